@@ -1,0 +1,47 @@
+# Every target builds its own virtual environment first; only Python >= 3.11 is needed beforehand.
+VENV ?= .venv
+PYTHON ?= python3
+BIN = $(VENV)/bin
+STAMP = $(VENV)/.stamp
+# One BLAS thread: a second one fights XLA's own threads on a small machine.
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: run test lint bench notebooks figures lock clean
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "emergence needs Python >= 3.11; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q uv
+	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt -e '.[test]' \
+	  || $(BIN)/python -m pip install -q -c constraints.txt -e '.[test]'
+	touch $@
+
+run: $(STAMP)
+	$(BIN)/emergence validate --preset quick $(ARGS)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -q $(ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks $(ARGS)
+
+notebooks: $(STAMP)
+	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt -e '.[notebook]'
+	$(BIN)/jupytext --sync notebooks/*.py
+	$(BIN)/python -m pytest -q -p no:cacheprovider --nbmake --overwrite --nbmake-timeout=600 notebooks/*.ipynb
+
+figures: $(STAMP)
+	$(BIN)/python docs/figures.py
+
+lock: $(STAMP)
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --all-extras --no-annotate --no-header \
+	  --no-emit-package emergence pyproject.toml -o constraints.txt
+
+clean:
+	rm -rf $(VENV) emergence-out

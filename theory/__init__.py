@@ -1,0 +1,42 @@
+"""Symbolic derivations, closed forms and predictions (SymPy; knows nothing of JAX)."""
+
+from theory.activation import Activation
+from theory.additive import gradient_derivation, loss_derivation, overlap_flow
+from theory.derivation import Assumption, Derivation, DerivationError, Step
+from theory.errors import InputError
+from theory.greedy import Selection, gaps, scores, select
+from theory.hitting_law import HittingLaw, hitting_law
+from theory.initial import InitialState, draw_initial_state
+from theory.plateau import Plateau, plateau
+from theory.prediction import Prediction, predict
+from theory.single_task import SingleTask
+from theory.system import System
+from theory.teacher import Student, Teacher
+
+__all__ = [
+    "Activation",
+    "Assumption",
+    "Derivation",
+    "DerivationError",
+    "HittingLaw",
+    "InitialState",
+    "InputError",
+    "Plateau",
+    "Prediction",
+    "Selection",
+    "SingleTask",
+    "Step",
+    "Student",
+    "System",
+    "Teacher",
+    "draw_initial_state",
+    "gaps",
+    "gradient_derivation",
+    "hitting_law",
+    "loss_derivation",
+    "overlap_flow",
+    "plateau",
+    "predict",
+    "scores",
+    "select",
+]

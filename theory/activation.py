@@ -1,0 +1,203 @@
+r"""Activations, known by their Hermite coefficients and by their dual kernel.
+
+The dual kernel (dual activation) of $\sigma$ is
+$\varphi(c) = E[\sigma(\langle u,x\rangle)\sigma(\langle w,x\rangle)] = \sum_j \hat\sigma_j^2 c^j$ for unit vectors with
+$\langle u,w\rangle = c$. Everything that gradient flow on Gaussian data knows of the activation is $\varphi$.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import sympy as sp
+
+from theory import hermite
+from theory.activation_text import parse_expression
+from theory.errors import InputError
+
+z = hermite.z
+c = sp.Symbol("c", real=True)
+
+#: Degree up to which a function without a finite Hermite expansion is expanded.
+QUADRATURE_DEGREE = 40
+#: Largest polynomial degree accepted: beyond it the moments of the gradient are astronomically heavy-tailed.
+MAX_DEGREE = 40
+
+
+def _closed_dual(expression: sp.Expr) -> sp.Expr | None:
+    """Closed-form dual kernels: erf (Williams 1997), relu and |z| (arc-cosine kernel, Cho and Saul 2009)."""
+    scale, slope = sp.Wild("s", exclude=[z]), sp.Wild("b", exclude=[z, 0])
+    match = expression.match(scale * sp.erf(slope * z))
+    if match and match[scale] != 0:
+        b2 = match[slope] ** 2
+        return match[scale] ** 2 * 2 / sp.pi * sp.asin(2 * b2 * c / (1 + 2 * b2))
+    for shape, dual in (
+        (sp.Max(z, 0), (sp.sqrt(1 - c**2) + c * (sp.pi - sp.acos(c))) / (2 * sp.pi)),
+        (sp.Abs(z), 2 / sp.pi * (sp.sqrt(1 - c**2) + c * sp.asin(c))),
+    ):
+        factor = sp.simplify(expression / shape)
+        if factor.is_number:
+            return factor**2 * dual
+    return None
+
+
+@dataclass(frozen=True)
+class Activation:
+    r"""An activation $\sigma = \sum_j \hat\sigma_j h_j$ in normalised probabilists' Hermite polynomials.
+
+    Make one with `parse`, `from_degree`, `from_coefficients`, `from_expression` or `from_function`.
+
+    Attributes:
+        name: how it prints.
+        coefficients: degree → $\hat\sigma_j$; exact SymPy numbers where they were given so, zeros left out.
+        expression: $\sigma(z)$ as a SymPy expression in `z`, or None for an opaque Python function.
+        truncation_error: relative $L^2$ weight beyond the stored degrees (0 for polynomials).
+    """
+
+    name: str
+    coefficients: Mapping[int, sp.Expr]
+    expression: sp.Expr | None
+    truncation_error: float = 0.0
+    closed_dual: sp.Expr | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        learnable = [j for j in self.coefficients if j > 0]
+        if not learnable:
+            raise InputError(f"activation {self.name!r} is constant: give one with a Hermite degree above 0")
+        if self.is_polynomial and max(learnable) > MAX_DEGREE:
+            raise InputError(f"activation {self.name!r} has degree {max(learnable)}: the largest is {MAX_DEGREE}")
+
+    def __hash__(self) -> int:
+        return hash((self.name, tuple(self.coefficients.items())))
+
+    # ------------------------------------------------------------------ makers
+
+    @classmethod
+    def parse(cls, text: str) -> "Activation":
+        """From text: ``h4``, ``0.8*h4+0.6*h6``, ``erf``, ``relu``, ``quadratic`` or an expression in ``z``.
+
+        Decimal numbers are read exactly (0.8 is 4/5). Raises `InputError` naming the text and what is allowed.
+        """
+        return cls.from_expression(parse_expression(text), name=text.strip())
+
+    @classmethod
+    def from_degree(cls, degree: int) -> "Activation":
+        """$h_j$ itself."""
+        return cls.from_coefficients({degree: 1})
+
+    @classmethod
+    def from_coefficients(cls, coefficients: Mapping[int, object], name: str | None = None) -> "Activation":
+        r"""From a mapping degree → $\hat\sigma_j$."""
+        for degree in coefficients:
+            if not isinstance(degree, int) or degree < 0:
+                raise InputError(f"coefficients: degree {degree!r} must be a whole number, 0 or more")
+        exact = {j: sp.sympify(value) for j, value in sorted(coefficients.items()) if value != 0}
+        if not all(value.is_real and value.is_finite for value in exact.values()):
+            raise InputError(f"coefficients: {dict(coefficients)} must be finite real numbers")
+        label = name or " + ".join(f"h{j}" if value == 1 else f"{value}*h{j}" for j, value in exact.items())
+        expression = sp.expand(sum(value * hermite.hermite(j) for j, value in exact.items()))
+        return cls(label, exact, expression)
+
+    @classmethod
+    def from_expression(cls, expression: sp.Expr, name: str | None = None) -> "Activation":
+        """From a SymPy expression in `z`: exact if it is a polynomial, else by quadrature (error reported)."""
+        expression = sp.sympify(expression)
+        label = name or str(expression)
+        if expression.is_polynomial(z):
+            coefficients = hermite.from_polynomial(expression)
+            if max(coefficients, default=0) > MAX_DEGREE:
+                raise InputError(f"activation {label!r} has degree {max(coefficients)}: the largest is {MAX_DEGREE}")
+            return cls(label, coefficients, sp.expand(expression))
+        numeric = sp.lambdify(z, expression, modules=["scipy", "numpy"])
+        try:
+            found, error = hermite.from_function(numeric, QUADRATURE_DEGREE)
+        except (ValueError, TypeError, OverflowError, FloatingPointError) as problem:
+            raise InputError(
+                f"activation {label!r} has no finite Hermite expansion ({problem}): give a real function of z "
+                "that grows slower than exp(z**2/4)"
+            ) from problem
+        return cls(label, {j: sp.Float(v) for j, v in found.items()}, expression, error, _closed_dual(expression))
+
+    @classmethod
+    def from_function(cls, function: Callable[[float], float], name: str = "function") -> "Activation":
+        """From any Python function of one number, by quadrature up to degree 40; see `truncation_error`."""
+        found, error = hermite.from_function(function, QUADRATURE_DEGREE)
+        return cls(name, {j: sp.Float(v) for j, v in found.items()}, None, error)
+
+    # -------------------------------------------------------------- properties
+
+    @property
+    def is_polynomial(self) -> bool:
+        return self.expression is not None and bool(self.expression.is_polynomial(z))
+
+    @property
+    def degree(self) -> int:
+        return max(self.coefficients)
+
+    @property
+    def information_exponent(self) -> int:
+        """The smallest degree above 0 with a non-zero Hermite coefficient."""
+        return min(j for j in self.coefficients if j > 0)
+
+    @cached_property
+    def leading(self) -> sp.Expr:
+        r"""$\hat\sigma_J^2$ at the information exponent $J$."""
+        J = self.information_exponent
+        if self.closed_dual is not None:  # exact, where the coefficients themselves came from quadrature
+            return sp.simplify(sp.diff(self.closed_dual, c, J).subs(c, 0) / sp.factorial(J))
+        return self.coefficients[J] ** 2
+
+    @property
+    def check_tolerance(self) -> float:
+        """Residual accepted when a derivation is checked: 1e-30 for exact coefficients, 1e-10 for quadrature."""
+        return 1e-10 if any(value.has(sp.Float) for value in self.coefficients.values()) else 1e-30
+
+    @property
+    def parity(self) -> str | None:
+        """``"even"``, ``"odd"`` or None."""
+        remainders = {j % 2 for j in self.coefficients}
+        return None if len(remainders) > 1 else ("odd" if remainders.pop() else "even")
+
+    @cached_property
+    def dual(self) -> sp.Expr:
+        r"""The dual kernel $\varphi(c)$ as an expression in `theory.activation.c`."""
+        if self.closed_dual is not None:
+            return self.closed_dual
+        return sum((value**2 * c**j for j, value in self.coefficients.items()), start=sp.Integer(0))
+
+    def dual_derivative(self, order: int = 1) -> sp.Expr:
+        r"""$\varphi^{(n)}(c)$."""
+        return sp.diff(self.dual, c, order)
+
+    @cached_property
+    def second_moment(self) -> sp.Expr:
+        r"""$\varphi(1) = E\sigma^2$."""
+        return sp.simplify(self.dual.subs(c, 1))
+
+    @property
+    def polynomial(self) -> sp.Expr:
+        """The (possibly truncated) Hermite expansion as a polynomial in `z`."""
+        return sp.expand(sum(value * hermite.hermite(j) for j, value in self.coefficients.items()))
+
+    @property
+    def function(self) -> sp.Expr:
+        r"""$\sigma(z)$: the expression itself, or the Hermite expansion of an opaque function."""
+        return self.polynomial if self.expression is None else self.expression
+
+    # ------------------------------------------------------------- assumptions
+
+    def require_even(self, where: str) -> None:
+        """Raise `InputError` unless σ is even (Assumption 2.1a of arXiv:2504.19983)."""
+        if self.parity != "even":
+            kind = "odd" if self.parity == "odd" else "neither even nor odd"
+            raise InputError(
+                f"activation {self.name!r} is {kind}, but {where} needs an even one: use e.g. h4 or 0.8*h4+0.6*h6"
+            )
+
+    def require_exponent(self, least: int, where: str) -> None:
+        """Raise `InputError` unless the information exponent is at least `least`."""
+        if self.information_exponent < least:
+            raise InputError(
+                f"activation {self.name!r} has information exponent {self.information_exponent}, but {where} needs "
+                f"{least} or more: use e.g. h{max(4, least)}"
+            )

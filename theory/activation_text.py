@@ -1,0 +1,107 @@
+"""Reading an activation from text, without ever evaluating the text as code."""
+
+import ast
+import operator
+import re
+from collections.abc import Callable
+
+import sympy as sp
+
+from theory.errors import InputError
+from theory.hermite import hermite, z
+
+_HERMITE_NAME = re.compile(r"h(\d{1,2})\Z")
+_NAMED: dict[str, sp.Expr] = {
+    "z": z,
+    "pi": sp.pi,
+    "erf": sp.erf(z),
+    "relu": sp.Max(z, 0),
+    "tanh": sp.tanh(z),
+    "quadratic": z**2 - 1,
+}
+_FUNCTIONS: dict[str, Callable[..., sp.Expr]] = {
+    "erf": sp.erf,
+    "tanh": sp.tanh,
+    "exp": sp.exp,
+    "sin": sp.sin,
+    "cos": sp.cos,
+    "sqrt": sp.sqrt,
+    "log": sp.log,
+    "abs": sp.Abs,
+    "Abs": sp.Abs,
+    "relu": lambda argument: sp.Max(argument, 0),
+    "Max": sp.Max,
+    "max": sp.Max,
+}
+_BINARY: dict[type, Callable[[sp.Expr, sp.Expr], sp.Expr]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
+_ALLOWED = "h1, h2, …, erf, relu, tanh, quadratic, or an expression in z such as 0.8*h4+0.6*h6 or z**4-6*z**2+3"
+_MAX_POWER = 40
+
+
+def parse_expression(text: str) -> sp.Expr:
+    """The SymPy expression that `text` stands for. Raises `InputError` on anything but plain arithmetic in z."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise _refusal(text, "it is not an expression") from None
+    try:
+        expression = _build(tree.body, text)
+    except RecursionError:
+        raise _refusal(text, "it is nested too deeply") from None
+    if expression.has(sp.nan, sp.zoo, sp.oo) or expression.has(sp.I):
+        raise _refusal(text, "it is not finite and real")
+    return expression
+
+
+def _refusal(text: str, why: str) -> InputError:
+    shown = text if len(text) <= 60 else text[:57] + "…"
+    return InputError(f"activation {shown!r} is not understood ({why}): use {_ALLOWED}")
+
+
+def _build(node: ast.expr, text: str) -> sp.Expr:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        # The decimal as written, not its binary rounding: 0.8 is 4/5.
+        return sp.Rational(ast.get_source_segment(text.strip(), node) or repr(node.value))
+    if isinstance(node, ast.Name):
+        return _named(node.id, text)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd | ast.USub):
+        value = _build(node.operand, text)
+        return -value if isinstance(node.op, ast.USub) else value
+    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+        return _binary(node, text)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        return _call(node.func.id, [_build(argument, text) for argument in node.args], text)
+    raise _refusal(text, f"{type(node).__name__} is not allowed")
+
+
+def _named(name: str, text: str) -> sp.Expr:
+    degree = _HERMITE_NAME.match(name)
+    if degree:
+        return hermite(int(degree[1]))
+    if name not in _NAMED:
+        raise _refusal(text, f"unknown name {name!r}")
+    return _NAMED[name]
+
+
+def _binary(node: ast.BinOp, text: str) -> sp.Expr:
+    left, right = _build(node.left, text), _build(node.right, text)
+    if isinstance(node.op, ast.Pow) and not (right.is_number and abs(right) <= _MAX_POWER):
+        raise _refusal(text, f"the power {right} is not a number up to {_MAX_POWER}")
+    if isinstance(node.op, ast.Div) and right == 0:
+        raise _refusal(text, "it divides by zero")
+    return _BINARY[type(node.op)](left, right)
+
+
+def _call(name: str, arguments: list[sp.Expr], text: str) -> sp.Expr:
+    if name not in _FUNCTIONS:
+        raise _refusal(text, f"unknown function {name!r}")
+    expected = 2 if name in ("Max", "max") else 1
+    if len(arguments) != expected:
+        raise _refusal(text, f"{name} takes {expected} argument{'s' * (expected > 1)}")
+    return _FUNCTIONS[name](*arguments)

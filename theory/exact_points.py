@@ -1,0 +1,201 @@
+r"""Independent checks of the additive model's formulas at explicit points, to 40 digits.
+
+Everything here is computed in ambient coordinates, from explicit vectors, by plain differentiation: it shares no code
+with the derivation that it checks. Two students, two teachers, $d = 4$.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+import sympy as sp
+
+from theory.activation import Activation
+from theory.activation import c as kernel_variable
+from theory.gaussian import expectation
+from theory.hermite import z
+from theory.indexed import Sums, Vector, evaluate, k, l, p, q
+
+_DIM, _STUDENTS, _TEACHERS = 4, 2, 2
+_WEIGHTS = np.array([sp.Rational(4, 5), sp.Rational(3, 5)], dtype=object)
+_STUDENT_POINT = ((1, -2, 3, 2), (2, 1, -1, 3))
+_SCALE = sp.Rational(1, 5)
+_DIGITS = 50
+
+
+@lru_cache(maxsize=None)
+def _coordinates() -> tuple[tuple[sp.Symbol, ...], ...]:
+    return tuple(sp.symbols(f"v{i}_0:{_DIM}", real=True) for i in range(_STUDENTS))
+
+
+@lru_cache(maxsize=None)
+def _values() -> dict[sp.Symbol, sp.Expr]:
+    flat = [symbol for row in _coordinates() for symbol in row]
+    numbers = [value * _SCALE for row in _STUDENT_POINT for value in row]
+    return dict(zip(flat, numbers, strict=True))
+
+
+def _symbolic_overlaps() -> dict[str, np.ndarray]:
+    """t, c, r as functions of the ambient coordinates."""
+    rows = _coordinates()
+    squares = [sum(x**2 for x in row) for row in rows]
+    t_array = np.array([[row[i] / sp.sqrt(n) for i in range(_TEACHERS)] for row, n in zip(rows, squares, strict=True)])
+    c_array = np.array(
+        [
+            [
+                sp.Integer(1) if i == h else sum(x * y for x, y in zip(rows[i], rows[h], strict=True))
+                / sp.sqrt(squares[i] * squares[h])
+                for h in range(_STUDENTS)
+            ]
+            for i in range(_STUDENTS)
+        ],
+        dtype=object,
+    )
+    return {"t": t_array, "c": c_array, "r": np.array(squares, dtype=object), "a": _WEIGHTS}
+
+
+@lru_cache(maxsize=None)
+def _numeric_overlaps() -> dict[str, np.ndarray]:
+    number = np.vectorize(lambda x: sp.N(sp.sympify(x).subs(_values()), _DIGITS), otypes=[object])
+    return {name: number(array) for name, array in _symbolic_overlaps().items()}
+
+
+def _kernel(activation: Activation) -> Callable[[sp.Expr, int], sp.Expr]:
+    return lambda x, order: sp.N(activation.dual_derivative(int(order)).subs(kernel_variable, x), _DIGITS)
+
+
+def _evaluate(sums: Sums, free: tuple[sp.Symbol, ...], activation: Activation) -> np.ndarray:
+    return evaluate(sums, free, _numeric_overlaps(), _kernel(activation))
+
+
+def _ambient_loss(activation: Activation) -> sp.Expr:
+    """½E(f*−f)² from explicit vectors and the kernel alone."""
+    arrays = _symbolic_overlaps()
+    units = [([sp.Integer(int(i == h)) for h in range(_DIM)], -weight) for i, weight in enumerate(_WEIGHTS)]
+    for row, size in zip(_coordinates(), arrays["r"], strict=True):
+        units.append(([x / sp.sqrt(size) for x in row], size))
+    total = sp.Integer(0)
+    for i, (u, x) in enumerate(units):
+        for h, (w, y) in enumerate(units):
+            inner = sp.Integer(1) if i == h else sum(f * g for f, g in zip(u, w, strict=True))
+            total += x * y * activation.dual.subs(kernel_variable, inner)
+    return total / 2
+
+
+def _largest(differences: list[sp.Expr]) -> sp.Expr:
+    return max((abs(sp.N(x, _DIGITS)) for x in differences), default=sp.Integer(0))
+
+
+def kernel_residual(activation: Activation) -> sp.Expr:
+    """E σ(g)σ(h) − φ(c) for jointly Gaussian g, h of covariance c, by Isserlis' theorem (symbolic in c).
+
+    For an activation that is no polynomial, its three lowest Hermite degrees stand in for it.
+    """
+    lowest = sorted(activation.coefficients)[:3]
+    sigma = sum(activation.coefficients[i] * sp.hermite_prob(i, z) / sp.sqrt(sp.factorial(i)) for i in lowest)
+    if activation.is_polynomial and activation.degree <= 10:
+        lowest, sigma = sorted(activation.coefficients), activation.function
+    g, h = sp.symbols("g h", real=True)
+    covariance = sp.Matrix([[1, kernel_variable], [kernel_variable, 1]])
+    moment = expectation(sp.expand(sigma.subs(z, g) * sigma.subs(z, h)), (g, h), covariance)
+    dual = sum(activation.coefficients[i] ** 2 * kernel_variable**i for i in lowest)
+    difference = sp.Poly(sp.expand(moment - dual), kernel_variable)
+    return _largest(difference.coeffs()) if any(x.has(sp.Float) for x in difference.coeffs()) else sp.expand(
+        difference.as_expr()
+    )
+
+
+def loss_residual(loss: Sums, activation: Activation) -> sp.Expr:
+    """The loss formula against the double sum over all (teacher and student) neurons."""
+    return sp.N(_ambient_loss(activation).subs(_values()), _DIGITS) - _evaluate(loss, (), activation)[()]
+
+
+def tensor_residual(loss: Sums, activation: Activation) -> sp.Expr:
+    """The loss formula against explicit tensors, for one stand-in activation with degrees 1, 2 and 3."""
+    stand_in = Activation.from_coefficients({1: sp.Rational(1, 2), 2: sp.Rational(2, 3), 3: sp.Rational(-1, 3)})
+    arrays = _numeric_overlaps()
+    point = np.array([[sp.N(x * _SCALE, _DIGITS) for x in row] for row in _STUDENT_POINT], dtype=object)
+    units = point / np.array([[sp.sqrt(x)] for x in arrays["r"]], dtype=object)
+    total = sp.Integer(0)
+    for degree, coefficient in stand_in.coefficients.items():
+        tensor = 0
+        for i, weight in enumerate(_WEIGHTS):
+            tensor = tensor + weight * _power(np.array([int(i == h) for h in range(_DIM)], dtype=object), degree)
+        for size, unit in zip(arrays["r"], units, strict=True):
+            tensor = tensor - size * _power(unit, degree)
+        total += coefficient**2 * np.sum(tensor**2) / 2
+    return total - _evaluate(loss, (), stand_in)[()]
+
+
+def _power(vector: np.ndarray, degree: int) -> np.ndarray:
+    tensor = vector
+    for _ in range(degree - 1):
+        tensor = np.multiply.outer(tensor, vector)
+    return tensor
+
+
+def frame_residual(coordinate: sp.Indexed, frame: Vector) -> sp.Expr:
+    """∇_{v_0} of t, c or r by differentiation in coordinates, against the derived combination of vectors."""
+    place = {k: 0, p: 1, l: 1}
+    symbolic = _symbolic_overlaps()[str(coordinate.base)][tuple(place[i] for i in coordinate.indices)]
+    direct = [sp.N(sp.diff(symbolic, x).subs(_values()), _DIGITS) for x in _coordinates()[0]]
+    return _largest([x - y for x, y in zip(direct, _explicit(frame, place), strict=True)])
+
+
+def _explicit(frame: Vector, place: dict[sp.Symbol, int]) -> np.ndarray:
+    arrays = _numeric_overlaps()
+    total = np.zeros(_DIM, dtype=object)
+    for coefficient, kind, index, _ in frame.terms:
+        number = coefficient.replace(
+            lambda x: isinstance(x, sp.Indexed), lambda x: arrays[str(x.base)][tuple(place[i] for i in x.indices)]
+        )
+        if kind == "e":
+            basis = np.array([int(h == place[index]) for h in range(_DIM)], dtype=object)
+        else:
+            basis = np.array(_STUDENT_POINT[place[index]], dtype=object) * _SCALE / sp.sqrt(arrays["r"][place[index]])
+        total = total + sp.N(number, _DIGITS) * basis
+    return total
+
+
+@lru_cache(maxsize=32)
+def _velocities(activation: Activation) -> tuple[tuple[sp.Expr, ...], ...]:
+    """−∇_{v_k}L at the point, by differentiating the ambient loss."""
+    loss = _ambient_loss(activation)
+    return tuple(tuple(-sp.N(sp.diff(loss, x).subs(_values()), _DIGITS) for x in row) for row in _coordinates())
+
+
+def radial_residual(radial: Sums, activation: Activation) -> sp.Expr:
+    """⟨−∇L, v̄⟩ in coordinates against the derived radial component."""
+    sizes = _numeric_overlaps()["r"]
+    derived = _evaluate(radial, (k,), activation)
+    differences = []
+    for i, velocity in enumerate(_velocities(activation)):
+        direct = sum(x * y * _SCALE for x, y in zip(velocity, _STUDENT_POINT[i], strict=True)) / sp.sqrt(sizes[i])
+        differences.append(direct - derived[i])
+    return _largest(differences)
+
+
+def tangent_residual(tangent: Sums, activation: Activation) -> sp.Expr:
+    """⟨−(I−v̄v̄ᵀ)∇L, e_q⟩ in coordinates against the derived tangent component."""
+    arrays = _numeric_overlaps()
+    derived = _evaluate(tangent, (k, q), activation)
+    differences = []
+    for i, velocity in enumerate(_velocities(activation)):
+        along = sum(x * y * _SCALE for x, y in zip(velocity, _STUDENT_POINT[i], strict=True)) / sp.sqrt(arrays["r"][i])
+        differences += [velocity[h] - along * arrays["t"][i, h] - derived[i, h] for h in range(_TEACHERS)]
+    return _largest(differences)
+
+
+def flow_residual(component: sp.Indexed, sums: Sums, activation: Activation) -> sp.Expr:
+    """d/dt of an overlap along the ambient gradient flow against the derived drift."""
+    derived = _evaluate(sums, component.indices, activation)
+    symbolic = _symbolic_overlaps()[str(component.base)]
+    differences = []
+    for place in np.ndindex(*derived.shape):
+        direct = sum(
+            sp.diff(symbolic[place], x).subs(_values()) * speed
+            for row, velocity in zip(_coordinates(), _velocities(activation), strict=True)
+            for x, speed in zip(row, velocity, strict=True)
+        )
+        differences.append(direct - derived[place])
+    return _largest(differences)

@@ -1,0 +1,105 @@
+r"""Greedy maximum selection: which neuron learns which direction, and in what order (arXiv:2504.19983, eq. (5)).
+
+Score $S_{kq} = a_q|\bar v_{kq}(0)|^{J-2}$ for even $J$; for odd $J$ a negative overlap never grows and scores 0.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from theory.teacher import Teacher
+
+
+def scores(overlap: np.ndarray, teacher: Teacher, exponent: int) -> np.ndarray:
+    """S, shape (m, P), from signed overlaps (m, P). For J ≤ 2 the plateau has no such law and J = 3 stands in."""
+    reach = overlap if exponent % 2 else np.abs(overlap)
+    return teacher.a * np.maximum(reach, 0.0) ** max(exponent - 2, 1)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The greedy pairs, in the order of learning (largest score first).
+
+    Attributes:
+        neurons: (n,) selected neuron of each pair; n ≤ min(m, P), less where an odd activation leaves no candidate.
+        directions: (n,) the direction it learns.
+        scores: (n,) the pairs' scores, decreasing.
+        runner_up: (n,) the best score among rivals for the same neuron or the same direction that were still free;
+            a ratio near 1 is a near tie, in which finite size decides.
+    """
+
+    neurons: np.ndarray
+    directions: np.ndarray
+    scores: np.ndarray
+    runner_up: np.ndarray
+
+    def neuron_of(self, width: int) -> np.ndarray:
+        """(P,) the neuron of each direction, −1 where none is selected."""
+        found = np.full(width, -1)
+        found[self.directions] = self.neurons
+        return found
+
+    @property
+    def lead(self) -> np.ndarray:
+        """(n,) score over best rival's score, ≥ 1 (inf where there is no rival)."""
+        with np.errstate(divide="ignore"):
+            return np.where(self.runner_up > 0, self.scores / self.runner_up, np.inf)
+
+
+def select(score: np.ndarray) -> Selection:
+    """Repeatedly take the largest entry and strike out its row and column (one sort, then a sweep)."""
+    left = score.astype(float).copy()
+    rows, columns, values, rivals = [], [], [], []
+    for _ in range(min(score.shape)):
+        row, column = np.unravel_index(int(np.argmax(left)), left.shape)
+        value = left[row, column]
+        if value <= 0:
+            break
+        left[row, column] = -1.0
+        rivals.append(max(left[row].max(), left[:, column].max(), 0.0))
+        left[row, :] = -1.0
+        left[:, column] = -1.0
+        rows.append(row)
+        columns.append(column)
+        values.append(value)
+    return Selection(np.array(rows, int), np.array(columns, int), np.array(values), np.array(rivals))
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Lemma 3.1 of arXiv:2504.19983: by how much the selected entries beat their rivals, minus one.
+
+    Attributes:
+        row: $\\min_p S_{p,\\pi(p)}/\\max_{q>p}S_{p,\\pi(q)} - 1$.
+        column: $\\min_p S_{p,\\pi(p)}/\\max_{k>p}S_{k,\\pi(p)} - 1$.
+        threshold: $\\min_p S_{p,\\pi(p)}/\\max_{k,q>P_*}S_{k,\\pi(q)} - 1$.
+    """
+
+    row: float
+    column: float
+    threshold: float
+
+
+def gaps(score: np.ndarray, wanted: int) -> Gaps:
+    """The three gaps over the first `wanted` selected pairs (inf where there is no rival)."""
+    ordered, n = reorder(score)
+    wanted = min(wanted, n)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        row = min((_ratio(ordered[p, p], ordered[p, p + 1 :]) for p in range(wanted)), default=np.inf)
+        column = min((_ratio(ordered[p, p], ordered[p + 1 :, p]) for p in range(wanted)), default=np.inf)
+        rest = ordered[wanted:, wanted:]
+        threshold = min((_ratio(ordered[p, p], rest) for p in range(wanted)), default=np.inf)
+    return Gaps(row - 1, column - 1, threshold - 1)
+
+
+def reorder(score: np.ndarray) -> tuple[np.ndarray, int]:
+    """Rows and columns in the order of learning, unused ones last; and the number of selected pairs."""
+    chosen = select(score)
+    rows = [*chosen.neurons, *sorted(set(range(score.shape[0])) - set(chosen.neurons))]
+    columns = [*chosen.directions, *sorted(set(range(score.shape[1])) - set(chosen.directions))]
+    return score[np.ix_(np.array(rows, int), np.array(columns, int))], len(chosen.neurons)
+
+
+def _ratio(value: float, rivals: np.ndarray) -> float:
+    best = float(np.max(rivals, initial=0.0))
+    return float(value) / best if best > 0 else float("inf")

@@ -1,0 +1,211 @@
+r"""Sums over indexed symbols: the small algebra in which the overlap dynamics are derived.
+
+Indices are plain symbols that know their range by name: neurons $k, l, j$ run to the width $m$, directions
+$p, q, s$ to the teacher width $P$. SymPy can differentiate sums over `IndexedBase` but leaves range `Piecewise`s
+behind; here Kronecker deltas are contracted as soon as they arise.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import sympy as sp
+from sympy.printing.latex import LatexPrinter
+
+m, P = sp.symbols("m P", integer=True, positive=True)
+k, l, j = sp.symbols("k l j", integer=True)
+p, q, s = sp.symbols("p q s", integer=True)
+RANGE: dict[sp.Symbol, sp.Symbol] = {k: m, l: m, j: m, p: P, q: P, s: P}
+
+#: Teacher weights, overlaps with the teacher, overlaps between students, squared norms.
+a, t, c, r = sp.IndexedBase("a"), sp.IndexedBase("t"), sp.IndexedBase("c"), sp.IndexedBase("r")
+
+
+class Dual(sp.Function):
+    r"""$\varphi^{(n)}(x)$ of an unspecified activation: ``Dual(x, n)``, differentiated by raising `n`."""
+
+    nargs = 2
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        x, order = self.args
+        if argindex != 1:
+            raise sp.ArgumentIndexError(self, argindex)
+        return Dual(x, order + 1)
+
+    def _latex(self, printer: LatexPrinter, exp: str | None = None) -> str:
+        x, order = self.args
+        mark = r"\varphi" + ("'" * int(order) if order <= 3 else f"^{{({order})}}")
+        body = rf"{mark}\left({printer._print(x)}\right)"
+        return body if exp is None else rf"{{{body}}}^{{{exp}}}"
+
+
+def specialise(expression: sp.Expr, dual: sp.Expr, variable: sp.Symbol) -> sp.Expr:
+    r"""Replace every `Dual(x, n)` by the n-th derivative of the concrete kernel `dual(variable)` at x."""
+    return expression.replace(Dual, lambda x, order: sp.diff(dual, variable, int(order)).subs(variable, x))
+
+
+def free_indices(expression: sp.Expr) -> set[sp.Symbol]:
+    """The index symbols that occur in `expression` (bound ones too: bodies of terms carry no Sum)."""
+    return {symbol for symbol in expression.free_symbols if symbol in RANGE}
+
+
+@dataclass(frozen=True)
+class Term:
+    """`body` summed over the index symbols in `bound`."""
+
+    body: sp.Expr
+    bound: tuple[sp.Symbol, ...] = ()
+
+    def as_sympy(self) -> sp.Expr:
+        if not self.bound:
+            return self.body
+        outside, inside = self.body.as_independent(*self.bound, as_Add=False)
+        return outside * sp.Sum(inside, *[(index, 1, RANGE[index]) for index in self.bound])
+
+    def renamed(self, names: Mapping[sp.Symbol, sp.Symbol]) -> "Term":
+        return Term(
+            self.body.subs(list(names.items()), simultaneous=True), tuple(names.get(i, i) for i in self.bound)
+        )
+
+
+class Sums(tuple[Term, ...]):
+    """A finite sum of `Term`s. Like terms are collected by `collect`."""
+
+    def as_sympy(self) -> sp.Expr:
+        return sp.Add(*[term.as_sympy() for term in self])
+
+    def __add__(self, other: "Sums") -> "Sums":  # type: ignore[override]
+        return collect([*self, *other])
+
+    def scaled(self, factor: sp.Expr) -> "Sums":
+        return collect(Term(factor * term.body, term.bound) for term in self)
+
+    def renamed(self, names: Mapping[sp.Symbol, sp.Symbol]) -> "Sums":
+        return Sums(term.renamed(names) for term in self)
+
+
+def collect(terms: Iterable[Term]) -> Sums:
+    """Expand every body into products and add those with equal bound indices."""
+    found: dict[tuple[sp.Symbol, ...], sp.Expr] = {}
+    for term in terms:
+        bound = tuple(sorted(term.bound, key=str))
+        found[bound] = found.get(bound, sp.Integer(0)) + term.body
+    return Sums(
+        Term(product, bound)
+        for bound, body in found.items()
+        for product in sp.Add.make_args(sp.expand(body))
+        if product != 0
+    )
+
+
+def differentiate(sums: Sums, target: sp.Indexed) -> Sums:
+    """Partial derivative by one component, e.g. `t[k, q]`; equal bases are independent, deltas are contracted.
+
+    The target's indices must not be bound in `sums` (rename first).
+    """
+    result = []
+    for term in sums:
+        for occurrence in term.body.atoms(sp.Indexed):
+            if occurrence.base != target.base:
+                continue
+            place = sp.Dummy()
+            derivative = sp.diff(term.body.xreplace({occurrence: place}), place).xreplace({place: occurrence})
+            delta = list(zip(occurrence.indices, target.indices, strict=True))
+            result.append(_contract(derivative, term.bound, delta))
+    return collect(result)
+
+
+def _contract(body: sp.Expr, bound: tuple[sp.Symbol, ...], delta: list[tuple[sp.Symbol, sp.Symbol]]) -> Term:
+    """Body times the product of δ(index, value), each bound index of a delta being summed away."""
+    for index, value in delta:
+        if index in bound:
+            body = body.subs(index, value)
+            bound = tuple(i for i in bound if i != index)
+        elif index != value:
+            body = body * sp.KroneckerDelta(index, value)
+    return Term(body, bound)
+
+
+def symmetric_overlap(first: sp.Symbol, second: sp.Symbol) -> sp.Expr:
+    r"""$c_{kl} = c_{lk}$, with $c_{kk} = 1$; written with the indices in alphabetical order."""
+    return sp.Integer(1) if first == second else c[tuple(sorted((first, second), key=str))]
+
+
+@dataclass(frozen=True)
+class Vector:
+    r"""A linear combination of $e_p$ and $\bar v_k$: terms (coefficient, "e" or "v", index, bound indices)."""
+
+    terms: tuple[tuple[sp.Expr, str, sp.Symbol, tuple[sp.Symbol, ...]], ...]
+
+    def __add__(self, other: "Vector") -> "Vector":
+        return Vector(self.terms + other.terms)
+
+    def scaled(self, factor: sp.Expr, bound: tuple[sp.Symbol, ...] = ()) -> "Vector":
+        return Vector(tuple((factor * x, kind, i, tuple({*b, *bound})) for x, kind, i, b in self.terms))
+
+    def dot(self, other: "Vector") -> Sums:
+        r"""$\langle\cdot,\cdot\rangle$, using $\langle e_p,e_q\rangle=\delta_{pq}$, $\langle\bar v_k,e_p\rangle=t_{kp}$.
+
+        `other` must have no bound indices.
+        """
+        result = []
+        for x, kind, index, bound in self.terms:
+            for y, other_kind, other_index, other_bound in other.terms:
+                if other_bound:
+                    raise ValueError("Vector.dot: the second vector must have no bound indices")
+                result.append(_inner(x * y, (kind, index), (other_kind, other_index), bound))
+        return collect(result)
+
+
+def _inner(
+    body: sp.Expr, left: tuple[str, sp.Symbol], right: tuple[str, sp.Symbol], bound: tuple[sp.Symbol, ...]
+) -> Term:
+    (kind, i), (other, h) = left, right
+    if kind == other == "e":
+        return _contract(body, bound, [(i, h)])
+    if kind == other == "v":
+        return Term(body * symmetric_overlap(i, h), bound)
+    neuron, direction = (i, h) if kind == "v" else (h, i)
+    return Term(body * t[neuron, direction], bound)
+
+
+def e(index: sp.Symbol) -> Vector:
+    """The teacher direction $e_p$."""
+    return Vector(((sp.Integer(1), "e", index, ()),))
+
+
+def v(index: sp.Symbol) -> Vector:
+    r"""The student direction $\bar v_k$."""
+    return Vector(((sp.Integer(1), "v", index, ()),))
+
+
+def evaluate(
+    sums: Sums,
+    free: tuple[sp.Symbol, ...],
+    arrays: Mapping[str, np.ndarray],
+    dual: Callable[[sp.Expr, int], sp.Expr],
+) -> np.ndarray:
+    """Slow, exact reference: loop over all indices and substitute SymPy numbers (arrays of dtype object).
+
+    Used to check derivations at exact points, and as the independent answer that fast code must reproduce.
+    """
+    sizes = {m: arrays["r"].shape[0], P: arrays["a"].shape[0]}
+    out = np.empty([sizes[RANGE[i]] for i in free], dtype=object)
+    for place in np.ndindex(*out.shape):
+        out[place] = sp.Add(*[_evaluate_term(term, dict(zip(free, place, strict=True)), arrays, dual) for term in sums])
+    return out
+
+
+def _evaluate_term(
+    term: Term, fixed: dict[sp.Symbol, int], arrays: Mapping[str, np.ndarray], dual: Callable[[sp.Expr, int], sp.Expr]
+) -> sp.Expr:
+    sizes = {m: arrays["r"].shape[0], P: arrays["a"].shape[0]}
+    total = sp.Integer(0)
+    for values in np.ndindex(*[sizes[RANGE[i]] for i in term.bound]):
+        where = fixed | dict(zip(term.bound, values, strict=True))
+        body = term.body.replace(
+            lambda x: isinstance(x, sp.Indexed),
+            lambda x, where=where: arrays[str(x.base)][tuple(where[i] for i in x.indices)],
+        )
+        total += body.replace(Dual, dual)
+    return total

@@ -1,0 +1,365 @@
+r"""One task alone: the ODE of a single overlap, its closed forms, emergence time, window and norm lag.
+
+Everything is obtained from the overlap flow by keeping one teacher and one light student (all other overlaps and all
+student masses zero): $\dot u = a\,\varphi'(u)(1-u^2)$ for $u=\langle\bar v,e_p\rangle$. With $M = u^2$ and the leading
+Hermite degree $J$ alone, $\dot M = 2J\hat\sigma_J^2 a M^{J/2}(1-M)$ (arXiv:2504.19983, proof sketch of Theorem 2.1).
+All times are gradient-flow times; divide by the step size for steps.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import mpmath
+import numpy as np
+import sympy as sp
+from scipy import integrate
+
+from theory import additive
+from theory.activation import Activation
+from theory.activation import c as kernel_variable
+from theory.derivation import Assumption, Derivation, Step
+from theory.indexed import Dual, Sums, k, q, r
+from theory.indexed import a as weights
+from theory.indexed import t as overlaps
+
+u, M, M0, a, time, r0, eps = sp.symbols("u M M_0 a t r_0 epsilon", positive=True)
+REFERENCE = "arXiv:2504.19983, Theorem 2.1 and its proof sketch; constants derived for every J"
+ALONE = Assumption("one teacher, one light student: all other overlaps and all student masses are zero")
+
+
+def alone(sums: Sums) -> sp.Expr:
+    """A drift of the overlap flow with every other teacher and every student mass removed, in u and a.
+
+    Sums over students vanish with their masses; in sums over teachers only p = q is left.
+    """
+    total = sp.Integer(0)
+    for term in sums:
+        body = term.body
+        for index in term.bound:
+            body = body.subs(index, q)
+        total += sp.Integer(0) if body.has(r.label) else body
+    return total.xreplace({overlaps[k, q]: u, weights[q]: a})
+
+
+@dataclass(frozen=True)
+class SingleTask:
+    """The single-task dynamics of one activation, derived.
+
+    Raises `InputError` from `require_transition` where the information exponent is below 3: then there is no T_p.
+    """
+
+    activation: Activation
+
+    @property
+    def exponent(self) -> int:
+        return self.activation.information_exponent
+
+    # ----------------------------------------------------------- the equations
+
+    @cached_property
+    def rate(self) -> sp.Expr:
+        r"""$\dot u = a\,\varphi'(u)(1-u^2)$ with every Hermite degree, from the overlap flow."""
+        drift = alone(additive.overlap_drift()[overlaps[k, q]])
+        return _with_factor(additive.specialise(drift, self.activation.dual, kernel_variable))
+
+    @cached_property
+    def leading_rate(self) -> sp.Expr:
+        r"""$\dot u = J\hat\sigma_J^2a\,u^{J-1}(1-u^2)$: the rate with the leading degree of $\varphi$ alone."""
+        drift = alone(additive.overlap_drift()[overlaps[k, q]])
+        kernel = self.activation.leading * kernel_variable**self.exponent
+        return _with_factor(additive.specialise(drift, kernel, kernel_variable))
+
+    @cached_property
+    def squared_rate(self) -> sp.Expr:
+        r"""$\dot M = 2u\dot u$ at $u=\sqrt M$, every degree."""
+        return sp.expand((2 * u * self.rate).subs(u, sp.sqrt(M)))
+
+    @cached_property
+    def leading_squared_rate(self) -> sp.Expr:
+        r"""$\dot M = 2J\hat\sigma_J^2a\,M^{J/2}(1-M)$."""
+        return (2 * u * self.leading_rate).subs(u, sp.sqrt(M))
+
+    @cached_property
+    def plateau_rate(self) -> sp.Expr:
+        """The leading rate of M before recovery, 1 − M → 1."""
+        return sp.powsimp(sp.cancel(self.leading_squared_rate / (1 - M)))
+
+    # ------------------------------------------------------------ closed forms
+
+    def require_transition(self) -> None:
+        self.activation.require_exponent(3, "a sharp transition at a finite T_p")
+
+    @cached_property
+    def pre_recovery(self) -> sp.Expr:
+        r"""$M(t)=\big(M_0^{1-J/2}-J(J-2)\hat\sigma_J^2at\big)^{-2/(J-2)}$, by separation of the plateau rate."""
+        self.require_transition()
+        antiderivative = sp.integrate(1 / self.plateau_rate, M)
+        power = sp.Rational(self.exponent - 2, 2)
+        scale = sp.simplify(antiderivative * M**power)  # antiderivative = scale · M^(1−J/2)
+        return (M0**-power + time / scale) ** (-1 / power)
+
+    @cached_property
+    def emergence_time(self) -> sp.Expr:
+        r"""$T_p=1/(J(J-2)\hat\sigma_J^2\,a\,M_0^{(J-2)/2})$: where the pre-recovery form blows up."""
+        base = self.pre_recovery.as_base_exp()[0]
+        return sp.simplify(sp.solve(base, time)[0])
+
+    @cached_property
+    def implicit_antiderivative(self) -> sp.Expr:
+        r"""$F(M)$ with $F(M(t))-F(M_0) = 2J\hat\sigma_J^2\,a\,t$, leading degree, exact.
+
+        $J$ even, $n=J/2$: $\ln\frac{M}{1-M}-\sum_{j<n}\frac1{jM^j}$; for odd $J$ the same integral in $\sqrt M$.
+        """
+        scale = 2 * self.exponent * self.activation.leading * a
+        in_u = sp.cancel((2 * u * scale / (2 * u * self.leading_rate)))  # dF/du
+        antiderivative = sp.integrate(sp.apart(in_u, u), u)
+        return sp.expand(_real_logarithms(antiderivative, u).subs(u, sp.sqrt(M)))
+
+    def implicit_time(self, start: sp.Expr, end: sp.Expr) -> sp.Expr:
+        """[F(end) − F(start)] / (2Jσ̂²a): exact leading-degree time between two squared overlaps."""
+        F = self.implicit_antiderivative
+        return (F.subs(M, end) - F.subs(M, start)) / (2 * self.exponent * self.activation.leading * a)
+
+    @property
+    def window(self) -> sp.Expr:
+        """10–90 % window of M in time (leading degree)."""
+        return self.implicit_time(sp.Rational(1, 10), sp.Rational(9, 10))
+
+    @property
+    def relative_window(self) -> sp.Expr:
+        r"""The 10–90 % window over $T_p$: $13.28\,M_0$ for $J=4$, $\propto M_0^{J/2-1}$ in general."""
+        return sp.expand(sp.expand_log(sp.expand(self.window / self.emergence_time), force=True))
+
+    @cached_property
+    def convergence_rate(self) -> sp.Expr:
+        r"""$1-M$ decays at rate $2a\varphi'(1)$ once aligned."""
+        return sp.simplify(-sp.diff(self.squared_rate, M).subs(M, 1))
+
+    # ------------------------------------------------------------------- norm
+
+    @cached_property
+    def norm_rate(self) -> sp.Expr:
+        r"""$\dot r = 4r(a\varphi(u)-r\varphi(1))$: norm of a lone student, own repulsion kept."""
+        total = sp.Integer(0)
+        for term in additive.overlap_drift()[r[k]]:
+            body = term.body
+            for index in term.bound:
+                body = body.subs(index, q if index.name == "p" else k)
+            total += body
+        own = {overlaps[k, q]: u, weights[q]: a, r[k]: r0}
+        body = total.replace(lambda x: isinstance(x, sp.Indexed) and str(x.base) == "c", lambda x: sp.Integer(1))
+        return sp.factor(additive.specialise(body.xreplace(own), self.activation.dual, kernel_variable))
+
+    @cached_property
+    def norm_lag(self) -> sp.Expr:
+        r"""Time of an aligned neuron from $r_0=\sigma_0^2$ to $(1-\epsilon)a$, by separation of the logistic.
+
+        $\frac1{4a\varphi(1)}\big[\ln\frac{a-r_0}{r_0}+\ln\frac{1-\epsilon}{\epsilon}\big]$.
+        """
+        phi1 = self.activation.second_moment
+        x = sp.Symbol("x", positive=True)
+        aligned = sp.factor(self.norm_rate.subs(u, 1).subs(r0, x))
+        antiderivative = _real_logarithms(sp.integrate(sp.apart(sp.cancel(phi1 / aligned), x), x), x)
+        span = antiderivative.subs(x, (1 - eps) * a) - antiderivative.subs(x, r0)
+        return sp.simplify(sp.expand_log(span, force=True)) / phi1
+
+    # ---------------------------------------------------------------- numbers
+
+    def leading_time(self, weight: float, overlap: float) -> float:
+        """T_p for numbers; inf where an odd exponent starts from a negative overlap. Needs J ≥ 3."""
+        if self.exponent % 2 and overlap <= 0:
+            return float("inf")
+        return float(self._emergence(weight, overlap * overlap))
+
+    def half_time(self, weight: float, overlap: float, level: float = 0.5) -> float:
+        r"""Exact time to squared overlap `level`, all degrees: $\int du/(a\varphi'(u)(1-u^2))$; inf if never.
+
+        Args:
+            weight: $a_p$.
+            overlap: $\bar v_p(0)$, signed (the sign matters unless the activation is even).
+            level: squared overlap to reach, in (0, 1).
+        """
+        return self.passage_time(weight, overlap, float(np.sqrt(level)))
+
+    def passage_time(self, weight: float, start: float, end: float) -> float:
+        """Exact single-task time from overlap `start` to absolute overlap `end` (0 if already there)."""
+        sign = 1.0 if start > 0 else -1.0
+        if start == 0:
+            return float("inf")
+        if abs(start) >= end:
+            return 0.0
+        grid = sign * np.geomspace(abs(start), end, 200)
+        if np.any(sign * self._rate(grid, weight) <= 0):
+            return float("inf")
+        # In s = ln|u| the integrand is smooth and of one scale at a time.
+        value, _ = integrate.quad(
+            lambda s: abs(np.exp(s) / self._rate(sign * np.exp(s), weight)),
+            np.log(abs(start)),
+            np.log(end),
+            epsrel=1e-11,
+            epsabs=0.0,
+            limit=500,
+        )
+        return float(value)
+
+    def lag(self, weight: float, init_norm2: float) -> float:
+        r"""Norm lag $\frac1{4a\varphi(1)}\ln\frac{a-\sigma_0^2}{\sigma_0^2}$ to half the target norm; 0 if already there."""
+        if init_norm2 >= weight / 2:
+            return 0.0
+        return float(self._lag(weight, init_norm2))
+
+    @cached_property
+    def _rate(self) -> Callable:
+        return sp.lambdify((u, a), self.rate, modules=["scipy", "numpy"])
+
+    @cached_property
+    def _emergence(self) -> Callable:
+        return sp.lambdify((a, M0), self.emergence_time)
+
+    @cached_property
+    def _lag(self) -> Callable:
+        return sp.lambdify((a, r0), self.norm_lag.subs(eps, sp.Rational(1, 2)))
+
+    # ------------------------------------------------------------- derivations
+
+    def derivation(self) -> Derivation:
+        """``derive single-task``: from the overlap flow to T_p, the exact implicit form and the window."""
+        dot_u, dot_M = sp.Symbol(r"\dot u"), sp.Symbol(r"\dot M")
+        generic = alone(additive.overlap_drift()[overlaps[k, q]])
+        tolerance = self.activation.check_tolerance
+        steps = [
+            Step(
+                "Keep one teacher and one light student of the overlap flow",
+                sp.Eq(dot_u, sp.factor(generic), evaluate=False),
+                lambda: sp.expand(generic - a * Dual(u, 1) * (1 - u**2)),
+            ),
+            Step(
+                "All Hermite degrees of this activation",
+                sp.Eq(dot_u, self.rate, evaluate=False),
+                lambda: _at_point(
+                    self.rate - a * self.activation.dual_derivative().subs(kernel_variable, u) * (1 - u**2)
+                ),
+                tolerance,
+            ),
+            Step(
+                "Leading degree, squared overlap M = u²",
+                sp.Eq(dot_M, self.leading_squared_rate, evaluate=False),
+                lambda: _at_point(
+                    self.leading_squared_rate
+                    - 2 * self.exponent * self.activation.leading * a * M ** sp.Rational(self.exponent, 2) * (1 - M)
+                ),
+                tolerance,
+            ),
+        ]
+        equations = {r"\dot u": self.rate, r"\dot M": self.leading_squared_rate}
+        if self.exponent >= 3:
+            steps += self._transition_steps()
+            equations |= {"M(t)": self.pre_recovery, "T_p": self.emergence_time}
+        equations["F(M)"] = self.implicit_antiderivative
+        steps.append(self._implicit_step())
+        return Derivation("single-task", tuple(steps), equations, (ALONE,), REFERENCE)
+
+    def _transition_steps(self) -> list[Step]:
+        closed, tolerance = self.pre_recovery, self.activation.check_tolerance
+        return [
+            Step(
+                "Before recovery (1 − M → 1) the equation separates",
+                sp.Eq(sp.Symbol("M(t)"), closed, evaluate=False),
+                lambda: _at_point(sp.diff(closed, time) - self.plateau_rate.subs(M, closed)),
+                tolerance,
+            ),
+            Step(
+                "It blows up at the emergence time",
+                sp.Eq(sp.Symbol("T_p"), self.emergence_time, evaluate=False),
+                lambda: _at_point(1 / closed.subs(time, self.emergence_time)),
+                tolerance,
+            ),
+            Step(
+                "Relative 10–90 % window",
+                sp.Eq(sp.Symbol("w/T_p"), self.relative_window, evaluate=False),
+                lambda: _at_point(self.relative_window * self.emergence_time) - self._window_by_quadrature(),
+                max(tolerance, 1e-25),
+            ),
+        ]
+
+    def _window_by_quadrature(self) -> sp.Expr:
+        """∫ dM / Ṁ over 10–90 % at the check's point, by mpmath's quadrature to 40 digits."""
+        slowness = sp.lambdify(M, 1 / self.leading_squared_rate.subs(a, _POINT[a]), modules="mpmath")
+        with mpmath.workdps(50):
+            return sp.Float(mpmath.quad(slowness, [mpmath.mpf(1) / 10, mpmath.mpf(1) / 2, mpmath.mpf(9) / 10]), 50)
+
+    def _implicit_step(self) -> Step:
+        scale = 2 * self.exponent * self.activation.leading * a
+        F = self.implicit_antiderivative
+        return Step(
+            "Exact implicit solution F(M(t)) − F(M₀) = 2Jσ̂²at",
+            sp.Eq(sp.Symbol("F(M)"), F, evaluate=False),
+            lambda: _at_point(sp.diff(F, M) * self.leading_squared_rate - scale),
+            self.activation.check_tolerance,
+        )
+
+    def norm_derivation(self) -> Derivation:
+        """``derive norm``: the norm's rate, the logistic lag, and the two invariants that tie norm to direction."""
+        J = self.exponent
+        pure = SingleTask(Activation.from_coefficients({J: self.activation.coefficients[J]}))
+        light = sp.expand(pure.norm_rate).coeff(r0, 1).subs(u, sp.sqrt(M))
+        early = r0 * (1 - M) ** sp.Rational(2, J)
+        late = (1 - M) * (r0 / (a - r0)) ** sp.Rational(J, 2)
+        rate_late = pure.norm_rate.subs(u, 1)
+        tolerance = self.activation.check_tolerance
+        steps = [
+            Step(
+                "A lone student's squared norm",
+                sp.Eq(sp.Symbol(r"\dot r"), self.norm_rate, evaluate=False),
+                lambda: _at_point(
+                    self.norm_rate
+                    - 4 * r0 * (a * self.activation.dual.subs(kernel_variable, u) - r0 * self.activation.second_moment)
+                ),
+                tolerance,
+            ),
+            Step(
+                "Aligned: logistic growth, time from r₀ to (1−ε)a",
+                sp.Eq(sp.Symbol("t_{norm}"), self.norm_lag, evaluate=False),
+                lambda: _at_point(
+                    sp.diff(self.norm_lag, eps) * self.norm_rate.subs({u: 1, r0: (1 - eps) * a}) / a + 1
+                ),
+                tolerance,
+            ),
+            Step(
+                "Pure degree, light student: r(1−M)^{2/J} is constant",
+                sp.Eq(sp.Symbol(r"\frac{d}{dt}\,r(1-M)^{2/J}"), 0, evaluate=False),
+                lambda: _at_point(
+                    sp.diff(early, r0) * light * r0 + sp.diff(early, M) * pure.leading_squared_rate
+                ),
+                tolerance,
+            ),
+            Step(
+                "Pure degree, aligned student: (1−M)(r/(a−r))^{J/2} is constant",
+                sp.Eq(sp.Symbol(r"\frac{d}{dt}\,(1-M)(r/(a-r))^{J/2}"), 0, evaluate=False),
+                lambda: _at_point(sp.diff(late, r0) * rate_late + sp.diff(late, M) * pure.convergence_rate * (1 - M)),
+                tolerance,
+            ),
+        ]
+        equations = {r"\dot r": self.norm_rate, "t_{norm}": self.norm_lag}
+        return Derivation("norm", tuple(steps), equations, (ALONE,), REFERENCE)
+
+
+_POINT = {M: sp.Rational(3, 10), M0: sp.Rational(1, 7), a: sp.Rational(4, 5), time: sp.Rational(1, 9),
+          r0: sp.Rational(1, 11), u: sp.Rational(2, 5), eps: sp.Rational(1, 3)}  # fmt: skip
+
+
+def _with_factor(rate: sp.Expr) -> sp.Expr:
+    """The rate written with its factor 1 − u² in front, as one reads it."""
+    return sp.cancel(sp.simplify(rate / (1 - u**2))) * (1 - u**2)
+
+
+def _real_logarithms(expression: sp.Expr, variable: sp.Symbol) -> sp.Expr:
+    """SymPy integrates 1/(x − 1) to log(x − 1); inside (0, 1), or (0, a), the real branch is log(1 − x)."""
+    small = {symbol: sp.Rational(1, 2) if symbol == variable else 1 for symbol in expression.free_symbols}
+    return expression.replace(sp.log, lambda x: sp.log(-x) if x.subs(small) < 0 else sp.log(x))
+
+
+def _at_point(expression: sp.Expr) -> sp.Expr:
+    """The expression at one exact rational point, to 40 digits: zero there only if the identity holds."""
+    return sp.N(sp.sympify(expression).subs(_POINT), 50)

@@ -1,0 +1,60 @@
+"""The immutable exchange object: what theory writes, and integrators and checks read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import sympy as sp
+
+from theory.activation import Activation
+from theory.activation import c as kernel_variable
+from theory.derivation import Assumption, Derivation
+from theory.indexed import Sums, specialise
+
+
+@dataclass(frozen=True)
+class System:
+    r"""Reduced dynamics $\dot y = F(y)$ in indexed symbols.
+
+    Attributes:
+        name: e.g. ``"overlap-flow"``.
+        activation: the activation whose dual kernel the symbol φ stands for.
+        drift: component (e.g. ``t[k, q]``) → its time derivative, as `Sums`.
+        observables: name → `Sums` without free indices (e.g. the loss).
+        parameters: names of the arrays that are constant in time (e.g. ``"a"``).
+        derivation: the steps that lead here, with their checks.
+        time_unit: what one unit of time is.
+        limit: the limit in which the equations hold.
+        closed_form: name → expression, where the system is solved.
+    """
+
+    name: str
+    activation: Activation
+    drift: Mapping[sp.Indexed, Sums]
+    observables: Mapping[str, Sums]
+    parameters: tuple[str, ...]
+    derivation: Derivation
+    time_unit: str
+    limit: str
+    closed_form: Mapping[str, sp.Expr] = field(default_factory=dict)
+
+    @property
+    def state(self) -> tuple[str, ...]:
+        """Names of the state arrays, in the order of `drift`."""
+        return tuple(str(component.base) for component in self.drift)
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return self.derivation.assumptions
+
+    @property
+    def reference(self) -> str:
+        return self.derivation.reference
+
+    def concrete(self, expression: sp.Expr) -> sp.Expr:
+        """`expression` with φ replaced by the activation's own kernel."""
+        return specialise(expression, self.activation.dual, kernel_variable)
+
+    def equations(self, concrete: bool = False) -> dict[str, sp.Expr]:
+        """LaTeX of each component → right-hand side; with the activation's own kernel if `concrete`."""
+        pairs = {sp.latex(component): sums.as_sympy() for component, sums in self.drift.items()}
+        return {name: self.concrete(rhs) for name, rhs in pairs.items()} if concrete else pairs
