@@ -1,0 +1,185 @@
+"""Claims, verdicts and controls: how theory and measurement are compared.
+
+A quantity agrees with a prediction when |estimate − predicted| ≤ allowance + 4·stderr. The allowance is an error that
+theory or the integrator's own tolerance computes; the standard error comes from independent replicas. Every quantity
+carries controls, wrong theories judged on the same data by the same rule: if one of them is not rejected, the data cannot
+tell right from wrong and the verdict is ``inconclusive``.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from theory import InputError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from validation.context import Context
+
+#: Standard errors allowed. Hundreds of quantities are judged together, so 2 would cry wolf in every run.
+SIGMAS = 4.0
+KINDS = ("exact", "asymptotic", "heuristic", "open")
+
+
+def agrees(estimate: float, predicted: float, allowance: float, stderr: float) -> bool:
+    """The rule: |estimate − predicted| ≤ allowance + 4·stderr. False for anything that is not finite."""
+    gap = abs(estimate - predicted)
+    return math.isfinite(gap) and gap <= allowance + SIGMAS * stderr
+
+
+@dataclass(frozen=True)
+class Control:
+    """A wrong theory for the same quantity: its name and what it predicts.
+
+    `estimate`, `stderr` and `allowance` are those of the quantity unless the control needs data of its own (e.g. a
+    simulation with the error built in, judged against the right prediction).
+    """
+
+    name: str
+    predicted: float
+    estimate: float | None = None
+    stderr: float | None = None
+    allowance: float | None = None
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One measured quantity of a claim, with its prediction and its controls.
+
+    Attributes:
+        quantity: what was measured, in words, with its unit.
+        predicted: what theory says, computed before the data.
+        estimate: what was measured.
+        stderr: its standard error from independent replicas, blocks or bootstrap; 0 only for deterministic quantities.
+        allowance: error computed from theory or from a numerical tolerance; `allowance_from` says which.
+        controls: wrong theories.
+        key: suffix of the id if the claim has several quantities (``beta`` in ``E17.beta``).
+        details: anything else worth keeping (numbers, short texts).
+    """
+
+    quantity: str
+    predicted: float
+    estimate: float
+    stderr: float
+    allowance: float
+    controls: Sequence[Control]
+    allowance_from: str
+    key: str = ""
+    details: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class JudgedControl:
+    name: str
+    predicted: float
+    z: float
+    rejected: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A judged measurement: ``agrees``, ``disagrees``, ``inconclusive`` (a control survived) or ``open``."""
+
+    id: str
+    claim: "Claim"
+    measurement: Measurement
+    verdict: str
+    z: float
+    controls: tuple[JudgedControl, ...]
+    seconds: float = 0.0
+
+    @property
+    def as_expected(self) -> bool:
+        return self.claim.kind == "open" or self.verdict == self.claim.expected
+
+
+@dataclass
+class Outcome:
+    """What a claim's runner returns: measurements, a labelled dataset, and figures for the report (matplotlib)."""
+
+    measurements: list[Measurement]
+    dataset: "xr.Dataset | None" = None
+    figures: list[tuple[str, object]] = field(default_factory=list)
+
+
+Runner = Callable[["Context"], Outcome]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A checkable statement of theory.
+
+    Attributes:
+        id: catalogue number, e.g. ``E7``.
+        title: a few words.
+        statement: one plain sentence.
+        latex: the formula.
+        source: paper and theorem, or "derived".
+        kind: ``exact``, ``asymptotic``, ``heuristic`` or ``open``.
+        regime: where it holds.
+        expected: ``agrees``, or ``disagrees`` for what a paper prints wrongly.
+        controls: names of the wrong theories that must be rejected.
+        runner: measures; see `Outcome`.
+    """
+
+    id: str
+    title: str
+    statement: str
+    latex: str
+    source: str
+    kind: str
+    regime: str
+    controls: tuple[str, ...]
+    runner: Runner
+    expected: str = "agrees"
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise InputError(f"claim {self.id}: kind is {self.kind!r}: use one of {', '.join(KINDS)}")
+        if self.kind != "open" and not self.controls:
+            raise InputError(f"claim {self.id}: it has no controls, so it could not fail: name a wrong theory")
+
+
+def standard_score(estimate: float, predicted: float, stderr: float, allowance: float) -> float:
+    """Signed gap in units of the error bar (stderr, or the allowance where the measurement has no spread)."""
+    scale = stderr if stderr > 0 else allowance / SIGMAS
+    gap = estimate - predicted
+    if scale > 0:
+        return gap / scale
+    return 0.0 if gap == 0 else math.copysign(math.inf, gap)
+
+
+def judge(claim: Claim, measurement: Measurement, seconds: float = 0.0) -> Verdict:
+    """Apply the rule to a measurement and to each of its controls."""
+    x = measurement
+    judged = []
+    for control in x.controls:
+        estimate = x.estimate if control.estimate is None else control.estimate
+        stderr = x.stderr if control.stderr is None else control.stderr
+        allowance = x.allowance if control.allowance is None else control.allowance
+        judged.append(
+            JudgedControl(
+                control.name,
+                control.predicted,
+                standard_score(estimate, control.predicted, stderr, allowance),
+                not agrees(estimate, control.predicted, allowance, stderr),
+            )
+        )
+    if claim.kind == "open":
+        verdict = "open"
+    elif not judged or not all(control.rejected for control in judged):
+        verdict = "inconclusive"
+    else:
+        verdict = "agrees" if agrees(x.estimate, x.predicted, x.allowance, x.stderr) else "disagrees"
+    name = f"{claim.id}.{x.key}" if x.key else claim.id
+    return Verdict(
+        name,
+        claim,
+        x,
+        verdict,
+        standard_score(x.estimate, x.predicted, x.stderr, x.allowance),
+        tuple(judged),
+        seconds,
+    )

@@ -1,0 +1,45 @@
+"""What a claim's runner is given: preset, seed, and the theory under test."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import theory
+from theory import Activation, SingleTask, System
+from theory.plateau import Plateau
+
+
+@dataclass(frozen=True)
+class TheoryUnderTest:
+    """The entry points of `theory` that claims use. Replace one to test a conjecture, or a formula broken on purpose.
+
+    Example:
+        ``replace(TheoryUnderTest(), overlap_flow=mine)`` judges your own overlap flow by the built-in claims.
+    """
+
+    overlap_flow: Callable[[Activation], System] = theory.overlap_flow
+    single_task: Callable[[Activation], SingleTask] = theory.SingleTask
+    plateau: Callable[[Activation], Plateau] = theory.plateau
+
+
+@dataclass(frozen=True)
+class Context:
+    """Attributes: preset ``quick`` or ``full``; seed; theory; progress (called with a short text, may do nothing)."""
+
+    preset: str = "quick"
+    seed: int = 0
+    theory: TheoryUnderTest = field(default_factory=TheoryUnderTest)
+    progress: Callable[[str], None] = lambda text: None
+
+    @property
+    def full(self) -> bool:
+        return self.preset == "full"
+
+    def rng(self, *stream: int) -> np.random.Generator:
+        """An independent generator for each stream of numbers."""
+        return np.random.default_rng([self.seed, *stream])
+
+    def pick(self, quick: object, full: object) -> object:
+        """A size by preset."""
+        return full if self.full else quick
