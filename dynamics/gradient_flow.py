@@ -1,0 +1,209 @@
+r"""Population gradient flow in overlap coordinates, with hitting times.
+
+The derived overlap flow (`theory.overlap_flow`) is integrated by Diffrax (Tsit5, adaptive). Its state has
+$mP+m^2+m$ numbers and no $d$: the dimension enters through the initial overlaps only. Emergence times are located by
+Diffrax events with a root finder on the solver's dense output, not read off a grid.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import diffrax as dfx
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optimistix as optx
+
+from dynamics.lowering import LoweredSystem, lower
+from dynamics.trajectory import dataset
+from theory import Activation, InitialState, InputError, System, Teacher, overlap_flow
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Progress = Callable[[float, str], None]
+State = dict[str, jax.Array]
+#: Squared overlap, and share of the target norm, at which a direction counts as recovered.
+LEVEL = 0.5
+_MAX_STEPS = 200_000
+_ROOT_TOLERANCE = 1e-12
+
+
+class IntegrationError(RuntimeError):
+    """The integrator gave up: the message says at what time and why."""
+
+
+@dataclass(frozen=True)
+class FlowResult:
+    """A gradient-flow run.
+
+    Attributes:
+        dataset: overlap, norm2, loss on (time, neuron, direction).
+        half_time: (P,) first time at which some neuron's squared overlap reaches ½; inf if never.
+        neuron: (P,) the neuron that reached it, −1 if none.
+        loss_time: (P,) first time at which Σ_k r_k t_kq² reaches a_q/2 (half of the direction's norm); inf if never.
+        steps: accepted solver steps.
+        evaluations: evaluations of the right-hand side.
+    """
+
+    dataset: "xr.Dataset"
+    half_time: np.ndarray
+    neuron: np.ndarray
+    loss_time: np.ndarray
+    steps: int
+    evaluations: int
+
+
+def overlaps_of(initial: InitialState) -> State:
+    """The flow's initial state (t, c, r) as JAX arrays."""
+    return {
+        "t": jnp.asarray(initial.overlap),
+        "c": jnp.asarray(initial.student_overlap),
+        "r": jnp.asarray(initial.norm2),
+    }
+
+
+@lru_cache(maxsize=32)
+def lowered_overlap_flow(activation: Activation) -> LoweredSystem:
+    """The activation's overlap flow as JAX code (made once)."""
+    return lower(overlap_flow(activation))
+
+
+def _aligned_overlap(state: Mapping[str, jax.Array]) -> jax.Array:
+    """(P,) largest squared overlap of any neuron with each direction."""
+    return jnp.max(state["t"] ** 2, axis=0)
+
+
+def _aligned_norm(state: Mapping[str, jax.Array], a: jax.Array) -> jax.Array:
+    """(P,) Σ_k r_k t_kq² / a_q: the learned share of each direction's weight."""
+    return jnp.einsum("k,kq->q", state["r"], state["t"] ** 2) / a
+
+
+def _next_recovery(t: jax.Array, y: State, args: dict, **kwargs: object) -> jax.Array:
+    """Positive once an unrecorded direction reaches half its overlap or half its norm (the event's condition)."""
+    overlap = jnp.where(args["learned"], -1.0, _aligned_overlap(y) - LEVEL)
+    norm = jnp.where(args["fitted"], -1.0, _aligned_norm(y, args["a"]) - LEVEL)
+    return jnp.maximum(jnp.max(overlap), jnp.max(norm))
+
+
+@eqx.filter_jit
+def _segment(
+    system: LoweredSystem, state: State, start: jax.Array, end: jax.Array, args: dict, rtol: float, atol: float
+) -> tuple[State, jax.Array, jax.Array, jax.Array]:
+    """Integrate from `start` to `end` or to the next event: state, time reached, steps taken, whether it went well."""
+    solution = dfx.diffeqsolve(
+        dfx.ODETerm(lambda t, y, x: system.drift(y, {"a": x["a"]})),
+        dfx.Tsit5(),
+        start,
+        end,
+        None,
+        state,
+        args=args,
+        stepsize_controller=dfx.PIDController(rtol=rtol, atol=atol),
+        saveat=dfx.SaveAt(t1=True),
+        event=dfx.Event(_next_recovery, optx.Bisection(_ROOT_TOLERANCE, _ROOT_TOLERANCE), direction=True),
+        max_steps=_MAX_STEPS,
+        throw=False,
+    )
+    final = jax.tree.map(lambda x: x[-1], solution.ys)
+    good = dfx.is_okay(solution.result) & jnp.all(jnp.isfinite(final["t"]))
+    return final, solution.ts[-1], solution.stats["num_steps"], good
+
+
+@eqx.filter_jit
+def _loss(system: LoweredSystem, state: State, a: jax.Array) -> jax.Array:
+    return system.observable("loss", state, {"a": a})
+
+
+@dataclass
+class _Recorder:
+    """Hitting times collected along the way (host side)."""
+
+    a: jax.Array
+    half_time: np.ndarray
+    neuron: np.ndarray
+    loss_time: np.ndarray
+
+    @property
+    def args(self) -> dict[str, jax.Array]:
+        return {
+            "a": self.a,
+            "learned": jnp.asarray(np.isfinite(self.half_time)),
+            "fitted": jnp.asarray(np.isfinite(self.loss_time)),
+        }
+
+    def record(self, state: State, time: float) -> None:
+        reached = LEVEL - 1e-9
+        squares = np.asarray(state["t"]) ** 2
+        new = (squares.max(axis=0) >= reached) & ~np.isfinite(self.half_time)
+        self.half_time[new] = time
+        self.neuron[new] = squares.argmax(axis=0)[new]
+        fitted = (np.asarray(_aligned_norm(state, self.a)) >= reached) & ~np.isfinite(self.loss_time)
+        self.loss_time[fitted] = time
+
+
+def gradient_flow(
+    activation: Activation,
+    teacher: Teacher,
+    initial: InitialState,
+    *,
+    t_end: float,
+    times: np.ndarray | None = None,
+    rtol: float = 1e-8,
+    atol: float = 1e-11,
+    system: System | None = None,
+    progress: Progress | None = None,
+) -> FlowResult:
+    r"""Integrate $\dot v_k=-\nabla_{v_k}\tfrac12E(f_*-f)^2$ from `initial` to gradient-flow time `t_end`.
+
+    Args:
+        times: times to record, increasing, within [0, t_end]; 201 equidistant ones by default.
+        rtol, atol: tolerances of the adaptive integrator, per step.
+        system: integrate this `System` in place of the derived overlap flow (to test a conjecture).
+        progress: called with (fraction done, text).
+
+    Returns: `FlowResult`. Cost per right-hand side: three matrix products, m²P + m³ + m²P.
+
+    Raises:
+        InputError: t_end not positive and finite, or times not increasing within [0, t_end].
+        IntegrationError: the integrator could not go on (stated with the time reached).
+    """
+    if not (np.isfinite(t_end) and t_end > 0):
+        raise InputError(f"t_end is {t_end!r}: give a positive finite time")
+    grid = np.linspace(0.0, t_end, 201) if times is None else np.asarray(times, dtype=float)
+    if grid.ndim != 1 or grid.size == 0 or grid[0] < 0 or grid[-1] > t_end or np.any(np.diff(grid) <= 0):
+        raise InputError(f"times must increase within [0, t_end = {t_end:g}]: got {grid.size} values")
+    lowered = lowered_overlap_flow(activation) if system is None else lower(system)
+    state, now, steps, evaluations = overlaps_of(initial), 0.0, 0, 0
+    width = teacher.width
+    recorder = _Recorder(
+        jnp.asarray(teacher.a), np.full(width, np.inf), np.full(width, -1), np.full(width, np.inf)
+    )
+    recorder.record(state, 0.0)
+    saved: list[tuple[np.ndarray, np.ndarray, float]] = []
+    for target in grid:
+        while now < target:
+            state, reached, taken, good = _segment(
+                lowered, state, jnp.asarray(now), jnp.asarray(target), recorder.args, rtol, atol
+            )
+            if not bool(good):
+                raise IntegrationError(f"gradient flow stopped at time {float(reached):g} of {t_end:g}")
+            now, steps, evaluations = float(reached), steps + int(taken), evaluations + 6 * int(taken) + 2
+            recorder.record(state, now)
+        saved.append((np.asarray(state["t"]), np.asarray(state["r"]), float(_loss(lowered, state, recorder.a))))
+        if progress is not None:
+            progress(now / t_end, f"gradient flow: time {now:.4g} of {t_end:.4g}")
+    overlap, norm2, loss = (np.stack(column) for column in zip(*saved, strict=True))
+    attributes = {
+        "what": "gradient-flow",
+        "activation": activation.name,
+        "dim": teacher.dim,
+        "rtol": rtol,
+        "atol": atol,
+        "precision": "float64",
+    }
+    result = dataset(grid, overlap, norm2, loss, attributes=attributes)
+    return FlowResult(result, recorder.half_time, recorder.neuron, recorder.loss_time, steps, evaluations)

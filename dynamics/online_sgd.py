@@ -1,0 +1,435 @@
+r"""Online SGD of the 2-homogeneous student, exact in law, at a cost that does not depend on d.
+
+For isotropic Gaussian data, the students' coordinates $T$ on the teacher directions and the Gram matrix of their
+residuals form a Markov chain. A block of samples is drawn in the coordinates that matter: on the teachers ($N(0,1)$), on
+an orthonormal basis of the residual span ($N(0,1)$), and outside both, where only the samples' Gram matrix matters: a
+Wishart matrix with $D=d-P-m$ degrees of freedom, drawn by its Bartlett factor. Within a block the students move in the
+span of what is known, so pre-activations follow from the block's Gram matrix; at its end the residuals, now in
+$m+$block coordinates, are expressed in $m$ again by a Cholesky factor of their Gram matrix. Nothing is approximated: the joint law of
+$(T, VV^\top)$ at all steps is that of SGD in $R^d$.
+
+Cost per step $O(m(P+m+B))$ with block length B, memory $O(m(P+m)+B^2)$, for any $d\ge P+m$.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import sympy as sp
+
+from dynamics.ambient_flow import embed
+from dynamics.gradient_flow import LEVEL, Progress, _aligned_norm, _loss, lowered_overlap_flow
+from dynamics.lowering import lower_scalar
+from dynamics.trajectory import dataset
+from theory import Activation, InitialState, InputError, Teacher
+from theory import neuron as neuron_model
+from theory.hermite import z as activation_variable
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+#: A replica whose squared norms exceed this has diverged (teachers have unit total weight).
+BLOW_UP = 1e6
+_DEFAULT_SAVES = 200
+_BLOCK = 32
+
+
+class Chain(NamedTuple):
+    """State of one replica: T (m, P) and R (m, m) (exact) or V (m, d) (ambient, R empty), and recovery steps."""
+
+    on_teachers: jax.Array
+    residual: jax.Array
+    half_step: jax.Array
+    loss_step: jax.Array
+
+
+@dataclass(frozen=True)
+class Mistakes:
+    """Errors built in on purpose, as controls of the law tests; never set in a real run.
+
+    Attributes:
+        forget_known: draw the outside part with d degrees of freedom instead of d − P − m.
+        transpose: use Bartlett's factor transposed.
+    """
+
+    forget_known: bool = False
+    transpose: bool = False
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Static description of a run (hashable, so that one compilation serves many calls)."""
+
+    activation: Activation
+    weights: tuple[float, ...]
+    dim: int
+    width: int
+    batch: int
+    block_steps: int
+    method: str
+    mistakes: Mistakes = Mistakes()
+
+    @property
+    def samples(self) -> int:
+        return self.batch * self.block_steps
+
+    @property
+    def outside(self) -> int:
+        """Degrees of freedom outside teachers and students."""
+        return self.dim if self.mistakes.forget_known else self.dim - len(self.weights) - self.width
+
+
+@dataclass(frozen=True)
+class SgdResult:
+    """A set of SGD replicas.
+
+    Attributes:
+        dataset: overlap, norm2, loss on (replica, time, neuron, direction); coordinate ``step``.
+        half_steps: (replica, P) first step (to `resolution`) with a squared overlap ≥ ½; inf if not reached.
+        loss_steps: (replica, P) first step with Σ_k r_k t_kq² ≥ a_q/2; inf if not reached.
+        diverged: (replica,) bool.
+        steps: steps run. resolution: recovery is looked at every so many steps.
+    """
+
+    dataset: "xr.Dataset"
+    half_steps: np.ndarray
+    loss_steps: np.ndarray
+    diverged: np.ndarray
+    steps: int
+    resolution: int
+
+
+# ------------------------------------------------------------------------ the update
+
+
+@lru_cache(maxsize=32)
+def _update_rule(activation: Activation) -> Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array, jax.Array]]:
+    """(r, h) → output F, coefficient 2F_r of v and F_h of x, lowered from the derived neuron."""
+    model = neuron_model.two_homogeneous()
+    sigma = lower_scalar(activation_variable, activation.function)
+    slope = lower_scalar(activation_variable, sp.diff(activation.function, activation_variable))
+    names = (neuron_model.r, neuron_model.z, neuron_model.value, neuron_model.slope)
+    compiled = sp.lambdify(names, [model.output, model.along_self, model.along_input], modules="jax", cse=True)
+
+    def rule(r: jax.Array, h: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        z = h / jnp.sqrt(r)
+        return compiled(r, z, sigma(z), slope(z))
+
+    return rule
+
+
+def _gradient_step(
+    problem: Problem, step_size: jax.Array, r: jax.Array, h: jax.Array, target: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Coefficients c (m,) and g (m, b) of the update v ← c v + Σ_i g_i x_i, from r (m,), h (m, b), f_* (b,)."""
+    output, along_self, along_input = _update_rule(problem.activation)(r[:, None], h)
+    delta = jnp.sum(output, axis=0) - target
+    scale = step_size / problem.batch * delta
+    return 1.0 - jnp.sum(scale * along_self, axis=1), -scale * along_input
+
+
+def _targets(problem: Problem, on_teachers: jax.Array) -> jax.Array:
+    """f_* of samples with teacher coordinates (N, P)."""
+    sigma = lower_scalar(activation_variable, problem.activation.function)
+    return sigma(on_teachers) @ jnp.asarray(problem.weights)
+
+
+# --------------------------------------------------------------------- exact in law
+
+
+def outside_factor(key: jax.Array, count: int, freedom: int, transpose: bool = False) -> jax.Array:
+    r"""A with $AA^\top$ distributed as the Gram matrix of `count` standard Gaussians of $R^{freedom}$.
+
+    Shape (count, min(count, freedom)). Lower triangular Bartlett factor ($A_{ii}=\chi_{freedom-i+1}$) if
+    count ≤ freedom, else the vectors themselves.
+    """
+    if freedom < count:
+        return jax.random.normal(key, (count, freedom))
+    below, diagonal = jax.random.split(key)
+    chi2 = jax.random.chisquare(diagonal, freedom - jnp.arange(count, dtype=float))
+    normals = jax.random.normal(below, (count * (count - 1) // 2,))
+    factor = jnp.concatenate([jnp.zeros(1), normals, jnp.sqrt(chi2)])[_triangle(count)]
+    return factor.T if transpose else factor
+
+
+@lru_cache(maxsize=None)
+def _triangle(count: int) -> np.ndarray:
+    """Where each entry of the triangular factor is found in [0, normals below the diagonal, diagonal]."""
+    index = np.zeros((count, count), dtype=np.int32)
+    below = count * (count - 1) // 2
+    index[np.tril_indices(count, -1)] = 1 + np.arange(below)
+    np.fill_diagonal(index, 1 + below + np.arange(count))
+    return index
+
+
+def outside_columns(key: jax.Array, gradients: jax.Array, freedom: int, transpose: bool = False) -> jax.Array:
+    r"""Columns appended to R by one batch: $B$ with $BB^\top\sim gWg^\top$, W Wishart of size b, at least cost.
+
+    For b ≤ m: gA. For b > m: LA with g = LQ, A of size m (LQ, since gradients can be rank-deficient).
+    """
+    width, batch = gradients.shape
+    if batch <= width:
+        return gradients @ outside_factor(key, batch, freedom, transpose)
+    lower = jnp.linalg.qr(gradients.T, mode="r").T
+    return lower @ outside_factor(key, width, freedom, transpose)
+
+
+def _rotate_back(residual: jax.Array) -> jax.Array:
+    r"""(m, m) lower triangular L with $LL^\top=RR^\top$: the residuals in a basis of m vectors.
+
+    The law depends on R through its Gram matrix only, so it is the Gram matrix that must be kept to rounding. Rows are
+    scaled to unit length, and a ridge of a few rounding errors (its effect on the norms taken out again) keeps the
+    factorisation defined when students are parallel; this is as accurate as an LQ factorisation and much faster.
+    """
+    size = jnp.sqrt(jnp.sum(residual**2, axis=1))
+    rows = residual / jnp.where(size > 0, size, 1.0)[:, None]
+    ridge = 4 * residual.shape[1] * jnp.finfo(residual.dtype).eps
+    gram = rows @ rows.T + ridge * jnp.eye(size.size)
+    return size[:, None] / jnp.sqrt(1 + ridge) * jnp.linalg.cholesky(gram)
+
+
+def _exact_block(problem: Problem, step_size: jax.Array, chain: Chain, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Run one block of steps; returns new T and R."""
+    transpose = problem.mistakes.transpose
+    known_key, outside_key = jax.random.split(key)
+    known = jnp.concatenate([chain.on_teachers, chain.residual], axis=1)
+    x = jax.random.normal(known_key, (problem.samples, known.shape[1]))
+    targets = _targets(problem, x[:, : len(problem.weights)])
+    start = known @ x.T
+    r = jnp.sum(known**2, axis=1)
+    if problem.block_steps == 1:
+        c, g = _gradient_step(problem, step_size, r, start, targets)
+        appended = outside_columns(outside_key, g, problem.outside, transpose)
+        moved = c[:, None] * known + g @ x
+    else:
+        beyond = outside_factor(outside_key, problem.samples, problem.outside, transpose)
+        gram = x @ x.T + beyond @ beyond.T
+        scale, g = _sequence(problem, step_size, r, start, gram, targets)
+        moved = scale[:, None] * (known + g @ x)
+        appended = scale[:, None] * (g @ beyond)
+    width = len(problem.weights)
+    return moved[:, :width], _rotate_back(jnp.concatenate([moved[:, width:], appended], axis=1))
+
+
+def _sequence(
+    problem: Problem, step_size: jax.Array, r: jax.Array, start: jax.Array, gram: jax.Array, targets: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    r"""The steps of a block, in the block's own coordinates.
+
+    After some steps $v_k = S_k(v_k^0+\sum_iG_{ki}x_i)$; pre-activations on sample j are
+    $S_k(\langle v_k^0,x_j\rangle+\sum_iG_{ki}\langle x_i,x_j\rangle)$. Returns S (m,) and G (m, samples).
+    """
+    batch, steps = problem.batch, problem.block_steps
+
+    def step(carry: tuple, inputs: tuple) -> tuple[tuple, None]:
+        scale, r, g_block = carry
+        first, before, rows, within, target = inputs
+        # g_block is still zero for samples to come, so the full product sees the past only.
+        h = scale[:, None] * (before + jnp.sum(g_block[:, None, :] * rows[None, :, :], axis=2))
+        c, g = _gradient_step(problem, step_size, r, h, target)
+        r = c**2 * r + 2 * c * jnp.sum(g * h, axis=1) + jnp.sum(g * (g @ within), axis=1)
+        scale = c * scale
+        return (scale, r, jax.lax.dynamic_update_slice(g_block, g / scale[:, None], (0, first))), None
+
+    firsts = jnp.arange(steps) * batch
+    rows = gram.reshape(steps, batch, steps * batch)
+    within = jax.vmap(lambda row, first: jax.lax.dynamic_slice(row, (0, first), (batch, batch)))(rows, firsts)
+    inputs = (firsts, jnp.moveaxis(start.reshape(-1, steps, batch), 1, 0), rows, within, targets.reshape(steps, batch))
+    (scale, _, g_block), _ = jax.lax.scan(step, (jnp.ones_like(r), r, jnp.zeros_like(start)), inputs)
+    return scale, g_block
+
+
+# ---------------------------------------------------------------------------- ambient
+
+
+def _ambient_block(problem: Problem, step_size: jax.Array, chain: Chain, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The same steps with explicit vectors of R^d (chain.on_teachers holds V, shape (m, d))."""
+
+    def step(v: jax.Array, key: jax.Array) -> tuple[jax.Array, None]:
+        x = jax.random.normal(key, (problem.batch, problem.dim))
+        targets = _targets(problem, x[:, : len(problem.weights)])
+        c, g = _gradient_step(problem, step_size, jnp.sum(v**2, axis=1), v @ x.T, targets)
+        return c[:, None] * v + g @ x, None
+
+    v, _ = jax.lax.scan(step, chain.on_teachers, jax.random.split(key, problem.block_steps))
+    return v, chain.residual
+
+
+# -------------------------------------------------------------------------- the driver
+
+
+def _norm2(chain: Chain) -> jax.Array:
+    return jnp.sum(chain.on_teachers**2, axis=-1) + jnp.sum(chain.residual**2, axis=-1)
+
+
+def _overlaps(problem: Problem, chain: Chain) -> dict[str, jax.Array]:
+    """t, c, r of one replica, as the overlap flow's state."""
+    r = _norm2(chain)
+    size = jnp.sqrt(r)
+    gram = chain.on_teachers @ chain.on_teachers.T + chain.residual @ chain.residual.T
+    return {
+        "t": chain.on_teachers[:, : len(problem.weights)] / size[:, None],
+        "c": gram / (size[:, None] * size[None, :]),
+        "r": r,
+    }
+
+
+@partial(jax.jit, static_argnums=0)
+def _advance(problem: Problem, step_size: jax.Array, chain: Chain, key: jax.Array, first: int, blocks: int) -> Chain:
+    """Run `blocks` blocks from block number `first`, all replicas at once."""
+    block = _exact_block if problem.method == "exact" else _ambient_block
+    a = jnp.asarray(problem.weights)
+
+    def one(chain: Chain, key: jax.Array, number: jax.Array) -> Chain:
+        on_teachers, residual = block(problem, step_size, chain, jax.random.fold_in(key, number))
+        moved = Chain(on_teachers, residual, chain.half_step, chain.loss_step)
+        r = _norm2(moved)
+        squares = on_teachers[:, : a.size] ** 2
+        now = (number + 1.0) * problem.block_steps
+        overlap, norm = jnp.max(squares / r[:, None], axis=0), jnp.sum(squares, axis=0) / a
+        return moved._replace(
+            half_step=jnp.where(overlap >= LEVEL, jnp.minimum(chain.half_step, now), chain.half_step),
+            loss_step=jnp.where(norm >= LEVEL, jnp.minimum(chain.loss_step, now), chain.loss_step),
+        )
+
+    everyone = jax.vmap(one, in_axes=(0, 0, None))
+    return jax.lax.fori_loop(first, first + blocks, lambda i, state: everyone(state, key, i), chain)
+
+
+@partial(jax.jit, static_argnums=0)
+def _observe(problem: Problem, chain: Chain) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Overlaps, squared norms and loss of every replica."""
+    lowered = lowered_overlap_flow(problem.activation)
+
+    def one(chain: Chain) -> tuple[jax.Array, jax.Array, jax.Array]:
+        state = _overlaps(problem, chain)
+        return state["t"], state["r"], _loss(lowered, state, jnp.asarray(problem.weights))
+
+    return jax.vmap(one)(chain)
+
+
+def _block_steps(batch: int, steps: int) -> int:
+    """Steps per block: about 32 samples, never more than the run is long."""
+    return max(1, min(_BLOCK // batch, steps))
+
+
+def start_chain(problem: Problem, initial: InitialState, replicas: int) -> Chain:
+    """All replicas at the same initial state."""
+    width = len(problem.weights)
+    if problem.method == "exact":
+        first, second = initial.on_teachers, initial.residual
+    else:
+        first, second = embed(initial, problem.dim), np.zeros((problem.width, 0))
+    repeat = lambda x: jnp.repeat(jnp.asarray(x)[None], replicas, axis=0)  # noqa: E731
+    unreached = jnp.full((replicas, width), jnp.inf)
+    return Chain(repeat(first), repeat(second), unreached, unreached)
+
+
+def _check(step_size: float, steps: int, batch: int, replicas: int, method: str) -> None:
+    if not (np.isfinite(step_size) and step_size > 0):
+        raise InputError(f"step_size is {step_size!r}: give a positive finite number")
+    for name, value in (("steps", steps), ("batch", batch), ("replicas", replicas)):
+        if int(value) != value or value < 1:
+            raise InputError(f"{name} is {value!r}: give a whole number, 1 or more")
+    if method not in ("exact", "ambient"):
+        raise InputError(f"method is {method!r}: use exact or ambient")
+
+
+def online_sgd(
+    activation: Activation,
+    teacher: Teacher,
+    initial: InitialState,
+    *,
+    step_size: float,
+    steps: int,
+    batch: int = 1,
+    replicas: int = 32,
+    seed: int = 0,
+    method: str = "exact",
+    saves: int = _DEFAULT_SAVES,
+    stop_when_learned: tuple[int, ...] | None = None,
+    block_steps: int | None = None,
+    mistakes: Mistakes = Mistakes(),
+    progress: Progress | None = None,
+) -> SgdResult:
+    r"""Online SGD, $v_k\leftarrow v_k-\eta\nabla_{v_k}\tfrac12(f_*-f)^2(x)$ with fresh samples, many replicas.
+
+    All replicas start at `initial` and differ in their samples.
+
+    Args:
+        step_size: η. steps: SGD steps (rounded up to whole blocks). batch: fresh samples averaged per step.
+        seed: the same seed gives the same result, replica by replica, whatever the number of replicas.
+        method: ``exact`` (exact in law, cost independent of d) or ``ambient`` (explicit vectors of R^d).
+        saves: how many times to record, equidistant. stop_when_learned: indices (from 0) of directions; stop once all
+            replicas have recovered them.
+        block_steps: steps per block (default: about 32 samples); recovery is looked at once per block.
+        mistakes: built-in errors for controls. progress: called with (fraction, text).
+
+    Returns: `SgdResult`; a replica that blows up is marked in `diverged` and is NaN from there on.
+
+    Raises:
+        InputError: a number out of range, or d < P + m.
+    """
+    _check(step_size, steps, batch, replicas, method)
+    m, width = initial.on_teachers.shape
+    if teacher.dim < width + m:
+        raise InputError(f"dim {teacher.dim} is below teacher width + student width = {width + m}: raise dim")
+    inner = _block_steps(batch, steps) if block_steps is None else block_steps
+    problem = Problem(activation, teacher.weights, teacher.dim, m, batch, inner, method, mistakes)
+    total = -(-steps // inner)
+    marks = np.unique(np.linspace(0, total, min(saves, total) + 1).round().astype(np.int64))
+    chain = start_chain(problem, initial, replicas)
+    # One key per replica, from its number alone: a replica's path does not depend on how many others run.
+    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(jnp.arange(replicas))
+    eta = jnp.asarray(step_size, dtype=float)
+    saved = [[np.asarray(x) for x in _observe(problem, chain)]]
+    done = 0
+    for mark in marks[1:]:
+        chain = _advance(problem, eta, chain, keys, done, int(mark) - done)
+        done = int(mark)
+        saved.append([np.asarray(x) for x in _observe(problem, chain)])
+        if progress is not None:
+            progress(done / total, f"online SGD: step {done * inner} of {total * inner}, {replicas} replicas")
+        reached = np.asarray(chain.half_step)
+        if not np.any(np.isfinite(saved[-1][1]).all(axis=1)):
+            break
+        if stop_when_learned is not None and np.all(np.isfinite(reached[:, list(stop_when_learned)])):
+            break
+    return _result(problem, step_size, saved, marks[: len(saved)] * inner, chain, seed)
+
+
+def _result(
+    problem: Problem, step_size: float, saved: list[list[np.ndarray]], steps: np.ndarray, chain: Chain, seed: int
+) -> SgdResult:
+    overlap, norm2, loss = (np.stack(column, axis=1) for column in zip(*saved, strict=True))
+    with np.errstate(invalid="ignore"):
+        lost = ~np.isfinite(norm2).all(axis=2) | (norm2.max(axis=2) > BLOW_UP)
+    for values in (overlap, norm2, loss):
+        values[lost] = np.nan
+    attributes: dict[str, str | float | int] = {
+        "what": "online-sgd",
+        "activation": problem.activation.name,
+        "dim": problem.dim,
+        "step_size": step_size,
+        "batch": problem.batch,
+        "method": problem.method,
+        "seed": seed,
+        "precision": "float64",
+        "recovery_resolution_steps": problem.block_steps,
+    }
+    data = dataset(steps * step_size, overlap, norm2, loss, step_size=step_size, attributes=attributes)
+    return SgdResult(
+        data,
+        np.asarray(chain.half_step),
+        np.asarray(chain.loss_step),
+        lost.any(axis=1),
+        int(steps[-1]),
+        problem.block_steps,
+    )
+
+
+__all__ = ["Mistakes", "SgdResult", "_aligned_norm", "online_sgd", "outside_columns", "outside_factor"]

@@ -1,0 +1,7 @@
+"""``python -m emergence``."""
+
+import sys
+
+from emergence.cli import main
+
+sys.exit(main())

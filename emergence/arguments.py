@@ -1,0 +1,115 @@
+"""The argument parser, built from the fields of `Problem`. Imports nothing heavy."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from emergence.problem import HELP, KINDS, Problem
+from emergence.values import Numbers, Switch
+
+DERIVATIONS = ("loss", "gradient", "overlap-flow", "single-task", "norm", "ideal-loss", "plateau")
+SIMULATIONS = ("gradient-flow", "online-sgd")
+PRESETS = ("quick", "full")
+DEFAULT_OUT = "emergence-out"
+EXIT_CODES = """exit status:
+  0  done, every verdict as expected
+  1  done, some verdict not as expected, or a simulation diverged
+  2  bad input, one line says what and how to mend it
+  3  internal error (EMERGENCE_DEBUG=1 shows the traceback)
+  130  interrupted, finished work kept"""
+
+
+class UsageError(Exception):
+    """The command line itself is not understood."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An `ArgumentParser` that neither guesses abbreviations nor prints usage on an error: it raises `UsageError`."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("allow_abbrev", False)
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(**options)
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}: see {self.prog} --help")
+
+
+class _Version(argparse.Action):
+    """``--version``; looks the version up only when asked."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **_: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="print the version and exit")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        from emergence.version import version
+
+        print(f"emergence {version()}")
+        parser.exit()
+
+
+def parser() -> Parser:
+    """The whole command line."""
+    main = Parser(
+        prog="emergence",
+        description="Derive, predict, simulate and judge the learning dynamics of shallow networks under SGD.",
+        epilog=EXIT_CODES,
+    )
+    main.add_argument("--version", action=_Version)
+    # Not `required`: argparse would name the destination, not say which commands there are.
+    commands = main.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog="emergence")
+    common, problem = _common(), _problem()
+
+    commands.add_parser("claims", help="list the catalogue of claims", parents=[common, _seed()])
+    validate = commands.add_parser("validate", help="judge claims, write a report", parents=[common, _seed()])
+    validate.add_argument("ids", nargs="*", metavar="ID", help="claims to judge (default: all)")
+    validate.add_argument("--preset", choices=PRESETS, default="quick", help="size of the experiments (default: quick)")
+    derive = commands.add_parser("derive", help="show a derivation, each step checked", parents=[common, _seed()])
+    derive.add_argument("name", choices=DERIVATIONS, metavar="NAME", help=", ".join(DERIVATIONS))
+    derive.add_argument("--activation", default="h4", help=HELP["activation"])
+    derive.add_argument("--latex", action="store_true", help="print a LaTeX document")
+    commands.add_parser("predict", help="closed-form predictions, no integration", parents=[common, problem])
+    simulate = commands.add_parser("simulate", help="integrate or simulate, write WHAT.nc", parents=[common, problem])
+    simulate.add_argument("what", choices=SIMULATIONS, metavar="WHAT", help=", ".join(SIMULATIONS))
+    commands.add_parser("compare", help="prediction, gradient flow and SGD side by side", parents=[common, problem])
+    return main
+
+
+def _common() -> Parser:
+    group = Parser(add_help=False)
+    group.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+    group.add_argument("--out", metavar="DIR", help=f"folder for files written (default: {DEFAULT_OUT})")
+    group.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    return group
+
+
+def _seed() -> Parser:
+    group = Parser(add_help=False)
+    group.add_argument("--seed", type=KINDS["seed"].read, default=0, help=HELP["seed"] + " (default: 0)")
+    return group
+
+
+def _problem() -> Parser:
+    """One flag for every field of `Problem`; absent flags stay absent, so that a configuration file can speak."""
+    group = Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    options = group.add_argument_group("problem")
+    options.add_argument("--config", metavar="FILE", default=None, help="TOML file with the same names; flags win")
+    for name, kind in KINDS.items():
+        flag, text = "--" + name.replace("_", "-"), _help(name)
+        if isinstance(kind, Switch):
+            options.add_argument(flag, action=argparse.BooleanOptionalAction, help=text, default=argparse.SUPPRESS)
+        else:
+            many = "+" if isinstance(kind, Numbers) else None
+            options.add_argument(flag, type=kind.read, nargs=many, help=text, metavar=name.split("_")[-1].upper())
+    return group
+
+
+def _help(name: str) -> str:
+    default = Problem.__dataclass_fields__[name].default
+    plain = default is None or isinstance(default, bool)
+    return HELP[name].replace("%", "%%") + ("" if plain else f" (default: {default})")
+
+
+def problem_flags(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The problem's values that were given as flags, by field name."""
+    return {name: value for name, value in vars(arguments).items() if name in KINDS}

@@ -1,0 +1,71 @@
+"""``emergence``: parse, dispatch, print, and turn every way of ending into an exit status."""
+
+import argparse
+import contextlib
+import importlib
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+
+from emergence import console, jsonio, output
+from emergence.arguments import UsageError, parser
+from emergence.problem import KINDS
+from emergence.refusal import is_refusal, refuse
+from emergence.result import Result
+
+DONE, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 2, 3, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status.
+
+    0 done; 1 done, but a verdict is not as expected or a simulation diverged; 2 bad input (one line on standard error);
+    3 internal error (a traceback with ``EMERGENCE_DEBUG=1``); 130 interrupted.
+    """
+    try:
+        try:
+            arguments = parser().parse_args(argv)
+        except SystemExit:  # --help and --version have printed and are done
+            return DONE
+        result = _run(arguments)
+        console.say(jsonio.dumps(result.document) if arguments.json else result.text)
+        return result.code
+    except KeyboardInterrupt:
+        console.fail("what was finished is kept", label="interrupted")
+        return INTERRUPTED
+    except Exception as error:
+        return _report(error)
+
+
+def _run(arguments: argparse.Namespace) -> Result:
+    """Check what every command shares, then run the command with standard output kept clean for its document."""
+    if arguments.command is None:
+        refuse("no command is given: use emergence --help to see them")
+    if "seed" in arguments:
+        KINDS["seed"].check("--seed", arguments.seed)
+    if arguments.out is not None:
+        output.check(arguments.out)
+    with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as caught:
+        command = importlib.import_module(f"emergence.commands.{arguments.command}")
+        result: Result = command.run(arguments)
+    # Shown only now: bad input is answered by one line, not by what a library thought on the way to it.
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        console.warn(text)
+    return result
+
+
+def _report(error: Exception) -> int:
+    """One line for an error, and its exit status."""
+    if isinstance(error, UsageError) or is_refusal(error):
+        console.fail(str(error))
+        return BAD_INPUT
+    if isinstance(error, MemoryError):
+        console.fail("the problem does not fit into memory: lower student-width, teacher-width, replicas or batch")
+        return BAD_INPUT
+    if os.environ.get("EMERGENCE_DEBUG"):
+        traceback.print_exception(error)
+    hint = "EMERGENCE_DEBUG=1 shows the traceback"
+    console.fail(f"{type(error).__name__}: {error} ({hint})", label="internal error")
+    return INTERNAL

@@ -1,0 +1,47 @@
+"""``emergence compare``: prediction, gradient flow and SGD side by side for the user's own problem."""
+
+import argparse
+
+from emergence import console, output, table
+from emergence.commands.setup import announce, headline, out_folder, resolved_problem
+from emergence.progress import Progress
+from emergence.result import Result
+
+COLUMNS = ("direction", "predicted", "flow", "sgd_mean", "sgd_stderr", "verdict")
+
+
+def run(arguments: argparse.Namespace) -> Result:
+    """Compare and write a report. Status 1 if a verdict is not as expected or SGD diverged.
+
+    Needs an information exponent of 3 or more: below it there is no emergence time to compare with.
+    """
+    resolved = resolved_problem(arguments)
+    resolved.activation.require_exponent(3, "compare (a sharp emergence time)")
+    step_size, _, steps = resolved.run_length()
+    folder = out_folder(arguments)
+    output.make(folder)
+    announce(resolved)
+    import validation
+
+    problem = resolved.problem
+    with Progress(arguments.quiet) as progress:
+        compared = validation.compare(
+            resolved.activation,
+            resolved.teacher,
+            resolved.initial,
+            step_size=step_size,
+            steps=steps,
+            batch=problem.batch,
+            replicas=problem.replicas,
+            seed=problem.seed,
+            method=problem.method,
+            out=folder,
+            progress=progress,
+        )
+    entries = [{name: entry[name] for name in COLUMNS} for entry in compared.directions]
+    if compared.diverged:
+        console.warn("SGD diverged: lower step-size or raise batch")
+    document = {"problem": resolved.echo(), "directions": entries, "report": str(compared.report)}
+    rows = [[entry[name] for name in COLUMNS] for entry in entries]
+    lines = [headline(resolved), "", table.render(COLUMNS, rows), "", f"report: {compared.report}"]
+    return Result(document, "\n".join(lines), 0 if compared.verdict_ok and not compared.diverged else 1)

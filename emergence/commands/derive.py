@@ -1,0 +1,56 @@
+"""``emergence derive``: a derivation step by step, every step checked before it is shown."""
+
+import argparse
+from collections.abc import Callable
+
+import sympy as sp
+
+import theory
+from emergence import console, latex
+from emergence.refusal import refuse
+from emergence.result import Result
+from theory import ideal_loss
+
+DERIVATIONS: dict[str, Callable[[theory.Activation], theory.Derivation]] = {
+    "loss": theory.loss_derivation,
+    "gradient": theory.gradient_derivation,
+    "overlap-flow": lambda activation: theory.overlap_flow(activation).derivation,
+    "single-task": lambda activation: theory.SingleTask(activation).derivation(),
+    "norm": lambda activation: theory.SingleTask(activation).norm_derivation(),
+    "ideal-loss": ideal_loss.derivation,
+    "plateau": lambda activation: theory.plateau(activation).derivation(),
+}
+
+
+def run(arguments: argparse.Namespace) -> Result:
+    """Derive, verify, print. The activation's own kernel φ stands among the equations as ``\\varphi(c)``."""
+    if arguments.latex and arguments.json:
+        refuse("--latex is given with --json: drop one (the JSON document holds the LaTeX of every step)")
+    activation = theory.Activation.parse(arguments.activation)
+    derivation = DERIVATIONS[arguments.name](activation)
+    checked = derivation.verify()
+    verified = f"{checked} of {len(derivation.steps)} steps checked, the others are definitions"
+    if arguments.json and not arguments.quiet:
+        console.note(verified)
+    steps = [(step.title, step.latex()) for step in derivation.steps]
+    equations = {r"\varphi(c)": activation.dual, **derivation.equations}
+    document = {
+        "name": derivation.name,
+        "activation": activation.name,
+        "steps": [{"title": title, "latex": text} for title, text in steps],
+        "equations": {name: sp.latex(value, order="none") for name, value in equations.items()},
+        "assumptions": [str(assumption) for assumption in derivation.assumptions],
+        "reference": derivation.reference,
+    }
+    text = latex.document(document, verified) if arguments.latex else _text(document, derivation, verified)
+    return Result(document, text)
+
+
+def _text(document: dict, derivation: theory.Derivation, verified: str) -> str:
+    lines = [f"{document['name']} for activation {document['activation']}: {verified}", ""]
+    for number, (step, shown) in enumerate(zip(derivation.steps, document["steps"], strict=True), start=1):
+        mark = "definition" if step.is_definition else "checked"
+        lines += [f"{number}. {shown['title']} [{mark}]", f"   {shown['latex']}", ""]
+    lines += ["Result", *(f"   {name} = {value}" for name, value in document["equations"].items()), ""]
+    lines += ["Assumptions", *(f"   {text}" for text in document["assumptions"]), ""]
+    return "\n".join([*lines, f"Reference: {document['reference']}"])

@@ -1,0 +1,76 @@
+"""``emergence predict``: closed-form predictions, no integration and no JAX."""
+
+import argparse
+import math
+
+import numpy as np
+
+from emergence import table
+from emergence.commands.setup import announce, headline, resolved_problem
+from emergence.resolve import Resolved
+from emergence.result import Result
+from theory import ideal_loss
+
+HEADERS = ("direction", "weight", "neuron", "overlap2", "time_leading", "time_half", "time_loss", "steps_half")
+
+
+def run(arguments: argparse.Namespace) -> Result:
+    """Who learns what and when, the staircase loss and its exponents."""
+    resolved = resolved_problem(arguments)
+    announce(resolved)
+    times, values = staircase(resolved)
+    document = {
+        "problem": resolved.echo(),
+        "directions": directions(resolved),
+        "exponents": ideal_loss.exponent_values(resolved.teacher.exponent, resolved.activation),
+        "loss": {"time": times, "value": values},
+    }
+    return Result(document, _text(resolved, document))
+
+
+def directions(resolved: Resolved) -> list[dict[str, object]]:
+    """One entry per direction, counted from 1 in the order of the weights; None where it is not learned."""
+    prediction = resolved.prediction
+    return [
+        {
+            "direction": p + 1,
+            "weight": float(resolved.teacher.a[p]),
+            "neuron": int(prediction.neuron[p]) if prediction.neuron[p] >= 0 else None,
+            "overlap2": _finite(prediction.overlap[p] ** 2),
+            "time_leading": _finite(prediction.time_leading[p]),
+            "time_half": _finite(prediction.time_half[p]),
+            "time_loss": _finite(prediction.time_loss[p]),
+            "steps_half": None if resolved.step_size is None else _finite(prediction.time_half[p] / resolved.step_size),
+        }
+        for p in range(resolved.teacher.width)
+    ]
+
+
+def staircase(resolved: Resolved) -> tuple[list[float], list[float]]:
+    """Times 0 and every jump, and the idealised loss just after each."""
+    jumps = resolved.prediction.time_loss
+    times = np.unique(np.concatenate([[0.0], jumps[np.isfinite(jumps)]]))
+    return times.tolist(), resolved.prediction.loss(times).tolist()
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _text(resolved: Resolved, document: dict) -> str:
+    rows = [[entry[name] for name in HEADERS] for entry in document["directions"]]
+    exponents = ", ".join(f"{name} {table.cell(value)}" for name, value in document["exponents"].items())
+    loss = document["loss"]
+    return "\n".join(
+        [
+            headline(resolved),
+            "",
+            table.render(HEADERS, rows),
+            "",
+            "loss just after each jump",
+            table.render(("time", "loss"), list(zip(loss["time"], loss["value"], strict=True))),
+            "",
+            f"exponents of the loss in: {exponents}",
+            "times are gradient-flow times of ½E(f*−f)²; steps = time / step size",
+        ]
+    )

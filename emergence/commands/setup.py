@@ -1,0 +1,36 @@
+"""What commands that take a problem have in common."""
+
+import argparse
+from pathlib import Path
+
+from emergence import config, console, output
+from emergence.arguments import DEFAULT_OUT, problem_flags
+from emergence.resolve import Resolved, resolve
+
+
+def resolved_problem(arguments: argparse.Namespace) -> Resolved:
+    """The problem of flags and configuration file, with its objects and defaults. Raises `InputError`."""
+    return resolve(config.build(problem_flags(arguments), arguments.config))
+
+
+def out_folder(arguments: argparse.Namespace, *names: str) -> Path:
+    """The output folder, checked but not made. Raises `InputError` unless `names` could be written there."""
+    return output.check(DEFAULT_OUT if arguments.out is None else arguments.out, *names)
+
+
+def announce(resolved: Resolved) -> None:
+    """Print the problem's warnings; called when nothing can be refused any more."""
+    for text in resolved.warnings:
+        console.warn(text)
+
+
+def headline(resolved: Resolved) -> str:
+    """The problem in one line."""
+    problem, activation = resolved.problem, resolved.activation
+    step = "none" if resolved.step_size is None else f"{resolved.step_size:.4g}"
+    bound = "" if resolved.bound is None else f" (bound {resolved.bound[0]:.4g}, direction {resolved.bound[1] + 1})"
+    return (
+        f"activation {activation.name} (information exponent {activation.information_exponent}), "
+        f"P = {problem.width}, m = {problem.student_width}, d = {problem.dim}, seed {problem.seed}, "
+        f"step size {step}{bound}"
+    )

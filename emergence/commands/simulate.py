@@ -1,0 +1,103 @@
+"""``emergence simulate``: gradient flow or SGD for the user's problem, written to ``WHAT.nc``."""
+
+import argparse
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emergence import console, jsonio, output, table
+from emergence.commands.setup import announce, headline, out_folder, resolved_problem
+from emergence.progress import Progress
+from emergence.resolve import Resolved
+from emergence.result import Result
+from emergence.version import version
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+#: What a simulation hands back: its data, a table for people, and how many replicas diverged.
+Simulated = tuple["xr.Dataset", str, int]
+
+
+def run(arguments: argparse.Namespace) -> Result:
+    """Simulate and write. Status 1 if a replica diverged."""
+    resolved = resolved_problem(arguments)
+    resolved.run_length()  # refuses a problem without an end before anything is made
+    folder = out_folder(arguments, f"{arguments.what}.nc")
+    output.make(folder)
+    announce(resolved)
+    with Progress(arguments.quiet) as progress:
+        dataset, text, diverged = SIMULATIONS[arguments.what](resolved, progress)
+    provenance = {"problem": json.dumps(jsonio.plain(resolved.echo())), "emergence_version": version()}
+    dataset = _with_replicas(dataset).assign_attrs(provenance)
+    file = output.write_dataset(folder / f"{arguments.what}.nc", dataset)
+    document = {
+        "what": arguments.what,
+        "problem": resolved.echo(),
+        "file": str(file),
+        "variables": {str(name): list(variable.dims) for name, variable in dataset.data_vars.items()},
+    }
+    if diverged:
+        console.warn(f"{diverged} of {resolved.problem.replicas} replicas diverged: lower step-size or raise batch")
+    lines = [headline(resolved), "", text, "", f"written: {file}"]
+    return Result(document, "\n".join(lines), 1 if diverged else 0)
+
+
+def _gradient_flow(resolved: Resolved, progress: Progress) -> Simulated:
+    import dynamics
+
+    _, time, _ = resolved.run_length()
+    flow = dynamics.gradient_flow(
+        resolved.activation, resolved.teacher, resolved.initial, t_end=time, progress=progress
+    )
+    prediction = resolved.prediction
+    columns = (prediction.time_half, flow.half_time, prediction.time_loss, flow.loss_time)
+    headers = ("direction", "time_half predicted", "time_half flow", "time_loss predicted", "time_loss flow")
+    rows = [(p + 1, *(float(column[p]) for column in columns)) for p in range(resolved.teacher.width)]
+    return flow.dataset, table.render(headers, rows), 0
+
+
+def _online_sgd(resolved: Resolved, progress: Progress) -> Simulated:
+    import dynamics
+
+    step_size, _, steps = resolved.run_length()
+    problem = resolved.problem
+    sgd = dynamics.online_sgd(
+        resolved.activation,
+        resolved.teacher,
+        resolved.initial,
+        step_size=step_size,
+        steps=steps,
+        batch=problem.batch,
+        replicas=problem.replicas,
+        seed=problem.seed,
+        method=problem.method,
+        progress=progress,
+    )
+    rows = [
+        (p + 1, float(resolved.prediction.time_half[p] / step_size), *_summary(np.asarray(sgd.half_steps)[:, p]))
+        for p in range(resolved.teacher.width)
+    ]
+    headers = ("direction", "steps_half predicted", "SGD mean", "±", "replicas that reached it")
+    return sgd.dataset, table.render(headers, rows), int(np.sum(sgd.diverged))
+
+
+def _summary(steps: np.ndarray) -> tuple[float | None, float | None, str]:
+    """Mean and standard error over the replicas that got there (None if they are too few), and how many did."""
+    reached = steps[np.isfinite(steps)]
+    mean = float(reached.mean()) if reached.size else None
+    error = float(reached.std(ddof=1) / np.sqrt(reached.size)) if reached.size > 1 else None
+    return mean, error, f"{reached.size} of {steps.size}"
+
+
+def _with_replicas(dataset: "xr.Dataset") -> "xr.Dataset":
+    """Every file has the dimension ``replica`` in front; a deterministic run has one replica."""
+    return dataset if "replica" in dataset.dims else dataset.expand_dims(replica=[0])
+
+
+SIMULATIONS: dict[str, Callable[[Resolved, Progress], Simulated]] = {
+    "gradient-flow": _gradient_flow,
+    "online-sgd": _online_sgd,
+}

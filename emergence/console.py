@@ -1,0 +1,38 @@
+"""Writing to the two standard streams. Nothing else in this package prints."""
+
+import os
+import sys
+
+
+def say(text: str) -> None:
+    """Print to standard output. A reader that has gone away (``| head``) is no error."""
+    try:
+        print(_encodable(text, sys.stdout), flush=True)
+    except BrokenPipeError:
+        # The interpreter flushes once more at exit: give it somewhere to flush to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def warn(text: str) -> None:
+    """One line ``emergence: warning: …`` on standard error."""
+    print(f"emergence: warning: {one_line(text)}", file=sys.stderr, flush=True)
+
+
+def fail(text: str, label: str = "error") -> None:
+    """One line ``emergence: error: …`` on standard error."""
+    print(f"emergence: {label}: {one_line(text)}", file=sys.stderr, flush=True)
+
+
+def note(text: str) -> None:
+    """One line of progress on standard error."""
+    print(f"emergence: {one_line(text)}", file=sys.stderr, flush=True)
+
+
+def one_line(text: str) -> str:
+    """`text` on a single line that standard error can encode."""
+    return _encodable(" ".join(text.split()), sys.stderr)
+
+
+def _encodable(text: str, stream: object) -> str:
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -1,0 +1,70 @@
+"""The output folder: checked before anything is computed, made once the problem is known to be good; atomic writes."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from emergence.refusal import refuse
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def check(folder: str, *names: str) -> Path:
+    """The folder as a path, nothing made yet. Raises `InputError` if `names` could not be written into it."""
+    if not folder:
+        refuse("out is '': give the name of a folder")
+    path = Path(folder)
+    try:
+        ancestor = next(p for p in [path.absolute(), *path.absolute().parents] if os.path.lexists(p))
+        is_folder = ancestor.is_dir()
+        taken = [name for name in names if (path / name).is_dir()]
+    except (OSError, ValueError, StopIteration) as problem:  # name too long, null character …
+        refuse(f"out is {folder!r}: it is no usable path ({problem}): give another folder")
+    if not is_folder:
+        refuse(f"out is {folder!r}: {str(ancestor)!r} is not a folder: give another folder")
+    if not os.access(ancestor, os.W_OK | os.X_OK):
+        refuse(f"out is {folder!r}: {str(ancestor)!r} is not writable: give another folder")
+    if taken:
+        refuse(f"out is {folder!r}: {taken[0]!r} in it is a folder: remove it or give another folder")
+    return path
+
+
+def make(path: Path) -> Path:
+    """Make the folder and prove that a file can be written there. Raises `InputError` if not."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path) as probe:
+            probe.write(b"probe")
+    except OSError as problem:
+        refuse(f"out is {str(path)!r}: cannot write there ({problem.strerror}): give another folder")
+    return path
+
+
+def write_atomically(path: Path, write: Callable[[str], object]) -> Path:
+    """`write(temporary)` beside `path`, then rename: readers see the old file or the whole new one, never a part."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-", suffix=path.suffix)
+    os.close(handle)
+    try:
+        write(temporary)
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp makes files that only their owner can read
+        os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+    return path
+
+
+def write_dataset(path: Path, dataset: "xr.Dataset") -> Path:
+    """An `xarray.Dataset` as netCDF-4."""
+    return write_atomically(path, lambda temporary: dataset.to_netcdf(temporary, engine="h5netcdf"))
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

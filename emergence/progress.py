@@ -1,0 +1,44 @@
+"""Progress on standard error: a bar on a terminal, a line now and then in a log, nothing with ``--quiet``."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+from tqdm import tqdm
+
+from emergence import console
+
+#: Seconds between two lines in a log, and between two redraws of the bar.
+LOG_INTERVAL, BAR_INTERVAL = 5.0, 0.1
+
+
+class Progress:
+    """Called with the fraction done (0 to 1) and a short text, by whatever does the work."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._last = -float("inf")
+        self._quiet = quiet
+        self._bar = None
+        if not quiet and sys.stderr.isatty():
+            self._bar = tqdm(total=1.0, file=sys.stderr, leave=False, bar_format="{l_bar}{bar}| {elapsed}<{remaining}")
+
+    def __call__(self, fraction: float, text: str = "") -> None:
+        now, done = time.monotonic(), fraction >= 1.0
+        if self._quiet or (not done and now - self._last < (BAR_INTERVAL if self._bar else LOG_INTERVAL)):
+            return
+        self._last = now
+        if self._bar is None:
+            console.note(f"{fraction:4.0%} {text}")
+            return
+        self._bar.n = min(max(fraction, 0.0), 1.0)
+        self._bar.set_description_str(text, refresh=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()

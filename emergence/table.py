@@ -1,0 +1,34 @@
+"""Plain text tables."""
+
+import math
+from collections.abc import Sequence
+
+
+def cell(value: object) -> str:
+    """A value for people: four significant digits, ``-`` for what is missing or never happens."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}" if math.isfinite(value) else "-"
+    return " ".join(str(value).split())
+
+
+def render(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Aligned columns: numbers to the right, words to the left."""
+    texts = [[cell(value) for value in row] for row in rows]
+    right = [
+        any(_is_number(row[i]) for row in rows) and all(_is_number(row[i]) or row[i] is None for row in rows)
+        for i in range(len(headers))
+    ]
+    widths = [max(len(line[i]) for line in [list(headers), *texts]) for i in range(len(headers))]
+    lines = [_line(headers, widths, right), _line(["-" * width for width in widths], widths, right)]
+    return "\n".join([*lines, *(_line(text, widths, right) for text in texts)])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _line(texts: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    padded = [t.rjust(w) if r else t.ljust(w) for t, w, r in zip(texts, widths, right, strict=True)]
+    return "  ".join(padded).rstrip()

@@ -1,0 +1,151 @@
+"""Kinds of values that options take: one rule for flags, TOML keys and Python callers, so one message for all three."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from emergence.refusal import refuse
+
+#: Whole numbers up to here are exact as doubles too, so they survive JSON and every array type.
+MAX_WHOLE = 2**53
+#: Positive numbers stay in this range so that their squares neither vanish nor overflow.
+SMALLEST, LARGEST = 1e-100, 1e100
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of value: `read` turns a flag's text into a value, `check` accepts a value or refuses it by name."""
+
+    @property
+    def remedy(self) -> str:
+        """What to give instead, in the imperative."""
+        raise NotImplementedError
+
+    def accepts(self, value: Any) -> bool:
+        raise NotImplementedError
+
+    def read(self, text: str) -> Any:
+        """The value a flag's text stands for; the text itself if it stands for none, for `check` to refuse."""
+        return text
+
+    def clean(self, value: Any) -> Any:
+        """An accepted value in its standard type."""
+        return value
+
+    def check(self, name: str, value: Any) -> Any:
+        """The value in its standard type. Raises `InputError` naming `name`, the value and the remedy."""
+        if not self.accepts(value):
+            refuse(f"{name} is {shown(value)}: {self.remedy}")
+        return self.clean(value)
+
+
+@dataclass(frozen=True)
+class Text(Kind):
+    example: str
+
+    @property
+    def remedy(self) -> str:
+        return f"give a text such as {self.example}"
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, str) and bool(value.strip())
+
+
+@dataclass(frozen=True)
+class Choice(Kind):
+    options: tuple[str, ...]
+
+    @property
+    def remedy(self) -> str:
+        return f"use one of {', '.join(self.options)}"
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, str) and value in self.options
+
+
+@dataclass(frozen=True)
+class Switch(Kind):
+    @property
+    def remedy(self) -> str:
+        return "give true or false"
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class Whole(Kind):
+    """A whole number from `least` to 2⁵³; 4.0 is not one."""
+
+    least: int = 1
+
+    @property
+    def remedy(self) -> str:
+        return f"give a whole number, {self.least} or more (at most 2**53)"
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and self.least <= value <= MAX_WHOLE
+
+    def read(self, text: str) -> Any:
+        try:
+            return int(text)
+        except ValueError:
+            return text
+
+
+@dataclass(frozen=True)
+class Number(Kind):
+    """A finite number; positive (1e-100 to 1e100), or also 0 if `zero`."""
+
+    zero: bool = False
+
+    @property
+    def remedy(self) -> str:
+        return f"give a finite number, {'0 or more' if self.zero else 'above 0'} (1e-100 to 1e100)"
+
+    def accepts(self, value: Any) -> bool:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        # An int is compared exactly, so a huge one is refused rather than overflowing on its way to a float.
+        return SMALLEST <= value <= LARGEST or (self.zero and value == 0)
+
+    def read(self, text: str) -> Any:
+        try:
+            return float(text)
+        except ValueError:
+            return text
+
+    def clean(self, value: Any) -> float:
+        return abs(float(value))  # -0.0 passes as 0
+
+
+@dataclass(frozen=True)
+class Numbers(Kind):
+    """One or more positive numbers."""
+
+    @property
+    def remedy(self) -> str:
+        return f"give one or more numbers, each above 0 and finite ({SMALLEST:g} to {LARGEST:g})"
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, list | tuple) and len(value) > 0 and all(Number().accepts(item) for item in value)
+
+    def read(self, text: str) -> Any:
+        return Number().read(text)
+
+    def clean(self, value: Any) -> tuple[float, ...]:
+        return tuple(float(item) for item in value)
+
+
+def shown(value: Any) -> str:
+    """A value as one short line, for a message."""
+    text = f"[{', '.join(shown(item) for item in value[:8])}]" if isinstance(value, list | tuple) else _plain(value)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:g}"
+    if isinstance(value, int) and abs(value) > 10 * MAX_WHOLE:
+        return "a number above 2**53" if value > 0 else "a number below -2**53"  # printing it could take forever
+    return repr(value)

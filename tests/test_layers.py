@@ -1,0 +1,72 @@
+"""Imports go one way: theory ← dynamics ← validation ← emergence, and theory knows nothing of JAX."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+LAYERS = ("theory", "dynamics", "validation", "emergence")
+#: Nothing in theory may need an array library with compilation.
+NUMERICAL = {"jax", "jaxlib", "diffrax", "equinox", "optimistix", "lineax"}
+
+
+def imported(source: str, package: str) -> set[str]:
+    """Top-level names that a module of `package` imports, anywhere in it, those for type checking included."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(package if node.level else (node.module or "").split(".")[0])
+    return found
+
+
+def forbidden(package: str) -> set[str]:
+    """What a layer must not import."""
+    above = set(LAYERS[LAYERS.index(package) + 1 :])
+    return above | NUMERICAL if package == "theory" else above
+
+
+def modules() -> list[Path]:
+    return [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_module_imports_only_its_own_layer_and_those_below(path: Path) -> None:
+    package = path.relative_to(ROOT).parts[0]
+    assert not imported(path.read_text(encoding="utf-8"), package) & forbidden(package)
+
+
+def test_every_layer_was_read() -> None:
+    assert {path.relative_to(ROOT).parts[0] for path in modules()} == set(LAYERS)
+    assert sum(path.stat().st_size for path in modules()) > 10_000
+
+
+@pytest.mark.parametrize(
+    ("package", "source"),
+    [
+        ("theory", "import jax.numpy as jnp"),
+        ("theory", "def f():\n    from dynamics.flow import g"),
+        ("theory", "if TYPE_CHECKING:\n    import validation"),
+        ("dynamics", "from validation import claim"),
+        ("dynamics", "import numpy, emergence.cli"),
+        ("validation", "from emergence.cli import main"),
+    ],
+)
+def test_the_rule_catches_a_violation(package: str, source: str) -> None:
+    assert imported(source, package) & forbidden(package)
+
+
+def test_the_rule_allows_what_it_should() -> None:
+    assert not imported("from theory import System\nimport jax", "dynamics") & forbidden("dynamics")
+    assert not imported("from .claim import Claim", "validation") & forbidden("validation")
+
+
+def test_importing_theory_loads_no_jax() -> None:
+    """Also through other packages: asked of a fresh interpreter."""
+    program = "import sys, theory; print(*[name for name in ('jax', 'diffrax', 'dynamics') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
