@@ -39,7 +39,9 @@ class _Version(argparse.Action):
     """``--version``; looks the version up only when asked."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **_: Any) -> None:
-        super().__init__(option_strings, dest, nargs=0, help="print the version and exit")
+        super().__init__(
+            option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, help="print the version and exit"
+        )
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         from emergence.version import version

@@ -18,11 +18,13 @@ def check(folder: str, *names: str) -> Path:
         refuse("out is '': give the name of a folder")
     path = Path(folder)
     try:
-        ancestor = next(p for p in [path.absolute(), *path.absolute().parents] if os.path.lexists(p))
+        ancestor = next(p for p in [path.absolute(), *path.absolute().parents] if _exists(p))
         is_folder = ancestor.is_dir()
         taken = [name for name in names if (path / name).is_dir()]
     except (OSError, ValueError, StopIteration) as problem:  # name too long, null character …
-        refuse(f"out is {folder!r}: it is no usable path ({problem}): give another folder")
+        refuse(
+            f"out is {folder!r}: it is no usable path ({getattr(problem, 'strerror', problem)}): give another folder"
+        )
     if not is_folder:
         refuse(f"out is {folder!r}: {str(ancestor)!r} is not a folder: give another folder")
     if not os.access(ancestor, os.W_OK | os.X_OK):
@@ -30,6 +32,15 @@ def check(folder: str, *names: str) -> Path:
     if taken:
         refuse(f"out is {folder!r}: {taken[0]!r} in it is a folder: remove it or give another folder")
     return path
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is anything at `path`. Raises `OSError` if it can never be (a name too long, a loop of links)."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def make(path: Path) -> Path:

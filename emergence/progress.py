@@ -29,7 +29,7 @@ class Progress:
             return
         self._last = now
         if self._bar is None:
-            console.note(f"{fraction:4.0%} {text}")
+            console.note(f"{fraction:.0%} {text}")
             return
         self._bar.n = min(max(fraction, 0.0), 1.0)
         self._bar.set_description_str(text, refresh=True)

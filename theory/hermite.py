@@ -30,7 +30,7 @@ def from_polynomial(expression: sp.Expr) -> dict[int, sp.Expr]:
             j = power - 2 * k
             share = sp.Rational(factorial(power), 2**k * factorial(k) * factorial(j)) * sp.sqrt(factorial(j))
             found[j] = found.get(j, sp.Integer(0)) + coefficient * share
-    simplified = {j: sp.nsimplify(sp.expand(value)) for j, value in found.items()}
+    simplified = {j: sp.expand(value) for j, value in found.items()}
     return {j: value for j, value in sorted(simplified.items()) if value != 0}
 
 

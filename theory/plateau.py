@@ -1,20 +1,23 @@
-r"""One SGD step on the plateau: signal, shrinkage and noise of a light student's overlap, and the largest step size.
+r"""One SGD step of a light student: signal, shrinkage and noise of its overlap, and the largest step size.
 
 A light student ($\|v\|\to0$, so $f\approx0$) that takes a step of size $\eta$ on one fresh sample moves along
 $g = f_*(x)\{\chi(z)\bar v+\sigma'(z)x\}$, $z=\langle\bar v,x\rangle$, $\chi(z)=2\sigma(z)-z\sigma'(z)$ (in units of its
-norm). Its normalised overlap $u=\langle\bar v,e_p\rangle$ then obeys, exactly to second order in $\eta$ and first in $u$,
-$$E\,du=\eta a\varphi'(u)-\eta^2\kappa u,\qquad \mathrm{Var}\,du=\eta^2\nu .$$
-κ and ν are derived here for any polynomial activation without mean and with information exponent ≥ 3; a batch of $b$
-samples divides both by $b$ (up to $O(u^{2J-2})$). The drift changes sign at $\eta_c(u) = a\varphi'(u)/(\kappa u)$: above
-it the direction is never learned.
+norm). With all its other overlaps zero, $u=\langle\bar v,e_p\rangle$ obeys, to second order in $\eta$ and exactly in d,
+$$E\,du=\eta a\varphi'(u)(1-u^2)-\eta^2K(u),\qquad \mathrm{Var}\,du=\eta^2N(u).$$
+K and N are polynomials, derived here for any polynomial activation without mean and with information exponent ≥ 3, by
+Mehler's formula $E[A(x_p)B(z)]=\sum_j\hat A_j\hat B_ju^j$. On the plateau $K\approx\kappa u$, $N\approx\nu$. A batch of
+$b$ samples divides N by $b$, and K too up to terms of order $(1-1/b)u^{2J-3}$, which are left out. The drift changes
+sign at $\eta_c(u)=a\varphi'(u)(1-u^2)/K(u)$: above it the direction is never learned.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import sympy as sp
 
+from theory import hermite
 from theory.activation import Activation
 from theory.activation import c as kernel_variable
 from theory.derivation import Assumption, Derivation, Step
@@ -22,134 +25,198 @@ from theory.gaussian import standard_expectation
 from theory.hermite import z
 
 u, a, d, mass = sp.symbols("u a d A", positive=True)
-#: x_p (the coordinate on the teacher) and the coordinate along the rest of the student's direction.
-_x, _y = sp.symbols("x_p zeta", real=True)
-_F2, _F2W = sp.symbols("F2 F2W", positive=True)
-REFERENCE = "second-order expansion of one SGD step; constants derived for every polynomial activation"
+REFERENCE = "second-order expansion of one SGD step; derived for every polynomial activation"
 
 
-@lru_cache(maxsize=None)
-def _expanded(function: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-    """G(z) at z = u x_p + √(1−u²) ζ to first order in u: (G(ζ), x_p G'(ζ))."""
-    return function.subs(z, _y), _x * sp.diff(function, z).subs(z, _y)
+def mehler(first: sp.Expr, second: sp.Expr) -> sp.Expr:
+    r"""$E[A(x)B(z)]=\sum_j\hat A_j\hat B_ju^j$ for polynomials of standard Gaussians with correlation u."""
+    left, right = _coefficients(sp.expand(first)), _coefficients(sp.expand(second))
+    return sp.Add(*[value * right[j] * u**j for j, value in left.items() if j in right])
 
 
-def _first_order(product: tuple[sp.Expr, sp.Expr], other: tuple[sp.Expr, sp.Expr]) -> tuple[sp.Expr, sp.Expr]:
-    """Product of two expansions to first order in u."""
-    return product[0] * other[0], product[0] * other[1] + product[1] * other[0]
+@lru_cache(maxsize=256)
+def _coefficients(polynomial: sp.Expr) -> dict[int, sp.Expr]:
+    return hermite.from_polynomial(polynomial)
 
 
-def _scaled(expansion: tuple[sp.Expr, sp.Expr], factor: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-    return expansion[0] * factor, expansion[1] * factor
+@dataclass(frozen=True)
+class _Moments:
+    """E[f_*² · x^i · B(z)] with f_* = aσ(x_p) + F, F independent of x_p and z and of mean zero."""
 
+    sigma: sp.Expr
 
-def _teacher_expectation(polynomial: sp.Expr, sigma: sp.Expr, norm2_of_rest: bool = False) -> sp.Expr:
-    r"""E[f_*² · polynomial(x_p, ζ) (· |x_rest|²)], $f_*=a\sigma(x_p)+F$, F independent of x_p, ζ with mean 0."""
-    own = a**2 * sigma.subs(z, _x) ** 2
-    own_weight = (d - 2) if norm2_of_rest else 1
-    other_weight = _F2W if norm2_of_rest else _F2
-    return own_weight * standard_expectation(sp.expand(own * polynomial), _x, _y) + other_weight * (
-        standard_expectation(sp.expand(polynomial), _x, _y)
-    )
+    @cached_property
+    def second(self) -> sp.Expr:
+        return standard_expectation(sp.expand(self.sigma**2), z)
+
+    @cached_property
+    def weighted(self) -> sp.Expr:
+        return standard_expectation(sp.expand(self.sigma**2 * z**2), z)
+
+    def of(self, power: int, second: sp.Expr) -> sp.Expr:
+        """E f_*² x_p^power B(z)."""
+        rest = (mass - a**2) * self.second
+        return a**2 * mehler(self.sigma**2 * z**power, second) + rest * mehler(z**power, second)
+
+    def with_rest(self, second: sp.Expr) -> sp.Expr:
+        """E f_*² |x_rest|² B(z), x_rest the d − 2 coordinates apart from x_p and the student's own."""
+        rest = (mass - a**2) * ((d - 3) * self.second + self.weighted)
+        return (d - 2) * a**2 * mehler(self.sigma**2, second) + rest * mehler(sp.Integer(1), second)
 
 
 @dataclass(frozen=True)
 class Plateau:
-    r"""Constants of the plateau for one activation.
+    r"""Second-order constants of one activation.
 
     Attributes:
-        shrinkage: κ as an expression in `a` (the direction's weight), `mass` ($A=\sum_pa_p^2$) and `d`.
-        variance: ν likewise.
+        shrinkage_law: K(u) as an expression in `u`, `a` (the direction's weight), `mass` ($A=\sum_pa_p^2$) and `d`.
+        variance_law: N(u) likewise.
     """
 
     activation: Activation
-    shrinkage: sp.Expr
-    variance: sp.Expr
+    shrinkage_law: sp.Expr
+    variance_law: sp.Expr
+
+    @cached_property
+    def shrinkage(self) -> sp.Expr:
+        r"""κ: K(u) ≈ κu on the plateau."""
+        return sp.expand(sp.diff(self.shrinkage_law, u).subs(u, 0))
+
+    @cached_property
+    def variance(self) -> sp.Expr:
+        r"""ν = N(0)."""
+        return sp.expand(self.variance_law.subs(u, 0))
 
     def numbers(self, weight: float, total: float, dim: int, batch: int = 1) -> tuple[float, float]:
         """(κ, ν) for numbers: weight a_p, total Σa², dimension d, batch b."""
         values = {a: weight, mass: total, d: dim}
         return float(self.shrinkage.subs(values)) / batch, float(self.variance.subs(values)) / batch
 
+    def laws(self, weight: float, total: float, dim: int, batch: int = 1) -> tuple[Callable, Callable]:
+        """K(u) and N(u) as NumPy functions, for numbers."""
+        values = {a: weight, mass: total, d: dim}
+        found = [sp.lambdify(u, law.subs(values) / batch, "numpy") for law in (self.shrinkage_law, self.variance_law)]
+        return found[0], found[1]
+
     def critical_step(self, weight: float, overlap: float, total: float, dim: int, batch: int = 1) -> float:
-        r"""$\eta_c = a\varphi'(u)/(\kappa u)$ at overlap u: the drift's stability boundary."""
-        kappa, _ = self.numbers(weight, total, dim, batch)
+        r"""$\eta_c = a\varphi'(u)(1-u^2)/K(u)$ at overlap u: the drift's stability boundary."""
+        shrinkage, _ = self.laws(weight, total, dim, batch)
         slope = float(self.activation.dual_derivative().subs(kernel_variable, overlap))
-        return weight * slope / (kappa * overlap)
+        return weight * slope * (1 - overlap**2) / float(shrinkage(overlap))
 
     def derivation(self) -> Derivation:
         kappa, nu = sp.Symbol("kappa"), sp.Symbol("nu")
+        tolerance = self.activation.check_tolerance
         steps = (
             Step(
-                "Second-order shrinkage of a light student's overlap",
-                sp.Eq(kappa, self.shrinkage, evaluate=False),
-                lambda: self.shrinkage - _general_shrinkage(self.activation),
-                self.activation.check_tolerance,
+                "Shrinkage at second order in the step size, any overlap",
+                sp.Eq(sp.Symbol("K(u)"), self.shrinkage_law, evaluate=False),
+                lambda: _direct_residual(self, variance=False),
+                tolerance,
             ),
             Step(
-                "Variance of its overlap in one step",
+                "Variance of one step, any overlap",
+                sp.Eq(sp.Symbol("N(u)"), self.variance_law, evaluate=False),
+                lambda: _direct_residual(self, variance=True),
+                tolerance,
+            ),
+            Step(
+                "Shrinkage on the plateau",
+                sp.Eq(kappa, self.shrinkage, evaluate=False),
+                lambda: sp.expand(self.shrinkage - _general_shrinkage(self.activation)),
+                tolerance,
+            ),
+            Step(
+                "Variance on the plateau",
                 sp.Eq(nu, self.variance, evaluate=False),
-                lambda: self.variance - _general_variance(self.activation),
-                self.activation.check_tolerance,
+                lambda: sp.expand(self.variance - _general_variance(self.activation)),
+                tolerance,
             ),
         )
-        assumptions = (Assumption("light student: f ≈ 0"), Assumption("overlap u ≪ 1, other overlaps negligible"))
-        equations = {r"\kappa": self.shrinkage, r"\nu": self.variance}
+        assumptions = (Assumption("light student: f ≈ 0"), Assumption("its overlaps with the other teachers are 0"))
+        equations = {"K(u)": self.shrinkage_law, "N(u)": self.variance_law}
+        equations |= {r"\kappa": self.shrinkage, r"\nu": self.variance}
         return Derivation("plateau", steps, equations, assumptions, REFERENCE)
+
+
+def _exact(activation: Activation) -> bool:
+    return activation.is_polynomial and activation.information_exponent >= 3 and 0 not in activation.coefficients
 
 
 @lru_cache(maxsize=64)
 def plateau(activation: Activation) -> Plateau:
-    """Derive κ and ν. Raises `InputError` for an exponent below 3; needs a mean-free polynomial activation.
+    """Derive K and N.
 
-    An activation that is no polynomial gets the leading order in d, which needs its kernel only:
-    κ ≈ ½ d A φ(1) φ'(1), ν ≈ A φ(1) φ'(1) (since E σ'² = φ'(1)).
+    An activation that is no polynomial, or has a mean or an exponent below 3, gets the leading order in d, which needs
+    its kernel only: K ≈ ½ d A φ(1) φ'(1) u, N ≈ A φ(1) φ'(1) (since E σ'² = φ'(1)).
     """
-    if not activation.is_polynomial or activation.information_exponent < 3 or 0 in activation.coefficients:
+    if not _exact(activation):
         energy = activation.second_moment * activation.dual_derivative().subs(kernel_variable, 1)
-        return Plateau(activation, d * mass * energy / 2, mass * energy)
+        return Plateau(activation, d * mass * energy / 2 * u, mass * energy)
     sigma = activation.function
-    slope = sp.diff(sigma, z)
-    along = _expanded(sp.expand(2 * sigma))  # g·v̄ = f_* (χ + zσ') = 2σ f_*
-    psi, chi = _expanded(slope), _expanded(sp.expand(2 * sigma - z * slope))
-    towards = (psi[0] * _x, psi[1] * _x + chi[0])  # g·e_p = f_* (χ u + σ' x_p)
-    psi2 = _first_order(psi, psi)
-    size = _first_order(chi, chi)
-    for factor, pair in ((2, _first_order(chi, _expanded(sp.expand(z * slope)))), (_x**2 + _y**2, psi2)):
-        size = (size[0] + factor * pair[0], size[1] + factor * pair[1])
-    # |x|² = x_p² + ζ² + |x_rest|² exactly; the last part is a separate Gaussian block.
-    bend = _first_order(towards, along)[1]  # −(g·e)(g·v̄), first order in u
-    shrink = (
-        _teacher_expectation(bend, sigma)
-        + _teacher_expectation(size[0], sigma) / 2
-        + _teacher_expectation(psi2[0], sigma, norm2_of_rest=True) / 2
-        - sp.Rational(3, 2) * _teacher_expectation(along[0] ** 2, sigma)
-    )
-    variance = _teacher_expectation(towards[0] ** 2, sigma)
-    return Plateau(activation, _close(shrink, sigma), _close(variance, sigma))
+    psi = sp.diff(sigma, z)
+    chi = 2 * sigma - z * psi
+    f2 = _Moments(sigma)
+    # g·e_p = f_*(χu + ψx_p), g·v̄ = 2σ f_*, |g|² = f_*²(χ² + 2zχψ + ψ²|x|²), and
+    # x_p² + ζ² = (x_p² + z² − 2u x_p z)/(1 − u²) for the student's own other coordinate ζ.
+    inside = f2.of(2, psi**2) + f2.of(0, psi**2 * z**2) - 2 * u * f2.of(1, psi**2 * z)
+    size = f2.of(0, chi**2 + 2 * z * chi * psi) + sp.cancel(inside / (1 - u**2)) + f2.with_rest(psi**2)
+    cross = 2 * (u * f2.of(0, chi * sigma) + f2.of(1, psi * sigma))
+    shrinkage = cross + u * size / 2 - 6 * u * f2.of(0, sigma**2)
+    # g·e_p − u g·v̄ = f_*ψ(x_p − uz)
+    square = f2.of(2, psi**2) - 2 * u * f2.of(1, psi**2 * z) + u**2 * f2.of(0, psi**2 * z**2)
+    mean = a * activation.dual_derivative().subs(kernel_variable, u) * (1 - u**2)
+    return Plateau(activation, sp.expand(shrinkage), sp.expand(square - mean**2))
 
 
-def _close(expression: sp.Expr, sigma: sp.Expr) -> sp.Expr:
-    r"""Insert the moments of the other teachers: E F² = (A−a²)φ(1), E F²|x_rest|² = (A−a²)[(d−3)φ(1)+Eσ²y²]."""
-    second = standard_expectation(sp.expand(sigma**2), z)
-    weighted = standard_expectation(sp.expand(sigma**2 * z**2), z)
+def _direct_residual(constants: Plateau, variance: bool) -> sp.Expr:
+    """K or N at u = 3/5 by brute force: all products expanded in independent Gaussians x_p and ζ, no Mehler formula."""
+    if not _exact(constants.activation):
+        return sp.Integer(0)
+    x, y, f, f_square, f_norm = sp.symbols("x y F F2 F2W")
+    at = sp.Rational(3, 5)
+    point = at * x + sp.Rational(4, 5) * y
+    sigma = constants.activation.function
+    value, slope = sigma.subs(z, point), sp.diff(sigma, z).subs(z, point)
+    f_star, other = a * sigma.subs(z, x) + f, 2 * value - point * slope
+    towards, along = f_star * (other * at + slope * x), f_star * (other + point * slope)
+    if variance:
+        first = standard_expectation(sp.expand((towards - at * along).subs(f, 0)), x, y)
+        found = _average((towards - at * along) ** 2, x, y, f, f_square) - first**2
+    else:
+        known = -towards * along - at * f_star**2 * (other**2 + 2 * point * other * slope) / 2
+        known += -at * f_star**2 * slope**2 * (x**2 + y**2) / 2 + sp.Rational(3, 2) * at * along**2
+        found = -_average(known, x, y, f, f_square)
+        found += at / 2 * _average(a**2 * sigma.subs(z, x) ** 2 * slope**2, x, y, f, f_square) * (d - 2)
+        found += at / 2 * f_norm * standard_expectation(sp.expand(slope**2), x, y)
+    second, weighted = _moment(sigma**2), _moment(sigma**2 * z**2)
     rest = mass - a**2
-    closed = expression.subs({_F2: rest * second, _F2W: rest * ((d - 3) * second + weighted)})
-    return sp.expand(sp.nsimplify(closed) if not closed.has(sp.Float) else closed)
+    found = found.subs({f_square: rest * second, f_norm: rest * ((d - 3) * second + weighted)})
+    law = constants.variance_law if variance else constants.shrinkage_law
+    numbers = {a: sp.Rational(2, 3), mass: sp.Rational(5, 4), d: 17}
+    return sp.N((found - law.subs(u, at)).subs(numbers), 50)
+
+
+def _average(polynomial: sp.Expr, x: sp.Symbol, y: sp.Symbol, f: sp.Symbol, f_square: sp.Symbol) -> sp.Expr:
+    """E over x, y standard Gaussian and F of mean 0 and variance `f_square`."""
+    powers = sp.Poly(sp.expand(polynomial), f).all_coeffs()[::-1]
+    quadratic = powers[2] if len(powers) > 2 else sp.Integer(0)
+    return standard_expectation(powers[0], x, y) + f_square * standard_expectation(quadratic, x, y)
 
 
 def _general_variance(activation: Activation) -> sp.Expr:
     r"""ν = Eσ'²·(Eσ²(A−a²) + a²Eσ²z²), from one-dimensional moments."""
+    if not _exact(activation):
+        return plateau(activation).variance
     sigma = activation.function
     second, weighted, energy = (_moment(f) for f in (sigma**2, sigma**2 * z**2, sp.diff(sigma, z) ** 2))
     return sp.expand(energy * ((mass - a**2) * second + a**2 * weighted))
 
 
 def _general_shrinkage(activation: Activation) -> sp.Expr:
-    r"""κ in one-dimensional moments, by Stein's lemma on the student's coordinate (an independent road).
-
-    $2\kappa = E\psi^2\,(E f_*^2d+E\,x\!\cdot\!\nabla f_*^2)+Ef_*^2\,E[\chi^2+2z\chi\psi+2\psi\psi''\dots]$ written out.
-    """
+    """κ in one-dimensional moments, by Stein's lemma on the student's coordinate (an independent road)."""
+    if not _exact(activation):
+        return plateau(activation).shrinkage
     sigma = activation.function
     psi = sp.diff(sigma, z)
     chi = 2 * sigma - z * psi

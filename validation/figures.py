@@ -180,7 +180,7 @@ def recovery_histogram(samples: ArrayLike, predicted_mean: float, predicted_std:
     ax.axvline(float(times.mean()), color=PALETTE[0], lw=1.8, label="mean of the runs")
     ax.axvline(predicted_mean, color=_INK, ls="--", lw=1.5, label="predicted mean")
     left, right = predicted_mean - predicted_std, predicted_mean + predicted_std
-    ax.axvspan(left, right, color=PALETTE[5], alpha=0.22, lw=0, label="predicted ± 1 std")
+    ax.axvspan(left, right, color=PALETTE[5], alpha=0.3, lw=0, zorder=0, label="predicted ± 1 std")
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(frameon=False, fontsize=_SMALL)
     return figure
@@ -198,7 +198,7 @@ def two_sample(sample_a: ArrayLike, sample_b: ArrayLike, labels: Sequence[str], 
     a, b = np.sort(_floats(sample_a)), np.sort(_floats(sample_b))
     if a.size == 0 or b.size == 0 or not np.all(np.isfinite(a[[0, -1]]) & np.isfinite(b[[0, -1]])):
         raise InputError(f"samples: sizes {a.size} and {b.size} or not finite: give two non-empty finite samples")
-    figure, ax = _axes(quantity, "fraction of runs below")
+    figure, ax = _axes(quantity, "fraction of runs up to here")
     for sample, name, colour, dashes in ((a, labels[0], PALETTE[0], "-"), (b, labels[1], PALETTE[1], "--")):
         ax.ecdf(sample, label=f"{name} ({sample.size})", color=colour, ls=dashes, lw=1.8)
     both = np.concatenate([a, b])

@@ -48,7 +48,12 @@ INCONCLUSIVE = Status("inconclusive", "?", "inconclusive", "inconclusive")
 UNEXPECTED = Status("unexpected", "✗", "unexpected", "unexpected")
 STATUSES = (AGREES, REFUTED, OPEN, INCONCLUSIVE, UNEXPECTED)
 #: A user's own problem has no printed claim to refute: there a disagreement is never expected.
-_WORDS = {"agrees": AGREES, "disagrees": replace(UNEXPECTED, word="disagrees"), "inconclusive": INCONCLUSIVE, "open": OPEN}
+_WORDS = {
+    "agrees": AGREES,
+    "disagrees": replace(UNEXPECTED, word="disagrees"),
+    "inconclusive": INCONCLUSIVE,
+    "open": OPEN,
+}
 
 
 @dataclass(frozen=True)

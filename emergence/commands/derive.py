@@ -29,7 +29,8 @@ def run(arguments: argparse.Namespace) -> Result:
     activation = theory.Activation.parse(arguments.activation)
     derivation = DERIVATIONS[arguments.name](activation)
     checked = derivation.verify()
-    verified = f"{checked} of {len(derivation.steps)} steps checked, the others are definitions"
+    definitions = len(derivation.steps) - checked
+    verified = f"{checked} steps checked" + (f", {definitions} definitions" if definitions else "")
     if arguments.json and not arguments.quiet:
         console.note(verified)
     steps = [(step.title, step.latex()) for step in derivation.steps]

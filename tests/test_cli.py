@@ -1,0 +1,569 @@
+"""The command line: its documents, its exit statuses, and that bad input costs one line and nothing else."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import sympy as sp
+import xarray as xr
+
+import theory
+from emergence import console, jsonio, latex, output, table
+from emergence.arguments import DERIVATIONS, parser
+from emergence.cli import main
+from emergence.commands.derive import DERIVATIONS as DERIVE
+from emergence.commands.simulate import SIMULATIONS
+from emergence.progress import Progress
+from emergence.version import version
+from validation.claim import Claim, Control, Measurement, Outcome, judge
+
+SMALL = ["--dim", "64", "--teacher-width", "2", "--student-width", "6"]
+
+
+@dataclass
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict:
+        return json.loads(self.out, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> float:
+    raise AssertionError(f"{name} is not JSON")
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("EMERGENCE_DEBUG", raising=False)
+
+    def call(*argv: str) -> Ran:
+        code = main(list(argv))
+        captured = capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return call
+
+
+def _is_refused(ran: Ran, *named: str) -> None:
+    assert ran.code == 2
+    assert ran.out == ""
+    lines = ran.err.splitlines()
+    assert len(lines) == 1, ran.err
+    assert lines[0].startswith("emergence: error: ")
+    for text in named:
+        assert text in lines[0]
+
+
+# --------------------------------------------------------------------------------- start
+
+
+def test_the_parser_needs_nothing_heavy() -> None:
+    heavy = ("jax", "sympy", "matplotlib", "xarray", "numpy", "scipy", "tqdm", "theory")
+    code = f"import sys, emergence.cli as c; c.parser(); print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_predict_needs_no_jax(tmp_path: Path) -> None:
+    code = f"import sys, emergence.cli as c; rc = c.main({['predict', *SMALL]}); print(rc, 'jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.splitlines()[-1] == "0 False"
+
+
+def test_module_entry_point_and_version() -> None:
+    command = [sys.executable, "-m", "emergence"]
+    done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"emergence {version()}\n", "")
+    wrong = subprocess.run([*command, "nonsense"], capture_output=True, text=True, check=False)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["claims", "validate", "derive", "predict", "simulate", "compare"])
+def test_help_of_every_command(run: Callable[..., Ran], command: str) -> None:
+    assert command in run("--help").out
+    ran = run(command, "--help")
+    assert ran.code == 0
+    for flag in ("--json", "--seed", "--out", "--quiet"):
+        assert flag in ran.out
+    assert "SUPPRESS" not in ran.out
+
+
+def test_choices_offered_are_choices_served() -> None:
+    assert set(DERIVATIONS) == set(DERIVE)
+    assert set(SIMULATIONS) == {"gradient-flow", "online-sgd"}
+
+
+# ---------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        ([], "no command"),
+        (["nonsense"], "nonsense"),
+        (["--nonsense"], "--nonsense"),
+        (["predict", "--nonsense"], "--nonsense"),
+        (["predict", "--teacher-wid", "3"], "--teacher-wid"),
+        (["predict", "extra"], "extra"),
+        (["predict", "--dim"], "--dim"),
+        (["predict", "--dim", "x"], "--dim is 'x'"),
+        (["predict", "--dim", "4.5"], "--dim is '4.5'"),
+        (["predict", "--dim", "-3"], "--dim is -3"),
+        (["predict", "--dim", "20"], "teacher width + student width = 40"),
+        (["predict", "--seed", "-1"], "--seed is -1"),
+        (["predict", "--step-size", "nan"], "--step-size is nan"),
+        (["predict", "--step-size", "1"], "stability bound"),
+        (["predict", "--init-scale", "0"], "--init-scale is 0"),
+        (["predict", "--teacher-weights", "1", "x"], "--teacher-weights is [1, 'x']"),
+        (["predict", "--teacher-weights", "1", "-1"], "--teacher-weights is [1, -1]"),
+        (["predict", "--teacher-weights", "1", "--teacher-exponent", "1"], "give one of them"),
+        (["predict", "--steps", "1", "--time", "1"], "give one of them"),
+        (["predict", "--method", "fast"], "--method is 'fast'"),
+        (["predict", "--activation", "h4\nh5"], "activation"),
+        (["predict", "--activation", "nonsense"], "nonsense"),
+        (["predict", "--config", "absent.toml"], "absent.toml"),
+        (["predict", "--out", ""], "out is ''"),
+        (["claims", "--seed", "x"], "--seed is 'x'"),
+        (["claims", "--dim", "4"], "--dim"),
+        (["validate", "--preset", "huge"], "huge"),
+        (["derive"], "NAME"),
+        (["derive", "riccati"], "riccati"),
+        (["derive", "ideal-loss", "--activation", "h3"], "even"),
+        (["derive", "ideal-loss", "--activation", "h2"], "information exponent 2"),
+        (["derive", "loss", "--latex", "--json"], "--latex"),
+        (["simulate"], "WHAT"),
+        (["simulate", "sde"], "sde"),
+        (["compare", "--activation", "h2"], "information exponent 2"),
+    ],
+)
+def test_bad_input_costs_one_line_and_nothing_else(run: Callable[..., Ran], argv: list[str], named: str) -> None:
+    _is_refused(run(*argv), named)
+    assert os.listdir() == []
+
+
+def test_a_refusal_hides_what_libraries_thought_on_the_way(
+    run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def noisy(text: str) -> None:
+        warnings.warn("a library's opinion", UserWarning, stacklevel=1)
+        raise theory.InputError("activation: no")
+
+    monkeypatch.setattr(theory.Activation, "parse", noisy)
+    _is_refused(run("predict"), "activation: no")
+
+
+def test_the_output_folder_is_checked_before_anything_else(run: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for command in (["predict"], ["claims"], ["simulate", "gradient-flow"], ["compare"], ["validate"]):
+        _is_refused(run(*command, "--out", "file/deeper/still"), "out is", "is not a folder")
+    (tmp_path / "taken" / "gradient-flow.nc").mkdir(parents=True)
+    _is_refused(run("simulate", "gradient-flow", *SMALL, "--out", "taken"), "gradient-flow.nc")
+    _is_refused(run("predict", "--out", "x" * 5000), "out is")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")
+def test_an_unwritable_folder_is_refused(run: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "locked").mkdir(mode=0o500)
+    _is_refused(run("simulate", "gradient-flow", "--out", "locked/new"), "not writable")
+
+
+# ------------------------------------------------------------------------------- endings
+
+
+def _raising(error: BaseException) -> Callable[..., None]:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+def test_an_internal_error_is_one_line_with_a_hint(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(theory, "predict", _raising(ZeroDivisionError("by\nzero")))
+    ran = run("predict")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (3, "", 1)
+    assert "ZeroDivisionError: by zero" in ran.err
+    assert "EMERGENCE_DEBUG=1" in ran.err
+    monkeypatch.setenv("EMERGENCE_DEBUG", "1")
+    assert "Traceback" in run("predict").err
+
+
+def test_an_interrupt_is_130_and_too_little_memory_is_bad_input(
+    run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(theory, "predict", _raising(KeyboardInterrupt()))
+    assert run("predict").code == 130
+    monkeypatch.setattr(theory, "predict", _raising(MemoryError()))
+    _is_refused(run("predict"), "memory", "student-width")
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    code = "import time, sys; from emergence import console; time.sleep(0.5); console.say('x' * 100000)"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 0
+
+
+# ------------------------------------------------------------------------------- predict
+
+
+def test_predict_document(run: Callable[..., Ran]) -> None:
+    ran = run("predict", "--json", *SMALL, "--seed", "3", "--step-size", "1e-6")
+    assert (ran.code, ran.err) == (0, "")
+    document = ran.document
+    assert set(document) == {"problem", "directions", "exponents", "loss"}
+    assert document["problem"]["step_size"] == 1e-6
+    assert document["problem"]["steps"] == math.ceil(document["problem"]["time"] / 1e-6)
+    teacher, student = theory.Teacher.power_law(2, 1.0, 64), theory.Student(6)
+    initial = theory.draw_initial_state(teacher, student, 3)
+    prediction = theory.predict(theory.Activation.parse("h4"), teacher, initial)
+    for p, entry in enumerate(document["directions"]):
+        assert (entry["direction"], entry["neuron"]) == (p + 1, prediction.neuron[p])
+        assert entry["overlap2"] == initial.overlap[entry["neuron"], p] ** 2
+        assert entry["weight"] == teacher.weights[p]
+        for name in ("time_leading", "time_half", "time_loss"):
+            assert entry[name] == getattr(prediction, name)[p]
+        assert entry["steps_half"] == pytest.approx(entry["time_half"] / 1e-6)
+    assert document["exponents"] == {"time": -1.0, "width": -1.0, "samples_unstable": -0.5, "compute": -0.5}
+
+
+def test_predicted_loss_is_the_value_after_each_jump(run: Callable[..., Ran]) -> None:
+    document = run("predict", "--json", *SMALL, "--student-width", "1").document
+    learned, missed = document["directions"]
+    if learned["time_loss"] is None:
+        learned, missed = missed, learned
+    assert all(missed[name] is None for name in ("neuron", "overlap2", "time_leading", "time_half", "time_loss"))
+    assert missed["steps_half"] is None
+    assert document["loss"]["time"] == [0.0, learned["time_loss"]]
+    assert document["loss"]["value"] == pytest.approx([0.5, 0.5 * missed["weight"] ** 2])
+
+
+def test_predict_below_the_transition_has_no_leading_time(run: Callable[..., Ran]) -> None:
+    document = run("predict", "--json", "--activation", "quadratic", *SMALL).document
+    assert all(entry["time_leading"] is None for entry in document["directions"])
+    assert all(entry["time_half"] > 0 for entry in document["directions"])
+    assert set(document["exponents"].values()) == {None}
+
+
+def test_predict_reads_a_file_and_warns_about_an_unstable_step(run: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text("dim = 64\nteacher-weights = [1, 0.5]\nstudent_width = 6\nallow_unstable = true\n")
+    ran = run("predict", "--config", "p.toml", "--step-size", "1", "--json")
+    assert (ran.code, ran.err.count("\n")) == (0, 1)
+    assert ran.err.startswith("emergence: warning: step-size is 1, beyond the stability bound")
+    assert ran.document["problem"]["teacher_weights"] == [1.0, 0.5]
+    assert ran.document["problem"]["teacher_exponent"] is None
+    assert run("predict", "--config", "p.toml", "--step-size", "1", "--no-allow-unstable").code == 2
+
+
+def test_predict_with_nothing_to_learn_has_nulls(run: Callable[..., Ran]) -> None:
+    tiny = ["--activation", "h3", "--dim", "16", "--teacher-width", "1", "--student-width", "1", "--json", "--seed"]
+    documents = [run("predict", *tiny, str(seed)).document for seed in range(10)]
+    empty = next(d for d in documents if d["directions"][0]["time_half"] is None)
+    assert empty["problem"]["step_size"] is None
+    assert empty["loss"] == {"time": [0.0], "value": [0.5]}
+
+
+def test_predict_for_people(run: Callable[..., Ran]) -> None:
+    ran = run("predict", *SMALL)
+    assert ran.code == 0
+    assert "step size" in ran.out
+    assert len([line for line in ran.out.splitlines() if line.strip().startswith(("1 ", "2 "))]) >= 2
+
+
+# -------------------------------------------------------------------------------- derive
+
+
+@pytest.mark.parametrize("name", DERIVATIONS)
+def test_derive_document_and_latex(run: Callable[..., Ran], name: str) -> None:
+    document = run("derive", name, "--json", "--quiet").document
+    assert set(document) == {"name", "activation", "steps", "equations", "assumptions", "reference"}
+    assert (document["name"], document["activation"]) == (name, "h4")
+    assert all(set(step) == {"title", "latex"} and step["latex"] for step in document["steps"])
+    assert document["equations"][r"\varphi(c)"] == "c^{4}"
+    assert len(document["equations"]) > 1
+    assert all(isinstance(text, str) for text in document["assumptions"])
+    shown = run("derive", name, "--latex").out
+    assert shown.isascii()
+    assert "?" not in shown
+    assert shown.count("{") - shown.count(r"\{") == shown.count("}") - shown.count(r"\}")
+    assert shown.count(r"\[ ") == len(document["steps"]) + len(document["equations"])
+    assert shown.rstrip().endswith(r"\end{document}")
+
+
+def test_derive_verifies_before_it_prints(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "7 steps checked" in run("derive", "single-task").out
+    wrong = theory.Step("wrong", theory.activation.z, lambda: sp.Integer(1))
+    broken = theory.Derivation("loss", (wrong,), {}, (), "")
+    monkeypatch.setitem(DERIVE, "loss", lambda activation: broken)
+    ran = run("derive", "loss")
+    assert (ran.code, ran.out) == (3, "")
+    assert "'wrong' does not hold" in ran.err
+
+
+def test_titles_become_latex() -> None:
+    assert latex.escape("u² ≥ σ̂_J {a}") == r"u\(^2\) \(\ge\) \(\hat\sigma\)\_J \{a\}"
+    assert latex.escape("日") == "?"
+
+
+# ---------------------------------------------------------------- simulate and compare
+
+
+def _dataset(*leading: str) -> xr.Dataset:
+    sizes = {"replica": 3, "time": 4, "neuron": 6, "direction": 2}
+    dims = {"overlap": (*leading, "time", "neuron", "direction"), "norm2": (*leading, "time", "neuron")}
+    dims["loss"] = (*leading, "time")
+    data = {name: (names, np.full([sizes[n] for n in names], 0.25)) for name, names in dims.items()}
+    return xr.Dataset(data, coords={"time": np.arange(4.0), "step": ("time", np.arange(4))})
+
+
+@dataclass
+class FakeDynamics:
+    """Stands in for the integrators: records what it was asked."""
+
+    diverged: tuple[bool, ...] = (False, False, False)
+    calls: list[dict] = field(default_factory=list)
+
+    def gradient_flow(self, activation: object, teacher: object, initial: object, **options: object) -> SimpleNamespace:
+        self.calls.append(options)
+        options["progress"](0.5, "half way")
+        print("a library that talks")
+        times = np.array([1.0, np.inf])
+        return SimpleNamespace(dataset=_dataset(), half_time=times, loss_time=times)
+
+    def online_sgd(self, activation: object, teacher: object, initial: object, **options: object) -> SimpleNamespace:
+        self.calls.append(options)
+        steps = np.array([[10.0, np.inf], [20.0, np.inf], [30.0, 5.0]])
+        return SimpleNamespace(dataset=_dataset("replica"), half_steps=steps, diverged=np.array(self.diverged))
+
+
+@pytest.fixture
+def dynamics(monkeypatch: pytest.MonkeyPatch) -> FakeDynamics:
+    fake = FakeDynamics()
+    monkeypatch.setitem(sys.modules, "dynamics", fake)
+    return fake
+
+
+def test_simulate_gradient_flow(run: Callable[..., Ran], dynamics: FakeDynamics) -> None:
+    ran = run("simulate", "gradient-flow", *SMALL, "--time", "7", "--out", "deep/er", "--json")
+    assert ran.code == 0
+    document = ran.document
+    assert "half way" in ran.err
+    assert dynamics.calls[0]["t_end"] == 7.0
+    assert (document["what"], document["file"]) == ("gradient-flow", str(Path("deep/er/gradient-flow.nc")))
+    assert document["problem"]["step_size"] > 0
+    assert document["variables"] == {
+        "overlap": ["replica", "time", "neuron", "direction"],
+        "norm2": ["replica", "time", "neuron"],
+        "loss": ["replica", "time"],
+    }
+    with xr.open_dataset(document["file"], engine="h5netcdf") as stored:
+        assert {str(name): list(v.dims) for name, v in stored.data_vars.items()} == document["variables"]
+        assert {"time", "step"} <= set(stored.coords)
+        assert json.loads(stored.attrs["problem"]) == document["problem"]
+    assert os.listdir("deep/er") == ["gradient-flow.nc"]
+
+
+def test_simulate_online_sgd(run: Callable[..., Ran], dynamics: FakeDynamics) -> None:
+    flags = ["--steps", "50", "--batch", "4", "--replicas", "3", "--method", "ambient", "--seed", "5"]
+    ran = run("simulate", "online-sgd", *SMALL, *flags, "--quiet")
+    assert (ran.code, ran.err) == (0, "")
+    asked = dynamics.calls[0]
+    assert (asked["steps"], asked["batch"], asked["replicas"]) == (50, 4, 3)
+    assert (asked["method"], asked["seed"]) == ("ambient", 5)
+    first, second = (line.split() for line in ran.out.splitlines() if line.strip().startswith(("1 ", "2 ")))
+    assert first[2:] == ["20", "5.774", "3", "of", "3"]  # mean and standard error of 10, 20, 30
+    assert second[2:] == ["5", "-", "1", "of", "3"]
+    assert Path("emergence-out/online-sgd.nc").is_file()
+
+
+def test_divergence_is_said_and_is_status_1(run: Callable[..., Ran], dynamics: FakeDynamics) -> None:
+    dynamics.diverged = (False, True, True)
+    ran = run("simulate", "online-sgd", *SMALL, "--replicas", "3", "--json", "--quiet")
+    assert ran.code == 1
+    assert "2 of 3 replicas diverged" in ran.err
+    assert set(ran.document) == {"what", "problem", "file", "variables"}
+
+
+def test_a_run_without_an_end_is_refused(run: Callable[..., Ran], dynamics: FakeDynamics) -> None:
+    _is_refused(run("simulate", "online-sgd", *SMALL, "--step-size", "1e-60"), "steps is", "2**53")
+    assert dynamics.calls == []
+    assert os.listdir() == []
+
+
+@pytest.mark.parametrize(("fine", "diverged", "code"), [(True, False, 0), (False, False, 1), (True, True, 1)])
+def test_compare(
+    run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, fine: bool, diverged: bool, code: int
+) -> None:
+    entry = {"direction": 1, "predicted": 2.0, "flow": math.inf, "sgd_mean": np.float64(2.5), "sgd_stderr": math.nan}
+    asked: dict = {}
+
+    def compare(*objects: object, **options: object) -> SimpleNamespace:
+        asked.update(options)
+        report = options["out"] / "compare.html"
+        directions = [{**entry, "verdict": "agrees", "extra": 1}]
+        return SimpleNamespace(directions=directions, report=report, verdict_ok=fine, diverged=diverged)
+
+    monkeypatch.setitem(sys.modules, "validation", SimpleNamespace(compare=compare))
+    ran = run("compare", *SMALL, "--steps", "9", "--json", "--quiet")
+    assert ran.code == code
+    assert ("diverged" in ran.err) == diverged
+    document = ran.document
+    assert set(document) == {"problem", "directions", "report"}
+    assert document["directions"] == [{**entry, "flow": None, "sgd_mean": 2.5, "sgd_stderr": None, "verdict": "agrees"}]
+    assert (asked["steps"], asked["out"]) == (9, Path("emergence-out"))
+    assert "agrees" in run("compare", *SMALL, "--quiet").out
+
+
+# ------------------------------------------------------------------- claims and validate
+
+
+def _claim(expected: str = "agrees") -> Claim:
+    texts = {"title": "a title", "statement": "A sentence.", "latex": "x", "source": "a paper", "regime": "always"}
+    return Claim(
+        id="T1", kind="exact", controls=("wrong",), runner=lambda context: Outcome([]), expected=expected, **texts
+    )
+
+
+def _validation(expected: str, asked: dict) -> SimpleNamespace:
+    claim = _claim(expected)
+    measured = Measurement(
+        "a ratio", 1.0, 1.001, 0.001, 0.0, [Control("wrong", 2.0)], "exact", "key", {"n": np.int64(3)}
+    )
+
+    def validate(ids: object = None, **options: object) -> SimpleNamespace:
+        asked.update(options, ids=ids)
+        return SimpleNamespace(verdicts=[judge(claim, measured, 0.5)], report=options["out"] / "report.html")
+
+    return SimpleNamespace(claims=lambda: [claim], validate=validate)
+
+
+def test_claims(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "validation", _validation("agrees", {}))
+    entry = {"id": "T1", "statement": "A sentence.", "source": "a paper", "kind": "exact", "expected": "agrees"}
+    assert run("claims", "--json").document == {"claims": [{**entry, "controls": ["wrong"]}]}
+    assert "a title" in run("claims").out
+
+
+@pytest.mark.parametrize(("expected", "code"), [("agrees", 0), ("disagrees", 1)])
+def test_validate(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, expected: str, code: int) -> None:
+    asked: dict = {}
+    monkeypatch.setitem(sys.modules, "validation", _validation(expected, asked))
+    ran = run("validate", "T1", "--json", "--seed", "4", "--preset", "full", "--out", "here")
+    assert ran.code == code
+    assert (asked["ids"], asked["seed"], asked["preset"], asked["out"]) == (["T1"], 4, "full", Path("here"))
+    document = ran.document
+    assert set(document) == {"version", "preset", "seed", "report", "claims"}
+    assert document["report"] == str(Path("here/report.html"))
+    (entry,) = document["claims"]
+    names = "id source kind expected quantity predicted estimate stderr z allowance verdict seconds controls details"
+    assert list(entry) == names.split()
+    assert (entry["id"], entry["verdict"], entry["z"]) == ("T1.key", "agrees", pytest.approx(1.0))
+    assert entry["controls"] == [{"name": "wrong", "predicted": 2.0, "z": pytest.approx(-999.0), "rejected": True}]
+    assert entry["details"]["n"] == 3
+    people = run("validate").out.splitlines()
+    assert asked["ids"] is None
+    assert people[-1] == f"report: {Path('emergence-out/report.html')}"
+    assert ("(expected disagrees)" in "".join(people)) == (code == 1)
+
+
+def test_an_unknown_claim_is_refused_before_a_folder_is_made(
+    run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "validation", _validation("agrees", {}))
+    _is_refused(run("validate", "T1", "T9"), "T9", "emergence claims")
+    assert os.listdir() == []
+
+
+# --------------------------------------------------------------------------- small parts
+
+
+def test_json_is_valid_for_every_number() -> None:
+    document = {
+        "a": math.nan,
+        "b": [math.inf, -math.inf, np.float64("nan"), np.float32(0.5), np.int64(3), np.bool_(True)],
+        "c": np.array([[1.0, np.nan]]),
+        "d": theory.Activation.parse("0.8*h4").leading,
+        "e": Path("x"),
+        7: (),
+    }
+    text = jsonio.dumps(document)
+    assert json.loads(text, parse_constant=_refuse_constant) == {
+        "a": None,
+        "b": [None, None, None, 0.5, 3, True],
+        "c": [[1.0, None]],
+        "d": 0.64,
+        "e": "x",
+        "7": [],
+    }
+    assert jsonio.dumps({"½": "é"}).isascii()
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_scraps(tmp_path: Path) -> None:
+    target = tmp_path / "result.nc"
+    target.write_text("old")
+
+    def half(temporary: str) -> None:
+        Path(temporary).write_text("new, but only ha")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        output.write_atomically(target, half)
+    assert target.read_text() == "old"
+    assert os.listdir(tmp_path) == ["result.nc"]
+    output.write_atomically(target, lambda temporary: Path(temporary).write_text("new"))
+    assert target.read_text() == "new"
+    assert os.listdir(tmp_path) == ["result.nc"]
+
+
+def test_checking_a_folder_does_not_make_it(tmp_path: Path) -> None:
+    wanted = tmp_path / "a" / "b"
+    assert output.check(str(wanted)) == wanted
+    assert not (tmp_path / "a").exists()
+    output.make(wanted)
+    assert os.listdir(wanted) == []
+
+
+def test_tables_align_numbers_right_and_words_left() -> None:
+    lines = table.render(("n", "word"), [(1.0, "a"), (123456.0, "bcd"), (None, "e"), (math.inf, "f\ng")]).splitlines()
+    assert lines == [
+        "        n  word",
+        "---------  ----",
+        "        1  a",
+        "1.235e+05  bcd",
+        "        -  e",
+        "        -  f g",
+    ]
+
+
+def test_progress_in_a_log_is_sparse_and_quiet_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(quiet=False) as progress:
+        for i in range(1000):
+            progress(i / 1000, "working")
+        progress(1.0, "done")
+    assert capsys.readouterr().err.splitlines() == ["emergence: 0% working", "emergence: 100% done"]
+    with Progress(quiet=True) as progress:
+        progress(0.5, "working")
+    assert capsys.readouterr().err == ""
+
+
+def test_one_line_stays_one_line() -> None:
+    assert console.one_line("a\n b\tc") == "a b c"
+
+
+def test_flags_that_are_not_given_are_absent() -> None:
+    given = vars(parser().parse_args(["predict", "--dim", "7"]))
+    assert given == {"command": "predict", "config": None, "dim": 7, "json": False, "out": None, "quiet": False}
