@@ -1,0 +1,22 @@
+"""Reduced dynamics as fast code: lowering of derived systems, gradient flow, online SGD (JAX, Diffrax)."""
+
+from dynamics import precision
+from dynamics.ambient_flow import ambient_gradient_flow
+from dynamics.deflated_flow import DeflatedFlow, deflated_flow
+from dynamics.gradient_flow import FlowResult, IntegrationError, gradient_flow
+from dynamics.lowering import LoweredSystem, lower
+from dynamics.online_sgd import SgdResult, online_sgd
+
+__all__ = [
+    "DeflatedFlow",
+    "FlowResult",
+    "IntegrationError",
+    "LoweredSystem",
+    "SgdResult",
+    "ambient_gradient_flow",
+    "deflated_flow",
+    "gradient_flow",
+    "lower",
+    "online_sgd",
+    "precision",
+]

@@ -28,6 +28,8 @@ Progress = Callable[[float, str], None]
 State = dict[str, jax.Array]
 #: Squared overlap, and share of the target norm, at which a direction counts as recovered.
 LEVEL = 0.5
+#: Below this a crossing found by the event's root finder still counts as a crossing.
+_ROUNDING = 1e-9
 _MAX_STEPS = 200_000
 _ROOT_TOLERANCE = 1e-12
 
@@ -72,6 +74,16 @@ def lowered_overlap_flow(activation: Activation) -> LoweredSystem:
     return lower(overlap_flow(activation))
 
 
+_LOWERED: dict[int, tuple[System, LoweredSystem]] = {}
+
+
+def lowered_system(system: System) -> LoweredSystem:
+    """Any system as JAX code, made once per object (so that it is also compiled once)."""
+    if id(system) not in _LOWERED:
+        _LOWERED[id(system)] = (system, lower(system))
+    return _LOWERED[id(system)][1]
+
+
 def _aligned_overlap(state: Mapping[str, jax.Array]) -> jax.Array:
     """(P,) largest squared overlap of any neuron with each direction."""
     return jnp.max(state["t"] ** 2, axis=0)
@@ -84,7 +96,7 @@ def _aligned_norm(state: Mapping[str, jax.Array], a: jax.Array) -> jax.Array:
 
 def _next_recovery(t: jax.Array, y: State, args: dict, **kwargs: object) -> jax.Array:
     """Positive once an unrecorded direction reaches half its overlap or half its norm (the event's condition)."""
-    overlap = jnp.where(args["learned"], -1.0, _aligned_overlap(y) - LEVEL)
+    overlap = jnp.where(args["learned"], -1.0, _aligned_overlap(y) - args["level"])
     norm = jnp.where(args["fitted"], -1.0, _aligned_norm(y, args["a"]) - LEVEL)
     return jnp.maximum(jnp.max(overlap), jnp.max(norm))
 
@@ -123,25 +135,31 @@ class _Recorder:
     """Hitting times collected along the way (host side)."""
 
     a: jax.Array
+    level: float
     half_time: np.ndarray
     neuron: np.ndarray
     loss_time: np.ndarray
+
+    @classmethod
+    def empty(cls, a: np.ndarray, level: float) -> "_Recorder":
+        count = len(a)
+        return cls(jnp.asarray(a), level, np.full(count, np.inf), np.full(count, -1), np.full(count, np.inf))
 
     @property
     def args(self) -> dict[str, jax.Array]:
         return {
             "a": self.a,
+            "level": jnp.asarray(self.level),
             "learned": jnp.asarray(np.isfinite(self.half_time)),
             "fitted": jnp.asarray(np.isfinite(self.loss_time)),
         }
 
     def record(self, state: State, time: float) -> None:
-        reached = LEVEL - 1e-9
         squares = np.asarray(state["t"]) ** 2
-        new = (squares.max(axis=0) >= reached) & ~np.isfinite(self.half_time)
+        new = (squares.max(axis=0) >= self.level - _ROUNDING) & ~np.isfinite(self.half_time)
         self.half_time[new] = time
         self.neuron[new] = squares.argmax(axis=0)[new]
-        fitted = (np.asarray(_aligned_norm(state, self.a)) >= reached) & ~np.isfinite(self.loss_time)
+        fitted = (np.asarray(_aligned_norm(state, self.a)) >= LEVEL - _ROUNDING) & ~np.isfinite(self.loss_time)
         self.loss_time[fitted] = time
 
 
@@ -154,6 +172,7 @@ def gradient_flow(
     times: np.ndarray | None = None,
     rtol: float = 1e-8,
     atol: float = 1e-11,
+    level: float = LEVEL,
     system: System | None = None,
     progress: Progress | None = None,
 ) -> FlowResult:
@@ -162,6 +181,7 @@ def gradient_flow(
     Args:
         times: times to record, increasing, within [0, t_end]; 201 equidistant ones by default.
         rtol, atol: tolerances of the adaptive integrator, per step.
+        level: squared overlap at which `half_time` is taken (½ unless a window is measured).
         system: integrate this `System` in place of the derived overlap flow (to test a conjecture).
         progress: called with (fraction done, text).
 
@@ -176,12 +196,11 @@ def gradient_flow(
     grid = np.linspace(0.0, t_end, 201) if times is None else np.asarray(times, dtype=float)
     if grid.ndim != 1 or grid.size == 0 or grid[0] < 0 or grid[-1] > t_end or np.any(np.diff(grid) <= 0):
         raise InputError(f"times must increase within [0, t_end = {t_end:g}]: got {grid.size} values")
-    lowered = lowered_overlap_flow(activation) if system is None else lower(system)
+    if not 0 < level < 1:
+        raise InputError(f"level is {level!r}: give a squared overlap between 0 and 1")
+    lowered = lowered_overlap_flow(activation) if system is None else lowered_system(system)
     state, now, steps, evaluations = overlaps_of(initial), 0.0, 0, 0
-    width = teacher.width
-    recorder = _Recorder(
-        jnp.asarray(teacher.a), np.full(width, np.inf), np.full(width, -1), np.full(width, np.inf)
-    )
+    recorder = _Recorder.empty(teacher.a, level)
     recorder.record(state, 0.0)
     saved: list[tuple[np.ndarray, np.ndarray, float]] = []
     for target in grid:

@@ -69,7 +69,7 @@ def test_ideal_loss_refuses_what_its_theorem_does_not_cover(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["h3", "h4", "h5", "h6", "0.8*h4+0.6*h6", "h3+h4", "2*h4"])
 def test_plateau_holds(text: str) -> None:
-    assert plateau(Activation.parse(text)).derivation().verify() == 2
+    assert plateau(Activation.parse(text)).derivation().verify() >= 2
 
 
 # ------------------------------------------------------------------------- mutations
@@ -186,11 +186,20 @@ def test_a_broken_norm_law_is_noticed(name: str) -> None:
         task.norm_derivation().verify()
 
 
-@pytest.mark.parametrize("text", ["h3", "0.8*h4+0.6*h6"])
-@pytest.mark.parametrize("name", ["shrinkage", "variance"])
-def test_a_broken_plateau_constant_is_noticed(text: str, name: str) -> None:
+@pytest.mark.parametrize("text", ["h3", "h4"])
+@pytest.mark.parametrize("name", ["shrinkage_law", "variance_law"])
+def test_a_broken_plateau_law_is_noticed(text: str, name: str) -> None:
     right = plateau(Activation.parse(text))
-    wrong = replace(right, **{name: getattr(right, name) * sp.Rational(21, 20)})
+    wrong = replace(right, **{name: getattr(right, name) * sp.Rational(101, 100)})
+    with pytest.raises(DerivationError):
+        wrong.derivation().verify()
+
+
+@pytest.mark.parametrize("name", ["shrinkage", "variance"])
+def test_a_broken_plateau_constant_is_noticed(name: str) -> None:
+    right = plateau(Activation.parse("h4"))
+    wrong = replace(right)
+    wrong.__dict__[name] = getattr(right, name) * sp.Rational(101, 100)
     with pytest.raises(DerivationError):
         wrong.derivation().verify()
 

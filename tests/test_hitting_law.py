@@ -12,16 +12,15 @@ SLOPES = {"h3": lambda x: 3 * x**2, "h4": lambda x: 4 * x**3}
 def simulated(
     text: str, start: float, step_size: float, dim: int, until: float, paths: int = 4000, steps: int = 6000
 ) -> np.ndarray:
-    """Euler–Maruyama hitting times of u² = ½ for du = {aφ'(u)(1−u²) − ηκu}dt + √(ην)dW, a = 1; inf if later."""
-    kappa, nu = plateau(Activation.parse(text)).numbers(1.0, 1.0, dim)
+    """Euler–Maruyama hitting times of u² = ½ for du = {aφ'(u)(1−u²) − ηK}dt + √(ηN)dW, a = 1; inf if later."""
+    shrinkage, variance = plateau(Activation.parse(text)).laws(1.0, 1.0, dim)
     rng, dt = np.random.default_rng(2), until / steps
-    sigma = np.sqrt(step_size * nu * dt)
     # A path seen at discrete times crosses late; the shifted level corrects this (Broadie, Glasserman, Kou 1997).
-    level = np.sqrt(0.5) - 0.5826 * sigma
+    level = np.sqrt(0.5) - 0.5826 * np.sqrt(step_size * variance(np.sqrt(0.5)) * dt)
     u, hit = np.full(paths, start), np.full(paths, np.inf)
     for i in range(1, steps + 1):
-        drift = SLOPES[text](u) * (1 - u**2) - step_size * kappa * u
-        u = u + drift * dt + sigma * rng.standard_normal(paths)
+        drift = SLOPES[text](u) * (1 - u**2) - step_size * shrinkage(u)
+        u = u + drift * dt + np.sqrt(step_size * variance(u) * dt) * rng.standard_normal(paths)
         if text == "h4":
             u = np.abs(u)
         crossed = (u >= level) & ~np.isfinite(hit)
@@ -56,19 +55,23 @@ def test_noise_delays_the_mean_by_more_than_the_error_bar() -> None:
     """The simulated mean rejects the deterministic time: the comparison above has power."""
     activation, start, dim = Activation.parse("h4"), 0.3, 64
     step_size = 0.2 * plateau(activation).critical_step(1.0, start, 1.0, dim)
-    times = simulated("h4", start, step_size, dim, 60.0)
+    law = hitting_law(activation, 1.0, start, step_size, 1.0, dim)
+    times = simulated("h4", start, step_size, dim, law.mean + 15 * law.std)
     assert np.isfinite(times).all()
     still = SingleTask(activation).half_time(1.0, start)
     assert abs(times.mean() - still) > 8 * times.std() / np.sqrt(times.size)
 
 
 def small_noise_std(text: str, start: float, step_size: float, dim: int) -> float:
-    """Leading order in η: Var T = ην∫du/b³ along the deterministic path."""
-    _, nu = plateau(Activation.parse(text)).numbers(1.0, 1.0, dim)
-    value, _ = integrate.quad(
-        lambda s: np.exp(s) / (SLOPES[text](np.exp(s)) * (1 - np.exp(2 * s))) ** 3, np.log(start), np.log(0.5) / 2
-    )
-    return float(np.sqrt(step_size * nu * value))
+    """Leading order in η: Var T = η∫N(u)du/b³ along the deterministic path."""
+    _, variance = plateau(Activation.parse(text)).laws(1.0, 1.0, dim)
+
+    def integrand(logarithm: float) -> float:
+        u = np.exp(logarithm)
+        return variance(u) * u / (SLOPES[text](u) * (1 - u**2)) ** 3
+
+    value, _ = integrate.quad(integrand, np.log(start), np.log(0.5) / 2)
+    return float(np.sqrt(step_size * value))
 
 
 @pytest.mark.parametrize("text", ["h3", "h4"])

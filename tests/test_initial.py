@@ -38,7 +38,9 @@ def test_overlaps_are_coordinates_of_a_uniform_vector(
 
 
 @pytest.mark.parametrize("pair", [(0, 1), (0, 2), (1, 2)])
-def test_cosines_between_students_have_the_same_law(right: tuple[np.ndarray, np.ndarray], pair: tuple[int, int]) -> None:
+def test_cosines_between_students_have_the_same_law(
+    right: tuple[np.ndarray, np.ndarray], pair: tuple[int, int]
+) -> None:
     values = right[1][:, pair[0], pair[1]]
     assert one_coordinate(values) > LEVEL
     assert abs(values.mean()) < 4 / np.sqrt(DIM * DRAWS)
