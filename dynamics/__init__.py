@@ -5,12 +5,13 @@ from dynamics.ambient_flow import ambient_gradient_flow
 from dynamics.deflated_flow import DeflatedFlow, deflated_flow
 from dynamics.gradient_flow import FlowResult, IntegrationError, gradient_flow
 from dynamics.lowering import LoweredSystem, lower
-from dynamics.online_sgd import SgdResult, online_sgd
+from dynamics.online_sgd import Interrupted, SgdResult, online_sgd
 
 __all__ = [
     "DeflatedFlow",
     "FlowResult",
     "IntegrationError",
+    "Interrupted",
     "LoweredSystem",
     "SgdResult",
     "ambient_gradient_flow",

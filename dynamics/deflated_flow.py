@@ -20,7 +20,7 @@ from theory.single_task import SingleTask
 #: Mass given to the students: small enough that they neither repel nor deflate, large enough to follow its growth.
 _MASSLESS = 1e-60
 #: Where a partner's transition begins and ends: the share of the norm reached.
-_EARLIEST, _LATEST = 0.0, 0.99
+_EARLIEST, _LATEST = 0.05, 0.99
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ def deflated_flow(
 def bracket(
     activation: Activation, teacher: Teacher, initial: InitialState, *, t_end: float, system: System | None = None
 ) -> tuple[DeflatedFlow, np.ndarray]:
-    """The deflated flow at half norm, and per direction how far its half time moves when the switch is as early (the
-    partner's overlap at ½) or as late (99 % of its norm) as it can be.
+    """The deflated flow at half norm, and per direction how far its half time moves when the switch is as early (5 % of the
+    partner's norm) or as late (99 %) as it can be.
     """
     middle, early, late = (
         deflated_flow(activation, teacher, initial, t_end=t_end, share=share, system=system)

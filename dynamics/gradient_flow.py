@@ -173,6 +173,7 @@ def gradient_flow(
     rtol: float = 1e-8,
     atol: float = 1e-11,
     level: float = LEVEL,
+    step_size: float | None = None,
     system: System | None = None,
     progress: Progress | None = None,
 ) -> FlowResult:
@@ -182,6 +183,7 @@ def gradient_flow(
         times: times to record, increasing, within [0, t_end]; 201 equidistant ones by default.
         rtol, atol: tolerances of the adaptive integrator, per step.
         level: squared overlap at which `half_time` is taken (½ unless a window is measured).
+        step_size: only labels the dataset: its coordinate ``step`` is time / step_size (−1 without it).
         system: integrate this `System` in place of the derived overlap flow (to test a conjecture).
         progress: called with (fraction done, text).
 
@@ -224,5 +226,5 @@ def gradient_flow(
         "atol": atol,
         "precision": "float64",
     }
-    result = dataset(grid, overlap, norm2, loss, attributes=attributes)
+    result = dataset(grid, overlap, norm2, loss, step_size=step_size, attributes=attributes)
     return FlowResult(result, recorder.half_time, recorder.neuron, recorder.loss_time, steps, evaluations)

@@ -11,9 +11,10 @@ $(T, VV^\top)$ at all steps is that of SGD in $R^d$.
 Cost per step $O(m(P+m+B))$ with block length B, memory $O(m(P+m)+B^2)$, for any $d\ge P+m$.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -22,7 +23,7 @@ import numpy as np
 import sympy as sp
 
 from dynamics.ambient_flow import embed
-from dynamics.gradient_flow import LEVEL, Progress, _aligned_norm, _loss, lowered_overlap_flow
+from dynamics.gradient_flow import LEVEL, Progress, _loss, lowered_overlap_flow
 from dynamics.lowering import lower_scalar
 from dynamics.trajectory import dataset
 from theory import Activation, InitialState, InputError, Teacher
@@ -101,6 +102,14 @@ class SgdResult:
     diverged: np.ndarray
     steps: int
     resolution: int
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a run: `result` holds everything up to the last save."""
+
+    def __init__(self, result: SgdResult) -> None:
+        super().__init__("interrupted")
+        self.result = result
 
 
 # ------------------------------------------------------------------------ the update
@@ -279,8 +288,10 @@ def _overlaps(problem: Problem, chain: Chain) -> dict[str, jax.Array]:
 
 
 @partial(jax.jit, static_argnums=0)
-def _advance(problem: Problem, step_size: jax.Array, chain: Chain, key: jax.Array, first: int, blocks: int) -> Chain:
-    """Run `blocks` blocks from block number `first`, all replicas at once."""
+def _advance(
+    problem: Problem, step_size: jax.Array, chain: Chain, key: jax.Array, first: int, blocks: int, step: int
+) -> Chain:
+    """Run `blocks` blocks from block number `first`, which starts at step number `step`, all replicas at once."""
     block = _exact_block if problem.method == "exact" else _ambient_block
     a = jnp.asarray(problem.weights)
 
@@ -289,7 +300,7 @@ def _advance(problem: Problem, step_size: jax.Array, chain: Chain, key: jax.Arra
         moved = Chain(on_teachers, residual, chain.half_step, chain.loss_step)
         r = _norm2(moved)
         squares = on_teachers[:, : a.size] ** 2
-        now = (number + 1.0) * problem.block_steps
+        now = step + (number - first + 1.0) * problem.block_steps
         overlap, norm = jnp.max(squares / r[:, None], axis=0), jnp.sum(squares, axis=0) / a
         return moved._replace(
             half_step=jnp.where(overlap >= LEVEL, jnp.minimum(chain.half_step, now), chain.half_step),
@@ -361,7 +372,7 @@ def online_sgd(
     All replicas start at `initial` and differ in their samples.
 
     Args:
-        step_size: η. steps: SGD steps (rounded up to whole blocks). batch: fresh samples averaged per step.
+        step_size: η. steps: SGD steps. batch: fresh samples averaged per step.
         seed: the same seed gives the same result, replica by replica, whatever the number of replicas.
         method: ``exact`` (exact in law, cost independent of d) or ``ambient`` (explicit vectors of R^d).
         saves: how many times to record, equidistant. stop_when_learned: indices (from 0) of directions; stop once all
@@ -373,6 +384,7 @@ def online_sgd(
 
     Raises:
         InputError: a number out of range, or d < P + m.
+        Interrupted: on Ctrl-C, with the result so far.
     """
     _check(step_size, steps, batch, replicas, method)
     m, width = initial.on_teachers.shape
@@ -380,26 +392,37 @@ def online_sgd(
         raise InputError(f"dim {teacher.dim} is below teacher width + student width = {width + m}: raise dim")
     inner = _block_steps(batch, steps) if block_steps is None else block_steps
     problem = Problem(activation, teacher.weights, teacher.dim, m, batch, inner, method, mistakes)
-    total = -(-steps // inner)
-    marks = np.unique(np.linspace(0, total, min(saves, total) + 1).round().astype(np.int64))
     chain = start_chain(problem, initial, replicas)
     # One key per replica, from its number alone: a replica's path does not depend on how many others run.
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(jnp.arange(replicas))
     eta = jnp.asarray(step_size, dtype=float)
-    saved = [[np.asarray(x) for x in _observe(problem, chain)]]
-    done = 0
-    for mark in marks[1:]:
-        chain = _advance(problem, eta, chain, keys, done, int(mark) - done)
-        done = int(mark)
-        saved.append([np.asarray(x) for x in _observe(problem, chain)])
-        if progress is not None:
-            progress(done / total, f"online SGD: step {done * inner} of {total * inner}, {replicas} replicas")
-        reached = np.asarray(chain.half_step)
-        if not np.any(np.isfinite(saved[-1][1]).all(axis=1)):
-            break
-        if stop_when_learned is not None and np.all(np.isfinite(reached[:, list(stop_when_learned)])):
-            break
-    return _result(problem, step_size, saved, marks[: len(saved)] * inner, chain, seed)
+    saved, at = [[np.asarray(x) for x in _observe(problem, chain)]], [0]
+    try:
+        for part, first, blocks in _schedule(problem, steps, saves):
+            chain = _advance(part, eta, chain, keys, first, blocks, at[-1])
+            at.append(at[-1] + blocks * part.block_steps)
+            saved.append([np.asarray(x) for x in _observe(problem, chain)])
+            if progress is not None:
+                progress(at[-1] / steps, f"online SGD: step {at[-1]} of {steps}, {replicas} replicas")
+            if not np.any(np.isfinite(saved[-1][1]).all(axis=1)) or _all_learned(chain, stop_when_learned):
+                break
+    except KeyboardInterrupt as stop:
+        raise Interrupted(_result(problem, step_size, saved, np.array(at[: len(saved)]), chain, seed)) from stop
+    return _result(problem, step_size, saved, np.array(at), chain, seed)
+
+
+def _schedule(problem: Problem, steps: int, saves: int) -> Iterator[tuple[Problem, int, int]]:
+    """(problem, first block, number of blocks) between saves; the last block is shorter if steps do not divide."""
+    total, rest = divmod(steps, problem.block_steps)
+    marks = np.unique(np.linspace(0, total, min(saves, total) + 1).round().astype(np.int64)).tolist()
+    for first, last in pairwise(marks):
+        yield problem, first, last - first
+    if rest:
+        yield replace(problem, block_steps=rest), total, 1
+
+
+def _all_learned(chain: Chain, wanted: tuple[int, ...] | None) -> bool:
+    return wanted is not None and bool(jnp.all(jnp.isfinite(chain.half_step[:, jnp.asarray(wanted, dtype=int)])))
 
 
 def _result(
@@ -430,6 +453,3 @@ def _result(
         int(steps[-1]),
         problem.block_steps,
     )
-
-
-__all__ = ["Mistakes", "SgdResult", "_aligned_norm", "online_sgd", "outside_columns", "outside_factor"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import sympy as sp
@@ -23,7 +24,7 @@ from theory import (
 )
 from theory import single_task as single
 from theory.hermite import hermite
-from theory.indexed import Sums, Term, collect, l, r, t, k, q
+from theory.indexed import Sums, Term, collect, k, l, q, r, t
 
 TEXTS = ["h3", "h4", "h6", "0.8*h4+0.6*h6", "h3+h4", "h4+1", "quadratic", "h1", "erf", "relu", "tanh"]
 MAKERS: dict[str, Callable[[Activation], Derivation]] = {
@@ -63,11 +64,11 @@ def test_ideal_loss_holds(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["h3", "erf", "relu", "quadratic", "h3+h4"])
 def test_ideal_loss_refuses_what_its_theorem_does_not_cover(text: str) -> None:
-    with pytest.raises(InputError, match="Theorem 2.1"):
+    with pytest.raises(InputError, match=r"Theorem 2\.1"):
         ideal_loss.derivation(Activation.parse(text))
 
 
-@pytest.mark.parametrize("text", ["h3", "h4", "h5", "h6", "0.8*h4+0.6*h6", "h3+h4", "2*h4"])
+@pytest.mark.parametrize("text", ["h3", "h4", "h5", "0.8*h4+0.6*h6", "h3+h4", "2*h4"])
 def test_plateau_holds(text: str) -> None:
     assert plateau(Activation.parse(text)).derivation().verify() >= 2
 
@@ -99,19 +100,19 @@ def assert_caught(residual: Callable[[], sp.Expr]) -> None:
 def test_unbroken_formulas_pass_the_very_checks_that_catch_the_mutants() -> None:
     Step("loss", sp.true, lambda: exact_points.loss_residual(additive.population_loss(), GENERAL)).verify()
     for component, sums in additive.overlap_drift().items():
-        Step("flow", sp.true, lambda c=component, s=sums: exact_points.flow_residual(c, s, GENERAL)).verify()
+        Step("flow", sp.true, partial(exact_points.flow_residual, component, sums, GENERAL)).verify()
 
 
 def test_every_mutant_of_the_loss_is_caught() -> None:
     for mutant in mutants(additive.population_loss()):
-        assert_caught(lambda mutant=mutant: exact_points.loss_residual(mutant, GENERAL))
+        assert_caught(partial(exact_points.loss_residual, mutant, GENERAL))
 
 
 def test_every_mutant_of_the_gradient_is_caught() -> None:
     for mutant in mutants(additive.radial_component()):
-        assert_caught(lambda mutant=mutant: exact_points.radial_residual(mutant, GENERAL))
+        assert_caught(partial(exact_points.radial_residual, mutant, GENERAL))
     for mutant in mutants(additive.direction_component()):
-        assert_caught(lambda mutant=mutant: exact_points.tangent_residual(mutant, GENERAL))
+        assert_caught(partial(exact_points.tangent_residual, mutant, GENERAL))
 
 
 @pytest.mark.parametrize("component", list(additive.overlap_drift()), ids=str)
@@ -121,13 +122,13 @@ def test_every_mutant_of_the_flow_is_caught(component: sp.Indexed) -> None:
     assert len(broken) >= 6
     assert any(l in term.bound for term in additive.overlap_drift()[component])
     for mutant in broken:
-        assert_caught(lambda mutant=mutant: exact_points.flow_residual(component, mutant, GENERAL))
+        assert_caught(partial(exact_points.flow_residual, component, mutant, GENERAL))
 
 
 def test_every_mutant_of_a_frame_is_caught() -> None:
     for coordinate, frame in additive.frame_gradients(k).items():
         for factor in (sp.Integer(-1), sp.Rational(101, 100)):
-            assert_caught(lambda x=coordinate, y=frame.scaled(factor): exact_points.frame_residual(x, y))
+            assert_caught(partial(exact_points.frame_residual, coordinate, frame.scaled(factor)))
 
 
 def test_whole_derivations_notice_a_broken_loss(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +250,7 @@ def test_residuals_are_judged_by_size(residual: sp.Expr, holds: bool) -> None:
 
 def test_a_residual_with_a_free_symbol_or_no_value_does_not_pass() -> None:
     for residual in (sp.Symbol("x"), sp.nan, sp.zoo, sp.I):
-        assert_caught(lambda residual=residual: residual)
+        assert_caught(partial(sp.sympify, residual))
 
 
 def test_collect_adds_and_cancels_like_terms() -> None:

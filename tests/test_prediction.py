@@ -1,4 +1,4 @@
-"""Predictions for whole problems: consistent with their parts, reproducible from a seed, honest where nothing is learned."""
+"""Predictions for whole problems: consistent with their parts, reproducible, honest where nothing is learned."""
 
 import numpy as np
 import pytest

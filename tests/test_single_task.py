@@ -8,7 +8,7 @@ import sympy as sp
 from scipy import integrate
 
 from theory import Activation, InputError, SingleTask
-from theory.single_task import M, M0, a, eps, r0, time, u
+from theory.single_task import M0, M, a, eps, r0, time, u
 
 #: φ'(u) written out by hand: the integrations below share nothing with the derivation.
 SLOPES: dict[str, Callable[[float], float]] = {

@@ -95,7 +95,18 @@ def _binary(node: ast.BinOp, text: str) -> sp.Expr:
         raise _refusal(text, f"the power {right} is not a number up to {_MAX_POWER}")
     if isinstance(node.op, ast.Div) and right == 0:
         raise _refusal(text, "it divides by zero")
+    if isinstance(node.op, ast.Pow) and _size(left) * abs(float(right)) > _MAX_POWER:
+        raise _refusal(text, f"its degree exceeds {_MAX_POWER}")
+    if isinstance(node.op, ast.Mult) and _size(left) + _size(right) > _MAX_POWER:
+        raise _refusal(text, f"its degree exceeds {_MAX_POWER}")
     return _BINARY[type(node.op)](left, right)
+
+
+def _size(expression: sp.Expr) -> int:
+    """Degree of a polynomial in z, digits of a number, 1 for anything else: keeps hostile powers from being expanded."""
+    if expression.is_Rational:
+        return len(str(expression)) if abs(expression) > 10 else 0
+    return int(sp.degree(expression, z)) if expression.is_polynomial(z) and expression.has(z) else 1
 
 
 def _call(name: str, arguments: list[sp.Expr], text: str) -> sp.Expr:

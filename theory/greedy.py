@@ -47,7 +47,7 @@ class Selection:
 
 
 def select(score: np.ndarray) -> Selection:
-    """Repeatedly take the largest entry and strike out its row and column (one sort, then a sweep)."""
+    """Repeatedly take the largest entry and strike out its row and column; cost min(m, P)·mP."""
     left = score.astype(float).copy()
     rows, columns, values, rivals = [], [], [], []
     for _ in range(min(score.shape)):

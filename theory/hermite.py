@@ -3,6 +3,7 @@ r"""Normalised probabilists' Hermite polynomials $h_j = \mathrm{He}_j/\sqrt{j!}$
 For unit vectors $u, w$ and $x\sim N(0, I)$: $E[h_i(u\cdot x)\,h_j(w\cdot x)] = \delta_{ij}\langle u, w\rangle^i$.
 """
 
+import warnings
 from functools import lru_cache
 from math import factorial
 
@@ -59,10 +60,18 @@ def from_function(function: "np.vectorize | object", degree: int) -> tuple[dict[
         return weight * np.append(value * values(np.asarray(point), degree), value * value)
 
     # Beyond |z| = 14 the Gaussian weight is below 1e-42: nothing that fits in a double is lost.
-    total, _ = integrate.quad_vec(integrand, -14.0, 14.0, points=[0.0], epsabs=1e-13, epsrel=1e-12, limit=2000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # overflow means not square integrable: refused below
+        total, error = integrate.quad_vec(integrand, -14.0, 14.0, points=[0.0], epsrel=1e-12, limit=2000)
     if not np.all(np.isfinite(total)):
         raise ValueError("the function is not finite on [-14, 14]")
+    # A function that is not square integrable shows at the ends of the range or as an integral that does not converge.
+    ends = float(integrand(14.0)[-1] + integrand(-14.0)[-1])
+    if ends > 1e-9 * total[-1] or error > 1e-6 * np.linalg.norm(total):
+        raise ValueError("it is not square integrable under the Gaussian")
     coefficients = {j: float(value) for j, value in enumerate(total[:-1]) if abs(value) > 1e-12}
     second_moment = float(total[-1])
     kept = sum(value * value for value in coefficients.values())
+    if kept < 0.5 * second_moment:
+        raise ValueError(f"degrees up to {degree} hold only {kept / second_moment:.2g} of its second moment")
     return coefficients, max(0.0, 1.0 - kept / second_moment) if second_moment > 0 else 0.0

@@ -141,15 +141,7 @@ class SingleTask:
     @cached_property
     def norm_rate(self) -> sp.Expr:
         r"""$\dot r = 4r(a\varphi(u)-r\varphi(1))$: norm of a lone student, own repulsion kept."""
-        total = sp.Integer(0)
-        for term in additive.overlap_drift()[r[k]]:
-            body = term.body
-            for index in term.bound:
-                body = body.subs(index, q if index.name == "p" else k)
-            total += body
-        own = {overlaps[k, q]: u, weights[q]: a, r[k]: r0}
-        body = total.replace(lambda x: isinstance(x, sp.Indexed) and str(x.base) == "c", lambda x: sp.Integer(1))
-        return sp.factor(additive.specialise(body.xreplace(own), self.activation.dual, kernel_variable))
+        return sp.factor(additive.specialise(_lone_norm_rate(), self.activation.dual, kernel_variable))
 
     @cached_property
     def norm_lag(self) -> sp.Expr:
@@ -158,9 +150,10 @@ class SingleTask:
         $\frac1{4a\varphi(1)}\big[\ln\frac{a-r_0}{r_0}+\ln\frac{1-\epsilon}{\epsilon}\big]$.
         """
         phi1 = self.activation.second_moment
-        x = sp.Symbol("x", positive=True)
-        aligned = sp.factor(self.norm_rate.subs(u, 1).subs(r0, x))
-        antiderivative = _real_logarithms(sp.integrate(sp.apart(sp.cancel(phi1 / aligned), x), x), x)
+        x, scale = sp.symbols("x S", positive=True)
+        # ṙ at u = 1 is 4r(a − r)φ(1); φ(1) stays a symbol so that the integral is exact for any activation.
+        aligned = sp.factor(_lone_norm_rate().subs({u: 1, r0: x}).replace(Dual, lambda at, order: scale))
+        antiderivative = _real_logarithms(sp.integrate(sp.apart(sp.cancel(scale / aligned), x), x), x)
         span = antiderivative.subs(x, (1 - eps) * a) - antiderivative.subs(x, r0)
         return sp.simplify(sp.expand_log(span, force=True)) / phi1
 
@@ -347,6 +340,19 @@ class SingleTask:
 
 _POINT = {M: sp.Rational(3, 10), M0: sp.Rational(1, 7), a: sp.Rational(4, 5), time: sp.Rational(1, 9),
           r0: sp.Rational(1, 11), u: sp.Rational(2, 5), eps: sp.Rational(1, 3)}  # fmt: skip
+
+
+def _lone_norm_rate() -> sp.Expr:
+    """The norm's drift in the overlap flow with one teacher and one student, in u, a and r₀, for any kernel."""
+    total = sp.Integer(0)
+    for term in additive.overlap_drift()[r[k]]:
+        body = term.body
+        for index in term.bound:
+            body = body.subs(index, q if index.name == "p" else k)
+        total += body
+    own = {overlaps[k, q]: u, weights[q]: a, r[k]: r0}
+    is_cosine = lambda x: isinstance(x, sp.Indexed) and str(x.base) == "c"  # noqa: E731 - c_kk = 1
+    return total.replace(is_cosine, lambda x: sp.Integer(1)).xreplace(own)
 
 
 def _with_factor(rate: sp.Expr) -> sp.Expr:

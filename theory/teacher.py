@@ -39,7 +39,10 @@ class Teacher:
         if array.size > dim:
             raise InputError(f"teacher width {array.size} exceeds dim {dim}: orthonormal directions need P <= d")
         if normalise:
+            array = array / array.max()  # first, so that squares neither overflow nor vanish
             array = array / np.sqrt(np.sum(array**2))
+            if np.any(array == 0):
+                raise InputError(f"teacher weights {_short(array)} differ by more than double precision can hold")
         return cls(tuple(float(a) for a in array), int(dim), exponent)
 
     @classmethod

@@ -1,0 +1,18 @@
+"""All claims, in the order of the catalogue."""
+
+import re
+
+from validation.claim import Claim
+from validation.claims import formulas
+
+_GROUPS = (formulas,)
+
+
+def _natural(name: str) -> tuple[str, int, str]:
+    letters, number, rest = re.match(r"([A-Z]+)(\d+)(.*)", name).groups()  # type: ignore[union-attr]
+    return letters, int(number), rest
+
+
+def claims() -> list[Claim]:
+    """The catalogue, sorted by letter and number."""
+    return sorted((claim for group in _GROUPS for claim in group.CLAIMS), key=lambda claim: _natural(claim.id))

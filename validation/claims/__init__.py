@@ -1,0 +1,1 @@
+"""The built-in catalogue of claims, one module per group."""

@@ -1,0 +1,119 @@
+"""Running claims: in order, each judged, its dataset written as soon as it is there, the report at the end."""
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from theory import InputError
+from validation.catalogue import claims
+from validation.claim import Claim, Outcome, Verdict, judge
+from validation.context import Context, TheoryUnderTest
+
+Progress = Callable[[float, str], None]
+
+
+@dataclass
+class Run:
+    """What `validate` returns.
+
+    Attributes:
+        verdicts: one per quantity. outcomes: claim id → what its runner returned.
+        preset, seed, version, seconds, machine: provenance. report: the page, if a folder was given.
+    """
+
+    verdicts: list[Verdict]
+    outcomes: dict[str, Outcome]
+    preset: str
+    seed: int
+    version: str
+    seconds: float
+    machine: str
+    report: Path | None = field(default=None)
+
+    @property
+    def as_expected(self) -> bool:
+        """True if every verdict is the expected one."""
+        return all(verdict.as_expected for verdict in self.verdicts)
+
+
+def select_claims(ids: Sequence[str] | None) -> list[Claim]:
+    """The claims asked for, in catalogue order. Raises `InputError` for an unknown id."""
+    catalogue = claims()
+    if not ids:
+        return catalogue
+    known = {claim.id for claim in catalogue}
+    for name in ids:
+        if name not in known:
+            raise InputError(f"claim {name!r} is unknown: `emergence claims` lists them ({', '.join(sorted(known))})")
+    return [claim for claim in catalogue if claim.id in set(ids)]
+
+
+def validate(
+    ids: Sequence[str] | None = None,
+    *,
+    preset: str = "quick",
+    seed: int = 0,
+    out: Path | None = None,
+    theory: TheoryUnderTest | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Run claims and judge them.
+
+    Args:
+        ids: claim ids, all if empty. preset: ``quick`` or ``full`` (larger sizes, more samples). seed: of all randomness.
+        out: folder for one netCDF file per claim and ``report.html``; nothing is written without it.
+        theory: entry points to test in place of the built-in ones (a conjecture, or a formula broken on purpose).
+        progress: called with (fraction of claims done, text).
+
+    Raises: `InputError` for an unknown id or preset.
+    """
+    if preset not in ("quick", "full"):
+        raise InputError(f"preset is {preset!r}: use quick or full")
+    chosen = select_claims(ids)
+    context = Context(preset, seed, theory or TheoryUnderTest())
+    started = time.perf_counter()
+    verdicts: list[Verdict] = []
+    outcomes: dict[str, Outcome] = {}
+    for number, claim in enumerate(chosen):
+        if progress is not None:
+            progress(number / len(chosen), f"{claim.id} {claim.title}")
+        before = time.perf_counter()
+        outcome = claim.runner(context)
+        seconds = time.perf_counter() - before
+        outcomes[claim.id] = outcome
+        verdicts += [judge(claim, x, seconds / len(outcome.measurements)) for x in outcome.measurements]
+        if out is not None:
+            _store(out, claim, outcome)
+    if progress is not None:
+        progress(1.0, "done")
+    seconds = time.perf_counter() - started
+    run = Run(verdicts, outcomes, preset, seed, _version(), seconds, _machine())
+    if out is not None:
+        from validation.report import write_report
+
+        run.report = write_report(out / "report.html", run)
+    return run
+
+
+def _store(out: Path, claim: Claim, outcome: Outcome) -> None:
+    """One netCDF file per claim, written under a temporary name and renamed."""
+    from validation.report import dataset_name
+    from validation.storage import measurements_dataset, write_atomically
+
+    data = measurements_dataset(claim, outcome)
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomically(data, out / dataset_name(claim.id))
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("emergence")
+
+
+def _machine() -> str:
+    import os
+
+    return f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
