@@ -41,6 +41,14 @@ def _closed_dual(expression: sp.Expr) -> sp.Expr | None:
     return None
 
 
+def _moderate(value: sp.Expr) -> bool:
+    """A number of ordinary size; decided without evaluating towers of exponentials."""
+    if value.has(sp.exp) and any(not _moderate(x.args[0]) or abs(sp.N(x.args[0])) > 60 for x in value.atoms(sp.exp)):
+        return False
+    size = abs(sp.N(value))
+    return bool(size.is_finite) and bool(size < 1e30)
+
+
 @dataclass(frozen=True)
 class Activation:
     r"""An activation $\sigma = \sum_j \hat\sigma_j h_j$ in normalised probabilists' Hermite polynomials.
@@ -64,6 +72,8 @@ class Activation:
         learnable = [j for j in self.coefficients if j > 0]
         if not learnable:
             raise InputError(f"activation {self.name!r} is constant: give one with a Hermite degree above 0")
+        if any(not _moderate(value) for value in self.coefficients.values()):
+            raise InputError(f"activation {self.name[:60]!r} has Hermite coefficients beyond 1e30: scale it down")
         if self.is_polynomial and max(learnable) > MAX_DEGREE:
             raise InputError(f"activation {self.name!r} has degree {max(learnable)}: the largest is {MAX_DEGREE}")
 
@@ -111,7 +121,7 @@ class Activation:
         numeric = sp.lambdify(z, expression, modules=["scipy", "numpy"])
         try:
             found, error = hermite.from_function(numeric, QUADRATURE_DEGREE)
-        except (ValueError, TypeError, OverflowError, FloatingPointError) as problem:
+        except (ValueError, TypeError, ArithmeticError, AttributeError) as problem:
             raise InputError(
                 f"activation {label!r} has no finite Hermite expansion ({problem}): give a real function of z "
                 "that grows slower than exp(z**2/4)"

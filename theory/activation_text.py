@@ -11,6 +11,7 @@ from theory.errors import InputError
 from theory.hermite import hermite, z
 
 _HERMITE_NAME = re.compile(r"h(\d{1,2})\Z")
+_DECIMAL = re.compile(r"(\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][+-]?\d{1,2})?\Z")
 _NAMED: dict[str, sp.Expr] = {
     "z": z,
     "pi": sp.pi,
@@ -54,6 +55,10 @@ def parse_expression(text: str) -> sp.Expr:
         expression = _build(tree.body, text)
     except RecursionError:
         raise _refusal(text, "it is nested too deeply") from None
+    except InputError:
+        raise
+    except (TypeError, ValueError, OverflowError, ArithmeticError):
+        raise _refusal(text, "it has no value") from None
     if expression.has(sp.nan, sp.zoo, sp.oo) or expression.has(sp.I):
         raise _refusal(text, "it is not finite and real")
     return expression
@@ -67,7 +72,7 @@ def _refusal(text: str, why: str) -> InputError:
 def _build(node: ast.expr, text: str) -> sp.Expr:
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
         # The decimal as written, not its binary rounding: 0.8 is 4/5.
-        return sp.Rational(ast.get_source_segment(text.strip(), node) or repr(node.value))
+        return _number(ast.get_source_segment(text.strip(), node) or "", text)
     if isinstance(node, ast.Name):
         return _named(node.id, text)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd | ast.USub):
@@ -80,12 +85,18 @@ def _build(node: ast.expr, text: str) -> sp.Expr:
     raise _refusal(text, f"{type(node).__name__} is not allowed")
 
 
+def _number(written: str, text: str) -> sp.Rational:
+    if not _DECIMAL.match(written) or not 1e-30 < abs(float(written) or 1.0) < 1e30:
+        raise _refusal(text, "a number is not a decimal between 1e-30 and 1e30")
+    return sp.Rational(written)
+
+
 def _named(name: str, text: str) -> sp.Expr:
     degree = _HERMITE_NAME.match(name)
     if degree:
         return hermite(int(degree[1]))
     if name not in _NAMED:
-        raise _refusal(text, f"unknown name {name!r}")
+        raise _refusal(text, f"unknown name {name[:20]!r}")
     return _NAMED[name]
 
 
@@ -111,7 +122,7 @@ def _size(expression: sp.Expr) -> int:
 
 def _call(name: str, arguments: list[sp.Expr], text: str) -> sp.Expr:
     if name not in _FUNCTIONS:
-        raise _refusal(text, f"unknown function {name!r}")
+        raise _refusal(text, f"unknown function {name[:20]!r}")
     expected = 2 if name in ("Max", "max") else 1
     if len(arguments) != expected:
         raise _refusal(text, f"{name} takes {expected} argument{'s' * (expected > 1)}")

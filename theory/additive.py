@@ -174,6 +174,7 @@ def loss_derivation(activation: Activation) -> Derivation:
             "Expand the square; every expectation is the kernel at an overlap",
             sp.Eq(symbol, loss.as_sympy(), evaluate=False),
             lambda: points.loss_residual(loss, activation),
+            activation.check_tolerance,
         ),
         Step(
             "The same as a sum of tensor losses, one for every Hermite degree",
@@ -208,6 +209,7 @@ def gradient_derivation(activation: Activation) -> Derivation:
             "Population loss in overlaps",
             sp.Eq(sp.Symbol(r"\mathcal{L}"), population_loss().as_sympy(), evaluate=False),
             lambda: points.loss_residual(population_loss(), activation),
+            activation.check_tolerance,
         ),
         *[
             Step(
@@ -221,11 +223,13 @@ def gradient_derivation(activation: Activation) -> Derivation:
             "Radial component",
             sp.Eq(radial_name, radial.as_sympy(), evaluate=False),
             lambda: points.radial_residual(radial, activation),
+            activation.check_tolerance,
         ),
         Step(
             "Tangent component along a teacher direction",
             sp.Eq(tangent_name, tangent.as_sympy(), evaluate=False),
             lambda: points.tangent_residual(tangent, activation),
+            activation.check_tolerance,
         ),
     ]
     equations = {str(radial_name): radial.as_sympy(), str(tangent_name): tangent.as_sympy()}
@@ -252,6 +256,7 @@ def overlap_flow(activation: Activation) -> System:
                 f"Chain rule for {component}",
                 sp.Eq(sp.Symbol(names[component]), sums.as_sympy(), evaluate=False),
                 lambda component=component, sums=sums: points.flow_residual(component, sums, activation),
+                activation.check_tolerance,
             )
             for component, sums in drift.items()
         ],

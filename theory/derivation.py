@@ -39,9 +39,11 @@ class Step:
         """Raise `DerivationError` unless the step's residual vanishes (exactly, or within `tolerance`)."""
         if self.residual is None:
             return
-        residual = self.residual()
+        residual = sp.sympify(self.residual())
         if residual == 0:
             return
+        if residual.free_symbols or not sp.N(residual).is_finite:
+            raise DerivationError(f"step {self.title!r} does not hold: its residual {str(residual)[:80]} is not 0")
         size = abs(sp.N(residual, CHECK_DIGITS))
         if not size < self.tolerance:
             raise DerivationError(f"step {self.title!r} does not hold: its residual is {sp.N(size, 5)}, not 0")

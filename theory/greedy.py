@@ -11,7 +11,13 @@ from theory.teacher import Teacher
 
 
 def scores(overlap: np.ndarray, teacher: Teacher, exponent: int) -> np.ndarray:
-    """S, shape (m, P), from signed overlaps (m, P). For J ≤ 2 the plateau has no such law and J = 3 stands in."""
+    """S, shape (m, P), from signed overlaps (m, P).
+
+    For J ≤ 2 there is no plateau law; what orders the emergence times is then |overlap| (J = 2), or the overlap itself
+    (J = 1, where negative overlaps grow too).
+    """
+    if exponent == 1:
+        return teacher.a * (1.0 + overlap)
     reach = overlap if exponent % 2 else np.abs(overlap)
     return teacher.a * np.maximum(reach, 0.0) ** max(exponent - 2, 1)
 

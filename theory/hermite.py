@@ -62,15 +62,16 @@ def from_function(function: "np.vectorize | object", degree: int) -> tuple[dict[
     # Beyond |z| = 14 the Gaussian weight is below 1e-42: nothing that fits in a double is lost.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # overflow means not square integrable: refused below
-        total, error = integrate.quad_vec(integrand, -14.0, 14.0, points=[0.0], epsrel=1e-12, limit=2000)
+        total, error = integrate.quad_vec(integrand, -14.0, 14.0, points=[0.0], epsrel=1e-12, limit=300)
     if not np.all(np.isfinite(total)):
         raise ValueError("the function is not finite on [-14, 14]")
     # A function that is not square integrable shows at the ends of the range or as an integral that does not converge.
     ends = float(integrand(14.0)[-1] + integrand(-14.0)[-1])
     if ends > 1e-9 * total[-1] or error > 1e-6 * np.linalg.norm(total):
         raise ValueError("it is not square integrable under the Gaussian")
-    coefficients = {j: float(value) for j, value in enumerate(total[:-1]) if abs(value) > 1e-12}
     second_moment = float(total[-1])
+    noise = 1e-12 * np.sqrt(second_moment)
+    coefficients = {j: float(value) for j, value in enumerate(total[:-1]) if abs(value) > noise}
     kept = sum(value * value for value in coefficients.values())
     if kept < 0.5 * second_moment:
         raise ValueError(f"degrees up to {degree} hold only {kept / second_moment:.2g} of its second moment")

@@ -124,7 +124,10 @@ def _fitted_residual(activation: Activation) -> sp.Expr:
     kernel = activation.dual
     variable = next(iter(kernel.free_symbols))
     loss = evaluate(
-        additive.population_loss(), (), arrays, lambda at, order: sp.diff(kernel, variable, int(order)).subs(variable, at)
+        additive.population_loss(),
+        (),
+        arrays,
+        lambda at, order: sp.diff(kernel, variable, int(order)).subs(variable, at),
     )[()]
     return sp.N(loss - activation.second_moment / 2 * rational(9, 25), 50)
 

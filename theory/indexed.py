@@ -63,9 +63,7 @@ class Term:
         return outside * sp.Sum(inside, *[(index, 1, RANGE[index]) for index in self.bound])
 
     def renamed(self, names: Mapping[sp.Symbol, sp.Symbol]) -> "Term":
-        return Term(
-            self.body.subs(list(names.items()), simultaneous=True), tuple(names.get(i, i) for i in self.bound)
-        )
+        return Term(self.body.subs(list(names.items()), simultaneous=True), tuple(names.get(i, i) for i in self.bound))
 
 
 class Sums(tuple[Term, ...]):

@@ -21,6 +21,7 @@ from theory import hermite
 from theory.activation import Activation
 from theory.activation import c as kernel_variable
 from theory.derivation import Assumption, Derivation, Step
+from theory.errors import InputError
 from theory.gaussian import standard_expectation
 from theory.hermite import z
 
@@ -79,7 +80,7 @@ class Plateau:
 
     @cached_property
     def shrinkage(self) -> sp.Expr:
-        r"""κ: K(u) ≈ κu on the plateau."""
+        r"""κ: K(u) ≈ κu on the plateau (activations of definite parity)."""
         return sp.expand(sp.diff(self.shrinkage_law, u).subs(u, 0))
 
     @cached_property
@@ -99,12 +100,22 @@ class Plateau:
         return found[0], found[1]
 
     def critical_step(self, weight: float, overlap: float, total: float, dim: int, batch: int = 1) -> float:
-        r"""$\eta_c = a\varphi'(u)(1-u^2)/K(u)$ at overlap u: the drift's stability boundary."""
+        r"""$\eta_c = a\varphi'(u)(1-u^2)/K(u)$ at signed overlap u: the drift's stability boundary.
+
+        Infinite where the second-order drift does not oppose the signal (possible without parity only).
+        """
         shrinkage, _ = self.laws(weight, total, dim, batch)
         slope = float(self.activation.dual_derivative().subs(kernel_variable, overlap))
-        return weight * slope * (1 - overlap**2) / float(shrinkage(overlap))
+        signal, loss = weight * slope * (1 - overlap**2), float(shrinkage(overlap))
+        return signal / loss if signal * loss > 0 else float("inf")
 
     def derivation(self) -> Derivation:
+        """``derive plateau``. Raises `InputError` unless K and N are exact: polynomial, no mean, exponent ≥ 3."""
+        if not _exact(self.activation):
+            raise InputError(
+                f"activation {self.activation.name!r}: the plateau is derived for polynomials without mean and with "
+                "information exponent 3 or more: use e.g. h3, h4 or 0.8*h4+0.6*h6"
+            )
         kappa, nu = sp.Symbol("kappa"), sp.Symbol("nu")
         tolerance = self.activation.check_tolerance
         steps = (
@@ -120,6 +131,8 @@ class Plateau:
                 lambda: _direct_residual(self, variance=True),
                 tolerance,
             ),
+        )
+        plateau_steps = (
             Step(
                 "Shrinkage on the plateau",
                 sp.Eq(kappa, self.shrinkage, evaluate=False),
@@ -135,7 +148,9 @@ class Plateau:
         )
         assumptions = (Assumption("light student: f ≈ 0"), Assumption("its overlaps with the other teachers are 0"))
         equations = {"K(u)": self.shrinkage_law, "N(u)": self.variance_law}
-        equations |= {r"\kappa": self.shrinkage, r"\nu": self.variance}
+        if self.activation.parity is not None:  # without parity K(0) ≠ 0 and there is no plateau constant κ
+            steps += plateau_steps
+            equations |= {r"\kappa": self.shrinkage, r"\nu": self.variance}
         return Derivation("plateau", steps, equations, assumptions, REFERENCE)
 
 
@@ -171,8 +186,6 @@ def plateau(activation: Activation) -> Plateau:
 
 def _direct_residual(constants: Plateau, variance: bool) -> sp.Expr:
     """K or N at u = 3/5 by brute force: all products expanded in independent Gaussians x_p and ζ, no Mehler formula."""
-    if not _exact(constants.activation):
-        return sp.Integer(0)
     x, y, f, f_square, f_norm = sp.symbols("x y F F2 F2W")
     at = sp.Rational(3, 5)
     point = at * x + sp.Rational(4, 5) * y
@@ -206,8 +219,6 @@ def _average(polynomial: sp.Expr, x: sp.Symbol, y: sp.Symbol, f: sp.Symbol, f_sq
 
 def _general_variance(activation: Activation) -> sp.Expr:
     r"""ν = Eσ'²·(Eσ²(A−a²) + a²Eσ²z²), from one-dimensional moments."""
-    if not _exact(activation):
-        return plateau(activation).variance
     sigma = activation.function
     second, weighted, energy = (_moment(f) for f in (sigma**2, sigma**2 * z**2, sp.diff(sigma, z) ** 2))
     return sp.expand(energy * ((mass - a**2) * second + a**2 * weighted))
@@ -215,8 +226,6 @@ def _general_variance(activation: Activation) -> sp.Expr:
 
 def _general_shrinkage(activation: Activation) -> sp.Expr:
     """κ in one-dimensional moments, by Stein's lemma on the student's coordinate (an independent road)."""
-    if not _exact(activation):
-        return plateau(activation).shrinkage
     sigma = activation.function
     psi = sp.diff(sigma, z)
     chi = 2 * sigma - z * psi
@@ -241,8 +250,7 @@ def stability_bound(
     """The smallest critical step size over pairs (weight, overlap) and the index of the pair that sets it."""
     constants = plateau(activation)
     steps = [
-        constants.critical_step(float(w), abs(float(x)), total, dim, batch)
-        for w, x in zip(weights, overlaps, strict=True)
+        constants.critical_step(float(w), float(x), total, dim, batch) for w, x in zip(weights, overlaps, strict=True)
     ]
     worst = int(np.argmin(steps))
     return float(steps[worst]), worst

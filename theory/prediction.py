@@ -1,6 +1,7 @@
 r"""Closed-form predictions for one problem: who learns what, when, and the staircase loss. No integration."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -90,9 +91,15 @@ class Prediction:
         )
 
 
+@lru_cache(maxsize=64)
+def _single_task(activation: Activation) -> SingleTask:
+    """The derived single task, with its compiled functions, made once per activation."""
+    return SingleTask(activation)
+
+
 def predict(activation: Activation, teacher: Teacher, initial: InitialState) -> Prediction:
     """Greedy selection on the initial overlaps, then the single-task times of the selected pairs."""
-    task = SingleTask(activation)
+    task = _single_task(activation)
     overlap = initial.overlap
     selection = select(scores(overlap, teacher, activation.information_exponent))
     neuron = selection.neuron_of(teacher.width)

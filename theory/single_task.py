@@ -161,7 +161,7 @@ class SingleTask:
 
     def leading_time(self, weight: float, overlap: float) -> float:
         """T_p for numbers; inf where an odd exponent starts from a negative overlap. Needs J ≥ 3."""
-        if self.exponent % 2 and overlap <= 0:
+        if overlap == 0 or (self.exponent % 2 and overlap < 0):
             return float("inf")
         return float(self._emergence(weight, overlap * overlap))
 
@@ -177,17 +177,21 @@ class SingleTask:
 
     def passage_time(self, weight: float, start: float, end: float) -> float:
         """Exact single-task time from overlap `start` to absolute overlap `end` (0 if already there)."""
-        sign = 1.0 if start > 0 else -1.0
-        if start == 0:
-            return float("inf")
         if abs(start) >= end:
             return 0.0
-        grid = sign * np.geomspace(abs(start), end, 200)
-        if np.any(sign * self._rate(grid, weight) <= 0):
+        velocity = float(self.speed(start, weight))
+        goal = end if velocity > 0 else -end
+        crosses = start * goal <= 0  # only an exponent of 1 has a velocity at zero overlap
+        path = np.linspace(start, goal, 200) if crosses else np.sign(goal) * np.geomspace(abs(start), end, 200)
+        stalled = crosses and float(self.speed(0.0, weight)) == 0
+        if velocity == 0 or stalled or np.any(np.sign(goal) * self.speed(path, weight) <= 0):
             return float("inf")
+        if crosses:
+            value, _ = integrate.quad(lambda x: 1 / abs(self.speed(x, weight)), *sorted((start, goal)), epsrel=1e-11)
+            return float(value)
         # In s = ln|u| the integrand is smooth and of one scale at a time.
         value, _ = integrate.quad(
-            lambda s: abs(np.exp(s) / self._rate(sign * np.exp(s), weight)),
+            lambda s: abs(np.exp(s) / self.speed(np.sign(goal) * np.exp(s), weight)),
             np.log(abs(start)),
             np.log(end),
             epsrel=1e-11,
@@ -201,6 +205,10 @@ class SingleTask:
         if init_norm2 >= weight / 2:
             return 0.0
         return float(self._lag(weight, init_norm2))
+
+    def speed(self, overlap: np.ndarray | float, weight: float) -> np.ndarray:
+        r"""$\dot u = a\varphi'(u)(1-u^2)$ for numbers."""
+        return self._rate(overlap, weight) + 0.0 * np.asarray(overlap)
 
     @cached_property
     def _rate(self) -> Callable:
@@ -314,17 +322,13 @@ class SingleTask:
             Step(
                 "Aligned: logistic growth, time from r₀ to (1−ε)a",
                 sp.Eq(sp.Symbol("t_{norm}"), self.norm_lag, evaluate=False),
-                lambda: _at_point(
-                    sp.diff(self.norm_lag, eps) * self.norm_rate.subs({u: 1, r0: (1 - eps) * a}) / a + 1
-                ),
+                lambda: _at_point(sp.diff(self.norm_lag, eps) * self.norm_rate.subs({u: 1, r0: (1 - eps) * a}) / a + 1),
                 tolerance,
             ),
             Step(
                 "Pure degree, light student: r(1−M)^{2/J} is constant",
                 sp.Eq(sp.Symbol(r"\frac{d}{dt}\,r(1-M)^{2/J}"), 0, evaluate=False),
-                lambda: _at_point(
-                    sp.diff(early, r0) * light * r0 + sp.diff(early, M) * pure.leading_squared_rate
-                ),
+                lambda: _at_point(sp.diff(early, r0) * light * r0 + sp.diff(early, M) * pure.leading_squared_rate),
                 tolerance,
             ),
             Step(

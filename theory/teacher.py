@@ -30,12 +30,17 @@ class Teacher:
     @classmethod
     def of(cls, weights: Sequence[float], dim: int, normalise: bool = True, exponent: float | None = None) -> "Teacher":
         """Check the weights, normalise them to unit sum of squares unless told not to."""
-        array = np.asarray(weights, dtype=float)
+        try:
+            array = np.asarray(weights, dtype=float)
+        except (TypeError, ValueError):
+            raise InputError(f"teacher weights {weights!r} must be a non-empty list of positive numbers") from None
         _whole("dim", dim, 1, "give a whole number, 1 or more")
         if array.ndim != 1 or array.size == 0:
-            raise InputError(f"teacher weights {list(weights)!r} must be a non-empty list of positive numbers")
+            raise InputError(f"teacher weights {weights!r} must be a non-empty list of positive numbers")
         if not np.all(np.isfinite(array)) or np.any(array <= 0):
             raise InputError(f"teacher weights {_short(array)} must all be positive and finite: drop or fix the others")
+        if array.max() > 1e100:
+            raise InputError(f"teacher weights {_short(array)} are too large for double precision: scale them down")
         if array.size > dim:
             raise InputError(f"teacher width {array.size} exceeds dim {dim}: orthonormal directions need P <= d")
         if normalise:
