@@ -29,9 +29,10 @@ State = dict[str, jax.Array]
 #: Squared overlap, and share of the target norm, at which a direction counts as recovered.
 LEVEL = 0.5
 #: Below this a crossing found by the event's root finder still counts as a crossing.
-_ROUNDING = 1e-9
+_ROUNDING = 1e-7
 _MAX_STEPS = 200_000
-_ROOT_TOLERANCE = 1e-12
+#: Of the root finder: relative in time, absolute in squared overlap (a crossing at time 1e8 has no more digits).
+_TIME_TOLERANCE, _OVERLAP_TOLERANCE = 1e-13, 1e-8
 
 
 class IntegrationError(RuntimeError):
@@ -116,7 +117,7 @@ def _segment(
         args=args,
         stepsize_controller=dfx.PIDController(rtol=rtol, atol=atol),
         saveat=dfx.SaveAt(t1=True),
-        event=dfx.Event(_next_recovery, optx.Bisection(_ROOT_TOLERANCE, _ROOT_TOLERANCE), direction=True),
+        event=dfx.Event(_next_recovery, optx.Bisection(_TIME_TOLERANCE, _OVERLAP_TOLERANCE), direction=True),
         max_steps=_MAX_STEPS,
         throw=False,
     )
@@ -173,6 +174,7 @@ def gradient_flow(
     rtol: float = 1e-8,
     atol: float = 1e-11,
     level: float = LEVEL,
+    stop_when_learned: bool = False,
     step_size: float | None = None,
     system: System | None = None,
     progress: Progress | None = None,
@@ -183,6 +185,7 @@ def gradient_flow(
         times: times to record, increasing, within [0, t_end]; 201 equidistant ones by default.
         rtol, atol: tolerances of the adaptive integrator, per step.
         level: squared overlap at which `half_time` is taken (½ unless a window is measured).
+        stop_when_learned: stop, and record a last time, once every direction has reached `level`.
         step_size: only labels the dataset: its coordinate ``step`` is time / step_size (−1 without it).
         system: integrate this `System` in place of the derived overlap flow (to test a conjecture).
         progress: called with (fraction done, text).
@@ -204,9 +207,13 @@ def gradient_flow(
     state, now, steps, evaluations = overlaps_of(initial), 0.0, 0, 0
     recorder = _Recorder.empty(teacher.a, level)
     recorder.record(state, 0.0)
-    saved: list[tuple[np.ndarray, np.ndarray, float]] = []
+    saved: list[tuple[float, np.ndarray, np.ndarray, float]] = []
+
+    def done() -> bool:
+        return stop_when_learned and bool(np.all(np.isfinite(recorder.half_time)))
+
     for target in grid:
-        while now < target:
+        while now < target and not done():
             state, reached, taken, good = _segment(
                 lowered, state, jnp.asarray(now), jnp.asarray(target), recorder.args, rtol, atol
             )
@@ -214,10 +221,13 @@ def gradient_flow(
                 raise IntegrationError(f"gradient flow stopped at time {float(reached):g} of {t_end:g}")
             now, steps, evaluations = float(reached), steps + int(taken), evaluations + 6 * int(taken) + 2
             recorder.record(state, now)
-        saved.append((np.asarray(state["t"]), np.asarray(state["r"]), float(_loss(lowered, state, recorder.a))))
+        loss_now = float(_loss(lowered, state, recorder.a))
+        saved.append((now, np.asarray(state["t"]), np.asarray(state["r"]), loss_now))
         if progress is not None:
             progress(now / t_end, f"gradient flow: time {now:.4g} of {t_end:.4g}")
-    overlap, norm2, loss = (np.stack(column) for column in zip(*saved, strict=True))
+        if done():
+            break
+    grid, overlap, norm2, loss = (np.stack(column) for column in zip(*saved, strict=True))
     attributes = {
         "what": "gradient-flow",
         "activation": activation.name,

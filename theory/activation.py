@@ -43,10 +43,14 @@ def _closed_dual(expression: sp.Expr) -> sp.Expr | None:
 
 def _moderate(value: sp.Expr) -> bool:
     """A number of ordinary size; decided without evaluating towers of exponentials."""
-    if value.has(sp.exp) and any(not _moderate(x.args[0]) or abs(sp.N(x.args[0])) > 60 for x in value.atoms(sp.exp)):
+    try:
+        inner = sorted((x.args[0] for x in value.atoms(sp.exp)), key=sp.count_ops)
+        if any(abs(sp.N(x)) > 60 for x in inner):
+            return False
+        size = abs(sp.N(value))
+        return bool(size.is_finite) and bool(size < 1e30)
+    except (OverflowError, ValueError):
         return False
-    size = abs(sp.N(value))
-    return bool(size.is_finite) and bool(size < 1e30)
 
 
 @dataclass(frozen=True)

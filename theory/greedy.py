@@ -109,3 +109,16 @@ def reorder(score: np.ndarray) -> tuple[np.ndarray, int]:
 def _ratio(value: float, rivals: np.ndarray) -> float:
     best = float(np.max(rivals, initial=0.0))
     return float(value) / best if best > 0 else float("inf")
+
+
+def row_gap_probability(gap: float, exponent: int) -> float:
+    r"""P(1 ≤ S_kq/S_kq' < 1+Δ) for equal weights: the ratio of two Gaussian overlaps is standard Cauchy.
+
+    $\tfrac2\pi\big[\arctan(1+\Delta)^{1/(J-2)}-\tfrac\pi4\big]$; exact for students uniform on the sphere. Needs J ≥ 3.
+    """
+    return float(2 / np.pi * (np.arctan((1 + gap) ** (1 / (exponent - 2))) - np.pi / 4))
+
+
+def row_gap_bound(gap: float, exponent: int) -> float:
+    r"""$\Delta/(\pi(J-2))$, the bound on `row_gap_probability` that Lemma 3.1 uses (tight as Δ → 0)."""
+    return gap / (np.pi * (exponent - 2))

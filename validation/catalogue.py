@@ -3,9 +3,9 @@
 import re
 
 from validation.claim import Claim
-from validation.claims import formulas
+from validation.claims import formulas, initial, one_task
 
-_GROUPS = (formulas,)
+_GROUPS = (formulas, one_task, initial)
 
 
 def _natural(name: str) -> tuple[str, int, str]:
