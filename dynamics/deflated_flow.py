@@ -26,7 +26,7 @@ _EARLIEST, _LATEST = 0.05, 0.99
 @dataclass(frozen=True)
 class DeflatedFlow:
     """Attributes (gradient-flow time): half_time (P,), neuron (P,) that reached it (−1: none); overlap (m, P) and growth
-    (m,) of the mass, at the end; off_time (P,) when each weight was switched off.
+    (m,) of the mass, at the end (nan without deflation); off_time (P,) when each weight was switched off.
     """
 
     half_time: np.ndarray
@@ -67,7 +67,7 @@ def deflated_flow(
     lowered = lowered_overlap_flow(activation) if system is None else lowered_system(system)
     lags = norm_lag(activation, teacher, float(initial.norm2.mean()), share)
     count, width = initial.overlap.shape
-    state = {"t": jnp.asarray(initial.overlap), "c": jnp.eye(count), "r": jnp.full(count, _MASSLESS)}
+    state = {"t": jnp.asarray(initial.overlap), "c": jnp.eye(count), "r": jnp.full(count, _MASSLESS if deflate else 0.0)}
     recorder = _Recorder.empty(teacher.a, 0.5)
     recorder.loss_time[:] = 0.0  # only overlaps are watched
     recorder.record(state, 0.0)
@@ -93,7 +93,7 @@ def deflated_flow(
         recorder.neuron,
         off_time,
         np.asarray(state["t"]),
-        np.asarray(state["r"]) / _MASSLESS,
+        np.asarray(state["r"]) / _MASSLESS if deflate else np.full(count, np.nan),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import jax
@@ -32,8 +33,13 @@ Make = Callable[..., Frame]
 
 
 def drift(activation: Activation, initial: InitialState, a: np.ndarray) -> dict[str, np.ndarray]:
-    found = lowered_overlap_flow(activation).drift(overlaps_of(initial), {"a": jnp.asarray(a)})
+    found = compiled_drift(activation)(overlaps_of(initial), {"a": jnp.asarray(a)})
     return {name: np.asarray(x) for name, x in found.items()}
+
+
+@cache
+def compiled_drift(activation: Activation) -> Callable:
+    return jax.jit(lowered_overlap_flow(activation).drift)
 
 
 # ------------------------------------------------------------------------------- ambient coordinates
@@ -169,6 +175,25 @@ def test_unreached_directions_have_no_time(run: tuple[Frame, FlowResult]) -> Non
     np.testing.assert_allclose(short.half_time[~late], dense.half_time[~late], rtol=1e-5)
 
 
+def test_it_stops_when_every_direction_is_learned(run: tuple[Frame, FlowResult]) -> None:
+    point, dense = run
+    times = np.linspace(0, 60, 13)
+    early = gradient_flow(H4, point.teacher, point.initial, t_end=60.0, times=times, stop_when_learned=True)
+    np.testing.assert_allclose(early.half_time, dense.half_time, rtol=1e-5)
+    saved = early.dataset["time"].values
+    assert saved[-1] == early.half_time.max()
+    np.testing.assert_array_equal(saved[:-1], times[times < early.half_time.max()])
+
+
+def test_another_level_is_reached_later_and_on_time() -> None:
+    teacher = Teacher.of([1.0], 50)
+    initial = draw_initial_state(teacher, Student(1, 1e-3), 5)
+    exact = SingleTask(H4).half_time(1.0, initial.overlap[0, 0], 0.9)
+    found = gradient_flow(H4, teacher, initial, t_end=1.2 * exact, rtol=1e-10, atol=1e-14, level=0.9)
+    assert found.half_time[0] == pytest.approx(exact, rel=1e-6)
+    assert SingleTask(H4).half_time(1.0, initial.overlap[0, 0]) < exact * 0.99
+
+
 def test_cost_is_counted(run: tuple[Frame, FlowResult]) -> None:
     """Tsit5 makes six evaluations a step; a tighter tolerance needs more of them."""
     point, tight = run
@@ -268,6 +293,17 @@ def test_dataset_is_labelled_and_survives_a_file(run: tuple[Frame, FlowResult], 
     data.to_netcdf(tmp_path / "flow.nc", engine="h5netcdf")
     back = xr.load_dataset(tmp_path / "flow.nc", engine="h5netcdf")
     xr.testing.assert_identical(back, data)
+
+
+def test_a_step_size_labels_the_times_with_steps(frame: Make) -> None:
+    point, times = frame(2, 2, 6), np.array([0.0, 0.5, 2.0])
+    plain, labelled = (
+        gradient_flow(H4, point.teacher, point.initial, t_end=2.0, times=times, step_size=x).dataset
+        for x in (None, 0.01)
+    )
+    assert plain["step"].values.tolist() == [-1, -1, -1]
+    assert labelled["step"].values.tolist() == [0, 50, 200]
+    np.testing.assert_array_equal(plain["overlap"], labelled["overlap"])
 
 
 def test_first_record_is_the_initial_state(run: tuple[Frame, FlowResult]) -> None:

@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 from conftest import Frame
 
+from dynamics.ambient_flow import embed
 from dynamics.online_sgd import (
     BLOW_UP,
     Problem,
@@ -30,18 +31,16 @@ Make = Callable[..., Frame]
 
 
 def sgd(**options: object) -> SgdResult:
-    chosen: dict = {"step_size": 0.02, "steps": 64, "replicas": 20, "saves": 2, "seed": 4} | options
+    chosen: dict = {"step_size": 0.02, "steps": 64, "replicas": 20, "saves": 2, "seed": 4, "block_steps": 8} | options
     return online_sgd(chosen.pop("activation", H4), chosen.pop("teacher", TEACHER), START, **chosen)
 
 
 def equal(first: SgdResult, second: SgdResult) -> None:
-    """The same replicas (as many as `first` has), to the last bit."""
-    count = first.dataset.sizes["replica"]
-    for name in ("overlap", "norm2", "loss"):
-        np.testing.assert_array_equal(first.dataset[name].values, second.dataset[name].values[:count])
-    np.testing.assert_array_equal(first.half_steps, second.half_steps[:count])
-    np.testing.assert_array_equal(first.loss_steps, second.loss_steps[:count])
-    np.testing.assert_array_equal(first.diverged, second.diverged[:count])
+    """The same result to the last bit, and the same labels."""
+    xr.testing.assert_identical(first.dataset, second.dataset)
+    np.testing.assert_array_equal(first.half_steps, second.half_steps)
+    np.testing.assert_array_equal(first.loss_steps, second.loss_steps)
+    np.testing.assert_array_equal(first.diverged, second.diverged)
 
 
 # ------------------------------------------------------------------------------------ the update rule
@@ -72,43 +71,47 @@ def test_one_update_is_the_gradient_of_the_sample_loss(text: str, frame: Make) -
     """(1 − ηδ·2F_r)v − ηδF_h·x against jax.grad of ½(f* − f)² with the activation written out here."""
     point, sigma, eta = frame(3, 2, 8, seed=1), SIGMA[text], 0.1
     rule = _update_rule(Activation.parse(text))
-    for seed in range(5):
-        x = jnp.asarray(np.random.default_rng(seed).standard_normal(8))
+    v, weights = jnp.asarray(point.vectors), jnp.asarray(point.weights)
 
-        def sample_loss(v: jax.Array, x: jax.Array = x) -> jax.Array:
-            size = jnp.sqrt(jnp.sum(v**2, axis=1))
-            student = jnp.sum(size**2 * sigma(v @ x / size))
-            return 0.5 * (jnp.asarray(point.weights) @ sigma(x[:2]) - student) ** 2
+    def sample_loss(v: jax.Array, x: jax.Array) -> jax.Array:
+        size = jnp.sqrt(jnp.sum(v**2, axis=1))
+        return 0.5 * (weights @ sigma(x[:2]) - jnp.sum(size**2 * sigma(v @ x / size))) ** 2
 
-        v = jnp.asarray(point.vectors)
-        expected = v - eta * jax.grad(sample_loss)(v)
+    @jax.jit
+    def both(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         output, along_self, along_input = rule(jnp.asarray(point.norm2), v @ x)
-        delta = jnp.sum(output) - jnp.asarray(point.weights) @ sigma(x[:2])
+        delta = jnp.sum(output) - weights @ sigma(x[:2])
         found = (1 - eta * delta * along_self)[:, None] * v - eta * (delta * along_input)[:, None] * x
-        assert float(jnp.max(jnp.abs(found - expected))) < 1e-10 * max(1.0, float(jnp.max(jnp.abs(expected))))
-        assert float(jnp.max(jnp.abs(expected - v))) > 1e-4  # the step is there to be seen
+        return found, v - eta * jax.grad(sample_loss)(v, x)
+
+    for x in np.random.default_rng(0).standard_normal((5, 8)):
+        found, expected = (np.asarray(y) for y in both(jnp.asarray(x)))
+        assert np.abs(found - expected).max() < 1e-10 * max(1.0, np.abs(expected).max())
+        assert np.abs(expected - point.vectors).max() > 1e-4  # the step is there to be seen
 
 
 @pytest.mark.parametrize("batch", [1, 3])
 def test_ambient_steps_follow_the_sample_gradient(batch: int, frame: Make) -> None:
-    """Four whole steps of the ambient driver, its own samples drawn again here, gradients averaged over the batch."""
+    """Four whole steps of the ambient run, its samples drawn again here, gradients averaged over the batch."""
     point, eta = frame(3, 2, 8, seed=1), 0.05
-    problem = Problem(H4, point.teacher.weights, 8, 3, batch, 4, "ambient")
-    key = jax.random.key(9)
-    chain = start_chain(problem, point.initial, 1)
-    v = chain.on_teachers[0]
-    moved = _advance(problem, jnp.asarray(eta), chain, key[None], 0, 1).on_teachers[0]
+    options: dict = {"step_size": eta, "steps": 4, "batch": batch, "block_steps": 4, "method": "ambient", "seed": 9}
+    result = online_sgd(H4, point.teacher, point.initial, replicas=2, **options).dataset
 
     def batch_loss(v: jax.Array, x: jax.Array) -> jax.Array:
         size = jnp.sqrt(jnp.sum(v**2, axis=1))
         student = jnp.sum(size[:, None] ** 2 * _h4(v @ x.T / size[:, None]), axis=0)
         return 0.5 * jnp.mean((_h4(x[:, :2]) @ jnp.asarray(point.weights) - student) ** 2)
 
-    expected = v
-    for step in jax.random.split(jax.random.fold_in(key, 0), 4):
-        expected = expected - eta * jax.grad(batch_loss)(expected, jax.random.normal(step, (batch, 8)))
-    assert float(jnp.max(jnp.abs(moved - expected))) < 1e-12
-    assert float(jnp.max(jnp.abs(moved - v))) > 1e-2
+    slope = jax.jit(jax.grad(batch_loss))
+    for replica in range(2):
+        v = jnp.asarray(embed(point.initial, 8))
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(9), replica), 0)
+        for step in jax.random.split(key, 4):
+            v = v - eta * slope(v, jax.random.normal(step, (batch, 8)))
+        norm2 = np.sum(np.asarray(v) ** 2, axis=1)
+        np.testing.assert_allclose(result["norm2"][replica, -1], norm2, rtol=1e-11)
+        np.testing.assert_allclose(result["overlap"][replica, -1], v[:, :2] / np.sqrt(norm2)[:, None], atol=1e-11)
+        assert np.abs(norm2 - point.norm2).max() > 1e-3
 
 
 # -------------------------------------------------------------------------------------- randomness
@@ -121,11 +124,16 @@ def base() -> SgdResult:
 
 def test_the_same_seed_gives_the_same_result(base: SgdResult) -> None:
     equal(base, sgd())
-    assert np.abs(sgd(seed=5).dataset["loss"].values[:, -1] - base.dataset["loss"].values[:, -1]).min() > 0
+    assert np.nanmin(np.abs(sgd(seed=5).dataset["loss"][:, -1] - base.dataset["loss"][:, -1])) > 0
 
 
 def test_a_replica_does_not_depend_on_how_many_others_run(base: SgdResult) -> None:
-    equal(sgd(replicas=7), base)
+    """To rounding: vector instructions may take the last few replicas of an array another way."""
+    few = sgd(replicas=7)
+    np.testing.assert_array_equal(few.half_steps, base.half_steps[:7])
+    np.testing.assert_array_equal(few.diverged, base.diverged[:7])
+    for name in ("overlap", "norm2", "loss"):
+        np.testing.assert_allclose(few.dataset[name], base.dataset[name][:7], rtol=1e-9, atol=1e-9)
 
 
 def test_replicas_differ(base: SgdResult) -> None:
@@ -135,8 +143,8 @@ def test_replicas_differ(base: SgdResult) -> None:
 
 @pytest.mark.parametrize("method", ["exact", "ambient"])
 def test_results_do_not_depend_on_when_they_are_saved(method: str) -> None:
-    often, once = (sgd(method=method, saves=saves, block_steps=4) for saves in (16, 1))
-    assert often.dataset.sizes["time"] == 17
+    often, once = (sgd(method=method, saves=saves) for saves in (8, 1))
+    assert often.dataset.sizes["time"] == 9
     assert once.dataset.sizes["time"] == 2
     for name in ("overlap", "norm2", "loss"):
         np.testing.assert_array_equal(often.dataset[name].values[:, -1], once.dataset[name].values[:, -1])
@@ -149,7 +157,7 @@ def test_results_do_not_depend_on_when_they_are_saved(method: str) -> None:
 
 @pytest.mark.parametrize(("method", "batch"), [("exact", 1), ("exact", 3), ("ambient", 1), ("ambient", 3)])
 def test_every_method_returns_the_same_labelled_dataset(method: str, batch: int, tmp_path: Path) -> None:
-    result = sgd(method=method, batch=batch, block_steps=8)
+    result = sgd(method=method, batch=batch)
     data = result.dataset
     assert data["overlap"].dims == ("replica", "time", "neuron", "direction")
     assert data["norm2"].dims == ("replica", "time", "neuron")
@@ -170,13 +178,19 @@ def test_every_method_returns_the_same_labelled_dataset(method: str, batch: int,
     xr.testing.assert_identical(xr.load_dataset(tmp_path / "sgd.nc", engine="h5netcdf"), data)
 
 
-def test_steps_are_rounded_up_to_whole_blocks() -> None:
-    assert sgd(steps=61, block_steps=8).steps == 64
+@pytest.mark.parametrize("method", ["exact", "ambient"])
+@pytest.mark.parametrize(("steps", "saved"), [(21, [0, 8, 16, 21]), (5, [0, 5])])
+def test_exactly_the_steps_asked_for_are_run(method: str, steps: int, saved: list[int]) -> None:
+    result = sgd(method=method, steps=steps, step_size=0.02)
+    assert result.steps == steps
+    assert result.dataset["step"].values.tolist() == saved
+    recorded = result.half_steps[np.isfinite(result.half_steps)]
+    assert set(recorded.tolist()) <= set(saved[1:])
 
 
 def test_recovery_steps_agree_with_the_saved_overlaps() -> None:
     """Saved after every block, the first save with a squared overlap (or norm share) of ½ is the recorded step."""
-    result = sgd(saves=64, block_steps=4, step_size=0.01)
+    result = sgd(saves=64, step_size=0.01)
     data = result.dataset
     squares = data["overlap"].values ** 2
     share = np.einsum("ntk,ntkq->ntq", data["norm2"].values, squares) / TEACHER.a
@@ -193,7 +207,7 @@ def test_recovery_steps_agree_with_the_saved_overlaps() -> None:
 
 @pytest.fixture(scope="module")
 def unstable() -> SgdResult:
-    return sgd(step_size=0.05, replicas=200, saves=16, block_steps=4)
+    return sgd(step_size=0.05, saves=8, seed=0)
 
 
 def test_divergence_is_flagged_replica_by_replica(unstable: SgdResult) -> None:
@@ -203,7 +217,7 @@ def test_divergence_is_flagged_replica_by_replica(unstable: SgdResult) -> None:
     np.testing.assert_array_equal(lost[:, -1], unstable.diverged)
     assert np.all(lost[:, 1:] >= lost[:, :-1])  # once NaN, NaN for good
     for name in ("overlap", "norm2", "loss"):
-        values = data[name].values.reshape(200, 17, -1)
+        values = data[name].values.reshape(20, 9, -1)
         np.testing.assert_array_equal(np.isnan(values).all(axis=2), lost)
         np.testing.assert_array_equal(np.isnan(values).any(axis=2), lost)
     assert np.nanmax(data["norm2"].values) <= BLOW_UP
@@ -220,14 +234,14 @@ def test_a_diverged_replica_records_no_recovery_afterwards() -> None:
 
 @pytest.mark.parametrize("method", ["exact", "ambient"])
 def test_a_diverging_replica_leaves_its_neighbours_alone(method: str) -> None:
-    problem = Problem(H4, TEACHER.weights, 6, 2, 1, 4, method)
-    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(jnp.arange(5))
-    calm = start_chain(problem, START, 5)
+    problem = Problem(H4, TEACHER.weights, 6, 2, 1, 8, method)
+    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(jnp.arange(20))
+    calm = start_chain(problem, START, 20)
     wild = calm._replace(on_teachers=calm.on_teachers.at[2].multiply(1e4))
-    eta = jnp.asarray(0.01)
-    expected, found = (_advance(problem, eta, chain, keys, 0, 8) for chain in (calm, wild))
+    eta = jnp.asarray(0.01, dtype=float)
+    expected, found = (_advance(problem, eta, chain, keys, 0, 8, 0) for chain in (calm, wild))
     assert not np.all(np.isfinite(found.on_teachers[2]))
-    others = np.array([0, 1, 3, 4])
+    others = np.arange(20) != 2
     np.testing.assert_array_equal(found.on_teachers[others], expected.on_teachers[others])
     np.testing.assert_array_equal(found.residual[others], expected.residual[others])
     assert np.all(np.isfinite(found.on_teachers[others]))
@@ -256,22 +270,21 @@ def test_the_loss_of_relu_students_is_defined() -> None:
 
 
 def test_it_stops_when_all_replicas_have_learned() -> None:
-    free = sgd(step_size=0.005, replicas=8, steps=64 * 100, saves=100, seed=1)
+    free = sgd(step_size=0.004, steps=64 * 100, saves=100, seed=SEED)
     assert np.all(np.isfinite(free.half_steps[:, 0]))
-    early = sgd(step_size=0.005, replicas=8, steps=64 * 100, saves=100, seed=1, stop_when_learned=(0,))
+    early = sgd(step_size=0.004, steps=64 * 100, saves=100, seed=SEED, stop_when_learned=(0,))
     last = free.half_steps[:, 0].max()
-    assert last <= early.steps < last + 64 + early.resolution
+    assert last <= early.steps < last + 64
     assert early.steps < free.steps
     np.testing.assert_array_equal(early.half_steps[:, 0], free.half_steps[:, 0])
     assert early.dataset["step"].values[-1] == early.steps
 
 
-@pytest.mark.parametrize("method", ["exact", "ambient"])
-def test_the_smallest_dimension_runs(method: str) -> None:
+def test_the_smallest_dimension_runs() -> None:
     """d = P + m: nothing is left outside teachers and students."""
     teacher = Teacher.of([1, 0.6], 4)
     start = draw_initial_state(teacher, Student(2, 0.6), 0)
-    result = online_sgd(H4, teacher, start, step_size=1e-3, steps=40, replicas=3, block_steps=4, method=method)
+    result = online_sgd(H4, teacher, start, step_size=1e-3, steps=40, replicas=3, block_steps=8)
     assert np.all(np.isfinite(result.dataset["loss"].values))
     assert np.ptp(result.dataset["norm2"].values[:, -1]) > 0
 
@@ -281,14 +294,17 @@ def test_dimensions_below_teachers_plus_students_are_refused() -> None:
         sgd(teacher=Teacher.of([1, 0.6], 3))
 
 
-def test_a_million_dimensions_cost_what_ten_do() -> None:
-    """One sample adds η²δ²σ'²·d/r to r: at d = 10⁶ the norms must have grown by that, and nothing has d entries."""
+def test_a_million_dimensions_are_seen_but_not_stored() -> None:
+    r"""$\Delta r/r=\eta^2\delta^2\sigma'(z)^2d$ on average: at d = 10⁶ the norms must have grown by that.
+
+    A light student far from every teacher has $E\delta^2\sigma'^2=Ef_*^2\,E\sigma'^2=4$ for h4. Ten times fewer
+    dimensions would miss the interval.
+    """
     teacher = Teacher.of([1, 0.6], 10**6)
     start = draw_initial_state(teacher, Student(2, 0.01), 0)
-    result = online_sgd(H4, teacher, start, step_size=1e-4, steps=50, replicas=400, block_steps=1, saves=1)
+    result = online_sgd(H4, teacher, start, step_size=1e-5, steps=50, replicas=2000, block_steps=1, saves=1)
     growth = (result.dataset["norm2"].values[:, -1] / start.norm2).mean(axis=0) - 1
-    # E[δ²σ'(z)²] = 1 · E σ'² = J = 4 for h4 and a tiny student far from every teacher (E f*² = 1).
-    assert growth == pytest.approx(np.expm1(50 * 4 * 1e-8 * 1e6), rel=0.5)
+    assert growth == pytest.approx(np.full(2, 50 * 4 * 1e-10 * 1e6), rel=0.3)
 
 
 # ------------------------------------------------------------------------------------------- errors
@@ -388,7 +404,7 @@ def test_students_started_parallel_stay_finite() -> None:
     """Two equal students see the same samples and stay equal: the residual's Gram matrix is singular throughout."""
     on_teachers = np.repeat(START.on_teachers[:1], 2, axis=0)
     twins = InitialState(on_teachers, np.array([[START.residual[0, 0], 0.0]] * 2))
-    result = online_sgd(H4, TEACHER, twins, step_size=0.003, steps=64, replicas=50, block_steps=8, saves=1, seed=1)
+    result = online_sgd(H4, TEACHER, twins, step_size=0.003, steps=64, replicas=20, block_steps=8, saves=1, seed=1)
     overlap, norm2 = result.dataset["overlap"].values, result.dataset["norm2"].values
     assert not result.diverged.any()
     np.testing.assert_allclose(overlap[:, :, 0], overlap[:, :, 1], atol=1e-6)

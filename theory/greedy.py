@@ -32,12 +32,15 @@ class Selection:
         scores: (n,) the pairs' scores, decreasing.
         runner_up: (n,) the best score among rivals for the same neuron or the same direction that were still free;
             a ratio near 1 is a near tie, in which finite size decides.
+        near_miss: (n,) how close the neuron came to winning an earlier direction: largest S_kq'/S_winner,q' over the
+            directions q' selected before. Near 1 it was almost drawn there, which delays its own direction.
     """
 
     neurons: np.ndarray
     directions: np.ndarray
     scores: np.ndarray
     runner_up: np.ndarray
+    near_miss: np.ndarray
 
     def neuron_of(self, width: int) -> np.ndarray:
         """(P,) the neuron of each direction, −1 where none is selected."""
@@ -47,28 +50,36 @@ class Selection:
 
     @property
     def lead(self) -> np.ndarray:
-        """(n,) score over best rival's score, ≥ 1 (inf where there is no rival)."""
+        """(n,) by which factor the pair is clear of any tie, ≥ 1: over free rivals, and of earlier near misses."""
         with np.errstate(divide="ignore"):
-            return np.where(self.runner_up > 0, self.scores / self.runner_up, np.inf)
+            over_rivals = np.where(self.runner_up > 0, self.scores / self.runner_up, np.inf)
+            return np.minimum(over_rivals, np.where(self.near_miss > 0, 1 / self.near_miss, np.inf))
 
 
 def select(score: np.ndarray) -> Selection:
     """Repeatedly take the largest entry and strike out its row and column; cost min(m, P)·mP."""
     left = score.astype(float).copy()
-    rows, columns, values, rivals = [], [], [], []
+    rows: list[int] = []
+    columns: list[int] = []
+    values: list[float] = []
+    rivals: list[float] = []
+    misses: list[float] = []
     for _ in range(min(score.shape)):
         row, column = np.unravel_index(int(np.argmax(left)), left.shape)
         value = left[row, column]
         if value <= 0:
             break
         left[row, column] = -1.0
+        misses.append(float(np.max(score[row, columns] / np.array(values), initial=0.0)))
         rivals.append(max(left[row].max(), left[:, column].max(), 0.0))
         left[row, :] = -1.0
         left[:, column] = -1.0
-        rows.append(row)
-        columns.append(column)
-        values.append(value)
-    return Selection(np.array(rows, int), np.array(columns, int), np.array(values), np.array(rivals))
+        rows.append(int(row))
+        columns.append(int(column))
+        values.append(float(value))
+    return Selection(
+        np.array(rows, int), np.array(columns, int), np.array(values), np.array(rivals), np.array(misses)
+    )
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from theory.activation import Activation
-from theory.plateau import plateau
+from theory.plateau import Plateau, plateau
 from theory.single_task import SingleTask
 
 #: Cells of the grid, geometric above a tenth of the start, so that every scale from the start to the level is resolved.
@@ -37,13 +37,15 @@ def hitting_law(
     dim: int,
     batch: int = 1,
     level: float = 0.5,
+    constants: Plateau | None = None,
 ) -> HittingLaw:
     """Law of the time at which the squared overlap reaches `level`, started from the overlap `overlap`.
 
     Args:
         weight: a_p. overlap: signed initial overlap. step_size: η. total: Σa². dim: d. batch: samples per step.
+        constants: second-order laws to use in place of the derived ones.
     """
-    shrinkage, variance = plateau(activation).laws(weight, total, dim, batch)
+    shrinkage, variance = (constants or plateau(activation)).laws(weight, total, dim, batch)
     even = activation.parity == "even"
     start, end = (abs(overlap) if even else overlap), float(np.sqrt(level))
     grid = _grid(start, end, even)

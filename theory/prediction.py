@@ -29,7 +29,7 @@ class Prediction:
         time_leading: T_p (nan for an information exponent below 3).
         time_half: exact time to squared overlap ½, all degrees.
         time_loss: time_half plus the norm lag to half the target norm.
-        lead: greedy score over the best rival's (near 1: a tie).
+        lead: by which factor the greedy pair is clear of any tie (see `Selection.lead`); near 1: a tie.
         selection: the greedy pairs in the order of learning.
     """
 

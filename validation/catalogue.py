@@ -3,9 +3,9 @@
 import re
 
 from validation.claim import Claim
-from validation.claims import formulas, initial, one_task
+from validation.claims import coupled_flow, formulas, initial, one_task, sgd
 
-_GROUPS = (formulas, one_task, initial)
+_GROUPS = (formulas, coupled_flow, one_task, initial, sgd)
 
 
 def _natural(name: str) -> tuple[str, int, str]:

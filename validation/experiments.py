@@ -1,0 +1,91 @@
+"""Coupled flows that several claims look at, run once per context."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from dynamics import DeflatedFlow, FlowResult, gradient_flow
+from dynamics.deflated_flow import bracket, deflated_flow
+from dynamics.gradient_flow import lowered_system, overlaps_of
+from theory import Activation, InitialState, Prediction, Student, System, Teacher, draw_initial_state, predict
+from validation.context import Context
+
+WIDTH, STUDENTS, DECAY = 8, 32, 1.0
+#: A direction counts as well separated if it is clear of ties by this factor, and by three times the finite-size
+#: correction M₀ ln(1/M₀) of its own emergence time, which is by how much finite size can reorder two scores.
+SEPARATED = 1.1
+
+
+@dataclass(frozen=True)
+class CoupledRun:
+    """One start: prediction, coupled flow, theory's decoupled flow with its bracket, and the light students' pull.
+
+    Attributes:
+        spread: (P,) how far the deflated half times move with the moment of the switch.
+        light: (P,) the light students' part of the winner's initial drift over the teachers' part: a relative error of
+            the deflated flow, which has massless students.
+    """
+
+    prediction: Prediction
+    initial: InitialState
+    flow: FlowResult
+    deflated: DeflatedFlow
+    spread: np.ndarray
+    light: np.ndarray
+    t_end: float
+
+    @property
+    def separated(self) -> np.ndarray:
+        """(P,) bool."""
+        squared = self.prediction.overlap**2
+        least = np.maximum(SEPARATED, 1 - 3 * squared * np.log(squared))
+        return self.prediction.learned & (self.prediction.lead >= least)
+
+
+@lru_cache(maxsize=8)
+def system_of(context: Context, activation: Activation) -> System:
+    """The theory's overlap flow, one object per context so that it is compiled once."""
+    return context.theory.overlap_flow(activation)
+
+
+@lru_cache(maxsize=64)
+def coupled_run(context: Context, dim: int, seed: int, init_scale: float = 0.03) -> CoupledRun:
+    """h4, P = 8, m = 32, β = 1: everything theory and the integrator say about one start."""
+    activation, system = Activation.parse("h4"), system_of(context, Activation.parse("h4"))
+    teacher = Teacher.power_law(WIDTH, DECAY, dim)
+    initial = draw_initial_state(teacher, Student(STUDENTS, init_scale), context.rng(9, dim, seed))
+    prediction = predict(activation, teacher, initial)
+    t_end = 1.25 * prediction.last_time
+    flow = gradient_flow(activation, teacher, initial, t_end=t_end, times=_times(prediction, t_end), system=system)
+    deflated, spread = bracket(activation, teacher, initial, t_end=t_end, system=system)
+    return CoupledRun(prediction, initial, flow, deflated, spread, _light_pull(prediction, initial, system), t_end)
+
+
+def _times(prediction: Prediction, t_end: float) -> np.ndarray:
+    """Geometric times from well before the first emergence."""
+    first = float(np.min(prediction.time_half[prediction.learned]))
+    return np.geomspace(0.2 * first, t_end, 240)
+
+
+def _light_pull(prediction: Prediction, initial: InitialState, system: System) -> np.ndarray:
+    lowered = lowered_system(system)
+    state = overlaps_of(initial)
+    a = {"a": np.asarray(prediction.teacher.a)}
+    full = np.asarray(lowered.drift(state, a)["t"])
+    massless = np.asarray(lowered.drift(state | {"r": 0.0 * state["r"]}, a)["t"])
+    pull = np.zeros(prediction.teacher.width)
+    for q, k in enumerate(prediction.neuron):
+        pull[q] = abs((full[k, q] - massless[k, q]) / massless[k, q]) if k >= 0 else 0.0
+    return pull
+
+
+@lru_cache(maxsize=16)
+def without_deflation(context: Context, dim: int, seed: int) -> DeflatedFlow:
+    """The same start if learned directions were never cancelled (correlation loss)."""
+    run = coupled_run(context, dim, seed)
+    teacher = run.prediction.teacher
+    activation = run.prediction.activation
+    return deflated_flow(
+        activation, teacher, run.initial, t_end=run.t_end, deflate=False, system=system_of(context, activation)
+    )
