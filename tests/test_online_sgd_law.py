@@ -50,14 +50,14 @@ def _gram_draws(key: jax.Array, gradients: jax.Array, freedom: int, transpose: b
     return jax.vmap(jax.vmap(one))(jax.random.split(key, (GROUPS, DRAWS)))
 
 
-def moment_p_values(gradients: np.ndarray, freedom: int, transpose: bool = False, claimed: int | None = None) -> list:
+def moment_p_values(gradients: np.ndarray, freedom: int, transpose: bool = False, claimed: int | None = None, seed: int = 1) -> list:
     r"""p-values of the first two moments of $W=BB^\top$ against Wishart's with `claimed` degrees of freedom D:
 
     with $G=gg^\top$, $E W=DG$ and $E(W-DG)_{ij}(W-DG)_{kl}=D(G_{ik}G_{jl}+G_{il}G_{jk})$ (Wishart 1928). The draws of
     one fixed g are cut into independent groups, whose mean errors are judged by a t-test.
     """
     claimed = freedom if claimed is None else claimed
-    draws = np.asarray(_gram_draws(jax.random.key(1), jnp.asarray(gradients), freedom, transpose))
+    draws = np.asarray(_gram_draws(jax.random.key(seed), jnp.asarray(gradients), freedom, transpose))
     gram = gradients @ gradients.T
     i, j = np.triu_indices(len(gram))
     covariance = claimed * (gram[np.ix_(i, i)] * gram[np.ix_(j, j)] + gram[np.ix_(i, j)] * gram[np.ix_(j, i)])
@@ -209,7 +209,7 @@ def test_the_compared_quantities_move(name: str) -> None:
         if key.startswith("t"):
             assert np.std(values[alive]) > 0.05, key
         if key.startswith("r"):
-            assert np.std(values[alive]) > 0.05 * 0.36, key
+            assert stats.iqr(values[alive]) > 0.1 * 0.36, key
     shares = [np.isfinite(found[f"{kind}{q}"]).mean() for kind in ("half", "fitted") for q in range(2)]
     assert any(0.05 < share < 0.95 for share in shares)
 

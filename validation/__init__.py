@@ -1,0 +1,23 @@
+"""Claims, verdicts, statistics, figures and the report: theory judged against simulation."""
+
+from validation.catalogue import claims
+from validation.claim import Claim, Control, Measurement, Outcome, Verdict, judge
+from validation.comparison import Comparison, compare
+from validation.context import Context, TheoryUnderTest
+from validation.runner import Run, validate
+
+__all__ = [
+    "Claim",
+    "Comparison",
+    "Context",
+    "Control",
+    "Measurement",
+    "Outcome",
+    "Run",
+    "TheoryUnderTest",
+    "Verdict",
+    "claims",
+    "compare",
+    "judge",
+    "validate",
+]

@@ -38,9 +38,14 @@ class CoupledRun:
     @property
     def separated(self) -> np.ndarray:
         """(P,) bool."""
-        squared = self.prediction.overlap**2
-        least = np.maximum(SEPARATED, 1 - 3 * squared * np.log(squared))
-        return self.prediction.learned & (self.prediction.lead >= least)
+        return well_separated(self.prediction)
+
+
+def well_separated(prediction: Prediction) -> np.ndarray:
+    """(P,) bool: learned, and clear of ties by more than finite size can reorder."""
+    squared = prediction.overlap**2
+    least = np.maximum(SEPARATED, 1 - 3 * squared * np.log(squared))
+    return prediction.learned & (prediction.lead >= least)
 
 
 @lru_cache(maxsize=8)
@@ -59,7 +64,7 @@ def coupled_run(context: Context, dim: int, seed: int, init_scale: float = 0.03)
     t_end = 1.25 * prediction.last_time
     flow = gradient_flow(activation, teacher, initial, t_end=t_end, times=_times(prediction, t_end), system=system)
     deflated, spread = bracket(activation, teacher, initial, t_end=t_end, system=system)
-    return CoupledRun(prediction, initial, flow, deflated, spread, _light_pull(prediction, initial, system), t_end)
+    return CoupledRun(prediction, initial, flow, deflated, spread, light_pull(prediction, initial, system), t_end)
 
 
 def _times(prediction: Prediction, t_end: float) -> np.ndarray:
@@ -68,7 +73,8 @@ def _times(prediction: Prediction, t_end: float) -> np.ndarray:
     return np.geomspace(0.2 * first, t_end, 240)
 
 
-def _light_pull(prediction: Prediction, initial: InitialState, system: System) -> np.ndarray:
+def light_pull(prediction: Prediction, initial: InitialState, system: System) -> np.ndarray:
+    """(P,) the light students' part of each winner's initial drift over the teachers' part, in absolute value."""
     lowered = lowered_system(system)
     state = overlaps_of(initial)
     a = {"a": np.asarray(prediction.teacher.a)}

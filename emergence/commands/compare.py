@@ -7,6 +7,8 @@ from emergence.commands.setup import announce, headline, out_folder, resolved_pr
 from emergence.progress import Progress
 from emergence.result import Result
 
+#: Samples over all replicas (about half an hour) above which SGD waits for an explicit --steps or --time.
+SGD_BUDGET = 1e9
 COLUMNS = ("direction", "predicted", "flow", "sgd_mean", "sgd_stderr", "verdict")
 
 
@@ -36,11 +38,15 @@ def run(arguments: argparse.Namespace) -> Result:
             seed=problem.seed,
             method=problem.method,
             out=folder,
+            budget=None if problem.steps or problem.time else SGD_BUDGET,
+            problem=resolved.echo(),
             progress=progress,
         )
     entries = [{name: entry[name] for name in COLUMNS} for entry in compared.directions]
     if compared.diverged:
         console.warn("SGD diverged: lower step-size or raise batch")
+    for note in compared.notes:
+        console.warn(note)
     document = {"problem": resolved.echo(), "directions": entries, "report": str(compared.report)}
     rows = [[entry[name] for name in COLUMNS] for entry in entries]
     lines = [headline(resolved), "", table.render(COLUMNS, rows), "", f"report: {compared.report}"]

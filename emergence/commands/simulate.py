@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,11 +29,17 @@ def run(arguments: argparse.Namespace) -> Result:
     folder = out_folder(arguments, f"{arguments.what}.nc")
     output.make(folder)
     announce(resolved)
-    with Progress(arguments.quiet) as progress:
-        dataset, text, diverged = SIMULATIONS[arguments.what](resolved, progress)
-    provenance = {"problem": json.dumps(jsonio.plain(resolved.echo())), "emergence_version": version()}
-    dataset = _with_replicas(dataset).assign_attrs(provenance)
-    file = output.write_dataset(folder / f"{arguments.what}.nc", dataset)
+    path = folder / f"{arguments.what}.nc"
+    import dynamics
+
+    try:
+        with Progress(arguments.quiet) as progress:
+            dataset, text, diverged = SIMULATIONS[arguments.what](resolved, progress)
+    except dynamics.Interrupted as stop:  # what was finished is kept
+        console.warn(f"interrupted at step {stop.result.steps}: written to {_write(path, resolved, stop.result.dataset)}")
+        raise
+    file = _write(path, resolved, dataset)
+    dataset = _with_replicas(dataset)
     document = {
         "what": arguments.what,
         "problem": resolved.echo(),
@@ -45,12 +52,17 @@ def run(arguments: argparse.Namespace) -> Result:
     return Result(document, "\n".join(lines), 1 if diverged else 0)
 
 
+def _write(path: Path, resolved: Resolved, dataset: "xr.Dataset") -> Path:
+    provenance = {"problem": json.dumps(jsonio.plain(resolved.echo())), "emergence_version": version()}
+    return output.write_dataset(path, _with_replicas(dataset).assign_attrs(provenance))
+
+
 def _gradient_flow(resolved: Resolved, progress: Progress) -> Simulated:
     import dynamics
 
     _, time, _ = resolved.run_length()
     flow = dynamics.gradient_flow(
-        resolved.activation, resolved.teacher, resolved.initial, t_end=time, progress=progress
+        resolved.activation, resolved.teacher, resolved.initial, t_end=time, step_size=resolved.step_size, progress=progress
     )
     prediction = resolved.prediction
     columns = (prediction.time_half, flow.half_time, prediction.time_loss, flow.loss_time)

@@ -59,7 +59,7 @@ def run_emergence(context: Context) -> Outcome:
     """Mean and spread of recovery times over replicas that share a start."""
     found: list[Measurement] = []
     figures: list[tuple[str, object]] = []
-    cases = (("h4", 48, 192), ("h3", 128, 256)) if not context.full else (("h4", 48, 512), ("h4", 200, 96), ("h3", 1000, 256))
+    cases = (("h4", 32, 128), ("h3", 128, 96)) if not context.full else (("h4", 48, 512), ("h4", 200, 96), ("h3", 1000, 256))
     for text, dim, replicas in cases:
         prediction, runs, flow, step_size = _experiment(context, text, dim, replicas)
         for rank, direction in enumerate(prediction.selection.directions[:_JUDGED]):

@@ -1,0 +1,189 @@
+"""Prediction, gradient flow and online SGD side by side, for a user's own problem."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dynamics import FlowResult, SgdResult, gradient_flow, online_sgd
+from dynamics.deflated_flow import bracket
+from theory import Activation, InitialState, Prediction, Teacher, overlap_flow, predict
+from validation.claim import Claim, Control, Measurement, Outcome, judge
+from validation.experiments import light_pull, well_separated
+from validation.figures import overlap_curves, staircase
+from validation.runner import Progress
+from validation.statistics import mean_and_error
+
+#: A fluctuation shift beyond this share of the time is outside the small-step theory: no verdict is given.
+LARGEST_SHIFT = 0.3
+_CLAIM = Claim(
+    "compare", "Emergence time", "", "", "derived", "asymptotic", "", ("halved", "J − 1"), lambda context: Outcome([])
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Attributes: directions (dicts direction, predicted, flow, sgd_mean, sgd_stderr, verdict; gradient-flow time, None
+    where there is nothing), notes (sentences), report, verdict_ok (nothing disagrees), diverged (some replica did).
+    """
+
+    directions: list[dict]
+    notes: list[str]
+    report: Path | None
+    verdict_ok: bool
+    diverged: bool
+
+
+def compare(
+    activation: Activation,
+    teacher: Teacher,
+    initial: InitialState,
+    *,
+    step_size: float,
+    steps: int,
+    batch: int = 1,
+    replicas: int = 32,
+    seed: int = 0,
+    method: str = "exact",
+    out: Path | None = None,
+    budget: float | None = None,
+    problem: dict | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Predict, integrate, simulate and judge, direction by direction.
+
+    The flow is judged against the exact single-task time, with the coupling that the deflated flow computes as
+    allowance; SGD against the flow plus the derived fluctuation shift, with that shift as allowance and 4 standard errors.
+
+    Args:
+        budget: skip SGD, and say so, if replicas × steps × batch exceeds it (None: never skip).
+        problem: shown in the report. out: folder of ``compare.html``; nothing is written without it.
+
+    Raises: `InputError` for an information exponent below 3 (no emergence time) and what the simulators refuse.
+    """
+    activation.require_exponent(3, "compare (a sharp emergence time)")
+    prediction = predict(activation, teacher, initial)
+    t_end = step_size * steps
+    flow = gradient_flow(
+        activation, teacher, initial, t_end=t_end, step_size=step_size, progress=_part(progress, 0.0, 0.1)
+    )
+    notes: list[str] = []
+    sgd = None
+    work = float(replicas) * steps * batch
+    if budget is not None and work > budget:
+        notes.append(
+            f"SGD was not run: it needs {work:.2g} samples over all replicas. Give --steps or --time to run it all the "
+            "same, or lower --dim, or raise --step-size."
+        )
+    else:
+        wanted = tuple(int(q) for q in np.flatnonzero(np.isfinite(flow.half_time)))
+        sgd = online_sgd(
+            activation, teacher, initial, step_size=step_size, steps=steps, batch=batch, replicas=replicas, seed=seed,
+            method=method, stop_when_learned=wanted or None, progress=_part(progress, 0.1, 1.0),
+        )  # fmt: skip
+    rows = _judge_all(prediction, initial, flow, sgd, step_size, batch, notes)
+    diverged = sgd is not None and bool(sgd.diverged.any())
+    report = None
+    if out is not None:
+        report = _write(out, activation, prediction, flow, sgd, rows, problem or {}, notes)
+    return Comparison(rows, notes, report, all(row["verdict"] != "disagrees" for row in rows), diverged)
+
+
+def _part(progress: Progress | None, start: float, end: float) -> Progress | None:
+    if progress is None:
+        return None
+    return lambda fraction, text: progress(start + (end - start) * fraction, text)
+
+
+def _judge_all(
+    prediction: Prediction, initial: InitialState, flow: FlowResult, sgd: SgdResult | None, step_size: float,
+    batch: int, notes: list[str],
+) -> list[dict]:  # fmt: skip
+    system = overlap_flow(prediction.activation)
+    t_end = float(flow.dataset.time.values[-1])
+    deflated, spread = bracket(prediction.activation, prediction.teacher, initial, t_end=t_end, system=system)
+    light = light_pull(prediction, initial, system)
+    clear = well_separated(prediction)
+    rows = []
+    for q in range(prediction.teacher.width):
+        predicted, measured = float(prediction.time_half[q]), float(flow.half_time[q])
+        row = {"direction": q + 1, "predicted": _finite(predicted), "flow": _finite(measured)}
+        row |= {"sgd_mean": None, "sgd_stderr": None, "verdict": "not judged"}
+        rows.append(row)
+        if sgd is not None:
+            times = sgd.half_steps[:, q] * step_size
+            reached = times[np.isfinite(times)]
+            if reached.size >= 2:
+                row["sgd_mean"], row["sgd_stderr"] = mean_and_error(reached)
+            elif reached.size == 1:
+                row["sgd_mean"] = float(reached[0])
+        if not np.isfinite(predicted) or predicted > t_end:
+            continue
+        if not clear[q]:
+            row["verdict"] = "inconclusive"
+            notes.append(f"Direction {q + 1} is a near tie (lead {prediction.lead[q]:.3f}): finite size decides it.")
+            continue
+        slack = abs(float(deflated.half_time[q]) - predicted) + float(spread[q]) + float(light[q]) * predicted
+        verdicts = [_verdict(prediction, predicted, measured, 0.0, slack + 1e-6 * predicted)]
+        if sgd is not None:
+            verdicts.append(_judge_sgd(prediction, q, measured, times, step_size, batch, notes))
+        row["verdict"] = next((v for v in ("disagrees", "inconclusive") if v in verdicts), "agrees")
+    return rows
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _verdict(prediction: Prediction, predicted: float, estimate: float, stderr: float, allowance: float) -> str:
+    J = prediction.activation.information_exponent
+    controls = [Control("halved", predicted / 2), Control("J − 1", predicted * (J - 2) / (J - 1))]
+    return judge(_CLAIM, Measurement("", predicted, estimate, stderr, allowance, controls, "")).verdict
+
+
+def _judge_sgd(
+    prediction: Prediction, q: int, flow: float, times: np.ndarray, step_size: float, batch: int, notes: list[str]
+) -> str:
+    law = prediction.sgd_law(q, step_size, batch)
+    shift = law.mean - float(prediction.time_half[q])
+    missing = int(np.sum(~np.isfinite(times)))
+    if abs(shift) > LARGEST_SHIFT * flow:
+        notes.append(
+            f"Direction {q + 1}: at this step size fluctuations move the time by {shift / flow:+.0%}, beyond the "
+            "small-step theory; lower --step-size for a verdict."
+        )
+        return "inconclusive"
+    if missing or times.size < 2:
+        notes.append(f"Direction {q + 1}: {missing} of {times.size} replicas had not recovered it when the run ended.")
+        return "inconclusive" if missing < times.size / 2 else "disagrees"
+    estimate, stderr = mean_and_error(times)
+    return _verdict(prediction, flow + shift, estimate, stderr, abs(shift))
+
+
+def _write(
+    out: Path, activation: Activation, prediction: Prediction, flow: FlowResult, sgd: SgdResult | None,
+    rows: list[dict], problem: dict, notes: list[str],
+) -> Path:  # fmt: skip
+    from validation.report import write_comparison
+
+    data = flow.dataset
+    learned = prediction.selection.directions
+    neurons = prediction.neuron[learned]
+    times = data.time.values
+    squares = data.overlap.values[:, neurons, learned] ** 2
+    labels = [f"direction {q + 1}" for q in learned]
+    curves = overlap_curves(times, squares, prediction.time_half[learned], labels)
+    bands = None
+    if sgd is not None:
+        loss = sgd.dataset.loss
+        bands = np.stack([np.interp(times, loss.time.values, x, right=np.nan) for x in loss.values])
+    stairs = staircase(times, data.loss.values, times, prediction.loss(times), replicas=bands)
+    figures: list[tuple[str, object]] = [
+        ("Squared overlaps of the greedily selected neurons under gradient flow, and predicted times.", curves),
+        ("Loss of gradient flow (and of SGD replicas) beside the idealised staircase.", stairs),
+    ]
+    title = f"Theory, gradient flow and SGD: {activation.name}, d = {prediction.teacher.dim}"
+    shown = {name: value for name, value in problem.items() if value is not None}
+    return write_comparison(out / "compare.html", title, shown, rows, figures, notes)
+
+
