@@ -67,7 +67,11 @@ def deflated_flow(
     lowered = lowered_overlap_flow(activation) if system is None else lowered_system(system)
     lags = norm_lag(activation, teacher, float(initial.norm2.mean()), share)
     count, width = initial.overlap.shape
-    state = {"t": jnp.asarray(initial.overlap), "c": jnp.eye(count), "r": jnp.full(count, _MASSLESS if deflate else 0.0)}
+    state = {
+        "t": jnp.asarray(initial.overlap),
+        "c": jnp.eye(count),
+        "r": jnp.full(count, _MASSLESS if deflate else 0.0),
+    }
     recorder = _Recorder.empty(teacher.a, 0.5)
     recorder.loss_time[:] = 0.0  # only overlaps are watched
     recorder.record(state, 0.0)

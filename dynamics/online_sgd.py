@@ -13,7 +13,7 @@ Cost per step $O(m(P+m+B))$ with block length B, memory $O(m(P+m)+B^2)$, for any
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -165,7 +165,7 @@ def outside_factor(key: jax.Array, count: int, freedom: int, transpose: bool = F
     return factor.T if transpose else factor
 
 
-@lru_cache(maxsize=None)
+@cache
 def _triangle(count: int) -> np.ndarray:
     """Where each entry of the triangular factor is found in [0, normals below the diagonal, diagonal]."""
     index = np.zeros((count, count), dtype=np.int32)

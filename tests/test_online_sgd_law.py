@@ -50,7 +50,9 @@ def _gram_draws(key: jax.Array, gradients: jax.Array, freedom: int, transpose: b
     return jax.vmap(jax.vmap(one))(jax.random.split(key, (GROUPS, DRAWS)))
 
 
-def moment_p_values(gradients: np.ndarray, freedom: int, transpose: bool = False, claimed: int | None = None, seed: int = 1) -> list:
+def moment_p_values(
+    gradients: np.ndarray, freedom: int, transpose: bool = False, claimed: int | None = None, seed: int = 1
+) -> list:
     r"""p-values of the first two moments of $W=BB^\top$ against Wishart's with `claimed` degrees of freedom D:
 
     with $G=gg^\top$, $E W=DG$ and $E(W-DG)_{ij}(W-DG)_{kl}=D(G_{ik}G_{jl}+G_{il}G_{jk})$ (Wishart 1928). The draws of
@@ -89,7 +91,7 @@ ONE_STEP = {
 
 @pytest.mark.parametrize("case", ONE_STEP)
 def test_outside_columns_have_the_moments_of_a_wishart_matrix(case: str) -> None:
-    """2·10⁵ draws a case. PS1"""
+    """2·10⁵ draws a case. Smallest p times the number of moments: 0.008 (b = m; 0.07 over 40 other seeds) to 0.9."""
     width, batch, freedom, rank = ONE_STEP[case]
     p = moment_p_values(gradients_of(width, batch, rank), freedom)
     assert min(p) > ACCEPT / len(p)
@@ -97,7 +99,7 @@ def test_outside_columns_have_the_moments_of_a_wishart_matrix(case: str) -> None
 
 @pytest.mark.parametrize("case", ["b < m", "b = m", "b > m", "rank 1, b > m"])
 def test_a_transposed_bartlett_factor_is_rejected(case: str) -> None:
-    """PS2"""
+    """Smallest p below 1e-89 in every case."""
     width, batch, freedom, rank = ONE_STEP[case]
     p = moment_p_values(gradients_of(width, batch, rank), freedom, transpose=True)
     assert min(p) * len(p) < REJECT
@@ -105,7 +107,7 @@ def test_a_transposed_bartlett_factor_is_rejected(case: str) -> None:
 
 @pytest.mark.parametrize("claimed", [6, 8])
 def test_one_degree_of_freedom_too_many_or_too_few_is_rejected(claimed: int) -> None:
-    """Draws with D = 7, judged as if they had 6 or 8."""
+    """Draws with D = 7, judged as if they had 6 or 8: p = 1e-109."""
     p = moment_p_values(gradients_of(3, 2, 9), 7, claimed=claimed)
     assert min(p) * len(p) < REJECT
 
@@ -193,7 +195,7 @@ def p_values(first: Sample, second: Sample) -> dict[str, float]:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_exact_and_ambient_sgd_have_the_same_law(name: str) -> None:
-    """Smallest of the 11 to 14 p-values, setting by setting: 0.39, 0.1, 0.1, 0.03, 0.2, 0.3, 0.2."""
+    """Smallest of the 11 to 14 p-values, setting by setting: 0.21, 0.06, 0.11, 0.03, 0.12, 0.08."""
     p = p_values(sample(SETTINGS[name], "exact", 10), sample(SETTINGS[name], "ambient", 11))
     assert len(p) >= 11
     assert min(p.values()) > ACCEPT / (len(p) * len(SETTINGS)), p
@@ -216,7 +218,7 @@ def test_the_compared_quantities_move(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["block of 32 samples, D = 2", "batch 2 < m, every step"])
 def test_too_many_degrees_of_freedom_are_rejected(name: str) -> None:
-    """`forget_known`: d in place of d − P − m. Smallest p 1e-268, 0 (underflow), 1e-141; of the squared norms 1e-15."""
+    """`forget_known`: d in place of d − P − m. Loss: p = 1e-223 and 0 (underflow); norms: below 1e-76."""
     setting = SETTINGS[name]
     p = p_values(sample(setting, "exact", 10, Mistakes(forget_known=True)), sample(setting, "ambient", 11))
     assert p["loss"] < REJECT
@@ -224,14 +226,14 @@ def test_too_many_degrees_of_freedom_are_rejected(name: str) -> None:
 
 
 def test_a_transposed_factor_is_rejected_after_many_steps() -> None:
-    """`transpose` in the batch-5 setting: p = 6e-12 for the loss."""
+    """`transpose` in the batch-5 setting: p = 1.5e-9 for the loss."""
     setting = SETTINGS["batch 5 > m, every step"]
     p = p_values(sample(setting, "exact", 10, Mistakes(transpose=True)), sample(setting, "ambient", 11))
     assert min(p.values()) < REJECT
 
 
 def test_cosines_between_students_have_the_same_law() -> None:
-    """The dataset has no student overlaps, so the chain is run by hand here. PS5"""
+    """The dataset has no student overlaps, so the chain is run by hand here. Smallest p 0.26."""
     setting = SETTINGS["block of 4, Bartlett"]
     activation, teacher, initial = setting.problem
     cosines = {}
@@ -250,7 +252,7 @@ def test_cosines_between_students_have_the_same_law() -> None:
 
 
 def test_block_length_does_not_change_the_law() -> None:
-    """1 and 32 steps a block (recovery times aside: they are looked at once a block). PS6"""
+    """1 and 32 steps a block (recovery times aside: they are looked at once a block). Smallest p 0.016."""
     long = SETTINGS["block of 32 samples, D = 2"]
     p = p_values(sample(replace(long, block_steps=1), "exact", 20), sample(long, "exact", 10))
     ends = [value for name, value in p.items() if not name.startswith(("half", "fitted"))]
@@ -291,7 +293,7 @@ def numpy_sgd(setting: Setting, seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", ["block of 32 samples, D = 2", "batch 2 < m, every step"])
 def test_exact_sgd_has_the_law_of_a_plain_loop(name: str) -> None:
-    """Nothing in common with the simulator but the initial state. PS7"""
+    """Nothing in common with the simulator but the initial state. Smallest p 0.20 and 0.29; the mistake's: 1e-85, 1e-274."""
     setting = SETTINGS[name]
     with np.errstate(over="ignore", invalid="ignore"):  # some replicas diverge, here as there
         v = numpy_sgd(setting, 30)

@@ -6,7 +6,7 @@ $t_{kp}=\langle\bar v_k,e_p\rangle$, $c_{kl}=\langle\bar v_k,\bar v_l\rangle$, $
 $\dot v_k = -\nabla_{v_k}\mathcal L$ closes, and $d$ enters only through the initial condition.
 """
 
-from functools import lru_cache
+from functools import cache
 
 import sympy as sp
 
@@ -15,8 +15,8 @@ from theory.activation import Activation
 from theory.activation import c as kernel_variable
 from theory.derivation import Assumption, Derivation, Step
 from theory.indexed import (
-    Dual,
     RANGE,
+    Dual,
     Sums,
     Term,
     Vector,
@@ -115,7 +115,7 @@ def _normal_form(sums: Sums) -> Sums:
     return collect(result)
 
 
-@lru_cache(maxsize=None)
+@cache
 def symbolic_velocity() -> Vector:
     return velocity(population_loss())
 
@@ -130,7 +130,7 @@ def direction_component() -> Sums:
     return symbolic_velocity().dot(e(q)) + symbolic_velocity().dot(v(k).scaled(-t[k, q]))
 
 
-@lru_cache(maxsize=None)
+@cache
 def overlap_drift() -> dict[sp.Indexed, Sums]:
     r"""$\dot t_{kq}$, $\dot c_{kj}$, $\dot r_k$ by the chain rule from the velocity."""
     velocity_k = symbolic_velocity()

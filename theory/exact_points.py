@@ -5,7 +5,7 @@ with the derivation that it checks. Two students, two teachers, $d = 4$.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 import sympy as sp
@@ -23,12 +23,12 @@ _SCALE = sp.Rational(1, 5)
 _DIGITS = 50
 
 
-@lru_cache(maxsize=None)
+@cache
 def _coordinates() -> tuple[tuple[sp.Symbol, ...], ...]:
     return tuple(sp.symbols(f"v{i}_0:{_DIM}", real=True) for i in range(_STUDENTS))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _values() -> dict[sp.Symbol, sp.Expr]:
     flat = [symbol for row in _coordinates() for symbol in row]
     numbers = [value * _SCALE for row in _STUDENT_POINT for value in row]
@@ -55,7 +55,7 @@ def _symbolic_overlaps() -> dict[str, np.ndarray]:
     return {"t": t_array, "c": c_array, "r": np.array(squares, dtype=object), "a": _WEIGHTS}
 
 
-@lru_cache(maxsize=None)
+@cache
 def _numeric_overlaps() -> dict[str, np.ndarray]:
     number = np.vectorize(lambda x: sp.N(sp.sympify(x).subs(_values()), _DIGITS), otypes=[object])
     return {name: number(array) for name, array in _symbolic_overlaps().items()}

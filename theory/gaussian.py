@@ -1,7 +1,7 @@
 """Exact Gaussian expectations of polynomials, by Stein's lemma (Isserlis' theorem)."""
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 
 import sympy as sp
 
@@ -9,7 +9,7 @@ import sympy as sp
 def moment(powers: Sequence[int], covariance: sp.Matrix) -> sp.Expr:
     r"""$E\prod_i g_i^{n_i}$ for centred Gaussians with the given (possibly symbolic) covariance."""
 
-    @lru_cache(maxsize=None)
+    @cache
     def recurse(left: tuple[int, ...]) -> sp.Expr:
         if not any(left):
             return sp.Integer(1)

@@ -77,9 +77,7 @@ def select(score: np.ndarray) -> Selection:
         rows.append(int(row))
         columns.append(int(column))
         values.append(float(value))
-    return Selection(
-        np.array(rows, int), np.array(columns, int), np.array(values), np.array(rivals), np.array(misses)
-    )
+    return Selection(np.array(rows, int), np.array(columns, int), np.array(values), np.array(rivals), np.array(misses))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ For unit vectors $u, w$ and $x\sim N(0, I)$: $E[h_i(u\cdot x)\,h_j(w\cdot x)] = 
 """
 
 import warnings
-from functools import lru_cache
+from functools import cache
 from math import factorial
 
 import numpy as np
@@ -14,7 +14,7 @@ from scipy import integrate
 z = sp.Symbol("z", real=True)
 
 
-@lru_cache(maxsize=None)
+@cache
 def hermite(degree: int) -> sp.Expr:
     r"""$h_j(z)$ as an exact SymPy polynomial in `z`."""
     return sp.expand(sp.hermite_prob(degree, z) / sp.sqrt(factorial(degree)))

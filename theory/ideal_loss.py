@@ -5,7 +5,7 @@ is what the unlearned directions leave (needs $\varphi(0)=0$). With $a_p\propto 
 $T_p\propto p^\beta$ the stairs add up to power laws.
 """
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import sympy as sp
@@ -26,7 +26,7 @@ def staircase(times: np.ndarray, emergence: np.ndarray, weights: np.ndarray, sec
     return 0.5 * second_moment * np.sum(left * np.asarray(weights) ** 2, axis=1)
 
 
-@lru_cache(maxsize=None)
+@cache
 def tail() -> sp.Expr:
     r"""$\int_p^\infty s^{-2\beta}ds = p^{1-2\beta}/(2\beta-1)$, the loss left after p directions (up to ½φ(1)/Z²)."""
     steep = sp.Symbol("gamma", positive=True)  # 2β = 1 + γ, so that SymPy knows the integral converges
@@ -38,7 +38,7 @@ def _exponent(expression: sp.Expr, variable: sp.Symbol) -> sp.Expr:
     return sp.simplify(variable * sp.diff(sp.log(expression), variable))
 
 
-@lru_cache(maxsize=None)
+@cache
 def scaling_exponents() -> dict[str, sp.Expr]:
     r"""Exponents of the loss, by algebra from the tail: p(t) ∝ t^{1/β}, p ≤ m, C = m t, and η ∝ a_p.
 

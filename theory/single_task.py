@@ -112,7 +112,7 @@ class SingleTask:
         $J$ even, $n=J/2$: $\ln\frac{M}{1-M}-\sum_{j<n}\frac1{jM^j}$; for odd $J$ the same integral in $\sqrt M$.
         """
         scale = 2 * self.exponent * self.activation.leading * a
-        in_u = sp.cancel((2 * u * scale / (2 * u * self.leading_rate)))  # dF/du
+        in_u = sp.cancel(2 * u * scale / (2 * u * self.leading_rate))  # dF/du
         antiderivative = sp.integrate(sp.apart(in_u, u), u)
         return sp.expand(_real_logarithms(antiderivative, u).subs(u, sp.sqrt(M)))
 

@@ -185,5 +185,3 @@ def _write(
     title = f"Theory, gradient flow and SGD: {activation.name}, d = {prediction.teacher.dim}"
     shown = {name: value for name, value in problem.items() if value is not None}
     return write_comparison(out / "compare.html", title, shown, rows, figures, notes)
-
-

@@ -36,7 +36,9 @@ def run(arguments: argparse.Namespace) -> Result:
         with Progress(arguments.quiet) as progress:
             dataset, text, diverged = SIMULATIONS[arguments.what](resolved, progress)
     except dynamics.Interrupted as stop:  # what was finished is kept
-        console.warn(f"interrupted at step {stop.result.steps}: written to {_write(path, resolved, stop.result.dataset)}")
+        console.warn(
+            f"interrupted at step {stop.result.steps}: written to {_write(path, resolved, stop.result.dataset)}"
+        )
         raise
     file = _write(path, resolved, dataset)
     dataset = _with_replicas(dataset)
@@ -62,7 +64,12 @@ def _gradient_flow(resolved: Resolved, progress: Progress) -> Simulated:
 
     _, time, _ = resolved.run_length()
     flow = dynamics.gradient_flow(
-        resolved.activation, resolved.teacher, resolved.initial, t_end=time, step_size=resolved.step_size, progress=progress
+        resolved.activation,
+        resolved.teacher,
+        resolved.initial,
+        t_end=time,
+        step_size=resolved.step_size,
+        progress=progress,
     )
     prediction = resolved.prediction
     columns = (prediction.time_half, flow.half_time, prediction.time_loss, flow.loss_time)

@@ -20,7 +20,7 @@ def _runs(context: Context, dim: int, init_scale: float = 0.03) -> list[CoupledR
     return [coupled_run(context, dim, seed, init_scale) for seed in range(3 if not context.full else 20)]
 
 
-def _gather(runs: list[CoupledRun], values) -> np.ndarray:  # noqa: ANN001 - a function of a run
+def _gather(runs: list[CoupledRun], values) -> np.ndarray:
     """values(run) at the well-separated directions of all runs."""
     return np.concatenate([values(run)[run.separated] for run in runs])
 
@@ -123,7 +123,10 @@ def _curves(run: CoupledRun) -> tuple[str, object]:
     squares = data.overlap.values[:, neurons, order] ** 2
     labels = [f"direction {q + 1}" for q in order]
     figure = overlap_curves(data.time.values, squares, run.prediction.time_half[order], labels, log_time=True)
-    return "Squared overlaps of the greedily selected neurons under gradient flow (d = 10⁴) and predicted times.", figure
+    return (
+        "Squared overlaps of the greedily selected neurons under gradient flow (d = 10⁴) and predicted times.",
+        figure,
+    )
 
 
 def _scores(run: CoupledRun) -> tuple[str, object]:
@@ -169,7 +172,7 @@ def _lone_lag(context: Context, weight: float, overlap: float) -> float:
     return float(flow.loss_time[0] - flow.half_time[0])
 
 
-def _lone_flow(context: Context, weight: float, overlap: float, scale: float, times: np.ndarray | None = None):  # noqa: ANN202
+def _lone_flow(context: Context, weight: float, overlap: float, scale: float, times: np.ndarray | None = None):
     activation = Activation.parse("h4")
     task = context.theory.single_task(activation)
     t_end = 1.1 * (task.half_time(weight, overlap) + task.lag(weight, scale**2)) + 10 / weight
@@ -255,7 +258,9 @@ def run_irrelevant(context: Context) -> Outcome:
             formula += list(-np.log1p(-start[rivals, q] / start[run.prediction.neuron[q], q]))
             deflated += list(np.log(run.deflated.overlap[rivals, q] ** 2 / start[rivals, q]))
             # The rival's growth rate at the end, 1/(1−ρ), times the error of the switching time.
-            slack += list((run.spread[q] / run.deflated.half_time[q] + run.light[q]) / (1 - ratio[(ratio > 0.2) & (ratio < 0.7)]))
+            slack += list(
+                (run.spread[q] / run.deflated.half_time[q] + run.light[q]) / (1 - ratio[(ratio > 0.2) & (ratio < 0.7)])
+            )
     allowance = float(np.mean(np.abs(np.array(deflated) - formula)) + np.mean(slack))
     predicted = float(np.mean(formula))
     return Outcome(

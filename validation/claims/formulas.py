@@ -49,7 +49,7 @@ def with_wrong_derivative(system: System) -> System:
     return replace(system, drift=drift)
 
 
-def _with_drift(system: System, keep) -> System:  # noqa: ANN001 - a predicate on terms
+def _with_drift(system: System, keep) -> System:
     drift = {component: Sums(term for term in sums if keep(term)) for component, sums in system.drift.items()}
     return replace(system, drift=drift)
 
@@ -244,7 +244,7 @@ def run_deflation(context: Context) -> Outcome:
             overlaps_of_vectors(jnp.asarray(vectors[1:]), _WIDTH), {"a": jnp.asarray(a).at[0].set(0.0)}
         )["t"]
 
-        def left(students: np.ndarray, lowered=lowered, removed=removed, a=a) -> float:  # noqa: ANN001
+        def left(students: np.ndarray, lowered=lowered, removed=removed, a=a) -> float:
             rates = lowered.drift(overlaps_of_vectors(jnp.asarray(students), _WIDTH), {"a": jnp.asarray(a)})["t"]
             return float(np.abs(np.asarray(rates)[1:] - np.asarray(removed)).max() / np.abs(np.asarray(removed)).max())
 

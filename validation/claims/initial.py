@@ -17,9 +17,7 @@ def run_row_gap(context: Context) -> Outcome:
     teacher = Teacher.of([1.0, 1.0], 1000)
     draws = int(context.pick(250, 2500))
     rng = context.rng(13)
-    overlaps = np.concatenate(
-        [draw_initial_state(teacher, Student(neurons), rng).overlap for _ in range(draws)]
-    )
+    overlaps = np.concatenate([draw_initial_state(teacher, Student(neurons), rng).overlap for _ in range(draws)])
     for J in (4, 6):
         score = scores(overlaps, teacher, J)
         ratio = score[:, 0] / score[:, 1]

@@ -44,11 +44,11 @@ def _flow(
 
 
 @lru_cache(maxsize=32)
-def _cached_system(maker, activation: Activation):  # noqa: ANN001, ANN202 - the theory's entry point and its System
+def _cached_system(maker, activation: Activation):
     return maker(activation)
 
 
-def _system(context: Context, activation: Activation):  # noqa: ANN202
+def _system(context: Context, activation: Activation):
     return _cached_system(context.theory.overlap_flow, activation)
 
 
