@@ -107,6 +107,7 @@ def _segment(
     system: LoweredSystem, state: State, start: jax.Array, end: jax.Array, args: dict, rtol: float, atol: float
 ) -> tuple[State, jax.Array, jax.Array, jax.Array]:
     """Integrate from `start` to `end` or to the next event: state, time reached, steps taken, whether it went well."""
+    finder: optx.AbstractRootFinder = optx.Bisection(_TIME_TOLERANCE, _OVERLAP_TOLERANCE)  # type: ignore[call-arg]
     solution = dfx.diffeqsolve(
         dfx.ODETerm(lambda t, y, x: system.drift(y, {"a": x["a"]})),
         dfx.Tsit5(),
@@ -117,7 +118,7 @@ def _segment(
         args=args,
         stepsize_controller=dfx.PIDController(rtol=rtol, atol=atol),
         saveat=dfx.SaveAt(t1=True),
-        event=dfx.Event(_next_recovery, optx.Bisection(_TIME_TOLERANCE, _OVERLAP_TOLERANCE), direction=True),
+        event=dfx.Event(_next_recovery, finder, direction=True),
         max_steps=_MAX_STEPS,
         throw=False,
     )
@@ -228,7 +229,7 @@ def gradient_flow(
         if done():
             break
     grid, overlap, norm2, loss = (np.stack(column) for column in zip(*saved, strict=True))
-    attributes = {
+    attributes: dict[str, str | float | int] = {
         "what": "gradient-flow",
         "activation": activation.name,
         "dim": teacher.dim,

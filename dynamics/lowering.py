@@ -52,7 +52,8 @@ class Factor:
 
 def _split(body: sp.Expr) -> tuple[sp.Expr, list[Factor]]:
     """The numerical coefficient of a product and its factors, grouped by index set."""
-    coefficient, groups = sp.Integer(1), {}
+    coefficient: sp.Expr = sp.Integer(1)
+    groups: dict[frozenset[sp.Symbol], sp.Expr] = {}
     for factor in sp.Mul.make_args(body):
         letters = frozenset(free_indices(factor))
         if not letters and factor.is_number and not factor.has(Dual):

@@ -5,8 +5,8 @@ residuals form a Markov chain. A block of samples is drawn in the coordinates th
 an orthonormal basis of the residual span ($N(0,1)$), and outside both, where only the samples' Gram matrix matters: a
 Wishart matrix with $D=d-P-m$ degrees of freedom, drawn by its Bartlett factor. Within a block the students move in the
 span of what is known, so pre-activations follow from the block's Gram matrix; at its end the residuals, now in
-$m+$block coordinates, are expressed in $m$ again by a Cholesky factor of their Gram matrix. Nothing is approximated: the joint law of
-$(T, VV^\top)$ at all steps is that of SGD in $R^d$.
+$m+$block coordinates, are expressed in $m$ again by a Cholesky factor of their Gram matrix. Nothing is
+approximated: the joint law of $(T, VV^\top)$ at all steps is that of SGD in $R^d$.
 
 Cost per step $O(m(P+m+B))$ with block length B, memory $O(m(P+m)+B^2)$, for any $d\ge P+m$.
 """

@@ -25,13 +25,13 @@ class Frame:
 
     @property
     def teacher(self) -> Teacher:
-        return Teacher.of(self.weights, self.vectors.shape[1], normalise=False)
+        return Teacher.of(self.weights.tolist(), self.vectors.shape[1], normalise=False)
 
     @property
     def initial(self) -> InitialState:
         """The same students in the project's own coordinates; the residual's QR factor is computed here, by NumPy."""
         known = self.weights.size
-        return InitialState(self.vectors[:, :known], np.linalg.qr(self.vectors[:, known:].T, mode="r").T)
+        return InitialState(self.vectors[:, :known], np.asarray(np.linalg.qr(self.vectors[:, known:].T, mode="r")).T)
 
 
 def frame_of(vectors: np.ndarray, weights: np.ndarray) -> Frame:

@@ -355,15 +355,3 @@ def test_progress_is_reported(frame: Make) -> None:
     )
     assert [fraction for fraction, _ in seen] == [0.5, 1.0]
     assert all("time" in text for _, text in seen)
-
-
-def test_the_vector_field_differentiates(frame: Make) -> None:
-    """Sensitivities pass through the lowered drift: finite difference against jax.grad, in one weight."""
-    point = frame(3, 2, 7)
-    lowered, state = lowered_overlap_flow(H4), overlaps_of(point.initial)
-
-    def speed(weight: jax.Array) -> jax.Array:
-        return lowered.drift(state, {"a": jnp.asarray(point.weights).at[0].set(weight)})["t"][1, 0]
-
-    slope = (speed(jnp.asarray(0.7 + 1e-5)) - speed(jnp.asarray(0.7 - 1e-5))) / 2e-5
-    assert float(jax.grad(speed)(jnp.asarray(0.7))) == pytest.approx(float(slope), rel=1e-7)

@@ -185,7 +185,7 @@ WIDTH, TEACHER = 37, 29
 
 
 def compiled_text(function: Callable, *arguments: object) -> str:
-    return jax.jit(function).lower(*arguments).compile().as_text()
+    return jax.jit(function).lower(*arguments).compile().as_text() or ""
 
 
 def products(text: str) -> int:

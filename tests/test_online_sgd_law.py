@@ -293,7 +293,7 @@ def numpy_sgd(setting: Setting, seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", ["block of 32 samples, D = 2", "batch 2 < m, every step"])
 def test_exact_sgd_has_the_law_of_a_plain_loop(name: str) -> None:
-    """Nothing in common with the simulator but the initial state. Smallest p 0.20 and 0.29; the mistake's: 1e-85, 1e-274."""
+    """Nothing in common but the initial state. Smallest p 0.20 and 0.29; with the mistake 1e-85 and 1e-274."""
     setting = SETTINGS[name]
     with np.errstate(over="ignore", invalid="ignore"):  # some replicas diverge, here as there
         v = numpy_sgd(setting, 30)

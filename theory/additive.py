@@ -6,7 +6,7 @@ $t_{kp}=\langle\bar v_k,e_p\rangle$, $c_{kl}=\langle\bar v_k,\bar v_l\rangle$, $
 $\dot v_k = -\nabla_{v_k}\mathcal L$ closes, and $d$ enters only through the initial condition.
 """
 
-from functools import cache
+from functools import cache, partial
 
 import sympy as sp
 
@@ -147,7 +147,6 @@ def overlap_drift() -> dict[sp.Indexed, Sums]:
 
 
 def _activation_steps(activation: Activation) -> list[Step]:
-    u, w, x = sp.symbols("u w x")
     sigma = sp.Function(r"\sigma")
     i = sp.Symbol("i", integer=True)
     hat = sp.IndexedBase(r"\hat\sigma")
@@ -217,7 +216,7 @@ def gradient_derivation(activation: Activation) -> Derivation:
             Step(
                 f"How {coordinate} moves with the neuron",
                 sp.Eq(sp.Symbol(rf"\nabla_{{v_k}}{sp.latex(coordinate)}"), _vector_latex(frame), evaluate=False),
-                lambda coordinate=coordinate, frame=frame: points.frame_residual(coordinate, frame),
+                partial(points.frame_residual, coordinate, frame),
             )
             for coordinate, frame in frames.items()
         ],
@@ -257,7 +256,7 @@ def overlap_flow(activation: Activation) -> System:
             Step(
                 f"Chain rule for {component}",
                 sp.Eq(sp.Symbol(names[component]), sums.as_sympy(), evaluate=False),
-                lambda component=component, sums=sums: points.flow_residual(component, sums, activation),
+                partial(points.flow_residual, component, sums, activation),
                 activation.check_tolerance,
             )
             for component, sums in drift.items()

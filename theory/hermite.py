@@ -4,6 +4,7 @@ For unit vectors $u, w$ and $x\sim N(0, I)$: $E[h_i(u\cdot x)\,h_j(w\cdot x)] = 
 """
 
 import warnings
+from collections.abc import Callable
 from functools import cache
 from math import factorial
 
@@ -46,7 +47,7 @@ def values(points: np.ndarray, degree: int) -> np.ndarray:
     return out
 
 
-def from_function(function: "np.vectorize | object", degree: int) -> tuple[dict[int, float], float]:
+def from_function(function: Callable[[float], float], degree: int) -> tuple[dict[int, float], float]:
     r"""Hermite coefficients up to `degree` of a Python function, by adaptive quadrature with a break at 0.
 
     Returns the coefficients and the relative truncation error

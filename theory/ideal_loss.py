@@ -5,7 +5,7 @@ is what the unlearned directions leave (needs $\varphi(0)=0$). With $a_p\propto 
 $T_p\propto p^\beta$ the stairs add up to power laws.
 """
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import sympy as sp
@@ -92,7 +92,7 @@ def derivation(activation: Activation) -> Derivation:
         ),
         *[
             Step(f"Exponent of the loss in {name}", sp.Eq(sp.Symbol(symbol), value, evaluate=False),
-                 lambda name=name: _exponent_residual(name))
+                 partial(_exponent_residual, name))
             for (name, value), symbol in zip(
                 scaling_exponents().items(), (r"\gamma_t", r"\gamma_m", r"\gamma_n", r"\gamma_C"), strict=True
             )

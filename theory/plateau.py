@@ -118,7 +118,7 @@ class Plateau:
             )
         kappa, nu = sp.Symbol("kappa"), sp.Symbol("nu")
         tolerance = self.activation.check_tolerance
-        steps = (
+        steps: tuple[Step, ...] = (
             Step(
                 "Shrinkage at second order in the step size, any overlap",
                 sp.Eq(sp.Symbol("K(u)"), self.shrinkage_law, evaluate=False),

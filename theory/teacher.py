@@ -28,7 +28,9 @@ class Teacher:
     exponent: float | None = None
 
     @classmethod
-    def of(cls, weights: Sequence[float], dim: int, normalise: bool = True, exponent: float | None = None) -> "Teacher":
+    def of(
+        cls, weights: Sequence[float] | np.ndarray, dim: int, normalise: bool = True, exponent: float | None = None
+    ) -> "Teacher":
         """Check the weights, normalise them to unit sum of squares unless told not to."""
         try:
             array = np.asarray(weights, dtype=float)

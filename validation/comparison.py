@@ -107,7 +107,7 @@ def _judge_all(
     rows = []
     for q in range(prediction.teacher.width):
         predicted, measured = float(prediction.time_half[q]), float(flow.half_time[q])
-        row = {"direction": q + 1, "predicted": _finite(predicted), "flow": _finite(measured)}
+        row: dict[str, object] = {"direction": q + 1, "predicted": _finite(predicted), "flow": _finite(measured)}
         row |= {"sgd_mean": None, "sgd_stderr": None, "verdict": "not judged"}
         rows.append(row)
         if sgd is not None:

@@ -40,6 +40,6 @@ class Context:
         """An independent generator for each stream of numbers."""
         return np.random.default_rng([self.seed, *stream])
 
-    def pick(self, quick: object, full: object) -> object:
+    def pick(self, quick: int, full: int) -> int:
         """A size by preset."""
         return full if self.full else quick

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
+import jax.numpy as jnp
 import numpy as np
 
 from dynamics import DeflatedFlow, FlowResult, gradient_flow
@@ -77,7 +78,7 @@ def light_pull(prediction: Prediction, initial: InitialState, system: System) ->
     """(P,) the light students' part of each winner's initial drift over the teachers' part, in absolute value."""
     lowered = lowered_system(system)
     state = overlaps_of(initial)
-    a = {"a": np.asarray(prediction.teacher.a)}
+    a = {"a": jnp.asarray(prediction.teacher.a)}
     full = np.asarray(lowered.drift(state, a)["t"])
     massless = np.asarray(lowered.drift(state | {"r": 0.0 * state["r"]}, a)["t"])
     pull = np.zeros(prediction.teacher.width)

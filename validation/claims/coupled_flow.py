@@ -1,8 +1,10 @@
 """E9–E12, E16, S6: many neurons and directions under gradient flow."""
 
+from collections.abc import Callable
+
 import numpy as np
 
-from dynamics import gradient_flow
+from dynamics import FlowResult, gradient_flow
 from dynamics.deflated_flow import deflated_flow
 from theory import Activation, Student, Teacher, draw_initial_state, scores
 from theory.greedy import reorder
@@ -20,7 +22,7 @@ def _runs(context: Context, dim: int, init_scale: float = 0.03) -> list[CoupledR
     return [coupled_run(context, dim, seed, init_scale) for seed in range(3 if not context.full else 20)]
 
 
-def _gather(runs: list[CoupledRun], values) -> np.ndarray:
+def _gather(runs: list[CoupledRun], values: Callable[[CoupledRun], np.ndarray]) -> np.ndarray:
     """values(run) at the well-separated directions of all runs."""
     return np.concatenate([values(run)[run.separated] for run in runs])
 
@@ -172,7 +174,9 @@ def _lone_lag(context: Context, weight: float, overlap: float) -> float:
     return float(flow.loss_time[0] - flow.half_time[0])
 
 
-def _lone_flow(context: Context, weight: float, overlap: float, scale: float, times: np.ndarray | None = None):
+def _lone_flow(
+    context: Context, weight: float, overlap: float, scale: float, times: np.ndarray | None = None
+) -> FlowResult:
     activation = Activation.parse("h4")
     task = context.theory.single_task(activation)
     t_end = 1.1 * (task.half_time(weight, overlap) + task.lag(weight, scale**2)) + 10 / weight

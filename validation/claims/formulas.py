@@ -1,11 +1,14 @@
 """E1–E6: the population loss, its gradient, the overlap flow, deflation and gradient noise."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import sympy as sp
 
+from dynamics import LoweredSystem
 from dynamics.ambient_flow import ambient_loss
 from dynamics.gradient_flow import lowered_system
 from theory import Activation, System, Teacher
@@ -49,7 +52,7 @@ def with_wrong_derivative(system: System) -> System:
     return replace(system, drift=drift)
 
 
-def _with_drift(system: System, keep) -> System:
+def _with_drift(system: System, keep: Callable[[Term], bool]) -> System:
     drift = {component: Sums(term for term in sums if keep(term)) for component, sums in system.drift.items()}
     return replace(system, drift=drift)
 
@@ -84,7 +87,7 @@ def run_loss(context: Context) -> Outcome:
         gap = sigma(x[:, :_WIDTH]) @ teacher.a - sigma(x @ (vectors / norms[:, None]).T) @ norms**2
         return float(np.mean(gap**2) / 2)
 
-    blocks = np.array([block() for _ in range(int(context.pick(100, 1000)))])
+    blocks = np.array([block() for _ in range(context.pick(100, 1000))])
     estimate, stderr = mean_and_error(blocks)
     t, c, r = (np.asarray(state[x]) for x in "tcr")
     diagonal = 0.5 * (np.sum(teacher.a**2) - 2 * np.sum(r[:, None] * teacher.a * t**4) + np.sum(r**2))
@@ -244,7 +247,9 @@ def run_deflation(context: Context) -> Outcome:
             overlaps_of_vectors(jnp.asarray(vectors[1:]), _WIDTH), {"a": jnp.asarray(a).at[0].set(0.0)}
         )["t"]
 
-        def left(students: np.ndarray, lowered=lowered, removed=removed, a=a) -> float:
+        def left(
+            students: np.ndarray, lowered: LoweredSystem = lowered, removed: jax.Array = removed, a: np.ndarray = a
+        ) -> float:
             rates = lowered.drift(overlaps_of_vectors(jnp.asarray(students), _WIDTH), {"a": jnp.asarray(a)})["t"]
             return float(np.abs(np.asarray(rates)[1:] - np.asarray(removed)).max() / np.abs(np.asarray(removed)).max())
 
@@ -305,7 +310,7 @@ def _noise_blocks(context: Context, activation: Activation, a: np.ndarray, dim: 
     basis[2:, 2:] = np.linalg.qr(rng.standard_normal((dim - 2, dim - 2)))[0]
     student, along = basis[2], basis[direction if direction < 2 else 3]
     means = []
-    for _ in range(int(context.pick(100, 1000))):
+    for _ in range(context.pick(100, 1000)):
         y = rng.standard_normal((10_000, dim))
         weight = np.prod(_SPREAD * np.exp(-0.5 * (_SPREAD**2 - 1) * y[:, :4] ** 2), axis=1)
         y[:, :4] *= _SPREAD

@@ -13,9 +13,9 @@ from validation.statistics import mean_and_error, share_error
 def run_row_gap(context: Context) -> Outcome:
     """Share of neurons whose scores for two equal teachers are within 1 + Δ of each other."""
     found = []
-    gap, neurons = 0.2, int(context.pick(400, 400))
+    gap, neurons = 0.2, 400
     teacher = Teacher.of([1.0, 1.0], 1000)
-    draws = int(context.pick(250, 2500))
+    draws = context.pick(250, 2500)
     rng = context.rng(13)
     overlaps = np.concatenate([draw_initial_state(teacher, Student(neurons), rng).overlap for _ in range(draws)])
     for J in (4, 6):
@@ -52,7 +52,7 @@ def run_regularity(context: Context) -> Outcome:
     teacher, student = Teacher.power_law(width, 1.0, dim), Student(m)
     rng = context.rng(15)
     largest, broken, random_broken = [], [], []
-    for _ in range(int(context.pick(400, 4000))):
+    for _ in range(context.pick(400, 4000)):
         overlap = draw_initial_state(teacher, student, rng).overlap
         chosen = select(scores(overlap, teacher, 4))
         largest.append(dim * float(np.max(overlap**2)))

@@ -1,7 +1,5 @@
 """E7, E8, S3, S4: the single task. Measured by integrating the derived overlap flow of one light student."""
 
-from functools import lru_cache
-
 import numpy as np
 
 from dynamics import gradient_flow
@@ -10,6 +8,7 @@ from theory import Activation, SingleTask, Teacher
 from theory.single_task import M0, a
 from validation.claim import Claim, Control, Measurement, Outcome
 from validation.context import Context
+from validation.experiments import system_of
 from validation.figures import overlap_curves
 from validation.states import single_overlap_state
 
@@ -39,17 +38,8 @@ def _flow(
         rtol=_RTOL,
         atol=1e-14,
         level=level,
-        system=_system(context, activation),
+        system=system_of(context, activation),
     )
-
-
-@lru_cache(maxsize=32)
-def _cached_system(maker, activation: Activation):
-    return maker(activation)
-
-
-def _system(context: Context, activation: Activation):
-    return _cached_system(context.theory.overlap_flow, activation)
 
 
 def _hit(context: Context, activation: Activation, dim: float, level: float = 0.5) -> float:
