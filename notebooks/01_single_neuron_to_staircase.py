@@ -28,12 +28,15 @@ from dataclasses import replace
 import matplotlib.pyplot as plt
 import numpy as np
 from IPython.display import Math, display
+from sympy import latex
 
 from dynamics import deflated_flow, gradient_flow, online_sgd
 from theory import Activation, InitialState, SingleTask, Student, Teacher, draw_initial_state, overlap_flow, predict
 from validation import TheoryUnderTest, validate
 
-plt.rcParams.update({"figure.figsize": (7.0, 4.0), "figure.dpi": 80, "axes.spines.top": False, "axes.spines.right": False})
+plt.rcParams.update(
+    {"figure.figsize": (7.0, 4.0), "figure.dpi": 80, "axes.spines.top": False, "axes.spines.right": False}
+)
 h4 = Activation.parse("h4")
 
 # %% [markdown]
@@ -66,7 +69,7 @@ for step in derivation.steps:
 # %%
 for degree in (3, 4, 6, 8):
     single = SingleTask(Activation.from_degree(degree))
-    display(Math(rf"J={degree}:\quad T_p={single.derivation().steps[4].latex().split('=')[1]}"))
+    display(Math(rf"J={degree}:\quad T_p={latex(single.emergence_time)}"))
 
 
 # %% [markdown]
@@ -85,6 +88,7 @@ def start_at(overlaps: np.ndarray, scale: float) -> InitialState:
 
 figure, axis = plt.subplots()
 teacher = Teacher.of([1.0], dim=10)
+(M_0,) = task.relative_window.free_symbols
 print("     d   window / T_p   13.28 / d")
 for dim in (100, 1000, 10_000):
     start, leading = start_at(np.array([[dim**-0.5]]), 1e-3), task.leading_time(1.0, dim**-0.5)
@@ -95,7 +99,7 @@ for dim in (100, 1000, 10_000):
         gradient_flow(h4, teacher, start, t_end=2 * leading, times=np.array([2 * leading]), level=level).half_time[0]
         for level in (0.1, 0.9)
     )
-    print(f"{dim:6d}   {(high - low) / leading:.6f}       {float(task.relative_window.subs('M_0', 1)) / dim:.6f}")
+    print(f"{dim:6d}   {(high - low) / leading:.6f}       {float(task.relative_window.subs(M_0, 1 / dim)):.6f}")
 axis.set(xlabel="time / T_p", ylabel="squared overlap M", title="One neuron: the transition sharpens with d")
 axis.legend(frameon=False)
 plt.show()
@@ -152,7 +156,9 @@ for p in prediction.selection.directions:
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4))
 colours = plt.cm.viridis(np.linspace(0, 0.9, teacher.width))
 for rank, p in enumerate(prediction.selection.directions):
-    left.plot(times, run.dataset.overlap[:, prediction.neuron[p], p] ** 2, color=colours[rank], label=f"direction {p + 1}")
+    left.plot(
+        times, run.dataset.overlap[:, prediction.neuron[p], p] ** 2, color=colours[rank], label=f"direction {p + 1}"
+    )
     left.axvline(prediction.time_half[p], color=colours[rank], ls="--", lw=0.9)
 left.set(xscale="log", xlabel="time", ylabel="squared overlap", title="Overlaps; dashed, the predicted times")
 left.legend(frameon=False, fontsize=8)

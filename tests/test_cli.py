@@ -415,7 +415,7 @@ def test_compare(
         asked.update(options)
         report = options["out"] / "compare.html"
         directions = [{**entry, "verdict": "agrees", "extra": 1}]
-        return SimpleNamespace(directions=directions, report=report, verdict_ok=fine, diverged=diverged)
+        return SimpleNamespace(directions=directions, notes=[], report=report, verdict_ok=fine, diverged=diverged)
 
     monkeypatch.setitem(sys.modules, "validation", SimpleNamespace(compare=compare))
     ran = run("compare", *SMALL, "--steps", "9", "--json", "--quiet")

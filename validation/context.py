@@ -30,7 +30,7 @@ class Context:
     preset: str = "quick"
     seed: int = 0
     theory: TheoryUnderTest = field(default_factory=TheoryUnderTest)
-    progress: Callable[[str], None] = lambda text: None
+    progress: Callable[[str], None] = field(default=lambda text: None, compare=False)
 
     @property
     def full(self) -> bool:

@@ -3,7 +3,7 @@
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from theory import InputError
@@ -80,7 +80,7 @@ def validate(
         if progress is not None:
             progress(number / len(chosen), f"{claim.id} {claim.title}")
         before = time.perf_counter()
-        outcome = claim.runner(context)
+        outcome = claim.runner(_reporting(context, progress, number / len(chosen), claim))
         seconds = time.perf_counter() - before
         outcomes[claim.id] = outcome
         verdicts += [judge(claim, x, seconds / len(outcome.measurements)) for x in outcome.measurements]
@@ -95,6 +95,13 @@ def validate(
 
         run.report = write_report(out / "report.html", run)
     return run
+
+
+def _reporting(context: Context, progress: Progress | None, fraction: float, claim: Claim) -> Context:
+    """The context with progress inside a claim shown under the claim's id."""
+    if progress is None:
+        return context
+    return replace(context, progress=lambda text: progress(fraction, f"{claim.id}: {text}"))
 
 
 def _store(out: Path, claim: Claim, outcome: Outcome) -> None:
