@@ -8,6 +8,7 @@ transition) is bounded by moving the switch to its earliest and latest sensible 
 With deflation switched off this is the flow of the correlation loss: every neuron by itself (the tensor power method).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -101,16 +102,32 @@ def deflated_flow(
     )
 
 
+@dataclass(frozen=True)
+class Bracket:
+    """The deflated flow with the switch at half norm, and as early (5 %) and as late (99 %) as it can be."""
+
+    middle: DeflatedFlow
+    early: DeflatedFlow
+    late: DeflatedFlow
+
+    @property
+    def spread(self) -> np.ndarray:
+        """(P,) how far the half times move with the moment of the switch."""
+        return self.move(lambda flow: flow.half_time)
+
+    def move(self, observable: Callable[[DeflatedFlow], np.ndarray]) -> np.ndarray:
+        """How far an observable moves with the moment of the switch, elementwise."""
+        middle = observable(self.middle)
+        with np.errstate(invalid="ignore"):  # inf − inf: never learned either way
+            return np.maximum(np.abs(observable(self.early) - middle), np.abs(observable(self.late) - middle))
+
+
 def bracket(
     activation: Activation, teacher: Teacher, initial: InitialState, *, t_end: float, system: System | None = None
-) -> tuple[DeflatedFlow, np.ndarray]:
-    """The deflated flow at half norm, and per direction how far its half time moves when the switch is as early (5 % of the
-    partner's norm) or as late (99 %) as it can be.
-    """
-    middle, early, late = (
+) -> Bracket:
+    """Three deflated flows that bracket the coupled one, light students' masses apart."""
+    flows = [
         deflated_flow(activation, teacher, initial, t_end=t_end, share=share, system=system)
         for share in (0.5, _EARLIEST, _LATEST)
-    )
-    with np.errstate(invalid="ignore"):
-        spread = np.maximum(np.abs(early.half_time - middle.half_time), np.abs(late.half_time - middle.half_time))
-    return middle, spread
+    ]
+    return Bracket(*flows)

@@ -48,7 +48,7 @@ class FlowResult:
         half_time: (P,) first time at which some neuron's squared overlap reaches ½; inf if never.
         neuron: (P,) the neuron that reached it, −1 if none.
         loss_time: (P,) first time at which Σ_k r_k t_kq² reaches a_q/2 (half of the direction's norm); inf if never.
-        steps: accepted solver steps.
+        steps: solver steps, rejected ones included.
         evaluations: evaluations of the right-hand side.
     """
 
@@ -204,6 +204,10 @@ def gradient_flow(
         raise InputError(f"times must increase within [0, t_end = {t_end:g}]: got {grid.size} values")
     if not 0 < level < 1:
         raise InputError(f"level is {level!r}: give a squared overlap between 0 and 1")
+    if initial.overlap.shape[1] != teacher.width:
+        raise InputError(
+            f"initial has {initial.overlap.shape[1]} directions, teacher {teacher.width}: draw it for this teacher"
+        )
     lowered = lowered_overlap_flow(activation) if system is None else lowered_system(system)
     state, now, steps, evaluations = overlaps_of(initial), 0.0, 0, 0
     recorder = _Recorder.empty(teacher.a, level)
@@ -213,7 +217,8 @@ def gradient_flow(
     def done() -> bool:
         return stop_when_learned and bool(np.all(np.isfinite(recorder.half_time)))
 
-    for target in grid:
+    # (Beyond the last recorded time the flow still runs to t_end, for the sake of the hitting times.)
+    for target in [*grid, *([t_end] if grid[-1] < t_end else [])]:
         while now < target and not done():
             state, reached, taken, good = _segment(
                 lowered, state, jnp.asarray(now), jnp.asarray(target), recorder.args, rtol, atol
@@ -222,8 +227,9 @@ def gradient_flow(
                 raise IntegrationError(f"gradient flow stopped at time {float(reached):g} of {t_end:g}")
             now, steps, evaluations = float(reached), steps + int(taken), evaluations + 6 * int(taken) + 2
             recorder.record(state, now)
-        loss_now = float(_loss(lowered, state, recorder.a))
-        saved.append((now, np.asarray(state["t"]), np.asarray(state["r"]), loss_now))
+        if target <= grid[-1]:
+            loss_now = float(_loss(lowered, state, recorder.a))
+            saved.append((now, np.asarray(state["t"]), np.asarray(state["r"]), loss_now))
         if progress is not None:
             progress(now / t_end, f"gradient flow: time {now:.4g} of {t_end:.4g}")
         if done():

@@ -280,9 +280,10 @@ def _overlaps(problem: Problem, chain: Chain) -> dict[str, jax.Array]:
     r = _norm2(chain)
     size = jnp.sqrt(r)
     gram = chain.on_teachers @ chain.on_teachers.T + chain.residual @ chain.residual.T
+    cosines = jnp.clip(gram / (size[:, None] * size[None, :]), -1.0, 1.0)  # kernels may end at ±1
     return {
-        "t": chain.on_teachers[:, : len(problem.weights)] / size[:, None],
-        "c": gram / (size[:, None] * size[None, :]),
+        "t": jnp.clip(chain.on_teachers[:, : len(problem.weights)] / size[:, None], -1.0, 1.0),
+        "c": jnp.where(jnp.eye(r.size, dtype=bool), 1.0, cosines),
         "r": r,
     }
 
@@ -301,7 +302,10 @@ def _advance(
         r = _norm2(moved)
         squares = on_teachers[:, : a.size] ** 2
         now = step + (number - first + 1.0) * problem.block_steps
-        overlap, norm = jnp.max(squares / r[:, None], axis=0), jnp.sum(squares, axis=0) / a
+        # An exploding replica passes through all overlaps: nothing it does counts as recovery.
+        sane = jnp.max(r) < BLOW_UP
+        overlap = jnp.where(sane, jnp.max(squares / r[:, None], axis=0), 0.0)
+        norm = jnp.where(sane, jnp.sum(squares, axis=0) / a, 0.0)
         return moved._replace(
             half_step=jnp.where(overlap >= LEVEL, jnp.minimum(chain.half_step, now), chain.half_step),
             loss_step=jnp.where(norm >= LEVEL, jnp.minimum(chain.loss_step, now), chain.loss_step),
@@ -340,12 +344,14 @@ def start_chain(problem: Problem, initial: InitialState, replicas: int) -> Chain
     return Chain(repeat(first), repeat(second), unreached, unreached)
 
 
-def _check(step_size: float, steps: int, batch: int, replicas: int, method: str) -> None:
+def _check(step_size: float, method: str, seed: int, **counts: int) -> None:
     if not (np.isfinite(step_size) and step_size > 0):
         raise InputError(f"step_size is {step_size!r}: give a positive finite number")
-    for name, value in (("steps", steps), ("batch", batch), ("replicas", replicas)):
-        if int(value) != value or value < 1:
+    for name, value in counts.items():
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
             raise InputError(f"{name} is {value!r}: give a whole number, 1 or more")
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
+        raise InputError(f"seed is {seed!r}: give a whole number")
     if method not in ("exact", "ambient"):
         raise InputError(f"method is {method!r}: use exact or ambient")
 
@@ -373,7 +379,8 @@ def online_sgd(
 
     Args:
         step_size: η. steps: SGD steps. batch: fresh samples averaged per step.
-        seed: the same seed gives the same result, replica by replica, whatever the number of replicas.
+        seed: the same seed gives the same result, replica by replica, whatever the number of
+            replicas (up to the last bits of rounding).
         method: ``exact`` (exact in law, cost independent of d) or ``ambient`` (explicit vectors of R^d).
         saves: how many times to record, equidistant. stop_when_learned: indices (from 0) of directions; stop once all
             replicas have recovered them.
@@ -386,8 +393,13 @@ def online_sgd(
         InputError: a number out of range, or d < P + m.
         Interrupted: on Ctrl-C, with the result so far.
     """
-    _check(step_size, steps, batch, replicas, method)
+    block = _BLOCK if block_steps is None else block_steps
+    _check(step_size, method, seed, steps=steps, batch=batch, replicas=replicas, saves=saves, block_steps=block)
     m, width = initial.on_teachers.shape
+    if width != teacher.width:
+        raise InputError(f"initial has {width} directions, teacher {teacher.width}: draw it for this teacher")
+    if stop_when_learned is not None and not all(0 <= q < width for q in stop_when_learned):
+        raise InputError(f"stop_when_learned is {stop_when_learned!r}: directions count from 0 to {width - 1}")
     if teacher.dim < width + m:
         raise InputError(f"dim {teacher.dim} is below teacher width + student width = {width + m}: raise dim")
     inner = _block_steps(batch, steps) if block_steps is None else block_steps

@@ -1,15 +1,10 @@
-"""The output folder: checked before anything is computed, made once the problem is known to be good; atomic writes."""
+"""The output folder: checked before anything is computed, made once the problem is known to be good."""
 
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from emergence.refusal import refuse
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 
 def check(folder: str, *names: str) -> Path:
@@ -52,30 +47,3 @@ def make(path: Path) -> Path:
     except OSError as problem:
         refuse(f"out is {str(path)!r}: cannot write there ({problem.strerror}): give another folder")
     return path
-
-
-def write_atomically(path: Path, write: Callable[[str], object]) -> Path:
-    """`write(temporary)` beside `path`, then rename: readers see the old file or the whole new one, never a part."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-", suffix=path.suffix)
-    os.close(handle)
-    try:
-        write(temporary)
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp makes files that only their owner can read
-        os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-    return path
-
-
-def write_dataset(path: Path, dataset: "xr.Dataset") -> Path:
-    """An `xarray.Dataset` as netCDF-4."""
-    return write_atomically(path, lambda temporary: dataset.to_netcdf(temporary, engine="h5netcdf"))
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -17,6 +17,7 @@ import sympy as sp
 import xarray as xr
 
 import theory
+from dynamics import storage
 from emergence import console, jsonio, latex, output, table
 from emergence.arguments import DERIVATIONS, parser
 from emergence.cli import main
@@ -521,10 +522,10 @@ def test_a_failed_write_leaves_the_old_file_and_no_scraps(tmp_path: Path) -> Non
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        output.write_atomically(target, half)
+        storage.write_atomically(target, half)
     assert target.read_text() == "old"
     assert os.listdir(tmp_path) == ["result.nc"]
-    output.write_atomically(target, lambda temporary: Path(temporary).write_text("new"))
+    storage.write_atomically(target, lambda temporary: Path(temporary).write_text("new"))
     assert target.read_text() == "new"
     assert os.listdir(tmp_path) == ["result.nc"]
 

@@ -156,7 +156,6 @@ def test_hitting_times_do_not_depend_on_the_saved_times(run: tuple[Frame, FlowRe
     assert sparse.dataset.sizes["time"] == 2
 
 
-@pytest.mark.xfail(strict=True, reason="integration ends at the last record time")
 def test_hitting_times_are_found_after_the_last_saved_time(run: tuple[Frame, FlowResult]) -> None:
     point, dense = run
     early = gradient_flow(H4, point.teacher, point.initial, t_end=60.0, times=np.array([0.0, 0.1]))

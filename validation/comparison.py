@@ -101,7 +101,8 @@ def _judge_all(
 ) -> list[dict]:  # fmt: skip
     system = overlap_flow(prediction.activation)
     t_end = float(flow.dataset.time.values[-1])
-    deflated, spread = bracket(prediction.activation, prediction.teacher, initial, t_end=t_end, system=system)
+    flows = bracket(prediction.activation, prediction.teacher, initial, t_end=t_end, system=system)
+    deflated, spread = flows.middle, flows.spread
     light = light_pull(prediction, initial, system)
     clear = well_separated(prediction)
     rows = []

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynamics import DeflatedFlow, FlowResult, gradient_flow
-from dynamics.deflated_flow import bracket, deflated_flow
+from dynamics.deflated_flow import Bracket, bracket, deflated_flow
 from dynamics.gradient_flow import lowered_system, overlaps_of
 from theory import Activation, InitialState, Prediction, Student, System, Teacher, draw_initial_state, predict
 from validation.context import Context
@@ -23,7 +23,7 @@ class CoupledRun:
     """One start: prediction, coupled flow, theory's decoupled flow with its bracket, and the light students' pull.
 
     Attributes:
-        spread: (P,) how far the deflated half times move with the moment of the switch.
+        bracket: theory's deflated flow, with the switch early, in the middle and late.
         light: (P,) the light students' part of the winner's initial drift over the teachers' part: a relative error of
             the deflated flow, which has massless students.
     """
@@ -31,10 +31,17 @@ class CoupledRun:
     prediction: Prediction
     initial: InitialState
     flow: FlowResult
-    deflated: DeflatedFlow
-    spread: np.ndarray
+    bracket: Bracket
     light: np.ndarray
     t_end: float
+
+    @property
+    def deflated(self) -> DeflatedFlow:
+        return self.bracket.middle
+
+    @property
+    def spread(self) -> np.ndarray:
+        return self.bracket.spread
 
     @property
     def separated(self) -> np.ndarray:
@@ -64,8 +71,8 @@ def coupled_run(context: Context, dim: int, seed: int, init_scale: float = 0.03)
     prediction = predict(activation, teacher, initial)
     t_end = 1.25 * prediction.last_time
     flow = gradient_flow(activation, teacher, initial, t_end=t_end, times=_times(prediction, t_end), system=system)
-    deflated, spread = bracket(activation, teacher, initial, t_end=t_end, system=system)
-    return CoupledRun(prediction, initial, flow, deflated, spread, light_pull(prediction, initial, system), t_end)
+    deflated = bracket(activation, teacher, initial, t_end=t_end, system=system)
+    return CoupledRun(prediction, initial, flow, deflated, light_pull(prediction, initial, system), t_end)
 
 
 def _times(prediction: Prediction, t_end: float) -> np.ndarray:

@@ -2,9 +2,7 @@
 
 import base64
 import io
-import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -16,6 +14,7 @@ import matplotlib
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from dynamics.storage import write_atomically
 from theory import InputError
 from validation import numerals
 from validation.claim import SIGMAS, Claim, Outcome, Verdict
@@ -239,14 +238,4 @@ def _write(path: Path, page: str) -> Path:
     if path.is_dir():
         raise InputError(f"path: {str(path)!r} is a folder: give the name of an HTML file")
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".tmp-", suffix=".html")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(page)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)  # mkstemp lets nobody else read it
-        os.replace(name, path)
-    finally:
-        Path(name).unlink(missing_ok=True)
-    return path
+    return write_atomically(path, lambda temporary: Path(temporary).write_text(page, encoding="utf-8"))

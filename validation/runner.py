@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from dynamics.storage import write_dataset
 from theory import InputError
 from validation.catalogue import claims
 from validation.claim import Claim, Outcome, Verdict, judge
@@ -107,11 +108,11 @@ def _reporting(context: Context, progress: Progress | None, fraction: float, cla
 def _store(out: Path, claim: Claim, outcome: Outcome) -> None:
     """One netCDF file per claim, written under a temporary name and renamed."""
     from validation.report import dataset_name
-    from validation.storage import measurements_dataset, write_atomically
+    from validation.storage import measurements_dataset
 
     data = measurements_dataset(claim, outcome)
     out.mkdir(parents=True, exist_ok=True)
-    write_atomically(data, out / dataset_name(claim.id))
+    write_dataset(out / dataset_name(claim.id), data)
 
 
 def _version() -> str:

@@ -1,27 +1,11 @@
-"""Datasets on disk: complete or absent, never half-written."""
+"""What a claim leaves on disk: its judged quantities, and its own dataset if it has one."""
 
 import json
-import os
-import tempfile
-from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
 from validation.claim import Claim, Outcome, judge
-
-
-def write_atomically(data: xr.Dataset, path: Path) -> Path:
-    """Write netCDF-4 under a temporary name in the same folder, then rename."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".tmp-", suffix=".nc")
-    os.close(handle)
-    try:
-        data.to_netcdf(name, engine="h5netcdf")
-        os.replace(name, path)
-    finally:
-        if os.path.exists(name):
-            os.unlink(name)
-    return path
 
 
 def measurements_dataset(claim: Claim, outcome: Outcome) -> xr.Dataset:

@@ -56,7 +56,9 @@ def run(arguments: argparse.Namespace) -> Result:
 
 def _write(path: Path, resolved: Resolved, dataset: "xr.Dataset") -> Path:
     provenance = {"problem": json.dumps(jsonio.plain(resolved.echo())), "emergence_version": version()}
-    return output.write_dataset(path, _with_replicas(dataset).assign_attrs(provenance))
+    from dynamics.storage import write_dataset
+
+    return write_dataset(path, _with_replicas(dataset).assign_attrs(provenance))
 
 
 def _gradient_flow(resolved: Resolved, progress: Progress) -> Simulated:

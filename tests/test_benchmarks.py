@@ -1,0 +1,215 @@
+"""The benchmarks measure what they say: right counts, right rivals, and a verdict that can be ``over``."""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from benchmarks import __main__ as front
+from benchmarks import block_floor, derivation, gradient_flow, numpy_sgd, online_sgd, sgd_runs, timing
+from benchmarks.machine import Machine, this_machine
+from benchmarks.row import Row
+from dynamics.online_sgd import _exact_block, start_chain
+from theory import Activation, Student, Teacher, draw_initial_state
+
+MACHINE = Machine("a processor", 2, "3.11", "0.1", "2.0", (0.1, 0.1, 0.1))
+
+
+def values(rows: list[Row]) -> dict[str, float]:
+    return {row.quantity: row.value for row in rows}
+
+
+# ----------------------------------------------------------------- verdicts and output
+
+
+@pytest.mark.parametrize(
+    ("value", "target", "verdict"),
+    [(1.0, 1.0, "PASS"), (1.01, 1.0, "over"), (math.nan, 1.0, "over"), (5.0, None, "")],
+)
+def test_verdict(value: float, target: float | None, verdict: str) -> None:
+    assert Row("b", "q", value, "s", target).verdict == verdict
+
+
+def test_a_miss_is_counted_and_named() -> None:
+    shown = front.text(
+        MACHINE, [Row("b", "fast", 1.0, "s", 2.0), Row("b", "slow", 3.0, "s", 2.0), Row("b", "x", 9, "")]
+    )
+    assert "1 of 2 targets met" in shown
+    assert "over: b: slow: 3 > 2" in shown
+    assert "a processor" in shown
+
+
+@pytest.mark.parametrize(("load", "warned"), [((0.6, 0.0, 0.0), True), ((0.4, 9.0, 9.0), False), ((), True)])
+def test_a_busy_machine_is_said(load: tuple[float, ...], warned: bool) -> None:
+    machine = Machine("a processor", 2, "3.11", "0.1", "2.0", load)
+    assert ("warning" in machine.text()) is warned
+
+
+def test_this_machine_is_named() -> None:
+    machine = this_machine()
+    assert machine.processor
+    assert machine.cores >= 1
+    assert machine.jax == jax.__version__
+
+
+def test_main_writes_what_it_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(front.BENCHMARKS, "start-up", lambda: [Row("start-up", "quick", 0.25, "s", 0.5)])
+    assert front.main(["start-up", "--json", str(tmp_path / "figures.json")]) == 0
+    figures = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))["figures"]
+    assert figures == [Row("start-up", "quick", 0.25, "s", 0.5).document()]
+    assert figures[0]["verdict"] == "PASS"
+    assert "quick" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("bad", [["nosuch"], ["start-up", "--json", "/nosuch/folder/file"]])
+def test_bad_arguments_are_refused_before_anything_runs(bad: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front, "BENCHMARKS", {"start-up": lambda: pytest.fail("it ran")})
+    with pytest.raises(SystemExit) as stop:
+        front.main(bad)
+    assert stop.value.code == 2
+
+
+# -------------------------------------------------------------------------- stop-watches
+
+
+def test_best_of_takes_turns_and_keeps_the_shortest(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    clock = iter([0.0, 5.0, 10.0, 11.0, 20.0, 23.0, 30.0, 39.0])
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: next(clock))
+    found = timing.best_of({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 2)
+    assert order == ["a", "b", "a", "b"]
+    assert found == {"a": 3.0, "b": 1.0}
+
+
+def test_repetitions_reach_the_wanted_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def call(count: int) -> None:
+        now[0] += 0.01 * count
+
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
+    assert timing.repetitions(call, 0.3) == 16
+
+
+# -------------------------------------------------------------------------------- floors
+
+
+def dots(jaxpr: Any) -> Iterator[float]:
+    """Operations of every matrix product in a traced function and those it calls, the inner steps' scan left out."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            left = equation.invars[0].aval.shape
+            yield 2 * math.prod(equation.outvars[0].aval.shape) * math.prod(left[i] for i in contracted)
+        for inner in equation.params.values() if equation.primitive.name != "scan" else ():
+            inner = getattr(inner, "jaxpr", inner)
+            if hasattr(inner, "eqns"):
+                yield from dots(inner)
+
+
+@pytest.mark.parametrize("width", [3, 8])
+def test_floor_counts_what_the_block_does(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted independently: random numbers as they are drawn, products as they stand in the traced block."""
+    drawn = {"normal": 0, "chisquare": 0}
+
+    def counting(name: str) -> None:
+        original = getattr(jax.random, name)
+
+        def draw(key: jax.Array, *shape_or_freedom: object) -> jax.Array:
+            out: jax.Array = original(key, *shape_or_freedom)
+            drawn[name] += out.size
+            return out
+
+        monkeypatch.setattr(jax.random, name, draw)
+
+    for name in drawn:
+        counting(name)
+    problem = sgd_runs.problem(width, 100, "exact", block_steps=12)
+    initial = draw_initial_state(Teacher.of(problem.weights, 100), Student(width), 0)
+    chain = jax.tree.map(lambda x: x[0], start_chain(problem, initial, 1))
+    traced = jax.make_jaxpr(lambda chain, key: _exact_block(problem, jnp.asarray(1e-3), chain, key))(
+        chain, jax.random.key(0)
+    )
+    work = block_floor.work(problem)
+    assert drawn == {"normal": work.normals, "chisquare": work.chi}
+    assert sum(dots(traced.jaxpr)) == work.products
+
+
+def test_floor_is_work_over_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_floor.rates, "seconds_per_normal", lambda: 2.0)
+    monkeypatch.setattr(block_floor.rates, "flops_per_second", lambda: 4.0)
+    problem = sgd_runs.problem(8, 100, "exact")
+    work = block_floor.work(problem)
+    random, operations = block_floor.seconds_per_step(problem)
+    assert random == 2.0 * (work.normals + work.chi) / 32
+    assert operations == (work.products + work.other) / 4.0 / 32
+
+
+# -------------------------------------------------------------------------------- rivals
+
+
+@pytest.mark.parametrize("text", ["h4", "erf"])
+def test_numpy_step_is_gradient_descent(text: str) -> None:
+    """Against a central difference of ½(f*−f)²(x) in every coordinate."""
+    rng = np.random.default_rng(0)
+    vectors, x, a, eta = 0.5 * rng.standard_normal((2, 5)), rng.standard_normal(5), np.array([0.8, 0.6]), 0.1
+    activation = Activation.parse(text)
+    sigma, slope = (np.vectorize(f) for f in numpy_sgd.activation_pair(activation))
+
+    def loss(v: np.ndarray) -> float:
+        norm = np.sqrt(np.sum(v**2, axis=1))
+        return float(0.5 * (norm**2 @ sigma(v @ x / norm) - a @ sigma(x[:2])) ** 2)
+
+    gradient = np.zeros_like(vectors)
+    for place in np.ndindex(vectors.shape):
+        shift = np.zeros_like(vectors)
+        shift[place] = 1e-6
+        gradient[place] = (loss(vectors + shift) - loss(vectors - shift)) / 2e-6
+    moved = numpy_sgd.step(vectors, x, a, eta, sigma, slope)
+    assert np.abs(gradient).max() > 1e-2
+    np.testing.assert_allclose(moved, vectors - eta * gradient, atol=1e-7)
+
+
+def test_a_run_that_stands_still_or_diverges_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for step_size in (0.0, math.inf):
+        monkeypatch.setattr(sgd_runs, "STEP_SIZE", step_size)
+        with pytest.raises(RuntimeError, match="did not move, or diverged"):
+            sgd_runs.prepare(sgd_runs.problem(2, 20, "ambient", block_steps=2), 1)
+
+
+# --------------------------------------------------------------------------------- smoke
+
+
+def test_online_sgd_benchmark_runs() -> None:
+    rows = online_sgd.run((2,), (20, 40), (20,), replicas=2, ambient_replicas=1, seconds=1e-3, repeats=1)
+    found = values(rows)
+    title = "exact, m=P=2, 2 replicas"
+    assert all(row.value > 0 for row in rows)
+    assert found[f"{title}, d=40 / d=20"] == pytest.approx(found[f"{title}, d=40"] / found[f"{title}, d=20"])
+    floor = found[f"{title}, floor: random numbers"] + found[f"{title}, floor: operations"]
+    assert found[f"{title}, cost / floor"] == pytest.approx(found[f"{title}, d=20"] / floor)
+    for rival in ("ambient JAX, 1 replicas, m=P=2, d=20", "ambient NumPy, m=P=2, d=20"):
+        assert found[f"{rival} / exact"] == pytest.approx(found[rival] / found[f"{title}, d=20"])
+
+
+def test_gradient_flow_benchmark_runs() -> None:
+    found = values(gradient_flow.run(2, 6, 40, seconds=1e-3, repeats=1, flow_repeats=1))
+    assert found["directions predicted but not recovered by then"] == 0
+    assert found["right-hand sides"] >= 6 * found["solver steps"]
+    bare = found["its three bare matrix products"]
+    assert found["time per evaluation / bare products"] == pytest.approx(
+        found["time per evaluation, solver included"] / bare
+    )
+
+
+def test_derivation_stages_are_timed() -> None:
+    assert set(derivation.stages("h4")) == {"derive", "verify", "lower", "compile"}
+    assert min(derivation.stages("h4").values()) > 0
