@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
+from dynamics import storage
 from theory import InputError
 from validation import numerals, report
 from validation.claim import Claim, Control, Measurement, Outcome, judge
@@ -200,7 +201,7 @@ def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
     def fail(*args):
         raise OSError("disk full")
 
-    monkeypatch.setattr(report.os, "replace", fail)
+    monkeypatch.setattr(storage.os, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
         report.write_report(path, _run([_verdict("E2")]))
     assert path.read_text() == before
