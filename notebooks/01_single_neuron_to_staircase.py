@@ -5,6 +5,8 @@
 #     text_representation:
 #       extension: .py
 #       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3 (ipykernel)
 #     language: python
@@ -202,8 +204,8 @@ for dim in (1000, 1_000_000):
 # %% [markdown]
 # What does depend on $d$ is the number of steps to recovery, of order $d^{J-1}=d^3$. So recovery itself is shown at
 # small $d$: many replicas from one start, chosen by theory alone as the first that is clear of ties. To second order in
-# the step size theory gives the *law* of the recovery time: fluctuations delay its mean and spread it. Larger steps than
-# this leave the second-order theory (the samples' fourth powers are heavy-tailed), and the spread is the first to tell.
+# the step size theory gives the *law* of the recovery time: fluctuations delay its mean and spread it. Terms beyond the
+# second order are left out; the larger the steps, the more they matter.
 
 # %%
 small = Teacher.power_law(2, 1.0, 24)
@@ -219,17 +221,18 @@ coupling = gradient_flow(h4, small, start, t_end=2 * one_task).half_time[first] 
 law = prediction.sgd_law(first, step_size)
 mean = law.mean + coupling
 steps = int(3 * mean / step_size)
-sgd = online_sgd(h4, small, start, step_size=step_size, steps=steps, replicas=48, stop_when_learned=(first,))
+sgd = online_sgd(h4, small, start, step_size=step_size, steps=steps, replicas=96, stop_when_learned=(first,))
 recovered = sgd.half_steps[:, first] * step_size
 figure, axis = plt.subplots()
-axis.hist(recovered, bins=12, color="#56B4E9", edgecolor="white", label=f"{np.isfinite(recovered).sum()} SGD runs")
+axis.hist(recovered, bins=16, color="#56B4E9", edgecolor="white", label=f"{np.isfinite(recovered).sum()} SGD runs")
 axis.axvline(mean, color="#333333", ls="--", label="predicted mean")
 axis.axvspan(mean - law.std, mean + law.std, color="#E69F00", alpha=0.25, lw=0, label="predicted ± one std")
 axis.axvline(one_task, color="#D55E00", label="gradient flow, one task")
 axis.set(xlabel="recovery time", ylabel="runs", title="SGD at d = 24: recovery of the first direction")
 axis.legend(frameon=False)
 plt.show()
-error, spread = recovered.std(ddof=1) / np.sqrt(recovered.size), recovered.std(ddof=1)
+spread = recovered.std(ddof=1)
+error = spread / np.sqrt(recovered.size)
 print(f"{sgd.steps} steps of size {step_size:.2e}")
 print(f"mean: predicted {mean:.4f}, measured {recovered.mean():.4f} ± {error:.4f}")
 print(f"standard deviation: predicted {law.std:.4f}, measured {spread:.4f} ± {error / np.sqrt(2):.4f}")

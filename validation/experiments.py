@@ -45,8 +45,8 @@ class CoupledRun:
 
     @property
     def separated(self) -> np.ndarray:
-        """(P,) bool."""
-        return well_separated(self.prediction)
+        """(P,) bool: clear of ties, and learned whenever the deflation switch acts."""
+        return well_separated(self.prediction) & np.isfinite(self.spread)
 
 
 def well_separated(prediction: Prediction) -> np.ndarray:
