@@ -1,0 +1,98 @@
+"""Documents hang together: links and make targets exist, claims are all named, notebooks are executed and in step."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from emergence.arguments import DERIVATIONS
+from validation import claims
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+_LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_MAKE = re.compile(r"`make ([a-z]+)|^make ([a-z]+)", re.MULTILINE)
+#: Places on somebody's machine have no business in a committed notebook.
+_PRIVATE = re.compile(r"/(?:home|root|Users|tmp|work|mnt|private)/|[A-Z]:\\\\")
+LARGEST_IMAGE = 200_000
+
+
+def text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def targets(makefile: str) -> set[str]:
+    """Names of the targets of a makefile."""
+    return set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+
+
+def claim_ids(page: str) -> set[str]:
+    """Claim ids in the last column of the README's table."""
+    rows = [line for line in page.splitlines() if line.startswith("|") and line.count("|") == 5]
+    return {name for row in rows for name in re.findall(r"\b[A-Z]\d+(?:-printed)?", row.split("|")[4])}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_resolve(page: Path) -> None:
+    local = [link for link in _LINK.findall(text(page)) if "://" not in link]
+    assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_make_targets_exist(page: Path) -> None:
+    named = {first or second for first, second in _MAKE.findall(text(page))}
+    assert named <= targets(text(ROOT / "Makefile"))
+
+
+def test_readme_names_its_two_commands() -> None:
+    assert {"run", "test"} <= {first or second for first, second in _MAKE.findall(text(ROOT / "README.md"))}
+
+
+def test_every_claim_is_named_in_the_table() -> None:
+    assert claim_ids(text(ROOT / "README.md")) == {claim.id for claim in claims()}
+
+
+def test_every_derivation_is_named_in_the_readme() -> None:
+    page = text(ROOT / "README.md")
+    assert [name for name in DERIVATIONS if f"`{name}`" not in page] == []
+
+
+def test_images_are_small() -> None:
+    images = sorted((ROOT / "docs" / "img").glob("*.png"))
+    assert len(images) >= 2
+    assert [image.name for image in images if image.stat().st_size > LARGEST_IMAGE] == []
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_is_executed_and_in_step_with_its_script(path: Path) -> None:
+    script = text(path.with_suffix(".py"))
+    cells = [cell for cell in json.loads(text(path))["cells"] if cell["cell_type"] == "code"]
+    assert [cell for cell in cells if "".join(cell["source"]) not in script] == []
+    assert script.count("\n# %%\n") == len(cells)
+    assert all(cell["execution_count"] for cell in cells)
+    assert not any(output["output_type"] == "error" for cell in cells for output in cell["outputs"])
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_holds_no_place_of_a_machine(path: Path) -> None:
+    outputs = [
+        "".join(output.get("text", ""))
+        + json.dumps({k: v for k, v in output.get("data", {}).items() if "image" not in k})
+        for cell in json.loads(text(path))["cells"]
+        for output in cell.get("outputs", [])
+    ]
+    assert outputs
+    assert not any(_PRIVATE.search(output) for output in outputs)
+
+
+def test_notebooks_were_found() -> None:
+    assert NOTEBOOKS
+    assert {path.stem for path in NOTEBOOKS} == {path.stem for path in (ROOT / "notebooks").glob("*.py")}
+
+
+def test_the_readers_notice_what_is_wrong() -> None:
+    assert _PRIVATE.search("File /home/someone/x.py")
+    assert targets("run: x\n\ttest\nlint:\n") == {"run", "lint"}
+    assert claim_ids("| a | b | c | E1, E7-printed |\n| E9 | only | three |") == {"E1", "E7-printed"}

@@ -1,0 +1,71 @@
+"""What the README and the documentation show is what the code does: examples run, and print what is printed there."""
+
+import contextlib
+import io
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from emergence.arguments import parser
+from emergence.cli import main
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_PYTHON = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+_CONSOLE = re.compile(r"^```console\n\$ emergence (.*?)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+#: Commands quick enough to be run again here; the others are parsed.
+RERUN = ("predict", "derive")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A block of a page: where it stands, what is run, what is shown as its output ("" if nothing is)."""
+
+    name: str
+    source: str
+    shown: str
+
+
+def examples(pattern: re.Pattern[str]) -> list[Example]:
+    """All blocks of all pages."""
+    return [
+        Example(f"{page.stem}-{number}", match[1], match[2] or "")
+        for page in PAGES
+        for number, match in enumerate(pattern.finditer(page.read_text(encoding="utf-8")), start=1)
+    ]
+
+
+def missing(shown: str, printed: str) -> list[str]:
+    """Lines shown on a page that are not among the printed ones (a line "…" stands for lines left out)."""
+    lines = {line.rstrip() for line in printed.splitlines()}
+    return [line for line in shown.splitlines() if line != "…" and line.rstrip() not in lines]
+
+
+@pytest.mark.parametrize("example", examples(_PYTHON), ids=lambda example: example.name)
+def test_python_example_prints_what_the_page_shows(example: Example) -> None:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(example.source, example.name, "exec"), {"__name__": "__example__"})
+    assert printed.getvalue() == example.shown
+
+
+@pytest.mark.parametrize("example", examples(_CONSOLE), ids=lambda example: example.name)
+def test_console_example(example: Example, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = shlex.split(example.source)
+    arguments = parser().parse_args(argv)
+    if arguments.command in RERUN:
+        assert main(argv) == 0
+        assert missing(example.shown, capsys.readouterr().out) == []
+
+
+def test_examples_were_found() -> None:
+    assert {example.name for example in examples(_PYTHON)} == {"README-1", "claims-1", "claims-2"}
+    assert len(examples(_CONSOLE)) >= 4
+
+
+def test_a_changed_number_is_noticed() -> None:
+    assert missing("a 1.0\n…\nb 2.0\n", "a 1.0\nx\nb 2.0\n") == []
+    assert missing("a 1.1\n", "a 1.0\n") == ["a 1.1"]
