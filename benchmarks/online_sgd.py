@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks import block_floor, numpy_sgd, rates
 from benchmarks.row import Row
 from benchmarks.sgd_runs import INIT_SCALE, STEP_SIZE, prepare, problem
-from benchmarks.timing import best_of, repetitions
+from benchmarks.timing import best_of, cores_used, repetitions
 from dynamics.ambient_flow import embed
 from theory import Activation, Student, Teacher, draw_initial_state
 
@@ -27,6 +27,8 @@ def exact(width: int, dims: tuple[int, int], replicas: int, seconds: float, repe
     title = f"exact, m=P={width}, {replicas} replicas"
     rows = [Row(NAME, f"{title}, d={dim}", cost[dim], "µs/replica-step", TARGETS.get(width)) for dim in dims]
     rows.append(Row(NAME, f"{title}, d={dims[1]} / d={dims[0]}", cost[dims[1]] / cost[dims[0]], "", DIMENSION_TARGET))
+    used = cores_used(partial(runs[dims[0]].advance, blocks))
+    rows.append(Row(NAME, f"{title}, cores used", used, "cores"))
     rows.append(Row(NAME, f"{title}, compile", runs[dims[0]].compile_seconds, "s"))
     return rows + _floor_rows(title, width, dims[0], cost[dims[0]]), cost[dims[0]]
 

@@ -17,6 +17,13 @@ def once(call: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
+def cores_used(call: Callable[[], Any]) -> float:
+    """Processor time of this process over wall time: how many cores one call really had."""
+    before = time.process_time()
+    wall = once(call)
+    return (time.process_time() - before) / wall
+
+
 def best_of(calls: Mapping[Name, Callable[[], Any]], repeats: int) -> dict[Name, float]:
     """Shortest time of each call in seconds.
 

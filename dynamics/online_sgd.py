@@ -13,7 +13,7 @@ Cost per step $O(m(P+m+B))$ with block length B, memory $O(m(P+m)+B^2)$, for any
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -160,19 +160,22 @@ def outside_factor(key: jax.Array, count: int, freedom: int, transpose: bool = F
         return jax.random.normal(key, (count, freedom))
     below, diagonal = jax.random.split(key)
     chi2 = jax.random.chisquare(diagonal, freedom - jnp.arange(count, dtype=float))
-    normals = jax.random.normal(below, (count * (count - 1) // 2,))
-    factor = jnp.concatenate([jnp.zeros(1), normals, jnp.sqrt(chi2)])[_triangle(count)]
+    factor = _strictly_lower(jax.random.normal(below, (count // 2, count - 1 + count % 2)), count)
+    factor = factor + jnp.diag(jnp.sqrt(chi2))
     return factor.T if transpose else factor
 
 
-@cache
-def _triangle(count: int) -> np.ndarray:
-    """Where each entry of the triangular factor is found in [0, normals below the diagonal, diagonal]."""
-    index = np.zeros((count, count), dtype=np.int32)
-    below = count * (count - 1) // 2
-    index[np.tril_indices(count, -1)] = 1 + np.arange(below)
-    np.fill_diagonal(index, 1 + below + np.arange(count))
-    return index
+def _strictly_lower(packed: jax.Array, count: int) -> jax.Array:
+    """Fill the strictly lower triangle with `packed` numbers, none wasted: short rows share a line with long ones.
+
+    A line of `packed` holds a row from its left end and another, reversed, from its right end. Reversals and masks
+    only: a gather would cost as much as the random numbers it saves.
+    """
+    if count % 2:  # lines hold row r and row count − r
+        lines = [jnp.zeros((1, count)), packed, packed[::-1, ::-1]]
+    else:  # lines hold row r and row count − 1 − r, one column short
+        lines = [jnp.pad(x, ((0, 0), (0, 1))) for x in (packed, packed[::-1, ::-1])]
+    return jnp.tril(jnp.concatenate(lines), -1)
 
 
 def outside_columns(key: jax.Array, gradients: jax.Array, freedom: int, transpose: bool = False) -> jax.Array:
@@ -236,18 +239,18 @@ def _sequence(
 
     def step(carry: tuple, inputs: tuple) -> tuple[tuple, None]:
         scale, r, g_block = carry
-        first, before, rows, within, target = inputs
+        first, before, rows, target = inputs
         # g_block is still zero for samples to come, so the full product sees the past only.
         h = scale[:, None] * (before + jnp.sum(g_block[:, None, :] * rows[None, :, :], axis=2))
         c, g = _gradient_step(problem, step_size, r, h, target)
+        within = jax.lax.dynamic_slice(rows, (0, first), (batch, batch))
         r = c**2 * r + 2 * c * jnp.sum(g * h, axis=1) + jnp.sum(g * (g @ within), axis=1)
         scale = c * scale
         return (scale, r, jax.lax.dynamic_update_slice(g_block, g / scale[:, None], (0, first))), None
 
     firsts = jnp.arange(steps) * batch
     rows = gram.reshape(steps, batch, steps * batch)
-    within = jax.vmap(lambda row, first: jax.lax.dynamic_slice(row, (0, first), (batch, batch)))(rows, firsts)
-    inputs = (firsts, jnp.moveaxis(start.reshape(-1, steps, batch), 1, 0), rows, within, targets.reshape(steps, batch))
+    inputs = (firsts, jnp.moveaxis(start.reshape(-1, steps, batch), 1, 0), rows, targets.reshape(steps, batch))
     (scale, _, g_block), _ = jax.lax.scan(step, (jnp.ones_like(r), r, jnp.zeros_like(start)), inputs)
     return scale, g_block
 

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as front
-from benchmarks import block_floor, derivation, gradient_flow, numpy_sgd, online_sgd, sgd_runs, timing
+from benchmarks import block_floor, derivation, gradient_flow, numpy_sgd, online_sgd, rates, sgd_runs, timing
 from benchmarks.machine import Machine, this_machine
 from benchmarks.row import Row
 from dynamics.online_sgd import _exact_block, start_chain
@@ -87,6 +88,13 @@ def test_best_of_takes_turns_and_keeps_the_shortest(monkeypatch: pytest.MonkeyPa
     found = timing.best_of({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 2)
     assert order == ["a", "b", "a", "b"]
     assert found == {"a": 3.0, "b": 1.0}
+
+
+def test_cores_used_is_processor_time_over_wall_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    wall, busy = iter([0.0, 2.0]), iter([1.0, 4.0])
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: next(wall))
+    monkeypatch.setattr(timing.time, "process_time", lambda: next(busy))
+    assert timing.cores_used(lambda: ()) == 1.5
 
 
 def test_repetitions_reach_the_wanted_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +196,9 @@ def test_a_run_that_stands_still_or_diverges_is_not_timed(monkeypatch: pytest.Mo
 # --------------------------------------------------------------------------------- smoke
 
 
-def test_online_sgd_benchmark_runs() -> None:
+def test_online_sgd_benchmark_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rates, "seconds_per_normal", partial(rates.seconds_per_normal, 2, 16, 10, 1))
+    monkeypatch.setattr(rates, "flops_per_second", partial(rates.flops_per_second, 64, 1))
     rows = online_sgd.run((2,), (20, 40), (20,), replicas=2, ambient_replicas=1, seconds=1e-3, repeats=1)
     found = values(rows)
     title = "exact, m=P=2, 2 replicas"

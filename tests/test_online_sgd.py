@@ -17,6 +17,7 @@ from dynamics.online_sgd import (
     SgdResult,
     _advance,
     _rotate_back,
+    _strictly_lower,
     _update_rule,
     online_sgd,
     start_chain,
@@ -405,3 +406,13 @@ def test_students_started_parallel_stay_finite() -> None:
     assert not result.diverged.any()
     np.testing.assert_allclose(overlap[:, :, 0], overlap[:, :, 1], atol=1e-6)
     np.testing.assert_allclose(norm2[:, :, 0], norm2[:, :, 1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("count", range(1, 12))
+def test_every_packed_number_lands_once_below_the_diagonal(count: int) -> None:
+    shape = (count // 2, count - 1 + count % 2)
+    packed = np.arange(1.0, 1 + shape[0] * shape[1]).reshape(shape)
+    filled = np.asarray(_strictly_lower(jnp.asarray(packed), count))
+    assert filled.shape == (count, count)
+    assert np.all(np.triu(filled) == 0)
+    np.testing.assert_array_equal(np.sort(filled[filled != 0]), packed.ravel())

@@ -232,7 +232,7 @@ class SingleTask:
         steps = [
             Step(
                 "Keep one teacher and one light student of the overlap flow",
-                sp.Eq(dot_u, sp.factor(generic), evaluate=False),
+                sp.Eq(dot_u, _with_factor(generic), evaluate=False),
                 lambda: sp.expand(generic - a * Dual(u, 1) * (1 - u**2)),
             ),
             Step(
