@@ -92,7 +92,13 @@ class Activation:
 
         Decimal numbers are read exactly (0.8 is 4/5). Raises `InputError` naming the text and what is allowed.
         """
-        return cls.from_expression(parse_expression(text), name=text.strip())
+        expression = parse_expression(text)
+        try:
+            return cls.from_expression(expression, name=text.strip())
+        except ArithmeticError as problem:  # towers of exponentials overflow inside SymPy
+            raise InputError(
+                f"activation {text.strip()[:60]!r} cannot be evaluated ({problem}): scale it down"
+            ) from problem
 
     @classmethod
     def from_degree(cls, degree: int) -> "Activation":
