@@ -75,26 +75,26 @@ def validate(
     chosen = select_claims(ids)
     context = Context(preset, seed, theory or TheoryUnderTest())
     started = time.perf_counter()
-    verdicts: list[Verdict] = []
-    outcomes: dict[str, Outcome] = {}
-    for number, claim in enumerate(chosen):
+    run = Run([], {}, preset, seed, _version(), 0.0, _machine())
+    try:
+        for number, claim in enumerate(chosen):
+            if progress is not None:
+                progress(number / len(chosen), f"{claim.id} {claim.title}")
+            before = time.perf_counter()
+            outcome = claim.runner(_reporting(context, progress, number / len(chosen), claim))
+            seconds = time.perf_counter() - before
+            run.outcomes[claim.id] = outcome
+            run.verdicts += [judge(claim, x, seconds) for x in outcome.measurements]
+            if out is not None:
+                _store(out, claim, outcome)
         if progress is not None:
-            progress(number / len(chosen), f"{claim.id} {claim.title}")
-        before = time.perf_counter()
-        outcome = claim.runner(_reporting(context, progress, number / len(chosen), claim))
-        seconds = time.perf_counter() - before
-        outcomes[claim.id] = outcome
-        verdicts += [judge(claim, x, seconds / len(outcome.measurements)) for x in outcome.measurements]
-        if out is not None:
-            _store(out, claim, outcome)
-    if progress is not None:
-        progress(1.0, "done")
-    seconds = time.perf_counter() - started
-    run = Run(verdicts, outcomes, preset, seed, _version(), seconds, _machine())
-    if out is not None:
-        from validation.report import write_report
+            progress(1.0, "done")
+    finally:  # an interrupted run reports the claims that were finished
+        run.seconds = time.perf_counter() - started
+        if out is not None and run.verdicts:
+            from validation.report import write_report
 
-        run.report = write_report(out / "report.html", run)
+            run.report = write_report(out / "report.html", run)
     return run
 
 
