@@ -7,8 +7,8 @@ from emergence.commands.setup import announce, headline, out_folder, resolved_pr
 from emergence.progress import Progress
 from emergence.result import Result
 
-#: Samples over all replicas (about half an hour) above which SGD waits for an explicit --steps or --time.
-SGD_BUDGET = 1e9
+#: Samples over all replicas (five to ten minutes) above which SGD waits for an explicit --steps or --time.
+SGD_BUDGET = 3e8
 COLUMNS = ("direction", "predicted", "flow", "sgd_mean", "sgd_stderr", "verdict")
 
 
