@@ -17,6 +17,8 @@ from validation.statistics import bootstrap_error, mean_and_error
 
 #: How clear of ties a judged direction must be.
 _CLEAR = 1.5
+#: With fewer replicas a standard deviation is not known well enough to reject its controls (4/√(2n) of it).
+_LEAST_FOR_SPREAD = 128
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,9 @@ def run_emergence(context: Context) -> Outcome:
             law = prediction.sgd_law(direction, step_size)
             key = f"{case.text}.d{case.dim}.{rank + 1}"
             found.append(_judge_mean(prediction, direction, times, float(flow[direction]), law, step_size, key))
-            if rank == 0:
+            if rank == 0 and len(times) >= _LEAST_FOR_SPREAD:
                 found.append(_judge_spread(context, prediction, direction, times, law, step_size, key))
+            if rank == 0:
                 label = f"{case.text}, d = {case.dim}, first direction"
                 caption = f"Recovery times of {len(times)} SGD replicas ({label}) and the derived mean and spread."
                 figures.append((caption, recovery_histogram(times, law.mean, law.std, label)))
