@@ -83,7 +83,7 @@ def run_emergence_time(context: Context) -> Outcome:
             found.append(
                 Measurement(
                     f"time to M = ½ against T_p, {text}, d = {dim:g}", leading, hit, 0.0,
-                    allowance * 1.01 + _NUMERICAL * hit, controls,
+                    allowance + _NUMERICAL * hit, controls,
                     "finite-size correction of T_p: exact implicit form, and the higher degrees", key=suffix,
                     details={"ratio to T_p": hit / leading},
                 )
