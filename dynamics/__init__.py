@@ -4,11 +4,13 @@ from dynamics import precision
 from dynamics.ambient_flow import ambient_gradient_flow
 from dynamics.deflated_flow import DeflatedFlow, deflated_flow
 from dynamics.gradient_flow import FlowResult, IntegrationError, gradient_flow
+from dynamics.ito import Ensemble, ito_ensemble
 from dynamics.lowering import LoweredSystem, lower
 from dynamics.online_sgd import Interrupted, SgdResult, online_sgd
 
 __all__ = [
     "DeflatedFlow",
+    "Ensemble",
     "FlowResult",
     "IntegrationError",
     "Interrupted",
@@ -17,6 +19,7 @@ __all__ = [
     "ambient_gradient_flow",
     "deflated_flow",
     "gradient_flow",
+    "ito_ensemble",
     "lower",
     "online_sgd",
     "precision",

@@ -99,32 +99,61 @@ def _contraction(term: Term, free: tuple[sp.Symbol, ...]) -> Contraction:
     return Contraction(float(coefficient), tuple(sorted(factors, key=lambda factor: factor.key)), free)
 
 
+def _contractions(sums: Sums, *targets: sp.Symbol | sp.Indexed) -> list[Contraction]:
+    """One contraction per term, its output over the indices of `targets` in order."""
+    free = tuple(index for target in targets if isinstance(target, sp.Indexed) for index in target.indices)
+    return [_contraction(term, free) for term in sums]
+
+
+def _name(symbol: sp.Symbol | sp.Indexed) -> str:
+    return str(symbol.base) if isinstance(symbol, sp.Indexed) else symbol.name
+
+
 class LoweredSystem:
     r"""JAX functions generated from a `System`.
 
-    ``drift(state, parameters)`` and ``observable(name, state, parameters)`` take and return dictionaries of arrays with
-    the shapes of the system's indices (overlap flow: t (m, P), c (m, m), r (m,), a (P,)).
+    ``drift(state, parameters)``, ``noise(state, increments, parameters)`` and ``observable(name, state, parameters)``
+    take and return dictionaries of arrays with the shapes of the system's indices (overlap flow: t (m, P), c (m, m),
+    r (m,), a (P,)); ``covariance(state, parameters)`` returns one array per pair of components.
     """
 
     def __init__(self, system: System) -> None:
         self.system = system
-        self._drift = {
-            str(component.base): [_contraction(term, tuple(component.indices)) for term in sums]
-            for component, sums in system.drift.items()
-        }
-        self._observables = {
-            name: [_contraction(term, ()) for term in sums] for name, sums in system.observables.items()
-        }
+        self._drift = {str(target.base): _contractions(sums, target) for target, sums in system.drift.items()}
+        self._noise = {str(target.base): _contractions(sums, target) for target, sums in system.noise.items()}
+        self._covariance = {pair: _contractions(sums, *pair) for pair, sums in system.covariance.items()}
+        self._definitions = {_name(symbol): _contractions(sums, symbol) for symbol, sums in system.definitions.items()}
+        self._observables = {name: _contractions(sums) for name, sums in system.observables.items()}
         self._kernels = _Kernels(system.activation)
 
     def drift(self, state: Arrays, parameters: Arrays) -> dict[str, jax.Array]:
         """Time derivative of each state array."""
-        evaluation = _Evaluation({**state, **parameters}, self._kernels)
+        evaluation = self._evaluation(state, parameters)
         return {name: evaluation.total(terms, state[name].shape) for name, terms in self._drift.items()}
+
+    def noise(self, state: Arrays, increments: jax.Array, parameters: Arrays) -> dict[str, jax.Array]:
+        """Noise term of each state array for the Brownian increments ``B`` (zero where the system has none)."""
+        evaluation = self._evaluation(state, {**parameters, "B": increments})
+        return {name: evaluation.total(self._noise.get(name, []), value.shape) for name, value in state.items()}
+
+    def covariance(self, state: Arrays, parameters: Arrays) -> dict[tuple[str, str], jax.Array]:
+        """Covariance rate of each pair of state arrays that the system lists, with the indices of both."""
+        evaluation = self._evaluation(state, parameters)
+        return {
+            (str(x.base), str(y.base)): evaluation.total(terms, state[str(x.base)].shape + state[str(y.base)].shape)
+            for (x, y), terms in self._covariance.items()
+        }
 
     def observable(self, name: str, state: Arrays, parameters: Arrays) -> jax.Array:
         """An exact observable of the system, e.g. ``"loss"``."""
-        return _Evaluation({**state, **parameters}, self._kernels).total(self._observables[name], ())
+        return self._evaluation(state, parameters).total(self._observables[name], ())
+
+    def _evaluation(self, state: Arrays, parameters: Arrays) -> "_Evaluation":
+        """State and parameters with the system's definitions added, one after the other."""
+        arrays: dict[str, jax.Array] = {**parameters, **state}
+        for name, terms in self._definitions.items():
+            arrays[name] = _Evaluation(arrays, self._kernels).sum(terms)
+        return _Evaluation(arrays, self._kernels)
 
 
 class _Kernels:
@@ -150,7 +179,11 @@ class _Evaluation:
         self._contractions: dict[object, jax.Array] = {}
 
     def total(self, terms: list[Contraction], shape: tuple[int, ...]) -> jax.Array:
-        out = jnp.zeros(shape)
+        return jnp.zeros(shape) + self.sum(terms)
+
+    def sum(self, terms: list[Contraction]) -> jax.Array:
+        """The sum of all terms; an array over the free letters that occur in it."""
+        out = jnp.zeros(())
         for term in terms:
             out = out + term.coefficient * self._einsum(term)
         return out

@@ -1,8 +1,8 @@
 r"""Sums over indexed symbols: the small algebra in which the overlap dynamics are derived.
 
 Indices are plain symbols that know their range by name: neurons $k, l, j$ run to the width $m$, directions
-$p, q, s$ to the teacher width $P$. SymPy can differentiate sums over `IndexedBase` but leaves range `Piecewise`s
-behind; here Kronecker deltas are contracted as soon as they arise.
+$p, q, s$ to the teacher width $P$, input coordinates $i, h$ to the dimension $d$. SymPy can differentiate sums over
+`IndexedBase` but leaves range `Piecewise`s behind; here Kronecker deltas are contracted as soon as they arise.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,13 +12,16 @@ import numpy as np
 import sympy as sp
 from sympy.printing.latex import LatexPrinter
 
-m, P = sp.symbols("m P", integer=True, positive=True)
+m, P, d = sp.symbols("m P d", integer=True, positive=True)
 k, l, j = sp.symbols("k l j", integer=True)
 p, q, s = sp.symbols("p q s", integer=True)
-RANGE: dict[sp.Symbol, sp.Symbol] = {k: m, l: m, j: m, p: P, q: P, s: P}
+i, h = sp.symbols("i h", integer=True)
+RANGE: dict[sp.Symbol, sp.Symbol] = {k: m, l: m, j: m, p: P, q: P, s: P, i: d, h: d}
 
 #: Teacher weights, overlaps with the teacher, overlaps between students, squared norms.
 a, t, c, r = sp.IndexedBase("a"), sp.IndexedBase("t"), sp.IndexedBase("c"), sp.IndexedBase("r")
+#: Independent Brownian motions; in a `System`'s noise their Itô increments.
+B = sp.IndexedBase("B")
 
 
 class Dual(sp.Function):
@@ -185,25 +188,41 @@ def evaluate(
 ) -> np.ndarray:
     """Slow, exact reference: loop over all indices and substitute SymPy numbers (arrays of dtype object).
 
-    Used to check derivations at exact points, and as the independent answer that fast code must reproduce.
+    Used to check derivations at exact points, and as the independent answer that fast code must reproduce. Plain
+    symbols are looked up by name in `arrays` too. Raises `ValueError` if arrays disagree about the range of an index.
     """
-    sizes = {m: arrays["r"].shape[0], P: arrays["a"].shape[0]}
-    out = np.empty([sizes[RANGE[i]] for i in free], dtype=object)
+    sizes = _sizes(sums, arrays)
+    out = np.empty([sizes[RANGE[index]] for index in free], dtype=object)
     for place in np.ndindex(*out.shape):
-        out[place] = sp.Add(*[_evaluate_term(term, dict(zip(free, place, strict=True)), arrays, dual) for term in sums])
+        fixed = dict(zip(free, place, strict=True))
+        out[place] = sp.Add(*[_evaluate_term(term, fixed, arrays, dual, sizes) for term in sums])
     return out
 
 
+def _sizes(sums: Sums, arrays: Mapping[str, np.ndarray]) -> dict[sp.Symbol, int]:
+    """The length of every range that occurs, read off the arrays."""
+    sizes: dict[sp.Symbol, int] = {}
+    for occurrence in {x for term in sums for x in term.body.atoms(sp.Indexed)}:
+        for index, length in zip(occurrence.indices, arrays[str(occurrence.base)].shape, strict=True):
+            if sizes.setdefault(RANGE[index], length) != length:
+                raise ValueError(f"{occurrence} has length {length}, but {RANGE[index]} is {sizes[RANGE[index]]}")
+    return sizes
+
+
 def _evaluate_term(
-    term: Term, fixed: dict[sp.Symbol, int], arrays: Mapping[str, np.ndarray], dual: Callable[[sp.Expr, int], sp.Expr]
+    term: Term,
+    fixed: dict[sp.Symbol, int],
+    arrays: Mapping[str, np.ndarray],
+    dual: Callable[[sp.Expr, int], sp.Expr],
+    sizes: Mapping[sp.Symbol, int],
 ) -> sp.Expr:
-    sizes = {m: arrays["r"].shape[0], P: arrays["a"].shape[0]}
+    scalars = {x: arrays[str(x)] for x in term.body.free_symbols if str(x) in arrays and not np.ndim(arrays[str(x)])}
     total = sp.Integer(0)
-    for values in np.ndindex(*[sizes[RANGE[i]] for i in term.bound]):
+    for values in np.ndindex(*[sizes[RANGE[index]] for index in term.bound]):
         where = fixed | dict(zip(term.bound, values, strict=True))
         body = term.body.replace(
             lambda x: isinstance(x, sp.Indexed),
-            lambda x, where=where: arrays[str(x.base)][tuple(where[i] for i in x.indices)],
+            lambda x, where=where: arrays[str(x.base)][tuple(where[index] for index in x.indices)],
         )
-        total += body.replace(Dual, dual)
+        total += body.replace(Dual, dual).subs(scalars)
     return total

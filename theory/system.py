@@ -13,7 +13,7 @@ from theory.indexed import Sums, specialise
 
 @dataclass(frozen=True)
 class System:
-    r"""Reduced dynamics $\dot y = F(y)$ in indexed symbols.
+    r"""Reduced dynamics $dy = F(y)\,dt$ in indexed symbols, or $dy = F\,dt + G\,dB$ (Itô) where there is noise.
 
     Attributes:
         name: e.g. ``"overlap-flow"``.
@@ -25,6 +25,10 @@ class System:
         time_unit: what one unit of time is.
         limit: the limit in which the equations hold.
         closed_form: name → expression, where the system is solved.
+        definitions: symbol (``e[i]`` or a plain one) → `Sums` that stand for it everywhere else; evaluated in order,
+            so that each may use those before it.
+        noise: component → its noise term per $\sqrt{\text{time}}$, linear in independent Brownian increments ``B[...]``.
+        covariance: pair of components → $\mathrm{Cov}(dy_1, dy_2)/dt$, where the noise has no natural factors.
     """
 
     name: str
@@ -36,6 +40,9 @@ class System:
     time_unit: str
     limit: str
     closed_form: Mapping[str, sp.Expr] = field(default_factory=dict)
+    definitions: Mapping[sp.Symbol | sp.Indexed, Sums] = field(default_factory=dict)
+    noise: Mapping[sp.Indexed, Sums] = field(default_factory=dict)
+    covariance: Mapping[tuple[sp.Indexed, sp.Indexed], Sums] = field(default_factory=dict)
 
     @property
     def state(self) -> tuple[str, ...]:
