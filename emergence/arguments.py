@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from emergence.problem import HELP, KINDS, Problem
-from emergence.values import Numbers, Switch
+from emergence.values import Numbers, Switch, Whole
 
 DERIVATIONS = ("loss", "gradient", "overlap-flow", "single-task", "norm", "ideal-loss", "plateau")
 SIMULATIONS = ("gradient-flow", "online-sgd")
+SWEEPS = ("predict", *SIMULATIONS)
 PRESETS = ("quick", "full")
 DEFAULT_OUT = "emergence-out"
 EXIT_CODES = """exit status:
@@ -74,7 +75,31 @@ def parser() -> Parser:
     simulate = commands.add_parser("simulate", help="integrate or simulate, write WHAT.nc", parents=[common, problem])
     simulate.add_argument("what", choices=SIMULATIONS, metavar="WHAT", help=", ".join(SIMULATIONS))
     commands.add_parser("compare", help="prediction, gradient flow and SGD side by side", parents=[common, problem])
+    sweep = commands.add_parser("sweep", help="a grid of problems into a results store", parents=[common, problem])
+    _sweep(sweep)
+    merge = commands.add_parser("merge", help="a results store as one netCDF file", parents=[common, _seed()])
+    merge.add_argument("store", metavar="STORE", help="folder written by emergence sweep")
     return main
+
+
+def _sweep(sweep: Parser) -> None:
+    sweep.add_argument("what", choices=SWEEPS, metavar="WHAT", help=", ".join(SWEEPS))
+    options = sweep.add_argument_group("sweep")
+    options.add_argument(
+        "--over", action="append", default=None, metavar="NAME=VALUES",
+        help="vary an option: student-width=8,16,32 or seed=0:10 (again for more; also a table [sweep] in the file)",
+    )  # fmt: skip
+    options.add_argument(
+        "--store", default=None, metavar="DIR", help="folder of the finished cells (default: OUT/sweep)"
+    )
+    options.add_argument(
+        "--keep", nargs="+", default=None, metavar="VARIABLE", help="variables to store (default: all)"
+    )
+    options.add_argument(
+        "--workers", type=Whole().read, default=None, metavar="N", help="local processes (default: one per core)"
+    )
+    options.add_argument("--scheduler", default=None, metavar="ADDRESS", help="run on a cluster of distributed instead")
+    options.add_argument("--shard", default=None, metavar="I/N", help="every N-th cell only, from the I-th (I = 1 … N)")
 
 
 def _common() -> Parser:

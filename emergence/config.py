@@ -7,14 +7,19 @@ from emergence.problem import KINDS, RIVALS, Problem, check_values
 from emergence.refusal import refuse
 from emergence.values import shown
 
+#: The one table of a configuration file: what `emergence sweep` varies. Other commands pass it over.
+SWEEP = "sweep"
+
 
 def load(path: str) -> dict[str, Any]:
-    """Problem values of a TOML file, by field name. Keys may be written with ``_`` or ``-``.
+    """Problem values of a TOML file, by field name. Keys may be written with ``_`` or ``-``; `SWEEP` is left to `sweep`.
 
     Raises `InputError` for a file that cannot be read, an unknown key, a key given twice, or a value of the wrong kind.
     """
     values: dict[str, Any] = {}
     for key, value in _read(path).items():
+        if key == SWEEP:
+            continue
         name = key.replace("-", "_")
         if name not in KINDS:
             refuse(f"config {path}: unknown key {key!r}: use {', '.join(KINDS)}")
@@ -22,6 +27,14 @@ def load(path: str) -> dict[str, Any]:
             refuse(f"config {path}: key {key!r} is given twice, with - and with _: drop one")
         values[name] = KINDS[name].check(f"config {path}: {key}", value)
     return values
+
+
+def sweep(path: str) -> dict[str, Any]:
+    """The table ``[sweep]`` of a TOML file: option → values, unchecked; empty if there is none. Raises `InputError`."""
+    table = _read(path).get(SWEEP, {})
+    if not isinstance(table, dict):
+        refuse(f'config {path}: sweep is {shown(table)}: write a table [sweep] with lines such as seed = "0:10"')
+    return table
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -35,7 +48,12 @@ def _read(path: str) -> dict[str, Any]:
 
 
 def build(flags: dict[str, Any], config: str | None = None) -> Problem:
-    """The problem of a configuration file with flags over it.
+    """The problem of a configuration file with flags over it. Raises `InputError`."""
+    return Problem(**values(flags, config))
+
+
+def values(flags: dict[str, Any], config: str | None = None) -> dict[str, Any]:
+    """Values of a configuration file with flags over them, each good by itself.
 
     A flag sets aside its rivals in the file: ``--teacher-weights`` the file's exponent and width, ``--steps`` its time.
     """
@@ -44,4 +62,4 @@ def build(flags: dict[str, Any], config: str | None = None) -> Problem:
     for flag in given:
         for rival in RIVALS.get(flag, ()):
             base.pop(rival, None)
-    return Problem(**(base | given))
+    return base | given

@@ -7,10 +7,13 @@ from pathlib import Path
 from emergence.refusal import refuse
 
 
-def check(folder: str, *names: str) -> Path:
-    """The folder as a path, nothing made yet. Raises `InputError` if `names` could not be written into it."""
+def check(folder: str, *names: str, label: str = "out") -> Path:
+    """The folder as a path, nothing made yet. Raises `InputError` if `names` could not be written into it.
+
+    `label` is the option that the folder comes from.
+    """
     if not folder:
-        refuse("out is '': give the name of a folder")
+        refuse(f"{label} is '': give the name of a folder")
     path = Path(folder)
     try:
         ancestor = next(p for p in [path.absolute(), *path.absolute().parents] if _exists(p))
@@ -18,14 +21,14 @@ def check(folder: str, *names: str) -> Path:
         taken = [name for name in names if (path / name).is_dir()]
     except (OSError, ValueError, StopIteration) as problem:  # name too long, null character …
         refuse(
-            f"out is {folder!r}: it is no usable path ({getattr(problem, 'strerror', problem)}): give another folder"
+            f"{label} is {folder!r}: it is no usable path ({getattr(problem, 'strerror', problem)}): give another folder"
         )
     if not is_folder:
-        refuse(f"out is {folder!r}: {str(ancestor)!r} is not a folder: give another folder")
+        refuse(f"{label} is {folder!r}: {str(ancestor)!r} is not a folder: give another folder")
     if not os.access(ancestor, os.W_OK | os.X_OK):
-        refuse(f"out is {folder!r}: {str(ancestor)!r} is not writable: give another folder")
+        refuse(f"{label} is {folder!r}: {str(ancestor)!r} is not writable: give another folder")
     if taken:
-        refuse(f"out is {folder!r}: {taken[0]!r} in it is a folder: remove it or give another folder")
+        refuse(f"{label} is {folder!r}: {taken[0]!r} in it is a folder: remove it or give another folder")
     return path
 
 
@@ -38,12 +41,12 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def make(path: Path) -> Path:
+def make(path: Path, label: str = "out") -> Path:
     """Make the folder and prove that a file can be written there. Raises `InputError` if not."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path) as probe:
             probe.write(b"probe")
     except OSError as problem:
-        refuse(f"out is {str(path)!r}: cannot write there ({problem.strerror}): give another folder")
+        refuse(f"{label} is {str(path)!r}: cannot write there ({problem.strerror}): give another folder")
     return path

@@ -18,6 +18,8 @@ from emergence.version import version
 if TYPE_CHECKING:
     import xarray as xr
 
+    from dynamics import FlowResult, SgdResult
+
 #: What a simulation hands back: its data, a table for people, and how many replicas diverged.
 Simulated = tuple["xr.Dataset", str, int]
 
@@ -61,11 +63,12 @@ def _write(path: Path, resolved: Resolved, dataset: "xr.Dataset") -> Path:
     return write_dataset(path, _with_replicas(dataset).assign_attrs(provenance))
 
 
-def _gradient_flow(resolved: Resolved, progress: Progress) -> Simulated:
+def run_gradient_flow(resolved: Resolved, progress: Progress | None = None) -> "FlowResult":
+    """Gradient flow of the problem over its run length."""
     import dynamics
 
     _, time, _ = resolved.run_length()
-    flow = dynamics.gradient_flow(
+    return dynamics.gradient_flow(
         resolved.activation,
         resolved.teacher,
         resolved.initial,
@@ -73,19 +76,15 @@ def _gradient_flow(resolved: Resolved, progress: Progress) -> Simulated:
         step_size=resolved.step_size,
         progress=progress,
     )
-    prediction = resolved.prediction
-    columns = (prediction.time_half, flow.half_time, prediction.time_loss, flow.loss_time)
-    headers = ("direction", "time_half predicted", "time_half flow", "time_loss predicted", "time_loss flow")
-    rows = [(p + 1, *(float(column[p]) for column in columns)) for p in range(resolved.teacher.width)]
-    return flow.dataset, table.render(headers, rows), 0
 
 
-def _online_sgd(resolved: Resolved, progress: Progress) -> Simulated:
+def run_online_sgd(resolved: Resolved, progress: Progress | None = None) -> "SgdResult":
+    """SGD replicas of the problem over its run length."""
     import dynamics
 
     step_size, _, steps = resolved.run_length()
     problem = resolved.problem
-    sgd = dynamics.online_sgd(
+    return dynamics.online_sgd(
         resolved.activation,
         resolved.teacher,
         resolved.initial,
@@ -97,6 +96,20 @@ def _online_sgd(resolved: Resolved, progress: Progress) -> Simulated:
         method=problem.method,
         progress=progress,
     )
+
+
+def _gradient_flow(resolved: Resolved, progress: Progress) -> Simulated:
+    flow = run_gradient_flow(resolved, progress)
+    prediction = resolved.prediction
+    columns = (prediction.time_half, flow.half_time, prediction.time_loss, flow.loss_time)
+    headers = ("direction", "time_half predicted", "time_half flow", "time_loss predicted", "time_loss flow")
+    rows = [(p + 1, *(float(column[p]) for column in columns)) for p in range(resolved.teacher.width)]
+    return flow.dataset, table.render(headers, rows), 0
+
+
+def _online_sgd(resolved: Resolved, progress: Progress) -> Simulated:
+    step_size, _, _ = resolved.run_length()
+    sgd = run_online_sgd(resolved, progress)
     rows = [
         (p + 1, float(resolved.prediction.time_half[p] / step_size), *_summary(np.asarray(sgd.half_steps)[:, p]))
         for p in range(resolved.teacher.width)

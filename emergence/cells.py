@@ -1,0 +1,135 @@
+"""What a sweep can compute in a cell. Importing this module imports nothing heavy; computing does."""
+
+import json
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from emergence import store
+from emergence.problem import Problem
+from emergence.refusal import refuse
+from emergence.version import version
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from emergence.resolve import Resolved
+
+#: Raised whenever a cell's variables change their names or meaning: older cells are then left alone, not mixed in.
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of computation.
+
+    Attributes:
+        run: the problem's dataset and how many of its replicas diverged.
+        variables: names of the dataset's variables, for ``--keep``.
+    """
+
+    run: "Callable[[Resolved], tuple[xr.Dataset, int]]"
+    variables: tuple[str, ...]
+
+
+def configuration(what: str, problem: Problem, keep: tuple[str, ...] | None = None) -> dict[str, Any]:
+    """Everything that decides a cell's result: the computation, the problem with its defaults, the software's version.
+
+    Defaults that follow from the rest of the problem (step size, length) stay null. `keep`: variables stored (None: all).
+    """
+    decided = {"teacher_width": problem.width, "teacher_exponent": problem.exponent}
+    content = {
+        "what": what,
+        "schema": SCHEMA,
+        "version": version(),
+        "problem": asdict(problem) | decided,
+        "keep": None if keep is None else sorted(keep),
+    }
+    return dict(json.loads(store.canonical(content)))
+
+
+def compute(configuration: Mapping[str, Any]) -> bytes:
+    """The finished cell of a configuration, as the bytes of its file.
+
+    Raises whatever the computation raises, and `InputError` if this process has another version of the software.
+    """
+    if configuration["version"] != version():
+        refuse(f"version is {configuration['version']}, this worker has {version()}: install the same everywhere")
+    from emergence.resolve import resolve
+
+    kind = CELLS[configuration["what"]]
+    values = dict(configuration["problem"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data, diverged = kind.run(resolve(Problem(**values)))
+    keep = configuration["keep"]
+    return store.seal(data if keep is None else data[keep], configuration, diverged)
+
+
+# ------------------------------------------------------------------------------ kinds
+
+
+def _predict(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
+    """The columns of ``emergence predict`` along ``direction``, and its exponents; NaN where there is none."""
+    import numpy as np
+    import xarray as xr
+
+    from emergence.commands.predict import HEADERS, directions
+    from theory import ideal_loss
+
+    entries = directions(resolved)
+    columns = {name: ("direction", [_number(entry[name]) for entry in entries]) for name in HEADERS[1:]}
+    exponents = ideal_loss.exponent_values(resolved.teacher.exponent, resolved.activation)
+    scalars = {f"exponent_{name}": _number(value) for name, value in exponents.items()}
+    scalars |= {"step_size": _number(resolved.step_size)}
+    data = xr.Dataset({**columns, **scalars}, coords={"direction": np.arange(1, len(entries) + 1)})
+    return data, 0
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _gradient_flow(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
+    """The flow with its emergence times; inf for a direction that is not reached."""
+    from emergence.commands.simulate import run_gradient_flow
+
+    flow = run_gradient_flow(resolved)
+    unit = {"units": "gradient-flow time of ½E(f*−f)²"}
+    times = {"half_time": flow.half_time, "loss_time": flow.loss_time}
+    return _labelled(flow.dataset.assign({name: ("direction", value, unit) for name, value in times.items()})), 0
+
+
+def _online_sgd(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
+    """The replicas with their recovery steps; inf for a direction that is not reached."""
+    from emergence.commands.simulate import run_online_sgd
+
+    sgd = run_online_sgd(resolved)
+    pairs, unit = ("replica", "direction"), {"units": "SGD steps"}
+    data = sgd.dataset.assign(
+        half_steps=(pairs, sgd.half_steps, unit),
+        loss_steps=(pairs, sgd.loss_steps, unit),
+        diverged=("replica", sgd.diverged.astype(float)),
+    )
+    return _labelled(data), int(sgd.diverged.sum())
+
+
+def _labelled(data: "xr.Dataset") -> "xr.Dataset":
+    """Recording times differ from cell to cell, so they are counted by ``sample``; time and step stand beside it."""
+    return data.swap_dims(time="sample")
+
+
+_STATE = ("overlap", "norm2", "loss")
+CELLS: dict[str, Kind] = {
+    "predict": Kind(
+        _predict,
+        (
+            *("weight", "neuron", "overlap2", "time_leading", "time_half", "time_loss", "steps_half", "step_size"),
+            *("exponent_time", "exponent_width", "exponent_samples_unstable", "exponent_compute"),
+        ),
+    ),
+    "gradient-flow": Kind(_gradient_flow, (*_STATE, "half_time", "loss_time")),
+    "online-sgd": Kind(_online_sgd, (*_STATE, "half_steps", "loss_steps", "diverged")),
+}

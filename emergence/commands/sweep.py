@@ -1,0 +1,131 @@
+"""``emergence sweep``: a grid of problems, one file per finished cell, resumed where it was left."""
+
+import argparse
+import itertools
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from emergence import config, console, grid, merging, output
+from emergence.arguments import DEFAULT_OUT, problem_flags
+from emergence.cells import CELLS, configuration
+from emergence.engine import Cluster, Workers, usable_cores
+from emergence.problem import Problem
+from emergence.progress import Progress
+from emergence.refusal import is_refusal, refuse
+from emergence.result import Result
+from emergence.store import Store, check
+from emergence.sweeping import Cell, Outcome, Sweep, label
+from emergence.values import Whole, shown
+
+DEFAULT_STORE = "sweep"
+
+
+def run(arguments: argparse.Namespace) -> Result:
+    """Compute the cells that are missing. Status 1 if a cell failed or a simulation in it diverged."""
+    workers = usable_cores() if arguments.workers is None else Whole().check("--workers", arguments.workers)
+    if arguments.workers is not None and arguments.scheduler is not None:
+        refuse("--workers is given with --scheduler: drop one (a cluster has workers of its own)")
+    keep = _kept(arguments)
+    axes = _axes(arguments)
+    everything = _cells(arguments, axes, keep)
+    cells = everything[grid.part(arguments.shard)]
+    folder = _folder(arguments)
+    output.make(folder, "store")
+    with Store(folder) as store, Progress(arguments.quiet) as progress:
+        plan = merging.plan(everything[0].configuration, axes)
+        store.record(merging.plan_name(plan), plan)
+        store.sweep_up()
+        sweep = Sweep(store, cells, console.warn, progress)
+        if sweep.unfinished:
+            _check_activations(sweep.unfinished)
+            with _engine(arguments.scheduler, min(workers, len(sweep.unfinished))) as engine:
+                sweep.run(engine)
+    outcome = sweep.outcome
+    if outcome.diverged:
+        console.warn(f"a simulation diverged in {len(outcome.diverged)} cells: lower step-size or raise batch")
+    document = {
+        "what": arguments.what,
+        "store": str(folder),
+        "problem": plan["problem"],
+        "over": {name: list(values) for name, values in axes.items()},
+        "shard": arguments.shard,
+        "cells": len(cells),
+        "computed": len(outcome.computed),
+        "found": len(outcome.found),
+        "damaged": [_entry(cell) for cell in outcome.damaged],
+        "diverged": [_entry(cell) for cell in outcome.diverged],
+        "failed": [_entry(cell) | {"reason": reason} for cell, reason in outcome.failed],
+    }
+    return Result(document, _text(arguments, axes, folder, outcome), 1 if outcome.failed or outcome.diverged else 0)
+
+
+def _kept(arguments: argparse.Namespace) -> tuple[str, ...] | None:
+    known = CELLS[arguments.what].variables
+    for name in arguments.keep or ():
+        if name not in known:
+            refuse(f"--keep names {shown(name)}: use some of {', '.join(known)}")
+    return None if arguments.keep is None else tuple(dict.fromkeys(arguments.keep))
+
+
+def _axes(arguments: argparse.Namespace) -> grid.Axes:
+    """Swept options of flags and file; one that is also given as a flag is refused."""
+    table = {} if arguments.config is None else config.sweep(arguments.config)
+    axes = grid.axes(arguments.over or (), table, str(arguments.config))
+    for name in problem_flags(arguments):
+        if name in axes:
+            flag = name.replace("_", "-")
+            refuse(f"--{flag} is given, and {flag} is swept: drop one")
+    return axes
+
+
+def _cells(arguments: argparse.Namespace, axes: grid.Axes, keep: tuple[str, ...] | None) -> list[Cell]:
+    """Every cell of the grid with its problem checked. Raises `InputError` naming the cell that cannot be."""
+    # A swept option sets aside the same things in the file as a flag does.
+    base = config.values(problem_flags(arguments) | next(iter(grid.points(axes))), arguments.config)
+    return [Cell(point, configuration(arguments.what, _problem(base, point), keep)) for point in grid.points(axes)]
+
+
+def _problem(base: dict[str, Any], point: dict[str, Any]) -> Problem:
+    try:
+        return Problem(**(base | point))
+    except Exception as error:
+        if is_refusal(error):
+            refuse(f"cell {label(point)}: {error}")
+        raise
+
+
+def _folder(arguments: argparse.Namespace) -> Path:
+    """The store's folder, checked but not made."""
+    default = str(Path(DEFAULT_OUT if arguments.out is None else arguments.out) / DEFAULT_STORE)
+    folder = default if arguments.store is None else arguments.store
+    output.check(folder, label="store")
+    return check(folder)
+
+
+def _check_activations(cells: list[Cell]) -> None:
+    """Refuse an activation that is none before a worker is started for it."""
+    import theory
+
+    for name in dict.fromkeys(cell.configuration["problem"]["activation"] for cell in cells):
+        theory.Activation.parse(name)
+
+
+def _engine(scheduler: str | None, workers: int) -> AbstractContextManager[Workers | Cluster]:
+    return Workers(workers) if scheduler is None else Cluster(scheduler)
+
+
+def _entry(cell: Cell) -> dict[str, object]:
+    return {"cell": cell.values, "file": cell.name}
+
+
+def _text(arguments: argparse.Namespace, axes: grid.Axes, folder: Path, outcome: Outcome) -> str:
+    over = ", ".join(f"{name.replace('_', '-')} ({len(values)} values)" for name, values in axes.items())
+    total = outcome.finished + len(outcome.failed)
+    shard = "" if arguments.shard is None else f", shard {arguments.shard}"
+    lines = [
+        f"{arguments.what} over {over}{shard}: {outcome.finished} of {total} cells finished "
+        f"({len(outcome.computed)} computed, {len(outcome.found)} found, {len(outcome.damaged)} damaged before)"
+    ]
+    lines += [f"failed: {cell.label}: {reason}" for cell, reason in itertools.islice(outcome.failed, 20)]
+    return "\n".join([*lines, f"store: {folder}"])
