@@ -72,16 +72,16 @@ def seal(data: "xr.Dataset", configuration: Configuration, diverged: int = 0) ->
     netCDF-3 has no integers beyond 32 bits: variables of longer ones become doubles (exact up to 2⁵³).
     """
     wide = {
-        name: v.astype(float) for name, v in data.variables.items() if v.dtype.kind in "iu" and name not in data.dims
+        name: variable.astype(float)
+        for name, variable in data.variables.items()
+        if variable.dtype.kind in "iu" and name not in data.dims
     }
-    attributes = {
+    sealed = data.assign(wide).set_coords([name for name in wide if name in data.coords]) if wide else data.copy()
+    sealed.attrs = {
         "checksum": (_CHECKSUM + b"0" * _DIGITS).decode(),
         "configuration": canonical(configuration),
         "diverged": diverged,
     }
-    sealed = data.assign({k: v for k, v in wide.items() if k in data.data_vars})
-    sealed = sealed.assign_coords({k: v for k, v in wide.items() if k in data.coords})
-    sealed.attrs = attributes
     content = bytearray(sealed.to_netcdf(engine="scipy"))
     start = content.index(_CHECKSUM) + len(_CHECKSUM)
     content[start : start + _DIGITS] = hashlib.sha256(content).hexdigest().encode()

@@ -57,6 +57,12 @@ class Outcome:
     def finished(self) -> int:
         return len(self.computed) + len(self.found)
 
+    def sort(self, order: dict[str, int]) -> None:
+        """Everything in the grid's order, whatever was finished first; `order`: file name → number."""
+        for cells in (self.computed, self.found, self.damaged, self.diverged):
+            cells.sort(key=lambda cell: order[cell.name])
+        self.failed.sort(key=lambda pair: order[pair[0].name])
+
 
 class Sweep:
     """The cells of a sweep on their way into a store.
@@ -74,6 +80,7 @@ class Sweep:
     ) -> None:
         self._store, self._total, self._report, self._progress = store, len(cells), report, progress
         self.outcome = Outcome()
+        self._order = {cell.name: number for number, cell in enumerate(cells)}
         self._waiting = deque(cell for cell in cells if not self._finished(cell))
         self._running: dict[Future[bytes], Cell] = {}
         #: Cells that were in hand when a worker died, and run alone since: the next death has one suspect.
@@ -93,6 +100,7 @@ class Sweep:
         finally:
             for cell in self._running.values():
                 self._store.locks.release(cell.name)
+        self.outcome.sort(self._order)
         return self.outcome
 
     # -- before
@@ -158,7 +166,7 @@ class Sweep:
         if any(isinstance(future.exception(), BrokenExecutor) for future in done if not future.cancelled()):
             self._bury(engine)
             return
-        for future in done:
+        for future in [one for one in self._running if one in done]:
             cell = self._running.pop(future)
             try:
                 self._keep(cell, future)
