@@ -26,7 +26,8 @@ SMALL = (
     "--student-width",
     "4",
     "--step-size",
-    "1e-4",
+    "1e-6",
+    "--allow-unstable",
     "--quiet",
 )
 WHAT = {

@@ -31,7 +31,7 @@ from emergence.commands import sweep as command
 from emergence.engine import Cluster, Workers
 from emergence.problem import Problem
 from emergence.resolve import resolve
-from emergence.store import Store, seal
+from emergence.store import Store, canonical, cell_name, seal
 from emergence.sweeping import Cell, Sweep
 from theory import InputError
 
@@ -102,7 +102,7 @@ def test_damaged_cells_are_named_set_aside_and_computed_again(opened: Store) -> 
     swept(opened, four, Inline())
     whole = contents(opened.folder)
     for cell, damage in zip(
-        grid[:3], (lambda x: x[:-1], lambda x: b"", lambda x: x[:200] + b"?" + x[201:]), strict=True
+        four[:3], (lambda x: x[:-1], lambda x: b"", lambda x: x[:200] + b"?" + x[201:]), strict=True
     ):
         path = opened.folder / cell.name
         path.write_bytes(damage(path.read_bytes()))
