@@ -1,10 +1,11 @@
 """Where cells are computed: worker processes of this machine, or a cluster of `distributed`."""
 
+import contextlib
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, Self
@@ -64,7 +65,8 @@ class Workers:
                 os.environ[key] = value
 
     def submit(self, task: Task, configuration: Mapping[str, Any]) -> "Future[bytes]":
-        return self._pool.submit(task, configuration)
+        with _interrupts_blocked():  # a worker started here inherits the mask: Ctrl-C is for the parent alone
+            return self._pool.submit(task, configuration)
 
     def restart(self) -> None:
         self._lifeline.close()
@@ -76,6 +78,19 @@ class Workers:
         context = multiprocessing.get_context("spawn")  # a fork of a process that has started JAX can hang
         self._end, self._lifeline = context.Pipe(duplex=False)
         self._pool = ProcessPoolExecutor(self.slots, mp_context=context, initializer=_begin, initargs=(self._end,))
+
+
+@contextlib.contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Hold Ctrl-C back, not lose it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin(lifeline: Connection) -> None:

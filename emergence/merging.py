@@ -139,7 +139,7 @@ def _joined(experiment: Experiment, cells: "list[tuple[dict[str, Any], xr.Datase
     first: dict[str, xr.Variable] = {}
     arrays: dict[str, np.ndarray] = {}
     for values, data in cells:
-        corner = tuple(places[name][values[name]] for name in places)
+        corner: tuple[Any, ...] = tuple(places[name][values[name]] for name in places)
         for key, variable in data.variables.items():
             name = str(key)
             if name in labels:
@@ -147,8 +147,10 @@ def _joined(experiment: Experiment, cells: "list[tuple[dict[str, Any], xr.Datase
             if name not in arrays:
                 first[name] = variable
                 arrays[name] = _empty((*leading, *(len(labels[str(dim)]) for dim in variable.dims)), variable)
-            where = [np.searchsorted(labels[str(dim)], _label(data, str(dim))) for dim in variable.dims]
-            arrays[name][(*corner, *np.ix_(*where))] = variable.values
+            where: list[np.ndarray] = [
+                np.searchsorted(labels[str(dim)], _label(data, str(dim))) for dim in variable.dims
+            ]
+            arrays[name][corner + np.ix_(*where)] = variable.values
     variables = {name: ((*axes.values(), *first[name].dims), arrays[name], first[name].attrs) for name in arrays}
     coordinates = {axes[name]: _coordinate(values) for name, values in experiment.axes.items()}
     coordinates |= {dim: values for dim, values in labels.items() if dim in cells[0][1].coords}

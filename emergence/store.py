@@ -161,7 +161,10 @@ class Store:
             return None
 
     def write(self, name: str, content: bytes) -> None:
-        """Put a complete file in place; call it while holding the lock of that name."""
+        """Put a complete file in place; call it while holding the lock of that name.
+
+        Raises `InputError` if the folder cannot take it (a full disk); nothing is left behind.
+        """
         temporary = self.folder / f"{_TEMPORARY}{name}.{secrets.token_hex(4)}"
         try:
             with open(temporary, "xb") as file:
@@ -169,6 +172,10 @@ class Store:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, self.folder / name)
+        except OSError as problem:
+            refuse(
+                f"store is {str(self.folder)!r}: cannot write there ({problem.strerror}): make room and run it again"
+            )
         finally:
             temporary.unlink(missing_ok=True)
 

@@ -93,7 +93,9 @@ def test_module_entry_point_and_version() -> None:
     assert wrong.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["claims", "validate", "derive", "predict", "simulate", "compare"])
+@pytest.mark.parametrize(
+    "command", ["claims", "validate", "derive", "predict", "simulate", "compare", "sweep", "merge"]
+)
 def test_help_of_every_command(run: Callable[..., Ran], command: str) -> None:
     assert command in run("--help").out
     ran = run(command, "--help")

@@ -122,7 +122,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
     with Store(tmp_path) as opened:
         before = sorted(os.listdir(tmp_path))
         monkeypatch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(InputError, match=r"No space.*make room"):
             opened.write(name, content)
         assert sorted(os.listdir(tmp_path)) == before
 

@@ -478,7 +478,8 @@ def end_after_another_cell(sweep: "subprocess.Popen[bytes]", store: Path, ending
     wait_until(lambda: finished(store) > before or sweep.poll() is not None)
     time.sleep(delay)
     assert sweep.poll() is None, "it ended before it was killed"
-    sweep.send_signal(ending)
+    # Ctrl-C reaches every process of a terminal, SIGKILL only the one it is sent to.
+    (os.killpg if ending == signal.SIGINT else os.kill)(sweep.pid, ending)
     code = sweep.wait(20)
     wait_until(lambda: not alive(sweep.pid), 20)
     return code
