@@ -35,13 +35,15 @@ WHAT = {
     "gradient-flow": ("--time", "20"),
     "online-sgd": ("--replicas", "4", "--steps", "2000"),
 }
+#: The command that is killed; ``--program`` puts a script in its place.
+PROGRAM = ["-m", "emergence"]
 #: After the first new cell a sweep lives for up to so many seconds more.
 _SPAN = 0.5
 
 
 def start(what: str, cells: int, workers: int, store: Path) -> "subprocess.Popen[bytes]":
     over = ("--over", f"seed=0:{cells}", "--workers", str(workers), "--store", str(store))
-    command = [sys.executable, "-m", "emergence", "sweep", what, *SMALL, *WHAT[what], *over]
+    command = [sys.executable, *PROGRAM, "sweep", what, *SMALL, *WHAT[what], *over]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
 
 
@@ -126,7 +128,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--program", metavar="FILE", help="a script in place of emergence, such as tests/toy_sweep.py")
     found = parser.parse_args(argv)
+    if found.program:
+        PROGRAM[:] = [found.program]
     with tempfile.TemporaryDirectory() as folder:
         return int(run(found.what, found.cells, found.workers, found.kills, found.seed, Path(folder)) > 0)
 
