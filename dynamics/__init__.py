@@ -3,24 +3,30 @@
 from dynamics import precision
 from dynamics.ambient_flow import ambient_gradient_flow
 from dynamics.deflated_flow import DeflatedFlow, deflated_flow
+from dynamics.gradient_descent import DescentResult, gradient_descent
 from dynamics.gradient_flow import FlowResult, IntegrationError, gradient_flow
 from dynamics.ito import Ensemble, ito_ensemble
 from dynamics.lowering import LoweredSystem, lower
 from dynamics.online_sgd import Interrupted, SgdResult, online_sgd
+from dynamics.retiring_flow import RetiringResult, retiring_flow
 
 __all__ = [
     "DeflatedFlow",
+    "DescentResult",
     "Ensemble",
     "FlowResult",
     "IntegrationError",
     "Interrupted",
     "LoweredSystem",
+    "RetiringResult",
     "SgdResult",
     "ambient_gradient_flow",
     "deflated_flow",
+    "gradient_descent",
     "gradient_flow",
     "ito_ensemble",
     "lower",
     "online_sgd",
     "precision",
+    "retiring_flow",
 ]

@@ -4,7 +4,7 @@ Everything here is computed in ambient coordinates, from explicit vectors, by pl
 with the derivation that it checks. Two students, two teachers, $d = 4$.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 
 import numpy as np
@@ -209,3 +209,20 @@ def flow_residual(component: sp.Indexed, sums: Sums, activation: Activation) -> 
         )
         differences.append(direct - derived[place])
     return _largest(differences)
+
+
+def step_residual(
+    component: sp.Indexed, sums: Sums, definitions: Mapping[sp.Indexed, Sums], activation: Activation
+) -> sp.Expr:
+    """(y(v + ηu) − y(v))/η of a raw overlap y, u the ambient velocity, against the derived change, at η = 1/7."""
+    eta = sp.Rational(1, 7)
+    arrays = dict(_numeric_overlaps())
+    start = np.array(_STUDENT_POINT, dtype=object) * _SCALE
+    after = start + eta * np.array(_velocities(activation), dtype=object)
+    raw = [{"T": v[:, :_TEACHERS], "Q": v @ v.T} for v in (start, after)]
+    arrays = {"a": arrays["a"], "eta": np.array(eta, dtype=object), **raw[0]}
+    for symbol, definition in definitions.items():
+        arrays[str(symbol.base)] = evaluate(definition, tuple(symbol.indices), arrays, _kernel(activation))
+    derived = evaluate(sums, tuple(component.indices), arrays, _kernel(activation))
+    direct = (raw[1][str(component.base)] - raw[0][str(component.base)]) / eta
+    return _largest(list((direct - derived).ravel()))
