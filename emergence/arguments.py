@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from emergence.problem import HELP, KINDS, Problem
 from emergence.values import Numbers, Switch, Whole
 
-DERIVATIONS = ("loss", "gradient", "overlap-flow", "single-task", "norm", "ideal-loss", "plateau")
+DERIVATIONS = ("loss", "gradient", "overlap-flow", "single-task", "norm", "ideal-loss", "retirement", "plateau")
 SIMULATIONS = ("gradient-flow", "online-sgd")
 SWEEPS = ("predict", *SIMULATIONS)
 PRESETS = ("quick", "full")

@@ -9,7 +9,7 @@ import theory
 from emergence import console, latex
 from emergence.refusal import refuse
 from emergence.result import Result
-from theory import ideal_loss
+from theory import ideal_loss, retirement
 
 DERIVATIONS: dict[str, Callable[[theory.Activation], theory.Derivation]] = {
     "loss": theory.loss_derivation,
@@ -18,6 +18,7 @@ DERIVATIONS: dict[str, Callable[[theory.Activation], theory.Derivation]] = {
     "single-task": lambda activation: theory.SingleTask(activation).derivation(),
     "norm": lambda activation: theory.SingleTask(activation).norm_derivation(),
     "ideal-loss": ideal_loss.derivation,
+    "retirement": retirement.derivation,
     "plateau": lambda activation: theory.plateau(activation).derivation(),
 }
 
