@@ -6,6 +6,7 @@ file from elsewhere cannot run code.
 
 import io
 import pickle
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -65,7 +66,12 @@ class ImageSet:
         std = self.train.std(axis=axes, dtype=float)
         # A set of constant images has nothing to scale.
         scale = np.where(std > 0, std, 1.0)
-        return tuple(((x - mean) / scale).astype(np.float32) for x in (self.train, self.test))  # type: ignore[return-value]
+        return tuple(((x - mean) / scale).astype(np.float32) for x in (self.train, self.test))
+
+
+def fingerprint(images: ImageSet) -> str:
+    """A short text that changes with the training images or labels."""
+    return f"{images.train.shape} {zlib.crc32(images.train_labels.tobytes(), zlib.crc32(images.train.tobytes())):08x}"
 
 
 def load_images(source: str) -> ImageSet:
@@ -97,7 +103,9 @@ def cifar10(folder: Path) -> ImageSet:
     Raises: `InputError` naming the first file that is missing, damaged or not such a batch.
     """
     if not folder.is_dir():
-        raise InputError(f"data is {str(folder)!r}, which is no folder: use digits, or the folder of CIFAR-10's batches")
+        raise InputError(
+            f"data is {str(folder)!r}, which is no folder: use digits, or the folder of CIFAR-10's batches"
+        )
     for name in (META, *TRAIN_BATCHES, TEST_BATCH):  # said at once, before anything large is read
         if not (folder / name).is_file():
             raise InputError(f"data {str(folder)!r}: {name} is missing: {_REMEDY}")

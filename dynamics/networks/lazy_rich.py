@@ -11,15 +11,17 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dynamics import precision  # noqa: F401
+from dynamics.networks import checkpoint
 from dynamics.networks.fully_connected import FullyConnected, draw_network, outputs, tangent_kernel
-from dynamics.networks.images import ImageSet
+from dynamics.networks.images import ImageSet, fingerprint
 from dynamics.networks.labels import flipped
 from dynamics.networks.linearised import (
     LinearState,
@@ -27,6 +29,7 @@ from dynamics.networks.linearised import (
     expected_loss,
     linear_step,
     modes,
+    modes_with,
     relative_change,
 )
 from theory import InputError
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Progress = Callable[[float, str], None]
+#: Recorded quantities of one time, as nested lists of numbers.
+Row = dict[str, Any]
 CLEAN, NOISY, SAM = "clean", "label-noise", "sam"
 MODELS = ("network", "linearised")
 
@@ -78,6 +83,17 @@ class LazyRich:
         return (CLEAN, NOISY, SAM) if self.radius else (CLEAN, NOISY)
 
 
+class End(NamedTuple):
+    """Attributes: network, linearised: outputs (n, c) on the training set. modes: of the linear problem with the tangent
+    kernel at initialisation. final_modes: with the one that the network has in the end.
+    """
+
+    network: np.ndarray
+    linearised: np.ndarray
+    modes: Modes
+    final_modes: Modes
+
+
 @dataclass(frozen=True)
 class LazyRichResult:
     """What was seen.
@@ -88,14 +104,12 @@ class LazyRichResult:
             ``departure``, the root mean square of network − linearised on the training set over that of what the
             linearised network has moved; ``expected_loss``, theory's for the linearised network; on (replica, arm):
             ``kernel_change``.
-        modes: per replica, arm → eigenmodes of the linear problem (arms without SAM).
-        train: per replica, arm → (network, linearised) outputs on the training set at the end.
+        ends: per replica, arm → how it ended.
         plateau: loss of any interpolating model on noisy labels.
     """
 
     dataset: "xr.Dataset"
-    modes: list[dict[str, Modes]]
-    train: list[dict[str, tuple[np.ndarray, np.ndarray]]]
+    ends: list[dict[str, End]]
     plateau: float
 
 
@@ -114,24 +128,70 @@ class _State(NamedTuple):
     linear: LinearState
 
 
-def lazy_rich(images: ImageSet, experiment: LazyRich, progress: Progress | None = None) -> LazyRichResult:
+class _Start(NamedTuple):
+    """What the arms of a replica share."""
+
+    network: FullyConnected
+    kernel: jax.Array
+    flip_key: jax.Array
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Checkpoints, one file per arm and replica, written at every recorded time; none without a folder."""
+
+    folder: Path | None
+    resume: bool
+    about: dict[str, object]
+
+    def _path(self, arm: str, replica: int) -> Path | None:
+        return None if self.folder is None else self.folder / f"lazy-rich-{arm}-{replica}.npz"
+
+    def resumed(self, arm: str, replica: int, start: _State) -> tuple[_State, list[Row]]:
+        """The last saved state and the rows so far; the start and none if there is no file."""
+        path = self._path(arm, replica)
+        if not self.resume or path is None or not path.is_file():
+            return start, []
+        state, stored = checkpoint.load(path, start)
+        checkpoint.check_same(path, stored, self.about)
+        return state, list(stored["rows"])
+
+    def save(self, arm: str, replica: int, state: _State, rows: list[Row]) -> None:
+        path = self._path(arm, replica)
+        if path is not None:
+            checkpoint.save(path, state, self.about | {"rows": rows})
+
+
+def lazy_rich(
+    images: ImageSet,
+    experiment: LazyRich,
+    *,
+    folder: Path | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> LazyRichResult:
     """Run all arms and replicas; replicas differ in initialisation and flips, arms share the initialisation.
 
-    Raises: `InputError` if there are fewer images than asked for, or η is beyond the stability bound 2nc/λ_max of the
-    linearised network.
+    Args:
+        folder: for checkpoints, written at every recorded time. resume: continue from those that are there; the result
+            is, bit by bit, that of a run without interruption.
+
+    Raises: `InputError` if there are fewer images than asked for, a checkpoint is damaged or of another run, or η is
+    beyond the stability bound 2nc/λ_max of the linearised network.
     """
     problem, flips = _problem(images, experiment)
+    about = {name: value for name, value in asdict(experiment).items() if name != "replicas"}
+    kept = _Kept(folder, resume, about | {"data": fingerprint(images)})
     runs = []
     for replica in range(experiment.replicas):
         if progress is not None:
             progress(replica / experiment.replicas, f"replica {replica + 1} of {experiment.replicas}")
-        runs.append(_replica(problem, flips, experiment, replica))
+        runs.append(_replica(problem, flips, experiment, replica, kept))
     if progress is not None:
         progress(1.0, "done")
     return LazyRichResult(
         _dataset([run[0] for run in runs], images, experiment, flips),
         [run[1] for run in runs],
-        [run[2] for run in runs],
         flips.plateau,
     )
 
@@ -148,33 +208,34 @@ def _problem(images: ImageSet, experiment: LazyRich) -> tuple[_Problem, LabelFli
 
 
 def _replica(
-    problem: _Problem, flips: LabelFlips, experiment: LazyRich, replica: int
-) -> tuple[dict[str, np.ndarray], dict[str, Modes], dict[str, tuple[np.ndarray, np.ndarray]]]:
-    """Every arm of one replica: recorded quantities (arm, …), modes and final outputs."""
+    problem: _Problem, flips: LabelFlips, experiment: LazyRich, replica: int, kept: _Kept
+) -> tuple[dict[str, np.ndarray], dict[str, End]]:
+    """Every arm of one replica: recorded quantities (arm, …) and the ends."""
     key = jax.random.fold_in(jax.random.key(experiment.seed), replica)
     draw_key, flip_key = jax.random.split(key)
     classes = problem.one_hot.shape[1]
-    network = draw_network(
-        draw_key, problem.train.shape[1], experiment.hidden, classes, jnp.dtype(problem.train.dtype)
-    )
+    network = draw_network(draw_key, problem.train.shape[1], experiment.hidden, classes, jnp.dtype(problem.train.dtype))
     kernel = tangent_kernel(network, problem.train, problem.train)
-    start, one_hot = np.asarray(outputs(network, problem.train)), np.asarray(problem.one_hot)
-    found = {
-        CLEAN: modes(np.asarray(kernel), start, one_hot, LabelFlips(0.0, classes)),
-        NOISY: modes(np.asarray(kernel), start, one_hot, flips),
-    }
-    _check_step_size(experiment.step_size, found[CLEAN])
-    marks = _marks(experiment)
-    recorded, ends = [], {}
+    initial, one_hot = np.asarray(outputs(network, problem.train)), np.asarray(problem.one_hot)
+    clean = modes(np.asarray(kernel), initial, one_hot, LabelFlips(0.0, classes))
+    _check_step_size(experiment.step_size, clean)
+    marks, recorded, ends = _marks(experiment), [], {}
     for arm in experiment.arms:
-        record, state = _arm(problem, flips if arm == NOISY else None, experiment, arm, network, kernel, flip_key, marks)
+        record, state = _arm(problem, flips, experiment, arm, replica, _Start(network, kernel, flip_key), kept)
         final = np.asarray(tangent_kernel(state.network, problem.train, problem.train))
-        expected = expected_loss(found[arm], experiment.step_size, marks) if arm in found else np.full(len(marks), np.nan)
-        recorded.append(
-            record | {"expected_loss": expected, "kernel_change": np.array(relative_change(np.asarray(kernel), final))}
+        law = flips if arm == NOISY else LabelFlips(0.0, classes)
+        end = End(
+            np.asarray(outputs(state.network, problem.train)),
+            np.asarray(state.linear.outputs).reshape(initial.shape),
+            modes_with(clean, law),
+            modes(final, initial, one_hot, law),
         )
-        ends[arm] = (np.asarray(outputs(state.network, problem.train)), np.asarray(state.linear.outputs).reshape(start.shape))
-    return {name: np.stack([r[name] for r in recorded]) for name in recorded[0]}, found, ends
+        # (theory's loss is that of gradient descent; a step of SAM is not linear)
+        expected = np.full(len(marks), np.nan) if arm == SAM else expected_loss(end.modes, experiment.step_size, marks)
+        change = np.array(relative_change(np.asarray(kernel), final))
+        recorded.append(record | {"expected_loss": expected, "kernel_change": change})
+        ends[arm] = end
+    return {name: np.stack([r[name] for r in recorded]) for name in recorded[0]}, ends
 
 
 def _check_step_size(step_size: float, found: Modes) -> None:
@@ -189,23 +250,30 @@ def _marks(experiment: LazyRich) -> np.ndarray:
 
 
 def _arm(
-    problem: _Problem,
-    flips: LabelFlips | None,
-    experiment: LazyRich,
-    arm: str,
-    network: FullyConnected,
-    kernel: jax.Array,
-    flip_key: jax.Array,
-    marks: np.ndarray,
+    problem: _Problem, flips: LabelFlips, experiment: LazyRich, arm: str, replica: int, start: _Start, kept: _Kept
 ) -> tuple[dict[str, np.ndarray], _State]:
-    start = outputs(network, problem.train).ravel()
-    state = _State(network, LinearState(start, jnp.zeros_like(start)))
-    size, radius = (jnp.asarray(x, start.dtype) for x in (experiment.step_size, experiment.radius if arm == SAM else 0.0))
-    rows = [_observe(problem, network, state, size)]
-    for first, last in pairwise(marks.tolist()):
-        state = _advance(problem, flips, arm == SAM, state, kernel, flip_key, size, radius, first, last)
-        rows.append(_observe(problem, network, state, size))
+    """One arm of one replica: recorded quantities with the time last, and the final state."""
+    outputs_now = outputs(start.network, problem.train).ravel()
+    state = _State(start.network, LinearState(outputs_now, jnp.zeros_like(outputs_now)))
+    number = lambda x: jnp.asarray(x, outputs_now.dtype)  # noqa: E731
+    size, radius = number(experiment.step_size), number(experiment.radius)
+    marks = _marks(experiment).tolist()
+    state, rows = kept.resumed(arm, replica, state)
+    if not rows:
+        rows = [_plain(_observe(problem, start.network, state, size))]
+    for first, last in list(pairwise(marks))[len(rows) - 1 :]:
+        state = _advance(
+            problem, flips if arm == NOISY else None, arm == SAM, state, start.kernel, start.flip_key, size, radius, first,
+            last,
+        )  # fmt: skip
+        rows.append(_plain(_observe(problem, start.network, state, size)))
+        kept.save(arm, replica, state, rows)
     return {name: np.stack([np.asarray(row[name]) for row in rows], axis=-1) for name in rows[0]}, state
+
+
+def _plain(row: dict[str, jax.Array]) -> Row:
+    """Numbers that survive a text file exactly."""
+    return {name: np.asarray(value, dtype=float).tolist() for name, value in row.items()}
 
 
 @partial(jax.jit, static_argnums=(1, 2))
@@ -231,7 +299,9 @@ def _advance(
         if sharpness_aware:
             gradient = _sam_gradient(state.network, gradient, problem.train, target, radius)
         network = jax.tree.map(lambda w, g: w - step_size * g, state.network, gradient)
-        return _State(network, linear_step(kernel, state.linear, target.ravel(), rate, radius if sharpness_aware else None))
+        return _State(
+            network, linear_step(kernel, state.linear, target.ravel(), rate, radius if sharpness_aware else None)
+        )
 
     return jax.lax.fori_loop(first, last, step, state)
 
@@ -251,9 +321,7 @@ def _sam_gradient(
 
 
 @jax.jit
-def _observe(
-    problem: _Problem, initial: FullyConnected, state: _State, step_size: jax.Array
-) -> dict[str, jax.Array]:
+def _observe(problem: _Problem, initial: FullyConnected, state: _State, step_size: jax.Array) -> dict[str, jax.Array]:
     """What is recorded of one arm at one time: pairs (network, linearised), and their distance."""
     rate = step_size / problem.one_hot.size
     moved = _linear_parameters(problem, initial, state.linear, rate)

@@ -1,10 +1,10 @@
 r"""The linearised network in function space: the honest control of every "this is feature learning".
 
-With $\tilde f(\theta)=f(\theta_0)+\nabla f(\theta_0)(\theta-\theta_0)$ and loss $\tfrac1{2nc}\|\tilde f-y\|^2$ on the training set, a
-full-batch step moves the outputs by $-\tfrac{\eta}{nc}\Theta(\tilde f-\tilde y)$, $\Theta$ the tangent kernel at $\theta_0$. Everything
-else follows from the accumulated residual $S=\sum_t(\tilde f_t-\tilde y_t)$: outputs elsewhere from the kernel between
-the two sets, parameters from $\theta-\theta_0=-\tfrac{\eta}{nc}\nabla f(\theta_0)^\top S$. A SAM step (arXiv:2603.10397,
-section 5) first moves the outputs up by $\rho\,\Theta r/\sqrt{r^\top\Theta r}$, $r=\tilde f-\tilde y$.
+With $\tilde f(\theta)=f(\theta_0)+\nabla f(\theta_0)(\theta-\theta_0)$ and loss $\tfrac1{2nc}\|\tilde f-y\|^2$ on the
+training set, a full-batch step moves the outputs by $-\tfrac{\eta}{nc}\Theta(\tilde f-\tilde y)$, $\Theta$ the tangent kernel
+at $\theta_0$. Everything else follows from the accumulated residual $S=\sum_t(\tilde f_t-\tilde y_t)$, because
+$\theta-\theta_0=-\tfrac{\eta}{nc}\nabla f(\theta_0)^\top S$. A step of SAM (arXiv:2603.10397, section 5) first moves the
+outputs up by $\rho\,\Theta r/\sqrt{r^\top\Theta r}$, $r=\tilde f-\tilde y$.
 """
 
 from typing import NamedTuple
@@ -42,34 +42,42 @@ class Modes(NamedTuple):
     Attributes:
         multiplier: λ/(nc), so that κ = η·multiplier. start: outputs at initialisation minus mean labels.
         bias: mean labels minus clean labels. noise: variance of the label noise.
+        vectors: eigenvectors (n·c, modes). outputs, one_hot: what the modes were made from, (n, c).
     """
 
     multiplier: np.ndarray
     start: np.ndarray
     bias: np.ndarray
     noise: np.ndarray
+    vectors: np.ndarray
+    outputs: np.ndarray
+    one_hot: np.ndarray
 
 
 def modes(kernel: np.ndarray, outputs: np.ndarray, one_hot: np.ndarray, flips: LabelFlips) -> Modes:
     """Eigenmodes of a kernel (n·c, n·c), with outputs at initialisation (n, c) and one-hot labels (n, c)."""
     values, vectors = np.linalg.eigh(np.asarray(kernel, dtype=float))
+    return _project(np.maximum(values, 0.0) / one_hot.size, vectors, outputs, one_hot, flips)
+
+
+def modes_with(other: Modes, flips: LabelFlips) -> Modes:
+    """The same linear problem under another law of flips."""
+    return _project(other.multiplier, other.vectors, other.outputs, other.one_hot, flips)
+
+
+def _project(
+    multiplier: np.ndarray, vectors: np.ndarray, outputs: np.ndarray, one_hot: np.ndarray, flips: LabelFlips
+) -> Modes:
     mean, (n, classes) = flips.mean_label(one_hot), one_hot.shape
     blocks = vectors.reshape(n, classes, -1)
     noise = np.einsum("iak,iab,ibk->k", blocks, flips.covariance(one_hot), blocks, optimize=True)
     project = lambda x: vectors.T @ np.asarray(x, dtype=float).ravel()  # noqa: E731
-    return Modes(np.maximum(values, 0.0) / (n * classes), project(outputs - mean), project(mean - one_hot), noise)
+    return Modes(multiplier, project(outputs - mean), project(mean - one_hot), noise, vectors, outputs, one_hot)
 
 
 def expected_loss(modes: Modes, step_size: float, steps: np.ndarray) -> np.ndarray:
     """Expected loss against clean labels, ½ mean over samples and classes, after each of `steps`; exact."""
     return 0.5 * _mode_losses(modes, step_size, np.atleast_1d(steps)).mean(axis=1)
-
-
-def kernel_sensitivity(modes: Modes, step_size: float, steps: int, relative: float) -> float:
-    """Change of the expected loss if every κ may differ by a factor 1 ± `relative`: the worst case, mode by mode."""
-    centre = _mode_losses(modes, step_size, np.array([steps]))
-    shifted = [_mode_losses(modes, step_size * (1 + s * relative), np.array([steps])) for s in (-1, 1)]
-    return float(0.5 * np.maximum(*(np.abs(x - centre) for x in shifted)).mean())
 
 
 def _mode_losses(modes: Modes, step_size: float, steps: np.ndarray) -> np.ndarray:

@@ -50,13 +50,13 @@ def merge_features(
         raise InputError(f"most is {most!r}: give a share from 0 to 1")
     if not 0 <= first_stage <= len(network.stages):
         raise InputError(f"first_stage is {first_stage!r}: the network has stages 0 to {len(network.stages) - 1}")
-    plain = network if isinstance(network.stem, Folded) else folded(network)  # type: ignore[arg-type]
-    tensors = _tensors(plain)  # type: ignore[arg-type]
+    plain = network if isinstance(network.stem, Folded) else folded(network)
+    tensors = _tensors(plain)
     before = sum(x.size for x in tensors.values())
-    for group in groups(plain, first_stage):  # type: ignore[arg-type]
+    for group in groups(plain, first_stage):
         tensors |= _merged_group({name: tensors[name] for name, _ in group}, group, threshold, most)
     after = sum(x.size for x in tensors.values())
-    return Pruned(_rebuilt(plain, tensors), after / before)  # type: ignore[arg-type]
+    return Pruned(_rebuilt(plain, tensors), after / before)
 
 
 def groups(network: ResNet[Folded], first_stage: int = 0) -> list[list[Side]]:

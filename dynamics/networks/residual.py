@@ -75,9 +75,9 @@ class Block(eqx.Module, Generic[Layer]):
         hidden, first = self.first(x, training)
         out, second = self.second(jax.nn.relu(hidden), training)
         if self.shortcut is None:
-            return jax.nn.relu(out + x), Block(first, second, None)  # type: ignore[arg-type]
+            return jax.nn.relu(out + x), Block(first, second, None)
         side, shortcut = self.shortcut(x, training)
-        return jax.nn.relu(out + side), Block(first, second, shortcut)  # type: ignore[arg-type]
+        return jax.nn.relu(out + side), Block(first, second, shortcut)
 
 
 class ResNet(eqx.Module, Generic[Layer]):
@@ -100,7 +100,7 @@ class ResNet(eqx.Module, Generic[Layer]):
                 blocks.append(block)
             stages.append(tuple(blocks))
         logits = jnp.mean(hidden, axis=(1, 2)) @ self.head.T + self.head_bias
-        return logits, ResNet(stem, tuple(stages), self.head, self.head_bias)  # type: ignore[arg-type]
+        return logits, ResNet(stem, tuple(stages), self.head, self.head_bias)
 
 
 def draw_resnet(
@@ -135,7 +135,9 @@ def draw_resnet(
             stage.append(Block(unit(before, width, 3, stride), unit(width, width, 3, 1), shortcut))
             before = width
         stages.append(tuple(stage))
-    head = jax.random.normal(jax.random.fold_in(key, 0), (classes, before), dtype) / jnp.sqrt(jnp.asarray(before, dtype))
+    head = jax.random.normal(jax.random.fold_in(key, 0), (classes, before), dtype) / jnp.sqrt(
+        jnp.asarray(before, dtype)
+    )
     return ResNet(stem, tuple(stages), head, jnp.zeros(classes, dtype))
 
 

@@ -2,12 +2,11 @@ r"""Training of a residual network by plain SGD, SGD with label noise, or SAM.
 
 No momentum, no weight decay, no augmentation (arXiv:2603.10397, Figure 1 and appendix D; augmentation is not mentioned there).
 Each epoch visits the images in a new random order, in batches of B (what does not fill a batch waits for the next epoch):
-$\theta\leftarrow\theta-\eta\nabla\hat L(\theta)$ with cross entropy; labels are flipped afresh at every visit (Algorithm 1), or the
-gradient is taken at $\theta+\rho\nabla\hat L/\|\nabla\hat L\|$ (SAM). All randomness of an epoch follows from the seed and the epoch's
-number, so that a run resumed from a checkpoint is, bit by bit, the run that was not interrupted.
+$\theta\leftarrow\theta-\eta\nabla\hat L(\theta)$ with cross entropy. Labels are flipped afresh at every visit (Algorithm 1),
+or the gradient is taken at $\theta+\rho\nabla\hat L/\|\nabla\hat L\|$ (SAM). All randomness of an epoch follows from the seed
+and the epoch's number, so that a run resumed from a checkpoint is, bit by bit, the run that was not interrupted.
 """
 
-import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -21,7 +20,7 @@ import numpy as np
 
 from dynamics import precision  # noqa: F401
 from dynamics.networks import checkpoint
-from dynamics.networks.images import ImageSet
+from dynamics.networks.images import ImageSet, fingerprint
 from dynamics.networks.labels import flipped
 from dynamics.networks.residual import SMALL, ResNet, Unit, draw_resnet, trained_part
 from theory import InputError
@@ -91,7 +90,12 @@ class Trained:
 
 
 def train(
-    images: ImageSet, training: Training, *, path: Path | None = None, resume: bool = False, progress: Progress | None = None
+    images: ImageSet,
+    training: Training,
+    *,
+    path: Path | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
 ) -> Trained:
     """Train, and write a checkpoint to `path` after every epoch.
 
@@ -106,9 +110,7 @@ def train(
     data = _Data.of(images, training)
     key = jax.random.key(training.seed)
     channels, classes = images.shape[2], len(images.classes)
-    start = draw_resnet(
-        jax.random.fold_in(key, 0), channels, classes, training.widths, training.blocks, training.dtype
-    )
+    start = draw_resnet(jax.random.fold_in(key, 0), channels, classes, training.widths, training.blocks, training.dtype)
     trained = _resumed(path, start, about) if resume and path is not None and path.is_file() else Trained(start)
     while trained.epochs < training.epochs and not trained.diverged:
         epoch_key = jax.random.fold_in(key, trained.epochs + 1)
@@ -142,8 +144,7 @@ class _Data:
 def _about(images: ImageSet, training: Training) -> dict[str, Any]:
     """What a checkpoint must agree in with the run that resumes it: everything but the number of epochs."""
     settings = {name: value for name, value in asdict(training).items() if name != "epochs"}
-    data = f"{images.train.shape} {zlib.crc32(images.train.tobytes()):08x}"
-    return settings | {"widths": list(training.widths), "data": data}
+    return settings | {"widths": list(training.widths), "data": fingerprint(images)}
 
 
 def _resumed(path: Path, like: ResNet[Unit], about: dict[str, Any]) -> Trained:
