@@ -54,7 +54,7 @@ def toy() -> ImageSet:
     return ImageSet("toy", ("a", "b", "c"), images[:64], labels[:64], images[64:], labels[64:])
 
 
-TINY = Training(epochs=3, batch=16, widths=(3, 4), blocks=2)
+TINY = Training(epochs=3, batch=16, widths=(3, 4), blocks=1)
 
 # ------------------------------------------------------------------------ labels
 
@@ -178,7 +178,7 @@ def test_lazy_rich_approaches_its_linearisation_with_width(toy: ImageSet) -> Non
 def test_lazy_rich_arms_share_the_start_and_resume_bit_by_bit(toy: ImageSet, tmp_path: Path) -> None:
     experiment = LazyRich(images=4, hidden=8, step_size=0.05, steps=40, replicas=2, saves=4)
     whole = lazy_rich(toy, experiment, folder=tmp_path / "a").dataset
-    assert np.ptp(whole.loss_train.isel(time=0).values, axis=(1, 2)).max() == 0
+    assert np.ptp(whole.loss_train.isel(time=0).values, axis=(1, 2)).max() < 1e-12
 
     def stop(fraction: float, text: str) -> None:
         if fraction > 0.4:
@@ -233,7 +233,7 @@ import sys, pickle
 from pathlib import Path
 from dynamics.networks import Training, train
 images = pickle.loads(Path(sys.argv[1]).read_bytes())
-setting = Training(epochs=10_000, batch=16, widths=(3, 4), blocks=2, flip_probability=0.2)
+setting = Training(epochs=10_000, batch=16, widths=(3, 4), blocks=1, flip_probability=0.2)
 train(images, setting, path=Path(sys.argv[2]), progress=lambda f, text: print(text, flush=True))
 """
 

@@ -32,7 +32,7 @@ from validation.network_figures import accuracy_curves, loss_curves, pruning_cur
 from validation.statistics import mean_and_error
 
 #: Training images and hidden neurons of the quick preset; `full` has those of the published experiment.
-QUICK = LazyRich(images=32, hidden=256, step_size=0.05, steps=1500, replicas=8, saves=20)
+QUICK = LazyRich(images=32, hidden=256, step_size=0.05, steps=1200, replicas=6, saves=12)
 FULL = LazyRich(images=64, hidden=512, step_size=0.02, steps=10_000, replicas=8, saves=40)
 #: What the paper reports for ResNet-18 on CIFAR-10.
 _PAPER_GAIN = 0.015
