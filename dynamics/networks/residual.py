@@ -6,6 +6,7 @@ the resolution), a mean over pixels and a dense layer. Every convolution is foll
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Generic, TypeVar
 
 import equinox as eqx
@@ -103,6 +104,7 @@ class ResNet(eqx.Module, Generic[Layer]):
         return logits, ResNet(stem, tuple(stages), self.head, self.head_bias)
 
 
+@partial(jax.jit, static_argnums=(1, 2, 3, 4, 5))
 def draw_resnet(
     key: jax.Array, channels: int, classes: int, widths: tuple[int, ...], blocks: int, dtype: jnp.dtype
 ) -> ResNet[Unit]:
