@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import linalg
 
 from theory.errors import InputError
 from theory.initial import InitialState, bartlett
@@ -43,12 +44,14 @@ class Subspace:
 
     def orthonormal(self) -> "Subspace":
         """An orthonormal frame of the same subspace. Raises `InputError` if the columns are dependent."""
-        q, triangle = np.linalg.qr(self.rows)
+        triangle = np.linalg.qr(self.rows, mode="r")
         size = np.abs(np.diag(triangle))
         if self.rows.shape[0] < self.width or size.min() <= self.width * np.finfo(float).eps * size.max():
             raise InputError(f"the {self.width} columns of the subspace are linearly dependent: drop some")
+        # (Not the explicit Q: its rows on the teachers, of size d^{-1/2}, would have absolute, not relative, errors.)
+        rows = linalg.solve_triangular(triangle, self.rows.T, trans="T").T
         count = self.on_teachers.shape[0]
-        return Subspace(q[:count], q[count:])
+        return Subspace(rows[:count], rows[count:])
 
     @classmethod
     def of_overlap(cls, overlap: ArrayLike) -> "Subspace":

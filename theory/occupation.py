@@ -1,0 +1,110 @@
+r"""Finite-size theory of the Riccati flow: the self-consistent law of $G_{jj}$ and of the risk, for a random subspace.
+
+A uniformly distributed N-dimensional subspace of $R^d$, moved by $e^{\tau M}$, has for large N the diagonal
+
+$$g_j(\tau)=\Big[1+\frac{e^{-2\tau\tilde a_j}}{\kappa(\tau)}\Big]^{-1},\qquad\sum_{j\le d}g_j=N,\quad\tilde a_j=0\ (j>M_*),$$
+
+a Fermi function whose level κ is fixed by the rank: directions compete for the width, so N and close weights are
+accounted for. The second moment of the entries off the diagonal follows, $E\,G_{jk}^2=g_jq_jg_kq_k/\sum_{l\le d}g_lq_l$ with
+$q=1-g$ (sum rule: $E\,\mathrm{tr}\,\Pi^2=N$), hence
+
+$$\tfrac12R_{opt}\approx\sum_j\tilde a_j^2(1-g_j^2)-\frac{(\sum_j\tilde a_jg_jq_j)^2}{\sum_{l\le d}g_lq_l}.$$
+
+This is the deterministic equivalent of a sample covariance matrix with population $e^{2\tau M}$ (Marchenko and Pastur 1967;
+Silverstein and Bai 1995; two-resolvent form, e.g. Ledoit and Péché 2011), exact at τ = 0, with relative corrections of
+order 1/N: `shift` measures them by changing N by one. Riccati time, normalised spectrum.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from theory.quadratic import check_width
+
+#: Bisection steps for the level, at most; double precision is reached well before.
+_STEPS = 200
+_TOLERANCE = 1e-13
+
+
+@dataclass(frozen=True)
+class Occupation:
+    r"""The law for one problem.
+
+    Attributes:
+        spectrum: $\tilde a$, shape (M*,), any order.
+        dim: d.
+        width: N (need not be whole: `shift` varies it).
+    """
+
+    spectrum: np.ndarray
+    dim: int
+    width: float
+
+    def __post_init__(self) -> None:
+        check_width(int(np.ceil(self.width)), self.dim)
+
+    def diagonal(self, times: ArrayLike) -> np.ndarray:
+        """g_j, shape (T, M*)."""
+        return self._laws(times)[0]
+
+    def risk(self, times: ArrayLike) -> np.ndarray:
+        """R_opt, shape (T,); 2 at f = 0."""
+        g, q, outside = self._laws(times)
+        a = self.spectrum
+        variance = np.sum(g * q, axis=1) + outside
+        mixing = np.divide(np.sum(a * g * q, axis=1) ** 2, variance, out=np.zeros(len(g)), where=variance > 0)
+        return 2 * (np.sum(a**2 * q * (1 + g), axis=1) - mixing)
+
+    def shift(self, times: ArrayLike) -> np.ndarray:
+        """Change of the risk when N changes by one: the size of what the law leaves out, of relative order 1/N."""
+        more = Occupation(self.spectrum, self.dim, min(self.width + 0.5, self.dim))
+        less = Occupation(self.spectrum, self.dim, self.width - 0.5)
+        return np.abs(more.risk(times) - less.risk(times))
+
+    def half_time(self, direction: int) -> float:
+        """First time at which g_j = ½ (inf if never), by bisection in time; direction counts from 0."""
+        rate = float(self.spectrum[direction])
+        high = np.log(self.dim / self.width + 1) / (2 * rate)
+        while self.diagonal([high])[0, direction] < 0.5:
+            high *= 2
+            if high * rate > 1e8:
+                return float("inf")
+        low = 0.0
+        for _ in range(80):
+            middle = 0.5 * (low + high)
+            if self.diagonal([middle])[0, direction] < 0.5:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def _laws(self, times: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """g and 1 − g on the teacher directions, shape (T, M*), and Σ g(1−g) over the complement, shape (T,)."""
+        energy = 2 * np.atleast_1d(np.asarray(times, dtype=float))[:, None] * self.spectrum[None, :]
+        level = self._level(energy)
+        g, q = _fermi(energy + level[:, None])
+        outside, empty = _fermi(level)
+        return g, q, (self.dim - self.spectrum.size) * outside * empty
+
+    def _level(self, energy: np.ndarray) -> np.ndarray:
+        """log κ at each time: the root of Σ_j g_j = N, which increases in log κ, by bisection."""
+        count = self.dim - self.spectrum.size
+        if self.width >= self.dim:
+            return np.full(len(energy), np.inf)
+        high = np.full(len(energy), np.log(self.width / (self.dim - self.width)))  # energies ≥ 0: occupation ≥ N there
+        low = high - energy.max(axis=1) - 1.0
+        for _ in range(_STEPS):
+            middle = 0.5 * (low + high)
+            filled = np.sum(_fermi(energy + middle[:, None])[0], axis=1) + count * _fermi(middle)[0]
+            low, high = np.where(filled < self.width, middle, low), np.where(filled < self.width, high, middle)
+            if np.all(high - low <= _TOLERANCE * np.maximum(1.0, np.abs(high))):
+                break
+        return 0.5 * (low + high)
+
+
+def _fermi(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """1/(1+e^{−x}) and 1/(1+e^x), without overflow and without cancellation."""
+    small = np.exp(-np.abs(x))
+    larger, smaller = 1 / (1 + small), small / (1 + small)
+    return np.where(x >= 0, larger, smaller), np.where(x >= 0, smaller, larger)
