@@ -8,7 +8,9 @@ from dynamics.gradient_flow import FlowResult, IntegrationError, gradient_flow
 from dynamics.ito import Ensemble, ito_ensemble
 from dynamics.lowering import LoweredSystem, lower
 from dynamics.online_sgd import Interrupted, SgdResult, online_sgd
+from dynamics.quadratic_flow import QuadraticFlow, quadratic_flow
 from dynamics.retiring_flow import RetiringResult, retiring_flow
+from dynamics.riccati import RiccatiFlow, riccati_flow
 
 __all__ = [
     "DeflatedFlow",
@@ -18,7 +20,9 @@ __all__ = [
     "IntegrationError",
     "Interrupted",
     "LoweredSystem",
+    "QuadraticFlow",
     "RetiringResult",
+    "RiccatiFlow",
     "SgdResult",
     "ambient_gradient_flow",
     "deflated_flow",
@@ -28,5 +32,7 @@ __all__ = [
     "lower",
     "online_sgd",
     "precision",
+    "quadratic_flow",
     "retiring_flow",
+    "riccati_flow",
 ]

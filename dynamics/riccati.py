@@ -189,7 +189,9 @@ def checked_spectrum(spectrum: ArrayLike, start: Subspace) -> np.ndarray:
     if a.ndim != 1 or a.size == 0 or not np.all(np.isfinite(a) & (a > 0)):
         raise InputError("spectrum must be a list of positive finite numbers: drop or fix the others")
     if start.on_teachers.shape[0] != a.size:
-        raise InputError(f"start has {start.on_teachers.shape[0]} teacher rows, spectrum {a.size}: draw it for this one")
+        raise InputError(
+            f"start has {start.on_teachers.shape[0]} teacher rows, spectrum {a.size}: draw it for this one"
+        )
     return a
 
 

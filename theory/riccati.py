@@ -41,8 +41,8 @@ w, overlap, product = sp.IndexedBase("w"), sp.IndexedBase("G"), sp.IndexedBase("
 def weight_rate() -> sp.Expr:
     r"""$\dot W=(\mathsf M-WW^\top)W$, minus the gradient of $\tfrac14\|\mathsf M-WW^\top\|_F^2$.
 
-    $d\,\tfrac14\mathrm{tr}\,R^2=\tfrac12\mathrm{tr}\,R\,dR$ with $R=\mathsf M-WW^\top$, $dR=-(dW\,W^\top+W\,dW^\top)$, and both
-    halves are equal because R is symmetric.
+    $d\,\tfrac14\mathrm{tr}\,R^2=\tfrac12\mathrm{tr}\,R\,dR$ with $R=\mathsf M-WW^\top$ and
+    $dR=-(dW\,W^\top+W\,dW^\top)$; both halves are equal because R is symmetric.
     """
     residual = M - W * Wt
     return sp.expand(residual * W)
@@ -65,7 +65,7 @@ def projector_rate() -> sp.Expr:
 
 @cache
 def overlap_rate() -> sp.Expr:
-    r"""$\dot G=\tilde AG+G\tilde A-2G\tilde AG$: Θᵀ·Θ around the projector's equation, with $\mathsf M=\Theta\tilde A\Theta^\top$."""
+    r"""$\dot G=\tilde AG+G\tilde A-2G\tilde AG$: Θᵀ·Θ around that of Π, $\mathsf M=\Theta\tilde A\Theta^\top$."""
     inside = projector_rate().subs(M, Theta * A * Theta_t)
     rules = [((Theta_t, Theta), ()), ((Theta_t, Pi, Theta), (G,))]
     return words.reduce(Theta_t * inside * Theta, rules)
@@ -85,7 +85,7 @@ _G0 = _matrix("G_0")
 
 
 def closed_overlap() -> sp.Expr:
-    r"""$G(t)=e^{t\tilde A}Z_0\big(I+Z_0^\top(e^{2t\tilde A}-I)Z_0\big)^{-1}Z_0^\top e^{t\tilde A}$, $G_0=Z_0Z_0^\top$, any rank."""
+    r"""$G(t)=e^{t\tilde A}Z_0\big(I+Z_0^\top(e^{2t\tilde A}-I)Z_0\big)^{-1}Z_0^\top e^{t\tilde A}$, $G_0=Z_0Z_0^\top$."""
     return _E * _Z * (1 + _Zt * (_E**2 - 1) * _Z) ** -1 * _Zt * _E
 
 
@@ -340,7 +340,12 @@ def derivation() -> Derivation:
 
 
 def _system(
-    name: str, component: sp.Indexed, sums: Sums, rate: Callable[..., sp.Matrix], risk: Sums | None, closed: sp.Expr | None
+    name: str,
+    component: sp.Indexed,
+    sums: Sums,
+    rate: Callable[..., sp.Matrix],
+    risk: Sums | None,
+    closed: sp.Expr | None,
 ) -> System:
     steps = (
         *_flow_steps(),
@@ -384,6 +389,4 @@ def weight_system() -> System:
     r"""Gradient flow of $W$, shape (n, N), in the eigenbasis of $\mathsf M$; a: $\tilde a$ and zeros, shape (n,)."""
     transposed = _matrix("T")
     rate = as_function(weight_rate().subs(Wt, transposed), M, W, transposed)
-    return _system(
-        "quadratic-flow", w[p, k], drift_of_weights(), lambda matrix, x: rate(matrix, x, x.T), None, None
-    )
+    return _system("quadratic-flow", w[p, k], drift_of_weights(), lambda matrix, x: rate(matrix, x, x.T), None, None)

@@ -72,12 +72,29 @@ def velocity_residual(rate: Rate) -> sp.Expr:
     return _largest(rate(target(), weights()) - _velocity(weights()))
 
 
-def projector_residual(rate: Rate) -> sp.Expr:
-    """A matrix expression for Π̇ against the derivative of the explicit projector along the flow of W."""
+@cache
+def _projector_velocity() -> sp.Matrix:
+    """Derivative of the explicit projector along the flow of W."""
     step = sp.Symbol("h")
     moving = _projector(weights() + step * _velocity(weights()))
-    direct = moving.diff(step).subs(step, 0)
-    return _largest((rate(target(), _projector(weights())) - direct))
+    return moving.diff(step).subs(step, 0)
+
+
+def projector_residual(rate: Rate) -> sp.Expr:
+    """A matrix expression for Π̇ against the derivative of the explicit projector along the flow of W."""
+    return _largest(rate(target(), _projector(weights())) - _projector_velocity())
+
+
+def block_residual(rate: Rate) -> sp.Expr:
+    """A matrix expression for Ġ against the teacher's block of that derivative."""
+    overlap = _projector(weights())[:_TEACHERS, :_TEACHERS]
+    return _largest(rate(sp.diag(*_RATES), overlap) - _projector_velocity()[:_TEACHERS, :_TEACHERS])
+
+
+def product_residual(rate: Rate) -> sp.Expr:
+    """A matrix expression for Ṡ against ẆWᵀ + WẆᵀ."""
+    w, velocity = weights(), _velocity(weights())
+    return _largest(rate(target(), w * w.T) - velocity * w.T - w * velocity.T)
 
 
 def overlap_residual(rate: Rate) -> sp.Expr:
@@ -122,7 +139,7 @@ def component_residual(sums: Sums, names: tuple[str, ...], rate: Callable[..., s
     }
     free = (p, k) if names[0] == "w" else (p, q)
     found = sp.Matrix(evaluate(sums, free, arrays, lambda x, order: x).tolist())
-    return _largest((found - rate(sp.diag(*rates), point)))
+    return _largest(found - rate(sp.diag(*rates), point))
 
 
 def _exponential(time: sp.Expr, size: int = _DIM) -> sp.Matrix:

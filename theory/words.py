@@ -34,7 +34,9 @@ def from_words(words: Sequence[tuple[sp.Expr, Word]]) -> sp.Expr:
 
 def reduce(expression: sp.Expr, rules: Rules) -> sp.Expr:
     """Replace the left side of each rule by its right side wherever it stands in a word, until none is left."""
-    return sp.expand(from_words([(coefficient, _reduce_word(word, rules)) for coefficient, word in words_of(expression)]))
+    return sp.expand(
+        from_words([(coefficient, _reduce_word(word, rules)) for coefficient, word in words_of(expression)])
+    )
 
 
 def _reduce_word(word: Word, rules: Rules) -> Word:
