@@ -11,8 +11,11 @@ $q=1-g$ (sum rule: $E\,\mathrm{tr}\,\Pi^2=N$), hence
 $$\tfrac12R_{opt}\approx\sum_j\tilde a_j^2(1-g_j^2)-\frac{(\sum_j\tilde a_jg_jq_j)^2}{\sum_{l\le d}g_lq_l}.$$
 
 This is the deterministic equivalent of a sample covariance matrix with population $e^{2\tau M}$ (Marchenko and Pastur 1967;
-Silverstein and Bai 1995; two-resolvent form, e.g. Ledoit and Péché 2011), exact at τ = 0, with relative corrections of
-order 1/N: `shift` measures them by changing N by one. Riccati time, normalised spectrum.
+Silverstein and Bai 1995; two-resolvent form, e.g. Ledoit and Péché 2011), exact at τ = 0. At finite N the odds of one
+direction, $g_j/q_j$, are a Gaussian row seen through the others: they fluctuate like $\chi^2_V/V$ with
+$V=\sum_{l\le d}g_lq_l$ (N at the start), so that means of $g_j$ and $g_j^2$ are to be taken over log-odds of variance 2/V.
+This is one of several corrections of relative order 1/N; `fluctuations=True` includes it, which shows their size. Riccati
+time, normalised spectrum.
 """
 
 from dataclasses import dataclass
@@ -25,6 +28,8 @@ from theory.quadratic import check_width
 #: Bisection steps for the level, at most; double precision is reached well before.
 _STEPS = 200
 _TOLERANCE = 1e-13
+#: Gauss–Hermite quadrature for a mean over a standard normal variable.
+_NODES, _WEIGHTS = (-np.sqrt(3.0), 0.0, np.sqrt(3.0)), (1 / 6, 2 / 3, 1 / 6)
 
 
 @dataclass(frozen=True)
@@ -34,33 +39,38 @@ class Occupation:
     Attributes:
         spectrum: $\tilde a$, shape (M*,), any order.
         dim: d.
-        width: N (need not be whole: `shift` varies it).
+        width: N (need not be whole, so that one can ask what changing it by one changes).
+        fluctuations: take means over the fluctuating odds, to see the size of what is of order 1/N.
     """
 
     spectrum: np.ndarray
     dim: int
     width: float
+    fluctuations: bool = False
 
     def __post_init__(self) -> None:
         check_width(int(np.ceil(self.width)), self.dim)
 
     def diagonal(self, times: ArrayLike) -> np.ndarray:
-        """g_j, shape (T, M*)."""
-        return self._laws(times)[0]
+        """Mean of G_jj, shape (T, M*)."""
+        logit, variance, _ = self._laws(times)
+        return self._mean(logit, variance, 1)
 
     def risk(self, times: ArrayLike) -> np.ndarray:
-        """R_opt, shape (T,); 2 at f = 0."""
-        g, q, outside = self._laws(times)
+        """Mean of R_opt, shape (T,); 2 at f = 0."""
+        logit, variance, mixing = self._laws(times)
         a = self.spectrum
-        variance = np.sum(g * q, axis=1) + outside
-        mixing = np.divide(np.sum(a * g * q, axis=1) ** 2, variance, out=np.zeros(len(g)), where=variance > 0)
-        return 2 * (np.sum(a**2 * q * (1 + g), axis=1) - mixing)
+        off = np.divide(mixing**2, variance, out=np.zeros_like(variance), where=variance > 0)
+        return 2 * (np.sum(a**2 * (1 - self._mean(logit, variance, 2)), axis=1) - off)
 
-    def shift(self, times: ArrayLike) -> np.ndarray:
-        """Change of the risk when N changes by one: the size of what the law leaves out, of relative order 1/N."""
-        more = Occupation(self.spectrum, self.dim, min(self.width + 0.5, self.dim))
-        less = Occupation(self.spectrum, self.dim, self.width - 0.5)
-        return np.abs(more.risk(times) - less.risk(times))
+    def _mean(self, logit: np.ndarray, variance: np.ndarray, power: int) -> np.ndarray:
+        """Mean of g^power over log-odds with the mean odds of `logit` and variance 2/V, by three-point quadrature."""
+        if not self.fluctuations:
+            return _fermi(logit)[0] ** power
+        spread = np.sqrt(2 / np.maximum(variance, 1.0))[:, None]
+        moved = [logit + node * spread - spread**2 / 2 for node in _NODES]
+        parts = [weight * _fermi(x)[0] ** power for weight, x in zip(_WEIGHTS, moved, strict=True)]
+        return np.sum(parts, axis=0)
 
     def half_time(self, direction: int) -> float:
         """First time at which g_j = ½ (inf if never), by bisection in time; direction counts from 0."""
@@ -80,12 +90,13 @@ class Occupation:
         return high
 
     def _laws(self, times: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """g and 1 − g on the teacher directions, shape (T, M*), and Σ g(1−g) over the complement, shape (T,)."""
+        """Log-odds on the teacher directions, shape (T, M*); V, shape (T,); Σ ã g q, shape (T,)."""
         energy = 2 * np.atleast_1d(np.asarray(times, dtype=float))[:, None] * self.spectrum[None, :]
         level = self._level(energy)
         g, q = _fermi(energy + level[:, None])
         outside, empty = _fermi(level)
-        return g, q, (self.dim - self.spectrum.size) * outside * empty
+        variance = np.sum(g * q, axis=1) + (self.dim - self.spectrum.size) * outside * empty
+        return energy + level[:, None], variance, np.sum(self.spectrum * g * q, axis=1)
 
     def _level(self, energy: np.ndarray) -> np.ndarray:
         """log κ at each time: the root of Σ_j g_j = N, which increases in log κ, by bisection."""

@@ -22,8 +22,8 @@ def power_law(width: int, decay: float) -> np.ndarray:
 def _curves(
     context: Context, spectrum: tuple[float, ...], width: int, dim: int, times: tuple[float, ...], replicas: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    rng = context.rng(300, len(spectrum), width, dim)
     a = np.array(spectrum)
+    rng = context.rng(300, len(spectrum), width, dim, int(1e6 * a[0] / a[-1]), int(1e3 * times[0]))  # no shared starts
     found = [riccati_flow(a, draw_columns(a.size, width, dim, rng)).curves(np.array(times)) for _ in range(replicas)]
     return np.stack([x for x, _ in found]), np.stack([x for _, x in found])
 
