@@ -22,12 +22,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.interpolate import PchipInterpolator
 
 from theory.quadratic import check_width
 
 #: Bisection steps for the level, at most; double precision is reached well before.
 _STEPS = 200
 _TOLERANCE = 1e-13
+#: Times at which the level is sampled for the emergence times of all directions.
+_SAMPLES = 800
 #: Gauss–Hermite quadrature for a mean over a standard normal variable.
 _NODES, _WEIGHTS = (-np.sqrt(3.0), 0.0, np.sqrt(3.0)), (1 / 6, 2 / 3, 1 / 6)
 
@@ -72,22 +75,20 @@ class Occupation:
         parts = [weight * _fermi(x)[0] ** power for weight, x in zip(_WEIGHTS, moved, strict=True)]
         return np.sum(parts, axis=0)
 
-    def half_time(self, direction: int) -> float:
-        """First time at which g_j = ½ (inf if never), by bisection in time; direction counts from 0."""
-        rate = float(self.spectrum[direction])
-        high = np.log(self.dim / self.width + 1) / (2 * rate)
-        while self.diagonal([high])[0, direction] < 0.5:
-            high *= 2
-            if high * rate > 1e8:
-                return float("inf")
-        low = 0.0
-        for _ in range(80):
-            middle = 0.5 * (low + high)
-            if self.diagonal([middle])[0, direction] < 0.5:
-                low = middle
-            else:
-                high = middle
-        return high
+    def half_times(self) -> np.ndarray:
+        r"""First times at which the bare $g_j=½$, shape (M*,); inf for directions that the width cannot hold.
+
+        The condition is $\tilde a_j=\mu(\tau)$ with the level $\mu=-\log\kappa/(2\tau)$, which falls as τ grows: one curve,
+        sampled and inverted by monotone interpolation, serves all directions (relative error below 1e-5).
+        """
+        if self.width >= self.dim / 2:
+            return np.zeros(self.spectrum.size)
+        start = np.log(self.dim / self.width - 1) / 2
+        times = np.geomspace(0.9 * start / self.spectrum.max(), 1e3 * start / self.spectrum.min(), _SAMPLES)
+        level = -self._level(2 * times[:, None] * self.spectrum) / (2 * times)
+        falling = np.append(True, np.diff(np.minimum.accumulate(level)) < -1e-12 * level[:-1])
+        found = np.exp(PchipInterpolator(level[falling][::-1], np.log(times[falling])[::-1])(self.spectrum))
+        return np.where(self.spectrum > level[falling][-1], found, np.inf)
 
     def _laws(self, times: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Log-odds on the teacher directions, shape (T, M*); V, shape (T,); Σ ã g q, shape (T,)."""

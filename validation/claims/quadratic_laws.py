@@ -66,17 +66,17 @@ def run_emergence(context: Context) -> Outcome:
         laws, runs, spreads = [], [], []
         for dim in dims:
             leading = float(emergence_times(a, dim, width)[direction - 1])
-            times = np.geomspace(0.5 * leading, 1.6 * leading, 32)
+            times = np.geomspace(0.65 * leading, 1.5 * leading, 24)
             law = _laws(context, a, dim, width)
             reading = lambda g, times=times: crossing(times, g, 0.5)  # noqa: E731
-            half = [x.half_time(direction - 1) / leading for x in law]
+            half = [reading(x.diagonal(times)[:, direction - 1]) / leading for x in law]
             curves = diagonals(context, a, width, dim, times, context.pick(16, 100))[:, :, direction - 1]
             estimate, stderr = _read_runs(context, 306, reading, curves)
             laws.append(half)
             runs.append(estimate / leading)
             spreads.append(stderr / leading)
         predicted, allowed = laws[-1][0], _spread(laws[-1])
-        grid = (np.log(1.6 / 0.5) / 31) ** 2  # the crossing is interpolated linearly between neighbours in log time
+        grid = (np.log(1.5 / 0.65) / 23) ** 2  # the crossing is interpolated linearly between neighbours in log time
         controls = [
             Control("log d in place of log(d/N)", float(np.log(dims[-1]) / np.log(dims[-1] / width))),
             Control("factor 2 of 2Ã left out", 2 * predicted),
