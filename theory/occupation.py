@@ -87,7 +87,9 @@ class Occupation:
         times = np.geomspace(0.9 * start / self.spectrum.max(), 1e3 * start / self.spectrum.min(), _SAMPLES)
         level = -self._level(2 * times[:, None] * self.spectrum) / (2 * times)
         falling = np.append(True, np.diff(np.minimum.accumulate(level)) < -1e-12 * level[:-1])
-        found = np.exp(PchipInterpolator(level[falling][::-1], np.log(times[falling])[::-1])(self.spectrum))
+        found = np.exp(
+            PchipInterpolator(level[falling][::-1], np.log(times[falling])[::-1], extrapolate=False)(self.spectrum)
+        )
         return np.where(self.spectrum > level[falling][-1], found, np.inf)
 
     def _laws(self, times: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
