@@ -79,23 +79,29 @@ def _projected(w: jax.Array) -> jax.Array:
     return (w @ jnp.linalg.solve(w.T @ w, w.T))[:_TEACHERS, :_TEACHERS]
 
 
+@jax.jit
+def _ambient_rates(w: jax.Array, a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """G and its rate along the ambient gradient flow of W, and the rate of the teacher's block of WWᵀ; Riccati time."""
+    h2 = Activation.from_degree(2)
+    # ½E(f*−f)² with h₂ has twice the speed of Riccati time (QuadraticModel.riccati_rate).
+    velocity = -0.5 * jax.grad(lambda x: ambient_loss(h2, x.T, a))(w)
+    overlap, rate = jax.jvp(_projected, (w,), (velocity,))
+    radial = jax.jvp(lambda x: (x @ x.T)[:_TEACHERS, :_TEACHERS], (w,), (velocity,))[1]
+    return overlap, rate, radial
+
+
 def run_riccati(context: Context) -> Outcome:
     """Ġ along the ambient gradient flow of a W that is not small, by automatic differentiation, against the Riccati flow."""
     found = []
     a = power_law(_TEACHERS, 1.0)
-    h2 = Activation.from_degree(2)
-    for width in (2, 4, 6):
-        w = jnp.asarray(_start(context, 303, width).rows)
-        # ½E(f*−f)² with h₂ has twice the speed of Riccati time (QuadraticModel.riccati_rate).
-        velocity = -0.5 * jax.grad(lambda x: ambient_loss(h2, x.T, jnp.asarray(a)))(w)
-        overlap, reference = jax.jvp(_projected, (w,), (velocity,))
+    for width in (2, 6):
+        overlap, reference, radial = _ambient_rates(jnp.asarray(_start(context, 303, width).rows), jnp.asarray(a))
 
         def deviation(system: System, overlap: jax.Array = overlap, reference: jax.Array = reference) -> float:
             rate = lowered_system(system).drift({"G": overlap}, {"a": jnp.asarray(a)})["G"]
             return float(jnp.abs(rate - reference).max() / jnp.abs(reference).max())
 
         system = context.theory.riccati_flow()
-        radial = jax.jvp(lambda x: (x @ x.T)[:_TEACHERS, :_TEACHERS], (w,), (velocity,))[1]
         controls = [
             Control("GAG in place of 2GAG", 0.0, deviation(with_wrong_damping(system))),
             Control("WWᵀ in place of the projector", 0.0, deviation(system, reference=radial)),
