@@ -23,6 +23,8 @@ from theory.quadratic import optimal_risk
 
 #: A pivot below this share of its row counts as zero, times the number of columns.
 _DEPENDENT = float(np.finfo(float).eps)
+#: Exponents below this may be taken apart into factors.
+_MODERATE = 300.0
 #: Columns treated at once by the blocked QR.
 _BLOCK = 32
 
@@ -62,15 +64,24 @@ class Echelon:
 
     def moved(self, time: float) -> np.ndarray:
         r"""The rows `rest` of $X(\tau)$, same shape as `frame`."""
-        gap = self.rates[self.rest][:, None] - self.rates[self.pivots][None, :]
-        return self.frame * np.exp(time * np.minimum(gap, 0.0))
+        rows, columns = self.rates[self.rest], self.rates[self.pivots]
+        if time * self.rates[0] < _MODERATE:  # no power can overflow: scale rows and columns, far fewer exponentials
+            return self.frame * np.exp(time * rows)[:, None] * np.exp(-time * columns)
+        return self.frame * np.exp(time * np.minimum(rows[:, None] - columns, 0.0))
+
+    @cached_property
+    def _places(self) -> tuple[np.ndarray, np.ndarray, int]:
+        """Rows of the result that pivots and other teacher rows go to, and how many of the others are on the teacher."""
+        count = self.order.size
+        known = int(np.searchsorted(self.rest, count))
+        pivots = self.pivots[self.pivots < count]
+        return self.order[pivots], self.order[self.rest[:known]], known
 
     def teacher_rows(self, on_pivots: np.ndarray, on_rest: np.ndarray) -> np.ndarray:
         """Rows on the teacher directions, in the order of the weights given, shape (M*, N)."""
-        every = np.empty((self.rates.size, on_pivots.shape[1]))
-        every[self.pivots], every[self.rest] = on_pivots, on_rest
-        out = np.empty((self.order.size, every.shape[1]))
-        out[self.order] = every[: self.order.size]
+        pivots, others, known = self._places
+        out = np.empty((self.order.size, on_pivots.shape[1]))
+        out[pivots], out[others] = on_pivots[: len(pivots)], on_rest[:known]
         return out
 
 
@@ -136,16 +147,22 @@ class RiccatiFlow:
         for time in checked_times(times):
             moved = self._echelon.moved(time)
             triangle = _stacked_triangle(moved, self._triangle)
-            on_pivots = blas.dtrsm(1.0, triangle, np.eye(len(triangle)), side=1)
+            on_pivots, _ = lapack.dtrtri(triangle)
             yield self._echelon.teacher_rows(on_pivots, blas.dtrsm(1.0, triangle, moved, side=1))
 
     def factor(self, times: ArrayLike) -> np.ndarray:
         """Z(τ), shape (T, M*, N)."""
-        return np.stack(list(self._factors(times)))
+        out = np.empty((np.size(times), *self.start.on_teachers.shape))
+        for place, z in zip(out, self._factors(times), strict=True):
+            place[:] = z
+        return out
 
     def matrix(self, times: ArrayLike) -> np.ndarray:
         """G(τ), symmetric, 0 ≼ G ≼ I, shape (T, M*, M*)."""
-        return np.stack([z @ z.T for z in self._factors(times)])
+        out = np.empty((np.size(times), self.spectrum.size, self.spectrum.size))
+        for place, z in zip(out, self._factors(times), strict=True):
+            np.matmul(z, z.T, out=place)
+        return out
 
     def diagonal(self, times: ArrayLike) -> np.ndarray:
         """G_jj(τ): how much of direction j the subspace holds, shape (T, M*)."""

@@ -19,7 +19,7 @@ from theory.indexed import Sums, a, collect, k, l, p, q, s
 from theory.indexed import Term as _Term
 from theory.system import System
 
-REFERENCE = "arXiv:2508.03688, sections 2-3 (the equation of G); closed forms for any rank and risks derived here"
+REFERENCE = "arXiv:2508.03688 (the equation of G); closed forms for any rank and risks derived here"
 TIME_UNIT = "Riccati time: 2φ(1)‖a‖γ times gradient-flow time of ½E(f*−f)²; 4γt for z²−1 and unit weights"
 _LIMIT = "step size to 0 (population gradient flow); exact in d and in the norm of W"
 

@@ -3,10 +3,18 @@
 from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, NullFormatter
 from numpy.typing import ArrayLike
 
 from validation.figures import _INK, _SMALL, _TEXT, _axes, _colours, _floats, _match, _name_curves
+
+
+def _log_time(ax: Axes) -> None:
+    """A logarithmic horizontal axis with labels at powers of ten only, so that none overlap."""
+    ax.set_xscale("log")
+    ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def overlap_maps(matrices: ArrayLike, titles: Sequence[str]) -> Figure:
@@ -18,7 +26,7 @@ def overlap_maps(matrices: ArrayLike, titles: Sequence[str]) -> Figure:
     """
     maps = np.abs(_floats(matrices))
     _match("titles", np.empty(len(titles)), (len(maps),))
-    figure = Figure(figsize=(2.4 * len(maps) + 0.9, 2.9), layout="constrained")
+    figure = Figure(figsize=(2.4 * len(maps) + 0.9, 2.9), layout="compressed")
     panels = np.atleast_1d(figure.subplots(1, len(maps), sharey=True))
     size = maps.shape[1]
     for ax, matrix, title in zip(panels, maps, titles, strict=True):
@@ -26,6 +34,8 @@ def overlap_maps(matrices: ArrayLike, titles: Sequence[str]) -> Figure:
         ax.set_title(title, fontsize=_SMALL)
         ax.set_xlabel("direction", fontsize=_SMALL)
         ax.tick_params(labelsize=_SMALL)
+        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     panels[0].set_ylabel("direction", fontsize=_SMALL)
     bar = figure.colorbar(image, ax=list(panels), fraction=0.04)
     bar.set_label("|G|", fontsize=_TEXT)
@@ -40,7 +50,7 @@ def emergence(time: ArrayLike, measured: ArrayLike, law: ArrayLike) -> Figure:
     for j, colour in enumerate(_colours(measured.shape[1])):
         ax.plot(time, measured[:, j], color=colour, lw=1.8, label=f"j = {j + 1}")
         ax.plot(time, law[:, j], color=colour, lw=1.1, ls="--")
-    ax.set_xscale("log")
+    _log_time(ax)
     ax.set_ylim(-0.03, 1.05)
     _name_curves(ax)
     return figure
@@ -67,7 +77,7 @@ def risk_curves(
             ax.axhline(level, color=colour, lw=1.0, ls=":")
     if guide is not None:
         ax.plot(_floats(guide[0]), _floats(guide[1]), color=_INK, lw=1.6, ls="-.", label=guide[2])
-    ax.set_xscale("log")
+    _log_time(ax)
     ax.set_yscale("log" if log_risk else "linear")
     ax.legend(frameon=False, fontsize=_SMALL)
     return figure
@@ -79,8 +89,8 @@ def slopes_over_dim(curves: Sequence[tuple[float, Sequence[int], Sequence[float]
     for (decay, dims, slopes, limit), colour in zip(curves, _colours(len(curves)), strict=True):
         ax.plot(_floats(dims), _floats(slopes), "o-", color=colour, lw=1.8, label=f"decay {decay:g}")
         ax.axhline(limit, color=colour, ls="--", lw=1.1)
-    ax.set_xscale("log")
-    ax.legend(frameon=False, fontsize=_SMALL)
+    _log_time(ax)
+    ax.legend(frameon=False, fontsize=_SMALL, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
 
 
@@ -90,7 +100,7 @@ def collapse(curves: Sequence[tuple[int, ArrayLike, ArrayLike]], limit: tuple[Ar
     for (teachers, time, share), colour in zip(curves, _colours(len(curves)), strict=True):
         ax.plot(_floats(time), _floats(share), color=colour, lw=1.8, label=f"M* = {teachers}")
     ax.plot(_floats(limit[0]), _floats(limit[1]), color=_INK, ls="--", lw=1.3, label="limit")
-    ax.set_xscale("log")
+    _log_time(ax)
     ax.legend(frameon=False, fontsize=_SMALL)
     return figure
 
@@ -104,7 +114,7 @@ def frontier(
     for width, clock, row, colour in zip(widths, costs, rows, _colours(len(widths)), strict=True):
         ax.plot(clock, row, color=colour, lw=1.5, label=f"N = {width}")
     ax.plot(cost, law, color=_INK, ls="--", lw=1.8, label="frontier of the law")
-    ax.set_xscale("log")
+    _log_time(ax)
     ax.set_yscale("log")
     _name_curves(ax)
     return figure

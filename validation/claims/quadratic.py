@@ -15,10 +15,11 @@ from dynamics.gradient_flow import lowered_system
 from dynamics.riccati_integration import integrate_overlap, integrate_weights
 from theory import Activation, Subspace, System, draw_subspace
 from theory.indexed import Sums, Term
-from theory.quadratic import flow_risk, optimal_risk
+from theory.quadratic import flow_risk, half_times, optimal_risk
 from theory.subspace import draw_columns
 from validation.claim import Claim, Control, Measurement, Outcome
 from validation.context import Context
+from validation.quadratic_figures import overlap_maps
 from validation.quadratic_runs import power_law
 from validation.statistics import mean_and_error
 
@@ -158,7 +159,16 @@ def run_closed_form(context: Context) -> Outcome:
 
         name = f"largest relative deviation of G(τ), τ ≤ 12, M* = 4, N = {width}"
         found.append(_judged(name, f"N{width}", integrated, flow.matrix(_TIMES), wrong))
-    return Outcome(found)
+    return Outcome(found, figures=[_overlap_figure(context)])
+
+
+def _overlap_figure(context: Context) -> tuple[str, object]:
+    """G(τ) of one start, from before the first emergence to the end."""
+    a, width, dim = power_law(16, 1.0), 10, 10**5
+    moments = half_times(a, dim, width)[[0, 1, 3, 6, 9]]
+    maps = riccati_flow(a, draw_subspace(16, width, dim, context.rng(314))).matrix(moments)
+    caption = "|G(τ)| of one start (M* = 16, N = 10, d = 1e5, β = 1) at the half-times of directions 1, 2, 4, 7, 10."
+    return caption, overlap_maps(maps, [f"τ = {x:.3g}" for x in moments])
 
 
 def run_full_flow(context: Context) -> Outcome:
@@ -272,7 +282,7 @@ CLAIMS = [
         "Risk of a quadratic network",
         "The population squared error is twice the squared distance of the two matrices.",
         r"E(f_*-f)^2=2\|\mathsf M-WW^\top\|_F^2",
-        f"{PAPER}, section 2; factor derived",
+        f"{PAPER}; factor derived",
         "exact",
         "any W, σ = z² − 1",
         ("factor 2 of z² − 1 left out", "no cross terms between neurons", "trace not subtracted"),
@@ -283,7 +293,7 @@ CLAIMS = [
         "Riccati flow",
         "Under gradient flow the projector on the column space obeys a Riccati equation, whatever the norm of W.",
         r"\partial_\tau G=\tilde AG+G\tilde A-2G\tilde AG",
-        f"{PAPER}, section 3",
+        PAPER,
         "exact",
         "any W of full column rank, N below, at and above M*",
         ("GAG in place of 2GAG", "WWᵀ in place of the projector"),
@@ -327,7 +337,7 @@ CLAIMS = [
         "The Riccati flow preserves order",
         "If one start is below another as a matrix, it stays below.",
         r"G_0\preceq G_0'\ \Rightarrow\ G(\tau)\preceq G'(\tau)",
-        f"{PAPER}, section 4",
+        PAPER,
         "exact",
         "any two ordered starts",
         ("order of unrelated starts", "order of G² from that of G"),

@@ -151,8 +151,9 @@ def run_time_exponent(context: Context) -> Outcome:
                 )  # fmt: skip
         found.append(_trend(decay, trend))
         curves.append((decay, dims, [trend[x][1] for x in dims], asymptotic))
-    return Outcome(found, figures=[("Slopes of the risk in time over d, and their limits (dashed).",
-                                    figures.slopes_over_dim(curves))])  # fmt: skip
+    caption = "Slopes of the risk in time over d, and their limits (dashed)."
+    panels = [_risk_figure(context, 1.0, 200, (5, 20, 80), 10**6), (caption, figures.slopes_over_dim(curves))]
+    return Outcome(found, figures=panels)
 
 
 def _name(decay: float) -> str:
@@ -168,6 +169,30 @@ def _trend(decay: float, trend: dict[int, tuple[float, float, float, float]]) ->
         key=f"{_name(decay)}.trend",
         details={"d": list(trend), "slopes": [x[1] for x in trend.values()], "law": [x[0] for x in trend.values()]},
     )  # fmt: skip
+
+
+def _risk_figure(context: Context, decay: float, teachers: int, widths: Sequence[int], dim: int) -> tuple[str, object]:
+    """Risk of one start for several widths, with the law, the floors, and the asymptotic law of the decay."""
+    a = power_law(teachers, decay)
+    curves = []
+    for width in widths:
+        times = np.geomspace(0.4 * emergence_times(a, dim, width)[0], 3 * emergence_times(a, dim, width)[-1], 60)
+        law = Occupation(a, dim, width).risk(times) / 2
+        curves.append((f"N = {width}", times, risks(context, a, width, dim, times, 1)[0] / 2, law, floor(a, width) / 2))
+    times = curves[-1][1]
+    if decay > 0.5:
+        late = times[(times > emergence_times(a, dim, widths[-1])[2])]
+        slope_of_law = float(scaling.time_exponent(decay))
+        level = 1.6 * Occupation(a, dim, widths[-1]).risk(late[:1])[0] / 2
+        guide = (late, level * (late / late[0]) ** slope_of_law, f"slope {slope_of_law:.3g}")
+    else:
+        unit = scaling.heavy_unit(teachers, dim, widths[-1])
+        guide = (times, scaling.heavy_risk(decay, times / unit, widths[-1] / teachers), "limit law, largest N")
+    caption = (
+        f"Risk against time, β = {decay:g}, M* = {teachers}, d = {dim:.0e}: one start for each width, the self-consistent "
+        "law (dashed), the floors (dotted) and the asymptotic law (dash-dotted)."
+    )
+    return caption, figures.risk_curves(curves, guide, log_risk=decay > 0.5)
 
 
 # ------------------------------------------------------------------------------- Q8
@@ -259,7 +284,8 @@ def run_heavy_tail(context: Context) -> Outcome:
     )  # fmt: skip
     curve = (np.geomspace(0.15, 6.0, 200), scaling.heavy_risk(decay, np.geomspace(0.15, 6.0, 200), 0.5))
     caption = "β = ¼, N = M*/2, d = 1e8: risk in units of √M* log(d/N); dashed: the limit as log d → ∞."
-    return Outcome(found, figures=[(caption, figures.collapse(shown, curve))])
+    panels = [_risk_figure(context, decay, 200, (40, 100, 200), dim), (caption, figures.collapse(shown, curve))]
+    return Outcome(found, figures=panels)
 
 
 def _half_time(
@@ -454,7 +480,7 @@ CLAIMS = [
     Claim(
         "Q6", "Emergence times of a quadratic network",
         "A direction emerges at a time inversely proportional to its weight and logarithmic in d/N.",
-        r"T_j=\frac{\|A\|_F}{2\gamma a_j}\log\frac dN", f"{PAPER}, section 3; constant derived", "asymptotic",
+        r"T_j=\frac{\|A\|_F}{2\gamma a_j}\log\frac dN", f"{PAPER}; constant derived", "asymptotic",
         "d to 1e9, N = 30; compared with the self-consistent law",
         ("log d in place of log(d/N)", "factor 2 of 2Ã left out", "weights without their norm", "T_j doubled",
          "T_j halved"),
@@ -463,14 +489,14 @@ CLAIMS = [
     Claim(
         "Q7", "Loss in time, decay above one half",
         "The risk falls as a power of time with exponent (1 − 2β)/β.", r"\mathcal L(t)\sim t^{(1-2\beta)/\beta}",
-        f"{PAPER}, Theorem 1", "asymptotic", "between T_2 and T_{N/4}; compared with the self-consistent law",
+        f"{PAPER}, time-complexity theorem", "asymptotic", "between T_2 and T_{N/4}; compared with the self-consistent law",
         ("exponent of the width, 1 − 2β", "re-tuned steps, (1 − 2β)/(2β)", "loss ∝ learned amplitude, (1 − β)/β",
          "decay wrong by a quarter", "no dependence on d"),
         run_time_exponent,
     ),
     Claim(
         "Q8", "Width floor", "At late times the risk is that of the best fit with N directions.",
-        r"\tfrac12R\to\sum_{j>N}\tilde a_j^2\sim N^{1-2\beta}", f"{PAPER}, Theorem 1; constant derived", "exact",
+        r"\tfrac12R\to\sum_{j>N}\tilde a_j^2\sim N^{1-2\beta}", f"{PAPER}, time-complexity theorem; constant derived", "exact",
         "after the gap between directions N and N + 1 has opened",
         ("top N + 1", "top N − 1", "integral in place of the sum", "exponent in time, (1 − 2β)/β at β = 0.75", "1 − β"),
         run_floor,
@@ -479,7 +505,7 @@ CLAIMS = [
         "Q9", "Loss in time, decay below one half",
         "With a heavy tail nearly all of the risk falls within one time unit, down to a plateau set by N/M*.",
         r"\tfrac12R=1-\min(x,\varphi)^{1-2\beta},\quad\tau=\frac{\sqrt{M_*}\,x^\beta}{2\gamma\sqrt{1-2\beta}}\log\frac dN",
-        f"{PAPER}, Theorem 1; constants derived", "asymptotic", "β = ¼, N = M*/2, d = 1e8; against the self-consistent law",
+        f"{PAPER}, time-complexity theorem; constants derived", "asymptotic", "β = ¼, N = M*/2, d = 1e8; against the self-consistent law",
         ("decoupled directions", "exponent in time of β > ½", "unit log(d/N) without √M*", "unit M* log(d/N) at γ = 1",
          "limit 1 − φ^{1−2β}", "half the width"),
         run_heavy_tail,
@@ -487,13 +513,13 @@ CLAIMS = [
     Claim(
         "Q10", "Time unit of the heavy tail",
         "The time unit grows as √M* for γ = 1 and as M* for a student normalised by N^(−1/2).",
-        r"t\propto\sqrt{M_*}\log\frac dN/\gamma", f"{PAPER}, Theorem 1; speed factor derived", "asymptotic",
+        r"t\propto\sqrt{M_*}\log\frac dN/\gamma", f"{PAPER}, time-complexity theorem; speed factor derived", "asymptotic",
         "d/N fixed, β = ¼", ("the other parametrisation", "time ∝ M*^β, the norm forgotten"), run_time_unit,
     ),
     Claim(
         "Q16", "Logarithms vanish when M* grows like d",
         "The logarithm in the emergence times is that of d/N, not of d.", r"T\propto\sqrt{M_*}\log(d/N)",
-        f"{PAPER}, Theorem 1; derived", "asymptotic", "d = 20 M*, and M* fixed; β = ¼",
+        f"{PAPER}, time-complexity theorem; derived", "asymptotic", "d = 20 M*, and M* fixed; β = ¼",
         ("time ∝ √M* log d", "no dependence on d"), run_vanishing_logs,
     ),
     Claim(
@@ -505,7 +531,7 @@ CLAIMS = [
     Claim(
         "Q19", "No sharp transition at information exponent 2",
         "The relative width of the emergence of a direction shrinks only as 1/log d.",
-        r"\frac{t_{90\%}-t_{10\%}}{t_{50\%}}\approx\frac{\ln81}{\log(d/N)}", f"{PAPER}, section 3; constant derived",
+        r"\frac{t_{90\%}-t_{10\%}}{t_{50\%}}\approx\frac{\ln81}{\log(d/N)}", f"{PAPER}; constant derived",
         "asymptotic", "d to 1e9; against the self-consistent law",
         ("sharp, as for information exponent 4: 13.28/d", "ln 9 in place of ln 81"), run_window,
     ),
