@@ -1,4 +1,4 @@
-r"""Scaling laws of quadratic networks (arXiv:2508.03688, time-complexity theorem), with their constants and the speed factor explicit.
+r"""Scaling laws of quadratic networks (arXiv:2508.03688, time-complexity theorem), constants and speed factor explicit.
 
 Weights $a_j=j^{-\beta}$, j ≤ M*, width N, $\tilde a=a/\|a\|$. With $T_j=\|a\|j^\beta\log(d/N)/(2\gamma)$ the number of
 directions learned by Riccati time τ is $p\propto\tau^{1/\beta}$.
