@@ -12,10 +12,11 @@ from scipy import optimize
 from dynamics import quadratic_flow, riccati_flow
 from dynamics.ambient_flow import ambient_loss
 from dynamics.gradient_flow import lowered_system
-from dynamics.riccati_integration import integrate_overlap, integrate_weights
+from dynamics.riccati_integration import integrate, integrate_overlap
 from theory import Activation, Subspace, System, draw_subspace
 from theory.indexed import Sums, Term
 from theory.quadratic import flow_risk, half_times, optimal_risk
+from theory.riccati import product_system
 from theory.subspace import draw_columns
 from validation.claim import Claim, Control, Measurement, Outcome
 from validation.context import Context
@@ -172,15 +173,18 @@ def _overlap_figure(context: Context) -> tuple[str, object]:
 
 
 def run_full_flow(context: Context) -> Outcome:
-    """S(τ) = WWᵀ by formula against the integrated flow of W, kernel of M included."""
+    """S(τ) = WWᵀ by formula against the integrated flow of S, kernel of M included."""
     a, found = power_law(_TEACHERS, 1.0), []
+    rates = np.concatenate([a, np.zeros(_DIM - _TEACHERS)])
     for width in (2, 6):
         start = _start(context, 305, width, 0.3)
+        padded = np.zeros((_DIM - _TEACHERS, width))  # the whole complement, whatever the width: compiled once
+        padded[: len(start.rest)] = start.rest
+        start = Subspace(start.on_teachers, padded)
         flow = quadratic_flow(a, start)
 
         def integrated(rtol: float, start: Subspace = start) -> np.ndarray:
-            w = integrate_weights(a, start, _TIMES, rtol=rtol, atol=rtol / 1000)
-            return w @ np.swapaxes(w, 1, 2)
+            return integrate(product_system(), start.rows @ start.rows.T, rates, _TIMES, rtol, rtol / 1000)
 
         doubled = Subspace(np.sqrt(2) * start.on_teachers, np.sqrt(2) * start.rest)
         closed = flow.matrix(_TIMES)
