@@ -211,7 +211,7 @@ def _flow_steps() -> list[Step]:
             lambda: checks.velocity_residual(lambda matrix, x: weights_rate(matrix, x, x.T)),
         ),
         Step(
-            "Product rule for the projector Π = W(WᵀW)⁻¹Wᵀ: the radial part WWᵀ cancels",
+            "Product rule for the projector Π on the columns of W: the radial part WWᵀ cancels",
             sp.Eq(_dot(r"\Pi"), projector_rate(), evaluate=False),
             lambda: checks.projector_residual(rate_of_projector),
         ),
@@ -221,7 +221,7 @@ def _flow_steps() -> list[Step]:
             lambda: checks.block_residual(rate_of_overlap),
         ),
         Step(
-            "It is the image of the additive model's overlap flow with φ = c² under G = tᵀc⁻¹t",
+            "It is the image of the additive model's overlap flow with φ = c²",
             sp.Eq(_dot(r"(t^\top c^{-1}t)"), overlap_rate().subs(G, _matrix(r"(t^\top c^{-1}t)")), evaluate=False),
             lambda: checks.overlap_residual(rate_of_overlap),
         ),
