@@ -9,6 +9,7 @@ from dynamics.ito import Ensemble, ito_ensemble
 from dynamics.lowering import LoweredSystem, lower
 from dynamics.online_sgd import Interrupted, SgdResult, online_sgd
 from dynamics.quadratic_flow import QuadraticFlow, quadratic_flow
+from dynamics.radial_phase import RadialFit, radial_phase
 from dynamics.retiring_flow import RetiringResult, retiring_flow
 from dynamics.riccati import RiccatiFlow, riccati_flow
 

@@ -16,11 +16,13 @@ from theory.quadratic import optimal_risk
 @dataclass(frozen=True)
 class RadialFit:
     r"""Attributes: gram, $\Omega_*\Omega_*^\top\succeq0$ (N, N), in units where f = x⊤UΩΩ⊤U⊤x − tr fits the unit-norm
-    teacher; risk, 2‖M̃ − UΩΩ⊤U⊤‖²; optimal, its least value, reached at ΩΩ⊤ = U⊤M̃U.
+    teacher; risk, 2‖M̃ − UΩΩ⊤U⊤‖²; unprojected, the risk of the least-squares fit itself; optimal, the least value,
+    reached at ΩΩ⊤ = U⊤M̃U. Always optimal ≤ risk ≤ unprojected: the projection is onto a convex set that holds U⊤M̃U.
     """
 
     gram: np.ndarray
     risk: float
+    unprojected: float
     optimal: float
 
 
@@ -48,4 +50,5 @@ def radial_phase(model: QuadraticModel, frame: Subspace, samples: int, seed: int
     gram = (vectors * np.maximum(values, 0.0)) @ vectors.T
     best = frame.on_teachers.T @ (a[:, None] * frame.on_teachers)
     optimal = float(optimal_risk(a, frame.on_teachers))
-    return RadialFit(gram, optimal + 2 * float(np.sum((gram - best) ** 2)), optimal)
+    excess, unprojected = (2 * float(np.sum((matrix - best) ** 2)) for matrix in (gram, fitted))
+    return RadialFit(gram, optimal + excess, optimal + unprojected, optimal)

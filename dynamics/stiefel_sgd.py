@@ -125,7 +125,9 @@ def _push():  # noqa: ANN202
     """(η, γ, f*, f) → coefficient of (x − Wh) hᵀ in a plain gradient step, before any retraction."""
     rule = step_theory.retraction()
     push = sp.simplify(rule.tilt / (step_theory.outside * step_theory.length))
-    return sp.lambdify((step_theory.eta, step_theory.gamma, step_theory.target, step_theory.output), push, modules="jax")
+    return sp.lambdify(
+        (step_theory.eta, step_theory.gamma, step_theory.target, step_theory.output), push, modules="jax"
+    )
 
 
 def _coefficients(
