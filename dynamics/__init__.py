@@ -12,6 +12,7 @@ from dynamics.quadratic_flow import QuadraticFlow, quadratic_flow
 from dynamics.radial_phase import RadialFit, radial_phase
 from dynamics.retiring_flow import RetiringResult, retiring_flow
 from dynamics.riccati import RiccatiFlow, riccati_flow
+from dynamics.stiefel_sgd import StiefelResult, stiefel_sgd
 
 __all__ = [
     "DeflatedFlow",
@@ -22,9 +23,11 @@ __all__ = [
     "Interrupted",
     "LoweredSystem",
     "QuadraticFlow",
+    "RadialFit",
     "RetiringResult",
     "RiccatiFlow",
     "SgdResult",
+    "StiefelResult",
     "ambient_gradient_flow",
     "deflated_flow",
     "gradient_descent",
@@ -34,6 +37,8 @@ __all__ = [
     "online_sgd",
     "precision",
     "quadratic_flow",
+    "radial_phase",
     "retiring_flow",
     "riccati_flow",
+    "stiefel_sgd",
 ]

@@ -12,7 +12,7 @@ $O(N(P+N+B))$ plus $O(N^2(P+N)/B)$ for bringing R back to N columns and W back t
 Mini-batches take one step a block and the general polar factor.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _DEFAULT_SAVES = 200
+NO_MISTAKES = Mistakes()
 #: Samples in a block: at least these, and about as many as neurons.
 _BLOCK = 32
 
@@ -112,7 +113,7 @@ class StiefelResult:
 
 
 @lru_cache(maxsize=1)
-def _update_rule():  # noqa: ANN202 (a lambdified function)
+def _update_rule() -> Callable:
     """(η, γ, ‖h‖, s, f*, f) → c₁, c₂ of the rank-one retraction, from the derived expressions."""
     rule = step_theory.retraction()
     names = (step_theory.eta, step_theory.gamma, step_theory.length, step_theory.outside)
@@ -121,7 +122,7 @@ def _update_rule():  # noqa: ANN202 (a lambdified function)
 
 
 @lru_cache(maxsize=1)
-def _push():  # noqa: ANN202
+def _push() -> Callable:
     """(η, γ, f*, f) → coefficient of (x − Wh) hᵀ in a plain gradient step, before any retraction."""
     rule = step_theory.retraction()
     push = sp.simplify(rule.tilt / (step_theory.outside * step_theory.length))
@@ -304,7 +305,7 @@ def stiefel_sgd(
     saves: int = _DEFAULT_SAVES,
     stop_at_risk: float | None = None,
     block_steps: int | None = None,
-    mistakes: Mistakes = Mistakes(),
+    mistakes: Mistakes = NO_MISTAKES,
     progress: Progress | None = None,
 ) -> StiefelResult:
     r"""Online SGD on the Stiefel manifold, $W\leftarrow\mathrm{polar}(W-\eta\nabla_{St}\tfrac12(f_*-f)^2(x))$, replicated.

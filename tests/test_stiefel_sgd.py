@@ -12,7 +12,7 @@ from scipy import stats
 
 from dynamics.online_sgd import Mistakes
 from dynamics.riccati import riccati_flow
-from dynamics.stiefel_sgd import StiefelResult, stiefel_sgd
+from dynamics.stiefel_sgd import NO_MISTAKES, StiefelResult, stiefel_sgd
 from theory import InputError, QuadraticModel, Subspace, Teacher, draw_subspace
 from theory.stiefel import largest_step, mean_flow, projected_risk, step_drift
 
@@ -34,7 +34,7 @@ def model_of(dim: int, width: int = N, count: int = P) -> QuadraticModel:
 
 
 @cache
-def sample(name: str, method: str, seed: int, mistakes: Mistakes = Mistakes()) -> dict[str, np.ndarray]:
+def sample(name: str, method: str, seed: int, mistakes: Mistakes = NO_MISTAKES) -> dict[str, np.ndarray]:
     """Final overlaps' Gram matrices, which fix the law of G and of WᵀΘΘᵀW, one value a replica."""
     dim, step_size, batch, block, steps = SETTINGS[name]
     run = stiefel_sgd(

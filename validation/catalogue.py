@@ -6,6 +6,9 @@ from validation.claim import Claim
 from validation.claims import coupled_flow, formulas, initial, one_task, quadratic, quadratic_laws, sgd
 
 _GROUPS = (formulas, coupled_flow, one_task, initial, sgd, quadratic, quadratic_laws)
+from validation.claims import coupled_flow, formulas, initial, one_task, sgd, stiefel
+
+_GROUPS = (formulas, coupled_flow, one_task, initial, sgd, stiefel)
 
 
 def _natural(name: str) -> tuple[str, int, str]:
