@@ -72,7 +72,9 @@ def run(
         cost = {dim: 1e6 * times[dim] / (blocks * block * replicas) for dim in dims}
         title = f"exact, M*=N={width}, {replicas} replicas"
         rows += [Row(NAME, f"{title}, d={dim}", cost[dim], "µs/replica-step") for dim in dims]
-        rows.append(Row(NAME, f"{title}, d={dims[1]} / d={dims[0]}", cost[dims[1]] / cost[dims[0]], "", DIMENSION_TARGET))
+        rows.append(
+            Row(NAME, f"{title}, d={dims[1]} / d={dims[0]}", cost[dims[1]] / cost[dims[0]], "", DIMENSION_TARGET)
+        )
         rows.append(Row(NAME, f"{title}, compile", runs[dims[0]][1], "s"))
         for dim in rival_dims:
             loop = partial(numpy_loop, draw_subspace(width, width, dim, 0), _model(width, dim))

@@ -116,8 +116,8 @@ class StiefelResult:
 def _update_rule() -> Callable:
     """(η, γ, ‖h‖, s, f*, f) → c₁, c₂ of the rank-one retraction, from the derived expressions."""
     rule = step_theory.retraction()
-    names = (step_theory.eta, step_theory.gamma, step_theory.length, step_theory.outside)
-    names = (*names, step_theory.target, step_theory.output)
+    size, outside = step_theory.length, step_theory.outside
+    names = (step_theory.eta, step_theory.gamma, size, outside, step_theory.target, step_theory.output)
     return sp.lambdify(names, [rule.along_self, rule.along_input], modules="jax", cse=True)
 
 
@@ -440,5 +440,5 @@ def _frames(shape: Shape, state: Frames) -> tuple[Subspace, ...]:
     if shape.method == "ambient":
         on_teachers, residual = on_teachers[..., :count], on_teachers[..., count:]
         # Only the residual's Gram matrix matters; N rows of an LQ factor hold it.
-        residual = np.stack([np.linalg.qr(one.T, mode="r").T for one in residual])
+        residual = np.stack([np.asarray(np.linalg.qr(one.T, mode="r")).T for one in residual])
     return tuple(Subspace(top.T, low.T) for top, low in zip(on_teachers, residual, strict=True))

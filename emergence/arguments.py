@@ -10,7 +10,7 @@ from emergence.values import Numbers, Switch, Whole
 DERIVATIONS = (
     "loss", "gradient", "overlap-flow", "single-task", "norm", "ideal-loss", "retirement", "plateau", "riccati",
 )  # fmt: skip
-SIMULATIONS = ("gradient-flow", "online-sgd", "riccati")
+SIMULATIONS = ("gradient-flow", "online-sgd", "riccati", "stiefel-sgd")
 SWEEPS = ("predict", "gradient-flow", "online-sgd")
 PRESETS = ("quick", "full")
 DEFAULT_OUT = "emergence-out"

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emergence import console, jsonio, output, table
+from emergence import config, console, jsonio, output, table
+from emergence.arguments import problem_flags
 from emergence.commands.setup import out_folder
 from emergence.problem import Problem
 from emergence.progress import Progress
-from emergence.quadratic import ResolvedQuadratic, default_activation, resolved_quadratic
+from emergence.quadratic import ResolvedQuadratic, resolved_quadratic
 from emergence.refusal import refuse
 from emergence.result import Result
 from emergence.values import MAX_WHOLE
@@ -60,9 +61,16 @@ def plan_of(resolved: ResolvedQuadratic) -> Plan:
     return Plan(step_size, steps, bound, direction, tuple(warnings))
 
 
-def simulate_stiefel(problem: Problem, arguments: argparse.Namespace) -> Result:
+def problem_of(arguments: argparse.Namespace) -> Problem:
+    r"""The problem with this command's defaults: activation z² − 1 and, as in arXiv:2508.03688, $\gamma=N^{-1/2}$."""
+    flags, defaults = problem_flags(arguments), {"activation": "quadratic"}
+    width = config.build(flags, arguments.config, defaults).student_width
+    return config.build(flags, arguments.config, defaults | {"speed_factor": width**-0.5})
+
+
+def simulate_stiefel(arguments: argparse.Namespace) -> Result:
     """Replicas from independent uniform subspaces, exact in law; the risk beside the Riccati flow's."""
-    resolved = resolved_quadratic(default_activation(problem, arguments))
+    resolved = resolved_quadratic(problem_of(arguments))
     plan = plan_of(resolved)
     folder = out_folder(arguments, "stiefel-sgd.nc")
     output.make(folder)
@@ -90,8 +98,10 @@ def simulate_stiefel(problem: Problem, arguments: argparse.Namespace) -> Result:
         "variables": {str(name): list(variable.dims) for name, variable in run.dataset.data_vars.items()},
         "largest_step": plan.bound,
     }
-    step = f"step size {plan.step_size:.4g} (bound {plan.bound:.4g}, direction {plan.direction + 1}), {plan.steps} steps"
-    flow = [dynamics.riccati_flow(model.spectrum, start) for start in starts[: len(starts)]]
+    step = (
+        f"step size {plan.step_size:.4g} (bound {plan.bound:.4g}, direction {plan.direction + 1}), {plan.steps} steps"
+    )
+    flow = [dynamics.riccati_flow(model.spectrum, start) for start in starts]
     lines = [f"{resolved.headline()}, {step}", "", _measured(run.dataset, flow), "", f"written: {path}"]
     return Result(document, "\n".join(lines))
 
@@ -103,7 +113,14 @@ def _measured(data: "xr.Dataset", flows: list) -> str:
     risk = data.risk.values[:, marks]
     error = risk.std(axis=0, ddof=1) / np.sqrt(len(risk)) if len(risk) > 1 else [None] * len(marks)
     rows = [
-        (int(data.step.values[k]), float(data.time.values[k]), float(data.riccati_time.values[k]), float(r), float(s), e)
+        (
+            int(data.step.values[k]),
+            float(data.time.values[k]),
+            float(data.riccati_time.values[k]),
+            float(r),
+            float(s),
+            e,
+        )
         for k, r, s, e in zip(marks, riccati, risk.mean(axis=0), error, strict=True)
     ]
     return table.render(("step", "time", "Riccati time", "risk, Riccati flow", "risk, SGD", "±"), rows)

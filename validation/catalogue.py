@@ -3,12 +3,9 @@
 import re
 
 from validation.claim import Claim
-from validation.claims import coupled_flow, formulas, initial, one_task, quadratic, quadratic_laws, sgd
+from validation.claims import coupled_flow, formulas, initial, one_task, quadratic, quadratic_laws, sgd, stiefel
 
-_GROUPS = (formulas, coupled_flow, one_task, initial, sgd, quadratic, quadratic_laws)
-from validation.claims import coupled_flow, formulas, initial, one_task, sgd, stiefel
-
-_GROUPS = (formulas, coupled_flow, one_task, initial, sgd, stiefel)
+_GROUPS = (formulas, coupled_flow, one_task, initial, sgd, quadratic, quadratic_laws, stiefel)
 
 
 def _natural(name: str) -> tuple[str, int, str]:

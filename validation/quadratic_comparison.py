@@ -77,7 +77,9 @@ def compare_quadratic(
     notes: list[str] = []
     sgd, work = None, float(replicas) * steps * batch
     if budget is not None and work > budget:
-        notes.append(f"SGD was not run: it needs {work:.2g} samples over all replicas. Give --steps or --time to run it.")
+        notes.append(
+            f"SGD was not run: it needs {work:.2g} samples over all replicas. Give --steps or --time to run it."
+        )
     else:
         sgd = online_sgd(
             activation, teacher, initial, step_size=step_size, steps=steps, batch=batch, replicas=replicas, seed=seed,
@@ -115,9 +117,7 @@ def _row(
     return row
 
 
-def _judge_sgd(
-    j: int, predicted: float, times: np.ndarray, shift: float, resolution: float, notes: list[str]
-) -> str:
+def _judge_sgd(j: int, predicted: float, times: np.ndarray, shift: float, resolution: float, notes: list[str]) -> str:
     if not abs(shift) <= LARGEST_SHIFT * predicted:
         notes.append(
             f"Direction {j + 1}: at this step size the second-order drift moves the time by more than "

@@ -18,6 +18,7 @@ from theory.quadratic import half_times
 from theory.stiefel import PAPER_STEP, mean_flow, projected_risk, radial_excess
 from validation.claim import Claim, Control, Measurement, Outcome
 from validation.context import Context
+from validation.runner import Progress
 from validation.statistics import bootstrap_error, mean_and_error
 from validation.stiefel_figures import Curve, measured_and_theory
 
@@ -42,6 +43,10 @@ def _stacked(starts: list[Subspace]) -> np.ndarray:
 
 def _steps(model: QuadraticModel, riccati_time: float, step_size: float) -> int:
     return max(1, round(riccati_time / (model.riccati_rate * step_size) / _BLOCK)) * _BLOCK
+
+
+def _note(context: Context, where: str) -> Progress:
+    return lambda fraction, text: context.progress(f"{where}: {text}")
 
 
 # --------------------------------------------------------------------- Q12: tracking
@@ -70,7 +75,7 @@ def _tracked(context: Context, load: float) -> Tracked:
     run = stiefel_sgd(
         model, starts, step_size=step_size, steps=_steps(model, LATE, step_size), saves=36,
         seed=int(context.rng(12).integers(2**31)),
-        progress=lambda fraction, note: context.progress(f"ηd = {load:g}: {note}"),
+        progress=_note(context, f"ηd = {load:g}"),
     )  # fmt: skip
     times = run.dataset.riccati_time.values
     drift = projected_risk(model.spectrum, mean_flow(model, _stacked(starts), times, step_size=step_size))
@@ -192,7 +197,7 @@ def _samples(context: Context, count: int, width: int, target: float, dims: tupl
         run = stiefel_sgd(
             model, starts, step_size=step_size, steps=_steps(model, horizon, step_size), saves=300, stop_at_risk=target,
             seed=int(context.rng(13, dim).integers(2**31)),
-            progress=lambda fraction, note, dim=dim: context.progress(f"d = {dim}: {note}"),
+            progress=_note(context, f"d = {dim}"),
         )  # fmt: skip
         measured.append(run.steps_to(target))
     return Samples(np.array(dims), np.stack(measured, axis=1), np.array(drift), np.array(riccati))
@@ -310,7 +315,7 @@ def _usable(context: Context, decay: float, count: int, replicas: int) -> Usable
         run: StiefelResult = stiefel_sgd(
             model, starts, step_size=step_size, steps=_steps(model, end, step_size), saves=1,
             seed=int(context.rng(14, count).integers(2**31)),
-            progress=lambda fraction, note, load=load: context.progress(f"M* = {count}, ηd = {load:g}: {note}"),
+            progress=_note(context, f"M* = {count}, ηd = {load:g}"),
         )  # fmt: skip
         times = np.array([0.0, run.dataset.riccati_time.values[-1]])
         flow = mean_flow(model, _stacked(starts[:4]), times, step_size=step_size, rtol=1e-6)[-1]
