@@ -11,12 +11,12 @@ import numpy as np
 from scipy import optimize
 
 from dynamics import FlowResult, SgdResult, gradient_flow, online_sgd
+from dynamics.gradient_flow import Progress
 from dynamics.quadratic_flow import QuadraticFlow, quadratic_flow
 from theory import Activation, InitialState, QuadraticModel, Subspace, Teacher
 from theory.quadratic_step import fitted_shift
 from validation.claim import Claim, Control, Measurement, Outcome, judge
 from validation.comparison import LARGEST_SHIFT, Comparison
-from validation.runner import Progress
 from validation.statistics import mean_and_error
 from validation.stiefel_figures import Curve, measured_and_theory
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from dynamics.gradient_flow import Progress
 from dynamics.radial_phase import radial_phase
 from dynamics.riccati import riccati_flow
 from dynamics.stiefel_sgd import StiefelResult, stiefel_sgd
@@ -18,7 +19,6 @@ from theory.quadratic import half_times
 from theory.stiefel import PAPER_STEP, mean_flow, projected_risk, radial_excess
 from validation.claim import Claim, Control, Measurement, Outcome
 from validation.context import Context
-from validation.runner import Progress
 from validation.statistics import bootstrap_error, mean_and_error
 from validation.stiefel_figures import Curve, measured_and_theory
 
