@@ -153,7 +153,7 @@ def test_choices_offered_are_choices_served() -> None:
         (["compare", "--activation", "0.8*h2+0.6*h3"], "information exponent 2"),
         (["compare", "--activation", "h2", "--speed-factor", "0.5"], "speed-factor is 0.5"),
         (["simulate", "stiefel-sgd", "--activation", "h4"], "activation is 'h4'"),
-        (["simulate", "stiefel-sgd", "--dim", "20"], "dim is 20"),
+        (["simulate", "stiefel-sgd", "--dim", "35"], "dim is 35"),
         (["simulate", "stiefel-sgd", "--step-size", "1"], "step-size is 1, beyond the stability bound"),
         (["simulate", "stiefel-sgd", "--speed-factor", "0"], "speed-factor is 0"),
     ],
