@@ -332,10 +332,10 @@ def _largest(excess: np.ndarray) -> float:
 
 def run_largest_step(context: Context) -> Outcome:
     """Exponent of the largest usable ηd in M*, for decay 0 and below ½."""
-    counts = (4, 8, 16, 32, 64) if context.full else (4, 8, 16)
+    counts = (4, 8, 16, 32) if context.full else (4, 8, 16)
     found, curves = [], []
     for decay in (0.0, 0.25, 0.4) if context.full else (0.0, 0.4):
-        cells = [_usable(context, decay, count, 8) for count in counts]
+        cells = [_usable(context, decay, count, max(8, context.pick(128, 256) // count)) for count in counts]
         sizes = np.log(counts)
         slope = lambda values, sizes=sizes: float(np.polyfit(sizes, values, 1)[0])  # noqa: E731
         largest = np.array([_largest(cell.measured.mean(axis=0)) for cell in cells])
