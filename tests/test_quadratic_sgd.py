@@ -109,7 +109,7 @@ def small_problem() -> tuple[Activation, Teacher, object]:
 def test_compare_judges_flow_and_sgd_by_the_closed_form(tmp_path: Path) -> None:
     activation, teacher, initial = small_problem()
     found = compare_quadratic(
-        activation, teacher, initial, step_size=2e-4, steps=9600, replicas=12, seed=1, out=tmp_path
+        activation, teacher, initial, step_size=2e-4, steps=12_800, replicas=12, seed=1, out=tmp_path
     )
     assert [row["verdict"] for row in found.directions] == ["agrees", "agrees"]
     assert found.verdict_ok

@@ -87,7 +87,7 @@ def compare_quadratic(
         )  # fmt: skip
     outside = float(np.sum(columns.rest**2))
     shift = fitted_shift(model, columns.on_teachers, outside, step_size, t_end, batch)
-    rows = [_row(j, predicted[j], flow, sgd, step_size, shift[j], notes) for j in range(teacher.width)]
+    rows = [_row(j, float(predicted[j]), flow, sgd, step_size, float(shift[j]), notes) for j in range(teacher.width)]
     report = None
     if out is not None:
         report = _write(out, activation, model, closed, flow, sgd, rows, problem or {}, notes)
