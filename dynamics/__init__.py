@@ -8,7 +8,11 @@ from dynamics.gradient_flow import FlowResult, IntegrationError, gradient_flow
 from dynamics.ito import Ensemble, ito_ensemble
 from dynamics.lowering import LoweredSystem, lower
 from dynamics.online_sgd import Interrupted, SgdResult, online_sgd
+from dynamics.quadratic_flow import QuadraticFlow, quadratic_flow
+from dynamics.radial_phase import RadialFit, radial_phase
 from dynamics.retiring_flow import RetiringResult, retiring_flow
+from dynamics.riccati import RiccatiFlow, riccati_flow
+from dynamics.stiefel_sgd import StiefelResult, stiefel_sgd
 
 __all__ = [
     "DeflatedFlow",
@@ -18,8 +22,12 @@ __all__ = [
     "IntegrationError",
     "Interrupted",
     "LoweredSystem",
+    "QuadraticFlow",
+    "RadialFit",
     "RetiringResult",
+    "RiccatiFlow",
     "SgdResult",
+    "StiefelResult",
     "ambient_gradient_flow",
     "deflated_flow",
     "gradient_descent",
@@ -28,5 +36,9 @@ __all__ = [
     "lower",
     "online_sgd",
     "precision",
+    "quadratic_flow",
+    "radial_phase",
     "retiring_flow",
+    "riccati_flow",
+    "stiefel_sgd",
 ]

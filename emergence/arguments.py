@@ -8,9 +8,11 @@ from emergence.network_problem import EXPERIMENTS, NEW
 from emergence.problem import HELP, KINDS, Problem
 from emergence.values import Numbers, Switch, Whole
 
-DERIVATIONS = ("loss", "gradient", "overlap-flow", "single-task", "norm", "ideal-loss", "retirement", "plateau")
-SIMULATIONS = ("gradient-flow", "online-sgd")
-SWEEPS = ("predict", *SIMULATIONS)
+DERIVATIONS = (
+    "loss", "gradient", "overlap-flow", "single-task", "norm", "ideal-loss", "retirement", "plateau", "riccati",
+)  # fmt: skip
+SIMULATIONS = ("gradient-flow", "online-sgd", "riccati", "stiefel-sgd")
+SWEEPS = ("predict", "gradient-flow", "online-sgd")
 PRESETS = ("quick", "full")
 DEFAULT_OUT = "emergence-out"
 EXIT_CODES = """exit status:
@@ -70,7 +72,7 @@ def parser() -> Parser:
     validate.add_argument("--preset", choices=PRESETS, default="quick", help="size of the experiments (default: quick)")
     derive = commands.add_parser("derive", help="show a derivation, each step checked", parents=[common, _seed()])
     derive.add_argument("name", choices=DERIVATIONS, metavar="NAME", help=", ".join(DERIVATIONS))
-    derive.add_argument("--activation", default="h4", help=HELP["activation"])
+    derive.add_argument("--activation", help=HELP["activation"] + " (default: h4; quadratic for riccati)")
     derive.add_argument("--latex", action="store_true", help="print a LaTeX document")
     commands.add_parser("predict", help="closed-form predictions, no integration", parents=[common, problem])
     simulate = commands.add_parser("simulate", help="integrate or simulate, write WHAT.nc", parents=[common, problem])

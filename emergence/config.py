@@ -50,9 +50,12 @@ def _read(path: str) -> dict[str, Any]:
         refuse(f"config {path!r} is not a TOML file ({shown(str(problem))}): write lines such as dim = 1024")
 
 
-def build(flags: dict[str, Any], config: str | None = None) -> Problem:
-    """The problem of a configuration file with flags over it. Raises `InputError`."""
-    return Problem(**values(flags, config))
+def build(flags: dict[str, Any], config: str | None = None, defaults: dict[str, Any] | None = None) -> Problem:
+    """The problem of a configuration file with flags over it; `defaults` of a command stand below both.
+
+    Raises `InputError`.
+    """
+    return Problem(**((defaults or {}) | values(flags, config)))
 
 
 def values(flags: dict[str, Any], config: str | None = None) -> dict[str, Any]:

@@ -9,7 +9,9 @@ from theory.hitting_law import HittingLaw, hitting_law
 from theory.initial import InitialState, draw_initial_state
 from theory.plateau import Plateau, plateau
 from theory.prediction import Prediction, predict
+from theory.quadratic import QuadraticModel
 from theory.single_task import SingleTask
+from theory.subspace import Subspace, draw_subspace
 from theory.system import System
 from theory.teacher import Student, Teacher
 
@@ -23,13 +25,16 @@ __all__ = [
     "InputError",
     "Plateau",
     "Prediction",
+    "QuadraticModel",
     "Selection",
     "SingleTask",
     "Step",
     "Student",
+    "Subspace",
     "System",
     "Teacher",
     "draw_initial_state",
+    "draw_subspace",
     "gaps",
     "gradient_derivation",
     "hitting_law",

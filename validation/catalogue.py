@@ -3,9 +3,19 @@
 import re
 
 from validation.claim import Claim
-from validation.claims import coupled_flow, formulas, initial, networks, one_task, sgd
+from validation.claims import (
+    coupled_flow,
+    formulas,
+    initial,
+    networks,
+    one_task,
+    quadratic,
+    quadratic_laws,
+    sgd,
+    stiefel,
+)
 
-_GROUPS = (formulas, coupled_flow, one_task, initial, sgd, networks)
+_GROUPS = (formulas, coupled_flow, one_task, initial, sgd, quadratic, quadratic_laws, stiefel, networks)
 
 
 def _natural(name: str) -> tuple[str, int, str]:

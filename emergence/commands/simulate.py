@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emergence import console, jsonio, output, table
+from emergence import console, jsonio, output, quadratic, stiefel, table
 from emergence.commands import networks
 from emergence.commands.setup import announce, headline, out_folder, resolved_problem
 from emergence.progress import Progress
@@ -30,6 +30,10 @@ def run(arguments: argparse.Namespace) -> Result:
     if arguments.what in networks.RUNS:
         return networks.run(arguments)
     networks.refuse_network_flags(arguments)
+    if arguments.what == "riccati":
+        return quadratic.simulate_riccati(arguments)
+    if arguments.what == "stiefel-sgd":
+        return stiefel.simulate_stiefel(arguments)
     resolved = resolved_problem(arguments)
     resolved.run_length()  # refuses a problem without an end before anything is made
     folder = out_folder(arguments, f"{arguments.what}.nc")
