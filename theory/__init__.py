@@ -4,6 +4,7 @@ from theory.activation import Activation
 from theory.additive import gradient_derivation, loss_derivation, overlap_flow
 from theory.derivation import Assumption, Derivation, DerivationError, Step
 from theory.errors import InputError
+from theory.finite_step import finite_step, one_step
 from theory.greedy import Selection, gaps, scores, select
 from theory.hitting_law import HittingLaw, hitting_law
 from theory.initial import InitialState, draw_initial_state
@@ -30,10 +31,12 @@ __all__ = [
     "System",
     "Teacher",
     "draw_initial_state",
+    "finite_step",
     "gaps",
     "gradient_derivation",
     "hitting_law",
     "loss_derivation",
+    "one_step",
     "overlap_flow",
     "plateau",
     "predict",
