@@ -12,6 +12,7 @@ forward differentiation of the lowered drift.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import diffrax as dfx
@@ -208,7 +209,7 @@ def finite_step_flow(
     parameters, state = parameters_of(teacher, step_size), overlaps_of(initial)
     marks = np.unique(np.linspace(0, steps, min(saves, steps) + 1).round().astype(int))
     saved = [_snapshot(activation, state, teacher)]
-    for first, last in zip(marks[:-1], marks[1:], strict=True):
+    for first, last in pairwise(marks.tolist()):
         if method == "map":
             state = _iterate(lowered, state, parameters, jnp.asarray(last - first))
         else:

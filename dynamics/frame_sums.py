@@ -15,9 +15,9 @@ What differs by exchanging A and B, or (for two students) k and l, is computed o
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ import sympy as sp
 
 from dynamics import precision  # noqa: F401 - double precision first
 from dynamics.lowering import Arrays, Factor, elementwise
-from theory.finite_step import A, B, gram, w
+from theory.frame import A, B, gram, w
 from theory.indexed import Sums, Term, free_indices, j, k, q
 
 #: Elements of a pair-indexed chunk: small enough for a core's cache.
@@ -161,7 +161,7 @@ class FrameSums:
             weighted = tuple(coefficient * x * y for x, y in zip(frame.powers(far[0]), blocks, strict=True))
             left[turned, outer, far[1]].append(weighted)
         for (turned, outer, power), parts in left.items():
-            summed = tuple(sum(part[side] for part in parts) for side in range(2))
+            summed = tuple(reduce(jnp.add, (part[side] for part in parts)) for side in range(2))
             (behind if turned else ahead).add(outer, frame.closed(summed, power))
 
 
@@ -347,7 +347,13 @@ class _Paired:
                 (behind if turned else ahead).add(outer, coefficient * results[first, second])
 
 
-def _in_chunks(chunk, stacked, width: int, everyone: int, triangular: bool) -> dict:  # type: ignore[no-untyped-def]
+def _in_chunks(
+    chunk: Callable[[list[jax.Array], slice], dict[tuple[Powers, Powers], jax.Array]],
+    stacked: list[jax.Array],
+    width: int,
+    everyone: int,
+    triangular: bool,
+) -> dict[tuple[Powers, Powers], jax.Array]:
     """All rows of a pair-indexed contraction; if it is symmetric, the lower triangle of chunks is copied."""
     size = max(1, min(width, _CHUNK // (width * everyone)))
     count = -(-width // size)
@@ -359,7 +365,7 @@ def _in_chunks(chunk, stacked, width: int, everyone: int, triangular: bool) -> d
     for first in range(0, width, size):
         rows = [x[first : first + size] for x in stacked]
         parts.append((first, chunk(rows, slice(first if triangular else 0, None))))
-    results = {}
+    results: dict[tuple[Powers, Powers], jax.Array] = {}
     for key in parts[0][1]:
         if not triangular:
             results[key] = jnp.concatenate([part[key] for _, part in parts])

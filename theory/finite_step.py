@@ -26,20 +26,14 @@ import sympy as sp
 from theory import additive, step_checks
 from theory.activation import Activation
 from theory.derivation import Assumption, Derivation, Step
-from theory.diagrams import Table, add, d, scale
+from theory.diagrams import Table, add, scale
 from theory.errors import InputError
-from theory.indexed import RANGE, Sums, Term, c, collect, e, j, k, q, r, symmetric_overlap, t, v
+from theory.frame import eta, noise, over_pairs, without_pairs
+from theory.indexed import Sums, Term, c, collect, e, j, k, q, r, symmetric_overlap, t, v
 from theory.step_moments import Moments, exchanged, label_noise, of_batch, require_polynomial
+from theory.step_noise import step_covariance
 from theory.system import System
 
-#: Step size; frame indices (teachers and students together), their weights and correlations.
-eta = sp.Symbol("eta", positive=True)
-A, B = sp.symbols("A B", integer=True)
-N = sp.Symbol("N", integer=True, positive=True)
-RANGE.update({A: N, B: N})
-w, gram = sp.IndexedBase("w"), sp.IndexedBase("C")
-#: Variance of the label noise.
-noise = sp.Symbol("varsigma", nonnegative=True)
 #: Raw overlaps: coordinates on the teachers, and Gram matrix of the students.
 T, Q = sp.IndexedBase("T"), sp.IndexedBase("Q")
 
@@ -65,25 +59,10 @@ def correction_tables(moments: Moments) -> dict[str, Table]:
 
 
 def raw_table(moments: Moments) -> Table:
-    r"""Second-order term of $v_k\cdot v_l$ over $\|v_k\|\|v_l\|$: $E(\mathbf a_k+\rho_k\bar v_k)\cdot(\mathbf a_l+\rho_l\bar v_l)$."""
+    r"""Second order of $v_k\cdot v_l$ over its norms: $E(\mathbf a_k+\rho_k\bar v_k)\cdot(\mathbf a_l+\rho_l\bar v_l)$."""
     x = moments
     mixed = x.tangent_radial
     return add(x.tangent_product, mixed, exchanged(mixed), scale(x.radial_product, _ONE, _CORRELATION))
-
-
-def in_frame(table: Table, second: sp.Symbol, correlation: sp.Expr, factor: sp.Expr) -> Sums:
-    """factor × Σ_{A,B} w_A w_B × the table, with l named `second` and c_kl written as `correlation`."""
-    terms = []
-    for (ab, ak, al, bk, bl, kl), value in table.items():
-        monomial = gram[A, B] ** ab * gram[A, k] ** ak * gram[A, second] ** al
-        monomial *= gram[B, k] ** bk * gram[B, second] ** bl * correlation**kl
-        terms.append(Term(factor * value * w[A] * w[B] * monomial, (A, B)))
-    return Sums(terms)
-
-
-def without_frame(table: Table, correlation: sp.Expr, factor: sp.Expr) -> Sums:
-    """factor × a table that has powers of c_kl only."""
-    return collect(Term(factor * value * correlation ** counts[-1]) for counts, value in table.items())
 
 
 def _correction(tables: dict[str, Table], noisy: dict[str, Table] | None, factor: sp.Expr) -> dict[sp.Indexed, Sums]:
@@ -96,10 +75,10 @@ def _correction(tables: dict[str, Table], noisy: dict[str, Table] | None, factor
     }
     found = {}
     for name, (component, second, correlation, scaled) in rows.items():
-        sums = in_frame(tables[name], second, correlation, scaled)
+        terms = over_pairs(tables[name], (k, second), scaled, correlation)
         if noisy is not None:
-            sums = Sums([*sums, *without_frame(noisy[name], correlation, noise * scaled)])
-        found[component] = sums
+            terms += collect(without_pairs(noisy[name], (k, second), noise * scaled, correlation))
+        found[component] = Sums(terms)
     return found
 
 
@@ -109,13 +88,16 @@ def _check_batch(batch: int) -> None:
 
 
 @lru_cache(maxsize=16)
-def finite_step(activation: Activation, batch: int = 1, noisy_labels: bool = False) -> System:
+def finite_step(
+    activation: Activation, batch: int = 1, noisy_labels: bool = False, fluctuations: bool = False
+) -> System:
     r"""Drift of $(t,c,r)$ in gradient-flow time with all terms of first order in η: mean of one step over η.
 
     Shapes: t (m, P), c (m, m), r (m,), a (P,); scalars ``eta`` (step size), ``d`` (dimension) and, with `noisy_labels`,
     ``varsigma`` (variance of the label noise). The frame's weights $w=(-a,r)$ and correlations C follow from the state.
     Valid for any state with $d\ge P+m$, while $\eta^2E|\mathbf a_k|^2\ll1$; exact in d. The mean of a step of `batch`
-    samples is $y+\eta\cdot$drift, up to $O(\eta^3)$.
+    samples is $y+\eta\cdot$drift, up to $O(\eta^3)$. With `fluctuations` the system carries the covariance of the noise
+    (`theory.step_noise`).
 
     Raises: `InputError` for an activation that is no polynomial (or of degree above 12), or a bad batch.
     """
@@ -139,6 +121,7 @@ def finite_step(activation: Activation, batch: int = 1, noisy_labels: bool = Fal
         derivation=Derivation("finite-step", tuple(steps), equations, assumptions, REFERENCE),
         time_unit=flow.time_unit,
         limit="second order in the step size; exact in d",
+        covariance=step_covariance(activation, batch, noisy_labels) if fluctuations else {},
     )
 
 
@@ -161,10 +144,10 @@ def one_step(activation: Activation, batch: int = 1, noisy_labels: bool = False)
     second = (half + half.renamed({k: j, j: k})).scaled(eta)
     second = Sums(Term(term.body.xreplace({symmetric_overlap(j, k): c[k, j]}), term.bound) for term in second)
     size = eta**2 * sp.sqrt(r[k]) * sp.sqrt(r[j])
-    quadratic = in_frame(raw_table(of_batch(activation, batch)), j, c[k, j], size)
+    quadratic = over_pairs(raw_table(of_batch(activation, batch)), (k, j), size, c[k, j])
     if noisy_labels:
-        extra = without_frame(raw_table(_shared(label_noise(activation), batch)), c[k, j], noise * size)
-        quadratic = Sums([*quadratic, *extra])
+        table = raw_table(_shared(label_noise(activation), batch))
+        quadratic += collect(without_pairs(table, (k, j), noise * size, c[k, j]))
     return {T[k, q]: first, Q[k, j]: Sums([*second, *quadratic])}
 
 
@@ -217,6 +200,3 @@ def _steps(activation: Activation, batch: int, correction: dict[sp.Indexed, Sums
         )
         for component, sums in correction.items()
     ]
-
-
-__all__ = ["correction_tables", "d", "eta", "finite_step", "in_frame", "one_step", "raw_table"]

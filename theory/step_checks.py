@@ -90,7 +90,8 @@ def second_order_residual(name: str, sums: Sums, activation: Activation, batch: 
         "r": square[0],
     }[name]
     bend = sp.expand(sp.diff(coordinate, _ETA, 2).subs(_ETA, 0) / 2)
-    moves, constant = _moves(activation), {(0, 0, 0): mpmath.mpf(1)}
+    moves = _moves(activation)
+    constant: _Polynomial = {(0, 0, 0): mpmath.mpf(1)}
     flat = [g for names in symbols for g in names]
     with mpmath.workdps(_DIGITS):
         known = mpmath.mpf(0)
