@@ -30,6 +30,7 @@ def displacement_covariance(system: System, state: Arrays, parameters: Arrays, x
 
     Returns: "tt" (m, P, m, P), "tc" (m, P, m, m), "tr" (m, P, m), "cc" (m, m, m, m), "cr" (m, m, m), "rr" (m, m).
     """
+    state, parameters = ({name: xp.asarray(x) for name, x in given.items()} for given in (state, parameters))
     arrays = _frame_arrays(state, parameters, xp)
     tangent, mixed, radial = (_evaluate(sums, pair, arrays, parameters, xp) for pair, sums in system.covariance.items())
     known = parameters["a"].shape[0]

@@ -10,6 +10,11 @@ from theory import Activation, SingleTask, System
 from theory.plateau import Plateau
 
 
+def finite_step_with_noise(activation: Activation) -> System:
+    """The finite-step system of one sample per step, with its covariance."""
+    return theory.finite_step(activation, fluctuations=True)
+
+
 @dataclass(frozen=True)
 class TheoryUnderTest:
     """The entry points of `theory` that claims use. Replace one to test a conjecture, or a formula broken on purpose.
@@ -21,6 +26,7 @@ class TheoryUnderTest:
     overlap_flow: Callable[[Activation], System] = theory.overlap_flow
     single_task: Callable[[Activation], SingleTask] = theory.SingleTask
     plateau: Callable[[Activation], Plateau] = theory.plateau
+    finite_step: Callable[[Activation], System] = finite_step_with_noise
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@ r"""One real SGD step in $R^d$, sampled: what the derived means and covariances 
 The step is plain SGD on the sample loss, its gradient by automatic differentiation in ambient coordinates, and its
 derivatives by the step size too: nothing of the derivation is used. Products of gradients are polynomials of high degree
 in Gaussians, whose averages converge badly; inputs are therefore drawn with their radius from an even mixture of the
-χ law with d and with d + ν degrees of freedom and weighted by the exact ratio of densities: unbiased for any ν, and with ν of the
-order of the degree the weighted values stay bounded along the radius.
+χ law with d and with d + ν degrees of freedom and weighted by the exact ratio of densities. That is unbiased for any ν,
+and with ν of the order of the degree the weighted values stay bounded along the radius.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from theory import Activation, Teacher
 from theory.hermite import z
 
 #: Samples evaluated at a time.
-_BLOCK = 20_000
+BLOCK = 20_000
 
 
 @dataclass(frozen=True)
@@ -103,49 +103,75 @@ def _stepped(
 
 
 class Averager:
-    """Weighted averages of many columns with their errors, block by block."""
+    """Weighted averages of many columns with their errors, block by block.
+
+    Correlations between columns (which only set the error of a mean square) are taken from the first block.
+    """
 
     def __init__(self) -> None:
         self._count = 0
-        self._sum: np.ndarray | float = 0.0
-        self._products: np.ndarray | float = 0.0
+        self._sums: np.ndarray | float = 0.0
+        self._squares: np.ndarray | float = 0.0
+        self._correlation: np.ndarray | None = None
 
-    def add(self, values: np.ndarray) -> None:
+    def add(self, values: jax.Array) -> None:
         """Values already multiplied by their weights, one row per sample."""
+        sums, squares = _sums(values)
         self._count += values.shape[0]
-        self._sum = self._sum + values.sum(axis=0)
-        self._products = self._products + values.T @ values
+        self._sums, self._squares = self._sums + np.asarray(sums), self._squares + np.asarray(squares)
+        if self._correlation is None:
+            self._correlation = np.asarray(_correlation(values))
 
     def result(self) -> StepSamples:
-        mean = np.asarray(self._sum) / self._count
-        spread = np.asarray(self._products) / self._count - np.outer(mean, mean)
-        size = np.sqrt(np.diag(spread))
-        return StepSamples(mean, size / np.sqrt(self._count), spread / np.outer(size, size))
+        assert self._correlation is not None
+        mean = np.asarray(self._sums) / self._count
+        spread = np.sqrt(np.asarray(self._squares) / self._count - mean**2)
+        return StepSamples(mean, spread / np.sqrt(self._count), self._correlation)
+
+
+@jax.jit
+def _sums(values: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return jnp.sum(values, axis=0), jnp.sum(values**2, axis=0)
+
+
+@jax.jit
+def _correlation(values: jax.Array) -> jax.Array:
+    centred = values - jnp.mean(values, axis=0)
+    scaled = centred / jnp.sqrt(jnp.sum(centred**2, axis=0))
+    return scaled.T @ scaled
+
+
+@jax.jit
+def _products(first: jax.Array, weight: jax.Array) -> jax.Array:
+    rows, columns = jnp.triu_indices(first.shape[1])
+    return weight[:, None] * first[:, rows] * first[:, columns]
 
 
 def sampled_expansion(
-    activation: Activation, teacher: Teacher, vectors: np.ndarray, rng: np.random.Generator, count: int
+    activation: Activation, teacher: Teacher, vectors: np.ndarray, rng: np.random.Generator, blocks: int
 ) -> tuple[StepSamples, StepSamples]:
     """Second-order terms of (t, c, r); and products of the first-order ones (upper triangle, row by row)."""
     bends, products = Averager(), Averager()
-    degree = 4 * activation.degree
-    upper = None
-    for _ in range(max(1, count // _BLOCK)):
-        x, weight = weighted_inputs(rng, _BLOCK, teacher.dim, degree)
-        first, second = (np.asarray(y) for y in _expanded(activation, teacher.weights, jnp.asarray(vectors), jnp.asarray(x)))
-        upper = np.triu_indices(first.shape[1]) if upper is None else upper
+    for _ in range(blocks):
+        x, weight = (jnp.asarray(y) for y in weighted_inputs(rng, BLOCK, teacher.dim, 4 * activation.degree))
+        first, second = _expanded(activation, teacher.weights, jnp.asarray(vectors), x)
         bends.add(weight[:, None] * second)
-        products.add(weight[:, None] * first[:, upper[0]] * first[:, upper[1]])
+        products.add(_products(first, weight))
     return bends.result(), products.result()
 
 
 def sampled_step(
-    activation: Activation, teacher: Teacher, vectors: np.ndarray, step_size: float, rng: np.random.Generator, count: int
+    activation: Activation,
+    teacher: Teacher,
+    vectors: np.ndarray,
+    step_size: float,
+    rng: np.random.Generator,
+    blocks: int,
 ) -> StepSamples:
     """Mean change of (T, Q) in one step."""
     changes = Averager()
-    for _ in range(max(1, count // _BLOCK)):
-        x, weight = weighted_inputs(rng, _BLOCK, teacher.dim, 4 * activation.degree)
-        moved = _stepped(activation, teacher.weights, jnp.asarray(vectors), jnp.asarray(x), jnp.asarray(step_size))
-        changes.add(weight[:, None] * np.asarray(moved))
+    for _ in range(blocks):
+        x, weight = (jnp.asarray(y) for y in weighted_inputs(rng, BLOCK, teacher.dim, 4 * activation.degree))
+        moved = _stepped(activation, teacher.weights, jnp.asarray(vectors), x, jnp.asarray(step_size))
+        changes.add(weight[:, None] * moved)
     return changes.result()
