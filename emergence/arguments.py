@@ -8,8 +8,18 @@ from emergence.network_problem import EXPERIMENTS, NEW
 from emergence.problem import HELP, KINDS, Problem
 from emergence.values import Numbers, Switch, Whole
 
-DERIVATIONS = ("loss", "gradient", "overlap-flow", "single-task", "norm", "ideal-loss", "retirement", "plateau")
-SIMULATIONS = ("gradient-flow", "online-sgd")
+DERIVATIONS = (
+    "loss",
+    "gradient",
+    "overlap-flow",
+    "single-task",
+    "norm",
+    "ideal-loss",
+    "retirement",
+    "plateau",
+    "finite-step",
+)
+SIMULATIONS = ("gradient-flow", "online-sgd", "finite-step")
 SWEEPS = ("predict", *SIMULATIONS)
 PRESETS = ("quick", "full")
 DEFAULT_OUT = "emergence-out"

@@ -11,6 +11,7 @@ from theory.initial import InitialState, draw_initial_state
 from theory.plateau import Plateau, plateau
 from theory.prediction import Prediction, predict
 from theory.single_task import SingleTask
+from theory.stability import StabilityMap, critical_step, stability_map
 from theory.system import System
 from theory.teacher import Student, Teacher
 
@@ -26,10 +27,12 @@ __all__ = [
     "Prediction",
     "Selection",
     "SingleTask",
+    "StabilityMap",
     "Step",
     "Student",
     "System",
     "Teacher",
+    "critical_step",
     "draw_initial_state",
     "finite_step",
     "gaps",
@@ -42,4 +45,5 @@ __all__ = [
     "predict",
     "scores",
     "select",
+    "stability_map",
 ]

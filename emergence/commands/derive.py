@@ -20,6 +20,7 @@ DERIVATIONS: dict[str, Callable[[theory.Activation], theory.Derivation]] = {
     "ideal-loss": ideal_loss.derivation,
     "retirement": retirement.derivation,
     "plateau": lambda activation: theory.plateau(activation).derivation(),
+    "finite-step": lambda activation: theory.finite_step(activation).derivation,
 }
 
 

@@ -122,6 +122,25 @@ def _online_sgd(resolved: Resolved, progress: Progress) -> Simulated:
     return sgd.dataset, table.render(headers, rows), int(np.sum(sgd.diverged))
 
 
+def _finite_step(resolved: Resolved, progress: Progress) -> Simulated:
+    import dynamics
+
+    step_size, _, steps = resolved.run_length()
+    run = dynamics.finite_step_flow(
+        resolved.activation,
+        resolved.teacher,
+        resolved.initial,
+        step_size=step_size,
+        steps=steps,
+        batch=resolved.problem.batch,
+        progress=progress,
+    )
+    headers = ("direction", "time_half predicted", "time_half finite step")
+    predicted = resolved.prediction.time_half
+    rows = [(p + 1, float(predicted[p]), float(run.half_time[p])) for p in range(resolved.teacher.width)]
+    return run.dataset, table.render(headers, rows), int(run.diverged)
+
+
 def _summary(steps: np.ndarray) -> tuple[float | None, float | None, str]:
     """Mean and standard error over the replicas that got there (None if they are too few), and how many did."""
     reached = steps[np.isfinite(steps)]
@@ -138,4 +157,5 @@ def _with_replicas(dataset: "xr.Dataset") -> "xr.Dataset":
 SIMULATIONS: dict[str, Callable[[Resolved, Progress], Simulated]] = {
     "gradient-flow": _gradient_flow,
     "online-sgd": _online_sgd,
+    "finite-step": _finite_step,
 }
