@@ -20,7 +20,7 @@ DERIVATIONS = (
     "finite-step",
 )
 SIMULATIONS = ("gradient-flow", "online-sgd", "finite-step")
-SWEEPS = ("predict", *SIMULATIONS)
+SWEEPS = ("predict", "gradient-flow", "online-sgd")
 PRESETS = ("quick", "full")
 DEFAULT_OUT = "emergence-out"
 EXIT_CODES = """exit status:

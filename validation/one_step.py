@@ -2,9 +2,9 @@ r"""One real SGD step in $R^d$, sampled: what the derived means and covariances 
 
 The step is plain SGD on the sample loss, its gradient by automatic differentiation in ambient coordinates, and its
 derivatives by the step size too: nothing of the derivation is used. Products of gradients are polynomials of high degree
-in Gaussians, whose averages converge badly; inputs are therefore drawn with their radius from an even mixture of the
-χ law with d and with d + ν degrees of freedom and weighted by the exact ratio of densities. That is unbiased for any ν,
-and with ν of the order of the degree the weighted values stay bounded along the radius.
+in Gaussians, whose averages converge badly, being carried by rare inputs along the neurons. Inputs are therefore drawn
+from a mixture in which the standard Gaussian is stretched along a neuron of the frame, or along the sum or difference of
+two, and weighted by the exact ratio of densities: unbiased for any stretch, and with far lighter tails.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import sympy as sp
-from scipy.special import gammaln
 
 from dynamics.lowering import lower_scalar
 from theory import Activation, Teacher
@@ -22,6 +21,8 @@ from theory.hermite import z
 
 #: Samples evaluated at a time.
 BLOCK = 20_000
+#: Share of inputs that are not stretched, and the variance along the stretched axis of the others.
+_PLAIN, _STRETCH = 0.25, 12.0
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,30 @@ class StepSamples:
     correlation: np.ndarray
 
 
-def weighted_inputs(rng: np.random.Generator, count: int, dim: int, degree: int) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs (count, d) and weights (count,): E f(x) over N(0, I_d) is the mean of weight × f."""
-    freedom = np.where(rng.random(count) < 0.5, dim, dim + degree)
-    square = rng.chisquare(freedom)
-    direction = rng.standard_normal((count, dim))
-    x = direction * np.sqrt(square / np.sum(direction**2, axis=1))[:, None]
-    # density of χ²_{d+ν} over that of χ²_d at `square`
-    log_ratio = 0.5 * degree * np.log(square / 2) + gammaln(dim / 2) - gammaln((dim + degree) / 2)
-    return x, 2.0 / (1.0 + np.exp(log_ratio))
+def weighted_inputs(rng: np.random.Generator, count: int, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs (count, d) and weights (count,): E f(x) over N(0, I_d) is the mean of weight × f.
+
+    Args:
+        units: (N, d) unit vectors along which, and along whose sums and differences, inputs are stretched.
+    """
+    i, h = np.triu_indices(len(units), 1)
+    pairs = np.concatenate([units[i] + units[h], units[i] - units[h]])
+    length = np.linalg.norm(pairs, axis=1)
+    pairs = pairs[length > 1e-6] / length[length > 1e-6, None]
+    axes = np.concatenate([units, pairs])
+    share = np.concatenate([np.full(len(units), 0.5 / len(units)), np.full(len(pairs), 0.5 / len(pairs))])
+    x = rng.standard_normal((count, units.shape[1]))
+    chosen = axes[rng.choice(len(axes), size=count, p=share)]
+    stretched = np.where(rng.random(count) < _PLAIN, 0.0, np.sqrt(_STRETCH) - 1.0)
+    x += (stretched * np.sum(x * chosen, axis=1))[:, None] * chosen
+    # densities of the mixture over that of the Gaussian
+    along = np.exp(0.5 * (x @ axes.T) ** 2 * (1 - 1 / _STRETCH)) / np.sqrt(_STRETCH)
+    return x, 1.0 / (_PLAIN + (1 - _PLAIN) * along @ share)
+
+
+def frame_of(vectors: np.ndarray, width: int) -> np.ndarray:
+    """Unit vectors of teachers and students, (P + m, d)."""
+    return np.concatenate([np.eye(width, vectors.shape[1]), vectors / np.linalg.norm(vectors, axis=1, keepdims=True)])
 
 
 def coordinates(vectors: jax.Array, width: int) -> jax.Array:
@@ -153,7 +169,7 @@ def sampled_expansion(
     """Second-order terms of (t, c, r); and products of the first-order ones (upper triangle, row by row)."""
     bends, products = Averager(), Averager()
     for _ in range(blocks):
-        x, weight = (jnp.asarray(y) for y in weighted_inputs(rng, BLOCK, teacher.dim, 4 * activation.degree))
+        x, weight = (jnp.asarray(y) for y in weighted_inputs(rng, BLOCK, frame_of(vectors, teacher.width)))
         first, second = _expanded(activation, teacher.weights, jnp.asarray(vectors), x)
         bends.add(weight[:, None] * second)
         products.add(_products(first, weight))
@@ -171,7 +187,7 @@ def sampled_step(
     """Mean change of (T, Q) in one step."""
     changes = Averager()
     for _ in range(blocks):
-        x, weight = (jnp.asarray(y) for y in weighted_inputs(rng, BLOCK, teacher.dim, 4 * activation.degree))
+        x, weight = (jnp.asarray(y) for y in weighted_inputs(rng, BLOCK, frame_of(vectors, teacher.width)))
         moved = _stepped(activation, teacher.weights, jnp.asarray(vectors), x, jnp.asarray(step_size))
         changes.add(weight[:, None] * moved)
     return changes.result()

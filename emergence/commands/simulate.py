@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import theory
 from emergence import console, jsonio, output, table
 from emergence.commands import networks
 from emergence.commands.setup import announce, headline, out_folder, resolved_problem
@@ -15,6 +16,7 @@ from emergence.progress import Progress
 from emergence.resolve import Resolved
 from emergence.result import Result
 from emergence.version import version
+from theory.step_moments import require_polynomial
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,6 +33,8 @@ def run(arguments: argparse.Namespace) -> Result:
         return networks.run(arguments)
     networks.refuse_network_flags(arguments)
     resolved = resolved_problem(arguments)
+    if arguments.what in REQUIREMENTS:
+        REQUIREMENTS[arguments.what](resolved.activation)
     resolved.run_length()  # refuses a problem without an end before anything is made
     folder = out_folder(arguments, f"{arguments.what}.nc")
     output.make(folder)
@@ -154,6 +158,8 @@ def _with_replicas(dataset: "xr.Dataset") -> "xr.Dataset":
     return dataset if "replica" in dataset.dims else dataset.expand_dims(replica=[0])
 
 
+#: What a simulation asks of the activation, refused before anything is made.
+REQUIREMENTS: dict[str, Callable[[theory.Activation], None]] = {"finite-step": require_polynomial}
 SIMULATIONS: dict[str, Callable[[Resolved, Progress], Simulated]] = {
     "gradient-flow": _gradient_flow,
     "online-sgd": _online_sgd,
