@@ -3,8 +3,8 @@
 from dynamics import precision
 from dynamics.ambient_flow import ambient_gradient_flow
 from dynamics.deflated_flow import DeflatedFlow, deflated_flow
-from dynamics.gradient_descent import DescentResult, gradient_descent
 from dynamics.finite_step import FiniteStepResult, finite_step_flow, one_step_mean
+from dynamics.gradient_descent import DescentResult, gradient_descent
 from dynamics.gradient_flow import FlowResult, IntegrationError, gradient_flow
 from dynamics.ito import Ensemble, ito_ensemble
 from dynamics.lowering import LoweredSystem, lower
@@ -24,8 +24,8 @@ __all__ = [
     "SgdResult",
     "ambient_gradient_flow",
     "deflated_flow",
-    "gradient_descent",
     "finite_step_flow",
+    "gradient_descent",
     "gradient_flow",
     "ito_ensemble",
     "lower",

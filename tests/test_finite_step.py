@@ -280,9 +280,7 @@ def test_flow_passes_through_the_map_to_second_order() -> None:
     gaps, common = [], {"saves": 1, "rtol": 1e-11}
     for steps in (20, 40, 80):
         runs = [
-            finite_step_flow(
-                activation, teacher, start, step_size=0.04 / steps, steps=steps, saves=1, method=method, rtol=1e-11
-            )
+            finite_step_flow(activation, teacher, start, step_size=0.04 / steps, steps=steps, method=method, **common)
             for method in ("map", "flow")
         ]
         gaps.append(float(np.abs(runs[0].dataset.overlap.values[-1] - runs[1].dataset.overlap.values[-1]).max()))
