@@ -3,6 +3,7 @@
 from dynamics import precision
 from dynamics.ambient_flow import ambient_gradient_flow
 from dynamics.deflated_flow import DeflatedFlow, deflated_flow
+from dynamics.finite_step import FiniteStepResult, finite_step_flow, one_step_mean
 from dynamics.gradient_descent import DescentResult, gradient_descent
 from dynamics.gradient_flow import FlowResult, IntegrationError, gradient_flow
 from dynamics.ito import Ensemble, ito_ensemble
@@ -18,6 +19,7 @@ __all__ = [
     "DeflatedFlow",
     "DescentResult",
     "Ensemble",
+    "FiniteStepResult",
     "FlowResult",
     "IntegrationError",
     "Interrupted",
@@ -30,10 +32,12 @@ __all__ = [
     "StiefelResult",
     "ambient_gradient_flow",
     "deflated_flow",
+    "finite_step_flow",
     "gradient_descent",
     "gradient_flow",
     "ito_ensemble",
     "lower",
+    "one_step_mean",
     "online_sgd",
     "precision",
     "quadratic_flow",

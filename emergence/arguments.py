@@ -9,9 +9,24 @@ from emergence.problem import HELP, KINDS, Problem
 from emergence.values import Numbers, Switch, Whole
 
 DERIVATIONS = (
-    "loss", "gradient", "overlap-flow", "single-task", "norm", "ideal-loss", "retirement", "plateau", "riccati",
-)  # fmt: skip
-SIMULATIONS = ("gradient-flow", "online-sgd", "riccati", "stiefel-sgd")
+    "loss",
+    "gradient",
+    "overlap-flow",
+    "single-task",
+    "norm",
+    "ideal-loss",
+    "retirement",
+    "plateau",
+    "finite-step",
+    "riccati",
+)
+SIMULATIONS = (
+    "gradient-flow",
+    "online-sgd",
+    "finite-step",
+    "riccati",
+    "stiefel-sgd",
+)
 SWEEPS = ("predict", "gradient-flow", "online-sgd")
 PRESETS = ("quick", "full")
 DEFAULT_OUT = "emergence-out"

@@ -5,6 +5,7 @@ import re
 from validation.claim import Claim
 from validation.claims import (
     coupled_flow,
+    finite_step,
     formulas,
     initial,
     networks,
@@ -15,7 +16,18 @@ from validation.claims import (
     stiefel,
 )
 
-_GROUPS = (formulas, coupled_flow, one_task, initial, sgd, quadratic, quadratic_laws, stiefel, networks)
+_GROUPS = (
+    formulas,
+    coupled_flow,
+    one_task,
+    initial,
+    sgd,
+    finite_step,
+    quadratic,
+    quadratic_laws,
+    stiefel,
+    networks,
+)
 
 
 def _natural(name: str) -> tuple[str, int, str]:

@@ -12,6 +12,11 @@ from theory.plateau import Plateau
 from theory.riccati import overlap_system
 
 
+def finite_step_with_noise(activation: Activation) -> System:
+    """The finite-step system of one sample per step, with its covariance."""
+    return theory.finite_step(activation, fluctuations=True)
+
+
 @dataclass(frozen=True)
 class TheoryUnderTest:
     """The entry points of `theory` that claims use. Replace one to test a conjecture, or a formula broken on purpose.
@@ -25,6 +30,7 @@ class TheoryUnderTest:
     plateau: Callable[[Activation], Plateau] = theory.plateau
     riccati_flow: Callable[[], System] = overlap_system
     occupation: Callable[[np.ndarray, int, int], Occupation] = Occupation
+    finite_step: Callable[[Activation], System] = finite_step_with_noise
 
 
 @dataclass(frozen=True)

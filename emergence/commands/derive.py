@@ -21,6 +21,7 @@ DERIVATIONS: dict[str, Callable[[theory.Activation], theory.Derivation]] = {
     "retirement": retirement.derivation,
     "plateau": lambda activation: theory.plateau(activation).derivation(),
     "riccati": lambda activation: _riccati(activation),
+    "finite-step": lambda activation: theory.finite_step(activation).derivation,
 }
 
 #: The activation where none is given.
