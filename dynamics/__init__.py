@@ -6,8 +6,11 @@ from dynamics.deflated_flow import DeflatedFlow, deflated_flow
 from dynamics.gradient_descent import DescentResult, gradient_descent
 from dynamics.gradient_flow import FlowResult, IntegrationError, gradient_flow
 from dynamics.ito import Ensemble, ito_ensemble
+from dynamics.linear_run import LinearRun
+from dynamics.linear_training import label_noise_sgd, sam
 from dynamics.lowering import LoweredSystem, lower
 from dynamics.online_sgd import Interrupted, SgdResult, online_sgd
+from dynamics.oscillation import oscillation
 from dynamics.retiring_flow import RetiringResult, retiring_flow
 
 __all__ = [
@@ -17,6 +20,7 @@ __all__ = [
     "FlowResult",
     "IntegrationError",
     "Interrupted",
+    "LinearRun",
     "LoweredSystem",
     "RetiringResult",
     "SgdResult",
@@ -25,8 +29,11 @@ __all__ = [
     "gradient_descent",
     "gradient_flow",
     "ito_ensemble",
+    "label_noise_sgd",
     "lower",
     "online_sgd",
+    "oscillation",
     "precision",
     "retiring_flow",
+    "sam",
 ]

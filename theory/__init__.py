@@ -7,6 +7,7 @@ from theory.errors import InputError
 from theory.greedy import Selection, gaps, scores, select
 from theory.hitting_law import HittingLaw, hitting_law
 from theory.initial import InitialState, draw_initial_state
+from theory.linear_task import LinearStart, LinearTask, draw_linear_start, draw_linear_task
 from theory.plateau import Plateau, plateau
 from theory.prediction import Prediction, predict
 from theory.single_task import SingleTask
@@ -21,6 +22,8 @@ __all__ = [
     "HittingLaw",
     "InitialState",
     "InputError",
+    "LinearStart",
+    "LinearTask",
     "Plateau",
     "Prediction",
     "Selection",
@@ -30,6 +33,8 @@ __all__ = [
     "System",
     "Teacher",
     "draw_initial_state",
+    "draw_linear_start",
+    "draw_linear_task",
     "gaps",
     "gradient_derivation",
     "hitting_law",
