@@ -127,10 +127,10 @@ def _own(geometry: Geometry, batch: int) -> float:
 def residual(
     geometry: Geometry, gram: np.ndarray, norm2: float, step_size: float, noise: float, batch: int
 ) -> Residual:
-    r"""Solve $\Lambda\hat HC+C\hat H\Lambda=\eta\Lambda S(C)\Lambda$. ``gain`` ≥ 1: no stationary error exists (nan).
+    r"""Solve $\Lambda\hat HC+C\hat H\Lambda=\eta\Lambda S(C)\Lambda$. ``gain`` ≥ 1: none exists (nan).
 
-    For $C'=\hat H^{1/2}C\hat H^{1/2}$ and $S=\hat H^{1/2}(\tau+\mathrm{own}\,C')\hat H^{1/2}$ every matrix of the equation is a
-    function of $\hat H^{1/2}\Lambda\hat H^{1/2}$: with its eigenvalues λ, $c'=\tau\eta\lambda/(2-\mathrm{own}\,\eta\lambda)$, and
+    For $C'=\hat H^{1/2}C\hat H^{1/2}$ and $S=\hat H^{1/2}(\tau+\mathrm{own}\,C')\hat H^{1/2}$ everything is a function
+    of $\hat H^{1/2}\Lambda\hat H^{1/2}$: with its eigenvalues λ, $c'=\tau\eta\lambda/(2-\mathrm{own}\,\eta\lambda)$, and
     $\tau=(\sigma^2+\frac n{n+2}\mathrm{tr}C')/\mathrm{batch}$ closes it.
     """
     values, vectors, many = _modes(geometry, gram, norm2)
@@ -208,7 +208,7 @@ class Phases:
     r"""What label-noise SGD is predicted to do; times in steps, inf where something never happens.
 
     Attributes:
-        residual_variance: $\varrho^2=\sigma^2+E|\langle e,x\rangle|^2$ per sample, at the start (after the first $1/\eta\Lambda$).
+        residual_variance: $\varrho^2=\sigma^2+E|\langle e,x\rangle|^2$ per sample, at the start (after relaxation).
         lms_error: $E\|\theta-\theta^*\|^2$ likewise.
         stability_limit: largest step size with a stationary least-squares error at the initial weights.
         decay_rate: $-\frac d{dt}\ln\|W\|_F^2$ at the start.
@@ -323,10 +323,10 @@ def predict_phases(
     times = np.linspace(0.0, end, points + 1)
     solution = solve_ivp(law, (0.0, end), packed, method="LSODA", dense_output=True, rtol=_TOLERANCE, atol=1e-9)
 
-    def seen(time: float) -> tuple[np.ndarray, float, np.ndarray]:
+    def seen(time: float) -> tuple[np.ndarray, float, float]:
         y = solution.sol(time)
         gram, size2, now = law.observed(y[: size**2].reshape(size, size), y[size**2])
-        return gram, size2, _median_displacement(law, y[size**2 + 1 :].reshape(size, size), now.boost, width)
+        return gram, float(size2), _median_displacement(law, y[size**2 + 1 :].reshape(size, size), now.boost, width)
 
     curve = [seen(time) for time in times]
     alignment = np.array([mean_alignment(geometry, x) for x, _, _ in curve])
