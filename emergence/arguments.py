@@ -9,7 +9,20 @@ from emergence.linear_problem import LINEAR_HELP, LINEAR_KINDS, LinearProblem
 from emergence.problem import HELP, KINDS, Problem
 from emergence.values import Numbers, Switch, Whole
 
-DERIVATIONS = ("loss", "gradient", "overlap-flow", "single-task", "norm", "ideal-loss", "retirement", "plateau")
+DERIVATIONS = (
+    "loss",
+    "gradient",
+    "overlap-flow",
+    "single-task",
+    "norm",
+    "ideal-loss",
+    "retirement",
+    "plateau",
+    "label-noise",
+    "oscillation",
+    "alignment",
+    "sam",
+)
 ADDITIVE_SIMULATIONS = ("gradient-flow", "online-sgd")
 #: Of the two-layer linear network; all others are of the additive model.
 LINEAR_SIMULATIONS = ("label-noise", "oscillation", "sam")
@@ -147,9 +160,7 @@ def _linear(group: Parser) -> None:
         if isinstance(LINEAR_KINDS[name], Switch):
             options.add_argument(flag, action=argparse.BooleanOptionalAction, help=text, default=argparse.SUPPRESS)
         else:
-            options.add_argument(
-                flag, type=LINEAR_KINDS[name].read, help=text, metavar=name.split("_")[-1].upper()
-            )
+            options.add_argument(flag, type=LINEAR_KINDS[name].read, help=text, metavar=name.split("_")[-1].upper())
     shared = [name for name in LINEAR_KINDS if name in KINDS and LinearProblem.__dataclass_fields__[name].default]
     options.description = "defaults of shared options: " + ", ".join(
         f"{name.replace('_', '-')} {LinearProblem.__dataclass_fields__[name].default}" for name in shared

@@ -52,11 +52,15 @@ def saturation_time(first: np.ndarray, second: np.ndarray, target: np.ndarray, s
         raise InputError("target is 0: there is nothing to align with, give a non-zero target")
     growing = float(np.sum((first @ target / norm + second) ** 2))
     if not 0 < growing < 4 * norm:
-        raise InputError(f"first: its growing part has squared norm {growing:.3g}: give weights below 4‖θ*‖ = {4 * norm:.3g}")
+        raise InputError(
+            f"first: its growing part has squared norm {growing:.3g}: give weights below 4‖θ*‖ = {4 * norm:.3g}"
+        )
     return float(alignment_time().subs({eta: step_size, T: norm, P2: growing}))
 
 
-def linear_cosines(first: np.ndarray, second: np.ndarray, target: np.ndarray, step_size: float, steps: float) -> np.ndarray:
+def linear_cosines(
+    first: np.ndarray, second: np.ndarray, target: np.ndarray, step_size: float, steps: float
+) -> np.ndarray:
     r"""(m,) $|\cos(w_i,\theta^*)|$ after `steps` of the linearised dynamics, in closed form by the spectrum of $\mathsf M$."""
     norm = float(np.linalg.norm(target))
     direction = target / norm
@@ -107,4 +111,6 @@ def derivation() -> Derivation:
              _late_residual),
     )  # fmt: skip
     equations = {"t_2": time, r"\lambda_\parallel": 2 * T, r"\lambda_\perp": T}
-    return Derivation("alignment", steps, equations, (Assumption("|w_i|, |a_i| ≪ 1 at the start; population gradient"),), REFERENCE)
+    return Derivation(
+        "alignment", steps, equations, (Assumption("|w_i|, |a_i| ≪ 1 at the start; population gradient"),), REFERENCE
+    )

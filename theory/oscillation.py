@@ -53,7 +53,9 @@ def floor() -> sp.Expr:
     return eta * N * T2 / 2 / (1 - N * eta ** sp.Rational(3, 2) / 2)
 
 
-def mean_norm2(times: np.ndarray, start: np.ndarray, on: np.ndarray, step_size: float, target_norm: float) -> np.ndarray:
+def mean_norm2(
+    times: np.ndarray, start: np.ndarray, on: np.ndarray, step_size: float, target_norm: float
+) -> np.ndarray:
     r"""Exact $E\|W(t)\|_F^2$ at whole steps.
 
     Args:
