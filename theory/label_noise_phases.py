@@ -9,9 +9,9 @@ $$\dot G=-\tfrac{\eta^2}2(RG+GR)+\theta^*q^\top+q\theta^{*\top},\quad\dot A=-\et
 q=\tfrac{\eta^2}2\Lambda^{-1}(R+R_a)\theta^*,$$
 $R=S+\tfrac12(\beta S+S\beta)-\mathrm{tr}S\,\beta$, $R_a=\mathrm{tr}S(1+\mathrm{tr}\beta)-\mathrm{tr}(S\beta)$, with
 $\beta=\Lambda^{-1}C\Lambda^{-1}$ the covariance of the boosts and $C=E\,ee^\top$ the least-squares error, which solves
-$\Lambda\hat HC+C\hat H\Lambda=\eta\Lambda S\Lambda$. A finite training set enters through $\hat H=X^\top X/n$ alone:
-$S=\sigma^2\hat H+\frac n{n+2}\{\mathrm{tr}(\hat HC)\hat H+2\hat HC\hat H\}$, the mean over training sets with that
-covariance. Derived for arXiv:2603.10397, section 4; time in steps.
+$\Lambda\hat HC+C\hat H\Lambda=\eta\Lambda S\Lambda$. A finite training set enters through
+$\hat H=X^\top X/n$ and one number: $S=\sigma^2\hat H+\kappa\{\mathrm{tr}(\hat HC)\hat H+2\hat HC\hat H\}$, with κ the mean of
+$(x^\top\hat H^{-1}x)^2$ over d(d + 2) (its mean over training sets is n/(n + 2)). Derived for arXiv:2603.10397, section 4; time in steps.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,8 @@ from theory.linear_task import LinearTask
 
 #: Alignment has set in when the mean absolute cosine has gone this share of the way from a random direction's to 1.
 ONSET_SHARE = 0.25
-_TOLERANCE = 1e-7
+_TOLERANCE = 1e-6
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
 
 
 def random_alignment(dim: int) -> float:
@@ -51,7 +52,7 @@ class Geometry:
     Attributes:
         covariance: $\hat H$, shape (D, D). target: θ*, shape (D,).
         multiplicity: (D,) how many identical, decoupled directions a coordinate stands for; Σ = d.
-        fourth: the factor of the fourth moments, n/(n + 2), 1 for fresh samples.
+        fourth: κ, the kurtosis of the inputs over that of a Gaussian with their covariance; 1 for fresh samples.
     """
 
     covariance: np.ndarray
@@ -76,7 +77,9 @@ class Geometry:
                 f"train_size is {count} in dimension {task.dim}: give more training points than dimensions"
             )
         covariance = task.inputs.T @ task.inputs / count
-        return Geometry(covariance, task.target, np.ones(task.dim), count / (count + 2))
+        whitened = np.einsum("ni,ni->n", task.inputs, np.linalg.solve(covariance, task.inputs.T).T)
+        fourth = float(np.mean(whitened**2)) / (task.dim * (task.dim + 2))
+        return Geometry(covariance, task.target, np.ones(task.dim), fourth)
 
     @cached_property
     def root(self) -> np.ndarray:
@@ -131,7 +134,7 @@ def residual(
 
     For $C'=\hat H^{1/2}C\hat H^{1/2}$ and $S=\hat H^{1/2}(\tau+\mathrm{own}\,C')\hat H^{1/2}$ everything is a function
     of $\hat H^{1/2}\Lambda\hat H^{1/2}$: with its eigenvalues λ, $c'=\tau\eta\lambda/(2-\mathrm{own}\,\eta\lambda)$, and
-    $\tau=(\sigma^2+\frac n{n+2}\mathrm{tr}C')/\mathrm{batch}$ closes it.
+    $\tau=(\sigma^2+\kappa\,\mathrm{tr}C')/\mathrm{batch}$ closes it.
     """
     values, vectors, many = _modes(geometry, gram, norm2)
     own, root = _own(geometry, batch), geometry.root
@@ -149,7 +152,7 @@ def residual(
 def stability_limit(geometry: Geometry, gram: np.ndarray, norm2: float, batch: int = 1) -> float:
     r"""Largest step size with a stationary least-squares error; $\frac2{(d+2)\Lambda}$ for isotropic weights, batch 1.
 
-    The root of $\frac n{(n+2)\mathrm{batch}}\sum_j\eta\lambda_j/(2-\mathrm{own}\,\eta\lambda_j)=1$.
+    The root of $\frac\kappa{\mathrm{batch}}\sum_j\eta\lambda_j/(2-\mathrm{own}\,\eta\lambda_j)=1$.
     """
     values, _, many = _modes(geometry, gram, norm2)
     own = _own(geometry, batch)
@@ -214,6 +217,7 @@ class Phases:
         decay_rate: $-\frac d{dt}\ln\|W\|_F^2$ at the start.
         escape_steps: when the median neuron has moved by $1/\sqrt m$ (the lazy regime ends; definition 4.1).
         escape_bound: $T_1=384\sqrt{\ln m}/(\sigma^2\eta^2\sqrt m)$ of theorem 4.2, as printed.
+        boost: (T,) tr β, the size of the terms left out being its square.
         onset_steps: when the mean absolute cosine with θ* passes `onset_level`.
         times: (T,) steps at which the curves are given.
         frobenius2, second_norm2: (T,) mean $\|W\|_F^2$ and $\|a\|^2$. alignment: (T,) mean absolute cosine.
@@ -230,6 +234,7 @@ class Phases:
     frobenius2: np.ndarray
     second_norm2: np.ndarray
     alignment: np.ndarray
+    boost: np.ndarray
 
     @cached_property
     def norm_at(self) -> Callable[[np.ndarray], np.ndarray]:
@@ -247,13 +252,12 @@ def mean_alignment(geometry: Geometry, gram: np.ndarray) -> float:
     values = np.clip(values, 0.0, None)
     share = (vectors.T @ direction) ** 2
     many = vectors.T**2 @ geometry.multiplicity
-    node, weight = np.polynomial.legendre.leggauss(400)
-    x = (node + 1) / 2
+    x = (_NODES + 1) / 2
     scale = 1 / np.sqrt(geometry.trace(gram))
     s, jacobian = scale * x / (1 - x), scale / (1 - x) ** 2 / 2
     growth = 1 + 2 * s[:, None] ** 2 * values
     density = np.exp(-0.5 * np.log(growth) @ many) * np.sqrt((values / growth) @ share)
-    return float(2 / np.sqrt(np.pi) * np.sqrt(2 / np.pi) * np.sum(weight * jacobian * density))
+    return float(2 / np.sqrt(np.pi) * np.sqrt(2 / np.pi) * np.sum(_WEIGHTS * jacobian * density))
 
 
 def _median_displacement(law: _Law, accumulated: np.ndarray, boost: np.ndarray, width: int) -> float:
@@ -277,7 +281,7 @@ def predict_phases(
     noise: float,
     batch: int = 1,
     horizon: float | None = None,
-    points: int = 200,
+    points: int = 100,
 ) -> Phases:
     r"""Both phases from the averaged flow, for the initialisation $w_{ij}\sim N(0,1/d)$, $a_i\sim N(0,1/m)$.
 
@@ -315,7 +319,7 @@ def predict_phases(
         keep = np.full(2, 1.0)
         return Phases(
             variance, error, limit, 0.0, np.inf, bound, np.inf, flat, width * keep, on_manifold * keep,
-            random_alignment(task.dim) * keep,
+            random_alignment(task.dim) * keep, 0 * keep,
         )  # fmt: skip
     leading = np.log(max(width / (geometry.dim * norm), np.e)) / (step_size * noise) ** 2 * batch
     end = 2 * leading if horizon is None else horizon
@@ -323,18 +327,20 @@ def predict_phases(
     times = np.linspace(0.0, end, points + 1)
     solution = solve_ivp(law, (0.0, end), packed, method="LSODA", dense_output=True, rtol=_TOLERANCE, atol=1e-9)
 
-    def seen(time: float) -> tuple[np.ndarray, float, float]:
+    def seen(time: float) -> tuple[np.ndarray, float, float, float]:
         y = solution.sol(time)
         gram, size2, now = law.observed(y[: size**2].reshape(size, size), y[size**2])
-        return gram, float(size2), _median_displacement(law, y[size**2 + 1 :].reshape(size, size), now.boost, width)
+        moved = _median_displacement(law, y[size**2 + 1 :].reshape(size, size), now.boost, width)
+        return gram, float(size2), moved, geometry.trace(now.boost)
 
     curve = [seen(time) for time in times]
-    alignment = np.array([mean_alignment(geometry, x) for x, _, _ in curve])
-    escape = _crossing(times, np.array([x for _, _, x in curve]), lambda time: seen(time)[2], 1 / width)
+    alignment = np.array([mean_alignment(geometry, x) for x, *_ in curve])
+    escape = _crossing(times, np.array([x for _, _, x, _ in curve]), lambda time: seen(time)[2], 1 / width)
     onset = _crossing(times, alignment, lambda time: mean_alignment(geometry, seen(time)[0]), onset_level(task.dim))
     return Phases(
         variance, error, limit, float(rate), escape, float(bound), onset, times,
-        np.array([geometry.trace(x) for x, _, _ in curve]), np.array([x for _, x, _ in curve]), alignment,
+        np.array([geometry.trace(x) for x, *_ in curve]), np.array([x for _, x, *_ in curve]), alignment,
+        np.array([x for *_, x in curve]),
     )  # fmt: skip
 
 
