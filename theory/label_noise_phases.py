@@ -325,7 +325,7 @@ def predict_phases(
     end = 2 * leading if horizon is None else horizon
 
     times = np.linspace(0.0, end, points + 1)
-    solution = solve_ivp(law, (0.0, end), packed, method="LSODA", dense_output=True, rtol=_TOLERANCE, atol=1e-9)
+    solution = solve_ivp(law, (0.0, end), packed, method="DOP853", dense_output=True, rtol=_TOLERANCE, atol=1e-9)
 
     def seen(time: float) -> tuple[np.ndarray, float, float, float]:
         y = solution.sol(time)
