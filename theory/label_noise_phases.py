@@ -221,6 +221,7 @@ class Phases:
         onset_steps: when the mean absolute cosine with θ* passes `onset_level`.
         times: (T,) steps at which the curves are given.
         frobenius2, second_norm2: (T,) mean $\|W\|_F^2$ and $\|a\|^2$. alignment: (T,) mean absolute cosine.
+        top_share: (T,) $s_1/\|W\|_F$ of the mean Gram matrix.
     """
 
     residual_variance: float
@@ -235,6 +236,7 @@ class Phases:
     second_norm2: np.ndarray
     alignment: np.ndarray
     boost: np.ndarray
+    top_share: np.ndarray
 
     @cached_property
     def norm_at(self) -> Callable[[np.ndarray], np.ndarray]:
@@ -319,7 +321,7 @@ def predict_phases(
         keep = np.full(2, 1.0)
         return Phases(
             variance, error, limit, 0.0, np.inf, bound, np.inf, flat, width * keep, on_manifold * keep,
-            random_alignment(task.dim) * keep, 0 * keep,
+            random_alignment(task.dim) * keep, 0 * keep, keep / np.sqrt(task.dim),
         )  # fmt: skip
     leading = np.log(max(width / (geometry.dim * norm), np.e)) / (step_size * noise) ** 2 * batch
     end = 2 * leading if horizon is None else horizon
@@ -341,6 +343,7 @@ def predict_phases(
         variance, error, limit, float(rate), escape, float(bound), onset, times,
         np.array([geometry.trace(x) for x, *_ in curve]), np.array([x for _, x, *_ in curve]), alignment,
         np.array([x for *_, x in curve]),
+        np.array([np.sqrt(np.linalg.eigvalsh(x)[-1] / geometry.trace(x)) for x, *_ in curve]),
     )  # fmt: skip
 
 
