@@ -3,9 +3,27 @@
 import re
 
 from validation.claim import Claim
-from validation.claims import coupled_flow, formulas, initial, label_noise, one_task, sgd
+from validation.claims import (
+    coupled_flow,
+    formulas,
+    initial,
+    label_noise,
+    label_noise_sgd,
+    one_task,
+    oscillation_and_alignment,
+    sgd,
+)
 
-_GROUPS = (formulas, coupled_flow, one_task, initial, sgd, label_noise)
+_GROUPS = (
+    formulas,
+    coupled_flow,
+    one_task,
+    initial,
+    sgd,
+    label_noise,
+    label_noise_sgd,
+    oscillation_and_alignment,
+)
 
 
 def _natural(name: str) -> tuple[str, int, str]:

@@ -19,18 +19,19 @@ def norm_and_alignment(
     *,
     predicted: tuple[ArrayLike, ArrayLike] | None = None,
     marks: Mapping[str, float] | None = None,
+    kind: str = "root mean square",
 ) -> Figure:
     """Mean neuron norm and mean alignment against steps (arXiv:2603.10397, Figures 2b and 4b).
 
     Args:
         steps: (n,) steps.
-        norm: (R, n) mean norm of the first-layer neurons, alignment: (R, n) mean absolute cosine; the mean over replicas
-            is drawn, with the band from the lowest to the highest.
+        norm: (R, n) norm of the first-layer neurons, averaged as `kind` says. alignment: (R, n) mean absolute cosine. The
+            mean over replicas is drawn, with the band from the lowest to the highest.
         predicted: the same two, (n,) each, as dashed lines.
         marks: name → step, dotted verticals.
     """
     steps = _floats(steps)
-    figure, ax = _axes("step", "mean norm of first-layer neurons")
+    figure, ax = _axes("step", f"{kind} norm of first-layer neurons")
     other = ax.twinx()
     other.set_ylabel("mean alignment |cos|", fontsize=_TEXT, color=PALETTE[1])
     other.tick_params(labelsize=_SMALL)
@@ -51,7 +52,7 @@ def norm_and_alignment(
             lines.append(ax.axvline(step, color=PALETTE[(number + 2) % len(PALETTE)], ls=":", lw=1.6, label=name))
     ax.set_ylim(bottom=0.0)
     other.set_ylim(0.0, 1.0)
-    ax.legend(handles=lines, frameon=False, fontsize=_SMALL, loc="best")
+    ax.legend(handles=lines, frameon=False, fontsize=_SMALL, loc="upper right")
     return figure
 
 
@@ -77,20 +78,26 @@ def neuron_paths(norm: ArrayLike, alignment: ArrayLike, steps: ArrayLike) -> Fig
 
 
 def alternating(
-    steps: ArrayLike, norm: ArrayLike, second: ArrayLike, period: int, predicted: ArrayLike | None = None
+    steps: ArrayLike,
+    norm: ArrayLike,
+    second: ArrayLike,
+    period: int,
+    predicted: ArrayLike | None = None,
+    *,
+    labels: tuple[str, str] = ("root mean square norm of first-layer neurons", "root mean square of $a_i$"),
 ) -> Figure:
     """Norm and second-layer size where label noise comes and goes (arXiv:2603.10397, Figure 6).
 
     Args:
-        steps: (n,). norm: (n,) mean norm. second: (n,) root mean square of the second layer.
+        steps: (n,). norm: (n,) of the first layer. second: (n,) size of the second; `labels` name the two axes.
         period: noise on (shaded) for so many steps, then off for as many. predicted: (n,) norm, dashed.
     """
     steps, norm, second = _floats(steps), _floats(norm), _floats(second)
     _match("norm", norm, steps.shape)
     _match("second", second, steps.shape)
-    figure, ax = _axes("step", "mean norm of first-layer neurons")
+    figure, ax = _axes("step", labels[0])
     other = ax.twinx()
-    other.set_ylabel("root mean square of $a_i$", fontsize=_TEXT, color=PALETTE[1])
+    other.set_ylabel(labels[1], fontsize=_TEXT, color=PALETTE[1])
     other.tick_params(labelsize=_SMALL)
     other.spines[["top", "left"]].set_visible(False)
     for number, start in enumerate(np.arange(0, steps[-1], 2 * period)):

@@ -2,7 +2,8 @@
 
 import argparse
 
-from emergence import console, output, table
+from emergence import config, console, output, table
+from emergence.commands import linear
 from emergence.commands.setup import announce, headline, out_folder, resolved_problem
 from emergence.progress import Progress
 from emergence.result import Result
@@ -17,6 +18,8 @@ def run(arguments: argparse.Namespace) -> Result:
 
     Needs an information exponent of 3 or more: below it there is no emergence time to compare with.
     """
+    if config.model(arguments.model, arguments.config) == "linear":
+        return linear.compare(arguments)
     resolved = resolved_problem(arguments)
     resolved.activation.require_exponent(3, "compare (a sharp emergence time)")
     step_size, _, steps = resolved.run_length()

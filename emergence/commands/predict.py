@@ -5,7 +5,8 @@ import math
 
 import numpy as np
 
-from emergence import table
+from emergence import config, table
+from emergence.commands import linear
 from emergence.commands.setup import announce, headline, resolved_problem
 from emergence.resolve import Resolved
 from emergence.result import Result
@@ -16,6 +17,8 @@ HEADERS = ("direction", "weight", "neuron", "overlap2", "time_leading", "time_ha
 
 def run(arguments: argparse.Namespace) -> Result:
     """Who learns what and when, the staircase loss and its exponents."""
+    if config.model(arguments.model, arguments.config) == "linear":
+        return linear.predict(arguments)
     resolved = resolved_problem(arguments)
     announce(resolved)
     times, values = staircase(resolved)

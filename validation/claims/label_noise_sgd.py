@@ -15,13 +15,12 @@ from theory.label_noise_phases import Phases, onset_level, predict_phases
 from theory.label_noise_sde import weight_sde
 from validation.claim import Claim, Control, Measurement, Outcome
 from validation.context import Context
+from validation.linear_comparison import ACCURACY, crossing
 from validation.linear_figures import alternating, neuron_paths, norm_and_alignment
 from validation.statistics import bootstrap_error, mean_and_error
 
 #: The published synthetic experiment (arXiv:2603.10397, section 4.5), with ‖θ*‖ = 1.
 WIDTH, DIM, STEP_SIZE, NOISE, TARGET = 1000, 20, 1e-3, 4.0, 1.0
-#: The accuracy that L11 claims for the predicted times.
-ACCURACY = 0.1
 _SOURCE = "arXiv:2603.10397"
 
 
@@ -58,17 +57,6 @@ def published(context: Context, points: int) -> Published:
     # Looked at 200 times before the predicted escape, so that its time is known to half a per cent.
     early = label_noise_sgd(task, start, steps=int(2 * phases.escape_steps), saves=400, **options)
     return Published(task, phases, uncorrected, run, early)
-
-
-def crossing(steps: np.ndarray, curve: np.ndarray, level: float) -> float:
-    """First time at which a curve passes a level (either way), linear between records; inf if it never does."""
-    side = curve > level
-    change = np.flatnonzero(side != side[0])
-    if not len(change):
-        return float("inf")
-    last = change[0]
-    share = (level - curve[last - 1]) / (curve[last] - curve[last - 1])
-    return float(steps[last - 1] + share * (steps[last] - steps[last - 1]))
 
 
 def boundary(steps: np.ndarray, alignment: np.ndarray) -> float:
@@ -248,7 +236,9 @@ def run_alternating(context: Context) -> Outcome:
     stiffness = WIDTH / DIM + 1.0
     share = phases.lms_error / stiffness / WIDTH  # of ‖W‖² in the boosts, which vanish without noise
     blocks = BLOCKS // 2
-    switching = blocks * 2 * share + abs(predicted) * 10 / (STEP_SIZE * stiffness) / PERIOD
+    k = STEP_SIZE * stiffness
+    relaxation = 1 / (2 * k - k**2 * (DIM + 2))  # steps in which the least-squares error comes and goes
+    switching = blocks * 2 * share + abs(predicted) * relaxation / PERIOD
     spread_on, spread_off = (_wander(run.values("second"), per_block, parity) for parity in (0, 1))
     drop = float(np.mean(np.exp(logs[:, 0:2].mean(axis=1) - logs[:, 0])))  # ‖W‖² in the first noisy block
     a_predicted = float(np.sqrt(phases.lms_error / DIM / stiffness**2 * drop))
@@ -286,7 +276,7 @@ def run_alternating(context: Context) -> Outcome:
         measurements,
         figures=[
             (caption, alternating(run.step, norm, rms, PERIOD, curve)),
-            (caption_two, alternating(run.step, np.sqrt(run.values("norm2")[0, :, 0]), one, PERIOD)),
+            (caption_two, alternating(run.step, np.sqrt(run.values("norm2")[0, :, 0]), one, PERIOD, labels=("norm of the neuron", "$|a_i|$"))),
         ],
     )
 
