@@ -78,9 +78,7 @@ def reduce(start: LinearStart, replicas: int) -> tuple[jax.Array, Network]:
     return jnp.asarray(basis), Network(jnp.asarray(reduced[..., :-1]), jnp.asarray(reduced[..., -1]))
 
 
-def look(
-    task_loss: tuple[Moments, Moments], target: jax.Array, tracked: int, start: Network, now: Network
-) -> Seen:
+def look(task_loss: tuple[Moments, Moments], target: jax.Array, tracked: int, start: Network, now: Network) -> Seen:
     """Everything that is recorded, from a whole network now and at its start; `tracked` neurons are kept one by one.
 
     Alignments are cosines between $w_i$ and θ*, their mean is over absolute values; ``top_share`` is $s_1/|W|_F$.

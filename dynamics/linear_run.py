@@ -133,7 +133,9 @@ def _result(
 ) -> LinearRun:
     import xarray as xr
 
-    stacked = {name: np.stack([getattr(x, name) for x in saved], axis=1) for name in Seen._fields if name != "displaced"}
+    stacked = {
+        name: np.stack([getattr(x, name) for x in saved], axis=1) for name in Seen._fields if name != "displaced"
+    }
     with np.errstate(invalid="ignore"):
         size = stacked["frobenius2"] + stacked["second_norm2"]
         lost = ~(size <= BLOW_UP * size[:, :1])

@@ -216,8 +216,8 @@ def _train(
 def _dials(
     step_size: float, noise: float = 0.0, flip: float = 0.0, period: int | None = None, radius: float = 0.0
 ) -> Dials:
-    numbers = (jnp.asarray(x, dtype=float) for x in (step_size, noise, flip))
-    return Dials(*numbers, jnp.asarray(2**62 if period is None else period), jnp.asarray(radius, dtype=float))
+    eta, sigma, tau, rho = (jnp.asarray(x, dtype=float) for x in (step_size, noise, flip, radius))
+    return Dials(eta, sigma, tau, jnp.asarray(2**62 if period is None else period), rho)
 
 
 def _not_negative(name: str, value: float, most: float = np.inf) -> None:

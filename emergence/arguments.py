@@ -167,7 +167,7 @@ def _linear(group: Parser) -> None:
     )
 
 
-def _help(name: str, texts: dict[str, str] = HELP, form: type = Problem) -> str:
+def _help(name: str, texts: dict[str, str] = HELP, form: type[Problem] | type[LinearProblem] = Problem) -> str:
     default = form.__dataclass_fields__[name].default
     plain = default is None or isinstance(default, bool)
     return texts[name].replace("%", "%%") + ("" if plain else f" (default: {default})")

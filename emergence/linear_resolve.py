@@ -26,6 +26,7 @@ class LinearResolved:
     """
 
     problem: LinearProblem
+    what: str
     task: theory.LinearTask
     start: theory.LinearStart
     phases: Phases | None
@@ -35,7 +36,8 @@ class LinearResolved:
 
     def echo(self) -> dict[str, object]:
         """The full problem, defaults included."""
-        return asdict(self.problem) | {"noise": self.problem.sigma, "steps": self.steps}
+        noise = self.problem.sigma if self.what == "label-noise" else 0.0
+        return asdict(self.problem) | {"noise": noise, "steps": self.steps}
 
     def run_length(self) -> int:
         """Steps to run. Raises `InputError` if nothing decides them."""
@@ -61,6 +63,8 @@ def resolve_linear(problem: LinearProblem, what: str) -> LinearResolved:
     Raises `InputError` for a step size beyond the least-squares limit and for a radius that collapses the network,
     unless the problem allows them (then: warnings).
     """
+    if what != "label-noise":
+        _only_clean(problem, what)
     seed, classes = problem.seed, problem.label_flip > 0
     task = theory.draw_linear_task(problem.dim, problem.target_norm, problem.train_size or None, seed, classes)
     start = theory.draw_linear_start(problem.student_width, problem.dim, seed + 1, problem.replicas)
@@ -74,7 +78,14 @@ def resolve_linear(problem: LinearProblem, what: str) -> LinearResolved:
             task, width=problem.student_width, step_size=problem.step_size, noise=problem.sigma, batch=problem.batch
         )
     steps = problem.steps or _default_steps(problem, phases, what)
-    return LinearResolved(problem, task, start, phases, limit, steps, tuple(warnings))
+    return LinearResolved(problem, what, task, start, phases, limit, steps, tuple(warnings))
+
+
+def _only_clean(problem: LinearProblem, what: str) -> None:
+    """Refuse label noise where labels are clean."""
+    for name in ("noise", "noise_period", "label_flip"):
+        if getattr(problem, name):
+            refuse(f"{name.replace('_', '-')} is {getattr(problem, name):g}, but {what} has clean labels: leave it out")
 
 
 def _limit(problem: LinearProblem, task: theory.LinearTask) -> float:

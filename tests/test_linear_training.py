@@ -197,9 +197,7 @@ def test_a_path_depends_on_its_own_number_and_the_seed_only(task, start):
 
 
 def test_neurons_escape_when_they_have_moved_by_one_over_root_m(task, start):
-    run = label_noise_sgd(
-        task, start, step_size=ETA, steps=STEPS, noise=3.0, replicas=2, seed=5, saves=24, tracked=M
-    )
+    run = label_noise_sgd(task, start, step_size=ETA, steps=STEPS, noise=3.0, replicas=2, seed=5, saves=24, tracked=M)
     inputs, labels = _samples(task, batch=1, seed=5, replica=0, noise=3.0, saves=24)
     w, a, first = start.first[0].copy(), start.second[0].copy(), np.full(M, np.inf)
     for number, (x, y) in enumerate(zip(inputs, labels, strict=True), 1):
@@ -237,7 +235,7 @@ def test_an_interrupted_run_keeps_what_was_done(task, start):
 
 
 @pytest.mark.parametrize(
-    "change, message",
+    ("change", "message"),
     [
         ({"noise": -1.0}, "noise is -1.0: give a finite number, 0 or more"),
         ({"flip": 0.2}, "flip is 0.2 on real labels: give noise instead, or a task with classes"),
@@ -256,11 +254,11 @@ def test_bad_input_is_refused(task, start, change, message):
 
 
 def test_bad_radius_dimension_and_classes_are_refused(task, start):
-    with pytest.raises(InputError, match="radius is -0.1"):
+    with pytest.raises(InputError, match=r"radius is -0\.1"):
         sam(task, start, radius=-0.1, step_size=ETA, steps=4, replicas=2)
     with pytest.raises(InputError, match="start has input dimension 4, task 5"):
         gradient_descent(draw_linear_task(5, 1.0, None, 0), start, step_size=ETA, steps=4)
-    with pytest.raises(InputError, match="noise is 0.5 on class labels"):
+    with pytest.raises(InputError, match=r"noise is 0\.5 on class labels"):
         label_noise_sgd(
             draw_linear_task(D, 1.0, None, 0, classes=True), start, step_size=ETA, steps=4, noise=0.5, replicas=2
         )

@@ -4,6 +4,7 @@ Made like those of `validation.figures`: matplotlib objects, theory dashed and d
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -123,7 +124,9 @@ def curves(
         curve = _floats(value)
         _match(label, curve, steps.shape)
         theory = label.startswith("theory")
-        style = {"color": _INK, "ls": "--", "lw": 1.2} if theory else {"color": PALETTE[place], "lw": 1.8}
+        style: dict[str, Any] = (
+            {"color": _INK, "ls": "--", "lw": 1.2} if theory else {"color": PALETTE[place], "lw": 1.8}
+        )
         ax.plot(steps, curve, label=label, **style)
     if log:
         ax.set_yscale("log", nonpositive="mask")

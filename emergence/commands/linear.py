@@ -4,7 +4,7 @@ import argparse
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from emergence import config, console, jsonio, output, table
 from emergence.arguments import problem_flags
@@ -61,12 +61,17 @@ def simulate(arguments: argparse.Namespace) -> Result:
     return Result(document, "\n".join(lines), 1 if diverged else 0)
 
 
-def _run(resolved: LinearResolved, what: str, progress: Progress) -> "LinearRun":
+def _run(resolved: LinearResolved, what: str, progress: Progress, steps: int | None = None) -> "LinearRun":
     import dynamics
 
     problem = resolved.problem
-    common = {"step_size": problem.step_size, "steps": resolved.run_length(), "replicas": problem.replicas,
-              "seed": problem.seed, "progress": progress}  # fmt: skip
+    common: dict[str, Any] = {
+        "step_size": problem.step_size,
+        "steps": steps or resolved.run_length(),
+        "replicas": problem.replicas,
+        "seed": problem.seed,
+        "progress": progress,
+    }
     task, start = resolved.task, resolved.start
     if what == "oscillation":
         return dynamics.oscillation(task, start, **common)
@@ -110,8 +115,8 @@ def predict(arguments: argparse.Namespace) -> Result:
         console.warn("nothing is predicted: that needs label noise on real labels, more training points than "
                      "dimensions and a stable step size")  # fmt: skip
     rows = list(values.items())
-    text = [resolved.headline(), "", table.render(("quantity", "predicted"), rows), "", "times in SGD steps"]
-    return Result(document, "\n".join(text))
+    lines = [resolved.headline(), "", table.render(("quantity", "predicted"), rows), "", "times in SGD steps"]
+    return Result(document, "\n".join(lines))
 
 
 def compare(arguments: argparse.Namespace) -> Result:
@@ -125,7 +130,11 @@ def compare(arguments: argparse.Namespace) -> Result:
 
     with Progress(arguments.quiet) as progress:
         run = _run(resolved, "label-noise", progress)
-    compared = compare_linear(resolved.task, resolved.phases, run, steps, folder, resolved.echo())
+        phases = resolved.phases
+        early = None  # the escape from the lazy regime is looked at closely
+        if phases is not None and math.isfinite(phases.escape_steps):
+            early = _run(resolved, "label-noise", progress, min(steps, math.ceil(2 * phases.escape_steps)))
+    compared = compare_linear(resolved.task, phases, run, early or run, folder, resolved.echo())
     rows = [[entry[name] for name in COMPARED] for entry in compared.rows]
     document = {"problem": resolved.echo(), "phases": compared.rows, "report": str(compared.report)}
     if compared.diverged:

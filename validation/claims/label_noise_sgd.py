@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import jax
 import numpy as np
@@ -44,11 +45,11 @@ def published(context: Context, points: int) -> Published:
     replicas, saves = context.pick(8, 32), context.pick(100, 400)
     task = draw_linear_task(DIM, TARGET, points, context.rng(111, points))
     start = draw_linear_start(WIDTH, DIM, context.rng(112, points), replicas)
-    shared = {"width": WIDTH, "step_size": STEP_SIZE, "noise": NOISE}
+    shared: dict[str, Any] = {"width": WIDTH, "step_size": STEP_SIZE, "noise": NOISE}
     phases = predict_phases(task, **shared)
     uncorrected = predict_phases(draw_linear_task(DIM, TARGET, None, 0), **shared)
     seed = int(context.rng(113, points).integers(2**31))
-    options = {"step_size": STEP_SIZE, "noise": NOISE, "replicas": replicas, "seed": seed}
+    options: dict[str, Any] = {"step_size": STEP_SIZE, "noise": NOISE, "replicas": replicas, "seed": seed}
     steps = int(1.5 * phases.onset_steps)
     run = label_noise_sgd(
         task, start, steps=steps, saves=saves, **options,
@@ -177,7 +178,10 @@ def _figures(data: Published, points: int) -> list[tuple[str, object]]:
     )  # fmt: skip
     paths = neuron_paths(np.sqrt(run.values("norm2")[0]), np.abs(run.values("overlap")[0, ..., 0]), run.step)
     return [
-        (f"Root mean square norm and mean alignment of the neurons, n = {points}, and the derived averaged flow.", both),
+        (
+            f"Root mean square norm and mean alignment of the neurons, n = {points}, and the derived averaged flow.",
+            both,
+        ),
         (f"{run.values('norm2').shape[2]} neurons of one run: they shrink first, then align (n = {points}).", paths),
     ]
 
@@ -276,7 +280,16 @@ def run_alternating(context: Context) -> Outcome:
         measurements,
         figures=[
             (caption, alternating(run.step, norm, rms, PERIOD, curve)),
-            (caption_two, alternating(run.step, np.sqrt(run.values("norm2")[0, :, 0]), one, PERIOD, labels=("norm of the neuron", "$|a_i|$"))),
+            (
+                caption_two,
+                alternating(
+                    run.step,
+                    np.sqrt(run.values("norm2")[0, :, 0]),
+                    one,
+                    PERIOD,
+                    labels=("norm of the neuron", "$|a_i|$"),
+                ),
+            ),
         ],
     )
 
@@ -338,12 +351,14 @@ def _diffusion(context: Context) -> dict[str, np.ndarray]:
     ends = {
         "excess": _fourth_moment_excess(sgd, task),
         "sgd": np.stack(
-            [np.log(total), np.sum(norm2 * cosine**2, axis=1) / total, np.log(sgd.values("second_norm2")[:, -1])], axis=-1
-        )
+            [np.log(total), np.sum(norm2 * cosine**2, axis=1) / total, np.log(sgd.values("second_norm2")[:, -1])],
+            axis=-1,
+        ),
     }
     law = lower(weight_sde("covariance"))
     _, small = reduce(start, 1)
-    for name, variant in {"sde": law, "stratonovich": _Stratonovich(law), "drift": _NoDiffusion(law)}.items():
+    variants: dict[str, Law] = {"sde": law, "stratonovich": _Stratonovich(law), "drift": _NoDiffusion(law)}
+    for name, variant in variants.items():
         context.progress(f"diffusion approximation: {name}")
         run: Ensemble = ito_ensemble(
             variant, {"W": small.first[0], "a": small.second[0]},
@@ -389,7 +404,9 @@ def _fourth_moment_excess(run: LinearRun, task: LinearTask) -> np.ndarray:
     eta, noise2, dim = _SDE["step_size"], _SDE["noise"] ** 2, task.dim
     k = eta * (run.values("frobenius2") / dim + run.values("second_norm2")).mean(axis=0)
     error = np.array([float(stationary_error(x, dim, _SDE["noise"])) for x in k])
-    sgd = dim * (dim + 2) * noise2**2 + 6 * error * noise2 * (dim + 2) * (dim + 4) + 3 * error**2 * (dim + 4) * (dim + 6)
+    sgd = (
+        dim * (dim + 2) * noise2**2 + 6 * error * noise2 * (dim + 2) * (dim + 4) + 3 * error**2 * (dim + 4) * (dim + 6)
+    )
     gaussian = dim * (dim + 2) * (noise2 + error) ** 2
     return np.array(np.trapezoid(eta**4 / dim**2 * (sgd - gaussian), run.step))
 
@@ -398,14 +415,15 @@ def _covariance(context: Context, ends: dict[str, np.ndarray], x: int, y: int) -
     def statistic(values: np.ndarray) -> float:
         return float(np.cov(values[:, x], values[:, y])[0, 1])
 
-    errors = [bootstrap_error(ends[name], statistic, context.rng(263, x, y, place)) for place, name in enumerate(("sgd", "sde"))]
+    sgd_error = bootstrap_error(ends["sgd"], statistic, context.rng(263, x, y, 0))
+    sde_error = bootstrap_error(ends["sde"], statistic, context.rng(263, x, y, 1))
     predicted = statistic(ends["sde"])
     controls = [Control("diffusion dropped", 0.0)] if x == y else []
     controls.append(Control("noise amplitude doubled (variance × 4)", 4 * predicted) if x == y else
                     Control("opposite sign", -predicted))  # fmt: skip
     return Measurement(
         f"covariance of {_TEXTS[x]} and {_TEXTS[y]}, SGD against the diffusion", predicted, statistic(ends["sgd"]),
-        float(np.hypot(*errors)), float(ends["excess"]) if x == y == 0 else 0.0, controls,
+        float(np.hypot(sgd_error, sde_error)), float(ends["excess"]) if x == y == 0 else 0.0, controls,
         "fourth moments of the gradient, which the diffusion does not have" if x == y == 0 else
         "none: both by the same steps", key=f"cov.{_NAMES[x]}.{_NAMES[y]}",
     )  # fmt: skip

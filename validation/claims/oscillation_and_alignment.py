@@ -1,6 +1,7 @@
 """L13, L17-L22: the oscillation chain, phase II by gradient descent, and sharpness-aware minimisation."""
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -27,9 +28,7 @@ def run_chain(context: Context) -> Outcome:
     task = draw_linear_task(5, 0.5, None, 0)
     start = draw_linear_start(width, 5, context.rng(131))
     seed = int(context.rng(132).integers(2**31))
-    run = oscillation(
-        task, start, step_size=eta, steps=steps, replicas=replicas, seed=seed, saves=steps, tracked=width
-    )
+    run = oscillation(task, start, step_size=eta, steps=steps, replicas=replicas, seed=seed, saves=steps, tracked=width)
     second, level = run.values("second"), eta**0.25
     at_zero = np.mean(second == 0, axis=(1, 2))
     size = np.mean(second**2, axis=(1, 2)) * width
@@ -233,9 +232,7 @@ def run_convergence(context: Context) -> Outcome:
     first[:, 0] = scales
     task = draw_linear_task(DIM, _TARGET, None, 0)
     time = alignment.convergence_time(_ETA, _TARGET)
-    run = gradient_descent(
-        task, LinearStart(first, scales), step_size=_ETA, steps=int(time), saves=100, tracked=1
-    )
+    run = gradient_descent(task, LinearStart(first, scales), step_size=_ETA, steps=int(time), saves=100, tracked=1)
     error = np.linalg.norm(run.values("theta")[0] - task.target, axis=1)
     bound = _ETA * np.log(1 / _ETA)
     printed = float(np.interp(time * _ETA, run.step, error))
@@ -306,7 +303,7 @@ def run_sam(context: Context) -> Outcome:
     width, replicas = 1000, context.pick(8, 16)
     task = draw_linear_task(DIM, 1.0, None, 0)
     start = draw_linear_start(width, DIM, context.rng(221), replicas)
-    options = {"step_size": 1e-3, "replicas": replicas, "seed": int(context.rng(222).integers(2**31))}
+    options: dict[str, Any] = {"step_size": 1e-3, "replicas": replicas, "seed": int(context.rng(222).integers(2**31))}
     steps = 60_000
     run = sam(task, start, radius=0.2, steps=steps, saves=120, **options)
     early = run.step <= 10_000
@@ -334,21 +331,27 @@ def run_sam(context: Context) -> Outcome:
             )
         )  # fmt: skip
     small = draw_linear_task(DIM, 1.0, 200, context.rng(223))
-    whole = {"radius": 0.5, "step_size": 1e-2, "steps": 4000, "saves": 100, "batch": None}
-    rich, lazy = (sam(small, LinearStart(start.first[0], start.second[0]), linearised=x, **whole) for x in (False, True))
+    whole: dict[str, Any] = {"radius": 0.5, "step_size": 1e-2, "steps": 4000, "saves": 100, "batch": None}
+    rich, lazy = (
+        sam(small, LinearStart(start.first[0], start.second[0]), linearised=x, **whole) for x in (False, True)
+    )
     change = [float(np.log(x.values("frobenius2")[0, -1] / x.values("frobenius2")[0, 0])) for x in (rich, lazy)]
     predicted_change = -sam_theory.full_batch_decay_rate(0.5, 1e-2, DIM) * 4000
     found.append(
         Measurement(
             "ln‖W‖²_F after 4000 steps of full-batch SAM, ρ = 0.5, η = 0.01", predicted_change, change[0], 0.0,
-            0.5 * abs(predicted_change), [Control("linearised model", change[1]), Control("single-sample rate", predicted_change * DIM)],
+            0.5 * abs(predicted_change),
+            [Control("linearised model", change[1]), Control("single-sample rate", DIM * predicted_change)],
             "the common direction has 1/d of ‖W‖² only at the start", key="full-batch",
         )
     )  # fmt: skip
     root = np.sqrt(run.values("frobenius2") / width)
     both = norm_and_alignment(run.step, root, run.values("mean_alignment"))
     losses = curves(
-        rich.step, [rich.values("loss")[0], lazy.values("loss")[0]], ["full-batch SAM", "its linearised model"], "population loss"
+        rich.step,
+        [rich.values("loss")[0], lazy.values("loss")[0]],
+        ["full-batch SAM", "its linearised model"],
+        "population loss",
     )
     return Outcome(
         found,
