@@ -1,9 +1,10 @@
 r"""Phase II: noise-free gradient descent from small weights. Spectrum, alignment time, balanced limit, late rates.
 
-While $\theta\approx0$ a neuron obeys $(w,a)\leftarrow(I+\eta\mathsf M)(w,a)$ with $\mathsf M=\begin{psmallmatrix}0&\theta^*\\
-\theta^{*\top}&0\end{psmallmatrix}$, eigenvalues $\pm\|\theta^*\|$ and 0 (d − 1 times): only $p_i=\hat\theta\cdot w_i+a_i$ grows, by
-$(1+\eta\|\theta^*\|)^t$, until $\frac14\sum p_i^2e^{2\tau}\approx\|\theta^*\|$ (arXiv:2603.10397, section 4.4, appendix C; the
-alignment time printed in Lemma 4.5 lacks a factor 1/η).
+While $\theta\approx0$ a neuron obeys $(w,a)\leftarrow(I+\eta\mathsf M)(w,a)$,
+$\mathsf M=\begin{psmallmatrix}0&\theta^*\\\theta^{*\top}&0\end{psmallmatrix}$, with eigenvalues $\pm\|\theta^*\|$ and 0
+(d − 1 times): only $p_i=\hat\theta\cdot w_i+a_i$ grows, by $(1+\eta\|\theta^*\|)^t$, until
+$\frac14\sum p_i^2e^{2\tau}\approx\|\theta^*\|$ (arXiv:2603.10397, section 4.4, appendix C; the alignment time printed in
+Lemma 4.5 lacks a factor 1/η).
 """
 
 import numpy as np
@@ -105,9 +106,11 @@ def derivation() -> Derivation:
                                                      evaluate=False), _spectrum_residual),
         Step("Growth saturates", sp.Eq(name("t_2"), time, evaluate=False),
              lambda: sp.simplify(P2 / 4 * (1 + eta * T) ** (2 * time) - T)),
-        Step("Small steps: the printed time lacks 1/η", sp.Eq(name(r"\lim\eta t_2"), sp.log(4 * T / P2) / (2 * T), evaluate=False),
+        Step("Small steps: the printed time lacks 1/η",
+             sp.Eq(name(r"\lim\eta t_2"), sp.log(4 * T / P2) / (2 * T), evaluate=False),
              lambda: sp.simplify(sp.limit(eta * time, eta, 0) - sp.log(4 * T / P2) / (2 * T))),
-        Step("Balanced limit and late rates", sp.Eq(name(r"(\lambda_\parallel,\lambda_\perp)"), sp.Tuple(2 * T, T), evaluate=False),
+        Step("Balanced limit and late rates",
+             sp.Eq(name(r"(\lambda_\parallel,\lambda_\perp)"), sp.Tuple(2 * T, T), evaluate=False),
              _late_residual),
     )  # fmt: skip
     equations = {"t_2": time, r"\lambda_\parallel": 2 * T, r"\lambda_\perp": T}

@@ -9,8 +9,9 @@ $$\dot G=-\tfrac{\eta^2}2(RG+GR)+\theta^*q^\top+q\theta^{*\top},\quad\dot A=-\et
 q=\tfrac{\eta^2}2\Lambda^{-1}(R+R_a)\theta^*,$$
 $R=S+\tfrac12(\beta S+S\beta)-\mathrm{tr}S\,\beta$, $R_a=\mathrm{tr}S(1+\mathrm{tr}\beta)-\mathrm{tr}(S\beta)$, with
 $\beta=\Lambda^{-1}C\Lambda^{-1}$ the covariance of the boosts and $C=E\,ee^\top$ the least-squares error, which solves
-$\Lambda\hat HC+C\hat H\Lambda=\eta\Lambda S\Lambda$. A finite training set enters through
-$\hat H=X^\top X/n$ and one number: $S=\sigma^2\hat H+\kappa\{\mathrm{tr}(\hat HC)\hat H+2\hat HC\hat H\}$, with κ the mean of
+$\Lambda\hat HC+C\hat H\Lambda=\eta\Lambda S\Lambda$. A finite
+training set enters through $\hat H=X^\top X/n$ and one number:
+$S=\sigma^2\hat H+\kappa\{\mathrm{tr}(\hat HC)\hat H+2\hat HC\hat H\}$, with κ the mean of
 $(x^\top\hat H^{-1}x)^2$ over d(d + 2) (its mean over training sets is n/(n + 2)). Derived for arXiv:2603.10397, section 4; time in steps.
 """
 
@@ -22,8 +23,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 from scipy.optimize import brentq
-from scipy.special import gammaln
-from scipy.stats import gamma
+from scipy.special import gammaincinv, gammaln
 
 from theory.errors import InputError
 from theory.linear_task import LinearTask
@@ -271,7 +271,7 @@ def _median_displacement(law: _Law, accumulated: np.ndarray, boost: np.ndarray, 
     moved = np.eye(len(accumulated)) - expm(-accumulated)
     square = moved.T @ moved / law.geometry.dim
     mean, variance = trace(square), 2 * trace(square @ square)
-    middle = float(gamma.ppf(0.5, mean**2 / variance)) * variance / mean if variance > 0 else 0.0
+    middle = float(gammaincinv(mean**2 / variance, 0.5)) * variance / mean if variance > 0 else 0.0
     return middle + trace(boost) / width
 
 

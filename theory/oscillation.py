@@ -4,7 +4,8 @@ $a_i$: $\pm c\to0$ surely, $0\to\pm c$ with probability ½ each, $c=\eta^{1/4}$;
 eqs. 6-7, population gradient). A neuron is at 0 every other step, so $\langle a(t+1),a(t)\rangle=0$ and its weights rest
 before its next, fresh sign. With v the squared norm of the N neurons that are on, given everything before that sign,
 $$E\,\theta=0,\quad E|\theta|^2=\sqrt\eta\,v,\quad v\leftarrow v(1-2\eta^{3/2}+N\eta^3)+N\eta^{5/2}\|\theta^*\|^2,$$
-and the two halves take turns: the squared norm decays at rate $\eta^{3/2}$ per step down to $\frac\eta2\|\theta^*\|^2$ per neuron.
+and the two halves take turns: the squared norm decays at rate $\eta^{3/2}$ per step, down to $\frac\eta2\|\theta^*\|^2$ a
+neuron.
 """
 
 from functools import partial

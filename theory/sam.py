@@ -7,8 +7,9 @@ SAM is SGD with label noise of size ρD whose sign opposes convergence, and with
 section 5; all derived). In the lazy phase D² ≈ ‖W‖² and, with r = ρ‖W‖ and τ the spread of ℓ',
 $$-\tfrac d{dt}\ln\|W\|_F^2=2\eta\rho\,(r+\sqrt{2/\pi}\,\tau)/\|W\|+2\eta\,(\tau^2+\sqrt{2/\pi}\,\tau r)/\|W\|^2-
 \eta^2d\rho^2\varrho^2/\|W\|^2,$$
-which is $2\eta\rho^2$ for $\eta\|W\|^2\to0$; τ solves $2q=k\{(d-1)\varrho^2+\dots\}$. The aligned state is held by chattering about
-ℓ' = 0; beyond a radius ρ_c the perturbation shrinks both layers faster than the labels can grow them, and θ → 0.
+which is $2\eta\rho^2$ for $\eta\|W\|^2\to0$; ϱ² = E(|ℓ'| + r)², and τ follows from stationarity. The aligned state is held
+by chattering about ℓ' = 0; beyond a radius ρ_c the perturbation shrinks both layers faster than the labels can grow
+them, and θ → 0.
 """
 
 import numpy as np
@@ -22,6 +23,7 @@ from theory.label_noise import name
 REFERENCE = "arXiv:2603.10397, section 5 (update rule); decay law and collapse derived"
 eta, rho = sp.symbols("eta rho", positive=True)
 _MEAN = float(np.sqrt(2 / np.pi))  # E|z|
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 
 
 def slope_spread(step_size: float, stiffness: float, dim: int, size: float) -> float:
@@ -41,7 +43,7 @@ def slope_spread(step_size: float, stiffness: float, dim: int, size: float) -> f
 
 
 def decay_rate(radius: float, step_size: float, norm2: float, second_norm2: float, dim: int) -> float:
-    r"""$-\frac d{dt}\ln\|W\|_F^2$ per step of single-sample SAM, lazy phase ($\|W\|^2\gg d\|a\|^2$); $2\eta\rho^2$ for small η.
+    r"""$-\frac d{dt}\ln\|W\|_F^2$ per step of single-sample SAM, lazy phase ($\|W\|^2\gg d\|a\|^2$).
 
     Args: ρ, η, $\|W\|_F^2$, $\|a\|^2$, d.
     """
@@ -56,16 +58,15 @@ def decay_rate(radius: float, step_size: float, norm2: float, second_norm2: floa
 
 
 def full_batch_decay_rate(radius: float, step_size: float, dim: int) -> float:
-    r"""$2\eta\rho^2/d$ per step: with one common direction $\hat g$ only $\hat g^\top W^\top W\hat g\approx\|W\|^2/d$ is pulled."""
+    r"""$2\eta\rho^2/d$ per step: only $|W\hat g|^2\approx\|W\|^2/d$ along the common gradient is pulled."""
     return 2 * step_size * radius**2 / dim
 
 
 def _balance(radius: float, target_norm: float, dim: int) -> float:
     r"""Mean growth of ln θ (per 2η) on the inner side of ℓ' = 0 at $\|W\|^2=d\|a\|^2$, $\theta=\theta^*$, rank one."""
     norm2, second = np.sqrt(dim) * target_norm, target_norm / np.sqrt(dim)
-    node, weight = np.polynomial.hermite_e.hermegauss(80)
-    weight = weight / weight.sum()
-    x1 = np.abs(node)
+    weight = _WEIGHTS / _WEIGHTS.sum()
+    x1 = np.abs(_NODES)
     length2 = dim - 1 + x1**2
     D = np.sqrt(norm2 * x1**2 + second * length2)
     slope = radius * D - radius**2 * target_norm * x1 * length2 / D**2
@@ -82,7 +83,7 @@ def collapse_radius(target_norm: float, dim: int) -> float:
     """
     if not (target_norm > 0 and dim >= 1):
         raise InputError(f"target_norm is {target_norm} and dim {dim}: give positive values")
-    radii = np.sqrt(target_norm) * np.linspace(1e-3, 3, 600)
+    radii = np.sqrt(target_norm) * np.linspace(1e-3, 3, 120)
     values = np.array([_balance(float(r), target_norm, dim) for r in radii])
     lost = np.flatnonzero(values <= 0)
     if len(lost) == 0 or lost[0] == 0:
@@ -128,7 +129,8 @@ def derivation() -> Derivation:
     slope = name(r"\ell'+\rho sD+\rho^2\langle\theta,x\rangle|x|^2/D^2")
     law = name(r"2\eta\rho^2")
     steps = (
-        Step("Perturbation", sp.Eq(name(r"(\tilde W,\tilde a)"), name(r"(W+\rho s\,ax^{\top}/D,\ a+\rho s\,Wx/D)"), evaluate=False)),
+        Step("Perturbation",
+             sp.Eq(name(r"(\tilde W,\tilde a)"), name(r"(W+\rho s\,ax^{\top}/D,\ a+\rho s\,Wx/D)"), evaluate=False)),
         Step("Perturbed slope", sp.Eq(name(r"\tilde\ell'"), slope, evaluate=False), _perturbed_residual, 1e-12),
         Step("Spread of the slope in the lazy phase",
              sp.Eq(name(r"2(\tau^2+b\tau r)"), name(r"k\{(d-1)(\tau^2+2b\tau r+r^2)+3\tau^2+4b\tau r+r^2\}"), evaluate=False),
