@@ -12,7 +12,8 @@ $\beta=\Lambda^{-1}C\Lambda^{-1}$ the covariance of the boosts and $C=E\,ee^\top
 $\Lambda\hat HC+C\hat H\Lambda=\eta\Lambda S\Lambda$. A finite
 training set enters through $\hat H=X^\top X/n$ and one number:
 $S=\sigma^2\hat H+\kappa\{\mathrm{tr}(\hat HC)\hat H+2\hat HC\hat H\}$, with κ the mean of
-$(x^\top\hat H^{-1}x)^2$ over d(d + 2) (its mean over training sets is n/(n + 2)). Derived for arXiv:2603.10397, section 4; time in steps.
+$(x^\top\hat H^{-1}x)^2$ over d(d + 2) (its mean over training sets is n/(n + 2)).
+Derived for arXiv:2603.10397, section 4; time in steps.
 """
 
 from collections.abc import Callable

@@ -308,7 +308,7 @@ def run_decay(context: Context) -> Outcome:
     fresh = draw_linear_task(DIM, 1.0, None, 0)
     small = draw_linear_task(DIM, 1.0, 200, context.rng(107, 200))
     found = []
-    curves = {}
+    curves: dict[str, float] = {}
     for name, task in (("fresh", fresh), ("n200", small)):
         run, phases = _decay(context, task, steps, len(curves))
         norm2, at = run.values("frobenius2"), run.step
