@@ -49,7 +49,8 @@ def compare_linear(
     """Judge the half time of ‖W‖²_F, the median escape and the onset of alignment; write ``compare.html`` into `out`.
 
     `early` is a run that looks closely at the escape. Each is judged by the ratio measured / predicted, with the 10 % of
-    claim L11 (and the spacing of the records) as allowance, against the same with σ² in place of ϱ² (no least-squares error) and against twice the time.
+    claim L11 (and the spacing of the records) as allowance, against the same with σ² in place of ϱ² (no least-squares
+    error) and against twice the time.
     """
     notes: list[str] = []
     rows: list[dict] = []
