@@ -167,7 +167,7 @@ def stability_limit(geometry: Geometry, gram: np.ndarray, norm2: float, batch: i
 
 @dataclass(frozen=True)
 class _Law:
-    """The averaged flow; the state is (G, A, L), L the accumulated half rate of W (used for displacements)."""
+    """The averaged flow; the state is (G, A, L, V) with L, V the accumulated half rate and rotation of W (for displacements)."""
 
     geometry: Geometry
     step_size: float
@@ -193,10 +193,19 @@ class _Law:
         first = S + (boost @ S + S @ boost) / 2 - trace(S) * boost
         return first, trace(S) * (1 + trace(boost)) - trace(S @ boost)
 
+    def turning(self, now: Residual) -> np.ndarray:
+        r"""Growth per step of $E\,\Omega\Omega^\top$: boosts in different directions compose to a rotation of the inputs.
+
+        $\Delta\Omega=\frac\eta2(bg^\top-gb^\top)$, so $\frac{\eta^2}4\{\beta\,\mathrm{tr}S+S\,\mathrm{tr}\beta-\beta S-S\beta\}$.
+        """
+        S, boost, trace = now.second, now.boost, self.geometry.trace
+        return self.step_size**2 / 4 * (boost * trace(S) + S * trace(boost) - boost @ S - S @ boost)
+
     def __call__(self, _: float, packed: np.ndarray) -> np.ndarray:
         size = len(self.geometry.target)
         gram, norm2 = packed[: size**2].reshape(size, size), packed[size**2]
-        first, second = self.rates(self.observed(gram, norm2)[2])
+        now = self.observed(gram, norm2)[2]
+        first, second = self.rates(now)
         half = self.step_size**2 / 2
         stiffness = gram + norm2 * np.eye(size)
         target = self.geometry.target
@@ -204,7 +213,7 @@ class _Law:
         pull = np.outer(target, force)
         gram_rate = -half * (first @ gram + gram @ first) + pull + pull.T
         norm_rate = -2 * half * second * norm2 + 2 * target @ force
-        return np.concatenate([gram_rate.ravel(), [norm_rate], half * first.ravel()])
+        return np.concatenate([gram_rate.ravel(), [norm_rate], half * first.ravel(), self.turning(now).ravel()])
 
 
 @dataclass(frozen=True)
@@ -263,14 +272,16 @@ def mean_alignment(geometry: Geometry, gram: np.ndarray) -> float:
     return float(2 / np.sqrt(np.pi) * np.sqrt(2 / np.pi) * np.sum(_WEIGHTS * jacobian * density))
 
 
-def _median_displacement(law: _Law, accumulated: np.ndarray, boost: np.ndarray, width: int) -> float:
-    r"""Median of $|w_i(t)-w_i(0)|^2\approx|(I-e^{-L})w_i|^2+a_i^2\mathrm{tr}\beta$ with $w_i\sim N(0,I/d)$.
+def _median_displacement(
+    law: _Law, accumulated: np.ndarray, turned: np.ndarray, boost: np.ndarray, width: int
+) -> float:
+    r"""Median of $|w_i(t)-w_i(0)|^2\approx|(I-e^{-L})w_i|^2+w_i^\top Vw_i+a_i^2\mathrm{tr}\beta$ with $w_i\sim N(0,I/d)$.
 
     The law of the quadratic form is replaced by the gamma law with its mean and variance (exact for isotropic L).
     """
     trace = law.geometry.trace
     moved = np.eye(len(accumulated)) - expm(-accumulated)
-    square = moved.T @ moved / law.geometry.dim
+    square = (moved.T @ moved + turned) / law.geometry.dim
     mean, variance = trace(square), 2 * trace(square @ square)
     middle = float(gammaincinv(mean**2 / variance, 0.5)) * variance / mean if variance > 0 else 0.0
     return middle + trace(boost) / width
@@ -315,7 +326,7 @@ def predict_phases(
     error = geometry.trace(start.error)
     variance = noise**2 + geometry.trace(geometry.covariance @ start.error)
     bound = 384 * np.sqrt(np.log(width)) / (noise**2 * step_size**2 * np.sqrt(width)) if noise else np.inf
-    packed = np.concatenate([gram.ravel(), [on_manifold], np.zeros(size**2)])
+    packed = np.concatenate([gram.ravel(), [on_manifold], np.zeros(2 * size**2)])
     rate = -geometry.trace(law(0.0, packed)[: size**2].reshape(size, size)) / geometry.trace(gram)
     if noise == 0:
         flat = np.array([0.0, np.inf if horizon is None else horizon])
@@ -333,7 +344,8 @@ def predict_phases(
     def seen(time: float) -> tuple[np.ndarray, float, float, float]:
         y = solution.sol(time)
         gram, size2, now = law.observed(y[: size**2].reshape(size, size), y[size**2])
-        moved = _median_displacement(law, y[size**2 + 1 :].reshape(size, size), now.boost, width)
+        accumulated, turned = y[size**2 + 1 :].reshape(2, size, size)
+        moved = _median_displacement(law, accumulated, turned, now.boost, width)
         return gram, float(size2), moved, geometry.trace(now.boost)
 
     curve = [seen(time) for time in times]

@@ -248,7 +248,7 @@ def run_escape(context: Context) -> Outcome:
         variance = seen.phases.residual_variance
         allowance = _relaxation(step_size, width) + seen.resolution
         controls = [
-            Control("rate of |w| taken for that of |w|²", predicted / 2),
+            Control("twice as fast: the rate of |w|² taken for that of |w|", predicted / 2),
             Control("Frobenius norm's own radius: no √m", predicted * np.sqrt(width)),
         ]
         if variance > 1.5 * noise**2:
@@ -371,7 +371,7 @@ def run_silent(context: Context) -> Outcome:
 @lru_cache(maxsize=8)
 def _oscillation(context: Context, step_size: float) -> tuple[LinearRun, int]:
     """Replicas to 1.3 times the predicted t₀, m = η^{-1/2}, d = 4."""
-    width, dim = int(round(step_size**-0.5)), 4
+    width, dim = round(step_size**-0.5), 4
     steps = int(1.3 * oscillation_law.time_to_level(width, step_size, 1.0))
     replicas = context.pick(64, 256)
     start = draw_linear_start(width, dim, context.rng(114, width), replicas)
@@ -517,7 +517,7 @@ CLAIMS = [
         "L6", "Escape from the lazy regime", "The median neuron escapes when the averaged flow says, the LMS error included.",
         r"t_{esc}\approx\frac2{\sqrt m\,\eta^2\varrho^2}", f"{_PAPER}, Theorem 4.2 (scaling); constant derived", "asymptotic",
         "m ≫ d, fresh samples",
-        ("rate of |w| taken for that of |w|²", "Frobenius norm's own radius: no √m", "σ² in place of ϱ²"), run_escape,
+        ("twice as fast: the rate of |w|² taken for that of |w|", "Frobenius norm's own radius: no √m", "σ² in place of ϱ²"), run_escape,
     ),
     Claim(
         "L7", "Decay of the norm", "The first layer's norm decays as the averaged flow says, training set included.",
