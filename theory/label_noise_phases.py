@@ -167,7 +167,8 @@ def stability_limit(geometry: Geometry, gram: np.ndarray, norm2: float, batch: i
 
 @dataclass(frozen=True)
 class _Law:
-    """The averaged flow; the state is (G, A, L, V) with L, V the accumulated half rate and rotation of W (for displacements)."""
+    """The averaged flow; the state is (G, A, L, V) with L, V the accumulated half rate and rotation of W (for
+    displacements)."""
 
     geometry: Geometry
     step_size: float
@@ -196,7 +197,8 @@ class _Law:
     def turning(self, now: Residual) -> np.ndarray:
         r"""Growth per step of $E\,\Omega\Omega^\top$: boosts in different directions compose to a rotation of the inputs.
 
-        $\Delta\Omega=\frac\eta2(bg^\top-gb^\top)$, so $\frac{\eta^2}4\{\beta\,\mathrm{tr}S+S\,\mathrm{tr}\beta-\beta S-S\beta\}$.
+        $\Delta\Omega=\frac\eta2(bg^\top-gb^\top)$, so $\frac{\eta^2}4\{\beta\,\mathrm{tr}S+S\,\mathrm{tr}\beta-\beta
+        S-S\beta\}$.
         """
         S, boost, trace = now.second, now.boost, self.geometry.trace
         return self.step_size**2 / 4 * (boost * trace(S) + S * trace(boost) - boost @ S - S @ boost)

@@ -517,7 +517,8 @@ CLAIMS = [
         "L6", "Escape from the lazy regime", "The median neuron escapes when the averaged flow says, the LMS error included.",
         r"t_{esc}\approx\frac2{\sqrt m\,\eta^2\varrho^2}", f"{_PAPER}, Theorem 4.2 (scaling); constant derived", "asymptotic",
         "m ≫ d, fresh samples",
-        ("twice as fast: the rate of |w|² taken for that of |w|", "Frobenius norm's own radius: no √m", "σ² in place of ϱ²"), run_escape,
+        ("twice as fast: the rate of |w|² taken for that of |w|",
+         "Frobenius norm's own radius: no √m", "σ² in place of ϱ²"), run_escape,
     ),
     Claim(
         "L7", "Decay of the norm", "The first layer's norm decays as the averaged flow says, training set included.",
