@@ -12,7 +12,8 @@ from benchmarks.row import Row
 from emergence import table
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
-    module.NAME: module.run for module in (start_up, derivation, online_sgd, gradient_flow, retiring_flow, sweep, label_noise)
+    module.NAME: module.run
+    for module in (start_up, derivation, online_sgd, gradient_flow, retiring_flow, sweep, label_noise)
 }
 HEADERS = ("benchmark", "quantity", "value", "unit", "target", "verdict")
 

@@ -7,7 +7,7 @@ from dynamics.gradient_descent import DescentResult, gradient_descent
 from dynamics.gradient_flow import FlowResult, IntegrationError, gradient_flow
 from dynamics.ito import Ensemble, ito_ensemble
 from dynamics.linear_run import LinearRun
-from dynamics.linear_training import label_noise_sgd, sam
+from dynamics.linear_training import label_noise_sgd, linear_descent, sam
 from dynamics.lowering import LoweredSystem, lower
 from dynamics.online_sgd import Interrupted, SgdResult, online_sgd
 from dynamics.oscillation import oscillation
@@ -30,6 +30,7 @@ __all__ = [
     "gradient_flow",
     "ito_ensemble",
     "label_noise_sgd",
+    "linear_descent",
     "lower",
     "online_sgd",
     "oscillation",

@@ -280,7 +280,7 @@ def label_noise_sgd(
     )  # fmt: skip
 
 
-def gradient_descent(
+def linear_descent(
     task: LinearTask,
     start: LinearStart,
     *,

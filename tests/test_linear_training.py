@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dynamics import Interrupted, gradient_descent, label_noise_sgd, oscillation, sam
+from dynamics import Interrupted, label_noise_sgd, linear_descent, oscillation, sam
 from dynamics.linear_network import moments_of, reduce
 from dynamics.linear_run import BLOCK, group_size, schedule
 from dynamics.linear_training import Data, Rule, _dials, draw_samples, replica_keys
@@ -106,7 +106,7 @@ def test_full_batch_methods_see_the_whole_training_set(task, start, radius):
     whole = [task.inputs] * steps, [task.inputs @ task.target] * steps
     _matches(run, 1, *_plain(start, 1, *whole, radius=radius), start, task.target)
     if radius == 0:
-        descent = gradient_descent(task, start, step_size=ETA, steps=steps, replicas=2, saves=4)
+        descent = linear_descent(task, start, step_size=ETA, steps=steps, replicas=2, saves=4)
         assert np.array_equal(descent.values("theta"), run.values("theta"))
 
 
@@ -257,7 +257,7 @@ def test_bad_radius_dimension_and_classes_are_refused(task, start):
     with pytest.raises(InputError, match=r"radius is -0\.1"):
         sam(task, start, radius=-0.1, step_size=ETA, steps=4, replicas=2)
     with pytest.raises(InputError, match="start has input dimension 4, task 5"):
-        gradient_descent(draw_linear_task(5, 1.0, None, 0), start, step_size=ETA, steps=4)
+        linear_descent(draw_linear_task(5, 1.0, None, 0), start, step_size=ETA, steps=4)
     with pytest.raises(InputError, match=r"noise is 0\.5 on class labels"):
         label_noise_sgd(
             draw_linear_task(D, 1.0, None, 0, classes=True), start, step_size=ETA, steps=4, noise=0.5, replicas=2

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from dynamics import LinearRun, gradient_descent, oscillation, sam
+from dynamics import LinearRun, linear_descent, oscillation, sam
 from theory import LinearStart, alignment, draw_linear_start, draw_linear_task
 from theory import oscillation as chain
 from theory import sam as sam_theory
@@ -132,7 +132,7 @@ def _second_phase(context: Context) -> LinearRun:
     """Gradient descent on the population loss, long enough for the late rates."""
     task, start = draw_linear_task(DIM, _TARGET, None, 0), _small_start(context)
     steps = 4 * int(alignment.corrected_alignment_time(_ETA, _TARGET))
-    return gradient_descent(task, start, step_size=_ETA, steps=steps, saves=1000, tracked=start.width)
+    return linear_descent(task, start, step_size=_ETA, steps=steps, saves=1000, tracked=start.width)
 
 
 def run_spectrum(context: Context) -> Outcome:
@@ -143,7 +143,7 @@ def run_spectrum(context: Context) -> Outcome:
     small = draw_linear_start(8, DIM, context.rng(181), scale=1e-6)
     steps = int(4 / (_ETA * _TARGET))
     task = draw_linear_task(DIM, _TARGET, None, 0)
-    run = gradient_descent(task, small, step_size=_ETA, steps=steps, saves=1, tracked=8)
+    run = linear_descent(task, small, step_size=_ETA, steps=steps, saves=1, tracked=8)
     along = run.values("overlap")[0, ..., 0] * np.sqrt(run.values("norm2")[0])
     second = run.values("second")[0]
     rest = run.values("norm2")[0] - along**2
@@ -232,7 +232,7 @@ def run_convergence(context: Context) -> Outcome:
     first[:, 0] = scales
     task = draw_linear_task(DIM, _TARGET, None, 0)
     time = alignment.convergence_time(_ETA, _TARGET)
-    run = gradient_descent(task, LinearStart(first, scales), step_size=_ETA, steps=int(time), saves=100, tracked=1)
+    run = linear_descent(task, LinearStart(first, scales), step_size=_ETA, steps=int(time), saves=100, tracked=1)
     error = np.linalg.norm(run.values("theta")[0] - task.target, axis=1)
     bound = _ETA * np.log(1 / _ETA)
     printed = float(np.interp(time * _ETA, run.step, error))
@@ -266,7 +266,7 @@ def run_balance(context: Context) -> Outcome:
     first = np.zeros((32, DIM))
     first[:, 0], first[:, 1] = 1.001 * neurons, 0.001 * neurons
     task = draw_linear_task(DIM, _TARGET, None, 0)
-    late = gradient_descent(task, LinearStart(first, neurons), step_size=_ETA, steps=4000, saves=2, tracked=1)
+    late = linear_descent(task, LinearStart(first, neurons), step_size=_ETA, steps=4000, saves=2, tracked=1)
     error = late.values("theta")[0] - task.target
     along, across = alignment.late_rates(_TARGET)
     for key, place, rate, wrong in (("along", 0, along, across), ("across", 1, across, along)):
