@@ -6,14 +6,34 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import derivation, gradient_flow, label_noise, online_sgd, retiring_flow, start_up, sweep
+from benchmarks import (
+    derivation,
+    gradient_flow,
+    label_noise,
+    online_sgd,
+    retiring_flow,
+    riccati,
+    start_up,
+    stiefel_sgd,
+    sweep,
+)
 from benchmarks.machine import Machine, this_machine
 from benchmarks.row import Row
 from emergence import table
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     module.NAME: module.run
-    for module in (start_up, derivation, online_sgd, gradient_flow, retiring_flow, sweep, label_noise)
+    for module in (
+        start_up,
+        derivation,
+        online_sgd,
+        gradient_flow,
+        retiring_flow,
+        riccati,
+        stiefel_sgd,
+        sweep,
+        label_noise,
+    )
 }
 HEADERS = ("benchmark", "quantity", "value", "unit", "target", "verdict")
 

@@ -11,7 +11,11 @@ from dynamics.linear_training import label_noise_sgd, linear_descent, sam
 from dynamics.lowering import LoweredSystem, lower
 from dynamics.online_sgd import Interrupted, SgdResult, online_sgd
 from dynamics.oscillation import oscillation
+from dynamics.quadratic_flow import QuadraticFlow, quadratic_flow
+from dynamics.radial_phase import RadialFit, radial_phase
 from dynamics.retiring_flow import RetiringResult, retiring_flow
+from dynamics.riccati import RiccatiFlow, riccati_flow
+from dynamics.stiefel_sgd import StiefelResult, stiefel_sgd
 
 __all__ = [
     "DeflatedFlow",
@@ -22,8 +26,12 @@ __all__ = [
     "Interrupted",
     "LinearRun",
     "LoweredSystem",
+    "QuadraticFlow",
+    "RadialFit",
     "RetiringResult",
+    "RiccatiFlow",
     "SgdResult",
+    "StiefelResult",
     "ambient_gradient_flow",
     "deflated_flow",
     "gradient_descent",
@@ -35,6 +43,10 @@ __all__ = [
     "online_sgd",
     "oscillation",
     "precision",
+    "quadratic_flow",
+    "radial_phase",
     "retiring_flow",
+    "riccati_flow",
     "sam",
+    "stiefel_sgd",
 ]

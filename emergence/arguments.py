@@ -6,28 +6,18 @@ from typing import Any, NoReturn
 
 from emergence.config import MODELS
 from emergence.linear_problem import LINEAR_HELP, LINEAR_KINDS, LinearProblem
+from emergence.network_problem import EXPERIMENTS, NEW
 from emergence.problem import HELP, KINDS, Problem
 from emergence.values import Numbers, Switch, Whole
 
 DERIVATIONS = (
-    "loss",
-    "gradient",
-    "overlap-flow",
-    "single-task",
-    "norm",
-    "ideal-loss",
-    "retirement",
-    "plateau",
-    "label-noise",
-    "oscillation",
-    "alignment",
-    "sam",
-)
-ADDITIVE_SIMULATIONS = ("gradient-flow", "online-sgd")
+    "loss", "gradient", "overlap-flow", "single-task", "norm", "ideal-loss", "retirement", "plateau", "riccati",
+    "label-noise", "oscillation", "alignment", "sam",
+)  # fmt: skip
 #: Of the two-layer linear network; all others are of the additive model.
 LINEAR_SIMULATIONS = ("label-noise", "oscillation", "sam")
-SIMULATIONS = (*ADDITIVE_SIMULATIONS, *LINEAR_SIMULATIONS)
-SWEEPS = ("predict", *ADDITIVE_SIMULATIONS)
+SIMULATIONS = ("gradient-flow", "online-sgd", "riccati", "stiefel-sgd", *LINEAR_SIMULATIONS)
+SWEEPS = ("predict", "gradient-flow", "online-sgd")
 PRESETS = ("quick", "full")
 DEFAULT_OUT = "emergence-out"
 EXIT_CODES = """exit status:
@@ -87,11 +77,13 @@ def parser() -> Parser:
     validate.add_argument("--preset", choices=PRESETS, default="quick", help="size of the experiments (default: quick)")
     derive = commands.add_parser("derive", help="show a derivation, each step checked", parents=[common, _seed()])
     derive.add_argument("name", choices=DERIVATIONS, metavar="NAME", help=", ".join(DERIVATIONS))
-    derive.add_argument("--activation", default="h4", help=HELP["activation"])
+    derive.add_argument("--activation", help=HELP["activation"] + " (default: h4; quadratic for riccati)")
     derive.add_argument("--latex", action="store_true", help="print a LaTeX document")
     predict = commands.add_parser("predict", help="predictions, nothing simulated", parents=[common, problem])
     simulate = commands.add_parser("simulate", help="integrate or simulate, write WHAT.nc", parents=[common, problem])
-    simulate.add_argument("what", choices=SIMULATIONS, metavar="WHAT", help=", ".join(SIMULATIONS))
+    names = (*SIMULATIONS, *EXPERIMENTS)
+    simulate.add_argument("what", choices=names, metavar="WHAT", help=", ".join(names))
+    _network_options(simulate)
     compare = commands.add_parser("compare", help="prediction and simulation side by side", parents=[common, problem])
     for command in (predict, compare):
         command.add_argument("--model", choices=MODELS, help="additive (default) or linear: label-noise SGD of a'Wx")
@@ -165,6 +157,21 @@ def _linear(group: Parser) -> None:
     options.description = "defaults of shared options: " + ", ".join(
         f"{name.replace('_', '-')} {LinearProblem.__dataclass_fields__[name].default}" for name in shared
     )
+
+
+def _network_options(simulate: Parser) -> None:
+    """Flags of the experiments with networks on images that no other simulation has."""
+    options = simulate.add_argument_group(f"networks on images ({', '.join(EXPERIMENTS)})")
+    for name, option in NEW.items():
+        flag = "--" + name.replace("_", "-")
+        if isinstance(option.kind, Switch):
+            options.add_argument(flag, action="store_true", help=option.help, default=argparse.SUPPRESS)
+        else:
+            many = "+" if isinstance(option.kind, Numbers) else None
+            metavar = name.split("_")[-1].upper()
+            options.add_argument(
+                flag, type=option.kind.read, nargs=many, help=option.help, metavar=metavar, default=argparse.SUPPRESS
+            )
 
 
 def _help(name: str, texts: dict[str, str] = HELP, form: type[Problem] | type[LinearProblem] = Problem) -> str:

@@ -1,6 +1,7 @@
 """A problem from a TOML file and flags; flags win."""
 
 import tomllib
+from collections.abc import Mapping
 from typing import Any
 
 from emergence.linear_problem import LINEAR_KINDS, LINEAR_OPTIONAL, LinearProblem
@@ -24,9 +25,10 @@ def model(flag: str | None, path: str | None) -> str:
     return str(named)
 
 
-def load(path: str, kinds: dict[str, Kind] = KINDS) -> dict[str, Any]:
-    """Problem values of a TOML file, by field name. Keys may be written with ``_`` or ``-``; `SWEEP` is left
-    to `sweep`.
+def load(path: str, kinds: Mapping[str, Kind] = KINDS) -> dict[str, Any]:
+    """Problem values (or those of other `kinds`) of a TOML file, by field name; `SWEEP` is left to `sweep`.
+
+    Keys may be written with ``_`` or ``-``.
 
     Raises `InputError` for a file that cannot be read, an unknown key, a key given twice, or a value of the wrong kind.
     """
@@ -65,9 +67,12 @@ def _read(path: str) -> dict[str, Any]:
         refuse(f"config {path!r} is not a TOML file ({shown(str(problem))}): write lines such as dim = 1024")
 
 
-def build(flags: dict[str, Any], config: str | None = None) -> Problem:
-    """The problem of a configuration file with flags over it. Raises `InputError`."""
-    return Problem(**values(flags, config))
+def build(flags: dict[str, Any], config: str | None = None, defaults: dict[str, Any] | None = None) -> Problem:
+    """The problem of a configuration file with flags over it; `defaults` of a command stand below both.
+
+    Raises `InputError`.
+    """
+    return Problem(**((defaults or {}) | values(flags, config)))
 
 
 def values(flags: dict[str, Any], config: str | None = None) -> dict[str, Any]:

@@ -10,7 +10,9 @@ from theory.initial import InitialState, draw_initial_state
 from theory.linear_task import LinearStart, LinearTask, draw_linear_start, draw_linear_task
 from theory.plateau import Plateau, plateau
 from theory.prediction import Prediction, predict
+from theory.quadratic import QuadraticModel
 from theory.single_task import SingleTask
+from theory.subspace import Subspace, draw_subspace
 from theory.system import System
 from theory.teacher import Student, Teacher
 
@@ -26,15 +28,18 @@ __all__ = [
     "LinearTask",
     "Plateau",
     "Prediction",
+    "QuadraticModel",
     "Selection",
     "SingleTask",
     "Step",
     "Student",
+    "Subspace",
     "System",
     "Teacher",
     "draw_initial_state",
     "draw_linear_start",
     "draw_linear_task",
+    "draw_subspace",
     "gaps",
     "gradient_derivation",
     "hitting_law",

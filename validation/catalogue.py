@@ -9,21 +9,19 @@ from validation.claims import (
     initial,
     label_noise,
     label_noise_sgd,
+    networks,
     one_task,
     oscillation_and_alignment,
+    quadratic,
+    quadratic_laws,
     sgd,
+    stiefel,
 )
 
 _GROUPS = (
-    formulas,
-    coupled_flow,
-    one_task,
-    initial,
-    sgd,
-    label_noise,
-    label_noise_sgd,
-    oscillation_and_alignment,
-)
+    formulas, coupled_flow, one_task, initial, sgd, quadratic, quadratic_laws, stiefel, label_noise, label_noise_sgd,
+    oscillation_and_alignment, networks,
+)  # fmt: skip
 
 
 def _natural(name: str) -> tuple[str, int, str]:

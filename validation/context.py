@@ -7,7 +7,9 @@ import numpy as np
 
 import theory
 from theory import Activation, SingleTask, System
+from theory.occupation import Occupation
 from theory.plateau import Plateau
+from theory.riccati import overlap_system
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,8 @@ class TheoryUnderTest:
     overlap_flow: Callable[[Activation], System] = theory.overlap_flow
     single_task: Callable[[Activation], SingleTask] = theory.SingleTask
     plateau: Callable[[Activation], Plateau] = theory.plateau
+    riccati_flow: Callable[[], System] = overlap_system
+    occupation: Callable[[np.ndarray, int, int], Occupation] = Occupation
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import theory
 from emergence import console, latex
 from emergence.refusal import refuse
 from emergence.result import Result
-from theory import alignment, ideal_loss, label_noise, oscillation, retirement, sam
+from theory import alignment, ideal_loss, label_noise, oscillation, quadratic, retirement, riccati, sam
 
 DERIVATIONS: dict[str, Callable[[theory.Activation], theory.Derivation]] = {
     "loss": theory.loss_derivation,
@@ -24,14 +24,23 @@ DERIVATIONS: dict[str, Callable[[theory.Activation], theory.Derivation]] = {
     "oscillation": lambda activation: oscillation.derivation(),
     "alignment": lambda activation: alignment.derivation(),
     "sam": lambda activation: sam.derivation(),
+    "riccati": lambda activation: _riccati(activation),
 }
+
+#: The activation where none is given.
+DEFAULT, DEFAULTS = "h4", {"riccati": "quadratic"}
+
+
+def _riccati(activation: theory.Activation) -> theory.Derivation:
+    quadratic.quadratic_moment(activation)  # refuses any other activation
+    return riccati.derivation()
 
 
 def run(arguments: argparse.Namespace) -> Result:
     """Derive, verify, print. The activation's own kernel φ stands among the equations as ``\\varphi(c)``."""
     if arguments.latex and arguments.json:
         refuse("--latex is given with --json: drop one (the JSON document holds the LaTeX of every step)")
-    activation = theory.Activation.parse(arguments.activation)
+    activation = theory.Activation.parse(arguments.activation or DEFAULTS.get(arguments.name, DEFAULT))
     derivation = DERIVATIONS[arguments.name](activation)
     checked = derivation.verify()
     definitions = len(derivation.steps) - checked

@@ -5,10 +5,11 @@ import math
 
 import numpy as np
 
-from emergence import config, table
+from emergence import config, quadratic, table
+from emergence.arguments import problem_flags
 from emergence.commands import linear
-from emergence.commands.setup import announce, headline, resolved_problem
-from emergence.resolve import Resolved
+from emergence.commands.setup import announce, headline
+from emergence.resolve import Resolved, resolve
 from emergence.result import Result
 from theory import ideal_loss
 
@@ -19,7 +20,10 @@ def run(arguments: argparse.Namespace) -> Result:
     """Who learns what and when, the staircase loss and its exponents."""
     if config.model(arguments.model, arguments.config) == "linear":
         return linear.predict(arguments)
-    resolved = resolved_problem(arguments)
+    problem = config.build(problem_flags(arguments), arguments.config)
+    if quadratic.is_quadratic(problem):
+        return quadratic.predict(problem)
+    resolved = resolve(problem)
     announce(resolved)
     times, values = staircase(resolved)
     document = {

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emergence import console, jsonio, output, table
+from emergence import console, jsonio, output, quadratic, stiefel, table
 from emergence.arguments import LINEAR_SIMULATIONS
-from emergence.commands import linear
+from emergence.commands import linear, networks
 from emergence.commands.setup import announce, headline, out_folder, resolved_problem
 from emergence.progress import Progress
 from emergence.resolve import Resolved
@@ -28,8 +28,15 @@ Simulated = tuple["xr.Dataset", str, int]
 
 def run(arguments: argparse.Namespace) -> Result:
     """Simulate and write. Status 1 if a replica diverged."""
+    if arguments.what in networks.RUNS:
+        return networks.run(arguments)
+    networks.refuse_network_flags(arguments)
     if arguments.what in LINEAR_SIMULATIONS:
         return linear.simulate(arguments)
+    if arguments.what == "riccati":
+        return quadratic.simulate_riccati(arguments)
+    if arguments.what == "stiefel-sgd":
+        return stiefel.simulate_stiefel(arguments)
     resolved = resolved_problem(arguments)
     resolved.run_length()  # refuses a problem without an end before anything is made
     folder = out_folder(arguments, f"{arguments.what}.nc")
