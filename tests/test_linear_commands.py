@@ -104,6 +104,9 @@ def test_flags_of_the_linear_network_are_refused_elsewhere(run):
     code, _, err = run("predict", "--noise", "3")
     assert code == 2
     assert "an option of the linear model, not of the additive one" in err
+    code, _, err = run("simulate", "lazy-rich", "--noise", "3")
+    assert code == 2
+    assert "--noise is given, but lazy-rich does not take it" in err
 
 
 # --------------------------------------------------------------------------------- rules
