@@ -10,6 +10,7 @@ from benchmarks import (
     derivation,
     finite_step,
     gradient_flow,
+    label_noise,
     online_sgd,
     retiring_flow,
     riccati,
@@ -32,6 +33,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
         finite_step,
         riccati,
         stiefel_sgd,
+        label_noise,
         sweep,
     )
 }

@@ -7,8 +7,11 @@ from dynamics.finite_step import FiniteStepResult, finite_step_flow, one_step_me
 from dynamics.gradient_descent import DescentResult, gradient_descent
 from dynamics.gradient_flow import FlowResult, IntegrationError, gradient_flow
 from dynamics.ito import Ensemble, ito_ensemble
+from dynamics.linear_run import LinearRun
+from dynamics.linear_training import label_noise_sgd, linear_descent, sam
 from dynamics.lowering import LoweredSystem, lower
 from dynamics.online_sgd import Interrupted, SgdResult, online_sgd
+from dynamics.oscillation import oscillation
 from dynamics.quadratic_flow import QuadraticFlow, quadratic_flow
 from dynamics.radial_phase import RadialFit, radial_phase
 from dynamics.retiring_flow import RetiringResult, retiring_flow
@@ -23,6 +26,7 @@ __all__ = [
     "FlowResult",
     "IntegrationError",
     "Interrupted",
+    "LinearRun",
     "LoweredSystem",
     "QuadraticFlow",
     "RadialFit",
@@ -36,13 +40,17 @@ __all__ = [
     "gradient_descent",
     "gradient_flow",
     "ito_ensemble",
+    "label_noise_sgd",
+    "linear_descent",
     "lower",
     "one_step_mean",
     "online_sgd",
+    "oscillation",
     "precision",
     "quadratic_flow",
     "radial_phase",
     "retiring_flow",
     "riccati_flow",
+    "sam",
     "stiefel_sgd",
 ]

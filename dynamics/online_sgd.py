@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -105,9 +105,9 @@ class SgdResult:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run: `result` holds everything up to the last save."""
+    """Ctrl-C during a run: `result` (its `dataset`, its `steps`) holds everything up to the last save."""
 
-    def __init__(self, result: SgdResult) -> None:
+    def __init__(self, result: Any) -> None:
         super().__init__("interrupted")
         self.result = result
 

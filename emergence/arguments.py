@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from emergence.config import MODELS
+from emergence.linear_problem import LINEAR_HELP, LINEAR_KINDS, LinearProblem
 from emergence.network_problem import EXPERIMENTS, NEW
 from emergence.problem import HELP, KINDS, Problem
 from emergence.values import Numbers, Switch, Whole
@@ -19,13 +21,20 @@ DERIVATIONS = (
     "plateau",
     "finite-step",
     "riccati",
+    "label-noise",
+    "oscillation",
+    "alignment",
+    "sam",
 )
+#: Of the two-layer linear network; all others are of the additive model.
+LINEAR_SIMULATIONS = ("label-noise", "oscillation", "sam")
 SIMULATIONS = (
     "gradient-flow",
     "online-sgd",
     "finite-step",
     "riccati",
     "stiefel-sgd",
+    *LINEAR_SIMULATIONS,
 )
 SWEEPS = ("predict", "gradient-flow", "online-sgd")
 PRESETS = ("quick", "full")
@@ -89,12 +98,14 @@ def parser() -> Parser:
     derive.add_argument("name", choices=DERIVATIONS, metavar="NAME", help=", ".join(DERIVATIONS))
     derive.add_argument("--activation", help=HELP["activation"] + " (default: h4; quadratic for riccati)")
     derive.add_argument("--latex", action="store_true", help="print a LaTeX document")
-    commands.add_parser("predict", help="closed-form predictions, no integration", parents=[common, problem])
+    predict = commands.add_parser("predict", help="predictions, nothing simulated", parents=[common, problem])
     simulate = commands.add_parser("simulate", help="integrate or simulate, write WHAT.nc", parents=[common, problem])
     names = (*SIMULATIONS, *EXPERIMENTS)
     simulate.add_argument("what", choices=names, metavar="WHAT", help=", ".join(names))
     _network_options(simulate)
-    commands.add_parser("compare", help="prediction, gradient flow and SGD side by side", parents=[common, problem])
+    compare = commands.add_parser("compare", help="prediction and simulation side by side", parents=[common, problem])
+    for command in (predict, compare):
+        command.add_argument("--model", choices=MODELS, help="additive (default) or linear: label-noise SGD of a'Wx")
     sweep = commands.add_parser("sweep", help="a grid of problems into a results store", parents=[common, problem])
     _sweep(sweep)
     merge = commands.add_parser("merge", help="a results store as one netCDF file", parents=[common, _seed()])
@@ -148,7 +159,23 @@ def _problem() -> Parser:
         else:
             many = "+" if isinstance(kind, Numbers) else None
             options.add_argument(flag, type=kind.read, nargs=many, help=text, metavar=name.split("_")[-1].upper())
+    _linear(group)
     return group
+
+
+def _linear(group: Parser) -> None:
+    """The flags that the linear network has of its own."""
+    options = group.add_argument_group("problem: two-layer linear network (simulate label-noise, oscillation, sam)")
+    for name in [name for name in LINEAR_KINDS if name not in (*KINDS, "model")]:
+        flag, text = "--" + name.replace("_", "-"), _help(name, LINEAR_HELP, LinearProblem)
+        if isinstance(LINEAR_KINDS[name], Switch):
+            options.add_argument(flag, action=argparse.BooleanOptionalAction, help=text, default=argparse.SUPPRESS)
+        else:
+            options.add_argument(flag, type=LINEAR_KINDS[name].read, help=text, metavar=name.split("_")[-1].upper())
+    shared = [name for name in LINEAR_KINDS if name in KINDS and LinearProblem.__dataclass_fields__[name].default]
+    options.description = "defaults of shared options: " + ", ".join(
+        f"{name.replace('_', '-')} {LinearProblem.__dataclass_fields__[name].default}" for name in shared
+    )
 
 
 def _network_options(simulate: Parser) -> None:
@@ -166,12 +193,13 @@ def _network_options(simulate: Parser) -> None:
             )
 
 
-def _help(name: str) -> str:
-    default = Problem.__dataclass_fields__[name].default
+def _help(name: str, texts: dict[str, str] = HELP, form: type[Problem] | type[LinearProblem] = Problem) -> str:
+    default = form.__dataclass_fields__[name].default
     plain = default is None or isinstance(default, bool)
-    return HELP[name].replace("%", "%%") + ("" if plain else f" (default: {default})")
+    return texts[name].replace("%", "%%") + ("" if plain else f" (default: {default})")
 
 
 def problem_flags(arguments: argparse.Namespace) -> dict[str, Any]:
     """The problem's values that were given as flags, by field name."""
-    return {name: value for name, value in vars(arguments).items() if name in KINDS}
+    names = {*KINDS, *LINEAR_KINDS} - {"model"}
+    return {name: value for name, value in vars(arguments).items() if name in names}

@@ -4,12 +4,25 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
+from emergence.linear_problem import LINEAR_KINDS, LINEAR_OPTIONAL, LinearProblem
 from emergence.problem import KINDS, RIVALS, Problem, check_values
 from emergence.refusal import refuse
 from emergence.values import Kind, shown
 
+MODELS = ("additive", "linear")
+
 #: The one table of a configuration file: what `emergence sweep` varies. Other commands pass it over.
 SWEEP = "sweep"
+
+
+def model(flag: str | None, path: str | None) -> str:
+    """The model that a problem is about: the flag's, else the file's key ``model``, else the additive one."""
+    if flag is not None:
+        return flag
+    named = "additive" if path is None else _read(path).get("model", "additive")
+    if named not in MODELS:
+        refuse(f"config {path}: model is {shown(named)}: use one of {', '.join(MODELS)}")
+    return str(named)
 
 
 def load(path: str, kinds: Mapping[str, Kind] = KINDS) -> dict[str, Any]:
@@ -24,6 +37,10 @@ def load(path: str, kinds: Mapping[str, Kind] = KINDS) -> dict[str, Any]:
         if key == SWEEP:
             continue
         name = key.replace("-", "_")
+        if name == "model" and kinds is KINDS:  # says which options follow, is none of them
+            if value != "additive":
+                refuse(f"config {path}: model is {shown(value)}, but this is about the additive model: leave it out")
+            continue
         if name not in kinds:
             refuse(f"config {path}: unknown key {key!r}: use {', '.join(kinds)}")
         if name in values:
@@ -63,9 +80,30 @@ def values(flags: dict[str, Any], config: str | None = None) -> dict[str, Any]:
 
     A flag sets aside its rivals in the file: ``--teacher-weights`` the file's exponent and width, ``--steps`` its time.
     """
+    _only(flags, KINDS, "additive")
     given = check_values(flags, prefix="--")
     base = load(config) if config is not None else {}
     for flag in given:
         for rival in RIVALS.get(flag, ()):
             base.pop(rival, None)
     return base | given
+
+
+def build_linear(flags: dict[str, Any], config: str | None = None) -> LinearProblem:
+    """The same for the linear network."""
+    _only(flags, LINEAR_KINDS, "linear")
+    given = check_values(flags, "--", LINEAR_KINDS, LINEAR_OPTIONAL)
+    base = load(config, LINEAR_KINDS) if config is not None else {}
+    for one, other in (("noise", "label_flip"), ("label_flip", "noise")):
+        if one in given:
+            base.pop(other, None)
+    return LinearProblem(**(base | given))
+
+
+def _only(flags: dict[str, Any], kinds: dict[str, Kind], model: str) -> None:
+    """Refuse a flag of the other model."""
+    for name in flags:
+        if name not in kinds:
+            option, other = name.replace("_", "-"), MODELS[1 - MODELS.index(model)]
+            refuse(f"--{option} is {shown(flags[name])}, an option of the {other} model, not of the {model} one: "
+                   "leave it out")  # fmt: skip

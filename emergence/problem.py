@@ -116,10 +116,16 @@ HELP: dict[str, str] = {f.name: f.metadata["help"] for f in fields(Problem)}
 OPTIONAL = frozenset(f.name for f in fields(Problem) if f.default is None)
 
 
-def check_values(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def check_values(
+    values: dict[str, Any],
+    prefix: str = "",
+    kinds: dict[str, Kind] | None = None,
+    optional: frozenset[str] = OPTIONAL,
+) -> dict[str, Any]:
     """Values by field name, each checked by its kind. Raises `InputError`; `prefix` goes before the option's name."""
     checked = {}
     for name, value in values.items():
-        missing = value is None and name in OPTIONAL
-        checked[name] = None if missing else KINDS[name].check(prefix + name.replace("_", "-"), value)
+        missing = value is None and name in optional
+        kind = (KINDS if kinds is None else kinds)[name]
+        checked[name] = None if missing else kind.check(prefix + name.replace("_", "-"), value)
     return checked

@@ -8,6 +8,7 @@ from theory.finite_step import finite_step, one_step
 from theory.greedy import Selection, gaps, scores, select
 from theory.hitting_law import HittingLaw, hitting_law
 from theory.initial import InitialState, draw_initial_state
+from theory.linear_task import LinearStart, LinearTask, draw_linear_start, draw_linear_task
 from theory.plateau import Plateau, plateau
 from theory.prediction import Prediction, predict
 from theory.quadratic import QuadraticModel
@@ -25,6 +26,8 @@ __all__ = [
     "HittingLaw",
     "InitialState",
     "InputError",
+    "LinearStart",
+    "LinearTask",
     "Plateau",
     "Prediction",
     "QuadraticModel",
@@ -38,6 +41,8 @@ __all__ = [
     "Teacher",
     "critical_step",
     "draw_initial_state",
+    "draw_linear_start",
+    "draw_linear_task",
     "draw_subspace",
     "finite_step",
     "gaps",

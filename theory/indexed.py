@@ -201,7 +201,7 @@ def evaluate(
 
 def _sizes(sums: Sums, arrays: Mapping[str, np.ndarray]) -> dict[sp.Symbol, int]:
     """The length of every range that occurs, read off the arrays."""
-    sizes: dict[sp.Symbol, int] = {}
+    sizes: dict[sp.Symbol, int] = {length: int(length) for length in RANGE.values() if length.is_Integer}
     for occurrence in {x for term in sums for x in term.body.atoms(sp.Indexed)}:
         for index, length in zip(occurrence.indices, arrays[str(occurrence.base)].shape, strict=True):
             if sizes.setdefault(RANGE[index], length) != length:

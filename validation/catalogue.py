@@ -8,8 +8,11 @@ from validation.claims import (
     finite_step,
     formulas,
     initial,
+    label_noise,
+    label_noise_sgd,
     networks,
     one_task,
+    oscillation_and_alignment,
     quadratic,
     quadratic_laws,
     sgd,
@@ -26,6 +29,9 @@ _GROUPS = (
     quadratic,
     quadratic_laws,
     stiefel,
+    label_noise,
+    label_noise_sgd,
+    oscillation_and_alignment,
     networks,
 )
 

@@ -137,6 +137,10 @@ def write_report(path: Path, run: "Run") -> Path:
     return _write(path, page)
 
 
+#: What the table of a comparison shows, unless said otherwise.
+_TIMES = "Times at which each direction is learned: closed-form prediction, gradient flow, stochastic gradient descent."
+
+
 def write_comparison(
     path: Path,
     title: str,
@@ -144,6 +148,7 @@ def write_comparison(
     rows: Sequence[Mapping[str, object]],
     figures: Sequence[tuple[str, object]],
     notes: Sequence[str] = (),
+    caption: str = _TIMES,
 ) -> Path:
     """Write the page that compares prediction, gradient flow and SGD for one problem.
 
@@ -155,6 +160,7 @@ def write_comparison(
             in one unit, None where not learned) and ``verdict`` (a word).
         figures: captions and matplotlib figures.
         notes: sentences below the table; ``$…$`` is a formula.
+        caption: of the table.
 
     Returns:
         `path`.
@@ -167,7 +173,7 @@ def write_comparison(
         if lacking:
             raise InputError(f"rows: row {index} lacks {', '.join(sorted(lacking))}: give None where nothing is known")
     page = _environment().get_template("comparison.html.j2").render(
-        title=title, problem=problem, rows=rows, figures=_embed_all(title, figures), notes=notes
+        title=title, problem=problem, rows=rows, figures=_embed_all(title, figures), notes=notes, caption=caption
     )  # fmt: skip
     return _write(path, page)
 

@@ -2,7 +2,8 @@
 
 import argparse
 
-from emergence import console, output, table
+from emergence import config, console, output, table
+from emergence.commands import linear
 from emergence.commands.setup import announce, headline, out_folder, resolved_problem
 from emergence.progress import Progress
 from emergence.quadratic import is_quadratic
@@ -20,6 +21,8 @@ def run(arguments: argparse.Namespace) -> Result:
     Needs an information exponent of 3 or more, below which there is no emergence time to compare with, or a multiple of
     z² − 1, whose flow has a closed form.
     """
+    if config.model(arguments.model, arguments.config) == "linear":
+        return linear.compare(arguments)
     resolved = resolved_problem(arguments)
     quadratic = is_quadratic(resolved.problem)
     if quadratic and resolved.problem.speed_factor != 1:

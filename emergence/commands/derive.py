@@ -9,7 +9,7 @@ import theory
 from emergence import console, latex
 from emergence.refusal import refuse
 from emergence.result import Result
-from theory import ideal_loss, quadratic, retirement, riccati
+from theory import alignment, ideal_loss, label_noise, oscillation, quadratic, retirement, riccati, sam
 
 DERIVATIONS: dict[str, Callable[[theory.Activation], theory.Derivation]] = {
     "loss": theory.loss_derivation,
@@ -20,6 +20,10 @@ DERIVATIONS: dict[str, Callable[[theory.Activation], theory.Derivation]] = {
     "ideal-loss": ideal_loss.derivation,
     "retirement": retirement.derivation,
     "plateau": lambda activation: theory.plateau(activation).derivation(),
+    "label-noise": lambda activation: label_noise.derivation(),
+    "oscillation": lambda activation: oscillation.derivation(),
+    "alignment": lambda activation: alignment.derivation(),
+    "sam": lambda activation: sam.derivation(),
     "riccati": lambda activation: _riccati(activation),
     "finite-step": lambda activation: theory.finite_step(activation).derivation,
 }

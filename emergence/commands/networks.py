@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from emergence import config, console, jsonio, network_problem, output, table
+from emergence.arguments import problem_flags
 from emergence.commands.setup import out_folder
 from emergence.network_problem import LABEL_NOISE_NETWORK, LAZY_RICH, PRUNING
-from emergence.problem import KINDS
 from emergence.progress import Progress
 from emergence.refusal import refuse
 from emergence.result import Result
@@ -50,7 +50,8 @@ def run(arguments: argparse.Namespace) -> Result:
 
 def _values(arguments: argparse.Namespace) -> dict[str, Any]:
     """The experiment's options, from the configuration file and the flags (flags win)."""
-    given = {name: value for name, value in vars(arguments).items() if name in KINDS or name in network_problem.NEW}
+    own = {name: value for name, value in vars(arguments).items() if name in network_problem.NEW}
+    given = problem_flags(arguments) | own
     base = {}
     if arguments.config is not None:
         kinds = {name: option.kind for name, option in network_problem.OPTIONS.items()}

@@ -7,6 +7,7 @@ import numpy as np
 
 from emergence import config, quadratic, table
 from emergence.arguments import problem_flags
+from emergence.commands import linear
 from emergence.commands.setup import announce, headline
 from emergence.resolve import Resolved, resolve
 from emergence.result import Result
@@ -17,6 +18,8 @@ HEADERS = ("direction", "weight", "neuron", "overlap2", "time_leading", "time_ha
 
 def run(arguments: argparse.Namespace) -> Result:
     """Who learns what and when, the staircase loss and its exponents."""
+    if config.model(arguments.model, arguments.config) == "linear":
+        return linear.predict(arguments)
     problem = config.build(problem_flags(arguments), arguments.config)
     if quadratic.is_quadratic(problem):
         return quadratic.predict(problem)

@@ -10,7 +10,8 @@ import numpy as np
 
 import theory
 from emergence import console, jsonio, output, quadratic, stiefel, table
-from emergence.commands import networks
+from emergence.arguments import LINEAR_SIMULATIONS
+from emergence.commands import linear, networks
 from emergence.commands.setup import announce, headline, out_folder, resolved_problem
 from emergence.progress import Progress
 from emergence.resolve import Resolved
@@ -32,6 +33,8 @@ def run(arguments: argparse.Namespace) -> Result:
     if arguments.what in networks.RUNS:
         return networks.run(arguments)
     networks.refuse_network_flags(arguments)
+    if arguments.what in LINEAR_SIMULATIONS:
+        return linear.simulate(arguments)
     if arguments.what == "riccati":
         return quadratic.simulate_riccati(arguments)
     if arguments.what == "stiefel-sgd":

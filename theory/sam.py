@@ -1,0 +1,146 @@
+r"""Sharpness-aware minimisation on the two-layer linear network: decay of the norm, and when the network collapses.
+
+With $s=\mathrm{sign}\,\ell'$ and $D=\sqrt{|Wx|^2+\|a\|^2|x|^2}$ the perturbation is exactly $\tilde W=W+\rho s\,ax^\top/D$,
+$\tilde a=a+\rho s\,Wx/D$, so that the perturbed slope is
+$$\tilde\ell'=\ell'+\rho sD+\rho^2\langle\theta,x\rangle|x|^2/D^2 :$$
+SAM is SGD with label noise of size ρD whose sign opposes convergence, and with a pull on W besides (arXiv:2603.10397,
+section 5; all derived). In the lazy phase D² ≈ ‖W‖² and, with r = ρ‖W‖ and τ the spread of ℓ',
+$$-\tfrac d{dt}\ln\|W\|_F^2=2\eta\rho\,(r+\sqrt{2/\pi}\,\tau)/\|W\|+2\eta\,(\tau^2+\sqrt{2/\pi}\,\tau r)/\|W\|^2-
+\eta^2d\rho^2\varrho^2/\|W\|^2,$$
+which is $2\eta\rho^2$ for $\eta\|W\|^2\to0$; ϱ² = E(|ℓ'| + r)², and τ follows from stationarity. The aligned state is held
+by chattering about ℓ' = 0; beyond a radius ρ_c the perturbation shrinks both layers faster than the labels can grow
+them, and θ → 0.
+"""
+
+import numpy as np
+import sympy as sp
+from scipy.optimize import brentq
+
+from theory.derivation import Assumption, Derivation, Step
+from theory.errors import InputError
+from theory.label_noise import name
+
+REFERENCE = "arXiv:2603.10397, section 5 (update rule); decay law and collapse derived"
+eta, rho = sp.symbols("eta rho", positive=True)
+_MEAN = float(np.sqrt(2 / np.pi))  # E|z|
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
+
+
+def slope_spread(step_size: float, stiffness: float, dim: int, size: float) -> float:
+    r"""Stationary spread τ of ℓ' = τz at perturbation size r: $2(\tau^2+b\tau r)=k\,E|x|^2(|\ell'|+r)^2$, $b=E|z|$, k = ηΛ.
+
+    $E|x|^2(|\ell'|+r)^2=(d-1)(\tau^2+2b\tau r+r^2)+3\tau^2+4b\tau r+r^2$: ℓ' lies along one coordinate of x.
+    Raises `InputError` beyond k(d + 2) = 2.
+    """
+    k = step_size * stiffness
+    if k * (dim + 2) >= 2:
+        raise InputError(
+            f"step_size is {step_size:g}, beyond the least-squares stability limit {2 / (stiffness * (dim + 2)):.3g}: "
+            "give a smaller step size"
+        )
+    square, linear, free = 2 - k * (dim + 2), 2 * _MEAN - k * _MEAN * (2 * dim + 2), -k * dim
+    return float(size * (-linear + np.sqrt(linear**2 - 4 * square * free)) / (2 * square))
+
+
+def decay_rate(radius: float, step_size: float, norm2: float, second_norm2: float, dim: int) -> float:
+    r"""$-\frac d{dt}\ln\|W\|_F^2$ per step of single-sample SAM, lazy phase ($\|W\|^2\gg d\|a\|^2$).
+
+    Args: ρ, η, $\|W\|_F^2$, $\|a\|^2$, d.
+    """
+    curvature = np.sqrt(norm2 + dim * second_norm2)
+    size = radius * curvature
+    spread = slope_spread(step_size, norm2 / dim + second_norm2, dim, size)
+    pull = radius * (_MEAN * spread + size) * norm2 / curvature
+    drift = spread**2 + _MEAN * spread * size
+    noise = spread**2 + 2 * _MEAN * spread * size + size**2
+    kick = step_size * noise * dim * (second_norm2 + radius**2 * norm2 / curvature**2)
+    return float(step_size * (2 * pull + 2 * drift - kick) / norm2)
+
+
+def full_batch_decay_rate(radius: float, step_size: float, dim: int) -> float:
+    r"""$2\eta\rho^2/d$ per step: only $|W\hat g|^2\approx\|W\|^2/d$ along the common gradient is pulled."""
+    return 2 * step_size * radius**2 / dim
+
+
+def _balance(radius: float, target_norm: float, dim: int) -> float:
+    r"""Mean growth of ln θ (per 2η) on the inner side of ℓ' = 0 at $\|W\|^2=d\|a\|^2$, $\theta=\theta^*$, rank one."""
+    norm2, second = np.sqrt(dim) * target_norm, target_norm / np.sqrt(dim)
+    weight = _WEIGHTS / _WEIGHTS.sum()
+    x1 = np.abs(_NODES)
+    length2 = dim - 1 + x1**2
+    D = np.sqrt(norm2 * x1**2 + second * length2)
+    slope = radius * D - radius**2 * target_norm * x1 * length2 / D**2
+    first = slope * (target_norm * x1 - radius * norm2 * x1**2 / D) / norm2
+    other = slope * (target_norm * x1 - radius * second * length2 / D) / second
+    return float(weight @ (first + other))
+
+
+def collapse_radius(target_norm: float, dim: int) -> float:
+    r"""ρ_c: the largest radius at which chattering holds the aligned state θ = θ*; beyond it the network collapses to 0.
+
+    Single-sample SAM, small step size, |x|² replaced by $d-1+x_1^2$ (large d). The aligned state has $\|W\|^2=d\|a\|^2$,
+    where both layers shrink equally fast. Proportional to $\sqrt{\|\theta^*\|}$.
+    """
+    if not (target_norm > 0 and dim >= 1):
+        raise InputError(f"target_norm is {target_norm} and dim {dim}: give positive values")
+    radii = np.sqrt(target_norm) * np.linspace(1e-3, 3, 120)
+    values = np.array([_balance(float(r), target_norm, dim) for r in radii])
+    lost = np.flatnonzero(values <= 0)
+    if len(lost) == 0 or lost[0] == 0:
+        return float("inf")
+    return float(brentq(_balance, radii[lost[0] - 1], radii[lost[0]], args=(target_norm, dim)))
+
+
+# ----------------------------------------------------------------------------- derivation
+
+
+def _perturbed_residual(broken: int = 1) -> sp.Expr:
+    """The perturbed slope at exact numbers, from the perturbed weights themselves."""
+    R = sp.Rational
+    first = sp.Matrix([[R(1, 2), R(-2, 3)], [R(3, 4), R(1, 5)], [R(-1, 7), R(5, 6)]])
+    second, x, target = (
+        sp.Matrix([R(1, 3), R(-2, 5), R(1, 4)]),
+        sp.Matrix([R(3, 2), R(-5, 4)]),
+        sp.Matrix([R(4, 5), R(-1, 6)]),
+    )
+    theta = first.T * second
+    slope = (theta - target).dot(x)
+    D = sp.sqrt((first * x).dot(first * x) + second.dot(second) * x.dot(x))
+    grown = R(1, 5) * sp.sign(slope) / D
+    moved, other = first + grown * second * x.T, second + grown * first * x
+    found = (moved.T * other - target).dot(x)
+    law = slope + broken * R(1, 5) * sp.sign(slope) * D + R(1, 25) * theta.dot(x) * x.dot(x) / D**2
+    return sp.nsimplify(sp.expand(found - law))
+
+
+def _spread_residual() -> sp.Expr:
+    """E|x|²(|ℓ′| + r)² and the stationarity of τ, by integration over one coordinate of x."""
+    z, tau, r, d, k = sp.symbols("z tau r d k", positive=True)
+    density = sp.sqrt(2 / sp.pi) * sp.exp(-(z**2) / 2)  # of |z|
+    average = sp.integrate(sp.expand((d - 1 + z**2) * (tau * z + r) ** 2) * density, (z, 0, sp.oo))
+    pull = sp.integrate(sp.expand(tau * z * (tau * z + r)) * density, (z, 0, sp.oo))
+    values = {d: 20, k: sp.Rational(1, 20), r: 3}
+    equation = (2 * pull - k * average).subs(values)
+    return sp.N(equation.subs(tau, sp.Float(slope_spread(0.001, 50.0, 20, 3.0))))
+
+
+def derivation() -> Derivation:
+    """``derive sam``."""
+    slope = name(r"\ell'+\rho sD+\rho^2\langle\theta,x\rangle|x|^2/D^2")
+    law = name(r"2\eta\rho^2")
+    steps = (
+        Step("Perturbation",
+             sp.Eq(name(r"(\tilde W,\tilde a)"), name(r"(W+\rho s\,ax^{\top}/D,\ a+\rho s\,Wx/D)"), evaluate=False)),
+        Step("Perturbed slope", sp.Eq(name(r"\tilde\ell'"), slope, evaluate=False), _perturbed_residual, 1e-12),
+        Step("Spread of the slope in the lazy phase",
+             sp.Eq(name(r"2(\tau^2+b\tau r)"), name(r"k\{(d-1)(\tau^2+2b\tau r+r^2)+3\tau^2+4b\tau r+r^2\}"), evaluate=False),
+             _spread_residual, 1e-10),
+        Step("Decay of the norm, small steps", sp.Eq(name(r"-\frac{d}{dt}\ln\|W\|_F^2"), law, evaluate=False),
+             lambda: sp.Float(decay_rate(0.2, 1e-12, 1000.0, 0.0, 20) / (2e-12 * 0.2**2) - 1), 1e-4),
+        Step("Collapse radius scales with the root of the target",
+             sp.Eq(name(r"\rho_c(\|\theta^*\|)"), name(r"\rho_c(1)\sqrt{\|\theta^*\|}"), evaluate=False),
+             lambda: sp.Float(collapse_radius(0.25, 20) / collapse_radius(1.0, 20) - 0.5), 1e-9),
+    )  # fmt: skip
+    equations = {r"\tilde\ell'": slope, r"-\frac{d}{dt}\ln\|W\|_F^2": 2 * eta * rho**2}
+    assumptions = (Assumption("one fresh Gaussian sample a step, clean labels"), Assumption("decay law: ‖W‖² ≫ d‖a‖²"))
+    return Derivation("sam", steps, equations, assumptions, REFERENCE)
