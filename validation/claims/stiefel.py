@@ -185,7 +185,8 @@ def _samples(context: Context, count: int, width: int, target: float, dims: tupl
     measured, drift, riccati = [], [], []
     for dim in dims:
         model = _model(count, width, dim)
-        starts = _starts(context, model, 128 if width == 1 else 64, 13)
+        # A single direction starts from one overlap, whose spread is wider.
+        starts = _starts(context, model, 256 if width == 1 else 64, 13)
         step_size = LOAD / dim / PAPER_STEP
         per_step = model.riccati_rate * step_size
         horizon = 8 * float(np.max(half_times(model.spectrum, dim, width)[:width]))
