@@ -122,7 +122,7 @@ def run_time_exponent(context: Context) -> Outcome:
     """Slopes of R_opt between T_2 and T_{N/4} for three decays, and their trend over d."""
     found: list[Measurement] = []
     curves = []
-    teachers, width = context.pick(300, 2000), context.pick(64, 200)
+    teachers, width = context.pick(300, 800), context.pick(64, 200)  # (d = 10³ must hold all directions)
     dims = (10**3, 10**5, 10**7, 10**9)
     for decay in (0.75, 1.0, 1.5):
         a = power_law(teachers, decay)
