@@ -11,6 +11,8 @@ _SMALLEST, _LARGEST = -4, 6
 #: More digits than these say nothing in double precision.
 _MOST_DIGITS = 15
 _LONGEST_LIST = 12
+#: A standard error below this share of the allowance decides no digits: rounding, not statistics.
+_NEGLIGIBLE = 1e-3
 
 
 def plain(value: float | None, digits: int = 4) -> str:
@@ -42,11 +44,13 @@ def with_error(value: float, stderr: float, resolution: float = 0.0) -> str:
         resolution: the smallest difference that matters (an allowance).
 
     Example:
-        >>> with_error(1.00487, 0.00031), with_error(123456789.0, 4.2e5)
-        ('1.0049 ± 0.0003', '(1.235 ± 0.004)×10⁸')
+        >>> with_error(1.00487, 0.00031), with_error(123456789.0, 4.2e5), with_error(0.21505, 4e-15, 2.5e-9)
+        ('1.0049 ± 0.0003', '(1.235 ± 0.004)×10⁸', '0.21505 ± 4×10⁻¹⁵')
     """
     if not math.isfinite(value) or not math.isfinite(stderr) or stderr <= 0:
         return to_resolution(value, resolution)
+    if stderr < resolution * _NEGLIGIBLE:
+        return f"{to_resolution(value, resolution)} ± {plain(stderr, 1)}"
     step = _last_digit(stderr)
     power = _power_shown(value if abs(value) > stderr else stderr)
     places = min(max(power - step, 0), _MOST_DIGITS)
