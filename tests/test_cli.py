@@ -574,4 +574,5 @@ def test_one_line_stays_one_line() -> None:
 
 def test_flags_that_are_not_given_are_absent() -> None:
     given = vars(parser().parse_args(["predict", "--dim", "7"]))
-    assert given == {"command": "predict", "config": None, "dim": 7, "json": False, "out": None, "quiet": False}
+    switches = {"config": None, "json": False, "model": None, "out": None, "quiet": False}
+    assert given == {"command": "predict", "dim": 7} | switches
