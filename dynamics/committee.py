@@ -2,7 +2,8 @@ r"""The committee machine with a fixed second layer: its order parameters in tim
 
 The mean of one step is $y+\eta F(y)$ for $y=(T,Q)$, with F the drift of `theory.committee.committee`. The map iterates it;
 the flow integrates the equation whose solution passes through the map's points up to $O(\eta^2)$,
-$\dot y=F-\tfrac\eta2F'F$. `committee_sgd` is plain SGD on explicit rows in $R^d$ and knows nothing of this.
+$\dot y=F(y-\tfrac\eta2F(y))=F-\tfrac\eta2F'F+O(\eta^2)$ (a step is a step, not a piece of a flow). `committee_sgd` is
+plain SGD on explicit rows in $R^d$ and knows nothing of this.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,16 +55,12 @@ class _Body:
         placed = [_broadcast(arrays[str(x.base)], x.indices, self._letters) for x in self._atoms]
         sizes = jnp.broadcast_shapes(*[x.shape for x in placed])
         if self._letters and self._letters[0] == k and np.prod(sizes) > _CHUNK:
-            return jax.lax.map(lambda one: self._sum(one, arrays), self._rows(placed, sizes[0]))
+            by_student = [jnp.broadcast_to(x, (sizes[0], *x.shape[1:]))[:, None] for x in placed]
+            return jax.lax.map(lambda one: self._sum(one, arrays), by_student)[:, 0]
         return self._sum(placed, arrays)
 
     def _sum(self, placed: Sequence[jax.Array], arrays: Arrays) -> jax.Array:
         return jnp.sum(self._compiled(*placed, *[arrays[x.name] for x in self._scalars]), axis=self._bound)
-
-    @staticmethod
-    def _rows(placed: Sequence[jax.Array], count: int) -> list[jax.Array]:
-        """Arrays with the first letter in front, to be mapped over."""
-        return [jnp.broadcast_to(x, (count, *x.shape[1:])) for x in placed]
 
 
 class LoweredCommittee:
@@ -150,12 +147,14 @@ class CommitteeResult:
 
 
 @eqx.filter_jit
-def _iterate(lowered: LoweredCommittee, state: State, parameters: State, count: jax.Array, unit: bool) -> State:
-    """`count` steps of the map."""
+def _iterate(
+    lowered: LoweredCommittee, state: State, parameters: State, step_size: jax.Array, count: jax.Array, unit: bool
+) -> State:
+    """`count` steps of the map; the parameters' own eta is that of the drift's second order."""
 
     def body(_: jax.Array, y: State) -> State:
         change = lowered.drift(y, parameters)
-        moved = {name: y[name] + parameters["eta"] * change[name] for name in y}
+        moved = {name: y[name] + step_size * change[name] for name in y}
         return _unit_diagonal(moved) if unit else moved
 
     return jax.lax.fori_loop(0, count, body, state)
@@ -168,10 +167,13 @@ def _unit_diagonal(state: State) -> State:
 
 
 def _velocity(lowered: LoweredCommittee, y: State, parameters: State) -> State:
-    """F − ½ηF′F."""
-    drift = partial(lowered.drift, parameters=parameters)
-    value, along = jax.jvp(drift, (y,), (drift(y),))
-    return jax.tree.map(lambda f, g: f - 0.5 * parameters["eta"] * g, value, along)
+    """F(y − ½ηF(y)); as a loop of two rounds, so that the drift is compiled once."""
+
+    def round_(_: jax.Array, velocity: State) -> State:
+        back = jax.tree.map(lambda x, v: x - 0.5 * parameters["eta"] * v, y, velocity)
+        return lowered.drift(back, parameters)
+
+    return jax.lax.fori_loop(0, 2, round_, jax.tree.map(jnp.zeros_like, y))
 
 
 @eqx.filter_jit
@@ -220,7 +222,7 @@ def committee_flow(
         student_weights: the fixed $b_k$, (m,).
         rows: ``free``, ``normalised`` or ``projected`` (`theory.committee`).
         method: ``map`` iterates the mean of one step; ``flow`` integrates the equation of the same order in t = η·steps.
-        second_order: False leaves the O(η²) terms out: gradient flow, at a step size of zero.
+        second_order: False leaves the O(η²) terms out: gradient flow (with method ``map`` its Euler steps).
         system: a committee `System` in place of the derived one (to test a conjecture).
 
     The dimension and the step size enter; fluctuations do not (they are of relative order 1/d at η ~ 1/d).
@@ -242,12 +244,10 @@ def committee_flow(
         if not bool(good):
             raise IntegrationError(f"committee flow stopped before step {steps}: lower step_size")
     else:
-        moving = parameters | {"eta": jnp.asarray(float(step_size))}
-        if not second_order:
-            raise InputError("second_order is False with method map: gradient flow has no steps, use method flow")
         path = [state]
         for first, last in pairwise(marks.tolist()):
-            path.append(_iterate(lowered, path[-1], moving, jnp.asarray(last - first), rows != "free"))
+            count = jnp.asarray(last - first)
+            path.append(_iterate(lowered, path[-1], parameters, jnp.asarray(step_size), count, rows != "free"))
         states = {name: jnp.stack([y[name] for y in path]) for name in state}
     loss = _losses(lowered, states, parameters)
     about = {"what": "committee-flow", "method": method, "second_order": int(second_order)}
@@ -331,17 +331,17 @@ def sgd_step(activation: Activation, rows: str, rates: State, vectors: jax.Array
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _sgd_steps(
-    activation: Activation, rows: str, rates: State, vectors: jax.Array, keys: jax.Array, count: jax.Array
+    activation: Activation, rows: str, rates: State, vectors: jax.Array, key: jax.Array, count: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """`count` steps of all replicas, each with its own stream: vectors (R, m, d), keys (R,)."""
-    step = partial(sgd_step, activation, rows, rates)
+    """`count` steps of all replicas, vectors (R, m, d)."""
+    step = jax.vmap(partial(sgd_step, activation, rows, rates))
 
-    def of_replica(vectors: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def body(_: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        vectors, key = state
         key, now = jax.random.split(key)
-        return step(vectors, jax.random.normal(now, vectors.shape[1:])), key
+        return step(vectors, jax.random.normal(now, (vectors.shape[0], vectors.shape[2]))), key
 
-    body = lambda _, state: jax.vmap(of_replica)(*state)  # noqa: E731
-    return jax.lax.fori_loop(0, count, body, (vectors, keys))
+    return jax.lax.fori_loop(0, count, body, (vectors, key))
 
 
 def committee_sgd(
@@ -370,10 +370,10 @@ def committee_sgd(
     known = np.concatenate([initial.on_teachers, initial.residual], axis=1)
     vectors[:, : known.shape[1]] = known
     state = jnp.broadcast_to(jnp.asarray(vectors), (replicas, *vectors.shape))
-    keys, marks = jax.random.split(jax.random.key(seed), replicas), _marks(steps, saves)
+    key, marks = jax.random.key(seed), _marks(steps, saves)
     seen = [_seen(state, teacher.width)]
     for first, last in pairwise(marks.tolist()):
-        state, keys = _sgd_steps(activation, rows, parameters, state, keys, jnp.asarray(last - first))
+        state, key = _sgd_steps(activation, rows, parameters, state, key, jnp.asarray(last - first))
         seen.append(_seen(state, teacher.width))
     states = {name: jnp.stack([y[name] for y in seen], axis=1) for name in seen[0]}
     lowered = lowered_committee(committee(activation, rows))
