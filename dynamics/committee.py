@@ -377,8 +377,9 @@ def committee_sgd(
         seen.append(_seen(state, teacher.width))
     states = {name: jnp.stack([y[name] for y in seen], axis=1) for name in seen[0]}
     lowered = lowered_committee(committee(activation, rows))
-    flat = {name: value.reshape(-1, *value.shape[2:]) for name, value in states.items()}
-    loss = _losses(lowered, flat, parameters).reshape(replicas, -1)
+    # One replica at a time: the same shape, and so the same compiled code, as a flow with as many records.
+    each = [{name: value[i] for name, value in states.items()} for i in range(replicas)]
+    loss = jnp.stack([_losses(lowered, path, parameters) for path in each])
     return _result(
         states, loss, marks, step_size, _about(activation, teacher, rows, {"what": "committee-sgd", "seed": seed})
     )

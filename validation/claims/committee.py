@@ -12,7 +12,7 @@ from validation.context import Context
 from validation.figures import mean_paths
 from validation.statistics import mean_and_error
 
-_SAVES = 60
+_SAVES = 40
 _WEIGHTS = (1.0, 1.0)
 
 
@@ -32,7 +32,7 @@ _CASES = {
     "quick": (
         _Case("erf", "free", 100, 1.5, 9.0, 32),
         _Case("quadratic", "free", 100, 0.05, 0.8, 32),
-        _Case("h3", "projected", 100, 0.02, 0.5, 32),
+        _Case("h3", "projected", 200, 0.012, 0.4, 48),
     ),
     "full": (
         _Case("erf", "free", 500, 1.5, 12.0, 64),
