@@ -98,11 +98,13 @@ def test_one_student_at_a_time_gives_the_same(monkeypatch: pytest.MonkeyPatch) -
         np.testing.assert_allclose(chunked[name], whole[name], rtol=1e-12, atol=1e-13)
 
 
-def sampled_step(text: str, rows: str, dim: int, step_size: float, seed: int) -> tuple[np.ndarray, ...]:
-    """First order + η × second order of (T, Q) in one real step, differentiated automatically: mean and its covariance."""
+def sampled_steps(text: str, rows: str, dim: int, step_size: float) -> list[tuple[np.ndarray, np.ndarray]]:
+    """First order + η × second order of (T, Q) in one real step, differentiated automatically.
+
+    Mean and its covariance, for each of two seeds.
+    """
     vectors = jnp.asarray(students(rows, dim))
     rates = committee_parameters(Teacher.of(TEACHER, dim, normalise=False), WEIGHTS, step_size)
-    x = jnp.asarray(np.random.default_rng([7, seed]).standard_normal((100_000, dim)))
 
     def change(x: jax.Array) -> jax.Array:
         def after(eta: jax.Array) -> jax.Array:
@@ -113,8 +115,11 @@ def sampled_step(text: str, rows: str, dim: int, step_size: float, seed: int) ->
         first, second = jax.jvp(slope, (0.0,), (1.0,))
         return first + 0.5 * step_size * second
 
-    samples = np.asarray(jax.jit(jax.vmap(change))(x))
-    return samples.mean(axis=0), np.cov(samples, rowvar=False) / len(samples)
+    changes, found = jax.jit(jax.vmap(change)), []
+    for seed in (0, 1):
+        samples = np.asarray(changes(jnp.asarray(np.random.default_rng([7, seed]).standard_normal((60_000, dim)))))
+        found.append((samples.mean(axis=0), np.cov(samples, rowvar=False) / len(samples)))
+    return found
 
 
 def row(y: dict, rows: str) -> jax.Array:
@@ -122,27 +127,22 @@ def row(y: dict, rows: str) -> jax.Array:
     return jnp.concatenate([y["T"].ravel(), y["Q"][i, h]])
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize(("text", "rows", "step_size"), [("erf", "free", 0.5), ("erf", "normalised", 0.5)])
-def test_mean_of_a_step_against_monte_carlo(text: str, rows: str, step_size: float, seed: int) -> None:
+@pytest.mark.parametrize(("text", "rows"), [("erf", "free"), ("erf", "normalised")])
+def test_mean_of_a_step_against_monte_carlo(text: str, rows: str) -> None:
     """z-scores of the right spread; without the second order, or with twice the dimension, far too large."""
-    dim = 12
-    mean, covariance = sampled_step(text, rows, dim, step_size, seed)
+    dim, step_size = 12, 0.5
     vectors = students(rows, dim)
     state = {"T": jnp.asarray(vectors[:, :2]), "Q": jnp.asarray(vectors @ vectors.T)}
-    lowered = lowered_committee(committee(Activation.parse(text), rows))
-    drift = partial(jax.jit(lowered.drift), state)
+    drift = partial(jax.jit(lowered_committee(committee(Activation.parse(text), rows)).drift), state)
     given = committee_parameters(Teacher.of(TEACHER, dim, normalise=False), WEIGHTS, step_size)
-    error = np.sqrt(np.diag(covariance))
-    correlation = covariance / np.outer(error, error)
-    spread = np.sqrt(2 * np.sum(correlation**2)) / mean.size  # of the mean square of z, if z is Gaussian
-
-    def mean_square(parameters: dict) -> float:
-        return float(np.mean(((mean - np.asarray(row(drift(parameters), rows))) / error) ** 2))
-
-    assert abs(mean_square(given) - 1) < 4 * spread
-    assert mean_square(given | {"eta": jnp.asarray(0.0)}) > 1 + 8 * spread
-    assert mean_square(given | {"d": jnp.asarray(2.0 * dim)}) > 1 + 8 * spread
+    theories = [given, given | {"eta": jnp.asarray(0.0)}, given | {"d": jnp.asarray(2.0 * dim)}]
+    predicted = [np.asarray(row(drift(parameters), rows)) for parameters in theories]
+    for mean, covariance in sampled_steps(text, rows, dim, step_size):
+        error = np.sqrt(np.diag(covariance))
+        spread = np.sqrt(2 * np.sum((covariance / np.outer(error, error)) ** 2)) / mean.size
+        right, *wrong = (float(np.mean(((mean - x) / error) ** 2)) for x in predicted)
+        assert abs(right - 1) < 4 * spread
+        assert min(wrong) > 1 + 8 * spread
 
 
 def start(rows: str) -> InitialState:
@@ -154,7 +154,7 @@ def start(rows: str) -> InitialState:
 
 
 def test_flow_passes_through_the_points_of_the_map() -> None:
-    """Their distance falls as η² (a ratio of 4); without the correction it would fall as η (2)."""
+    """Their distance falls as η² or faster (a ratio of 4); without the correction it would fall as η (2)."""
     teacher, gaps = Teacher.of([1.0, 1.0], 50, normalise=False), []
     for step_size, steps in ((2e-3, 100), (1e-3, 200)):
         runs = [
@@ -165,7 +165,7 @@ def test_flow_passes_through_the_points_of_the_map() -> None:
             for method in ("map", "flow")
         ]  # fmt: skip
         gaps.append(max(float(np.abs(runs[0].dataset[name] - runs[1].dataset[name]).max()) for name in ("T", "Q")))
-    assert 3.2 < gaps[0] / gaps[1] < 4.8
+    assert gaps[0] / gaps[1] > 3.5
 
 
 def test_sgd_follows_the_second_order_and_not_gradient_flow() -> None:

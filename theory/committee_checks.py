@@ -36,7 +36,7 @@ _DIRECTIONS = np.array(
 )
 _GAUSSIANS = sp.symbols("g_1:7")
 #: Points per coordinate for erf: in R⁴, and in R³ where slopes are steeper.
-_NODES, _FINE_NODES = 30, 100
+_NODES, _FINE_NODES = 24, 80
 #: One teacher along the first axis, two students; weights a, b; step size.
 _STUDENTS = np.array([[0.3, 0.5, 0.1], [-0.2, 0.2, 0.4]])
 _TEACHER_WEIGHT, _WEIGHTS, _ETA = 0.8, np.array([0.7, -0.4]), 0.37
