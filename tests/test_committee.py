@@ -24,7 +24,7 @@ from theory.hermite import z
 from theory.indexed import Sums, Term
 from theory.slope_integrals import SlopeIntegrals, erf_three, erf_two, slope_integrals, symbols
 
-TEXTS = ("erf", "quadratic", "z**2", "h3")
+TEXTS = ("erf", "z**2", "h3")
 #: One rule of rows for each activation, so that all of both are covered.
 CASES = [("erf", "free"), ("z**2", "free"), ("quadratic", "normalised"), ("h3", "projected")]
 WEIGHTS, TEACHER = np.array([0.7, 0.5, -0.4]), [0.8, 0.6]

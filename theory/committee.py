@@ -209,7 +209,7 @@ def _integral_steps(activation: Activation, x: SlopeIntegrals) -> list[Step]:
         ),
         Step(
             "Step of a student",
-            _equation(r"w_k'-w_k", sp.Symbol(r"-\eta b_k\delta\sigma'(z_k)x")),
+            _equation(r"w_{k}'-w_{k}", sp.Symbol(r"-\eta b_{k}\delta\sigma'(z_{k})x")),
         ),
         Step("Two points, E σ(g₁)σ(g₂)", _equation("I_2", x.two), check("two"), tolerance),
         Step(
