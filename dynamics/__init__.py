@@ -2,6 +2,7 @@
 
 from dynamics import precision
 from dynamics.ambient_flow import ambient_gradient_flow
+from dynamics.committee import CommitteeResult, committee_flow, committee_sgd
 from dynamics.deflated_flow import DeflatedFlow, deflated_flow
 from dynamics.finite_step import FiniteStepResult, finite_step_flow, one_step_mean
 from dynamics.gradient_descent import DescentResult, gradient_descent
@@ -19,6 +20,7 @@ from dynamics.riccati import RiccatiFlow, riccati_flow
 from dynamics.stiefel_sgd import StiefelResult, stiefel_sgd
 
 __all__ = [
+    "CommitteeResult",
     "DeflatedFlow",
     "DescentResult",
     "Ensemble",
@@ -35,6 +37,8 @@ __all__ = [
     "SgdResult",
     "StiefelResult",
     "ambient_gradient_flow",
+    "committee_flow",
+    "committee_sgd",
     "deflated_flow",
     "finite_step_flow",
     "gradient_descent",

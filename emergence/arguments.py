@@ -20,6 +20,7 @@ DERIVATIONS = (
     "retirement",
     "plateau",
     "finite-step",
+    "committee",
     "riccati",
     "label-noise",
     "oscillation",

@@ -4,6 +4,7 @@ import re
 
 from validation.claim import Claim
 from validation.claims import (
+    committee,
     coupled_flow,
     finite_step,
     formulas,
@@ -26,6 +27,7 @@ _GROUPS = (
     initial,
     sgd,
     finite_step,
+    committee,
     quadratic,
     quadratic_laws,
     stiefel,

@@ -7,6 +7,7 @@ import numpy as np
 
 import theory
 from theory import Activation, SingleTask, System
+from theory.committee import committee
 from theory.occupation import Occupation
 from theory.plateau import Plateau
 from theory.riccati import overlap_system
@@ -31,6 +32,7 @@ class TheoryUnderTest:
     riccati_flow: Callable[[], System] = overlap_system
     occupation: Callable[[np.ndarray, int, int], Occupation] = Occupation
     finite_step: Callable[[Activation], System] = finite_step_with_noise
+    committee: Callable[[Activation, str], System] = committee
 
 
 @dataclass(frozen=True)

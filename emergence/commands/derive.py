@@ -10,6 +10,7 @@ from emergence import console, latex
 from emergence.refusal import refuse
 from emergence.result import Result
 from theory import alignment, ideal_loss, label_noise, oscillation, quadratic, retirement, riccati, sam
+from theory.committee import committee
 
 DERIVATIONS: dict[str, Callable[[theory.Activation], theory.Derivation]] = {
     "loss": theory.loss_derivation,
@@ -26,10 +27,11 @@ DERIVATIONS: dict[str, Callable[[theory.Activation], theory.Derivation]] = {
     "sam": lambda activation: sam.derivation(),
     "riccati": lambda activation: _riccati(activation),
     "finite-step": lambda activation: theory.finite_step(activation).derivation,
+    "committee": lambda activation: committee(activation).derivation,
 }
 
 #: The activation where none is given.
-DEFAULT, DEFAULTS = "h4", {"riccati": "quadratic"}
+DEFAULT, DEFAULTS = "h4", {"riccati": "quadratic", "committee": "erf"}
 
 
 def _riccati(activation: theory.Activation) -> theory.Derivation:

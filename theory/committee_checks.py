@@ -1,0 +1,191 @@
+r"""Independent checks of the committee's integrals and of its mean step: quadrature over the input's coordinates.
+
+Integrals are averaged over x in $R^4$, a step of two students and one teacher over x in $R^3$, by tensor Gauss–Hermite
+rules (exact for polynomials; for erf the rule converges geometrically, and the points are chosen so that it has
+converged). The step is written in coordinates and its two first orders are read off by differentiation: nothing of the
+closed forms, of Stein's lemma or of the split into radial and tangent parts is used.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+import sympy as sp
+from scipy import special
+
+from theory.activation import Activation
+from theory.diagrams import d
+from theory.frame import eta
+from theory.hermite import z
+from theory.indexed import Sums, j, k, q
+from theory.slope_integrals import SlopeIntegrals, covariance_symbol
+
+#: Largest residual accepted: rounding of sums of about a million terms, and the rules' own error for erf.
+TOLERANCE = 1e-10
+_MODULES = [{"erf": special.erf}, "numpy"]
+#: Directions of g_1 … g_4 and of two more Gaussians in R⁴; short, so that the rule converges fast.
+_DIRECTIONS = np.array(
+    [
+        [0.4, 0.1, -0.1, 0.1],
+        [0.1, 0.35, 0.2, 0.1],
+        [0.3, -0.2, 0.5, 0.0],
+        [-0.1, 0.4, 0.3, 0.4],
+        [0.6, 0.2, 0.0, -0.5],
+        [0.1, -0.3, 0.7, 0.2],
+    ]
+)
+_GAUSSIANS = sp.symbols("g_1:7")
+#: Points per coordinate for erf: in R⁴, and in R³ where slopes are steeper.
+_NODES, _FINE_NODES = 24, 80
+#: One teacher along the first axis, two students; weights a, b; step size.
+_STUDENTS = np.array([[0.3, 0.5, 0.1], [-0.2, 0.2, 0.4]])
+_TEACHER_WEIGHT, _WEIGHTS, _ETA = 0.8, np.array([0.7, -0.4]), 0.37
+
+
+def numbered(x: sp.Symbol, y: sp.Symbol) -> sp.Expr:
+    """Covariance of Gaussians named g_1, g_2, …, in the symbols of the integrals."""
+    return covariance_symbol(*(int(str(name).split("_")[1]) - 1 for name in (x, y)))
+
+
+def _nodes(activation: Activation, otherwise: int) -> int:
+    """Enough for the square of the residual, two slopes and two more factors, if these are polynomials."""
+    return 2 * activation.degree + 4 if activation.is_polynomial else otherwise
+
+
+@lru_cache(maxsize=4)
+def _rule(nodes: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points (n, dim) and weights (n,) of E f(x), x ~ N(0, I)."""
+    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
+    weights = weights / weights.sum()
+    grid = np.stack([axis.ravel() for axis in np.meshgrid(*[points] * dim, indexing="ij")], axis=1)
+    return grid, np.prod(np.meshgrid(*[weights] * dim, indexing="ij"), axis=0).ravel()
+
+
+def _function(expression: sp.Expr) -> Callable[[np.ndarray], np.ndarray]:
+    compiled = sp.lambdify(z, sp.N(expression, 17), modules=_MODULES)
+    return lambda x: compiled(x) + np.zeros_like(x)
+
+
+def integral_residual(name: str, activation: Activation, integrals: SlopeIntegrals) -> sp.Expr:
+    """An integral in closed form minus its quadrature, over its size: ``two``, ``three``, ``four``, ``norm``, ``pair``."""
+    x, weights = _rule(_nodes(activation, _NODES), 4)
+    sigma, slope = _function(activation.function), _function(sp.diff(activation.function, z))
+    g = (x @ _DIRECTIONS.T).T
+    gram = _DIRECTIONS @ _DIRECTIONS.T
+    known = lambda u, v: sp.Float(gram[_GAUSSIANS.index(u), _GAUSSIANS.index(v)], 17)  # noqa: E731
+    four = _GAUSSIANS[:4]
+    if name == "two":
+        sampled, closed = sigma(g[0]) * sigma(g[1]), integrals.product(known, *four[:2])
+    elif name == "three":
+        sampled, closed = slope(g[0]) * g[1] * sigma(g[2]), integrals.first_order(known, *four[:3])
+    else:
+        sampled = slope(g[0]) * slope(g[1]) * sigma(g[2]) * sigma(g[3])
+        if name == "four":
+            closed = integrals.second_order(known, *four)
+        elif name == "norm":
+            sampled = sampled * np.sum(x**2, axis=1)
+            closed = integrals.with_norm(known, *four).subs(d, 4)
+        else:
+            sampled = sampled * g[4] * g[5]
+            closed = integrals.with_pair(known, _GAUSSIANS[4], _GAUSSIANS[5], four)
+    size = np.sqrt(weights @ sampled**2)
+    return sp.Float((float(closed) - weights @ sampled) / size)
+
+
+# ------------------------------------------------------------------------ the mean step
+
+
+def mean_residual(name: str, sums: Sums, activation: Activation, rows: str) -> sp.Expr:
+    """Largest difference between a derived mean (``T`` or ``Q``) and the step in coordinates, over the largest mean."""
+    students = _STUDENTS
+    if rows != "free":
+        students = students / np.linalg.norm(students, axis=1, keepdims=True)
+    known = evaluate(sums, order_parameters(students, np.array([_TEACHER_WEIGHT]), _WEIGHTS, _ETA))
+    quadrature = _mean_step(activation, students, rows)[name]
+    return sp.Float(np.abs(known - quadrature).max() / np.abs(quadrature).max())
+
+
+def _mean_step(activation: Activation, students: np.ndarray, rows: str) -> dict[str, np.ndarray]:
+    """First order plus η × second order of T (2, 1) and Q (2, 2) after one step."""
+    x, weights = _rule(_nodes(activation, _FINE_NODES), 3)
+    sigma, slope = _function(activation.function), _function(sp.diff(activation.function, z))
+    fields = x @ students.T
+    delta = sigma(fields) @ _WEIGHTS - _TEACHER_WEIGHT * sigma(x[:, 0])
+    # (sample, student, coordinate)
+    descent = -(delta[:, None] * slope(fields) * _WEIGHTS)[:, :, None] * x[:, None, :]
+    if rows == "projected":
+        descent = descent - np.sum(descent * students, axis=2, keepdims=True) * students
+    found = {"T": np.zeros((2, 1)), "Q": np.zeros((2, 2))}
+    for one in range(2):
+        first, second = _orders(rows, "T")
+        arguments = [students[one], descent[:, one], students[one], descent[:, one]]
+        found["T"][one, 0] = weights @ (_call(first, arguments) + _ETA * _call(second, arguments))
+        for other in range(2):
+            first, second = _orders(rows, "Q")
+            arguments = [students[one], descent[:, one], students[other], descent[:, other]]
+            found["Q"][one, other] = weights @ (_call(first, arguments) + _ETA * _call(second, arguments))
+    return found
+
+
+def _call(function: Callable, arguments: list[np.ndarray]) -> np.ndarray:
+    return np.asarray(function(*[x[..., i] for x in arguments for i in range(3)]))
+
+
+@lru_cache(maxsize=8)
+def _orders(rows: str, name: str) -> tuple[Callable, Callable]:
+    """η- and η²-coefficient of a coordinate after the step, as functions of two rows and their displacements."""
+    eta = sp.Symbol("eta")
+    row, move, other, push = (sp.symbols(f"{letter}0:3") for letter in "vgwh")
+    after = sp.Matrix(row) + eta * sp.Matrix(move)
+    behind = sp.Matrix(other) + eta * sp.Matrix(push)
+    if rows != "free":
+        after, behind = after / sp.sqrt(after.dot(after)), behind / sp.sqrt(behind.dot(behind))
+    coordinate = after[0] if name == "T" else after.dot(behind)
+    orders = [sp.diff(coordinate, eta, n).subs(eta, 0) / n for n in (1, 2)]
+    symbols = [*row, *move, *other, *push]
+    compiled = [sp.lambdify(symbols, order, modules="numpy", cse=True) for order in orders]
+    return compiled[0], compiled[1]
+
+
+# ------------------------------------------------------------------------- evaluation
+
+
+def order_parameters(students: np.ndarray, a: np.ndarray, b: np.ndarray, step_size: float) -> dict[str, np.ndarray]:
+    """All arrays of the system for explicit students (m, d) and teachers along the first axes."""
+    width = a.size
+    frame = np.concatenate([np.eye(width, students.shape[1]), students])
+    gram = frame @ frame.T
+    return {
+        "C": gram,
+        "X": gram[width:],
+        "Z": gram[:, :width],
+        "T": gram[width:, :width],
+        "Q": gram[width:, width:],
+        "w": np.concatenate([-a, b]),
+        "a": a,
+        "b": b,
+        "eta": np.asarray(step_size),
+        "d": np.asarray(float(students.shape[1])),
+    }
+
+
+def evaluate(sums: Sums, arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """Slow reference: loops over all indices, each body compiled for single numbers. Free letters: k, then j or q."""
+    lengths = {
+        index: length
+        for term in sums
+        for x in term.body.atoms(sp.Indexed)
+        for index, length in zip(x.indices, arrays[str(x.base)].shape, strict=True)
+    }
+    free = [x for x in (k, j, q) if x in lengths]
+    out = np.zeros([lengths[letter] for letter in free])
+    for term in sums:
+        atoms = sorted(term.body.atoms(sp.Indexed), key=str)
+        scalars = [x for x in (eta, d) if term.body.has(x)]
+        compiled = sp.lambdify([*atoms, *scalars], term.body, modules=_MODULES, cse=True)
+        letters = (*free, *term.bound)
+        for place in np.ndindex(*[lengths[letter] for letter in letters]):
+            where = dict(zip(letters, place, strict=True))
+            values = [arrays[str(x.base)][tuple(where[i] for i in x.indices)] for x in atoms]
+            out[place[: len(free)]] += compiled(*values, *[float(arrays[str(x)]) for x in scalars])
+    return out
