@@ -163,9 +163,9 @@ def run_paths(
     done: list[Paths] = []
     for first in range(0, count, batch):
         part = slice(first, min(first + batch, count))
-        cut = jax.tree.map(lambda x, part=part: x[part], (paths, ends, parameters, keys))
+        mine, until_, numbers, own = _take((paths, ends, parameters, keys), part)
         report = None if progress is None else partial(progress, first / count)
-        done.append(_run_batch(scheme, *cut, report))
+        done.append(_run_batch(scheme, mine, until_, numbers, own, report))
     return jax.tree.map(lambda *x: jnp.concatenate(x), *done)
 
 
@@ -183,14 +183,22 @@ def _run_batch(
             report(f"SDE: {going.size} paths under way, step {int(current.steps.max())}")
         smaller = max(-(-where.size // _SHRINK), _LEAST)
         if going.size == 0 or (going.size <= smaller < where.size):
-            everyone = jax.tree.map(lambda all_, some: all_.at[where].set(some), everyone, current)
+            everyone = _put(everyone, where, current)
             if going.size == 0:
                 return everyone
             # Filled up with paths that have ended: they stand still.
             rest = np.setdiff1d(np.arange(where.size), going)[: smaller - going.size]
             kept = np.sort(np.concatenate([going, rest]))
             where = where[kept]
-            working = jax.tree.map(lambda x: x[kept], working)
+            working = _take(working, kept)
+
+
+def _take(tree: Any, places: np.ndarray | slice) -> Any:
+    return jax.tree.map(lambda x: x[places], tree)
+
+
+def _put(everyone: Paths, places: np.ndarray, some: Paths) -> Paths:
+    return jax.tree.map(lambda all_, new: all_.at[places].set(new), everyone, some)
 
 
 def hitting_times(paths: Paths, seed: int) -> np.ndarray:

@@ -26,9 +26,9 @@ from theory.single_task import SingleTask
 _DAMPING = 20.0
 #: Coefficients below this share of the first one end the series.
 _NEGLIGIBLE = 1e-13
-_MOST_TERMS = 2**17
+_MOST_TERMS = 2**12
 #: A quantile beyond this many deterministic hitting times is reported as infinite.
-_LONGEST = 1e9
+_LONGEST = 1e4
 
 
 @dataclass(frozen=True)

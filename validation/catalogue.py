@@ -3,9 +3,9 @@
 import re
 
 from validation.claim import Claim
-from validation.claims import coupled_flow, formulas, initial, one_task, sgd
+from validation.claims import coupled_flow, finite_step_paths, formulas, initial, one_task, sgd
 
-_GROUPS = (formulas, coupled_flow, one_task, initial, sgd)
+_GROUPS = (formulas, coupled_flow, one_task, initial, sgd, finite_step_paths)
 
 
 def _natural(name: str) -> tuple[str, int, str]:
