@@ -6,13 +6,13 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import derivation, gradient_flow, online_sgd, retiring_flow, start_up, sweep
+from benchmarks import derivation, gradient_flow, online_sgd, retiring_flow, sde, start_up, sweep
 from benchmarks.machine import Machine, this_machine
 from benchmarks.row import Row
 from emergence import table
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
-    module.NAME: module.run for module in (start_up, derivation, online_sgd, gradient_flow, retiring_flow, sweep)
+    module.NAME: module.run for module in (start_up, derivation, online_sgd, gradient_flow, retiring_flow, sweep, sde)
 }
 HEADERS = ("benchmark", "quantity", "value", "unit", "target", "verdict")
 

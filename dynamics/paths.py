@@ -210,11 +210,12 @@ def hitting_times(paths: Paths, seed: int) -> np.ndarray:
     start, dt, before, after = np.moveaxis(np.asarray(paths.crossed), -1, 0)
     variance = np.asarray(paths.variance)
     draws = np.random.default_rng([seed, 1]).random((*variance.shape, 2))  # row by row: path i has its own
-    mean = np.maximum(before, 1e-300) / np.maximum(np.abs(after), 1e-12 * np.maximum(before, 1e-300))
-    shape = before**2 / np.maximum(variance, 1e-300)
-    noise = special.ndtri(draws[..., 0]) ** 2 / np.maximum(shape, 1e-300)
+    crossing = (variance >= 0) & (before > 0)  # elsewhere harmless numbers stand in
+    x, y, v = (np.where(crossing, value, 1.0) for value in (before, np.abs(after), variance))
+    mean = x / np.maximum(y, 1e-12 * x)
+    noise = np.minimum(special.ndtri(draws[..., 0]) ** 2 * (v / x) / x, 1e100)
     # Michael, Schucany and Haas (1976): the smaller root of the transform, or its partner.
     root = mean / (1 + 0.5 * mean * noise + np.sqrt(mean * noise + 0.25 * (mean * noise) ** 2))
     ratio = np.where(draws[..., 1] * (mean + root) <= mean, root, mean**2 / root)
-    share = np.where(before > 0, ratio / (1 + ratio), 0.0)
+    share = np.where(before > 0, ratio / (1 + ratio), 0.0)  # (without noise the ratio is its mean)
     return np.where(variance >= 0, start + dt * share, np.inf)

@@ -26,7 +26,7 @@ from theory.single_task import SingleTask
 _DAMPING = 20.0
 #: Coefficients below this share of the first one end the series.
 _NEGLIGIBLE = 1e-13
-_MOST_TERMS = 2**12
+_MOST_TERMS = 2**14
 #: A quantile beyond this many deterministic hitting times is reported as infinite.
 _LONGEST = 1e4
 
