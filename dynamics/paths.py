@@ -173,7 +173,15 @@ def _run_batch(
     scheme: Scheme, paths: Paths, until: jax.Array, parameters: Any, keys: jax.Array, report: Callable | None
 ) -> Paths:
     """One batch; the paths still under way are gathered into a smaller batch whenever they fit into a quarter."""
-    where = np.arange(paths.time.shape[0])
+    count = paths.time.shape[0]
+    # Sizes from a short ladder, so that few are compiled: filled up with copies of a path that count as ended.
+    size = _LEAST
+    while size < count:
+        size *= _SHRINK
+    filled = np.minimum(np.arange(size), count - 1)
+    paths, until, parameters, keys = _take((paths, until, parameters, keys), filled)
+    paths = paths._replace(diverged=paths.diverged | (np.arange(size) >= count))
+    where = np.arange(size)
     working, everyone = (paths, until, parameters, keys), paths
     while True:
         working = (_round(scheme, *working), *working[1:])
@@ -185,7 +193,7 @@ def _run_batch(
         if going.size == 0 or (going.size <= smaller < where.size):
             everyone = _put(everyone, where, current)
             if going.size == 0:
-                return everyone
+                return _take(everyone, slice(count))
             # Filled up with paths that have ended: they stand still.
             rest = np.setdiff1d(np.arange(where.size), going)[: smaller - going.size]
             kept = np.sort(np.concatenate([going, rest]))
