@@ -6,13 +6,36 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import derivation, gradient_flow, online_sgd, retiring_flow, sde, start_up, sweep
+from benchmarks import (
+    derivation,
+    finite_step,
+    gradient_flow,
+    online_sgd,
+    retiring_flow,
+    riccati,
+    sde,
+    start_up,
+    stiefel_sgd,
+    sweep,
+)
 from benchmarks.machine import Machine, this_machine
 from benchmarks.row import Row
 from emergence import table
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
-    module.NAME: module.run for module in (start_up, derivation, online_sgd, gradient_flow, retiring_flow, sweep, sde)
+    module.NAME: module.run
+    for module in (
+        start_up,
+        derivation,
+        online_sgd,
+        gradient_flow,
+        retiring_flow,
+        finite_step,
+        riccati,
+        sde,
+        stiefel_sgd,
+        sweep,
+    )
 }
 HEADERS = ("benchmark", "quantity", "value", "unit", "target", "verdict")
 

@@ -3,30 +3,46 @@
 from dynamics import precision
 from dynamics.ambient_flow import ambient_gradient_flow
 from dynamics.deflated_flow import DeflatedFlow, deflated_flow
+from dynamics.finite_step import FiniteStepResult, finite_step_flow, one_step_mean
 from dynamics.gradient_descent import DescentResult, gradient_descent
 from dynamics.gradient_flow import FlowResult, IntegrationError, gradient_flow
 from dynamics.ito import Ensemble, ito_ensemble
 from dynamics.lowering import LoweredSystem, lower
 from dynamics.online_sgd import Interrupted, SgdResult, online_sgd
+from dynamics.quadratic_flow import QuadraticFlow, quadratic_flow
+from dynamics.radial_phase import RadialFit, radial_phase
 from dynamics.retiring_flow import RetiringResult, retiring_flow
+from dynamics.riccati import RiccatiFlow, riccati_flow
+from dynamics.stiefel_sgd import StiefelResult, stiefel_sgd
 
 __all__ = [
     "DeflatedFlow",
     "DescentResult",
     "Ensemble",
+    "FiniteStepResult",
     "FlowResult",
     "IntegrationError",
     "Interrupted",
     "LoweredSystem",
+    "QuadraticFlow",
+    "RadialFit",
     "RetiringResult",
+    "RiccatiFlow",
     "SgdResult",
+    "StiefelResult",
     "ambient_gradient_flow",
     "deflated_flow",
+    "finite_step_flow",
     "gradient_descent",
     "gradient_flow",
     "ito_ensemble",
     "lower",
+    "one_step_mean",
     "online_sgd",
     "precision",
+    "quadratic_flow",
+    "radial_phase",
     "retiring_flow",
+    "riccati_flow",
+    "stiefel_sgd",
 ]

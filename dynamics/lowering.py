@@ -172,7 +172,7 @@ class _Kernels:
 class _Evaluation:
     """One pass over a set of terms: every factor and every contraction is computed once."""
 
-    def __init__(self, arrays: Arrays, kernels: _Kernels) -> None:
+    def __init__(self, arrays: Arrays, kernels: Callable[[int], Callable[[jax.Array], jax.Array]]) -> None:
         self._arrays = arrays
         self._kernels = kernels
         self._factors: dict[str, jax.Array] = {}
@@ -253,9 +253,18 @@ def _broadcast(array: jax.Array, letters: tuple[sp.Symbol, ...], target: tuple[s
     return jnp.reshape(jnp.transpose(array, order), shape)
 
 
+def elementwise(factor: Factor, arrays: Arrays) -> jax.Array:
+    """A product of powers of indexed symbols (no kernels) over the factor's letters."""
+    return _Evaluation(arrays, _no_kernels)._elementwise(factor)
+
+
+def _no_kernels(order: int) -> Callable[[jax.Array], jax.Array]:
+    raise TypeError("a kernel was not expected here")
+
+
 def lower(system: System) -> LoweredSystem:
     """JAX code of a derived system."""
     return LoweredSystem(system)
 
 
-__all__ = ["LoweredSystem", "Sums", "lower", "lower_scalar"]
+__all__ = ["LoweredSystem", "Sums", "elementwise", "lower", "lower_scalar"]

@@ -4,12 +4,30 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from emergence.network_problem import EXPERIMENTS, NEW
 from emergence.problem import HELP, KINDS, Problem
 from emergence.values import Numbers, Switch, Whole
 
-DERIVATIONS = ("loss", "gradient", "overlap-flow", "single-task", "norm", "ideal-loss", "retirement", "plateau")
-SIMULATIONS = ("gradient-flow", "online-sgd")
-SWEEPS = ("predict", *SIMULATIONS)
+DERIVATIONS = (
+    "loss",
+    "gradient",
+    "overlap-flow",
+    "single-task",
+    "norm",
+    "ideal-loss",
+    "retirement",
+    "plateau",
+    "finite-step",
+    "riccati",
+)
+SIMULATIONS = (
+    "gradient-flow",
+    "online-sgd",
+    "finite-step",
+    "riccati",
+    "stiefel-sgd",
+)
+SWEEPS = ("predict", "gradient-flow", "online-sgd")
 PRESETS = ("quick", "full")
 DEFAULT_OUT = "emergence-out"
 EXIT_CODES = """exit status:
@@ -69,11 +87,13 @@ def parser() -> Parser:
     validate.add_argument("--preset", choices=PRESETS, default="quick", help="size of the experiments (default: quick)")
     derive = commands.add_parser("derive", help="show a derivation, each step checked", parents=[common, _seed()])
     derive.add_argument("name", choices=DERIVATIONS, metavar="NAME", help=", ".join(DERIVATIONS))
-    derive.add_argument("--activation", default="h4", help=HELP["activation"])
+    derive.add_argument("--activation", help=HELP["activation"] + " (default: h4; quadratic for riccati)")
     derive.add_argument("--latex", action="store_true", help="print a LaTeX document")
     commands.add_parser("predict", help="closed-form predictions, no integration", parents=[common, problem])
     simulate = commands.add_parser("simulate", help="integrate or simulate, write WHAT.nc", parents=[common, problem])
-    simulate.add_argument("what", choices=SIMULATIONS, metavar="WHAT", help=", ".join(SIMULATIONS))
+    names = (*SIMULATIONS, *EXPERIMENTS)
+    simulate.add_argument("what", choices=names, metavar="WHAT", help=", ".join(names))
+    _network_options(simulate)
     commands.add_parser("compare", help="prediction, gradient flow and SGD side by side", parents=[common, problem])
     sweep = commands.add_parser("sweep", help="a grid of problems into a results store", parents=[common, problem])
     _sweep(sweep)
@@ -129,6 +149,21 @@ def _problem() -> Parser:
             many = "+" if isinstance(kind, Numbers) else None
             options.add_argument(flag, type=kind.read, nargs=many, help=text, metavar=name.split("_")[-1].upper())
     return group
+
+
+def _network_options(simulate: Parser) -> None:
+    """Flags of the experiments with networks on images that no other simulation has."""
+    options = simulate.add_argument_group(f"networks on images ({', '.join(EXPERIMENTS)})")
+    for name, option in NEW.items():
+        flag = "--" + name.replace("_", "-")
+        if isinstance(option.kind, Switch):
+            options.add_argument(flag, action="store_true", help=option.help, default=argparse.SUPPRESS)
+        else:
+            many = "+" if isinstance(option.kind, Numbers) else None
+            metavar = name.split("_")[-1].upper()
+            options.add_argument(
+                flag, type=option.kind.read, nargs=many, help=option.help, metavar=metavar, default=argparse.SUPPRESS
+            )
 
 
 def _help(name: str) -> str:

@@ -1,18 +1,21 @@
 """A problem from a TOML file and flags; flags win."""
 
 import tomllib
+from collections.abc import Mapping
 from typing import Any
 
 from emergence.problem import KINDS, RIVALS, Problem, check_values
 from emergence.refusal import refuse
-from emergence.values import shown
+from emergence.values import Kind, shown
 
 #: The one table of a configuration file: what `emergence sweep` varies. Other commands pass it over.
 SWEEP = "sweep"
 
 
-def load(path: str) -> dict[str, Any]:
-    """Problem values of a TOML file, by field name. Keys may be written with ``_`` or ``-``; `SWEEP` is left to `sweep`.
+def load(path: str, kinds: Mapping[str, Kind] = KINDS) -> dict[str, Any]:
+    """Problem values (or those of other `kinds`) of a TOML file, by field name; `SWEEP` is left to `sweep`.
+
+    Keys may be written with ``_`` or ``-``.
 
     Raises `InputError` for a file that cannot be read, an unknown key, a key given twice, or a value of the wrong kind.
     """
@@ -21,11 +24,11 @@ def load(path: str) -> dict[str, Any]:
         if key == SWEEP:
             continue
         name = key.replace("-", "_")
-        if name not in KINDS:
-            refuse(f"config {path}: unknown key {key!r}: use {', '.join(KINDS)}")
+        if name not in kinds:
+            refuse(f"config {path}: unknown key {key!r}: use {', '.join(kinds)}")
         if name in values:
             refuse(f"config {path}: key {key!r} is given twice, with - and with _: drop one")
-        values[name] = KINDS[name].check(f"config {path}: {key}", value)
+        values[name] = kinds[name].check(f"config {path}: {key}", value)
     return values
 
 
@@ -47,9 +50,12 @@ def _read(path: str) -> dict[str, Any]:
         refuse(f"config {path!r} is not a TOML file ({shown(str(problem))}): write lines such as dim = 1024")
 
 
-def build(flags: dict[str, Any], config: str | None = None) -> Problem:
-    """The problem of a configuration file with flags over it. Raises `InputError`."""
-    return Problem(**values(flags, config))
+def build(flags: dict[str, Any], config: str | None = None, defaults: dict[str, Any] | None = None) -> Problem:
+    """The problem of a configuration file with flags over it; `defaults` of a command stand below both.
+
+    Raises `InputError`.
+    """
+    return Problem(**((defaults or {}) | values(flags, config)))
 
 
 def values(flags: dict[str, Any], config: str | None = None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ _MATH = {
     "α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "δ": r"\delta", "ε": r"\epsilon", "η": r"\eta", "κ": r"\kappa",
     "λ": r"\lambda", "μ": r"\mu", "ν": r"\nu", "π": r"\pi", "σ": r"\sigma", "τ": r"\tau", "φ": r"\varphi",
     "Δ": r"\Delta", "Σ": r"\Sigma", "σ̂": r"\hat\sigma", "∂": r"\partial", "∇": r"\nabla", "‖": r"\|", "×": r"\times",
+    "ᵀ": r"^\top", "Θ": r"\Theta", "Π": r"\Pi", "≽": r"\succeq", "Ã": r"\tilde A",
 }  # fmt: skip
 _TEXT = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",

@@ -11,6 +11,8 @@ from emergence.values import Choice, Kind, Number, Numbers, Switch, Text, Whole
 
 DEFAULT_WIDTH = 8
 DEFAULT_EXPONENT = 1.0
+#: Names of the activation whose flow is a Riccati equation; it needs P <= d and N <= d only.
+QUADRATIC = ("quadratic", "h2", "z**2-1")
 #: Giving the first as a flag sets aside the others where they come from a configuration file.
 RIVALS = {
     "teacher_weights": ("teacher_exponent", "teacher_width"),
@@ -47,6 +49,9 @@ class Problem:
     normalise: bool = _option(True, Switch(), "scale the teacher weights to unit sum of squares (default: yes)")
     student_width: int = _option(32, Whole(), "student width m")
     init_scale: float = _option(0.03, Number(), "initial norm sigma_0 of a student neuron (not its square)")
+    speed_factor: float = _option(
+        1.0, Number(), "gamma of the quadratic student gamma*(x'WW'x - tr WW'): 1, or N**-0.5"
+    )
     step_size: float | None = _option(None, Number(), "SGD step size (default: a safe fraction of the stability bound)")
     batch: int = _option(1, Whole(), "samples in one SGD step")
     steps: int | None = _option(None, Whole(), "SGD steps (default: enough for the last predicted direction)")
@@ -80,6 +85,13 @@ class Problem:
             )
 
     def _check_dimensions(self) -> None:
+        if (
+            self.activation.replace(" ", "") in QUADRATIC
+        ):  # subspaces need no linear independence of teachers and students
+            for name, value in (("teacher width", self.width), ("student-width", self.student_width)):
+                if value > self.dim:
+                    refuse(f"{name} is {value}, above dim = {self.dim}: raise dim or lower it")
+            return
         least = self.width + self.student_width
         if self.dim < least:
             refuse(f"dim is {self.dim}, below teacher width + student width = {least}: raise dim or lower a width")

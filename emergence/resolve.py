@@ -65,8 +65,12 @@ def resolve(problem: Problem) -> Resolved:
     The default step size is `SAFE_FRACTION` of the stability bound; the default length is 1.3 times the last predicted
     loss time. Raises `InputError` for a step size beyond the bound unless the problem allows it (then: a warning).
     """
+    if problem.speed_factor != 1:
+        refuse(
+            f"speed-factor is {problem.speed_factor:g}: it belongs to the Riccati flow of quadratic: leave it out here"
+        )
     activation = theory.Activation.parse(problem.activation)
-    teacher = _teacher(problem)
+    teacher = teacher_of(problem)
     student = theory.Student(problem.student_width, problem.init_scale)
     initial = theory.draw_initial_state(teacher, student, problem.seed)
     prediction = theory.predict(activation, teacher, initial)
@@ -81,7 +85,7 @@ def resolve(problem: Problem) -> Resolved:
     )
 
 
-def _teacher(problem: Problem) -> theory.Teacher:
+def teacher_of(problem: Problem) -> theory.Teacher:
     if problem.teacher_weights is not None:
         return theory.Teacher.of(problem.teacher_weights, problem.dim, problem.normalise)
     assert problem.exponent is not None

@@ -13,7 +13,17 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as front
-from benchmarks import block_floor, derivation, gradient_flow, numpy_sgd, online_sgd, rates, sgd_runs, timing
+from benchmarks import (
+    block_floor,
+    derivation,
+    finite_step,
+    gradient_flow,
+    numpy_sgd,
+    online_sgd,
+    rates,
+    sgd_runs,
+    timing,
+)
 from benchmarks.machine import Machine, this_machine
 from benchmarks.row import Row
 from dynamics.online_sgd import _exact_block, start_chain
@@ -224,3 +234,9 @@ def test_derivation_stages_are_timed() -> None:
     found = derivation.stages("h4")
     assert set(found) == {"derive", "verify", "lower", "compile"}
     assert min(found.values()) > 0
+
+
+def test_finite_step_benchmark_runs() -> None:
+    found = values(finite_step.run(3, 40, seconds=1e-3, repeats=1))
+    assert found["m=P=3, h3, drift with all O(η²) terms"] > 0
+    assert found["m=P=3, h4, operations"] > found["m=P=3, h3, operations"]

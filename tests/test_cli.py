@@ -107,7 +107,7 @@ def test_help_of_every_command(run: Callable[..., Ran], command: str) -> None:
 
 def test_choices_offered_are_choices_served() -> None:
     assert set(DERIVATIONS) == set(DERIVE)
-    assert set(SIMULATIONS) == {"gradient-flow", "online-sgd"}
+    assert set(SIMULATIONS) == {"gradient-flow", "online-sgd", "finite-step"}
 
 
 # ---------------------------------------------------------------------------- bad input
@@ -144,13 +144,18 @@ def test_choices_offered_are_choices_served() -> None:
         (["claims", "--dim", "4"], "--dim"),
         (["validate", "--preset", "huge"], "huge"),
         (["derive"], "NAME"),
-        (["derive", "riccati"], "riccati"),
+        (["derive", "ricatti"], "ricatti"),
         (["derive", "ideal-loss", "--activation", "h3"], "even"),
         (["derive", "ideal-loss", "--activation", "h2"], "information exponent 2"),
         (["derive", "loss", "--latex", "--json"], "--latex"),
         (["simulate"], "WHAT"),
         (["simulate", "sde"], "sde"),
-        (["compare", "--activation", "h2"], "information exponent 2"),
+        (["compare", "--activation", "0.8*h2+0.6*h3"], "information exponent 2"),
+        (["compare", "--activation", "h2", "--speed-factor", "0.5"], "speed-factor is 0.5"),
+        (["simulate", "stiefel-sgd", "--activation", "h4"], "activation is 'h4'"),
+        (["simulate", "stiefel-sgd", "--dim", "35"], "dim is 35"),
+        (["simulate", "stiefel-sgd", "--step-size", "1"], "step-size is 1, beyond the stability bound"),
+        (["simulate", "stiefel-sgd", "--speed-factor", "0"], "speed-factor is 0"),
     ],
 )
 def test_bad_input_costs_one_line_and_nothing_else(run: Callable[..., Ran], argv: list[str], named: str) -> None:
@@ -256,7 +261,7 @@ def test_predicted_loss_is_the_value_after_each_jump(run: Callable[..., Ran]) ->
 
 
 def test_predict_below_the_transition_has_no_leading_time(run: Callable[..., Ran]) -> None:
-    document = run("predict", "--json", "--activation", "quadratic", *SMALL).document
+    document = run("predict", "--json", "--activation", "h2+0.1*h4", *SMALL).document
     assert all(entry["time_leading"] is None for entry in document["directions"])
     assert all(entry["time_half"] > 0 for entry in document["directions"])
     assert set(document["exponents"].values()) == {None}
@@ -294,9 +299,9 @@ def test_predict_for_people(run: Callable[..., Ran]) -> None:
 def test_derive_document_and_latex(run: Callable[..., Ran], name: str) -> None:
     document = run("derive", name, "--json", "--quiet").document
     assert set(document) == {"name", "activation", "steps", "equations", "assumptions", "reference"}
-    assert (document["name"], document["activation"]) == (name, "h4")
+    assert (document["name"], document["activation"]) == (name, "quadratic" if name == "riccati" else "h4")
     assert all(set(step) == {"title", "latex"} and step["latex"] for step in document["steps"])
-    assert document["equations"][r"\varphi(c)"] == "c^{4}"
+    assert document["equations"][r"\varphi(c)"] == ("2 c^{2}" if name == "riccati" else "c^{4}")
     assert len(document["equations"]) > 1
     assert all(isinstance(text, str) for text in document["assumptions"])
     shown = run("derive", name, "--latex").out

@@ -156,6 +156,7 @@ SETTINGS = {
     "batch 5 > m, every step": Setting("h4", 9, 2, 0.01, 48, 5, 1),
     "batch 2, block of 3, Bartlett": Setting("0.8*h3+0.6*h2", 12, 2, 0.02, 48, 2, 3),
     "erf, nothing outside": Setting("erf", 4, 2, 0.2, 64, 1, 8),
+    "quadratic, block of 8": Setting("quadratic", 9, 2, 0.008, 64, 1, 8),
 }
 REPLICAS = 10_000
 

@@ -4,12 +4,16 @@ from theory.activation import Activation
 from theory.additive import gradient_derivation, loss_derivation, overlap_flow
 from theory.derivation import Assumption, Derivation, DerivationError, Step
 from theory.errors import InputError
+from theory.finite_step import finite_step, one_step
 from theory.greedy import Selection, gaps, scores, select
 from theory.hitting_law import HittingLaw, hitting_law
 from theory.initial import InitialState, draw_initial_state
 from theory.plateau import Plateau, plateau
 from theory.prediction import Prediction, predict
+from theory.quadratic import QuadraticModel
 from theory.single_task import SingleTask
+from theory.stability import StabilityMap, critical_step, stability_map
+from theory.subspace import Subspace, draw_subspace
 from theory.system import System
 from theory.teacher import Student, Teacher
 
@@ -23,20 +27,28 @@ __all__ = [
     "InputError",
     "Plateau",
     "Prediction",
+    "QuadraticModel",
     "Selection",
     "SingleTask",
+    "StabilityMap",
     "Step",
     "Student",
+    "Subspace",
     "System",
     "Teacher",
+    "critical_step",
     "draw_initial_state",
+    "draw_subspace",
+    "finite_step",
     "gaps",
     "gradient_derivation",
     "hitting_law",
     "loss_derivation",
+    "one_step",
     "overlap_flow",
     "plateau",
     "predict",
     "scores",
     "select",
+    "stability_map",
 ]

@@ -72,7 +72,7 @@ def derivation(activation: Activation) -> Derivation:
     fitted = sp.Symbol(r"a_q\varphi'(t_{kq})(e_q-t_{kq}\bar v_k)-r_l\varphi'(c_{kl})(\bar v_l-c_{kl}\bar v_k)")
     steps = (
         Step(
-            "A fitted neuron, v_l = √a_q e_q, and its teacher exert no force on any other neuron",
+            "A fitted neuron and its teacher exert no force on any other neuron",
             sp.Eq(fitted, 0, evaluate=False),
             lambda: _cancellation_residual(activation),
             activation.check_tolerance,

@@ -4,6 +4,7 @@ from validation.catalogue import claims
 from validation.claim import Claim, Control, Measurement, Outcome, Verdict, judge
 from validation.comparison import Comparison, compare
 from validation.context import Context, TheoryUnderTest
+from validation.quadratic_comparison import compare_quadratic
 from validation.runner import Run, validate
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Verdict",
     "claims",
     "compare",
+    "compare_quadratic",
     "judge",
     "validate",
 ]

@@ -3,9 +3,33 @@
 import re
 
 from validation.claim import Claim
-from validation.claims import coupled_flow, finite_step_paths, formulas, initial, one_task, sgd
+from validation.claims import (
+    coupled_flow,
+    finite_step,
+    finite_step_paths,
+    formulas,
+    initial,
+    networks,
+    one_task,
+    quadratic,
+    quadratic_laws,
+    sgd,
+    stiefel,
+)
 
-_GROUPS = (formulas, coupled_flow, one_task, initial, sgd, finite_step_paths)
+_GROUPS = (
+    formulas,
+    coupled_flow,
+    one_task,
+    initial,
+    sgd,
+    finite_step,
+    finite_step_paths,
+    quadratic,
+    quadratic_laws,
+    stiefel,
+    networks,
+)
 
 
 def _natural(name: str) -> tuple[str, int, str]:

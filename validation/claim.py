@@ -122,6 +122,7 @@ class Claim:
         expected: ``agrees``, or ``disagrees`` for what a paper prints wrongly.
         controls: names of the wrong theories that must be rejected.
         runner: measures; see `Outcome`.
+        requires: a package beyond the plain installation that the runner needs (its name for pip), or nothing.
     """
 
     id: str
@@ -134,6 +135,7 @@ class Claim:
     controls: tuple[str, ...]
     runner: Runner
     expected: str = "agrees"
+    requires: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

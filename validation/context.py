@@ -7,7 +7,14 @@ import numpy as np
 
 import theory
 from theory import Activation, SingleTask, System
+from theory.occupation import Occupation
 from theory.plateau import Plateau
+from theory.riccati import overlap_system
+
+
+def finite_step_with_noise(activation: Activation) -> System:
+    """The finite-step system of one sample per step, with its covariance."""
+    return theory.finite_step(activation, fluctuations=True)
 
 
 @dataclass(frozen=True)
@@ -21,6 +28,9 @@ class TheoryUnderTest:
     overlap_flow: Callable[[Activation], System] = theory.overlap_flow
     single_task: Callable[[Activation], SingleTask] = theory.SingleTask
     plateau: Callable[[Activation], Plateau] = theory.plateau
+    riccati_flow: Callable[[], System] = overlap_system
+    occupation: Callable[[np.ndarray, int, int], Occupation] = Occupation
+    finite_step: Callable[[Activation], System] = finite_step_with_noise
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ Every function returns a `matplotlib.figure.Figure` and raises `InputError` wher
 of Okabe and Ito, told apart by colour-blind readers; theory is dashed and dark, measurement solid and coloured.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import matplotlib
 import numpy as np
@@ -182,6 +182,32 @@ def recovery_histogram(samples: ArrayLike, predicted_mean: float, predicted_std:
     left, right = predicted_mean - predicted_std, predicted_mean + predicted_std
     ax.axvspan(left, right, color=PALETTE[5], alpha=0.3, lw=0, zorder=0, label="predicted ± 1 std")
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.legend(frameon=False, fontsize=_SMALL)
+    return figure
+
+
+def mean_paths(
+    time: ArrayLike,
+    runs: ArrayLike,
+    theory: Mapping[str, ArrayLike],
+    rivals: Mapping[str, ArrayLike],
+    ylabel: str,
+) -> Figure:
+    """Mean over replicas with its band of ± 4 standard errors, the theory's curve (dashed), and rival theories (dotted).
+
+    Args:
+        time: (n,) gradient-flow time. runs: (R, n). theory, rivals: name → (n,).
+    """
+    time, runs = _floats(time), _floats(runs)
+    _match("runs", runs, (len(runs), time.size))
+    figure, ax = _axes("time η·steps", ylabel)
+    mean, error = runs.mean(axis=0), runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
+    ax.fill_between(time, mean - 4 * error, mean + 4 * error, color=PALETTE[4], alpha=0.4, lw=0, label="± 4 stderr")
+    ax.plot(time, mean, color=PALETTE[0], lw=2.0, label=f"mean of {len(runs)} SGD runs")
+    for name, curve in theory.items():
+        ax.plot(time, _floats(curve), color=_INK, ls="--", lw=1.6, label=name)
+    for place, (name, curve) in enumerate(rivals.items()):
+        ax.plot(time, _floats(curve), color=PALETTE[1 + place], ls=":", lw=2.0, label=name)
     ax.legend(frameon=False, fontsize=_SMALL)
     return figure
 

@@ -2,6 +2,7 @@
 
 import platform
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -72,7 +73,7 @@ def validate(
     """
     if preset not in ("quick", "full"):
         raise InputError(f"preset is {preset!r}: use quick or full")
-    chosen = select_claims(ids)
+    chosen = _runnable(select_claims(ids), named=bool(ids))
     context = Context(preset, seed, theory or TheoryUnderTest())
     started = time.perf_counter()
     run = Run([], {}, preset, seed, _version(), 0.0, _machine())
@@ -96,6 +97,29 @@ def validate(
 
             run.report = write_report(out / "report.html", run)
     return run
+
+
+def _runnable(chosen: list[Claim], named: bool) -> list[Claim]:
+    """Claims whose packages are there. One asked for by name is refused, the others are left out with a warning."""
+    missing = [claim for claim in chosen if claim.requires and not _installed(claim.requires)]
+    if not missing:
+        return chosen
+    ids, packages = ", ".join(claim.id for claim in missing), ", ".join(sorted({claim.requires for claim in missing}))
+    text = f"{ids}: {packages} is not installed: pip install 'emergence[images]'"
+    if named:
+        raise InputError(f"claim {text}")
+    warnings.warn(f"left out {text}", stacklevel=3)
+    return [claim for claim in chosen if claim not in missing]
+
+
+def _installed(package: str) -> bool:
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        distribution(package)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def _reporting(context: Context, progress: Progress | None, fraction: float, claim: Claim) -> Context:

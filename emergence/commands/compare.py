@@ -5,6 +5,8 @@ import argparse
 from emergence import console, output, table
 from emergence.commands.setup import announce, headline, out_folder, resolved_problem
 from emergence.progress import Progress
+from emergence.quadratic import is_quadratic
+from emergence.refusal import refuse
 from emergence.result import Result
 
 #: Samples over all replicas (five to ten minutes) above which SGD waits for an explicit --steps or --time.
@@ -15,10 +17,15 @@ COLUMNS = ("direction", "predicted", "flow", "sgd_mean", "sgd_stderr", "verdict"
 def run(arguments: argparse.Namespace) -> Result:
     """Compare and write a report. Status 1 if a verdict is not as expected or SGD diverged.
 
-    Needs an information exponent of 3 or more: below it there is no emergence time to compare with.
+    Needs an information exponent of 3 or more, below which there is no emergence time to compare with, or a multiple of
+    z² − 1, whose flow has a closed form.
     """
     resolved = resolved_problem(arguments)
-    resolved.activation.require_exponent(3, "compare (a sharp emergence time)")
+    quadratic = is_quadratic(resolved.problem)
+    if quadratic and resolved.problem.speed_factor != 1:
+        refuse(f"speed-factor is {resolved.problem.speed_factor:g}: compare runs the student with 1: leave it out")
+    if not quadratic:
+        resolved.activation.require_exponent(3, "compare (a sharp emergence time)")
     step_size, _, steps = resolved.run_length()
     folder = out_folder(arguments)
     output.make(folder)
@@ -27,7 +34,7 @@ def run(arguments: argparse.Namespace) -> Result:
 
     problem = resolved.problem
     with Progress(arguments.quiet) as progress:
-        compared = validation.compare(
+        compared = (validation.compare_quadratic if quadratic else validation.compare)(
             resolved.activation,
             resolved.teacher,
             resolved.initial,

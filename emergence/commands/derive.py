@@ -9,7 +9,7 @@ import theory
 from emergence import console, latex
 from emergence.refusal import refuse
 from emergence.result import Result
-from theory import ideal_loss, retirement
+from theory import ideal_loss, quadratic, retirement, riccati
 
 DERIVATIONS: dict[str, Callable[[theory.Activation], theory.Derivation]] = {
     "loss": theory.loss_derivation,
@@ -20,14 +20,24 @@ DERIVATIONS: dict[str, Callable[[theory.Activation], theory.Derivation]] = {
     "ideal-loss": ideal_loss.derivation,
     "retirement": retirement.derivation,
     "plateau": lambda activation: theory.plateau(activation).derivation(),
+    "riccati": lambda activation: _riccati(activation),
+    "finite-step": lambda activation: theory.finite_step(activation).derivation,
 }
+
+#: The activation where none is given.
+DEFAULT, DEFAULTS = "h4", {"riccati": "quadratic"}
+
+
+def _riccati(activation: theory.Activation) -> theory.Derivation:
+    quadratic.quadratic_moment(activation)  # refuses any other activation
+    return riccati.derivation()
 
 
 def run(arguments: argparse.Namespace) -> Result:
     """Derive, verify, print. The activation's own kernel φ stands among the equations as ``\\varphi(c)``."""
     if arguments.latex and arguments.json:
         refuse("--latex is given with --json: drop one (the JSON document holds the LaTeX of every step)")
-    activation = theory.Activation.parse(arguments.activation)
+    activation = theory.Activation.parse(arguments.activation or DEFAULTS.get(arguments.name, DEFAULT))
     derivation = DERIVATIONS[arguments.name](activation)
     checked = derivation.verify()
     definitions = len(derivation.steps) - checked

@@ -5,9 +5,10 @@ import math
 
 import numpy as np
 
-from emergence import table
-from emergence.commands.setup import announce, headline, resolved_problem
-from emergence.resolve import Resolved
+from emergence import config, quadratic, table
+from emergence.arguments import problem_flags
+from emergence.commands.setup import announce, headline
+from emergence.resolve import Resolved, resolve
 from emergence.result import Result
 from theory import ideal_loss
 
@@ -16,7 +17,10 @@ HEADERS = ("direction", "weight", "neuron", "overlap2", "time_leading", "time_ha
 
 def run(arguments: argparse.Namespace) -> Result:
     """Who learns what and when, the staircase loss and its exponents."""
-    resolved = resolved_problem(arguments)
+    problem = config.build(problem_flags(arguments), arguments.config)
+    if quadratic.is_quadratic(problem):
+        return quadratic.predict(problem)
+    resolved = resolve(problem)
     announce(resolved)
     times, values = staircase(resolved)
     document = {

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emergence import console, jsonio, output, table
+import theory
+from emergence import console, jsonio, output, quadratic, stiefel, table
+from emergence.commands import networks
 from emergence.commands.setup import announce, headline, out_folder, resolved_problem
 from emergence.progress import Progress
 from emergence.resolve import Resolved
 from emergence.result import Result
 from emergence.version import version
+from theory.step_moments import require_polynomial
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,7 +29,16 @@ Simulated = tuple["xr.Dataset", str, int]
 
 def run(arguments: argparse.Namespace) -> Result:
     """Simulate and write. Status 1 if a replica diverged."""
+    if arguments.what in networks.RUNS:
+        return networks.run(arguments)
+    networks.refuse_network_flags(arguments)
+    if arguments.what == "riccati":
+        return quadratic.simulate_riccati(arguments)
+    if arguments.what == "stiefel-sgd":
+        return stiefel.simulate_stiefel(arguments)
     resolved = resolved_problem(arguments)
+    if arguments.what in REQUIREMENTS:
+        REQUIREMENTS[arguments.what](resolved.activation)
     resolved.run_length()  # refuses a problem without an end before anything is made
     folder = out_folder(arguments, f"{arguments.what}.nc")
     output.make(folder)
@@ -118,6 +130,25 @@ def _online_sgd(resolved: Resolved, progress: Progress) -> Simulated:
     return sgd.dataset, table.render(headers, rows), int(np.sum(sgd.diverged))
 
 
+def _finite_step(resolved: Resolved, progress: Progress) -> Simulated:
+    import dynamics
+
+    step_size, _, steps = resolved.run_length()
+    run = dynamics.finite_step_flow(
+        resolved.activation,
+        resolved.teacher,
+        resolved.initial,
+        step_size=step_size,
+        steps=steps,
+        batch=resolved.problem.batch,
+        progress=progress,
+    )
+    headers = ("direction", "time_half predicted", "time_half finite step")
+    predicted = resolved.prediction.time_half
+    rows = [(p + 1, float(predicted[p]), float(run.half_time[p])) for p in range(resolved.teacher.width)]
+    return run.dataset, table.render(headers, rows), int(run.diverged)
+
+
 def _summary(steps: np.ndarray) -> tuple[float | None, float | None, str]:
     """Mean and standard error over the replicas that got there (None if they are too few), and how many did."""
     reached = steps[np.isfinite(steps)]
@@ -131,7 +162,10 @@ def _with_replicas(dataset: "xr.Dataset") -> "xr.Dataset":
     return dataset if "replica" in dataset.dims else dataset.expand_dims(replica=[0])
 
 
+#: What a simulation asks of the activation, refused before anything is made.
+REQUIREMENTS: dict[str, Callable[[theory.Activation], None]] = {"finite-step": require_polynomial}
 SIMULATIONS: dict[str, Callable[[Resolved, Progress], Simulated]] = {
     "gradient-flow": _gradient_flow,
     "online-sgd": _online_sgd,
+    "finite-step": _finite_step,
 }

@@ -1,0 +1,67 @@
+"""The Riccati flow from random subspaces as a labelled dataset, in common time."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynamics.riccati import checked_times, riccati_flow
+from dynamics.trajectory import dataset
+from theory import QuadraticModel, draw_subspace
+from theory.quadratic import optimal_risk
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def riccati_dataset(
+    model: QuadraticModel,
+    times: np.ndarray,
+    *,
+    replicas: int,
+    seed: int,
+    step_size: float | None = None,
+    frame: bool = True,
+    progress: Callable[[float, str], None] | None = None,
+) -> "xr.Dataset":
+    """Independent uniformly distributed starts, moved to common `times`.
+
+    Variables: ``overlap`` (replica, time, neuron, direction), the coordinates Zᵀ of an orthonormal frame of the subspace
+    (left out if not `frame`); ``norm2``, 1 on the Stiefel manifold; ``loss`` ½E(f*−f)² with the best radial part;
+    ``diagonal`` (replica, time, direction), G_jj; ``risk``, the same loss in units of its start times 2. Raises
+    `InputError` for times that are negative or not finite.
+    """
+    import xarray as xr
+
+    grid, teachers = checked_times(times), model.spectrum.size
+    overlap = np.zeros((replicas, grid.size, model.width, teachers if frame else 0))
+    diagonal, risk = np.empty((replicas, grid.size, teachers)), np.empty((replicas, grid.size))
+    rng = np.random.default_rng(seed)
+    for i in range(replicas):
+        flow = riccati_flow(model.spectrum, draw_subspace(teachers, model.width, model.teacher.dim, rng))
+        for j, moment in enumerate(model.riccati_time(grid)):
+            z = flow.factor([moment])[0]
+            diagonal[i, j], risk[i, j] = np.sum(z**2, axis=1), optimal_risk(model.spectrum, z)
+            if frame:
+                overlap[i, j, : z.shape[1]] = z.T
+        if progress is not None:
+            progress((i + 1) / replicas, f"Riccati flow: start {i + 1} of {replicas}")
+    attributes: dict[str, str | float | int] = {
+        "what": "riccati",
+        "dim": model.teacher.dim,
+        "speed_factor": model.speed_factor,
+        "riccati_rate": model.riccati_rate,
+        "precision": "float64",
+    }
+    data = dataset(
+        grid, overlap, np.ones((replicas, grid.size, model.width)), model.loss(risk), step_size=step_size,
+        attributes=attributes,
+    )  # fmt: skip
+    if not frame:
+        data = data.drop_vars("overlap").drop_dims("direction")
+    named = {"long_name": "diagonal of G: squared length of a direction's projection on the subspace", "units": "1"}
+    extra = {
+        "diagonal": (("replica", "time", "direction"), diagonal, named),
+        "risk": (("replica", "time"), risk, {"long_name": "risk with the best radial part, 2 at f = 0", "units": "1"}),
+    }
+    return data.assign(xr.Dataset(extra)).assign_coords(direction=np.arange(1, teachers + 1))

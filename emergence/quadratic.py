@@ -1,0 +1,247 @@
+"""Problems with the activation z² − 1: what `predict` and `simulate riccati` say about them."""
+
+import argparse
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import theory
+from emergence import config, console, jsonio, output, table
+from emergence.arguments import problem_flags
+from emergence.commands.setup import out_folder
+from emergence.problem import Problem
+from emergence.progress import Progress
+from emergence.refusal import refuse
+from emergence.resolve import HORIZON, teacher_of
+from emergence.result import Result
+from emergence.version import version
+from theory import quadratic_scaling
+from theory.occupation import Occupation
+from theory.quadratic import floor
+from theory.subspace import draw_columns
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+#: Points of the predicted loss curve, and of a simulation.
+CURVE, SAMPLES = 120, 201
+#: Numbers in the overlaps of a file, above which the frame is left out (its diagonal and risk are always written).
+LARGEST_FRAME = 2**25
+HEADERS = ("direction", "weight", "time_emergence", "time_half", "time_loss", "steps_half")
+_CLOCK = "times are gradient-flow times of ½E(f*−f)²; Riccati time = {rate:.4g} × time"
+
+
+@dataclass(frozen=True)
+class ResolvedQuadratic:
+    """A problem with its model; common time everywhere unless a name says Riccati."""
+
+    problem: Problem
+    activation: theory.Activation
+    model: theory.QuadraticModel
+
+    @cached_property
+    def law(self) -> Occupation:
+        """The self-consistent law of the diagonal and the risk."""
+        return Occupation(self.model.spectrum, self.model.teacher.dim, self.model.width)
+
+    @cached_property
+    def half_time(self) -> np.ndarray:
+        """When G_jj = ½, shape (M*,); inf for directions that the width cannot hold."""
+        return self.model.common_time(self.law.half_times())
+
+    @cached_property
+    def loss_time(self) -> np.ndarray:
+        """When S_jj is half of its target, from N columns of norm σ₀: the decoupled norm, not before the direction."""
+        model, scale = self.model, self.problem.init_scale**2 * self.model.speed_factor / self.model.norm
+        start = scale * model.width / model.teacher.dim
+        odds = np.maximum(model.spectrum / start - 1, 1.0)
+        return np.maximum(self.half_time, model.common_time(np.log(odds) / (2 * model.spectrum)))
+
+    @cached_property
+    def time(self) -> float:
+        """How long to run: given, or past the last direction that is learned."""
+        problem = self.problem
+        if problem.time is not None:
+            return problem.time
+        if problem.steps is not None:
+            if problem.step_size is None:
+                refuse(f"steps is {problem.steps} without step-size: give --step-size too, or --time")
+            return problem.steps * problem.step_size
+        last = self.half_time[np.isfinite(self.half_time)]
+        return HORIZON * float(last.max()) if last.max() > 0 else HORIZON * float(self.model.common_time(1.0))
+
+    @property
+    def step_size(self) -> float | None:
+        return self.problem.step_size
+
+    def echo(self) -> dict[str, object]:
+        """The full problem, defaults included."""
+        problem = self.problem
+        steps = problem.steps
+        if steps is None and self.step_size is not None:
+            steps = max(1, int(np.ceil(min(self.time / self.step_size, 2.0**53))))
+        decided = {"time": self.time, "steps": steps, "activation": self.activation.name}
+        return asdict(problem) | {"teacher_width": problem.width, "teacher_exponent": problem.exponent} | decided
+
+    def headline(self) -> str:
+        """The problem in one line."""
+        model = self.model
+        return (
+            f"activation {self.activation.name} (information exponent 2), P = {self.problem.width}, N = {model.width}, "
+            f"d = {model.teacher.dim}, speed factor {model.speed_factor:g}, seed {self.problem.seed}"
+        )
+
+
+def is_quadratic(problem: Problem) -> bool:
+    """Whether the problem's activation is a multiple of z² − 1."""
+    activation = theory.Activation.parse(problem.activation)
+    return activation.is_polynomial and set(activation.coefficients) == {2}
+
+
+def resolved_quadratic(problem: Problem) -> ResolvedQuadratic:
+    """The problem's model. Raises `InputError` unless the activation is a multiple of z² − 1 and N, M* ≤ d."""
+    activation = theory.Activation.parse(problem.activation)
+    model = theory.QuadraticModel.of(activation, teacher_of(problem), problem.student_width, problem.speed_factor)
+    return ResolvedQuadratic(problem, activation, model)
+
+
+def predict(problem: Problem) -> Result:
+    """Emergence times, exponents and the loss curve of the self-consistent law; no integration."""
+    resolved = resolved_quadratic(problem)
+    model, law = resolved.model, resolved.law
+    times = _curve_times(resolved)
+    loss = model.loss(law.risk(model.riccati_time(times)))
+    exponents = quadratic_scaling.exponent_values(model.teacher.exponent)
+    document = {
+        "problem": resolved.echo(),
+        "directions": _directions(resolved),
+        "exponents": {
+            "time": exponents["time"],
+            "width": exponents["width"],
+            "samples_unstable": None,
+            "compute": exponents["compute"],
+        },
+        "loss": {"time": times, "value": loss},
+        "floor": float(model.loss(floor(model.spectrum, model.width))),
+        "riccati_rate": model.riccati_rate,
+        "time_unit": _CLOCK.format(rate=model.riccati_rate),
+    }
+    return Result(document, _text(resolved, document))
+
+
+def _curve_times(resolved: ResolvedQuadratic) -> np.ndarray:
+    """0 and geometric times from well before the first emergence to the end."""
+    first = float(resolved.half_time.min())
+    start = 0.1 * first if first > 0 else 1e-3 * resolved.time
+    return np.concatenate([[0.0], np.geomspace(min(start, 0.5 * resolved.time), resolved.time, CURVE)])
+
+
+def _directions(resolved: ResolvedQuadratic) -> list[dict[str, object]]:
+    """One entry per direction, from 1, in the order of the weights; `neuron` and T_p do not apply (no decoupling)."""
+    model = resolved.model
+    start = draw_columns(resolved.problem.width, model.width, model.teacher.dim, resolved.problem.seed).orthonormal()
+    overlap2, leading = np.sum(start.on_teachers**2, axis=1), model.emergence_time
+    step = resolved.step_size
+    return [
+        {
+            "direction": p + 1,
+            "weight": float(model.teacher.a[p]),
+            "neuron": None,
+            "overlap2": float(overlap2[p]),
+            "time_leading": None,
+            "time_emergence": float(leading[p]),
+            "time_half": _finite(resolved.half_time[p]),
+            "time_loss": _finite(resolved.loss_time[p]),
+            "steps_half": None if step is None else _finite(resolved.half_time[p] / step),
+        }
+        for p in range(resolved.problem.width)
+    ]
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _text(resolved: ResolvedQuadratic, document: dict) -> str:
+    rows = [[entry[name] for name in HEADERS] for entry in document["directions"]]
+    exponents = ", ".join(f"{name} {table.cell(value)}" for name, value in document["exponents"].items())
+    return "\n".join(
+        [
+            resolved.headline(),
+            "",
+            table.render(HEADERS, rows),
+            "",
+            f"loss: {table.cell(float(document['loss']['value'][0]))} at the start, "
+            f"{table.cell(float(document['loss']['value'][-1]))} at time {table.cell(resolved.time)}, "
+            f"floor {table.cell(document['floor'])}",
+            f"exponents of the loss in (speed factor fixed): {exponents}",
+            document["time_unit"],
+        ]
+    )
+
+
+# ---------------------------------------------------------------------------- simulate
+
+
+def simulate_riccati(arguments: argparse.Namespace) -> Result:
+    """The Riccati flow from random subspaces, one per replica, by its closed form; writes ``riccati.nc``."""
+    resolved = resolved_quadratic(config.build(problem_flags(arguments), arguments.config, {"activation": "quadratic"}))
+    model, problem = resolved.model, resolved.problem
+    times = np.linspace(0.0, resolved.time, SAMPLES)
+    folder = out_folder(arguments, "riccati.nc")
+    output.make(folder)
+    from dynamics.riccati_data import riccati_dataset
+
+    size = problem.replicas * SAMPLES * model.width * problem.width
+    if size > LARGEST_FRAME:
+        console.warn(f"overlap has {size:.2g} numbers: left out of the file, its squared sums (diagonal) are there")
+    with Progress(arguments.quiet) as progress:
+        dataset = riccati_dataset(
+            model,
+            times,
+            replicas=problem.replicas,
+            seed=problem.seed,
+            step_size=resolved.step_size,
+            frame=size <= LARGEST_FRAME,
+            progress=progress,
+        )
+    path = _write(folder / "riccati.nc", resolved, dataset)
+    document = {
+        "what": "riccati",
+        "problem": resolved.echo(),
+        "file": str(path),
+        "variables": {str(name): list(variable.dims) for name, variable in dataset.data_vars.items()},
+        "time_unit": _CLOCK.format(rate=model.riccati_rate),
+    }
+    return Result(document, "\n".join([resolved.headline(), "", _measured(resolved, dataset), "", f"written: {path}"]))
+
+
+def _write(path: Path, resolved: ResolvedQuadratic, dataset: "xr.Dataset") -> Path:
+    from dynamics.storage import write_dataset
+
+    provenance = {"problem": json.dumps(jsonio.plain(resolved.echo())), "emergence_version": version()}
+    return write_dataset(path, dataset.assign_attrs(provenance))
+
+
+def _measured(resolved: ResolvedQuadratic, dataset: "xr.Dataset") -> str:
+    """Final overlaps of each direction with the law's, and the loss."""
+    model = resolved.model
+    end = model.riccati_time([resolved.time])
+    law, final = resolved.law.diagonal(end)[0], np.asarray(dataset["diagonal"])[:, -1]
+    rows = [(p + 1, _finite(resolved.half_time[p]), law[p], final[:, p].mean()) for p in range(resolved.problem.width)]
+    headers = ("direction", "time_half predicted", "G_jj at the end, law", "G_jj at the end, mean")
+    loss = float(np.asarray(dataset["loss"])[:, -1].mean())
+    predicted = float(model.loss(resolved.law.risk(end))[0])
+    return "\n".join(
+        [
+            table.render(headers, rows),
+            "",
+            f"loss at time {table.cell(resolved.time)}: mean {table.cell(loss)}, law {table.cell(predicted)}, "
+            f"floor {table.cell(float(model.loss(floor(model.spectrum, model.width))))}",
+            _CLOCK.format(rate=model.riccati_rate),
+        ]
+    )
