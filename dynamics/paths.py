@@ -27,7 +27,7 @@ Progress = Callable[[float, str], None]
 #: Steps between two looks at which paths have ended.
 _ROUND = 16
 #: A batch is cut by this factor as soon as it can be; never below the least size.
-_SHRINK, _LEAST = 4, 64
+_SHRINK, _LEAST = 16, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +172,7 @@ def run_paths(
 def _run_batch(
     scheme: Scheme, paths: Paths, until: jax.Array, parameters: Any, keys: jax.Array, report: Callable | None
 ) -> Paths:
-    """One batch; the paths still under way are gathered into a smaller batch whenever they fit into a quarter."""
+    """One batch; the paths still under way are gathered into a smaller batch whenever they fit into the next size below."""
     count = paths.time.shape[0]
     # Sizes from a short ladder, so that few are compiled: filled up with copies of a path that count as ended.
     size = _LEAST

@@ -15,14 +15,17 @@ def problem(text: str = "h4", dim: int = 64, scaled: float = 0.5) -> tuple[OneTa
 
 @pytest.mark.parametrize(("text", "dim", "scaled"), [("h4", 64, 0.1), ("h4", 1000, 0.02), ("h3", 64, 0.5)])
 def test_moments_are_those_of_the_backward_equations(text: str, dim: int, scaled: float) -> None:
-    """Mean and spread from the distribution and from `hitting_law`, two different equations."""
+    """Mean and spread from the distribution and from `hitting_law`, two different equations.
+
+    The window is long: at d = 64 runs that noise threw back to u ≈ 0 take very long, and weigh on the spread.
+    """
     diffusion, start = problem(text, dim, scaled)
     law = hitting_law(diffusion.activation, 1.0, start, diffusion.step_size, 1.0, dim)
-    times = np.linspace(0, law.mean + 60 * law.std, 6001)
+    times = np.linspace(0, law.mean + 200 * law.std, 12001)
     later = 1 - hitting_distribution(diffusion, start, cells=500).cdf(times)
     mean = np.trapezoid(later, times)
-    assert mean == pytest.approx(law.mean, rel=2e-3)
-    assert np.sqrt(2 * np.trapezoid(times * later, times) - mean**2) == pytest.approx(law.std, rel=2e-2)
+    assert mean == pytest.approx(law.mean, rel=1e-3)
+    assert np.sqrt(2 * np.trapezoid(times * later, times) - mean**2) == pytest.approx(law.std, rel=5e-3)
 
 
 def test_brownian_motion_with_drift() -> None:
@@ -58,7 +61,7 @@ def test_sign_and_late_starts() -> None:
 def test_beyond_the_boundary_recovery_is_rare_and_a_quantile_may_be_infinite() -> None:
     diffusion, start = problem("h4", 400, 200.0)
     assert diffusion.step_size > 5 * plateau(diffusion.activation).critical_step(1.0, start, 1.0, 400)
-    law = hitting_distribution(diffusion, start, cells=400)
+    law = hitting_distribution(diffusion, start, cells=100)
     assert law.cdf(np.array([100.0]))[0] < 1e-3
     assert law.quantile(0.5) > 100
 

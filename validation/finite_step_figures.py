@@ -45,14 +45,15 @@ def stability_map(
     points_scaled: Sequence[float],
     points_dim: Sequence[float],
     shares: Sequence[float],
+    exponent: float,
 ) -> Figure:
-    """Recovery probability over (η d², d) with measured shares.
+    """Recovery probability over (η d^exponent, d) with measured shares.
 
     Args:
-        scaled: (n,) η d². dims: (k,). probability: (k, n). drift: (k,) boundary of the drift, times d².
+        scaled: (n,) η d^exponent. dims: (k,). probability: (k, n). drift: (k,) boundary of the drift, times d^exponent.
         points_scaled, points_dim, shares: measured points.
     """
-    figure, ax = _axes("step size × d²", "dimension d", grid=False)
+    figure, ax = _axes(rf"step size × $d^{{{exponent:g}}}$", "dimension d", grid=False)
     scale = Normalize(0, 1)
     image = ax.pcolormesh(scaled, dims, probability, cmap="viridis", norm=scale, shading="gouraud")
     ax.contour(scaled, dims, probability, levels=[0.5], colors="white", linewidths=1.6)

@@ -21,21 +21,32 @@ from validation.statistics import bootstrap_error, mean_and_error, share_error
 #: A run is given up after this many times the gradient flow's recovery time.
 HORIZON = 3.0
 _SCALE = 1e-3
-_H4 = "h4"
+#: Initial overlap squared times d: about the largest of thirty random students'.
+START = 8.0
 
 
 @dataclass(frozen=True)
 class Case:
-    """One light student, one teacher: dimension, step size times d², initial overlap squared times d, replicas."""
+    """One light student, one teacher: activation, dimension, step size times d^(J/2), replicas."""
 
+    text: str
     dim: int
     scaled_step: float
-    start: float
     replicas: int
+    start: float = START
+
+    @property
+    def activation(self) -> Activation:
+        return Activation.parse(self.text)
+
+    @property
+    def exponent(self) -> float:
+        """J/2, the power of d by which the step size is scaled."""
+        return self.activation.information_exponent / 2
 
     @property
     def step_size(self) -> float:
-        return self.scaled_step / self.dim**2
+        return self.scaled_step / self.dim**self.exponent
 
     @property
     def overlap(self) -> float:
@@ -43,26 +54,38 @@ class Case:
 
     @property
     def name(self) -> str:
-        return f"d{self.dim}"
+        return f"{self.text}-d{self.dim}"
+
+    @property
+    def problem(self) -> str:
+        """In words, for the name of a measurement."""
+        return f"{self.text}, d = {self.dim}, η d^{self.exponent:g} = {self.scaled_step:g}"
 
     def diffusion(self, context: Context) -> OneTaskDiffusion:
-        activation = Activation.parse(_H4)
-        return OneTaskDiffusion(
-            activation, 1.0, self.step_size, 1.0, self.dim, constants=context.theory.plateau(activation)
-        )
+        constants = context.theory.plateau(self.activation)
+        return OneTaskDiffusion(self.activation, 1.0, self.step_size, 1.0, self.dim, constants=constants)
+
+    def boundary_share(self, context: Context) -> float:
+        """η over the step size at which the drift vanishes at the start."""
+        bound = context.theory.plateau(self.activation).critical_step(1.0, self.overlap, 1.0, self.dim)
+        return float(self.step_size / bound)
 
     @property
     def horizon(self) -> float:
         """Gradient-flow time at which a run is given up."""
-        return HORIZON * SingleTask(Activation.parse(_H4)).half_time(1.0, self.overlap)
+        return HORIZON * SingleTask(self.activation).half_time(1.0, self.overlap)
 
 
-#: Initial overlap squared times d: about the largest of thirty random students'.
-START = 8.0
-QUICK = (Case(64, 0.25, START, 256),)
-FULL = (*QUICK, Case(128, 0.5, START, 192), Case(256, 1.0, START, 128), Case(1000, 8.0, START, 48))
-SAMPLES_QUICK = (Case(32, 0.25, START, 128), Case(48, 0.25, START, 128), QUICK[0])
-SAMPLES_FULL = (SAMPLES_QUICK[0], QUICK[0], Case(128, 0.25, START, 192))
+#: The diffusion needs many samples that matter in one run: those with |x_p|² ≈ 4J−2, some in 10⁴ for h4. A run has
+#: ~d^(J−1) samples, so h3 is there at d = 256, h4 only in the hundreds.
+QUICK = (Case("h3", 256, 0.5, 128),)
+FULL = (*QUICK, Case("h3", 512, 0.5, 128), Case("h3", 1000, 2.0, 64), Case("h4", 256, 1.0, 128))
+#: Outside: a handful of samples decide a run.
+SMALL = Case("h4", 64, 1.0, 64)
+#: Half of the drift's boundary: the law says that few runs recover. SGD does better.
+BOUNDARY = Case("h3", 256, 2.0, 128)
+SAMPLES_QUICK = (Case("h3", 64, 0.5, 128), QUICK[0])
+SAMPLES_FULL = (*SAMPLES_QUICK, FULL[1])
 
 
 @lru_cache(maxsize=16)
@@ -70,10 +93,10 @@ def sgd_times(context: Context, case: Case) -> np.ndarray:
     """Recovery times of exact SGD in gradient-flow time; inf beyond the horizon."""
     steps = int(np.ceil(case.horizon / case.step_size))
     runs = online_sgd(
-        Activation.parse(_H4), Teacher.of([1.0], case.dim), single_overlap_state(case.overlap, _SCALE),
+        case.activation, Teacher.of([1.0], case.dim), single_overlap_state(case.overlap, _SCALE),
         step_size=case.step_size, steps=steps, replicas=case.replicas, saves=40,
         seed=int(context.rng(4, case.dim).integers(2**31)), stop_when_learned=(0,),
-        progress=lambda share, note: context.progress(f"d = {case.dim}: {note}"),
+        progress=lambda share, note: context.progress(f"{case.problem}: {note}"),
     )  # fmt: skip
     times = runs.half_steps[:, 0] * case.step_size
     return np.where(times <= case.horizon, times, np.inf)
@@ -126,12 +149,12 @@ def run_law(context: Context) -> Outcome:
         mean, error = mean_and_error(capped)
         center, center_error = mean_and_error(predicted)
         details: dict[str, object] = {
-            "gradient flow": still, "mean by the backward equation": law[0], "η d²": case.scaled_step,
+            "gradient flow": still, "mean by the backward equation": law[0], "η/η_c": case.boundary_share(context),
             "share recovered": float(np.isfinite(times).mean()), "SDE steps per path": float(paths.steps.mean()),
         }  # fmt: skip
         found.append(
             Measurement(
-                f"mean recovery time of SGD, cut at {HORIZON:g} flow times, d = {case.dim}", center, mean,
+                f"mean recovery time of SGD, cut at {HORIZON:g} flow times, {case.problem}", center, mean,
                 float(np.hypot(error, center_error)), abs(center - float(rough.mean())) + granularity,
                 [
                     Control("no O(η²) drift", noise_only[0]),
@@ -148,7 +171,7 @@ def run_law(context: Context) -> Outcome:
         )
         found.append(
             Measurement(
-                f"standard deviation of that time, d = {case.dim}", deviation(predicted), deviation(capped),
+                f"standard deviation of that time, {case.problem}", deviation(predicted), deviation(capped),
                 float(spread_error), abs(deviation(predicted) - deviation(rough)) + granularity,
                 [
                     Control("no diffusion", 0.0),
@@ -159,19 +182,64 @@ def run_law(context: Context) -> Outcome:
         )  # fmt: skip
         grid = np.linspace(0.0, case.horizon, 200)
         distribution = hitting_distribution(diffusion, case.overlap, cells=1000).cdf(grid)
-        caption = (
-            f"Recovery times at d = {case.dim}, η d² = {case.scaled_step:g}: SGD, the SDE's paths, the one-task law."
-        )
+        caption = f"Recovery times, {case.problem}: SGD, the SDE's paths, the one-task law."
         figures.append((caption, recovery_times(times, paths.times, grid, distribution, still)))
     return Outcome(found, figures=figures)
+
+
+def run_second_order(context: Context) -> Outcome:
+    """Share recovered at half the drift's boundary, and (full) a mean where a handful of large steps decide a run."""
+    found = [_judge_share(context, BOUNDARY)]
+    if context.full:
+        found.append(_judge_small(context))
+    return Outcome(found)
+
+
+def _judge_small(context: Context) -> Measurement:
+    times, diffusion = sgd_times(context, SMALL), SMALL.diffusion(context)
+    mean, error = mean_and_error(np.minimum(times, SMALL.horizon))
+    return Measurement(
+        f"mean recovery time of SGD, cut at {HORIZON:g} flow times, {SMALL.problem}",
+        _law_moments(diffusion, SMALL)[0], mean, error, 32 * SMALL.step_size,
+        [Control("gradient flow", SMALL.horizon / HORIZON)], "the block of 32 samples", key=f"{SMALL.name}.mean",
+        details={"η/η_c": SMALL.boundary_share(context), "share recovered": float(np.isfinite(times).mean())},
+    )  # fmt: skip
+
+
+def _judge_share(context: Context, case: Case) -> Measurement:
+    """Share of SGD runs that recover within the horizon, inside the drift's boundary."""
+    diffusion, times = case.diffusion(context), sgd_times(context, case)
+    law, end = hitting_distribution(diffusion, case.overlap), np.array([case.horizon])
+    predicted, share = float(law.cdf(end)[0]), float(np.isfinite(times).mean())
+    block = float(np.diff(law.cdf(end[0] + 32 * case.step_size * np.array([-1, 0])))[0])
+    return Measurement(
+        f"share of SGD runs that recover within {HORIZON:g} flow times, {case.problem}",
+        predicted, share, share_error(predicted, case.replicas),
+        law.error(end) + block + abs(_third_order_share(diffusion, case) - predicted),
+        [
+            Control("no O(η²) drift", _law_moments(replace(diffusion, with_shrinkage=False), case)[2]),
+            Control("every run below the drift's boundary recovers", 1.0),
+        ],
+        "third order in the step size, the grid of the backward equation, and the block of 32 samples",
+        key=f"{case.name}.share", details={"η/η_c": case.boundary_share(context)},
+    )  # fmt: skip
+
+
+def _third_order_share(diffusion: OneTaskDiffusion, case: Case) -> float:
+    """The law's share with the third order of the mean of a step added, at the start's proportion to the second."""
+    shrinkage = float(diffusion.laws.laws(1.0, 1.0, case.dim)[0](case.overlap))
+    third = third_order(case.activation, 1.0, 0.0, case.overlap, case.dim)
+    law = diffusion.laws.shrinkage_law * (1 - case.step_size * third / shrinkage)
+    changed = replace(diffusion, constants=replace(diffusion.laws, shrinkage_law=law))
+    return float(hitting_distribution(changed, case.overlap).cdf(np.array([case.horizon]))[0])
 
 
 # ------------------------------------------------------------------------------- F5
 
 
 def run_boundary(context: Context) -> Outcome:
-    """Step size at which the mean of one real step vanishes at overlap 1/√d; share recovered at a given step size."""
-    activation, weights = Activation.parse(_H4), (0.8, 0.6)
+    """Step size at which the mean of one real step vanishes at overlap 1/√d."""
+    activation, weights = Activation.parse("h4"), (0.8, 0.6)
     constants = context.theory.plateau(activation)
     found = []
     for dim in (64, 256, 1024):
@@ -194,52 +262,31 @@ def run_boundary(context: Context) -> Outcome:
                     "third order in the step size", key=f"d{dim}.a{weight:g}", details={"ratio": measured / predicted},
                 )
             )  # fmt: skip
-    for case in FULL if context.full else QUICK:
-        found.append(_judge_share(context, case))
     return Outcome(found, figures=[_map(context)])
 
 
-def _judge_share(context: Context, case: Case) -> Measurement:
-    """Share of SGD runs that recover within the horizon, well inside the drift's boundary."""
-    diffusion, times = case.diffusion(context), sgd_times(context, case)
-    law = hitting_distribution(diffusion, case.overlap)
-    end = np.array([case.horizon])
-    predicted, share = float(law.cdf(end)[0]), float(np.isfinite(times).mean())
-    bound = diffusion.laws.critical_step(1.0, case.overlap, 1.0, case.dim)
-    return Measurement(
-        f"share of SGD runs that recover within {HORIZON:g} flow times, d = {case.dim}, η d² = {case.scaled_step:g}",
-        predicted, share, share_error(share, case.replicas),
-        law.error(end) + float(np.diff(law.cdf(end[0] + 32 * case.step_size * np.array([-1, 0])))[0]),
-        [
-            Control("no O(η²) drift", _law_moments(replace(diffusion, with_shrinkage=False), case)[2]),
-            Control("every run below the drift's boundary recovers", float(case.step_size < bound)),
-        ],
-        "grid of the backward equation, and the block of 32 samples", key=f"{case.name}.share",
-        details={"η/η_c": case.step_size / bound},
-    )  # fmt: skip
-
-
 def _map(context: Context) -> tuple[str, object]:
-    """Recovery probability in (η d², d), both boundaries, and SGD's shares."""
-    dims, scaled = np.geomspace(24, 2048, 10), np.geomspace(0.1, 30, 14)
-    base = Case(64, 1.0, START, 1)
+    """Recovery probability in (η d^(J/2), d), both boundaries, and SGD's shares; activation h3."""
+    dims, scaled = np.geomspace(32, 2048, 7), np.geomspace(0.1, 10, 13)
+    base = Case(BOUNDARY.text, 64, 1.0, 1)
     probability, drift = np.empty((dims.size, scaled.size)), np.empty(dims.size)
     for i, dim in enumerate(dims):
         case = replace(base, dim=round(dim))
-        drift[i] = case.diffusion(context).laws.critical_step(1.0, case.overlap, 1.0, case.dim) * case.dim**2
+        drift[i] = case.scaled_step / case.boundary_share(context)
         for place, value in enumerate(scaled):
             here = replace(case, scaled_step=float(value))
-            law = hitting_distribution(here.diffusion(context), here.overlap, cells=150)
+            law = hitting_distribution(here.diffusion(context), here.overlap, cells=100)
             probability[i, place] = float(law.cdf(np.array([here.horizon]))[0])
-    cases = (*FULL, *SAMPLES_FULL) if context.full else (*QUICK, *SAMPLES_QUICK)
+    several = {BOUNDARY, *((*FULL, *SAMPLES_FULL) if context.full else (*QUICK, *SAMPLES_QUICK))}
+    cases = [case for case in several if case.text == base.text]
     shares = [float(np.isfinite(sgd_times(context, case)).mean()) for case in cases]
     figure = stability_map(
-        scaled, dims, probability, drift, [x.scaled_step for x in cases], [x.dim for x in cases], shares
+        scaled, dims, probability, drift, [x.scaled_step for x in cases], [x.dim for x in cases], shares, base.exponent
     )
     caption = (
-        "Stability map: probability that a direction of weight 1 is recovered within three gradient-flow times, from overlap "
-        "√(8/d). Colour: the one-task law; circles: exact SGD, same colours; line: probability ½; dashed: "
-        "boundary of the drift."
+        f"Stability map, {base.text}: probability that a direction of weight 1 is recovered within {HORIZON:g} "
+        f"gradient-flow times, from overlap √({START:g}/d). Colour: the one-task law; circles: exact SGD, same colours; "
+        "line: probability ½; dashed: boundary of the drift."
     )
     return caption, figure
 
@@ -251,7 +298,7 @@ def run_discretisation(context: Context) -> Outcome:
     """Mean hitting time of the SDE's paths at the default resolution against the backward equation, at large d."""
     found = []
     for dim in (10**5, 10**6):
-        case = Case(dim, 0.25, START, 0)
+        case = Case("h4", dim, 0.25, 0)
         fine, coarse, euler = (
             np.minimum(x.times, case.horizon)
             for x in (
@@ -285,7 +332,6 @@ def run_discretisation(context: Context) -> Outcome:
 
 def run_samples(context: Context) -> Outcome:
     """Exponent in d of the median number of samples at η = c·d^(−J/2), against the law's over the same sizes."""
-    J = 4
     cases = SAMPLES_FULL if context.full else SAMPLES_QUICK
     sizes = [case.dim for case in cases]
     logs, errors, expected = [], [], []
@@ -302,10 +348,11 @@ def run_samples(context: Context) -> Outcome:
     block = 32 * float(np.max(np.exp(-np.array(expected)))) * float(np.sum(np.abs(across))) / scale
     found = [
         Measurement(
-            f"exponent in d of the median number of samples, η = d^(−{J // 2})/4, d = {', '.join(map(str, sizes))}",
+            f"exponent in d of the median number of samples, {cases[0].text}, "
+            f"η d^{cases[0].exponent:g} = {cases[0].scaled_step:g}, d = {', '.join(map(str, sizes))}",
             predicted, slope, stderr, block,
             [Control("one power of d more", predicted + 1), Control("one power of d less", predicted - 1)],
-            "recovery is looked at once per block of 32 samples", key="dim", details={"asymptotic": J - 1},
+            "recovery is looked at once per block of 32 samples", key="dim", details={"asymptotic": 2 * cases[0].exponent - 1},
         )
     ]  # fmt: skip
     return Outcome(found)
@@ -331,24 +378,31 @@ CLAIMS = [
         _EQUATION,
         "derived",
         "asymptotic",
-        "one light student, η d² of order one",
+        "one light student, η d^(J/2) of order one, d large enough that many samples matter",
         ("no O(η²) drift", "no diffusion", "gradient flow", "noise amplitude halved"),
         run_law,
     ),
     Claim(
+        "F4-second-order",
+        "Second order near the boundary",
+        "The same SDE near the boundary of the step size, where a handful of large steps decide a run.",
+        _EQUATION,
+        "derived",
+        "asymptotic",
+        "outside its regime: a second-order expansion at η ≈ η_c/2",
+        ("no O(η²) drift", "every run below the drift's boundary recovers", "gradient flow"),
+        run_second_order,
+        expected="disagrees",
+    ),
+    Claim(
         "F5",
         "Boundary of the step size",
-        "The mean of one step changes sign at the derived η_c; far below it, fluctuations already decide who recovers.",
+        "The mean of one step changes sign at the derived η_c, within the third order in the step size.",
         r"\eta_c=a\varphi'(u)(1-u^2)/K(u)",
         "derived; arXiv:2504.19983, Corollary 2.3 uses its scale",
         "asymptotic",
-        "overlap 1/√d (boundary of the drift), recovery within three gradient-flow times (boundary of the runs)",
-        (
-            "shrinkage without its ½",
-            "shrinkage halved",
-            "no O(η²) drift",
-            "every run below the drift's boundary recovers",
-        ),
+        "overlap 1/√d",
+        ("shrinkage without its ½", "shrinkage halved", "no O(η²) drift"),
         run_boundary,
     ),
     Claim(
