@@ -116,7 +116,7 @@ def sde_paths(context: Context, case: Case, resolution: float = RESOLUTION, eule
 def _law_moments(diffusion: OneTaskDiffusion, case: Case) -> tuple[float, float, float]:
     """Mean and standard deviation of min(T, horizon), and P(T ≤ horizon), by the backward equation."""
     times = np.linspace(0.0, case.horizon, 801)
-    later = 1 - hitting_distribution(diffusion, case.overlap, cells=1000).cdf(times)
+    later = 1 - hitting_distribution(diffusion, case.overlap, cells=500).cdf(times)
     mean = float(np.trapezoid(later, times))
     return mean, float(np.sqrt(2 * np.trapezoid(times * later, times) - mean**2)), float(1 - later[-1])
 
@@ -181,7 +181,7 @@ def run_law(context: Context) -> Outcome:
             )
         )  # fmt: skip
         grid = np.linspace(0.0, case.horizon, 200)
-        distribution = hitting_distribution(diffusion, case.overlap, cells=1000).cdf(grid)
+        distribution = hitting_distribution(diffusion, case.overlap, cells=500).cdf(grid)
         caption = f"Recovery times, {case.problem}: SGD, the SDE's paths, the one-task law."
         figures.append((caption, recovery_times(times, paths.times, grid, distribution, still)))
     return Outcome(found, figures=figures)
