@@ -21,6 +21,8 @@ from validation.statistics import bootstrap_error, mean_and_error, share_error
 #: A run is given up after this many times the gradient flow's recovery time.
 HORIZON = 3.0
 _SCALE = 1e-3
+#: Samples per block of the simulator, after which recovery is looked at.
+BLOCK = 8
 #: Initial overlap squared times d: about the largest of thirty random students'.
 START = 8.0
 
@@ -95,7 +97,7 @@ def sgd_times(context: Context, case: Case) -> np.ndarray:
     runs = online_sgd(
         case.activation, Teacher.of([1.0], case.dim), single_overlap_state(case.overlap, _SCALE),
         step_size=case.step_size, steps=steps, replicas=case.replicas, saves=40,
-        seed=int(context.rng(4, case.dim).integers(2**31)), stop_when_learned=(0,),
+        seed=int(context.rng(4, case.dim).integers(2**31)), stop_when_learned=(0,), block_steps=BLOCK,
         progress=lambda share, note: context.progress(f"{case.problem}: {note}"),
     )  # fmt: skip
     times = runs.half_steps[:, 0] * case.step_size
@@ -145,7 +147,7 @@ def run_law(context: Context) -> Outcome:
         noise_only = _law_moments(replace(diffusion, with_shrinkage=False), case)
         capped, predicted, rough = (np.minimum(x, case.horizon) for x in (times, paths.times, coarse.times))
         law = _law_moments(diffusion, case)
-        granularity = 32 * case.step_size  # recovery is looked at once per block of samples
+        granularity = BLOCK * case.step_size  # recovery is looked at once per block of samples
         mean, error = mean_and_error(capped)
         center, center_error = mean_and_error(predicted)
         details: dict[str, object] = {
@@ -160,7 +162,7 @@ def run_law(context: Context) -> Outcome:
                     Control("no O(η²) drift", noise_only[0]),
                     Control("gradient flow", still),
                 ],
-                "the SDE's own discretisation error (step doubled) and the block of 32 samples", key=f"{case.name}.mean",
+                "the SDE's own discretisation error (step doubled) and the block of 8 samples", key=f"{case.name}.mean",
                 details=details,
             )
         )  # fmt: skip
@@ -177,7 +179,7 @@ def run_law(context: Context) -> Outcome:
                     Control("no diffusion", 0.0),
                     Control("noise amplitude halved", _law_moments(_quieter(diffusion), case)[1]),
                 ],
-                "the SDE's own discretisation error (step doubled) and the block of 32 samples", key=f"{case.name}.std",
+                "the SDE's own discretisation error (step doubled) and the block of 8 samples", key=f"{case.name}.std",
             )
         )  # fmt: skip
         grid = np.linspace(0.0, case.horizon, 200)
@@ -200,8 +202,8 @@ def _judge_small(context: Context) -> Measurement:
     mean, error = mean_and_error(np.minimum(times, SMALL.horizon))
     return Measurement(
         f"mean recovery time of SGD, cut at {HORIZON:g} flow times, {SMALL.problem}",
-        _law_moments(diffusion, SMALL)[0], mean, error, 32 * SMALL.step_size,
-        [Control("gradient flow", SMALL.horizon / HORIZON)], "the block of 32 samples", key=f"{SMALL.name}.mean",
+        _law_moments(diffusion, SMALL)[0], mean, error, BLOCK * SMALL.step_size,
+        [Control("gradient flow", SMALL.horizon / HORIZON)], "the block of 8 samples", key=f"{SMALL.name}.mean",
         details={"η/η_c": SMALL.boundary_share(context), "share recovered": float(np.isfinite(times).mean())},
     )  # fmt: skip
 
@@ -211,7 +213,7 @@ def _judge_share(context: Context, case: Case) -> Measurement:
     diffusion, times = case.diffusion(context), sgd_times(context, case)
     law, end = hitting_distribution(diffusion, case.overlap), np.array([case.horizon])
     predicted, share = float(law.cdf(end)[0]), float(np.isfinite(times).mean())
-    block = float(np.diff(law.cdf(end[0] + 32 * case.step_size * np.array([-1, 0])))[0])
+    block = float(np.diff(law.cdf(end[0] + BLOCK * case.step_size * np.array([-1, 0])))[0])
     return Measurement(
         f"share of SGD runs that recover within {HORIZON:g} flow times, {case.problem}",
         predicted, share, share_error(predicted, case.replicas),
@@ -220,7 +222,7 @@ def _judge_share(context: Context, case: Case) -> Measurement:
             Control("no O(η²) drift", _law_moments(replace(diffusion, with_shrinkage=False), case)[2]),
             Control("every run below the drift's boundary recovers", 1.0),
         ],
-        "third order in the step size, the grid of the backward equation, and the block of 32 samples",
+        "third order in the step size, the grid of the backward equation, and the block of 8 samples",
         key=f"{case.name}.share", details={"η/η_c": case.boundary_share(context)},
     )  # fmt: skip
 
@@ -267,7 +269,7 @@ def run_boundary(context: Context) -> Outcome:
 
 def _map(context: Context) -> tuple[str, object]:
     """Recovery probability in (η d^(J/2), d), both boundaries, and SGD's shares; activation h3."""
-    dims, scaled = np.geomspace(32, 2048, 7), np.geomspace(0.1, 10, 13)
+    dims, scaled = np.geomspace(48, 2048, 7), np.geomspace(0.1, 10, 11)
     base = Case(BOUNDARY.text, 64, 1.0, 1)
     probability, drift = np.empty((dims.size, scaled.size)), np.empty(dims.size)
     for i, dim in enumerate(dims):
@@ -275,7 +277,7 @@ def _map(context: Context) -> tuple[str, object]:
         drift[i] = case.scaled_step / case.boundary_share(context)
         for place, value in enumerate(scaled):
             here = replace(case, scaled_step=float(value))
-            law = hitting_distribution(here.diffusion(context), here.overlap, cells=100)
+            law = hitting_distribution(here.diffusion(context), here.overlap, cells=80)
             probability[i, place] = float(law.cdf(np.array([here.horizon]))[0])
     several = {BOUNDARY, *((*FULL, *SAMPLES_FULL) if context.full else (*QUICK, *SAMPLES_QUICK))}
     cases = [case for case in several if case.text == base.text]
@@ -345,14 +347,14 @@ def run_samples(context: Context) -> Outcome:
     scale = float(np.sum(across**2))
     slope, predicted = (float(across @ np.array(y) / scale) for y in (logs, expected))
     stderr = float(np.sqrt(np.sum((across * np.array(errors)) ** 2)) / scale)
-    block = 32 * float(np.max(np.exp(-np.array(expected)))) * float(np.sum(np.abs(across))) / scale
+    block = BLOCK * float(np.max(np.exp(-np.array(expected)))) * float(np.sum(np.abs(across))) / scale
     found = [
         Measurement(
             f"exponent in d of the median number of samples, {cases[0].text}, "
             f"η d^{cases[0].exponent:g} = {cases[0].scaled_step:g}, d = {', '.join(map(str, sizes))}",
             predicted, slope, stderr, block,
             [Control("one power of d more", predicted + 1), Control("one power of d less", predicted - 1)],
-            "recovery is looked at once per block of 32 samples", key="dim", details={"asymptotic": 2 * cases[0].exponent - 1},
+            "recovery is looked at once per block of 8 samples", key="dim", details={"asymptotic": 2 * cases[0].exponent - 1},
         )
     ]  # fmt: skip
     return Outcome(found)
