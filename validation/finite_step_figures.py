@@ -1,0 +1,71 @@
+"""Figures of the finite step size: distributions of recovery times, and the stability map."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+
+from validation.figures import _INK, _SMALL, _TEXT, PALETTE, _axes
+
+
+def recovery_times(
+    sgd: np.ndarray, paths: np.ndarray, grid: np.ndarray, distribution: np.ndarray, flow: float
+) -> Figure:
+    """Share of runs recovered by each time: SGD replicas, SDE paths, the law; dashed vertical at the flow's time.
+
+    Args:
+        sgd, paths: recovery times; inf for runs that did not recover. grid, distribution: (n,) the law.
+    """
+    figure, ax = _axes("gradient-flow time", "share of runs recovered")
+    for times, name, colour, width in ((sgd, "SGD, exact in law", PALETTE[0], 2.2), (paths, "SDE", PALETTE[1], 1.6)):
+        found = np.sort(times[np.isfinite(times)])
+        share = np.arange(1, found.size + 1) / times.size
+        ax.step(
+            np.append(0, found),
+            np.append(0, share),
+            where="post",
+            color=colour,
+            lw=width,
+            label=f"{name} ({times.size})",
+        )
+    ax.plot(grid, distribution, color=_INK, ls="--", lw=1.3, label="one-task law")
+    ax.axvline(flow, color=PALETTE[2], ls=":", lw=1.6, label="gradient flow")
+    ax.set_ylim(-0.02, 1.02)
+    ax.set_xlim(0, grid[-1])
+    ax.legend(frameon=False, fontsize=_SMALL)
+    return figure
+
+
+def stability_map(
+    scaled: np.ndarray,
+    dims: np.ndarray,
+    probability: np.ndarray,
+    drift: np.ndarray,
+    points_scaled: Sequence[float],
+    points_dim: Sequence[float],
+    shares: Sequence[float],
+    exponent: float,
+) -> Figure:
+    """Recovery probability over (η d^exponent, d) with measured shares.
+
+    Args:
+        scaled: (n,) η d^exponent. dims: (k,). probability: (k, n). drift: (k,) boundary of the drift, times d^exponent.
+        points_scaled, points_dim, shares: measured points.
+    """
+    figure, ax = _axes(rf"step size × $d^{{{exponent:g}}}$", "dimension d", grid=False)
+    scale = Normalize(0, 1)
+    image = ax.pcolormesh(scaled, dims, probability, cmap="viridis", norm=scale, shading="gouraud")
+    ax.contour(scaled, dims, probability, levels=[0.5], colors="white", linewidths=1.6)
+    ax.plot(drift, dims, color="white", ls="--", lw=1.4)
+    ax.scatter(
+        points_scaled, points_dim, c=shares, cmap="viridis", norm=scale, s=85, edgecolors="white", lw=1.4, zorder=4
+    )
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlim(scaled[0], scaled[-1])
+    ax.set_ylim(dims[0], dims[-1])
+    bar = figure.colorbar(image, ax=ax)
+    bar.set_label("probability of recovery", fontsize=_TEXT)
+    bar.ax.tick_params(labelsize=_SMALL)
+    return figure
