@@ -99,9 +99,13 @@ plt.show()
 
 # %%
 def first_passage(run, name: str, level: float, rising: bool) -> np.ndarray:
-    """Steps at which each replica first passes `level`."""
-    values = run.values(name) if rising else -run.values(name)
-    return run.step[np.argmax(values >= (level if rising else -level), axis=1)]
+    """Steps at which each replica first passes `level`, linear between records."""
+    sign = 1 if rising else -1
+    found = []
+    for values in sign * run.values(name):
+        last = int(np.argmax(values >= sign * level))
+        found.append(np.interp(sign * level, values[last - 1 : last + 1], run.step[last - 1 : last + 1]))
+    return np.array(found)
 
 
 early = label_noise_sgd(task, start, steps=int(2 * phases.escape_steps), noise=NOISE, saves=400, **options)
@@ -174,7 +178,7 @@ twin = left.twinx()
 twin.plot(sharp.step, sharp.values("mean_alignment").T, color=ORANGE, lw=1)
 twin.set_ylabel("mean |cos| with θ*", color=ORANGE)
 twin.set_ylim(0, 1)
-left.legend(frameon=False, loc="center right")
+left.legend(frameon=False, loc="lower left")
 for share, colour in ((0.5, BLUE), (1.0, GREEN), (2.0, ORANGE)):
     run = sam(fresh, start, radius=share * critical, steps=STEPS, saves=60, **options)
     right.plot(run.step, run.values("theta")[:, :, 0].mean(axis=0), color=colour, label=f"ρ = {share * critical:.2f}")
