@@ -7,10 +7,21 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from theory import Derivation, DerivationError, InputError, alignment, label_noise, oscillation, sam
+from theory import (
+    Derivation,
+    DerivationError,
+    InputError,
+    alignment,
+    label_noise,
+    label_noise_averaging,
+    oscillation,
+    sam,
+)
 from theory import label_noise_sde as sde
 from theory.label_noise_phases import (
     Geometry,
+    Law,
+    Residual,
     mean_alignment,
     onset_level,
     predict_phases,
@@ -20,7 +31,13 @@ from theory.label_noise_phases import (
 )
 from theory.linear_task import LinearTask, draw_linear_start, draw_linear_task
 
-DERIVATIONS = (label_noise.derivation, oscillation.derivation, alignment.derivation, sam.derivation)
+DERIVATIONS = (
+    label_noise.derivation,
+    label_noise_averaging.derivation,
+    oscillation.derivation,
+    alignment.derivation,
+    sam.derivation,
+)
 
 
 @pytest.mark.parametrize("make", DERIVATIONS, ids=lambda make: make.__module__.split(".")[-1])
@@ -65,6 +82,60 @@ def test_a_broken_diffusion_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sde, "order_parameter_sde", without_ito)
     assert sde.check(1) > 0.1
+
+
+def _broken_rates(self: Law, now: Residual) -> tuple[np.ndarray, float]:
+    """5 % off in the term tr(S) β of R."""
+    S, boost = now.second, now.boost
+    first = S + (boost @ S + S @ boost) / 2 - 1.05 * np.trace(S) * boost
+    return first, np.trace(S) * (1 + np.trace(boost)) - np.trace(S @ boost)
+
+
+@pytest.mark.parametrize(
+    ("method", "title"),
+    [("rates", "Mean drift"), ("turning", "Rotation"), ("__call__", "Averaged flow"), ("observed", "Gram matrix")],
+)
+def test_an_averaged_flow_that_is_off_by_five_per_cent_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, method: str, title: str
+) -> None:
+    right = getattr(Law, method)
+
+    def observed(self: Law, gram: np.ndarray, norm2: float) -> tuple:
+        seen, size, now = right(self, gram, norm2)
+        return gram + 1.05 * (seen - gram), size, now
+
+    def scaled(self: Law, *arguments: object) -> np.ndarray:
+        value = np.array(right(self, *arguments))
+        value[:1] *= 1.05  # of the flow: one entry of dG/dt
+        return value
+
+    monkeypatch.setattr(Law, method, {"rates": _broken_rates, "observed": observed}.get(method, scaled))
+    with pytest.raises(DerivationError, match=title):
+        label_noise_averaging.derivation().verify()
+
+
+@pytest.mark.parametrize("law", ["decay_rate", "slope_spread"])
+def test_a_decay_law_of_sam_that_is_off_by_five_per_cent_is_noticed(monkeypatch: pytest.MonkeyPatch, law: str) -> None:
+    right = getattr(sam, law)
+    monkeypatch.setattr(sam, law, lambda *arguments: 1.05 * right(*arguments))
+    assert sam._one_step_residual() > 0.01
+
+
+def test_full_batch_fall_of_one_direction_after_another() -> None:
+    """Closed form against small steps of its own equation; one direction alone decays at 2ηρ²λ(2/(2 − ηc))²."""
+    gram, inputs = np.diag([50.0, 40.0, 60.0]), np.diag([1.0, 2.0, 0.5])
+    level, fallen = np.array([50.0, 80.0, 30.0]), 0.0
+    for _ in range(40_000):
+        top = int(np.argmax(level))
+        taken = 2 * 5e-3 * 0.3**2 * level[top] * (2 / (2 - 5e-3 * level[top])) ** 2 / 10
+        level[top] -= taken * np.diag(inputs)[top]
+        fallen += taken
+    assert sam.full_batch_fall(0.3, 5e-3, inputs, gram, 4000) == pytest.approx(np.log(1 - fallen / 150), rel=1e-3)
+    assert sam.full_batch_fall(0.3, 1e-6, np.eye(3), 50 * np.eye(3), 1000) == pytest.approx(
+        -2e-6 * 0.09 / 3 * 1000, rel=1e-3
+    )
+    with pytest.raises(InputError, match=r"step_size is 0.1"):
+        sam.full_batch_fall(0.3, 0.1, inputs, gram, 10)
 
 
 def test_sde_refuses_unknown_moments() -> None:

@@ -141,3 +141,18 @@ def test_figures_are_drawn_and_refuse_shapes_that_do_not_match():
     assert lines[1].get_linestyle() == "--"
     with pytest.raises(InputError, match="alignment: shape"):
         norm_and_alignment(steps, runs, runs[:, :3])
+
+
+@pytest.mark.parametrize("name", ["label-noise", "oscillation", "alignment", "sam"])
+def test_derivations_of_the_linear_network_have_no_other_activation(run, name):
+    code, out, _ = run("derive", name, "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert document["activation"] == "h1"
+    assert r"\varphi(c)" not in document["equations"]
+    code, _, err = run("derive", name, "--activation", "h4")
+    assert code == 2
+    assert (
+        err
+        == "emergence: error: activation is 'h4', the network of this derivation is linear: use h1, or leave it out\n"
+    )

@@ -166,7 +166,7 @@ def stability_limit(geometry: Geometry, gram: np.ndarray, norm2: float, batch: i
 
 
 @dataclass(frozen=True)
-class _Law:
+class Law:
     """The averaged flow; the state is (G, A, L, V) with L, V the accumulated half rate and rotation of W (for
     displacements)."""
 
@@ -274,9 +274,7 @@ def mean_alignment(geometry: Geometry, gram: np.ndarray) -> float:
     return float(2 / np.sqrt(np.pi) * np.sqrt(2 / np.pi) * np.sum(_WEIGHTS * jacobian * density))
 
 
-def _median_displacement(
-    law: _Law, accumulated: np.ndarray, turned: np.ndarray, boost: np.ndarray, width: int
-) -> float:
+def _median_displacement(law: Law, accumulated: np.ndarray, turned: np.ndarray, boost: np.ndarray, width: int) -> float:
     r"""Median of $|w_i(t)-w_i(0)|^2\approx|(I-e^{-L})w_i|^2+w_i^\top Vw_i+a_i^2\mathrm{tr}\beta$ with $w_i\sim N(0,I/d)$.
 
     The law of the quadratic form is replaced by the gamma law with its mean and variance (exact for isotropic L).
@@ -322,7 +320,7 @@ def predict_phases(
             f"step_size is {step_size:g}, beyond the least-squares stability limit {limit:.3g} of the initial weights: "
             "give a smaller step size or width, or a larger batch"
         )
-    law = _Law(geometry, step_size, noise, batch)
+    law = Law(geometry, step_size, noise, batch)
     on_manifold = max(1 - geometry.dim / width, 0.0) + norm**2 * geometry.dim / width
     start = law.residual(gram, on_manifold)
     error = geometry.trace(start.error)

@@ -15,6 +15,7 @@ them, and θ → 0.
 import numpy as np
 import sympy as sp
 from scipy.optimize import brentq
+from scipy.special import gammaincinv
 
 from theory.derivation import Assumption, Derivation, Step
 from theory.errors import InputError
@@ -57,9 +58,90 @@ def decay_rate(radius: float, step_size: float, norm2: float, second_norm2: floa
     return float(step_size * (2 * pull + 2 * drift - kick) / norm2)
 
 
+def one_step_decay(
+    radius: float, step_size: float, norm2: float, second_norm2: float, dim: int, spread: float | None = None
+) -> tuple[float, float]:
+    r"""One step of single-sample SAM from the weights themselves, in the mean over fresh samples.
+
+    Isotropic W, $\theta=\theta^*+e$ with $|e|=\tau$ (`spread`, default `slope_spread`) across a small θ*. Everything happens
+    in the span of e, θ* and the rest of x, whose squared length is averaged over its law.
+
+    Returns: mean of $-\Delta\|W\|_F^2/\|W\|_F^2$, and of $\Delta|e|^2/|e|^2$ (0 where τ is stationary).
+    """
+    weight = norm2 / dim
+    curvature = np.sqrt(norm2 + dim * second_norm2)
+    tau = slope_spread(step_size, weight + second_norm2, dim, radius * curvature) if spread is None else spread
+    half, mass = np.polynomial.legendre.leggauss(120)
+    z = 5 * (half + 1)  # one coordinate of x, half-line; the law is even
+    z, mass = np.concatenate([z, -z]), np.concatenate([mass, mass]) * 5 * np.exp(-(np.tile(z, 2) ** 2) / 2)
+    mass /= mass.sum()
+    probabilities = (np.arange(40) + 0.5) / 40
+    lengths = np.sqrt(2 * gammaincinv((dim - 2) / 2, probabilities))
+    shorts, share = np.polynomial.hermite_e.hermegauss(4)
+    share = share / share.sum()
+    small = 1e-3 * tau
+    goal, theta = np.array([0.0, small, 0.0]), np.array([tau, small, 0.0])
+    first = np.vstack([np.sqrt(weight) * np.eye(3), np.zeros(3)])
+    second = np.append(theta / np.sqrt(weight), 0.0)
+    second[3] = np.sqrt(max(second_norm2 - second @ second, 0.0))
+    x = np.stack(np.broadcast_arrays(z[:, None, None], shorts[:, None], lengths), axis=-1).reshape(-1, 3)
+    many = (mass[:, None, None] * share[:, None] / len(lengths) * np.ones(len(lengths))).ravel()
+    slope = x @ (theta - goal)
+    gradients = slope[:, None, None] * second[:, None] * x[:, None], slope[:, None] * (x @ first.T)
+    size = np.sqrt(np.sum(gradients[0] ** 2, axis=(1, 2)) + np.sum(gradients[1] ** 2, axis=1))
+    reach = radius / size
+    there, other = first + reach[:, None, None] * gradients[0], second + reach[:, None] * gradients[1]
+    steep = np.einsum("sm,smi,si->s", other, there, x) - x @ goal
+    new = first - step_size * steep[:, None, None] * other[:, :, None] * x[:, None]
+    last = second - step_size * steep[:, None] * np.einsum("smi,si->sm", there, x)
+    change = np.sum(new**2, axis=(1, 2)) - np.sum(first**2)
+    error = np.sum((np.einsum("smi,sm->si", new, last) - goal) ** 2, axis=1)
+    return float(-(many @ change) / norm2), float(many @ error / tau**2 - 1)
+
+
 def full_batch_decay_rate(radius: float, step_size: float, dim: int) -> float:
-    r"""$2\eta\rho^2/d$ per step: only $|W\hat g|^2\approx\|W\|^2/d$ along the common gradient is pulled."""
+    r"""$2\eta\rho^2/d$ per step at the start, for small steps and isotropic inputs; `full_batch_fall` is the law of a run."""
     return 2 * step_size * radius**2 / dim
+
+
+def full_batch_fall(radius: float, step_size: float, covariance: np.ndarray, gram: np.ndarray, steps: float) -> float:
+    r"""Change of $\ln\|W\|_F^2$ over a run of full-batch SAM in the lazy phase ($\|W\|^2\gg d\|a\|^2$).
+
+    At the fitted labels the error chatters, $e\to-e$, along the direction in which $\lambda_jg_j$ is largest (λ_j the inputs'
+    covariance, $g_j=\hat u_j^\top G\hat u_j$): with $c=\max_j\lambda_jg_j$ and r the reach of the perturbation,
+    $|e|=\eta cr/(2-\eta c)$, so that a step takes $2\eta\rho^2c\,(\frac2{2-\eta c})^2$ from $\|W\|_F^2$. That direction
+    shrinks until the next one has the same $\lambda_jg_j$ and shrinks with it: with the set E of those engaged,
+    $$\frac{(2-\eta c)^2}{4c}\dot c=-2\eta\rho^2\Big/\sum_{j\in E}\lambda_j^{-1},$$
+    solved in closed form from set to set. For $\eta c\to0$, λ_j = 1 and equal g_j the rate is $2\eta\rho^2/d$.
+
+    Args: ρ, η, covariance of the inputs (d, d), $G=W^\top W$ at the start (d, d), steps.
+    Raises `InputError` beyond ηc = 2.
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    along = np.einsum("ij,ik,kj->j", vectors, gram, vectors)
+    if np.allclose(values, values[0]):
+        along = np.linalg.eigvalsh(gram)
+    order = np.argsort(-values * along)
+    levels, inverse = (values * along)[order], 1 / values[order]
+    if step_size * levels[0] >= 2:
+        raise InputError(f"step_size is {step_size:g}, beyond the limit {2 / levels[0]:.3g}: give a smaller step size")
+
+    def clock(c: float) -> float:
+        return float(np.log(c) - step_size * c + (step_size * c) ** 2 / 8)
+
+    left = 2 * step_size * radius**2 * steps
+    for engaged in range(1, len(levels) + 1):
+        total = float(np.sum(inverse[:engaged]))
+        following = levels[engaged] if engaged < len(levels) else 0.0
+        needed = (clock(levels[engaged - 1]) - clock(following)) * total if following > 0 else np.inf
+        if needed >= left:
+            break
+        left -= needed
+    goal, top = clock(levels[engaged - 1]) - left / total, float(levels[engaged - 1])
+    low = float(np.exp(goal))  # ln c ≥ clock(c) below ηc = 2
+    level = top if left == 0 else brentq(lambda c: clock(c) - goal, low, top) if clock(low) < goal else low
+    final = level * total + float(np.sum((levels * inverse)[engaged:]))
+    return float(np.log(final / np.sum(levels * inverse)))
 
 
 def _balance(radius: float, target_norm: float, dim: int) -> float:
@@ -124,10 +206,24 @@ def _spread_residual() -> sp.Expr:
     return sp.N(equation.subs(tau, sp.Float(slope_spread(0.001, 50.0, 20, 3.0))))
 
 
+def _one_step_residual() -> sp.Expr:
+    """Decay law (relative) and stationarity of the spread (in units of ηΛ) against whole steps; d = 10⁴."""
+    dim, norm2, second_norm2, radius = 10_000, 1e5, 0.05, 1e-3
+    gaps = []
+    for k in (0.3, 0.9, 1.5):
+        step_size = k / (norm2 + dim * second_norm2)
+        exact, growth = one_step_decay(radius, step_size, norm2, second_norm2, dim)
+        gaps += [decay_rate(radius, step_size, norm2, second_norm2, dim) / exact - 1, growth * dim / k]
+    return sp.Float(max(float(abs(gap)) for gap in gaps))
+
+
 def derivation() -> Derivation:
     """``derive sam``."""
     slope = name(r"\ell'+\rho sD+\rho^2\langle\theta,x\rangle|x|^2/D^2")
     law = name(r"2\eta\rho^2")
+    full = name(
+        r"2\eta\rho(r+b\tau)/\|W\|+2\eta(\tau^2+b\tau r)/\|W\|^2-\eta^2d\rho^2\varrho^2/\|W\|^2,\ b=\sqrt{2/\pi}"
+    )
     steps = (
         Step("Perturbation",
              sp.Eq(name(r"(\tilde W,\tilde a)"), name(r"(W+\rho s\,ax^{\top}/D,\ a+\rho s\,Wx/D)"), evaluate=False)),
@@ -135,6 +231,8 @@ def derivation() -> Derivation:
         Step("Spread of the slope in the lazy phase",
              sp.Eq(name(r"2(\tau^2+b\tau r)"), name(r"k\{(d-1)(\tau^2+2b\tau r+r^2)+3\tau^2+4b\tau r+r^2\}"), evaluate=False),
              _spread_residual, 1e-10),
+        Step("Stationary spread and decay of the norm against one step of the algorithm itself, large d",
+             sp.Eq(name(r"-\frac{d}{dt}\ln\|W\|_F^2"), full, evaluate=False), _one_step_residual, 5e-3),
         Step("Decay of the norm, small steps", sp.Eq(name(r"-\frac{d}{dt}\ln\|W\|_F^2"), law, evaluate=False),
              lambda: sp.Float(decay_rate(0.2, 1e-12, 1000.0, 0.0, 20) / (2e-12 * 0.2**2) - 1), 1e-4),
         Step("Collapse radius scales with the root of the target",

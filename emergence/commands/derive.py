@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 
 import sympy as sp
 
@@ -9,8 +10,25 @@ import theory
 from emergence import console, latex
 from emergence.refusal import refuse
 from emergence.result import Result
-from theory import alignment, ideal_loss, label_noise, oscillation, quadratic, retirement, riccati, sam
+from theory import alignment, ideal_loss, label_noise_averaging, oscillation, quadratic, retirement, riccati, sam
 from theory.committee import committee
+
+#: Derivations of the linear network, whose neurons have no other activation than the identity.
+LINEAR: dict[str, Callable[[], theory.Derivation]] = {
+    "label-noise": label_noise_averaging.derivation,
+    "oscillation": oscillation.derivation,
+    "alignment": alignment.derivation,
+    "sam": sam.derivation,
+}
+
+
+def _linear(make: Callable[[], theory.Derivation], activation: theory.Activation) -> theory.Derivation:
+    if activation.coefficients != {1: 1}:
+        raise theory.InputError(
+            f"activation is {activation.name!r}, the network of this derivation is linear: use h1, or leave it out"
+        )
+    return make()
+
 
 DERIVATIONS: dict[str, Callable[[theory.Activation], theory.Derivation]] = {
     "loss": theory.loss_derivation,
@@ -21,17 +39,15 @@ DERIVATIONS: dict[str, Callable[[theory.Activation], theory.Derivation]] = {
     "ideal-loss": ideal_loss.derivation,
     "retirement": retirement.derivation,
     "plateau": lambda activation: theory.plateau(activation).derivation(),
-    "label-noise": lambda activation: label_noise.derivation(),
-    "oscillation": lambda activation: oscillation.derivation(),
-    "alignment": lambda activation: alignment.derivation(),
-    "sam": lambda activation: sam.derivation(),
+    **{name: partial(_linear, make) for name, make in LINEAR.items()},
     "riccati": lambda activation: _riccati(activation),
     "finite-step": lambda activation: theory.finite_step(activation).derivation,
     "committee": lambda activation: committee(activation).derivation,
 }
 
 #: The activation where none is given.
-DEFAULT, DEFAULTS = "h4", {"riccati": "quadratic", "committee": "erf"}
+DEFAULT = "h4"
+DEFAULTS = {"riccati": "quadratic", "committee": "erf"} | dict.fromkeys(LINEAR, "h1")
 
 
 def _riccati(activation: theory.Activation) -> theory.Derivation:
@@ -40,7 +56,8 @@ def _riccati(activation: theory.Activation) -> theory.Derivation:
 
 
 def run(arguments: argparse.Namespace) -> Result:
-    """Derive, verify, print. The activation's own kernel φ stands among the equations as ``\\varphi(c)``."""
+    """Derive, verify, print. The activation's own kernel φ stands among the equations as ``\\varphi(c)``
+    (the linear network has none)."""
     if arguments.latex and arguments.json:
         refuse("--latex is given with --json: drop one (the JSON document holds the LaTeX of every step)")
     activation = theory.Activation.parse(arguments.activation or DEFAULTS.get(arguments.name, DEFAULT))
@@ -51,7 +68,8 @@ def run(arguments: argparse.Namespace) -> Result:
     if arguments.json and not arguments.quiet:
         console.note(verified)
     steps = [(step.title, step.latex()) for step in derivation.steps]
-    equations = {r"\varphi(c)": activation.dual, **derivation.equations}
+    kernel = {} if arguments.name in LINEAR else {r"\varphi(c)": activation.dual}
+    equations = {**kernel, **derivation.equations}
     document = {
         "name": derivation.name,
         "activation": activation.name,

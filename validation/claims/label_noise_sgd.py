@@ -23,6 +23,7 @@ from validation.statistics import bootstrap_error, mean_and_error
 #: The published synthetic experiment (arXiv:2603.10397, section 4.5), with ‖θ*‖ = 1.
 WIDTH, DIM, STEP_SIZE, NOISE, TARGET = 1000, 20, 1e-3, 4.0, 1.0
 _SOURCE = "arXiv:2603.10397"
+_STATED = "the 10 % that the claim states: an accuracy asked for, not a derived bound"
 
 
 # --------------------------------------------------------------------------- two phases
@@ -94,7 +95,7 @@ def _ratio(name: str, key: str, times: np.ndarray, predicted: float, wrong: dict
     controls = [Control(text, time / predicted) for text, time in wrong.items()]
     return Measurement(
         f"{name}, measured / predicted", 1.0, estimate, stderr, allowance, controls,
-        "the accuracy claimed", key=key, details={"predicted steps": predicted, "replicas": len(times), **details},
+        _STATED, key=key, details={"predicted steps": predicted, "replicas": len(times), **details},
     )  # fmt: skip
 
 
@@ -163,7 +164,7 @@ def _order_of_phases(data: Published, points: int) -> Measurement:
     return Measurement(
         f"late share of the alignment's rise minus late share of the norm's fall, n = {points}", predicted, estimate,
         stderr, ACCURACY, [Control("both at once (one phase)", 0.0), Control("alignment first", -predicted)],
-        "the accuracy claimed", key=f"n{points}.order",
+        _STATED, key=f"n{points}.order",
     )  # fmt: skip
 
 
@@ -199,7 +200,7 @@ def run_rank_one(context: Context) -> Outcome:
                 f"s₁/‖W‖_F at 1.5 times the predicted onset, n = {points}", predicted, estimate, stderr,
                 ACCURACY * predicted,
                 [Control("no drift towards rank one", float(first.mean())), Control("rank one already", 1.0)],
-                "the accuracy claimed", key=f"n{points}", details={"at the start": float(first.mean())},
+                _STATED, key=f"n{points}", details={"at the start": float(first.mean())},
             )
         )  # fmt: skip
     return Outcome(found)
@@ -244,8 +245,8 @@ def run_alternating(context: Context) -> Outcome:
     relaxation = 1 / (2 * k - k**2 * (DIM + 2))  # steps in which the least-squares error comes and goes
     switching = blocks * 2 * share + abs(predicted) * relaxation / PERIOD
     spread_on, spread_off = (_wander(run.values("second"), per_block, parity) for parity in (0, 1))
-    drop = float(np.mean(np.exp(logs[:, 0:2].mean(axis=1) - logs[:, 0])))  # ‖W‖² in the first noisy block
-    a_predicted = float(np.sqrt(phases.lms_error / DIM / stiffness**2 * drop))
+    a_predicted, boost = _predicted_wander(phases)
+    rest = float(np.exp(-PERIOD / 4 / relaxation))  # of an amplitude, at the middle of a block without noise
     measurements = [
         Measurement(
             "change of ln‖W‖²_F over the blocks with noise", predicted, *mean_and_error(on), switching,
@@ -259,14 +260,15 @@ def run_alternating(context: Context) -> Outcome:
         ),
         Measurement(
             "standard deviation in time of a second-layer weight, first block with noise", a_predicted,
-            *mean_and_error(spread_on), 0.1 * a_predicted,
+            *mean_and_error(spread_on), boost * a_predicted,
             [Control("second layer at rest", 0.0), Control("as wide as its initial law 1/√m", 1 / np.sqrt(WIDTH))],
-            "next order of the averaging, as in L11", key="second-on",
+            "tr β: the averaged flow is first order in the covariance β of the boosts", key="second-on",
         ),
         Measurement(
             "standard deviation in time of a second-layer weight, first block without noise", 0.0,
-            *mean_and_error(spread_off), 0.05 * a_predicted, [Control("as with noise", a_predicted)],
-            "the second half of the block, after the relaxation", key="second-off",
+            *mean_and_error(spread_off), (rest + 10 * float(np.finfo(float).eps)) * a_predicted,
+            [Control("as with noise", a_predicted)],
+            "what the relaxation leaves of the boosts in half a block, and rounding", key="second-off",
         ),
     ]  # fmt: skip
     rms = np.sqrt(run.values("second_norm2") / WIDTH).mean(axis=0)
@@ -292,6 +294,13 @@ def run_alternating(context: Context) -> Outcome:
             ),
         ],
     )
+
+
+def _predicted_wander(phases: Phases) -> tuple[float, float]:
+    r"""$\sqrt{w^\top\beta w}$ over neurons and over the second half of the first block, and tr β there."""
+    steps = np.linspace(PERIOD / 2, PERIOD, 50)
+    boost = np.interp(steps, phases.times, phases.boost)
+    return float(np.sqrt(np.mean(boost / DIM * phases.norm_at(steps) / WIDTH))), float(boost.max())
 
 
 def _wander(second: np.ndarray, per_block: int, parity: int) -> np.ndarray:
@@ -417,15 +426,19 @@ def _covariance(context: Context, ends: dict[str, np.ndarray], x: int, y: int) -
 
     sgd_error = bootstrap_error(ends["sgd"], statistic, context.rng(263, x, y, 0))
     sde_error = bootstrap_error(ends["sde"], statistic, context.rng(263, x, y, 1))
-    predicted = statistic(ends["sde"])
+    plain = statistic(ends["sde"])
+    # The excess is damped, as ϱ² grows with the norm: what is left of it at the end lies between nothing and all.
+    half = float(ends["excess"]) / 2 if x == y == 0 else 0.0
+    predicted = plain + half
     controls = [Control("diffusion dropped", 0.0)] if x == y else []
-    controls.append(Control("noise amplitude doubled (variance × 4)", 4 * predicted) if x == y else
-                    Control("opposite sign", -predicted))  # fmt: skip
+    controls.append(Control("noise amplitude doubled (variance × 4)", 4 * plain) if x == y else
+                    Control("opposite sign", -plain))  # fmt: skip
     return Measurement(
         f"covariance of {_TEXTS[x]} and {_TEXTS[y]}, SGD against the diffusion", predicted, statistic(ends["sgd"]),
-        float(np.hypot(sgd_error, sde_error)), float(ends["excess"]) if x == y == 0 else 0.0, controls,
-        "fourth moments of the gradient, which the diffusion does not have" if x == y == 0 else
-        "none: both by the same steps", key=f"cov.{_NAMES[x]}.{_NAMES[y]}",
+        float(np.hypot(sgd_error, sde_error)), half, controls,
+        "fourth moments of the gradient, which the diffusion does not have: half of their share, the middle being predicted"
+        if half else "none: both by the same steps", key=f"cov.{_NAMES[x]}.{_NAMES[y]}",
+        details={"of the diffusion": plain},
     )  # fmt: skip
 
 
@@ -448,7 +461,7 @@ CLAIMS = [
         "L11",
         "Two phases",
         "At the published setting the norm falls first and alignment follows; norm decay, median escape from the lazy "
-        "regime and onset of alignment are predicted within 10 %, at n = 200 with the finite-n correction.",
+        "regime and onset of alignment are predicted within the stated 10 %, at n = 200 with the finite-n correction.",
         r"t_{1/2}(\|W\|_F^2),\ t_{esc},\ t_{onset}",
         f"{_SOURCE}, Figure 2, Table 1; times derived",
         "asymptotic",
@@ -463,7 +476,8 @@ CLAIMS = [
     Claim(
         "L12",
         "Drift towards rank one",
-        "Label noise drives the first layer towards rank one: the largest singular value takes over.",
+        "Label noise drives the first layer towards rank one: the largest singular value takes over, as predicted within "
+        "a stated accuracy of 10 % (not a derived bound).",
         r"WW^\top\to d\,aa^\top",
         "derived",
         "asymptotic",
