@@ -31,7 +31,7 @@ def targets(makefile: str) -> set[str]:
 def claim_ids(page: str) -> set[str]:
     """Claim ids in the last column of the README's table."""
     rows = [line for line in page.splitlines() if line.startswith("|") and line.count("|") == 5]
-    return {name for row in rows for name in re.findall(r"\b[A-Z]\d+(?:-printed)?", row.split("|")[4])}
+    return {name for row in rows for name in re.findall(r"\b[A-Z]\d+(?:-[a-z-]+)?", row.split("|")[4])}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
