@@ -5,7 +5,8 @@ from typing import Any
 
 #: Characters of titles and references, in text mode. A combining hat follows its letter.
 _MATH = {
-    "½": r"\tfrac12", "²": "^2", "₀": "_0", "₁": "_1", "₂": "_2", "₃": "_3", "₄": "_4", "′": "'", "·": r"\cdot", "−": "-", "→": r"\to", "≥": r"\ge", "≤": r"\le",
+    "½": r"\tfrac12", "²": "^2", "₀": "_0", "₁": "_1", "₂": "_2", "₃": "_3", "₄": "_4", "′": "'",
+    "·": r"\cdot", "−": "-", "→": r"\to", "≥": r"\ge", "≤": r"\le",
     "≪": r"\ll", "≫": r"\gg", "≈": r"\approx", "∝": r"\propto", "∈": r"\in", "∞": r"\infty", "∑": r"\sum",
     "α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "δ": r"\delta", "ε": r"\epsilon", "η": r"\eta", "κ": r"\kappa",
     "θ": r"\theta",
