@@ -182,9 +182,10 @@ os.fsync = lambda number: (flush(number), time.sleep(0.001))  # a slow disk: mos
 cells = pickle.loads(Path(sys.argv[2]).read_bytes())
 with Store(Path(sys.argv[1])) as store:
     store.sweep_up()
-    print("open", flush=True)
-    for name, content in cells.items():
-        if store.read(name) is None and store.locks.take(name):
+    missing = {name: content for name, content in cells.items() if store.read(name) is None}
+    print("about to write", flush=True)
+    for name, content in missing.items():
+        if store.locks.take(name):
             store.write(name, content)
             store.locks.release(name)
 """

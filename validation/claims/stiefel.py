@@ -478,7 +478,7 @@ CLAIMS = [
     Claim(
         "Q14",
         "Largest usable step size, decay below ½",
-        "How the largest usable step size shrinks with the teacher's width: n ∝ d·M* or d·M*^{1+β}?",
+        "As the teacher widens, the largest usable step size shrinks more slowly than n ∝ d·M*^{1+β} samples ask for (open).",
         r"\eta_{\max}d\propto M_*^{e},\quad n\propto d\,M_*^{1-e},\quad -\beta\le e\le0",
         f"{_SOURCE}, sample complexity theorem, decay below ½ (an upper bound; said to be probably not sharp)",
         "open",
