@@ -47,7 +47,7 @@ class Scheme:
         keep: y → y, puts a state that a step has left outside its domain back onto it.
         grain: parameters → h, where F is the mean of one step of length h of a chain, over h. A step is a step and not a
             piece of a flow: the equation with the same mean has the drift $F-\tfrac h2F'F$, which averaging with the weight
-            $\tfrac12(1-h/\Delta t)$ of the end gives without a derivative.
+            $\tfrac12(1-h/\Delta t)$ of the end gives without a derivative; a step of length h is then the chain's.
     """
 
     drift: Callable[[jax.Array, Any], jax.Array]
@@ -112,7 +112,7 @@ def _one_step(scheme: Scheme, path: Paths, until: jax.Array, parameters: Any, no
     slope = scheme.drift(path.y, parameters)
     moved = path.y + slope * dt + kick
     if not scheme.euler:
-        share = 0.5 if scheme.grain is None else 0.5 * (1 - scheme.grain(parameters) / dt)
+        share = 0.5 if scheme.grain is None else 0.5 * jnp.maximum(1 - scheme.grain(parameters) / dt, 0.0)
         moved = path.y + ((1 - share) * slope + share * scheme.drift(moved, parameters)) * dt + kick
     sound = jnp.all(jnp.isfinite(moved))
     if scheme.keep is not None:

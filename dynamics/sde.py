@@ -8,8 +8,9 @@ $\ell=\sqrt{t^2+1/d}\,(1-t^2)$ for an overlap with a direction, $1-c^2$ for one 
 $$\Delta t=\delta\Big/\max_i\Big(\frac{|F_i|}{\ell_i}+\frac{D_{ii}}{\ell_i^2}\Big),\qquad
 \Delta t\le\tfrac12\Big/\max_k\Big\{\sum_qa_q|\varphi'(t_{kq})t_{kq}|+\sum_lr_l|\varphi'(c_{kl})c_{kl}|\Big\}.$$
 The first resolves change: long steps on the plateau, short ones in a transition, whatever d is. The second keeps what is
-learned, which relaxes at a rate of order one, stable. Both depend on the state at the step's start alone. The weak error is of
-first order in δ.
+learned, which relaxes at a rate of order one, stable. No step is shorter than η: a step of that length is one of SGD, with
+Gaussian noise. All this depends on the state at the step's start alone. The weak error is of first
+order in δ.
 
 **Recovery.** Direction q is recovered when some student's squared overlap reaches the level; within a step its overlap is a
 Brownian bridge.
@@ -100,7 +101,8 @@ def _scheme(diffusion: OverlapDiffusion) -> Scheme:
         away = jnp.maximum(1 - overlaps**2, _END) * jnp.sqrt(overlaps**2 + 1 / x["d"])
         lengths = jnp.concatenate([away.ravel(), jnp.maximum(1 - cosines**2, _END), jnp.ones_like(sizes)])
         rate = jnp.max(jnp.abs(drift(y, x)) / lengths + x["variances"] / lengths**2)
-        return jnp.minimum(x["resolution"] / rate, _STABLE / jnp.maximum(diffusion.relaxation(y, x), 1e-300))
+        wanted = jnp.minimum(x["resolution"] / rate, _STABLE / jnp.maximum(diffusion.relaxation(y, x), 1e-300))
+        return jnp.maximum(wanted, x["eta_drift"])
 
     def gap(y: jax.Array, x: dict[str, Any]) -> jax.Array:
         nearest = jnp.max(jnp.abs(diffusion.split(y)[0]), axis=0)
