@@ -5,9 +5,9 @@ A path is a row $y=(t_{kq},\ c_{kj}\,(k<j),\ \log r_k)$. In gradient-flow time, 
 $$dy=\Big\{F-\tfrac\eta2F'F\Big\}dt+\sqrt{D}\,dW,\qquad
 F_{t,c}=\tfrac1\eta E\,\Delta(t,c),\quad F_{\log r_k}=\frac{E\,\Delta r_k}{\eta r_k}-\tfrac12D_{\log r_k\log r_k},$$
 
-with all terms of second order in the mean of a step (exact in d), $F'F$ because a step is a step and not a piece of a flow, D
-the covariance of a step over η (of order η/b), and Itô's term in log r. Mean and covariance of one step of SGD are those of the
-diffusion over a time η, up to $O(\eta^3)$.
+with all terms of second order in the mean of a step (exact in d), $F'F$ because a step is a step and not a piece of a
+flow, D the covariance of a step over η (of order η/b), and Itô's term in log r. Mean and covariance of one step of SGD
+are those of the diffusion over a time η, up to $O(\eta^3)$.
 
 The square root is the symmetric one: unlike eigenvectors or Cholesky factors it is a continuous function of the state even
 where the covariance is singular, as it is at every student that lies on a teacher. Rounding makes small negative eigenvalues.

@@ -32,7 +32,7 @@ _SHRINK, _LEAST = 16, 256
 
 @dataclass(frozen=True, eq=False)
 class Scheme:
-    """What is integrated (equal only to itself, so that one object is compiled once).
+    r"""What is integrated (equal only to itself, so that one object is compiled once).
 
     Attributes:
         drift: (y, parameters) → F, shape (n,).
@@ -186,7 +186,13 @@ def run_paths(
 
 
 def _run_batch(
-    scheme: Scheme, paths: Paths, until: jax.Array, parameters: Any, keys: jax.Array, least: int, report: Callable | None
+    scheme: Scheme,
+    paths: Paths,
+    until: jax.Array,
+    parameters: Any,
+    keys: jax.Array,
+    least: int,
+    report: Callable | None,
 ) -> Paths:
     """One batch; the paths still under way are gathered into a smaller batch whenever they fit into the next size below."""
     count = paths.time.shape[0]

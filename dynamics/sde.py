@@ -15,8 +15,9 @@ order in δ.
 **Recovery.** Direction q is recovered when some student's squared overlap reaches the level; within a step its overlap is a
 Brownian bridge.
 
-**Paths that fail.** A path that leaves the finite numbers is dropped: its number is in `diverged`, its later values are NaN, it
-has no later recovery times. A covariance with a negative eigenvalue beyond rounding (`overlap_diffusion.TOLERANCE`) is refused.
+**Paths that fail.** A path that leaves the finite numbers is dropped: its number is in `diverged`, its later values are
+NaN, it has no later recovery times. A covariance with a negative eigenvalue beyond rounding
+(`overlap_diffusion.TOLERANCE`) is refused.
 """
 
 from collections.abc import Callable
@@ -83,7 +84,7 @@ def overlap_scheme(system: System, students: int, directions: int) -> tuple[Over
 
 
 def _scheme(diffusion: OverlapDiffusion) -> Scheme:
-    m, directions = diffusion.students, diffusion.directions
+    directions = diffusion.directions
 
     def at(y: jax.Array, x: dict[str, Any]) -> dict[str, Any]:
         covariance = diffusion.covariance(y, x)
@@ -91,7 +92,13 @@ def _scheme(diffusion: OverlapDiffusion) -> Scheme:
         overlaps = diffusion.split(y)[0]
         nearest = jnp.argmax(jnp.abs(overlaps), axis=0) * directions + jnp.arange(directions)
         variances = jnp.diag(covariance)
-        return {**x, "root": root, "ito": diffusion.ito(covariance), "variances": variances, "leading": variances[nearest]}
+        return {
+            **x,
+            "root": root,
+            "ito": diffusion.ito(covariance),
+            "variances": variances,
+            "leading": variances[nearest],
+        }
 
     def drift(y: jax.Array, x: dict[str, Any]) -> jax.Array:
         return diffusion.drift(y, x) + x["ito"]

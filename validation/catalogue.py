@@ -17,6 +17,7 @@ from validation.claims import (
     oscillation_and_alignment,
     quadratic,
     quadratic_laws,
+    sde,
     selection,
     sgd,
     stiefel,
@@ -25,6 +26,7 @@ from validation.claims import (
 #: Longest first, for runs in several processes.
 _GROUPS = (
     finite_step,
+    sde,
     stiefel,
     networks,
     finite_step_paths,

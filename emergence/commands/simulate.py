@@ -184,7 +184,9 @@ def _sde(resolved: Resolved, progress: Progress) -> Simulated:
         times = np.where(run.diverged, np.inf, run.half_time[:, p])
         mean, error, reached = _summary(times)
         found = times[np.isfinite(times)]
-        rows.append((p + 1, float(predicted[p]), mean, error, float(found.std(ddof=1)) if found.size > 1 else None, reached))
+        rows.append(
+            (p + 1, float(predicted[p]), mean, error, float(found.std(ddof=1)) if found.size > 1 else None, reached)
+        )
     headers = ("direction", "time_half predicted", "SDE mean", "±", "spread", "paths that reached it")
     lost = np.flatnonzero(run.diverged)
     if lost.size:

@@ -123,6 +123,11 @@ def _law_moments(diffusion: OneTaskDiffusion, case: Case) -> tuple[float, float,
     return mean, float(np.sqrt(2 * np.trapezoid(times * later, times) - mean**2)), float(1 - later[-1])
 
 
+def without_shrinkage(diffusion: OneTaskDiffusion) -> OneTaskDiffusion:
+    """The diffusion without the second order of its drift."""
+    return replace(diffusion, with_shrinkage=False)
+
+
 def _quieter(diffusion: OneTaskDiffusion) -> OneTaskDiffusion:
     """Half the noise amplitude."""
     laws = diffusion.laws
@@ -144,7 +149,7 @@ def run_law(context: Context) -> Outcome:
         )
         diffusion = case.diffusion(context)
         still = SingleTask(diffusion.activation).half_time(1.0, case.overlap)
-        noise_only = _law_moments(replace(diffusion, with_shrinkage=False), case)
+        noise_only = _law_moments(without_shrinkage(diffusion), case)
         capped, predicted, rough = (np.minimum(x, case.horizon) for x in (times, paths.times, coarse.times))
         law = _law_moments(diffusion, case)
         granularity = BLOCK * case.step_size  # recovery is looked at once per block of samples
@@ -219,7 +224,7 @@ def _judge_share(context: Context, case: Case) -> Measurement:
         predicted, share, share_error(predicted, case.replicas),
         law.error(end) + block + abs(_third_order_share(diffusion, case) - predicted),
         [
-            Control("no O(η²) drift", _law_moments(replace(diffusion, with_shrinkage=False), case)[2]),
+            Control("no O(η²) drift", _law_moments(without_shrinkage(diffusion), case)[2]),
             Control("every run below the drift's boundary recovers", 1.0),
         ],
         "third order in the step size, the grid of the backward equation, and the block of 8 samples",

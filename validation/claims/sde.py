@@ -1,0 +1,250 @@
+"""F8, F9: the SDE of all overlaps against exact SGD, and the probability to recover before a given time."""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from dynamics import SdeResult, SgdResult, online_sgd, sde_ensemble
+from dynamics.sde import RESOLUTION
+from theory import Activation, InitialState, SingleTask, Teacher
+from theory.hitting_distribution import HittingDistribution, hitting_distribution
+from theory.rare_samples import kick_kurtosis
+from validation.claim import Claim, Control, Measurement, Outcome
+from validation.claims import finite_step_paths
+from validation.context import Context
+from validation.finite_step_figures import recovery_of_directions
+from validation.statistics import bootstrap_error, mean_and_error, share_error
+
+_WEIGHTS = (0.8, 0.6)
+#: Runs end after this many gradient-flow times of the last direction.
+_HORIZON = 2.5
+_SCALE = 1e-2
+_BLOCK = 8
+#: Samples of a run over the kurtosis of one sample's kick: below this the kicks do not add up to a Gaussian.
+LEAST_SAMPLES = 1.0
+#: Quantiles of the law at which shares of recovered runs are compared.
+_QUANTILES = (0.25, 0.5, 0.75)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two students, two teachers of weights `_WEIGHTS`; η = scaled · d^(−J/2)."""
+
+    text: str
+    dim: int
+    scaled_step: float
+    replicas: int
+
+    @cached_property
+    def activation(self) -> Activation:
+        return Activation.parse(self.text)
+
+    @property
+    def teacher(self) -> Teacher:
+        return Teacher.of(list(_WEIGHTS), self.dim)
+
+    @property
+    def step_size(self) -> float:
+        return self.scaled_step / self.dim ** (self.activation.information_exponent / 2)
+
+    @property
+    def start(self) -> InitialState:
+        """Student k has squared overlap 8/d with direction k and 1/d with the other; the residuals are orthogonal."""
+        strong, weak = np.sqrt(8 / self.dim), np.sqrt(1 / self.dim)
+        rest = np.sqrt(1 - strong**2 - weak**2)
+        return InitialState(_SCALE * np.array([[strong, weak], [weak, strong]]), _SCALE * rest * np.eye(2))
+
+    def flow_time(self, direction: int) -> float:
+        """Gradient flow's recovery time of a direction on its own."""
+        return SingleTask(self.activation).half_time(_WEIGHTS[direction], float(np.sqrt(8 / self.dim)))
+
+    @property
+    def horizon(self) -> float:
+        return _HORIZON * self.flow_time(1)
+
+    def samples(self, direction: int) -> float:
+        """Samples that a run sees, over the kurtosis of one sample's kick."""
+        kurtosis = kick_kurtosis(self.activation, _WEIGHTS, direction)
+        return self.flow_time(direction) / self.step_size / kurtosis
+
+    @property
+    def problem(self) -> str:
+        exponent = self.activation.information_exponent / 2
+        return f"{self.text}, d = {self.dim}, η d^{exponent:g} = {self.scaled_step:g}"
+
+
+#: Chosen where a run sees several times the kurtosis of a kick in samples (`Pair.samples`), and gradient flow is off by
+#: tens of percent.
+QUICK = (Pair("h3", 256, 0.4, 128),)
+FULL = (*QUICK, Pair("h3", 512, 0.5, 128), Pair("h3", 1000, 0.8, 96), Pair("h4", 400, 0.8, 48))
+
+
+@lru_cache(maxsize=8)
+def sgd_runs(context: Context, case: Pair) -> SgdResult:
+    """Exact SGD until both directions are recovered, or to the horizon."""
+    return online_sgd(
+        case.activation, case.teacher, case.start, step_size=case.step_size,
+        steps=int(np.ceil(case.horizon / case.step_size)), replicas=case.replicas, saves=20,
+        seed=int(context.rng(81, case.dim).integers(2**31)), stop_when_learned=(0, 1), block_steps=_BLOCK,
+        progress=lambda share, note: context.progress(f"{case.problem}: {note}"),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=32)
+def sde_runs(
+    context: Context, case: Pair, resolution: float = RESOLUTION, second_order: bool = True, fluctuations: bool = True
+) -> SdeResult:
+    """Paths of the SDE for the same problem; all of a case have the same size, so that one is compiled."""
+    context.progress(f"{case.problem}: SDE paths")
+    return sde_ensemble(
+        case.activation, case.teacher, case.start, step_size=case.step_size, time=case.horizon,
+        paths=context.pick(128, 512), seed=int(context.rng(82, case.dim).integers(2**31)), saves=1,
+        resolution=resolution, second_order=second_order, fluctuations=fluctuations,
+        system=context.theory.finite_step(case.activation),
+    )  # fmt: skip
+
+
+def _cut(times: np.ndarray, horizon: float) -> np.ndarray:
+    return np.minimum(times, horizon)
+
+
+def run_overlaps(context: Context) -> Outcome:
+    """Mean and standard deviation of each direction's min(T, horizon): SGD replicas against SDE paths."""
+    found: list[Measurement] = []
+    figures: list[tuple[str, object]] = []
+    for case in FULL if context.full else QUICK:
+        runs = sgd_runs(context, case)
+        variants = {
+            "SDE": sde_runs(context, case),
+            "coarse": sde_runs(context, case, 2 * RESOLUTION),
+            "no O(η²) drift": sde_runs(context, case, second_order=False),
+            "no diffusion": sde_runs(context, case, fluctuations=False),
+        }
+        for direction in range(len(_WEIGHTS)):
+            found += _judge(context, case, runs, variants, direction)
+        caption = (
+            f"Two directions, two students, {case.problem}: share of runs recovered by each time, SGD ({case.replicas} "
+            "replicas), the SDE of all overlaps, and without its second order or its noise."
+        )
+        times = {name: run.half_time for name, run in variants.items() if name != "coarse"}
+        figures.append((caption, recovery_of_directions(runs.half_steps * case.step_size, times, case.horizon)))
+    return Outcome(found, figures=figures)
+
+
+def _judge(
+    context: Context, case: Pair, runs: SgdResult, variants: dict[str, SdeResult], direction: int
+) -> list[Measurement]:
+    measured = _cut(runs.half_steps[:, direction] * case.step_size, case.horizon)
+    times = {name: _cut(run.half_time[:, direction], case.horizon) for name, run in variants.items()}
+    mean, error = mean_and_error(measured)
+    center, center_error = mean_and_error(times["SDE"])
+    granularity = _BLOCK * case.step_size  # recovery is looked at once per block of samples
+    name = f"direction {direction + 1} (a = {_WEIGHTS[direction]:g}), {case.problem}"
+    key = f"{case.text}-d{case.dim}.{direction + 1}"
+    deviation = lambda x: float(np.std(x, ddof=1))  # noqa: E731
+    rng = context.rng(83, case.dim, direction)
+    spread_error = np.hypot(
+        bootstrap_error(measured, deviation, rng), bootstrap_error(times["SDE"], deviation, rng)
+    )  # fmt: skip
+    still = float(times["no diffusion"][0])
+    reason = "the SDE's own discretisation error (δ doubled) and the block of 8 samples"
+    return [
+        Measurement(
+            f"mean recovery time of SGD, cut at {_HORIZON:g} flow times, {name}", center, mean,
+            float(np.hypot(error, center_error)), abs(center - float(times["coarse"].mean())) + granularity,
+            [
+                Control("no O(η²) drift", float(times["no O(η²) drift"].mean())),
+                Control("gradient flow", case.flow_time(direction)),
+            ],
+            reason, key=f"{key}.mean",
+            details={
+                "samples of a run over the kurtosis of a kick": case.samples(direction), "O(η²) mean path": still,
+                "share recovered": float(np.isfinite(runs.half_steps[:, direction]).mean()),
+                "SDE steps per path": float(variants["SDE"].steps.mean()),
+                "diverged": f"SGD {int(runs.diverged.sum())}, SDE {int(variants['SDE'].diverged.sum())}",
+            },
+        ),
+        Measurement(
+            f"standard deviation of that time, {name}", deviation(times["SDE"]), deviation(measured),
+            float(spread_error), abs(deviation(times["SDE"]) - deviation(times["coarse"])) + granularity,
+            [Control("no diffusion", 0.0)], reason, key=f"{key}.std",
+        ),
+    ]  # fmt: skip
+
+
+# ------------------------------------------------------------------------------- F9
+
+
+def _one_task_samples(case: finite_step_paths.Case) -> float:
+    """Samples of a run over the kurtosis of one sample's kick, one teacher."""
+    steps = case.horizon / finite_step_paths.HORIZON / case.step_size
+    return steps / kick_kurtosis(case.activation, [1.0])
+
+
+def run_probability(context: Context) -> Outcome:
+    """Share of SGD runs recovered by the quantiles of the one-task law; outside its validity only shown."""
+    several = finite_step_paths
+    cases = dict.fromkeys(
+        (*several.QUICK, *several.SAMPLES_QUICK, several.BOUNDARY, *((*several.FULL, several.SMALL) * context.full))
+    )
+    found, outside = [], {}
+    for case in cases:
+        samples, times = _one_task_samples(case), several.sgd_times(context, case)
+        law = hitting_distribution(case.diffusion(context), case.overlap, cells=500)
+        if samples < LEAST_SAMPLES:
+            middle = min(law.quantile(0.5), case.horizon)
+            outside[f"{case.problem}: samples / kurtosis {samples:.2g}"] = (
+                f"recovered by the law's median (or the horizon): SGD {float(np.mean(times <= middle)):.2f}, law "
+                f"{float(law.cdf(np.array([middle]))[0]):.2f}"
+            )
+            continue
+        found += [_share(context, case, law, times, probability, samples) for probability in _QUANTILES]
+    found[0].details.update(outside)
+    return Outcome(found)
+
+
+def _share(
+    context: Context, case: finite_step_paths.Case, law: HittingDistribution, times: np.ndarray, probability: float,
+    samples: float,
+) -> Measurement:  # fmt: skip
+    end = law.quantile(probability)
+    block = float(np.diff(law.cdf(end + finite_step_paths.BLOCK * case.step_size * np.array([-1, 0])))[0])
+    bare = hitting_distribution(finite_step_paths.without_shrinkage(case.diffusion(context)), case.overlap, cells=500)
+    still = float(end >= case.horizon / finite_step_paths.HORIZON)
+    return Measurement(
+        f"share of SGD runs recovered by the law's {100 * probability:.0f} % quantile, {case.problem}", probability,
+        float(np.mean(times <= end)), share_error(probability, case.replicas), law.error(np.array([end])) + block,
+        [
+            Control("no O(η²) drift", float(bare.cdf(np.array([end]))[0])),
+            Control("gradient flow", still),
+        ],
+        "the grid of the backward equation and the block of 8 samples", key=f"{case.name}.{100 * probability:.0f}",
+        details={"samples of a run over the kurtosis of a kick": samples},
+    )  # fmt: skip
+
+
+CLAIMS = [
+    Claim(
+        "F8",
+        "SDE of all overlaps",
+        "For several students and directions the SDE has the mean and the spread of SGD's recovery times, each direction's.",
+        r"dy=\{F-\tfrac\eta2F'F\}\,dt+\sqrt{D}\,dW,\quad y=(t,c,\log r)",
+        "derived",
+        "asymptotic",
+        "η d^(J/2) of order one; a run sees more samples than the kurtosis of one sample's kick",
+        ("no O(η²) drift", "gradient flow", "no diffusion"),
+        run_overlaps,
+    ),
+    Claim(
+        "F9",
+        "Probability to recover in time",
+        "The share of SGD runs that have recovered by a given time is that of the one-task diffusion.",
+        r"P(T\le t),\quad\tfrac D2m''+bm'=sm",
+        "derived",
+        "asymptotic",
+        "a run sees more samples than the kurtosis of one sample's kick; other cases are shown, not judged",
+        ("no O(η²) drift", "gradient flow"),
+        run_probability,
+    ),
+]
