@@ -231,7 +231,7 @@ def _refuse_negative(diffusion: OverlapDiffusion, ensemble: Paths, numbers: dict
     for path in np.flatnonzero(np.asarray(ensemble.diverged))[:1]:
         y = ensemble.y[path]
         size = diffusion.largest_terms(y, numbers)
-        root, least = diffusion.root(diffusion.covariance(y, numbers), size)
+        root, least = diffusion.root(jax.jit(diffusion.covariance)(y, numbers), size)
         if np.isfinite(float(least)) and not np.isfinite(np.asarray(root)).all():
             raise InputError(
                 f"system: covariance of path {path} at time {float(ensemble.time[path]):.4g} has the eigenvalue "

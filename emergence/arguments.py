@@ -80,6 +80,14 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+class _Paths(argparse.Action):
+    """``--paths``: the replicas under another name, which a refusal uses."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: object) -> None:
+        kind = KINDS["replicas"]
+        namespace.replicas = kind.check("--paths", kind.read(value))
+
+
 def parser() -> Parser:
     """The whole command line."""
     main = Parser(
@@ -108,7 +116,7 @@ def parser() -> Parser:
     names = (*SIMULATIONS, *EXPERIMENTS)
     simulate.add_argument("what", choices=names, metavar="WHAT", help=", ".join(names))
     simulate.add_argument(
-        "--paths", dest="replicas", type=KINDS["replicas"].read, default=argparse.SUPPRESS, metavar="PATHS",
+        "--paths", dest="replicas", action=_Paths, default=argparse.SUPPRESS, metavar="PATHS",
         help="paths of the sde: another name for --replicas",
     )  # fmt: skip
     _network_options(simulate)

@@ -23,8 +23,8 @@ _SCALE = 1e-2
 _BLOCK = 8
 #: Samples of a run over the kurtosis of one sample's kick: below this the kicks do not add up to a Gaussian.
 LEAST_SAMPLES = 1.0
-#: Quantiles of the law at which shares of recovered runs are compared.
-_QUANTILES = (0.25, 0.5, 0.75)
+#: Quantile of the law at which shares of recovered runs are compared: early, where the controls are far off.
+_QUANTILE = 0.25
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Pair:
 #: Chosen where a run sees several times the kurtosis of a kick in samples (`Pair.samples`), and gradient flow is off by
 #: tens of percent.
 QUICK = (Pair("h3", 256, 0.4, 128),)
-FULL = (*QUICK, Pair("h3", 512, 0.5, 128), Pair("h3", 1000, 0.8, 96), Pair("h4", 400, 0.8, 48))
+FULL = (*QUICK, Pair("h3", 512, 0.5, 128), Pair("h3", 1000, 0.8, 96), Pair("h4", 256, 1.0, 48))
 
 
 @lru_cache(maxsize=8)
@@ -199,27 +199,26 @@ def run_probability(context: Context) -> Outcome:
                 f"{float(law.cdf(np.array([middle]))[0]):.2f}"
             )
             continue
-        found += [_share(context, case, law, times, probability, samples) for probability in _QUANTILES]
+        found.append(_share(context, case, law, times, samples))
     found[0].details.update(outside)
     return Outcome(found)
 
 
 def _share(
-    context: Context, case: finite_step_paths.Case, law: HittingDistribution, times: np.ndarray, probability: float,
-    samples: float,
-) -> Measurement:  # fmt: skip
-    end = law.quantile(probability)
+    context: Context, case: finite_step_paths.Case, law: HittingDistribution, times: np.ndarray, samples: float
+) -> Measurement:
+    end = law.quantile(_QUANTILE)
     block = float(np.diff(law.cdf(end + finite_step_paths.BLOCK * case.step_size * np.array([-1, 0])))[0])
     bare = hitting_distribution(finite_step_paths.without_shrinkage(case.diffusion(context)), case.overlap, cells=500)
     still = float(end >= case.horizon / finite_step_paths.HORIZON)
     return Measurement(
-        f"share of SGD runs recovered by the law's {100 * probability:.0f} % quantile, {case.problem}", probability,
-        float(np.mean(times <= end)), share_error(probability, case.replicas), law.error(np.array([end])) + block,
+        f"share of SGD runs recovered by the law's {100 * _QUANTILE:.0f} % quantile, {case.problem}", _QUANTILE,
+        float(np.mean(times <= end)), share_error(_QUANTILE, case.replicas), law.error(np.array([end])) + block,
         [
             Control("no O(η²) drift", float(bare.cdf(np.array([end]))[0])),
             Control("gradient flow", still),
         ],
-        "the grid of the backward equation and the block of 8 samples", key=f"{case.name}.{100 * probability:.0f}",
+        "the grid of the backward equation and the block of 8 samples", key=case.name,
         details={"samples of a run over the kurtosis of a kick": samples},
     )  # fmt: skip
 
