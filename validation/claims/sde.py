@@ -18,7 +18,7 @@ from validation.statistics import bootstrap_error, mean_and_error, share_error
 
 _WEIGHTS = (0.8, 0.6)
 #: Runs end after this many gradient-flow times of the last direction.
-_HORIZON = 2.5
+_HORIZON = 2.25
 _SCALE = 1e-2
 _BLOCK = 8
 #: Samples of a run over the kurtosis of one sample's kick: below this the kicks do not add up to a Gaussian.
@@ -76,8 +76,8 @@ class Pair:
 
 #: Chosen where a run sees several times the kurtosis of a kick in samples (`Pair.samples`), and gradient flow is off by
 #: tens of percent.
-QUICK = (Pair("h3", 256, 0.4, 128),)
-FULL = (*QUICK, Pair("h3", 512, 0.5, 128), Pair("h3", 1000, 0.8, 96), Pair("h4", 256, 1.0, 48))
+QUICK = (Pair("h3", 256, 0.6, 128),)
+FULL = (*QUICK, Pair("h3", 512, 0.8, 128), Pair("h3", 1000, 1.0, 96), Pair("h4", 256, 1.0, 48))
 
 
 @lru_cache(maxsize=8)
@@ -99,7 +99,7 @@ def sde_runs(
     context.progress(f"{case.problem}: SDE paths")
     return sde_ensemble(
         case.activation, case.teacher, case.start, step_size=case.step_size, time=case.horizon,
-        paths=context.pick(128, 512), seed=int(context.rng(82, case.dim).integers(2**31)), saves=1,
+        paths=context.pick(256, 512), seed=int(context.rng(82, case.dim).integers(2**31)), saves=1,
         resolution=resolution, second_order=second_order, fluctuations=fluctuations,
         system=context.theory.finite_step(case.activation),
     )  # fmt: skip
