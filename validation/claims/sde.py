@@ -1,4 +1,4 @@
-"""F8, F9: the SDE of all overlaps against exact SGD, and the probability to recover before a given time."""
+"""F8: the SDE of all overlaps against exact SGD, two students and two directions."""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -8,23 +8,17 @@ import numpy as np
 from dynamics import SdeResult, SgdResult, online_sgd, sde_ensemble
 from dynamics.sde import RESOLUTION
 from theory import Activation, InitialState, SingleTask, Teacher
-from theory.hitting_distribution import HittingDistribution, hitting_distribution
 from theory.rare_samples import kick_kurtosis
 from validation.claim import Claim, Control, Measurement, Outcome
-from validation.claims import finite_step_paths
 from validation.context import Context
 from validation.finite_step_figures import recovery_of_directions
-from validation.statistics import bootstrap_error, mean_and_error, share_error
+from validation.statistics import bootstrap_error, mean_and_error
 
 _WEIGHTS = (0.8, 0.6)
 #: Runs end after this many gradient-flow times of the last direction.
 _HORIZON = 2.25
 _SCALE = 1e-2
 _BLOCK = 8
-#: Samples of a run over the kurtosis of one sample's kick: below this the kicks do not add up to a Gaussian.
-LEAST_SAMPLES = 1.0
-#: Quantile of the law at which shares of recovered runs are compared: early, where the controls are far off.
-_QUANTILE = 0.25
 
 
 @dataclass(frozen=True)
@@ -182,56 +176,6 @@ def _judge_spread(
     )  # fmt: skip
 
 
-# ------------------------------------------------------------------------------- F9
-
-
-def _one_task_samples(case: finite_step_paths.Case) -> float:
-    """Samples of a run over the kurtosis of one sample's kick, one teacher."""
-    steps = case.horizon / finite_step_paths.HORIZON / case.step_size
-    return steps / kick_kurtosis(case.activation, [1.0])
-
-
-def run_probability(context: Context) -> Outcome:
-    """Share of SGD runs recovered by the quantiles of the one-task law; outside its validity only shown."""
-    several = finite_step_paths
-    cases = dict.fromkeys(
-        (*several.QUICK, *several.SAMPLES_QUICK, several.BOUNDARY, *((*several.FULL, several.SMALL) * context.full))
-    )
-    found, outside = [], {}
-    for case in cases:
-        samples, times = _one_task_samples(case), several.sgd_times(context, case)
-        law = hitting_distribution(case.diffusion(context), case.overlap, cells=500)
-        if samples < LEAST_SAMPLES:
-            middle = min(law.quantile(0.5), case.horizon)
-            outside[f"{case.problem}: samples / kurtosis {samples:.2g}"] = (
-                f"recovered by the law's median (or the horizon): SGD {float(np.mean(times <= middle)):.2f}, law "
-                f"{float(law.cdf(np.array([middle]))[0]):.2f}"
-            )
-            continue
-        found.append(_share(context, case, law, times, samples))
-    found[0].details.update(outside)
-    return Outcome(found)
-
-
-def _share(
-    context: Context, case: finite_step_paths.Case, law: HittingDistribution, times: np.ndarray, samples: float
-) -> Measurement:
-    end = law.quantile(_QUANTILE)
-    block = float(np.diff(law.cdf(end + finite_step_paths.BLOCK * case.step_size * np.array([-1, 0])))[0])
-    bare = hitting_distribution(finite_step_paths.without_shrinkage(case.diffusion(context)), case.overlap, cells=500)
-    still = float(end >= case.horizon / finite_step_paths.HORIZON)
-    return Measurement(
-        f"share of SGD runs recovered by the law's {100 * _QUANTILE:.0f} % quantile, {case.problem}", _QUANTILE,
-        float(np.mean(times <= end)), share_error(_QUANTILE, case.replicas), law.error(np.array([end])) + block,
-        [
-            Control("no O(η²) drift", float(bare.cdf(np.array([end]))[0])),
-            Control("gradient flow", still),
-        ],
-        "the grid of the backward equation and the block of 8 samples", key=case.name,
-        details={"samples of a run over the kurtosis of a kick": samples},
-    )  # fmt: skip
-
-
 CLAIMS = [
     Claim(
         "F8",
@@ -243,16 +187,5 @@ CLAIMS = [
         "η d^(J/2) of order one; a run sees more samples than the kurtosis of one sample's kick",
         ("no O(η²) drift", "gradient flow", "no diffusion"),
         run_overlaps,
-    ),
-    Claim(
-        "F9",
-        "Probability to recover in time",
-        "The share of SGD runs that have recovered by a given time is that of the one-task diffusion.",
-        r"P(T\le t),\quad\tfrac D2m''+bm'=sm",
-        "derived",
-        "asymptotic",
-        "a run sees more samples than the kurtosis of one sample's kick; other cases are shown, not judged",
-        ("no O(η²) drift", "gradient flow"),
-        run_probability,
     ),
 ]
