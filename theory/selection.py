@@ -1,0 +1,313 @@
+r"""The law of greedy selection on random initial overlaps: which directions a width-m student learns, and when.
+
+Scores $S_{kq}=a_qg_{kq}^{n}$, $n=J-2$, with independent reaches $g$ (`OverlapLaw`; in units of $d^{-1/2}$, so these scores
+are $d^{n/2}$ times those of `theory.greedy`). Lower a threshold s from infinity and let a pair be taken when it is met.
+
+*Exact.* A pair whose neuron and direction are both free has $S<s$, and nothing else is known about it: given the past,
+free entries are independent with the law of S conditioned to lie below s. So the free directions form a Markov chain:
+with $N$ pairs taken, each free direction q is taken at the rate $(m-N)\,d\ln F_q(s)$, $F_q(s)=P(S_{kq}\le s)$.
+
+*Equal weights.* All rates agree, and $-\ln F(S_{(N)})=\sum_{i<N}E_i/((m-i)(P-i))$ with independent standard exponentials
+$E_i$: the whole law is explicit (`EqualWeights`).
+
+*Fluid limit.* For many directions the number of free neurons is nearly deterministic, $r=m-P+\sum_q\phi_q$, and
+$$\frac{d\phi_q}{d\ln s}=r\,\phi_q\,\frac{d\ln F_q}{d\ln s},\qquad\phi_q(\infty)=1,$$
+for the probability $\phi_q(s)$ that q is still free at s, which is the distribution function of its selected score. The
+first correction in the inverse size (linear noise around the fluid limit) follows along with the covariances.
+
+Source: the selection rule is arXiv:2504.19983, eq. (5); the law is derived here. J ≥ 2; for odd J negative overlaps
+score 0 and may leave a direction without a neuron.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import integrate, special
+from scipy.interpolate import CubicHermiteSpline
+
+from theory.errors import InputError
+from theory.extreme_overlaps import OverlapLaw
+
+#: Expected number of pairs above the threshold at which the integration starts.
+_START = 1e-7
+#: The integration ends when fewer than this many free neurons, or free directions, are left to expect ...
+_LEFT = 1e-7
+#: ... or when every threshold on the reach is below this.
+_LEAST_REACH = 1e-6
+#: Largest step in the logarithm of the threshold; keeps the interpolation between steps at the integrator's accuracy.
+_LARGEST_STEP = 0.05
+
+
+@dataclass(frozen=True)
+class Competition:
+    """m neurons compete for P directions.
+
+    Attributes:
+        weights: $a_q$, positive. width: m. power: $n=J-2$ (1 for J = 2), the power of the reach in the score.
+        law: of one reach.
+
+    Raises `InputError` for weights that are not positive, a width below 1 or a power that is not positive.
+    """
+
+    weights: tuple[float, ...]
+    width: int
+    power: float = 2.0
+    law: OverlapLaw = OverlapLaw()
+
+    def __post_init__(self) -> None:
+        if len(self.weights) == 0 or not all(np.isfinite(a) and a > 0 for a in self.weights):
+            raise InputError("weights: greedy selection needs one or more positive finite weights: drop the others")
+        if not self.width >= 1:
+            raise InputError(f"width is {self.width!r}: give a whole number, 1 or more")
+        if not self.power > 0:
+            raise InputError(f"power is {self.power!r}: scores grow with the overlap, give a positive number")
+
+    @classmethod
+    def of(cls, weights: ArrayLike, width: int, information_exponent: int, dim: float = np.inf) -> "Competition":
+        """The competition of an activation with this information exponent. Raises `InputError` for exponent 1."""
+        if information_exponent < 2:
+            raise InputError(
+                f"information exponent is {information_exponent}: greedy selection by overlap needs 2 or more"
+            )
+        law = OverlapLaw(dim, signed=information_exponent % 2 == 1)
+        return cls(tuple(np.ravel(weights).tolist()), int(width), float(max(information_exponent - 2, 1)), law)
+
+    @property
+    def a(self) -> np.ndarray:
+        """Weights, shape (P,)."""
+        return np.asarray(self.weights)
+
+    def threshold(self, score: ArrayLike) -> np.ndarray:
+        r"""The reach $(s/a_q)^{1/n}$ that a score asks of each direction, shape (..., P)."""
+        return (np.asarray(score, dtype=float)[..., None] / self.a) ** (1 / self.power)
+
+    def growth(self, score: ArrayLike) -> np.ndarray:
+        r"""$d\ln F_q/d\ln s$, shape (..., P)."""
+        return self.law.growth(self.threshold(score)) / self.power
+
+    def log_cdf(self, score: ArrayLike) -> np.ndarray:
+        r"""$\ln F_q(s)$, shape (..., P)."""
+        return self.law.log_cdf(self.threshold(score))
+
+
+@dataclass(frozen=True)
+class SelectionLaw:
+    """What the fluid limit says about one competition.
+
+    Attributes:
+        competition: the problem.
+        log_score: (K,) logarithms of the thresholds of the integration, decreasing.
+        fluid: (K, P) φ. slope: (K, P) its derivative in ln s.
+        shift: (K, P) first correction to φ in the inverse size (0 without fluctuations). shift_slope: its derivative.
+        covariance: (P, P) of the final indicators "never selected", to leading order (0 without fluctuations).
+    """
+
+    competition: Competition
+    log_score: np.ndarray
+    fluid: np.ndarray
+    slope: np.ndarray
+    shift: np.ndarray
+    shift_slope: np.ndarray
+    covariance: np.ndarray
+
+    @cached_property
+    def _curves(self) -> tuple[CubicHermiteSpline, CubicHermiteSpline]:
+        x = self.log_score[::-1]
+        return (
+            CubicHermiteSpline(x, self.fluid[::-1], self.slope[::-1]),
+            CubicHermiteSpline(x, self.shift[::-1], self.shift_slope[::-1]),
+        )
+
+    def free(self, score: ArrayLike, corrected: bool = True) -> np.ndarray:
+        """P(direction q has no score above s), shape (..., P): the distribution function of its selected score.
+
+        Tends to `missed` as s → 0. `corrected`: with the first correction in the inverse size.
+        """
+        x = np.clip(np.log(np.asarray(score, dtype=float)), self.log_score[-1], self.log_score[0])
+        fluid, shift = self._curves
+        return np.clip(fluid(x) + shift(x) if corrected else fluid(x), 0.0, 1.0)
+
+    @property
+    def missed(self) -> np.ndarray:
+        """(P,) probability that a direction is never selected; they sum to P − m if m < P (even activations)."""
+        return np.clip(self.fluid[-1] + self.shift[-1], 0.0, 1.0)
+
+    def residual(self, weights: ArrayLike, score: float = 0.0, corrected: bool = True) -> float:
+        r"""$E\sum_qw_q1\{\text{q has no score above s}\}$: with $w=a^2$ twice the idealised loss when s is met."""
+        free = self.free(score, corrected) if score > 0 else self.free(np.exp(self.log_score[-1]), corrected)
+        return float(np.sum(np.asarray(weights) * free))
+
+    def all_selected(self, correlated: bool = True) -> np.ndarray:
+        r"""(P + 1,) probability that directions 1 … q (in the order given) are all selected, q = 0 … P.
+
+        $\prod_p(1-\phi_p)\exp\sum_{p<p'}C_{pp'}/((1-\phi_p)(1-\phi_{p'}))$, covariances C to leading order; without
+        `correlated` the fluid limit, in which directions are independent.
+        """
+        missed = self.missed if correlated else np.clip(self.fluid[-1], 0.0, 1.0)
+        kept = np.maximum(1 - missed, 1e-300)
+        log_all = np.cumsum(np.log(kept))
+        if correlated:
+            ratio = np.triu(self.covariance, 1) / np.outer(kept, kept)
+            log_all = log_all + np.minimum(np.cumsum(ratio.sum(axis=0)), -log_all)
+        return np.concatenate([[1.0], np.exp(log_all)])
+
+    def first_missed(self, correlated: bool = True) -> float:
+        """Mean index (from 1) of the first direction that is never selected; P + 1 if all are."""
+        return float(np.sum(self.all_selected(correlated)))
+
+    def score_of_rank(self, rank: float) -> float:
+        """The score at which `rank` pairs are taken in the mean. Raises `InputError` if so many never are."""
+        taken = np.sum(1 - self.fluid, axis=1)
+        if not taken[0] <= rank < taken[-1]:
+            raise InputError(
+                f"rank is {rank!r}: in the mean between {taken[0]:.3g} and {taken[-1]:.6g} pairs are selected"
+            )
+        return float(np.exp(np.interp(rank, taken, self.log_score)))
+
+
+def selection_law(competition: Competition, fluctuations: bool = True) -> SelectionLaw:
+    """Integrate the fluid limit, by default with its first correction, whose cost grows as P² a step.
+
+    While m ≥ P the last free direction still has m − P + 1 neurons, so each direction sees the others' mean plus itself;
+    for m < P it is the neurons that run out, and the plain mean conserves their number. Both are right to leading order.
+    """
+    equations = _Equations(competition, fluctuations)
+    begin, end = equations.interval
+    solver = integrate.RK45(equations, begin, equations.start, end, max_step=_LARGEST_STEP, rtol=1e-6, atol=1e-9)
+    rows = [(solver.t, solver.y, equations(solver.t, solver.y))]
+    while solver.status == "running" and not equations.finished(solver.y):
+        solver.step()
+        rows.append((solver.t, solver.y, solver.f))
+    count = len(competition.weights)
+    states, rates = np.array([y[: 2 * count] for _, y, _ in rows]), np.array([f[: 2 * count] for _, _, f in rows])
+    return SelectionLaw(
+        competition,
+        -np.array([t for t, _, _ in rows]),
+        states[:, :count],
+        -rates[:, :count],
+        states[:, count:],
+        -rates[:, count:],
+        equations.covariance(solver.y),
+    )
+
+
+class _Equations:
+    """Right-hand side in −ln s of (φ, shift, covariance), flat; without fluctuations the shift stays 0."""
+
+    def __init__(self, competition: Competition, fluctuations: bool) -> None:
+        self.competition, self.fluctuations = competition, fluctuations
+        self.count = len(competition.weights)
+        self.spare = competition.width - self.count
+        self.own = 1.0 if self.spare >= 0 else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """From −ln s where hardly any pair is above s, to where every threshold on the reach is negligible."""
+        x = self.competition
+        highest = x.law.from_tail(_START / (x.width * self.count))
+        return -float(np.log(x.a.max() * highest**x.power)), -float(np.log(x.a.min() * _LEAST_REACH**x.power))
+
+    @property
+    def start(self) -> np.ndarray:
+        begin = np.exp(-self.interval[0])
+        fluid = np.exp(self.competition.width * self.competition.log_cdf(begin))
+        size = self.count**2 if self.fluctuations else 0
+        return np.concatenate([fluid, np.zeros(self.count + size)])
+
+    def covariance(self, state: np.ndarray) -> np.ndarray:
+        if not self.fluctuations:
+            return np.zeros((self.count, self.count))
+        return state[2 * self.count :].reshape(self.count, self.count)
+
+    def finished(self, state: np.ndarray) -> bool:
+        total = float(np.sum(state[: self.count]))
+        return min(total, total + self.spare + self.own) < _LEFT
+
+    def __call__(self, minus_log: float, state: np.ndarray) -> np.ndarray:
+        count = self.count
+        rate = self.competition.growth(np.exp(-minus_log))
+        fluid, shift = state[:count], state[count : 2 * count]
+        neurons = self.spare + fluid.sum() + self.own * (1 - fluid)
+        flow = rate * neurons * fluid
+        if not self.fluctuations:
+            return np.concatenate([-flow, np.zeros(count)])
+        covariance = self.covariance(state)
+        pull = covariance.sum(axis=0)
+        slope = rate * neurons
+        others = pull - self.own * np.diag(covariance)
+        shift_rate = -slope * shift - rate * (fluid * (shift.sum() - self.own * shift) + others)
+        cross = np.outer(rate * fluid, pull)
+        spread = -(slope[:, None] + slope[None, :]) * covariance - cross - cross.T
+        spread[np.arange(count), np.arange(count)] += flow
+        return np.concatenate([-flow, shift_rate, spread.ravel()])
+
+
+@dataclass(frozen=True)
+class EqualWeights:
+    """Greedy selection with P equal weights, exactly. m ≥ P.
+
+    Attributes: directions P, width m, law of one reach. Raises `InputError` for m < P.
+    """
+
+    directions: int
+    width: int
+    law: OverlapLaw = OverlapLaw()
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.directions <= self.width:
+            raise InputError(
+                f"width is {self.width!r} for {self.directions!r} directions: give at least as many neurons"
+            )
+
+    @property
+    def mean_level(self) -> np.ndarray:
+        r"""(P,) $E[-\ln F(g_{(N)})]=\sum_{i<N}\frac1{(m-i)(P-i)}$ for the N-th selected reach, N = 1 … P."""
+        i = np.arange(self.directions)
+        return np.cumsum(1.0 / ((self.width - i) * (self.directions - i)))
+
+    def success(self, reach: float) -> float:
+        r"""P(every direction is selected with a reach above `reach`), by partial fractions of the sum of exponentials:
+
+        $1-\sum_{j=1}^P(-1)^{j-1}\binom Pj\frac{M+2j}{M+j}\frac{(M+P)!\,(M+j)!}{M!\,(M+P+j)!}F^{j(M+j)}$, $M=m-P$.
+        For large P this depends on M alone: a fixed number of spare neurons suffices for any number of directions.
+        """
+        spare, count = self.width - self.directions, self.directions
+        j = np.arange(1, count + 1)
+        log_size = (
+            special.gammaln(count + 1) - special.gammaln(j + 1) - special.gammaln(count - j + 1)
+            + np.log((spare + 2 * j) / (spare + j))
+            + special.gammaln(spare + count + 1) + special.gammaln(spare + j + 1)
+            - special.gammaln(spare + 1) - special.gammaln(spare + count + j + 1)
+            + j * (spare + j) * float(self.law.log_cdf(reach))
+        )  # fmt: skip
+        return float(np.clip(1 - np.sum(np.where(j % 2 == 1, 1.0, -1.0) * np.exp(log_size)), 0.0, 1.0))
+
+
+def success_probability(law: SelectionLaw, reach: float) -> float:
+    r"""P(every direction is selected with a reach above `reach`) $\approx\exp(-\sum_q\phi_q(a_qg^n))$: rare failures.
+
+    m ≥ P. Failures are counted as a Poisson number, which is right to leading order where they are rare.
+    """
+    x = law.competition
+    score = x.a * reach**x.power
+    return float(np.exp(-np.trace(law.free(score))))
+
+
+def well_separated_success(directions: int, width: int, reach: float, law: OverlapLaw | None = None) -> float:
+    r"""The same for weights so far apart that directions are served in order: $\prod_{j\le P}(1-F(g)^{m-P+j})$, m ≥ P."""
+    free = width - directions + np.arange(1, directions + 1)
+    return float(np.prod(-np.expm1(free * float((law or OverlapLaw()).log_cdf(reach)))))
+
+
+def success_width(success: Callable[[int], float], least: int, level: float = 0.5) -> int:
+    """The smallest width from `least` on at which a success probability, increasing in the width, reaches `level`."""
+    low, high = least, least + 1
+    while success(high) < level:
+        low, high = high, 2 * high - least + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if success(middle) >= level else (middle, high)
+    return low if success(low) >= level else high
