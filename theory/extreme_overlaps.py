@@ -77,6 +77,10 @@ class OverlapLaw:
         return np.sqrt(self.dim * special.betainccinv(0.5, (self.dim - 1) / 2, inner))
 
 
+#: The limit of large dimension.
+GAUSSIAN = OverlapLaw()
+
+
 @dataclass(frozen=True)
 class LargestOverlap:
     r"""The largest reach among `count` independent overlaps: $P(\max\le u)=F(u)^n$, exact.
@@ -85,7 +89,7 @@ class LargestOverlap:
     """
 
     count: int
-    law: OverlapLaw = OverlapLaw()
+    law: OverlapLaw = GAUSSIAN
 
     def __post_init__(self) -> None:
         if not self.count >= 1:

@@ -29,7 +29,7 @@ from scipy import integrate, special
 from scipy.interpolate import CubicHermiteSpline
 
 from theory.errors import InputError
-from theory.extreme_overlaps import OverlapLaw
+from theory.extreme_overlaps import GAUSSIAN, OverlapLaw
 
 #: Expected number of pairs above the threshold at which the integration starts.
 _START = 1e-7
@@ -55,7 +55,7 @@ class Competition:
     weights: tuple[float, ...]
     width: int
     power: float = 2.0
-    law: OverlapLaw = OverlapLaw()
+    law: OverlapLaw = GAUSSIAN
 
     def __post_init__(self) -> None:
         if len(self.weights) == 0 or not all(np.isfinite(a) and a > 0 for a in self.weights):
@@ -254,7 +254,7 @@ class EqualWeights:
 
     directions: int
     width: int
-    law: OverlapLaw = OverlapLaw()
+    law: OverlapLaw = GAUSSIAN
 
     def __post_init__(self) -> None:
         if not 1 <= self.directions <= self.width:
@@ -296,10 +296,10 @@ def success_probability(law: SelectionLaw, reach: float) -> float:
     return float(np.exp(-np.trace(law.free(score))))
 
 
-def well_separated_success(directions: int, width: int, reach: float, law: OverlapLaw | None = None) -> float:
+def well_separated_success(directions: int, width: int, reach: float, law: OverlapLaw = GAUSSIAN) -> float:
     r"""The same for weights so far apart that directions are served in order: $\prod_{j\le P}(1-F(g)^{m-P+j})$, m ≥ P."""
     free = width - directions + np.arange(1, directions + 1)
-    return float(np.prod(-np.expm1(free * float((law or OverlapLaw()).log_cdf(reach)))))
+    return float(np.prod(-np.expm1(free * float(law.log_cdf(reach)))))
 
 
 def success_width(success: Callable[[int], float], least: int, level: float = 0.5) -> int:

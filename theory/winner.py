@@ -13,11 +13,11 @@ import numpy as np
 from scipy import integrate, special
 
 from theory.errors import InputError
-from theory.extreme_overlaps import OverlapLaw
+from theory.extreme_overlaps import GAUSSIAN, OverlapLaw
 from theory.selection import Competition
 
 
-def weakest_wins(condition: float, directions: float, power: float = 2.0, law: OverlapLaw | None = None) -> float:
+def weakest_wins(condition: float, directions: float, power: float = 2.0, law: OverlapLaw = GAUSSIAN) -> float:
     """P(the weakest of P directions wins one neuron), the other P − 1 weighing κ times as much; 1/P at κ = 1.
 
     Args: condition κ ≥ 1; directions P ≥ 2, also far beyond what can be enumerated; power n = J − 2.
@@ -28,7 +28,7 @@ def weakest_wins(condition: float, directions: float, power: float = 2.0, law: O
             f"condition {condition!r}, directions {directions!r}, power {power!r}: give condition >= 1, 2 or more "
             "directions and a positive power"
         )
-    return _wins(np.array([condition]), np.array([directions - 1.0]), power, law or OverlapLaw())
+    return _wins(np.array([condition]), np.array([directions - 1.0]), power, law)
 
 
 def winning_probabilities(competition: Competition) -> np.ndarray:
@@ -51,13 +51,13 @@ def covering_probability(competition: Competition) -> np.ndarray:
 
 def weakest_wins_leading(condition: float, directions: float, power: float = 2.0) -> float:
     """The large-P form of `weakest_wins` for Gaussian reaches."""
-    reach2 = float(OverlapLaw().from_tail(1 / directions)) ** 2
+    reach2 = float(GAUSSIAN.from_tail(1 / directions)) ** 2
     c = condition ** (2 / power)
     log = np.log(condition) / power + special.gammaln(c) + (c - 1) / 2 * np.log(np.pi * reach2 / 2)
     return float(np.exp(log - c * np.log(directions)))
 
 
-def width_exponent(condition: float, directions: float, power: float = 2.0, law: OverlapLaw | None = None) -> float:
+def width_exponent(condition: float, directions: float, power: float = 2.0, law: OverlapLaw = GAUSSIAN) -> float:
     r"""$-\ln P(\text{weakest wins})/\ln P$: the width that covers the weakest direction is P to this power."""
     return -float(np.log(weakest_wins(condition, directions, power, law)) / np.log(directions))
 

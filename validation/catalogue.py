@@ -17,6 +17,7 @@ from validation.claims import (
     oscillation_and_alignment,
     quadratic,
     quadratic_laws,
+    selection,
     sgd,
     stiefel,
 )
@@ -33,6 +34,7 @@ _GROUPS = (
     committee,
     quadratic_laws,
     sgd,
+    selection,
     label_noise,
     oscillation_and_alignment,
     one_task,
