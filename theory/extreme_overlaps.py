@@ -53,7 +53,7 @@ class OverlapLaw:
             inner = special.betainc(0.5, (self.dim - 1) / 2, np.minimum(u**2 / self.dim, 1.0))
         with np.errstate(divide="ignore"):
             near = np.log(1 - self._share + self._share * inner)
-        return np.where(inner > 0.5, np.log1p(-self.tail(u)), near)
+            return np.where(inner > 0.5, np.log1p(-self.tail(u)), near)
 
     def density(self, reach: ArrayLike) -> np.ndarray:
         """Density of the reach at u > 0."""

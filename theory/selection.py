@@ -100,14 +100,14 @@ class SelectionLaw:
     Attributes:
         competition: the problem.
         log_score: (K,) logarithms of the thresholds of the integration, decreasing.
-        fluid: (K, P) φ. slope: (K, P) its derivative in ln s.
-        shift: (K, P) first correction to φ in the inverse size (0 without fluctuations). shift_slope: its derivative.
+        log_fluid: (K, P) ln φ. slope: (K, P) its derivative in ln s.
+        shift: (K, P) first correction to φ in the inverse size, over φ (0 without fluctuations). shift_slope: its derivative.
         covariance: (P, P) of the final indicators "never selected", to leading order (0 without fluctuations).
     """
 
     competition: Competition
     log_score: np.ndarray
-    fluid: np.ndarray
+    log_fluid: np.ndarray
     slope: np.ndarray
     shift: np.ndarray
     shift_slope: np.ndarray
@@ -117,9 +117,13 @@ class SelectionLaw:
     def _curves(self) -> tuple[CubicHermiteSpline, CubicHermiteSpline]:
         x = self.log_score[::-1]
         return (
-            CubicHermiteSpline(x, self.fluid[::-1], self.slope[::-1]),
+            CubicHermiteSpline(x, self.log_fluid[::-1], self.slope[::-1]),
             CubicHermiteSpline(x, self.shift[::-1], self.shift_slope[::-1]),
         )
+
+    @property
+    def _last_score(self) -> float:
+        return float(np.exp(self.log_score[-1]))
 
     def free(self, score: ArrayLike, corrected: bool = True) -> np.ndarray:
         """P(direction q has no score above s), shape (..., P): the distribution function of its selected score.
@@ -127,17 +131,18 @@ class SelectionLaw:
         Tends to `missed` as s → 0. `corrected`: with the first correction in the inverse size.
         """
         x = np.clip(np.log(np.asarray(score, dtype=float)), self.log_score[-1], self.log_score[0])
-        fluid, shift = self._curves
-        return np.clip(fluid(x) + shift(x) if corrected else fluid(x), 0.0, 1.0)
+        log_fluid, shift = self._curves
+        fluid = np.exp(np.minimum(log_fluid(x), 0.0))
+        return np.clip(fluid * (1 + shift(x)) if corrected else fluid, 0.0, 1.0)
 
     @property
     def missed(self) -> np.ndarray:
         """(P,) probability that a direction is never selected; they sum to P − m if m < P (even activations)."""
-        return np.clip(self.fluid[-1] + self.shift[-1], 0.0, 1.0)
+        return self.free(self._last_score)
 
     def residual(self, weights: ArrayLike, score: float = 0.0, corrected: bool = True) -> float:
         r"""$E\sum_qw_q1\{\text{q has no score above s}\}$: with $w=a^2$ twice the idealised loss when s is met."""
-        free = self.free(score, corrected) if score > 0 else self.free(np.exp(self.log_score[-1]), corrected)
+        free = self.free(max(score, self._last_score), corrected)
         return float(np.sum(np.asarray(weights) * free))
 
     def all_selected(self, correlated: bool = True) -> np.ndarray:
@@ -146,7 +151,7 @@ class SelectionLaw:
         $\prod_p(1-\phi_p)\exp\sum_{p<p'}C_{pp'}/((1-\phi_p)(1-\phi_{p'}))$, covariances C to leading order; without
         `correlated` the fluid limit, in which directions are independent.
         """
-        missed = self.missed if correlated else np.clip(self.fluid[-1], 0.0, 1.0)
+        missed = self.free(self._last_score, corrected=correlated)
         kept = np.maximum(1 - missed, 1e-300)
         log_all = np.cumsum(np.log(kept))
         if correlated:
@@ -160,7 +165,7 @@ class SelectionLaw:
 
     def score_of_rank(self, rank: float) -> float:
         """The score at which `rank` pairs are taken in the mean. Raises `InputError` if so many never are."""
-        taken = np.sum(1 - self.fluid, axis=1)
+        taken = np.sum(-np.expm1(self.log_fluid), axis=1)
         if not taken[0] <= rank < taken[-1]:
             raise InputError(
                 f"rank is {rank!r}: in the mean between {taken[0]:.3g} and {taken[-1]:.6g} pairs are selected"
@@ -178,24 +183,30 @@ def selection_law(competition: Competition, fluctuations: bool = True) -> Select
     begin, end = equations.interval
     solver = integrate.RK45(equations, begin, equations.start, end, max_step=_LARGEST_STEP, rtol=1e-6, atol=1e-9)
     rows = [(solver.t, solver.y, equations(solver.t, solver.y))]
+    kept = 2 * len(competition.weights)
     while solver.status == "running" and not equations.finished(solver.y):
         solver.step()
-        rows.append((solver.t, solver.y, solver.f))
-    count = len(competition.weights)
-    states, rates = np.array([y[: 2 * count] for _, y, _ in rows]), np.array([f[: 2 * count] for _, _, f in rows])
+        rows.append((solver.t, solver.y[:kept].copy(), solver.f[:kept].copy()))
+    if solver.status == "failed":
+        raise InputError(
+            f"width is {competition.width}: the fluid limit of greedy selection could not be integrated, its scores leave "
+            "double precision: bring the weights closer together"
+        )
+    states = np.array([y[:kept] for _, y, _ in rows]).reshape(len(rows), 2, -1)
+    rates = -np.array([f[:kept] for _, _, f in rows]).reshape(len(rows), 2, -1)
     return SelectionLaw(
-        competition,
-        -np.array([t for t, _, _ in rows]),
-        states[:, :count],
-        -rates[:, :count],
-        states[:, count:],
-        -rates[:, count:],
+        competition, -np.array([t for t, _, _ in rows]), states[:, 0], rates[:, 0], states[:, 1], rates[:, 1],
         equations.covariance(solver.y),
-    )
+    )  # fmt: skip
 
 
 class _Equations:
-    """Right-hand side in −ln s of (φ, shift, covariance), flat; without fluctuations the shift stays 0."""
+    r"""Right-hand side in −ln s of $(\ln\phi,b,r,B)$, flat; without fluctuations b stays 0 and B is left out.
+
+    The correction to φ is $\phi b$, the covariance of the indicators "still free" $\phi_p\phi_qB_{pq}+\phi_p\delta_{pq}$:
+    in these variables nothing decays fast, so that an explicit method takes large steps at any width. The number r of
+    free neurons is carried along rather than summed from φ, so that it vanishes without rounding errors.
+    """
 
     def __init__(self, competition: Competition, fluctuations: bool) -> None:
         self.competition, self.fluctuations = competition, fluctuations
@@ -212,37 +223,39 @@ class _Equations:
 
     @property
     def start(self) -> np.ndarray:
-        begin = np.exp(-self.interval[0])
-        fluid = np.exp(self.competition.width * self.competition.log_cdf(begin))
-        size = self.count**2 if self.fluctuations else 0
-        return np.concatenate([fluid, np.zeros(self.count + size)])
+        log_free = self.competition.width * self.competition.log_cdf(np.exp(-self.interval[0]))
+        pairs = -np.eye(self.count).ravel() if self.fluctuations else np.zeros(0)
+        return np.concatenate([log_free, np.zeros(self.count), [self.spare + np.exp(log_free).sum()], pairs])
+
+    def parts(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
+        """φ, b, r and B (0 × 0 without fluctuations)."""
+        count, size = self.count, self.count if self.fluctuations else 0
+        pairs = state[2 * count + 1 :].reshape(size, size)
+        return np.exp(state[:count]), state[count : 2 * count], float(state[2 * count]), pairs
 
     def covariance(self, state: np.ndarray) -> np.ndarray:
+        """(P, P), 0 without fluctuations."""
+        fluid, _, _, pairs = self.parts(state)
         if not self.fluctuations:
             return np.zeros((self.count, self.count))
-        return state[2 * self.count :].reshape(self.count, self.count)
+        return np.outer(fluid, fluid) * pairs + np.diag(fluid)
 
     def finished(self, state: np.ndarray) -> bool:
-        total = float(np.sum(state[: self.count]))
-        return min(total, total + self.spare + self.own) < _LEFT
+        fluid, _, neurons, _ = self.parts(state)
+        return bool(np.sum(fluid) < _LEFT or neurons + self.own < _LEFT)
 
     def __call__(self, minus_log: float, state: np.ndarray) -> np.ndarray:
-        count = self.count
         rate = self.competition.growth(np.exp(-minus_log))
-        fluid, shift = state[:count], state[count : 2 * count]
-        neurons = self.spare + fluid.sum() + self.own * (1 - fluid)
-        flow = rate * neurons * fluid
+        fluid, shift, neurons, pairs = self.parts(state)
+        slope = rate * (neurons + self.own * (1 - fluid))
+        taken = [-np.sum(slope * fluid)]
         if not self.fluctuations:
-            return np.concatenate([-flow, np.zeros(count)])
-        covariance = self.covariance(state)
-        pull = covariance.sum(axis=0)
-        slope = rate * neurons
-        others = pull - self.own * np.diag(covariance)
-        shift_rate = -slope * shift - rate * (fluid * (shift.sum() - self.own * shift) + others)
-        cross = np.outer(rate * fluid, pull)
-        spread = -(slope[:, None] + slope[None, :]) * covariance - cross - cross.T
-        spread[np.arange(count), np.arange(count)] += flow
-        return np.concatenate([-flow, shift_rate, spread.ravel()])
+            return np.concatenate([-slope, np.zeros(self.count), taken])
+        pull = pairs @ fluid + 1  # Σ of a row of the covariance, over φ
+        mean = fluid @ shift - self.own * fluid * shift
+        others = pull - self.own * (fluid * np.diag(pairs) + 1)
+        cross = np.outer(rate, pull)
+        return np.concatenate([-slope, -rate * (mean + others), taken, -(cross + cross.T).ravel()])
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -50,9 +49,3 @@ def predicted_and_measured(
     ax.set_yscale("log" if "y" in log else "linear")
     ax.legend(frameon=False, fontsize=_SMALL)
     return figure
-
-
-def sorted_points(x: ArrayLike, y: ArrayLike, error: ArrayLike) -> Points:
-    """Points in the order of x."""
-    order = np.argsort(_floats(x))
-    return _floats(x)[order], _floats(y)[order], _floats(error)[order]

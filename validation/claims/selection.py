@@ -18,7 +18,7 @@ from theory.selection_gaps import GAPS, GapLaw
 from theory.winner import covering_probability, weakest_wins, width_exponent
 from validation.claim import Claim, Control, Measurement, Outcome
 from validation.context import Context
-from validation.selection_figures import predicted_and_measured
+from validation.selection_figures import Curve, Points, predicted_and_measured
 from validation.statistics import bootstrap_error, mean_and_error, share_error
 
 _PAPER = "arXiv:2504.19983"
@@ -150,14 +150,14 @@ def run_success(context: Context) -> Outcome:
         found.append(_success(context, np.ones(directions), spare, exact, 0.0, f"P{directions}.M{spare}"))
         points.append((directions, spare, found[-1]))
     weights = np.arange(1, 33.0) ** -2.0
-    law = selection_law(Competition.of(weights, 40, _EXPONENT), fluctuations=False)
+    law = selection_law(Competition.of(weights, 40, _EXPONENT))
     predicted = success_probability(law, _REACH)
     equal = Control("independent of the weights", EqualWeights(32, 40).success(_REACH))
     second = np.log(predicted) ** 2 / 2
     found.append(_success(context, weights, 8, predicted, second, "uneven", [equal]))
     enough = int(np.ceil(16 * np.log(16)))
     weights = np.arange(1, 17.0) ** -1.0
-    law = selection_law(Competition.of(weights, enough, _EXPONENT), fluctuations=False)
+    law = selection_law(Competition.of(weights, enough, _EXPONENT))
     found.append(_success(context, weights, enough - 16, success_probability(law, _REACH), 0.0, "PlogP"))
     return Outcome(found, figures=[_success_figure(points, found[3])])
 
@@ -193,12 +193,13 @@ def _success(
 
 def _success_figure(points: list[tuple[int, int, Measurement]], power_law: Measurement) -> tuple[str, object]:
     spare = np.arange(0, 25)
-    curves, measured = {}, {}
+    curves: dict[str, Curve] = {}
+    measured: dict[str, Points] = {}
     for directions in (32, 64):
         name = f"P = {directions}, equal weights"
         curves[name] = (spare, [EqualWeights(directions, directions + int(x)).success(_REACH) for x in spare])
-        mine = [(x, found.estimate, found.stderr) for p, x, found in points if p == directions]
-        measured[name] = tuple(np.array(column) for column in zip(*mine, strict=True))
+        mine = [(x, found) for p, x, found in points if p == directions]
+        measured[name] = ([x for x, _ in mine], [f.estimate for _, f in mine], [f.stderr for _, f in mine])
     measured["P = 32, weights 1/p²"] = (np.array([8]), np.array([power_law.estimate]), np.array([power_law.stderr]))
     rivals = {
         "weights far apart (limit)": (spare, [well_separated_success(32, 32 + int(x), _REACH) for x in spare]),
@@ -391,7 +392,9 @@ def run_tensor_power(context: Context) -> Outcome:
             points[f"κ = {condition:g}"] = ([count], [found[-1].estimate], [found[-1].stderr])
     sizes = np.geomspace(4, 1e12, 40)
     curves = {f"κ = {k}": (sizes, [width_exponent(k, p) for p in sizes]) for k in (1, 2, 3, 4)}
-    caption = "Width needed without deflation, as an effective power of P (J = 4): its limit κ is reached only logarithmically."
+    caption = (
+        "Width needed without deflation, as an effective power of P (J = 4); its limit κ is reached logarithmically."
+    )
     figure = predicted_and_measured(curves, points, "teacher width P", "effective exponent", log="x")
     return Outcome(found, figures=[(caption, figure)])
 
