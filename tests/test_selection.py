@@ -1,10 +1,13 @@
 """The law of greedy selection against closed forms, brute-force selection and draws."""
 
+import json
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from scipy import integrate, stats
 
+from emergence.cli import main
 from theory import InputError, gaps, select
 from theory.extreme_overlaps import GAUSSIAN, OverlapLaw
 from theory.selection import (
@@ -254,6 +257,19 @@ def test_cheap_claims_agree(name: str) -> None:
     outcome = claim.runner(Context(seed=3))
     assert {judge(claim, x).verdict for x in outcome.measurements} == {"agrees"}
     assert len(outcome.figures) == 1
+
+
+def test_prediction_says_how_likely_each_direction_is(capsys: pytest.CaptureFixture[str]) -> None:
+    found = {}
+    for width in ("3", "12"):
+        assert main(["predict", "--dim", "400", "--teacher-width", "12", "--student-width", width, "--json"]) == 0
+        rows = json.loads(capsys.readouterr().out)["directions"]
+        found[width] = np.array([row["selection_probability"] for row in rows])
+    np.testing.assert_array_equal(found["12"], 1.0)
+    assert found["3"].sum() == pytest.approx(3, abs=1e-4)
+    assert np.all(np.diff(found["3"]) < 0)
+    assert main(["predict", "--activation", "h1", "--dim", "400", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["directions"][0]["selection_probability"] is None
 
 
 def test_law_takes_the_dimension() -> None:

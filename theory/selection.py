@@ -30,6 +30,7 @@ from scipy.interpolate import CubicHermiteSpline
 
 from theory.errors import InputError
 from theory.extreme_overlaps import GAUSSIAN, OverlapLaw
+from theory.teacher import Teacher
 
 #: Expected number of pairs above the threshold at which the integration starts.
 _START = 1e-7
@@ -198,6 +199,17 @@ def selection_law(competition: Competition, fluctuations: bool = True) -> Select
         competition, -np.array([t for t, _, _ in rows]), states[:, 0], rates[:, 0], states[:, 1], rates[:, 1],
         equations.covariance(solver.y),
     )  # fmt: skip
+
+
+def selection_probability(teacher: Teacher, width: int, information_exponent: int) -> np.ndarray:
+    """(P,) probability over random initial overlaps that each direction is selected; 1 for even activations and m ≥ P.
+
+    By the fluid limit alone, right to leading order in the inverse size. Raises `InputError` for information exponent 1.
+    """
+    competition = Competition.of(teacher.a, width, information_exponent, teacher.dim)
+    if width >= teacher.width and not competition.law.signed:
+        return np.ones(teacher.width)
+    return 1 - selection_law(competition, fluctuations=False).missed
 
 
 class _Equations:
