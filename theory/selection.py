@@ -38,6 +38,10 @@ _START = 1e-7
 _LEFT = 1e-7
 #: ... or when every threshold on the reach is below this.
 _LEAST_REACH = 1e-6
+#: `selection_probability` corrects the fluid limit up to this number of directions.
+_CORRECTED = 64
+#: No reach is beyond this; its square is a double.
+_FARTHEST = 1e100
 #: Largest step in the logarithm of the threshold; keeps the interpolation between steps at the integrator's accuracy.
 _LARGEST_STEP = 0.05
 
@@ -83,7 +87,8 @@ class Competition:
 
     def threshold(self, score: ArrayLike) -> np.ndarray:
         r"""The reach $(s/a_q)^{1/n}$ that a score asks of each direction, shape (..., P)."""
-        return (np.asarray(score, dtype=float)[..., None] / self.a) ** (1 / self.power)
+        with np.errstate(over="ignore"):
+            return np.minimum((np.asarray(score, dtype=float)[..., None] / self.a) ** (1 / self.power), _FARTHEST)
 
     def growth(self, score: ArrayLike) -> np.ndarray:
         r"""$d\ln F_q/d\ln s$, shape (..., P)."""
@@ -204,12 +209,13 @@ def selection_law(competition: Competition, fluctuations: bool = True) -> Select
 def selection_probability(teacher: Teacher, width: int, information_exponent: int) -> np.ndarray:
     """(P,) probability over random initial overlaps that each direction is selected; 1 for even activations and m ≥ P.
 
-    By the fluid limit alone, right to leading order in the inverse size. Raises `InputError` for information exponent 1.
+    By the fluid limit, up to 64 directions with its first correction (beyond, that is worth less than it costs).
+    Raises `InputError` for information exponent 1.
     """
     competition = Competition.of(teacher.a, width, information_exponent, teacher.dim)
     if width >= teacher.width and not competition.law.signed:
         return np.ones(teacher.width)
-    return 1 - selection_law(competition, fluctuations=False).missed
+    return 1 - selection_law(competition, fluctuations=teacher.width <= _CORRECTED).missed
 
 
 class _Equations:
