@@ -67,6 +67,7 @@ def test_examples_were_found() -> None:
         "claims-1",
         "claims-2",
         "quadratic-1",
+        "scaling-1",
         "sde-1",
     }
     assert len(examples(_CONSOLE)) >= 4
