@@ -17,6 +17,7 @@ from dynamics.quadratic_flow import QuadraticFlow, quadratic_flow
 from dynamics.radial_phase import RadialFit, radial_phase
 from dynamics.retiring_flow import RetiringResult, retiring_flow
 from dynamics.riccati import RiccatiFlow, riccati_flow
+from dynamics.sde import SdeResult, sde_ensemble
 from dynamics.stiefel_sgd import StiefelResult, stiefel_sgd
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "RadialFit",
     "RetiringResult",
     "RiccatiFlow",
+    "SdeResult",
     "SgdResult",
     "StiefelResult",
     "ambient_gradient_flow",
@@ -56,5 +58,6 @@ __all__ = [
     "retiring_flow",
     "riccati_flow",
     "sam",
+    "sde_ensemble",
     "stiefel_sgd",
 ]

@@ -32,7 +32,7 @@ _SHRINK, _LEAST = 16, 256
 
 @dataclass(frozen=True, eq=False)
 class Scheme:
-    """What is integrated (equal only to itself, so that one object is compiled once).
+    r"""What is integrated (equal only to itself, so that one object is compiled once).
 
     Attributes:
         drift: (y, parameters) → F, shape (n,).
@@ -42,6 +42,12 @@ class Scheme:
         gap_variance: (y, parameters) → (events,) variance of each gap per unit of time.
         size: how many independent Wiener processes drive a path.
         euler: leave the averaging of the drift out (Euler–Maruyama).
+        at: (y, parameters) → the parameters together with what several of these functions need of the step's start,
+            computed once per step; all of them are given it, the drift at the step's end too.
+        keep: y → y, puts a state that a step has left outside its domain back onto it.
+        grain: parameters → h, where F is the mean of one step of length h of a chain, over h. A step is a step and not a
+            piece of a flow: the equation with the same mean has the drift $F-\tfrac h2F'F$, which averaging with the weight
+            $\tfrac12(1-h/\Delta t)$ of the end gives without a derivative; a step of length h is then the chain's.
     """
 
     drift: Callable[[jax.Array, Any], jax.Array]
@@ -51,6 +57,9 @@ class Scheme:
     gap_variance: Callable[[jax.Array, Any], jax.Array]
     size: int
     euler: bool = False
+    at: Callable[[jax.Array, Any], Any] | None = None
+    keep: Callable[[jax.Array], jax.Array] | None = None
+    grain: Callable[[Any], jax.Array] | None = None
 
 
 class Paths(NamedTuple):
@@ -93,6 +102,8 @@ def path_keys(seed: int, count: int) -> jax.Array:
 def _one_step(scheme: Scheme, path: Paths, until: jax.Array, parameters: Any, normals: jax.Array) -> Paths:
     """One step of one path; nothing if it has ended or its clock has reached `until`."""
     active = (path.time < until) & ~path.ended
+    if scheme.at is not None:
+        parameters = scheme.at(path.y, parameters)
     wanted, left = scheme.step(path.y, parameters), until - path.time
     last = wanted >= left
     dt = jnp.where(last, left, wanted)
@@ -101,8 +112,11 @@ def _one_step(scheme: Scheme, path: Paths, until: jax.Array, parameters: Any, no
     slope = scheme.drift(path.y, parameters)
     moved = path.y + slope * dt + kick
     if not scheme.euler:
-        moved = path.y + 0.5 * (slope + scheme.drift(moved, parameters)) * dt + kick
+        share = 0.5 if scheme.grain is None else 0.5 * jnp.maximum(1 - scheme.grain(parameters) / dt, 0.0)
+        moved = path.y + ((1 - share) * slope + share * scheme.drift(moved, parameters)) * dt + kick
     sound = jnp.all(jnp.isfinite(moved))
+    if scheme.keep is not None:
+        moved = scheme.keep(jnp.where(sound, moved, path.y))
     before, after = scheme.gap(path.y, parameters), scheme.gap(moved, parameters)
     variance = scheme.gap_variance(path.y, parameters) * dt
     # A bridge between two positive gaps touches zero with probability exp(−2xy/v).
@@ -150,13 +164,15 @@ def run_paths(
     until: float | np.ndarray,
     *,
     batch: int = 4096,
+    least: int = _LEAST,
     progress: Progress | None = None,
 ) -> Paths:
     """Advance every path until its clock reads `until` (a number, or one per path) or it has ended.
 
     Args:
         parameters: pytree of arrays with a leading axis of length R: each path has its own.
-        keys: from `path_keys`. batch: paths held at once (changes nothing but memory and speed).
+        keys: from `path_keys`. batch: paths held at once, `least`: size of the smallest batch (both change nothing but
+            memory and speed).
     """
     count = paths.time.shape[0]
     ends = jnp.broadcast_to(jnp.asarray(until, float), count)
@@ -165,17 +181,23 @@ def run_paths(
         part = slice(first, min(first + batch, count))
         mine, until_, numbers, own = _take((paths, ends, parameters, keys), part)
         report = None if progress is None else partial(progress, first / count)
-        done.append(_run_batch(scheme, mine, until_, numbers, own, report))
+        done.append(_run_batch(scheme, mine, until_, numbers, own, least, report))
     return jax.tree.map(lambda *x: jnp.concatenate(x), *done)
 
 
 def _run_batch(
-    scheme: Scheme, paths: Paths, until: jax.Array, parameters: Any, keys: jax.Array, report: Callable | None
+    scheme: Scheme,
+    paths: Paths,
+    until: jax.Array,
+    parameters: Any,
+    keys: jax.Array,
+    least: int,
+    report: Callable | None,
 ) -> Paths:
     """One batch; the paths still under way are gathered into a smaller batch whenever they fit into the next size below."""
     count = paths.time.shape[0]
     # Sizes from a short ladder, so that few are compiled: filled up with copies of a path that count as ended.
-    size = _LEAST
+    size = least
     while size < count:
         size *= _SHRINK
     filled = np.minimum(np.arange(size), count - 1)
@@ -189,7 +211,7 @@ def _run_batch(
         going = np.flatnonzero(np.asarray((current.time < ends) & ~current.ended))
         if report is not None:
             report(f"SDE: {going.size} paths under way, step {int(current.steps.max())}")
-        smaller = max(-(-where.size // _SHRINK), _LEAST)
+        smaller = max(-(-where.size // _SHRINK), least)
         if going.size == 0 or (going.size <= smaller < where.size):
             everyone = _put(everyone, where, current)
             if going.size == 0:

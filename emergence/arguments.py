@@ -34,11 +34,12 @@ SIMULATIONS = (
     "gradient-flow",
     "online-sgd",
     "finite-step",
+    "sde",
     "riccati",
     "stiefel-sgd",
     *LINEAR_SIMULATIONS,
 )
-SWEEPS = ("predict", "gradient-flow", "online-sgd")
+SWEEPS = ("predict", "gradient-flow", "online-sgd", "finite-step", "sde")
 PRESETS = ("quick", "full")
 DEFAULT_OUT = "emergence-out"
 EXIT_CODES = """exit status:
@@ -80,6 +81,14 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+class _Paths(argparse.Action):
+    """``--paths``: the replicas under another name, which a refusal uses."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: object) -> None:
+        kind = KINDS["replicas"]
+        namespace.replicas = kind.check("--paths", kind.read(value))
+
+
 def parser() -> Parser:
     """The whole command line."""
     main = Parser(
@@ -107,6 +116,10 @@ def parser() -> Parser:
     simulate = commands.add_parser("simulate", help="integrate or simulate, write WHAT.nc", parents=[common, problem])
     names = (*SIMULATIONS, *EXPERIMENTS)
     simulate.add_argument("what", choices=names, metavar="WHAT", help=", ".join(names))
+    simulate.add_argument(
+        "--paths", dest="replicas", action=_Paths, default=argparse.SUPPRESS, metavar="PATHS",
+        help="paths of the sde: another name for --replicas",
+    )  # fmt: skip
     _network_options(simulate)
     compare = commands.add_parser("compare", help="prediction and simulation side by side", parents=[common, problem])
     for command in (predict, compare):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 #: Raised whenever a cell's variables change their names or meaning: older cells are then left alone, not mixed in.
 SCHEMA = 1
+_TIME = {"units": "gradient-flow time of ½E(f*−f)²"}
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,8 @@ def _gradient_flow(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
     from emergence.commands.simulate import run_gradient_flow
 
     flow = run_gradient_flow(resolved)
-    unit = {"units": "gradient-flow time of ½E(f*−f)²"}
     times = {"half_time": flow.half_time, "loss_time": flow.loss_time}
-    return _labelled(flow.dataset.assign({name: ("direction", value, unit) for name, value in times.items()})), 0
+    return _labelled(flow.dataset.assign({name: ("direction", value, _TIME) for name, value in times.items()})), 0
 
 
 def _online_sgd(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
@@ -114,6 +114,25 @@ def _online_sgd(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
         diverged=("replica", sgd.diverged.astype(float)),
     )
     return _labelled(data), int(sgd.diverged.sum())
+
+
+def _finite_step(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
+    """The O(η²) flow with its recovery times; inf for a direction that is not reached."""
+    from emergence.commands.simulate import run_finite_step
+
+    run = run_finite_step(resolved)
+    return _labelled(run.dataset.assign(half_time=("direction", run.half_time, _TIME))), int(run.diverged)
+
+
+def _sde(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
+    """The paths with their recovery times; inf for a direction that is not reached."""
+    from emergence.commands.simulate import run_sde
+
+    run = run_sde(resolved)
+    data = run.dataset.assign(
+        half_time=(("replica", "direction"), run.half_time, _TIME), diverged=("replica", run.diverged.astype(float))
+    )
+    return _labelled(data), int(run.diverged.sum())
 
 
 def _labelled(data: "xr.Dataset") -> "xr.Dataset":
@@ -132,4 +151,6 @@ CELLS: dict[str, Kind] = {
     ),
     "gradient-flow": Kind(_gradient_flow, (*_STATE, "half_time", "loss_time")),
     "online-sgd": Kind(_online_sgd, (*_STATE, "half_steps", "loss_steps", "diverged")),
+    "finite-step": Kind(_finite_step, (*_STATE, "half_time")),
+    "sde": Kind(_sde, (*_STATE, "half_time", "diverged")),
 }

@@ -107,7 +107,7 @@ def test_help_of_every_command(run: Callable[..., Ran], command: str) -> None:
 
 def test_choices_offered_are_choices_served() -> None:
     assert set(DERIVATIONS) == set(DERIVE)
-    assert set(SIMULATIONS) == {"gradient-flow", "online-sgd", "finite-step"}
+    assert set(SIMULATIONS) == {"gradient-flow", "online-sgd", "finite-step", "sde"}
 
 
 # ---------------------------------------------------------------------------- bad input

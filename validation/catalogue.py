@@ -19,6 +19,7 @@ from validation.claims import (
     quadratic_laws,
     scaling,
     scaling_budgets,
+    sde,
     selection,
     sgd,
     stiefel,
@@ -27,6 +28,7 @@ from validation.claims import (
 #: Longest first, for runs in several processes.
 _GROUPS = (
     finite_step,
+    sde,
     stiefel,
     networks,
     finite_step_paths,

@@ -1,6 +1,6 @@
 """Figures of the finite step size: distributions of recovery times, and the stability map."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.colors import Normalize
@@ -33,6 +33,29 @@ def recovery_times(
     ax.axvline(flow, color=PALETTE[2], ls=":", lw=1.6, label="gradient flow")
     ax.set_ylim(-0.02, 1.02)
     ax.set_xlim(0, grid[-1])
+    ax.legend(frameon=False, fontsize=_SMALL)
+    return figure
+
+
+def recovery_of_directions(sgd: np.ndarray, paths: Mapping[str, np.ndarray], horizon: float) -> Figure:
+    """Share of runs that have recovered each direction by each time; the first direction drawn full, others thinner.
+
+    Args:
+        sgd: (R, P) recovery times, inf where there is none. paths: name → (paths, P), the SDE and its controls.
+    """
+    figure, ax = _axes("gradient-flow time", "share of runs recovered")
+    colours = dict(zip(["SGD, exact in law", *paths], (PALETTE[0], _INK, *PALETTE[1:]), strict=False))
+    for name, times in {"SGD, exact in law": sgd, **paths}.items():
+        for direction, column in enumerate(times.T):
+            found = np.sort(column[np.isfinite(column)])
+            share = np.arange(found.size + 1) / column.size
+            ax.step(
+                np.append(np.append(0, found), horizon), np.append(share, share[-1]), where="post", color=colours[name],
+                lw=2.2 if name.startswith("SGD") else 1.5, ls="-" if name.startswith(("SGD", "SDE")) else "--",
+                alpha=1.0 if direction == 0 else 0.6, label=name if direction == 0 else None,
+            )  # fmt: skip
+    ax.set_ylim(-0.02, 1.02)
+    ax.set_xlim(0, horizon)
     ax.legend(frameon=False, fontsize=_SMALL)
     return figure
 

@@ -1,4 +1,4 @@
-"""``emergence simulate``: gradient flow or SGD for the user's problem, written to ``WHAT.nc``."""
+"""``emergence simulate``: gradient flow, SDE or SGD for the user's problem, written to ``WHAT.nc``."""
 
 import argparse
 import json
@@ -22,7 +22,7 @@ from theory.step_moments import require_polynomial
 if TYPE_CHECKING:
     import xarray as xr
 
-    from dynamics import FlowResult, SgdResult
+    from dynamics import FiniteStepResult, FlowResult, SdeResult, SgdResult
 
 #: What a simulation hands back: its data, a table for people, and how many replicas diverged.
 Simulated = tuple["xr.Dataset", str, int]
@@ -113,6 +113,41 @@ def run_online_sgd(resolved: Resolved, progress: Progress | None = None) -> "Sgd
     )
 
 
+def run_finite_step(resolved: Resolved, progress: Progress | None = None) -> "FiniteStepResult":
+    """The O(η²) flow of the problem over its run length."""
+    import dynamics
+
+    step_size, _, steps = resolved.run_length()
+    return dynamics.finite_step_flow(
+        resolved.activation,
+        resolved.teacher,
+        resolved.initial,
+        step_size=step_size,
+        steps=steps,
+        batch=resolved.problem.batch,
+        progress=progress,
+    )
+
+
+def run_sde(resolved: Resolved, progress: Progress | None = None) -> "SdeResult":
+    """Paths of the SDE of all overlaps over the problem's run length, one for each replica."""
+    import dynamics
+
+    step_size, time, _ = resolved.run_length()
+    problem = resolved.problem
+    return dynamics.sde_ensemble(
+        resolved.activation,
+        resolved.teacher,
+        resolved.initial,
+        step_size=step_size,
+        time=time,
+        paths=problem.replicas,
+        batch=problem.batch,
+        seed=problem.seed,
+        progress=progress,
+    )
+
+
 def _gradient_flow(resolved: Resolved, progress: Progress) -> Simulated:
     flow = run_gradient_flow(resolved, progress)
     prediction = resolved.prediction
@@ -134,22 +169,34 @@ def _online_sgd(resolved: Resolved, progress: Progress) -> Simulated:
 
 
 def _finite_step(resolved: Resolved, progress: Progress) -> Simulated:
-    import dynamics
-
-    step_size, _, steps = resolved.run_length()
-    run = dynamics.finite_step_flow(
-        resolved.activation,
-        resolved.teacher,
-        resolved.initial,
-        step_size=step_size,
-        steps=steps,
-        batch=resolved.problem.batch,
-        progress=progress,
-    )
+    run = run_finite_step(resolved, progress)
     headers = ("direction", "time_half predicted", "time_half finite step")
     predicted = resolved.prediction.time_half
     rows = [(p + 1, float(predicted[p]), float(run.half_time[p])) for p in range(resolved.teacher.width)]
     return run.dataset, table.render(headers, rows), int(run.diverged)
+
+
+def _sde(resolved: Resolved, progress: Progress) -> Simulated:
+    run = run_sde(resolved, progress)
+    predicted = resolved.prediction.time_half
+    rows = []
+    for p in range(resolved.teacher.width):
+        times = np.where(run.diverged, np.inf, run.half_time[:, p])
+        mean, error, reached = _summary(times)
+        found = times[np.isfinite(times)]
+        rows.append(
+            (p + 1, float(predicted[p]), mean, error, float(found.std(ddof=1)) if found.size > 1 else None, reached)
+        )
+    headers = ("direction", "time_half predicted", "SDE mean", "±", "spread", "paths that reached it")
+    lost = np.flatnonzero(run.diverged)
+    if lost.size:
+        console.warn(f"paths {_few(lost)} diverged: left out of the table, NaN in the file from then on")
+    return run.dataset, table.render(headers, rows), int(lost.size)
+
+
+def _few(numbers: np.ndarray, most: int = 8) -> str:
+    """The first few numbers, as text."""
+    return ", ".join(str(x) for x in numbers[:most]) + (" …" if numbers.size > most else "")
 
 
 def _summary(steps: np.ndarray) -> tuple[float | None, float | None, str]:
@@ -166,9 +213,13 @@ def _with_replicas(dataset: "xr.Dataset") -> "xr.Dataset":
 
 
 #: What a simulation asks of the activation, refused before anything is made.
-REQUIREMENTS: dict[str, Callable[[theory.Activation], None]] = {"finite-step": require_polynomial}
+REQUIREMENTS: dict[str, Callable[[theory.Activation], None]] = {
+    "finite-step": require_polynomial,
+    "sde": require_polynomial,
+}
 SIMULATIONS: dict[str, Callable[[Resolved, Progress], Simulated]] = {
     "gradient-flow": _gradient_flow,
     "online-sgd": _online_sgd,
     "finite-step": _finite_step,
+    "sde": _sde,
 }

@@ -1,4 +1,4 @@
-"""F4, F5, F6, E24: recovery times at a finite step size. Exact SGD, the one-task diffusion's paths, and its law."""
+"""F4, F5, F6, F9, E24: recovery times at a finite step size. Exact SGD, the one-task diffusion's paths, and its law."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -9,8 +9,9 @@ from dynamics import online_sgd
 from dynamics.one_step_drift import critical_step
 from dynamics.one_task_sde import RESOLUTION, OneTaskPaths, one_task_paths
 from theory import Activation, SingleTask, Teacher
-from theory.hitting_distribution import hitting_distribution
+from theory.hitting_distribution import HittingDistribution, hitting_distribution
 from theory.one_task_diffusion import OneTaskDiffusion
+from theory.rare_samples import kick_kurtosis
 from theory.third_order import third_order
 from validation.claim import Claim, Control, Measurement, Outcome
 from validation.context import Context
@@ -18,6 +19,10 @@ from validation.finite_step_figures import recovery_times, stability_map
 from validation.states import single_overlap_state
 from validation.statistics import bootstrap_error, mean_and_error, share_error
 
+#: Samples of a run over the kurtosis of one sample's kick: below this the kicks do not add up to a Gaussian.
+LEAST_SAMPLES = 1.0
+#: Quantile of the law at which shares of recovered runs are compared: early, where the controls are far off.
+_QUANTILE = 0.25
 #: A run is given up after this many times the gradient flow's recovery time.
 HORIZON = 3.0
 _SCALE = 1e-3
@@ -123,6 +128,11 @@ def _law_moments(diffusion: OneTaskDiffusion, case: Case) -> tuple[float, float,
     return mean, float(np.sqrt(2 * np.trapezoid(times * later, times) - mean**2)), float(1 - later[-1])
 
 
+def without_shrinkage(diffusion: OneTaskDiffusion) -> OneTaskDiffusion:
+    """The diffusion without the second order of its drift."""
+    return replace(diffusion, with_shrinkage=False)
+
+
 def _quieter(diffusion: OneTaskDiffusion) -> OneTaskDiffusion:
     """Half the noise amplitude."""
     laws = diffusion.laws
@@ -144,7 +154,7 @@ def run_law(context: Context) -> Outcome:
         )
         diffusion = case.diffusion(context)
         still = SingleTask(diffusion.activation).half_time(1.0, case.overlap)
-        noise_only = _law_moments(replace(diffusion, with_shrinkage=False), case)
+        noise_only = _law_moments(without_shrinkage(diffusion), case)
         capped, predicted, rough = (np.minimum(x, case.horizon) for x in (times, paths.times, coarse.times))
         law = _law_moments(diffusion, case)
         granularity = BLOCK * case.step_size  # recovery is looked at once per block of samples
@@ -219,7 +229,7 @@ def _judge_share(context: Context, case: Case) -> Measurement:
         predicted, share, share_error(predicted, case.replicas),
         law.error(end) + block + abs(_third_order_share(diffusion, case) - predicted),
         [
-            Control("no O(η²) drift", _law_moments(replace(diffusion, with_shrinkage=False), case)[2]),
+            Control("no O(η²) drift", _law_moments(without_shrinkage(diffusion), case)[2]),
             Control("every run below the drift's boundary recovers", 1.0),
         ],
         "third order in the step size, the grid of the backward equation, and the block of 8 samples",
@@ -360,6 +370,51 @@ def run_samples(context: Context) -> Outcome:
     return Outcome(found)
 
 
+# ------------------------------------------------------------------------------- F9
+
+
+def _one_task_samples(case: Case) -> float:
+    """Samples of a run over the kurtosis of one sample's kick, one teacher."""
+    steps = case.horizon / HORIZON / case.step_size
+    return steps / kick_kurtosis(case.activation, [1.0])
+
+
+def run_probability(context: Context) -> Outcome:
+    """Share of SGD runs recovered by the quantiles of the one-task law; outside its validity only shown."""
+    cases = dict.fromkeys((*QUICK, *SAMPLES_QUICK, BOUNDARY, *((*FULL, SMALL) * context.full)))
+    found, outside = [], {}
+    for case in cases:
+        samples, times = _one_task_samples(case), sgd_times(context, case)
+        law = hitting_distribution(case.diffusion(context), case.overlap, cells=500)
+        if samples < LEAST_SAMPLES:
+            middle = min(law.quantile(0.5), case.horizon)
+            outside[f"{case.problem}: samples / kurtosis {samples:.2g}"] = (
+                f"recovered by the law's median (or the horizon): SGD {float(np.mean(times <= middle)):.2f}, law "
+                f"{float(law.cdf(np.array([middle]))[0]):.2f}"
+            )
+            continue
+        found.append(_share(context, case, law, times, samples))
+    found[0].details.update(outside)
+    return Outcome(found)
+
+
+def _share(context: Context, case: Case, law: HittingDistribution, times: np.ndarray, samples: float) -> Measurement:
+    end = law.quantile(_QUANTILE)
+    block = float(np.diff(law.cdf(end + BLOCK * case.step_size * np.array([-1, 0])))[0])
+    bare = hitting_distribution(without_shrinkage(case.diffusion(context)), case.overlap, cells=500)
+    still = float(end >= case.horizon / HORIZON)
+    return Measurement(
+        f"share of SGD runs recovered by the law's {100 * _QUANTILE:.0f} % quantile, {case.problem}", _QUANTILE,
+        float(np.mean(times <= end)), share_error(_QUANTILE, case.replicas), law.error(np.array([end])) + block,
+        [
+            Control("no O(η²) drift", float(bare.cdf(np.array([end]))[0])),
+            Control("gradient flow", still),
+        ],
+        "the grid of the backward equation and the block of 8 samples", key=case.name,
+        details={"samples of a run over the kurtosis of a kick": samples},
+    )  # fmt: skip
+
+
 _EQUATION = r"du=\{a\varphi'(u)(1-u^2)-\eta K(u)\}\,dt+\sqrt{\eta N(u)}\,dW"
 CLAIMS = [
     Claim(
@@ -417,5 +472,16 @@ CLAIMS = [
         "δ ≪ 1",
         ("Euler–Maruyama with the same steps", "gradient flow"),
         run_discretisation,
+    ),
+    Claim(
+        "F9",
+        "Probability to recover in time",
+        "The share of SGD runs that have recovered by a given time is that of the one-task diffusion.",
+        r"P(T\le t),\quad\tfrac D2m''+bm'=sm",
+        "derived",
+        "asymptotic",
+        "a run sees more samples than the kurtosis of one sample's kick; other cases are shown, not judged",
+        ("no O(η²) drift", "gradient flow"),
+        run_probability,
     ),
 ]
