@@ -11,6 +11,7 @@ from benchmarks import (
     finite_step,
     gradient_flow,
     label_noise,
+    loss_sum,
     online_sgd,
     retiring_flow,
     riccati,
@@ -36,6 +37,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
         sde,
         stiefel_sgd,
         label_noise,
+        loss_sum,
         sweep,
     )
 }

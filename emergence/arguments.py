@@ -17,6 +17,7 @@ DERIVATIONS = (
     "single-task",
     "norm",
     "ideal-loss",
+    "loss-sum",
     "retirement",
     "plateau",
     "finite-step",

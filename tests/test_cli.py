@@ -233,7 +233,7 @@ def test_predict_document(run: Callable[..., Ran]) -> None:
     ran = run("predict", "--json", *SMALL, "--seed", "3", "--step-size", "1e-6")
     assert (ran.code, ran.err) == (0, "")
     document = ran.document
-    assert set(document) == {"problem", "directions", "exponents", "loss"}
+    assert set(document) == {"problem", "directions", "exponents", "window", "loss"}
     assert document["problem"]["step_size"] == 1e-6
     assert document["problem"]["steps"] == math.ceil(document["problem"]["time"] / 1e-6)
     teacher, student = theory.Teacher.power_law(2, 1.0, 64), theory.Student(6)
@@ -247,6 +247,7 @@ def test_predict_document(run: Callable[..., Ran]) -> None:
             assert entry[name] == getattr(prediction, name)[p]
         assert entry["steps_half"] == pytest.approx(entry["time_half"] / 1e-6)
     assert document["exponents"] == {"time": -1.0, "width": -1.0, "samples_unstable": -0.5, "compute": -0.5}
+    assert document["window"] is None  # two directions have no window
 
 
 def test_predicted_loss_is_the_value_after_each_jump(run: Callable[..., Ran]) -> None:

@@ -68,6 +68,7 @@ def test_examples_were_found() -> None:
         "claims-2",
         "exponents-1",
         "quadratic-1",
+        "scaling-1",
         "sde-1",
     }
     assert len(examples(_CONSOLE)) >= 4

@@ -14,6 +14,7 @@ from theory import additive
 from theory.activation import Activation
 from theory.derivation import Assumption, Derivation, Step
 from theory.indexed import evaluate
+from theory.loss_sums import LossSum
 
 beta, x, width, speed, samples, compute, learned = sp.symbols("beta x m tau n C p", positive=True)
 J = sp.Symbol("J", positive=True)
@@ -22,8 +23,7 @@ REFERENCE = "arXiv:2504.19983, Theorem 2.1(d), Proposition 2.2, Corollary 2.3, s
 
 def staircase(times: np.ndarray, emergence: np.ndarray, weights: np.ndarray, second_moment: float) -> np.ndarray:
     """L_id at `times`; `emergence` may hold inf for directions never learned. The value at T_p is that after the jump."""
-    left = np.asarray(times)[:, None] < np.asarray(emergence)[None, :]
-    return 0.5 * second_moment * np.sum(left * np.asarray(weights) ** 2, axis=1)
+    return LossSum.of(weights, emergence, second_moment)(times)
 
 
 @cache

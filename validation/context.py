@@ -8,8 +8,10 @@ import numpy as np
 import theory
 from theory import Activation, SingleTask, System
 from theory.committee import committee
+from theory.largest_overlap import Overlap
 from theory.occupation import Occupation
 from theory.plateau import Plateau
+from theory.power_law_loss import PowerLawLoss
 from theory.riccati import overlap_system
 
 
@@ -33,6 +35,7 @@ class TheoryUnderTest:
     occupation: Callable[[np.ndarray, int, int], Occupation] = Occupation
     finite_step: Callable[[Activation], System] = finite_step_with_noise
     committee: Callable[[Activation, str], System] = committee
+    loss_law: Callable[[float, float, Overlap], PowerLawLoss] = PowerLawLoss
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,17 @@ import theory
 from emergence import console, latex
 from emergence.refusal import refuse
 from emergence.result import Result
-from theory import alignment, ideal_loss, label_noise_averaging, oscillation, quadratic, retirement, riccati, sam
+from theory import (
+    alignment,
+    ideal_loss,
+    label_noise_averaging,
+    oscillation,
+    quadratic,
+    retirement,
+    riccati,
+    sam,
+    scaling_laws,
+)
 from theory.committee import committee
 
 #: Derivations of the linear network, whose neurons have no other activation than the identity.
@@ -37,6 +47,7 @@ DERIVATIONS: dict[str, Callable[[theory.Activation], theory.Derivation]] = {
     "single-task": lambda activation: theory.SingleTask(activation).derivation(),
     "norm": lambda activation: theory.SingleTask(activation).norm_derivation(),
     "ideal-loss": ideal_loss.derivation,
+    "loss-sum": scaling_laws.derivation,
     "retirement": retirement.derivation,
     "plateau": lambda activation: theory.plateau(activation).derivation(),
     **{name: partial(_linear, make) for name, make in LINEAR.items()},

@@ -11,7 +11,7 @@ from emergence.commands import linear
 from emergence.commands.setup import announce, headline
 from emergence.resolve import Resolved, resolve
 from emergence.result import Result
-from theory import ideal_loss
+from theory import ideal_loss, scaling_laws
 from theory.selection import selection_probability
 
 HEADERS = ("direction", "weight", "neuron", "overlap2", "time_leading", "time_half", "time_loss", "steps_half")
@@ -31,6 +31,9 @@ def run(arguments: argparse.Namespace) -> Result:
         "problem": resolved.echo(),
         "directions": directions(resolved),
         "exponents": ideal_loss.exponent_values(resolved.teacher.exponent, resolved.activation),
+        "window": scaling_laws.window_exponents(
+            resolved.teacher.exponent, resolved.teacher.width, resolved.student.width, resolved.activation
+        ),
         "loss": {"time": times, "value": values},
     }
     return Result(document, _text(resolved, document))
@@ -78,7 +81,11 @@ def _finite(value: float) -> float | None:
 def _text(resolved: Resolved, document: dict) -> str:
     rows = [[entry[name] for name in HEADERS] for entry in document["directions"]]
     exponents = ", ".join(f"{name} {table.cell(value)}" for name, value in document["exponents"].items())
-    loss = document["loss"]
+    loss, window = document["loss"], document["window"]
+    finite = []
+    if window is not None:
+        slopes = ", ".join(f"{name} {table.cell(value)}" for name, value in window.items() if name != "directions")
+        finite = [f"at this size, directions {window['directions'][0]:g} to {window['directions'][1]:g}: {slopes}"]
     return "\n".join(
         [
             headline(resolved),
@@ -89,6 +96,7 @@ def _text(resolved: Resolved, document: dict) -> str:
             table.render(("time", "loss"), list(zip(loss["time"], loss["value"], strict=True))),
             "",
             f"exponents of the loss in: {exponents}",
+            *finite,
             "times are gradient-flow times of ½E(f*−f)²; steps = time / step size",
         ]
     )

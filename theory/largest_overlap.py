@@ -1,0 +1,107 @@
+r"""Expectations over the initial overlap $g=\sqrt d\,|\bar v_p(0)|$ that learns a direction: fixed, or the largest of n.
+
+With $b$ defined by $n\,P(|N(0,1)|>b)=1$, $g^2=b^2+2G(1-b^{-2})+O(b^{-4})$ with $G$ a Gumbel variable (mean γ, variance
+π²/6), so that for overlaps in high dimension
+
+$$E[g^q]=b^q\Big\{1+\frac{q\gamma}{b^2}+\frac{\tfrac12q(q-2)(\gamma^2+\pi^2/6)-q\gamma}{b^4}+O(b^{-6})\Big\}.$$
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from theory import extreme_overlaps
+from theory.errors import InputError
+
+#: Nodes of the trapezoidal rule in ln g, and how far below its peak (in e-foldings) the integrand is cut.
+_NODES, _CUT = 8001, 45.0
+
+Function = Callable[[np.ndarray], np.ndarray]
+
+
+class Overlap(Protocol):
+    """What a loss sum needs to know of the overlap g."""
+
+    def cdf(self, reach: ArrayLike) -> np.ndarray:
+        """P(g ≤ reach)."""
+
+    def expect(self, function: Function) -> np.ndarray:
+        """E[function(g)]; the function maps (n,) overlaps to (..., n)."""
+
+    def moment(self, power: float) -> float:
+        """E[g^power]; inf where it diverges."""
+
+
+@dataclass(frozen=True)
+class FixedOverlap:
+    r"""Every direction has the same overlap, as in the summary $t_p\propto p^\beta$ of arXiv:2504.19983."""
+
+    value: float = 1.0
+
+    def cdf(self, reach: ArrayLike) -> np.ndarray:
+        return np.asarray(self.value <= np.asarray(reach, dtype=float), dtype=float)
+
+    def expect(self, function: Function) -> np.ndarray:
+        return np.asarray(function(np.array([self.value])))[..., 0]
+
+    def moment(self, power: float) -> float:
+        return float(self.value**power)
+
+
+@dataclass(frozen=True)
+class LargestOverlap(extreme_overlaps.LargestOverlap):
+    """The largest of `count` independent overlaps, with expectations of any function and moments of any order."""
+
+    def cdf(self, reach: ArrayLike) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return super().cdf(reach)
+
+    def expect(self, function: Function) -> np.ndarray:
+        y, log_weights = self._rule(0.0)
+        return np.asarray(function(np.exp(y))) @ np.exp(log_weights)
+
+    def moment(self, power: float) -> float:
+        """E[g^power] by quadrature, to about 12 digits; inf for power ≤ −count."""
+        if power <= -self.count:
+            return float("inf")
+        y, log_weights = self._rule(power)
+        return float(np.exp(log_weights + power * y).sum())
+
+    def asymptotic_moment(self, power: float) -> float:
+        r"""$E[g^q]$ by the expansion above, relative error $O(b^{-6})$, Gaussian limit. Needs two overlaps or more."""
+        b2, q = self.gumbel().location ** 2, power
+        second = q * (q - 2) / 2 * (np.euler_gamma**2 + np.pi**2 / 6) - q * np.euler_gamma
+        return float(b2 ** (q / 2) * (1 + q * np.euler_gamma / b2 + second / b2**2))
+
+    def _log_density(self, y: np.ndarray) -> np.ndarray:
+        """Logarithm of the density of ln g."""
+        g = np.exp(y)
+        with np.errstate(divide="ignore"):
+            return np.log(self.count * self.law.density(g)) + (self.count - 1) * self.law.log_cdf(g) + y
+
+    @cached_property
+    def _range(self) -> float:
+        return float(np.log(self.law.from_tail(1e-300)))
+
+    def _rule(self, power: float) -> tuple[np.ndarray, np.ndarray]:
+        """Nodes ln g (uniform) and log weights, covering where g^power times the density matters.
+
+        The integrand in ln g is analytic and falls off exponentially on the left, faster on the right: the trapezoidal
+        rule converges faster than any power.
+        """
+        lowest = max(-2 * _CUT / (self.count + min(power, 0.0)) - 5.0, -650.0)
+        coarse = np.linspace(lowest, self._range, 4 * _NODES)
+        height = self._log_density(coarse) + power * coarse
+        kept = coarse[height > np.max(height) - _CUT]
+        y, step = np.linspace(kept[0], kept[-1], _NODES, retstep=True)
+        return y, self._log_density(y) + np.log(step)
+
+
+def require_even(law: Overlap) -> None:
+    """Raises `InputError` for overlaps that may be 0: their directions are never learned."""
+    if isinstance(law, LargestOverlap) and law.law.signed:
+        raise InputError("law is signed: a loss sum needs overlaps that are all learned, i.e. an even activation")
