@@ -4,6 +4,7 @@ import re
 
 from validation.claim import Claim
 from validation.claims import (
+    baselines,
     committee,
     coupled_flow,
     finite_step,
@@ -28,6 +29,7 @@ _GROUPS = (
     networks,
     finite_step_paths,
     coupled_flow,
+    baselines,
     formulas,
     label_noise_sgd,
     committee,
