@@ -157,7 +157,7 @@ class KernelRidge:
     def samples_to(self, risk: float) -> float:
         """The largest n with at least this predicted mean squared error (risk falls beyond it); `InputError` if none."""
         largest = 1e3 * float(np.sum(self.multiplicities[: self.activation.degree + 1]))
-        grid = np.geomspace(1.0, largest, 400)
+        grid = np.geomspace(1.0, largest, 100)
         above = np.flatnonzero([self.risk(n) >= risk for n in grid])
         if above.size == 0 or above[-1] == grid.size - 1:
             raise InputError(f"risk is {risk:g}: it is not crossed below {largest:.3g} samples, give another")
