@@ -79,7 +79,9 @@ def _checked(samples: Sequence[int], replicas: int) -> list[int]:
         if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
             raise InputError(f"samples is {size!r}: give whole numbers, 1 or more")
         if size**2 > LARGEST:
-            raise InputError(f"samples is {size}: a kernel matrix of {size}² numbers is too large, give {int(LARGEST**0.5)} or less")
+            raise InputError(
+                f"samples is {size}: a kernel matrix of {size}² numbers is too large, give {int(LARGEST**0.5)} or less"
+            )
     if len(samples) == 0:
         raise InputError("samples is empty: give one or more whole numbers")
     if not isinstance(replicas, int | np.integer) or replicas < 1:

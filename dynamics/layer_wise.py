@@ -9,7 +9,7 @@ from the overlaps, by differentiating the derived loss; a fit on fresh samples n
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import diffrax as dfx
 import equinox as eqx
@@ -166,7 +166,8 @@ def layer_wise_sgd(
         return _result(problem, step_size, saved, np.array(at[: len(saved)]), chain, fitted, ridge, seed)
 
     try:
-        for chain, step in _run(problem, eta, chain, keys, steps, saves):
+        for moved, step in _run(problem, eta, chain, keys, steps, saves):
+            chain = moved
             at.append(step)
             saved.append([np.asarray(x) for x in _observe(problem, chain, ridge_)])
             if progress is not None:
@@ -248,7 +249,7 @@ def _overlaps_alone(activation: Activation) -> LoweredSystem:
 def _ends(lowered: LoweredSystem, start: jax.Array, a: jax.Array, rtol: jax.Array) -> tuple[jax.Array, jax.Array]:
     slope = lower_scalar(kernel_variable, lowered.system.activation.dual_derivative())
 
-    def velocity(clock: jax.Array, t: jax.Array, args: None) -> jax.Array:
+    def velocity(clock: Any, t: jax.Array, args: None) -> jax.Array:
         pace = jnp.abs(jnp.sum(a * slope(t) * t, axis=1, keepdims=True))
         return lowered.drift({"t": t}, {"a": a})["t"] / jnp.where(pace > 0, pace, 1.0)
 

@@ -1,9 +1,9 @@
 r"""The toy losses $(w_*-w^k)^2$ and $(w_*-w_1\cdots w_k)^2$ integrated: the fitted number against time, from many starts.
 
 The derived system (`theory.toy`) is lowered like every other. The fitted number F ($w^k$, or the product) only grows, so
-$y=\ln\frac F{w_*-F}$ is the clock: $dw/dy=\dot w/\dot y$ and $dt/dy=1/\dot y$. In this clock nothing is stiff and nothing sharp,
-fourth-order steps of equal width suffice, and the time of any share of the goal is read off at its own place. The same run with
-half as many steps says how accurate it is.
+$y=\ln\frac F{w_*-F}$ is the clock: $dw/dy=\dot w/\dot y$ and $dt/dy=1/\dot y$. In this clock nothing is stiff and nothing
+sharp, fourth-order steps of equal width suffice, and the time of any share of the goal is read off at its own place. The same
+run with half as many steps says how accurate it is.
 """
 
 from collections.abc import Sequence
@@ -131,9 +131,7 @@ def toy_flow(
     return ToyResult(_dataset(toy, begin, shares, times, goal, found, sharpness), found, sharpness, error)
 
 
-def _checked(
-    toy: Toy, starts: Sequence[float] | np.ndarray, goal: float, saves: int, substeps: int
-) -> np.ndarray:
+def _checked(toy: Toy, starts: Sequence[float] | np.ndarray, goal: float, saves: int, substeps: int) -> np.ndarray:
     """Starts as (n, number of variables)."""
     begin, count = np.asarray(starts, dtype=float), len(toy.variables)
     if begin.ndim == 1:
@@ -157,7 +155,13 @@ def _checked(
 
 
 def _dataset(
-    toy: Toy, starts: np.ndarray, shares: np.ndarray, times: np.ndarray, goal: float, found: np.ndarray, sharp: np.ndarray
+    toy: Toy,
+    starts: np.ndarray,
+    shares: np.ndarray,
+    times: np.ndarray,
+    goal: float,
+    found: np.ndarray,
+    sharp: np.ndarray,
 ) -> "xr.Dataset":
     import xarray as xr
 
@@ -169,7 +173,11 @@ def _dataset(
             "share": (place, shares, {"long_name": "fitted number over its goal", "units": "1"}),
             "loss": (place, (goal * (1 - shares)) ** 2, {"long_name": "toy loss", "units": "1"}),
             "initial": (("start", "factor"), starts, {"long_name": "starts of the variables", "units": "1"}),
-            "level_time": (("start", "level"), found, {"long_name": "time at which the level is reached", "units": unit}),
+            "level_time": (
+                ("start", "level"),
+                found,
+                {"long_name": "time at which the level is reached", "units": unit},
+            ),
             "sharpness": ("start", sharp, {"long_name": "(t90 − t10)/t50", "units": "1"}),
         },
         coords={"level": np.array(LEVELS), "start": np.arange(len(starts))},

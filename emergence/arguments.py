@@ -193,7 +193,12 @@ def _baseline_options(simulate: Parser) -> None:
     for name, option in BASELINE_OPTIONS.items():
         many = "+" if isinstance(option.kind, Numbers) else None
         options.add_argument(
-            "--" + name, type=option.kind.read, nargs=many, help=option.help, metavar=name.upper(), default=argparse.SUPPRESS
+            "--" + name,
+            type=option.kind.read,
+            nargs=many,
+            help=option.help,
+            metavar=name.upper(),
+            default=argparse.SUPPRESS,
         )
 
 

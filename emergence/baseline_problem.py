@@ -12,7 +12,16 @@ from emergence.values import Number, Numbers, Text
 
 LAYER_WISE, KERNEL_RIDGE, TOY = "layer-wise", "kernel-ridge", "toy"
 BASELINES = (LAYER_WISE, KERNEL_RIDGE, TOY)
-_TEACHER = ("activation", "dim", "teacher_width", "teacher_exponent", "teacher_weights", "normalise", "replicas", "seed")
+_TEACHER = (
+    "activation",
+    "dim",
+    "teacher_width",
+    "teacher_exponent",
+    "teacher_weights",
+    "normalise",
+    "replicas",
+    "seed",
+)
 #: Options of the additive model's problem that each simulation takes.
 SHARED = {
     LAYER_WISE: (*_TEACHER, "student_width", "step_size", "batch", "steps", "time", "method", "allow_unstable"),
@@ -21,7 +30,7 @@ SHARED = {
 }
 #: Defaults of shared options that differ from the additive model's.
 CHANGED: dict[str, dict[str, Any]] = {
-    LAYER_WISE: {"activation": "h3", "dim": 64, "teacher_width": 2, "student_width": 8, "replicas": 16},
+    LAYER_WISE: {"activation": "h3", "dim": 32, "teacher_width": 2, "student_width": 8, "replicas": 16},
     KERNEL_RIDGE: {"activation": "h3", "dim": 12, "teacher_width": 2, "replicas": 8},
     TOY: {},
 }
@@ -37,14 +46,18 @@ NEW: dict[str, Option] = {
         Text("exp"), "kernel of the inner product: exp, or an activation (its dual kernel)", _one(KERNEL_RIDGE, "exp")
     ),
     "ridge": Option(
-        Number(), "ridge of the kernel regression, or of the second layer's fit", _one(KERNEL_RIDGE, 1e-3) | _one(LAYER_WISE, 1e-6)
+        Number(),
+        "ridge of the kernel regression, or of the second layer's fit",
+        _one(KERNEL_RIDGE, 1e-3) | _one(LAYER_WISE, 1e-6),
     ),
     "samples": Option(
         Numbers(),
         "kernel-ridge: numbers of training samples; layer-wise: fresh samples of the second layer (default: population fit)",
         _one(KERNEL_RIDGE, None) | _one(LAYER_WISE, None),
     ),
-    "exponents": Option(Numbers(), "toy: exponents k of (w* - w^k)^2, and of products of k factors", _one(TOY, (1, 2, 3, 4))),
+    "exponents": Option(
+        Numbers(), "toy: exponents k of (w* - w^k)^2, and of products of k factors", _one(TOY, (1, 2, 3, 4))
+    ),
     "starts": Option(Numbers(), "toy: starts of w", _one(TOY, (0.01, 0.001))),
     "goal": Option(Number(), "toy: w*", _one(TOY, 1.0)),
 }

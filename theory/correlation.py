@@ -4,15 +4,16 @@ Neurons of unit norm climb the correlation of their output with the target (Li, 
 2024, arXiv:2406.11828; slides of arXiv:2504.19983): with the loss $-\sum_kE\,f_*\sigma(\langle\bar v_k,x\rangle)=-\sum_{kp}
 a_p\varphi(t_{kp})$ (activations without mean) on the sphere,
 $$\dot t_{kq}=\sum_pa_p\varphi'(t_{kp})(\delta_{pq}-t_{kp}t_{kq}).$$
-No neuron sees another. For one Hermite degree $J\ge3$ the common contraction only changes the clock: $t_{kq}=\rho_ky_{kq}$ with
-$y_{kq}^{2-J}(\tau)=y_{kq}^{2-J}(0)-J(J-2)\hat\sigma_J^2a_q\tau$, so that at any dimension, without any approximation, a neuron
-ends at the direction whose $y$ blows up first, $\arg\max_qa_q|t_{kq}(0)|^{J-2}$. That is the tensor power method, and why
+No neuron sees another. For one Hermite degree $J\ge3$ the common contraction only changes the clock: $t_{kq}=\rho_ky_{kq}$
+with $y_{kq}^{2-J}(\tau)=y_{kq}^{2-J}(0)-J(J-2)\hat\sigma_J^2a_q\tau$, so that at any dimension, without any approximation, a
+neuron ends at the direction whose $y$ blows up first, $\arg\max_qa_q|t_{kq}(0)|^{J-2}$. That is the tensor power method, and why
 large weights attract nearly all neurons. The second layer is then the (ridge) least-squares fit.
 
 One noisy step of the sphere, $w\leftarrow w+\eta f_*(x)\sigma'(z)(x-zw)$ and normalised, moves an overlap u by
 $\eta a\varphi'(u)(1-u^2)-\eta^2K(u)$ with variance $\eta^2N(u)$: `spherical_plateau` derives K and N.
 """
 
+from collections.abc import Callable
 from functools import cache, lru_cache
 
 import numpy as np
@@ -26,17 +27,14 @@ from theory.activation import c as kernel_variable
 from theory.additive import GAUSSIAN, ORTHONORMAL, _normal_form, _sum
 from theory.derivation import Assumption, Derivation, Step
 from theory.errors import InputError
-from theory.indexed import Dual, Sums, Term, a, c, collect, differentiate, e, evaluate, j, k, l, p, q, r, t, v
-from theory.plateau import Plateau, _Moments, mehler
+from theory.hermite import z
+from theory.indexed import Dual, Sums, Term, a, c, collect, differentiate, e, evaluate, j, k, p, q, r, t, v
+from theory.plateau import Plateau, _Moments
 from theory.plateau import a as weight
-from theory.plateau import mass
 from theory.plateau import u as overlap
 from theory.system import System
-from theory.hermite import z
 
-REFERENCE = (
-    "arXiv:2406.11828 and Li, Ma, Zhang (COLT 2020), as summarised in the slides of arXiv:2504.19983; clock and winner derived"
-)
+REFERENCE = "arXiv:2406.11828 and Li, Ma, Zhang (COLT 2020), as summarised in the slides of arXiv:2504.19983; clock and winner derived"
 _DIGITS = 50
 
 
@@ -95,15 +93,17 @@ def win_probabilities(weights: np.ndarray, exponent: int) -> np.ndarray:
     and with probability $2^{-P}$ none. Raises `InputError` for J < 3 (no tensor power argument).
     """
     if exponent < 3:
-        raise InputError(f"exponent is {exponent}: the tensor power argument needs an information exponent of 3 or more")
+        raise InputError(
+            f"exponent is {exponent}: the tensor power argument needs an information exponent of 3 or more"
+        )
     a_ = np.asarray(weights, dtype=float)
     ratio = (a_[:, None] / a_[None, :]) ** (1 / (exponent - 2))
     np.fill_diagonal(ratio, np.inf)  # a factor of one
-    fold = (lambda x: 2 * ndtr(x) - 1) if exponent % 2 == 0 else ndtr
-    height = 2 if exponent % 2 == 0 else 1
+    even = exponent % 2 == 0
 
     def density(g: float) -> np.ndarray:
-        return height * np.exp(-g * g / 2) / np.sqrt(2 * np.pi) * np.prod(fold(ratio * g), axis=1)
+        below = 2 * ndtr(ratio * g) - 1 if even else ndtr(ratio * g)
+        return (1 + even) * np.exp(-g * g / 2) / np.sqrt(2 * np.pi) * np.prod(below, axis=1)
 
     found, _ = integrate.quad_vec(density, 1e-12, 12.0, epsrel=1e-11)
     return found
@@ -125,7 +125,9 @@ def spherical_plateau(activation: Activation) -> Plateau:
     formula; for polynomials without mean. A batch divides both (K up to a term of relative order 1/d). Raises `InputError`.
     """
     if not activation.is_polynomial or 0 in activation.coefficients:
-        raise InputError(f"activation {activation.name!r}: the noise of a step needs a polynomial without mean, e.g. h4")
+        raise InputError(
+            f"activation {activation.name!r}: the noise of a step needs a polynomial without mean, e.g. h4"
+        )
     f2 = _Moments(activation.function)
     slope2 = sp.expand(sp.diff(activation.function, z) ** 2)
     # x_p² + ζ² = (x_p² + z² − 2u x_p z)/(1 − u²), ζ the neuron's own other coordinate; z² is taken off.
@@ -235,7 +237,7 @@ def _arrays() -> dict[str, np.ndarray]:
             "a": np.array(_WEIGHTS, dtype=object)}  # fmt: skip
 
 
-def _kernel_at(activation: Activation) -> "object":
+def _kernel_at(activation: Activation) -> Callable[[sp.Expr, int], sp.Expr]:
     return lambda x, order: sp.N(activation.dual_derivative(int(order)).subs(kernel_variable, x), _DIGITS)
 
 

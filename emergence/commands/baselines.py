@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 #: The default step size is this fraction of the stability boundary.
-FRACTION = 0.02
+FRACTION = 0.05
 #: What a simulation hands back: its data, a table for people, and how much of it failed.
 Done = tuple["xr.Dataset", str]
 
@@ -129,7 +129,9 @@ def _layer_wise(shared: dict[str, Any], own: dict[str, Any]) -> Setting:
     if activation.is_polynomial and learned.size:
         laws, total = spherical_plateau(activation), float(np.sum(teacher.a**2))
         bound = min(
-            laws.critical_step(float(teacher.a[q]), float(initial.overlap[neuron[q], q]), total, problem.dim, problem.batch)
+            laws.critical_step(
+                float(teacher.a[q]), float(initial.overlap[neuron[q], q]), total, problem.dim, problem.batch
+            )
             for q in learned
         )
     step = problem.step_size
@@ -243,8 +245,9 @@ def _kernel_table(regression: Any, dataset: "xr.Dataset") -> str:
         if x > 1e-9 * total
     )
     headers = ("samples", "predicted", "measured", "±", "staircase")
+    first = f"share of the target's energy by degree, and its harmonics: {energy}"
     note = "mean squared error over that of knowing nothing; inputs uniform on the sphere"
-    return "\n".join([f"share of the target's energy by degree, and its harmonics: {energy}", "", table.render(headers, rows), "", note])
+    return "\n".join([first, "", table.render(headers, rows), "", note])
 
 
 # --------------------------------------------------------------------------------- toy
@@ -259,7 +262,9 @@ def _toy(shared: dict[str, Any], own: dict[str, Any]) -> Setting:
     starts, goal = np.array(own["starts"]), own["goal"]
     reach = max(float(starts.max()) ** toy.exponent for toy in toys) / goal
     if reach >= 0.1:
-        refuse(f"--starts holds {starts.max():g}, whose power reaches {reach:.3g} of the goal: start below a tenth of it")
+        refuse(
+            f"--starts holds {starts.max():g}, whose power reaches {reach:.3g} of the goal: start below a tenth of it"
+        )
     least = min(float(starts.min()) ** toy.exponent for toy in toys) / goal
     if least < 1e-300:
         refuse(f"--starts holds {starts.min():g}, whose power is only {least:.3g} of the goal: start higher")

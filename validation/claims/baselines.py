@@ -1,5 +1,6 @@
 """E28, S5, S8, S9: what the baselines do: correlation loss, toy losses, layer-wise training, kernel ridge regression."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -73,6 +74,7 @@ def _deflated(context: Context, activation: Activation, teacher: Teacher, start:
 # ------------------------------------------------------------------------------- S5
 
 _STARTS = (1e-2, 1e-3)
+_SPAN = float(np.log(_STARTS[0] / _STARTS[1]))
 _TOYS = (Toy(1), Toy(2), Toy(3), Toy(3, "product"))
 #: Of a sum of some thousand steps.
 _ROUNDING = 1e-11
@@ -90,7 +92,9 @@ def run_toys(context: Context) -> Outcome:
         result, name = _toy(toy), f"{toy.shape}{toy.exponent}"
         exact = [toy.sharpness(start) for start in _STARTS]
         # Three times, each with the integrator's error (and rounding), over t50.
-        noise = [float(3 * (error / times[1] + _ROUNDING)) for error, times in zip(result.error, result.times, strict=True)]
+        noise = [
+            float(3 * (error / times[1] + _ROUNDING)) for error, times in zip(result.error, result.times, strict=True)
+        ]
         others = [k for k in (1, 2, 3) if k != toy.exponent]
         for place, start in enumerate(_STARTS):
             controls = [Control(f"law of k = {k}", Toy(k).sharpness(start)) for k in others]
@@ -101,13 +105,11 @@ def run_toys(context: Context) -> Outcome:
                     details={"leading form": toy.leading_sharpness(start)},
                 )
             )  # fmt: skip
-        span = np.log(_STARTS[0] / _STARTS[1])
-        slope = lambda S: float(np.log(S[0] / S[1])) / float(span)  # noqa: E731
-        slack = sum(n / s for n, s in zip(noise, exact, strict=True)) / span
+        slack = sum(n / s for n, s in zip(noise, exact, strict=True)) / _SPAN
         found.append(
             Measurement(
-                f"exponent of the sharpness in the start, {_title(toy)}", slope(exact), slope(result.sharpness), 0.0,
-                slack, [Control(f"law of k = {k}", slope([Toy(k).sharpness(w) for w in _STARTS])) for k in others],
+                f"exponent of the sharpness in the start, {_title(toy)}", _slope(exact), _slope(result.sharpness), 0.0,
+                slack, [Control(f"law of k = {k}", _slope([Toy(k).sharpness(w) for w in _STARTS])) for k in others],
                 "integrator's error, from half as many steps", key=f"{name}.exponent",
                 details={"exponent as the start goes to 0": max(toy.exponent - 2, 0)},
             )
@@ -116,13 +118,20 @@ def run_toys(context: Context) -> Outcome:
     return Outcome(found, figures=[("The toy losses from 0.01: sharp for k ≥ 3 only.", toy_curves(curves))])
 
 
+def _slope(sharpness: Sequence[float] | np.ndarray) -> float:
+    """Of ln S in the logarithm of the start."""
+    return float(np.log(sharpness[0] / sharpness[1])) / _SPAN
+
+
 def _title(toy: Toy) -> str:
     return f"(w* − w^{toy.exponent})²" if toy.shape == "power" else f"(w* − product of {toy.exponent})²"
 
 
 # ------------------------------------------------------------------------------- S8
 
-_DIM, _BATCH, _REACH = 48, 32, 6.0
+_DIM, _BATCH, _REACH = 64, 32, 6.0
+#: η = _RATE · a · d^{−J/2} for one sample, the theorem's rule; relaxation times that a settled run lasts.
+_RATE, _RELAXATIONS = 0.1, 6
 
 
 def run_layer_wise(context: Context) -> Outcome:
@@ -131,23 +140,25 @@ def run_layer_wise(context: Context) -> Outcome:
 
 
 def _against_width(context: Context) -> tuple[list[Measurement], list[tuple[str, object]]]:
-    """Mean samples to squared overlap ½ of a neuron with squared overlap 6/d; η in a fixed ratio to its boundary."""
-    activation, overlap = Activation.parse("h4"), np.sqrt(_REACH / _DIM)
-    constants, replicas = spherical_plateau(activation), context.pick(64, 256)
-    widths = (1, 3, 9) if not context.full else (1, 2, 4, 8, 16)
-    mean, error, law, shift = [], [], [], []
+    """Mean samples to squared overlap ½ of a neuron with squared overlap 6/d, at η ∝ a d^{−J/2}."""
+    activation, overlap = Activation.parse("h3"), np.sqrt(_REACH / _DIM)
+    constants, replicas = spherical_plateau(activation), context.pick(48, 256)
+    widths = (1, 2, 4, 8, 16) if context.full else (2, 16)
+    mean: list[float] = []
+    error: list[float] = []
+    law, shift = [], []
     for width in widths:
         context.progress(f"layer-wise SGD, P = {width}")
         teacher = Teacher.of(np.ones(width), _DIM)
         weight = float(teacher.a[0])
-        step = 0.03 * _BATCH * constants.critical_step(weight, overlap, 1.0, _DIM)
+        step = _RATE * _BATCH * weight / _DIM**1.5
         expected = hitting_law(activation, weight, overlap, step, 1.0, _DIM, _BATCH, constants=constants)
         row = np.zeros((1, width))
         row[0, 0] = overlap
         result = layer_wise_sgd(
             activation, teacher, InitialState(row, np.array([[np.sqrt(1 - overlap**2)]])), step_size=step,
             steps=int((expected.mean + 20 * expected.std) / step), batch=_BATCH, replicas=replicas,
-            seed=int(context.rng(8, width).integers(2**31)), saves=40, stop_when_learned=(0,),
+            seed=int(context.rng(8, width).integers(2**31)), saves=20, stop_when_learned=(0,),
         )  # fmt: skip
         found = mean_and_error(_BATCH * result.half_steps[:, 0])
         mean, error = [*mean, found[0]], [*error, found[1]]
@@ -160,7 +171,7 @@ def _against_width(context: Context) -> tuple[list[Measurement], list[tuple[str,
     relative = np.array(error) / np.array(mean)
     spread = float(np.sqrt(np.sum((arms * relative) ** 2)))
     measurement = Measurement(
-        f"exponent of the samples to recovery in P, equal weights, h4, d = {_DIM}", slope(law), slope(mean), spread,
+        f"exponent of the samples to recovery in P, equal weights, h3, d = {_DIM}", slope(law), slope(mean), spread,
         float(np.abs(arms) @ np.array(shift)),
         [Control("P⁰", 0.0), Control("P^½ (step size not lowered)", 0.5), Control("P²", 2.0)],
         "fluctuation shift of the law, squared", key="samples",
@@ -175,12 +186,14 @@ def _settled(context: Context) -> list[Measurement]:
     activation, width = Activation.parse("h3"), 4
     teacher = Teacher.of(np.ones(width), _DIM)
     unit = settled_loss(activation, teacher.a, 1.0, _DIM)
-    mean, error, leading, rest = [], [], [], []
+    mean: list[float] = []
+    error: list[float] = []
+    leading, rest = [], []
     for place, goal in enumerate((0.01, 0.04)):
         step = goal / unit * _BATCH
-        result = _from_aligned(context, activation, teacher, step, place)
+        result = _settle(context, activation, teacher, step, goal, place)
         loss = result.dataset.loss.values
-        found = mean_and_error(loss[:, loss.shape[1] // 2 :].mean(axis=1))
+        found = mean_and_error(loss[:, loss.shape[1] // 2 :].mean(axis=1))  # the second half, of each replica
         mean, error = [*mean, found[0]], [*error, found[1]]
         leading.append(goal)
         rest.append(abs(_balanced_loss(activation, teacher, step / _BATCH) - goal) + goal / _DIM)
@@ -201,16 +214,17 @@ def _settled(context: Context) -> list[Measurement]:
     ]  # fmt: skip
 
 
-def _from_aligned(
-    context: Context, activation: Activation, teacher: Teacher, step: float, place: int
+def _settle(
+    context: Context, activation: Activation, teacher: Teacher, step: float, goal: float, place: int
 ) -> LayerWiseResult:
-    """One neuron on each direction, run for ten relaxation times; half of it is kept by the caller."""
+    """One neuron on each direction, run for several relaxation times of 1 − u² from about where it should settle."""
     width = teacher.width
-    relaxation = 1 / (2 * float(teacher.a[0]) * float(activation.dual_derivative().subs(kernel_variable, 1)) * step)
-    start = InitialState(np.sqrt(0.999) * np.eye(width), np.sqrt(0.001) * np.eye(width))
+    slope = float(activation.dual_derivative().subs(kernel_variable, 1))
+    off = 2 * goal / slope  # loss = ½φ'(1)(1 − u²)
+    start = InitialState(np.sqrt(1 - off) * np.eye(width), np.sqrt(off) * np.eye(width))
     return layer_wise_sgd(
-        activation, teacher, start, step_size=step, steps=int(10 * relaxation), batch=_BATCH,
-        replicas=context.pick(32, 128), seed=int(context.rng(9, place).integers(2**31)), saves=40,
+        activation, teacher, start, step_size=step, steps=int(_RELAXATIONS / (2 * float(teacher.a[0]) * slope * step)),
+        batch=_BATCH, replicas=context.pick(16, 96), seed=int(context.rng(9, place).integers(2**31)), saves=40,
     )  # fmt: skip
 
 
@@ -231,7 +245,7 @@ def _balanced_loss(activation: Activation, teacher: Teacher, step: float) -> flo
 # ------------------------------------------------------------------------------- S9
 
 #: Degree → dimensions at which the samples to half of its energy are measured.
-_KERNEL = {"quick": {2: (12, 20, 32), 3: (8, 11, 15)}, "full": {2: (16, 32, 56), 3: (10, 15, 22), 4: (8, 10, 13)}}
+_KERNEL = {"quick": {2: (12, 20, 32), 3: (8, 11, 14)}, "full": {2: (16, 32, 56), 3: (10, 15, 22), 4: (8, 10, 13)}}
 #: Samples over the predicted ones at which the risk is measured, to interpolate the crossing.
 _AROUND = (0.85, 1.0, 1.18)
 
@@ -275,7 +289,7 @@ def _crossing(context: Context, problem: KernelRidge, degree: int) -> tuple[floa
     predicted = problem.samples_to(level)
     sizes = [max(2, round(share * predicted)) for share in _AROUND]
     seed = int(context.rng(99, degree, problem.dim).integers(2**31))
-    risk = kernel_ridge(problem, sizes, replicas=context.pick(12, 16), seed=seed).risk
+    risk = kernel_ridge(problem, sizes, replicas=context.pick(8, 16), seed=seed).risk
 
     def place(values: np.ndarray) -> float:
         """Inverse interpolation: the line of ln n against ln risk through the three means."""
@@ -350,7 +364,7 @@ CLAIMS = [
         r"n\asymp M_*d^{k-1}\vee M_*d\,\epsilon^{-2}",
         "arXiv:2406.11828 (rates), as stated on the slides of arXiv:2504.19983; finite-size laws derived",
         "asymptotic",
-        "κ = 1, step size in a fixed ratio to the stability boundary; ε² the mean squared error",
+        "κ = 1, η ∝ a d^{−J/2}; ε² the mean squared error",
         (
             "P⁰",
             "P^½ (step size not lowered)",
@@ -370,7 +384,16 @@ CLAIMS = [
         f"{_SLIDES}; arXiv:2403.08938 (deterministic equivalent)",
         "asymptotic",
         "inputs uniform on the sphere, exponential kernel",
-        ("d^1", "d^2", "d^3", "d^4", "learned at d^1", "learned at d^2", "degree 1 in place of 2", "degree 2 in place of 3"),
+        (
+            "d^1",
+            "d^2",
+            "d^3",
+            "d^4",
+            "learned at d^1",
+            "learned at d^2",
+            "degree 1 in place of 2",
+            "degree 2 in place of 3",
+        ),
         run_kernel,
     ),
 ]
