@@ -6,15 +6,15 @@ a_p\varphi(t_{kp})$ (activations without mean) on the sphere,
 $$\dot t_{kq}=\sum_pa_p\varphi'(t_{kp})(\delta_{pq}-t_{kp}t_{kq}).$$
 No neuron sees another. For one Hermite degree $J\ge3$ the common contraction only changes the clock: $t_{kq}=\rho_ky_{kq}$
 with $y_{kq}^{2-J}(\tau)=y_{kq}^{2-J}(0)-J(J-2)\hat\sigma_J^2a_q\tau$, so that at any dimension, without any approximation, a
-neuron ends at the direction whose $y$ blows up first, $\arg\max_qa_q|t_{kq}(0)|^{J-2}$. That is the tensor power method, and why
-large weights attract nearly all neurons. The second layer is then the (ridge) least-squares fit.
+neuron ends at the direction whose $y$ blows up first, $\arg\max_qa_q|t_{kq}(0)|^{J-2}$. That is the tensor power method,
+and why large weights attract nearly all neurons. The second layer is then the (ridge) least-squares fit.
 
 One noisy step of the sphere, $w\leftarrow w+\eta f_*(x)\sigma'(z)(x-zw)$ and normalised, moves an overlap u by
 $\eta a\varphi'(u)(1-u^2)-\eta^2K(u)$ with variance $\eta^2N(u)$: `spherical_plateau` derives K and N.
 """
 
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 
 import numpy as np
 import sympy as sp
@@ -34,7 +34,7 @@ from theory.plateau import a as weight
 from theory.plateau import u as overlap
 from theory.system import System
 
-REFERENCE = "arXiv:2406.11828 and Li, Ma, Zhang (COLT 2020), as summarised in the slides of arXiv:2504.19983; clock and winner derived"
+REFERENCE = "arXiv:2406.11828; Li, Ma, Zhang (COLT 2020); slides of arXiv:2504.19983; clock and winner derived"
 _DIGITS = 50
 
 
@@ -162,7 +162,7 @@ def derivation(activation: Activation) -> Derivation:
             Step(
                 f"Chain rule on the sphere for {component}",
                 sp.Eq(sp.Symbol(name), drift[component].as_sympy(), evaluate=False),
-                lambda component=component: _flow_residual(component, activation),
+                partial(_flow_residual, component, activation),
                 tolerance,
             )
             for component, name in names.items()

@@ -4,7 +4,7 @@ Inputs are uniform on the sphere of radius $\sqrt d$, labels $f_*(x)=\sum_pa_p\s
 kernel $K(x,y)=k(\langle x,y\rangle/d)$. Both are diagonal in the degree of spherical harmonics (`theory.gegenbauer`):
 $k=\sum_kw_kQ_k$ has the eigenvalue $\xi_k=w_k/B_k$, $B_k$ times; $f_*$ has the energy $F_k^2$ at degree k. The estimator
 $\hat f=\sum_i\alpha_iK(x_i,\cdot)$, $(K+\lambda)\alpha=y$, has the deterministic equivalent (Canatar, Bordelon, Pehlevan 2021;
-Misiakiewicz and Saeed, arXiv:2403.08938, with relative error of order $n^{-1/2}$)
+Misiakiewicz and Saeed, arXiv:2403.08938, whose bound on the relative error falls like $n^{-1/2}$ up to logarithms)
 $$E\|\hat f-f_*\|^2\simeq\frac{\sum_kF_k^2\big(\frac\kappa{\xi_k+\kappa}\big)^2}{1-\frac1n\sum_kB_k\big(\frac{\xi_k}
 {\xi_k+\kappa}\big)^2},\qquad n=\sum_kB_k\frac{\xi_k}{\xi_k+\kappa}+\frac\lambda\kappa.$$
 With $B_k\simeq d^k/k!$ that is a staircase: degree k is learned at $n\sim d^k$, however few directions carry it

@@ -38,7 +38,7 @@ def two_homogeneous() -> Neuron:
 
 
 def directional() -> Neuron:
-    r"""$F=\sigma(h/\sqrt r)$ sees the direction only; its gradient $\sigma'(z)(x-z\bar v)/\sqrt r$ is tangent to the sphere."""
+    r"""$F=\sigma(h/\sqrt r)$ sees the direction only: its gradient $\sigma'(z)(x-z\bar v)/\sqrt r$ is tangent to spheres."""
     output = _sigma(h / sp.sqrt(r))
     return Neuron(*[_in_z(x) for x in (output, 2 * sp.diff(output, r), sp.diff(output, h))])
 

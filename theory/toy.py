@@ -127,7 +127,7 @@ class Toy:
         return (self.passage_time(start, 0.9, goal) - self.passage_time(start, 0.1, goal)) / half
 
     def leading_sharpness(self, start: float, goal: float = 1.0) -> float:
-        r"""S as $w_0\to0$: $\ln9/\ln2$ (k = 1), $\ln9/\ln(1/x_0)$ (k = 2), $(k-2)C_kx_0^{k-2}$ with the window's integral $C_k$."""
+        r"""S as $w_0\to0$: $\ln9/\ln2$ (k = 1), $\ln9/\ln(1/x_0)$ (k = 2), $(k-2)C_kx_0^{k-2}$, $C_k$ from 10 to 90 %."""
         self._check_numbers(start, 0.5, goal)
         k, begin = self.exponent, start / goal ** (1 / self.exponent)
         if k == 1:
