@@ -14,7 +14,7 @@ from dynamics.layer_wise import LayerWiseResult, layer_wise_sgd, neuron_ends, se
 from dynamics.lowering import lower
 from dynamics.toy_flow import LEVELS, toy_flow
 from emergence.cli import main
-from theory import Activation, InitialState, InputError, Student, Teacher, draw_initial_state, gegenbauer, hermite
+from theory import Activation, InputError, Student, Teacher, draw_initial_state, gegenbauer, hermite
 from theory.correlation import (
     correlation_flow,
     derivation,
@@ -26,7 +26,7 @@ from theory.correlation import (
 from theory.derivation import DerivationError, Step
 from theory.greedy import scores
 from theory.kernel_ridge import Kernel, KernelRidge
-from theory.plateau import u
+from theory.plateau import plateau, u
 from theory.toy import Toy
 from theory.toy import derivation as toy_derivation
 
@@ -148,23 +148,21 @@ def test_width_exponents_of_the_slides() -> None:
     assert found == pytest.approx([1.00, 1.67, 2.25, 2.77], abs=0.006)
 
 
-def test_noise_of_a_spherical_step_against_monte_carlo() -> None:
-    """K(u) and N(u) for h3 with explicit samples."""
+def test_noise_of_a_spherical_step_against_quadrature() -> None:
+    """K(u) and N(u) for h3 and two teachers, by exact quadrature in coordinates; those of the 2-homogeneous step differ."""
     dim, weight, at = 20, 0.8, 0.4
     shrinkage, variance = spherical_plateau(H3).laws(weight, 1.0, dim)
-    rng = np.random.default_rng(1)
-    count = 400_000
-    x, own = rng.standard_normal((count, 2)), rng.standard_normal(count)
-    z = at * x[:, 0] + np.sqrt(1 - at**2) * own
-    label = hermite.values(x, 3)[3] @ np.array([weight, 0.6])
+    nodes, mass = np.polynomial.hermite_e.hermegauss(12)
+    x, other, own = np.meshgrid(nodes, nodes, nodes, indexing="ij")
+    p = np.einsum("i,j,k->ijk", mass, mass, mass) / mass.sum() ** 3
+    z = at * x + np.sqrt(1 - at**2) * own
+    label = weight * hermite.values(x, 3)[3] + 0.6 * hermite.values(other, 3)[3]
     push = label * np.sqrt(3) * hermite.values(z, 2)[2]
-    outside = np.sum(x**2, axis=1) + own**2 + rng.chisquare(dim - 3, count) - z**2
-    sample = 0.5 * at * push**2 * outside
-    assert float(shrinkage(at)) == pytest.approx(sample.mean(), abs=4 * sample.std() / np.sqrt(count))
-    move = push * (x[:, 0] - at * z)
-    error = 4 * ((move - move.mean()) ** 2).std() / np.sqrt(count)
-    assert float(variance(at)) == pytest.approx(move.var(), abs=error)
-    assert error < 0.2 * move.var()
+    outside = x**2 + other**2 + own**2 - z**2 + dim - 3
+    assert float(shrinkage(at)) == pytest.approx(0.5 * at * np.sum(p * push**2 * outside), rel=1e-10)
+    move = push * (x - at * z)
+    assert float(variance(at)) == pytest.approx(np.sum(p * move**2) - np.sum(p * move) ** 2, rel=1e-10)
+    assert float(plateau(H3).laws(weight, 1.0, dim)[0](at)) != pytest.approx(float(shrinkage(at)), rel=1e-3)
 
 
 def test_a_mean_or_no_polynomial_is_refused() -> None:
@@ -178,9 +176,11 @@ def test_a_mean_or_no_polynomial_is_refused() -> None:
 
 # ----------------------------------------------------------------------------- layer-wise
 
-DIM, STEPS = 12, 400
+DIM, STEPS = 12, 160
 TEACHER = Teacher.of([0.8, 0.6], DIM)
 START = draw_initial_state(TEACHER, Student(3, 1.0), 5)
+LOWERED = lower(correlation_flow(H3))
+REPLICAS = 200
 
 
 @pytest.fixture(scope="module")
@@ -188,8 +188,8 @@ def runs() -> dict[str, LayerWiseResult]:
     """The same problem exactly in law and in coordinates."""
     return {
         method: layer_wise_sgd(
-            H3, TEACHER, START, step_size=2e-3, steps=STEPS, batch=4, replicas=400, seed=3, method=method, saves=2,
-            samples=100, block_steps=8,
+            H3, TEACHER, START, step_size=4e-3, steps=STEPS, batch=4, replicas=REPLICAS, seed=3, method=method, saves=2,
+            samples=100,
         )
         for method in ("exact", "ambient")
     }  # fmt: skip
@@ -198,11 +198,11 @@ def runs() -> dict[str, LayerWiseResult]:
 def test_both_methods_have_the_same_law(runs: dict[str, LayerWiseResult]) -> None:
     means, errors = {}, {}
     for method, run in runs.items():
-        end = run.dataset.overlap.values[:, -1].reshape(400, -1)
+        end = run.dataset.overlap.values[:, -1].reshape(REPLICAS, -1)
         values = np.concatenate(
             [end, end**2, run.dataset.loss.values[:, -1:], run.dataset.fitted_loss.values[:, None]], axis=1
         )
-        means[method], errors[method] = values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(400)
+        means[method], errors[method] = values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(REPLICAS)
     score = (means["exact"] - means["ambient"]) / np.hypot(errors["exact"], errors["ambient"])
     assert np.abs(score).max() < 4
     moved = np.abs(means["exact"][:6] - START.overlap.ravel()) / errors["exact"][:6]
@@ -214,26 +214,10 @@ def test_neurons_stay_on_the_sphere(runs: dict[str, LayerWiseResult]) -> None:
         assert np.abs(run.dataset.norm2.values - 1).max() < 1e-12
 
 
-def test_one_exact_step_against_its_formula() -> None:
-    """Mean of one step of the chain: u + ηaφ′(u)(1 − u²) − η²K(u), and not without K."""
-    at, dim, eta = 0.5, 200, 0.02
-    start = InitialState(np.array([[at]]), np.array([[np.sqrt(1 - at**2)]]))
-    run = layer_wise_sgd(H3, Teacher.of([1.0], dim), start, step_size=eta, steps=1, replicas=20_000, seed=2, saves=1)
-    moved = run.dataset.overlap.values[:, -1, 0, 0] - at
-    shrinkage, _ = spherical_plateau(H3).laws(1.0, 1.0, dim)
-    signal, loss = eta * 3 * at**2 * (1 - at**2), eta**2 * float(shrinkage(at))
-    error = moved.std(ddof=1) / np.sqrt(moved.size)
-    # Beyond second order: the square of the step's relative growth η²E y²σ′²(|x|² − z²)/2 = loss/u.
-    assert abs(moved.mean() - (signal - loss)) < 4 * error + 3 * at * (loss / at) ** 2
-    assert abs(moved.mean() - signal) > 4 * error + 3 * at * (loss / at) ** 2
-
-
 def test_second_layer_is_the_least_squares_fit() -> None:
     """Against explicit normal equations of the kernel."""
     t, c = START.overlap, START.student_overlap
-    weights, loss = second_layer(
-        lower(correlation_flow(H3)), jnp.asarray(t), jnp.asarray(c), jnp.asarray(TEACHER.a), jnp.asarray(1e-3)
-    )
+    weights, loss = second_layer(LOWERED, jnp.asarray(t), jnp.asarray(c), jnp.asarray(TEACHER.a), jnp.asarray(1e-3))
     expected = np.linalg.solve(c**3 + 1e-3 * np.eye(3), t**3 @ TEACHER.a)
     assert np.asarray(weights) == pytest.approx(expected, rel=1e-9)
     assert float(loss) == pytest.approx(
@@ -243,10 +227,9 @@ def test_second_layer_is_the_least_squares_fit() -> None:
 
 
 def test_perfect_neurons_leave_no_loss() -> None:
-    eye = InitialState(np.eye(2), np.zeros((2, 2)))
-    run = layer_wise_sgd(H3, Teacher.of([0.8, 0.6], 6), eye, step_size=1e-12, steps=1, replicas=2, ridge=1e-12)
-    assert run.dataset.loss.values[:, 0] == pytest.approx(0, abs=1e-10)
-    assert run.dataset.second_layer.values[0, 0] == pytest.approx([0.8, 0.6])
+    weights, loss = second_layer(LOWERED, jnp.eye(3)[:, :2], jnp.eye(3), jnp.asarray(TEACHER.a), jnp.asarray(1e-12))
+    assert np.asarray(weights) == pytest.approx([0.8, 0.6, 0.0])
+    assert float(loss) == pytest.approx(0, abs=1e-10)
 
 
 def test_settled_loss_is_linear_in_the_step() -> None:
@@ -380,7 +363,8 @@ def test_bad_input_is_one_line(argv: list[str], named: str, capsys: pytest.Captu
     [
         (["toy", "--exponents", "3"], {"share", "time", "loss", "sharpness", "level_time"}),
         (["kernel-ridge", "--samples", "20", "40", "--replicas", "2"], {"risk", "predicted", "staircase"}),
-        (["layer-wise", "--dim", "14", "--steps", "64", "--replicas", "2", "--samples", "50"],
+        (["layer-wise", "--dim", "12", "--teacher-weights", "0.8", "0.6", "--student-width", "3", "--batch", "4",
+          "--steps", "16", "--replicas", str(REPLICAS), "--samples", "100"],
          {"overlap", "norm2", "loss", "second_layer", "fitted_loss"}),
     ],
 )  # fmt: skip
