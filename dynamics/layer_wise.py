@@ -82,7 +82,6 @@ def second_layer(
     return weights, height(weights)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
 def _sampled_layer(
     activation: Activation, samples: int, chain: Chain, a: jax.Array, ridge: jax.Array, key: jax.Array
 ) -> jax.Array:
@@ -162,7 +161,10 @@ def layer_wise_sgd(
     saved, at = [[np.asarray(x) for x in _observe(problem, chain, ridge_)]], [0]
 
     def result() -> LayerWiseResult:
-        fitted = None if samples is None else _fitted_loss(problem, samples, chain, ridge_, seed)
+        fitted = None
+        if samples is not None:
+            fresh = jax.vmap(lambda key: jax.random.fold_in(key, -samples))(keys)
+            fitted = np.asarray(_fitted_loss(problem, samples, chain, ridge_, fresh))
         return _result(problem, step_size, saved, np.array(at[: len(saved)]), chain, fitted, ridge, seed)
 
     try:
@@ -190,21 +192,20 @@ def _run(
         yield chain, step
 
 
-def _fitted_loss(problem: Problem, samples: int, chain: Chain, ridge: jax.Array, seed: int) -> np.ndarray:
+@partial(jax.jit, static_argnums=(0, 1))
+def _fitted_loss(problem: Problem, samples: int, chain: Chain, ridge: jax.Array, keys: jax.Array) -> jax.Array:
     """(replica,) population loss after the second layer's fit to fresh samples."""
     lowered, a = lowered_overlap_flow(problem.activation), jnp.asarray(problem.weights)
 
     def one(chain: Chain, key: jax.Array) -> jax.Array:
-        state = _overlaps(problem, chain)
-        known = chain
+        state, known = _overlaps(problem, chain), chain
         if problem.method == "ambient":  # rows of R^d: what is not on the teachers is the residual
             cut = len(problem.weights)
             known = chain._replace(on_teachers=chain.on_teachers[:, :cut], residual=chain.on_teachers[:, cut:])
         b = _sampled_layer(problem.activation, samples, known, a, ridge, key)
         return lowered.observable("loss", {**state, "r": b}, {"a": a})
 
-    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), samples), chain.half_step.shape[0])
-    return np.asarray(jax.jit(jax.vmap(one))(chain, keys))
+    return jax.vmap(one)(chain, keys)
 
 
 def _result(

@@ -138,14 +138,17 @@ def spherical_plateau(activation: Activation) -> Plateau:
     return Plateau(activation, sp.expand(overlap * across / 2), sp.expand(square - mean**2))
 
 
-def settled_loss(activation: Activation, weights: np.ndarray, step_size: float, dim: int) -> float:
-    r"""Population loss at which SGD settles, one neuron at each direction, second layer by least squares.
+def settled_loss(
+    activation: Activation, weights: np.ndarray, step_size: float, dim: int, total: float | None = None
+) -> float:
+    r"""Population loss at which SGD settles, one neuron at each direction of `weights`, second layer by least squares.
 
     Near $u=1$ the drift balances at $1-u^2=\eta K(1)/(a\varphi'(1))$, and a neuron explains $\varphi(u)^2/\varphi(1)$ of its
     direction, so that the loss is $\tfrac12\sum_pa_p^2\varphi'(1)(1-u_p^2)=\tfrac\eta2\sum_pa_pK_p(1)$ to first order in η.
+    `total`: Σa² of the whole teacher, where `weights` are some of its directions (the others add $\tfrac12a_p^2\varphi(1)$).
     """
-    total = float(np.sum(np.asarray(weights) ** 2))
-    laws = [spherical_plateau(activation).laws(float(x), total, dim)[0] for x in weights]
+    mass_ = float(np.sum(np.asarray(weights) ** 2)) if total is None else total
+    laws = [spherical_plateau(activation).laws(float(x), mass_, dim)[0] for x in weights]
     return float(step_size / 2 * sum(x * float(law(1.0)) for x, law in zip(weights, laws, strict=True)))
 
 
