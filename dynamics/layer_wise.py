@@ -163,7 +163,7 @@ def layer_wise_sgd(
     def result() -> LayerWiseResult:
         fitted = None
         if samples is not None:
-            fresh = jax.vmap(lambda key: jax.random.fold_in(key, -samples))(keys)
+            fresh = jax.vmap(lambda key: jax.random.fold_in(key, jnp.uint32(2**32 - 1 - samples)))(keys)
             fitted = np.asarray(_fitted_loss(problem, samples, chain, ridge_, fresh))
         return _result(problem, step_size, saved, np.array(at[: len(saved)]), chain, fitted, ridge, seed)
 

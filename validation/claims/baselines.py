@@ -284,7 +284,7 @@ def _crossing(context: Context, problem: KernelRidge, degree: int) -> tuple[floa
     predicted = problem.samples_to(level)
     sizes = [max(2, round(share * predicted)) for share in _AROUND]
     seed = int(context.rng(99, degree, problem.dim).integers(2**31))
-    risk = kernel_ridge(problem, sizes, replicas=context.pick(8, 16), seed=seed).risk
+    risk = kernel_ridge(problem, sizes, replicas=context.pick(24, 32), seed=seed).risk
 
     def place(values: np.ndarray) -> float:
         """Inverse interpolation: the line of ln n against ln risk through the three means."""
