@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: A replica whose squared norms exceed this has diverged (teachers have unit total weight).
 BLOW_UP = 1e6
+#: The loss −f_*·f of students on the unit sphere, in place of ½(f_* − f)² of the 2-homogeneous student.
+CORRELATION = "correlation"
 _DEFAULT_SAVES = 200
 _BLOCK = 32
 
@@ -73,6 +75,12 @@ class Problem:
     block_steps: int
     method: str
     mistakes: Mistakes = Mistakes()
+    loss: str = "mse"
+
+    @property
+    def sphere(self) -> bool:
+        """Whether students stay on the unit sphere (correlation loss): every step ends with a normalisation."""
+        return self.loss == CORRELATION
 
     @property
     def samples(self) -> int:
@@ -116,9 +124,11 @@ class Interrupted(KeyboardInterrupt):
 
 
 @lru_cache(maxsize=32)
-def _update_rule(activation: Activation) -> Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array, jax.Array]]:
+def _update_rule(
+    activation: Activation, sphere: bool = False
+) -> Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array, jax.Array]]:
     """(r, h) → output F, coefficient 2F_r of v and F_h of x, lowered from the derived neuron."""
-    model = neuron_model.two_homogeneous()
+    model = neuron_model.directional() if sphere else neuron_model.two_homogeneous()
     sigma = lower_scalar(activation_variable, activation.function)
     slope = lower_scalar(activation_variable, sp.diff(activation.function, activation_variable))
     names = (neuron_model.r, neuron_model.z, neuron_model.value, neuron_model.slope)
@@ -135,8 +145,8 @@ def _gradient_step(
     problem: Problem, step_size: jax.Array, r: jax.Array, h: jax.Array, target: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Coefficients c (m,) and g (m, b) of the update v ← c v + Σ_i g_i x_i, from r (m,), h (m, b), f_* (b,)."""
-    output, along_self, along_input = _update_rule(problem.activation)(r[:, None], h)
-    delta = jnp.sum(output, axis=0) - target
+    output, along_self, along_input = _update_rule(problem.activation, problem.sphere)(r[:, None], h)
+    delta = -target if problem.sphere else jnp.sum(output, axis=0) - target
     scale = step_size / problem.batch * delta
     return 1.0 - jnp.sum(scale * along_self, axis=1), -scale * along_input
 
@@ -223,8 +233,16 @@ def _exact_block(problem: Problem, step_size: jax.Array, chain: Chain, key: jax.
         scale, g = _sequence(problem, step_size, r, start, gram, targets)
         moved = scale[:, None] * (known + g @ x)
         appended = scale[:, None] * (g @ beyond)
+    if problem.sphere:
+        moved, appended = _on_sphere(moved, appended)
     width = len(problem.weights)
     return moved[:, :width], _rotate_back(jnp.concatenate([moved[:, width:], appended], axis=1))
+
+
+def _on_sphere(moved: jax.Array, appended: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Both parts of each row over the row's norm."""
+    size = jnp.sqrt(jnp.sum(moved**2, axis=1) + jnp.sum(appended**2, axis=1))[:, None]
+    return moved / size, appended / size
 
 
 def _sequence(
@@ -245,6 +263,9 @@ def _sequence(
         c, g = _gradient_step(problem, step_size, r, h, target)
         within = jax.lax.dynamic_slice(rows, (0, first), (batch, batch))
         r = c**2 * r + 2 * c * jnp.sum(g * h, axis=1) + jnp.sum(g * (g @ within), axis=1)
+        if problem.sphere:
+            size = jnp.sqrt(r)
+            c, g, r = c / size, g / size[:, None], jnp.ones_like(r)
         scale = c * scale
         return (scale, r, jax.lax.dynamic_update_slice(g_block, g / scale[:, None], (0, first))), None
 
@@ -265,7 +286,8 @@ def _ambient_block(problem: Problem, step_size: jax.Array, chain: Chain, key: ja
         x = jax.random.normal(key, (problem.batch, problem.dim))
         targets = _targets(problem, x[:, : len(problem.weights)])
         c, g = _gradient_step(problem, step_size, jnp.sum(v**2, axis=1), v @ x.T, targets)
-        return c[:, None] * v + g @ x, None
+        moved = c[:, None] * v + g @ x
+        return (moved / jnp.linalg.norm(moved, axis=1, keepdims=True) if problem.sphere else moved), None
 
     v, _ = jax.lax.scan(step, chain.on_teachers, jax.random.split(key, problem.block_steps))
     return v, chain.residual

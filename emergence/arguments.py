@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from emergence.baseline_problem import BASELINES
+from emergence.baseline_problem import NEW as BASELINE_OPTIONS
 from emergence.config import MODELS
 from emergence.linear_problem import LINEAR_HELP, LINEAR_KINDS, LinearProblem
 from emergence.network_problem import EXPERIMENTS, NEW
@@ -22,6 +24,8 @@ DERIVATIONS = (
     "plateau",
     "finite-step",
     "committee",
+    "correlation",
+    "toy",
     "riccati",
     "label-noise",
     "oscillation",
@@ -114,12 +118,13 @@ def parser() -> Parser:
     derive.add_argument("--latex", action="store_true", help="print a LaTeX document")
     predict = commands.add_parser("predict", help="predictions, nothing simulated", parents=[common, problem])
     simulate = commands.add_parser("simulate", help="integrate or simulate, write WHAT.nc", parents=[common, problem])
-    names = (*SIMULATIONS, *EXPERIMENTS)
+    names = (*SIMULATIONS, *BASELINES, *EXPERIMENTS)
     simulate.add_argument("what", choices=names, metavar="WHAT", help=", ".join(names))
     simulate.add_argument(
         "--paths", dest="replicas", action=_Paths, default=argparse.SUPPRESS, metavar="PATHS",
         help="paths of the sde: another name for --replicas",
     )  # fmt: skip
+    _baseline_options(simulate)
     _network_options(simulate)
     compare = commands.add_parser("compare", help="prediction and simulation side by side", parents=[common, problem])
     for command in (predict, compare):
@@ -194,6 +199,21 @@ def _linear(group: Parser) -> None:
     options.description = "defaults of shared options: " + ", ".join(
         f"{name.replace('_', '-')} {LinearProblem.__dataclass_fields__[name].default}" for name in shared
     )
+
+
+def _baseline_options(simulate: Parser) -> None:
+    """Flags of the baselines that no other simulation has."""
+    options = simulate.add_argument_group(f"baselines ({', '.join(BASELINES)})")
+    for name, option in BASELINE_OPTIONS.items():
+        many = "+" if isinstance(option.kind, Numbers) else None
+        options.add_argument(
+            "--" + name,
+            type=option.kind.read,
+            nargs=many,
+            help=option.help,
+            metavar=name.upper(),
+            default=argparse.SUPPRESS,
+        )
 
 
 def _network_options(simulate: Parser) -> None:

@@ -299,6 +299,7 @@ def test_predict_for_people(run: Callable[..., Ran]) -> None:
 #: Derivations of another model than the additive one: the activation they take by default, and its kernel if shown.
 _SHOWN = {
     "riccati": ("quadratic", "2 c^{2}"),
+    "toy": ("h3", None),
     "committee": ("erf", r"\frac{2 \operatorname{asin}{\left(\frac{2 c}{3} \right)}}{\pi}"),
     **dict.fromkeys(("label-noise", "oscillation", "alignment", "sam"), ("h1", None)),
 }

@@ -64,6 +64,7 @@ def test_console_example(example: Example, capsys: pytest.CaptureFixture[str]) -
 def test_examples_were_found() -> None:
     assert {example.name for example in examples(_PYTHON)} == {
         "README-1",
+        "baselines-1",
         "claims-1",
         "claims-2",
         "exponents-1",

@@ -4,6 +4,7 @@ import re
 
 from validation.claim import Claim
 from validation.claims import (
+    baselines,
     committee,
     coupled_flow,
     emergence_exponents,
@@ -40,6 +41,7 @@ _GROUPS = (
     step_size_scaling,
     emergence_exponents,
     scaling,
+    baselines,
     formulas,
     label_noise_sgd,
     committee,

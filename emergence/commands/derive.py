@@ -12,6 +12,7 @@ from emergence.refusal import refuse
 from emergence.result import Result
 from theory import (
     alignment,
+    correlation,
     ideal_loss,
     label_noise_averaging,
     oscillation,
@@ -20,6 +21,7 @@ from theory import (
     riccati,
     sam,
     scaling_laws,
+    toy,
 )
 from theory.committee import committee
 
@@ -54,11 +56,13 @@ DERIVATIONS: dict[str, Callable[[theory.Activation], theory.Derivation]] = {
     "riccati": lambda activation: _riccati(activation),
     "finite-step": lambda activation: theory.finite_step(activation).derivation,
     "committee": lambda activation: committee(activation).derivation,
+    "correlation": correlation.derivation,
+    "toy": toy.derivation,
 }
 
 #: The activation where none is given.
 DEFAULT = "h4"
-DEFAULTS = {"riccati": "quadratic", "committee": "erf"} | dict.fromkeys(LINEAR, "h1")
+DEFAULTS = {"riccati": "quadratic", "committee": "erf", "toy": "h3"} | dict.fromkeys(LINEAR, "h1")
 
 
 def _riccati(activation: theory.Activation) -> theory.Derivation:
@@ -79,7 +83,7 @@ def run(arguments: argparse.Namespace) -> Result:
     if arguments.json and not arguments.quiet:
         console.note(verified)
     steps = [(step.title, step.latex()) for step in derivation.steps]
-    kernel = {} if arguments.name in LINEAR else {r"\varphi(c)": activation.dual}
+    kernel = {} if arguments.name in (*LINEAR, "toy") else {r"\varphi(c)": activation.dual}
     equations = {**kernel, **derivation.equations}
     document = {
         "name": derivation.name,

@@ -11,7 +11,7 @@ import numpy as np
 import theory
 from emergence import console, jsonio, output, quadratic, stiefel, table
 from emergence.arguments import LINEAR_SIMULATIONS
-from emergence.commands import linear, networks
+from emergence.commands import baselines, linear, networks
 from emergence.commands.setup import announce, headline, out_folder, resolved_problem
 from emergence.progress import Progress
 from emergence.resolve import Resolved
@@ -30,9 +30,13 @@ Simulated = tuple["xr.Dataset", str, int]
 
 def run(arguments: argparse.Namespace) -> Result:
     """Simulate and write. Status 1 if a replica diverged."""
+    if arguments.what not in baselines.SETTINGS:
+        baselines.refuse_baseline_flags(arguments)
     if arguments.what in networks.RUNS:
         return networks.run(arguments)
     networks.refuse_network_flags(arguments)
+    if arguments.what in baselines.SETTINGS:
+        return baselines.run(arguments)
     if arguments.what in LINEAR_SIMULATIONS:
         return linear.simulate(arguments)
     if arguments.what == "riccati":
