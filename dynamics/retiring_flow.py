@@ -239,9 +239,7 @@ def _recast(flow: _Flow, x: Carry, room: int) -> Carry:
     """The same with its sources chosen anew."""
     sources, acting, crowded = flow.sources(x.state, x.cast.alive, room)
     same = jnp.array_equal(sources, x.cast.sources) & jnp.array_equal(acting, x.cast.acting)
-    return x._replace(
-        cast=x.cast._replace(sources=sources, acting=acting), crowded=crowded, jumped=x.jumped | ~same
-    )
+    return x._replace(cast=x.cast._replace(sources=sources, acting=acting), crowded=crowded, jumped=x.jumped | ~same)
 
 
 def _observed(flow: _Flow, state: State, a: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -326,9 +324,7 @@ def _start(flow: _Flow, state: State, a: jax.Array, room: int) -> Carry:
     zero, solver = jnp.asarray(0.0), dfx.Tsit5()
     sources, acting, crowded = flow.sources(state, alive, room)
     cast = Cast(a, alive, open, sources, acting, {name: jnp.zeros_like(x) for name, x in state.items()})
-    step, _ = flow.controller.init(
-        flow.term, zero, zero + 1.0, state, None, cast, solver.func, solver.order(flow.term)
-    )
+    step, _ = flow.controller.init(flow.term, zero, zero + 1.0, state, None, cast, solver.func, solver.order(flow.term))
     step = jnp.asarray(step)
     nothing = jnp.zeros(width)
     return Carry(
@@ -439,9 +435,7 @@ def _cut(flow: _Flow, carry: Carry, ledger: _Ledger) -> Carry:
     residual = np.concatenate([np.asarray(carry.state["u"])[k], np.asarray(carry.state["t"])[k][:, gone]], axis=1)
     state = {"t": carry.state["t"][k][:, q], "u": _compressed(residual), "r": carry.state["r"][k]}
     nothing = {name: jnp.zeros_like(x) for name, x in state.items()}
-    cast = carry.cast._replace(
-        a=carry.cast.a[q], alive=carry.cast.alive[k], open=carry.cast.open[q], kept=nothing
-    )
+    cast = carry.cast._replace(a=carry.cast.a[q], alive=carry.cast.alive[k], open=carry.cast.open[q], kept=nothing)
     small = carry._replace(
         state=state, cast=cast, hits=_renumbered(carry.hits, k, q), pull=carry.pull[k], neglected=carry.neglected[k],
     )  # fmt: skip

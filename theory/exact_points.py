@@ -239,7 +239,10 @@ def coordinate_residual(
         others = [place for place in range(_STUDENTS) if place != own]
         state = {"t": unit[:, :_TEACHERS], "u": unit[:, _TEACHERS:], "r": sizes}
         arrays = state | {f"source_{name}": array[others] for name, array in state.items()}
-        arrays |= {"a": _WEIGHTS, "light": np.array([sp.Integer(int(i == own)) for i in range(_STUDENTS)], dtype=object)}
+        arrays |= {
+            "a": _WEIGHTS,
+            "light": np.array([sp.Integer(int(i == own)) for i in range(_STUDENTS)], dtype=object),
+        }
         for symbol, definition in definitions.items():
             arrays[str(symbol.base)] = evaluate(definition, tuple(symbol.indices), arrays, _kernel(activation))
         derived = evaluate(sums, tuple(component.indices), arrays, _kernel(activation))[own]

@@ -1,0 +1,200 @@
+r"""Figures 1 and 2 of arXiv:2504.19983: what is measured in them, beside what theory says for the same window.
+
+Runs come as one dataset with a dimension ``seed`` (independent draws, the clusters of every interval). Windows are fixed
+before the data: directions p from 4 to P/8, placed on the axes by the predicted emergence times. Beside each measured
+exponent stand its finite-size prediction (greedy selection on the same initial states and one-task times, through the same
+estimator) and the asymptotic exponent of Proposition 2.2 and section 2.4.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from scipy import special, stats
+
+from theory import Activation, InputError
+from theory.ideal_loss import exponent_values
+from validation.exponents import Window, exponent_of, fit_exponent
+from validation.frontier import Frontier, lower_envelope
+from validation.resampling import CONFIDENCE, Estimate, ReplicaCurves
+
+#: The window in directions: the first is clear of what is special about the largest, the last of the end of the sum.
+FIRST, LAST_SHARE = 4, 8
+#: A student of width m learns the first m/2 directions without a gap (arXiv:2504.19983, Appendix E).
+WIDTHS_PER_DIRECTION = 2
+_GRID = 60
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measured quantity beside theory.
+
+    Attributes:
+        panel: letter of the figure's panel. quantity: in words.
+        measured: with interval over seeds. finite_size: predicted for the same window and sizes.
+        asymptotic: the exponent of the theorem; None where there is none. window: of the horizontal axis, or None.
+    """
+
+    panel: str
+    quantity: str
+    measured: Estimate
+    finite_size: float
+    asymptotic: float | None
+    window: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Emergence:
+    """Figure 1. Attributes: times (n,); loss, predicted (R, n); hits, expected (R, P): measured and predicted times of ½ of
+    each direction's weight, inf where never; share (n, P) of the first seed; weights (P,); window in time; rows.
+    """
+
+    times: np.ndarray
+    loss: np.ndarray
+    predicted: np.ndarray
+    hits: np.ndarray
+    expected: np.ndarray
+    share: np.ndarray
+    weights: np.ndarray
+    decay: float
+    window: Window
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class ComputeFrontier:
+    """Figure 2. Attributes: widths (W,); steps (n,); loss, predicted (W, R, n); grid of compute m·steps with the measured
+    and the predicted frontier on it; ideal: slopes of the ideal sum's frontier at `sizes` P; rows.
+    """
+
+    widths: np.ndarray
+    steps: np.ndarray
+    loss: np.ndarray
+    predicted: np.ndarray
+    grid: np.ndarray
+    frontier: np.ndarray
+    predicted_frontier: np.ndarray
+    sizes: np.ndarray
+    ideal: np.ndarray
+    decay: float
+    teacher_width: int
+    window: Window
+    rows: tuple[Row, ...]
+
+
+def emergence(data: xr.Dataset, activation: Activation, weights: np.ndarray, decay: float, seed: int = 0) -> Emergence:
+    """Judge the coupled flows of figure 1.
+
+    Args:
+        data: ``loss``, ``predicted_loss`` (seed, sample), ``share`` (seed, sample, direction), ``loss_time``,
+            ``predicted_loss_time`` (seed, direction), times ``time`` (seed, sample), the same for all seeds.
+        weights: (P,) of the teacher. decay: β. seed: of the bootstrap.
+
+    Raises: `InputError` for runs that end before the window does.
+    """
+    times = _common(data.time.transpose("seed", "sample").values, "time")
+    loss, predicted = (data[name].transpose("seed", "sample").values for name in ("loss", "predicted_loss"))
+    hits, expected = (data[name].transpose("seed", "direction").values for name in ("loss_time", "predicted_loss_time"))
+    first, last = FIRST, len(weights) // LAST_SHARE
+    spacing = _spacing(expected)
+    window = Window(spacing[first - 1], spacing[last - 1], "predicted times of directions 4 and P/8")
+    if window.high > times[-1]:
+        raise InputError(f"time ends at {times[-1]:g}, the window at {window.high:g}: run longer")
+    asymptotic = exponent_values(decay, activation)["time"]
+    fit = fit_exponent(ReplicaCurves(times, loss, rng=np.random.default_rng(seed)), window)
+    order = np.arange(first, last + 1)
+    emerged = ReplicaCurves(
+        order, _ordered(hits)[:, first - 1 : last], rng=np.random.default_rng(seed), statistic="log-mean"
+    )
+    span = Window(first, last, "directions")
+    rate = fit_exponent(emerged, span)
+    rows = (
+        Row("a", "n-th emergence time ∝ n^x: x", rate.slope, rate.finite_size(spacing[first - 1 : last]), decay,
+            (first, last)),
+        Row("b", "loss ∝ time^x: x", fit.slope, fit.finite_size(predicted.mean(axis=0)), asymptotic,
+            (window.low, window.high)),
+        Row("c", "emergence time, measured over predicted", _ratio(hits, expected, window.high), 1.0, None,
+            (window.low, window.high)),
+    )  # fmt: skip
+    share = data.share.transpose("seed", "sample", "direction").values[0]
+    return Emergence(times, loss, predicted, hits, expected, share, np.asarray(weights), decay, window, rows)
+
+
+def compute_frontier(
+    data: xr.Dataset, activation: Activation, teacher_width: int, decay: float, seed: int = 0
+) -> ComputeFrontier:
+    """Judge the runs of figure 2: population gradient descent at several student widths.
+
+    Args:
+        data: ``loss``, ``predicted_loss`` (student_width, seed, sample), ``predicted_loss_time`` (…, direction), step counts
+            ``step`` (…, sample), the same for all runs.
+        decay: β. seed: of the bootstrap.
+
+    Raises: `InputError` for runs that end before the window does.
+    """
+    axes = ("student_width", "seed", "sample")
+    widths = data.student_width.values.astype(int)
+    step, time = (data[name].transpose(*axes).values.reshape(-1, data.sizes["sample"]) for name in ("step", "time"))
+    steps = _common(step, "step")
+    loss, predicted = (data[name].transpose(*axes).values for name in ("loss", "predicted_loss"))
+    expected = data.predicted_loss_time.transpose("student_width", "seed", "direction").values[-1]
+    last = teacher_width // LAST_SHARE
+    spacing = _spacing(expected) / float(time[0, -1] / steps[-1])
+    low, high = (WIDTHS_PER_DIRECTION * p * spacing[p - 1] for p in (FIRST, last))
+    window = Window(low, high, "compute 2p·T(p) of directions p = 4 and P/8, a width of 2p learning p of them")
+    grid = np.geomspace(low, high, _GRID)
+    compute = [m * steps for m in widths]
+    frontier = Frontier(compute, list(loss), grid, rng=np.random.default_rng(seed))
+    ahead, _ = lower_envelope(compute, [runs.mean(axis=0) for runs in predicted], grid)
+    fit = fit_exponent(frontier, window)
+    floor = fit_exponent(
+        ReplicaCurves(widths, loss[:, :, -1].T, rng=np.random.default_rng(seed)),
+        Window(widths[0], widths[-1], "all widths"),
+    )
+    exponents = exponent_values(decay, activation)
+    rows = (
+        Row("a", "final loss ∝ width^x: x", floor.slope, floor.finite_size(predicted[:, :, -1].mean(axis=1)),
+            exponents["width"], (float(widths[0]), float(widths[-1]))),
+        Row("b", "frontier: loss ∝ compute^x: x", fit.slope, fit.finite_size(ahead), exponents["compute"], (low, high)),
+    )  # fmt: skip
+    sizes = np.unique(np.append(np.geomspace(100, 1e8, 13).round(), teacher_width))
+    ideal = np.array([ideal_frontier_slope(decay, int(P)) for P in sizes])
+    return ComputeFrontier(
+        widths, steps, loss, predicted, grid, np.exp(frontier.logs), ahead, sizes, ideal, decay, teacher_width, window,
+        rows,
+    )  # fmt: skip
+
+
+def ideal_frontier_slope(decay: float, teacher_width: int) -> float:
+    r"""Slope of $\sum_{q>p}^Pq^{-2\beta}$ against compute $p\cdot p^\beta$ over p from 4 to P/8, on logarithmic axes.
+
+    The finite sum of a student that is exactly as wide as what it learns; tends to (1−2β)/(1+β). Needs β > ½, P ≥ 64.
+    """
+    p = np.unique(np.geomspace(FIRST, teacher_width / LAST_SHARE, _GRID).round())
+    left = special.zeta(2 * decay, p + 1) - special.zeta(2 * decay, teacher_width + 1)
+    return exponent_of(p ** (1 + decay), left)
+
+
+def _common(values: np.ndarray, name: str) -> np.ndarray:
+    """The abscissae that all runs share. Raises `InputError` if they do not."""
+    if not np.allclose(values, values[0], rtol=1e-12, atol=0):
+        raise InputError(f"{name} differs between runs: give all the same length and recording times")
+    return np.asarray(values[0], dtype=float)
+
+
+def _ordered(times: np.ndarray) -> np.ndarray:
+    """(R, P) emergence times of each replica in increasing order."""
+    return np.sort(times, axis=1)
+
+
+def _spacing(expected: np.ndarray) -> np.ndarray:
+    """(P,) geometric mean over replicas of the n-th predicted emergence time (inf where some replica has none)."""
+    return np.asarray(np.exp(np.mean(np.log(_ordered(expected)), axis=0)))
+
+
+def _ratio(hits: np.ndarray, expected: np.ndarray, horizon: float) -> Estimate:
+    """Median over directions predicted before the horizon of measured over predicted time; mean and t-interval over seeds."""
+    each = np.array([np.median((row / ahead)[ahead <= horizon]) for row, ahead in zip(hits, expected, strict=True)])
+    stderr = float(each.std(ddof=1) / np.sqrt(each.size))
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, each.size - 1)) * stderr
+    return Estimate(float(each.mean()), stderr, float(each.mean()) - reach, float(each.mean()) + reach)
