@@ -479,7 +479,7 @@ def retiring_flow(
     rtol: float = 1e-6,
     atol: float = 1e-9,
     tolerance: float = 1e-3,
-    light: float = 0.03,
+    light: float = 0.01,
     max_steps: int = 200_000,
     progress: Progress | None = None,
 ) -> RetiringResult:

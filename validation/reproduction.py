@@ -168,7 +168,8 @@ def compute_frontier(
 def ideal_frontier_slope(decay: float, teacher_width: int) -> float:
     r"""Slope of $\sum_{q>p}^Pq^{-2\beta}$ against compute $p\cdot p^\beta$ over p from 4 to P/8, on logarithmic axes.
 
-    The finite sum of a student that is exactly as wide as what it learns; tends to (1−2β)/(1+β). Needs β > ½, P ≥ 64.
+    The finite sum just after direction p, for a student that is exactly as wide as what it learns; tends to
+    (1−2β)/(1+β). Needs β > ½, P ≥ 64.
     """
     p = np.unique(np.geomspace(FIRST, teacher_width / LAST_SHARE, _GRID).round())
     left = special.zeta(2 * decay, p + 1) - special.zeta(2 * decay, teacher_width + 1)
