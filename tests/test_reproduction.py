@@ -50,7 +50,9 @@ def descents(end=400):
     loss = np.empty((widths.size, SEEDS, steps.size))
     for row, m in enumerate(widths):
         for seed in range(SEEDS):
-            hits = np.where(np.arange(P) < m, np.arange(1, P + 1) ** DECAY * np.exp(0.03 * rng.standard_normal(P)), np.inf)
+            hits = np.where(
+                np.arange(P) < m, np.arange(1, P + 1) ** DECAY * np.exp(0.03 * rng.standard_normal(P)), np.inf
+            )
             loss[row, seed] = staircase(steps, hits)
     axes = ("student_width", "seed", "sample")
     same = np.broadcast_to(steps, loss.shape)
@@ -68,7 +70,7 @@ def descents(end=400):
 def test_emergence_exponents_are_those_of_the_staircase():
     found = reproduction.emergence(flows(), H4, WEIGHTS, DECAY)
     times, loss, ratio = found.rows
-    assert times.measured.covers(times.finite_size)
+    assert times.difference.value == pytest.approx(0.0, abs=1e-12)
     assert times.finite_size == pytest.approx(DECAY, abs=0.1)
     assert times.asymptotic == DECAY
     assert loss.measured.value == pytest.approx(loss.finite_size, abs=1e-6)
@@ -81,14 +83,17 @@ def test_emergence_exponents_are_those_of_the_staircase():
 def test_times_that_are_late_are_seen_as_late():
     ratio = reproduction.emergence(flows(bias=1.1), H4, WEIGHTS, DECAY).rows[2]
     assert ratio.measured.value == pytest.approx(1.1)
-    assert not ratio.measured.covers(ratio.finite_size)
+    assert not ratio.difference.covers(0.0)
 
 
 def test_frontier_exponent_matches_its_own_finite_size_prediction():
     found = reproduction.compute_frontier(descents(), H4, P, DECAY)
     floor, frontier = found.rows
-    assert frontier.measured.value == pytest.approx(frontier.finite_size, abs=2e-3)  # a mean is interpolated, or averaged
+    assert frontier.measured.value == pytest.approx(
+        frontier.finite_size, abs=2e-3
+    )  # a mean is interpolated, or averaged
     assert frontier.asymptotic == pytest.approx(-1 / 3)
+    assert frontier.difference.value == pytest.approx(0.0, abs=1e-12)
     assert floor.asymptotic == pytest.approx(-0.6)
     assert np.all(found.frontier <= found.frontier[0])
     assert isinstance(frontier_figure(found), Figure)
@@ -162,3 +167,9 @@ def test_no_figure_without_its_runs(small, tmp_path: Path, monkeypatch, capsys: 
 def test_an_unknown_figure_is_refused(capsys: pytest.CaptureFixture[str]):
     assert main(["reproduce", "fig9"]) == 2
     assert "fig1" in capsys.readouterr().err
+
+
+def test_intervals_over_seeds_are_students():
+    estimate = reproduction.student(np.array([1.0, 2.0, 3.0]))
+    assert (estimate.value, estimate.stderr) == (2.0, pytest.approx(1 / np.sqrt(3)))
+    assert estimate.high - estimate.value == pytest.approx(4.3027 / np.sqrt(3), rel=1e-4)

@@ -4,6 +4,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from validation.exponents import Window
 from validation.figures import _INK, _SMALL, _TEXT, PALETTE
@@ -68,11 +69,16 @@ def frontier_figure(found: ComputeFrontier) -> Figure:
         steps.plot(found.steps, mean, color=colour, lw=1.8, label=f"m = {m}")
         steps.plot(found.steps, ahead.mean(axis=0), color=colour, lw=1.0, ls="--")
         compute.plot(m * found.steps, mean, color=colour, lw=1.4)
-    steps.set(xscale="log", yscale="log")
+    begun = found.steps[np.argmax(found.loss.min(axis=(0, 1)) < 0.99 * found.loss.max())] / 3
+    bottom, top = 0.7 * found.loss.min(), 1.8 * found.loss.max()
+    steps.set(xscale="log", yscale="log", xlim=(begun, found.steps[-1]), ylim=(bottom, top))
     steps.legend(frameon=False, fontsize=_SMALL, loc="lower left", title="dashed: predicted", title_fontsize=_SMALL)
     compute.plot(found.grid, found.frontier, color=PALETTE[1], lw=3.0, label="frontier")
     compute.plot(found.grid, found.predicted_frontier, color=_INK, lw=1.5, ls="--", label="predicted frontier")
-    compute.set(xscale="log", yscale="log")
+    ends = (min(found.widths[0] * begun, found.window.low / 2), found.widths[-1] * found.steps[-1])
+    compute.set(xscale="log", yscale="log", xlim=ends, ylim=(bottom, top))
+    _plain(steps)
+    _plain(compute)
     _guide(compute, found.window, found.grid, found.frontier, found.rows[1])
     compute.legend(frameon=False, fontsize=_SMALL, loc="lower left")
     _slopes(slopes, found)
@@ -109,6 +115,13 @@ def _panels(*labels: tuple[str, str]) -> tuple[Figure, list[Axes]]:
     return figure, axes
 
 
+def _plain(ax: Axes) -> None:
+    """Ticks of a loss that spans less than two decades: 0.02, 0.05, 0.1 …"""
+    ax.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.yaxis.set_minor_formatter(NullFormatter())
+
+
 def _guide(ax: Axes, window: Window, x: np.ndarray, y: np.ndarray, row: Row) -> None:
     """The window, the asymptotic slope beside the curve, and the exponents in words."""
     ax.axvspan(window.low, window.high, color=PALETTE[5], alpha=0.12, lw=0)
@@ -117,9 +130,10 @@ def _guide(ax: Axes, window: Window, x: np.ndarray, y: np.ndarray, row: Row) -> 
         start = 1.7 * float(np.exp(np.interp(np.log(window.low), np.log(x), np.log(y))))
         label = f"slope {row.asymptotic:.3f} (theorem)"
         ax.plot(ends, start * (ends / ends[0]) ** row.asymptotic, color=PALETTE[2], lw=1.8, ls=":", label=label)
-    words = f"{_with_interval(row, 'measured')}\nfinite size {row.finite_size:.3f}"
-    ax.text(0.97, 0.97, words, transform=ax.transAxes, ha="right", va="top", fontsize=_SMALL)
+    words = f"{_with_interval(row, 'measured')}\npredicted, same window: {row.finite_size:.3f}"
+    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 2.0}
+    ax.text(0.98, 0.98, words, transform=ax.transAxes, ha="right", va="top", fontsize=_SMALL, bbox=paper, zorder=5)
 
 
 def _with_interval(row: Row, name: str) -> str:
-    return f"{name} {row.measured.value:.3f} [{row.measured.low:.3f}, {row.measured.high:.3f}]"
+    return f"{name}: {row.measured.value:.3f} [{row.measured.low:.3f}, {row.measured.high:.3f}]"

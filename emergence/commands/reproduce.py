@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: Folder inside --out; kept, so that a run that was killed goes on where it was.
 STORE = "reproduce"
-HEADERS = ("panel", "quantity", "measured", "±", "low", "high", "finite size", "theorem", "from", "to")
+HEADERS = ("panel", "quantity", "measured", "±", "predicted", "difference", "low", "high", "limit", "from", "to")
 
 
 def run(arguments: argparse.Namespace) -> Result:
@@ -134,8 +134,11 @@ def _entry(row: "Row") -> dict[str, object]:
 
 def _text(rows: "tuple[Row, ...]", files: tuple[Path, Path]) -> str:
     lines = [
-        (x.panel, x.quantity, x.measured.value, x.measured.stderr, x.measured.low, x.measured.high, x.finite_size,
-         x.asymptotic, *((None, None) if x.window is None else map(float, x.window)))
+        (x.panel, x.quantity, x.measured.value, x.measured.stderr, x.finite_size, x.difference.value,
+         x.difference.low, x.difference.high, x.asymptotic, *((None, None) if x.window is None else map(float, x.window)))
         for x in rows
     ]  # fmt: skip
-    return "\n".join([table.render(HEADERS, lines), "", f"figure: {files[1]}", f"data: {files[0]}"])
+    note = (
+        f"{100 * rows[0].difference.confidence:g} % interval of measured - predicted over seeds; limit: P to infinity"
+    )
+    return "\n".join([table.render(HEADERS, lines), "", note, f"figure: {files[1]}", f"data: {files[0]}"])
