@@ -204,13 +204,18 @@ def _row(
     """The exponent of curves (R, n) with those predicted for the same seeds."""
     curve = ReplicaCurves(x, measured, rng=np.random.default_rng(0), statistic=statistic)
     fit = fit_exponent(curve, window)
-    inside = fit.weights != 0
-    gaps = np.log(measured[:, inside] / predicted[:, inside]) @ fit.weights[inside]
     whole = predicted.mean(axis=0) if statistic == "mean" else np.exp(np.log(predicted).mean(axis=0))
     span = (float(window.low), float(window.high))
     return Row(
-        panel, quantity, _student(fit.slope, len(measured)), fit.finite_size(whole), student(gaps), asymptotic, span
-    )
+        panel, quantity, _student(fit.slope, len(measured)), fit.finite_size(whole),
+        slope_gap(measured, predicted, fit.weights), asymptotic, span,
+    )  # fmt: skip
+
+
+def slope_gap(measured: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> Estimate:
+    """Measured minus predicted exponent of curves (R, n), replica by replica; `weights` (n,) as in `ExponentFit`."""
+    inside = weights != 0
+    return student(np.log(measured[:, inside] / predicted[:, inside]) @ weights[inside])
 
 
 def student(values: np.ndarray) -> Estimate:
