@@ -57,9 +57,9 @@ def _frontier(width: int, dim: int, widths: tuple[int, ...], time: float, seeds:
 
 
 #: Figure and preset → runs. `full` has the published size d = 2048, P = 1024, β = 0.8 (section 2.4, Figure 2); figure 1 of
-#: `quick` has d = 16 P, closer to the d ≫ P of the theorem.
+#: `quick` has d = 32 P, closer to the d ≫ P of the theorem.
 EXPERIMENTS: dict[tuple[str, str], Experiment] = {
-    ("fig1", "quick"): _emergence(256, 4096, 6000.0, 4),
+    ("fig1", "quick"): _emergence(128, 4096, 3000.0, 4),
     ("fig1", "full"): _emergence(1024, 2048, 6000.0, 4),
     ("fig2", "quick"): _frontier(256, 1024, (8, 12, 16, 24, 32, 48, 64, 96), 900.0, 4),
     ("fig2", "full"): _frontier(1024, 2048, (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384), 3000.0, 4),
