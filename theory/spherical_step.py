@@ -5,16 +5,18 @@ fresh sample moves v along the projected gradient and back to the sphere (arXiv:
 $$v\leftarrow\frac{v+\eta g(x-zv)}{|v+\eta g(x-zv)|},\qquad
 g=\delta\,\sigma'(z),\ \delta=\sigma(x_e)-\sigma(z),\ z=\langle v,x\rangle.$$
 With $m=g(x_e-uz)$ and $q=g^2(|x|^2-z^2)$ the overlap becomes $u'=(u+\eta m)/\sqrt{1+\eta^2q}$, exactly, so that
-$$E\,du=\eta\varphi'(u)(1-u^2)-\eta^2K+\eta^3C+\dots,\quad K=\tfrac u2E\,q,\ C=-\tfrac12E\,mq,\qquad
-\mathrm{Var}\,du=\eta^2N+\dots,\quad N=\mathrm{Var}(m-\tfrac\eta2uq).$$
-(At $\eta\sim1/d$, the critical scale for J = 1 and 2, $\eta q$ is of order one: its fluctuations belong to N.)
-All are polynomials in u, derived for every polynomial activation by Mehler's formula, linear in d.
+$$E\,du=\eta\varphi'(u)(1-u^2)-\eta^2K+\dots,\quad K=\tfrac u2E\,q,\qquad
+\mathrm{Var}\,du=\eta^2N+\dots,\quad N=E\,m^2-(E\,m)^2,$$
+polynomials in u, derived for every polynomial activation by Mehler's formula, linear in d. `WholeStep` has the mean and the
+variance of $u'-u$ to all orders, by quadrature: at $\eta\sim1/d$, the critical scale for J = 1 and 2, $\eta q$ is of order
+one, and for J ≥ 3 q has tails so heavy that its expansion fails at sizes that can be simulated.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
 import sympy as sp
 
 from theory.activation import Activation
@@ -23,10 +25,48 @@ from theory.derivation import Assumption, Derivation, Step
 from theory.errors import InputError
 from theory.gaussian import standard_expectation
 from theory.hermite import z
-from theory.one_task_diffusion import OneTaskDiffusion, eta
+from theory.one_task_diffusion import OneTaskDiffusion
 from theory.plateau import Plateau, d, mehler, u
 
 REFERENCE = "arXiv:2003.10409, spherical online SGD; expansion of one step derived for every polynomial activation"
+
+
+#: Quadrature nodes in each of the two Gaussians, and in |x_rest|².
+_NODES, _RADIAL = 64, 5
+
+
+@dataclass(frozen=True)
+class WholeStep(OneTaskDiffusion):
+    """The diffusion whose drift and variance are those of one real step, to all orders in the step size."""
+
+    def coefficients(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Drift and diffusion at overlaps of shape (n,): mean and variance of u' − u, over η."""
+        sigma, slope = _numerical(self.activation)
+        points, mass = np.polynomial.hermite_e.hermegauss(_NODES)
+        mass = np.outer(mass, mass)[:, :, None] / mass.sum() ** 2
+        radius, share = _chi_squared(self.dim - 2)
+        x, other = points[:, None, None], points[None, :, None]
+        mean, square = np.empty_like(overlap), np.empty_like(overlap)
+        for place, at in enumerate(overlap.tolist()):
+            own = at * x + np.sqrt(1 - at * at) * other
+            move = self.step_size * (sigma(x) - sigma(own)) * slope(own)
+            change = (at + move * (x - at * own)) / np.sqrt(1 + move**2 * (x**2 + other**2 - own**2 + radius)) - at
+            mean[place], square[place] = (float(np.sum(mass * share * y)) for y in (change, change**2))
+        return mean / self.step_size, (square - mean**2) / self.step_size
+
+
+def _chi_squared(freedom: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights for a chi-squared variable, by the cube-root (Wilson–Hilferty) transformation."""
+    points, weights = np.polynomial.hermite_e.hermegauss(_RADIAL)
+    spread = 2 / (9 * freedom)
+    return freedom * np.maximum(1 - spread + np.sqrt(spread) * points, 0.0) ** 3, weights / weights.sum()
+
+
+@lru_cache(maxsize=32)
+def _numerical(activation: Activation) -> tuple[Callable, Callable]:
+    return sp.lambdify(z, activation.function, "numpy"), sp.lambdify(
+        z, sp.diff(activation.function, z) + 0 * z, "numpy"
+    )
 
 
 @dataclass(frozen=True)
@@ -34,26 +74,23 @@ class SphericalStep:
     """Laws of one step as expressions in `u` and `d`.
 
     Attributes:
-        signal: E m = φ'(u)(1−u²). shrinkage: K. variance: N, also in `eta` (symbol of `theory.one_task_diffusion`).
-        third: C, the coefficient of η³ in the mean.
+        signal: E m = φ'(u)(1−u²). shrinkage: K. variance: N.
     """
 
     activation: Activation
     signal: sp.Expr
     shrinkage: sp.Expr
     variance: sp.Expr
-    third: sp.Expr
 
-    def laws(self, step_size: float, *, third: bool = False) -> Plateau:
-        """K and N at a step size, for `OneTaskDiffusion`; `third` adds the third order of the mean to K."""
-        h = sp.Float(step_size, 17)
-        shrinkage = sp.expand(self.shrinkage - h * self.third) if third else self.shrinkage
-        return Plateau(self.activation, shrinkage, sp.expand(self.variance.subs(eta, h)))
+    @property
+    def laws(self) -> Plateau:
+        """K and N as the second-order laws of `OneTaskDiffusion`."""
+        return Plateau(self.activation, self.shrinkage, self.variance)
 
-    def diffusion(self, step_size: float, dim: int, *, third: bool = False, **options: bool) -> OneTaskDiffusion:
-        """The diffusion of the overlap; `options` as in `OneTaskDiffusion`."""
-        laws = self.laws(step_size, third=third)
-        return OneTaskDiffusion(self.activation, 1.0, step_size, 1.0, dim, constants=laws, **options)
+    def diffusion(self, step_size: float, dim: int, *, whole: bool = True) -> OneTaskDiffusion:
+        """The diffusion of the overlap: of whole steps, or with the second-order laws."""
+        kind = WholeStep if whole else OneTaskDiffusion
+        return kind(self.activation, 1.0, step_size, 1.0, dim, constants=self.laws)
 
     def derivation(self) -> Derivation:
         """The mean and variance of a step, each checked against brute-force expectations in independent Gaussians."""
@@ -69,18 +106,11 @@ class SphericalStep:
                 lambda: _residual(self, lambda m, q: _AT / 2 * q, self.shrinkage), tolerance,
             ),
             Step(
-                "Variance", sp.Eq(sp.Symbol("N(u)"), self.variance, evaluate=False),
-                lambda: _residual(
-                    self, lambda m, q: (m - _ETA / 2 * _AT * q) ** 2,
-                    (self.variance + (self.signal - eta * self.shrinkage) ** 2).subs(eta, _ETA),
-                ), tolerance,
-            ),
-            Step(
-                "Mean, third order", sp.Eq(sp.Symbol("C(u)"), self.third, evaluate=False),
-                lambda: _residual(self, lambda m, q: -m * q / 2, self.third), tolerance,
+                "Variance, second order", sp.Eq(sp.Symbol("N(u)"), self.variance, evaluate=False),
+                lambda: _residual(self, lambda m, q: m**2, self.variance + self.signal**2), tolerance,
             ),
         )  # fmt: skip
-        equations = {"K(u)": self.shrinkage, "N(u)": self.variance, "C(u)": self.third}
+        equations = {"K(u)": self.shrinkage, "N(u)": self.variance}
         return Derivation("spherical-step", steps, equations, (Assumption("|v| = 1, one sample per step"),), REFERENCE)
 
 
@@ -95,17 +125,7 @@ def spherical_step(activation: Activation) -> SphericalStep:
     energy = _expectation(activation, 2, {(0, 0): sp.Integer(1)})
     # |x|² − z² = (x − uz)²/(1 − u²) + the other d − 2 coordinates, independent of x and z.
     size = sp.cancel(second / (1 - u**2)) + (d - 2) * energy
-    shrinkage = sp.expand(u * size / 2)
-    cubes = {(3, 0): sp.Integer(1), (2, 1): -3 * u, (1, 2): 3 * u**2, (0, 3): -(u**3)}
-    far = _expectation(activation, 3, {(1, 0): sp.Integer(1), (0, 1): -u})
-    mixed = sp.cancel(_expectation(activation, 3, cubes) / (1 - u**2)) + (d - 2) * far  # E mq
-    fourth = {(k, 4 - k): sp.binomial(4, k) * (-u) ** (4 - k) for k in range(5)}
-    near = sp.cancel(_expectation(activation, 4, fourth) / (1 - u**2) ** 2)
-    between = sp.cancel(_expectation(activation, 4, across) / (1 - u**2))
-    # E q²: |x_rest|² has mean d − 2 and second moment d(d − 2).
-    square = near + 2 * (d - 2) * between + d * (d - 2) * _expectation(activation, 4, {(0, 0): sp.Integer(1)})
-    variance = second - eta * u * mixed + eta**2 * u**2 / 4 * square - (first - eta * shrinkage) ** 2
-    return SphericalStep(activation, first, shrinkage, sp.expand(variance), sp.expand(-mixed / 2))
+    return SphericalStep(activation, first, sp.expand(u * size / 2), sp.expand(second - first**2))
 
 
 def _expectation(activation: Activation, power: int, weights: dict[tuple[int, int], sp.Expr]) -> sp.Expr:
@@ -121,7 +141,7 @@ def _expectation(activation: Activation, power: int, weights: dict[tuple[int, in
     return sp.expand(total)
 
 
-_AT, _ETA = sp.Rational(3, 5), sp.Rational(1, 10)
+_AT = sp.Rational(3, 5)
 
 
 def _residual(found: SphericalStep, form: Callable[[sp.Expr, sp.Expr], sp.Expr], law: sp.Expr) -> sp.Expr:

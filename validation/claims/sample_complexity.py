@@ -59,19 +59,19 @@ class Family:
     def overlap(self, dim: int) -> float:
         return float(np.sqrt(self.start / dim))
 
-    def law(self, dim: int, *, third: bool = False, cells: int = _CELLS) -> HittingDistribution:
+    def law(self, dim: int, *, whole: bool = True, cells: int = _CELLS) -> HittingDistribution:
         """Law of the recovery time, in gradient-flow time."""
-        diffusion = spherical_step(self.activation).diffusion(self.step_size(dim), dim, third=third)
+        diffusion = spherical_step(self.activation).diffusion(self.step_size(dim), dim, whole=whole)
         return hitting_distribution(diffusion, self.overlap(dim), LEVEL**2, cells)
 
-    def median(self, dim: int, *, third: bool = False, cells: int = _CELLS) -> float:
+    def median(self, dim: int, *, whole: bool = True, cells: int = _CELLS) -> float:
         """Predicted median number of samples."""
-        return _median(self, dim, third, cells)
+        return _median(self, dim, whole, cells)
 
 
 @lru_cache(maxsize=256)
-def _median(family: Family, dim: int, third: bool, cells: int) -> float:
-    return family.law(dim, third=third, cells=cells).quantile(0.5) / family.step_size(dim)
+def _median(family: Family, dim: int, whole: bool, cells: int) -> float:
+    return family.law(dim, whole=whole, cells=cells).quantile(0.5) / family.step_size(dim)
 
 
 #: c well below the critical step size, so that the one-task diffusion has many small steps at every size.
@@ -126,13 +126,11 @@ def recovery_steps(context: Context, family: Family, dim: int, replicas: int) ->
 
 
 def _theory_error(fit: ExponentFit, family: Family) -> float:
-    """Change of the predicted exponent by the third order of the mean, and by a grid of half as many cells."""
-    dims = [dim for dim, _ in family.dims]
-    base, third, coarse = (
-        fit.finite_size([family.median(dim, third=third, cells=cells) for dim in dims])
-        for third, cells in ((False, _CELLS), (True, _CELLS), (False, _CELLS // 2))
+    """Change of the predicted exponent by a grid of half as many cells."""
+    fine, coarse = (
+        fit.finite_size([family.median(dim, cells=cells) for dim, _ in family.dims]) for cells in (_CELLS, _CELLS // 2)
     )
-    return abs(third - base) + abs(coarse - base)
+    return abs(coarse - fine)
 
 
 def _judge_family(context: Context, family: Family) -> tuple[Measurement, ExponentFit, IndependentSamples]:
@@ -147,8 +145,11 @@ def _judge_family(context: Context, family: Family) -> tuple[Measurement, Expone
             f"d = {', '.join(f'{dim:.0f}' for dim in family.sizes)}",
             predicted, fit.slope.value, fit.slope.stderr, _theory_error(fit, family),
             [*_tenth(predicted), *_neighbours(family.exponent, family.sizes)],
-            "third order of a step's mean, and the grid of the backward equation", key=f"J{family.exponent}",
+            "the grid of the backward equation", key=f"J{family.exponent}",
             details={
+                "exponent with second-order laws": fit.finite_size(
+                    [family.median(dim, whole=False) for dim, _ in family.dims]
+                ),
                 "asymptotic": float(max(family.exponent - 1, 1)), "95 % interval": [fit.slope.low, fit.slope.high],
                 "median samples": np.exp(curve.logs).tolist(), "predicted samples": expected,
                 "drift of the local slope": fit.local.drift.value if fit.local else None,
@@ -202,7 +203,7 @@ def _judge_far(context: Context, near: Family) -> Measurement:
     samples: list[np.ndarray] = []
     coarse: list[np.ndarray] = []
     for dim, paths in FAR:
-        law, step_size = family.law(dim), family.step_size(dim)
+        law, step_size = family.law(dim, whole=False), family.step_size(dim)
         for target, resolution in ((samples, RESOLUTION), (coarse, 2 * RESOLUTION)):
             context.progress(f"J = {near.exponent}, paths at d = {dim}")
             found = one_task_paths(
@@ -219,7 +220,7 @@ def _judge_far(context: Context, near: Family) -> Measurement:
         f"the same exponent from paths of the diffusion, h{near.exponent}, d = {', '.join(str(dim) for dim, _ in FAR)}",
         predicted, fit.slope.value, fit.slope.stderr, _theory_error(fit, family) + abs(rough - fit.slope.value),
         [*_tenth(predicted), *_neighbours(near.exponent, family.sizes)],
-        "the paths' discretisation (step doubled), third order of a step's mean, the grid of the backward equation",
+        "the paths' discretisation (step doubled), and the grid of the backward equation",
         key=f"J{near.exponent}.far",
         details={"asymptotic": near.exponent - 1.0, "95 % interval": [fit.slope.low, fit.slope.high]},
     )  # fmt: skip
@@ -249,7 +250,7 @@ def _grid(low: float, points: int) -> tuple[float, ...]:
 THRESHOLDS_QUICK = (
     Threshold(1, 1.0, _grid(1.0, 5), (100, 400, 1600), 128),
     Threshold(2, 1.0, _grid(0.1, 6), (100, 400, 1600), 96),
-    Threshold(3, 8.0, _grid(0.07, 7), (48, 96, 192), 96),
+    Threshold(3, 8.0, _grid(0.1, 6), (48, 96, 192), 192),
 )
 THRESHOLDS_FULL = (
     Threshold(1, 1.0, _grid(1.0, 5), (100, 1000, 10_000), 256),
@@ -278,11 +279,11 @@ def _horizon(context: Context, family: Family, dim: int) -> float:
     return HORIZON * context.theory.single_task(family.activation).half_time(1.0, family.overlap(dim), LEVEL**2)
 
 
-def _predicted_shares(context: Context, case: Threshold, third: bool = False, cells: int = _CELLS // 2) -> np.ndarray:
+def _predicted_shares(context: Context, case: Threshold, cells: int) -> np.ndarray:
     """The law's shares on the same grid."""
     return np.array([
         [
-            float(family.law(dim, third=third, cells=cells).cdf(np.array([_horizon(context, family, dim)]))[0])
+            float(family.law(dim, cells=cells).cdf(np.array([_horizon(context, family, dim)]))[0])
             for family in map(case.family, case.scaled)
         ]
         for dim in case.dims
@@ -307,26 +308,23 @@ def run_critical(context: Context) -> Outcome:
     figures: list[tuple[str, object]] = []
     for case in THRESHOLDS_FULL if context.full else THRESHOLDS_QUICK:
         shares, power = success_shares(context, case), case.family(1.0).power
-        laws = [
-            _predicted_shares(context, case, third, cells)
-            for third, cells in ((False, _CELLS // 2), (True, _CELLS // 2), (False, _CELLS // 4))
-        ]
+        fine, rough = (_predicted_shares(context, case, cells) for cells in (_CELLS // 2, _CELLS // 4))
         _, weights = _critical_weights(case)
-        predicted, third, coarse = (float(np.sum(weights * x)) - power for x in laws)
+        predicted, coarse = (float(np.sum(weights * x)) - power for x in (fine, rough))
         errors = np.array([[share_error(x, case.replicas) for x in row] for row in shares])
         wrong = sorted({0.5, 1.0, 1.5, 2.0} - {power})
         found.append(
             Measurement(
                 f"exponent in d of the critical step size, h{case.exponent}, d = {', '.join(map(str, case.dims))}",
                 predicted, float(np.sum(weights * shares)) - power, float(np.sqrt(np.sum((weights * errors) ** 2))),
-                abs(third - predicted) + abs(coarse - predicted),
+                abs(coarse - predicted),
                 [
                     *_tenth(predicted),
                     *[Control("critical scale of another J", -x) for x in wrong if abs(x - power) <= 0.5],
                 ],
-                "third order of a step's mean, and the grid of the backward equation", key=f"J{case.exponent}",
+                "the grid of the backward equation", key=f"J{case.exponent}",
                 details={
-                    "asymptotic": -power, "shares": shares.tolist(), "predicted shares": laws[0].tolist(),
+                    "asymptotic": -power, "shares": shares.tolist(), "predicted shares": fine.tolist(),
                     "step sizes times d^max(J/2, 1)": list(case.scaled),
                 },
             )
@@ -336,7 +334,7 @@ def run_critical(context: Context) -> Outcome:
             "dashed: the one-task law."
         )
         names = [f"d = {dim}" for dim in case.dims]
-        figures.append((caption, collapse(np.array(case.scaled), list(shares), list(laws[0]), names, power)))
+        figures.append((caption, collapse(np.array(case.scaled), list(shares), list(fine), names, power)))
     return Outcome(found, figures=figures)
 
 
