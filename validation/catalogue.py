@@ -6,6 +6,7 @@ from validation.claim import Claim
 from validation.claims import (
     committee,
     coupled_flow,
+    emergence_exponents,
     finite_step,
     finite_step_paths,
     formulas,
@@ -17,17 +18,22 @@ from validation.claims import (
     oscillation_and_alignment,
     quadratic,
     quadratic_laws,
+    sample_complexity,
     sgd,
+    step_size_scaling,
     stiefel,
 )
 
 #: Longest first, for runs in several processes.
 _GROUPS = (
     finite_step,
+    sample_complexity,
     stiefel,
     networks,
     finite_step_paths,
     coupled_flow,
+    step_size_scaling,
+    emergence_exponents,
     formulas,
     label_noise_sgd,
     committee,
