@@ -68,7 +68,7 @@ class Case:
         return hitting_distribution(diffusion, self.overlap, cells=500).quantile(0.5) / self.step_size
 
 
-WEIGHTS_QUICK = tuple(Case(64, a, 0.5, 32) for a in (0.8, 0.4, 0.2))
+WEIGHTS_QUICK = tuple(Case(64, a, 0.5, 32) for a in (0.8, 0.5, 0.3))
 WEIGHTS_FULL = tuple(Case(128, a, 0.5, 192) for a in (0.8, 0.4, 0.2, 0.1))
 #: For the spread: spherical SGD, h3, c where samples that move the overlap much occur many times within one run.
 SPREAD_SCALED = (0.02, 0.01, 0.005)
