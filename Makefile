@@ -5,6 +5,8 @@ BIN = $(VENV)/bin
 STAMP = $(VENV)/.stamp
 # One BLAS thread: a second one fights XLA's own threads on a small machine.
 export OPENBLAS_NUM_THREADS ?= 1
+# Tests of one file share compiled code, so a file stays in one process.
+SHARED ?= -n logical --maxprocesses=4 --dist loadfile
 
 .PHONY: run test lint bench notebooks figures lock clean
 
@@ -21,7 +23,7 @@ run: $(STAMP)
 	$(BIN)/emergence validate --preset quick $(ARGS)
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q $(ARGS)
+	$(BIN)/python -m pytest -q $(SHARED) $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

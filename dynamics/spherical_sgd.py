@@ -44,7 +44,9 @@ class SphericalRuns:
 @lru_cache(maxsize=32)
 def _functions(activation: Activation) -> tuple[Callable, Callable]:
     sigma = activation.function
-    return lower_scalar(activation_variable, sigma), lower_scalar(activation_variable, sp.diff(sigma, activation_variable))
+    return lower_scalar(activation_variable, sigma), lower_scalar(
+        activation_variable, sp.diff(sigma, activation_variable)
+    )
 
 
 @partial(jax.jit, static_argnums=0)

@@ -96,6 +96,9 @@ def parser() -> Parser:
     validate = commands.add_parser("validate", help="judge claims, write a report", parents=[common, _seed()])
     validate.add_argument("ids", nargs="*", metavar="ID", help="claims to judge (default: all)")
     validate.add_argument("--preset", choices=PRESETS, default="quick", help="size of the experiments (default: quick)")
+    validate.add_argument(
+        "--workers", type=Whole().read, default=None, metavar="N", help="processes (default: one per core, at most 4)"
+    )
     derive = commands.add_parser("derive", help="show a derivation, each step checked", parents=[common, _seed()])
     derive.add_argument("name", choices=DERIVATIONS, metavar="NAME", help=", ".join(DERIVATIONS))
     derive.add_argument("--activation", help=HELP["activation"] + " (default: h4; quadratic for riccati)")

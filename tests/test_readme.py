@@ -66,6 +66,7 @@ def test_examples_were_found() -> None:
         "README-1",
         "claims-1",
         "claims-2",
+        "exponents-1",
         "quadratic-1",
         "sde-1",
     }

@@ -1,12 +1,17 @@
 """Running claims: order, files, interruption, bad input."""
 
+import pickle
+from collections.abc import Mapping
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 import pytest
 import xarray as xr
 
 from theory import InputError
-from validation import Context, Outcome, runner, validate
+from validation import Context, Outcome, apart, runner, validate
 from validation.catalogue import claims
 from validation.claim import Claim, Control, Measurement
 
@@ -50,3 +55,54 @@ def test_every_claim_names_its_controls_and_its_source() -> None:
         assert claim.controls
         assert claim.source
         assert claim.statement.endswith(".")
+
+
+class _Process:
+    """Stands for a worker process: runs each task at once, in order, and remembers which claims it had."""
+
+    def __init__(self, dies: bool = False) -> None:
+        self.had: list[str] = []
+        self._dies = dies
+
+    def __call__(self, task: apart.Task, configuration: Mapping[str, Any]) -> "Future[bytes]":
+        self.had.append(configuration["id"])
+        future: Future[bytes] = Future()
+        if self._dies:
+            future.set_exception(BrokenProcessPool())
+        else:
+            future.set_result(task(pickle.loads(pickle.dumps(configuration))))
+        return future
+
+
+def _spread(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A catalogue of toy claims in three modules, the claims of each together."""
+    catalogue = []
+    for name in ("E1", "E2", "L1", "Q1", "Q2", "Q3"):
+        catalogue.append(_claim(name, 1.0 + 0.1 * len(catalogue)))
+        catalogue[-1].runner.__module__ = f"claims of {name[0]}"
+    monkeypatch.setattr(runner, "claims", lambda: catalogue)
+    monkeypatch.setattr(apart, "claims", lambda: catalogue)
+    monkeypatch.setattr(apart, "module_order", lambda: {"claims of Q": 0, "claims of E": 1, "claims of L": 2})
+    return [claim.id for claim in catalogue]
+
+
+def test_two_processes_share_the_claims_and_give_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = _spread(monkeypatch)
+    alone, workers = validate(), [_Process(), _Process()]
+    together = validate(out=tmp_path, workers=workers)
+    assert [(v.id, v.verdict, v.z) for v in together.verdicts] == [(v.id, v.verdict, v.z) for v in alone.verdicts]
+    assert [verdict.id for verdict in together.verdicts] == ids
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*(f"{name}.nc" for name in ids), "report.html"]
+    # the longest module first, and no module in two processes
+    assert (workers[0].had[:3], workers[1].had[:2]) == (["Q1", "Q2", "Q3"], ["E1", "E2"])
+
+
+def test_a_process_that_dies_is_named_with_its_claim(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"claim E1: its process died .*--workers 1"):
+        validate(["E1"], out=tmp_path, workers=[_Process(dies=True)])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_theory_of_ones_own_stays_in_this_process() -> None:
+    with pytest.raises(InputError, match="theory is given with workers"):
+        validate(["E1"], theory=Context().theory, workers=[_Process()])

@@ -1,17 +1,22 @@
-r"""One step of spherical online SGD on a single-index target: drift and noise of the overlap, to third order.
+r"""One step of spherical online SGD on a single-index target: drift and noise of the overlap.
 
-Target $\sigma(\langle e,x\rangle)$, student $\sigma(\langle v,x\rangle)$ with $|v|=1$, loss ½(difference)². A step on one fresh
-sample moves v along the projected gradient and back to the sphere (arXiv:2003.10409, Algorithm (1.2)):
-$$v\leftarrow\frac{v+\eta g(x-zv)}{|v+\eta g(x-zv)|},\qquad g=\delta\,\sigma'(z),\ \delta=\sigma(x_e)-\sigma(z),\ z=\langle v,x\rangle.$$
+Target $\sigma(\langle e,x\rangle)$, student $\sigma(\langle v,x\rangle)$ with $|v|=1$, loss ½(difference)². A step on one
+fresh sample moves v along the projected gradient and back to the sphere (arXiv:2003.10409, spherical online SGD):
+$$v\leftarrow\frac{v+\eta g(x-zv)}{|v+\eta g(x-zv)|},\qquad
+g=\delta\,\sigma'(z),\ \delta=\sigma(x_e)-\sigma(z),\ z=\langle v,x\rangle.$$
 With $m=g(x_e-uz)$ and $q=g^2(|x|^2-z^2)$ the overlap becomes $u'=(u+\eta m)/\sqrt{1+\eta^2q}$, exactly, so that
-$$E\,du=\eta\varphi'(u)(1-u^2)-\eta^2K-\tfrac{\eta^3}2E\,mq+\dots,\quad K=\tfrac u2E\,q,\qquad
-\mathrm{Var}\,du=\eta^2N+\eta^3u(\varphi'(1-u^2)E\,q-E\,mq)+\dots,\quad N=E\,m^2-(E\,m)^2.$$
-All are polynomials in u, derived for every polynomial activation by Mehler's formula, linear in d.
+$$E\,du=\eta\varphi'(u)(1-u^2)-\eta^2K+\dots,\quad K=\tfrac u2E\,q,\qquad
+\mathrm{Var}\,du=\eta^2N+\dots,\quad N=E\,m^2-(E\,m)^2,$$
+polynomials in u, derived for every polynomial activation by Mehler's formula, linear in d. `WholeStep` has the mean and the
+variance of $u'-u$ to all orders, by quadrature: at $\eta\sim1/d$, the critical scale for J = 1 and 2, $\eta q$ is of order
+one, and for J ≥ 3 q has tails so heavy that its expansion fails at sizes that can be simulated.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
 import sympy as sp
 
 from theory.activation import Activation
@@ -20,10 +25,48 @@ from theory.derivation import Assumption, Derivation, Step
 from theory.errors import InputError
 from theory.gaussian import standard_expectation
 from theory.hermite import z
-from theory.one_task_diffusion import OneTaskDiffusion, eta
+from theory.one_task_diffusion import OneTaskDiffusion
 from theory.plateau import Plateau, d, mehler, u
 
 REFERENCE = "arXiv:2003.10409, spherical online SGD; expansion of one step derived for every polynomial activation"
+
+
+#: Quadrature nodes in each of the two Gaussians, and in |x_rest|².
+_NODES, _RADIAL = 64, 5
+
+
+@dataclass(frozen=True)
+class WholeStep(OneTaskDiffusion):
+    """The diffusion whose drift and variance are those of one real step, to all orders in the step size."""
+
+    def coefficients(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Drift and diffusion at overlaps of shape (n,): mean and variance of u' − u, over η."""
+        sigma, slope = _numerical(self.activation)
+        points, mass = np.polynomial.hermite_e.hermegauss(_NODES)
+        mass = np.outer(mass, mass)[:, :, None] / mass.sum() ** 2
+        radius, share = _chi_squared(self.dim - 2)
+        x, other = points[:, None, None], points[None, :, None]
+        mean, square = np.empty_like(overlap), np.empty_like(overlap)
+        for place, at in enumerate(overlap.tolist()):
+            own = at * x + np.sqrt(1 - at * at) * other
+            move = self.step_size * (sigma(x) - sigma(own)) * slope(own)
+            change = (at + move * (x - at * own)) / np.sqrt(1 + move**2 * (x**2 + other**2 - own**2 + radius)) - at
+            mean[place], square[place] = (float(np.sum(mass * share * y)) for y in (change, change**2))
+        return mean / self.step_size, (square - mean**2) / self.step_size
+
+
+def _chi_squared(freedom: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights for a chi-squared variable, by the cube-root (Wilson–Hilferty) transformation."""
+    points, weights = np.polynomial.hermite_e.hermegauss(_RADIAL)
+    spread = 2 / (9 * freedom)
+    return freedom * np.maximum(1 - spread + np.sqrt(spread) * points, 0.0) ** 3, weights / weights.sum()
+
+
+@lru_cache(maxsize=32)
+def _numerical(activation: Activation) -> tuple[Callable, Callable]:
+    return sp.lambdify(z, activation.function, "numpy"), sp.lambdify(
+        z, sp.diff(activation.function, z) + 0 * z, "numpy"
+    )
 
 
 @dataclass(frozen=True)
@@ -32,51 +75,39 @@ class SphericalStep:
 
     Attributes:
         signal: E m = φ'(u)(1−u²). shrinkage: K. variance: N.
-        third_mean, third_variance: coefficients of η³ in the mean and the variance of du.
     """
 
     activation: Activation
     signal: sp.Expr
     shrinkage: sp.Expr
     variance: sp.Expr
-    third_mean: sp.Expr
-    third_variance: sp.Expr
 
     @property
     def laws(self) -> Plateau:
         """K and N as the second-order laws of `OneTaskDiffusion`."""
         return Plateau(self.activation, self.shrinkage, self.variance)
 
-    def third_order_laws(self, step_size: float) -> Plateau:
-        """K and N at a step size, third order included: how far the second order can be trusted."""
-        h = sp.Float(step_size, 17)
-        return Plateau(
-            self.activation,
-            sp.expand(self.shrinkage - h * self.third_mean), sp.expand(self.variance + h * self.third_variance),
-        )  # fmt: skip
-
-    def diffusion(self, step_size: float, dim: int, *, third: bool = False, **options: bool) -> OneTaskDiffusion:
-        """The diffusion of the overlap; `third` with third order, `options` as in `OneTaskDiffusion`."""
-        laws = self.third_order_laws(step_size) if third else self.laws
-        return OneTaskDiffusion(self.activation, 1.0, step_size, 1.0, dim, constants=laws, **options)
+    def diffusion(self, step_size: float, dim: int, *, whole: bool = True) -> OneTaskDiffusion:
+        """The diffusion of the overlap: of whole steps, or with the second-order laws."""
+        kind = WholeStep if whole else OneTaskDiffusion
+        return kind(self.activation, 1.0, step_size, 1.0, dim, constants=self.laws)
 
     def derivation(self) -> Derivation:
         """The mean and variance of a step, each checked against brute-force expectations in independent Gaussians."""
         tolerance = self.activation.check_tolerance
         kernel = self.activation.dual_derivative().subs(kernel_variable, u) * (1 - u**2)
         steps = (
-            Step("Signal", sp.Eq(sp.Symbol("E m"), self.signal, evaluate=False), lambda: sp.expand(self.signal - kernel)),
             Step(
-                "Shrinkage at second order", sp.Eq(sp.Symbol("K(u)"), self.shrinkage, evaluate=False),
+                "Mean, first order", sp.Eq(sp.Symbol("E m"), self.signal, evaluate=False),
+                lambda: sp.expand(self.signal - kernel), tolerance,
+            ),
+            Step(
+                "Mean, second order", sp.Eq(sp.Symbol("K(u)"), self.shrinkage, evaluate=False),
                 lambda: _residual(self, lambda m, q: _AT / 2 * q, self.shrinkage), tolerance,
             ),
             Step(
-                "Variance at second order", sp.Eq(sp.Symbol("N(u)"), self.variance, evaluate=False),
+                "Variance, second order", sp.Eq(sp.Symbol("N(u)"), self.variance, evaluate=False),
                 lambda: _residual(self, lambda m, q: m**2, self.variance + self.signal**2), tolerance,
-            ),
-            Step(
-                "Mean at third order", sp.Eq(eta**3, self.third_mean, evaluate=False),
-                lambda: _residual(self, lambda m, q: -m * q / 2, self.third_mean), tolerance,
             ),
         )  # fmt: skip
         equations = {"K(u)": self.shrinkage, "N(u)": self.variance}
@@ -94,13 +125,7 @@ def spherical_step(activation: Activation) -> SphericalStep:
     energy = _expectation(activation, 2, {(0, 0): sp.Integer(1)})
     # |x|² − z² = (x − uz)²/(1 − u²) + the other d − 2 coordinates, independent of x and z.
     size = sp.cancel(second / (1 - u**2)) + (d - 2) * energy
-    cubes = {(3, 0): sp.Integer(1), (2, 1): -3 * u, (1, 2): 3 * u**2, (0, 3): -(u**3)}
-    far = _expectation(activation, 3, {(1, 0): sp.Integer(1), (0, 1): -u})
-    mixed = sp.cancel(_expectation(activation, 3, cubes) / (1 - u**2)) + (d - 2) * far  # E mq
-    return SphericalStep(
-        activation, first, sp.expand(u * size / 2), sp.expand(second - first**2), sp.expand(-mixed / 2),
-        sp.expand(u * (first * size - mixed)),
-    )  # fmt: skip
+    return SphericalStep(activation, first, sp.expand(u * size / 2), sp.expand(second - first**2))
 
 
 def _expectation(activation: Activation, power: int, weights: dict[tuple[int, int], sp.Expr]) -> sp.Expr:
@@ -119,13 +144,15 @@ def _expectation(activation: Activation, power: int, weights: dict[tuple[int, in
 _AT = sp.Rational(3, 5)
 
 
-def _residual(found: SphericalStep, form, law: sp.Expr) -> sp.Expr:
+def _residual(found: SphericalStep, form: Callable[[sp.Expr, sp.Expr], sp.Expr], law: sp.Expr) -> sp.Expr:
     """`law` at u = 3/5, d = 17 against the expectation in independent x, ζ and |x_rest|², no Mehler formula."""
     x, y, rest = sp.symbols("x y R", real=True)
     own = _AT * x + sp.Rational(4, 5) * y
     sigma = found.activation.function
     g = (sigma.subs(z, x) - sigma.subs(z, own)) * sp.diff(sigma, z).subs(z, own)
     expression = sp.expand(form(g * (x - _AT * own), g**2 * (x**2 + y**2 - own**2 + rest)))
-    parts = sp.Poly(expression, rest).all_coeffs()[::-1]  # linear in |x_rest|², whose mean is d − 2
-    value = sum(standard_expectation(part, x, y) * 15**power for power, part in enumerate(parts))
+    parts = sp.Poly(expression, rest).all_coeffs()[::-1]  # in powers of |x_rest|², chi-squared with d − 2 = 15
+    value = sum(
+        standard_expectation(part, x, y) * moment for part, moment in zip(parts, (1, 15, 15 * 17), strict=False)
+    )
     return sp.N(value - law.subs({u: _AT, d: 17}), 50)

@@ -6,6 +6,7 @@ from validation.claim import Claim
 from validation.claims import (
     committee,
     coupled_flow,
+    emergence_exponents,
     finite_step,
     finite_step_paths,
     formulas,
@@ -17,26 +18,32 @@ from validation.claims import (
     oscillation_and_alignment,
     quadratic,
     quadratic_laws,
+    sample_complexity,
     sgd,
+    step_size_scaling,
     stiefel,
 )
 
+#: Longest first, for runs in several processes.
 _GROUPS = (
-    formulas,
-    coupled_flow,
-    one_task,
-    initial,
-    sgd,
     finite_step,
-    committee,
-    finite_step_paths,
-    quadratic,
-    quadratic_laws,
+    sample_complexity,
     stiefel,
-    label_noise,
-    label_noise_sgd,
-    oscillation_and_alignment,
     networks,
+    finite_step_paths,
+    coupled_flow,
+    step_size_scaling,
+    emergence_exponents,
+    formulas,
+    label_noise_sgd,
+    committee,
+    quadratic_laws,
+    sgd,
+    label_noise,
+    oscillation_and_alignment,
+    one_task,
+    quadratic,
+    initial,
 )
 
 
@@ -48,3 +55,8 @@ def _natural(name: str) -> tuple[str, int, str]:
 def claims() -> list[Claim]:
     """The catalogue, sorted by letter and number."""
     return sorted((claim for group in _GROUPS for claim in group.CLAIMS), key=lambda claim: _natural(claim.id))
+
+
+def module_order() -> dict[str, int]:
+    """Place of each module of claims when several processes share the work."""
+    return {group.__name__: number for number, group in enumerate(_GROUPS)}

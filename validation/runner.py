@@ -3,12 +3,14 @@
 import platform
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from dynamics.storage import write_dataset
 from theory import InputError
+from validation.apart import Measured, Submit, measured_apart
 from validation.catalogue import claims
 from validation.claim import Claim, Outcome, Verdict, judge
 from validation.context import Context, TheoryUnderTest
@@ -60,6 +62,7 @@ def validate(
     out: Path | None = None,
     theory: TheoryUnderTest | None = None,
     progress: Progress | None = None,
+    workers: Sequence[Submit] = (),
 ) -> Run:
     """Run claims and judge them.
 
@@ -68,35 +71,69 @@ def validate(
         out: folder for one netCDF file per claim and ``report.html``; nothing is written without it.
         theory: entry points to test in place of the built-in ones (a conjecture, or a formula broken on purpose).
         progress: called with (fraction of claims done, text).
+        workers: one function per process that shares the work, see `validation.apart`; this process does it all if empty.
 
-    Raises: `InputError` for an unknown id or preset.
+    Raises: `InputError` for an unknown id or preset, `theory` together with `workers`, a process that died.
     """
     if preset not in ("quick", "full"):
         raise InputError(f"preset is {preset!r}: use quick or full")
+    if theory is not None and workers:
+        raise InputError("theory is given with workers: other processes know the built-in theory only: drop one")
     chosen = _runnable(select_claims(ids), named=bool(ids))
     context = Context(preset, seed, theory or TheoryUnderTest())
     started = time.perf_counter()
     run = Run([], {}, preset, seed, _version(), 0.0, _machine())
+    verdicts: dict[str, list[Verdict]] = {}
+    tell = _Teller(progress, len(chosen))
+    finished = measured_apart(chosen, context, workers, tell.started) if workers else _in_turn(chosen, context, tell)
     try:
-        for number, claim in enumerate(chosen):
-            if progress is not None:
-                progress(number / len(chosen), f"{claim.id} {claim.title}")
-            before = time.perf_counter()
-            outcome = claim.runner(_reporting(context, progress, number / len(chosen), claim))
-            seconds = time.perf_counter() - before
+        for claim, outcome, seconds in finished:
+            tell.done += 1
             run.outcomes[claim.id] = outcome
-            run.verdicts += [judge(claim, x, seconds) for x in outcome.measurements]
+            verdicts[claim.id] = [judge(claim, x, seconds) for x in outcome.measurements]
             if out is not None:
                 _store(out, claim, outcome)
-        if progress is not None:
-            progress(1.0, "done")
+        tell("done")
     finally:  # an interrupted run reports the claims that were finished
+        order = [claim.id for claim in chosen if claim.id in verdicts]
+        run.outcomes = {name: run.outcomes[name] for name in order}
+        run.verdicts = [verdict for name in order for verdict in verdicts[name]]
         run.seconds = time.perf_counter() - started
         if out is not None and run.verdicts:
             from validation.report import write_report
 
             run.report = write_report(out / "report.html", run)
     return run
+
+
+@dataclass
+class _Teller:
+    """Progress: the share of claims done, and what is worked on."""
+
+    progress: Progress | None
+    total: int
+    done: int = 0
+
+    def __call__(self, text: str) -> None:
+        if self.progress is not None:
+            self.progress(self.done / max(self.total, 1), text)
+
+    def started(self, claim: Claim) -> None:
+        self(f"{claim.id} {claim.title}")
+
+
+def _in_turn(chosen: list[Claim], context: Context, tell: _Teller) -> Iterator[Measured]:
+    """Claims one after the other, in this process."""
+    for claim in chosen:
+        tell.started(claim)
+        before = time.perf_counter()
+        outcome = claim.runner(replace(context, progress=partial(_within, tell, claim)))
+        yield claim, outcome, time.perf_counter() - before
+
+
+def _within(tell: _Teller, claim: Claim, text: str) -> None:
+    """Progress inside a claim, under the claim's id."""
+    tell(f"{claim.id}: {text}")
 
 
 def _runnable(chosen: list[Claim], named: bool) -> list[Claim]:
@@ -120,13 +157,6 @@ def _installed(package: str) -> bool:
     except PackageNotFoundError:
         return False
     return True
-
-
-def _reporting(context: Context, progress: Progress | None, fraction: float, claim: Claim) -> Context:
-    """The context with progress inside a claim shown under the claim's id."""
-    if progress is None:
-        return context
-    return replace(context, progress=lambda text: progress(fraction, f"{claim.id}: {text}"))
 
 
 def _store(out: Path, claim: Claim, outcome: Outcome) -> None:

@@ -2,18 +2,23 @@
 
 import argparse
 from collections import Counter
+from collections.abc import Collection
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from emergence import output, table
 from emergence.commands.setup import out_folder
+from emergence.engine import Workers, usable_cores
 from emergence.progress import Progress
 from emergence.refusal import refuse
 from emergence.result import Result
+from emergence.values import Whole
 from emergence.version import version
 
 if TYPE_CHECKING:
-    from validation.claim import Verdict
+    from validation.claim import Claim, Verdict
 
+MOST_WORKERS = 4
 HEADERS = ("id", "quantity", "predicted", "estimate", "±", "allowance", "z", "verdict")
 
 
@@ -22,12 +27,19 @@ def run(arguments: argparse.Namespace) -> Result:
     folder = out_folder(arguments, "report.html")
     import validation
 
-    known = {claim.id for claim in validation.claims()}
+    known = {claim.id: claim for claim in validation.claims()}
     _check_ids(arguments.ids, known)
+    count = _workers(arguments.workers, [known[name] for name in arguments.ids or known])
     output.make(folder)
-    with Progress(arguments.quiet) as progress:
+    with Progress(arguments.quiet) as progress, ExitStack() as stack:
+        workers = [stack.enter_context(Workers(1)).submit for _ in range(count)] if count > 1 else []
         outcome = validation.validate(
-            arguments.ids or None, preset=arguments.preset, seed=arguments.seed, out=folder, progress=progress
+            arguments.ids or None,
+            preset=arguments.preset,
+            seed=arguments.seed,
+            out=folder,
+            progress=progress,
+            workers=workers,
         )
     document = {
         "version": version(),
@@ -40,7 +52,13 @@ def run(arguments: argparse.Namespace) -> Result:
     return Result(document, _text(outcome.verdicts, surprises, document["report"]), 1 if surprises else 0)
 
 
-def _check_ids(ids: list[str], known: set[str]) -> None:
+def _workers(asked: int | None, chosen: "list[Claim]") -> int:
+    """Number of processes. Each compiles for itself and may need some gigabytes, so by default no more than four."""
+    count = min(usable_cores(), MOST_WORKERS) if asked is None else Whole().check("--workers", asked)
+    return min(count, len({claim.runner.__module__ for claim in chosen}))
+
+
+def _check_ids(ids: list[str], known: Collection[str]) -> None:
     """Refuse unknown ids before a folder is made for them."""
     for name in ids:
         if name not in known:
