@@ -12,6 +12,7 @@ from emergence.commands.setup import announce, headline
 from emergence.resolve import Resolved, resolve
 from emergence.result import Result
 from theory import ideal_loss
+from theory.selection import selection_probability
 
 HEADERS = ("direction", "weight", "neuron", "overlap2", "time_leading", "time_half", "time_loss", "steps_half")
 
@@ -38,6 +39,7 @@ def run(arguments: argparse.Namespace) -> Result:
 def directions(resolved: Resolved) -> list[dict[str, object]]:
     """One entry per direction, counted from 1 in the order of the weights; None where it is not learned."""
     prediction = resolved.prediction
+    chance = _chance(resolved)
     return [
         {
             "direction": p + 1,
@@ -48,9 +50,18 @@ def directions(resolved: Resolved) -> list[dict[str, object]]:
             "time_half": _finite(prediction.time_half[p]),
             "time_loss": _finite(prediction.time_loss[p]),
             "steps_half": None if resolved.step_size is None else _finite(prediction.time_half[p] / resolved.step_size),
+            "selection_probability": chance[p],
         }
         for p in range(resolved.teacher.width)
     ]
+
+
+def _chance(resolved: Resolved) -> list[float | None]:
+    """Per direction, how likely random initial overlaps give it a neuron at this width; None without a greedy score."""
+    exponent = resolved.activation.information_exponent
+    if exponent < 2:
+        return [None] * resolved.teacher.width
+    return selection_probability(resolved.teacher, resolved.student.width, exponent).tolist()
 
 
 def staircase(resolved: Resolved) -> tuple[list[float], list[float]]:

@@ -1,9 +1,10 @@
 """E13, E15: gaps and regularity of the random initial overlaps (Lemma 3.1)."""
 
 import numpy as np
-from scipy import integrate, stats
+from scipy import stats
 
 from theory import Student, Teacher, draw_initial_state, scores, select
+from theory.extreme_overlaps import LargestOverlap, OverlapLaw
 from theory.greedy import row_gap_bound, row_gap_probability
 from validation.claim import Claim, Control, Measurement, Outcome
 from validation.context import Context
@@ -39,13 +40,6 @@ def run_row_gap(context: Context) -> Outcome:
     return Outcome(found)
 
 
-def _expected_maximum(count: int, dim: int) -> float:
-    """E of d times the largest of `count` independent squared overlaps (each Beta(½, (d−1)/2))."""
-    law = stats.beta(0.5, (dim - 1) / 2)
-    value, _ = integrate.quad(lambda x: -np.expm1(count * law.logcdf(x / dim)), 0, 60, limit=400, points=[5, 10, 20])
-    return float(value)
-
-
 def run_regularity(context: Context) -> Outcome:
     """Largest squared overlap of m × P, and the smallest of the selected ones."""
     m, width, dim = 64, 16, 10_000
@@ -59,7 +53,7 @@ def run_regularity(context: Context) -> Outcome:
         broken.append(dim * np.min(overlap[chosen.neurons, chosen.directions] ** 2) < 1)
         random_broken.append(dim * np.min(overlap[np.arange(width), np.arange(width)] ** 2) < 1)
     estimate, stderr = mean_and_error(np.array(largest))
-    predicted = _expected_maximum(m * width, dim)
+    predicted = LargestOverlap(m * width, OverlapLaw(dim)).moment(2)
     controls = [
         Control("2 ln(mP), the leading asymptotics", 2 * float(np.log(m * width))),
         Control("2 ln m: one teacher only", 2 * float(np.log(m))),
