@@ -123,7 +123,12 @@ def _retiring_flow(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
     if resolved.time is None:
         refuse(f"seed {resolved.problem.seed}: nothing is predicted to be learned, so time has no default: give it")
     flow = dynamics.retiring_flow(
-        resolved.activation, resolved.teacher, resolved.initial, t_end=resolved.time, rtol=_FLOW_RTOL, atol=1e-3 * _FLOW_RTOL
+        resolved.activation,
+        resolved.teacher,
+        resolved.initial,
+        t_end=resolved.time,
+        rtol=_FLOW_RTOL,
+        atol=1e-3 * _FLOW_RTOL,
     )
     data = _with_prediction(resolved, flow.times, flow.loss, flow.half_time)
     data["share"] = (("time", "direction"), flow.share, {"units": "learned share of the weight"})
