@@ -37,7 +37,7 @@ def emergence_figure(found: Emergence) -> Figure:
     losses.plot(found.times, found.predicted[0], color=_INK, ls="--", lw=1.3, label="idealised staircase")
     _guide(losses, found.window, found.times, found.loss[0], found.rows[1])
     losses.set(xscale="log", yscale="log", xlim=(found.times[0], found.times[-1]))
-    losses.set_ylim(0.2 * float(np.min(found.weights)) ** 2, 1.0)
+    losses.set_ylim(0.2 * float(np.min(found.weights)) ** 2, 8.0)
     losses.legend(frameon=False, fontsize=_SMALL, loc="lower left")
     _times(scatter, found)
     return figure
