@@ -5,6 +5,10 @@ the next direction takes $d^{J/2-1}$ times longer. But a fitted neuron cancels i
 (`theory.retirement`), so the pair is taken out, and the rest is the same derived flow with fewer neurons and directions:
 steps grow, arrays shrink. A pair that does not come to rest within the tolerance stays in: correct, if slow.
 
+What makes it wide is that everyone acts on everyone. But a student acts in proportion to its mass, so only those that are
+growing or fitted (sources) act at every evaluation (`theory.sourced_flow`); the force of the many light ones, small and slow,
+is computed once in many steps and kept in between.
+
 Masked entries are zero (norms, weights, overlaps), which the derived drift treats as absent; when enough of them have
 gathered, the arrays are cut to the next of a few sizes, so that few programs are compiled.
 """
@@ -21,19 +25,22 @@ import jax.numpy as jnp
 import numpy as np
 import optimistix as optx
 
-from dynamics.gradient_flow import LEVEL, IntegrationError, lowered_overlap_flow, overlaps_of
-from dynamics.lowering import LoweredSystem, lower_scalar
+from dynamics.gradient_flow import LEVEL, IntegrationError, lowered_overlap_flow
+from dynamics.lowering import LoweredSystem, lower, lower_scalar
 from theory import Activation, InitialState, InputError, Teacher
 from theory.activation import c as kernel_variable
 from theory.retirement import pull_bound
 from theory.retirement import x as overlap_symbol
+from theory.sourced_flow import sourced_flow
 
 Progress = Callable[[float, str], None]
 State = dict[str, jax.Array]
 Kernel = Callable[[jax.Array], jax.Array]
 Profiles = tuple[tuple[Kernel, ...], ...]
 #: Arrays are cut when at least this share of neurons or directions has left, but never below _SMALLEST.
-_CUT, _SMALLEST = 0.3, 32
+_CUT, _SMALLEST = 0.5, 32
+#: Room for sources at first; doubled whenever it does not suffice.
+_SOURCES = 32
 #: Steps between two looks by the host (progress, cuts).
 _LEG = 64
 _BISECTIONS = 40
@@ -49,15 +56,28 @@ class Hits(NamedTuple):
     fitted: jax.Array
 
 
+class Cast(NamedTuple):
+    """Who takes part: weights (0: retired), neurons and directions that are left, and who of them are sources.
+
+    `sources` are S indices of neurons, filled up with 0; `acting` says which of them are meant. `kept` is the force of all
+    others as it was when last computed: on t and u, and on ln r.
+    """
+
+    a: jax.Array
+    alive: jax.Array
+    open: jax.Array
+    sources: jax.Array
+    acting: jax.Array
+    kept: State
+
+
 class Carry(NamedTuple):
     """All that the integrator carries from step to step."""
 
     time: jax.Array
     step: jax.Array
     state: State
-    a: jax.Array
-    alive: jax.Array
-    open: jax.Array
+    cast: Cast
     hits: Hits
     pull: jax.Array
     neglected: jax.Array
@@ -65,6 +85,7 @@ class Carry(NamedTuple):
     jumped: jax.Array
     taken: jax.Array
     failed: jax.Array
+    crowded: jax.Array
 
 
 @dataclass(frozen=True)
@@ -78,8 +99,12 @@ class RetiringResult:
         retired: (P,) time at which the direction's pair left the equations; inf if it never did.
         neglected: (P,) bound on the angle by which what retirement neglects had turned the direction's neuron when it
             reached ½: the relative error of its emergence time is at most about (J − 2) times this.
+        light_share: (P,) forces of light students over the whole force on the direction's neuron, averaged over the time to
+            ½: leaving them out would change its emergence time by about this share.
+        share: (S, P) learned share $\sum_kr_kt_{kq}^2/a_q$ of each direction at `times` (1 once its pair has left).
         steps: solver steps, rejected ones included. evaluations: of the right-hand side.
-        flops: of the matrix products in those evaluations, 2·(m²P + m³ + m²P) each at the sizes of their time.
+        flops: of those evaluations, 4·m·S·(P + rank) for the matrix products and 16·m·(P + rank) for everything else, at
+            the sizes of their time.
     """
 
     times: np.ndarray
@@ -89,6 +114,8 @@ class RetiringResult:
     loss_time: np.ndarray
     retired: np.ndarray
     neglected: np.ndarray
+    light_share: np.ndarray
+    share: np.ndarray
     steps: int
     evaluations: int
     flops: float
@@ -102,23 +129,41 @@ def _lowered_bound(activation: Activation) -> tuple[Profiles, Kernel]:
     return profiles, lower_scalar(kernel_variable, activation.dual)
 
 
+@lru_cache(maxsize=32)
+def _lowered(activation: Activation) -> LoweredSystem:
+    return lower(sourced_flow(activation))
+
+
 class _Flow(eqx.Module):
-    """The masked flow of one activation with the solver that integrates it."""
+    """The masked flow of one activation with the solver that integrates it; `heavy` is the least mass of a source."""
 
     system: LoweredSystem = eqx.field(static=True)
+    whole: LoweredSystem = eqx.field(static=True)
     profiles: Profiles = eqx.field(static=True)
     kernel: Kernel = eqx.field(static=True)
     even: bool = eqx.field(static=True)
     rtol: float = eqx.field(static=True)
     atol: float = eqx.field(static=True)
     tolerance: float = eqx.field(static=True)
+    heavy: jax.Array
 
-    def drift(self, state: State, a: jax.Array, alive: jax.Array, open: jax.Array) -> State:
-        return _masked(self.system.drift(state, {"a": a}), alive, open)
+    def drift(self, state: State, cast: Cast) -> State:
+        parameters = {f"source_{name}": state[name][cast.sources] for name in ("t", "u")}
+        parameters["source_r"] = jnp.where(cast.acting, state["r"][cast.sources], 0.0)
+        silent = jnp.ones_like(state["r"]).at[cast.sources].add(-1.0 * cast.acting)
+        drift = self.system.drift(state, {"a": cast.a, "light": silent, **parameters})
+        kept = {**cast.kept, "r": state["r"] * cast.kept["r"]}
+        return _masked({name: drift[name] + kept[name] for name in drift}, cast.alive)
+
+    def sources(self, state: State, alive: jax.Array, room: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """(room,) indices of the sources, which of them are meant, and whether there are more than that."""
+        strong = alive & (state["r"] > self.heavy)
+        count = jnp.sum(strong)
+        return jnp.nonzero(strong, size=room, fill_value=0)[0], jnp.arange(room) < count, count > room
 
     @property
     def term(self) -> dfx.ODETerm:
-        return dfx.ODETerm(lambda time, state, x: self.drift(state, *x))
+        return dfx.ODETerm(lambda time, state, cast: self.drift(state, cast))
 
     @property
     def controller(self) -> dfx.PIDController:
@@ -138,11 +183,11 @@ class _Flow(eqx.Module):
         return jnp.asarray(total)
 
 
-def _masked(state: State, alive: jax.Array, open: jax.Array) -> State:
-    """Zero wherever a retired neuron or direction is concerned."""
+def _masked(state: State, alive: jax.Array) -> State:
+    """Zero wherever a retired neuron is concerned. Overlaps with a retired direction are coordinates like others."""
     return {
-        "t": jnp.where(alive[:, None] & open[None, :], state["t"], 0.0),
-        "c": jnp.where(alive[:, None] & alive[None, :], state["c"], 0.0),
+        "t": jnp.where(alive[:, None], state["t"], 0.0),
+        "u": jnp.where(alive[:, None], state["u"], 0.0),
         "r": jnp.where(alive, state["r"], 0.0),
     }
 
@@ -153,18 +198,18 @@ def _leg(flow: _Flow, carry: Carry, target: jax.Array) -> Carry:
     limit = carry.taken + _LEG
 
     def going(x: Carry) -> jax.Array:
-        return (x.time < target) & (x.taken < limit) & ~x.failed
+        return (x.time < target) & (x.taken < limit) & ~x.failed & ~x.crowded
 
     return jax.lax.while_loop(going, lambda x: _one_step(flow, x, target), carry)
 
 
 def _one_step(flow: _Flow, x: Carry, target: jax.Array) -> Carry:
-    solver, controller, args = dfx.Tsit5(), flow.controller, (x.a, x.alive, x.open)
+    solver, controller = dfx.Tsit5(), flow.controller
     end = jnp.minimum(x.time + x.step, target)
-    after, error, _, solver_state, _ = solver.step(flow.term, x.time, end, x.state, args, x.solver, x.jumped)
+    after, error, _, solver_state, _ = solver.step(flow.term, x.time, end, x.state, x.cast, x.solver, x.jumped)
     order = solver.order(flow.term)
     memory = (jnp.asarray(1.0), jnp.asarray(1.0), jnp.asarray(True))
-    keep, _, proposed, _, _, _ = controller.adapt_step_size(x.time, end, x.state, after, args, error, order, memory)
+    keep, _, proposed, _, _, _ = controller.adapt_step_size(x.time, end, x.state, after, x.cast, error, order, memory)
     step = proposed - jnp.where(keep, end, x.time)
     # A step cut short by the target says nothing against the longer one that was planned.
     step = jnp.where(keep & (end >= target), jnp.maximum(step, x.step), step)
@@ -181,12 +226,20 @@ def _one_step(flow: _Flow, x: Carry, target: jax.Array) -> Carry:
 def _accepted(flow: _Flow, x: Carry, end: jax.Array, after: State, solver_state: Any) -> Carry:
     """Record what was crossed on the way, then retire what has come to rest."""
     hits = _crossings(flow, x, end, after)
-    neglected = x.neglected + (end - x.time) * jnp.where(x.alive, x.pull, 0.0)
+    neglected = x.neglected + (end - x.time) * jnp.where(x.cast.alive, x.pull, 0.0)
     moved = x._replace(
         time=end, state=after, solver=solver_state, hits=hits, neglected=neglected, jumped=jnp.asarray(False)
     )
-    done, members = _at_rest(flow, after, x.a, x.open)
-    return jax.lax.cond(jnp.any(done), lambda y: _retire(flow, y, done, members), lambda y: y, moved)
+    done, members = _at_rest(flow, after, x.cast.a, x.cast.open)
+    rest = jax.lax.cond(jnp.any(done), lambda y: _retire(flow, y, done, members), lambda y: y, moved)
+    return _recast(flow, rest, x.cast.sources.size)
+
+
+def _recast(flow: _Flow, x: Carry, room: int) -> Carry:
+    """The same with its sources chosen anew."""
+    sources, acting, crowded = flow.sources(x.state, x.cast.alive, room)
+    same = jnp.array_equal(sources, x.cast.sources) & jnp.array_equal(acting, x.cast.acting)
+    return x._replace(cast=x.cast._replace(sources=sources, acting=acting), crowded=crowded, jumped=x.jumped | ~same)
 
 
 def _observed(flow: _Flow, state: State, a: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -197,19 +250,19 @@ def _observed(flow: _Flow, state: State, a: jax.Array) -> tuple[jax.Array, jax.A
 
 def _crossings(flow: _Flow, x: Carry, end: jax.Array, after: State) -> Hits:
     """Times at which overlaps and shares cross ½ within the step, on the cubic through values and slopes at its ends."""
-    squares, shares = _observed(flow, after, x.a)
+    squares, shares = _observed(flow, after, x.cast.a)
     neuron = jnp.argmax(squares, axis=0)
     top = jnp.take_along_axis(squares, neuron[None], axis=0)[0]
     crossed, fitted = (top >= LEVEL) & ~jnp.isfinite(x.hits.half), (shares >= LEVEL) & ~jnp.isfinite(x.hits.fitted)
 
     def locate() -> Hits:
         def view(state: State) -> jax.Array:
-            seen, share = _observed(flow, state, x.a)
+            seen, share = _observed(flow, state, x.cast.a)
             return jnp.stack([jnp.take_along_axis(seen, neuron[None], axis=0)[0], share])
 
         ends = []
         for state in (x.state, after):
-            ends.append(jax.jvp(view, (state,), (flow.drift(state, x.a, x.alive, x.open),)))
+            ends.append(jax.jvp(view, (state,), (flow.drift(state, x.cast),)))
         times = x.time + (end - x.time) * _root(ends[0], ends[1], end - x.time)
         return Hits(
             jnp.where(crossed, times[0], x.hits.half),
@@ -252,39 +305,59 @@ def _at_rest(flow: _Flow, state: State, a: jax.Array, open: jax.Array) -> tuple[
 
 def _retire(flow: _Flow, x: Carry, done: jax.Array, members: jax.Array) -> Carry:
     leaving = jnp.any(members & done[None, :], axis=1)
-    alive, open = x.alive & ~leaving, x.open & ~done
+    alive, open = x.cast.alive & ~leaving, x.cast.open & ~done
     left = {**x.state, "r": jnp.where(leaving, 0.0, x.state["r"])}
     pull = x.pull + flow.pull(left, done)
-    state = _masked(x.state, alive, open)
-    return x._replace(
-        alive=alive, open=open, a=jnp.where(done, 0.0, x.a), state=state, pull=pull, jumped=jnp.asarray(True)
-    )
+    state = _masked(x.state, alive)
+    cast = x.cast._replace(alive=alive, open=open, a=jnp.where(done, 0.0, x.cast.a))
+    return x._replace(cast=cast, state=state, pull=pull, jumped=jnp.asarray(True))
 
 
 @eqx.filter_jit
-def _start(flow: _Flow, state: State, a: jax.Array) -> Carry:
+def _start(flow: _Flow, state: State, a: jax.Array, room: int) -> Carry:
     width, count = state["t"].shape
     never = jnp.full(count, jnp.inf)
     alive, open = jnp.ones(width, bool), jnp.ones(count, bool)
     squares, shares = _observed(flow, state, a)
     half = jnp.where(squares.max(axis=0) >= LEVEL, 0.0, never)
     hits = Hits(half, jnp.where(jnp.isfinite(half), squares.argmax(axis=0), -1), jnp.where(shares >= LEVEL, 0.0, never))
-    zero = jnp.asarray(0.0)
-    step, _ = flow.controller.init(
-        flow.term, zero, zero + 1.0, state, None, (a, alive, open), dfx.Tsit5().func, dfx.Tsit5().order(flow.term)
-    )
+    zero, solver = jnp.asarray(0.0), dfx.Tsit5()
+    sources, acting, crowded = flow.sources(state, alive, room)
+    cast = Cast(a, alive, open, sources, acting, {name: jnp.zeros_like(x) for name, x in state.items()})
+    step, _ = flow.controller.init(flow.term, zero, zero + 1.0, state, None, cast, solver.func, solver.order(flow.term))
     step = jnp.asarray(step)
-    solver = dfx.Tsit5().init(flow.term, zero, step, state, (a, alive, open))
     nothing = jnp.zeros(width)
     return Carry(
-        zero, step, state, a, alive, open, hits, nothing, nothing, solver, jnp.asarray(True), jnp.asarray(0),
-        jnp.asarray(False),
+        zero, step, state, cast, hits, nothing, nothing, solver.init(flow.term, zero, step, state, cast),
+        jnp.asarray(True), jnp.asarray(0), jnp.asarray(False), crowded,
     )  # fmt: skip
 
 
 @eqx.filter_jit
-def _loss(flow: _Flow, carry: Carry) -> jax.Array:
-    return flow.system.observable("loss", carry.state, {"a": carry.a})
+def _seen(flow: _Flow, carry: Carry) -> tuple[jax.Array, jax.Array]:
+    """The loss, and the learned shares of the directions that are left."""
+    t, u, r = (carry.state[name] for name in ("t", "u", "r"))
+    overlaps = {"t": t, "c": t @ t.T + u @ u.T, "r": r}
+    return flow.whole.observable("loss", overlaps, {"a": carry.cast.a}), _observed(flow, carry.state, carry.cast.a)[1]
+
+
+@eqx.filter_jit
+def _look(flow: _Flow, carry: Carry) -> tuple[Carry, jax.Array]:
+    """The same with the force of the light students computed anew; and (m,) its share of the force on each neuron.
+
+    The share is that along the direction in which the neuron moves fastest.
+    """
+    nothing = {name: jnp.zeros_like(x) for name, x in carry.state.items()}
+    cast = carry.cast._replace(kept=nothing)
+    whole = cast._replace(sources=jnp.arange(cast.alive.size), acting=cast.alive)
+    everyone, few = flow.drift(carry.state, whole), flow.drift(carry.state, cast)
+    kept = {name: everyone[name] - few[name] for name in few}
+    mass = carry.state["r"]
+    kept["r"] = jnp.where(mass > 0, kept["r"] / jnp.where(mass > 0, mass, 1.0), 0.0)
+    fastest = jnp.argmax(jnp.abs(few["t"]), axis=1)[:, None]
+    along, missing = (jnp.take_along_axis(x["t"], fastest, axis=1)[:, 0] for x in (few, kept))
+    share = jnp.where(along == 0, 0.0, jnp.abs(missing / jnp.where(along == 0, 1.0, along)))
+    return carry._replace(cast=cast._replace(kept=kept), jumped=jnp.asarray(True)), share
 
 
 @dataclass
@@ -296,29 +369,45 @@ class _Ledger:
     hits: dict[str, np.ndarray]
     retired: np.ndarray
     neglected: np.ndarray
+    light: np.ndarray
+    left_out: np.ndarray
+    noted: float = 0.0
     flops: float = 0.0
     counted: int = 0
-    saved: list[tuple[float, float]] = field(default_factory=list)
+    saved: list[tuple[float, float, np.ndarray]] = field(default_factory=list)
 
     @classmethod
     def empty(cls, width: int, count: int) -> "_Ledger":
         never = np.full(count, np.inf)
         hits = {"half": never.copy(), "neuron": np.full(count, -1), "fitted": never.copy()}
-        return cls(np.arange(width), np.arange(count), hits, never.copy(), np.zeros(count))
+        return cls(
+            np.arange(width), np.arange(count), hits, never.copy(), np.zeros(count), np.zeros(width), np.zeros(count)
+        )
 
-    def note(self, carry: Carry) -> None:
+    def save(self, time: float, loss: float, shares: np.ndarray) -> None:
+        """Record the state of the whole problem at one of the times asked for."""
+        whole = np.ones(self.retired.size)
+        kept = ~np.isfinite(self.retired[self.directions])
+        whole[self.directions[kept]] = shares[kept]
+        self.saved.append((time, loss, whole))
+
+    def note(self, carry: Carry, light: np.ndarray) -> None:
         """Copy hits (once) and retirements, and count the work done since the last note."""
+        now = float(carry.time)
+        self.light[self.neurons] += light * (now - self.noted)
+        self.noted = now
         half, neuron, fitted = (np.asarray(x)[: len(self.directions)] for x in carry.hits)
         new = np.isfinite(half) & ~np.isfinite(self.hits["half"][self.directions])
         self.hits["half"][self.directions[new]] = half[new]
         self.hits["neuron"][self.directions[new]] = self.neurons[neuron[new]]
         self.neglected[self.directions[new]] = np.asarray(carry.neglected)[neuron[new]]
+        self.left_out[self.directions[new]] = self.light[self.neurons[neuron[new]]] / np.maximum(half[new], 1e-300)
         self.hits["fitted"][self.directions] = np.minimum(self.hits["fitted"][self.directions], fitted)
-        gone = ~np.asarray(carry.open)[: len(self.directions)]
-        self.retired[self.directions[gone]] = np.minimum(self.retired[self.directions[gone]], float(carry.time))
-        m, count = carry.state["t"].shape
-        taken = int(carry.taken)
-        self.flops += 6.0 * (taken - self.counted) * 2 * (2 * m * m * count + m**3)
+        gone = ~np.asarray(carry.cast.open)[: len(self.directions)]
+        self.retired[self.directions[gone]] = np.minimum(self.retired[self.directions[gone]], now)
+        m, rank = carry.state["u"].shape
+        taken, room = int(carry.taken), carry.cast.sources.size
+        self.flops += 6.0 * (taken - self.counted) * m * (4 * room + 16) * (carry.state["t"].shape[1] + rank)
         self.counted = taken
 
 
@@ -333,25 +422,39 @@ def _size(count: int, whole: int) -> int:
 
 
 def _cut(flow: _Flow, carry: Carry, ledger: _Ledger) -> Carry:
-    """The same state in smaller arrays, if enough has retired."""
-    alive, open = np.asarray(carry.alive), np.asarray(carry.open)
+    """The same state in smaller arrays if enough has retired, and with more room for sources if they need it."""
+    alive, open = np.asarray(carry.cast.alive), np.asarray(carry.cast.open)
     m, count = _size(int(alive.sum()), alive.size), _size(int(open.sum()), open.size)
-    if (m, count) == carry.state["t"].shape:
+    strong = int(np.sum(alive & (np.asarray(carry.state["r"]) > float(flow.heavy))))
+    room = _room(carry.cast.sources.size, strong, m)
+    if (m, count, room) == (*carry.state["t"].shape, carry.cast.sources.size):
         return carry
     k, q = _kept(alive, m), _kept(open, count)
     ledger.neurons, ledger.directions = ledger.neurons[k], ledger.directions[q]
-    state = {
-        "t": carry.state["t"][k][:, q],
-        "c": carry.state["c"][k][:, k],
-        "r": carry.state["r"][k],
-    }
-    hits = _renumbered(carry.hits, k, q)
+    gone = np.setdiff1d(np.arange(open.size), q)
+    residual = np.concatenate([np.asarray(carry.state["u"])[k], np.asarray(carry.state["t"])[k][:, gone]], axis=1)
+    state = {"t": carry.state["t"][k][:, q], "u": _compressed(residual), "r": carry.state["r"][k]}
+    nothing = {name: jnp.zeros_like(x) for name, x in state.items()}
+    cast = carry.cast._replace(a=carry.cast.a[q], alive=carry.cast.alive[k], open=carry.cast.open[q], kept=nothing)
     small = carry._replace(
-        state=state, a=carry.a[q], alive=carry.alive[k], open=carry.open[q], hits=hits, pull=carry.pull[k],
-        neglected=carry.neglected[k], jumped=jnp.asarray(True),
+        state=state, cast=cast, hits=_renumbered(carry.hits, k, q), pull=carry.pull[k], neglected=carry.neglected[k],
     )  # fmt: skip
-    solver = dfx.Tsit5().init(flow.term, small.time, small.time + small.step, state, (small.a, small.alive, small.open))
+    small = _recast(flow, small, room)._replace(jumped=jnp.asarray(True))
+    solver = dfx.Tsit5().init(flow.term, small.time, small.time + small.step, state, small.cast)
     return small._replace(solver=solver)
+
+
+def _room(room: int, strong: int, width: int) -> int:
+    """Twice the room for sources until all fit, at most everyone."""
+    while room < strong:
+        room *= 2
+    return min(room, width)
+
+
+def _compressed(u: np.ndarray) -> jax.Array:
+    """The same residuals in a basis of their own span, if that is smaller: u = LQ with orthonormal rows of Q."""
+    m, rank = u.shape
+    return jnp.asarray(u if m >= rank else np.transpose(np.linalg.qr(u.T)[1]))
 
 
 def _kept(mask: np.ndarray, size: int) -> np.ndarray:
@@ -376,6 +479,7 @@ def retiring_flow(
     rtol: float = 1e-6,
     atol: float = 1e-9,
     tolerance: float = 1e-3,
+    light: float = 0.01,
     max_steps: int = 200_000,
     progress: Progress | None = None,
 ) -> RetiringResult:
@@ -386,49 +490,75 @@ def retiring_flow(
             default, as staircases are looked at on logarithmic axes.
         rtol, atol: tolerances per step, in the largest component.
         tolerance: a direction is retired when its aligned neurons ($1-t_{kq}^2$ below this) are at rest, up to this
-            share of its weight. 0 retires nothing: the plain coupled flow by the same integrator.
+            share of its weight. 0 retires nothing.
+        light: the forces of students of a mass below this share of the smallest weight are computed anew only once in
+            64 steps. 0: at every evaluation; with `tolerance` 0, the plain coupled flow.
         max_steps: give up beyond this many solver steps.
 
-    Returns: `RetiringResult`. Cost per right-hand side: m²P + m³ + m²P of what is left.
+    Returns: `RetiringResult`. Cost per right-hand side: m·S·(P + rank) of what is left, S of it being sources.
 
     Raises:
-        InputError: t_end, times or tolerance out of range, or an initial state of another teacher.
+        InputError: t_end, times, tolerance or light out of range, or an initial state of another teacher.
         IntegrationError: the step size fell to rounding, or `max_steps` were not enough.
     """
-    grid = _checked_times(t_end, times, tolerance)
+    grid = _checked_times(t_end, times, tolerance, light)
     if initial.overlap.shape[1] != teacher.width:
         raise InputError(
             f"initial has {initial.overlap.shape[1]} directions, teacher {teacher.width}: draw it for this teacher"
         )
-    lowered, (profiles, kernel) = lowered_overlap_flow(activation), _lowered_bound(activation)
-    flow = _Flow(lowered, profiles, kernel, activation.parity == "even", rtol, atol, tolerance)
-    carry = _start(flow, overlaps_of(initial), jnp.asarray(teacher.a))
+    flow = _flow(activation, rtol, atol, tolerance, light * float(teacher.a.min()) if light else -1.0)
+    width = initial.overlap.shape[0]
+    room = min(width, _SOURCES) if light else width
+    carry = _start(flow, coordinates_of(initial), jnp.asarray(teacher.a), room)
     ledger = _Ledger.empty(*initial.overlap.shape)
+    left_out, looked = np.zeros(width), -np.inf
     for target in [*grid, *([t_end] if grid[-1] < t_end else [])]:
         while float(carry.time) < target:
+            if ledger.counted - looked >= _LEG and light:
+                carry, share_of_light = _look(flow, carry)
+                left_out, looked = np.asarray(share_of_light), ledger.counted
             carry = _leg(flow, carry, jnp.asarray(target))
-            ledger.note(carry)
+            ledger.note(carry, left_out)
             _complain(carry, max_steps, t_end)
-            carry = _cut(flow, carry, ledger)
+            before, carry = carry, _cut(flow, carry, ledger)
+            if carry is not before:  # a new basis: the forces that were kept were in the old one
+                looked, left_out = -np.inf, np.zeros(len(ledger.neurons))
             if progress is not None:
                 learned = int(np.isfinite(ledger.hits["half"]).sum())
                 progress(
                     float(carry.time) / t_end, f"time {float(carry.time):.4g}: {learned} of {teacher.width} learned"
                 )
         if target <= grid[-1]:
-            ledger.saved.append((float(carry.time), float(_loss(flow, carry))))
-    saved_times, loss = np.array(ledger.saved).T
+            now, shares = _seen(flow, carry)
+            ledger.save(float(carry.time), float(now), np.asarray(shares))
+    saved_times, loss, share = (np.array(x) for x in zip(*ledger.saved, strict=True))
     return RetiringResult(
         saved_times, loss, ledger.hits["half"], ledger.hits["neuron"], ledger.hits["fitted"], ledger.retired,
-        ledger.neglected, ledger.counted, 6 * ledger.counted, ledger.flops,
+        ledger.neglected, ledger.left_out, share, ledger.counted, 6 * ledger.counted, ledger.flops,
     )  # fmt: skip
 
 
-def _checked_times(t_end: float, times: np.ndarray | None, tolerance: float) -> np.ndarray:
+def _flow(activation: Activation, rtol: float, atol: float, tolerance: float, heavy: float) -> _Flow:
+    profiles, kernel = _lowered_bound(activation)
+    return _Flow(
+        _lowered(activation), lowered_overlap_flow(activation), profiles, kernel, activation.parity == "even",
+        rtol, atol, tolerance, jnp.asarray(heavy),
+    )  # fmt: skip
+
+
+def coordinates_of(initial: InitialState) -> State:
+    """The initial state (t, u, r) of the flow in coordinates as JAX arrays."""
+    residual = initial.residual / np.sqrt(initial.norm2)[:, None]
+    return {"t": jnp.asarray(initial.overlap), "u": jnp.asarray(residual), "r": jnp.asarray(initial.norm2)}
+
+
+def _checked_times(t_end: float, times: np.ndarray | None, tolerance: float, light: float) -> np.ndarray:
     if not (np.isfinite(t_end) and t_end > 0):
         raise InputError(f"t_end is {t_end!r}: give a positive finite time")
     if not 0 <= tolerance < 0.5:
         raise InputError(f"tolerance is {tolerance!r}: give a share between 0 and 0.5")
+    if not 0 <= light <= 0.1:
+        raise InputError(f"light is {light!r}: give a share of the smallest weight between 0 and 0.1")
     grid = np.geomspace(1e-3 * t_end, t_end, 201) if times is None else np.asarray(times, dtype=float)
     if grid.ndim != 1 or grid.size == 0 or grid[0] < 0 or grid[-1] > t_end * (1 + 1e-12) or np.any(np.diff(grid) <= 0):
         raise InputError(f"times must increase within [0, t_end = {t_end:g}]: got {grid.size} values")

@@ -43,7 +43,8 @@ SIMULATIONS = (
     "stiefel-sgd",
     *LINEAR_SIMULATIONS,
 )
-SWEEPS = ("predict", "gradient-flow", "online-sgd", "finite-step", "sde")
+SWEEPS = ("predict", "gradient-flow", "retiring-flow", "gradient-descent", "online-sgd", "finite-step", "sde")
+FIGURES = ("fig1", "fig2")
 PRESETS = ("quick", "full")
 DEFAULT_OUT = "emergence-out"
 EXIT_CODES = """exit status:
@@ -131,6 +132,14 @@ def parser() -> Parser:
         command.add_argument("--model", choices=MODELS, help="additive (default) or linear: label-noise SGD of a'Wx")
     sweep = commands.add_parser("sweep", help="a grid of problems into a results store", parents=[common, problem])
     _sweep(sweep)
+    reproduce = commands.add_parser(
+        "reproduce", help="figures of arXiv:2504.19983, theory beside experiment", parents=[common]
+    )
+    reproduce.add_argument("figure", choices=FIGURES, metavar="FIGURE", help="fig1: emergence; fig2: compute frontier")
+    reproduce.add_argument("--preset", choices=PRESETS, default="quick", help="size of the experiment (default: quick)")
+    reproduce.add_argument(
+        "--workers", type=Whole().read, default=None, metavar="N", help="local processes (default: one per core)"
+    )
     merge = commands.add_parser("merge", help="a results store as one netCDF file", parents=[common, _seed()])
     merge.add_argument("store", metavar="STORE", help="folder written by emergence sweep")
     return main

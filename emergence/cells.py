@@ -135,12 +135,67 @@ def _sde(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
     return _labelled(data), int(run.diverged.sum())
 
 
+def _retiring_flow(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
+    """The coupled flow of many directions, loss and learned shares, with what theory predicts for them."""
+    import dynamics
+
+    if resolved.time is None:
+        refuse(f"seed {resolved.problem.seed}: nothing is predicted to be learned, so time has no default: give it")
+    flow = dynamics.retiring_flow(
+        resolved.activation,
+        resolved.teacher,
+        resolved.initial,
+        t_end=resolved.time,
+        rtol=_FLOW_RTOL,
+        atol=1e-3 * _FLOW_RTOL,
+    )
+    data = _with_prediction(resolved, flow.times, flow.loss, flow.half_time)
+    data["share"] = (("time", "direction"), flow.share, {"units": "learned share of the weight"})
+    for name in ("loss_time", "light_share", "neglected"):
+        data[name] = ("direction", getattr(flow, name))
+    data["solver_steps"] = float(flow.steps)
+    return _labelled(data), 0
+
+
+def _gradient_descent(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
+    """Population gradient descent with a fixed step, with what theory predicts for the flow."""
+    import dynamics
+
+    step_size, _, steps = resolved.run_length()
+    run = dynamics.gradient_descent(
+        resolved.activation, resolved.teacher, resolved.initial, step_size=step_size, steps=steps
+    )
+    data = _with_prediction(resolved, step_size * run.steps, run.loss, step_size * run.half_steps)
+    return _labelled(data.assign_coords(step=("time", run.steps))), int(run.diverged)
+
+
+def _with_prediction(resolved: "Resolved", times: Any, loss: Any, half_time: Any) -> "xr.Dataset":
+    """Measured loss and emergence times beside the predicted ones."""
+    import numpy as np
+    import xarray as xr
+
+    unit, prediction = {"units": "gradient-flow time of ½E(f*−f)²"}, resolved.prediction
+    return xr.Dataset(
+        {
+            "loss": ("time", loss),
+            "predicted_loss": ("time", prediction.loss(times)),
+            "half_time": ("direction", half_time, unit),
+            "predicted_half_time": ("direction", prediction.time_half, unit),
+            "predicted_loss_time": ("direction", prediction.time_loss, unit),
+        },
+        coords={"time": ("time", times, unit), "direction": np.arange(1, resolved.teacher.width + 1)},
+    )
+
+
 def _labelled(data: "xr.Dataset") -> "xr.Dataset":
     """Recording times differ from cell to cell, so they are counted by ``sample``; time and step stand beside it."""
     return data.swap_dims(time="sample")
 
 
+#: Tolerance of long flows per step: their emergence times are then good to about 1e-4.
+_FLOW_RTOL = 1e-5
 _STATE = ("overlap", "norm2", "loss")
+_PREDICTED = ("loss", "predicted_loss", "half_time", "predicted_half_time", "predicted_loss_time")
 CELLS: dict[str, Kind] = {
     "predict": Kind(
         _predict,
@@ -150,6 +205,10 @@ CELLS: dict[str, Kind] = {
         ),
     ),
     "gradient-flow": Kind(_gradient_flow, (*_STATE, "half_time", "loss_time")),
+    "gradient-descent": Kind(_gradient_descent, _PREDICTED),
+    "retiring-flow": Kind(
+        _retiring_flow, (*_PREDICTED, "share", "loss_time", "light_share", "neglected", "solver_steps")
+    ),
     "online-sgd": Kind(_online_sgd, (*_STATE, "half_steps", "loss_steps", "diverged")),
     "finite-step": Kind(_finite_step, (*_STATE, "half_time")),
     "sde": Kind(_sde, (*_STATE, "half_time", "diverged")),

@@ -8,8 +8,10 @@ import sympy as sp
 
 from dynamics import gradient_flow, retiring_flow
 from dynamics.gradient_flow import IntegrationError
-from theory import Activation, InputError, Student, Teacher, draw_initial_state, predict, retirement
+from theory import Activation, InputError, Student, Teacher, draw_initial_state, exact_points, predict, retirement
 from theory.derivation import DerivationError
+from theory.indexed import Sums
+from theory.sourced_flow import sourced_flow
 
 H4 = Activation.from_degree(4)
 
@@ -23,6 +25,19 @@ def problem(dim, width=6, students=12, scale=0.01, seed=0, activation=H4):
 @pytest.mark.parametrize("text", ["h3", "h4", "h6", "0.8*h4+0.6*h6", "quadratic", "erf"])
 def test_retirement_is_derived_for_any_activation(text):
     assert retirement.derivation(Activation.parse(text)).verify() == 2
+
+
+@pytest.mark.parametrize("text", ["h4", "erf"])
+def test_forces_of_sources_are_derived(text):
+    assert sourced_flow(Activation.parse(text)).derivation.verify() == 3
+
+
+def test_a_force_that_is_left_out_of_the_sources_is_noticed():
+    system = sourced_flow(H4)
+    for component, sums in system.drift.items():
+        lame = Sums(sums[:-1])
+        residual = exact_points.coordinate_residual(component, lame, system.definitions, H4)
+        assert abs(residual) > 1e-6
 
 
 @pytest.mark.parametrize("factor", [sp.Rational(21, 20), 0])
@@ -65,7 +80,7 @@ def test_times_equal_those_of_the_plain_flow_within_the_bound(text, seed):
     activation, teacher, start, prediction = problem(600, seed=seed, activation=Activation.parse(text))
     end = 1.2 * prediction.last_time
     plain = gradient_flow(activation, teacher, start, t_end=end, rtol=1e-9, atol=1e-12)
-    flow = retiring_flow(activation, teacher, start, t_end=end)
+    flow = retiring_flow(activation, teacher, start, t_end=end, light=0.0)
     learned = np.isfinite(plain.half_time)
     assert learned.sum() >= 4
     assert np.array_equal(flow.neuron, plain.neuron)
@@ -74,6 +89,19 @@ def test_times_equal_those_of_the_plain_flow_within_the_bound(text, seed):
     assert np.all(np.abs(flow.half_time / plain.half_time - 1)[learned] <= allowed)
     assert np.all(np.abs(flow.loss_time / plain.loss_time - 1)[learned] <= allowed)
     assert np.isfinite(flow.retired[learned]).sum() >= learned.sum() - 1
+
+
+def test_forces_of_light_students_that_are_kept_cost_less_than_their_share():
+    """A student is light up to 1 % of the smallest weight: what lags behind is at most that share of any force."""
+    activation, teacher, start, prediction = problem(600, seed=1, activation=Activation.parse("h3"))
+    end = 1.2 * prediction.last_time
+    exact, kept = (retiring_flow(activation, teacher, start, t_end=end, light=x) for x in (0.0, 0.01))
+    assert np.array_equal(exact.neuron, kept.neuron)
+    off = np.abs(kept.loss_time / exact.loss_time - 1)
+    assert 1e-6 < off.max() < 0.1 * 0.01
+    assert 0 < kept.light_share.max() < 0.1
+    assert kept.share.shape == (kept.times.size, teacher.width)
+    assert np.all(kept.share[-1][np.isfinite(kept.retired)] == 1.0)
 
 
 def test_loss_equals_that_of_the_plain_flow():
@@ -139,6 +167,7 @@ def test_more_directions_than_neurons():
     [
         ({"t_end": -1.0}, "t_end is -1.0: give a positive finite time"),
         ({"t_end": 1.0, "tolerance": 0.7}, "tolerance is 0.7: give a share"),
+        ({"t_end": 1.0, "light": 0.5}, "light is 0.5: give a share"),
         ({"t_end": 1.0, "times": np.array([2.0])}, "times must increase within"),
     ],
 )

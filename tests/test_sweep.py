@@ -213,7 +213,7 @@ def test_two_processes_share_a_store_without_doing_anything_twice(tmp_path: Path
 # --------------------------------------------------------------------------------- cells
 
 
-@pytest.mark.parametrize("what", ["gradient-flow", "online-sgd", "predict"])
+@pytest.mark.parametrize("what", ["gradient-flow", "gradient-descent", "online-sgd", "predict", "retiring-flow"])
 def test_cells_hold_what_they_promise_and_repeat_to_the_byte(what: str) -> None:
     asked = configuration(what, TINY_SGD)
     content = compute(asked)

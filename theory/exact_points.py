@@ -226,3 +226,28 @@ def step_residual(
     derived = evaluate(sums, tuple(component.indices), arrays, _kernel(activation))
     direct = (raw[1][str(component.base)] - raw[0][str(component.base)]) / eta
     return _largest(list((direct - derived).ravel()))
+
+
+def coordinate_residual(
+    component: sp.Indexed, sums: Sums, definitions: Mapping[sp.Indexed, Sums], activation: Activation
+) -> sp.Expr:
+    """d/dt of a student's coordinates along the ambient gradient flow, the other students being its sources."""
+    sizes = _numeric_overlaps()["r"]
+    unit = np.array(_STUDENT_POINT, dtype=object) * _SCALE / np.array([[sp.sqrt(x)] for x in sizes], dtype=object)
+    differences = []
+    for own, velocity in enumerate(np.array(_velocities(activation), dtype=object)):
+        others = [place for place in range(_STUDENTS) if place != own]
+        state = {"t": unit[:, :_TEACHERS], "u": unit[:, _TEACHERS:], "r": sizes}
+        arrays = state | {f"source_{name}": array[others] for name, array in state.items()}
+        arrays |= {
+            "a": _WEIGHTS,
+            "light": np.array([sp.Integer(int(i == own)) for i in range(_STUDENTS)], dtype=object),
+        }
+        for symbol, definition in definitions.items():
+            arrays[str(symbol.base)] = evaluate(definition, tuple(symbol.indices), arrays, _kernel(activation))
+        derived = evaluate(sums, tuple(component.indices), arrays, _kernel(activation))[own]
+        along = velocity @ unit[own]
+        turned = (velocity - along * unit[own]) / sp.sqrt(sizes[own])
+        direct = {"t": turned[:_TEACHERS], "u": turned[_TEACHERS:], "r": 2 * sp.sqrt(sizes[own]) * along}
+        differences += list(np.ravel(direct[str(component.base)] - derived))
+    return _largest(differences)

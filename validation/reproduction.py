@@ -1,0 +1,230 @@
+r"""Figures 1 and 2 of arXiv:2504.19983: what is measured in them, beside what theory says for the same window.
+
+Runs come as one dataset with a dimension ``seed`` (independent draws, the clusters of every interval). Windows are fixed
+before the data: directions p from 4 to P/8, placed on the axes by the predicted emergence times. Beside each measured
+exponent stand its finite-size prediction (greedy selection on the same initial states and one-task times, through the same
+estimator) and the asymptotic exponent of Proposition 2.2 and section 2.4. Since a run and its prediction share their
+initial state, their difference, seed by seed, fluctuates far less than either. Intervals are Student's over seeds: too few
+for a bootstrap.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from scipy import special, stats
+
+from theory import Activation, InputError
+from theory.ideal_loss import exponent_values
+from validation.exponents import Window, exponent_of, fit_exponent
+from validation.frontier import Frontier, lower_envelope
+from validation.resampling import CONFIDENCE, Estimate, ReplicaCurves
+
+#: The window in directions: the first is clear of what is special about the largest, the last of the end of the sum.
+FIRST, LAST_SHARE = 4, 8
+#: A student of width m learns the first m/2 directions without a gap (arXiv:2504.19983, Appendix E).
+WIDTHS_PER_DIRECTION = 2
+_GRID = 60
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measured quantity beside theory.
+
+    Attributes:
+        panel: letter of the figure's panel. quantity: in words.
+        measured: with interval over seeds. finite_size: predicted for the same window and sizes.
+        difference: measured minus finite size, seed by seed.
+        asymptotic: the exponent of the theorem; None where there is none. window: of the horizontal axis, or None.
+    """
+
+    panel: str
+    quantity: str
+    measured: Estimate
+    finite_size: float
+    difference: Estimate
+    asymptotic: float | None
+    window: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Emergence:
+    """Figure 1. Attributes: times (n,); loss, predicted (R, n); hits, expected (R, P): measured and predicted times of ½ of
+    each direction's weight, inf where never; share (n, P) of the first seed; weights (P,); window in time; rows.
+    """
+
+    times: np.ndarray
+    loss: np.ndarray
+    predicted: np.ndarray
+    hits: np.ndarray
+    expected: np.ndarray
+    share: np.ndarray
+    weights: np.ndarray
+    decay: float
+    window: Window
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class ComputeFrontier:
+    """Figure 2. Attributes: widths (W,); steps (n,); loss, predicted (W, R, n); grid of compute m·steps with the measured
+    and the predicted frontier on it; ideal: slopes of the ideal sum's frontier at `sizes` P; rows.
+    """
+
+    widths: np.ndarray
+    steps: np.ndarray
+    loss: np.ndarray
+    predicted: np.ndarray
+    grid: np.ndarray
+    frontier: np.ndarray
+    predicted_frontier: np.ndarray
+    sizes: np.ndarray
+    ideal: np.ndarray
+    decay: float
+    teacher_width: int
+    window: Window
+    rows: tuple[Row, ...]
+
+
+def emergence(data: xr.Dataset, activation: Activation, weights: np.ndarray, decay: float) -> Emergence:
+    """Judge the coupled flows of figure 1.
+
+    Args:
+        data: ``loss``, ``predicted_loss`` (seed, sample), ``share`` (seed, sample, direction), ``loss_time``,
+            ``predicted_loss_time`` (seed, direction), times ``time`` (seed, sample), the same for all seeds.
+        weights: (P,) of the teacher. decay: β.
+
+    Raises: `InputError` for runs that end before the window does.
+    """
+    times = _common(data.time.transpose("seed", "sample").values, "time")
+    loss, predicted = (data[name].transpose("seed", "sample").values for name in ("loss", "predicted_loss"))
+    hits, expected = (data[name].transpose("seed", "direction").values for name in ("loss_time", "predicted_loss_time"))
+    first, last = FIRST, len(weights) // LAST_SHARE
+    spacing = _spacing(expected)
+    window = Window(spacing[first - 1], spacing[last - 1], "predicted times of directions 4 and P/8")
+    if window.high > times[-1]:
+        raise InputError(f"time ends at {times[-1]:g}, the window at {window.high:g}: run longer")
+    asymptotic = exponent_values(decay, activation)["time"]
+    order, shown = np.arange(first, last + 1), slice(first - 1, last)
+    emerged, ahead = _ordered(hits)[:, shown], _ordered(expected)[:, shown]
+    ratio = np.array([np.median((x / y)[y <= window.high]) for x, y in zip(hits, expected, strict=True)])
+    rows = (
+        _row("a", "n-th emergence time ∝ n^x: x", order, emerged, ahead, Window(first, last, "directions"), decay,
+             "log-mean"),
+        _row("b", "loss ∝ time^x: x", times, loss, predicted, window, asymptotic),
+        Row("c", "emergence time, measured over predicted", student(ratio), 1.0, student(ratio - 1.0), None,
+            (window.low, window.high)),
+    )  # fmt: skip
+    share = data.share.transpose("seed", "sample", "direction").values[0]
+    return Emergence(times, loss, predicted, hits, expected, share, np.asarray(weights), decay, window, rows)
+
+
+def compute_frontier(data: xr.Dataset, activation: Activation, teacher_width: int, decay: float) -> ComputeFrontier:
+    """Judge the runs of figure 2: population gradient descent at several student widths.
+
+    Args:
+        data: ``loss``, ``predicted_loss`` (student_width, seed, sample), ``predicted_loss_time`` (…, direction), step counts
+            ``step`` (…, sample), the same for all runs.
+        decay: β.
+
+    Raises: `InputError` for runs that end before the window does.
+    """
+    axes = ("student_width", "seed", "sample")
+    widths = data.student_width.values.astype(int)
+    step, time = (data[name].transpose(*axes).values.reshape(-1, data.sizes["sample"]) for name in ("step", "time"))
+    steps = _common(step, "step")
+    loss, predicted = (data[name].transpose(*axes).values for name in ("loss", "predicted_loss"))
+    expected = data.predicted_loss_time.transpose("student_width", "seed", "direction").values[-1]
+    last = teacher_width // LAST_SHARE
+    spacing = _spacing(expected) / float(time[0, -1] / steps[-1])
+    low, high = (WIDTHS_PER_DIRECTION * p * spacing[p - 1] for p in (FIRST, last))
+    window = Window(low, high, "compute 2p·T(p) of directions p = 4 and P/8, a width of 2p learning p of them")
+    grid = np.geomspace(low, high, _GRID)
+    compute = [m * steps for m in widths]
+    frontier = Frontier(compute, list(loss), grid, rng=np.random.default_rng(0))
+    ahead, _ = lower_envelope(compute, [runs.mean(axis=0) for runs in predicted], grid)
+    fit, exponents = fit_exponent(frontier, window), exponent_values(decay, activation)
+    gaps = [
+        exponent_of(grid, lower_envelope(compute, runs, grid)[0])
+        - exponent_of(grid, lower_envelope(compute, own, grid)[0])
+        for runs, own in zip(loss.swapaxes(0, 1), predicted.swapaxes(0, 1), strict=True)
+    ]
+    rows = (
+        _row("a", "final loss ∝ width^x: x", widths, loss[:, :, -1].T, predicted[:, :, -1].T,
+             Window(widths[0], widths[-1], "all widths"), exponents["width"]),
+        Row("b", "frontier: loss ∝ compute^x: x", _student(fit.slope, len(gaps)), fit.finite_size(ahead),
+            student(np.array(gaps)), exponents["compute"], (low, high)),
+    )  # fmt: skip
+    sizes = np.unique(np.append(np.geomspace(100, 1e8, 13).round(), teacher_width))
+    ideal = np.array([ideal_frontier_slope(decay, int(P)) for P in sizes])
+    return ComputeFrontier(
+        widths, steps, loss, predicted, grid, np.exp(frontier.logs), ahead, sizes, ideal, decay, teacher_width, window,
+        rows,
+    )  # fmt: skip
+
+
+def ideal_frontier_slope(decay: float, teacher_width: int) -> float:
+    r"""Slope of $\sum_{q>p}^Pq^{-2\beta}$ against compute $p\cdot p^\beta$ over p from 4 to P/8, on logarithmic axes.
+
+    The finite sum just after direction p, for a student that is exactly as wide as what it learns; tends to
+    (1−2β)/(1+β). Needs β > ½, P ≥ 64.
+    """
+    p = np.unique(np.geomspace(FIRST, teacher_width / LAST_SHARE, _GRID).round())
+    left = special.zeta(2 * decay, p + 1) - special.zeta(2 * decay, teacher_width + 1)
+    return exponent_of(p ** (1 + decay), left)
+
+
+def _common(values: np.ndarray, name: str) -> np.ndarray:
+    """The abscissae that all runs share. Raises `InputError` if they do not."""
+    if not np.allclose(values, values[0], rtol=1e-12, atol=0):
+        raise InputError(f"{name} differs between runs: give all the same length and recording times")
+    return np.asarray(values[0], dtype=float)
+
+
+def _ordered(times: np.ndarray) -> np.ndarray:
+    """(R, P) emergence times of each replica in increasing order."""
+    return np.sort(times, axis=1)
+
+
+def _spacing(expected: np.ndarray) -> np.ndarray:
+    """(P,) geometric mean over replicas of the n-th predicted emergence time (inf where some replica has none)."""
+    return np.asarray(np.exp(np.mean(np.log(_ordered(expected)), axis=0)))
+
+
+def _row(
+    panel: str,
+    quantity: str,
+    x: np.ndarray,
+    measured: np.ndarray,
+    predicted: np.ndarray,
+    window: Window,
+    asymptotic: float | None,
+    statistic: str = "mean",
+) -> Row:
+    """The exponent of curves (R, n) with those predicted for the same seeds."""
+    curve = ReplicaCurves(x, measured, rng=np.random.default_rng(0), statistic=statistic)
+    fit = fit_exponent(curve, window)
+    whole = predicted.mean(axis=0) if statistic == "mean" else np.exp(np.log(predicted).mean(axis=0))
+    span = (float(window.low), float(window.high))
+    return Row(
+        panel, quantity, _student(fit.slope, len(measured)), fit.finite_size(whole),
+        slope_gap(measured, predicted, fit.weights), asymptotic, span,
+    )  # fmt: skip
+
+
+def slope_gap(measured: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> Estimate:
+    """Measured minus predicted exponent of curves (R, n), replica by replica; `weights` (n,) as in `ExponentFit`."""
+    inside = weights != 0
+    return student(np.log(measured[:, inside] / predicted[:, inside]) @ weights[inside])
+
+
+def student(values: np.ndarray) -> Estimate:
+    """Mean of independent values with its standard error and Student's interval."""
+    mean, stderr = float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
+    return _student(Estimate(mean, stderr, mean, mean), values.size)
+
+
+def _student(estimate: Estimate, count: int) -> Estimate:
+    """The estimate with Student's interval for `count` clusters."""
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1)) * estimate.stderr
+    return Estimate(estimate.value, estimate.stderr, estimate.value - reach, estimate.value + reach)
