@@ -68,12 +68,13 @@ class Collection:
         for name, members in itertools.groupby(sorted(claims, key=verdict_cells.group), key=verdict_cells.group):
             rest = list(members)
             for first in range(0, seeds, engine.slots):
-                if time.monotonic() > self._end:
-                    return
                 if first >= _FIRST:
                     rest = [claim for claim in rest if self._is_random(claim)]
                 batch = range(first, min(first + engine.slots, seeds))
-                self._seeds(rest, batch, engine)
+                for claim in rest:
+                    if time.monotonic() > self._end:
+                        return
+                    self._seeds(claim, batch, engine)
             _say(f"{name.rpartition('.')[2]}: done")
 
     def _is_random(self, claim: Claim) -> bool:
@@ -84,14 +85,13 @@ class Collection:
             self._random[claim.id] = is_random(first)
         return self._random[claim.id]
 
-    def _seeds(self, claims: Sequence[Claim], seeds: range, engine: Engine) -> None:
-        cells = [cell(claim, seed, self._preset) for seed in seeds for claim in claims]
+    def _seeds(self, claim: Claim, seeds: range, engine: Engine) -> None:
+        cells = [cell(claim, seed, self._preset) for seed in seeds]
         sweep = Sweep(self._store, cells, _say, lambda *_: None, verdict_cells.compute)
         if sweep.unfinished:
             began = time.monotonic()
             sweep.run(engine)
-            ids = ", ".join(claim.id for claim in claims)
-            _say(f"seed {seeds[0]}…{seeds[-1]} of {ids}: {time.monotonic() - began:.1f} s")
+            _say(f"{claim.id} seed {', '.join(map(str, seeds))}: {time.monotonic() - began:.2f} s")
 
 
 def _say(text: str) -> None:
