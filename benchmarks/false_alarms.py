@@ -6,7 +6,7 @@
 A cell of the store is a claim under one seed. Kill it whenever you like and run it again: it goes on with what is missing.
 Claims that give the same numbers under the first two seeds have nothing random in them and get no more. The table is made
 from all cells of the store that belong to the present claims, whichever call computed them. ``--seeds 0`` computes nothing.
-Status 1 if a claim cried wolf more often than it may, or a control survived too often.
+Status 1 if a claim cried wolf more often than it may, a control survived too often, or a claim raised an error.
 """
 
 import argparse
@@ -62,6 +62,8 @@ class Collection:
     def __init__(self, store: Store, preset: str, budget: float) -> None:
         self._store, self._preset, self._end = store, preset, time.monotonic() + budget
         self._random: dict[str, bool] = {}
+        #: Cells whose claim raised an error; said at once, tried again by the next call.
+        self.failed: list[Cell] = []
 
     def run(self, claims: Sequence[Claim], seeds: int, engine: Engine) -> None:
         """Compute what is missing of `seeds` seeds of each claim, until the budget is spent."""
@@ -90,7 +92,7 @@ class Collection:
         sweep = Sweep(self._store, cells, _say, lambda *_: None, verdict_cells.compute)
         if sweep.unfinished:
             began = time.monotonic()
-            sweep.run(engine)
+            self.failed += [one for one, _ in sweep.run(engine).failed]
             _say(f"{claim.id} seed {', '.join(map(str, seeds))}: {time.monotonic() - began:.2f} s")
 
 
@@ -124,9 +126,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(argv)
     with Store(check(asked.store)) as store:
         store.sweep_up()
+        collection = Collection(store, asked.preset, asked.budget)
         if asked.seeds:
             with Workers(asked.workers) as engine:
-                Collection(store, asked.preset, asked.budget).run(select_claims(asked.claims), asked.seeds, engine)
+                collection.run(select_claims(asked.claims), asked.seeds, engine)
         claims = select_claims(None)
         found = judged(store, claims, asked.preset)
     text = alarm_table.page(claims, found, asked.preset)
@@ -134,7 +137,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(text)
     else:
         asked.table.write_text(text, encoding="utf-8")
-    return int(any(tally.too_many or tally.weak_controls for rows in found.values() for tally in rows))
+    defects = any(tally.too_many or tally.weak_controls for rows in found.values() for tally in rows)
+    return int(defects or bool(collection.failed))
 
 
 if __name__ == "__main__":

@@ -129,7 +129,10 @@ class Here:
     def submit(self, task: Callable, configuration: Mapping[str, Any]) -> "Future[bytes]":
         self.seen.append((configuration["claim"], configuration["seed"]))
         future: Future[bytes] = Future()
-        future.set_result(task(configuration))
+        try:
+            future.set_result(task(configuration))
+        except ArithmeticError as error:
+            future.set_exception(error)
         return future
 
     def restart(self) -> None:
@@ -177,6 +180,19 @@ def test_a_spent_budget_begins_nothing(two_claims: list[Claim], tmp_path: Path) 
     with Store(tmp_path) as store:
         false_alarms.Collection(store, "quick", -1.0).run(two_claims, 3, engine)
     assert engine.seen == []
+
+
+def test_a_claim_that_raises_is_named_and_the_others_go_on(
+    two_claims: list[Claim], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = claim(lambda context: Outcome([measured(abs(1 // (context.seed - 1)))]))
+    catalogue._GROUPS[0].CLAIMS[0] = broken  # in place of E1, for this test's own module
+    with Store(tmp_path) as store:
+        collection = false_alarms.Collection(store, "quick", math.inf)
+        collection.run([broken, two_claims[1]], 2, Here())
+        assert [one.label for one in collection.failed] == ["claim=E1 seed=1"]
+        assert sorted(false_alarms.stored(store, "quick")["E2"]) == [0, 1]
+    assert "failed: ZeroDivisionError" in capsys.readouterr().err
 
 
 def test_cells_of_other_code_are_neither_computed_nor_counted(two_claims: list[Claim], tmp_path: Path) -> None:
