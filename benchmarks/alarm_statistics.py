@@ -87,7 +87,9 @@ class Tally:
 
     @property
     def too_many(self) -> bool:
-        """Whether the stated share does not explain the false alarms."""
+        """Whether the stated share does not explain the false alarms; without a standard error, any is too many."""
+        if not self.statistical:
+            return self.false.hits > 0
         share = max(self.stated, stated_share(math.inf))
         return self.false.hits > 0 and float(stats.binom.sf(self.false.hits - 1, self.seeds, share)) < UNLIKELY
 

@@ -56,7 +56,7 @@ def page(claims: Sequence[Claim], found: Found, preset: str) -> str:
         _section("Stated share above 1 % (few replicas)", rows, lambda row: row.statistical and row.stated > 0.01),
         f"## Nothing random\n\nThe same numbers under two seeds, so no more were run: {_list(fixed)}.\n",
         f"## Not run\n\nFewer than two seeds: {_list(missing)}.\n",
-        f"## All quantities\n\n{_table(rows)}\n",
+        f"## All quantities\n\n{table(rows)}\n",
     ]
     return "\n".join(parts)
 
@@ -114,10 +114,11 @@ def _calibration(rows: Sequence[Tally]) -> str:
 
 def _section(title: str, rows: Sequence[Tally], wanted: Callable[[Tally], bool]) -> str:
     chosen = [row for row in rows if wanted(row)]
-    return f"## {title}\n\n" + (f"{_table(chosen)}\n" if chosen else "None.\n")
+    return f"## {title}\n\n" + (f"{table(chosen)}\n" if chosen else "None.\n")
 
 
-def _table(rows: Sequence[Tally]) -> str:
+def table(rows: Sequence[Tally]) -> str:
+    """One line per quantity, in Markdown."""
     head = ["quantity", "seeds", "verdicts", "false", "stated", "ν", "z̄", "C", "weakest control"]
     lines = ["| " + " | ".join(head) + " |", "|---|--:|---|--:|--:|--:|--:|--:|---|"]
     return "\n".join(lines + ["| " + " | ".join(_cells(row)) + " |" for row in rows])

@@ -5,7 +5,8 @@
 
 A cell of the store is a claim under one seed. Kill it whenever you like and run it again: it goes on with what is missing.
 Claims that give the same numbers under the first two seeds have nothing random in them and get no more. The table is made
-from all cells of the store that belong to the present claims, whichever call computed them. ``--seeds 0`` computes nothing.
+from all cells of the store that belong to the present claims, whichever call computed them; without ``--table`` that of the
+claims asked for is printed. ``--seeds 0`` computes nothing.
 Status 1 if a claim cried wolf more often than it may, a control survived too often, or a claim raised an error.
 """
 
@@ -122,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--store", default="emergence-out/false-alarms", metavar="DIR", help="where cells are kept")
     parser.add_argument("--workers", type=int, default=1, metavar="K", help="processes (default: 1)")
     parser.add_argument("--budget", type=float, default=float("inf"), metavar="S", help="begin no seed after S seconds")
-    parser.add_argument("--table", type=Path, metavar="FILE", help="write the table there (default: print it)")
+    parser.add_argument("--table", type=Path, metavar="FILE", help="write the page on all claims there")
     asked = parser.parse_args(argv)
     with Store(check(asked.store)) as store:
         store.sweep_up()
@@ -130,13 +131,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if asked.seeds:
             with Workers(asked.workers) as engine:
                 collection.run(select_claims(asked.claims), asked.seeds, engine)
-        claims = select_claims(None)
+        claims = select_claims(None if asked.table else asked.claims)
         found = judged(store, claims, asked.preset)
-    text = alarm_table.page(claims, found, asked.preset)
     if asked.table is None:
-        print(text)
+        print(alarm_table.table([row for rows in found.values() for row in rows]))
     else:
-        asked.table.write_text(text, encoding="utf-8")
+        asked.table.write_text(alarm_table.page(claims, found, asked.preset), encoding="utf-8")
     defects = any(tally.too_many or tally.weak_controls for rows in found.values() for tally in rows)
     return int(defects or bool(collection.failed))
 
