@@ -23,6 +23,8 @@ LEVEL = 0.95
 REJECTED = 0.95
 #: More false alarms than the stated share explains with this probability are a defect: some hundred quantities are tested.
 UNLIKELY = 1e-4
+#: With fewer seeds the spread of a standard error, and so ν, is not worth a warning.
+LEAST_SEEDS = 10
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,18 @@ class Tally:
 
     @property
     def overdispersed(self) -> bool:
-        """Whether its error bars are too small: only where no bias is allowed for."""
+        """Whether a true claim's error bars are too small: only where no bias is allowed for."""
         value, error = self.square
-        return self.statistical and not self.allowed and value - SIGMAS * error > 1
+        return self._tells and not self.allowed and value - SIGMAS * error > 1
+
+    @property
+    def few_replicas(self) -> bool:
+        """Whether the rule lets this true claim disagree for more than 1 % of the seeds."""
+        return self._tells and self.stated > 0.01
+
+    @property
+    def _tells(self) -> bool:
+        return self.expected == "agrees" and self.statistical and self.seeds >= LEAST_SEEDS
 
 
 def stated_share(freedom: float) -> float:

@@ -10,7 +10,8 @@ Found = Mapping[str, Sequence[Tally]]
 
 _HEAD = """# False alarms
 
-Does the toolkit cry wolf? Every claim was run under many seeds; this page counts the verdicts. It is made by
+Does the toolkit cry wolf? Claims are run under many seeds, and this page counts the verdicts of the runs made so far. It is
+made by
 
 ```
 python -m benchmarks.false_alarms --seeds 100 --store DIR --table docs/false_alarms.md
@@ -53,9 +54,9 @@ def page(claims: Sequence[Claim], found: Found, preset: str) -> str:
         _section(
             "Error bars too small (C above 1 by 4 standard errors, no allowance)", rows, lambda row: row.overdispersed
         ),
-        _section("Stated share above 1 % (few replicas)", rows, lambda row: row.statistical and row.stated > 0.01),
+        _section("Stated share above 1 % (few replicas)", rows, lambda row: row.few_replicas),
         f"## Nothing random\n\nThe same numbers under two seeds, so no more were run: {_list(fixed)}.\n",
-        f"## Not run\n\nFewer than two seeds: {_list(missing)}.\n",
+        f"## Not run\n\nFewer than two seeds, so nothing is said of them here: {_list(missing)}.\n",
         f"## All quantities\n\n{table(rows)}\n",
     ]
     return "\n".join(parts)
@@ -82,9 +83,9 @@ def _summary(random: Found, fixed: Sequence[str], missing: Sequence[str]) -> str
     seeds = [group[0].seeds for group in random.values()]
     lines = [
         "## Result\n",
-        f"{len(random)} claims with {len(rows)} judged quantities depend on the seed: {sum(n >= 100 for n in seeds)} of them "
-        f"were run under 100 seeds or more, {sum(20 <= n < 100 for n in seeds)} under 20 to 99, {sum(n < 20 for n in seeds)} "
-        f"under fewer. {len(fixed)} claims have nothing random in them, {len(missing)} were not run.\n",
+        f"Claims that depend on the seed: {len(random)} with {len(rows)} judged quantities; {sum(n >= 100 for n in seeds)} "
+        f"of them were run under 100 seeds or more, {sum(20 <= n < 100 for n in seeds)} under 20 to 99, {sum(n < 20 for n in seeds)} "
+        f"under fewer. Claims with nothing random in them: {len(fixed)}. Claims not run: {len(missing)}.\n",
         "| | verdicts | share | stated |",
         "|---|--:|--:|--:|",
         f"| false alarms, judged with a standard error | {_count(false)} | {_share(false)} | at most {_mean(stated, false)} |",
