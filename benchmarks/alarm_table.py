@@ -83,9 +83,10 @@ def _summary(random: Found, fixed: Sequence[str], missing: Sequence[str]) -> str
     seeds = [group[0].seeds for group in random.values()]
     lines = [
         "## Result\n",
-        f"Claims that depend on the seed: {len(random)} with {len(rows)} judged quantities; {sum(n >= 100 for n in seeds)} "
-        f"of them were run under 100 seeds or more, {sum(20 <= n < 100 for n in seeds)} under 20 to 99, "
-        f"{sum(n < 20 for n in seeds)} under fewer. Claims with nothing random in them: {len(fixed)}. Claims not run: {len(missing)}.\n",
+        f"Claims that depend on the seed: {len(random)} with {len(rows)} judged quantities; "
+        f"{sum(n >= 100 for n in seeds)} of them were run under 100 seeds or more, "
+        f"{sum(20 <= n < 100 for n in seeds)} under 20 to 99, {sum(n < 20 for n in seeds)} under fewer. "
+        f"Claims with nothing random in them: {len(fixed)}. Claims not run: {len(missing)}.\n",
         "| | verdicts | share | stated |",
         "|---|--:|--:|--:|",
         f"| false alarms, judged with a standard error | {_count(false)} | {_share(false)} | at most {_mean(stated, false)} |",
