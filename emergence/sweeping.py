@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from emergence.cells import compute
-from emergence.engine import Engine
+from emergence.engine import Engine, Task
 from emergence.store import DamagedError, Store, cell_name
 from emergence.values import shown
 
@@ -73,12 +73,19 @@ class Sweep:
     Args:
         report: called with one line for whatever the user should see: a damaged or a failed cell.
         progress: called with the fraction done and a text.
+        task: what makes a cell's bytes from its configuration (a problem's cell by default).
     """
 
     def __init__(
-        self, store: Store, cells: Sequence[Cell], report: Report, progress: Callable[[float, str], None]
+        self,
+        store: Store,
+        cells: Sequence[Cell],
+        report: Report,
+        progress: Callable[[float, str], None],
+        task: Task | None = None,
     ) -> None:
         self._store, self._total, self._report, self._progress = store, len(cells), report, progress
+        self._task = compute if task is None else task
         self.outcome = Outcome()
         self._order = {cell.name: number for number, cell in enumerate(cells)}
         self._waiting = deque(cell for cell in cells if not self._finished(cell))
@@ -151,7 +158,7 @@ class Sweep:
     def _submit(self, engine: Engine, cell: Cell) -> None:
         self._store.locks.take(cell.name)
         try:
-            self._running[engine.submit(compute, cell.configuration)] = cell
+            self._running[engine.submit(self._task, cell.configuration)] = cell
         except BrokenExecutor:  # noticed only now that a worker has died
             self._store.locks.release(cell.name)
             self._waiting.appendleft(cell)

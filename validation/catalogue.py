@@ -1,6 +1,7 @@
 """All claims, in the order of the catalogue."""
 
 import re
+from types import ModuleType
 
 from validation.claim import Claim
 from validation.claims import (
@@ -70,3 +71,11 @@ def claims() -> list[Claim]:
 def module_order() -> dict[str, int]:
     """Place of each module of claims when several processes share the work."""
     return {group.__name__: number for number, group in enumerate(_GROUPS)}
+
+
+def module_of(claim: Claim) -> ModuleType:
+    """The module that lists a claim. Raises `LookupError` for a claim that is not in the catalogue."""
+    for module in _GROUPS:
+        if any(one.id == claim.id for one in module.CLAIMS):
+            return module
+    raise LookupError(f"claim {claim.id} is not in the catalogue")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -20,21 +21,29 @@ def finite_step_with_noise(activation: Activation) -> System:
     return theory.finite_step(activation, fluctuations=True)
 
 
+_once = lru_cache(maxsize=64)
+#: The built-in derivations, each made once: claims and seeds then share one object, and the code compiled for it.
+_overlap_flow, _single_task, _plateau = _once(theory.overlap_flow), _once(theory.SingleTask), _once(theory.plateau)
+_riccati_flow, _finite_step, _committee = _once(overlap_system), _once(finite_step_with_noise), _once(committee)
+
+
 @dataclass(frozen=True)
 class TheoryUnderTest:
     """The entry points of `theory` that claims use. Replace one to test a conjecture, or a formula broken on purpose.
+
+    The built-in ones derive once per process. Wrap yours in `functools.lru_cache` if you judge it under several seeds.
 
     Example:
         ``replace(TheoryUnderTest(), overlap_flow=mine)`` judges your own overlap flow by the built-in claims.
     """
 
-    overlap_flow: Callable[[Activation], System] = theory.overlap_flow
-    single_task: Callable[[Activation], SingleTask] = theory.SingleTask
-    plateau: Callable[[Activation], Plateau] = theory.plateau
-    riccati_flow: Callable[[], System] = overlap_system
+    overlap_flow: Callable[[Activation], System] = _overlap_flow
+    single_task: Callable[[Activation], SingleTask] = _single_task
+    plateau: Callable[[Activation], Plateau] = _plateau
+    riccati_flow: Callable[[], System] = _riccati_flow
     occupation: Callable[[np.ndarray, int, int], Occupation] = Occupation
-    finite_step: Callable[[Activation], System] = finite_step_with_noise
-    committee: Callable[[Activation, str], System] = committee
+    finite_step: Callable[[Activation], System] = _finite_step
+    committee: Callable[[Activation, str], System] = _committee
     loss_law: Callable[[float, float, Overlap], PowerLawLoss] = PowerLawLoss
 
 

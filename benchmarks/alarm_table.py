@@ -1,0 +1,182 @@
+"""The page on false alarms, from the tallies."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from benchmarks.alarm_statistics import REJECTED, Share, Tally
+from validation.claim import Claim
+
+Found = Mapping[str, Sequence[Tally]]
+
+_HEAD = """# False alarms
+
+Does the toolkit cry wolf? Claims are run under many seeds, and this page counts the verdicts of the runs made so far. It is
+made by
+
+```
+python -m benchmarks.false_alarms --seeds 100 --store DIR --table docs/false_alarms.md
+```
+
+which can be killed and run again (a cell of the store is one claim under one seed), and is not edited by hand. Preset:
+`{preset}`, at its usual size: no claim is shrunk for this table. Seeds are 0, 1, 2, …; none is left out.
+
+## What is counted
+
+* **false**: for a true claim, the share of seeds for which |estimate − predicted| > allowance + 4·stderr, whatever became of
+  its controls; for a statement that is expected to disagree (as printed wrongly), the share of seeds for which it passed. With
+  the exact binomial (Clopper–Pearson) interval of 95 %.
+* **stated**: how often the rule lets a true claim disagree, if its estimate is normal and any bias within the allowance. The
+  standard error is itself estimated, with ν degrees of freedom, so this is P(|t_ν| > 4) of Student's t: 6·10⁻⁵ for a known
+  standard error, 4·10⁻⁴ for 32 replicas, 5·10⁻³ for 8, 3 % for 4. ν is measured, from the spread of stderr² over the seeds
+  (ν = 2·mean²/variance), not asked of the claim; problems that differ from seed to seed also spread it: ν is then too small.
+* **z̄**: mean of z = (estimate − predicted)/stderr with its standard error; 0 if nothing is biased.
+* **C**: Σ(estimate − predicted)²/Σstderr² with its standard error; 1 if error bars are right and nothing is biased, above 1
+  if they are too small. An asterisk marks quantities with an allowance, where a bias within it is right and z̄ and C show it.
+* **weakest control**: of the quantity's controls, the one that was rejected for the fewest seeds, with its interval.
+
+A quantity with no standard error is judged by its allowance alone: a bound, not a share, so any disagreement is a false alarm.
+"""
+
+
+def page(claims: Sequence[Claim], found: Found, preset: str) -> str:
+    """The page in Markdown. `found`: claim id → tallies; claims that are missing there were not run."""
+    random = {name: rows for name, rows in found.items() if any(row.random for row in rows)}
+    fixed = [name for name in found if name not in random]
+    missing = [claim.id for claim in claims if claim.id not in found]
+    rows = [row for group in random.values() for row in group]
+    parts = [
+        _HEAD.format(preset=preset),
+        _summary(random, fixed, missing),
+        _section("Cried wolf more often than stated", rows, lambda row: row.too_many),
+        _section(
+            f"Controls rejected for fewer than {REJECTED:.0%} of the seeds", rows, lambda row: bool(row.weak_controls)
+        ),
+        _section(
+            "Error bars too small (C above 1 by 4 standard errors, no allowance)", rows, lambda row: row.overdispersed
+        ),
+        _section("Stated share above 1 % (few replicas)", rows, lambda row: row.few_replicas),
+        f"## Nothing random\n\nThe same numbers under two seeds, so no more were run: {_list(fixed)}.\n",
+        f"## Not run\n\nFewer than two seeds, so nothing is said of them here: {_list(missing)}.\n",
+        f"## All quantities\n\n{table(rows)}\n",
+    ]
+    return "\n".join(parts)
+
+
+def _summary(random: Found, fixed: Sequence[str], missing: Sequence[str]) -> str:
+    rows = [row for group in random.values() for row in group if row.expected != "open"]
+    true = [row for row in rows if row.expected == "agrees"]
+    statistical = [row for row in true if row.statistical]
+    false = Share(sum(row.false.hits for row in statistical), sum(row.seeds for row in statistical))
+    bounded = Share(
+        sum(row.false.hits for row in true if not row.statistical),
+        sum(row.seeds for row in true if not row.statistical),
+    )
+    stated = sum(row.stated * row.seeds for row in statistical)
+    wrong = Share(
+        sum(row.false.hits for row in rows if row.expected == "disagrees"),
+        sum(row.seeds for row in rows if row.expected == "disagrees"),
+    )
+    controls = [share for row in rows for share in row.controls.values()]
+    rejected = Share(sum(share.hits for share in controls), sum(share.total for share in controls))
+    weakest = sum(share.value < REJECTED for share in controls)
+    exact = [row for row in statistical if not row.allowed and not math.isnan(row.square[0])]
+    seeds = [group[0].seeds for group in random.values()]
+    lines = [
+        "## Result\n",
+        f"Claims that depend on the seed: {len(random)} with {len(rows)} judged quantities; "
+        f"{sum(n >= 100 for n in seeds)} of them were run under 100 seeds or more, "
+        f"{sum(20 <= n < 100 for n in seeds)} under 20 to 99, {sum(n < 20 for n in seeds)} under fewer. "
+        f"Claims with nothing random in them: {len(fixed)}. Claims not run: {len(missing)}.\n",
+        "| | verdicts | share | stated |",
+        "|---|--:|--:|--:|",
+        f"| false alarms, judged with a standard error | {_count(false)} | {_share(false)} | at most {_mean(stated, false)} |",
+        f"| false alarms, judged by a bound alone | {_count(bounded)} | {_share(bounded)} | 0 |",
+        f"| statements printed wrongly that passed | {_count(wrong)} | {_share(wrong)} | |",
+        f"| controls rejected | {_count(rejected)} | {_share(rejected)} | at least {REJECTED:.0%} |",
+        f"| controls that were rejected for fewer than {REJECTED:.0%} of the seeds | {weakest} of {len(controls)} | | 0 |",
+        "",
+        "Quantities of one claim, and claims that share a simulation, are not independent: the intervals of these pooled "
+        "shares take them as if they were; those of single quantities below rest on independent seeds.\n",
+    ]
+    if exact:
+        lines.append(_calibration(exact))
+    return "\n".join(lines)
+
+
+def _calibration(rows: Sequence[Tally]) -> str:
+    """How many of the quantities without allowance have z̄ and C within two standard errors of their nominal values."""
+    mean = sum(abs(row.mean[0]) <= 2 * row.mean[1] for row in rows)
+    square = sum(abs(row.square[0] - 1) <= 2 * row.square[1] for row in rows)
+    pooled = sum(row.square[0] for row in rows) / len(rows)
+    return (
+        f"Of the {len(rows)} quantities with a standard error and no allowance, {mean} have a mean z within two standard "
+        f"errors of 0 and {square} a C within two of 1 (nominally 95 %); their mean C is {pooled:.3f}.\n"
+    )
+
+
+def _section(title: str, rows: Sequence[Tally], wanted: Callable[[Tally], bool]) -> str:
+    chosen = [row for row in rows if wanted(row)]
+    return f"## {title}\n\n" + (f"{table(chosen)}\n" if chosen else "None.\n")
+
+
+def table(rows: Sequence[Tally]) -> str:
+    """One line per quantity, in Markdown."""
+    head = ["quantity", "seeds", "verdicts", "false", "stated", "ν", "z̄", "C", "weakest control"]
+    lines = ["| " + " | ".join(head) + " |", "|---|--:|---|--:|--:|--:|--:|--:|---|"]
+    return "\n".join(lines + ["| " + " | ".join(_cells(row)) + " |" for row in rows])
+
+
+def _cells(row: Tally) -> list[str]:
+    verdicts = ", ".join(f"{count} {name}" for name, count in row.verdicts.most_common())
+    return [
+        row.id + ("*" if row.allowed and row.statistical else ""),
+        str(row.seeds),
+        verdicts,
+        "" if row.expected == "open" else _share(row.false),
+        _small(row.stated) if row.statistical else "bound",
+        ("∞" if math.isinf(row.freedom) else f"{row.freedom:.3g}") if row.statistical else "",
+        _with_error(*row.mean),
+        _with_error(*row.square),
+        _weakest(row),
+    ]
+
+
+def _weakest(row: Tally) -> str:
+    if not row.controls:
+        return ""
+    name, share = min(row.controls.items(), key=lambda item: item[1].value)
+    return f"{name.replace('|', '∣')}: {_share(share)}"
+
+
+def _share(share: Share) -> str:
+    low, high = share.interval
+    return f"{_percent(share.value)} [{_percent(low)}, {_percent(high)}]" if share.total else ""
+
+
+def _percent(value: float) -> str:
+    """Two digits, but never 100 % for what is less."""
+    if value in (0.0, 1.0):
+        return f"{value:.0%}"
+    if value > 0.9:
+        return f"{100 - float(f'{100 * (1 - value):.2g}'):.6g} %"
+    return f"{100 * value:.2g} %"
+
+
+def _small(value: float) -> str:
+    return f"{value:.1e}" if value < 1e-3 else _percent(value)
+
+
+def _mean(total: float, share: Share) -> str:
+    return _small(total / share.total) if share.total else ""
+
+
+def _count(share: Share) -> str:
+    return f"{share.hits} of {share.total}"
+
+
+def _with_error(value: float, error: float) -> str:
+    return "" if math.isnan(value) else f"{value:.2f} ± {error:.2f}"
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names) if names else "none"

@@ -1,0 +1,163 @@
+"""Cells of judged claims: one claim under one seed, with everything that its verdicts rest on."""
+
+import hashlib
+import io
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emergence import store
+from emergence.refusal import refuse
+from emergence.version import version
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from validation.claim import Claim, Verdict
+
+WHAT = "validate"
+#: Raised whenever the variables below change their names or meaning.
+SCHEMA = 1
+#: The claims' file of the last cell: compiled code is kept only as long as its cells follow one another.
+_last_group = ""
+
+
+def group(claim: "Claim") -> str:
+    """The module a claim is written in. Claims of one module share simulations, so compute them seed by seed."""
+    from validation.catalogue import module_of
+
+    return module_of(claim).__name__
+
+
+def configure(claim: "Claim", seed: int, preset: str = "quick") -> dict[str, Any]:
+    """Everything that names a cell. ``code`` is a digest of the claim's module: a claim that is mended is run anew.
+
+    A change elsewhere (theory, simulators) does not show in it: take a new store then.
+    """
+    from validation.catalogue import module_of
+
+    content = {
+        "what": WHAT,
+        "schema": SCHEMA,
+        "version": version(),
+        "claim": claim.id,
+        "code": _code(str(module_of(claim).__file__)),
+        "preset": preset,
+        "seed": seed,
+    }
+    return dict(json.loads(store.canonical(content)))
+
+
+@lru_cache(maxsize=64)
+def _code(file: str) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+
+
+def compute(configuration: Mapping[str, Any]) -> bytes:
+    """Run the claim and seal its verdicts.
+
+    Raises whatever the claim's runner raises, and `InputError` if this process has other code than the one named.
+    """
+    from validation.claim import judge
+    from validation.context import Context
+    from validation.runner import select_claims
+
+    claim = select_claims([configuration["claim"]])[0]
+    if dict(configuration) != configure(claim, configuration["seed"], configuration["preset"]):
+        refuse(f"claim {claim.id}: this worker has other code than the sweep: install the same everywhere")
+    _forget_other_groups(group(claim))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        outcome = claim.runner(Context(configuration["preset"], configuration["seed"]))
+    _close_figures(outcome.figures)
+    return store.seal(dataset([judge(claim, x) for x in outcome.measurements]), configuration)
+
+
+def _forget_other_groups(name: str) -> None:
+    """Drop compiled code when another module's claims begin, or a worker would hold that of the whole catalogue."""
+    global _last_group
+    if _last_group not in ("", name):
+        import jax
+
+        jax.clear_caches()
+    _last_group = name
+
+
+def _close_figures(figures: Sequence[tuple[str, object]]) -> None:
+    """Matplotlib keeps every figure that was made through pyplot until it is closed."""
+    if figures:
+        from matplotlib import pyplot
+
+        pyplot.close("all")
+
+
+# ------------------------------------------------------------------------------ layout
+
+
+def dataset(verdicts: "Sequence[Verdict]") -> "xr.Dataset":
+    """One row per quantity along ``quantity``, one per control along ``control`` (``control_of``: its quantity's row)."""
+    import xarray as xr
+
+    rows: dict[str, Any] = {
+        "id": [verdict.id for verdict in verdicts],
+        "name": [verdict.measurement.quantity for verdict in verdicts],
+        "verdict": [verdict.verdict for verdict in verdicts],
+        **{
+            key: np.array([getattr(verdict.measurement, key) for verdict in verdicts], dtype=float)
+            for key in ("predicted", "estimate", "stderr", "allowance")
+        },
+    }
+    pairs = [(place, control) for place, verdict in enumerate(verdicts) for control in verdict.controls]
+    controls: dict[str, Any] = {
+        "control_of": np.array([place for place, _ in pairs], dtype=float),
+        "control_name": [control.name for _, control in pairs],
+        "control_z": np.array([control.z for _, control in pairs], dtype=float),
+        "control_rejected": np.array([control.rejected for _, control in pairs], dtype=float),
+    }
+    data = xr.Dataset({key: ("quantity", value) for key, value in rows.items()})
+    return data.assign({key: ("control", value) for key, value in controls.items()}) if pairs else data
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A quantity of one cell, as it was stored. `controls`: names, and whether each was rejected."""
+
+    id: str
+    name: str
+    verdict: str
+    predicted: float
+    estimate: float
+    stderr: float
+    allowance: float
+    controls: tuple[tuple[str, bool], ...]
+
+    @property
+    def numbers(self) -> tuple[float, float, float]:
+        """What another seed changes if anything is random."""
+        return self.predicted, self.estimate, self.stderr
+
+
+def read(content: bytes) -> list[Judged]:
+    """The quantities of a sealed cell."""
+    import xarray as xr
+
+    with xr.open_dataset(io.BytesIO(content), engine="scipy") as data:
+        columns = {str(name): data[name].values for name in data.data_vars}
+    texts = {key: [_text(value) for value in columns[key]] for key in ("id", "name", "verdict")}
+    controls: list[list[tuple[str, bool]]] = [[] for _ in texts["id"]]
+    for place, control in enumerate(columns.get("control_of", ())):
+        name, rejected = columns["control_name"][place], columns["control_rejected"][place]
+        controls[int(control)].append((_text(name), bool(rejected)))
+    numbers = zip(*(columns[key].tolist() for key in ("predicted", "estimate", "stderr", "allowance")), strict=True)
+    rows = zip(texts["id"], texts["name"], texts["verdict"], numbers, controls, strict=True)
+    return [Judged(own, name, verdict, p, x, s, a, tuple(judged)) for own, name, verdict, (p, x, s, a), judged in rows]
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
