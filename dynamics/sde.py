@@ -44,8 +44,8 @@ Progress = Callable[[float, str], None]
 RESOLUTION = 0.1
 #: Least 1 − t² and 1 − c² in the step rule; largest step in units of the relaxation time of what is learned.
 _END, _STABLE = 0.05, 0.5
-#: Paths held at once.
-_BATCH = 256
+#: Paths held at once, at most; bytes they may take; arrays of the size of a covariance and its tables that a step holds.
+_BATCH, _MEMORY, _COPIES = 256, 2e9, 24
 
 
 @dataclass(frozen=True)
@@ -173,10 +173,11 @@ def sde_ensemble(
     rows = np.broadcast_to(np.asarray(diffusion.row(overlaps_of(initial))), (paths, diffusion.size))
     ensemble, keys = start_paths(scheme, rows, everyone), path_keys(seed, paths)
     marks = np.linspace(0.0, time, saves + 1)
-    least = min(_BATCH, 1 << (paths - 1).bit_length())
+    held = _held_at_once(*initial.overlap.shape)
+    least = min(held, 1 << (paths - 1).bit_length())
     looks = [_look(activation, diffusion, ensemble, numbers["a"])]
     for mark in marks[1:]:
-        ensemble = run_paths(scheme, ensemble, everyone, keys, mark, batch=_BATCH, least=least)
+        ensemble = run_paths(scheme, ensemble, everyone, keys, mark, batch=held, least=least)
         _refuse_negative(diffusion, ensemble, numbers)
         looks.append(_look(activation, diffusion, ensemble, numbers["a"]))
         if progress is not None:
@@ -191,6 +192,13 @@ def sde_ensemble(
     return SdeResult(
         data, times, np.asarray(ensemble.diverged), np.asarray(ensemble.steps), resolution, np.asarray(ensemble.y)
     )
+
+
+def _held_at_once(width: int, teachers: int) -> int:
+    """Paths that fit into the memory set aside: a covariance has n² entries, its tables ((m + P) m)²."""
+    size = width * teachers + width * (width + 1) // 2
+    each = 8 * _COPIES * (size**2 + ((width + teachers) * width) ** 2)
+    return max(1, min(_BATCH, int(_MEMORY / each)))
 
 
 def _check(step_size: float, time: float, paths: int, saves: int, level: float, resolution: float) -> None:

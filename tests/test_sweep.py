@@ -406,7 +406,7 @@ def test_a_sweep_table_in_the_configuration_file(run: Callable, inline: Inline, 
     ("argv", "named"),
     [
         (["sweep", "predict"], "--over is not given"),
-        (["sweep", "sde", "--over", "seed=0:2"], "sde"),
+        (["sweep", "compare", "--over", "seed=0:2"], "compare"),
         (["sweep", "predict", "--over", "sede=0:2"], "'sede' is no option"),
         (["sweep", "predict", "--over", "seed=2:2"], "empty range"),
         (["sweep", "predict", "--over", "seed=1,1"], "has 1 twice"),
