@@ -5,7 +5,8 @@ $$u'=\frac{u+\eta g(x-uz)}{\sqrt{1+\eta^2g^2(|x|^2-z^2)}},\qquad z=ux+\sqrt{1-u^
 |x|^2=x^2+\zeta^2+s^2,$$
 with x and ζ standard Gaussians (the sample along e and along the rest of the student) and $s^2\sim\chi^2_{d-2}$, all
 independent of each other and of the past. The overlap is therefore a Markov chain by itself: three random numbers and some
-twenty operations per step, at any d, with the law of SGD in $R^d$.
+twenty operations per step, at any d, with the law of SGD in $R^d$. For a direction of weight a among others (noise s, see
+there) g holds $a\{\sigma(x)-\sigma(z)\}+s\xi$, with one Gaussian ξ more.
 """
 
 from collections.abc import Callable
@@ -51,20 +52,32 @@ def _functions(activation: Activation) -> tuple[Callable, Callable]:
 
 @partial(jax.jit, static_argnums=0)
 def _advance(
-    activation: Activation, step_size: jax.Array, level: jax.Array, chain: tuple, samples: jax.Array
+    activation: Activation,
+    step_size: jax.Array,
+    level: jax.Array,
+    chain: tuple,
+    samples: jax.Array,
+    target: jax.Array | tuple[float, float] = (1.0, 0.0),
+    limit: jax.Array | float = np.inf,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The steps of `samples` (steps, 3, R): x, ζ, s². Chain: overlap, hitting step, steps done."""
+    """The steps of `samples` (steps, 3 or 4, R): x, ζ, |x_rest|², ξ. Chain: overlap, hitting step, steps done.
+
+    `target`: (2,) weight of the direction and noise of the others. Nothing moves from step number `limit` on, so that
+    blocks of one shape serve runs of every length.
+    """
     sigma, slope = _functions(activation)
     even = activation.parity == "even"
 
     def step(chain: tuple, sample: jax.Array) -> tuple[tuple, None]:
         u, hit, done = chain
-        x, other, rest = sample
+        x, other, rest, *noise = sample
         z = u * x + jnp.sqrt(jnp.maximum(1 - u * u, 0.0)) * other
-        move = step_size * (sigma(x) - sigma(z)) * slope(z)
+        gap = target[0] * (sigma(x) - sigma(z)) + sum(target[1] * one for one in noise)
+        move = step_size * gap * slope(z)
         across = x * x + other * other - z * z + rest
-        u = (u + move * (x - u * z)) / jnp.sqrt(1 + move * move * across)
-        arrived = (jnp.abs(u) if even else u) >= level
+        running = done < limit
+        u = jnp.where(running, (u + move * (x - u * z)) / jnp.sqrt(1 + move * move * across), u)
+        arrived = running & ((jnp.abs(u) if even else u) >= level)
         return (u, jnp.where(arrived, jnp.minimum(hit, done + 1), hit), done + 1), None
 
     return jax.lax.scan(step, chain, samples)[0]
@@ -80,6 +93,8 @@ def spherical_sgd(
     replicas: int,
     level: float = 0.7,
     seed: int = 0,
+    weight: float = 1.0,
+    noise: float = 0.0,
     progress: Progress | None = None,
 ) -> SphericalRuns:
     r"""Run until every replica's overlap has reached `level` (either sign for even activations), or for `steps` steps.
@@ -87,28 +102,32 @@ def spherical_sgd(
     Args:
         dim: d. overlap: u at the start. step_size: η, of ½(σ(x_e) − σ(z))². level: overlap, not squared.
         seed: replica i is the same whatever the number of replicas.
+        weight, noise: a and s of a direction among others (`theory.spherical_step.noise_of_others`).
 
     Cost: three random numbers per replica and step, at any d. Times are steps, one fresh sample each.
 
     Raises: `InputError` for a number out of range.
     """
     _check(dim, overlap, step_size, steps, replicas, level)
+    _check_target(weight, noise)
     streams = [np.random.Generator(np.random.SFC64([seed, i])) for i in range(replicas)]
     reached = overlap >= level or (activation.parity == "even" and -overlap >= level)
     chain = (
         jnp.full(replicas, float(overlap)), jnp.full(replicas, 0.0 if reached else jnp.inf), jnp.asarray(0.0)
     )  # fmt: skip
-    block, done = max(1, min(steps, _HELD // (3 * replicas))), 0
-    samples = np.empty((replicas, 3, block))
-    eta, height = jnp.asarray(float(step_size)), jnp.asarray(float(level))
+    rows = 4 if noise > 0 else 3
+    block, done = max(1, min(steps, _HELD // (rows * replicas))), 0
+    samples = np.empty((replicas, rows, block))
+    eta, height, target = jnp.asarray(float(step_size)), jnp.asarray(float(level)), jnp.asarray([weight, noise])
+    limit = jnp.asarray(float(steps))
     while done < steps and not bool(jnp.all(jnp.isfinite(chain[1]))):
         for row, stream in zip(samples, streams, strict=True):
             stream.standard_normal(out=row[:2])
             stream.standard_gamma((dim - 2) / 2, out=row[2])
+            stream.standard_normal(out=row[3:])
         samples[:, 2] *= 2
-        count = min(block, steps - done)
-        chain = _advance(activation, eta, height, chain, jnp.asarray(samples[:, :, :count].transpose(2, 1, 0)))
-        done += count
+        chain = _advance(activation, eta, height, chain, jnp.asarray(samples.transpose(2, 1, 0)), target, limit)
+        done = min(done + block, steps)
         if progress is not None:
             progress(done / steps, f"spherical SGD: step {done} of at most {steps}, {replicas} replicas")
     return SphericalRuns(np.asarray(chain[1]), np.asarray(chain[0]), done)
@@ -124,3 +143,10 @@ def _check(dim: int, overlap: float, step_size: float, steps: int, replicas: int
         raise InputError(f"step_size is {step_size!r}: give a positive finite number")
     if not 0 < level < 1:
         raise InputError(f"level is {level!r}: give an overlap between 0 and 1")
+
+
+def _check_target(weight: float, noise: float) -> None:
+    if not (np.isfinite(weight) and weight > 0):
+        raise InputError(f"weight is {weight!r}: give a positive finite number")
+    if not (np.isfinite(noise) and noise >= 0):
+        raise InputError(f"noise is {noise!r}: give a finite number, 0 or more")

@@ -10,6 +10,12 @@ $$E\,du=\eta\varphi'(u)(1-u^2)-\eta^2K+\dots,\quad K=\tfrac u2E\,q,\qquad
 polynomials in u, derived for every polynomial activation by Mehler's formula, linear in d. `WholeStep` has the mean and the
 variance of $u'-u$ to all orders, by quadrature: at $\eta\sim1/d$, the critical scale for J = 1 and 2, $\eta q$ is of order
 one, and for J ≥ 3 q has tails so heavy that its expansion fails at sizes that can be simulated.
+
+One direction among many, of weight a: target $a\sigma(\langle e,x\rangle)+s\xi$, student $a\sigma(\langle v,x\rangle)$. A
+neuron of the additive model (norm squared a, 2-homogeneous) turns by $\eta\delta\sigma'(z)x$ whatever its norm, so here
+$$\delta=a\{\sigma(x_e)-\sigma(z)\}+s\xi,\qquad s^2=(A-a^2)\,E\sigma^2,\quad A=\sum_pa_p^2 .$$
+The standard Gaussian ξ, independent of x, stands for the other directions while they are not learned: a sum of many.
+The signal is of order a while noise and shrinkage stay: the step size a direction can bear is proportional to its weight.
 """
 
 from collections.abc import Callable
@@ -33,33 +39,52 @@ REFERENCE = "arXiv:2003.10409, spherical online SGD; expansion of one step deriv
 
 #: Quadrature nodes in each of the two Gaussians, and in |x_rest|².
 _NODES, _RADIAL = 64, 5
+#: The same with the noise of other directions, and nodes in that noise.
+_NODES_NOISY, _NODES_OTHERS = 32, 8
 
 
 @dataclass(frozen=True)
 class WholeStep(OneTaskDiffusion):
-    """The diffusion whose drift and variance are those of one real step, to all orders in the step size."""
+    """The diffusion whose drift and variance are those of one real step, to all orders in the step size.
+
+    `weight` is a, and `total` is A: other directions are noise of variance (A − a²) E σ².
+    """
 
     def coefficients(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Drift and diffusion at overlaps of shape (n,): mean and variance of u' − u, over η."""
         sigma, slope = _numerical(self.activation)
-        points, mass = np.polynomial.hermite_e.hermegauss(_NODES)
-        mass = np.outer(mass, mass)[:, :, None] / mass.sum() ** 2
+        others = noise_of_others(self.activation, self.weight, self.total)
+        points, mass = _gaussian(_NODES_NOISY if others > 0 else _NODES)
+        noise, chance = _gaussian(_NODES_OTHERS if others > 0 else 1)
         radius, share = _chi_squared(self.dim - 2)
-        x, other = points[:, None, None], points[None, :, None]
+        weights = mass[:, None, None, None] * mass[:, None, None] * share[:, None] * chance
+        x, other, rest = points[:, None, None, None], points[:, None, None], radius[:, None]
         mean, square = np.empty_like(overlap), np.empty_like(overlap)
         for place, at in enumerate(overlap.tolist()):
             own = at * x + np.sqrt(1 - at * at) * other
-            move = self.step_size * (sigma(x) - sigma(own)) * slope(own)
-            change = (at + move * (x - at * own)) / np.sqrt(1 + move**2 * (x**2 + other**2 - own**2 + radius)) - at
-            mean[place], square[place] = (float(np.sum(mass * share * y)) for y in (change, change**2))
+            gap = self.weight * (sigma(x) - sigma(own)) + others * noise
+            move = self.step_size * gap * slope(own)
+            change = (at + move * (x - at * own)) / np.sqrt(1 + move**2 * (x**2 + other**2 - own**2 + rest)) - at
+            mean[place], square[place] = (float(np.sum(weights * y)) for y in (change, change**2))
         return mean / self.step_size, (square - mean**2) / self.step_size
+
+
+def noise_of_others(activation: Activation, weight: float, total: float) -> float:
+    r"""s, standard deviation of the target's part from directions other than the one of weight `weight`; Σa² = `total`."""
+    return float(np.sqrt(max(total - weight**2, 0.0) * float(activation.second_moment)))
+
+
+def _gaussian(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights (sum 1) for a standard Gaussian."""
+    points, weights = np.polynomial.hermite_e.hermegauss(count)
+    return points, weights / weights.sum()
 
 
 def _chi_squared(freedom: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights for a chi-squared variable, by the cube-root (Wilson–Hilferty) transformation."""
-    points, weights = np.polynomial.hermite_e.hermegauss(_RADIAL)
+    points, weights = _gaussian(_RADIAL)
     spread = 2 / (9 * freedom)
-    return freedom * np.maximum(1 - spread + np.sqrt(spread) * points, 0.0) ** 3, weights / weights.sum()
+    return freedom * np.maximum(1 - spread + np.sqrt(spread) * points, 0.0) ** 3, weights
 
 
 @lru_cache(maxsize=32)
@@ -91,6 +116,10 @@ class SphericalStep:
         """The diffusion of the overlap: of whole steps, or with the second-order laws."""
         kind = WholeStep if whole else OneTaskDiffusion
         return kind(self.activation, 1.0, step_size, 1.0, dim, constants=self.laws)
+
+    def among_others(self, weight: float, step_size: float, dim: int, total: float = 1.0) -> WholeStep:
+        """The diffusion of whole steps for one direction of weight a among others, Σa² = `total`."""
+        return WholeStep(self.activation, weight, step_size, total, dim, constants=self.laws)
 
     def derivation(self) -> Derivation:
         """The mean and variance of a step, each checked against brute-force expectations in independent Gaussians."""

@@ -8,12 +8,31 @@ a polynomial expectation, evaluated here by Gaussian quadrature that is exact fo
 which the mean motion vanishes is $\eta_c(1+\eta_cC_3/K)$.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import sympy as sp
 
 from theory.activation import Activation
 from theory.errors import InputError
 from theory.hermite import z
+from theory.plateau import Plateau
+
+
+def with_third_order(
+    laws: Plateau, weight: float, overlap: float, step_size: float, dim: int, total: float = 1.0
+) -> Plateau:
+    r"""The laws with the third order of a step's mean added, $K\to K(1-\eta C_3/K)$, the ratio taken at `overlap`.
+
+    Args:
+        laws: K and N. weight: of the direction. total: Σa²; what other directions hold of it counts as one of them.
+
+    Raises `InputError` for an activation that is no polynomial.
+    """
+    other = float(np.sqrt(max(total - weight**2, 0.0)))
+    shrinkage = float(laws.laws(weight, total, dim)[0](overlap))
+    ratio = third_order(laws.activation, weight, other, overlap, dim) / shrinkage
+    return replace(laws, shrinkage_law=laws.shrinkage_law * (1 - step_size * ratio))
 
 
 def third_order(activation: Activation, weight: float, other: float, overlap: float, dim: int) -> float:

@@ -26,6 +26,7 @@ from validation.claims import (
     sde,
     selection,
     sgd,
+    step_size_boundary,
     step_size_scaling,
     stiefel,
 )
@@ -40,6 +41,7 @@ _GROUPS = (
     finite_step_paths,
     coupled_flow,
     step_size_scaling,
+    step_size_boundary,
     emergence_exponents,
     scaling,
     baselines,

@@ -75,3 +75,22 @@ def collapse(
     ax.plot([], [], color=_INK, ls="--", lw=1.4, label="predicted")
     ax.legend(frameon=False, fontsize=_SMALL)
     return figure
+
+
+def learned_shares(
+    weights: np.ndarray, shares: np.ndarray, predicted: np.ndarray, bars: np.ndarray, names: Sequence[str]
+) -> Figure:
+    """Share of runs that learn a direction against its weight, one curve per step size.
+
+    Args:
+        weights: (n,). shares, predicted, bars: (k, n), bars are half lengths. names: (k,) of the step sizes.
+    """
+    figure, ax = _axes("weight a of the direction", "share of runs that learn it")
+    for colour, name, share, theory, bar in zip(PALETTE, names, shares, predicted, bars, strict=False):
+        ax.plot(weights, theory, color=colour, ls="--", lw=1.4)
+        ax.errorbar(weights, share, yerr=bar, fmt="o", color=colour, ms=5, capsize=2, label=name)
+    ax.set_xscale("log")
+    ax.set_ylim(-0.05, 1.05)
+    ax.plot([], [], color=_INK, ls="--", lw=1.4, label="predicted")
+    ax.legend(frameon=False, fontsize=_SMALL)
+    return figure

@@ -12,7 +12,7 @@ from theory import Activation, SingleTask, Teacher
 from theory.hitting_distribution import HittingDistribution, hitting_distribution
 from theory.one_task_diffusion import OneTaskDiffusion
 from theory.rare_samples import kick_kurtosis
-from theory.third_order import third_order
+from theory.third_order import third_order, with_third_order
 from validation.claim import Claim, Control, Measurement, Outcome
 from validation.context import Context
 from validation.finite_step_figures import recovery_times, stability_map
@@ -122,10 +122,8 @@ def sde_paths(context: Context, case: Case, resolution: float = RESOLUTION, eule
 
 def _law_moments(diffusion: OneTaskDiffusion, case: Case) -> tuple[float, float, float]:
     """Mean and standard deviation of min(T, horizon), and P(T ≤ horizon), by the backward equation."""
-    times = np.linspace(0.0, case.horizon, 801)
-    later = 1 - hitting_distribution(diffusion, case.overlap, cells=500).cdf(times)
-    mean = float(np.trapezoid(later, times))
-    return mean, float(np.sqrt(2 * np.trapezoid(times * later, times) - mean**2)), float(1 - later[-1])
+    law = hitting_distribution(diffusion, case.overlap, cells=500)
+    return *law.cut_moments(case.horizon), float(law.cdf(np.array([case.horizon]))[0])
 
 
 def without_shrinkage(diffusion: OneTaskDiffusion) -> OneTaskDiffusion:

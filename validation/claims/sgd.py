@@ -6,10 +6,12 @@ from functools import lru_cache
 import numpy as np
 
 from dynamics import SgdResult, gradient_flow, online_sgd
-from theory import Activation, HittingLaw, InitialState, Prediction, Student, Teacher, draw_initial_state, predict
-from theory.hitting_law import hitting_law
-from theory.plateau import plateau
+from theory import Activation, InitialState, Prediction, Student, Teacher, draw_initial_state, predict
+from theory.hitting_distribution import hitting_distribution
+from theory.one_task_diffusion import OneTaskDiffusion
 from theory.plateau import u as overlap_symbol
+from theory.rare_samples import kick_kurtosis
+from theory.third_order import with_third_order
 from validation.claim import Claim, Control, Measurement, Outcome
 from validation.context import Context
 from validation.figures import recovery_histogram
@@ -19,6 +21,12 @@ from validation.statistics import bootstrap_error, mean_and_error
 _CLEAR = 1.5
 #: With fewer replicas a standard deviation is not known well enough to reject its controls (4/√(2n) of it).
 _LEAST_FOR_SPREAD = 128
+#: Runs end after this many gradient-flow times of the last direction judged.
+_HORIZON = 3.0
+#: Cells of the law's grid.
+_CELLS = 500
+#: Samples per block of the simulator, after which recovery is looked at.
+_BLOCK = 32
 
 
 @dataclass(frozen=True)
@@ -62,20 +70,79 @@ def _step_size(prediction: Prediction, direction: int, spread: float) -> float:
 
 
 @lru_cache(maxsize=8)
-def _experiment(context: Context, case: Case) -> tuple[Prediction, SgdResult, np.ndarray, float]:
-    """Prediction, SGD replicas from one start, coupled-flow half times, step size."""
+def _experiment(context: Context, case: Case) -> tuple[Prediction, SgdResult, np.ndarray, float, int]:
+    """Prediction, SGD replicas from one start, coupled-flow half times, step size, most steps."""
     activation, teacher = Activation.parse(case.text), Teacher.power_law(3, 1.0, case.dim)
     initial, prediction = _clear_start(context, activation, teacher, case)
     directions = prediction.selection.directions[: case.judged]
     step_size = min(_step_size(prediction, int(q), case.spread) for q in directions)
     flow = gradient_flow(activation, teacher, initial, t_end=1.2 * prediction.last_time)
-    steps = int(3 * np.max(flow.half_time[directions]) / step_size)
+    steps = int(_HORIZON * np.max(flow.half_time[directions]) / step_size)
     runs = online_sgd(
-        activation, teacher, initial, step_size=step_size, steps=steps, replicas=case.replicas,
+        activation, teacher, initial, step_size=step_size, steps=steps, replicas=case.replicas, block_steps=_BLOCK,
         seed=int(context.rng(25).integers(2**31)), stop_when_learned=tuple(int(q) for q in directions),
         progress=lambda fraction, note: context.progress(f"{case.text}, d = {case.dim}: {note}"),
     )  # fmt: skip
-    return prediction, runs, flow.half_time, step_size
+    return prediction, runs, flow.half_time, step_size, steps
+
+
+@dataclass(frozen=True)
+class Law:
+    """What theory says of one direction's min(T, H), H the end of the runs; every time is gradient-flow time.
+
+    Attributes:
+        diffusion: of the direction on its own. overlap: at its start. horizon: H.
+        alone, flow: its recovery time in gradient flow, on its own and among all directions and students.
+        left: Σa² of what is not yet learned when this direction's turn comes.
+    """
+
+    diffusion: OneTaskDiffusion
+    overlap: float
+    horizon: float
+    alone: float
+    flow: float
+    left: float
+
+    def moments(self, diffusion: OneTaskDiffusion | None = None, cells: int = _CELLS) -> tuple[float, float]:
+        """Mean and standard deviation of min(T, H) for the direction on its own."""
+        return hitting_distribution(diffusion or self.diffusion, self.overlap, cells=cells).cut_moments(self.horizon)
+
+    @property
+    def predicted(self) -> tuple[float, float]:
+        """Mean, moved by what the other directions and students do to gradient flow's time, and standard deviation."""
+        mean, spread = self.moments()
+        return mean + self.flow - self.alone, spread
+
+    @property
+    def left_out(self) -> dict[str, tuple[float, float]]:
+        """What the prediction leaves out, each computed, of the mean and of the standard deviation."""
+        mean, spread = self.moments()
+        stretch = abs(self.flow / self.alone - 1)
+        difference = lambda other: (abs(other[0] - mean), abs(other[1] - spread))  # noqa: E731
+        x = self.diffusion
+        third = with_third_order(x.laws, x.weight, self.overlap, x.step_size, x.dim, x.total)
+        return {
+            "grid": difference(self.moments(cells=_CELLS // 2)),
+            "third order": difference(self.moments(replace(x, constants=third))),
+            # Coupling times fluctuation: the flow's change counted as a factor in place of a shift.
+            "coupling": (abs(mean - self.alone) * stretch, spread * stretch),
+            # The targets already learned no longer feed the noise and the shrinkage of later ones.
+            "learned before": difference(self.moments(replace(x, total=self.left))),
+        }
+
+
+def _law(context: Context, prediction: Prediction, rank: int, flow: np.ndarray, step_size: float, steps: int) -> Law:
+    learned = prediction.selection.directions[:rank]
+    direction = int(prediction.selection.directions[rank])
+    total = float(np.sum(prediction.teacher.a**2))
+    diffusion = OneTaskDiffusion(
+        prediction.activation, float(prediction.teacher.a[direction]), step_size, total, prediction.teacher.dim,
+        constants=context.theory.plateau(prediction.activation),
+    )  # fmt: skip
+    return Law(
+        diffusion, float(prediction.overlap[direction]), steps * step_size, float(prediction.time_half[direction]),
+        float(flow[direction]), total - float(np.sum(prediction.teacher.a[learned] ** 2)),
+    )  # fmt: skip
 
 
 def run_emergence(context: Context) -> Outcome:
@@ -83,72 +150,76 @@ def run_emergence(context: Context) -> Outcome:
     found: list[Measurement] = []
     figures: list[tuple[str, object]] = []
     for case in FULL if context.full else QUICK:
-        prediction, runs, flow, step_size = _experiment(context, case)
+        prediction, runs, flow, step_size, steps = _experiment(context, case)
         for rank, direction in enumerate(prediction.selection.directions[: case.judged].tolist()):
-            times = runs.half_steps[:, direction] * step_size
-            law = prediction.sgd_law(direction, step_size)
+            law = _law(context, prediction, rank, flow, step_size, steps)
+            times = np.minimum(runs.half_steps[:, direction] * step_size, law.horizon)
             key = f"{case.text}.d{case.dim}.{rank + 1}"
-            found.append(_judge_mean(prediction, direction, times, float(flow[direction]), law, step_size, key))
+            found.append(_judge_mean(prediction, direction, law, times, key))
             if rank == 0 and len(times) >= _LEAST_FOR_SPREAD:
-                found.append(_judge_spread(context, prediction, direction, times, law, step_size, key))
+                found.append(_judge_spread(context, prediction, direction, law, times, key))
             if rank == 0:
                 label = f"{case.text}, d = {case.dim}, first direction"
                 caption = f"Recovery times of {len(times)} SGD replicas ({label}) and the derived mean and spread."
-                figures.append((caption, recovery_histogram(times, law.mean, law.std, label)))
+                figures.append((caption, recovery_histogram(times, *law.predicted, label)))
     return Outcome(found, figures=figures)
 
 
-def _judge_mean(
-    prediction: Prediction, direction: int, times: np.ndarray, flow: float, law: HittingLaw, step_size: float, key: str
-) -> Measurement:
-    """Mean recovery time (gradient-flow time); inf, and so no agreement, if a replica never recovered."""
-    shift = law.mean - float(prediction.time_half[direction])
-    predicted = flow + shift
-    estimate, stderr = mean_and_error(times) if np.all(np.isfinite(times)) else (np.inf, 0.0)
-    J = prediction.activation.information_exponent
+_REASON = "third order of a step, coupling × fluctuation, directions learned before, the law's grid, blocks of samples"
+
+
+def _judge_mean(prediction: Prediction, direction: int, law: Law, times: np.ndarray, key: str) -> Measurement:
+    """Mean recovery time; a replica that never recovers counts with the horizon, as in the law."""
+    predicted, left_out = law.predicted[0], law.left_out
+    estimate, stderr = mean_and_error(times)
+    J, step_size = prediction.activation.information_exponent, law.diffusion.step_size
     return Measurement(
-        f"mean time to squared overlap ½ under SGD, {key}", predicted, estimate, stderr, abs(shift),
+        f"mean time to squared overlap ½ under SGD, {key}", predicted, estimate, stderr,
+        sum(mean for mean, _ in left_out.values()) + _BLOCK * step_size,
         [
             Control("loss without the ½ (time halved)", predicted / 2),
             Control("J(J−1) in place of J(J−2)", predicted * (J - 2) / (J - 1)),
         ],
-        "the fluctuation shift itself: terms beyond second order are smaller", key=key,
+        _REASON, key=key,
         details={
-            "leading T_p": float(prediction.time_leading[direction]), "gradient flow": flow,
+            "leading T_p": float(prediction.time_leading[direction]), "gradient flow": law.flow,
+            "one direction alone": law.alone, "fluctuation shift": predicted - law.flow, **_shares(left_out, 0),
             "steps": estimate / step_size, "step size": step_size,
+            "share recovered": float(np.mean(times < law.horizon)),
         },
     )  # fmt: skip
 
 
 def _judge_spread(
-    context: Context, prediction: Prediction, direction: int, times: np.ndarray, law: HittingLaw, step_size: float,
-    key: str,
-) -> Measurement:  # fmt: skip
+    context: Context, prediction: Prediction, direction: int, law: Law, times: np.ndarray, key: str
+) -> Measurement:
     """Standard deviation over replicas of the first direction's time (later ones inherit noise from earlier ones)."""
-    spread = float(np.std(times, ddof=1)) if np.all(np.isfinite(times)) else np.inf
-    error = bootstrap_error(times, lambda x: float(np.std(x, ddof=1)), context.rng(26, direction))
-    controls = [Control("noise amplitude halved", law.std / 2), Control("exponential waiting time", law.mean)]
-    if prediction.activation.information_exponent == 4:
+    predicted, left_out, x = law.predicted[1], law.left_out, law.diffusion
+    deviation = lambda sample: float(np.std(sample, ddof=1))  # noqa: E731
+    error = bootstrap_error(times, deviation, context.rng(26, x.dim))
+    quiet = replace(x.laws, variance_law=x.laws.variance_law / 4)
+    controls = [
+        Control("noise amplitude halved", law.moments(replace(x, constants=quiet))[1]),
+        Control("exponential waiting time", law.predicted[0]),
+    ]
+    if x.activation.information_exponent == 4:
         # (At J = 3 and this size N(u) hardly changes before recovery, so this control could not be told apart.)
-        controls.append(
-            Control("noise of the plateau's start only", _plateau_noise(prediction, direction, step_size).std)
-        )
-    relative = abs(law.mean - float(prediction.time_half[direction])) / law.mean
+        # N frozen at u = 0 is correct as d → ∞ only.
+        frozen = replace(x.laws, variance_law=x.laws.variance_law.subs(overlap_symbol, 0))
+        controls.append(Control("noise of the plateau's start only", law.moments(replace(x, constants=frozen))[1]))
+    kurtosis = kick_kurtosis(x.activation, prediction.teacher.a.tolist(), direction)
     return Measurement(
-        f"standard deviation of that time, {key}", law.std, spread, error, 2 * relative * law.std, controls,
-        "relative size of the fluctuation shift, to each power of the noise", key=f"{key}.spread",
+        f"standard deviation of that time, {key}", predicted, deviation(times), error,
+        sum(spread for _, spread in left_out.values()) + _BLOCK * x.step_size, controls, _REASON, key=f"{key}.spread",
+        details={
+            **_shares(left_out, 1),
+            "samples of a run over the kurtosis of a kick": law.alone / x.step_size / kurtosis,
+        },
     )  # fmt: skip
 
 
-def _plateau_noise(prediction: Prediction, direction: int, step_size: float) -> HittingLaw:
-    """The law with N(u) frozen at u = 0: correct as d → ∞ only."""
-    constants = plateau(prediction.activation)
-    frozen = replace(constants, variance_law=constants.variance_law.subs(overlap_symbol, 0))
-    teacher = prediction.teacher
-    return hitting_law(
-        prediction.activation, float(teacher.a[direction]), float(prediction.overlap[direction]), step_size,
-        float(np.sum(teacher.a**2)), teacher.dim, constants=frozen,
-    )  # fmt: skip
+def _shares(left_out: dict[str, tuple[float, float]], place: int) -> dict[str, float]:
+    return {f"left out: {name}": both[place] for name, both in left_out.items()}
 
 
 CLAIMS = [

@@ -1,6 +1,6 @@
 """E24-weight, E24-spread: samples against the teacher's weight, and spread of recovery times against the step size."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -11,7 +11,7 @@ from theory import Activation, InitialState, Teacher
 from theory.hitting_distribution import hitting_distribution
 from theory.one_task_diffusion import OneTaskDiffusion
 from theory.plateau import Plateau
-from theory.third_order import third_order
+from theory.third_order import with_third_order
 from validation.claim import Claim, Control, Measurement, Outcome
 from validation.claims.sample_complexity import LEVEL, Family
 from validation.context import Context
@@ -57,9 +57,7 @@ class Case:
         laws = context.theory.plateau(_ACTIVATION)
         if not third:
             return laws
-        shrinkage = float(laws.laws(self.weight, 1.0, self.dim)[0](self.overlap))
-        ratio = third_order(_ACTIVATION, self.weight, self.other, self.overlap, self.dim) / shrinkage
-        return replace(laws, shrinkage_law=laws.shrinkage_law * (1 - self.step_size * ratio))
+        return with_third_order(laws, self.weight, self.overlap, self.step_size, self.dim)
 
     def median(self, context: Context, third: bool = False) -> float:
         """Predicted median number of samples."""
@@ -134,10 +132,8 @@ def _log_spread(steps: np.ndarray) -> float:
 def _predicted_spread(family: Family, dim: int, whole: bool = True) -> float:
     """Standard deviation over mean of the recovery time, from the one-task law's distribution."""
     law = family.law(dim, whole=whole)
-    times = np.linspace(0.0, _HORIZON * family.median(dim) * family.step_size(dim), 1001)
-    later = 1 - law.cdf(times)
-    mean = float(np.trapezoid(later, times))
-    return float(np.sqrt(2 * np.trapezoid(times * later, times) - mean**2)) / mean
+    mean, spread = law.cut_moments(_HORIZON * family.median(dim) * family.step_size(dim), 1001)
+    return spread / mean
 
 
 def run_spread(context: Context) -> Outcome:
