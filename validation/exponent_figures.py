@@ -90,7 +90,8 @@ def learned_shares(
         ax.plot(weights, theory, color=colour, ls="--", lw=1.4)
         ax.errorbar(weights, share, yerr=bar, fmt="o", color=colour, ms=5, capsize=2, label=name)
     ax.set_xscale("log")
-    ax.set_ylim(-0.05, 1.05)
+    ax.set_ylim(-0.05, 1.5)
+    ax.set_yticks(np.linspace(0, 1, 6))
     ax.plot([], [], color=_INK, ls="--", lw=1.4, label="predicted")
-    ax.legend(frameon=False, fontsize=_SMALL)
+    ax.legend(frameon=False, fontsize=_SMALL, loc="upper left", ncols=2)
     return figure

@@ -238,10 +238,8 @@ def _judge_share(context: Context, case: Case) -> Measurement:
 
 def _third_order(diffusion: OneTaskDiffusion, case: Case) -> OneTaskDiffusion:
     """The diffusion with the third order of the mean of a step added, at the start's proportion to the second."""
-    shrinkage = float(diffusion.laws.laws(1.0, 1.0, case.dim)[0](case.overlap))
-    third = third_order(case.activation, 1.0, 0.0, case.overlap, case.dim)
-    law = diffusion.laws.shrinkage_law * (1 - case.step_size * third / shrinkage)
-    return replace(diffusion, constants=replace(diffusion.laws, shrinkage_law=law))
+    laws = with_third_order(diffusion.laws, 1.0, case.overlap, case.step_size, case.dim)
+    return replace(diffusion, constants=laws)
 
 
 # ------------------------------------------------------------------------------- F5
