@@ -71,6 +71,7 @@ def test_examples_were_found() -> None:
         "quadratic-1",
         "scaling-1",
         "sde-1",
+        "selection-1",
     }
     assert len(examples(_CONSOLE)) >= 4
 
