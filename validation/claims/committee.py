@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynamics.committee import CommitteeResult, committee_flow, committee_parameters, committee_sgd, lowered_committee
+from dynamics.committee import CommitteeResult, committee_flow, committee_parameters, committee_sgd, lowered_committee, order_parameters
 from theory import Activation, InitialState, Teacher
 from validation.claim import Claim, Control, Measurement, Outcome
-from validation.committee_noise import loss_shift
+from validation.committee_moments import CommitteeMoments
 from validation.context import Context
 from validation.figures import mean_paths
 from validation.statistics import mean_and_error
@@ -86,11 +86,11 @@ def _judge(context: Context, case: _Case, number: int) -> tuple[Measurement, obj
     curve, plain = path.dataset.loss.values, by_map(bent=False).dataset.loss.values
     larger = by_map(Teacher.of([1.0, 1.0], 2 * case.dim, normalise=False)).dataset.loss.values
     divided = by_map(weights=tuple(b / len(_WEIGHTS) for b in _WEIGHTS)).dataset.loss.values
-    states = {name: path.dataset[name].values for name in ("T", "Q")}
-    shift = loss_shift(
-        activation, case.rows, lowered_committee(system), committee_parameters(teacher, _WEIGHTS, step_size), states,
-        path.dataset.time.values, context.rng(71, number),
+    moments = CommitteeMoments(
+        activation, case.rows, lowered_committee(system), committee_parameters(teacher, _WEIGHTS, step_size),
+        (len(_WEIGHTS), teacher.width),
     )  # fmt: skip
+    predicted = moments.mean_loss(order_parameters(start), path.dataset.step.values)
     runs = committee_sgd(
         activation, teacher, _WEIGHTS, start, step_size=step_size, steps=steps, rows=case.rows,
         replicas=case.replicas, saves=_SAVES, seed=int(context.rng(72, number).integers(2**31)),
@@ -98,15 +98,15 @@ def _judge(context: Context, case: _Case, number: int) -> tuple[Measurement, obj
     measured = runs.dataset.loss.values
     estimate, stderr = mean_and_error(measured[:, -1])
     measurement = Measurement(
-        f"mean loss after {steps} steps, {case.text}, {case.rows} rows, d = {case.dim}", float(curve[-1]), estimate,
-        stderr, abs(shift),
+        f"mean loss after {steps} steps, {case.text}, {case.rows} rows, d = {case.dim}", predicted.value, estimate,
+        stderr, abs(predicted.second_order),
         [
             Control("without O(η²)", float(plain[-1])),
             Control("dimension doubled", float(larger[-1])),
             Control("second layer divided by the width", float(divided[-1])),
         ],
-        "shift of the mean loss by fluctuations, which the map leaves out (linear noise)",
-        key=f"{case.text}.{case.rows}", details={"step size": step_size, "shift by fluctuations": shift},
+        "second order of the correction to the map by whole steps and fluctuations",
+        key=f"{case.text}.{case.rows}", details={"step size": step_size, "loss by the map": float(curve[-1])},
     )  # fmt: skip
     figure = mean_paths(
         path.dataset.time.values, measured, {"O(η²) map": curve}, {"without O(η²)": plain}, f"loss, {case.text}"
