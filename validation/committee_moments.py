@@ -25,7 +25,7 @@ from dynamics.committee import LoweredCommittee, State, losses, map_steps, sgd_s
 from theory import Activation
 
 #: Quadrature points for each field.
-_NODES = 10
+_NODES = 8
 #: Step of the differences along the axes of V.
 _DIFFERENCE = 1e-3
 
@@ -41,13 +41,25 @@ class MeanLoss:
     second_order: float
 
 
+@dataclass(frozen=True)
 class _Coordinates:
     """Order parameters as one row: T, and Q on and above the diagonal (above it for rows of unit norm)."""
 
-    def __init__(self, width: int, directions: int, rows: str) -> None:
-        self.shape = (width, directions)
-        self.unit = rows != "free"
-        self.upper = np.triu_indices(width, 1 if self.unit else 0)
+    width: int
+    directions: int
+    rows: str
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.width, self.directions
+
+    @property
+    def unit(self) -> bool:
+        return self.rows != "free"
+
+    @property
+    def upper(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.triu_indices(self.width, 1 if self.unit else 0)
 
     def row(self, y: State) -> jax.Array:
         return jnp.concatenate([y["T"].ravel(), y["Q"][self.upper]])
@@ -108,6 +120,16 @@ def _vectors(T: np.ndarray, Q: np.ndarray) -> np.ndarray:
     return np.concatenate([T, rest, np.zeros((T.shape[0], 1))], axis=1)
 
 
+def remainder_and_noise(
+    activation: Activation, rows: str, parameters: State, T: np.ndarray, Q: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """R and D at T (m, P), Q (m, m), over T and the entries of Q above the diagonal (for free rows, on it too)."""
+    where, seen = _Coordinates(*T.shape, rows), sum(T.shape)
+    inputs = _inputs(seen, int(parameters["d"]) - seen)
+    found = _step_moments(activation, rows, where, jnp.asarray(_vectors(T, Q)), inputs, parameters)
+    return np.asarray(found[0]), np.asarray(found[1])
+
+
 class CommitteeMoments:
     """Mean and covariance of the order parameters of committee SGD over steps, to the order of the module."""
 
@@ -116,15 +138,6 @@ class CommitteeMoments:
     ) -> None:
         self._activation, self._rows, self._lowered, self._parameters = activation, rows, lowered, parameters
         self._where = _Coordinates(*shape, rows)
-        seen = sum(shape)
-        self._inputs = _inputs(seen, int(parameters["d"]) - seen)
-
-    def remainder_and_noise(self, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """R and D at a state, as a row."""
-        y = self._where.state(row)
-        vectors = jnp.asarray(_vectors(y["T"], y["Q"]))
-        found = _step_moments(self._activation, self._rows, self._where, vectors, self._inputs, self._parameters)
-        return np.asarray(found[0]), np.asarray(found[1])
 
     def mean_loss(self, start: State, marks: np.ndarray) -> MeanLoss:
         """After marks[-1] steps from `start`, R and D taken at the steps `marks`, (n,), from 0 on."""
@@ -142,7 +155,8 @@ class CommitteeMoments:
             if place:
                 mean, spread = self._moved(mean, spread, int(counts[place - 1]))
             if strength:
-                remainder, noise = self.remainder_and_noise(mean)
+                y = self._where.state(mean)
+                remainder, noise = remainder_and_noise(self._activation, self._rows, self._parameters, y["T"], y["Q"])
                 time = strength * kick * float(self._parameters["eta"])
                 mean, spread = mean + time * remainder, spread + time * float(self._parameters["eta"]) * noise
         values, axes = _axes(spread)
