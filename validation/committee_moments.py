@@ -124,7 +124,8 @@ def remainder_and_noise(
     activation: Activation, rows: str, parameters: State, T: np.ndarray, Q: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """R and D at T (m, P), Q (m, m), over T and the entries of Q above the diagonal (for free rows, on it too)."""
-    where, seen = _Coordinates(*T.shape, rows), sum(T.shape)
+    width, directions = T.shape
+    where, seen = _Coordinates(width, directions, rows), width + directions
     inputs = _inputs(seen, int(parameters["d"]) - seen)
     found = _step_moments(activation, rows, where, jnp.asarray(_vectors(T, Q)), inputs, parameters)
     return np.asarray(found[0]), np.asarray(found[1])

@@ -135,7 +135,12 @@ CLAIMS = [
         "Saad and Solla 1995, Phys. Rev. E 52, 4225 (erf, free rows); others derived",
         "asymptotic",
         "step size of order 1/d, start above the noise",
-        ("without O(η²)", "dimension doubled", "second layer divided by the width"),
+        (
+            "without O(η²)",
+            "dimension doubled",
+            "second layer divided by the width",
+            "without whole steps and fluctuations",
+        ),
         run_committee,
     ),
 ]
