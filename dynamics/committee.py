@@ -166,6 +166,11 @@ def _unit_diagonal(state: State) -> State:
     return {**state, "Q": jnp.where(jnp.eye(Q.shape[0], dtype=bool), 1.0, Q)}
 
 
+def map_steps(lowered: LoweredCommittee, state: State, parameters: State, count: int, unit: bool) -> State:
+    """State after `count` steps of the map; one compiled code for every count, shared with `committee_flow`."""
+    return _iterate(lowered, state, parameters, parameters["eta"], jnp.asarray(count), unit)
+
+
 def _velocity(lowered: LoweredCommittee, y: State, parameters: State) -> State:
     """F(y − ½ηF(y)); as a loop of two rounds, so that the drift is compiled once."""
 
@@ -197,7 +202,8 @@ def _integrate(
 
 
 @eqx.filter_jit
-def _losses(lowered: LoweredCommittee, states: State, parameters: State) -> jax.Array:
+def losses(lowered: LoweredCommittee, states: State, parameters: State) -> jax.Array:
+    """Population losses (n,) of states T (n, m, P), Q (n, m, m); compiled for each n."""
     return jax.lax.map(lambda y: lowered.loss(y, parameters), states)
 
 
@@ -249,7 +255,7 @@ def committee_flow(
             count = jnp.asarray(last - first)
             path.append(_iterate(lowered, path[-1], parameters, jnp.asarray(step_size), count, rows != "free"))
         states = {name: jnp.stack([y[name] for y in path]) for name in state}
-    loss = _losses(lowered, states, parameters)
+    loss = losses(lowered, states, parameters)
     about = {"what": "committee-flow", "method": method, "second_order": int(second_order)}
     return _result(states, loss, marks, step_size, _about(activation, teacher, rows, about))
 
@@ -379,7 +385,7 @@ def committee_sgd(
     lowered = lowered_committee(committee(activation, rows))
     # One replica at a time: the same shape, and so the same compiled code, as a flow with as many records.
     each = [{name: value[i] for name, value in states.items()} for i in range(replicas)]
-    loss = jnp.stack([_losses(lowered, path, parameters) for path in each])
+    loss = jnp.stack([losses(lowered, path, parameters) for path in each])
     return _result(
         states, loss, marks, step_size, _about(activation, teacher, rows, {"what": "committee-sgd", "seed": seed})
     )

@@ -23,6 +23,7 @@ from theory.committee_checks import evaluate, integral_residual, mean_residual, 
 from theory.hermite import z
 from theory.indexed import Sums, Term
 from theory.slope_integrals import SlopeIntegrals, erf_three, erf_two, slope_integrals, symbols
+from validation.committee_moments import remainder_and_noise
 
 TEXTS = ("erf", "z**2", "h3")
 #: One rule of rows for each activation, so that all of both are covered.
@@ -179,6 +180,32 @@ def test_sgd_follows_the_second_order_and_not_gradient_flow() -> None:
     assert abs(loss.mean() - float(by_map(second_order=False).dataset.loss[-1])) > 20 * error
     assert not runs.diverged
     assert runs.dataset["T"].dims == ("replica", "time", "neuron", "direction")
+
+
+def test_moments_of_a_whole_step_against_sampled_steps() -> None:
+    """Rows of unit norm: mean beyond the second order, and covariance, of steps on inputs drawn in coordinates."""
+    activation, rows, dim, step_size = Activation.parse("quadratic"), "projected", 20, 0.02
+    given = committee_parameters(Teacher.of([1.0, 1.0], dim, normalise=False), [1.0, 1.0], step_size)
+    vectors = np.zeros((2, dim))
+    vectors[:, :4] = np.concatenate([start(rows).on_teachers, start(rows).residual], axis=1)
+
+    def orders(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def after(eta: jax.Array) -> jax.Array:
+            moved = sgd_step(activation, rows, given | {"eta": eta}, jnp.asarray(vectors), x)
+            return jnp.append(moved[:, :2].ravel(), moved[0] @ moved[1])
+
+        slope = lambda eta: jax.jvp(after, (eta,), (1.0,))[1]  # noqa: E731
+        first, second = jax.jvp(slope, (0.0,), (1.0,))
+        move = (after(jnp.asarray(step_size)) - after(jnp.asarray(0.0))) / step_size
+        return move, move - first - 0.5 * step_size * second
+
+    x = np.random.default_rng(5).standard_normal((40_000, dim))
+    moves, beyond = (np.asarray(found) for found in jax.jit(jax.vmap(orders))(jnp.asarray(x)))
+    remainder, noise = remainder_and_noise(activation, rows, given, vectors[:, :2], vectors @ vectors.T)
+    error = beyond.std(axis=0) / np.sqrt(len(x))
+    assert np.all(np.abs(beyond.mean(axis=0) - remainder) < 4 * error)
+    assert np.max(np.abs(remainder) / error) > 8
+    np.testing.assert_allclose(np.cov(moves, rowvar=False), noise, rtol=0.1, atol=0.03 * np.abs(noise).max())
 
 
 def test_a_run_that_diverges_says_so() -> None:
