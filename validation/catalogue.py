@@ -33,6 +33,7 @@ from validation.claims import (
 
 #: Longest first, for runs in several processes.
 _GROUPS = (
+    sgd,
     finite_step,
     sde,
     sample_complexity,
@@ -49,7 +50,6 @@ _GROUPS = (
     label_noise_sgd,
     committee,
     quadratic_laws,
-    sgd,
     selection,
     label_noise,
     scaling_budgets,
