@@ -24,6 +24,14 @@ a, t, c, r = sp.IndexedBase("a"), sp.IndexedBase("t"), sp.IndexedBase("c"), sp.I
 B = sp.IndexedBase("B")
 
 
+def new_index(name: str, length: sp.Expr) -> sp.Symbol:
+    """An index beside the built-in ones, with its range. Raises `ValueError` if the name stands for another range."""
+    index = sp.Symbol(name, integer=True)
+    if RANGE.setdefault(index, length) != length:
+        raise ValueError(f"index {name} runs to {RANGE[index]} already, not to {length}: use another letter")
+    return index
+
+
 class Dual(sp.Function):
     r"""$\varphi^{(n)}(x)$ of an unspecified activation: ``Dual(x, n)``, differentiated by raising `n`."""
 

@@ -20,17 +20,15 @@ import sympy as sp
 from theory.activation import Activation
 from theory.derivation import Assumption, Derivation, Step
 from theory.errors import InputError
-from theory.indexed import RANGE, B, Sums, Term, a, evaluate, h, i, k
+from theory.indexed import RANGE, B, Sums, Term, a, evaluate, h, i, k, new_index
 from theory.label_noise import name
 from theory.system import System
 
 REFERENCE = "arXiv:2603.10397, eqs. 2-4; diffusion with matched first and second moments, derived"
 TIME_UNIT = "gradient-flow time of ½E(ŷ−y)²; one SGD step of size η advances it by η"
 #: ‖a‖² has no index of its own: one that takes a single value.
-o = sp.Symbol("o", integer=True)
-RANGE.setdefault(o, sp.Integer(1))
-j = sp.Symbol("i2", integer=True)  # a third input index
-RANGE.setdefault(j, RANGE[i])
+only = new_index("y", sp.Integer(1))
+j = new_index("i2", RANGE[i])  # a third input index
 
 W, G, A, theta, target, e = (sp.IndexedBase(x) for x in ("W", "G", "A", "theta", "target", "e"))
 identity = sp.IndexedBase("identity")
@@ -96,21 +94,21 @@ def order_parameter_sde(moments: str = "covariance") -> System:
     drift = {
         G[i, h]: Sums([
             Term(-theta[i] * e[h]), Term(-e[i] * theta[h]),
-            Term(eta * A[o] * rho2 * identity[i, h], (o,)), Term(eta * c * A[o] * e[i] * e[h], (o,)),
+            Term(eta * A[only] * rho2 * identity[i, h], (only,)), Term(eta * c * A[only] * e[i] * e[h], (only,)),
         ]),
         theta[i]: Sums([
-            Term(-G[i, h] * e[h], (h,)), Term(-A[o] * e[i], (o,)),
+            Term(-G[i, h] * e[h], (h,)), Term(-A[only] * e[i], (only,)),
             Term(eta * rho2 * theta[i]), Term(eta * c * e[i] * e[h] * theta[h], (h,)),
         ]),
-        A[o]: Sums([
+        A[only]: Sums([
             Term(-2 * theta[i] * e[i], (i,)),
             Term(eta * rho2 * G[i, i], (i,)), Term(eta * c * G[i, h] * e[i] * e[h], (i, h)),
         ]),
     }  # fmt: skip
     noise = {
         G[i, h]: Sums([*_times(_kick(h, j), -root * theta[i]), *_times(_kick(i, j), -root * theta[h])]),
-        theta[i]: Sums([*_times(_kick(h, j), -root * G[i, h], h), *_times(_kick(i, j), -root * A[o], o)]),
-        A[o]: Sums(_times(_kick(i, j), -2 * root * theta[i], i)),
+        theta[i]: Sums([*_times(_kick(h, j), -root * G[i, h], h), *_times(_kick(i, j), -root * A[only], only)]),
+        A[only]: Sums(_times(_kick(i, j), -2 * root * theta[i], i)),
     }
     definitions = {e[i]: Sums([Term(theta[i]), Term(-target[i])]), **_spread(share)}
     return _system("label-noise-order-parameters", drift, noise, definitions, share)
@@ -141,7 +139,7 @@ def _system(
         activation=Activation.from_degree(1),
         drift=drift,
         observables={},
-        parameters=("target", "eta", "sigma", *(("identity",) if A[o] in drift else ())),
+        parameters=("target", "eta", "sigma", *(("identity",) if A[only] in drift else ())),
         derivation=Derivation(title, tuple(steps), equations, assumptions, REFERENCE),
         time_unit=TIME_UNIT,
         limit="small step size at fixed η·steps; noise kept to order √η (Itô)",
