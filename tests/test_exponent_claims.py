@@ -11,6 +11,9 @@ from validation.claims import emergence_exponents, sample_complexity, step_size_
 from validation.claims.sample_complexity import Family, Threshold
 from validation.exponent_figures import Series, slopes
 
+#: Claims run whole, with all their compilation: long.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def test_the_bound_covers_the_force_it_bounds():
 
 
 @pytest.mark.parametrize("text", ["h4", "h3"])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_times_equal_those_of_the_plain_flow_within_the_bound(text, seed):
     activation, teacher, start, prediction = problem(600, seed=seed, activation=Activation.parse(text))
     end = 1.2 * prediction.last_time
@@ -91,6 +91,7 @@ def test_times_equal_those_of_the_plain_flow_within_the_bound(text, seed):
     assert np.isfinite(flow.retired[learned]).sum() >= learned.sum() - 1
 
 
+@pytest.mark.slow
 def test_forces_of_light_students_that_are_kept_cost_less_than_their_share():
     """A student is light up to 1 % of the smallest weight: what lags behind is at most that share of any force."""
     activation, teacher, start, prediction = problem(600, seed=1, activation=Activation.parse("h3"))
@@ -136,6 +137,7 @@ def test_the_number_of_steps_hardly_grows_with_the_dimension():
     assert steps[10**6] < 2 * steps[10**4] < 4000
 
 
+@pytest.mark.slow
 def test_arrays_are_cut_without_changing_the_answer(monkeypatch):
     import importlib
 
@@ -154,6 +156,7 @@ def test_arrays_are_cut_without_changing_the_answer(monkeypatch):
     assert np.allclose(cut.loss, whole.loss, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_more_directions_than_neurons():
     activation, teacher, start, prediction = problem(300, width=8, students=3)
     flow = retiring_flow(activation, teacher, start, t_end=2 * prediction.last_time)

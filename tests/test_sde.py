@@ -53,6 +53,7 @@ def numbers(step_size: float = STEP, weights: tuple[float, ...] = (1.0,), dim: i
 # -------------------------------------------------------------------------- one task
 
 
+@pytest.mark.slow
 def test_one_light_student_has_the_one_task_law() -> None:
     """Mean and spread of min(T, H) by the backward equation; without the second order they are off by more."""
     found = np.minimum(ensemble().half_time[:, 0], HORIZON)
@@ -68,6 +69,7 @@ def test_one_light_student_has_the_one_task_law() -> None:
     assert plain.mean() < mean - 4 * error
 
 
+@pytest.mark.slow
 def test_without_noise_every_path_is_the_mean_path() -> None:
     from dynamics import finite_step_flow
 
@@ -143,6 +145,7 @@ def test_states_outside_their_domain_are_put_back() -> None:
     np.testing.assert_allclose(np.diag(c), 1.0)
 
 
+@pytest.mark.slow
 def test_strong_order_against_diffrax_on_the_same_brownian_paths() -> None:
     """Diffrax's Euler on a fine grid of a VirtualBrownianTree; our step on coarser grids of the same paths."""
     _, scheme = overlap_scheme(system(), 1, 1)
@@ -267,6 +270,7 @@ def test_bad_input_is_one_line(
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["finite-step", "sde"])
 def test_cells_of_a_sweep_hold_what_they_promise(what: str) -> None:
     problem = Problem(
