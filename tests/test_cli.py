@@ -149,7 +149,7 @@ def test_choices_offered_are_choices_served() -> None:
         (["derive", "ideal-loss", "--activation", "h2"], "information exponent 2"),
         (["derive", "loss", "--latex", "--json"], "--latex"),
         (["simulate"], "WHAT"),
-        (["simulate", "sde"], "sde"),
+        (["simulate", "nothing-of-this-name"], "nothing-of-this-name"),
         (["compare", "--activation", "0.8*h2+0.6*h3"], "information exponent 2"),
         (["compare", "--activation", "h2", "--speed-factor", "0.5"], "speed-factor is 0.5"),
         (["simulate", "stiefel-sgd", "--activation", "h4"], "activation is 'h4'"),
