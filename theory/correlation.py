@@ -18,8 +18,6 @@ from functools import cache, lru_cache, partial
 
 import numpy as np
 import sympy as sp
-from scipy import integrate
-from scipy.special import ndtr
 
 from theory import additive
 from theory.activation import Activation
@@ -32,7 +30,9 @@ from theory.indexed import Dual, Sums, Term, a, c, collect, differentiate, e, ev
 from theory.plateau import Plateau, _Moments
 from theory.plateau import a as weight
 from theory.plateau import u as overlap
+from theory.selection import Competition
 from theory.system import System
+from theory.winner import winning_probabilities
 
 REFERENCE = "arXiv:2406.11828; Li, Ma, Zhang (COLT 2020); slides of arXiv:2504.19983; clock and winner derived"
 _DIGITS = 50
@@ -88,25 +88,15 @@ def correlation_flow(activation: Activation) -> System:
 def win_probabilities(weights: np.ndarray, exponent: int) -> np.ndarray:
     r"""(P,) probability that a random neuron ends at each direction: $\Pr(p=\arg\max_qa_q|g_q|^{J-2})$, g Gaussian.
 
-    $\int_0^\infty2\phi(g)\prod_{q\ne p}[2\Phi(g(a_p/a_q)^{1/(J-2)})-1]\,dg$; exact for neurons uniform on the sphere in any
-    dimension, since the rule does not see their common scale. For odd J only positive overlaps grow (half of each factor),
+    The integral of `theory.winner`; exact for neurons uniform on the sphere in any dimension, since the rule does not see
+    their common scale. For odd J only positive overlaps grow (half of each factor),
     and with probability $2^{-P}$ none. Raises `InputError` for J < 3 (no tensor power argument).
     """
     if exponent < 3:
         raise InputError(
             f"exponent is {exponent}: the tensor power argument needs an information exponent of 3 or more"
         )
-    a_ = np.asarray(weights, dtype=float)
-    ratio = (a_[:, None] / a_[None, :]) ** (1 / (exponent - 2))
-    np.fill_diagonal(ratio, np.inf)  # a factor of one
-    even = exponent % 2 == 0
-
-    def density(g: float) -> np.ndarray:
-        below = 2 * ndtr(ratio * g) - 1 if even else ndtr(ratio * g)
-        return (1 + even) * np.exp(-g * g / 2) / np.sqrt(2 * np.pi) * np.prod(below, axis=1)
-
-    found, _ = integrate.quad_vec(density, 1e-12, 12.0, epsrel=1e-11)
-    return found
+    return winning_probabilities(Competition.of(weights, 1, exponent))
 
 
 def expected_cover(weights: np.ndarray, exponent: int, width: int) -> float:
