@@ -1,6 +1,7 @@
 """Kinds of values that options take: one rule for flags, TOML keys and Python callers, so one message for all three."""
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,16 +14,16 @@ SMALLEST, LARGEST = 1e-100, 1e100
 
 
 @dataclass(frozen=True)
-class Kind:
+class Kind(ABC):
     """A kind of value: `read` turns a flag's text into a value, `check` accepts a value or refuses it by name."""
 
     @property
+    @abstractmethod
     def remedy(self) -> str:
         """What to give instead, in the imperative."""
-        raise NotImplementedError
 
-    def accepts(self, value: Any) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def accepts(self, value: Any) -> bool: ...
 
     def read(self, text: str) -> Any:
         """The value a flag's text stands for; the text itself if it stands for none, for `check` to refuse."""
