@@ -11,8 +11,8 @@ from theory import Activation, Student, Teacher, draw_initial_state, predict
 NAME = "retiring-flow"
 #: Flops of gradient descent (matrix products only) over those of the retiring flow (all), and solver steps at any dimension.
 LEAST_SAVING, MOST_STEPS = 10.0, 5000
-#: Both loss curves must agree to this share of the loss, after a shift by at most this share of the time: on the side of a
-#: stair nothing else is comparable.
+#: Both loss curves must agree to this share of the loss at equal times. On the side of a stair that asks for a descent whose
+#: own O(η) delay is far smaller, so the gap that remains after a shift by at most this share of the time is shown beside it.
 ACCURACY = 0.01
 _STEP_SIZES = (0.4, 0.2, 0.1, 0.05)
 
@@ -31,17 +31,18 @@ def against_descent(width: int, dim: int, share: float) -> list[Row]:
     start = draw_initial_state(teacher, Student(width, 0.003), 0)
     end = 1.05 * float(np.median(predict(activation, teacher, start).time_half)) * 10
     marks = _STEP_SIZES[0] * np.unique(np.rint(np.geomspace(1.0, share * end, 100) / _STEP_SIZES[0]))[1:]
-    times = np.unique(np.concatenate([(1 - ACCURACY) * marks, (1 + ACCURACY) * marks]))
+    times = np.unique(np.concatenate([x * marks for x in (1 - ACCURACY, 1.0, 1 + ACCURACY)]))
     begun = time.perf_counter()
     flow = retiring_flow(activation, teacher, start, t_end=end, times=times, rtol=1e-4, atol=1e-7)
     seconds = time.perf_counter() - begun
-    before, after = (flow.loss[np.searchsorted(flow.times, x * marks)] for x in (1 - ACCURACY, 1 + ACCURACY))
+    before, same, after = (flow.loss[np.searchsorted(flow.times, x * marks)] for x in (1 - ACCURACY, 1.0, 1 + ACCURACY))
     for eta in _STEP_SIZES:
         saves = np.rint(marks / eta).astype(int)
         run = gradient_descent(activation, teacher, start, step_size=eta, steps=int(saves[-1]), saves=saves)
-        error = np.inf
+        error = shifted = np.inf
         if not run.diverged:
-            error = float(np.max(np.maximum(run.loss - before, after - run.loss) / run.loss))
+            error = float(np.max(np.abs(run.loss / same - 1)))
+            shifted = float(np.max(np.maximum(np.maximum(run.loss - before, after - run.loss), 0.0) / run.loss))
         if error <= ACCURACY:
             break
     title = f"P=m={width}, h4, d={dim}, β=0.8, to time {end:.0f}"
@@ -51,7 +52,8 @@ def against_descent(width: int, dim: int, share: float) -> list[Row]:
         Row(NAME, "its solver steps", flow.steps, "steps"),
         Row(NAME, "its flops", flow.flops / 1e9, "Gflop"),
         Row(NAME, f"gradient descent, η={eta:g}: steps to the same time", int(end / eta), "steps"),
-        Row(NAME, f"loss curves differ by, beyond 1 % of time (first {share:.0%} of the run)", error, "", ACCURACY),
+        Row(NAME, f"loss curves differ by (first {share:.0%} of the run)", error, "", ACCURACY),
+        Row(NAME, f"loss curves differ by, beyond a shift of {ACCURACY:.0%} of time", shifted, ""),
         Row(NAME, "flops of gradient descent over flops of the retiring flow", saving, "x"),
         Row(NAME, "the same as a share of the aim", LEAST_SAVING / saving, "", 1.0),
     ]
@@ -71,6 +73,6 @@ def in_dimension(dims: tuple[int, ...]) -> list[Row]:
     return rows
 
 
-def run(width: int = 256, dim: int = 1024, share: float = 0.02, dims: tuple[int, ...] = (10**4, 10**6)) -> list[Row]:
+def run(width: int = 256, dim: int = 1024, share: float = 0.05, dims: tuple[int, ...] = (10**4, 10**6)) -> list[Row]:
     """Rows against gradient descent and over dimensions."""
     return against_descent(width, dim, share) + in_dimension(dims)
