@@ -75,7 +75,7 @@ def _drawn_gaps(context: Context, cell: tuple[int, int], wanted: int) -> dict[st
     m, p = cell
     competition = Competition.of(np.ones(p), m, _EXPONENT)
     # Larger matrices are dearer and their slopes lean on them: draws ∝ 1/√size is close to the best split.
-    draws = int(context.pick(120_000, 600_000) / np.sqrt(m * p))
+    draws = int(context.pick(240_000, 600_000) / np.sqrt(m * p))
     blocks = [selected_gaps(block, wanted) for block in _score_blocks(context, (14, m, p), competition, draws)]
     return {gap: np.concatenate([block[gap] for block in blocks]) for gap in GAPS}
 
@@ -98,7 +98,7 @@ def _gap_slope(
     rng = context.rng(140, place, GAPS.index(gap))
     spread = [bootstrap_error(drawn[cell][gap], lambda v: float(np.log(np.median(v))), rng, 200) for cell in swept]
     predicted = float(lever @ np.log(medians))
-    off = context.pick(20, 10) / 100
+    off = context.pick(15, 10) / 100
     controls = [Control("union bound over all pairs", _UNION[gap][place])]
     if abs(predicted) > 0.5:  # ten per cent of an exponent that is nearly zero says nothing
         controls.append(Control(f"exponent {off:.0%} larger", (1 + off) * predicted))
