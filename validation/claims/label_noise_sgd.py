@@ -271,29 +271,25 @@ def run_alternating(context: Context) -> Outcome:
             "what the relaxation leaves of the boosts in half a block, and rounding", key="second-off",
         ),
     ]  # fmt: skip
+    return Outcome(measurements, figures=_alternating_figures(run, phases))
+
+
+def _alternating_figures(run: LinearRun, phases: Phases) -> list[tuple[str, object]]:
     rms = np.sqrt(run.values("second_norm2") / WIDTH).mean(axis=0)
     steps_with_noise = run.step // (2 * PERIOD) * PERIOD + np.minimum(run.step % (2 * PERIOD), PERIOD)
     curve = np.sqrt(phases.norm_at(steps_with_noise.astype(float)) / WIDTH)
     norm = np.sqrt(run.values("frobenius2") / WIDTH).mean(axis=0)
-    caption = "Label noise on (shaded) and off, 5000 steps each: the norm falls only with noise, and as derived."
-    one = np.abs(run.values("second")[0, :, 0])
-    caption_two = "One neuron of one run: its second-layer weight oscillates with noise and rests without."
-    return Outcome(
-        measurements,
-        figures=[
-            (caption, alternating(run.step, norm, rms, PERIOD, curve)),
-            (
-                caption_two,
-                alternating(
-                    run.step,
-                    np.sqrt(run.values("norm2")[0, :, 0]),
-                    one,
-                    PERIOD,
-                    labels=("norm of the neuron", "$|a_i|$"),
-                ),
-            ),
-        ],
-    )
+    first, second = np.sqrt(run.values("norm2")[0, :, 0]), np.abs(run.values("second")[0, :, 0])
+    return [
+        (
+            "Label noise on (shaded) and off, 5000 steps each: the norm falls only with noise, and as derived.",
+            alternating(run.step, norm, rms, PERIOD, curve),
+        ),
+        (
+            "One neuron of one run: its second-layer weight oscillates with noise and rests without.",
+            alternating(run.step, first, second, PERIOD, labels=("norm of the neuron", "$|a_i|$")),
+        ),
+    ]
 
 
 def _predicted_wander(phases: Phases) -> tuple[float, float]:

@@ -1,6 +1,7 @@
 """E20–E22: heavy tails, step sizes re-tuned to the horizon, and the compute frontier of the idealised loss sum."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,64 +41,95 @@ from validation.statistics import bootstrap_error, mean_and_error
 # ----------------------------------------------------------------------------- E20
 
 
+@dataclass(frozen=True)
+class HeavySize:
+    """One heavy-tailed teacher: simulated staircases beside the exact sum.
+
+    Attributes:
+        law: the loss sum. left: (starts, parts) share of the loss left where `_PARTS` of the teacher are learned; exact:
+        (parts,) predicted; limit: (parts,) for P → ∞. times, losses: (K,), (starts, K) the staircases. half: time at which
+        half of the loss is left, times the norm of the weights; half_error: its relative stderr; expected_half: predicted.
+    """
+
+    law: PowerLawLoss
+    left: np.ndarray
+    exact: np.ndarray
+    limit: np.ndarray
+    times: np.ndarray
+    losses: np.ndarray
+    half: float
+    half_error: float
+    expected_half: float
+
+    @property
+    def gap(self) -> tuple[float, float, float]:
+        """Distance of the first part's share from its limit: measured, relative stderr, predicted."""
+        estimate, stderr = mean_and_error(self.left[:, 0])
+        gap = estimate - float(self.limit[0])
+        return gap, stderr / gap, float(self.exact[0] - self.limit[0])
+
+
+#: Shares of the teacher's loss at whose times the heavy tail is read.
+_PARTS = np.array([0.05, 0.3])
+
+
+def _heavy_size(context: Context, decay: float, teachers: int, rng: np.random.Generator) -> HeavySize:
+    law = context.theory.loss_law(decay, teachers, LargestOverlap(NEURONS))
+    times = np.geomspace(float(law.time_of(0.02 * teachers)), float(law.time_of(0.8 * teachers)), 24)
+    scores = independent_scores(decay, teachers, NEURONS, context.pick(400, 2000), rng)
+    at = law.time_of(_PARTS * teachers)
+    # At these times the limit law has learned x of the teacher, x in units of the typical overlap.
+    limit = law.heavy_limit((at / teachers**decay) ** (1 / decay))
+    losses = staircases(scores, decay, times)
+    reading = lambda x: time_at(times, x.mean(axis=0), 0.5)  # noqa: E731
+    unit = np.sqrt(law.norm2)
+    half = float(reading(losses) * unit)
+    return HeavySize(
+        law, staircases(scores, decay, at), law.share(at), limit, times, losses, half,
+        bootstrap_error(losses, reading, rng, 100) * unit / half, time_at(times, law.share(times), 0.5) * unit,
+    )  # fmt: skip
+
+
+def _heavy_exponents(decay: float, sizes: np.ndarray, found: Sequence[HeavySize]) -> list[Measurement]:
+    """Exponents in P of the approach to the limit and of the unit of time."""
+    weights = slope_weights(sizes)
+    gaps, errors, expected = np.array([one.gap for one in found]).T
+    half_errors = np.array([one.half_error for one in found])
+    predicted = float(weights @ np.log([one.expected_half for one in found]))
+    return [
+        Measurement(
+            f"exponent in P of the distance from the limit, β = {decay:g}", float(weights @ np.log(expected)),
+            float(weights @ np.log(gaps)), float(np.sqrt(weights**2 @ errors**2)), float(np.abs(weights) @ errors**2) / 2,
+            [Control("1/P", -1.0), Control("P^(−β)", -decay)],
+            BIAS, key=f"{name(decay)}.approach", details={"asymptotic": 2 * decay - 1},
+        ),
+        Measurement(
+            f"exponent in P of the time at which half of the loss is left, β = {decay:g}", predicted,
+            float(weights @ np.log([one.half for one in found])), float(np.sqrt(weights**2 @ half_errors**2)),
+            float(np.abs(weights) @ half_errors**2) / 2,
+            [*ten_per_cent(predicted), Control("P^β: the norm of the weights forgotten", decay), Control("P", 1.0)],
+            BIAS, key=f"{name(decay)}.unit", details={"asymptotic": 0.5},
+        ),
+    ]  # fmt: skip
+
+
 def run_heavy_tail(context: Context) -> Outcome:
     """Share left at fixed parts of the teacher, its approach to the limit, and the unit of time; β = ¼ and 0.4."""
     found: list[Measurement] = []
-    shown = []
+    sizes = np.array([100, 1000, 10_000])
+    swept = {}
     for number, decay in enumerate((0.25, 0.4)):
-        sizes = np.array([100, 1000, 10_000])
-        parts = np.array([0.05, 0.3])
-        errors, gaps, expected_gaps, halves, expected_halves, half_errors = [], [], [], [], [], []
-        for place, teachers in enumerate(sizes):
-            law, rng = (
-                context.theory.loss_law(decay, int(teachers), LargestOverlap(NEURONS)),
-                context.rng(20, number, place),
-            )
-            times = np.geomspace(float(law.time_of(0.02 * teachers)), float(law.time_of(0.8 * teachers)), 24)
-            scores = independent_scores(decay, int(teachers), NEURONS, context.pick(400, 2000), rng)
-            at = law.time_of(parts * teachers)
-            left, exact = staircases(scores, decay, at), law.share(at)
-            # At these times the limit law has learned x of the teacher, x in units of the typical overlap.
-            limit = law.heavy_limit((at / teachers**decay) ** (1 / decay))
-            estimate, stderr = mean_and_error(left[:, 0])
-            gaps.append(estimate - limit[0])
-            errors.append(stderr / gaps[-1])
-            expected_gaps.append(exact[0] - limit[0])
-            losses = staircases(scores, decay, times)
-            reading = lambda x, times=times: time_at(times, x.mean(axis=0), 0.5)  # noqa: E731
-            unit = np.sqrt(law.norm2)
-            halves.append(reading(losses) * unit)
-            expected_halves.append(time_at(times, law.share(times), 0.5) * unit)
-            half_errors.append(bootstrap_error(losses, reading, rng, 100) * unit / halves[-1])
-            shown.append((int(teachers), times / teachers**decay, losses.mean(axis=0), law, decay))
-            if place == sizes.size - 1:
-                found += [
-                    _heavy_share(decay, part, *pair) for part, *pair in zip(parts, left.T, exact, limit, strict=True)
-                ]
-        weights = slope_weights(sizes)
-        gamma = 2 * decay - 1
-        slope = float(weights @ np.log(expected_gaps))
-        found.append(
-            Measurement(
-                f"exponent in P of the distance from the limit, β = {decay:g}", slope, float(weights @ np.log(gaps)),
-                float(np.sqrt(weights**2 @ np.square(errors))), float(np.abs(weights) @ np.square(errors)) / 2,
-                [Control("1/P", -1.0), Control("P^(−β)", -decay)],
-                BIAS, key=f"{name(decay)}.approach", details={"asymptotic": gamma},
-            )
-        )  # fmt: skip
-        predicted = float(weights @ np.log(expected_halves))
-        found.append(
-            Measurement(
-                f"exponent in P of the time at which half of the loss is left, β = {decay:g}", predicted,
-                float(weights @ np.log(halves)), float(np.sqrt(weights**2 @ np.square(half_errors))),
-                float(np.abs(weights) @ np.square(half_errors)) / 2,
-                [*ten_per_cent(predicted), Control("P^β: the norm of the weights forgotten", decay), Control("P", 1.0)],
-                BIAS, key=f"{name(decay)}.unit", details={"asymptotic": 0.5},
-            )
-        )  # fmt: skip
-    curves = [row[:3] for row in shown if row[4] == 0.25]
-    law = shown[0][3]
-    grid = np.geomspace(curves[0][1][0], curves[0][1][-1], 80)
+        rows = [_heavy_size(context, decay, int(p), context.rng(20, number, place)) for place, p in enumerate(sizes)]
+        last = rows[-1]
+        found += [
+            _heavy_share(decay, part, *pair)
+            for part, *pair in zip(_PARTS, last.left.T, last.exact, last.limit, strict=True)
+        ]
+        found += _heavy_exponents(decay, sizes, rows)
+        swept[decay] = rows
+    shown = swept[0.25]
+    curves = [(int(p), one.times / p**0.25, one.losses.mean(axis=0)) for p, one in zip(sizes, shown, strict=True)]
+    law, grid = shown[0].law, np.geomspace(curves[0][1][0], curves[0][1][-1], 80)
     caption = (
         "β = ¼: loss against time in units of the time of the last direction, for several P, and the limit (dashed)."
     )
