@@ -24,6 +24,7 @@ from dynamics import precision  # noqa: F401 - double precision first
 from dynamics.gradient_flow import IntegrationError
 from dynamics.lowering import Arrays, _broadcast, lower_scalar
 from theory import Activation, InitialState, InputError, System, Teacher
+from theory.arguments import check_positive
 from theory.committee import ROWS, committee
 from theory.hermite import z
 from theory.indexed import Sums, Term, j, k, q
@@ -271,9 +272,7 @@ def _about(activation: Activation, teacher: Teacher, rows: str, extra: dict) -> 
 def _check(
     teacher: Teacher, student_weights: Sequence[float], initial: InitialState, rows: str, numbers: dict[str, float]
 ) -> None:
-    for name, value in numbers.items():
-        if not (np.isfinite(value) and value > 0):
-            raise InputError(f"{name} is {value!r}: give a positive finite number")
+    check_positive(**numbers)
     if rows not in ROWS:
         raise InputError(f"rows is {rows!r}: use one of {', '.join(ROWS)}")
     width, directions = initial.on_teachers.shape

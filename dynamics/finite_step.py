@@ -27,6 +27,7 @@ from dynamics.gradient_flow import IntegrationError, Progress, _loss, lowered_ov
 from dynamics.lowering import Arrays, LoweredSystem, lower
 from dynamics.trajectory import dataset
 from theory import Activation, InitialState, InputError, System, Teacher, finite_step, one_step
+from theory.arguments import check_positive
 from theory.indexed import Sums
 
 if TYPE_CHECKING:
@@ -196,9 +197,7 @@ def finite_step_flow(
         InputError: a number out of range, an activation that is no polynomial, an unknown method.
         IntegrationError: the solver could not go on.
     """
-    for name, value in {"step_size": step_size, "steps": steps, "saves": saves, "batch": batch}.items():
-        if not (np.isfinite(value) and value > 0):
-            raise InputError(f"{name} is {value!r}: give a positive finite number")
+    check_positive(step_size=step_size, steps=steps, saves=saves, batch=batch)
     if method not in ("map", "flow"):
         raise InputError(f"method is {method!r}: use map or flow")
     if initial.overlap.shape[1] != teacher.width:

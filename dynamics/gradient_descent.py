@@ -15,6 +15,7 @@ import numpy as np
 from dynamics.gradient_flow import LEVEL
 from dynamics.lowering import LoweredSystem, lower
 from theory import Activation, InitialState, InputError, Teacher
+from theory.arguments import check_positive, check_whole
 from theory.gradient_descent import descent_map
 
 Progress = Callable[[float, str], None]
@@ -80,10 +81,8 @@ def gradient_descent(
 
     Raises `InputError` for a step size that is not positive, no steps, saves out of range or a foreign initial state.
     """
-    if not (np.isfinite(step_size) and step_size > 0):
-        raise InputError(f"step_size is {step_size!r}: give a positive finite number")
-    if steps < 1:
-        raise InputError(f"steps is {steps}: give 1 or more")
+    check_positive(step_size=step_size)
+    check_whole(steps=steps)
     marks = np.unique(np.geomspace(1, steps, 200).astype(int)) if saves is None else np.asarray(saves, dtype=int)
     if marks.size == 0 or marks[0] < 0 or marks[-1] > steps or np.any(np.diff(marks) <= 0):
         raise InputError(f"saves must increase within [0, steps = {steps}]: got {marks.size} values")

@@ -15,6 +15,7 @@ from scipy import linalg
 
 from dynamics.gradient_flow import Progress
 from theory import InputError, gegenbauer
+from theory.arguments import check_whole
 from theory.kernel_ridge import KernelRidge
 
 if TYPE_CHECKING:
@@ -76,16 +77,14 @@ def kernel_ridge(
 
 def _checked(samples: Sequence[int], replicas: int) -> list[int]:
     for size in samples:
-        if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
-            raise InputError(f"samples is {size!r}: give whole numbers, 1 or more")
+        check_whole(samples=size)
         if size**2 > LARGEST:
             raise InputError(
                 f"samples is {size}: a kernel matrix of {size}² numbers is too large, give {int(LARGEST**0.5)} or less"
             )
     if len(samples) == 0:
         raise InputError("samples is empty: give one or more whole numbers")
-    if not isinstance(replicas, int | np.integer) or replicas < 1:
-        raise InputError(f"replicas is {replicas!r}: give a whole number, 1 or more")
+    check_whole(replicas=replicas)
     return sorted({int(size) for size in samples})
 
 

@@ -35,6 +35,7 @@ from dynamics.online_sgd import (
 from dynamics.trajectory import dataset
 from theory import Activation, InitialState, InputError, Teacher
 from theory.activation import c as kernel_variable
+from theory.arguments import check_positive, check_whole
 from theory.correlation import correlation_flow
 from theory.hermite import z as activation_variable
 from theory.indexed import t as overlap_symbol
@@ -144,10 +145,9 @@ def layer_wise_sgd(
     correlation_flow(activation)  # refuses a mean
     block = _block_steps(batch, steps) if block_steps is None else block_steps
     _check(step_size, method, seed, steps=steps, batch=batch, replicas=replicas, saves=saves, block_steps=block)
-    if not (np.isfinite(ridge) and ridge > 0):
-        raise InputError(f"ridge is {ridge!r}: give a positive finite number")
-    if samples is not None and (not isinstance(samples, int | np.integer) or samples < 1):
-        raise InputError(f"samples is {samples!r}: give a whole number, 1 or more")
+    check_positive(ridge=ridge)
+    if samples is not None:
+        check_whole(samples=samples)
     width, directions = initial.on_teachers.shape
     if directions != teacher.width:
         raise InputError(f"initial has {directions} directions, teacher {teacher.width}: draw it for this teacher")

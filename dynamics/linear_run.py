@@ -11,6 +11,7 @@ from dynamics.gradient_flow import Progress
 from dynamics.linear_network import Seen
 from dynamics.online_sgd import Interrupted
 from theory import InputError
+from theory.arguments import check_positive, check_seed, check_whole
 from theory.linear_task import LinearStart, LinearTask
 
 if TYPE_CHECKING:
@@ -159,13 +160,9 @@ def _result(
 
 def check(task: LinearTask, start: LinearStart, *, step_size: float, seed: int, **counts: int) -> None:
     """Refuse what no algorithm can run. Raises `InputError`."""
-    if not (np.isfinite(step_size) and step_size > 0):
-        raise InputError(f"step_size is {step_size!r}: give a positive finite number")
-    for name, value in counts.items():
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            raise InputError(f"{name} is {value!r}: give a whole number, 1 or more")
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
-        raise InputError(f"seed is {seed!r}: give a whole number")
+    check_positive(step_size=step_size)
+    check_whole(**counts)
+    check_seed(seed)
     if start.first.shape[-1] != task.dim:
         raise InputError(f"start has input dimension {start.first.shape[-1]}, task {task.dim}: draw it for this task")
     if start.first.ndim == 3 and len(start.first) != counts["replicas"]:

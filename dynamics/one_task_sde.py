@@ -22,6 +22,7 @@ import sympy as sp
 
 from dynamics.paths import Progress, Scheme, hitting_times, path_keys, run_paths, start_paths
 from theory import InputError
+from theory.arguments import check_whole
 from theory.one_task_diffusion import ARGUMENTS, OneTaskDiffusion
 
 #: δ of the step rule.
@@ -139,8 +140,7 @@ def _check(
         raise InputError(f"time is {ends.tolist()!r}: give a positive finite gradient-flow time")
     if not np.all(np.abs(starts) < 1):
         raise InputError(f"overlap is {starts.tolist()!r}: give a cosine between -1 and 1")
-    if paths < 1:
-        raise InputError(f"paths is {paths!r}: give 1 or more")
+    check_whole(paths=paths)
     if not 0 < level < 1:
         raise InputError(f"level is {level!r}: give a squared overlap between 0 and 1")
     if not 0 < resolution <= 0.5:

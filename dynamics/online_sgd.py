@@ -28,6 +28,7 @@ from dynamics.lowering import lower_scalar
 from dynamics.trajectory import dataset
 from theory import Activation, InitialState, InputError, Teacher
 from theory import neuron as neuron_model
+from theory.arguments import check_positive, check_seed, check_whole
 from theory.hermite import z as activation_variable
 
 if TYPE_CHECKING:
@@ -370,13 +371,9 @@ def start_chain(problem: Problem, initial: InitialState, replicas: int) -> Chain
 
 
 def _check(step_size: float, method: str, seed: int, **counts: int) -> None:
-    if not (np.isfinite(step_size) and step_size > 0):
-        raise InputError(f"step_size is {step_size!r}: give a positive finite number")
-    for name, value in counts.items():
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            raise InputError(f"{name} is {value!r}: give a whole number, 1 or more")
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
-        raise InputError(f"seed is {seed!r}: give a whole number")
+    check_positive(step_size=step_size)
+    check_whole(**counts)
+    check_seed(seed)
     if method not in ("exact", "ambient"):
         raise InputError(f"method is {method!r}: use exact or ambient")
 

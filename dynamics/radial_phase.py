@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from theory import InputError, QuadraticModel, Subspace
+from theory import QuadraticModel, Subspace
+from theory.arguments import check_whole
 from theory.quadratic import optimal_risk
 
 
@@ -34,8 +35,7 @@ def radial_phase(model: QuadraticModel, frame: Subspace, samples: int, seed: int
 
     Raises: `InputError` unless samples ≥ 1.
     """
-    if not isinstance(samples, int | np.integer) or isinstance(samples, bool) or samples < 1:
-        raise InputError(f"samples is {samples!r}: give a whole number, 1 or more")
+    check_whole(samples=samples)
     rng = np.random.default_rng(seed)
     a, width = model.spectrum, model.width
     x = rng.standard_normal((samples, a.size))

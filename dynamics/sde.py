@@ -35,6 +35,7 @@ from dynamics.overlap_diffusion import TOLERANCE, OverlapDiffusion
 from dynamics.paths import Paths, Scheme, hitting_times, path_keys, run_paths, start_paths
 from dynamics.trajectory import dataset
 from theory import Activation, InitialState, InputError, System, Teacher, finite_step
+from theory.arguments import check_positive, check_whole
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -202,12 +203,8 @@ def _held_at_once(width: int, teachers: int) -> int:
 
 
 def _check(step_size: float, time: float, paths: int, saves: int, level: float, resolution: float) -> None:
-    for name, value in {"step_size": step_size, "time": time}.items():
-        if not (np.isfinite(value) and value > 0):
-            raise InputError(f"{name} is {value!r}: give a positive finite number")
-    for name, count in {"paths": paths, "saves": saves}.items():
-        if count < 1:
-            raise InputError(f"{name} is {count!r}: give 1 or more")
+    check_positive(step_size=step_size, time=time)
+    check_whole(paths=paths, saves=saves)
     if not 0 < level < 1:
         raise InputError(f"level is {level!r}: give a squared overlap between 0 and 1")
     if not 0 < resolution <= 0.5:

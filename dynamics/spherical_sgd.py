@@ -21,6 +21,7 @@ import sympy as sp
 from dynamics import precision  # noqa: F401 - double precision first
 from dynamics.lowering import lower_scalar
 from theory import Activation, InputError
+from theory.arguments import check_positive, check_whole
 from theory.hermite import z as activation_variable
 
 Progress = Callable[[float, str], None]
@@ -134,19 +135,16 @@ def spherical_sgd(
 
 
 def _check(dim: int, overlap: float, step_size: float, steps: int, replicas: int, level: float) -> None:
-    for name, value, least in (("dim", dim, 3), ("steps", steps, 1), ("replicas", replicas, 1)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise InputError(f"{name} is {value!r}: give a whole number, {least} or more")
+    check_whole(3, dim=dim)
+    check_whole(steps=steps, replicas=replicas)
     if not abs(overlap) <= 1:
         raise InputError(f"overlap is {overlap!r}: give a cosine between -1 and 1")
-    if not (np.isfinite(step_size) and step_size > 0):
-        raise InputError(f"step_size is {step_size!r}: give a positive finite number")
+    check_positive(step_size=step_size)
     if not 0 < level < 1:
         raise InputError(f"level is {level!r}: give an overlap between 0 and 1")
 
 
 def _check_target(weight: float, noise: float) -> None:
-    if not (np.isfinite(weight) and weight > 0):
-        raise InputError(f"weight is {weight!r}: give a positive finite number")
+    check_positive(weight=weight)
     if not (np.isfinite(noise) and noise >= 0):
         raise InputError(f"noise is {noise!r}: give a finite number, 0 or more")

@@ -28,6 +28,7 @@ from dynamics.online_sgd import Mistakes, _rotate_back, outside_columns, outside
 from dynamics.trajectory import dataset
 from theory import InputError, QuadraticModel, Subspace
 from theory import stiefel as step_theory
+from theory.arguments import check_positive, check_seed, check_whole
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -383,13 +384,9 @@ def _schedule(shape: Shape, steps: int, saves: int) -> Iterator[tuple[Shape, int
 def _check(
     model: QuadraticModel, frames: list[Subspace], step_size: float, method: str, seed: int, **counts: int
 ) -> None:
-    if not (np.isfinite(step_size) and step_size > 0):
-        raise InputError(f"step_size is {step_size!r}: give a positive finite number")
-    for name, value in counts.items():
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            raise InputError(f"{name} is {value!r}: give a whole number, 1 or more")
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
-        raise InputError(f"seed is {seed!r}: give a whole number")
+    check_positive(step_size=step_size)
+    check_whole(**counts)
+    check_seed(seed)
     if method not in ("exact", "ambient"):
         raise InputError(f"method is {method!r}: use exact or ambient")
     count, width = model.teacher.width, model.width

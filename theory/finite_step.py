@@ -25,9 +25,9 @@ import sympy as sp
 
 from theory import additive, step_checks
 from theory.activation import Activation
+from theory.arguments import check_whole
 from theory.derivation import Assumption, Derivation, Step
 from theory.diagrams import Table, add, scale
-from theory.errors import InputError
 from theory.frame import eta, noise, over_pairs, without_pairs
 from theory.indexed import Sums, Term, c, collect, e, j, k, q, r, symmetric_overlap, t, v
 from theory.step_moments import Moments, exchanged, label_noise, of_batch, require_polynomial
@@ -82,11 +82,6 @@ def _correction(tables: dict[str, Table], noisy: dict[str, Table] | None, factor
     return found
 
 
-def _check_batch(batch: int) -> None:
-    if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:
-        raise InputError(f"batch is {batch!r}: give a whole number, 1 or more")
-
-
 @lru_cache(maxsize=16)
 def finite_step(
     activation: Activation, batch: int = 1, noisy_labels: bool = False, fluctuations: bool = False
@@ -102,7 +97,7 @@ def finite_step(
     Raises: `InputError` for an activation that is no polynomial (or of degree above 12), or a bad batch.
     """
     require_polynomial(activation)
-    _check_batch(batch)
+    check_whole(batch=batch)
     flow = additive.overlap_flow(activation)
     tables = correction_tables(of_batch(activation, batch))
     noisy = correction_tables(_shared(label_noise(activation), batch)) if noisy_labels else None
@@ -137,7 +132,7 @@ def one_step(activation: Activation, batch: int = 1, noisy_labels: bool = False)
     Expressed in t, c, r (so $T=\sqrt rt$), with the step size as symbol ``eta``: T is linear in η, Q quadratic.
     """
     require_polynomial(activation)
-    _check_batch(batch)
+    check_whole(batch=batch)
     velocity = additive.symbolic_velocity()
     first = velocity.dot(e(q)).scaled(eta)
     half = velocity.dot(v(j).scaled(sp.sqrt(r[j])))

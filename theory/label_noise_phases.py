@@ -26,6 +26,7 @@ from scipy.linalg import expm
 from scipy.optimize import brentq
 from scipy.special import gammaincinv, gammaln
 
+from theory.arguments import check_positive
 from theory.errors import InputError
 from theory.linear_task import LinearTask
 
@@ -309,8 +310,7 @@ def predict_phases(
     """
     if not (np.isfinite(noise) and noise >= 0):
         raise InputError(f"noise is {noise!r}: give a finite number, 0 or more")
-    if not (np.isfinite(step_size) and step_size > 0):
-        raise InputError(f"step_size is {step_size!r}: give a positive finite number")
+    check_positive(step_size=step_size)
     geometry = Geometry.of(task)
     size, norm = len(geometry.target), float(np.linalg.norm(geometry.target))
     gram = width / geometry.dim * np.eye(size)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from theory.arguments import check_whole
 from theory.errors import InputError
-from theory.teacher import _whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +82,14 @@ def draw_linear_task(
     classes: bool = False,
 ) -> LinearTask:
     """A training set of `train_size` Gaussian inputs, or fresh samples if None. Raises `InputError`."""
-    _whole("dim", dim, 1, "give a whole number, 1 or more")
+    check_whole(dim=dim)
     if not (np.isfinite(target_norm) and target_norm > 0):
         raise InputError(f"target_norm is {target_norm!r}: give a positive finite number")
     target = np.zeros(dim)
     target[0] = target_norm
     if train_size is None:
         return LinearTask(target, None, classes)
-    _whole("train_size", train_size, 1, "give a whole number, 1 or more")
+    check_whole(train_size=train_size)
     rng = np.random.default_rng(seed)
     return LinearTask(target, rng.standard_normal((train_size, dim)), classes)
 
@@ -98,7 +98,7 @@ def draw_linear_start(
     width: int, dim: int, seed: int | np.random.Generator, replicas: int | None = None, scale: float = 1.0
 ) -> LinearStart:
     r"""$w_{ij}\sim N(0,1/d)$, $a_i\sim N(0,1/m)$ (arXiv:2603.10397, eq. 5), both times `scale`."""
-    _whole("width", width, 1, "give a whole number, 1 or more")
+    check_whole(width=width)
     rng = np.random.default_rng(seed)
     shape = (width,) if replicas is None else (replicas, width)
     second = rng.standard_normal(shape) / np.sqrt(width)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from theory.activation import Activation
+from theory.arguments import check_whole
 from theory.errors import InputError
 from theory.teacher import Teacher
 
@@ -97,8 +98,7 @@ def quadratic_moment(activation: Activation) -> float:
 
 def check_width(width: int, dim: int) -> None:
     """Raises `InputError` unless 1 ≤ N ≤ d."""
-    if not isinstance(width, int | np.integer) or isinstance(width, bool) or width < 1:
-        raise InputError(f"student width is {width!r}: give a whole number, 1 or more")
+    check_whole(**{"student width": width})
     if width > dim:
         raise InputError(f"student width {width} exceeds dim {dim}: a subspace of R^d has dimension N <= d")
 

@@ -5,12 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from theory.arguments import check_whole
 from theory.errors import InputError
-
-
-def _whole(name: str, value: int, least: int, remedy: str) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise InputError(f"{name} is {value!r}: {remedy}")
 
 
 @dataclass(frozen=True)
@@ -36,7 +32,7 @@ class Teacher:
             array = np.asarray(weights, dtype=float)
         except (TypeError, ValueError):
             raise InputError(f"teacher weights {weights!r} must be a non-empty list of positive numbers") from None
-        _whole("dim", dim, 1, "give a whole number, 1 or more")
+        check_whole(dim=dim)
         if array.ndim != 1 or array.size == 0:
             raise InputError(f"teacher weights {weights!r} must be a non-empty list of positive numbers")
         if not np.all(np.isfinite(array)) or np.any(array <= 0):
@@ -55,7 +51,7 @@ class Teacher:
     @classmethod
     def power_law(cls, width: int, exponent: float, dim: int, normalise: bool = True) -> "Teacher":
         r"""$a_p \propto p^{-\beta}$, $p = 1,\dots,P$."""
-        _whole("teacher width", width, 1, "give a whole number, 1 or more")
+        check_whole(**{"teacher width": width})
         if not np.isfinite(exponent) or exponent < 0:
             raise InputError(f"teacher exponent is {exponent!r}: give a finite number, 0 or more")
         return cls.of(np.arange(1, width + 1, dtype=float) ** -exponent, dim, normalise, float(exponent))
@@ -83,7 +79,7 @@ class Student:
     init_scale: float = 0.03
 
     def __post_init__(self) -> None:
-        _whole("student width", self.width, 1, "give a whole number, 1 or more")
+        check_whole(**{"student width": self.width})
         if not (np.isfinite(self.init_scale) and self.init_scale > 0):
             raise InputError(f"init scale is {self.init_scale!r}: give a positive finite number (σ₀, e.g. 0.03)")
 

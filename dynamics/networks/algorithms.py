@@ -12,6 +12,7 @@ from dynamics.networks.images import ImageSet
 from dynamics.networks.merging import merge_features
 from dynamics.networks.training import RECORDS, Trained, Training, evaluate, train
 from theory import InputError
+from theory.arguments import check_whole
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -43,8 +44,7 @@ class Comparison:
     replicas: int = 3
 
     def __post_init__(self) -> None:
-        if not isinstance(self.replicas, int) or isinstance(self.replicas, bool) or self.replicas < 1:
-            raise InputError(f"replicas is {self.replicas!r}: give a whole number, 1 or more")
+        check_whole(replicas=self.replicas)
         for tau in self.flip_probabilities:
             if not 0 < tau <= 1:
                 raise InputError(

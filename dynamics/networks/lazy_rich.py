@@ -33,6 +33,7 @@ from dynamics.networks.linearised import (
     relative_change,
 )
 from theory import InputError
+from theory.arguments import check_positive, check_whole
 from theory.label_flips import LabelFlips
 
 if TYPE_CHECKING:
@@ -69,12 +70,8 @@ class LazyRich:
     double: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("images", "hidden", "steps", "replicas", "saves"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InputError(f"{name} is {value!r}: give a whole number, 1 or more")
-        if not (np.isfinite(self.step_size) and self.step_size > 0):
-            raise InputError(f"step_size is {self.step_size!r}: give a positive finite number")
+        check_whole(**{name: getattr(self, name) for name in ("images", "hidden", "steps", "replicas", "saves")})
+        check_positive(step_size=self.step_size)
         if not (np.isfinite(self.radius) and self.radius >= 0):
             raise InputError(f"radius is {self.radius!r}: give a finite number, 0 or more")
 

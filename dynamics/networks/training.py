@@ -24,6 +24,7 @@ from dynamics.networks.images import ImageSet, fingerprint
 from dynamics.networks.labels import flipped
 from dynamics.networks.residual import SMALL, ResNet, Unit, draw_resnet, trained_part
 from theory import InputError
+from theory.arguments import check_positive, check_whole
 from theory.label_flips import LabelFlips
 
 Progress = Callable[[float, str], None]
@@ -53,12 +54,8 @@ class Training:
     double: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InputError(f"{name} is {value!r}: give a whole number, 1 or more")
-        if not (np.isfinite(self.step_size) and self.step_size > 0):
-            raise InputError(f"step_size is {self.step_size!r}: give a positive finite number")
+        check_whole(epochs=self.epochs, batch=self.batch)
+        check_positive(step_size=self.step_size)
         if not (np.isfinite(self.radius) and self.radius >= 0):
             raise InputError(f"radius is {self.radius!r}: give a finite number, 0 or more")
         LabelFlips(self.flip_probability)  # refuses what is no probability
