@@ -532,6 +532,7 @@ class _with:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(0)
 def test_twenty_kills_of_a_real_sweep() -> None:
     assert kill_sweep.main(["--kills", "20"]) == 0
 
