@@ -86,7 +86,7 @@ class Case:
 #: The diffusion needs many samples that matter in one run: those with |x_p|² ≈ 4J−2, some in 10⁴ for h4. A run has
 #: ~d^(J−1) samples, so h3 is there at d = 256, h4 only in the hundreds.
 QUICK = (Case("h3", 256, 0.5, 128),)
-FULL = (*QUICK, Case("h3", 512, 0.5, 128), Case("h3", 1000, 2.0, 64), Case("h4", 256, 1.0, 128))
+FULL = (*QUICK, Case("h3", 512, 0.5, 128), Case("h3", 1000, 2.0, 64), Case("h4", 256, 1.0, 512))
 #: Outside: a handful of samples decide a run.
 SMALL = Case("h4", 64, 1.0, 64)
 #: Half of the drift's boundary: the law says that few runs recover. SGD does better.
