@@ -44,17 +44,20 @@ class Resolved:
     def echo(self) -> dict[str, object]:
         """The full problem, defaults included, as in every JSON document."""
         problem = self.problem
-        decided = {"step_size": self.step_size, "time": self.time, "steps": self.steps}
+        decided = {"step_size": self.step_size, "time": self.time, "steps": self.steps, "speed_factor": 1.0}
         return asdict(problem) | {"teacher_width": problem.width, "teacher_exponent": problem.exponent} | decided
 
-    def run_length(self) -> tuple[float, float, int]:
-        """(step size, time, steps) for a run. Raises `InputError` if no default exists, or the run cannot end."""
+    def run_length(self, counted: bool = True) -> tuple[float, float, int]:
+        """(step size, time, steps) for a run; `counted`: it takes the steps one by one, in place of integrating over them.
+
+        Raises `InputError` if no default exists, or the run cannot end.
+        """
         if self.step_size is None or self.time is None or self.steps is None:
             refuse(
                 f"seed {self.problem.seed}: no direction is predicted to be learned, so step-size and steps have no "
                 "default: give both, raise student-width or change seed"
             )
-        if self.steps > MAX_WHOLE:
+        if counted and self.steps > MAX_WHOLE:
             refuse(f"steps is {self.steps:.3g}: more than 2**53 steps cannot be run: raise step-size or lower time")
         return self.step_size, self.time, self.steps
 
@@ -65,7 +68,7 @@ def resolve(problem: Problem) -> Resolved:
     The default step size is `SAFE_FRACTION` of the stability bound; the default length is 1.3 times the last predicted
     loss time. Raises `InputError` for a step size beyond the bound unless the problem allows it (then: a warning).
     """
-    if problem.speed_factor != 1:
+    if problem.speed_factor not in (None, 1):
         refuse(
             f"speed-factor is {problem.speed_factor:g}: it belongs to the Riccati flow of quadratic: leave it out here"
         )

@@ -423,6 +423,11 @@ def test_a_run_without_an_end_is_refused(run: Callable[..., Ran], dynamics: Fake
     assert os.listdir() == []
 
 
+def test_a_flow_counts_no_steps(run: Callable[..., Ran], dynamics: FakeDynamics) -> None:
+    assert run("simulate", "gradient-flow", *SMALL, "--step-size", "1e-60", "--quiet").code == 0
+    assert len(dynamics.calls) == 1
+
+
 @pytest.mark.parametrize(("fine", "diverged", "code"), [(True, False, 0), (False, False, 1), (True, True, 1)])
 def test_compare(
     run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, fine: bool, diverged: bool, code: int

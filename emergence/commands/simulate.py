@@ -46,7 +46,8 @@ def run(arguments: argparse.Namespace) -> Result:
     resolved = resolved_problem(arguments)
     if arguments.what in REQUIREMENTS:
         REQUIREMENTS[arguments.what](resolved.activation)
-    resolved.run_length()  # refuses a problem without an end before anything is made
+    # Refuses a problem without an end before anything is made.
+    resolved.run_length(counted=arguments.what in COUNTED)
     folder = out_folder(arguments, f"{arguments.what}.nc")
     output.make(folder)
     announce(resolved)
@@ -86,7 +87,7 @@ def run_gradient_flow(resolved: Resolved, progress: Progress | None = None) -> "
     """Gradient flow of the problem over its run length."""
     import dynamics
 
-    _, time, _ = resolved.run_length()
+    _, time, _ = resolved.run_length(counted=False)
     return dynamics.gradient_flow(
         resolved.activation,
         resolved.teacher,
@@ -137,7 +138,7 @@ def run_sde(resolved: Resolved, progress: Progress | None = None) -> "SdeResult"
     """Paths of the SDE of all overlaps over the problem's run length, one for each replica."""
     import dynamics
 
-    step_size, time, _ = resolved.run_length()
+    step_size, time, _ = resolved.run_length(counted=False)
     problem = resolved.problem
     return dynamics.sde_ensemble(
         resolved.activation,
@@ -221,6 +222,8 @@ REQUIREMENTS: dict[str, Callable[[theory.Activation], None]] = {
     "finite-step": require_polynomial,
     "sde": require_polynomial,
 }
+#: Their step counts matter; the others integrate over the time.
+COUNTED = frozenset({"online-sgd", "finite-step"})
 SIMULATIONS: dict[str, Callable[[Resolved, Progress], Simulated]] = {
     "gradient-flow": _gradient_flow,
     "online-sgd": _online_sgd,
