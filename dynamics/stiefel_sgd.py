@@ -24,7 +24,7 @@ import numpy as np
 import sympy as sp
 
 from dynamics.gradient_flow import Progress
-from dynamics.online_sgd import Mistakes, _rotate_back, outside_columns, outside_factor
+from dynamics.online_sgd import Interrupted, Mistakes, _rotate_back, outside_columns, outside_factor
 from dynamics.trajectory import dataset
 from theory import InputError, QuadraticModel, Subspace
 from theory import stiefel as step_theory
@@ -327,6 +327,7 @@ def stiefel_sgd(
 
     Raises:
         InputError: a number out of range, frames that are not orthonormal, or d < P + N.
+        Interrupted: on Ctrl-C, with the result so far.
     """
     frames = [start] * (32 if replicas is None else replicas) if isinstance(start, Subspace) else list(start)
     _check(model, frames, step_size, method, seed, steps=steps, batch=batch, replicas=len(frames), saves=saves)
@@ -347,15 +348,22 @@ def stiefel_sgd(
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(jnp.arange(len(frames)))
     saved, at = [[np.asarray(x) for x in _observe(shape, scales, state)]], [0]
     wanted = None if stop_at_risk is None else stop_at_risk * model.norm**2 / 2
-    for part, first, blocks in _schedule(shape, steps, saves):
-        state = _advance(part, scales, state, keys, first, blocks)
-        at.append(at[-1] + blocks * part.block_steps)
-        saved.append([np.asarray(x) for x in _observe(shape, scales, state)])
-        if progress is not None:
-            progress(at[-1] / steps, f"Stiefel SGD: step {at[-1]} of {steps}, {len(frames)} replicas")
-        if wanted is not None and np.all(saved[-1][2] <= wanted):
-            break
-    return _result(model, shape, saved, np.array(at), state, step_size, seed, scale)
+
+    def result() -> StiefelResult:
+        return _result(model, shape, saved, np.array(at[: len(saved)]), state, step_size, seed, scale)
+
+    try:
+        for part, first, blocks in _schedule(shape, steps, saves):
+            state = _advance(part, scales, state, keys, first, blocks)
+            at.append(at[-1] + blocks * part.block_steps)
+            saved.append([np.asarray(x) for x in _observe(shape, scales, state)])
+            if progress is not None:
+                progress(at[-1] / steps, f"Stiefel SGD: step {at[-1]} of {steps}, {len(frames)} replicas")
+            if wanted is not None and np.all(saved[-1][2] <= wanted):
+                break
+    except KeyboardInterrupt as stop:
+        raise Interrupted(result()) from stop
+    return result()
 
 
 def _shape(

@@ -43,7 +43,10 @@ SIMULATIONS = (
     "stiefel-sgd",
     *LINEAR_SIMULATIONS,
 )
-SWEEPS = ("predict", "gradient-flow", "retiring-flow", "gradient-descent", "online-sgd", "finite-step", "sde")
+SWEEPS = (
+    *("predict", "gradient-flow", "retiring-flow", "gradient-descent", "online-sgd", "finite-step", "sde"),
+    *("riccati", "stiefel-sgd"),
+)
 FIGURES = ("fig1", "fig2")
 PRESETS = ("quick", "full")
 DEFAULT_OUT = "emergence-out"

@@ -4,7 +4,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from emergence import store
@@ -29,10 +29,12 @@ class Kind:
     Attributes:
         run: the problem's dataset and how many of its replicas diverged.
         variables: names of the dataset's variables, for ``--keep``.
+        defaults: what takes the place of the problem's usual defaults.
     """
 
-    run: "Callable[[Resolved], tuple[xr.Dataset, int]]"
+    run: "Callable[[Problem], tuple[xr.Dataset, int]]"
     variables: tuple[str, ...]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 def configuration(what: str, problem: Problem, keep: tuple[str, ...] | None = None) -> dict[str, Any]:
@@ -58,33 +60,45 @@ def compute(configuration: Mapping[str, Any]) -> bytes:
     """
     if configuration["version"] != version():
         refuse(f"version is {configuration['version']}, this worker has {version()}: install the same everywhere")
-    from emergence.resolve import resolve
-
     kind = CELLS[configuration["what"]]
     values = dict(configuration["problem"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        data, diverged = kind.run(resolve(Problem(**values)))
+        data, diverged = kind.run(Problem(**values))
     keep = configuration["keep"]
+    for name in set(keep or ()) - set(data):
+        refuse(f"--keep names {name}, too large an array at this size: leave it out, or lower replicas or a width")
     return store.seal(data if keep is None else data[keep], configuration, diverged)
+
+
+def problem_of(what: str, given: Mapping[str, Any]) -> Problem:
+    """The problem of a cell: what is given over the defaults of its kind. Raises `InputError`."""
+    return Problem(**{**CELLS[what].defaults, **given})
 
 
 # ------------------------------------------------------------------------------ kinds
 
 
-def _predict(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
+def _predict(problem: Problem) -> "tuple[xr.Dataset, int]":
     """The columns of ``emergence predict`` along ``direction``, and its exponents; NaN where there is none."""
     import numpy as np
     import xarray as xr
 
+    from emergence import quadratic
     from emergence.commands.predict import HEADERS, directions
+    from emergence.resolve import resolve
     from theory import ideal_loss
 
-    entries = directions(resolved)
+    if quadratic.is_quadratic(problem):
+        model = quadratic.resolved_quadratic(problem)
+        entries, exponents, step_size = quadratic.directions(model), quadratic.exponents(model), model.step_size
+    else:
+        resolved = resolve(problem)
+        entries, step_size = directions(resolved), resolved.step_size
+        exponents = ideal_loss.exponent_values(resolved.teacher.exponent, resolved.activation)
     columns = {name: ("direction", [_number(entry[name]) for entry in entries]) for name in HEADERS[1:]}
-    exponents = ideal_loss.exponent_values(resolved.teacher.exponent, resolved.activation)
     scalars = {f"exponent_{name}": _number(value) for name, value in exponents.items()}
-    scalars |= {"step_size": _number(resolved.step_size)}
+    scalars |= {"step_size": _number(step_size)}
     data = xr.Dataset({**columns, **scalars}, coords={"direction": np.arange(1, len(entries) + 1)})
     return data, 0
 
@@ -187,6 +201,32 @@ def _with_prediction(resolved: "Resolved", times: Any, loss: Any, half_time: Any
     )
 
 
+def _riccati(problem: Problem) -> "tuple[xr.Dataset, int]":
+    """The Riccati flow from random subspaces, by its closed form."""
+    from emergence.quadratic import resolved_quadratic, run_riccati
+
+    return _labelled(run_riccati(resolved_quadratic(problem))), 0
+
+
+def _stiefel_sgd(problem: Problem) -> "tuple[xr.Dataset, int]":
+    """Replicas of Stiefel SGD; nothing diverges on the manifold."""
+    from emergence.stiefel import plan_of, resolved_stiefel, run_stiefel
+
+    resolved = resolved_stiefel(problem)
+    return _labelled(run_stiefel(resolved, plan_of(resolved)).dataset), 0
+
+
+def _additive(run: "Callable[[Resolved], tuple[xr.Dataset, int]]") -> "Callable[[Problem], tuple[xr.Dataset, int]]":
+    """A computation of the additive model's resolved problem as one of the problem."""
+
+    def resolve_and_run(problem: Problem) -> "tuple[xr.Dataset, int]":
+        from emergence.resolve import resolve
+
+        return run(resolve(problem))
+
+    return resolve_and_run
+
+
 def _labelled(data: "xr.Dataset") -> "xr.Dataset":
     """Recording times differ from cell to cell, so they are counted by ``sample``; time and step stand beside it."""
     return data.swap_dims(time="sample")
@@ -195,6 +235,7 @@ def _labelled(data: "xr.Dataset") -> "xr.Dataset":
 #: Tolerance of long flows per step: their emergence times are then good to about 1e-4.
 _FLOW_RTOL = 1e-5
 _STATE = ("overlap", "norm2", "loss")
+_QUADRATIC = {"activation": "quadratic"}
 _PREDICTED = ("loss", "predicted_loss", "half_time", "predicted_half_time", "predicted_loss_time")
 CELLS: dict[str, Kind] = {
     "predict": Kind(
@@ -204,12 +245,14 @@ CELLS: dict[str, Kind] = {
             *("exponent_time", "exponent_width", "exponent_samples_unstable", "exponent_compute"),
         ),
     ),
-    "gradient-flow": Kind(_gradient_flow, (*_STATE, "half_time", "loss_time")),
-    "gradient-descent": Kind(_gradient_descent, _PREDICTED),
+    "gradient-flow": Kind(_additive(_gradient_flow), (*_STATE, "half_time", "loss_time")),
+    "gradient-descent": Kind(_additive(_gradient_descent), _PREDICTED),
     "retiring-flow": Kind(
-        _retiring_flow, (*_PREDICTED, "share", "loss_time", "light_share", "neglected", "solver_steps")
+        _additive(_retiring_flow), (*_PREDICTED, "share", "loss_time", "light_share", "neglected", "solver_steps")
     ),
-    "online-sgd": Kind(_online_sgd, (*_STATE, "half_steps", "loss_steps", "diverged")),
-    "finite-step": Kind(_finite_step, (*_STATE, "half_time")),
-    "sde": Kind(_sde, (*_STATE, "half_time", "diverged")),
+    "online-sgd": Kind(_additive(_online_sgd), (*_STATE, "half_steps", "loss_steps", "diverged")),
+    "finite-step": Kind(_additive(_finite_step), (*_STATE, "half_time")),
+    "sde": Kind(_additive(_sde), (*_STATE, "half_time", "diverged")),
+    "riccati": Kind(_riccati, (*_STATE, "diagonal", "risk"), _QUADRATIC),
+    "stiefel-sgd": Kind(_stiefel_sgd, (*_STATE, "risk"), _QUADRATIC),
 }

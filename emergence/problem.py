@@ -49,8 +49,10 @@ class Problem:
     normalise: bool = _option(True, Switch(), "scale the teacher weights to unit sum of squares (default: yes)")
     student_width: int = _option(32, Whole(), "student width m")
     init_scale: float = _option(0.03, Number(), "initial norm sigma_0 of a student neuron (not its square)")
-    speed_factor: float = _option(
-        1.0, Number(), "gamma of the quadratic student gamma*(x'WW'x - tr WW'): 1, or N**-0.5"
+    speed_factor: float | None = _option(
+        None,
+        Number(),
+        "gamma of the quadratic student gamma*(x'WW'x - tr WW') (default: 1; N**-0.5 for stiefel-sgd)",
     )
     step_size: float | None = _option(None, Number(), "SGD step size (default: a safe fraction of the stability bound)")
     batch: int = _option(1, Whole(), "samples in one SGD step")

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 CURVE, SAMPLES = 120, 201
 #: Numbers in the overlaps of a file, above which the frame is left out (its diagonal and risk are always written).
 LARGEST_FRAME = 2**25
+#: Defaults of the commands that know this model alone.
+DEFAULTS = {"activation": "quadratic"}
 HEADERS = ("direction", "weight", "time_emergence", "time_half", "time_loss", "steps_half")
 _CLOCK = "times are gradient-flow times of ½E(f*−f)²; Riccati time = {rate:.4g} × time"
 
@@ -84,7 +86,12 @@ class ResolvedQuadratic:
         steps = problem.steps
         if steps is None and self.step_size is not None:
             steps = max(1, int(np.ceil(min(self.time / self.step_size, 2.0**53))))
-        decided = {"time": self.time, "steps": steps, "activation": self.activation.name}
+        decided = {
+            "time": self.time,
+            "steps": steps,
+            "activation": self.activation.name,
+            "speed_factor": self.model.speed_factor,
+        }
         return asdict(problem) | {"teacher_width": problem.width, "teacher_exponent": problem.exponent} | decided
 
     def headline(self) -> str:
@@ -102,10 +109,14 @@ def is_quadratic(problem: Problem) -> bool:
     return activation.is_polynomial and set(activation.coefficients) == {2}
 
 
-def resolved_quadratic(problem: Problem) -> ResolvedQuadratic:
-    """The problem's model. Raises `InputError` unless the activation is a multiple of z² − 1 and N, M* ≤ d."""
+def resolved_quadratic(problem: Problem, speed_factor: float = 1.0) -> ResolvedQuadratic:
+    """The problem's model; `speed_factor` where the problem has none.
+
+    Raises `InputError` unless the activation is a multiple of z² − 1 and N, M* ≤ d.
+    """
     activation = theory.Activation.parse(problem.activation)
-    model = theory.QuadraticModel.of(activation, teacher_of(problem), problem.student_width, problem.speed_factor)
+    given = speed_factor if problem.speed_factor is None else problem.speed_factor
+    model = theory.QuadraticModel.of(activation, teacher_of(problem), problem.student_width, given)
     return ResolvedQuadratic(problem, activation, model)
 
 
@@ -115,16 +126,10 @@ def predict(problem: Problem) -> Result:
     model, law = resolved.model, resolved.law
     times = _curve_times(resolved)
     loss = model.loss(law.risk(model.riccati_time(times)))
-    exponents = quadratic_scaling.exponent_values(model.teacher.exponent)
     document = {
         "problem": resolved.echo(),
-        "directions": _directions(resolved),
-        "exponents": {
-            "time": exponents["time"],
-            "width": exponents["width"],
-            "samples_unstable": None,
-            "compute": exponents["compute"],
-        },
+        "directions": directions(resolved),
+        "exponents": exponents(resolved),
         "loss": {"time": times, "value": loss},
         "floor": float(model.loss(floor(model.spectrum, model.width))),
         "riccati_rate": model.riccati_rate,
@@ -140,7 +145,13 @@ def _curve_times(resolved: ResolvedQuadratic) -> np.ndarray:
     return np.concatenate([[0.0], np.geomspace(min(start, 0.5 * resolved.time), resolved.time, CURVE)])
 
 
-def _directions(resolved: ResolvedQuadratic) -> list[dict[str, object]]:
+def exponents(resolved: ResolvedQuadratic) -> dict[str, float | None]:
+    """Exponents of the loss, under the names that the additive model has."""
+    found = quadratic_scaling.exponent_values(resolved.model.teacher.exponent)
+    return {"time": found["time"], "width": found["width"], "samples_unstable": None, "compute": found["compute"]}
+
+
+def directions(resolved: ResolvedQuadratic) -> list[dict[str, object]]:
     """One entry per direction, from 1, in the order of the weights; `neuron` and T_p do not apply (no decoupling)."""
     model = resolved.model
     start = draw_columns(resolved.problem.width, model.width, model.teacher.dim, resolved.problem.seed).orthonormal()
@@ -168,7 +179,7 @@ def _finite(value: float) -> float | None:
 
 def _text(resolved: ResolvedQuadratic, document: dict) -> str:
     rows = [[entry[name] for name in HEADERS] for entry in document["directions"]]
-    exponents = ", ".join(f"{name} {table.cell(value)}" for name, value in document["exponents"].items())
+    slopes = ", ".join(f"{name} {table.cell(value)}" for name, value in document["exponents"].items())
     return "\n".join(
         [
             resolved.headline(),
@@ -178,7 +189,7 @@ def _text(resolved: ResolvedQuadratic, document: dict) -> str:
             f"loss: {table.cell(float(document['loss']['value'][0]))} at the start, "
             f"{table.cell(float(document['loss']['value'][-1]))} at time {table.cell(resolved.time)}, "
             f"floor {table.cell(document['floor'])}",
-            f"exponents of the loss in (speed factor fixed): {exponents}",
+            f"exponents of the loss in (speed factor fixed): {slopes}",
             document["time_unit"],
         ]
     )
@@ -189,35 +200,43 @@ def _text(resolved: ResolvedQuadratic, document: dict) -> str:
 
 def simulate_riccati(arguments: argparse.Namespace) -> Result:
     """The Riccati flow from random subspaces, one per replica, by its closed form; writes ``riccati.nc``."""
-    resolved = resolved_quadratic(config.build(problem_flags(arguments), arguments.config, {"activation": "quadratic"}))
-    model, problem = resolved.model, resolved.problem
-    times = np.linspace(0.0, resolved.time, SAMPLES)
+    resolved = resolved_quadratic(config.build(problem_flags(arguments), arguments.config, DEFAULTS))
+    model, echo = resolved.model, resolved.echo()  # refuses a problem without an end before anything is made
     folder = out_folder(arguments, "riccati.nc")
     output.make(folder)
-    from dynamics.riccati_data import riccati_dataset
-
-    size = problem.replicas * SAMPLES * model.width * problem.width
-    if size > LARGEST_FRAME:
+    if (size := _frame_size(resolved)) > LARGEST_FRAME:
         console.warn(f"overlap has {size:.2g} numbers: left out of the file, its squared sums (diagonal) are there")
     with Progress(arguments.quiet) as progress:
-        dataset = riccati_dataset(
-            model,
-            times,
-            replicas=problem.replicas,
-            seed=problem.seed,
-            step_size=resolved.step_size,
-            frame=size <= LARGEST_FRAME,
-            progress=progress,
-        )
+        dataset = run_riccati(resolved, progress)
     path = _write(folder / "riccati.nc", resolved, dataset)
     document = {
         "what": "riccati",
-        "problem": resolved.echo(),
+        "problem": echo,
         "file": str(path),
         "variables": {str(name): list(variable.dims) for name, variable in dataset.data_vars.items()},
         "time_unit": _CLOCK.format(rate=model.riccati_rate),
     }
     return Result(document, "\n".join([resolved.headline(), "", _measured(resolved, dataset), "", f"written: {path}"]))
+
+
+def run_riccati(resolved: ResolvedQuadratic, progress: Progress | None = None) -> "xr.Dataset":
+    """The Riccati flow over the problem's run length; its frame is left out where that would be a very large array."""
+    from dynamics.riccati_data import riccati_dataset
+
+    return riccati_dataset(
+        resolved.model,
+        np.linspace(0.0, resolved.time, SAMPLES),
+        replicas=resolved.problem.replicas,
+        seed=resolved.problem.seed,
+        step_size=resolved.step_size,
+        frame=_frame_size(resolved) <= LARGEST_FRAME,
+        progress=progress,
+    )
+
+
+def _frame_size(resolved: ResolvedQuadratic) -> int:
+    """Numbers in the overlaps of all replicas at all times."""
+    return resolved.problem.replicas * SAMPLES * resolved.model.width * resolved.problem.width
 
 
 def _write(path: Path, resolved: ResolvedQuadratic, dataset: "xr.Dataset") -> Path:

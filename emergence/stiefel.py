@@ -4,6 +4,7 @@ import argparse
 import json
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from emergence.arguments import problem_flags
 from emergence.commands.setup import out_folder
 from emergence.problem import Problem
 from emergence.progress import Progress
-from emergence.quadratic import ResolvedQuadratic, resolved_quadratic
+from emergence.quadratic import DEFAULTS, ResolvedQuadratic, resolved_quadratic
 from emergence.refusal import refuse
 from emergence.result import Result
 from emergence.values import MAX_WHOLE
@@ -21,6 +22,9 @@ from emergence.version import version
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from dynamics.stiefel_sgd import StiefelResult
+    from theory import Subspace
 
 #: Share of the largest stable step that is taken by default. The risk it leaves behind is proportional to it.
 SAFE_FRACTION = 0.1
@@ -61,16 +65,14 @@ def plan_of(resolved: ResolvedQuadratic) -> Plan:
     return Plan(step_size, steps, bound, direction, tuple(warnings))
 
 
-def problem_of(arguments: argparse.Namespace) -> Problem:
-    r"""The problem with this command's defaults: activation z² − 1 and, as in arXiv:2508.03688, $\gamma=N^{-1/2}$."""
-    flags, defaults = problem_flags(arguments), {"activation": "quadratic"}
-    width = config.build(flags, arguments.config, defaults).student_width
-    return config.build(flags, arguments.config, defaults | {"speed_factor": width**-0.5})
+def resolved_stiefel(problem: Problem) -> ResolvedQuadratic:
+    r"""The problem's model; the speed factor is $N^{-1/2}$ unless it is given, as in arXiv:2508.03688."""
+    return resolved_quadratic(problem, problem.student_width**-0.5)
 
 
 def simulate_stiefel(arguments: argparse.Namespace) -> Result:
     """Replicas from independent uniform subspaces, exact in law; the risk beside the Riccati flow's."""
-    resolved = resolved_quadratic(problem_of(arguments))
+    resolved = resolved_stiefel(config.build(problem_flags(arguments), arguments.config, DEFAULTS))
     plan = plan_of(resolved)
     folder = out_folder(arguments, "stiefel-sgd.nc")
     output.make(folder)
@@ -78,19 +80,21 @@ def simulate_stiefel(arguments: argparse.Namespace) -> Result:
         console.warn(text)
     import dynamics
     from dynamics.storage import write_dataset
-    from theory import draw_subspace
 
-    problem, model = resolved.problem, resolved.model
-    rng = np.random.default_rng(problem.seed)
-    starts = [draw_subspace(problem.width, model.width, problem.dim, rng) for _ in range(problem.replicas)]
-    with Progress(arguments.quiet) as progress:
-        run = dynamics.stiefel_sgd(
-            model, starts, step_size=plan.step_size, steps=plan.steps, batch=problem.batch, seed=problem.seed,
-            method=problem.method, progress=progress,
-        )  # fmt: skip
+    model = resolved.model
     echo = resolved.echo() | {"step_size": plan.step_size, "steps": plan.steps, "time": plan.steps * plan.step_size}
     provenance = {"problem": json.dumps(jsonio.plain(echo)), "emergence_version": version()}
-    path = write_dataset(folder / "stiefel-sgd.nc", run.dataset.assign_attrs(provenance))
+
+    def written(run: "StiefelResult") -> Path:
+        return write_dataset(folder / "stiefel-sgd.nc", run.dataset.assign_attrs(provenance))
+
+    try:
+        with Progress(arguments.quiet) as progress:
+            run = run_stiefel(resolved, plan, progress)
+    except dynamics.Interrupted as stop:  # what was finished is kept
+        console.warn(f"interrupted at step {stop.result.steps}: written to {written(stop.result)}")
+        raise
+    path = written(run)
     document = {
         "what": "stiefel-sgd",
         "problem": echo,
@@ -101,9 +105,28 @@ def simulate_stiefel(arguments: argparse.Namespace) -> Result:
     step = (
         f"step size {plan.step_size:.4g} (bound {plan.bound:.4g}, direction {plan.direction + 1}), {plan.steps} steps"
     )
-    flow = [dynamics.riccati_flow(model.spectrum, start) for start in starts]
+    flow = [dynamics.riccati_flow(model.spectrum, start) for start in _starts(resolved)]
     lines = [f"{resolved.headline()}, {step}", "", _measured(run.dataset, flow), "", f"written: {path}"]
     return Result(document, "\n".join(lines))
+
+
+def run_stiefel(resolved: ResolvedQuadratic, plan: Plan, progress: Progress | None = None) -> "StiefelResult":
+    """Replicas of Stiefel SGD from independent uniform subspaces."""
+    import dynamics
+
+    problem = resolved.problem
+    return dynamics.stiefel_sgd(
+        resolved.model, _starts(resolved), step_size=plan.step_size, steps=plan.steps, batch=problem.batch,
+        seed=problem.seed, method=problem.method, progress=progress,
+    )  # fmt: skip
+
+
+def _starts(resolved: ResolvedQuadratic) -> "list[Subspace]":
+    """One subspace for each replica, a function of the seed."""
+    from theory import draw_subspace
+
+    problem, rng = resolved.problem, np.random.default_rng(resolved.problem.seed)
+    return [draw_subspace(problem.width, resolved.model.width, problem.dim, rng) for _ in range(problem.replicas)]
 
 
 def _measured(data: "xr.Dataset", flows: list) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dynamics.online_sgd import Mistakes
+from dynamics.online_sgd import Interrupted, Mistakes
 from dynamics.riccati import riccati_flow
 from dynamics.stiefel_sgd import NO_MISTAKES, StiefelResult, stiefel_sgd
 from theory import InputError, QuadraticModel, Subspace, Teacher, draw_subspace
@@ -163,6 +163,18 @@ def test_replicas_do_not_depend_on_their_number() -> None:
     )
     assert np.allclose(few, many[:2], rtol=1e-10)
     assert not np.allclose(many[2], many[0], rtol=1e-6)
+
+
+def test_an_interrupted_run_keeps_what_was_done() -> None:
+    def stop(fraction: float, text: str) -> None:
+        if fraction > 0.4:
+            raise KeyboardInterrupt
+
+    start = draw_subspace(P, N, 12, 5)
+    with pytest.raises(Interrupted) as stopped:
+        stiefel_sgd(model_of(12), start, step_size=0.01, steps=40, replicas=2, saves=4, block_steps=10, progress=stop)
+    assert stopped.value.result.steps == 20
+    assert stopped.value.result.dataset.sizes["time"] == 3
 
 
 def test_dataset_has_the_contract_s_fields() -> None:

@@ -40,6 +40,9 @@ GRID = ["--over", "student-width=4,6", "--over", "seed=0:3"]
 TINY_SGD = Problem(
     activation="h3", dim=16, teacher_width=2, student_width=3, step_size=1e-3, steps=64, replicas=2, seed=1
 )
+TINY_QUADRATIC = Problem(
+    activation="quadratic", dim=40, teacher_width=3, student_width=2, step_size=1e-3, steps=64, replicas=2
+)
 
 
 def cells(count: int) -> list[Cell]:
@@ -213,18 +216,47 @@ def test_two_processes_share_a_store_without_doing_anything_twice(tmp_path: Path
 # --------------------------------------------------------------------------------- cells
 
 
-@pytest.mark.parametrize("what", ["gradient-flow", "gradient-descent", "online-sgd", "predict", "retiring-flow"])
-def test_cells_hold_what_they_promise_and_repeat_to_the_byte(what: str) -> None:
-    asked = configuration(what, TINY_SGD)
+@pytest.mark.parametrize(
+    ("what", "problem"),
+    [
+        *((what, TINY_SGD) for what in ("gradient-flow", "gradient-descent", "online-sgd", "predict", "retiring-flow")),
+        *((what, TINY_QUADRATIC) for what in ("predict", "riccati", "stiefel-sgd")),
+    ],
+)
+def test_cells_hold_what_they_promise_and_repeat_to_the_byte(what: str, problem: Problem) -> None:
+    asked = configuration(what, problem)
     content = compute(asked)
     assert compute(asked) == content
     data = xr.load_dataset(io.BytesIO(content), engine="scipy")
     assert set(data.data_vars) == set(CELLS[what].variables)
     assert json.loads(data.attrs["configuration"]) == asked
     kept = xr.load_dataset(
-        io.BytesIO(compute(configuration(what, TINY_SGD, keep=CELLS[what].variables[-1:]))), engine="scipy"
+        io.BytesIO(compute(configuration(what, problem, keep=CELLS[what].variables[-1:]))), engine="scipy"
     )
     assert list(kept.data_vars) == [CELLS[what].variables[-1]]
+
+
+def test_a_quadratic_prediction_is_that_of_its_own_model(run: Callable) -> None:
+    """Its directions do not decouple: no neuron, no T_p, and the times of the self-consistent law."""
+    _, document, _ = run("predict", "--activation", "quadratic", "--dim", "40", "--teacher-width", "3")
+    problem = Problem(activation="quadratic", dim=40, teacher_width=3)
+    data = xr.load_dataset(io.BytesIO(compute(configuration("predict", problem))), engine="scipy")
+    assert np.isnan(data.neuron.values).all()
+    assert data.time_half.values.tolist() == [entry["time_half"] for entry in document["directions"]]
+    assert data.exponent_time.item() == document["exponents"]["time"]
+
+
+def test_a_sweep_of_subspaces_merges_over_widths(run: Callable, inline: Inline) -> None:
+    """The speed factor N^(−1/2) follows the swept width; the activation needs no flag."""
+    grid = ["--dim", "40", "--teacher-width", "3", "--steps", "64", "--replicas", "2", "--over", "student-width=1,2"]
+    assert run("sweep", "stiefel-sgd", *grid)[0] == 0
+    assert len(inline.seen) == 2
+    code, document, _ = run("merge", "emergence-out/sweep")
+    (made,) = document["experiments"]
+    assert (code, made["missing"]) == (0, [])
+    merged = xr.load_dataset(made["file"])
+    assert np.isfinite(merged.risk.values).all()
+    np.testing.assert_allclose(merged.norm2.sel(student_width=2).values, 2**-0.5)
 
 
 def test_an_sgd_cell_is_the_simulation(opened: Store) -> None:

@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> Result:
         return linear.compare(arguments)
     resolved = resolved_problem(arguments)
     quadratic = is_quadratic(resolved.problem)
-    if quadratic and resolved.problem.speed_factor != 1:
+    if quadratic and resolved.problem.speed_factor not in (None, 1):
         refuse(f"speed-factor is {resolved.problem.speed_factor:g}: compare runs the student with 1: leave it out")
     if not quadratic:
         resolved.activation.require_exponent(3, "compare (a sharp emergence time)")

@@ -8,7 +8,7 @@ from typing import Any
 
 from emergence import config, console, grid, merging, output
 from emergence.arguments import DEFAULT_OUT, problem_flags
-from emergence.cells import CELLS, configuration
+from emergence.cells import CELLS, configuration, problem_of
 from emergence.engine import Cluster, Workers, usable_cores
 from emergence.problem import Problem
 from emergence.progress import Progress
@@ -83,12 +83,15 @@ def _cells(arguments: argparse.Namespace, axes: grid.Axes, keep: tuple[str, ...]
     """Every cell of the grid with its problem checked. Raises `InputError` naming the cell that cannot be."""
     # A swept option sets aside the same things in the file as a flag does.
     base = config.values(problem_flags(arguments) | next(iter(grid.points(axes))), arguments.config)
-    return [Cell(point, configuration(arguments.what, _problem(base, point), keep)) for point in grid.points(axes)]
+    return [
+        Cell(point, configuration(arguments.what, _problem(arguments.what, base, point), keep))
+        for point in grid.points(axes)
+    ]
 
 
-def _problem(base: dict[str, Any], point: dict[str, Any]) -> Problem:
+def _problem(what: str, base: dict[str, Any], point: dict[str, Any]) -> Problem:
     try:
-        return Problem(**(base | point))
+        return problem_of(what, base | point)
     except Exception as error:
         if is_refusal(error):
             refuse(f"cell {label(point)}: {error}")
