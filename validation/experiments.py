@@ -51,9 +51,13 @@ class CoupledRun:
 
 def well_separated(prediction: Prediction) -> np.ndarray:
     """(P,) bool: learned, and clear of ties by more than finite size can reorder."""
-    squared = prediction.overlap**2
-    least = np.maximum(SEPARATED, 1 - 3 * squared * np.log(squared))
+    least = np.maximum(SEPARATED, 1 + finite_size_share(prediction.overlap**2))
     return prediction.learned & (prediction.lead >= least)
+
+
+def finite_size_share(squared: np.ndarray) -> np.ndarray:
+    r"""$3M_0\ln(1/M_0)$: the share of its time by which finite size may move an emergence, a factor three for safety."""
+    return -3 * squared * np.log(squared)
 
 
 @lru_cache(maxsize=8)

@@ -87,7 +87,7 @@ def run_loss(context: Context) -> Outcome:
         gap = sigma(x[:, :_WIDTH]) @ teacher.a - sigma(x @ (vectors / norms[:, None]).T) @ norms**2
         return float(np.mean(gap**2) / 2)
 
-    blocks = np.array([block() for _ in range(context.pick(100, 1000))])
+    blocks = np.array([block() for _ in range(context.pick(200, 1000))])
     estimate, stderr = mean_and_error(blocks)
     t, c, r = (np.asarray(state[x]) for x in "tcr")
     diagonal = 0.5 * (np.sum(teacher.a**2) - 2 * np.sum(r[:, None] * teacher.a * t**4) + np.sum(r**2))

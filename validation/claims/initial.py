@@ -16,7 +16,7 @@ def run_row_gap(context: Context) -> Outcome:
     found = []
     gap, neurons = 0.2, 400
     teacher = Teacher.of([1.0, 1.0], 1000)
-    draws = context.pick(250, 2500)
+    draws = context.pick(400, 2500)
     rng = context.rng(13)
     overlaps = np.concatenate([draw_initial_state(teacher, Student(neurons), rng).overlap for _ in range(draws)])
     for J in (4, 6):

@@ -132,7 +132,7 @@ def run_time_exponent(context: Context) -> Outcome:
             times = between(a, width, dim, 2, width // 4, 10)
             reading = _steep_slope(a, decay, times)
             predicted, allowed = _read_law(reading, _laws(context, a, dim, width), times)
-            runs = risks(context, a, width, dim, times, context.pick(16, 48))
+            runs = risks(context, a, width, dim, times, context.pick(32, 48))
             estimate, stderr = _read_runs(context, 307, reading, runs)
             trend[dim] = (predicted, estimate, stderr, allowed)
             if dim in (10**5, 10**9):
