@@ -83,3 +83,17 @@ def test_bad_probability_and_no_noise() -> None:
     still = OneTaskDiffusion(diffusion.activation, 1.0, 1e-4, 1.0, 64, with_noise=False)
     with pytest.raises(InputError, match="with_noise"):
         hitting_distribution(still, start)
+
+
+def test_a_variance_that_is_not_positive_is_refused() -> None:
+    """Laws of one's own may have one: a derived variance is cut at some order in η."""
+
+    class Cut(OneTaskDiffusion):
+        def coefficients(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            drift, noise = super().coefficients(overlap)
+            return drift, np.where(overlap > 0.4, -noise, noise)
+
+    diffusion, start = problem()
+    cut = Cut(diffusion.activation, 1.0, diffusion.step_size, 1.0, diffusion.dim)
+    with pytest.raises(InputError, match=r"step_size is 0\.00012.*not positive at overlap 0\.4"):
+        hitting_distribution(cut, start).quantile(0.5)

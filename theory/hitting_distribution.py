@@ -57,6 +57,12 @@ class HittingDistribution:
             return np.ones_like(s)
         lower, width, middle = _cells(self.start, self.level, self.diffusion.even, self.cells)
         drift, noise = self.diffusion.coefficients(middle)
+        if not np.all(noise > 0):
+            raise InputError(
+                f"step_size is {self.diffusion.step_size:g}: the variance of a step is not positive at overlap "
+                f"{float(middle[np.argmin(noise > 0)]):.3g}, far beyond the diffusion: lower it, or take the law of whole "
+                "steps (theory.spherical_step)"
+            )
         slope, logarithm = np.zeros_like(s), np.zeros_like(s)
         for b, D, cell, below in zip(drift.tolist(), noise.tolist(), width.tolist(), lower.tolist(), strict=True):
             slope, gain = _through_cell(slope, s, b, D, cell)
