@@ -14,7 +14,7 @@ LEAST_SAVING, MOST_STEPS = 10.0, 5000
 #: Both loss curves must agree to this share of the loss at equal times. On the side of a stair that asks for a descent whose
 #: own O(η) delay is far smaller, so the gap that remains after a shift by at most this share of the time is shown beside it.
 ACCURACY = 0.01
-_STEP_SIZES = (0.4, 0.2, 0.1, 0.05)
+_STEP_SIZES = (0.4, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.004, 0.0025)
 
 
 def _descent_flops(steps: int, m: int, width: int) -> float:
@@ -23,9 +23,10 @@ def _descent_flops(steps: int, m: int, width: int) -> float:
 
 
 def against_descent(width: int, dim: int, share: float) -> list[Row]:
-    """h4, β = 0.8, m = P. The descent's step size is the largest of a few whose curve is right up to `share` of the run.
+    """h4, β = 0.8, m = P. The descent's step size is one of a few whose curve is right up to `share` of the run.
 
-    Beyond that the number of its steps is known without taking them.
+    Its error is of first order, so a step size that is too large says which one to try next. Beyond `share` of the run the
+    number of steps is known without taking them.
     """
     activation, teacher = Activation.parse("h4"), Teacher.power_law(width, 0.8, dim)
     start = draw_initial_state(teacher, Student(width, 0.003), 0)
@@ -36,15 +37,19 @@ def against_descent(width: int, dim: int, share: float) -> list[Row]:
     flow = retiring_flow(activation, teacher, start, t_end=end, times=times, rtol=1e-4, atol=1e-7)
     seconds = time.perf_counter() - begun
     before, same, after = (flow.loss[np.searchsorted(flow.times, x * marks)] for x in (1 - ACCURACY, 1.0, 1 + ACCURACY))
-    for eta in _STEP_SIZES:
+    tried = iter(_STEP_SIZES)
+    eta = next(tried)
+    while True:
         saves = np.rint(marks / eta).astype(int)
         run = gradient_descent(activation, teacher, start, step_size=eta, steps=int(saves[-1]), saves=saves)
         error = shifted = np.inf
         if not run.diverged:
             error = float(np.max(np.abs(run.loss / same - 1)))
             shifted = float(np.max(np.maximum(np.maximum(run.loss - before, after - run.loss), 0.0) / run.loss))
-        if error <= ACCURACY:
+        if error <= ACCURACY or eta == _STEP_SIZES[-1]:
             break
+        wanted = eta * ACCURACY / min(error, 1.0)
+        eta = next((size for size in tried if size <= wanted), _STEP_SIZES[-1])
     title = f"P=m={width}, h4, d={dim}, β=0.8, to time {end:.0f}"
     saving = _descent_flops(int(end / eta), width, width) / flow.flops
     return [
@@ -73,6 +78,6 @@ def in_dimension(dims: tuple[int, ...]) -> list[Row]:
     return rows
 
 
-def run(width: int = 256, dim: int = 1024, share: float = 0.05, dims: tuple[int, ...] = (10**4, 10**6)) -> list[Row]:
+def run(width: int = 256, dim: int = 1024, share: float = 0.02, dims: tuple[int, ...] = (10**4, 10**6)) -> list[Row]:
     """Rows against gradient descent and over dimensions."""
     return against_descent(width, dim, share) + in_dimension(dims)
