@@ -42,6 +42,15 @@ def test_second_order_is_the_limit_of_whole_steps() -> None:
         assert np.allclose(np.array(gaps[0]) / gaps[1], 2, rtol=0.1)
 
 
+def test_whole_steps_keep_their_digits_when_tiny() -> None:
+    """h4 at d = 10⁶: one step moves the overlap by 10⁻²³ on average, where rounding of u itself is 10⁻¹⁹."""
+    dim = 10**6
+    at, step = np.sqrt([8 / dim, 0.01]), spherical_step(Activation.parse("h4"))
+    whole, second = (step.diffusion(0.02 / dim**2, dim, whole=x).coefficients(at) for x in (True, False))
+    for first, other in zip(whole, second, strict=True):
+        np.testing.assert_allclose(first, other, rtol=1e-5)
+
+
 def test_quadrature_of_whole_steps_has_converged(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a step size beyond the critical one, where the expansion has long failed."""
     law = spherical_step(H3).diffusion(0.3 / 64**1.5, 64)

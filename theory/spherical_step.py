@@ -64,7 +64,10 @@ class WholeStep(OneTaskDiffusion):
             own = at * x + np.sqrt(1 - at * at) * other
             gap = self.weight * (sigma(x) - sigma(own)) + others * noise
             move = self.step_size * gap * slope(own)
-            change = (at + move * (x - at * own)) / np.sqrt(1 + move**2 * (x**2 + other**2 - own**2 + rest)) - at
+            # (at + move (x − at own)) / length − at, written so that a tiny step keeps its digits.
+            square2 = move**2 * (x**2 + other**2 - own**2 + rest)
+            length = np.sqrt(1 + square2)
+            change = (move * (x - at * own) - at * square2 / (1 + length)) / length
             mean[place], square[place] = (float(np.sum(weights * y)) for y in (change, change**2))
         return mean / self.step_size, (square - mean**2) / self.step_size
 

@@ -213,7 +213,7 @@ PERIOD, BLOCKS = 5000, 6
 
 @lru_cache(maxsize=2)
 def _alternating(context: Context) -> tuple[LinearRun, Phases]:
-    replicas = context.pick(8, 32)
+    replicas = context.pick(16, 32)
     task = draw_linear_task(DIM, TARGET, None, 0)
     phases = predict_phases(
         task, width=WIDTH, step_size=STEP_SIZE, noise=NOISE, horizon=float(PERIOD * BLOCKS), points=BLOCKS * 20
