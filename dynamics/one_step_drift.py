@@ -23,7 +23,7 @@ _SCALE = 1e-6
 
 
 @lru_cache(maxsize=64)
-def _nodes(freedom: int, teachers: int, order: int) -> tuple[np.ndarray, np.ndarray]:
+def nodes(freedom: int, teachers: int, order: int) -> tuple[np.ndarray, np.ndarray]:
     """Points (n, teachers + 2) and weights (n,): standard Gaussians, and a χ² of `freedom` degrees of freedom last."""
     points, weights = np.polynomial.hermite_e.hermegauss(order)
     few = np.polynomial.hermite_e.hermegauss(max(order // 2, 12))
@@ -49,16 +49,27 @@ def one_step_drift(
 
     Raises: `InputError` for more than two teachers, d < P + 2, or an overlap that is not inside (−1, 1).
     """
+    check_quadrature(teacher, overlap)
+    points, weights = nodes(teacher.dim - teacher.width - 1, teacher.width, order)
+    return float(jnp.sum(moves(activation, teacher, direction, overlap, step_size, jnp.asarray(points)) * weights))
+
+
+def check_quadrature(teacher: Teacher, overlap: float) -> None:
+    """Raises `InputError` for more than two teachers, d < P + 2, or an overlap that is not inside (−1, 1)."""
     if teacher.width > 2:
         raise InputError(f"teacher width is {teacher.width}: quadrature is for 1 or 2 directions")
     if teacher.dim < teacher.width + 2:
         raise InputError(f"dim is {teacher.dim}: use at least teacher width + 2 = {teacher.width + 2}")
     if not -1 < overlap < 1:
         raise InputError(f"overlap is {overlap!r}: give a cosine between -1 and 1")
+
+
+def moves(
+    activation: Activation, teacher: Teacher, direction: int, overlap: float, step_size: float, points: jax.Array
+) -> jax.Array:
+    """(u′ − u)/η of one real step at each of the `nodes`, shape (n,)."""
     problem = Problem(activation, teacher.weights, teacher.dim, 1, 1, 1, "exact")
-    points, weights = _nodes(teacher.dim - teacher.width - 1, teacher.width, order)
-    moves = _moves(problem, direction, jnp.asarray(overlap), jnp.asarray(step_size), jnp.asarray(points))
-    return float(jnp.sum(moves * weights))
+    return _moves(problem, direction, jnp.asarray(overlap), jnp.asarray(step_size), points)
 
 
 def critical_step(
