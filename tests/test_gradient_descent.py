@@ -61,7 +61,7 @@ def test_a_step_beyond_stability_is_reported():
     ("options", "message"),
     [
         ({"step_size": 0.0, "steps": 5}, "step_size is 0.0: give a positive"),
-        ({"step_size": 0.1, "steps": 0}, "steps is 0: give 1 or more"),
+        ({"step_size": 0.1, "steps": 0}, "steps is 0: give a whole number, 1 or more"),
         ({"step_size": 0.1, "steps": 5, "saves": np.array([9])}, "saves must increase within"),
     ],
 )
