@@ -12,7 +12,7 @@ from validation.figures import _INK, _SMALL, _TEXT, PALETTE, _axes
 def recovery_times(
     sgd: np.ndarray, paths: np.ndarray, grid: np.ndarray, distribution: np.ndarray, flow: float
 ) -> Figure:
-    """Share of runs recovered by each time: SGD replicas, SDE paths, the law; dashed vertical at the flow's time.
+    """Share of runs recovered by each time: SGD replicas, SDE paths, the law of real steps; dotted vertical at the flow's time.
 
     Args:
         sgd, paths: recovery times; inf for runs that did not recover. grid, distribution: (n,) the law.
@@ -29,7 +29,7 @@ def recovery_times(
             lw=width,
             label=f"{name} ({times.size})",
         )
-    ax.plot(grid, distribution, color=_INK, ls="--", lw=1.3, label="one-task law")
+    ax.plot(grid, distribution, color=_INK, ls="--", lw=1.3, label="law of real steps")
     ax.axvline(flow, color=PALETTE[2], ls=":", lw=1.6, label="gradient flow")
     ax.set_ylim(-0.02, 1.02)
     ax.set_xlim(0, grid[-1])
