@@ -12,7 +12,7 @@ from validation.figures import _INK, _SMALL, _TEXT, PALETTE, _axes
 def recovery_times(
     sgd: np.ndarray, paths: np.ndarray, grid: np.ndarray, distribution: np.ndarray, flow: float
 ) -> Figure:
-    """Share of runs recovered by each time: SGD replicas, SDE paths, the law of real steps; dotted vertical at the flow's time.
+    """Share of runs recovered by each time: SGD, SDE paths, the law of real steps; dotted vertical at the flow's time.
 
     Args:
         sgd, paths: recovery times; inf for runs that did not recover. grid, distribution: (n,) the law.
