@@ -138,7 +138,7 @@ def _predicted_spread(family: Family, dim: int, whole: bool = True) -> float:
 
 def run_spread(context: Context) -> Outcome:
     """Exponent in η of the relative spread of recovery times."""
-    dim, replicas = context.pick(128, 256), context.pick(64, 256)
+    dim, replicas = context.pick(128, 256), context.pick(128, 256)
     families = [Family(_J, c, _START, ((dim, replicas),)) for c in SPREAD_SCALED]
     sizes = np.array([family.step_size(dim) for family in families])[::-1]
     samples = []
