@@ -30,17 +30,14 @@ class Selection:
         neurons: (n,) selected neuron of each pair; n ≤ min(m, P), less where an odd activation leaves no candidate.
         directions: (n,) the direction it learns.
         scores: (n,) the pairs' scores, decreasing.
-        runner_up: (n,) the best score among rivals for the same neuron or the same direction that were still free;
-            a ratio near 1 is a near tie, in which finite size decides.
-        near_miss: (n,) how close the neuron came to winning an earlier direction: largest S_kq'/S_winner,q' over the
-            directions q' selected before. Near 1 it was almost drawn there, which delays its own direction.
+        lead: (n,) by which factor the pair is clear of any tie, ≥ 1: while no score moves by more than its square root,
+            up or down, the neuron learns this direction. Near 1 finite size decides.
     """
 
     neurons: np.ndarray
     directions: np.ndarray
     scores: np.ndarray
-    runner_up: np.ndarray
-    near_miss: np.ndarray
+    lead: np.ndarray
 
     def neuron_of(self, width: int) -> np.ndarray:
         """(P,) the neuron of each direction, −1 where none is selected."""
@@ -48,36 +45,49 @@ class Selection:
         found[self.directions] = self.neurons
         return found
 
-    @property
-    def lead(self) -> np.ndarray:
-        """(n,) by which factor the pair is clear of any tie, ≥ 1: over free rivals, and of earlier near misses."""
-        with np.errstate(divide="ignore"):
-            over_rivals = np.where(self.runner_up > 0, self.scores / self.runner_up, np.inf)
-            return np.minimum(over_rivals, np.where(self.near_miss > 0, 1 / self.near_miss, np.inf))
-
 
 def select(score: np.ndarray) -> Selection:
     """Repeatedly take the largest entry and strike out its row and column; cost min(m, P)·mP."""
     left = score.astype(float).copy()
     rows: list[int] = []
     columns: list[int] = []
-    values: list[float] = []
-    rivals: list[float] = []
-    misses: list[float] = []
     for _ in range(min(score.shape)):
         row, column = np.unravel_index(int(np.argmax(left)), left.shape)
-        value = left[row, column]
-        if value <= 0:
+        if left[row, column] <= 0:
             break
-        left[row, column] = -1.0
-        misses.append(float(np.max(score[row, columns] / np.array(values), initial=0.0)))
-        rivals.append(max(left[row].max(), left[:, column].max(), 0.0))
         left[row, :] = -1.0
         left[:, column] = -1.0
         rows.append(int(row))
         columns.append(int(column))
-        values.append(float(value))
-    return Selection(np.array(rows, int), np.array(columns, int), np.array(values), np.array(rivals), np.array(misses))
+    neurons, directions = np.array(rows, int), np.array(columns, int)
+    return Selection(neurons, directions, score[neurons, directions].astype(float), _leads(score, rows, columns))
+
+
+def _leads(score: np.ndarray, neurons: list[int], directions: list[int]) -> np.ndarray:
+    r"""(n,) by which factor each selected pair is clear of ties.
+
+    A rival is an entry $S_e$ for the same neuron or the same direction. It is no danger if it is far below the pair's own
+    score, or if an earlier pair b took its neuron or direction, far above it and itself clear: in any case
+    $\max\{S_{pair}/S_e,\ \min(S_b/S_e,\ lead_b)\}$. The lead is the least of these over the rivals, so that a near tie
+    casts doubt on all directions that what was taken there would have fallen to.
+    """
+    by_neuron, by_direction = (np.zeros((2, size)) for size in score.shape)  # rows: score and lead of the pair, 0 before
+    found = []
+    for k, q in zip(neurons, directions, strict=True):
+        own = float(score[k, q])
+        along = _clearance(own, score[k], by_direction, q)
+        across = _clearance(own, score[:, q], by_neuron, k)
+        found.append(min(along, across))
+        by_neuron[:, k] = by_direction[:, q] = own, found[-1]
+    return np.array(found)
+
+
+def _clearance(own: float, rivals: np.ndarray, taken: np.ndarray, place: int) -> float:
+    """Least clearance from the rivals other than `place`; `taken` has score and lead of the pairs that beat them."""
+    there = rivals > 0
+    there[place] = False
+    beaten = np.minimum(taken[0, there] / rivals[there], taken[1, there])
+    return float(np.min(np.maximum(own / rivals[there], beaten), initial=np.inf))
 
 
 @dataclass(frozen=True)

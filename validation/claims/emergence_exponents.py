@@ -70,6 +70,8 @@ def draw_start(context: Context, decay: float, dim: int, number: int) -> Start:
 def flow_times(context: Context, decay: float, dim: int, number: int) -> tuple[np.ndarray, np.ndarray]:
     """(k,) gradient-flow times to squared overlap ½ of the well-separated directions, and their bounded relative error."""
     start = draw_start(context, decay, dim, number)
+    if not start.ranks.size:  # nothing but ties
+        return np.empty(0), np.empty(0)
     context.progress(f"coupled flow, d = {dim}, start {number + 1}")
     t_end = 1.3 * float(np.max(start.single))
     run = retiring_flow(_ACTIVATION, start.teacher, start.initial, t_end=t_end, times=np.array([t_end]), rtol=_RTOL)
@@ -116,6 +118,8 @@ def descent_points(context: Context, decay: float, starts: int) -> Points:
     for number in range(starts):
         start = draw_start(context, decay, DESCENT_DIM, number)
         chosen, (flow, error) = start.chosen, flow_times(context, decay, DESCENT_DIM, number)
+        if not chosen.size:
+            continue
         begin = np.abs(task.speed(start.prediction.overlap[chosen], 1.0))
         lag = 0.5 * np.log(np.abs(task.speed(np.sqrt(0.5), 1.0)) / begin)
         for step_size in STEPS:
