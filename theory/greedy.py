@@ -71,7 +71,9 @@ def _leads(score: np.ndarray, neurons: list[int], directions: list[int]) -> np.n
     $\max\{S_{pair}/S_e,\ \min(S_b/S_e,\ lead_b)\}$. The lead is the least of these over the rivals, so that a near tie
     casts doubt on all directions that what was taken there would have fallen to.
     """
-    by_neuron, by_direction = (np.zeros((2, size)) for size in score.shape)  # rows: score and lead of the pair, 0 before
+    by_neuron, by_direction = (
+        np.zeros((2, size)) for size in score.shape
+    )  # rows: score and lead of the pair, 0 before
     found = []
     for k, q in zip(neurons, directions, strict=True):
         own = float(score[k, q])

@@ -293,7 +293,7 @@ def run_width(context: Context) -> Outcome:
     # student: means need more draws there.
     widths = np.array([16, 32, 48] if not context.full else [16, 32, 64, 128])
     for number, decay in enumerate(DECAYS):
-        replicas = context.pick(240, 600) if decay < 2 else context.pick(400, 1000)
+        replicas = context.pick(240, 600) if decay < 2 else context.pick(800, 2000)
         weights, rng = weights_of(decay, teachers), context.rng(19, number)
         total = np.sum(weights**2)
         losses, laws = [], []
