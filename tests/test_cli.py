@@ -110,6 +110,21 @@ def test_choices_offered_are_choices_served() -> None:
     assert set(SIMULATIONS) == {"gradient-flow", "online-sgd", "finite-step", "sde"}
 
 
+@pytest.mark.parametrize(("flags", "long"), [((), True), (("--steps", "1000"), False)])
+def test_sgd_that_will_not_end_soon_says_so_first(
+    run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], long: bool
+) -> None:
+    """The default problem is one for gradient flow: at its dimension SGD takes days."""
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(SIMULATIONS, "online-sgd", stopped)
+    ran = run("simulate", "online-sgd", *flags)
+    assert ran.code == 130
+    assert ("samples over all replicas" in ran.err) is long
+
+
 # ---------------------------------------------------------------------------- bad input
 
 

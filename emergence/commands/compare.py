@@ -4,14 +4,12 @@ import argparse
 
 from emergence import config, console, output, table
 from emergence.commands import linear
-from emergence.commands.setup import announce, headline, out_folder, resolved_problem
+from emergence.commands.setup import SGD_BUDGET, announce, headline, out_folder, resolved_problem
 from emergence.progress import Progress
 from emergence.quadratic import is_quadratic
 from emergence.refusal import refuse
 from emergence.result import Result
 
-#: Samples over all replicas (five to ten minutes) above which SGD waits for an explicit --steps or --time.
-SGD_BUDGET = 3e8
 COLUMNS = ("direction", "predicted", "flow", "sgd_mean", "sgd_stderr", "verdict")
 
 
@@ -48,6 +46,7 @@ def run(arguments: argparse.Namespace) -> Result:
             seed=problem.seed,
             method=problem.method,
             out=folder,
+            # More than this waits for an explicit --steps or --time.
             budget=None if problem.steps or problem.time else SGD_BUDGET,
             problem=resolved.echo(),
             progress=progress,

@@ -7,6 +7,9 @@ from emergence import config, console, output
 from emergence.arguments import DEFAULT_OUT, problem_flags
 from emergence.resolve import Resolved, resolve
 
+#: Samples of SGD over all replicas that take five to ten minutes.
+SGD_BUDGET = 3e8
+
 
 def resolved_problem(arguments: argparse.Namespace) -> Resolved:
     """The problem of flags and configuration file, with its objects and defaults. Raises `InputError`."""
@@ -22,6 +25,15 @@ def announce(resolved: Resolved) -> None:
     """Print the problem's warnings; called when nothing can be refused any more."""
     for text in resolved.warnings:
         console.warn(text)
+
+
+def announce_long(samples: float, name: str) -> None:
+    """Say at once that a run of SGD will not end soon."""
+    if samples > SGD_BUDGET:
+        console.warn(
+            f"{name} needs {samples:.2g} samples over all replicas, {samples / SGD_BUDGET:.2g} times what takes five to ten "
+            "minutes: lower --dim or --replicas, raise --step-size, or give --steps"
+        )
 
 
 def headline(resolved: Resolved) -> str:

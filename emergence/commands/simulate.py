@@ -12,7 +12,7 @@ import theory
 from emergence import console, jsonio, output, quadratic, stiefel, table
 from emergence.arguments import LINEAR_SIMULATIONS
 from emergence.commands import baselines, linear, networks
-from emergence.commands.setup import announce, headline, out_folder, resolved_problem
+from emergence.commands.setup import announce, announce_long, headline, out_folder, resolved_problem
 from emergence.progress import Progress
 from emergence.resolve import Resolved
 from emergence.result import Result
@@ -47,10 +47,12 @@ def run(arguments: argparse.Namespace) -> Result:
     if arguments.what in REQUIREMENTS:
         REQUIREMENTS[arguments.what](resolved.activation)
     # Refuses a problem without an end before anything is made.
-    resolved.run_length(counted=arguments.what in COUNTED)
+    _, _, steps = resolved.run_length(counted=arguments.what in COUNTED)
     folder = out_folder(arguments, f"{arguments.what}.nc")
     output.make(folder)
     announce(resolved)
+    if arguments.what == "online-sgd":
+        announce_long(float(steps) * resolved.problem.batch * resolved.problem.replicas, arguments.what)
     path = folder / f"{arguments.what}.nc"
     import dynamics
 
