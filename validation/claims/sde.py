@@ -70,7 +70,7 @@ class Pair:
 
 #: Chosen where a run sees several times the kurtosis of a kick in samples (`Pair.samples`), and gradient flow is off by
 #: tens of percent.
-QUICK = (Pair("h3", 512, 0.5, 128),)
+QUICK = (Pair("h3", 512, 0.5, 192),)
 FULL = (*QUICK, Pair("h3", 1000, 1.0, 96))
 
 
@@ -93,7 +93,7 @@ def sde_runs(
     context.progress(f"{case.problem}: SDE paths")
     return sde_ensemble(
         case.activation, case.teacher, case.start, step_size=case.step_size, time=case.horizon,
-        paths=context.pick(256, 512), seed=int(context.rng(82, case.dim).integers(2**31)), saves=1,
+        paths=context.pick(384, 512), seed=int(context.rng(82, case.dim).integers(2**31)), saves=1,
         resolution=resolution, second_order=second_order, fluctuations=fluctuations,
         system=context.theory.finite_step(case.activation),
     )  # fmt: skip
