@@ -17,8 +17,8 @@ from validation.context import Context
 from validation.figures import recovery_histogram
 from validation.statistics import bootstrap_error, mean_and_error
 
-#: How clear of ties a judged direction must be.
-_CLEAR = 1.5
+#: How clear of ties a judged direction must be; and of how many standard deviations of noise in each overlap.
+_CLEAR, _NOISE = 1.5, 3.0
 #: With fewer replicas a standard deviation is not known well enough to reject its controls (4/√(2n) of it).
 _LEAST_FOR_SPREAD = 128
 #: Runs end after this many gradient-flow times of the last direction judged.
@@ -61,9 +61,26 @@ def _clear_start(
         first = prediction.selection.directions[: case.judged]
         if len(first) == case.judged and np.all(prediction.selection.lead[: case.judged] >= _CLEAR):
             step_size = min(_step_size(prediction, int(q), case.spread) for q in first)
+            if not all(_keeps_its_neuron(initial, prediction, int(q), case.spread) for q in first):
+                continue
             if np.max(prediction.time_half[first]) <= case.most_steps * step_size:
                 return initial, prediction, step_size
     raise RuntimeError("no start clear of ties in 1000 draws")
+
+
+def _keeps_its_neuron(initial: InitialState, prediction: Prediction, direction: int, spread: float) -> bool:
+    r"""Whether noise leaves the greedy neuron to `direction` in all replicas.
+
+    All overlaps of a neuron feel the same noise. A relative spread s of times $\propto u^{-(J-2)}$ is one of $u_0s/(J-2)$ of
+    the overlap, which a small overlap with a heavier direction may need no more of to overtake.
+    """
+    J, a = prediction.activation.information_exponent, prediction.teacher.a
+    overlap = initial.overlap[prediction.neuron[direction]]
+    start = abs(float(overlap[direction]))
+    kick = _NOISE * start * spread / (J - 2)
+    reach = np.delete((overlap if J % 2 else np.abs(overlap)) + kick, direction)
+    rivals = np.delete(a, direction) * np.maximum(reach, 0.0) ** (J - 2)
+    return bool(np.all(rivals < a[direction] * max(start - kick, 0.0) ** (J - 2)))
 
 
 def _step_size(prediction: Prediction, direction: int, spread: float) -> float:
