@@ -8,7 +8,7 @@ All times are gradient-flow times; divide by the step size for steps.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import mpmath
 import numpy as np
@@ -149,13 +149,7 @@ class SingleTask:
 
         $\frac1{4a\varphi(1)}\big[\ln\frac{a-r_0}{r_0}+\ln\frac{1-\epsilon}{\epsilon}\big]$.
         """
-        phi1 = self.activation.second_moment
-        x, scale = sp.symbols("x S", positive=True)
-        # ṙ at u = 1 is 4r(a − r)φ(1); φ(1) stays a symbol so that the integral is exact for any activation.
-        aligned = sp.factor(_lone_norm_rate().subs({u: 1, r0: x}).replace(Dual, lambda at, order: scale))
-        antiderivative = _real_logarithms(sp.integrate(sp.apart(sp.cancel(scale / aligned), x), x), x)
-        span = antiderivative.subs(x, (1 - eps) * a) - antiderivative.subs(x, r0)
-        return sp.simplify(sp.expand_log(span, force=True)) / phi1
+        return _scaled_lag() / self.activation.second_moment
 
     # ---------------------------------------------------------------- numbers
 
@@ -357,6 +351,17 @@ def _lone_norm_rate() -> sp.Expr:
     own = {overlaps[k, q]: u, weights[q]: a, r[k]: r0}
     is_cosine = lambda x: isinstance(x, sp.Indexed) and str(x.base) == "c"  # noqa: E731 - c_kk = 1
     return total.replace(is_cosine, lambda x: sp.Integer(1)).xreplace(own)
+
+
+@lru_cache(maxsize=1)
+def _scaled_lag() -> sp.Expr:
+    """The norm lag times φ(1): of any activation."""
+    x, scale = sp.symbols("x S", positive=True)
+    # ṙ at u = 1 is 4r(a − r)φ(1); φ(1) stays a symbol so that the integral is exact for any activation.
+    aligned = sp.factor(_lone_norm_rate().subs({u: 1, r0: x}).replace(Dual, lambda at, order: scale))
+    antiderivative = _real_logarithms(sp.integrate(sp.apart(sp.cancel(scale / aligned), x), x), x)
+    span = antiderivative.subs(x, (1 - eps) * a) - antiderivative.subs(x, r0)
+    return sp.simplify(sp.expand_log(span, force=True))
 
 
 def _with_factor(rate: sp.Expr) -> sp.Expr:

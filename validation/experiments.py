@@ -66,13 +66,23 @@ def system_of(context: Context, activation: Activation) -> System:
     return context.theory.overlap_flow(activation)
 
 
-@lru_cache(maxsize=64)
-def coupled_run(context: Context, dim: int, seed: int, init_scale: float = 0.03) -> CoupledRun:
-    """h4, P = 8, m = 32, β = 1: everything theory and the integrator say about one start."""
-    activation, system = Activation.parse("h4"), system_of(context, Activation.parse("h4"))
+def coupled_start(context: Context, dim: int, seed: int, init_scale: float = 0.03) -> tuple[InitialState, Prediction]:
+    """A start of `coupled_run`, and what theory says of it."""
     teacher = Teacher.power_law(WIDTH, DECAY, dim)
     initial = draw_initial_state(teacher, Student(STUDENTS, init_scale), context.rng(9, dim, seed))
-    prediction = predict(activation, teacher, initial)
+    return initial, predict(Activation.parse("h4"), teacher, initial)
+
+
+def coupled_run(context: Context, dim: int, seed: int, init_scale: float = 0.03) -> CoupledRun:
+    """h4, P = 8, m = 32, β = 1: everything theory and the integrator say about one start."""
+    return _coupled_run(context, dim, seed, init_scale)  # a cache tells a default from the same value given
+
+
+@lru_cache(maxsize=64)
+def _coupled_run(context: Context, dim: int, seed: int, init_scale: float) -> CoupledRun:
+    initial, prediction = coupled_start(context, dim, seed, init_scale)
+    activation, teacher = prediction.activation, prediction.teacher
+    system = system_of(context, activation)
     t_end = 1.25 * prediction.last_time
     flow = gradient_flow(activation, teacher, initial, t_end=t_end, times=_times(prediction, t_end), system=system)
     deflated = bracket(activation, teacher, initial, t_end=t_end, system=system)
