@@ -110,19 +110,28 @@ def test_choices_offered_are_choices_served() -> None:
     assert set(SIMULATIONS) == {"gradient-flow", "online-sgd", "finite-step", "sde"}
 
 
-@pytest.mark.parametrize(("flags", "long"), [((), True), (("--steps", "1000"), False)])
-def test_sgd_that_will_not_end_soon_says_so_first(
-    run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], long: bool
+@pytest.mark.parametrize(
+    ("what", "flags", "said"),
+    [
+        ("online-sgd", (), "samples over all replicas"),
+        ("online-sgd", ("--steps", "1000"), ""),
+        ("sde", (), "covariance of all overlaps"),
+        ("sde", ("--teacher-width", "2", "--student-width", "4"), ""),
+    ],
+)
+def test_what_will_not_end_soon_says_so_first(
+    run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, what: str, flags: tuple[str, ...], said: str
 ) -> None:
-    """The default problem is one for gradient flow: at its dimension SGD takes days."""
+    """The default problem is one for gradient flow: at its size SGD, and its SDE, take days."""
 
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(SIMULATIONS, "online-sgd", stopped)
-    ran = run("simulate", "online-sgd", *flags)
+    monkeypatch.setitem(SIMULATIONS, what, stopped)
+    ran = run("simulate", what, *flags)
     assert ran.code == 130
-    assert ("samples over all replicas" in ran.err) is long
+    assert ("samples over all replicas" in ran.err or "covariance of all overlaps" in ran.err) is bool(said)
+    assert said in ran.err
 
 
 # ---------------------------------------------------------------------------- bad input

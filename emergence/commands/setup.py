@@ -9,6 +9,8 @@ from emergence.resolve import Resolved, resolve
 
 #: Samples of SGD over all replicas that take five to ten minutes.
 SGD_BUDGET = 3e8
+#: Overlaps of a student with which a path of the SDE ends within minutes.
+SDE_OVERLAPS = 100
 
 
 def resolved_problem(arguments: argparse.Namespace) -> Resolved:
@@ -33,6 +35,16 @@ def announce_long(samples: float, name: str) -> None:
         console.warn(
             f"{name} needs {samples:.2g} samples over all replicas, {samples / SGD_BUDGET:.2g} times what takes five to ten "
             "minutes: lower --dim or --replicas, raise --step-size, or give --steps"
+        )
+
+
+def announce_wide(width: int, student_width: int) -> None:
+    """Say at once that the SDE of so many overlaps will not end soon."""
+    overlaps = student_width * width + student_width * (student_width + 1) // 2
+    if overlaps > SDE_OVERLAPS:
+        console.warn(
+            f"sde: every step of every path takes the square root of the {overlaps} × {overlaps} covariance of all overlaps, "
+            "which may take days: lower --student-width and --teacher-width to a few"
         )
 
 

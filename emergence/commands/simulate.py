@@ -12,7 +12,7 @@ import theory
 from emergence import console, jsonio, output, quadratic, stiefel, table
 from emergence.arguments import LINEAR_SIMULATIONS
 from emergence.commands import baselines, linear, networks
-from emergence.commands.setup import announce, announce_long, headline, out_folder, resolved_problem
+from emergence.commands.setup import announce, announce_long, announce_wide, headline, out_folder, resolved_problem
 from emergence.progress import Progress
 from emergence.resolve import Resolved
 from emergence.result import Result
@@ -53,6 +53,8 @@ def run(arguments: argparse.Namespace) -> Result:
     announce(resolved)
     if arguments.what == "online-sgd":
         announce_long(float(steps) * resolved.problem.batch * resolved.problem.replicas, arguments.what)
+    if arguments.what == "sde":
+        announce_wide(resolved.teacher.width, resolved.problem.student_width)
     path = folder / f"{arguments.what}.nc"
     import dynamics
 
