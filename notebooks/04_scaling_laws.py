@@ -192,7 +192,7 @@ spacing = np.exp(
 ends = [2 * p * spacing[p - 1] / ETA for p in (4, P // 8)]  # a width of 2p learns p directions without a gap
 grid = np.geomspace(*ends, 60)
 compute = [m * marks for m in WIDTHS]
-frontier = Frontier(compute, [descents[m] for m in WIDTHS], grid, rng=np.random.default_rng(0))
+frontier = Frontier(compute, [descents[m] for m in WIDTHS], grid, rng=np.random.default_rng(0), paired=True)  # seeds
 predicted, _ = lower_envelope(compute, [ideal[m] for m in WIDTHS], grid)
 fit = fit_exponent(frontier, Window(*ends, "compute 2p T(p) of directions 4 and P/8"))
 print(f"frontier exponent: measured {fit.slope.value:.3f} ± {fit.slope.stderr:.3f} (standard error)")

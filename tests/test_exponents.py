@@ -148,6 +148,26 @@ def test_frontier_has_the_slope_of_the_balance() -> None:
     assert frontier.replicas == 12
 
 
+def test_curves_of_one_seed_are_one_cluster() -> None:
+    """Replica r of all curves has a factor in common: only then does the frontier's level feel it undiminished."""
+    x, grid, count = np.geomspace(1e1, 1e7, 61), np.geomspace(1e3, 1e6, 25), 400
+    curves, rng = family(np.geomspace(2, 3000, 10), x), np.random.default_rng(12)
+    common = np.exp(0.1 * rng.standard_normal((count, 1)))
+    level = np.full(grid.size, 1 / grid.size)
+    paired, apart = (
+        Frontier([x] * 10, [y * common for y in curves], grid, rng=rng, resamples=400, paired=together)
+        for together in (True, False)
+    )
+    truth = 0.1 / np.sqrt(count)
+    found = paired.contrast(level)
+    assert found.stderr == pytest.approx(truth, rel=5 / np.sqrt(2 * count))
+    assert paired.jackknife(level) == pytest.approx(found.stderr, rel=0.02)
+    assert (found.high - found.low) / (2 * 1.96) == pytest.approx(truth, rel=0.2)
+    assert apart.contrast(level).stderr < 0.7 * truth
+    with pytest.raises(InputError, match="as many of each"):
+        Frontier([x] * 2, [curves[0] * common, curves[1] * common[:9]], grid, rng=rng, paired=True)
+
+
 def test_frontier_does_not_extrapolate() -> None:
     x = [np.geomspace(1, 10, 5), np.geomspace(5, 100, 5)]
     y = [x[0] ** -1.0, 0.5 / x[1]]

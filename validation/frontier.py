@@ -13,7 +13,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from theory import InputError
-from validation.resampling import CONFIDENCE, RESAMPLES, STATISTICS, Estimate, LogCurve, Replicas, abscissae
+from validation.resampling import (
+    CONFIDENCE,
+    RESAMPLES,
+    STATISTICS,
+    Estimate,
+    LogCurve,
+    Replicas,
+    Shares,
+    abscissae,
+    jackknife,
+    resample_counts,
+    variance,
+)
 
 
 def lower_envelope(x: Sequence[ArrayLike], y: Sequence[ArrayLike], grid: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -37,9 +49,10 @@ class Frontier(LogCurve):
 
     Args:
         x: F arrays (n_f,) of increasing positive abscissae.
-        y: F arrays (R_f, n_f) of positive values, replicas of different curves independent.
+        y: F arrays (R_f, n_f) of positive values, replicas of different curves independent unless `paired`.
         grid: (n,) common abscissae; every point must be reached by some curve.
         statistic: over replicas: ``mean``, ``log-mean`` or ``median``. rng, resamples, confidence: of the bootstrap.
+        paired: replica r of every curve is one cluster, as where all come from one seed; needs as many of each curve.
 
     Intervals are percentile intervals: the minimum is not smooth where curves cross. Raises: `InputError` for shapes that
     do not fit, values that are not positive, a point that no curve reaches.
@@ -55,11 +68,13 @@ class Frontier(LogCurve):
         statistic: str = "mean",
         resamples: int = RESAMPLES,
         confidence: float = CONFIDENCE,
+        paired: bool = False,
     ) -> None:
-        self.x, self.confidence, self._statistic = abscissae(grid), confidence, statistic
+        self.x, self.confidence, self._statistic, self._paired = abscissae(grid), confidence, statistic, paired
         if statistic not in STATISTICS:
             raise InputError(f"statistic is {statistic!r}: use one of {', '.join(STATISTICS)}")
-        self._reached, self._blocks = [], []
+        self._reached: list[np.ndarray] = []
+        self._blocks: list[Replicas] = []
         for a, b in _pairs(x, y):
             values = np.asarray(b, dtype=float)
             if values.ndim != 2 or len(values) < 2:
@@ -69,7 +84,16 @@ class Frontier(LogCurve):
             logs = _onto(abscissae(a), values, self.x)
             reached = np.isfinite(logs[0])
             self._reached.append(reached)
-            self._blocks.append(Replicas(np.exp(logs[:, reached]), statistic, rng, resamples))
+            drawn = (
+                resample_counts(rng, len(values), resamples)
+                if not (paired and self._blocks)
+                else self._blocks[0].counts
+            )
+            if drawn.shape[1] != len(values):
+                raise InputError(
+                    f"paired curves have {drawn.shape[1]} and {len(values)} replicas: give as many of each"
+                )
+            self._blocks.append(Replicas(np.exp(logs[:, reached]), statistic, drawn))
         self.lowest = _lowest(self._family, self.x)
 
     @cached_property
@@ -97,7 +121,7 @@ class Frontier(LogCurve):
 
     def contrast(self, weights: np.ndarray) -> Estimate:
         weights = np.asarray(weights, dtype=float)
-        stderr = float(np.sqrt(sum(block.variance(share) for block, share in self._shares(weights))))
+        stderr = float(np.sqrt(variance(self._shares(weights), self._paired)))
         ends = (1 + np.array([-1, 1]) * self.confidence) / 2
         low, high = np.quantile(self._draws @ weights, ends)
         return Estimate(float(weights @ self.logs), stderr, float(low), float(high), self.confidence)
@@ -105,9 +129,9 @@ class Frontier(LogCurve):
     def jackknife(self, weights: np.ndarray) -> float:
         if self._statistic == "median":
             return float("nan")
-        return float(np.sqrt(sum(block.jackknife(share) for block, share in self._shares(np.asarray(weights, float)))))
+        return float(np.sqrt(jackknife(self._shares(np.asarray(weights, float)), self._paired)))
 
-    def _shares(self, weights: np.ndarray) -> list[tuple[Replicas, np.ndarray]]:
+    def _shares(self, weights: np.ndarray) -> Shares:
         """Each curve's part of a contrast: its weights where it is lowest."""
         parts = zip(self._blocks, self._reached, strict=True)
         return [

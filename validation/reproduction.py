@@ -141,7 +141,8 @@ def compute_frontier(data: xr.Dataset, activation: Activation, teacher_width: in
     window = Window(low, high, "compute 2p·T(p) of directions p = 4 and P/8, a width of 2p learning p of them")
     grid = np.geomspace(low, high, _GRID)
     compute = [m * steps for m in widths]
-    frontier = Frontier(compute, list(loss), grid, rng=np.random.default_rng(0))
+    # Students of one seed have their first neurons in common, whatever their width.
+    frontier = Frontier(compute, list(loss), grid, rng=np.random.default_rng(0), paired=True)
     ahead, _ = lower_envelope(compute, [runs.mean(axis=0) for runs in predicted], grid)
     fit, exponents = fit_exponent(frontier, window), exponent_values(decay, activation)
     gaps = [

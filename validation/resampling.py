@@ -47,12 +47,11 @@ class Replicas:
 
     Attributes:
         logs: (k,) logarithm of the statistic. draws: (B, k) the same for each resample. count: R.
+        counts: (B, R) how often each replica is drawn.
     """
 
-    def __init__(self, values: np.ndarray, statistic: str, rng: np.random.Generator, resamples: int) -> None:
-        self.values, self.statistic, self.count = values, statistic, len(values)
-        #: (B, R) how often each replica is drawn.
-        self.counts = _counts(rng, self.count, resamples)
+    def __init__(self, values: np.ndarray, statistic: str, counts: np.ndarray) -> None:
+        self.values, self.statistic, self.count, self.counts = values, statistic, len(values), counts
         if statistic == "median":
             self.logs = np.log(np.median(values, axis=0))
             self.draws = np.log(_resampled_medians(values, self.counts))
@@ -63,11 +62,9 @@ class Replicas:
             self.logs = np.log(values).mean(axis=0)
             self.draws = self.counts @ np.log(values) / self.count
 
-    def variance(self, weights: np.ndarray) -> float:
-        """Variance of weights · logs, shape (k,)."""
-        if self.statistic == "median":
-            return float(np.var(self.draws @ weights, ddof=1))
-        return float(np.mean(self._influence(weights, self.logs[None]) ** 2) / (self.count - 1))
+    def influence(self, weights: np.ndarray) -> np.ndarray:
+        """(R,) change of weights · logs per replica, to first order; weights of shape (k,)."""
+        return self._influence(weights, self.logs[None])[:, 0]
 
     def resampled_variances(self, weights: np.ndarray) -> np.ndarray:
         """(B,) the same variance, as each resample sees it."""
@@ -80,18 +77,39 @@ class Replicas:
             return self.values @ (weights * np.exp(-logs)).T - weights.sum()
         return (np.log(self.values) @ weights)[:, None] - (logs @ weights)[None, :]
 
-    def jackknife(self, weights: np.ndarray) -> float:
-        """Variance of weights · logs from leaving one replica out at a time."""
+    def left_out(self, weights: np.ndarray) -> np.ndarray:
+        """(R,) weights · logs with one replica left out at a time; not for medians."""
         rest = self.count - 1
         if self.statistic == "mean":
-            left = np.log((self.values.sum(axis=0) - self.values) / rest) @ weights
-        else:
-            logs = np.log(self.values) @ weights
-            left = (logs.sum() - logs) / rest
-        return float(rest * np.var(left))
+            return np.log((self.values.sum(axis=0) - self.values) / rest) @ weights
+        logs = np.log(self.values) @ weights
+        return (logs.sum() - logs) / rest
 
 
-def _counts(rng: np.random.Generator, count: int, resamples: int) -> np.ndarray:
+#: Blocks of replicas, each with its weights.
+Shares = Sequence[tuple[Replicas, np.ndarray]]
+
+
+def variance(shares: Shares, paired: bool = False) -> float:
+    """Variance of the sum of all weights · logs; `paired`: replica r of all blocks is one cluster, else they are independent."""
+    if shares[0][0].statistic == "median":
+        draws = [block.draws @ weights for block, weights in shares]
+        return float(sum(np.var(x, ddof=1) for x in _joined(draws, paired)))
+    groups = _joined([block.influence(weights) for block, weights in shares], paired)
+    return float(sum(np.mean(x**2) / (len(x) - 1) for x in groups))
+
+
+def jackknife(shares: Shares, paired: bool = False) -> float:
+    """The same variance from leaving one replica out at a time; not for medians."""
+    groups = _joined([block.left_out(weights) for block, weights in shares], paired)
+    return float(sum((len(x) - 1) * np.var(x) for x in groups))
+
+
+def _joined(parts: Sequence[np.ndarray], paired: bool) -> Sequence[np.ndarray]:
+    return [np.sum(parts, axis=0)] if paired else parts
+
+
+def resample_counts(rng: np.random.Generator, count: int, resamples: int) -> np.ndarray:
     """(B, R) numbers of times each of R replicas occurs in R draws with replacement."""
     drawn = rng.integers(count, size=(resamples, count)) + count * np.arange(resamples)[:, None]
     return np.bincount(drawn.ravel(), minlength=resamples * count).reshape(resamples, count)
@@ -164,7 +182,7 @@ class ReplicaCurves(LogCurve):
         if values.ndim != 2 or values.shape[1] != self.x.size:
             raise InputError(f"y has shape {values.shape}: give (replicas, {self.x.size}) for {self.x.size} abscissae")
         _check(len(values), statistic, resamples, confidence)
-        self._blocks = [(slice(None), Replicas(values, statistic, rng, resamples))]
+        self._blocks = [(slice(None), Replicas(values, statistic, resample_counts(rng, len(values), resamples)))]
 
     @cached_property
     def logs(self) -> np.ndarray:
@@ -177,7 +195,7 @@ class ReplicaCurves(LogCurve):
     def contrast(self, weights: np.ndarray) -> Estimate:
         weights = np.asarray(weights, dtype=float)
         value = float(weights @ self.logs)
-        stderr = float(np.sqrt(sum(block.variance(weights[place]) for place, block in self._blocks)))
+        stderr = float(np.sqrt(variance(self._shares(weights))))
         draws = np.sum([block.draws @ weights[place] for place, block in self._blocks], axis=0)
         if self._statistic == "median" or not stderr > 0:
             low, high = _quantiles(draws, (1 + np.array([-1, 1]) * self.confidence) / 2)
@@ -192,8 +210,10 @@ class ReplicaCurves(LogCurve):
     def jackknife(self, weights: np.ndarray) -> float:
         if self._statistic == "median":
             return float("nan")
-        weights = np.asarray(weights, dtype=float)
-        return float(np.sqrt(sum(block.jackknife(weights[place]) for place, block in self._blocks)))
+        return float(np.sqrt(jackknife(self._shares(np.asarray(weights, dtype=float)))))
+
+    def _shares(self, weights: np.ndarray) -> Shares:
+        return [(block, weights[place]) for place, block in self._blocks]
 
 
 class IndependentSamples(ReplicaCurves):
@@ -223,7 +243,8 @@ class IndependentSamples(ReplicaCurves):
         for place, sample in enumerate(samples):
             values = _positive(sample, "samples", infinite=statistic == "median").reshape(-1, 1)
             _check(len(values), statistic, resamples, confidence)
-            self._blocks.append((slice(place, place + 1), Replicas(values, statistic, rng, resamples)))
+            block = Replicas(values, statistic, resample_counts(rng, len(values), resamples))
+            self._blocks.append((slice(place, place + 1), block))
 
 
 def _quantiles(values: np.ndarray, ends: np.ndarray) -> tuple[float, float]:

@@ -38,7 +38,7 @@ def run_coverage(context: Context) -> Outcome:
     count, error = mean_and_error(learned.sum(axis=1))
     rule = expected_cover(teacher.a, 4, _STUDENTS)
     deflated = np.array([_deflated(context, activation, teacher, start) for start in starts[: context.pick(6, 24)]])
-    full, full_error = mean_and_error(deflated.sum(axis=1))
+    fewest = int(deflated.sum(axis=1).min())
     size = f"{_DIRECTIONS} directions, weights p^(−{_DECAY}), {_STUDENTS} neurons"
     found = [
         Measurement(
@@ -51,7 +51,8 @@ def run_coverage(context: Context) -> Outcome:
             "none: the rule is exact at any dimension", key="correlation", details={"starts": len(starts)},
         ),
         Measurement(
-            f"directions learned with the mean squared error, {size}", float(_DIRECTIONS), full, full_error, 0.0,
+            f"directions learned with the mean squared error, the fewest of any start, {size}", float(_DIRECTIONS),
+            float(fewest), 0.0, 0.0,
             [Control("tensor power rule (no deflation)", rule)],
             "none: with deflation a free neuron is left for every direction", key="mse", details={"starts": len(deflated)},
         ),
@@ -140,7 +141,7 @@ def run_layer_wise(context: Context) -> Outcome:
 
 
 def _against_width(context: Context) -> tuple[list[Measurement], list[tuple[str, object]]]:
-    """Mean samples to squared overlap ½ of a neuron with squared overlap 6/d, at η ∝ a d^{−J/2}."""
+    """Mean samples to squared overlap ½ with a direction, of a neuron that starts at squared overlap 6/d; η ∝ a d^{−J/2}."""
     activation, overlap = Activation.parse("h3"), np.sqrt(_REACH / _DIM)
     constants, replicas = spherical_plateau(activation), context.pick(48, 256)
     widths = (1, 2, 4, 8, 16) if context.full else (2, 16)
@@ -160,7 +161,8 @@ def _against_width(context: Context) -> tuple[list[Measurement], list[tuple[str,
             steps=int((expected.mean + 20 * expected.std) / step), batch=_BATCH, replicas=replicas,
             seed=int(context.rng(8, width).integers(2**31)), saves=20, stop_when_learned=(0,),
         )  # fmt: skip
-        found = mean_and_error(_BATCH * result.half_steps[:, 0])
+        # Once in a thousand runs noise has another direction, as heavy, win the neuron.
+        found = mean_and_error(_BATCH * result.half_steps.min(axis=1))
         mean, error = [*mean, found[0]], [*error, found[1]]
         law.append(_BATCH * expected.mean / step)
         still = SingleTask(activation).half_time(weight, float(overlap))

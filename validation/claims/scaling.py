@@ -235,7 +235,7 @@ def _coupled(context: Context, decay: float) -> Measurement:
         start = draw_initial_state(teacher, Student(size, 0.003), context.rng(183, seed))
         prediction = predict(activation, teacher, start)
         # Between two stairs, where the moment of a jump does not matter.
-        due = np.sort(prediction.time_loss)[1 : size // 2 + 2]
+        due = np.sort(prediction.time_loss)[1 : size // 2 + 1]
         times = np.sqrt(due[1:] * due[:-1])
         flow = retiring_flow(activation, teacher, start, t_end=float(times[-1]), times=times)
         steps, smooth = prediction.loss(times), smooth_loss(teacher.a, prediction.time_loss, times)

@@ -414,7 +414,7 @@ CLAIMS = [
         f"{_PAPER}, Lemma 3.1; typical sizes derived",
         "asymptotic",
         "equal weights, P_* = P/2, m ≥ P; compared with the finite-size law",
-        ("union bound over all pairs", "exponent 20% larger (full: 10%)", "shrinking as 1/m"),
+        ("union bound over all pairs", "exponent 15% larger (full: 10%)", "shrinking as 1/m"),
         run_gaps,
     ),
     Claim(
