@@ -44,6 +44,11 @@ def _lowered(activation: Activation) -> LoweredSystem:
     return lower(descent_map(activation))
 
 
+def _learned(y: State) -> jax.Array:
+    """(P,) whether some neuron's squared overlap has reached ½."""
+    return jnp.max(y["T"] ** 2 / jnp.diagonal(y["Q"])[:, None], axis=0) >= LEVEL
+
+
 @eqx.filter_jit
 def _advance(
     system: LoweredSystem, state: State, half: jax.Array, constants: State, span: tuple[jax.Array, jax.Array]
@@ -52,8 +57,7 @@ def _advance(
         y, seen = carry
         change = system.drift(y, constants)
         y = {name: y[name] + constants["eta"] * change[name] for name in y}
-        top = jnp.max(y["T"] ** 2 / jnp.diagonal(y["Q"])[:, None], axis=0)
-        return y, jnp.where((top >= LEVEL) & ~jnp.isfinite(seen), count + 1.0, seen)
+        return y, jnp.where(_learned(y) & ~jnp.isfinite(seen), count + 1.0, seen)
 
     return jax.lax.fori_loop(*span, body, (state, half))
 
@@ -94,7 +98,7 @@ def gradient_descent(
     constants = {"a": jnp.asarray(teacher.a), "eta": jnp.asarray(float(step_size))}
     raw = norms[:, None] * initial.student_overlap * norms[None, :]
     state = {"T": jnp.asarray(norms[:, None] * initial.overlap), "Q": jnp.asarray(raw)}
-    half, done, losses = jnp.full(teacher.width, jnp.inf), 0, []
+    half, done, losses = jnp.where(_learned(state), 0.0, jnp.inf), 0, []
     for mark in marks:
         state, half = _advance(system, state, half, constants, (jnp.asarray(done), jnp.asarray(int(mark))))
         done = int(mark)

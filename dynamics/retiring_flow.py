@@ -49,11 +49,12 @@ _LIGHT = 10.0
 
 
 class Hits(NamedTuple):
-    """Per direction: first time at ½ squared overlap, by which neuron, and at ½ of its norm (inf, −1, inf: never)."""
+    """Per direction: first time at ½ squared overlap, by which neuron, at ½ of its norm, and retired (inf or −1: never)."""
 
     half: jax.Array
     neuron: jax.Array
     fitted: jax.Array
+    retired: jax.Array
 
 
 class Cast(NamedTuple):
@@ -95,7 +96,7 @@ class RetiringResult:
     Attributes:
         times: (S,) gradient-flow times of ½E(f*−f)².
         loss: (S,) the loss at `times`.
-        half_time, neuron, loss_time: (P,) as in `FlowResult`.
+        half_time, neuron, loss_time: (P,) as in `FlowResult`; an odd activation learns by positive overlaps alone.
         retired: (P,) time at which the direction's pair left the equations; inf if it never did.
         neglected: (P,) bound on the angle by which what retirement neglects had turned the direction's neuron when it
             reached ½: the relative error of its emergence time is at most about (J − 2) times this.
@@ -268,6 +269,7 @@ def _crossings(flow: _Flow, x: Carry, end: jax.Array, after: State) -> Hits:
             jnp.where(crossed, times[0], x.hits.half),
             jnp.where(crossed, neuron, x.hits.neuron),
             jnp.where(fitted, times[1], x.hits.fitted),
+            x.hits.retired,
         )
 
     return jax.lax.cond(jnp.any(crossed | fitted), locate, lambda: x.hits)
@@ -310,7 +312,8 @@ def _retire(flow: _Flow, x: Carry, done: jax.Array, members: jax.Array) -> Carry
     pull = x.pull + flow.pull(left, done)
     state = _masked(x.state, alive)
     cast = x.cast._replace(alive=alive, open=open, a=jnp.where(done, 0.0, x.cast.a))
-    return x._replace(cast=cast, state=state, pull=pull, jumped=jnp.asarray(True))
+    hits = x.hits._replace(retired=jnp.where(done, x.time, x.hits.retired))
+    return x._replace(cast=cast, state=state, pull=pull, hits=hits, jumped=jnp.asarray(True))
 
 
 @eqx.filter_jit
@@ -320,7 +323,8 @@ def _start(flow: _Flow, state: State, a: jax.Array, room: int) -> Carry:
     alive, open = jnp.ones(width, bool), jnp.ones(count, bool)
     squares, shares = _observed(flow, state, a)
     half = jnp.where(squares.max(axis=0) >= LEVEL, 0.0, never)
-    hits = Hits(half, jnp.where(jnp.isfinite(half), squares.argmax(axis=0), -1), jnp.where(shares >= LEVEL, 0.0, never))
+    neuron, fitted = jnp.where(jnp.isfinite(half), squares.argmax(axis=0), -1), jnp.where(shares >= LEVEL, 0.0, never)
+    hits = Hits(half, neuron, fitted, never)
     zero, solver = jnp.asarray(0.0), dfx.Tsit5()
     sources, acting, crowded = flow.sources(state, alive, room)
     cast = Cast(a, alive, open, sources, acting, {name: jnp.zeros_like(x) for name, x in state.items()})
@@ -396,15 +400,14 @@ class _Ledger:
         now = float(carry.time)
         self.light[self.neurons] += light * (now - self.noted)
         self.noted = now
-        half, neuron, fitted = (np.asarray(x)[: len(self.directions)] for x in carry.hits)
+        half, neuron, fitted, retired = (np.asarray(x)[: len(self.directions)] for x in carry.hits)
         new = np.isfinite(half) & ~np.isfinite(self.hits["half"][self.directions])
         self.hits["half"][self.directions[new]] = half[new]
         self.hits["neuron"][self.directions[new]] = self.neurons[neuron[new]]
         self.neglected[self.directions[new]] = np.asarray(carry.neglected)[neuron[new]]
         self.left_out[self.directions[new]] = self.light[self.neurons[neuron[new]]] / np.maximum(half[new], 1e-300)
         self.hits["fitted"][self.directions] = np.minimum(self.hits["fitted"][self.directions], fitted)
-        gone = ~np.asarray(carry.cast.open)[: len(self.directions)]
-        self.retired[self.directions[gone]] = np.minimum(self.retired[self.directions[gone]], now)
+        self.retired[self.directions] = np.minimum(self.retired[self.directions], retired)
         m, rank = carry.state["u"].shape
         taken, room = int(carry.taken), carry.cast.sources.size
         self.flops += 6.0 * (taken - self.counted) * m * (4 * room + 16) * (carry.state["t"].shape[1] + rank)
@@ -466,7 +469,7 @@ def _renumbered(hits: Hits, k: np.ndarray, q: np.ndarray) -> Hits:
     """Hits of the directions that stay; a neuron that left is no longer named here (the ledger has it)."""
     place = {int(old): new for new, old in enumerate(k)}
     neuron = np.array([place.get(int(old), 0) for old in np.asarray(hits.neuron)[q]])
-    return Hits(hits.half[q], jnp.asarray(neuron), hits.fitted[q])
+    return Hits(hits.half[q], jnp.asarray(neuron), hits.fitted[q], hits.retired[q])
 
 
 def retiring_flow(

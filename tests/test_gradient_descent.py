@@ -7,7 +7,7 @@ import pytest
 
 from dynamics import gradient_descent, gradient_flow
 from dynamics.ambient_flow import ambient_loss, embed
-from theory import Activation, InputError, Student, Teacher, draw_initial_state, predict
+from theory import Activation, InitialState, InputError, Student, Teacher, draw_initial_state, predict
 from theory.gradient_descent import descent_map
 
 ACTIVATIONS = ["h4", "h3", "0.8*h4+0.6*h6", "erf", "quadratic"]
@@ -49,6 +49,14 @@ def test_small_steps_follow_the_flow_with_an_error_of_first_order():
         errors.append(run.half_steps[first] * eta - flow.half_time[first])
     assert abs(errors[1]) < 0.02 * flow.half_time[first]
     assert errors[0] / errors[1] == pytest.approx(2.0, abs=0.5)
+
+
+def test_what_is_learned_at_the_start_takes_no_step():
+    teacher = Teacher.of([0.8, 0.6], 20)
+    row = np.array([[0.95, 0.0], [0.0, 0.1]])
+    start = InitialState(row, np.diag(np.sqrt(1 - np.sum(row**2, axis=1))))
+    run = gradient_descent(Activation.parse("h4"), teacher, start, step_size=0.01, steps=2)
+    assert run.half_steps.tolist() == [0.0, np.inf]
 
 
 def test_a_step_beyond_stability_is_reported():

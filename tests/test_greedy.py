@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from theory import Teacher, gaps, scores, select
-from theory.greedy import reorder
+from theory.greedy import reorder, row_gap_probability
 
 
 def brute_pairs(score: np.ndarray) -> list[tuple[int, int]]:
@@ -91,6 +91,19 @@ def test_a_near_tie_casts_doubt_on_what_follows_from_it() -> None:
 def test_gaps_are_the_lemma(score: np.ndarray, wanted: int) -> None:
     found = gaps(score, wanted)
     assert (found.row, found.column, found.threshold) == pytest.approx(brute_gaps(score, wanted), rel=1e-12)
+
+
+@pytest.mark.parametrize("exponent", [3, 4, 5, 6])
+def test_near_ties_of_a_row_by_draws(exponent: int) -> None:
+    """Two overlaps of one neuron; a negative one scores nothing for an odd activation."""
+    draws, gap = 400_000, 0.2
+    pairs = np.random.default_rng(exponent).standard_normal((draws, 2))
+    score = np.sort(scores(pairs, Teacher.of([1.0, 1.0], 10), exponent), axis=1)
+    low, high = score.T
+    share = np.mean((low > 0) & (high < (1 + gap) * low))
+    expected = row_gap_probability(gap, exponent)
+    # The larger over the smaller: two orders, each with this probability.
+    assert abs(share - 2 * expected) < 4 * np.sqrt(2 * expected / draws)
 
 
 def test_reordered_diagonal_beats_everything_below_and_to_the_right() -> None:

@@ -33,6 +33,24 @@ def test_power_sums_are_the_sums(power: float) -> None:
         assert power_sum(power, after, last) == pytest.approx(p[after:last].sum(), rel=2e-13, abs=0)
 
 
+@pytest.mark.parametrize(
+    ("power", "after", "last"),
+    [
+        (8.0, 15, np.inf),
+        (20.0, 15, np.inf),
+        (10.0, 16, np.inf),
+        (16.0, 20, 400),
+        (1.6, 10**7 - 1, 10**7),
+        (0.3, 15, 16),
+    ],
+)
+def test_power_sums_keep_their_digits(power: float, after: float, last: float) -> None:
+    """Large powers, sums that begin late, and short ones: where differences and the expansion lose most."""
+    with mpmath.workdps(50):
+        exact = mpmath.zeta(power, after + 1) - (0 if np.isinf(last) else mpmath.zeta(power, last + 1))
+        assert float(abs(power_sum(power, after, last) / exact - 1)) < 1e-13
+
+
 def test_infinite_power_sums_are_zeta() -> None:
     found = power_sum(1.2, np.array([0, 10, 1000]))
     np.testing.assert_allclose(found, [float(mpmath.zeta(1.2, n)) for n in (1, 11, 1001)], rtol=1e-13)
@@ -88,6 +106,12 @@ def test_steps_have_the_shape_of_the_derived_norm_equation() -> None:
     assert smooth_loss([weight], [half], np.array([half]))[0] == pytest.approx(0.5 * weight**2 / 4)
 
 
+def test_what_is_never_learned_stays() -> None:
+    weights, hit = np.array([1.0, 0.5]), np.array([1.0, np.inf])
+    np.testing.assert_allclose(smooth_loss(weights, hit, np.array([0.0, np.inf])), [0.5 * np.sum(
+        weights**2 * np.array([float(step_shape(-4.0)), 1.0])), 0.125])  # fmt: skip
+
+
 def test_sharp_steps_are_the_staircase() -> None:
     weights, emergence, times = np.array([3.0, 2.0]), np.array([1e6, 2e6]), np.array([5e5, 1.5e6, 3e6])
     np.testing.assert_allclose(
@@ -109,6 +133,29 @@ def test_moments_of_the_largest_overlap() -> None:
         drawn = law.quantile(np.random.default_rng(0).random(20_000))
         for power in (-1.5, 2.0):
             assert np.mean(drawn**power) == pytest.approx(law.moment(power), abs=5 * np.std(drawn**power) / 20_000**0.5)
+
+
+@pytest.mark.parametrize(
+    ("count", "power"), [(1, -0.5), (1, -0.99), (1, -0.999), (5, -4.999), (1000, -3.0), (1000, 2.0)]
+)
+def test_moments_down_to_the_one_that_diverges(count: int, power: float) -> None:
+    def density(y: mpmath.mpf) -> mpmath.mpf:
+        g = mpmath.exp(y)
+        return count * mpmath.sqrt(2 / mpmath.pi) * mpmath.exp(-g * g / 2 + y * (power + 1)) * mpmath.erf(
+            g / mpmath.sqrt(2)) ** (count - 1)  # fmt: skip
+
+    low = -12.0  # below it, a power of g
+    exact = mpmath.quad(density, list(np.linspace(low, 3, 60))) + density(low) / (count + power)
+    assert LargestOverlap(count).moment(power) == pytest.approx(float(exact), rel=1e-7)
+    assert LargestOverlap(count).moment(-float(count)) == np.inf
+
+
+@pytest.mark.parametrize(("dim", "digits"), [(4, 2.9), (6, 5), (8, 7), (12, 11), (1024, 11)])
+def test_moments_of_a_finite_dimension(dim: int, digits: float) -> None:
+    """One overlap: E g² = 1 and E g⁴ = 3d/(d + 2)."""
+    law = LargestOverlap(1, OverlapLaw(dim=dim))
+    assert law.moment(2.0) == pytest.approx(1, rel=10**-digits)
+    assert law.moment(4.0) == pytest.approx(3 * dim / (dim + 2), rel=10**-digits)
 
 
 @pytest.mark.parametrize("power", [-3.0, -1.5, 2.0])
@@ -275,6 +322,25 @@ def test_derivation_refuses_other_activations_and_wrong_laws(monkeypatch: pytest
     monkeypatch.setattr(PowerLawLoss, "corrected", lambda self, times: 1.0001 * right(self, times))
     with pytest.raises(DerivationError, match="missing tail"):
         scaling_laws.derivation(H4).verify()
+
+
+def test_local_exponent_has_its_limit_at_one_half() -> None:
+    times = np.array([3.0, 30.0])
+    at, near = (scaling_laws.local_exponent(PowerLawLoss(x, 10**6), times) for x in (0.5, 0.5 + 1e-7))
+    np.testing.assert_allclose(at, near, rtol=1e-5)
+    np.testing.assert_allclose(at, -2 / np.log((10**6 + 0.5) / times**2))
+    np.testing.assert_allclose(scaling_laws.local_exponent(PowerLawLoss(0.8, np.inf), times), -0.75)
+
+
+@pytest.mark.parametrize("law", [FixedOverlap(), LargestOverlap(10)])
+def test_shares_at_the_ends_of_time(law: FixedOverlap | LargestOverlap) -> None:
+    for teachers in (50, np.inf):
+        np.testing.assert_allclose(PowerLawLoss(1.0, teachers, law).share([0.0, np.inf]), [1.0, 0.0], atol=1e-12)
+    left = power_sum(2.0, 20, 50) / power_sum(2.0, 0, 50)
+    assert PowerLawLoss(1.0, 50, law).share(np.inf, 20) == pytest.approx(float(left))
+    for times, width, says in ((-1.0, 20, "negative"), (np.nan, 20, "no numbers"), (1.0, 20.5, "whole number")):
+        with pytest.raises(InputError, match=says):
+            PowerLawLoss(1.0, 50, law).share(times, width)
 
 
 def test_slopes_of_a_finite_teacher() -> None:

@@ -200,3 +200,16 @@ def test_weights_of_a_teacher_that_starts_learned():
     flow = retiring_flow(activation, teacher, fitted, t_end=5.0)
     assert flow.half_time[0] == 0.0
     assert flow.retired[0] < 1.0
+
+
+def test_retirement_times_do_not_depend_on_what_is_recorded():
+    activation, teacher, start, prediction = problem(100, width=2, students=3)
+    ends = 1.5 * prediction.last_time
+    runs = [
+        retiring_flow(activation, teacher, start, t_end=ends, times=np.linspace(0, ends, n)[1:], tolerance=1e-4)
+        for n in (2, 40)
+    ]
+    assert np.isfinite(runs[0].retired).any()
+    both = np.isfinite(runs[0].retired) & np.isfinite(runs[1].retired)
+    # Recorded times end steps, which moves the end of the step in which a pair comes to rest.
+    assert np.allclose(runs[0].retired[both], runs[1].retired[both], rtol=0.05)

@@ -2,6 +2,7 @@
 
 import json
 
+import mpmath
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -153,6 +154,21 @@ def test_success_of_one_and_of_two_directions() -> None:
     expected = 1 - (fast * stay**slow - slow * stay**fast) / (fast - slow)
     assert EqualWeights(2, 6).success(1.0) == pytest.approx(expected)
     assert well_separated_success(2, 6, 1.0) == pytest.approx((1 - stay**5) * (1 - stay**6))
+
+
+@pytest.mark.parametrize(("directions", "width", "reach"), [(64, 164, 3.0), (64, 164, 2.5), (200, 600, 2.7)])
+def test_success_of_wide_students_keeps_its_digits(directions: int, width: int, reach: float) -> None:
+    """The alternating terms are large there."""
+    spare = width - directions
+    with mpmath.workdps(200):
+        level = mpmath.exp(mpmath.mpf(float(GAUSSIAN.log_cdf(reach))))
+        exact = 1 - mpmath.fsum(
+            (-1) ** (j - 1) * mpmath.binomial(directions, j) * mpmath.mpf(spare + 2 * j) / (spare + j)
+            * mpmath.factorial(width) * mpmath.factorial(spare + j)
+            / (mpmath.factorial(spare) * mpmath.factorial(width + j)) * level ** (j * (spare + j))
+            for j in range(1, directions + 1)
+        )  # fmt: skip
+    assert EqualWeights(directions, width).success(reach) == pytest.approx(float(exact), rel=1e-10, abs=1e-20)
 
 
 def test_success_depends_on_the_spare_neurons_alone() -> None:

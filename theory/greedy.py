@@ -135,9 +135,11 @@ def _ratio(value: float, rivals: np.ndarray) -> float:
 def row_gap_probability(gap: float, exponent: int) -> float:
     r"""P(1 ≤ S_kq/S_kq' < 1+Δ) for equal weights: the ratio of two Gaussian overlaps is standard Cauchy.
 
-    $\tfrac2\pi\big[\arctan(1+\Delta)^{1/(J-2)}-\tfrac\pi4\big]$; exact for students uniform on the sphere. Needs J ≥ 3.
+    $\tfrac2\pi\big[\arctan(1+\Delta)^{1/(J-2)}-\tfrac\pi4\big]$, a quarter of it for an odd J, where both overlaps must be
+    positive to have a score at all; exact for students uniform on the sphere. Needs J ≥ 3.
     """
-    return float(2 / np.pi * (np.arctan((1 + gap) ** (1 / (exponent - 2))) - np.pi / 4))
+    share = 1 if exponent % 2 == 0 else 1 / 4
+    return float(share * 2 / np.pi * (np.arctan((1 + gap) ** (1 / (exponent - 2))) - np.pi / 4))
 
 
 def row_gap_bound(gap: float, exponent: int) -> float:

@@ -62,7 +62,9 @@ def smooth_loss(weights: ArrayLike, emergence: ArrayLike, times: ArrayLike, seco
     Holds while directions align long before their norm has grown, $\sigma_0^2\ll a_p$ (see `derive norm`). Cost P × times.
     """
     weight, hit, time = (np.asarray(x, dtype=float) for x in (weights, emergence, times))
-    steps = step_shape(4 * second_moment * weight * (time[..., None] - hit))
+    with np.errstate(invalid="ignore"):
+        z = 4 * second_moment * weight * (time[..., None] - hit)
+    steps = np.where(np.isinf(hit), 1.0, step_shape(z))  # one that is never learned stays, also at infinite times
     return 0.5 * second_moment * np.sum(weight**2 * steps, axis=-1)
 
 

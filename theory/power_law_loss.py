@@ -113,16 +113,23 @@ class PowerLawLoss:
         """ℓ at reduced `times` (any shape) for a student that learns the first `width` directions at most.
 
         Relative error below 1e-9 while a tenth of the directions is left, for laws whose width in ln p is 0.03 or more (the
-        largest of up to 10⁶ overlaps at β = 2, J = 4); exact for `FixedOverlap`.
+        largest of up to 10⁶ overlaps at β = 2, J = 4); exact for `FixedOverlap`. Raises `InputError` for times that are
+        negative or no numbers, or a width that is no whole number.
         """
         time = np.asarray(times, dtype=float)
+        if not np.all(time >= 0):
+            raise InputError("times hold values that are negative or no numbers: give reduced times of 0 or more")
+        if not width >= 0 or (np.isfinite(width) and width != int(width)):
+            raise InputError(f"width is {width!r}: give a whole number of directions, or inf")
         last = min(width, self.teachers)
         beyond = power_sum(2 * self.decay, last, self.teachers)
         if isinstance(self.law, FixedOverlap):
             # A direction learned at this very moment counts as learned, also after rounding.
             learned = np.floor((time * self.law.value ** (self.exponent - 2)) ** (1 / self.decay) * (1 + 1e-13))
             return (power_sum(2 * self.decay, np.minimum(learned, last), last) + beyond) / self.norm2
-        return (self._expected(time.ravel(), last).reshape(time.shape) + beyond) / self.norm2
+        finite = np.where(np.isinf(time), 0.0, time)
+        expected = self._expected(finite.ravel(), last).reshape(time.shape)
+        return (np.where(np.isinf(time), 0.0, expected) + beyond) / self.norm2
 
     def _expected(self, time: np.ndarray, last: float) -> np.ndarray:
         """Σ_{p≤last} p^(−2β) F((p^β/s)^{1/(J−2)}): one by one at first, then Gauss–Legendre in ln p with midpoint ends."""

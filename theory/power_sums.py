@@ -18,8 +18,8 @@ from scipy import special
 from theory.errors import InputError
 
 s, n = sp.symbols("s n", positive=True)
-#: Sums start at this index; what is before it is added up term by term.
-_START, _TERMS = 16, 6
+#: Bernoulli terms; and the index at which the expansion begins at the least, what is before being added up term by term.
+_TERMS, _LEAST = 6, 16
 
 
 def _term(k: int) -> sp.Expr:
@@ -56,9 +56,14 @@ def integral(power: float, start: ArrayLike, end: ArrayLike) -> np.ndarray:
     if np.any(np.isinf(last)):
         require_convergence(power)
     finite = np.where(np.isinf(last), first, last)
-    length = np.log(finite / first)
+    length = np.log1p((finite - first) / first)
     bounded = first ** (1 - power) * length * special.exprel((1 - power) * length)
     return np.where(np.isinf(last), first ** (1 - power) / (power - 1) if power > 1 else np.inf, bounded)
+
+
+def _begin(power: float) -> int:
+    """Where the term left out is below 1e-15 of the sum: 2(2π)⁻¹⁴((s + 6)/n)¹⁴ of it, to leading order."""
+    return max(_LEAST, int(np.ceil(2 * (power + 6))))
 
 
 def power_sum(power: float, after: ArrayLike, last: ArrayLike = np.inf) -> np.ndarray:
@@ -74,11 +79,13 @@ def power_sum(power: float, after: ArrayLike, last: ArrayLike = np.inf) -> np.nd
     if np.any(np.isinf(high)):
         require_convergence(power)
     empty, low = ~(low < high), np.where(np.isinf(low), 0.0, low)
-    head = np.concatenate([[0.0], np.cumsum(np.arange(1, _START + 1, dtype=float) ** -power)])
-    place = lambda x: np.minimum(x, _START).astype(int)  # noqa: E731
-    explicit = head[place(high)] - head[place(low)]
-    start, end = np.maximum(low, _START), np.maximum(high, _START)
-    at = lambda x: np.where(np.isinf(x), 0.0, _boundary_function()(power, np.where(np.isinf(x), _START, x)))  # noqa: E731
+    first = _begin(power)
+    # From the small end, so that a difference keeps the precision of its own terms.
+    rest = np.append(np.cumsum(np.arange(first, 0, -1, dtype=float) ** -power)[::-1], 0.0)
+    place = lambda x: np.minimum(x, first).astype(int)  # noqa: E731
+    explicit = rest[place(low)] - rest[place(high)]
+    start, end = np.maximum(low, first), np.maximum(high, first)
+    at = lambda x: np.where(np.isinf(x), 0.0, _boundary_function()(power, np.where(np.isinf(x), first, x)))  # noqa: E731
     beyond = integral(power, start, end) + at(start) - at(end)
     return np.where(empty, 0.0, explicit + np.where(end > start, beyond, 0.0))
 

@@ -58,11 +58,14 @@ def local_exponent(law: PowerLawLoss, times: np.ndarray) -> np.ndarray:
     r"""$\frac{d\ln\ell}{d\ln s}\simeq\frac{(1-2\beta)/\beta}{1-(p(s)/P)^{2\beta-1}}$ at reduced `times` (asymptotic).
 
     $p(s)=(s\,\bar g^{J-2})^{1/\beta}$ directions are learned by then: the missing tail beyond P steepens the slope, and
-    slowly ceases to as P grows, since the exponent 2β − 1 may be small.
+    slowly ceases to as P grows, since the exponent 2β − 1 may be small. At β = ½ it is $-2/\ln(P/p(s))$.
     """
     learned = (np.asarray(times, dtype=float) * law.typical_overlap ** (law.exponent - 2)) ** (1 / law.decay)
-    share = (learned / (law.teachers + 0.5)) ** (2 * law.decay - 1)
-    return (1 - 2 * law.decay) / law.decay / (1 - share)
+    if np.isinf(law.teachers):
+        return np.full(learned.shape, (1 - 2 * law.decay) / law.decay)
+    length = np.log(learned / (law.teachers + 0.5))
+    # (1 − 2β)/(1 − e^{(2β−1)·length}), without its 0/0 at β = ½.
+    return 1 / (law.decay * length * special.exprel((2 * law.decay - 1) * length))
 
 
 def window_exponents(

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+import mpmath
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import integrate, special
@@ -44,6 +45,8 @@ _CORRECTED = 64
 _FARTHEST = 1e100
 #: Largest step in the logarithm of the threshold; keeps the interpolation between steps at the integrator's accuracy.
 _LARGEST_STEP = 0.05
+#: Alternating terms above e to this power are added in more digits.
+_FEW_DIGITS = 2.0
 
 
 @dataclass(frozen=True)
@@ -304,17 +307,32 @@ class EqualWeights:
 
         $1-\sum_{j=1}^P(-1)^{j-1}\binom Pj\frac{M+2j}{M+j}\frac{(M+P)!\,(M+j)!}{M!\,(M+P+j)!}F^{j(M+j)}$, $M=m-P$.
         For large P this depends on M alone: a fixed number of spare neurons suffices for any number of directions.
+        Absolute error below 1e-9: where the alternating terms are large, in as many digits as that takes.
         """
         spare, count = self.width - self.directions, self.directions
         j = np.arange(1, count + 1)
+        log_cdf = float(self.law.log_cdf(reach))
         log_size = (
             special.gammaln(count + 1) - special.gammaln(j + 1) - special.gammaln(count - j + 1)
             + np.log((spare + 2 * j) / (spare + j))
             + special.gammaln(spare + count + 1) + special.gammaln(spare + j + 1)
             - special.gammaln(spare + 1) - special.gammaln(spare + count + j + 1)
-            + j * (spare + j) * float(self.law.log_cdf(reach))
+            + j * (spare + j) * log_cdf
         )  # fmt: skip
+        if np.max(log_size) > _FEW_DIGITS:
+            return self._precise_success(log_cdf, float(np.max(log_size)))
         return float(np.clip(1 - np.sum(np.where(j % 2 == 1, 1.0, -1.0) * np.exp(log_size)), 0.0, 1.0))
+
+    def _precise_success(self, log_cdf: float, log_size: float) -> float:
+        """The same sum with terms as large as e^log_size, term from term."""
+        spare, count = self.width - self.directions, self.directions
+        with mpmath.workdps(25 + int(log_size / np.log(10))):
+            level = mpmath.exp(mpmath.mpf(log_cdf))
+            total, size = mpmath.mpf(1), mpmath.mpf(1)  # size: of the term without (M + 2j)/(M + j) and F
+            for j in range(1, count + 1):
+                size *= mpmath.mpf((count - j + 1) * (spare + j)) / (j * (spare + count + j))
+                total += (-1) ** j * size * mpmath.mpf(spare + 2 * j) / (spare + j) * level ** (j * (spare + j))
+            return float(total)
 
 
 def success_probability(law: SelectionLaw, reach: float) -> float:

@@ -91,7 +91,7 @@ Shares = Sequence[tuple[Replicas, np.ndarray]]
 
 
 def variance(shares: Shares, paired: bool = False) -> float:
-    """Variance of the sum of all weights · logs; `paired`: replica r of all blocks is one cluster, else they are independent."""
+    """Variance of the sum of all weights · logs; `paired`: replica r of all blocks is one cluster, else all are apart."""
     if shares[0][0].statistic == "median":
         draws = [block.draws @ weights for block, weights in shares]
         return float(sum(np.var(x, ddof=1) for x in _joined(draws, paired)))
