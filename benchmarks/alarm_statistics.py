@@ -23,6 +23,8 @@ LEVEL = 0.95
 REJECTED = 0.95
 #: More false alarms than the stated share explains with this probability are a defect: some hundred quantities are tested.
 UNLIKELY = 1e-4
+#: Replicas behind a standard error are four at the least: a smaller ν is the spread of problems between seeds.
+LEAST_FREEDOM = 3.0
 #: With fewer seeds the spread of a standard error, and so ν, is not worth a warning.
 LEAST_SEEDS = 10
 
@@ -80,7 +82,7 @@ class Tally:
     stated: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.stated = stated_share(self.freedom)
+        self.stated = stated_share(max(self.freedom, LEAST_FREEDOM) if self.statistical else math.nan)
 
     @property
     def statistical(self) -> bool:
@@ -89,7 +91,12 @@ class Tally:
 
     @property
     def too_many(self) -> bool:
-        """Whether the stated share does not explain the false alarms; without a standard error, any is too many."""
+        """Whether the stated share does not explain the false alarms; without a standard error, any is too many.
+
+        A statement that should disagree is a wrong theory, and must be found out as often as a control.
+        """
+        if self.expected == "disagrees":
+            return self.false.value > 1 - REJECTED
         if not self.statistical:
             return self.false.hits > 0
         share = max(self.stated, stated_share(math.inf))
@@ -134,8 +141,7 @@ def freedom(stderr: np.ndarray) -> float:
 
 def tally(expected: str, judged: Sequence[Judged]) -> Tally:
     """Count one quantity's verdicts, one per seed. `expected`: the claim's ``agrees``, ``disagrees`` or ``open``."""
-    numbers = np.array([one.numbers for one in judged], dtype=float)
-    predicted, estimate, stderr = numbers.T
+    predicted, estimate, stderr = np.array([(x.predicted, x.estimate, x.stderr) for x in judged], dtype=float).T
     right = [agrees(one.estimate, one.predicted, one.allowance, one.stderr) for one in judged]
     false = sum(right) if expected == "disagrees" else len(right) - sum(right)
     return Tally(
@@ -146,7 +152,7 @@ def tally(expected: str, judged: Sequence[Judged]) -> Tally:
         Counter(one.verdict for one in judged),
         Share(0 if expected == "open" else false, len(judged)),
         _controls(judged),
-        bool(np.any(numbers != numbers[0])),
+        len({repr(one.numbers) for one in judged}) > 1,
         freedom(stderr),
         *_calibration(estimate - predicted, stderr),
         any(one.allowance > 0 for one in judged),

@@ -18,7 +18,7 @@ python -m benchmarks.false_alarms --seeds 100 --store DIR --table docs/false_ala
 ```
 
 which can be killed and run again (a cell of the store is one claim under one seed), and is not edited by hand. Preset:
-`{preset}`, at its usual size: no claim is shrunk for this table. Seeds are 0, 1, 2, …; none is left out.
+`{preset}`, at its usual size: no claim is shrunk for this table. Seeds are 0, 1, 2, …; one that is missing is named.
 
 ## What is counted
 
@@ -28,7 +28,8 @@ which can be killed and run again (a cell of the store is one claim under one se
 * **stated**: how often the rule lets a true claim disagree, if its estimate is normal and any bias within the allowance. The
   standard error is itself estimated, with ν degrees of freedom, so this is P(|t_ν| > 4) of Student's t: 6·10⁻⁵ for a known
   standard error, 4·10⁻⁴ for 32 replicas, 5·10⁻³ for 8, 3 % for 4. ν is measured, from the spread of stderr² over the seeds
-  (ν = 2·mean²/variance), not asked of the claim; problems that differ from seed to seed also spread it: ν is then too small.
+  (ν = 2·mean²/variance), not asked of the claim; problems that differ from seed to seed also spread it: ν is then too small,
+  and is taken as 3 (four replicas, the fewest of any claim) if it is below.
 * **z̄**: mean of z = (estimate − predicted)/stderr with its standard error; 0 if nothing is biased.
 * **C**: Σ(estimate − predicted)²/Σstderr² with its standard error; 1 if error bars are right and nothing is biased, above 1
   if they are too small. An asterisk marks quantities with an allowance, where a bias within it is right and z̄ and C show it.
@@ -38,8 +39,11 @@ A quantity with no standard error is judged by its allowance alone: a bound, not
 """
 
 
-def page(claims: Sequence[Claim], found: Found, preset: str) -> str:
-    """The page in Markdown. `found`: claim id → tallies; claims that are missing there were not run."""
+def page(claims: Sequence[Claim], found: Found, preset: str, lost: Mapping[str, Sequence[int]]) -> str:
+    """The page in Markdown. `found`: claim id → tallies; claims that are missing there were not run.
+
+    `lost`: claim id → seeds before its last one that have no verdict.
+    """
     random = {name: rows for name, rows in found.items() if any(row.random for row in rows)}
     fixed = [name for name in found if name not in random]
     missing = [claim.id for claim in claims if claim.id not in found]
@@ -47,6 +51,7 @@ def page(claims: Sequence[Claim], found: Found, preset: str) -> str:
     parts = [
         _HEAD.format(preset=preset),
         _summary(random, fixed, missing),
+        f"## Seeds without a verdict\n\nThe claim raised an error there: {_list(_named(lost))}.\n",
         _section("Cried wolf more often than stated", rows, lambda row: row.too_many),
         _section(
             f"Controls rejected for fewer than {REJECTED:.0%} of the seeds", rows, lambda row: bool(row.weak_controls)
@@ -55,7 +60,8 @@ def page(claims: Sequence[Claim], found: Found, preset: str) -> str:
             "Error bars too small (C above 1 by 4 standard errors, no allowance)", rows, lambda row: row.overdispersed
         ),
         _section("Stated share above 1 % (few replicas)", rows, lambda row: row.few_replicas),
-        f"## Nothing random\n\nThe same numbers under two seeds, so no more were run: {_list(fixed)}.\n",
+        "## Nothing random\n\nThe same numbers under two seeds, the controls' scores included, so no more were run: "
+        f"{_list(fixed)}.\n",
         f"## Not run\n\nFewer than two seeds, so nothing is said of them here: {_list(missing)}.\n",
         f"## All quantities\n\n{table(rows)}\n",
     ]
@@ -176,6 +182,10 @@ def _count(share: Share) -> str:
 
 def _with_error(value: float, error: float) -> str:
     return "" if math.isnan(value) else f"{value:.2f} ± {error:.2f}"
+
+
+def _named(lost: Mapping[str, Sequence[int]]) -> list[str]:
+    return [f"{name} (seed {', '.join(map(str, seeds))})" for name, seeds in lost.items() if seeds]
 
 
 def _list(names: Sequence[str]) -> str:

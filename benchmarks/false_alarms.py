@@ -21,7 +21,7 @@ from benchmarks import alarm_table
 from benchmarks.alarm_statistics import Tally, tallies
 from emergence import verdict_cells
 from emergence.engine import Engine, Workers
-from emergence.store import Store, check, inspect
+from emergence.store import DamagedError, Store, check, inspect
 from emergence.sweeping import Cell, Sweep
 from emergence.verdict_cells import Judged
 from validation.claim import Claim
@@ -36,12 +36,16 @@ def cell(claim: Claim, seed: int, preset: str) -> Cell:
 
 
 def stored(store: Store, preset: str) -> dict[str, dict[int, list[Judged]]]:
-    """Claim id → seed → quantities: every cell that is there and was made by the present claims. Raises `DamagedError`."""
+    """Claim id → seed → quantities: every cell that is there and was made by the present claims; damaged ones are named."""
     known = {claim.id: claim for claim in select_claims(None)}
     found: dict[str, dict[int, list[Judged]]] = {name: {} for name in known}
     for path in store.folder.glob(f"{verdict_cells.WHAT}-*.nc"):
         content = path.read_bytes()
-        made = inspect(content, path.name).configuration
+        try:
+            made = inspect(content, path.name).configuration
+        except DamagedError as damage:
+            _say(f"{path.name} is damaged ({damage}): left out, run its claim again")
+            continue
         claim, seed = known.get(made["claim"]), made["seed"]
         if claim is not None and made == verdict_cells.configure(claim, seed, preset):
             found[claim.id][seed] = verdict_cells.read(content)
@@ -52,6 +56,11 @@ def is_random(cells: dict[int, list[Judged]]) -> bool:
     """Whether the seeds that are there gave different numbers; True as long as fewer than two are."""
     numbers = {repr([one.numbers for one in quantities]) for quantities in cells.values()}
     return len(cells) < _FIRST or len(numbers) > 1
+
+
+def lost(cells: dict[int, list[Judged]]) -> list[int]:
+    """Seeds before the last one that have no verdict: there the claim raised an error."""
+    return sorted(set(range(max(cells, default=0))) - set(cells))
 
 
 class Collection:
@@ -101,9 +110,8 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def judged(store: Store, claims: Sequence[Claim], preset: str) -> dict[str, list[Tally]]:
+def judged(cells: dict[str, dict[int, list[Judged]]], claims: Sequence[Claim]) -> dict[str, list[Tally]]:
     """Claim id → its tallies, for claims with two cells or more."""
-    cells = stored(store, preset)
     return {
         claim.id: tallies("open" if claim.kind == "open" else claim.expected, cells[claim.id])
         for claim in claims
@@ -132,13 +140,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             with Workers(asked.workers) as engine:
                 collection.run(select_claims(asked.claims), asked.seeds, engine)
         claims = select_claims(None if asked.table else asked.claims)
-        found = judged(store, claims, asked.preset)
+        cells = stored(store, asked.preset)
+        found, gaps = judged(cells, claims), {claim.id: lost(cells[claim.id]) for claim in claims}
     if asked.table is None:
         print(alarm_table.table([row for rows in found.values() for row in rows]))
     else:
-        asked.table.write_text(alarm_table.page(claims, found, asked.preset), encoding="utf-8")
+        asked.table.write_text(alarm_table.page(claims, found, asked.preset, gaps), encoding="utf-8")
     defects = any(tally.too_many or tally.weak_controls for rows in found.values() for tally in rows)
-    return int(defects or bool(collection.failed))
+    return int(defects or bool(collection.failed) or any(gaps.values()))
 
 
 if __name__ == "__main__":

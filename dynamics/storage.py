@@ -6,12 +6,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from theory.errors import InputError
+
 if TYPE_CHECKING:
     import xarray as xr
 
 
 def write_atomically(path: Path, write: Callable[[str], object]) -> Path:
-    """`write(temporary)` beside `path`, then rename: readers see the old file or the whole new one, never a part."""
+    """`write(temporary)` beside `path`, then rename: readers see the old file or the whole new one, never a part.
+
+    Raises `InputError` where the file system does not take it, e.g. a full disk; nothing is left behind.
+    """
+    try:
+        return _write_atomically(path, write)
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise InputError(f"cannot write {str(path)!r} ({reason}): make room, or give another folder") from problem
+
+
+def _write_atomically(path: Path, write: Callable[[str], object]) -> Path:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-", suffix=path.suffix)
     os.close(handle)
     try:
@@ -26,8 +39,10 @@ def write_atomically(path: Path, write: Callable[[str], object]) -> Path:
 
 
 def write_dataset(path: Path, data: "xr.Dataset") -> Path:
-    """An `xarray.Dataset` as netCDF-4."""
-    return write_atomically(path, lambda temporary: data.to_netcdf(temporary, engine="h5netcdf"))
+    """An `xarray.Dataset` as netCDF-4. Raises `InputError` like `write_atomically`."""
+    # Made in memory: HDF5 itself does not survive a disk that fills up under it.
+    content = data.to_netcdf(engine="h5netcdf")
+    return write_atomically(path, lambda temporary: Path(temporary).write_bytes(content))
 
 
 def _umask() -> int:

@@ -1,6 +1,7 @@
 """Where cells are computed: worker processes of this machine, or a cluster of `distributed`."""
 
 import contextlib
+import logging
 import multiprocessing
 import os
 import signal
@@ -125,17 +126,26 @@ class Cluster:
         except Exception as problem:  # OSError, ValueError, ImportError … by kind of address
             reason = f"{type(problem).__name__}"
             refuse(f"scheduler is {self._address!r}: nothing answers there ({reason}): give tcp://HOST:PORT")
+        for name in ("distributed", "distributed.client"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # what goes wrong is said in one line
         self._executor: Executor = self._client.get_executor(pure=False, retries=1)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._executor.shutdown(wait=kind is None)
+        # A scheduler that is gone cannot be told to drop what is in hand.
+        with contextlib.suppress(*(() if kind is None else (Exception,))):
+            self._executor.shutdown(wait=kind is None)
         self._client.close(timeout=_PATIENCE)
 
     @property
     def slots(self) -> int:
         """Two tasks per thread, so that none waits for its next one."""
-        return max(1, 2 * sum(self._client.nthreads().values()))
+        try:
+            return max(1, 2 * sum(self._client.nthreads().values()))
+        except Exception:  # OSError, TimeoutError, CommClosedError …
+            refuse(
+                f"scheduler is {self._address!r}: it stopped answering: start it and run again, finished cells are kept"
+            )
 
     def submit(self, task: Task, configuration: Mapping[str, Any]) -> "Future[bytes]":
         return self._executor.submit(task, configuration)

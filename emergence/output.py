@@ -45,7 +45,7 @@ def make(path: Path, label: str = "out") -> Path:
     """Make the folder and prove that a file can be written there. Raises `InputError` if not."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path) as probe:
+        with tempfile.TemporaryFile(dir=path, prefix=".tmp-") as probe:
             probe.write(b"probe")
     except OSError as problem:
         refuse(f"{label} is {str(path)!r}: cannot write there ({problem.strerror}): give another folder")

@@ -115,18 +115,21 @@ def check(folder: str) -> Path:
     if is_store(path) or not path.is_dir():
         return path
     others = sorted(entry for entry in os.listdir(path) if not entry.startswith((_TEMPORARY, _LOCKS)))
-    if others:
+    if others and not is_store(path):  # another process may have marked it since the first look
         refuse(f"store is {folder!r}: it holds other things ({others[0]!r}): give an empty or a new folder")
     return path
 
 
 def is_store(path: Path) -> bool:
     """Whether the folder is marked as a store."""
-    return (path / MARKER).is_file()
+    try:
+        return (path / MARKER).is_file()
+    except OSError:  # a name too long
+        return False
 
 
 class Store:
-    """An open store; the folder is made and marked if it is new. Use as a context manager.
+    """An open store; the folder is made and marked if it is new. Use as a context manager. Raises `InputError` if it cannot.
 
     Attributes:
         folder: where the files are.
@@ -134,9 +137,15 @@ class Store:
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.locks = Locks(folder / _LOCKS)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.locks = Locks(folder / _LOCKS)
+        except OSError as problem:
+            refuse(
+                f"store is {str(folder)!r}: cannot open {problem.filename!r} ({problem.strerror}): "
+                "make it writable or give another folder"
+            )
         self.record(MARKER, {"format": FORMAT})
 
     def __enter__(self) -> "Store":

@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -112,51 +112,51 @@ class Sweep:
 
     # -- before
 
-    def _finished(self, cell: Cell) -> bool:
-        """Whether the cell is in the store, undamaged; a damaged one is set aside."""
+    def _finished(self, cell: Cell, held: bool = False) -> bool:
+        """Whether the cell is in the store, undamaged; a damaged one is set aside. `held`: its lock is ours."""
         try:
             header = self._store.read(cell.name)
         except DamagedError as damage:
-            return self._set_aside(cell, damage)
+            return self._set_aside(cell, damage) if held else self._locked_look(cell)
         if header is not None:
             self.outcome.found.append(cell)
             self._note_divergence(cell, header.diverged)
         return header is not None
 
+    def _locked_look(self, cell: Cell) -> bool:
+        """The same under the lock: another process may have set the damage aside, and mended it, meanwhile."""
+        if not self._store.locks.take(cell.name):  # somebody is at it already
+            return False
+        try:
+            return self._finished(cell, held=True)
+        finally:
+            self._store.locks.release(cell.name)
+
     def _set_aside(self, cell: Cell, damage: DamagedError) -> bool:
-        if self._store.locks.take(cell.name):  # otherwise somebody is at it already
-            try:
-                aside = self._store.set_aside(cell.name)
-                self.outcome.damaged.append(cell)
-                self._report(f"cell {cell.label} is damaged ({damage}): kept as {aside}, computed again")
-            except FileNotFoundError:
-                pass
-            finally:
-                self._store.locks.release(cell.name)
+        aside = self._store.set_aside(cell.name)
+        self.outcome.damaged.append(cell)
+        self._report(f"cell {cell.label} is damaged ({damage}): kept as {aside}, computed again")
         return False
 
     # -- during
 
     def _hand_out(self, engine: Engine) -> None:
-        """Give the engine as many cells as it has room for, skipping those that others are computing."""
-        if self._suspects:
-            if not self._running:
-                self._submit(engine, self._suspects.popleft())
-            return
-        for _ in range(len(self._waiting)):
-            if len(self._running) >= engine.slots:
+        """Give the engine as many cells as it has room for, skipping those that others are computing; suspects alone."""
+        queue, room = (self._suspects, 1) if self._suspects else (self._waiting, engine.slots)
+        for _ in range(len(queue)):
+            if len(self._running) >= room:
                 return
-            cell = self._waiting.popleft()
+            cell = queue.popleft()
             if not self._store.locks.take(cell.name):
-                self._waiting.append(cell)
-            elif self._finished(cell):  # by another process, meanwhile
+                queue.append(cell)
+            elif self._finished(cell, held=True):  # by another process, meanwhile
                 self._store.locks.release(cell.name)
                 self._tell(cell)
             else:
                 self._submit(engine, cell)
 
     def _submit(self, engine: Engine, cell: Cell) -> None:
-        self._store.locks.take(cell.name)
+        """Have a cell computed whose lock is ours."""
         try:
             self._running[engine.submit(self._task, cell.configuration)] = cell
         except BrokenExecutor:  # noticed only now that a worker has died
@@ -166,7 +166,7 @@ class Sweep:
 
     def _collect(self, engine: Engine) -> None:
         if not self._running:
-            if self._waiting and not self._suspects:
+            if self._waiting or self._suspects:  # all of them are locked by others
                 time.sleep(POLL)
             return
         done, _ = wait(self._running, timeout=POLL if self._waiting else None, return_when=FIRST_COMPLETED)
@@ -220,6 +220,8 @@ class Sweep:
 
 
 def _reason(error: BaseException) -> str:
+    if isinstance(error, CancelledError):
+        return "it was given up by what should compute it (a scheduler that went away)"
     text = " ".join(str(error).split())
     from emergence.refusal import is_refusal
 

@@ -126,7 +126,7 @@ def dataset(verdicts: "Sequence[Verdict]") -> "xr.Dataset":
 
 @dataclass(frozen=True)
 class Judged:
-    """A quantity of one cell, as it was stored. `controls`: names, and whether each was rejected."""
+    """A quantity of one cell, as it was stored. `controls`: names, and whether each was rejected; `scores`: their z."""
 
     id: str
     name: str
@@ -136,11 +136,12 @@ class Judged:
     stderr: float
     allowance: float
     controls: tuple[tuple[str, bool], ...]
+    scores: tuple[float, ...] = ()
 
     @property
-    def numbers(self) -> tuple[float, float, float]:
-        """What another seed changes if anything is random."""
-        return self.predicted, self.estimate, self.stderr
+    def numbers(self) -> tuple[float, ...]:
+        """What another seed changes if anything is random: a share may be 1 for both, its allowance and controls differ."""
+        return self.predicted, self.estimate, self.stderr, self.allowance, *self.scores
 
 
 def read(content: bytes) -> list[Judged]:
@@ -151,12 +152,17 @@ def read(content: bytes) -> list[Judged]:
         columns = {str(name): data[name].values for name in data.data_vars}
     texts = {key: [_text(value) for value in columns[key]] for key in ("id", "name", "verdict")}
     controls: list[list[tuple[str, bool]]] = [[] for _ in texts["id"]]
+    scores: list[list[float]] = [[] for _ in texts["id"]]
     for place, control in enumerate(columns.get("control_of", ())):
         name, rejected = columns["control_name"][place], columns["control_rejected"][place]
         controls[int(control)].append((_text(name), bool(rejected)))
+        scores[int(control)].append(float(columns["control_z"][place]))
     numbers = zip(*(columns[key].tolist() for key in ("predicted", "estimate", "stderr", "allowance")), strict=True)
-    rows = zip(texts["id"], texts["name"], texts["verdict"], numbers, controls, strict=True)
-    return [Judged(own, name, verdict, p, x, s, a, tuple(judged)) for own, name, verdict, (p, x, s, a), judged in rows]
+    rows = zip(texts["id"], texts["name"], texts["verdict"], numbers, controls, scores, strict=True)
+    return [
+        Judged(own, name, verdict, p, x, s, a, tuple(judged), tuple(z))
+        for own, name, verdict, (p, x, s, a), judged, z in rows
+    ]
 
 
 def _text(value: object) -> str:

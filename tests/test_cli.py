@@ -1,5 +1,6 @@
 """The command line: its documents, its exit statuses, and that bad input costs one line and nothing else."""
 
+import errno
 import json
 import math
 import os
@@ -575,6 +576,17 @@ def test_a_failed_write_leaves_the_old_file_and_no_scraps(tmp_path: Path) -> Non
     storage.write_atomically(target, lambda temporary: Path(temporary).write_text("new"))
     assert target.read_text() == "new"
     assert os.listdir(tmp_path) == ["result.nc"]
+
+
+def test_a_full_disk_costs_one_line(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    ran = run("simulate", "gradient-flow", "--dim", "64", "--teacher-width", "2", "--student-width", "4", "--quiet")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "No space left on device" in ran.err
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_checking_a_folder_does_not_make_it(tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ def _judged(x: Measurement) -> Judged:
     """As `judged`, without the file."""
     verdict = judge(claim(lambda _: Outcome([])), x)
     controls = tuple((control.name, control.rejected) for control in verdict.controls)
-    return Judged("E1", x.quantity, verdict.verdict, x.predicted, x.estimate, x.stderr, x.allowance, controls)
+    scores = tuple(control.z for control in verdict.controls)
+    return Judged("E1", x.quantity, verdict.verdict, x.predicted, x.estimate, x.stderr, x.allowance, controls, scores)
 
 
 # ---------------------------------------------------------------------------- statistics
@@ -98,6 +99,21 @@ def test_a_control_too_near_is_named() -> None:
 def test_a_wrong_statement_that_passes_is_a_false_alarm_of_its_own() -> None:
     assert counted("disagrees", seeds=20).false.hits == 20
     assert counted("disagrees", seeds=20, gap=9.0).false.hits == 0
+
+
+def test_problems_that_differ_between_seeds_do_not_excuse_false_alarms() -> None:
+    """Standard errors over three decades give a ν near 0, at which nearly every share could be stated."""
+    rows = [_judged(measured(seed, shrink=10.0 ** -(seed % 4), gap=9.0)) for seed in range(20)]
+    found = tally("agrees", rows)
+    assert found.freedom < 1
+    assert found.stated == pytest.approx(0.028, rel=0.02)
+    assert found.too_many
+
+
+def test_a_wrong_statement_must_be_found_out_like_a_control() -> None:
+    rows = [_judged(measured(seed, gap=9.0 if seed > 1 else 0.0)) for seed in range(20)]
+    assert tally("disagrees", rows).too_many
+    assert not tally("disagrees", rows[2:]).too_many
 
 
 def test_a_bound_has_no_stated_share() -> None:
@@ -168,11 +184,33 @@ def test_seeds_are_resumed_and_fixed_claims_stop_after_two(two_claims: list[Clai
         assert sorted(cells["E1"]) == [0, 1, 2, 3]
         assert false_alarms.is_random(cells["E1"])
         assert not false_alarms.is_random(cells["E2"])
-        found = false_alarms.judged(store, two_claims, "quick")
+        found = false_alarms.judged(cells, two_claims)
         assert [row.seeds for row in found["E1"]] == [4, 4]  # two quantities of one id stay apart
-        page = alarm_table.page(two_claims, found, "quick")
+        page = alarm_table.page(two_claims, found, "quick", {"E1": [2, 5], "E2": []})
+        assert "raised an error there: E1 (seed 2, 5)." in page
         assert "so no more were run: E2." in page
         assert "| E1 | 4 |" in page
+
+
+def test_a_share_that_is_full_under_both_seeds_is_still_random(two_claims: list[Claim]) -> None:
+    def share(seed: int) -> Judged:
+        return _judged(Measurement("x", 1.0, 1.0, 0.0, 0.1, [Control("near", 1.0, 0.3 + 0.1 * seed)], "ties"))
+
+    assert false_alarms.is_random({0: [share(0)], 1: [share(1)]})
+    assert not false_alarms.is_random({0: [share(0)], 1: [share(0)]})
+
+
+def test_damaged_cells_and_lost_seeds_are_named(
+    two_claims: list[Claim], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Store(tmp_path) as store:
+        false_alarms.Collection(store, "quick", math.inf).run(two_claims[:1], 4, Here())
+        path = tmp_path / false_alarms.cell(two_claims[0], 1, "quick").name
+        path.write_bytes(path.read_bytes()[:-1])
+        cells = false_alarms.stored(store, "quick")
+    assert path.name in capsys.readouterr().err
+    assert false_alarms.lost(cells["E1"]) == [1]
+    assert false_alarms.lost(cells["E2"]) == []
 
 
 def test_a_spent_budget_begins_nothing(two_claims: list[Claim], tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(storage.os, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(InputError, match="disk full"):
         report.write_report(path, _run([_verdict("E2")]))
     assert path.read_text() == before
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]

@@ -23,7 +23,7 @@ import xarray as xr
 
 from benchmarks import kill_sweep
 from dynamics.storage import write_dataset
-from emergence import grid, merging, sweeping
+from emergence import grid, merging, store, sweeping
 from emergence.arguments import SWEEPS
 from emergence.cells import CELLS, compute, configuration
 from emergence.cli import main
@@ -167,6 +167,76 @@ def test_a_worker_that_dies_costs_only_the_guilty_cell(opened: Store) -> None:
     assert [cell.values["seed"] for cell, _ in outcome.failed] == [2]
     assert "worker process died" in said[0]
     assert engine.restarts == 2
+
+
+def test_what_others_finish_after_a_death_is_not_computed_again(opened: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three cells are in hand when a worker dies; another process then takes the first and finishes the second."""
+    grid = cells(3)
+    content = toy(grid[1].configuration)
+
+    class Dying(Inline):
+        def submit(self, _: object, configuration: Mapping[str, Any]) -> "Future[bytes]":
+            future = super().submit(_, configuration)
+            if not self.restarts:
+                future = Future()
+                if len(self.seen) == 3:
+                    future.set_exception(BrokenProcessPool("gone"))
+            return future
+
+        def restart(self) -> None:
+            super().restart()
+            opened.write(grid[1].name, content)
+            refusals.append(grid[0].name)
+
+    refusals: list[str] = []
+    take = opened.locks.take
+    monkeypatch.setattr(sweeping, "POLL", 0.0)
+    monkeypatch.setattr(
+        opened.locks, "take", lambda name: take(name) and not (name in refusals and not refusals.clear())
+    )
+    engine = Dying()
+    outcome = swept(opened, grid, engine)
+    assert engine.seen == [0, 1, 2, 2, 0]
+    assert [cell.values["seed"] for cell in outcome.found] == [1]
+    assert not outcome.failed
+
+
+def test_a_damaged_cell_that_another_process_mends_is_left_alone(
+    opened: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cell,) = cells(1)
+    swept(opened, [cell], Inline())
+    path = opened.folder / cell.name
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    take = opened.locks.take
+
+    def mended(name: str) -> bool:
+        path.write_bytes(whole)
+        return take(name)
+
+    monkeypatch.setattr(opened.locks, "take", mended)
+    outcome = swept(opened, [cell], Inline())
+    assert (len(outcome.found), outcome.damaged) == (1, [])
+    assert contents(opened.folder)[cell.name] == whole
+
+
+def test_a_store_that_is_being_made_is_no_other_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shards of a job array start together: the marker may appear between two looks, and probes beside it."""
+    (tmp_path / ".tmp-probe").write_text("")
+    answers = [False]
+    store.Store(tmp_path).__exit__()
+    marked = store.is_store
+    monkeypatch.setattr(store, "is_store", lambda path: answers.pop() if answers else marked(path))
+    assert store.check(str(tmp_path)) == tmp_path
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may open everything")
+def test_a_store_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".locks").write_text("")
+    (tmp_path / ".locks").chmod(0o444)
+    with pytest.raises(InputError, match=r"cannot open .*locks"):
+        Store(tmp_path)
 
 
 def test_an_interrupt_keeps_what_is_finished_and_frees_the_rest(opened: Store) -> None:
@@ -451,7 +521,10 @@ def test_a_sweep_table_in_the_configuration_file(run: Callable, inline: Inline, 
         (["sweep", "predict", "--over", "seed=0:2", "--store", "full"], "holds other things"),
         (["sweep", "predict", "--over", "seed=0:2", "--store", "full/a"], "store is 'full/a'"),
         (["merge", "full"], "it is no store"),
+        (["sweep", "predict", "--over", "activation=h3,nonsense"], "nonsense"),
+        (["sweep", "predict", "--over", "seed=0:2", "--scheduler", "nonsense://x"], "scheduler is 'nonsense://x'"),
         (["merge", "absent"], "it is no store"),
+        (["merge", "x" * 300], "it is no store"),
         (["merge"], "STORE"),
     ],
 )

@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> Result:
     workers = usable_cores() if arguments.workers is None else Whole().check("--workers", arguments.workers)
     figure, experiment = arguments.figure, EXPERIMENTS[arguments.figure, arguments.preset]
     folder = out_folder(arguments, f"{figure}.nc", f"{figure}.png")
-    store = check(str(folder / STORE))
+    store = check(str(output.check(str(folder / STORE), label="store")))
     output.make(folder)
     outcome = _compute(experiment, store, workers, arguments.quiet)
     document: dict[str, Any] = {

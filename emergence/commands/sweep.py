@@ -1,6 +1,7 @@
 """``emergence sweep``: a grid of problems, one file per finished cell, resumed where it was left."""
 
 import argparse
+import contextlib
 import itertools
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -31,16 +32,20 @@ def run(arguments: argparse.Namespace) -> Result:
     everything = _cells(arguments, axes, keep)
     cells = everything[grid.part(arguments.shard)]
     folder = _folder(arguments)
-    output.make(folder, "store")
-    with Store(folder) as store, Progress(arguments.quiet) as progress:
-        plan = merging.plan(everything[0].configuration, axes)
+    missing = [cell for cell in cells if not (folder / cell.name).exists()]
+    _check_activations(missing)
+    plan = merging.plan(everything[0].configuration, axes)
+    with contextlib.ExitStack() as stack:
+        # Whatever can be refused is refused before the store is touched: a scheduler that is not there, too.
+        engine = stack.enter_context(_engine(arguments.scheduler, min(workers, len(missing)))) if missing else None
+        output.make(folder, "store")
+        store, progress = stack.enter_context(Store(folder)), stack.enter_context(Progress(arguments.quiet))
         store.record(merging.plan_name(plan), plan)
         store.sweep_up()
         sweep = Sweep(store, cells, console.warn, progress)
-        if sweep.unfinished:
-            _check_activations(sweep.unfinished)
-            with _engine(arguments.scheduler, min(workers, len(sweep.unfinished))) as engine:
-                sweep.run(engine)
+        if sweep.unfinished:  # or damaged
+            count = min(workers, len(sweep.unfinished))
+            sweep.run(stack.enter_context(_engine(arguments.scheduler, count)) if engine is None else engine)
     outcome = sweep.outcome
     if outcome.diverged:
         console.warn(f"a simulation diverged in {len(outcome.diverged)} cells: lower step-size or raise batch")
@@ -107,7 +112,9 @@ def _folder(arguments: argparse.Namespace) -> Path:
 
 
 def _check_activations(cells: list[Cell]) -> None:
-    """Refuse an activation that is none before a worker is started for it."""
+    """Refuse an activation that is none before anything is written. Free if there is nothing to compute."""
+    if not cells:
+        return
     import theory
 
     for name in dict.fromkeys(cell.configuration["problem"]["activation"] for cell in cells):
