@@ -9,7 +9,7 @@ from dynamics import gradient_flow
 from dynamics.kernel_ridge import kernel_ridge
 from dynamics.layer_wise import LayerWiseResult, layer_wise_sgd, neuron_ends
 from dynamics.toy_flow import ToyResult, toy_flow
-from theory import Activation, InitialState, SingleTask, Student, Teacher, draw_initial_state, hitting_law, predict
+from theory import Activation, InitialState, SingleTask, Student, Teacher, draw_initial_state, hitting_law
 from theory.activation import c as kernel_variable
 from theory.correlation import expected_cover, settled_loss, spherical_plateau, win_probabilities
 from theory.kernel_ridge import Kernel, KernelRidge
@@ -63,8 +63,14 @@ def run_coverage(context: Context) -> Outcome:
 
 
 def _deflated(context: Context, activation: Activation, teacher: Teacher, start: InitialState) -> np.ndarray:
-    """(P,) bool: directions that the coupled flow learns within 1.5 times what greedy selection predicts for the last."""
-    t_end = 1.5 * predict(activation, teacher, start).last_time
+    """(P,) bool: directions that the coupled flow learns within 1.5 times the longest that one of them can need.
+
+    Other directions take P − 1 neurons at most, so each has one of its P largest overlaps left. (Greedy selection says who
+    takes which, and when; near a tie a direction may be left with another neuron than the one that it was given.)
+    """
+    task, count = context.theory.single_task(activation), teacher.width
+    left = np.sort(np.abs(start.overlap), axis=0)[-count]
+    t_end = 1.5 * max(task.half_time(float(a), float(overlap)) for a, overlap in zip(teacher.a, left, strict=True))
     flow = gradient_flow(
         activation, teacher, start, t_end=t_end, times=np.array([t_end]), stop_when_learned=True,
         system=system_of(context, activation),

@@ -213,10 +213,10 @@ def run_alignment(context: Context) -> Outcome:
     found.append(
         Measurement(
             f"mean |cos| at the corrected time, {later:.0f} steps, and after",
-            final, float(measured(later, run.step, run.values("mean_alignment")[0])), 0.0, across**2 + _ETA,
+            final, float(measured(later, run.step, run.values("mean_alignment")[0])), 0.0, across + _ETA,
             [Control("every neuron aligned", 1.0), Control("no alignment", float(run.values("mean_alignment")[0, 0]))],
-            "θ across θ*, squared, and the step size", key="corrected",
-            details={"smallest |cos|": float(np.min(np.abs(run.values("overlap")[0, -1])))},
+            "|θ⊥|/‖θ*‖, by which θ* − θ turns away from θ*, and the step size", key="corrected",
+            details={"largest |θ⊥|/‖θ*‖": across, "smallest |cos|": float(np.min(np.abs(run.values("overlap")[0, -1])))},
         )
     )  # fmt: skip
     norms, cosines = np.sqrt(run.values("norm2")[0]), np.abs(run.values("overlap")[0, ..., 0])

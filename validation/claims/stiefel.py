@@ -168,6 +168,9 @@ def _tracking_in_time(model: QuadraticModel, context: Context, run: Tracked) -> 
 # ------------------------------------------------------- Q13, Q18: samples against dimension
 
 LOAD = 0.2
+#: Limit of a run, in half-times of the last direction, and looks in each. A run ends once all replicas are there; the
+#: slowest of some hundreds, whose only overlap starts near 0, takes nine or so.
+_LIMIT, _LOOKS = 32, 40
 
 
 @dataclass(frozen=True)
@@ -189,15 +192,15 @@ def _samples(context: Context, count: int, width: int, target: float, dims: tupl
         starts = _starts(context, model, 256 if width == 1 else 64, 13)
         step_size = LOAD / dim / PAPER_STEP
         per_step = model.riccati_rate * step_size
-        horizon = 8 * float(np.max(half_times(model.spectrum, dim, width)[:width]))
-        times = np.linspace(0.0, horizon, 600)
+        horizon = _LIMIT * float(np.max(half_times(model.spectrum, dim, width)[:width]))
+        times = np.linspace(0.0, horizon, 2 * _LIMIT * _LOOKS)
         flows = np.array([riccati_flow(model.spectrum, start).risk(times) for start in starts])
         means = projected_risk(model.spectrum, mean_flow(model, _stacked(starts), times, step_size=step_size)).T
         riccati.append(_crossing(times, flows, target).mean() / per_step)
         drift.append(_crossing(times, means, target).mean() / per_step)
         run = stiefel_sgd(
-            model, starts, step_size=step_size, steps=_steps(model, horizon, step_size), saves=300, stop_at_risk=target,
-            seed=int(context.rng(13, dim).integers(2**31)),
+            model, starts, step_size=step_size, steps=_steps(model, horizon, step_size), saves=_LIMIT * _LOOKS,
+            stop_at_risk=target, seed=int(context.rng(13, dim).integers(2**31)),
             progress=_note(context, f"d = {dim}"),
         )  # fmt: skip
         measured.append(run.steps_to(target))
