@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from scipy.optimize import brentq
 
 from dynamics.gradient_flow import Progress
 from dynamics.radial_phase import radial_phase
-from dynamics.riccati import riccati_flow
+from dynamics.riccati import RiccatiFlow, riccati_flow
 from dynamics.stiefel_sgd import StiefelResult, stiefel_sgd
 from theory import QuadraticModel, Subspace, Teacher, draw_subspace
 from theory.quadratic import half_times
@@ -194,9 +195,9 @@ def _samples(context: Context, count: int, width: int, target: float, dims: tupl
         per_step = model.riccati_rate * step_size
         horizon = _LIMIT * float(np.max(half_times(model.spectrum, dim, width)[:width]))
         times = np.linspace(0.0, horizon, 2 * _LIMIT * _LOOKS)
-        flows = np.array([riccati_flow(model.spectrum, start).risk(times) for start in starts])
+        hits = [_hitting_time(riccati_flow(model.spectrum, start), target, horizon) for start in starts]
         means = projected_risk(model.spectrum, mean_flow(model, _stacked(starts), times, step_size=step_size)).T
-        riccati.append(_crossing(times, flows, target).mean() / per_step)
+        riccati.append(float(np.mean(hits)) / per_step)
         drift.append(_crossing(times, means, target).mean() / per_step)
         run = stiefel_sgd(
             model, starts, step_size=step_size, steps=_steps(model, horizon, step_size), saves=_LIMIT * _LOOKS,
@@ -205,6 +206,14 @@ def _samples(context: Context, count: int, width: int, target: float, dims: tupl
         )  # fmt: skip
         measured.append(run.steps_to(target))
     return Samples(np.array(dims), np.stack(measured, axis=1), np.array(drift), np.array(riccati))
+
+
+def _hitting_time(flow: RiccatiFlow, target: float, end: float) -> float:
+    """First time at or below the target, inf if after `end`; the risk only falls, so bisection finds it."""
+    excess = lambda time: float(flow.risk(time)[0]) - target  # noqa: E731
+    if excess(0.0) <= 0:
+        return 0.0
+    return float(brentq(excess, 0.0, end)) if excess(end) <= 0 else np.inf
 
 
 def _crossing(times: np.ndarray, risk: np.ndarray, target: float) -> np.ndarray:
