@@ -94,6 +94,7 @@ def test_a_control_too_near_is_named() -> None:
     assert found.weak_controls == ["near"]
     assert found.controls["far"].value == 1.0
     assert found.verdicts["inconclusive"] == found.seeds - found.controls["near"].hits
+    assert not counted("open").weak_controls  # an answer to the open question
 
 
 def test_a_wrong_statement_that_passes_is_a_false_alarm_of_its_own() -> None:
