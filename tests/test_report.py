@@ -125,7 +125,8 @@ def test_what_is_not_as_expected_is_named_at_the_top(page):
 def test_rows_stand_in_natural_order(page):
     table = page[page.index("<tbody>") : page.index("</tbody>")]
     order = ["E1", "E2", "E10.beta", "L4", "Q3", "S1"]
-    assert re.findall(r'<th scope="row"><a href="#\w+">([\w.]+)</a>', table) == order
+    shown = table.replace("<wbr/>", "")  # where a long id may break
+    assert re.findall(r'<th scope="row"><a href="#\w+">([\w.]+)</a>', shown) == order
     assert sorted(["E17.beta", "E2", "E17", "E10", "E9a"], key=report.natural) == [
         "E2",
         "E9a",
