@@ -15,7 +15,7 @@ from theory import InputError
 from validation import numerals, report
 from validation.claim import Claim, Control, Measurement, Outcome, judge
 from validation.formula import mathml, prose
-from validation.runner import Run
+from validation.runner import Run, select_claims
 from validation.strip import axis, strip
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
@@ -338,6 +338,13 @@ def test_formula_falls_back_to_its_source():
     assert "𝔼" in aligned
     assert aligned.count("<mtr>") == 2
     assert aligned.count("‖") == 2
+
+
+def test_every_claim_s_formula_is_drawn():
+    texts = {
+        claim.id: mathml(claim.latex) + prose(claim.statement) + prose(claim.title) for claim in select_claims(None)
+    }
+    assert [name for name, text in texts.items() if 'class="tex"' in text] == []
 
 
 def test_prose_mixes_text_formula_and_code():

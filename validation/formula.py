@@ -34,6 +34,7 @@ def mathml(latex: str, *, block: bool = True) -> Markup:
     """
     # The converter knows `align*`, which differs from `aligned` only in where it may stand.
     source = re.sub(r"\\(begin|end)\{(?:aligned|split)\}", r"\\\1{align*}", latex)
+    source = re.sub(r"\\arg\b", r"\\operatorname{arg}", source)  # which it does not know
     try:
         markup = convert(source, display="block" if block else "inline")
         # Braces and double bars after \big come out with their backslash.
