@@ -539,7 +539,8 @@ CLAIMS = [
         ("with label noise",), run_silent,
     ),
     Claim(
-        "L10", "Second-layer weights stay small", "Up to the escape a run's largest second-layer weight is below the bound.",
+        "L10", "Second-layer weights stay small",
+        "Up to the escape a run's largest second-layer weight is below the printed bound, averaged over runs.",
         r"|a_i(t)|\le m^{-1/4}", f"{_PAPER}, Lemma B.2", "asymptotic", "lazy phase", ("bound m^{-1/2}", "bound m^{-2/5}"),
         run_bounded,
     ),
