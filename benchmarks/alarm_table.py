@@ -57,6 +57,11 @@ def page(claims: Sequence[Claim], found: Found, preset: str, lost: Mapping[str, 
             f"Controls rejected for fewer than {REJECTED:.0%} of the seeds", rows, lambda row: bool(row.weak_controls)
         ),
         _section(
+            "Open questions (a control that survives is an answer, and counts nowhere above)",
+            rows,
+            lambda row: row.expected == "open",
+        ),
+        _section(
             "Error bars too small (C above 1 by 4 standard errors, no allowance)", rows, lambda row: row.overdispersed
         ),
         _section("Stated share above 1 % (few replicas)", rows, lambda row: row.few_replicas),
