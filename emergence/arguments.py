@@ -109,14 +109,18 @@ def parser() -> Parser:
     commands = main.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog="emergence")
     common, problem = _common(), _problem()
 
-    commands.add_parser("claims", help="list the catalogue of claims", parents=[common, _seed()])
+    claims = commands.add_parser("claims", help="list the catalogue of claims", parents=[common])
+    claims.add_argument("ids", nargs="*", metavar="ID", help="claims to list, or patterns such as 'E1*' (default: all)")
     validate = commands.add_parser("validate", help="judge claims, write a report", parents=[common, _seed()])
-    validate.add_argument("ids", nargs="*", metavar="ID", help="claims to judge (default: all)")
+    validate.add_argument(
+        "ids", nargs="*", metavar="ID",
+        help="claims to judge, patterns such as 'E1*', or quantities such as E7.h3 (default: all)",
+    )  # fmt: skip
     validate.add_argument("--preset", choices=PRESETS, default="quick", help="size of the experiments (default: quick)")
     validate.add_argument(
         "--workers", type=Whole().read, default=None, metavar="N", help="processes (default: one per core, at most 4)"
     )
-    derive = commands.add_parser("derive", help="show a derivation, each step checked", parents=[common, _seed()])
+    derive = commands.add_parser("derive", help="show a derivation, each step checked", parents=[common])
     derive.add_argument("name", choices=DERIVATIONS, metavar="NAME", help=", ".join(DERIVATIONS))
     derive.add_argument("--activation", help=HELP["activation"] + " (default: h4; quadratic for riccati)")
     derive.add_argument("--latex", action="store_true", help="print a LaTeX document")
@@ -143,7 +147,7 @@ def parser() -> Parser:
     reproduce.add_argument(
         "--workers", type=Whole().read, default=None, metavar="N", help="local processes (default: one per core)"
     )
-    merge = commands.add_parser("merge", help="a results store as one netCDF file", parents=[common, _seed()])
+    merge = commands.add_parser("merge", help="a results store as one netCDF file", parents=[common])
     merge.add_argument("store", metavar="STORE", help="folder written by emergence sweep")
     return main
 

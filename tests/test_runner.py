@@ -4,6 +4,7 @@ import pickle
 from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,72 @@ class _Process:
         else:
             future.set_result(task(pickle.loads(pickle.dumps(configuration))))
         return future
+
+
+def test_a_claim_of_ones_own_is_judged_with_those_of_the_catalogue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "claims", lambda: [_claim("E1"), _claim("E2")])
+    mine = _claim("my-claim", 2.0)
+    run = validate(["E2", mine], out=tmp_path)
+    assert [(v.id, v.verdict) for v in run.verdicts] == [("E2", "agrees"), ("my-claim", "disagrees")]
+    assert (tmp_path / "my-claim.nc").exists()
+    assert "my-claim" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert [verdict.id for verdict in validate(mine).verdicts] == ["my-claim"]
+    with pytest.raises(InputError, match="claim 'E2' is given twice"):
+        validate(["E2", _claim("E2", 3.0)])
+    with pytest.raises(InputError, match="differ in case only"):
+        validate(["E2", _claim("e2", 3.0)])
+
+
+def test_a_claim_of_ones_own_goes_to_another_process_if_it_can_be_imported_there() -> None:
+    worker = _Process()
+    at_home, abroad = _claim("at-home"), replace(_claim("abroad"), runner=_imported)
+    assert [v.id for v in validate([at_home, abroad], workers=[worker]).verdicts] == ["abroad", "at-home"]
+    assert worker.had == ["abroad"]
+
+
+def _imported(context: Context) -> Outcome:
+    return _claim("any").runner(context)
+
+
+def test_ids_know_no_case_and_may_be_patterns_and_quantities() -> None:
+    def picked(*texts: str) -> list[str]:
+        return [claim.id for claim in runner.select_claims(texts)]
+
+    assert picked("e7", "S4-PRINTED") == ["E7", "S4-printed"]
+    assert picked("S4*", "E7.h3") == ["E7", "S4", "S4-printed"]
+    assert picked("E2?") == [f"E{n}" for n in range(20, 29)]
+    with pytest.raises(InputError, match=r"'E99' is unknown: did you mean E9"):
+        picked("E99")
+
+
+def test_a_quantity_is_asked_for_by_its_claim_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    def two(context: Context) -> Outcome:
+        (one,) = _claim("any").runner(context).measurements
+        return Outcome([replace(one, key="slope"), replace(one, key="slope.error"), replace(one, key="end")])
+
+    monkeypatch.setattr(runner, "claims", lambda: [replace(_claim("E1"), runner=two), _claim("E2")])
+    asked = {"e1.Slope": ["E1.slope"], "E1.slope*": ["E1.slope", "E1.slope.error"], "E*.end": ["E1.end"]}
+    for text, kept in asked.items():
+        assert [verdict.id for verdict in validate([text]).verdicts] == kept
+    assert len(validate(["E1.end", "E1"]).verdicts) == 3
+    with pytest.raises(InputError, match=r"quantity 'E1.slop' is unknown: did you mean E1.slope\? use E1.slope, "):
+        validate(["E1.slop"])
+
+
+@pytest.mark.parametrize("name", ["", "7", "E7.h3", "a/b", "E*", "é"])
+def test_an_id_names_a_file_and_no_pattern(name: str) -> None:
+    with pytest.raises(InputError, match="claim id is"):
+        _claim(name)
+
+
+def test_a_claim_that_lists_other_controls_than_it_judges_is_named() -> None:
+    odd = replace(_claim("X1"), controls=("wrong", "never judged"))
+    with pytest.warns(UserWarning, match="claim X1 lists without judging 'never judged': mend"):
+        validate(odd)
+    with pytest.warns(UserWarning, match="lists without judging 'x' and judges without listing 'wrong'"):
+        validate(replace(odd, controls=("x",)))
 
 
 def _spread(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -20,10 +20,24 @@ Measured = tuple[Claim, Outcome, float]
 
 def measure(configuration: Mapping[str, Any]) -> bytes:
     """Run one claim in this process: its outcome and the seconds it took, pickled."""
-    claim = next(claim for claim in claims() if claim.id == configuration["id"])
+    claim = configuration["claim"] or _catalogue()[configuration["id"]]
     before = time.perf_counter()
     outcome = claim.runner(Context(configuration["preset"], configuration["seed"]))
     return pickle.dumps((outcome, time.perf_counter() - before))
+
+
+def portable(claim: Claim) -> bool:
+    """Whether another process finds the claim's runner: in the catalogue, or by importing it (not ``__main__``)."""
+    if _catalogue().get(claim.id) == claim:
+        return True
+    try:
+        return b"__main__" not in pickle.dumps(claim)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+
+
+def _catalogue() -> dict[str, Claim]:
+    return {claim.id: claim for claim in claims()}
 
 
 def measured_apart(
@@ -36,7 +50,7 @@ def measured_apart(
 
     Raises: `InputError` if a process died; what a claim raises.
     """
-    waiting = _by_module(chosen)
+    waiting, known = _by_module(chosen), _catalogue()
     running: dict[Future[bytes], tuple[Submit, Claim, list[Claim]]] = {}
 
     def next_one(worker: Submit, rest: list[Claim]) -> None:
@@ -45,11 +59,9 @@ def measured_apart(
         if rest:
             claim, *rest = rest
             started(claim)
-            running[worker(measure, {"id": claim.id, "preset": context.preset, "seed": context.seed})] = (
-                worker,
-                claim,
-                rest,
-            )
+            own = None if known.get(claim.id) == claim else claim
+            task = {"id": claim.id, "claim": own, "preset": context.preset, "seed": context.seed}
+            running[worker(measure, task)] = (worker, claim, rest)
 
     for worker in workers:
         next_one(worker, [])

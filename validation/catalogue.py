@@ -1,6 +1,5 @@
 """All claims, in the order of the catalogue."""
 
-import re
 from types import ModuleType
 
 from validation.claim import Claim
@@ -30,6 +29,7 @@ from validation.claims import (
     step_size_scaling,
     stiefel,
 )
+from validation.selection import in_order
 
 #: Longest first, for runs in several processes.
 _GROUPS = (
@@ -60,14 +60,9 @@ _GROUPS = (
 )
 
 
-def _natural(name: str) -> tuple[str, int, str]:
-    letters, number, rest = re.match(r"([A-Z]+)(\d+)(.*)", name).groups()  # type: ignore[union-attr]
-    return letters, int(number), rest
-
-
 def claims() -> list[Claim]:
     """The catalogue, sorted by letter and number."""
-    return sorted((claim for group in _GROUPS for claim in group.CLAIMS), key=lambda claim: _natural(claim.id))
+    return in_order(claim for group in _GROUPS for claim in group.CLAIMS)
 
 
 def module_order() -> dict[str, int]:

@@ -7,6 +7,7 @@ tell right from wrong and the verdict is ``inconclusive``.
 """
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 #: Standard errors allowed. Hundreds of quantities are judged together, so 2 would cry wolf in every run.
 SIGMAS = 4.0
 KINDS = ("exact", "asymptotic", "heuristic", "open")
+_ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 def agrees(estimate: float, predicted: float, allowance: float, stderr: float) -> bool:
@@ -112,7 +114,7 @@ class Claim:
     """A checkable statement of theory.
 
     Attributes:
-        id: catalogue number, e.g. ``E7``.
+        id: catalogue number, e.g. ``E7``, or a name of your own: letters, digits, ``-`` and ``_``.
         title: a few words.
         statement: one plain sentence.
         latex: the formula.
@@ -120,7 +122,7 @@ class Claim:
         kind: ``exact``, ``asymptotic``, ``heuristic`` or ``open``.
         regime: where it holds.
         expected: ``agrees``, or ``disagrees`` for what a paper prints wrongly.
-        controls: names of the wrong theories that must be rejected.
+        controls: names of the wrong theories that must be rejected: those, and only those, that the runner judges.
         runner: measures; see `Outcome`.
         requires: a package beyond the plain installation that the runner needs (its name for pip), or nothing.
     """
@@ -138,6 +140,8 @@ class Claim:
     requires: str = ""
 
     def __post_init__(self) -> None:
+        if not _ID.fullmatch(self.id):  # it names a file; a dot sets a quantity's key apart
+            raise InputError(f"claim id is {self.id!r}: use letters, digits, - and _ only, a letter first")
         if self.kind not in KINDS:
             raise InputError(f"claim {self.id}: kind is {self.kind!r}: use one of {', '.join(KINDS)}")
         if self.kind != "open" and not self.controls:
@@ -151,6 +155,20 @@ def standard_score(estimate: float, predicted: float, stderr: float, allowance: 
     if scale > 0:
         return gap / scale
     return 0.0 if gap == 0 else math.copysign(math.inf, gap)
+
+
+def controls_differ(claim: Claim, measurements: Sequence[Measurement]) -> str:
+    """How the controls that a claim lists differ from those that its runner judges, as one line; empty if they do not."""
+    judged = dict.fromkeys(control.name for x in measurements for control in x.controls)
+    parts = [
+        f"{word} {', '.join(map(repr, names))}"
+        for word, names in (
+            ("lists without judging", [name for name in claim.controls if name not in judged]),
+            ("judges without listing", [name for name in judged if name not in claim.controls]),
+        )
+        if names
+    ]
+    return f"claim {claim.id} {' and '.join(parts)}: mend its controls" if parts else ""
 
 
 def judge(claim: Claim, measurement: Measurement, seconds: float = 0.0) -> Verdict:

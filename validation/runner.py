@@ -10,10 +10,11 @@ from pathlib import Path
 
 from dynamics.storage import write_dataset
 from theory import InputError
-from validation.apart import Measured, Submit, measured_apart
+from validation.apart import Measured, Submit, measured_apart, portable
 from validation.catalogue import claims
-from validation.claim import Claim, Outcome, Verdict, judge
+from validation.claim import Claim, Outcome, Verdict, controls_differ, judge
 from validation.context import Context, TheoryUnderTest
+from validation.selection import Wanted, select
 
 Progress = Callable[[float, str], None]
 
@@ -42,20 +43,13 @@ class Run:
         return all(verdict.as_expected for verdict in self.verdicts)
 
 
-def select_claims(ids: Sequence[str] | None) -> list[Claim]:
-    """The claims asked for, in catalogue order. Raises `InputError` for an unknown id."""
-    catalogue = claims()
-    if not ids:
-        return catalogue
-    known = {claim.id for claim in catalogue}
-    for name in ids:
-        if name not in known:
-            raise InputError(f"claim {name!r} is unknown: `emergence claims` lists them ({', '.join(sorted(known))})")
-    return [claim for claim in catalogue if claim.id in set(ids)]
+def select_claims(ids: Sequence[Wanted] | Wanted | None) -> list[Claim]:
+    """The claims asked for, in catalogue order; see `validation.selection.select`. Raises `InputError`."""
+    return select(ids, claims()).claims
 
 
 def validate(
-    ids: Sequence[str] | None = None,
+    ids: Sequence[Wanted] | Wanted | None = None,
     *,
     preset: str = "quick",
     seed: int = 0,
@@ -67,37 +61,47 @@ def validate(
     """Run claims and judge them.
 
     Args:
-        ids: claim ids, all if empty. preset: ``quick`` or ``full`` (larger sizes, more samples). seed: of all randomness.
+        ids: what to judge, all of the catalogue if empty: ids (``E7``) in any case, quantities of a claim (``E7.h3``),
+            patterns (``E1*``), and claims of your own, also mixed.
+        preset: ``quick`` or ``full`` (larger sizes, more samples). seed: of all randomness.
         out: folder for one netCDF file per claim and ``report.html``; nothing is written without it.
         theory: entry points to test in place of the built-in ones (a conjecture, or a formula broken on purpose).
         progress: called with (fraction of claims done, text).
-        workers: one function per process that shares the work, see `validation.apart`; this process does it all if empty.
+        workers: one function per process that shares the work, see `validation.apart`; this process does it all if empty,
+            and always the claims that no other process could import.
 
-    Raises: `InputError` for an unknown id or preset, `theory` together with `workers`, a process that died.
+    Warns of a claim whose listed controls are not those that were judged.
+
+    Raises: `InputError` for an unknown id, quantity or preset, two claims of one id, `theory` together with `workers`, a
+    process that died.
     """
     if preset not in ("quick", "full"):
         raise InputError(f"preset is {preset!r}: use quick or full")
     if theory is not None and workers:
         raise InputError("theory is given with workers: other processes know the built-in theory only: drop one")
-    chosen = _runnable(select_claims(ids), named=bool(ids))
+    selection = select(ids, claims())
+    chosen = _runnable(selection.claims, named=bool(ids))
     context = Context(preset, seed, theory or TheoryUnderTest())
     started = time.perf_counter()
     run = Run([], {}, preset, seed, _version(), 0.0, _machine())
     verdicts: dict[str, list[Verdict]] = {}
     tell = _Teller(progress, len(chosen))
-    finished = measured_apart(chosen, context, workers, tell.started) if workers else _in_turn(chosen, context, tell)
+    finished = _measured(chosen, context, workers, tell)
     try:
         for claim, outcome, seconds in finished:
             tell.done += 1
             run.outcomes[claim.id] = outcome
+            if difference := controls_differ(claim, outcome.measurements):
+                warnings.warn(difference, stacklevel=2)
             verdicts[claim.id] = [judge(claim, x, seconds) for x in outcome.measurements]
             if out is not None:
                 _store(out, claim, outcome)
+        selection.check([verdict for found in verdicts.values() for verdict in found])
         tell("done")
     finally:  # an interrupted run reports the claims that were finished
         order = [claim.id for claim in chosen if claim.id in verdicts]
         run.outcomes = {name: run.outcomes[name] for name in order}
-        run.verdicts = [verdict for name in order for verdict in verdicts[name]]
+        run.verdicts = [verdict for name in order for verdict in verdicts[name] if selection.keeps(verdict)]
         run.seconds = time.perf_counter() - started
         if out is not None and run.verdicts:
             from validation.report import write_report
@@ -120,6 +124,13 @@ class _Teller:
 
     def started(self, claim: Claim) -> None:
         self(f"{claim.id} {claim.title}")
+
+
+def _measured(chosen: list[Claim], context: Context, workers: Sequence[Submit], tell: _Teller) -> Iterator[Measured]:
+    """Claims as they finish: in the other processes those that can go there, then the rest in this one."""
+    there = [claim for claim in chosen if workers and portable(claim)]
+    yield from measured_apart(there, context, workers, tell.started)
+    yield from _in_turn([claim for claim in chosen if claim not in there], context, tell)
 
 
 def _in_turn(chosen: list[Claim], context: Context, tell: _Teller) -> Iterator[Measured]:

@@ -7,10 +7,10 @@ from emergence.result import Result
 
 
 def run(arguments: argparse.Namespace) -> Result:
-    """List every claim with its source, kind, what is expected of it, and its controls."""
-    import validation
+    """List every claim (or those asked for) with its source, kind, what is expected of it, and its controls."""
+    from validation.runner import select_claims
 
-    catalogue = validation.claims()
+    catalogue = select_claims(arguments.ids)
     entries = [
         {
             "id": claim.id,

@@ -2,7 +2,6 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Collection
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,6 @@ from emergence import output, table
 from emergence.commands.setup import out_folder
 from emergence.engine import Workers, usable_cores
 from emergence.progress import Progress
-from emergence.refusal import refuse
 from emergence.result import Result
 from emergence.values import Whole
 from emergence.version import version
@@ -26,10 +24,10 @@ def run(arguments: argparse.Namespace) -> Result:
     """Run the claims asked for (all by default). Status 1 if any verdict is not the expected one."""
     folder = out_folder(arguments, "report.html")
     import validation
+    from validation.runner import select_claims
 
-    known = {claim.id: claim for claim in validation.claims()}
-    _check_ids(arguments.ids, known)
-    count = _workers(arguments.workers, [known[name] for name in arguments.ids or known])
+    chosen = select_claims(arguments.ids)  # refuses unknown ids before a folder is made for them
+    count = _workers(arguments.workers, chosen)
     output.make(folder)
     with Progress(arguments.quiet) as progress, ExitStack() as stack:
         workers = [stack.enter_context(Workers(1)).submit for _ in range(count)] if count > 1 else []
@@ -56,13 +54,6 @@ def _workers(asked: int | None, chosen: "list[Claim]") -> int:
     """Number of processes. Each compiles for itself and may need some gigabytes, so by default no more than four."""
     count = min(usable_cores(), MOST_WORKERS) if asked is None else Whole().check("--workers", asked)
     return min(count, len({claim.runner.__module__ for claim in chosen}))
-
-
-def _check_ids(ids: list[str], known: Collection[str]) -> None:
-    """Refuse unknown ids before a folder is made for them."""
-    for name in ids:
-        if name not in known:
-            refuse(f"claim id {name!r} is unknown: `emergence claims` lists them")
 
 
 def _entry(verdict: "Verdict") -> dict[str, object]:
