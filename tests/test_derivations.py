@@ -16,6 +16,7 @@ from theory import (
     Step,
     additive,
     exact_points,
+    finite_step,
     gradient_derivation,
     ideal_loss,
     loss_derivation,
@@ -263,3 +264,29 @@ def test_single_task_is_the_flow_with_everything_else_removed() -> None:
     """aφ'(u)(1−u²), read off the derived system rather than typed into the class."""
     rate = SingleTask(Activation.parse("h3+h4")).rate
     assert sp.expand(rate - single.a * (3 * single.u**2 + 4 * single.u**3) * (1 - single.u**2)) == 0
+
+
+# ------------------------------------------------------------------------- systems whose parts were replaced
+
+
+def test_a_system_whose_drift_was_replaced_is_not_derived() -> None:
+    system = overlap_flow(Activation.parse("h4"))
+    right = system.derivation
+    wrong = replace(system, drift={x: sums.scaled(sp.Rational(21, 20)) for x, sums in system.drift.items()})
+    assert (right.replaced, wrong.derivation.replaced) == ((), ("drift",))
+    assert system.derivation.verify() == 9
+    with pytest.raises(DerivationError, match="drift replaced: not derived"):
+        wrong.derivation.verify()
+    assert wrong.derivation.latex().startswith("% drift replaced: not derived")
+    # Handed to a new system, the derivation does not vouch for it either; put back, it does.
+    with pytest.raises(DerivationError, match="not derived"):
+        replace(wrong, limit="another").derivation.verify()
+    assert replace(wrong, drift=dict(system.drift)).derivation.replaced == ()
+
+
+def test_every_part_that_was_replaced_is_named() -> None:
+    system = finite_step(Activation.parse("h3"), fluctuations=True)
+    wrong = replace(system, observables={}, covariance={}, activation=Activation.parse("h4"))
+    assert wrong.derivation.replaced == ("activation", "observables", "covariance")
+    own = replace(wrong, derivation=Derivation("mine", (), {}, (), ""))
+    assert own.derivation.replaced == ()

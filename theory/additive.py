@@ -15,8 +15,8 @@ from theory.activation import Activation
 from theory.activation import c as kernel_variable
 from theory.derivation import Assumption, Derivation, Step
 from theory.indexed import (
-    RANGE,
     Dual,
+    Index,
     Sums,
     Term,
     Vector,
@@ -95,18 +95,14 @@ def velocity(loss: Sums) -> Vector:
 
 def _bound_neutral(loss: Sums) -> Sums:
     """Rename the loss's own bound indices so that they cannot clash with the coordinate's."""
-    fresh = {k: sp.Symbol("k1", integer=True), l: sp.Symbol("l1", integer=True)}
-    fresh |= {p: sp.Symbol("p1", integer=True), s: sp.Symbol("s1", integer=True)}
-    for old, new in fresh.items():
-        RANGE.setdefault(new, RANGE[old])
-    return loss.renamed(fresh)
+    return loss.renamed({index: Index(f"{index}1", index.length) for index in (k, l, p, s)})
 
 
 def _normal_form(sums: Sums) -> Sums:
     """Bring bound indices back to l (neurons) and p (directions), and order the indices of c."""
     result = []
     for term in sums:
-        names = {i: (l if RANGE[i] == m else p) for i in term.bound}
+        names = {i: (l if i.length == m else p) for i in term.bound}
         body = term.renamed(names).body
         body = body.replace(
             lambda x: isinstance(x, sp.Indexed) and x.base == c, lambda x: symmetric_overlap(*x.indices)

@@ -1,6 +1,6 @@
 """A derivation as data: named steps, each with an equation and a check that can fail."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import sympy as sp
@@ -67,7 +67,9 @@ class Assumption:
 class Derivation:
     """A named sequence of steps that ends in equations.
 
-    ``equations`` maps the left-hand side's LaTeX to the right-hand side (a SymPy expression).
+    ``equations`` maps the left-hand side's LaTeX to the right-hand side (a SymPy expression). ``derived`` holds the parts
+    of the `System` that the steps lead to, and ``replaced`` the names of those that the system at hand has otherwise:
+    `System` sets both.
     """
 
     name: str
@@ -75,13 +77,24 @@ class Derivation:
     equations: dict[str, sp.Expr]
     assumptions: tuple[Assumption, ...]
     reference: str
+    derived: Mapping[str, object] | None = field(default=None, compare=False, repr=False)
+    replaced: tuple[str, ...] = ()
 
     def verify(self) -> int:
-        """Check every step; return how many had something to check. Raises `DerivationError` at the first failure."""
+        """Check every step; return how many had something to check. Raises `DerivationError` at the first failure.
+
+        A system whose parts were replaced is not the one derived: that is a failure too.
+        """
+        if self.replaced:
+            raise DerivationError(f"{self.name}: {self._notice()}")
         for step in self.steps:
             step.verify()
         return sum(not step.is_definition for step in self.steps)
 
     def latex(self) -> str:
         """The whole derivation as LaTeX, one display per step."""
-        return "\n\n".join(f"% {step.title}\n\\[ {step.latex()} \\]" for step in self.steps)
+        displays = [f"% {step.title}\n\\[ {step.latex()} \\]" for step in self.steps]
+        return "\n\n".join([*([f"% {self._notice()}"] if self.replaced else []), *displays])
+
+    def _notice(self) -> str:
+        return f"{', '.join(self.replaced)} replaced: not derived"

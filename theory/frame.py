@@ -10,11 +10,10 @@ import sympy as sp
 
 from theory import diagrams
 from theory.diagrams import Table
-from theory.indexed import RANGE, Term
+from theory.indexed import Index, Term
 
-A, B = sp.symbols("A B", integer=True)
 N = sp.Symbol("N", integer=True, positive=True)
-RANGE.update({A: N, B: N})
+A, B = Index("A", N), Index("B", N)
 w, gram = sp.IndexedBase("w"), sp.IndexedBase("C")
 #: Step size, and variance of the label noise.
 eta = sp.Symbol("eta", positive=True)

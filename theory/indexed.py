@@ -1,7 +1,7 @@
 r"""Sums over indexed symbols: the small algebra in which the overlap dynamics are derived.
 
-Indices are plain symbols that know their range by name: neurons $k, l, j$ run to the width $m$, directions
-$p, q, s$ to the teacher width $P$, input coordinates $i, h$ to the dimension $d$. SymPy can differentiate sums over
+An `Index` is a symbol that carries its range: neurons $k, l, j$ run to the width $m$, directions $p, q, s$ to the
+teacher width $P$, input coordinates $i, h$ to the dimension $d$. SymPy can differentiate sums over
 `IndexedBase` but leaves range `Piecewise`s behind; here Kronecker deltas are contracted as soon as they arise.
 """
 
@@ -12,24 +12,34 @@ import numpy as np
 import sympy as sp
 from sympy.printing.latex import LatexPrinter
 
+
+class Index(sp.Symbol):
+    """An integer symbol that runs from 1 to `length`. Two are equal if both name and length are."""
+
+    __slots__ = ("length",)
+    length: sp.Expr
+
+    def __new__(cls, name: str, length: sp.Expr | int) -> "Index":
+        index = cls.__xnew__(cls, name, integer=True)
+        index.length = sp.sympify(length)
+        return index
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str, sp.Expr], dict]:
+        return (self.name, self.length), {}
+
+    def _hashable_content(self) -> tuple:
+        return (*super()._hashable_content(), self.length)
+
+
 m, P, d = sp.symbols("m P d", integer=True, positive=True)
-k, l, j = sp.symbols("k l j", integer=True)
-p, q, s = sp.symbols("p q s", integer=True)
-i, h = sp.symbols("i h", integer=True)
-RANGE: dict[sp.Symbol, sp.Symbol] = {k: m, l: m, j: m, p: P, q: P, s: P, i: d, h: d}
+k, l, j = (Index(name, m) for name in "klj")
+p, q, s = (Index(name, P) for name in "pqs")
+i, h = (Index(name, d) for name in "ih")
 
 #: Teacher weights, overlaps with the teacher, overlaps between students, squared norms.
 a, t, c, r = sp.IndexedBase("a"), sp.IndexedBase("t"), sp.IndexedBase("c"), sp.IndexedBase("r")
 #: Independent Brownian motions; in a `System`'s noise their Itô increments.
 B = sp.IndexedBase("B")
-
-
-def new_index(name: str, length: sp.Expr) -> sp.Symbol:
-    """An index beside the built-in ones, with its range. Raises `ValueError` if the name stands for another range."""
-    index = sp.Symbol(name, integer=True)
-    if RANGE.setdefault(index, length) != length:
-        raise ValueError(f"index {name} runs to {RANGE[index]} already, not to {length}: use another letter")
-    return index
 
 
 class Dual(sp.Function):
@@ -55,9 +65,9 @@ def specialise(expression: sp.Expr, dual: sp.Expr, variable: sp.Symbol) -> sp.Ex
     return expression.replace(Dual, lambda x, order: sp.diff(dual, variable, int(order)).subs(variable, x))
 
 
-def free_indices(expression: sp.Expr) -> set[sp.Symbol]:
-    """The index symbols that occur in `expression` (bound ones too: bodies of terms carry no Sum)."""
-    return {symbol for symbol in expression.free_symbols if symbol in RANGE}
+def free_indices(expression: sp.Expr) -> set[Index]:
+    """The indices that occur in `expression` (bound ones too: bodies of terms carry no Sum)."""
+    return {symbol for symbol in expression.free_symbols if isinstance(symbol, Index)}
 
 
 @dataclass(frozen=True)
@@ -65,15 +75,15 @@ class Term:
     """`body` summed over the index symbols in `bound`."""
 
     body: sp.Expr
-    bound: tuple[sp.Symbol, ...] = ()
+    bound: tuple[Index, ...] = ()
 
     def as_sympy(self) -> sp.Expr:
         if not self.bound:
             return self.body
         outside, inside = self.body.as_independent(*self.bound, as_Add=False)
-        return outside * sp.Sum(inside, *[(index, 1, RANGE[index]) for index in self.bound])
+        return outside * sp.Sum(inside, *[(index, 1, index.length) for index in self.bound])
 
-    def renamed(self, names: Mapping[sp.Symbol, sp.Symbol]) -> "Term":
+    def renamed(self, names: Mapping[Index, Index]) -> "Term":
         return Term(self.body.subs(list(names.items()), simultaneous=True), tuple(names.get(i, i) for i in self.bound))
 
 
@@ -89,13 +99,13 @@ class Sums(tuple[Term, ...]):
     def scaled(self, factor: sp.Expr) -> "Sums":
         return collect(Term(factor * term.body, term.bound) for term in self)
 
-    def renamed(self, names: Mapping[sp.Symbol, sp.Symbol]) -> "Sums":
+    def renamed(self, names: Mapping[Index, Index]) -> "Sums":
         return Sums(term.renamed(names) for term in self)
 
 
 def collect(terms: Iterable[Term]) -> Sums:
     """Expand every body into products and add those with equal bound indices."""
-    found: dict[tuple[sp.Symbol, ...], sp.Expr] = {}
+    found: dict[tuple[Index, ...], sp.Expr] = {}
     for term in terms:
         bound = tuple(sorted(term.bound, key=str))
         found[bound] = found.get(bound, sp.Integer(0)) + term.body
@@ -124,7 +134,7 @@ def differentiate(sums: Sums, target: sp.Indexed) -> Sums:
     return collect(result)
 
 
-def _contract(body: sp.Expr, bound: tuple[sp.Symbol, ...], delta: list[tuple[sp.Symbol, sp.Symbol]]) -> Term:
+def _contract(body: sp.Expr, bound: tuple[Index, ...], delta: list[tuple[Index, Index]]) -> Term:
     """Body times the product of δ(index, value), each bound index of a delta being summed away."""
     for index, value in delta:
         if index in bound:
@@ -135,7 +145,7 @@ def _contract(body: sp.Expr, bound: tuple[sp.Symbol, ...], delta: list[tuple[sp.
     return Term(body, bound)
 
 
-def symmetric_overlap(first: sp.Symbol, second: sp.Symbol) -> sp.Expr:
+def symmetric_overlap(first: Index, second: Index) -> sp.Expr:
     r"""$c_{kl} = c_{lk}$, with $c_{kk} = 1$; written with the indices in alphabetical order."""
     return sp.Integer(1) if first == second else c[tuple(sorted((first, second), key=str))]
 
@@ -144,12 +154,12 @@ def symmetric_overlap(first: sp.Symbol, second: sp.Symbol) -> sp.Expr:
 class Vector:
     r"""A linear combination of $e_p$ and $\bar v_k$: terms (coefficient, "e" or "v", index, bound indices)."""
 
-    terms: tuple[tuple[sp.Expr, str, sp.Symbol, tuple[sp.Symbol, ...]], ...]
+    terms: tuple[tuple[sp.Expr, str, Index, tuple[Index, ...]], ...]
 
     def __add__(self, other: "Vector") -> "Vector":
         return Vector(self.terms + other.terms)
 
-    def scaled(self, factor: sp.Expr, bound: tuple[sp.Symbol, ...] = ()) -> "Vector":
+    def scaled(self, factor: sp.Expr, bound: tuple[Index, ...] = ()) -> "Vector":
         return Vector(tuple((factor * x, kind, i, tuple({*b, *bound})) for x, kind, i, b in self.terms))
 
     def dot(self, other: "Vector") -> Sums:
@@ -166,9 +176,7 @@ class Vector:
         return collect(result)
 
 
-def _inner(
-    body: sp.Expr, left: tuple[str, sp.Symbol], right: tuple[str, sp.Symbol], bound: tuple[sp.Symbol, ...]
-) -> Term:
+def _inner(body: sp.Expr, left: tuple[str, Index], right: tuple[str, Index], bound: tuple[Index, ...]) -> Term:
     (kind, i), (other, h) = left, right
     if kind == other == "e":
         return _contract(body, bound, [(i, h)])
@@ -178,19 +186,19 @@ def _inner(
     return Term(body * t[neuron, direction], bound)
 
 
-def e(index: sp.Symbol) -> Vector:
+def e(index: Index) -> Vector:
     """The teacher direction $e_p$."""
     return Vector(((sp.Integer(1), "e", index, ()),))
 
 
-def v(index: sp.Symbol) -> Vector:
+def v(index: Index) -> Vector:
     r"""The student direction $\bar v_k$."""
     return Vector(((sp.Integer(1), "v", index, ()),))
 
 
 def evaluate(
     sums: Sums,
-    free: tuple[sp.Symbol, ...],
+    free: tuple[Index, ...],
     arrays: Mapping[str, np.ndarray],
     dual: Callable[[sp.Expr, int], sp.Expr],
 ) -> np.ndarray:
@@ -199,34 +207,35 @@ def evaluate(
     Used to check derivations at exact points, and as the independent answer that fast code must reproduce. Plain
     symbols are looked up by name in `arrays` too. Raises `ValueError` if arrays disagree about the range of an index.
     """
-    sizes = _sizes(sums, arrays)
-    out = np.empty([sizes[RANGE[index]] for index in free], dtype=object)
+    sizes = _sizes(sums, free, arrays)
+    out = np.empty([sizes[index.length] for index in free], dtype=object)
     for place in np.ndindex(*out.shape):
         fixed = dict(zip(free, place, strict=True))
         out[place] = sp.Add(*[_evaluate_term(term, fixed, arrays, dual, sizes) for term in sums])
     return out
 
 
-def _sizes(sums: Sums, arrays: Mapping[str, np.ndarray]) -> dict[sp.Symbol, int]:
-    """The length of every range that occurs, read off the arrays."""
-    sizes: dict[sp.Symbol, int] = {length: int(length) for length in RANGE.values() if length.is_Integer}
+def _sizes(sums: Sums, free: tuple[Index, ...], arrays: Mapping[str, np.ndarray]) -> dict[sp.Expr, int]:
+    """The length of every range that occurs: a number, or read off the arrays."""
+    lengths = {index.length for index in (*free, *(index for term in sums for index in term.bound))}
+    sizes: dict[sp.Expr, int] = {length: int(length) for length in lengths if length.is_Integer}
     for occurrence in {x for term in sums for x in term.body.atoms(sp.Indexed)}:
         for index, length in zip(occurrence.indices, arrays[str(occurrence.base)].shape, strict=True):
-            if sizes.setdefault(RANGE[index], length) != length:
-                raise ValueError(f"{occurrence} has length {length}, but {RANGE[index]} is {sizes[RANGE[index]]}")
+            if sizes.setdefault(index.length, length) != length:
+                raise ValueError(f"{occurrence} has length {length}, but {index.length} is {sizes[index.length]}")
     return sizes
 
 
 def _evaluate_term(
     term: Term,
-    fixed: dict[sp.Symbol, int],
+    fixed: dict[Index, int],
     arrays: Mapping[str, np.ndarray],
     dual: Callable[[sp.Expr, int], sp.Expr],
-    sizes: Mapping[sp.Symbol, int],
+    sizes: Mapping[Index, int],
 ) -> sp.Expr:
     scalars = {x: arrays[str(x)] for x in term.body.free_symbols if str(x) in arrays and not np.ndim(arrays[str(x)])}
     total = sp.Integer(0)
-    for values in np.ndindex(*[sizes[RANGE[index]] for index in term.bound]):
+    for values in np.ndindex(*[sizes[index.length] for index in term.bound]):
         where = fixed | dict(zip(term.bound, values, strict=True))
         body = term.body.replace(
             lambda x: isinstance(x, sp.Indexed),

@@ -20,15 +20,15 @@ import sympy as sp
 from theory.activation import Activation
 from theory.derivation import Assumption, Derivation, Step
 from theory.errors import InputError
-from theory.indexed import RANGE, B, Sums, Term, a, evaluate, h, i, k, new_index
+from theory.indexed import B, Index, Sums, Term, a, evaluate, h, i, k
 from theory.label_noise import name
 from theory.system import System
 
 REFERENCE = "arXiv:2603.10397, eqs. 2-4; diffusion with matched first and second moments, derived"
 TIME_UNIT = "gradient-flow time of ½E(ŷ−y)²; one SGD step of size η advances it by η"
 #: ‖a‖² has no index of its own: one that takes a single value.
-only = new_index("y", sp.Integer(1))
-j = new_index("i2", RANGE[i])  # a third input index
+only = Index("y", 1)
+j = Index("i2", i.length)  # a third input index
 
 W, G, A, theta, target, e = (sp.IndexedBase(x) for x in ("W", "G", "A", "theta", "target", "e"))
 identity = sp.IndexedBase("identity")

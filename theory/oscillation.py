@@ -29,7 +29,10 @@ _LEVELS = sp.Matrix([-1, 0, 1])
 
 
 def jump_covariance(lag: int) -> sp.Expr:
-    r"""$E\,\delta(t)\delta(t+\mathrm{lag})/\sqrt\eta$ from the stationary law: ½ at lag 0, −½·… by powers of the chain."""
+    r"""$E\,\delta(t)\delta(t+\mathrm{lag})/\sqrt\eta$, $\delta(t)=a(t+1)-a(t)$, by powers of the chain.
+
+    1 at lag 0, since every step is a jump by $\pm\eta^{1/4}$; −½ at lag 1; 0 beyond.
+    """
     total = sp.Integer(0)
     step = {(s, r): TRANSITION[s, r] for s, r in product(range(3), repeat=2)}
     for (s, r), chance in step.items():

@@ -19,12 +19,12 @@ from theory import exact_points as points
 from theory.activation import Activation
 from theory.additive import GAUSSIAN, ORTHONORMAL, REFERENCE, TIME_UNIT, overlap_drift, symbolic_velocity
 from theory.derivation import Assumption, Derivation, Step
-from theory.indexed import Sums, Term, collect, i, k, l, new_index, p, q, r, t, v
+from theory.indexed import Index, Sums, Term, collect, i, k, l, p, q, r, t, v
 from theory.indexed import c as overlap
 from theory.system import System
 
 #: Sources, and coordinates of what lies outside the teachers' span.
-o = new_index("o", sp.Symbol("S", integer=True, positive=True))
+o = Index("o", sp.Symbol("S", integer=True, positive=True))
 u, x = sp.IndexedBase("u"), sp.IndexedBase("x")
 source_t, source_u, source_r = (sp.IndexedBase(f"source_{name}") for name in ("t", "u", "r"))
 #: 1 for a student that is no source, else 0.

@@ -1,7 +1,7 @@
 """The immutable exchange object: what theory writes, and integrators and checks read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import sympy as sp
 
@@ -9,6 +9,9 @@ from theory.activation import Activation
 from theory.activation import c as kernel_variable
 from theory.derivation import Assumption, Derivation
 from theory.indexed import Sums, specialise
+
+#: The parts of a system that its derivation stands for.
+_DERIVED = ("activation", "drift", "observables", "closed_form", "definitions", "noise", "covariance")
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,8 @@ class System:
         drift: component (e.g. ``t[k, q]``) → its time derivative, as `Sums`.
         observables: name → `Sums` without free indices (e.g. the loss).
         parameters: names of the arrays that are constant in time (e.g. ``"a"``).
-        derivation: the steps that lead here, with their checks.
+        derivation: the steps that lead here, with their checks. It remembers the first system that it was given to; in
+            any other its `verify` and `latex` say which parts were replaced and are not derived.
         time_unit: what one unit of time is.
         limit: the limit in which the equations hold.
         closed_form: name → expression, where the system is solved.
@@ -43,6 +47,12 @@ class System:
     definitions: Mapping[sp.Symbol | sp.Indexed, Sums] = field(default_factory=dict)
     noise: Mapping[sp.Indexed, Sums] = field(default_factory=dict)
     covariance: Mapping[tuple[sp.Indexed, sp.Indexed], Sums] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        parts = {name: getattr(self, name) for name in _DERIVED}
+        derived = parts if self.derivation.derived is None else self.derivation.derived
+        replaced = tuple(name for name in _DERIVED if parts[name] != derived[name])
+        object.__setattr__(self, "derivation", replace(self.derivation, derived=derived, replaced=replaced))
 
     @property
     def state(self) -> tuple[str, ...]:
