@@ -280,7 +280,7 @@ def _observe(shape: Shape, scales: Scales, frames: Frames) -> tuple[jax.Array, j
 
 def _start(shape: Shape, start: Sequence[Subspace]) -> Frames:
     on_teachers = np.stack([frame.on_teachers.T for frame in start])
-    rest = np.stack([_padded(frame.rest.T, shape.width) for frame in start])
+    rest = np.stack([_padded(frame.compact().rest.T, shape.width) for frame in start])
     if shape.method == "exact":
         return Frames(jnp.asarray(on_teachers), jnp.asarray(rest))
     assert shape.dim is not None
@@ -401,7 +401,7 @@ def _check(
     if model.teacher.dim < count + width:
         raise InputError(f"dim {model.teacher.dim} is below teacher width + student width = {count + width}: raise dim")
     for frame in frames:
-        if frame.on_teachers.shape != (count, width) or frame.rest.shape[0] > width:
+        if frame.on_teachers.shape != (count, width):
             raise InputError(f"start has shape {frame.on_teachers.shape}, not {(count, width)}: draw it for this model")
         defect = np.abs(frame.rows.T @ frame.rows - np.eye(width)).max()
         if not defect < 1e-10:
@@ -444,6 +444,4 @@ def _frames(shape: Shape, state: Frames) -> tuple[Subspace, ...]:
     count = shape.teacher_width
     if shape.method == "ambient":
         on_teachers, residual = on_teachers[..., :count], on_teachers[..., count:]
-        # Only the residual's Gram matrix matters; N rows of an LQ factor hold it.
-        residual = np.stack([np.asarray(np.linalg.qr(one.T, mode="r")).T for one in residual])
-    return tuple(Subspace(top.T, low.T) for top, low in zip(on_teachers, residual, strict=True))
+    return tuple(Subspace(top.T, low.T).compact() for top, low in zip(on_teachers, residual, strict=True))

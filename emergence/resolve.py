@@ -100,10 +100,16 @@ def _bound(prediction: theory.Prediction, batch: int) -> tuple[float, int] | Non
 
 
 def _truncation(activation: theory.Activation) -> list[str]:
-    if activation.truncation_error <= TRUNCATION_WARNING:
+    if max(activation.truncation_error, activation.drift_truncation_error) <= TRUNCATION_WARNING:
         return []
-    missing = f"miss {activation.truncation_error:.2g} of its L2 norm"
-    return [f"activation {activation.name!r}: Hermite degrees up to {activation.degree} {missing}"]
+    return [f"activation {activation.name!r}: {truncated(activation)}"]
+
+
+def truncated(activation: theory.Activation) -> str:
+    """What a kernel that is a series leaves out."""
+    height, slope = activation.truncation_error, activation.drift_truncation_error
+    degrees = f"Hermite degrees up to {activation.degree}"
+    return f"{degrees} miss {height:.2g} of Eσ² and {slope:.2g} of Eσ'², the drift near alignment"
 
 
 def _excess(problem: Problem, bound: tuple[float, int] | None) -> list[str]:

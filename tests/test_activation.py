@@ -88,12 +88,19 @@ def test_dual_kernel_of_homogeneous_activations(
     assert dual == pytest.approx(by_angle(function, overlap), abs=1e-8)
 
 
-@pytest.mark.parametrize("text", ["erf", "relu", "abs(z)", "2*erf(z/sqrt(2))"])
+@pytest.mark.parametrize(
+    "text",
+    ["erf", "relu", "abs(z)", "2*erf(z/sqrt(2))", "Max(2*z,0)", "relu(-3*z)", "Max(z,z/10)", "abs(2*z)-z",
+     "relu+h3/2-1/sqrt(2*pi)", "z*abs(z)-h1", "relu**2", "abs(z)**3+h3", "erf(2*z)-z", "erf-h3+1"],
+)  # fmt: skip
 def test_closed_dual_and_hermite_series_are_one_function(text: str) -> None:
     activation = Activation.parse(text)
     assert activation.closed_dual is not None
     series = sum(float(value) ** 2 * 0.4**j for j, value in activation.coefficients.items())
     assert float(activation.dual.subs(c, 0.4)) == pytest.approx(series, rel=1e-9)
+    assert float(activation.second_moment) * (1 - activation.truncation_error) == pytest.approx(
+        sum(float(value) ** 2 for value in activation.coefficients.values()), rel=1e-9)  # fmt: skip
+    assert activation.drift_truncation_error == 0
     J = activation.information_exponent
     assert float(activation.leading) == pytest.approx(float(activation.coefficients[J]) ** 2, rel=1e-9)
 
@@ -155,6 +162,28 @@ def test_truncation_error_is_the_weight_beyond_the_last_degree() -> None:
     kept = sum(float(value) ** 2 for value in activation.coefficients.values())
     assert activation.truncation_error == pytest.approx(1 - kept, abs=1e-9)
     assert 1e-5 < activation.truncation_error < 1e-2
+
+
+@pytest.mark.parametrize(
+    ("text", "slope"),  # Eσ'²
+    [
+        ("exp(-abs(z))", float(np.exp(2) * special.erfc(np.sqrt(2)))),
+        ("relu(z-1)", special.ndtr(-1)),
+        ("tanh", WEIGHTS @ np.cosh(NODES) ** -4.0),
+    ],
+)
+def test_truncation_of_the_drift_is_that_of_its_kernel_at_1(text: str, slope: float) -> None:
+    """φ'(1) = Eσ'² = Σjσ̂_j² converges more slowly than φ(1): 1e-6 for tanh, a quarter where σ has a cusp."""
+    activation = Activation.parse(text)
+    kept = float(activation.dual_derivative().subs(c, 1))
+    assert activation.drift_truncation_error == pytest.approx(1 - kept / slope, abs=2e-7)
+    assert activation.drift_truncation_error > 10 * activation.truncation_error
+
+
+def test_the_drift_of_a_jump_is_all_left_out() -> None:
+    step = Activation.from_function(lambda x: float(x > 0.3))
+    assert step.drift_truncation_error > 0.98
+    assert Activation.from_expression(sp.sign(sp.Symbol("z", real=True))).dual == 2 / sp.pi * sp.asin(c)
 
 
 HOSTILE = [

@@ -158,6 +158,21 @@ def test_moments_of_a_finite_dimension(dim: int, digits: float) -> None:
     assert law.moment(4.0) == pytest.approx(3 * dim / (dim + 2), rel=10**-digits)
 
 
+@pytest.mark.parametrize("dim", [12, 40, 5000])
+def test_every_moment_of_one_overlap(dim: int) -> None:
+    """E g^q is a ratio of beta functions; down to the one that diverges, where g² underflows."""
+    half, law = mpmath.mpf(dim - 1) / 2, LargestOverlap(1, OverlapLaw(dim))
+    for power in (-0.999, -0.9, -0.8, -0.76, -0.75, -0.5, 0.0, 1.0, 3.3):
+        exact = mpmath.mpf(dim) ** (power / 2) * mpmath.beta((1 + power) / 2, half) / mpmath.beta(0.5, half)
+        assert law.moment(power) == pytest.approx(float(exact), rel=1e-11)
+
+
+def test_overlaps_that_may_be_0_have_no_negative_moments() -> None:
+    law = LargestOverlap(2, OverlapLaw(12, signed=True))
+    assert law.moment(0.0) == pytest.approx(1, rel=1e-11)
+    assert law.moment(-0.5) == np.inf
+
+
 @pytest.mark.parametrize("power", [-3.0, -1.5, 2.0])
 def test_expansion_for_many_overlaps_has_an_error_of_sixth_order(power: float) -> None:
     scaled = []

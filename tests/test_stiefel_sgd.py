@@ -215,6 +215,16 @@ def test_beyond_the_bound_the_last_direction_is_not_learned() -> None:
     assert ends[1] > 1.5
 
 
+def test_a_start_with_more_rows_than_columns_outside_the_teacher() -> None:
+    """Only the Gram matrix of those rows matters, so that any frame of the same subspace will do."""
+    start = draw_subspace(P, N, 50, 0)
+    turned = np.linalg.qr(np.random.default_rng(0).standard_normal((N + 4, N)))[0]
+    long = Subspace(start.on_teachers, turned @ start.rest)
+    runs = [stiefel_sgd(model_of(50), x, step_size=1e-3, steps=64, replicas=2, saves=2) for x in (start, long)]
+    assert np.allclose(runs[0].risk[:, 0], runs[1].risk[:, 0], rtol=1e-12)
+    assert np.allclose(runs[0].frames[0].on_teachers.shape, runs[1].frames[0].on_teachers.shape)
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [

@@ -7,7 +7,7 @@ $\langle u,w\rangle = c$. Everything that gradient flow on Gaussian data knows o
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
 import sympy as sp
 
@@ -25,20 +25,73 @@ MAX_DEGREE = 40
 
 
 def _closed_dual(expression: sp.Expr) -> sp.Expr | None:
-    """Closed-form dual kernels: erf (Williams 1997), relu and |z| (arc-cosine kernel, Cho and Saul 2009)."""
-    scale, slope = sp.Wild("s", exclude=[z]), sp.Wild("b", exclude=[z, 0])
-    match = expression.match(scale * sp.erf(slope * z))
-    if match and match[scale] != 0:
-        b2 = match[slope] ** 2
-        return match[scale] ** 2 * 2 / sp.pi * sp.asin(2 * b2 * c / (1 + 2 * b2))
-    for shape, dual in (
-        (sp.Max(z, 0), (sp.sqrt(1 - c**2) + c * (sp.pi - sp.acos(c))) / (2 * sp.pi)),
-        (sp.Abs(z), 2 / sp.pi * (sp.sqrt(1 - c**2) + c * sp.asin(c))),
-    ):
-        factor = sp.simplify(expression / shape)
-        if factor.is_number:
-            return factor**2 * dual
-    return None
+    r"""Dual kernel in closed form of $s+p$: p a polynomial, s with a kernel $\varphi_s$ of its own; None if not of this form.
+
+    $\varphi=\varphi_s+\sum_j(2\hat s_j\hat p_j+\hat p_j^2)c^j$, a finite sum.
+    """
+    found = _error_function(expression) or _signed_power(expression)
+    if found is None:
+        return None
+    dual, coefficient, polynomial = found
+    powers = hermite.from_polynomial(polynomial).items()
+    return dual + sum(((2 * coefficient(j) * p + p**2) * c**j for j, p in powers), start=sp.Integer(0))
+
+
+_Shape = tuple[sp.Expr, Callable[[int], sp.Expr], sp.Expr]
+
+
+def _error_function(expression: sp.Expr) -> _Shape | None:
+    """(kernel, Hermite coefficients, p) of a·erf(bz) + p (Williams 1997)."""
+    terms = sp.Add.make_args(expression)
+    polynomial = sp.Add(*(x for x in terms if x.is_polynomial(z)))
+    scale, slope = sp.Wild("s", exclude=[z, 0]), sp.Wild("b", exclude=[z, 0])
+    match = (expression - polynomial).match(scale * sp.erf(slope * z))
+    if not match:
+        return None
+    height, b2 = match[scale], match[slope] ** 2
+    smooth = height * sp.erf(match[slope] * z / sp.sqrt(1 + 2 * b2))  # E s(x + z)
+    dual = height**2 * 2 / sp.pi * sp.asin(2 * b2 * c / (1 + 2 * b2))
+    return dual, lambda j: sp.diff(smooth, z, j).subs(z, 0) / sp.sqrt(sp.factorial(j)), polynomial
+
+
+def _signed_power(expression: sp.Expr) -> _Shape | None:
+    r"""(kernel, Hermite coefficients, p) of $g\,\mathrm{sign}(z)z^n+p$: any relu, leaky relu, |bz|, square of a relu.
+
+    It is a polynomial on either side of 0, and the two differ by the monomial $2gz^n$. The kernel is the arc-cosine
+    kernel of order n (Cho and Saul 2009), n ≤ 3.
+    """
+    if not expression.has(sp.Max, sp.Min, sp.Abs, sp.sign, sp.Heaviside, sp.Piecewise):
+        return None
+    side = sp.Symbol("side", positive=True)
+    above, below = expression.subs(z, side), expression.subs(z, -side)
+    if not (above.is_polynomial(side) and below.is_polynomial(side)):
+        return None
+    above, below = above.subs(side, z), below.subs(side, -z)
+    jump = sp.Poly(above - below, z)
+    if not jump.is_monomial or jump.degree() > 3:
+        return None
+    power, height = jump.degree(), jump.LC() / 2
+
+    def coefficient(j: int) -> sp.Expr:
+        terms = sp.Poly(hermite.hermite(j), z).terms()
+        return height * sum(x * _absolute_moment(power + k) for (k,), x in terms) if (j + power) % 2 else sp.Integer(0)
+
+    return height**2 * _arc_cosine_kernel(power), coefficient, sp.expand((above + below) / 2)
+
+
+def _absolute_moment(order: int) -> sp.Expr:
+    """E|z|ⁿ of a standard Gaussian."""
+    return sp.sqrt(2) ** order * sp.gamma(sp.Rational(order + 1, 2)) / sp.sqrt(sp.pi)
+
+
+@cache
+def _arc_cosine_kernel(order: int) -> sp.Expr:
+    r"""$K_n$, the dual kernel of $\mathrm{sign}(z)z^n$: $K_n'=n^2K_{n-1}$, as $\varphi_\sigma'=\varphi_{\sigma'}$."""
+    if order == 0:
+        return 2 / sp.pi * sp.asin(c)
+    primitive = sp.integrate(order**2 * _arc_cosine_kernel(order - 1), c)
+    start = _absolute_moment(order) ** 2 if order % 2 else sp.Integer(0)
+    return sp.expand(primitive - primitive.subs(c, 0) + start)
 
 
 def _moderate(value: sp.Expr) -> bool:
@@ -64,6 +117,8 @@ class Activation:
         coefficients: degree → $\hat\sigma_j$; exact SymPy numbers where they were given so, zeros left out.
         expression: $\sigma(z)$ as a SymPy expression in `z`, or None for an opaque Python function.
         truncation_error: relative $L^2$ weight beyond the stored degrees (0 for polynomials).
+        drift_truncation_error: the same of $\varphi'(1)=E\sigma'^2=\sum_jj\hat\sigma_j^2$, which converges more slowly: the
+            relative error of the drift near alignment (0 where the kernel is in closed form, 1 where σ jumps).
     """
 
     name: str
@@ -71,6 +126,7 @@ class Activation:
     expression: sp.Expr | None
     truncation_error: float = 0.0
     closed_dual: sp.Expr | None = field(default=None, repr=False)
+    drift_truncation_error: float = 0.0
 
     def __post_init__(self) -> None:
         learnable = [j for j in self.coefficients if j > 0]
@@ -136,13 +192,16 @@ class Activation:
                 f"activation {label!r} has no finite Hermite expansion ({problem}): give a real function of z "
                 "that grows slower than exp(z**2/4)"
             ) from problem
-        return cls(label, {j: sp.Float(v) for j, v in found.items()}, expression, error, _closed_dual(expression))
+        closed = _closed_dual(expression)
+        slope = 0.0 if closed is not None else hermite.slope_truncation(numeric, found)
+        return cls(label, {j: sp.Float(v) for j, v in found.items()}, expression, error, closed, slope)
 
     @classmethod
     def from_function(cls, function: Callable[[float], float], name: str = "function") -> "Activation":
-        """From any Python function of one number, by quadrature up to degree 40; see `truncation_error`."""
+        """From any Python function of one number, by quadrature up to degree 40; both truncation errors are stored."""
         found, error = hermite.from_function(function, QUADRATURE_DEGREE)
-        return cls(name, {j: sp.Float(v) for j, v in found.items()}, None, error)
+        slope = hermite.slope_truncation(function, found)
+        return cls(name, {j: sp.Float(v) for j, v in found.items()}, None, error, None, slope)
 
     # -------------------------------------------------------------- properties
 

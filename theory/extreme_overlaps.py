@@ -51,6 +51,8 @@ class OverlapLaw:
             inner = special.erf(u / np.sqrt(2))
         else:
             inner = special.betainc(0.5, (self.dim - 1) / 2, np.minimum(u**2 / self.dim, 1.0))
+            # u² would underflow; the law is linear there, to u².
+            inner = np.where(u < 1e-8, u * self.density(0.0) / self._share, inner)
         with np.errstate(divide="ignore"):
             near = np.log(1 - self._share + self._share * inner)
             return np.where(inner > 0.5, np.log1p(-self.tail(u)), near)

@@ -4,7 +4,7 @@ For unit vectors $u, w$ and $x\sim N(0, I)$: $E[h_i(u\cdot x)\,h_j(w\cdot x)] = 
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from math import factorial
 
@@ -77,3 +77,16 @@ def from_function(function: Callable[[float], float], degree: int) -> tuple[dict
     if kept < 0.5 * second_moment:
         raise ValueError(f"degrees up to {degree} hold only {kept / second_moment:.2g} of its second moment")
     return coefficients, max(0.0, 1.0 - kept / second_moment) if second_moment > 0 else 0.0
+
+
+def slope_truncation(function: Callable[[float], float], coefficients: Mapping[int, float]) -> float:
+    r"""$1-\sum_jj\hat\sigma_j^2/E\sigma'^2$ over the degrees given: 0 within about 1e-7, and nearly 1 where σ jumps.
+
+    $E\sigma'^2$ by the slopes of secants over cells of 0.001, in which a jump cannot hide.
+    """
+    points, width = np.linspace(-14.0, 14.0, 28_001, retstep=True)
+    steps = np.diff(np.vectorize(function, otypes=[float])(points))
+    middle = points[1:] - width / 2
+    total = float(np.sum(steps**2 * np.exp(-(middle**2) / 2)) / (width * np.sqrt(2 * np.pi)))
+    kept = sum(j * value * value for j, value in coefficients.items())
+    return min(1.0, max(0.0, 1.0 - kept / total)) if total > 0 else 0.0

@@ -19,6 +19,8 @@ from theory.errors import InputError
 
 #: Nodes of the trapezoidal rule in ln g, and how far below its peak (in e-foldings) the integrand is cut.
 _NODES, _CUT = 8001, 45.0
+#: Below this ln g the distribution function is linear in g, to rounding.
+_LINEAR = -25.0
 
 Function = Callable[[np.ndarray], np.ndarray]
 
@@ -65,7 +67,9 @@ class LargestOverlap(extreme_overlaps.LargestOverlap):
         return np.asarray(function(np.exp(y))) @ np.exp(log_weights)
 
     def moment(self, power: float) -> float:
-        """E[g^power] by quadrature, to about 12 digits in the Gaussian limit; inf for power ≤ −count.
+        """E[g^power] by quadrature, to about 12 digits in the Gaussian limit.
+
+        It is inf for power ≤ −count, and for a negative power of overlaps that may be 0 (`signed`).
 
         The law of a finite dimension ends at √d, smoothly only to order (d − 3)/2: 12 digits from d = 12 on, 7 at d = 8, 5 at
         6, 3 at 4. Raises `InputError` below that.
@@ -74,13 +78,15 @@ class LargestOverlap(extreme_overlaps.LargestOverlap):
             raise InputError(
                 f"dim is {self.law.dim:g}: moments need 4 or more (the density is singular at its end below)"
             )
-        if power <= -self.count:
+        if power <= -self.count or (self.law.signed and power < 0):
             return float("inf")
-        y, log_weights = self._rule(power)
+        y, log_weights = self._rule(power, _LINEAR)
         terms = np.exp(log_weights + power * y)
-        # Below the first node the law is a power of g: the rule's own weight there is one half.
-        rest = terms[0] * (1 / ((self.count + power) * (y[1] - y[0])) - 0.5)
-        return float(terms.sum() + rest)
+        # Below the first node the law is a power of g, and the rule goes on as a geometric series.
+        fall = (self.count + power) * (y[1] - y[0])
+        rest = terms[0] * np.exp(-fall) / -np.expm1(-fall)
+        at_zero = 0.5**self.count if self.law.signed and power == 0 else 0.0
+        return float(terms.sum() + rest + at_zero)
 
     def asymptotic_moment(self, power: float) -> float:
         r"""$E[g^q]$ by the expansion above, relative error $O(b^{-6})$, Gaussian limit. Needs two overlaps or more."""
@@ -98,13 +104,13 @@ class LargestOverlap(extreme_overlaps.LargestOverlap):
     def _range(self) -> float:
         return float(np.log(self.law.from_tail(1e-300)))
 
-    def _rule(self, power: float) -> tuple[np.ndarray, np.ndarray]:
+    def _rule(self, power: float, lowest: float = -650.0) -> tuple[np.ndarray, np.ndarray]:
         """Nodes ln g (uniform) and log weights, covering where g^power times the density matters.
 
         The integrand in ln g is analytic and falls off exponentially on the left, faster on the right: the trapezoidal
         rule converges faster than any power.
         """
-        lowest = max(-2 * _CUT / (self.count + min(power, 0.0)) - 5.0, -650.0)
+        lowest = max(-2 * _CUT / (self.count + min(power, 0.0)) - 5.0, lowest)
         coarse = np.linspace(lowest, self._range, 4 * _NODES)
         height = self._log_density(coarse) + power * coarse
         kept = coarse[height > np.max(height) - _CUT]

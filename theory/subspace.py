@@ -26,7 +26,7 @@ class Subspace:
 
     Attributes:
         on_teachers: coordinates on the teacher directions, shape (M*, N).
-        rest: coordinates in some orthonormal basis of the complement, shape (r, N), r ≤ N.
+        rest: coordinates in some orthonormal basis of the complement, shape (r, N); N rows are enough (`compact`).
     """
 
     on_teachers: np.ndarray
@@ -41,6 +41,12 @@ class Subspace:
     def width(self) -> int:
         """N, the number of columns."""
         return self.on_teachers.shape[1]
+
+    def compact(self) -> "Subspace":
+        """The same with at most N rows in `rest`, of which only the Gram matrix matters."""
+        if len(self.rest) <= self.width:
+            return self
+        return Subspace(self.on_teachers, np.asarray(np.linalg.qr(self.rest, mode="r")))
 
     def orthonormal(self) -> "Subspace":
         """An orthonormal frame of the same subspace. Raises `InputError` if the columns are dependent."""

@@ -9,7 +9,7 @@ from emergence import config, quadratic, table
 from emergence.arguments import problem_flags
 from emergence.commands import linear
 from emergence.commands.setup import announce, headline
-from emergence.resolve import Resolved, resolve
+from emergence.resolve import Resolved, resolve, truncated
 from emergence.result import Result
 from theory import ideal_loss, scaling_laws
 from theory.selection import selection_probability
@@ -97,6 +97,7 @@ def _text(resolved: Resolved, document: dict) -> str:
             "",
             f"exponents of the loss in: {exponents}",
             *finite,
+            *([f"kernel: {truncated(resolved.activation)}"] if resolved.activation.drift_truncation_error else []),
             "times are gradient-flow times of ½E(f*−f)²; steps = time / step size",
         ]
     )
