@@ -43,7 +43,7 @@ figures: $(STAMP)
 
 lock: $(STAMP)
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --all-extras --no-annotate --no-header \
-	  --no-emit-package emergence pyproject.toml -o constraints.txt
+	  --no-emit-package emergence-sgd pyproject.toml -o constraints.txt
 
 clean:
 	rm -rf $(VENV) emergence-out

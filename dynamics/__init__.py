@@ -1,6 +1,10 @@
 """Reduced dynamics as fast code: lowering of derived systems, gradient flow, online SGD (JAX, Diffrax)."""
 
-from dynamics import precision
+from _emergence import check_siblings
+
+check_siblings(__name__)
+
+from dynamics import precision  # noqa: F401 - double precision first
 from dynamics.ambient_flow import ambient_gradient_flow
 from dynamics.committee import CommitteeResult, committee_flow, committee_sgd
 from dynamics.deflated_flow import DeflatedFlow, deflated_flow
@@ -52,7 +56,6 @@ __all__ = [
     "one_step_mean",
     "online_sgd",
     "oscillation",
-    "precision",
     "quadratic_flow",
     "radial_phase",
     "retiring_flow",

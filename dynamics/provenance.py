@@ -15,7 +15,8 @@ from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
-DISTRIBUTION = "emergence"
+from _emergence import DISTRIBUTION, __version__
+
 #: What a number may depend on beside the code of this project.
 LIBRARIES = (
     "numpy", "scipy", "sympy", "jax", "jaxlib", "diffrax", "equinox", "xarray", "h5netcdf", "matplotlib",
@@ -35,7 +36,7 @@ def provenance(**settings: Attribute | None) -> dict[str, Attribute]:
         ``command``, ``date`` (UTC, ISO 8601), ``machine``, ``python``, ``libraries`` (JSON, name → version), and `settings`.
     """
     return {
-        "emergence_version": metadata.version(DISTRIBUTION),
+        "emergence_version": __version__,
         "commit": commit(),
         "command": command(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

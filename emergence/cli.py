@@ -9,6 +9,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 
+from _emergence import StrangerError, check_siblings
 from emergence import console, jsonio, output
 from emergence.arguments import UsageError, parser
 from emergence.problem import KINDS
@@ -48,6 +49,7 @@ def _run(arguments: argparse.Namespace) -> Result:
     if arguments.out is not None:
         output.check(arguments.out)
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as caught:
+        check_siblings("emergence")
         command = importlib.import_module(f"emergence.commands.{arguments.command}")
         result: Result = command.run(arguments)
     # Shown only now: bad input is answered by one line, not by what a library thought on the way to it.
@@ -58,7 +60,7 @@ def _run(arguments: argparse.Namespace) -> Result:
 
 def _report(error: Exception) -> int:
     """One line for an error, and its exit status."""
-    if isinstance(error, UsageError) or is_refusal(error):
+    if isinstance(error, UsageError | StrangerError) or is_refusal(error):
         console.fail(str(error))
         return BAD_INPUT
     if isinstance(error, MemoryError):

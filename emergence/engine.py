@@ -120,7 +120,9 @@ class Cluster:
         try:
             from distributed import Client
         except ImportError:
-            refuse(f"scheduler is {self._address!r}: the package distributed is missing: install emergence[cluster]")
+            from theory.errors import not_installed
+
+            refuse(f"scheduler is {self._address!r}, but {not_installed('distributed')}")
         try:
             self._client = Client(self._address, timeout=_PATIENCE, set_as_default=False)
         except Exception as problem:  # OSError, ValueError, ImportError … by kind of address

@@ -1,8 +1,8 @@
-"""The installed version."""
+"""The version of this code."""
 
-from importlib import metadata
+from emergence import __version__
 
 
 def version() -> str:
-    """The version of the installed package, e.g. ``"0.1.0"``."""
-    return metadata.version("emergence")
+    """E.g. ``"0.1.0"``: of the code that runs, whatever is installed beside it."""
+    return __version__

@@ -425,5 +425,7 @@ def test_digits_are_complete_and_split_without_overlap() -> None:
 
 def test_digits_without_scikit_learn_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(InputError, match=r"pip install 'emergence\[images\]'"):
+    with pytest.raises(
+        InputError, match=r"scikit-learn is not installed: \S+ -m pip install scikit-learn, or give a CIFAR"
+    ):
         digits()

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import emergence
 from dynamics import provenance as module
 from dynamics.provenance import provenance
 
@@ -28,7 +29,7 @@ def test_it_names_code_command_settings_libraries_and_time(monkeypatch):
     assert found["command"] == "emergence validate E7 --out 'my folder'"
     assert (found["seed"], found["preset"]) == (3, "quick")
     assert "replicas" not in found  # unknown is left out: netCDF has no None
-    assert found["emergence_version"] == metadata.version(module.DISTRIBUTION)
+    assert found["emergence_version"] == emergence.__version__
     assert json.loads(found["libraries"])["numpy"] == np.__version__
     assert set(json.loads(found["libraries"])) == set(module.LIBRARIES)
     assert datetime.now(UTC) - datetime.fromisoformat(found["date"]) < timedelta(minutes=1)

@@ -674,4 +674,4 @@ def test_a_scheduler_that_is_not_there_is_refused(run: Callable, monkeypatch: py
     assert (code, err.count("\n")) == (2, 1)
     assert "scheduler is 'nonsense://x'" in err
     monkeypatch.setitem(sys.modules, "distributed", None)
-    assert "install emergence[cluster]" in run("sweep", "predict", *SMALL, *GRID, "--scheduler", "tcp://x:1")[2]
+    assert "but distributed is not installed: " in run("sweep", "predict", *SMALL, *GRID, "--scheduler", "tcp://x:1")[2]

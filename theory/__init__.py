@@ -1,5 +1,9 @@
 """Symbolic derivations, closed forms and predictions (SymPy; knows nothing of JAX)."""
 
+from _emergence import check_siblings
+
+check_siblings(__name__)
+
 from theory.activation import Activation
 from theory.additive import gradient_derivation, loss_derivation, overlap_flow
 from theory.derivation import Assumption, Derivation, DerivationError, Step

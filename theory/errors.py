@@ -1,11 +1,18 @@
 """The one exception that says: what was asked for is not meaningful, and what to do about it."""
 
+import shlex
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
 class InputError(ValueError):
     """Bad input. The message is one line that names the argument, its value and the remedy."""
+
+
+def not_installed(package: str) -> str:
+    """Words for an optional package that is missing, with the command that gives it to the Python that runs."""
+    return f"{package} is not installed: {shlex.quote(sys.executable)} -m pip install {package}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -1,5 +1,9 @@
 """Claims, verdicts, statistics, figures and the report: theory judged against simulation."""
 
+from _emergence import check_siblings
+
+check_siblings(__name__)
+
 from validation.catalogue import claims
 from validation.claim import Claim, Control, Measurement, Outcome, Verdict, judge
 from validation.comparison import Comparison, compare

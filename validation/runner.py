@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from _emergence import __version__
 from dynamics.storage import write_dataset
 from theory import InputError
+from theory.errors import not_installed
 from validation.apart import Measured, Submit, measured_apart, portable
 from validation.catalogue import claims
 from validation.claim import Claim, Outcome, Verdict, controls_differ, judge
@@ -83,7 +85,7 @@ def validate(
     chosen = _runnable(selection.claims, named=bool(ids))
     context = Context(preset, seed, theory or TheoryUnderTest())
     started = time.perf_counter()
-    run = Run([], {}, preset, seed, _version(), 0.0, _machine())
+    run = Run([], {}, preset, seed, __version__, 0.0, _machine())
     verdicts: dict[str, list[Verdict]] = {}
     tell = _Teller(progress, len(chosen))
     finished = _measured(chosen, context, workers, tell)
@@ -152,8 +154,8 @@ def _runnable(chosen: list[Claim], named: bool) -> list[Claim]:
     missing = [claim for claim in chosen if claim.requires and not _installed(claim.requires)]
     if not missing:
         return chosen
-    ids, packages = ", ".join(claim.id for claim in missing), ", ".join(sorted({claim.requires for claim in missing}))
-    text = f"{ids}: {packages} is not installed: pip install 'emergence[images]'"
+    ids, packages = ", ".join(claim.id for claim in missing), " ".join(sorted({claim.requires for claim in missing}))
+    text = f"{ids}: {not_installed(packages)}"
     if named:
         raise InputError(f"claim {text}")
     warnings.warn(f"left out {text}", stacklevel=3)
@@ -178,12 +180,6 @@ def _store(out: Path, claim: Claim, outcome: Outcome) -> None:
     data = measurements_dataset(claim, outcome)
     out.mkdir(parents=True, exist_ok=True)
     write_dataset(out / dataset_name(claim.id), data)
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("emergence")
 
 
 def _machine() -> str:

@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from theory import InputError
+from theory.errors import not_installed
 
 DIGITS = "digits"
 TRAIN_BATCHES = tuple(f"data_batch_{k}" for k in range(1, 6))
@@ -84,10 +85,7 @@ def digits() -> ImageSet:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
-        raise InputError(
-            "data is 'digits', but scikit-learn is not installed: pip install 'emergence[images]', "
-            "or give a CIFAR-10 folder"
-        ) from None
+        raise InputError(f"data is 'digits', but {not_installed('scikit-learn')}, or give a CIFAR-10 folder") from None
     stored = load_digits()
     order = np.random.default_rng(_SPLIT_SEED).permutation(len(stored.target))
     images = stored.images[order].astype(np.uint8)[..., None]
