@@ -11,11 +11,12 @@ from dynamics.deflated_flow import DeflatedFlow, deflated_flow
 from dynamics.finite_step import FiniteStepResult, finite_step_flow, one_step_mean
 from dynamics.gradient_descent import DescentResult, gradient_descent
 from dynamics.gradient_flow import FlowResult, IntegrationError, gradient_flow
+from dynamics.interrupted import Interrupted
 from dynamics.ito import Ensemble, ito_ensemble
 from dynamics.linear_run import LinearRun
 from dynamics.linear_training import label_noise_sgd, linear_descent, sam
 from dynamics.lowering import LoweredSystem, lower
-from dynamics.online_sgd import Interrupted, SgdResult, online_sgd
+from dynamics.online_sgd import SgdResult, online_sgd
 from dynamics.oscillation import oscillation
 from dynamics.quadratic_flow import QuadraticFlow, quadratic_flow
 from dynamics.radial_phase import RadialFit, radial_phase

@@ -23,6 +23,7 @@ from jax.scipy import special
 from dynamics import precision  # noqa: F401 - double precision first
 from dynamics.gradient_flow import IntegrationError
 from dynamics.lowering import Arrays, _broadcast, lower_scalar
+from dynamics.trajectory import time_axis, variable
 from theory import Activation, InitialState, InputError, System, Teacher
 from theory.arguments import check_positive
 from theory.committee import ROWS, committee
@@ -295,13 +296,12 @@ def _result(states: State, loss: jax.Array, marks: np.ndarray, step_size: float,
     leading = ("replica", "time") if T.ndim == 4 else ("time",)
     data = xr.Dataset(
         {
-            "T": ((*leading, "neuron", "direction"), T, {"long_name": "overlap of row and teacher direction"}),
-            "Q": ((*leading, "neuron", "other"), Q, {"long_name": "overlap of two rows"}),
-            "loss": (leading, height, {"long_name": "population loss ½E(f*−f)²"}),
+            "T": variable((*leading, "neuron", "direction"), T, "overlap of row and teacher direction"),
+            "Q": variable((*leading, "neuron", "other"), Q, "overlap of two rows"),
+            "loss": variable(leading, height, "population loss ½E(f*−f)²"),
         },
         coords={
-            "time": ("time", marks * step_size, {"units": "gradient-flow time of ½E(f*−f)²"}),
-            "step": ("time", marks, {"units": "SGD steps"}),
+            **time_axis(marks * step_size, marks),
             "neuron": np.arange(T.shape[-2]),
             "direction": np.arange(1, T.shape[-1] + 1),
         },

@@ -232,8 +232,11 @@ def finite_step_flow(
         "method": method,
         "precision": "float64",
     }
-    data = dataset(times, overlap, norm2, loss, step_size=step_size, attributes=attributes)
-    return FiniteStepResult(data, half_times(times, overlap), not bool(np.all(np.isfinite(norm2))))
+    reached, diverged = half_times(times, overlap), not bool(np.all(np.isfinite(norm2)))
+    data = dataset(
+        times, overlap, norm2, loss, step_size=step_size, attributes=attributes, half_time=reached, diverged=diverged
+    )
+    return FiniteStepResult(data, reached, diverged)
 
 
 def _snapshot(activation: Activation, state: State, teacher: Teacher) -> tuple[np.ndarray, np.ndarray, float]:

@@ -243,5 +243,8 @@ def gradient_flow(
         "atol": atol,
         "precision": "float64",
     }
-    result = dataset(grid, overlap, norm2, loss, step_size=step_size, attributes=attributes)
+    result = dataset(
+        grid, overlap, norm2, loss, step_size=step_size, attributes=attributes, half_time=recorder.half_time,
+        half_neuron=recorder.neuron, loss_time=recorder.loss_time,
+    )  # fmt: skip
     return FlowResult(result, recorder.half_time, recorder.neuron, recorder.loss_time, steps, evaluations)

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import linalg
 
 from dynamics.gradient_flow import Progress
+from dynamics.trajectory import variable
 from theory import InputError, gegenbauer
 from theory.arguments import check_whole
 from theory.kernel_ridge import KernelRidge
@@ -91,15 +92,16 @@ def _checked(samples: Sequence[int], replicas: int) -> list[int]:
 def _dataset(problem: KernelRidge, sizes: list[int], risk: np.ndarray, seed: int) -> "xr.Dataset":
     import xarray as xr
 
+    degrees = problem.activation.degree + 1
     return xr.Dataset(
         {
-            "risk": (("replica", "samples"), risk, {"long_name": "population mean squared error of the fit"}),
-            "predicted": ("samples", [problem.risk(n) for n in sizes], {"long_name": "deterministic equivalent"}),
-            "staircase": ("samples", [problem.staircase(n) for n in sizes], {"long_name": "energy of the degrees beyond n"}),
-            "energy": ("degree", problem.energies[: problem.activation.degree + 1], {"long_name": "energy of the target"}),
-            "harmonics": ("degree", problem.multiplicities[: problem.activation.degree + 1]),
+            "risk": variable(("replica", "samples"), risk, "population mean squared error of the fit"),
+            "predicted": variable("samples", [problem.risk(n) for n in sizes], "deterministic equivalent"),
+            "staircase": variable("samples", [problem.staircase(n) for n in sizes], "energy of the degrees beyond n"),
+            "energy": variable("degree", problem.energies[:degrees], "energy of the target"),
+            "harmonics": variable("degree", problem.multiplicities[:degrees], "spherical harmonics of the degree"),
         },
-        coords={"samples": sizes, "replica": np.arange(len(risk)), "degree": np.arange(problem.activation.degree + 1)},
+        coords={"samples": sizes, "replica": np.arange(len(risk)), "degree": np.arange(degrees)},
         attrs={
             "what": "kernel-ridge", "activation": problem.activation.name, "kernel": problem.kernel.name,
             "ridge": problem.ridge, "dim": problem.dim, "seed": seed, "precision": "float64",

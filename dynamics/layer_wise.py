@@ -18,11 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynamics.gradient_flow import IntegrationError, Progress, lowered_overlap_flow
+from dynamics.interrupted import Interrupted
 from dynamics.lowering import LoweredSystem, lower, lower_scalar
 from dynamics.online_sgd import (
     CORRELATION,
     Chain,
-    Interrupted,
     Problem,
     _advance,
     _all_learned,
@@ -32,7 +32,7 @@ from dynamics.online_sgd import (
     _schedule,
     start_chain,
 )
-from dynamics.trajectory import dataset
+from dynamics.trajectory import dataset, variable
 from theory import Activation, InitialState, InputError, Teacher
 from theory.activation import c as kernel_variable
 from theory.arguments import check_positive, check_whole
@@ -177,7 +177,8 @@ def layer_wise_sgd(
             if _all_learned(chain, stop_when_learned):
                 break
     except KeyboardInterrupt as stop:
-        raise Interrupted(result()) from stop
+        kept = result()
+        raise Interrupted(kept, f"at step {kept.steps} of {steps}") from stop
     return result()
 
 
@@ -224,15 +225,19 @@ def _result(
         "batch": problem.batch, "method": problem.method, "seed": seed, "ridge": ridge, "precision": "float64",
         "recovery_resolution_steps": problem.block_steps,
     }  # fmt: skip
-    data = dataset(steps * step_size, overlap, norm2, loss, step_size=step_size, attributes=attributes)
-    data["time"].attrs["units"] = "flow time of the correlation loss with unit second layer"
+    half_steps = np.asarray(chain.half_step)
+    data = dataset(
+        steps * step_size, overlap, norm2, loss, step_size=step_size, attributes=attributes, half_steps=half_steps
+    )
+    data["time"].attrs["long_name"] = "flow time of the correlation loss with unit second layer"
     data["norm2"].attrs["long_name"] = "squared norm of student neuron (kept at 1)"
     data["loss"].attrs["long_name"] = "population loss ½E(f*−f)² after the second layer's least-squares fit"
-    about = {"long_name": "second layer, population ridge fit at that moment", "units": "1"}
-    data["second_layer"] = (("replica", "time", "neuron"), weights, about)
+    data["second_layer"] = variable(
+        ("replica", "time", "neuron"), weights, "second layer, population ridge fit at that moment"
+    )
     if fitted is not None:
-        data["fitted_loss"] = ("replica", fitted, {"long_name": "population loss after the fit to fresh samples"})
-    return LayerWiseResult(data, np.asarray(chain.half_step), int(steps[-1]), problem.block_steps)
+        data["fitted_loss"] = variable("replica", fitted, "population loss after the fit to fresh samples")
+    return LayerWiseResult(data, half_steps, int(steps[-1]), problem.block_steps)
 
 
 # ------------------------------------------------------------------- where neurons end up

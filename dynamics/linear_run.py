@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynamics.gradient_flow import Progress
+from dynamics.interrupted import Interrupted
 from dynamics.linear_network import Seen
-from dynamics.online_sgd import Interrupted
+from dynamics.trajectory import time_axis, variable
 from theory import InputError
 from theory.arguments import check_positive, check_seed, check_whole
 from theory.linear_task import LinearStart, LinearTask
@@ -121,7 +122,8 @@ def drive(
             if not np.isfinite(seen.frobenius2).any():
                 break
     except KeyboardInterrupt as stop:
-        raise Interrupted(result()) from stop
+        kept = result()
+        raise Interrupted(kept, f"at step {kept.steps} of {steps}") from stop
     return result()
 
 
@@ -144,15 +146,13 @@ def _result(
         values[lost] = np.nan
     stacked["overlap"] = stacked.pop("alignment")[..., None]
     variables = {
-        name: (("replica", "time", *dims), stacked[name], {"long_name": text, "units": "1"})
-        for name, (dims, text) in _VARIABLES.items()
+        name: variable(("replica", "time", *dims), stacked[name], text) for name, (dims, text) in _VARIABLES.items()
     }
     coordinates = {
         "replica": np.arange(len(escape)),
         "neuron": np.arange(stacked["norm2"].shape[2]),
         "direction": [1],
-        "time": ("time", steps * step_size, {"units": "gradient-flow time of ½E(f*−f)²"}),
-        "step": ("time", steps, {"units": "SGD steps"}),
+        **time_axis(steps * step_size, steps),
     }
     data = xr.Dataset(variables, coords=coordinates, attrs={**attributes, "precision": "float64"})
     return LinearRun(data, escape, lost.any(axis=1), int(steps[-1]))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ import sympy as sp
 
 from dynamics.ambient_flow import embed
 from dynamics.gradient_flow import LEVEL, Progress, _loss, lowered_overlap_flow
+from dynamics.interrupted import Interrupted
 from dynamics.lowering import lower_scalar
 from dynamics.trajectory import dataset
 from theory import Activation, InitialState, InputError, Teacher
@@ -111,14 +112,6 @@ class SgdResult:
     diverged: np.ndarray
     steps: int
     resolution: int
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run: `result` (its `dataset`, its `steps`) holds everything up to the last save."""
-
-    def __init__(self, result: Any) -> None:
-        super().__init__("interrupted")
-        self.result = result
 
 
 # ------------------------------------------------------------------------ the update
@@ -441,7 +434,8 @@ def online_sgd(
             if not np.any(np.isfinite(saved[-1][1]).all(axis=1)) or _all_learned(chain, stop_when_learned):
                 break
     except KeyboardInterrupt as stop:
-        raise Interrupted(_result(problem, step_size, saved, np.array(at[: len(saved)]), chain, seed)) from stop
+        kept = _result(problem, step_size, saved, np.array(at[: len(saved)]), chain, seed)
+        raise Interrupted(kept, f"at step {kept.steps} of {steps}") from stop
     return _result(problem, step_size, saved, np.array(at), chain, seed)
 
 
@@ -478,12 +472,9 @@ def _result(
         "precision": "float64",
         "recovery_resolution_steps": problem.block_steps,
     }
-    data = dataset(steps * step_size, overlap, norm2, loss, step_size=step_size, attributes=attributes)
-    return SgdResult(
-        data,
-        np.asarray(chain.half_step),
-        np.asarray(chain.loss_step),
-        lost.any(axis=1),
-        int(steps[-1]),
-        problem.block_steps,
-    )
+    half_steps, loss_steps, diverged = np.asarray(chain.half_step), np.asarray(chain.loss_step), lost.any(axis=1)
+    data = dataset(
+        steps * step_size, overlap, norm2, loss, step_size=step_size, attributes=attributes, half_steps=half_steps,
+        loss_steps=loss_steps, diverged=diverged,
+    )  # fmt: skip
+    return SgdResult(data, half_steps, loss_steps, diverged, int(steps[-1]), problem.block_steps)

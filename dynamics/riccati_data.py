@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynamics.riccati import checked_times, riccati_flow
-from dynamics.trajectory import dataset
+from dynamics.trajectory import dataset, variable
 from theory import QuadraticModel, draw_subspace
 from theory.quadratic import optimal_risk
 
@@ -59,9 +59,9 @@ def riccati_dataset(
     )  # fmt: skip
     if not frame:
         data = data.drop_vars("overlap").drop_dims("direction")
-    named = {"long_name": "diagonal of G: squared length of a direction's projection on the subspace", "units": "1"}
+    named = "diagonal of G: squared length of a direction's projection on the subspace"
     extra = {
-        "diagonal": (("replica", "time", "direction"), diagonal, named),
-        "risk": (("replica", "time"), risk, {"long_name": "risk with the best radial part, 2 at f = 0", "units": "1"}),
+        "diagonal": variable(("replica", "time", "direction"), diagonal, named),
+        "risk": variable(("replica", "time"), risk, "risk with the best radial part, 2 at f = 0"),
     }
     return data.assign(xr.Dataset(extra)).assign_coords(direction=np.arange(1, teachers + 1))

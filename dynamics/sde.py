@@ -188,11 +188,11 @@ def sde_ensemble(
         "what": "sde", "activation": activation.name, "dim": teacher.dim, "step_size": step_size, "batch": batch,
         "resolution": resolution, "steps_per_path": float(ensemble.steps.mean()), "precision": "float64",
     }  # fmt: skip
-    data = dataset(marks, overlap, norm2, loss, step_size=step_size, attributes=attributes)
-    times = hitting_times(ensemble, seed)[:, : teacher.width]
-    return SdeResult(
-        data, times, np.asarray(ensemble.diverged), np.asarray(ensemble.steps), resolution, np.asarray(ensemble.y)
+    times, diverged = hitting_times(ensemble, seed)[:, : teacher.width], np.asarray(ensemble.diverged)
+    data = dataset(
+        marks, overlap, norm2, loss, step_size=step_size, attributes=attributes, half_time=times, diverged=diverged
     )
+    return SdeResult(data, times, diverged, np.asarray(ensemble.steps), resolution, np.asarray(ensemble.y))
 
 
 def _held_at_once(width: int, teachers: int) -> int:

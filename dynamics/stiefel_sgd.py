@@ -24,8 +24,9 @@ import numpy as np
 import sympy as sp
 
 from dynamics.gradient_flow import Progress
-from dynamics.online_sgd import Interrupted, Mistakes, _rotate_back, outside_columns, outside_factor
-from dynamics.trajectory import dataset
+from dynamics.interrupted import Interrupted
+from dynamics.online_sgd import Mistakes, _rotate_back, outside_columns, outside_factor
+from dynamics.trajectory import dataset, variable
 from theory import InputError, QuadraticModel, Subspace
 from theory import stiefel as step_theory
 from theory.arguments import check_positive, check_seed, check_whole
@@ -362,7 +363,8 @@ def stiefel_sgd(
             if wanted is not None and np.all(saved[-1][2] <= wanted):
                 break
     except KeyboardInterrupt as stop:
-        raise Interrupted(result()) from stop
+        kept = result()
+        raise Interrupted(kept, f"at step {kept.steps} of {steps}") from stop
     return result()
 
 
@@ -433,9 +435,11 @@ def _result(
     time = steps * step_size
     norm2 = np.full(overlap.shape[:3], model.speed_factor)
     data = dataset(time, overlap, norm2, scale * loss, step_size=step_size, attributes=attributes)
-    text = {"long_name": "risk with the best radial part (2 at f = 0)", "units": "1"}
-    data["risk"] = (("replica", "time"), 2 * missing / model.norm**2, text)
-    data = data.assign_coords(riccati_time=("time", model.riccati_time(time), {"units": "Riccati time"}))
+    data["risk"] = variable(
+        ("replica", "time"), 2 * missing / model.norm**2, "risk with the best radial part (2 at f = 0)"
+    )
+    clock = variable("time", model.riccati_time(time), "time of the normalised Riccati flow", "Riccati time")
+    data = data.assign_coords(riccati_time=clock)
     return StiefelResult(data, _frames(shape, state), int(steps[-1]))
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from dynamics.gradient_flow import IntegrationError
 from dynamics.lowering import LoweredSystem, lower
+from dynamics.trajectory import variable
 from theory import InputError, System
 from theory.toy import Toy, target
 
@@ -165,20 +166,15 @@ def _dataset(
 ) -> "xr.Dataset":
     import xarray as xr
 
-    unit = "time of the flow −∂L/∂w of the toy loss (no ½)"
-    place = ("start", "sample")
+    unit, place = "flow time", ("start", "sample")
     return xr.Dataset(
         {
-            "time": (place, times, {"long_name": "time at which a share is reached", "units": unit}),
-            "share": (place, shares, {"long_name": "fitted number over its goal", "units": "1"}),
-            "loss": (place, (goal * (1 - shares)) ** 2, {"long_name": "toy loss", "units": "1"}),
-            "initial": (("start", "factor"), starts, {"long_name": "starts of the variables", "units": "1"}),
-            "level_time": (
-                ("start", "level"),
-                found,
-                {"long_name": "time at which the level is reached", "units": unit},
-            ),
-            "sharpness": ("start", sharp, {"long_name": "(t90 − t10)/t50", "units": "1"}),
+            "time": variable(place, times, "time of the flow −∂L/∂w (no ½) at which a share is reached", unit),
+            "share": variable(place, shares, "fitted number over its goal"),
+            "loss": variable(place, (goal * (1 - shares)) ** 2, "toy loss"),
+            "initial": variable(("start", "factor"), starts, "starts of the variables"),
+            "level_time": variable(("start", "level"), found, "time of that flow at which the level is reached", unit),
+            "sharpness": variable("start", sharp, "(t90 − t10)/t50"),
         },
         coords={"level": np.array(LEVELS), "start": np.arange(len(starts))},
         attrs={"what": "toy", "shape": toy.shape, "exponent": toy.exponent, "goal": goal, "precision": "float64"},

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from emergence.resolve import Resolved
 
 #: Raised whenever a cell's variables change their names or meaning: older cells are then left alone, not mixed in.
-SCHEMA = 1
-_TIME = {"units": "gradient-flow time of ½E(f*−f)²"}
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -111,9 +110,7 @@ def _gradient_flow(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
     """The flow with its emergence times; inf for a direction that is not reached."""
     from emergence.commands.simulate import run_gradient_flow
 
-    flow = run_gradient_flow(resolved)
-    times = {"half_time": flow.half_time, "loss_time": flow.loss_time}
-    return _labelled(flow.dataset.assign({name: ("direction", value, _TIME) for name, value in times.items()})), 0
+    return run_gradient_flow(resolved).dataset, 0
 
 
 def _online_sgd(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
@@ -121,13 +118,7 @@ def _online_sgd(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
     from emergence.commands.simulate import run_online_sgd
 
     sgd = run_online_sgd(resolved)
-    pairs, unit = ("replica", "direction"), {"units": "SGD steps"}
-    data = sgd.dataset.assign(
-        half_steps=(pairs, sgd.half_steps, unit),
-        loss_steps=(pairs, sgd.loss_steps, unit),
-        diverged=("replica", sgd.diverged.astype(float)),
-    )
-    return _labelled(data), int(sgd.diverged.sum())
+    return sgd.dataset, int(sgd.diverged.sum())
 
 
 def _finite_step(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
@@ -135,7 +126,7 @@ def _finite_step(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
     from emergence.commands.simulate import run_finite_step
 
     run = run_finite_step(resolved)
-    return _labelled(run.dataset.assign(half_time=("direction", run.half_time, _TIME))), int(run.diverged)
+    return run.dataset, int(run.diverged)
 
 
 def _sde(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
@@ -143,15 +134,13 @@ def _sde(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
     from emergence.commands.simulate import run_sde
 
     run = run_sde(resolved)
-    data = run.dataset.assign(
-        half_time=(("replica", "direction"), run.half_time, _TIME), diverged=("replica", run.diverged.astype(float))
-    )
-    return _labelled(data), int(run.diverged.sum())
+    return run.dataset, int(run.diverged.sum())
 
 
 def _retiring_flow(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
     """The coupled flow of many directions, loss and learned shares, with what theory predicts for them."""
     import dynamics
+    from dynamics.trajectory import variable
 
     if resolved.time is None:
         refuse(f"seed {resolved.problem.seed}: nothing is predicted to be learned, so time has no default: give it")
@@ -163,12 +152,12 @@ def _retiring_flow(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
         rtol=_FLOW_RTOL,
         atol=1e-3 * _FLOW_RTOL,
     )
-    data = _with_prediction(resolved, flow.times, flow.loss, flow.half_time)
-    data["share"] = (("time", "direction"), flow.share, {"units": "learned share of the weight"})
-    for name in ("loss_time", "light_share", "neglected"):
-        data[name] = ("direction", getattr(flow, name))
-    data["solver_steps"] = float(flow.steps)
-    return _labelled(data), 0
+    data = _with_prediction(resolved, flow.times, flow.loss, half_time=flow.half_time, loss_time=flow.loss_time)
+    data["share"] = variable(("time", "direction"), flow.share, "learned share of the direction's weight")
+    data["light_share"] = variable("direction", flow.light_share, "share of the force that comes from light students")
+    data["neglected"] = variable("direction", flow.neglected, "bound on the angle that retirement neglects")
+    data["solver_steps"] = variable((), float(flow.steps), "steps of the integrator")
+    return data, 0
 
 
 def _gradient_descent(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
@@ -179,25 +168,27 @@ def _gradient_descent(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
     run = dynamics.gradient_descent(
         resolved.activation, resolved.teacher, resolved.initial, step_size=step_size, steps=steps
     )
-    data = _with_prediction(resolved, step_size * run.steps, run.loss, step_size * run.half_steps)
-    return _labelled(data.assign_coords(step=("time", run.steps))), int(run.diverged)
+    half_time = step_size * run.half_steps
+    return _with_prediction(resolved, step_size * run.steps, run.loss, run.steps, half_time=half_time), int(
+        run.diverged
+    )
 
 
-def _with_prediction(resolved: "Resolved", times: Any, loss: Any, half_time: Any) -> "xr.Dataset":
+def _with_prediction(resolved: "Resolved", times: Any, loss: Any, steps: Any = None, **measured: Any) -> "xr.Dataset":
     """Measured loss and emergence times beside the predicted ones."""
     import numpy as np
     import xarray as xr
 
-    unit, prediction = {"units": "gradient-flow time of ½E(f*−f)²"}, resolved.prediction
+    from dynamics.trajectory import ends, time_axis, variable
+
+    prediction = resolved.prediction
     return xr.Dataset(
         {
-            "loss": ("time", loss),
-            "predicted_loss": ("time", prediction.loss(times)),
-            "half_time": ("direction", half_time, unit),
-            "predicted_half_time": ("direction", prediction.time_half, unit),
-            "predicted_loss_time": ("direction", prediction.time_loss, unit),
+            "loss": variable("time", loss, "population loss ½E(f*−f)²"),
+            "predicted_loss": variable("time", prediction.loss(times), "predicted staircase of the loss"),
+            **ends(**measured, predicted_half_time=prediction.time_half, predicted_loss_time=prediction.time_loss),
         },
-        coords={"time": ("time", times, unit), "direction": np.arange(1, resolved.teacher.width + 1)},
+        coords=time_axis(times, steps) | {"direction": np.arange(1, resolved.teacher.width + 1)},
     )
 
 
@@ -205,7 +196,7 @@ def _riccati(problem: Problem) -> "tuple[xr.Dataset, int]":
     """The Riccati flow from random subspaces, by its closed form."""
     from emergence.quadratic import resolved_quadratic, run_riccati
 
-    return _labelled(run_riccati(resolved_quadratic(problem))), 0
+    return run_riccati(resolved_quadratic(problem)), 0
 
 
 def _stiefel_sgd(problem: Problem) -> "tuple[xr.Dataset, int]":
@@ -213,7 +204,7 @@ def _stiefel_sgd(problem: Problem) -> "tuple[xr.Dataset, int]":
     from emergence.stiefel import plan_of, resolved_stiefel, run_stiefel
 
     resolved = resolved_stiefel(problem)
-    return _labelled(run_stiefel(resolved, plan_of(resolved)).dataset), 0
+    return run_stiefel(resolved, plan_of(resolved)).dataset, 0
 
 
 def _additive(run: "Callable[[Resolved], tuple[xr.Dataset, int]]") -> "Callable[[Problem], tuple[xr.Dataset, int]]":
@@ -225,11 +216,6 @@ def _additive(run: "Callable[[Resolved], tuple[xr.Dataset, int]]") -> "Callable[
         return run(resolve(problem))
 
     return resolve_and_run
-
-
-def _labelled(data: "xr.Dataset") -> "xr.Dataset":
-    """Recording times differ from cell to cell, so they are counted by ``sample``; time and step stand beside it."""
-    return data.swap_dims(time="sample")
 
 
 #: Tolerance of long flows per step: their emergence times are then good to about 1e-4.
@@ -245,13 +231,13 @@ CELLS: dict[str, Kind] = {
             *("exponent_time", "exponent_width", "exponent_samples_unstable", "exponent_compute"),
         ),
     ),
-    "gradient-flow": Kind(_additive(_gradient_flow), (*_STATE, "half_time", "loss_time")),
+    "gradient-flow": Kind(_additive(_gradient_flow), (*_STATE, "half_time", "half_neuron", "loss_time")),
     "gradient-descent": Kind(_additive(_gradient_descent), _PREDICTED),
     "retiring-flow": Kind(
         _additive(_retiring_flow), (*_PREDICTED, "share", "loss_time", "light_share", "neglected", "solver_steps")
     ),
     "online-sgd": Kind(_additive(_online_sgd), (*_STATE, "half_steps", "loss_steps", "diverged")),
-    "finite-step": Kind(_additive(_finite_step), (*_STATE, "half_time")),
+    "finite-step": Kind(_additive(_finite_step), (*_STATE, "half_time", "diverged")),
     "sde": Kind(_additive(_sde), (*_STATE, "half_time", "diverged")),
     "riccati": Kind(_riccati, (*_STATE, "diagonal", "risk"), _QUADRATIC),
     "stiefel-sgd": Kind(_stiefel_sgd, (*_STATE, "risk"), _QUADRATIC),

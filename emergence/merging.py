@@ -127,11 +127,20 @@ def _load(path: Path) -> "xr.Dataset | None":
     return xr.load_dataset(io.BytesIO(content), engine="scipy")
 
 
+@dataclass(frozen=True)
+class _Dimension:
+    """A dimension of the merged cells: its labels, ascending; positions if `counted`, or where there are none."""
+
+    labels: np.ndarray
+    counted: bool
+    attributes: dict[Any, Any]
+
+
 def _joined(experiment: Experiment, cells: "list[tuple[dict[str, Any], xr.Dataset]]") -> "xr.Dataset":
     import xarray as xr
 
     places = {name: {value: i for i, value in enumerate(values)} for name, values in experiment.axes.items()}
-    labels = _labels([data for _, data in cells])
+    dims = _dimensions([data for _, data in cells])
     taken = {str(name) for _, data in cells for name in [*data.variables, *data.dims]}
     # An option may be called like a variable: sweeping `time` must not hide the recording times.
     axes = {name: f"{name}_option" if name in taken else name for name in places}
@@ -142,26 +151,42 @@ def _joined(experiment: Experiment, cells: "list[tuple[dict[str, Any], xr.Datase
         corner: tuple[Any, ...] = tuple(places[name][values[name]] for name in places)
         for key, variable in data.variables.items():
             name = str(key)
-            if name in labels:
+            if name in dims and not dims[name].counted:
                 continue
             if name not in arrays:
                 first[name] = variable
-                arrays[name] = _empty((*leading, *(len(labels[str(dim)]) for dim in variable.dims)), variable)
-            where: list[np.ndarray] = [
-                np.searchsorted(labels[str(dim)], _label(data, str(dim))) for dim in variable.dims
-            ]
+                arrays[name] = _empty((*leading, *(len(dims[str(dim)].labels) for dim in variable.dims)), variable)
+            where = [_places(data, str(dim), dims[str(dim)]) for dim in variable.dims]
             arrays[name][corner + np.ix_(*where)] = variable.values
-    variables = {name: ((*axes.values(), *first[name].dims), arrays[name], first[name].attrs) for name in arrays}
-    coordinates = {axes[name]: _coordinate(values) for name, values in experiment.axes.items()}
-    coordinates |= {dim: values for dim, values in labels.items() if dim in cells[0][1].coords}
-    data = xr.Dataset(variables, coords=coordinates, attrs=_attributes(experiment))
-    return data.set_coords([name for name in ("time", "step") if name in arrays])
+    everything = {name: ((*axes.values(), *first[name].dims), arrays[name], first[name].attrs) for name in arrays}
+    beside = {str(name) for _, data in cells for name in data.coords}
+    coordinates: dict[str, Any] = {axes[name]: _coordinate(values) for name, values in experiment.axes.items()}
+    coordinates |= {
+        dim: (dim, own.labels, own.attributes) for dim, own in dims.items() if dim in beside and not own.counted
+    }
+    coordinates |= {name: value for name, value in everything.items() if name in beside}
+    variables = {name: value for name, value in everything.items() if name not in beside}
+    return xr.Dataset(variables, coords=coordinates, attrs=_attributes(experiment))
 
 
-def _labels(cells: "list[xr.Dataset]") -> dict[str, np.ndarray]:
-    """Every dimension's labels, ascending, over all cells; positions where there are none."""
-    dims = dict.fromkeys(str(dim) for data in cells for dim in data.dims)
-    return {dim: np.unique(np.concatenate([_label(data, dim) for data in cells if dim in data.dims])) for dim in dims}
+def _dimensions(cells: "list[xr.Dataset]") -> dict[str, _Dimension]:
+    """Every dimension over all cells. Recording times that differ from cell to cell are counted: each cell keeps its own."""
+    names = dict.fromkeys(str(dim) for data in cells for dim in data.dims)
+    return {name: _dimension(name, [data for data in cells if name in data.dims]) for name in names}
+
+
+def _dimension(name: str, cells: "list[xr.Dataset]") -> _Dimension:
+    own = [_label(data, name) for data in cells]
+    counted = own[0].dtype.kind == "f" and not all(np.array_equal(own[0], other) for other in own[1:])
+    labels = np.arange(max(map(len, own))) if counted else np.unique(np.concatenate(own))
+    return _Dimension(labels, counted, dict(cells[0][name].attrs) if name in cells[0].coords else {})
+
+
+def _places(data: "xr.Dataset", name: str, dimension: _Dimension) -> np.ndarray:
+    """Where a cell's entries go along a dimension."""
+    if dimension.counted:
+        return np.arange(data.sizes[name])
+    return np.searchsorted(dimension.labels, _label(data, name))
 
 
 def _label(data: "xr.Dataset", dim: str) -> np.ndarray:

@@ -1,24 +1,21 @@
 """Problems with the activation z² − 1: what `predict` and `simulate riccati` say about them."""
 
 import argparse
-import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 import theory
-from emergence import config, console, jsonio, output, table
+from emergence import config, console, table
 from emergence.arguments import problem_flags
-from emergence.commands.setup import out_folder
+from emergence.files import DataFile
 from emergence.problem import Problem
 from emergence.progress import Progress
 from emergence.refusal import refuse
 from emergence.resolve import HORIZON, teacher_of
 from emergence.result import Result
-from emergence.version import version
 from theory import quadratic_scaling
 from theory.occupation import Occupation
 from theory.quadratic import floor
@@ -199,23 +196,16 @@ def _text(resolved: ResolvedQuadratic, document: dict) -> str:
 
 
 def simulate_riccati(arguments: argparse.Namespace) -> Result:
-    """The Riccati flow from random subspaces, one per replica, by its closed form; writes ``riccati.nc``."""
+    """The Riccati flow from random subspaces, one per replica, by its closed form; writes ``riccati-DIGEST.nc``."""
     resolved = resolved_quadratic(config.build(problem_flags(arguments), arguments.config, DEFAULTS))
-    model, echo = resolved.model, resolved.echo()  # refuses a problem without an end before anything is made
-    folder = out_folder(arguments, "riccati.nc")
-    output.make(folder)
+    file = DataFile.of(arguments, resolved.echo())  # refuses a problem without an end before anything is made
+    file.make_folder()
     if (size := _frame_size(resolved)) > LARGEST_FRAME:
         console.warn(f"overlap has {size:.2g} numbers: left out of the file, its squared sums (diagonal) are there")
-    with Progress(arguments.quiet) as progress:
+    with Progress(arguments.quiet) as progress, file.keeping():
         dataset = run_riccati(resolved, progress)
-    path = _write(folder / "riccati.nc", resolved, dataset)
-    document = {
-        "what": "riccati",
-        "problem": echo,
-        "file": str(path),
-        "variables": {str(name): list(variable.dims) for name, variable in dataset.data_vars.items()},
-        "time_unit": _CLOCK.format(rate=model.riccati_rate),
-    }
+    path = file.write(dataset)
+    document = file.document(dataset, path) | {"time_unit": _CLOCK.format(rate=resolved.model.riccati_rate)}
     return Result(document, "\n".join([resolved.headline(), "", _measured(resolved, dataset), "", f"written: {path}"]))
 
 
@@ -237,13 +227,6 @@ def run_riccati(resolved: ResolvedQuadratic, progress: Progress | None = None) -
 def _frame_size(resolved: ResolvedQuadratic) -> int:
     """Numbers in the overlaps of all replicas at all times."""
     return resolved.problem.replicas * SAMPLES * resolved.model.width * resolved.problem.width
-
-
-def _write(path: Path, resolved: ResolvedQuadratic, dataset: "xr.Dataset") -> Path:
-    from dynamics.storage import write_dataset
-
-    provenance = {"problem": json.dumps(jsonio.plain(resolved.echo())), "emergence_version": version()}
-    return write_dataset(path, dataset.assign_attrs(provenance))
 
 
 def _measured(resolved: ResolvedQuadratic, dataset: "xr.Dataset") -> str:

@@ -1,24 +1,21 @@
-"""``emergence simulate stiefel-sgd``: online Stiefel SGD of a quadratic student, written to ``stiefel-sgd.nc``."""
+"""``emergence simulate stiefel-sgd``: online Stiefel SGD of a quadratic student, written to ``stiefel-sgd-DIGEST.nc``."""
 
 import argparse
-import json
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emergence import config, console, jsonio, output, table
+from emergence import config, console, table
 from emergence.arguments import problem_flags
-from emergence.commands.setup import out_folder
+from emergence.files import DataFile
 from emergence.problem import Problem
 from emergence.progress import Progress
 from emergence.quadratic import DEFAULTS, ResolvedQuadratic, resolved_quadratic
 from emergence.refusal import refuse
 from emergence.result import Result
 from emergence.values import MAX_WHOLE
-from emergence.version import version
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -74,38 +71,21 @@ def simulate_stiefel(arguments: argparse.Namespace) -> Result:
     """Replicas from independent uniform subspaces, exact in law; the risk beside the Riccati flow's."""
     resolved = resolved_stiefel(config.build(problem_flags(arguments), arguments.config, DEFAULTS))
     plan = plan_of(resolved)
-    folder = out_folder(arguments, "stiefel-sgd.nc")
-    output.make(folder)
+    echo = resolved.echo() | {"step_size": plan.step_size, "steps": plan.steps, "time": plan.steps * plan.step_size}
+    file = DataFile.of(arguments, echo)
+    file.make_folder()
     for text in plan.warnings:
         console.warn(text)
     import dynamics
-    from dynamics.storage import write_dataset
 
-    model = resolved.model
-    echo = resolved.echo() | {"step_size": plan.step_size, "steps": plan.steps, "time": plan.steps * plan.step_size}
-    provenance = {"problem": json.dumps(jsonio.plain(echo)), "emergence_version": version()}
-
-    def written(run: "StiefelResult") -> Path:
-        return write_dataset(folder / "stiefel-sgd.nc", run.dataset.assign_attrs(provenance))
-
-    try:
-        with Progress(arguments.quiet) as progress:
-            run = run_stiefel(resolved, plan, progress)
-    except dynamics.Interrupted as stop:  # what was finished is kept
-        console.warn(f"interrupted at step {stop.result.steps}: written to {written(stop.result)}")
-        raise
-    path = written(run)
-    document = {
-        "what": "stiefel-sgd",
-        "problem": echo,
-        "file": str(path),
-        "variables": {str(name): list(variable.dims) for name, variable in run.dataset.data_vars.items()},
-        "largest_step": plan.bound,
-    }
+    with Progress(arguments.quiet) as progress, file.keeping():
+        run = run_stiefel(resolved, plan, progress)
+    path = file.write(run.dataset)
+    document = file.document(run.dataset, path) | {"largest_step": plan.bound}
     step = (
         f"step size {plan.step_size:.4g} (bound {plan.bound:.4g}, direction {plan.direction + 1}), {plan.steps} steps"
     )
-    flow = [dynamics.riccati_flow(model.spectrum, start) for start in _starts(resolved)]
+    flow = [dynamics.riccati_flow(resolved.model.spectrum, start) for start in _starts(resolved)]
     lines = [f"{resolved.headline()}, {step}", "", _measured(run.dataset, flow), "", f"written: {path}"]
     return Result(document, "\n".join(lines))
 

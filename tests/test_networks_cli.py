@@ -27,7 +27,8 @@ def test_lazy_rich_writes_its_dataset(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_pruning_reuses_what_was_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "label-noise-network", *NET, "--out", str(tmp_path)]) == 0
-    files = sorted((tmp_path / "checkpoints").iterdir())
+    (checkpoints,) = tmp_path.glob("checkpoints-*")
+    files = sorted(checkpoints.iterdir())
     before = [file.read_bytes() for file in files]
     assert [file.name for file in files][:2] == ["label-noise-0.1-0.npz", "label-noise-0.1-1.npz"]
     assert main(["simulate", "pruning", *NET, "--resume", "--json", "--out", str(tmp_path)]) == 0

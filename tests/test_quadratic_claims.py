@@ -142,8 +142,9 @@ def test_simulate_riccati(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
         assert float(data["diagonal"].isel(time=-1, direction=0).min()) > 0.99
         assert data["direction"].values.tolist() == [1, 2, 3, 4, 5]
         first = data["diagonal"].values.copy()
-    run(capsys, *argv, "--replicas", "3", "--out", str(tmp_path / "again"), "--quiet")
-    with xr.open_dataset(tmp_path / "again" / "riccati.nc", engine="h5netcdf") as data:
+    again = run(capsys, *argv, "--replicas", "3", "--out", str(tmp_path / "again"), "--quiet")[1]["file"]
+    assert Path(again).name == Path(document["file"]).name
+    with xr.open_dataset(again, engine="h5netcdf") as data:
         assert np.array_equal(data["diagonal"].values, first)
 
 

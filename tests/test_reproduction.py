@@ -34,13 +34,13 @@ def flows(spread=0.05, bias=1.0, end=200.0):
     share = (times[:, None] >= hits[:, None, :]).astype(float)
     return xr.Dataset(
         {
-            "loss": (("seed", "sample"), [staircase(times, x) + 1e-9 for x in hits]),
-            "predicted_loss": (("seed", "sample"), [staircase(times, x) + 1e-9 for x in expected]),
-            "share": (("seed", "sample", "direction"), share),
+            "loss": (("seed", "time"), [staircase(times, x) + 1e-9 for x in hits]),
+            "predicted_loss": (("seed", "time"), [staircase(times, x) + 1e-9 for x in expected]),
+            "share": (("seed", "time", "direction"), share),
             "loss_time": (("seed", "direction"), hits),
             "predicted_loss_time": (("seed", "direction"), expected),
         },
-        coords={"time": (("seed", "sample"), np.tile(times, (SEEDS, 1)))},
+        coords={"time": (("seed", "time"), np.tile(times, (SEEDS, 1)))},
     )
 
 
@@ -54,7 +54,7 @@ def descents(end=400):
                 np.arange(P) < m, np.arange(1, P + 1) ** DECAY * np.exp(0.03 * rng.standard_normal(P)), np.inf
             )
             loss[row, seed] = staircase(steps, hits)
-    axes = ("student_width", "seed", "sample")
+    axes = ("student_width", "seed", "time")
     same = np.broadcast_to(steps, loss.shape)
     expected = np.broadcast_to(np.arange(1, P + 1) ** DECAY, (widths.size, SEEDS, P))
     return xr.Dataset(

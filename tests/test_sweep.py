@@ -461,8 +461,8 @@ def test_cells_of_different_sizes_and_an_option_called_like_a_variable(tmp_path:
             asked = configuration("gradient-flow", Problem(**point))
             shape = (4 if point["time"] == 2 else 3, point["student_width"])
             data = xr.Dataset(
-                {"norm2": (("sample", "neuron"), np.full(shape, point["time"]))},
-                coords={"time": ("sample", np.linspace(0, point["time"], shape[0])), "neuron": np.arange(shape[1])},
+                {"norm2": (("time", "neuron"), np.full(shape, point["time"]))},
+                coords={"time": ("time", np.linspace(0, point["time"], shape[0])), "neuron": np.arange(shape[1])},
             )
             store.write(cell_name(asked), seal(data, asked))
         plan = merging.plan(asked, axes)
@@ -473,14 +473,14 @@ def test_cells_of_different_sizes_and_an_option_called_like_a_variable(tmp_path:
     assert damaged == ["sweep-"]
     write_dataset(tmp_path / "merged.nc", merging.merge(tmp_path, experiment).data)
     with xr.open_dataset(tmp_path / "merged.nc") as data:
-        assert data.norm2.dims == ("time_option", "student_width", "activation", "normalise", "sample", "neuron")
+        assert data.norm2.dims == ("time_option", "student_width", "activation", "normalise", "time", "neuron")
         assert data.time_option.values.tolist() == [1.0, 2.0]
         assert data.activation.values.tolist() == ["h3", "h4"]
         here = data.sel(activation="h4").isel(normalise=0)
         small = here.sel(time_option=1.0, student_width=2)
         assert np.isnan(small.norm2.isel(neuron=2)).all()
-        assert np.isnan(small.norm2.isel(sample=3)).all()
-        assert (small.norm2.isel(neuron=slice(2), sample=slice(3)) == 1).all()
+        assert np.isnan(small.norm2.isel(time=3)).all()
+        assert (small.norm2.isel(neuron=slice(2), time=slice(3)) == 1).all()
         assert float(small.time.max()) == 1.0
         assert (here.norm2.sel(time_option=2.0, student_width=3) == 2).all()
 

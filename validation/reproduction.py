@@ -90,14 +90,14 @@ def emergence(data: xr.Dataset, activation: Activation, weights: np.ndarray, dec
     """Judge the coupled flows of figure 1.
 
     Args:
-        data: ``loss``, ``predicted_loss`` (seed, sample), ``share`` (seed, sample, direction), ``loss_time``,
-            ``predicted_loss_time`` (seed, direction), times ``time`` (seed, sample), the same for all seeds.
+        data: ``loss``, ``predicted_loss`` (seed, time), ``share`` (seed, time, direction), ``loss_time``,
+            ``predicted_loss_time`` (seed, direction), times ``time`` (seed, time), the same for all seeds.
         weights: (P,) of the teacher. decay: β.
 
     Raises: `InputError` for runs that end before the window does.
     """
-    times = _common(data.time.transpose("seed", "sample").values, "time")
-    loss, predicted = (data[name].transpose("seed", "sample").values for name in ("loss", "predicted_loss"))
+    times = _common(data.time.transpose("seed", "time").values, "time")
+    loss, predicted = (data[name].transpose("seed", "time").values for name in ("loss", "predicted_loss"))
     hits, expected = (data[name].transpose("seed", "direction").values for name in ("loss_time", "predicted_loss_time"))
     first, last = FIRST, len(weights) // LAST_SHARE
     spacing = _spacing(expected)
@@ -115,7 +115,7 @@ def emergence(data: xr.Dataset, activation: Activation, weights: np.ndarray, dec
         Row("c", "emergence time, measured over predicted", student(ratio), 1.0, student(ratio - 1.0), None,
             (window.low, window.high)),
     )  # fmt: skip
-    share = data.share.transpose("seed", "sample", "direction").values[0]
+    share = data.share.transpose("seed", "time", "direction").values[0]
     return Emergence(times, loss, predicted, hits, expected, share, np.asarray(weights), decay, window, rows)
 
 
@@ -123,15 +123,15 @@ def compute_frontier(data: xr.Dataset, activation: Activation, teacher_width: in
     """Judge the runs of figure 2: population gradient descent at several student widths.
 
     Args:
-        data: ``loss``, ``predicted_loss`` (student_width, seed, sample), ``predicted_loss_time`` (…, direction), step counts
-            ``step`` (…, sample), the same for all runs.
+        data: ``loss``, ``predicted_loss`` (student_width, seed, time), ``predicted_loss_time`` (…, direction), step counts
+            ``step`` (…, time), the same for all runs.
         decay: β.
 
     Raises: `InputError` for runs that end before the window does.
     """
-    axes = ("student_width", "seed", "sample")
+    axes = ("student_width", "seed", "time")
     widths = data.student_width.values.astype(int)
-    step, time = (data[name].transpose(*axes).values.reshape(-1, data.sizes["sample"]) for name in ("step", "time"))
+    step, time = (data[name].transpose(*axes).values.reshape(-1, data.sizes["time"]) for name in ("step", "time"))
     steps = _common(step, "step")
     loss, predicted = (data[name].transpose(*axes).values for name in ("loss", "predicted_loss"))
     expected = data.predicted_loss_time.transpose("student_width", "seed", "direction").values[-1]

@@ -32,6 +32,7 @@ from dynamics.networks.linearised import (
     modes_with,
     relative_change,
 )
+from dynamics.trajectory import STEPS, TIME, variable
 from theory import InputError
 from theory.arguments import check_positive, check_whole
 from theory.label_flips import LabelFlips
@@ -375,15 +376,14 @@ def _dataset(
 
     steps = _marks(experiment)
     variables = {
-        name: (dims, np.stack([row[name] for row in rows]), {"long_name": _LONG_NAMES[name], "units": "1"})
-        for name, dims in _DIMS.items()
+        name: variable(dims, np.stack([row[name] for row in rows]), _LONG_NAMES[name]) for name, dims in _DIMS.items()
     }
     coordinates = {
         "replica": np.arange(len(rows)),
         "arm": list(experiment.arms),
         "model": list(MODELS),
-        "time": ("time", steps * experiment.step_size, {"units": "step size times full-batch steps"}),
-        "step": ("time", steps, {"units": "full-batch steps"}),
+        "time": variable("time", steps * experiment.step_size, "step size times full-batch steps", TIME),
+        "step": variable("time", steps, "full-batch steps", STEPS),
     }
     attributes = {name: int(value) if isinstance(value, bool) else value for name, value in asdict(experiment).items()}
     extra = {"what": "lazy-rich", "data": images.name, "plateau": flips.plateau}

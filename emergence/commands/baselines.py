@@ -1,27 +1,24 @@
-"""``emergence simulate layer-wise | kernel-ridge | toy``: the baselines, written to ``WHAT.nc``."""
+"""``emergence simulate layer-wise | kernel-ridge | toy``: the baselines, written to ``WHAT-DIGEST.nc``."""
 
 import argparse
-import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import theory
-from emergence import baseline_problem, config, console, jsonio, output, table
+from emergence import baseline_problem, config, console, table
 from emergence.arguments import problem_flags
 from emergence.baseline_problem import CHANGED, KERNEL_RIDGE, LAYER_WISE, TOY
-from emergence.commands.setup import out_folder
+from emergence.files import DataFile
 from emergence.problem import RIVALS, Problem
 from emergence.progress import Progress
 from emergence.refusal import refuse
 from emergence.resolve import HORIZON, teacher_of
 from emergence.result import Result
 from emergence.values import MAX_WHOLE, Whole
-from emergence.version import version
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -45,30 +42,14 @@ def run(arguments: argparse.Namespace) -> Result:
     """Resolve, simulate, write."""
     what = arguments.what
     setting = SETTINGS[what](*_values(arguments))
-    folder = output.make(out_folder(arguments, f"{what}.nc"))
+    file = DataFile.of(arguments, setting.echo)
+    file.make_folder()
     for text in setting.warnings:
         console.warn(text)
-    path = folder / f"{what}.nc"
-    import dynamics
-
-    try:
-        with Progress(arguments.quiet) as progress:
-            dataset, text = setting.run(progress)
-    except dynamics.Interrupted as stop:  # what was finished is kept
-        file = _write(path, setting, stop.result.dataset)
-        console.warn(f"interrupted at step {stop.result.steps}: written to {file}")
-        raise
-    file = _write(path, setting, dataset)
-    variables = {str(name): list(variable.dims) for name, variable in dataset.data_vars.items()}
-    document = {"what": what, "problem": setting.echo, "file": str(file), "variables": variables}
-    return Result(document, "\n".join([text, "", f"written: {file}"]))
-
-
-def _write(path: Path, setting: Setting, dataset: "xr.Dataset") -> Path:
-    from dynamics.storage import write_dataset
-
-    provenance = {"problem": json.dumps(jsonio.plain(setting.echo)), "emergence_version": version()}
-    return write_dataset(path, dataset.assign_attrs(provenance))
+    with Progress(arguments.quiet) as progress, file.keeping():
+        dataset, text = setting.run(progress)
+    path = file.write(dataset)
+    return Result(file.document(dataset, path), f"{text}\n\nwritten: {path}")
 
 
 def _values(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:

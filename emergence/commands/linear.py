@@ -1,22 +1,18 @@
 """The commands `simulate`, `predict` and `compare` for the two-layer linear network."""
 
 import argparse
-import json
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emergence import config, console, jsonio, output, table
+from emergence import config, console, output, table
 from emergence.arguments import problem_flags
 from emergence.commands.setup import out_folder
+from emergence.files import DataFile
 from emergence.linear_resolve import LinearResolved, resolve_linear
 from emergence.progress import Progress
 from emergence.result import Result
-from emergence.version import version
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from dynamics import LinearRun
 
 PREDICTED = ("residual_variance", "lms_error", "stability_limit", "decay_rate", "escape_steps", "escape_bound",
@@ -33,32 +29,18 @@ def simulate(arguments: argparse.Namespace) -> Result:
     what = arguments.what
     resolved = _resolved(arguments, what)
     resolved.run_length()
-    folder = output.make(out_folder(arguments, f"{what}.nc"))
+    file = DataFile.of(arguments, resolved.echo())
+    file.make_folder()
     for text in resolved.warnings:
         console.warn(text)
-    path = folder / f"{what}.nc"
-    import dynamics
-
-    try:
-        with Progress(arguments.quiet) as progress:
-            run = _run(resolved, what, progress)
-    except dynamics.Interrupted as stop:  # what was finished is kept
-        console.warn(
-            f"interrupted at step {stop.result.steps}: written to {_write(path, resolved, stop.result.dataset)}"
-        )
-        raise
-    file = _write(path, resolved, run.dataset)
-    document = {
-        "what": what,
-        "problem": resolved.echo(),
-        "file": str(file),
-        "variables": {str(name): list(variable.dims) for name, variable in run.dataset.data_vars.items()},
-    }
+    with Progress(arguments.quiet) as progress, file.keeping():
+        run = _run(resolved, what, progress)
+    path = file.write(run.dataset)
     diverged = int(run.diverged.sum())
     if diverged:
         console.warn(f"{diverged} of {resolved.problem.replicas} replicas diverged: lower step-size or raise batch")
-    lines = [resolved.headline(), "", _summary(run), "", f"written: {file}"]
-    return Result(document, "\n".join(lines), 1 if diverged else 0)
+    lines = [resolved.headline(), "", _summary(run), "", f"written: {path}"]
+    return Result(file.document(run.dataset, path), "\n".join(lines), 1 if diverged else 0)
 
 
 def _run(resolved: LinearResolved, what: str, progress: Progress, steps: int | None = None) -> "LinearRun":
@@ -92,13 +74,6 @@ def _summary(run: "LinearRun") -> str:
     places = sorted({round(share * (len(run.step) - 1)) for share in (0, 0.1, 0.25, 0.5, 0.75, 1)})
     rows = [(int(run.step[i]), *(float(run.values(name)[:, i].mean()) for name in names)) for i in places]
     return table.render(("step", "mean norm", "‖a‖²", "mean |cos|", "s₁/‖W‖", "loss"), rows)
-
-
-def _write(path: Path, resolved: LinearResolved, data: "xr.Dataset") -> Path:
-    from dynamics.storage import write_dataset
-
-    provenance = {"problem": json.dumps(jsonio.plain(resolved.echo())), "emergence_version": version()}
-    return write_dataset(path, data.assign_attrs(provenance))
 
 
 def predict(arguments: argparse.Namespace) -> Result:

@@ -1,26 +1,25 @@
-"""``emergence simulate lazy-rich | label-noise-network | pruning``: networks on images, written to ``WHAT.nc``."""
+"""``emergence simulate lazy-rich | label-noise-network | pruning``: networks on images, written to ``WHAT-DIGEST.nc``."""
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emergence import config, console, jsonio, network_problem, output, table
+from emergence import config, console, network_problem, table
 from emergence.arguments import problem_flags
-from emergence.commands.setup import out_folder
+from emergence.files import DataFile, file_name
+from emergence.interruption import kept
 from emergence.network_problem import LABEL_NOISE_NETWORK, LAZY_RICH, PRUNING
 from emergence.progress import Progress
 from emergence.refusal import refuse
 from emergence.result import Result
-from emergence.version import version
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from dynamics.networks import ImageSet
 
-#: Folder inside --out; kept, so that --resume finds it.
+#: Start of the folder's name inside --out; kept, so that --resume finds it.
 CHECKPOINTS = "checkpoints"
 #: What an experiment hands back: its data, a table for people, and how many runs diverged.
 Done = tuple["xr.Dataset", str, int]
@@ -30,22 +29,32 @@ def run(arguments: argparse.Namespace) -> Result:
     """Run the experiment and write. Status 1 if a run diverged."""
     what = arguments.what
     values = _values(arguments)
-    folder = out_folder(arguments, f"{what}.nc")
+    file = DataFile.of(arguments, {"what": what} | values, free=("resume",))
     from dynamics.networks import load_images
-    from dynamics.storage import write_dataset
 
     images = load_images(values["data"])
-    output.make(folder)
-    with Progress(arguments.quiet) as progress:
-        dataset, text, diverged = RUNS[what](images, values, folder / CHECKPOINTS, progress)
-    problem = {"what": what} | values
-    provenance = {"problem": json.dumps(jsonio.plain(problem)), "emergence_version": version()}
-    file = write_dataset(folder / f"{what}.nc", dataset.assign_attrs(provenance))
+    checkpoints = file.make_folder() / checkpoint_folder(what, values)
+
+    def finished() -> str:
+        return f"the runs so far are kept in {checkpoints}: the same command with --resume goes on with them"
+
+    with Progress(arguments.quiet) as progress, kept(finished):
+        dataset, text, diverged = RUNS[what](images, values, checkpoints, progress)
+    path = file.write(dataset)
     if diverged:
         console.warn(f"{diverged} runs diverged: lower step-size")
-    variables = {str(name): list(variable.dims) for name, variable in dataset.data_vars.items()}
-    document = {"what": what, "problem": problem, "file": str(file), "variables": variables}
-    return Result(document, "\n".join([text, "", f"written: {file}"]), 1 if diverged else 0)
+    return Result(file.document(dataset, path), f"{text}\n\nwritten: {path}", 1 if diverged else 0)
+
+
+def checkpoint_folder(what: str, values: dict[str, Any]) -> str:
+    """Folder of an experiment's checkpoints, one for whatever can go on from them: no other run writes there.
+
+    More epochs, replicas or arms of trained networks go on from the same ones (files are named by arm and replica), in
+    `label-noise-network` as in `pruning`.
+    """
+    free = {"full", "resume", "replicas"} | (set() if what == LAZY_RICH else {"epochs", "flip_probability", "radius"})
+    decides = {name: value for name, value in values.items() if name not in free}
+    return file_name(CHECKPOINTS, decides, ending="").rstrip(".")
 
 
 def _values(arguments: argparse.Namespace) -> dict[str, Any]:

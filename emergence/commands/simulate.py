@@ -1,22 +1,20 @@
-"""``emergence simulate``: gradient flow, SDE or SGD for the user's problem, written to ``WHAT.nc``."""
+"""``emergence simulate``: gradient flow, SDE or SGD for the user's problem, written to ``WHAT-DIGEST.nc``."""
 
 import argparse
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 import theory
-from emergence import console, jsonio, output, quadratic, stiefel, table
+from emergence import console, quadratic, stiefel, table
 from emergence.arguments import LINEAR_SIMULATIONS
 from emergence.commands import baselines, linear, networks
-from emergence.commands.setup import announce, announce_long, announce_wide, headline, out_folder, resolved_problem
+from emergence.commands.setup import announce, announce_long, announce_wide, headline, resolved_problem
+from emergence.files import DataFile
 from emergence.progress import Progress
 from emergence.resolve import Resolved
 from emergence.result import Result
-from emergence.version import version
 from theory.step_moments import require_polynomial
 
 if TYPE_CHECKING:
@@ -48,43 +46,20 @@ def run(arguments: argparse.Namespace) -> Result:
         REQUIREMENTS[arguments.what](resolved.activation)
     # Refuses a problem without an end before anything is made.
     _, _, steps = resolved.run_length(counted=arguments.what in COUNTED)
-    folder = out_folder(arguments, f"{arguments.what}.nc")
-    output.make(folder)
+    file = DataFile.of(arguments, resolved.echo())
+    file.make_folder()
     announce(resolved)
     if arguments.what == "online-sgd":
         announce_long(float(steps) * resolved.problem.batch * resolved.problem.replicas, arguments.what)
     if arguments.what == "sde":
         announce_wide(resolved.teacher.width, resolved.problem.student_width)
-    path = folder / f"{arguments.what}.nc"
-    import dynamics
-
-    try:
-        with Progress(arguments.quiet) as progress:
-            dataset, text, diverged = SIMULATIONS[arguments.what](resolved, progress)
-    except dynamics.Interrupted as stop:  # what was finished is kept
-        console.warn(
-            f"interrupted at step {stop.result.steps}: written to {_write(path, resolved, stop.result.dataset)}"
-        )
-        raise
-    file = _write(path, resolved, dataset)
-    dataset = _with_replicas(dataset)
-    document = {
-        "what": arguments.what,
-        "problem": resolved.echo(),
-        "file": str(file),
-        "variables": {str(name): list(variable.dims) for name, variable in dataset.data_vars.items()},
-    }
+    with Progress(arguments.quiet) as progress, file.keeping():
+        dataset, text, diverged = SIMULATIONS[arguments.what](resolved, progress)
+    path = file.write(dataset)
     if diverged:
         console.warn(f"{diverged} of {resolved.problem.replicas} replicas diverged: lower step-size or raise batch")
-    lines = [headline(resolved), "", text, "", f"written: {file}"]
-    return Result(document, "\n".join(lines), 1 if diverged else 0)
-
-
-def _write(path: Path, resolved: Resolved, dataset: "xr.Dataset") -> Path:
-    provenance = {"problem": json.dumps(jsonio.plain(resolved.echo())), "emergence_version": version()}
-    from dynamics.storage import write_dataset
-
-    return write_dataset(path, _with_replicas(dataset).assign_attrs(provenance))
+    lines = [headline(resolved), "", text, "", f"written: {path}"]
+    return Result(file.document(dataset, path), "\n".join(lines), 1 if diverged else 0)
 
 
 def run_gradient_flow(resolved: Resolved, progress: Progress | None = None) -> "FlowResult":
@@ -214,11 +189,6 @@ def _summary(steps: np.ndarray) -> tuple[float | None, float | None, str]:
     mean = float(reached.mean()) if reached.size else None
     error = float(reached.std(ddof=1) / np.sqrt(reached.size)) if reached.size > 1 else None
     return mean, error, f"{reached.size} of {steps.size}"
-
-
-def _with_replicas(dataset: "xr.Dataset") -> "xr.Dataset":
-    """Every file has the dimension ``replica`` in front; a deterministic run has one replica."""
-    return dataset if "replica" in dataset.dims else dataset.expand_dims(replica=[0])
 
 
 #: What a simulation asks of the activation, refused before anything is made.

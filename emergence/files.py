@@ -1,0 +1,82 @@
+"""The file that a run writes: named by its problem, so that it never takes the place of another problem's."""
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from emergence import jsonio, output
+from emergence.commands.setup import out_folder
+from emergence.interruption import Kept
+from emergence.store import digest
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+#: Hexadecimal digits of the problem's digest in a name: two of a million problems share one with probability 0.002.
+DIGITS = 12
+
+
+def file_name(what: str, problem: Mapping[str, Any], ending: str = "nc") -> str:
+    """``WHAT-DIGEST.nc``: equal problems, defaults included, have equal names, others have others."""
+    return f"{what}-{digest(jsonio.plain(problem))[:DIGITS]}.{ending}"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """Where a simulation's data go.
+
+    Attributes:
+        folder: checked, perhaps not made yet. what: the simulation. problem: its problem in full, as it is echoed.
+        name: of the file.
+    """
+
+    folder: Path
+    what: str
+    problem: Mapping[str, Any]
+    name: str
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace, problem: Mapping[str, Any], free: tuple[str, ...] = ()) -> "DataFile":
+        """The file of ``simulate WHAT``, nothing made yet; `free` options do not change the result, nor the name.
+
+        Raises `InputError` if it could not be written into the folder.
+        """
+        decides = {name: value for name, value in problem.items() if name not in free}
+        name = file_name(arguments.what, decides)
+        return cls(out_folder(arguments, name), arguments.what, problem, name)
+
+    def make_folder(self) -> Path:
+        """Make the folder. Raises `InputError` if it cannot be written to."""
+        return output.make(self.folder)
+
+    def write(self, data: "xr.Dataset") -> Path:
+        """Write the data with their provenance; a file of the same problem is replaced."""
+        return self._write(self.name, data)
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Write what an interrupted run hands over, beside the file of the whole run and never in its place."""
+        from dynamics.interrupted import Interrupted
+
+        try:
+            yield
+        except Interrupted as stop:
+            part = stop.dataset.assign_attrs(interrupted=stop.at)
+            path = self._write(f"{Path(self.name).stem}-interrupted.nc", part)
+            raise Kept(f"{stop.at}: what was finished is kept in {path}") from stop
+
+    def document(self, data: "xr.Dataset", path: Path) -> dict[str, object]:
+        """The JSON document of every simulation."""
+        variables = {str(name): list(variable.dims) for name, variable in data.data_vars.items()}
+        return {"what": self.what, "problem": self.problem, "file": str(path), "variables": variables}
+
+    def _write(self, name: str, data: "xr.Dataset") -> Path:
+        from dynamics.provenance import provenance
+        from dynamics.storage import write_dataset
+
+        made = provenance(problem=json.dumps(jsonio.plain(self.problem)), seed=self.problem.get("seed"))
+        return write_dataset(self.folder / name, data.assign_attrs(made))
