@@ -46,8 +46,8 @@ class Experiment:
 
     @property
     def name(self) -> str:
-        """File name of the merged dataset: the same as long as nothing but values is added."""
-        return f"{self.fixed['what']}-{digest([self.fixed, sorted(self.axes)])[:12]}.nc"
+        """File name of the merged dataset, by the cells that were asked for: a wider sweep takes no other's place."""
+        return f"{self.fixed['what']}-{digest(sorted(self.planned))[:12]}.nc"
 
 
 @dataclass(frozen=True)

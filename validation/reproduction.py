@@ -96,7 +96,7 @@ def emergence(data: xr.Dataset, activation: Activation, weights: np.ndarray, dec
 
     Raises: `InputError` for runs that end before the window does.
     """
-    times = _common(data.time.transpose("seed", "time").values, "time")
+    times = _common(_along(data, "time", "seed", "time"), "time")
     loss, predicted = (data[name].transpose("seed", "time").values for name in ("loss", "predicted_loss"))
     hits, expected = (data[name].transpose("seed", "direction").values for name in ("loss_time", "predicted_loss_time"))
     first, last = FIRST, len(weights) // LAST_SHARE
@@ -131,7 +131,7 @@ def compute_frontier(data: xr.Dataset, activation: Activation, teacher_width: in
     """
     axes = ("student_width", "seed", "time")
     widths = data.student_width.values.astype(int)
-    step, time = (data[name].transpose(*axes).values.reshape(-1, data.sizes["time"]) for name in ("step", "time"))
+    step, time = (_along(data, name, *axes).reshape(-1, data.sizes["time"]) for name in ("step", "time"))
     steps = _common(step, "step")
     loss, predicted = (data[name].transpose(*axes).values for name in ("loss", "predicted_loss"))
     expected = data.predicted_loss_time.transpose("student_width", "seed", "direction").values[-1]
@@ -173,6 +173,11 @@ def ideal_frontier_slope(decay: float, teacher_width: int) -> float:
     p = np.unique(np.geomspace(FIRST, teacher_width / LAST_SHARE, _GRID).round())
     left = special.zeta(2 * decay, p + 1) - special.zeta(2 * decay, teacher_width + 1)
     return exponent_of(p ** (1 + decay), left)
+
+
+def _along(data: xr.Dataset, name: str, *dims: str) -> np.ndarray:
+    """A coordinate of the runs on `dims`; runs that record at the same times have it in common."""
+    return data[name].broadcast_like(data.loss).transpose(*dims).values
 
 
 def _common(values: np.ndarray, name: str) -> np.ndarray:

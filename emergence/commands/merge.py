@@ -46,9 +46,11 @@ def _merge(store: Path, folder: Path, experiment: Experiment) -> dict[str, Any]:
     merged = merging.merge(store, experiment)
     file = None
     if merged.data is not None:
+        from dynamics.provenance import provenance
         from dynamics.storage import write_dataset
 
-        file = str(write_dataset(folder / experiment.name, merged.data))
+        # What is said of the cells wins over what is said of merging them.
+        file = str(write_dataset(folder / experiment.name, merged.data.assign_attrs(provenance() | merged.data.attrs)))
     _warn(experiment, merged)
     data = merged.data
     return {
