@@ -125,7 +125,9 @@ def parser() -> Parser:
     derive.add_argument("--activation", help=HELP["activation"] + " (default: h4; quadratic for riccati)")
     derive.add_argument("--latex", action="store_true", help="print a LaTeX document")
     predict = commands.add_parser("predict", help="predictions, nothing simulated", parents=[common, problem])
-    simulate = commands.add_parser("simulate", help="integrate or simulate, write WHAT-DIGEST.nc", parents=[common, problem])
+    simulate = commands.add_parser(
+        "simulate", help="integrate or simulate, write WHAT-DIGEST.nc", parents=[common, problem]
+    )
     names = (*SIMULATIONS, *BASELINES, *EXPERIMENTS)
     simulate.add_argument("what", choices=names, metavar="WHAT", help=", ".join(names))
     simulate.add_argument(

@@ -382,6 +382,12 @@ def _dataset(*leading: str) -> xr.Dataset:
     return xr.Dataset(data, coords={"time": np.arange(4.0), "step": ("time", np.arange(4))})
 
 
+def _stand_in(monkeypatch: pytest.MonkeyPatch, package: str, fake: object) -> None:
+    """Put `fake` in the place of a package of ours, found where ours is."""
+    monkeypatch.setattr(fake, "__spec__", sys.modules[package].__spec__, raising=False)
+    monkeypatch.setitem(sys.modules, package, fake)
+
+
 @dataclass
 class FakeDynamics:
     """Stands in for the integrators: records what it was asked."""
@@ -405,7 +411,7 @@ class FakeDynamics:
 @pytest.fixture
 def dynamics(monkeypatch: pytest.MonkeyPatch) -> FakeDynamics:
     fake = FakeDynamics()
-    monkeypatch.setitem(sys.modules, "dynamics", fake)
+    _stand_in(monkeypatch, "dynamics", fake)
     return fake
 
 
@@ -477,7 +483,7 @@ def test_compare(
         directions = [{**entry, "verdict": "agrees", "extra": 1}]
         return SimpleNamespace(directions=directions, notes=[], report=report, verdict_ok=fine, diverged=diverged)
 
-    monkeypatch.setitem(sys.modules, "validation", SimpleNamespace(compare=compare))
+    _stand_in(monkeypatch, "validation", SimpleNamespace(compare=compare))
     ran = run("compare", *SMALL, "--steps", "9", "--json", "--quiet")
     assert ran.code == code
     assert ("diverged" in ran.err) == diverged
@@ -512,7 +518,7 @@ def _validation(expected: str, asked: dict) -> SimpleNamespace:
 
 
 def test_claims(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "validation", _validation("agrees", {}))
+    _stand_in(monkeypatch, "validation", _validation("agrees", {}))
     entry = {"id": "T1", "statement": "A sentence.", "source": "a paper", "kind": "exact", "expected": "agrees"}
     assert run("claims", "--json").document == {"claims": [{**entry, "controls": ["wrong"]}]}
     assert "a title" in run("claims").out
@@ -521,7 +527,7 @@ def test_claims(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(("expected", "code"), [("agrees", 0), ("disagrees", 1)])
 def test_validate(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, expected: str, code: int) -> None:
     asked: dict = {}
-    monkeypatch.setitem(sys.modules, "validation", _validation(expected, asked))
+    _stand_in(monkeypatch, "validation", _validation(expected, asked))
     ran = run("validate", "T1", "--json", "--seed", "4", "--preset", "full", "--out", "here")
     assert ran.code == code
     assert (asked["ids"], asked["seed"], asked["preset"], asked["out"]) == (["T1"], 4, "full", Path("here"))
@@ -543,7 +549,7 @@ def test_validate(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, expe
 def test_an_unknown_claim_is_refused_before_a_folder_is_made(
     run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "validation", _validation("agrees", {}))
+    _stand_in(monkeypatch, "validation", _validation("agrees", {}))
     _is_refused(run("validate", "T1", "T9"), "T9", "emergence claims")
     assert os.listdir() == []
 
