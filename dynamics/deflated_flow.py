@@ -16,7 +16,7 @@ import numpy as np
 
 from dynamics.gradient_flow import IntegrationError, _Recorder, _segment, lowered_overlap_flow, lowered_system
 from theory import Activation, InitialState, System, Teacher
-from theory.single_task import SingleTask
+from theory.lone_path import lone_path
 
 #: Mass given to the students: small enough that they neither repel nor deflate, large enough to follow its growth.
 _MASSLESS = 1e-60
@@ -37,13 +37,15 @@ class DeflatedFlow:
     growth: np.ndarray
 
 
-def norm_lag(activation: Activation, teacher: Teacher, norm2: float, share: float = 0.5) -> np.ndarray:
-    r"""(P,) time from overlap ½ to `share` of the norm: logistic lag $\frac1{4a\varphi(1)}\ln(\cdot)$; 0 at share 0."""
-    if share <= 0:
-        return np.zeros(teacher.width)
-    task = SingleTask(activation)
-    late = np.log(share / (1 - share)) / (4 * teacher.a * float(activation.second_moment))
-    return np.array([task.lag(float(a), norm2) for a in teacher.a]) + late
+def norm_lag(activation: Activation, weight: float, overlap: float, norm2: float, share: float) -> float:
+    """Time from squared overlap ½, on the side of `overlap`, with the given norm, to `share` of the target; 0 at share 0."""
+    half = float(np.copysign(np.sqrt(0.5), overlap))
+    return 0.0 if share <= 0 else lone_path(activation, 1 if overlap > 0 else -1).loss_time(weight, half, norm2, share)
+
+
+def _norm2(activation: Activation, start: float, growth: float, time: float) -> float:
+    """A student's squared norm: what it has grown by, held back by its own repulsion on the plateau (`derive norm`)."""
+    return start * growth / (1 + 4 * float(activation.second_moment) * start * time)
 
 
 def deflated_flow(
@@ -66,7 +68,6 @@ def deflated_flow(
     Raises: `IntegrationError` if the integrator gives up.
     """
     lowered = lowered_overlap_flow(activation) if system is None else lowered_system(system)
-    lags = norm_lag(activation, teacher, float(initial.norm2.mean()), share)
     count, width = initial.overlap.shape
     state = {
         "t": jnp.asarray(initial.overlap),
@@ -77,10 +78,8 @@ def deflated_flow(
     recorder.loss_time[:] = 0.0  # only overlaps are watched
     recorder.record(state, 0.0)
     now, weights = 0.0, teacher.a.copy()
-    off_time = np.full(width, np.inf)
+    due, off_time = np.full(width, np.inf), np.full(width, np.inf)
     while now < t_end:
-        due = recorder.half_time + lags if deflate else np.full(width, np.inf)
-        due[np.isfinite(off_time)] = np.inf
         target = float(min(due.min(), t_end))
         if target > now:
             args = recorder.args | {"a": jnp.asarray(np.maximum(weights, 0.0))}
@@ -91,8 +90,12 @@ def deflated_flow(
                 raise IntegrationError(f"deflated flow stopped at time {float(reached):g} of {t_end:g}")
             now = float(reached)
             recorder.record(state, now)
-        for direction in np.flatnonzero(due <= now):
-            weights[direction], off_time[direction] = 0.0, now
+        for q in np.flatnonzero(np.isfinite(recorder.half_time) & np.isinf(due) & np.isinf(off_time) & deflate):
+            k = int(recorder.neuron[q])
+            norm2 = _norm2(activation, float(initial.norm2[k]), float(state["r"][k]) / _MASSLESS, now)
+            due[q] = now + norm_lag(activation, float(teacher.a[q]), float(state["t"][k, q]), norm2, share)
+        for q in np.flatnonzero(due <= now):
+            weights[q], off_time[q], due[q] = 0.0, now, np.inf
     return DeflatedFlow(
         recorder.half_time,
         recorder.neuron,

@@ -1,10 +1,14 @@
 """The staircase loss, and its power laws against exact finite staircases."""
 
+from dataclasses import replace
+
 import mpmath
 import numpy as np
 import pytest
+import sympy as sp
 
-from theory import Activation, Teacher, ideal_loss
+from theory import Activation, InitialState, Teacher, ideal_loss, predict
+from theory.activation import z
 from theory.ideal_loss import beta, exponent_values, scaling_exponents, staircase
 
 H4 = Activation.parse("h4")
@@ -60,6 +64,22 @@ def test_exponents_are_slopes_of_the_exact_staircase(name: str, resource: object
         assert wrong != pytest.approx(slope, rel=1e-3)
 
 
+@pytest.mark.parametrize("text", ["h4", "h4+0.5", "relu", "cos(z)"])
+def test_stairs_are_the_loss_beside_massless_students(text: str) -> None:
+    """½E(Σ_S a_p σ(x_p))² by quadrature: directions that are left see each other through the mean."""
+    activation = Activation.parse(text)
+    sigma = sp.lambdify(z, activation.function, "numpy")
+    points, weight = np.polynomial.hermite_e.hermegauss(300)
+    mean, second = (weight @ np.broadcast_to(sigma(points), points.shape) ** n / np.sqrt(2 * np.pi) for n in (1, 2))
+    a, emergence = np.array([0.3, 0.8, 0.5]), np.array([3.0, 1.0, 2.0])
+    teacher = Teacher.of(a, 50, normalise=False)
+    empty = predict(activation, teacher, InitialState(np.full((1, 3), 1e-3), np.eye(1)))
+    found = replace(empty, time_loss=emergence).loss(np.array([0.0, 1.0, 2.0, 3.0]))
+    left = [a, a[[0, 2]], a[[0]], a[:0]]
+    expected = [0.5 * (second * np.sum(x**2) + mean**2 * (np.sum(x) ** 2 - np.sum(x**2))) for x in left]
+    np.testing.assert_allclose(found, expected, rtol=2e-3 if text == "relu" else 1e-9, atol=1e-12)
+
+
 def test_exponents_of_the_paper() -> None:
     found = scaling_exponents()
     formulas = {
@@ -78,7 +98,7 @@ def test_no_exponents_without_a_convergent_power_law(decay: float | None) -> Non
     assert set(exponent_values(decay, H4).values()) == {None}
 
 
-@pytest.mark.parametrize("text", ["quadratic", "h1", "erf"])
+@pytest.mark.parametrize("text", ["quadratic", "h1", "erf", "h4+0.5", "cos(2*z)-cos(z)"])
 def test_no_exponents_without_a_transition(text: str) -> None:
     assert set(exponent_values(1.0, Activation.parse(text)).values()) == {None}
 

@@ -18,6 +18,7 @@ from theory import (
     scores,
     select,
 )
+from theory.lone_path import lone_path
 
 INF = float("inf")
 
@@ -49,7 +50,8 @@ def test_every_entry_is_that_of_its_pair(text: str) -> None:
         assert found.overlap[p] == own
         assert found.time_leading[p] == pytest.approx(task.leading_time(a[p], own))
         assert found.time_half[p] == pytest.approx(task.half_time(a[p], own))
-        assert found.time_loss[p] == pytest.approx(found.time_half[p] + task.lag(a[p], 0.01**2))
+        start = lone_path(found.activation, 1 if own > 0 else -1)
+        assert found.time_loss[p] == pytest.approx(start.loss_time(a[p], own, 0.01**2))
         assert found.time_loss[p] > found.time_half[p] > 0
     assert found.last_time == found.time_loss.max()
 
@@ -98,6 +100,25 @@ def test_negative_overlaps_of_an_odd_activation_are_not_learned() -> None:
     found = predict(Activation.parse("h3"), teacher, state([[0.1, -0.2], [-0.1, -0.05]]))
     np.testing.assert_array_equal(found.learned, [True, False])
     np.testing.assert_array_equal(found.neuron, [0, -1])
+
+
+def test_a_neuron_that_stalls_is_not_selected() -> None:
+    """Even J, odd degrees too: φ'(u) = u³ − 2.45u⁴ holds −0.3 back at −0.41, so that 0.1 must do."""
+    teacher = Teacher.of([1.0], 50)
+    found = predict(Activation.parse("0.5*h4-0.7*h5"), teacher, state([[-0.3], [0.1]]))
+    assert found.neuron[0] == 1
+    assert found.learned.all()
+
+
+def test_selection_goes_by_the_time_of_all_degrees() -> None:
+    """h3 with more h4: 0.5 is reached sooner with the heavier weight although the leading score says otherwise."""
+    activation, start = Activation.parse("0.1*h3+h6"), state([[0.3, 0.25]])
+    teacher = Teacher.of([1.0, 1.15], 50, normalise=False)
+    task = SingleTask(activation)
+    times = [task.half_time(1.0, 0.3), task.half_time(1.15, 0.25)]
+    found = predict(activation, teacher, start)
+    assert int(np.argmin(times)) == int(np.flatnonzero(found.learned)[0])
+    assert found.lead[found.learned][0] == pytest.approx(max(times) / min(times))
 
 
 @pytest.mark.parametrize("text", ["h1", "erf"])

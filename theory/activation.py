@@ -253,6 +253,11 @@ class Activation:
         r"""$\varphi(1) = E\sigma^2$."""
         return sp.simplify(self.dual.subs(c, 1))
 
+    @cached_property
+    def squared_mean(self) -> sp.Expr:
+        r"""$\varphi(0) = (E\sigma)^2$."""
+        return sp.simplify(self.dual.subs(c, 0))
+
     @property
     def polynomial(self) -> sp.Expr:
         """The (possibly truncated) Hermite expansion as a polynomial in `z`."""
@@ -271,6 +276,14 @@ class Activation:
             kind = "odd" if self.parity == "odd" else "neither even nor odd"
             raise InputError(
                 f"activation {self.name!r} is {kind}, but {where} needs an even one: use e.g. h4 or 0.8*h4+0.6*h6"
+            )
+
+    def require_centred(self, where: str) -> None:
+        """Raise `InputError` unless σ has no mean under the Gaussian."""
+        if self.squared_mean != 0:
+            mean = float(sp.sqrt(self.squared_mean))
+            raise InputError(
+                f"activation {self.name!r} has the mean ±{mean:.4g}, but {where} needs none: subtract it, or use e.g. h4"
             )
 
     def require_exponent(self, least: int, where: str) -> None:

@@ -1,17 +1,26 @@
 r"""Greedy maximum selection: which neuron learns which direction, and in what order (arXiv:2504.19983, eq. (5)).
 
-Score $S_{kq} = a_q|\bar v_{kq}(0)|^{J-2}$ for even $J$; for odd $J$ a negative overlap never grows and scores 0.
+Leading score $S_{kq} = a_q|\bar v_{kq}(0)|^{J-2}$ for even $J$; for odd $J$ a negative overlap never grows and scores 0.
+That is $1/T_{kq}$ up to a constant while the leading degree is all that matters. A prediction takes the exact one-task times
+in its place (`exact_scores`): with degrees of both parities a negative overlap may stall also for even J.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from theory.activation import Activation
+from theory.lone_path import lone_path
 from theory.teacher import Teacher
+
+#: Overlaps whose times are computed at once: bounds memory.
+_BLOCK = 100_000
+#: A start beyond squared overlap ½ takes no time; its score is that of this one.
+_LEAST_TIME = 1e-12
 
 
 def scores(overlap: np.ndarray, teacher: Teacher, exponent: int) -> np.ndarray:
-    """S, shape (m, P), from signed overlaps (m, P).
+    """Leading scores S, shape (m, P), from signed overlaps (m, P).
 
     For J ≤ 2 there is no plateau law; what orders the emergence times is then |overlap| (J = 2), or the overlap itself
     (J = 1, where negative overlaps grow too).
@@ -20,6 +29,24 @@ def scores(overlap: np.ndarray, teacher: Teacher, exponent: int) -> np.ndarray:
         return teacher.a * (1.0 + overlap)
     reach = overlap if exponent % 2 else np.abs(overlap)
     return teacher.a * np.maximum(reach, 0.0) ** max(exponent - 2, 1)
+
+
+def exact_scores(overlap: np.ndarray, teacher: Teacher, activation: Activation) -> np.ndarray:
+    r"""Inverse exact one-task times to squared overlap ½, every degree, shape (m, P); 0 where a neuron never gets there.
+
+    For J ≥ 3 times $1/(J(J-2)\hat\sigma_J^2)$, so that they tend to the leading scores as overlaps vanish; for J = 1, where
+    overlaps of both signs grow, the leading scores themselves.
+    """
+    J = activation.information_exponent
+    if J == 1:
+        return scores(overlap, teacher, J)
+    flat = overlap.ravel()
+    parts = np.array_split(flat, -(-flat.size // _BLOCK))
+    times = np.concatenate(
+        [np.where(x > 0, *(lone_path(activation, end).half_time(end * np.abs(x)) for end in (1, -1))) for x in parts]
+    )
+    constant = J * (J - 2) * float(activation.leading) if J > 2 else 1.0
+    return teacher.a / (constant * np.maximum(times, _LEAST_TIME)).reshape(overlap.shape)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,10 @@
 r"""The idealised staircase loss and its power laws (arXiv:2504.19983, Theorem 2.1d, Proposition 2.2, Corollary 2.3).
 
 $\mathcal L_{id}(t)=\tfrac12\varphi(1)\sum_pa_p^2\,1\{t<T_p\}$: a fitted neuron cancels its teacher exactly, so the loss
-is what the unlearned directions leave (needs $\varphi(0)=0$). With $a_p\propto p^{-\beta}$, $\beta>\tfrac12$, and
-$T_p\propto p^\beta$ the stairs add up to power laws.
+is what the unlearned directions leave. With a mean, $\varphi(0)\ne0$, these see each other, and a set S of them leaves
+$\tfrac12[(\varphi(1)-\varphi(0))\sum_Sa^2+\varphi(0)(\sum_Sa)^2]$, as long as the other students stay light: a mean makes
+them grow before they find anything, so that it does not last (`theory.validity`).
+Without a mean, with $a_p\propto p^{-\beta}$, $\beta>\tfrac12$, and $T_p\propto p^\beta$ the stairs add up to power laws.
 """
 
 from functools import cache, partial
@@ -21,9 +23,11 @@ J = sp.Symbol("J", positive=True)
 REFERENCE = "arXiv:2504.19983, Theorem 2.1(d), Proposition 2.2, Corollary 2.3, section 2.4"
 
 
-def staircase(times: np.ndarray, emergence: np.ndarray, weights: np.ndarray, second_moment: float) -> np.ndarray:
+def staircase(
+    times: np.ndarray, emergence: np.ndarray, weights: np.ndarray, second_moment: float, squared_mean: float = 0.0
+) -> np.ndarray:
     """L_id at `times`; `emergence` may hold inf for directions never learned. The value at T_p is that after the jump."""
-    return LossSum.of(weights, emergence, second_moment)(times)
+    return LossSum.of(weights, emergence, second_moment, squared_mean)(times)
 
 
 @cache
@@ -54,8 +58,12 @@ def scaling_exponents() -> dict[str, sp.Expr]:
 
 
 def exponent_values(decay: float | None, activation: Activation) -> dict[str, float | None]:
-    """The exponents as numbers; None where they do not apply (no power law, β ≤ ½, or information exponent < 3)."""
-    applies = decay is not None and decay > 0.5 and activation.information_exponent >= 3
+    """The exponents as numbers; None where they do not apply.
+
+    That is without a power law, for β ≤ ½, an information exponent below 3, or an activation with a mean.
+    """
+    centred = activation.squared_mean == 0
+    applies = decay is not None and decay > 0.5 and activation.information_exponent >= 3 and centred
     return {
         name: float(value.subs(beta, sp.Rational(str(decay)))) if applies else None
         for name, value in scaling_exponents().items()
@@ -66,6 +74,7 @@ def derivation(activation: Activation) -> Derivation:
     """``derive ideal-loss``. Raises `InputError` unless the activation meets Assumption 2.1 (even, exponent ≥ 4)."""
     activation.require_even("Theorem 2.1 (the staircase loss)")
     activation.require_exponent(4, "Theorem 2.1 (the staircase loss)")
+    activation.require_centred("Theorem 2.1 (the staircase loss)")
     steps = [
         Step(
             "With the directions outside S still unlearned and the others fitted, the loss is what is left",
@@ -113,12 +122,13 @@ def derivation(activation: Activation) -> Derivation:
 
 
 def _fitted_residual(activation: Activation) -> sp.Expr:
-    """The derived loss at a state with one of two directions fitted and one massless student, against ½φ(1)a₂²."""
+    """The derived loss at a state with one of three directions fitted and one massless student, against its stair."""
     rational = sp.Rational
+    weights, left = [rational(4, 5), rational(3, 5), rational(2, 5)], slice(1, None)
     arrays = {
-        "a": np.array([rational(4, 5), rational(3, 5)], dtype=object),
+        "a": np.array(weights, dtype=object),
         "r": np.array([rational(4, 5), sp.Integer(0)], dtype=object),
-        "t": np.array([[sp.Integer(1), sp.Integer(0)], [rational(1, 3), rational(2, 3)]], dtype=object),
+        "t": np.array([[sp.Integer(1), 0, 0], [rational(1, 3), rational(2, 3), 0]], dtype=object),
         "c": np.array([[sp.Integer(1), rational(1, 3)], [rational(1, 3), sp.Integer(1)]], dtype=object),
     }
     kernel = activation.dual
@@ -129,7 +139,9 @@ def _fitted_residual(activation: Activation) -> sp.Expr:
         arrays,
         lambda at, order: sp.diff(kernel, variable, int(order)).subs(variable, at),
     )[()]
-    return sp.N(loss - activation.second_moment / 2 * rational(9, 25), 50)
+    mean, scale = activation.squared_mean, activation.second_moment
+    stair = ((scale - mean) * sum(x**2 for x in weights[left]) + mean * sum(weights[left]) ** 2) / 2
+    return sp.N(loss - stair, 50)
 
 
 def _exponent_residual(name: str) -> sp.Expr:

@@ -1,6 +1,7 @@
 r"""The idealised loss of any weights and emergence times: the exact staircase, and the staircase with finite steps.
 
-$\mathcal L_{id}(t)=\tfrac12\varphi(1)\sum_pa_p^2\,1\{t<T_p\}$ (arXiv:2504.19983, Theorem 2.1(d)). A student whose neuron is
+$\mathcal L_{id}(t)=\tfrac12\varphi(1)\sum_pa_p^2\,1\{t<T_p\}$ (arXiv:2504.19983, Theorem 2.1(d)), for an activation with
+a mean more (`LossSum.of`). A student whose neuron is
 aligned grows logistically, $r=a/(1+e^{-z})$ with $z=4a\varphi(1)(t-T)$ and T the time of half its target norm, and
 leaves $(a-r)^2$ of $a^2$: each step has the shape $D(z)=(1+e^z)^{-2}$.
 """
@@ -30,19 +31,25 @@ class LossSum:
     left: np.ndarray
 
     @classmethod
-    def of(cls, weights: ArrayLike, emergence: ArrayLike, second_moment: float = 1.0) -> "LossSum":
-        """From weights (P,) and emergence times (P,), inf where never learned; the loss is ½·second_moment·Σ….
+    def of(
+        cls, weights: ArrayLike, emergence: ArrayLike, second_moment: float = 1.0, squared_mean: float = 0.0
+    ) -> "LossSum":
+        r"""From weights (P,) and emergence times (P,), inf where never learned.
+
+        The directions of a set S that are left make $\tfrac12[(\varphi(1)-\varphi(0))\sum_Sa^2+\varphi(0)(\sum_Sa)^2]$
+        beside light students; `second_moment` is φ(1), `squared_mean` φ(0) = (Eσ)².
 
         Raises: `InputError` if the shapes differ or a time is not a number.
         """
-        a2, times = np.asarray(weights, dtype=float) ** 2, np.asarray(emergence, dtype=float)
-        if a2.ndim != 1 or a2.shape != times.shape:
-            raise InputError(f"emergence has shape {times.shape}, weights {a2.shape}: give one time for each weight")
+        a, times = np.asarray(weights, dtype=float), np.asarray(emergence, dtype=float)
+        if a.ndim != 1 or a.shape != times.shape:
+            raise InputError(f"emergence has shape {times.shape}, weights {a.shape}: give one time for each weight")
         if np.any(np.isnan(times)):
             raise InputError("emergence holds values that are not numbers: give inf for a direction never learned")
         order = np.argsort(times)
         # Summed from the end, where the loss is small, so that what is left late keeps its relative precision.
-        left = np.append(np.cumsum(a2[order][::-1])[::-1], 0.0) * (0.5 * second_moment)
+        squares, sums = (np.append(np.cumsum(x[order][::-1])[::-1], 0.0) for x in (a**2, a))
+        left = 0.5 * ((second_moment - squared_mean) * squares + squared_mean * sums**2)
         finite = int(np.searchsorted(times[order], np.inf))
         return cls(times[order][:finite], left[: finite + 1])
 
@@ -59,7 +66,8 @@ def step_shape(z: ArrayLike) -> np.ndarray:
 def smooth_loss(weights: ArrayLike, emergence: ArrayLike, times: ArrayLike, second_moment: float = 1.0) -> np.ndarray:
     r"""$\tfrac12\varphi(1)\sum_pa_p^2D(4a_p\varphi(1)(t-T_p))$, shape of `times`; T_p is the time of half the target norm.
 
-    Holds while directions align long before their norm has grown, $\sigma_0^2\ll a_p$ (see `derive norm`). Cost P × times.
+    Holds for an activation without mean, while directions align long before their norm has grown, $\sigma_0^2\ll a_p$
+    (see `derive norm`). Cost P × times.
     """
     weight, hit, time = (np.asarray(x, dtype=float) for x in (weights, emergence, times))
     with np.errstate(invalid="ignore"):

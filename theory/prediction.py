@@ -8,9 +8,10 @@ import numpy as np
 from theory import ideal_loss
 from theory.activation import Activation
 from theory.errors import InputError
-from theory.greedy import Selection, scores, select
+from theory.greedy import Selection, exact_scores, select
 from theory.hitting_law import HittingLaw, hitting_law
 from theory.initial import InitialState
+from theory.lone_path import lone_path
 from theory.plateau import stability_bound
 from theory.single_task import SingleTask
 from theory.teacher import Teacher
@@ -28,7 +29,7 @@ class Prediction:
         overlap: its signed initial overlap (nan if none).
         time_leading: T_p (nan for an information exponent below 3).
         time_half: exact time to squared overlap ½, all degrees.
-        time_loss: time_half plus the norm lag to half the target norm.
+        time_loss: exact one-task time to half the target norm along this direction, the norm's own decay included.
         lead: by which factor the greedy pair is clear of any tie (see `Selection.lead`); near 1: a tie.
         selection: the greedy pairs in the order of learning.
     """
@@ -60,8 +61,9 @@ class Prediction:
         return float(finite.max())
 
     def loss(self, times: np.ndarray) -> np.ndarray:
-        """Idealised loss ½φ(1)Σa²·1{t < time_loss}."""
-        return ideal_loss.staircase(times, self.time_loss, self.teacher.a, float(self.activation.second_moment))
+        """Idealised loss, ½φ(1)Σa²·1{t < time_loss} for an activation without mean (see `theory.ideal_loss`)."""
+        moments = float(self.activation.second_moment), float(self.activation.squared_mean)
+        return ideal_loss.staircase(times, self.time_loss, self.teacher.a, *moments)
 
     def stability_bound(self, batch: int = 1) -> tuple[float, int]:
         """Largest step size at which the drift still grows every selected overlap, and the direction that sets it."""
@@ -98,10 +100,10 @@ def _single_task(activation: Activation) -> SingleTask:
 
 
 def predict(activation: Activation, teacher: Teacher, initial: InitialState) -> Prediction:
-    """Greedy selection on the initial overlaps, then the single-task times of the selected pairs."""
+    """Greedy selection by the exact one-task times, then the times of the selected pairs."""
     task = _single_task(activation)
     overlap = initial.overlap
-    selection = select(scores(overlap, teacher, activation.information_exponent))
+    selection = select(exact_scores(overlap, teacher, activation))
     neuron = selection.neuron_of(teacher.width)
     count = teacher.width
     start, leading, half, loss, lead = (np.full(count, fill) for fill in (np.nan, np.nan, np.inf, np.inf, np.nan))
@@ -113,5 +115,6 @@ def predict(activation: Activation, teacher: Teacher, initial: InitialState) -> 
         if activation.information_exponent >= 3:
             leading[direction] = task.leading_time(weight, own)
         half[direction] = task.half_time(weight, own)
-        loss[direction] = half[direction] + task.lag(weight, float(norm2[neuron[direction]]))
+        end = 1 if float(task.speed(own, weight)) > 0 else -1
+        loss[direction] = lone_path(activation, end).loss_time(weight, own, float(norm2[neuron[direction]]))
     return Prediction(teacher, activation, neuron, start, leading, half, loss, lead, selection)

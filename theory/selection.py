@@ -15,8 +15,8 @@ $$\frac{d\phi_q}{d\ln s}=r\,\phi_q\,\frac{d\ln F_q}{d\ln s},\qquad\phi_q(\infty)
 for the probability $\phi_q(s)$ that q is still free at s, which is the distribution function of its selected score. The
 first correction in the inverse size (linear noise around the fluid limit) follows along with the covariances.
 
-Source: the selection rule is arXiv:2504.19983, eq. (5); the law is derived here. J ≥ 2; for odd J negative overlaps
-score 0 and may leave a direction without a neuron.
+Source: the selection rule is arXiv:2504.19983, eq. (5); the law is derived here. J ≥ 2; for odd J, and for even J
+if odd degrees make them stall, negative overlaps score 0 and may leave a direction without a neuron.
 """
 
 from collections.abc import Callable
@@ -74,13 +74,24 @@ class Competition:
             raise InputError(f"power is {self.power!r}: scores grow with the overlap, give a positive number")
 
     @classmethod
-    def of(cls, weights: ArrayLike, width: int, information_exponent: int, dim: float = np.inf) -> "Competition":
-        """The competition of an activation with this information exponent. Raises `InputError` for exponent 1."""
+    def of(
+        cls,
+        weights: ArrayLike,
+        width: int,
+        information_exponent: int,
+        dim: float = np.inf,
+        one_sided: bool | None = None,
+    ) -> "Competition":
+        """The competition of an activation with this information exponent. Raises `InputError` for exponent 1.
+
+        Args:
+            one_sided: only positive overlaps compete (`lone_path.one_sided`); by default that is taken to be so for odd J.
+        """
         if information_exponent < 2:
             raise InputError(
                 f"information exponent is {information_exponent}: greedy selection by overlap needs 2 or more"
             )
-        law = OverlapLaw(dim, signed=information_exponent % 2 == 1)
+        law = OverlapLaw(dim, signed=information_exponent % 2 == 1 if one_sided is None else one_sided)
         return cls(tuple(np.ravel(weights).tolist()), int(width), float(max(information_exponent - 2, 1)), law)
 
     @property
@@ -209,13 +220,15 @@ def selection_law(competition: Competition, fluctuations: bool = True) -> Select
     )  # fmt: skip
 
 
-def selection_probability(teacher: Teacher, width: int, information_exponent: int) -> np.ndarray:
+def selection_probability(
+    teacher: Teacher, width: int, information_exponent: int, one_sided: bool | None = None
+) -> np.ndarray:
     """(P,) probability over random initial overlaps that each direction is selected; 1 for even activations and m ≥ P.
 
     By the fluid limit, up to 64 directions with its first correction (beyond, that is worth less than it costs).
     Raises `InputError` for information exponent 1.
     """
-    competition = Competition.of(teacher.a, width, information_exponent, teacher.dim)
+    competition = Competition.of(teacher.a, width, information_exponent, teacher.dim, one_sided)
     if width >= teacher.width and not competition.law.signed:
         return np.ones(teacher.width)
     return 1 - selection_law(competition, fluctuations=teacher.width <= _CORRECTED).missed

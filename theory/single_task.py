@@ -24,6 +24,8 @@ from theory.indexed import a as weights
 from theory.indexed import t as overlaps
 
 u, M, M0, a, time, r0, eps = sp.symbols("u M M_0 a t r_0 epsilon", positive=True)
+#: Φ(t), the growth of a norm that nothing holds back; b = 4φ(1), its own repulsion; an earlier time.
+risen, repulsion, _past = sp.Function(r"\Phi")(time), sp.Symbol("b", positive=True), sp.Symbol("s", positive=True)
 REFERENCE = "arXiv:2504.19983, Theorem 2.1 and its proof sketch; constants derived for every J"
 ALONE = Assumption("one teacher, one light student: all other overlaps and all student masses are zero")
 
@@ -144,6 +146,23 @@ class SingleTask:
         return sp.factor(additive.specialise(_lone_norm_rate(), self.activation.dual, kernel_variable))
 
     @cached_property
+    def plateau_norm(self) -> sp.Expr:
+        r"""$r(t)=r_0/(1+4\varphi(1)r_0t)$, Φ = 0: before it finds anything a lone student shrinks (needs φ(0) = 0)."""
+        still = norm_law().replace(risen.func, lambda moment: sp.Integer(0)).doit()
+        return still.subs(repulsion, 4 * self.activation.second_moment)
+
+    def _norm_law_residual(self) -> sp.Expr:
+        """The law's rate, with Φ′ = 4aφ(u) at a point of the path, against the derived one."""
+        law = norm_law().subs(repulsion, 4 * self.activation.second_moment)
+        rate = sp.diff(law, time).subs(
+            sp.Derivative(risen, time), 4 * a * self.activation.dual.subs(kernel_variable, u)
+        )
+        there = sp.Symbol("I", positive=True)  # the integral, whatever it is
+        instant = {sp.Integral(sp.exp(risen.subs(time, _past)), (_past, 0, time)): there, risen: sp.Rational(2, 3)}
+        value = law.subs(instant)
+        return _at_point((rate.subs(instant) - self.norm_rate.subs(r0, value)).subs(there, sp.Rational(5, 7)))
+
+    @cached_property
     def norm_lag(self) -> sp.Expr:
         r"""Time of an aligned neuron from $r_0=\sigma_0^2$ to $(1-\epsilon)a$, by separation of the logistic.
 
@@ -195,7 +214,10 @@ class SingleTask:
         return float(value)
 
     def lag(self, weight: float, init_norm2: float) -> float:
-        r"""Norm lag $\frac1{4a\varphi(1)}\ln\frac{a-\sigma_0^2}{\sigma_0^2}$ to half the target norm; 0 if already there."""
+        r"""$\frac1{4a\varphi(1)}\ln\frac{a-r_0}{r_0}$, of an aligned student from r₀ to half the target norm; 0 if there.
+
+        A student that aligns first has another r₀ by then, and loses time on the way: `theory.lone_path` has it exactly.
+        """
         if init_norm2 >= weight / 2:
             return 0.0
         return float(self._lag(weight, init_norm2))
@@ -314,6 +336,20 @@ class SingleTask:
                 tolerance,
             ),
             Step(
+                "The path given, its norm is a Bernoulli equation: g = 4aφ(u), Φ = ∫g",
+                sp.Eq(sp.Symbol("r(t)"), norm_law(), evaluate=False),
+                self._norm_law_residual,
+                tolerance,
+            ),
+            Step(
+                "Plateau without growth, φ(u) → 0: the student shrinks",
+                sp.Eq(sp.Symbol("r(t)"), self.plateau_norm, evaluate=False),
+                lambda: _at_point(
+                    sp.diff(self.plateau_norm, time) + 4 * self.activation.second_moment * self.plateau_norm**2
+                ),
+                tolerance,
+            ),
+            Step(
                 "Aligned: logistic growth, time from r₀ to (1−ε)a",
                 sp.Eq(sp.Symbol("t_{norm}"), self.norm_lag, evaluate=False),
                 lambda: _at_point(sp.diff(self.norm_lag, eps) * self.norm_rate.subs({u: 1, r0: (1 - eps) * a}) / a + 1),
@@ -332,7 +368,7 @@ class SingleTask:
                 tolerance,
             ),
         ]
-        equations = {r"\dot r": self.norm_rate, "t_{norm}": self.norm_lag}
+        equations = {r"\dot r": self.norm_rate, "r(t)": self.plateau_norm, "t_{norm}": self.norm_lag}
         return Derivation("norm", tuple(steps), equations, (ALONE,), REFERENCE)
 
 
@@ -351,6 +387,13 @@ def _lone_norm_rate() -> sp.Expr:
     own = {overlaps[k, q]: u, weights[q]: a, r[k]: r0}
     is_cosine = lambda x: isinstance(x, sp.Indexed) and str(x.base) == "c"  # noqa: E731 - c_kk = 1
     return total.replace(is_cosine, lambda x: sp.Integer(1)).xreplace(own)
+
+
+@lru_cache(maxsize=1)
+def norm_law() -> sp.Expr:
+    r"""$r_0e^\Phi/(1+b\,r_0\int_0^te^\Phi)$: solves $\dot r=r(\dot\Phi-br)$, a linear equation for 1/r."""
+    inverse = sp.exp(-risen) * (1 / r0 + repulsion * sp.Integral(sp.exp(risen.subs(time, _past)), (_past, 0, time)))
+    return 1 / inverse
 
 
 @lru_cache(maxsize=1)

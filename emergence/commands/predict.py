@@ -12,6 +12,7 @@ from emergence.commands.setup import announce, headline
 from emergence.resolve import Resolved, resolve, truncated
 from emergence.result import Result
 from theory import ideal_loss, scaling_laws
+from theory.lone_path import one_sided
 from theory.selection import selection_probability
 
 HEADERS = ("direction", "weight", "neuron", "overlap2", "time_leading", "time_half", "time_loss", "steps_half")
@@ -64,7 +65,9 @@ def _chance(resolved: Resolved) -> list[float | None]:
     exponent = resolved.activation.information_exponent
     if exponent < 2:
         return [None] * resolved.teacher.width
-    return selection_probability(resolved.teacher, resolved.student.width, exponent).tolist()
+    return selection_probability(
+        resolved.teacher, resolved.student.width, exponent, one_sided(resolved.activation)
+    ).tolist()
 
 
 def staircase(resolved: Resolved) -> tuple[list[float], list[float]]:
