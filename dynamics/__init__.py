@@ -1,4 +1,7 @@
-"""Reduced dynamics as fast code: lowering of derived systems, gradient flow, online SGD (JAX, Diffrax)."""
+"""Reduced dynamics as fast code (JAX, Diffrax); importing it makes float64 JAX's default for the whole process.
+
+Lowering of derived systems, gradient flow, online SGD. Of the default and of programs in float32: `dynamics.precision`.
+"""
 
 from _emergence import check_siblings
 

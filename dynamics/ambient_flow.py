@@ -11,6 +11,7 @@ import numpy as np
 
 from dynamics.gradient_flow import IntegrationError
 from dynamics.lowering import lower_scalar
+from dynamics.precision import double_precision
 from theory import Activation, InitialState, Teacher
 from theory.activation import c as kernel_variable
 
@@ -50,6 +51,7 @@ def _solve(activation: Activation, vectors: jax.Array, a: jax.Array, times: jax.
     return jnp.where(dfx.is_okay(solution.result), solution.ys, jnp.nan)
 
 
+@double_precision
 def ambient_gradient_flow(
     activation: Activation, teacher: Teacher, initial: InitialState, *, times: np.ndarray, rtol: float = 1e-9
 ) -> np.ndarray:

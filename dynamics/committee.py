@@ -20,9 +20,9 @@ import numpy as np
 import sympy as sp
 from jax.scipy import special
 
-from dynamics import precision  # noqa: F401 - double precision first
 from dynamics.gradient_flow import IntegrationError
 from dynamics.lowering import Arrays, _broadcast, lower_scalar
+from dynamics.precision import double_precision
 from dynamics.trajectory import time_axis, variable
 from theory import Activation, InitialState, InputError, System, Teacher
 from theory.arguments import check_positive
@@ -209,6 +209,7 @@ def losses(lowered: LoweredCommittee, states: State, parameters: State) -> jax.A
     return jax.lax.map(lambda y: lowered.loss(y, parameters), states)
 
 
+@double_precision
 def committee_flow(
     activation: Activation,
     teacher: Teacher,
@@ -349,6 +350,7 @@ def _sgd_steps(
     return jax.lax.fori_loop(0, count, body, (vectors, key))
 
 
+@double_precision
 def committee_sgd(
     activation: Activation,
     teacher: Teacher,

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynamics.gradient_flow import IntegrationError, _Recorder, _segment, lowered_overlap_flow, lowered_system
+from dynamics.precision import double_precision
 from theory import Activation, InitialState, System, Teacher
 from theory.lone_path import lone_path
 
@@ -48,6 +49,7 @@ def _norm2(activation: Activation, start: float, growth: float, time: float) -> 
     return start * growth / (1 + 4 * float(activation.second_moment) * start * time)
 
 
+@double_precision
 def deflated_flow(
     activation: Activation,
     teacher: Teacher,
@@ -125,6 +127,7 @@ class Bracket:
             return np.maximum(np.abs(observable(self.early) - middle), np.abs(observable(self.late) - middle))
 
 
+@double_precision
 def bracket(
     activation: Activation, teacher: Teacher, initial: InitialState, *, t_end: float, system: System | None = None
 ) -> Bracket:

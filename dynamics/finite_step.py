@@ -25,6 +25,7 @@ import sympy as sp
 from dynamics.frame_sums import FrameSums, is_frame_term
 from dynamics.gradient_flow import IntegrationError, Progress, _loss, lowered_overlap_flow, overlaps_of
 from dynamics.lowering import Arrays, LoweredSystem, lower
+from dynamics.precision import double_precision
 from dynamics.trajectory import dataset
 from theory import Activation, InitialState, InputError, System, Teacher, finite_step, one_step
 from theory.arguments import check_positive
@@ -80,6 +81,7 @@ def _lowered_one_step(activation: Activation, batch: int) -> LoweredFiniteStep:
     return LoweredFiniteStep(replace(finite_step(activation, batch), drift=components, observables={}))
 
 
+@double_precision
 def one_step_mean(
     activation: Activation, teacher: Teacher, initial: InitialState, step_size: float, batch: int = 1
 ) -> dict[str, np.ndarray]:
@@ -168,6 +170,7 @@ def _integrate(
     return final, dfx.is_okay(solution.result)
 
 
+@double_precision
 def finite_step_flow(
     activation: Activation,
     teacher: Teacher,

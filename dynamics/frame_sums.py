@@ -23,7 +23,6 @@ import jax
 import jax.numpy as jnp
 import sympy as sp
 
-from dynamics import precision  # noqa: F401 - double precision first
 from dynamics.lowering import Arrays, Factor, elementwise
 from theory.frame import A, B, gram, w
 from theory.indexed import Sums, Term, free_indices, j, k, q

@@ -14,6 +14,7 @@ import numpy as np
 
 from dynamics.gradient_flow import LEVEL
 from dynamics.lowering import LoweredSystem, lower
+from dynamics.precision import double_precision
 from theory import Activation, InitialState, InputError, Teacher
 from theory.arguments import check_positive, check_whole
 from theory.gradient_descent import descent_map
@@ -67,6 +68,7 @@ def _loss(system: LoweredSystem, state: State, constants: State) -> jax.Array:
     return system.observable("loss", state, constants)
 
 
+@double_precision
 def gradient_descent(
     activation: Activation,
     teacher: Teacher,

@@ -18,6 +18,7 @@ import numpy as np
 import optimistix as optx
 
 from dynamics.lowering import LoweredSystem, lower
+from dynamics.precision import double_precision
 from dynamics.trajectory import dataset
 from theory import Activation, InitialState, InputError, System, Teacher, overlap_flow
 
@@ -165,6 +166,7 @@ class _Recorder:
         self.loss_time[fitted] = time
 
 
+@double_precision
 def gradient_flow(
     activation: Activation,
     teacher: Teacher,

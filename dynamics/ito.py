@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynamics import precision  # noqa: F401 - double precision first
+from dynamics.precision import double_precision
 from theory import InputError
 
 #: Steps whose increments are drawn at once, and how many increments that may be.
@@ -53,6 +53,7 @@ class Ensemble:
     diverged: np.ndarray
 
 
+@double_precision
 def ito_ensemble(
     law: Law,
     start: Mapping[str, np.ndarray | jax.Array],

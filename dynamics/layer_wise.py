@@ -32,6 +32,7 @@ from dynamics.online_sgd import (
     _schedule,
     start_chain,
 )
+from dynamics.precision import double_precision
 from dynamics.trajectory import dataset, variable
 from theory import Activation, InitialState, InputError, Teacher
 from theory.activation import c as kernel_variable
@@ -111,6 +112,7 @@ def _observe(problem: Problem, chain: Chain, ridge: jax.Array) -> tuple[jax.Arra
 # ---------------------------------------------------------------------------------- SGD
 
 
+@double_precision
 def layer_wise_sgd(
     activation: Activation,
     teacher: Teacher,
@@ -274,6 +276,7 @@ def _ends(lowered: LoweredSystem, start: jax.Array, a: jax.Array, rtol: jax.Arra
     return solution.ys[-1], dfx.is_okay(solution.result)
 
 
+@double_precision
 def neuron_ends(activation: Activation, teacher: Teacher, overlap: np.ndarray, rtol: float = 1e-8) -> np.ndarray:
     r"""Overlaps (n, P) at which neurons of the correlation flow end, from overlaps (n, P); they do not see each other.
 

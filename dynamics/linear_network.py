@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynamics import precision  # noqa: F401 - double precision first
 from theory.linear_task import LinearStart, LinearTask
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from dynamics.gradient_flow import Progress
 from dynamics.linear_network import Moments, Network, Seen, effective, look, moments_of, quadratic_loss, reduce
 from dynamics.linear_run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, check, drive, group_size
+from dynamics.precision import double_precision
 from theory import InputError
 from theory.linear_task import LinearStart, LinearTask
 
@@ -226,6 +227,7 @@ def _not_negative(name: str, value: float, most: float = np.inf) -> None:
                          f"{name} is {value!r}: give a finite number, 0 or more")  # fmt: skip
 
 
+@double_precision
 def label_noise_sgd(
     task: LinearTask,
     start: LinearStart,
@@ -280,6 +282,7 @@ def label_noise_sgd(
     )  # fmt: skip
 
 
+@double_precision
 def linear_descent(
     task: LinearTask,
     start: LinearStart,
@@ -303,6 +306,7 @@ def linear_descent(
     )  # fmt: skip
 
 
+@double_precision
 def sam(
     task: LinearTask,
     start: LinearStart,

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import sympy as sp
 from jax.scipy import special
 
-from dynamics import precision  # noqa: F401 - double precision first
+from dynamics.precision import double_precision
 from theory.activation import Activation
 from theory.activation import c as kernel_variable
 from theory.indexed import Dual, Sums, Term, free_indices
@@ -262,6 +262,7 @@ def _no_kernels(order: int) -> Callable[[jax.Array], jax.Array]:
     raise TypeError("a kernel was not expected here")
 
 
+@double_precision
 def lower(system: System) -> LoweredSystem:
     """JAX code of a derived system."""
     return LoweredSystem(system)

@@ -15,6 +15,7 @@ from scipy import linalg, optimize
 
 from dynamics.lowering import lower_scalar
 from dynamics.online_sgd import Problem, _gradient_step
+from dynamics.precision import double_precision
 from theory import Activation, InputError, Teacher
 from theory.hermite import z
 
@@ -37,6 +38,7 @@ def nodes(freedom: int, teachers: int, order: int) -> tuple[np.ndarray, np.ndarr
     return grid[kept], product[kept] / product.sum()
 
 
+@double_precision
 def one_step_drift(
     activation: Activation, teacher: Teacher, direction: int, overlap: float, step_size: float, *, order: int = 64
 ) -> float:
@@ -72,6 +74,7 @@ def moves(
     return _moves(problem, direction, jnp.asarray(overlap), jnp.asarray(step_size), points)
 
 
+@double_precision
 def critical_step(
     activation: Activation, teacher: Teacher, direction: int, overlap: float, guess: float, *, order: int = 64
 ) -> float:

@@ -17,6 +17,7 @@ import numpy as np
 from scipy import linalg
 
 from dynamics.one_step_drift import check_quadrature, moves, nodes
+from dynamics.precision import double_precision
 from theory import Activation, InputError, Teacher
 from theory.arguments import check_positive, check_whole
 
@@ -56,6 +57,7 @@ class ChainLaw:
         return float(np.sqrt((centred - self.std**4) / (4 * self.std**2 * replicas)))
 
 
+@double_precision
 def one_task_chain(
     activation: Activation,
     teacher: Teacher,

@@ -21,6 +21,7 @@ import numpy as np
 import sympy as sp
 
 from dynamics.paths import Progress, Scheme, hitting_times, path_keys, run_paths, start_paths
+from dynamics.precision import double_precision
 from theory import InputError
 from theory.arguments import check_whole
 from theory.one_task_diffusion import ARGUMENTS, OneTaskDiffusion
@@ -81,6 +82,7 @@ def _lower(expression: sp.Expr) -> Callable[[jax.Array, dict], jax.Array]:
     return lambda u, x: compiled(u, *(x[name] for name in names)) + 0.0 * u
 
 
+@double_precision
 def one_task_paths(
     diffusions: OneTaskDiffusion | Sequence[OneTaskDiffusion],
     overlap: float | Sequence[float],

@@ -26,6 +26,7 @@ from dynamics.ambient_flow import embed
 from dynamics.gradient_flow import LEVEL, Progress, _loss, lowered_overlap_flow
 from dynamics.interrupted import Interrupted
 from dynamics.lowering import lower_scalar
+from dynamics.precision import double_precision
 from dynamics.trajectory import dataset
 from theory import Activation, InitialState, InputError, Teacher
 from theory import neuron as neuron_model
@@ -371,6 +372,7 @@ def _check(step_size: float, method: str, seed: int, **counts: int) -> None:
         raise InputError(f"method is {method!r}: use exact or ambient")
 
 
+@double_precision
 def online_sgd(
     activation: Activation,
     teacher: Teacher,

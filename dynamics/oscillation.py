@@ -14,6 +14,7 @@ from dynamics.gradient_flow import Progress
 from dynamics.linear_network import Moments, Network, Seen, effective, look, moments_of, quadratic_loss
 from dynamics.linear_run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, check, drive, group_size
 from dynamics.linear_training import replica_keys
+from dynamics.precision import double_precision
 from theory.linear_task import LinearStart, LinearTask
 
 
@@ -60,6 +61,7 @@ def _look(tracked: int, losses: tuple[Moments, Moments], target: jax.Array, star
     return jax.lax.map(lambda pair: look(losses, target, tracked, *pair), (starts, now))
 
 
+@double_precision
 def oscillation(
     task: LinearTask,
     start: LinearStart,

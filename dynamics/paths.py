@@ -21,8 +21,6 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from dynamics import precision  # noqa: F401 - double precision first
-
 Progress = Callable[[float, str], None]
 #: Steps between two looks at which paths have ended.
 _ROUND = 16

@@ -27,6 +27,7 @@ import optimistix as optx
 
 from dynamics.gradient_flow import LEVEL, IntegrationError, lowered_overlap_flow
 from dynamics.lowering import LoweredSystem, lower, lower_scalar
+from dynamics.precision import double_precision
 from theory import Activation, InitialState, InputError, Teacher
 from theory.activation import c as kernel_variable
 from theory.retirement import pull_bound
@@ -472,6 +473,7 @@ def _renumbered(hits: Hits, k: np.ndarray, q: np.ndarray) -> Hits:
     return Hits(hits.half[q], jnp.asarray(neuron), hits.fitted[q], hits.retired[q])
 
 
+@double_precision
 def retiring_flow(
     activation: Activation,
     teacher: Teacher,

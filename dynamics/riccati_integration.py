@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.gradient_flow import IntegrationError, lowered_system
 from dynamics.lowering import LoweredSystem
+from dynamics.precision import double_precision
 from dynamics.riccati import checked_spectrum, checked_times
 from theory import InputError, Subspace, System
 from theory.riccati import overlap_system, weight_system
@@ -41,6 +42,7 @@ def _solve(
     return solution.ys, dfx.is_okay(solution.result)
 
 
+@double_precision
 def integrate(
     system: System, state: np.ndarray, rates: ArrayLike, times: ArrayLike, rtol: float = 1e-8, atol: float = 1e-11
 ) -> np.ndarray:
@@ -62,6 +64,7 @@ def integrate(
     return np.asarray(found[name])[: grid.size]
 
 
+@double_precision
 def integrate_overlap(
     spectrum: ArrayLike,
     start: Subspace,
@@ -76,6 +79,7 @@ def integrate_overlap(
     return integrate(system or overlap_system(), z @ z.T, checked_spectrum(spectrum, start), times, rtol, atol)
 
 
+@double_precision
 def integrate_weights(
     spectrum: ArrayLike,
     start: Subspace,

@@ -33,6 +33,7 @@ from dynamics.finite_step import parameters_of
 from dynamics.gradient_flow import _loss, lowered_overlap_flow, overlaps_of
 from dynamics.overlap_diffusion import TOLERANCE, OverlapDiffusion
 from dynamics.paths import Paths, Scheme, hitting_times, path_keys, run_paths, start_paths
+from dynamics.precision import double_precision
 from dynamics.trajectory import dataset
 from theory import Activation, InitialState, InputError, System, Teacher, finite_step
 from theory.arguments import check_positive, check_whole
@@ -123,6 +124,7 @@ def _scheme(diffusion: OverlapDiffusion) -> Scheme:
     )  # fmt: skip
 
 
+@double_precision
 def sde_ensemble(
     activation: Activation,
     teacher: Teacher,

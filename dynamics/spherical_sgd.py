@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 import sympy as sp
 
-from dynamics import precision  # noqa: F401 - double precision first
 from dynamics.lowering import lower_scalar
+from dynamics.precision import double_precision
 from theory import Activation, InputError
 from theory.arguments import check_positive, check_whole
 from theory.hermite import z as activation_variable
@@ -84,6 +84,7 @@ def _advance(
     return jax.lax.scan(step, chain, samples)[0]
 
 
+@double_precision
 def spherical_sgd(
     activation: Activation,
     dim: int,

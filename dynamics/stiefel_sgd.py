@@ -26,6 +26,7 @@ import sympy as sp
 from dynamics.gradient_flow import Progress
 from dynamics.interrupted import Interrupted
 from dynamics.online_sgd import Mistakes, _rotate_back, outside_columns, outside_factor
+from dynamics.precision import double_precision
 from dynamics.trajectory import dataset, variable
 from theory import InputError, QuadraticModel, Subspace
 from theory import stiefel as step_theory
@@ -294,6 +295,7 @@ def _padded(rest: np.ndarray, width: int) -> np.ndarray:
     return np.hstack([rest, np.zeros((width, width - rest.shape[1]))])
 
 
+@double_precision
 def stiefel_sgd(
     model: QuadraticModel,
     start: Subspace | Sequence[Subspace],

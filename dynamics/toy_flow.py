@@ -18,6 +18,7 @@ import numpy as np
 
 from dynamics.gradient_flow import IntegrationError
 from dynamics.lowering import LoweredSystem, lower
+from dynamics.precision import double_precision
 from dynamics.trajectory import variable
 from theory import InputError, System
 from theory.toy import Toy, target
@@ -91,6 +92,7 @@ def _solve(
     return jnp.concatenate([jnp.zeros_like(times[:1]), times])
 
 
+@double_precision
 def toy_flow(
     toy: Toy,
     starts: Sequence[float] | np.ndarray,

@@ -7,6 +7,7 @@ import numpy as np
 
 from dynamics import FlowResult, SgdResult, gradient_flow, online_sgd
 from dynamics.deflated_flow import bracket
+from dynamics.precision import double_precision
 from theory import Activation, InitialState, Prediction, Teacher, overlap_flow, predict
 from validation.claim import Claim, Control, Measurement, Outcome, judge
 from validation.experiments import light_pull, well_separated
@@ -34,6 +35,7 @@ class Comparison:
     diverged: bool
 
 
+@double_precision
 def compare(
     activation: Activation,
     teacher: Teacher,

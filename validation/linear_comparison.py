@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from dynamics import LinearRun
+from dynamics.precision import double_precision
 from theory import LinearTask
 from theory.label_noise_phases import Phases, onset_level
 from validation.claim import Claim, Control, Measurement, Outcome, judge
@@ -43,6 +44,7 @@ def crossing(steps: np.ndarray, curve: np.ndarray, level: float) -> float:
     return float(steps[last - 1] + share * (steps[last] - steps[last - 1]))
 
 
+@double_precision
 def compare_linear(
     task: LinearTask, phases: Phases | None, run: LinearRun, early: LinearRun, out: Path, problem: dict
 ) -> LinearComparison:

@@ -12,6 +12,7 @@ from scipy import optimize
 
 from dynamics import FlowResult, SgdResult, gradient_flow, online_sgd
 from dynamics.gradient_flow import Progress
+from dynamics.precision import double_precision
 from dynamics.quadratic_flow import QuadraticFlow, quadratic_flow
 from theory import Activation, InitialState, QuadraticModel, Subspace, Teacher
 from theory.quadratic_step import fitted_shift
@@ -46,6 +47,7 @@ def fitted_times(model: QuadraticModel, flow: QuadraticFlow, t_end: float) -> np
     return found
 
 
+@double_precision
 def compare_quadratic(
     activation: Activation,
     teacher: Teacher,

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from _emergence import __version__
+from dynamics.precision import double_precision
 from dynamics.storage import write_dataset
 from theory import InputError
 from theory.errors import not_installed
@@ -50,6 +51,7 @@ def select_claims(ids: Sequence[Wanted] | Wanted | None) -> list[Claim]:
     return select(ids, claims()).claims
 
 
+@double_precision
 def validate(
     ids: Sequence[Wanted] | Wanted | None = None,
     *,
@@ -94,7 +96,7 @@ def validate(
             tell.done += 1
             run.outcomes[claim.id] = outcome
             if difference := controls_differ(claim, outcome.measurements):
-                warnings.warn(difference, stacklevel=2)
+                warnings.warn(difference, stacklevel=3)
             verdicts[claim.id] = [judge(claim, x, seconds) for x in outcome.measurements]
             if out is not None:
                 _store(out, claim, outcome)
@@ -158,7 +160,7 @@ def _runnable(chosen: list[Claim], named: bool) -> list[Claim]:
     text = f"{ids}: {not_installed(packages)}"
     if named:
         raise InputError(f"claim {text}")
-    warnings.warn(f"left out {text}", stacklevel=3)
+    warnings.warn(f"left out {text}", stacklevel=4)
     return [claim for claim in chosen if claim not in missing]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from dynamics.networks.images import ImageSet
 from dynamics.networks.merging import merge_features
 from dynamics.networks.training import RECORDS, Trained, Training, evaluate, train
+from dynamics.precision import double_precision
 from theory import InputError
 from theory.arguments import check_whole
 
@@ -81,6 +82,7 @@ class Compared:
         return sum(run.diverged for runs in self.networks.values() for run in runs)
 
 
+@double_precision
 def compare_algorithms(
     images: ImageSet,
     comparison: Comparison,
@@ -144,6 +146,7 @@ def _attributes(images: ImageSet, comparison: Comparison) -> dict[str, object]:
     }  # fmt: skip
 
 
+@double_precision
 def prune_networks(
     images: ImageSet,
     comparison: Comparison,

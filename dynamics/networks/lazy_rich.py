@@ -18,7 +18,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynamics import precision  # noqa: F401
 from dynamics.networks import checkpoint
 from dynamics.networks.fully_connected import FullyConnected, draw_network, outputs, tangent_kernel
 from dynamics.networks.images import ImageSet, fingerprint
@@ -32,6 +31,7 @@ from dynamics.networks.linearised import (
     modes_with,
     relative_change,
 )
+from dynamics.precision import double_precision
 from dynamics.trajectory import STEPS, TIME, variable
 from theory import InputError
 from theory.arguments import check_positive, check_whole
@@ -160,6 +160,7 @@ class _Kept:
             checkpoint.save(path, state, self.about | {"rows": rows})
 
 
+@double_precision
 def lazy_rich(
     images: ImageSet,
     experiment: LazyRich,

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynamics.networks.residual import Folded, ResNet, Unit, folded
+from dynamics.precision import double_precision
 from theory import InputError
 
 #: A tensor by its place in the network, and the axis along which it counts the channels of a group.
@@ -33,6 +34,7 @@ class Pruned:
     kept: float
 
 
+@double_precision
 def merge_features(
     network: ResNet[Unit] | ResNet[Folded], threshold: float, *, most: float = 1.0, first_stage: int = 1
 ) -> Pruned:

@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from dynamics.precision import double_precision
 from theory import InputError
 
 _EPSILON = 1e-5
@@ -105,6 +106,7 @@ class ResNet(eqx.Module, Generic[Layer]):
 
 
 @partial(jax.jit, static_argnums=(1, 2, 3, 4, 5))
+@double_precision
 def draw_resnet(
     key: jax.Array, channels: int, classes: int, widths: tuple[int, ...], blocks: int, dtype: jnp.dtype
 ) -> ResNet[Unit]:

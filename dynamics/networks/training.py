@@ -18,11 +18,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynamics import precision  # noqa: F401
 from dynamics.networks import checkpoint
 from dynamics.networks.images import ImageSet, fingerprint
 from dynamics.networks.labels import flipped
 from dynamics.networks.residual import SMALL, ResNet, Unit, draw_resnet, trained_part
+from dynamics.precision import double_precision
 from theory import InputError
 from theory.arguments import check_positive, check_whole
 from theory.label_flips import LabelFlips
@@ -86,6 +86,7 @@ class Trained:
         return any(not np.isfinite(values).all() for values in self.records.values())
 
 
+@double_precision
 def train(
     images: ImageSet,
     training: Training,
@@ -205,6 +206,7 @@ def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
     return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], axis=1))
 
 
+@double_precision
 def evaluate(network: ResNet, images: jax.Array, labels: jax.Array) -> tuple[float, float]:
     """Loss and accuracy of a network in its trained form (running statistics)."""
     total = np.zeros(2)
