@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from _emergence import StrangerError, check_siblings
 from emergence import console, jsonio, output
 from emergence.arguments import UsageError, parser
+from emergence.interruption import NOTHING, Kept
 from emergence.problem import KINDS
 from emergence.refusal import is_refusal, refuse
 from emergence.result import Result
@@ -33,8 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         result = _run(arguments)
         console.say(jsonio.dumps(result.document) if arguments.json else result.text)
         return result.code
-    except KeyboardInterrupt:
-        console.fail("what was finished is kept", label="interrupted")
+    except KeyboardInterrupt as stop:
+        console.fail(str(stop) if isinstance(stop, Kept) else NOTHING, label="interrupted")
         return INTERRUPTED
     except Exception as error:
         return _report(error)

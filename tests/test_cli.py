@@ -18,6 +18,7 @@ import sympy as sp
 import xarray as xr
 
 import theory
+import validation.runner
 from dynamics import provenance, storage  # noqa: F401 - loaded before they are stood in for
 from emergence import console, jsonio, latex, output, table
 from emergence.arguments import DERIVATIONS, parser
@@ -504,21 +505,26 @@ def _claim(expected: str = "agrees") -> Claim:
     )
 
 
-def _validation(expected: str, asked: dict) -> SimpleNamespace:
+def _catalogue(monkeypatch: pytest.MonkeyPatch, expected: str, asked: dict) -> None:
+    """A catalogue of one claim, and a run of it that notes what it was asked."""
     claim = _claim(expected)
     measured = Measurement(
         "a ratio", 1.0, 1.001, 0.001, 0.0, [Control("wrong", 2.0)], "exact", "key", {"n": np.int64(3)}
     )
 
-    def validate(ids: object = None, **options: object) -> SimpleNamespace:
+    def judged(ids: object = None, **options: object) -> SimpleNamespace:
         asked.update(options, ids=ids)
-        return SimpleNamespace(verdicts=[judge(claim, measured, 0.5)], report=options["out"] / "report.html")
+        out = options["out"]
+        return SimpleNamespace(
+            verdicts=[judge(claim, measured, 0.5)], report=out / "report.html", files={"T1": out / "T1.nc"}
+        )
 
-    return SimpleNamespace(claims=lambda: [claim], validate=validate)
+    monkeypatch.setattr(validation.runner, "claims", lambda: [claim])
+    monkeypatch.setattr(validation, "validate", judged)
 
 
 def test_claims(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
-    _stand_in(monkeypatch, "validation", _validation("agrees", {}))
+    _catalogue(monkeypatch, "agrees", {})
     entry = {"id": "T1", "statement": "A sentence.", "source": "a paper", "kind": "exact", "expected": "agrees"}
     assert run("claims", "--json").document == {"claims": [{**entry, "controls": ["wrong"]}]}
     assert "a title" in run("claims").out
@@ -527,13 +533,14 @@ def test_claims(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(("expected", "code"), [("agrees", 0), ("disagrees", 1)])
 def test_validate(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, expected: str, code: int) -> None:
     asked: dict = {}
-    _stand_in(monkeypatch, "validation", _validation(expected, asked))
+    _catalogue(monkeypatch, expected, asked)
     ran = run("validate", "T1", "--json", "--seed", "4", "--preset", "full", "--out", "here")
     assert ran.code == code
     assert (asked["ids"], asked["seed"], asked["preset"], asked["out"]) == (["T1"], 4, "full", Path("here"))
     document = ran.document
-    assert set(document) == {"version", "preset", "seed", "report", "claims"}
+    assert set(document) == {"version", "preset", "seed", "report", "files", "claims"}
     assert document["report"] == str(Path("here/report.html"))
+    assert document["files"] == {"T1": str(Path("here/T1.nc"))}
     (entry,) = document["claims"]
     names = "id source kind expected quantity predicted estimate stderr z allowance verdict seconds controls details"
     assert list(entry) == names.split()
@@ -542,14 +549,14 @@ def test_validate(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, expe
     assert entry["details"]["n"] == 3
     people = run("validate").out.splitlines()
     assert asked["ids"] is None
-    assert people[-1] == f"report: {Path('emergence-out/report.html')}"
+    assert people[-2:] == [f"report: {Path('emergence-out/report.html')}", f"data: {Path('emergence-out/T1.nc')}"]
     assert ("(expected disagrees)" in "".join(people)) == (code == 1)
 
 
 def test_an_unknown_claim_is_refused_before_a_folder_is_made(
     run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _stand_in(monkeypatch, "validation", _validation("agrees", {}))
+    _catalogue(monkeypatch, "agrees", {})
     _is_refused(run("validate", "T1", "T9"), "T9", "emergence claims")
     assert os.listdir() == []
 

@@ -83,6 +83,7 @@ def _run(verdicts, outcomes=None):
     return Run(
         verdicts=verdicts, outcomes=outcomes or {}, preset="quick", seed=7, version="9.8.7", seconds=125.0,
         machine="two cores",
+        mark="",
     )  # fmt: skip
 
 

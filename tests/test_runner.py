@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import xarray as xr
 
+from dynamics import Interrupted
 from theory import InputError
-from validation import Context, Outcome, apart, runner, validate
+from validation import Context, Outcome, TheoryUnderTest, apart, file_names, runner, validate
 from validation.catalogue import claims
 from validation.claim import Claim, Control, Measurement
 
@@ -39,9 +40,50 @@ def test_an_interrupted_run_keeps_and_reports_what_was_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "claims", lambda: [_claim("E1"), _claim("E2", -1.0), _claim("E3")])
-    with pytest.raises(KeyboardInterrupt):
+    (tmp_path / "report.html").write_text("of an earlier run, whole")
+    with pytest.raises(Interrupted, match="after 1 of 3 claims") as stopped:
         validate(out=tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["E1.nc", "report.html"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["E1.nc", "report.html", "report.unfinished.html"]
+    assert (tmp_path / "report.html").read_text() == "of an earlier run, whole"
+    assert stopped.value.result.report == tmp_path / "report.unfinished.html"
+
+
+def test_no_selection_preset_seed_or_theory_overwrites_what_another_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "claims", lambda: [_claim(name) for name in ("E1", "S4", "S4-printed")])
+    asked: list[dict[str, Any]] = [
+        {},
+        {"ids": ["S4-printed", "S4"]},
+        {"ids": ["S4"]},
+        {"seed": 1},
+        {"preset": "full"},
+        {"ids": ["s4"], "preset": "full", "seed": 3},
+        {"theory": TheoryUnderTest()},
+        {"ids": [_claim("S4", 2.0)]},
+    ]
+    runs = [validate(**options, out=tmp_path) for options in asked]
+    reports = [run.report for run in runs]
+    assert len(set(reports)) == len(asked)
+    assert [path.name for path in reports if path][:3] == [
+        "report.html",
+        "report-S4+S4-printed.html",
+        "report-S4.html",
+    ]
+    assert runs[5].files == {"S4": tmp_path / "S4.full.seed3.nc"}
+    assert runs[1].files["S4"] == runs[0].files["S4"]  # the same result
+    assert len({run.files["S4"] for run in runs}) == 6
+    assert all(path.is_file() for run in runs for path in [run.report, *run.files.values()] if path)
+    again = validate(["E1", "S4", "S4-printed"], out=tmp_path)
+    assert again.report == reports[0]  # all by name is the whole catalogue
+
+
+def test_a_long_selection_has_a_short_name_of_its_own() -> None:
+    ids = [f"E{n}" for n in range(60)]
+    names = {file_names.report_name(ids[:n]) for n in range(1, 60)}
+    assert len(names) == 59
+    assert max(map(len, names)) < 90
+    assert file_names.report_name(["E7.h*"]) != file_names.report_name(["E7.h?"])
 
 
 @pytest.mark.parametrize("bad", [{"ids": ["E99"]}, {"preset": "huge"}])
@@ -83,7 +125,8 @@ def test_a_claim_of_ones_own_is_judged_with_those_of_the_catalogue(
     run = validate(["E2", mine], out=tmp_path)
     assert [(v.id, v.verdict) for v in run.verdicts] == [("E2", "agrees"), ("my-claim", "disagrees")]
     assert (tmp_path / "my-claim.nc").exists()
-    assert "my-claim" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert run.report is not None
+    assert "my-claim" in run.report.read_text(encoding="utf-8")
     assert [verdict.id for verdict in validate(mine).verdicts] == ["my-claim"]
     with pytest.raises(InputError, match="claim 'E2' is given twice"):
         validate(["E2", _claim("E2", 3.0)])

@@ -18,6 +18,7 @@ from dynamics.storage import write_atomically
 from theory import InputError
 from validation import numerals
 from validation.claim import SIGMAS, Claim, Outcome, Verdict
+from validation.file_names import dataset_name
 from validation.formula import mathml, prose
 from validation.strip import strip
 
@@ -70,11 +71,6 @@ class Section:
         return max(verdict.seconds for verdict in self.verdicts)
 
 
-def dataset_name(claim_id: str) -> str:
-    """File name of a claim's dataset, beside the report."""
-    return f"{claim_id}.nc"
-
-
 def status(verdict: Verdict) -> Status:
     """The one of the five classes that a verdict falls in."""
     if verdict.claim.kind == "open":
@@ -122,7 +118,7 @@ def write_report(path: Path, run: "Run") -> Path:
     """
     if not run.verdicts:
         raise InputError("verdicts: the run has none, so there is nothing to report: run at least one claim")
-    sections = _sections(run.verdicts, run.outcomes)
+    sections = _sections(run)
     verdicts = [verdict for section in sections for verdict in section.verdicts]
     page = _environment().get_template("report.html.j2").render(
         title="Theory against simulation",
@@ -201,14 +197,14 @@ def _embed_all(name: str, figures: Sequence[tuple[str, object]]) -> tuple[tuple[
     return tuple((caption or f"Figure of {name}", embed(figure)) for caption, figure in figures)
 
 
-def _sections(verdicts: Sequence[Verdict], outcomes: Mapping[str, Outcome]) -> list[Section]:
+def _sections(run: "Run") -> list[Section]:
     found: dict[str, list[Verdict]] = {}
-    for verdict in sorted(verdicts, key=lambda v: natural(v.id)):
+    for verdict in sorted(run.verdicts, key=lambda v: natural(v.id)):
         found.setdefault(verdict.claim.id, []).append(verdict)
     sections = []
     for name in sorted(found, key=natural):
-        outcome = outcomes.get(name, Outcome([]))
-        dataset = dataset_name(name) if outcome.dataset is not None else None
+        outcome = run.outcomes.get(name, Outcome([]))
+        dataset = dataset_name(name, run.mark) if outcome.dataset is not None else None
         sections.append(Section(found[name][0].claim, tuple(found[name]), _embed_all(name, outcome.figures), dataset))
     return sections
 

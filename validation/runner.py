@@ -9,10 +9,12 @@ from functools import partial
 from pathlib import Path
 
 from _emergence import __version__
+from dynamics.interrupted import Interrupted
 from dynamics.precision import double_precision
 from dynamics.storage import write_dataset
 from theory import InputError
 from theory.errors import not_installed
+from validation import file_names
 from validation.apart import Measured, Submit, measured_apart, portable
 from validation.catalogue import claims
 from validation.claim import Claim, Outcome, Verdict, controls_differ, judge
@@ -28,7 +30,8 @@ class Run:
 
     Attributes:
         verdicts: one per quantity. outcomes: claim id → what its runner returned.
-        preset, seed, version, seconds, machine: provenance. report: the page, if a folder was given.
+        preset, seed, version, seconds, machine: provenance. mark: end of the names of its files, see
+            `validation.file_names`. report, files: the page and each claim's data, if a folder was given.
     """
 
     verdicts: list[Verdict]
@@ -38,7 +41,9 @@ class Run:
     version: str
     seconds: float
     machine: str
-    report: Path | None = field(default=None)
+    mark: str = ""
+    report: Path | None = None
+    files: dict[str, Path] = field(default_factory=dict)
 
     @property
     def as_expected(self) -> bool:
@@ -68,7 +73,8 @@ def validate(
         ids: what to judge, all of the catalogue if empty: ids (``E7``) in any case, quantities of a claim (``E7.h3``),
             patterns (``E1*``), and claims of your own, also mixed.
         preset: ``quick`` or ``full`` (larger sizes, more samples). seed: of all randomness.
-        out: folder for one netCDF file per claim and ``report.html``; nothing is written without it.
+        out: folder for one netCDF file per claim and a report (``report.html`` for the whole catalogue; names of other runs
+            say how they differ, see `validation.file_names`); nothing is written without it.
         theory: entry points to test in place of the built-in ones (a conjecture, or a formula broken on purpose).
         progress: called with (fraction of claims done, text).
         workers: one function per process that shares the work, see `validation.apart`; this process does it all if empty,
@@ -77,31 +83,38 @@ def validate(
     Warns of a claim whose listed controls are not those that were judged.
 
     Raises: `InputError` for an unknown id, quantity or preset, two claims of one id, `theory` together with `workers`, a
-    process that died.
+    process that died; `Interrupted` on Ctrl-C, with the run of the claims that were finished, and its report.
     """
     if preset not in ("quick", "full"):
         raise InputError(f"preset is {preset!r}: use quick or full")
     if theory is not None and workers:
         raise InputError("theory is given with workers: other processes know the built-in theory only: drop one")
-    selection = select(ids, claims())
+    catalogue = claims()
+    selection, known = select(ids, catalogue), {claim.id: claim for claim in catalogue}
     chosen = _runnable(selection.claims, named=bool(ids))
     context = Context(preset, seed, theory or TheoryUnderTest())
     started = time.perf_counter()
-    run = Run([], {}, preset, seed, __version__, 0.0, _machine())
+    shadowing = any(known.get(claim.id, claim) != claim for claim in chosen)
+    mark = file_names.mark(preset, seed, own_theory=theory is not None, own_claims=shadowing)
+    run = Run([], {}, preset, seed, __version__, 0.0, _machine(), mark)
     verdicts: dict[str, list[Verdict]] = {}
     tell = _Teller(progress, len(chosen))
     finished = _measured(chosen, context, workers, tell)
     try:
         for claim, outcome, seconds in finished:
-            tell.done += 1
             run.outcomes[claim.id] = outcome
             if difference := controls_differ(claim, outcome.measurements):
                 warnings.warn(difference, stacklevel=3)
             verdicts[claim.id] = [judge(claim, x, seconds) for x in outcome.measurements]
             if out is not None:
-                _store(out, claim, outcome)
+                path = out / file_names.dataset_name(claim.id, run.mark)
+                _store(path, claim, outcome)
+                run.files[claim.id] = path
+            tell.done += 1
         selection.check([verdict for found in verdicts.values() for verdict in found])
         tell("done")
+    except KeyboardInterrupt as stop:
+        raise Interrupted(run, f"after {tell.done} of {len(chosen)} claims") from stop
     finally:  # an interrupted run reports the claims that were finished
         order = [claim.id for claim in chosen if claim.id in verdicts]
         run.outcomes = {name: run.outcomes[name] for name in order}
@@ -110,7 +123,9 @@ def validate(
         if out is not None and run.verdicts:
             from validation.report import write_report
 
-            run.report = write_report(out / "report.html", run)
+            asked = [] if selection.names == list(known) else selection.names
+            name = file_names.report_name(asked, run.mark, finished=tell.done == len(chosen))
+            run.report = write_report(out / name, run)
     return run
 
 
@@ -174,14 +189,13 @@ def _installed(package: str) -> bool:
     return True
 
 
-def _store(out: Path, claim: Claim, outcome: Outcome) -> None:
+def _store(path: Path, claim: Claim, outcome: Outcome) -> None:
     """One netCDF file per claim, written under a temporary name and renamed."""
-    from validation.report import dataset_name
     from validation.storage import measurements_dataset
 
     data = measurements_dataset(claim, outcome)
-    out.mkdir(parents=True, exist_ok=True)
-    write_dataset(out / dataset_name(claim.id), data)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_dataset(path, data)
 
 
 def _machine() -> str:

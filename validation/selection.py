@@ -24,6 +24,11 @@ class Selection:
     claims: list[Claim]
     parts: dict[str, list[str]]
 
+    @property
+    def names(self) -> list[str]:
+        """What is asked for, in order: ids of claims, or the texts that name some of their quantities."""
+        return [text for claim in self.claims for text in self.parts.get(claim.id, [claim.id])]
+
     def keeps(self, verdict: Verdict) -> bool:
         """Whether a quantity is asked for."""
         return any(_matches(verdict.id, text) for text in self.parts.get(verdict.claim.id, ["*"]))

@@ -2,12 +2,14 @@
 
 import argparse
 from collections import Counter
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from emergence import output, table
 from emergence.commands.setup import out_folder
 from emergence.engine import Workers, usable_cores
+from emergence.interruption import Kept
 from emergence.progress import Progress
 from emergence.result import Result
 from emergence.values import Whole
@@ -15,21 +17,24 @@ from emergence.version import version
 
 if TYPE_CHECKING:
     from validation.claim import Claim, Verdict
+    from validation.runner import Run
 
 MOST_WORKERS = 4
+#: So many files are named to people; the JSON document names all.
+_NAMED = 4
 HEADERS = ("id", "quantity", "predicted", "estimate", "±", "allowance", "z", "verdict")
 
 
 def run(arguments: argparse.Namespace) -> Result:
     """Run the claims asked for (all by default). Status 1 if any verdict is not the expected one."""
-    folder = out_folder(arguments, "report.html")
+    folder = out_folder(arguments)
     import validation
     from validation.runner import select_claims
 
     chosen = select_claims(arguments.ids)  # refuses unknown ids before a folder is made for them
     count = _workers(arguments.workers, chosen)
     output.make(folder)
-    with Progress(arguments.quiet) as progress, ExitStack() as stack:
+    with Progress(arguments.quiet) as progress, _reporting(), ExitStack() as stack:
         workers = [stack.enter_context(Workers(1)).submit for _ in range(count)] if count > 1 else []
         outcome = validation.validate(
             arguments.ids or None,
@@ -44,10 +49,34 @@ def run(arguments: argparse.Namespace) -> Result:
         "preset": arguments.preset,
         "seed": arguments.seed,
         "report": None if outcome.report is None else str(outcome.report),
+        "files": {name: str(path) for name, path in outcome.files.items()},
         "claims": [_entry(verdict) for verdict in outcome.verdicts],
     }
     surprises = [verdict for verdict in outcome.verdicts if not verdict.as_expected]
-    return Result(document, _text(outcome.verdicts, surprises, document["report"]), 1 if surprises else 0)
+    where = _where(outcome)
+    return Result(document, _text(outcome.verdicts, surprises, where), 1 if surprises else 0)
+
+
+@contextmanager
+def _reporting() -> Iterator[None]:
+    """Ctrl-C inside: say which claims were finished, and where they are."""
+    from dynamics.interrupted import Interrupted
+
+    try:
+        yield
+    except Interrupted as stop:
+        raise Kept(f"{stop.at}; {_where(stop.result).replace(chr(10), ', ')}") from stop
+
+
+def _where(outcome: "Run") -> str:
+    """The files of a run."""
+    if outcome.report is None:
+        return "no claim was finished: nothing was written" if not outcome.verdicts else "no report was written"
+    files = list(outcome.files.values())
+    names = ", ".join(str(path) for path in files[:_NAMED]) + (
+        f" … ({len(files)} files)" if len(files) > _NAMED else ""
+    )
+    return f"report: {outcome.report}\ndata: {names}"
 
 
 def _workers(asked: int | None, chosen: "list[Claim]") -> int:
@@ -78,7 +107,7 @@ def _entry(verdict: "Verdict") -> dict[str, object]:
     }
 
 
-def _text(verdicts: "list[Verdict]", surprises: "list[Verdict]", report: object) -> str:
+def _text(verdicts: "list[Verdict]", surprises: "list[Verdict]", where: str) -> str:
     rows = [
         (
             verdict.id,
@@ -94,5 +123,4 @@ def _text(verdicts: "list[Verdict]", surprises: "list[Verdict]", report: object)
     ]
     counts = ", ".join(f"{number} {name}" for name, number in sorted(Counter(v.verdict for v in verdicts).items()))
     summary = f"{len(verdicts)} quantities: {counts}; {len(surprises)} not as expected"
-    where = "no report was written" if report is None else f"report: {report}"
     return "\n".join([table.render(HEADERS, rows), "", summary, where])
