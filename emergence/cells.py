@@ -83,12 +83,13 @@ def _predict(problem: Problem) -> "tuple[xr.Dataset, int]":
     import numpy as np
     import xarray as xr
 
+    import theory
     from emergence import quadratic
     from emergence.commands.predict import HEADERS, directions
     from emergence.resolve import resolve
     from theory import ideal_loss
 
-    if quadratic.is_quadratic(problem):
+    if theory.Activation.parse(problem.activation).is_quadratic:
         model = quadratic.resolved_quadratic(problem)
         entries, exponents, step_size = quadratic.directions(model), quadratic.exponents(model), model.step_size
     else:

@@ -11,8 +11,6 @@ from emergence.values import Choice, Kind, Number, Numbers, Switch, Text, Whole
 
 DEFAULT_WIDTH = 8
 DEFAULT_EXPONENT = 1.0
-#: Names of the activation whose flow is a Riccati equation; it needs P <= d and N <= d only.
-QUADRATIC = ("quadratic", "h2", "z**2-1")
 #: Giving the first as a flag sets aside the others where they come from a configuration file.
 RIVALS = {
     "teacher_weights": ("teacher_exponent", "teacher_width"),
@@ -87,16 +85,17 @@ class Problem:
             )
 
     def _check_dimensions(self) -> None:
-        if (
-            self.activation.replace(" ", "") in QUADRATIC
-        ):  # subspaces need no linear independence of teachers and students
-            for name, value in (("teacher width", self.width), ("student-width", self.student_width)):
-                if value > self.dim:
-                    refuse(f"{name} is {value}, above dim = {self.dim}: raise dim or lower it")
-            return
         least = self.width + self.student_width
-        if self.dim < least:
+        if self.dim >= least:
+            return
+        from theory import Activation  # SymPy, which costs seconds: only where the answer depends on it
+
+        if not Activation.parse(self.activation).is_quadratic:
             refuse(f"dim is {self.dim}, below teacher width + student width = {least}: raise dim or lower a width")
+        # A Riccati equation: its subspaces need no linear independence of teachers and students.
+        for name, value in (("teacher width", self.width), ("student-width", self.student_width)):
+            if value > self.dim:
+                refuse(f"{name} is {value}, above dim = {self.dim}: raise dim or lower it")
 
     @property
     def width(self) -> int:

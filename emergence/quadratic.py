@@ -100,12 +100,6 @@ class ResolvedQuadratic:
         )
 
 
-def is_quadratic(problem: Problem) -> bool:
-    """Whether the problem's activation is a multiple of z² − 1."""
-    activation = theory.Activation.parse(problem.activation)
-    return activation.is_polynomial and set(activation.coefficients) == {2}
-
-
 def resolved_quadratic(problem: Problem, speed_factor: float = 1.0) -> ResolvedQuadratic:
     """The problem's model; `speed_factor` where the problem has none.
 

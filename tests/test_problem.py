@@ -10,6 +10,7 @@ import pytest
 
 from emergence.config import build, load
 from emergence.problem import KINDS, Problem
+from emergence.quadratic import resolved_quadratic
 from emergence.resolve import HORIZON, resolve
 from theory import InputError
 from theory.prediction import SAFE_FRACTION
@@ -238,3 +239,18 @@ def test_problem_module_imports_nothing_heavy() -> None:
     code = "import sys, emergence.problem; print([m for m in ('numpy', 'sympy', 'jax') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("activation", ["h2", "2*h2", "-0.3*h2", "z*z - 1", "(z**2-1)/3", "quadratic"])
+def test_a_multiple_of_h2_needs_no_room_for_independent_vectors(activation: str) -> None:
+    """Subspaces of d dimensions: P ≤ d and N ≤ d are enough, however the activation is written."""
+    problem = Problem(activation=activation, dim=20, teacher_width=8, student_width=16)
+    assert resolved_quadratic(problem).model.teacher.dim == 20
+    with pytest.raises(InputError, match="student-width is 21, above dim = 20"):
+        replace(problem, student_width=21)
+
+
+@pytest.mark.parametrize("activation", ["h2+0.01*h3", "z**2", "h4"])
+def test_anything_else_does(activation: str) -> None:
+    with pytest.raises(InputError, match="teacher width \\+ student width = 24"):
+        Problem(activation=activation, dim=20, teacher_width=8, student_width=16)

@@ -210,6 +210,11 @@ class Activation:
         return self.expression is not None and bool(self.expression.is_polynomial(z))
 
     @property
+    def is_quadratic(self) -> bool:
+        """Whether it is a multiple of z² − 1, whose flow is a Riccati equation."""
+        return self.is_polynomial and set(self.coefficients) == {2}
+
+    @property
     def degree(self) -> int:
         return max(self.coefficients)
 

@@ -91,7 +91,7 @@ class QuadraticModel:
 
 def quadratic_moment(activation: Activation) -> float:
     """φ(1) of a multiple of z² − 1. Raises `InputError` for any other activation."""
-    if not activation.is_polynomial or set(activation.coefficients) != {2}:
+    if not activation.is_quadratic:
         raise InputError(f"activation is {activation.name!r}: the Riccati flow is that of quadratic (z**2-1) or h2")
     return float(activation.second_moment)
 

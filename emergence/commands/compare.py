@@ -6,7 +6,6 @@ from emergence import config, console, output, table
 from emergence.commands import linear
 from emergence.commands.setup import SGD_BUDGET, announce, headline, out_folder, resolved_problem
 from emergence.progress import Progress
-from emergence.quadratic import is_quadratic
 from emergence.refusal import refuse
 from emergence.result import Result
 
@@ -22,7 +21,7 @@ def run(arguments: argparse.Namespace) -> Result:
     if config.model(arguments.model, arguments.config) == "linear":
         return linear.compare(arguments)
     resolved = resolved_problem(arguments)
-    quadratic = is_quadratic(resolved.problem)
+    quadratic = resolved.activation.is_quadratic
     if quadratic and resolved.problem.speed_factor not in (None, 1):
         refuse(f"speed-factor is {resolved.problem.speed_factor:g}: compare runs the student with 1: leave it out")
     if not quadratic:

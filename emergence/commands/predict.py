@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 
+import theory
 from emergence import config, quadratic, table
 from emergence.arguments import problem_flags
 from emergence.commands import linear
@@ -23,7 +24,7 @@ def run(arguments: argparse.Namespace) -> Result:
     if config.model(arguments.model, arguments.config) == "linear":
         return linear.predict(arguments)
     problem = config.build(problem_flags(arguments), arguments.config)
-    if quadratic.is_quadratic(problem):
+    if theory.Activation.parse(problem.activation).is_quadratic:
         return quadratic.predict(problem)
     resolved = resolve(problem)
     announce(resolved)
