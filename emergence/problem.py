@@ -34,7 +34,7 @@ class Problem:
     """
 
     activation: str = _option(
-        "h4", Text("h4"), "h4, 0.8*h4+0.6*h6, erf, quadratic (z**2-1) or any SymPy expression in z"
+        "h4", Text("h4"), "h4, 0.8*h4+0.6*h6, relu, gelu, tanh, erf, …, quadratic (z**2-1) or any expression in z"
     )
     dim: int = _option(1024, Whole(), "input dimension d, at least teacher width + student width")
     teacher_width: int | None = _option(None, Whole(), f"teacher width P (default {DEFAULT_WIDTH})")

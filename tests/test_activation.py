@@ -12,6 +12,7 @@ from scipy import special
 
 from theory import Activation, InputError
 from theory.activation import c
+from theory.activation_text import parse_expression
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(120)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
@@ -69,6 +70,54 @@ def test_dual_kernel_of_smooth_activations(
     dual = float(Activation.parse(text).dual.subs(c, overlap))
     expected = by_grid(function, overlap)
     assert dual == pytest.approx(expected, abs=2e-5 if text == "tanh" else 1e-8)
+
+
+#: What each name stands for, written by means of another library.
+NAMED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "gelu": lambda x: x * special.ndtr(x),
+    "silu": lambda x: x * special.expit(x),
+    "swish": lambda x: x * special.expit(x),
+    "sigmoid": special.expit,
+    "softplus": lambda x: np.logaddexp(x, 0),
+    "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
+    "selu": lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(x)),
+    "tanh": np.tanh,
+    "erf": special.erf,
+    "relu": lambda x: np.maximum(x, 0),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_names_are_the_functions_they_say(name: str) -> None:
+    points = np.linspace(-12, 12, 97)
+    for text, scale in ((name, 1.0), (f"{name}(z)", 1.0), (f"{name}(-2*z)", -2.0)):
+        value = sp.lambdify(sp.Symbol("z", real=True), parse_expression(text), ["scipy", "numpy"])
+        np.testing.assert_allclose(value(points), NAMED[name](scale * points), rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMED) - {"swish"}))
+def test_a_named_activation_keeps_its_second_moment_up_to_the_error_it_states(name: str) -> None:
+    """By a rule of its own, with a break where some have a kink."""
+    points = (np.arange(200_000) + 0.5) * 8e-5
+    density = np.exp(-points * points / 2) / np.sqrt(2 * np.pi) * 8e-5
+    expected = float(np.sum(density * (NAMED[name](points) ** 2 + NAMED[name](-points) ** 2)))
+    activation = Activation.parse(name)
+    kept = float(sum(value**2 for value in activation.coefficients.values()))
+    assert kept == pytest.approx(expected * (1 - activation.truncation_error), rel=1e-8)
+
+
+def test_selu_has_mean_zero_and_keeps_the_variance() -> None:
+    activation = Activation.parse("selu")
+    assert 0 not in activation.coefficients
+    assert sum(value**2 for value in activation.coefficients.values()) == pytest.approx(1 - activation.truncation_error)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("gleu", "gelu"), ("ReLU", "relu"), ("sine(z)", "sin"), ("quadratik", "quadratic")]
+)
+def test_a_name_that_is_nearly_right_is_guessed(text: str, meant: str) -> None:
+    with pytest.raises(InputError, match=f"did you mean {meant}"):
+        Activation.parse(text)
 
 
 @pytest.mark.parametrize("overlap", OVERLAPS)

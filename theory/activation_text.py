@@ -7,22 +7,46 @@ from collections.abc import Callable
 
 import sympy as sp
 
-from theory.errors import InputError
+from theory.errors import InputError, did_you_mean
 from theory.hermite import hermite, z
 
 _HERMITE_NAME = re.compile(r"h(\d{1,2})\Z")
 _DECIMAL = re.compile(r"(\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][+-]?\d{1,2})?\Z")
-_NAMED: dict[str, sp.Expr] = {
-    "z": z,
-    "pi": sp.pi,
-    "erf": sp.erf(z),
-    "relu": sp.Max(z, 0),
-    "tanh": sp.tanh(z),
-    "quadratic": z**2 - 1,
-}
+_NAMED: dict[str, sp.Expr] = {"z": z, "pi": sp.pi, "quadratic": z**2 - 1}
+
+
+def _relu(x: sp.Expr) -> sp.Expr:
+    return sp.Max(x, 0)
+
+
+def _sigmoid(x: sp.Expr) -> sp.Expr:
+    return (1 + sp.tanh(x / 2)) / 2  # no exponential that could overflow
+
+
+def _elu(x: sp.Expr) -> sp.Expr:
+    return _relu(x) + sp.exp(x - _relu(x)) - 1
+
+
+def _selu(x: sp.Expr) -> sp.Expr:
+    """Klambauer et al. 2017: the one scale and the one slope for which E σ = 0 and E σ² = 1."""
+    one, four = sp.erfc(1 / sp.sqrt(2)) * sp.sqrt(sp.E), sp.erfc(sp.sqrt(2)) * sp.E**2
+    slope = sp.sqrt(2 / sp.pi) / (1 - one)
+    scale = (1 - one) * sp.sqrt(2 * sp.pi / (2 * four + sp.pi * one**2 - 2 * (2 + sp.pi) * one + sp.pi + 2))
+    return sp.N(scale, 30) * (_relu(x) + sp.N(slope, 30) * (sp.exp(x - _relu(x)) - 1))
+
+
+#: Each of one argument is also a name: ``tanh`` is tanh(z).
 _FUNCTIONS: dict[str, Callable[..., sp.Expr]] = {
     "erf": sp.erf,
     "tanh": sp.tanh,
+    "relu": _relu,
+    "gelu": lambda x: x * (1 + sp.erf(x / sp.sqrt(2))) / 2,
+    "silu": lambda x: x * _sigmoid(x),
+    "swish": lambda x: x * _sigmoid(x),
+    "sigmoid": _sigmoid,
+    "softplus": lambda x: sp.log(1 + sp.exp(x)),
+    "elu": _elu,
+    "selu": _selu,
     "exp": sp.exp,
     "sin": sp.sin,
     "cos": sp.cos,
@@ -30,10 +54,10 @@ _FUNCTIONS: dict[str, Callable[..., sp.Expr]] = {
     "log": sp.log,
     "abs": sp.Abs,
     "Abs": sp.Abs,
-    "relu": lambda argument: sp.Max(argument, 0),
     "Max": sp.Max,
     "max": sp.Max,
 }
+_OF_TWO = ("Max", "max")
 _BINARY: dict[type, Callable[[sp.Expr, sp.Expr], sp.Expr]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -41,7 +65,10 @@ _BINARY: dict[type, Callable[[sp.Expr, sp.Expr], sp.Expr]] = {
     ast.Div: operator.truediv,
     ast.Pow: operator.pow,
 }
-_ALLOWED = "h1, h2, …, erf, relu, tanh, quadratic, or an expression in z such as 0.8*h4+0.6*h6 or z**4-6*z**2+3"
+_ALLOWED = (
+    "h1, h2, …, relu, tanh, erf, gelu, silu, sigmoid, softplus, elu, selu, quadratic, or an expression in z such as "
+    "0.8*h4+0.6*h6 or z**4-6*z**2+3"
+)
 _MAX_POWER = 40
 
 
@@ -64,9 +91,13 @@ def parse_expression(text: str) -> sp.Expr:
     return expression
 
 
-def _refusal(text: str, why: str) -> InputError:
+def _refusal(text: str, why: str, hint: str = "") -> InputError:
     shown = text if len(text) <= 60 else text[:57] + "…"
-    return InputError(f"activation {shown!r} is not understood ({why}): use {_ALLOWED}")
+    return InputError(f"activation {shown!r} is not understood ({why}): {hint}use {_ALLOWED}")
+
+
+def _unknown(text: str, kind: str, name: str) -> InputError:
+    return _refusal(text, f"unknown {kind} {name[:20]!r}", did_you_mean(name[:20], [*_NAMED, *_FUNCTIONS]))
 
 
 def _build(node: ast.expr, text: str) -> sp.Expr:
@@ -95,8 +126,10 @@ def _named(name: str, text: str) -> sp.Expr:
     degree = _HERMITE_NAME.match(name)
     if degree:
         return hermite(int(degree[1]))
+    if name in _FUNCTIONS and name not in _OF_TWO:
+        return _FUNCTIONS[name](z)
     if name not in _NAMED:
-        raise _refusal(text, f"unknown name {name[:20]!r}")
+        raise _unknown(text, "name", name)
     return _NAMED[name]
 
 
@@ -122,8 +155,8 @@ def _size(expression: sp.Expr) -> int:
 
 def _call(name: str, arguments: list[sp.Expr], text: str) -> sp.Expr:
     if name not in _FUNCTIONS:
-        raise _refusal(text, f"unknown function {name[:20]!r}")
-    expected = 2 if name in ("Max", "max") else 1
+        raise _unknown(text, "function", name)
+    expected = 2 if name in _OF_TWO else 1
     if len(arguments) != expected:
         raise _refusal(text, f"{name} takes {expected} argument{'s' * (expected > 1)}")
     return _FUNCTIONS[name](*arguments)
