@@ -1,6 +1,7 @@
 """Running claims: order, files, interruption, bad input."""
 
 import pickle
+import warnings
 from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
@@ -182,6 +183,12 @@ def test_a_claim_that_lists_other_controls_than_it_judges_is_named() -> None:
         validate(odd)
     with pytest.warns(UserWarning, match="lists without judging 'x' and judges without listing 'wrong'"):
         validate(replace(odd, controls=("x",)))
+    only_quick = replace(odd, controls=("wrong (quick)", "never judged (full)"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        validate(only_quick)
+    with pytest.warns(UserWarning, match="lists without judging 'never judged' and judges without listing 'wrong'"):
+        validate(only_quick, preset="full")
 
 
 def _spread(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -216,3 +223,13 @@ def test_a_process_that_dies_is_named_with_its_claim(tmp_path: Path) -> None:
 def test_a_theory_of_ones_own_stays_in_this_process() -> None:
     with pytest.raises(InputError, match="theory is given with workers"):
         validate(["E1"], theory=Context().theory, workers=[_Process()])
+
+
+#: Claims that take seconds, of many modules; every run of the whole catalogue names the others.
+CHEAP = ["E4", "E27", "L1", "L2*", "L4", "Q8", "S7", "S10"]
+
+
+def test_cheap_claims_judge_the_controls_that_they_list() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        validate(CHEAP)

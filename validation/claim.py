@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: Standard errors allowed. Hundreds of quantities are judged together, so 2 would cry wolf in every run.
 SIGMAS = 4.0
 KINDS = ("exact", "asymptotic", "heuristic", "open")
+#: The end of a control's listed name that another preset alone judges.
+_OTHER = {"quick": " (full)", "full": " (quick)"}
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
@@ -122,7 +124,8 @@ class Claim:
         kind: ``exact``, ``asymptotic``, ``heuristic`` or ``open``.
         regime: where it holds.
         expected: ``agrees``, or ``disagrees`` for what a paper prints wrongly.
-        controls: names of the wrong theories that must be rejected: those, and only those, that the runner judges.
+        controls: names of the wrong theories that must be rejected: those, and only those, that the runner judges. One
+            that a single preset judges ends in `` (quick)`` or `` (full)``.
         runner: measures; see `Outcome`.
         requires: a package beyond the plain installation that the runner needs (its name for pip), or nothing.
     """
@@ -157,14 +160,15 @@ def standard_score(estimate: float, predicted: float, stderr: float, allowance: 
     return 0.0 if gap == 0 else math.copysign(math.inf, gap)
 
 
-def controls_differ(claim: Claim, measurements: Sequence[Measurement]) -> str:
+def controls_differ(claim: Claim, measurements: Sequence[Measurement], preset: str) -> str:
     """How the controls that a claim lists differ from those that its runner judges, as one line; empty if they do not."""
     judged = dict.fromkeys(control.name for x in measurements for control in x.controls)
+    listed = [name.removesuffix(f" ({preset})") for name in claim.controls if not name.endswith(_OTHER[preset])]
     parts = [
         f"{word} {', '.join(map(repr, names))}"
         for word, names in (
-            ("lists without judging", [name for name in claim.controls if name not in judged]),
-            ("judges without listing", [name for name in judged if name not in claim.controls]),
+            ("lists without judging", [name for name in listed if name not in judged]),
+            ("judges without listing", [name for name in judged if name not in listed]),
         )
         if names
     ]

@@ -103,7 +103,7 @@ def validate(
     try:
         for claim, outcome, seconds in finished:
             run.outcomes[claim.id] = outcome
-            if difference := controls_differ(claim, outcome.measurements):
+            if difference := controls_differ(claim, outcome.measurements, preset):
                 warnings.warn(difference, stacklevel=3)
             verdicts[claim.id] = [judge(claim, x, seconds) for x in outcome.measurements]
             if out is not None:

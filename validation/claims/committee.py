@@ -139,7 +139,7 @@ CLAIMS = [
             "without O(η²)",
             "dimension doubled",
             "second layer divided by the width",
-            "without whole steps and fluctuations",
+            "without whole steps and fluctuations (quick)",
         ),
         run_committee,
     ),

@@ -210,7 +210,12 @@ CLAIMS = [
         "arXiv:2504.19983, Proposition 2.2",
         "asymptotic",
         "d ≫ P; directions clear of ties; g_p known; compared with the exact single-task times of the same starts",
-        ("exponent 10 % larger", "exponent 10 % smaller", "another power of p", "another J", "another power of η"),
+        (
+            *("exponent 10 % larger", "exponent 10 % smaller"),
+            *("t ∝ p^{2β} (step size re-tuned)", "t ∝ p^{β/2}"),
+            *("d^{1/2} (J = 3)", "d^{3/2} (J = 5)", "d^{J/2}"),
+            *("steps ∝ η^{−2}", "steps ∝ η^{−1/2}"),
+        ),
         run_emergence,
     ),
 ]

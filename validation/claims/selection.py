@@ -101,7 +101,7 @@ def _gap_slope(
     off = context.pick(15, 10) / 100
     controls = [Control("union bound over all pairs", _UNION[gap][place])]
     if abs(predicted) > 0.5:  # ten per cent of an exponent that is nearly zero says nothing
-        controls.append(Control(f"exponent {off:.0%} larger", (1 + off) * predicted))
+        controls.append(Control("exponent larger by 15 % (full: 10 %)", (1 + off) * predicted))
         if abs(predicted - _UNION[gap][place]) < off:
             del controls[0]  # there the union bound happens to have the right exponent
     else:
@@ -414,7 +414,7 @@ CLAIMS = [
         f"{_PAPER}, Lemma 3.1; typical sizes derived",
         "asymptotic",
         "equal weights, P_* = P/2, m ≥ P; compared with the finite-size law",
-        ("union bound over all pairs", "exponent 15% larger (full: 10%)", "shrinking as 1/m"),
+        ("union bound over all pairs", "exponent larger by 15 % (full: 10 %)", "shrinking as 1/m"),
         run_gaps,
     ),
     Claim(
