@@ -5,6 +5,7 @@ or have been installed over ours; each package asks here before it imports anoth
 """
 
 import os
+import sys
 import warnings
 from functools import cache
 from importlib.util import find_spec
@@ -37,6 +38,16 @@ def check_siblings(package: str) -> None:
             raise StrangerError(trouble, name=name)
         if trouble:
             _warn(trouble)
+
+
+def main() -> int:
+    """The command ``emergence``: if that very package is a stranger's, say so in place of running it."""
+    if trouble := _trouble("emergence"):
+        print(f"emergence: error: {trouble}", file=sys.stderr)
+        return 2
+    from emergence.cli import main as run
+
+    return run()
 
 
 @cache

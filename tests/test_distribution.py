@@ -123,6 +123,17 @@ def test_a_distribution_elsewhere_is_named_with_the_way_around(tmp_path: Path) -
     assert is_one_line_about(ran.stderr, site, f"pip uninstall x, or set PYTHONPATH={ROOT}")
 
 
+def test_the_command_does_not_run_a_stranger_of_its_own_name(tmp_path: Path) -> None:
+    (tmp_path / "emergence.py").write_text("raise SystemExit('the file of the user was run')\n")
+    module, function = PROJECT["project"]["scripts"]["emergence"].split(":")
+    command = f"import sys; from {module} import {function}; sys.exit({function}())"
+    ran = Python(ROOT / "docs", (tmp_path, ROOT))("-c", command, "claims")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("emergence: error: package 'emergence' was found at ")
+    assert is_one_line_about(ran.stderr, tmp_path / "emergence.py")
+    assert Python(tmp_path / "..")("-c", command, "--version").stdout == f"emergence {emergence.__version__}\n"
+
+
 def test_a_package_that_is_gone_is_missed(copy: Path, tmp_path: Path) -> None:
     (copy / "validation" / "__init__.py").unlink()
     ran = Python(tmp_path, (copy,))("-S", "-m", "emergence", "claims")  # no other copy among what is installed
