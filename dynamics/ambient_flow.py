@@ -10,10 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynamics.gradient_flow import IntegrationError
-from dynamics.lowering import lower_scalar
+from dynamics.lowering import lower_kernel
 from dynamics.precision import double_precision
 from theory import Activation, InitialState, Teacher
-from theory.activation import c as kernel_variable
 
 
 def embed(initial: InitialState, dim: int) -> np.ndarray:
@@ -24,13 +23,18 @@ def embed(initial: InitialState, dim: int) -> np.ndarray:
 
 
 def ambient_loss(activation: Activation, vectors: jax.Array, a: jax.Array) -> jax.Array:
-    r"""$\tfrac12\sum_{ij}w_iw_j\varphi(\langle u_i,u_j\rangle)$ over teachers ($w=-a_p$) and students ($w=\|v_k\|^2$)."""
+    r"""$\tfrac12\sum_{ij}w_iw_j\varphi(\langle u_i,u_j\rangle)$ over teachers ($w=-a_p$) and students ($w=\|v_k\|^2$).
+
+    A vector's own term is $\varphi(1)w_i^2$: its angle with itself does not move, and relu's kernel has no slope there.
+    """
     norm2 = jnp.sum(vectors**2, axis=1)
     units = vectors / jnp.sqrt(norm2)[:, None]
     everyone = jnp.vstack([jnp.eye(a.size, vectors.shape[1]), units])
     mass = jnp.concatenate([-a, norm2])
-    kernel = lower_scalar(kernel_variable, activation.dual)
-    return 0.5 * mass @ kernel(everyone @ everyone.T) @ mass
+    kernel = lower_kernel(activation)
+    itself = jnp.eye(mass.size, dtype=bool)
+    angles = jnp.where(itself, 0.0, everyone @ everyone.T)
+    return 0.5 * mass @ jnp.where(itself, float(activation.second_moment), kernel(angles)) @ mass
 
 
 @eqx.filter_jit

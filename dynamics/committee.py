@@ -23,6 +23,7 @@ from jax.scipy import special
 from dynamics.gradient_flow import IntegrationError
 from dynamics.lowering import Arrays, _broadcast, lower_scalar
 from dynamics.precision import double_precision
+from dynamics.symmetric import GRAM, UNIT_GRAM, Symmetric
 from dynamics.trajectory import time_axis, variable
 from theory import Activation, InitialState, InputError, System, Teacher
 from theory.arguments import check_positive
@@ -153,19 +154,19 @@ def _iterate(
     lowered: LoweredCommittee, state: State, parameters: State, step_size: jax.Array, count: jax.Array, unit: bool
 ) -> State:
     """`count` steps of the map; the parameters' own eta is that of the drift's second order."""
+    gram = _gram(unit)
+    drift = gram.packed(lowered.drift)
 
     def body(_: jax.Array, y: State) -> State:
-        change = lowered.drift(y, parameters)
-        moved = {name: y[name] + step_size * change[name] for name in y}
-        return _unit_diagonal(moved) if unit else moved
+        change = drift(y, parameters)
+        return {name: y[name] + step_size * change[name] for name in y}
 
-    return jax.lax.fori_loop(0, count, body, state)
+    return gram.open(jax.lax.fori_loop(0, count, body, gram.pack(state)))
 
 
-def _unit_diagonal(state: State) -> State:
-    """Rows keep their unit norm; what rounding adds is taken off."""
-    Q = state["Q"]
-    return {**state, "Q": jnp.where(jnp.eye(Q.shape[0], dtype=bool), 1.0, Q)}
+def _gram(unit: bool) -> Symmetric:
+    """How Q is held: rows of unit norm keep it."""
+    return UNIT_GRAM if unit else GRAM
 
 
 def map_steps(lowered: LoweredCommittee, state: State, parameters: State, count: int, unit: bool) -> State:
@@ -173,34 +174,36 @@ def map_steps(lowered: LoweredCommittee, state: State, parameters: State, count:
     return _iterate(lowered, state, parameters, parameters["eta"], jnp.asarray(count), unit)
 
 
-def _velocity(lowered: LoweredCommittee, y: State, parameters: State) -> State:
+def _velocity(drift: Callable[..., State], y: State, parameters: State) -> State:
     """F(y − ½ηF(y)); as a loop of two rounds, so that the drift is compiled once."""
 
     def round_(_: jax.Array, velocity: State) -> State:
         back = jax.tree.map(lambda x, v: x - 0.5 * parameters["eta"] * v, y, velocity)
-        return lowered.drift(back, parameters)
+        return drift(back, parameters)
 
     return jax.lax.fori_loop(0, 2, round_, jax.tree.map(jnp.zeros_like, y))
 
 
 @eqx.filter_jit
 def _integrate(
-    lowered: LoweredCommittee, state: State, parameters: State, times: jax.Array, rtol: float
+    lowered: LoweredCommittee, state: State, parameters: State, times: jax.Array, rtol: float, unit: bool
 ) -> tuple[State, jax.Array]:
+    gram = _gram(unit)
+    drift = gram.packed(lowered.drift)
     solution = dfx.diffeqsolve(
-        dfx.ODETerm(lambda t, y, x: _velocity(lowered, y, x)),
+        dfx.ODETerm(lambda t, y, x: _velocity(drift, y, x)),
         dfx.Tsit5(),
         times[0],
         times[-1],
         None,
-        state,
+        gram.pack(state),
         args=parameters,
         stepsize_controller=dfx.PIDController(rtol=rtol, atol=1e-3 * rtol),
         saveat=dfx.SaveAt(ts=times),
         max_steps=_MAX_STEPS,
         throw=False,
     )
-    return solution.ys, dfx.is_okay(solution.result)
+    return jax.vmap(gram.open)(solution.ys), dfx.is_okay(solution.result)
 
 
 @eqx.filter_jit
@@ -249,7 +252,7 @@ def committee_flow(
     parameters = committee_parameters(teacher, student_weights, step_size if second_order else 0.0)
     marks = _marks(steps, saves)
     if method == "flow":
-        states, good = _integrate(lowered, state, parameters, jnp.asarray(marks * step_size), rtol)
+        states, good = _integrate(lowered, state, parameters, jnp.asarray(marks * step_size), rtol, rows != "free")
         if not bool(good):
             raise IntegrationError(f"committee flow stopped before step {steps}: lower step_size")
     else:

@@ -11,7 +11,7 @@ forward differentiation of the lowered drift.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from dynamics.frame_sums import FrameSums, is_frame_term
 from dynamics.gradient_flow import IntegrationError, Progress, _loss, lowered_overlap_flow, overlaps_of
 from dynamics.lowering import Arrays, LoweredSystem, lower
 from dynamics.precision import double_precision
+from dynamics.symmetric import COSINES
 from dynamics.trajectory import dataset
 from theory import Activation, InitialState, InputError, System, Teacher, finite_step, one_step
 from theory.arguments import check_positive
@@ -128,23 +129,24 @@ class FiniteStepResult:
 def _iterate(lowered: LoweredFiniteStep, state: State, parameters: State, count: jax.Array) -> State:
     """`count` steps of the map."""
 
+    drift = COSINES.packed(lowered.drift)
+
     def body(_: jax.Array, y: State) -> State:
-        change = lowered.drift(y, parameters)
+        change = drift(y, parameters)
         return _kept({name: y[name] + parameters["eta"] * change[name] for name in y})
 
-    return jax.lax.fori_loop(0, count, body, state)
+    return COSINES.open(jax.lax.fori_loop(0, count, body, COSINES.pack(state)))
 
 
 def _kept(state: State) -> State:
-    """Cosines within ±1 and a unit diagonal, as every step has them: what is cut is of third order."""
-    cosines = jnp.clip(state["c"], -1.0, 1.0)
-    cosines = jnp.where(jnp.eye(cosines.shape[0], dtype=bool), 1.0, cosines)
-    return {"t": jnp.clip(state["t"], -1.0, 1.0), "c": cosines, "r": state["r"]}
+    """Cosines within ±1, as every step has them: what is cut is of third order."""
+    return {"t": jnp.clip(state["t"], -1.0, 1.0), "c": jnp.clip(state["c"], -1.0, 1.0), "r": state["r"]}
 
 
 def _velocity(lowered: LoweredFiniteStep, y: State, parameters: State) -> State:
-    """F − ½ηF′F: the equation whose flow passes through the map's points, to second order."""
-    drift = partial(lowered.drift, parameters=parameters)
+    """F − ½ηF′F at a packed state: the equation whose flow passes through the map's points, to second order."""
+    packed = COSINES.packed(lowered.drift)
+    drift = lambda state: packed(state, parameters)  # noqa: E731
     value, along = jax.jvp(drift, (y,), (drift(y),))
     return jax.tree.map(lambda f, g: f - 0.5 * parameters["eta"] * g, value, along)
 
@@ -159,14 +161,14 @@ def _integrate(
         start,
         end,
         None,
-        state,
+        COSINES.pack(state),
         args=parameters,
         stepsize_controller=dfx.PIDController(rtol=rtol, atol=1e-3 * rtol),
         saveat=dfx.SaveAt(t1=True),
         max_steps=_MAX_STEPS,
         throw=False,
     )
-    final = jax.tree.map(lambda x: x[-1], solution.ys)
+    final = COSINES.open(jax.tree.map(lambda x: x[-1], solution.ys))
     return final, dfx.is_okay(solution.result)
 
 

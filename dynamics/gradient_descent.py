@@ -15,6 +15,7 @@ import numpy as np
 from dynamics.gradient_flow import LEVEL
 from dynamics.lowering import LoweredSystem, lower
 from dynamics.precision import double_precision
+from dynamics.symmetric import GRAM
 from theory import Activation, InitialState, InputError, Teacher
 from theory.arguments import check_positive, check_whole
 from theory.gradient_descent import descent_map
@@ -54,13 +55,16 @@ def _learned(y: State) -> jax.Array:
 def _advance(
     system: LoweredSystem, state: State, half: jax.Array, constants: State, span: tuple[jax.Array, jax.Array]
 ) -> tuple[State, jax.Array]:
+    drift = GRAM.packed(system.drift)
+
     def body(count: jax.Array, carry: tuple[State, jax.Array]) -> tuple[State, jax.Array]:
         y, seen = carry
-        change = system.drift(y, constants)
+        change = drift(y, constants)
         y = {name: y[name] + constants["eta"] * change[name] for name in y}
-        return y, jnp.where(_learned(y) & ~jnp.isfinite(seen), count + 1.0, seen)
+        return y, jnp.where(_learned(GRAM.open(y)) & ~jnp.isfinite(seen), count + 1.0, seen)
 
-    return jax.lax.fori_loop(*span, body, (state, half))
+    after, half = jax.lax.fori_loop(*span, body, (GRAM.pack(state), half))
+    return GRAM.open(after), half
 
 
 @eqx.filter_jit

@@ -1,13 +1,13 @@
 r"""Population gradient flow in overlap coordinates, with hitting times.
 
 The derived overlap flow (`theory.overlap_flow`) is integrated by Diffrax (Tsit5, adaptive). Its state has
-$mP+m^2+m$ numbers and no $d$: the dimension enters through the initial overlaps only. Emergence times are located by
+$mP+m(m+1)/2$ numbers and no $d$: the dimension enters through the initial overlaps only. Emergence times are located by
 Diffrax events with a root finder on the solver's dense output, not read off a grid.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import diffrax as dfx
@@ -17,8 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 import optimistix as optx
 
-from dynamics.lowering import LoweredSystem, lower
+from dynamics.lowering import LoweredSystem, lower, lower_kernel
 from dynamics.precision import double_precision
+from dynamics.symmetric import COSINES
 from dynamics.trajectory import dataset
 from theory import Activation, InitialState, InputError, System, Teacher, overlap_flow
 
@@ -109,13 +110,14 @@ def _segment(
 ) -> tuple[State, jax.Array, jax.Array, jax.Array]:
     """Integrate from `start` to `end` or to the next event: state, time reached, steps taken, whether it went well."""
     finder: optx.AbstractRootFinder = optx.Bisection(_TIME_TOLERANCE, _OVERLAP_TOLERANCE)  # type: ignore[call-arg]
+    drift = COSINES.packed(system.drift)
     solution = dfx.diffeqsolve(
-        dfx.ODETerm(lambda t, y, x: system.drift(y, {"a": x["a"]})),
+        dfx.ODETerm(lambda t, y, x: drift(y, {"a": x["a"]})),
         dfx.Tsit5(),
         start,
         end,
         None,
-        state,
+        COSINES.pack(state),
         args=args,
         stepsize_controller=dfx.PIDController(rtol=rtol, atol=atol),
         saveat=dfx.SaveAt(t1=True),
@@ -123,7 +125,7 @@ def _segment(
         max_steps=_MAX_STEPS,
         throw=False,
     )
-    final = jax.tree.map(lambda x: x[-1], solution.ys)
+    final = COSINES.open(jax.tree.map(lambda x: x[-1], solution.ys))
     good = dfx.is_okay(solution.result) & jnp.all(jnp.isfinite(final["t"]))
     return final, solution.ts[-1], solution.stats["num_steps"], good
 
@@ -166,6 +168,41 @@ class _Recorder:
         self.loss_time[fitted] = time
 
 
+@dataclass
+class _Descent:
+    r"""The loss of a gradient flow falls; one that rises is wrong numbers, and the flow stops.
+
+    A step's error in each coordinate is within $\epsilon=\sqrt N(\text{rtol}+\text{atol})$ of it (the controller bounds the
+    root mean square over N coordinates), which moves the loss $\tfrac12\sum_{AB}w_Aw_B\varphi(C_{AB})$ by at most
+    $\epsilon\,(\sum_A|w_A|)^2\,(\varphi(1)+\tfrac12\max|\varphi'|)$. So much is allowed for every step since the lowest loss.
+    """
+
+    activation: Activation
+    a: np.ndarray
+    tolerance: float
+    lowest: float = np.inf
+    since: int = 0
+
+    @cached_property
+    def _steepness(self) -> float:
+        slope = np.max(np.abs(lower_kernel(self.activation, 1)(jnp.linspace(-1.0, 1.0, 201))))
+        return float(self.activation.second_moment) + 0.5 * float(slope)
+
+    def check(self, state: State, loss: float, steps: int, time: float, t_end: float) -> None:
+        """Raises `IntegrationError` if the loss has risen by more than the steps' errors explain."""
+        if loss <= self.lowest:
+            self.lowest, self.since = loss, steps
+            return
+        masses = float(np.sum(self.a)) + float(jnp.sum(state["r"]))
+        size = sum(x.size for x in state.values())
+        allowed = (steps - self.since) * np.sqrt(size) * self.tolerance * masses**2 * self._steepness
+        if not loss - self.lowest <= allowed:
+            raise IntegrationError(
+                f"gradient flow stopped at time {time:g} of {t_end:g}: its loss rose from {self.lowest:.6g} to {loss:.6g}, "
+                f"by more than its tolerances explain ({allowed:.1g}); lower rtol"
+            )
+
+
 @double_precision
 def gradient_flow(
     activation: Activation,
@@ -197,7 +234,8 @@ def gradient_flow(
 
     Raises:
         InputError: t_end not positive and finite, or times not increasing within [0, t_end].
-        IntegrationError: the integrator could not go on (stated with the time reached).
+        IntegrationError: the integrator could not go on, or the loss of the derived flow rose by more than the tolerances
+            explain (stated with the time reached).
     """
     if not (np.isfinite(t_end) and t_end > 0):
         raise InputError(f"t_end is {t_end!r}: give a positive finite time")
@@ -214,6 +252,7 @@ def gradient_flow(
     state, now, steps, evaluations = overlaps_of(initial), 0.0, 0, 0
     recorder = _Recorder.empty(teacher.a, level)
     recorder.record(state, 0.0)
+    descent = _Descent(activation, teacher.a, rtol + atol) if system is None else None
     saved: list[tuple[float, np.ndarray, np.ndarray, float]] = []
 
     def done() -> bool:
@@ -229,8 +268,10 @@ def gradient_flow(
                 raise IntegrationError(f"gradient flow stopped at time {float(reached):g} of {t_end:g}")
             now, steps, evaluations = float(reached), steps + int(taken), evaluations + 6 * int(taken) + 2
             recorder.record(state, now)
+        loss_now = float(_loss(lowered, state, recorder.a))
+        if descent is not None:
+            descent.check(state, loss_now, steps, now, t_end)
         if target <= grid[-1]:
-            loss_now = float(_loss(lowered, state, recorder.a))
             saved.append((now, np.asarray(state["t"]), np.asarray(state["r"]), loss_now))
         if progress is not None:
             progress(now / t_end, f"gradient flow: time {now:.4g} of {t_end:.4g}")

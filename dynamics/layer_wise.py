@@ -19,7 +19,7 @@ import numpy as np
 
 from dynamics.gradient_flow import IntegrationError, Progress, lowered_overlap_flow
 from dynamics.interrupted import Interrupted
-from dynamics.lowering import LoweredSystem, lower, lower_scalar
+from dynamics.lowering import LoweredSystem, lower, lower_kernel, lower_scalar
 from dynamics.online_sgd import (
     CORRELATION,
     Chain,
@@ -35,7 +35,6 @@ from dynamics.online_sgd import (
 from dynamics.precision import double_precision
 from dynamics.trajectory import dataset, variable
 from theory import Activation, InitialState, InputError, Teacher
-from theory.activation import c as kernel_variable
 from theory.arguments import check_positive, check_whole
 from theory.correlation import correlation_flow
 from theory.hermite import z as activation_variable
@@ -255,7 +254,7 @@ def _overlaps_alone(activation: Activation) -> LoweredSystem:
 
 @eqx.filter_jit
 def _ends(lowered: LoweredSystem, start: jax.Array, a: jax.Array, rtol: jax.Array) -> tuple[jax.Array, jax.Array]:
-    slope = lower_scalar(kernel_variable, lowered.system.activation.dual_derivative())
+    slope = lower_kernel(lowered.system.activation, 1)
 
     def velocity(clock: Any, t: jax.Array, args: None) -> jax.Array:
         pace = jnp.abs(jnp.sum(a * slope(t) * t, axis=1, keepdims=True))

@@ -36,6 +36,17 @@ def lower_scalar(variable: sp.Symbol, expression: sp.Expr) -> Callable[[jax.Arra
     return lambda x: compiled(x) + jnp.zeros_like(x)  # a constant expression must keep the argument's shape
 
 
+def lower_kernel(activation: Activation, order: int = 0) -> Callable[[jax.Array], jax.Array]:
+    r"""$\varphi^{(n)}$ of an activation as a JAX function of cosines.
+
+    A cosine beyond ±1 is rounding (of a neuron with itself, say), where kernels such as relu's would not be real: it
+    counts as ±1.
+    """
+    kernel = lower_scalar(kernel_variable, activation.dual_derivative(order))
+    # (Not jnp.clip: its derivative at ±1 itself is ½.)
+    return lambda x: kernel(jnp.where(x > 1.0, 1.0, jnp.where(x < -1.0, -1.0, x)))
+
+
 @dataclass(frozen=True)
 class Factor:
     """One elementwise array: a product of indexed symbols and kernels, over an ordered tuple of index letters."""
@@ -165,7 +176,7 @@ class _Kernels:
 
     def __call__(self, order: int) -> Callable[[jax.Array], jax.Array]:
         if order not in self._lowered:
-            self._lowered[order] = lower_scalar(kernel_variable, self._activation.dual_derivative(order))
+            self._lowered[order] = lower_kernel(self._activation, order)
         return self._lowered[order]
 
 
@@ -268,4 +279,4 @@ def lower(system: System) -> LoweredSystem:
     return LoweredSystem(system)
 
 
-__all__ = ["LoweredSystem", "Sums", "elementwise", "lower", "lower_scalar"]
+__all__ = ["LoweredSystem", "Sums", "elementwise", "lower", "lower_kernel", "lower_scalar"]

@@ -25,10 +25,10 @@ import numpy as np
 import sympy as sp
 
 from dynamics.finite_step import State, lowered_step
-from dynamics.lowering import Arrays, lower_scalar
+from dynamics.lowering import Arrays, lower_kernel
 from dynamics.step_covariance import displacement_covariance
+from dynamics.symmetric import COSINES
 from theory import System
-from theory.activation import c as kernel_variable
 from theory.frame import eta
 from theory.indexed import t
 
@@ -55,16 +55,12 @@ class OverlapDiffusion:
         return m * self.directions + m * (m - 1) // 2 + m
 
     @cached_property
-    def _upper(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.triu_indices(self.students, 1)
-
-    @cached_property
     def _cuts(self) -> list[int]:
         return [self.students * self.directions, self.size - self.students]
 
     def row(self, state: Arrays) -> jax.Array:
         """t (m, P), c (m, m), r (m,) as a row (n,)."""
-        return jnp.concatenate([state["t"].ravel(), state["c"][self._upper], jnp.log(state["r"])])
+        return jnp.concatenate([state["t"].ravel(), COSINES.above(state["c"]), jnp.log(state["r"])])
 
     def split(self, y: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """The parts of a row or its like: (m, P), (m(m−1)/2,), (m,)."""
@@ -74,24 +70,19 @@ class OverlapDiffusion:
     def state(self, y: jax.Array) -> State:
         """A row as t, c, r."""
         overlaps, cosines, sizes = self.split(y)
-        return {"t": overlaps, "c": self._matrix(cosines), "r": jnp.exp(sizes)}
-
-    def _matrix(self, cosines: jax.Array) -> jax.Array:
-        """Cosines above the diagonal as a symmetric matrix of unit diagonal."""
-        i, h = self._upper
-        return jnp.eye(self.students).at[i, h].set(cosines).at[h, i].set(cosines)
+        return {"t": overlaps, "c": COSINES.full(cosines), "r": jnp.exp(sizes)}
 
     def drift(self, y: jax.Array, parameters: Arrays) -> jax.Array:
         """Mean of one step over η without Itô's term, shape (n,)."""
         state = self.state(y)
         rate = lowered_step(self.system).drift(state, {**parameters, "eta": parameters["eta_drift"]})
-        return jnp.concatenate([rate["t"].ravel(), rate["c"][self._upper], rate["r"] / state["r"]])
+        return jnp.concatenate([rate["t"].ravel(), COSINES.above(rate["c"]), rate["r"] / state["r"]])
 
     def covariance(self, y: jax.Array, parameters: Arrays) -> jax.Array:
         """Cov(dy, dy)/dt, shape (n, n)."""
         state = self.state(y)
         found = displacement_covariance(self.system, state, parameters, jnp)
-        i, h = self._upper
+        i, h = np.triu_indices(self.students, 1)
         moved, r = self._cuts[0], state["r"]
         tt = found["tt"].reshape(moved, moved)
         tc = found["tc"][:, :, i, h].reshape(moved, -1)
@@ -139,19 +130,19 @@ class OverlapDiffusion:
         if self.students > 1:
             shared = overlaps @ overlaps.T
             rest = jnp.maximum(1.0 - jnp.diag(shared), 0.0)
-            residual = self._matrix(cosines) - shared
+            residual = COSINES.full(cosines) - shared
             residual = residual - jnp.diag(jnp.diag(residual)) + jnp.diag(rest)
             values, axes = jnp.linalg.eigh(residual)
             repaired = (axes * jnp.maximum(values, 0.0)) @ axes.T
             scale = jnp.sqrt(rest / jnp.maximum(jnp.diag(repaired), 1e-300))
             repaired = shared + repaired * scale[:, None] * scale
-            cosines = jnp.where(values[0] < 0, jnp.clip(repaired[self._upper], -1.0, 1.0), cosines)
+            cosines = jnp.where(values[0] < 0, jnp.clip(COSINES.above(repaired), -1.0, 1.0), cosines)
         return jnp.concatenate([overlaps.ravel(), cosines, sizes])
 
     @cached_property
     def _slope(self) -> Callable[[jax.Array], jax.Array]:
         """φ′ of the activation's dual kernel."""
-        return lower_scalar(kernel_variable, self.system.activation.dual_derivative())
+        return lower_kernel(self.system.activation, 1)
 
     def relaxation(self, y: jax.Array, parameters: Arrays) -> jax.Array:
         r"""$\max_k\{\sum_qa_q|\varphi'(t_{kq})t_{kq}|+\sum_lr_l|\varphi'(c_{kl})c_{kl}|\}$: 2Ja at a learned pair of $h_J$."""

@@ -26,10 +26,9 @@ import numpy as np
 import optimistix as optx
 
 from dynamics.gradient_flow import LEVEL, IntegrationError, lowered_overlap_flow
-from dynamics.lowering import LoweredSystem, lower, lower_scalar
+from dynamics.lowering import LoweredSystem, lower, lower_kernel, lower_scalar
 from dynamics.precision import double_precision
 from theory import Activation, InitialState, InputError, Teacher
-from theory.activation import c as kernel_variable
 from theory.retirement import pull_bound
 from theory.retirement import x as overlap_symbol
 from theory.sourced_flow import sourced_flow
@@ -128,7 +127,7 @@ def _lowered_bound(activation: Activation) -> tuple[Profiles, Kernel]:
     """The scalar profiles of what retirement neglects, and φ, as JAX functions (made once)."""
     bound = pull_bound(activation)
     profiles = tuple(tuple(lower_scalar(overlap_symbol, f) for f in side) for side in (bound.force, bound.mass))
-    return profiles, lower_scalar(kernel_variable, activation.dual)
+    return profiles, lower_kernel(activation)
 
 
 @lru_cache(maxsize=32)
@@ -150,12 +149,18 @@ class _Flow(eqx.Module):
     heavy: jax.Array
 
     def drift(self, state: State, cast: Cast) -> State:
+        """Of the directions that the rows stand for, along the sphere: their length is no coordinate, and nothing moves it.
+
+        (Of rows taken as they are, a length that rounding has changed goes on changing at a rate of order one: it grows
+        wherever a student shrinks.)
+        """
+        state = _on_sphere(state)
         parameters = {f"source_{name}": state[name][cast.sources] for name in ("t", "u")}
         parameters["source_r"] = jnp.where(cast.acting, state["r"][cast.sources], 0.0)
         silent = jnp.ones_like(state["r"]).at[cast.sources].add(-1.0 * cast.acting)
         drift = self.system.drift(state, {"a": cast.a, "light": silent, **parameters})
         kept = {**cast.kept, "r": state["r"] * cast.kept["r"]}
-        return _masked({name: drift[name] + kept[name] for name in drift}, cast.alive)
+        return _masked(_tangent({name: drift[name] + kept[name] for name in drift}, state), cast.alive)
 
     def sources(self, state: State, alive: jax.Array, room: int) -> tuple[jax.Array, jax.Array, jax.Array]:
         """(room,) indices of the sources, which of them are meant, and whether there are more than that."""
@@ -194,6 +199,24 @@ def _masked(state: State, alive: jax.Array) -> State:
     }
 
 
+def _along(x: State, y: State) -> jax.Array:
+    """(m, 1) inner products of the rows (t, u) of two states."""
+    return jnp.sum(x["t"] * y["t"], axis=1, keepdims=True) + jnp.sum(x["u"] * y["u"], axis=1, keepdims=True)
+
+
+def _on_sphere(state: State) -> State:
+    """The state with rows (t, u) of unit length; rows that are zero (retired) stay zero."""
+    length = jnp.sqrt(_along(state, state))
+    scale = 1.0 / jnp.where(length > 0, length, 1.0)
+    return {**state, "t": state["t"] * scale, "u": state["u"] * scale}
+
+
+def _tangent(velocity: State, state: State) -> State:
+    """The part of a velocity across the rows of a state on the sphere."""
+    radial = _along(velocity, state)
+    return {**velocity, "t": velocity["t"] - radial * state["t"], "u": velocity["u"] - radial * state["u"]}
+
+
 @eqx.filter_jit
 def _leg(flow: _Flow, carry: Carry, target: jax.Array) -> Carry:
     """Some steps towards `target`: until it is reached, `_LEG` steps are done, or the solver gives up."""
@@ -219,7 +242,7 @@ def _one_step(flow: _Flow, x: Carry, target: jax.Array) -> Carry:
     tried = x._replace(step=step, taken=x.taken + 1, failed=failed)
     return jax.lax.cond(
         keep,
-        lambda y: _accepted(flow, y, end, after, solver_state),
+        lambda y: _accepted(flow, y, end, _on_sphere(after), solver_state),
         lambda y: y._replace(jumped=jnp.asarray(False)),
         tried,
     )
