@@ -15,8 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynamics import precision  # noqa: F401 - double precision first
-
 State = dict[str, jax.Array]
 
 
