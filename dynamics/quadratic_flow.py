@@ -5,7 +5,8 @@ in reduced echelon form, $W_0=X_0B$, and everything scaled by $e^{-\tau\tilde a_
 
 $$S(\tau)=X\big[(B^{-1}D)^\top(B^{-1}D)+X^\top\Psi X\big]^{-1}X^\top,\qquad\Psi_{ii}=(1-e^{-2\tau\tilde a_i})/\tilde a_i,$$
 
-$D=\mathrm{diag}(e^{-\tau\tilde a_{\pi(j)}})$ and $\Psi_{ii}=2\tau$ where $\tilde a_i=0$: nothing overflows.
+$D=\mathrm{diag}(e^{-\tau\tilde a_{\pi(j)}})$ and $\Psi_{ii}=2\tau$ where $\tilde a_i=0$: nothing overflows. Pivots are chosen
+anew where they do not suit the time, as there.
 """
 
 from collections.abc import Iterator
@@ -15,8 +16,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
+from scipy.linalg import lapack
 
-from dynamics.riccati import Echelon, checked_spectrum, checked_times
+from dynamics.riccati import Echelon, checked_spectrum, checked_times, skewed
 from theory import Subspace
 from theory.quadratic import flow_risk
 
@@ -41,17 +43,14 @@ class QuadraticFlow:
         return Echelon.of(self.spectrum, self.start)
 
     def _factors(self, times: ArrayLike) -> Iterator[Subspace]:
-        echelon, width = self._echelon, self.start.width
-        rates, pivots = echelon.rates, echelon.pivots
-        inverse, rows = np.linalg.inv(echelon.basis), np.empty((rates.size, width))
+        echelon = self._echelon
         for time in checked_times(times):
-            rows[pivots], rows[echelon.rest] = np.eye(width), echelon.moved(time)
-            growth = np.full(rates.size, 2.0 * time)
-            np.divide(-np.expm1(-2 * time * rates), rates, out=growth, where=rates > 0)
-            stacked = np.vstack([inverse * np.exp(-time * rates[pivots]), np.sqrt(growth)[:, None] * rows])
-            triangle = np.linalg.qr(stacked, mode="r")
+            rows, triangle, bad = _columns(echelon, time)
+            if bad:
+                echelon = Echelon.of(self.spectrum, self.start, time)
+                rows, triangle, _ = _columns(echelon, time)
             factor = linalg.solve_triangular(triangle, rows.T, trans="T").T
-            on_teachers = echelon.teacher_rows(factor[pivots], factor[echelon.rest])
+            on_teachers = echelon.teacher_rows(factor[echelon.pivots], factor[echelon.rest])
             yield Subspace(on_teachers, factor[self.spectrum.size :])
 
     def factor(self, times: ArrayLike) -> list[Subspace]:
@@ -65,6 +64,18 @@ class QuadraticFlow:
     def risk(self, times: ArrayLike) -> np.ndarray:
         """R_GF(τ) = 2‖M − S‖², 2 at W = 0, shape (T,)."""
         return np.array([flow_risk(self.spectrum, x.on_teachers, x.rest) for x in self._factors(times)])
+
+
+def _columns(echelon: Echelon, time: float) -> tuple[np.ndarray, np.ndarray, bool]:
+    r"""X(τ), the R factor of $[B^{-1}D;\Psi^{1/2}X]$, and whether the columns of that are nearly dependent."""
+    rates, rows = echelon.rates, np.empty((echelon.rates.size, len(echelon.pivots)))
+    rows[echelon.pivots], rows[echelon.rest] = np.eye(len(echelon.pivots)), echelon.moved(time)
+    growth = np.full(rates.size, 2.0 * time)
+    np.divide(-np.expm1(-2 * time * rates), rates, out=growth, where=rates > 0)
+    shrunk = echelon.inverse * np.exp(-time * rates[echelon.pivots])
+    triangle = np.asarray(np.linalg.qr(np.vstack([shrunk, np.sqrt(growth)[:, None] * rows]), mode="r"))
+    inverse, singular = lapack.dtrtri(triangle)
+    return rows, triangle, bool(singular) or skewed(triangle, inverse)
 
 
 def quadratic_flow(spectrum: ArrayLike, start: Subspace) -> QuadraticFlow:

@@ -7,26 +7,37 @@ of $e^{\tau M}U_0$. Multiplied on the right by the inverse of N of its rows, cho
 $$X(\tau)_{ij}=X_{0,ij}\,e^{\tau(\tilde a_i-\tilde a_{\pi(j)})}$$
 
 spans the moving subspace with exponents that are never positive. With $X=Q\mathcal R$, $Z=X\mathcal R^{-1}$ on the teacher
-rows. Times are Riccati times (`QuadraticModel.riccati_time` converts); NumPy and LAPACK, double precision.
+rows. Where those rows nearly depend on each other the entries of $X_0$ are huge, and the columns of $X(\tau)$ nearly parallel
+until late: there the pivots are chosen anew, by complete pivoting on $e^{\tau M}U_0$, which bounds the entries at that time.
+Small directions then keep their own relative precision at every time, whatever the rank of the start's teacher block.
+
+Times are Riccati times (`QuadraticModel.riccati_time` converts); NumPy and LAPACK, double precision.
 """
 
+import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import linalg
 from scipy.linalg import blas, lapack
 
 from theory import InputError, Subspace
 from theory.quadratic import optimal_risk
 
-#: A pivot below this share of its row counts as zero, times the number of columns.
-_DEPENDENT = float(np.finfo(float).eps)
-#: Exponents below this may be taken apart into factors.
+#: An entry below this share of its row counts as zero, times the number of columns.
+_ROUNDING = float(np.finfo(float).eps)
+#: Exponents below this may be taken apart into factors; entries of X(τ) end at its exponential.
 _MODERATE = 300.0
 #: Columns treated at once by the blocked QR.
 _BLOCK = 32
+#: Other pivots are taken where the columns of X(τ), scaled to one length, have a condition number beyond this times N: it
+#: multiplies rounding errors, and pivots that suit the time leave it below.
+_SKEWED = 100.0
+#: Rounding of the start that moves the subspace by more than this is told.
+_TOLD = 1e-3
 
 
 @dataclass(frozen=True)
@@ -39,7 +50,9 @@ class Echelon:
         pivots: rows of the identity, increasing, shape (N,).
         rest: the other rows, increasing, shape (M* + r − N,).
         frame: $X_0$ on the rows `rest`, shape (M* + r − N, N).
-        basis: the pivot rows of the columns given, shape (N, N): columns = [1; frame]·basis.
+        inverse: $B^{-1}$ of the pivot rows B of the columns given, shape (N, N): columns = [1; frame]·B.
+        rounding: how far relative rounding errors of the columns given can move `frame`, to first order, same shape.
+        condition: of the pivot rows, whatever their sizes: the largest entry of $|B^{-1}||B|$ (Skeel).
     """
 
     order: np.ndarray
@@ -47,27 +60,60 @@ class Echelon:
     pivots: np.ndarray
     rest: np.ndarray
     frame: np.ndarray
-    basis: np.ndarray
+    inverse: np.ndarray
+    rounding: np.ndarray
+    condition: float
 
     @classmethod
-    def of(cls, spectrum: np.ndarray, start: Subspace) -> "Echelon":
-        """Pivot rows by elimination from the top. Raises `InputError` if the columns are dependent."""
+    def of(cls, spectrum: np.ndarray, start: Subspace, time: float = np.inf) -> "Echelon":
+        """On the pivots that are best at `time`, at late times by default. Raises `InputError` for dependent columns."""
         order = np.argsort(-spectrum, kind="stable")
         rows = np.vstack([start.on_teachers[order], start.rest])
-        pivots = _pivot_rows(rows)
-        rest = np.setdiff1d(np.arange(len(rows)), pivots)
-        basis = rows[pivots]
-        frame = np.linalg.solve(basis.T, rows[rest].T).T
-        frame[rest[:, None] < pivots[None, :]] = 0.0  # zero in exact arithmetic: these rows depend on earlier pivots
+        lengths = np.abs(rows).max(axis=0)
+        lengths[lengths == 0] = 1.0
+        rows = rows / lengths
         rates = np.concatenate([spectrum[order], np.zeros(len(start.rest))])
-        return cls(order, rates, pivots, rest, frame, basis)
+        chosen, below, inverse = _eliminate(rows, rates, time)
+        pivots, sort = np.sort(chosen), np.argsort(chosen)
+        rest = np.setdiff1d(np.arange(len(rows)), pivots)
+        unit = below[chosen]
+        frame = linalg.solve_triangular(unit, below[rest].T, trans="T", lower=True, unit_diagonal=True).T[:, sort]
+        inverse = linalg.solve_triangular(unit, inverse.T, trans="T", lower=True, unit_diagonal=True).T[:, sort]
+        size, own = np.abs(rows), np.abs(inverse)
+        rounding = _ROUNDING * (size[rest] + np.abs(frame) @ size[pivots]) @ own
+        condition = float(np.max(own @ size[pivots]))
+        return cls(order, rates, pivots, rest, frame, inverse / lengths[:, None], rounding, condition)
+
+    def compact(self) -> "Echelon":
+        """With a triangle in place of the complement's rows of `frame`: only their Gram matrix matters."""
+        count, low = int(np.searchsorted(self.rest, self.order.size)), np.sum(self.rest >= self.order.size)
+        if low == 0:
+            return self
+        triangle = np.asarray(np.linalg.qr(self.frame[count:], mode="r"))
+        size = count + len(triangle)
+        spread = np.linalg.norm(self.rounding[count:], axis=0) / np.sqrt(len(triangle))
+        return replace(
+            self,
+            rest=self.rest[:size],
+            frame=np.vstack([self.frame[:count], triangle]),
+            rounding=np.vstack([self.rounding[:count], np.broadcast_to(spread, triangle.shape)]),
+        )
 
     def moved(self, time: float) -> np.ndarray:
         r"""The rows `rest` of $X(\tau)$, same shape as `frame`."""
+        return self._moved(self.frame, time)
+
+    def _moved(self, frame: np.ndarray, time: float) -> np.ndarray:
         rows, columns = self.rates[self.rest], self.rates[self.pivots]
         if time * self.rates[0] < _MODERATE:  # no power can overflow: scale rows and columns, far fewer exponentials
-            return self.frame * np.exp(time * rows)[:, None] * np.exp(-time * columns)
-        return self.frame * np.exp(time * np.minimum(rows[:, None] - columns, 0.0))
+            return frame * np.exp(time * rows)[:, None] * np.exp(-time * columns)
+        with np.errstate(divide="ignore"):
+            exponents = np.log(np.abs(frame)) + time * (rows[:, None] - columns)
+        return np.sign(frame) * np.exp(np.minimum(exponents, _MODERATE))
+
+    def uncertainty(self, time: float, on_pivots: np.ndarray) -> float:
+        r"""How far rounding of the columns can turn the subspace by then: $\|\delta X(\tau)\,\mathcal R^{-1}\|$, at most 1."""
+        return min(1.0, float(np.linalg.norm(self._moved(self.rounding, time) @ np.abs(on_pivots))))
 
     @cached_property
     def _places(self) -> tuple[np.ndarray, np.ndarray, int]:
@@ -85,25 +131,36 @@ class Echelon:
         return out
 
 
-def _pivot_rows(rows: np.ndarray) -> np.ndarray:
-    """The first N linearly independent rows from the top, by elimination with column pivoting."""
-    left, width = np.array(rows), rows.shape[1]
-    size = np.abs(rows).max(axis=1)
-    pivots: list[int] = []
-    free = np.ones(width, dtype=bool)
-    for i in range(len(left)):
-        if len(pivots) == width:
-            break
-        j = int(np.argmax(np.where(free, np.abs(left[i]), -1.0)))
-        if abs(left[i, j]) <= width * _DEPENDENT * size[i]:
-            continue
-        pivots.append(i)
-        free[j] = False
-        below = left[i + 1 :]
-        below[:, free] -= np.outer(below[:, j] / left[i, j], left[i, free])
-    if len(pivots) < width:
-        raise InputError(f"the {width} columns of the start are linearly dependent: drop {width - len(pivots)} of them")
-    return np.array(pivots)
+def _eliminate(rows: np.ndarray, rates: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    r"""rows = L·U by elimination with complete pivoting on rows times $e^{\tau\tilde a}$; τ = ∞: the first independent rows.
+
+    Rounding stays small against each row, whatever its size and that of the others (Powell and Reid 1969). What is left of
+    a row below that counts as 0.
+
+    Returns: the pivots in the order chosen, (N,); L, (n, N), unit lower triangular on them; the inverse of U, (N, N).
+    """
+    left, (count, width) = np.array(rows), rows.shape
+    zero = width * _ROUNDING * np.abs(rows).max(axis=1)
+    done = np.zeros(count, dtype=bool)
+    below, above = np.zeros((count, width)), np.zeros((width, width))
+    chosen, columns = np.zeros(width, dtype=int), np.zeros(width, dtype=int)
+    for step in range(width):
+        size = np.abs(left).max(axis=1)
+        done |= size <= zero
+        if done.all():
+            raise InputError(f"the {width} columns of the start are linearly dependent: drop {width - step} of them")
+        left[done] = 0.0
+        with np.errstate(divide="ignore"):
+            score = -np.arange(count, dtype=float) if np.isinf(time) else np.log(size) + time * rates
+        i = int(np.argmax(np.where(done, -np.inf, score)))
+        j = int(np.argmax(np.abs(left[i])))
+        above[step], below[:, step] = left[i], left[:, j] / left[i, j]
+        left -= np.outer(below[:, step], above[step])
+        left[i], left[:, j], done[i] = 0.0, 0.0, True
+        chosen[step], columns[step] = i, j
+    inverse = np.empty((width, width))
+    inverse[columns], _ = lapack.dtrtri(above[:, columns])
+    return chosen, below, inverse
 
 
 @dataclass(frozen=True)
@@ -123,32 +180,39 @@ class RiccatiFlow:
 
     @cached_property
     def _echelon(self) -> Echelon:
-        echelon = Echelon.of(self.spectrum, self.start)
-        teachers = self.spectrum.size
-        if echelon.pivots[-1] >= teachers:
-            return echelon
-        # The complement matters through its Gram matrix only: a triangle in place of its block, at most N rows.
-        count = teachers - self.start.width
-        triangle = np.linalg.qr(echelon.frame[count:], mode="r")
-        rest, rates = echelon.rest[: count + len(triangle)], echelon.rates[: teachers + len(triangle)]
-        return Echelon(
-            echelon.order, rates, echelon.pivots, rest, np.vstack([echelon.frame[:count], triangle]), echelon.basis
-        )
+        return Echelon.of(self.spectrum, self.start).compact()
 
-    @property
-    def _triangle(self) -> int:
-        """Rows at the end of the frame that form a square upper triangle (what the structured QR may skip)."""
+    def _bases(self, times: ArrayLike) -> Iterator[tuple[float, Echelon, np.ndarray, np.ndarray]]:
+        r"""(τ, echelon, Z on its rows `rest`, on its pivots), on other pivots where those in use have become skewed."""
         echelon = self._echelon
-        low = echelon.rates.size - echelon.order.size
-        return low if echelon.pivots[-1] < echelon.order.size and low == self.start.width else 0
+        for time in checked_times(times):
+            on_rest, on_pivots, bad = _orthonormal(echelon, time)
+            if bad:
+                echelon = Echelon.of(self.spectrum, self.start, time).compact()
+                on_rest, on_pivots, _ = _orthonormal(echelon, time)
+            yield time, echelon, on_rest, on_pivots
 
     def _factors(self, times: ArrayLike) -> Iterator[np.ndarray]:
         """Z(τ), shape (M*, N), for one time after another."""
-        for time in checked_times(times):
-            moved = self._echelon.moved(time)
-            triangle = _stacked_triangle(moved, self._triangle)
-            on_pivots, _ = lapack.dtrtri(triangle)
-            yield self._echelon.teacher_rows(on_pivots, blas.dtrsm(1.0, triangle, moved, side=1))
+        told = _ROUNDING * self._echelon.condition < 1e-3 * _TOLD
+        for time, echelon, on_rest, on_pivots in self._bases(times):
+            if not told and (doubt := echelon.uncertainty(time, on_pivots)) > _TOLD:
+                told = True
+                warnings.warn(
+                    f"rounding of the start may turn its subspace by {doubt:.2g} at time {time:g} (`uncertainty`): its rows "
+                    "nearly depend on each other",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+            yield echelon.teacher_rows(on_pivots, on_rest)
+
+    def uncertainty(self, times: ArrayLike) -> np.ndarray:
+        """How far relative errors of 2e-16 in the entries of the start can turn its subspace by then, shape (T,).
+
+        To first order, at most 1. Teacher rows that depend on each other up to a small remainder δ leave 2e-16/δ once the
+        remainder has grown: a direction that is missing up to rounding emerges at a time that the start does not determine.
+        """
+        return np.array([echelon.uncertainty(time, on_pivots) for time, echelon, _, on_pivots in self._bases(times)])
 
     def factor(self, times: ArrayLike) -> np.ndarray:
         """Z(τ), shape (T, M*, N)."""
@@ -176,6 +240,22 @@ class RiccatiFlow:
         """(diagonal, risk) at the cost of one of them."""
         found = [(np.sum(z**2, axis=1), float(optimal_risk(self.spectrum, z))) for z in self._factors(times)]
         return np.stack([x for x, _ in found]), np.array([x for _, x in found])
+
+
+def _orthonormal(echelon: Echelon, time: float) -> tuple[np.ndarray, np.ndarray, bool]:
+    r"""Z(τ) on the rows `rest` and on the pivots ($\mathcal R^{-1}$), and whether the columns of X(τ) nearly depend."""
+    moved = echelon.moved(time)
+    triangle = _stacked_triangle(moved, min(int(np.sum(echelon.rest >= echelon.order.size)), moved.shape[1]))
+    on_pivots, singular = lapack.dtrtri(triangle)
+    if singular:
+        return moved, on_pivots, True
+    return blas.dtrsm(1.0, triangle, moved, side=1), on_pivots, skewed(triangle, on_pivots)
+
+
+def skewed(triangle: np.ndarray, inverse: np.ndarray) -> bool:
+    """Whether columns with this R factor, scaled to one length, are nearly dependent."""
+    turned = np.sum(triangle**2, axis=0) @ np.sum(inverse**2, axis=1)
+    return not turned <= (_SKEWED * len(triangle)) ** 2
 
 
 def _stacked_triangle(moved: np.ndarray, triangle: int) -> np.ndarray:

@@ -1,5 +1,7 @@
 """The closed forms of the Riccati flow: against high precision, against integration, and without overflow."""
 
+import warnings
+
 import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
@@ -30,7 +32,7 @@ def tied_spectrum(teachers: int = 40) -> np.ndarray:
 def in_high_precision(a: np.ndarray, start: Subspace, time: float) -> np.ndarray:
     """ΘᵀΠΘ of span(e^{τM}W₀): explicit exponentials and a Cholesky factor with enough digits for their range."""
     rates = sorted([*a, *[0.0] * len(start.rest)], reverse=True)
-    digits = 50 + int(2.2 * time * (rates[0] - rates[start.width - 1]) / np.log(10))
+    digits = 80 + int(2.2 * time * (rates[0] - rates[start.width - 1]) / np.log(10))
     with mp.workdps(digits):
         weights = [mp.exp(time * (mp.mpf(x) - mp.mpf(rates[0]))) for x in [*a.tolist(), *[0.0] * len(start.rest)]]
         rows = [[w * mp.mpf(x) for x in row] for w, row in zip(weights, start.rows.tolist(), strict=True)]
@@ -132,6 +134,50 @@ def test_a_start_without_a_direction_never_finds_it() -> None:
     z[1, 0] = z[2, 1] = 0.1
     flow = riccati_flow(spectrum(4), Subspace.of_overlap(z))
     assert flow.diagonal([1e3])[0] == pytest.approx([0, 1, 1, 0], abs=1e-12)
+
+
+def nearly_lower_rank(seed: int, delta: float) -> tuple[Subspace, np.ndarray]:
+    """One column reaches the teacher, the others by `delta`; and G of the frame as given."""
+    columns = np.random.default_rng(seed).standard_normal((12, 3))
+    columns[:4, 1:] *= delta
+    frame = np.linalg.qr(columns)[0]
+    return Subspace(frame[:4], np.linalg.qr(frame[4:])[1]), frame[:4] @ frame[:4].T
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-16, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2])
+def test_a_teacher_block_of_nearly_lower_rank(delta: float) -> None:
+    """G(0) to rounding, and later as far as rounding of the start determines it: 1e-16/δ once the remainder has grown."""
+    a, times = spectrum(4), np.array([0.0, 2.0, 10.0, 40.0])
+    for seed in range(40):
+        start, g = nearly_lower_rank(seed, delta)
+        assert np.allclose(riccati_flow(a, start).matrix([0.0])[0], g, rtol=0, atol=1e-12)
+        whole = quadratic_flow(a, start)
+        assert np.allclose(whole.matrix([0.0])[0], start.rows @ start.rows.T, rtol=0, atol=1e-12)
+        assert whole.risk([0.0])[0] == pytest.approx(2 * (1 - 2 * a @ np.diag(g) + 3), abs=1e-11)
+    flow = riccati_flow(a, start)
+    allowed = flow.uncertainty(times)
+    assert allowed[0] < 1e-11
+    assert allowed.max() * delta < 1e-12
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = flow.matrix(times)
+    assert bool(told) == bool(allowed.max() > 1e-3)
+    for g, time, slack in zip(found, times, allowed, strict=True):
+        assert np.linalg.norm(g - in_high_precision(a, start, time), 2) <= 2 * slack + 1e-12
+
+
+def test_small_overlaps_are_not_rounding() -> None:
+    """A direction seen by 1e-30 of a column emerges when its logarithm says, and so does one of 1e-30 columns."""
+    z, a = np.diag([0.5, 1e-30, 0.0]), spectrum(3)
+    time = np.log(1e30) / a[1]
+    flow = riccati_flow(a, Subspace.of_overlap(z))
+    assert flow.diagonal([time])[0] == pytest.approx([1, 0.5, 0], abs=1e-12)
+    assert flow.uncertainty([time])[0] < 1e-12
+    start = draw_columns(4, 3, 9, 0)
+    lengths = np.array([1.0, 1e-30, 1e30])
+    scaled = Subspace(start.on_teachers * lengths, start.rest * lengths)
+    assert np.allclose(*(riccati_flow(spectrum(4), x).matrix([0.0, 3.0]) for x in (start, scaled)), rtol=0, atol=1e-12)
+    assert np.allclose(scaled.orthonormal().rows.T @ scaled.orthonormal().rows, np.eye(3), atol=1e-14)
 
 
 def test_order_of_the_weights_does_not_matter() -> None:

@@ -50,12 +50,16 @@ class Subspace:
 
     def orthonormal(self) -> "Subspace":
         """An orthonormal frame of the same subspace. Raises `InputError` if the columns are dependent."""
-        triangle = np.linalg.qr(self.rows, mode="r")
-        size = np.abs(np.diag(triangle))
-        if self.rows.shape[0] < self.width or size.min() <= self.width * np.finfo(float).eps * size.max():
-            raise InputError(f"the {self.width} columns of the subspace are linearly dependent: drop some")
-        # (Not the explicit Q: its rows on the teachers, of size d^{-1/2}, would have absolute, not relative, errors.)
-        rows = linalg.solve_triangular(triangle, self.rows.T, trans="T").T
+        rows = self.rows
+        for turn in range(2):  # the second takes away what the condition of the columns has left
+            lengths = np.abs(rows).max(axis=0)
+            rows = rows / np.where(lengths > 0, lengths, 1.0)
+            triangle = np.linalg.qr(rows, mode="r")
+            size = np.abs(np.diag(triangle))
+            if turn == 0 and (len(rows) < self.width or size.min() <= self.width * np.finfo(float).eps * size.max()):
+                raise InputError(f"the {self.width} columns of the subspace are linearly dependent: drop some")
+            # (Not the explicit Q: its rows on the teachers, of size d^{-1/2}, would have absolute, not relative, errors.)
+            rows = linalg.solve_triangular(triangle, rows.T, trans="T").T
         count = self.on_teachers.shape[0]
         return Subspace(rows[:count], rows[count:])
 
