@@ -14,6 +14,7 @@ from dynamics.gradient_flow import IntegrationError, lowered_system
 from dynamics.lowering import LoweredSystem
 from dynamics.precision import double_precision
 from dynamics.riccati import checked_spectrum, checked_times
+from dynamics.symmetric import Symmetric
 from theory import InputError, Subspace, System
 from theory.riccati import overlap_system, weight_system
 
@@ -22,16 +23,23 @@ _MAX_STEPS = 1_000_000
 
 @eqx.filter_jit
 def _solve(
-    system: LoweredSystem, state: dict, parameters: dict, times: jax.Array, rtol: jax.Array, atol: jax.Array
+    system: LoweredSystem,
+    held: Symmetric | None,
+    state: dict,
+    parameters: dict,
+    times: jax.Array,
+    rtol: jax.Array,
+    atol: jax.Array,
 ) -> tuple[dict, jax.Array]:
     """States at the times, and whether the integration went well."""
+    drift = held.packed(system.drift) if held else system.drift
     solution = dfx.diffeqsolve(
-        dfx.ODETerm(lambda t, y, x: system.drift(y, x)),
+        dfx.ODETerm(lambda t, y, x: drift(y, x)),
         dfx.Tsit5(),
         jnp.zeros(()),
         times[-1],
         None,
-        state,
+        held.pack(state) if held else state,
         args=parameters,
         stepsize_controller=dfx.PIDController(rtol=rtol, atol=atol),
         saveat=dfx.SaveAt(ts=times),
@@ -39,14 +47,21 @@ def _solve(
         throw=False,
     )
     assert solution.ys is not None
-    return solution.ys, dfx.is_okay(solution.result)
+    states = jax.vmap(held.open)(solution.ys) if held else solution.ys
+    return states, dfx.is_okay(solution.result)
 
 
 @double_precision
 def integrate(
-    system: System, state: np.ndarray, rates: ArrayLike, times: ArrayLike, rtol: float = 1e-8, atol: float = 1e-11
+    system: System,
+    state: np.ndarray,
+    rates: ArrayLike,
+    times: ArrayLike,
+    rtol: float = 1e-8,
+    atol: float = 1e-11,
+    symmetric: bool = True,
 ) -> np.ndarray:
-    """One matrix of a system of `theory.riccati` at increasing times; shape (T, *state.shape).
+    """One matrix of a system of `theory.riccati` at increasing times; shape (T, *state.shape). `symmetric`: it stays so.
 
     Raises `InputError` for times that do not increase from 0 or more, `IntegrationError` if the integrator gives up.
     """
@@ -58,7 +73,8 @@ def integrate(
     lowered = lowered_system(system)
     last = grid[-1] == 0.0  # an interval without length is not integrated
     moment = jnp.asarray(np.append(grid, 1.0) if last else grid)
-    found, good = _solve(lowered, {name: jnp.asarray(state)}, parameters, moment, jnp.asarray(rtol), jnp.asarray(atol))
+    held, start = Symmetric(name, unit=False) if symmetric else None, {name: jnp.asarray(state)}
+    found, good = _solve(lowered, held, start, parameters, moment, jnp.asarray(rtol), jnp.asarray(atol))
     if not bool(good):
         raise IntegrationError(f"{system.name} stopped before time {grid[-1]:g}: loosen rtol = {rtol:g} or shorten it")
     return np.asarray(found[name])[: grid.size]
@@ -91,4 +107,4 @@ def integrate_weights(
 ) -> np.ndarray:
     """W at increasing Riccati times, shape (T, M*+r, N): rows on the teacher, then on the complement of the start."""
     rates = np.concatenate([checked_spectrum(spectrum, start), np.zeros(len(start.rest))])
-    return integrate(system or weight_system(), start.rows, rates, times, rtol, atol)
+    return integrate(system or weight_system(), start.rows, rates, times, rtol, atol, symmetric=False)

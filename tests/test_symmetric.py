@@ -13,8 +13,9 @@ from dynamics.finite_step import finite_step_flow
 from dynamics.gradient_descent import gradient_descent
 from dynamics.gradient_flow import IntegrationError, gradient_flow
 from dynamics.retiring_flow import retiring_flow
+from dynamics.riccati_integration import integrate_overlap
 from dynamics.symmetric import COSINES, GRAM, UNIT_GRAM, Symmetric
-from theory import Activation, InitialState, Student, Teacher, draw_initial_state
+from theory import Activation, InitialState, Student, Teacher, draw_initial_state, draw_subspace
 
 WIDTH, DIRECTIONS, DIM = 6, 2, 512
 TIMES = np.linspace(12.0, 120.0, 10)
@@ -165,3 +166,11 @@ def test_retiring_flow_of_relu_starts() -> None:
     relu, times = Activation.parse("relu"), np.linspace(5.0, 40.0, 8)
     plain = gradient_flow(relu, teacher, initial, t_end=40.0, times=times).dataset.loss
     np.testing.assert_allclose(retiring_flow(relu, teacher, initial, t_end=40.0, times=times).loss, plain, atol=1e-3)
+
+
+def test_riccati_flow_is_symmetric_to_the_last_bit() -> None:
+    """Between two emergences the antisymmetric part of G grows as fast as what emerges."""
+    start = draw_subspace(6, 3, 40, 0)
+    spectrum = np.arange(1, 7) ** -1.0
+    found = integrate_overlap(spectrum / np.linalg.norm(spectrum), start, [1.0, 10.0, 50.0])
+    np.testing.assert_array_equal(found, np.swapaxes(found, 1, 2))
