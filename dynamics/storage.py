@@ -38,8 +38,8 @@ def _write_atomically(path: Path, write: Callable[[str], object]) -> Path:
     return path
 
 
-def write_dataset(path: Path, data: "xr.Dataset") -> Path:
-    """An `xarray.Dataset` as netCDF-4. Raises `InputError` like `write_atomically`."""
+def write_dataset(path: Path, data: "xr.Dataset | xr.DataTree") -> Path:
+    """A dataset, or a tree of them in groups, as netCDF-4. Raises `InputError` like `write_atomically`."""
     # Made in memory: HDF5 itself does not survive a disk that fills up under it.
     content = data.to_netcdf(engine="h5netcdf")
     return write_atomically(path, lambda temporary: Path(temporary).write_bytes(content))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 WHAT = "validate"
 #: Raised whenever the variables below change their names or meaning.
-SCHEMA = 1
+SCHEMA = 2
 #: The claims' file of the last cell: compiled code is kept only as long as its cells follow one another.
 _last_group = ""
 
@@ -117,7 +117,7 @@ def dataset(verdicts: "Sequence[Verdict]") -> "xr.Dataset":
     controls: dict[str, Any] = {
         "control_of": np.array([place for place, _ in pairs], dtype=float),
         "control_name": [control.name for _, control in pairs],
-        "control_z": np.array([control.z for _, control in pairs], dtype=float),
+        "control_used": np.array([control.used for _, control in pairs], dtype=float),
         "control_rejected": np.array([control.rejected for _, control in pairs], dtype=float),
     }
     data = xr.Dataset({key: ("quantity", value) for key, value in rows.items()})
@@ -126,7 +126,10 @@ def dataset(verdicts: "Sequence[Verdict]") -> "xr.Dataset":
 
 @dataclass(frozen=True)
 class Judged:
-    """A quantity of one cell, as it was stored. `controls`: names, and whether each was rejected; `scores`: their z."""
+    """A quantity of one cell, as it was stored.
+
+    `controls`: names, and whether each was rejected; `scores`: the share of the tolerance that each used.
+    """
 
     id: str
     name: str
@@ -156,12 +159,12 @@ def read(content: bytes) -> list[Judged]:
     for place, control in enumerate(columns.get("control_of", ())):
         name, rejected = columns["control_name"][place], columns["control_rejected"][place]
         controls[int(control)].append((_text(name), bool(rejected)))
-        scores[int(control)].append(float(columns["control_z"][place]))
+        scores[int(control)].append(float(columns["control_used"][place]))
     numbers = zip(*(columns[key].tolist() for key in ("predicted", "estimate", "stderr", "allowance")), strict=True)
     rows = zip(texts["id"], texts["name"], texts["verdict"], numbers, controls, scores, strict=True)
     return [
-        Judged(own, name, verdict, p, x, s, a, tuple(judged), tuple(z))
-        for own, name, verdict, (p, x, s, a), judged, z in rows
+        Judged(own, name, verdict, p, x, s, a, tuple(judged), tuple(used))
+        for own, name, verdict, (p, x, s, a), judged, used in rows
     ]
 
 

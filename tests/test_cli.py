@@ -542,10 +542,14 @@ def test_validate(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, expe
     assert document["report"] == str(Path("here/report.html"))
     assert document["files"] == {"T1": str(Path("here/T1.nc"))}
     (entry,) = document["claims"]
-    names = "id source kind expected quantity predicted estimate stderr z allowance verdict seconds controls details"
+    names = (
+        "id source kind expected quantity predicted estimate stderr used z allowance verdict seconds controls details"
+    )
     assert list(entry) == names.split()
     assert (entry["id"], entry["verdict"], entry["z"]) == ("T1.key", "agrees", pytest.approx(1.0))
-    assert entry["controls"] == [{"name": "wrong", "predicted": 2.0, "z": pytest.approx(-999.0), "rejected": True}]
+    assert entry["controls"] == [
+        {"name": "wrong", "predicted": 2.0, "used": pytest.approx(249.75), "z": pytest.approx(-999.0), "rejected": True}
+    ]
     assert entry["details"]["n"] == 3
     people = run("validate").out.splitlines()
     assert asked["ids"] is None

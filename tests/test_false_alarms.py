@@ -50,7 +50,7 @@ def _judged(x: Measurement) -> Judged:
     """As `judged`, without the file."""
     verdict = judge(claim(lambda _: Outcome([])), x)
     controls = tuple((control.name, control.rejected) for control in verdict.controls)
-    scores = tuple(control.z for control in verdict.controls)
+    scores = tuple(control.used for control in verdict.controls)
     return Judged("E1", x.quantity, verdict.verdict, x.predicted, x.estimate, x.stderr, x.allowance, controls, scores)
 
 

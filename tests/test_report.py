@@ -180,7 +180,7 @@ def test_a_surviving_control_stands_out(page):
 def test_numbers_of_a_quantity_in_the_table(page):
     row = re.search(r'<tr><th scope="row">E2</th>.*?</tr>', page, re.S).group()
     cells = re.findall(r'<td class="num">(.*?)</td>', row)
-    assert cells == ["1.500 ± 0.002", "1", "0.5", "0.01", "250.0"]
+    assert cells == ["1.500 ± 0.002", "1", "0.5", "0.01", "28", "245.0"]
 
 
 def test_a_figure_is_svg_unless_it_is_large_and_always_the_same():
@@ -315,10 +315,27 @@ def test_value_with_error(value, stderr, text):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(math.inf, "≫"), (-math.inf, "≫"), (-0.01, "0.0"), (-3.42, "−3.4"), (8.4e11, "8.4×10¹¹"), (math.nan, "–")],
+    [(math.inf, "∞"), (-0.01, "0.0"), (-3.42, "−3.4"), (8.4e11, "8.4×10¹¹"), (math.nan, "–")],
 )
 def test_score(value, text):
     assert numerals.score(value) == text
+
+
+@pytest.mark.parametrize(
+    ("used", "text"),
+    [
+        (0.0, "0.00"),
+        (0.9999, "1.00"),
+        (1.0, "1.00"),
+        (1.0001, "1.01"),
+        (312.4, "312"),
+        (math.inf, "≫"),
+        (math.nan, "–"),
+    ],
+)
+def test_share(used, text):
+    """What disagrees never reads as 1.00."""
+    assert numerals.share(used) == text
 
 
 def test_details_are_shortened():

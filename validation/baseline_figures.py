@@ -38,8 +38,8 @@ def learning_curves(curves: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarra
     for place, (name, (samples, mean, error, predicted)) in enumerate(curves.items()):
         colour = PALETTE[place % len(PALETTE)]
         ax.errorbar(samples, mean, yerr=error, fmt="o", ms=4, color=colour, capsize=2, label=name)
-        ax.plot(samples, predicted, color=colour, ls="--", lw=1.3)
-    ax.axhline(1.0, color=_INK, lw=0.8)
+        ax.plot(samples, predicted, color=colour, ls="--", lw=1.3, label=f"_{name}, predicted")
+    ax.axhline(1.0, color=_INK, lw=0.8, label="_nothing learned")
     ax.set_xscale("log")
     ax.legend(frameon=False, fontsize=_SMALL)
     return figure

@@ -27,10 +27,35 @@ _OTHER = {"quick": " (full)", "full": " (quick)"}
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
+def share_used(estimate: float, predicted: float, allowance: float, stderr: float) -> float:
+    """Share of the tolerance that the gap uses, |estimate − predicted| / (allowance + 4·stderr).
+
+    inf where nothing is tolerated and there is a gap; NaN where something is not finite.
+    """
+    gap, tolerance = abs(estimate - predicted), allowance + SIGMAS * stderr
+    if not math.isfinite(gap) or math.isnan(tolerance):
+        return math.nan
+    if tolerance > 0:
+        return gap / tolerance
+    return 0.0 if gap == 0 else math.inf
+
+
 def agrees(estimate: float, predicted: float, allowance: float, stderr: float) -> bool:
     """The rule: |estimate − predicted| ≤ allowance + 4·stderr. False for anything that is not finite."""
-    gap = abs(estimate - predicted)
-    return math.isfinite(gap) and gap <= allowance + SIGMAS * stderr
+    return share_used(estimate, predicted, allowance, stderr) <= 1
+
+
+def standard_score(estimate: float, predicted: float, allowance: float, stderr: float) -> float:
+    """z: standard errors by which the estimate lies outside the allowance, signed; 0 within it.
+
+    NaN where there is no standard error: a gap can then be held against the allowance (`share_used`), not against chance.
+    A quantity with a standard error agrees when |z| ≤ 4.
+    """
+    if not stderr > 0:
+        return math.nan
+    gap = estimate - predicted
+    outside = abs(gap) - allowance
+    return 0.0 if outside <= 0 else math.copysign(outside, gap) / stderr
 
 
 @dataclass(frozen=True)
@@ -76,20 +101,27 @@ class Measurement:
 
 @dataclass(frozen=True)
 class JudgedControl:
+    """A judged control: `used` and `z` as in `Verdict`; it is rejected where `used` exceeds 1 (or is NaN)."""
+
     name: str
     predicted: float
+    used: float
     z: float
     rejected: bool
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A judged measurement: ``agrees``, ``disagrees``, ``inconclusive`` (a control survived) or ``open``."""
+    """A judged measurement: ``agrees``, ``disagrees``, ``inconclusive`` (a control survived) or ``open``.
+
+    `used`: see `share_used`. `z`: see `standard_score`.
+    """
 
     id: str
     claim: "Claim"
     measurement: Measurement
     verdict: str
+    used: float
     z: float
     controls: tuple[JudgedControl, ...]
     seconds: float = 0.0
@@ -151,15 +183,6 @@ class Claim:
             raise InputError(f"claim {self.id}: it has no controls, so it could not fail: name a wrong theory")
 
 
-def standard_score(estimate: float, predicted: float, stderr: float, allowance: float) -> float:
-    """Signed gap in units of the error bar (stderr, or the allowance where the measurement has no spread)."""
-    scale = stderr if stderr > 0 else allowance / SIGMAS
-    gap = estimate - predicted
-    if scale > 0:
-        return gap / scale
-    return 0.0 if gap == 0 else math.copysign(math.inf, gap)
-
-
 def controls_differ(claim: Claim, measurements: Sequence[Measurement], preset: str) -> str:
     """How the controls that a claim lists differ from those that its runner judges, as one line; empty if they do not."""
     judged = dict.fromkeys(control.name for x in measurements for control in x.controls)
@@ -178,19 +201,7 @@ def controls_differ(claim: Claim, measurements: Sequence[Measurement], preset: s
 def judge(claim: Claim, measurement: Measurement, seconds: float = 0.0) -> Verdict:
     """Apply the rule to a measurement and to each of its controls."""
     x = measurement
-    judged = []
-    for control in x.controls:
-        estimate = x.estimate if control.estimate is None else control.estimate
-        stderr = x.stderr if control.stderr is None else control.stderr
-        allowance = x.allowance if control.allowance is None else control.allowance
-        judged.append(
-            JudgedControl(
-                control.name,
-                control.predicted,
-                standard_score(estimate, control.predicted, stderr, allowance),
-                not agrees(estimate, control.predicted, allowance, stderr),
-            )
-        )
+    judged = tuple(_judge_control(control, x) for control in x.controls)
     if claim.kind == "open":
         verdict = "open"
     elif not judged or not all(control.rejected for control in judged):
@@ -198,12 +209,18 @@ def judge(claim: Claim, measurement: Measurement, seconds: float = 0.0) -> Verdi
     else:
         verdict = "agrees" if agrees(x.estimate, x.predicted, x.allowance, x.stderr) else "disagrees"
     name = f"{claim.id}.{x.key}" if x.key else claim.id
-    return Verdict(
-        name,
-        claim,
-        x,
-        verdict,
-        standard_score(x.estimate, x.predicted, x.stderr, x.allowance),
-        tuple(judged),
-        seconds,
+    numbers = (x.estimate, x.predicted, x.allowance, x.stderr)
+    return Verdict(name, claim, x, verdict, share_used(*numbers), standard_score(*numbers), judged, seconds)
+
+
+def _judge_control(control: Control, x: Measurement) -> JudgedControl:
+    """The rule for a wrong theory, on the measurement's numbers where it has none of its own."""
+    numbers = (
+        x.estimate if control.estimate is None else control.estimate,
+        control.predicted,
+        x.allowance if control.allowance is None else control.allowance,
+        x.stderr if control.stderr is None else control.stderr,
+    )
+    return JudgedControl(
+        control.name, control.predicted, share_used(*numbers), standard_score(*numbers), not agrees(*numbers)
     )

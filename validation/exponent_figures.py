@@ -29,7 +29,7 @@ def power_laws(series: Sequence[Series], xlabel: str, ylabel: str) -> Figure:
     """Measured points with bars and predicted curves on logarithmic axes."""
     figure, ax = _axes(xlabel, ylabel)
     for colour, one in zip(PALETTE, series, strict=False):
-        ax.plot(one.x, one.predicted, color=colour, ls="--", lw=1.4)
+        ax.plot(one.x, one.predicted, color=colour, ls="--", lw=1.4, label=f"_{one.name}, predicted")
         bars = np.abs(np.stack([one.y - one.low, one.high - one.y]))
         ax.errorbar(one.x, one.y, yerr=bars, fmt="o", color=colour, ms=5, capsize=2, label=one.name)
     ax.set_xscale("log")
@@ -43,8 +43,8 @@ def slopes(series: Sequence[Series], asymptotic: Sequence[float], xlabel: str) -
     """Local slopes against the size: measured, predicted at the same sizes (dashed), asymptotic (dotted)."""
     figure, ax = _axes(xlabel, "local slope")
     for colour, one, limit in zip(PALETTE, series, asymptotic, strict=False):
-        ax.axhline(limit, color=colour, ls=":", lw=1.2)
-        ax.plot(one.x, one.predicted, color=colour, ls="--", lw=1.4)
+        ax.axhline(limit, color=colour, ls=":", lw=1.2, label=f"_{one.name}, asymptotic")
+        ax.plot(one.x, one.predicted, color=colour, ls="--", lw=1.4, label=f"_{one.name}, predicted")
         ax.errorbar(one.x, one.y, yerr=np.stack([one.y - one.low, one.high - one.y]), fmt="o", color=colour, ms=5,
                     capsize=2, label=one.name)  # fmt: skip
     ax.set_xscale("log")
@@ -68,7 +68,7 @@ def collapse(
     """
     figure, ax = _axes(rf"step size × $d^{{{power:g}}}$", "share of runs recovered")
     for colour, name, share, theory in zip(PALETTE, names, shares, predicted, strict=False):
-        ax.plot(scaled, theory, color=colour, ls="--", lw=1.4)
+        ax.plot(scaled, theory, color=colour, ls="--", lw=1.4, label=f"_{name}, predicted")
         ax.plot(scaled, share, "o", color=colour, ms=5, label=name)
     ax.set_xscale("log")
     ax.set_ylim(-0.03, 1.03)
@@ -87,7 +87,7 @@ def learned_shares(
     """
     figure, ax = _axes("weight a of the direction", "share of runs that learn it")
     for colour, name, share, theory, bar in zip(PALETTE, names, shares, predicted, bars, strict=False):
-        ax.plot(weights, theory, color=colour, ls="--", lw=1.4)
+        ax.plot(weights, theory, color=colour, ls="--", lw=1.4, label=f"_{name}, predicted")
         ax.errorbar(weights, share, yerr=bar, fmt="o", color=colour, ms=5, capsize=2, label=name)
     ax.set_xscale("log")
     ax.set_ylim(-0.05, 1.5)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib
 import numpy as np
+import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
@@ -16,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from theory import InputError
+from validation.figure_data import keep
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8C6D31", "#7F7F7F")
 _INK = "#333333"
@@ -52,13 +54,14 @@ def overlap_curves(
     for p in range(len(labels)):
         ax.plot(time[kept], overlap2[kept, p], color=colours[p], lw=1.8, label=labels[p])
         if np.isfinite(predicted[p]):
-            ax.axvline(predicted[p], color=colours[p], ls="--", lw=1.1)
+            ax.axvline(predicted[p], color=colours[p], ls="--", lw=1.1, label=f"_{labels[p]}, predicted")
     if half_times is not None:
         half = _floats(half_times)
         _match("half_times", half, (len(labels),))
         seen = np.isfinite(half)
         chosen = [colour for colour, shown in zip(colours, seen, strict=True) if shown]
-        ax.scatter(half[seen], np.full(int(seen.sum()), 0.5), c=chosen, edgecolors="white", s=45, zorder=4)
+        level = np.full(int(seen.sum()), 0.5)
+        ax.scatter(half[seen], level, c=chosen, edgecolors="white", s=45, zorder=4, label="_measured half times")
     ax.set_ylim(-0.03, 1.05)
     ax.set_xscale("log" if log_time else "linear")
     _name_curves(ax)
@@ -91,6 +94,7 @@ def staircase(
     if replicas is not None:
         runs = _floats(replicas)
         _match("replicas", runs, (len(runs), time.size))
+        _keep_runs(figure, runs, time=time)
         low, high = np.quantile(runs, [0.05, 0.95], axis=0)
         ax.fill_between(time, low, high, color=PALETTE[4], alpha=0.35, lw=0, label=f"5–95 % of {len(runs)} runs")
     ax.plot(time, loss, color=PALETTE[0], lw=1.8, label="measured")
@@ -124,7 +128,7 @@ def score_matrix(scores_reordered: ArrayLike, n_selected: int) -> Figure:
     image = ax.imshow(shown, norm=LogNorm(shown.min(), shown.max()), cmap="viridis", aspect="auto", origin="upper")
     image.set_extent((0.5, scores.shape[1] + 0.5, scores.shape[0] + 0.5, 0.5))
     for p in range(1, n_selected + 1):
-        ax.add_patch(Rectangle((p - 0.5, p - 0.5), 1, 1, fill=False, ec=PALETTE[1], lw=1.8))
+        ax.add_patch(Rectangle((p - 0.5, p - 0.5), 1, 1, fill=False, ec=PALETTE[1], lw=1.8, label=f"_selected {p}"))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     bar = figure.colorbar(image, ax=ax)
@@ -173,6 +177,7 @@ def recovery_histogram(samples: ArrayLike, predicted_mean: float, predicted_std:
     if times.size == 0:
         raise InputError(f"samples: none of {samples.size} recovery times is finite: run longer")
     figure, ax = _axes(label, "runs")
+    _keep_runs(figure, samples)
     lost = samples.size - times.size
     name = f"{times.size} runs" + (f" ({lost} more never recovered)" if lost else "")
     bins = int(np.clip(np.ceil(2 * times.size ** (1 / 3)), 5, 40))
@@ -201,6 +206,7 @@ def mean_paths(
     time, runs = _floats(time), _floats(runs)
     _match("runs", runs, (len(runs), time.size))
     figure, ax = _axes("time η·steps", ylabel)
+    _keep_runs(figure, runs, time=time)
     mean, error = runs.mean(axis=0), runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
     ax.fill_between(time, mean - 4 * error, mean + 4 * error, color=PALETTE[4], alpha=0.4, lw=0, label="± 4 stderr")
     ax.plot(time, mean, color=PALETTE[0], lw=2.0, label=f"mean of {len(runs)} SGD runs")
@@ -247,6 +253,11 @@ def _axes(xlabel: str, ylabel: str, *, grid: bool = True) -> tuple[Figure, Axes]
         ax.set_axisbelow(True)
         ax.spines[["top", "right"]].set_visible(False)
     return figure, ax
+
+
+def _keep_runs(figure: Figure, runs: np.ndarray, name: str = "runs", **axes: np.ndarray) -> None:
+    """Store every replica with the figure that shows their mean or histogram. Shape (replica, *axes)."""
+    keep(figure, **{name: xr.DataArray(runs, {**axes}, ("replica", *axes), attrs={"long_name": "every replica"})})
 
 
 def _colours(count: int) -> list[str | tuple[float, ...]]:

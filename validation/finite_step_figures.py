@@ -52,7 +52,7 @@ def recovery_of_directions(sgd: np.ndarray, paths: Mapping[str, np.ndarray], hor
             ax.step(
                 np.append(np.append(0, found), horizon), np.append(share, share[-1]), where="post", color=colours[name],
                 lw=2.2 if name.startswith("SGD") else 1.5, ls="-" if name.startswith(("SGD", "SDE")) else "--",
-                alpha=1.0 if direction == 0 else 0.6, label=name if direction == 0 else None,
+                alpha=1.0 if direction == 0 else 0.6, label=name if direction == 0 else f"_{name}, direction {direction + 1}",
             )  # fmt: skip
     ax.set_ylim(-0.02, 1.02)
     ax.set_xlim(0, horizon)
@@ -79,11 +79,13 @@ def stability_map(
     figure, ax = _axes(rf"step size × $d^{{{exponent:g}}}$", "dimension d", grid=False)
     scale = Normalize(0, 1)
     image = ax.pcolormesh(scaled, dims, probability, cmap="viridis", norm=scale, shading="gouraud")
-    ax.contour(scaled, dims, probability, levels=[0.5], colors="white", linewidths=1.6)
-    ax.plot(drift, dims, color="white", ls="--", lw=1.4)
+    half = ax.contour(scaled, dims, probability, levels=[0.5], colors="white", linewidths=1.6)
+    half.set_label("_predicted probability")
+    ax.plot(drift, dims, color="white", ls="--", lw=1.4, label="_boundary of the drift")
     ax.scatter(
-        points_scaled, points_dim, c=shares, cmap="viridis", norm=scale, s=85, edgecolors="white", lw=1.4, zorder=4
-    )
+        points_scaled, points_dim, c=shares, cmap="viridis", norm=scale, s=85, edgecolors="white", lw=1.4, zorder=4,
+        label="_measured share recovered",
+    )  # fmt: skip
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(scaled[0], scaled[-1])

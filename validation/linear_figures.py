@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from validation.figures import _INK, _SMALL, _TEXT, PALETTE, _axes, _floats, _match
+from validation.figures import _INK, _SMALL, _TEXT, PALETTE, _axes, _floats, _keep_runs, _match
 
 
 def norm_and_alignment(
@@ -41,9 +41,13 @@ def norm_and_alignment(
     for place, (axes, values, name) in enumerate(((ax, norm, "norm"), (other, alignment, "alignment"))):
         runs = _floats(values)
         _match(name, runs, (len(runs), steps.size))
+        _keep_runs(figure, runs, f"{name}_of_runs", step=steps)
         lines += axes.plot(steps, runs.mean(axis=0), color=PALETTE[place], lw=1.8, label=name)
         if len(runs) > 1:
-            axes.fill_between(steps, runs.min(axis=0), runs.max(axis=0), color=PALETTE[place], alpha=0.2, lw=0)
+            low, high = runs.min(axis=0), runs.max(axis=0)
+            axes.fill_between(
+                steps, low, high, color=PALETTE[place], alpha=0.2, lw=0, label=f"_{name}, lowest to highest run"
+            )
         if predicted is not None:
             curve = _floats(predicted[place])
             _match(f"predicted {name}", curve, steps.shape)
@@ -67,9 +71,12 @@ def neuron_paths(norm: ArrayLike, alignment: ArrayLike, steps: ArrayLike) -> Fig
     _match("alignment", alignment, norm.shape)
     _match("steps", steps, (len(norm),))
     figure, ax = _axes("alignment |cos|", "norm of the neuron")
-    ax.plot(alignment, norm, color="#CCCCCC", lw=0.4, zorder=1)
+    names = [f"_neuron {number + 1}" for number in range(norm.shape[1])]
+    ax.plot(alignment, norm, color="#CCCCCC", lw=0.4, zorder=1, label=names)
     colours = np.repeat(steps, norm.shape[1])
-    points = ax.scatter(alignment.ravel(), norm.ravel(), c=colours, cmap="viridis_r", s=7, lw=0, zorder=2)
+    points = ax.scatter(
+        alignment.ravel(), norm.ravel(), c=colours, cmap="viridis_r", s=7, lw=0, zorder=2, label="_all neurons"
+    )
     bar = figure.colorbar(points, ax=ax)
     bar.set_label("step", fontsize=_TEXT)
     bar.ax.tick_params(labelsize=_SMALL)
@@ -103,7 +110,7 @@ def alternating(
     other.spines[["top", "left"]].set_visible(False)
     for number, start in enumerate(np.arange(0, steps[-1], 2 * period)):
         span = (start, min(start + period, steps[-1]))
-        ax.axvspan(*span, color=PALETTE[5], alpha=0.18, lw=0, label=None if number else "label noise on")
+        ax.axvspan(*span, color=PALETTE[5], alpha=0.18, lw=0, label=f"{'_' * bool(number)}label noise on")
     ax.plot(steps, norm, color=PALETTE[0], lw=1.8, label="norm")
     if predicted is not None:
         ax.plot(steps, _floats(predicted), color=_INK, lw=1.2, ls="--", label="norm, predicted")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from validation.figure_data import keep
 from validation.figures import PALETTE
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def loss_curves(data: "xr.Dataset") -> Figure:
             ax.plot(data.step, curve, style, color=colour if style == "-" else _INK, lw=1.8, label=f"{model}, {arm}")
     ax.axhline(float(data.attrs["plateau"]), color=_INK, ls=":", lw=1.2, label="any interpolating model")
     ax.set_yscale("log")
+    keep(figure, loss_of_runs=data.loss_train)
     ax.legend(frameon=False, fontsize=9)
     return figure
 
@@ -29,6 +31,7 @@ def loss_curves(data: "xr.Dataset") -> Figure:
 def accuracy_curves(data: "xr.Dataset") -> Figure:
     """Test accuracy of `compare_algorithms` against epochs."""
     figure, ax = _axes("epochs", "test accuracy")
+    keep(figure, accuracy_of_runs=data.test_accuracy)
     for colour, arm in zip(PALETTE, data.arm.values.tolist(), strict=False):
         _band(ax, data.epoch.values, data.test_accuracy.sel(arm=arm), colour, arm)
     ax.legend(frameon=False, fontsize=9)
@@ -41,13 +44,15 @@ def pruning_curves(data: "xr.Dataset") -> Figure:
     for colour, arm in zip(PALETTE, data.arm.values.tolist(), strict=False):
         _band(ax, data.kept_by_share.values, data.accuracy_by_share.sel(arm=arm), colour, arm)
     ax.invert_xaxis()
+    keep(figure, accuracy_of_runs=data.accuracy_by_share)
     ax.legend(frameon=False, fontsize=9)
     return figure
 
 
 def _band(ax: Axes, x: object, values: "xr.DataArray", colour: str, label: str) -> None:
     """Mean over replicas, and the range they span."""
-    ax.fill_between(x, values.min("replica"), values.max("replica"), color=colour, alpha=0.2, lw=0)  # type: ignore[arg-type]
+    low, high = values.min("replica"), values.max("replica")
+    ax.fill_between(x, low, high, color=colour, alpha=0.2, lw=0, label=f"_{label}, lowest to highest run")  # type: ignore[arg-type]
     ax.plot(x, values.mean("replica"), color=colour, lw=1.8, label=label)  # type: ignore[arg-type]
 
 

@@ -72,13 +72,22 @@ def to_resolution(value: float | None, resolution: float) -> str:
 
 
 def score(z: float | None) -> str:
-    """A z-score: one decimal, ≫ where a deterministic quantity misses altogether."""
+    """A z-score: one decimal."""
     if z is None or math.isnan(z):
         return "–"
-    if math.isinf(z):
-        return "≫"
     # The conversion keeps −0.04 from appearing as −0.0.
     return (f"{z:.1f}" if abs(z) >= 0.05 else "0.0").replace("-", "−") if abs(z) < 1000 else plain(z, 2)
+
+
+def share(used: float) -> str:
+    """A share of the tolerance: two decimals, ≫ where nothing is tolerated and it misses."""
+    if math.isnan(used):
+        return "–"
+    if math.isinf(used):
+        return "≫"
+    if used > 10:
+        return plain(used, 2)
+    return f"{math.ceil(100 * used) / 100 if used > 1 else used:.2f}"  # 1.003 must not read as 1.00, which agrees
 
 
 def duration(seconds: float) -> str:

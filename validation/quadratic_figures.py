@@ -30,7 +30,9 @@ def overlap_maps(matrices: ArrayLike, titles: Sequence[str]) -> Figure:
     panels = np.atleast_1d(figure.subplots(1, len(maps), sharey=True))
     size = maps.shape[1]
     for ax, matrix, title in zip(panels, maps, titles, strict=True):
-        image = ax.imshow(matrix, vmin=0, vmax=1, cmap="viridis", extent=(0.5, size + 0.5, size + 0.5, 0.5))
+        image = ax.imshow(
+            matrix, vmin=0, vmax=1, cmap="viridis", extent=(0.5, size + 0.5, size + 0.5, 0.5), label="_|G|"
+        )
         ax.set_title(title, fontsize=_SMALL)
         ax.set_xlabel("direction", fontsize=_SMALL)
         ax.tick_params(labelsize=_SMALL)
@@ -49,7 +51,7 @@ def emergence(time: ArrayLike, measured: ArrayLike, law: ArrayLike) -> Figure:
     figure, ax = _axes("Riccati time", "G_jj")
     for j, colour in enumerate(_colours(measured.shape[1])):
         ax.plot(time, measured[:, j], color=colour, lw=1.8, label=f"j = {j + 1}")
-        ax.plot(time, law[:, j], color=colour, lw=1.1, ls="--")
+        ax.plot(time, law[:, j], color=colour, lw=1.1, ls="--", label=f"_j = {j + 1}, law")
     _log_time(ax)
     ax.set_ylim(-0.03, 1.05)
     _name_curves(ax)
@@ -72,9 +74,9 @@ def risk_curves(
     figure, ax = _axes("Riccati time", "risk / risk at 0")
     for (name, time, measured, law, level), colour in zip(curves, _colours(len(curves)), strict=True):
         ax.plot(_floats(time), _floats(measured), color=colour, lw=1.8, label=name)
-        ax.plot(_floats(time), _floats(law), color=_INK, lw=1.0, ls="--")
+        ax.plot(_floats(time), _floats(law), color=_INK, lw=1.0, ls="--", label=f"_{name}, law")
         if level > 0:
-            ax.axhline(level, color=colour, lw=1.0, ls=":")
+            ax.axhline(level, color=colour, lw=1.0, ls=":", label=f"_{name}, floor")
     if guide is not None:
         ax.plot(_floats(guide[0]), _floats(guide[1]), color=_INK, lw=1.6, ls="-.", label=guide[2])
     _log_time(ax)
@@ -88,7 +90,7 @@ def slopes_over_dim(curves: Sequence[tuple[float, Sequence[int], Sequence[float]
     figure, ax = _axes("dimension d", "slope of the risk in time")
     for (decay, dims, slopes, limit), colour in zip(curves, _colours(len(curves)), strict=True):
         ax.plot(_floats(dims), _floats(slopes), "o-", color=colour, lw=1.8, label=f"decay {decay:g}")
-        ax.axhline(limit, color=colour, ls="--", lw=1.1)
+        ax.axhline(limit, color=colour, ls="--", lw=1.1, label=f"_decay {decay:g}, limit")
     _log_time(ax)
     ax.legend(frameon=False, fontsize=_SMALL, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure

@@ -204,7 +204,7 @@ def _sections(run: "Run") -> list[Section]:
     sections = []
     for name in sorted(found, key=natural):
         outcome = run.outcomes.get(name, Outcome([]))
-        dataset = dataset_name(name, run.mark) if outcome.dataset is not None else None
+        dataset = dataset_name(name, run.mark) if name in run.outcomes else None
         sections.append(Section(found[name][0].claim, tuple(found[name]), _embed_all(name, outcome.figures), dataset))
     return sections
 
@@ -221,6 +221,7 @@ def _environment() -> jinja2.Environment:
     environment.filters.update(
         plain=numerals.plain,
         score=numerals.score,
+        share=numerals.share,
         duration=numerals.duration,
         free=numerals.free,
         mathml=mathml,

@@ -1,13 +1,15 @@
 """Figures 1 and 2 of arXiv:2504.19983, drawn from what `validation.reproduction` measured."""
 
+from typing import Any
+
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from validation.exponents import Window
-from validation.figures import _INK, _SMALL, _TEXT, PALETTE
+from validation.figures import _INK, _SMALL, _TEXT, PALETTE, _keep_runs
 from validation.reproduction import ComputeFrontier, Emergence, Row
 
 _SIZE = (15.0, 4.4)
@@ -24,13 +26,14 @@ def emergence_figure(found: Emergence) -> Figure:
     colours = matplotlib.colormaps["viridis"](np.linspace(0.0, 0.9, shown.size))
     contributions = 0.5 * found.weights**2 * (1 - found.share) ** 2
     for p in range(count):
-        shares.plot(found.times, found.share[:, p], color=_FAINT, lw=0.5, zorder=1)
-        losses.plot(found.times, contributions[:, p], color=_FAINT, lw=0.5, zorder=1)
+        faint: dict[str, Any] = {"color": _FAINT, "lw": 0.5, "zorder": 1, "label": f"_direction {p + 1}"}
+        shares.plot(found.times, found.share[:, p], **faint)
+        losses.plot(found.times, contributions[:, p], **faint)
     for colour, p in zip(colours, shown.tolist(), strict=True):
         shares.plot(found.times, found.share[:, p], color=colour, lw=1.8, label=f"{p + 1}")
-        losses.plot(found.times, contributions[:, p], color=colour, lw=1.2)
+        losses.plot(found.times, contributions[:, p], color=colour, lw=1.2, label=f"_{p + 1}")
         if np.isfinite(found.expected[0, p]):
-            shares.axvline(found.expected[0, p], color=colour, ls="--", lw=1.0)
+            shares.axvline(found.expected[0, p], color=colour, ls="--", lw=1.0, label=f"_{p + 1}, predicted")
     shares.set(xscale="log", xlim=(found.times[0], found.times[-1]), ylim=(-0.03, 1.1))
     shares.legend(title="direction", frameon=False, fontsize=8, title_fontsize=8, loc="upper left", ncols=2)
     losses.plot(found.times, found.loss[0], color=PALETTE[1], lw=2.4, label="their sum: the loss")
@@ -65,10 +68,14 @@ def frontier_figure(found: ComputeFrontier) -> Figure:
     colours = matplotlib.colormaps["viridis"](np.linspace(0.0, 0.9, found.widths.size))
     for colour, m, runs, ahead in zip(colours, found.widths, found.loss, found.predicted, strict=True):
         mean = runs.mean(axis=0)
-        steps.fill_between(found.steps, runs.min(axis=0), runs.max(axis=0), color=colour, alpha=0.15, lw=0)
+        _keep_runs(figure, runs, f"loss_of_runs_m_{m}", step=found.steps)
+        low, high = runs.min(axis=0), runs.max(axis=0)
+        steps.fill_between(
+            found.steps, low, high, color=colour, alpha=0.15, lw=0, label=f"_m = {m}, lowest to highest run"
+        )
         steps.plot(found.steps, mean, color=colour, lw=1.8, label=f"m = {m}")
-        steps.plot(found.steps, ahead.mean(axis=0), color=colour, lw=1.0, ls="--")
-        compute.plot(m * found.steps, mean, color=colour, lw=1.4)
+        steps.plot(found.steps, ahead.mean(axis=0), color=colour, lw=1.0, ls="--", label=f"_m = {m}, predicted")
+        compute.plot(m * found.steps, mean, color=colour, lw=1.4, label=f"_m = {m}")
     begun = found.steps[np.argmax(found.loss.min(axis=(0, 1)) < 0.99 * found.loss.max())] / 3
     bottom, top = 0.7 * found.loss.min(), 1.8 * found.loss.max()
     steps.set(xscale="log", yscale="log", xlim=(begun, found.steps[-1]), ylim=(bottom, top))
@@ -118,13 +125,13 @@ def _panels(*labels: tuple[str, str]) -> tuple[Figure, list[Axes]]:
 def _plain(ax: Axes) -> None:
     """Ticks of a loss that spans less than two decades: 0.02, 0.05, 0.1 …"""
     ax.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     ax.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _guide(ax: Axes, window: Window, x: np.ndarray, y: np.ndarray, row: Row) -> None:
     """The window, the asymptotic slope beside the curve, and the exponents in words."""
-    ax.axvspan(window.low, window.high, color=PALETTE[5], alpha=0.12, lw=0)
+    ax.axvspan(window.low, window.high, color=PALETTE[5], alpha=0.12, lw=0, label="_window of the fit")
     if row.asymptotic is not None:
         ends = np.array([window.low, window.high])
         start = 1.7 * float(np.exp(np.interp(np.log(window.low), np.log(x), np.log(y))))

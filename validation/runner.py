@@ -3,7 +3,7 @@
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from _emergence import __version__
 from dynamics.interrupted import Interrupted
 from dynamics.precision import double_precision
+from dynamics.provenance import machine, provenance
 from dynamics.storage import write_dataset
 from theory import InputError
 from theory.errors import not_installed
@@ -96,7 +97,8 @@ def validate(
     started = time.perf_counter()
     shadowing = any(known.get(claim.id, claim) != claim for claim in chosen)
     mark = file_names.mark(preset, seed, own_theory=theory is not None, own_claims=shadowing)
-    run = Run([], {}, preset, seed, __version__, 0.0, _machine(), mark)
+    where = f"{machine()}, Python {platform.python_version()}"
+    run = Run([], {}, preset, seed, __version__, 0.0, where, mark)
     verdicts: dict[str, list[Verdict]] = {}
     tell = _Teller(progress, len(chosen))
     finished = _measured(chosen, context, workers, tell)
@@ -108,7 +110,8 @@ def validate(
             verdicts[claim.id] = [judge(claim, x, seconds) for x in outcome.measurements]
             if out is not None:
                 path = out / file_names.dataset_name(claim.id, run.mark)
-                _store(path, claim, outcome)
+                made = provenance(seed=seed, preset=preset, theory=None if theory is None else "the caller's own")
+                _store(path, claim, outcome, verdicts[claim.id], made)
                 run.files[claim.id] = path
             tell.done += 1
         selection.check([verdict for found in verdicts.values() for verdict in found])
@@ -189,16 +192,11 @@ def _installed(package: str) -> bool:
     return True
 
 
-def _store(path: Path, claim: Claim, outcome: Outcome) -> None:
+def _store(
+    path: Path, claim: Claim, outcome: Outcome, verdicts: list[Verdict], made: Mapping[str, str | int | float]
+) -> None:
     """One netCDF file per claim, written under a temporary name and renamed."""
-    from validation.storage import measurements_dataset
+    from validation.storage import claim_tree
 
-    data = measurements_dataset(claim, outcome)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_dataset(path, data)
-
-
-def _machine() -> str:
-    import os
-
-    return f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    write_dataset(path, claim_tree(claim, outcome, verdicts, made))

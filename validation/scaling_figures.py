@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
-from validation.figures import _INK, _SMALL, _axes, _colours, _floats, _match
+from validation.figures import _INK, _SMALL, _axes, _colours, _floats, _keep_runs, _match
 from validation.quadratic_figures import _log_time
 
 
@@ -37,9 +36,10 @@ def loss_sums(curves: Sequence[tuple[float, ArrayLike, ArrayLike, ArrayLike, Arr
     for (decay, times, drawn, expected, limit), colour in zip(curves, _colours(len(curves)), strict=True):
         runs = _floats(drawn)
         _match("drawn", runs, (len(runs), _floats(times).size))
+        _keep_runs(figure, runs, f"runs_decay_{decay:g}", time=_floats(times))
         ax.plot(times, runs.mean(axis=0), color=colour, lw=2.2, label=f"β = {decay:g}")
-        ax.plot(times, expected, color=_INK, lw=1.1, ls="--")
-        ax.plot(times, limit, color=colour, lw=1.1, ls=":")
+        ax.plot(times, expected, color=_INK, lw=1.1, ls="--", label=f"_β = {decay:g}, exact sum")
+        ax.plot(times, limit, color=colour, lw=1.1, ls=":", label=f"_β = {decay:g}, power law")
     _logarithmic(ax)
     _legend(ax, [("--", "exact sum"), (":", "power law, P → ∞")])
     return figure
@@ -50,8 +50,8 @@ def floors(curves: Sequence[tuple[float, ArrayLike, ArrayLike, ArrayLike, ArrayL
     figure, ax = _axes("student width m", "final loss / initial loss")
     for (decay, widths, measured, expected, ideal), colour in zip(curves, _colours(len(curves)), strict=True):
         ax.plot(widths, measured, "o", color=colour, ms=6, label=f"β = {decay:g}")
-        ax.plot(widths, expected, color=_INK, lw=1.1, ls="--")
-        ax.plot(widths, ideal, color=colour, lw=1.1, ls=":")
+        ax.plot(widths, expected, color=_INK, lw=1.1, ls="--", label=f"_β = {decay:g}, greedy selection, law")
+        ax.plot(widths, ideal, color=colour, lw=1.1, ls=":", label=f"_β = {decay:g}, first m directions")
     _logarithmic(ax)
     ax.set_xticks(_floats(curves[0][1]), [f"{width:g}" for width in _floats(curves[0][1])])
     _legend(ax, [("--", "greedy selection, law"), (":", "first m directions")])
@@ -71,9 +71,9 @@ def frontier(
     figure, ax = _axes("compute m·t (reduced)", "loss / initial loss")
     for width, x, y, colour in zip(widths, costs, losses, _colours(len(widths)), strict=True):
         named = width in (widths[0], widths[len(widths) // 2], widths[-1])
-        ax.plot(_floats(x), _floats(y), color=colour, lw=1.4, label=f"m = {width}" if named else None)
-    ax.plot(_floats(cost), _floats(law), color=_INK, lw=1.8, ls="--")
-    ax.plot(_floats(cost), _floats(power_law), color=_INK, lw=1.3, ls=":")
+        ax.plot(_floats(x), _floats(y), color=colour, lw=1.4, label=f"{'' if named else '_'}m = {width}")
+    ax.plot(_floats(cost), _floats(law), color=_INK, lw=1.8, ls="--", label="_frontier, exact sums")
+    ax.plot(_floats(cost), _floats(power_law), color=_INK, lw=1.3, ls=":", label=f"_slope {slope:.3g}")
     _logarithmic(ax)
     _legend(ax, [("--", "frontier, exact sums"), (":", f"slope {slope:.3g}")])
     return figure
@@ -84,7 +84,7 @@ def collapse(curves: Sequence[tuple[int, ArrayLike, ArrayLike]], limit: tuple[Ar
     figure, ax = _axes("time / (unit · P^β)", "loss / initial loss")
     for (teachers, times, share), colour in zip(curves, _colours(len(curves)), strict=True):
         ax.plot(_floats(times), _floats(share), color=colour, lw=1.8, label=f"P = {teachers:g}")
-    ax.plot(_floats(limit[0]), _floats(limit[1]), color=_INK, ls="--", lw=1.3)
+    ax.plot(_floats(limit[0]), _floats(limit[1]), color=_INK, ls="--", lw=1.3, label="_limit P → ∞")
     _legend(ax, [("--", "limit P → ∞")])
     return figure
 
@@ -98,8 +98,8 @@ def retuned(samples: ArrayLike, steps: Sequence[tuple[float, ArrayLike]], law: A
     figure, ax = _axes("samples (reduced)", "loss / initial loss")
     for (step, losses), colour in zip(steps, _colours(len(steps)), strict=True):
         ax.plot(_floats(samples), _floats(losses), color=colour, lw=1.3, label=f"η = {step:.2g}")
-    ax.plot(_floats(samples), _floats(law), color=_INK, lw=1.8, ls="--")
-    ax.plot(_floats(samples), np.asarray(fixed, dtype=float), color=_INK, lw=1.3, ls=":")
+    ax.plot(_floats(samples), _floats(law), color=_INK, lw=1.8, ls="--", label="_best step size, exact")
+    ax.plot(_floats(samples), _floats(fixed), color=_INK, lw=1.3, ls=":", label="_slope at a fixed step")
     _logarithmic(ax)
     _legend(ax, [("--", "best step size, exact"), (":", "slope at a fixed step")])
     return figure

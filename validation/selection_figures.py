@@ -36,7 +36,7 @@ def predicted_and_measured(
     names = [*predicted, *(name for name in measured if name not in predicted)]
     colours = {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(names)}
     for name, (x, y) in predicted.items():
-        label = f"theory, {name}" if name not in measured else None
+        label = f"{'_' * (name in measured)}theory, {name}"
         ax.plot(_floats(x), _floats(y), color=colours[name], ls="--", lw=1.5, label=label)
     for name, (x, y, error) in measured.items():
         ax.errorbar(

@@ -45,8 +45,8 @@ def measured_and_theory(
         else:
             ax.plot(curve.x, curve.measured, color=colour, lw=1.8, label=curve.label)
             low, high = curve.measured - curve.error, curve.measured + curve.error
-            ax.fill_between(curve.x, low, high, color=colour, alpha=0.25, lw=0)
-        ax.plot(curve.x, curve.theory, color=colour, ls="--", lw=1.3)
+            ax.fill_between(curve.x, low, high, color=colour, alpha=0.25, lw=0, label=f"_{curve.label}, ± 1 stderr")
+        ax.plot(curve.x, curve.theory, color=colour, ls="--", lw=1.3, label=f"_{curve.label}, {theory_name}")
     ax.plot([], [], color=_INK, ls="--", lw=1.3, label=theory_name)
     if limit is not None:
         ax.plot(limit[1], limit[2], color=_INK, ls=":", lw=1.5, label=limit[0])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MOST_WORKERS = 4
 #: So many files are named to people; the JSON document names all.
 _NAMED = 4
-HEADERS = ("id", "quantity", "predicted", "estimate", "±", "allowance", "z", "verdict")
+HEADERS = ("id", "quantity", "predicted", "estimate", "±", "allowance", "used", "z", "verdict")
 
 
 def run(arguments: argparse.Namespace) -> Result:
@@ -96,12 +96,14 @@ def _entry(verdict: "Verdict") -> dict[str, object]:
         "predicted": measured.predicted,
         "estimate": measured.estimate,
         "stderr": measured.stderr,
+        "used": verdict.used,
         "z": verdict.z,
         "allowance": measured.allowance,
         "verdict": verdict.verdict,
         "seconds": verdict.seconds,
         "controls": [
-            {"name": c.name, "predicted": c.predicted, "z": c.z, "rejected": c.rejected} for c in verdict.controls
+            {"name": c.name, "predicted": c.predicted, "used": c.used, "z": c.z, "rejected": c.rejected}
+            for c in verdict.controls
         ],
         "details": {**measured.details, "allowance_from": measured.allowance_from},
     }
@@ -116,7 +118,8 @@ def _text(verdicts: "list[Verdict]", surprises: "list[Verdict]", where: str) -> 
             verdict.measurement.estimate,
             verdict.measurement.stderr,
             verdict.measurement.allowance,
-            verdict.z,
+            _rounded(verdict.used),
+            _rounded(verdict.z),
             verdict.verdict if verdict.as_expected else f"{verdict.verdict} (expected {verdict.claim.expected})",
         )
         for verdict in verdicts
@@ -124,3 +127,8 @@ def _text(verdicts: "list[Verdict]", surprises: "list[Verdict]", where: str) -> 
     counts = ", ".join(f"{number} {name}" for name, number in sorted(Counter(v.verdict for v in verdicts).items()))
     summary = f"{len(verdicts)} quantities: {counts}; {len(surprises)} not as expected"
     return "\n".join([table.render(HEADERS, rows), "", summary, where])
+
+
+def _rounded(value: float) -> float:
+    """A share or a score, to which more digits say nothing."""
+    return float(f"{value:.3g}")
