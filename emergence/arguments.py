@@ -1,7 +1,7 @@
 """The argument parser, built from the fields of `Problem`. Imports nothing heavy."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NoReturn
 
 from emergence.baseline_problem import BASELINES
@@ -73,6 +73,33 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}: see {self.prog} --help")
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        given, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            command = self._subparsers_named().get(given.command, self)
+            known = [flag for action in command._actions for flag in action.option_strings]
+            raise UsageError(
+                f"unrecognized arguments: {' '.join(unknown)}: {_near(unknown[0], known)}see {command.prog} --help"
+            )
+        return given
+
+    def _subparsers_named(self) -> dict[str, "Parser"]:
+        found = [action.choices for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+        return dict(found[0]) if found else {}
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            choices = [str(choice) for choice in action.choices]
+            raise argparse.ArgumentError(
+                action, f"invalid choice: {value!r}: {_near(str(value), choices)}use one of {', '.join(choices)}"
+            )
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    from theory.errors import did_you_mean  # only once something is wrong
+
+    return did_you_mean(name, known)
+
 
 class _Version(argparse.Action):
     """``--version``; looks the version up only when asked."""
@@ -107,11 +134,11 @@ def parser() -> Parser:
     main.add_argument("--version", action=_Version)
     # Not `required`: argparse would name the destination, not say which commands there are.
     commands = main.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog="emergence")
-    common, problem = _common(), _problem()
+    common, out, problem = _common(), _out(), _problem()
 
     claims = commands.add_parser("claims", help="list the catalogue of claims", parents=[common])
     claims.add_argument("ids", nargs="*", metavar="ID", help="claims to list, or patterns such as 'E1*' (default: all)")
-    validate = commands.add_parser("validate", help="judge claims, write a report", parents=[common, _seed()])
+    validate = commands.add_parser("validate", help="judge claims, write a report", parents=[common, out, _seed()])
     validate.add_argument(
         "ids", nargs="*", metavar="ID",
         help="claims to judge, patterns such as 'E1*', or quantities such as E7.h3 (default: all)",
@@ -126,7 +153,7 @@ def parser() -> Parser:
     derive.add_argument("--latex", action="store_true", help="print a LaTeX document")
     predict = commands.add_parser("predict", help="predictions, nothing simulated", parents=[common, problem])
     simulate = commands.add_parser(
-        "simulate", help="integrate or simulate, write WHAT-DIGEST.nc", parents=[common, problem]
+        "simulate", help="integrate or simulate, write WHAT-DIGEST.nc", parents=[common, out, problem]
     )
     names = (*SIMULATIONS, *BASELINES, *EXPERIMENTS)
     simulate.add_argument("what", choices=names, metavar="WHAT", help=", ".join(names))
@@ -136,20 +163,22 @@ def parser() -> Parser:
     )  # fmt: skip
     _baseline_options(simulate)
     _network_options(simulate)
-    compare = commands.add_parser("compare", help="prediction and simulation side by side", parents=[common, problem])
+    compare = commands.add_parser(
+        "compare", help="prediction and simulation side by side", parents=[common, out, problem]
+    )
     for command in (predict, compare):
         command.add_argument("--model", choices=MODELS, help="additive (default) or linear: label-noise SGD of a'Wx")
-    sweep = commands.add_parser("sweep", help="a grid of problems into a results store", parents=[common, problem])
+    sweep = commands.add_parser("sweep", help="a grid of problems into a results store", parents=[common, out, problem])
     _sweep(sweep)
     reproduce = commands.add_parser(
-        "reproduce", help="figures of arXiv:2504.19983, theory beside experiment", parents=[common]
+        "reproduce", help="figures of arXiv:2504.19983, theory beside experiment", parents=[common, out]
     )
     reproduce.add_argument("figure", choices=FIGURES, metavar="FIGURE", help="fig1: emergence; fig2: compute frontier")
     reproduce.add_argument("--preset", choices=PRESETS, default="quick", help="size of the experiment (default: quick)")
     reproduce.add_argument(
         "--workers", type=Whole().read, default=None, metavar="N", help="local processes (default: one per core)"
     )
-    merge = commands.add_parser("merge", help="a results store as one netCDF file", parents=[common])
+    merge = commands.add_parser("merge", help="a results store as one netCDF file", parents=[common, out])
     merge.add_argument("store", metavar="STORE", help="folder written by emergence sweep")
     return main
 
@@ -177,8 +206,13 @@ def _sweep(sweep: Parser) -> None:
 def _common() -> Parser:
     group = Parser(add_help=False)
     group.add_argument("--json", action="store_true", help="print one JSON document on standard output")
-    group.add_argument("--out", metavar="DIR", help=f"folder for files written (default: {DEFAULT_OUT})")
     group.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    return group
+
+
+def _out() -> Parser:
+    group = Parser(add_help=False)
+    group.add_argument("--out", metavar="DIR", help=f"folder for files written (default: {DEFAULT_OUT})")
     return group
 
 
@@ -255,7 +289,6 @@ def _help(name: str, texts: dict[str, str] = HELP, form: type[Problem] | type[Li
     return texts[name].replace("%", "%%") + ("" if plain else f" (default: {default})")
 
 
-def problem_flags(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The problem's values that were given as flags, by field name."""
-    names = {*KINDS, *LINEAR_KINDS} - {"model"}
-    return {name: value for name, value in vars(arguments).items() if name in names}
+def problem_flags(arguments: argparse.Namespace, kinds: Collection[str] = KINDS) -> dict[str, Any]:
+    """The problem's values that were given as flags, by field name; those of other `kinds` are left aside."""
+    return {name: value for name, value in vars(arguments).items() if name in kinds and name != "model"}

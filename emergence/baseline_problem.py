@@ -26,7 +26,7 @@ _TEACHER = (
 SHARED = {
     LAYER_WISE: (*_TEACHER, "student_width", "step_size", "batch", "steps", "time", "method", "allow_unstable"),
     KERNEL_RIDGE: _TEACHER,
-    TOY: ("seed",),
+    TOY: (),
 }
 #: Defaults of shared options that differ from the additive model's.
 CHANGED: dict[str, dict[str, Any]] = {

@@ -47,7 +47,7 @@ def _run(arguments: argparse.Namespace) -> Result:
         refuse("no command is given: use emergence --help to see them")
     if "seed" in arguments:
         KINDS["seed"].check("--seed", arguments.seed)
-    if arguments.out is not None:
+    if getattr(arguments, "out", None) is not None:
         output.check(arguments.out)
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as caught:
         check_siblings("emergence")

@@ -42,7 +42,9 @@ def load(path: str, kinds: Mapping[str, Kind] = KINDS) -> dict[str, Any]:
                 refuse(f"config {path}: model is {shown(value)}, but this is about the additive model: leave it out")
             continue
         if name not in kinds:
-            refuse(f"config {path}: unknown key {key!r}: use {', '.join(kinds)}")
+            from theory.errors import did_you_mean
+
+            refuse(f"config {path}: unknown key {key!r}: {did_you_mean(name, kinds)}use {', '.join(kinds)}")
         if name in values:
             refuse(f"config {path}: key {key!r} is given twice, with - and with _: drop one")
         values[name] = kinds[name].check(f"config {path}: {key}", value)
@@ -80,7 +82,6 @@ def values(flags: dict[str, Any], config: str | None = None) -> dict[str, Any]:
 
     A flag sets aside its rivals in the file: ``--teacher-weights`` the file's exponent and width, ``--steps`` its time.
     """
-    _only(flags, KINDS, "additive")
     given = check_values(flags, prefix="--")
     base = load(config) if config is not None else {}
     for flag in given:
@@ -91,19 +92,9 @@ def values(flags: dict[str, Any], config: str | None = None) -> dict[str, Any]:
 
 def build_linear(flags: dict[str, Any], config: str | None = None) -> LinearProblem:
     """The same for the linear network."""
-    _only(flags, LINEAR_KINDS, "linear")
     given = check_values(flags, "--", LINEAR_KINDS, LINEAR_OPTIONAL)
     base = load(config, LINEAR_KINDS) if config is not None else {}
     for one, other in (("noise", "label_flip"), ("label_flip", "noise")):
         if one in given:
             base.pop(other, None)
     return LinearProblem(**(base | given))
-
-
-def _only(flags: dict[str, Any], kinds: dict[str, Kind], model: str) -> None:
-    """Refuse a flag of the other model."""
-    for name in flags:
-        if name not in kinds:
-            option, other = name.replace("_", "-"), MODELS[1 - MODELS.index(model)]
-            refuse(f"--{option} is {shown(flags[name])}, an option of the {other} model, not of the {model} one: "
-                   "leave it out")  # fmt: skip

@@ -77,7 +77,10 @@ def _axis(label: str, key: str, values: Any) -> tuple[str, tuple[Any, ...]]:
     name = key.replace("-", "_")
     kind = KINDS.get(name)
     if kind is None:
-        refuse(f"{label}: {shown(key)} is no option of a problem: use one of {', '.join(_sweepable())}")
+        from theory.errors import did_you_mean
+
+        near = did_you_mean(key, _sweepable())
+        refuse(f"{label}: {shown(key)} is no option of a problem: {near}use one of {', '.join(_sweepable())}")
     if isinstance(kind, Numbers):
         refuse(f"{label}: {key} cannot be swept: use one of {', '.join(_sweepable())}")
     if not isinstance(values, str | list):

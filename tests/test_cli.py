@@ -105,8 +105,9 @@ def test_help_of_every_command(run: Callable[..., Ran], command: str) -> None:
     assert command in run("--help").out
     ran = run(command, "--help")
     assert ran.code == 0
-    for flag in ("--json", "--out", "--quiet"):
+    for flag in ("--json", "--quiet"):
         assert flag in ran.out
+    assert ("--out" in ran.out) is (command not in ("claims", "derive", "predict"))  # these write nothing
     assert ("--seed" in ran.out) is (command not in ("claims", "derive", "merge"))  # these draw nothing
     assert "SUPPRESS" not in ran.out
 
@@ -164,12 +165,13 @@ def test_what_will_not_end_soon_says_so_first(
         (["predict", "--teacher-weights", "1", "x"], "--teacher-weights is [1, 'x']"),
         (["predict", "--teacher-weights", "1", "-1"], "--teacher-weights is [1, -1]"),
         (["predict", "--teacher-weights", "1", "--teacher-exponent", "1"], "give one of them"),
-        (["predict", "--steps", "1", "--time", "1"], "give one of them"),
-        (["predict", "--method", "fast"], "--method is 'fast'"),
+        (["compare", "--steps", "1", "--time", "1"], "give one of them"),
+        (["compare", "--method", "fast"], "--method is 'fast'"),
         (["predict", "--activation", "h4\nh5"], "activation"),
         (["predict", "--activation", "nonsense"], "nonsense"),
         (["predict", "--config", "absent.toml"], "absent.toml"),
-        (["predict", "--out", ""], "out is ''"),
+        (["compare", "--out", ""], "out is ''"),
+        (["predict", "--out", "here"], "--out"),
         (["validate", "--seed", "x"], "--seed is 'x'"),
         (["claims", "--seed", "0"], "--seed"),
         (["derive", "loss", "--seed", "0"], "--seed"),
@@ -177,14 +179,19 @@ def test_what_will_not_end_soon_says_so_first(
         (["claims", "--dim", "4"], "--dim"),
         (["validate", "--preset", "huge"], "huge"),
         (["derive"], "NAME"),
-        (["derive", "ricatti"], "ricatti"),
+        (["derive", "ricatti"], "'ricatti': did you mean riccati?"),
+        (["predcit"], "did you mean predict?"),
+        (["predict", "--dmi", "3"], "did you mean --dim?"),
+        (["simulate", "gradient_flow"], "did you mean gradient-flow?"),
+        (["sweep", "predict", "--over", "dimm=3"], "did you mean dim?"),
+        (["validate", "e77"], "did you mean E7?"),
         (["derive", "ideal-loss", "--activation", "h3"], "even"),
         (["derive", "ideal-loss", "--activation", "h2"], "information exponent 2"),
         (["derive", "loss", "--latex", "--json"], "--latex"),
         (["simulate"], "WHAT"),
         (["simulate", "nothing-of-this-name"], "nothing-of-this-name"),
         (["compare", "--activation", "0.8*h2+0.6*h3"], "information exponent 2"),
-        (["compare", "--activation", "h2", "--speed-factor", "0.5"], "speed-factor is 0.5"),
+        (["compare", "--activation", "h2", "--speed-factor", "0.5"], "--speed-factor is given, but compare does not"),
         (["simulate", "stiefel-sgd", "--activation", "h4"], "activation is 'h4'"),
         (["simulate", "stiefel-sgd", "--dim", "35"], "dim is 35"),
         (["simulate", "stiefel-sgd", "--step-size", "1"], "step-size is 1, beyond the stability bound"),
@@ -209,12 +216,12 @@ def test_a_refusal_hides_what_libraries_thought_on_the_way(
 
 def test_the_output_folder_is_checked_before_anything_else(run: Callable[..., Ran], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    for command in (["predict"], ["claims"], ["simulate", "gradient-flow"], ["compare"], ["validate"]):
+    for command in (["simulate", "gradient-flow"], ["compare"], ["validate"], ["merge", "store"]):
         _is_refused(run(*command, "--out", "file/deeper/still"), "out is", "is not a folder")
     name = file_name("gradient-flow", resolve(Problem(dim=64, teacher_width=2, student_width=6)).echo())
     (tmp_path / "taken" / name).mkdir(parents=True)
     _is_refused(run("simulate", "gradient-flow", *SMALL, "--out", "taken"), name)
-    _is_refused(run("predict", "--out", "x" * 5000), "out is")
+    _is_refused(run("compare", "--out", "x" * 5000), "out is")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")
@@ -654,5 +661,5 @@ def test_one_line_stays_one_line() -> None:
 
 def test_flags_that_are_not_given_are_absent() -> None:
     given = vars(parser().parse_args(["predict", "--dim", "7"]))
-    switches = {"config": None, "json": False, "model": None, "out": None, "quiet": False}
+    switches = {"config": None, "json": False, "model": None, "quiet": False}
     assert given == {"command": "predict", "dim": 7} | switches

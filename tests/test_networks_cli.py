@@ -39,10 +39,10 @@ def test_pruning_reuses_what_was_trained(tmp_path: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("argv", "named"),
     [
-        (["lazy-rich", "--epochs", "3"], "--epochs is given, but lazy-rich does not take it"),
+        (["lazy-rich", "--epochs", "3"], "--epochs is given, but simulate lazy-rich does not use it"),
         (["lazy-rich", "--activation", "h4"], "--activation is given"),
         (["pruning", "--hidden", "3"], "--hidden is given"),
-        (["online-sgd", "--hidden", "3"], "--hidden is given, but online-sgd"),
+        (["online-sgd", "--hidden", "3"], "--hidden is given, but simulate online-sgd"),
         (["lazy-rich", "--flip-probability", "0.1", "0.2"], "lazy-rich takes one"),
         (["lazy-rich", "--flip-probability", "1.5"], "flip probability is 1.5"),
         (["pruning", "--widths", "2.5"], "--widths is 2.5"),

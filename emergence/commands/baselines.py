@@ -65,13 +65,6 @@ def _values(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, An
     return baseline_problem.resolve(arguments.what, base | given)
 
 
-def refuse_baseline_flags(arguments: argparse.Namespace) -> None:
-    """Refuse options that only the baselines take."""
-    for name in baseline_problem.NEW:
-        if name in arguments:
-            refuse(f"--{name.replace('_', '-')} is given, but {arguments.what} does not take it: leave it out")
-
-
 def _problem(what: str, shared: dict[str, Any]) -> Problem:
     """The additive model's problem with this simulation's defaults."""
     defaults = {k: v for k, v in CHANGED[what].items() if k != "teacher_width" or "teacher_weights" not in shared}

@@ -2,7 +2,7 @@
 
 import argparse
 
-from emergence import config, console, output, table
+from emergence import config, console, output, table, uses
 from emergence.commands import linear
 from emergence.commands.setup import SGD_BUDGET, announce, headline, out_folder, resolved_problem
 from emergence.progress import Progress
@@ -20,6 +20,7 @@ def run(arguments: argparse.Namespace) -> Result:
     """
     if config.model(arguments.model, arguments.config) == "linear":
         return linear.compare(arguments)
+    uses.check("compare", vars(arguments))
     resolved = resolved_problem(arguments)
     quadratic = resolved.activation.is_quadratic
     if quadratic and resolved.problem.speed_factor not in (None, 1):

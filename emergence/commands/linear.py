@@ -4,10 +4,11 @@ import argparse
 import math
 from typing import TYPE_CHECKING, Any
 
-from emergence import config, console, output, table
+from emergence import config, console, output, table, uses
 from emergence.arguments import problem_flags
 from emergence.commands.setup import out_folder
 from emergence.files import DataFile
+from emergence.linear_problem import LINEAR_KINDS
 from emergence.linear_resolve import LinearResolved, resolve_linear
 from emergence.progress import Progress
 from emergence.result import Result
@@ -21,7 +22,7 @@ COMPARED = ("quantity", "predicted", "sgd_mean", "sgd_stderr", "verdict")
 
 
 def _resolved(arguments: argparse.Namespace, what: str) -> LinearResolved:
-    return resolve_linear(config.build_linear(problem_flags(arguments), arguments.config), what)
+    return resolve_linear(config.build_linear(problem_flags(arguments, LINEAR_KINDS), arguments.config), what)
 
 
 def simulate(arguments: argparse.Namespace) -> Result:
@@ -78,6 +79,7 @@ def _summary(run: "LinearRun") -> str:
 
 def predict(arguments: argparse.Namespace) -> Result:
     """``emergence predict --model linear``: both phases of label-noise SGD, from the averaged flow."""
+    uses.check("predict --model linear", vars(arguments))
     resolved = _resolved(arguments, "label-noise")
     for text in resolved.warnings:
         console.warn(text)
@@ -96,6 +98,7 @@ def predict(arguments: argparse.Namespace) -> Result:
 
 def compare(arguments: argparse.Namespace) -> Result:
     """``emergence compare --model linear``: the averaged flow against label-noise SGD. Status 1 if they disagree."""
+    uses.check("compare --model linear", vars(arguments))
     resolved = _resolved(arguments, "label-noise")
     steps = resolved.run_length()
     folder = output.make(out_folder(arguments))

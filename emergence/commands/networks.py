@@ -11,7 +11,6 @@ from emergence.files import DataFile, file_name
 from emergence.interruption import kept
 from emergence.network_problem import LABEL_NOISE_NETWORK, LAZY_RICH, PRUNING
 from emergence.progress import Progress
-from emergence.refusal import refuse
 from emergence.result import Result
 
 if TYPE_CHECKING:
@@ -66,13 +65,6 @@ def _values(arguments: argparse.Namespace) -> dict[str, Any]:
         kinds = {name: option.kind for name, option in network_problem.OPTIONS.items()}
         base = config.load(arguments.config, kinds)
     return network_problem.resolve(arguments.what, base | given)
-
-
-def refuse_network_flags(arguments: argparse.Namespace) -> None:
-    """Refuse options that only experiments with images take."""
-    for name in network_problem.NEW:
-        if name in arguments:
-            refuse(f"--{name.replace('_', '-')} is given, but {arguments.what} does not take it: leave it out")
 
 
 def _lazy_rich(images: "ImageSet", values: dict[str, Any], checkpoints: Path, progress: Progress) -> Done:

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 import theory
-from emergence import config, quadratic, table
+from emergence import config, quadratic, table, uses
 from emergence.arguments import problem_flags
 from emergence.commands import linear
 from emergence.commands.setup import announce, headline
@@ -25,7 +25,9 @@ def run(arguments: argparse.Namespace) -> Result:
         return linear.predict(arguments)
     problem = config.build(problem_flags(arguments), arguments.config)
     if theory.Activation.parse(problem.activation).is_quadratic:
+        uses.check("predict of quadratic", vars(arguments))
         return quadratic.predict(problem)
+    uses.check("predict", vars(arguments))
     resolved = resolve(problem)
     announce(resolved)
     times, values = staircase(resolved)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import theory
-from emergence import console, quadratic, stiefel, table
+from emergence import console, quadratic, stiefel, table, uses
 from emergence.arguments import LINEAR_SIMULATIONS
 from emergence.commands import baselines, linear, networks
 from emergence.commands.setup import announce, announce_long, announce_wide, headline, resolved_problem
@@ -28,11 +28,9 @@ Simulated = tuple["xr.Dataset", str, int]
 
 def run(arguments: argparse.Namespace) -> Result:
     """Simulate and write. Status 1 if a replica diverged."""
-    if arguments.what not in baselines.SETTINGS:
-        baselines.refuse_baseline_flags(arguments)
+    uses.check(f"simulate {arguments.what}", vars(arguments))
     if arguments.what in networks.RUNS:
         return networks.run(arguments)
-    networks.refuse_network_flags(arguments)
     if arguments.what in baselines.SETTINGS:
         return baselines.run(arguments)
     if arguments.what in LINEAR_SIMULATIONS:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from emergence import config, console, grid, merging, output
+from emergence import config, console, grid, merging, output, uses
 from emergence.arguments import DEFAULT_OUT, problem_flags
 from emergence.cells import CELLS, configuration, problem_of
 from emergence.engine import Cluster, Workers, usable_cores
@@ -77,6 +77,8 @@ def _axes(arguments: argparse.Namespace) -> grid.Axes:
     """Swept options of flags and file; one that is also given as a flag is refused."""
     table = {} if arguments.config is None else config.sweep(arguments.config)
     axes = grid.axes(arguments.over or (), table, str(arguments.config))
+    uses.check(f"sweep {arguments.what}", problem_flags(arguments))
+    uses.check(f"sweep {arguments.what}", axes, "--over ")
     for name in problem_flags(arguments):
         if name in axes:
             flag = name.replace("_", "-")
