@@ -14,9 +14,10 @@ from benchmarks.row import Row
 from benchmarks.timing import best_of, once, repetitions
 from dynamics import ito_ensemble
 from dynamics.ito import Arrays, State
+from dynamics.keys import replica_keys
 from dynamics.linear_network import moments_of, reduce
 from dynamics.linear_run import BLOCK, group_size
-from dynamics.linear_training import Data, Rule, _advance, _dials, replica_keys
+from dynamics.linear_training import Data, Rule, _advance, _dials
 from theory import draw_linear_start, draw_linear_task
 
 NAME = "label-noise"
@@ -35,7 +36,11 @@ def training(replicas: int, seconds: float, repeats: int) -> list[Row]:
     _, networks = reduce(start, replicas)
     inputs = jnp.asarray(task.inputs)
     data = Data(jnp.asarray(task.target), inputs, moments_of(task))
-    rule, dials, keys = Rule(1, False, False, False, False), _dials(STEP_SIZE, NOISE), replica_keys(0, replicas)
+    rule, dials, keys = (
+        Rule(1, False, False, False, False),
+        _dials(STEP_SIZE, NOISE),
+        replica_keys(0, replicas, "benchmark"),
+    )
     ours = partial(_advance, rule, BLOCK, group_size(replicas), dials, data, networks, networks, keys, 0)
     assert task.inputs is not None
     plain = partial(numpy_linear.run, start.first[0], start.second[0], task.inputs, task.target, NOISE, STEP_SIZE)

@@ -21,6 +21,7 @@ import sympy as sp
 from jax.scipy import special
 
 from dynamics.gradient_flow import IntegrationError
+from dynamics.keys import replica_keys
 from dynamics.lowering import Arrays, _broadcast, lower_scalar
 from dynamics.precision import double_precision
 from dynamics.symmetric import GRAM, UNIT_GRAM, Symmetric
@@ -340,17 +341,17 @@ def sgd_step(activation: Activation, rows: str, rates: State, vectors: jax.Array
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _sgd_steps(
-    activation: Activation, rows: str, rates: State, vectors: jax.Array, key: jax.Array, count: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """`count` steps of all replicas, vectors (R, m, d)."""
-    step = jax.vmap(partial(sgd_step, activation, rows, rates))
+    activation: Activation, rows: str, rates: State, vectors: jax.Array, keys: jax.Array, first: jax.Array,
+    last: jax.Array,
+) -> jax.Array:  # fmt: skip
+    """All replicas, vectors (R, m, d), from step `first` to step `last`."""
 
-    def body(_: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        vectors, key = state
-        key, now = jax.random.split(key)
-        return step(vectors, jax.random.normal(now, (vectors.shape[0], vectors.shape[2]))), key
+    def one(vectors: jax.Array, key: jax.Array, number: jax.Array) -> jax.Array:
+        x = jax.random.normal(jax.random.fold_in(key, number), vectors.shape[1:])
+        return sgd_step(activation, rows, rates, vectors, x)
 
-    return jax.lax.fori_loop(0, count, body, (vectors, key))
+    everyone = jax.vmap(one, in_axes=(0, 0, None))
+    return jax.lax.fori_loop(first, last, lambda number, vectors: everyone(vectors, keys, number), vectors)
 
 
 @double_precision
@@ -380,10 +381,10 @@ def committee_sgd(
     known = np.concatenate([initial.on_teachers, initial.residual], axis=1)
     vectors[:, : known.shape[1]] = known
     state = jnp.broadcast_to(jnp.asarray(vectors), (replicas, *vectors.shape))
-    key, marks = jax.random.key(seed), _marks(steps, saves)
+    keys, marks = replica_keys(seed, replicas, "committee SGD"), _marks(steps, saves)
     seen = [_seen(state, teacher.width)]
     for first, last in pairwise(marks.tolist()):
-        state, key = _sgd_steps(activation, rows, parameters, state, key, jnp.asarray(last - first))
+        state = _sgd_steps(activation, rows, parameters, state, keys, jnp.asarray(first), jnp.asarray(last))
         seen.append(_seen(state, teacher.width))
     states = {name: jnp.stack([y[name] for y in seen], axis=1) for name in seen[0]}
     lowered = lowered_committee(committee(activation, rows))

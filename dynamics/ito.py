@@ -2,8 +2,9 @@ r"""Ensembles of Itô paths: Euler–Maruyama over many paths at once, with incr
 
 $$ y_{n+1} = y_n + F(y_n)\,h + G(y_n)\,\Delta B_n, \qquad \Delta B_n \sim N(0, h I). $$
 
-Strong order ½ (1 where the noise is additive) and weak order 1 in the step h. The increments of step n come from the
-key folded with n, so they do not depend on how often the paths are looked at.
+Strong order ½ (1 where the noise is additive) and weak order 1 in the step h. The increments of step n of a
+path come from the path's key folded with n, so they depend neither on how often the paths are looked at nor on how many
+there are.
 """
 
 import math
@@ -17,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dynamics.keys import replica_keys
 from dynamics.precision import double_precision
 from theory import InputError
 
@@ -77,7 +79,7 @@ def ito_ensemble(
         step: time step h.
         steps: number of steps; the paths are looked at `saves` times at equal distances (and at the start).
         brownian: shape of one path's Brownian increments.
-        seed: the same seed gives the same paths on the same platform.
+        seed: the same seed gives the same paths on the same platform, whatever their number.
         observe: what is kept of one path's state (default: all of it).
 
     Raises `InputError` for a step that is not positive, and for fewer than one step, save or path.
@@ -87,13 +89,13 @@ def ito_ensemble(
             raise InputError(f"{name} is {value}: give a positive value")
     look = jax.vmap(observe or (lambda state: state))
     state = {name: jnp.broadcast_to(jnp.asarray(x), (paths, *np.shape(x))) for name, x in start.items()}
-    key = jax.random.key(seed)
+    keys = replica_keys(seed, paths, "Ito ensemble")
     constants = {name: jnp.asarray(x) for name, x in parameters.items()}
     marks = np.unique(np.linspace(0, steps, min(saves, steps) + 1).astype(int))
     seen = [jax.device_get(look(state))]
     for first, last in pairwise(marks):
         span = (jnp.asarray(first), jnp.asarray(last))
-        state = _advance(law, state, constants, jnp.asarray(float(step)), span, key, brownian)
+        state = _advance(law, state, constants, jnp.asarray(float(step)), span, keys, brownian)
         seen.append(jax.device_get(look(state)))
         if progress:
             progress(last / steps, f"step {last} of {steps}")
@@ -104,7 +106,7 @@ def ito_ensemble(
 
 @eqx.filter_jit
 def _advance(
-    law: Law, state: State, constants: State, step: jax.Array, span: tuple[jax.Array, jax.Array], key: jax.Array,
+    law: Law, state: State, constants: State, step: jax.Array, span: tuple[jax.Array, jax.Array], keys: jax.Array,
     brownian: tuple[int, ...],
 ) -> State:  # fmt: skip
     """All paths from step span[0] to step span[1]; increments are drawn for several steps at once, which is faster."""
@@ -116,7 +118,8 @@ def _advance(
         return {name: y[name] + step * drift[name] + noise[name] for name in y}
 
     def draw(count: jax.Array) -> jax.Array:
-        return jnp.sqrt(step) * jax.random.normal(jax.random.fold_in(key, count), (paths, *brownian))
+        normals = jax.vmap(lambda key: jax.random.normal(jax.random.fold_in(key, count), brownian))(keys)
+        return jnp.sqrt(step) * normals
 
     def block(number: jax.Array, y: State) -> State:
         first = span[0] + number * together

@@ -18,6 +18,7 @@ from dynamics.trajectory import variable
 from theory import InputError, gegenbauer
 from theory.arguments import check_whole
 from theory.kernel_ridge import KernelRidge
+from theory.streams import stream
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -69,7 +70,7 @@ def kernel_ridge(
     risk = np.empty((replicas, len(sizes)))
     for place, size in enumerate(sizes):
         for replica in range(replicas):
-            risk[replica, place] = fitted_risk(problem, size, np.random.default_rng([seed, size, replica]))
+            risk[replica, place] = fitted_risk(problem, size, stream(seed, "kernel ridge", size, replica=replica))
             if progress is not None:
                 done = (place * replicas + replica + 1) / (len(sizes) * replicas)
                 progress(done, f"kernel ridge regression: {size} samples, replica {replica + 1} of {replicas}")

@@ -19,6 +19,7 @@ import numpy as np
 
 from dynamics.gradient_flow import IntegrationError, Progress, lowered_overlap_flow
 from dynamics.interrupted import Interrupted
+from dynamics.keys import replica_keys
 from dynamics.lowering import LoweredSystem, lower, lower_kernel, lower_scalar
 from dynamics.online_sgd import (
     CORRELATION,
@@ -157,14 +158,14 @@ def layer_wise_sgd(
     problem = Problem(activation, teacher.weights, teacher.dim, width, batch, block, method, loss=CORRELATION)
     size = np.sqrt(initial.norm2)[:, None]
     chain = start_chain(problem, InitialState(initial.on_teachers / size, initial.residual / size), replicas)
-    keys = jax.vmap(partial(jax.random.fold_in, jax.random.key(seed)))(jnp.arange(replicas))
+    keys = replica_keys(seed, replicas, "layer-wise SGD")
     ridge_, eta = jnp.asarray(float(ridge)), jnp.asarray(float(step_size))
     saved, at = [[np.asarray(x) for x in _observe(problem, chain, ridge_)]], [0]
 
     def result() -> LayerWiseResult:
         fitted = None
         if samples is not None:
-            fresh = jax.vmap(lambda key: jax.random.fold_in(key, jnp.uint32(2**32 - 1 - samples)))(keys)
+            fresh = replica_keys(seed, replicas, "layer-wise SGD", "second layer", samples)
             fitted = np.asarray(_fitted_loss(problem, samples, chain, ridge_, fresh))
         return _result(problem, step_size, saved, np.array(at[: len(saved)]), chain, fitted, ridge, seed)
 

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynamics.gradient_flow import Progress
+from dynamics.keys import replica_keys
 from dynamics.linear_network import Moments, Network, Seen, effective, look, moments_of, quadratic_loss, reduce
 from dynamics.linear_run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, check, drive, group_size
 from dynamics.precision import double_precision
@@ -175,17 +176,12 @@ def _look(
     return jax.lax.map(one, (jnp.arange(len(now.second)), starts, now))
 
 
-def replica_keys(seed: int, replicas: int) -> jax.Array:
-    """One key per replica, from its number alone: a path does not depend on how many others run."""
-    return jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(jnp.arange(replicas))
-
-
 def _train(
     rule: Rule, dials: Dials, task: LinearTask, start: LinearStart, *, what: str, steps: int, replicas: int,
     seed: int, saves: int, tracked: int, progress: Progress | None,
 ) -> LinearRun:  # fmt: skip
     basis, networks = reduce(start, replicas)
-    starts, keys = networks, replica_keys(seed, replicas)
+    starts, keys = networks, replica_keys(seed, replicas, "linear network", "samples")
     inputs = np.zeros((0, task.dim)) if task.inputs is None else task.inputs
     training = moments_of(task)
     data = Data(jnp.asarray(task.target), jnp.asarray(inputs), training)

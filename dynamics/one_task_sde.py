@@ -20,11 +20,13 @@ import jax.numpy as jnp
 import numpy as np
 import sympy as sp
 
-from dynamics.paths import Progress, Scheme, hitting_times, path_keys, run_paths, start_paths
+from dynamics.keys import replica_keys
+from dynamics.paths import Progress, Scheme, hitting_times, run_paths, start_paths
 from dynamics.precision import double_precision
 from theory import InputError
 from theory.arguments import check_whole
 from theory.one_task_diffusion import ARGUMENTS, OneTaskDiffusion
+from theory.streams import stream
 
 #: δ of the step rule.
 RESOLUTION = 0.05
@@ -118,7 +120,7 @@ def one_task_paths(
     ]
     parameters = {name: jnp.asarray(np.repeat([x[name] for x in columns], paths)) for name in columns[0]}
     # Path i of every problem has the same Gaussians: differences between problems are sharper than either.
-    keys = jnp.tile(path_keys(seed, paths), len(problems))
+    keys = jnp.tile(replica_keys(seed, paths, "one-task SDE", "increments"), len(problems))
     ensemble = start_paths(scheme, np.repeat(starts, paths)[:, None], parameters)
     ensemble = run_paths(scheme, ensemble, parameters, keys, np.repeat(ends, paths), batch=batch, progress=progress)
     found = []
@@ -126,7 +128,8 @@ def one_task_paths(
         mine = jax.tree.map(lambda x, first=place * paths: x[first : first + paths], ensemble)
         found.append(
             OneTaskPaths(
-                hitting_times(mine, seed)[:, 0], np.asarray(mine.y[:, 0]), np.asarray(mine.time), np.asarray(mine.steps),
+                hitting_times(mine, stream(seed, "one-task SDE", "crossings"))[:, 0],
+                np.asarray(mine.y[:, 0]), np.asarray(mine.time), np.asarray(mine.steps),
                 np.asarray(mine.diverged), resolution,
             )
         )  # fmt: skip

@@ -25,6 +25,7 @@ import sympy as sp
 from dynamics.ambient_flow import embed
 from dynamics.gradient_flow import LEVEL, Progress, _loss, lowered_overlap_flow
 from dynamics.interrupted import Interrupted
+from dynamics.keys import replica_keys
 from dynamics.lowering import lower_scalar
 from dynamics.precision import double_precision
 from dynamics.trajectory import dataset
@@ -422,8 +423,7 @@ def online_sgd(
     inner = _block_steps(batch, steps) if block_steps is None else block_steps
     problem = Problem(activation, teacher.weights, teacher.dim, m, batch, inner, method, mistakes)
     chain = start_chain(problem, initial, replicas)
-    # One key per replica, from its number alone: a replica's path does not depend on how many others run.
-    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(jnp.arange(replicas))
+    keys = replica_keys(seed, replicas, "online SGD")
     eta = jnp.asarray(step_size, dtype=float)
     saved, at = [[np.asarray(x) for x in _observe(problem, chain)]], [0]
     try:

@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynamics.gradient_flow import Progress
+from dynamics.keys import replica_keys
 from dynamics.linear_network import Moments, Network, Seen, effective, look, moments_of, quadratic_loss
 from dynamics.linear_run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, check, drive, group_size
-from dynamics.linear_training import replica_keys
 from dynamics.precision import double_precision
 from theory.linear_task import LinearStart, LinearTask
+from theory.streams import stream
 
 
 def jump(level: jax.Array, second: jax.Array, signs: jax.Array) -> jax.Array:
@@ -28,9 +29,9 @@ def draw_signs(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return jnp.where(jax.random.bits(key, shape, jnp.uint8) & 1, 1.0, -1.0)
 
 
-def stationary_second(step_size: float, width: int, replicas: int, rng: np.random.Generator) -> np.ndarray:
-    """a (replica, m) from the stationary law: c, 0, −c with probabilities ¼, ½, ¼."""
-    return step_size**0.25 * rng.choice([1.0, 0.0, 0.0, -1.0], size=(replicas, width))
+def stationary_second(step_size: float, width: int, rng: np.random.Generator) -> np.ndarray:
+    """a (m,) from the stationary law: c, 0, −c with probabilities ¼, ½, ¼."""
+    return step_size**0.25 * rng.choice([1.0, 0.0, 0.0, -1.0], size=width)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -80,10 +81,15 @@ def oscillation(
     so that there is no reduction to fewer of them.
     """
     check(task, start, step_size=step_size, seed=seed, steps=steps, replicas=replicas, saves=saves, tracked=tracked)
-    second = stationary_second(step_size, start.width, replicas, np.random.default_rng([seed, 1]))
+    draws = [stream(seed, "oscillation", "second layer", replica=i) for i in range(replicas)]
+    second = np.stack([stationary_second(step_size, start.width, rng) for rng in draws])
     first = np.broadcast_to(start.first, (replicas, start.width, task.dim))
     networks = Network(jnp.asarray(first), jnp.asarray(second))
-    starts, keys, eta = networks, replica_keys(seed, replicas), jnp.asarray(step_size, dtype=float)
+    starts, keys, eta = (
+        networks,
+        replica_keys(seed, replicas, "oscillation", "signs"),
+        jnp.asarray(step_size, dtype=float),
+    )
     training, group = moments_of(task), group_size(replicas)
     losses = (moments_of(task, population=True), training)
 

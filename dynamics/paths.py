@@ -92,11 +92,6 @@ def start_paths(scheme: Scheme, y: np.ndarray, parameters: Any) -> Paths:
     )  # fmt: skip
 
 
-def path_keys(seed: int, count: int) -> jax.Array:
-    """One key per path, from its number alone."""
-    return jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(jnp.arange(count))
-
-
 def _one_step(scheme: Scheme, path: Paths, until: jax.Array, parameters: Any, normals: jax.Array) -> Paths:
     """One step of one path; nothing if it has ended or its clock has reached `until`."""
     active = (path.time < until) & ~path.ended
@@ -169,8 +164,8 @@ def run_paths(
 
     Args:
         parameters: pytree of arrays with a leading axis of length R: each path has its own.
-        keys: from `path_keys`. batch: paths held at once, `least`: size of the smallest batch (both change nothing but
-            memory and speed).
+        keys: one per path. batch: paths held at once, `least`: size of the smallest batch (both change nothing but memory
+            and speed).
     """
     count = paths.time.shape[0]
     ends = jnp.broadcast_to(jnp.asarray(until, float), count)
@@ -229,15 +224,15 @@ def _put(everyone: Paths, places: np.ndarray, some: Paths) -> Paths:
     return jax.tree.map(lambda all_, new: all_.at[places].set(new), everyone, some)
 
 
-def hitting_times(paths: Paths, seed: int) -> np.ndarray:
+def hitting_times(paths: Paths, rng: np.random.Generator) -> np.ndarray:
     r"""(R, events) times of the events, inf for those that have not happened.
 
     Given that a Brownian bridge of variance v from $x>0$ to $y$ touches zero, $\tau/(1-\tau)$, τ the share of the step,
-    is inverse Gaussian of mean $x/|y|$ and shape $x^2/v$.
+    is inverse Gaussian of mean $x/|y|$ and shape $x^2/v$. `rng` is drawn from path after path.
     """
     start, dt, before, after = np.moveaxis(np.asarray(paths.crossed), -1, 0)
     variance = np.asarray(paths.variance)
-    draws = np.random.default_rng([seed, 1]).random((*variance.shape, 2))  # row by row: path i has its own
+    draws = rng.random((*variance.shape, 2))
     crossing = (variance >= 0) & (before > 0)  # elsewhere harmless numbers stand in
     x, y, v = (np.where(crossing, value, 1.0) for value in (before, np.abs(after), variance))
     mean = x / np.maximum(y, 1e-12 * x)

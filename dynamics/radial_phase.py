@@ -12,6 +12,7 @@ import numpy as np
 from theory import QuadraticModel, Subspace
 from theory.arguments import check_whole
 from theory.quadratic import optimal_risk
+from theory.streams import generator
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def radial_phase(model: QuadraticModel, frame: Subspace, samples: int, seed: int
     Raises: `InputError` unless samples ≥ 1.
     """
     check_whole(samples=samples)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed, "radial phase")
     a, width = model.spectrum, model.width
     x = rng.standard_normal((samples, a.size))
     u = x @ frame.on_teachers + rng.standard_normal((samples, frame.rest.shape[0])) @ frame.rest

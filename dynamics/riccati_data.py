@@ -7,8 +7,9 @@ import numpy as np
 
 from dynamics.riccati import checked_times, riccati_flow
 from dynamics.trajectory import dataset, variable
-from theory import QuadraticModel, draw_subspace
+from theory import QuadraticModel
 from theory.quadratic import optimal_risk
+from theory.subspace import draw_subspaces
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -36,9 +37,9 @@ def riccati_dataset(
     grid, teachers = checked_times(times), model.spectrum.size
     overlap = np.zeros((replicas, grid.size, model.width, teachers if frame else 0))
     diagonal, risk = np.empty((replicas, grid.size, teachers)), np.empty((replicas, grid.size))
-    rng = np.random.default_rng(seed)
-    for i in range(replicas):
-        flow = riccati_flow(model.spectrum, draw_subspace(teachers, model.width, model.teacher.dim, rng))
+    starts = draw_subspaces(teachers, model.width, model.teacher.dim, seed, replicas)
+    for i, start in enumerate(starts):
+        flow = riccati_flow(model.spectrum, start)
         for j, moment in enumerate(model.riccati_time(grid)):
             z = flow.factor([moment])[0]
             diagonal[i, j], risk[i, j] = np.sum(z**2, axis=1), optimal_risk(model.spectrum, z)

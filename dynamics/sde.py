@@ -31,12 +31,14 @@ import numpy as np
 
 from dynamics.finite_step import parameters_of
 from dynamics.gradient_flow import _loss, lowered_overlap_flow, overlaps_of
+from dynamics.keys import replica_keys
 from dynamics.overlap_diffusion import TOLERANCE, OverlapDiffusion
-from dynamics.paths import Paths, Scheme, hitting_times, path_keys, run_paths, start_paths
+from dynamics.paths import Paths, Scheme, hitting_times, run_paths, start_paths
 from dynamics.precision import double_precision
 from dynamics.trajectory import dataset
 from theory import Activation, InitialState, InputError, System, Teacher, finite_step
 from theory.arguments import check_positive, check_whole
+from theory.streams import stream
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -174,7 +176,7 @@ def sde_ensemble(
     }  # fmt: skip
     everyone = {name: jnp.broadcast_to(x, (paths, *x.shape)) for name, x in numbers.items()}
     rows = np.broadcast_to(np.asarray(diffusion.row(overlaps_of(initial))), (paths, diffusion.size))
-    ensemble, keys = start_paths(scheme, rows, everyone), path_keys(seed, paths)
+    ensemble, keys = start_paths(scheme, rows, everyone), replica_keys(seed, paths, "SDE", "increments")
     marks = np.linspace(0.0, time, saves + 1)
     held = _held_at_once(*initial.overlap.shape)
     least = min(held, 1 << (paths - 1).bit_length())
@@ -190,7 +192,8 @@ def sde_ensemble(
         "what": "sde", "activation": activation.name, "dim": teacher.dim, "step_size": step_size, "batch": batch,
         "resolution": resolution, "steps_per_path": float(ensemble.steps.mean()), "precision": "float64",
     }  # fmt: skip
-    times, diverged = hitting_times(ensemble, seed)[:, : teacher.width], np.asarray(ensemble.diverged)
+    times = hitting_times(ensemble, stream(seed, "SDE", "crossings"))[:, : teacher.width]
+    diverged = np.asarray(ensemble.diverged)
     data = dataset(
         marks, overlap, norm2, loss, step_size=step_size, attributes=attributes, half_time=times, diverged=diverged
     )

@@ -17,12 +17,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import sympy as sp
+from numpy.random import SFC64, Generator
 
 from dynamics.lowering import lower_scalar
 from dynamics.precision import double_precision
 from theory import Activation, InputError
 from theory.arguments import check_positive, check_whole
 from theory.hermite import z as activation_variable
+from theory.streams import sequence
 
 Progress = Callable[[float, str], None]
 #: Random numbers held at once.
@@ -112,7 +114,8 @@ def spherical_sgd(
     """
     _check(dim, overlap, step_size, steps, replicas, level)
     _check_target(weight, noise)
-    streams = [np.random.Generator(np.random.SFC64([seed, i])) for i in range(replicas)]
+    # (SFC64 draws faster than NumPy's default, and nothing else is done here.)
+    streams = [Generator(SFC64(sequence(seed, "spherical SGD", replica=i))) for i in range(replicas)]
     reached = overlap >= level or (activation.parity == "even" and -overlap >= level)
     chain = (
         jnp.full(replicas, float(overlap)), jnp.full(replicas, 0.0 if reached else jnp.inf), jnp.asarray(0.0)

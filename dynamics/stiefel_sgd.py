@@ -25,6 +25,7 @@ import sympy as sp
 
 from dynamics.gradient_flow import Progress
 from dynamics.interrupted import Interrupted
+from dynamics.keys import replica_keys
 from dynamics.online_sgd import Mistakes, _rotate_back, outside_columns, outside_factor
 from dynamics.precision import double_precision
 from dynamics.trajectory import dataset, variable
@@ -348,7 +349,7 @@ def stiefel_sgd(
         jnp.asarray(outside, dtype=float),
     )
     state = _start(shape, frames)
-    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(jnp.arange(len(frames)))
+    keys = replica_keys(seed, len(frames), "Stiefel SGD")
     saved, at = [[np.asarray(x) for x in _observe(shape, scales, state)]], [0]
     wanted = None if stop_at_risk is None else stop_at_risk * model.norm**2 / 2
 

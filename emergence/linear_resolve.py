@@ -67,7 +67,7 @@ def resolve_linear(problem: LinearProblem, what: str) -> LinearResolved:
         _only_clean(problem, what)
     seed, classes = problem.seed, problem.label_flip > 0
     task = theory.draw_linear_task(problem.dim, problem.target_norm, problem.train_size or None, seed, classes)
-    start = theory.draw_linear_start(problem.student_width, problem.dim, seed + 1, problem.replicas)
+    start = theory.draw_linear_start(problem.student_width, problem.dim, seed, problem.replicas)
     determined = not classes and (not problem.train_size or problem.train_size > problem.dim)
     limit = _limit(problem, task) if determined and what != "oscillation" else None
     warnings = _excesses(problem, limit, what)

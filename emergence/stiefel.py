@@ -103,10 +103,10 @@ def run_stiefel(resolved: ResolvedQuadratic, plan: Plan, progress: Progress | No
 
 def _starts(resolved: ResolvedQuadratic) -> "list[Subspace]":
     """One subspace for each replica, a function of the seed."""
-    from theory import draw_subspace
+    from theory.subspace import draw_subspaces
 
-    problem, rng = resolved.problem, np.random.default_rng(resolved.problem.seed)
-    return [draw_subspace(problem.width, resolved.model.width, problem.dim, rng) for _ in range(problem.replicas)]
+    problem = resolved.problem
+    return list(draw_subspaces(problem.width, resolved.model.width, problem.dim, problem.seed, problem.replicas))
 
 
 def _measured(data: "xr.Dataset", flows: list) -> str:

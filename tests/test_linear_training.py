@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from dynamics import Interrupted, label_noise_sgd, linear_descent, oscillation, sam
+from dynamics.keys import replica_keys
 from dynamics.linear_network import moments_of, reduce
 from dynamics.linear_run import BLOCK, group_size, schedule
-from dynamics.linear_training import Data, Rule, _dials, draw_samples, replica_keys
+from dynamics.linear_training import Data, Rule, _dials, draw_samples
 from dynamics.oscillation import draw_signs, jump, stationary_second
 from theory import InputError, LinearStart, draw_linear_start, draw_linear_task
+from theory.streams import stream
 
 D, M, STEPS, ETA = 4, 12, 120, 0.02
 
@@ -30,7 +32,7 @@ def _samples(task, *, batch, seed, replica, noise=0.0, flip=0.0, period=None, st
     rule = Rule(batch, task.inputs is None, task.classes, False, False)
     inputs = jnp.zeros((0, task.dim)) if task.inputs is None else jnp.asarray(task.inputs)
     data = Data(jnp.asarray(task.target), inputs, moments_of(task))
-    dials, key = _dials(1.0, noise, flip, period), replica_keys(seed, replica + 1)[replica]
+    dials, key = _dials(1.0, noise, flip, period), replica_keys(seed, replica + 1, "linear network", "samples")[replica]
     parts = [
         draw_samples(rule, dials, data, jax.random.fold_in(key, number), number * length + jnp.arange(length))
         for first, blocks, length in schedule(steps, saves)
@@ -153,8 +155,8 @@ def test_training_points_are_drawn_uniformly(seed):
 def test_the_oscillation_is_the_plain_loop(task):
     start = draw_linear_start(M, D, 2)
     run = oscillation(task, start, step_size=ETA, steps=STEPS, replicas=2, seed=4, saves=4, tracked=M)
-    a = stationary_second(ETA, M, 2, np.random.default_rng([4, 1]))[1]
-    w, key = start.first.copy(), replica_keys(4, 2)[1]
+    a = stationary_second(ETA, M, stream(4, "oscillation", "second layer", replica=1))
+    w, key = start.first.copy(), replica_keys(4, 2, "oscillation", "signs")[1]
     covariance, cross, _ = task.moments
     for first, blocks, length in schedule(STEPS, 4):
         for number in range(first, first + blocks):
@@ -171,7 +173,7 @@ def test_the_chain_has_three_states_and_returns_to_zero():
     drawn = np.asarray(draw_signs(key, (4000,)))
     assert set(np.unique(drawn)) == {-1.0, 1.0}
     assert abs(drawn.mean()) < 4 / np.sqrt(4000)
-    shares = stationary_second(1.0, 4000, 1, np.random.default_rng(0))
+    shares = stationary_second(1.0, 4000, np.random.default_rng(0))
     assert abs(np.mean(shares == 0) - 0.5) < 4 * 0.5 / np.sqrt(4000)
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dynamics.keys import replica_keys
 from dynamics.one_step_drift import critical_step, one_step_drift
 from dynamics.one_task_sde import OneTaskPaths, one_task_paths
-from dynamics.paths import Scheme, hitting_times, path_keys, run_paths, start_paths
+from dynamics.paths import Scheme, hitting_times, run_paths, start_paths
 from theory import Activation, InputError, SingleTask, Teacher, plateau
 from theory.hitting_distribution import hitting_distribution
 from theory.one_task_diffusion import OneTaskDiffusion
@@ -99,8 +100,8 @@ def test_hitting_times_are_exact_for_constant_coefficients(step: float) -> None:
     count = 4000
     steps = {"step": jnp.full(count, step)}
     start = start_paths(BROWNIAN, np.zeros((count, 1)), steps)
-    found = run_paths(BROWNIAN, start, steps, path_keys(3, count), 60.0, batch=64)
-    times = hitting_times(found, 3)[:, 0]
+    found = run_paths(BROWNIAN, start, steps, replica_keys(3, count, "test"), 60.0, batch=64)
+    times = hitting_times(found, np.random.default_rng(3))[:, 0]
     exact = stats.invgauss(mu=1.0, scale=1.0)
     assert stats.kstest(times, exact.cdf).pvalue > 1e-4
     ends = np.asarray(found.crossed)[:, 0, :2].sum(axis=1)

@@ -11,6 +11,7 @@ import xarray as xr
 from conftest import Frame
 
 from dynamics.ambient_flow import embed
+from dynamics.keys import replica_keys
 from dynamics.online_sgd import (
     BLOW_UP,
     Problem,
@@ -105,7 +106,7 @@ def test_ambient_steps_follow_the_sample_gradient(frame: Make) -> None:
     slope = jax.jit(jax.grad(batch_loss))
     for replica in range(2):
         v = jnp.asarray(embed(point.initial, 8))
-        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(9), replica), 0)
+        key = jax.random.fold_in(replica_keys(9, 2, "online SGD")[replica], 0)
         for step in jax.random.split(key, 4):
             v = v - eta * slope(v, jax.random.normal(step, (batch, 8)))
         norm2 = np.sum(np.asarray(v) ** 2, axis=1)

@@ -22,9 +22,8 @@ def check_whole(least: int = 1, **values: Any) -> None:
 
 
 def check_seed(seed: Any) -> None:
-    """Raises `InputError` unless the seed is a whole number."""
-    if not _is_whole(seed):
-        raise InputError(f"seed is {seed!r}: give a whole number")
+    """Raises `InputError` unless the seed is a whole number, 0 or more."""
+    check_whole(0, seed=seed)
 
 
 def _is_whole(value: Any) -> bool:

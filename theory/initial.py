@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from theory.streams import generator
 from theory.teacher import Student, Teacher, check_dimensions
 
 
@@ -55,7 +56,7 @@ def bartlett(rng: np.random.Generator, width: int, freedom: int) -> np.ndarray:
 def draw_initial_state(teacher: Teacher, student: Student, seed: int | np.random.Generator) -> InitialState:
     """Students uniform on the sphere of radius σ₀ in R^d. Raises `InputError` unless d ≥ P + m."""
     check_dimensions(teacher, student)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)  # the empty name is this function's own
     on_teachers = rng.standard_normal((student.width, teacher.width))
     residual = bartlett(rng, student.width, teacher.dim - teacher.width)
     size = np.sqrt(np.sum(on_teachers**2, axis=1) + np.sum(residual**2, axis=1))[:, None]

@@ -19,6 +19,7 @@ from theory.derivation import Assumption, Derivation, Step
 from theory.label_noise import name
 from theory.label_noise_phases import Geometry, Law, Residual
 from theory.label_noise_sde import numbers, weight_sde
+from theory.streams import stream
 
 #: Covariance of the boosts in the checks; what is left is of second order in it.
 SMALL = 1e-5
@@ -48,7 +49,7 @@ def _weights(norm: float = 0.6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """[W a] of three neurons in two dimensions, G diagonal and θ = θ* along the first axis; and θ*."""
     target = np.array([norm, 0.0])
     gram = np.array([[3.0, 0.0, norm], [0.0, 1.7, 0.0], [norm, 0.0, 0.8]])
-    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]
+    turn = np.linalg.qr(stream(0, "label noise averaging", "residual").standard_normal((3, 3)))[0]
     return turn @ np.linalg.cholesky(gram).T, gram[:2, :2], target
 
 

@@ -22,6 +22,7 @@ from theory.derivation import Assumption, Derivation, Step
 from theory.errors import InputError
 from theory.indexed import B, Index, Sums, Term, a, evaluate, h, i, k
 from theory.label_noise import name
+from theory.streams import stream
 from theory.system import System
 
 REFERENCE = "arXiv:2603.10397, eqs. 2-4; diffusion with matched first and second moments, derived"
@@ -181,7 +182,7 @@ def check(share: int) -> sp.Expr:
     The weights' noise against a Cholesky-free statement of its covariance, $\eta\,u\,\Sigma\,u^\top$; the order
     parameters' drift and noise against Itô's formula applied to the weights' (products of matrices, no indices).
     """
-    rng = np.random.default_rng(3)
+    rng = stream(0, "label noise SDE", "residual")
     first, second, goal = rng.standard_normal((3, 2)), rng.standard_normal(3), rng.standard_normal(2)
     step, noise = 0.3, 0.7
     moments = "covariance" if share == 1 else "second"

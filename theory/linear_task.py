@@ -10,6 +10,7 @@ import numpy as np
 
 from theory.arguments import check_whole
 from theory.errors import InputError
+from theory.streams import generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +91,7 @@ def draw_linear_task(
     if train_size is None:
         return LinearTask(target, None, classes)
     check_whole(train_size=train_size)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed, "linear task")
     return LinearTask(target, rng.standard_normal((train_size, dim)), classes)
 
 
@@ -99,7 +100,8 @@ def draw_linear_start(
 ) -> LinearStart:
     r"""$w_{ij}\sim N(0,1/d)$, $a_i\sim N(0,1/m)$ (arXiv:2603.10397, eq. 5), both times `scale`."""
     check_whole(width=width)
-    rng = np.random.default_rng(seed)
-    shape = (width,) if replicas is None else (replicas, width)
-    second = rng.standard_normal(shape) / np.sqrt(width)
-    return LinearStart(scale * rng.standard_normal((*shape, dim)) / np.sqrt(dim), scale * second)
+    rng = generator(seed, "linear start")
+    # Replica after replica: one does not depend on how many follow it.
+    drawn = rng.standard_normal((1 if replicas is None else replicas, width, dim + 1))
+    first, second = scale * drawn[..., 1:] / np.sqrt(dim), scale * drawn[..., 0] / np.sqrt(width)
+    return LinearStart(first[0], second[0]) if replicas is None else LinearStart(first, second)

@@ -28,6 +28,7 @@ from theory.indexed import Dual, evaluate, symmetric_overlap, t
 from theory.indexed import k as neuron
 from theory.indexed import l as other
 from theory.indexed import q as direction
+from theory.streams import stream
 
 REFERENCE = "arXiv:2504.19983, section 3 (automatic deflation); the response is derived here"
 #: The squared-overlap variable of the scalar profiles.
@@ -125,7 +126,7 @@ def _projection_residual(activation: Activation) -> sp.Expr:
     lowest = sorted(degree for degree in activation.coefficients if degree > 0)[:2]
     stand_in = Activation.from_coefficients({i: activation.coefficients[i] for i in lowest if i <= max(6, lowest[0])})
     weights = {i: float(value) for i, value in stand_in.coefficients.items()}
-    rng = np.random.default_rng(0)
+    rng = stream(0, "retirement", "residual")
     first, second = (v / np.linalg.norm(v) for v in rng.normal(size=(2, 3)))
     frame = np.eye(3)
     radial, *features = (_power(weights, v) for v in (frame[0], first, second))

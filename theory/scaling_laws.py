@@ -17,6 +17,7 @@ from theory.ideal_loss import beta
 from theory.largest_overlap import FixedOverlap, LargestOverlap
 from theory.loss_sums import LossSum, step_residual
 from theory.power_law_loss import PowerLawLoss
+from theory.streams import stream
 
 s, P, g, x, cost, kappa, count, b, q = sp.symbols("s P g x C kappa n b q", positive=True)
 J = sp.Symbol("J", positive=True)
@@ -250,7 +251,7 @@ def _exponent_residual(name: str) -> float:
 
 def _retuned_residual() -> float:
     """Brute force over a grid of step sizes that holds the best one, for drawn scores."""
-    rng = np.random.default_rng(0)
+    rng = stream(0, "scaling laws", "residual")
     score, weights, samples = rng.random(30), rng.random(30), 40.0
     grid = np.geomspace(0.1, 10, 401) / np.sqrt(samples)
     best = min(float(frontiers.stepped_loss(score, weights, step, samples)) for step in grid)

@@ -6,6 +6,7 @@ uniformly distributed (Haar) subspace is spanned by Gaussian columns, whose comp
 Wishart matrix, drawn by its Bartlett factor.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +16,11 @@ from scipy import linalg
 from theory.errors import InputError
 from theory.initial import InitialState, bartlett
 from theory.quadratic import check_width
+from theory.streams import generator
 
 #: How far Z₀ᵀZ₀ may exceed the identity by rounding.
 _ROUNDING = 1e-12
+_NAME = "subspace"
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ def draw_columns(teacher_width: int, width: int, dim: int, seed: int | np.random
     check_width(width, dim)
     if teacher_width > dim:
         raise InputError(f"teacher width {teacher_width} exceeds dim {dim}: orthonormal directions need P <= d")
-    rng = np.random.default_rng(seed)
+    rng = generator(seed, _NAME)
     on_teachers = rng.standard_normal((teacher_width, width))
     left = dim - teacher_width
     rest = rng.standard_normal((left, width)) if left <= width else bartlett(rng, width, left).T
@@ -97,3 +100,9 @@ def draw_columns(teacher_width: int, width: int, dim: int, seed: int | np.random
 def draw_subspace(teacher_width: int, width: int, dim: int, seed: int | np.random.Generator) -> Subspace:
     """An orthonormal frame of a uniformly distributed N-dimensional subspace of R^d (a point of the Stiefel manifold)."""
     return draw_columns(teacher_width, width, dim, seed).orthonormal()
+
+
+def draw_subspaces(teacher_width: int, width: int, dim: int, seed: int, replicas: int) -> Iterator[Subspace]:
+    """Independent ones; the first is that of `draw_subspace`, and none depends on how many follow it."""
+    rng = generator(seed, _NAME)
+    return (draw_subspace(teacher_width, width, dim, rng) for _ in range(replicas))

@@ -14,6 +14,7 @@ from theory.occupation import Occupation
 from theory.plateau import Plateau
 from theory.power_law_loss import PowerLawLoss
 from theory.riccati import overlap_system
+from theory.streams import Word, integer_seed, stream
 
 
 def finite_step_with_noise(activation: Activation) -> System:
@@ -60,9 +61,13 @@ class Context:
     def full(self) -> bool:
         return self.preset == "full"
 
-    def rng(self, *stream: int) -> np.random.Generator:
-        """An independent generator for each stream of numbers."""
-        return np.random.default_rng([self.seed, *stream])
+    def rng(self, *words: Word) -> np.random.Generator:
+        """The generator of a name: the claims or the simulation it is for, then its purpose, as in ``("E14", "gaps")``."""
+        return stream(self.seed, "claims", *words)
+
+    def seed_for(self, *words: Word) -> int:
+        """As `rng`, for what takes an integer: a simulator's ``seed``."""
+        return integer_seed(self.seed, "claims", *words)
 
     def pick(self, quick: int, full: int) -> int:
         """A size by preset."""

@@ -16,6 +16,7 @@ from scipy import special, stats
 
 from theory import Activation, InputError
 from theory.ideal_loss import exponent_values
+from theory.streams import stream
 from validation.exponents import Window, exponent_of, fit_exponent
 from validation.frontier import Frontier, lower_envelope
 from validation.resampling import CONFIDENCE, Estimate, ReplicaCurves
@@ -142,7 +143,7 @@ def compute_frontier(data: xr.Dataset, activation: Activation, teacher_width: in
     grid = np.geomspace(low, high, _GRID)
     compute = [m * steps for m in widths]
     # Students of one seed have their first neurons in common, whatever their width.
-    frontier = Frontier(compute, list(loss), grid, rng=np.random.default_rng(0), paired=True)
+    frontier = Frontier(compute, list(loss), grid, rng=stream(0, "reproduction", "frontier"), paired=True)
     ahead, _ = lower_envelope(compute, [runs.mean(axis=0) for runs in predicted], grid)
     fit, exponents = fit_exponent(frontier, window), exponent_values(decay, activation)
     gaps = [
@@ -208,7 +209,7 @@ def _row(
     statistic: str = "mean",
 ) -> Row:
     """The exponent of curves (R, n) with those predicted for the same seeds."""
-    curve = ReplicaCurves(x, measured, rng=np.random.default_rng(0), statistic=statistic)
+    curve = ReplicaCurves(x, measured, rng=stream(0, "reproduction", "slope"), statistic=statistic)
     fit = fit_exponent(curve, window)
     whole = predicted.mean(axis=0) if statistic == "mean" else np.exp(np.log(predicted).mean(axis=0))
     span = (float(window.low), float(window.high))

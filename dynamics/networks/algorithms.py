@@ -14,6 +14,7 @@ from dynamics.networks.training import RECORDS, Trained, Training, evaluate, tra
 from dynamics.precision import double_precision
 from theory import InputError
 from theory.arguments import check_whole
+from theory.streams import integer_seed
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -66,7 +67,7 @@ class Comparison:
 
     def seed_of(self, replica: int) -> int:
         """A seed for each replica."""
-        return int(np.random.SeedSequence([self.training.seed, replica]).generate_state(1)[0])
+        return integer_seed(self.training.seed, "network", replica=replica)
 
 
 @dataclass(frozen=True)

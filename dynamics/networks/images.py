@@ -15,6 +15,7 @@ import numpy as np
 
 from theory import InputError
 from theory.errors import not_installed
+from theory.streams import stream
 
 DIGITS = "digits"
 TRAIN_BATCHES = tuple(f"data_batch_{k}" for k in range(1, 6))
@@ -87,7 +88,7 @@ def digits() -> ImageSet:
     except ImportError:
         raise InputError(f"data is 'digits', but {not_installed('scikit-learn')}, or give a CIFAR-10 folder") from None
     stored = load_digits()
-    order = np.random.default_rng(_SPLIT_SEED).permutation(len(stored.target))
+    order = stream(_SPLIT_SEED, "digits", "split").permutation(len(stored.target))
     images = stored.images[order].astype(np.uint8)[..., None]
     labels = stored.target[order].astype(np.int32)
     split = round(len(labels) * (1 - _TEST_SHARE))

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dynamics.keys import stream_key
 from dynamics.networks import checkpoint
 from dynamics.networks.fully_connected import FullyConnected, draw_network, outputs, tangent_kernel
 from dynamics.networks.images import ImageSet, fingerprint
@@ -210,8 +211,10 @@ def _replica(
     problem: _Problem, flips: LabelFlips, experiment: LazyRich, replica: int, kept: _Kept
 ) -> tuple[dict[str, np.ndarray], dict[str, End]]:
     """Every arm of one replica: recorded quantities (arm, …) and the ends."""
-    key = jax.random.fold_in(jax.random.key(experiment.seed), replica)
-    draw_key, flip_key = jax.random.split(key)
+    draw_key, flip_key = (
+        jax.random.fold_in(stream_key(experiment.seed, "lazy to rich", purpose), replica)
+        for purpose in ("start", "flips")
+    )
     classes = problem.one_hot.shape[1]
     network = draw_network(draw_key, problem.train.shape[1], experiment.hidden, classes, jnp.dtype(problem.train.dtype))
     kernel = tangent_kernel(network, problem.train, problem.train)

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dynamics.keys import stream_key
 from dynamics.networks import checkpoint
 from dynamics.networks.images import ImageSet, fingerprint
 from dynamics.networks.labels import flipped
@@ -106,12 +107,12 @@ def train(
         raise InputError(f"batch is {training.batch}, but there are {len(images.train)} training images: lower it")
     about = _about(images, training)
     data = _Data.of(images, training)
-    key = jax.random.key(training.seed)
+    start_key, key = (stream_key(training.seed, "network training", purpose) for purpose in ("start", "epochs"))
     channels, classes = images.shape[2], len(images.classes)
-    start = draw_resnet(jax.random.fold_in(key, 0), channels, classes, training.widths, training.blocks, training.dtype)
+    start = draw_resnet(start_key, channels, classes, training.widths, training.blocks, training.dtype)
     trained = _resumed(path, start, about) if resume and path is not None and path.is_file() else Trained(start)
     while trained.epochs < training.epochs and not trained.diverged:
-        epoch_key = jax.random.fold_in(key, trained.epochs + 1)
+        epoch_key = jax.random.fold_in(key, trained.epochs)
         trained.network, loss = _epoch(trained.network, data, training, epoch_key)
         test_loss, accuracy = evaluate(trained.network, data.test, data.test_labels)
         for name, value in zip(RECORDS, (loss, test_loss, accuracy), strict=True):
