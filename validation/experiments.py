@@ -66,10 +66,18 @@ def system_of(context: Context, activation: Activation) -> System:
     return context.theory.overlap_flow(activation)
 
 
-def coupled_start(context: Context, dim: int, seed: int, init_scale: float = 0.03) -> tuple[InitialState, Prediction]:
-    """A start of `coupled_run`, and what theory says of it."""
-    teacher = Teacher.power_law(WIDTH, DECAY, dim)
-    initial = draw_initial_state(teacher, Student(STUDENTS, init_scale), context.rng(9, dim, seed))
+def coupled_start(context: Context, dim: int, number: int, init_scale: float = 0.03) -> tuple[InitialState, Prediction]:
+    """The start of that number of `coupled_run`, and what theory says of it."""
+    return _coupled_start(context, dim, number, init_scale)
+
+
+@lru_cache(maxsize=64)
+def _coupled_start(context: Context, dim: int, number: int, init_scale: float) -> tuple[InitialState, Prediction]:
+    teacher, rng = (
+        Teacher.power_law(WIDTH, DECAY, dim),
+        context.rng("coupled flow", "start", dim, number, f"{init_scale:g}"),
+    )
+    initial = draw_initial_state(teacher, Student(STUDENTS, init_scale), rng)
     return initial, predict(Activation.parse("h4"), teacher, initial)
 
 

@@ -6,7 +6,6 @@ from functools import lru_cache
 import numpy as np
 
 from dynamics import riccati_flow
-from theory import draw_subspace
 from theory.quadratic import emergence_times
 from theory.subspace import draw_columns
 from validation.context import Context
@@ -23,7 +22,8 @@ def _curves(
     context: Context, spectrum: tuple[float, ...], width: int, dim: int, times: tuple[float, ...], replicas: int
 ) -> tuple[np.ndarray, np.ndarray]:
     a = np.array(spectrum)
-    rng = context.rng(300, len(spectrum), width, dim, int(1e6 * a[0] / a[-1]), int(1e3 * times[0]))  # no shared starts
+    span = f"{a[0] / a[-1]:.6g} {times[0]:.6g} {times[-1]:.6g}"
+    rng = context.rng("Riccati flows", len(spectrum), width, dim, len(times), replicas, span)
     found = [riccati_flow(a, draw_columns(a.size, width, dim, rng)).curves(np.array(times)) for _ in range(replicas)]
     return np.stack([x for x, _ in found]), np.stack([x for _, x in found])
 
@@ -72,8 +72,3 @@ def solve_time(value: Callable[[float], float], level: float, low: float, high: 
         else:
             high = middle
     return high
-
-
-def random_frame(context: Context, stream: int, teachers: int, width: int, dim: int) -> np.ndarray:
-    """Z₀ of a uniformly distributed subspace, shape (M*, N)."""
-    return draw_subspace(teachers, width, dim, context.rng(stream)).on_teachers

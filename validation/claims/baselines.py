@@ -31,7 +31,7 @@ def run_coverage(context: Context) -> Outcome:
     """Directions learned without deflation (every start) and with it (some of them), against each theory's count."""
     activation = Activation.parse("h4")
     teacher = Teacher.power_law(_DIRECTIONS, _DECAY, 1000)
-    rng = context.rng(28)
+    rng = context.rng("E28", "starts")
     starts = [draw_initial_state(teacher, Student(_STUDENTS), rng) for _ in range(context.pick(128, 1024))]
     ends = neuron_ends(activation, teacher, np.concatenate([start.overlap for start in starts]))
     learned = np.any((ends**2 > 0.5).reshape(len(starts), _STUDENTS, _DIRECTIONS), axis=1)
@@ -165,7 +165,7 @@ def _against_width(context: Context) -> tuple[list[Measurement], list[tuple[str,
         result = layer_wise_sgd(
             activation, teacher, InitialState(row, np.array([[np.sqrt(1 - overlap**2)]])), step_size=step,
             steps=int((expected.mean + 20 * expected.std) / step), batch=_BATCH, replicas=replicas,
-            seed=int(context.rng(8, width).integers(2**31)), saves=20, stop_when_learned=(0,),
+            seed=context.seed_for("S8", "recovery", width), saves=20, stop_when_learned=(0,),
         )  # fmt: skip
         # Once in a thousand runs noise has another direction, as heavy, win the neuron.
         found = mean_and_error(_BATCH * result.half_steps.min(axis=1))
@@ -231,7 +231,7 @@ def _settle(
     start = InitialState(np.array([[np.sqrt(1 - off), 0.0]]), np.array([[np.sqrt(off)]]))
     return layer_wise_sgd(
         activation, teacher, start, step_size=step, steps=int(_RELAXATIONS / (2 * weight * slope * step)),
-        batch=_BATCH, replicas=context.pick(48, 256), seed=int(context.rng(9, place).integers(2**31)), saves=20,
+        batch=_BATCH, replicas=context.pick(48, 256), seed=context.seed_for("S8", "settled", place), saves=20,
     )  # fmt: skip
 
 
@@ -293,7 +293,7 @@ def _crossing(context: Context, problem: KernelRidge, degree: int) -> tuple[floa
     level = problem.energies[degree] / 2
     predicted = problem.samples_to(level)
     sizes = [max(2, round(share * predicted)) for share in _AROUND]
-    seed = int(context.rng(99, degree, problem.dim).integers(2**31))
+    seed = context.seed_for("S9", "crossing", degree, problem.dim)
     risk = kernel_ridge(problem, sizes, replicas=context.pick(24, 32), seed=seed).risk
 
     def place(values: np.ndarray) -> float:
@@ -301,7 +301,7 @@ def _crossing(context: Context, problem: KernelRidge, degree: int) -> tuple[floa
         fit = np.polyfit(np.log(values.mean(axis=0)), np.log(sizes), 1)
         return float(np.polyval(fit, np.log(level)))
 
-    noise = bootstrap_error(risk, place, context.rng(98, degree, problem.dim), 200)
+    noise = bootstrap_error(risk, place, context.rng("S9", "resampling", degree, problem.dim), 200)
     # The equivalent through the same three points says what the interpolation adds.
     exact = place(np.array([[problem.risk(n) for n in sizes]]))
     steepness = np.log(problem.risk(sizes[0]) / problem.risk(sizes[-1])) / np.log(sizes[-1] / sizes[0])
@@ -315,7 +315,7 @@ def _below(
     """Error at n = d^{k−1}, over that of knowing nothing, and the whole learning curve for the figure."""
     few = problem.dim ** (degree - 1)
     sizes = sorted({few, *np.geomspace(problem.dim, 1.6 * problem.multiplicities[degree], 5).astype(int).tolist()})
-    seed = int(context.rng(97, degree).integers(2**31))
+    seed = context.seed_for("S9", "few", degree)
     risk = kernel_ridge(problem, sizes, replicas=context.pick(16, 24), seed=seed).risk / problem.total
     mean, error = risk.mean(axis=0), risk.std(axis=0, ddof=1) / np.sqrt(len(risk))
     predicted = np.array([problem.risk(n) for n in sizes]) / problem.total

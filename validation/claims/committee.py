@@ -104,7 +104,7 @@ def _judge(context: Context, case: _Case, number: int) -> tuple[Measurement, obj
     predicted = moments.mean_loss(order_parameters(start), path.dataset.step.values)
     runs = committee_sgd(
         activation, teacher, _WEIGHTS, start, step_size=step_size, steps=steps, rows=case.rows,
-        replicas=case.replicas, saves=_SAVES, seed=int(context.rng(72, number).integers(2**31)),
+        replicas=case.replicas, saves=_SAVES, seed=context.seed_for("F7", "SGD", number),
     )  # fmt: skip
     measured = runs.dataset.loss.values
     estimate, stderr = mean_and_error(measured[:, -1])

@@ -363,7 +363,7 @@ def run_tensor_power(context: Context) -> Outcome:
     activation = Activation.parse("h4")
     dim, students = 2000, 64
     teacher = Teacher.power_law(8, 0.5, dim)
-    initial = draw_initial_state(teacher, Student(students), context.rng(66))
+    initial = draw_initial_state(teacher, Student(students), context.rng("S6", "start"))
     score = scores(initial.overlap, teacher, 4)
     t_end = 1.5 * float(np.max(1 / (8 * score.max(axis=1))))
     final = deflated_flow(

@@ -49,7 +49,7 @@ class Start:
 def draw_start(context: Context, decay: float, dim: int, number: int) -> Start:
     """Start `number` at dimension `dim`, with a_p ∝ p^−decay."""
     teacher = Teacher.power_law(WIDTH, decay, dim)
-    stream = context.rng(171, round(100 * decay), dim, number)
+    stream = context.rng("E17", "start", f"{decay:g}", dim, number)
     initial = draw_initial_state(teacher, Student(STUDENTS, SCALE), stream)
     prediction = predict(_ACTIVATION, teacher, initial)
     chosen = np.flatnonzero(well_separated(prediction))

@@ -113,9 +113,9 @@ def _judged(
     )  # fmt: skip
 
 
+@lru_cache(maxsize=8)
 def _states(context: Context, text: str) -> list[np.ndarray]:
-    stream = _TEXTS.index(text)
-    return [random_vectors(context.rng(31, stream, i), _STUDENTS, _DIM) for i in range(_STATES)]
+    return [random_vectors(context.rng("F1-F2", "state", text, i), _STUDENTS, _DIM) for i in range(_STATES)]
 
 
 @lru_cache(maxsize=8)
@@ -131,7 +131,7 @@ def _sampled(context: Context, text: str) -> tuple[list[_Point], list[StepSample
     points, bends, products = [], [], []
     for i, vectors in enumerate(_states(context, text)):
         context.progress(f"{text}: state {i + 1} of {_STATES}, {blocks * BLOCK} samples")
-        rng = context.rng(32, _TEXTS.index(text), i)
+        rng = context.rng("F1-F2", "samples", text, i)
         bend, product = sampled_expansion(activation, _teacher(), vectors, rng, blocks)
         points.append(_at(system, vectors))
         bends.append(bend)
@@ -167,7 +167,7 @@ def _raw_mean(context: Context, text: str) -> Measurement:
     upper = np.triu_indices(_STUDENTS)
     for i, vectors in enumerate(_states(context, text)):
         samples.append(
-            sampled_step(activation, teacher, vectors, _STEP, context.rng(33, _TEXTS.index(text), i), blocks)
+            sampled_step(activation, teacher, vectors, _STEP, context.rng("F1", "whole steps", text, i), blocks)
         )
         initial = InitialState(vectors[:, :_WIDTH], np.asarray(np.linalg.qr(vectors[:, _WIDTH:].T, mode="r")).T)
         before = np.concatenate([vectors[:, :_WIDTH].ravel(), (vectors @ vectors.T)[upper]])
@@ -274,7 +274,7 @@ def _judge_path(context: Context, case: _Path) -> tuple[Measurement, object]:
     steps = _SAVES * _RESOLUTION * max(1, round(end / step_size / (_SAVES * _RESOLUTION)))
     runs = online_sgd(
         activation, teacher, start, step_size=step_size, steps=steps, replicas=case.replicas, saves=_SAVES,
-        seed=int(context.rng(34).integers(2**31)),
+        seed=context.seed_for("F3", "SGD", case.text, case.dim),
         progress=lambda fraction, note: context.progress(f"{case.text}, d = {case.dim}: {note}"),
     )  # fmt: skip
     measured = np.stack([runs.dataset.overlap.values[..., q, q] for q in range(2)]).mean(axis=0)  # (replica, time)

@@ -107,11 +107,17 @@ def sgd_times(context: Context, case: Case) -> np.ndarray:
     runs = online_sgd(
         case.activation, Teacher.of([1.0], case.dim), single_overlap_state(case.overlap, _SCALE),
         step_size=case.step_size, steps=steps, replicas=case.replicas, saves=40,
-        seed=int(context.rng(4, case.dim).integers(2**31)), stop_when_learned=(0,), block_steps=BLOCK,
+        seed=context.seed_for("one task", "SGD", case.text, case.dim), stop_when_learned=(0,), block_steps=BLOCK,
         progress=lambda share, note: context.progress(f"{case.problem}: {note}"),
     )  # fmt: skip
     times = runs.half_steps[:, 0] * case.step_size
     return np.where(times <= case.horizon, times, np.inf)
+
+
+@lru_cache(maxsize=16)
+def _noise(context: Context, case: Case) -> int:
+    """One seed for all resolutions: their paths have the same noise."""
+    return context.seed_for("one task", "paths", case.text, case.dim)
 
 
 @lru_cache(maxsize=32)
@@ -119,7 +125,7 @@ def sde_paths(context: Context, case: Case, resolution: float = RESOLUTION, eule
     """Paths of the one-task diffusion for the same problem."""
     found = one_task_paths(
         case.diffusion(context), case.overlap, time=case.horizon, paths=context.pick(8000, 40000),
-        seed=int(context.rng(5, case.dim).integers(2**31)), resolution=resolution, euler=euler,
+        seed=_noise(context, case), resolution=resolution, euler=euler,
     )  # fmt: skip
     assert isinstance(found, OneTaskPaths)
     return found
@@ -364,7 +370,9 @@ def run_samples(context: Context) -> Outcome:
     for case in cases:
         steps = sgd_times(context, case) / case.step_size
         logs.append(float(np.log(np.median(steps))))
-        errors.append(bootstrap_error(steps, lambda x: float(np.log(np.median(x))), context.rng(24, case.dim)))
+        errors.append(
+            bootstrap_error(steps, lambda x: float(np.log(np.median(x))), context.rng("E24", "resampling", case.dim))
+        )
         law = hitting_distribution(case.diffusion(context), case.overlap)
         expected.append(float(np.log(law.quantile(0.5) / case.step_size)))
     across = np.log(sizes) - np.mean(np.log(sizes))

@@ -72,7 +72,7 @@ _ROUNDING = 100 * 30 * float(np.finfo(float).eps)
 def run_loss(context: Context) -> Outcome:
     """Monte Carlo of ½(f*−f)² over fresh inputs, in blocks, against the derived loss."""
     activation = Activation.parse("h4")
-    rng = context.rng(1)
+    rng = context.rng("E1", "students and inputs")
     teacher = _teacher()
     vectors = random_vectors(rng, _STUDENTS, _DIM)
     vectors[:3, 0] += 1.0  # three students lean on one teacher: cross terms between them matter
@@ -110,7 +110,7 @@ def run_gradient(context: Context) -> Outcome:
     found = []
     for text in _TEXTS:
         activation = Activation.parse(text)
-        vectors = random_vectors(context.rng(2), _STUDENTS, _DIM)
+        vectors = random_vectors(context.rng("E2", "students", text), _STUDENTS, _DIM)
         coarse, gradient, rounding = _finite_differences(activation, vectors)
         reference = _components(gradient, vectors)
         smallest = min(np.abs(part).max() for part in reference.values())
@@ -175,7 +175,7 @@ def run_overlap_flow(context: Context) -> Outcome:
     found = []
     for text in (*_TEXTS, "erf"):
         activation = Activation.parse(text)
-        vectors = random_vectors(context.rng(3), _STUDENTS, _DIM)
+        vectors = random_vectors(context.rng("E3", "students", text), _STUDENTS, _DIM)
         reference = ambient_rates(activation, vectors, _teacher().a)
         system = context.theory.overlap_flow(activation)
         deviations = [
@@ -211,7 +211,7 @@ def _key(text: str) -> str:
 def run_own_norm(context: Context) -> Outcome:
     """Rescale one neuron: its direction's velocity must not change; the others' must."""
     activation = Activation.parse("h4")
-    vectors = random_vectors(context.rng(4), _STUDENTS, _DIM)
+    vectors = random_vectors(context.rng("E4", "students"), _STUDENTS, _DIM)
     scaled = vectors.copy()
     scaled[0] *= 3.0
     system = context.theory.overlap_flow(activation)
@@ -239,7 +239,7 @@ def run_deflation(context: Context) -> Outcome:
     for text in _TEXTS:
         activation = Activation.parse(text)
         a = _teacher().a
-        vectors = random_vectors(context.rng(5), _STUDENTS, _DIM)
+        vectors = random_vectors(context.rng("E5", "students", text), _STUDENTS, _DIM)
         vectors[0] = np.eye(_DIM)[0] * np.sqrt(a[0])
         half_fitted, tilted = vectors.copy(), vectors.copy()
         half_fitted[0] *= np.sqrt(0.95)
@@ -307,7 +307,7 @@ def _noise_blocks(context: Context, activation: Activation, a: np.ndarray, dim: 
     symbol = sp.Symbol("z", real=True)
     sigma = sp.lambdify(symbol, activation.function, "numpy")
     slope = sp.lambdify(symbol, sp.diff(activation.function, symbol), "numpy")
-    rng = context.rng(6, dim, direction)
+    rng = context.rng("E6", "samples", dim, direction)
     basis = np.eye(dim)
     basis[2:, 2:] = np.linalg.qr(rng.standard_normal((dim - 2, dim - 2)))[0]
     student, along = basis[2], basis[direction if direction < 2 else 3]

@@ -17,7 +17,7 @@ def run_row_gap(context: Context) -> Outcome:
     gap, neurons = 0.2, 400
     teacher = Teacher.of([1.0, 1.0], 1000)
     draws = context.pick(400, 2500)
-    rng = context.rng(13)
+    rng = context.rng("E13", "starts")
     overlaps = np.concatenate([draw_initial_state(teacher, Student(neurons), rng).overlap for _ in range(draws)])
     for J in (4, 6):
         score = scores(overlaps, teacher, J)
@@ -44,7 +44,7 @@ def run_regularity(context: Context) -> Outcome:
     """Largest squared overlap of m × P, and the smallest of the selected ones."""
     m, width, dim = 64, 16, 10_000
     teacher, student = Teacher.power_law(width, 1.0, dim), Student(m)
-    rng = context.rng(15)
+    rng = context.rng("E15", "starts")
     largest, broken, random_broken = [], [], []
     for _ in range(context.pick(400, 4000)):
         overlap = draw_initial_state(teacher, student, rng).overlap

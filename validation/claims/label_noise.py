@@ -54,7 +54,7 @@ def _loop(rng: np.random.Generator, width: int, dim: int, steps: int, step_size:
 def run_identity(context: Context) -> Outcome:
     """Both sides of the norm identity over a whole run, all neurons, relative to the initial norms."""
     step = 0.02
-    run = _loop(context.rng(101), 12, 5, 400, step, 1.0)
+    run = _loop(context.rng("L1", "loop"), 12, 5, 400, step, 1.0)
     overlap = np.einsum("tmd,td->tm", run.first[:-1], run.inputs)
     length2 = np.sum(run.inputs**2, axis=1)[:, None]
 
@@ -73,9 +73,14 @@ def run_identity(context: Context) -> Outcome:
     return Outcome([Measurement(text, 0.0, estimate, 0.0, rounding, controls, "rounding")])
 
 
+@lru_cache(maxsize=4)
+def _walk(context: Context) -> _Loop:
+    return _loop(context.rng("L2", "loop"), 12, 5, 100, 0.02, 1.0)
+
+
 def _second_layer(context: Context, factor: float) -> tuple[float, float]:
     """Largest relative deviation of (Δa)² from factor·ℓ′²⟨x, w⟩², and rounding."""
-    run = _loop(context.rng(102), 12, 5, 100, 0.02, 1.0)
+    run = _walk(context)
     overlap = np.einsum("tmd,td->tm", run.first[:-1], run.inputs)
     change = np.diff(run.second, axis=0) ** 2
     law = factor * run.slope[:, None] ** 2 * overlap**2
@@ -120,7 +125,7 @@ def _signs(context: Context) -> _Signs:
     """Weights after 40 … 400 steps of the algorithm (a plain loop), then fresh samples on each."""
     rows = []
     for replica in range(context.pick(6, 24)):
-        rng = context.rng(103, replica)
+        rng = context.rng("L3-L4", "loop", replica)
         run = _loop(rng, WIDTH, DIM, 400, STEP, NOISE)
         for at in range(40, 401, 40):
             W, a = run.first[at], run.second[at]
@@ -220,10 +225,11 @@ def _escape(context: Context, width: int, step_size: float, noise: float) -> _Es
     phases = predict_phases(task, width=width, step_size=step_size, noise=noise, horizon=2 * leading)
     replicas, saves = context.pick(8, 32), 200
     steps = int(3 * phases.escape_steps)
-    start = draw_linear_start(width, DIM, context.rng(105, width), replicas)
+    case = (width, f"{step_size:g}", f"{noise:g}")
+    start = draw_linear_start(width, DIM, context.rng("escape", "start", *case), replicas)
     run = label_noise_sgd(
         task, start, step_size=step_size, noise=noise, steps=steps, replicas=replicas, saves=saves, tracked=width,
-        seed=int(context.rng(105).integers(2**31)),
+        seed=context.seed_for("escape", "SGD", *case),
     )  # fmt: skip
     early = run.step <= phases.escape_steps
     largest = np.max(np.abs(run.values("second")[:, early]), axis=(1, 2))
@@ -300,12 +306,12 @@ def run_bounded(context: Context) -> Outcome:
 # ------------------------------------------------------------------- L7, L8: decay of the norm
 
 
-def _decay(context: Context, task: LinearTask, steps: int, key: int) -> tuple[LinearRun, Phases]:
+def _decay(context: Context, task: LinearTask, steps: int, key: str) -> tuple[LinearRun, Phases]:
     replicas = context.pick(8, 32)
-    start = draw_linear_start(WIDTH, DIM, context.rng(107, key), replicas)
+    start = draw_linear_start(WIDTH, DIM, context.rng("L7", "start", key), replicas)
     run = label_noise_sgd(
         task, start, step_size=STEP, noise=NOISE, steps=steps, replicas=replicas, saves=10, tracked=1,
-        seed=int(context.rng(107).integers(2**31)),
+        seed=context.seed_for("L7", "SGD", key),
     )  # fmt: skip
     return run, predict_phases(task, width=WIDTH, step_size=STEP, noise=NOISE, horizon=float(steps))
 
@@ -314,11 +320,11 @@ def run_decay(context: Context) -> Outcome:
     """Mean rate of decay of ‖W‖² between a tenth and the whole of a run; fresh samples, and 200 training points."""
     steps = context.pick(40_000, 100_000)
     fresh = draw_linear_task(DIM, 1.0, None, 0)
-    small = draw_linear_task(DIM, 1.0, 200, context.rng(107, 200))
+    small = draw_linear_task(DIM, 1.0, 200, context.rng("L7", "task"))
     found = []
     curves: dict[str, float] = {}
     for name, task in (("fresh", fresh), ("n200", small)):
-        run, phases = _decay(context, task, steps, len(curves))
+        run, phases = _decay(context, task, steps, name)
         norm2, at = run.values("frobenius2"), run.step
         rates = -np.log(norm2[:, -1] / norm2[:, 1]) / (at[-1] - at[1])
 
@@ -348,12 +354,13 @@ def run_silent(context: Context) -> Outcome:
     """The same network without label noise: nobody escapes, and the norm moves by what ‖a‖² allows only."""
     task = draw_linear_task(DIM, 1.0, None, 0)
     replicas, steps = context.pick(4, 16), context.pick(10_000, 40_000)
-    start = draw_linear_start(WIDTH, DIM, context.rng(108), replicas)
+    start = draw_linear_start(WIDTH, DIM, context.rng("L8", "start"), replicas)
+    seed = context.seed_for("L8", "SGD")  # the same samples with noise and without
 
     def shares(noise: float) -> tuple[np.ndarray, np.ndarray]:
         run = label_noise_sgd(
             task, start, step_size=STEP, noise=noise, steps=steps, replicas=replicas, saves=10, tracked=1,
-            seed=int(context.rng(108).integers(2**31)),
+            seed=seed,
         )  # fmt: skip
         norm2 = run.values("frobenius2")
         return np.mean(np.isfinite(run.escape_steps), axis=1), np.abs(norm2[:, -1] / norm2[:, 0] - 1)
@@ -382,11 +389,11 @@ def _oscillation(context: Context, step_size: float) -> tuple[LinearRun, int]:
     width, dim = round(step_size**-0.5), 4
     steps = int(1.3 * oscillation_law.time_to_level(width, step_size, 1.0))
     replicas = context.pick(64, 256)
-    start = draw_linear_start(width, dim, context.rng(114, width), replicas)
+    start = draw_linear_start(width, dim, context.rng("oscillation", "start", width), replicas)
     task = draw_linear_task(dim, 1.0, None, 0)
     run = oscillation(
         task, start, step_size=step_size, steps=steps, replicas=replicas, saves=300, tracked=1,
-        seed=int(context.rng(114).integers(2**31)),
+        seed=context.seed_for("oscillation", "signs", width),
     )  # fmt: skip
     return run, width
 
@@ -403,7 +410,7 @@ def run_mean_theta(context: Context) -> Outcome:
         "E⟨θ, θ*⟩/‖θ*‖² over the run", 0.0, estimate, stderr, 0.0,
         [Control("θ fits the labels", 1.0), Control("θ halfway", 0.5)], "exact", key="mean",
     )  # fmt: skip
-    ratio, error = _error_ratio(context, theta, norm2)
+    ratio, error = _error_ratio(context.rng("L14", "resampling"), theta, norm2)
     size = Measurement(
         "(E|θ − θ*|² − ‖θ*‖²)/(√η E‖W‖²)", 0.5, ratio, error, 0.0,
         [Control("as printed: 1", 1.0), Control("no fluctuation", 0.0)], "exact", key="error",
@@ -411,7 +418,7 @@ def run_mean_theta(context: Context) -> Outcome:
     return Outcome([mean, size])
 
 
-def _error_ratio(context: Context, theta: np.ndarray, norm2: np.ndarray) -> tuple[float, float]:
+def _error_ratio(rng: np.random.Generator, theta: np.ndarray, norm2: np.ndarray) -> tuple[float, float]:
     """Over replicas (first axis): summed |θ|² − 2θ₁ over summed √η‖W‖², with its bootstrap error."""
     above = np.mean(np.sum(theta**2, axis=2) - 2 * theta[:, :, 0], axis=1)
     pairs = np.stack([above, np.sqrt(_ETA) * np.mean(norm2, axis=1)], axis=1)
@@ -419,20 +426,21 @@ def _error_ratio(context: Context, theta: np.ndarray, norm2: np.ndarray) -> tupl
     def ratio(x: np.ndarray) -> float:
         return float(x[:, 0].mean() / x[:, 1].mean())
 
-    return ratio(pairs), bootstrap_error(pairs, ratio, context.rng(1140))
+    return ratio(pairs), bootstrap_error(pairs, ratio, rng)
 
 
 def run_mean_theta_printed(context: Context) -> Outcome:
     """The coefficient √η of the proof of Lemma B.7, which drops half of the cross terms."""
     run, _ = _oscillation(context, _ETA)
-    ratio, error = _error_ratio(context, run.values("theta")[:, 1:], run.values("frobenius2")[:, 1:])
+    theta, norm2 = run.values("theta")[:, 1:], run.values("frobenius2")[:, 1:]
+    ratio, error = _error_ratio(context.rng("L14-printed", "resampling"), theta, norm2)
     text = "(E|θ − θ*|² − ‖θ*‖²)/(√η E‖W‖²), as printed"
     return Outcome([Measurement(text, 1.0, ratio, error, 0.0, [Control("no fluctuation", 0.0)], "exact")])
 
 
 def run_jumps(context: Context) -> Outcome:
     """Covariances of the jumps of a stationary chain, in units of √η."""
-    rng = context.rng(115)
+    rng = context.rng("L15", "chain")
     count, lags = context.pick(40_000, 400_000), (1, 2, 3)
     second = rng.choice([1.0, 0.0, 0.0, -1.0], size=count)
     states = [second]
@@ -468,7 +476,7 @@ def run_shrinking(context: Context) -> Outcome:
             return float(np.interp(-np.log(level), -logs, at[below - 1 : below + 1]))
 
         predicted = oscillation_law.time_to_level(width, step_size, 1.0)
-        stderr = bootstrap_error(norm2, reached, context.rng(116))
+        stderr = bootstrap_error(norm2, reached, context.rng("L16", "resampling", width))
         controls = [
             Control("the printed bound η^{-2} as an estimate", step_size**-2),
             Control("rate 2η^{3/2}", predicted / 2),

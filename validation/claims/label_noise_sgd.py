@@ -44,12 +44,12 @@ class Published:
 def published(context: Context, points: int) -> Published:
     """The published setting with `points` training points; replicas have their own starts and samples."""
     replicas, saves = context.pick(8, 32), context.pick(100, 400)
-    task = draw_linear_task(DIM, TARGET, points, context.rng(111, points))
-    start = draw_linear_start(WIDTH, DIM, context.rng(112, points), replicas)
+    task = draw_linear_task(DIM, TARGET, points, context.rng("published", "task", points))
+    start = draw_linear_start(WIDTH, DIM, context.rng("published", "start", points), replicas)
     shared: dict[str, Any] = {"width": WIDTH, "step_size": STEP_SIZE, "noise": NOISE}
     phases = predict_phases(task, **shared)
     uncorrected = predict_phases(draw_linear_task(DIM, TARGET, None, 0), **shared)
-    seed = int(context.rng(113, points).integers(2**31))
+    seed = context.seed_for("published", "SGD", points)
     options: dict[str, Any] = {"step_size": STEP_SIZE, "noise": NOISE, "replicas": replicas, "seed": seed}
     steps = int(1.5 * phases.onset_steps)
     run = label_noise_sgd(
@@ -218,10 +218,10 @@ def _alternating(context: Context) -> tuple[LinearRun, Phases]:
     phases = predict_phases(
         task, width=WIDTH, step_size=STEP_SIZE, noise=NOISE, horizon=float(PERIOD * BLOCKS), points=BLOCKS * 20
     )
-    start = draw_linear_start(WIDTH, DIM, context.rng(91), replicas)
+    start = draw_linear_start(WIDTH, DIM, context.rng("L9", "start"), replicas)
     run = label_noise_sgd(
         task, start, step_size=STEP_SIZE, steps=PERIOD * BLOCKS, noise=NOISE, period=PERIOD, replicas=replicas,
-        seed=int(context.rng(92).integers(2**31)), saves=40 * BLOCKS,
+        seed=context.seed_for("L9", "SGD"), saves=40 * BLOCKS,
     )  # fmt: skip
     return run, phases
 
@@ -346,8 +346,8 @@ def _diffusion(context: Context) -> dict[str, np.ndarray]:
     replicas, steps, eta = context.pick(400, 2000), 3000, _SDE["step_size"]
     dim = int(_SDE["dim"])
     task = draw_linear_task(dim, _SDE["target"], None, 0)
-    start = draw_linear_start(int(_SDE["width"]), dim, context.rng(261))
-    seed = int(context.rng(262).integers(2**31))
+    start = draw_linear_start(int(_SDE["width"]), dim, context.rng("L26", "start"))
+    seed = context.seed_for("L26", "SGD")
     sgd = label_noise_sgd(
         task, start, step_size=eta, steps=steps, noise=_SDE["noise"], replicas=replicas, seed=seed, saves=50
     )
@@ -363,12 +363,13 @@ def _diffusion(context: Context) -> dict[str, np.ndarray]:
     law = lower(weight_sde("covariance"))
     _, small = reduce(start, 1)
     variants: dict[str, Law] = {"sde": law, "stratonovich": _Stratonovich(law), "drift": _NoDiffusion(law)}
+    noise = context.seed_for("L26", "SDE")  # one for all variants
     for name, variant in variants.items():
         context.progress(f"diffusion approximation: {name}")
         run: Ensemble = ito_ensemble(
             variant, {"W": small.first[0], "a": small.second[0]},
             {"target": task.target, "eta": eta, "sigma": _SDE["noise"]}, step=eta, steps=steps, brownian=(dim,),
-            paths=2 if name == "drift" else replicas, seed=seed + 1, saves=1,
+            paths=2 if name == "drift" else replicas, seed=noise, saves=1,
         )  # fmt: skip
         ends[name] = _order_parameters(run.state["W"][:, -1], run.state["a"][:, -1], task.target)
     return ends
@@ -420,8 +421,8 @@ def _covariance(context: Context, ends: dict[str, np.ndarray], x: int, y: int) -
     def statistic(values: np.ndarray) -> float:
         return float(np.cov(values[:, x], values[:, y])[0, 1])
 
-    sgd_error = bootstrap_error(ends["sgd"], statistic, context.rng(263, x, y, 0))
-    sde_error = bootstrap_error(ends["sde"], statistic, context.rng(263, x, y, 1))
+    sgd_error = bootstrap_error(ends["sgd"], statistic, context.rng("L26", "resampling", "SGD", x, y))
+    sde_error = bootstrap_error(ends["sde"], statistic, context.rng("L26", "resampling", "SDE", x, y))
     plain = statistic(ends["sde"])
     # The excess is damped, as ϱ² grows with the norm: what is left of it at the end lies between nothing and all.
     half = float(ends["excess"]) / 2 if x == y == 0 else 0.0

@@ -42,7 +42,7 @@ _UNPRUNED = "its network before pruning, against the pruned one of plain SGD"
 
 @lru_cache(maxsize=4)
 def _lazy_rich(context: Context) -> tuple[LazyRich, LazyRichResult]:
-    experiment = replace(FULL if context.full else QUICK, seed=int(context.rng(23).integers(2**31)))
+    experiment = replace(FULL if context.full else QUICK, seed=context.seed_for("L23", "networks"))
     progress = lambda fraction, text: context.progress(text)  # noqa: E731
     return experiment, lazy_rich(digits(), experiment, progress=progress)
 
@@ -157,7 +157,7 @@ def run_lazy_or_rich_printed(context: Context) -> Outcome:
 
 @lru_cache(maxsize=4)
 def _trained(context: Context) -> tuple[ImageSet, Comparison, Compared]:
-    seed = int(context.rng(24).integers(2**31))
+    seed = context.seed_for("L24-L25", "networks")
     if context.full:
         training = Training(epochs=40, batch=32, widths=(16, 32), seed=seed)
         comparison = Comparison(training, (0.05, 0.1, 0.2), (0.05,), replicas=8)

@@ -26,8 +26,8 @@ def run_chain(context: Context) -> Outcome:
     """Occupation, size and autocorrelation of the second layer, every step recorded."""
     replicas, steps, width, eta = context.pick(64, 256), 100, 32, 1e-3
     task = draw_linear_task(5, 0.5, None, 0)
-    start = draw_linear_start(width, 5, context.rng(131))
-    seed = int(context.rng(132).integers(2**31))
+    start = draw_linear_start(width, 5, context.rng("L13", "start"))
+    seed = context.seed_for("L13", "chain")
     run = oscillation(task, start, step_size=eta, steps=steps, replicas=replicas, seed=seed, saves=steps, tracked=width)
     second, level = run.values("second"), eta**0.25
     at_zero = np.mean(second == 0, axis=(1, 2))
@@ -66,9 +66,10 @@ def run_chain(context: Context) -> Outcome:
 @lru_cache(maxsize=4)
 def _oscillating(context: Context, eta: float, points: int | None) -> tuple[LinearRun, LinearStart]:
     width, replicas = round(eta**-0.5), context.pick(64, 256)
-    task = draw_linear_task(DIM, 0.5, points, context.rng(171))
-    start = draw_linear_start(width, DIM, context.rng(172), replicas)
-    seed = int(context.rng(173).integers(2**31))
+    case = (width, points or "fresh")
+    task = draw_linear_task(DIM, 0.5, points, context.rng("L17", "task", *case))
+    start = draw_linear_start(width, DIM, context.rng("L17", "start", *case), replicas)
+    seed = context.seed_for("L17", "signs", *case)
     run = oscillation(
         task, start, step_size=eta, steps=int(2 * eta**-1.5), replicas=replicas, seed=seed, saves=20,
         progress=lambda fraction, text: context.progress(text),
@@ -90,7 +91,7 @@ def run_rate(context: Context) -> Outcome:
             return float(-np.log((mean[-1] - bottom) / (mean[0] - bottom)) / steps)
 
         predicted = chain.decay_rate(width, eta)
-        error = bootstrap_error(norm2, rate, context.rng(174))
+        error = bootstrap_error(norm2, rate, context.rng("L17", "resampling", width))
         found.append(
             Measurement(
                 f"decay rate of E‖W‖²_F over η^{{3/2}}, η = {eta:g}, m = {width}", predicted / eta**1.5,
@@ -119,9 +120,10 @@ def _floor(eta: float, width: int, norm: float) -> float:
 _ETA, _TARGET = 1e-3, 0.5
 
 
+@lru_cache(maxsize=2)
 def _small_start(context: Context, width: int = 64) -> LinearStart:
     """|w_i| = √η and |a_i| ≤ √η, where phase II begins."""
-    rng = context.rng(191)
+    rng = context.rng("phase II", "start")
     first = rng.standard_normal((width, DIM))
     first *= np.sqrt(_ETA) / np.linalg.norm(first, axis=1, keepdims=True)
     return LinearStart(first, np.sqrt(_ETA) * rng.uniform(-1, 1, width))
@@ -140,7 +142,7 @@ def run_spectrum(context: Context) -> Outcome:
     target = np.zeros(DIM)
     target[0] = _TARGET
     values = sorted(float(sp.re(x)) for x in alignment.linear_map(sp.Matrix([_TARGET, 0, 0])).eigenvals())
-    small = draw_linear_start(8, DIM, context.rng(181), scale=1e-6)
+    small = draw_linear_start(8, DIM, context.rng("L18", "start"), scale=1e-6)
     steps = int(4 / (_ETA * _TARGET))
     task = draw_linear_task(DIM, _TARGET, None, 0)
     run = linear_descent(task, small, step_size=_ETA, steps=steps, saves=1, tracked=8)
@@ -235,7 +237,7 @@ def run_alignment(context: Context) -> Outcome:
 
 def run_convergence(context: Context) -> Outcome:
     """Error at t₃ from aligned neurons of size √η."""
-    rng = context.rng(201)
+    rng = context.rng("L20", "start")
     scales = np.sqrt(_ETA) * rng.uniform(0.1, 1, 64)
     first = np.zeros((64, DIM))
     first[:, 0] = scales
@@ -269,7 +271,7 @@ def run_balance(context: Context) -> Outcome:
         for key, name, text in (("first", "frobenius2", "‖W‖²_F"), ("second", "second_norm2", "‖a‖²"))
     ]  # fmt: skip
     # From the balanced end state with a small error in both directions.
-    rng = context.rng(211)
+    rng = context.rng("L21", "balanced")
     neurons = rng.standard_normal(32)
     neurons *= np.sqrt(_TARGET) / np.linalg.norm(neurons)
     first = np.zeros((32, DIM))
@@ -318,7 +320,7 @@ def _left_out(radius: float, step_size: float, width: int) -> float:
 def _full_batch(context: Context, start: LinearStart) -> tuple[Measurement, LinearRun, LinearRun]:
     """Fall of ‖W‖²_F under full-batch SAM on 200 points, each replica against its own prediction; the linearised model."""
     radius, step_size, steps, width = 0.5, 1e-2, 4000, start.width
-    small = draw_linear_task(DIM, 1.0, 200, context.rng(223))
+    small = draw_linear_task(DIM, 1.0, 200, context.rng("L22", "task"))
     assert small.inputs is not None
     whole: dict[str, Any] = {"radius": radius, "step_size": step_size, "steps": steps, "saves": 50, "batch": None}
     runs = [sam(small, start, linearised=x, replicas=len(start.first), **whole) for x in (False, True)]
@@ -343,8 +345,8 @@ def run_sam(context: Context) -> Outcome:
     """Norm, two phases and collapse of single-sample SAM; full-batch SAM against its linearised model."""
     width, replicas = 1000, context.pick(8, 16)
     task = draw_linear_task(DIM, 1.0, None, 0)
-    start = draw_linear_start(width, DIM, context.rng(221), replicas)
-    options: dict[str, Any] = {"step_size": 1e-3, "replicas": replicas, "seed": int(context.rng(222).integers(2**31))}
+    start = draw_linear_start(width, DIM, context.rng("L22", "start"), replicas)
+    options: dict[str, Any] = {"step_size": 1e-3, "replicas": replicas, "seed": context.seed_for("L22", "samples")}
     steps = 60_000
     run = sam(task, start, radius=0.2, steps=steps, saves=120, **options)
     early = run.step <= 10_000

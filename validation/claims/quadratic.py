@@ -32,9 +32,9 @@ _ROUNDING = 100 * 30 * float(np.finfo(float).eps)
 _RTOL, _LOOSER = 1e-11, 100.0
 
 
-def _start(context: Context, stream: int, width: int, scale: float = 0.6) -> Subspace:
+def _start(context: Context, claim: str, width: int, scale: float = 0.6) -> Subspace:
     """Columns with norms of order one: not small."""
-    drawn = draw_columns(_TEACHERS, width, _DIM, context.rng(stream, width))
+    drawn = draw_columns(_TEACHERS, width, _DIM, context.rng(claim, "start", width))
     factor = scale / np.sqrt(_DIM)
     return Subspace(factor * drawn.on_teachers, factor * drawn.rest)
 
@@ -51,9 +51,9 @@ def with_wrong_damping(system: System) -> System:
 def run_risk(context: Context) -> Outcome:
     """Monte Carlo of (f*−f)² over fresh inputs, in blocks."""
     # Heavy enough that traces differ and columns overlap whatever the draw: two controls rest on that.
-    a, start = power_law(_TEACHERS, 1.0), _start(context, 301, 3, 1.2)
+    a, start = power_law(_TEACHERS, 1.0), _start(context, "Q1", 3, 1.2)
     predicted = float(flow_risk(a, start.on_teachers, start.rest))
-    rng, w = context.rng(302), start.rows
+    rng, w = context.rng("Q1", "inputs"), start.rows
 
     def block() -> float:
         x = rng.standard_normal((20_000, len(w)))
@@ -98,7 +98,7 @@ def run_riccati(context: Context) -> Outcome:
     found = []
     a = power_law(_TEACHERS, 1.0)
     for width in (2, 6):
-        overlap, reference, radial = _ambient_rates(jnp.asarray(_start(context, 303, width).rows), jnp.asarray(a))
+        overlap, reference, radial = _ambient_rates(jnp.asarray(_start(context, "Q2", width).rows), jnp.asarray(a))
 
         def deviation(system: System, overlap: jax.Array = overlap, reference: jax.Array = reference) -> float:
             rate = lowered_system(system).drift({"G": overlap}, {"a": jnp.asarray(a)})["G"]
@@ -144,7 +144,7 @@ def run_closed_form(context: Context) -> Outcome:
     a = power_law(_TEACHERS, 1.0)
     system = context.theory.riccati_flow()
     for width in (2, 4):
-        start = draw_subspace(_TEACHERS, width, _DIM, context.rng(304, width))
+        start = draw_subspace(_TEACHERS, width, _DIM, context.rng("Q3", "start", width))
         flow = riccati_flow(a, start)
         z = start.on_teachers
         grown = np.exp(2 * _TIMES[:, None, None] * a[:, None] * np.eye(_TEACHERS))
@@ -168,7 +168,7 @@ def _overlap_figure(context: Context) -> tuple[str, object]:
     """G(τ) of one start, from before the first emergence to the end."""
     a, width, dim = power_law(16, 1.0), 10, 10**5
     moments = half_times(a, dim, width)[[0, 1, 3, 6, 9]]
-    maps = riccati_flow(a, draw_subspace(16, width, dim, context.rng(314))).matrix(moments)
+    maps = riccati_flow(a, draw_subspace(16, width, dim, context.rng("Q3", "figure"))).matrix(moments)
     caption = "|G(τ)| of one start (M* = 16, N = 10, d = 1e5, β = 1) at the half-times of directions 1, 2, 4, 7, 10."
     return caption, overlap_maps(maps, [f"τ = {x:.3g}" for x in moments])
 
@@ -178,7 +178,7 @@ def run_full_flow(context: Context) -> Outcome:
     a, found = power_law(_TEACHERS, 1.0), []
     rates = np.concatenate([a, np.zeros(_DIM - _TEACHERS)])
     for width in (2, 6):
-        start = _start(context, 305, width, 0.3)
+        start = _start(context, "Q4", width, 0.3)
         padded = np.zeros((_DIM - _TEACHERS, width))  # the whole complement, whatever the width: compiled once
         padded[: len(start.rest)] = start.rest
         start = Subspace(start.on_teachers, padded)
@@ -209,7 +209,7 @@ def run_optimal_radius(context: Context) -> Outcome:
     a = power_law(_TEACHERS, 1.0)
     found = []
     for width in (2, 3, 6):
-        rng = context.rng(306, width)
+        rng = context.rng("Q5", "start", width)
         frame = draw_subspace(_TEACHERS, width, _DIM, rng)
 
         def risk(flat: jax.Array, frame: Subspace = frame, width: int = width) -> jax.Array:
@@ -256,7 +256,7 @@ def run_monotone(context: Context) -> Outcome:
     a, times = power_law(_TEACHERS, 0.5), np.geomspace(0.1, 100, 12)
     ordered, others, squares = [], [], []
     for i in range(context.pick(60, 600)):
-        rng = context.rng(311, i)
+        rng = context.rng("Q11", "pair", i)
         width = int(rng.integers(1, _TEACHERS))
         larger = draw_subspace(_TEACHERS, width + 1, _DIM, rng).on_teachers
         smaller = larger @ np.linalg.qr(rng.standard_normal((width + 1, width)))[0] * rng.uniform(0.7, 1.0)

@@ -13,6 +13,7 @@ from theory import QuadraticModel, Teacher
 from theory import quadratic_scaling as scaling
 from theory.occupation import Occupation
 from theory.quadratic import decoupled_risk, emergence_times, floor
+from theory.streams import Word
 from validation import quadratic_figures as figures
 from validation.claim import Claim, Control, Measurement, Outcome
 from validation.claims.quadratic import PAPER
@@ -48,10 +49,10 @@ def _read_law(reading: Reading, laws: Sequence[Occupation], times: np.ndarray) -
     return values[0], _spread(values)
 
 
-def _read_runs(context: Context, stream: int, reading: Reading, runs: np.ndarray) -> tuple[float, float]:
+def _read_runs(context: Context, name: tuple[Word, ...], reading: Reading, runs: np.ndarray) -> tuple[float, float]:
     """A reading of the mean curve over replicas, and its bootstrap error over replicas."""
     statistic = lambda x: reading(x.mean(axis=0))  # noqa: E731
-    return statistic(runs), bootstrap_error(runs, statistic, context.rng(stream), 200)
+    return statistic(runs), bootstrap_error(runs, statistic, context.rng(*name, "resampling"), 200)
 
 
 # ------------------------------------------------------------------------------- Q6
@@ -71,7 +72,7 @@ def run_emergence(context: Context) -> Outcome:
             reading = lambda g, times=times: crossing(times, g, 0.5)  # noqa: E731
             half = [reading(x.diagonal(times)[:, direction - 1]) / leading for x in law]
             curves = diagonals(context, a, width, dim, times, context.pick(16, 100))[:, :, direction - 1]
-            estimate, stderr = _read_runs(context, 306, reading, curves)
+            estimate, stderr = _read_runs(context, ("Q6", direction, dim), reading, curves)
             laws.append(half)
             runs.append(estimate / leading)
             spreads.append(stderr / leading)
@@ -133,7 +134,7 @@ def run_time_exponent(context: Context) -> Outcome:
             reading = _steep_slope(a, decay, times)
             predicted, allowed = _read_law(reading, _laws(context, a, dim, width), times)
             runs = risks(context, a, width, dim, times, context.pick(32, 48))
-            estimate, stderr = _read_runs(context, 307, reading, runs)
+            estimate, stderr = _read_runs(context, ("Q7", _name(decay), dim), reading, runs)
             trend[dim] = (predicted, estimate, stderr, allowed)
             if dim in (10**5, 10**9):
                 controls = [
@@ -257,7 +258,7 @@ def run_heavy_tail(context: Context) -> Outcome:
         at = np.array([unit * scaling.heavy_time(decay, share) if place != "plateau" else 8 * unit])
         value = lambda x: float(x[0]) / 2  # noqa: E731
         predicted, allowed = _read_law(value, law, at)
-        estimate, stderr = _read_runs(context, 309, value, risks(context, a, width, dim, at, replicas))
+        estimate, stderr = _read_runs(context, ("Q9", place), value, risks(context, a, width, dim, at, replicas))
         asymptotic = scaling.heavy_risk(decay, scaling.heavy_time(decay, min(share, 0.5)), 0.5)
         controls = [
             Control("decoupled directions", float(decoupled_risk(a, dim, width, at)[0]) / 2),
@@ -403,7 +404,7 @@ def run_frontier(context: Context) -> Outcome:
         statistic = lambda x, reading=reading: reading([x[:, i].mean(axis=0) for i in range(len(widths))])  # noqa: E731
         stacked = np.stack(rows, axis=1)
         estimate = statistic(stacked)
-        error = bootstrap_error(stacked, statistic, context.rng(317), 100)
+        error = bootstrap_error(stacked, statistic, context.rng("Q17", key, "resampling"), 100)
         asymptotic = float(scaling.compute_exponent(decay, power))
         other = float(scaling.compute_exponent(decay, 0.5 - power))
         controls = [
@@ -452,7 +453,7 @@ def run_window(context: Context) -> Outcome:
         read = [reading(x.diagonal(times)[:, 0]) for x in _laws(context, a, dim, width)]
         at = read[0]
         runs = diagonals(context, a, width, dim, times, context.pick(24, 100))[:, :, 0]
-        estimate, stderr = _read_runs(context, 319, reading, runs)
+        estimate, stderr = _read_runs(context, ("Q19", dim), reading, runs)
         values[dim] = estimate
         controls = [
             Control("sharp, as for information exponent 4: 13.28/d", 13.28 / dim),

@@ -123,7 +123,7 @@ def recovery_steps(context: Context, family: Family, dim: int, replicas: int) ->
     return spherical_sgd(
         family.activation, dim, family.overlap(dim), step_size=family.step_size(dim),
         steps=int(np.ceil(_PATIENCE * family.median(dim))), replicas=replicas, level=LEVEL,
-        seed=int(context.rng(101, family.exponent, dim).integers(2**31)),
+        seed=context.seed_for("S1", "SGD", family.exponent, dim),
     ).hitting_steps  # fmt: skip
 
 
@@ -137,7 +137,7 @@ def _theory_error(fit: ExponentFit, family: Family) -> float:
 
 def _judge_family(context: Context, family: Family) -> tuple[Measurement, ExponentFit, IndependentSamples]:
     samples = [recovery_steps(context, family, dim, replicas) for dim, replicas in family.dims]
-    curve = IndependentSamples(family.sizes, samples, rng=context.rng(102, family.exponent))
+    curve = IndependentSamples(family.sizes, samples, rng=context.rng("S1", "resampling", family.exponent))
     fit = fit_exponent(curve, Window(family.sizes[0], family.sizes[-1], "every dimension simulated"))
     expected = [family.median(dim) for dim, _ in family.dims]
     predicted = fit.finite_size(expected)
@@ -206,15 +206,16 @@ def _judge_far(context: Context, near: Family) -> Measurement:
     coarse: list[np.ndarray] = []
     for dim, paths in FAR:
         law, step_size = family.law(dim, whole=False), family.step_size(dim)
+        seed = context.seed_for("S1", "paths", near.exponent, dim)  # one for both resolutions
         for target, resolution in ((samples, RESOLUTION), (coarse, 2 * RESOLUTION)):
             context.progress(f"J = {near.exponent}, paths at d = {dim}")
             found = one_task_paths(
                 law.diffusion, law.start, time=_PATIENCE * family.median(dim) * step_size, paths=paths, level=LEVEL**2,
-                seed=int(context.rng(103, near.exponent, dim).integers(2**31)), resolution=resolution,
+                seed=seed, resolution=resolution,
             )  # fmt: skip
             assert not isinstance(found, list)
             target.append(found.times / step_size)
-    curve = IndependentSamples(family.sizes, samples, rng=context.rng(104, near.exponent))
+    curve = IndependentSamples(family.sizes, samples, rng=context.rng("S1", "resampling of paths", near.exponent))
     fit = fit_exponent(curve, Window(FAR[0][0], FAR[-1][0], "every dimension simulated"))
     predicted = fit.finite_size([family.median(dim) for dim, _ in FAR])
     rough = fit.finite_size([float(np.median(x)) for x in coarse])
@@ -271,7 +272,7 @@ def success_shares(context: Context, case: Threshold) -> np.ndarray:
         runs = spherical_sgd(
             family.activation, dim, family.overlap(dim), step_size=family.step_size(dim),
             steps=int(_horizon(context, family, dim) / family.step_size(dim)), replicas=case.replicas, level=LEVEL,
-            seed=int(context.rng(105, case.exponent, *place).integers(2**31)),
+            seed=context.seed_for("S2", "SGD", case.exponent, *place),
         )  # fmt: skip
         shares[place] = float(np.isfinite(runs.hitting_steps).mean())
     return shares

@@ -100,10 +100,10 @@ def run_time(context: Context) -> Outcome:
     found: list[Measurement] = []
     shown = []
     teachers, replicas = context.pick(10**4, 10**5), 64
-    for number, decay in enumerate(DECAYS):
+    for decay in DECAYS:
         law = context.theory.loss_law(decay, teachers, LargestOverlap(NEURONS))
         times = window_times(law, teachers / SHARE)
-        rng = context.rng(18, number)
+        rng = context.rng("E18", "slopes", name(decay))
         losses = independent_staircases(law, times, replicas, rng)
         curve = ReplicaCurves(times, losses, rng=rng)
         fit = fit_exponent(curve, Window(times[0], times[-1], REASON))
@@ -152,9 +152,9 @@ def _trend(context: Context, decay: float) -> list[Measurement]:
     """Slopes over P: how they change, and their limit."""
     sizes = (10**3, 10**4, 10**5, 10**6, 10**7) if context.full else (10**3, 10**4, 10**5)
     slopes, errors, predicted, allowed = [], [], [], []
-    for place, teachers in enumerate(sizes):
+    for teachers in sizes:
         law = context.theory.loss_law(decay, teachers, LargestOverlap(NEURONS))
-        times, rng = window_times(law, teachers / SHARE), context.rng(181, place)
+        times, rng = window_times(law, teachers / SHARE), context.rng("E18", "trend", teachers)
         replicas = int(min(128, max(8, 2 * 10**6 // teachers)))
         losses = independent_staircases(law, times, replicas, rng)
         curve = ReplicaCurves(times, losses, rng=rng)
@@ -190,7 +190,7 @@ def _greedy(context: Context, decay: float) -> list[Measurement]:
     teachers, neurons, replicas = context.pick(96, 256), context.pick(192, 512), context.pick(64, 100)
     independent = context.theory.loss_law(decay, teachers, LargestOverlap(neurons))
     times = window_times(independent, teachers)
-    rng = context.rng(182)
+    rng = context.rng("E18", "greedy")
     curve = ReplicaCurves(
         times, staircases(greedy_scores(decay, teachers, neurons, FAR, replicas, rng), decay, times), rng=rng
     )
@@ -230,9 +230,9 @@ def _coupled(context: Context, decay: float) -> Measurement:
     size = context.pick(32, 128)
     activation, teacher = Activation.parse("h4"), Teacher.power_law(size, decay, FAR)
     slopes, sums, slack, alone = [], [], [], []
-    for seed in range(context.pick(2, 4)):
-        context.progress(f"coupled flow of {size} neurons, start {seed + 1}")
-        start = draw_initial_state(teacher, Student(size, 0.003), context.rng(183, seed))
+    for number in range(1, context.pick(2, 4) + 1):
+        context.progress(f"coupled flow of {size} neurons, start {number}")
+        start = draw_initial_state(teacher, Student(size, 0.003), context.rng("E18", "coupled", number))
         prediction = predict(activation, teacher, start)
         # Between two stairs, where the moment of a jump does not matter.
         due = np.sort(prediction.time_loss)[1 : size // 2 + 1]
@@ -292,9 +292,9 @@ def run_width(context: Context) -> Outcome:
     # A strong direction is missed rarely and at a great cost, the more so the steeper the weights and the narrower the
     # student: means need more draws there.
     widths = np.array([16, 32, 48] if not context.full else [16, 32, 64, 128])
-    for number, decay in enumerate(DECAYS):
+    for decay in DECAYS:
         replicas = context.pick(240, 600) if decay < 2 else context.pick(800, 2000)
-        weights, rng = weights_of(decay, teachers), context.rng(19, number)
+        weights, rng = weights_of(decay, teachers), context.rng("E19", name(decay))
         total = np.sum(weights**2)
         losses, laws = [], []
         for width in widths:
@@ -337,7 +337,7 @@ def run_dimension(context: Context) -> Outcome:
     fits, times_at, laws_at, errors = [], [], [], []
     for place, dim in enumerate(dims):
         law = FiniteDimLoss(activation, decay, teachers, LargestOverlap(neurons, OverlapLaw(float(dim))))
-        rng, times = context.rng(23, place), window_times(law.limit, teachers / SHARE)
+        rng, times = context.rng("E23", int(dim)), window_times(law.limit, teachers / SHARE)
         losses = staircases(_exact_scores(law, replicas, rng), decay, times)
         curve = ReplicaCurves(times, losses, rng=rng)
         fit = fit_exponent(curve, Window(times[0], times[-1], REASON))

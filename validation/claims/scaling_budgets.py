@@ -118,8 +118,8 @@ def run_heavy_tail(context: Context) -> Outcome:
     found: list[Measurement] = []
     sizes = np.array([100, 1000, 10_000])
     swept = {}
-    for number, decay in enumerate((0.25, 0.4)):
-        rows = [_heavy_size(context, decay, int(p), context.rng(20, number, place)) for place, p in enumerate(sizes)]
+    for decay in (0.25, 0.4):
+        rows = [_heavy_size(context, decay, int(p), context.rng("E20", name(decay), int(p))) for p in sizes]
         last = rows[-1]
         found += [
             _heavy_share(decay, part, *pair)
@@ -159,8 +159,8 @@ def run_retuned(context: Context) -> Outcome:
     found: list[Measurement] = []
     panel = None
     teachers, replicas = context.pick(2048, 10**4), context.pick(24, 100)
-    for number, decay in enumerate(DECAYS):
-        law, rng = context.theory.loss_law(decay, teachers, LargestOverlap(NEURONS)), context.rng(21, number)
+    for decay in DECAYS:
+        law, rng = context.theory.loss_law(decay, teachers, LargestOverlap(NEURONS)), context.rng("E21", name(decay))
         times = window_times(law, teachers / SHARE)
         samples = times**2
         steps = 1 / np.geomspace(times[0], times[-1], 17)
@@ -209,9 +209,9 @@ def run_frontier(context: Context) -> Outcome:
     found: list[Measurement] = []
     panels = []
     teachers = context.pick(4096, 10**5)
-    for number, decay in enumerate(DECAYS):
+    for decay in DECAYS:
         law = context.theory.loss_law(decay, teachers, LargestOverlap(NEURONS))
-        run = _Widths(law, context.pick(32, 64), context.rng(22, number))
+        run = _Widths(law, context.pick(32, 64), context.rng("E22", "curves", name(decay)))
         fit = run.fit
         predicted = fit.finite_size(run.expected.share)
         wrong = context.theory.loss_law(1.1 * decay, teachers, law.law)
@@ -226,7 +226,7 @@ def run_frontier(context: Context) -> Outcome:
                 name(decay),
             )
         )  # fmt: skip
-        found.append(run.width_exponent(context.rng(221, number), f"{name(decay)}.width"))
+        found.append(run.width_exponent(context.rng("E22", "best width", name(decay)), f"{name(decay)}.width"))
         if decay == 0.8:
             panels.append(_panel(run, teachers))
     found += _trend(context, 0.8)
@@ -302,9 +302,11 @@ def _trend(context: Context, decay: float) -> list[Measurement]:
     """Slope of the frontier over P, and its limit."""
     sizes = (10**3, 10**5, 10**7) if context.full else (10**3, 10**4, 10**5)
     runs = []
-    for place, teachers in enumerate(sizes):
+    for teachers in sizes:
         law = context.theory.loss_law(decay, teachers, LargestOverlap(NEURONS))
-        runs.append(_Widths(law, int(min(64, max(8, 4 * 10**5 // teachers))), context.rng(222, place), 12))
+        runs.append(
+            _Widths(law, int(min(64, max(8, 4 * 10**5 // teachers))), context.rng("E22", "trend", teachers), 12)
+        )
     slopes, errors = (np.array([getattr(x.fit.slope, part) for x in runs]) for part in ("value", "stderr"))
     predicted = np.array([x.fit.finite_size(x.expected.share) for x in runs])
     allowed = [log_bias(x.curve, x.fit.weights) for x in runs]
@@ -331,7 +333,7 @@ def _greedy(context: Context, decay: float) -> Measurement:
     """The frontier when m neurons compete for P directions: overlaps depend on the width as well."""
     teachers, replicas = context.pick(96, 256), 160
     widths = np.array([6, 12, 24, 48] if not context.full else [8, 16, 32, 64, 128])
-    weights, rng = weights_of(decay, teachers), context.rng(223)
+    weights, rng = weights_of(decay, teachers), context.rng("E22", "greedy")
     law = context.theory.loss_law(decay, teachers, LargestOverlap(int(widths[-1])))
     low, high = (float(frontiers.cost_of(law, x)) for x in (FIRST, teachers / 3))
     costs = np.geomspace(low, high, 24)
@@ -359,7 +361,7 @@ def _coupled(context: Context, decay: float) -> list[Measurement]:
     floors, sums, curves, ideal = [], [], [], []
     for width in widths:
         context.progress(f"coupled flow of {width} neurons for {size} directions")
-        start = draw_initial_state(teacher, Student(width, 0.003), context.rng(224, width))
+        start = draw_initial_state(teacher, Student(width, 0.003), context.rng("E22", "coupled", width))
         prediction = predict(activation, teacher, start)
         end = 1.2 * prediction.last_time
         times = _between_stairs(prediction, end)

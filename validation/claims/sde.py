@@ -80,9 +80,15 @@ def sgd_runs(context: Context, case: Pair) -> SgdResult:
     return online_sgd(
         case.activation, case.teacher, case.start, step_size=case.step_size,
         steps=int(np.ceil(case.horizon / case.step_size)), replicas=case.replicas, saves=20,
-        seed=int(context.rng(81, case.dim).integers(2**31)), stop_when_learned=(0, 1), block_steps=_BLOCK,
+        seed=context.seed_for("F8", "SGD", case.dim), stop_when_learned=(0, 1), block_steps=_BLOCK,
         progress=lambda share, note: context.progress(f"{case.problem}: {note}"),
     )  # fmt: skip
+
+
+@lru_cache(maxsize=8)
+def _noise(context: Context, case: Pair) -> int:
+    """One seed for all variants: their paths have the same noise, and differ by the variant alone."""
+    return context.seed_for("F8", "paths", case.dim)
 
 
 @lru_cache(maxsize=32)
@@ -93,7 +99,7 @@ def sde_runs(
     context.progress(f"{case.problem}: SDE paths")
     return sde_ensemble(
         case.activation, case.teacher, case.start, step_size=case.step_size, time=case.horizon,
-        paths=context.pick(384, 512), seed=int(context.rng(82, case.dim).integers(2**31)), saves=1,
+        paths=context.pick(384, 512), seed=_noise(context, case), saves=1,
         resolution=resolution, second_order=second_order, fluctuations=fluctuations,
         system=context.theory.finite_step(case.activation),
     )  # fmt: skip
@@ -165,7 +171,7 @@ def _judge_spread(
     measured = _cut(runs.half_steps[:, direction] * case.step_size, case.horizon)
     paths, coarse = (_cut(variants[name].half_time[:, direction], case.horizon) for name in ("SDE", "coarse"))
     deviation = lambda x: float(np.std(x, ddof=1))  # noqa: E731
-    rng = context.rng(83, case.dim, direction)
+    rng = context.rng("F8", "resampling", case.dim, direction)
     error = np.hypot(bootstrap_error(measured, deviation, rng), bootstrap_error(paths, deviation, rng))
     return Measurement(
         f"standard deviation of the time of direction {direction + 1} (a = {_WEIGHTS[direction]:g}), {case.problem}",

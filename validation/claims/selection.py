@@ -15,6 +15,7 @@ from theory.selection import (
 )
 from theory.selection_draws import draw_overlaps, selected_gaps, selected_scores
 from theory.selection_gaps import GAPS, GapLaw
+from theory.streams import Word
 from theory.winner import covering_probability, weakest_wins, width_exponent
 from validation.claim import Claim, Control, Measurement, Outcome
 from validation.context import Context
@@ -33,9 +34,9 @@ def _law_dim(directions: int) -> float:
     return directions / _DIM
 
 
-def _score_blocks(context: Context, stream: tuple[int, ...], competition: Competition, draws: int):  # type: ignore[no-untyped-def]
+def _score_blocks(context: Context, name: tuple[Word, ...], competition: Competition, draws: int):  # type: ignore[no-untyped-def]
     """Score matrices a g^n (g in units of d^(−1/2)) of independent students, in blocks of draws."""
-    rng = context.rng(*stream)
+    rng = context.rng(*name)
     width, count = competition.width, len(competition.weights)
     block = max(1, _ENTRIES // (width * count))
     for start in range(0, draws, block):
@@ -43,9 +44,9 @@ def _score_blocks(context: Context, stream: tuple[int, ...], competition: Compet
         yield competition.a * np.abs(np.sqrt(_DIM) * overlaps) ** competition.power
 
 
-def _selected(context: Context, stream: tuple[int, ...], competition: Competition, draws: int) -> np.ndarray:
+def _selected(context: Context, name: tuple[Word, ...], competition: Competition, draws: int) -> np.ndarray:
     """(draws, P) selected scores, 0 where a direction is never selected."""
-    return np.concatenate([selected_scores(block) for block in _score_blocks(context, stream, competition, draws)])
+    return np.concatenate([selected_scores(block) for block in _score_blocks(context, name, competition, draws)])
 
 
 # ------------------------------------------------------------------------------- E14
@@ -76,7 +77,9 @@ def _drawn_gaps(context: Context, cell: tuple[int, int], wanted: int) -> dict[st
     competition = Competition.of(np.ones(p), m, _EXPONENT)
     # Larger matrices are dearer and their slopes lean on them: draws ∝ 1/√size is close to the best split.
     draws = int(context.pick(240_000, 600_000) / np.sqrt(m * p))
-    blocks = [selected_gaps(block, wanted) for block in _score_blocks(context, (14, m, p), competition, draws)]
+    blocks = [
+        selected_gaps(block, wanted) for block in _score_blocks(context, ("E14", "scores", m, p), competition, draws)
+    ]
     return {gap: np.concatenate([block[gap] for block in blocks]) for gap in GAPS}
 
 
@@ -95,7 +98,7 @@ def _gap_slope(
     medians = np.array([laws[cell].median(gap) for cell in swept])
     errors = np.array([laws[cell].median_error(gap) for cell in swept])
     estimate = float(lever @ np.log([np.median(drawn[cell][gap]) for cell in swept]))
-    rng = context.rng(140, place, GAPS.index(gap))
+    rng = context.rng("E14", "resampling", name, gap)
     spread = [bootstrap_error(drawn[cell][gap], lambda v: float(np.log(np.median(v))), rng, 200) for cell in swept]
     predicted = float(lever @ np.log(medians))
     off = context.pick(15, 10) / 100
@@ -174,7 +177,7 @@ def _success(
     count, width = weights.size, weights.size + spare
     competition = Competition.of(weights, width, _EXPONENT)
     draws = context.pick(4000 if more else 800, 15_000)  # what depends on the weights needs finer eyes
-    scores = _selected(context, (26, count, spare, int(weights[-1] < 1)), competition, draws)
+    scores = _selected(context, ("E26", "scores", key), competition, draws)
     share = float(np.mean(np.all(scores >= competition.a * _REACH**competition.power, axis=1)))
     alone = float((-np.expm1(width * competition.law.log_cdf(_REACH))) ** count)
     controls = [
@@ -227,7 +230,9 @@ def _narrow(context: Context, width: int, decay: float) -> tuple[SelectionLaw, n
     """A student too narrow for its 64 teachers: the law, and (draws, P) selected scores."""
     competition = Competition.of(np.arange(1, _TEACHERS + 1.0) ** -decay, width, _EXPONENT)
     draws = context.pick(1500, 15_000)
-    return selection_law(competition), _selected(context, (27, width, round(10 * decay)), competition, draws)
+    return selection_law(competition), _selected(
+        context, ("E19-E27", "scores", width, f"{decay:g}"), competition, draws
+    )
 
 
 def run_selected(context: Context) -> Outcome:
@@ -401,7 +406,7 @@ def run_tensor_power(context: Context) -> Outcome:
 
 def _drawn_rivals(context: Context, exponent: int, draws: int) -> tuple[np.ndarray, np.ndarray]:
     """Of one neuron a draw: the largest overlap with its 127 rivals, and the norm of what is outside them."""
-    others = np.abs(draw_overlaps(1, _RIVALS, _NARROW_DIM, draws, context.rng(7, exponent))[:, 0, :])
+    others = np.abs(draw_overlaps(1, _RIVALS, _NARROW_DIM, draws, context.rng("S7", "rivals", exponent))[:, 0, :])
     return others.max(axis=1), np.sqrt(1 - np.sum(others**2, axis=1))
 
 

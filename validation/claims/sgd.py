@@ -56,7 +56,8 @@ def _clear_start(
 ) -> tuple[InitialState, Prediction, float]:
     """The first start, in a fixed order of draws, that is clear of ties and soon learned (by theory alone), and η."""
     for draw in range(1000):
-        initial = draw_initial_state(teacher, Student(case.width, 0.03), context.rng(25, teacher.dim, draw))
+        rng = context.rng("E25", "start", case.text, teacher.dim, draw)
+        initial = draw_initial_state(teacher, Student(case.width, 0.03), rng)
         prediction = predict(activation, teacher, initial)
         first = prediction.selection.directions[: case.judged]
         if len(first) == case.judged and np.all(prediction.selection.lead[: case.judged] >= _CLEAR):
@@ -100,7 +101,7 @@ def _experiment(context: Context, case: Case) -> tuple[Prediction, SgdResult, np
     steps = int(_HORIZON * np.max(flow.half_time[directions]) / step_size)
     runs = online_sgd(
         activation, teacher, initial, step_size=step_size, steps=steps, replicas=case.replicas, block_steps=_BLOCK,
-        seed=int(context.rng(25).integers(2**31)), stop_when_learned=tuple(int(q) for q in directions),
+        seed=context.seed_for("E25", "SGD", case.text, case.dim), stop_when_learned=tuple(int(q) for q in directions),
         progress=lambda fraction, note: context.progress(f"{case.text}, d = {case.dim}: {note}"),
     )  # fmt: skip
     return prediction, runs, flow.half_time, step_size, steps
@@ -216,7 +217,7 @@ def _judge_spread(
     """Standard deviation over replicas of the first direction's time (later ones inherit noise from earlier ones)."""
     predicted, left_out, x = law.predicted[1], law.left_out, law.diffusion
     deviation = lambda sample: float(np.std(sample, ddof=1))  # noqa: E731
-    error = bootstrap_error(times, deviation, context.rng(26, x.dim))
+    error = bootstrap_error(times, deviation, context.rng("E25", "resampling", key))
     quiet = replace(x.laws, variance_law=x.laws.variance_law / 4)
     controls = [
         Control("noise amplitude halved", law.moments(replace(x, constants=quiet))[1]),

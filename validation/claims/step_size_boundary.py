@@ -120,11 +120,10 @@ def measured_shares(context: Context, plan: Plan) -> np.ndarray:
 
     def share(plan: Plan, weight: float, step_size: float) -> float:
         context.progress(f"weight {weight:.2g}, step size {step_size * plan.dim**_POWER:.2g} d^-{_POWER:g}")
-        stream = context.rng(211, round(1e6 * weight), round(1e9 * step_size))
         runs = spherical_sgd(
             _ACTIVATION, plan.dim, plan.overlap, step_size=step_size, level=LEVEL, weight=weight,
             noise=noise_of_others(_ACTIVATION, weight, 1.0), steps=int(plan.horizon(weight) / step_size),
-            replicas=plan.replicas_at(step_size), seed=int(stream.integers(2**31)),
+            replicas=plan.replicas_at(step_size), seed=context.seed_for("E21-map", f"{weight:.6g}", f"{step_size:.6g}"),
         )  # fmt: skip
         return float(np.isfinite(runs.hitting_steps).mean())
 

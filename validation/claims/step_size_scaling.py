@@ -82,7 +82,7 @@ def recovery_steps(context: Context, case: Case, limit: int) -> np.ndarray:
     runs = online_sgd(
         _ACTIVATION, Teacher.of(weights, case.dim), initial, step_size=case.step_size, steps=limit,
         replicas=case.replicas, saves=20, stop_when_learned=(0,), block_steps=_BLOCK,
-        seed=int(context.rng(241, case.dim, round(1000 * case.weight), round(1e4 * case.scaled)).integers(2**31)),
+        seed=context.seed_for("E24-weight", "SGD", case.dim, f"{case.weight:g}", f"{case.scaled:g}"),
         progress=lambda share, note: context.progress(f"a = {case.weight:g}, c = {case.scaled:g}: {note}"),
     )  # fmt: skip
     return runs.half_steps[:, 0]
@@ -99,7 +99,7 @@ def run_weight(context: Context) -> Outcome:
     samples = [
         recovery_steps(context, case, int(_PATIENCE * steps)) for case, steps in zip(cases, expected, strict=True)
     ]
-    curve = IndependentSamples(weights, samples, rng=context.rng(242))
+    curve = IndependentSamples(weights, samples, rng=context.rng("E24-weight", "resampling"))
     fit = fit_exponent(curve, Window(weights[0], weights[-1], "every weight simulated"))
     predicted = fit.finite_size(expected)
     third = fit.finite_size([case.median(context, third=True) for case in cases])
@@ -146,14 +146,17 @@ def run_spread(context: Context) -> Outcome:
         context.progress(f"spherical SGD, step size {family.scaled:g} d^(-3/2)")
         runs = spherical_sgd(
             _ACTIVATION, dim, family.overlap(dim), step_size=family.step_size(dim), replicas=replicas, level=LEVEL,
-            steps=int(_HORIZON * family.median(dim)), seed=int(context.rng(244, number).integers(2**31)),
+            steps=int(_HORIZON * family.median(dim)), seed=context.seed_for("E24-spread", "SGD", number),
         )  # fmt: skip
         samples.append(runs.hitting_steps)
     samples = samples[::-1]
     arrived = all(np.all(np.isfinite(x)) for x in samples)
     measured = np.array([_log_spread(x) if arrived else np.inf for x in samples])
     errors = np.array(
-        [bootstrap_error(x, _log_spread, context.rng(243, i)) if arrived else 0 for i, x in enumerate(samples)]
+        [
+            bootstrap_error(x, _log_spread, context.rng("E24-spread", "resampling", i)) if arrived else 0
+            for i, x in enumerate(samples)
+        ]
     )
     expected, second = (
         np.log([_predicted_spread(family, dim, whole) for family in families[::-1]]) for whole in (True, False)

@@ -18,6 +18,7 @@ from dynamics.stiefel_sgd import StiefelResult, stiefel_sgd
 from theory import QuadraticModel, Subspace, Teacher, draw_subspace
 from theory.quadratic import half_times
 from theory.stiefel import PAPER_STEP, mean_flow, projected_risk, radial_excess
+from theory.streams import Word
 from validation.claim import Claim, Control, Measurement, Outcome
 from validation.context import Context
 from validation.statistics import bootstrap_error, mean_and_error
@@ -32,9 +33,9 @@ def _model(count: int, width: int, dim: int, decay: float = 1.0) -> QuadraticMod
     return QuadraticModel(Teacher.power_law(count, decay, dim), width, width**-0.5)
 
 
-def _starts(context: Context, model: QuadraticModel, replicas: int, stream: int) -> list[Subspace]:
+def _starts(context: Context, model: QuadraticModel, replicas: int, *name: Word) -> list[Subspace]:
     """Independent uniform subspaces."""
-    rng = context.rng(stream, model.teacher.dim, model.width)
+    rng = context.rng(*name, "starts", model.teacher.dim, model.teacher.width, model.width)
     return [draw_subspace(model.teacher.width, model.width, model.teacher.dim, rng) for _ in range(replicas)]
 
 
@@ -67,15 +68,21 @@ class Tracked:
     riccati: np.ndarray
 
 
+@lru_cache(maxsize=2)
+def _common(context: Context) -> tuple[list[Subspace], int]:
+    """Starts and samples of the runs at all step sizes, whose gaps then differ by the step size alone."""
+    return _starts(context, _model(COUNT, COUNT, DIM), 64, "Q12"), context.seed_for("Q12", "SGD")
+
+
 @lru_cache(maxsize=8)
 def _tracked(context: Context, load: float) -> Tracked:
     """Stiefel SGD at ηd = `load`, one uniform start a replica."""
     model = _model(COUNT, COUNT, DIM)
-    starts = _starts(context, model, 64, 12)
+    starts, seed = _common(context)
     step_size = load / DIM / PAPER_STEP
     run = stiefel_sgd(
         model, starts, step_size=step_size, steps=_steps(model, LATE, step_size), saves=36,
-        seed=int(context.rng(12).integers(2**31)),
+        seed=seed,
         progress=_note(context, f"ηd = {load:g}"),
     )  # fmt: skip
     times = run.dataset.riccati_time.values
@@ -121,7 +128,7 @@ def _curve(run: Tracked) -> Curve:
 
 def _late_gap(model: QuadraticModel, context: Context, run: Tracked, factor: float) -> float:
     """The predicted late gap if the second-order term were `factor` times itself."""
-    starts = _starts(context, model, 4, 12)  # at late times all starts agree
+    starts = _common(context)[0][:4]  # at late times all starts agree
     flow = mean_flow(model, _stacked(starts), run.times, step_size=factor * run.load / DIM / PAPER_STEP)
     return float(projected_risk(model.spectrum, flow[-1]).mean() - run.riccati[-1])
 
@@ -137,7 +144,7 @@ def _trend(context: Context, runs: list[Tracked]) -> Measurement:
     allowance = 2 * (COUNT + COUNT) / DIM / float(np.ptp(loads))
     controls = [Control("gap ∝ √(ηd): fluctuations alone", 0.5 * expected), Control("gap ∝ (ηd)²", 2 * expected)]
     return Measurement(
-        "exponent of the late gap in ηd", expected, slope(gaps), bootstrap_error(gaps, slope, context.rng(121)),
+        "exponent of the late gap in ηd", expected, slope(gaps), bootstrap_error(gaps, slope, context.rng("Q12", "error")),
         allowance, controls, "fluctuations of G, relative (M* + N)/d at either end", key="exponent",
         details={"limit ηd → 0": 1.0},
     )  # fmt: skip
@@ -148,7 +155,7 @@ def _tracking_in_time(model: QuadraticModel, context: Context, run: Tracked) -> 
     at = int(np.argmin(np.abs(run.times - MIDDLE)))
     shift = abs(float(run.mean_drift[at] - run.riccati[at]))
     estimate, stderr = mean_and_error(run.risk[:, at])
-    starts = _starts(context, model, len(run.risk), 12)
+    starts, _ = _common(context)
 
     def wrong(factor: float) -> float:
         time = factor * run.times[at : at + 1]
@@ -190,7 +197,7 @@ def _samples(context: Context, count: int, width: int, target: float, dims: tupl
     for dim in dims:
         model = _model(count, width, dim)
         # A single direction starts from one overlap, whose spread is wider.
-        starts = _starts(context, model, 256 if width == 1 else 64, 13)
+        starts = _starts(context, model, 256 if width == 1 else 64, "Q13-Q18")
         step_size = LOAD / dim / PAPER_STEP
         per_step = model.riccati_rate * step_size
         horizon = _LIMIT * float(np.max(half_times(model.spectrum, dim, width)[:width]))
@@ -201,7 +208,7 @@ def _samples(context: Context, count: int, width: int, target: float, dims: tupl
         drift.append(_crossing(times, means, target).mean() / per_step)
         run = stiefel_sgd(
             model, starts, step_size=step_size, steps=_steps(model, horizon, step_size), saves=_LIMIT * _LOOKS,
-            stop_at_risk=target, seed=int(context.rng(13, dim).integers(2**31)),
+            stop_at_risk=target, seed=context.seed_for("Q13-Q18", "SGD", dim, count, width),
             progress=_note(context, f"d = {dim}"),
         )  # fmt: skip
         measured.append(run.steps_to(target))
@@ -234,7 +241,8 @@ def _judge_exponent(context: Context, found: Samples, name: str) -> Measurement:
     estimate, error = np.inf, 0.0
     if np.all(np.isfinite(found.measured)):
         statistic = lambda rows: _exponent(found.dims, rows.mean(axis=0))  # noqa: E731
-        estimate, error = statistic(found.measured), bootstrap_error(found.measured, statistic, context.rng(131))
+        rng = context.rng("Q13-Q18", "resampling", name)
+        estimate, error = statistic(found.measured), bootstrap_error(found.measured, statistic, rng)
     predicted, first_order = (_exponent(found.dims, values) for values in (found.drift, found.riccati))
     controls = [
         Control("d without the logarithm", 1.0),
@@ -293,7 +301,7 @@ def _judge_slope(context: Context, found: Samples) -> Measurement:
     ]
     return Measurement(
         f"coefficient of ln d in samples / d, M* = N = 1, ηd = {LOAD:g}", predicted, statistic(found.measured),
-        bootstrap_error(found.measured, statistic, context.rng(181)), abs(predicted - first_order), controls,
+        bootstrap_error(found.measured, statistic, context.rng("Q18", "resampling")), abs(predicted - first_order), controls,
         "the second-order drift's own change of the coefficient", key="coefficient",
         details={"Riccati flow": first_order, "limit ηd → 0": 0.5 / LOAD},
     )  # fmt: skip
@@ -319,15 +327,16 @@ class Usable:
 def _usable(context: Context, decay: float, count: int, replicas: int) -> Usable:
     """M* = N = `count`, d = 16 M*, γ = N^{-1/2}."""
     model = _model(count, count, RATIO * count, decay)
-    starts = _starts(context, model, replicas, 14)
+    starts = _starts(context, model, replicas, "Q14", f"{decay:g}")
     end = HORIZON * float(np.max(half_times(model.spectrum, model.teacher.dim, count)))
     riccati = np.array([riccati_flow(model.spectrum, start).risk(np.array([end]))[0] for start in starts])
+    seed = context.seed_for("Q14", "SGD", f"{decay:g}", count)  # one for all step sizes
     measured, drift = [], []
     for load in GRID:
         step_size = load / model.teacher.dim / PAPER_STEP
         run: StiefelResult = stiefel_sgd(
             model, starts, step_size=step_size, steps=_steps(model, end, step_size), saves=1,
-            seed=int(context.rng(14, count).integers(2**31)),
+            seed=seed,
             progress=_note(context, f"M* = {count}, ηd = {load:g}"),
         )  # fmt: skip
         times = np.array([0.0, run.dataset.riccati_time.values[-1]])
@@ -353,7 +362,7 @@ def run_largest_step(context: Context) -> Outcome:
         slope = lambda values, sizes=sizes: float(np.polyfit(sizes, values, 1)[0])  # noqa: E731
         largest = np.array([_largest(cell.measured.mean(axis=0)) for cell in cells])
         theory = np.array([_largest(cell.drift) for cell in cells])
-        rng = context.rng(141, int(100 * decay))
+        rng = context.rng("Q14", "resampling", f"{decay:g}")
         draws = [[_resampled(cell, rng) for cell in cells] for _ in range(200)]
         error = float(np.std([slope(np.array(draw)) for draw in draws], ddof=1))
         estimate = slope(largest)
@@ -401,13 +410,12 @@ def run_radial(context: Context) -> Outcome:
     widths = (3, 6, 12)
     for width in widths:
         model = _model(16, width, 2000)
-        z = riccati_flow(model.spectrum, draw_subspace(16, width, 2000, context.rng(15, width))).factor([RADIAL_TIME])[
-            0
-        ]
+        start = draw_subspace(16, width, 2000, context.rng("Q15", "start", width))
+        z = riccati_flow(model.spectrum, start).factor([RADIAL_TIME])[0]
         frame = Subspace.of_overlap(z)
         entries = width * (width + 1) // 2
         scale, next_order = radial_excess(model, z)
-        rng = context.rng(151, width)
+        rng = context.rng("Q15", "samples", width)
         rows = np.array([[_excess(model, frame, share * entries, rng) for share in PER_ENTRY]
                          for _ in range(context.pick(160, 1000))])  # fmt: skip
         samples = np.array(PER_ENTRY) * entries
