@@ -181,7 +181,9 @@ def _train(
     seed: int, saves: int, tracked: int, progress: Progress | None,
 ) -> LinearRun:  # fmt: skip
     basis, networks = reduce(start, replicas)
-    starts, keys = networks, replica_keys(seed, replicas, "linear network", "samples")
+    starts = networks
+    # Without samples nothing is drawn, and numbers stand in for the keys.
+    keys = jnp.arange(replicas) if rule.batch is None else replica_keys(seed, replicas, "linear network", "samples")
     inputs = np.zeros((0, task.dim)) if task.inputs is None else task.inputs
     training = moments_of(task)
     data = Data(jnp.asarray(task.target), jnp.asarray(inputs), training)

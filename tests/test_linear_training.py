@@ -199,8 +199,8 @@ def test_a_path_depends_on_its_own_number_and_the_seed_only(task, start):
 
 
 def test_neurons_escape_when_they_have_moved_by_one_over_root_m(task, start):
-    run = label_noise_sgd(task, start, step_size=ETA, steps=STEPS, noise=3.0, replicas=2, seed=5, saves=24, tracked=M)
-    inputs, labels = _samples(task, batch=1, seed=5, replica=0, noise=3.0, saves=24)
+    run = label_noise_sgd(task, start, step_size=ETA, steps=STEPS, noise=6.0, replicas=2, seed=5, saves=24, tracked=M)
+    inputs, labels = _samples(task, batch=1, seed=5, replica=0, noise=6.0, saves=24)
     w, a, first = start.first[0].copy(), start.second[0].copy(), np.full(M, np.inf)
     for number, (x, y) in enumerate(zip(inputs, labels, strict=True), 1):
         gw, ga = _gradient(w, a, x, y)
@@ -246,7 +246,7 @@ def test_an_interrupted_run_keeps_what_was_done(task, start):
         ({"period": 0}, "period is 0: give a whole number, 1 or more"),
         ({"step_size": float("nan")}, "step_size is nan: give a positive finite number"),
         ({"replicas": 3}, "start has 2 replicas: give replicas=2 or a shared start"),
-        ({"seed": 1.0}, "seed is 1.0: give a whole number"),
+        ({"seed": 1.0}, "seed is 1.0: give a whole number, 0 or more"),
     ],
 )
 def test_bad_input_is_refused(task, start, change, message):
