@@ -17,8 +17,10 @@ made by
 python -m benchmarks.false_alarms --seeds 100 --store DIR --table docs/false_alarms.md
 ```
 
-which can be killed and run again (a cell of the store is one claim under one seed), and is not edited by hand. Preset:
-`{preset}`, at its usual size: no claim is shrunk for this table. Seeds are 0, 1, 2, …; one that is missing is named.
+which can be killed and run again, and is not edited by hand. A cell of the store is one claim under one seed; it counts as
+long as no code that the claim can reach has changed (theory, simulators, the rule of judgement) and the libraries are the
+same. Preset: `{preset}`, at its usual size: no claim is shrunk for this table. Seeds are 0, 1, 2, …; one that is missing is
+named.
 
 ## What is counted
 

@@ -3,10 +3,10 @@
     python -m benchmarks.false_alarms --seeds 100 --store alarms --table docs/false_alarms.md
     python -m benchmarks.false_alarms --seeds 20 --store alarms --claims L23 L24 --budget 600
 
-A cell of the store is a claim under one seed. Kill it whenever you like and run it again: it goes on with what is missing.
-Claims that give the same numbers under the first two seeds have nothing random in them and get no more. The table is made
-from all cells of the store that belong to the present claims, whichever call computed them; without ``--table`` that of the
-claims asked for is printed. ``--seeds 0`` computes nothing.
+A cell of the store is a claim under one seed. Kill it whenever you like and run it again: it goes on with what is missing,
+or was made before a change of code that the claim can reach. Claims that give the same numbers under the first two seeds
+have nothing random in them and get no more. The table is made from all cells of the store that belong to the present code,
+whichever call computed them; without ``--table`` that of the claims asked for is printed. ``--seeds 0`` computes nothing.
 Status 1 if a claim cried wolf more often than it may, a control survived too often, or a claim raised an error.
 """
 

@@ -1,6 +1,5 @@
 """Cells of judged claims: one claim under one seed, with everything that its verdicts rest on."""
 
-import hashlib
 import io
 import json
 import warnings
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emergence import store
+from emergence.code_digest import Code
 from emergence.refusal import refuse
 from emergence.version import version
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 WHAT = "validate"
 #: Raised whenever the variables below change their names or meaning.
 SCHEMA = 2
+#: Libraries that draw and write what was computed.
+_WRITERS = ("xarray", "h5netcdf", "matplotlib")
 #: The claims' file of the last cell: compiled code is kept only as long as its cells follow one another.
 _last_group = ""
 
@@ -36,9 +38,10 @@ def group(claim: "Claim") -> str:
 
 
 def configure(claim: "Claim", seed: int, preset: str = "quick") -> dict[str, Any]:
-    """Everything that names a cell. ``code`` is a digest of the claim's module: a claim that is mended is run anew.
+    """Everything that names a cell: a claim is run anew if it, or anything that can change its verdicts, has changed.
 
-    A change elsewhere (theory, simulators) does not show in it: take a new store then.
+    ``code`` is a digest of all the project's code that the claim's module can reach by imports, theory, simulators and the
+    rule of judgement included; comments and docstrings do not count. ``libraries`` are versions of those that compute.
     """
     from validation.catalogue import module_of
 
@@ -48,6 +51,7 @@ def configure(claim: "Claim", seed: int, preset: str = "quick") -> dict[str, Any
         "version": version(),
         "claim": claim.id,
         "code": _code(str(module_of(claim).__file__)),
+        "libraries": _libraries(claim.requires),
         "preset": preset,
         "seed": seed,
     }
@@ -56,7 +60,21 @@ def configure(claim: "Claim", seed: int, preset: str = "quick") -> dict[str, Any
 
 @lru_cache(maxsize=64)
 def _code(file: str) -> str:
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+    return Code(Path(__file__).resolve().parents[1]).digest(Path(file).resolve())
+
+
+@lru_cache(maxsize=8)
+def _libraries(more: str) -> dict[str, str]:
+    """Versions of the libraries that compute, and of what a claim needs beyond them."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from dynamics.provenance import libraries
+
+    found = {name: number for name, number in libraries().items() if name not in _WRITERS}
+    try:
+        return found | ({more: version(more)} if more else {})
+    except PackageNotFoundError:
+        return found
 
 
 def compute(configuration: Mapping[str, Any]) -> bytes:
