@@ -13,10 +13,11 @@ import xarray as xr
 from matplotlib.figure import Figure
 from test_reproduction import DECAY, H4, WEIGHTS, P, descents, flows
 
-from validation import reproduction
+from validation import Context, reproduction
 from validation.drawn import panels
 from validation.exponent_figures import Series
 from validation.figure_data import figure_data, has_data, keep
+from validation.runner import select_claims
 from validation.stiefel_figures import Curve as StiefelCurve
 
 X = np.array([1.0, 2.0, 4.0, 8.0])
@@ -233,6 +234,13 @@ def test_twin_axes_share_the_axis_and_keep_their_names() -> None:
     assert data.step_marked.vertical.values.tolist() == ["escape"]
 
 
+def test_a_cloud_of_points_does_not_pad_the_lines_beside_it() -> None:
+    data = figure_data(_figure("linear_figures", "neuron_paths"))
+    assert data.norm_of_the_neuron.sizes == {"curve": 2, "point": X.size}
+    np.testing.assert_array_equal(data.alignment_cos.sel(curve="neuron 2"), PAIR[:, 1] / 2)
+    np.testing.assert_array_equal(data.step.values.ravel(), np.repeat(X, 2))
+
+
 def test_what_is_not_understood_is_named_and_counts_as_missing() -> None:
     figure = Figure()
     ax = figure.add_subplot()
@@ -257,3 +265,16 @@ def test_names_of_other_dimensions_are_left_alone() -> None:
 def test_panels_of_a_figure_are_kept_apart() -> None:
     names = {panel.title for panel in panels(_figure("reproduction_figures", "emergence_figure"))}
     assert names == {"(a)", "(b)", "(c)"}
+
+
+@pytest.mark.parametrize("name", ["E26", "L17", "Q19", "S5"])
+def test_the_figures_of_claims_are_stored_as_they_are_drawn(name: str) -> None:
+    (claim,) = select_claims([name])
+    figures = claim.runner(Context()).figures
+    assert figures
+    for caption, figure in figures:
+        assert isinstance(figure, Figure)
+        data = figure_data(figure, caption)
+        assert has_data(data)
+        _assert_lines_are_stored(figure, data)
+        _assert_named(data)

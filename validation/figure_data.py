@@ -157,12 +157,17 @@ def _part(key: str, across: str, up: str, about: dict[str, dict[str, str]], colo
 
 
 def _grouped(curves: Sequence[Curve]) -> list[list[Curve]]:
-    """Curves with the same x together, in the order of their first; then those that share theirs with no other."""
+    """Curves with the same x together, in the order of their first; then those that share theirs with no other, by parts.
+
+    Lines are kept apart from clouds of coloured points: padded to their number they would fill the file.
+    """
     groups: dict[bytes, list[Curve]] = {}
     for curve in curves:
         groups.setdefault(curve.x.tobytes(), []).append(curve)
-    alone = [curve for group in groups.values() if len(group) == 1 for curve in group]
-    return [group for group in groups.values() if len(group) > 1] + ([alone] if alone else [])
+    alone: dict[tuple[str, ...], list[Curve]] = {}
+    for curve in (group[0] for group in groups.values() if len(group) == 1):
+        alone.setdefault(tuple(curve.values), []).append(curve)
+    return [*(group for group in groups.values() if len(group) > 1), *alone.values()]
 
 
 def _padded(values: np.ndarray, length: int) -> np.ndarray:

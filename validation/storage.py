@@ -13,6 +13,20 @@ from validation.figure_data import figure_data
 
 _NUMBERS = ("predicted", "estimate", "stderr", "allowance")
 _DIMS = ("quantity", "control")
+_MEANING = {
+    "description": "what was measured, with its unit",
+    "predicted": "what theory says",
+    "estimate": "what was measured",
+    "stderr": "standard error from independent replicas; 0 where nothing is random",
+    "allowance": "error computed from theory or a numerical tolerance",
+    "used": "|estimate - predicted| / (allowance + 4 stderr)",
+    "z": "standard errors outside the allowance; NaN without a standard error",
+    "details": "anything else, as JSON",
+    "control": "a wrong theory",
+    "control_of": "the quantity that it is a wrong theory of",
+    "control_predicted": "what the wrong theory says",
+    "control_rejected": "whether the data tell it from the right one",
+}
 
 
 def claim_tree(
@@ -83,7 +97,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> xr.Dataset:
         "control_z": [control.z for _, control in pairs],
         "control_rejected": [control.rejected for _, control in pairs],
     }
-    return xr.Dataset(
+    table = xr.Dataset(
         {name: ("quantity", _column(values)) for name, values in rows.items()}
         | {name: ("control", _column(values)) for name, values in controls.items()},
         coords={
@@ -91,6 +105,9 @@ def verdict_table(verdicts: Sequence[Verdict]) -> xr.Dataset:
             "control": _column([control.name for _, control in pairs]),
         },
     )
+    for name, meaning in _MEANING.items():
+        table[name].attrs["long_name"] = meaning
+    return table
 
 
 def _column(values: Sequence[object]) -> np.ndarray:
