@@ -24,6 +24,7 @@ import sympy as sp
 
 from dynamics.frame_sums import FrameSums, is_frame_term
 from dynamics.gradient_flow import IntegrationError, Progress, _loss, lowered_overlap_flow, overlaps_of
+from dynamics.interrupted import Interrupted
 from dynamics.lowering import Arrays, LoweredSystem, lower
 from dynamics.precision import double_precision
 from dynamics.symmetric import COSINES
@@ -201,6 +202,7 @@ def finite_step_flow(
     Raises:
         InputError: a number out of range, an activation that is no polynomial, an unknown method.
         IntegrationError: the solver could not go on.
+        Interrupted: on Ctrl-C, with the result so far.
     """
     check_positive(step_size=step_size, steps=steps, saves=saves, batch=batch)
     if method not in ("map", "flow"):
@@ -213,21 +215,41 @@ def finite_step_flow(
     parameters, state = parameters_of(teacher, step_size), overlaps_of(initial)
     marks = np.unique(np.linspace(0, steps, min(saves, steps) + 1).round().astype(int))
     saved = [_snapshot(activation, state, teacher)]
-    for first, last in pairwise(marks.tolist()):
-        if method == "map":
-            state = _iterate(lowered, state, parameters, jnp.asarray(last - first))
-        else:
-            begin, end = (jnp.asarray(x * step_size) for x in (first, last))
-            state, good = _integrate(lowered, state, parameters, begin, end, rtol)
-            if not bool(good):
-                raise IntegrationError(f"finite-step flow stopped between steps {first} and {last}: lower step_size")
-        saved.append(_snapshot(activation, state, teacher))
-        if progress is not None:
-            progress(last / steps, f"finite step: step {last} of {steps}")
-        if not np.all(np.isfinite(saved[-1][1])):
-            break
+
+    def result() -> FiniteStepResult:
+        return _result(activation, teacher, saved, marks[: len(saved)] * step_size, step_size, batch, method)
+
+    try:
+        for first, last in pairwise(marks.tolist()):
+            if method == "map":
+                state = _iterate(lowered, state, parameters, jnp.asarray(last - first))
+            else:
+                begin, end = (jnp.asarray(x * step_size) for x in (first, last))
+                state, good = _integrate(lowered, state, parameters, begin, end, rtol)
+                if not bool(good):
+                    raise IntegrationError(
+                        f"finite-step flow stopped between steps {first} and {last}: lower step_size"
+                    )
+            saved.append(_snapshot(activation, state, teacher))
+            if progress is not None:
+                progress(last / steps, f"finite step: step {last} of {steps}")
+            if not np.all(np.isfinite(saved[-1][1])):
+                break
+    except KeyboardInterrupt as stop:
+        raise Interrupted(result(), f"at step {marks[len(saved) - 1]} of {steps}") from stop
+    return result()
+
+
+def _result(
+    activation: Activation,
+    teacher: Teacher,
+    saved: list[tuple[np.ndarray, np.ndarray, float]],
+    times: np.ndarray,
+    step_size: float,
+    batch: int,
+    method: str,
+) -> FiniteStepResult:
     overlap, norm2, loss = (np.stack(column) for column in zip(*saved, strict=True))
-    times = marks[: len(saved)] * step_size
     attributes: dict[str, str | float | int] = {
         "what": "finite-step",
         "activation": activation.name,

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import optimistix as optx
 
+from dynamics.interrupted import Interrupted
 from dynamics.lowering import LoweredSystem, lower, lower_kernel
 from dynamics.precision import double_precision
 from dynamics.symmetric import COSINES
@@ -236,6 +237,7 @@ def gradient_flow(
         InputError: t_end not positive and finite, or times not increasing within [0, t_end].
         IntegrationError: the integrator could not go on, or the loss of the derived flow rose by more than the tolerances
             explain (stated with the time reached).
+        Interrupted: on Ctrl-C, with the result up to the last recorded time.
     """
     if not (np.isfinite(t_end) and t_end > 0):
         raise InputError(f"t_end is {t_end!r}: give a positive finite time")
@@ -258,36 +260,44 @@ def gradient_flow(
     def done() -> bool:
         return stop_when_learned and bool(np.all(np.isfinite(recorder.half_time)))
 
-    # (Beyond the last recorded time the flow still runs to t_end, for the sake of the hitting times.)
-    for target in [*grid, *([t_end] if grid[-1] < t_end else [])]:
-        while now < target and not done():
-            state, reached, taken, good = _segment(
-                lowered, state, jnp.asarray(now), jnp.asarray(target), recorder.args, rtol, atol
-            )
-            if not bool(good):
-                raise IntegrationError(f"gradient flow stopped at time {float(reached):g} of {t_end:g}")
-            now, steps, evaluations = float(reached), steps + int(taken), evaluations + 6 * int(taken) + 2
-            recorder.record(state, now)
-        loss_now = float(_loss(lowered, state, recorder.a))
-        if descent is not None:
-            descent.check(state, loss_now, steps, now, t_end)
-        if target <= grid[-1]:
-            saved.append((now, np.asarray(state["t"]), np.asarray(state["r"]), loss_now))
-        if progress is not None:
-            progress(now / t_end, f"gradient flow: time {now:.4g} of {t_end:.4g}")
-        if done():
-            break
-    grid, overlap, norm2, loss = (np.stack(column) for column in zip(*saved, strict=True))
-    attributes: dict[str, str | float | int] = {
-        "what": "gradient-flow",
-        "activation": activation.name,
-        "dim": teacher.dim,
-        "rtol": rtol,
-        "atol": atol,
-        "precision": "float64",
-    }
-    result = dataset(
-        grid, overlap, norm2, loss, step_size=step_size, attributes=attributes, half_time=recorder.half_time,
-        half_neuron=recorder.neuron, loss_time=recorder.loss_time,
-    )  # fmt: skip
-    return FlowResult(result, recorder.half_time, recorder.neuron, recorder.loss_time, steps, evaluations)
+    def result() -> FlowResult:
+        moments, overlap, norm2, loss = (np.stack(column) for column in zip(*saved, strict=True))
+        attributes: dict[str, str | float | int] = {
+            "what": "gradient-flow",
+            "activation": activation.name,
+            "dim": teacher.dim,
+            "rtol": rtol,
+            "atol": atol,
+            "precision": "float64",
+        }
+        data = dataset(
+            moments, overlap, norm2, loss, step_size=step_size, attributes=attributes, half_time=recorder.half_time,
+            half_neuron=recorder.neuron, loss_time=recorder.loss_time,
+        )  # fmt: skip
+        return FlowResult(data, recorder.half_time, recorder.neuron, recorder.loss_time, steps, evaluations)
+
+    try:
+        # (Beyond the last recorded time the flow still runs to t_end, for the sake of the hitting times.)
+        for target in [*grid, *([t_end] if grid[-1] < t_end else [])]:
+            while now < target and not done():
+                state, reached, taken, good = _segment(
+                    lowered, state, jnp.asarray(now), jnp.asarray(target), recorder.args, rtol, atol
+                )
+                if not bool(good):
+                    raise IntegrationError(f"gradient flow stopped at time {float(reached):g} of {t_end:g}")
+                now, steps, evaluations = float(reached), steps + int(taken), evaluations + 6 * int(taken) + 2
+                recorder.record(state, now)
+            loss_now = float(_loss(lowered, state, recorder.a))
+            if descent is not None:
+                descent.check(state, loss_now, steps, now, t_end)
+            if target <= grid[-1]:
+                saved.append((now, np.asarray(state["t"]), np.asarray(state["r"]), loss_now))
+            if progress is not None:
+                progress(now / t_end, f"gradient flow: time {now:.4g} of {t_end:.4g}")
+            if done():
+                break
+    except KeyboardInterrupt as stop:
+        if not saved:
+            raise
+        raise Interrupted(result(), f"at time {saved[-1][0]:g} of {t_end:g}") from stop
+    return result()

@@ -1,6 +1,13 @@
 """What is left of a run that was interrupted."""
 
+from pathlib import Path
 from typing import Any
+
+
+def unfinished(name: str) -> str:
+    """The name of a part beside that of the whole, which it must not replace: ``x.nc`` → ``x.unfinished.nc``."""
+    path = Path(name)
+    return f"{path.stem}.unfinished{path.suffix}"
 
 
 class Interrupted(KeyboardInterrupt):

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import linalg
 
 from dynamics.gradient_flow import Progress
+from dynamics.interrupted import Interrupted
 from dynamics.trajectory import variable
 from theory import InputError, gegenbauer
 from theory.arguments import check_whole
@@ -65,15 +66,20 @@ def kernel_ridge(
 
     Raises:
         InputError: a number of samples that is no whole number from 1 on, or whose kernel matrix is too large.
+        Interrupted: on Ctrl-C, with the fits so far; the others are NaN.
     """
     sizes = _checked(samples, replicas)
-    risk = np.empty((replicas, len(sizes)))
-    for place, size in enumerate(sizes):
-        for replica in range(replicas):
-            risk[replica, place] = fitted_risk(problem, size, stream(seed, "kernel ridge", size, replica=replica))
-            if progress is not None:
-                done = (place * replicas + replica + 1) / (len(sizes) * replicas)
-                progress(done, f"kernel ridge regression: {size} samples, replica {replica + 1} of {replicas}")
+    risk = np.full((replicas, len(sizes)), np.nan)
+    try:
+        for place, size in enumerate(sizes):
+            for replica in range(replicas):
+                risk[replica, place] = fitted_risk(problem, size, stream(seed, "kernel ridge", size, replica=replica))
+                if progress is not None:
+                    done = (place * replicas + replica + 1) / (len(sizes) * replicas)
+                    progress(done, f"kernel ridge regression: {size} samples, replica {replica + 1} of {replicas}")
+    except KeyboardInterrupt as stop:
+        kept = KernelRidgeResult(_dataset(problem, sizes, risk, seed), risk)
+        raise Interrupted(kept, f"after {np.isfinite(risk).sum()} of {risk.size} fits") from stop
     return KernelRidgeResult(_dataset(problem, sizes, risk, seed), risk)
 
 

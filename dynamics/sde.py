@@ -31,6 +31,7 @@ import numpy as np
 
 from dynamics.finite_step import parameters_of
 from dynamics.gradient_flow import _loss, lowered_overlap_flow, overlaps_of
+from dynamics.interrupted import Interrupted
 from dynamics.keys import replica_keys
 from dynamics.overlap_diffusion import TOLERANCE, OverlapDiffusion
 from dynamics.paths import Paths, Scheme, hitting_times, run_paths, start_paths
@@ -160,6 +161,7 @@ def sde_ensemble(
 
     Raises:
         InputError: a number out of range, an activation that is no polynomial, a covariance with a negative eigenvalue.
+        Interrupted: on Ctrl-C, with the result so far.
     """
     _check(step_size, time, paths, saves, level, resolution)
     if initial.overlap.shape[1] != teacher.width:
@@ -181,23 +183,31 @@ def sde_ensemble(
     held = _held_at_once(*initial.overlap.shape)
     least = min(held, 1 << (paths - 1).bit_length())
     looks = [_look(activation, diffusion, ensemble, numbers["a"])]
-    for mark in marks[1:]:
-        ensemble = run_paths(scheme, ensemble, everyone, keys, mark, batch=held, least=least)
-        _refuse_negative(diffusion, ensemble, numbers)
-        looks.append(_look(activation, diffusion, ensemble, numbers["a"]))
-        if progress is not None:
-            progress(mark / time, f"SDE: time {mark:.4g} of {time:.4g}, {int(ensemble.steps.max())} steps")
-    overlap, norm2, loss = (np.stack(column, axis=1) for column in zip(*looks, strict=True))
-    attributes: dict[str, str | float | int] = {
-        "what": "sde", "activation": activation.name, "dim": teacher.dim, "step_size": step_size, "batch": batch,
-        "resolution": resolution, "steps_per_path": float(ensemble.steps.mean()), "precision": "float64",
-    }  # fmt: skip
-    times = hitting_times(ensemble, stream(seed, "SDE", "crossings"))[:, : teacher.width]
-    diverged = np.asarray(ensemble.diverged)
-    data = dataset(
-        marks, overlap, norm2, loss, step_size=step_size, attributes=attributes, half_time=times, diverged=diverged
-    )
-    return SdeResult(data, times, diverged, np.asarray(ensemble.steps), resolution, np.asarray(ensemble.y))
+
+    def result() -> SdeResult:
+        overlap, norm2, loss = (np.stack(column, axis=1) for column in zip(*looks, strict=True))
+        attributes: dict[str, str | float | int] = {
+            "what": "sde", "activation": activation.name, "dim": teacher.dim, "step_size": step_size, "batch": batch,
+            "resolution": resolution, "steps_per_path": float(ensemble.steps.mean()), "precision": "float64",
+        }  # fmt: skip
+        times = hitting_times(ensemble, stream(seed, "SDE", "crossings"))[:, : teacher.width]
+        diverged = np.asarray(ensemble.diverged)
+        data = dataset(
+            marks[: len(looks)], overlap, norm2, loss, step_size=step_size, attributes=attributes, half_time=times,
+            diverged=diverged,
+        )  # fmt: skip
+        return SdeResult(data, times, diverged, np.asarray(ensemble.steps), resolution, np.asarray(ensemble.y))
+
+    try:
+        for mark in marks[1:]:
+            ensemble = run_paths(scheme, ensemble, everyone, keys, mark, batch=held, least=least)
+            _refuse_negative(diffusion, ensemble, numbers)
+            looks.append(_look(activation, diffusion, ensemble, numbers["a"]))
+            if progress is not None:
+                progress(mark / time, f"SDE: time {mark:.4g} of {time:.4g}, {int(ensemble.steps.max())} steps")
+    except KeyboardInterrupt as stop:
+        raise Interrupted(result(), f"at time {marks[len(looks) - 1]:g} of {time:g}") from stop
+    return result()
 
 
 def _held_at_once(width: int, teachers: int) -> int:

@@ -25,6 +25,17 @@ def file_name(what: str, problem: Mapping[str, Any], ending: str = "nc") -> str:
     return f"{what}-{digest(jsonio.plain(problem))[:DIGITS]}.{ending}"
 
 
+@contextmanager
+def reporting() -> Iterator[None]:
+    """Ctrl-C inside: the report of what was finished has been written; say where."""
+    from dynamics.interrupted import Interrupted
+
+    try:
+        yield
+    except Interrupted as stop:
+        raise Kept(f"{stop.at}: what was finished is kept in {stop.result.report}") from stop
+
+
 @dataclass(frozen=True)
 class DataFile:
     """Where a simulation's data go.
@@ -60,13 +71,13 @@ class DataFile:
     @contextmanager
     def keeping(self) -> Iterator[None]:
         """Write what an interrupted run hands over, beside the file of the whole run and never in its place."""
-        from dynamics.interrupted import Interrupted
+        from dynamics.interrupted import Interrupted, unfinished
 
         try:
             yield
         except Interrupted as stop:
             part = stop.dataset.assign_attrs(interrupted=stop.at)
-            path = self._write(f"{Path(self.name).stem}-interrupted.nc", part)
+            path = self._write(unfinished(self.name), part)
             raise Kept(f"{stop.at}: what was finished is kept in {path}") from stop
 
     def document(self, data: "xr.Dataset", path: Path) -> dict[str, object]:

@@ -487,7 +487,7 @@ def test_compare(
 
     def compare(*objects: object, **options: object) -> SimpleNamespace:
         asked.update(options)
-        report = options["out"] / "compare.html"
+        report = options["out"] / options["page"]
         directions = [{**entry, "verdict": "agrees", "extra": 1}]
         return SimpleNamespace(directions=directions, notes=[], report=report, verdict_ok=fine, diverged=diverged)
 
@@ -499,7 +499,10 @@ def test_compare(
     assert set(document) == {"problem", "directions", "report"}
     assert document["directions"] == [{**entry, "flow": None, "sgd_mean": 2.5, "sgd_stderr": None, "verdict": "agrees"}]
     assert (asked["steps"], asked["out"]) == (9, Path("emergence-out"))
-    assert "agrees" in run("compare", *SMALL, "--quiet").out
+    other = run("compare", *SMALL, "--quiet").out
+    assert "agrees" in other
+    assert document["report"].endswith(".html")
+    assert document["report"] not in other  # another problem
 
 
 # ------------------------------------------------------------------- claims and validate

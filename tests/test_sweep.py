@@ -443,6 +443,8 @@ def test_missing_and_damaged_cells_are_named_by_merge(run: Callable, inline: Inl
 
 def test_widening_a_sweep_computes_the_new_cells_and_merges_as_one(run: Callable, inline: Inline) -> None:
     run("sweep", "predict", *SMALL, "--over", "seed=0:2")
+    (narrow,) = run("merge", "emergence-out/sweep", "--quiet")[1]["experiments"]
+    before = Path(narrow["file"]).stat().st_mtime_ns
     document = run("sweep", "predict", *SMALL, "--over", "seed=5,1,3")[1]
     assert (document["computed"], document["found"]) == (2, 1)
     run("sweep", "predict", *SMALL[2:], "--over", "dim=64,128")
@@ -451,7 +453,8 @@ def test_widening_a_sweep_computes_the_new_cells_and_merges_as_one(run: Callable
         '{"dim": [64, 128]}',
         '{"seed": [0, 1, 3, 5]}',
     ]
-    assert len({entry["file"] for entry in experiments}) == 2
+    assert len({narrow["file"], *(entry["file"] for entry in experiments)}) == 3
+    assert Path(narrow["file"]).stat().st_mtime_ns == before
 
 
 def test_cells_of_different_sizes_and_an_option_called_like_a_variable(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """Prediction, gradient flow and online SGD side by side, for a user's own problem."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from dynamics import FlowResult, SgdResult, gradient_flow, online_sgd
+from dynamics import FlowResult, Interrupted, SgdResult, gradient_flow, online_sgd
 from dynamics.deflated_flow import bracket
+from dynamics.interrupted import unfinished
 from dynamics.precision import double_precision
 from theory import Activation, InitialState, Prediction, Teacher, overlap_flow, predict
 from validation.claim import Claim, Control, Measurement, Outcome, judge
@@ -48,6 +50,7 @@ def compare(
     seed: int = 0,
     method: str = "exact",
     out: Path | None = None,
+    page: str = "compare.html",
     budget: float | None = None,
     problem: dict | None = None,
     progress: Progress | None = None,
@@ -59,36 +62,78 @@ def compare(
 
     Args:
         budget: skip SGD, and say so, if replicas × steps × batch exceeds it (None: never skip).
-        problem: shown in the report. out: folder of ``compare.html``; nothing is written without it.
+        problem: shown in the report. out: folder of the report; nothing is written without it. page: its file name, for
+            where several problems share the folder.
 
-    Raises: `InputError` for an information exponent below 3 (no emergence time) and what the simulators refuse.
+    Raises: `InputError` for an information exponent below 3 (no emergence time) and what the simulators refuse;
+    `Interrupted` on Ctrl-C, with a `Comparison` of what was finished, none of it judged.
     """
     activation.require_exponent(3, "compare (a sharp emergence time)")
     prediction = predict(activation, teacher, initial)
     t_end = step_size * steps
-    flow = gradient_flow(
-        activation, teacher, initial, t_end=t_end, step_size=step_size, progress=_part(progress, 0.0, 0.1)
-    )
     notes: list[str] = []
-    sgd = None
     work = float(replicas) * steps * batch
-    if budget is not None and work > budget:
+    affordable = budget is None or work <= budget
+
+    def descend(flow: FlowResult) -> SgdResult:
+        wanted = tuple(int(q) for q in np.flatnonzero(np.isfinite(flow.half_time)))
+        return online_sgd(
+            activation, teacher, initial, step_size=step_size, steps=steps, batch=batch, replicas=replicas, seed=seed,
+            method=method, stop_when_learned=wanted or None, progress=_part(progress, 0.1, 1.0),
+        )  # fmt: skip
+
+    flow, sgd, stop = flow_and_sgd(
+        lambda: gradient_flow(
+            activation, teacher, initial, t_end=t_end, step_size=step_size, progress=_part(progress, 0.0, 0.1)
+        ),
+        descend if affordable else None,
+    )
+    if not affordable:
         notes.append(
             f"SGD was not run: it needs {work:.2g} samples over all replicas. Give --steps or --time to run it all the "
             "same, or lower --dim, or raise --step-size."
         )
+    if stop:
+        rows = unjudged(prediction.time_half, flow.half_time, stop, notes)
     else:
-        wanted = tuple(int(q) for q in np.flatnonzero(np.isfinite(flow.half_time)))
-        sgd = online_sgd(
-            activation, teacher, initial, step_size=step_size, steps=steps, batch=batch, replicas=replicas, seed=seed,
-            method=method, stop_when_learned=wanted or None, progress=_part(progress, 0.1, 1.0),
-        )  # fmt: skip
-    rows = _judge_all(prediction, initial, flow, sgd, step_size, batch, notes)
+        rows = _judge_all(prediction, initial, flow, sgd, step_size, batch, notes)
     diverged = sgd is not None and bool(sgd.diverged.any())
     report = None
     if out is not None:
-        report = _write(out, activation, prediction, flow, sgd, rows, problem or {}, notes)
-    return Comparison(rows, notes, report, all(row["verdict"] != "disagrees" for row in rows), diverged)
+        path = out / (unfinished(page) if stop else page)
+        report = _write(path, activation, prediction, flow, sgd, rows, problem or {}, notes)
+    compared = Comparison(rows, notes, report, all(row["verdict"] != "disagrees" for row in rows), diverged)
+    if stop:
+        raise Interrupted(compared, stop)
+    return compared
+
+
+def flow_and_sgd(
+    integrate: Callable[[], FlowResult], descend: Callable[[FlowResult], SgdResult] | None
+) -> tuple[FlowResult, SgdResult | None, str]:
+    """Gradient flow, then SGD unless it is None; on Ctrl-C what there is of them, and where that was, in words."""
+    try:
+        flow = integrate()
+    except Interrupted as stop:
+        return stop.result, None, f"in gradient flow, {stop.at}"
+    if descend is None:
+        return flow, None, ""
+    try:
+        return flow, descend(flow), ""
+    except Interrupted as stop:
+        return flow, stop.result, f"in SGD, {stop.at}"
+    except KeyboardInterrupt:
+        return flow, None, "in SGD, before its first step"
+
+
+def unjudged(predicted: np.ndarray, flow: np.ndarray, stop: str, notes: list[str]) -> list[dict]:
+    """Rows of an interrupted comparison: times that are known, no mean over replicas that happened to be early."""
+    notes.append(f"Interrupted {stop}: what comes after that is missing, and nothing is judged.")
+    return [
+        {"direction": q + 1, "predicted": _finite(float(x)), "flow": _finite(float(y)), "sgd_mean": None,
+         "sgd_stderr": None, "verdict": "not judged"}
+        for q, (x, y) in enumerate(zip(predicted, flow, strict=True))
+    ]  # fmt: skip
 
 
 def _part(progress: Progress | None, start: float, end: float) -> Progress | None:
@@ -164,7 +209,7 @@ def _judge_sgd(
 
 
 def _write(
-    out: Path, activation: Activation, prediction: Prediction, flow: FlowResult, sgd: SgdResult | None,
+    path: Path, activation: Activation, prediction: Prediction, flow: FlowResult, sgd: SgdResult | None,
     rows: list[dict], problem: dict, notes: list[str],
 ) -> Path:  # fmt: skip
     from validation.report import write_comparison
@@ -187,4 +232,4 @@ def _write(
     ]
     title = f"Theory, gradient flow and SGD: {activation.name}, d = {prediction.teacher.dim}"
     shown = {name: value for name, value in problem.items() if value is not None}
-    return write_comparison(out / "compare.html", title, shown, rows, figures, notes)
+    return write_comparison(path, title, shown, rows, figures, notes)

@@ -9,6 +9,8 @@ import hashlib
 import re
 from collections.abc import Sequence
 
+from dynamics.interrupted import unfinished
+
 #: A list of claims longer than this is cut, and a digest of all of it put behind.
 LONGEST = 60
 
@@ -38,4 +40,5 @@ def report_name(chosen: Sequence[str], mark: str = "", finished: bool = True) ->
         safe = (
             f"{safe[:LONGEST].rpartition('+')[0] or safe[:LONGEST]}+{hashlib.sha256(listed.encode()).hexdigest()[:8]}"
         )
-    return f"report{'-' * bool(chosen)}{safe}{mark}{'' if finished else '.unfinished'}.html"
+    name = f"report{'-' * bool(chosen)}{safe}{mark}.html"
+    return name if finished else unfinished(name)

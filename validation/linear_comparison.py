@@ -46,17 +46,19 @@ def crossing(steps: np.ndarray, curve: np.ndarray, level: float) -> float:
 
 @double_precision
 def compare_linear(
-    task: LinearTask, phases: Phases | None, run: LinearRun, early: LinearRun, out: Path, problem: dict
+    task: LinearTask, phases: Phases | None, run: LinearRun, early: LinearRun, path: Path, problem: dict, stop: str = ""
 ) -> LinearComparison:
-    """Judge the half time of ‖W‖²_F, the median escape and the onset of alignment; write ``compare.html`` into `out`.
+    """Judge the half time of ‖W‖²_F, the median escape and the onset of alignment; write the report to `path`.
 
     `early` is a run that looks closely at the escape. Each is judged by the ratio measured / predicted, with the 10 % of
     claim L11 (and the spacing of the records) as allowance, against the same with σ² in place of ϱ² (no least-squares
-    error) and against twice the time.
+    error) and against twice the time. `stop` says where the runs were interrupted, if they were: then nothing is judged.
     """
     notes: list[str] = []
     rows: list[dict] = []
-    if phases is None:
+    if stop:
+        notes.append(f"Interrupted {stop}: what comes after that is missing, and nothing is judged.")
+    elif phases is None:
         notes.append(
             "Nothing is predicted: that needs label noise, real labels and more training points than dimensions."
         )
@@ -74,7 +76,7 @@ def compare_linear(
         for name, (times, predicted) in measured.items():
             seen = early if "escape" in name else run
             rows.append(_row(name, np.array(times), float(predicted), phases, noise2, seen, notes))
-    report = _write(out, phases, run, rows, problem, notes)
+    report = _write(path, phases, run, rows, problem, notes)
     ok = all(row["verdict"] != "disagrees" for row in rows)
     return LinearComparison([{k: v for k, v in row.items() if k not in ("direction", "flow")} for row in rows], notes,
                             report, ok, bool(run.diverged.any()))  # fmt: skip
@@ -107,7 +109,9 @@ def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _write(out: Path, phases: Phases | None, run: LinearRun, rows: list[dict], problem: dict, notes: list[str]) -> Path:
+def _write(
+    path: Path, phases: Phases | None, run: LinearRun, rows: list[dict], problem: dict, notes: list[str]
+) -> Path:
     from validation.report import write_comparison
 
     width = int(problem["student_width"])
@@ -127,6 +131,6 @@ def _write(out: Path, phases: Phases | None, run: LinearRun, rows: list[dict], p
     ]
     shown = {name: value for name, value in problem.items() if value is not None}
     return write_comparison(
-        out / "compare.html", "Predicted phases and label-noise SGD", shown, rows, figures, notes,
+        path, "Predicted phases and label-noise SGD", shown, rows, figures, notes,
         caption="Times in steps: predicted by the averaged flow, and measured (mean over replicas).",
     )  # fmt: skip

@@ -10,14 +10,15 @@ from pathlib import Path
 import numpy as np
 from scipy import optimize
 
-from dynamics import FlowResult, SgdResult, gradient_flow, online_sgd
+from dynamics import FlowResult, Interrupted, SgdResult, gradient_flow, online_sgd
 from dynamics.gradient_flow import Progress
+from dynamics.interrupted import unfinished
 from dynamics.precision import double_precision
 from dynamics.quadratic_flow import QuadraticFlow, quadratic_flow
 from theory import Activation, InitialState, QuadraticModel, Subspace, Teacher
 from theory.quadratic_step import fitted_shift
 from validation.claim import Claim, Control, Measurement, Outcome, judge
-from validation.comparison import LARGEST_SHIFT, Comparison
+from validation.comparison import LARGEST_SHIFT, Comparison, flow_and_sgd, unjudged
 from validation.statistics import mean_and_error
 from validation.stiefel_figures import Curve, measured_and_theory
 
@@ -60,6 +61,7 @@ def compare_quadratic(
     seed: int = 0,
     method: str = "exact",
     out: Path | None = None,
+    page: str = "compare.html",
     budget: float | None = None,
     problem: dict | None = None,
     progress: Progress | None = None,
@@ -75,26 +77,41 @@ def compare_quadratic(
     closed = quadratic_flow(model.spectrum, Subspace(size * columns.on_teachers, size * columns.rest))
     t_end = step_size * steps
     predicted = fitted_times(model, closed, t_end)
-    flow = gradient_flow(activation, teacher, initial, t_end=t_end, step_size=step_size)
     notes: list[str] = []
-    sgd, work = None, float(replicas) * steps * batch
-    if budget is not None and work > budget:
-        notes.append(
-            f"SGD was not run: it needs {work:.2g} samples over all replicas. Give --steps or --time to run it."
-        )
-    else:
-        sgd = online_sgd(
+    work = float(replicas) * steps * batch
+    affordable = budget is None or work <= budget
+
+    def descend(flow: FlowResult) -> SgdResult:
+        return online_sgd(
             activation, teacher, initial, step_size=step_size, steps=steps, batch=batch, replicas=replicas, seed=seed,
             method=method, progress=progress,
         )  # fmt: skip
+
+    flow, sgd, stop = flow_and_sgd(
+        lambda: gradient_flow(activation, teacher, initial, t_end=t_end, step_size=step_size),
+        descend if affordable else None,
+    )
+    if not affordable:
+        notes.append(
+            f"SGD was not run: it needs {work:.2g} samples over all replicas. Give --steps or --time to run it."
+        )
     outside = float(np.sum(columns.rest**2))
     shift = fitted_shift(model, columns.on_teachers, outside, step_size, t_end, batch)
-    rows = [_row(j, float(predicted[j]), flow, sgd, step_size, float(shift[j]), notes) for j in range(teacher.width)]
+    if stop:
+        rows = unjudged(predicted, flow.loss_time, stop, notes)
+    else:
+        rows = [
+            _row(j, float(predicted[j]), flow, sgd, step_size, float(shift[j]), notes) for j in range(teacher.width)
+        ]
     report = None
     if out is not None:
-        report = _write(out, activation, model, closed, flow, sgd, rows, problem or {}, notes)
+        path = out / (unfinished(page) if stop else page)
+        report = _write(path, activation, model, closed, flow, sgd, rows, problem or {}, notes)
     diverged = sgd is not None and bool(sgd.diverged.any())
-    return Comparison(rows, notes, report, all(row["verdict"] != "disagrees" for row in rows), diverged)
+    compared = Comparison(rows, notes, report, all(row["verdict"] != "disagrees" for row in rows), diverged)
+    if stop:
+        raise Interrupted(compared, stop)
+    return compared
 
 
 def _row(
@@ -143,7 +160,7 @@ def _verdict(predicted: float, estimate: float, stderr: float, allowance: float)
 
 
 def _write(
-    out: Path, activation: Activation, model: QuadraticModel, closed: QuadraticFlow, flow: FlowResult,
+    path: Path, activation: Activation, model: QuadraticModel, closed: QuadraticFlow, flow: FlowResult,
     sgd: SgdResult | None, rows: list[dict], problem: dict, notes: list[str],
 ) -> Path:  # fmt: skip
     from validation.report import write_comparison
@@ -162,4 +179,4 @@ def _write(
     caption = "Loss of gradient flow and of SGD beside the closed form from the same start."
     title = f"Theory, gradient flow and SGD: {activation.name}, d = {model.teacher.dim}"
     shown = {name: value for name, value in problem.items() if value is not None}
-    return write_comparison(out / "compare.html", title, shown, rows, [(caption, figure)], notes)
+    return write_comparison(path, title, shown, rows, [(caption, figure)], notes)

@@ -244,23 +244,34 @@ def _toy(shared: dict[str, Any], own: dict[str, Any]) -> Setting:
         refuse(f"--starts holds {starts.min():g}, whose power is only {least:.3g} of the goal: start higher")
 
     def simulate(progress: Progress) -> Done:
-        import xarray as xr
-
+        from dynamics.interrupted import Interrupted
         from dynamics.toy_flow import toy_flow
 
-        parts, rows = [], []
-        for place, toy in enumerate(toys):
-            result = toy_flow(toy, starts, goal=goal)
-            parts.append(result.dataset.drop_vars("initial").assign_coords(toy=f"{toy.shape}{toy.exponent}"))
-            for start, sharp, time in zip(starts, result.sharpness, result.times, strict=True):
-                exact = toy.sharpness(float(start), goal)
-                rows.append((toy.shape, toy.exponent, float(start), float(time[1]), float(sharp), exact))
-            progress((place + 1) / len(toys), f"toy losses: {toy.shape}, k = {toy.exponent}")
-        data = xr.concat(parts, dim="toy", combine_attrs="drop_conflicts").assign_coords(start=starts)
+        parts: list[xr.Dataset] = []
+        rows = []
+        try:
+            for place, toy in enumerate(toys):
+                result = toy_flow(toy, starts, goal=goal)
+                parts.append(result.dataset.drop_vars("initial").assign_coords(toy=f"{toy.shape}{toy.exponent}"))
+                for start, sharp, time in zip(starts, result.sharpness, result.times, strict=True):
+                    exact = toy.sharpness(float(start), goal)
+                    rows.append((toy.shape, toy.exponent, float(start), float(time[1]), float(sharp), exact))
+                progress((place + 1) / len(toys), f"toy losses: {toy.shape}, k = {toy.exponent}")
+        except KeyboardInterrupt as stop:
+            if not parts:
+                raise
+            raise Interrupted(_toys(parts, starts), f"after {len(parts)} of {len(toys)} losses") from stop
         headers = ("loss", "k", "start", "t50", "(t90 − t10)/t50", "exact")
-        return data, table.render(headers, rows)
+        return _toys(parts, starts), table.render(headers, rows)
 
     return Setting({"what": TOY, "exponents": exponents, "starts": own["starts"], "goal": goal, **shared}, simulate)
+
+
+def _toys(parts: "list[xr.Dataset]", starts: np.ndarray) -> "xr.Dataset":
+    """One dataset of all losses along ``toy``."""
+    import xarray as xr
+
+    return xr.concat(parts, dim="toy", combine_attrs="drop_conflicts").assign_coords(start=starts)
 
 
 SETTINGS: dict[str, Callable[[dict[str, Any], dict[str, Any]], Setting]] = {

@@ -5,6 +5,7 @@ import argparse
 from emergence import config, console, output, table, uses
 from emergence.commands import linear
 from emergence.commands.setup import SGD_BUDGET, announce, headline, out_folder, resolved_problem
+from emergence.files import file_name, reporting
 from emergence.progress import Progress
 from emergence.refusal import refuse
 from emergence.result import Result
@@ -28,13 +29,13 @@ def run(arguments: argparse.Namespace) -> Result:
     if not quadratic:
         resolved.activation.require_exponent(3, "compare (a sharp emergence time)")
     step_size, _, steps = resolved.run_length()
-    folder = out_folder(arguments)
-    output.make(folder)
+    page = file_name("compare", resolved.echo(), "html")
+    folder = output.make(out_folder(arguments, page))
     announce(resolved)
     import validation
 
     problem = resolved.problem
-    with Progress(arguments.quiet) as progress:
+    with Progress(arguments.quiet) as progress, reporting():
         compared = (validation.compare_quadratic if quadratic else validation.compare)(
             resolved.activation,
             resolved.teacher,
@@ -46,6 +47,7 @@ def run(arguments: argparse.Namespace) -> Result:
             seed=problem.seed,
             method=problem.method,
             out=folder,
+            page=page,
             # More than this waits for an explicit --steps or --time.
             budget=None if problem.steps or problem.time else SGD_BUDGET,
             problem=resolved.echo(),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from emergence import config, console, output, table, uses
 from emergence.arguments import problem_flags
 from emergence.commands.setup import out_folder
-from emergence.files import DataFile
+from emergence.files import DataFile, file_name
+from emergence.interruption import Kept
 from emergence.linear_problem import LINEAR_KINDS
 from emergence.linear_resolve import LinearResolved, resolve_linear
 from emergence.progress import Progress
@@ -101,18 +102,30 @@ def compare(arguments: argparse.Namespace) -> Result:
     uses.check("compare --model linear", vars(arguments))
     resolved = _resolved(arguments, "label-noise")
     steps = resolved.run_length()
-    folder = output.make(out_folder(arguments))
+    page = file_name("compare-linear", resolved.echo(), "html")
+    folder = output.make(out_folder(arguments, page))
     for text in resolved.warnings:
         console.warn(text)
+    from dynamics.interrupted import Interrupted, unfinished
     from validation.linear_comparison import compare_linear
 
+    phases, run, stop = resolved.phases, None, ""
     with Progress(arguments.quiet) as progress:
-        run = _run(resolved, "label-noise", progress)
-        phases = resolved.phases
-        early = None  # the escape from the lazy regime is looked at closely
-        if phases is not None and math.isfinite(phases.escape_steps):
-            early = _run(resolved, "label-noise", progress, min(steps, math.ceil(2 * phases.escape_steps)))
-    compared = compare_linear(resolved.task, phases, run, early or run, folder, resolved.echo())
+        try:
+            run = early = _run(resolved, "label-noise", progress)
+            if phases is not None and math.isfinite(phases.escape_steps):  # the escape is looked at closely
+                early = _run(resolved, "label-noise", progress, min(steps, math.ceil(2 * phases.escape_steps)))
+        except Interrupted as caught:
+            stop = f"in the {'first' if run is None else 'second'} run, {caught.at}"
+            run = early = caught.result if run is None else run
+        except KeyboardInterrupt:
+            if run is None:
+                raise
+            stop = "in the second run, before its first step"
+    path = folder / (unfinished(page) if stop else page)
+    compared = compare_linear(resolved.task, phases, run, early, path, resolved.echo(), stop)
+    if stop:
+        raise Kept(f"{stop}: what was finished is kept in {compared.report}")
     rows = [[entry[name] for name in COMPARED] for entry in compared.rows]
     document = {"problem": resolved.echo(), "phases": compared.rows, "report": str(compared.report)}
     if compared.diverged:

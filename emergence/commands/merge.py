@@ -6,6 +6,7 @@ from typing import Any
 
 from emergence import console, merging, output
 from emergence.commands.setup import out_folder
+from emergence.interruption import NOTHING, kept
 from emergence.merging import Experiment, Merged
 from emergence.progress import Progress
 from emergence.refusal import refuse
@@ -26,8 +27,13 @@ def run(arguments: argparse.Namespace) -> Result:
     if not found and not broken:
         refuse(f"store is {arguments.store!r}: no sweep is in it: run `emergence sweep` first")
     folder = output.make(out_folder(arguments, *(experiment.name for experiment in found)))
-    entries = []
-    with Progress(arguments.quiet) as progress:
+    entries: list[dict[str, Any]] = []
+
+    def written() -> str:
+        files = ", ".join(entry["file"] for entry in entries if entry["file"])
+        return f"the store is unchanged; written: {files}" if files else NOTHING
+
+    with Progress(arguments.quiet) as progress, kept(written):
         for number, experiment in enumerate(found):
             progress(number / len(found), f"merging {experiment.name}")
             entries.append(_merge(store, folder, experiment))

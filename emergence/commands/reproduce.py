@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from emergence import console, merging, output, table
 from emergence.commands.setup import out_folder
 from emergence.engine import Workers, usable_cores
+from emergence.interruption import kept
 from emergence.problem import Problem
 from emergence.progress import Progress
 from emergence.refusal import refuse
@@ -17,7 +18,6 @@ from emergence.result import Result
 from emergence.store import Store, canonical, check
 from emergence.sweeping import Cell, Outcome, Sweep
 from emergence.values import Whole
-from emergence.version import version
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -34,10 +34,18 @@ def run(arguments: argparse.Namespace) -> Result:
     """Compute the runs that are missing, then measure and draw. Status 1 if a run failed or diverged."""
     workers = usable_cores() if arguments.workers is None else Whole().check("--workers", arguments.workers)
     figure, experiment = arguments.figure, EXPERIMENTS[arguments.figure, arguments.preset]
-    folder = out_folder(arguments, f"{figure}.nc", f"{figure}.png")
+    stem = figure if arguments.preset == "quick" else f"{figure}.{arguments.preset}"
+    folder = out_folder(arguments, f"{stem}.nc", f"{stem}.png")
     store = check(str(output.check(str(folder / STORE), label="store")))
     output.make(folder)
-    outcome = _compute(experiment, store, workers, arguments.quiet)
+    with kept(lambda: f"the runs so far are kept in {store}: the same command goes on with the others"):
+        outcome = _compute(experiment, store, workers, arguments.quiet)
+        return _report(arguments, experiment, store, outcome, folder / stem)
+
+
+def _report(arguments: argparse.Namespace, experiment: Experiment, store: Path, outcome: Outcome, stem: Path) -> Result:
+    """Measure, draw and write, if there is every run."""
+    figure = arguments.figure
     document: dict[str, Any] = {
         "figure": figure, "preset": arguments.preset, "what": experiment.what, "problem": dict(experiment.problem),
         "over": {name: list(values) for name, values in experiment.axes.items()}, "store": str(store),
@@ -49,7 +57,7 @@ def run(arguments: argparse.Namespace) -> Result:
         lost = f"{len(outcome.failed)} runs failed, {len(outcome.diverged)} diverged: no figure is drawn"
         return Result(document | {"file": None, "image": None, "panels": []}, lost, 1)
     found, drawn = _measured(figure, experiment, store)
-    files = _write(folder, figure, arguments.preset, drawn, _dataset(experiment, store))
+    files = _write(stem, arguments.preset, drawn, _dataset(experiment, store))
     document |= {"file": str(files[0]), "image": str(files[1]), "panels": [_entry(row) for row in found.rows]}
     return Result(document, _text(found.rows, files))
 
@@ -121,11 +129,13 @@ def _measured(figure: str, experiment: Experiment, store: Path) -> "tuple[Emerge
     return frontier, reproduction_figures.frontier_figure(frontier)
 
 
-def _write(folder: Path, name: str, preset: str, figure: "Figure", data: "xr.Dataset") -> tuple[Path, Path]:
+def _write(stem: Path, preset: str, figure: "Figure", data: "xr.Dataset") -> tuple[Path, Path]:
+    from dynamics.provenance import provenance
     from dynamics.storage import write_atomically, write_dataset
 
-    image = write_atomically(folder / f"{name}.png", lambda temporary: figure.savefig(temporary, dpi=130))
-    return write_dataset(folder / f"{name}.nc", data.assign_attrs(preset=preset, emergence_version=version())), image
+    data = data.assign_attrs(provenance(preset=preset) | data.attrs)
+    image = write_atomically(stem.with_name(f"{stem.name}.png"), lambda temporary: figure.savefig(temporary, dpi=130))
+    return write_dataset(stem.with_name(f"{stem.name}.nc"), data), image
 
 
 def _entry(row: "Row") -> dict[str, object]:

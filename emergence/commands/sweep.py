@@ -11,6 +11,7 @@ from emergence import config, console, grid, merging, output, uses
 from emergence.arguments import DEFAULT_OUT, problem_flags
 from emergence.cells import CELLS, configuration, problem_of
 from emergence.engine import Cluster, Workers, usable_cores
+from emergence.interruption import kept
 from emergence.problem import Problem
 from emergence.progress import Progress
 from emergence.refusal import is_refusal, refuse
@@ -39,6 +40,9 @@ def run(arguments: argparse.Namespace) -> Result:
         # Whatever can be refused is refused before the store is touched: a scheduler that is not there, too.
         engine = stack.enter_context(_engine(arguments.scheduler, min(workers, len(missing)))) if missing else None
         output.make(folder, "store")
+        stack.enter_context(
+            kept(lambda: f"the cells so far are kept in {folder}: the same command goes on with the others")
+        )
         store, progress = stack.enter_context(Store(folder)), stack.enter_context(Progress(arguments.quiet))
         store.record(merging.plan_name(plan), plan)
         store.sweep_up()
