@@ -1,6 +1,8 @@
 """The law of greedy selection against closed forms, brute-force selection and draws."""
 
 import json
+import re
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -291,3 +293,15 @@ def test_prediction_says_how_likely_each_direction_is(capsys: pytest.CaptureFixt
 def test_law_takes_the_dimension() -> None:
     assert OverlapLaw(30.0) == Competition.of([1.0], 2, 4, 30.0).law
     assert Competition.of([1.0], 2, 3).law.signed
+
+
+@pytest.mark.parametrize("width", [16, 64])
+def test_the_table_of_narrow_students_is_the_corrected_law(width: int) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "selection.md").read_text()
+    (row,) = re.findall(rf"^\| {width} \|(.*)\|$", page, re.MULTILINE)
+    shown, found = [float(x) for x in row.split("|")], []
+    for decay in (0.8, 1.2):
+        weights = np.arange(1, 4 * width + 1.0) ** -decay
+        law = selection_law(Competition.of(weights, width=width, information_exponent=4))
+        found += [law.first_missed() / width, law.residual(weights**2) / np.sum(weights[width:] ** 2)]
+    assert shown == pytest.approx(found, abs=0.00051)
