@@ -293,6 +293,28 @@ def test_phase_two_of_a_plain_loop() -> None:
         alignment.saturation_time(3 * W, a, target, step)
 
 
+def test_sam_collapses_below_its_radius_by_the_root_of_the_step() -> None:
+    """Half of 32 runs of one aligned neuron in d = 20 are lost within time 60 at ρ_c(0.97 − 2.1√η): between ±5 %."""
+    dim, runs = 20, 32
+    for step_size in (0.016, 0.004):
+        edge = 0.97 - 2.1 * step_size**0.5
+        radius = sam.collapse_radius(1.0, dim) * np.repeat([edge - 0.05, edge + 0.05], runs)
+        rng, first = np.random.default_rng(0), np.zeros((2 * runs, dim))
+        first[:, 0], second = dim**0.25, np.full(2 * runs, dim**-0.25)
+        for _ in range(int(60 / step_size)):
+            x = rng.standard_normal(first.shape)
+            seen = np.sum(first * x, axis=1)
+            error = second * seen - x[:, 0]
+            grown = radius * np.sign(error) / np.sqrt(seen**2 + second**2 * np.sum(x**2, axis=1))
+            moved, other = first + (grown * second)[:, None] * x, second + grown * seen
+            there = np.sum(moved * x, axis=1)
+            slope = step_size * (other * there - x[:, 0])
+            first, second = first - (slope * other)[:, None] * x, second - slope * there
+        held = (second * first[:, 0] > 0.5).reshape(2, runs).mean(axis=1)
+        assert held[0] > 0.9
+        assert held[1] < 0.1
+
+
 def test_sam_limits() -> None:
     assert sam.decay_rate(0.2, 1e-9, 1000.0, 0.0, 20) == pytest.approx(2e-9 * 0.04, rel=1e-3)
     assert sam.collapse_radius(0.25, 20) == pytest.approx(sam.collapse_radius(1.0, 20) / 2)
