@@ -9,7 +9,7 @@ _MATH = {
     "·": r"\cdot", "−": "-", "→": r"\to", "≥": r"\ge", "≤": r"\le",
     "≪": r"\ll", "≫": r"\gg", "≈": r"\approx", "∝": r"\propto", "∈": r"\in", "∞": r"\infty", "∑": r"\sum",
     "α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "δ": r"\delta", "ε": r"\epsilon", "η": r"\eta", "κ": r"\kappa",
-    "θ": r"\theta",
+    "θ": r"\theta", "ρ": r"\rho", "ϱ": r"\varrho", "ℓ": r"\ell", "Λ": r"\Lambda", "Φ": r"\Phi", "∫": r"\int",
     "λ": r"\lambda", "μ": r"\mu", "ν": r"\nu", "π": r"\pi", "σ": r"\sigma", "τ": r"\tau", "φ": r"\varphi",
     "Δ": r"\Delta", "Σ": r"\Sigma", "σ̂": r"\hat\sigma", "∂": r"\partial", "∇": r"\nabla", "‖": r"\|", "×": r"\times",
     "ᵀ": r"^\top", "Θ": r"\Theta", "Π": r"\Pi", "≽": r"\succeq", "Ã": r"\tilde A",

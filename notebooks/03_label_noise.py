@@ -49,7 +49,7 @@ BLUE, ORANGE, GREEN, INK = "#0072B2", "#D55E00", "#009E73", "#333333"
 # %%
 derived = derivation()
 print(derived.verify(), "steps checked")
-for step in derived.steps[3:7] + derived.steps[-4:-2]:
+for step in derived.steps[4:9] + derived.steps[18:22]:
     print(step.title)
     display(Math(step.latex()))
 

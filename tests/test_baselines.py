@@ -113,7 +113,7 @@ def test_correlation_derivation_holds(text: str) -> None:
 def test_a_wrong_step_of_it_is_noticed() -> None:
     found = derivation(H4)
     right = next(step for step in found.steps if "ratio" in step.title)
-    wrong = Step(right.title, right.equation, lambda: right.residual() + sp.Rational(1, 10**20))  # type: ignore[misc]
+    wrong = Step(right.title, right.equation, lambda shown: right.residual(shown) + sp.Rational(1, 10**20))  # type: ignore[misc]
     with pytest.raises(DerivationError):
         replace(found, steps=(wrong,)).verify()
 

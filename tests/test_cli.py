@@ -366,7 +366,7 @@ def test_derive_document_and_latex(run: Callable[..., Ran], name: str) -> None:
 
 def test_derive_verifies_before_it_prints(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
     assert "7 steps checked" in run("derive", "single-task").out
-    wrong = theory.Step("wrong", theory.activation.z, lambda: sp.Integer(1))
+    wrong = theory.Step("wrong", theory.activation.z, lambda _: sp.Integer(1))
     broken = theory.Derivation("loss", (wrong,), {}, (), "")
     monkeypatch.setitem(DERIVE, "loss", lambda activation: broken)
     ran = run("derive", "loss")

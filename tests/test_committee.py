@@ -19,7 +19,14 @@ from dynamics.committee import (
 )
 from theory import Activation, InitialState, InputError, Teacher, gaussian
 from theory.committee import committee
-from theory.committee_checks import evaluate, integral_residual, mean_residual, numbered, order_parameters
+from theory.committee_checks import (
+    evaluate,
+    integral_equations,
+    integral_residual,
+    mean_residual,
+    numbered,
+    order_parameters,
+)
 from theory.hermite import z
 from theory.indexed import Sums, Term
 from theory.slope_integrals import SlopeIntegrals, erf_three, erf_two, slope_integrals, symbols
@@ -41,9 +48,10 @@ def students(rows: str, dim: int, seed: int = 0) -> np.ndarray:
 def test_integrals_are_their_quadrature(text: str, name: str) -> None:
     activation = Activation.parse(text)
     right = slope_integrals(activation)
-    assert abs(float(integral_residual(name, activation, right))) < 1e-10
+    assert abs(float(integral_residual(name, activation, right, integral_equations(right)[name]))) < 1e-10
     wrong = SlopeIntegrals(1.05 * right.two, 1.05 * right.four)
-    assert abs(float(integral_residual(name, activation, wrong))) > 1e-6
+    assert abs(float(integral_residual(name, activation, wrong, integral_equations(right)[name]))) > 1e-6
+    assert abs(float(integral_residual(name, activation, right, 1.05 * integral_equations(right)[name]))) > 1e-6
 
 
 def test_three_points_of_erf_are_as_published() -> None:

@@ -72,7 +72,7 @@ def test_a_wrong_closed_form_is_noticed() -> None:
 
 def test_a_broken_step_raises() -> None:
     step = riccati.derivation().steps[3]
-    broken = replace(step, residual=lambda: sp.Integer(1))
+    broken = replace(step, residual=lambda _: sp.Integer(1))
     with pytest.raises(DerivationError, match="Gradient flow of W"):
         broken.verify()
 

@@ -16,6 +16,7 @@ from theory.label_noise import name
 
 REFERENCE = "arXiv:2603.10397, section 4.4, Lemmas 4.5-4.6; alignment time corrected, late rates derived"
 eta, T, P2 = sp.symbols(r"eta {\|\theta^*\|} {\sum_ip_i^2}", positive=True)
+_X, _D = sp.symbols("x d")
 
 
 def linear_map(target: sp.Matrix) -> sp.Matrix:
@@ -76,14 +77,14 @@ def late_rates(target_norm: float) -> tuple[float, float]:
     return 2 * target_norm, target_norm
 
 
-def _spectrum_residual() -> sp.Expr:
+def _spectrum_residual(shown: sp.Expr) -> sp.Expr:
     """Characteristic polynomial in four input dimensions at exact numbers."""
-    target, x = sp.Matrix([sp.Rational(2, 3), sp.Rational(-1, 2), sp.Rational(3, 4), 2]), sp.Symbol("x")
+    target, x = sp.Matrix([sp.Rational(2, 3), sp.Rational(-1, 2), sp.Rational(3, 4), 2]), _X
     found = linear_map(target).charpoly(x).as_expr()
-    return sp.expand(found - x**3 * (x**2 - target.dot(target)))
+    return sp.expand(found - shown.subs({_D: 4, T: sp.sqrt(target.dot(target))}))
 
 
-def _late_residual() -> sp.Expr:
+def _late_residual(shown: sp.Tuple) -> sp.Expr:
     """Jacobian of $-\\dot e$ at a rank-one balanced end state, by differentiating $\\theta=W^\\top a$ along the flow."""
     R = sp.Rational
     neurons, goal = sp.Matrix([R(3, 5), R(4, 5)]), sp.Matrix([R(5, 13), R(12, 13)])
@@ -93,22 +94,22 @@ def _late_residual() -> sp.Expr:
     speed = (second * error.T).T * second + first.T * (first * error)
     jacobian = speed.jacobian(error)
     across = sp.Matrix([-goal[1], goal[0]])
-    gaps = [jacobian * goal - 2 * size * goal, jacobian * across - size * across, first.T * second - size * goal]
+    along, other = (rate.subs(T, size) for rate in shown)
+    gaps = [jacobian * goal - along * goal, jacobian * across - other * across, first.T * second - size * goal]
     return sp.Add(*[abs(sp.nsimplify(x)) for gap in gaps for x in gap])
 
 
 def derivation() -> Derivation:
     """Phase II, each step checked."""
-    x = sp.Symbol("x")
     time = alignment_time()
     steps = (
-        Step("Spectrum of the linearised map", sp.Eq(name(r"\det(x-\mathsf M)"), x ** (sp.Symbol("d") - 1) * (x**2 - T**2),
+        Step("Spectrum of the linearised map", sp.Eq(name(r"\det(x-\mathsf M)"), _X ** (_D - 1) * (_X**2 - T**2),
                                                      evaluate=False), _spectrum_residual),
         Step("Growth saturates", sp.Eq(name("t_2"), time, evaluate=False),
-             lambda: sp.simplify(P2 / 4 * (1 + eta * T) ** (2 * time) - T)),
+             lambda shown: sp.simplify(P2 / 4 * (1 + eta * T) ** (2 * shown) - T)),
         Step("Small steps: the printed time lacks 1/η",
              sp.Eq(name(r"\lim\eta t_2"), sp.log(4 * T / P2) / (2 * T), evaluate=False),
-             lambda: sp.simplify(sp.limit(eta * time, eta, 0) - sp.log(4 * T / P2) / (2 * T))),
+             lambda shown: sp.simplify(sp.limit(eta * time, eta, 0) - shown)),
         Step("Balanced limit and late rates",
              sp.Eq(name(r"(\lambda_\parallel,\lambda_\perp)"), sp.Tuple(2 * T, T), evaluate=False),
              _late_residual),

@@ -26,7 +26,7 @@ from theory.additive import GAUSSIAN, ORTHONORMAL, _normal_form, _sum
 from theory.derivation import Assumption, Derivation, Step
 from theory.errors import InputError
 from theory.hermite import z
-from theory.indexed import Dual, Sums, Term, a, c, collect, differentiate, e, evaluate, j, k, p, q, r, t, v
+from theory.indexed import Dual, Sums, Term, a, c, collect, differentiate, e, evaluate, j, k, p, q, r, s, t, v
 from theory.plateau import Plateau, _Moments
 from theory.plateau import a as weight
 from theory.plateau import u as overlap
@@ -172,9 +172,9 @@ def derivation(activation: Activation) -> Derivation:
     equations[r"\partial_{r_k}\mathcal{L}"] = condition.as_sympy()
     steps.append(
         Step(
-            "Second layer: the loss is stationary in the weights r",
-            sp.Eq(condition.as_sympy(), 0, evaluate=False),
-            lambda: _second_layer_residual(activation),
+            "Second layer: the loss is stationary in the weights r where this vanishes",
+            sp.Eq(sp.Symbol(r"\partial_{r_k}\mathcal{L}"), condition.as_sympy(), evaluate=False),
+            lambda shown: _second_layer_residual(activation, shown),
             tolerance,
         )
     )
@@ -190,8 +190,7 @@ def _tensor_power_steps(activation: Activation) -> list[Step]:
     J, leading, tau = activation.information_exponent, activation.leading, sp.Symbol("tau", positive=True)
     first, start, a_q = sp.symbols("y y_0 a_q", positive=True)
     ratio = sp.Symbol(r"\frac{d}{dt}\ln(t_{kq}/t_{ks})")
-    s_index = sp.Symbol("s")
-    gap = J * leading * (a[q] * t[k, q] ** (J - 2) - a[s_index] * t[k, s_index] ** (J - 2))
+    gap = J * leading * (a[q] * t[k, q] ** (J - 2) - a[s] * t[k, s] ** (J - 2))
     closed = (start ** (2 - J) - J * (J - 2) * leading * a_q * tau) ** sp.Rational(-1, J - 2)
     rate = J * leading * a_q * first ** (J - 1)
     blow_up = sp.solve(closed ** (2 - J), tau)[0]
@@ -200,19 +199,22 @@ def _tensor_power_steps(activation: Activation) -> list[Step]:
         Step(
             "Leading degree: in the ratio of two overlaps the common contraction drops out",
             sp.Eq(ratio, gap, evaluate=False),
-            lambda: _ratio_residual(activation),
+            lambda shown: _ratio_residual(activation, shown),
             activation.check_tolerance,
         ),
         Step(
             "Overlaps as a common factor times y, in the clock that the factor sets",
             sp.Eq(sp.Symbol("y"), closed, evaluate=False),
-            lambda: sp.N((sp.diff(closed, tau) - rate.subs(first, closed)).subs(point), _DIGITS),
+            lambda shown: (
+                sp.N((sp.diff(shown, tau) - rate.subs(first, shown)).subs(point), _DIGITS)
+                + abs(sp.N((shown.subs(tau, 0) - start).subs(point), _DIGITS))
+            ),
             activation.check_tolerance,
         ),
         Step(
             "The first blow-up wins: at the largest a|t|^(J−2)",
             sp.Eq(sp.Symbol(r"\tau_q"), blow_up, evaluate=False),
-            lambda: sp.N((1 / closed.subs(tau, blow_up)).subs(point), _DIGITS),
+            lambda shown: sp.N((1 / closed.subs(tau, shown)).subs(point), _DIGITS),
             activation.check_tolerance,
         ),
     ]
@@ -246,30 +248,30 @@ def _climb(activation: Activation) -> np.ndarray:
     return np.array(rows, dtype=object)
 
 
-def _flow_residual(component: sp.Indexed, activation: Activation) -> sp.Expr:
+def _flow_residual(component: sp.Indexed, activation: Activation, shown: sp.Expr) -> sp.Expr:
     """The derived velocity of t or c against explicit vectors."""
     climb, units = _climb(activation), np.array(_UNITS, dtype=object)
     half = climb @ units.T
     expected = climb[:, :2] if component.base == t else half + half.T
-    derived = evaluate(correlation_drift()[component], component.indices, _arrays(), _kernel_at(activation))
+    derived = evaluate(Sums.read(shown), component.indices, _arrays(), _kernel_at(activation))
     off = [(0, 0), (0, 1), (1, 0), (1, 1)] if component.base == t else [(0, 1), (1, 0)]
     return max(abs(sp.N(derived[place] - expected[place], _DIGITS)) for place in off)
 
 
-def _ratio_residual(activation: Activation) -> sp.Expr:
+def _ratio_residual(activation: Activation, shown: sp.Expr) -> sp.Expr:
     """Logarithmic velocities of two overlaps of one neuron, from explicit vectors and the leading degree."""
     J = activation.information_exponent
     pure = Activation.from_coefficients({J: activation.coefficients[J]})
     velocity, unit = _climb(pure)[0], _UNITS[0]
     found = velocity[0] / unit[0] - velocity[1] / unit[1]
-    claimed = J * pure.leading * (_WEIGHTS[0] * unit[0] ** (J - 2) - _WEIGHTS[1] * unit[1] ** (J - 2))
-    return sp.N(found - claimed, _DIGITS)
+    at = {a[q]: _WEIGHTS[0], a[s]: _WEIGHTS[1], t[k, q]: unit[0], t[k, s]: unit[1]}
+    return sp.N(found - shown.xreplace(at), _DIGITS)
 
 
-def _second_layer_residual(activation: Activation) -> sp.Expr:
+def _second_layer_residual(activation: Activation, shown: sp.Expr) -> sp.Expr:
     """The condition against central differences of the loss, which is quadratic in r."""
     arrays, kernel = _arrays(), _kernel_at(activation)
-    derived = evaluate(second_layer_condition(), (k,), arrays, kernel)
+    derived = evaluate(Sums.read(shown), (k,), arrays, kernel)
     worst = sp.Integer(0)
     for neuron in range(2):
         ends = []

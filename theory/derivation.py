@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 import sympy as sp
 
+from theory import matrices
+
 #: Significant digits at which identities are checked when they are not checked symbolically.
 CHECK_DIGITS = 40
 
@@ -20,26 +22,31 @@ class Step:
     Args:
         title: what the step does, in a few words.
         equation: a SymPy relation (or any expression that prints as LaTeX).
-        residual: returns an expression that is zero if and only if the step is right. It is computed on a road of
-            its own (other coordinates, explicit numbers), never from the equation's own derivation. ``None`` marks a
-            definition, which has nothing to check.
+        residual: takes the equation's right-hand side as it is shown (`claim`) and returns an expression that is zero if
+            and only if that is right. It is computed on a road of its own (other coordinates, explicit numbers), never from
+            the equation's own derivation. ``None`` marks a definition, which has nothing to check.
         tolerance: largest residual accepted: 1e-30 for exact coefficients, more only for those known as doubles.
     """
 
     title: str
     equation: sp.Basic
-    residual: Callable[[], sp.Expr] | None = field(default=None, compare=False)
+    residual: Callable[[sp.Basic], sp.Expr] | None = field(default=None, compare=False)
     tolerance: float = 1e-30
 
     @property
     def is_definition(self) -> bool:
         return self.residual is None
 
+    @property
+    def claim(self) -> sp.Basic:
+        """What the step says: the right-hand side of its equation, the very object that `latex` prints."""
+        return self.equation.rhs if isinstance(self.equation, sp.Equality) else self.equation
+
     def verify(self) -> None:
         """Raise `DerivationError` unless the step's residual vanishes (exactly, or within `tolerance`)."""
         if self.residual is None:
             return
-        residual = sp.sympify(self.residual())
+        residual = sp.sympify(self.residual(self.claim))
         if residual == 0:
             return
         if residual.free_symbols or not sp.N(residual).is_finite:
@@ -49,7 +56,7 @@ class Step:
             raise DerivationError(f"step {self.title!r} does not hold: its residual is {sp.N(size, 5)}, not 0")
 
     def latex(self) -> str:
-        return sp.latex(self.equation, order="none")
+        return matrices.latex(self.equation)
 
 
 @dataclass(frozen=True)

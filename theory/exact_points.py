@@ -9,18 +9,41 @@ from functools import cache, lru_cache
 
 import numpy as np
 import sympy as sp
+from sympy.printing.latex import LatexPrinter
 
 from theory.activation import Activation
 from theory.activation import c as kernel_variable
 from theory.gaussian import expectation
 from theory.hermite import z
-from theory.indexed import Sums, Vector, evaluate, k, l, p, q
+from theory.indexed import Sums, evaluate, k, l, p, q, specialise
 
+#: The vectors and coefficients in which equations are written.
+E, V, HAT = sp.IndexedBase("e"), sp.IndexedBase(r"\bar v"), sp.IndexedBase(r"\hat\sigma")
+WITH_MEAN = Activation.from_coefficients({0: sp.Rational(1, 3), 1: sp.Rational(1, 2), 3: sp.Rational(2, 3)})
 _DIM, _STUDENTS, _TEACHERS = 4, 2, 2
 _WEIGHTS = np.array([sp.Rational(4, 5), sp.Rational(3, 5)], dtype=object)
 _STUDENT_POINT = ((1, -2, 3, 2), (2, 1, -1, 3))
 _SCALE = sp.Rational(1, 5)
 _DIGITS = 50
+
+
+class Tensor(sp.Function):
+    r"""$v^{\otimes i}$."""
+
+    nargs = 2
+
+    def _latex(self, printer: LatexPrinter) -> str:
+        vector, power = (printer._print(x) for x in self.args)
+        return rf"{{{vector}}}^{{\otimes {power}}}"
+
+
+class Square(sp.Function):
+    r"""$\|\cdot\|_F^2$ of a tensor."""
+
+    nargs = 1
+
+    def _latex(self, printer: LatexPrinter) -> str:
+        return rf"\Big\|{printer._print(self.args[0])}\Big\|_F^2"
 
 
 @cache
@@ -87,8 +110,8 @@ def _largest(differences: list[sp.Expr]) -> sp.Expr:
     return max((abs(sp.N(x, _DIGITS)) for x in differences), default=sp.Integer(0))
 
 
-def kernel_residual(activation: Activation) -> sp.Expr:
-    """E σ(g)σ(h) − φ(c) for jointly Gaussian g, h of covariance c, by Isserlis' theorem (symbolic in c).
+def kernel_residual(activation: Activation, shown: sp.Expr) -> sp.Expr:
+    """E σ(g)σ(h) − φ(c), as it is `shown`, for jointly Gaussian g, h of covariance c, by Isserlis' theorem (symbolic in c).
 
     For an activation that is no polynomial, its three lowest Hermite degrees stand in for it, and a kernel in closed
     form is compared with the Hermite series at c = 1/2 (where the degrees beyond 40 weigh less than 1e-12).
@@ -107,7 +130,9 @@ def kernel_residual(activation: Activation) -> sp.Expr:
     covariance = sp.Matrix([[1, kernel_variable], [kernel_variable, 1]])
     moment = expectation(sp.expand(sigma.subs(z, g) * sigma.subs(z, h)), (g, h), covariance)
     dual = sum(activation.coefficients[i] ** 2 * kernel_variable**i for i in lowest)
-    difference = sp.Poly(sp.expand(moment - dual), kernel_variable)
+    (overlap,) = shown.free_symbols
+    claimed = specialise(shown.subs(overlap, kernel_variable), dual, kernel_variable)
+    difference = sp.Poly(sp.expand(moment - claimed), kernel_variable)
     return (
         _largest(difference.coeffs())
         if any(x.has(sp.Float) for x in difference.coeffs())
@@ -120,21 +145,31 @@ def loss_residual(loss: Sums, activation: Activation) -> sp.Expr:
     return sp.N(_ambient_loss(activation).subs(_values()), _DIGITS) - _evaluate(loss, (), activation)[()]
 
 
-def tensor_residual(loss: Sums, activation: Activation) -> sp.Expr:
-    """The loss formula against explicit tensors, for one stand-in activation with degrees 1, 2 and 3."""
+def tensor_residual(shown: sp.Expr, loss: Sums) -> sp.Expr:
+    """The shown sum over degrees, as explicit tensors, against the loss formula: a stand-in with degrees 1, 2 and 3."""
     stand_in = Activation.from_coefficients({1: sp.Rational(1, 2), 2: sp.Rational(2, 3), 3: sp.Rational(-1, 3)})
     arrays = _numeric_overlaps()
     point = np.array([[sp.N(x * _SCALE, _DIGITS) for x in row] for row in _STUDENT_POINT], dtype=object)
     units = point / np.array([[sp.sqrt(x)] for x in arrays["r"]], dtype=object)
+    vectors = {E: np.array([[int(i == h) for h in range(_DIM)] for i in range(_TEACHERS)], dtype=object), V: units}
+
+    def square(inside: sp.Expr) -> sp.Expr:
+        """‖·‖² of a combination of tensor powers of one degree."""
+        tensor = 0
+        for term in Sums.read(inside):
+            (power,) = term.body.atoms(Tensor)
+            weight = term.body.xreplace({power: sp.Integer(1)})
+            for place, vector in enumerate(vectors[power.args[0].base]):
+                number = weight.replace(lambda x: isinstance(x, sp.Indexed), lambda x, n=place: arrays[str(x.base)][n])
+                tensor = tensor + number * _power(vector, int(power.args[1]))
+        return np.sum(tensor**2)
+
+    (sum_over_degrees,) = shown.atoms(sp.Sum) - {x for y in shown.atoms(Square) for x in y.atoms(sp.Sum)}
     total = sp.Integer(0)
     for degree, coefficient in stand_in.coefficients.items():
-        tensor = 0
-        for i, weight in enumerate(_WEIGHTS):
-            tensor = tensor + weight * _power(np.array([int(i == h) for h in range(_DIM)], dtype=object), degree)
-        for size, unit in zip(arrays["r"], units, strict=True):
-            tensor = tensor - size * _power(unit, degree)
-        total += coefficient**2 * np.sum(tensor**2) / 2
-    return total - _evaluate(loss, (), stand_in)[()]
+        term = sum_over_degrees.function.subs(sum_over_degrees.variables[0], degree)
+        total += term.xreplace({HAT[degree]: coefficient}).replace(Square, square)
+    return shown.xreplace({sum_over_degrees: total}) - _evaluate(loss, (), stand_in)[()]
 
 
 def _power(vector: np.ndarray, degree: int) -> np.ndarray:
@@ -144,27 +179,31 @@ def _power(vector: np.ndarray, degree: int) -> np.ndarray:
     return tensor
 
 
-def frame_residual(coordinate: sp.Indexed, frame: Vector) -> sp.Expr:
+def frame_residual(coordinate: sp.Indexed, shown: sp.Expr) -> sp.Expr:
     """∇_{v_0} of t, c or r by differentiation in coordinates, against the derived combination of vectors."""
     place = {k: 0, p: 1, l: 1}
     symbolic = _symbolic_overlaps()[str(coordinate.base)][tuple(place[i] for i in coordinate.indices)]
     direct = [sp.N(sp.diff(symbolic, x).subs(_values()), _DIGITS) for x in _coordinates()[0]]
-    return _largest([x - y for x, y in zip(direct, _explicit(frame, place), strict=True)])
+    return _largest([x - y for x, y in zip(direct, _explicit(shown, place), strict=True)])
 
 
-def _explicit(frame: Vector, place: dict[sp.Symbol, int]) -> np.ndarray:
+def _explicit(shown: sp.Expr, place: dict[sp.Symbol, int]) -> list[sp.Expr]:
+    """Coordinates of a combination of e_p and v̄_k."""
     arrays = _numeric_overlaps()
-    total = np.zeros(_DIM, dtype=object)
-    for coefficient, kind, index, _ in frame.terms:
-        number = coefficient.replace(
-            lambda x: isinstance(x, sp.Indexed), lambda x: arrays[str(x.base)][tuple(place[i] for i in x.indices)]
-        )
-        if kind == "e":
-            basis = np.array([int(h == place[index]) for h in range(_DIM)], dtype=object)
-        else:
-            basis = np.array(_STUDENT_POINT[place[index]], dtype=object) * _SCALE / sp.sqrt(arrays["r"][place[index]])
-        total = total + sp.N(number, _DIGITS) * basis
-    return total
+    units = (
+        np.array(_STUDENT_POINT, dtype=object) * _SCALE / np.array([[sp.sqrt(x)] for x in arrays["r"]], dtype=object)
+    )
+
+    def number(x: sp.Indexed, coordinate: int) -> sp.Expr:
+        where = tuple(place[i] for i in x.indices)
+        if x.base == E:
+            return sp.Integer(int(coordinate == where[0]))
+        return units[where[0]][coordinate] if x.base == V else arrays[str(x.base)][where]
+
+    return [
+        sp.N(shown.replace(lambda x: isinstance(x, sp.Indexed), lambda x, h=h: number(x, h)), _DIGITS)
+        for h in range(_DIM)
+    ]
 
 
 @lru_cache(maxsize=32)

@@ -29,7 +29,7 @@ from theory.arguments import check_whole
 from theory.derivation import Assumption, Derivation, Step
 from theory.diagrams import Table, add, scale
 from theory.frame import eta, noise, over_pairs, without_pairs
-from theory.indexed import Sums, Term, c, collect, e, j, k, q, r, symmetric_overlap, t, v
+from theory.indexed import Sums, Term, c, collect, e, j, k, q, r, reads, symmetric_overlap, t, v
 from theory.step_moments import Moments, exchanged, label_noise, of_batch, require_polynomial
 from theory.step_noise import step_covariance
 from theory.system import System
@@ -172,12 +172,16 @@ def _frame_steps() -> list[Step]:
             sp.Eq(symbol(r"\mathbf a_k"), symbol(r"-\delta\sigma'(z_k)(x-z_k\bar v_k)"), evaluate=False),
         ),
         Step(
-            "Expectation of a product of Hermite polynomials, by counting pairs",
+            "Expectation of a product of Hermite polynomials",
             sp.Eq(
                 symbol(r"E\prod_{i}h_{a_i}(g_i)"),
                 symbol(r"\prod_{i}\sqrt{a_i!}\sum_{n}\prod_{i<j}\frac{C_{ij}^{n_{ij}}}{n_{ij}!}"),
                 evaluate=False,
             ),
+        ),
+        Step(
+            "Pairs counted for the degrees 3, 2, 2, 1",
+            sp.Eq(symbol(r"E\,h_3(g_1)h_2(g_2)h_2(g_3)h_1(g_4)"), step_checks.four_legs(), evaluate=False),
             step_checks.diagram_residual,
         ),
     ]
@@ -190,7 +194,9 @@ def _steps(activation: Activation, batch: int, correction: dict[sp.Indexed, Sums
         Step(
             f"Second order in the step size: {titles[str(component.base)]}",
             sp.Eq(sp.Symbol(rf"\Delta_2 {sp.latex(component)}"), sums.as_sympy(), evaluate=False),
-            partial(step_checks.second_order_residual, str(component.base), sums, activation, batch),
+            reads(
+                partial(step_checks.second_order_residual, str(component.base), activation=activation, batch=batch),
+            ),
             activation.check_tolerance,
         )
         for component, sums in correction.items()

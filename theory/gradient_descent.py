@@ -16,7 +16,7 @@ from theory import exact_points as points
 from theory.activation import Activation
 from theory.additive import GAUSSIAN, ORTHONORMAL, REFERENCE, TIME_UNIT, population_loss, symbolic_velocity
 from theory.derivation import Derivation, Step
-from theory.indexed import Sums, Term, c, collect, j, k, l, p, q, r, t
+from theory.indexed import Sums, Term, c, collect, j, k, l, p, q, r, reads, t
 from theory.system import System
 
 T, Q = sp.IndexedBase("T"), sp.IndexedBase("Q")
@@ -71,7 +71,7 @@ def descent_map(activation: Activation) -> System:
         Step(
             f"One step of {component.base}",
             sp.Eq(sp.Symbol(names[component]), sums.as_sympy(), evaluate=False),
-            partial(points.step_residual, component, sums, definitions, activation),
+            reads(partial(points.step_residual, component, definitions=definitions, activation=activation)),
             activation.check_tolerance,
         )
         for component, sums in drift.items()

@@ -15,11 +15,12 @@ import sympy as sp
 from theory import additive
 from theory.activation import Activation
 from theory.derivation import Assumption, Derivation, Step
-from theory.indexed import evaluate
+from theory.indexed import Index, Sums, Term, a, evaluate
 from theory.loss_sums import LossSum
 
 beta, x, width, speed, samples, compute, learned = sp.symbols("beta x m tau n C p", positive=True)
 J = sp.Symbol("J", positive=True)
+_UNLEARNED = Index("p", sp.Symbol("U", integer=True, positive=True))
 REFERENCE = "arXiv:2504.19983, Theorem 2.1(d), Proposition 2.2, Corollary 2.3, section 2.4"
 
 
@@ -77,13 +78,13 @@ def derivation(activation: Activation) -> Derivation:
     activation.require_centred("Theorem 2.1 (the staircase loss)")
     steps = [
         Step(
-            "With the directions outside S still unlearned and the others fitted, the loss is what is left",
+            "With U directions still unlearned (those counted here) and the others fitted, the loss is what they leave",
             sp.Eq(
                 sp.Symbol(r"\mathcal{L}"),
-                activation.second_moment / 2 * sp.Symbol(r"\sum_{p\in S}a_p^2"),
+                activation.second_moment / 2 * Term(a[_UNLEARNED] ** 2, (_UNLEARNED,)).as_sympy(),
                 evaluate=False,
             ),
-            lambda: _fitted_residual(activation),
+            lambda shown: _fitted_residual(activation, shown),
             activation.check_tolerance,
         ),
         Step(
@@ -97,7 +98,7 @@ def derivation(activation: Activation) -> Derivation:
         Step(
             "Power-law weights: what is left after the first p directions",
             sp.Eq(sp.Symbol(r"\sum_{s>p}s^{-2\beta}\approx"), tail(), evaluate=False),
-            lambda: sp.simplify(sp.diff(tail(), learned) + learned ** (-2 * beta)),
+            lambda shown: sp.simplify(sp.diff(shown, learned) + learned ** (-2 * beta)),
         ),
         *[
             Step(f"Exponent of the loss in {name}", sp.Eq(sp.Symbol(symbol), value, evaluate=False),
@@ -121,10 +122,10 @@ def derivation(activation: Activation) -> Derivation:
     return Derivation("ideal-loss", tuple(steps), equations, assumptions, REFERENCE)
 
 
-def _fitted_residual(activation: Activation) -> sp.Expr:
-    """The derived loss at a state with one of three directions fitted and one massless student, against its stair."""
+def _fitted_residual(activation: Activation, shown: sp.Expr) -> sp.Expr:
+    """The derived loss at a state with one of three directions fitted and one massless student, against what is shown."""
     rational = sp.Rational
-    weights, left = [rational(4, 5), rational(3, 5), rational(2, 5)], slice(1, None)
+    weights = [rational(4, 5), rational(3, 5), rational(2, 5)]
     arrays = {
         "a": np.array(weights, dtype=object),
         "r": np.array([rational(4, 5), sp.Integer(0)], dtype=object),
@@ -139,15 +140,14 @@ def _fitted_residual(activation: Activation) -> sp.Expr:
         arrays,
         lambda at, order: sp.diff(kernel, variable, int(order)).subs(variable, at),
     )[()]
-    mean, scale = activation.squared_mean, activation.second_moment
-    stair = ((scale - mean) * sum(x**2 for x in weights[left]) + mean * sum(weights[left]) ** 2) / 2
-    return sp.N(loss - stair, 50)
+    unlearned = {"a": np.array(weights[1:], dtype=object)}
+    return sp.N(loss - evaluate(Sums.read(shown), (), unlearned, lambda at, order: at)[()], 50)
 
 
-def _exponent_residual(name: str) -> sp.Expr:
+def _exponent_residual(name: str, shown: sp.Expr) -> sp.Expr:
     """Measure the exponent at β = 4/5 by a logarithmic difference of the tail at two explicit numbers of directions."""
     decay = sp.Rational(4, 5)
     growth = {"time": decay, "width": 1, "samples_unstable": 2 * decay, "compute": 1 + decay}[name]
     ratio = tail().subs(beta, decay)
     slope = sp.log(ratio.subs(learned, 8) / ratio.subs(learned, 2)) / (growth * sp.log(4))
-    return sp.N(slope - scaling_exponents()[name].subs(beta, decay), 50)
+    return sp.N(slope - shown.subs(beta, decay), 50)

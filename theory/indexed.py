@@ -93,6 +93,11 @@ class Sums(tuple[Term, ...]):
     def as_sympy(self) -> sp.Expr:
         return sp.Add(*[term.as_sympy() for term in self])
 
+    @classmethod
+    def read(cls, expression: sp.Basic) -> "Sums":
+        """The terms of an expression as `as_sympy` writes it. Raises `ValueError` for sums in any other place."""
+        return cls(_read(term) for term in sp.Add.make_args(expression))
+
     def __add__(self, other: "Sums") -> "Sums":  # type: ignore[override]
         return collect([*self, *other])
 
@@ -101,6 +106,24 @@ class Sums(tuple[Term, ...]):
 
     def renamed(self, names: Mapping[Index, Index]) -> "Sums":
         return Sums(term.renamed(names) for term in self)
+
+
+def reads(residual: Callable[[Sums], sp.Expr]) -> Callable[[sp.Basic], sp.Expr]:
+    """A check of terms as a check of what is shown: see `Sums.read`."""
+    return lambda shown: residual(Sums.read(shown))
+
+
+def _read(expression: sp.Expr) -> Term:
+    whole = [x for x in sp.Mul.make_args(expression) if isinstance(x, sp.Sum)]
+    outside = sp.Mul(*[x for x in sp.Mul.make_args(expression) if x not in whole])
+    limits = [limit for x in whole for limit in x.limits]
+    if (
+        len(whole) > 1
+        or outside.has(sp.Sum)
+        or any(limit != (limit[0], 1, limit[0].length) for limit in map(tuple, limits))
+    ):
+        raise ValueError(f"{expression} is no product of one sum over whole ranges and factors outside")
+    return Term(outside * whole[0].function, whole[0].variables) if whole else Term(expression)
 
 
 def collect(terms: Iterable[Term]) -> Sums:

@@ -118,17 +118,22 @@ def derivation(replacement: str = "other") -> Derivation:
     law = variance_law()
     equations = {"p_+": right, "p_-": wrong, "L": plateau_law(replacement), r"\operatorname{Var}\delta": law}
     steps = (
-        Step("Mean label on the true class", sp.Eq(p_right, right), lambda: _enumerated(replacement, 0) - _at(right)),
-        Step("Mean label on another class", sp.Eq(p_wrong, wrong), lambda: _enumerated(replacement, 1) - _at(wrong)),
+        Step(
+            "Mean label on the true class",
+            sp.Eq(p_right, right),
+            lambda shown: _enumerated(replacement, 0) - _at(shown),
+        ),
+        Step(
+            "Mean label on another class", sp.Eq(p_wrong, wrong), lambda shown: _enumerated(replacement, 1) - _at(shown)
+        ),
         Step(
             "Loss of the mean label against clean labels",
             sp.Eq(loss, plateau_law(replacement)),
-            lambda: sp.expand(
-                sum((_enumerated(replacement, k) - int(k == 0)) ** 2 for k in range(4)) / 8
-                - _at(plateau_law(replacement))
+            lambda shown: sp.expand(
+                sum((_enumerated(replacement, k) - int(k == 0)) ** 2 for k in range(4)) / 8 - _at(shown)
             ),
         ),
-        Step("Variance of a mode after T steps", sp.Eq(variance(sp.Symbol("delta")), law), lambda: _iterated(law)),
+        Step("Variance of a mode after T steps", sp.Eq(variance(sp.Symbol("delta")), law), _iterated),
     )
     assumptions = (Assumption("flips are drawn afresh at every visit"), Assumption("0 < κ < 2 in every mode"))
     return Derivation("label-flips", steps, equations, assumptions, REFERENCE)

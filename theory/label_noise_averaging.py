@@ -7,18 +7,21 @@ polar decomposition. What is of first order in β is isolated by a small β.
 (arXiv:2603.10397, section 4; derived.)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import sympy as sp
 from scipy.linalg import expm, logm, sqrtm
 
 from theory import label_noise
+from theory import label_noise_law as law
 from theory.derivation import Assumption, Derivation, Step
 from theory.label_noise import name
 from theory.label_noise_phases import Geometry, Law, Residual
 from theory.label_noise_sde import numbers, weight_sde
+from theory.matrices import function
 from theory.streams import stream
 
 #: Covariance of the boosts in the checks; what is left is of second order in it.
@@ -67,52 +70,75 @@ def _slow_drift(joint: np.ndarray, target: np.ndarray) -> np.ndarray:
     return np.asarray(_STEP * (first + first.T + ito))
 
 
-def rates_residual() -> sp.Expr:
-    """R and R_a, their parts of order β singled out, against the mean drift of D over exact boosts."""
-    joint, gram, target = _weights()
-    W, a = joint[:, :-1], joint[:, -1]
-    stiffness = gram + a @ a * np.eye(_DIM)
-    law, boost = _law(target), SMALL * np.array([[1.0, 0.0], [0.0, 0.4]])
+def _rates(state: Residual, shown: Mapping[str, sp.Basic]) -> tuple[np.ndarray, float]:
+    """R and R_a as they are shown."""
+    values = state.second, state.boost
+    first, other = (function(shown[key], (law.S, law.boost))(*values) for key in ("R", "R_a"))
+    return np.asarray(first), float(other)
 
-    def derived(size: float) -> np.ndarray:
+
+def _slow(joint: np.ndarray, first: np.ndarray, other: float, shown: sp.Basic) -> np.ndarray:
+    """The shown mean drift of D at the weights [W a]."""
+    symbols = (law.W, law.a, law.R, law.R_a, law.eta)
+    return np.asarray(function(shown, symbols)(joint[:, :-1], joint[:, -1:], first, other, _STEP))
+
+
+def rates_residual(which: str, claim: sp.Basic) -> sp.Expr:
+    """R and R_a, their parts of order β singled out, and D's mean drift, against its mean over exact boosts; `Law` too."""
+    shown = {**_SHOWN, which: claim}
+    joint, gram, target = _weights()
+    stiffness = gram + joint[:, -1] @ joint[:, -1] * np.eye(_DIM)
+    boost = SMALL * np.array([[1.0, 0.0], [0.0, 0.4]])
+
+    def derived(size: float, rates: Callable[[Residual], tuple[np.ndarray, float]]) -> np.ndarray:
         error = size * stiffness @ boost @ stiffness
         second = (_NOISE**2 + np.trace(error)) * np.eye(_DIM) + 2 * error
-        first, other = law.rates(Residual(error, second, size * boost, 0.0))
-        return -(_STEP**2) * (W @ first @ W.T - other * np.outer(a, a))
+        return _slow(joint, *rates(Residual(error, second, size * boost, 0.0)), shown["drift"])
 
     exact = _mean(lambda b: _slow_drift(joint @ expm(generator(b)), target), _boosts(boost))
     still = _slow_drift(joint, target)
-    gaps = (derived(0.0) - still) / np.max(np.abs(still)), (derived(1.0) - derived(0.0) - exact + still)
-    change = np.max(np.abs(exact - still))
-    return sp.Float(max(float(np.max(np.abs(gaps[0]))), float(np.max(np.abs(gaps[1]))) / change))
+    gaps = []
+    for rates in (lambda state: _rates(state, shown), _law(target).rates):
+        first, both = derived(0.0, rates), derived(1.0, rates)
+        gaps += [
+            (first - still) / np.max(np.abs(still)),
+            (both - first - exact + still) / np.max(np.abs(exact - still)),
+        ]
+    return sp.Float(float(np.max(np.abs(gaps))))
 
 
-def flow_residual() -> sp.Expr:
+def flow_residual(which: str, claim: sp.Basic) -> sp.Expr:
     r"""The flow of (G, A) against $\frac d{dt}\mathrm{tr}D^n=n\,\mathrm{tr}(D^{n-1}\dot D)$, n = 1, 2, 3, at fixed θ = θ*.
 
     With G diagonal these three determine the three rates. D has the traces of $KJ$, K the Gram matrix of [W a],
-    $J=\mathrm{diag}(1,\dots,1,-1)$.
+    $J=\mathrm{diag}(1,\dots,1,-1)$. `Law` is compared too.
     """
+    shown = {**_SHOWN, which: claim}
     joint, gram, target = _weights()
-    W, a = joint[:, :-1], joint[:, -1]
-    law = _law(target)
-    packed = np.concatenate([gram.ravel(), [a @ a], np.zeros(2 * _DIM**2)])
-    rate = law(0.0, packed)
-    first, other = law.rates(law.observed(gram, float(a @ a))[2])
-    slow = W @ W.T - np.outer(a, a)
-    moved = -(_STEP**2) * (W @ first @ W.T - other * np.outer(a, a))
+    size2, goal, averaged = float(joint[:, -1] @ joint[:, -1]), target[:, None], _law(target)
+    first, other = averaged.rates(averaged.observed(gram, size2)[2])
+    stiffness = gram + size2 * np.eye(_DIM)
+    force = function(shown["q"], (law.Lambda, law.R, law.R_a, law.target, law.eta))(
+        stiffness, first, other, goal, _STEP
+    )
+    gram_rate = function(shown["G"], (law.G, law.R, law.target, law.q, law.eta))(gram, first, goal, force, _STEP)
+    norm_rate = function(shown["A"], (law.A, law.R_a, law.target, law.q, law.eta))(size2, other, goal, force, _STEP)
+    moved = _slow(joint, first, other, law.SLOW_DRIFT)
+    slow = joint[:, :-1] @ joint[:, :-1].T - np.outer(joint[:, -1], joint[:, -1])
     J, K = np.diag([1.0] * _DIM + [-1.0]), joint.T @ joint
     change = np.zeros_like(K)
-    change[:_DIM, :_DIM], change[_DIM, _DIM] = rate[: _DIM**2].reshape(_DIM, _DIM), rate[_DIM**2]
-    gaps = []
+    change[:_DIM, :_DIM], change[_DIM, _DIM] = gram_rate, norm_rate
+    code = averaged(0.0, np.concatenate([gram.ravel(), [size2], np.zeros(2 * _DIM**2)]))
+    own = {"G": (code[: _DIM**2].reshape(_DIM, _DIM), gram_rate), "A": (code[_DIM**2], norm_rate)}
+    gaps = [np.max(np.abs((own[which][0] - own[which][1]) / np.max(np.abs(own[which][1]))))] if which in own else []
     for power in (1, 2, 3):
         exact = np.trace(np.linalg.matrix_power(slow, power - 1) @ moved)
         gaps.append(np.trace(np.linalg.matrix_power(K @ J, power - 1) @ change @ J) / exact - 1)
     return sp.Float(float(np.max(np.abs(gaps))))
 
 
-def means_residual() -> sp.Expr:
-    """Mean G and A over the boosts, as observed, against exact boosts (relative to what the boosts change)."""
+def means_residual(which: str, claim: sp.Basic) -> sp.Expr:
+    """Mean G or A over the boosts against exact boosts (relative to what the boosts change); and as `Law` has it."""
     joint, gram, target = _weights()
     size2 = float(joint[:, -1] @ joint[:, -1])
     seen, size, now = _law(target).observed(gram, size2)
@@ -122,13 +148,16 @@ def means_residual() -> sp.Expr:
         return np.asarray(turned.T @ turned)
 
     exact = _mean(moved, _boosts(now.boost)) - joint.T @ joint
-    gaps = np.append((seen - gram - exact[:_DIM, :_DIM]).ravel(), size - size2 - exact[_DIM, _DIM])
-    return sp.Float(float(np.max(np.abs(gaps)) / np.max(np.abs(exact))))
+    found = function(claim, (law.G, law.A, law.boost))(gram, size2, now.boost)
+    code, before = (seen, gram) if which == "seen G" else (size, size2)
+    known = exact[:_DIM, :_DIM] if which == "seen G" else exact[_DIM, _DIM]
+    gap = np.max([np.max(np.abs(value - before - known)) for value in (found, code)])
+    return sp.Float(float(gap / np.max(np.abs(exact))))
 
 
-def turning_residual() -> sp.Expr:
+def turning_residual(claim: sp.Basic) -> sp.Expr:
     r"""$E\,\Omega\Omega^\top$ of one step against the polar decomposition of $e^{\mathsf M_b}e^{-\eta\mathsf M_g}$."""
-    law, size = _law(np.array([0.6, 0.0])), 1e-2
+    size = 1e-2
     boost, second = size**2 * np.array([[1.0, 0.3], [0.3, 0.4]]), np.array([[0.9, -0.2], [-0.2, 0.5]])
     total = np.zeros((_DIM, _DIM))
     for b in _boosts(boost):
@@ -137,35 +166,41 @@ def turning_residual() -> sp.Expr:
             rotation = np.real(logm(np.linalg.solve(np.real(sqrtm(both @ both.T)), both)))[:_DIM, :_DIM]
             total += rotation @ rotation.T
     exact = total / (2 * _DIM) ** 2
-    found = law.turning(Residual(np.zeros((_DIM, _DIM)), second, boost, 0.0))
-    return sp.Float(float(np.max(np.abs(found - exact)) / np.max(np.abs(exact))))
+    shown = function(claim, (law.S, law.boost, law.eta))(second, boost, _STEP)
+    code = _law(np.array([0.6, 0.0])).turning(Residual(np.zeros((_DIM, _DIM)), second, boost, 0.0))
+    return sp.Float(float(np.max(np.abs([shown - exact, code - exact])) / np.max(np.abs(exact))))
+
+
+#: What is shown, by the names that the checks use.
+_SHOWN = {"drift": law.SLOW_DRIFT, "R": law.RATE, "R_a": law.OTHER_RATE,
+          "q": law.FORCE, "G": law.GRAM_RATE, "A": law.NORM_RATE}  # fmt: skip
+
+
+def _step(title: str, left: str, right: sp.Basic, residual: Callable[[sp.Basic], sp.Expr], tolerance: float) -> Step:
+    return Step(title, sp.Eq(name(left), right, evaluate=False), residual, tolerance)
 
 
 def derivation() -> Derivation:
     """``derive label-noise``: identities, least-squares error and escape, then the averaged flow of both phases."""
     exact = label_noise.derivation()
-    rates = {
-        "R": name(r"S+\tfrac12(\beta S+S\beta)-\mathrm{tr}(S)\,\beta"),
-        "R_a": name(r"\mathrm{tr}S\,(1+\mathrm{tr}\beta)-\mathrm{tr}(S\beta)"),
-        "q": name(r"\tfrac{\eta^2}{2}\Lambda^{-1}(R+R_a)\theta^*"),
-        r"\dot G": name(r"-\tfrac{\eta^2}{2}(RG+GR)+\theta^*q^{\top}+q\theta^{*\top}"),
-        r"\dot A": name(r"-\eta^2R_aA+2\langle\theta^*,q\rangle"),
-    }
-    mean = name(r"-\eta^2\{WRW^{\top}-R_a\,aa^{\top}\}")
-    turned = name(r"\tfrac{\eta^2}{4}\{\beta\,\mathrm{tr}S+S\,\mathrm{tr}\beta-\beta S-S\beta\}")
-    observed = name(r"(G+A\beta+\tfrac12(\beta G+G\beta),\ A(1+\mathrm{tr}\beta)+\mathrm{tr}\,\beta G)")
+    rates = partial(rates_residual, "R"), partial(rates_residual, "R_a"), partial(rates_residual, "drift")
+    held, flow = "Averaged flow at θ = θ*, Λ = G + A", flow_residual
     steps = (
-        Step("Mean drift over the boosts, to first order in their covariance β",
-             sp.Eq(name(r"E_b\,\Delta(WW^{\top}-aa^{\top})"), mean, evaluate=False), rates_residual, _RELATIVE),
-        Step("Averaged flow at θ = θ*", sp.Eq(name(r"\dot G"), rates[r"\dot G"], evaluate=False), flow_residual, 1e-9),
-        Step("Gram matrix and norm in the mean over the boosts",
-             sp.Eq(name("E_b(G,A)"), observed, evaluate=False), means_residual, _RELATIVE),
-        Step("Rotation by boosts in different directions",
-             sp.Eq(name(r"\Delta E\,\Omega\Omega^{\top}"), turned, evaluate=False), turning_residual, _RELATIVE),
+        _step("Rate of the first layer, to first order in the covariance β of the boosts", "R", law.RATE, rates[0], _RELATIVE),
+        _step("Rate of the second layer, likewise", "R_a", law.OTHER_RATE, rates[1], _RELATIVE),
+        _step("Mean drift over the boosts", r"E_b\,\Delta(WW^{\top}-aa^{\top})", law.SLOW_DRIFT, rates[2], _RELATIVE),
+        _step("The force that holds θ = θ*, Λ = G + A", "q", law.FORCE, partial(flow, "q"), 1e-9),
+        _step(f"{held}: Gram matrix", r"\dot G", law.GRAM_RATE, partial(flow, "G"), 1e-9),
+        _step(f"{held}: norm of the second layer", r"\dot A", law.NORM_RATE, partial(flow, "A"), 1e-9),
+        _step("Mean Gram matrix over the boosts", r"E_b\,G", law.SEEN_GRAM, partial(means_residual, "seen G"), _RELATIVE),
+        _step("Mean norm over the boosts", r"E_b\,A", law.SEEN_NORM, partial(means_residual, "seen A"), _RELATIVE),
+        _step("Rotation by boosts in different directions", r"\Delta E\,\Omega\Omega^{\top}", law.TURNING, turning_residual,
+              _RELATIVE),
     )  # fmt: skip
+    flows = {"R": law.RATE, "R_a": law.OTHER_RATE, "q": law.FORCE, r"\dot G": law.GRAM_RATE, r"\dot A": law.NORM_RATE}
     return replace(
         exact,
         steps=exact.steps + steps,
-        equations={**exact.equations, **rates},
+        equations={**exact.equations, **flows},
         assumptions=(*exact.assumptions, Assumption("averaged flow: first order in the covariance β of the boosts")),
     )

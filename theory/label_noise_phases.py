@@ -26,9 +26,11 @@ from scipy.linalg import expm
 from scipy.optimize import brentq
 from scipy.special import gammaincinv, gammaln
 
+from theory import label_noise_law as shown
 from theory.arguments import check_positive
 from theory.errors import InputError
 from theory.linear_task import LinearTask
+from theory.matrices import function
 
 #: Alignment has set in when the mean absolute cosine has gone this share of the way from a random direction's to 1.
 ONSET_SHARE = 0.25
@@ -184,16 +186,13 @@ class Law:
         seen, size = gram, norm2
         for _ in range(3):
             now = self.residual(seen, size)
-            boost = now.boost
-            size = norm2 * (1 + self.geometry.trace(boost)) + self.geometry.trace(boost @ gram)
-            seen = gram + norm2 * boost + (boost @ gram + gram @ boost) / 2
+            seen, size = (f(gram, norm2, now.boost) for f in self._means)
         return seen, size, now
 
     def rates(self, now: Residual) -> tuple[np.ndarray, float]:
         """R and R_a."""
-        S, boost, trace = now.second, now.boost, self.geometry.trace
-        first = S + (boost @ S + S @ boost) / 2 - trace(S) * boost
-        return first, trace(S) * (1 + trace(boost)) - trace(S @ boost)
+        first, other = (f(now.second, now.boost) for f in self._rates)
+        return first, other
 
     def turning(self, now: Residual) -> np.ndarray:
         r"""Growth per step of $E\,\Omega\Omega^\top$: boosts in different directions compose to a rotation of the inputs.
@@ -201,22 +200,46 @@ class Law:
         $\Delta\Omega=\frac\eta2(bg^\top-gb^\top)$, so $\frac{\eta^2}4\{\beta\,\mathrm{tr}S+S\,\mathrm{tr}\beta-\beta
         S-S\beta\}$.
         """
-        S, boost, trace = now.second, now.boost, self.geometry.trace
-        return self.step_size**2 / 4 * (boost * trace(S) + S * trace(boost) - boost @ S - S @ boost)
+        return np.asarray(self._turning(now.second, now.boost, self.step_size))
 
     def __call__(self, _: float, packed: np.ndarray) -> np.ndarray:
         size = len(self.geometry.target)
         gram, norm2 = packed[: size**2].reshape(size, size), packed[size**2]
         now = self.observed(gram, norm2)[2]
         first, second = self.rates(now)
-        half = self.step_size**2 / 2
-        stiffness = gram + norm2 * np.eye(size)
-        target = self.geometry.target
-        force = half * np.linalg.solve(stiffness, first @ target + second * target)
-        pull = np.outer(target, force)
-        gram_rate = -half * (first @ gram + gram @ first) + pull + pull.T
-        norm_rate = -2 * half * second * norm2 + 2 * target @ force
-        return np.concatenate([gram_rate.ravel(), [norm_rate], half * first.ravel(), self.turning(now).ravel()])
+        target, eta = self.geometry.target[:, None], self.step_size
+        force = self._force(gram + norm2 * np.eye(size), first, second, target, eta)
+        gram_rate = self._gram_rate(gram, first, target, force, eta)
+        norm_rate = self._norm_rate(norm2, second, target, force, eta)
+        half = eta**2 / 2 * first
+        return np.concatenate([gram_rate.ravel(), [norm_rate], half.ravel(), self.turning(now).ravel()])
+
+    # The shown equations, compiled; a coordinate counts as often as the directions that it stands for in the first five.
+
+    @cached_property
+    def _means(self) -> tuple[Callable, ...]:
+        symbols = (shown.G, shown.A, shown.boost)
+        return tuple(function(x, symbols, self.geometry.trace) for x in (shown.SEEN_GRAM, shown.SEEN_NORM))
+
+    @cached_property
+    def _rates(self) -> tuple[Callable, ...]:
+        return tuple(function(x, (shown.S, shown.boost), self.geometry.trace) for x in (shown.RATE, shown.OTHER_RATE))
+
+    @cached_property
+    def _turning(self) -> Callable:
+        return function(shown.TURNING, (shown.S, shown.boost, shown.eta), self.geometry.trace)
+
+    @cached_property
+    def _force(self) -> Callable:
+        return function(shown.FORCE, (shown.Lambda, shown.R, shown.R_a, shown.target, shown.eta))
+
+    @cached_property
+    def _gram_rate(self) -> Callable:
+        return function(shown.GRAM_RATE, (shown.G, shown.R, shown.target, shown.q, shown.eta))
+
+    @cached_property
+    def _norm_rate(self) -> Callable:
+        return function(shown.NORM_RATE, (shown.A, shown.R_a, shown.target, shown.q, shown.eta))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,9 @@ $\eta A\,\Sigma$, $\eta\Sigma\theta$ and $\eta\,\mathrm{tr}(G\Sigma)$, $\Sigma=\
 (arXiv:2603.10397, section 4.1; derived.)
 """
 
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -122,14 +124,10 @@ def _system(
     steps = [
         *[Step(f"Definition of {x}", sp.Eq(sp.sympify(x), y.as_sympy(), evaluate=False)) for x, y in definitions.items()],
         *[
-            Step(f"Drift of {x}", sp.Eq(name(rf"\dot{{{sp.latex(x)}}}"), y.as_sympy(), evaluate=False), partial(check, share),
-                 1e-12)
-            for x, y in drift.items()
-        ],
-        *[
-            Step(f"Noise of {x}", sp.Eq(name(rf"d{{{sp.latex(x)}}}"), y.as_sympy(), evaluate=False), partial(check, share),
-                 1e-12)
-            for x, y in noise.items()
+            Step(f"{part.capitalize()} of {x}", sp.Eq(name(rf"{mark}{{{sp.latex(x)}}}"), y.as_sympy(), evaluate=False),
+                 partial(_component_residual, share, part, x), 1e-12)
+            for part, mark, found in (("drift", r"\dot", drift), ("noise", "d", noise))
+            for x, y in found.items()
         ],
     ]  # fmt: skip
     equations = {sp.latex(x): y.as_sympy() for x, y in drift.items()}
@@ -176,7 +174,18 @@ def numbers(system: System, state: dict[str, np.ndarray]) -> tuple[dict[str, np.
     return drift, noise
 
 
-def check(share: int) -> sp.Expr:
+def _component_residual(share: int, part: str, component: sp.Indexed, shown: sp.Expr) -> sp.Expr:
+    """`check` with one component's drift or noise taken from what is shown."""
+    moments = "covariance" if share == 1 else "second"
+    systems = {"weights": weight_sde(moments), "order": order_parameter_sde(moments)}
+    for key, system in systems.items():
+        if component in system.drift:
+            changed: dict[str, Any] = {part: {**getattr(system, part), component: Sums.read(shown)}}
+            systems[key] = replace(system, **changed)
+    return check(share, **systems)
+
+
+def check(share: int, weights: System | None = None, order: System | None = None) -> sp.Expr:
     r"""Largest deviation of both systems from the step they stand for, at random numbers (m = 3, d = 2).
 
     The weights' noise against a Cholesky-free statement of its covariance, $\eta\,u\,\Sigma\,u^\top$; the order
@@ -187,9 +196,9 @@ def check(share: int) -> sp.Expr:
     step, noise = 0.3, 0.7
     moments = "covariance" if share == 1 else "second"
     constants = {"target": goal, "eta": np.array(step), "sigma": np.array(noise)}
-    drift, kick = numbers(weight_sde(moments), {"W": first, "a": second, **constants})
-    order = {"identity": np.eye(2), "G": first.T @ first, "theta": first.T @ second, "A": np.array([second @ second])}
-    drift2, kick2 = numbers(order_parameter_sde(moments), {**order, **constants})
+    drift, kick = numbers(weights or weight_sde(moments), {"W": first, "a": second, **constants})
+    state = {"identity": np.eye(2), "G": first.T @ first, "theta": first.T @ second, "A": np.array([second @ second])}
+    drift2, kick2 = numbers(order or order_parameter_sde(moments), {**state, **constants})
     error = first.T @ second - goal
     sigma_matrix = (noise**2 + error @ error) * np.eye(2) + share * np.outer(error, error)
     joint = np.concatenate([kick["W"].reshape(6, 2), kick["a"]])

@@ -6,6 +6,7 @@ aligned grows logistically, $r=a/(1+e^{-z})$ with $z=4a\varphi(1)(t-T)$ and T th
 leaves $(a-r)^2$ of $a^2$: each step has the shape $D(z)=(1+e^z)^{-2}$.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,10 +77,11 @@ def smooth_loss(weights: ArrayLike, emergence: ArrayLike, times: ArrayLike, seco
     return 0.5 * second_moment * np.sum(weight**2 * steps, axis=-1)
 
 
-def step_residual(activation: Activation) -> sp.Expr:
-    """Does r = a/(1 + e^(−z)) solve the derived norm equation of an aligned student? Zero if so (at one exact point)."""
+def step_residual(activation: Activation, shape: Callable[[sp.Expr], sp.Expr]) -> sp.Expr:
+    """Does r with (a − r)² = a²·shape(z) solve the derived norm equation of an aligned student? Zero if so, at one point."""
     task = SingleTask(activation)
     time = sp.Symbol("t", real=True)
-    grown = a / (1 + sp.exp(-4 * a * activation.second_moment * time))
+    grown = a * (1 - sp.sqrt(shape(4 * a * activation.second_moment * time)))
     residual = sp.diff(grown, time) - task.norm_rate.subs(u, 1).subs(r0, grown)
-    return sp.N(residual.subs({a: sp.Rational(4, 5), time: sp.Rational(2, 7)}), 50)
+    half = sp.Abs(shape(sp.Integer(0)) - sp.Rational(1, 4))  # z = 0 is the time of half the target norm
+    return sp.N(sp.Abs(residual.subs({a: sp.Rational(4, 5), time: sp.Rational(2, 7)})) + half, 50)

@@ -8,18 +8,19 @@ and the two halves take turns: the squared norm decays at rate $\eta^{3/2}$ per 
 neuron.
 """
 
-from functools import partial
 from itertools import product
 
 import numpy as np
 import sympy as sp
 
+from theory import matrices
 from theory.derivation import Assumption, Derivation, Step
 from theory.errors import InputError
 from theory.label_noise import name
 
 REFERENCE = "arXiv:2603.10397, section 4.3, appendix B.3-B.4; exact recursion derived"
 eta, N, v, T2 = sp.symbols(r"eta N v {\|\theta^*\|^2}", positive=True)
+lag = sp.Symbol("k", integer=True, nonnegative=True)
 
 #: Transition matrix of one second-layer weight over (−c, 0, c).
 TRANSITION = sp.Matrix([[0, 1, 0], [sp.Rational(1, 2), 0, sp.Rational(1, 2)], [0, 1, 0]])
@@ -28,8 +29,8 @@ STATIONARY = sp.Matrix([[sp.Rational(1, 4), sp.Rational(1, 2), sp.Rational(1, 4)
 _LEVELS = sp.Matrix([-1, 0, 1])
 
 
-def jump_covariance(lag: int) -> sp.Expr:
-    r"""$E\,\delta(t)\delta(t+\mathrm{lag})/\sqrt\eta$, $\delta(t)=a(t+1)-a(t)$, by powers of the chain.
+def jump_covariance(later: int) -> sp.Expr:
+    r"""$E\,\delta(t)\delta(t+\mathrm{later})/\sqrt\eta$, $\delta(t)=a(t+1)-a(t)$, by powers of the chain.
 
     1 at lag 0, since every step is a jump by $\pm\eta^{1/4}$; −½ at lag 1; 0 beyond.
     """
@@ -37,10 +38,10 @@ def jump_covariance(lag: int) -> sp.Expr:
     step = {(s, r): TRANSITION[s, r] for s, r in product(range(3), repeat=2)}
     for (s, r), chance in step.items():
         first = _LEVELS[r] - _LEVELS[s]
-        if lag == 0:
+        if later == 0:
             total += STATIONARY[s] * chance * first**2
             continue
-        reach = TRANSITION ** (lag - 1)
+        reach = TRANSITION ** (later - 1)
         for u, w in product(range(3), repeat=2):
             total += STATIONARY[s] * chance * first * reach[r, u] * step[u, w] * (_LEVELS[w] - _LEVELS[u])
     return total
@@ -96,7 +97,7 @@ def time_to_level(width: int, step_size: float, target_norm: float, level: float
     return float(np.log((1 - bottom) / (level - bottom)) / decay_rate(width, step_size))
 
 
-def _step_residual(broken: int = 1) -> sp.Expr:
+def _step_residual(shown: sp.Expr) -> sp.Expr:
     """Both recursions by enumerating the fresh signs of two neurons that are on, at exact weights."""
     R = sp.Rational
     first, target = sp.Matrix([[R(1, 2), R(-2, 3)], [R(3, 4), R(1, 5)]]), sp.Matrix([R(4, 5), R(-1, 6)])
@@ -112,34 +113,42 @@ def _step_residual(broken: int = 1) -> sp.Expr:
         size += theta.dot(theta) / 4
         mean += theta / 4
     norm2 = (first.T * first).trace()
-    expected = half_step(norm2, sp.Integer(2), step, target.dot(target))
-    return abs(total - broken * expected) + abs(size - sp.sqrt(step) * norm2) + mean.dot(mean)
+    expected = shown.subs({v: norm2, N: 2, eta: step, T2: target.dot(target)})
+    return abs(total - expected) + abs(size - sp.sqrt(step) * norm2) + mean.dot(mean)
 
 
-def _chain_residual() -> sp.Expr:
-    """Stationarity, the values of the covariances, and that one step is a power of the chain (lags 2 to 4)."""
-    gap = STATIONARY * TRANSITION - STATIONARY
-    half = sp.Rational(1, 2)
-    expected = [(0, 1), (1, -half), (2, 0), (3, 0), (4, 0)]
-    return sp.Add(*[abs(x) for x in gap]) + sp.Add(*[abs(jump_covariance(lag) - value) for lag, value in expected])
+def _stationary_residual(shown: sp.Matrix) -> sp.Expr:
+    return matrices.total(shown * TRANSITION - shown) + abs(sum(shown) - 1)
+
+
+def _covariance_residual(shown: sp.Expr) -> sp.Expr:
+    """Against powers of the chain, lags 0 to 4."""
+    return sp.Add(*[abs(jump_covariance(n) - (shown / sp.sqrt(eta)).subs(lag, n)) for n in range(5)])
+
+
+def _rate_residual(shown: sp.Expr) -> sp.Expr:
+    """Half the decay of the squared norm in the step that a neuron makes, and η^{3/2} for small steps."""
+    small = sp.limit(shown.subs(N, 1) / eta ** sp.Rational(3, 2), eta, 0) - 1
+    return sp.simplify(sp.exp(-2 * shown) - sp.diff(half_step(), v)) + small
 
 
 def derivation() -> Derivation:
     """``derive oscillation``."""
     rate = -sp.log(1 - 2 * eta ** sp.Rational(3, 2) + N * eta**3) / 2
+    covariance = sp.sqrt(eta) * (sp.KroneckerDelta(lag, 0) - sp.KroneckerDelta(lag, 1) / 2)
     steps = (
         Step("Chain of one second-layer weight", sp.Eq(name("Q"), TRANSITION, evaluate=False)),
-        Step("Stationary law and covariances of the jumps",
-             sp.Eq(name(r"E\,\delta(t)\delta(t+k)"), name(r"\sqrt\eta\,(1,-\tfrac12,0,\dots)"), evaluate=False),
-             _chain_residual),
+        Step("Its stationary law", sp.Eq(sp.Symbol("pi"), STATIONARY, evaluate=False), _stationary_residual),
+        Step("Covariance of the jumps",
+             sp.Eq(name(r"E\,\delta(t)\delta(t+k)"), covariance, evaluate=False), _covariance_residual),
         Step("A neuron is at 0 every other step", sp.Eq(name(r"\langle a(t+1),a(t)\rangle"), sp.Integer(0), evaluate=False),
-             lambda: sum(abs(TRANSITION[s, r] * _LEVELS[s] * _LEVELS[r]) for s, r in product(range(3), repeat=2))),
+             lambda shown: abs(shown) + sum(abs(TRANSITION[s, r] * _LEVELS[s] * _LEVELS[r])
+                                            for s, r in product(range(3), repeat=2))),
         Step("Mean over fresh signs of one step",
-             sp.Eq(name(r"E\,v(t+1)"), half_step(), evaluate=False), partial(_step_residual, 1)),
+             sp.Eq(name(r"E\,v(t+1)"), half_step(), evaluate=False), _step_residual),
         Step("Floor", sp.Eq(name("v_*"), floor(), evaluate=False),
-             lambda: sp.simplify(half_step(floor()) - floor())),
-        Step("Rate per step", sp.Eq(name("r"), rate, evaluate=False),
-             lambda: sp.limit(rate.subs(N, 1) / eta ** sp.Rational(3, 2), eta, 0) - 1),
+             lambda shown: sp.simplify(half_step(shown) - shown)),
+        Step("Rate per step", sp.Eq(name("r"), rate, evaluate=False), _rate_residual),
     )  # fmt: skip
     equations = {r"E\,v(t+1)": half_step(), "v_*": floor(), "r": rate}
     assumptions = (

@@ -122,13 +122,13 @@ class Plateau:
             Step(
                 "Shrinkage at second order in the step size, any overlap",
                 sp.Eq(sp.Symbol("K(u)"), self.shrinkage_law, evaluate=False),
-                lambda: _direct_residual(self, variance=False),
+                lambda shown: _direct_residual(self.activation, shown, variance=False),
                 tolerance,
             ),
             Step(
                 "Variance of one step, any overlap",
                 sp.Eq(sp.Symbol("N(u)"), self.variance_law, evaluate=False),
-                lambda: _direct_residual(self, variance=True),
+                lambda shown: _direct_residual(self.activation, shown, variance=True),
                 tolerance,
             ),
         )
@@ -136,13 +136,13 @@ class Plateau:
             Step(
                 "Shrinkage on the plateau",
                 sp.Eq(kappa, self.shrinkage, evaluate=False),
-                lambda: sp.expand(self.shrinkage - _general_shrinkage(self.activation)),
+                lambda shown: sp.expand(shown - _general_shrinkage(self.activation)),
                 tolerance,
             ),
             Step(
                 "Variance on the plateau",
                 sp.Eq(nu, self.variance, evaluate=False),
-                lambda: sp.expand(self.variance - _general_variance(self.activation)),
+                lambda shown: sp.expand(shown - _general_variance(self.activation)),
                 tolerance,
             ),
         )
@@ -184,12 +184,12 @@ def plateau(activation: Activation) -> Plateau:
     return Plateau(activation, sp.expand(shrinkage), sp.expand(square - mean**2))
 
 
-def _direct_residual(constants: Plateau, variance: bool) -> sp.Expr:
+def _direct_residual(activation: Activation, law: sp.Expr, variance: bool) -> sp.Expr:
     """K or N at u = 3/5 by brute force: all products expanded in independent Gaussians x_p and ζ, no Mehler formula."""
     x, y, f, f_square, f_norm = sp.symbols("x y F F2 F2W")
     at = sp.Rational(3, 5)
     point = at * x + sp.Rational(4, 5) * y
-    sigma = constants.activation.function
+    sigma = activation.function
     value, slope = sigma.subs(z, point), sp.diff(sigma, z).subs(z, point)
     f_star, other = a * sigma.subs(z, x) + f, 2 * value - point * slope
     towards, along = f_star * (other * at + slope * x), f_star * (other + point * slope)
@@ -205,7 +205,6 @@ def _direct_residual(constants: Plateau, variance: bool) -> sp.Expr:
     second, weighted = _moment(sigma**2), _moment(sigma**2 * z**2)
     rest = mass - a**2
     found = found.subs({f_square: rest * second, f_norm: rest * ((d - 3) * second + weighted)})
-    law = constants.variance_law if variance else constants.shrinkage_law
     numbers = {a: sp.Rational(2, 3), mass: sp.Rational(5, 4), d: 17}
     return sp.N((found - law.subs(u, at)).subs(numbers), 50)
 

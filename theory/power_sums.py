@@ -95,14 +95,14 @@ def require_convergence(power: float) -> None:
         raise InputError(f"power is {power:g}: the infinite sum of p^(−s) needs s above 1 (decay above one half)")
 
 
-def expansion_excess() -> sp.Expr:
-    """By how much the remainder at s = 8/5, n = 20, K = 4 exceeds its bound or has the wrong sign: 0 if neither.
+def expansion_excess(shown: sp.Expr, terms: int) -> sp.Expr:
+    """By how much the remainder of an expansion with so many terms exceeds its bound or has the wrong sign: 0 if neither.
 
-    Against the zeta function by mpmath, to 60 digits.
+    At s = 8/5, n = 20, against the zeta function by mpmath, to 60 digits.
     """
-    at, terms = {s: sp.Rational(8, 5), n: sp.Integer(20)}, 4
+    at = {s: sp.Rational(8, 5), n: sp.Integer(20)}
     with mpmath.workdps(60):
         exact = sp.Float(str(mpmath.zeta(mpmath.mpf(8) / 5, 21)), 55)
-    left = exact - sp.N(expansion(terms).subs(at), 55)
+    left = exact - sp.N(shown.subs(at), 55)
     share = left / sp.N(_term(terms + 1).subs(at), 55)
     return sp.Max(0, share - 1) + sp.Max(0, -share)

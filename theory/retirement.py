@@ -13,9 +13,10 @@ Retiring the pair neglects the force $\sum_{k'}r_{k'}\nabla_{\bar v_k}\Pi_q(k,k'
 bounded here by sums over one index at a time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -24,7 +25,8 @@ from theory.activation import Activation
 from theory.activation import c as kernel_variable
 from theory.additive import GAUSSIAN, ORTHONORMAL, overlap_drift
 from theory.derivation import Assumption, Derivation, Step
-from theory.indexed import Dual, evaluate, symmetric_overlap, t
+from theory.exact_points import E, V
+from theory.indexed import Dual, a, evaluate, r, symmetric_overlap, t
 from theory.indexed import k as neuron
 from theory.indexed import l as other
 from theory.indexed import q as direction
@@ -58,6 +60,13 @@ def projection() -> sp.Expr:
     return radial + tangent * (symmetric_overlap(neuron, other) - mine * theirs)
 
 
+def force() -> sp.Expr:
+    r"""$a_q\varphi'(t_{kq})(e_q-t_{kq}\bar v_k)-r_l\varphi'(c_{kl})(\bar v_l-c_{kl}\bar v_k)$, on the direction of k."""
+    mine, overlap = t[neuron, direction], symmetric_overlap(neuron, other)
+    teacher = a[direction] * Dual(mine, 1) * (E[direction] - mine * V[neuron])
+    return teacher - r[other] * Dual(overlap, 1) * (V[other] - overlap * V[neuron])
+
+
 def pull_bound(activation: Activation) -> PullBound:
     r"""Bound of $|\nabla_{\bar v_k}\Pi_q(k,k')|$, term by term; $|c-tt'|\le\sqrt{(1-t^2)(1-t'^2)}$ by Cauchy–Schwarz."""
     value, slope, curvature = (sp.Abs(activation.dual_derivative(n).subs(kernel_variable, x)) for n in range(3))
@@ -70,18 +79,17 @@ def pull_bound(activation: Activation) -> PullBound:
 
 def derivation(activation: Activation) -> Derivation:
     """Cancellation and response as checked steps."""
-    fitted = sp.Symbol(r"a_q\varphi'(t_{kq})(e_q-t_{kq}\bar v_k)-r_l\varphi'(c_{kl})(\bar v_l-c_{kl}\bar v_k)")
     steps = (
         Step(
-            "A fitted neuron and its teacher exert no force on any other neuron",
-            sp.Eq(fitted, 0, evaluate=False),
-            lambda: _cancellation_residual(activation),
+            "Force of a neuron and a teacher on another neuron: none once the neuron is fitted to the teacher",
+            sp.Eq(sp.Symbol(r"\mathbf{F}_k"), force(), evaluate=False),
+            lambda shown: _cancellation_residual(activation) + _force_residual(activation, shown),
             activation.check_tolerance,
         ),
         Step(
             "With light neurons about it follows them: their interaction loses its tangent projection",
             sp.Eq(sp.Symbol(r"\Pi_q(k,l)"), projection(), evaluate=False),
-            lambda: _projection_residual(activation),
+            lambda shown: _projection_residual(activation, shown),
             _ROUNDING,
         ),
     )
@@ -110,7 +118,34 @@ def _cancellation_residual(activation: Activation) -> sp.Expr:
     return difference
 
 
-def _exact(arrays: dict[str, list]) -> dict[str, np.ndarray]:
+def _force_residual(activation: Activation, shown: sp.Expr) -> sp.Expr:
+    """The force along another teacher, against what a pair that is not fitted adds to the derived drift; and 0 if it is."""
+    one, rational = sp.Integer(1), sp.Rational
+    mine, theirs = (rational(2, 7), rational(3, 7), rational(6, 7)), (rational(2, 3), rational(1, 3), rational(2, 3))
+    seen, size, weights = (
+        sum(x * y for x, y in zip(mine, theirs, strict=True)),
+        rational(2, 5),
+        (rational(3, 5), rational(4, 5)),
+    )
+    pair = {"t": [mine[:2], theirs[:2]], "c": [[one, seen], [seen, one]], "r": [rational(1, 10), size], "a": weights}
+    alone = {"t": [mine[:1]], "c": [[one]], "r": [rational(1, 10)], "a": weights[:1]}
+    with_pair, without = (
+        evaluate(overlap_drift()[t[neuron, direction]], (neuron, direction), _exact(arrays), _kernel(activation))[0, 0]
+        for arrays in (pair, alone)
+    )
+    number = {
+        a[direction]: weights[1],
+        r[other]: size,
+        t[neuron, direction]: mine[1],
+        symmetric_overlap(neuron, other): seen,
+    }
+    along = {E[direction]: sp.Integer(0), V[neuron]: mine[0], V[other]: theirs[0]}
+    fitted = {r[other]: a[direction], symmetric_overlap(neuron, other): t[neuron, direction], V[other]: E[direction]}
+    found = shown.xreplace(number | along).replace(Dual, _kernel(activation))
+    return sp.Abs(sp.N(with_pair - without - found, 50)) + sp.Abs(sp.expand(shown.xreplace(fitted)))
+
+
+def _exact(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {name: np.array(value, dtype=object) for name, value in arrays.items()}
 
 
@@ -118,7 +153,7 @@ def _kernel(activation: Activation) -> Callable[[sp.Expr, int], sp.Expr]:
     return lambda argument, order: activation.dual_derivative(int(order)).subs(kernel_variable, argument)
 
 
-def _projection_residual(activation: Activation) -> sp.Expr:
+def _projection_residual(activation: Activation, shown: sp.Expr) -> sp.Expr:
     """Against features as explicit tensors in three dimensions: least squares on the tangent space at e_q.
 
     Two Hermite degrees stand in for an activation with more, or with high ones.
@@ -138,7 +173,7 @@ def _projection_residual(activation: Activation) -> sp.Expr:
         t[other, direction]: second[0],
         symmetric_overlap(neuron, other): first @ second,
     }
-    return sp.Float(projection().xreplace(numbers).replace(Dual, _kernel(stand_in)) - mine @ theirs)
+    return sp.Float(shown.xreplace(numbers).replace(Dual, _kernel(stand_in)) - mine @ theirs)
 
 
 def _power(weights: dict[int, float], v: np.ndarray) -> np.ndarray:

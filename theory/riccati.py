@@ -7,7 +7,7 @@ norm of W nor the dimension.
 """
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 
 import sympy as sp
 
@@ -33,6 +33,8 @@ M, W, Wt = _matrix(r"\mathsf{M}"), _matrix("W"), _matrix(r"W^\top")
 Q, Qi, Pi = _matrix("Q"), _matrix("Q^{-1}"), _matrix(r"\Pi")
 A, G, S = _matrix(r"\tilde{A}"), _matrix("G"), _matrix("S")
 Theta, Theta_t = _matrix(r"\Theta"), _matrix(r"\Theta^\top")
+_B, _I, _T, _tct = _matrix("B"), _matrix("I"), _matrix("T"), _matrix(r"(t^\top c^{-1}t)")
+_trace = sp.Function(r"\mathrm{tr}")
 #: The state arrays of the systems below.
 w, overlap, product = sp.IndexedBase("w"), sp.IndexedBase("G"), sp.IndexedBase("S")
 
@@ -110,8 +112,14 @@ def as_function(expression: sp.Expr, *symbols: sp.Symbol) -> Callable[..., sp.Ma
     def value(x: sp.Expr, where: dict[sp.Symbol, sp.Matrix]) -> sp.Matrix | sp.Expr:
         if x in where:
             return where[x]
+        if x == _I:
+            return sp.Integer(1)
+        if isinstance(x, _trace):
+            return value(x.args[0], where).trace()
         if x.is_Add:
             parts = [value(y, where) for y in x.args]
+            if not any(isinstance(y, sp.MatrixBase) for y in parts):
+                return sum(parts)
             size = next(y.shape[0] for y in parts if isinstance(y, sp.MatrixBase))
             whole = [y if isinstance(y, sp.MatrixBase) else y * sp.eye(size) for y in parts]
             return sum(whole[1:], whole[0])
@@ -131,8 +139,8 @@ def as_function(expression: sp.Expr, *symbols: sp.Symbol) -> Callable[..., sp.Ma
 def shown(expression: sp.Expr) -> sp.Expr:
     """With the identity matrix written I wherever a number is added to a matrix."""
     if expression.is_Add:
-        parts = [shown(x) * _matrix("I") if x.is_number else shown(x) for x in expression.args]
-        return sp.Add(*sorted(parts, key=lambda x: x.args_cnc()[1] != [_matrix("I")]), evaluate=False)
+        parts = [shown(x) * _I if x.is_number else shown(x) for x in expression.args]
+        return sp.Add(*sorted(parts, key=lambda x: x.args_cnc()[1] != [_I]), evaluate=False)
     if expression.args:
         return expression.func(*[shown(x) for x in expression.args])
     return expression
@@ -186,12 +194,13 @@ def _dot(name: str) -> sp.Symbol:
 def _loss_steps() -> list[Step]:
     loss = sp.Symbol(r"{\tfrac12E(f_*-f)^2}")
     quadratic = sp.Symbol(r"E(x^\top Bx-\mathrm{tr}B)^2")
+    moment = 2 * _trace(_B * _B)
     clock = sp.Eq(sp.Symbol(r"\tau"), sp.Symbol(r"2\varphi(1)\,\|a\|\,\gamma\,t"), evaluate=False)
     return [
         Step(
             "Second moment of a centred quadratic form, B symmetric",
-            sp.Eq(quadratic, sp.Symbol(r"2\|B\|_{F}^2"), evaluate=False),
-            checks.risk_residual,
+            sp.Eq(quadratic, moment, evaluate=False),
+            lambda shown: checks.risk_residual(as_function(shown, _B)),
         ),
         Step(
             "Population loss of z² − 1: B = M − γWWᵀ",
@@ -202,70 +211,78 @@ def _loss_steps() -> list[Step]:
 
 
 def _flow_steps() -> list[Step]:
-    weights_rate = as_function(weight_rate().subs(Wt, _matrix("T")), M, W, _matrix("T"))
-    rate_of_projector, rate_of_overlap = as_function(projector_rate(), M, Pi), as_function(overlap_rate(), A, G)
     return [
         Step(
             "Gradient flow of W",
             sp.Eq(_dot("W"), (M - W * Wt) * W, evaluate=False),
-            lambda: checks.velocity_residual(lambda matrix, x: weights_rate(matrix, x, x.T)),
+            lambda shown: checks.velocity_residual(_of_weights(shown)),
         ),
         Step(
             "Product rule for the projector Π on the columns of W: the radial part WWᵀ cancels",
             sp.Eq(_dot(r"\Pi"), projector_rate(), evaluate=False),
-            lambda: checks.projector_residual(rate_of_projector),
+            lambda shown: checks.projector_residual(as_function(shown, M, Pi)),
         ),
         Step(
             "The same on the teacher directions, G = ΘᵀΠΘ, M = ΘÃΘᵀ: the Riccati flow",
             sp.Eq(_dot("G"), overlap_rate(), evaluate=False),
-            lambda: checks.block_residual(rate_of_overlap),
+            lambda shown: checks.block_residual(as_function(shown, A, G)),
         ),
         Step(
             "It is the image of the additive model's overlap flow with φ = c²",
-            sp.Eq(_dot(r"(t^\top c^{-1}t)"), overlap_rate().subs(G, _matrix(r"(t^\top c^{-1}t)")), evaluate=False),
-            lambda: checks.overlap_residual(rate_of_overlap),
+            sp.Eq(_dot(r"(t^\top c^{-1}t)"), overlap_rate().subs(G, _tct), evaluate=False),
+            lambda shown: checks.overlap_residual(as_function(shown, A, _tct)),
         ),
         Step(
             "S = WWᵀ, direction and norm together",
             sp.Eq(_dot("S"), product_rate(), evaluate=False),
-            lambda: checks.product_residual(as_function(product_rate(), M, S)),
+            lambda shown: checks.product_residual(as_function(shown, M, S)),
         ),
     ]
 
 
-def _product_form() -> Callable[[sp.Matrix, sp.Matrix, sp.Matrix], sp.Matrix]:
-    form = as_function(closed_product(), _EM, _Phi, _W0, _W0t)
+def _of_weights(rate: sp.Expr) -> Callable[[sp.Matrix, sp.Matrix], sp.Matrix]:
+    """A rate of W as a function of M and W."""
+    compiled = as_function(rate.subs(Wt, _T), M, W, _T)
+    return lambda matrix, x: compiled(matrix, x, x.T)
+
+
+def _product_form(expression: sp.Expr) -> Callable[[sp.Matrix, sp.Matrix, sp.Matrix], sp.Matrix]:
+    form = as_function(expression, _EM, _Phi, _W0, _W0t)
     return lambda exponential, double, start: form(exponential, double, start, start.T)
 
 
 def _solution_steps() -> list[Step]:
     rate_of_overlap = as_function(overlap_rate(), A, G)
-    low_rank = as_function(closed_overlap(), _E, _Z, _Zt)
 
-    def of_factor(exponential: sp.Matrix, start: sp.Matrix) -> sp.Matrix:
-        factor = sp.Matrix.hstack(*[vector * sp.sqrt(size) for size, _, (vector,) in _eigenpairs(start)])
-        return low_rank(exponential, factor, factor.T)
+    def of_factor(expression: sp.Expr) -> Callable[[sp.Matrix, sp.Matrix], sp.Matrix]:
+        low_rank = as_function(expression, _E, _Z, _Zt)
+
+        def form(exponential: sp.Matrix, start: sp.Matrix) -> sp.Matrix:
+            factor = sp.Matrix.hstack(*[vector * sp.sqrt(size) for size, _, (vector,) in _eigenpairs(start)])
+            return low_rank(exponential, factor, factor.T)
+
+        return form
 
     return [
         Step(
             "Solution of any rank, N < M* included",
             sp.Eq(G, shown(closed_overlap()), evaluate=False),
-            lambda: checks.closed_residual(of_factor, rate_of_overlap),
+            lambda claim: checks.closed_residual(of_factor(claim), rate_of_overlap),
         ),
         Step(
             "The same from G₀ alone",
             sp.Eq(G, shown(closed_overlap_of_start()), evaluate=False),
-            lambda: checks.closed_residual(as_function(closed_overlap_of_start(), _E, _G0), rate_of_overlap),
+            lambda claim: checks.closed_residual(as_function(claim, _E, _G0), rate_of_overlap),
         ),
         Step(
             "Solution from an invertible start",
             sp.Eq(G, shown(closed_overlap_invertible()), evaluate=False),
-            lambda: checks.invertible_residual(as_function(closed_overlap_invertible(), _E, _G0), rate_of_overlap),
+            lambda claim: checks.invertible_residual(as_function(claim, _E, _G0), rate_of_overlap),
         ),
         Step(
             "Solution of the full flow",
             sp.Eq(S, shown(closed_product()), evaluate=False),
-            lambda: checks.symmetric_residual(_product_form(), as_function(product_rate(), M, S)),
+            lambda claim: checks.symmetric_residual(_product_form(claim), as_function(product_rate(), M, S)),
         ),
     ]
 
@@ -286,34 +303,39 @@ def _eigenpairs(start: sp.Matrix) -> list[tuple[sp.Expr, int, list[sp.Matrix]]]:
 
 
 def _risk_steps() -> list[Step]:
-    value = lambda rates, g: 2 * (1 - (rates * g * rates * g).trace())  # noqa: E731
     best = sp.Symbol(r"{\min_K2\|\mathsf{M}-UKU^\top\|_F^2}")
-    trace = sp.Function(r"\mathrm{tr}")
     return [
         Step(
             "Risk with the best radial part, K = UᵀMU ≽ 0",
-            sp.Eq(best, 2 * (1 - trace(A * G * A * G)), evaluate=False),
-            lambda: checks.radial_residual(value),
+            sp.Eq(best, 2 * (1 - _trace(A * G * A * G)), evaluate=False),
+            lambda shown: checks.radial_residual(as_function(shown, A, G)),
         ),
         *_time_steps(),
     ]
 
 
+_rate, _ratio = sp.symbols(r"\tilde{a}_j \tfrac{d}{N}", positive=True)
+#: Riccati time at which a direction is half learned.
+_HALF_TIME = sp.log(_ratio - 1) / (2 * _rate)
+
+
 def _time_steps() -> list[Step]:
-    rate, time, start = sp.symbols(r"\tilde{a}_j \tau g_0", positive=True)
+    rate, ratio, half = _rate, _ratio, _HALF_TIME
+    time, start = sp.symbols(r"\tau g_0", positive=True)
     logistic = 1 / (1 + (1 / start - 1) * sp.exp(-2 * rate * time))
-    ratio = sp.Symbol(r"\tfrac{d}{N}", positive=True)
-    half = sp.log(ratio - 1) / (2 * rate)
     return [
         Step(
             "Decoupled approximation: off-diagonal entries left out, G_jj is logistic",
             sp.Eq(overlap[sp.Symbol("j"), sp.Symbol("j")], logistic, evaluate=False),
-            lambda: sp.simplify(sp.diff(logistic, time) - 2 * rate * logistic * (1 - logistic)),
+            lambda shown: (
+                sp.simplify(sp.diff(shown, time) - 2 * rate * shown * (1 - shown))
+                + sp.simplify(shown.subs(time, 0) - start)
+            ),
         ),
         Step(
             "From G_jj(0) = N/d it is ½ at",
             sp.Eq(sp.Symbol("T_j"), half, evaluate=False),
-            lambda: sp.simplify(logistic.subs({time: half, start: 1 / ratio}) - sp.Rational(1, 2)),
+            lambda shown: sp.simplify(logistic.subs({time: shown, start: 1 / ratio}) - sp.Rational(1, 2)),
         ),
     ]
 
@@ -322,19 +344,18 @@ def _time_steps() -> list[Step]:
 def derivation() -> Derivation:
     """``derive riccati``: from the population loss to the Riccati flow, its solutions, risks and emergence times."""
     steps = [*_loss_steps(), *_flow_steps(), *_solution_steps(), *_risk_steps()]
-    rate, ratio = sp.Symbol("a_j"), sp.Symbol(r"\tfrac{d}{N}")
     equations = {
         r"\dot G": overlap_rate(),
         "G(t)": shown(closed_overlap()),
         r"\dot S": product_rate(),
         "S(t)": shown(closed_product()),
-        "T_j": sp.Symbol(r"\|A\|_F") * sp.log(ratio) / (2 * sp.Symbol("gamma") * rate),
+        "T_j": _HALF_TIME,
     }
     assumptions = (
         Assumption("x ~ N(0, I_d), independent samples"),
         Assumption("teacher directions orthonormal, weights positive"),
         Assumption("activation a multiple of z² − 1"),
-        Assumption("T_j: d/N large"),
+        Assumption("T_j, in Riccati time: off-diagonal entries of G left out"),
     )
     return Derivation("riccati", tuple(steps), equations, assumptions, REFERENCE)
 
@@ -353,7 +374,7 @@ def _system(
             "In components",
             sp.Eq(sp.Symbol(rf"\dot {component.base}_{{{''.join(map(str, component.indices))}}}"), sums.as_sympy(),
                   evaluate=False),
-            partial(checks.component_residual, sums, (str(component.base),), rate),
+            lambda shown: checks.component_residual(Sums.read(shown), (str(component.base),), rate),
         ),
     )  # fmt: skip
     equations = {sp.latex(component): sums.as_sympy()}
@@ -387,6 +408,4 @@ def product_system() -> System:
 @cache
 def weight_system() -> System:
     r"""Gradient flow of $W$, shape (n, N), in the eigenbasis of $\mathsf M$; a: $\tilde a$ and zeros, shape (n,)."""
-    transposed = _matrix("T")
-    rate = as_function(weight_rate().subs(Wt, transposed), M, W, transposed)
-    return _system("quadratic-flow", w[p, k], drift_of_weights(), lambda matrix, x: rate(matrix, x, x.T), None, None)
+    return _system("quadratic-flow", w[p, k], drift_of_weights(), _of_weights(weight_rate()), None, None)

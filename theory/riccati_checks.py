@@ -58,13 +58,13 @@ def _velocity(w: sp.Matrix) -> sp.Matrix:
     return sp.Matrix(_DIM, _STUDENTS, lambda i, h: -sp.diff(loss, symbols[i, h]).subs(values))
 
 
-def risk_residual() -> sp.Expr:
-    r"""$E(x^\top Bx-\mathrm{tr}B)^2-2\|B\|_F^2$ by Isserlis' theorem, symbolic in a symmetric 3 × 3 matrix B."""
+def risk_residual(moment: Callable[[sp.Matrix], sp.Expr]) -> sp.Expr:
+    r"""$E(x^\top Bx-\mathrm{tr}B)^2$, by Isserlis' theorem, less a `moment` of a symmetric 3 × 3 matrix B of symbols."""
     x = sp.symbols("x0:3", real=True)
     b = sp.Matrix(3, 3, lambda i, h: sp.Symbol(f"b{min(i, h)}{max(i, h)}", real=True))
     vector = sp.Matrix(x)
     form = sp.expand(((vector.T * b * vector)[0] - b.trace()) ** 2)
-    return sp.expand(expectation(form, x, sp.eye(3)) - 2 * sum(y**2 for y in b))
+    return sp.expand(expectation(form, x, sp.eye(3)) - moment(b))
 
 
 def velocity_residual(rate: Rate) -> sp.Expr:

@@ -4,9 +4,9 @@ With $s=\mathrm{sign}\,\ell'$ and $D=\sqrt{|Wx|^2+\|a\|^2|x|^2}$ the perturbatio
 $\tilde a=a+\rho s\,Wx/D$, so that the perturbed slope is
 $$\tilde\ell'=\ell'+\rho sD+\rho^2\langle\theta,x\rangle|x|^2/D^2 :$$
 SAM is SGD with label noise of size ρD whose sign opposes convergence, and with a pull on W besides (arXiv:2603.10397,
-section 5; all derived). In the lazy phase D² ≈ ‖W‖² and, with r = ρ‖W‖ and τ the spread of ℓ',
-$$-\tfrac d{dt}\ln\|W\|_F^2=2\eta\rho\,(r+\sqrt{2/\pi}\,\tau)/\|W\|+2\eta\,(\tau^2+\sqrt{2/\pi}\,\tau r)/\|W\|^2-
-\eta^2d\rho^2\varrho^2/\|W\|^2,$$
+section 5; all derived). In the lazy phase D² ≈ ‖W‖² + d‖a‖² and, with r = ρD and τ the spread of ℓ',
+$$-\tfrac d{dt}\ln\|W\|_F^2=2\eta\rho\,(r+b\tau)/D+2\eta\,(\tau^2+b\tau r)/\|W\|^2-
+\eta^2d\,(\|a\|^2+\rho^2\|W\|^2/D^2)\,\varrho^2/\|W\|^2,\qquad b=\sqrt{2/\pi},$$
 which is $2\eta\rho^2$ for $\eta\|W\|^2\to0$; ϱ² = E(|ℓ'| + r)², and τ follows from stationarity. The aligned state is held
 by chattering about ℓ' = 0; beyond a radius ρ_c the perturbation shrinks both layers faster than the labels can grow
 them, and θ → 0.
@@ -20,10 +20,39 @@ from scipy.special import gammaincinv
 from theory.derivation import Assumption, Derivation, Step
 from theory.errors import InputError
 from theory.label_noise import name
+from theory.matrices import Inner, at, d, m
 
 REFERENCE = "arXiv:2603.10397, section 5 (update rule); decay law and collapse derived"
 eta, rho = sp.symbols("eta rho", positive=True)
-_MEAN = float(np.sqrt(2 / np.pi))  # E|z|
+r, tau, b, k, D = sp.symbols("r tau b k D", positive=True)
+frobenius, norm, variance = sp.symbols(r"{\|W\|_F^2} {\|a\|^2} {\varrho^2}", positive=True)
+W, a = sp.MatrixSymbol("W", m, d), sp.MatrixSymbol("a", m, 1)
+x, theta = sp.MatrixSymbol("x", d, 1), sp.MatrixSymbol("theta", d, 1)
+slope, sign = sp.symbols(r"{\ell'} s")
+_MEAN = sp.sqrt(2 / sp.pi)  # b = E|z|
+
+#: W and a perturbed, and the slope there.
+PERTURBED = W + rho * sign / D * a * x.T, a + rho * sign / D * W * x
+PERTURBED_SLOPE = slope + rho * sign * D + rho**2 * Inner(theta, x) * Inner(x, x) / D**2
+#: ϱ² = E(|ℓ′| + r)² at ℓ′ = τz; what is 0 where the spread τ is stationary; τ itself; and the decay of ln ‖W‖².
+VARIANCE = tau**2 + 2 * b * tau * r + r**2
+BALANCE = 2 * (tau**2 + b * tau * r) - k * ((d - 1) * VARIANCE + 3 * tau**2 + 4 * b * tau * r + r**2)
+DECAY = (
+    2 * eta * rho * (r + b * tau) / D
+    + 2 * eta * (tau**2 + b * tau * r) / frobenius
+    - eta**2 * d * (norm + rho**2 * frobenius / D**2) * variance / frobenius
+)
+
+
+def _spread() -> sp.Expr:
+    """The positive root τ of the balance, proportional to r."""
+    square, linear, free = sp.Poly(BALANCE.subs(r, 1), tau).all_coeffs()
+    return r * (sp.sqrt(linear**2 - 4 * square * free) - linear) / (2 * square)
+
+
+SPREAD = _spread()
+_spread_at = sp.lambdify((k, d, r), SPREAD.subs(b, _MEAN))
+_decay_at = sp.lambdify((eta, rho, r, tau, D, d, frobenius, norm), DECAY.subs(variance, VARIANCE).subs(b, _MEAN))
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 
 
@@ -33,14 +62,13 @@ def slope_spread(step_size: float, stiffness: float, dim: int, size: float) -> f
     $E|x|^2(|\ell'|+r)^2=(d-1)(\tau^2+2b\tau r+r^2)+3\tau^2+4b\tau r+r^2$: ℓ' lies along one coordinate of x.
     Raises `InputError` beyond k(d + 2) = 2.
     """
-    k = step_size * stiffness
-    if k * (dim + 2) >= 2:
+    reach = step_size * stiffness
+    if reach * (dim + 2) >= 2:
         raise InputError(
             f"step_size is {step_size:g}, beyond the least-squares stability limit {2 / (stiffness * (dim + 2)):.3g}: "
             "give a smaller step size"
         )
-    square, linear, free = 2 - k * (dim + 2), 2 * _MEAN - k * _MEAN * (2 * dim + 2), -k * dim
-    return float(size * (-linear + np.sqrt(linear**2 - 4 * square * free)) / (2 * square))
+    return float(_spread_at(reach, dim, size))
 
 
 def decay_rate(radius: float, step_size: float, norm2: float, second_norm2: float, dim: int) -> float:
@@ -51,11 +79,7 @@ def decay_rate(radius: float, step_size: float, norm2: float, second_norm2: floa
     curvature = np.sqrt(norm2 + dim * second_norm2)
     size = radius * curvature
     spread = slope_spread(step_size, norm2 / dim + second_norm2, dim, size)
-    pull = radius * (_MEAN * spread + size) * norm2 / curvature
-    drift = spread**2 + _MEAN * spread * size
-    noise = spread**2 + 2 * _MEAN * spread * size + size**2
-    kick = step_size * noise * dim * (second_norm2 + radius**2 * norm2 / curvature**2)
-    return float(step_size * (2 * pull + 2 * drift - kick) / norm2)
+    return float(_decay_at(step_size, radius, size, spread, curvature, dim, norm2, second_norm2))
 
 
 def one_step_decay(
@@ -177,69 +201,98 @@ def collapse_radius(target_norm: float, dim: int) -> float:
 # ----------------------------------------------------------------------------- derivation
 
 
-def _perturbed_residual(broken: int = 1) -> sp.Expr:
+def _perturbed_residual(shown: sp.Expr) -> sp.Expr:
     """The perturbed slope at exact numbers, from the perturbed weights themselves."""
     R = sp.Rational
     first = sp.Matrix([[R(1, 2), R(-2, 3)], [R(3, 4), R(1, 5)], [R(-1, 7), R(5, 6)]])
-    second, x, target = (
+    second, sample, target = (
         sp.Matrix([R(1, 3), R(-2, 5), R(1, 4)]),
         sp.Matrix([R(3, 2), R(-5, 4)]),
         sp.Matrix([R(4, 5), R(-1, 6)]),
     )
-    theta = first.T * second
-    slope = (theta - target).dot(x)
-    D = sp.sqrt((first * x).dot(first * x) + second.dot(second) * x.dot(x))
-    grown = R(1, 5) * sp.sign(slope) / D
-    moved, other = first + grown * second * x.T, second + grown * first * x
-    found = (moved.T * other - target).dot(x)
-    law = slope + broken * R(1, 5) * sp.sign(slope) * D + R(1, 25) * theta.dot(x) * x.dot(x) / D**2
-    return sp.nsimplify(sp.expand(found - law))
+    steep = (first.T * second - target).dot(sample)
+    values = {W: first, a: second, x: sample, theta: first.T * second, slope: steep, sign: sp.sign(steep), rho: R(1, 5)}
+    values[D] = sp.sqrt(at(_LENGTH, values))
+    moved, other = (at(part, values) for part in PERTURBED)
+    return sp.nsimplify(sp.expand((moved.T * other - target).dot(sample) - at(shown, values)))
 
 
-def _spread_residual() -> sp.Expr:
-    """E|x|²(|ℓ′| + r)² and the stationarity of τ, by integration over one coordinate of x."""
-    z, tau, r, d, k = sp.symbols("z tau r d k", positive=True)
-    density = sp.sqrt(2 / sp.pi) * sp.exp(-(z**2) / 2)  # of |z|
-    average = sp.integrate(sp.expand((d - 1 + z**2) * (tau * z + r) ** 2) * density, (z, 0, sp.oo))
-    pull = sp.integrate(sp.expand(tau * z * (tau * z + r)) * density, (z, 0, sp.oo))
-    values = {d: 20, k: sp.Rational(1, 20), r: 3}
-    equation = (2 * pull - k * average).subs(values)
-    return sp.N(equation.subs(tau, sp.Float(slope_spread(0.001, 50.0, 20, 3.0))))
+#: D².
+_LENGTH = Inner(W * x, W * x) + Inner(a, a) * Inner(x, x)
 
 
-def _one_step_residual() -> sp.Expr:
-    """Decay law (relative) and stationarity of the spread (in units of ηΛ) against whole steps; d = 10⁴."""
-    dim, norm2, second_norm2, radius = 10_000, 1e5, 0.05, 1e-3
+def _average(integrand: sp.Expr) -> sp.Expr:
+    """E over z = |N(0, 1)|, a polynomial in z."""
+    density = sp.sqrt(2 / sp.pi) * sp.exp(-(_Z**2) / 2)
+    return sp.integrate(sp.expand(integrand) * density, (_Z, 0, sp.oo))
+
+
+_Z = sp.Symbol("z", positive=True)
+
+
+def _variance_residual(shown: sp.Expr) -> sp.Expr:
+    return sp.expand(_average((tau * _Z + r) ** 2) - shown.subs(b, _MEAN))
+
+
+def _balance_residual(shown: sp.Expr) -> sp.Expr:
+    """Twice E|ℓ′|(|ℓ′| + r) less k E|x|²(|ℓ′| + r)², by integration over one coordinate of x."""
+    pull, push = _average(tau * _Z * (tau * _Z + r)), _average((d - 1 + _Z**2) * (tau * _Z + r) ** 2)
+    return sp.expand(2 * pull - k * push - shown.subs(b, _MEAN))
+
+
+def _spread_residual(shown: sp.Expr) -> sp.Expr:
+    """It solves the balance, and `slope_spread` is this."""
+    point = {d: 20, k: sp.Rational(1, 20), r: 3, b: _MEAN}
+    value = sp.N(shown.subs(point), 40)
+    code = abs(slope_spread(0.001, 50.0, 20, 3.0) / float(value) - 1)
+    return abs(BALANCE.subs({tau: value}).subs(point)) + (abs(value) - value) + code
+
+
+def _one_step_residual(shown: sp.Expr) -> sp.Expr:
+    """Decay law against whole steps, d = 10⁴ (and stationarity of the spread, in units of ηΛ), and for large ρ."""
+    law = sp.lambdify((eta, rho, r, tau, D, d, frobenius, norm), shown.subs(variance, VARIANCE).subs(b, _MEAN))
     gaps = []
-    for k in (0.3, 0.9, 1.5):
-        step_size = k / (norm2 + dim * second_norm2)
-        exact, growth = one_step_decay(radius, step_size, norm2, second_norm2, dim)
-        gaps += [decay_rate(radius, step_size, norm2, second_norm2, dim) / exact - 1, growth * dim / k]
+    for dim, norm2, second2, radius, reach in (
+        *((10_000, 1e5, 0.05, 1e-3, reach) for reach in (0.3, 0.9, 1.5)), (100, 10.0, 0.08, 0.1, 0.3)
+    ):  # fmt: skip
+        step_size, curvature = reach / (norm2 + dim * second2), np.sqrt(norm2 + dim * second2)
+        spread = slope_spread(step_size, norm2 / dim + second2, dim, radius * curvature)
+        exact, growth = one_step_decay(radius, step_size, norm2, second2, dim)
+        found = law(step_size, radius, radius * curvature, spread, curvature, dim, norm2, second2)
+        gaps += [found / exact - 1, decay_rate(radius, step_size, norm2, second2, dim) / exact - 1]
+        gaps += [growth * dim / reach] if dim > 100 else []
     return sp.Float(max(float(abs(gap)) for gap in gaps))
+
+
+def _collapse_residual(shown: sp.Expr) -> sp.Expr:
+    scaled = shown.subs(_TARGET, 0.25).replace(_RADIUS, lambda target: sp.Float(collapse_radius(float(target), 20)))
+    return scaled / collapse_radius(0.25, 20) - 1
+
+
+_RADIUS, _TARGET = sp.Function(r"\rho_{c}"), sp.Symbol(r"{\|\theta^*\|}", positive=True)
 
 
 def derivation() -> Derivation:
     """``derive sam``."""
-    slope = name(r"\ell'+\rho sD+\rho^2\langle\theta,x\rangle|x|^2/D^2")
-    law = name(r"2\eta\rho^2")
-    full = name(
-        r"2\eta\rho(r+b\tau)/\|W\|+2\eta(\tau^2+b\tau r)/\|W\|^2-\eta^2d\rho^2\varrho^2/\|W\|^2,\ b=\sqrt{2/\pi}"
-    )
+    decay = r"-\frac{d}{dt}\ln\|W\|_F^2"
     steps = (
-        Step("Perturbation",
-             sp.Eq(name(r"(\tilde W,\tilde a)"), name(r"(W+\rho s\,ax^{\top}/D,\ a+\rho s\,Wx/D)"), evaluate=False)),
-        Step("Perturbed slope", sp.Eq(name(r"\tilde\ell'"), slope, evaluate=False), _perturbed_residual, 1e-12),
-        Step("Spread of the slope in the lazy phase",
-             sp.Eq(name(r"2(\tau^2+b\tau r)"), name(r"k\{(d-1)(\tau^2+2b\tau r+r^2)+3\tau^2+4b\tau r+r^2\}"), evaluate=False),
-             _spread_residual, 1e-10),
-        Step("Stationary spread and decay of the norm against one step of the algorithm itself, large d",
-             sp.Eq(name(r"-\frac{d}{dt}\ln\|W\|_F^2"), full, evaluate=False), _one_step_residual, 5e-3),
-        Step("Decay of the norm, small steps", sp.Eq(name(r"-\frac{d}{dt}\ln\|W\|_F^2"), law, evaluate=False),
-             lambda: sp.Float(decay_rate(0.2, 1e-12, 1000.0, 0.0, 20) / (2e-12 * 0.2**2) - 1), 1e-4),
+        Step("Length of the gradient over |ℓ′|", sp.Eq(D**2, _LENGTH, evaluate=False)),
+        Step("Perturbation of the first layer, s = sign ℓ′", sp.Eq(name(r"\tilde W"), PERTURBED[0], evaluate=False)),
+        Step("Perturbation of the second layer", sp.Eq(name(r"\tilde a"), PERTURBED[1], evaluate=False)),
+        Step("Perturbed slope", sp.Eq(name(r"\tilde\ell'"), PERTURBED_SLOPE, evaluate=False), _perturbed_residual, 1e-12),
+        Step("Variance of the kicks, ℓ′ = τz, r = ρD, b = E|z|",
+             sp.Eq(variance, VARIANCE, evaluate=False), _variance_residual),
+        Step("The spread of the slope is stationary in the lazy phase, k = ηΛ",
+             sp.Eq(sp.Integer(0), BALANCE, evaluate=False), _balance_residual),
+        Step("Stationary spread", sp.Eq(tau, SPREAD, evaluate=False), _spread_residual, 1e-13),
+        Step("Decay of the norm, against one step of the algorithm itself",
+             sp.Eq(name(decay), DECAY, evaluate=False), _one_step_residual, 5e-3),
+        Step("Decay of the norm, small steps", sp.Eq(name(decay + r"\big|_{\eta\|W\|^2\to0}"), 2 * eta * rho**2,
+                                                       evaluate=False),
+             lambda shown: decay_rate(0.2, 1e-12, 1000.0, 0.0, 20) / shown.subs({eta: 1e-12, rho: 0.2}) - 1, 1e-4),
         Step("Collapse radius scales with the root of the target",
-             sp.Eq(name(r"\rho_c(\|\theta^*\|)"), name(r"\rho_c(1)\sqrt{\|\theta^*\|}"), evaluate=False),
-             lambda: sp.Float(collapse_radius(0.25, 20) / collapse_radius(1.0, 20) - 0.5), 1e-9),
+             sp.Eq(_RADIUS(_TARGET), _RADIUS(1) * sp.sqrt(_TARGET), evaluate=False), _collapse_residual, 1e-9),
     )  # fmt: skip
-    equations = {r"\tilde\ell'": slope, r"-\frac{d}{dt}\ln\|W\|_F^2": 2 * eta * rho**2}
+    equations = {r"\tilde\ell'": PERTURBED_SLOPE, r"\tau": SPREAD, decay: DECAY}
     assumptions = (Assumption("one fresh Gaussian sample a step, clean labels"), Assumption("decay law: ‖W‖² ≫ d‖a‖²"))
     return Derivation("sam", steps, equations, assumptions, REFERENCE)

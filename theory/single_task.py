@@ -151,16 +151,18 @@ class SingleTask:
         still = norm_law().replace(risen.func, lambda moment: sp.Integer(0)).doit()
         return still.subs(repulsion, 4 * self.activation.second_moment)
 
-    def _norm_law_residual(self) -> sp.Expr:
-        """The law's rate, with Φ′ = 4aφ(u) at a point of the path, against the derived one."""
-        law = norm_law().subs(repulsion, 4 * self.activation.second_moment)
+    def _norm_law_residual(self, shown: sp.Expr) -> sp.Expr:
+        """The law's rate, with Φ′ = 4aφ(u) at a point of the path, against the derived one; and its start."""
+        law = shown.subs(repulsion, 4 * self.activation.second_moment)
         rate = sp.diff(law, time).subs(
             sp.Derivative(risen, time), 4 * a * self.activation.dual.subs(kernel_variable, u)
         )
         there = sp.Symbol("I", positive=True)  # the integral, whatever it is
-        instant = {sp.Integral(sp.exp(risen.subs(time, _past)), (_past, 0, time)): there, risen: sp.Rational(2, 3)}
-        value = law.subs(instant)
-        return _at_point((rate.subs(instant) - self.norm_rate.subs(r0, value)).subs(there, sp.Rational(5, 7)))
+        integral = sp.Integral(sp.exp(risen.subs(time, _past)), (_past, 0, time))
+        instant = {integral: there, risen: sp.Rational(2, 3)}
+        value, start = law.subs(instant), law.subs({integral: 0, risen: 0})
+        gap = (rate.subs(instant) - self.norm_rate.subs(r0, value)).subs(there, sp.Rational(5, 7))
+        return abs(_at_point(gap)) + abs(_at_point(start - r0))
 
     @cached_property
     def norm_lag(self) -> sp.Expr:
@@ -249,21 +251,21 @@ class SingleTask:
             Step(
                 "Keep one teacher and one light student of the overlap flow",
                 sp.Eq(dot_u, _with_factor(generic), evaluate=False),
-                lambda: sp.expand(generic - a * Dual(u, 1) * (1 - u**2)),
+                lambda shown: sp.expand(shown - a * Dual(u, 1) * (1 - u**2)),
             ),
             Step(
                 "All Hermite degrees of this activation",
                 sp.Eq(dot_u, self.rate, evaluate=False),
-                lambda: _at_point(
-                    self.rate - a * self.activation.dual_derivative().subs(kernel_variable, u) * (1 - u**2)
+                lambda shown: _at_point(
+                    shown - a * self.activation.dual_derivative().subs(kernel_variable, u) * (1 - u**2)
                 ),
                 tolerance,
             ),
             Step(
                 "Leading degree, squared overlap M = u²",
                 sp.Eq(dot_M, self.leading_squared_rate, evaluate=False),
-                lambda: _at_point(
-                    self.leading_squared_rate
+                lambda shown: _at_point(
+                    shown
                     - 2 * self.exponent * self.activation.leading * a * M ** sp.Rational(self.exponent, 2) * (1 - M)
                 ),
                 tolerance,
@@ -283,19 +285,22 @@ class SingleTask:
             Step(
                 "Before recovery (1 − M → 1) the equation separates",
                 sp.Eq(sp.Symbol("M(t)"), closed, evaluate=False),
-                lambda: _at_point(sp.diff(closed, time) - self.plateau_rate.subs(M, closed)),
+                lambda shown: (
+                    _at_point(sp.diff(shown, time) - self.plateau_rate.subs(M, shown))
+                    + abs(sp.N(shown.subs(time, 0).subs(_POINT) - _POINT[M0], 40))
+                ),
                 tolerance,
             ),
             Step(
                 "It blows up at the emergence time",
                 sp.Eq(sp.Symbol("T_p"), self.emergence_time, evaluate=False),
-                lambda: _at_point(1 / closed.subs(time, self.emergence_time)),
+                lambda shown: _at_point(1 / closed.subs(time, shown)),
                 tolerance,
             ),
             Step(
                 "Relative 10–90 % window",
                 sp.Eq(sp.Symbol("w/T_p"), self.relative_window, evaluate=False),
-                lambda: _at_point(self.relative_window * self.emergence_time) - self._window_by_quadrature(),
+                lambda shown: _at_point(shown * self.emergence_time) - self._window_by_quadrature(),
                 max(tolerance, 1e-25),
             ),
         ]
@@ -312,7 +317,7 @@ class SingleTask:
         return Step(
             "Exact implicit solution F(M(t)) − F(M₀) = 2Jσ̂²at",
             sp.Eq(sp.Symbol("F(M)"), F, evaluate=False),
-            lambda: _at_point(sp.diff(F, M) * self.leading_squared_rate - scale),
+            lambda shown: _at_point(sp.diff(shown, M) * self.leading_squared_rate - scale),
             self.activation.check_tolerance,
         )
 
@@ -329,8 +334,8 @@ class SingleTask:
             Step(
                 "A lone student's squared norm",
                 sp.Eq(sp.Symbol(r"\dot r"), self.norm_rate, evaluate=False),
-                lambda: _at_point(
-                    self.norm_rate
+                lambda shown: _at_point(
+                    shown
                     - 4 * r0 * (a * self.activation.dual.subs(kernel_variable, u) - r0 * self.activation.second_moment)
                 ),
                 tolerance,
@@ -344,27 +349,35 @@ class SingleTask:
             Step(
                 "Plateau without growth, φ(u) → 0: the student shrinks",
                 sp.Eq(sp.Symbol("r(t)"), self.plateau_norm, evaluate=False),
-                lambda: _at_point(
-                    sp.diff(self.plateau_norm, time) + 4 * self.activation.second_moment * self.plateau_norm**2
+                lambda shown: (
+                    _at_point(sp.diff(shown, time) + 4 * self.activation.second_moment * shown**2)
+                    + abs(_at_point(shown.subs(time, 0) - r0))
                 ),
                 tolerance,
             ),
             Step(
                 "Aligned: logistic growth, time from r₀ to (1−ε)a",
                 sp.Eq(sp.Symbol("t_{norm}"), self.norm_lag, evaluate=False),
-                lambda: _at_point(sp.diff(self.norm_lag, eps) * self.norm_rate.subs({u: 1, r0: (1 - eps) * a}) / a + 1),
+                lambda shown: (
+                    _at_point(sp.diff(shown, eps) * self.norm_rate.subs({u: 1, r0: (1 - eps) * a}) / a + 1)
+                    + abs(_at_point(shown.subs(eps, 1 - r0 / a)))
+                ),
                 tolerance,
             ),
             Step(
                 "Pure degree, light student: r(1−M)^{2/J} is constant",
-                sp.Eq(sp.Symbol(r"\frac{d}{dt}\,r(1-M)^{2/J}"), 0, evaluate=False),
-                lambda: _at_point(sp.diff(early, r0) * light * r0 + sp.diff(early, M) * pure.leading_squared_rate),
+                sp.Eq(sp.Symbol(r"\mathrm{const}"), early, evaluate=False),
+                lambda shown: _at_point(
+                    sp.diff(shown, r0) * light * r0 + sp.diff(shown, M) * pure.leading_squared_rate
+                ),
                 tolerance,
             ),
             Step(
                 "Pure degree, aligned student: (1−M)(r/(a−r))^{J/2} is constant",
-                sp.Eq(sp.Symbol(r"\frac{d}{dt}\,(1-M)(r/(a-r))^{J/2}"), 0, evaluate=False),
-                lambda: _at_point(sp.diff(late, r0) * rate_late + sp.diff(late, M) * pure.convergence_rate * (1 - M)),
+                sp.Eq(sp.Symbol(r"\mathrm{const}"), late, evaluate=False),
+                lambda shown: _at_point(
+                    sp.diff(shown, r0) * rate_late + sp.diff(shown, M) * pure.convergence_rate * (1 - M)
+                ),
                 tolerance,
             ),
         ]

@@ -19,7 +19,7 @@ from theory import exact_points as points
 from theory.activation import Activation
 from theory.additive import GAUSSIAN, ORTHONORMAL, REFERENCE, TIME_UNIT, overlap_drift, symbolic_velocity
 from theory.derivation import Assumption, Derivation, Step
-from theory.indexed import Index, Sums, Term, collect, i, k, l, p, q, r, t, v
+from theory.indexed import Index, Sums, Term, collect, i, k, l, p, q, r, reads, t, v
 from theory.indexed import c as overlap
 from theory.system import System
 
@@ -84,7 +84,7 @@ def sourced_flow(activation: Activation) -> System:
         Step(
             f"Coordinates {component.base}, forces of the sources and of the student's own mass",
             sp.Eq(sp.Symbol(names[component]), sums.as_sympy(), evaluate=False),
-            partial(points.coordinate_residual, component, sums, definitions, activation),
+            reads(partial(points.coordinate_residual, component, definitions=definitions, activation=activation)),
             activation.check_tolerance,
         )
         for component, sums in drift.items()

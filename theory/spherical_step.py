@@ -131,15 +131,15 @@ class SphericalStep:
         steps = (
             Step(
                 "Mean, first order", sp.Eq(sp.Symbol("E m"), self.signal, evaluate=False),
-                lambda: sp.expand(self.signal - kernel), tolerance,
+                lambda shown: sp.expand(shown - kernel), tolerance,
             ),
             Step(
                 "Mean, second order", sp.Eq(sp.Symbol("K(u)"), self.shrinkage, evaluate=False),
-                lambda: _residual(self, lambda m, q: _AT / 2 * q, self.shrinkage), tolerance,
+                lambda shown: _residual(self, lambda m, q: _AT / 2 * q, shown), tolerance,
             ),
             Step(
                 "Variance, second order", sp.Eq(sp.Symbol("N(u)"), self.variance, evaluate=False),
-                lambda: _residual(self, lambda m, q: m**2, self.variance + self.signal**2), tolerance,
+                lambda shown: _residual(self, lambda m, q: m**2, shown + self.signal**2), tolerance,
             ),
         )  # fmt: skip
         equations = {"K(u)": self.shrinkage, "N(u)": self.variance}

@@ -26,14 +26,22 @@ _X = sp.symbols("x_0:3", real=True)
 _ETA = sp.Symbol("eta", positive=True)
 
 
-def diagram_residual() -> sp.Expr:
+_LEGS = (3, 2, 2, 1)
+_NAMES = sp.Matrix(4, 4, lambda i, h: sp.Symbol(f"C_{min(i, h) + 1}{max(i, h) + 1}"))
+
+
+def four_legs() -> sp.Expr:
+    """The diagram formula for four Gaussians of variance 1, in their covariances."""
+    return diagrams.evaluate(diagrams.expectation([{n: sp.Integer(1)} for n in _LEGS]), _NAMES)
+
+
+def diagram_residual(shown: sp.Expr) -> sp.Expr:
     """The diagram formula against Stein's lemma, for four correlated Gaussians."""
     names = sp.symbols("g_0:4")
-    legs = (3, 2, 2, 1)
     correlations = sp.Matrix(4, 4, lambda i, h: 1 if i == h else sp.Rational(i + h + 1, 9 + i * h))
-    product = sp.Mul(*[hermite.hermite(n).subs(z, g) for n, g in zip(legs, names, strict=True)])
+    product = sp.Mul(*[hermite.hermite(n).subs(z, g) for n, g in zip(_LEGS, names, strict=True)])
     known = gaussian.expectation(sp.expand(product), names, correlations)
-    return sp.expand(known - diagrams.evaluate(diagrams.expectation([{n: sp.Integer(1)} for n in legs]), correlations))
+    return sp.expand(known - shown.xreplace(dict(zip(_NAMES, correlations, strict=True))))
 
 
 #: A polynomial in x_0, x_1, x_2: powers → coefficient, to 50 digits.

@@ -171,22 +171,26 @@ class Toy:
     def derivation(self) -> Derivation:
         """Flow, exact time and, for products, conserved quantities."""
         names = [rf"\dot {sp.latex(variable)}" for variable in self.variables]
-        first = Step(
-            f"Gradient flow of the {self.shape} loss",
-            sp.Eq(sp.Symbol(names[0]), sp.factor(self.rates[0]), evaluate=False),
-            self._difference_quotient,
-            1e-20,
-        )
-        steps = [Step("Loss", sp.Eq(sp.Symbol("L"), self.loss, evaluate=False)), first]
+        steps = [Step("Loss", sp.Eq(sp.Symbol("L"), self.loss, evaluate=False))]
+        steps += [
+            Step(
+                f"Gradient flow of the {self.shape} loss",
+                sp.Eq(sp.Symbol(name), sp.factor(rate), evaluate=False),
+                partial(self._difference_quotient, variable),
+                1e-20,
+            )
+            for name, variable, rate in zip(names, self.variables, self.rates, strict=True)
+        ]
         equations = {name: sp.factor(rate) for name, rate in zip(names, self.rates, strict=True)}
         if len(self.variables) > 1:
             one, other = self.variables[:2]
-            conserved = sp.Symbol(rf"\frac{{d}}{{dt}}({sp.latex(one)}^2-{sp.latex(other)}^2)")
             steps.append(
                 Step(
                     "Differences of squares are conserved, so a balanced start stays balanced",
-                    sp.Eq(conserved, 0, evaluate=False),
-                    lambda: sp.expand(2 * one * self.rates[0] - 2 * other * self.rates[1]),
+                    sp.Eq(sp.Symbol(r"\mathrm{const}"), one**2 - other**2, evaluate=False),
+                    lambda shown: sp.expand(
+                        sum(sp.diff(shown, w) * rate for w, rate in zip(self.variables, self.rates, strict=True))
+                    ),
                 )
             )
         steps += self._time_steps()
@@ -203,7 +207,7 @@ class Toy:
             Step(
                 "In units of the goal, all variables equal",
                 sp.Eq(sp.Symbol(r"\dot x"), sp.factor(self.speed), evaluate=False),
-                lambda: sp.simplify((self.speed - self.unit * x ** (k - 1) * (1 - x**k)).subs(_POINT)),
+                lambda shown: sp.simplify((shown - self.unit * x ** (k - 1) * (1 - x**k)).subs(_POINT)),
             ),
             Step("Time to the share q of the goal", sp.Eq(sp.Symbol("t(q)"), integral, evaluate=False)),
         ]
@@ -213,23 +217,21 @@ class Toy:
                 Step(
                     "The integral in closed form",
                     sp.Eq(sp.Integral(self.integrand, x), closed, evaluate=False),
-                    partial(_quadrature_residual, closed, self.integrand),
+                    partial(_quadrature_residual, self.integrand),
                 )
             )
         return steps
 
-    def _difference_quotient(self) -> sp.Expr:
-        """Every rate against central differences of the loss at a rational point, to 40 digits."""
+    def _difference_quotient(self, variable: sp.Symbol, shown: sp.Expr) -> sp.Expr:
+        """A rate against central differences of the loss at a rational point, to 40 digits."""
         values = {variable: sp.Rational(2 + place, 7) for place, variable in enumerate(self.variables)}
         values[target] = sp.Rational(5, 4)
-        step, worst = sp.Rational(1, 10**15), sp.Integer(0)
-        for variable, rate in zip(self.variables, self.rates, strict=True):
-            ends = [self.loss.subs(values | {variable: values[variable] + sign * step}) for sign in (1, -1)]
-            worst = sp.Max(worst, abs((ends[0] - ends[1]) / (2 * step) + rate.subs(values)))
-        return sp.N(worst, 50)
+        step = sp.Rational(1, 10**15)
+        ends = [self.loss.subs(values | {variable: values[variable] + sign * step}) for sign in (1, -1)]
+        return sp.N((ends[0] - ends[1]) / (2 * step) + shown.subs(values), 50)
 
 
-def _quadrature_residual(closed: sp.Expr, integrand: sp.Expr) -> sp.Expr:
+def _quadrature_residual(integrand: sp.Expr, closed: sp.Expr) -> sp.Expr:
     """Closed form against mpmath's quadrature between two points."""
     ends = sp.Rational(1, 5), sp.Rational(4, 5)
     difference = sp.N(closed.subs(x, ends[1]) - closed.subs(x, ends[0]), 45)

@@ -4,8 +4,6 @@ import argparse
 from collections.abc import Callable
 from functools import partial
 
-import sympy as sp
-
 import theory
 from emergence import console, latex
 from emergence.refusal import refuse
@@ -15,6 +13,7 @@ from theory import (
     correlation,
     ideal_loss,
     label_noise_averaging,
+    matrices,
     oscillation,
     quadratic,
     retirement,
@@ -79,7 +78,9 @@ def run(arguments: argparse.Namespace) -> Result:
     derivation = DERIVATIONS[arguments.name](activation)
     checked = derivation.verify()
     definitions = len(derivation.steps) - checked
-    verified = f"{checked} steps checked" + (f", {definitions} definitions" if definitions else "")
+    verified = f"{checked} steps checked" + (
+        f", {definitions} definition{'s' * (definitions > 1)}" if definitions else ""
+    )
     if arguments.json and not arguments.quiet:
         console.note(verified)
     steps = [(step.title, step.latex()) for step in derivation.steps]
@@ -89,7 +90,7 @@ def run(arguments: argparse.Namespace) -> Result:
         "name": derivation.name,
         "activation": activation.name,
         "steps": [{"title": title, "latex": text} for title, text in steps],
-        "equations": {name: sp.latex(value, order="none") for name, value in equations.items()},
+        "equations": {name: matrices.latex(value) for name, value in equations.items()},
         "assumptions": [str(assumption) for assumption in derivation.assumptions],
         "reference": derivation.reference,
     }
