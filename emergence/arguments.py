@@ -55,7 +55,7 @@ EXIT_CODES = """exit status:
   1  done, some verdict not as expected, or a simulation diverged
   2  bad input, one line says what and how to mend it
   3  internal error (EMERGENCE_DEBUG=1 shows the traceback)
-  130  interrupted, finished work kept"""
+  130  interrupted, the last line says what was kept"""
 
 
 class UsageError(Exception):
