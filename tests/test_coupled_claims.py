@@ -25,3 +25,9 @@ def test_starts_are_added_until_theory_sees_its_controls(monkeypatch: pytest.Mon
     runs, theory = coupled_flow._seeing(Context(), 256)
     assert runs == [0, 1, 2, 3, 4]
     assert theory.sees
+
+
+def test_a_theory_that_is_its_own_control_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coupled_flow, "coupled_run", lambda context, dim, number, scale=0.03: number)
+    monkeypatch.setattr(Excess, "of", lambda context, dim, runs: excess(1.0227))
+    assert len(coupled_flow._seeing(Context(), 256)[0]) == 12

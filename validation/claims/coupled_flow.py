@@ -84,9 +84,13 @@ class Excess:
 
 
 def _seeing(context: Context, dim: int) -> tuple[list[CoupledRun], Excess]:
-    """Starts, as many as it takes until theory, asked before the flow, tells itself from its controls by two allowances."""
+    """Starts, as many as it takes until theory, asked before the flow, tells itself from its controls by two allowances.
+
+    A wrong theory may never do: it gets four times the usual number.
+    """
     runs = _runs(context, dim)
-    while not (theory := Excess.of(context, dim, runs)).sees:
+    most = 4 * len(runs)
+    while not (theory := Excess.of(context, dim, runs)).sees and len(runs) < most:
         runs = [*runs, coupled_run(context, dim, len(runs))]
     return runs, theory
 
