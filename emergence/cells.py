@@ -85,18 +85,22 @@ def _predict(problem: Problem) -> "tuple[xr.Dataset, int]":
 
     import theory
     from emergence import quadratic
-    from emergence.commands.predict import HEADERS, directions
+    from emergence.commands.predict import COLUMNS, directions
     from emergence.resolve import resolve
     from theory import ideal_loss
+    from theory.validity import validity
 
     if theory.Activation.parse(problem.activation).is_quadratic:
         model = quadratic.resolved_quadratic(problem)
         entries, exponents, step_size = quadratic.directions(model), quadratic.exponents(model), model.step_size
     else:
         resolved = resolve(problem)
-        entries, step_size = directions(resolved), resolved.step_size
+        # Closed forms alone: a sweep has many cells, and what a prediction adds to its numbers is not repeated in each.
+        entries, step_size = directions(resolved, validity(resolved.prediction, intervals=False)), resolved.step_size
         exponents = ideal_loss.exponent_values(resolved.teacher.exponent, resolved.activation)
-    columns = {name: ("direction", [_number(entry[name]) for entry in entries]) for name in HEADERS[1:]}
+    numbers = [name for name in COLUMNS[1:] if name not in ("low", "high")]
+    columns = {name: ("direction", [_number(entry.get(name)) for entry in entries]) for name in numbers}
+    columns["valid"] = ("direction", [float(entry.get("valid", True) is True) for entry in entries])
     scalars = {f"exponent_{name}": _number(value) for name, value in exponents.items()}
     scalars |= {"step_size": _number(step_size)}
     data = xr.Dataset({**columns, **scalars}, coords={"direction": np.arange(1, len(entries) + 1)})
@@ -181,13 +185,18 @@ def _with_prediction(resolved: "Resolved", times: Any, loss: Any, steps: Any = N
     import xarray as xr
 
     from dynamics.trajectory import ends, time_axis, variable
+    from theory.validity import validity
 
     prediction = resolved.prediction
+    valid = np.array([float(own.valid) for own in validity(prediction, intervals=False)])
     return xr.Dataset(
         {
             "loss": variable("time", loss, "population loss ½E(f*−f)²"),
             "predicted_loss": variable("time", prediction.loss(times), "predicted staircase of the loss"),
             **ends(**measured, predicted_half_time=prediction.time_half, predicted_loss_time=prediction.time_loss),
+            "predicted_valid": variable(
+                "direction", valid, "1 where the prediction's conditions hold, 0 where they do not"
+            ),
         },
         coords=time_axis(times, steps) | {"direction": np.arange(1, resolved.teacher.width + 1)},
     )
@@ -223,12 +232,23 @@ def _additive(run: "Callable[[Resolved], tuple[xr.Dataset, int]]") -> "Callable[
 _FLOW_RTOL = 1e-5
 _STATE = ("overlap", "norm2", "loss")
 _QUADRATIC = {"activation": "quadratic"}
-_PREDICTED = ("loss", "predicted_loss", "half_time", "predicted_half_time", "predicted_loss_time")
+_PREDICTED = ("loss", "predicted_loss", "half_time", "predicted_half_time", "predicted_loss_time", "predicted_valid")
 CELLS: dict[str, Kind] = {
     "predict": Kind(
         _predict,
         (
-            *("weight", "neuron", "overlap2", "time_leading", "time_half", "time_loss", "steps_half", "step_size"),
+            *(
+                "weight",
+                "neuron",
+                "overlap2",
+                "lead",
+                "valid",
+                "time_leading",
+                "time_half",
+                "time_loss",
+                "steps_half",
+                "step_size",
+            ),
             *("exponent_time", "exponent_width", "exponent_samples_unstable", "exponent_compute"),
         ),
     ),

@@ -2,12 +2,14 @@
 
 import math
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 import theory
 from emergence.problem import Problem
 from emergence.refusal import refuse
 from emergence.values import MAX_WHOLE
 from theory.prediction import SAFE_FRACTION
+from theory.validity import Validity, validity
 
 #: Runs last this many times the last predicted emergence time, norm lag included.
 HORIZON = 1.3
@@ -40,6 +42,11 @@ class Resolved:
     time: float | None
     steps: int | None
     warnings: tuple[str, ...]
+
+    @cached_property
+    def validity(self) -> list[Validity]:
+        """Conditions and interval of every direction, computed when first asked for (seconds at most)."""
+        return validity(self.prediction)
 
     def echo(self) -> dict[str, object]:
         """The full problem, defaults included, as in every JSON document."""

@@ -274,7 +274,8 @@ def test_predict_document(run: Callable[..., Ran]) -> None:
     ran = run("predict", "--json", *SMALL, "--seed", "3", "--step-size", "1e-6")
     assert (ran.code, ran.err) == (0, "")
     document = ran.document
-    assert set(document) == {"problem", "directions", "exponents", "window", "loss"}
+    assert set(document) == {"problem", "directions", "exponents", "window", "loss", "no_interval"}
+    assert document["no_interval"] is None
     assert document["problem"]["step_size"] == 1e-6
     assert document["problem"]["steps"] == math.ceil(document["problem"]["time"] / 1e-6)
     teacher, student = theory.Teacher.power_law(2, 1.0, 64), theory.Student(6)
@@ -284,8 +285,10 @@ def test_predict_document(run: Callable[..., Ran]) -> None:
         assert (entry["direction"], entry["neuron"]) == (p + 1, prediction.neuron[p])
         assert entry["overlap2"] == initial.overlap[entry["neuron"], p] ** 2
         assert entry["weight"] == teacher.weights[p]
-        for name in ("time_leading", "time_half", "time_loss"):
+        for name in ("time_leading", "time_half", "time_loss", "lead"):
             assert entry[name] == getattr(prediction, name)[p]
+        assert entry["low"] <= entry["time_half"] <= entry["high"]
+        assert entry["valid"] is True
         assert entry["steps_half"] == pytest.approx(entry["time_half"] / 1e-6)
     assert document["exponents"] == {"time": -1.0, "width": -1.0, "samples_unstable": -0.5, "compute": -0.5}
     assert document["window"] is None  # two directions have no window
@@ -324,7 +327,20 @@ def test_predict_with_nothing_to_learn_has_nulls(run: Callable[..., Ran]) -> Non
     documents = [run("predict", *tiny, str(seed)).document for seed in range(10)]
     empty = next(d for d in documents if d["directions"][0]["time_half"] is None)
     assert empty["problem"]["step_size"] is None
-    assert empty["loss"] == {"time": [0.0], "value": [0.5]}
+    assert empty["loss"] == {"time": [0.0], "value": [0.5], "valid": True}
+    assert "no direction" in empty["no_interval"]
+
+
+@pytest.mark.parametrize(("text", "word"), [("relu", "information exponent 1"), ("h2+h4", "information exponent 2")])
+def test_a_time_outside_its_conditions_is_marked_with_the_reason(run: Callable[..., Ran], text: str, word: str) -> None:
+    problem = ["--activation", text, "--dim", "512", "--teacher-width", "2", "--student-width", "6"]
+    document, shown = run("predict", "--json", *problem).document, run("predict", *problem).out
+    assert all(word in entry["valid"][0] for entry in document["directions"])
+    assert word in document["loss"]["valid"][0]
+    assert set(document["exponents"].values()) == {None}
+    assert word in shown
+    assert "no staircase" in shown
+    assert "loss just after" not in shown
 
 
 def test_predict_for_people(run: Callable[..., Ran]) -> None:
@@ -482,7 +498,16 @@ def test_a_flow_counts_no_steps(run: Callable[..., Ran], dynamics: FakeDynamics)
 def test_compare(
     run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, fine: bool, diverged: bool, code: int
 ) -> None:
-    entry = {"direction": 1, "predicted": 2.0, "flow": math.inf, "sgd_mean": np.float64(2.5), "sgd_stderr": math.nan}
+    entry = {
+        "direction": 1,
+        "predicted": 2.0,
+        "low": 1.9,
+        "high": 2.1,
+        "reason": "",
+        "flow": math.inf,
+        "sgd_mean": np.float64(2.5),
+        "sgd_stderr": math.nan,
+    }
     asked: dict = {}
 
     def compare(*objects: object, **options: object) -> SimpleNamespace:

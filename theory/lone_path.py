@@ -75,6 +75,12 @@ class LonePath:
     def _panels(self) -> tuple[np.ndarray, np.ndarray]:
         return self._integrate(self._edges[:-1], self._edges[1:])
 
+    @cached_property
+    def stall(self) -> float:
+        """The overlap at which φ′ changes its sign on this way: 0 if a small one shrinks, ±1 if nothing holds it back."""
+        stalled = np.isinf(self._panels[0])
+        return self.end * float(np.tanh(self._edges[int(np.argmax(stalled))])) if stalled.any() else float(self.end)
+
     def half_time(self, overlap: np.ndarray) -> np.ndarray:
         """Time to squared overlap ½ of unit weight, shape of `overlap` (signed): inf if it stalls or leaves for elsewhere."""
         start = self._start(overlap)

@@ -32,6 +32,8 @@ class Prediction:
         time_loss: exact one-task time to half the target norm along this direction, the norm's own decay included.
         lead: by which factor the greedy pair is clear of any tie (see `Selection.lead`); near 1: a tie.
         selection: the greedy pairs in the order of learning.
+        initial: the start it was made from. What must hold for these numbers, and how far they may be off, says
+            `theory.validity`.
     """
 
     teacher: Teacher
@@ -43,6 +45,7 @@ class Prediction:
     time_loss: np.ndarray
     lead: np.ndarray
     selection: Selection
+    initial: InitialState
 
     @property
     def learned(self) -> np.ndarray:
@@ -117,4 +120,4 @@ def predict(activation: Activation, teacher: Teacher, initial: InitialState) -> 
         half[direction] = task.half_time(weight, own)
         end = 1 if float(task.speed(own, weight)) > 0 else -1
         loss[direction] = lone_path(activation, end).loss_time(weight, own, float(norm2[neuron[direction]]))
-    return Prediction(teacher, activation, neuron, start, leading, half, loss, lead, selection)
+    return Prediction(teacher, activation, neuron, start, leading, half, loss, lead, selection, initial)

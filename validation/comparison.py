@@ -7,18 +7,19 @@ from pathlib import Path
 import numpy as np
 
 from dynamics import FlowResult, Interrupted, SgdResult, gradient_flow, online_sgd
-from dynamics.deflated_flow import bracket
 from dynamics.interrupted import unfinished
 from dynamics.precision import double_precision
-from theory import Activation, InitialState, Prediction, Teacher, overlap_flow, predict
+from theory import Activation, InitialState, Prediction, Teacher, predict
+from theory.validity import Validity, validity
 from validation.claim import Claim, Control, Measurement, Outcome, judge
-from validation.experiments import light_pull, well_separated
 from validation.figures import overlap_curves, staircase
 from validation.runner import Progress
 from validation.statistics import mean_and_error
 
 #: A fluctuation shift beyond this share of the time is outside the small-step theory: no verdict is given.
 LARGEST_SHIFT = 0.3
+#: Verdicts, the one that counts first.
+_ORDER = ("disagrees", "outside", "inconclusive", "not judged", "agrees")
 _CLAIM = Claim(
     "compare", "Emergence time", "", "", "derived", "asymptotic", "", ("halved", "J − 1"), lambda context: Outcome([])
 )
@@ -26,8 +27,9 @@ _CLAIM = Claim(
 
 @dataclass(frozen=True)
 class Comparison:
-    """Attributes: directions (dicts direction, predicted, flow, sgd_mean, sgd_stderr, verdict; gradient-flow time, None
-    where there is nothing), notes (sentences), report, verdict_ok (nothing disagrees), diverged (some replica did).
+    """Attributes: directions (dicts direction, predicted, low, high, flow, sgd_mean, sgd_stderr, verdict, reason;
+    gradient-flow time, None where there is nothing; verdict ``outside``: a condition does not hold), notes (sentences),
+    report, verdict_ok (nothing disagrees), diverged (some replica did).
     """
 
     directions: list[dict]
@@ -57,8 +59,8 @@ def compare(
 ) -> Comparison:
     """Predict, integrate, simulate and judge, direction by direction.
 
-    The flow is judged against the exact single-task time, with the coupling that the deflated flow computes as
-    allowance; SGD against the flow plus the derived fluctuation shift, with that shift as allowance and 4 standard errors.
+    The flow is judged against the interval that the prediction states, where its conditions hold; SGD against
+    the flow plus the derived fluctuation shift, with that shift as allowance and 4 standard errors.
 
     Args:
         budget: skip SGD, and say so, if replicas × steps × batch exceeds it (None: never skip).
@@ -70,6 +72,7 @@ def compare(
     """
     activation.require_exponent(3, "compare (a sharp emergence time)")
     prediction = predict(activation, teacher, initial)
+    validities = validity(prediction)  # before any coupled flow
     t_end = step_size * steps
     notes: list[str] = []
     work = float(replicas) * steps * batch
@@ -96,7 +99,7 @@ def compare(
     if stop:
         rows = unjudged(prediction.time_half, flow.half_time, stop, notes)
     else:
-        rows = _judge_all(prediction, initial, flow, sgd, step_size, batch, notes)
+        rows = _judge_all(prediction, validities, flow, sgd, step_size, batch, notes)
     diverged = sgd is not None and bool(sgd.diverged.any())
     report = None
     if out is not None:
@@ -143,69 +146,81 @@ def _part(progress: Progress | None, start: float, end: float) -> Progress | Non
 
 
 def _judge_all(
-    prediction: Prediction, initial: InitialState, flow: FlowResult, sgd: SgdResult | None, step_size: float,
+    prediction: Prediction, validities: list[Validity], flow: FlowResult, sgd: SgdResult | None, step_size: float,
     batch: int, notes: list[str],
 ) -> list[dict]:  # fmt: skip
-    system = overlap_flow(prediction.activation)
     t_end = float(flow.dataset.time.values[-1])
-    flows = bracket(prediction.activation, prediction.teacher, initial, t_end=t_end, system=system)
-    deflated, spread = flows.middle, flows.spread
-    light = light_pull(prediction, initial, system)
-    clear = well_separated(prediction)
     rows = []
-    for q in range(prediction.teacher.width):
+    for q, own in enumerate(validities):
         predicted, measured = float(prediction.time_half[q]), float(flow.half_time[q])
-        row: dict[str, object] = {"direction": q + 1, "predicted": _finite(predicted), "flow": _finite(measured)}
-        row |= {"sgd_mean": None, "sgd_stderr": None, "verdict": "not judged"}
+        row: dict[str, object] = {"direction": q + 1, "predicted": _finite(predicted), "low": _finite(own.low)}
+        row |= {"high": _finite(own.high), "flow": _finite(measured), "sgd_mean": None, "sgd_stderr": None}
+        times = np.array([]) if sgd is None else sgd.half_steps[:, q] * step_size
+        reached = times[np.isfinite(times)]
+        if reached.size:
+            row["sgd_mean"] = float(reached.mean())
+            row["sgd_stderr"] = mean_and_error(reached)[1] if reached.size > 1 else None
+        found: list[tuple[str, str]] = [_judge_flow(prediction, q, own, measured, t_end)]
+        if sgd is not None and found[0][0] == "agrees":
+            found.append(_judge_sgd(prediction, q, measured, times, step_size, batch))
+        row["verdict"], row["reason"] = min(found, key=lambda verdict: _ORDER.index(verdict[0]))
+        if row["reason"]:
+            notes.append(f"Direction {q + 1}: {row['reason']}.")
         rows.append(row)
-        if sgd is not None:
-            times = sgd.half_steps[:, q] * step_size
-            reached = times[np.isfinite(times)]
-            if reached.size >= 2:
-                row["sgd_mean"], row["sgd_stderr"] = mean_and_error(reached)
-            elif reached.size == 1:
-                row["sgd_mean"] = float(reached[0])
-        if not np.isfinite(predicted) or predicted > t_end:
-            continue
-        if not clear[q]:
-            row["verdict"] = "inconclusive"
-            notes.append(f"Direction {q + 1} is a near tie (lead {prediction.lead[q]:.3f}): finite size decides it.")
-            continue
-        slack = abs(float(deflated.half_time[q]) - predicted) + float(spread[q]) + float(light[q]) * predicted
-        verdicts = [_verdict(prediction, predicted, measured, 0.0, slack + 1e-6 * predicted)]
-        if sgd is not None:
-            verdicts.append(_judge_sgd(prediction, q, measured, times, step_size, batch, notes))
-        row["verdict"] = next((v for v in ("disagrees", "inconclusive") if v in verdicts), "agrees")
     return rows
+
+
+def _judge_flow(prediction: Prediction, q: int, own: Validity, measured: float, t_end: float) -> tuple[str, str]:
+    """Verdict and reason of the coupled flow beside the prediction's interval."""
+    predicted = float(prediction.time_half[q])
+    if not own.valid:
+        return "outside", "; ".join(own.reasons)
+    if own.no_interval:
+        return "not judged", f"no interval: {own.no_interval}"
+    if np.isinf(own.low):  # never
+        unexpected = f"predicted never, learned at {measured:.4g}"
+        return ("disagrees", unexpected) if np.isfinite(measured) else ("not judged", "")
+    if own.high > t_end:
+        return "not judged", f"the run ends at {t_end:.4g}, before it must have emerged"
+    if not np.isfinite(measured):
+        return "disagrees", f"not learned by {t_end:.4g}"
+    centre, allowance = (own.low + own.high) / 2, (own.high - own.low) / 2
+    verdict = _verdict(prediction, predicted, centre, measured, 0.0, allowance)
+    where = f"the flow's {measured:.4g} is outside {own.low:.4g} to {own.high:.4g}"
+    wide = f"{own.low:.4g} to {own.high:.4g} holds times of wrong theories too"
+    return verdict, {"disagrees": where, "inconclusive": wide}.get(verdict, "")
 
 
 def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _verdict(prediction: Prediction, predicted: float, estimate: float, stderr: float, allowance: float) -> str:
+def _verdict(
+    prediction: Prediction, alone: float, predicted: float, estimate: float, stderr: float, allowance: float
+) -> str:
+    """By the rule of the claims; wrong theories: one with half the time `alone`, and one with J − 1 for J."""
     J = prediction.activation.information_exponent
-    controls = [Control("halved", predicted / 2), Control("J − 1", predicted * (J - 2) / (J - 1))]
+    controls = [Control("halved", alone / 2), Control("J − 1", alone * (J - 2) / (J - 1))]
     return judge(_CLAIM, Measurement("", predicted, estimate, stderr, allowance, controls, "")).verdict
 
 
 def _judge_sgd(
-    prediction: Prediction, q: int, flow: float, times: np.ndarray, step_size: float, batch: int, notes: list[str]
-) -> str:
+    prediction: Prediction, q: int, flow: float, times: np.ndarray, step_size: float, batch: int
+) -> tuple[str, str]:
     law = prediction.sgd_law(q, step_size, batch)
     shift = law.mean - float(prediction.time_half[q])
     missing = int(np.sum(~np.isfinite(times)))
     if abs(shift) > LARGEST_SHIFT * flow:
-        notes.append(
-            f"Direction {q + 1}: at this step size fluctuations move the time by {shift / flow:+.0%}, beyond the "
-            "small-step theory; lower --step-size for a verdict."
+        return "inconclusive", (
+            f"at this step size fluctuations move the time by {shift / flow:+.0%}, beyond the small-step theory; lower "
+            "--step-size for a verdict"
         )
-        return "inconclusive"
     if missing or times.size < 2:
-        notes.append(f"Direction {q + 1}: {missing} of {times.size} replicas had not recovered it when the run ended.")
-        return "inconclusive" if missing < times.size / 2 else "disagrees"
+        reason = f"{missing} of {times.size} replicas had not recovered it when the run ended"
+        return "inconclusive" if missing < times.size / 2 else "disagrees", reason
     estimate, stderr = mean_and_error(times)
-    return _verdict(prediction, flow + shift, estimate, stderr, abs(shift))
+    verdict = _verdict(prediction, flow + shift, flow + shift, estimate, stderr, abs(shift))
+    return verdict, "" if verdict == "agrees" else f"SGD's mean beside the flow and its fluctuations: {verdict}"
 
 
 def _write(

@@ -10,7 +10,7 @@ from emergence.progress import Progress
 from emergence.refusal import refuse
 from emergence.result import Result
 
-COLUMNS = ("direction", "predicted", "flow", "sgd_mean", "sgd_stderr", "verdict")
+COLUMNS = ("direction", "predicted", "low", "high", "flow", "sgd_mean", "sgd_stderr", "verdict")
 
 
 def run(arguments: argparse.Namespace) -> Result:
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> Result:
             problem=resolved.echo(),
             progress=progress,
         )
-    entries = [{name: entry[name] for name in COLUMNS} for entry in compared.directions]
+    entries = [{name: entry.get(name) for name in (*COLUMNS, "reason")} for entry in compared.directions]
     if compared.diverged:
         console.warn("SGD diverged: lower step-size or raise batch")
     for note in compared.notes:

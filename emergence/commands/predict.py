@@ -1,7 +1,8 @@
-"""``emergence predict``: closed-form predictions, no integration and no JAX."""
+"""``emergence predict``: predictions with their conditions; nothing coupled is integrated, and no JAX."""
 
 import argparse
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,8 +16,13 @@ from emergence.result import Result
 from theory import ideal_loss, scaling_laws
 from theory.lone_path import one_sided
 from theory.selection import selection_probability
+from theory.validity import Validity, staircase_reasons
 
-HEADERS = ("direction", "weight", "neuron", "overlap2", "time_leading", "time_half", "time_loss", "steps_half")
+#: Numbers of a direction; the table also says `valid`.
+COLUMNS = (
+    *("direction", "weight", "neuron", "overlap2", "lead", "time_leading"),
+    *("time_half", "low", "high", "time_loss", "steps_half"),
+)
 
 
 def run(arguments: argparse.Namespace) -> Result:
@@ -33,18 +39,26 @@ def run(arguments: argparse.Namespace) -> Result:
     times, values = staircase(resolved)
     document = {
         "problem": resolved.echo(),
-        "directions": directions(resolved),
+        "directions": directions(resolved, resolved.validity),
         "exponents": ideal_loss.exponent_values(resolved.teacher.exponent, resolved.activation),
         "window": scaling_laws.window_exponents(
             resolved.teacher.exponent, resolved.teacher.width, resolved.student.width, resolved.activation
         ),
-        "loss": {"time": times, "value": values},
+        "loss": {
+            "time": times,
+            "value": values,
+            "valid": staircase_reasons(resolved.prediction, resolved.validity) or True,
+        },
+        "no_interval": resolved.validity[0].no_interval or None,
     }
     return Result(document, _text(resolved, document))
 
 
-def directions(resolved: Resolved) -> list[dict[str, object]]:
-    """One entry per direction, counted from 1 in the order of the weights; None where it is not learned."""
+def directions(resolved: Resolved, validities: Sequence[Validity]) -> list[dict[str, object]]:
+    """One entry per direction, counted from 1 in the order of the weights; None where it is not learned.
+
+    ``valid`` is True, or the reasons in words why the time is outside the theory; ``low`` and ``high`` bound time_half.
+    """
     prediction = resolved.prediction
     chance = _chance(resolved)
     return [
@@ -53,11 +67,15 @@ def directions(resolved: Resolved) -> list[dict[str, object]]:
             "weight": float(resolved.teacher.a[p]),
             "neuron": int(prediction.neuron[p]) if prediction.neuron[p] >= 0 else None,
             "overlap2": _finite(prediction.overlap[p] ** 2),
+            "lead": _finite(prediction.lead[p]),
             "time_leading": _finite(prediction.time_leading[p]),
             "time_half": _finite(prediction.time_half[p]),
             "time_loss": _finite(prediction.time_loss[p]),
             "steps_half": None if resolved.step_size is None else _finite(prediction.time_half[p] / resolved.step_size),
+            "low": _finite(validities[p].low),
+            "high": _finite(validities[p].high),
             "selection_probability": chance[p],
+            "valid": validities[p].reasons or True,
         }
         for p in range(resolved.teacher.width)
     ]
@@ -84,8 +102,35 @@ def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
+def marks(validities: Sequence[Validity]) -> list[str]:
+    """``yes``, or the names of the conditions that do not hold, for a column ``valid``."""
+    return [", ".join(dict.fromkeys(x.name for x in own.broken)) or "yes" for own in validities]
+
+
+def explained(validities: Sequence[Validity]) -> list[str]:
+    """One line for every reason, with the directions that it puts outside."""
+    found: dict[str, list[str]] = {}
+    for place, own in enumerate(validities, start=1):
+        for reason in own.reasons:
+            found.setdefault(reason, []).append(str(place))
+    return [f"outside, direction {', '.join(places)}: {reason}" for reason, places in found.items()]
+
+
+def _stairs(resolved: Resolved, loss: dict) -> list[str]:
+    """The staircase as text; below information exponent 3 there is none."""
+    if resolved.activation.information_exponent < 3:
+        return ["no staircase of the loss: directions do not emerge one after the other"]
+    outside = [] if loss["valid"] is True else [f"outside: {reason}" for reason in loss["valid"]]
+    return [
+        "loss just after each jump",
+        *outside,
+        table.render(("time", "loss"), list(zip(loss["time"], loss["value"], strict=True))),
+    ]
+
+
 def _text(resolved: Resolved, document: dict) -> str:
-    rows = [[entry[name] for name in HEADERS] for entry in document["directions"]]
+    valid = marks(resolved.validity)
+    rows = [[*(entry[name] for name in COLUMNS), own] for entry, own in zip(document["directions"], valid, strict=True)]
     exponents = ", ".join(f"{name} {table.cell(value)}" for name, value in document["exponents"].items())
     loss, window = document["loss"], document["window"]
     finite = []
@@ -96,14 +141,16 @@ def _text(resolved: Resolved, document: dict) -> str:
         [
             headline(resolved),
             "",
-            table.render(HEADERS, rows),
+            table.render((*COLUMNS, "valid"), rows),
+            *explained(resolved.validity),
+            *([f"no interval: {document['no_interval']}"] if document["no_interval"] else []),
             "",
-            "loss just after each jump",
-            table.render(("time", "loss"), list(zip(loss["time"], loss["value"], strict=True))),
+            *_stairs(resolved, loss),
             "",
             f"exponents of the loss in: {exponents}",
             *finite,
             *([f"kernel: {truncated(resolved.activation)}"] if resolved.activation.drift_truncation_error else []),
-            "times are gradient-flow times of ½E(f*−f)²; steps = time / step size",
+            "times are gradient-flow times of ½E(f*−f)²; steps = time / step size; low to high: time_half with what finite",
+            "size moves it by; lead: by which factor the pair is clear of a tie",
         ]
     )
