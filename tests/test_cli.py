@@ -469,10 +469,16 @@ def test_simulate_online_sgd(run: Callable[..., Ran], dynamics: FakeDynamics) ->
     assert (asked["steps"], asked["batch"], asked["replicas"]) == (50, 4, 3)
     assert (asked["method"], asked["seed"]) == ("ambient", 5)
     first, second = (line.split() for line in ran.out.splitlines() if line.strip().startswith(("1 ", "2 ")))
-    assert first[2:] == ["20", "5.774", "3", "of", "3"]  # mean and standard error of 10, 20, 30
-    assert second[2:] == ["5", "-", "1", "of", "3"]
+    assert first[2:] == ["20", "5.774", "3", "of", "3", "yes"]  # mean and standard error of 10, 20, 30
+    assert second[2:] == ["5", "-", "1", "of", "3", "yes"]
     (file,) = Path("emergence-out").iterdir()
     assert ran.out.endswith(f"written: {file}\n")
+
+
+def test_a_simulation_says_which_predicted_times_are_outside(run: Callable[..., Ran], dynamics: FakeDynamics) -> None:
+    shown = run("simulate", "gradient-flow", *SMALL, "--activation", "relu", "--time", "5", "--quiet").out
+    assert "predicted valid" in shown
+    assert "outside, direction 1, 2: information exponent 1" in shown
 
 
 def test_divergence_is_said_and_is_status_1(run: Callable[..., Ran], dynamics: FakeDynamics) -> None:

@@ -10,6 +10,7 @@ from dynamics import DeflatedFlow, FlowResult, gradient_flow
 from dynamics.deflated_flow import Bracket, bracket, deflated_flow
 from dynamics.gradient_flow import lowered_system, overlaps_of
 from theory import Activation, InitialState, Prediction, Student, System, Teacher, draw_initial_state, predict
+from theory.validity import finite_size_share
 from validation.context import Context
 
 WIDTH, STUDENTS, DECAY = 8, 32, 1.0
@@ -53,11 +54,6 @@ def well_separated(prediction: Prediction) -> np.ndarray:
     """(P,) bool: learned, and clear of ties by more than finite size can reorder."""
     least = np.maximum(SEPARATED, 1 + finite_size_share(prediction.overlap**2))
     return prediction.learned & (prediction.lead >= least)
-
-
-def finite_size_share(squared: np.ndarray) -> np.ndarray:
-    r"""$3M_0\ln(1/M_0)$: the share of its time by which finite size may move an emergence, a factor three for safety."""
-    return -3 * squared * np.log(squared)
 
 
 @lru_cache(maxsize=8)

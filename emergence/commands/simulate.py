@@ -1,7 +1,7 @@
 """``emergence simulate``: gradient flow, SDE or SGD for the user's problem, written to ``WHAT-DIGEST.nc``."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +10,7 @@ import theory
 from emergence import console, quadratic, stiefel, table, uses
 from emergence.arguments import LINEAR_SIMULATIONS
 from emergence.commands import baselines, linear, networks
+from emergence.commands.predict import explained, marks
 from emergence.commands.setup import announce, announce_long, announce_wide, headline, resolved_problem
 from emergence.files import DataFile
 from emergence.progress import Progress
@@ -136,7 +137,7 @@ def _gradient_flow(resolved: Resolved, progress: Progress) -> Simulated:
     columns = (prediction.time_half, flow.half_time, prediction.time_loss, flow.loss_time)
     headers = ("direction", "time_half predicted", "time_half flow", "time_loss predicted", "time_loss flow")
     rows = [(p + 1, *(float(column[p]) for column in columns)) for p in range(resolved.teacher.width)]
-    return flow.dataset, table.render(headers, rows), 0
+    return flow.dataset, _beside(resolved, headers, rows), 0
 
 
 def _online_sgd(resolved: Resolved, progress: Progress) -> Simulated:
@@ -147,7 +148,7 @@ def _online_sgd(resolved: Resolved, progress: Progress) -> Simulated:
         for p in range(resolved.teacher.width)
     ]
     headers = ("direction", "steps_half predicted", "SGD mean", "±", "replicas that reached it")
-    return sgd.dataset, table.render(headers, rows), int(np.sum(sgd.diverged))
+    return sgd.dataset, _beside(resolved, headers, rows), int(np.sum(sgd.diverged))
 
 
 def _finite_step(resolved: Resolved, progress: Progress) -> Simulated:
@@ -155,7 +156,7 @@ def _finite_step(resolved: Resolved, progress: Progress) -> Simulated:
     headers = ("direction", "time_half predicted", "time_half finite step")
     predicted = resolved.prediction.time_half
     rows = [(p + 1, float(predicted[p]), float(run.half_time[p])) for p in range(resolved.teacher.width)]
-    return run.dataset, table.render(headers, rows), int(run.diverged)
+    return run.dataset, _beside(resolved, headers, rows), int(run.diverged)
 
 
 def _sde(resolved: Resolved, progress: Progress) -> Simulated:
@@ -173,7 +174,13 @@ def _sde(resolved: Resolved, progress: Progress) -> Simulated:
     lost = np.flatnonzero(run.diverged)
     if lost.size:
         console.warn(f"paths {_few(lost)} diverged: left out of the table, NaN in the file from then on")
-    return run.dataset, table.render(headers, rows), int(lost.size)
+    return run.dataset, _beside(resolved, headers, rows), int(lost.size)
+
+
+def _beside(resolved: Resolved, headers: Sequence[str], rows: Sequence[tuple]) -> str:
+    """A table of predicted times, one row per direction, that says which of them are outside their conditions, and why."""
+    marked = [(*row, mark) for row, mark in zip(rows, marks(resolved.validity), strict=True)]
+    return "\n".join([table.render((*headers, "predicted valid"), marked), *explained(resolved.validity)])
 
 
 def _few(numbers: np.ndarray, most: int = 8) -> str:

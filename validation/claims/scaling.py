@@ -30,10 +30,10 @@ from theory.loss_sums import LossSum, smooth_loss
 from theory.power_law_loss import PowerLawLoss
 from theory.scaling_laws import exponent_value
 from theory.selection import Competition, SelectionLaw, selection_law
+from theory.validity import finite_size_share
 from validation import scaling_figures as figures
 from validation.claim import Claim, Control, Measurement, Outcome
 from validation.context import Context
-from validation.experiments import finite_size_share
 from validation.exponents import ExponentFit, Window, exponent_of, extrapolate, fit_exponent, slope_weights
 from validation.loss_draws import greedy_scores, independent_staircases, staircases, weights_of
 from validation.resampling import IndependentSamples, LogCurve, ReplicaCurves
