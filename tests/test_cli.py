@@ -697,3 +697,12 @@ def test_flags_that_are_not_given_are_absent() -> None:
     given = vars(parser().parse_args(["predict", "--dim", "7"]))
     switches = {"config": None, "json": False, "model": None, "quiet": False}
     assert given == {"command": "predict", "dim": 7} | switches
+
+
+@pytest.mark.parametrize(("activation", "said"), [("exp(-abs(z))", True), ("Max(2*z,0)", False), ("h4", False)])
+def test_predict_says_what_a_truncated_kernel_leaves_out_of_the_drift(
+    activation: str, said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = ["--dim", "100", "--teacher-width", "2", "--student-width", "4"]
+    assert main(["predict", "--activation", activation, *small]) == 0
+    assert ("0.24 of Eσ'², the drift near alignment" in capsys.readouterr().out) == said
