@@ -17,7 +17,8 @@ from emergence.store import Store, cell_name
 
 TINY = Problem(activation="h3", dim=64, teacher_width=2, student_width=3, step_size=1e-3, steps=64, replicas=2, seed=1)
 FLAGS = ["--activation", "h3", "--dim", "64", "--teacher-width", "2", "--student-width", "3", "--step-size", "1e-3",
-         "--steps", "64", "--replicas", "2", "--seed", "1"]  # fmt: skip
+         "--steps", "64", "--seed", "1"]  # fmt: skip
+OWN = {"online-sgd": ["--replicas", "2"]}
 KINDS = {
     "gradient-flow": (simulate.run_gradient_flow, {"half_time", "half_neuron", "loss_time"}),
     "online-sgd": (simulate.run_online_sgd, {"half_steps", "loss_steps", "diverged"}),
@@ -58,7 +59,9 @@ def test_python_command_line_and_sweep_give_the_same_dataset(
     run, ends = KINDS[what]
     resolved: Resolved = resolve(TINY)
     here: xr.Dataset = run(resolved).dataset
-    assert main(["simulate", what, *FLAGS, "--out", str(tmp_path / "out"), "--quiet", "--json"]) == 0
+    assert (
+        main(["simulate", what, *FLAGS, *OWN.get(what, ()), "--out", str(tmp_path / "out"), "--quiet", "--json"]) == 0
+    )
     file = json.loads(capsys.readouterr().out)["file"]
     swept = _from_sweep(what, tmp_path / "store", TINY)
     xr.testing.assert_identical(_bare(xr.load_dataset(file, engine="h5netcdf")), _bare(here))

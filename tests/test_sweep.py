@@ -603,7 +603,8 @@ def test_killed_interrupted_and_resumed_is_byte_for_byte_undisturbed(tmp_path: P
         sweep = start(*grid, "2", "--store", "broken", folder=tmp_path)
         assert end_after_another_cell(sweep, store, ending, rng.uniform(0, 0.2)) == code
         said = sweep.stderr.read()
-    assert said == b"emergence: interrupted: what was finished is kept\n"
+    kept = "the cells so far are kept in broken: the same command goes on with the others"
+    assert said == f"emergence: interrupted: {kept}\n".encode()
     reached = finished(store)
     out, err = (last := start(*grid, "2", "--store", "broken", "--json", folder=tmp_path)).communicate()
     assert (last.returncode, err) == (0, b"")
