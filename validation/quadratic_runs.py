@@ -30,14 +30,19 @@ def _curves(
 
 def risks(context: Context, spectrum: np.ndarray, width: int, dim: int, times: np.ndarray, replicas: int) -> np.ndarray:
     """R_opt of independent starts at Riccati times, shape (replicas, T)."""
-    return _curves(context, tuple(spectrum.tolist()), width, dim, tuple(times.tolist()), replicas)[1]
+    return _curves(context, tuple(spectrum.tolist()), width, dim, _rounded(times), replicas)[1]
 
 
 def diagonals(
     context: Context, spectrum: np.ndarray, width: int, dim: int, times: np.ndarray, replicas: int
 ) -> np.ndarray:
     """G_jj of independent starts, shape (replicas, T, M*)."""
-    return _curves(context, tuple(spectrum.tolist()), width, dim, tuple(times.tolist()), replicas)[0]
+    return _curves(context, tuple(spectrum.tolist()), width, dim, _rounded(times), replicas)[0]
+
+
+def _rounded(times: np.ndarray) -> tuple[float, ...]:
+    """Times that differ by rounding only, as one flow's on two clocks, are one simulation."""
+    return tuple(float(f"{time:.12g}") for time in times)
 
 
 def between(spectrum: np.ndarray, width: int, dim: int, first: int, last: int, count: int) -> np.ndarray:
