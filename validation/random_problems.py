@@ -13,6 +13,7 @@ import numpy as np
 
 from dynamics import gradient_flow
 from theory import Activation, Student, Teacher, draw_initial_state, predict
+from theory.streams import stream
 from theory.validity import HORIZON, validity
 
 #: By kind; coefficients and means of every sort, none of them from the paper.
@@ -62,7 +63,7 @@ class Judged:
 
 def judge_problem(kind: str, text: str, seed: int) -> list[Judged]:
     """Draw one problem and judge every direction; nothing if no direction is predicted to be learned."""
-    rng = np.random.default_rng([seed, *text.encode()])
+    rng = stream(seed, "random problem", text)
     students, width = SHAPES[int(rng.integers(len(SHAPES)))]
     dim, scale = int(rng.choice(DIMS)), float(rng.choice(SCALES))
     activation, teacher = Activation.parse(text), Teacher.of(rng.uniform(0.3, 1.0, width), dim)
