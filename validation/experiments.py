@@ -69,10 +69,8 @@ def coupled_start(context: Context, dim: int, number: int, init_scale: float = 0
 
 @lru_cache(maxsize=64)
 def _coupled_start(context: Context, dim: int, number: int, init_scale: float) -> tuple[InitialState, Prediction]:
-    teacher, rng = (
-        Teacher.power_law(WIDTH, DECAY, dim),
-        context.rng("coupled flow", "start", dim, number, f"{init_scale:g}"),
-    )
+    teacher = Teacher.power_law(WIDTH, DECAY, dim)
+    rng = context.rng("coupled flow", "start", dim, number, f"{init_scale:g}")
     initial = draw_initial_state(teacher, Student(STUDENTS, init_scale), rng)
     return initial, predict(Activation.parse("h4"), teacher, initial)
 
