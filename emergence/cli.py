@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 
 from _emergence import StrangerError, check_siblings
-from emergence import console, jsonio, output
+from emergence import console, jsonio, output, resources
 from emergence.arguments import UsageError, parser
 from emergence.interruption import NOTHING, Kept
 from emergence.problem import KINDS
@@ -64,8 +64,8 @@ def _report(error: Exception) -> int:
     if isinstance(error, UsageError | StrangerError) or is_refusal(error):
         console.fail(str(error))
         return BAD_INPUT
-    if isinstance(error, MemoryError):
-        console.fail("the problem does not fit into memory: lower student-width, teacher-width, replicas or batch")
+    if (text := resources.remedy(error)) is not None:
+        console.fail(text)
         return BAD_INPUT
     if os.environ.get("EMERGENCE_DEBUG"):
         traceback.print_exception(error)

@@ -1,16 +1,20 @@
 """A problem from a TOML file and flags; flags win."""
 
+import os
+import stat
 import tomllib
 from collections.abc import Mapping
 from typing import Any
 
 from emergence.linear_problem import LINEAR_KINDS, LINEAR_OPTIONAL, LinearProblem
 from emergence.problem import KINDS, RIVALS, Problem, check_values
-from emergence.refusal import refuse
+from emergence.refusal import is_refusal, refuse
 from emergence.values import Kind, shown
 
 MODELS = ("additive", "linear")
 
+#: Bytes of a configuration file, at most.
+LARGEST = 1_000_000
 #: The one table of a configuration file: what `emergence sweep` varies. Other commands pass it over.
 SWEEP = "sweep"
 
@@ -61,11 +65,21 @@ def sweep(path: str) -> dict[str, Any]:
 
 def _read(path: str) -> dict[str, Any]:
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would wait for ever, a device never end
+            refuse(f"config {path!r} is no regular file: give the path of a TOML file")
         with open(path, "rb") as file:
-            return tomllib.load(file)
+            content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            refuse(f"config {path!r} is larger than {LARGEST} bytes: give the path of a TOML file")
+        return tomllib.loads(content.decode("utf-8"))
+    except RecursionError:
+        refuse(f"config {path!r} is nested too deeply: write lines such as dim = 1024")
     except OSError as problem:
         refuse(f"config {path!r} cannot be read ({problem.strerror}): give the path of a TOML file")
-    except ValueError as problem:  # not TOML, not UTF-8, or a path with a null character
+    except ValueError as problem:
+        if is_refusal(problem):
+            raise
+        # not TOML, not UTF-8, or a path with a null character
         refuse(f"config {path!r} is not a TOML file ({shown(str(problem))}): write lines such as dim = 1024")
 
 

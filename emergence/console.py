@@ -1,7 +1,10 @@
 """Writing to the two standard streams. Nothing else in this package prints."""
 
+import contextlib
 import os
 import sys
+
+from emergence.refusal import refuse
 
 
 def say(text: str) -> None:
@@ -9,23 +12,37 @@ def say(text: str) -> None:
     try:
         print(_encodable(text, sys.stdout), flush=True)
     except BrokenPipeError:
-        # The interpreter flushes once more at exit: give it somewhere to flush to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard()
+    except OSError as problem:
+        _discard()
+        refuse(f"standard output cannot be written ({problem.strerror}): make room there, or send it elsewhere")
+
+
+def _discard() -> None:
+    """The interpreter flushes once more at exit: give it somewhere to flush to."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def warn(text: str) -> None:
     """One line ``emergence: warning: …`` on standard error."""
-    print(f"emergence: warning: {one_line(text)}", file=sys.stderr, flush=True)
+    _tell(f"warning: {text}")
 
 
 def fail(text: str, label: str = "error") -> None:
     """One line ``emergence: error: …`` on standard error."""
-    print(f"emergence: {label}: {one_line(text)}", file=sys.stderr, flush=True)
+    _tell(f"{label}: {text}")
 
 
 def note(text: str) -> None:
     """One line of progress on standard error."""
-    print(f"emergence: {one_line(text)}", file=sys.stderr, flush=True)
+    _tell(text)
+
+
+def _tell(text: str) -> None:
+    """One line on standard error; nothing if there is none (closed, full, gone), which is no reason to stop."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(f"emergence: {one_line(text)}", file=sys.stderr, flush=True)
 
 
 def one_line(text: str) -> str:

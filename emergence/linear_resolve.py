@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 import theory
 from emergence.linear_problem import LinearProblem
 from emergence.refusal import refuse
+from emergence.values import MAX_WHOLE
 from theory.label_noise_phases import Geometry, Phases, predict_phases, stability_limit
 from theory.oscillation import decay_rate as oscillation_rate
 from theory.oscillation import time_to_level
@@ -43,6 +44,8 @@ class LinearResolved:
         """Steps to run. Raises `InputError` if nothing decides them."""
         if self.steps is None:
             refuse("steps has no default here (nothing is predicted for this problem): give --steps")
+        if self.steps > MAX_WHOLE:
+            refuse(f"steps is {self.steps:.3g}: more than 2**53 steps cannot be run: raise step-size, or give --steps")
         return self.steps
 
     def headline(self) -> str:

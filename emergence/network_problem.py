@@ -15,6 +15,10 @@ LAZY_RICH, LABEL_NOISE_NETWORK, PRUNING = "lazy-rich", "label-noise-network", "p
 EXPERIMENTS = (LAZY_RICH, LABEL_NOISE_NETWORK, PRUNING)
 
 
+#: Channels of a stage, at most: the array library ends the process over sizes that overflow.
+LARGEST_WIDTH = 2**16
+
+
 @dataclass(frozen=True)
 class Option:
     """One option: its kind, its help, and its default in each experiment that takes it, small and published (``--full``)."""
@@ -95,5 +99,7 @@ def resolve(experiment: str, given: dict[str, Any], prefix: str = "--") -> dict[
             if len(values[name]) > 1:
                 refuse(f"--{name.replace('_', '-')} has {len(values[name])} numbers: lazy-rich takes one")
     if "widths" in values:
+        if max(values["widths"]) > LARGEST_WIDTH:
+            refuse(f"--widths holds {max(values['widths']):g}: give whole numbers up to {LARGEST_WIDTH}")
         values["widths"] = tuple(Whole().check("--widths", int(x) if x == int(x) else x) for x in values["widths"])
     return values

@@ -20,7 +20,7 @@ class Progress:
         self._last = -float("inf")
         self._quiet = quiet
         self._bar = None
-        if not quiet and sys.stderr.isatty():
+        if not quiet and sys.stderr is not None and sys.stderr.isatty():
             self._bar = tqdm(total=1.0, file=sys.stderr, leave=False, bar_format="{l_bar}{bar}| {elapsed}<{remaining}")
 
     def __call__(self, fraction: float, text: str = "") -> None:

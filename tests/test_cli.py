@@ -706,3 +706,57 @@ def test_predict_says_what_a_truncated_kernel_leaves_out_of_the_drift(
     small = ["--dim", "100", "--teacher-width", "2", "--student-width", "4"]
     assert main(["predict", "--activation", activation, *small]) == 0
     assert ("0.24 of Eσ'², the drift near alignment" in capsys.readouterr().out) == said
+
+
+# ------------------------------------------------------------------------- hostile surroundings
+
+
+def test_a_configuration_is_a_file_of_moderate_size(run: Callable[..., Ran], tmp_path: Path) -> None:
+    os.mkfifo("pipe")
+    Path("deep.toml").write_text(f"dim = {'[' * 100_000}{']' * 100_000}\n")
+    Path("long.toml").write_text("#" * 1_000_001)
+    for name, said in (
+        ("pipe", "no regular file"), ("/dev/zero", "no regular file"), (".", "no regular file"),
+        ("deep.toml", "nested too deeply"), ("long.toml", "larger than"),
+    ):  # fmt: skip
+        _is_refused(run("predict", "--config", name), "config", said)
+
+
+@pytest.mark.parametrize(
+    ("message", "named"),
+    [
+        ("RESOURCE_EXHAUSTED: Out of memory allocating 204800000000 bytes.", "lower student-width"),
+        ("Unable to initialize backend 'x': not in the list", "JAX_PLATFORMS"),
+    ],
+)
+def test_what_the_machine_cannot_do_is_bad_input(
+    run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, message: str, named: str
+) -> None:
+    monkeypatch.setattr(theory, "predict", _raising(RuntimeError(message)))
+    _is_refused(run("predict"), named)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
+def test_full_or_closed_streams(tmp_path: Path) -> None:
+    code = "import sys; from emergence.cli import main; sys.exit(main(['claims', 'E7']))"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert "standard output cannot be written (No space left on device)" in done.stderr
+        told = "from emergence import console; from emergence.progress import Progress; Progress(False)(1.0, 'x')"
+        for given in (told, f"import sys; sys.stderr = None; {told}"):
+            assert subprocess.run([sys.executable, "-c", given], stderr=full, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("flags", [("--noise", "1e90"), ("--target-norm", "1e90"), ("--target-norm", "1e6")])
+def test_a_linear_network_that_cannot_be_stable_is_refused(run: Callable[..., Ran], flags: tuple[str, ...]) -> None:
+    _is_refused(run("predict", "--model", "linear", *flags), "no stationary least-squares error")
+
+
+def test_more_steps_than_can_be_counted_are_refused(run: Callable[..., Ran]) -> None:
+    _is_refused(run("simulate", "oscillation", "--step-size", "1e-90"), "more than 2**53 steps")
+    _is_refused(run("simulate", "pruning", "--widths", "1e9"), "--widths holds 1e+09")
+
+
+def test_a_steep_erf_is_expanded_like_a_jump(run: Callable[..., Ran]) -> None:
+    assert run("predict", "--activation", "erf(1e20*z)", *SMALL).code == 0

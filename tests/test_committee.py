@@ -54,6 +54,16 @@ def test_integrals_are_their_quadrature(text: str, name: str) -> None:
     assert abs(float(integral_residual(name, activation, right, 1.05 * integral_equations(right)[name]))) > 1e-6
 
 
+@pytest.mark.parametrize(("text", "rows"), [("erf(2*z)", "free"), ("-3*erf(z/3)", "projected")])
+def test_a_committee_of_any_scaled_erf_is_derived(text: str, rows: str) -> None:
+    assert committee(Activation.parse(text), rows).derivation.verify() > 0
+
+
+def test_a_slope_that_the_check_cannot_resolve_is_refused() -> None:
+    with pytest.raises(InputError, match=r"slope 9: .* a slope up to 2\.2: lower it"):
+        committee(Activation.parse("erf(9*z)")).derivation.verify()
+
+
 def test_three_points_of_erf_are_as_published() -> None:
     """Stein's lemma gives the published three-point function, to 30 digits at a generic covariance."""
     zero = sp.Integer(0)

@@ -37,6 +37,8 @@ def _closed_dual(expression: sp.Expr) -> sp.Expr | None:
     return dual + sum(((2 * coefficient(j) * p + p**2) * c**j for j, p in powers), start=sp.Integer(0))
 
 
+#: Largest b² of erf(bz) whose kernel double precision tells from that of a jump.
+_STEEPEST = 1e12
 _Shape = tuple[sp.Expr, Callable[[int], sp.Expr], sp.Expr]
 
 
@@ -49,6 +51,8 @@ def _error_function(expression: sp.Expr) -> _Shape | None:
     if not match:
         return None
     height, b2 = match[scale], match[slope] ** 2
+    if float(b2) > _STEEPEST:
+        return None
     smooth = height * sp.erf(match[slope] * z / sp.sqrt(1 + 2 * b2))  # E s(x + z)
     dual = height**2 * 2 / sp.pi * sp.asin(2 * b2 * c / (1 + 2 * b2))
     return dual, lambda j: sp.diff(smooth, z, j).subs(z, 0) / sp.sqrt(sp.factorial(j)), polynomial
@@ -92,6 +96,12 @@ def _arc_cosine_kernel(order: int) -> sp.Expr:
     primitive = sp.integrate(order**2 * _arc_cosine_kernel(order - 1), c)
     start = _absolute_moment(order) ** 2 if order % 2 else sp.Integer(0)
     return sp.expand(primitive - primitive.subs(c, 0) + start)
+
+
+def _in_floats(expression: sp.Expr) -> sp.Expr:
+    """Whole numbers that no machine word holds become floats: generated code could not multiply an array by them."""
+    large = [x for x in expression.atoms(sp.Rational) if max(abs(x.p), x.q) > 2**26]  # their squares stand in kernels
+    return expression.xreplace({x: sp.Float(x, 30) for x in large})
 
 
 def _moderate(value: sp.Expr) -> bool:
@@ -184,6 +194,7 @@ class Activation:
             if max(coefficients, default=0) > MAX_DEGREE:
                 raise InputError(f"activation {label!r} has degree {max(coefficients)}: the largest is {MAX_DEGREE}")
             return cls(label, coefficients, sp.expand(expression))
+        expression = _in_floats(expression)
         numeric = sp.lambdify(z, expression, modules=["scipy", "numpy"])
         try:
             found, error = hermite.from_function(numeric, QUADRATURE_DEGREE)

@@ -1,8 +1,8 @@
 r"""Independent checks of the committee's integrals and of its mean step: quadrature over the input's coordinates.
 
 Integrals are averaged over x in $R^4$, a step of two students and one teacher over x in $R^3$, by tensor Gauss–Hermite
-rules (exact for polynomials; for erf the rule converges geometrically, and the points are chosen so that it has
-converged). The step is written in coordinates and its two first orders are read off by differentiation: nothing of the
+rules, exact, for polynomials; for erf(bz) the first converge geometrically, and the second are trapezoidal ones of a
+known error. The step is written in coordinates and its two first orders are read off by differentiation: nothing of the
 closed forms, of Stein's lemma or of the split into radial and tangent parts is used.
 """
 
@@ -17,10 +17,11 @@ from sympy.printing.latex import LatexPrinter
 
 from theory.activation import Activation
 from theory.diagrams import d
+from theory.errors import InputError
 from theory.frame import eta
 from theory.hermite import z
 from theory.indexed import Sums, j, k, q
-from theory.slope_integrals import SlopeIntegrals, covariance_symbol
+from theory.slope_integrals import SlopeIntegrals, as_erf, covariance_symbol
 
 #: Largest residual accepted: rounding of sums of about a million terms, and the rules' own error for erf.
 TOLERANCE = 1e-10
@@ -37,8 +38,10 @@ _DIRECTIONS = np.array(
     ]
 )
 _GAUSSIANS = sp.symbols("g_1:7")
-#: Points per coordinate for erf: in R⁴, and in R³ where slopes are steeper.
-_NODES, _FINE_NODES = 24, 80
+#: Points per coordinate for erf in R⁴, where the directions above are as short as b is large.
+_NODES = 24
+#: Trapezoidal rule in R³: half its range (a Gaussian's weight there is below 1e-15), and most points per coordinate.
+_RANGE, _MOST = 8.5, 128
 #: One teacher along the first axis, two students; weights a, b; step size.
 _STUDENTS = np.array([[0.3, 0.5, 0.1], [-0.2, 0.2, 0.4]])
 _TEACHER_WEIGHT, _WEIGHTS, _ETA = 0.8, np.array([0.7, -0.4]), 0.37
@@ -49,18 +52,53 @@ def numbered(x: sp.Symbol, y: sp.Symbol) -> sp.Expr:
     return covariance_symbol(*(int(str(name).split("_")[1]) - 1 for name in (x, y)))
 
 
-def _nodes(activation: Activation, otherwise: int) -> int:
-    """Enough for the square of the residual, two slopes and two more factors, if these are polynomials."""
-    return 2 * activation.degree + 4 if activation.is_polynomial else otherwise
+def _nodes(activation: Activation) -> int:
+    """Enough for the square of the residual, two slopes and two more factors."""
+    return 2 * activation.degree + 4
 
 
 @lru_cache(maxsize=4)
 def _rule(nodes: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
     """Points (n, dim) and weights (n,) of E f(x), x ~ N(0, I)."""
     points, weights = np.polynomial.hermite_e.hermegauss(nodes)
-    weights = weights / weights.sum()
+    return _product(points, weights / weights.sum(), dim)
+
+
+def _product(points: np.ndarray, weights: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """The product of `dim` equal rules."""
     grid = np.stack([axis.ravel() for axis in np.meshgrid(*[points] * dim, indexing="ij")], axis=1)
     return grid, np.prod(np.meshgrid(*[weights] * dim, indexing="ij"), axis=0).ravel()
+
+
+def _steepness(activation: Activation) -> float:
+    """|b| of erf(bz); 0 for a polynomial."""
+    form = as_erf(activation)
+    return 0.0 if form is None else abs(float(form[1]))
+
+
+def _trapezoidal(activation: Activation) -> tuple[np.ndarray, np.ndarray]:
+    r"""Points (n, 3) and weights (n,) of E f(x), x ~ N(0, I), for products of slopes of erf(bz).
+
+    Two slopes, two values and the density make, along a unit vector, a function whose Fourier transform has at most the
+    width $\sqrt{1+8b^2}$; the rule's error is then $2e^{-2\pi^2/((1+8b^2)h^2)}$, here 10⁻¹². Raises `InputError` if
+    that takes too many points.
+    """
+    steepness = _steepness(activation)
+    spacing = np.pi * np.sqrt(2 / np.log(2e12) / (1 + 8 * steepness**2))
+    points = 2 * int(np.ceil(_RANGE / spacing)) + 1
+    if points > _MOST:
+        raise InputError(
+            f"activation is {activation.name!r}, of slope {steepness:g}: the quadrature that checks a committee needs a "
+            f"slope up to {_steepest():.2g}: lower it"
+        )
+    axis = np.linspace(-_RANGE, _RANGE, points)
+    weights = np.exp(-axis * axis / 2)
+    return _product(axis, weights / weights.sum(), 3)
+
+
+def _steepest() -> float:
+    """The largest slope that `_MOST` points can do."""
+    return float(np.sqrt(((np.pi * (_MOST - 1) / 2 / _RANGE) ** 2 * 2 / np.log(2e12) - 1) / 8))
 
 
 def _function(expression: sp.Expr) -> Callable[[np.ndarray], np.ndarray]:
@@ -112,10 +150,11 @@ def _number(shown: sp.Expr, integrals: SlopeIntegrals, gram: np.ndarray) -> floa
 
 def integral_residual(name: str, activation: Activation, integrals: SlopeIntegrals, shown: sp.Expr) -> sp.Expr:
     """What is shown of an integral (see `integral_equations`), and the closed form in use, minus quadrature, over its size."""
-    x, weights = _rule(_nodes(activation, _NODES), 4)
+    x, weights = _rule(_nodes(activation) if activation.is_polynomial else _NODES, 4)
     sigma, slope = _function(activation.function), _function(sp.diff(activation.function, z))
-    g = (x @ _DIRECTIONS.T).T
-    gram = _DIRECTIONS @ _DIRECTIONS.T
+    directions = _DIRECTIONS / max(1.0, _steepness(activation))
+    g = (x @ directions.T).T
+    gram = directions @ directions.T
     known = lambda u, v: sp.Float(gram[_GAUSSIANS.index(u), _GAUSSIANS.index(v)], 17)  # noqa: E731
     four = _GAUSSIANS[:4]
     if name == "two":
@@ -152,7 +191,7 @@ def mean_residual(name: str, sums: Sums, activation: Activation, rows: str) -> s
 
 def _mean_step(activation: Activation, students: np.ndarray, rows: str) -> dict[str, np.ndarray]:
     """First order plus η × second order of T (2, 1) and Q (2, 2) after one step."""
-    x, weights = _rule(_nodes(activation, _FINE_NODES), 3)
+    x, weights = _rule(_nodes(activation), 3) if activation.is_polynomial else _trapezoidal(activation)
     sigma, slope = _function(activation.function), _function(sp.diff(activation.function, z))
     fields = x @ students.T
     delta = sigma(fields) @ _WEIGHTS - _TEACHER_WEIGHT * sigma(x[:, 0])

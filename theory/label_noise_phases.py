@@ -186,6 +186,11 @@ class Law:
         seen, size = gram, norm2
         for _ in range(3):
             now = self.residual(seen, size)
+            if not now.gain < 1:
+                raise InputError(
+                    f"step_size is {self.step_size:g} with noise {self.noise:g}: weights as large as noise and target make "
+                    "them have no stationary least-squares error: lower the step size, the noise or the target's norm"
+                )
             seen, size = (f(gram, norm2, now.boost) for f in self._means)
         return seen, size, now
 
@@ -329,7 +334,7 @@ def predict_phases(
         horizon: steps to integrate (default: twice the leading onset time).
 
     Valid for m ≫ d and $\eta\Lambda\ll1$. Raises `InputError` for σ < 0, class labels, n ≤ d and a step size beyond the
-    least-squares stability limit, which is named.
+    least-squares stability limit, which is named; it is that of the weights as noise and target make them, too.
     """
     if not (np.isfinite(noise) and noise >= 0):
         raise InputError(f"noise is {noise!r}: give a finite number, 0 or more")

@@ -63,14 +63,14 @@ class SingleTask:
     def rate(self) -> sp.Expr:
         r"""$\dot u = a\,\varphi'(u)(1-u^2)$ with every Hermite degree, from the overlap flow."""
         drift = alone(additive.overlap_drift()[overlaps[k, q]])
-        return _with_factor(additive.specialise(drift, self.activation.dual, kernel_variable))
+        return additive.specialise(_with_factor(drift), self.activation.dual, kernel_variable)
 
     @cached_property
     def leading_rate(self) -> sp.Expr:
         r"""$\dot u = J\hat\sigma_J^2a\,u^{J-1}(1-u^2)$: the rate with the leading degree of $\varphi$ alone."""
         drift = alone(additive.overlap_drift()[overlaps[k, q]])
         kernel = self.activation.leading * kernel_variable**self.exponent
-        return _with_factor(additive.specialise(drift, kernel, kernel_variable))
+        return additive.specialise(_with_factor(drift), kernel, kernel_variable)
 
     @cached_property
     def squared_rate(self) -> sp.Expr:
@@ -421,7 +421,7 @@ def _scaled_lag() -> sp.Expr:
 
 
 def _with_factor(rate: sp.Expr) -> sp.Expr:
-    """The rate written with its factor 1 − u² in front, as one reads it."""
+    """The rate of any kernel written with its factor 1 − u² in front, as one reads it."""
     return sp.cancel(sp.simplify(rate / (1 - u**2))) * (1 - u**2)
 
 

@@ -105,7 +105,7 @@ def slope_integrals(activation: Activation) -> SlopeIntegrals:
 
     Raises: `InputError` for any other activation.
     """
-    error_function = _as_erf(activation)
+    error_function = as_erf(activation)
     if error_function is not None:
         return _of_erf(*error_function)
     if not activation.is_polynomial:
@@ -141,7 +141,7 @@ def _wick_powers(polynomial: sp.Expr, variance: sp.Expr) -> dict[int, sp.Expr]:
     return {a: value for a, value in found.items() if value != 0}
 
 
-def _as_erf(activation: Activation) -> tuple[sp.Expr, sp.Expr] | None:
+def as_erf(activation: Activation) -> tuple[sp.Expr, sp.Expr] | None:
     """(s, b) of s·erf(b z), or None."""
     if activation.expression is None:
         return None
