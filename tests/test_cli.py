@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -760,3 +761,11 @@ def test_more_steps_than_can_be_counted_are_refused(run: Callable[..., Ran]) -> 
 
 def test_a_steep_erf_is_expanded_like_a_jump(run: Callable[..., Ran]) -> None:
     assert run("predict", "--activation", "erf(1e20*z)", *SMALL).code == 0
+
+
+@pytest.mark.parametrize("activation", ["exp(-exp(z))", "(sin(z)+cos(z))**40"])
+def test_long_series_are_predicted_at_once(run: Callable[..., Ran], activation: str) -> None:
+    """Equations are simplified with the kernel still a symbol: with its forty degrees in place that takes minutes."""
+    before = time.process_time()
+    assert run("predict", "--activation", activation, *SMALL).code == 0
+    assert time.process_time() - before < 30

@@ -143,7 +143,7 @@ class SingleTask:
     @cached_property
     def norm_rate(self) -> sp.Expr:
         r"""$\dot r = 4r(a\varphi(u)-r\varphi(1))$: norm of a lone student, own repulsion kept."""
-        return sp.factor(additive.specialise(_lone_norm_rate(), self.activation.dual, kernel_variable))
+        return additive.specialise(sp.factor(_lone_norm_rate()), self.activation.dual, kernel_variable)
 
     @cached_property
     def plateau_norm(self) -> sp.Expr:
