@@ -469,7 +469,7 @@ CLAIMS = [
         "derived",
         "asymptotic",
         "outside its regime: a second-order expansion at η ≈ η_c/2",
-        ("no O(η²) drift", "every run below the drift's boundary recovers", "gradient flow"),
+        ("no O(η²) drift", "every run below the drift's boundary recovers", "gradient flow (full)"),
         run_second_order,
         expected="disagrees",
     ),
