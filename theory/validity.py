@@ -78,7 +78,10 @@ class Validity:
 
 def validity(prediction: Prediction, intervals: bool = True) -> list[Validity]:
     """One entry per direction. `intervals`: integrate the deflated flow, seconds at most; else closed forms alone."""
-    general = [(_exponent(prediction), *_parity(prediction, q)) for q in range(prediction.teacher.width)]
+    general = [
+        (_exponent(prediction), *_parity(prediction, q), *_grown(prediction, q))
+        for q in range(prediction.teacher.width)
+    ]
     flows: list[DeflatedRows] = []
     missing = "none was asked for"
     if intervals:
@@ -162,6 +165,19 @@ def _stalled(prediction: Prediction, q: int) -> tuple[Condition, ...]:
     return (Condition("parity", held == 0, float(held), 0.0, sentence),)
 
 
+def _grown(prediction: Prediction, q: int) -> tuple[Condition, ...]:
+    """Students that a mean has grown are not light, and what is of first order in their norms does not bound the rest."""
+    if prediction.activation.squared_mean == 0 or not np.isfinite(prediction.time_half[q]):
+        return ()
+    return (_heavy(prediction, q),)
+
+
+def _heavy(prediction: Prediction, q: int) -> Condition:
+    mass = _mean_mass(prediction, float(prediction.time_half[q])) / float(prediction.teacher.a[q])
+    sentence = f"norms: while it waits, the students weigh {mass:.3g} of its weight, and pull like its teacher"
+    return Condition("norms", mass <= 0.5, mass, 0.5, sentence)
+
+
 # ------------------------------------------------------------------------- by the deflated flow
 
 
@@ -221,12 +237,10 @@ def _estimated(prediction: Prediction, q: int, limits: np.ndarray) -> tuple[Cond
         return ()
     lead, share = float(prediction.lead[q]), float(finite_size_share(prediction.overlap[q] ** 2))
     tie = f"near tie (lead {lead:.3g}, less than {limits[q]:.3g}): finite size decides who learns it, and when"
-    mass = _mean_mass(prediction, float(prediction.time_half[q])) / float(prediction.teacher.a[q])
-    heavy = f"norms: while it waits, the students weigh {mass:.3g} of its weight, and pull like its teacher"
     large = f"dimension: finite size is {share:.0%} of the time"
     return (
         Condition("tie", lead >= limits[q], lead, float(limits[q]), tie),
-        Condition("norms", mass <= 0.5, mass, 0.5, heavy),
+        *(() if _grown(prediction, q) else (_heavy(prediction, q),)),  # said already of an activation with a mean
         Condition("dimension", share <= 0.5, share, 0.5, large),
     )
 

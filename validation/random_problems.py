@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamics import gradient_flow
+from dynamics.gradient_flow import IntegrationError
 from theory import Activation, Student, Teacher, draw_initial_state, predict
 from theory.streams import stream
 from theory.validity import HORIZON, validity
@@ -72,9 +73,13 @@ def judge_problem(kind: str, text: str, seed: int) -> list[Judged]:
         return []
     stated = validity(prediction)  # before the flow
     end = HORIZON * prediction.last_time
-    flow = gradient_flow(
-        activation, teacher, prediction.initial, t_end=end, times=np.array([end]), stop_when_learned=True
-    )
+    try:
+        flow = gradient_flow(
+            activation, teacher, prediction.initial, t_end=end, times=np.array([end]), stop_when_learned=True
+        )
+    except IntegrationError:  # nothing to judge by: counted, under its own name
+        return [Judged(kind, text, np.nan, own.low, own.high, ("flow stopped",), activation.information_exponent)
+                for own in stated]  # fmt: skip
     name = f"{text}, m = {students}, P = {width}, d = {dim}, norm {scale}, seed {seed}"
     return [
         Judged(
