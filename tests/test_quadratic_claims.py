@@ -160,7 +160,7 @@ def test_simulate_riccati(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
         (["simulate", "riccati", "--time", "-1"], "--time is -1"),
         (["simulate", "riccati", "--speed-factor", "0"], "--speed-factor is 0"),
         (["predict", "--activation", "quadratic", "--speed-factor", "-2"], "--speed-factor is -2"),
-        (["predict", "--speed-factor", "2"], "speed-factor is 2"),
+        (["predict", "--speed-factor", "2"], "--speed-factor is given, but predict does not use it"),
         (["simulate", "riccati", "--activation", "h4"], "activation is 'h4'"),
         (["derive", "riccati", "--activation", "erf"], "activation is 'erf'"),
         (["simulate", "riccati", "--steps", "10"], "without step-size"),

@@ -248,7 +248,7 @@ def test_simulate_writes_every_path(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert code == 0
     document = json.loads(out)
     assert document["variables"]["overlap"] == ["replica", "time", "neuron", "direction"]
-    with xr.open_dataset(tmp_path / "sde.nc", engine="h5netcdf") as data:
+    with xr.open_dataset(document["file"], engine="h5netcdf") as data:
         assert data.sizes["replica"] == 256
         assert data.attrs["what"] == "sde"
 
