@@ -350,7 +350,7 @@ CLAIMS = [
         "arXiv:2003.10409, Theorems 1.3 and 1.4",
         "asymptotic",
         "step size c·d^{−max(J/2,1)}, start of order 1/√d; compared with the one-task law on the same sizes",
-        (*_TENTH, "the neighbouring J"),
+        (*_TENTH, *SHAPES),
         run_samples,
     ),
     Claim(
