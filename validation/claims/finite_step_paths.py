@@ -107,7 +107,7 @@ def sgd_times(context: Context, case: Case) -> np.ndarray:
     runs = online_sgd(
         case.activation, Teacher.of([1.0], case.dim), single_overlap_state(case.overlap, _SCALE),
         step_size=case.step_size, steps=steps, replicas=case.replicas, saves=40,
-        seed=context.seed_for("one task", "SGD", case.text, case.dim), stop_when_learned=(0,), block_steps=BLOCK,
+        seed=context.seed_for("one task", "SGD", case.problem), stop_when_learned=(0,), block_steps=BLOCK,
         progress=lambda share, note: context.progress(f"{case.problem}: {note}"),
     )  # fmt: skip
     times = runs.half_steps[:, 0] * case.step_size
@@ -117,7 +117,7 @@ def sgd_times(context: Context, case: Case) -> np.ndarray:
 @lru_cache(maxsize=16)
 def _noise(context: Context, case: Case) -> int:
     """One seed for all resolutions: their paths have the same noise."""
-    return context.seed_for("one task", "paths", case.text, case.dim)
+    return context.seed_for("one task", "paths", case.problem)
 
 
 @lru_cache(maxsize=32)
