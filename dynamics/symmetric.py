@@ -33,7 +33,8 @@ class Symmetric:
     """One symmetric component of a state, by name; `unit`: its diagonal is 1 (cosines), and is not held.
 
     ``pack`` and ``open`` change between the full array (m, m) and the entries held, (m(m−1)/2,) or (m(m+1)/2,); other
-    components pass. ``drift`` and ``noise`` of a lowered system become functions of packed states by ``packed``.
+    components pass. ``packed`` makes a drift of full states one of packed states. Nothing is checked: an array that is not
+    symmetric loses what lies below its diagonal.
     """
 
     name: str
