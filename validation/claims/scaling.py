@@ -293,7 +293,7 @@ def run_width(context: Context) -> Outcome:
     # student: means need more draws there.
     widths = np.array([16, 32, 48] if not context.full else [16, 32, 64, 128])
     for decay in DECAYS:
-        replicas = context.pick(240, 600) if decay < 2 else context.pick(800, 2000)
+        replicas = context.pick(240, 600) if decay < 2 else context.pick(2400, 4800)
         weights, rng = weights_of(decay, teachers), context.rng("E19", name(decay))
         total = np.sum(weights**2)
         losses, laws = [], []
