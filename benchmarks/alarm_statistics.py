@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 
 from emergence.verdict_cells import Judged
-from validation.claim import SIGMAS, agrees
+from validation.judge.claim import SIGMAS, agrees
 
 #: Coverage of the intervals.
 LEVEL = 0.95

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks.alarm_statistics import REJECTED, Share, Tally
-from validation.claim import Claim
+from validation.judge.claim import Claim
 
 Found = Mapping[str, Sequence[Tally]]
 

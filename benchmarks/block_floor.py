@@ -7,7 +7,7 @@ Bartlett's triangular factor, B(B−1)/2 normals and B chi variables (each count
 from dataclasses import dataclass
 
 from benchmarks import rates
-from dynamics.online_sgd import Problem
+from dynamics.additive.online_sgd import Problem
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def stages(activation: str) -> dict[str, float]:
     import jax
     import jax.numpy as jnp
 
-    from dynamics.lowering import LoweredSystem, lower
+    from dynamics.core.lowering import LoweredSystem, lower
     from theory import Activation, System, overlap_flow
 
     parsed = Activation.parse(activation)

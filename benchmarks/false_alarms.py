@@ -20,12 +20,12 @@ from pathlib import Path
 from benchmarks import alarm_table
 from benchmarks.alarm_statistics import Tally, tallies
 from emergence import verdict_cells
-from emergence.engine import Engine, Workers
-from emergence.store import DamagedError, Store, check, inspect
-from emergence.sweeping import Cell, Sweep
+from emergence.store.engine import Engine, Workers
+from emergence.store.folder import DamagedError, Store, check, inspect
+from emergence.store.sweeping import Cell, Sweep
 from emergence.verdict_cells import Judged
-from validation.claim import Claim
-from validation.runner import select_claims
+from validation.judge.claim import Claim
+from validation.judge.runner import select_claims
 
 #: So many seeds tell whether anything in a claim is random.
 _FIRST = 2

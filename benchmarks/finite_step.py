@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from benchmarks.rates import flops_per_second
 from benchmarks.row import Row
 from benchmarks.timing import best_of, once, repetitions
-from dynamics.finite_step import lowered_step, parameters_of
-from dynamics.gradient_flow import State, overlaps_of
+from dynamics.additive.gradient_flow import State, overlaps_of
+from dynamics.steps.finite_step import lowered_step, parameters_of
 from theory import Activation, Student, Teacher, draw_initial_state, finite_step
 
 NAME = "finite-step"

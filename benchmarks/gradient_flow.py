@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.row import Row
 from benchmarks.timing import best_of, once, repetitions
-from dynamics.gradient_flow import FlowResult, State, gradient_flow, lowered_overlap_flow, overlaps_of
+from dynamics.additive.gradient_flow import FlowResult, State, gradient_flow, lowered_overlap_flow, overlaps_of
 from theory import Activation, InitialState, Student, Teacher, draw_initial_state, predict
 
 NAME = "gradient-flow"

@@ -13,11 +13,11 @@ from benchmarks import numpy_linear
 from benchmarks.row import Row
 from benchmarks.timing import best_of, once, repetitions
 from dynamics import ito_ensemble
-from dynamics.ito import Arrays, State
-from dynamics.keys import replica_keys
-from dynamics.linear_network import moments_of, reduce
-from dynamics.linear_run import BLOCK, group_size
-from dynamics.linear_training import Data, Rule, _advance, _dials
+from dynamics.core.ito import Arrays, State
+from dynamics.core.keys import replica_keys
+from dynamics.linear.network import moments_of, reduce
+from dynamics.linear.run import BLOCK, group_size
+from dynamics.linear.training import Data, Rule, _advance, _dials
 from theory import draw_linear_start, draw_linear_task
 
 NAME = "label-noise"

@@ -4,9 +4,9 @@ import numpy as np
 
 from benchmarks.row import Row
 from benchmarks.timing import best_of
-from theory.ideal_loss import staircase
-from theory.largest_overlap import LargestOverlap
-from theory.power_law_loss import PowerLawLoss
+from theory.scaling.ideal_loss import staircase
+from theory.scaling.largest_overlap import LargestOverlap
+from theory.scaling.power_law_loss import PowerLawLoss
 
 NAME = "loss-sum"
 DIRECTIONS, TIMES, TARGET = 10**5, 10**4, 0.2

@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 from theory import Activation
-from theory.hermite import z
+from theory.core.hermite import z
 
 
 def activation_pair(activation: Activation) -> tuple[Callable, Callable]:

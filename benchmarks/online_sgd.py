@@ -8,7 +8,7 @@ from benchmarks import block_floor, numpy_sgd, rates
 from benchmarks.row import Row
 from benchmarks.sgd_runs import INIT_SCALE, STEP_SIZE, prepare, problem
 from benchmarks.timing import best_of, cores_used, repetitions
-from dynamics.ambient_flow import embed
+from dynamics.additive.ambient_flow import embed
 from theory import Activation, Student, Teacher, draw_initial_state
 
 NAME = "online-sgd"

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from benchmarks.timing import best_of
-from dynamics import precision  # noqa: F401 - double precision first
+from dynamics.core import precision  # noqa: F401 - double precision first
 
 
 @partial(jax.jit, static_argnums=1)

@@ -11,12 +11,12 @@ from scipy import integrate
 from benchmarks.row import Row
 from benchmarks.timing import best_of, once
 from dynamics import riccati_flow
-from dynamics.lowering import lower
-from dynamics.riccati import RiccatiFlow
-from dynamics.riccati_integration import integrate_overlap
+from dynamics.core.lowering import lower
+from dynamics.quadratic.riccati import RiccatiFlow
+from dynamics.quadratic.riccati_integration import integrate_overlap
 from theory import draw_subspace
-from theory.quadratic import half_times
-from theory.riccati import overlap_system
+from theory.quadratic.model import half_times
+from theory.quadratic.riccati import overlap_system
 
 NAME = "riccati"
 #: Integrator's time over that of the closed form, and seconds for the large run.

@@ -9,10 +9,10 @@ import numpy as np
 
 from benchmarks.row import Row
 from benchmarks.timing import once
-from dynamics.one_task_sde import OneTaskPaths, _scheme, one_task_paths
+from dynamics.one_task.sde import OneTaskPaths, _scheme, one_task_paths
 from theory import Activation, SingleTask
-from theory.hitting_distribution import hitting_distribution
-from theory.one_task_diffusion import OneTaskDiffusion
+from theory.one_task.diffusion import OneTaskDiffusion
+from theory.one_task.hitting_distribution import hitting_distribution
 
 NAME = "sde"
 #: Diffrax's time over ours at equal law is at least this: its inverse is the target of the ratio ours / Diffrax's.

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from benchmarks.timing import once
-from dynamics.online_sgd import Chain, Problem, _advance, start_chain
+from dynamics.additive.online_sgd import Chain, Problem, _advance, start_chain
 from theory import Activation, Student, Teacher, draw_initial_state
 
 #: Far below every stability bound at the sizes timed here: a run that diverges would be timed on infinities.

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.row import Row
 from benchmarks.timing import best_of, repetitions
-from dynamics.stiefel_sgd import stiefel_sgd
+from dynamics.quadratic.stiefel_sgd import stiefel_sgd
 from theory import QuadraticModel, Subspace, Teacher, draw_subspace
 
 NAME = "stiefel-sgd"

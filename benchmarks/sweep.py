@@ -13,8 +13,8 @@ import xarray as xr
 from benchmarks.row import Row
 from emergence.cells import configuration
 from emergence.problem import Problem
-from emergence.store import Store, seal
-from emergence.sweeping import Cell, Sweep
+from emergence.store.folder import Store, seal
+from emergence.store.sweeping import Cell, Sweep
 
 NAME = "sweep"
 #: Seconds per cell: the write of a small netCDF-3 file with its flush to the disk took 7 ms on two cores.

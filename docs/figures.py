@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from dynamics import FlowResult, gradient_flow
 from theory import Activation, Prediction, Student, Teacher, draw_initial_state, predict
-from validation.figures import overlap_curves, staircase
+from validation.figures.common import overlap_curves, staircase
 
 IMAGES = Path(__file__).resolve().parent / "img"
 DIM, WIDTH, STUDENTS, SEED = 10_000, 8, 32, 0

@@ -1,32 +1,32 @@
 """Reduced dynamics as fast code (JAX, Diffrax); importing it makes float64 JAX's default for the whole process.
 
-Lowering of derived systems, gradient flow, online SGD. Of the default and of programs in float32: `dynamics.precision`.
+Lowering of derived systems, gradient flow, online SGD. Of the default and of programs in float32: `dynamics.core.precision`.
 """
 
 from _emergence import check_siblings
 
 check_siblings(__name__)
 
-from dynamics import precision  # noqa: F401 - double precision first
-from dynamics.ambient_flow import ambient_gradient_flow
-from dynamics.committee import CommitteeResult, committee_flow, committee_sgd
-from dynamics.deflated_flow import DeflatedFlow, deflated_flow
-from dynamics.finite_step import FiniteStepResult, finite_step_flow, one_step_mean
-from dynamics.gradient_descent import DescentResult, gradient_descent
-from dynamics.gradient_flow import FlowResult, IntegrationError, gradient_flow
-from dynamics.interrupted import Interrupted
-from dynamics.ito import Ensemble, ito_ensemble
-from dynamics.linear_run import LinearRun
-from dynamics.linear_training import label_noise_sgd, linear_descent, sam
-from dynamics.lowering import LoweredSystem, lower
-from dynamics.online_sgd import SgdResult, online_sgd
-from dynamics.oscillation import oscillation
-from dynamics.quadratic_flow import QuadraticFlow, quadratic_flow
-from dynamics.radial_phase import RadialFit, radial_phase
-from dynamics.retiring_flow import RetiringResult, retiring_flow
-from dynamics.riccati import RiccatiFlow, riccati_flow
-from dynamics.sde import SdeResult, sde_ensemble
-from dynamics.stiefel_sgd import StiefelResult, stiefel_sgd
+from dynamics.additive.ambient_flow import ambient_gradient_flow
+from dynamics.additive.deflated_flow import DeflatedFlow, deflated_flow
+from dynamics.additive.gradient_descent import DescentResult, gradient_descent
+from dynamics.additive.gradient_flow import FlowResult, IntegrationError, gradient_flow
+from dynamics.additive.online_sgd import SgdResult, online_sgd
+from dynamics.additive.retiring_flow import RetiringResult, retiring_flow
+from dynamics.core import precision  # noqa: F401 - double precision first
+from dynamics.core.interrupted import Interrupted
+from dynamics.core.ito import Ensemble, ito_ensemble
+from dynamics.core.lowering import LoweredSystem, lower
+from dynamics.linear.oscillation import oscillation
+from dynamics.linear.run import LinearRun
+from dynamics.linear.training import label_noise_sgd, linear_descent, sam
+from dynamics.quadratic.quadratic_flow import QuadraticFlow, quadratic_flow
+from dynamics.quadratic.radial_phase import RadialFit, radial_phase
+from dynamics.quadratic.riccati import RiccatiFlow, riccati_flow
+from dynamics.quadratic.stiefel_sgd import StiefelResult, stiefel_sgd
+from dynamics.steps.committee import CommitteeResult, committee_flow, committee_sgd
+from dynamics.steps.finite_step import FiniteStepResult, finite_step_flow, one_step_mean
+from dynamics.steps.sde import SdeResult, sde_ensemble
 
 __all__ = [
     "CommitteeResult",

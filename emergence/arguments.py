@@ -96,7 +96,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    from theory.errors import did_you_mean  # only once something is wrong
+    from theory.core.errors import did_you_mean  # only once something is wrong
 
     return did_you_mean(name, known)
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from emergence import store
 from emergence.problem import Problem
 from emergence.refusal import refuse
+from emergence.store import folder as store
 from emergence.version import version
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def _predict(problem: Problem) -> "tuple[xr.Dataset, int]":
     from emergence import quadratic
     from emergence.commands.predict import COLUMNS, directions
     from emergence.resolve import resolve
-    from theory import ideal_loss
-    from theory.validity import validity
+    from theory.prediction.validity import validity
+    from theory.scaling import ideal_loss
 
     if theory.Activation.parse(problem.activation).is_quadratic:
         model = quadratic.resolved_quadratic(problem)
@@ -145,7 +145,7 @@ def _sde(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
 def _retiring_flow(resolved: "Resolved") -> "tuple[xr.Dataset, int]":
     """The coupled flow of many directions, loss and learned shares, with what theory predicts for them."""
     import dynamics
-    from dynamics.trajectory import variable
+    from dynamics.core.trajectory import variable
 
     if resolved.time is None:
         refuse(f"seed {resolved.problem.seed}: nothing is predicted to be learned, so time has no default: give it")
@@ -184,8 +184,8 @@ def _with_prediction(resolved: "Resolved", times: Any, loss: Any, steps: Any = N
     import numpy as np
     import xarray as xr
 
-    from dynamics.trajectory import ends, time_axis, variable
-    from theory.validity import validity
+    from dynamics.core.trajectory import ends, time_axis, variable
+    from theory.prediction.validity import validity
 
     prediction = resolved.prediction
     valid = np.array([float(own.valid) for own in validity(prediction, intervals=False)])

@@ -46,7 +46,7 @@ def load(path: str, kinds: Mapping[str, Kind] = KINDS) -> dict[str, Any]:
                 refuse(f"config {path}: model is {shown(value)}, but this is about the additive model: leave it out")
             continue
         if name not in kinds:
-            from theory.errors import did_you_mean
+            from theory.core.errors import did_you_mean
 
             refuse(f"config {path}: unknown key {key!r}: {did_you_mean(name, kinds)}use {', '.join(kinds)}")
         if name in values:

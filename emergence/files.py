@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from emergence import jsonio, output
 from emergence.commands.setup import out_folder
 from emergence.interruption import Kept
-from emergence.store import digest
+from emergence.store.folder import digest
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -28,7 +28,7 @@ def file_name(what: str, problem: Mapping[str, Any], ending: str = "nc") -> str:
 @contextmanager
 def reporting() -> Iterator[None]:
     """Ctrl-C inside: the report of what was finished has been written; say where."""
-    from dynamics.interrupted import Interrupted
+    from dynamics.core.interrupted import Interrupted
 
     try:
         yield
@@ -71,7 +71,7 @@ class DataFile:
     @contextmanager
     def keeping(self) -> Iterator[None]:
         """Write what an interrupted run hands over, beside the file of the whole run and never in its place."""
-        from dynamics.interrupted import Interrupted, unfinished
+        from dynamics.core.interrupted import Interrupted, unfinished
 
         try:
             yield
@@ -86,8 +86,8 @@ class DataFile:
         return {"what": self.what, "problem": self.problem, "file": str(path), "variables": variables}
 
     def _write(self, name: str, data: "xr.Dataset") -> Path:
-        from dynamics.provenance import provenance
-        from dynamics.storage import write_dataset
+        from dynamics.core.provenance import provenance
+        from dynamics.core.storage import write_dataset
 
         made = provenance(problem=json.dumps(jsonio.plain(self.problem)), seed=self.problem.get("seed"))
         return write_dataset(self.folder / name, data.assign_attrs(made))

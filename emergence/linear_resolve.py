@@ -7,11 +7,11 @@ import theory
 from emergence.linear_problem import LinearProblem
 from emergence.refusal import refuse
 from emergence.values import MAX_WHOLE
-from theory.label_noise_phases import Geometry, Phases, predict_phases, stability_limit
-from theory.oscillation import decay_rate as oscillation_rate
-from theory.oscillation import time_to_level
-from theory.sam import collapse_radius, full_batch_decay_rate
-from theory.sam import decay_rate as sam_rate
+from theory.linear.oscillation import decay_rate as oscillation_rate
+from theory.linear.oscillation import time_to_level
+from theory.linear.phases import Geometry, Phases, predict_phases, stability_limit
+from theory.linear.sam import collapse_radius, full_batch_decay_rate
+from theory.linear.sam import decay_rate as sam_rate
 
 #: Runs last this many times the last predicted event.
 HORIZON = 1.3

@@ -16,10 +16,10 @@ from emergence.progress import Progress
 from emergence.refusal import refuse
 from emergence.resolve import HORIZON, teacher_of
 from emergence.result import Result
-from theory import quadratic_scaling
-from theory.occupation import Occupation
-from theory.quadratic import floor
-from theory.subspace import draw_columns
+from theory.quadratic import scaling as quadratic_scaling
+from theory.quadratic.model import floor
+from theory.quadratic.occupation import Occupation
+from theory.quadratic.subspace import draw_columns
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -205,7 +205,7 @@ def simulate_riccati(arguments: argparse.Namespace) -> Result:
 
 def run_riccati(resolved: ResolvedQuadratic, progress: Progress | None = None) -> "xr.Dataset":
     """The Riccati flow over the problem's run length; its frame is left out where that would be a very large array."""
-    from dynamics.riccati_data import riccati_dataset
+    from dynamics.quadratic.riccati_data import riccati_dataset
 
     return riccati_dataset(
         resolved.model,

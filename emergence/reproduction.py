@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from emergence.cells import configuration
-from emergence.grid import points
 from emergence.problem import Problem
-from emergence.sweeping import Cell
+from emergence.store.grid import points
+from emergence.store.sweeping import Cell
 
 _MODEL = {"activation": "h4", "teacher_exponent": 0.8, "init_scale": 0.003}
 

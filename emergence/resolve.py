@@ -8,8 +8,8 @@ import theory
 from emergence.problem import Problem
 from emergence.refusal import refuse
 from emergence.values import MAX_WHOLE
-from theory.prediction import SAFE_FRACTION
-from theory.validity import Validity, validity
+from theory.prediction.predict import SAFE_FRACTION
+from theory.prediction.validity import Validity, validity
 
 #: Runs last this many times the last predicted emergence time, norm lag included.
 HORIZON = 1.3

@@ -20,7 +20,7 @@ from emergence.values import MAX_WHOLE
 if TYPE_CHECKING:
     import xarray as xr
 
-    from dynamics.stiefel_sgd import StiefelResult
+    from dynamics.quadratic.stiefel_sgd import StiefelResult
     from theory import Subspace
 
 #: Share of the largest stable step that is taken by default. The risk it leaves behind is proportional to it.
@@ -40,7 +40,7 @@ class Plan:
 
 def plan_of(resolved: ResolvedQuadratic) -> Plan:
     """Defaults of step size and length. Raises `InputError` for a step beyond the bound, and for d < P + N."""
-    from theory.stiefel import largest_step
+    from theory.quadratic.stiefel import largest_step
 
     problem, model = resolved.problem, resolved.model
     least = problem.width + model.width
@@ -103,7 +103,7 @@ def run_stiefel(resolved: ResolvedQuadratic, plan: Plan, progress: Progress | No
 
 def _starts(resolved: ResolvedQuadratic) -> "list[Subspace]":
     """One subspace for each replica, a function of the seed."""
-    from theory.subspace import draw_subspaces
+    from theory.quadratic.subspace import draw_subspaces
 
     problem = resolved.problem
     return list(draw_subspaces(problem.width, resolved.model.width, problem.dim, problem.seed, problem.replicas))

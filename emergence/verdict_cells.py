@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emergence import store
-from emergence.code_digest import Code
 from emergence.refusal import refuse
+from emergence.store import folder as store
+from emergence.store.code_digest import Code
 from emergence.version import version
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from validation.claim import Claim, Verdict
+    from validation.judge.claim import Claim, Verdict
 
 WHAT = "validate"
 #: Raised whenever the variables below change their names or meaning.
@@ -32,7 +32,7 @@ _last_group = ""
 
 def group(claim: "Claim") -> str:
     """The module a claim is written in. Claims of one module share simulations, so compute them seed by seed."""
-    from validation.catalogue import module_of
+    from validation.judge.catalogue import module_of
 
     return module_of(claim).__name__
 
@@ -43,7 +43,7 @@ def configure(claim: "Claim", seed: int, preset: str = "quick") -> dict[str, Any
     ``code`` is a digest of all the project's code that the claim's module can reach by imports, theory, simulators and the
     rule of judgement included; comments and docstrings do not count. ``libraries`` are versions of those that compute.
     """
-    from validation.catalogue import module_of
+    from validation.judge.catalogue import module_of
 
     content = {
         "what": WHAT,
@@ -68,7 +68,7 @@ def _libraries(more: str) -> dict[str, str]:
     """Versions of the libraries that compute, and of what a claim needs beyond them."""
     from importlib.metadata import PackageNotFoundError, version
 
-    from dynamics.provenance import libraries
+    from dynamics.core.provenance import libraries
 
     found = {name: number for name, number in libraries().items() if name not in _WRITERS}
     try:
@@ -82,9 +82,9 @@ def compute(configuration: Mapping[str, Any]) -> bytes:
 
     Raises whatever the claim's runner raises, and `InputError` if this process has other code than the one named.
     """
-    from validation.claim import judge
-    from validation.context import Context
-    from validation.runner import select_claims
+    from validation.judge.claim import judge
+    from validation.judge.context import Context
+    from validation.judge.runner import select_claims
 
     claim = select_claims([configuration["claim"]])[0]
     if dict(configuration) != configure(claim, configuration["seed"], configuration["preset"]):

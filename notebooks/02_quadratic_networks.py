@@ -31,8 +31,8 @@ import numpy as np
 
 from dynamics import radial_phase, riccati_flow, stiefel_sgd
 from theory import QuadraticModel, Teacher, draw_subspace
-from theory.quadratic import floor, half_times
-from theory.stiefel import PAPER_STEP, largest_step, mean_flow, projected_risk, radial_excess
+from theory.quadratic.model import floor, half_times
+from theory.quadratic.stiefel import PAPER_STEP, largest_step, mean_flow, projected_risk, radial_excess
 
 plt.rcParams["figure.figsize"] = (7, 4)
 plt.rcParams["axes.grid"] = True

@@ -29,10 +29,10 @@ from IPython.display import Math, display
 
 from dynamics import ito_ensemble, label_noise_sgd, lower, sam
 from theory import draw_linear_start, draw_linear_task
-from theory.label_noise_averaging import derivation
-from theory.label_noise_phases import onset_level, predict_phases
-from theory.label_noise_sde import weight_sde
-from theory.sam import collapse_radius, decay_rate
+from theory.linear.averaging import derivation
+from theory.linear.phases import onset_level, predict_phases
+from theory.linear.sam import collapse_radius, decay_rate
+from theory.linear.sde import weight_sde
 
 plt.rcParams.update(
     {"figure.figsize": (7.0, 4.0), "figure.dpi": 80, "axes.spines.top": False, "axes.spines.right": False}

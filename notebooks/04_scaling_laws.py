@@ -34,11 +34,11 @@ import numpy as np
 
 from dynamics import gradient_descent, retiring_flow
 from theory import Activation, Student, Teacher, draw_initial_state, predict
-from theory.ideal_loss import exponent_values, staircase
-from validation.exponents import Window, fit_exponent
-from validation.frontier import Frontier, lower_envelope
+from theory.scaling.ideal_loss import exponent_values, staircase
 from validation.reproduction import ideal_frontier_slope, slope_gap
-from validation.resampling import ReplicaCurves
+from validation.statistics.exponents import Window, fit_exponent
+from validation.statistics.frontier import Frontier, lower_envelope
+from validation.statistics.resampling import ReplicaCurves
 
 plt.rcParams.update(
     {"figure.figsize": (7.0, 4.2), "figure.dpi": 80, "axes.spines.top": False, "axes.spines.right": False}

@@ -26,7 +26,7 @@ from benchmarks import (
 )
 from benchmarks.machine import Machine, this_machine
 from benchmarks.row import Row
-from dynamics.online_sgd import _exact_block, start_chain
+from dynamics.additive.online_sgd import _exact_block, start_chain
 from theory import Activation, Student, Teacher, draw_initial_state
 
 MACHINE = Machine("a processor", 2, "3.11", "0.1", "2.0", (0.1, 0.1, 0.1))

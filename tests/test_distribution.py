@@ -179,7 +179,7 @@ def test_importing_the_front_door_loads_nothing_heavy(tmp_path: Path) -> None:
     code = f"import sys, emergence; emergence.__version__; dir(emergence); print({LIBRARIES} & set(sys.modules))"
     assert Python(tmp_path)("-c", code).stdout == "set()\n"
     used = "import sys; from emergence import Activation; print('jax' in sys.modules, Activation.__module__)"
-    assert Python(tmp_path)("-c", used).stdout == "False theory.activation\n"
+    assert Python(tmp_path)("-c", used).stdout == "False theory.core.activation\n"
 
 
 def test_type_checkers_see_the_names_of_every_package() -> None:

@@ -4,23 +4,23 @@ from _emergence import check_siblings
 
 check_siblings(__name__)
 
-from theory.activation import Activation
-from theory.additive import gradient_derivation, loss_derivation, overlap_flow
-from theory.derivation import Assumption, Derivation, DerivationError, Step
-from theory.errors import InputError
-from theory.finite_step import finite_step, one_step
-from theory.greedy import Selection, gaps, scores, select
-from theory.hitting_law import HittingLaw, hitting_law
-from theory.initial import InitialState, draw_initial_state
-from theory.linear_task import LinearStart, LinearTask, draw_linear_start, draw_linear_task
-from theory.plateau import Plateau, plateau
-from theory.prediction import Prediction, predict
-from theory.quadratic import QuadraticModel
-from theory.single_task import SingleTask
-from theory.stability import StabilityMap, critical_step, stability_map
-from theory.subspace import Subspace, draw_subspace
-from theory.system import System
-from theory.teacher import Student, Teacher
+from theory.additive.flow import gradient_derivation, loss_derivation, overlap_flow
+from theory.core.activation import Activation
+from theory.core.derivation import Assumption, Derivation, DerivationError, Step
+from theory.core.errors import InputError
+from theory.core.initial import InitialState, draw_initial_state
+from theory.core.system import System
+from theory.core.teacher import Student, Teacher
+from theory.linear.task import LinearStart, LinearTask, draw_linear_start, draw_linear_task
+from theory.one_task.hitting_law import HittingLaw, hitting_law
+from theory.one_task.plateau import Plateau, plateau
+from theory.one_task.single_task import SingleTask
+from theory.one_task.stability import StabilityMap, critical_step, stability_map
+from theory.prediction.greedy import Selection, gaps, scores, select
+from theory.prediction.predict import Prediction, predict
+from theory.quadratic.model import QuadraticModel
+from theory.quadratic.subspace import Subspace, draw_subspace
+from theory.steps.finite_step import finite_step, one_step
 
 __all__ = [
     "Activation",

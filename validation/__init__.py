@@ -4,12 +4,12 @@ from _emergence import check_siblings
 
 check_siblings(__name__)
 
-from validation.catalogue import claims
-from validation.claim import Claim, Control, Measurement, Outcome, Verdict, judge
 from validation.comparison import Comparison, compare
-from validation.context import Context, TheoryUnderTest
+from validation.judge.catalogue import claims
+from validation.judge.claim import Claim, Control, Measurement, Outcome, Verdict, judge
+from validation.judge.context import Context, TheoryUnderTest
+from validation.judge.runner import Run, validate
 from validation.quadratic_comparison import compare_quadratic
-from validation.runner import Run, validate
 
 __all__ = [
     "Claim",

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from dynamics import FlowResult, Interrupted, SgdResult, gradient_flow, online_sgd
-from dynamics.interrupted import unfinished
-from dynamics.precision import double_precision
+from dynamics.core.interrupted import unfinished
+from dynamics.core.precision import double_precision
 from theory import Activation, InitialState, Prediction, Teacher, predict
-from theory.validity import Validity, validity
-from validation.claim import Claim, Control, Measurement, Outcome, judge
-from validation.figures import overlap_curves, staircase
-from validation.runner import Progress
-from validation.statistics import mean_and_error
+from theory.prediction.validity import Validity, validity
+from validation.figures.common import overlap_curves, staircase
+from validation.judge.claim import Claim, Control, Measurement, Outcome, judge
+from validation.judge.runner import Progress
+from validation.statistics.standard_errors import mean_and_error
 
 #: A fluctuation shift beyond this share of the time is outside the small-step theory: no verdict is given.
 LARGEST_SHIFT = 0.3
@@ -227,7 +227,7 @@ def _write(
     path: Path, activation: Activation, prediction: Prediction, flow: FlowResult, sgd: SgdResult | None,
     rows: list[dict], problem: dict, notes: list[str],
 ) -> Path:  # fmt: skip
-    from validation.report import write_comparison
+    from validation.report.page import write_comparison
 
     data = flow.dataset
     learned = prediction.selection.directions

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 
 from dynamics import LinearRun
-from dynamics.precision import double_precision
+from dynamics.core.precision import double_precision
 from theory import LinearTask
-from theory.label_noise_phases import Phases, onset_level
-from validation.claim import Claim, Control, Measurement, Outcome, judge
-from validation.linear_figures import neuron_paths, norm_and_alignment
-from validation.statistics import mean_and_error
+from theory.linear.phases import Phases, onset_level
+from validation.figures.linear import neuron_paths, norm_and_alignment
+from validation.judge.claim import Claim, Control, Measurement, Outcome, judge
+from validation.statistics.standard_errors import mean_and_error
 
 #: The accuracy of the averaged flow, as judged by claim L11.
 ACCURACY = 0.1
@@ -112,7 +112,7 @@ def _finite(value: float) -> float | None:
 def _write(
     path: Path, phases: Phases | None, run: LinearRun, rows: list[dict], problem: dict, notes: list[str]
 ) -> Path:
-    from validation.report import write_comparison
+    from validation.report.page import write_comparison
 
     width = int(problem["student_width"])
     predicted, marks = None, {}

@@ -11,16 +11,16 @@ import numpy as np
 from scipy import optimize
 
 from dynamics import FlowResult, Interrupted, SgdResult, gradient_flow, online_sgd
-from dynamics.gradient_flow import Progress
-from dynamics.interrupted import unfinished
-from dynamics.precision import double_precision
-from dynamics.quadratic_flow import QuadraticFlow, quadratic_flow
+from dynamics.additive.gradient_flow import Progress
+from dynamics.core.interrupted import unfinished
+from dynamics.core.precision import double_precision
+from dynamics.quadratic.quadratic_flow import QuadraticFlow, quadratic_flow
 from theory import Activation, InitialState, QuadraticModel, Subspace, Teacher
-from theory.quadratic_step import fitted_shift
-from validation.claim import Claim, Control, Measurement, Outcome, judge
+from theory.quadratic.step import fitted_shift
 from validation.comparison import LARGEST_SHIFT, Comparison, flow_and_sgd, unjudged
-from validation.statistics import mean_and_error
-from validation.stiefel_figures import Curve, measured_and_theory
+from validation.figures.stiefel import Curve, measured_and_theory
+from validation.judge.claim import Claim, Control, Measurement, Outcome, judge
+from validation.statistics.standard_errors import mean_and_error
 
 #: Times at which the closed form is looked at for a first crossing, then refined.
 _GRID = 400
@@ -163,7 +163,7 @@ def _write(
     path: Path, activation: Activation, model: QuadraticModel, closed: QuadraticFlow, flow: FlowResult,
     sgd: SgdResult | None, rows: list[dict], problem: dict, notes: list[str],
 ) -> Path:  # fmt: skip
-    from validation.report import write_comparison
+    from validation.report.page import write_comparison
 
     times = flow.dataset.time.values
     # 2‖M̃ − S̃‖² in units of the weights, to the loss ½E(f*−f)².

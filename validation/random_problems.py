@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamics import gradient_flow
-from dynamics.gradient_flow import IntegrationError
+from dynamics.additive.gradient_flow import IntegrationError
 from theory import Activation, Student, Teacher, draw_initial_state, predict
-from theory.streams import stream
-from theory.validity import HORIZON, validity
+from theory.core.streams import stream
+from theory.prediction.validity import HORIZON, validity
 
 #: By kind; coefficients and means of every sort, none of them from the paper.
 ACTIVATIONS = {

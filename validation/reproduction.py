@@ -15,11 +15,11 @@ import xarray as xr
 from scipy import special, stats
 
 from theory import Activation, InputError
-from theory.ideal_loss import exponent_values
-from theory.streams import stream
-from validation.exponents import Window, exponent_of, fit_exponent
-from validation.frontier import Frontier, lower_envelope
-from validation.resampling import CONFIDENCE, Estimate, ReplicaCurves
+from theory.core.streams import stream
+from theory.scaling.ideal_loss import exponent_values
+from validation.statistics.exponents import Window, exponent_of, fit_exponent
+from validation.statistics.frontier import Frontier, lower_envelope
+from validation.statistics.resampling import CONFIDENCE, Estimate, ReplicaCurves
 
 #: The window in directions: the first is clear of what is special about the largest, the last of the end of the sum.
 FIRST, LAST_SHARE = 4, 8

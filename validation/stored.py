@@ -8,8 +8,8 @@ from pathlib import Path
 import xarray as xr
 
 from theory import InputError
-from validation.figure_data import has_data
-from validation.storage import group_of
+from validation.figures.data import has_data
+from validation.judge.storage import group_of
 
 
 @dataclass(frozen=True)

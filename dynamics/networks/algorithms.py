@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import jax.numpy as jnp
 import numpy as np
 
+from dynamics.core.precision import double_precision
 from dynamics.networks.images import ImageSet
 from dynamics.networks.merging import merge_features
 from dynamics.networks.training import RECORDS, Trained, Training, evaluate, train
-from dynamics.precision import double_precision
 from theory import InputError
-from theory.arguments import check_whole
-from theory.streams import integer_seed
+from theory.core.arguments import check_whole
+from theory.core.streams import integer_seed
 
 if TYPE_CHECKING:
     import xarray as xr

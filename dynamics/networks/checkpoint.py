@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynamics.storage import write_atomically
+from dynamics.core.storage import write_atomically
 from theory import InputError
 
 _ABOUT = "about"

@@ -14,8 +14,8 @@ from typing import Any, cast
 import numpy as np
 
 from theory import InputError
-from theory.errors import not_installed
-from theory.streams import stream
+from theory.core.errors import not_installed
+from theory.core.streams import stream
 
 DIGITS = "digits"
 TRAIN_BATCHES = tuple(f"data_batch_{k}" for k in range(1, 6))

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from theory.label_flips import LabelFlips
+from theory.linear.label_flips import LabelFlips
 
 
 def flipped(key: jax.Array, labels: jax.Array, flips: LabelFlips) -> jax.Array:

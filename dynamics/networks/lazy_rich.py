@@ -18,7 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynamics.keys import stream_key
+from dynamics.core.keys import stream_key
+from dynamics.core.precision import double_precision
+from dynamics.core.trajectory import STEPS, TIME, variable
 from dynamics.networks import checkpoint
 from dynamics.networks.fully_connected import FullyConnected, draw_network, outputs, tangent_kernel
 from dynamics.networks.images import ImageSet, fingerprint
@@ -32,11 +34,9 @@ from dynamics.networks.linearised import (
     modes_with,
     relative_change,
 )
-from dynamics.precision import double_precision
-from dynamics.trajectory import STEPS, TIME, variable
 from theory import InputError
-from theory.arguments import check_positive, check_whole
-from theory.label_flips import LabelFlips
+from theory.core.arguments import check_positive, check_whole
+from theory.linear.label_flips import LabelFlips
 
 if TYPE_CHECKING:
     import xarray as xr

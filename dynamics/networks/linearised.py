@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from theory.label_flips import LabelFlips, variance_function
+from theory.linear.label_flips import LabelFlips, variance_function
 
 
 class LinearState(NamedTuple):

@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dynamics.core.precision import double_precision
 from dynamics.networks.residual import Folded, ResNet, Unit, folded
-from dynamics.precision import double_precision
 from theory import InputError
 
 #: A tensor by its place in the network, and the axis along which it counts the channels of a group.

@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from dynamics.precision import double_precision
+from dynamics.core.precision import double_precision
 from theory import InputError
 
 _EPSILON = 1e-5

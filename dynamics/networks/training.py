@@ -18,15 +18,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynamics.keys import stream_key
+from dynamics.core.keys import stream_key
+from dynamics.core.precision import double_precision
 from dynamics.networks import checkpoint
 from dynamics.networks.images import ImageSet, fingerprint
 from dynamics.networks.labels import flipped
 from dynamics.networks.residual import SMALL, ResNet, Unit, draw_resnet, trained_part
-from dynamics.precision import double_precision
 from theory import InputError
-from theory.arguments import check_positive, check_whole
-from theory.label_flips import LabelFlips
+from theory.core.arguments import check_positive, check_whole
+from theory.linear.label_flips import LabelFlips
 
 Progress = Callable[[float, str], None]
 #: Images evaluated at once.

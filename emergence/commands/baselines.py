@@ -90,7 +90,7 @@ def _layer_wise(shared: dict[str, Any], own: dict[str, Any]) -> Setting:
     """Spherical SGD on the correlation loss, then least squares."""
     problem = _problem(LAYER_WISE, shared)
     activation, teacher = theory.Activation.parse(problem.activation), teacher_of(problem)
-    from theory.correlation import correlation_flow, spherical_plateau
+    from theory.baselines.correlation import correlation_flow, spherical_plateau
 
     correlation_flow(activation)  # refuses a mean
     if own["samples"] is not None and len(own["samples"]) > 1:
@@ -129,7 +129,7 @@ def _layer_wise(shared: dict[str, Any], own: dict[str, Any]) -> Setting:
     echo = _echo(LAYER_WISE, problem, own) | {"step_size": step, "steps": steps, "time": step * steps}
 
     def simulate(progress: Progress) -> Done:
-        from dynamics.layer_wise import layer_wise_sgd
+        from dynamics.baselines.layer_wise import layer_wise_sgd
 
         result = layer_wise_sgd(
             activation, teacher, initial, step_size=step, steps=steps, batch=problem.batch, replicas=problem.replicas,
@@ -179,20 +179,20 @@ def _layer_wise_table(result: Any, teacher: theory.Teacher, neuron: np.ndarray, 
 
 def _kernel_ridge(shared: dict[str, Any], own: dict[str, Any]) -> Setting:
     """Kernel ridge regression on the same target, inputs on the sphere."""
-    from theory.kernel_ridge import Kernel, KernelRidge
+    from theory.baselines.kernel_ridge import Kernel, KernelRidge
 
     problem = _problem(KERNEL_RIDGE, shared)
     regression = KernelRidge(
         theory.Activation.parse(problem.activation), teacher_of(problem), Kernel.parse(own["kernel"]), own["ridge"]
     )
     samples = _wholes("samples", own["samples"]) if own["samples"] is not None else _default_samples(regression)
-    from dynamics.kernel_ridge import LARGEST
+    from dynamics.baselines.kernel_ridge import LARGEST
 
     if max(samples) ** 2 > LARGEST:
         refuse(f"--samples holds {max(samples)}: give {math.isqrt(LARGEST)} or less (the kernel matrix has to fit)")
 
     def simulate(progress: Progress) -> Done:
-        from dynamics.kernel_ridge import kernel_ridge
+        from dynamics.baselines.kernel_ridge import kernel_ridge
 
         result = kernel_ridge(regression, samples, replicas=problem.replicas, seed=problem.seed, progress=progress)
         return result.dataset, _kernel_table(regression, result.dataset)
@@ -229,7 +229,7 @@ def _kernel_table(regression: Any, dataset: "xr.Dataset") -> str:
 
 def _toy(shared: dict[str, Any], own: dict[str, Any]) -> Setting:
     """Power and product losses of every exponent, from every start."""
-    from theory.toy import SHAPES, Toy
+    from theory.baselines.toy import SHAPES, Toy
 
     exponents = _wholes("exponents", own["exponents"])
     toys = [Toy(k, shape) for k in dict.fromkeys(exponents) for shape in SHAPES if k > 1 or shape == "power"]
@@ -244,8 +244,8 @@ def _toy(shared: dict[str, Any], own: dict[str, Any]) -> Setting:
         refuse(f"--starts holds {starts.min():g}, whose power is only {least:.3g} of the goal: start higher")
 
     def simulate(progress: Progress) -> Done:
-        from dynamics.interrupted import Interrupted
-        from dynamics.toy_flow import toy_flow
+        from dynamics.baselines.toy_flow import toy_flow
+        from dynamics.core.interrupted import Interrupted
 
         parts: list[xr.Dataset] = []
         rows = []

@@ -8,7 +8,7 @@ from emergence.result import Result
 
 def run(arguments: argparse.Namespace) -> Result:
     """List every claim (or those asked for) with its source, kind, what is expected of it, and its controls."""
-    from validation.runner import select_claims
+    from validation.judge.runner import select_claims
 
     catalogue = select_claims(arguments.ids)
     entries = [

@@ -8,21 +8,15 @@ import theory
 from emergence import console, latex
 from emergence.refusal import refuse
 from emergence.result import Result
-from theory import (
-    alignment,
-    correlation,
-    ideal_loss,
-    label_noise_averaging,
-    matrices,
-    oscillation,
-    quadratic,
-    retirement,
-    riccati,
-    sam,
-    scaling_laws,
-    toy,
-)
-from theory.committee import committee
+from theory.additive import retirement
+from theory.baselines import correlation, toy
+from theory.core import matrices
+from theory.linear import alignment, oscillation, sam
+from theory.linear import averaging as label_noise_averaging
+from theory.quadratic import model as quadratic
+from theory.quadratic import riccati
+from theory.scaling import ideal_loss, scaling_laws
+from theory.steps.committee import committee
 
 #: Derivations of the linear network, whose neurons have no other activation than the identity.
 LINEAR: dict[str, Callable[[], theory.Derivation]] = {

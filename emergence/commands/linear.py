@@ -106,7 +106,7 @@ def compare(arguments: argparse.Namespace) -> Result:
     folder = output.make(out_folder(arguments, page))
     for text in resolved.warnings:
         console.warn(text)
-    from dynamics.interrupted import Interrupted, unfinished
+    from dynamics.core.interrupted import Interrupted, unfinished
     from validation.linear_comparison import compare_linear
 
     phases, run, stop = resolved.phases, None, ""

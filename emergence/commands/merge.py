@@ -4,15 +4,16 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from emergence import console, merging, output
+from emergence import console, output
 from emergence.commands.setup import out_folder
 from emergence.interruption import NOTHING, kept
-from emergence.merging import Experiment, Merged
 from emergence.progress import Progress
 from emergence.refusal import refuse
 from emergence.result import Result
-from emergence.store import is_store
-from emergence.sweeping import label
+from emergence.store import merging
+from emergence.store.folder import is_store
+from emergence.store.merging import Experiment, Merged
+from emergence.store.sweeping import label
 
 #: So many missing cells are named to people; the JSON document names all.
 _NAMED = 20
@@ -52,8 +53,8 @@ def _merge(store: Path, folder: Path, experiment: Experiment) -> dict[str, Any]:
     merged = merging.merge(store, experiment)
     file = None
     if merged.data is not None:
-        from dynamics.provenance import provenance
-        from dynamics.storage import write_dataset
+        from dynamics.core.provenance import provenance
+        from dynamics.core.storage import write_dataset
 
         # What is said of the cells wins over what is said of merging them.
         file = str(write_dataset(folder / experiment.name, merged.data.assign_attrs(provenance() | merged.data.attrs)))

@@ -13,10 +13,10 @@ from emergence.commands import linear
 from emergence.commands.setup import announce, headline
 from emergence.resolve import Resolved, resolve, truncated
 from emergence.result import Result
-from theory import ideal_loss, scaling_laws
-from theory.lone_path import one_sided
-from theory.selection import selection_probability
-from theory.validity import Validity, staircase_reasons
+from theory.one_task.lone_path import one_sided
+from theory.prediction.validity import Validity, staircase_reasons
+from theory.scaling import ideal_loss, scaling_laws
+from theory.scaling.selection import selection_probability
 
 #: Numbers of a direction; the table also says `valid`.
 COLUMNS = (

@@ -6,17 +6,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emergence import console, merging, output, table
+from emergence import console, output, table
 from emergence.commands.setup import out_folder
-from emergence.engine import Workers, usable_cores
 from emergence.interruption import kept
 from emergence.problem import Problem
 from emergence.progress import Progress
 from emergence.refusal import refuse
 from emergence.reproduction import EXPERIMENTS, Experiment
 from emergence.result import Result
-from emergence.store import Store, canonical, check
-from emergence.sweeping import Cell, Outcome, Sweep
+from emergence.store import merging
+from emergence.store.engine import Workers, usable_cores
+from emergence.store.folder import Store, canonical, check
+from emergence.store.sweeping import Cell, Outcome, Sweep
 from emergence.values import Whole
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ def _dataset(experiment: Experiment, store: Path) -> "xr.Dataset":
 def _measured(figure: str, experiment: Experiment, store: Path) -> "tuple[Emergence | ComputeFrontier, Figure]":
     import theory
     from emergence.resolve import teacher_of
-    from validation import reproduction, reproduction_figures
+    from validation import reproduction
+    from validation.figures import reproduction as reproduction_figures
 
     data, problem = _dataset(experiment, store), experiment.problem
     activation, decay = theory.Activation.parse(problem["activation"]), problem["teacher_exponent"]
@@ -130,8 +132,8 @@ def _measured(figure: str, experiment: Experiment, store: Path) -> "tuple[Emerge
 
 
 def _write(stem: Path, preset: str, figure: "Figure", data: "xr.Dataset") -> tuple[Path, Path]:
-    from dynamics.provenance import provenance
-    from dynamics.storage import write_atomically, write_dataset
+    from dynamics.core.provenance import provenance
+    from dynamics.core.storage import write_atomically, write_dataset
 
     data = data.assign_attrs(provenance(preset=preset) | data.attrs)
     image = write_atomically(stem.with_name(f"{stem.name}.png"), lambda temporary: figure.savefig(temporary, dpi=130))

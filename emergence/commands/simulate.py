@@ -16,7 +16,7 @@ from emergence.files import DataFile
 from emergence.progress import Progress
 from emergence.resolve import Resolved
 from emergence.result import Result
-from theory.step_moments import require_polynomial
+from theory.steps.moments import require_polynomial
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -7,17 +7,18 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from emergence import config, console, grid, merging, output, uses
+from emergence import config, console, output, uses
 from emergence.arguments import DEFAULT_OUT, problem_flags
 from emergence.cells import CELLS, configuration, problem_of
-from emergence.engine import Cluster, Workers, usable_cores
 from emergence.interruption import kept
 from emergence.problem import Problem
 from emergence.progress import Progress
 from emergence.refusal import is_refusal, refuse
 from emergence.result import Result
-from emergence.store import Store, check
-from emergence.sweeping import Cell, Outcome, Sweep, label
+from emergence.store import grid, merging
+from emergence.store.engine import Cluster, Workers, usable_cores
+from emergence.store.folder import Store, check
+from emergence.store.sweeping import Cell, Outcome, Sweep, label
 from emergence.values import Whole, shown
 
 DEFAULT_STORE = "sweep"

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from emergence import output, table
 from emergence.commands.setup import out_folder
-from emergence.engine import Workers, usable_cores
 from emergence.interruption import Kept
 from emergence.progress import Progress
 from emergence.result import Result
+from emergence.store.engine import Workers, usable_cores
 from emergence.values import Whole
 from emergence.version import version
 
 if TYPE_CHECKING:
-    from validation.claim import Claim, Verdict
-    from validation.runner import Run
+    from validation.judge.claim import Claim, Verdict
+    from validation.judge.runner import Run
 
 MOST_WORKERS = 4
 #: So many files are named to people; the JSON document names all.
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> Result:
     """Run the claims asked for (all by default). Status 1 if any verdict is not the expected one."""
     folder = out_folder(arguments)
     import validation
-    from validation.runner import select_claims
+    from validation.judge.runner import select_claims
 
     chosen = select_claims(arguments.ids)  # refuses unknown ids before a folder is made for them
     count = _workers(arguments.workers, chosen)
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> Result:
 @contextmanager
 def _reporting() -> Iterator[None]:
     """Ctrl-C inside: say which claims were finished, and where they are."""
-    from dynamics.interrupted import Interrupted
+    from dynamics.core.interrupted import Interrupted
 
     try:
         yield

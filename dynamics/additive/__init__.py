@@ -1,0 +1,1 @@
+"""The additive model in time: coupled flows, and online SGD exact in law."""

@@ -1,0 +1,116 @@
+r"""Population gradient descent with a fixed step, in overlap coordinates: what arXiv:2504.19983 plots as experiment.
+
+The map is lowered from `theory.additive.gradient_descent`; its cost per step is 2m³ + 3m²P, whatever the dimension.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dynamics.additive.gradient_flow import LEVEL
+from dynamics.core.lowering import LoweredSystem, lower
+from dynamics.core.precision import double_precision
+from dynamics.core.symmetric import GRAM
+from theory import Activation, InitialState, InputError, Teacher
+from theory.additive.gradient_descent import descent_map
+from theory.core.arguments import check_positive, check_whole
+
+Progress = Callable[[float, str], None]
+State = dict[str, jax.Array]
+
+
+@dataclass(frozen=True)
+class DescentResult:
+    """A run of population gradient descent.
+
+    Attributes:
+        steps: (S,) step counts at which the loss was recorded; gradient-flow time is step size × steps.
+        loss: (S,) the loss there.
+        half_steps: (P,) first step at which a direction's largest squared overlap is ½ or more; inf if never.
+        diverged: whether the loss left the finite numbers (a step size beyond the stability limit).
+    """
+
+    steps: np.ndarray
+    loss: np.ndarray
+    half_steps: np.ndarray
+    diverged: bool
+
+
+@lru_cache(maxsize=32)
+def _lowered(activation: Activation) -> LoweredSystem:
+    return lower(descent_map(activation))
+
+
+def _learned(y: State) -> jax.Array:
+    """(P,) whether some neuron's squared overlap has reached ½."""
+    return jnp.max(y["T"] ** 2 / jnp.diagonal(y["Q"])[:, None], axis=0) >= LEVEL
+
+
+@eqx.filter_jit
+def _advance(
+    system: LoweredSystem, state: State, half: jax.Array, constants: State, span: tuple[jax.Array, jax.Array]
+) -> tuple[State, jax.Array]:
+    drift = GRAM.packed(system.drift)
+
+    def body(count: jax.Array, carry: tuple[State, jax.Array]) -> tuple[State, jax.Array]:
+        y, seen = carry
+        change = drift(y, constants)
+        y = {name: y[name] + constants["eta"] * change[name] for name in y}
+        return y, jnp.where(_learned(GRAM.open(y)) & ~jnp.isfinite(seen), count + 1.0, seen)
+
+    after, half = jax.lax.fori_loop(*span, body, (GRAM.pack(state), half))
+    return GRAM.open(after), half
+
+
+@eqx.filter_jit
+def _loss(system: LoweredSystem, state: State, constants: State) -> jax.Array:
+    return system.observable("loss", state, constants)
+
+
+@double_precision
+def gradient_descent(
+    activation: Activation,
+    teacher: Teacher,
+    initial: InitialState,
+    *,
+    step_size: float,
+    steps: int,
+    saves: np.ndarray | None = None,
+    progress: Progress | None = None,
+) -> DescentResult:
+    r"""$v_k\leftarrow v_k-\eta\nabla_{v_k}\tfrac12E(f_*-f)^2$ for all neurons at once, `steps` times.
+
+    Args:
+        saves: step counts at which the loss is recorded, increasing, from 0 to `steps`; about 200 in geometric
+            progression by default.
+
+    Raises `InputError` for a step size that is not positive, no steps, saves out of range or a foreign initial state.
+    """
+    check_positive(step_size=step_size)
+    check_whole(steps=steps)
+    marks = np.unique(np.geomspace(1, steps, 200).astype(int)) if saves is None else np.asarray(saves, dtype=int)
+    if marks.size == 0 or marks[0] < 0 or marks[-1] > steps or np.any(np.diff(marks) <= 0):
+        raise InputError(f"saves must increase within [0, steps = {steps}]: got {marks.size} values")
+    if initial.overlap.shape[1] != teacher.width:
+        raise InputError(
+            f"initial has {initial.overlap.shape[1]} directions, teacher {teacher.width}: draw it for this teacher"
+        )
+    system, norms = _lowered(activation), np.sqrt(initial.norm2)
+    constants = {"a": jnp.asarray(teacher.a), "eta": jnp.asarray(float(step_size))}
+    raw = norms[:, None] * initial.student_overlap * norms[None, :]
+    state = {"T": jnp.asarray(norms[:, None] * initial.overlap), "Q": jnp.asarray(raw)}
+    half, done, losses = jnp.where(_learned(state), 0.0, jnp.inf), 0, []
+    for mark in marks:
+        state, half = _advance(system, state, half, constants, (jnp.asarray(done), jnp.asarray(int(mark))))
+        done = int(mark)
+        losses.append(float(_loss(system, state, constants)))
+        if progress is not None:
+            progress(done / steps, f"gradient descent: step {done} of {steps}")
+        if not np.isfinite(losses[-1]):
+            break
+    return DescentResult(marks[: len(losses)], np.array(losses), np.asarray(half), not np.isfinite(losses[-1]))

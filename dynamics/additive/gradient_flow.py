@@ -1,0 +1,303 @@
+r"""Population gradient flow in overlap coordinates, with hitting times.
+
+The derived overlap flow (`theory.overlap_flow`) is integrated by Diffrax (Tsit5, adaptive). Its state has
+$mP+m(m+1)/2$ numbers and no $d$: the dimension enters through the initial overlaps only. Emergence times are located by
+Diffrax events with a root finder on the solver's dense output, not read off a grid.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+import diffrax as dfx
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optimistix as optx
+
+from dynamics.core.interrupted import Interrupted
+from dynamics.core.lowering import LoweredSystem, lower, lower_kernel
+from dynamics.core.precision import double_precision
+from dynamics.core.symmetric import COSINES
+from dynamics.core.trajectory import dataset
+from theory import Activation, InitialState, InputError, System, Teacher, overlap_flow
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Progress = Callable[[float, str], None]
+State = dict[str, jax.Array]
+#: Squared overlap, and share of the target norm, at which a direction counts as recovered.
+LEVEL = 0.5
+#: Below this a crossing found by the event's root finder still counts as a crossing.
+_ROUNDING = 1e-7
+_MAX_STEPS = 200_000
+#: Of the root finder: relative in time, absolute in squared overlap (a crossing at time 1e8 has no more digits).
+_TIME_TOLERANCE, _OVERLAP_TOLERANCE = 1e-13, 1e-8
+
+
+class IntegrationError(RuntimeError):
+    """The integrator gave up: the message says at what time and why."""
+
+
+@dataclass(frozen=True)
+class FlowResult:
+    """A gradient-flow run.
+
+    Attributes:
+        dataset: overlap, norm2, loss on (time, neuron, direction).
+        half_time: (P,) first time at which some neuron's squared overlap reaches ½; inf if never.
+        neuron: (P,) the neuron that reached it, −1 if none.
+        loss_time: (P,) first time at which Σ_k r_k t_kq² reaches a_q/2 (half of the direction's norm); inf if never.
+        steps: solver steps, rejected ones included.
+        evaluations: evaluations of the right-hand side.
+    """
+
+    dataset: "xr.Dataset"
+    half_time: np.ndarray
+    neuron: np.ndarray
+    loss_time: np.ndarray
+    steps: int
+    evaluations: int
+
+
+def overlaps_of(initial: InitialState) -> State:
+    """The flow's initial state (t, c, r) as JAX arrays."""
+    return {
+        "t": jnp.asarray(initial.overlap),
+        "c": jnp.asarray(initial.student_overlap),
+        "r": jnp.asarray(initial.norm2),
+    }
+
+
+@lru_cache(maxsize=32)
+def lowered_overlap_flow(activation: Activation) -> LoweredSystem:
+    """The activation's overlap flow as JAX code (made once)."""
+    return lower(overlap_flow(activation))
+
+
+_LOWERED: dict[int, tuple[System, LoweredSystem]] = {}
+
+
+def lowered_system(system: System) -> LoweredSystem:
+    """Any system as JAX code, made once per object (so that it is also compiled once)."""
+    if id(system) not in _LOWERED:
+        _LOWERED[id(system)] = (system, lower(system))
+    return _LOWERED[id(system)][1]
+
+
+def _aligned_overlap(state: Mapping[str, jax.Array]) -> jax.Array:
+    """(P,) largest squared overlap of any neuron with each direction."""
+    return jnp.max(state["t"] ** 2, axis=0)
+
+
+def _aligned_norm(state: Mapping[str, jax.Array], a: jax.Array) -> jax.Array:
+    """(P,) Σ_k r_k t_kq² / a_q: the learned share of each direction's weight."""
+    return jnp.einsum("k,kq->q", state["r"], state["t"] ** 2) / a
+
+
+def _next_recovery(t: jax.Array, y: State, args: dict, **kwargs: object) -> jax.Array:
+    """Positive once an unrecorded direction reaches half its overlap or half its norm (the event's condition)."""
+    overlap = jnp.where(args["learned"], -1.0, _aligned_overlap(y) - args["level"])
+    norm = jnp.where(args["fitted"], -1.0, _aligned_norm(y, args["a"]) - LEVEL)
+    return jnp.maximum(jnp.max(overlap), jnp.max(norm))
+
+
+@eqx.filter_jit
+def _segment(
+    system: LoweredSystem, state: State, start: jax.Array, end: jax.Array, args: dict, rtol: float, atol: float
+) -> tuple[State, jax.Array, jax.Array, jax.Array]:
+    """Integrate from `start` to `end` or to the next event: state, time reached, steps taken, whether it went well."""
+    finder: optx.AbstractRootFinder = optx.Bisection(_TIME_TOLERANCE, _OVERLAP_TOLERANCE)  # type: ignore[call-arg]
+    drift = COSINES.packed(system.drift)
+    solution = dfx.diffeqsolve(
+        dfx.ODETerm(lambda t, y, x: drift(y, {"a": x["a"]})),
+        dfx.Tsit5(),
+        start,
+        end,
+        None,
+        COSINES.pack(state),
+        args=args,
+        stepsize_controller=dfx.PIDController(rtol=rtol, atol=atol),
+        saveat=dfx.SaveAt(t1=True),
+        event=dfx.Event(_next_recovery, finder, direction=True),
+        max_steps=_MAX_STEPS,
+        throw=False,
+    )
+    final = COSINES.open(jax.tree.map(lambda x: x[-1], solution.ys))
+    good = dfx.is_okay(solution.result) & jnp.all(jnp.isfinite(final["t"]))
+    return final, solution.ts[-1], solution.stats["num_steps"], good
+
+
+@eqx.filter_jit
+def _loss(system: LoweredSystem, state: State, a: jax.Array) -> jax.Array:
+    return system.observable("loss", state, {"a": a})
+
+
+@dataclass
+class _Recorder:
+    """Hitting times collected along the way (host side)."""
+
+    a: jax.Array
+    level: float
+    half_time: np.ndarray
+    neuron: np.ndarray
+    loss_time: np.ndarray
+
+    @classmethod
+    def empty(cls, a: np.ndarray, level: float) -> "_Recorder":
+        count = len(a)
+        return cls(jnp.asarray(a), level, np.full(count, np.inf), np.full(count, -1), np.full(count, np.inf))
+
+    @property
+    def args(self) -> dict[str, jax.Array]:
+        return {
+            "a": self.a,
+            "level": jnp.asarray(self.level),
+            "learned": jnp.asarray(np.isfinite(self.half_time)),
+            "fitted": jnp.asarray(np.isfinite(self.loss_time)),
+        }
+
+    def record(self, state: State, time: float) -> None:
+        squares = np.asarray(state["t"]) ** 2
+        new = (squares.max(axis=0) >= self.level - _ROUNDING) & ~np.isfinite(self.half_time)
+        self.half_time[new] = time
+        self.neuron[new] = squares.argmax(axis=0)[new]
+        fitted = (np.asarray(_aligned_norm(state, self.a)) >= LEVEL - _ROUNDING) & ~np.isfinite(self.loss_time)
+        self.loss_time[fitted] = time
+
+
+@dataclass
+class _Descent:
+    r"""The loss of a gradient flow falls; one that rises is wrong numbers, and the flow stops.
+
+    A step's error in each coordinate is within $\epsilon=\sqrt N(\text{rtol}+\text{atol})$ of it (the controller bounds the
+    root mean square over N coordinates), which moves the loss $\tfrac12\sum_{AB}w_Aw_B\varphi(C_{AB})$ by at most
+    $\epsilon\,(\sum_A|w_A|)^2\,(\varphi(1)+\tfrac12\max|\varphi'|)$. So much is allowed for every step since the lowest loss.
+    """
+
+    activation: Activation
+    a: np.ndarray
+    tolerance: float
+    lowest: float = np.inf
+    since: int = 0
+
+    @cached_property
+    def _steepness(self) -> float:
+        slope = np.max(np.abs(lower_kernel(self.activation, 1)(jnp.linspace(-1.0, 1.0, 201))))
+        return float(self.activation.second_moment) + 0.5 * float(slope)
+
+    def check(self, state: State, loss: float, steps: int, time: float, t_end: float) -> None:
+        """Raises `IntegrationError` if the loss has risen by more than the steps' errors explain."""
+        if loss <= self.lowest:
+            self.lowest, self.since = loss, steps
+            return
+        masses = float(np.sum(self.a)) + float(jnp.sum(state["r"]))
+        size = sum(x.size for x in state.values())
+        allowed = (steps - self.since) * np.sqrt(size) * self.tolerance * masses**2 * self._steepness
+        if not loss - self.lowest <= allowed:
+            raise IntegrationError(
+                f"gradient flow stopped at time {time:g} of {t_end:g}: its loss rose from {self.lowest:.6g} to {loss:.6g}, "
+                f"by more than its tolerances explain ({allowed:.1g}); lower rtol"
+            )
+
+
+@double_precision
+def gradient_flow(
+    activation: Activation,
+    teacher: Teacher,
+    initial: InitialState,
+    *,
+    t_end: float,
+    times: np.ndarray | None = None,
+    rtol: float = 1e-8,
+    atol: float = 1e-11,
+    level: float = LEVEL,
+    stop_when_learned: bool = False,
+    step_size: float | None = None,
+    system: System | None = None,
+    progress: Progress | None = None,
+) -> FlowResult:
+    r"""Integrate $\dot v_k=-\nabla_{v_k}\tfrac12E(f_*-f)^2$ from `initial` to gradient-flow time `t_end`.
+
+    Args:
+        times: times to record, increasing, within [0, t_end]; 201 equidistant ones by default.
+        rtol, atol: tolerances of the adaptive integrator, per step.
+        level: squared overlap at which `half_time` is taken (½ unless a window is measured).
+        stop_when_learned: stop, and record a last time, once every direction has reached `level`.
+        step_size: only labels the dataset: its coordinate ``step`` is time / step_size (−1 without it).
+        system: integrate this `System` in place of the derived overlap flow (to test a conjecture).
+        progress: called with (fraction done, text).
+
+    Returns: `FlowResult`. Cost per right-hand side: three matrix products, m²P + m³ + m²P.
+
+    Raises:
+        InputError: t_end not positive and finite, or times not increasing within [0, t_end].
+        IntegrationError: the integrator could not go on, or the loss of the derived flow rose by more than the tolerances
+            explain (stated with the time reached).
+        Interrupted: on Ctrl-C, with the result up to the last recorded time.
+    """
+    if not (np.isfinite(t_end) and t_end > 0):
+        raise InputError(f"t_end is {t_end!r}: give a positive finite time")
+    grid = np.linspace(0.0, t_end, 201) if times is None else np.asarray(times, dtype=float)
+    if grid.ndim != 1 or grid.size == 0 or grid[0] < 0 or grid[-1] > t_end or np.any(np.diff(grid) <= 0):
+        raise InputError(f"times must increase within [0, t_end = {t_end:g}]: got {grid.size} values")
+    if not 0 < level < 1:
+        raise InputError(f"level is {level!r}: give a squared overlap between 0 and 1")
+    if initial.overlap.shape[1] != teacher.width:
+        raise InputError(
+            f"initial has {initial.overlap.shape[1]} directions, teacher {teacher.width}: draw it for this teacher"
+        )
+    lowered = lowered_overlap_flow(activation) if system is None else lowered_system(system)
+    state, now, steps, evaluations = overlaps_of(initial), 0.0, 0, 0
+    recorder = _Recorder.empty(teacher.a, level)
+    recorder.record(state, 0.0)
+    descent = _Descent(activation, teacher.a, rtol + atol) if system is None else None
+    saved: list[tuple[float, np.ndarray, np.ndarray, float]] = []
+
+    def done() -> bool:
+        return stop_when_learned and bool(np.all(np.isfinite(recorder.half_time)))
+
+    def result() -> FlowResult:
+        moments, overlap, norm2, loss = (np.stack(column) for column in zip(*saved, strict=True))
+        attributes: dict[str, str | float | int] = {
+            "what": "gradient-flow",
+            "activation": activation.name,
+            "dim": teacher.dim,
+            "rtol": rtol,
+            "atol": atol,
+            "precision": "float64",
+        }
+        data = dataset(
+            moments, overlap, norm2, loss, step_size=step_size, attributes=attributes, half_time=recorder.half_time,
+            half_neuron=recorder.neuron, loss_time=recorder.loss_time,
+        )  # fmt: skip
+        return FlowResult(data, recorder.half_time, recorder.neuron, recorder.loss_time, steps, evaluations)
+
+    try:
+        # (Beyond the last recorded time the flow still runs to t_end, for the sake of the hitting times.)
+        for target in [*grid, *([t_end] if grid[-1] < t_end else [])]:
+            while now < target and not done():
+                state, reached, taken, good = _segment(
+                    lowered, state, jnp.asarray(now), jnp.asarray(target), recorder.args, rtol, atol
+                )
+                if not bool(good):
+                    raise IntegrationError(f"gradient flow stopped at time {float(reached):g} of {t_end:g}")
+                now, steps, evaluations = float(reached), steps + int(taken), evaluations + 6 * int(taken) + 2
+                recorder.record(state, now)
+            loss_now = float(_loss(lowered, state, recorder.a))
+            if descent is not None:
+                descent.check(state, loss_now, steps, now, t_end)
+            if target <= grid[-1]:
+                saved.append((now, np.asarray(state["t"]), np.asarray(state["r"]), loss_now))
+            if progress is not None:
+                progress(now / t_end, f"gradient flow: time {now:.4g} of {t_end:.4g}")
+            if done():
+                break
+    except KeyboardInterrupt as stop:
+        if not saved:
+            raise
+        raise Interrupted(result(), f"at time {saved[-1][0]:g} of {t_end:g}") from stop
+    return result()

@@ -1,0 +1,294 @@
+r"""Layer-wise training: the first layer by spherical SGD on the correlation loss, the second by least squares.
+
+The neurons keep unit norm and do not see each other, $w_k\leftarrow(w_k+\eta f_*(x)\sigma'(z_k)(x-z_kw_k))/\|\cdot\|$ (fixed
+second layer, no deflation; arXiv:2406.11828). The chain of overlaps is exact in law, as in `dynamics.online_sgd`, whose steps
+it takes. The population loss is quadratic in the second layer, so its minimum (with a ridge) and the loss there follow exactly
+from the overlaps, by differentiating the derived loss; a fit on fresh samples needs their pre-activations only.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import diffrax as dfx
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dynamics.additive.gradient_flow import IntegrationError, Progress, lowered_overlap_flow
+from dynamics.additive.online_sgd import (
+    CORRELATION,
+    Chain,
+    Problem,
+    _advance,
+    _all_learned,
+    _block_steps,
+    _check,
+    _overlaps,
+    _schedule,
+    start_chain,
+)
+from dynamics.core.interrupted import Interrupted
+from dynamics.core.keys import replica_keys
+from dynamics.core.lowering import LoweredSystem, lower, lower_kernel, lower_scalar
+from dynamics.core.precision import double_precision
+from dynamics.core.trajectory import dataset, variable
+from theory import Activation, InitialState, InputError, Teacher
+from theory.baselines.correlation import correlation_flow
+from theory.core.arguments import check_positive, check_whole
+from theory.core.hermite import z as activation_variable
+from theory.core.indexed import t as overlap_symbol
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_DEFAULT_RIDGE = 1e-6
+#: Clock units that a neuron is followed (see `neuron_ends`): its distance from the end falls like e^{−2·clock}.
+_CLOCK = 30.0
+
+
+@dataclass(frozen=True)
+class LayerWiseResult:
+    """A set of replicas.
+
+    Attributes:
+        dataset: overlap, norm2 (all 1), second_layer, loss on (replica, time, …): the loss after the second layer's population
+            ridge fit at that moment; and, with `samples`, ``fitted_loss`` (replica,) after a fit to fresh samples at the end.
+        half_steps: (replica, P) first step (to `resolution`) with a squared overlap ≥ ½; inf if not reached.
+        steps: steps run. resolution: recovery is looked at every so many steps.
+    """
+
+    dataset: "xr.Dataset"
+    half_steps: np.ndarray
+    steps: int
+    resolution: int
+
+
+# ------------------------------------------------------------------------- second layer
+
+
+@partial(jax.jit, static_argnums=0)
+def second_layer(
+    lowered: LoweredSystem, t: jax.Array, c: jax.Array, a: jax.Array, ridge: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    r"""Minimiser b (m,) of $\mathcal L(b)+\tfrac\lambda2|b|^2$ and $\mathcal L$ there, from overlaps t (m, P), c (m, m).
+
+    $\mathcal L$ is the derived population loss with second layer b; gradient and Hessian by differentiating it.
+    """
+    height = lambda b: lowered.observable("loss", {"t": t, "c": c, "r": b}, {"a": a})  # noqa: E731
+    zero = jnp.zeros(t.shape[0])
+    hessian = jax.hessian(height)(zero) + ridge * jnp.eye(zero.size)
+    weights = -jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(hessian), jax.grad(height)(zero))
+    return weights, height(weights)
+
+
+def _sampled_layer(
+    activation: Activation, samples: int, chain: Chain, a: jax.Array, ridge: jax.Array, key: jax.Array
+) -> jax.Array:
+    """Ridge fit of the second layer, (m,), to fresh samples: $|y-Zb|^2/n+λ|b|^2$."""
+    sigma = lower_scalar(activation_variable, activation.function)
+    width = chain.on_teachers.shape[1]
+    x = jax.random.normal(key, (samples, width + chain.residual.shape[1]))
+    features = sigma(x @ jnp.concatenate([chain.on_teachers, chain.residual], axis=1).T)
+    labels = sigma(x[:, :width]) @ a
+    gram = features.T @ features / samples + ridge * jnp.eye(features.shape[1])
+    return jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(gram), features.T @ labels / samples)
+
+
+@partial(jax.jit, static_argnums=0)
+def _observe(problem: Problem, chain: Chain, ridge: jax.Array) -> tuple[jax.Array, ...]:
+    """Overlaps, squared norms, second layer and loss of every replica."""
+    lowered, a = lowered_overlap_flow(problem.activation), jnp.asarray(problem.weights)
+
+    def one(chain: Chain) -> tuple[jax.Array, ...]:
+        state = _overlaps(problem, chain)
+        return state["t"], state["r"], *second_layer(lowered, state["t"], state["c"], a, ridge)
+
+    return jax.vmap(one)(chain)
+
+
+# ---------------------------------------------------------------------------------- SGD
+
+
+@double_precision
+def layer_wise_sgd(
+    activation: Activation,
+    teacher: Teacher,
+    initial: InitialState,
+    *,
+    step_size: float,
+    steps: int,
+    batch: int = 1,
+    replicas: int = 32,
+    seed: int = 0,
+    method: str = "exact",
+    ridge: float = _DEFAULT_RIDGE,
+    samples: int | None = None,
+    saves: int = 100,
+    stop_when_learned: tuple[int, ...] | None = None,
+    block_steps: int | None = None,
+    progress: Progress | None = None,
+) -> LayerWiseResult:
+    r"""Spherical SGD on the correlation loss with fresh samples, then least squares for the second layer.
+
+    Args:
+        initial: directions of the neurons; their norms are set to 1. step_size: η, for unit second layer.
+        ridge: λ of the second layer's fit. samples: fit it to so many fresh samples too, at the end.
+        method, saves, stop_when_learned, block_steps, seed: as in `online_sgd`.
+
+    Time is η·steps, the flow time of the correlation loss with unit second layer. Cost per step O(m(P + m + B)).
+
+    Raises:
+        InputError: a number out of range, d < P + m, or an activation with a mean.
+        Interrupted: on Ctrl-C, with the result so far.
+    """
+    correlation_flow(activation)  # refuses a mean
+    block = _block_steps(batch, steps) if block_steps is None else block_steps
+    _check(step_size, method, seed, steps=steps, batch=batch, replicas=replicas, saves=saves, block_steps=block)
+    check_positive(ridge=ridge)
+    if samples is not None:
+        check_whole(samples=samples)
+    width, directions = initial.on_teachers.shape
+    if directions != teacher.width:
+        raise InputError(f"initial has {directions} directions, teacher {teacher.width}: draw it for this teacher")
+    if teacher.dim < directions + width:
+        raise InputError(f"dim {teacher.dim} is below teacher width + student width = {directions + width}: raise dim")
+    problem = Problem(activation, teacher.weights, teacher.dim, width, batch, block, method, loss=CORRELATION)
+    size = np.sqrt(initial.norm2)[:, None]
+    chain = start_chain(problem, InitialState(initial.on_teachers / size, initial.residual / size), replicas)
+    keys = replica_keys(seed, replicas, "layer-wise SGD")
+    ridge_, eta = jnp.asarray(float(ridge)), jnp.asarray(float(step_size))
+    saved, at = [[np.asarray(x) for x in _observe(problem, chain, ridge_)]], [0]
+
+    def result() -> LayerWiseResult:
+        fitted = None
+        if samples is not None:
+            fresh = replica_keys(seed, replicas, "layer-wise SGD", "second layer", samples)
+            fitted = np.asarray(_fitted_loss(problem, samples, chain, ridge_, fresh))
+        return _result(problem, step_size, saved, np.array(at[: len(saved)]), chain, fitted, ridge, seed)
+
+    try:
+        for moved, step in _run(problem, eta, chain, keys, steps, saves):
+            chain = moved
+            at.append(step)
+            saved.append([np.asarray(x) for x in _observe(problem, chain, ridge_)])
+            if progress is not None:
+                progress(step / steps, f"layer-wise SGD: step {step} of {steps}, {replicas} replicas")
+            if _all_learned(chain, stop_when_learned):
+                break
+    except KeyboardInterrupt as stop:
+        kept = result()
+        raise Interrupted(kept, f"at step {kept.steps} of {steps}") from stop
+    return result()
+
+
+def _run(
+    problem: Problem, eta: jax.Array, chain: Chain, keys: jax.Array, steps: int, saves: int
+) -> Iterator[tuple[Chain, int]]:
+    """The chain after each stretch between saves, with its step."""
+    step = 0
+    for part, first, blocks in _schedule(problem, steps, saves):
+        chain = _advance(part, eta, chain, keys, first, blocks, step)
+        step += blocks * part.block_steps
+        yield chain, step
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _fitted_loss(problem: Problem, samples: int, chain: Chain, ridge: jax.Array, keys: jax.Array) -> jax.Array:
+    """(replica,) population loss after the second layer's fit to fresh samples."""
+    lowered, a = lowered_overlap_flow(problem.activation), jnp.asarray(problem.weights)
+
+    def one(chain: Chain, key: jax.Array) -> jax.Array:
+        state, known = _overlaps(problem, chain), chain
+        if problem.method == "ambient":  # rows of R^d: what is not on the teachers is the residual
+            cut = len(problem.weights)
+            known = chain._replace(on_teachers=chain.on_teachers[:, :cut], residual=chain.on_teachers[:, cut:])
+        b = _sampled_layer(problem.activation, samples, known, a, ridge, key)
+        return lowered.observable("loss", {**state, "r": b}, {"a": a})
+
+    return jax.vmap(one)(chain, keys)
+
+
+def _result(
+    problem: Problem,
+    step_size: float,
+    saved: list[list[np.ndarray]],
+    steps: np.ndarray,
+    chain: Chain,
+    fitted: np.ndarray | None,
+    ridge: float,
+    seed: int,
+) -> LayerWiseResult:
+    overlap, norm2, weights, loss = (np.stack(column, axis=1) for column in zip(*saved, strict=True))
+    attributes: dict[str, str | float | int] = {
+        "what": "layer-wise", "activation": problem.activation.name, "dim": problem.dim, "step_size": step_size,
+        "batch": problem.batch, "method": problem.method, "seed": seed, "ridge": ridge, "precision": "float64",
+        "recovery_resolution_steps": problem.block_steps,
+    }  # fmt: skip
+    half_steps = np.asarray(chain.half_step)
+    data = dataset(
+        steps * step_size, overlap, norm2, loss, step_size=step_size, attributes=attributes, half_steps=half_steps
+    )
+    data["time"].attrs["long_name"] = "flow time of the correlation loss with unit second layer"
+    data["norm2"].attrs["long_name"] = "squared norm of student neuron (kept at 1)"
+    data["loss"].attrs["long_name"] = "population loss ½E(f*−f)² after the second layer's least-squares fit"
+    data["second_layer"] = variable(
+        ("replica", "time", "neuron"), weights, "second layer, population ridge fit at that moment"
+    )
+    if fitted is not None:
+        data["fitted_loss"] = variable("replica", fitted, "population loss after the fit to fresh samples")
+    return LayerWiseResult(data, half_steps, int(steps[-1]), problem.block_steps)
+
+
+# ------------------------------------------------------------------- where neurons end up
+
+
+@lru_cache(maxsize=32)
+def _overlaps_alone(activation: Activation) -> LoweredSystem:
+    """The correlation flow of the overlaps with the teachers, which close by themselves."""
+    system = correlation_flow(activation)
+    drift = {component: sums for component, sums in system.drift.items() if component.base == overlap_symbol}
+    return lower(type(system)(**{**vars(system), "drift": drift, "observables": {}}))
+
+
+@eqx.filter_jit
+def _ends(lowered: LoweredSystem, start: jax.Array, a: jax.Array, rtol: jax.Array) -> tuple[jax.Array, jax.Array]:
+    slope = lower_kernel(lowered.system.activation, 1)
+
+    def velocity(clock: Any, t: jax.Array, args: None) -> jax.Array:
+        pace = jnp.abs(jnp.sum(a * slope(t) * t, axis=1, keepdims=True))
+        return lowered.drift({"t": t}, {"a": a})["t"] / jnp.where(pace > 0, pace, 1.0)
+
+    solution = dfx.diffeqsolve(
+        dfx.ODETerm(velocity),
+        dfx.Tsit5(),
+        jnp.zeros(()),
+        jnp.asarray(_CLOCK),
+        None,
+        start,
+        stepsize_controller=dfx.PIDController(rtol=rtol, atol=1e-3 * rtol),
+        max_steps=100_000,
+        throw=False,
+    )
+    assert solution.ys is not None
+    return solution.ys[-1], dfx.is_okay(solution.result)
+
+
+@double_precision
+def neuron_ends(activation: Activation, teacher: Teacher, overlap: np.ndarray, rtol: float = 1e-8) -> np.ndarray:
+    r"""Overlaps (n, P) at which neurons of the correlation flow end, from overlaps (n, P); they do not see each other.
+
+    Each neuron runs on a clock of its own, $ds=\sum_pa_p\varphi'(t_p)t_p\,dt$, so that the plateau costs no more than the rest
+    whatever the dimension, and a neuron that has arrived does not slow the others down.
+
+    Raises: InputError for overlaps of the wrong shape; IntegrationError if the integrator gives up.
+    """
+    start = np.asarray(overlap, dtype=float)
+    if start.ndim != 2 or start.shape[1] != teacher.width:
+        raise InputError(f"overlap has shape {start.shape}: give (neurons, {teacher.width})")
+    end, good = _ends(_overlaps_alone(activation), jnp.asarray(start), jnp.asarray(teacher.a), jnp.asarray(rtol))
+    if not bool(good) or not np.all(np.isfinite(end)):
+        raise IntegrationError("the correlation flow stopped on the way")
+    return np.asarray(end)

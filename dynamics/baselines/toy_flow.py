@@ -1,0 +1,183 @@
+r"""The toy losses $(w_*-w^k)^2$ and $(w_*-w_1\cdots w_k)^2$ integrated: the fitted number against time, from many starts.
+
+The derived system (`theory.baselines.toy`) is lowered like every other. The fitted number F ($w^k$, or the product) only
+grows, so $y=\ln\frac F{w_*-F}$ is the clock: $dw/dy=\dot w/\dot y$ and $dt/dy=1/\dot y$. In this clock nothing is stiff
+and nothing sharp, fourth-order steps of equal width suffice, and the time of any share of the goal is read off at its own
+place. The same run with half as many steps says how accurate it is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dynamics.additive.gradient_flow import IntegrationError
+from dynamics.core.lowering import LoweredSystem, lower
+from dynamics.core.precision import double_precision
+from dynamics.core.trajectory import variable
+from theory import InputError, System
+from theory.baselines.toy import Toy, target
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+LEVELS = (0.1, 0.5, 0.9)
+#: The last share of the goal that is recorded.
+_LAST = 0.99
+State = dict[str, jax.Array]
+
+
+@dataclass(frozen=True)
+class ToyResult:
+    """A run from several starts.
+
+    Attributes:
+        dataset: ``share`` (fitted number over its goal), ``time`` and ``loss`` on (start, sample).
+        times: (start, level) times at which the shares `LEVELS` of the goal are reached.
+        sharpness: (start,) (t90 − t10)/t50.
+        error: (start,) largest error of a time, estimated from half as many steps.
+    """
+
+    dataset: "xr.Dataset"
+    times: np.ndarray
+    sharpness: np.ndarray
+    error: np.ndarray
+
+
+@lru_cache(maxsize=32)
+def _own_code(toy: Toy) -> LoweredSystem:
+    return lower(toy.system())
+
+
+def _fitted(toy: Toy, state: State) -> jax.Array:
+    """w^k, or the product of the factors."""
+    if toy.shape == "power":
+        return state["w"] ** toy.exponent
+    return jnp.prod(jnp.stack(list(state.values())), axis=0)
+
+
+@eqx.filter_jit
+def _solve(
+    toy: Toy, lowered: LoweredSystem, starts: State, shares: jax.Array, goal: jax.Array, substeps: jax.Array
+) -> jax.Array:
+    """Times (sample, start) of the shares (sample, start), the first of which is that of the start itself."""
+    clock = jnp.log(shares / (1 - shares))
+
+    def velocity(y: tuple[State, jax.Array]) -> tuple[State, jax.Array]:
+        rates = lowered.drift(y[0], {target.name: goal})
+        fitted, growth = jax.jvp(lambda z: _fitted(toy, z), (y[0],), (rates,))
+        slowness = fitted * (goal - fitted) / goal / growth
+        return jax.tree.map(lambda rate: rate * slowness, rates), slowness
+
+    def step(y: tuple[State, jax.Array], width: jax.Array) -> tuple[State, jax.Array]:
+        """One step of the classical fourth-order method."""
+        move = lambda k, share: jax.tree.map(lambda a, b: a + share * width * b, y, k)  # noqa: E731
+        first = velocity(y)
+        second = velocity(move(first, 0.5))
+        third = velocity(move(second, 0.5))
+        last = velocity(move(third, 1.0))
+        mean = jax.tree.map(lambda a, b, c, d: (a + 2 * b + 2 * c + d) / 6, first, second, third, last)
+        return move(mean, 1.0)
+
+    def between(y: tuple[State, jax.Array], span: jax.Array) -> tuple[tuple[State, jax.Array], jax.Array]:
+        y = jax.lax.fori_loop(0, substeps, lambda _, now: step(now, span / substeps), y)
+        return y, y[1]
+
+    _, times = jax.lax.scan(between, (starts, jnp.zeros_like(shares[0])), jnp.diff(clock, axis=0))
+    return jnp.concatenate([jnp.zeros_like(times[:1]), times])
+
+
+@double_precision
+def toy_flow(
+    toy: Toy,
+    starts: Sequence[float] | np.ndarray,
+    *,
+    goal: float = 1.0,
+    saves: int = 200,
+    substeps: int = 16,
+    system: System | None = None,
+) -> ToyResult:
+    r"""Integrate $\dot w=-\partial L/\partial w$ from each start to 99 % of the goal.
+
+    Args:
+        starts: (n,) start of the variable, or (n, k) starts of the factors of a product ((n,): balanced).
+        goal: $w_*$. saves: shares recorded, equidistant on the clock; those of `LEVELS` besides. substeps: steps between them.
+        system: integrate this system in place of the derived one (to test a conjecture).
+
+    Raises:
+        InputError: a start or goal that is not positive and finite, a start beyond a tenth of the goal, a wrong shape.
+        IntegrationError: a given system whose fitted number does not grow to the goal.
+    """
+    begin = _checked(toy, starts, goal, saves, substeps)
+    state = {variable.name: jnp.asarray(begin[:, i]) for i, variable in enumerate(toy.variables)}
+    lowered = _own_code(toy) if system is None else lower(system)
+    first = np.asarray(_fitted(toy, state)) / goal
+    logit = lambda share: np.log(share / (1 - share))  # noqa: E731
+    clocks = np.linspace(logit(first), logit(_LAST), saves)
+    marks = np.broadcast_to(np.array(LEVELS)[:, None], (len(LEVELS), len(begin)))
+    shares = np.sort(np.concatenate([1 / (1 + np.exp(-clocks)), marks]), axis=0)
+    runs = [
+        np.asarray(_solve(toy, lowered, state, jnp.asarray(shares), jnp.asarray(float(goal)), jnp.asarray(count))).T
+        for count in (substeps, substeps // 2)
+    ]
+    times, shares = runs[0], shares.T
+    if not np.all(np.isfinite(times)) or np.any(np.diff(times, axis=1) < 0):
+        raise IntegrationError("the toy flow stopped on the way: its fitted number must grow to the goal")
+    error = np.max(np.abs(runs[0] - runs[1]), axis=1) / 15  # fourth order: halving the step divides it by 16
+    found = np.stack([times[shares == level] for level in LEVELS], axis=1)
+    sharpness = (found[:, 2] - found[:, 0]) / found[:, 1]
+    return ToyResult(_dataset(toy, begin, shares, times, goal, found, sharpness), found, sharpness, error)
+
+
+def _checked(toy: Toy, starts: Sequence[float] | np.ndarray, goal: float, saves: int, substeps: int) -> np.ndarray:
+    """Starts as (n, number of variables)."""
+    begin, count = np.asarray(starts, dtype=float), len(toy.variables)
+    if begin.ndim == 1:
+        begin = np.repeat(begin[:, None], count, axis=1)
+    if begin.ndim != 2 or begin.size == 0 or begin.shape[1] != count:
+        raise InputError(f"starts has shape {np.shape(starts)}: give (n,) or (n, {count}) numbers")
+    if not np.all(np.isfinite(begin) & (begin > 0)):
+        raise InputError(f"starts holds {begin[~(np.isfinite(begin) & (begin > 0))][0]}: give positive finite numbers")
+    if not (np.isfinite(goal) and goal > 0):
+        raise InputError(f"goal is {goal!r}: give a positive finite number")
+    if not isinstance(saves, int | np.integer) or saves < 2:
+        raise InputError(f"saves is {saves!r}: give a whole number, 2 or more")
+    if not isinstance(substeps, int | np.integer) or substeps < 2:
+        raise InputError(f"substeps is {substeps!r}: give a whole number, 2 or more")
+    reached = np.prod(begin, axis=1) if toy.shape == "product" else begin[:, 0] ** toy.exponent
+    if np.any(reached >= LEVELS[0] * goal):
+        raise InputError(f"starts reach {reached.max() / goal:.3g} of the goal: start below a tenth of it")
+    if np.any(reached <= 1e-300 * goal):
+        raise InputError(f"starts reach only {reached.min() / goal:.3g} of the goal: start higher")
+    return begin
+
+
+def _dataset(
+    toy: Toy,
+    starts: np.ndarray,
+    shares: np.ndarray,
+    times: np.ndarray,
+    goal: float,
+    found: np.ndarray,
+    sharp: np.ndarray,
+) -> "xr.Dataset":
+    import xarray as xr
+
+    unit, place = "flow time", ("start", "sample")
+    return xr.Dataset(
+        {
+            "time": variable(place, times, "time of the flow −∂L/∂w (no ½) at which a share is reached", unit),
+            "share": variable(place, shares, "fitted number over its goal"),
+            "loss": variable(place, (goal * (1 - shares)) ** 2, "toy loss"),
+            "initial": variable(("start", "factor"), starts, "starts of the variables"),
+            "level_time": variable(("start", "level"), found, "time of that flow at which the level is reached", unit),
+            "sharpness": variable("start", sharp, "(t90 − t10)/t50"),
+        },
+        coords={"level": np.array(LEVELS), "start": np.arange(len(starts))},
+        attrs={"what": "toy", "shape": toy.shape, "exponent": toy.exponent, "goal": goal, "precision": "float64"},
+    )

@@ -1,0 +1,1 @@
+"""What every simulator rests on: lowering, streams, files, trajectories."""

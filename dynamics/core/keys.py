@@ -1,0 +1,24 @@
+"""JAX keys of named random streams: the rule is that of `theory.core.streams`."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from theory.core import streams
+from theory.core.streams import Word
+
+
+def stream_key(seed: int, *words: Word) -> jax.Array:
+    """The key of a name. Raises `InputError` unless the seed is a whole number ≥ 0."""
+    data = streams.sequence(seed, *words, use="key").generate_state(2, np.uint32)
+    return jax.random.wrap_key_data(jnp.asarray(data), impl="threefry2x32")
+
+
+def replica_keys(seed: int, replicas: int, *words: Word) -> jax.Array:
+    """One key per replica, shape (replicas,): the key of the name with the replica's number folded in.
+
+    A replica's path then does not depend on how many others run.
+    """
+    return jax.vmap(partial(jax.random.fold_in, stream_key(seed, *words)))(jnp.arange(replicas))

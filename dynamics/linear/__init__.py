@@ -1,0 +1,1 @@
+"""The two-layer linear network in time."""

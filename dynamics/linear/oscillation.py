@@ -1,0 +1,107 @@
+r"""The Markov oscillation algorithm: gradient descent on the first layer, second-layer weights that jump.
+
+$W\leftarrow W-\eta\,a(\Sigma\theta-b)^\top$ while every $a_i$ follows, independently, the chain $\pm c\to0$ surely and
+$0\to\pm c$ with probability ½ each, $c=\eta^{1/4}$ (arXiv:2603.10397, eqs. 6-7), started from its stationary law.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dynamics.additive.gradient_flow import Progress
+from dynamics.core.keys import replica_keys
+from dynamics.core.precision import double_precision
+from dynamics.linear.network import Moments, Network, Seen, effective, look, moments_of, quadratic_loss
+from dynamics.linear.run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, check, drive, group_size
+from theory.core.streams import stream
+from theory.linear.task import LinearStart, LinearTask
+
+
+def jump(level: jax.Array, second: jax.Array, signs: jax.Array) -> jax.Array:
+    """One step of the chain: ±c → 0, and 0 → c·sign."""
+    return jnp.where(second == 0, level * signs, 0.0)
+
+
+def draw_signs(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """Fair ±1."""
+    return jnp.where(jax.random.bits(key, shape, jnp.uint8) & 1, 1.0, -1.0)
+
+
+def stationary_second(step_size: float, width: int, rng: np.random.Generator) -> np.ndarray:
+    """a (m,) from the stationary law: c, 0, −c with probabilities ¼, ½, ¼."""
+    return step_size**0.25 * rng.choice([1.0, 0.0, 0.0, -1.0], size=width)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _advance(
+    length: int, group: int, step_size: jax.Array, moments: Moments, networks: Network, keys: jax.Array, first: int,
+    blocks: int,
+) -> Network:  # fmt: skip
+    slope = jax.grad(lambda first, second: quadratic_loss(effective(Network(first, second)), moments))
+
+    def one(job: tuple[Network, jax.Array]) -> Network:
+        network, key = job
+
+        def step(network: Network, signs: jax.Array) -> tuple[Network, None]:
+            first = network.first - step_size * slope(network.first, network.second)
+            return Network(first, jump(step_size**0.25, network.second, signs)), None
+
+        def block(number: jax.Array, network: Network) -> Network:
+            signs = draw_signs(jax.random.fold_in(key, number), (length, network.second.size))
+            return jax.lax.scan(step, network, signs)[0]
+
+        return jax.lax.fori_loop(first, first + blocks, block, network)
+
+    return jax.lax.map(one, (networks, keys), batch_size=group)
+
+
+@partial(jax.jit, static_argnums=0)
+def _look(tracked: int, losses: tuple[Moments, Moments], target: jax.Array, starts: Network, now: Network) -> Seen:
+    return jax.lax.map(lambda pair: look(losses, target, tracked, *pair), (starts, now))
+
+
+@double_precision
+def oscillation(
+    task: LinearTask,
+    start: LinearStart,
+    *,
+    step_size: float,
+    steps: int,
+    replicas: int = 1,
+    seed: int = 0,
+    saves: int = DEFAULT_SAVES,
+    tracked: int = DEFAULT_TRACKED,
+    progress: Progress | None = None,
+) -> LinearRun:
+    """The oscillation algorithm from `start.first`; `start.second` is replaced by draws from the stationary law.
+
+    Arguments, result and errors as for `dynamics.label_noise_sgd`. A step costs O(m d): jumps single out the neurons,
+    so that there is no reduction to fewer of them.
+    """
+    check(task, start, step_size=step_size, seed=seed, steps=steps, replicas=replicas, saves=saves, tracked=tracked)
+    draws = [stream(seed, "oscillation", "second layer", replica=i) for i in range(replicas)]
+    second = np.stack([stationary_second(step_size, start.width, rng) for rng in draws])
+    first = np.broadcast_to(start.first, (replicas, start.width, task.dim))
+    networks = Network(jnp.asarray(first), jnp.asarray(second))
+    starts, keys, eta = (
+        networks,
+        replica_keys(seed, replicas, "oscillation", "signs"),
+        jnp.asarray(step_size, dtype=float),
+    )
+    training, group = moments_of(task), group_size(replicas)
+    losses = (moments_of(task, population=True), training)
+
+    def advance(first: int, blocks: int, length: int, step: int) -> None:
+        nonlocal networks
+        networks = _advance(length, group, eta, training, networks, keys, first, blocks)
+
+    return drive(
+        advance,
+        lambda: _look(min(tracked, start.width), losses, jnp.asarray(task.target), starts, networks),
+        what="oscillation", steps=steps, saves=saves, width=start.width, step_size=step_size,
+        attributes={"dim": task.dim, "width": start.width, "step_size": step_size, "seed": seed,
+                    "train_size": "fresh" if task.train_size is None else task.train_size},
+        progress=progress,
+    )  # fmt: skip

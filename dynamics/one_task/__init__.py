@@ -1,0 +1,1 @@
+"""One direction alone under SGD."""

@@ -1,0 +1,1 @@
+"""Quadratic networks in time: Riccati flows, Stiefel SGD."""

@@ -1,0 +1,111 @@
+r"""The derived matrix flows of quadratic networks, integrated by Diffrax: an independent check of the closed forms.
+
+The right-hand sides are lowered from the systems of `theory.quadratic.riccati`; nothing is typed a second time. Riccati time.
+"""
+
+import diffrax as dfx
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.additive.gradient_flow import IntegrationError, lowered_system
+from dynamics.core.lowering import LoweredSystem
+from dynamics.core.precision import double_precision
+from dynamics.core.symmetric import Symmetric
+from dynamics.quadratic.riccati import checked_spectrum, checked_times
+from theory import InputError, Subspace, System
+from theory.quadratic.riccati import overlap_system, weight_system
+
+_MAX_STEPS = 1_000_000
+
+
+@eqx.filter_jit
+def _solve(
+    system: LoweredSystem,
+    held: Symmetric | None,
+    state: dict,
+    parameters: dict,
+    times: jax.Array,
+    rtol: jax.Array,
+    atol: jax.Array,
+) -> tuple[dict, jax.Array]:
+    """States at the times, and whether the integration went well."""
+    drift = held.packed(system.drift) if held else system.drift
+    solution = dfx.diffeqsolve(
+        dfx.ODETerm(lambda t, y, x: drift(y, x)),
+        dfx.Tsit5(),
+        jnp.zeros(()),
+        times[-1],
+        None,
+        held.pack(state) if held else state,
+        args=parameters,
+        stepsize_controller=dfx.PIDController(rtol=rtol, atol=atol),
+        saveat=dfx.SaveAt(ts=times),
+        max_steps=_MAX_STEPS,
+        throw=False,
+    )
+    assert solution.ys is not None
+    states = jax.vmap(held.open)(solution.ys) if held else solution.ys
+    return states, dfx.is_okay(solution.result)
+
+
+@double_precision
+def integrate(
+    system: System,
+    state: np.ndarray,
+    rates: ArrayLike,
+    times: ArrayLike,
+    rtol: float = 1e-8,
+    atol: float = 1e-11,
+    symmetric: bool = True,
+) -> np.ndarray:
+    """One matrix of a system of `theory.quadratic.riccati` at increasing times; shape (T, *state.shape). `symmetric`: it
+    stays so.
+
+    Raises `InputError` for times that do not increase from 0 or more, `IntegrationError` if the integrator gives up.
+    """
+    grid = checked_times(times)
+    if np.any(np.diff(grid) <= 0):
+        raise InputError(f"times must increase: got {grid.size} values that do not")
+    name = system.state[0]
+    parameters = {"a": jnp.asarray(rates, dtype=float)}
+    lowered = lowered_system(system)
+    last = grid[-1] == 0.0  # an interval without length is not integrated
+    moment = jnp.asarray(np.append(grid, 1.0) if last else grid)
+    held, start = Symmetric(name, unit=False) if symmetric else None, {name: jnp.asarray(state)}
+    found, good = _solve(lowered, held, start, parameters, moment, jnp.asarray(rtol), jnp.asarray(atol))
+    if not bool(good):
+        raise IntegrationError(f"{system.name} stopped before time {grid[-1]:g}: loosen rtol = {rtol:g} or shorten it")
+    return np.asarray(found[name])[: grid.size]
+
+
+@double_precision
+def integrate_overlap(
+    spectrum: ArrayLike,
+    start: Subspace,
+    times: ArrayLike,
+    *,
+    rtol: float = 1e-8,
+    atol: float = 1e-11,
+    system: System | None = None,
+) -> np.ndarray:
+    """G at increasing Riccati times, shape (T, M*, M*); `system` replaces the derived Riccati flow (a conjecture)."""
+    z = start.orthonormal().on_teachers
+    return integrate(system or overlap_system(), z @ z.T, checked_spectrum(spectrum, start), times, rtol, atol)
+
+
+@double_precision
+def integrate_weights(
+    spectrum: ArrayLike,
+    start: Subspace,
+    times: ArrayLike,
+    *,
+    rtol: float = 1e-8,
+    atol: float = 1e-11,
+    system: System | None = None,
+) -> np.ndarray:
+    """W at increasing Riccati times, shape (T, M*+r, N): rows on the teacher, then on the complement of the start."""
+    rates = np.concatenate([checked_spectrum(spectrum, start), np.zeros(len(start.rest))])
+    return integrate(system or weight_system(), start.rows, rates, times, rtol, atol, symmetric=False)

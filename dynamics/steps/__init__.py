@@ -1,0 +1,1 @@
+"""Finite step size: maps, equations, diffusions; the committee."""

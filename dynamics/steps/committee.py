@@ -1,0 +1,401 @@
+r"""The committee machine with a fixed second layer: its order parameters in time, and online SGD in coordinates.
+
+The mean of one step is $y+\eta F(y)$ for $y=(T,Q)$, with F the drift of `theory.steps.committee.committee`. The map
+iterates it; the flow integrates the equation whose solution passes through the map's points up to $O(\eta^2)$,
+$\dot y=F(y-\tfrac\eta2F(y))=F-\tfrac\eta2F'F+O(\eta^2)$ (a step is a step, not a piece of a flow). `committee_sgd` is
+plain SGD on explicit rows in $R^d$ and knows nothing of this.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import diffrax as dfx
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import sympy as sp
+from jax.scipy import special
+
+from dynamics.additive.gradient_flow import IntegrationError
+from dynamics.core.keys import replica_keys
+from dynamics.core.lowering import Arrays, _broadcast, lower_scalar
+from dynamics.core.precision import double_precision
+from dynamics.core.symmetric import GRAM, UNIT_GRAM, Symmetric
+from dynamics.core.trajectory import time_axis, variable
+from theory import Activation, InitialState, InputError, System, Teacher
+from theory.core.arguments import check_positive
+from theory.core.hermite import z
+from theory.core.indexed import Sums, Term, j, k, q
+from theory.steps.committee import ROWS, committee
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+State = dict[str, jax.Array]
+_MAX_STEPS = 100_000
+#: Elements of a term over all its letters that are formed at once; more are taken one student at a time.
+_CHUNK = 2**20
+
+
+# --------------------------------------------------------------------------- lowering
+
+
+class _Body:
+    """One term: its body compiled over the arrays that occur in it, broadcast over its letters and summed."""
+
+    def __init__(self, term: Term, free: tuple[sp.Symbol, ...]) -> None:
+        self._atoms = sorted(term.body.atoms(sp.Indexed), key=str)
+        self._scalars = sorted((x for x in term.body.free_symbols if x.name in ("eta", "d")), key=str)
+        self._letters = (*free, *term.bound)
+        self._bound = tuple(range(len(free), len(self._letters)))
+        symbols = [*self._atoms, *self._scalars]
+        self._compiled = sp.lambdify(symbols, sp.N(term.body, 17), modules=[{"erf": special.erf}, "jax"], cse=True)
+
+    def total(self, arrays: Arrays) -> jax.Array:
+        placed = [_broadcast(arrays[str(x.base)], x.indices, self._letters) for x in self._atoms]
+        sizes = jnp.broadcast_shapes(*[x.shape for x in placed])
+        if self._letters and self._letters[0] == k and np.prod(sizes) > _CHUNK:
+            by_student = [jnp.broadcast_to(x, (sizes[0], *x.shape[1:]))[:, None] for x in placed]
+            return jax.lax.map(lambda one: self._sum(one, arrays), by_student)[:, 0]
+        return self._sum(placed, arrays)
+
+    def _sum(self, placed: Sequence[jax.Array], arrays: Arrays) -> jax.Array:
+        return jnp.sum(self._compiled(*placed, *[arrays[x.name] for x in self._scalars]), axis=self._bound)
+
+
+class LoweredCommittee:
+    """JAX code of a committee `System`: ``drift(state, parameters)`` and ``loss(state, parameters)``.
+
+    State: T (m, P), Q (m, m). Parameters: a (P,), b (m,), eta, d. An evaluation costs $m^2(m+P)^2$ integrals (the
+    four-point function of erf does not factor); memory is bounded by going through the students one by one.
+    """
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        free = {"T": (k, q), "Q": (k, j)}
+        self._drift = {
+            str(component.base): [_Body(term, free[str(component.base)]) for term in sums]
+            for component, sums in system.drift.items()
+        }
+        loss: Sums = system.observables["loss"]
+        self._loss = [_Body(term, ()) for term in loss]
+
+    def drift(self, state: Arrays, parameters: Arrays) -> State:
+        """Mean of one step over η."""
+        arrays = frame_arrays(state, parameters)
+        return {
+            name: sum((body.total(arrays) for body in bodies), start=jnp.zeros_like(state[name]))
+            for name, bodies in self._drift.items()
+        }
+
+    def loss(self, state: Arrays, parameters: Arrays) -> jax.Array:
+        """Population loss ½E(f*−f)²."""
+        arrays = frame_arrays(state, parameters)
+        return sum((body.total(arrays) for body in self._loss), start=jnp.zeros(()))
+
+
+def frame_arrays(state: Arrays, parameters: Arrays) -> State:
+    """Weights and covariances of the frame of teachers and students."""
+    T, Q = state["T"], state["Q"]
+    width = T.shape[1]
+    gram = jnp.block([[jnp.eye(width), T.T], [T, Q]])
+    weights = jnp.concatenate([-parameters["a"], parameters["b"]])
+    return {**state, **parameters, "C": gram, "X": gram[width:], "Z": gram[:, :width], "w": weights}
+
+
+_LOWERED: dict[int, tuple[System, LoweredCommittee]] = {}
+
+
+def lowered_committee(system: System) -> LoweredCommittee:
+    """A committee system as JAX code, made once per object (so that it is also compiled once)."""
+    if id(system) not in _LOWERED:
+        _LOWERED[id(system)] = (system, LoweredCommittee(system))
+    return _LOWERED[id(system)][1]
+
+
+def committee_parameters(
+    teacher: Teacher, student_weights: Sequence[float], step_size: float, dim: float | None = None
+) -> State:
+    """The system's parameters as arrays; `dim` in place of the teacher's."""
+    return {
+        "a": jnp.asarray(teacher.a),
+        "b": jnp.asarray(np.asarray(student_weights, dtype=float)),
+        "eta": jnp.asarray(float(step_size)),
+        "d": jnp.asarray(float(teacher.dim if dim is None else dim)),
+    }
+
+
+def order_parameters(initial: InitialState) -> State:
+    """T = W W*ᵀ and Q = W Wᵀ of a start."""
+    T = jnp.asarray(initial.on_teachers)
+    return {"T": T, "Q": T @ T.T + jnp.asarray(initial.residual @ initial.residual.T)}
+
+
+# ------------------------------------------------------------------------- trajectories
+
+
+@dataclass(frozen=True)
+class CommitteeResult:
+    """A run: `dataset` with T, Q and loss over time (with a leading ``replica`` for SGD) and the coordinate ``step``.
+
+    Attributes:
+        diverged: whether it left the finite numbers.
+    """
+
+    dataset: "xr.Dataset"
+    diverged: bool
+
+
+@eqx.filter_jit
+def _iterate(
+    lowered: LoweredCommittee, state: State, parameters: State, step_size: jax.Array, count: jax.Array, unit: bool
+) -> State:
+    """`count` steps of the map; the parameters' own eta is that of the drift's second order."""
+    gram = _gram(unit)
+    drift = gram.packed(lowered.drift)
+
+    def body(_: jax.Array, y: State) -> State:
+        change = drift(y, parameters)
+        return {name: y[name] + step_size * change[name] for name in y}
+
+    return gram.open(jax.lax.fori_loop(0, count, body, gram.pack(state)))
+
+
+def _gram(unit: bool) -> Symmetric:
+    """How Q is held: rows of unit norm keep it."""
+    return UNIT_GRAM if unit else GRAM
+
+
+def map_steps(lowered: LoweredCommittee, state: State, parameters: State, count: int, unit: bool) -> State:
+    """State after `count` steps of the map; one compiled code for every count, shared with `committee_flow`."""
+    return _iterate(lowered, state, parameters, parameters["eta"], jnp.asarray(count), unit)
+
+
+def _velocity(drift: Callable[..., State], y: State, parameters: State) -> State:
+    """F(y − ½ηF(y)); as a loop of two rounds, so that the drift is compiled once."""
+
+    def round_(_: jax.Array, velocity: State) -> State:
+        back = jax.tree.map(lambda x, v: x - 0.5 * parameters["eta"] * v, y, velocity)
+        return drift(back, parameters)
+
+    return jax.lax.fori_loop(0, 2, round_, jax.tree.map(jnp.zeros_like, y))
+
+
+@eqx.filter_jit
+def _integrate(
+    lowered: LoweredCommittee, state: State, parameters: State, times: jax.Array, rtol: float, unit: bool
+) -> tuple[State, jax.Array]:
+    gram = _gram(unit)
+    drift = gram.packed(lowered.drift)
+    solution = dfx.diffeqsolve(
+        dfx.ODETerm(lambda t, y, x: _velocity(drift, y, x)),
+        dfx.Tsit5(),
+        times[0],
+        times[-1],
+        None,
+        gram.pack(state),
+        args=parameters,
+        stepsize_controller=dfx.PIDController(rtol=rtol, atol=1e-3 * rtol),
+        saveat=dfx.SaveAt(ts=times),
+        max_steps=_MAX_STEPS,
+        throw=False,
+    )
+    return jax.vmap(gram.open)(solution.ys), dfx.is_okay(solution.result)
+
+
+@eqx.filter_jit
+def losses(lowered: LoweredCommittee, states: State, parameters: State) -> jax.Array:
+    """Population losses (n,) of states T (n, m, P), Q (n, m, m); compiled for each n."""
+    return jax.lax.map(lambda y: lowered.loss(y, parameters), states)
+
+
+@double_precision
+def committee_flow(
+    activation: Activation,
+    teacher: Teacher,
+    student_weights: Sequence[float],
+    initial: InitialState,
+    *,
+    step_size: float,
+    steps: int,
+    rows: str = "free",
+    saves: int = 100,
+    method: str = "flow",
+    second_order: bool = True,
+    rtol: float = 1e-8,
+    system: System | None = None,
+) -> CommitteeResult:
+    r"""Mean order parameters of online SGD on a committee machine, from `initial` over `steps` steps.
+
+    Args:
+        student_weights: the fixed $b_k$, (m,).
+        rows: ``free``, ``normalised`` or ``projected`` (`theory.steps.committee`).
+        method: ``map`` iterates the mean of one step; ``flow`` integrates the equation of the same order in t = η·steps.
+        second_order: False leaves the O(η²) terms out: gradient flow (with method ``map`` its Euler steps).
+        system: a committee `System` in place of the derived one (to test a conjecture).
+
+    The dimension and the step size enter; fluctuations do not (they are of relative order 1/d at η ~ 1/d).
+
+    Raises:
+        InputError: a number out of range, weights and start that do not fit, rows that are not of unit norm where they
+            must be, an activation without closed integrals.
+        IntegrationError: the solver could not go on.
+    """
+    if method not in ("map", "flow"):
+        raise InputError(f"method is {method!r}: use map or flow")
+    system = committee(activation, rows) if system is None else system
+    _check(teacher, student_weights, initial, rows, {"step_size": step_size, "steps": steps, "saves": saves})
+    lowered, state = lowered_committee(system), order_parameters(initial)
+    parameters = committee_parameters(teacher, student_weights, step_size if second_order else 0.0)
+    marks = _marks(steps, saves)
+    if method == "flow":
+        states, good = _integrate(lowered, state, parameters, jnp.asarray(marks * step_size), rtol, rows != "free")
+        if not bool(good):
+            raise IntegrationError(f"committee flow stopped before step {steps}: lower step_size")
+    else:
+        path = [state]
+        for first, last in pairwise(marks.tolist()):
+            count = jnp.asarray(last - first)
+            path.append(_iterate(lowered, path[-1], parameters, jnp.asarray(step_size), count, rows != "free"))
+        states = {name: jnp.stack([y[name] for y in path]) for name in state}
+    loss = losses(lowered, states, parameters)
+    about = {"what": "committee-flow", "method": method, "second_order": int(second_order)}
+    return _result(states, loss, marks, step_size, _about(activation, teacher, rows, about))
+
+
+def _marks(steps: int, saves: int) -> np.ndarray:
+    return np.unique(np.linspace(0, steps, min(saves, steps) + 1).round().astype(int))
+
+
+def _about(activation: Activation, teacher: Teacher, rows: str, extra: dict) -> dict:
+    return {"activation": activation.name, "dim": teacher.dim, "rows": rows, "precision": "float64", **extra}
+
+
+def _check(
+    teacher: Teacher, student_weights: Sequence[float], initial: InitialState, rows: str, numbers: dict[str, float]
+) -> None:
+    check_positive(**numbers)
+    if rows not in ROWS:
+        raise InputError(f"rows is {rows!r}: use one of {', '.join(ROWS)}")
+    width, directions = initial.on_teachers.shape
+    weights = np.asarray(student_weights, dtype=float)
+    if weights.shape != (width,) or not np.all(np.isfinite(weights)):
+        raise InputError(f"student_weights has shape {weights.shape}: give {width} finite numbers, one for each row")
+    if directions != teacher.width:
+        raise InputError(f"initial has {directions} directions, teacher {teacher.width}: draw it for this teacher")
+    if teacher.dim < directions + initial.residual.shape[1]:
+        raise InputError(f"dim is {teacher.dim}: give {directions + initial.residual.shape[1]} or more for this start")
+    norm2 = np.sum(initial.on_teachers**2, axis=1) + np.sum(initial.residual**2, axis=1)
+    if rows != "free" and np.abs(norm2 - 1).max() > 1e-9:
+        raise InputError(f"initial has squared norms {norm2.tolist()}: give unit rows for rows={rows!r}")
+
+
+def _result(states: State, loss: jax.Array, marks: np.ndarray, step_size: float, about: dict) -> CommitteeResult:
+    import xarray as xr
+
+    T, Q, height = np.asarray(states["T"]), np.asarray(states["Q"]), np.asarray(loss)
+    leading = ("replica", "time") if T.ndim == 4 else ("time",)
+    data = xr.Dataset(
+        {
+            "T": variable((*leading, "neuron", "direction"), T, "overlap of row and teacher direction"),
+            "Q": variable((*leading, "neuron", "other"), Q, "overlap of two rows"),
+            "loss": variable(leading, height, "population loss ½E(f*−f)²"),
+        },
+        coords={
+            **time_axis(marks * step_size, marks),
+            "neuron": np.arange(T.shape[-2]),
+            "direction": np.arange(1, T.shape[-1] + 1),
+        },
+        attrs={**about, "step_size": step_size},
+    )
+    return CommitteeResult(data, not bool(np.all(np.isfinite(height))))
+
+
+# ----------------------------------------------------------------------------------- SGD
+
+
+@lru_cache(maxsize=16)
+def _activation_and_slope(activation: Activation) -> tuple[Callable, Callable]:
+    sigma = activation.function
+    return lower_scalar(z, sigma), lower_scalar(z, sp.diff(sigma, z))
+
+
+def sgd_step(activation: Activation, rows: str, rates: State, vectors: jax.Array, x: jax.Array) -> jax.Array:
+    r"""One step on explicit rows (m, d) with one input (d,): $w_k-\eta b_k\delta\sigma'(z_k)x$, then the rule for rows.
+
+    `rates` holds a, b and eta.
+    """
+    sigma, slope = _activation_and_slope(activation)
+    fields = vectors @ x
+    delta = rates["b"] @ sigma(fields) - rates["a"] @ sigma(x[: rates["a"].size])
+    moves = (-rates["eta"] * delta * rates["b"] * slope(fields))[:, None] * x
+    if rows == "projected":
+        moves = moves - jnp.sum(moves * vectors, axis=1, keepdims=True) * vectors
+    moved = vectors + moves
+    return moved if rows == "free" else moved / jnp.linalg.norm(moved, axis=1, keepdims=True)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _sgd_steps(
+    activation: Activation, rows: str, rates: State, vectors: jax.Array, keys: jax.Array, first: jax.Array,
+    last: jax.Array,
+) -> jax.Array:  # fmt: skip
+    """All replicas, vectors (R, m, d), from step `first` to step `last`."""
+
+    def one(vectors: jax.Array, key: jax.Array, number: jax.Array) -> jax.Array:
+        x = jax.random.normal(jax.random.fold_in(key, number), vectors.shape[1:])
+        return sgd_step(activation, rows, rates, vectors, x)
+
+    everyone = jax.vmap(one, in_axes=(0, 0, None))
+    return jax.lax.fori_loop(first, last, lambda number, vectors: everyone(vectors, keys, number), vectors)
+
+
+@double_precision
+def committee_sgd(
+    activation: Activation,
+    teacher: Teacher,
+    student_weights: Sequence[float],
+    initial: InitialState,
+    *,
+    step_size: float,
+    steps: int,
+    rows: str = "free",
+    replicas: int = 32,
+    saves: int = 100,
+    seed: int = 0,
+) -> CommitteeResult:
+    r"""Online SGD of a committee machine in $R^d$, one fresh sample a step, all replicas at once from the same start.
+
+    Cost of a step: `replicas` × m·d. The loss is the population loss of the rows, in closed form.
+
+    Raises: `InputError` for a number out of range, weights and start that do not fit, or rows that are not of unit norm.
+    """
+    numbers = {"step_size": step_size, "steps": steps, "saves": saves, "replicas": replicas}
+    _check(teacher, student_weights, initial, rows, numbers)
+    parameters = committee_parameters(teacher, student_weights, step_size)
+    vectors = np.zeros((initial.on_teachers.shape[0], teacher.dim))
+    known = np.concatenate([initial.on_teachers, initial.residual], axis=1)
+    vectors[:, : known.shape[1]] = known
+    state = jnp.broadcast_to(jnp.asarray(vectors), (replicas, *vectors.shape))
+    keys, marks = replica_keys(seed, replicas, "committee SGD"), _marks(steps, saves)
+    seen = [_seen(state, teacher.width)]
+    for first, last in pairwise(marks.tolist()):
+        state = _sgd_steps(activation, rows, parameters, state, keys, jnp.asarray(first), jnp.asarray(last))
+        seen.append(_seen(state, teacher.width))
+    states = {name: jnp.stack([y[name] for y in seen], axis=1) for name in seen[0]}
+    lowered = lowered_committee(committee(activation, rows))
+    # One replica at a time: the same shape, and so the same compiled code, as a flow with as many records.
+    each = [{name: value[i] for name, value in states.items()} for i in range(replicas)]
+    loss = jnp.stack([losses(lowered, path, parameters) for path in each])
+    return _result(
+        states, loss, marks, step_size, _about(activation, teacher, rows, {"what": "committee-sgd", "seed": seed})
+    )
+
+
+@partial(jax.jit, static_argnums=1)
+def _seen(vectors: jax.Array, width: int) -> State:
+    return {"T": vectors[..., :width], "Q": jnp.einsum("...ki,...ji->...kj", vectors, vectors)}

@@ -1,0 +1,1 @@
+"""Folders of finished results: made to be killed, shared and resumed."""

@@ -1,0 +1,328 @@
+r"""The law of the exact simulator: one step against Wishart moments, many steps against SGD in R^d.
+
+Samples are independent replicas; laws are compared by two-sample Kolmogorov–Smirnov tests on every overlap, norm,
+student cosine, the loss and both recovery times. A replica that diverged counts as +∞, so that the share of
+divergence is compared too. Seeds are fixed, the bar is $p > 10^{-4}$ over the number of tests; a slow test shows that
+p-values are uniform over seeds, so that the fixed ones were not chosen. Two built-in mistakes must be rejected by the
+same tests at $p < 10^{-6}$.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from dynamics.additive.online_sgd import (
+    BLOW_UP,
+    Mistakes,
+    Problem,
+    _advance,
+    _overlaps,
+    online_sgd,
+    outside_columns,
+    outside_factor,
+    start_chain,
+)
+from theory import Activation, InitialState, Student, Teacher, draw_initial_state
+
+ACCEPT, REJECT = 1e-4, 1e-6
+NONE = Mistakes()
+Sample = dict[str, np.ndarray]
+
+# ------------------------------------------------------------------ one step: moments of B Bᵀ
+
+GROUPS, DRAWS = 100, 2000
+
+
+@partial(jax.jit, static_argnums=(2, 3))
+def _gram_draws(key: jax.Array, gradients: jax.Array, freedom: int, transpose: bool) -> jax.Array:
+    """BBᵀ for one g (m, b) and as many keys: shape (groups, draws, m, m)."""
+
+    def one(key: jax.Array) -> jax.Array:
+        columns = outside_columns(key, gradients, freedom, transpose)
+        return columns @ columns.T
+
+    return jax.vmap(jax.vmap(one))(jax.random.split(key, (GROUPS, DRAWS)))
+
+
+def moment_p_values(
+    gradients: np.ndarray, freedom: int, transpose: bool = False, claimed: int | None = None, seed: int = 1
+) -> list:
+    r"""p-values of the first two moments of $W=BB^\top$ against Wishart's with `claimed` degrees of freedom D:
+
+    with $G=gg^\top$, $E W=DG$ and $E(W-DG)_{ij}(W-DG)_{kl}=D(G_{ik}G_{jl}+G_{il}G_{jk})$ (Wishart 1928). The draws of
+    one fixed g are cut into independent groups, whose mean errors are judged by a t-test.
+    """
+    claimed = freedom if claimed is None else claimed
+    draws = np.asarray(_gram_draws(jax.random.key(seed), jnp.asarray(gradients), freedom, transpose))
+    gram = gradients @ gradients.T
+    i, j = np.triu_indices(len(gram))
+    covariance = claimed * (gram[np.ix_(i, i)] * gram[np.ix_(j, j)] + gram[np.ix_(i, j)] * gram[np.ix_(j, i)])
+    deviations = draws[:, :, i, j] - claimed * gram[i, j]
+    second = np.einsum("gnu,gnv->guv", deviations, deviations) / DRAWS - covariance
+    u, v = np.triu_indices(i.size)
+    errors = np.hstack([deviations.mean(axis=1), second[:, u, v]])
+    return stats.ttest_1samp(errors, 0.0, axis=0).pvalue.tolist()
+
+
+def gradients_of(width: int, batch: int, rank: int) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    if rank >= min(width, batch):
+        return rng.standard_normal((width, batch))
+    return rng.standard_normal((width, rank)) @ rng.standard_normal((rank, batch))
+
+
+ONE_STEP = {
+    "b < m": (3, 2, 7, 9),
+    "b = m": (3, 3, 7, 9),
+    "b > m": (2, 5, 7, 9),
+    "rank 1, b = m": (3, 3, 7, 1),
+    "rank 1, b > m": (2, 5, 7, 1),
+    "D = b": (3, 3, 3, 9),
+    "D < b < m": (4, 3, 2, 9),
+    "D < m < b": (3, 5, 2, 9),
+}
+
+
+@pytest.mark.parametrize("case", ONE_STEP)
+def test_outside_columns_have_the_moments_of_a_wishart_matrix(case: str) -> None:
+    """2·10⁵ draws a case. Smallest p times the number of moments: 0.008 (b = m; 0.07 over 40 other seeds) to 0.9."""
+    width, batch, freedom, rank = ONE_STEP[case]
+    p = moment_p_values(gradients_of(width, batch, rank), freedom)
+    assert min(p) > ACCEPT / len(p)
+
+
+@pytest.mark.parametrize("case", ["b < m", "b = m", "b > m", "rank 1, b > m"])
+def test_a_transposed_bartlett_factor_is_rejected(case: str) -> None:
+    """Smallest p below 1e-89 in every case."""
+    width, batch, freedom, rank = ONE_STEP[case]
+    p = moment_p_values(gradients_of(width, batch, rank), freedom, transpose=True)
+    assert min(p) * len(p) < REJECT
+
+
+@pytest.mark.parametrize("claimed", [6, 8])
+def test_one_degree_of_freedom_too_many_or_too_few_is_rejected(claimed: int) -> None:
+    """Draws with D = 7, judged as if they had 6 or 8: p = 1e-109."""
+    p = moment_p_values(gradients_of(3, 2, 9), 7, claimed=claimed)
+    assert min(p) * len(p) < REJECT
+
+
+def test_the_gram_matrix_of_samples_has_the_right_marginals() -> None:
+    """AAᵀ of `outside_factor`: χ² diagonal and Student-t cosines, exactly, for count below and above D."""
+    for count, freedom in ((3, 7), (5, 3)):
+        keys = jax.random.split(jax.random.key(count), 20_000)
+        factors = jax.vmap(lambda key, n=count, f=freedom: outside_factor(key, n, f))(keys)
+        assert factors.shape == (20_000, count, min(count, freedom))
+        gram = np.asarray(factors @ factors.transpose(0, 2, 1))
+        p = [stats.kstest(gram[:, i, i], stats.chi2(freedom).cdf).pvalue for i in range(count)]
+        cosine = gram[:, 0, -1] / np.sqrt(gram[:, 0, 0] * gram[:, -1, -1])
+        student = cosine * np.sqrt((freedom - 1) / (1 - cosine**2))
+        p.append(stats.kstest(student, stats.t(freedom - 1).cdf).pvalue)
+        assert min(p) > ACCEPT / len(p)
+
+
+# --------------------------------------------------------- many steps: exact against ambient
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A small problem in which everything moves within `steps` steps; teacher weights ∝ (1, 0.6)."""
+
+    text: str
+    dim: int
+    width: int
+    step_size: float
+    steps: int
+    batch: int
+    block_steps: int
+
+    @property
+    def problem(self) -> tuple[Activation, Teacher, InitialState]:
+        """Students of norm 0.6 with positive overlaps of about 0.1 to 0.8."""
+        teacher = Teacher.of([1, 0.6], self.dim)
+        drawn = draw_initial_state(teacher, Student(self.width, 0.6), 3)
+        return Activation.parse(self.text), teacher, InitialState(np.abs(drawn.on_teachers), drawn.residual)
+
+
+SETTINGS = {
+    "block of 32 samples, D = 2": Setting("h4", 6, 2, 0.01, 64, 1, 32),
+    "block of 4, Bartlett": Setting("h4", 13, 3, 0.006, 64, 1, 4),
+    "batch 2 < m, every step": Setting("h3", 9, 3, 0.02, 64, 2, 1),
+    "batch 5 > m, every step": Setting("h4", 9, 2, 0.01, 48, 5, 1),
+    "batch 2, block of 3, Bartlett": Setting("0.8*h3+0.6*h2", 12, 2, 0.02, 48, 2, 3),
+    "erf, nothing outside": Setting("erf", 4, 2, 0.2, 64, 1, 8),
+    "quadratic, block of 8": Setting("quadratic", 9, 2, 0.008, 64, 1, 8),
+}
+REPLICAS = 10_000
+
+
+@cache
+def sample(setting: Setting, method: str, seed: int, mistakes: Mistakes = NONE, replicas: int = REPLICAS) -> Sample:
+    """Final overlaps, norms and loss, and both recovery steps, one value a replica; +∞ where it diverged."""
+    activation, teacher, initial = setting.problem
+    result = online_sgd(
+        activation,
+        teacher,
+        initial,
+        step_size=setting.step_size,
+        steps=setting.steps,
+        batch=setting.batch,
+        block_steps=setting.block_steps,
+        replicas=replicas,
+        seed=seed,
+        method=method,
+        mistakes=mistakes,
+        saves=1,
+    )
+    final = result.dataset.isel(time=-1)
+    found = {"loss": final["loss"].values}
+    for k in range(setting.width):
+        found[f"r{k}"] = final["norm2"].values[:, k]
+        found |= {f"t{k}{q}": final["overlap"].values[:, k, q] for q in range(2)}
+    found |= {f"half{q}": result.half_steps[:, q] for q in range(2)}
+    found |= {f"fitted{q}": result.loss_steps[:, q] for q in range(2)}
+    return {name: np.where(result.diverged, np.inf, values) for name, values in found.items()}
+
+
+def p_values(first: Sample, second: Sample) -> dict[str, float]:
+    """Two-sample Kolmogorov–Smirnov, every quantity (conservative for the recovery steps, which have ties)."""
+    return {name: float(stats.ks_2samp(values, second[name], method="asymp").pvalue) for name, values in first.items()}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_exact_and_ambient_sgd_have_the_same_law(name: str) -> None:
+    """Smallest of the 11 to 14 p-values, setting by setting: 0.21, 0.06, 0.11, 0.03, 0.12, 0.08."""
+    p = p_values(sample(SETTINGS[name], "exact", 10), sample(SETTINGS[name], "ambient", 11))
+    assert len(p) >= 11
+    assert min(p.values()) > ACCEPT / (len(p) * len(SETTINGS)), p
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_compared_quantities_move(name: str) -> None:
+    """Overlaps spread over replicas by 0.05 or more; some replicas recover and some do not."""
+    found = sample(SETTINGS[name], "exact", 10)
+    alive = np.isfinite(found["loss"])
+    assert alive.mean() > 0.9
+    for key, values in found.items():
+        if key.startswith("t"):
+            assert np.std(values[alive]) > 0.05, key
+        if key.startswith("r"):
+            assert stats.iqr(values[alive]) > 0.1 * 0.36, key
+    shares = [np.isfinite(found[f"{kind}{q}"]).mean() for kind in ("half", "fitted") for q in range(2)]
+    assert any(0.05 < share < 0.95 for share in shares)
+
+
+@pytest.mark.parametrize("name", ["block of 32 samples, D = 2", "batch 2 < m, every step"])
+def test_too_many_degrees_of_freedom_are_rejected(name: str) -> None:
+    """`forget_known`: d in place of d − P − m. Loss: p = 1e-223 and 0 (underflow); norms: below 1e-76."""
+    setting = SETTINGS[name]
+    p = p_values(sample(setting, "exact", 10, Mistakes(forget_known=True)), sample(setting, "ambient", 11))
+    assert p["loss"] < REJECT
+    assert all(p[f"r{k}"] < REJECT for k in range(setting.width))
+
+
+def test_a_transposed_factor_is_rejected_after_many_steps() -> None:
+    """`transpose` in the batch-5 setting: p = 1.5e-9 for the loss."""
+    setting = SETTINGS["batch 5 > m, every step"]
+    p = p_values(sample(setting, "exact", 10, Mistakes(transpose=True)), sample(setting, "ambient", 11))
+    assert min(p.values()) < REJECT
+
+
+def test_cosines_between_students_have_the_same_law() -> None:
+    """The dataset has no student overlaps, so the chain is run by hand here. Smallest p 0.26."""
+    setting = SETTINGS["block of 4, Bartlett"]
+    activation, teacher, initial = setting.problem
+    cosines = {}
+    for method, seed in (("exact", 10), ("ambient", 11)):
+        problem = Problem(activation, teacher.weights, setting.dim, setting.width, setting.batch, 4, method)
+        keys = jax.vmap(partial(jax.random.fold_in, jax.random.key(seed)))(jnp.arange(REPLICAS))
+        chain = start_chain(problem, initial, REPLICAS)
+        chain = _advance(problem, jnp.asarray(setting.step_size, dtype=float), chain, keys, 0, setting.steps // 4, 0)
+        state = jax.jit(jax.vmap(partial(_overlaps, problem)))(chain)
+        alive = np.all(np.asarray(state["r"]) < BLOW_UP, axis=1)  # False for NaN
+        cosines[method] = np.where(alive[:, None, None], state["c"], np.inf)
+    for k, l in ((0, 1), (0, 2), (1, 2)):
+        first, second = (cosines[method][:, k, l] for method in ("exact", "ambient"))
+        assert stats.ks_2samp(first, second, method="asymp").pvalue > ACCEPT / 3
+        assert np.std(first[np.isfinite(first)]) > 0.05
+
+
+def test_block_length_does_not_change_the_law() -> None:
+    """1 and 32 steps a block (recovery times aside: they are looked at once a block). Smallest p 0.016."""
+    long = SETTINGS["block of 32 samples, D = 2"]
+    p = p_values(sample(replace(long, block_steps=1), "exact", 20), sample(long, "exact", 10))
+    ends = [value for name, value in p.items() if not name.startswith(("half", "fitted"))]
+    assert len(ends) == 7
+    assert min(ends) > ACCEPT / len(ends)
+
+
+# --------------------------------------------------------- against SGD written out in NumPy
+
+POLYNOMIALS: dict[str, tuple[Callable, Callable]] = {
+    "h3": (lambda z: (z**3 - 3 * z) / np.sqrt(6), lambda z: (3 * z**2 - 3) / np.sqrt(6)),
+    "h4": (lambda z: (z**4 - 6 * z**2 + 3) / np.sqrt(24), lambda z: (4 * z**3 - 12 * z) / np.sqrt(24)),
+}
+
+
+def numpy_sgd(setting: Setting, seed: int) -> np.ndarray:
+    r"""Vectors after `steps` steps, (replicas, m, d), from the gradient in its radial and tangent parts:
+
+    $\nabla_{v_k}\ell=(f-f_*)(x)\{2\|v_k\|\sigma(z_k)\bar v_k+\|v_k\|\sigma'(z_k)(I-\bar v_k\bar v_k^\top)x\}$.
+    """
+    sigma, slope = POLYNOMIALS[setting.text]
+    _, teacher, initial = setting.problem
+    rng = np.random.default_rng(seed)
+    first = np.zeros((setting.width, setting.dim))
+    first[:, :2], first[:, 2 : 2 + setting.width] = initial.on_teachers, initial.residual
+    v = np.repeat(first[None], REPLICAS, axis=0)
+    for _ in range(setting.steps):
+        x = rng.standard_normal((REPLICAS, setting.batch, setting.dim))
+        size = np.linalg.norm(v, axis=2, keepdims=True)
+        unit = v / size
+        z = unit @ x.transpose(0, 2, 1)
+        delta = np.sum(size**2 * sigma(z), axis=1) - sigma(x[:, :, :2]) @ teacher.a
+        radial = np.sum(delta[:, None] * (2 * sigma(z) - slope(z) * z), axis=2, keepdims=True) * unit
+        along_x = (delta[:, None] * slope(z)) @ x
+        v = v - setting.step_size / setting.batch * size * (radial + along_x)
+    return v
+
+
+@pytest.mark.parametrize("name", ["block of 32 samples, D = 2", "batch 2 < m, every step"])
+def test_exact_sgd_has_the_law_of_a_plain_loop(name: str) -> None:
+    """Nothing in common but the initial state. Smallest p 0.20 and 0.29; with the mistake 1e-85 and 1e-274."""
+    setting = SETTINGS[name]
+    with np.errstate(over="ignore", invalid="ignore"):  # some replicas diverge, here as there
+        v = numpy_sgd(setting, 30)
+        norm2 = np.sum(v**2, axis=2)
+        overlap = v[:, :, :2] / np.sqrt(norm2)[:, :, None]
+    alive = np.all(norm2 < BLOW_UP, axis=1)
+    plain = {f"r{k}": norm2[:, k] for k in range(setting.width)}
+    plain |= {f"t{k}{q}": overlap[:, k, q] for k in range(setting.width) for q in range(2)}
+    plain = {key: np.where(alive, values, np.inf) for key, values in plain.items()}
+    p = p_values(plain, sample(setting, "exact", 10))
+    assert min(p.values()) > ACCEPT / len(p), p
+    wrong = p_values(plain, sample(setting, "exact", 10, Mistakes(forget_known=True)))
+    assert min(wrong.values()) < REJECT
+
+
+# ----------------------------------------------------------------------------- over seeds
+
+
+@pytest.mark.slow
+def test_p_values_are_uniform_over_seeds() -> None:
+    """40 pairs of seeds: the p-values of each of three quantities are themselves uniform, so no seed matters."""
+    setting = SETTINGS["block of 32 samples, D = 2"]
+    found: dict[str, list[float]] = {"t00": [], "r0": [], "loss": []}
+    for seed in range(40):
+        p = p_values(
+            sample(setting, "exact", 1000 + seed, replicas=4000), sample(setting, "ambient", 2000 + seed, replicas=4000)
+        )
+        for name, values in found.items():
+            values.append(p[name])
+    for name, values in found.items():
+        assert stats.kstest(values, "uniform").pvalue > ACCEPT / len(found), (name, sorted(values))

@@ -1,0 +1,216 @@
+"""The coupled flow with learned pairs retired: the derivation behind it, its accuracy, its cost, and what it refuses."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sympy as sp
+
+from dynamics import gradient_flow, retiring_flow
+from dynamics.additive.gradient_flow import IntegrationError
+from theory import Activation, InputError, Student, Teacher, draw_initial_state, predict
+from theory.additive import exact_points, retirement
+from theory.additive.sourced_flow import sourced_flow
+from theory.core.derivation import DerivationError
+from theory.core.indexed import Sums
+
+H4 = Activation.from_degree(4)
+
+
+def problem(dim, width=6, students=12, scale=0.01, seed=0, activation=H4):
+    teacher = Teacher.power_law(width, 0.8, dim)
+    start = draw_initial_state(teacher, Student(students, scale), seed=seed)
+    return activation, teacher, start, predict(activation, teacher, start)
+
+
+@pytest.mark.parametrize("text", ["h3", "h4", "h6", "0.8*h4+0.6*h6", "quadratic", "erf"])
+def test_retirement_is_derived_for_any_activation(text):
+    assert retirement.derivation(Activation.parse(text)).verify() == 2
+
+
+@pytest.mark.parametrize("text", ["h4", "erf"])
+def test_forces_of_sources_are_derived(text):
+    assert sourced_flow(Activation.parse(text)).derivation.verify() == 3
+
+
+def test_a_force_that_is_left_out_of_the_sources_is_noticed():
+    system = sourced_flow(H4)
+    for component, sums in system.drift.items():
+        lame = Sums(sums[:-1])
+        residual = exact_points.coordinate_residual(component, lame, system.definitions, H4)
+        assert abs(residual) > 1e-6
+
+
+@pytest.mark.parametrize("factor", [sp.Rational(21, 20), 0])
+def test_a_wrong_projection_is_noticed(monkeypatch, factor):
+    right = retirement.projection()
+    monkeypatch.setattr(retirement, "projection", lambda: right * factor)
+    with pytest.raises(DerivationError, match="tangent projection"):
+        retirement.derivation(H4).verify()
+
+
+def test_the_bound_covers_the_force_it_bounds():
+    """|∇_{v̄_k} Π(k, k')| by differentiating the kernel numerically, at random directions."""
+    bound = retirement.pull_bound(Activation.parse("0.8*h4+0.6*h6"))
+    force, mass = ([sp.lambdify(retirement.x, f, "numpy") for f in side] for side in (bound.force, bound.mass))
+    activation = Activation.parse("0.8*h4+0.6*h6")
+    kernel = [
+        sp.lambdify(
+            sp.Symbol("c"), activation.dual_derivative(n).subs(activation.dual.free_symbols.pop(), sp.Symbol("c"))
+        )
+        for n in range(2)
+    ]
+    rng = np.random.default_rng(0)
+
+    def pi(u, v):
+        radial = kernel[0](u[0]) * kernel[0](v[0]) / kernel[0](1.0)
+        return radial + kernel[1](u[0]) * kernel[1](v[0]) * (u @ v - u[0] * v[0]) / kernel[1](1.0)
+
+    for _ in range(50):
+        u, v = (x / np.linalg.norm(x) for x in rng.normal(size=(2, 4)) * np.array([3, 1, 1, 1]))
+        steps = 1e-6 * np.eye(4)
+        gradient = np.array([(pi(u + h, v) - pi(u - h, v)) / 2e-6 for h in steps])
+        tangent = gradient - (gradient @ u) * u
+        limit = sum(f(u[0]) * g(v[0]) for f, g in zip(force, mass, strict=True))
+        assert np.linalg.norm(tangent) <= limit * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("text", ["h4", "h3"])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_times_equal_those_of_the_plain_flow_within_the_bound(text, seed):
+    activation, teacher, start, prediction = problem(600, seed=seed, activation=Activation.parse(text))
+    end = 1.2 * prediction.last_time
+    plain = gradient_flow(activation, teacher, start, t_end=end, rtol=1e-9, atol=1e-12)
+    flow = retiring_flow(activation, teacher, start, t_end=end, light=0.0)
+    learned = np.isfinite(plain.half_time)
+    assert learned.sum() >= 4
+    assert np.array_equal(flow.neuron, plain.neuron)
+    rounding = 2e-5  # of the integrator at rtol 1e-6 over a plateau
+    allowed = rounding + (activation.information_exponent - 2) * flow.neglected[learned]
+    assert np.all(np.abs(flow.half_time / plain.half_time - 1)[learned] <= allowed)
+    assert np.all(np.abs(flow.loss_time / plain.loss_time - 1)[learned] <= allowed)
+    assert np.isfinite(flow.retired[learned]).sum() >= learned.sum() - 1
+
+
+@pytest.mark.slow
+def test_forces_of_light_students_that_are_kept_cost_less_than_their_share():
+    """A student is light up to 1 % of the smallest weight: what lags behind is at most that share of any force."""
+    activation, teacher, start, prediction = problem(600, seed=1, activation=Activation.parse("h3"))
+    end = 1.2 * prediction.last_time
+    exact, kept = (retiring_flow(activation, teacher, start, t_end=end, light=x) for x in (0.0, 0.01))
+    assert np.array_equal(exact.neuron, kept.neuron)
+    off = np.abs(kept.loss_time / exact.loss_time - 1)
+    assert 1e-6 < off.max() < 0.1 * 0.01
+    assert 0 < kept.light_share.max() < 0.1
+    assert kept.share.shape == (kept.times.size, teacher.width)
+    assert np.all(kept.share[-1][np.isfinite(kept.retired)] == 1.0)
+
+
+def test_loss_equals_that_of_the_plain_flow():
+    activation, teacher, start, prediction = problem(600)
+    times = np.linspace(1.0, 1.2 * prediction.last_time, 30)
+    plain = gradient_flow(activation, teacher, start, t_end=times[-1], times=times)
+    flow = retiring_flow(activation, teacher, start, t_end=times[-1], times=times, tolerance=1e-4)
+    loss = plain.dataset["loss"].values
+    # Retirement drops what is left of a fitted pair: at most J/2 + 1 tolerances of its a² in the loss.
+    assert np.all(np.abs(flow.loss - loss) <= 1e-6 + 3e-4 * loss[0])
+
+
+def test_nothing_is_retired_at_tolerance_zero_and_the_answer_is_the_same():
+    activation, teacher, start, prediction = problem(400, width=3, students=6)
+    end = 1.1 * prediction.last_time
+    kept, flow = (retiring_flow(activation, teacher, start, t_end=end, tolerance=x) for x in (0.0, 1e-3))
+    assert np.all(np.isinf(kept.retired))
+    assert np.isfinite(flow.retired).any()
+    assert flow.steps < kept.steps
+    learned = np.isfinite(kept.half_time)
+    assert np.allclose(flow.half_time[learned], kept.half_time[learned], rtol=1e-4)
+
+
+def test_the_number_of_steps_hardly_grows_with_the_dimension():
+    """Plain flows take steps in proportion to d (stiffness of what is learned); here only the plateau's logarithm counts."""
+    steps = {}
+    for dim in (10**4, 10**6):
+        activation, teacher, start, prediction = problem(dim, width=4, students=8)
+        flow = retiring_flow(activation, teacher, start, t_end=1.2 * prediction.last_time)
+        assert np.allclose(flow.half_time, prediction.time_half, rtol=0.01)
+        steps[dim] = flow.steps
+    assert steps[10**6] < 2 * steps[10**4] < 4000
+
+
+@pytest.mark.slow
+def test_arrays_are_cut_without_changing_the_answer(monkeypatch):
+    import importlib
+
+    module = importlib.import_module("dynamics.retiring_flow")
+    activation, teacher, start, prediction = problem(500, width=7, students=8)
+    end = 1.1 * prediction.last_time
+    whole = retiring_flow(activation, teacher, start, t_end=end)
+    monkeypatch.setattr(module, "_SMALLEST", 4)
+    monkeypatch.setattr(module, "_CUT", 0.5)  # two sizes only: every size is compiled
+    cut = retiring_flow(activation, teacher, start, t_end=end)
+    assert cut.flops < whole.flops
+    assert np.array_equal(np.isfinite(cut.half_time), np.isfinite(whole.half_time))
+    learned = np.isfinite(whole.half_time)
+    assert np.allclose(cut.half_time[learned], whole.half_time[learned], rtol=1e-6)
+    assert np.array_equal(cut.neuron, whole.neuron)
+    assert np.allclose(cut.loss, whole.loss, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_more_directions_than_neurons():
+    activation, teacher, start, prediction = problem(300, width=8, students=3)
+    flow = retiring_flow(activation, teacher, start, t_end=2 * prediction.last_time)
+    assert 1 <= np.isfinite(flow.half_time).sum() <= 3
+    unlearned = teacher.a[~np.isfinite(flow.half_time)]
+    assert flow.loss[-1] == pytest.approx(0.5 * np.sum(unlearned**2), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"t_end": -1.0}, "t_end is -1.0: give a positive finite time"),
+        ({"t_end": 1.0, "tolerance": 0.7}, "tolerance is 0.7: give a share"),
+        ({"t_end": 1.0, "light": 0.5}, "light is 0.5: give a share"),
+        ({"t_end": 1.0, "times": np.array([2.0])}, "times must increase within"),
+    ],
+)
+def test_bad_input_is_refused(options, message):
+    activation, teacher, start, _ = problem(100, width=2, students=3)
+    with pytest.raises(InputError, match=message):
+        retiring_flow(activation, teacher, start, **options)
+
+
+def test_an_initial_state_of_another_teacher_is_refused():
+    activation, teacher, _, _ = problem(100, width=2, students=3)
+    with pytest.raises(InputError, match="draw it for this teacher"):
+        retiring_flow(activation, teacher, problem(100, width=3, students=3)[2], t_end=1.0)
+
+
+def test_too_few_steps_are_said():
+    activation, teacher, start, prediction = problem(100, width=2, students=3)
+    with pytest.raises(IntegrationError, match="max_steps = 10 are done"):
+        retiring_flow(activation, teacher, start, t_end=prediction.last_time, max_steps=10)
+
+
+def test_weights_of_a_teacher_that_starts_learned():
+    """A direction that is fitted from the start is recorded at time 0 and leaves at once."""
+    activation, teacher, start, _ = problem(50, width=2, students=2)
+    on_teachers = np.diag(np.sqrt(teacher.a)) * np.array([[1.0], [0.02]])
+    fitted = replace(start, on_teachers=on_teachers, residual=np.diag([1e-9, 0.02]))
+    flow = retiring_flow(activation, teacher, fitted, t_end=5.0)
+    assert flow.half_time[0] == 0.0
+    assert flow.retired[0] < 1.0
+
+
+def test_retirement_times_do_not_depend_on_what_is_recorded():
+    activation, teacher, start, prediction = problem(100, width=2, students=3)
+    ends = 1.5 * prediction.last_time
+    runs = [
+        retiring_flow(activation, teacher, start, t_end=ends, times=np.linspace(0, ends, n)[1:], tolerance=1e-4)
+        for n in (2, 40)
+    ]
+    assert np.isfinite(runs[0].retired).any()
+    both = np.isfinite(runs[0].retired) & np.isfinite(runs[1].retired)
+    # Recorded times end steps, which moves the end of the step in which a pair comes to rest.
+    assert np.allclose(runs[0].retired[both], runs[1].retired[both], rtol=0.05)

@@ -1,0 +1,425 @@
+"""Baselines: toy losses, correlation loss and layer-wise training, kernel ridge regression."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import sympy as sp
+
+from dynamics.baselines.kernel_ridge import fitted_risk, kernel_ridge
+from dynamics.baselines.layer_wise import LayerWiseResult, layer_wise_sgd, neuron_ends, second_layer
+from dynamics.baselines.toy_flow import LEVELS, toy_flow
+from dynamics.core.lowering import lower
+from emergence.cli import main
+from theory import Activation, InputError, Student, Teacher, draw_initial_state
+from theory.baselines import gegenbauer
+from theory.baselines.correlation import (
+    correlation_flow,
+    derivation,
+    expected_cover,
+    settled_loss,
+    spherical_plateau,
+    win_probabilities,
+)
+from theory.baselines.kernel_ridge import Kernel, KernelRidge
+from theory.baselines.toy import Toy
+from theory.baselines.toy import derivation as toy_derivation
+from theory.core import hermite
+from theory.core.derivation import DerivationError, Step
+from theory.one_task.plateau import plateau, u
+from theory.prediction.greedy import scores
+
+H3, H4 = Activation.parse("h3"), Activation.parse("h4")
+
+# --------------------------------------------------------------------------------- toys
+
+
+@pytest.mark.parametrize("shape", ["power", "product"])
+@pytest.mark.parametrize("exponent", [1, 2, 3, 5])
+def test_toy_derivation_holds(exponent: int, shape: str) -> None:
+    toy = Toy(exponent, shape)
+    assert toy.derivation().verify() >= 2
+
+
+def test_a_wrong_toy_rate_is_noticed() -> None:
+    toy = Toy(3, "product")
+    broken = Toy(3, "product")
+    broken.__dict__["rates"] = tuple(rate * sp.Rational(21, 20) for rate in toy.rates)
+    with pytest.raises(DerivationError):
+        broken.derivation().verify()
+
+
+def test_toy_sharpness_is_the_printed_one() -> None:
+    assert Toy(1).sharpness(1e-9) == pytest.approx(np.log(9) / np.log(2), rel=1e-6)
+    assert Toy(2).sharpness(0.01) == pytest.approx(np.log(81) / np.log(1e4 - 1), rel=1e-9)
+    assert Toy(3).sharpness(0.01) == pytest.approx(0.0203, abs=5e-5)
+    assert Toy(3).sharpness(0.001) == pytest.approx(0.00201, abs=5e-6)
+    assert Toy(4).sharpness(1e-3) == pytest.approx(Toy(4).leading_sharpness(1e-3), rel=1e-4)
+    assert Toy(3, "product").sharpness(0.01) == pytest.approx(Toy(3).sharpness(0.01), rel=1e-10)
+
+
+def test_toy_times_have_the_goals_unit() -> None:
+    """w = W^{1/k} x scales all times by W^{2/k − 2}."""
+    assert Toy(3).passage_time(0.02, 0.5, 8.0) == pytest.approx(
+        Toy(3).passage_time(0.01, 0.5) * 8 ** (2 / 3 - 2), rel=1e-9
+    )
+
+
+def test_toy_flow_reaches_its_levels_in_time() -> None:
+    toy, starts = Toy(3, "product"), [0.05, 0.01]
+    result = toy_flow(toy, starts)
+    exact = np.array([[toy.passage_time(start, level) for level in LEVELS] for start in starts])
+    error = np.abs(result.times - exact).max(axis=1)
+    assert np.all(error < 10 * result.error + 1e-10 * exact[:, 1])
+    assert np.all(error < 1e-6 * exact[:, 1])
+    loss = result.dataset.loss.values
+    assert np.all(np.diff(loss, axis=1) < 0)
+
+
+def test_unbalanced_factors_are_less_sharp_and_conserve_their_squares() -> None:
+    """From unequal starts w_i² − w_j² is kept, so factors grow by the same amount of squares and the time differs."""
+    toy = Toy(3, "product")
+    result = toy_flow(toy, [[0.01, 0.01, 0.01], [0.001, 0.01, 0.1]])
+    assert result.times[1, 1] < result.times[0, 1]
+    assert result.sharpness[1] > 1.5 * result.sharpness[0]
+
+
+@pytest.mark.parametrize("starts", [[0.9], [-0.1], [0.01, np.nan], [[0.1, 0.1]], []])
+def test_toy_flow_refuses_bad_starts(starts: list) -> None:
+    with pytest.raises(InputError, match="starts"):
+        toy_flow(Toy(3), starts)
+
+
+@pytest.mark.parametrize("exponent", [0, 11, 2.0, True])
+def test_toy_refuses_bad_exponents(exponent: float) -> None:
+    with pytest.raises(InputError, match="exponent"):
+        Toy(exponent)  # type: ignore[arg-type]
+
+
+def test_toy_derivation_takes_the_information_exponent() -> None:
+    assert r"\dot w_{3}" in toy_derivation(H3).equations
+    assert r"\dot w_{4}" in toy_derivation(H4).equations
+
+
+# ---------------------------------------------------------------------- correlation loss
+
+
+@pytest.mark.parametrize("text", ["h3", "h4", "0.8*h4+0.6*h6", "h1+h2"])
+def test_correlation_derivation_holds(text: str) -> None:
+    assert derivation(Activation.parse(text)).verify() >= 3
+
+
+def test_a_wrong_step_of_it_is_noticed() -> None:
+    found = derivation(H4)
+    right = next(step for step in found.steps if "ratio" in step.title)
+    wrong = Step(right.title, right.equation, lambda shown: right.residual(shown) + sp.Rational(1, 10**20))  # type: ignore[misc]
+    with pytest.raises(DerivationError):
+        replace(found, steps=(wrong,)).verify()
+
+
+def test_neurons_end_where_the_tensor_power_rule_says() -> None:
+    teacher = Teacher.power_law(4, 1.0, 30)
+    overlap = draw_initial_state(teacher, Student(25, 1.0), 3).overlap
+    ends = neuron_ends(H4, teacher, overlap)
+    winner = np.argmax(scores(overlap, teacher, 4), axis=1)
+    assert np.all(ends[np.arange(25), winner] ** 2 > 0.999)
+    assert not np.array_equal(winner, np.argmax(np.abs(overlap), axis=1))  # weights matter in this draw
+
+
+def test_win_probabilities_against_draws() -> None:
+    weights = np.array([1.0, 0.5, 0.2])
+    g = np.random.default_rng(0).standard_normal((200_000, 3))
+    for exponent, score in ((4, weights * g**2), (3, weights * g)):
+        wins = np.bincount(np.argmax(score, axis=1)[score.max(axis=1) > 0], minlength=3) / len(g)
+        assert win_probabilities(weights, exponent) == pytest.approx(wins, abs=4 * 0.5 / np.sqrt(len(g)))
+    assert win_probabilities(weights, 4).sum() == pytest.approx(1)
+    assert win_probabilities(weights, 3).sum() == pytest.approx(1 - 2**-3)
+    assert expected_cover(np.ones(5), 4, 7) == pytest.approx(5 * (1 - 0.8**7))
+
+
+def test_width_exponents_of_the_slides() -> None:
+    """ln(1/π)/ln P for one weak direction among P = 128 whose others are κ times as large."""
+    found = []
+    for ratio in (1, 2, 3, 4):
+        weights = np.full(128, float(ratio))
+        weights[0] = 1.0
+        found.append(-np.log(win_probabilities(weights, 4)[0]) / np.log(128))
+    assert found == pytest.approx([1.00, 1.67, 2.25, 2.77], abs=0.006)
+
+
+def test_noise_of_a_spherical_step_against_quadrature() -> None:
+    """K(u) and N(u) for h3 and two teachers, by exact quadrature in coordinates; those of the 2-homogeneous step differ."""
+    dim, weight, at = 20, 0.8, 0.4
+    shrinkage, variance = spherical_plateau(H3).laws(weight, 1.0, dim)
+    nodes, mass = np.polynomial.hermite_e.hermegauss(12)
+    x, other, own = np.meshgrid(nodes, nodes, nodes, indexing="ij")
+    p = np.einsum("i,j,k->ijk", mass, mass, mass) / mass.sum() ** 3
+    z = at * x + np.sqrt(1 - at**2) * own
+    label = weight * hermite.values(x, 3)[3] + 0.6 * hermite.values(other, 3)[3]
+    push = label * np.sqrt(3) * hermite.values(z, 2)[2]
+    outside = x**2 + other**2 + own**2 - z**2 + dim - 3
+    assert float(shrinkage(at)) == pytest.approx(0.5 * at * np.sum(p * push**2 * outside), rel=1e-10)
+    move = push * (x - at * z)
+    assert float(variance(at)) == pytest.approx(np.sum(p * move**2) - np.sum(p * move) ** 2, rel=1e-10)
+    assert float(plateau(H3).laws(weight, 1.0, dim)[0](at)) != pytest.approx(float(shrinkage(at)), rel=1e-3)
+
+
+def test_a_mean_or_no_polynomial_is_refused() -> None:
+    with pytest.raises(InputError, match="mean"):
+        correlation_flow(Activation.parse("z**2"))
+    with pytest.raises(InputError, match="polynomial"):
+        spherical_plateau(Activation.parse("erf"))
+    with pytest.raises(InputError, match="exponent"):
+        win_probabilities(np.ones(2), 2)
+
+
+# ----------------------------------------------------------------------------- layer-wise
+
+DIM, STEPS = 12, 160
+TEACHER = Teacher.of([0.8, 0.6], DIM)
+START = draw_initial_state(TEACHER, Student(3, 1.0), 5)
+LOWERED = lower(correlation_flow(H3))
+REPLICAS = 200
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, LayerWiseResult]:
+    """The same problem exactly in law and in coordinates."""
+    return {
+        method: layer_wise_sgd(
+            H3, TEACHER, START, step_size=4e-3, steps=STEPS, batch=4, replicas=REPLICAS, seed=3, method=method, saves=2,
+            samples=100 if method == "exact" else None,
+        )
+        for method in ("exact", "ambient")
+    }  # fmt: skip
+
+
+def test_both_methods_have_the_same_law(runs: dict[str, LayerWiseResult]) -> None:
+    means, errors = {}, {}
+    for method, run in runs.items():
+        end = run.dataset.overlap.values[:, -1].reshape(REPLICAS, -1)
+        values = np.concatenate([end, end**2, run.dataset.loss.values[:, -1:]], axis=1)
+        means[method], errors[method] = values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(REPLICAS)
+    score = (means["exact"] - means["ambient"]) / np.hypot(errors["exact"], errors["ambient"])
+    assert np.abs(score).max() < 4
+    moved = np.abs(means["exact"][:6] - START.overlap.ravel()) / errors["exact"][:6]
+    assert moved.max() > 10  # the run does move
+
+
+def test_a_fit_to_samples_costs_more_than_the_population_fit(runs: dict[str, LayerWiseResult]) -> None:
+    data = runs["exact"].dataset
+    assert np.all(data.fitted_loss.values > data.loss.values[:, -1])
+
+
+def test_neurons_stay_on_the_sphere(runs: dict[str, LayerWiseResult]) -> None:
+    for run in runs.values():
+        assert np.abs(run.dataset.norm2.values - 1).max() < 1e-12
+
+
+def test_second_layer_is_the_least_squares_fit() -> None:
+    """Against explicit normal equations of the kernel."""
+    t, c = START.overlap, START.student_overlap
+    weights, loss = second_layer(LOWERED, jnp.asarray(t), jnp.asarray(c), jnp.asarray(TEACHER.a), jnp.asarray(1e-3))
+    expected = np.linalg.solve(c**3 + 1e-3 * np.eye(3), t**3 @ TEACHER.a)
+    assert np.asarray(weights) == pytest.approx(expected, rel=1e-9)
+    assert float(loss) == pytest.approx(
+        0.5 * (1 - 2 * expected @ t**3 @ TEACHER.a + expected @ c**3 @ expected), rel=1e-9
+    )
+    assert float(loss) < 0.5
+
+
+def test_perfect_neurons_leave_no_loss() -> None:
+    weights, loss = second_layer(LOWERED, jnp.eye(3)[:, :2], jnp.eye(3), jnp.asarray(TEACHER.a), jnp.asarray(1e-12))
+    assert np.asarray(weights) == pytest.approx([0.8, 0.6, 0.0])
+    assert float(loss) == pytest.approx(0, abs=1e-10)
+
+
+def test_settled_loss_is_linear_in_the_step() -> None:
+    assert settled_loss(H3, np.array([0.8, 0.6]), 2e-4, 50) == pytest.approx(
+        2 * settled_loss(H3, np.array([0.8, 0.6]), 1e-4, 50)
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"ridge": 0.0}, "ridge"),
+        ({"step_size": -1.0}, "step_size"),
+        ({"samples": 0}, "samples"),
+        ({"method": "x"}, "method"),
+    ],
+)
+def test_layer_wise_refuses_bad_input(options: dict, named: str) -> None:
+    with pytest.raises(InputError, match=named):
+        layer_wise_sgd(H3, TEACHER, START, **({"step_size": 1e-3, "steps": 1} | options))
+
+
+# -------------------------------------------------------------------------- kernel ridge
+
+
+def test_gegenbauer_addition_theorem() -> None:
+    """E Q_k(⟨x,y⟩)Q_l(⟨x,y'⟩) = δ_kl Q_k(⟨y,y'⟩)/B_k by sampling; the recurrences agree."""
+    rng, dim = np.random.default_rng(0), 5
+    x = rng.standard_normal((400_000, dim))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    y, w = np.eye(dim)[0], np.array([0.6, 0.8, 0, 0, 0])
+    left, right = (gegenbauer.values(x @ v, 3, dim) for v in (y, w))
+    found = left @ right.T / len(x)
+    expected = np.diag(gegenbauer.values(np.array(0.6), 3, dim) / [gegenbauer.multiplicity(dim, k) for k in range(4)])
+    assert found == pytest.approx(expected, abs=4e-3)
+    points, coefficients = np.linspace(-1, 1, 9), rng.standard_normal(7)
+    assert gegenbauer.series(points, coefficients, dim) == pytest.approx(
+        coefficients @ gegenbauer.values(points, 6, dim)
+    )
+
+
+def test_energies_are_those_of_the_target() -> None:
+    """Σ_k F_k² = E f_*² on the sphere, by sampling; for h2 all of it at degree 2."""
+    problem = KernelRidge(Activation.parse("h2+h3"), Teacher.of([1.0, 0.5], 6), Kernel.parse("exp"))
+    x = np.random.default_rng(0).standard_normal((400_000, 6))
+    x *= np.sqrt(6) / np.linalg.norm(x, axis=1, keepdims=True)
+    h = hermite.values(x[:, :2], 3)
+    label = (h[2] + h[3]) @ problem.teacher.a
+    assert problem.total == pytest.approx(np.mean(label**2), abs=4 * np.std(label**2) / np.sqrt(len(x)))
+    pure = KernelRidge(Activation.parse("h2"), Teacher.of([1.0], 6), Kernel.parse("exp"))
+    assert pure.energies[2] == pytest.approx(pure.total)
+
+
+def test_exact_risk_against_a_test_set() -> None:
+    """The population error of a fit, against fresh points."""
+    problem = KernelRidge(H3, Teacher.of([1.0, 1.0], 6), Kernel.parse("exp"), ridge=1e-2)
+    exact = fitted_risk(problem, 60, np.random.default_rng(7))
+    points = np.random.default_rng(7).standard_normal((60, 6))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    fresh = np.random.default_rng(8).standard_normal((100_000, 6))
+    fresh /= np.linalg.norm(fresh, axis=1, keepdims=True)
+    target = lambda x: hermite.values(np.sqrt(6) * x[:, :2], 3)[3] @ problem.teacher.a  # noqa: E731
+    alpha = np.linalg.solve(np.exp(points @ points.T) + 1e-2 * np.eye(60), target(points))
+    error = (np.exp(fresh @ points.T) @ alpha - target(fresh)) ** 2
+    assert exact == pytest.approx(error.mean(), abs=4 * error.std() / np.sqrt(len(error)))
+    assert error.std() / np.sqrt(len(error)) < 0.02 * exact
+
+
+def test_deterministic_equivalent_and_its_limits() -> None:
+    problem = KernelRidge(H3, Teacher.of([1.0], 10), Kernel.parse("exp"))
+    assert problem.risk(1e-6) == pytest.approx(problem.total, rel=1e-3)
+    assert problem.risk(1e5) < 1e-3 * problem.total
+    assert problem.risk(problem.samples_to(0.3)) == pytest.approx(0.3)
+    assert problem.staircase(5) == pytest.approx(problem.total)
+    assert problem.staircase(10**4) == 0
+    blind = KernelRidge(H3, Teacher.of([1.0], 10), Kernel.parse("h1+h2"))  # a kernel without degree 3
+    assert blind.risk(1e5) >= blind.energies[3]
+
+
+def test_kernel_ridge_is_reproducible() -> None:
+    problem = KernelRidge(H3, Teacher.of([1.0], 6), Kernel.parse("relu"))
+    first, again = kernel_ridge(problem, [20, 40], replicas=3), kernel_ridge(problem, [20], replicas=2)
+    assert np.array_equal(first.risk[:2, 0], again.risk[:, 0])
+    assert first.dataset.risk.dims == ("replica", "samples")
+
+
+def test_kernel_ridge_refuses_bad_input() -> None:
+    teacher = Teacher.of([1.0], 6)
+    with pytest.raises(InputError, match="ridge"):
+        KernelRidge(H3, teacher, Kernel.parse("exp"), 0.0)
+    with pytest.raises(InputError, match="polynomial"):
+        KernelRidge(Activation.parse("erf"), teacher, Kernel.parse("exp"))
+    with pytest.raises(InputError, match="dim"):
+        KernelRidge(H3, Teacher.of([1.0], 2), Kernel.parse("exp"))
+    with pytest.raises(InputError, match="samples"):
+        kernel_ridge(KernelRidge(H3, teacher, Kernel.parse("exp")), [10**6])
+
+
+# -------------------------------------------------------------------------- command line
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        (["toy", "--starts", "0.9"], "--starts"),
+        (["toy", "--exponents", "2.5"], "--exponents"),
+        (["toy", "--exponents", "30"], "exponent"),
+        (["toy", "--dim", "5"], "--dim"),
+        (["kernel-ridge", "--steps", "4"], "--steps"),
+        (["kernel-ridge", "--ridge", "0"], "--ridge"),
+        (["kernel-ridge", "--kernel", "nonsense"], "nonsense"),
+        (["kernel-ridge", "--samples", "1e9"], "--samples"),
+        (["layer-wise", "--activation", "relu"], "relu"),
+        (["layer-wise", "--samples", "3", "4"], "--samples"),
+        (["layer-wise", "--step-size", "10"], "step-size"),
+        (["gradient-flow", "--kernel", "exp"], "--kernel"),
+        (["pruning", "--ridge", "1"], "--ridge"),
+    ],
+)
+def test_bad_input_is_one_line(argv: list[str], named: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["simulate", *argv, "--out", str(tmp_path / "out")]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    assert named in shown.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "variables"),
+    [
+        (["toy", "--exponents", "3"], {"share", "time", "loss", "sharpness", "level_time"}),
+        (["kernel-ridge", "--samples", "20", "40", "--replicas", "2"], {"risk", "predicted", "staircase"}),
+        (["layer-wise", "--dim", "12", "--teacher-weights", "0.8", "0.6", "--student-width", "3", "--batch", "4",
+          "--steps", "16", "--replicas", str(REPLICAS), "--samples", "100"],
+         {"overlap", "norm2", "loss", "second_layer", "fitted_loss"}),
+    ],
+)  # fmt: skip
+def test_simulations_write_what_they_say(
+    argv: list[str], variables: set[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    import json
+
+    import xarray as xr
+
+    assert main(["simulate", *argv, "--json", "--quiet", "--out", str(tmp_path)]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert variables <= set(document["variables"])
+    data = xr.load_dataset(document["file"])
+    assert {name: list(data[name].dims) for name in document["variables"]} == document["variables"]
+    assert json.loads(data.attrs["problem"]) == document["problem"]
+
+
+def test_a_configuration_file_speaks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "problem.toml"
+    path.write_text('activation = "h2"\ndim = 8\nkernel = "relu"\nsamples = [10]\nreplicas = 2\n')
+    argv = [
+        "simulate",
+        "kernel-ridge",
+        "--config",
+        str(path),
+        "--dim",
+        "6",
+        "--json",
+        "--quiet",
+        "--out",
+        str(tmp_path),
+    ]
+    assert main(argv) == 0
+    assert '"dim": 6' in capsys.readouterr().out
+
+
+def test_shrinkage_of_the_sphere_vanishes_at_zero_overlap() -> None:
+    assert spherical_plateau(H4).shrinkage_law.subs(u, 0) == 0
+
+
+def test_the_flow_without_deflation_is_that_of_massless_students() -> None:
+    """The correlation flow is the overlap flow with all masses zero."""
+    from theory import overlap_flow
+
+    state = {"t": jnp.asarray(START.overlap), "c": jnp.asarray(START.student_overlap), "r": jnp.zeros(3)}
+    a = {"a": jnp.asarray(TEACHER.a)}
+    own, other = (
+        jax.tree.map(np.asarray, lower(make(H3)).drift(state, a)) for make in (correlation_flow, overlap_flow)
+    )
+    assert own["t"] == pytest.approx(other["t"], abs=1e-14)
+    off = ~np.eye(3, dtype=bool)
+    assert own["c"][off] == pytest.approx(other["c"][off], abs=1e-14)

@@ -1,0 +1,774 @@
+"""The command line: its documents, its exit statuses, and that bad input costs one line and nothing else."""
+
+import errno
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import sympy as sp
+import xarray as xr
+
+import theory
+import validation.judge.runner
+from dynamics.core import (
+    provenance,  # noqa: F401 - loaded before they are stood in for
+    storage,
+)
+from emergence import console, jsonio, latex, output, table
+from emergence.arguments import DERIVATIONS, parser
+from emergence.cli import main
+from emergence.commands.derive import DERIVATIONS as DERIVE
+from emergence.commands.simulate import SIMULATIONS
+from emergence.files import file_name
+from emergence.problem import Problem
+from emergence.progress import Progress
+from emergence.resolve import resolve
+from emergence.version import version
+from validation.judge.claim import Claim, Control, Measurement, Outcome, judge
+
+SMALL = ["--dim", "64", "--teacher-width", "2", "--student-width", "6"]
+
+
+@dataclass
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict:
+        return json.loads(self.out, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> float:
+    raise AssertionError(f"{name} is not JSON")
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("EMERGENCE_DEBUG", raising=False)
+
+    def call(*argv: str) -> Ran:
+        code = main(list(argv))
+        captured = capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return call
+
+
+def _is_refused(ran: Ran, *named: str) -> None:
+    assert ran.code == 2
+    assert ran.out == ""
+    lines = ran.err.splitlines()
+    assert len(lines) == 1, ran.err
+    assert lines[0].startswith("emergence: error: ")
+    for text in named:
+        assert text in lines[0]
+
+
+# --------------------------------------------------------------------------------- start
+
+
+def test_the_parser_needs_nothing_heavy() -> None:
+    heavy = ("jax", "sympy", "matplotlib", "xarray", "numpy", "scipy", "tqdm", "theory")
+    code = f"import sys, emergence.cli as c; c.parser(); print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_predict_needs_no_jax(tmp_path: Path) -> None:
+    code = f"import sys, emergence.cli as c; rc = c.main({['predict', *SMALL]}); print(rc, 'jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.splitlines()[-1] == "0 False"
+
+
+def test_module_entry_point_and_version() -> None:
+    command = [sys.executable, "-m", "emergence"]
+    done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"emergence {version()}\n", "")
+    wrong = subprocess.run([*command, "nonsense"], capture_output=True, text=True, check=False)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "command", ["claims", "validate", "derive", "predict", "simulate", "compare", "sweep", "merge"]
+)
+def test_help_of_every_command(run: Callable[..., Ran], command: str) -> None:
+    assert command in run("--help").out
+    ran = run(command, "--help")
+    assert ran.code == 0
+    for flag in ("--json", "--quiet"):
+        assert flag in ran.out
+    assert ("--out" in ran.out) is (command not in ("claims", "derive", "predict"))  # these write nothing
+    assert ("--seed" in ran.out) is (command not in ("claims", "derive", "merge"))  # these draw nothing
+    assert "SUPPRESS" not in ran.out
+
+
+def test_choices_offered_are_choices_served() -> None:
+    assert set(DERIVATIONS) == set(DERIVE)
+    assert set(SIMULATIONS) == {"gradient-flow", "online-sgd", "finite-step", "sde"}
+
+
+@pytest.mark.parametrize(
+    ("what", "flags", "said"),
+    [
+        ("online-sgd", (), "samples over all replicas"),
+        ("online-sgd", ("--steps", "1000"), ""),
+        ("sde", (), "covariance of all overlaps"),
+        ("sde", ("--teacher-width", "2", "--student-width", "4"), ""),
+    ],
+)
+def test_what_will_not_end_soon_says_so_first(
+    run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, what: str, flags: tuple[str, ...], said: str
+) -> None:
+    """The default problem is one for gradient flow: at its size SGD, and its SDE, take days."""
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(SIMULATIONS, what, stopped)
+    ran = run("simulate", what, *flags)
+    assert ran.code == 130
+    assert ("samples over all replicas" in ran.err or "covariance of all overlaps" in ran.err) is bool(said)
+    assert said in ran.err
+
+
+# ---------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        ([], "no command"),
+        (["nonsense"], "nonsense"),
+        (["--nonsense"], "--nonsense"),
+        (["predict", "--nonsense"], "--nonsense"),
+        (["predict", "--teacher-wid", "3"], "--teacher-wid"),
+        (["predict", "extra"], "extra"),
+        (["predict", "--dim"], "--dim"),
+        (["predict", "--dim", "x"], "--dim is 'x'"),
+        (["predict", "--dim", "4.5"], "--dim is '4.5'"),
+        (["predict", "--dim", "-3"], "--dim is -3"),
+        (["predict", "--dim", "20"], "teacher width + student width = 40"),
+        (["predict", "--seed", "-1"], "--seed is -1"),
+        (["predict", "--step-size", "nan"], "--step-size is nan"),
+        (["predict", "--step-size", "1"], "stability bound"),
+        (["predict", "--init-scale", "0"], "--init-scale is 0"),
+        (["predict", "--teacher-weights", "1", "x"], "--teacher-weights is [1, 'x']"),
+        (["predict", "--teacher-weights", "1", "-1"], "--teacher-weights is [1, -1]"),
+        (["predict", "--teacher-weights", "1", "--teacher-exponent", "1"], "give one of them"),
+        (["compare", "--steps", "1", "--time", "1"], "give one of them"),
+        (["compare", "--method", "fast"], "--method is 'fast'"),
+        (["predict", "--activation", "h4\nh5"], "activation"),
+        (["predict", "--activation", "nonsense"], "nonsense"),
+        (["predict", "--config", "absent.toml"], "absent.toml"),
+        (["compare", "--out", ""], "out is ''"),
+        (["predict", "--out", "here"], "--out"),
+        (["validate", "--seed", "x"], "--seed is 'x'"),
+        (["claims", "--seed", "0"], "--seed"),
+        (["derive", "loss", "--seed", "0"], "--seed"),
+        (["merge", "store", "--seed", "0"], "--seed"),
+        (["claims", "--dim", "4"], "--dim"),
+        (["validate", "--preset", "huge"], "huge"),
+        (["derive"], "NAME"),
+        (["derive", "ricatti"], "'ricatti': did you mean riccati?"),
+        (["predcit"], "did you mean predict?"),
+        (["predict", "--dmi", "3"], "did you mean --dim?"),
+        (["simulate", "gradient_flow"], "did you mean gradient-flow?"),
+        (["sweep", "predict", "--over", "dimm=3"], "did you mean dim?"),
+        (["validate", "e77"], "did you mean E7?"),
+        (["derive", "ideal-loss", "--activation", "h3"], "even"),
+        (["derive", "ideal-loss", "--activation", "h2"], "information exponent 2"),
+        (["derive", "loss", "--latex", "--json"], "--latex"),
+        (["simulate"], "WHAT"),
+        (["simulate", "nothing-of-this-name"], "nothing-of-this-name"),
+        (["compare", "--activation", "0.8*h2+0.6*h3"], "information exponent 2"),
+        (["compare", "--activation", "h2", "--speed-factor", "0.5"], "--speed-factor is given, but compare does not"),
+        (["simulate", "stiefel-sgd", "--activation", "h4"], "activation is 'h4'"),
+        (["simulate", "stiefel-sgd", "--dim", "35"], "dim is 35"),
+        (["simulate", "stiefel-sgd", "--step-size", "1"], "step-size is 1, beyond the stability bound"),
+        (["simulate", "stiefel-sgd", "--speed-factor", "0"], "speed-factor is 0"),
+    ],
+)
+def test_bad_input_costs_one_line_and_nothing_else(run: Callable[..., Ran], argv: list[str], named: str) -> None:
+    _is_refused(run(*argv), named)
+    assert os.listdir() == []
+
+
+def test_a_refusal_hides_what_libraries_thought_on_the_way(
+    run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def noisy(text: str) -> None:
+        warnings.warn("a library's opinion", UserWarning, stacklevel=1)
+        raise theory.InputError("activation: no")
+
+    monkeypatch.setattr(theory.Activation, "parse", noisy)
+    _is_refused(run("predict"), "activation: no")
+
+
+def test_the_output_folder_is_checked_before_anything_else(run: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for command in (["simulate", "gradient-flow"], ["compare"], ["validate"], ["merge", "store"]):
+        _is_refused(run(*command, "--out", "file/deeper/still"), "out is", "is not a folder")
+    name = file_name("gradient-flow", resolve(Problem(dim=64, teacher_width=2, student_width=6)).echo())
+    (tmp_path / "taken" / name).mkdir(parents=True)
+    _is_refused(run("simulate", "gradient-flow", *SMALL, "--out", "taken"), name)
+    _is_refused(run("compare", "--out", "x" * 5000), "out is")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")
+def test_an_unwritable_folder_is_refused(run: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "locked").mkdir(mode=0o500)
+    _is_refused(run("simulate", "gradient-flow", "--out", "locked/new"), "not writable")
+
+
+# ------------------------------------------------------------------------------- endings
+
+
+def _raising(error: BaseException) -> Callable[..., None]:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+def test_an_internal_error_is_one_line_with_a_hint(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(theory, "predict", _raising(ZeroDivisionError("by\nzero")))
+    ran = run("predict")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (3, "", 1)
+    assert "ZeroDivisionError: by zero" in ran.err
+    assert "EMERGENCE_DEBUG=1" in ran.err
+    monkeypatch.setenv("EMERGENCE_DEBUG", "1")
+    assert "Traceback" in run("predict").err
+
+
+def test_an_interrupt_is_130_and_too_little_memory_is_bad_input(
+    run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(theory, "predict", _raising(KeyboardInterrupt()))
+    assert run("predict").code == 130
+    monkeypatch.setattr(theory, "predict", _raising(MemoryError()))
+    _is_refused(run("predict"), "memory", "student-width")
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    code = "import time, sys; from emergence import console; time.sleep(0.5); console.say('x' * 100000)"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 0
+
+
+# ------------------------------------------------------------------------------- predict
+
+
+def test_predict_document(run: Callable[..., Ran]) -> None:
+    ran = run("predict", "--json", *SMALL, "--seed", "3", "--step-size", "1e-6")
+    assert (ran.code, ran.err) == (0, "")
+    document = ran.document
+    assert set(document) == {"problem", "directions", "exponents", "window", "loss", "no_interval"}
+    assert document["no_interval"] is None
+    assert document["problem"]["step_size"] == 1e-6
+    assert document["problem"]["steps"] == math.ceil(document["problem"]["time"] / 1e-6)
+    teacher, student = theory.Teacher.power_law(2, 1.0, 64), theory.Student(6)
+    initial = theory.draw_initial_state(teacher, student, 3)
+    prediction = theory.predict(theory.Activation.parse("h4"), teacher, initial)
+    for p, entry in enumerate(document["directions"]):
+        assert (entry["direction"], entry["neuron"]) == (p + 1, prediction.neuron[p])
+        assert entry["overlap2"] == initial.overlap[entry["neuron"], p] ** 2
+        assert entry["weight"] == teacher.weights[p]
+        for name in ("time_leading", "time_half", "time_loss", "lead"):
+            assert entry[name] == getattr(prediction, name)[p]
+        assert entry["low"] <= entry["time_half"] <= entry["high"]
+        assert entry["valid"] is True
+        assert entry["steps_half"] == pytest.approx(entry["time_half"] / 1e-6)
+    assert document["exponents"] == {"time": -1.0, "width": -1.0, "samples_unstable": -0.5, "compute": -0.5}
+    assert document["window"] is None  # two directions have no window
+
+
+def test_predicted_loss_is_the_value_after_each_jump(run: Callable[..., Ran]) -> None:
+    document = run("predict", "--json", *SMALL, "--student-width", "1").document
+    learned, missed = document["directions"]
+    if learned["time_loss"] is None:
+        learned, missed = missed, learned
+    assert all(missed[name] is None for name in ("neuron", "overlap2", "time_leading", "time_half", "time_loss"))
+    assert missed["steps_half"] is None
+    assert document["loss"]["time"] == [0.0, learned["time_loss"]]
+    assert document["loss"]["value"] == pytest.approx([0.5, 0.5 * missed["weight"] ** 2])
+
+
+def test_predict_below_the_transition_has_no_leading_time(run: Callable[..., Ran]) -> None:
+    document = run("predict", "--json", "--activation", "h2+0.1*h4", *SMALL).document
+    assert all(entry["time_leading"] is None for entry in document["directions"])
+    assert all(entry["time_half"] > 0 for entry in document["directions"])
+    assert set(document["exponents"].values()) == {None}
+
+
+def test_predict_reads_a_file_and_warns_about_an_unstable_step(run: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text("dim = 64\nteacher-weights = [1, 0.5]\nstudent_width = 6\nallow_unstable = true\n")
+    ran = run("predict", "--config", "p.toml", "--step-size", "1", "--json")
+    assert (ran.code, ran.err.count("\n")) == (0, 1)
+    assert ran.err.startswith("emergence: warning: step-size is 1, beyond the stability bound")
+    assert ran.document["problem"]["teacher_weights"] == [1.0, 0.5]
+    assert ran.document["problem"]["teacher_exponent"] is None
+    assert run("predict", "--config", "p.toml", "--step-size", "1", "--no-allow-unstable").code == 2
+
+
+def test_predict_with_nothing_to_learn_has_nulls(run: Callable[..., Ran]) -> None:
+    tiny = ["--activation", "h3", "--dim", "16", "--teacher-width", "1", "--student-width", "1", "--json", "--seed"]
+    documents = [run("predict", *tiny, str(seed)).document for seed in range(10)]
+    empty = next(d for d in documents if d["directions"][0]["time_half"] is None)
+    assert empty["problem"]["step_size"] is None
+    assert empty["loss"] == {"time": [0.0], "value": [0.5], "valid": True}
+    assert "no direction" in empty["no_interval"]
+
+
+@pytest.mark.parametrize(("text", "word"), [("relu", "information exponent 1"), ("h2+h4", "information exponent 2")])
+def test_a_time_outside_its_conditions_is_marked_with_the_reason(run: Callable[..., Ran], text: str, word: str) -> None:
+    problem = ["--activation", text, "--dim", "512", "--teacher-width", "2", "--student-width", "6"]
+    document, shown = run("predict", "--json", *problem).document, run("predict", *problem).out
+    assert all(word in entry["valid"][0] for entry in document["directions"])
+    assert word in document["loss"]["valid"][0]
+    assert set(document["exponents"].values()) == {None}
+    assert word in shown
+    assert "no staircase" in shown
+    assert "loss just after" not in shown
+
+
+def test_predict_for_people(run: Callable[..., Ran]) -> None:
+    ran = run("predict", *SMALL)
+    assert ran.code == 0
+    assert "step size" in ran.out
+    assert len([line for line in ran.out.splitlines() if line.strip().startswith(("1 ", "2 "))]) >= 2
+
+
+# -------------------------------------------------------------------------------- derive
+
+
+#: Derivations of another model than the additive one: the activation they take by default, and its kernel if shown.
+_SHOWN = {
+    "riccati": ("quadratic", "2 c^{2}"),
+    "toy": ("h3", None),
+    "committee": ("erf", r"\frac{2 \operatorname{asin}{\left(\frac{2 c}{3} \right)}}{\pi}"),
+    **dict.fromkeys(("label-noise", "oscillation", "alignment", "sam"), ("h1", None)),
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIONS)
+def test_derive_document_and_latex(run: Callable[..., Ran], name: str) -> None:
+    document = run("derive", name, "--json", "--quiet").document
+    assert set(document) == {"name", "activation", "steps", "equations", "assumptions", "reference"}
+    activation, kernel = _SHOWN.get(name, ("h4", "c^{4}"))
+    assert (document["name"], document["activation"]) == (name, activation)
+    assert all(set(step) == {"title", "latex"} and step["latex"] for step in document["steps"])
+    assert document["equations"].get(r"\varphi(c)") == kernel
+    assert len(document["equations"]) > 1
+    assert all(isinstance(text, str) for text in document["assumptions"])
+    shown = run("derive", name, "--latex").out
+    assert shown.isascii()
+    assert "?" not in shown
+    assert shown.count("{") - shown.count(r"\{") == shown.count("}") - shown.count(r"\}")
+    assert shown.count(r"\[ ") == len(document["steps"]) + len(document["equations"])
+    assert shown.rstrip().endswith(r"\end{document}")
+
+
+def test_derive_verifies_before_it_prints(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "7 steps checked" in run("derive", "single-task").out
+    wrong = theory.Step("wrong", theory.core.activation.z, lambda _: sp.Integer(1))
+    broken = theory.Derivation("loss", (wrong,), {}, (), "")
+    monkeypatch.setitem(DERIVE, "loss", lambda activation: broken)
+    ran = run("derive", "loss")
+    assert (ran.code, ran.out) == (3, "")
+    assert "'wrong' does not hold" in ran.err
+
+
+def test_titles_become_latex() -> None:
+    assert latex.escape("u² ≥ σ̂_J {a}") == r"u\(^2\) \(\ge\) \(\hat\sigma\)\_J \{a\}"
+    assert latex.escape("日") == "?"
+
+
+# ---------------------------------------------------------------- simulate and compare
+
+
+def _dataset(*leading: str) -> xr.Dataset:
+    sizes = {"replica": 3, "time": 4, "neuron": 6, "direction": 2}
+    dims = {"overlap": (*leading, "time", "neuron", "direction"), "norm2": (*leading, "time", "neuron")}
+    dims["loss"] = (*leading, "time")
+    data = {name: (names, np.full([sizes[n] for n in names], 0.25)) for name, names in dims.items()}
+    return xr.Dataset(data, coords={"time": np.arange(4.0), "step": ("time", np.arange(4))})
+
+
+def _stand_in(monkeypatch: pytest.MonkeyPatch, package: str, fake: object) -> None:
+    """Put `fake` in the place of a package of ours, found where ours is."""
+    monkeypatch.setattr(fake, "__spec__", sys.modules[package].__spec__, raising=False)
+    monkeypatch.setitem(sys.modules, package, fake)
+
+
+@dataclass
+class FakeDynamics:
+    """Stands in for the integrators: records what it was asked."""
+
+    diverged: tuple[bool, ...] = (False, False, False)
+    calls: list[dict] = field(default_factory=list)
+
+    def gradient_flow(self, activation: object, teacher: object, initial: object, **options: object) -> SimpleNamespace:
+        self.calls.append(options)
+        options["progress"](0.5, "half way")
+        print("a library that talks")
+        times = np.array([1.0, np.inf])
+        return SimpleNamespace(dataset=_dataset(), half_time=times, loss_time=times)
+
+    def online_sgd(self, activation: object, teacher: object, initial: object, **options: object) -> SimpleNamespace:
+        self.calls.append(options)
+        steps = np.array([[10.0, np.inf], [20.0, np.inf], [30.0, 5.0]])
+        return SimpleNamespace(dataset=_dataset("replica"), half_steps=steps, diverged=np.array(self.diverged))
+
+
+@pytest.fixture
+def dynamics(monkeypatch: pytest.MonkeyPatch) -> FakeDynamics:
+    fake = FakeDynamics()
+    _stand_in(monkeypatch, "dynamics", fake)
+    return fake
+
+
+def test_simulate_gradient_flow(run: Callable[..., Ran], dynamics: FakeDynamics) -> None:
+    ran = run("simulate", "gradient-flow", *SMALL, "--time", "7", "--out", "deep/er", "--json")
+    assert ran.code == 0
+    document = ran.document
+    assert "half way" in ran.err
+    assert dynamics.calls[0]["t_end"] == 7.0
+    assert document["what"] == "gradient-flow"
+    assert Path(document["file"]).parent == Path("deep/er")
+    assert Path(document["file"]).name.startswith("gradient-flow-")
+    assert document["problem"]["step_size"] > 0
+    assert document["variables"] == {
+        "overlap": ["time", "neuron", "direction"],
+        "norm2": ["time", "neuron"],
+        "loss": ["time"],
+    }
+    with xr.open_dataset(document["file"], engine="h5netcdf") as stored:
+        assert {str(name): list(v.dims) for name, v in stored.data_vars.items()} == document["variables"]
+        assert {"time", "step"} <= set(stored.coords)
+        assert json.loads(stored.attrs["problem"]) == document["problem"]
+    assert os.listdir("deep/er") == [Path(document["file"]).name]
+
+
+def test_simulate_online_sgd(run: Callable[..., Ran], dynamics: FakeDynamics) -> None:
+    flags = ["--steps", "50", "--batch", "4", "--replicas", "3", "--method", "ambient", "--seed", "5"]
+    ran = run("simulate", "online-sgd", *SMALL, *flags, "--quiet")
+    assert (ran.code, ran.err) == (0, "")
+    asked = dynamics.calls[0]
+    assert (asked["steps"], asked["batch"], asked["replicas"]) == (50, 4, 3)
+    assert (asked["method"], asked["seed"]) == ("ambient", 5)
+    first, second = (line.split() for line in ran.out.splitlines() if line.strip().startswith(("1 ", "2 ")))
+    assert first[2:] == ["20", "5.774", "3", "of", "3", "yes"]  # mean and standard error of 10, 20, 30
+    assert second[2:] == ["5", "-", "1", "of", "3", "yes"]
+    (file,) = Path("emergence-out").iterdir()
+    assert ran.out.endswith(f"written: {file}\n")
+
+
+def test_a_simulation_says_which_predicted_times_are_outside(run: Callable[..., Ran], dynamics: FakeDynamics) -> None:
+    shown = run("simulate", "gradient-flow", *SMALL, "--activation", "relu", "--time", "5", "--quiet").out
+    assert "predicted valid" in shown
+    assert "outside, direction 1, 2: information exponent 1" in shown
+
+
+def test_divergence_is_said_and_is_status_1(run: Callable[..., Ran], dynamics: FakeDynamics) -> None:
+    dynamics.diverged = (False, True, True)
+    ran = run("simulate", "online-sgd", *SMALL, "--replicas", "3", "--json", "--quiet")
+    assert ran.code == 1
+    assert "2 of 3 replicas diverged" in ran.err
+    assert set(ran.document) == {"what", "problem", "file", "variables"}
+
+
+def test_a_run_without_an_end_is_refused(run: Callable[..., Ran], dynamics: FakeDynamics) -> None:
+    _is_refused(run("simulate", "online-sgd", *SMALL, "--step-size", "1e-60"), "steps is", "2**53")
+    assert dynamics.calls == []
+    assert os.listdir() == []
+
+
+def test_a_flow_counts_no_steps(run: Callable[..., Ran], dynamics: FakeDynamics) -> None:
+    assert run("simulate", "gradient-flow", *SMALL, "--step-size", "1e-60", "--quiet").code == 0
+    assert len(dynamics.calls) == 1
+
+
+@pytest.mark.parametrize(("fine", "diverged", "code"), [(True, False, 0), (False, False, 1), (True, True, 1)])
+def test_compare(
+    run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, fine: bool, diverged: bool, code: int
+) -> None:
+    entry = {
+        "direction": 1,
+        "predicted": 2.0,
+        "low": 1.9,
+        "high": 2.1,
+        "reason": "",
+        "flow": math.inf,
+        "sgd_mean": np.float64(2.5),
+        "sgd_stderr": math.nan,
+    }
+    asked: dict = {}
+
+    def compare(*objects: object, **options: object) -> SimpleNamespace:
+        asked.update(options)
+        report = options["out"] / options["page"]
+        directions = [{**entry, "verdict": "agrees", "extra": 1}]
+        return SimpleNamespace(directions=directions, notes=[], report=report, verdict_ok=fine, diverged=diverged)
+
+    _stand_in(monkeypatch, "validation", SimpleNamespace(compare=compare))
+    ran = run("compare", *SMALL, "--steps", "9", "--json", "--quiet")
+    assert ran.code == code
+    assert ("diverged" in ran.err) == diverged
+    document = ran.document
+    assert set(document) == {"problem", "directions", "report"}
+    assert document["directions"] == [{**entry, "flow": None, "sgd_mean": 2.5, "sgd_stderr": None, "verdict": "agrees"}]
+    assert (asked["steps"], asked["out"]) == (9, Path("emergence-out"))
+    other = run("compare", *SMALL, "--quiet").out
+    assert "agrees" in other
+    assert document["report"].endswith(".html")
+    assert document["report"] not in other  # another problem
+
+
+# ------------------------------------------------------------------- claims and validate
+
+
+def _claim(expected: str = "agrees") -> Claim:
+    texts = {"title": "a title", "statement": "A sentence.", "latex": "x", "source": "a paper", "regime": "always"}
+    return Claim(
+        id="T1", kind="exact", controls=("wrong",), runner=lambda context: Outcome([]), expected=expected, **texts
+    )
+
+
+def _catalogue(monkeypatch: pytest.MonkeyPatch, expected: str, asked: dict) -> None:
+    """A catalogue of one claim, and a run of it that notes what it was asked."""
+    claim = _claim(expected)
+    measured = Measurement(
+        "a ratio", 1.0, 1.001, 0.001, 0.0, [Control("wrong", 2.0)], "exact", "key", {"n": np.int64(3)}
+    )
+
+    def judged(ids: object = None, **options: object) -> SimpleNamespace:
+        asked.update(options, ids=ids)
+        out = options["out"]
+        return SimpleNamespace(
+            verdicts=[judge(claim, measured, 0.5)], report=out / "report.html", files={"T1": out / "T1.nc"}
+        )
+
+    monkeypatch.setattr(validation.judge.runner, "claims", lambda: [claim])
+    monkeypatch.setattr(validation, "validate", judged)
+
+
+def test_claims(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
+    _catalogue(monkeypatch, "agrees", {})
+    entry = {"id": "T1", "statement": "A sentence.", "source": "a paper", "kind": "exact", "expected": "agrees"}
+    assert run("claims", "--json").document == {"claims": [{**entry, "controls": ["wrong"]}]}
+    assert "a title" in run("claims").out
+
+
+@pytest.mark.parametrize(("expected", "code"), [("agrees", 0), ("disagrees", 1)])
+def test_validate(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, expected: str, code: int) -> None:
+    asked: dict = {}
+    _catalogue(monkeypatch, expected, asked)
+    ran = run("validate", "T1", "--json", "--seed", "4", "--preset", "full", "--out", "here")
+    assert ran.code == code
+    assert (asked["ids"], asked["seed"], asked["preset"], asked["out"]) == (["T1"], 4, "full", Path("here"))
+    document = ran.document
+    assert set(document) == {"version", "preset", "seed", "report", "files", "claims"}
+    assert document["report"] == str(Path("here/report.html"))
+    assert document["files"] == {"T1": str(Path("here/T1.nc"))}
+    (entry,) = document["claims"]
+    names = (
+        "id source kind expected quantity predicted estimate stderr used z allowance verdict seconds controls details"
+    )
+    assert list(entry) == names.split()
+    assert (entry["id"], entry["verdict"], entry["z"]) == ("T1.key", "agrees", pytest.approx(1.0))
+    assert entry["controls"] == [
+        {"name": "wrong", "predicted": 2.0, "used": pytest.approx(249.75), "z": pytest.approx(-999.0), "rejected": True}
+    ]
+    assert entry["details"]["n"] == 3
+    people = run("validate").out.splitlines()
+    assert asked["ids"] is None
+    assert people[-2:] == [f"report: {Path('emergence-out/report.html')}", f"data: {Path('emergence-out/T1.nc')}"]
+    assert ("(expected disagrees)" in "".join(people)) == (code == 1)
+
+
+def test_an_unknown_claim_is_refused_before_a_folder_is_made(
+    run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _catalogue(monkeypatch, "agrees", {})
+    _is_refused(run("validate", "T1", "T9"), "T9", "emergence claims")
+    assert os.listdir() == []
+
+
+# --------------------------------------------------------------------------- small parts
+
+
+def test_json_is_valid_for_every_number() -> None:
+    document = {
+        "a": math.nan,
+        "b": [math.inf, -math.inf, np.float64("nan"), np.float32(0.5), np.int64(3), np.bool_(True)],
+        "c": np.array([[1.0, np.nan]]),
+        "d": theory.Activation.parse("0.8*h4").leading,
+        "e": Path("x"),
+        7: (),
+    }
+    text = jsonio.dumps(document)
+    assert json.loads(text, parse_constant=_refuse_constant) == {
+        "a": None,
+        "b": [None, None, None, 0.5, 3, True],
+        "c": [[1.0, None]],
+        "d": 0.64,
+        "e": "x",
+        "7": [],
+    }
+    assert jsonio.dumps({"½": "é"}).isascii()
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_scraps(tmp_path: Path) -> None:
+    target = tmp_path / "result.nc"
+    target.write_text("old")
+
+    def half(temporary: str) -> None:
+        Path(temporary).write_text("new, but only ha")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        storage.write_atomically(target, half)
+    assert target.read_text() == "old"
+    assert os.listdir(tmp_path) == ["result.nc"]
+    storage.write_atomically(target, lambda temporary: Path(temporary).write_text("new"))
+    assert target.read_text() == "new"
+    assert os.listdir(tmp_path) == ["result.nc"]
+
+
+def test_a_full_disk_costs_one_line(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    ran = run("simulate", "gradient-flow", "--dim", "64", "--teacher-width", "2", "--student-width", "4", "--quiet")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "No space left on device" in ran.err
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_checking_a_folder_does_not_make_it(tmp_path: Path) -> None:
+    wanted = tmp_path / "a" / "b"
+    assert output.check(str(wanted)) == wanted
+    assert not (tmp_path / "a").exists()
+    output.make(wanted)
+    assert os.listdir(wanted) == []
+
+
+def test_tables_align_numbers_right_and_words_left() -> None:
+    lines = table.render(("n", "word"), [(1.0, "a"), (123456.0, "bcd"), (None, "e"), (math.inf, "f\ng")]).splitlines()
+    assert lines == [
+        "        n  word",
+        "---------  ----",
+        "        1  a",
+        "1.235e+05  bcd",
+        "        -  e",
+        "        -  f g",
+    ]
+
+
+def test_progress_in_a_log_is_sparse_and_quiet_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(quiet=False) as progress:
+        for i in range(1000):
+            progress(i / 1000, "working")
+        progress(1.0, "done")
+    assert capsys.readouterr().err.splitlines() == ["emergence: 0% working", "emergence: 100% done"]
+    with Progress(quiet=True) as progress:
+        progress(0.5, "working")
+    assert capsys.readouterr().err == ""
+
+
+def test_one_line_stays_one_line() -> None:
+    assert console.one_line("a\n b\tc") == "a b c"
+
+
+def test_flags_that_are_not_given_are_absent() -> None:
+    given = vars(parser().parse_args(["predict", "--dim", "7"]))
+    switches = {"config": None, "json": False, "model": None, "quiet": False}
+    assert given == {"command": "predict", "dim": 7} | switches
+
+
+@pytest.mark.parametrize(("activation", "said"), [("exp(-abs(z))", True), ("Max(2*z,0)", False), ("h4", False)])
+def test_predict_says_what_a_truncated_kernel_leaves_out_of_the_drift(
+    activation: str, said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = ["--dim", "100", "--teacher-width", "2", "--student-width", "4"]
+    assert main(["predict", "--activation", activation, *small]) == 0
+    assert ("0.24 of Eσ'², the drift near alignment" in capsys.readouterr().out) == said
+
+
+# ------------------------------------------------------------------------- hostile surroundings
+
+
+def test_a_configuration_is_a_file_of_moderate_size(run: Callable[..., Ran], tmp_path: Path) -> None:
+    os.mkfifo("pipe")
+    Path("deep.toml").write_text(f"dim = {'[' * 100_000}{']' * 100_000}\n")
+    Path("long.toml").write_text("#" * 1_000_001)
+    for name, said in (
+        ("pipe", "no regular file"), ("/dev/zero", "no regular file"), (".", "no regular file"),
+        ("deep.toml", "nested too deeply"), ("long.toml", "larger than"),
+    ):  # fmt: skip
+        _is_refused(run("predict", "--config", name), "config", said)
+
+
+@pytest.mark.parametrize(
+    ("message", "named"),
+    [
+        ("RESOURCE_EXHAUSTED: Out of memory allocating 204800000000 bytes.", "lower student-width"),
+        ("Unable to initialize backend 'x': not in the list", "JAX_PLATFORMS"),
+    ],
+)
+def test_what_the_machine_cannot_do_is_bad_input(
+    run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, message: str, named: str
+) -> None:
+    monkeypatch.setattr(theory, "predict", _raising(RuntimeError(message)))
+    _is_refused(run("predict"), named)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
+def test_full_or_closed_streams(tmp_path: Path) -> None:
+    code = "import sys; from emergence.cli import main; sys.exit(main(['claims', 'E7']))"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert "standard output cannot be written (No space left on device)" in done.stderr
+        told = "from emergence import console; from emergence.progress import Progress; Progress(False)(1.0, 'x')"
+        for given in (told, f"import sys; sys.stderr = None; {told}"):
+            assert subprocess.run([sys.executable, "-c", given], stderr=full, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("flags", [("--noise", "1e90"), ("--target-norm", "1e90"), ("--target-norm", "1e6")])
+def test_a_linear_network_that_cannot_be_stable_is_refused(run: Callable[..., Ran], flags: tuple[str, ...]) -> None:
+    _is_refused(run("predict", "--model", "linear", *flags), "no stationary least-squares error")
+
+
+def test_more_steps_than_can_be_counted_are_refused(run: Callable[..., Ran]) -> None:
+    _is_refused(run("simulate", "oscillation", "--step-size", "1e-90"), "more than 2**53 steps")
+    _is_refused(run("simulate", "pruning", "--widths", "1e9"), "--widths holds 1e+09")
+
+
+def test_a_steep_erf_is_expanded_like_a_jump(run: Callable[..., Ran]) -> None:
+    assert run("predict", "--activation", "erf(1e20*z)", *SMALL).code == 0
+
+
+@pytest.mark.parametrize("activation", ["exp(-exp(z))", "(sin(z)+cos(z))**40"])
+def test_long_series_are_predicted_at_once(run: Callable[..., Ran], activation: str) -> None:
+    """Equations are simplified with the kernel still a symbol: with its forty degrees in place that takes minutes."""
+    before = time.process_time()
+    assert run("predict", "--activation", activation, *SMALL).code == 0
+    assert time.process_time() - before < 30

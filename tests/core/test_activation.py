@@ -1,0 +1,295 @@
+"""Activations: dual kernels against quadrature, exact reading of text, and refusal of everything else."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import numpy as np
+import pytest
+import sympy as sp
+from scipy import special
+
+from theory import Activation, InputError
+from theory.core.activation import c
+from theory.core.activation_text import parse_expression
+
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(120)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+OVERLAPS = (-0.9, -0.3, 0.0, 0.25, 0.7, 0.95)
+#: Seconds that reading a text may take, refusal included.
+PATIENCE = 4
+
+
+def by_grid(function: Callable[[np.ndarray], np.ndarray], overlap: float) -> float:
+    """E σ(g)σ(h) for smooth σ on a two-dimensional Gauss–Hermite grid."""
+    other = overlap * NODES[:, None] + np.sqrt(1 - overlap**2) * NODES[None, :]
+    return float(np.einsum("n,nk,n,k->", function(NODES), function(other), WEIGHTS, WEIGHTS))
+
+
+def by_angle(function: Callable[[np.ndarray], np.ndarray], overlap: float) -> float:
+    """The same for σ(sz) = sσ(z), s > 0: radius and angle separate, and E radius² = 2."""
+    angle = np.linspace(0, 2 * np.pi, 400_001)[:-1]
+    return float(2 * np.mean(function(np.cos(angle)) * function(np.cos(angle - np.arccos(overlap)))))
+
+
+@contextmanager
+def patience(seconds: int) -> Iterator[None]:
+    """Fail, rather than hang, if the block takes more processor time (which other work on the machine does not change)."""
+
+    def give_up(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"took longer than {seconds} s")
+
+    before = signal.signal(signal.SIGPROF, give_up)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+@pytest.mark.parametrize("overlap", OVERLAPS)
+@pytest.mark.parametrize(
+    ("text", "function"),
+    [
+        ("erf", special.erf),
+        ("2*erf(z/sqrt(2))", lambda x: 2 * special.erf(x / np.sqrt(2))),
+        ("-erf(0.7*z)/3", lambda x: -special.erf(0.7 * x) / 3),
+        ("h4", lambda x: (x**4 - 6 * x**2 + 3) / np.sqrt(24)),
+        ("0.8*h4+0.6*h6", lambda x: (
+            0.8 * (x**4 - 6 * x**2 + 3) / np.sqrt(24) + 0.6 * (x**6 - 15 * x**4 + 45 * x**2 - 15) / np.sqrt(720))),
+        ("quadratic", lambda x: x**2 - 1),
+        ("z**3/2-z+1/3", lambda x: x**3 / 2 - x + 1 / 3),
+        ("tanh", np.tanh),
+    ],
+)  # fmt: skip
+def test_dual_kernel_of_smooth_activations(
+    text: str, function: Callable[[np.ndarray], np.ndarray], overlap: float
+) -> None:
+    dual = float(Activation.parse(text).dual.subs(c, overlap))
+    expected = by_grid(function, overlap)
+    assert dual == pytest.approx(expected, abs=2e-5 if text == "tanh" else 1e-8)
+
+
+#: What each name stands for, written by means of another library.
+NAMED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "gelu": lambda x: x * special.ndtr(x),
+    "silu": lambda x: x * special.expit(x),
+    "swish": lambda x: x * special.expit(x),
+    "sigmoid": special.expit,
+    "softplus": lambda x: np.logaddexp(x, 0),
+    "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
+    "selu": lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(x)),
+    "tanh": np.tanh,
+    "erf": special.erf,
+    "relu": lambda x: np.maximum(x, 0),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_names_are_the_functions_they_say(name: str) -> None:
+    points = np.linspace(-12, 12, 97)
+    for text, scale in ((name, 1.0), (f"{name}(z)", 1.0), (f"{name}(-2*z)", -2.0)):
+        value = sp.lambdify(sp.Symbol("z", real=True), parse_expression(text), ["scipy", "numpy"])
+        np.testing.assert_allclose(value(points), NAMED[name](scale * points), rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMED) - {"swish"}))
+def test_a_named_activation_keeps_its_second_moment_up_to_the_error_it_states(name: str) -> None:
+    """By a rule of its own, with a break where some have a kink."""
+    points = (np.arange(200_000) + 0.5) * 8e-5
+    density = np.exp(-points * points / 2) / np.sqrt(2 * np.pi) * 8e-5
+    expected = float(np.sum(density * (NAMED[name](points) ** 2 + NAMED[name](-points) ** 2)))
+    activation = Activation.parse(name)
+    kept = float(sum(value**2 for value in activation.coefficients.values()))
+    assert kept == pytest.approx(expected * (1 - activation.truncation_error), rel=1e-8)
+
+
+def test_selu_has_mean_zero_and_keeps_the_variance() -> None:
+    activation = Activation.parse("selu")
+    assert 0 not in activation.coefficients
+    assert sum(value**2 for value in activation.coefficients.values()) == pytest.approx(1 - activation.truncation_error)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("gleu", "gelu"), ("ReLU", "relu"), ("sine(z)", "sin"), ("quadratik", "quadratic")]
+)
+def test_a_name_that_is_nearly_right_is_guessed(text: str, meant: str) -> None:
+    with pytest.raises(InputError, match=f"did you mean {meant}"):
+        Activation.parse(text)
+
+
+@pytest.mark.parametrize("overlap", OVERLAPS)
+@pytest.mark.parametrize(
+    ("text", "function"),
+    [
+        ("relu", lambda x: np.maximum(x, 0)),
+        ("-3*relu", lambda x: -3 * np.maximum(x, 0)),
+        ("abs(z)", np.abs),
+        ("2*abs(z)", lambda x: 2 * np.abs(x)),
+    ],
+)
+def test_dual_kernel_of_homogeneous_activations(
+    text: str, function: Callable[[np.ndarray], np.ndarray], overlap: float
+) -> None:
+    dual = float(Activation.parse(text).dual.subs(c, overlap))
+    assert dual == pytest.approx(by_angle(function, overlap), abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["erf", "relu", "abs(z)", "2*erf(z/sqrt(2))", "Max(2*z,0)", "relu(-3*z)", "Max(z,z/10)", "abs(2*z)-z",
+     "relu+h3/2-1/sqrt(2*pi)", "z*abs(z)-h1", "relu**2", "abs(z)**3+h3", "erf(2*z)-z", "erf-h3+1"],
+)  # fmt: skip
+def test_closed_dual_and_hermite_series_are_one_function(text: str) -> None:
+    activation = Activation.parse(text)
+    assert activation.closed_dual is not None
+    series = sum(float(value) ** 2 * 0.4**j for j, value in activation.coefficients.items())
+    assert float(activation.dual.subs(c, 0.4)) == pytest.approx(series, rel=1e-9)
+    assert float(activation.second_moment) * (1 - activation.truncation_error) == pytest.approx(
+        sum(float(value) ** 2 for value in activation.coefficients.values()), rel=1e-9)  # fmt: skip
+    assert activation.drift_truncation_error == 0
+    J = activation.information_exponent
+    assert float(activation.leading) == pytest.approx(float(activation.coefficients[J]) ** 2, rel=1e-9)
+
+
+def test_derivative_of_the_kernel_is_the_kernel_of_the_derivative() -> None:
+    """φ'(c) = Eσ'(g)σ'(h)."""
+    activation = Activation.parse("0.8*h4+0.6*h6")
+    slope = sp.lambdify(sp.Symbol("z", real=True), sp.diff(activation.function, sp.Symbol("z", real=True)))
+    for overlap in OVERLAPS:
+        found = float(activation.dual_derivative().subs(c, overlap))
+        assert found == pytest.approx(by_grid(slope, overlap), rel=1e-9)
+
+
+def test_numbers_in_text_are_exact() -> None:
+    activation = Activation.parse(" 0.8*h4+0.6*h6 ")
+    assert activation.coefficients == {4: sp.Rational(4, 5), 6: sp.Rational(3, 5)}
+    assert activation.second_moment == 1
+    assert activation.leading == sp.Rational(16, 25)
+    assert (activation.information_exponent, activation.degree, activation.parity) == (4, 6, "even")
+    assert activation.truncation_error == 0
+    assert activation.check_tolerance == 1e-30
+
+
+def test_one_activation_four_ways() -> None:
+    z = sp.Symbol("z", real=True)
+    expression = (z**4 - 6 * z**2 + 3) / sp.sqrt(24)
+    made = [
+        Activation.parse("h4"),
+        Activation.from_degree(4),
+        Activation.from_coefficients({4: 1}),
+        Activation.from_expression(expression),
+    ]
+    assert all(activation.coefficients == {4: 1} for activation in made)
+    opaque = Activation.from_function(lambda x: (x**4 - 6 * x**2 + 3) / 24**0.5)
+    assert set(opaque.coefficients) == {4}
+    assert float(opaque.coefficients[4]) == pytest.approx(1, abs=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e4])
+def test_small_and_large_functions_keep_their_information_exponent(scale: float) -> None:
+    """Quadrature noise must not pass for a Hermite coefficient, at any scale of the function."""
+    found = Activation.from_function(lambda x: scale * (x**4 - 6 * x**2 + 3) / 24**0.5)
+    assert set(found.coefficients) == {4}
+
+
+@pytest.mark.parametrize(
+    ("text", "parity", "exponent"),
+    [("h3", "odd", 3), ("h3+h4", None, 3), ("erf", "odd", 1), ("relu", None, 1), ("abs(z)", "even", 2),
+     ("quadratic", "even", 2), ("h4+h6", "even", 4), ("h4+1", "even", 4), ("tanh", "odd", 1)],
+)  # fmt: skip
+def test_parity_and_information_exponent(text: str, parity: str | None, exponent: int) -> None:
+    activation = Activation.parse(text)
+    assert (activation.parity, activation.information_exponent) == (parity, exponent)
+
+
+def test_truncation_error_is_the_weight_beyond_the_last_degree() -> None:
+    """|z|: Eσ² = 1, so what is missing is one minus the weight that is kept."""
+    activation = Activation.parse("abs(z)")
+    kept = sum(float(value) ** 2 for value in activation.coefficients.values())
+    assert activation.truncation_error == pytest.approx(1 - kept, abs=1e-9)
+    assert 1e-5 < activation.truncation_error < 1e-2
+
+
+@pytest.mark.parametrize(
+    ("text", "slope"),  # Eσ'²
+    [
+        ("exp(-abs(z))", float(np.exp(2) * special.erfc(np.sqrt(2)))),
+        ("relu(z-1)", special.ndtr(-1)),
+        ("tanh", WEIGHTS @ np.cosh(NODES) ** -4.0),
+    ],
+)
+def test_truncation_of_the_drift_is_that_of_its_kernel_at_1(text: str, slope: float) -> None:
+    """φ'(1) = Eσ'² = Σjσ̂_j² converges more slowly than φ(1): 1e-6 for tanh, a quarter where σ has a cusp."""
+    activation = Activation.parse(text)
+    kept = float(activation.dual_derivative().subs(c, 1))
+    assert activation.drift_truncation_error == pytest.approx(1 - kept / slope, abs=2e-7)
+    assert activation.drift_truncation_error > 10 * activation.truncation_error
+
+
+def test_the_drift_of_a_jump_is_all_left_out() -> None:
+    step = Activation.from_function(lambda x: float(x > 0.3))
+    assert step.drift_truncation_error > 0.98
+    assert Activation.from_expression(sp.sign(sp.Symbol("z", real=True))).dual == 2 / sp.pi * sp.asin(c)
+
+
+HOSTILE = [
+    "", "   ", "__import__('os').system('true')", "z.__class__", "().__class__.__bases__[0]", "9**9**9", "9**(9**9)",
+    "lambda z: z", "[z for z in (1, 2)]", "{z: z}", "z if z else z", "z and z", "z < 1", "z@z", "z//2", "z%2", "z[0]",
+    "f'{z}'", "'h4'", "True", "None", "...", "1j*z", "sqrt(-1)*h4", "eval(z)", "exp(z, z)", "exp(*z)", "exp(z=z)",
+    "Max(z)", "unknown", "h100", "h-4", "hh4", "nan", "inf", "oo", "1/0", "z/(z-z)", "h4; h4", "h4\nimport os", "z\0",
+    "z :=1", "(" * 300 + "z" + ")" * 300, "-" * 5000 + "z", "+".join(["z"] * 5000), "z" * 5000, "z**41", "z**z",
+    "z**(-1/0)", "é", "lambda: 0", "0x10*h4", "z**(log(0)-log(0))", "Max(sqrt(-1), z)", "exp(40**20)*h4",
+    "exp(exp(exp(exp(9))))*h4", "1e99999999*h4", "((z**40)**40)**40", "(((1+z)**40)**40)**40",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text[:24]))
+def test_hostile_text_is_refused_in_one_line(text: str) -> None:
+    with patience(PATIENCE), pytest.raises(InputError) as caught:
+        Activation.parse(text)
+    message = str(caught.value)
+    assert len(message.splitlines()) == 1
+    assert message.startswith("activation ")
+    assert len(message) < 400
+
+
+@pytest.mark.parametrize(
+    "text", ["h0", "3", "h4-h4", "0*z", "h99", "h40*h2", "sqrt(z)", "log(z)", "z**0.5", "exp(z**4)"]
+)
+def test_text_that_is_no_activation_is_refused(text: str) -> None:
+    with patience(PATIENCE), pytest.raises(InputError) as caught:
+        Activation.parse(text)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["exp(z**2)", "exp(z**2/3)", "1/z", "abs(z)**-1"])
+def test_functions_outside_gaussian_l2_are_refused(text: str) -> None:
+    """Eσ² is infinite: there is no Hermite expansion, whatever numbers a finite grid returns."""
+    with patience(PATIENCE), pytest.raises(InputError):
+        Activation.parse(text)
+
+
+@pytest.mark.parametrize("coefficients", [{-1: 1}, {2.5: 1}, {"4": 1}, {4: float("nan")}, {4: float("inf")}, {4: 1j}])
+def test_bad_coefficients_are_refused(coefficients: dict[int, object]) -> None:
+    with pytest.raises(InputError, match="coefficients"):
+        Activation.from_coefficients(coefficients)
+
+
+@pytest.mark.parametrize("coefficients", [{}, {0: 1}, {4: 0}, {41: 1}])
+def test_constant_and_huge_activations_are_refused(coefficients: dict[int, object]) -> None:
+    with pytest.raises(InputError, match="activation"):
+        Activation.from_coefficients(coefficients)
+
+
+def test_requirements_name_the_activation_and_the_remedy() -> None:
+    with pytest.raises(InputError, match=r"'h3' is odd.*h4"):
+        Activation.parse("h3").require_even("this")
+    with pytest.raises(InputError, match="neither even nor odd"):
+        Activation.parse("h3+h4").require_even("this")
+    with pytest.raises(InputError, match=r"information exponent 2.*h4"):
+        Activation.parse("quadratic").require_exponent(4, "this")
+    Activation.parse("h4").require_even("this")
+    Activation.parse("h4").require_exponent(4, "this")

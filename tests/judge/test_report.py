@@ -1,0 +1,370 @@
+"""The report says what was judged: sentences, numbers, pictures, and nothing from elsewhere."""
+
+import base64
+import math
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+
+from dynamics.core import storage
+from theory import InputError
+from validation.judge.claim import Claim, Control, Measurement, Outcome, judge
+from validation.judge.runner import Run, select_claims
+from validation.report import numerals
+from validation.report import page as report
+from validation.report.formula import mathml, prose
+from validation.report.strip import axis, strip
+
+VOID = {"meta", "img", "br", "link", "input", "hr"}
+
+
+class _Page(HTMLParser):
+    """Collects tags and text, and fails on tags that are not closed in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open, self.text = [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.text.append(data)
+
+    def all(self, tag):
+        return [attrs for name, attrs in self.tags if name == tag]
+
+    @property
+    def words(self):
+        return " ".join(" ".join(self.text).split())
+
+
+def _claim(name, **changes):
+    settings = {
+        "title": f"Title of {name}", "statement": "It holds for $d$ > 3 & more.", "latex": r"\frac{a}{b}<1",
+        "source": "arXiv:2504.19983, (5)", "kind": "exact", "regime": r"$P\ll d$", "controls": ("wrong",),
+        "runner": lambda context: Outcome([]),
+    }  # fmt: skip
+    return Claim(id=name, **(settings | changes))
+
+
+def _verdict(name, estimate=1.001, control=2.0, key="", stderr=0.002, allowance=0.01, seconds=1.5, **changes):
+    controls = [] if control is None else [Control("missing factor", control)]
+    measurement = Measurement("ratio of times", 1.0, estimate, stderr, allowance, controls, "the step size", key)
+    return judge(_claim(name, **changes), measurement, seconds)
+
+
+def _verdicts():
+    return [
+        _verdict("E10", key="beta"),
+        _verdict("E2", estimate=1.5),
+        _verdict("E1", estimate=1.5, control=1.5, expected="disagrees"),
+        _verdict("Q3", estimate=1.5, expected="disagrees"),
+        _verdict("L4", control=None, kind="open", controls=()),
+        _verdict("S1", expected="disagrees"),
+    ]
+
+
+def _run(verdicts, outcomes=None):
+    return Run(
+        verdicts=verdicts, outcomes=outcomes or {}, preset="quick", seed=7, version="9.8.7", seconds=125.0,
+        machine="two cores",
+        mark="",
+    )  # fmt: skip
+
+
+def _figure(points=3):
+    figure = Figure()
+    figure.add_subplot().plot(np.arange(points), np.random.default_rng(0).normal(size=points), "o")
+    return figure
+
+
+@pytest.fixture
+def page(tmp_path):
+    outcomes = {"E2": Outcome([], xr.Dataset({"x": ("t", [1.0])}), [("A <caption> with $x$", _figure())])}
+    path = report.write_report(tmp_path / "new" / "report.html", _run(_verdicts(), outcomes))
+    return path.read_text(encoding="utf-8")
+
+
+def test_each_verdict_falls_in_one_class():
+    names = [report.status(verdict).name for verdict in _verdicts()]
+    assert names == ["agrees", "unexpected", "inconclusive", "refuted", "open", "unexpected"]
+
+
+def test_the_top_sentence_counts_every_quantity_once(page):
+    sentence = "Of 6 quantities, 1 agrees, 1 disagrees as expected, 1 open, 1 inconclusive, 2 unexpected."
+    assert report.headline(_verdicts()) == sentence
+    assert sentence in _Page(page).words
+    assert sum(map(int, re.findall(r" (\d+) ", sentence)[1:])) == 6
+
+
+def test_what_is_not_as_expected_is_named_at_the_top(page):
+    words = _Page(page).words
+    alert = words[words.index("Not as expected:") : words.index("How to read")]
+    named = "Not as expected: E1 (inconclusive), E2 (unexpected: disagrees), S1 (unexpected: agrees)."
+    assert alert.replace(" ,", ",").strip() == named
+    clean = [_verdict("E1")]
+    assert "Not as expected" not in report._environment().get_template("report.html.j2").render(
+        title="t", run=_run(clean), headline="", attention=[], sections=[], verdicts=clean, claims=1, sigmas="4"
+    )
+
+
+def test_rows_stand_in_natural_order(page):
+    table = page[page.index("<tbody>") : page.index("</tbody>")]
+    order = ["E1", "E2", "E10.beta", "L4", "Q3", "S1"]
+    shown = table.replace("<wbr/>", "")  # where a long id may break
+    assert re.findall(r'<th scope="row"><a href="#\w+">([\w.]+)</a>', shown) == order
+    assert sorted(["E17.beta", "E2", "E17", "E10", "E9a"], key=report.natural) == [
+        "E2",
+        "E9a",
+        "E10",
+        "E17",
+        "E17.beta",
+    ]
+
+
+def test_every_claim_has_its_section_and_links_reach_something(page):
+    parsed = _Page(page)
+    anchors = [attrs["id"] for _, attrs in parsed.tags if "id" in attrs]
+    assert len(anchors) == len(set(anchors))
+    for link in parsed.all("a"):
+        target = link["href"]
+        assert target[1:] in anchors if target.startswith("#") else target == "E2.nc"
+    assert {"E1", "E2", "E10", "L4", "Q3", "S1"} <= set(anchors)
+    for expected in ("9.8.7", "preset quick", "seed 7", "2 min 5 s", "two cores", "the step size", "missing factor"):
+        assert expected in parsed.words
+
+
+def test_the_page_is_well_formed_accessible_and_needs_nothing_from_elsewhere(page):
+    parsed = _Page(page)
+    assert parsed.open == []
+    assert "script" not in {tag for tag, _ in parsed.tags}
+    addresses = set(re.findall(r"https?://[^\"' <)]+", page))
+    assert addresses == {"http://www.w3.org/1998/Math/MathML"}  # the name of MathML, not a link
+    assert "url(" not in page
+    assert "@import" not in page
+    assert all(image["alt"] for image in parsed.all("img"))
+    assert all(header.get("scope") in {"row", "col"} for header in parsed.all("th"))
+    assert all(svg["role"] == "img" and svg["aria-label"] for svg in parsed.all("svg"))
+    assert "prefers-color-scheme: dark" in page
+    assert "@media print" in page
+
+
+def test_text_of_claims_is_escaped_and_formulas_are_mathml(page):
+    assert "A <caption>" not in page
+    assert "A &lt;caption&gt; with" in page
+    assert "&gt; 3 &amp; more." in page
+    assert page.count("<mfrac>") == 6
+
+
+def test_a_surviving_control_stands_out(page):
+    section = page[page.index('<section class="claim" id="E1"') : page.index('<section class="claim" id="E2"')]
+    assert "✗ no" in section
+    assert "✗ no" not in page.replace(section, "")
+
+
+def test_numbers_of_a_quantity_in_the_table(page):
+    row = re.search(r'<tr><th scope="row">E2</th>.*?</tr>', page, re.S).group()
+    cells = re.findall(r'<td class="num">(.*?)</td>', row)
+    assert cells == ["1.500 ± 0.002", "1", "0.5", "0.01", "28", "245.0"]
+
+
+def test_a_figure_is_svg_unless_it_is_large_and_always_the_same():
+    small, large = report.embed(_figure()), report.embed(_figure(20_000))
+    assert small.startswith("data:image/svg+xml;base64,")
+    assert b"<svg" in base64.b64decode(small.partition(",")[2])
+    assert base64.b64decode(large.partition(",")[2]).startswith(b"\x89PNG")
+    assert small == report.embed(_figure())
+    with pytest.raises(InputError, match="'plot' is not a matplotlib Figure"):
+        report.embed("plot")
+
+
+def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    report.write_report(path, _run([_verdict("E1")]))
+    before = path.read_text()
+    with pytest.raises(InputError, match="not a matplotlib Figure"):
+        report.write_report(path, _run([_verdict("E2")], {"E2": Outcome([], None, [("c", object())])}))
+
+    def fail(*args):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(storage.os, "replace", fail)
+    with pytest.raises(InputError, match="disk full"):
+        report.write_report(path, _run([_verdict("E2")]))
+    assert path.read_text() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_bad_input_is_refused(tmp_path):
+    with pytest.raises(InputError, match="is a folder"):
+        report.write_report(tmp_path, _run([_verdict("E1")]))
+    with pytest.raises(InputError, match="run at least one claim"):
+        report.write_report(tmp_path / "r.html", _run([]))
+    row = {"direction": 1, "predicted": 1.0, "sgd_mean": None, "sgd_stderr": None}
+    with pytest.raises(InputError, match="row 1 lacks flow, verdict"):
+        report.write_comparison(tmp_path / "c.html", "t", {}, [row], [])
+
+
+def test_a_measurement_without_finite_value_is_reported_not_dropped(tmp_path):
+    path = report.write_report(tmp_path / "r.html", _run([_verdict("E1", estimate=math.nan)]))
+    words = _Page(path.read_text()).words
+    assert "no finite value" in words
+    assert "1 unexpected" in words
+
+
+def test_comparison_page(tmp_path):
+    rows = [
+        {"direction": 1, "predicted": 123.4, "flow": 125.0, "sgd_mean": 130.0, "sgd_stderr": 3.0, "verdict": "agrees"},
+        {"direction": 2, "predicted": None, "flow": None, "sgd_mean": None, "sgd_stderr": None, "verdict": None},
+        {"direction": 3, "predicted": 1.0, "flow": 1.0, "sgd_mean": 9.0, "sgd_stderr": 0.1, "verdict": "disagrees"},
+    ]
+    problem = {"activation": "<h4>", "teacher_weights": [1.0, 0.5], "normalise": True}
+    path = report.write_comparison(tmp_path / "c.html", "My $h_4$", problem, rows, [("fig", _figure())], ["A note."])
+    page = path.read_text()
+    parsed = _Page(page)
+    body = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', page, re.S)
+    assert [key for key, _ in body] == ["1", "2", "3", "activation", "teacher_weights", "normalise"]
+    assert re.findall(r'<td class="num">(.*?)</td>', body[0][1]) == ["123.4", "125", "130 ± 3"]
+    assert re.findall(r'<td class="num">(.*?)</td>', body[1][1]) == ["–", "–", "–"]
+    assert 'class="chip agrees"' in body[0][1]
+    assert 'class="chip unexpected"' in body[2][1]
+    assert "as expected" not in body[2][1]
+    assert "A note." in parsed.words
+    assert "&lt;h4&gt;" in page
+    assert "<title>My h_4</title>" in page
+    assert len(parsed.all("img")) == 1
+
+
+def _marks(verdict):
+    svg = str(strip(verdict))
+    number = r"(-?[\d.]+)"
+    band = re.search(rf'class="band" x="{number}" y="7" width="{number}"', svg)
+    return {
+        "band": (float(band[1]), float(band[1]) + float(band[2])),
+        "bar": tuple(map(float, re.search(rf'class="bar" x1="{number}" x2="{number}" y1="17"', svg).groups())),
+        "estimate": float(re.search(rf'cx="{number}"', svg)[1]),
+        "predicted": float(re.search(rf'class="predicted" x1="{number}"', svg)[1]),
+        "controls": [[tuple(map(float, p.split(","))) for p in points.split()]
+                     for points in re.findall(r'class="control" points="([^"]+)"', svg)],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("offset", [0.0, 0.5, 0.99, 1.01, 2.0, -0.99, -1.01])
+def test_in_the_picture_bar_and_band_meet_exactly_when_the_rule_says_agree(offset):
+    verdict = _verdict("E1", estimate=1.0 + offset * (0.4 + 4 * 0.1), stderr=0.1, allowance=0.4, control=5.0)
+    marks = _marks(verdict)
+    (left, right), (low, high) = marks["band"], marks["bar"]
+    assert (low <= right and high >= left) == (verdict.verdict == "agrees")
+    assert marks["predicted"] == 120
+    assert low < marks["estimate"] < high
+
+
+def test_picture_shows_near_controls_as_diamonds_and_far_ones_as_arrows():
+    controls = [Control("near", 1.05), Control("far", 80.0), Control("low", -80.0), Control("own", 1.0, estimate=0.9)]
+    measurement = Measurement("q", 1.0, 1.001, 0.002, 0.03, controls, "")
+    near, far, low, own = _marks(judge(_claim("E1"), measurement))["controls"]
+    assert [len(points) for points in (near, far, low, own)] == [4, 3, 3, 4]
+    assert near[0][0] > 120 > own[0][0]  # a control with its own data stands at its estimate
+    assert far[1][0] > 220
+    assert low[1][0] < 20
+    exact = judge(_claim("E1"), Measurement("q", 0.0, 0.0, 0.0, 0.0, [Control("c", 1.0)], ""))
+    assert _marks(exact)["estimate"] == 120  # nothing to scale by, and still drawn
+
+
+def test_axis_holds_everything_the_rule_looks_at():
+    scale = axis(10.0, 13.0, 1.0, [25.0, 1000.0])
+    assert scale.holds(14.0)
+    assert scale.holds(25.0)
+    assert not scale.holds(1000.0)
+    assert scale.x(1000.0) == scale.x(scale.centre + scale.half)
+
+
+@pytest.mark.parametrize(
+    ("value", "stderr", "text"),
+    [
+        (1.00487, 0.00031, "1.0049 ± 0.0003"),
+        (1.00487, 0.00014, "1.00487 ± 0.00014"),
+        (181500.0, 4200.0, "181500 ± 4200"),
+        (-0.3402, 0.0021, "−0.340 ± 0.002"),
+        (9.96, 0.0996, "9.96 ± 0.10"),
+        (2.0e-7, 3.0e-9, "(2.00 ± 0.03)×10⁻⁷"),
+        (1.0e-9, 0.02, "0.00 ± 0.02"),
+        (3.1e-14, 0.0, "3.1×10⁻¹⁴"),
+        (math.nan, 0.1, "–"),
+        (math.inf, 0.1, "∞"),
+    ],
+)
+def test_value_with_error(value, stderr, text):
+    assert numerals.with_error(value, stderr) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(math.inf, "∞"), (-0.01, "0.0"), (-3.42, "−3.4"), (8.4e11, "8.4×10¹¹"), (math.nan, "–")],
+)
+def test_score(value, text):
+    assert numerals.score(value) == text
+
+
+@pytest.mark.parametrize(
+    ("used", "text"),
+    [
+        (0.0, "0.00"),
+        (0.9999, "1.00"),
+        (1.0, "1.00"),
+        (1.0001, "1.01"),
+        (312.4, "312"),
+        (math.inf, "≫"),
+        (math.nan, "–"),
+    ],
+)
+def test_share(used, text):
+    """What disagrees never reads as 1.00."""
+    assert numerals.share(used) == text
+
+
+def test_details_are_shortened():
+    assert numerals.free(np.arange(30) / 2).endswith("5.5, … (30 in all)")
+    assert numerals.free({"a": np.float64(0.25), "b": (1, True, None)}) == "a: 0.25, b: 1, yes, –"
+    assert numerals.free("plain $x$") == "plain $x$"
+
+
+def test_duration():
+    assert [numerals.duration(s) for s in (0.25, 59.7, 7440.0)] == ["0.2 s", "1 min 0 s", "2 h 4 min"]
+
+
+def test_formula_falls_back_to_its_source():
+    assert str(mathml(r"\nosuchcommand{x}")) == r'<code class="tex">\nosuchcommand{x}</code>'
+    assert str(mathml(r"\text{<script>}")) == r'<code class="tex">\text{&lt;script&gt;}</code>'
+    assert "href" not in re.sub(r"<code.*?</code>", "", mathml(r"\href{javascript:1}{x}"))
+    aligned = mathml(r"\begin{aligned}a&=\mathbb E b\\c&=\Big\|d\Big\|\end{aligned}")
+    assert "𝔼" in aligned
+    assert aligned.count("<mtr>") == 2
+    assert aligned.count("‖") == 2
+
+
+def test_every_claim_s_formula_is_drawn():
+    texts = {
+        claim.id: mathml(claim.latex) + prose(claim.statement) + prose(claim.title) for claim in select_claims(None)
+    }
+    assert [name for name, text in texts.items() if 'class="tex"' in text] == []
+
+
+def test_prose_mixes_text_formula_and_code():
+    assert re.sub(r"<math.*?</math>", "M", prose("a<b, $x^2$ and ``c<d``")) == "a&lt;b, M and <code>c&lt;d</code>"

@@ -1,0 +1,309 @@
+"""Label-noise SGD, oscillation, phase II and SAM: derivations hold, broken ones do not, laws against plain loops."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sympy as sp
+
+from theory import Derivation, DerivationError, InputError
+from theory.linear import alignment, label_noise, oscillation, sam, sde
+from theory.linear import averaging as label_noise_averaging
+from theory.linear.phases import (
+    Geometry,
+    Law,
+    Residual,
+    mean_alignment,
+    onset_level,
+    predict_phases,
+    random_alignment,
+    residual,
+    stability_limit,
+)
+from theory.linear.task import LinearTask, draw_linear_start, draw_linear_task
+
+DERIVATIONS = (
+    label_noise.derivation,
+    label_noise_averaging.derivation,
+    oscillation.derivation,
+    alignment.derivation,
+    sam.derivation,
+)
+
+
+@pytest.mark.parametrize("make", DERIVATIONS, ids=lambda make: make.__module__.split(".")[-1])
+def test_derivation_holds(make: Callable[[], Derivation]) -> None:
+    assert make().verify() >= 4
+
+
+def test_a_broken_law_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = label_noise.stationary_error
+    monkeypatch.setattr(label_noise, "stationary_error", lambda: right() * sp.Rational(21, 20))
+    with pytest.raises(DerivationError):
+        label_noise.derivation().verify()
+
+
+@pytest.mark.parametrize("moments", ["covariance", "second"])
+def test_order_parameters_are_the_image_of_the_weights(moments: str) -> None:
+    """Itô's formula, entry by entry."""
+    assert sde.check(1 if moments == "covariance" else 2) < 1e-12
+    assert sde.order_parameter_sde(moments).derivation.verify() == 6
+
+
+def test_a_broken_diffusion_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = sde.order_parameter_sde
+
+    def without_ito(moments: str = "covariance") -> object:
+        system = right(moments)
+        drift = {
+            x: type(sums)(term for term in sums if sde.eta not in term.body.free_symbols)
+            for x, sums in system.drift.items()
+        }
+        return replace(system, drift=drift)
+
+    monkeypatch.setattr(sde, "order_parameter_sde", without_ito)
+    assert sde.check(1) > 0.1
+
+
+def _broken_rates(self: Law, now: Residual) -> tuple[np.ndarray, float]:
+    """5 % off in the term tr(S) β of R."""
+    S, boost = now.second, now.boost
+    first = S + (boost @ S + S @ boost) / 2 - 1.05 * np.trace(S) * boost
+    return first, np.trace(S) * (1 + np.trace(boost)) - np.trace(S @ boost)
+
+
+@pytest.mark.parametrize(
+    ("method", "title"),
+    [
+        ("rates", "Rate of the first layer"),
+        ("turning", "Rotation"),
+        ("__call__", "Averaged flow"),
+        ("observed", "Gram matrix"),
+    ],
+)
+def test_an_averaged_flow_that_is_off_by_five_per_cent_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, method: str, title: str
+) -> None:
+    right = getattr(Law, method)
+
+    def observed(self: Law, gram: np.ndarray, norm2: float) -> tuple:
+        seen, size, now = right(self, gram, norm2)
+        return gram + 1.05 * (seen - gram), size, now
+
+    def scaled(self: Law, *arguments: object) -> np.ndarray:
+        value = np.array(right(self, *arguments))
+        value[:1] *= 1.05  # of the flow: one entry of dG/dt
+        return value
+
+    monkeypatch.setattr(Law, method, {"rates": _broken_rates, "observed": observed}.get(method, scaled))
+    with pytest.raises(DerivationError, match=title):
+        label_noise_averaging.derivation().verify()
+
+
+@pytest.mark.parametrize("law", ["decay_rate", "slope_spread"])
+def test_a_decay_law_of_sam_that_is_off_by_five_per_cent_is_noticed(monkeypatch: pytest.MonkeyPatch, law: str) -> None:
+    right = getattr(sam, law)
+    monkeypatch.setattr(sam, law, lambda *arguments: 1.05 * right(*arguments))
+    assert sam._one_step_residual(sam.DECAY) > 0.01
+
+
+def test_full_batch_fall_of_one_direction_after_another() -> None:
+    """Closed form against small steps of its own equation; one direction alone decays at 2ηρ²λ(2/(2 − ηc))²."""
+    gram, inputs = np.diag([50.0, 40.0, 60.0]), np.diag([1.0, 2.0, 0.5])
+    level, fallen = np.array([50.0, 80.0, 30.0]), 0.0
+    for _ in range(40_000):
+        top = int(np.argmax(level))
+        taken = 2 * 5e-3 * 0.3**2 * level[top] * (2 / (2 - 5e-3 * level[top])) ** 2 / 10
+        level[top] -= taken * np.diag(inputs)[top]
+        fallen += taken
+    assert sam.full_batch_fall(0.3, 5e-3, inputs, gram, 4000) == pytest.approx(np.log(1 - fallen / 150), rel=1e-3)
+    assert sam.full_batch_fall(0.3, 1e-6, np.eye(3), 50 * np.eye(3), 1000) == pytest.approx(
+        -2e-6 * 0.09 / 3 * 1000, rel=1e-3
+    )
+    with pytest.raises(InputError, match=r"step_size is 0.1"):
+        sam.full_batch_fall(0.3, 0.1, inputs, gram, 10)
+
+
+def test_sde_refuses_unknown_moments() -> None:
+    with pytest.raises(InputError, match="moments is 'third'"):
+        sde.weight_sde("third")
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_least_squares_error_of_a_plain_loop(seed: int) -> None:
+    """E|e|² at fixed isotropic stiffness, fresh samples."""
+    rng, dim, k, noise = np.random.default_rng(seed), 6, 0.1, 2.0
+    error = np.zeros((400, dim))
+    seen = []
+    for step in range(600):
+        x = rng.standard_normal((400, dim))
+        slope = np.sum(error * x, axis=1) - noise * rng.choice([-1, 1], 400)
+        error = error - k * slope[:, None] * x
+        if step >= 100:
+            seen.append(np.sum(error**2, axis=1))
+    means = np.mean(seen, axis=0)
+    predicted = float(label_noise.stationary_error(sp.Float(k), sp.Integer(dim), sp.Float(noise)))
+    assert abs(means.mean() - predicted) < 4 * means.std() / np.sqrt(400)
+
+
+def test_residual_solves_its_equation_and_the_limit_is_the_isotropic_one() -> None:
+    task = draw_linear_task(5, 1.0, 60, 0)
+    geometry, gram = Geometry.of(task), np.diag([3.0, 2.0, 2.5, 4.0, 1.0])
+    found = residual(geometry, gram, 0.4, 1e-2, 2.0, 3)
+    H, L = geometry.covariance, gram + 0.4 * np.eye(5)
+    second = (4.0 * H + geometry.fourth * (np.trace(H @ found.error) * H + 2 * H @ found.error @ H)) / 3
+    second += 2 / 3 * H @ found.error @ H
+    assert np.allclose(found.second, second)
+    assert np.allclose(L @ H @ found.error + found.error @ H @ L, 1e-2 * L @ second @ L)
+    fresh = Geometry.of(draw_linear_task(20, 1.0, None, 0))
+    assert stability_limit(fresh, 50 * np.eye(2), 1.0) == pytest.approx(2 / (22 * 51))
+    assert label_noise.critical_step(1000, 20) == pytest.approx(2 / (22 * 51))
+
+
+def test_mean_alignment_against_random_neurons() -> None:
+    fresh = Geometry.of(draw_linear_task(8, 1.0, None, 0))
+    assert mean_alignment(fresh, np.eye(2)) == pytest.approx(random_alignment(8), rel=1e-6)
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((400_000, 8)) * np.sqrt([9.0] + [0.5] * 7)
+    cosines = np.abs(w[:, 0]) / np.linalg.norm(w, axis=1)
+    assert abs(mean_alignment(fresh, np.diag([9.0, 0.5])) - cosines.mean()) < 4 * cosines.std() / 632
+    assert random_alignment(8) < onset_level(8) < 1
+
+
+def _plain_run(task: LinearTask, width: int, step: float, noise: float, steps: int, replicas: int) -> np.ndarray:
+    """‖W‖² over its initial value after plain label-noise SGD."""
+    rng = np.random.default_rng(7)
+    start = draw_linear_start(width, task.dim, rng, replicas)
+    W, a = start.first.copy(), start.second.copy()
+    first = np.sum(W**2, axis=(1, 2))
+    for _ in range(steps):
+        if task.inputs is None:
+            x = rng.standard_normal((replicas, task.dim))
+        else:
+            x = task.inputs[rng.integers(len(task.inputs), size=replicas)]
+        h = np.einsum("rmd,rd->rm", W, x)
+        slope = np.sum(a * h, axis=1) - x @ task.target - noise * rng.choice([-1, 1], replicas)
+        W, a = W - step * slope[:, None, None] * a[:, :, None] * x[:, None], a - step * slope[:, None] * h
+    return np.sum(W**2, axis=(1, 2)) / first
+
+
+@pytest.mark.parametrize("train_size", [None, 20])
+def test_norm_decay_of_a_plain_loop(train_size: int | None) -> None:
+    """Within 4 standard errors and the size of what the averaged flow leaves out; the finite-n correction is needed."""
+    width, step, noise, steps = 60, 0.01, 3.0, 800
+    task = draw_linear_task(4, 1.0, train_size, 3)
+    phases = predict_phases(task, width=width, step_size=step, noise=noise, horizon=float(steps))
+    measured = np.log(_plain_run(task, width, step, noise, steps, 96))
+    predicted = float(np.log(phases.frobenius2[-1] / width))
+    gap = abs(measured.mean() - predicted)
+    assert gap < 4 * measured.std() / np.sqrt(96) + phases.boost[-1] * abs(predicted)
+    wrong = predicted * noise**2 / phases.residual_variance
+    assert abs(measured.mean() - wrong) > 4 * measured.std() / np.sqrt(96) + phases.boost[-1] * abs(predicted)
+
+
+def test_phases_of_the_published_setting() -> None:
+    phases = predict_phases(draw_linear_task(20, 1.0, None, 0), width=1000, step_size=1e-3, noise=4.0)
+    assert phases.escape_steps == pytest.approx(2 / (np.sqrt(1000) * 1e-6 * phases.residual_variance), rel=0.1)
+    assert phases.escape_bound / phases.escape_steps > 270
+    assert np.all(np.diff(phases.frobenius2) < 0)
+    assert phases.escape_steps < phases.onset_steps < phases.times[-1]
+    silent = predict_phases(draw_linear_task(20, 1.0, None, 0), width=1000, step_size=1e-3, noise=0.0)
+    assert np.isinf(silent.escape_steps)
+    assert np.isinf(silent.onset_steps)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"noise": -1.0}, "noise is -1.0"),
+        ({"step_size": 0.0}, "step_size is 0.0"),
+        ({"step_size": 0.01}, "stability limit 0.00178"),
+    ],
+)
+def test_bad_input_is_refused(arguments: dict, message: str) -> None:
+    values = {"width": 1000, "step_size": 1e-3, "noise": 4.0} | arguments
+    with pytest.raises(InputError, match=message):
+        predict_phases(draw_linear_task(20, 1.0, None, 0), **values)
+
+
+def test_a_training_set_that_does_not_determine_the_target_is_refused() -> None:
+    with pytest.raises(InputError, match="train_size is 4"):
+        predict_phases(draw_linear_task(5, 1.0, 4, 0), width=100, step_size=1e-3, noise=1.0)
+
+
+def test_growth_probability_against_random_inputs() -> None:
+    x = np.random.default_rng(0).standard_normal((200_000, 7))
+    share = np.mean(x[:, 0] ** 2 < 0.3**2 * np.sum(x**2, axis=1))
+    predicted = float(label_noise.growth_probability(np.array(0.3), 7))
+    assert abs(share - predicted) < 4 * np.sqrt(predicted * (1 - predicted) / 200_000)
+
+
+def test_oscillation_of_a_plain_loop() -> None:
+    """The exact mean of ‖W‖² over fresh signs, and the values of the covariances."""
+    rng, width, dim, step, steps, replicas = np.random.default_rng(5), 6, 2, 0.02, 80, 4000
+    level, on = step**0.25, np.array([True, True, False, True, False, False])
+    start = rng.standard_normal((width, dim))
+    W = np.repeat(start[None], replicas, axis=0)
+    a = np.where(on, level * rng.choice([-1.0, 1.0], (replicas, width)), 0.0)
+    target = np.array([0.7, 0.0])
+    for _ in range(steps):
+        W = W - step * a[:, :, None] * (np.einsum("rm,rmd->rd", a, W) - target)[:, None]
+        a = np.where(a == 0, level * rng.choice([-1.0, 1.0], a.shape), 0.0)
+    seen = np.sum(W**2, axis=(1, 2))
+    norms = np.array([np.sum(start[on] ** 2), np.sum(start[~on] ** 2)])
+    predicted = oscillation.mean_norm2(np.array([0, steps]), norms, np.array([3, 3]), step, 0.7)
+    assert predicted[0] == pytest.approx(norms.sum())
+    assert abs(seen.mean() - predicted[1]) < 4 * seen.std() / np.sqrt(replicas)
+    assert [oscillation.jump_covariance(lag) for lag in range(4)] == [1, -sp.Rational(1, 2), 0, 0]
+    with pytest.raises(InputError, match="width is"):
+        oscillation.mean_norm2(np.array([1]), norms, np.array([3000, 3]), 0.02, 1.0)
+
+
+def test_phase_two_of_a_plain_loop() -> None:
+    """Linearised cosines while the network is small; saturation within the log of a factor of order one."""
+    rng, step, target = np.random.default_rng(1), 0.01, np.array([0.5, 0.0, 0.0])
+    W, a = 1e-4 * rng.standard_normal((10, 3)), 1e-4 * rng.standard_normal(10)
+    predicted = alignment.linear_cosines(W, a, target, step, 400)
+    time = alignment.saturation_time(W, a, target, step)
+    reached = np.inf
+    for t in range(1, int(2 * time)):
+        error = W.T @ a - target
+        W, a = W - step * np.outer(a, error), a - step * W @ error
+        if t == 400:
+            assert np.allclose(np.abs(W[:, 0]) / np.linalg.norm(W, axis=1), predicted, atol=1e-4)
+        if np.isinf(reached) and np.linalg.norm(error) < 0.25:
+            reached = t
+    assert abs(reached / time - 1) < 0.05
+    assert alignment.corrected_alignment_time(step, 0.5) == alignment.printed_alignment_time(step, 0.5) / step
+    with pytest.raises(InputError, match="first: its growing part"):
+        alignment.saturation_time(3 * W, a, target, step)
+
+
+def test_sam_collapses_below_its_radius_by_the_root_of_the_step() -> None:
+    """Half of 32 runs of one aligned neuron in d = 20 are lost within time 60 at ρ_c(0.97 − 2.1√η): between ±5 %."""
+    dim, runs = 20, 32
+    for step_size in (0.016, 0.004):
+        edge = 0.97 - 2.1 * step_size**0.5
+        radius = sam.collapse_radius(1.0, dim) * np.repeat([edge - 0.05, edge + 0.05], runs)
+        rng, first = np.random.default_rng(0), np.zeros((2 * runs, dim))
+        first[:, 0], second = dim**0.25, np.full(2 * runs, dim**-0.25)
+        for _ in range(int(60 / step_size)):
+            x = rng.standard_normal(first.shape)
+            seen = np.sum(first * x, axis=1)
+            error = second * seen - x[:, 0]
+            grown = radius * np.sign(error) / np.sqrt(seen**2 + second**2 * np.sum(x**2, axis=1))
+            moved, other = first + (grown * second)[:, None] * x, second + grown * seen
+            there = np.sum(moved * x, axis=1)
+            slope = step_size * (other * there - x[:, 0])
+            first, second = first - (slope * other)[:, None] * x, second - slope * there
+        held = (second * first[:, 0] > 0.5).reshape(2, runs).mean(axis=1)
+        assert held[0] > 0.9
+        assert held[1] < 0.1
+
+
+def test_sam_limits() -> None:
+    assert sam.decay_rate(0.2, 1e-9, 1000.0, 0.0, 20) == pytest.approx(2e-9 * 0.04, rel=1e-3)
+    assert sam.collapse_radius(0.25, 20) == pytest.approx(sam.collapse_radius(1.0, 20) / 2)
+    with pytest.raises(InputError, match="stability limit"):
+        sam.decay_rate(0.2, 1e-2, 1000.0, 0.0, 20)

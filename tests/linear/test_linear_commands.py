@@ -1,0 +1,158 @@
+"""The linear network on the command line, the rules that judge its phases, and its figures."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from emergence.cli import main
+from theory import InputError
+from validation.claims.linear.label_noise_sgd import boundary
+from validation.figures.linear import alternating, curves, neuron_paths, norm_and_alignment
+from validation.linear_comparison import crossing
+
+SMALL = ["--dim", "4", "--student-width", "30", "--step-size", "0.005", "--noise", "2", "--replicas", "2", "--quiet"]
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*argv):
+        code = main(list(argv))
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_simulate_writes_what_it_says(run):
+    code, out, _ = run("simulate", "label-noise", *SMALL, "--steps", "400", "--noise-period", "100", "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert document["problem"]["noise"] == 2.0
+    with xr.open_dataset(document["file"]) as data:
+        assert document["variables"]["overlap"] == ["replica", "time", "neuron", "direction"]
+        assert {name: list(data[name].dims) for name in document["variables"]} == document["variables"]
+        assert data.step.values[-1] == 400
+        assert np.allclose(data.time, 0.005 * data.step)
+
+
+@pytest.mark.parametrize("what", ["oscillation", "sam"])
+def test_the_other_simulations_run(run, what):
+    options = [*SMALL[:6], *SMALL[8:], "--steps", "100"]
+    code, out, _ = run("simulate", what, *options, *(["--full-batch", "--linearised"] if what == "sam" else []))
+    assert code == 0
+    assert f"written: emergence-out/{what}-" in out
+
+
+def test_predict_and_compare_agree_on_the_phases(run):
+    code, out, _ = run("predict", "--model", "linear", *SMALL[:8], "--json")
+    predicted = json.loads(out)["phases"]
+    assert code == 0
+    assert 0 < predicted["escape_steps"] < predicted["onset_steps"] < predicted["escape_bound"]
+    code, out, _ = run("compare", "--model", "linear", *SMALL, "--steps", "2000", "--json")
+    rows = {row["quantity"]: row for row in json.loads(out)["phases"]}
+    assert rows["onset of alignment"]["predicted"] == pytest.approx(predicted["onset_steps"])
+    assert set(rows["onset of alignment"]) == {"quantity", "predicted", "sgd_mean", "sgd_stderr", "verdict"}
+    assert code in (0, 1)
+
+
+def test_a_file_may_name_the_model(run, tmp_path):
+    (tmp_path / "p.toml").write_text('model = "linear"\ndim = 4\nstudent-width = 30\nstep_size = 0.005\nnoise = 2\n')
+    code, out, _ = run("predict", "--config", "p.toml", "--json")
+    assert code == 0
+    assert json.loads(out)["problem"]["student_width"] == 30
+    code, _, err = run("simulate", "gradient-flow", "--config", "p.toml")
+    assert code == 2
+    assert "model is 'linear', but this is about the additive model" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--noise", "-1"], "--noise is -1: give a finite number, 0 or more"),
+        (["--step-size", "0.2"], "beyond the least-squares stability limit"),
+        (["--label-flip", "2"], "--label-flip is 2: give a number from 0 to 1"),
+        (["--label-flip", "0.1", "--noise", "1"], "give one of them"),
+        (["--noise", "0"], "steps has no default here"),
+        (["--activation", "h4"], "--activation is given, but simulate label-noise does not use it"),
+        (["--target-norm", "0"], "--target-norm is 0: give a finite number, above 0"),
+    ],
+)
+def test_bad_input_is_one_line(run, arguments, message):
+    code, out, err = run("simulate", "label-noise", *SMALL[:6], *arguments)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_a_radius_that_collapses_the_network_is_refused_or_warned_about(run):
+    options = ["--dim", "4", "--student-width", "30", "--step-size", "0.005", "--replicas", "2", "--steps", "50"]
+    code, _, err = run("simulate", "sam", *options, "--sam-radius", "9")
+    assert code == 2
+    assert "SAM collapses the network to zero" in err
+    code, _, err = run("simulate", "sam", *options, "--sam-radius", "9", "--allow-unstable", "--quiet")
+    assert code in (0, 1)
+    assert "SAM collapses the network to zero" in err
+    code, _, err = run("simulate", "sam", *options, "--noise", "1")
+    assert code == 2
+    assert "--noise is given, but simulate sam does not use it (" in err
+
+
+def test_flags_of_the_linear_network_are_refused_elsewhere(run):
+    code, _, err = run("predict", "--noise", "3")
+    assert code == 2
+    assert "--noise is given, but predict does not use it (predict --model linear, " in err
+    code, _, err = run("simulate", "lazy-rich", "--noise", "3")
+    assert code == 2
+    assert "--noise is given, but simulate lazy-rich does not use it (" in err
+
+
+# --------------------------------------------------------------------------------- rules
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_boundary_is_where_the_line_breaks(seed):
+    steps = np.linspace(0, 100, 101)
+    curve = 0.2 + 0.01 * np.maximum(steps - 40, 0) + 0.005 * np.random.default_rng(seed).standard_normal(101)
+    assert abs(boundary(steps, curve) - 40) <= 3
+
+
+def test_crossings_are_found_either_way():
+    steps = np.array([0.0, 10.0, 20.0])
+    assert crossing(steps, np.array([1.0, 0.8, 0.4]), 0.5) == pytest.approx(17.5)
+    assert crossing(steps, np.array([0.0, 0.4, 0.8]), 0.2) == pytest.approx(5.0)
+    assert crossing(steps, np.array([0.0, 0.1, 0.2]), 0.5) == np.inf
+
+
+def test_figures_are_drawn_and_refuse_shapes_that_do_not_match():
+    steps, runs = np.arange(5.0), np.linspace(1, 0.2, 10).reshape(2, 5)
+    figure = norm_and_alignment(
+        steps, runs, 1 - runs, predicted=(runs[0], runs[1]), marks={"onset": 2.0, "never": np.inf}
+    )
+    assert [ax.get_ylabel() for ax in figure.axes] == [
+        "root mean square norm of first-layer neurons",
+        "mean alignment |cos|",
+    ]
+    assert len(neuron_paths(runs.T, runs.T, steps).axes) == 2
+    assert len(alternating(steps, runs[0], runs[1], 2, runs[0]).axes) == 2
+    lines = curves(steps, runs, ["one", "theory"], "loss").axes[0].get_lines()
+    assert lines[1].get_linestyle() == "--"
+    with pytest.raises(InputError, match="alignment: shape"):
+        norm_and_alignment(steps, runs, runs[:, :3])
+
+
+@pytest.mark.parametrize("name", ["label-noise", "oscillation", "alignment", "sam"])
+def test_derivations_of_the_linear_network_have_no_other_activation(run, name):
+    code, out, _ = run("derive", name, "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert document["activation"] == "h1"
+    assert r"\varphi(c)" not in document["equations"]
+    code, _, err = run("derive", name, "--activation", "h4")
+    assert code == 2
+    assert (
+        err
+        == "emergence: error: activation is 'h4', the network of this derivation is linear: use h1, or leave it out\n"
+    )

@@ -1,0 +1,431 @@
+"""Networks on images: flips, tangent kernel and linearisation, training, checkpoints, merging, loaders."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dynamics.networks import (
+    Comparison,
+    ImageSet,
+    LazyRich,
+    ResNet,
+    Training,
+    cifar10,
+    compare_algorithms,
+    digits,
+    draw_resnet,
+    lazy_rich,
+    load_images,
+    merge_features,
+    prune_networks,
+    train,
+)
+from dynamics.networks.fully_connected import FullyConnected, draw_network, outputs, tangent_kernel
+from dynamics.networks.images import META, TEST_BATCH, TRAIN_BATCHES
+from dynamics.networks.labels import flipped
+from dynamics.networks.lazy_rich import CLEAN, NOISY, SAM
+from dynamics.networks.linearised import LinearState, expected_loss, linear_step, modes
+from dynamics.networks.merging import groups, merge_rows
+from dynamics.networks.residual import RESNET18, Folded, folded
+from theory import InputError
+from theory.linear.label_flips import REPLACEMENTS, LabelFlips, derivation, variance_function
+
+F64, F32 = jnp.dtype(jnp.float64), jnp.dtype(jnp.float32)
+
+
+@pytest.fixture(scope="module")
+def toy() -> ImageSet:
+    """64 + 20 images of 4 × 4 pixels in three classes that a small network can tell apart."""
+    rng = np.random.default_rng(0)
+    patterns = rng.integers(0, 200, (3, 4, 4, 1))
+    labels = rng.integers(0, 3, 84).astype(np.int32)
+    images = (patterns[labels] + rng.integers(0, 55, (84, 4, 4, 1))).astype(np.uint8)
+    return ImageSet("toy", ("a", "b", "c"), images[:64], labels[:64], images[64:], labels[64:])
+
+
+TINY = Training(epochs=3, batch=16, widths=(3, 4), blocks=1)
+
+# ------------------------------------------------------------------------ labels
+
+
+@pytest.mark.parametrize("replacement", REPLACEMENTS)
+def test_flips_are_derived_and_drawn_alike(replacement: str) -> None:
+    assert derivation(replacement).verify() == 4
+    flips = LabelFlips(0.4, 5, replacement)
+    labels = jnp.full(200_000, 2)
+    drawn = np.asarray(jax.nn.one_hot(flipped(jax.random.key(1), labels, flips), 5))
+    mean, expected = drawn.mean(axis=0), flips.mean_label(np.eye(5)[2])
+    error = 4 * np.sqrt(expected * (1 - expected) / len(labels))
+    assert np.all(np.abs(mean - expected) <= error)
+    wrong = LabelFlips(0.4, 5, "any" if replacement == "other" else "other").mean_label(np.eye(5)[2])
+    assert np.any(np.abs(mean - wrong) > error)
+    assert np.allclose(np.cov(drawn.T, bias=True), flips.covariance(np.eye(5)[2]), atol=0.005)
+
+
+def test_plateau_of_the_published_experiment() -> None:
+    flips = LabelFlips(0.5, 10, "any")
+    assert np.allclose(flips.mean_label(np.eye(10)), 0.5 * np.eye(10) + 0.05)
+    assert flips.plateau == pytest.approx(0.01125, abs=1e-15)
+    assert LabelFlips(0.5, 10, "other").redraw_probability == pytest.approx(5 / 9)
+
+
+def test_variance_of_a_mode_by_iteration() -> None:
+    value = 0.0
+    for _ in range(30):
+        value = 0.7**2 * value + 0.3**2 * 2.0
+    assert variance_function()(0.3, 2.0, 30) == pytest.approx(value, rel=1e-13)
+
+
+@pytest.mark.parametrize("bad", [{"probability": -0.1}, {"probability": 1.1}, {"probability": 0.1, "classes": 1}])
+def test_bad_flips_are_refused(bad: dict) -> None:
+    with pytest.raises(InputError, match=r"give"):
+        LabelFlips(**bad)
+
+
+# ------------------------------------------------------------------------ lazy or rich
+
+
+@pytest.fixture(scope="module")
+def wide() -> tuple[FullyConnected, jax.Array]:
+    network = draw_network(jax.random.key(0), 5, 12, 3, F64)
+    return network, jax.random.normal(jax.random.key(1), (4, 5), F64)
+
+
+def _explicit_kernel(network: FullyConnected, x: jax.Array) -> np.ndarray:
+    jacobian = jax.jacrev(outputs)(network, x)
+    rows = np.concatenate([np.asarray(leaf).reshape(x.shape[0] * 3, -1) for leaf in jax.tree.leaves(jacobian)], axis=1)
+    return rows @ rows.T
+
+
+def test_tangent_kernel_is_that_of_the_jacobian(wide: tuple[FullyConnected, jax.Array]) -> None:
+    network, x = wide
+    kernel = np.asarray(tangent_kernel(network, x, x))
+    assert np.allclose(kernel, _explicit_kernel(network, x), rtol=0, atol=1e-12 * np.abs(kernel).max())
+
+
+@pytest.mark.parametrize("radius", [None, 0.3])
+def test_linear_step_is_a_step_of_the_linearised_parameters(
+    wide: tuple[FullyConnected, jax.Array], radius: float | None
+) -> None:
+    """Function space against parameters: `jax.linearize`, gradient, (SAM's inner step,) step."""
+    network, x = wide
+    labels, eta = jax.random.normal(jax.random.key(2), (4, 3), F64), 0.05
+    start, push = jax.linearize(lambda n: outputs(n, x), network)
+    kernel = tangent_kernel(network, x, x)
+    state = LinearState(start.ravel(), jnp.zeros(12))
+    moved = jax.tree.map(jnp.zeros_like, network)
+
+    def loss(m: FullyConnected) -> jax.Array:
+        return 0.5 * jnp.mean((start + push(m) - labels) ** 2)
+
+    for _ in range(20):
+        gradient = jax.grad(loss)(moved)
+        if radius is not None:
+            length = jnp.sqrt(sum(jnp.sum(g**2) for g in jax.tree.leaves(gradient)))
+            gradient = jax.grad(loss)(jax.tree.map(lambda w, g, s=radius / length: w + s * g, moved, gradient))
+        moved = jax.tree.map(lambda w, g: w - eta * g, moved, gradient)
+        state = linear_step(kernel, state, labels.ravel(), jnp.asarray(eta / 12), radius)
+    assert np.allclose(state.outputs, (start + push(moved)).ravel(), rtol=0, atol=1e-12)
+    assert float(jnp.abs(state.outputs - start.ravel()).max()) > 1e-2
+
+
+def test_expected_loss_by_simulation(wide: tuple[FullyConnected, jax.Array]) -> None:
+    network, x = wide
+    flips, labels = LabelFlips(0.5, 3, "any"), jnp.array([0, 1, 2, 1])
+    kernel, start = tangent_kernel(network, x, x), outputs(network, x)
+    one_hot = jax.nn.one_hot(labels, 3, dtype=F64)
+    found = modes(np.asarray(kernel), np.asarray(start), np.asarray(one_hot), flips)
+    eta = 0.8 / found.multiplier.max()
+
+    def run(key: jax.Array) -> jax.Array:
+        def step(t: jax.Array, state: LinearState) -> LinearState:
+            target = jax.nn.one_hot(flipped(jax.random.fold_in(key, t), labels, flips), 3, dtype=F64)
+            return linear_step(kernel, state, target.ravel(), jnp.asarray(eta / 12))
+
+        state = jax.lax.fori_loop(0, 60, step, LinearState(start.ravel(), jnp.zeros(12)))
+        return 0.5 * jnp.mean((state.outputs - one_hot.ravel()) ** 2)
+
+    losses = np.asarray(jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(3), 4000)))
+    predicted, error = expected_loss(found, eta, np.array([60]))[0], losses.std() / np.sqrt(len(losses))
+    assert abs(losses.mean() - predicted) <= 4 * error
+    noiseless = expected_loss(found._replace(noise=0 * found.noise), eta, np.array([60]))[0]
+    assert abs(losses.mean() - noiseless) > 4 * error
+
+
+def test_lazy_rich_approaches_its_linearisation_with_width(toy: ImageSet) -> None:
+    departure = [
+        lazy_rich(toy, LazyRich(images=6, hidden=width, step_size=0.01, steps=200, replicas=4, saves=2, radius=0.01))
+        .dataset.departure.isel(time=-1)
+        .mean("replica")
+        for width in (16, 512)
+    ]
+    for arm in (CLEAN, NOISY):
+        assert float(departure[1].sel(arm=arm)) < 0.2 * float(departure[0].sel(arm=arm))
+    assert np.isfinite(float(departure[1].sel(arm=SAM)))
+
+
+def test_lazy_rich_arms_share_the_start_and_resume_bit_by_bit(toy: ImageSet, tmp_path: Path) -> None:
+    experiment = LazyRich(images=4, hidden=8, step_size=0.05, steps=40, replicas=2, saves=4)
+    whole = lazy_rich(toy, experiment, folder=tmp_path / "a").dataset
+    assert np.ptp(whole.loss_train.isel(time=0).values, axis=(1, 2)).max() < 1e-12
+
+    def stop(fraction: float, text: str) -> None:
+        if fraction > 0.4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lazy_rich(toy, experiment, folder=tmp_path / "b", progress=stop)
+    again = lazy_rich(toy, experiment, folder=tmp_path / "b", resume=True).dataset
+    assert again.identical(whole)
+    with pytest.raises(InputError, match=r"checkpoint .* was written with hidden|another network"):
+        lazy_rich(toy, replace(experiment, hidden=9), folder=tmp_path / "b", resume=True)
+
+
+def test_too_large_a_step_is_refused_with_the_bound(toy: ImageSet) -> None:
+    with pytest.raises(InputError, match=r"stable below"):
+        lazy_rich(toy, LazyRich(images=4, hidden=8, step_size=50.0, steps=10, replicas=1))
+
+
+# ------------------------------------------------------------------------ training
+
+
+def test_resnet18_has_its_published_size() -> None:
+    shapes = jax.eval_shape(lambda k: draw_resnet(k, 3, 10, *RESNET18, F32), jax.random.key(0))
+    weights = [leaf.shape for leaf in jax.tree.leaves(shapes)]
+    total = sum(int(np.prod(shape)) for shape in weights)
+    # 11 173 962 trained parameters, and as many running statistics as scales and shifts (9600).
+    assert total == 11_173_962 + 9600
+    images = jax.ShapeDtypeStruct((2, 32, 32, 3), F32)
+    logits, _ = eqx.filter_eval_shape(lambda n, x: n(x, True), shapes, images)
+    assert logits.shape == (2, 10)
+
+
+def test_training_learns_and_label_noise_costs_training_loss(toy: ImageSet) -> None:
+    compared = compare_algorithms(toy, Comparison(replace(TINY, epochs=12), (0.3,), (0.05,), replicas=2))
+    last = compared.dataset.isel(epoch=-1).mean("replica")
+    assert float(last.test_accuracy.sel(arm="sgd")) > 0.8
+    assert float(last.train_loss.sel(arm="label-noise-0.3")) > float(last.train_loss.sel(arm="sgd")) + 0.2
+    assert compared.diverged == 0
+    pruned = prune_networks(toy, Comparison(replace(TINY, epochs=12), (0.3,), (0.05,), replicas=2), compared)
+    assert np.allclose(pruned.accuracy_by_share.isel(share=0), compared.dataset.test_accuracy.isel(epoch=-1))
+    assert np.all(np.diff(pruned.kept_by_share.values) <= 0)
+
+
+def test_the_same_seed_trains_the_same_network(toy: ImageSet) -> None:
+    first, again, other = (train(toy, replace(TINY, seed=seed, flip_probability=0.2)).network for seed in (1, 1, 2))
+    assert eqx.tree_equal(first, again)
+    assert not eqx.tree_equal(first, other)
+
+
+_VICTIM = """
+import sys, pickle
+from pathlib import Path
+from dynamics.networks import Training, train
+images = pickle.loads(Path(sys.argv[1]).read_bytes())
+setting = Training(epochs=10_000, batch=16, widths=(3, 4), blocks=1, flip_probability=0.2)
+train(images, setting, path=Path(sys.argv[2]), progress=lambda f, text: print(text, flush=True))
+"""
+
+
+def test_a_killed_run_resumes_bit_by_bit(toy: ImageSet, tmp_path: Path) -> None:
+    stored, path = tmp_path / "toy.pickle", tmp_path / "run.npz"
+    stored.write_bytes(pickle.dumps(toy))
+    victim = subprocess.Popen(
+        [sys.executable, "-c", _VICTIM, str(stored), str(path)], stdout=subprocess.PIPE, text=True
+    )
+    assert victim.stdout is not None
+    for _ in range(3):
+        assert victim.stdout.readline().startswith("epoch")
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.communicate()
+    with np.load(path) as file:
+        done = len(json.loads(str(file["about"]))["records"]["test_loss"])
+    setting = replace(TINY, epochs=done + 2, flip_probability=0.2)
+    resumed = train(toy, setting, path=path, resume=True)
+    whole = train(toy, setting)
+    assert eqx.tree_equal(resumed.network, whole.network)
+    assert resumed.records == whole.records
+
+
+def test_checkpoints_of_other_runs_and_damaged_ones_are_refused(toy: ImageSet, tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    train(toy, replace(TINY, epochs=1), path=path)
+    with pytest.raises(InputError, match=r"was written with step_size 0\.1, not 0\.2"):
+        train(toy, replace(TINY, step_size=0.2), path=path, resume=True)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(InputError, match=r"run\.npz' is damaged .* remove it"):
+        train(toy, TINY, path=path, resume=True)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"epochs": 0}, {"batch": 0}, {"step_size": 0.0}, {"radius": -1.0}, {"flip_probability": 2.0}, {"batch": 65}]
+)
+def test_bad_training_is_refused(bad: dict, toy: ImageSet) -> None:
+    with pytest.raises(InputError, match=next(iter(bad)).split("_")[0]):
+        train(toy, replace(TINY, **bad))
+
+
+# ------------------------------------------------------------------------ merging
+
+
+def _random_folded(widths: tuple[int, ...] = (3, 4), blocks: int = 2) -> ResNet[Folded]:
+    network = folded(draw_resnet(jax.random.key(5), 1, 3, widths, blocks, F64))
+    leaves, structure = jax.tree.flatten(network)
+    keys = jax.random.split(jax.random.key(6), len(leaves))
+    return structure.unflatten([x + 0.3 * jax.random.normal(k, x.shape) for x, k in zip(leaves, keys, strict=True)])
+
+
+@jax.jit
+def _outputs(network: ResNet, x: jax.Array) -> jax.Array:
+    return network(x)[0]
+
+
+def _doubled(network: ResNet[Folded]) -> ResNet[Folded]:
+    """Every mergeable channel split into two equal ones, each passing on half: the same function."""
+    from dynamics.networks.merging import _rebuilt, _tensors
+
+    tensors = _tensors(network)
+    for group in groups(network, 1):
+        for name, axis in group:
+            halves = tensors[name] / 2 if axis == 0 else tensors[name]
+            tensors[name] = np.concatenate([halves, halves], axis=axis)
+    return _rebuilt(network, tensors)
+
+
+def test_equal_channels_merge_without_changing_the_function() -> None:
+    network = _random_folded()
+    double = _doubled(network)
+    x = jax.random.normal(jax.random.key(7), (3, 8, 8, 1), F64)
+    merged = merge_features(double, 1e-20)
+    assert np.allclose(_outputs(double, x), _outputs(network, x), atol=1e-12)
+    assert np.allclose(_outputs(merged.network, x), _outputs(network, x), atol=1e-12)
+    sizes = [sum(leaf.size for leaf in jax.tree.leaves(n)) for n in (network, double, merged.network)]
+    assert sizes[2] == sizes[0] < sizes[1]
+    assert merged.kept == sizes[0] / sizes[1]
+
+
+def test_folding_keeps_the_trained_function(toy: ImageSet) -> None:
+    network = train(toy, TINY).network
+    x = jnp.asarray(toy.standardised(per_channel=True)[1])
+    assert np.allclose(_outputs(network, x), _outputs(folded(network), x), atol=1e-5)
+    assert not np.allclose(network(x)[0], network(x, True)[0], atol=1e-3)
+
+
+def test_rows_merge_closest_first_with_multiplicity() -> None:
+    rows = np.array([[0.0], [1.0], [10.0], [10.5]])
+    members, multiplicity = merge_rows(rows, 0.01)  # (0.5² and 1² are below 0.01 · 10.5²; 9.75² is not)
+    assert members.tolist() == [[1, 1, 0, 0], [0, 0, 1, 1]]
+    assert multiplicity.tolist() == [2, 2]
+    assert merge_rows(rows, 0.003)[1].tolist() == [1, 1, 2]
+    assert merge_rows(rows, np.inf)[1].tolist() == [4]
+    assert merge_rows(rows, np.inf, 0.5)[1].tolist() == [2, 2]
+
+
+@pytest.mark.parametrize(
+    "bad", [{"threshold": -1.0}, {"threshold": 0.1, "most": 2.0}, {"threshold": 0.1, "first_stage": 9}]
+)
+def test_bad_merging_is_refused(bad: dict) -> None:
+    with pytest.raises(InputError, match=r"give|has stages"):
+        merge_features(_random_folded(), **bad)
+
+
+# ------------------------------------------------------------------------ data
+
+
+@pytest.fixture
+def batches(tmp_path: Path) -> Path:
+    """A folder like CIFAR-10's, with four images per batch, written as the original was (protocol 2, byte keys)."""
+    rng = np.random.default_rng(0)
+    for name in (*TRAIN_BATCHES, TEST_BATCH):
+        stored = {
+            b"data": rng.integers(0, 256, (4, 3072), dtype=np.uint8),
+            b"labels": [0, 9, 3, 1],
+            b"batch_label": b"x",
+        }
+        (tmp_path / name).write_bytes(pickle.dumps(stored, protocol=2))
+    meta = {b"label_names": [b"c%d" % k for k in range(10)], b"num_vis": 3072}
+    (tmp_path / META).write_bytes(pickle.dumps(meta, protocol=2))
+    return tmp_path
+
+
+def test_cifar_batches_are_read(batches: Path) -> None:
+    images = load_images(str(batches))
+    assert images.train.shape == (20, 32, 32, 3)
+    assert images.test.shape == (4, 32, 32, 3)
+    assert images.classes[3] == "c3"
+    assert images.train_labels[:4].tolist() == [0, 9, 3, 1]
+    stored = pickle.loads((batches / "data_batch_2").read_bytes())[b"data"]
+    # Pixel (row 2, column 5) of the second image: red, green and blue planes follow each other.
+    assert images.train[5, 2, 5].tolist() == [int(stored[1, c * 1024 + 2 * 32 + 5]) for c in range(3)]
+    train, _ = images.standardised(per_channel=True)
+    assert np.allclose(train.mean(axis=(0, 1, 2)), 0, atol=1e-5)
+    assert np.allclose(train.std(axis=(0, 1, 2)), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [META, "data_batch_4", TEST_BATCH])
+def test_a_missing_or_damaged_batch_is_named(batches: Path, name: str) -> None:
+    whole = (batches / name).read_bytes()
+    for damaged in (
+        whole[: len(whole) // 2],
+        b"",
+        pickle.dumps([1, 2]),
+        pickle.dumps({b"data": 1}),
+        b"\x80\x02garbage",
+    ):
+        (batches / name).write_bytes(damaged)
+        with pytest.raises(InputError, match=rf"{name}' is damaged .* unpack the Python version") as caught:
+            cifar10(batches)
+        assert "\n" not in str(caught.value)
+    (batches / name).unlink()
+    with pytest.raises(InputError, match=rf"{name} is missing: unpack"):
+        cifar10(batches)
+
+
+def test_labels_out_of_range_are_damage(batches: Path) -> None:
+    stored = {b"data": np.zeros((2, 3072), np.uint8), b"labels": [0, 10]}
+    (batches / "data_batch_1").write_bytes(pickle.dumps(stored, protocol=2))
+    with pytest.raises(InputError, match=r"data_batch_1' is damaged .*from 0 to 9"):
+        cifar10(batches)
+
+
+class _Bomb:
+    def __reduce__(self) -> tuple:
+        return os.system, ("touch exploded",)
+
+
+def test_a_pickle_cannot_run_code(batches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(batches)
+    (batches / "data_batch_1").write_bytes(pickle.dumps({b"data": _Bomb()}, protocol=2))
+    with pytest.raises(InputError, match=r"data_batch_1' is damaged .*asks for (posix|nt)\.system"):
+        cifar10(batches)
+    assert not (batches / "exploded").exists()
+
+
+def test_digits_are_complete_and_split_without_overlap() -> None:
+    images = digits()
+    assert (len(images.train), len(images.test)) == (1438, 359)
+    assert images.shape == (8, 8, 1)
+    assert set(images.train_labels.tolist()) == set(range(10))
+    everything = np.concatenate([images.train, images.test]).reshape(1797, -1)
+    assert int(everything.sum()) == 561718
+    with pytest.raises(InputError, match=r"ask for 1 to 1438"):
+        images.first(2000, 1)
+
+
+def test_digits_without_scikit_learn_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(
+        InputError, match=r"scikit-learn is not installed: \S+ -m pip install scikit-learn, or give a CIFAR"
+    ):
+        digits()

@@ -1,0 +1,99 @@
+"""The distribution of hitting times: against its own moments, exact solutions, simulated paths, and in limits."""
+
+import numpy as np
+import pytest
+
+from theory import Activation, InputError, hitting_law, plateau
+from theory.one_task.diffusion import OneTaskDiffusion
+from theory.one_task.hitting_distribution import HittingDistribution, _through_cell, hitting_distribution
+
+
+def problem(text: str = "h4", dim: int = 64, scaled: float = 0.5) -> tuple[OneTaskDiffusion, float]:
+    """A diffusion at η = scaled/d², and the overlap √(6/d)."""
+    return OneTaskDiffusion(Activation.parse(text), 1.0, scaled / dim**2, 1.0, dim), float(np.sqrt(6 / dim))
+
+
+@pytest.mark.parametrize(("text", "dim", "scaled"), [("h4", 64, 0.1), ("h4", 1000, 0.02), ("h3", 64, 0.5)])
+def test_moments_are_those_of_the_backward_equations(text: str, dim: int, scaled: float) -> None:
+    """Mean and spread from the distribution and from `hitting_law`, two different equations.
+
+    The window is long: at d = 64 runs that noise threw back to u ≈ 0 take very long, and weigh on the spread.
+    """
+    diffusion, start = problem(text, dim, scaled)
+    law = hitting_law(diffusion.activation, 1.0, start, diffusion.step_size, 1.0, dim)
+    times = np.linspace(0, law.mean + 200 * law.std, 12001)
+    later = 1 - hitting_distribution(diffusion, start, cells=500).cdf(times)
+    mean = np.trapezoid(later, times)
+    assert mean == pytest.approx(law.mean, rel=1e-3)
+    assert np.sqrt(2 * np.trapezoid(times * later, times) - mean**2) == pytest.approx(law.std, rel=5e-3)
+
+
+def test_brownian_motion_with_drift() -> None:
+    """A cell of constant coefficients: E e^{−sT} = exp{−x(√(b²+2Ds) − b)/D} far from the reflecting end."""
+    s = np.array([0.3 + 0.2j, 2.0 + 5.0j])
+    for drift in (0.7, -0.4):
+        slope, gain = np.zeros_like(s), np.zeros_like(s)
+        slope, _ = _through_cell(slope, s, drift, 0.1, 50.0)
+        _, gain = _through_cell(slope, s, drift, 0.1, 1.0)
+        exact = (np.sqrt(drift**2 + 0.2 * s) - drift) / 0.1
+        np.testing.assert_allclose(gain, exact, rtol=1e-12)
+
+
+def test_quantiles_invert_the_distribution_and_its_error_is_small() -> None:
+    diffusion, start = problem()
+    law = hitting_distribution(diffusion, start)
+    for probability in (0.01, 0.5, 0.9):
+        assert law.cdf(np.array([law.quantile(probability)]))[0] == pytest.approx(probability, abs=1e-7)
+    times = np.linspace(0.1, 20, 50)
+    assert np.all(np.diff(law.cdf(times)) > 0)
+    fine = HittingDistribution(diffusion, start, law.level, 2 * law.cells)
+    assert np.max(np.abs(fine.cdf(times) - law.cdf(times))) <= law.error(times) < 1e-5
+
+
+def test_sign_and_late_starts() -> None:
+    even, start = problem()
+    assert hitting_distribution(even, -start).quantile(0.5) == hitting_distribution(even, start).quantile(0.5)
+    odd, start = problem("h3", 64, 0.5)
+    assert hitting_distribution(odd, -start).quantile(0.5) > hitting_distribution(odd, start).quantile(0.5)
+    assert hitting_distribution(even, 0.9).quantile(0.3) == 0.0
+
+
+def test_beyond_the_boundary_recovery_is_rare_and_a_quantile_may_be_infinite() -> None:
+    diffusion, start = problem("h4", 400, 200.0)
+    assert diffusion.step_size > 5 * plateau(diffusion.activation).critical_step(1.0, start, 1.0, 400)
+    law = hitting_distribution(diffusion, start, cells=100)
+    assert law.cdf(np.array([100.0]))[0] < 1e-3
+    assert law.quantile(0.5) > 100
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [({"level": 1.5}, "level"), ({"level": 0.0}, "level")],
+)
+def test_bad_level(change: dict, text: str) -> None:
+    diffusion, start = problem()
+    with pytest.raises(InputError, match=text):
+        hitting_distribution(diffusion, start, **change)
+
+
+def test_bad_probability_and_no_noise() -> None:
+    diffusion, start = problem()
+    with pytest.raises(InputError, match="probability"):
+        hitting_distribution(diffusion, start).quantile(1.0)
+    still = OneTaskDiffusion(diffusion.activation, 1.0, 1e-4, 1.0, 64, with_noise=False)
+    with pytest.raises(InputError, match="with_noise"):
+        hitting_distribution(still, start)
+
+
+def test_a_variance_that_is_not_positive_is_refused() -> None:
+    """Laws of one's own may have one: a derived variance is cut at some order in η."""
+
+    class Cut(OneTaskDiffusion):
+        def coefficients(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            drift, noise = super().coefficients(overlap)
+            return drift, np.where(overlap > 0.4, -noise, noise)
+
+    diffusion, start = problem()
+    cut = Cut(diffusion.activation, 1.0, diffusion.step_size, 1.0, diffusion.dim)
+    with pytest.raises(InputError, match=r"step_size is 0\.00012.*not positive at overlap 0\.4"):
+        hitting_distribution(cut, start).quantile(0.5)

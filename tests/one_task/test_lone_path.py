@@ -1,0 +1,78 @@
+"""Direction and norm of a lone student together, against an integration of the two equations."""
+
+import numpy as np
+import pytest
+import sympy as sp
+from scipy import integrate
+
+from theory import Activation, SingleTask
+from theory.core.activation import c
+from theory.one_task.lone_path import lone_path, one_sided
+
+INF = float("inf")
+
+
+def integrated(text: str, weight: float, overlap: float, norm2: float, end: float = 1e4) -> tuple[float, float]:
+    """First times of squared overlap ½ and of half the target norm, by LSODA on (u, r); inf if not by `end`."""
+    activation = Activation.parse(text)
+    kernel, slope = (sp.lambdify(c, x, "scipy") for x in (activation.dual, activation.dual_derivative()))
+    scale = float(activation.second_moment)
+
+    def rate(t: float, y: np.ndarray) -> list[float]:
+        u, r = float(np.clip(y[0], -1, 1)), y[1]  # relu's kernel ends at 1
+        return [weight * slope(u) * (1 - u * u), 4 * r * (weight * kernel(u) - r * scale)]
+
+    events = [lambda t, y: y[0] ** 2 - 0.5, lambda t, y: y[1] * y[0] ** 2 - weight / 2]
+    done = integrate.solve_ivp(rate, (0, end), [overlap, norm2], "LSODA", events=events, rtol=1e-11, atol=1e-14)
+    half, loss = (float(found[0]) if found.size else INF for found in done.t_events)
+    return half, loss
+
+
+@pytest.mark.parametrize("scale", [0.003, 0.03, 0.3, 2.0])
+@pytest.mark.parametrize(
+    ("text", "weight", "overlap"),
+    [("h4", 0.8, 0.04), ("h4", 0.3, 0.04), ("h6", 0.8, 0.2), ("h3", 0.7, 0.05), ("h4+0.5", 0.7, 0.05), ("erf", 0.7, -0.05),
+     ("relu", 0.7, 0.05), ("0.5*h4-0.7*h5", 0.7, 0.05)],
+)  # fmt: skip
+def test_times_of_direction_and_norm(text: str, weight: float, overlap: float, scale: float) -> None:
+    half, loss = integrated(text, weight, overlap, scale**2)
+    path = lone_path(Activation.parse(text), 1)
+    if overlap > 0:
+        assert path.half_time(np.array([overlap]))[0] / weight == pytest.approx(half, rel=1e-6)
+    assert path.loss_time(weight, overlap, scale**2) == pytest.approx(loss, rel=1e-4)
+    assert path.loss_time(weight, overlap, scale**2) - half == pytest.approx(loss - half, rel=1e-3)
+
+
+def test_the_norm_pays_for_the_wait() -> None:
+    """Half the weight is there at the start, and the lag is the same as from a light start: the student has shrunk."""
+    path = lone_path(Activation.parse("h4"), 1)
+    light, heavy = (path.loss_time(0.3, 0.04, norm2) - path.loss_time(0.3, 0.04, 4.0) for norm2 in (0.09, 0.15))
+    assert SingleTask(Activation.parse("h4")).lag(0.3, 0.15) == 0
+    assert max(abs(light), abs(heavy)) < 0.02
+
+
+@pytest.mark.parametrize("text", ["h3", "h4", "h2", "0.8*h4+0.6*h6", "0.5*h4-0.7*h5", "relu-z/2"])
+def test_half_times_are_those_of_the_single_task(text: str) -> None:
+    """Both signs, stalls included; a start beyond the level takes no time."""
+    task = SingleTask(Activation.parse(text))
+    sizes = np.array([1e-5, 0.003, 0.1, 0.45, 0.7, 0.71, 0.95])
+    for end in (1, -1):
+        found = lone_path(task.activation, end).half_time(end * sizes)
+        expected = [task.half_time(1.0, end * x) for x in sizes]
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_mixed_parity_stalls_only_on_one_side() -> None:
+    activation = Activation.parse("0.5*h4-0.7*h5")
+    assert np.isfinite(lone_path(activation, 1).half_time(np.array([0.05]))).all()
+    assert np.isinf(lone_path(activation, -1).half_time(np.array([-0.05]))).all()
+    assert lone_path(activation, -1).loss_time(1.0, -0.05, 1e-3) == INF
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("h3", True), ("h4", False), ("h4+0.5", False), ("0.5*h4-0.7*h5", True), ("h4+0.1*h5", False), ("erf", False)],
+)
+def test_which_activations_compete_by_positive_overlaps_only(text: str, expected: bool) -> None:
+    """φ′ changes its sign on the way of 0.5h₄ − 0.7h₅, not before squared overlap ½ for a little h₅."""
+    assert one_sided(Activation.parse(text)) is expected

@@ -1,0 +1,96 @@
+"""One direction among others: the law of its whole step, the chain, and the claims that use them."""
+
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dynamics.one_task.spherical_sgd import _advance, spherical_sgd
+from theory import Activation, InputError
+from theory.one_task.diffusion import OneTaskDiffusion
+from theory.one_task.hitting_distribution import hitting_distribution
+from theory.one_task.hitting_law import hitting_law
+from theory.one_task.plateau import plateau
+from theory.one_task.spherical_step import noise_of_others, spherical_step
+from theory.one_task.third_order import third_order, with_third_order
+from validation.claims.one_task import step_size_boundary
+from validation.judge.claim import agrees
+from validation.judge.context import Context
+from validation.statistics.standard_errors import share_error
+
+H3 = Activation.parse("h3")
+
+
+def test_one_step_among_others_has_the_mean_and_variance_of_the_law() -> None:
+    """300 000 chains: one step at overlap 0.4, weight 0.3, and without the noise of the others the variance is wrong."""
+    dim, weight, start, count, eta = 20, 0.3, 0.4, 300_000, 0.3 / 20**1.5
+    rng, others = np.random.default_rng(3), noise_of_others(H3, weight, 1.0)
+    assert others == pytest.approx(np.sqrt(1 - weight**2))
+    sample = np.stack([*rng.standard_normal((2, count)), rng.chisquare(dim - 2, count), rng.standard_normal(count)])
+    chain = (jnp.full(count, start), jnp.full(count, jnp.inf), jnp.asarray(0.0))
+    moved = np.asarray(
+        _advance(H3, jnp.asarray(eta), jnp.asarray(0.7), chain, jnp.asarray(sample[None]), (weight, others))[0]
+    )
+    law = spherical_step(H3).among_others(weight, eta, dim)
+    drift, variance = (float(x[0]) * eta for x in law.coefficients(np.array([start])))
+    tail = np.mean((moved - moved.mean()) ** 4) / moved.var() ** 2
+    tolerance = 4 * np.sqrt((tail - 1) / count)
+    assert abs(moved.mean() - start - drift) < 4 * moved.std() / np.sqrt(count)
+    assert moved.var() == pytest.approx(variance, rel=tolerance + 1e-3)
+    quiet = replace(law, total=weight**2).coefficients(np.array([start]))[1]
+    assert abs(float(quiet[0]) * eta / moved.var() - 1) > tolerance
+
+
+def test_quadrature_among_others_has_converged(monkeypatch: pytest.MonkeyPatch) -> None:
+    law = spherical_step(H3).among_others(0.2, 0.4 / 32**1.5, 32)
+    at = np.array([0.05, 0.4])
+    before = law.coefficients(at)
+    monkeypatch.setattr("theory.one_task.spherical_step._NODES_NOISY", 60)
+    monkeypatch.setattr("theory.one_task.spherical_step._NODES_OTHERS", 16)
+    for first, second in zip(before, law.coefficients(at), strict=True):
+        assert np.allclose(first, second, rtol=5e-3)
+
+
+def test_runs_end_at_their_last_step_inside_a_block() -> None:
+    """300 replicas come in blocks of 436 steps."""
+    options = {"step_size": 0.002, "replicas": 300, "seed": 4, "weight": 0.5, "noise": 0.8}
+    short, long = (spherical_sgd(H3, 30, 0.4, steps=n, **options) for n in (500, 1000))
+    early = long.hitting_steps <= 500
+    assert short.steps == 500
+    assert 0 < early.sum() < np.isfinite(long.hitting_steps).sum()
+    assert np.array_equal(np.isfinite(short.hitting_steps), early)
+
+
+@pytest.mark.parametrize(("name", "value"), [("weight", 0.0), ("noise", -1.0)])
+def test_bad_targets_are_refused(name: str, value: float) -> None:
+    with pytest.raises(InputError, match=f"{name} is"):
+        spherical_sgd(H3, 30, 0.3, step_size=0.01, steps=5, replicas=2, **{name: value})
+
+
+def test_cut_moments_are_those_of_the_backward_equations() -> None:
+    """At a horizon beyond every arrival the moments are those that `hitting_law` solves for; before any, the horizon's."""
+    law = hitting_distribution(OneTaskDiffusion(H3, 0.8, 2e-5, 1.0, 64), 0.35, cells=200)
+    moments = hitting_law(H3, 0.8, 0.35, 2e-5, 1.0, 64)
+    assert law.cut_moments(5.0) == pytest.approx((moments.mean, moments.std), rel=2e-3)
+    assert law.cut_moments(1e-3) == pytest.approx((1e-3, 0.0), abs=1e-6)
+
+
+def test_third_order_enters_with_the_step_size() -> None:
+    laws = plateau(H3)
+    changed = with_third_order(laws, 0.6, 0.3, 1e-3, 64)
+    before, after = (float(x.laws(0.6, 1.0, 64)[0](0.3)) for x in (laws, changed))
+    assert after - before == pytest.approx(-1e-3 * third_order(H3, 0.6, 0.8, 0.3, 64))
+
+
+def test_a_law_without_the_other_directions_is_rejected() -> None:
+    """Direction 4 at the largest step size: the law agrees with SGD, the one that forgets the others' noise does not."""
+    plan = replace(step_size_boundary.QUICK, scaled=(0.4,), replicas=(192,), directions=(4,))
+    measured = step_size_boundary.measured_shares(Context(), plan)[0, 0]
+    weight, step_size = float(plan.weights[0]), plan.step_size(0.4)
+    predicted = step_size_boundary.predicted_share(plan, weight, step_size)
+    alone = replace(spherical_step(H3).among_others(weight, step_size, plan.dim), total=weight**2)
+    wrong = step_size_boundary._in_time(plan, alone, 40)
+    error = share_error(predicted, 192)
+    assert agrees(measured, predicted, 0.0, error)
+    assert not agrees(measured, wrong, 0.0, error)

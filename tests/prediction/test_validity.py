@@ -1,0 +1,128 @@
+"""Conditions and intervals of predictions: what breaks them is named, and the coupled flow is where they say."""
+
+import numpy as np
+import pytest
+
+from dynamics.additive.deflated_flow import deflated_flow
+from dynamics.additive.gradient_flow import lowered_overlap_flow, overlaps_of
+from theory import Activation, Prediction, Student, Teacher, draw_initial_state, predict
+from theory.additive import flow as additive
+from theory.core.indexed import k, q, t
+from theory.core.numeric_sums import NumericSums
+from theory.prediction.deflation import TooLong, deflated_rows
+from theory.prediction.validity import MOST_OVERLAPS, staircase_reasons, validity
+from validation.random_problems import judge_problem, table, wrong
+
+INF = float("inf")
+
+
+def problem(
+    text: str, width: int = 3, students: int = 6, dim: int = 256, seed: int = 0, scale: float = 0.03
+) -> Prediction:
+    teacher = Teacher.power_law(width, 1.0, dim)
+    return predict(Activation.parse(text), teacher, draw_initial_state(teacher, Student(students, scale), seed))
+
+
+def broken(prediction: Prediction, intervals: bool = False) -> list[set[str]]:
+    return [{condition.name for condition in own.broken} for own in validity(prediction, intervals)]
+
+
+@pytest.mark.parametrize("text", ["relu", "0.8*h4+0.6*h5-1"])
+def test_sums_on_arrays_are_the_compiled_drift(text: str) -> None:
+    """The same derived expression through NumPy and through JAX."""
+    found = problem(text, scale=1.0)
+    state = {name: np.asarray(value) for name, value in overlaps_of(found.initial).items()}
+    code = NumericSums(additive.overlap_drift()[t[k, q]], (k, q), found.activation)
+    lowered = lowered_overlap_flow(found.activation)
+    full = {"t": state["t"], "c": found.initial.student_overlap, "r": state["r"], "a": found.teacher.a}
+    expected = lowered.drift(overlaps_of(found.initial), {"a": found.teacher.a})["t"]
+    np.testing.assert_allclose(code(full), np.asarray(expected), rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize(("text", "share"), [("h4", 0.99), ("h4", 0.05)])
+def test_massless_rows_are_the_compiled_deflated_flow(text: str, share: float) -> None:
+    found = problem(text)
+    end = 1.3 * found.last_time
+    rows = deflated_rows(found.activation, found.teacher, found.initial, end, share=share)
+    compiled = deflated_flow(found.activation, found.teacher, found.initial, t_end=end, share=share)
+    np.testing.assert_allclose(rows.half_time, compiled.half_time, rtol=1e-5)
+    np.testing.assert_array_equal(rows.neuron, compiled.neuron)
+
+
+def test_a_clear_problem_is_inside_and_its_interval_narrow() -> None:
+    found = problem("h4", dim=4000)
+    for own, alone in zip(validity(found), found.time_half, strict=True):
+        assert own.valid
+        assert own.low <= alone <= own.high < 1.03 * own.low
+
+
+@pytest.mark.parametrize(("text", "name"), [("relu", "exponent"), ("h2+h4", "exponent")])
+@pytest.mark.parametrize("intervals", [False, True])
+def test_low_exponents_are_outside(text: str, name: str, intervals: bool) -> None:
+    assert all(name in own for own in broken(problem(text), intervals))
+
+
+def test_heavy_students_are_outside() -> None:
+    """A mean makes them heavy while they wait; so does a large start while the wait is short."""
+    assert all("norms" in own for own in broken(problem("h4+2", dim=2000)))
+    assert "norms" in broken(problem("h4", dim=24, scale=2.0))[0]
+    assert not any("norms" in own for own in broken(problem("h4", dim=2000, scale=2.0)))  # they shrink
+
+
+def test_a_start_that_is_nearly_there_is_outside() -> None:
+    assert any("dimension" in own for own in broken(problem("h4", dim=10)))
+
+
+def test_ties_are_named_with_their_lead() -> None:
+    found = [problem("h4", seed=seed) for seed in range(8)]
+    for prediction in found:
+        for own, lead, learned in zip(validity(prediction, False), prediction.lead, prediction.learned, strict=True):
+            tie = next(condition for condition in own.conditions if condition.name == "tie")
+            assert learned
+            assert tie.holds == (lead >= tie.limit)
+            assert tie.limit > 1
+            assert own.no_interval
+    assert {"tie"} in [own for prediction in found for own in broken(prediction)]
+
+
+def test_leaning_away_is_outside_unless_even() -> None:
+    """0.1h₅ does not hold −0.3 back, but −e is no fit of h₄ + 0.1h₅."""
+    even, mixed = problem("h4", students=3), problem("h4+0.1*h5", students=3)
+    assert not any("parity" in own for own in broken(even))
+    lean = [own for own in zip(mixed.overlap, broken(mixed), strict=True) if own[0] < 0]
+    assert lean
+    assert all("parity" in names for _, names in lean)
+
+
+def test_stairs_of_an_activation_with_a_mean_are_outside_once_students_fit_it() -> None:
+    light, late = problem("h4+0.2", dim=24, scale=1e-4), problem("h4-1", dim=1000)
+    assert not any("fit it" in reason for reason in staircase_reasons(light, validity(light, False)))
+    assert any("fit it" in reason for reason in staircase_reasons(late, validity(late, False)))
+
+
+def test_without_an_interval_it_is_said_why() -> None:
+    wide = problem("h4", width=40, students=40, dim=500)
+    assert str(MOST_OVERLAPS) in validity(wide)[0].no_interval
+    nothing = problem(
+        "h3", width=1, students=1, seed=next(s for s in range(9) if not problem("h3", 1, 1, seed=s).learned[0])
+    )
+    assert "no direction" in validity(nothing)[0].no_interval
+
+
+def test_a_stiff_problem_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("theory.prediction.deflation._MOST_EVALUATIONS", 20)
+    found = problem("h4")
+    with pytest.raises(TooLong):
+        deflated_rows(found.activation, found.teacher, found.initial, 100.0)
+    assert "stiff" in validity(found)[0].no_interval
+
+
+def test_random_problems_do_what_is_stated() -> None:
+    """Flows of random problems are within the stated intervals, most directions are inside, and wrong theories are not."""
+    texts = [("even", "h4"), ("odd", "h3"), ("both parities", "0.5*h4-0.7*h5"), ("mean", "h4-1")]
+    judged = [x for kind, text in texts for seed in range(6) for x in judge_problem(kind, text, seed)]
+    assert wrong(judged) == [], table(judged)
+    assert sum(x.inside for x in judged) > len(judged) / 2
+    timed = [x for x in judged if x.inside and np.isfinite(x.time)]
+    assert np.mean([x.tells(0.5) for x in timed]) == 1
+    assert np.mean([x.tells((x.exponent - 2) / (x.exponent - 1)) for x in timed]) > 0.8

@@ -1,0 +1,150 @@
+"""Finite steps of quadratic networks: moments of a plain SGD step, the radial phase, and the comparison command's engine."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dynamics import radial_phase
+from dynamics.quadratic.quadratic_flow import quadratic_flow
+from theory import Activation, InputError, QuadraticModel, Student, Subspace, Teacher, draw_initial_state, draw_subspace
+from theory.quadratic.step import fitted_shift, mean_step
+from theory.quadratic.stiefel import largest_step, radial_excess, retraction, step_drift
+from validation import compare_quadratic
+from validation.quadratic_comparison import fitted_times
+
+
+def test_mean_of_a_plain_step_is_the_derived_one() -> None:
+    """4·10⁶ samples: all 25 entries within 4.5 standard errors; the first order alone misses by more than 50."""
+    rng, dim, step_size = np.random.default_rng(0), 5, 0.05
+    w = 0.4 * rng.standard_normal((dim, 2))
+    S, M = w @ w.T, np.diag([0.8, 0.6, 0.0, 0.0, 0.0])
+    means = []
+    for _ in range(40):
+        x = rng.standard_normal((20_000, dim))
+        q = np.einsum("ni,ij,nj->n", x, M - S, x) - np.trace(M - S)
+        moved = w + 2 * step_size * q[:, None, None] * (x[:, :, None] * (x @ w)[:, None, :] - w)
+        means.append((moved @ np.swapaxes(moved, 1, 2)).mean(axis=0) - S)
+    error = np.std(means, axis=0, ddof=1) / np.sqrt(len(means))
+    both = mean_step(S, M, step_size)
+    first = (both - mean_step(S, M, -step_size)) / 2
+    assert np.abs((np.mean(means, axis=0) - both) / error).max() < 4.5
+    assert np.abs((np.mean(means, axis=0) - first) / error).max() > 50
+
+
+def test_the_retraction_is_the_polar_factor() -> None:
+    """The derived rank-one formula against a singular value decomposition."""
+    rng = np.random.default_rng(1)
+    w = np.linalg.qr(rng.standard_normal((7, 3)))[0]
+    x, step_size, gamma, target = rng.standard_normal(7), 0.05, 0.6, 1.3
+    h = w.T @ x
+    size, output = np.linalg.norm(h), gamma * (h @ h - 3)
+    left, _, right = np.linalg.svd(
+        w + 2 * step_size * gamma * (target - output) * np.outer(x - w @ h, h), full_matrices=False
+    )
+    rule, outside = retraction(), np.linalg.norm(x - w @ h)
+    values = dict(
+        zip(("eta", "gamma", "h", "s", "y", "f"), (step_size, gamma, size, outside, target, output), strict=True)
+    )
+    c1, c2 = (float(e.subs({v: values[v.name] for v in e.free_symbols})) for e in (rule.along_self, rule.along_input))
+    assert np.allclose(w + np.outer(c1 * w @ h / size + c2 * x, h / size), left @ right, atol=1e-14)
+
+
+def test_step_drift_does_not_depend_on_the_basis_of_equal_weights() -> None:
+    rng = np.random.default_rng(2)
+    a, z = np.array([0.6, 0.6, 0.5]), 0.4 * rng.standard_normal((3, 2))
+    turn = np.eye(3)
+    turn[:2, :2] = np.linalg.qr(rng.standard_normal((2, 2)))[0]
+    first, second = (step_drift(G, a, 2, 50, 0.7, 0.1) for G in (z @ z.T, turn @ z @ z.T @ turn.T))
+    assert np.allclose(turn @ first @ turn.T, second, atol=1e-13)
+
+
+def test_the_bound_scales_like_one_over_the_dimension() -> None:
+    bounds = [largest_step(QuadraticModel(Teacher.power_law(4, 1.0, dim), 4, 0.5))[0] for dim in (1000, 10_000)]
+    assert 9.5 < bounds[0] / bounds[1] < 10.5
+    model = QuadraticModel(Teacher.power_law(4, 1.0, 1000), 4, 0.5)
+    assert largest_step(model, batch=8)[0] == pytest.approx(8 * bounds[0])
+
+
+# ------------------------------------------------------------------------------- phase II
+
+
+def learned_frame(width: int) -> tuple[QuadraticModel, Subspace]:
+    model = QuadraticModel(Teacher.power_law(8, 1.0, 500), width, width**-0.5)
+    start = draw_subspace(8, width, 500, 0)
+    return model, Subspace(np.exp(6 * model.spectrum)[:, None] * start.on_teachers, start.rest).orthonormal()
+
+
+def test_the_radial_phase_has_the_derived_excess() -> None:
+    model, frame = learned_frame(4)
+    leading, next_order = radial_excess(model, frame.on_teachers)
+    samples = 400
+    fits = [radial_phase(model, frame, samples, seed) for seed in range(300)]
+    excess = np.array([fit.unprojected - fit.optimal for fit in fits])
+    error = excess.std(ddof=1) / np.sqrt(len(excess))
+    predicted = leading / samples * (1 + next_order / samples)
+    assert abs(excess.mean() - predicted) < 4 * error + predicted * (next_order / samples)
+    assert abs(excess.mean() - predicted / 2) > 8 * error
+
+
+def test_the_projection_only_helps_and_many_samples_give_the_best_gram() -> None:
+    model, frame = learned_frame(3)
+    best = frame.on_teachers.T @ (model.spectrum[:, None] * frame.on_teachers)
+    few, many = radial_phase(model, frame, 12, 1), radial_phase(model, frame, 200_000, 1)
+    assert few.optimal <= few.risk <= few.unprojected
+    assert np.linalg.eigvalsh(few.gram).min() > -1e-12
+    assert np.abs(many.gram - best).max() < 0.02
+    with pytest.raises(InputError, match="samples is 0"):
+        radial_phase(model, frame, 0, 1)
+
+
+# ----------------------------------------------------------------------------- comparison
+
+
+def small_problem() -> tuple[Activation, Teacher, object]:
+    teacher = Teacher.power_law(2, 1.0, 40)
+    return Activation.parse("quadratic"), teacher, draw_initial_state(teacher, Student(4, 0.1), 1)
+
+
+def test_compare_judges_flow_and_sgd_by_the_closed_form(tmp_path: Path) -> None:
+    activation, teacher, initial = small_problem()
+    found = compare_quadratic(
+        activation, teacher, initial, step_size=2e-4, steps=12_800, replicas=12, seed=1, out=tmp_path
+    )
+    assert [row["verdict"] for row in found.directions] == ["agrees", "agrees"]
+    assert found.verdict_ok
+    assert not found.diverged
+    for row in found.directions:
+        assert row["flow"] == pytest.approx(row["predicted"], rel=1e-5)
+        assert row["sgd_mean"] != row["predicted"]
+    assert found.report is not None
+    assert found.report.is_file()
+
+
+def test_compare_says_so_where_it_cannot_judge() -> None:
+    activation, teacher, initial = small_problem()
+    skipped = compare_quadratic(activation, teacher, initial, step_size=2e-4, steps=9600, replicas=12, budget=1e3)
+    assert "SGD was not run" in skipped.notes[0]
+    assert skipped.directions[0]["sgd_mean"] is None
+    with pytest.raises(InputError, match="activation is 'h4'"):
+        compare_quadratic(Activation.parse("h4"), teacher, initial, step_size=2e-4, steps=10)
+
+
+def test_the_shift_vanishes_with_the_step_and_is_halved_by_a_batch_of_two() -> None:
+    _, teacher, initial = small_problem()
+    model, columns = QuadraticModel(teacher, 4), Subspace.of_state(initial)
+    outside = float(np.sum(columns.rest**2))
+    shifts = [fitted_shift(model, columns.on_teachers, outside, *options) for options in ((1e-4, 2.0), (2e-4, 2.0, 2))]
+    assert np.allclose(shifts[0], shifts[1])
+    assert np.all(np.abs(shifts[0]) > 1e-4)
+    assert np.all(np.abs(fitted_shift(model, columns.on_teachers, outside, 1e-8, 2.0)) < 1e-4)
+
+
+def test_predicted_times_are_those_of_the_closed_form() -> None:
+    _, teacher, initial = small_problem()
+    model, columns = QuadraticModel(teacher, 4), Subspace.of_state(initial)
+    flow = quadratic_flow(model.spectrum, columns)
+    times = fitted_times(model, flow, 2.0)
+    for j, time in enumerate(times):
+        held = np.sum(flow.factor(model.riccati_time([time]))[0].on_teachers ** 2, axis=1)[j]
+        assert held == pytest.approx(model.spectrum[j] / 2, rel=1e-8)

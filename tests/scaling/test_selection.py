@@ -1,0 +1,307 @@
+"""The law of greedy selection against closed forms, brute-force selection and draws."""
+
+import json
+import re
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from scipy import integrate, stats
+
+from emergence.cli import main
+from theory import InputError, gaps, select
+from theory.baselines.winner import (
+    covering_probability,
+    weakest_wins,
+    weakest_wins_leading,
+    width_exponent,
+    winning_probabilities,
+)
+from theory.scaling.extreme_overlaps import GAUSSIAN, OverlapLaw
+from theory.scaling.selection import (
+    Competition,
+    EqualWeights,
+    selection_law,
+    success_probability,
+    success_width,
+    well_separated_success,
+)
+from theory.scaling.selection_draws import draw_overlaps, draw_selected_scores, selected_gaps, selected_scores
+from theory.scaling.selection_gaps import GAPS, GapLaw
+from validation import Context, judge
+from validation.claims.scaling import selection as claims
+from validation.figures.selection import predicted_and_measured
+
+#: Probability of a false alarm of one test.
+LEVEL = 1e-4
+
+
+def power_law(count: int, decay: float, width: int, exponent: int = 4) -> Competition:
+    return Competition.of(np.arange(1, count + 1.0) ** -decay, width, exponent)
+
+
+# ------------------------------------------------------------------------------- draws
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (4, 9), (9, 4), (6, 6)])
+def test_all_draws_at_once_is_one_pair_at_a_time(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(2)
+    score = rng.random((20, *shape)) * (rng.random((20, *shape)) < 0.8)  # some scores are 0
+    before = score.copy()
+    found = selected_scores(score)
+    for one, mine in zip(score, found, strict=True):
+        chosen = select(one)
+        expected = np.zeros(shape[1])
+        expected[chosen.directions] = chosen.scores
+        np.testing.assert_array_equal(mine, expected)
+    np.testing.assert_array_equal(score, before)
+
+
+@pytest.mark.parametrize("wanted", [1, 3])
+def test_gaps_of_all_draws_are_the_lemma(wanted: int) -> None:
+    score = np.random.default_rng(3).random((15, 7, 5))
+    found = selected_gaps(score, wanted)
+    for i, one in enumerate(score):
+        expected = gaps(one, wanted)
+        mine = (found["row"][i], found["column"][i], found["threshold"][i])
+        assert mine == pytest.approx((expected.row, expected.column, expected.threshold), rel=1e-12)
+
+
+def test_drawn_overlaps_are_coordinates_of_unit_vectors() -> None:
+    overlaps = draw_overlaps(3, 4, 9, 3000, np.random.default_rng(4))
+    assert stats.kstest(overlaps[:, 1, 2] ** 2, stats.beta(0.5, 4).cdf).pvalue > LEVEL
+    assert stats.kstest(np.sum(overlaps[:, 0] ** 2, axis=1), stats.beta(2, 2.5).cdf).pvalue > LEVEL
+    np.testing.assert_allclose(np.sum(draw_overlaps(2, 5, 5, 3, np.random.default_rng(0)) ** 2, axis=2), 1.0)
+
+
+@pytest.mark.parametrize(("width", "count", "exponent"), [(3, 6, 4), (6, 4, 6), (4, 5, 3)])
+def test_chain_has_the_law_of_the_matrix(width: int, count: int, exponent: int) -> None:
+    problem, rng, draws = power_law(count, 0.8, width, exponent), np.random.default_rng(5), 4000
+    chain = draw_selected_scores(problem, draws, rng)
+    block = rng.standard_normal((draws, width, count))
+    reach = np.maximum(block, 0) if exponent % 2 else np.abs(block)
+    matrix = selected_scores(problem.a * reach**problem.power)
+    for q in (0, count - 1):
+        assert stats.ks_2samp(chain[:, q], matrix[:, q]).pvalue > LEVEL
+    # A chain that forgets to use up neurons would give the last direction another law.
+    forgetful = draw_selected_scores(power_law(count, 0.8, 3 * width, exponent), draws, rng)
+    assert stats.ks_2samp(forgetful[:, -1], matrix[:, -1]).pvalue < LEVEL
+
+
+def test_chain_takes_any_width() -> None:
+    scores = draw_selected_scores(power_law(3, 1.0, 10**12), 50, np.random.default_rng(1))
+    assert np.all(np.sqrt(scores[:, 0]) > 6)
+
+
+# ------------------------------------------------------------------------------- fluid limit
+
+
+def test_equal_weights_solve_the_logistic_equation() -> None:
+    r"""$d\phi/dH=-(M+P\phi)\phi$ with M = m − P < 0 has $\phi=M/((M+P)e^{MH}-P)$."""
+    width, count = 12, 30
+    law = selection_law(Competition.of(np.ones(count), width, 4), fluctuations=False)
+    score = np.geomspace(0.1, 8, 9)
+    level = -law.competition.log_cdf(score)
+    spare = width - count
+    expected = spare / (width * np.exp(spare * level) - count)
+    np.testing.assert_allclose(law.free(score), expected, rtol=2e-5)
+
+
+@pytest.mark.parametrize(("width", "count"), [(5, 20), (16, 64)])
+def test_number_missed_is_conserved(width: int, count: int) -> None:
+    for fluctuations in (False, True):
+        law = selection_law(power_law(count, 1.0, width), fluctuations)
+        assert law.missed.sum() == pytest.approx(count - width, abs=1e-5)
+        assert np.all(np.diff(law.missed) > 0)
+
+
+def test_many_neurons_make_directions_independent() -> None:
+    law = selection_law(power_law(3, 1.0, 10**6))
+    score = np.array([3.0, 8.0, 20.0])
+    np.testing.assert_allclose(law.free(score), np.exp(10**6 * law.competition.log_cdf(score)), atol=1e-4)
+
+
+def test_first_correction_brings_the_law_to_the_draws() -> None:
+    problem = power_law(32, 0.8, 8)
+    law, square = selection_law(problem), problem.a**2
+    scores = draw_selected_scores(problem, 6000, np.random.default_rng(6))
+    for score in (0.0, law.score_of_rank(4.0)):
+        lost = (scores <= score) @ square
+        error = lost.std() / np.sqrt(len(lost))
+        assert abs(law.residual(square, score) - lost.mean()) < 4 * error
+        assert abs(law.residual(square, score, corrected=False) - lost.mean()) > 5 * error
+    missed = np.hstack([scores == 0, np.ones((len(scores), 1), dtype=bool)]).argmax(axis=1) + 1
+    error = missed.std() / np.sqrt(len(missed))
+    allowance = abs(law.first_missed() - law.first_missed(correlated=False))
+    assert abs(law.first_missed() - missed.mean()) < 4 * error + allowance
+    assert allowance < 0.05 * missed.mean()
+
+
+def test_odd_activations_may_leave_directions_without_a_neuron() -> None:
+    law = selection_law(power_law(2, 0.5, 3, exponent=3), fluctuations=False)
+    assert 0.05 < law.missed.sum() < 0.5
+    assert selection_law(power_law(2, 0.5, 3), fluctuations=False).missed.sum() < 1e-4
+
+
+# ------------------------------------------------------------------------------- success
+
+
+def test_success_of_one_and_of_two_directions() -> None:
+    """One direction: the best of m. Two: the sum of two exponentials of rates 2m and m − 1."""
+    stay = float(np.exp(GAUSSIAN.log_cdf(1.0)))
+    assert EqualWeights(1, 5).success(1.0) == pytest.approx(1 - stay**5)
+    fast, slow = 2 * 6, 5
+    expected = 1 - (fast * stay**slow - slow * stay**fast) / (fast - slow)
+    assert EqualWeights(2, 6).success(1.0) == pytest.approx(expected)
+    assert well_separated_success(2, 6, 1.0) == pytest.approx((1 - stay**5) * (1 - stay**6))
+
+
+@pytest.mark.parametrize(("directions", "width", "reach"), [(64, 164, 3.0), (64, 164, 2.5), (200, 600, 2.7)])
+def test_success_of_wide_students_keeps_its_digits(directions: int, width: int, reach: float) -> None:
+    """The alternating terms are large there."""
+    spare = width - directions
+    with mpmath.workdps(200):
+        level = mpmath.exp(mpmath.mpf(float(GAUSSIAN.log_cdf(reach))))
+        exact = 1 - mpmath.fsum(
+            (-1) ** (j - 1) * mpmath.binomial(directions, j) * mpmath.mpf(spare + 2 * j) / (spare + j)
+            * mpmath.factorial(width) * mpmath.factorial(spare + j)
+            / (mpmath.factorial(spare) * mpmath.factorial(width + j)) * level ** (j * (spare + j))
+            for j in range(1, directions + 1)
+        )  # fmt: skip
+    assert EqualWeights(directions, width).success(reach) == pytest.approx(float(exact), rel=1e-10, abs=1e-20)
+
+
+def test_success_depends_on_the_spare_neurons_alone() -> None:
+    few, many, more = (EqualWeights(count, count + 10).success(1.0) for count in (4, 200, 4000))
+    assert many == pytest.approx(more, abs=0.01)
+    assert few > many > 0.8
+    assert success_width(lambda m: EqualWeights(4000, m).success(1.0), 4000, 0.5) < 4010
+    assert success_width(lambda m: float(m >= 7), 7) == 7
+
+
+def test_rare_failures_are_poisson() -> None:
+    for spare in (8, 15, 25):
+        law = selection_law(Competition.of(np.ones(16), 16 + spare, 4))
+        exact = EqualWeights(16, 16 + spare).success(1.0)
+        assert success_probability(law, 1.0) == pytest.approx(exact, abs=np.log(exact) ** 2 / 2 + 1e-6)
+
+
+# ------------------------------------------------------------------------------- gaps
+
+
+@pytest.mark.parametrize("gap", GAPS)
+def test_first_gap_is_an_integral(gap: str) -> None:
+    """P_* = 1: one level, an exponential of rate mP; the rest of its row, its column, or of the matrix below it."""
+    m, count, size = 9, 6, 0.3
+    law = GapLaw(EqualWeights(count, m), 1)
+    rivals = {"row": count - 1, "column": m - 1, "threshold": (m - 1) * (count - 1)}[gap]
+
+    def integrand(level: float) -> float:
+        lower = GAUSSIAN.from_tail(-np.expm1(-level)) / np.sqrt(1 + size)
+        drop = -level - float(GAUSSIAN.log_cdf(lower))
+        return float(m * count * np.exp(-m * count * level - rivals * drop))
+
+    exact = np.log(integrate.quad(integrand, 0, np.inf, limit=200)[0])
+    assert law.log_survival(gap, size) == pytest.approx(exact, rel=0.05)
+    assert law.log_survival(gap, law.median(gap)) == pytest.approx(-np.log(2))
+
+
+def test_medians_reach_their_leading_form() -> None:
+    """Up to corrections of relative order 1/g² and P_*/P."""
+    law = GapLaw(EqualWeights(10**5, 10**5), 10**4)
+    for gap in GAPS:
+        assert law.median(gap) == pytest.approx(law.leading(gap), rel=0.1)
+
+
+# ------------------------------------------------------------------------------- tensor power
+
+
+def test_winners_are_a_distribution() -> None:
+    for exponent, dim in ((4, np.inf), (6, 40.0)):
+        problem = Competition.of([3.0, 2.0, 2.0, 1.0], 5, exponent, dim)
+        found = winning_probabilities(problem)
+        assert found.sum() == pytest.approx(1, abs=1e-9)
+        assert found[1] == found[2]
+    assert covering_probability(problem)[0] == 1.0
+
+
+@pytest.mark.parametrize("condition", [1.0, 2.0, 7.0])
+def test_two_directions_are_an_angle(condition: float) -> None:
+    expected = 2 / np.pi * np.arctan(condition**-0.5)
+    assert weakest_wins(condition, 2) == pytest.approx(expected, rel=1e-10)
+
+
+def test_width_exponents_of_the_baseline() -> None:
+    found = [width_exponent(condition, 128) for condition in (1.0, 2.0, 3.0, 4.0)]
+    np.testing.assert_allclose(found, [1.0, 1.67, 2.25, 2.77], atol=0.005)
+    assert width_exponent(4.0, 128, power=4.0) == pytest.approx(found[1])
+    for condition in (2.0, 3.0, 4.0):
+        ratio = [weakest_wins(condition, p) / weakest_wins_leading(condition, p) for p in (1e6, 1e30)]
+        assert abs(ratio[1] - 1) < min(0.01, abs(ratio[0] - 1))
+
+
+# ------------------------------------------------------------------------------- refusals, figure, claims
+
+
+def test_bad_input_is_refused() -> None:
+    for wrong, message in (
+        (lambda: Competition((1.0, 0.0), 3), "weights"),
+        (lambda: Competition((1.0,), 0), "width is 0"),
+        (lambda: Competition((1.0,), 1, 0.0), "power"),
+        (lambda: Competition.of([1.0], 1, 1), "information exponent is 1"),
+        (lambda: EqualWeights(4, 3), "width is 3"),
+        (lambda: GapLaw(EqualWeights(4, 4), 4), "wanted is 4"),
+        (lambda: GapLaw(EqualWeights(4, 4), 2).log_survival("middle", 1.0), "gap is 'middle'"),
+        (lambda: weakest_wins(0.5, 10), "condition 0.5"),
+        (lambda: selection_law(power_law(4, 1.0, 2), False).score_of_rank(3.0), "rank is 3.0"),
+        (lambda: predicted_and_measured({}, {}, "x", "y"), "nothing to draw"),
+    ):
+        with pytest.raises(InputError, match=message):
+            wrong()
+
+
+def test_figure_shows_theory_and_points() -> None:
+    line = ([1, 2], [1.0, 2.0])
+    figure = predicted_and_measured({"a": line}, {"a": (*line, [0.1, 0.1])}, "x", "y", rivals={"wrong": line}, log="xy")
+    assert isinstance(figure, Figure)
+    assert figure.axes[0].get_xscale() == "log"
+
+
+@pytest.mark.parametrize("name", ["E27", "S7"])
+def test_cheap_claims_agree(name: str) -> None:
+    claim = next(claim for claim in claims.CLAIMS if claim.id == name)
+    outcome = claim.runner(Context(seed=3))
+    assert {judge(claim, x).verdict for x in outcome.measurements} == {"agrees"}
+    assert len(outcome.figures) == 1
+
+
+def test_prediction_says_how_likely_each_direction_is(capsys: pytest.CaptureFixture[str]) -> None:
+    found = {}
+    for width in ("3", "12"):
+        assert main(["predict", "--dim", "400", "--teacher-width", "12", "--student-width", width, "--json"]) == 0
+        rows = json.loads(capsys.readouterr().out)["directions"]
+        found[width] = np.array([row["selection_probability"] for row in rows])
+    np.testing.assert_array_equal(found["12"], 1.0)
+    assert found["3"].sum() == pytest.approx(3, abs=1e-4)
+    assert np.all(np.diff(found["3"]) < 0)
+    assert main(["predict", "--activation", "h1", "--dim", "400", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["directions"][0]["selection_probability"] is None
+
+
+def test_law_takes_the_dimension() -> None:
+    assert OverlapLaw(30.0) == Competition.of([1.0], 2, 4, 30.0).law
+    assert Competition.of([1.0], 2, 3).law.signed
+
+
+@pytest.mark.parametrize("width", [16, 64])
+def test_the_table_of_narrow_students_is_the_corrected_law(width: int) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "selection.md").read_text()
+    (row,) = re.findall(rf"^\| {width} \|(.*)\|$", page, re.MULTILINE)
+    shown, found = [float(x) for x in row.split("|")], []
+    for decay in (0.8, 1.2):
+        weights = np.arange(1, 4 * width + 1.0) ** -decay
+        law = selection_law(Competition.of(weights, width=width, information_exponent=4))
+        found += [law.first_missed() / width, law.residual(weights**2) / np.sum(weights[width:] ** 2)]
+    assert shown == pytest.approx(found, abs=0.00051)

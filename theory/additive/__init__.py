@@ -1,0 +1,1 @@
+"""The additive model: population loss, gradient, and closed overlap flow."""

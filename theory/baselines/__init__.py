@@ -1,0 +1,1 @@
+"""What the systems are held against: correlation loss, kernels, toy losses."""

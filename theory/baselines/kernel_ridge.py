@@ -1,0 +1,173 @@
+r"""Kernel ridge regression with an inner-product kernel on the additive target: what it learns from n samples.
+
+Inputs are uniform on the sphere of radius $\sqrt d$, labels $f_*(x)=\sum_pa_p\sigma(\langle e_p,x\rangle)$ without noise, the
+kernel $K(x,y)=k(\langle x,y\rangle/d)$. Both are diagonal in the degree of spherical harmonics
+(`theory.baselines.gegenbauer`): $k=\sum_kw_kQ_k$ has the eigenvalue $\xi_k=w_k/B_k$, $B_k$ times; $f_*$ has the energy
+$F_k^2$ at degree k. The estimator $\hat f=\sum_i\alpha_iK(x_i,\cdot)$, $(K+\lambda)\alpha=y$, has the deterministic
+equivalent (Canatar, Bordelon, Pehlevan 2021; Misiakiewicz and Saeed, arXiv:2403.08938, whose bound on the relative error
+falls like $n^{-1/2}$ up to logarithms) $$E\|\hat
+f-f_*\|^2\simeq\frac{\sum_kF_k^2\big(\frac\kappa{\xi_k+\kappa}\big)^2}{1-\frac1n\sum_kB_k\big(\frac{\xi_k}
+{\xi_k+\kappa}\big)^2},\qquad n=\sum_kB_k\frac{\xi_k}{\xi_k+\kappa}+\frac\lambda\kappa.$$ With $B_k\simeq d^k/k!$ that is a
+staircase: degree k is learned at $n\sim d^k$, however few directions carry it (arXiv:2504.19983 and slides: kernels do not
+adapt to low-dimensional structure). On the sphere a Hermite polynomial has parts of lower degree too, of relative size
+$O(1/d)$: they are in $F_k^2$, exactly.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import sympy as sp
+from scipy import optimize
+
+from theory.baselines import gegenbauer
+from theory.core.activation import Activation
+from theory.core.activation import c as cosine
+from theory.core.errors import InputError
+from theory.core.hermite import z
+from theory.core.teacher import Teacher
+
+REFERENCE = (
+    "Misiakiewicz and Saeed, arXiv:2403.08938; Canatar, Bordelon, Pehlevan, Nature Communications 12 (2021) 2914"
+)
+#: Degrees of the kernel that are kept apart; what is beyond acts as a ridge.
+DEGREES = 40
+EXPONENTIAL = "exp"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """An inner-product kernel k(s), s the cosine of two inputs. Attributes: name; expression in `theory.core.activation.c`."""
+
+    name: str
+    expression: sp.Expr
+
+    @classmethod
+    def parse(cls, text: str) -> "Kernel":
+        """``exp`` for $e^s$, or an activation: its dual kernel φ, the limit of infinitely many random features.
+
+        Raises `InputError` for a text that is neither.
+        """
+        if text.strip() == EXPONENTIAL:
+            return cls(EXPONENTIAL, sp.exp(cosine))
+        activation = Activation.parse(text)
+        return cls(activation.name, activation.dual)
+
+    @cached_property
+    def function(self) -> Callable[[np.ndarray], np.ndarray]:
+        """k as a NumPy function; rounding beyond ±1 is cut off."""
+        compiled = sp.lambdify(cosine, self.expression, modules=["scipy", "numpy"])
+        return lambda s: compiled(np.clip(s, -1.0, 1.0)) + 0.0 * s
+
+
+@dataclass(frozen=True)
+class KernelRidge:
+    r"""Kernel ridge regression of one target.
+
+    Attributes:
+        activation, teacher: the target; d is the teacher's. kernel: k. ridge: λ > 0, added to the diagonal of K.
+
+    Raises `InputError` for an activation that is no polynomial, d < 3, or a ridge that is not positive and finite.
+    """
+
+    activation: Activation
+    teacher: Teacher
+    kernel: Kernel
+    ridge: float = 1e-3
+
+    def __post_init__(self) -> None:
+        gegenbauer.check_dim(self.teacher.dim)
+        if not self.activation.is_polynomial:
+            raise InputError(
+                f"activation {self.activation.name!r} is no polynomial, but its degrees on the sphere are needed exactly: "
+                "use e.g. h4"
+            )
+        if not (np.isfinite(self.ridge) and self.ridge > 0):
+            raise InputError(f"ridge is {self.ridge!r}: give a positive finite number")
+
+    @property
+    def dim(self) -> int:
+        return self.teacher.dim
+
+    @cached_property
+    def multiplicities(self) -> np.ndarray:
+        """$B_k$, shape (DEGREES + 1,)."""
+        return np.array([float(gegenbauer.multiplicity(self.dim, k)) for k in range(DEGREES + 1)])
+
+    @cached_property
+    def kernel_weights(self) -> np.ndarray:
+        """$w_k\\ge0$ of the kernel, shape (DEGREES + 1,)."""
+        found = gegenbauer.project(self.kernel.function, DEGREES, self.dim)
+        total = float(self.kernel.function(np.ones(1))[0])
+        return np.where(found > 1e-14 * total, found, 0.0)
+
+    @property
+    def eigenvalues(self) -> np.ndarray:
+        r"""$\xi_k$."""
+        return self.kernel_weights / self.multiplicities
+
+    @cached_property
+    def effective_ridge(self) -> float:
+        """λ and the kernel's weight beyond `DEGREES`, which no number of samples resolves."""
+        tail = float(self.kernel.function(np.ones(1))[0]) - float(self.kernel_weights.sum())
+        return self.ridge + max(tail, 0.0)
+
+    @cached_property
+    def target_weights(self) -> np.ndarray:
+        r"""$\sigma(\sqrt d\,s)=\sum_kg_kQ_k(s)$: $g_k$, shape (DEGREES + 1,), zero beyond the activation's degree."""
+        sigma = sp.lambdify(z, self.activation.function, "numpy")
+        found = gegenbauer.project(lambda s: sigma(np.sqrt(self.dim) * s) + 0.0 * s, self.activation.degree, self.dim)
+        return np.pad(found, (0, DEGREES + 1 - found.size))[: DEGREES + 1]
+
+    @cached_property
+    def energies(self) -> np.ndarray:
+        r"""$F_k^2=\frac{g_k^2}{B_k}\sum_{pq}a_pa_qQ_k(\delta_{pq})$, shape (DEGREES + 1,)."""
+        a = self.teacher.a
+        across = gegenbauer.values(np.zeros(()), DEGREES, self.dim)
+        pairs = np.sum(a**2) + (np.sum(a) ** 2 - np.sum(a**2)) * across
+        return self.target_weights**2 / self.multiplicities * pairs
+
+    @property
+    def total(self) -> float:
+        """E f_*²: the mean squared error of knowing nothing."""
+        return float(self.energies.sum())
+
+    # ---------------------------------------------------------------- prediction
+
+    def resolution(self, samples: float) -> float:
+        r"""κ for n samples: $n=\sum_kB_k\xi_k/(\xi_k+\kappa)+\lambda/\kappa$."""
+        _check_samples(samples)
+        excess = lambda y: float(np.sum(self.kernel_weights / (self.eigenvalues + np.exp(y))))  # noqa: E731
+        balance = lambda y: excess(y) + self.effective_ridge * np.exp(-y) - samples  # noqa: E731
+        top = np.log((self.kernel_weights.sum() + self.effective_ridge) / samples) + 1.0
+        bottom = np.log(self.effective_ridge / samples) - 1.0
+        return float(np.exp(optimize.brentq(balance, bottom, top, xtol=1e-13)))
+
+    def risk(self, samples: float) -> float:
+        r"""Predicted mean squared error $E\|\hat f-f_*\|^2$ (twice the toolkit's loss)."""
+        kappa = self.resolution(samples)
+        xi = self.eigenvalues
+        degrees_of_freedom = float(np.sum(self.multiplicities * (xi / (xi + kappa)) ** 2))
+        bias = float(np.sum(self.energies * (kappa / (xi + kappa)) ** 2))
+        return bias / (1 - degrees_of_freedom / samples)
+
+    def staircase(self, samples: float) -> float:
+        r"""The asymptotic picture: every degree with fewer than n harmonics (all degrees up to it) learned, no other."""
+        _check_samples(samples)
+        return float(self.energies[np.cumsum(self.multiplicities) > samples].sum())
+
+    def samples_to(self, risk: float) -> float:
+        """The largest n with at least this predicted mean squared error (risk falls beyond it); `InputError` if none."""
+        largest = 1e3 * float(np.sum(self.multiplicities[: self.activation.degree + 1]))
+        grid = np.geomspace(1.0, largest, 100)
+        above = np.flatnonzero([self.risk(n) >= risk for n in grid])
+        if above.size == 0 or above[-1] == grid.size - 1:
+            raise InputError(f"risk is {risk:g}: it is not crossed below {largest:.3g} samples, give another")
+        first, last = grid[above[-1]], grid[above[-1] + 1]
+        return float(optimize.brentq(lambda n: self.risk(n) - risk, first, last))
+
+
+def _check_samples(samples: float) -> None:
+    if not (np.isfinite(samples) and samples > 0):
+        raise InputError(f"samples is {samples!r}: give a positive finite number")

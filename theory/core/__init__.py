@@ -1,0 +1,1 @@
+"""What every derivation rests on: symbols, sums, activations, checks."""

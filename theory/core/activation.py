@@ -1,0 +1,311 @@
+r"""Activations, known by their Hermite coefficients and by their dual kernel.
+
+The dual kernel (dual activation) of $\sigma$ is
+$\varphi(c) = E[\sigma(\langle u,x\rangle)\sigma(\langle w,x\rangle)] = \sum_j \hat\sigma_j^2 c^j$ for unit vectors with
+$\langle u,w\rangle = c$. Everything that gradient flow on Gaussian data knows of the activation is $\varphi$.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+
+import sympy as sp
+
+from theory.core import hermite
+from theory.core.activation_text import parse_expression
+from theory.core.errors import InputError
+
+z = hermite.z
+c = sp.Symbol("c", real=True)
+
+#: Degree up to which a function without a finite Hermite expansion is expanded.
+QUADRATURE_DEGREE = 40
+#: Largest polynomial degree accepted: beyond it the moments of the gradient are astronomically heavy-tailed.
+MAX_DEGREE = 40
+
+
+def _closed_dual(expression: sp.Expr) -> sp.Expr | None:
+    r"""Dual kernel in closed form of $s+p$: p a polynomial, s with a kernel $\varphi_s$ of its own; None if not of this form.
+
+    $\varphi=\varphi_s+\sum_j(2\hat s_j\hat p_j+\hat p_j^2)c^j$, a finite sum.
+    """
+    found = _error_function(expression) or _signed_power(expression)
+    if found is None:
+        return None
+    dual, coefficient, polynomial = found
+    powers = hermite.from_polynomial(polynomial).items()
+    return dual + sum(((2 * coefficient(j) * p + p**2) * c**j for j, p in powers), start=sp.Integer(0))
+
+
+#: Largest b² of erf(bz) whose kernel double precision tells from that of a jump.
+_STEEPEST = 1e12
+_Shape = tuple[sp.Expr, Callable[[int], sp.Expr], sp.Expr]
+
+
+def _error_function(expression: sp.Expr) -> _Shape | None:
+    """(kernel, Hermite coefficients, p) of a·erf(bz) + p (Williams 1997)."""
+    terms = sp.Add.make_args(expression)
+    polynomial = sp.Add(*(x for x in terms if x.is_polynomial(z)))
+    scale, slope = sp.Wild("s", exclude=[z, 0]), sp.Wild("b", exclude=[z, 0])
+    match = (expression - polynomial).match(scale * sp.erf(slope * z))
+    if not match:
+        return None
+    height, b2 = match[scale], match[slope] ** 2
+    if float(b2) > _STEEPEST:
+        return None
+    smooth = height * sp.erf(match[slope] * z / sp.sqrt(1 + 2 * b2))  # E s(x + z)
+    dual = height**2 * 2 / sp.pi * sp.asin(2 * b2 * c / (1 + 2 * b2))
+    return dual, lambda j: sp.diff(smooth, z, j).subs(z, 0) / sp.sqrt(sp.factorial(j)), polynomial
+
+
+def _signed_power(expression: sp.Expr) -> _Shape | None:
+    r"""(kernel, Hermite coefficients, p) of $g\,\mathrm{sign}(z)z^n+p$: any relu, leaky relu, |bz|, square of a relu.
+
+    It is a polynomial on either side of 0, and the two differ by the monomial $2gz^n$. The kernel is the arc-cosine
+    kernel of order n (Cho and Saul 2009), n ≤ 3.
+    """
+    if not expression.has(sp.Max, sp.Min, sp.Abs, sp.sign, sp.Heaviside, sp.Piecewise):
+        return None
+    side = sp.Symbol("side", positive=True)
+    above, below = expression.subs(z, side), expression.subs(z, -side)
+    if not (above.is_polynomial(side) and below.is_polynomial(side)):
+        return None
+    above, below = above.subs(side, z), below.subs(side, -z)
+    jump = sp.Poly(above - below, z)
+    if not jump.is_monomial or jump.degree() > 3:
+        return None
+    power, height = jump.degree(), jump.LC() / 2
+
+    def coefficient(j: int) -> sp.Expr:
+        terms = sp.Poly(hermite.hermite(j), z).terms()
+        return height * sum(x * _absolute_moment(power + k) for (k,), x in terms) if (j + power) % 2 else sp.Integer(0)
+
+    return height**2 * _arc_cosine_kernel(power), coefficient, sp.expand((above + below) / 2)
+
+
+def _absolute_moment(order: int) -> sp.Expr:
+    """E|z|ⁿ of a standard Gaussian."""
+    return sp.sqrt(2) ** order * sp.gamma(sp.Rational(order + 1, 2)) / sp.sqrt(sp.pi)
+
+
+@cache
+def _arc_cosine_kernel(order: int) -> sp.Expr:
+    r"""$K_n$, the dual kernel of $\mathrm{sign}(z)z^n$: $K_n'=n^2K_{n-1}$, as $\varphi_\sigma'=\varphi_{\sigma'}$."""
+    if order == 0:
+        return 2 / sp.pi * sp.asin(c)
+    primitive = sp.integrate(order**2 * _arc_cosine_kernel(order - 1), c)
+    start = _absolute_moment(order) ** 2 if order % 2 else sp.Integer(0)
+    return sp.expand(primitive - primitive.subs(c, 0) + start)
+
+
+def _in_floats(expression: sp.Expr) -> sp.Expr:
+    """Whole numbers that no machine word holds become floats: generated code could not multiply an array by them."""
+    large = [x for x in expression.atoms(sp.Rational) if max(abs(x.p), x.q) > 2**26]  # their squares stand in kernels
+    return expression.xreplace({x: sp.Float(x, 30) for x in large})
+
+
+def _moderate(value: sp.Expr) -> bool:
+    """A number of ordinary size; decided without evaluating towers of exponentials."""
+    try:
+        inner = sorted((x.args[0] for x in value.atoms(sp.exp)), key=sp.count_ops)
+        if any(abs(sp.N(x)) > 60 for x in inner):
+            return False
+        size = abs(sp.N(value))
+        return bool(size.is_finite) and bool(size < 1e30)
+    except (OverflowError, ValueError):
+        return False
+
+
+@dataclass(frozen=True)
+class Activation:
+    r"""An activation $\sigma = \sum_j \hat\sigma_j h_j$ in normalised probabilists' Hermite polynomials.
+
+    Make one with `parse`, `from_degree`, `from_coefficients`, `from_expression` or `from_function`.
+
+    Attributes:
+        name: how it prints.
+        coefficients: degree → $\hat\sigma_j$; exact SymPy numbers where they were given so, zeros left out.
+        expression: $\sigma(z)$ as a SymPy expression in `z`, or None for an opaque Python function.
+        truncation_error: relative $L^2$ weight beyond the stored degrees (0 for polynomials).
+        drift_truncation_error: the same of $\varphi'(1)=E\sigma'^2=\sum_jj\hat\sigma_j^2$, which converges more slowly: the
+            relative error of the drift near alignment (0 where the kernel is in closed form, 1 where σ jumps).
+    """
+
+    name: str
+    coefficients: Mapping[int, sp.Expr]
+    expression: sp.Expr | None
+    truncation_error: float = 0.0
+    closed_dual: sp.Expr | None = field(default=None, repr=False)
+    drift_truncation_error: float = 0.0
+
+    def __post_init__(self) -> None:
+        learnable = [j for j in self.coefficients if j > 0]
+        if not learnable:
+            raise InputError(f"activation {self.name!r} is constant: give one with a Hermite degree above 0")
+        if any(not _moderate(value) for value in self.coefficients.values()):
+            raise InputError(f"activation {self.name[:60]!r} has Hermite coefficients beyond 1e30: scale it down")
+        if self.is_polynomial and max(learnable) > MAX_DEGREE:
+            raise InputError(f"activation {self.name!r} has degree {max(learnable)}: the largest is {MAX_DEGREE}")
+
+    def __hash__(self) -> int:
+        return hash((self.name, tuple(self.coefficients.items())))
+
+    # ------------------------------------------------------------------ makers
+
+    @classmethod
+    def parse(cls, text: str) -> "Activation":
+        """From text: ``h4``, ``0.8*h4+0.6*h6``, ``erf``, ``relu``, ``quadratic`` or an expression in ``z``.
+
+        Decimal numbers are read exactly (0.8 is 4/5). Raises `InputError` naming the text and what is allowed.
+        """
+        expression = parse_expression(text)
+        try:
+            return cls.from_expression(expression, name=text.strip())
+        except ArithmeticError as problem:  # towers of exponentials overflow inside SymPy
+            raise InputError(
+                f"activation {text.strip()[:60]!r} cannot be evaluated ({problem}): scale it down"
+            ) from problem
+
+    @classmethod
+    def from_degree(cls, degree: int) -> "Activation":
+        """$h_j$ itself."""
+        return cls.from_coefficients({degree: 1})
+
+    @classmethod
+    def from_coefficients(cls, coefficients: Mapping[int, object], name: str | None = None) -> "Activation":
+        r"""From a mapping degree → $\hat\sigma_j$."""
+        for degree in coefficients:
+            if not isinstance(degree, int) or degree < 0:
+                raise InputError(f"coefficients: degree {degree!r} must be a whole number, 0 or more")
+        exact = {j: sp.sympify(value) for j, value in sorted(coefficients.items()) if value != 0}
+        if not all(value.is_real and value.is_finite for value in exact.values()):
+            raise InputError(f"coefficients: {dict(coefficients)} must be finite real numbers")
+        label = name or " + ".join(f"h{j}" if value == 1 else f"{value}*h{j}" for j, value in exact.items())
+        expression = sp.expand(sum(value * hermite.hermite(j) for j, value in exact.items()))
+        return cls(label, exact, expression)
+
+    @classmethod
+    def from_expression(cls, expression: sp.Expr, name: str | None = None) -> "Activation":
+        """From a SymPy expression in `z`: exact if it is a polynomial, else by quadrature (error reported)."""
+        expression = sp.sympify(expression)
+        label = name or str(expression)
+        if expression.is_polynomial(z):
+            coefficients = hermite.from_polynomial(expression)
+            if max(coefficients, default=0) > MAX_DEGREE:
+                raise InputError(f"activation {label!r} has degree {max(coefficients)}: the largest is {MAX_DEGREE}")
+            return cls(label, coefficients, sp.expand(expression))
+        expression = _in_floats(expression)
+        numeric = sp.lambdify(z, expression, modules=["scipy", "numpy"])
+        try:
+            found, error = hermite.from_function(numeric, QUADRATURE_DEGREE)
+        except (ValueError, TypeError, ArithmeticError, AttributeError) as problem:
+            raise InputError(
+                f"activation {label!r} has no finite Hermite expansion ({problem}): give a real function of z "
+                "that grows slower than exp(z**2/4)"
+            ) from problem
+        closed = _closed_dual(expression)
+        slope = 0.0 if closed is not None else hermite.slope_truncation(numeric, found)
+        return cls(label, {j: sp.Float(v) for j, v in found.items()}, expression, error, closed, slope)
+
+    @classmethod
+    def from_function(cls, function: Callable[[float], float], name: str = "function") -> "Activation":
+        """From any Python function of one number, by quadrature up to degree 40; both truncation errors are stored."""
+        found, error = hermite.from_function(function, QUADRATURE_DEGREE)
+        slope = hermite.slope_truncation(function, found)
+        return cls(name, {j: sp.Float(v) for j, v in found.items()}, None, error, None, slope)
+
+    # -------------------------------------------------------------- properties
+
+    @property
+    def is_polynomial(self) -> bool:
+        return self.expression is not None and bool(self.expression.is_polynomial(z))
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether it is a multiple of z² − 1, whose flow is a Riccati equation."""
+        return self.is_polynomial and set(self.coefficients) == {2}
+
+    @property
+    def degree(self) -> int:
+        return max(self.coefficients)
+
+    @property
+    def information_exponent(self) -> int:
+        """The smallest degree above 0 with a non-zero Hermite coefficient."""
+        return min(j for j in self.coefficients if j > 0)
+
+    @cached_property
+    def leading(self) -> sp.Expr:
+        r"""$\hat\sigma_J^2$ at the information exponent $J$."""
+        J = self.information_exponent
+        if self.closed_dual is not None:  # exact, where the coefficients themselves came from quadrature
+            return sp.simplify(sp.diff(self.closed_dual, c, J).subs(c, 0) / sp.factorial(J))
+        return self.coefficients[J] ** 2
+
+    @property
+    def check_tolerance(self) -> float:
+        """Residual accepted when a derivation is checked: 1e-30 for exact coefficients, 1e-10 for quadrature."""
+        return 1e-10 if any(value.has(sp.Float) for value in self.coefficients.values()) else 1e-30
+
+    @property
+    def parity(self) -> str | None:
+        """``"even"``, ``"odd"`` or None."""
+        remainders = {j % 2 for j in self.coefficients}
+        return None if len(remainders) > 1 else ("odd" if remainders.pop() else "even")
+
+    @cached_property
+    def dual(self) -> sp.Expr:
+        r"""The dual kernel $\varphi(c)$ as an expression in `theory.core.activation.c`."""
+        if self.closed_dual is not None:
+            return self.closed_dual
+        return sum((value**2 * c**j for j, value in self.coefficients.items()), start=sp.Integer(0))
+
+    def dual_derivative(self, order: int = 1) -> sp.Expr:
+        r"""$\varphi^{(n)}(c)$."""
+        return sp.diff(self.dual, c, order)
+
+    @cached_property
+    def second_moment(self) -> sp.Expr:
+        r"""$\varphi(1) = E\sigma^2$."""
+        return sp.simplify(self.dual.subs(c, 1))
+
+    @cached_property
+    def squared_mean(self) -> sp.Expr:
+        r"""$\varphi(0) = (E\sigma)^2$."""
+        return sp.simplify(self.dual.subs(c, 0))
+
+    @property
+    def polynomial(self) -> sp.Expr:
+        """The (possibly truncated) Hermite expansion as a polynomial in `z`."""
+        return sp.expand(sum(value * hermite.hermite(j) for j, value in self.coefficients.items()))
+
+    @property
+    def function(self) -> sp.Expr:
+        r"""$\sigma(z)$: the expression itself, or the Hermite expansion of an opaque function."""
+        return self.polynomial if self.expression is None else self.expression
+
+    # ------------------------------------------------------------- assumptions
+
+    def require_even(self, where: str) -> None:
+        """Raise `InputError` unless σ is even (Assumption 2.1a of arXiv:2504.19983)."""
+        if self.parity != "even":
+            kind = "odd" if self.parity == "odd" else "neither even nor odd"
+            raise InputError(
+                f"activation {self.name!r} is {kind}, but {where} needs an even one: use e.g. h4 or 0.8*h4+0.6*h6"
+            )
+
+    def require_centred(self, where: str) -> None:
+        """Raise `InputError` unless σ has no mean under the Gaussian."""
+        if self.squared_mean != 0:
+            mean = float(sp.sqrt(self.squared_mean))
+            raise InputError(
+                f"activation {self.name!r} has the mean ±{mean:.4g}, but {where} needs none: subtract it, or use e.g. h4"
+            )
+
+    def require_exponent(self, least: int, where: str) -> None:
+        """Raise `InputError` unless the information exponent is at least `least`."""
+        if self.information_exponent < least:
+            raise InputError(
+                f"activation {self.name!r} has information exponent {self.information_exponent}, but {where} needs "
+                f"{least} or more: use e.g. h{max(4, least)}"
+            )

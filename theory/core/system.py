@@ -1,0 +1,77 @@
+"""The immutable exchange object: what theory writes, and integrators and checks read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import sympy as sp
+
+from theory.core.activation import Activation
+from theory.core.activation import c as kernel_variable
+from theory.core.derivation import Assumption, Derivation
+from theory.core.indexed import Sums, specialise
+
+#: The parts of a system that its derivation stands for.
+_DERIVED = ("activation", "drift", "observables", "closed_form", "definitions", "noise", "covariance")
+
+
+@dataclass(frozen=True)
+class System:
+    r"""Reduced dynamics $dy = F(y)\,dt$ in indexed symbols, or $dy = F\,dt + G\,dB$ (Itô) where there is noise.
+
+    Attributes:
+        name: e.g. ``"overlap-flow"``.
+        activation: the activation whose dual kernel the symbol φ stands for.
+        drift: component (e.g. ``t[k, q]``) → its time derivative, as `Sums`.
+        observables: name → `Sums` without free indices (e.g. the loss).
+        parameters: names of the arrays that are constant in time (e.g. ``"a"``).
+        derivation: the steps that lead here, with their checks. It remembers the first system that it was given to; in
+            any other its `verify` and `latex` say which parts were replaced and are not derived.
+        time_unit: what one unit of time is.
+        limit: the limit in which the equations hold.
+        closed_form: name → expression, where the system is solved.
+        definitions: symbol (``e[i]`` or a plain one) → `Sums` that stand for it everywhere else; evaluated in order,
+            so that each may use those before it.
+        noise: component → its noise term per $\sqrt{\text{time}}$, linear in independent Brownian increments ``B[...]``.
+        covariance: pair of components → $\mathrm{Cov}(dy_1, dy_2)/dt$, where the noise has no natural factors.
+    """
+
+    name: str
+    activation: Activation
+    drift: Mapping[sp.Indexed, Sums]
+    observables: Mapping[str, Sums]
+    parameters: tuple[str, ...]
+    derivation: Derivation
+    time_unit: str
+    limit: str
+    closed_form: Mapping[str, sp.Expr] = field(default_factory=dict)
+    definitions: Mapping[sp.Symbol | sp.Indexed, Sums] = field(default_factory=dict)
+    noise: Mapping[sp.Indexed, Sums] = field(default_factory=dict)
+    covariance: Mapping[tuple[sp.Indexed, sp.Indexed], Sums] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        parts = {name: getattr(self, name) for name in _DERIVED}
+        derived = parts if self.derivation.derived is None else self.derivation.derived
+        replaced = tuple(name for name in _DERIVED if parts[name] != derived[name])
+        object.__setattr__(self, "derivation", replace(self.derivation, derived=derived, replaced=replaced))
+
+    @property
+    def state(self) -> tuple[str, ...]:
+        """Names of the state arrays, in the order of `drift`."""
+        return tuple(str(component.base) for component in self.drift)
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return self.derivation.assumptions
+
+    @property
+    def reference(self) -> str:
+        return self.derivation.reference
+
+    def concrete(self, expression: sp.Expr) -> sp.Expr:
+        """`expression` with φ replaced by the activation's own kernel."""
+        return specialise(expression, self.activation.dual, kernel_variable)
+
+    def equations(self, concrete: bool = False) -> dict[str, sp.Expr]:
+        """LaTeX of each component → right-hand side; with the activation's own kernel if `concrete`."""
+        pairs = {sp.latex(component): sums.as_sympy() for component, sums in self.drift.items()}
+        return {name: self.concrete(rhs) for name, rhs in pairs.items()} if concrete else pairs

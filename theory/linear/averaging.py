@@ -1,0 +1,205 @@
+r"""The averaged flow of label-noise SGD, derived: its steps, each checked against the diffusion or against exact boosts.
+
+The road of the checks is not that of `theory.linear.phases`: weights are moved by exact boosts $e^{\mathsf M_b}$
+whose covariance is β (their mean over the points $\pm\sqrt n\,\beta^{1/2}e_j$), the drift of $D=WW^\top-aa^\top$ is read
+off the derived diffusion of the weights (`theory.linear.sde.weight_sde`) by Itô's formula, and rotations off a
+polar decomposition. What is of first order in β is isolated by a small β.
+(arXiv:2603.10397, section 4; derived.)
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import sympy as sp
+from scipy.linalg import expm, logm, sqrtm
+
+from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.matrices import function
+from theory.core.streams import stream
+from theory.linear import label_noise, law
+from theory.linear.label_noise import name
+from theory.linear.phases import Geometry, Law, Residual
+from theory.linear.sde import numbers, weight_sde
+
+#: Covariance of the boosts in the checks; what is left is of second order in it.
+SMALL = 1e-5
+_STEP, _NOISE, _DIM = 1e-5, 0.7, 2
+_RELATIVE = 1e-3
+
+
+def generator(boost: np.ndarray) -> np.ndarray:
+    r"""$\mathsf M_b=\begin{psmallmatrix}0&b\\b^\top&0\end{psmallmatrix}$."""
+    size = len(boost)
+    found = np.zeros((size + 1, size + 1))
+    found[:size, size] = found[size, :size] = boost
+    return found
+
+
+def _boosts(covariance: np.ndarray) -> list[np.ndarray]:
+    """Points of equal weight with mean 0 and the given covariance."""
+    columns = (np.real(sqrtm(covariance)) * np.sqrt(len(covariance))).T
+    return [sign * column for column in columns for sign in (1.0, -1.0)]
+
+
+def _mean(function: Callable[[np.ndarray], np.ndarray], boosts: list[np.ndarray]) -> np.ndarray:
+    return np.asarray(np.mean([function(boost) for boost in boosts], axis=0))
+
+
+def _weights(norm: float = 0.6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """[W a] of three neurons in two dimensions, G diagonal and θ = θ* along the first axis; and θ*."""
+    target = np.array([norm, 0.0])
+    gram = np.array([[3.0, 0.0, norm], [0.0, 1.7, 0.0], [norm, 0.0, 0.8]])
+    turn = np.linalg.qr(stream(0, "label noise averaging", "residual").standard_normal((3, 3)))[0]
+    return turn @ np.linalg.cholesky(gram).T, gram[:2, :2], target
+
+
+def _law(target: np.ndarray) -> Law:
+    return Law(Geometry(np.eye(_DIM), target, np.ones(_DIM), 1.0), _STEP, _NOISE, 1)
+
+
+def _slow_drift(joint: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Drift of D per step at the weights [W a], by Itô's formula from the diffusion of all weights."""
+    W, a = joint[:, :-1], joint[:, -1]
+    constants = {"target": target, "eta": np.array(_STEP), "sigma": np.array(_NOISE)}
+    drift, kick = numbers(weight_sde("second"), {"W": W, "a": a, **constants})
+    first = W @ drift["W"].T - np.outer(a, drift["a"])
+    ito = np.einsum("kiB,liB->kl", kick["W"], kick["W"]) - kick["a"] @ kick["a"].T
+    return np.asarray(_STEP * (first + first.T + ito))
+
+
+def _rates(state: Residual, shown: Mapping[str, sp.Basic]) -> tuple[np.ndarray, float]:
+    """R and R_a as they are shown."""
+    values = state.second, state.boost
+    first, other = (function(shown[key], (law.S, law.boost))(*values) for key in ("R", "R_a"))
+    return np.asarray(first), float(other)
+
+
+def _slow(joint: np.ndarray, first: np.ndarray, other: float, shown: sp.Basic) -> np.ndarray:
+    """The shown mean drift of D at the weights [W a]."""
+    symbols = (law.W, law.a, law.R, law.R_a, law.eta)
+    return np.asarray(function(shown, symbols)(joint[:, :-1], joint[:, -1:], first, other, _STEP))
+
+
+def rates_residual(which: str, claim: sp.Basic) -> sp.Expr:
+    """R and R_a, their parts of order β singled out, and D's mean drift, against its mean over exact boosts; `Law` too."""
+    shown = {**_SHOWN, which: claim}
+    joint, gram, target = _weights()
+    stiffness = gram + joint[:, -1] @ joint[:, -1] * np.eye(_DIM)
+    boost = SMALL * np.array([[1.0, 0.0], [0.0, 0.4]])
+
+    def derived(size: float, rates: Callable[[Residual], tuple[np.ndarray, float]]) -> np.ndarray:
+        error = size * stiffness @ boost @ stiffness
+        second = (_NOISE**2 + np.trace(error)) * np.eye(_DIM) + 2 * error
+        return _slow(joint, *rates(Residual(error, second, size * boost, 0.0)), shown["drift"])
+
+    exact = _mean(lambda b: _slow_drift(joint @ expm(generator(b)), target), _boosts(boost))
+    still = _slow_drift(joint, target)
+    gaps = []
+    for rates in (lambda state: _rates(state, shown), _law(target).rates):
+        first, both = derived(0.0, rates), derived(1.0, rates)
+        gaps += [
+            (first - still) / np.max(np.abs(still)),
+            (both - first - exact + still) / np.max(np.abs(exact - still)),
+        ]
+    return sp.Float(float(np.max(np.abs(gaps))))
+
+
+def flow_residual(which: str, claim: sp.Basic) -> sp.Expr:
+    r"""The flow of (G, A) against $\frac d{dt}\mathrm{tr}D^n=n\,\mathrm{tr}(D^{n-1}\dot D)$, n = 1, 2, 3, at fixed θ = θ*.
+
+    With G diagonal these three determine the three rates. D has the traces of $KJ$, K the Gram matrix of [W a],
+    $J=\mathrm{diag}(1,\dots,1,-1)$. `Law` is compared too.
+    """
+    shown = {**_SHOWN, which: claim}
+    joint, gram, target = _weights()
+    size2, goal, averaged = float(joint[:, -1] @ joint[:, -1]), target[:, None], _law(target)
+    first, other = averaged.rates(averaged.observed(gram, size2)[2])
+    stiffness = gram + size2 * np.eye(_DIM)
+    force = function(shown["q"], (law.Lambda, law.R, law.R_a, law.target, law.eta))(
+        stiffness, first, other, goal, _STEP
+    )
+    gram_rate = function(shown["G"], (law.G, law.R, law.target, law.q, law.eta))(gram, first, goal, force, _STEP)
+    norm_rate = function(shown["A"], (law.A, law.R_a, law.target, law.q, law.eta))(size2, other, goal, force, _STEP)
+    moved = _slow(joint, first, other, law.SLOW_DRIFT)
+    slow = joint[:, :-1] @ joint[:, :-1].T - np.outer(joint[:, -1], joint[:, -1])
+    J, K = np.diag([1.0] * _DIM + [-1.0]), joint.T @ joint
+    change = np.zeros_like(K)
+    change[:_DIM, :_DIM], change[_DIM, _DIM] = gram_rate, norm_rate
+    code = averaged(0.0, np.concatenate([gram.ravel(), [size2], np.zeros(2 * _DIM**2)]))
+    own = {"G": (code[: _DIM**2].reshape(_DIM, _DIM), gram_rate), "A": (code[_DIM**2], norm_rate)}
+    gaps = [np.max(np.abs((own[which][0] - own[which][1]) / np.max(np.abs(own[which][1]))))] if which in own else []
+    for power in (1, 2, 3):
+        exact = np.trace(np.linalg.matrix_power(slow, power - 1) @ moved)
+        gaps.append(np.trace(np.linalg.matrix_power(K @ J, power - 1) @ change @ J) / exact - 1)
+    return sp.Float(float(np.max(np.abs(gaps))))
+
+
+def means_residual(which: str, claim: sp.Basic) -> sp.Expr:
+    """Mean G or A over the boosts against exact boosts (relative to what the boosts change); and as `Law` has it."""
+    joint, gram, target = _weights()
+    size2 = float(joint[:, -1] @ joint[:, -1])
+    seen, size, now = _law(target).observed(gram, size2)
+
+    def moved(boost: np.ndarray) -> np.ndarray:
+        turned = joint @ expm(generator(boost))
+        return np.asarray(turned.T @ turned)
+
+    exact = _mean(moved, _boosts(now.boost)) - joint.T @ joint
+    found = function(claim, (law.G, law.A, law.boost))(gram, size2, now.boost)
+    code, before = (seen, gram) if which == "seen G" else (size, size2)
+    known = exact[:_DIM, :_DIM] if which == "seen G" else exact[_DIM, _DIM]
+    gap = np.max([np.max(np.abs(value - before - known)) for value in (found, code)])
+    return sp.Float(float(gap / np.max(np.abs(exact))))
+
+
+def turning_residual(claim: sp.Basic) -> sp.Expr:
+    r"""$E\,\Omega\Omega^\top$ of one step against the polar decomposition of $e^{\mathsf M_b}e^{-\eta\mathsf M_g}$."""
+    size = 1e-2
+    boost, second = size**2 * np.array([[1.0, 0.3], [0.3, 0.4]]), np.array([[0.9, -0.2], [-0.2, 0.5]])
+    total = np.zeros((_DIM, _DIM))
+    for b in _boosts(boost):
+        for g in _boosts(second):
+            both = expm(generator(b)) @ expm(-_STEP * generator(g))
+            rotation = np.real(logm(np.linalg.solve(np.real(sqrtm(both @ both.T)), both)))[:_DIM, :_DIM]
+            total += rotation @ rotation.T
+    exact = total / (2 * _DIM) ** 2
+    shown = function(claim, (law.S, law.boost, law.eta))(second, boost, _STEP)
+    code = _law(np.array([0.6, 0.0])).turning(Residual(np.zeros((_DIM, _DIM)), second, boost, 0.0))
+    return sp.Float(float(np.max(np.abs([shown - exact, code - exact])) / np.max(np.abs(exact))))
+
+
+#: What is shown, by the names that the checks use.
+_SHOWN = {"drift": law.SLOW_DRIFT, "R": law.RATE, "R_a": law.OTHER_RATE,
+          "q": law.FORCE, "G": law.GRAM_RATE, "A": law.NORM_RATE}  # fmt: skip
+
+
+def _step(title: str, left: str, right: sp.Basic, residual: Callable[[sp.Basic], sp.Expr], tolerance: float) -> Step:
+    return Step(title, sp.Eq(name(left), right, evaluate=False), residual, tolerance)
+
+
+def derivation() -> Derivation:
+    """``derive label-noise``: identities, least-squares error and escape, then the averaged flow of both phases."""
+    exact = label_noise.derivation()
+    rates = partial(rates_residual, "R"), partial(rates_residual, "R_a"), partial(rates_residual, "drift")
+    held, flow = "Averaged flow at θ = θ*, Λ = G + A", flow_residual
+    steps = (
+        _step("Rate of the first layer, to first order in the covariance β of the boosts", "R", law.RATE, rates[0], _RELATIVE),
+        _step("Rate of the second layer, likewise", "R_a", law.OTHER_RATE, rates[1], _RELATIVE),
+        _step("Mean drift over the boosts", r"E_b\,\Delta(WW^{\top}-aa^{\top})", law.SLOW_DRIFT, rates[2], _RELATIVE),
+        _step("The force that holds θ = θ*, Λ = G + A", "q", law.FORCE, partial(flow, "q"), 1e-9),
+        _step(f"{held}: Gram matrix", r"\dot G", law.GRAM_RATE, partial(flow, "G"), 1e-9),
+        _step(f"{held}: norm of the second layer", r"\dot A", law.NORM_RATE, partial(flow, "A"), 1e-9),
+        _step("Mean Gram matrix over the boosts", r"E_b\,G", law.SEEN_GRAM, partial(means_residual, "seen G"), _RELATIVE),
+        _step("Mean norm over the boosts", r"E_b\,A", law.SEEN_NORM, partial(means_residual, "seen A"), _RELATIVE),
+        _step("Rotation by boosts in different directions", r"\Delta E\,\Omega\Omega^{\top}", law.TURNING, turning_residual,
+              _RELATIVE),
+    )  # fmt: skip
+    flows = {"R": law.RATE, "R_a": law.OTHER_RATE, "q": law.FORCE, r"\dot G": law.GRAM_RATE, r"\dot A": law.NORM_RATE}
+    return replace(
+        exact,
+        steps=exact.steps + steps,
+        equations={**exact.equations, **flows},
+        assumptions=(*exact.assumptions, Assumption("averaged flow: first order in the covariance β of the boosts")),
+    )

@@ -1,0 +1,399 @@
+r"""The two phases of label-noise SGD: residual variance, decay of the norm, escape from the lazy regime, alignment.
+
+With $B=[W\ a]$ a step is $B\leftarrow B(I-\eta\mathsf M_g)$, $\mathsf M_g=\begin{psmallmatrix}0&g\\g^\top&0
+\end{psmallmatrix}$: a boost, which leaves $D=WW^\top-aa^\top$ alone at first order, while $e=\theta-\theta^*$ relaxes
+within $1/(\eta\Lambda)$ steps, $\Lambda=W^\top W+\|a\|^2$. So D is slow, and its exact drift $-\eta^2(WSW^\top-\mathrm{tr}S\,
+aa^\top)$, $S=E\,gg^\top$, averaged over the stationary boosts, is a closed flow of $G=W^\top W$ and $A=\|a\|^2$ at $\theta=
+\theta^*$:
+$$\dot G=-\tfrac{\eta^2}2(RG+GR)+\theta^*q^\top+q\theta^{*\top},\quad\dot A=-\eta^2R_aA+2\langle\theta^*,q\rangle,\quad
+q=\tfrac{\eta^2}2\Lambda^{-1}(R+R_a)\theta^*,$$
+$R=S+\tfrac12(\beta S+S\beta)-\mathrm{tr}S\,\beta$, $R_a=\mathrm{tr}S(1+\mathrm{tr}\beta)-\mathrm{tr}(S\beta)$, with
+$\beta=\Lambda^{-1}C\Lambda^{-1}$ the covariance of the boosts and $C=E\,ee^\top$ the least-squares error, which solves
+$\Lambda\hat HC+C\hat H\Lambda=\eta\Lambda S\Lambda$. A finite
+training set enters through $\hat H=X^\top X/n$ and one number:
+$S=\sigma^2\hat H+\kappa\{\mathrm{tr}(\hat HC)\hat H+2\hat HC\hat H\}$, with κ the mean of
+$(x^\top\hat H^{-1}x)^2$ over d(d + 2) (its mean over training sets is n/(n + 2)).
+Derived for arXiv:2603.10397, section 4; time in steps.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.integrate import solve_ivp
+from scipy.linalg import expm
+from scipy.optimize import brentq
+from scipy.special import gammaincinv, gammaln
+
+from theory.core.arguments import check_positive
+from theory.core.errors import InputError
+from theory.core.matrices import function
+from theory.linear import law as shown
+from theory.linear.task import LinearTask
+
+#: Alignment has set in when the mean absolute cosine has gone this share of the way from a random direction's to 1.
+ONSET_SHARE = 0.25
+_TOLERANCE = 1e-6
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
+
+
+def random_alignment(dim: int) -> float:
+    r"""Mean absolute cosine of a random direction: $\Gamma(d/2)/(\sqrt\pi\,\Gamma((d+1)/2))$."""
+    return float(np.exp(gammaln(dim / 2) - gammaln((dim + 1) / 2)) / np.sqrt(np.pi))
+
+
+def onset_level(dim: int) -> float:
+    """Mean absolute cosine at which alignment has set in: a quarter of the way from chance to 1."""
+    chance = random_alignment(dim)
+    return chance + ONSET_SHARE * (1 - chance)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    r"""Input covariance and target, in as few coordinates as the symmetry allows.
+
+    Attributes:
+        covariance: $\hat H$, shape (D, D). target: θ*, shape (D,).
+        multiplicity: (D,) how many identical, decoupled directions a coordinate stands for; Σ = d.
+        fourth: κ, the kurtosis of the inputs over that of a Gaussian with their covariance; 1 for fresh samples.
+    """
+
+    covariance: np.ndarray
+    target: np.ndarray
+    multiplicity: np.ndarray
+    fourth: float
+
+    @staticmethod
+    def of(task: LinearTask) -> "Geometry":
+        """Raises `InputError` for class labels, and for a training set that does not determine θ*."""
+        if task.classes:
+            raise InputError(
+                "classes is True: label-noise predictions are for real labels, give a task without classes"
+            )
+        norm = float(np.linalg.norm(task.target))
+        if task.inputs is None:
+            many = np.array([1.0, task.dim - 1.0])[: min(task.dim, 2)]
+            return Geometry(np.eye(len(many)), np.array([norm, 0.0])[: len(many)], many, 1.0)
+        count = len(task.inputs)
+        if count <= task.dim:
+            raise InputError(
+                f"train_size is {count} in dimension {task.dim}: give more training points than dimensions"
+            )
+        covariance = task.inputs.T @ task.inputs / count
+        whitened = np.einsum("ni,ni->n", task.inputs, np.linalg.solve(covariance, task.inputs.T).T)
+        fourth = float(np.mean(whitened**2)) / (task.dim * (task.dim + 2))
+        return Geometry(covariance, task.target, np.ones(task.dim), fourth)
+
+    @cached_property
+    def root(self) -> np.ndarray:
+        r"""$\hat H^{1/2}$."""
+        values, vectors = np.linalg.eigh(self.covariance)
+        return (vectors * np.sqrt(values)) @ vectors.T
+
+    @property
+    def dim(self) -> float:
+        return float(np.sum(self.multiplicity))
+
+    def trace(self, matrix: np.ndarray) -> float:
+        return float(self.multiplicity @ np.diagonal(matrix))
+
+
+@dataclass(frozen=True)
+class Residual:
+    r"""Stationary least-squares error at fixed weights.
+
+    Attributes:
+        error: $C=E\,ee^\top$, $e=\theta-\theta^*$ (without the part that is due to drift). second: $S=E\,gg^\top$.
+        boost: β = Λ⁻¹CΛ⁻¹. gain: share of the error that the error itself causes; 1 is the stability limit.
+    """
+
+    error: np.ndarray
+    second: np.ndarray
+    boost: np.ndarray
+    gain: float
+
+
+def _modes(geometry: Geometry, gram: np.ndarray, norm2: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    r"""Eigenvalues λ of $\hat H^{1/2}\Lambda\hat H^{1/2}$, its eigenvectors and their multiplicities."""
+    root = geometry.root
+    values, vectors = np.linalg.eigh(root @ (gram + norm2 * np.eye(len(gram))) @ root)
+    return values, vectors, vectors.T**2 @ geometry.multiplicity
+
+
+def _error_shape(values: np.ndarray, step_size: float, own: float) -> np.ndarray:
+    r"""$\eta\lambda/(2-\mathrm{own}\,\eta\lambda)$, inf beyond the pole."""
+    slope = 2 - own * step_size * values
+    return np.where(slope > 0, step_size * values / np.where(slope > 0, slope, 1.0), np.inf)
+
+
+def _own(geometry: Geometry, batch: int) -> float:
+    return 2 * geometry.fourth / batch + 1 - 1 / batch
+
+
+def residual(
+    geometry: Geometry, gram: np.ndarray, norm2: float, step_size: float, noise: float, batch: int
+) -> Residual:
+    r"""Solve $\Lambda\hat HC+C\hat H\Lambda=\eta\Lambda S(C)\Lambda$. ``gain`` ≥ 1: none exists (nan).
+
+    For $C'=\hat H^{1/2}C\hat H^{1/2}$ and $S=\hat H^{1/2}(\tau+\mathrm{own}\,C')\hat H^{1/2}$ everything is a function
+    of $\hat H^{1/2}\Lambda\hat H^{1/2}$: with its eigenvalues λ, $c'=\tau\eta\lambda/(2-\mathrm{own}\,\eta\lambda)$, and
+    $\tau=(\sigma^2+\kappa\,\mathrm{tr}C')/\mathrm{batch}$ closes it.
+    """
+    values, vectors, many = _modes(geometry, gram, norm2)
+    own, root = _own(geometry, batch), geometry.root
+    shape = _error_shape(values, step_size, own)
+    gain = geometry.fourth / batch * float(many @ shape)
+    scale = noise**2 / batch / (1 - gain) if gain < 1 else np.nan
+    scaled = scale * (vectors * np.where(np.isfinite(shape), shape, 0.0)) @ vectors.T
+    inverse = np.linalg.inv(root)
+    error = inverse @ scaled @ inverse
+    second = root @ (scale * np.eye(len(values)) + own * scaled) @ root
+    flat = np.linalg.inv(gram + norm2 * np.eye(len(gram)))
+    return Residual(error, second, flat @ error @ flat, gain)
+
+
+def stability_limit(geometry: Geometry, gram: np.ndarray, norm2: float, batch: int = 1) -> float:
+    r"""Largest step size with a stationary least-squares error; $\frac2{(d+2)\Lambda}$ for isotropic weights, batch 1.
+
+    The root of $\frac\kappa{\mathrm{batch}}\sum_j\eta\lambda_j/(2-\mathrm{own}\,\eta\lambda_j)=1$.
+    """
+    values, _, many = _modes(geometry, gram, norm2)
+    own = _own(geometry, batch)
+    pole = 2 / (own * float(np.max(values)))
+
+    def excess(share: float) -> float:
+        return geometry.fourth / batch * float(many @ _error_shape(values, share * pole, own)) - 1
+
+    return float(brentq(excess, 0.0, 1 - 1e-12, xtol=1e-14)) * pole
+
+
+@dataclass(frozen=True)
+class Law:
+    """The averaged flow; the state is (G, A, L, V) with L, V the accumulated half rate and rotation of W (for
+    displacements)."""
+
+    geometry: Geometry
+    step_size: float
+    noise: float
+    batch: int
+
+    def residual(self, gram: np.ndarray, norm2: float) -> Residual:
+        return residual(self.geometry, gram, norm2, self.step_size, self.noise, self.batch)
+
+    def observed(self, gram: np.ndarray, norm2: float) -> tuple[np.ndarray, float, Residual]:
+        """Mean G and A over the boosts, and the residual that goes with them."""
+        seen, size = gram, norm2
+        for _ in range(3):
+            now = self.residual(seen, size)
+            if not now.gain < 1:
+                raise InputError(
+                    f"step_size is {self.step_size:g} with noise {self.noise:g}: weights as large as noise and target make "
+                    "them have no stationary least-squares error: lower the step size, the noise or the target's norm"
+                )
+            seen, size = (f(gram, norm2, now.boost) for f in self._means)
+        return seen, size, now
+
+    def rates(self, now: Residual) -> tuple[np.ndarray, float]:
+        """R and R_a."""
+        first, other = (f(now.second, now.boost) for f in self._rates)
+        return first, other
+
+    def turning(self, now: Residual) -> np.ndarray:
+        r"""Growth per step of $E\,\Omega\Omega^\top$: boosts in different directions compose to a rotation of the inputs.
+
+        $\Delta\Omega=\frac\eta2(bg^\top-gb^\top)$, so $\frac{\eta^2}4\{\beta\,\mathrm{tr}S+S\,\mathrm{tr}\beta-\beta
+        S-S\beta\}$.
+        """
+        return np.asarray(self._turning(now.second, now.boost, self.step_size))
+
+    def __call__(self, _: float, packed: np.ndarray) -> np.ndarray:
+        size = len(self.geometry.target)
+        gram, norm2 = packed[: size**2].reshape(size, size), packed[size**2]
+        now = self.observed(gram, norm2)[2]
+        first, second = self.rates(now)
+        target, eta = self.geometry.target[:, None], self.step_size
+        force = self._force(gram + norm2 * np.eye(size), first, second, target, eta)
+        gram_rate = self._gram_rate(gram, first, target, force, eta)
+        norm_rate = self._norm_rate(norm2, second, target, force, eta)
+        half = eta**2 / 2 * first
+        return np.concatenate([gram_rate.ravel(), [norm_rate], half.ravel(), self.turning(now).ravel()])
+
+    # The shown equations, compiled; a coordinate counts as often as the directions that it stands for in the first five.
+
+    @cached_property
+    def _means(self) -> tuple[Callable, ...]:
+        symbols = (shown.G, shown.A, shown.boost)
+        return tuple(function(x, symbols, self.geometry.trace) for x in (shown.SEEN_GRAM, shown.SEEN_NORM))
+
+    @cached_property
+    def _rates(self) -> tuple[Callable, ...]:
+        return tuple(function(x, (shown.S, shown.boost), self.geometry.trace) for x in (shown.RATE, shown.OTHER_RATE))
+
+    @cached_property
+    def _turning(self) -> Callable:
+        return function(shown.TURNING, (shown.S, shown.boost, shown.eta), self.geometry.trace)
+
+    @cached_property
+    def _force(self) -> Callable:
+        return function(shown.FORCE, (shown.Lambda, shown.R, shown.R_a, shown.target, shown.eta))
+
+    @cached_property
+    def _gram_rate(self) -> Callable:
+        return function(shown.GRAM_RATE, (shown.G, shown.R, shown.target, shown.q, shown.eta))
+
+    @cached_property
+    def _norm_rate(self) -> Callable:
+        return function(shown.NORM_RATE, (shown.A, shown.R_a, shown.target, shown.q, shown.eta))
+
+
+@dataclass(frozen=True)
+class Phases:
+    r"""What label-noise SGD is predicted to do; times in steps, inf where something never happens.
+
+    Attributes:
+        residual_variance: $\varrho^2=\sigma^2+E|\langle e,x\rangle|^2$ per sample, at the start (after relaxation).
+        lms_error: $E\|\theta-\theta^*\|^2$ likewise.
+        stability_limit: largest step size with a stationary least-squares error at the initial weights.
+        decay_rate: $-\frac d{dt}\ln\|W\|_F^2$ at the start.
+        escape_steps: when the median neuron has moved by $1/\sqrt m$ (the lazy regime ends; definition 4.1).
+        escape_bound: $T_1=384\sqrt{\ln m}/(\sigma^2\eta^2\sqrt m)$ of theorem 4.2, as printed.
+        boost: (T,) tr β, the size of the terms left out being its square.
+        onset_steps: when the mean absolute cosine with θ* passes `onset_level`.
+        times: (T,) steps at which the curves are given.
+        frobenius2, second_norm2: (T,) mean $\|W\|_F^2$ and $\|a\|^2$. alignment: (T,) mean absolute cosine.
+        top_share: (T,) $s_1/\|W\|_F$ of the mean Gram matrix.
+    """
+
+    residual_variance: float
+    lms_error: float
+    stability_limit: float
+    decay_rate: float
+    escape_steps: float
+    escape_bound: float
+    onset_steps: float
+    times: np.ndarray
+    frobenius2: np.ndarray
+    second_norm2: np.ndarray
+    alignment: np.ndarray
+    boost: np.ndarray
+    top_share: np.ndarray
+
+    @cached_property
+    def norm_at(self) -> Callable[[np.ndarray], np.ndarray]:
+        r"""$\|W\|_F^2$ at any steps, interpolated in its logarithm."""
+        return lambda steps: np.exp(np.interp(steps, self.times, np.log(self.frobenius2)))
+
+
+def mean_alignment(geometry: Geometry, gram: np.ndarray) -> float:
+    r"""$E|\langle\hat\theta,w\rangle|/|w|$ for $w\sim N(0,G)$, by $|w|^{-1}=\frac2{\sqrt\pi}\int_0^\infty e^{-s^2|w|^2}ds$.
+
+    Neurons drawn from a Gaussian stay Gaussian, given the run: every step maps them by the same matrix.
+    """
+    direction = geometry.target / np.linalg.norm(geometry.target)
+    values, vectors = np.linalg.eigh(gram)
+    values = np.clip(values, 0.0, None)
+    share = (vectors.T @ direction) ** 2
+    many = vectors.T**2 @ geometry.multiplicity
+    x = (_NODES + 1) / 2
+    scale = 1 / np.sqrt(geometry.trace(gram))
+    s, jacobian = scale * x / (1 - x), scale / (1 - x) ** 2 / 2
+    growth = 1 + 2 * s[:, None] ** 2 * values
+    density = np.exp(-0.5 * np.log(growth) @ many) * np.sqrt((values / growth) @ share)
+    return float(2 / np.sqrt(np.pi) * np.sqrt(2 / np.pi) * np.sum(_WEIGHTS * jacobian * density))
+
+
+def _median_displacement(law: Law, accumulated: np.ndarray, turned: np.ndarray, boost: np.ndarray, width: int) -> float:
+    r"""Median of $|w_i(t)-w_i(0)|^2\approx|(I-e^{-L})w_i|^2+w_i^\top Vw_i+a_i^2\mathrm{tr}\beta$ with $w_i\sim N(0,I/d)$.
+
+    The law of the quadratic form is replaced by the gamma law with its mean and variance (exact for isotropic L).
+    """
+    trace = law.geometry.trace
+    moved = np.eye(len(accumulated)) - expm(-accumulated)
+    square = (moved.T @ moved + turned) / law.geometry.dim
+    mean, variance = trace(square), 2 * trace(square @ square)
+    middle = float(gammaincinv(mean**2 / variance, 0.5)) * variance / mean if variance > 0 else 0.0
+    return middle + trace(boost) / width
+
+
+def predict_phases(
+    task: LinearTask,
+    *,
+    width: int,
+    step_size: float,
+    noise: float,
+    batch: int = 1,
+    horizon: float | None = None,
+    points: int = 100,
+) -> Phases:
+    r"""Both phases from the averaged flow, for the initialisation $w_{ij}\sim N(0,1/d)$, $a_i\sim N(0,1/m)$.
+
+    Args:
+        task: target and training set (its covariance is the finite-n correction), or fresh samples.
+        width: m. step_size: η. noise: σ. batch: samples per step.
+        horizon: steps to integrate (default: twice the leading onset time).
+
+    Valid for m ≫ d and $\eta\Lambda\ll1$. Raises `InputError` for σ < 0, class labels, n ≤ d and a step size beyond the
+    least-squares stability limit, which is named; it is that of the weights as noise and target make them, too.
+    """
+    if not (np.isfinite(noise) and noise >= 0):
+        raise InputError(f"noise is {noise!r}: give a finite number, 0 or more")
+    check_positive(step_size=step_size)
+    geometry = Geometry.of(task)
+    size, norm = len(geometry.target), float(np.linalg.norm(geometry.target))
+    gram = width / geometry.dim * np.eye(size)
+    limit = stability_limit(geometry, gram, 1.0, batch)
+    if step_size >= limit:
+        raise InputError(
+            f"step_size is {step_size:g}, beyond the least-squares stability limit {limit:.3g} of the initial weights: "
+            "give a smaller step size or width, or a larger batch"
+        )
+    law = Law(geometry, step_size, noise, batch)
+    on_manifold = max(1 - geometry.dim / width, 0.0) + norm**2 * geometry.dim / width
+    start = law.residual(gram, on_manifold)
+    error = geometry.trace(start.error)
+    variance = noise**2 + geometry.trace(geometry.covariance @ start.error)
+    bound = 384 * np.sqrt(np.log(width)) / (noise**2 * step_size**2 * np.sqrt(width)) if noise else np.inf
+    packed = np.concatenate([gram.ravel(), [on_manifold], np.zeros(2 * size**2)])
+    rate = -geometry.trace(law(0.0, packed)[: size**2].reshape(size, size)) / geometry.trace(gram)
+    if noise == 0:
+        flat = np.array([0.0, np.inf if horizon is None else horizon])
+        keep = np.full(2, 1.0)
+        return Phases(
+            variance, error, limit, 0.0, np.inf, bound, np.inf, flat, width * keep, on_manifold * keep,
+            random_alignment(task.dim) * keep, 0 * keep, keep / np.sqrt(task.dim),
+        )  # fmt: skip
+    leading = np.log(max(width / (geometry.dim * norm), np.e)) / (step_size * noise) ** 2 * batch
+    end = 2 * leading if horizon is None else horizon
+
+    times = np.linspace(0.0, end, points + 1)
+    solution = solve_ivp(law, (0.0, end), packed, method="DOP853", dense_output=True, rtol=_TOLERANCE, atol=1e-9)
+
+    def seen(time: float) -> tuple[np.ndarray, float, float, float]:
+        y = solution.sol(time)
+        gram, size2, now = law.observed(y[: size**2].reshape(size, size), y[size**2])
+        accumulated, turned = y[size**2 + 1 :].reshape(2, size, size)
+        moved = _median_displacement(law, accumulated, turned, now.boost, width)
+        return gram, float(size2), moved, geometry.trace(now.boost)
+
+    curve = [seen(time) for time in times]
+    alignment = np.array([mean_alignment(geometry, x) for x, *_ in curve])
+    escape = _crossing(times, np.array([x for _, _, x, _ in curve]), lambda time: seen(time)[2], 1 / width)
+    onset = _crossing(times, alignment, lambda time: mean_alignment(geometry, seen(time)[0]), onset_level(task.dim))
+    return Phases(
+        variance, error, limit, float(rate), escape, float(bound), onset, times,
+        np.array([geometry.trace(x) for x, *_ in curve]), np.array([x for _, x, *_ in curve]), alignment,
+        np.array([x for *_, x in curve]),
+        np.array([np.sqrt(np.linalg.eigvalsh(x)[-1] / geometry.trace(x)) for x, *_ in curve]),
+    )  # fmt: skip
+
+
+def _crossing(times: np.ndarray, values: np.ndarray, function: Callable[[float], float], level: float) -> float:
+    """First time at which a curve passes `level` upwards, refined by `function`; inf if it does not."""
+    above = np.flatnonzero(values >= level)
+    if len(above) == 0:
+        return float("inf")
+    last = int(above[0])
+    if last == 0:
+        return float(times[0])
+    return float(brentq(lambda time: function(time) - level, times[last - 1], times[last], rtol=1e-8))

@@ -1,0 +1,298 @@
+r"""Sharpness-aware minimisation on the two-layer linear network: decay of the norm, and when the network collapses.
+
+With $s=\mathrm{sign}\,\ell'$ and $D=\sqrt{|Wx|^2+\|a\|^2|x|^2}$ the perturbation is exactly $\tilde W=W+\rho s\,ax^\top/D$,
+$\tilde a=a+\rho s\,Wx/D$, so that the perturbed slope is
+$$\tilde\ell'=\ell'+\rho sD+\rho^2\langle\theta,x\rangle|x|^2/D^2 :$$
+SAM is SGD with label noise of size ρD whose sign opposes convergence, and with a pull on W besides (arXiv:2603.10397,
+section 5; all derived). In the lazy phase D² ≈ ‖W‖² + d‖a‖² and, with r = ρD and τ the spread of ℓ',
+$$-\tfrac d{dt}\ln\|W\|_F^2=2\eta\rho\,(r+b\tau)/D+2\eta\,(\tau^2+b\tau r)/\|W\|^2-
+\eta^2d\,(\|a\|^2+\rho^2\|W\|^2/D^2)\,\varrho^2/\|W\|^2,\qquad b=\sqrt{2/\pi},$$
+which is $2\eta\rho^2$ for $\eta\|W\|^2\to0$; ϱ² = E(|ℓ'| + r)², and τ follows from stationarity. The aligned state is held
+by chattering about ℓ' = 0; beyond a radius ρ_c the perturbation shrinks both layers faster than the labels can grow
+them, and θ → 0.
+"""
+
+import numpy as np
+import sympy as sp
+from scipy.optimize import brentq
+from scipy.special import gammaincinv
+
+from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.errors import InputError
+from theory.core.matrices import Inner, at, d, m
+from theory.linear.label_noise import name
+
+REFERENCE = "arXiv:2603.10397, section 5 (update rule); decay law and collapse derived"
+eta, rho = sp.symbols("eta rho", positive=True)
+r, tau, b, k, D = sp.symbols("r tau b k D", positive=True)
+frobenius, norm, variance = sp.symbols(r"{\|W\|_F^2} {\|a\|^2} {\varrho^2}", positive=True)
+W, a = sp.MatrixSymbol("W", m, d), sp.MatrixSymbol("a", m, 1)
+x, theta = sp.MatrixSymbol("x", d, 1), sp.MatrixSymbol("theta", d, 1)
+slope, sign = sp.symbols(r"{\ell'} s")
+_MEAN = sp.sqrt(2 / sp.pi)  # b = E|z|
+
+#: W and a perturbed, and the slope there.
+PERTURBED = W + rho * sign / D * a * x.T, a + rho * sign / D * W * x
+PERTURBED_SLOPE = slope + rho * sign * D + rho**2 * Inner(theta, x) * Inner(x, x) / D**2
+#: ϱ² = E(|ℓ′| + r)² at ℓ′ = τz; what is 0 where the spread τ is stationary; τ itself; and the decay of ln ‖W‖².
+VARIANCE = tau**2 + 2 * b * tau * r + r**2
+BALANCE = 2 * (tau**2 + b * tau * r) - k * ((d - 1) * VARIANCE + 3 * tau**2 + 4 * b * tau * r + r**2)
+DECAY = (
+    2 * eta * rho * (r + b * tau) / D
+    + 2 * eta * (tau**2 + b * tau * r) / frobenius
+    - eta**2 * d * (norm + rho**2 * frobenius / D**2) * variance / frobenius
+)
+
+
+def _spread() -> sp.Expr:
+    """The positive root τ of the balance, proportional to r."""
+    square, linear, free = sp.Poly(BALANCE.subs(r, 1), tau).all_coeffs()
+    return r * (sp.sqrt(linear**2 - 4 * square * free) - linear) / (2 * square)
+
+
+SPREAD = _spread()
+_spread_at = sp.lambdify((k, d, r), SPREAD.subs(b, _MEAN))
+_decay_at = sp.lambdify((eta, rho, r, tau, D, d, frobenius, norm), DECAY.subs(variance, VARIANCE).subs(b, _MEAN))
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
+
+
+def slope_spread(step_size: float, stiffness: float, dim: int, size: float) -> float:
+    r"""Stationary spread τ of ℓ' = τz at perturbation size r: $2(\tau^2+b\tau r)=k\,E|x|^2(|\ell'|+r)^2$, $b=E|z|$, k = ηΛ.
+
+    $E|x|^2(|\ell'|+r)^2=(d-1)(\tau^2+2b\tau r+r^2)+3\tau^2+4b\tau r+r^2$: ℓ' lies along one coordinate of x.
+    Raises `InputError` beyond k(d + 2) = 2.
+    """
+    reach = step_size * stiffness
+    if reach * (dim + 2) >= 2:
+        raise InputError(
+            f"step_size is {step_size:g}, beyond the least-squares stability limit {2 / (stiffness * (dim + 2)):.3g}: "
+            "give a smaller step size"
+        )
+    return float(_spread_at(reach, dim, size))
+
+
+def decay_rate(radius: float, step_size: float, norm2: float, second_norm2: float, dim: int) -> float:
+    r"""$-\frac d{dt}\ln\|W\|_F^2$ per step of single-sample SAM, lazy phase ($\|W\|^2\gg d\|a\|^2$).
+
+    Args: ρ, η, $\|W\|_F^2$, $\|a\|^2$, d.
+    """
+    curvature = np.sqrt(norm2 + dim * second_norm2)
+    size = radius * curvature
+    spread = slope_spread(step_size, norm2 / dim + second_norm2, dim, size)
+    return float(_decay_at(step_size, radius, size, spread, curvature, dim, norm2, second_norm2))
+
+
+def one_step_decay(
+    radius: float, step_size: float, norm2: float, second_norm2: float, dim: int, spread: float | None = None
+) -> tuple[float, float]:
+    r"""One step of single-sample SAM from the weights themselves, in the mean over fresh samples.
+
+    Isotropic W, $\theta=\theta^*+e$ with $|e|=\tau$ (`spread`, default `slope_spread`) across a small θ*. Everything happens
+    in the span of e, θ* and the rest of x, whose squared length is averaged over its law.
+
+    Returns: mean of $-\Delta\|W\|_F^2/\|W\|_F^2$, and of $\Delta|e|^2/|e|^2$ (0 where τ is stationary).
+    """
+    weight = norm2 / dim
+    curvature = np.sqrt(norm2 + dim * second_norm2)
+    tau = slope_spread(step_size, weight + second_norm2, dim, radius * curvature) if spread is None else spread
+    half, mass = np.polynomial.legendre.leggauss(120)
+    z = 5 * (half + 1)  # one coordinate of x, half-line; the law is even
+    z, mass = np.concatenate([z, -z]), np.concatenate([mass, mass]) * 5 * np.exp(-(np.tile(z, 2) ** 2) / 2)
+    mass /= mass.sum()
+    probabilities = (np.arange(40) + 0.5) / 40
+    lengths = np.sqrt(2 * gammaincinv((dim - 2) / 2, probabilities))
+    shorts, share = np.polynomial.hermite_e.hermegauss(4)
+    share = share / share.sum()
+    small = 1e-3 * tau
+    goal, theta = np.array([0.0, small, 0.0]), np.array([tau, small, 0.0])
+    first = np.vstack([np.sqrt(weight) * np.eye(3), np.zeros(3)])
+    second = np.append(theta / np.sqrt(weight), 0.0)
+    second[3] = np.sqrt(max(second_norm2 - second @ second, 0.0))
+    x = np.stack(np.broadcast_arrays(z[:, None, None], shorts[:, None], lengths), axis=-1).reshape(-1, 3)
+    many = (mass[:, None, None] * share[:, None] / len(lengths) * np.ones(len(lengths))).ravel()
+    slope = x @ (theta - goal)
+    gradients = slope[:, None, None] * second[:, None] * x[:, None], slope[:, None] * (x @ first.T)
+    size = np.sqrt(np.sum(gradients[0] ** 2, axis=(1, 2)) + np.sum(gradients[1] ** 2, axis=1))
+    reach = radius / size
+    there, other = first + reach[:, None, None] * gradients[0], second + reach[:, None] * gradients[1]
+    steep = np.einsum("sm,smi,si->s", other, there, x) - x @ goal
+    new = first - step_size * steep[:, None, None] * other[:, :, None] * x[:, None]
+    last = second - step_size * steep[:, None] * np.einsum("smi,si->sm", there, x)
+    change = np.sum(new**2, axis=(1, 2)) - np.sum(first**2)
+    error = np.sum((np.einsum("smi,sm->si", new, last) - goal) ** 2, axis=1)
+    return float(-(many @ change) / norm2), float(many @ error / tau**2 - 1)
+
+
+def full_batch_decay_rate(radius: float, step_size: float, dim: int) -> float:
+    r"""$2\eta\rho^2/d$ per step at the start, for small steps and isotropic inputs; `full_batch_fall` is the law of a run."""
+    return 2 * step_size * radius**2 / dim
+
+
+def full_batch_fall(radius: float, step_size: float, covariance: np.ndarray, gram: np.ndarray, steps: float) -> float:
+    r"""Change of $\ln\|W\|_F^2$ over a run of full-batch SAM in the lazy phase ($\|W\|^2\gg d\|a\|^2$).
+
+    At the fitted labels the error chatters, $e\to-e$, along the direction in which $\lambda_jg_j$ is largest (λ_j the inputs'
+    covariance, $g_j=\hat u_j^\top G\hat u_j$): with $c=\max_j\lambda_jg_j$ and r the reach of the perturbation,
+    $|e|=\eta cr/(2-\eta c)$, so that a step takes $2\eta\rho^2c\,(\frac2{2-\eta c})^2$ from $\|W\|_F^2$. That direction
+    shrinks until the next one has the same $\lambda_jg_j$ and shrinks with it: with the set E of those engaged,
+    $$\frac{(2-\eta c)^2}{4c}\dot c=-2\eta\rho^2\Big/\sum_{j\in E}\lambda_j^{-1},$$
+    solved in closed form from set to set. For $\eta c\to0$, λ_j = 1 and equal g_j the rate is $2\eta\rho^2/d$.
+
+    Args: ρ, η, covariance of the inputs (d, d), $G=W^\top W$ at the start (d, d), steps.
+    Raises `InputError` beyond ηc = 2.
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    along = np.einsum("ij,ik,kj->j", vectors, gram, vectors)
+    if np.allclose(values, values[0]):
+        along = np.linalg.eigvalsh(gram)
+    order = np.argsort(-values * along)
+    levels, inverse = (values * along)[order], 1 / values[order]
+    if step_size * levels[0] >= 2:
+        raise InputError(f"step_size is {step_size:g}, beyond the limit {2 / levels[0]:.3g}: give a smaller step size")
+
+    def clock(c: float) -> float:
+        return float(np.log(c) - step_size * c + (step_size * c) ** 2 / 8)
+
+    left = 2 * step_size * radius**2 * steps
+    for engaged in range(1, len(levels) + 1):
+        total = float(np.sum(inverse[:engaged]))
+        following = levels[engaged] if engaged < len(levels) else 0.0
+        needed = (clock(levels[engaged - 1]) - clock(following)) * total if following > 0 else np.inf
+        if needed >= left:
+            break
+        left -= needed
+    goal, top = clock(levels[engaged - 1]) - left / total, float(levels[engaged - 1])
+    low = float(np.exp(goal))  # ln c ≥ clock(c) below ηc = 2
+    level = top if left == 0 else brentq(lambda c: clock(c) - goal, low, top) if clock(low) < goal else low
+    final = level * total + float(np.sum((levels * inverse)[engaged:]))
+    return float(np.log(final / np.sum(levels * inverse)))
+
+
+def _balance(radius: float, target_norm: float, dim: int) -> float:
+    r"""Mean growth of ln θ (per 2η) on the inner side of ℓ' = 0 at $\|W\|^2=d\|a\|^2$, $\theta=\theta^*$, rank one."""
+    norm2, second = np.sqrt(dim) * target_norm, target_norm / np.sqrt(dim)
+    weight = _WEIGHTS / _WEIGHTS.sum()
+    x1 = np.abs(_NODES)
+    length2 = dim - 1 + x1**2
+    D = np.sqrt(norm2 * x1**2 + second * length2)
+    slope = radius * D - radius**2 * target_norm * x1 * length2 / D**2
+    first = slope * (target_norm * x1 - radius * norm2 * x1**2 / D) / norm2
+    other = slope * (target_norm * x1 - radius * second * length2 / D) / second
+    return float(weight @ (first + other))
+
+
+def collapse_radius(target_norm: float, dim: int) -> float:
+    r"""ρ_c: the largest radius at which chattering holds the aligned state θ = θ*; beyond it the network collapses to 0.
+
+    Single-sample SAM, small step size, |x|² replaced by $d-1+x_1^2$ (large d). The aligned state has $\|W\|^2=d\|a\|^2$,
+    where both layers shrink equally fast. Proportional to $\sqrt{\|\theta^*\|}$. Steps that are not small collapse earlier,
+    by a share of about $2\sqrt{\eta\|\theta^*\|}$ (measured, d = 20).
+    """
+    if not (target_norm > 0 and dim >= 1):
+        raise InputError(f"target_norm is {target_norm} and dim {dim}: give positive values")
+    radii = np.sqrt(target_norm) * np.linspace(1e-3, 3, 120)
+    values = np.array([_balance(float(r), target_norm, dim) for r in radii])
+    lost = np.flatnonzero(values <= 0)
+    if len(lost) == 0 or lost[0] == 0:
+        return float("inf")
+    return float(brentq(_balance, radii[lost[0] - 1], radii[lost[0]], args=(target_norm, dim)))
+
+
+# ----------------------------------------------------------------------------- derivation
+
+
+def _perturbed_residual(shown: sp.Expr) -> sp.Expr:
+    """The perturbed slope at exact numbers, from the perturbed weights themselves."""
+    R = sp.Rational
+    first = sp.Matrix([[R(1, 2), R(-2, 3)], [R(3, 4), R(1, 5)], [R(-1, 7), R(5, 6)]])
+    second, sample, target = (
+        sp.Matrix([R(1, 3), R(-2, 5), R(1, 4)]),
+        sp.Matrix([R(3, 2), R(-5, 4)]),
+        sp.Matrix([R(4, 5), R(-1, 6)]),
+    )
+    steep = (first.T * second - target).dot(sample)
+    values = {W: first, a: second, x: sample, theta: first.T * second, slope: steep, sign: sp.sign(steep), rho: R(1, 5)}
+    values[D] = sp.sqrt(at(_LENGTH, values))
+    moved, other = (at(part, values) for part in PERTURBED)
+    return sp.nsimplify(sp.expand((moved.T * other - target).dot(sample) - at(shown, values)))
+
+
+#: D².
+_LENGTH = Inner(W * x, W * x) + Inner(a, a) * Inner(x, x)
+
+
+def _average(integrand: sp.Expr) -> sp.Expr:
+    """E over z = |N(0, 1)|, a polynomial in z."""
+    density = sp.sqrt(2 / sp.pi) * sp.exp(-(_Z**2) / 2)
+    return sp.integrate(sp.expand(integrand) * density, (_Z, 0, sp.oo))
+
+
+_Z = sp.Symbol("z", positive=True)
+
+
+def _variance_residual(shown: sp.Expr) -> sp.Expr:
+    return sp.expand(_average((tau * _Z + r) ** 2) - shown.subs(b, _MEAN))
+
+
+def _balance_residual(shown: sp.Expr) -> sp.Expr:
+    """Twice E|ℓ′|(|ℓ′| + r) less k E|x|²(|ℓ′| + r)², by integration over one coordinate of x."""
+    pull, push = _average(tau * _Z * (tau * _Z + r)), _average((d - 1 + _Z**2) * (tau * _Z + r) ** 2)
+    return sp.expand(2 * pull - k * push - shown.subs(b, _MEAN))
+
+
+def _spread_residual(shown: sp.Expr) -> sp.Expr:
+    """It solves the balance, and `slope_spread` is this."""
+    point = {d: 20, k: sp.Rational(1, 20), r: 3, b: _MEAN}
+    value = sp.N(shown.subs(point), 40)
+    code = abs(slope_spread(0.001, 50.0, 20, 3.0) / float(value) - 1)
+    return abs(BALANCE.subs({tau: value}).subs(point)) + (abs(value) - value) + code
+
+
+def _one_step_residual(shown: sp.Expr) -> sp.Expr:
+    """Decay law against whole steps, d = 10⁴ (and stationarity of the spread, in units of ηΛ), and for large ρ."""
+    law = sp.lambdify((eta, rho, r, tau, D, d, frobenius, norm), shown.subs(variance, VARIANCE).subs(b, _MEAN))
+    gaps = []
+    for dim, norm2, second2, radius, reach in (
+        *((10_000, 1e5, 0.05, 1e-3, reach) for reach in (0.3, 0.9, 1.5)), (100, 10.0, 0.08, 0.1, 0.3)
+    ):  # fmt: skip
+        step_size, curvature = reach / (norm2 + dim * second2), np.sqrt(norm2 + dim * second2)
+        spread = slope_spread(step_size, norm2 / dim + second2, dim, radius * curvature)
+        exact, growth = one_step_decay(radius, step_size, norm2, second2, dim)
+        found = law(step_size, radius, radius * curvature, spread, curvature, dim, norm2, second2)
+        gaps += [found / exact - 1, decay_rate(radius, step_size, norm2, second2, dim) / exact - 1]
+        gaps += [growth * dim / reach] if dim > 100 else []
+    return sp.Float(max(float(abs(gap)) for gap in gaps))
+
+
+def _collapse_residual(shown: sp.Expr) -> sp.Expr:
+    scaled = shown.subs(_TARGET, 0.25).replace(_RADIUS, lambda target: sp.Float(collapse_radius(float(target), 20)))
+    return scaled / collapse_radius(0.25, 20) - 1
+
+
+_RADIUS, _TARGET = sp.Function(r"\rho_{c}"), sp.Symbol(r"{\|\theta^*\|}", positive=True)
+
+
+def derivation() -> Derivation:
+    """``derive sam``."""
+    decay = r"-\frac{d}{dt}\ln\|W\|_F^2"
+    steps = (
+        Step("Length of the gradient over |ℓ′|", sp.Eq(D**2, _LENGTH, evaluate=False)),
+        Step("Perturbation of the first layer, s = sign ℓ′", sp.Eq(name(r"\tilde W"), PERTURBED[0], evaluate=False)),
+        Step("Perturbation of the second layer", sp.Eq(name(r"\tilde a"), PERTURBED[1], evaluate=False)),
+        Step("Perturbed slope", sp.Eq(name(r"\tilde\ell'"), PERTURBED_SLOPE, evaluate=False), _perturbed_residual, 1e-12),
+        Step("Variance of the kicks, ℓ′ = τz, r = ρD, b = E|z|",
+             sp.Eq(variance, VARIANCE, evaluate=False), _variance_residual),
+        Step("The spread of the slope is stationary in the lazy phase, k = ηΛ",
+             sp.Eq(sp.Integer(0), BALANCE, evaluate=False), _balance_residual),
+        Step("Stationary spread", sp.Eq(tau, SPREAD, evaluate=False), _spread_residual, 1e-13),
+        Step("Decay of the norm, against one step of the algorithm itself",
+             sp.Eq(name(decay), DECAY, evaluate=False), _one_step_residual, 5e-3),
+        Step("Decay of the norm, small steps", sp.Eq(name(decay + r"\big|_{\eta\|W\|^2\to0}"), 2 * eta * rho**2,
+                                                       evaluate=False),
+             lambda shown: decay_rate(0.2, 1e-12, 1000.0, 0.0, 20) / shown.subs({eta: 1e-12, rho: 0.2}) - 1, 1e-4),
+        Step("Collapse radius scales with the root of the target",
+             sp.Eq(_RADIUS(_TARGET), _RADIUS(1) * sp.sqrt(_TARGET), evaluate=False), _collapse_residual, 1e-9),
+    )  # fmt: skip
+    equations = {r"\tilde\ell'": PERTURBED_SLOPE, r"\tau": SPREAD, decay: DECAY}
+    assumptions = (Assumption("one fresh Gaussian sample a step, clean labels"), Assumption("decay law: ‖W‖² ≫ d‖a‖²"))
+    return Derivation("sam", steps, equations, assumptions, REFERENCE)

@@ -1,0 +1,1 @@
+"""One direction learned alone: times, hitting laws, step sizes."""

@@ -1,0 +1,191 @@
+r"""Distribution and quantiles of the emergence time of one direction under SGD, from the one-task diffusion.
+
+The overlap obeys $du=b\,dt+\sqrt D\,dW$ (see `theory.hitting_law`: $b=a\varphi'(u)(1-u^2)-\eta K(u)$, $D=\eta N(u)$; time
+is gradient-flow time). The Laplace transform $m(u)=E_ue^{-sT}$ of the hitting time of a level $h$ solves the backward
+equation
+$$\tfrac D2m''+bm'=sm,\qquad m(h)=1,$$
+reflected at 0 (even activations) or at $-h$. Its logarithmic slope $w=m'/m$ is carried from the reflecting end cell by
+cell, exactly for constant coefficients, so that nothing overflows however small the noise is. The distribution function
+follows on a window of length $L$ from the Fourier series of the damped function $e^{-\sigma t}P(T\le t)$, whose
+coefficients are $m/s$ at $s=\sigma+2\pi ik/L$ (Dubner and Abate, 1968); with $\sigma L=20$ and times up to $L/2$ the
+aliasing error is below $e^{-20}$. What remains is the grid's error, of second order in the cell width, estimated by
+halving the number of cells.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy import optimize
+
+from theory.core.errors import InputError
+from theory.one_task.diffusion import OneTaskDiffusion
+from theory.one_task.single_task import SingleTask
+
+#: σL of the damped Fourier series.
+_DAMPING = 20.0
+#: Coefficients below this share of the first one end the series.
+_NEGLIGIBLE = 1e-13
+_MOST_TERMS = 2**14
+#: A quantile beyond this many deterministic hitting times is reported as infinite.
+_LONGEST = 1e4
+
+
+@dataclass(frozen=True)
+class HittingDistribution:
+    """Law of a hitting time; every time is gradient-flow time (divide by η for steps).
+
+    Attributes:
+        start: overlap at time 0. level: overlap (not squared) that is hit. cells: of the grid in the overlap.
+    """
+
+    diffusion: OneTaskDiffusion
+    start: float
+    level: float
+    cells: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level < 1:
+            raise InputError(f"level is {self.level!r}: give an overlap between 0 and 1")
+        if not self.diffusion.with_noise:
+            raise InputError("with_noise is False: without noise the time is a number, see SingleTask.half_time")
+
+    def transform(self, s: np.ndarray) -> np.ndarray:
+        r"""$E\,e^{-sT}$ for complex s with positive real part; s of shape (n,)."""
+        s = np.asarray(s, dtype=complex)
+        if self.start >= self.level:
+            return np.ones_like(s)
+        lower, width, middle = _cells(self.start, self.level, self.diffusion.even, self.cells)
+        drift, noise = self.diffusion.coefficients(middle)
+        if not np.all(noise > 0):
+            raise InputError(
+                f"step_size is {self.diffusion.step_size:g}: the variance of a step is not positive at overlap "
+                f"{float(middle[np.argmin(noise > 0)]):.3g}, far beyond the diffusion: lower it, or take the law of whole "
+                "steps (theory.one_task.spherical_step)"
+            )
+        slope, logarithm = np.zeros_like(s), np.zeros_like(s)
+        for b, D, cell, below in zip(drift.tolist(), noise.tolist(), width.tolist(), lower.tolist(), strict=True):
+            slope, gain = _through_cell(slope, s, b, D, cell)
+            if below >= self.start - 1e-15:
+                logarithm += gain
+        return np.exp(-logarithm)
+
+    def cdf(self, times: np.ndarray) -> np.ndarray:
+        """P(T ≤ t) at `times`, shape (n,)."""
+        times = np.asarray(times, dtype=float)
+        if self.start >= self.level:
+            return np.where(times >= 0, 1.0, 0.0)
+        series = self._series(float(np.max(times, initial=0.0)))
+        return np.array([series(t) for t in times.ravel()]).reshape(times.shape)
+
+    def quantile(self, probability: float) -> float:
+        """The time by which the level is reached with `probability` in (0, 1); inf if it is practically never.
+
+        Raises `InputError` for a probability outside (0, 1).
+        """
+        if not 0 < probability < 1:
+            raise InputError(f"probability is {probability!r}: give a number between 0 and 1")
+        if self.start >= self.level:
+            return 0.0
+        end = unit = self._scale()
+        while (series := self._series(end))(end) < probability:
+            end *= 2
+            if end > _LONGEST * unit:
+                return float("inf")
+        return float(optimize.brentq(lambda t: series(t) - probability, 0.0, end, rtol=1e-10))
+
+    def error(self, times: np.ndarray) -> float:
+        """Largest error of `cdf` at `times`, estimated from a grid of half as many cells (second order)."""
+        coarse = HittingDistribution(self.diffusion, self.start, self.level, self.cells // 2)
+        return float(np.max(np.abs(self.cdf(times) - coarse.cdf(times)))) / 3
+
+    def cut_moments(self, horizon: float, points: int = 801) -> tuple[float, float]:
+        """Mean and standard deviation of min(T, horizon), by the trapezoidal rule on so many times."""
+        times = np.linspace(0.0, horizon, points)
+        later = 1 - self.cdf(times)
+        mean = float(np.trapezoid(later, times))
+        return mean, float(np.sqrt(2 * np.trapezoid(times * later, times) - mean**2))
+
+    def _scale(self) -> float:
+        """A time of the order of the hitting time: the deterministic one without shrinkage."""
+        least = max(abs(self.start), 1e-6)
+        return SingleTask(self.diffusion.activation).passage_time(self.diffusion.weight, least, self.level)
+
+    def _series(self, latest: float) -> "_Series":
+        return _series(self, latest)
+
+
+@dataclass(frozen=True)
+class _Series:
+    """The damped Fourier series of P(T ≤ t), good for 0 ≤ t ≤ L/2."""
+
+    length: float
+    coefficients: np.ndarray
+
+    def __call__(self, time: float) -> float:
+        if time <= 0:
+            return 0.0
+        phases = np.exp(2j * np.pi * np.arange(self.coefficients.size) * time / self.length)
+        total = 2 * np.sum((self.coefficients * phases).real) - self.coefficients[0].real
+        return float(np.clip(np.exp(_DAMPING * time / self.length) / self.length * total, 0.0, 1.0))
+
+
+def hitting_distribution(
+    diffusion: OneTaskDiffusion, overlap: float, level: float = 0.5, cells: int = 2000
+) -> HittingDistribution:
+    """Law of the time at which the squared overlap reaches `level`, started from the signed overlap `overlap`.
+
+    Args:
+        cells: of the grid; `HittingDistribution.error` says what it costs.
+
+    Raises `InputError` for a level outside (0, 1), or a diffusion without noise (it has no distribution).
+    """
+    start = abs(overlap) if diffusion.even else overlap
+    return HittingDistribution(diffusion, start, float(np.sqrt(level)), cells)
+
+
+@lru_cache(maxsize=256)
+def _series(law: HittingDistribution, latest: float) -> _Series:
+    length = 2 * latest
+    found: list[np.ndarray] = []
+    first, count = 0, 256
+    while first < _MOST_TERMS:
+        s = (_DAMPING + 2j * np.pi * np.arange(first, first + count)) / length
+        found.append(law.transform(s) / s)
+        if np.max(np.abs(found[-1][-8:])) <= _NEGLIGIBLE * abs(found[0][0]):
+            break
+        first, count = first + count, first + count
+    return _Series(length, np.concatenate(found))
+
+
+def _cells(start: float, end: float, even: bool, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Lower ends, widths and middles of the cells, with a node at the start.
+
+    Cells are equally wide in arsinh(u/s), s = |start|: fine around the start and below, geometric above it.
+    """
+    scale = max(abs(start), 1e-6 * end)
+    low = 0.0 if even else -end
+    place = lambda x: np.arcsinh(x / scale)  # noqa: E731
+    share = (place(start) - place(low)) / (place(end) - place(low))
+    below = int(np.clip(round(share * count), 1, count - 1)) if start > low else 0
+    nodes = np.linspace(place(start), place(end), count - below + 1)
+    if below:
+        nodes = np.concatenate([np.linspace(place(low), place(start), below, endpoint=False), nodes])
+    nodes = scale * np.sinh(nodes)
+    nodes[below] = start
+    return nodes[:-1], np.diff(nodes), 0.5 * (nodes[1:] + nodes[:-1])
+
+
+def _through_cell(
+    slope: np.ndarray, s: np.ndarray, drift: float, diffusion: float, width: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """m'/m at the upper end, and the growth of log m, from m'/m at the lower end; constant coefficients."""
+    root = np.sqrt(drift**2 + 2 * diffusion * s)
+    # The two exponents of m; each from the sum that does not cancel.
+    if drift >= 0:
+        up, down = 2 * s / (drift + root), -(drift + root) / diffusion
+    else:
+        up, down = (root - drift) / diffusion, -2 * s / (root - drift)
+    ratio = (up - slope) / (slope - down)
+    later = ratio * np.exp((down - up) * width)
+    return (up + later * down) / (1 + later), up * width + np.log((1 + later) / (1 + ratio))

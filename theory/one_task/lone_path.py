@@ -1,0 +1,135 @@
+r"""One student and one teacher, direction and norm together: the whole path as quadratures, for any activation.
+
+With $u=\pm\tanh y$ the direction moves by $\dot y=\pm a\varphi'(u)$: time and growth are quadratures in y that know the
+weight by a factor only. Given the path the norm obeys a Bernoulli equation, $\dot r=r(g-4\varphi(1)r)$ with
+$g=4a\varphi(u)$:
+$$r(t)=\frac{r_0e^{\Phi}}{1+4\varphi(1)r_0\int_0^te^{\Phi}},\qquad\Phi=\int_0^tg$$
+(`derive norm`). On a plateau without growth the student shrinks, $r_0/(1+4\varphi(1)r_0t)$, so that the later it finds its
+direction, the longer its norm takes. Valid while nothing else pulls; times are gradient-flow times of ½E(f*−f)².
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+import sympy as sp
+
+from theory.additive import flow as additive
+from theory.core.activation import Activation
+from theory.core.activation import c as kernel_variable
+from theory.core.indexed import k, q
+from theory.core.indexed import t as overlaps
+from theory.one_task.single_task import SingleTask, a, alone, r0, u
+
+#: Squared overlap ½ in y.
+_HALF = float(np.arctanh(np.sqrt(0.5)))
+#: The panels of the quadratures in y: from, to, and the factor from one to the next; nodes in each.
+_NEAREST, _FARTHEST, _FACTOR = 1e-12, 3e3, 1.005
+#: A small overlap, by which the sign of φ′ is asked for.
+_SMALL = np.array(1e-6)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
+
+
+@dataclass(frozen=True)
+class LonePath:
+    """The way of one student to one end, squared overlap 1 at u = `end` = ±1, for unit weight."""
+
+    activation: Activation
+    end: int
+
+    @cached_property
+    def _rates(self) -> np.ufunc:
+        """u ↦ φ′(u), and the norm's growth rate 4φ(u), of unit weight: both from the derived flow."""
+        slope = sp.cancel(alone(additive.overlap_drift()[overlaps[k, q]]) / (a * (1 - u**2)))
+        growth = sp.expand(SingleTask(self.activation).norm_rate.subs(a, 1)).coeff(r0, 1)
+        slope = additive.specialise(slope, self.activation.dual, kernel_variable)
+        return sp.lambdify(u, [slope, growth], modules=["scipy", "numpy"])
+
+    @cached_property
+    def repulsion(self) -> float:
+        """4φ(1), by which a student's own norm holds it back."""
+        return -float(sp.expand(SingleTask(self.activation).norm_rate).coeff(r0, 2))
+
+    @cached_property
+    def _edges(self) -> np.ndarray:
+        """(n,) edges of the panels in y; with a way across zero only where there is a velocity (exponent 1)."""
+        beyond = np.geomspace(_HALF, _FARTHEST, round(np.log(_FARTHEST / _HALF) / np.log(_FACTOR)))
+        within = np.geomspace(_NEAREST, _HALF, round(np.log(_HALF / _NEAREST) / np.log(_FACTOR)))
+        positive = np.concatenate([within, beyond[1:]])
+        if self.activation.information_exponent > 1:
+            return positive
+        return np.concatenate([-positive[::-1], [0.0], positive])
+
+    def _integrate(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Time and growth of unit weight from y = `low` to `high`, elementwise; inf where the student stalls."""
+        half = (high - low)[..., None] / 2
+        y = (low + high)[..., None] / 2 + half * _NODES
+        slope, growth = (x + 0.0 * y for x in self._rates(self.end * np.tanh(y)))
+        stalled = np.any(self.end * slope <= 0, axis=-1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slowness = half * _WEIGHTS / (self.end * slope)
+            found = np.sum(slowness, axis=-1), np.sum(growth * slowness, axis=-1)
+        return np.where(stalled, np.inf, found[0]), np.where(stalled, 0.0, found[1])
+
+    @cached_property
+    def _panels(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._integrate(self._edges[:-1], self._edges[1:])
+
+    @cached_property
+    def stall(self) -> float:
+        """The overlap at which φ′ changes its sign on this way: 0 if a small one shrinks, ±1 if nothing holds it back."""
+        stalled = np.isinf(self._panels[0])
+        return self.end * float(np.tanh(self._edges[int(np.argmax(stalled))])) if stalled.any() else float(self.end)
+
+    def half_time(self, overlap: np.ndarray) -> np.ndarray:
+        """Time to squared overlap ½ of unit weight, shape of `overlap` (signed): inf if it stalls or leaves for elsewhere."""
+        start = self._start(overlap)
+        last = int(np.searchsorted(self._edges, _HALF))
+        left = np.append(np.cumsum(self._panels[0][:last][::-1])[::-1], 0.0)  # from each edge on
+        place = np.minimum(np.searchsorted(self._edges[: last + 1], start), last)
+        first, _ = self._integrate(start, self._edges[place])
+        return np.where(start >= _HALF, 0.0, first + left[place])
+
+    def loss_time(self, weight: float, overlap: float, norm2: float, share: float = 0.5) -> float:
+        r"""Exact time until $ru^2$ reaches `share` of the weight; inf if never. The norm starts at `norm2`."""
+        start = self._start(np.array(overlap))
+        first = int(np.searchsorted(self._edges, start, side="right"))
+        begun = self._integrate(start, self._edges[first])
+        time, growth = (np.append(own, rest[first:]) for own, rest in zip(begun, self._panels, strict=True))
+        kept = slice(0, int(np.argmax(~np.isfinite(time))) if not np.isfinite(time).all() else None)
+        time, growth = time[kept] / weight, growth[kept]
+        y = np.concatenate([[start], self._edges[first:]])[: len(time) + 1]
+        clock = np.concatenate([[0.0], np.cumsum(time)])
+        with np.errstate(divide="ignore"):  # u = 0 on the way from a negative overlap
+            reached = self._log_norm(norm2, time, growth) + np.log(np.tanh(y) ** 2) - np.log(share * weight)
+        there = np.flatnonzero(reached >= 0)
+        if there.size == 0:
+            return float("inf")
+        after = int(there[0])
+        if after == 0:
+            return 0.0
+        part = -reached[after - 1] / (reached[after] - reached[after - 1])
+        return float(clock[after - 1] + part * time[after - 1])
+
+    def _log_norm(self, norm2: float, time: np.ndarray, growth: np.ndarray) -> np.ndarray:
+        """ln r at the start and after each panel, the growth rate taken as constant within one; in logarithms throughout."""
+        risen = np.concatenate([[0.0], np.cumsum(growth)])
+        with np.errstate(divide="ignore", over="ignore"):
+            mean = np.where(np.abs(growth) < 1e-8, 1 + growth / 2, np.expm1(np.minimum(growth, 500)) / growth)
+        held_back = np.log(self.repulsion * time * mean) + risen[:-1]
+        return np.log(norm2) + risen - np.logaddexp.accumulate(np.append(0.0, held_back + np.log(norm2)))
+
+    def _start(self, overlap: np.ndarray) -> np.ndarray:
+        return np.arctanh(self.end * np.asarray(overlap, dtype=float))
+
+
+@lru_cache(maxsize=64)
+def lone_path(activation: Activation, end: int) -> LonePath:
+    """The path, with its panels, made once for an activation and an end."""
+    return LonePath(activation, end)
+
+
+@lru_cache(maxsize=64)
+def one_sided(activation: Activation) -> bool:
+    """Whether small negative overlaps never reach squared overlap ½: odd J ≥ 3, or odd degrees that hold them back."""
+    return activation.information_exponent > 1 and bool(np.isinf(lone_path(activation, -1).half_time(-_SMALL)))

@@ -1,0 +1,190 @@
+r"""One step of spherical online SGD on a single-index target: drift and noise of the overlap.
+
+Target $\sigma(\langle e,x\rangle)$, student $\sigma(\langle v,x\rangle)$ with $|v|=1$, loss ½(difference)². A step on one
+fresh sample moves v along the projected gradient and back to the sphere (arXiv:2003.10409, spherical online SGD):
+$$v\leftarrow\frac{v+\eta g(x-zv)}{|v+\eta g(x-zv)|},\qquad
+g=\delta\,\sigma'(z),\ \delta=\sigma(x_e)-\sigma(z),\ z=\langle v,x\rangle.$$
+With $m=g(x_e-uz)$ and $q=g^2(|x|^2-z^2)$ the overlap becomes $u'=(u+\eta m)/\sqrt{1+\eta^2q}$, exactly, so that
+$$E\,du=\eta\varphi'(u)(1-u^2)-\eta^2K+\dots,\quad K=\tfrac u2E\,q,\qquad
+\mathrm{Var}\,du=\eta^2N+\dots,\quad N=E\,m^2-(E\,m)^2,$$
+polynomials in u, derived for every polynomial activation by Mehler's formula, linear in d. `WholeStep` has the mean and the
+variance of $u'-u$ to all orders, by quadrature: at $\eta\sim1/d$, the critical scale for J = 1 and 2, $\eta q$ is of order
+one, and for J ≥ 3 q has tails so heavy that its expansion fails at sizes that can be simulated.
+
+One direction among many, of weight a: target $a\sigma(\langle e,x\rangle)+s\xi$, student $a\sigma(\langle v,x\rangle)$. A
+neuron of the additive model (norm squared a, 2-homogeneous) turns by $\eta\delta\sigma'(z)x$ whatever its norm, so here
+$$\delta=a\{\sigma(x_e)-\sigma(z)\}+s\xi,\qquad s^2=(A-a^2)\,E\sigma^2,\quad A=\sum_pa_p^2 .$$
+The standard Gaussian ξ, independent of x, stands for the other directions while they are not learned: a sum of many.
+The signal is of order a while noise and shrinkage stay: the step size a direction can bear is proportional to its weight.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import sympy as sp
+
+from theory.core.activation import Activation
+from theory.core.activation import c as kernel_variable
+from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.errors import InputError
+from theory.core.gaussian import standard_expectation
+from theory.core.hermite import z
+from theory.one_task.diffusion import OneTaskDiffusion
+from theory.one_task.plateau import Plateau, d, mehler, u
+
+REFERENCE = "arXiv:2003.10409, spherical online SGD; expansion of one step derived for every polynomial activation"
+
+
+#: Quadrature nodes in each of the two Gaussians, and in |x_rest|².
+_NODES, _RADIAL = 64, 5
+#: The same with the noise of other directions, and nodes in that noise.
+_NODES_NOISY, _NODES_OTHERS = 32, 8
+
+
+@dataclass(frozen=True)
+class WholeStep(OneTaskDiffusion):
+    """The diffusion whose drift and variance are those of one real step, to all orders in the step size.
+
+    `weight` is a, and `total` is A: other directions are noise of variance (A − a²) E σ².
+    """
+
+    def coefficients(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Drift and diffusion at overlaps of shape (n,): mean and variance of u' − u, over η."""
+        sigma, slope = _numerical(self.activation)
+        others = noise_of_others(self.activation, self.weight, self.total)
+        points, mass = _gaussian(_NODES_NOISY if others > 0 else _NODES)
+        noise, chance = _gaussian(_NODES_OTHERS if others > 0 else 1)
+        radius, share = _chi_squared(self.dim - 2)
+        weights = mass[:, None, None, None] * mass[:, None, None] * share[:, None] * chance
+        x, other, rest = points[:, None, None, None], points[:, None, None], radius[:, None]
+        mean, square = np.empty_like(overlap), np.empty_like(overlap)
+        for place, at in enumerate(overlap.tolist()):
+            own = at * x + np.sqrt(1 - at * at) * other
+            gap = self.weight * (sigma(x) - sigma(own)) + others * noise
+            move = self.step_size * gap * slope(own)
+            # (at + move (x − at own)) / length − at, written so that a tiny step keeps its digits.
+            square2 = move**2 * (x**2 + other**2 - own**2 + rest)
+            length = np.sqrt(1 + square2)
+            change = (move * (x - at * own) - at * square2 / (1 + length)) / length
+            mean[place], square[place] = (float(np.sum(weights * y)) for y in (change, change**2))
+        return mean / self.step_size, (square - mean**2) / self.step_size
+
+
+def noise_of_others(activation: Activation, weight: float, total: float) -> float:
+    r"""s, standard deviation of the target's part from directions other than the one of weight `weight`; Σa² = `total`."""
+    return float(np.sqrt(max(total - weight**2, 0.0) * float(activation.second_moment)))
+
+
+def _gaussian(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights (sum 1) for a standard Gaussian."""
+    points, weights = np.polynomial.hermite_e.hermegauss(count)
+    return points, weights / weights.sum()
+
+
+def _chi_squared(freedom: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights for a chi-squared variable, by the cube-root (Wilson–Hilferty) transformation."""
+    points, weights = _gaussian(_RADIAL)
+    spread = 2 / (9 * freedom)
+    return freedom * np.maximum(1 - spread + np.sqrt(spread) * points, 0.0) ** 3, weights
+
+
+@lru_cache(maxsize=32)
+def _numerical(activation: Activation) -> tuple[Callable, Callable]:
+    return sp.lambdify(z, activation.function, "numpy"), sp.lambdify(
+        z, sp.diff(activation.function, z) + 0 * z, "numpy"
+    )
+
+
+@dataclass(frozen=True)
+class SphericalStep:
+    """Laws of one step as expressions in `u` and `d`.
+
+    Attributes:
+        signal: E m = φ'(u)(1−u²). shrinkage: K. variance: N.
+    """
+
+    activation: Activation
+    signal: sp.Expr
+    shrinkage: sp.Expr
+    variance: sp.Expr
+
+    @property
+    def laws(self) -> Plateau:
+        """K and N as the second-order laws of `OneTaskDiffusion`."""
+        return Plateau(self.activation, self.shrinkage, self.variance)
+
+    def diffusion(self, step_size: float, dim: int, *, whole: bool = True) -> OneTaskDiffusion:
+        """The diffusion of the overlap: of whole steps, or with the second-order laws."""
+        kind = WholeStep if whole else OneTaskDiffusion
+        return kind(self.activation, 1.0, step_size, 1.0, dim, constants=self.laws)
+
+    def among_others(self, weight: float, step_size: float, dim: int, total: float = 1.0) -> WholeStep:
+        """The diffusion of whole steps for one direction of weight a among others, Σa² = `total`."""
+        return WholeStep(self.activation, weight, step_size, total, dim, constants=self.laws)
+
+    def derivation(self) -> Derivation:
+        """The mean and variance of a step, each checked against brute-force expectations in independent Gaussians."""
+        tolerance = self.activation.check_tolerance
+        kernel = self.activation.dual_derivative().subs(kernel_variable, u) * (1 - u**2)
+        steps = (
+            Step(
+                "Mean, first order", sp.Eq(sp.Symbol("E m"), self.signal, evaluate=False),
+                lambda shown: sp.expand(shown - kernel), tolerance,
+            ),
+            Step(
+                "Mean, second order", sp.Eq(sp.Symbol("K(u)"), self.shrinkage, evaluate=False),
+                lambda shown: _residual(self, lambda m, q: _AT / 2 * q, shown), tolerance,
+            ),
+            Step(
+                "Variance, second order", sp.Eq(sp.Symbol("N(u)"), self.variance, evaluate=False),
+                lambda shown: _residual(self, lambda m, q: m**2, shown + self.signal**2), tolerance,
+            ),
+        )  # fmt: skip
+        equations = {"K(u)": self.shrinkage, "N(u)": self.variance}
+        return Derivation("spherical-step", steps, equations, (Assumption("|v| = 1, one sample per step"),), REFERENCE)
+
+
+@lru_cache(maxsize=32)
+def spherical_step(activation: Activation) -> SphericalStep:
+    """Derive the laws. Raises `InputError` for an activation that is no polynomial."""
+    if not activation.is_polynomial:
+        raise InputError(f"activation {activation.name!r} is no polynomial: use e.g. h2, h3 or 0.8*h4+0.6*h6")
+    first = _expectation(activation, 1, {(1, 0): sp.Integer(1), (0, 1): -u})  # E m
+    across = {(2, 0): sp.Integer(1), (1, 1): -2 * u, (0, 2): u**2}  # (x − uz)²
+    second = _expectation(activation, 2, across)  # E m²
+    energy = _expectation(activation, 2, {(0, 0): sp.Integer(1)})
+    # |x|² − z² = (x − uz)²/(1 − u²) + the other d − 2 coordinates, independent of x and z.
+    size = sp.cancel(second / (1 - u**2)) + (d - 2) * energy
+    return SphericalStep(activation, first, sp.expand(u * size / 2), sp.expand(second - first**2))
+
+
+def _expectation(activation: Activation, power: int, weights: dict[tuple[int, int], sp.Expr]) -> sp.Expr:
+    r"""E g^power Σ w x^i z^j over Gaussians x, z with correlation u; δ^power by the binomial theorem."""
+    sigma = activation.function
+    slope = sp.expand(sp.diff(sigma, z) ** power)
+    total = sp.Integer(0)
+    for k in range(power + 1):
+        left, right = sp.expand(sigma ** (power - k)), sp.expand(sigma**k * slope)
+        sign = sp.binomial(power, k) * (-1) ** k
+        for (i, j), weight in weights.items():
+            total += sign * weight * mehler(left * z**i, right * z**j)
+    return sp.expand(total)
+
+
+_AT = sp.Rational(3, 5)
+
+
+def _residual(found: SphericalStep, form: Callable[[sp.Expr, sp.Expr], sp.Expr], law: sp.Expr) -> sp.Expr:
+    """`law` at u = 3/5, d = 17 against the expectation in independent x, ζ and |x_rest|², no Mehler formula."""
+    x, y, rest = sp.symbols("x y R", real=True)
+    own = _AT * x + sp.Rational(4, 5) * y
+    sigma = found.activation.function
+    g = (sigma.subs(z, x) - sigma.subs(z, own)) * sp.diff(sigma, z).subs(z, own)
+    expression = sp.expand(form(g * (x - _AT * own), g**2 * (x**2 + y**2 - own**2 + rest)))
+    parts = sp.Poly(expression, rest).all_coeffs()[::-1]  # in powers of |x_rest|², chi-squared with d − 2 = 15
+    value = sum(
+        standard_expectation(part, x, y) * moment for part, moment in zip(parts, (1, 15, 15 * 17), strict=False)
+    )
+    return sp.N(value - law.subs({u: _AT, d: 17}), 50)

@@ -1,0 +1,1 @@
+"""Who learns what, and when; and where that holds."""

@@ -1,0 +1,160 @@
+r"""The deflated flow: what a prediction leaves out, computed before any coupled flow is run.
+
+A prediction takes each pair by itself. Beyond it the overlap flow has (1) the other directions that a neuron also leans to,
+(2) rivals that go on until a direction is fitted, not found, (3) the pull of the other students. A fitted neuron cancels its
+teacher (arXiv:2504.19983, section 3), so each teacher is switched off a norm lag after its direction was found: early, in the
+middle or late. Students that have found nothing keep the directions of their residuals as long as they are light, so that
+the rows t are all there is to integrate. Massless rows have (1) and (2). With `light`, students pull at each other, with the
+norms that each would have by itself (`theory.one_task.lone_path`): that has (3) to first order in those norms.
+
+`dynamics.deflated_flow` integrates massless rows of any system, compiled; this is for predictions, in NumPy.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy import integrate
+
+from theory.additive import flow as additive
+from theory.core.activation import Activation
+from theory.core.indexed import Sums, Term, k, q, r
+from theory.core.indexed import t as overlaps
+from theory.core.initial import InitialState
+from theory.core.numeric_sums import NumericSums
+from theory.core.teacher import Teacher
+from theory.one_task.lone_path import lone_path
+
+_RTOL, _ATOL = 1e-8, 1e-11
+#: Largest logarithm of a growth that is followed; and how closely a crossing of squared overlap ½ is located.
+_MOST_GROWTH, _LEVEL = 500.0, 1e-6
+#: Evaluations of the right-hand side in one flow: some seconds.
+_MOST_EVALUATIONS = 60_000
+
+
+class TooLong(Exception):
+    """The rows would take longer to integrate than a prediction should."""
+
+
+@dataclass(frozen=True)
+class DeflatedRows:
+    """Attributes: half_time (P,) first gradient-flow time of squared overlap ½, inf if not by the end; neuron (P,) who
+    reached it, −1 for none.
+    """
+
+    half_time: np.ndarray
+    neuron: np.ndarray
+
+
+def deflated_rows(
+    activation: Activation,
+    teacher: Teacher,
+    initial: InitialState,
+    t_end: float,
+    *,
+    share: float = 0.5,
+    light: bool = False,
+) -> DeflatedRows:
+    """Integrate the rows to `t_end`, each direction switched off at `share` of its target norm.
+
+    Args:
+        light: with the pull of the students that have found nothing; without, they are massless.
+    Raises: `TooLong` beyond some ten thousand evaluations: a student that aligns without ever fitting makes the rows stiff.
+    """
+    flow = _Flow(activation, teacher, initial, share, light)
+    event = lambda time, y: flow.found(y)  # noqa: E731 - attributes are set on it
+    event.terminal, event.direction = True, 1  # type: ignore[attr-defined]
+    y, now = np.concatenate([initial.overlap.ravel(), np.zeros(2 * flow.count)]), 0.0
+    while True:
+        flow.switch(now, y)
+        if now >= t_end:
+            return DeflatedRows(flow.half, flow.neuron)
+        until = min(float(flow.due.min()), t_end)
+        done = integrate.solve_ivp(flow.rate, (now, until), y, "DOP853", events=event, rtol=_RTOL, atol=_ATOL)
+        if not done.success:
+            raise TooLong
+        now, y = float(done.t[-1]), done.y[:, -1]
+
+
+@dataclass(frozen=True)
+class _Drift:
+    """Of the rows by teachers and by students, and of ln r by teachers alone, as NumPy code."""
+
+    teachers: NumericSums
+    students: NumericSums
+    growth: NumericSums
+
+
+@lru_cache(maxsize=64)
+def _drift(activation: Activation) -> _Drift:
+    flow = additive.overlap_drift()
+    parts = {
+        massive: Sums(term for term in flow[overlaps[k, q]] if term.body.has(r) is massive) for massive in (False, True)
+    }
+    relative = [Term(term.body / r[k], term.bound) for term in flow[r[k]]]
+    growth = Sums(term for term in relative if not term.body.has(r))
+    return _Drift(
+        NumericSums(parts[False], (k, q), activation),
+        NumericSums(parts[True], (k, q), activation),
+        NumericSums(growth, (k,), activation),
+    )
+
+
+class _Flow:
+    """One integration. Its vector: rows t, growth Φ of every student, and ∫e^Φ, in this order."""
+
+    def __init__(
+        self, activation: Activation, teacher: Teacher, initial: InitialState, share: float, light: bool
+    ) -> None:
+        self.activation, self.initial, self.share, self.light = activation, initial, share, light
+        self.drift, self.repulsion = _drift(activation), 4 * float(activation.second_moment)
+        self.count, self.width = initial.overlap.shape
+        self.own, self.weights = teacher.a, teacher.a.copy()
+        self.half, self.due = np.full((2, self.width), np.inf)
+        self.neuron, self.evaluations = np.full(self.width, -1), 0
+        rest = initial.student_overlap - initial.overlap @ initial.overlap.T
+        self.rest = rest / np.sqrt(np.outer(np.diag(rest), np.diag(rest)))  # cosines of the residuals
+
+    def split(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        size = self.count * self.width
+        return y[:size].reshape(self.count, self.width), y[size : size + self.count], y[size + self.count :]
+
+    def rate(self, time: float, y: np.ndarray) -> np.ndarray:
+        self.evaluations += 1
+        if self.evaluations > _MOST_EVALUATIONS or not np.all(np.isfinite(y)):
+            raise TooLong
+        t, risen, _ = self.split(y)
+        arrays = {"t": t, "a": self.weights}
+        velocity = self.drift.teachers(arrays)
+        if self.light:
+            radius = np.sqrt(np.maximum(1 - np.sum(t**2, axis=1), 0.0))
+            cosines = t @ t.T + self.rest * np.outer(radius, radius)
+            velocity = velocity + self.drift.students(arrays | {"c": cosines, "r": self.norm2(y, idle=True)})
+        growth = self.drift.growth(arrays)
+        return np.concatenate([velocity.ravel(), growth, np.exp(np.minimum(risen, _MOST_GROWTH))])
+
+    def norm2(self, y: np.ndarray, idle: bool = False) -> np.ndarray:
+        """(m,) squared norms by the law of a lone student; `idle`: 0 for those that have found a direction."""
+        _, risen, waited = self.split(y)
+        start = self.initial.norm2
+        norm2 = start * np.exp(np.minimum(risen, _MOST_GROWTH)) / (1 + self.repulsion * start * waited)
+        if idle:
+            norm2[self.neuron[self.neuron >= 0]] = 0.0
+        return norm2
+
+    def found(self, y: np.ndarray) -> float:
+        """Positive once a further direction has squared overlap ½."""
+        largest = np.max(self.split(y)[0] ** 2, axis=0)
+        return float(np.max(np.where(np.isinf(self.half), largest, 0.0)) - 0.5)
+
+    def switch(self, time: float, y: np.ndarray) -> None:
+        """Record what was found, and switch off what is fitted."""
+        t, norm2 = self.split(y)[0], self.norm2(y)
+        for at in np.flatnonzero(np.isinf(self.half) & (np.max(t**2, axis=0) >= 0.5 - _LEVEL)):
+            winner = int(np.argmax(t[:, at] ** 2))
+            half = float(np.copysign(np.sqrt(0.5), t[winner, at]))
+            path = lone_path(self.activation, 1 if half > 0 else -1)
+            self.half[at], self.neuron[at] = time, winner
+            self.due[at] = time + path.loss_time(float(self.own[at]), half, float(norm2[winner]), self.share)
+        for at in np.flatnonzero(self.due <= time):
+            self.weights[at], self.due[at] = 0.0, np.inf

@@ -1,0 +1,123 @@
+r"""Closed-form predictions for one problem: who learns what, when, and the staircase loss. No integration."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from theory.core.activation import Activation
+from theory.core.errors import InputError
+from theory.core.initial import InitialState
+from theory.core.teacher import Teacher
+from theory.one_task.hitting_law import HittingLaw, hitting_law
+from theory.one_task.lone_path import lone_path
+from theory.one_task.plateau import stability_bound
+from theory.one_task.single_task import SingleTask
+from theory.prediction.greedy import Selection, exact_scores, select
+from theory.scaling import ideal_loss
+
+#: The default step size is this fraction of the drift's stability bound: fluctuations matter 10–100 times below it.
+SAFE_FRACTION = 0.01
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Per direction (arrays of shape (P,), inf or −1 where a direction is not learned); gradient-flow time.
+
+    Attributes:
+        neuron: greedily selected neuron, −1 if none.
+        overlap: its signed initial overlap (nan if none).
+        time_leading: T_p (nan for an information exponent below 3).
+        time_half: exact time to squared overlap ½, all degrees.
+        time_loss: exact one-task time to half the target norm along this direction, the norm's own decay included.
+        lead: by which factor the greedy pair is clear of any tie (see `Selection.lead`); near 1: a tie.
+        selection: the greedy pairs in the order of learning.
+        initial: the start it was made from. What must hold for these numbers, and how far they may be off, says
+            `theory.prediction.validity`.
+    """
+
+    teacher: Teacher
+    activation: Activation
+    neuron: np.ndarray
+    overlap: np.ndarray
+    time_leading: np.ndarray
+    time_half: np.ndarray
+    time_loss: np.ndarray
+    lead: np.ndarray
+    selection: Selection
+    initial: InitialState
+
+    @property
+    def learned(self) -> np.ndarray:
+        """(P,) bool: directions with a finite predicted time."""
+        return np.isfinite(self.time_half)
+
+    @property
+    def last_time(self) -> float:
+        """The last finite loss time. Raises `InputError` if nothing is predicted to be learned."""
+        finite = self.time_loss[np.isfinite(self.time_loss)]
+        if finite.size == 0:
+            raise InputError(
+                f"activation {self.activation.name!r}: no direction is predicted to be learned from this start; "
+                "raise student width or change seed"
+            )
+        return float(finite.max())
+
+    def loss(self, times: np.ndarray) -> np.ndarray:
+        """Idealised loss, ½φ(1)Σa²·1{t < time_loss} for an activation without mean (see `theory.scaling.ideal_loss`)."""
+        moments = float(self.activation.second_moment), float(self.activation.squared_mean)
+        return ideal_loss.staircase(times, self.time_loss, self.teacher.a, *moments)
+
+    def stability_bound(self, batch: int = 1) -> tuple[float, int]:
+        """Largest step size at which the drift still grows every selected overlap, and the direction that sets it."""
+        index = np.flatnonzero(self.learned)
+        if index.size == 0:
+            raise InputError("stability bound: no direction is predicted to be learned from this start")
+        bound, worst = stability_bound(
+            self.activation,
+            self.teacher.a[index],
+            self.overlap[index],
+            float(np.sum(self.teacher.a**2)),
+            self.teacher.dim,
+            batch,
+        )
+        return bound, int(index[worst])
+
+    def sgd_law(self, direction: int, step_size: float, batch: int = 1) -> HittingLaw:
+        """Mean and spread of this direction's emergence time under SGD, from the one-task diffusion."""
+        return hitting_law(
+            self.activation,
+            float(self.teacher.a[direction]),
+            float(self.overlap[direction]),
+            step_size,
+            float(np.sum(self.teacher.a**2)),
+            self.teacher.dim,
+            batch,
+        )
+
+
+@lru_cache(maxsize=64)
+def _single_task(activation: Activation) -> SingleTask:
+    """The derived single task, with its compiled functions, made once per activation."""
+    return SingleTask(activation)
+
+
+def predict(activation: Activation, teacher: Teacher, initial: InitialState) -> Prediction:
+    """Greedy selection by the exact one-task times, then the times of the selected pairs."""
+    task = _single_task(activation)
+    overlap = initial.overlap
+    selection = select(exact_scores(overlap, teacher, activation))
+    neuron = selection.neuron_of(teacher.width)
+    count = teacher.width
+    start, leading, half, loss, lead = (np.full(count, fill) for fill in (np.nan, np.nan, np.inf, np.inf, np.nan))
+    lead[selection.directions] = selection.lead
+    norm2 = initial.norm2
+    for direction in selection.directions:
+        weight, own = float(teacher.a[direction]), float(overlap[neuron[direction], direction])
+        start[direction] = own
+        if activation.information_exponent >= 3:
+            leading[direction] = task.leading_time(weight, own)
+        half[direction] = task.half_time(weight, own)
+        end = 1 if float(task.speed(own, weight)) > 0 else -1
+        loss[direction] = lone_path(activation, end).loss_time(weight, own, float(norm2[neuron[direction]]))
+    return Prediction(teacher, activation, neuron, start, leading, half, loss, lead, selection, initial)

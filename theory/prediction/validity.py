@@ -1,0 +1,262 @@
+r"""What must hold for a prediction, as data: conditions with the size of what was neglected, and intervals.
+
+Each direction's conditions are judged on their own. Where the deflated flow can be had (`theory.prediction.deflation`) it
+says how far the neglected terms move a time: the prediction is then the interval that holds the one-task time and the
+deflated flow's, with massless students and with light ones, with the switch early and late, give or take what pull and
+switch have moved. An interval that reaches from a time to its double could not tell the theory from one with half its
+rate: outside. Without the deflated flow the same causes are estimated in closed form, each against the term that it is
+    neglected beside.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from theory.one_task.lone_path import lone_path
+from theory.one_task.single_task import SingleTask
+from theory.prediction.deflation import DeflatedRows, TooLong, deflated_rows
+from theory.prediction.predict import Prediction
+
+#: More overlaps than this would make a prediction wait.
+MOST_OVERLAPS = 1024
+#: Shares of the target norm at which a direction stops pulling: in the middle, at the earliest, at the latest.
+_SWITCHES = (0.5, 0.05, 0.99)
+#: The deflated flow runs this many times the last predicted time: what comes later is beyond any interval.
+HORIZON = 2.0
+#: An interval as wide as this, high over low, does not exclude half the time.
+WIDEST = 2.0
+#: The quadratures and the integration, with room.
+_ROUNDING = 1e-6
+#: A stall nearer to 0 than this is at 0: the overlap shrinks.
+_SMALL = 1e-6
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition of one direction's prediction.
+
+    Attributes:
+        name: a word or two. holds: whether it does, that is `value` is within `limit`.
+        value: the size of what is neglected. limit: that of what it is neglected beside.
+        sentence: the reason in words, if it does not hold.
+    """
+
+    name: str
+    holds: bool
+    value: float
+    limit: float
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Validity:
+    """Conditions and interval of one direction.
+
+    Attributes:
+        low, high: the half time's interval in gradient-flow time; both inf for "never by the end"; nan without one.
+        no_interval: why there is none, "" if there is.
+    """
+
+    conditions: tuple[Condition, ...]
+    low: float = np.nan
+    high: float = np.nan
+    no_interval: str = ""
+
+    @property
+    def broken(self) -> tuple[Condition, ...]:
+        return tuple(condition for condition in self.conditions if not condition.holds)
+
+    @property
+    def valid(self) -> bool:
+        return not self.broken
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why the time is outside, in words; empty if it is inside."""
+        return [condition.sentence for condition in self.broken]
+
+
+def validity(prediction: Prediction, intervals: bool = True) -> list[Validity]:
+    """One entry per direction. `intervals`: integrate the deflated flow, seconds at most; else closed forms alone."""
+    general = [
+        (_exponent(prediction), *_parity(prediction, q), *_grown(prediction, q))
+        for q in range(prediction.teacher.width)
+    ]
+    flows: list[DeflatedRows] = []
+    missing = "none was asked for"
+    if intervals:
+        flows, missing = _flows(prediction)
+    if not flows:
+        factors = _tie_limits(prediction)
+        return [
+            Validity((*own, *_estimated(prediction, q, factors)), no_interval=missing) for q, own in enumerate(general)
+        ]
+    return [_bracketed(prediction, q, own, flows) for q, own in enumerate(general)]
+
+
+def staircase_reasons(prediction: Prediction, validities: Sequence[Validity]) -> list[str]:
+    """Why the idealised loss is outside, in words: a direction that is to be learned is, or idle students fit the mean."""
+    learned = [own for own, is_learned in zip(validities, prediction.learned, strict=True) if is_learned]
+    broken = [condition for own in learned for condition in own.broken]
+    return list(dict.fromkeys(x.sentence for x in (*broken, *_idle(prediction)) if not x.holds))
+
+
+def _idle(prediction: Prediction) -> tuple[Condition, ...]:
+    """What idle students take off the loss by fitting the mean before the last stair, against the least stair."""
+    if not prediction.learned.any() or prediction.activation.squared_mean == 0:
+        return ()
+    mean, scale = float(prediction.activation.squared_mean), float(prediction.activation.second_moment)
+    whole, least = prediction.teacher.a.sum(), prediction.teacher.a[prediction.learned].min()
+    mass = min(_mean_mass(prediction, prediction.last_time), whole)
+    value, limit = 0.5 * mean * (whole**2 - (whole - mass) ** 2), 0.5 * (scale - mean) * least**2
+    sentence = f"mean: idle students fit it, which lowers the loss by about {value:.3g} before the last stair"
+    return (Condition("mean", value <= limit, value, limit, sentence),)
+
+
+def _flows(prediction: Prediction) -> tuple[list[DeflatedRows], str]:
+    """The deflated flows, or none and why."""
+    overlaps = prediction.initial.overlap.size
+    if not prediction.learned.any():
+        return [], "no direction is predicted to be learned"
+    if overlaps > MOST_OVERLAPS:
+        return [], f"{overlaps} overlaps of students and teachers are more than {MOST_OVERLAPS}"
+    until = HORIZON * prediction.last_time
+    try:
+        start = prediction.activation, prediction.teacher, prediction.initial
+        massless = deflated_rows(*start, until)
+        return [massless, *(deflated_rows(*start, until, share=share, light=True) for share in _SWITCHES)], ""
+    except TooLong:
+        return [], "the deflated flow is stiff here and would take too long"
+
+
+# ------------------------------------------------------------------------- of every prediction
+
+
+def _exponent(prediction: Prediction) -> Condition:
+    J = prediction.activation.information_exponent
+    sentence = (
+        f"information exponent {J}: no plateau, so that directions grow together; a time by itself needs 3 or more"
+    )
+    return Condition("exponent", J >= 3, J, 3, sentence)
+
+
+def _parity(prediction: Prediction, q: int) -> tuple[Condition, ...]:
+    overlap = float(prediction.overlap[q])
+    if not np.isfinite(overlap):
+        return ()
+    fits = overlap > 0 or prediction.activation.parity == "even" or prediction.activation.information_exponent == 1
+    sentence = "parity: its neuron leans away, and would turn to −e, which fits the even degrees only"
+    return Condition("parity", fits, overlap, 0.0, sentence), *_stalled(prediction, q)
+
+
+def _stalled(prediction: Prediction, q: int) -> tuple[Condition, ...]:
+    """Degrees of both parities can hold students at an overlap where the teacher's pull is zero, and others' decides."""
+    stall = abs(lone_path(prediction.activation, -1).stall) if prediction.activation.information_exponent > 1 else 0.0
+    if stall <= _SMALL or stall**2 >= 0.5:
+        return ()
+    task, weight, wait = (
+        SingleTask(prediction.activation),
+        float(prediction.teacher.a[q]),
+        float(prediction.time_half[q]),
+    )
+    away = [x for x in prediction.initial.overlap[:, q] if x < 0]
+    held = sum(task.passage_time(weight, float(x), stall / 2) < wait for x in away)
+    sentence = f"parity: {held} students come to a halt near overlap −{stall:.2g}, where their mutual pull decides"
+    return (Condition("parity", held == 0, float(held), 0.0, sentence),)
+
+
+def _grown(prediction: Prediction, q: int) -> tuple[Condition, ...]:
+    """Students that a mean has grown are not light, and what is of first order in their norms does not bound the rest."""
+    if prediction.activation.squared_mean == 0 or not np.isfinite(prediction.time_half[q]):
+        return ()
+    return (_heavy(prediction, q),)
+
+
+def _heavy(prediction: Prediction, q: int) -> Condition:
+    mass = _mean_mass(prediction, float(prediction.time_half[q])) / float(prediction.teacher.a[q])
+    sentence = f"norms: while it waits, the students weigh {mass:.3g} of its weight, and pull like its teacher"
+    return Condition("norms", mass <= 0.5, mass, 0.5, sentence)
+
+
+# ------------------------------------------------------------------------- by the deflated flow
+
+
+def _bracketed(prediction: Prediction, q: int, general: tuple[Condition, ...], flows: list[DeflatedRows]) -> Validity:
+    alone = float(prediction.time_half[q])
+    massless, *light = (float(flow.half_time[q]) for flow in flows)
+    found = np.array([alone, massless, *light])
+    if np.isinf(found).all():
+        return Validity(general, np.inf, np.inf)
+    if np.isinf(found).any():
+        settled = np.isinf([alone, massless]).any()
+        cause = _tie(prediction, q, np.inf) if settled else _pull(np.inf, np.inf)
+        return Validity((*general, cause), float(found.min()), np.inf)
+    # What the light students do, once more for its own second order; the moment of the switch, likewise.
+    pull, spread = abs(light[0] - massless), max(light) - min(light)
+    low, high = float(found.min()) - pull - spread, float(found.max()) + pull + spread
+    width = high / low if low > 0 else np.inf
+    cause = _pull(pull / massless, width) if pull > spread + abs(massless - alone) else _tie(prediction, q, width)
+    return Validity((*general, cause), max(low, 0.0) * (1 - _ROUNDING), high * (1 + _ROUNDING))
+
+
+def _tie(prediction: Prediction, q: int, width: float) -> Condition:
+    lead = f"lead {prediction.lead[q]:.3g}" if np.isfinite(prediction.lead[q]) else "no neuron by the one-task law"
+    sentence = f"near tie ({lead}): finite size decides who learns it, and when"
+    return Condition("tie", width < WIDEST, width, WIDEST, sentence)
+
+
+def _pull(relative: float, width: float) -> Condition:
+    moves = f"moves the time by {relative:.0%}" if np.isfinite(relative) else "decides whether it is learned"
+    return Condition("norms", width < WIDEST, width, WIDEST, f"norms: the other students' pull {moves}, to first order")
+
+
+# ------------------------------------------------------------------------- in closed form
+
+
+def finite_size_share(squared: np.ndarray | float) -> np.ndarray:
+    r"""$3M_0\ln(1/M_0)$: the share of its time by which finite size may move an emergence, a factor three for safety."""
+    return -3 * np.asarray(squared) * np.log(squared)
+
+
+def _tie_limits(prediction: Prediction) -> np.ndarray:
+    """(P,) the lead that a pair needs: rivals go on until a direction is fitted, and finite size moves both times.
+
+    A tie among earlier pairs is in a later pair's lead, so that it takes the largest factor up to its turn.
+    """
+    limits = np.ones(prediction.teacher.width)
+    largest = 1.0
+    for q in prediction.selection.directions:
+        late = prediction.time_loss[q] / prediction.time_half[q] if prediction.time_half[q] > 0 else np.inf
+        largest = max(largest, late * (1 + float(finite_size_share(prediction.overlap[q] ** 2))))
+        limits[q] = largest
+    return limits
+
+
+def _estimated(prediction: Prediction, q: int, limits: np.ndarray) -> tuple[Condition, ...]:
+    if not np.isfinite(prediction.time_half[q]):
+        return ()
+    lead, share = float(prediction.lead[q]), float(finite_size_share(prediction.overlap[q] ** 2))
+    tie = f"near tie (lead {lead:.3g}, less than {limits[q]:.3g}): finite size decides who learns it, and when"
+    large = f"dimension: finite size is {share:.0%} of the time"
+    return (
+        Condition("tie", lead >= limits[q], lead, float(limits[q]), tie),
+        *(() if _grown(prediction, q) else (_heavy(prediction, q),)),  # said already of an activation with a mean
+        Condition("dimension", share <= 0.5, share, 0.5, large),
+    )
+
+
+def _mean_mass(prediction: Prediction, time: float) -> float:
+    r"""$\frac1T\int_0^T\sum_kr_kdt=\sum_k\ln(1+br_k(0)I)/(bT)$, each student by itself on its plateau.
+
+    $b=4\varphi(1)$, $I=(e^{gT}-1)/g$ with the growth $g=4\varphi(0)\sum a$ that a mean gives.
+    """
+    activation = prediction.activation
+    repulsion = 4 * float(activation.second_moment)
+    growth = 4 * float(activation.squared_mean) * float(prediction.teacher.a.sum()) * time
+    if time == 0:
+        return float(prediction.initial.norm2.sum())
+    log_waited = np.log(time) + (np.log(np.expm1(growth) / growth) if 0 < growth < 500 else growth)
+    return float(
+        np.sum(np.logaddexp(0.0, np.log(repulsion * prediction.initial.norm2) + log_waited)) / (repulsion * time)
+    )

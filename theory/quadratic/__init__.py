@@ -1,0 +1,1 @@
+"""Quadratic networks: the Riccati flow, its laws, Stiefel SGD."""

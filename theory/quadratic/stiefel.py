@@ -1,0 +1,182 @@
+r"""One step of Stiefel SGD on a quadratic network: the retraction in closed form, and its mean to second order.
+
+Student $f=\gamma(\|h\|^2-N)$ with $h=W^\top x$, $W^\top W=I_N$; teacher $f_*=\sum_ja_j(x_j^2-1)$, $\mathsf M=\mathrm{diag}
+(a)$, $x\sim N(0,I_d)$. A step goes down the Riemannian gradient of one fresh sample and retracts by the polar factor
+(arXiv:2508.03688, section on the algorithm):
+$\tilde W=W+\eta\,2\gamma(f_*-f)(x-Wh)h^\top$, $W\leftarrow\tilde W(\tilde W^\top\tilde W)^{-1/2}$. Since $x-Wh\perp W$,
+$\tilde W^\top\tilde W=I+\tau^2\hat h\hat h^\top$ with the *tilt* $\tau=2\eta\gamma(f_*-f)\|h\|s$, $s=\|x-Wh\|$: the polar
+factor turns the one direction $W\hat h$ of the column space towards the new sample by the angle $\arctan\tau$ and leaves
+its complement alone. No eigendecomposition is needed.
+
+The step size η belongs to the loss $\tfrac12(f_*-f)^2$, as everywhere in this toolkit. The paper's step size belongs to
+$\tfrac18(f_*-f)^2$ and is 4 times larger. A step advances Riccati time by
+`QuadraticModel.riccati_rate` · η, which is $4\gamma\eta$ for unit weights.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import sympy as sp
+from scipy import integrate
+
+from theory.core.errors import InputError
+from theory.quadratic.model import QuadraticModel
+
+#: Step size of the paper's loss ⅛(f*−f)² over step size of ½(f*−f)².
+PAPER_STEP = 4.0
+
+eta, gamma, length, outside = sp.symbols("eta gamma h s", positive=True)
+target, output = sp.symbols("y f", real=True)
+
+
+@dataclass(frozen=True)
+class Retraction:
+    r"""The polar retraction of one sample's step, $W\leftarrow W+(c_1W\hat h+c_2x)\hat h^\top$.
+
+    Attributes:
+        tilt: $\tau$, tangent of the angle. along_self: $c_1$. along_input: $c_2$. All in the symbols `eta`, `gamma`,
+            `length` (‖h‖), `outside` (s), `target` (f_*), `output` (f).
+    """
+
+    tilt: sp.Expr
+    along_self: sp.Expr
+    along_input: sp.Expr
+
+
+@cache
+def retraction() -> Retraction:
+    r"""Derive tilt and coefficients from the loss $\tfrac12(f_*-f)^2$, $f=\gamma(h^2-N)$.
+
+    With $g=-\eta\,\partial_h\tfrac12(f_*-f)^2$ along $\hat h$, $\tilde W=W+g(x-Wh)\hat h^\top$ and the polar factor divides
+    the component along $\hat h$ by $\sqrt{1+\tau^2}$, $\tau=gs$.
+    """
+    width = sp.Symbol("N", positive=True)
+    model = gamma * (length**2 - width)
+    slope = sp.diff((target - sp.Function("F")(length)) ** 2 / 2, length).subs(
+        sp.Derivative(sp.Function("F")(length), length), sp.diff(model, length)
+    )
+    push = sp.simplify(-eta * slope.subs(sp.Function("F")(length), output))
+    tilt = push * outside
+    cosine = 1 / sp.sqrt(1 + tilt**2)
+    return Retraction(tilt, cosine - 1 - cosine * push * length, cosine * push)
+
+
+# ------------------------------------------------------------------ mean to second order
+
+
+def step_drift(G: np.ndarray, a: np.ndarray, width: int, dim: int, speed_factor: float, step: float) -> np.ndarray:
+    r"""Mean change of $G=\Theta^\top WW^\top\Theta$ in one step, per Riccati time ε of a step (4γη for unit weights).
+
+    Turning $w=W\hat h$ towards $n=(x-Wh)/s$ by $\arctan\tau$ changes the projector by
+    $\tau(wn^\top+nw^\top)+\tau^2(nn^\top-ww^\top)+O(\tau^3)$. With $B=\mathsf M-\gamma WW^\top$, $q=x^\top Bx-\mathrm{tr}B$,
+    the parts $u$ in and $v$ out of the column space are independent, and Gaussian moments give
+    $E\,q\,uv^\top=2\Pi B\Pi_\perp$,
+    $E\,q^2|u|^2vv^\top=\Pi_\perp[16B\Pi B+8\,\mathrm{tr}(B\Pi)B+8NB^2+8\,\mathrm{tr}(B^2\Pi)+2N\,\mathrm{tr}B^2]\Pi_\perp$,
+    and the same with $\Pi\leftrightarrow\Pi_\perp$, $N\leftrightarrow d-N$ for $E\,q^2|v|^2uu^\top$. Hence
+    $\dot G=\mathsf MG+G\mathsf M-2G\mathsf MG+\tfrac\epsilon4\,K(G)$, exact to second order in the step size, closed in G.
+
+    Args:
+        G: (…, P, P), symmetric, 0 ≼ G ≼ I. a: (P,), the normalised spectrum ã. width: N. dim: d. speed_factor: γ/‖a‖.
+        step: ε, Riccati time of one step; 0 gives the Riccati flow.
+
+    Returns: dG/dt in Riccati time, (…, P, P).
+    """
+    M, eye = np.diag(a), np.eye(a.size)
+    MG = M @ G
+    riccati = MG + np.swapaxes(MG, -1, -2) - 2 * G @ MG
+    if step == 0:
+        return riccati
+    trace = lambda X: np.trace(X, axis1=-2, axis2=-1)[..., None, None]  # noqa: E731
+    out = eye - G
+    inner, inner2 = G @ MG, G @ M @ MG  # ΠMΠ and ΠM²Π, seen from the teachers
+    b_in, b2_all = (
+        trace(MG) - speed_factor * width,
+        np.sum(a**2) - 2 * speed_factor * trace(MG) + speed_factor**2 * width,
+    )
+    b2_in = trace(M @ MG) - 2 * speed_factor * trace(MG) + speed_factor**2 * width
+    b_out, b2_out = trace(M @ out), trace(M @ M @ out)
+    gain = 16 * out @ MG @ M @ out + 8 * b_in * (out @ M @ out) + 8 * width * (out @ M @ M @ out)
+    gain = gain + (8 * b2_in + 2 * width * b2_all) * out
+    loss = 16 * (inner2 - inner @ MG) + 8 * b_out * (inner - speed_factor * G)
+    loss = loss + 8 * (dim - width) * (inner2 - 2 * speed_factor * inner + speed_factor**2 * G)
+    loss = loss + (8 * b2_out + 2 * (dim - width) * b2_all) * G
+    return riccati + step / 4 * (gain - loss)
+
+
+def mean_flow(
+    model: QuadraticModel, on_teachers: np.ndarray, times: np.ndarray, *, step_size: float, rtol: float = 1e-8
+) -> np.ndarray:
+    r"""G(τ) of the second-order mean drift `step_drift`, fluctuations of G left out.
+
+    Args:
+        on_teachers: $Z_0=\Theta^\top W_0$, (…, P, N), of orthonormal frames. times: increasing Riccati times from 0 on.
+        step_size: η of the loss ½(f*−f)²; 0 gives the Riccati flow.
+
+    Returns: (time, …, P, P). Leaving out the fluctuations costs a relative error O((P+N)/d) of the η-dependence once G
+    is of order one.
+    """
+    start = on_teachers @ np.swapaxes(on_teachers, -1, -2)
+    step = model.riccati_rate * step_size
+    spectrum, factor = model.spectrum, model.speed_factor / model.norm
+
+    def rate(_: float, flat: np.ndarray) -> np.ndarray:
+        return step_drift(flat.reshape(start.shape), spectrum, model.width, model.teacher.dim, factor, step).ravel()
+
+    solution = integrate.solve_ivp(
+        rate, (0.0, float(times[-1])), start.ravel(), "DOP853", t_eval=times, rtol=rtol, atol=1e-3 * rtol
+    )
+    if not solution.success:
+        raise InputError(f"times end at {times[-1]:g}: the mean flow could not be followed there ({solution.message})")
+    return solution.y.T.reshape(len(times), *start.shape)
+
+
+def projected_risk(spectrum: np.ndarray, G: np.ndarray) -> np.ndarray:
+    r"""$2(1-\mathrm{tr}(\tilde AG\tilde AG))$, the risk with the best radial part, from G (…, P, P)."""
+    scaled = spectrum[:, None] * G
+    return 2 * (np.sum(spectrum**2) - np.sum(scaled * np.swapaxes(scaled, -1, -2), axis=(-2, -1)))
+
+
+def largest_step(model: QuadraticModel, batch: int = 1) -> tuple[float, int]:
+    r"""Step size at which the mean drift stops growing one of the min(N, P) largest directions, and which (from 0).
+
+    From $G\approx0$ direction j grows at rate $2\tilde a_j$ and shrinks at $\tfrac\epsilon4[2(d-N)\mathrm{tr}B^2+\dots]$;
+    the bound is where both are equal, for the smallest direction that the student can learn. Step size of ½(f*−f)²;
+    averaging b samples divides the second-order term by b up to O(1/d).
+    """
+    spectrum, width, dim = model.spectrum, model.width, model.teacher.dim
+    worst = int(np.argsort(-spectrum, kind="stable")[min(width, spectrum.size) - 1])
+    small, zero = 1e-6, np.zeros((spectrum.size, spectrum.size))
+    tilted = zero.copy()
+    tilted[worst, worst] = small
+    drift = lambda G, step: step_drift(G, spectrum, width, dim, model.speed_factor / model.norm, step)[worst, worst]  # noqa: E731
+    shrink = -(drift(tilted, 4.0) - drift(tilted, 0.0) - drift(zero, 4.0)) / small
+    epsilon = 8 * spectrum[worst] / shrink
+    return float(batch * epsilon / model.riccati_rate), worst
+
+
+def radial_excess(model: QuadraticModel, on_teachers: np.ndarray) -> tuple[float, float]:
+    r"""Excess risk of phase II times n', to leading order in 1/n', and the relative size of the next order times n'.
+
+    Least squares in the $D=N(N+1)/2$ entries of $\Omega\Omega^\top$ has excess $\tfrac1{n'}E[r^2k]$ with leverage
+    $k=\tfrac12(|u|^4-2|u|^2+N)$, $E\,k=D$, and residual $r=2u^\top C_{uv}v+v^\top C_{vv}v-\mathrm{tr}C_{vv}$, the part of
+    $\mathsf M$ outside the fitted span. Gaussian moments: $E[r^2k]=D\,R_{opt}+8(N+1)\|C_{uv}\|_F^2$. The next order is
+    relative $E[k^2]/(Dn')$, as for any least-squares fit.
+
+    Args:
+        on_teachers: $Z=\Theta^\top U$, (P, N), of an orthonormal frame.
+    """
+    a, width = model.spectrum, model.width
+    entries = width * (width + 1) / 2
+    inner = on_teachers.T @ (a[:, None] * on_teachers)
+    square = float(np.sum((a[:, None] * on_teachers) ** 2))
+    cross = square - float(np.sum(inner**2))
+    best = 2 * (float(np.sum(a**2)) - float(np.sum(inner**2)))
+    return entries * best + 8 * (width + 1) * cross, _leverage_square(width) / entries
+
+
+def _leverage_square(width: int) -> float:
+    r"""$E\,k^2$ of the leverage $k=\tfrac12(|u|^4-2|u|^2+N)$, $|u|^2\sim\chi^2_N$."""
+    moment = lambda n: float(np.prod(width + 2.0 * np.arange(n)))  # noqa: E731
+    terms = moment(4) - 4 * moment(3) + (4 + 2 * width) * moment(2) - 4 * width * moment(1) + width**2
+    return terms / 4

@@ -1,0 +1,1 @@
+"""Many directions: selection on random overlaps, loss sums and their power laws."""

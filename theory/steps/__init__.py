@@ -1,0 +1,1 @@
+"""One SGD step of finite size: mean, moments, noise; the committee."""

@@ -1,0 +1,224 @@
+"""E17: emergence times of the coupled flow and of gradient descent as power laws in rank, dimension and step size."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from dynamics.additive.gradient_descent import gradient_descent
+from dynamics.additive.retiring_flow import retiring_flow
+from theory import Activation, InitialState, Prediction, SingleTask, Student, Teacher, draw_initial_state, predict
+from theory.prediction.validity import validity
+from validation.experiments.coupled_flow import well_separated
+from validation.figures.exponents import Series, power_laws
+from validation.judge.claim import Claim, Control, Measurement, Outcome
+from validation.judge.context import Context
+from validation.statistics.regression import Regression, regress
+
+_ACTIVATION = Activation.parse("h4")
+WIDTH, STUDENTS, SCALE = 8, 32, 1e-3
+DECAYS = (0.8, 1.2)
+#: Step sizes of gradient descent, and the dimension it runs at.
+STEPS, DESCENT_DIM = (0.04, 0.02, 0.01), 1024
+_RTOL = 1e-6
+
+
+@dataclass(frozen=True)
+class Start:
+    """One random start at one dimension: what theory says of its well-separated directions.
+
+    Attributes:
+        ranks: (k,) p, from 1. scale: (k,) g_p^(J−2), g = √d times the selected overlap at the start. single: (k,)
+            exact single-task times. pull: (k,) relative slowing of the selected neuron at the start by all other
+            directions.
+    """
+
+    teacher: Teacher
+    initial: InitialState
+    prediction: Prediction
+    ranks: np.ndarray
+    scale: np.ndarray
+    single: np.ndarray
+    pull: np.ndarray
+
+    @property
+    def chosen(self) -> np.ndarray:
+        return self.ranks - 1
+
+
+@lru_cache(maxsize=256)
+def draw_start(context: Context, decay: float, dim: int, number: int) -> Start:
+    """Start `number` at dimension `dim`, with a_p ∝ p^−decay."""
+    teacher = Teacher.power_law(WIDTH, decay, dim)
+    stream = context.rng("E17", "start", f"{decay:g}", dim, number)
+    initial = draw_initial_state(teacher, Student(STUDENTS, SCALE), stream)
+    prediction = predict(_ACTIVATION, teacher, initial)
+    # An earlier direction's near tie is not in a pair's own lead, but it is in the conditions of its prediction.
+    valid = np.array([entry.valid for entry in validity(prediction)])
+    chosen = np.flatnonzero(well_separated(prediction) & valid)
+    J = _ACTIVATION.information_exponent
+    overlap = initial.overlap[prediction.neuron[chosen]]  # (k, P)
+    own = overlap[np.arange(chosen.size), chosen]
+    # u̇_p = a_pφ'(u_p)(1 − u_p²) − u_p Σ_q≠p a_qφ'(u_q)u_q: the sum against the first term.
+    kernel = SingleTask(_ACTIVATION).speed(overlap, 1.0) / (1 - overlap**2)  # φ'(u)
+    shares = teacher.a[None, :] * np.abs(kernel * overlap)
+    rest = shares.sum(axis=1) - shares[np.arange(chosen.size), chosen]
+    pull = np.abs(own) * rest / (teacher.a[chosen] * np.abs(kernel[np.arange(chosen.size), chosen]))
+    return Start(
+        teacher, initial, prediction, chosen + 1, (dim * own**2) ** (J / 2 - 1), prediction.time_half[chosen], pull
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def flow_times(context: Context, decay: float, dim: int, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """(k,) gradient-flow times to squared overlap ½ of the well-separated directions, and their bounded relative error."""
+    start = draw_start(context, decay, dim, number)
+    if not start.ranks.size:  # nothing but ties
+        return np.empty(0), np.empty(0)
+    context.progress(f"coupled flow, d = {dim}, start {number + 1}")
+    t_end = 1.3 * float(np.max(start.single))
+    run = retiring_flow(_ACTIVATION, start.teacher, start.initial, t_end=t_end, times=np.array([t_end]), rtol=_RTOL)
+    retiring = (_ACTIVATION.information_exponent - 2) * run.neglected[start.chosen]
+    return run.half_time[start.chosen], retiring + _RTOL * run.steps
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points of a regression: columns (n, k), logs of measured and of predicted times, slack of each, clusters."""
+
+    columns: np.ndarray
+    measured: np.ndarray
+    predicted: np.ndarray
+    slack: np.ndarray
+    clusters: np.ndarray
+
+
+def flow_points(context: Context, decay: float, dims: tuple[int, ...], starts: int) -> Points:
+    """ln(t_p g_p^(J−2)) with ln p and ln d; a start of every dimension is a cluster of its own."""
+    rows: list[np.ndarray] = []
+    for dim in dims:
+        for number in range(starts):
+            start, (times, error) = draw_start(context, decay, dim, number), flow_times(context, decay, dim, number)
+            size = np.log(start.scale)
+            rows.append(
+                np.stack([
+                    np.log(start.ranks), np.full(size.shape, np.log(dim)), np.log(times) + size,
+                    np.log(start.single) + size, start.pull + error, np.full(size.shape, dim * starts + number),
+                ], axis=1)
+            )  # fmt: skip
+    table = np.concatenate(rows)
+    return Points(table[:, :2], table[:, 2], table[:, 3], table[:, 4], table[:, 5])
+
+
+def descent_points(context: Context, decay: float, starts: int) -> Points:
+    r"""ln of the steps of gradient descent with ln η; starts are the clusters.
+
+    Explicit steps lag behind the flow by $\frac\eta2\ln(\dot u_{end}/\dot u_0)$, which the prediction contains; the slack is
+    twice the square of its share, the next order.
+    """
+    rows = []
+    task = SingleTask(_ACTIVATION)
+    for number in range(starts):
+        start = draw_start(context, decay, DESCENT_DIM, number)
+        chosen, (flow, error) = start.chosen, flow_times(context, decay, DESCENT_DIM, number)
+        if not chosen.size:
+            continue
+        begin = np.abs(task.speed(start.prediction.overlap[chosen], 1.0))
+        lag = 0.5 * np.log(np.abs(task.speed(np.sqrt(0.5), 1.0)) / begin)
+        for step_size in STEPS:
+            context.progress(f"gradient descent, step size {step_size:g}, start {number + 1}")
+            steps = int(1.1 * float(np.max(flow)) / step_size) + 100
+            run = gradient_descent(_ACTIVATION, start.teacher, start.initial, step_size=step_size, steps=steps,
+                                   saves=np.array([steps]))  # fmt: skip
+            share = step_size * lag / flow
+            rows.append(
+                np.stack([
+                    np.full(flow.shape, np.log(step_size)), np.log(run.half_steps[chosen] / flow),
+                    np.log((1 + share) / step_size), 2 * share**2 + 1 / run.half_steps[chosen] + error,
+                    np.full(flow.shape, number),
+                ], axis=1)
+            )  # fmt: skip
+    table = np.concatenate(rows)
+    return Points(table[:, :1], table[:, 1], table[:, 2], table[:, 3], table[:, 4])
+
+
+def _measure(points: Points, place: int, quantity: str, key: str, asymptotic: float, controls: list[Control],
+             allowance_from: str) -> tuple[Measurement, Regression]:  # fmt: skip
+    """One slope, with the slack of every point carried through the estimator's weights."""
+    fit = regress(points.columns, points.measured, points.clusters)
+    predicted = float(fit.of(points.predicted)[place])
+    allowance = float(np.abs(fit.weights[place]) @ points.slack)
+    tenth = [Control("exponent 10 % larger", 1.1 * predicted), Control("exponent 10 % smaller", 0.9 * predicted)]
+    return (
+        Measurement(
+            quantity, predicted, float(fit.slopes[place]), float(fit.stderr[place]), allowance, [*tenth, *controls],
+            allowance_from, key=key,
+            details={"asymptotic": asymptotic, "points": len(points.measured), "starts": fit.clusters},
+        ),
+        fit,
+    )  # fmt: skip
+
+
+def run_emergence(context: Context) -> Outcome:
+    """Exponents of p, d and η over random starts with known g_p."""
+    dims = (1024, 4096, 16384, 65536) if context.full else (1024, 4096, 16384)
+    starts = context.pick(6, 16)
+    coupling = "pull of all other directions on the selected neuron at the start; the integrator's tolerances"
+    found: list[Measurement] = []
+    curves = []
+    for decay in DECAYS if context.full else DECAYS[:1]:
+        points = flow_points(context, decay, dims, starts)
+        what = f"of the emergence time t_p g_p² of the coupled flow, h4, P = {WIDTH}, m = {STUDENTS}, β = {decay:g}"
+        rank, _ = _measure(
+            points, 0, f"exponent in p {what}", f"beta{decay:g}", decay,
+            [Control("t ∝ p^{2β} (step size re-tuned)", 2 * decay), Control("t ∝ p^{β/2}", decay / 2)], coupling,
+        )  # fmt: skip
+        size, _ = _measure(
+            points, 1, f"exponent in d {what}", f"dim{decay:g}", 1.0,
+            [Control("d^{1/2} (J = 3)", 0.5), Control("d^{3/2} (J = 5)", 1.5), Control("d^{J/2}", 2.0)], coupling,
+        )  # fmt: skip
+        found += [rank, size]
+        curves += _curves(points, decay, dims)
+    steps, _ = _measure(
+        descent_points(context, DECAYS[0], context.pick(3, 8)), 0,
+        f"exponent in η of the number of steps of population gradient descent, d = {DESCENT_DIM}", "eta", -1.0,
+        [Control("steps ∝ η^{−2}", -2.0), Control("steps ∝ η^{−1/2}", -0.5)],
+        "next order of the lag of explicit steps, and one step",
+    )  # fmt: skip
+    caption = "Emergence time t_p g_p² of the coupled flow, mean over starts; dashed: exact single-task times."
+    return Outcome([*found, steps], figures=[(caption, power_laws(curves, "rank p", "time × g²"))])
+
+
+def _curves(points: Points, decay: float, dims: tuple[int, ...]) -> list[Series]:
+    """Geometric means over starts for each rank, with two standard errors."""
+    found = []
+    for dim in dims:
+        here = points.columns[:, 1] == np.log(dim)
+        ranks = np.unique(points.columns[here, 0])
+        groups = [here & (points.columns[:, 0] == rank) for rank in ranks]
+        logs = np.array([points.measured[group].mean() for group in groups])
+        bars = np.array([2 * points.measured[group].std() / np.sqrt(group.sum()) for group in groups])
+        theory = np.exp([points.predicted[group].mean() for group in groups])
+        name = f"β = {decay:g}, d = {dim}"
+        found.append(Series(name, np.exp(ranks), np.exp(logs), np.exp(logs - bars), np.exp(logs + bars), theory))
+    return found
+
+
+CLAIMS = [
+    Claim(
+        "E17",
+        "Emergence times as power laws",
+        "Direction p emerges after a time proportional to p^β d^{J/2−1}, in a number of steps inverse to the step size.",
+        r"t_p=\frac{Z\,p^\beta d^{J/2-1}}{J(J-2)\hat\sigma_J^2\,g_p^{J-2}\,\eta}",
+        "arXiv:2504.19983, Proposition 2.2",
+        "asymptotic",
+        "d ≫ P; directions clear of ties, predictions inside their conditions; g_p known; against exact single-task times",
+        (
+            *("exponent 10 % larger", "exponent 10 % smaller"),
+            *("t ∝ p^{2β} (step size re-tuned)", "t ∝ p^{β/2}"),
+            *("d^{1/2} (J = 3)", "d^{3/2} (J = 5)", "d^{J/2}"),
+            *("steps ∝ η^{−2}", "steps ∝ η^{−1/2}"),
+        ),
+        run_emergence,
+    ),
+]

@@ -1,0 +1,121 @@
+"""Coupled flows that several claims look at, run once per context."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import jax.numpy as jnp
+import numpy as np
+
+from dynamics import DeflatedFlow, FlowResult, gradient_flow
+from dynamics.additive.deflated_flow import Bracket, bracket, deflated_flow
+from dynamics.additive.gradient_flow import lowered_system, overlaps_of
+from theory import Activation, InitialState, Prediction, Student, System, Teacher, draw_initial_state, predict
+from theory.prediction.validity import finite_size_share
+from validation.judge.context import Context
+
+WIDTH, STUDENTS, DECAY = 8, 32, 1.0
+#: A direction counts as well separated if it is clear of ties by this factor, and by three times the finite-size
+#: correction M₀ ln(1/M₀) of its own emergence time, which is by how much finite size can reorder two scores.
+SEPARATED = 1.1
+
+
+@dataclass(frozen=True)
+class CoupledRun:
+    """One start: prediction, coupled flow, theory's decoupled flow with its bracket, and the light students' pull.
+
+    Attributes:
+        bracket: theory's deflated flow, with the switch early, in the middle and late.
+        light: (P,) the light students' part of the winner's initial drift over the teachers' part: a relative error of
+            the deflated flow, which has massless students.
+    """
+
+    prediction: Prediction
+    initial: InitialState
+    flow: FlowResult
+    bracket: Bracket
+    light: np.ndarray
+    t_end: float
+
+    @property
+    def deflated(self) -> DeflatedFlow:
+        return self.bracket.middle
+
+    @property
+    def spread(self) -> np.ndarray:
+        return self.bracket.spread
+
+    @property
+    def separated(self) -> np.ndarray:
+        """(P,) bool: clear of ties, and learned whenever the deflation switch acts."""
+        return well_separated(self.prediction) & np.isfinite(self.spread)
+
+
+def well_separated(prediction: Prediction) -> np.ndarray:
+    """(P,) bool: learned, and clear of ties by more than finite size can reorder."""
+    least = np.maximum(SEPARATED, 1 + finite_size_share(prediction.overlap**2))
+    return prediction.learned & (prediction.lead >= least)
+
+
+@lru_cache(maxsize=8)
+def system_of(context: Context, activation: Activation) -> System:
+    """The theory's overlap flow, one object per context so that it is compiled once."""
+    return context.theory.overlap_flow(activation)
+
+
+def coupled_start(context: Context, dim: int, number: int, init_scale: float = 0.03) -> tuple[InitialState, Prediction]:
+    """The start of that number of `coupled_run`, and what theory says of it."""
+    return _coupled_start(context, dim, number, init_scale)
+
+
+@lru_cache(maxsize=64)
+def _coupled_start(context: Context, dim: int, number: int, init_scale: float) -> tuple[InitialState, Prediction]:
+    teacher = Teacher.power_law(WIDTH, DECAY, dim)
+    rng = context.rng("coupled flow", "start", dim, number, f"{init_scale:g}")
+    initial = draw_initial_state(teacher, Student(STUDENTS, init_scale), rng)
+    return initial, predict(Activation.parse("h4"), teacher, initial)
+
+
+def coupled_run(context: Context, dim: int, seed: int, init_scale: float = 0.03) -> CoupledRun:
+    """h4, P = 8, m = 32, β = 1: everything theory and the integrator say about one start."""
+    return _coupled_run(context, dim, seed, init_scale)  # a cache tells a default from the same value given
+
+
+@lru_cache(maxsize=64)
+def _coupled_run(context: Context, dim: int, seed: int, init_scale: float) -> CoupledRun:
+    initial, prediction = coupled_start(context, dim, seed, init_scale)
+    activation, teacher = prediction.activation, prediction.teacher
+    system = system_of(context, activation)
+    t_end = 1.25 * prediction.last_time
+    flow = gradient_flow(activation, teacher, initial, t_end=t_end, times=_times(prediction, t_end), system=system)
+    deflated = bracket(activation, teacher, initial, t_end=t_end, system=system)
+    return CoupledRun(prediction, initial, flow, deflated, light_pull(prediction, initial, system), t_end)
+
+
+def _times(prediction: Prediction, t_end: float) -> np.ndarray:
+    """Geometric times from well before the first emergence."""
+    first = float(np.min(prediction.time_half[prediction.learned]))
+    return np.geomspace(0.2 * first, t_end, 240)
+
+
+def light_pull(prediction: Prediction, initial: InitialState, system: System) -> np.ndarray:
+    """(P,) the light students' part of each winner's initial drift over the teachers' part, in absolute value."""
+    lowered = lowered_system(system)
+    state = overlaps_of(initial)
+    a = {"a": jnp.asarray(prediction.teacher.a)}
+    full = np.asarray(lowered.drift(state, a)["t"])
+    massless = np.asarray(lowered.drift(state | {"r": 0.0 * state["r"]}, a)["t"])
+    pull = np.zeros(prediction.teacher.width)
+    for q, k in enumerate(prediction.neuron):
+        pull[q] = abs((full[k, q] - massless[k, q]) / massless[k, q]) if k >= 0 else 0.0
+    return pull
+
+
+@lru_cache(maxsize=16)
+def without_deflation(context: Context, dim: int, seed: int) -> DeflatedFlow:
+    """The same start if learned directions were never cancelled (correlation loss)."""
+    run = coupled_run(context, dim, seed)
+    teacher = run.prediction.teacher
+    activation = run.prediction.activation
+    return deflated_flow(
+        activation, teacher, run.initial, t_end=run.t_end, deflate=False, system=system_of(context, activation)
+    )

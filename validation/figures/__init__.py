@@ -1,0 +1,1 @@
+"""Figures: matplotlib objects, and the data drawn on them."""

@@ -1,0 +1,1 @@
+"""Claims, how they are run and judged, and what is kept of them."""

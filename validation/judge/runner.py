@@ -1,0 +1,202 @@
+"""Running claims: in order, each judged, its dataset written as soon as it is there, the report at the end."""
+
+import platform
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from _emergence import __version__
+from dynamics.core.interrupted import Interrupted
+from dynamics.core.precision import double_precision
+from dynamics.core.provenance import machine, provenance
+from dynamics.core.storage import write_dataset
+from theory import InputError
+from theory.core.errors import not_installed
+from validation.judge import file_names
+from validation.judge.apart import Measured, Submit, measured_apart, portable
+from validation.judge.catalogue import claims
+from validation.judge.claim import Claim, Outcome, Verdict, controls_differ, judge
+from validation.judge.context import Context, TheoryUnderTest
+from validation.judge.selection import Wanted, select
+
+Progress = Callable[[float, str], None]
+
+
+@dataclass
+class Run:
+    """What `validate` returns.
+
+    Attributes:
+        verdicts: one per quantity. outcomes: claim id → what its runner returned.
+        preset, seed, version, seconds, machine: provenance. mark: end of the names of its files, see
+            `validation.judge.file_names`. report, files: the page and each claim's data, if a folder was given.
+    """
+
+    verdicts: list[Verdict]
+    outcomes: dict[str, Outcome]
+    preset: str
+    seed: int
+    version: str
+    seconds: float
+    machine: str
+    mark: str = ""
+    report: Path | None = None
+    files: dict[str, Path] = field(default_factory=dict)
+
+    @property
+    def as_expected(self) -> bool:
+        """True if every verdict is the expected one."""
+        return all(verdict.as_expected for verdict in self.verdicts)
+
+
+def select_claims(ids: Sequence[Wanted] | Wanted | None) -> list[Claim]:
+    """The claims asked for, in catalogue order; see `validation.judge.selection.select`. Raises `InputError`."""
+    return select(ids, claims()).claims
+
+
+@double_precision
+def validate(
+    ids: Sequence[Wanted] | Wanted | None = None,
+    *,
+    preset: str = "quick",
+    seed: int = 0,
+    out: Path | None = None,
+    theory: TheoryUnderTest | None = None,
+    progress: Progress | None = None,
+    workers: Sequence[Submit] = (),
+) -> Run:
+    """Run claims and judge them.
+
+    Args:
+        ids: what to judge, all of the catalogue if empty: ids (``E7``) in any case, quantities of a claim (``E7.h3``),
+            patterns (``E1*``), and claims of your own, also mixed.
+        preset: ``quick`` or ``full`` (larger sizes, more samples). seed: of all randomness.
+        out: folder for one netCDF file per claim and a report (``report.html`` for the whole catalogue; names of other runs
+            say how they differ, see `validation.judge.file_names`); nothing is written without it.
+        theory: entry points to test in place of the built-in ones (a conjecture, or a formula broken on purpose).
+        progress: called with (fraction of claims done, text).
+        workers: one function per process that shares the work, see `validation.judge.apart`; this process does it all if
+            empty, and always the claims that no other process could import.
+
+    Warns of a claim whose listed controls are not those that were judged.
+
+    Raises: `InputError` for an unknown id, quantity or preset, two claims of one id, `theory` together with `workers`, a
+    process that died; `Interrupted` on Ctrl-C, with the run of the claims that were finished, and its report.
+    """
+    if preset not in ("quick", "full"):
+        raise InputError(f"preset is {preset!r}: use quick or full")
+    if theory is not None and workers:
+        raise InputError("theory is given with workers: other processes know the built-in theory only: drop one")
+    catalogue = claims()
+    selection, known = select(ids, catalogue), {claim.id: claim for claim in catalogue}
+    chosen = _runnable(selection.claims, named=bool(ids))
+    context = Context(preset, seed, theory or TheoryUnderTest())
+    started = time.perf_counter()
+    shadowing = any(known.get(claim.id, claim) != claim for claim in chosen)
+    mark = file_names.mark(preset, seed, own_theory=theory is not None, own_claims=shadowing)
+    where = f"{machine()}, Python {platform.python_version()}"
+    run = Run([], {}, preset, seed, __version__, 0.0, where, mark)
+    verdicts: dict[str, list[Verdict]] = {}
+    tell = _Teller(progress, len(chosen))
+    finished = _measured(chosen, context, workers, tell)
+    try:
+        for claim, outcome, seconds in finished:
+            run.outcomes[claim.id] = outcome
+            if difference := controls_differ(claim, outcome.measurements, preset):
+                warnings.warn(difference, stacklevel=3)
+            verdicts[claim.id] = [judge(claim, x, seconds) for x in outcome.measurements]
+            if out is not None:
+                path = out / file_names.dataset_name(claim.id, run.mark)
+                made = provenance(seed=seed, preset=preset, theory=None if theory is None else "the caller's own")
+                _store(path, claim, outcome, verdicts[claim.id], made)
+                run.files[claim.id] = path
+            tell.done += 1
+        selection.check([verdict for found in verdicts.values() for verdict in found])
+        tell("done")
+    except KeyboardInterrupt as stop:
+        raise Interrupted(run, f"after {tell.done} of {len(chosen)} claims") from stop
+    finally:  # an interrupted run reports the claims that were finished
+        order = [claim.id for claim in chosen if claim.id in verdicts]
+        run.outcomes = {name: run.outcomes[name] for name in order}
+        run.verdicts = [verdict for name in order for verdict in verdicts[name] if selection.keeps(verdict)]
+        run.seconds = time.perf_counter() - started
+        if out is not None and run.verdicts:
+            from validation.report.page import write_report
+
+            asked = [] if selection.names == list(known) else selection.names
+            name = file_names.report_name(asked, run.mark, finished=tell.done == len(chosen))
+            run.report = write_report(out / name, run)
+    return run
+
+
+@dataclass
+class _Teller:
+    """Progress: the share of claims done, and what is worked on."""
+
+    progress: Progress | None
+    total: int
+    done: int = 0
+
+    def __call__(self, text: str) -> None:
+        if self.progress is not None:
+            self.progress(self.done / max(self.total, 1), text)
+
+    def started(self, claim: Claim) -> None:
+        self(f"{claim.id} {claim.title}")
+
+
+def _measured(chosen: list[Claim], context: Context, workers: Sequence[Submit], tell: _Teller) -> Iterator[Measured]:
+    """Claims as they finish: in the other processes those that can go there, then the rest in this one."""
+    there = [claim for claim in chosen if workers and portable(claim)]
+    yield from measured_apart(there, context, workers, tell.started)
+    yield from _in_turn([claim for claim in chosen if claim not in there], context, tell)
+
+
+def _in_turn(chosen: list[Claim], context: Context, tell: _Teller) -> Iterator[Measured]:
+    """Claims one after the other, in this process."""
+    for claim in chosen:
+        tell.started(claim)
+        before = time.perf_counter()
+        outcome = claim.runner(replace(context, progress=partial(_within, tell, claim)))
+        yield claim, outcome, time.perf_counter() - before
+
+
+def _within(tell: _Teller, claim: Claim, text: str) -> None:
+    """Progress inside a claim, under the claim's id."""
+    tell(f"{claim.id}: {text}")
+
+
+def _runnable(chosen: list[Claim], named: bool) -> list[Claim]:
+    """Claims whose packages are there. One asked for by name is refused, the others are left out with a warning."""
+    missing = [claim for claim in chosen if claim.requires and not _installed(claim.requires)]
+    if not missing:
+        return chosen
+    ids, packages = ", ".join(claim.id for claim in missing), " ".join(sorted({claim.requires for claim in missing}))
+    text = f"{ids}: {not_installed(packages)}"
+    if named:
+        raise InputError(f"claim {text}")
+    warnings.warn(f"left out {text}", stacklevel=4)
+    return [claim for claim in chosen if claim not in missing]
+
+
+def _installed(package: str) -> bool:
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        distribution(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _store(
+    path: Path, claim: Claim, outcome: Outcome, verdicts: list[Verdict], made: Mapping[str, str | int | float]
+) -> None:
+    """One netCDF file per claim, written under a temporary name and renamed."""
+    from validation.judge.storage import claim_tree
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_dataset(path, claim_tree(claim, outcome, verdicts, made))
