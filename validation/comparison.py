@@ -12,7 +12,7 @@ from dynamics.core.precision import double_precision
 from theory import Activation, InitialState, Prediction, Teacher, predict
 from theory.prediction.validity import Validity, validity
 from validation.figures.common import overlap_curves, staircase
-from validation.judge.claim import Claim, Control, Measurement, Outcome, judge
+from validation.judge.claim import Control, Measurement, verdict_of
 from validation.judge.runner import Progress
 from validation.statistics.standard_errors import mean_and_error
 
@@ -20,9 +20,6 @@ from validation.statistics.standard_errors import mean_and_error
 LARGEST_SHIFT = 0.3
 #: Verdicts, the one that counts first.
 _ORDER = ("disagrees", "outside", "inconclusive", "not judged", "agrees")
-_CLAIM = Claim(
-    "compare", "Emergence time", "", "", "derived", "asymptotic", "", ("halved", "J − 1"), lambda context: Outcome([])
-)
 
 
 @dataclass(frozen=True)
@@ -201,7 +198,7 @@ def _verdict(
     """By the rule of the claims; wrong theories: one with half the time `alone`, and one with J − 1 for J."""
     J = prediction.activation.information_exponent
     controls = [Control("halved", alone / 2), Control("J − 1", alone * (J - 2) / (J - 1))]
-    return judge(_CLAIM, Measurement("", predicted, estimate, stderr, allowance, controls, "")).verdict
+    return verdict_of(Measurement("", predicted, estimate, stderr, allowance, controls, "")).verdict
 
 
 def _judge_sgd(

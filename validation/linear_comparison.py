@@ -10,14 +10,11 @@ from dynamics.core.precision import double_precision
 from theory import LinearTask
 from theory.linear.phases import Phases, onset_level
 from validation.figures.linear import neuron_paths, norm_and_alignment
-from validation.judge.claim import Claim, Control, Measurement, Outcome, judge
+from validation.judge.claim import Control, Measurement, verdict_of
 from validation.statistics.standard_errors import mean_and_error
 
 #: The accuracy of the averaged flow, as judged by claim L11.
 ACCURACY = 0.1
-_CLAIM = Claim(
-    "compare", "Phases", "", "", "derived", "asymptotic", "", ("σ² for ϱ²", "twice"), lambda context: Outcome([])
-)
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ def _row(
     if abs(controls[0].predicted - 1) < 2 * (ACCURACY + spacing):  # no least-squares error to speak of
         controls = controls[1:]
     measurement = Measurement(name, 1.0, estimate, stderr, ACCURACY + spacing, controls, "")
-    row["verdict"] = judge(_CLAIM, measurement).verdict
+    row["verdict"] = verdict_of(measurement).verdict
     return row
 
 

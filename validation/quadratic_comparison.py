@@ -19,16 +19,13 @@ from theory import Activation, InitialState, QuadraticModel, Subspace, Teacher
 from theory.quadratic.step import fitted_shift
 from validation.comparison import LARGEST_SHIFT, Comparison, flow_and_sgd, unjudged
 from validation.figures.stiefel import Curve, measured_and_theory
-from validation.judge.claim import Claim, Control, Measurement, Outcome, judge
+from validation.judge.claim import Control, Measurement, verdict_of
 from validation.statistics.standard_errors import mean_and_error
 
 #: Times at which the closed form is looked at for a first crossing, then refined.
 _GRID = 400
 #: Relative accuracy of the integrated flow's times: its tolerance 1e-8, times the 1e3 steps it may take.
 _FLOW = 1e-5
-_CLAIM = Claim(
-    "compare", "Learning time", "", "", "derived", "exact", "", ("half", "double"), lambda context: Outcome([])
-)
 
 
 def fitted_times(model: QuadraticModel, flow: QuadraticFlow, t_end: float) -> np.ndarray:
@@ -156,7 +153,7 @@ def _finite(value: float) -> float | None:
 
 def _verdict(predicted: float, estimate: float, stderr: float, allowance: float) -> str:
     controls = [Control("half", predicted / 2), Control("double", 2 * predicted)]
-    return judge(_CLAIM, Measurement("", predicted, estimate, stderr, allowance, controls, "")).verdict
+    return verdict_of(Measurement("", predicted, estimate, stderr, allowance, controls, "")).verdict
 
 
 def _write(

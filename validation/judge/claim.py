@@ -111,6 +111,16 @@ class JudgedControl:
 
 
 @dataclass(frozen=True)
+class Judgement:
+    """What the rule says of a measurement: ``agrees``, ``disagrees`` or ``inconclusive``; the rest as in `Verdict`."""
+
+    verdict: str
+    used: float
+    z: float
+    controls: tuple[JudgedControl, ...]
+
+
+@dataclass(frozen=True)
 class Verdict:
     """A judged measurement: ``agrees``, ``disagrees``, ``inconclusive`` (a control survived) or ``open``.
 
@@ -198,19 +208,22 @@ def controls_differ(claim: Claim, measurements: Sequence[Measurement], preset: s
     return f"claim {claim.id} {' and '.join(parts)}: mend its controls" if parts else ""
 
 
-def judge(claim: Claim, measurement: Measurement, seconds: float = 0.0) -> Verdict:
-    """Apply the rule to a measurement and to each of its controls."""
-    x = measurement
-    judged = tuple(_judge_control(control, x) for control in x.controls)
-    if claim.kind == "open":
-        verdict = "open"
-    elif not judged or not all(control.rejected for control in judged):
-        verdict = "inconclusive"
-    else:
-        verdict = "agrees" if agrees(x.estimate, x.predicted, x.allowance, x.stderr) else "disagrees"
-    name = f"{claim.id}.{x.key}" if x.key else claim.id
+def verdict_of(x: Measurement) -> Judgement:
+    """Apply the rule to a measurement, whatever claim or comparison it is of, and to each of its controls."""
     numbers = (x.estimate, x.predicted, x.allowance, x.stderr)
-    return Verdict(name, claim, x, verdict, share_used(*numbers), standard_score(*numbers), judged, seconds)
+    controls = tuple(_judge_control(control, x) for control in x.controls)
+    verdict = "agrees" if agrees(*numbers) else "disagrees"
+    if not controls or not all(control.rejected for control in controls):
+        verdict = "inconclusive"
+    return Judgement(verdict, share_used(*numbers), standard_score(*numbers), controls)
+
+
+def judge(claim: Claim, measurement: Measurement, seconds: float = 0.0) -> Verdict:
+    """Judge a measurement of a claim; that of an ``open`` one is open."""
+    found = verdict_of(measurement)
+    name = f"{claim.id}.{measurement.key}" if measurement.key else claim.id
+    verdict = "open" if claim.kind == "open" else found.verdict
+    return Verdict(name, claim, measurement, verdict, found.used, found.z, found.controls, seconds)
 
 
 def _judge_control(control: Control, x: Measurement) -> JudgedControl:
