@@ -7,14 +7,10 @@ import theory
 from emergence.linear_problem import LinearProblem
 from emergence.refusal import refuse
 from emergence.values import MAX_WHOLE
-from theory.linear.oscillation import decay_rate as oscillation_rate
+from theory.core.defaults import HORIZON
 from theory.linear.oscillation import time_to_level
 from theory.linear.phases import Geometry, Phases, predict_phases, stability_limit
-from theory.linear.sam import collapse_radius, full_batch_decay_rate
-from theory.linear.sam import decay_rate as sam_rate
-
-#: Runs last this many times the last predicted event.
-HORIZON = 1.3
+from theory.linear.sam import collapse_radius, fall_time
 
 
 @dataclass(frozen=True)
@@ -117,20 +113,11 @@ def _excesses(problem: LinearProblem, limit: float | None, what: str) -> list[st
 
 
 def _default_steps(problem: LinearProblem, phases: Phases | None, what: str) -> int | None:
-    eta, width = problem.step_size, problem.student_width
+    eta, width, norm = problem.step_size, problem.student_width, problem.target_norm
     if what == "label-noise":
-        if phases is None:
-            return None
-        last = phases.onset_steps if math.isfinite(phases.onset_steps) else float(phases.times[-1])
-        return math.ceil(HORIZON * last * (2 if problem.noise_period else 1))
-    if what == "oscillation":
-        time = time_to_level(width, eta, problem.target_norm)
-        return math.ceil(HORIZON * time) if math.isfinite(time) and oscillation_rate(width, eta) > 0 else None
-    rate = (
-        full_batch_decay_rate(problem.sam_radius, eta, problem.dim)
-        if problem.full_batch
-        else sam_rate(problem.sam_radius, eta, width, 1.0, problem.dim)
-    )
-    fall = math.log(max(width / (problem.dim * problem.target_norm), math.e))
-    # The rate falls on the way, by up to the factor at which it starts above 2ηρ².
-    return math.ceil(2 * HORIZON * fall / rate) if rate > 0 else None
+        last = math.inf if phases is None else phases.last_event * (2 if problem.noise_period else 1)
+    elif what == "oscillation":
+        last = time_to_level(width, eta, norm)
+    else:
+        last = fall_time(problem.sam_radius, eta, width, norm, problem.dim, problem.full_batch)
+    return math.ceil(HORIZON * last) if math.isfinite(last) else None

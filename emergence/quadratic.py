@@ -14,8 +14,9 @@ from emergence.files import DataFile
 from emergence.problem import Problem
 from emergence.progress import Progress
 from emergence.refusal import refuse
-from emergence.resolve import HORIZON, teacher_of
+from emergence.resolve import teacher_of
 from emergence.result import Result
+from theory.core.defaults import HORIZON
 from theory.quadratic import scaling as quadratic_scaling
 from theory.quadratic.model import floor
 from theory.quadratic.occupation import Occupation
@@ -54,11 +55,8 @@ class ResolvedQuadratic:
 
     @cached_property
     def loss_time(self) -> np.ndarray:
-        """When S_jj is half of its target, from N columns of norm σ₀: the decoupled norm, not before the direction."""
-        model, scale = self.model, self.problem.init_scale**2 * self.model.speed_factor / self.model.norm
-        start = scale * model.width / model.teacher.dim
-        odds = np.maximum(model.spectrum / start - 1, 1.0)
-        return np.maximum(self.half_time, model.common_time(np.log(odds) / (2 * model.spectrum)))
+        """When S_jj is half of its target, shape (M*,)."""
+        return self.model.loss_times(self.problem.init_scale, self.half_time)
 
     @cached_property
     def time(self) -> float:

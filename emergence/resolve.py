@@ -8,11 +8,9 @@ import theory
 from emergence.problem import Problem
 from emergence.refusal import refuse
 from emergence.values import MAX_WHOLE
-from theory.prediction.predict import SAFE_FRACTION
+from theory.core.defaults import HORIZON, SAFE_FRACTION
 from theory.prediction.validity import Validity, validity
 
-#: Runs last this many times the last predicted emergence time, norm lag included.
-HORIZON = 1.3
 #: More steps than this are refused even by commands that only quote them: the number would overflow.
 LONGEST = 1e200
 #: Relative L² weight beyond the stored Hermite degrees above which the user is told.
@@ -87,7 +85,7 @@ def resolve(problem: Problem) -> Resolved:
     bound = _bound(prediction, problem.batch)
     step_size = problem.step_size
     if step_size is None and bound is not None:
-        step_size = SAFE_FRACTION * bound[0]
+        step_size = SAFE_FRACTION["overlap-flow"] * bound[0]
     warnings = [*_truncation(activation), *_excess(problem, bound)]
     time, steps = _length(problem, prediction, step_size)
     return Resolved(

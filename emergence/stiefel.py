@@ -16,15 +16,13 @@ from emergence.quadratic import DEFAULTS, ResolvedQuadratic, resolved_quadratic
 from emergence.refusal import refuse
 from emergence.result import Result
 from emergence.values import MAX_WHOLE
+from theory.core.defaults import SAFE_FRACTION
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from dynamics.quadratic.stiefel_sgd import StiefelResult
     from theory import Subspace
-
-#: Share of the largest stable step that is taken by default. The risk it leaves behind is proportional to it.
-SAFE_FRACTION = 0.1
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ def plan_of(resolved: ResolvedQuadratic) -> Plan:
     if problem.dim < least:
         refuse(f"dim is {problem.dim}, below teacher width + student width = {least}: raise dim or lower a width")
     bound, direction = largest_step(model, problem.batch)
-    step_size = SAFE_FRACTION * bound if problem.step_size is None else problem.step_size
+    step_size = SAFE_FRACTION["stiefel-sgd"] * bound if problem.step_size is None else problem.step_size
     warnings = []
     if step_size > bound:
         excess = f"step-size is {step_size:g}, beyond the stability bound {bound:.4g} set by direction {direction + 1}"

@@ -16,15 +16,14 @@ from emergence.files import DataFile
 from emergence.problem import RIVALS, Problem
 from emergence.progress import Progress
 from emergence.refusal import refuse
-from emergence.resolve import HORIZON, teacher_of
+from emergence.resolve import teacher_of
 from emergence.result import Result
 from emergence.values import MAX_WHOLE, Whole
+from theory.core.defaults import HORIZON, SAFE_FRACTION
 
 if TYPE_CHECKING:
     import xarray as xr
 
-#: The default step size is this fraction of the stability boundary.
-FRACTION = 0.05
 #: What a simulation hands back: its data, a table for people, and how much of it failed.
 Done = tuple["xr.Dataset", str]
 
@@ -90,29 +89,25 @@ def _layer_wise(shared: dict[str, Any], own: dict[str, Any]) -> Setting:
     """Spherical SGD on the correlation loss, then least squares."""
     problem = _problem(LAYER_WISE, shared)
     activation, teacher = theory.Activation.parse(problem.activation), teacher_of(problem)
-    from theory.baselines.correlation import correlation_flow, spherical_plateau
+    from theory.baselines.correlation import correlation_flow, spherical_plateau, undeflated_winners
 
     correlation_flow(activation)  # refuses a mean
     if own["samples"] is not None and len(own["samples"]) > 1:
         refuse(f"--samples has {len(own['samples'])} numbers: layer-wise takes one")
     samples = None if own["samples"] is None else _wholes("samples", own["samples"])[0]
     initial = theory.draw_initial_state(teacher, theory.Student(problem.student_width, 1.0), problem.seed)
-    neuron, predicted = _winners(activation, teacher, initial)
+    neuron, predicted = undeflated_winners(activation, teacher, initial)
     learned = np.flatnonzero(np.isfinite(predicted))
     bound, warnings = None, []
     if activation.is_polynomial and learned.size:
-        laws, total = spherical_plateau(activation), float(np.sum(teacher.a**2))
-        bound = min(
-            laws.critical_step(
-                float(teacher.a[q]), float(initial.overlap[neuron[q], q]), total, problem.dim, problem.batch
-            )
-            for q in learned
-        )
+        overlaps, total = initial.overlap[neuron[learned], learned], float(np.sum(teacher.a**2))
+        laws = spherical_plateau(activation)
+        bound, _ = laws.stability_bound(teacher.a[learned], overlaps, total, problem.dim, problem.batch)
     step = problem.step_size
     if step is None:
         if bound is None:
             refuse("step-size has no default for this activation or start: give --step-size")
-        step = FRACTION * bound
+        step = SAFE_FRACTION["correlation-flow"] * bound
     elif bound is not None and step > bound:
         excess = f"step-size is {step:g}, beyond the stability bound {bound:.4g}"
         if not problem.allow_unstable:
@@ -138,21 +133,6 @@ def _layer_wise(shared: dict[str, Any], own: dict[str, Any]) -> Setting:
         return result.dataset, _layer_wise_table(result, teacher, neuron, predicted / step)
 
     return Setting(echo, simulate, tuple(warnings))
-
-
-def _winners(
-    activation: theory.Activation, teacher: theory.Teacher, initial: theory.InitialState
-) -> tuple[np.ndarray, np.ndarray]:
-    """For each direction: the fastest neuron that the tensor power rule sends there (−1: none), and its flow time."""
-    score = theory.scores(initial.overlap, teacher, activation.information_exponent)
-    goes, task = np.argmax(score, axis=1), theory.SingleTask(activation)
-    neuron, time = np.full(teacher.width, -1), np.full(teacher.width, np.inf)
-    for q in range(teacher.width):
-        mine = np.flatnonzero((goes == q) & (score[:, q] > 0))
-        if mine.size:
-            neuron[q] = mine[np.argmax(score[mine, q])]
-            time[q] = task.half_time(float(teacher.a[q]), float(initial.overlap[neuron[q], q]))
-    return neuron, time
 
 
 def _layer_wise_table(result: Any, teacher: theory.Teacher, neuron: np.ndarray, steps: np.ndarray) -> str:

@@ -22,6 +22,7 @@ from theory.baselines.correlation import (
     expected_cover,
     settled_loss,
     spherical_plateau,
+    undeflated_winners,
     win_probabilities,
 )
 from theory.baselines.kernel_ridge import Kernel, KernelRidge
@@ -30,6 +31,7 @@ from theory.baselines.toy import derivation as toy_derivation
 from theory.core import hermite
 from theory.core.derivation import DerivationError, Step
 from theory.one_task.plateau import plateau, u
+from theory.one_task.single_task import SingleTask
 from theory.prediction.greedy import scores
 
 H3, H4 = Activation.parse("h3"), Activation.parse("h4")
@@ -127,6 +129,19 @@ def test_neurons_end_where_the_tensor_power_rule_says() -> None:
     winner = np.argmax(scores(overlap, teacher, 4), axis=1)
     assert np.all(ends[np.arange(25), winner] ** 2 > 0.999)
     assert not np.array_equal(winner, np.argmax(np.abs(overlap), axis=1))  # weights matter in this draw
+
+
+def test_the_first_neuron_at_each_direction_is_the_fastest_that_goes_there() -> None:
+    teacher = Teacher.power_law(4, 1.0, 30)
+    initial = draw_initial_state(teacher, Student(6, 1.0), 3)
+    ends = np.argmax(neuron_ends(H4, teacher, initial.overlap) ** 2, axis=1)
+    neuron, time = undeflated_winners(H4, teacher, initial)
+    assert np.array_equal(np.isinf(time), [q not in ends for q in range(4)])
+    assert np.isinf(time).any()  # in this draw not every direction is taken
+    for q in set(ends):
+        alone = [SingleTask(H4).half_time(float(teacher.a[q]), float(initial.overlap[i, q])) for i in range(6)]
+        assert ends[neuron[q]] == q
+        assert time[q] == alone[neuron[q]] == min(alone[i] for i in np.flatnonzero(ends == q))
 
 
 def test_win_probabilities_against_draws() -> None:

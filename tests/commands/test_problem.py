@@ -11,9 +11,9 @@ import pytest
 from emergence.config import build, load
 from emergence.problem import KINDS, Problem
 from emergence.quadratic import resolved_quadratic
-from emergence.resolve import HORIZON, resolve
+from emergence.resolve import resolve
 from theory import InputError
-from theory.prediction.predict import SAFE_FRACTION
+from theory.core.defaults import HORIZON, SAFE_FRACTION
 
 SMALL = Problem(dim=64, teacher_width=2, student_width=6)
 
@@ -176,7 +176,7 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
 def test_default_step_size_and_length_follow_from_the_prediction() -> None:
     resolved = resolve(SMALL)
     bound, _ = resolved.prediction.stability_bound(1)
-    assert resolved.step_size == pytest.approx(SAFE_FRACTION * bound, rel=1e-12)
+    assert resolved.step_size == pytest.approx(SAFE_FRACTION["overlap-flow"] * bound, rel=1e-12)
     assert resolved.time == pytest.approx(HORIZON * resolved.prediction.last_time, rel=1e-12)
     assert resolved.steps == math.ceil(resolved.time / resolved.step_size)
     assert resolved.warnings == ()

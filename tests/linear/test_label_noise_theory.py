@@ -207,7 +207,7 @@ def test_phases_of_the_published_setting() -> None:
     assert phases.escape_steps == pytest.approx(2 / (np.sqrt(1000) * 1e-6 * phases.residual_variance), rel=0.1)
     assert phases.escape_bound / phases.escape_steps > 270
     assert np.all(np.diff(phases.frobenius2) < 0)
-    assert phases.escape_steps < phases.onset_steps < phases.times[-1]
+    assert phases.escape_steps < phases.onset_steps == phases.last_event < phases.times[-1]
     silent = predict_phases(draw_linear_task(20, 1.0, None, 0), width=1000, step_size=1e-3, noise=0.0)
     assert np.isinf(silent.escape_steps)
     assert np.isinf(silent.onset_steps)
@@ -260,6 +260,17 @@ def test_oscillation_of_a_plain_loop() -> None:
         oscillation.mean_norm2(np.array([1]), norms, np.array([3000, 3]), 0.02, 1.0)
 
 
+def test_the_time_to_a_level_is_when_the_exact_mean_is_there() -> None:
+    width, step = 200, 0.01
+    time = oscillation.time_to_level(width, step, 1.0)
+    half = np.full(2, width / 2)
+    around = oscillation.mean_norm2(np.array([0.98, 1.0, 1.02]) * time // 2 * 2, half, half, step, 1.0) / width
+    assert around[0] > step**0.5 > around[2]
+    assert around[1] == pytest.approx(step**0.5, rel=5e-3)
+    assert oscillation.time_to_level(200, 0.5, 1.0) == np.inf  # the first layer grows
+    assert oscillation.time_to_level(2, 0.5, 3.0) == np.inf  # the floor is above
+
+
 def test_phase_two_of_a_plain_loop() -> None:
     """Linearised cosines while the network is small; saturation within the log of a factor of order one."""
     rng, step, target = np.random.default_rng(1), 0.01, np.array([0.5, 0.0, 0.0])
@@ -307,3 +318,16 @@ def test_sam_limits() -> None:
     assert sam.collapse_radius(0.25, 20) == pytest.approx(sam.collapse_radius(1.0, 20) / 2)
     with pytest.raises(InputError, match="stability limit"):
         sam.decay_rate(0.2, 1e-2, 1000.0, 0.0, 20)
+
+
+@pytest.mark.parametrize("step_size", [1e-5, 3e-4])
+def test_the_lazy_phase_of_sam_ends_within_its_fall_time(step_size: float) -> None:
+    """The decay law integrated from the published start to the norm of the aligned state, and no more than twice as fast."""
+    logs = np.linspace(np.log(20 * 0.5), np.log(400), 400)
+    waits = [1 / sam.decay_rate(0.2, step_size, float(np.exp(x)), 1.0, 20) for x in logs]
+    found = sam.fall_time(0.2, step_size, 400, 0.5, 20)
+    assert 0.25 * found < np.trapezoid(waits, logs) < found
+    assert sam.fall_time(0.2, step_size, 400, 0.5, 20, full_batch=True) == pytest.approx(
+        20 / (step_size * 0.04) * np.log(400 / (20 * 0.5))
+    )
+    assert sam.fall_time(0.0, step_size, 400, 0.5, 20, full_batch=True) == np.inf

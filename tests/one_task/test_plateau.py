@@ -12,7 +12,7 @@ import pytest
 import sympy as sp
 
 from theory import Activation, DerivationError, InputError, plateau
-from theory.one_task.plateau import a, d, mass, stability_bound
+from theory.one_task.plateau import a, d, mass
 
 WEIGHTS = (0.8, 0.6)
 POLYNOMIALS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -165,7 +165,7 @@ def test_drift_changes_sign_at_the_critical_step(text: str) -> None:
 def test_stability_bound_is_the_smallest_over_pairs() -> None:
     activation, weights, overlaps = Activation.parse("h4"), np.array([0.9, 0.4, 0.2]), np.array([0.05, -0.1, 0.2])
     each = [plateau(activation).critical_step(w, abs(x), 1.0, 200) for w, x in zip(weights, overlaps, strict=True)]
-    bound, worst = stability_bound(activation, weights, overlaps, 1.0, 200)
+    bound, worst = plateau(activation).stability_bound(weights, overlaps, 1.0, 200)
     assert (bound, worst) == (pytest.approx(min(each)), int(np.argmin(each)))
     assert len({round(x, 12) for x in each}) == 3
 

@@ -28,10 +28,14 @@ from theory.core.derivation import Assumption, Derivation, Step
 from theory.core.errors import InputError
 from theory.core.hermite import z
 from theory.core.indexed import Dual, Sums, Term, a, c, collect, differentiate, e, evaluate, j, k, p, q, r, s, t, v
+from theory.core.initial import InitialState
 from theory.core.system import System
+from theory.core.teacher import Teacher
 from theory.one_task.plateau import Plateau, _Moments
 from theory.one_task.plateau import a as weight
 from theory.one_task.plateau import u as overlap
+from theory.one_task.single_task import SingleTask
+from theory.prediction.greedy import scores
 from theory.scaling.selection import Competition
 
 REFERENCE = "arXiv:2406.11828; Li, Ma, Zhang (COLT 2020); slides of arXiv:2504.19983; clock and winner derived"
@@ -102,6 +106,25 @@ def win_probabilities(weights: np.ndarray, exponent: int) -> np.ndarray:
 def expected_cover(weights: np.ndarray, exponent: int, width: int) -> float:
     r"""Expected number of directions that some of m random neurons ends at: $\sum_p1-(1-\pi_p)^m$."""
     return float(np.sum(-np.expm1(width * np.log1p(-win_probabilities(weights, exponent)))))
+
+
+def undeflated_winners(
+    activation: Activation, teacher: Teacher, initial: InitialState
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each direction the fastest neuron that the tensor power rule sends there, −1 if none, and its flow time to
+    squared overlap ½, inf if none; both of shape (P,).
+
+    Every neuron climbs alone: it goes to the direction of its largest leading score (`theory.scores`).
+    """
+    score = scores(initial.overlap, teacher, activation.information_exponent)
+    goes, task = np.argmax(score, axis=1), SingleTask(activation)
+    neuron, time = np.full(teacher.width, -1), np.full(teacher.width, np.inf)
+    for at, weight_ in enumerate(teacher.a.tolist()):
+        mine = np.flatnonzero((goes == at) & (score[:, at] > 0))
+        if mine.size:
+            neuron[at] = mine[np.argmax(score[mine, at])]
+            time[at] = task.half_time(weight_, float(initial.overlap[neuron[at], at]))
+    return neuron, time
 
 
 # ------------------------------------------------------------------------ one noisy step

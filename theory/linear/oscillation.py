@@ -88,9 +88,11 @@ def decay_rate(width: int, step_size: float) -> float:
 def time_to_level(width: int, step_size: float, target_norm: float, level: float | None = None) -> float:
     r"""Steps until $E\frac1m\sum|w_i|^2$ falls from 1 to `level` (default √η): $t_0\approx\frac12\eta^{-3/2}\ln\frac1\eta$.
 
-    inf if the floor is above the level.
+    inf if the floor is above the level, or the first layer grows.
     """
     level = step_size**0.5 if level is None else level
+    if decay_rate(width, step_size) <= 0:
+        return float("inf")
     bottom = float(floor().subs({eta: step_size, N: width / 2, T2: target_norm**2})) / (width / 2)
     if bottom >= level:
         return float("inf")

@@ -30,7 +30,7 @@ from theory.core.arguments import check_positive
 from theory.core.errors import InputError
 from theory.core.matrices import function
 from theory.linear import law as shown
-from theory.linear.task import LinearTask
+from theory.linear.task import LinearTask, lazy_fall
 
 #: Alignment has set in when the mean absolute cosine has gone this share of the way from a random direction's to 1.
 ONSET_SHARE = 0.25
@@ -279,6 +279,11 @@ class Phases:
     boost: np.ndarray
     top_share: np.ndarray
 
+    @property
+    def last_event(self) -> float:
+        """Steps until the last thing that is predicted to happen: the onset, or the end of the curves."""
+        return self.onset_steps if np.isfinite(self.onset_steps) else float(self.times[-1])
+
     @cached_property
     def norm_at(self) -> Callable[[np.ndarray], np.ndarray]:
         r"""$\|W\|_F^2$ at any steps, interpolated in its logarithm."""
@@ -363,7 +368,7 @@ def predict_phases(
             variance, error, limit, 0.0, np.inf, bound, np.inf, flat, width * keep, on_manifold * keep,
             random_alignment(task.dim) * keep, 0 * keep, keep / np.sqrt(task.dim),
         )  # fmt: skip
-    leading = np.log(max(width / (geometry.dim * norm), np.e)) / (step_size * noise) ** 2 * batch
+    leading = lazy_fall(width, geometry.dim, norm) / (step_size * noise) ** 2 * batch
     end = 2 * leading if horizon is None else horizon
 
     times = np.linspace(0.0, end, points + 1)

@@ -21,6 +21,7 @@ from theory.core.derivation import Assumption, Derivation, Step
 from theory.core.errors import InputError
 from theory.core.matrices import Inner, at, d, m
 from theory.linear.label_noise import name
+from theory.linear.task import lazy_fall
 
 REFERENCE = "arXiv:2603.10397, section 5 (update rule); decay law and collapse derived"
 eta, rho = sp.symbols("eta rho", positive=True)
@@ -126,6 +127,20 @@ def one_step_decay(
 def full_batch_decay_rate(radius: float, step_size: float, dim: int) -> float:
     r"""$2\eta\rho^2/d$ per step at the start, for small steps and isotropic inputs; `full_batch_fall` is the law of a run."""
     return 2 * step_size * radius**2 / dim
+
+
+def fall_time(
+    radius: float, step_size: float, width: int, target_norm: float, dim: int, full_batch: bool = False
+) -> float:
+    r"""Steps within which the lazy phase ends: twice `lazy_fall` over the rate at the published start; inf if none falls.
+
+    Twice, as the rate falls on the way, by up to the factor at which it starts above $2\eta\rho^2$.
+    Raises `InputError` beyond the least-squares stability limit.
+    """
+    rate = (
+        full_batch_decay_rate(radius, step_size, dim) if full_batch else decay_rate(radius, step_size, width, 1.0, dim)
+    )
+    return 2 * lazy_fall(width, dim, target_norm) / rate if rate > 0 else float("inf")
 
 
 def full_batch_fall(radius: float, step_size: float, covariance: np.ndarray, gram: np.ndarray, steps: float) -> float:

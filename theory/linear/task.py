@@ -75,6 +75,11 @@ class LinearStart:
         return self.first.shape[-2]
 
 
+def lazy_fall(width: int, dim: float, target_norm: float) -> float:
+    r"""$\ln\frac m{d\|\theta^*\|}$, at least 1: by which $\ln\|W\|_F^2$ falls from its start, m, before labels hold it up."""
+    return float(np.log(max(width / (dim * target_norm), np.e)))
+
+
 def draw_linear_task(
     dim: int,
     target_norm: float,

@@ -109,6 +109,16 @@ class Plateau:
         signal, loss = weight * slope * (1 - overlap**2), float(shrinkage(overlap))
         return signal / loss if signal * loss > 0 else float("inf")
 
+    def stability_bound(
+        self, weights: np.ndarray, overlaps: np.ndarray, total: float, dim: int, batch: int = 1
+    ) -> tuple[float, int]:
+        """The smallest critical step size over pairs (weight, overlap) and the index of the pair that sets it."""
+        steps = [
+            self.critical_step(float(w), float(x), total, dim, batch) for w, x in zip(weights, overlaps, strict=True)
+        ]
+        worst = int(np.argmin(steps))
+        return float(steps[worst]), worst
+
     def derivation(self) -> Derivation:
         """``derive plateau``. Raises `InputError` unless K and N are exact: polynomial, no mean, exponent ≥ 3."""
         if not _exact(self.activation):
@@ -241,15 +251,3 @@ def _general_shrinkage(activation: Activation) -> sp.Expr:
 
 def _moment(polynomial: sp.Expr) -> sp.Expr:
     return standard_expectation(sp.expand(polynomial), z)
-
-
-def stability_bound(
-    activation: Activation, weights: np.ndarray, overlaps: np.ndarray, total: float, dim: int, batch: int = 1
-) -> tuple[float, int]:
-    """The smallest critical step size over pairs (weight, overlap) and the index of the pair that sets it."""
-    constants = plateau(activation)
-    steps = [
-        constants.critical_step(float(w), float(x), total, dim, batch) for w, x in zip(weights, overlaps, strict=True)
-    ]
-    worst = int(np.argmin(steps))
-    return float(steps[worst]), worst

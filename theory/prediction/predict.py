@@ -11,13 +11,10 @@ from theory.core.initial import InitialState
 from theory.core.teacher import Teacher
 from theory.one_task.hitting_law import HittingLaw, hitting_law
 from theory.one_task.lone_path import lone_path
-from theory.one_task.plateau import stability_bound
+from theory.one_task.plateau import plateau
 from theory.one_task.single_task import SingleTask
 from theory.prediction.greedy import Selection, exact_scores, select
 from theory.scaling import ideal_loss
-
-#: The default step size is this fraction of the drift's stability bound: fluctuations matter 10–100 times below it.
-SAFE_FRACTION = 0.01
 
 
 @dataclass(frozen=True)
@@ -73,13 +70,9 @@ class Prediction:
         index = np.flatnonzero(self.learned)
         if index.size == 0:
             raise InputError("stability bound: no direction is predicted to be learned from this start")
-        bound, worst = stability_bound(
-            self.activation,
-            self.teacher.a[index],
-            self.overlap[index],
-            float(np.sum(self.teacher.a**2)),
-            self.teacher.dim,
-            batch,
+        total = float(np.sum(self.teacher.a**2))
+        bound, worst = plateau(self.activation).stability_bound(
+            self.teacher.a[index], self.overlap[index], total, self.teacher.dim, batch
         )
         return bound, int(index[worst])
 
