@@ -23,6 +23,11 @@ def keep(figure: Figure, **arrays: xr.DataArray) -> None:
     vars(figure)[_KEPT] = vars(figure).get(_KEPT, {}) | arrays
 
 
+def keep_runs(figure: Figure, runs: np.ndarray, name: str = "runs", **axes: np.ndarray) -> None:
+    """Store every replica with the figure that shows their mean or histogram. Shape (replica, *axes)."""
+    keep(figure, **{name: xr.DataArray(runs, {**axes}, ("replica", *axes), attrs={"long_name": "every replica"})})
+
+
 def figure_data(figure: Figure, caption: str = "", reserved: Collection[str] = ()) -> xr.Dataset:
     """Everything that is drawn, and what was kept beside it.
 

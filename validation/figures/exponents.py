@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
-from validation.figures.common import _INK, _SMALL, PALETTE, _axes
+from validation.figures.plot import PALETTE, Plot
+
+_PREDICTED = ("--", "predicted")
 
 
 @dataclass(frozen=True)
@@ -25,33 +27,24 @@ class Series:
     predicted: np.ndarray
 
 
+def _with_series(plot: Plot, series: Sequence[Series]) -> Plot:
+    for colour, one in zip(PALETTE, series, strict=False):
+        plot.theory(one.x, one.predicted, f"_{one.name}, predicted", colour)
+        plot.points(one.x, one.y, one.name, colour, np.abs(np.stack([one.y - one.low, one.high - one.y])))
+    return plot
+
+
 def power_laws(series: Sequence[Series], xlabel: str, ylabel: str) -> Figure:
     """Measured points with bars and predicted curves on logarithmic axes."""
-    figure, ax = _axes(xlabel, ylabel)
-    for colour, one in zip(PALETTE, series, strict=False):
-        ax.plot(one.x, one.predicted, color=colour, ls="--", lw=1.4, label=f"_{one.name}, predicted")
-        bars = np.abs(np.stack([one.y - one.low, one.high - one.y]))
-        ax.errorbar(one.x, one.y, yerr=bars, fmt="o", color=colour, ms=5, capsize=2, label=one.name)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    ax.plot([], [], color=_INK, ls="--", lw=1.4, label="predicted")
-    ax.legend(frameon=False, fontsize=_SMALL)
-    return figure
+    return _with_series(Plot(xlabel, ylabel, "xy"), series).done(_PREDICTED)
 
 
 def slopes(series: Sequence[Series], asymptotic: Sequence[float], xlabel: str) -> Figure:
     """Local slopes against the size: measured, predicted at the same sizes (dashed), asymptotic (dotted)."""
-    figure, ax = _axes(xlabel, "local slope")
+    plot = _with_series(Plot(xlabel, "local slope", "x"), series)
     for colour, one, limit in zip(PALETTE, series, asymptotic, strict=False):
-        ax.axhline(limit, color=colour, ls=":", lw=1.2, label=f"_{one.name}, asymptotic")
-        ax.plot(one.x, one.predicted, color=colour, ls="--", lw=1.4, label=f"_{one.name}, predicted")
-        ax.errorbar(one.x, one.y, yerr=np.stack([one.y - one.low, one.high - one.y]), fmt="o", color=colour, ms=5,
-                    capsize=2, label=one.name)  # fmt: skip
-    ax.set_xscale("log")
-    ax.plot([], [], color=_INK, ls="--", lw=1.4, label="predicted")
-    ax.plot([], [], color=_INK, ls=":", lw=1.2, label="asymptotic")
-    ax.legend(frameon=False, fontsize=_SMALL)
-    return figure
+        plot.level(limit, f"_{one.name}, asymptotic", colour)
+    return plot.done(_PREDICTED, (":", "asymptotic"))
 
 
 def collapse(
@@ -66,15 +59,12 @@ def collapse(
     Args:
         scaled: (n,) η d^power. shares, predicted: (n,) per size. names: of the sizes.
     """
-    figure, ax = _axes(rf"step size × $d^{{{power:g}}}$", "share of runs recovered")
+    plot = Plot(rf"step size × $d^{{{power:g}}}$", "share of runs recovered", "x")
     for colour, name, share, theory in zip(PALETTE, names, shares, predicted, strict=False):
-        ax.plot(scaled, theory, color=colour, ls="--", lw=1.4, label=f"_{name}, predicted")
-        ax.plot(scaled, share, "o", color=colour, ms=5, label=name)
-    ax.set_xscale("log")
-    ax.set_ylim(-0.03, 1.03)
-    ax.plot([], [], color=_INK, ls="--", lw=1.4, label="predicted")
-    ax.legend(frameon=False, fontsize=_SMALL)
-    return figure
+        plot.theory(scaled, theory, f"_{name}, predicted", colour)
+        plot.points(scaled, share, name, colour)
+    plot.ax.set_ylim(-0.03, 1.03)
+    return plot.done(_PREDICTED)
 
 
 def learned_shares(
@@ -85,13 +75,9 @@ def learned_shares(
     Args:
         weights: (n,). shares, predicted, bars: (k, n), bars are half lengths. names: (k,) of the step sizes.
     """
-    figure, ax = _axes("weight a of the direction", "share of runs that learn it")
-    for colour, name, share, theory, bar in zip(PALETTE, names, shares, predicted, bars, strict=False):
-        ax.plot(weights, theory, color=colour, ls="--", lw=1.4, label=f"_{name}, predicted")
-        ax.errorbar(weights, share, yerr=bar, fmt="o", color=colour, ms=5, capsize=2, label=name)
-    ax.set_xscale("log")
-    ax.set_ylim(-0.05, 1.5)
-    ax.set_yticks(np.linspace(0, 1, 6))
-    ax.plot([], [], color=_INK, ls="--", lw=1.4, label="predicted")
-    ax.legend(frameon=False, fontsize=_SMALL, loc="upper left", ncols=2)
-    return figure
+    series = [Series(name, weights, y, y - bar, y + bar, law)
+              for name, y, law, bar in zip(names, shares, predicted, bars, strict=True)]  # fmt: skip
+    plot = _with_series(Plot("weight a of the direction", "share of runs that learn it", "x"), series)
+    plot.ax.set_ylim(-0.05, 1.5)
+    plot.ax.set_yticks(np.linspace(0, 1, 6))
+    return plot.done(_PREDICTED, loc="upper left", ncols=2)

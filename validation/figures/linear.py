@@ -1,16 +1,12 @@
-"""Figures of the two-layer linear network: norms and alignments over steps, single neurons, losses.
-
-Made like those of `validation.figures.common`: matplotlib objects, theory dashed and dark, measurement solid and coloured.
-"""
+"""Figures of the two-layer linear network: norms and alignments over steps, single neurons, losses."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from validation.figures.common import _INK, _SMALL, _TEXT, PALETTE, _axes, _floats, _keep_runs, _match
+from validation.figures.plot import INK, PALETTE, Plot, checked
 
 
 def norm_and_alignment(
@@ -31,34 +27,18 @@ def norm_and_alignment(
         predicted: the same two, (n,) each, as dashed lines.
         marks: name → step, dotted verticals.
     """
-    steps = _floats(steps)
-    figure, ax = _axes("step", f"{kind} norm of first-layer neurons")
-    other = ax.twinx()
-    other.set_ylabel("mean alignment |cos|", fontsize=_TEXT, color=PALETTE[1])
-    other.tick_params(labelsize=_SMALL)
-    other.spines[["top", "left"]].set_visible(False)
-    lines = []
-    for place, (axes, values, name) in enumerate(((ax, norm, "norm"), (other, alignment, "alignment"))):
-        runs = _floats(values)
-        _match(name, runs, (len(runs), steps.size))
-        _keep_runs(figure, runs, f"{name}_of_runs", step=steps)
-        lines += axes.plot(steps, runs.mean(axis=0), color=PALETTE[place], lw=1.8, label=name)
-        if len(runs) > 1:
-            low, high = runs.min(axis=0), runs.max(axis=0)
-            axes.fill_between(
-                steps, low, high, color=PALETTE[place], alpha=0.2, lw=0, label=f"_{name}, lowest to highest run"
-            )
+    steps = np.asarray(steps, dtype=float)
+    plot = Plot("step", f"{kind} norm of first-layer neurons")
+    other = plot.twin("mean alignment |cos|", PALETTE[1])
+    for place, (own, values, name) in enumerate(((plot, norm, "norm"), (other, alignment, "alignment"))):
+        own.runs(steps, values, name, PALETTE[place], f"{name}_of_runs", step=steps)
         if predicted is not None:
-            curve = _floats(predicted[place])
-            _match(f"predicted {name}", curve, steps.shape)
-            lines += axes.plot(steps, curve, color=_INK, lw=1.2, ls=("--", "-.")[place], label=f"{name}, predicted")
+            own.theory(steps, predicted[place], f"{name}, predicted", INK, 1.2, ls=("--", "-.")[place])
     for number, (name, step) in enumerate((marks or {}).items()):
-        if np.isfinite(step):
-            lines.append(ax.axvline(step, color=PALETTE[(number + 2) % len(PALETTE)], ls=":", lw=1.6, label=name))
-    ax.set_ylim(bottom=0.0)
-    other.set_ylim(0.0, 1.0)
-    ax.legend(handles=lines, frameon=False, fontsize=_SMALL, loc="upper right")
-    return figure
+        plot.vertical(step, name, PALETTE[(number + 2) % len(PALETTE)], ":", 1.6)
+    plot.ax.set_ylim(bottom=0.0)
+    other.ax.set_ylim(0.0, 1.0)
+    return plot.done(over=other, loc="upper right")
 
 
 def neuron_paths(norm: ArrayLike, alignment: ArrayLike, steps: ArrayLike) -> Figure:
@@ -67,22 +47,18 @@ def neuron_paths(norm: ArrayLike, alignment: ArrayLike, steps: ArrayLike) -> Fig
     Args:
         norm: (n, N) norms of N neurons. alignment: (n, N) absolute cosines with the target. steps: (n,).
     """
-    norm, alignment, steps = _floats(norm), _floats(alignment), _floats(steps)
-    _match("alignment", alignment, norm.shape)
-    _match("steps", steps, (len(norm),))
-    figure, ax = _axes("alignment |cos|", "norm of the neuron")
+    norm = np.asarray(norm, dtype=float)
+    alignment, steps = checked("alignment", alignment, norm.shape), checked("steps", steps, norm.shape[:1])
+    plot = Plot("alignment |cos|", "norm of the neuron")
     names = [f"_neuron {number + 1}" for number in range(norm.shape[1])]
-    ax.plot(alignment, norm, color="#CCCCCC", lw=0.4, zorder=1, label=names)
-    colours = np.repeat(steps, norm.shape[1])
-    points = ax.scatter(
-        alignment.ravel(), norm.ravel(), c=colours, cmap="viridis_r", s=7, lw=0, zorder=2, label="_all neurons"
-    )
-    bar = figure.colorbar(points, ax=ax)
-    bar.set_label("step", fontsize=_TEXT)
-    bar.ax.tick_params(labelsize=_SMALL)
-    ax.set_xlim(0.0, 1.0)
-    ax.set_ylim(bottom=0.0)
-    return figure
+    plot.ax.plot(alignment, norm, color="#CCCCCC", lw=0.4, zorder=1, label=names)
+    when = np.repeat(steps, norm.shape[1])
+    style = {"cmap": "viridis_r", "s": 7, "lw": 0, "zorder": 2}
+    points = plot.cloud(alignment.ravel(), norm.ravel(), "_all neurons", c=when, **style)
+    plot.colour_bar(points, "step")
+    plot.ax.set_xlim(0.0, 1.0)
+    plot.ax.set_ylim(bottom=0.0)
+    return plot.figure
 
 
 def alternating(
@@ -100,42 +76,30 @@ def alternating(
         steps: (n,). norm: (n,) of the first layer. second: (n,) size of the second; `labels` name the two axes.
         period: noise on (shaded) for so many steps, then off for as many. predicted: (n,) norm, dashed.
     """
-    steps, norm, second = _floats(steps), _floats(norm), _floats(second)
-    _match("norm", norm, steps.shape)
-    _match("second", second, steps.shape)
-    figure, ax = _axes("step", labels[0])
-    other = ax.twinx()
-    other.set_ylabel(labels[1], fontsize=_TEXT, color=PALETTE[1])
-    other.tick_params(labelsize=_SMALL)
-    other.spines[["top", "left"]].set_visible(False)
+    steps = np.asarray(steps, dtype=float)
+    plot = Plot("step", labels[0])
+    other = plot.twin(labels[1], PALETTE[1])
     for number, start in enumerate(np.arange(0, steps[-1], 2 * period)):
         span = (start, min(start + period, steps[-1]))
-        ax.axvspan(*span, color=PALETTE[5], alpha=0.18, lw=0, label=f"{'_' * bool(number)}label noise on")
-    ax.plot(steps, norm, color=PALETTE[0], lw=1.8, label="norm")
+        plot.ax.axvspan(*span, color=PALETTE[5], alpha=0.18, lw=0, label=f"{'_' * bool(number)}label noise on")
+    plot.curve(steps, norm, "norm", PALETTE[0])
     if predicted is not None:
-        ax.plot(steps, _floats(predicted), color=_INK, lw=1.2, ls="--", label="norm, predicted")
-    (line,) = other.plot(steps, second, color=PALETTE[1], lw=1.2, label="$a_i$")
-    other.set_ylim(bottom=0.0)
-    handles, _ = ax.get_legend_handles_labels()
-    ax.legend(handles=[*handles, line], frameon=False, fontsize=_SMALL)
-    return figure
+        plot.theory(steps, predicted, "norm, predicted", INK, 1.2)
+    other.curve(steps, second, "$a_i$", PALETTE[1], 1.2)
+    other.ax.set_ylim(bottom=0.0)
+    return plot.done(over=other)
 
 
 def curves(
     steps: ArrayLike, values: Sequence[ArrayLike], labels: Sequence[str], quantity: str, *, log: bool = True
 ) -> Figure:
     """Several runs of one quantity against steps, each (n,); the last is drawn dashed and dark if it is named theory."""
-    steps = _floats(steps)
-    figure, ax = _axes("step", quantity)
+    plot = Plot("step", quantity)
     for place, (value, label) in enumerate(zip(values, labels, strict=True)):
-        curve = _floats(value)
-        _match(label, curve, steps.shape)
-        theory = label.startswith("theory")
-        style: dict[str, Any] = (
-            {"color": _INK, "ls": "--", "lw": 1.2} if theory else {"color": PALETTE[place], "lw": 1.8}
-        )
-        ax.plot(steps, curve, label=label, **style)
+        if label.startswith("theory"):
+            plot.theory(steps, value, label)
+        else:
+            plot.curve(steps, value, label, PALETTE[place])
     if log:
-        ax.set_yscale("log", nonpositive="mask")
-    ax.legend(frameon=False, fontsize=_SMALL)
-    return figure
+        plot.ax.set_yscale("log", nonpositive="mask")
+    return plot.done()

@@ -2,64 +2,44 @@
 
 from typing import TYPE_CHECKING
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from validation.figures.common import PALETTE
 from validation.figures.data import keep
+from validation.figures.plot import INK, PALETTE, Plot
 
 if TYPE_CHECKING:
     import xarray as xr
 
-_INK = "#333333"
-
 
 def loss_curves(data: "xr.Dataset") -> Figure:
     """Training loss against clean labels of `lazy_rich`: networks solid, linearised networks dashed, the plateau dotted."""
-    figure, ax = _axes("full-batch steps", "training loss against clean labels")
+    plot = Plot("full-batch steps", "training loss against clean labels", "y")
     for colour, arm in zip(PALETTE, data.arm.values.tolist(), strict=False):
-        for model, style in (("network", "-"), ("linearised", "--")):
-            curve = data.loss_train.sel(arm=arm, model=model).mean("replica")
-            ax.plot(data.step, curve, style, color=colour if style == "-" else _INK, lw=1.8, label=f"{model}, {arm}")
-    ax.axhline(float(data.attrs["plateau"]), color=_INK, ls=":", lw=1.2, label="any interpolating model")
-    ax.set_yscale("log")
-    keep(figure, loss_of_runs=data.loss_train)
-    ax.legend(frameon=False, fontsize=9)
-    return figure
+        network, linearised = (
+            data.loss_train.sel(arm=arm, model=model).mean("replica") for model in ("network", "linearised")
+        )
+        plot.curve(data.step, network, f"network, {arm}", colour)
+        plot.theory(data.step, linearised, f"linearised, {arm}", INK, 1.8)
+    plot.level(float(data.attrs["plateau"]), "any interpolating model")
+    keep(plot.figure, loss_of_runs=data.loss_train)
+    return plot.done()
 
 
 def accuracy_curves(data: "xr.Dataset") -> Figure:
     """Test accuracy of `compare_algorithms` against epochs."""
-    figure, ax = _axes("epochs", "test accuracy")
-    keep(figure, accuracy_of_runs=data.test_accuracy)
-    for colour, arm in zip(PALETTE, data.arm.values.tolist(), strict=False):
-        _band(ax, data.epoch.values, data.test_accuracy.sel(arm=arm), colour, arm)
-    ax.legend(frameon=False, fontsize=9)
-    return figure
+    return _arms(Plot("epochs", "test accuracy"), data.epoch, data.test_accuracy).done()
 
 
 def pruning_curves(data: "xr.Dataset") -> Figure:
     """Accuracy of `prune_networks` at equal shares of parameters kept."""
-    figure, ax = _axes("share of parameters kept", "test accuracy")
-    for colour, arm in zip(PALETTE, data.arm.values.tolist(), strict=False):
-        _band(ax, data.kept_by_share.values, data.accuracy_by_share.sel(arm=arm), colour, arm)
-    ax.invert_xaxis()
-    keep(figure, accuracy_of_runs=data.accuracy_by_share)
-    ax.legend(frameon=False, fontsize=9)
-    return figure
+    plot = _arms(Plot("share of parameters kept", "test accuracy"), data.kept_by_share, data.accuracy_by_share)
+    plot.ax.invert_xaxis()
+    return plot.done()
 
 
-def _band(ax: Axes, x: object, values: "xr.DataArray", colour: str, label: str) -> None:
-    """Mean over replicas, and the range they span."""
-    low, high = values.min("replica"), values.max("replica")
-    ax.fill_between(x, low, high, color=colour, alpha=0.2, lw=0, label=f"_{label}, lowest to highest run")  # type: ignore[arg-type]
-    ax.plot(x, values.mean("replica"), color=colour, lw=1.8, label=label)  # type: ignore[arg-type]
-
-
-def _axes(across: str, up: str) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(7.0, 4.2), layout="constrained")
-    ax = figure.add_subplot()
-    ax.set_xlabel(across)
-    ax.set_ylabel(up)
-    ax.spines[["top", "right"]].set_visible(False)
-    return figure, ax
+def _arms(plot: Plot, x: "xr.DataArray", accuracy: "xr.DataArray") -> Plot:
+    """Every arm's mean over replicas, and the range they span."""
+    keep(plot.figure, accuracy_of_runs=accuracy)
+    for colour, arm in zip(PALETTE, accuracy.arm.values.tolist(), strict=False):
+        plot.runs(x.values, accuracy.sel(arm=arm).transpose("replica", ...).values, arm, colour)
+    return plot

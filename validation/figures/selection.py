@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from theory import InputError
-from validation.figures.common import _INK, _SMALL, PALETTE, _axes, _floats
+from validation.figures.plot import INK, PALETTE, Plot
 
 #: A curve (x, y), and points (x, y, standard errors of y).
 Curve = tuple[ArrayLike, ArrayLike]
@@ -32,20 +32,13 @@ def predicted_and_measured(
     """
     if not predicted and not measured:
         raise InputError("predicted, measured: nothing to draw: give a curve or points")
-    figure, ax = _axes(xlabel, ylabel)
+    plot = Plot(xlabel, ylabel, log)
     names = [*predicted, *(name for name in measured if name not in predicted)]
-    colours = {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(names)}
-    for name, (x, y) in predicted.items():
-        label = f"{'_' * (name in measured)}theory, {name}"
-        ax.plot(_floats(x), _floats(y), color=colours[name], ls="--", lw=1.5, label=label)
+    colour = {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(names)}
+    for name, curve in predicted.items():
+        plot.theory(*curve, f"{'_' * (name in measured)}theory, {name}", colour[name])
     for name, (x, y, error) in measured.items():
-        ax.errorbar(
-            _floats(x), _floats(y), yerr=_floats(error), fmt="o", ms=5, color=colours[name], elinewidth=1.2, capsize=3,
-            label=name,
-        )  # fmt: skip
-    for place, (name, (x, y)) in enumerate((rivals or {}).items()):
-        ax.plot(_floats(x), _floats(y), color=_INK, ls=(0, (1, 1 + place)), lw=1.3, label=name)
-    ax.set_xscale("log" if "x" in log else "linear")
-    ax.set_yscale("log" if "y" in log else "linear")
-    ax.legend(frameon=False, fontsize=_SMALL)
-    return figure
+        plot.points(x, y, name, colour[name], error)
+    for place, (name, curve) in enumerate((rivals or {}).items()):
+        plot.limit(*curve, name, INK, ls=(0, (1, 1 + place)))
+    return plot.done()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
-from validation.figures.common import _INK, _SMALL, _axes, _colours
+from validation.figures.plot import Plot, colours
 
 
 @dataclass(frozen=True)
@@ -36,21 +36,15 @@ def measured_and_theory(
     Args:
         limit: (name, x, y) of a limiting law drawn once. points: markers with error bars in place of bands.
     """
-    figure, ax = _axes(xlabel, ylabel)
-    for curve, colour in zip(curves, _colours(len(curves)), strict=True):
+    plot = Plot(xlabel, ylabel, "x" * log_x + "y" * log_y)
+    for one, colour in zip(curves, colours(len(curves)), strict=True):
         if points:
-            ax.errorbar(
-                curve.x, curve.measured, yerr=curve.error, fmt="o", ms=5, capsize=3, color=colour, label=curve.label
-            )
+            plot.points(one.x, one.measured, one.label, colour, one.error)
         else:
-            ax.plot(curve.x, curve.measured, color=colour, lw=1.8, label=curve.label)
-            low, high = curve.measured - curve.error, curve.measured + curve.error
-            ax.fill_between(curve.x, low, high, color=colour, alpha=0.25, lw=0, label=f"_{curve.label}, ± 1 stderr")
-        ax.plot(curve.x, curve.theory, color=colour, ls="--", lw=1.3, label=f"_{curve.label}, {theory_name}")
-    ax.plot([], [], color=_INK, ls="--", lw=1.3, label=theory_name)
+            plot.curve(one.x, one.measured, one.label, colour)
+            low, high = one.measured - one.error, one.measured + one.error
+            plot.band(one.x, low, high, f"_{one.label}, ± 1 stderr", colour)
+        plot.theory(one.x, one.theory, f"_{one.label}, {theory_name}", colour)
     if limit is not None:
-        ax.plot(limit[1], limit[2], color=_INK, ls=":", lw=1.5, label=limit[0])
-    ax.set_xscale("log" if log_x else "linear")
-    ax.set_yscale("log" if log_y else "linear")
-    ax.legend(frameon=False, fontsize=_SMALL)
-    return figure
+        plot.limit(limit[1], limit[2], limit[0])
+    return plot.done(("--", theory_name))
