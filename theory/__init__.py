@@ -12,7 +12,7 @@ from theory.core.initial import InitialState, draw_initial_state
 from theory.core.system import System
 from theory.core.teacher import Student, Teacher
 from theory.linear.task import LinearStart, LinearTask, draw_linear_start, draw_linear_task
-from theory.one_task.hitting_law import HittingLaw, hitting_law
+from theory.one_task.hitting_distribution import HittingLaw, hitting_law
 from theory.one_task.plateau import Plateau, plateau
 from theory.one_task.single_task import SingleTask
 from theory.one_task.stability import StabilityMap, critical_step, stability_map

@@ -18,6 +18,7 @@ from dynamics.core.lowering import lower_scalar
 from dynamics.core.precision import double_precision
 from theory import Activation, InputError, Teacher
 from theory.core.hermite import z
+from theory.core.quadrature import gauss_hermite, product_rule
 
 #: Norm of the student: so small that f ≈ 0.
 _SCALE = 1e-6
@@ -26,14 +27,11 @@ _SCALE = 1e-6
 @lru_cache(maxsize=64)
 def nodes(freedom: int, teachers: int, order: int) -> tuple[np.ndarray, np.ndarray]:
     """Points (n, teachers + 2) and weights (n,): standard Gaussians, and a χ² of `freedom` degrees of freedom last."""
-    points, weights = np.polynomial.hermite_e.hermegauss(order)
-    few = np.polynomial.hermite_e.hermegauss(max(order // 2, 12))
     step = np.arange(1, 5)
     half = freedom / 2 - 1  # recurrence of the Laguerre polynomials, for x = χ²/2
     chi, vectors = linalg.eigh_tridiagonal(2 * np.arange(5) + 1 + half, np.sqrt(step * (step + half)))
-    axes = [(points, weights)] * 2 + [few] * (teachers - 1) + [(2 * chi, vectors[0] ** 2)]
-    grid = np.stack([x.ravel() for x in np.meshgrid(*[x for x, _ in axes], indexing="ij")], axis=1)
-    product = np.prod(np.stack([x.ravel() for x in np.meshgrid(*[w for _, w in axes], indexing="ij")]), axis=0)
+    few = [gauss_hermite(max(order // 2, 12))] * (teachers - 1)
+    grid, product = product_rule(*[gauss_hermite(order)] * 2, *few, (2 * chi, vectors[0] ** 2))
     kept = product > 1e-30 * product.max()
     return grid[kept], product[kept] / product.sum()
 

@@ -1,11 +1,15 @@
 """The distribution of hitting times: against its own moments, exact solutions, simulated paths, and in limits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import sympy as sp
 
 from theory import Activation, InputError, hitting_law, plateau
 from theory.one_task.diffusion import OneTaskDiffusion
-from theory.one_task.hitting_distribution import HittingDistribution, _through_cell, hitting_distribution
+from theory.one_task.hitting_distribution import HittingDistribution, hitting_distribution, through_cell
+from theory.one_task.plateau import u
 
 
 def problem(text: str = "h4", dim: int = 64, scaled: float = 0.5) -> tuple[OneTaskDiffusion, float]:
@@ -33,8 +37,8 @@ def test_brownian_motion_with_drift() -> None:
     s = np.array([0.3 + 0.2j, 2.0 + 5.0j])
     for drift in (0.7, -0.4):
         slope, gain = np.zeros_like(s), np.zeros_like(s)
-        slope, _ = _through_cell(slope, s, drift, 0.1, 50.0)
-        _, gain = _through_cell(slope, s, drift, 0.1, 1.0)
+        slope, _ = through_cell(slope, s, drift, 0.1, 50.0)
+        _, gain = through_cell(slope, s, drift, 0.1, 1.0)
         exact = (np.sqrt(drift**2 + 0.2 * s) - drift) / 0.1
         np.testing.assert_allclose(gain, exact, rtol=1e-12)
 
@@ -87,13 +91,8 @@ def test_bad_probability_and_no_noise() -> None:
 
 def test_a_variance_that_is_not_positive_is_refused() -> None:
     """Laws of one's own may have one: a derived variance is cut at some order in η."""
-
-    class Cut(OneTaskDiffusion):
-        def coefficients(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            drift, noise = super().coefficients(overlap)
-            return drift, np.where(overlap > 0.4, -noise, noise)
-
     diffusion, start = problem()
-    cut = Cut(diffusion.activation, 1.0, diffusion.step_size, 1.0, diffusion.dim)
+    laws = diffusion.laws
+    cut = replace(diffusion, constants=replace(laws, variance_law=laws.variance_law * (sp.Rational(2, 5) - u)))
     with pytest.raises(InputError, match=r"step_size is 0\.00012.*not positive at overlap 0\.4"):
         hitting_distribution(cut, start).quantile(0.5)

@@ -11,9 +11,10 @@ import sympy as sp
 from dynamics.one_task.spherical_sgd import _advance, spherical_sgd
 from dynamics.steps.committee import sgd_step
 from theory import Activation, DerivationError, InputError
+from theory.core.quadrature import chi_squared
 from theory.one_task.hitting_distribution import hitting_distribution
 from theory.one_task.plateau import d, u
-from theory.one_task.spherical_step import _chi_squared, spherical_step
+from theory.one_task.spherical_step import spherical_step
 
 H2, H3 = Activation.parse("h2"), Activation.parse("h3")
 
@@ -60,7 +61,7 @@ def test_quadrature_of_whole_steps_has_converged(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("theory.one_task.spherical_step._RADIAL", 9)
     for first, second in zip(before, law.coefficients(at), strict=True):
         assert np.allclose(first, second, rtol=1e-2)
-    nodes, weights = _chi_squared(62)
+    nodes, weights = chi_squared(62, 9)
     assert weights @ nodes == pytest.approx(62, rel=1e-4)
     assert weights @ (nodes - 62) ** 2 == pytest.approx(124, rel=1e-2)
 

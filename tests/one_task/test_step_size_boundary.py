@@ -9,8 +9,7 @@ import pytest
 from dynamics.one_task.spherical_sgd import _advance, spherical_sgd
 from theory import Activation, InputError
 from theory.one_task.diffusion import OneTaskDiffusion
-from theory.one_task.hitting_distribution import hitting_distribution
-from theory.one_task.hitting_law import hitting_law
+from theory.one_task.hitting_distribution import hitting_distribution, hitting_law
 from theory.one_task.plateau import plateau
 from theory.one_task.spherical_step import noise_of_others, spherical_step
 from theory.one_task.third_order import third_order, with_third_order

@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 
 from theory import InputError
-from theory.scaling.extreme_overlaps import GAUSSIAN, Gumbel, LargestOverlap, OverlapLaw
+from theory.scaling.extreme_overlaps import GAUSSIAN, Gumbel, OverlapLaw
+from theory.scaling.largest_overlap import LargestOverlap
 
 REACH = np.array([0.01, 0.7, 2.0, 4.5])
 

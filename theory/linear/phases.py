@@ -29,13 +29,14 @@ from scipy.special import gammaincinv, gammaln
 from theory.core.arguments import check_positive
 from theory.core.errors import InputError
 from theory.core.matrices import function
+from theory.core.quadrature import gauss_legendre
 from theory.linear import law as shown
 from theory.linear.task import LinearTask, lazy_fall
 
 #: Alignment has set in when the mean absolute cosine has gone this share of the way from a random direction's to 1.
 ONSET_SHARE = 0.25
 _TOLERANCE = 1e-6
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
+_NODES = 200
 
 
 def random_alignment(dim: int) -> float:
@@ -300,12 +301,12 @@ def mean_alignment(geometry: Geometry, gram: np.ndarray) -> float:
     values = np.clip(values, 0.0, None)
     share = (vectors.T @ direction) ** 2
     many = vectors.T**2 @ geometry.multiplicity
-    x = (_NODES + 1) / 2
+    x, weights = gauss_legendre(0.0, 1.0, _NODES)
     scale = 1 / np.sqrt(geometry.trace(gram))
-    s, jacobian = scale * x / (1 - x), scale / (1 - x) ** 2 / 2
+    s, jacobian = scale * x / (1 - x), scale / (1 - x) ** 2
     growth = 1 + 2 * s[:, None] ** 2 * values
     density = np.exp(-0.5 * np.log(growth) @ many) * np.sqrt((values / growth) @ share)
-    return float(2 / np.sqrt(np.pi) * np.sqrt(2 / np.pi) * np.sum(_WEIGHTS * jacobian * density))
+    return float(2 / np.sqrt(np.pi) * np.sqrt(2 / np.pi) * np.sum(weights * jacobian * density))
 
 
 def _median_displacement(law: Law, accumulated: np.ndarray, turned: np.ndarray, boost: np.ndarray, width: int) -> float:

@@ -6,9 +6,11 @@ with the derived laws K and N of `theory.plateau`, batch size b. It is the diffu
 are those of SGD, to second order in η; it holds while the student is light and a step moves u little ($\eta^2N\ll u^2$).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import final
 
 import numpy as np
 import sympy as sp
@@ -30,8 +32,26 @@ def one_task_laws(activation: Activation, constants: Plateau | None = None) -> t
     return drift, eta / b * laws.variance_law
 
 
+class Diffusion(ABC):
+    """What a law of the hitting time is made from: drift and variance of one direction's overlap, step size η."""
+
+    activation: Activation
+    weight: float
+    step_size: float
+
+    @abstractmethod
+    def coefficients(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Drift and diffusion (variance), per unit of gradient-flow time, at overlaps of shape (n,)."""
+
+    @property
+    @final
+    def even(self) -> bool:
+        """Whether u and −u are equivalent."""
+        return self.activation.parity == "even"
+
+
 @dataclass(frozen=True)
-class OneTaskDiffusion:
+class OneTaskDiffusion(Diffusion):
     r"""The diffusion with its numbers.
 
     Attributes:
@@ -49,11 +69,6 @@ class OneTaskDiffusion:
     constants: Plateau | None = None
     with_shrinkage: bool = True
     with_noise: bool = True
-
-    @property
-    def even(self) -> bool:
-        """Whether u and −u are equivalent."""
-        return self.activation.parity == "even"
 
     @property
     def laws(self) -> Plateau:
@@ -78,7 +93,6 @@ class OneTaskDiffusion:
         return drift, diffusion
 
     def coefficients(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Drift and diffusion at overlaps of shape (n,)."""
         drift, diffusion = (law(overlap, *self.numbers) for law in self._lowered)
         return drift + 0.0 * overlap, diffusion + 0.0 * overlap
 

@@ -1,8 +1,9 @@
-r"""Distribution and quantiles of the emergence time of one direction under SGD, from the one-task diffusion.
+r"""Law of the emergence time of one direction under SGD, from the one-task diffusion: distribution, quantiles, moments.
 
-The overlap obeys $du=b\,dt+\sqrt D\,dW$ (see `theory.hitting_law`: $b=a\varphi'(u)(1-u^2)-\eta K(u)$, $D=\eta N(u)$; time
-is gradient-flow time). The Laplace transform $m(u)=E_ue^{-sT}$ of the hitting time of a level $h$ solves the backward
-equation
+In gradient-flow time $t=\eta\cdot$steps the overlap of a light student obeys $du=b\,dt+\sqrt D\,dW$,
+$b=a\varphi'(u)(1-u^2)-\eta K(u)$, $D=\eta N(u)$, with the derived laws of `theory.plateau`; valid while the student is light
+and steps are small ($\eta N\ll u^2$). The Laplace transform $m(u)=E_ue^{-sT}$ of the hitting time of a level $h$ solves the
+backward equation
 $$\tfrac D2m''+bm'=sm,\qquad m(h)=1,$$
 reflected at 0 (even activations) or at $-h$. Its logarithmic slope $w=m'/m$ is carried from the reflecting end cell by
 cell, exactly for constant coefficients, so that nothing overflows however small the noise is. The distribution function
@@ -10,6 +11,9 @@ follows on a window of length $L$ from the Fourier series of the damped function
 coefficients are $m/s$ at $s=\sigma+2\pi ik/L$ (Dubner and Abate, 1968); with $\sigma L=20$ and times up to $L/2$ the
 aliasing error is below $e^{-20}$. What remains is the grid's error, of second order in the cell width, estimated by
 halving the number of cells.
+
+Mean $m$ and variance $V$ of T solve the backward equations $b\,m'+\tfrac D2m''=-1$ and $b\,V'+\tfrac D2V''=-D\,m'^2$, zero at
+$h$, reflected likewise. (The variance has an equation of its own: as a difference of moments it would drown in rounding.)
 """
 
 from dataclasses import dataclass
@@ -18,8 +22,10 @@ from functools import lru_cache
 import numpy as np
 from scipy import optimize
 
+from theory.core.activation import Activation
 from theory.core.errors import InputError
-from theory.one_task.diffusion import OneTaskDiffusion
+from theory.one_task.diffusion import Diffusion, OneTaskDiffusion
+from theory.one_task.plateau import Plateau
 from theory.one_task.single_task import SingleTask
 
 #: σL of the damped Fourier series.
@@ -27,8 +33,18 @@ _DAMPING = 20.0
 #: Coefficients below this share of the first one end the series.
 _NEGLIGIBLE = 1e-13
 _MOST_TERMS = 2**14
+#: Cells of the grid of the moments, geometric above a tenth of the start: every scale up to the level is resolved.
+_FINE = 20_000
 #: A quantile beyond this many deterministic hitting times is reported as infinite.
 _LONGEST = 1e4
+
+
+@dataclass(frozen=True)
+class HittingLaw:
+    """Mean and standard deviation of the hitting time, in gradient-flow time (divide by η for steps)."""
+
+    mean: float
+    std: float
 
 
 @dataclass(frozen=True)
@@ -39,7 +55,7 @@ class HittingDistribution:
         start: overlap at time 0. level: overlap (not squared) that is hit. cells: of the grid in the overlap.
     """
 
-    diffusion: OneTaskDiffusion
+    diffusion: Diffusion
     start: float
     level: float
     cells: int
@@ -47,7 +63,7 @@ class HittingDistribution:
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
             raise InputError(f"level is {self.level!r}: give an overlap between 0 and 1")
-        if not self.diffusion.with_noise:
+        if isinstance(self.diffusion, OneTaskDiffusion) and not self.diffusion.with_noise:
             raise InputError("with_noise is False: without noise the time is a number, see SingleTask.half_time")
 
     def transform(self, s: np.ndarray) -> np.ndarray:
@@ -65,7 +81,7 @@ class HittingDistribution:
             )
         slope, logarithm = np.zeros_like(s), np.zeros_like(s)
         for b, D, cell, below in zip(drift.tolist(), noise.tolist(), width.tolist(), lower.tolist(), strict=True):
-            slope, gain = _through_cell(slope, s, b, D, cell)
+            slope, gain = through_cell(slope, s, b, D, cell)
             if below >= self.start - 1e-15:
                 logarithm += gain
         return np.exp(-logarithm)
@@ -106,6 +122,13 @@ class HittingDistribution:
         mean = float(np.trapezoid(later, times))
         return mean, float(np.sqrt(2 * np.trapezoid(times * later, times) - mean**2))
 
+    def moments(self) -> HittingLaw:
+        """Mean and standard deviation, from their own equations on a fine grid of its own (whatever `cells`)."""
+        grid = _grid(self.start, self.level, self.diffusion.even)
+        drift, noise = self.diffusion.coefficients(0.5 * (grid[1:] + grid[:-1]))
+        mean, variance = (float(np.interp(self.start, grid, curve)) for curve in _solve(grid, drift, noise))
+        return HittingLaw(mean, float(np.sqrt(max(variance, 0.0))))
+
     def _scale(self) -> float:
         """A time of the order of the hitting time: the deterministic one without shrinkage."""
         least = max(abs(self.start), 1e-6)
@@ -131,7 +154,7 @@ class _Series:
 
 
 def hitting_distribution(
-    diffusion: OneTaskDiffusion, overlap: float, level: float = 0.5, cells: int = 2000
+    diffusion: Diffusion, overlap: float, level: float = 0.5, cells: int = 2000
 ) -> HittingDistribution:
     """Law of the time at which the squared overlap reaches `level`, started from the signed overlap `overlap`.
 
@@ -142,6 +165,29 @@ def hitting_distribution(
     """
     start = abs(overlap) if diffusion.even else overlap
     return HittingDistribution(diffusion, start, float(np.sqrt(level)), cells)
+
+
+def hitting_law(
+    activation: Activation,
+    weight: float,
+    overlap: float,
+    step_size: float,
+    total: float,
+    dim: int,
+    batch: int = 1,
+    level: float = 0.5,
+    constants: Plateau | None = None,
+) -> HittingLaw:
+    """Mean and spread of the time at which the squared overlap reaches `level`, started from the overlap `overlap`.
+
+    Args:
+        weight: a_p. overlap: signed initial overlap. step_size: η. total: Σa². dim: d. batch: samples per step.
+        constants: second-order laws to use in place of the derived ones.
+
+    Raises `InputError` for a level outside (0, 1).
+    """
+    diffusion = OneTaskDiffusion(activation, weight, step_size, total, dim, batch, constants)
+    return hitting_distribution(diffusion, overlap, level).moments()
 
 
 @lru_cache(maxsize=256)
@@ -165,18 +211,18 @@ def _cells(start: float, end: float, even: bool, count: int) -> tuple[np.ndarray
     """
     scale = max(abs(start), 1e-6 * end)
     low = 0.0 if even else -end
-    place = lambda x: np.arcsinh(x / scale)  # noqa: E731
-    share = (place(start) - place(low)) / (place(end) - place(low))
+    bottom, middle, top = np.arcsinh(np.array([low, start, end]) / scale)
+    share = (middle - bottom) / (top - bottom)
     below = int(np.clip(round(share * count), 1, count - 1)) if start > low else 0
-    nodes = np.linspace(place(start), place(end), count - below + 1)
+    nodes = np.linspace(middle, top, count - below + 1)
     if below:
-        nodes = np.concatenate([np.linspace(place(low), place(start), below, endpoint=False), nodes])
+        nodes = np.concatenate([np.linspace(bottom, middle, below, endpoint=False), nodes])
     nodes = scale * np.sinh(nodes)
     nodes[below] = start
     return nodes[:-1], np.diff(nodes), 0.5 * (nodes[1:] + nodes[:-1])
 
 
-def _through_cell(
+def through_cell(
     slope: np.ndarray, s: np.ndarray, drift: float, diffusion: float, width: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """m'/m at the upper end, and the growth of log m, from m'/m at the lower end; constant coefficients."""
@@ -189,3 +235,48 @@ def _through_cell(
     ratio = (up - slope) / (slope - down)
     later = ratio * np.exp((down - up) * width)
     return (up + later * down) / (1 + later), up * width + np.log((1 + later) / (1 + ratio))
+
+
+# ------------------------------------------------------------------------------ moments
+
+
+def _grid(start: float, end: float, even: bool) -> np.ndarray:
+    """Nodes from the reflecting end to the level."""
+    fine = max(min(abs(start), end) / 10, 1e-6 * end)
+    half = np.concatenate([np.linspace(0.0, fine, _FINE // 10, endpoint=False), np.geomspace(fine, end, _FINE)])
+    return half if even else np.concatenate([-half[:0:-1], half])
+
+
+def _solve(grid: np.ndarray, drift: np.ndarray, diffusion: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance at the nodes, integrated from the reflecting end; exact for cells of constant coefficients.
+
+    With $B'=2b/D$, $I_g(y)=\\int^ye^{B(w)-B(y)}g(w)dw$ obeys $I'=g-B'I$; $m'=-I_{2/D}$ and $V'=-I_{2m'^2}$.
+    """
+    width = np.diff(grid)
+    exponent = np.maximum(2 * drift / diffusion * width, -700.0)  # against overflow where the drift points back
+    small = np.abs(exponent) < 1e-4
+    safe = np.where(small, 1.0, exponent)
+    # First and second averages of e^{-x s} over a cell, by series where x is small.
+    first = np.where(small, 1 - exponent / 2 + exponent**2 / 6, -np.expm1(-safe) / safe)
+    second = np.where(small, 0.5 - exponent / 6, (1 - first) / safe)
+    cells = _sweep(np.exp(-exponent), width, first, second, 2 / diffusion)
+    slope = cells / width  # −m', averaged over each cell
+    variance = _sweep(np.exp(-exponent), width, first, second, 2 * slope**2)
+    return _from_end(cells), _from_end(variance)
+
+
+def _sweep(
+    decay: np.ndarray, width: np.ndarray, first: np.ndarray, second: np.ndarray, source: np.ndarray
+) -> np.ndarray:
+    """∫ I over each cell, I carried from cell to cell by I ← I·decay + source·width·first."""
+    nodes = np.zeros(width.size)
+    value = 0.0
+    for i, (factor, gain) in enumerate(zip(decay.tolist(), (source * width * first).tolist(), strict=True)):
+        nodes[i] = value
+        value = value * factor + gain
+    return nodes * width * first + source * width**2 * second
+
+
+def _from_end(cells: np.ndarray) -> np.ndarray:
+    """Sum of the cells from each node to the level."""
+    return np.append(np.cumsum(cells[::-1])[::-1], 0.0)

@@ -19,6 +19,7 @@ from theory.core.activation import Activation
 from theory.core.activation import c as kernel_variable
 from theory.core.indexed import k, q
 from theory.core.indexed import t as overlaps
+from theory.core.quadrature import gauss_legendre
 from theory.one_task.single_task import SingleTask, a, alone, r0, u
 
 #: Squared overlap ½ in y.
@@ -27,7 +28,7 @@ _HALF = float(np.arctanh(np.sqrt(0.5)))
 _NEAREST, _FARTHEST, _FACTOR = 1e-12, 3e3, 1.005
 #: A small overlap, by which the sign of φ′ is asked for.
 _SMALL = np.array(1e-6)
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
+_NODES = 5
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,11 @@ class LonePath:
 
     def _integrate(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Time and growth of unit weight from y = `low` to `high`, elementwise; inf where the student stalls."""
-        half = (high - low)[..., None] / 2
-        y = (low + high)[..., None] / 2 + half * _NODES
+        y, weights = gauss_legendre(low, high, _NODES)
         slope, growth = (x + 0.0 * y for x in self._rates(self.end * np.tanh(y)))
         stalled = np.any(self.end * slope <= 0, axis=-1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            slowness = half * _WEIGHTS / (self.end * slope)
+            slowness = weights / (self.end * slope)
             found = np.sum(slowness, axis=-1), np.sum(growth * slowness, axis=-1)
         return np.where(stalled, np.inf, found[0]), np.where(stalled, 0.0, found[1])
 

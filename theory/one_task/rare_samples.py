@@ -15,6 +15,7 @@ import sympy as sp
 from theory.core.activation import Activation
 from theory.core.errors import InputError
 from theory.core.hermite import z
+from theory.core.quadrature import gauss_hermite
 
 
 def kick_kurtosis(activation: Activation, weights: Sequence[float], direction: int = 0) -> float:
@@ -28,8 +29,7 @@ def kick_kurtosis(activation: Activation, weights: Sequence[float], direction: i
         raise InputError(f"activation {activation.name!r} is no polynomial: use e.g. h4 or 0.8*h4+0.6*h6")
     if not 0 <= direction < len(weights):
         raise InputError(f"direction is {direction!r}: give an index from 0 to {len(weights) - 1}")
-    points, share = np.polynomial.hermite_e.hermegauss(2 * activation.degree + 4)  # exact for degree 4J + 4
-    share = share / share.sum()
+    points, share = gauss_hermite(2 * activation.degree + 4)  # exact for degree 4J + 4
     sigma = _values(activation.function, points)
     slope = _values(sp.diff(activation.function, z), points)
     powers = sigma[None] ** np.arange(5)[:, None]

@@ -31,7 +31,8 @@ from theory.core.derivation import Assumption, Derivation, Step
 from theory.core.errors import InputError
 from theory.core.gaussian import standard_expectation
 from theory.core.hermite import z
-from theory.one_task.diffusion import OneTaskDiffusion
+from theory.core.quadrature import chi_squared, gauss_hermite
+from theory.one_task.diffusion import Diffusion, OneTaskDiffusion
 from theory.one_task.plateau import Plateau, d, mehler, u
 
 REFERENCE = "arXiv:2003.10409, spherical online SGD; expansion of one step derived for every polynomial activation"
@@ -44,19 +45,28 @@ _NODES_NOISY, _NODES_OTHERS = 32, 8
 
 
 @dataclass(frozen=True)
-class WholeStep(OneTaskDiffusion):
+class WholeStep(Diffusion):
     """The diffusion whose drift and variance are those of one real step, to all orders in the step size.
 
-    `weight` is a, and `total` is A: other directions are noise of variance (A − a²) E σ².
+    Attributes:
+        weight: a. step_size: η. total: A, other directions being noise of variance (A − a²) E σ². dim: d.
+        amplitude: of the noise; 1 is right (others are controls).
     """
+
+    activation: Activation
+    weight: float
+    step_size: float
+    total: float
+    dim: int
+    amplitude: float = 1.0
 
     def coefficients(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Drift and diffusion at overlaps of shape (n,): mean and variance of u' − u, over η."""
         sigma, slope = _numerical(self.activation)
         others = noise_of_others(self.activation, self.weight, self.total)
-        points, mass = _gaussian(_NODES_NOISY if others > 0 else _NODES)
-        noise, chance = _gaussian(_NODES_OTHERS if others > 0 else 1)
-        radius, share = _chi_squared(self.dim - 2)
+        points, mass = gauss_hermite(_NODES_NOISY if others > 0 else _NODES)
+        noise, chance = gauss_hermite(_NODES_OTHERS if others > 0 else 1)
+        radius, share = chi_squared(self.dim - 2, _RADIAL)
         weights = mass[:, None, None, None] * mass[:, None, None] * share[:, None] * chance
         x, other, rest = points[:, None, None, None], points[:, None, None], radius[:, None]
         mean, square = np.empty_like(overlap), np.empty_like(overlap)
@@ -69,25 +79,12 @@ class WholeStep(OneTaskDiffusion):
             length = np.sqrt(1 + square2)
             change = (move * (x - at * own) - at * square2 / (1 + length)) / length
             mean[place], square[place] = (float(np.sum(weights * y)) for y in (change, change**2))
-        return mean / self.step_size, (square - mean**2) / self.step_size
+        return mean / self.step_size, self.amplitude**2 * (square - mean**2) / self.step_size
 
 
 def noise_of_others(activation: Activation, weight: float, total: float) -> float:
     r"""s, standard deviation of the target's part from directions other than the one of weight `weight`; Σa² = `total`."""
     return float(np.sqrt(max(total - weight**2, 0.0) * float(activation.second_moment)))
-
-
-def _gaussian(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights (sum 1) for a standard Gaussian."""
-    points, weights = np.polynomial.hermite_e.hermegauss(count)
-    return points, weights / weights.sum()
-
-
-def _chi_squared(freedom: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights for a chi-squared variable, by the cube-root (Wilson–Hilferty) transformation."""
-    points, weights = _gaussian(_RADIAL)
-    spread = 2 / (9 * freedom)
-    return freedom * np.maximum(1 - spread + np.sqrt(spread) * points, 0.0) ** 3, weights
 
 
 @lru_cache(maxsize=32)
@@ -115,14 +112,15 @@ class SphericalStep:
         """K and N as the second-order laws of `OneTaskDiffusion`."""
         return Plateau(self.activation, self.shrinkage, self.variance)
 
-    def diffusion(self, step_size: float, dim: int, *, whole: bool = True) -> OneTaskDiffusion:
+    def diffusion(self, step_size: float, dim: int, *, whole: bool = True) -> Diffusion:
         """The diffusion of the overlap: of whole steps, or with the second-order laws."""
-        kind = WholeStep if whole else OneTaskDiffusion
-        return kind(self.activation, 1.0, step_size, 1.0, dim, constants=self.laws)
+        if whole:
+            return self.among_others(1.0, step_size, dim)
+        return OneTaskDiffusion(self.activation, 1.0, step_size, 1.0, dim, constants=self.laws)
 
     def among_others(self, weight: float, step_size: float, dim: int, total: float = 1.0) -> WholeStep:
         """The diffusion of whole steps for one direction of weight a among others, Σa² = `total`."""
-        return WholeStep(self.activation, weight, step_size, total, dim, constants=self.laws)
+        return WholeStep(self.activation, weight, step_size, total, dim)
 
     def derivation(self) -> Derivation:
         """The mean and variance of a step, each checked against brute-force expectations in independent Gaussians."""

@@ -16,6 +16,7 @@ import sympy as sp
 from theory.core.activation import Activation
 from theory.core.errors import InputError
 from theory.core.hermite import z
+from theory.core.quadrature import gauss_hermite, product_rule
 from theory.one_task.plateau import Plateau
 
 
@@ -45,10 +46,8 @@ def third_order(activation: Activation, weight: float, other: float, overlap: fl
     sigma = sp.lambdify(z, activation.function, "numpy")
     slope = sp.lambdify(z, sp.diff(activation.function, z), "numpy")
     order = 3 * activation.degree + 2  # exact for degree 2·order − 1, at least that of g³
-    points, weights = np.polynomial.hermite_e.hermegauss(order)
-    weights = weights / weights.sum()
-    x, y, f = np.meshgrid(points, points, points, indexing="ij")
-    mass = weights[:, None, None] * weights[:, None] * weights
+    points, mass = product_rule(*[gauss_hermite(order)] * 3)
+    x, y, f = points.T
     own = overlap * x + np.sqrt(1 - overlap**2) * y
     target = weight * sigma(x) + other * sigma(f)
     chi = 2 * sigma(own) - own * slope(own)

@@ -9,7 +9,7 @@ from theory.core.activation import Activation
 from theory.core.errors import InputError
 from theory.core.initial import InitialState
 from theory.core.teacher import Teacher
-from theory.one_task.hitting_law import HittingLaw, hitting_law
+from theory.one_task.hitting_distribution import HittingLaw, hitting_law
 from theory.one_task.lone_path import lone_path
 from theory.one_task.plateau import plateau
 from theory.one_task.single_task import SingleTask

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.interpolate import PchipInterpolator
 
+from theory.core.quadrature import gauss_hermite
 from theory.quadratic.model import check_width
 
 #: Bisection steps for the level, at most; double precision is reached well before.
@@ -31,8 +32,6 @@ _STEPS = 200
 _TOLERANCE = 1e-13
 #: Times at which the level is sampled for the emergence times of all directions.
 _SAMPLES = 800
-#: Gauss–Hermite quadrature for a mean over a standard normal variable.
-_NODES, _WEIGHTS = (-np.sqrt(3.0), 0.0, np.sqrt(3.0)), (1 / 6, 2 / 3, 1 / 6)
 
 
 @dataclass(frozen=True)
@@ -71,9 +70,8 @@ class Occupation:
         if not self.fluctuations:
             return _fermi(logit)[0] ** power
         spread = np.sqrt(2 / np.maximum(variance, 1.0))[:, None]
-        moved = [logit + node * spread - spread**2 / 2 for node in _NODES]
-        parts = [weight * _fermi(x)[0] ** power for weight, x in zip(_WEIGHTS, moved, strict=True)]
-        return np.sum(parts, axis=0)
+        rule = zip(*gauss_hermite(3), strict=True)
+        return np.sum([mass * _fermi(logit + x * spread - spread**2 / 2)[0] ** power for x, mass in rule], axis=0)
 
     def half_times(self) -> np.ndarray:
         r"""First times at which the bare $g_j=½$, shape (M*,); inf for directions that the width cannot hold.

@@ -1,4 +1,4 @@
-r"""Extreme values of random initial overlaps: the largest of many coordinates of uniform unit vectors.
+r"""Random initial overlaps: the law of one coordinate of a uniform unit vector, and of the largest of very many.
 
 Everything is said in the reach $g=\sqrt d\,|\langle\bar v,e\rangle|$, so that $g^2/d\sim$ Beta(½, (d−1)/2) exactly and
 $g\to|N(0,1)|$ as $d\to\infty$. Overlaps of different neurons are independent; those of one neuron with several teachers
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import integrate, special
+from scipy import special
 
 from theory.core.errors import InputError
 
@@ -33,7 +33,7 @@ class OverlapLaw:
             raise InputError(f"dim is {self.dim!r}: the law of an overlap needs 2 or more (inf: the Gaussian limit)")
 
     @property
-    def _share(self) -> float:
+    def share(self) -> float:
         """Probability of a positive reach."""
         return 0.5 if self.signed else 1.0
 
@@ -41,8 +41,8 @@ class OverlapLaw:
         r"""$P(g>u)$, accurate far out. Shape of `reach`, which must not be negative."""
         u = np.asarray(reach, dtype=float)
         if np.isinf(self.dim):
-            return self._share * special.erfc(u / np.sqrt(2))
-        return self._share * special.betaincc(0.5, (self.dim - 1) / 2, np.minimum(u**2 / self.dim, 1.0))
+            return self.share * special.erfc(u / np.sqrt(2))
+        return self.share * special.betaincc(0.5, (self.dim - 1) / 2, np.minimum(u**2 / self.dim, 1.0))
 
     def log_cdf(self, reach: ArrayLike) -> np.ndarray:
         r"""$\ln P(g\le u)$, accurate far out and near 0 (−inf at 0 unless `signed`)."""
@@ -52,18 +52,18 @@ class OverlapLaw:
         else:
             inner = special.betainc(0.5, (self.dim - 1) / 2, np.minimum(u**2 / self.dim, 1.0))
             # u² would underflow; the law is linear there, to u².
-            inner = np.where(u < 1e-8, u * self.density(0.0) / self._share, inner)
+            inner = np.where(u < 1e-8, u * self.density(0.0) / self.share, inner)
         with np.errstate(divide="ignore"):
-            near = np.log(1 - self._share + self._share * inner)
+            near = np.log(1 - self.share + self.share * inner)
             return np.where(inner > 0.5, np.log1p(-self.tail(u)), near)
 
     def density(self, reach: ArrayLike) -> np.ndarray:
         """Density of the reach at u > 0."""
         u = np.asarray(reach, dtype=float)
         if np.isinf(self.dim):
-            return self._share * np.sqrt(2 / np.pi) * np.exp(-(u**2) / 2)
+            return self.share * np.sqrt(2 / np.pi) * np.exp(-(u**2) / 2)
         inside = np.clip(1 - u**2 / self.dim, 0.0, None)
-        scale = 2 * self._share / np.sqrt(self.dim) / special.beta(0.5, (self.dim - 1) / 2)
+        scale = 2 * self.share / np.sqrt(self.dim) / special.beta(0.5, (self.dim - 1) / 2)
         return scale * inside ** ((self.dim - 3) / 2)
 
     def growth(self, reach: ArrayLike) -> np.ndarray:
@@ -73,7 +73,7 @@ class OverlapLaw:
 
     def from_tail(self, probability: ArrayLike) -> np.ndarray:
         r"""The reach u with $P(g>u)$ = probability; 0 where no positive reach has so large a tail."""
-        inner = np.minimum(np.asarray(probability, dtype=float) / self._share, 1.0)
+        inner = np.minimum(np.asarray(probability, dtype=float) / self.share, 1.0)
         if np.isinf(self.dim):
             return np.sqrt(2) * special.erfcinv(inner)
         return np.sqrt(self.dim * special.betainccinv(0.5, (self.dim - 1) / 2, inner))
@@ -81,44 +81,6 @@ class OverlapLaw:
 
 #: The limit of large dimension.
 GAUSSIAN = OverlapLaw()
-
-
-@dataclass(frozen=True)
-class LargestOverlap:
-    r"""The largest reach among `count` independent overlaps: $P(\max\le u)=F(u)^n$, exact.
-
-    Raises `InputError` for a count below 1.
-    """
-
-    count: int
-    law: OverlapLaw = GAUSSIAN
-
-    def __post_init__(self) -> None:
-        if not self.count >= 1:
-            raise InputError(f"count is {self.count!r}: the largest of none does not exist, give 1 or more")
-
-    def cdf(self, reach: ArrayLike) -> np.ndarray:
-        """P(largest ≤ u)."""
-        return np.exp(self.count * self.law.log_cdf(reach))
-
-    def quantile(self, level: ArrayLike) -> np.ndarray:
-        """The u with P(largest ≤ u) = level, 0 < level < 1."""
-        return self.law.from_tail(-np.expm1(np.log(np.asarray(level, dtype=float)) / self.count))
-
-    def moment(self, power: float) -> float:
-        r"""$E\,\max^{power}$, power > 0, by quadrature over the tail (relative error below 1e-7)."""
-        end = float(self.law.from_tail(1e-18 / self.count))
-        middle = float(self.quantile(0.5))
-
-        def integrand(u: float) -> float:
-            return float(power * u ** (power - 1) * -np.expm1(self.count * self.law.log_cdf(u)))
-
-        pieces = (integrate.quad(integrand, *ends, epsrel=1e-9, limit=200)[0] for ends in ((0, middle), (middle, end)))
-        return float(sum(pieces))
-
-    def gumbel(self) -> "Gumbel":
-        r"""The Gumbel approximation, Gaussian limit."""
-        return Gumbel.of(self.count, self.law._share)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from theory.core.activation import Activation
 from theory.core.errors import InputError
+from theory.core.quadrature import gauss_legendre
 from theory.one_task.single_task import SingleTask
 from theory.scaling.largest_overlap import LargestOverlap
 from theory.scaling.power_law_loss import PowerLawLoss
@@ -60,10 +61,9 @@ class FiniteDimLoss:
     def _table(self) -> tuple[np.ndarray, np.ndarray]:
         """ln K, increasing, and ln u for it: K by composite Gauss–Legendre in ln u, whose error is beyond rounding."""
         edges = np.linspace(np.log(1e-4 / np.sqrt(self.law.law.dim)), np.log(0.5) / 2, _PANELS + 1)
-        x, w = np.polynomial.legendre.leggauss(_NODES)
-        half = np.diff(edges)[:, None] / 2
-        u = np.exp(edges[:-1, None] + half + half * x)
-        slices = np.sum(half * w * u / SingleTask(self.activation).speed(u, 1.0), axis=1)
+        place, weights = gauss_legendre(edges[:-1], edges[1:], _NODES)
+        u = np.exp(place)
+        slices = np.sum(weights * u / SingleTask(self.activation).speed(u, 1.0), axis=1)
         remaining = np.cumsum(slices[::-1])
         return np.log(remaining), edges[:-1][::-1]
 

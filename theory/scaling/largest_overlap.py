@@ -13,11 +13,12 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
 from theory.core.errors import InputError
-from theory.scaling import extreme_overlaps
+from theory.scaling.extreme_overlaps import GAUSSIAN, Gumbel, OverlapLaw
 
-#: Nodes of the trapezoidal rule in ln g, and how far below its peak (in e-foldings) the integrand is cut.
+#: Nodes of the trapezoidal rule, and how far below its peak (in e-foldings) the integrand is cut.
 _NODES, _CUT = 8001, 45.0
 #: Below this ln g the distribution function is linear in g, to rounding.
 _LINEAR = -25.0
@@ -55,35 +56,51 @@ class FixedOverlap:
 
 
 @dataclass(frozen=True)
-class LargestOverlap(extreme_overlaps.LargestOverlap):
-    """The largest of `count` independent overlaps, with expectations of any function and moments of any order."""
+class LargestOverlap:
+    r"""The largest of `count` independent overlaps: $P(\max\le u)=F(u)^n$, exact.
+
+    Raises `InputError` for a count below 1.
+    """
+
+    count: int
+    law: OverlapLaw = GAUSSIAN
+
+    def __post_init__(self) -> None:
+        if not self.count >= 1:
+            raise InputError(f"count is {self.count!r}: the largest of none does not exist, give 1 or more")
 
     def cdf(self, reach: ArrayLike) -> np.ndarray:
-        with np.errstate(divide="ignore"):
-            return super().cdf(reach)
+        """P(largest ≤ u)."""
+        return np.exp(self.count * self.law.log_cdf(reach))
+
+    def quantile(self, level: ArrayLike) -> np.ndarray:
+        """The u with P(largest ≤ u) = level, 0 < level < 1."""
+        return self.law.from_tail(-np.expm1(np.log(np.asarray(level, dtype=float)) / self.count))
+
+    def gumbel(self) -> Gumbel:
+        """The Gumbel approximation, Gaussian limit."""
+        return Gumbel.of(self.count, self.law.share)
 
     def expect(self, function: Function) -> np.ndarray:
-        y, log_weights = self._rule(0.0)
-        return np.asarray(function(np.exp(y))) @ np.exp(log_weights)
+        log_reach, log_weights = self._rule(0.0)
+        return np.asarray(function(np.exp(log_reach))) @ np.exp(log_weights)
 
     def moment(self, power: float) -> float:
-        """E[g^power] by quadrature, to about 12 digits in the Gaussian limit.
+        """E[g^power] by quadrature, to about 12 digits.
 
-        It is inf for power ≤ −count, and for a negative power of overlaps that may be 0 (`signed`).
-
-        The law of a finite dimension ends at √d, smoothly only to order (d − 3)/2: 12 digits from d = 12 on, 7 at d = 8, 5 at
-        6, 3 at 4. Raises `InputError` below that.
+        It is inf for power ≤ −count, and for a negative power of overlaps that may be 0 (`signed`). Raises `InputError` for
+        a dimension below 3, where the density is singular at its end.
         """
-        if self.law.dim < 4:
+        if self.law.dim < 3:
             raise InputError(
-                f"dim is {self.law.dim:g}: moments need 4 or more (the density is singular at its end below)"
+                f"dim is {self.law.dim:g}: moments need 3 or more (the density is singular at its end below)"
             )
         if power <= -self.count or (self.law.signed and power < 0):
             return float("inf")
-        y, log_weights = self._rule(power, _LINEAR)
-        terms = np.exp(log_weights + power * y)
+        log_reach, log_weights = self._rule(power, _LINEAR)
+        terms = np.exp(log_weights + power * log_reach)
         # Below the first node the law is a power of g, and the rule goes on as a geometric series.
-        fall = (self.count + power) * (y[1] - y[0])
+        fall = (self.count + power) * (log_reach[1] - log_reach[0])
         rest = terms[0] * np.exp(-fall) / -np.expm1(-fall)
         at_zero = 0.5**self.count if self.law.signed and power == 0 else 0.0
         return float(terms.sum() + rest + at_zero)
@@ -94,28 +111,38 @@ class LargestOverlap(extreme_overlaps.LargestOverlap):
         second = q * (q - 2) / 2 * (np.euler_gamma**2 + np.pi**2 / 6) - q * np.euler_gamma
         return float(b2 ** (q / 2) * (1 + q * np.euler_gamma / b2 + second / b2**2))
 
-    def _log_density(self, y: np.ndarray) -> np.ndarray:
-        """Logarithm of the density of ln g."""
+    def _log_density(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        r"""ln g and the logarithm of the density of v: $v=\ln g$, in finite dimension $g^2/d=1/(1+e^{-2v})$."""
+        y, slope = v, np.zeros_like(v)
+        if np.isfinite(self.law.dim):
+            y, slope = (np.log(self.law.dim) - np.logaddexp(0, -2 * v)) / 2, -np.logaddexp(0, 2 * v)
         g = np.exp(y)
         with np.errstate(divide="ignore"):
-            return np.log(self.count * self.law.density(g)) + (self.count - 1) * self.law.log_cdf(g) + y
+            return y, np.log(self.count * self.law.density(g)) + (self.count - 1) * self.law.log_cdf(g) + y + slope
 
     @cached_property
-    def _range(self) -> float:
-        return float(np.log(self.law.from_tail(1e-300)))
+    def _range(self) -> tuple[float, float]:
+        """By how much v lies below ln g where both are small, and its upper end."""
+        if np.isinf(self.law.dim):
+            return 0.0, float(np.log(self.law.from_tail(1e-300)))
+        left = special.betaincinv((self.law.dim - 1) / 2, 0.5, 1e-300)  # 1 − g²/d
+        return float(np.log(self.law.dim)) / 2, float(-special.logit(left) / 2)
 
     def _rule(self, power: float, lowest: float = -650.0) -> tuple[np.ndarray, np.ndarray]:
-        """Nodes ln g (uniform) and log weights, covering where g^power times the density matters.
+        """Nodes ln g and log weights, covering where g^power times the density matters.
 
-        The integrand in ln g is analytic and falls off exponentially on the left, faster on the right: the trapezoidal
-        rule converges faster than any power.
+        The nodes are uniform in v, in which the integrand is analytic and falls off exponentially on both sides, also at
+        the end √d of a finite dimension: the trapezoidal rule converges faster than any power.
         """
-        lowest = max(-2 * _CUT / (self.count + min(power, 0.0)) - 5.0, lowest)
-        coarse = np.linspace(lowest, self._range, 4 * _NODES)
-        height = self._log_density(coarse) + power * coarse
+        below, highest = self._range
+        lowest = max(-2 * _CUT / (self.count + min(power, 0.0)) - 5.0, lowest) - below
+        coarse = np.linspace(lowest, highest, 4 * _NODES)
+        y, height = self._log_density(coarse)
+        height = height + power * y
         kept = coarse[height > np.max(height) - _CUT]
-        y, step = np.linspace(kept[0], kept[-1], _NODES, retstep=True)
-        return y, self._log_density(y) + np.log(step)
+        v, step = np.linspace(kept[0], kept[-1], _NODES, retstep=True)
+        y, log_density = self._log_density(v)
+        return y, log_density + np.log(step)
 
 
 def require_even(law: Overlap) -> None:

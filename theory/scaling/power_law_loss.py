@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike
 
 from theory.core.errors import InputError
 from theory.core.power_sums import power_sum
+from theory.core.quadrature import gauss_legendre
 from theory.scaling.largest_overlap import FixedOverlap, Overlap, require_even
 
 #: Directions up to this one are summed one by one; beyond, the summand is smooth on the scale of one.
@@ -196,7 +197,5 @@ def _log_rule(low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
     """Composite Gauss–Legendre nodes and weights for ∫ f dp over [low, high], panels uniform in ln p."""
     panels = max(1, int(np.ceil(np.log(high / low) / _PANEL)))
     edges = np.linspace(np.log(low), np.log(high), panels + 1)
-    x, w = np.polynomial.legendre.leggauss(_NODES)
-    half = np.diff(edges)[:, None] / 2
-    y = (edges[:-1, None] + half + half * x).ravel()
-    return np.exp(y), (half * w).ravel() * np.exp(y)
+    y, weights = (x.ravel() for x in gauss_legendre(edges[:-1], edges[1:], _NODES))
+    return np.exp(y), weights * np.exp(y)

@@ -21,6 +21,7 @@ from theory.core.errors import InputError
 from theory.core.frame import eta
 from theory.core.hermite import z
 from theory.core.indexed import Sums, j, k, q
+from theory.core.quadrature import gauss_hermite, product_rule
 from theory.steps.slope_integrals import SlopeIntegrals, as_erf, covariance_symbol
 
 #: Largest residual accepted: rounding of sums of about a million terms, and the rules' own error for erf.
@@ -60,14 +61,7 @@ def _nodes(activation: Activation) -> int:
 @lru_cache(maxsize=4)
 def _rule(nodes: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
     """Points (n, dim) and weights (n,) of E f(x), x ~ N(0, I)."""
-    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
-    return _product(points, weights / weights.sum(), dim)
-
-
-def _product(points: np.ndarray, weights: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """The product of `dim` equal rules."""
-    grid = np.stack([axis.ravel() for axis in np.meshgrid(*[points] * dim, indexing="ij")], axis=1)
-    return grid, np.prod(np.meshgrid(*[weights] * dim, indexing="ij"), axis=0).ravel()
+    return product_rule(*[gauss_hermite(nodes)] * dim)
 
 
 def _steepness(activation: Activation) -> float:
@@ -93,7 +87,7 @@ def _trapezoidal(activation: Activation) -> tuple[np.ndarray, np.ndarray]:
         )
     axis = np.linspace(-_RANGE, _RANGE, points)
     weights = np.exp(-axis * axis / 2)
-    return _product(axis, weights / weights.sum(), 3)
+    return product_rule(*[(axis, weights / weights.sum())] * 3)
 
 
 def _steepest() -> float:

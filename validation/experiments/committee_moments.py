@@ -23,6 +23,7 @@ import numpy as np
 
 from dynamics.steps.committee import LoweredCommittee, State, losses, map_steps, sgd_step
 from theory import Activation
+from theory.core.quadrature import gauss_hermite, product_rule
 
 #: Quadrature points for each field.
 _NODES = 8
@@ -76,13 +77,11 @@ class _Coordinates:
 @lru_cache(maxsize=4)
 def _inputs(seen: int, rest: int) -> tuple[jax.Array, jax.Array]:
     """Points (n, seen + 1) and weights (n,) for the fields and the length of a Gaussian input's other `rest` directions."""
-    fields, weights = np.polynomial.hermite_e.hermegauss(_NODES)
     # Gauss-Laguerre with two points for half the squared length, in closed form: exact up to its third power.
     middle, width = rest / 2 + 1, np.sqrt(rest / 2 + 1)
-    axes = [*[fields] * seen, np.sqrt(2 * np.array([middle - width, middle + width]))]
-    mass = [*[weights / weights.sum()] * seen, np.array([width + 1, width - 1]) / (2 * width)]
-    points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
-    return jnp.asarray(points), jnp.asarray(np.prod(np.meshgrid(*mass, indexing="ij"), axis=0).ravel())
+    length = np.sqrt(2 * np.array([middle - width, middle + width])), np.array([width + 1, width - 1]) / (2 * width)
+    points, weights = product_rule(*[gauss_hermite(_NODES)] * seen, length)
+    return jnp.asarray(points), jnp.asarray(weights)
 
 
 @eqx.filter_jit

@@ -5,7 +5,8 @@ from scipy import stats
 
 from theory import Student, Teacher, draw_initial_state, scores, select
 from theory.prediction.greedy import row_gap_bound, row_gap_probability
-from theory.scaling.extreme_overlaps import LargestOverlap, OverlapLaw
+from theory.scaling.extreme_overlaps import OverlapLaw
+from theory.scaling.largest_overlap import LargestOverlap
 from validation.judge.claim import Claim, Control, Measurement, Outcome
 from validation.judge.context import Context
 from validation.statistics.standard_errors import mean_and_error, share_error

@@ -9,6 +9,7 @@ from scipy.special import ndtr
 
 from dynamics import LinearRun, label_noise_sgd, oscillation
 from dynamics.linear.oscillation import jump
+from theory.core.quadrature import gauss_hermite
 from theory.linear import label_noise
 from theory.linear import oscillation as oscillation_law
 from theory.linear.phases import Phases, predict_phases
@@ -149,8 +150,7 @@ def _deep_probability(W: np.ndarray, a: np.ndarray, error: np.ndarray) -> tuple[
     """
     size, spread = np.linalg.norm(W, axis=1), float(np.linalg.norm(error))
     cosine = (W @ error) / (size * spread)
-    node, weight = np.polynomial.hermite_e.hermegauss(60)
-    weight = weight / weight.sum()
+    node, weight = gauss_hermite(60)
     found = []
     for second in (a, 0 * a):
         total = 0.0

@@ -9,6 +9,7 @@ import numpy as np
 from dynamics.one_task.sde import RESOLUTION, one_task_paths
 from dynamics.one_task.spherical_sgd import spherical_sgd
 from theory import Activation
+from theory.one_task.diffusion import OneTaskDiffusion
 from theory.one_task.hitting_distribution import HittingDistribution, hitting_distribution
 from theory.one_task.spherical_step import spherical_step
 from validation.figures.exponents import Series, collapse, power_laws, slopes
@@ -209,6 +210,7 @@ def _judge_far(context: Context, near: Family) -> Measurement:
         seed = context.seed_for("S1", "paths", near.exponent, dim)  # one for both resolutions
         for target, resolution in ((samples, RESOLUTION), (coarse, 2 * RESOLUTION)):
             context.progress(f"J = {near.exponent}, paths at d = {dim}")
+            assert isinstance(law.diffusion, OneTaskDiffusion)
             found = one_task_paths(
                 law.diffusion, law.start, time=_PATIENCE * family.median(dim) * step_size, paths=paths, level=LEVEL**2,
                 seed=seed, resolution=resolution,

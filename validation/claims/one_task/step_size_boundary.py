@@ -8,7 +8,7 @@ import numpy as np
 
 from dynamics.one_task.spherical_sgd import spherical_sgd
 from theory import Activation, SingleTask, Teacher
-from theory.one_task.diffusion import OneTaskDiffusion
+from theory.one_task.diffusion import Diffusion
 from theory.one_task.hitting_distribution import hitting_distribution
 from theory.one_task.spherical_step import WholeStep, noise_of_others, spherical_step
 from validation.claims.one_task.sample_complexity import HORIZON, LEVEL
@@ -76,15 +76,7 @@ QUICK = Plan(32, 6.0, (0.1, 0.2, 0.4), (4, 6, 8, 12, 16, 24), (32, 128, 192), _J
 FULL = replace(QUICK, replicas=(256, 512, 512))
 
 
-class _Quieter(WholeStep):
-    """Half the noise amplitude."""
-
-    def coefficients(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        drift, noise = super().coefficients(overlap)
-        return drift, noise / 4
-
-
-def _in_time(plan: Plan, diffusion: OneTaskDiffusion, cells: int = _CELLS) -> float:
+def _in_time(plan: Plan, diffusion: Diffusion, cells: int = _CELLS) -> float:
     """P(T ≤ horizon)."""
     law = hitting_distribution(diffusion, plan.overlap, LEVEL**2, cells)
     return float(law.cdf(np.array([plan.horizon(diffusion.weight)]))[0])
@@ -104,7 +96,8 @@ def _coarse(plan: Plan, weight: float, step_size: float) -> float:
 
 
 def _quiet(plan: Plan, weight: float, step_size: float) -> float:
-    return _in_time(plan, _Quieter(_ACTIVATION, weight, step_size, 1.0, plan.dim))
+    """Half the noise amplitude."""
+    return _in_time(plan, replace(_diffusion(plan, weight, step_size), amplitude=0.5))
 
 
 def _drift_only(plan: Plan, weight: float, step_size: float) -> float:

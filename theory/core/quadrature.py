@@ -1,0 +1,42 @@
+"""Numerical integrals: expectations over standard Gaussians, and composite Gauss–Legendre."""
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+#: Points and weights.
+Rule = tuple[np.ndarray, np.ndarray]
+
+
+@lru_cache(maxsize=64)
+def gauss_hermite(count: int) -> Rule:
+    r"""Points and weights (count,) of $E\,f(x)$, $x\sim N(0,1)$: weights sum to 1, exact up to degree 2·count − 1."""
+    points, weights = np.polynomial.hermite_e.hermegauss(count)
+    weights /= weights.sum()
+    points.flags.writeable = weights.flags.writeable = False
+    return points, weights
+
+
+def gauss_legendre(low: ArrayLike, high: ArrayLike, count: int) -> Rule:
+    r"""Points and weights (…, count) of $\int_{low}^{high}f$ for each of the panels (…), exact up to degree 2·count − 1."""
+    points, weights = _unit_legendre(count)
+    start, end = (np.asarray(x, dtype=float)[..., None] for x in (low, high))
+    half = (end - start) / 2
+    return (start + end) / 2 + half * points, half * weights
+
+
+_unit_legendre = lru_cache(maxsize=64)(np.polynomial.legendre.leggauss)
+
+
+def chi_squared(freedom: int, count: int) -> Rule:
+    """Points and weights (count,) for a chi-squared variable, by the cube-root (Wilson–Hilferty) transformation."""
+    points, weights = gauss_hermite(count)
+    spread = 2 / (9 * freedom)
+    return freedom * np.maximum(1 - spread + np.sqrt(spread) * points, 0.0) ** 3, weights
+
+
+def product_rule(*axes: Rule) -> Rule:
+    """Points (n, axes) and weights (n,) of the product of one-dimensional rules, the last axis running fastest."""
+    points, weights = (np.meshgrid(*parts, indexing="ij") for parts in zip(*axes, strict=True))
+    return np.stack([x.ravel() for x in points], axis=1), np.prod(weights, axis=0).ravel()
