@@ -8,7 +8,6 @@ $S(t)$ from the user's own start, norms included.
 from pathlib import Path
 
 import numpy as np
-from scipy import optimize
 
 from dynamics import FlowResult, Interrupted, SgdResult, gradient_flow, online_sgd
 from dynamics.additive.gradient_flow import Progress
@@ -16,6 +15,7 @@ from dynamics.core.interrupted import unfinished
 from dynamics.core.precision import double_precision
 from dynamics.quadratic.quadratic_flow import QuadraticFlow, quadratic_flow
 from theory import Activation, InitialState, QuadraticModel, Subspace, Teacher
+from theory.core.curves import located_crossing
 from theory.quadratic.step import fitted_shift
 from validation.comparison import LARGEST_SHIFT, Comparison, flow_and_sgd, unjudged
 from validation.figures.stiefel import Curve, measured_and_theory
@@ -36,13 +36,10 @@ def fitted_times(model: QuadraticModel, flow: QuadraticFlow, t_end: float) -> np
         factors = flow.factor(model.riccati_time(times))
         return np.stack([np.sum(x.on_teachers**2, axis=1) for x in factors]) / model.spectrum - 0.5
 
-    above = held(grid) >= 0
-    found = np.full(model.spectrum.size, np.inf)
-    for j in np.flatnonzero(above.any(axis=0)):
-        k = int(np.argmax(above[:, j]))
-        gap = lambda t, j=j: float(held(np.array([t]))[0, j])  # noqa: E731
-        found[j] = 0.0 if k == 0 else optimize.brentq(gap, grid[k - 1], grid[k], xtol=1e-10 * t_end)
-    return found
+    def located(j: int, curve: np.ndarray) -> float:
+        return located_crossing(grid, curve, 0.0, lambda t: held(np.array([t]))[0, j], xtol=1e-10 * t_end)
+
+    return np.array([located(j, curve) for j, curve in enumerate(held(grid).T)])
 
 
 @double_precision

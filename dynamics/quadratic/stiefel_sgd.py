@@ -31,6 +31,7 @@ from dynamics.core.precision import double_precision
 from dynamics.core.trajectory import dataset, variable
 from theory import InputError, QuadraticModel, Subspace
 from theory.core.arguments import check_positive, check_seed, check_whole
+from theory.core.curves import first_crossing
 from theory.quadratic import stiefel as step_theory
 
 if TYPE_CHECKING:
@@ -99,18 +100,7 @@ class StiefelResult:
 
     def steps_to(self, risk: float) -> np.ndarray:
         """(replica,) steps to a risk, linear between saves; inf where it is not reached."""
-        at, values = self.dataset.step.values.astype(float), self.risk
-        below = values <= risk
-        first = np.argmax(below, axis=1)
-        found = np.full(len(values), np.inf)
-        for i in np.flatnonzero(below.any(axis=1)):
-            k = first[i]
-            if k == 0:
-                found[i] = 0.0
-                continue
-            high, low = values[i, k - 1], values[i, k]
-            found[i] = at[k - 1] + (at[k] - at[k - 1]) * (high - risk) / (high - low)
-        return found
+        return first_crossing(self.dataset.step.values, self.risk, risk, falling=True)
 
 
 # ------------------------------------------------------------------------ the update

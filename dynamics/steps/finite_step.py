@@ -31,6 +31,7 @@ from dynamics.core.symmetric import COSINES
 from dynamics.core.trajectory import dataset
 from theory import Activation, InitialState, InputError, System, Teacher, finite_step, one_step
 from theory.core.arguments import check_positive
+from theory.core.curves import first_crossing
 from theory.core.indexed import Sums
 
 if TYPE_CHECKING:
@@ -274,15 +275,4 @@ def _snapshot(activation: Activation, state: State, teacher: Teacher) -> tuple[n
 def half_times(times: np.ndarray, overlap: np.ndarray, level: float = 0.5) -> np.ndarray:
     """(P,) time at which the largest squared overlap with each direction first reaches `level`; inf if never."""
     height = np.nanmax(np.where(np.isfinite(overlap), overlap, -1.0) ** 2, axis=1)
-    found = np.full(height.shape[1], np.inf)
-    for q, column in enumerate(height.T):
-        above = np.flatnonzero(column >= level)
-        if above.size == 0:
-            continue
-        i = int(above[0])
-        if i == 0:
-            found[q] = times[0]
-        else:
-            share = (level - column[i - 1]) / (column[i] - column[i - 1])
-            found[q] = times[i - 1] + share * (times[i] - times[i - 1])
-    return found
+    return first_crossing(times, height.T, level)

@@ -27,6 +27,7 @@ from scipy.optimize import brentq
 from scipy.special import gammaincinv, gammaln
 
 from theory.core.arguments import check_positive
+from theory.core.curves import located_crossing
 from theory.core.errors import InputError
 from theory.core.matrices import function
 from theory.core.quadrature import gauss_legendre
@@ -384,22 +385,14 @@ def predict_phases(
 
     curve = [seen(time) for time in times]
     alignment = np.array([mean_alignment(geometry, x) for x, *_ in curve])
-    escape = _crossing(times, np.array([x for _, _, x, _ in curve]), lambda time: seen(time)[2], 1 / width)
-    onset = _crossing(times, alignment, lambda time: mean_alignment(geometry, seen(time)[0]), onset_level(task.dim))
+    moved = np.array([x for _, _, x, _ in curve])
+    escape = located_crossing(times, moved, 1 / width, lambda time: seen(time)[2], rtol=1e-8)
+    onset = located_crossing(
+        times, alignment, onset_level(task.dim), lambda time: mean_alignment(geometry, seen(time)[0]), rtol=1e-8
+    )
     return Phases(
         variance, error, limit, float(rate), escape, float(bound), onset, times,
         np.array([geometry.trace(x) for x, *_ in curve]), np.array([x for _, x, *_ in curve]), alignment,
         np.array([x for *_, x in curve]),
         np.array([np.sqrt(np.linalg.eigvalsh(x)[-1] / geometry.trace(x)) for x, *_ in curve]),
     )  # fmt: skip
-
-
-def _crossing(times: np.ndarray, values: np.ndarray, function: Callable[[float], float], level: float) -> float:
-    """First time at which a curve passes `level` upwards, refined by `function`; inf if it does not."""
-    above = np.flatnonzero(values >= level)
-    if len(above) == 0:
-        return float("inf")
-    last = int(above[0])
-    if last == 0:
-        return float(times[0])
-    return float(brentq(lambda time: function(time) - level, times[last - 1], times[last], rtol=1e-8))

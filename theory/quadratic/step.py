@@ -11,6 +11,7 @@ the d − P directions outside the teacher, whose mass comes back through tr S: 
 import numpy as np
 from scipy import integrate
 
+from theory.core.curves import first_crossing
 from theory.core.errors import InputError
 from theory.quadratic.model import QuadraticModel
 
@@ -66,13 +67,8 @@ def fitted_shift(
         if not found.success:
             raise InputError(f"step_size is {step_size:g}: its mean drift cannot be followed: lower it")
         count = model.teacher.width
-        held = found.y[:-1].reshape(count, count, -1)
-        reached.append(np.array([_first(times, held[j, j], model.teacher.a[j] / 2) for j in range(count)]))
-    return np.asarray((reached[1] - reached[0]) / scale)
-
-
-def _first(times: np.ndarray, values: np.ndarray, level: float) -> float:
-    k = int(np.argmax(values >= level))
-    if values[k] < level:
-        return np.nan
-    return float(times[0] if k == 0 else np.interp(level, values[k - 1 : k + 1], times[k - 1 : k + 1]))
+        held = np.einsum("jjt->jt", found.y[:-1].reshape(count, count, -1))
+        reached.append(first_crossing(times, held, model.teacher.a / 2))
+    with np.errstate(invalid="ignore"):
+        shift = (reached[1] - reached[0]) / scale
+    return np.where(np.isfinite(shift), shift, np.nan)

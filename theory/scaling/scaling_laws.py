@@ -12,6 +12,7 @@ from scipy import special
 
 from theory.core import power_sums
 from theory.core.activation import Activation
+from theory.core.curves import log_slope
 from theory.core.derivation import Assumption, Derivation, Step
 from theory.core.streams import stream
 from theory.scaling import frontiers, ideal_loss
@@ -94,17 +95,13 @@ def window_exponents(
     times = np.geomspace(float(law.time_of(first)), float(law.time_of(last)), _POINTS)
     costs = np.geomspace(float(frontiers.cost_of(law, first)), float(frontiers.cost_of(law, last)), _POINTS)
     widths = np.unique(np.geomspace(_FIRST / 2, teachers / 2, 2 * _POINTS).astype(int))
-    time = _log_slope(times, law.share(times, width))
+    time = log_slope(times, law.share(times, width))
     return {
         "directions": [first, last],
         "time": time,
         "samples_unstable": time / 2,  # the staircase at √n, exactly
-        "compute": _log_slope(costs, frontiers.frontier(law, costs, widths).share),
+        "compute": log_slope(costs, frontiers.frontier(law, costs, widths).share),
     }
-
-
-def _log_slope(x: np.ndarray, y: np.ndarray) -> float:
-    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
 def derivation(activation: Activation) -> Derivation:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from theory import InputError
+from theory.core.curves import linear_weights
 from validation.judge.claim import SIGMAS
 from validation.statistics.resampling import CONFIDENCE, Estimate, LogCurve, abscissae
 
@@ -102,8 +103,7 @@ def slope_weights(x: ArrayLike, importance: ArrayLike | None = None) -> np.ndarr
     g = np.ones_like(across) if importance is None else np.asarray(importance, dtype=float)
     if g.shape != across.shape or np.any(g < 0) or np.count_nonzero(g) < 2:
         raise InputError(f"importance has shape {g.shape}: give {across.size} numbers ≥ 0, two of them positive")
-    across = across - g @ across / g.sum()
-    return g * across / (g @ across**2)
+    return linear_weights(across[:, None], g)[0]
 
 
 def exponent_of(x: ArrayLike, y: ArrayLike, window: Window | None = None) -> float:

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from theory import InputError
+from theory.core.curves import linear_weights
+from validation.statistics.resampling import jackknife_variance
 
 
 @dataclass(frozen=True)
@@ -38,14 +40,6 @@ def regress(columns: ArrayLike, logs: ArrayLike, clusters: ArrayLike) -> Regress
     distinct = np.unique(names)
     if distinct.size < 2:
         raise InputError(f"{distinct.size} cluster given: an error needs two independent ones or more")
-    weights = _weights(x)
-    left_out = np.stack([_weights(x[names != name]) @ y[names != name] for name in distinct])
-    variance = (distinct.size - 1) * np.var(left_out, axis=0)
-    return Regression(weights @ y, np.sqrt(variance), weights, distinct.size)
-
-
-def _weights(x: np.ndarray) -> np.ndarray:
-    centred = x - x.mean(axis=0)
-    if np.linalg.matrix_rank(centred) < x.shape[1]:
-        raise InputError(f"columns: {x.shape[1]} variables cannot be told apart on {len(x)} points: vary each of them")
-    return np.asarray(np.linalg.pinv(centred))
+    weights = linear_weights(x)
+    left_out = np.stack([linear_weights(x[names != name]) @ y[names != name] for name in distinct])
+    return Regression(weights @ y, np.sqrt(jackknife_variance(left_out)), weights, distinct.size)

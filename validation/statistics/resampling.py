@@ -102,16 +102,26 @@ def variance(shares: Shares, paired: bool = False) -> float:
 def jackknife(shares: Shares, paired: bool = False) -> float:
     """The same variance from leaving one replica out at a time; not for medians."""
     groups = _joined([block.left_out(weights) for block, weights in shares], paired)
-    return float(sum((len(x) - 1) * np.var(x) for x in groups))
+    return float(sum(jackknife_variance(x) for x in groups))
+
+
+def jackknife_variance(left_out: np.ndarray) -> np.ndarray:
+    """Variance of an estimate from its values (n, ...) with one of n clusters left out at a time."""
+    return np.asarray((len(left_out) - 1) * np.var(left_out, axis=0))
 
 
 def _joined(parts: Sequence[np.ndarray], paired: bool) -> Sequence[np.ndarray]:
     return [np.sum(parts, axis=0)] if paired else parts
 
 
+def drawn_replicas(rng: np.random.Generator, count: int, resamples: int) -> np.ndarray:
+    """(B, R) which of R replicas are drawn, R times with replacement, for each resample."""
+    return rng.integers(count, size=(resamples, count))
+
+
 def resample_counts(rng: np.random.Generator, count: int, resamples: int) -> np.ndarray:
     """(B, R) numbers of times each of R replicas occurs in R draws with replacement."""
-    drawn = rng.integers(count, size=(resamples, count)) + count * np.arange(resamples)[:, None]
+    drawn = drawn_replicas(rng, count, resamples) + count * np.arange(resamples)[:, None]
     return np.bincount(drawn.ravel(), minlength=resamples * count).reshape(resamples, count)
 
 

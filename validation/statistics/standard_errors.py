@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from validation.statistics.resampling import drawn_replicas
+
 
 def mean_and_error(values: np.ndarray) -> tuple[float, float]:
     """Mean over the first axis and its standard error. Needs two independent values or more."""
@@ -17,9 +19,8 @@ def bootstrap_error(
     values: np.ndarray, statistic: Callable[[np.ndarray], float], rng: np.random.Generator, resamples: int = 400
 ) -> float:
     """Standard error of a statistic by resampling replicas (first axis) with replacement."""
-    count = values.shape[0]
-    draws = [statistic(values[rng.integers(0, count, count)]) for _ in range(resamples)]
-    return float(np.std(draws, ddof=1))
+    drawn = drawn_replicas(rng, len(values), resamples)
+    return float(np.std([statistic(values[replicas]) for replicas in drawn], ddof=1))
 
 
 def share_error(share: float, count: int) -> float:

@@ -1,0 +1,67 @@
+r"""What is read off curves that are known at points: when a level is first passed, and slopes on logarithmic axes."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+
+from theory.core.errors import InputError
+
+
+def first_crossing(
+    times: ArrayLike, values: ArrayLike, level: ArrayLike, *, falling: bool = False, log_time: bool = False
+) -> np.ndarray:
+    """First time at which curves have risen (or `falling`, fallen) to `level`, straight between the samples.
+
+    Args:
+        times: (n,) increasing. values: (..., n); nan is on neither side. level: one number, or (...).
+        log_time: straight in ln t in place of t.
+
+    Returns:
+        (...,) times; times[0] where a curve starts there or beyond, inf where it never arrives.
+    """
+    sign, clock = -1.0 if falling else 1.0, np.asarray(times, dtype=float)
+    heights, goal = sign * np.asarray(values, dtype=float), sign * np.asarray(level, dtype=float)
+    above = heights >= goal[..., None]
+    place = np.argmax(above, axis=-1)
+    before = np.maximum(place - 1, 0)
+    low, high = (np.take_along_axis(heights, i[..., None], axis=-1)[..., 0] for i in (before, place))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = (goal - low) / (high - low)
+        along = np.log(clock) if log_time else clock
+        between = along[before] + share * (along[place] - along[before])
+    found = np.where(place > 0, np.exp(between) if log_time else between, clock[0])
+    return np.where(above.any(axis=-1), found, np.inf)
+
+
+def located_crossing(
+    times: np.ndarray, values: np.ndarray, level: float, curve: Callable[[float], float], **tolerance: float
+) -> float:
+    """The same for one curve (n,) that rises and can be evaluated anywhere; `tolerance`: of scipy's ``brentq``."""
+    above = np.flatnonzero(values >= level)
+    if above.size == 0 or above[0] == 0:
+        return float(times[0]) if above.size else np.inf
+    ends = times[above[0] - 1], times[above[0]]
+    return float(brentq(lambda time: curve(time) - level, *ends, **tolerance))
+
+
+def linear_weights(columns: np.ndarray, importance: np.ndarray | None = None) -> np.ndarray:
+    """(k, n) weights W: slopes = W · y of least squares y = const + columns · slopes, columns (n, k).
+
+    Being linear, the same estimator applies to a prediction on the same points. `importance`: (n,) weights of the squares.
+
+    Raises `InputError` for columns that cannot be told apart.
+    """
+    g = np.ones(len(columns)) if importance is None else importance
+    centred = columns - g @ columns / g.sum()
+    if np.linalg.matrix_rank(np.sqrt(g)[:, None] * centred) < columns.shape[1]:
+        count, points = columns.shape[1], len(columns)
+        raise InputError(f"columns: {count} variables cannot be told apart on {points} points: vary each of them")
+    weighted = g * centred.T
+    return np.linalg.solve(weighted @ centred, weighted)
+
+
+def log_slope(x: ArrayLike, y: ArrayLike) -> float:
+    """Least-squares slope of ln y in ln x."""
+    return float(linear_weights(np.log(np.asarray(x, dtype=float))[:, None])[0] @ np.log(y))
