@@ -10,6 +10,7 @@ from emergence.config import MODELS
 from emergence.linear_problem import LINEAR_HELP, LINEAR_KINDS, LinearProblem
 from emergence.network_problem import EXPERIMENTS, NEW
 from emergence.problem import HELP, KINDS, Problem
+from emergence.reproduction import FIGURES
 from emergence.values import Numbers, Switch, Whole
 
 DERIVATIONS = (
@@ -47,7 +48,6 @@ SWEEPS = (
     *("predict", "gradient-flow", "retiring-flow", "gradient-descent", "online-sgd", "finite-step", "sde"),
     *("riccati", "stiefel-sgd"),
 )
-FIGURES = ("fig1", "fig2")
 PRESETS = ("quick", "full")
 DEFAULT_OUT = "emergence-out"
 EXIT_CODES = """exit status:
@@ -171,9 +171,10 @@ def parser() -> Parser:
     sweep = commands.add_parser("sweep", help="a grid of problems into a results store", parents=[common, out, problem])
     _sweep(sweep)
     reproduce = commands.add_parser(
-        "reproduce", help="figures of arXiv:2504.19983, theory beside experiment", parents=[common, out]
+        "reproduce", help="published figures, theory beside experiment", parents=[common, out]
     )
-    reproduce.add_argument("figure", choices=FIGURES, metavar="FIGURE", help="fig1: emergence; fig2: compute frontier")
+    figures = "; ".join(f"{figure.name}: {figure.help}" for figure in FIGURES.values())
+    reproduce.add_argument("figure", choices=tuple(FIGURES), metavar="FIGURE", help=figures)
     reproduce.add_argument("--preset", choices=PRESETS, default="quick", help="size of the experiment (default: quick)")
     reproduce.add_argument(
         "--workers", type=Whole().read, default=None, metavar="N", help="local processes (default: one per core)"

@@ -8,18 +8,21 @@ initial state, their difference, seed by seed, fluctuates far less than either. 
 for a bootstrap.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from scipy import special, stats
 
-from theory import Activation, InputError
+from theory import Activation, InputError, Teacher
 from theory.core.streams import stream
 from theory.scaling.ideal_loss import exponent_values
 from validation.statistics.exponents import Window, exponent_of, fit_exponent
 from validation.statistics.frontier import Frontier, lower_envelope
 from validation.statistics.resampling import CONFIDENCE, Estimate, ReplicaCurves
+from validation.statistics.standard_errors import mean_and_error
 
 #: The window in directions: the first is clear of what is special about the largest, the last of the end of the sum.
 FIRST, LAST_SHARE = 4, 8
@@ -61,7 +64,6 @@ class Emergence:
     expected: np.ndarray
     share: np.ndarray
     weights: np.ndarray
-    decay: float
     window: Window
     rows: tuple[Row, ...]
 
@@ -81,26 +83,26 @@ class ComputeFrontier:
     predicted_frontier: np.ndarray
     sizes: np.ndarray
     ideal: np.ndarray
-    decay: float
     teacher_width: int
     window: Window
     rows: tuple[Row, ...]
 
 
-def emergence(data: xr.Dataset, activation: Activation, weights: np.ndarray, decay: float) -> Emergence:
+def emergence(data: xr.Dataset, problem: Mapping[str, Any]) -> Emergence:
     """Judge the coupled flows of figure 1.
 
     Args:
         data: ``loss``, ``predicted_loss`` (seed, time), ``share`` (seed, time, direction), ``loss_time``,
             ``predicted_loss_time`` (seed, direction), times ``time`` (seed, time), the same for all seeds.
-        weights: (P,) of the teacher. decay: β.
+        problem: what the runs share: ``activation``, ``teacher_width`` P, ``teacher_exponent`` β, ``dim``.
 
     Raises: `InputError` for runs that end before the window does.
     """
+    activation, teacher, decay = _shared(problem)
     times = _common(_along(data, "time", "seed", "time"), "time")
     loss, predicted = (data[name].transpose("seed", "time").values for name in ("loss", "predicted_loss"))
     hits, expected = (data[name].transpose("seed", "direction").values for name in ("loss_time", "predicted_loss_time"))
-    first, last = FIRST, len(weights) // LAST_SHARE
+    first, last = FIRST, teacher.width // LAST_SHARE
     spacing = _spacing(expected)
     window = Window(spacing[first - 1], spacing[last - 1], "predicted times of directions 4 and P/8")
     if window.high > times[-1]:
@@ -109,34 +111,34 @@ def emergence(data: xr.Dataset, activation: Activation, weights: np.ndarray, dec
     order, shown = np.arange(first, last + 1), slice(first - 1, last)
     emerged, ahead = _ordered(hits)[:, shown], _ordered(expected)[:, shown]
     ratio = np.array([np.median((x / y)[y <= window.high]) for x, y in zip(hits, expected, strict=True)])
+    span, directions = (window.low, window.high), Window(first, last, "directions")
     rows = (
-        _row("a", "n-th emergence time ∝ n^x: x", order, emerged, ahead, Window(first, last, "directions"), decay,
-             "log-mean"),
+        _row("a", "n-th emergence time ∝ n^x: x", order, emerged, ahead, directions, decay, "log-mean"),
         _row("b", "loss ∝ time^x: x", times, loss, predicted, window, asymptotic),
-        Row("c", "emergence time, measured over predicted", student(ratio), 1.0, student(ratio - 1.0), None,
-            (window.low, window.high)),
-    )  # fmt: skip
+        Row("c", "emergence time, measured over predicted", student(ratio), 1.0, student(ratio - 1.0), None, span),
+    )
     share = data.share.transpose("seed", "time", "direction").values[0]
-    return Emergence(times, loss, predicted, hits, expected, share, np.asarray(weights), decay, window, rows)
+    return Emergence(times, loss, predicted, hits, expected, share, teacher.a, window, rows)
 
 
-def compute_frontier(data: xr.Dataset, activation: Activation, teacher_width: int, decay: float) -> ComputeFrontier:
+def compute_frontier(data: xr.Dataset, problem: Mapping[str, Any]) -> ComputeFrontier:
     """Judge the runs of figure 2: population gradient descent at several student widths.
 
     Args:
         data: ``loss``, ``predicted_loss`` (student_width, seed, time), ``predicted_loss_time`` (…, direction), step counts
             ``step`` (…, time), the same for all runs.
-        decay: β.
+        problem: as of `emergence`.
 
     Raises: `InputError` for runs that end before the window does.
     """
+    activation, teacher, decay = _shared(problem)
     axes = ("student_width", "seed", "time")
     widths = data.student_width.values.astype(int)
     step, time = (_along(data, name, *axes).reshape(-1, data.sizes["time"]) for name in ("step", "time"))
     steps = _common(step, "step")
     loss, predicted = (data[name].transpose(*axes).values for name in ("loss", "predicted_loss"))
     expected = data.predicted_loss_time.transpose("student_width", "seed", "direction").values[-1]
-    last = teacher_width // LAST_SHARE
+    last = teacher.width // LAST_SHARE
     spacing = _spacing(expected) / float(time[0, -1] / steps[-1])
     low, high = (WIDTHS_PER_DIRECTION * p * spacing[p - 1] for p in (FIRST, last))
     window = Window(low, high, "compute 2p·T(p) of directions p = 4 and P/8, a width of 2p learning p of them")
@@ -151,18 +153,17 @@ def compute_frontier(data: xr.Dataset, activation: Activation, teacher_width: in
         - exponent_of(grid, lower_envelope(compute, own, grid)[0])
         for runs, own in zip(loss.swapaxes(0, 1), predicted.swapaxes(0, 1), strict=True)
     ]
+    all_widths, words = Window(widths[0], widths[-1], "all widths"), "frontier: loss ∝ compute^x: x"
+    floor, ahead_floor = loss[:, :, -1].T, predicted[:, :, -1].T
+    slope, gap = _student(fit.slope, len(gaps)), student(np.array(gaps))
     rows = (
-        _row("a", "final loss ∝ width^x: x", widths, loss[:, :, -1].T, predicted[:, :, -1].T,
-             Window(widths[0], widths[-1], "all widths"), exponents["width"]),
-        Row("b", "frontier: loss ∝ compute^x: x", _student(fit.slope, len(gaps)), fit.finite_size(ahead),
-            student(np.array(gaps)), exponents["compute"], (low, high)),
-    )  # fmt: skip
-    sizes = np.unique(np.append(np.geomspace(100, 1e8, 13).round(), teacher_width))
+        _row("a", "final loss ∝ width^x: x", widths, floor, ahead_floor, all_widths, exponents["width"]),
+        Row("b", words, slope, fit.finite_size(ahead), gap, exponents["compute"], (low, high)),
+    )
+    sizes = np.unique(np.append(np.geomspace(100, 1e8, 13).round(), teacher.width))
     ideal = np.array([ideal_frontier_slope(decay, int(P)) for P in sizes])
-    return ComputeFrontier(
-        widths, steps, loss, predicted, grid, np.exp(frontier.logs), ahead, sizes, ideal, decay, teacher_width, window,
-        rows,
-    )  # fmt: skip
+    curves = (grid, np.exp(frontier.logs), ahead, sizes, ideal)
+    return ComputeFrontier(widths, steps, loss, predicted, *curves, teacher.width, window, rows)
 
 
 def ideal_frontier_slope(decay: float, teacher_width: int) -> float:
@@ -174,6 +175,13 @@ def ideal_frontier_slope(decay: float, teacher_width: int) -> float:
     p = np.unique(np.geomspace(FIRST, teacher_width / LAST_SHARE, _GRID).round())
     left = special.zeta(2 * decay, p + 1) - special.zeta(2 * decay, teacher_width + 1)
     return exponent_of(p ** (1 + decay), left)
+
+
+def _shared(problem: Mapping[str, Any]) -> tuple[Activation, Teacher, float]:
+    """Activation, teacher and β."""
+    decay = problem["teacher_exponent"]
+    teacher = Teacher.power_law(problem["teacher_width"], decay, problem["dim"])
+    return Activation.parse(problem["activation"]), teacher, decay
 
 
 def _along(data: xr.Dataset, name: str, *dims: str) -> np.ndarray:
@@ -213,10 +221,8 @@ def _row(
     fit = fit_exponent(curve, window)
     whole = predicted.mean(axis=0) if statistic == "mean" else np.exp(np.log(predicted).mean(axis=0))
     span = (float(window.low), float(window.high))
-    return Row(
-        panel, quantity, _student(fit.slope, len(measured)), fit.finite_size(whole),
-        slope_gap(measured, predicted, fit.weights), asymptotic, span,
-    )  # fmt: skip
+    slope, gap = _student(fit.slope, len(measured)), slope_gap(measured, predicted, fit.weights)
+    return Row(panel, quantity, slope, fit.finite_size(whole), gap, asymptotic, span)
 
 
 def slope_gap(measured: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> Estimate:
@@ -227,7 +233,7 @@ def slope_gap(measured: np.ndarray, predicted: np.ndarray, weights: np.ndarray) 
 
 def student(values: np.ndarray) -> Estimate:
     """Mean of independent values with its standard error and Student's interval."""
-    mean, stderr = float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
+    mean, stderr = mean_and_error(values)
     return _student(Estimate(mean, stderr, mean, mean), values.size)
 
 

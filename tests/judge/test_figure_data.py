@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.figure import Figure
-from test_reproduction import DECAY, H4, WEIGHTS, P, descents, flows
+from test_reproduction import PROBLEM, descents, flows
 
 from validation import Context, reproduction
 from validation.figures.data import figure_data, has_data, keep
@@ -96,8 +96,8 @@ CALLS = {
         "frontier": ((("p", [X, 2 * X], [Y, Y / 2], X, Y / 3), [1, 2]), {}),
     },
     "reproduction": {
-        "emergence_figure": (lambda: [reproduction.emergence(flows(), H4, WEIGHTS, DECAY)], {}),
-        "frontier_figure": (lambda: [reproduction.compute_frontier(descents(), H4, P, DECAY)], {}),
+        "emergence_figure": (lambda: [reproduction.emergence(flows(), PROBLEM)], {}),
+        "frontier_figure": (lambda: [reproduction.compute_frontier(descents(), PROBLEM)], {}),
     },
     "scaling": {
         "loss_sums": ((SUMS,), {}),

@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,12 +14,12 @@ from matplotlib.figure import Figure
 from emergence import reproduction as experiments
 from emergence.cli import main
 from emergence.commands import reproduce
-from theory import Activation, InputError, Teacher
+from theory import InputError, Teacher
 from validation import reproduction
 from validation.figures.reproduction import emergence_figure, frontier_figure
 
-H4 = Activation.from_degree(4)
 P, DECAY, SEEDS = 64, 0.8, 3
+PROBLEM = {"activation": "h4", "teacher_width": P, "teacher_exponent": DECAY, "dim": 200}
 WEIGHTS = Teacher.power_law(P, DECAY, 200).a
 
 
@@ -68,7 +70,7 @@ def descents(end=400):
 
 
 def test_emergence_exponents_are_those_of_the_staircase():
-    found = reproduction.emergence(flows(), H4, WEIGHTS, DECAY)
+    found = reproduction.emergence(flows(), PROBLEM)
     times, loss, ratio = found.rows
     assert times.difference.value == pytest.approx(0.0, abs=1e-12)
     assert times.finite_size == pytest.approx(DECAY, abs=0.1)
@@ -81,13 +83,13 @@ def test_emergence_exponents_are_those_of_the_staircase():
 
 
 def test_times_that_are_late_are_seen_as_late():
-    ratio = reproduction.emergence(flows(bias=1.1), H4, WEIGHTS, DECAY).rows[2]
+    ratio = reproduction.emergence(flows(bias=1.1), PROBLEM).rows[2]
     assert ratio.measured.value == pytest.approx(1.1)
     assert not ratio.difference.covers(0.0)
 
 
 def test_frontier_exponent_matches_its_own_finite_size_prediction():
-    found = reproduction.compute_frontier(descents(), H4, P, DECAY)
+    found = reproduction.compute_frontier(descents(), PROBLEM)
     floor, frontier = found.rows
     assert frontier.measured.value == pytest.approx(
         frontier.finite_size, abs=2e-3
@@ -112,9 +114,9 @@ def test_frontier_of_the_ideal_sum_approaches_the_theorem():
 @pytest.mark.parametrize(
     ("measure", "data", "message"),
     [
-        (lambda x: reproduction.emergence(x, H4, WEIGHTS, DECAY), flows(end=4.0), "run longer"),
+        (lambda x: reproduction.emergence(x, PROBLEM), flows(end=4.0), "run longer"),
         (
-            lambda x: reproduction.emergence(x, H4, WEIGHTS, DECAY),
+            lambda x: reproduction.emergence(x, PROBLEM),
             flows().assign_coords(time=flows().time * xr.DataArray([1, 1, 2], dims="seed")),
             "time differs between runs",
         ),
@@ -123,6 +125,11 @@ def test_frontier_of_the_ideal_sum_approaches_the_theorem():
 def test_bad_runs_are_refused(measure, data, message):
     with pytest.raises(InputError, match=message):
         measure(data)
+
+
+def _put(monkeypatch: pytest.MonkeyPatch, grid: experiments.Grid):
+    """These runs behind figure 2."""
+    monkeypatch.setitem(experiments.FIGURES, "fig2", replace(experiments.FIG2, presets={"quick": grid}))
 
 
 @pytest.fixture
@@ -135,8 +142,7 @@ def small(monkeypatch: pytest.MonkeyPatch):
     engine = Inline(compute)
     monkeypatch.setattr(reproduce, "Workers", lambda count: contextlib.nullcontext(engine))
     # time 60 is past the emergence of direction P/8 = 8
-    tiny = experiments._frontier(64, 200, (16, 24), 60.0, 2)
-    monkeypatch.setitem(experiments.EXPERIMENTS, ("fig2", "quick"), tiny)
+    _put(monkeypatch, experiments.frontier_runs(64, 200, (16, 24), 60.0, 2))
     return engine
 
 
@@ -157,11 +163,27 @@ def test_the_command_draws_resumes_and_says_what_it_found(small, tmp_path: Path,
 
 
 def test_no_figure_without_its_runs(small, tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str]):
-    wild = experiments._frontier(64, 200, (16,), 2000.0, 2)
-    wild = experiments.Experiment(wild.what, {**wild.problem, "step_size": 40.0}, wild.axes, wild.cost)
-    monkeypatch.setitem(experiments.EXPERIMENTS, ("fig2", "quick"), wild)
+    wild = experiments.frontier_runs(64, 200, (16,), 2000.0, 2)
+    _put(monkeypatch, experiments.Grid({**wild.problem, "step_size": 40.0}, wild.axes))
     assert main(["reproduce", "fig2", "--out", str(tmp_path), "--quiet"]) == 1
     assert "2 diverged: no figure" in capsys.readouterr().out
+
+
+def test_a_third_figure_needs_no_edit_of_the_command(small, tmp_path: Path, monkeypatch, capsys):
+    rows = reproduction.compute_frontier(descents(), PROBLEM).rows
+    seen = []
+
+    def measure(data, problem):
+        seen.append((dict(data.sizes)["student_width"], problem["teacher_width"]))
+        return SimpleNamespace(rows=rows)
+
+    third = replace(experiments.FIGURES["fig2"], name="fig3", measure=measure, draw=lambda found: Figure())
+    monkeypatch.setitem(experiments.FIGURES, "fig3", third)
+    assert main(["reproduce", "fig3", "--out", str(tmp_path), "--json", "--quiet"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["figure"], len(document["panels"]), seen) == ("fig3", 2, [(2, 64)])
+    assert main(["reproduce", "fig3", "--preset", "full", "--out", str(tmp_path), "--quiet"]) == 2
+    assert "fig3 has quick" in capsys.readouterr().err
 
 
 def test_an_unknown_figure_is_refused(capsys: pytest.CaptureFixture[str]):
