@@ -111,9 +111,13 @@ def ensembles(paths: int, dim: int, steps: int, repeats: int) -> list[Row]:
 
 
 def run(
-    replicas: tuple[int, ...] = (16, 32), seconds: float = 0.5, repeats: int = 5, paths: int = 64, dim: int = 20,
+    replicas: tuple[int, ...] = (16, 32),
+    seconds: float = 0.5,
+    repeats: int = 5,
+    paths: int = 64,
+    dim: int = 20,
     steps: int = 20_000,
-) -> list[Row]:  # fmt: skip
+) -> list[Row]:
     """All rows."""
     rows = [row for count in replicas for row in training(count, seconds, repeats)]
     return rows + ensembles(paths, dim, steps, max(1, repeats // 2))

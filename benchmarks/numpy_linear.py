@@ -4,9 +4,14 @@ import numpy as np
 
 
 def run(
-    first: np.ndarray, second: np.ndarray, inputs: np.ndarray, target: np.ndarray, noise: float, step_size: float,
+    first: np.ndarray,
+    second: np.ndarray,
+    inputs: np.ndarray,
+    target: np.ndarray,
+    noise: float,
+    step_size: float,
     steps: int,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """θ after `steps` steps from W (m, d) and a (m,) on the training set `inputs` (n, d)."""
     rng = np.random.default_rng(0)
     w, a = first.copy(), second.copy()

@@ -17,6 +17,7 @@ from dynamics.quadratic.riccati_integration import integrate_overlap
 from theory import draw_subspace
 from theory.quadratic.model import half_times
 from theory.quadratic.riccati import overlap_system
+from validation.experiments.quadratic_runs import power_law
 
 NAME = "riccati"
 #: Integrator's time over that of the closed form, and seconds for the large run.
@@ -24,11 +25,6 @@ AGAINST_TSIT5, AGAINST_DOP853, LARGE_SECONDS = 20.0, 40.0, 60.0
 #: Memory while running, in multiples of M*·N double-precision numbers.
 MEMORY = 25.0
 RTOL, ATOL = 1e-8, 1e-11
-
-
-def _spectrum(teachers: int, decay: float) -> np.ndarray:
-    a = np.arange(1, teachers + 1, dtype=float) ** -decay
-    return a / np.linalg.norm(a)
 
 
 def _dop853(a: np.ndarray, start: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -69,7 +65,7 @@ def run(
 
     `large` = (M*, N, d, times).
     """
-    a = _spectrum(teachers, 1.0)
+    a = power_law(teachers, 1.0)
     start = draw_subspace(teachers, width, dim, 0)
     times = np.linspace(0.0, 1.3 * float(half_times(a, dim, width)[width - 1]), count)
     initial = start.on_teachers @ start.on_teachers.T
@@ -103,7 +99,7 @@ def run(
 
 
 def _large(teachers: int, width: int, dim: int, count: int) -> list[Row]:
-    a = _spectrum(teachers, 1.0)
+    a = power_law(teachers, 1.0)
     start = draw_subspace(teachers, width, dim, 0)
     flow = riccati_flow(a, start)
     times = np.geomspace(0.1, 2.0, count) * float(half_times(a, dim, width)[width - 1])

@@ -47,9 +47,17 @@ def diffrax_times(dim: int, paths: int, steps: int) -> np.ndarray:
         )
         event = dfx.Event(lambda t, y, x, **_: jnp.abs(y[0]) >= np.sqrt(0.5))
         solution = dfx.diffeqsolve(
-            terms, dfx.Euler(), 0.0, end, end / steps, jnp.array([overlap]), args=numbers, event=event,
-            max_steps=steps + 1, throw=False,
-        )  # fmt: skip
+            terms,
+            dfx.Euler(),
+            0.0,
+            end,
+            end / steps,
+            jnp.array([overlap]),
+            args=numbers,
+            event=event,
+            max_steps=steps + 1,
+            throw=False,
+        )
         return solution.ts[-1]
 
     return np.asarray(_compiled(one, paths))

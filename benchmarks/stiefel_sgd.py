@@ -27,9 +27,11 @@ def exact(width: int, dim: int, replicas: int) -> tuple[Callable[[int], Any], fl
     model = _model(width, dim)
     start = draw_subspace(width, width, dim, 0)
     block = max(32, width)
-    run = lambda blocks: stiefel_sgd(  # noqa: E731
-        model, start, step_size=STEP_LOAD / dim, steps=block * blocks, replicas=replicas, saves=1
-    )
+
+    def run(blocks: int) -> Any:
+        step_size = STEP_LOAD / dim
+        return stiefel_sgd(model, start, step_size=step_size, steps=block * blocks, replicas=replicas, saves=1)
+
     before = perf_counter()
     run(1)
     return run, perf_counter() - before

@@ -73,21 +73,22 @@ def judge_problem(kind: str, text: str, seed: int) -> list[Judged]:
         return []
     stated = validity(prediction)  # before the flow
     end = HORIZON * prediction.last_time
+    stopped: tuple[str, ...] = ()
+    times = np.full(width, np.nan)
     try:
-        flow = gradient_flow(
+        run = gradient_flow(
             activation, teacher, prediction.initial, t_end=end, times=np.array([end]), stop_when_learned=True
         )
+        times = run.half_time
     except IntegrationError:  # nothing to judge by: counted, under its own name
-        return [Judged(kind, text, np.nan, own.low, own.high, ("flow stopped",), activation.information_exponent)
-                for own in stated]  # fmt: skip
+        stopped = ("flow stopped",)
+    exponent = activation.information_exponent
     name = f"{text}, m = {students}, P = {width}, d = {dim}, norm {scale}, seed {seed}"
-    return [
-        Judged(
-            kind, f"{name}, direction {q + 1}", float(flow.half_time[q]), own.low, own.high,
-            tuple(dict.fromkeys(x.name for x in own.broken)), activation.information_exponent,
-        )
-        for q, own in enumerate(stated)
-    ]  # fmt: skip
+    found = []
+    for q, (own, time) in enumerate(zip(stated, times.tolist(), strict=True)):
+        reasons = stopped or tuple(dict.fromkeys(x.name for x in own.broken))
+        found.append(Judged(kind, f"{name}, direction {q + 1}", time, own.low, own.high, reasons, exponent))
+    return found
 
 
 def draw(count: int, seed: int = 0) -> list[Judged]:

@@ -24,6 +24,7 @@ import numpy as np
 from dynamics.steps.committee import LoweredCommittee, State, losses, map_steps, sgd_step
 from theory import Activation
 from theory.core.quadrature import gauss_hermite, product_rule
+from validation.experiments.one_step import derivatives_at_zero
 
 #: Quadrature points for each field.
 _NODES = 8
@@ -101,8 +102,7 @@ def _step_moments(
         return where.row({"T": moved[:, :directions], "Q": moved @ moved.T})
 
     def beyond(x: jax.Array) -> jax.Array:
-        slope = lambda eta: jax.jvp(partial(after, x), (eta,), (1.0,))[1]  # noqa: E731
-        first, second = jax.jvp(slope, (0.0,), (1.0,))
+        first, second = derivatives_at_zero(partial(after, x))
         return (after(x, eta) - after(x, jnp.zeros(()))) / eta - first - 0.5 * eta * second
 
     moves = jax.vmap(lambda x: after(x, eta) - after(x, jnp.zeros(())))(x) / eta

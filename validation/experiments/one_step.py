@@ -7,6 +7,7 @@ from a mixture in which the standard Gaussian is stretched along a neuron of the
 two, and weighted by the exact ratio of densities: unbiased for any stretch, and with far lighter tails.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -18,6 +19,7 @@ import sympy as sp
 from dynamics.core.lowering import lower_scalar
 from theory import Activation, Teacher
 from theory.core.hermite import z
+from validation.experiments.states import overlaps_of_vectors
 
 #: Samples evaluated at a time.
 BLOCK = 20_000
@@ -66,16 +68,23 @@ def frame_of(vectors: np.ndarray, width: int) -> np.ndarray:
 
 def coordinates(vectors: jax.Array, width: int) -> jax.Array:
     """t, c (above the diagonal) and r of explicit vectors, in one row."""
-    r = jnp.sum(vectors**2, axis=1)
-    units = vectors / jnp.sqrt(r)[:, None]
-    above = jnp.triu_indices(r.size, 1)
-    return jnp.concatenate([units[:, :width].ravel(), (units @ units.T)[above], r])
+    state, above = overlaps_of_vectors(vectors, width), jnp.triu_indices(len(vectors), 1)
+    return jnp.concatenate([state["t"].ravel(), state["c"][above], state["r"]])
 
 
 def raw_coordinates(vectors: jax.Array, width: int) -> jax.Array:
     """T and Q (diagonal included) of explicit vectors, in one row."""
     upper = jnp.triu_indices(vectors.shape[0])
     return jnp.concatenate([vectors[:, :width].ravel(), (vectors @ vectors.T)[upper]])
+
+
+def derivatives_at_zero(after: Callable[[jax.Array], jax.Array]) -> tuple[jax.Array, jax.Array]:
+    """First and second derivative of a function of the step size, where that is 0."""
+
+    def slope(eta: jax.Array) -> jax.Array:
+        return jax.jvp(after, (eta,), (1.0,))[1]
+
+    return jax.jvp(slope, (0.0,), (1.0,))
 
 
 @lru_cache(maxsize=16)
@@ -99,9 +108,7 @@ def _expanded(
 
     def of_sample(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         descent = -jax.grad(loss)(vectors, x)
-        after = lambda eta: coordinates(vectors + eta * descent, width)  # noqa: E731
-        slope = lambda eta: jax.jvp(after, (eta,), (1.0,))[1]  # noqa: E731
-        first, second = jax.jvp(slope, (0.0,), (1.0,))
+        first, second = derivatives_at_zero(lambda eta: coordinates(vectors + eta * descent, width))
         return first, 0.5 * second
 
     return jax.vmap(of_sample)(x)
@@ -114,8 +121,7 @@ def _stepped(
     """Change of (T, Q) in one step, one row per sample."""
     loss, width = _sample_loss(activation, weights), len(weights)
     before = raw_coordinates(vectors, width)
-    move = lambda x: raw_coordinates(vectors - step_size * jax.grad(loss)(vectors, x), width) - before  # noqa: E731
-    return jax.vmap(move)(x)
+    return jax.vmap(lambda x: raw_coordinates(vectors - step_size * jax.grad(loss)(vectors, x), width) - before)(x)
 
 
 class Averager:

@@ -8,12 +8,13 @@ import numpy as np
 from dynamics import riccati_flow
 from theory.quadratic.model import emergence_times
 from theory.quadratic.subspace import draw_columns
+from validation.experiments.loss_draws import weights_of
 from validation.judge.context import Context
 
 
 def power_law(width: int, decay: float) -> np.ndarray:
     """Normalised spectrum ã_j ∝ j^(−β), shape (M*,)."""
-    a = np.arange(1, width + 1, dtype=float) ** -decay
+    a = weights_of(decay, width)
     return a / np.linalg.norm(a)
 
 

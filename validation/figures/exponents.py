@@ -75,8 +75,8 @@ def learned_shares(
     Args:
         weights: (n,). shares, predicted, bars: (k, n), bars are half lengths. names: (k,) of the step sizes.
     """
-    series = [Series(name, weights, y, y - bar, y + bar, law)
-              for name, y, law, bar in zip(names, shares, predicted, bars, strict=True)]  # fmt: skip
+    rows = zip(names, shares, predicted, bars, strict=True)
+    series = [Series(name, weights, y, y - bar, y + bar, law) for name, y, law, bar in rows]
     plot = _with_series(Plot("weight a of the direction", "share of runs that learn it", "x"), series)
     plot.ax.set_ylim(-0.05, 1.5)
     plot.ax.set_yticks(np.linspace(0, 1, 6))

@@ -131,10 +131,9 @@ def fit_exponent(
     slope = curve.contrast(weights)
     centre = np.exp(np.mean(np.log(curve.x[inside])))
     height = np.exp(np.mean(curve.logs[inside]))
-    return ExponentFit(
-        slope, curve.jackknife(weights), float(height / centre**slope.value), window, curve.x[inside], weights,
-        local_slopes(curve, window, pieces),
-    )  # fmt: skip
+    prefactor = float(height / centre**slope.value)
+    local = local_slopes(curve, window, pieces)
+    return ExponentFit(slope, curve.jackknife(weights), prefactor, window, curve.x[inside], weights, local)
 
 
 def local_slopes(curve: LogCurve, window: Window, pieces: int = PIECES) -> LocalSlopes | None:
@@ -150,11 +149,9 @@ def local_slopes(curve: LogCurve, window: Window, pieces: int = PIECES) -> Local
         weights[row, piece] = slope_weights(curve.x[piece])
     found = [curve.contrast(row) for row in weights]
     drift = curve.contrast(weights[-1] - weights[0])
-    return LocalSlopes(
-        np.sqrt(curve.x[places[cuts[:-1]]] * curve.x[places[cuts[1:]]]),
-        np.array([x.value for x in found]), np.array([x.stderr for x in found]), drift,
-        bool(abs(drift.value) > SIGMAS * drift.stderr),
-    )  # fmt: skip
+    centres = np.sqrt(curve.x[places[cuts[:-1]]] * curve.x[places[cuts[1:]]])
+    values, errors = (np.array([getattr(x, name) for x in found]) for name in ("value", "stderr"))
+    return LocalSlopes(centres, values, errors, drift, bool(abs(drift.value) > SIGMAS * drift.stderr))
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,7 @@ from validation.statistics.resampling import (
     Replicas,
     Shares,
     abscissae,
-    jackknife,
     resample_counts,
-    variance,
 )
 
 
@@ -70,7 +68,7 @@ class Frontier(LogCurve):
         confidence: float = CONFIDENCE,
         paired: bool = False,
     ) -> None:
-        self.x, self.confidence, self._statistic, self._paired = abscissae(grid), confidence, statistic, paired
+        self.x, self.confidence, self.statistic, self.paired = abscissae(grid), confidence, statistic, paired
         if statistic not in STATISTICS:
             raise InputError(f"statistic is {statistic!r}: use one of {', '.join(STATISTICS)}")
         self._reached: list[np.ndarray] = []
@@ -84,11 +82,8 @@ class Frontier(LogCurve):
             logs = _onto(abscissae(a), values, self.x)
             reached = np.isfinite(logs[0])
             self._reached.append(reached)
-            drawn = (
-                resample_counts(rng, len(values), resamples)
-                if not (paired and self._blocks)
-                else self._blocks[0].counts
-            )
+            shared = paired and self._blocks
+            drawn = self._blocks[0].counts if shared else resample_counts(rng, len(values), resamples)
             if drawn.shape[1] != len(values):
                 raise InputError(
                     f"paired curves have {drawn.shape[1]} and {len(values)} replicas: give as many of each"
@@ -111,27 +106,17 @@ class Frontier(LogCurve):
     def logs(self) -> np.ndarray:
         return self._family.min(axis=0)
 
-    @property
-    def replicas(self) -> int:
-        return min(block.count for block in self._blocks)
-
     @cached_property
     def _draws(self) -> np.ndarray:
         return self._filled([block.draws for block in self._blocks]).min(axis=0)
 
     def contrast(self, weights: np.ndarray) -> Estimate:
         weights = np.asarray(weights, dtype=float)
-        stderr = float(np.sqrt(variance(self._shares(weights), self._paired)))
         ends = (1 + np.array([-1, 1]) * self.confidence) / 2
         low, high = np.quantile(self._draws @ weights, ends)
-        return Estimate(float(weights @ self.logs), stderr, float(low), float(high), self.confidence)
+        return Estimate(float(weights @ self.logs), self.stderr(weights), float(low), float(high), self.confidence)
 
-    def jackknife(self, weights: np.ndarray) -> float:
-        if self._statistic == "median":
-            return float("nan")
-        return float(np.sqrt(jackknife(self._shares(np.asarray(weights, float)), self._paired)))
-
-    def _shares(self, weights: np.ndarray) -> Shares:
+    def shares(self, weights: np.ndarray) -> Shares:
         """Each curve's part of a contrast: its weights where it is lowest."""
         parts = zip(self._blocks, self._reached, strict=True)
         return [

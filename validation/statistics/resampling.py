@@ -141,29 +141,42 @@ class LogCurve(ABC):
     """Logarithms of a positive curve at abscissae x, with what is needed for intervals of their contrasts.
 
     Attributes:
-        x: (n,) increasing positive abscissae. confidence: of the intervals.
+        x: (n,) increasing positive abscissae. confidence: of the intervals. statistic: over replicas.
+        paired: replica r of all blocks is one cluster.
     """
 
     x: np.ndarray
     confidence: float
+    statistic: str
+    paired: bool = False
 
     @property
     @abstractmethod
     def logs(self) -> np.ndarray:
         """(n,) logarithms of the curve."""
 
-    @property
     @abstractmethod
-    def replicas(self) -> int:
-        """The fewest replicas behind any point."""
+    def shares(self, weights: np.ndarray) -> Shares:
+        """Blocks of replicas with their parts of the weights, (n,)."""
 
     @abstractmethod
     def contrast(self, weights: np.ndarray) -> Estimate:
         """weights · logs, with its clustered standard error and bootstrap interval; weights of shape (n,)."""
 
-    @abstractmethod
+    @property
+    def replicas(self) -> int:
+        """The fewest replicas behind any point."""
+        return min(block.count for block, _ in self.shares(np.zeros(self.x.size)))
+
+    def stderr(self, weights: np.ndarray) -> float:
+        """Clustered standard error of weights · logs."""
+        return float(np.sqrt(variance(self.shares(weights), self.paired)))
+
     def jackknife(self, weights: np.ndarray) -> float:
-        """Standard error of weights · logs by the jackknife over replicas; nan for medians (it is inconsistent there)."""
+        """The same by the jackknife over replicas; nan for medians (it is inconsistent there)."""
+        if self.statistic == "median":
+            return float("nan")
+        return float(np.sqrt(jackknife(self.shares(np.asarray(weights, dtype=float)), self.paired)))
 
 
 class ReplicaCurves(LogCurve):
@@ -188,7 +201,7 @@ class ReplicaCurves(LogCurve):
         confidence: float = CONFIDENCE,
     ) -> None:
         self.x, self.confidence = abscissae(x), confidence
-        self._statistic, values = statistic, _positive(y, "y")
+        self.statistic, values = statistic, _positive(y, "y")
         if values.ndim != 2 or values.shape[1] != self.x.size:
             raise InputError(f"y has shape {values.shape}: give (replicas, {self.x.size}) for {self.x.size} abscissae")
         _check(len(values), statistic, resamples, confidence)
@@ -198,16 +211,12 @@ class ReplicaCurves(LogCurve):
     def logs(self) -> np.ndarray:
         return np.concatenate([block.logs for _, block in self._blocks])
 
-    @property
-    def replicas(self) -> int:
-        return min(block.count for _, block in self._blocks)
-
     def contrast(self, weights: np.ndarray) -> Estimate:
         weights = np.asarray(weights, dtype=float)
         value = float(weights @ self.logs)
-        stderr = float(np.sqrt(variance(self._shares(weights))))
+        stderr = self.stderr(weights)
         draws = np.sum([block.draws @ weights[place] for place, block in self._blocks], axis=0)
-        if self._statistic == "median" or not stderr > 0:
+        if self.statistic == "median" or not stderr > 0:
             low, high = _quantiles(draws, (1 + np.array([-1, 1]) * self.confidence) / 2)
         else:
             spread = np.sqrt(np.sum([b.resampled_variances(weights[place]) for place, b in self._blocks], axis=0))
@@ -217,12 +226,7 @@ class ReplicaCurves(LogCurve):
             low, high = value - reach, value + reach
         return Estimate(value, stderr, low, high, self.confidence)
 
-    def jackknife(self, weights: np.ndarray) -> float:
-        if self._statistic == "median":
-            return float("nan")
-        return float(np.sqrt(jackknife(self._shares(np.asarray(weights, dtype=float)))))
-
-    def _shares(self, weights: np.ndarray) -> Shares:
+    def shares(self, weights: np.ndarray) -> Shares:
         return [(block, weights[place]) for place, block in self._blocks]
 
 
@@ -246,7 +250,7 @@ class IndependentSamples(ReplicaCurves):
         resamples: int = RESAMPLES,
         confidence: float = CONFIDENCE,
     ) -> None:
-        self.x, self.confidence, self._statistic = abscissae(x), confidence, statistic
+        self.x, self.confidence, self.statistic = abscissae(x), confidence, statistic
         if len(samples) != self.x.size:
             raise InputError(f"samples: {len(samples)} given for {self.x.size} abscissae: give one for each")
         self._blocks = []
