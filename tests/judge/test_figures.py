@@ -8,6 +8,8 @@ from matplotlib.patches import Rectangle
 
 from theory import InputError
 from validation.figures import common as figures
+from validation.figures.data import figure_data
+from validation.figures.plot import Plot
 
 
 def _verticals(ax):
@@ -141,3 +143,47 @@ def test_drawing_changes_no_global_setting():
     time, overlap2, centres = _curves()
     figures.overlap_curves(time, overlap2, centres, "abc")
     assert dict(matplotlib.rcParams) == before
+
+
+def test_a_curve_needs_as_many_values_as_abscissae():
+    plot = Plot("x", "y")
+    for draw in (plot.curve, plot.theory, plot.limit, plot.points):
+        with pytest.raises(InputError, match=r"gap: shape \(2,\), but \(3,\)"):
+            draw([1, 2, 3], [1, 2], "gap", "black")
+
+
+@pytest.mark.parametrize(
+    ("end", "labels"), [(3, None), (50, ["1", "2", "5", "10", "20", "50"]), (1e6, []), (1e-4, None)]
+)
+def test_labels_of_logarithmic_axes_do_not_overlap(end, labels):
+    """Plain numbers below two decades, powers of ten beyond; a span too short for either is left to matplotlib."""
+    plot = Plot("x", "y", "x")
+    plot.curve([min(end, 1.0) / (1 if end > 1 else 8), end], [0, 1], "one", "black")
+    figure = plot.done()
+    figure.draw_without_rendering()
+    (low, high), axis = plot.ax.get_xlim(), plot.ax.xaxis
+    shown = [label.get_text() for label in axis.get_ticklabels() if low <= label.get_position()[0] <= high]
+    minor = [label.get_text() for label in axis.get_ticklabels(minor=True) if label.get_text()]
+    if labels:
+        assert shown == labels
+    if labels is not None or end < 1:
+        assert minor == []
+    else:
+        assert minor
+
+
+def test_shares_count_runs_that_never_arrive():
+    plot = Plot("time", "share")
+    plot.shares(np.array([3.0, np.inf, 1.0, np.nan]), "some", "black", end=9.0)
+    (line,) = plot.ax.lines
+    np.testing.assert_array_equal(line.get_xdata(), [0, 1, 3, 9])
+    np.testing.assert_array_equal(line.get_ydata(), [0, 0.25, 0.5, 0.5])
+
+
+def test_the_mean_of_runs_is_drawn_with_the_range_they_span():
+    plot, runs = Plot("step", "loss"), np.array([[1.0, 2.0], [3.0, 8.0]])
+    plot.runs(np.array([0.0, 1.0]), runs, "loss", "black", "every", step=np.array([0.0, 1.0]))
+    data = figure_data(plot.done())
+    np.testing.assert_array_equal(data.loss.sel(curve="loss"), [2.0, 5.0])
+    np.testing.assert_array_equal(data.loss_high.sel(curve="loss, lowest to highest run"), [3.0, 8.0])
+    np.testing.assert_array_equal(data.every, runs)
