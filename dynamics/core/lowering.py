@@ -21,6 +21,7 @@ from jax.scipy import special
 from dynamics.core.precision import double_precision
 from theory.core.activation import Activation
 from theory.core.activation import c as kernel_variable
+from theory.core.errors import InputError
 from theory.core.indexed import Dual, Sums, Term, free_indices
 from theory.core.system import System
 
@@ -36,12 +37,14 @@ def lower_scalar(variable: sp.Symbol, expression: sp.Expr) -> Callable[[jax.Arra
     return lambda x: compiled(x) + jnp.zeros_like(x)  # a constant expression must keep the argument's shape
 
 
-def lower_kernel(activation: Activation, order: int = 0) -> Callable[[jax.Array], jax.Array]:
+def lower_kernel(activation: Activation | None, order: int = 0) -> Callable[[jax.Array], jax.Array]:
     r"""$\varphi^{(n)}$ of an activation as a JAX function of cosines.
 
     A cosine beyond ±1 is rounding (of a neuron with itself, say), where kernels such as relu's would not be real: it
-    counts as ±1.
+    counts as ±1. Raises `InputError` where a system has a kernel in its equations but no activation.
     """
+    if activation is None:
+        raise InputError("activation is None, but the system's equations hold its kernel: name one")
     kernel = lower_scalar(kernel_variable, activation.dual_derivative(order))
     # (Not jnp.clip: its derivative at ±1 itself is ½.)
     return lambda x: kernel(jnp.where(x > 1.0, 1.0, jnp.where(x < -1.0, -1.0, x)))
@@ -170,7 +173,7 @@ class LoweredSystem:
 class _Kernels:
     """φ, φ′, … of one activation as JAX functions, lowered when first used."""
 
-    def __init__(self, activation: Activation) -> None:
+    def __init__(self, activation: Activation | None) -> None:
         self._activation = activation
         self._lowered: dict[int, Callable[[jax.Array], jax.Array]] = {}
 

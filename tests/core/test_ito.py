@@ -6,7 +6,7 @@ import pytest
 import sympy as sp
 
 from dynamics import ito_ensemble, lower
-from theory import Activation, InputError, System
+from theory import InputError, System
 from theory.core.derivation import Derivation
 from theory.core.indexed import B, Sums, Term, h, i
 
@@ -17,7 +17,7 @@ def _system(noise: sp.Expr) -> System:
     """dy_i = −speed e_i dt + noise_i dB_i with e_i = y_i − θ, and Cov(dy_i, dy_h) = y_i y_h dt."""
     return System(
         name="test",
-        activation=Activation.from_degree(1),
+        activation=None,
         drift={y[i]: Sums([Term(-speed * e[i])])},
         observables={"square": Sums([Term(e[i] ** 2, (i,))])},
         parameters=("theta", "speed"),

@@ -5,7 +5,7 @@ import pytest
 import sympy as sp
 
 from dynamics import ito_ensemble, lower
-from theory import Activation, System
+from theory import System
 from theory.core.derivation import Derivation
 from theory.core.indexed import B, Sums, Term, i
 
@@ -18,7 +18,7 @@ def _system(drift: sp.Expr, noise: sp.Expr) -> System:
     """dy = drift dt + noise, and b, the Brownian path itself."""
     return System(
         name="test",
-        activation=Activation.from_degree(1),
+        activation=None,
         drift={y[i]: Sums([Term(drift)]), b[i]: Sums([])},
         observables={},
         parameters=(),

@@ -85,7 +85,7 @@ def _numeric_overlaps() -> dict[str, np.ndarray]:
 
 
 def _kernel(activation: Activation) -> Callable[[sp.Expr, int], sp.Expr]:
-    return lambda x, order: sp.N(activation.dual_derivative(int(order)).subs(kernel_variable, x), _DIGITS)
+    return lambda x, order: sp.N(activation.kernel_at(x, order), _DIGITS)
 
 
 def _evaluate(sums: Sums, free: tuple[sp.Symbol, ...], activation: Activation) -> np.ndarray:
@@ -102,7 +102,7 @@ def _ambient_loss(activation: Activation) -> sp.Expr:
     for i, (u, x) in enumerate(units):
         for h, (w, y) in enumerate(units):
             inner = sp.Integer(1) if i == h else sum(f * g for f, g in zip(u, w, strict=True))
-            total += x * y * activation.dual.subs(kernel_variable, inner)
+            total += x * y * activation.kernel_at(inner)
     return total / 2
 
 

@@ -13,8 +13,7 @@ import sympy as sp
 from theory.additive import exact_points as points
 from theory.additive.exact_points import HAT, E, Square, Tensor, V
 from theory.core.activation import Activation
-from theory.core.activation import c as kernel_variable
-from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.indexed import (
     Dual,
     Index,
@@ -35,7 +34,6 @@ from theory.core.indexed import (
     r,
     reads,
     s,
-    specialise,
     symmetric_overlap,
     t,
     v,
@@ -48,7 +46,7 @@ ORTHONORMAL = Assumption("teacher directions orthonormal")
 TIME_UNIT = "gradient-flow time of ½E(f*−f)²; one SGD step of size η advances it by η"
 
 
-def _sum(body: sp.Expr, *bound: sp.Symbol) -> Sums:
+def summed(body: sp.Expr, *bound: sp.Symbol) -> Sums:
     return collect([Term(body, bound)])
 
 
@@ -61,9 +59,9 @@ def population_loss() -> Sums:
     """
     half = sp.Rational(1, 2)
     phi0, phi1 = Dual(sp.Integer(0), 0), Dual(sp.Integer(1), 0)
-    teacher = _sum(half * (phi1 - phi0) * a[p] ** 2, p) + _sum(half * phi0 * a[p] * a[s], p, s)
-    cross = _sum(-a[p] * r[k] * Dual(t[k, p], 0), k, p)
-    student = _sum(half * r[k] * r[l] * Dual(c[k, l], 0), k, l)
+    teacher = summed(half * (phi1 - phi0) * a[p] ** 2, p) + summed(half * phi0 * a[p] * a[s], p, s)
+    cross = summed(-a[p] * r[k] * Dual(t[k, p], 0), k, p)
+    student = summed(half * r[k] * r[l] * Dual(c[k, l], 0), k, l)
     return teacher + cross + student
 
 
@@ -83,24 +81,24 @@ def frame_gradients(neuron: sp.Symbol) -> dict[sp.Indexed, Vector]:
 
 def velocity(loss: Sums) -> Vector:
     r"""$\dot v_k = -\nabla_{v_k}\mathcal L$ as a combination of $e_p$, $\bar v_l$ and $\bar v_k$, by the chain rule."""
-    renamed = Sums(term.renamed({k: j, p: s, l: q}) if term.bound else term for term in _bound_neutral(loss))
+    renamed = Sums(term.renamed({k: j, p: s, l: q}) if term.bound else term for term in bound_neutral(loss))
     total = Vector(())
     for coordinate, frame in frame_gradients(k).items():
         partial = differentiate(renamed, coordinate)
         if coordinate.base == c:  # c_kl and c_lk are one coordinate
             partial = partial + differentiate(renamed, c[l, k])
         outer = tuple(i for i in coordinate.indices if i != k)
-        for term in _normal_form(partial):
+        for term in normal_form(partial):
             total = total + frame.scaled(-term.body, (*term.bound, *outer))
     return total
 
 
-def _bound_neutral(loss: Sums) -> Sums:
+def bound_neutral(loss: Sums) -> Sums:
     """Rename the loss's own bound indices so that they cannot clash with the coordinate's."""
     return loss.renamed({index: Index(f"{index}1", index.length) for index in (k, l, p, s)})
 
 
-def _normal_form(sums: Sums) -> Sums:
+def normal_form(sums: Sums) -> Sums:
     """Bring bound indices back to l (neurons) and p (directions), and order the indices of c."""
     result = []
     for term in sums:
@@ -134,7 +132,7 @@ def overlap_drift() -> dict[sp.Indexed, Sums]:
     velocity_k = symbolic_velocity()
     t_dot = direction_component().scaled(1 / sp.sqrt(r[k]))
     half = velocity_k.dot((v(j) + v(k).scaled(-symmetric_overlap(k, j))).scaled(1 / sp.sqrt(r[k])))
-    c_dot = _normal_form(half + half.renamed({k: j, j: k}))
+    c_dot = normal_form(half + half.renamed({k: j, j: k}))
     # Written with c_kj itself, not its mirror image c_jk: then rounding asymmetries decay instead of growing.
     c_dot = Sums(Term(term.body.xreplace({c[j, k]: c[k, j]}), term.bound) for term in c_dot)
     r_dot = radial_component().scaled(2 * sp.sqrt(r[k]))
@@ -147,13 +145,13 @@ def overlap_drift() -> dict[sp.Indexed, Sums]:
 def _activation_steps(activation: Activation) -> list[Step]:
     sigma = sp.Function(r"\sigma")
     i = sp.Symbol("i", integer=True)
-    kernel = sp.Eq(Dual(sp.Symbol("c"), 0), sp.Sum(HAT[i] ** 2 * sp.Symbol("c") ** i, (i, 0, sp.oo)), evaluate=False)
+    kernel = equation(Dual(sp.Symbol("c"), 0), sp.Sum(HAT[i] ** 2 * sp.Symbol("c") ** i, (i, 0, sp.oo)))
     expectation = sp.Function("E")(sigma(sp.Symbol(r"\langle u,x\rangle")) * sigma(sp.Symbol(r"\langle w,x\rangle")))
     return [
         Step("Dual kernel of the activation", kernel),
         Step(
             "Gaussian expectation of a product of two neurons",
-            sp.Eq(expectation, Dual(sp.Symbol(r"\langle u,w\rangle"), 0), evaluate=False),
+            equation(expectation, Dual(sp.Symbol(r"\langle u,w\rangle"), 0)),
             lambda shown: points.kernel_residual(activation, shown),
             activation.check_tolerance,
         ),
@@ -171,27 +169,22 @@ def loss_derivation(activation: Activation) -> Derivation:
     symbol = sp.Symbol(r"\mathcal{L}")
     f_star, f = sp.Symbol("f_*"), sp.Symbol("f")
     steps = [
-        Step("Loss", sp.Eq(symbol, sp.Function("E")((f_star - f) ** 2) / 2, evaluate=False)),
+        Step("Loss", equation(symbol, sp.Function("E")((f_star - f) ** 2) / 2)),
         *_activation_steps(activation),
         Step(
             "Expand the square; every expectation is the kernel at an overlap",
-            sp.Eq(symbol, loss.as_sympy(), evaluate=False),
+            equation(symbol, loss.as_sympy()),
             reads(partial(_loss_residual, activation)),
             activation.check_tolerance,
         ),
         Step(
             "The same as a sum of tensor losses, one for every Hermite degree",
-            sp.Eq(symbol, _tensor_form(), evaluate=False),
+            equation(symbol, _tensor_form()),
             lambda shown: points.tensor_residual(shown, loss),
         ),
     ]
-    rhs = specialise_loss(activation, loss)
+    rhs = loss.as_sympy().replace(Dual, activation.kernel_at)
     return Derivation("loss", tuple(steps), {r"\mathcal{L}": rhs}, (GAUSSIAN, ORTHONORMAL), REFERENCE)
-
-
-def specialise_loss(activation: Activation, loss: Sums) -> sp.Expr:
-    """The loss with the activation's own kernel."""
-    return specialise(loss.as_sympy(), activation.dual, kernel_variable)
 
 
 def _tensor_form() -> sp.Expr:
@@ -210,27 +203,27 @@ def gradient_derivation(activation: Activation) -> Derivation:
     steps = [
         Step(
             "Population loss in overlaps",
-            sp.Eq(sp.Symbol(r"\mathcal{L}"), population_loss().as_sympy(), evaluate=False),
+            equation(r"\mathcal{L}", population_loss().as_sympy()),
             reads(partial(_loss_residual, activation)),
             activation.check_tolerance,
         ),
         *[
             Step(
                 f"How {coordinate} moves with the neuron",
-                sp.Eq(sp.Symbol(rf"\nabla_{{v_k}}{sp.latex(coordinate)}"), shown_vector(frame), evaluate=False),
+                equation(rf"\nabla_{{v_k}}{sp.latex(coordinate)}", shown_vector(frame)),
                 partial(points.frame_residual, coordinate),
             )
             for coordinate, frame in frames.items()
         ],
         Step(
             "Radial component",
-            sp.Eq(radial_name, radial.as_sympy(), evaluate=False),
+            equation(radial_name, radial.as_sympy()),
             reads(lambda sums: points.radial_residual(sums, activation)),
             activation.check_tolerance,
         ),
         Step(
             "Tangent component along a teacher direction",
-            sp.Eq(tangent_name, tangent.as_sympy(), evaluate=False),
+            equation(tangent_name, tangent.as_sympy()),
             reads(lambda sums: points.tangent_residual(sums, activation)),
             activation.check_tolerance,
         ),
@@ -258,7 +251,7 @@ def overlap_flow(activation: Activation) -> System:
         *[
             Step(
                 f"Chain rule for {component}",
-                sp.Eq(sp.Symbol(names[component]), sums.as_sympy(), evaluate=False),
+                equation(names[component], sums.as_sympy()),
                 reads(partial(points.flow_residual, component, activation=activation)),
                 activation.check_tolerance,
             )

@@ -15,7 +15,7 @@ import sympy as sp
 from theory.additive import exact_points as points
 from theory.additive.flow import GAUSSIAN, ORTHONORMAL, REFERENCE, TIME_UNIT, population_loss, symbolic_velocity
 from theory.core.activation import Activation
-from theory.core.derivation import Derivation, Step
+from theory.core.derivation import Derivation, Step, equation
 from theory.core.indexed import Sums, Term, c, collect, j, k, l, p, q, r, reads, t
 from theory.core.system import System
 
@@ -70,7 +70,7 @@ def descent_map(activation: Activation) -> System:
     steps = tuple(
         Step(
             f"One step of {component.base}",
-            sp.Eq(sp.Symbol(names[component]), sums.as_sympy(), evaluate=False),
+            equation(names[component], sums.as_sympy()),
             reads(partial(points.step_residual, component, definitions=definitions, activation=activation)),
             activation.check_tolerance,
         )

@@ -13,7 +13,7 @@ Retiring the pair neglects the force $\sum_{k'}r_{k'}\nabla_{\bar v_k}\Pi_q(k,k'
 bounded here by sums over one index at a time.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -24,8 +24,7 @@ import sympy as sp
 from theory.additive.exact_points import E, V
 from theory.additive.flow import GAUSSIAN, ORTHONORMAL, overlap_drift
 from theory.core.activation import Activation
-from theory.core.activation import c as kernel_variable
-from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.indexed import Dual, a, evaluate, r, symmetric_overlap, t
 from theory.core.indexed import k as neuron
 from theory.core.indexed import l as other
@@ -69,8 +68,8 @@ def force() -> sp.Expr:
 
 def pull_bound(activation: Activation) -> PullBound:
     r"""Bound of $|\nabla_{\bar v_k}\Pi_q(k,k')|$, term by term; $|c-tt'|\le\sqrt{(1-t^2)(1-t'^2)}$ by Cauchy–Schwarz."""
-    value, slope, curvature = (sp.Abs(activation.dual_derivative(n).subs(kernel_variable, x)) for n in range(3))
-    at_one = [activation.dual_derivative(n).subs(kernel_variable, 1) for n in range(2)]
+    value, slope, curvature = (sp.Abs(activation.kernel_at(x, n)) for n in range(3))
+    at_one = [activation.kernel_at(1, n) for n in range(2)]
     across = sp.sqrt(sp.Max(0, 1 - x**2))  # (rounding may carry an overlap past 1)
     force = (slope, curvature * across, slope)
     mass = (value / at_one[0], slope * across / at_one[1], slope * (1 + sp.Abs(x)) / at_one[1])
@@ -82,13 +81,13 @@ def derivation(activation: Activation) -> Derivation:
     steps = (
         Step(
             "Force of a neuron and a teacher on another neuron: none once the neuron is fitted to the teacher",
-            sp.Eq(sp.Symbol(r"\mathbf{F}_k"), force(), evaluate=False),
+            equation(r"\mathbf{F}_k", force()),
             lambda shown: _cancellation_residual(activation) + _force_residual(activation, shown),
             activation.check_tolerance,
         ),
         Step(
             "With light neurons about it follows them: their interaction loses its tangent projection",
-            sp.Eq(sp.Symbol(r"\Pi_q(k,l)"), projection(), evaluate=False),
+            equation(r"\Pi_q(k,l)", projection()),
             lambda shown: _projection_residual(activation, shown),
             _ROUNDING,
         ),
@@ -111,7 +110,7 @@ def _cancellation_residual(activation: Activation) -> sp.Expr:
     difference = zero
     for component, sums in overlap_drift().items():
         with_pair, without = (
-            evaluate(sums, tuple(component.indices), _exact(arrays), _kernel(activation)).ravel()[0]
+            evaluate(sums, tuple(component.indices), _exact(arrays), activation.kernel_at).ravel()[0]
             for arrays in (pair, alone)
         )
         difference += sp.Abs(sp.N(with_pair - without, 50))
@@ -130,7 +129,7 @@ def _force_residual(activation: Activation, shown: sp.Expr) -> sp.Expr:
     pair = {"t": [mine[:2], theirs[:2]], "c": [[one, seen], [seen, one]], "r": [rational(1, 10), size], "a": weights}
     alone = {"t": [mine[:1]], "c": [[one]], "r": [rational(1, 10)], "a": weights[:1]}
     with_pair, without = (
-        evaluate(overlap_drift()[t[neuron, direction]], (neuron, direction), _exact(arrays), _kernel(activation))[0, 0]
+        evaluate(overlap_drift()[t[neuron, direction]], (neuron, direction), _exact(arrays), activation.kernel_at)[0, 0]
         for arrays in (pair, alone)
     )
     number = {
@@ -141,16 +140,12 @@ def _force_residual(activation: Activation, shown: sp.Expr) -> sp.Expr:
     }
     along = {E[direction]: sp.Integer(0), V[neuron]: mine[0], V[other]: theirs[0]}
     fitted = {r[other]: a[direction], symmetric_overlap(neuron, other): t[neuron, direction], V[other]: E[direction]}
-    found = shown.xreplace(number | along).replace(Dual, _kernel(activation))
+    found = shown.xreplace(number | along).replace(Dual, activation.kernel_at)
     return sp.Abs(sp.N(with_pair - without - found, 50)) + sp.Abs(sp.expand(shown.xreplace(fitted)))
 
 
 def _exact(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {name: np.array(value, dtype=object) for name, value in arrays.items()}
-
-
-def _kernel(activation: Activation) -> Callable[[sp.Expr, int], sp.Expr]:
-    return lambda argument, order: activation.dual_derivative(int(order)).subs(kernel_variable, argument)
 
 
 def _projection_residual(activation: Activation, shown: sp.Expr) -> sp.Expr:
@@ -173,7 +168,7 @@ def _projection_residual(activation: Activation, shown: sp.Expr) -> sp.Expr:
         t[other, direction]: second[0],
         symmetric_overlap(neuron, other): first @ second,
     }
-    return sp.Float(shown.xreplace(numbers).replace(Dual, _kernel(stand_in)) - mine @ theirs)
+    return sp.Float(shown.xreplace(numbers).replace(Dual, stand_in.kernel_at) - mine @ theirs)
 
 
 def _power(weights: dict[int, float], v: np.ndarray) -> np.ndarray:

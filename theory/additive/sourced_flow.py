@@ -18,7 +18,7 @@ import sympy as sp
 from theory.additive import exact_points as points
 from theory.additive.flow import GAUSSIAN, ORTHONORMAL, REFERENCE, TIME_UNIT, overlap_drift, symbolic_velocity
 from theory.core.activation import Activation
-from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.indexed import Index, Sums, Term, collect, i, k, l, p, q, r, reads, t, v
 from theory.core.indexed import c as overlap
 from theory.core.system import System
@@ -83,7 +83,7 @@ def sourced_flow(activation: Activation) -> System:
     steps = tuple(
         Step(
             f"Coordinates {component.base}, forces of the sources and of the student's own mass",
-            sp.Eq(sp.Symbol(names[component]), sums.as_sympy(), evaluate=False),
+            equation(names[component], sums.as_sympy()),
             reads(partial(points.coordinate_residual, component, definitions=definitions, activation=activation)),
             activation.check_tolerance,
         )

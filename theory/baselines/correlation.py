@@ -20,19 +20,17 @@ import numpy as np
 import sympy as sp
 
 from theory.additive import flow as additive
-from theory.additive.flow import GAUSSIAN, ORTHONORMAL, _normal_form, _sum
+from theory.additive.flow import GAUSSIAN, ORTHONORMAL, normal_form, summed
 from theory.baselines.winner import winning_probabilities
 from theory.core.activation import Activation
-from theory.core.activation import c as kernel_variable
-from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
 from theory.core.hermite import z
 from theory.core.indexed import Dual, Sums, Term, a, c, collect, differentiate, e, evaluate, j, k, p, q, r, s, t, v
 from theory.core.initial import InitialState
 from theory.core.system import System
 from theory.core.teacher import Teacher
-from theory.one_task.plateau import Plateau, _Moments
-from theory.one_task.plateau import a as weight
+from theory.one_task.plateau import Plateau, TargetMoments, signal
 from theory.one_task.plateau import u as overlap
 from theory.one_task.single_task import SingleTask
 from theory.prediction.greedy import scores
@@ -44,24 +42,27 @@ _DIGITS = 50
 
 def correlation_loss() -> Sums:
     r"""$-\sum_{kp}a_p\varphi(t_{kp})$: minus the correlation of target and neurons, for an activation without mean."""
-    return _sum(-a[p] * Dual(t[k, p], 0), k, p)
+    return summed(-a[p] * Dual(t[k, p], 0), k, p)
 
 
 @cache
 def correlation_drift() -> dict[sp.Indexed, Sums]:
     r"""$\dot t_{kq}$, $\dot c_{kj}$ on the sphere by the chain rule; the second layer $r_k$ does not move."""
     velocity = additive.velocity(correlation_loss())
-    unit = lambda sums: collect(Term(term.body.subs(r[k], 1), term.bound) for term in sums)  # noqa: E731
+
+    def unit(sums: Sums) -> Sums:
+        return collect(Term(term.body.subs(r[k], 1), term.bound) for term in sums)
+
     half = unit(velocity.dot(v(j)))
-    c_dot = _normal_form(half + half.renamed({k: j, j: k}))
+    c_dot = normal_form(half + half.renamed({k: j, j: k}))
     c_dot = Sums(Term(term.body.xreplace({c[j, k]: c[k, j]}), term.bound) for term in c_dot)
     return {t[k, q]: unit(velocity.dot(e(q))), c[k, j]: c_dot, r[k]: Sums()}
 
 
 def second_layer_condition() -> Sums:
     r"""$\partial\mathcal L/\partial r_k=-\sum_pa_p\varphi(t_{kp})+\sum_lr_l\varphi(c_{kl})$: zero at the least-squares fit."""
-    renamed = additive._bound_neutral(additive.population_loss())
-    return _normal_form(differentiate(renamed, r[k]))
+    renamed = additive.bound_neutral(additive.population_loss())
+    return normal_form(differentiate(renamed, r[k]))
 
 
 @lru_cache(maxsize=32)
@@ -141,14 +142,13 @@ def spherical_plateau(activation: Activation) -> Plateau:
         raise InputError(
             f"activation {activation.name!r}: the noise of a step needs a polynomial without mean, e.g. h4"
         )
-    f2 = _Moments(activation.function)
+    f2 = TargetMoments(activation.function)
     slope2 = sp.expand(sp.diff(activation.function, z) ** 2)
     # x_p² + ζ² = (x_p² + z² − 2u x_p z)/(1 − u²), ζ the neuron's own other coordinate; z² is taken off.
     inside = f2.of(2, slope2) + f2.of(0, slope2 * z**2) - 2 * overlap * f2.of(1, slope2 * z)
     across = sp.cancel(inside / (1 - overlap**2)) - f2.of(0, slope2 * z**2) + f2.with_rest(slope2)
     square = f2.of(2, slope2) - 2 * overlap * f2.of(1, slope2 * z) + overlap**2 * f2.of(0, slope2 * z**2)
-    mean = weight * activation.dual_derivative().subs(kernel_variable, overlap) * (1 - overlap**2)
-    return Plateau(activation, sp.expand(overlap * across / 2), sp.expand(square - mean**2))
+    return Plateau(activation, sp.expand(overlap * across / 2), sp.expand(square - signal(activation) ** 2))
 
 
 def settled_loss(
@@ -173,11 +173,11 @@ def derivation(activation: Activation) -> Derivation:
     drift, tolerance = correlation_drift(), activation.check_tolerance
     names = {t[k, q]: r"\dot t_{kq}", c[k, j]: r"\dot c_{kj}"}
     steps = [
-        Step("Correlation loss on the sphere", sp.Eq(sp.Symbol("C"), correlation_loss().as_sympy(), evaluate=False)),
+        Step("Correlation loss on the sphere", equation("C", correlation_loss().as_sympy())),
         *[
             Step(
                 f"Chain rule on the sphere for {component}",
-                sp.Eq(sp.Symbol(name), drift[component].as_sympy(), evaluate=False),
+                equation(name, drift[component].as_sympy()),
                 partial(_flow_residual, component, activation),
                 tolerance,
             )
@@ -196,7 +196,7 @@ def derivation(activation: Activation) -> Derivation:
     steps.append(
         Step(
             "Second layer: the loss is stationary in the weights r where this vanishes",
-            sp.Eq(sp.Symbol(r"\partial_{r_k}\mathcal{L}"), condition.as_sympy(), evaluate=False),
+            equation(r"\partial_{r_k}\mathcal{L}", condition.as_sympy()),
             lambda shown: _second_layer_residual(activation, shown),
             tolerance,
         )
@@ -221,13 +221,13 @@ def _tensor_power_steps(activation: Activation) -> list[Step]:
     return [
         Step(
             "Leading degree: in the ratio of two overlaps the common contraction drops out",
-            sp.Eq(ratio, gap, evaluate=False),
+            equation(ratio, gap),
             lambda shown: _ratio_residual(activation, shown),
             activation.check_tolerance,
         ),
         Step(
             "Overlaps as a common factor times y, in the clock that the factor sets",
-            sp.Eq(sp.Symbol("y"), closed, evaluate=False),
+            equation("y", closed),
             lambda shown: (
                 sp.N((sp.diff(shown, tau) - rate.subs(first, shown)).subs(point), _DIGITS)
                 + abs(sp.N((shown.subs(tau, 0) - start).subs(point), _DIGITS))
@@ -236,7 +236,7 @@ def _tensor_power_steps(activation: Activation) -> list[Step]:
         ),
         Step(
             "The first blow-up wins: at the largest a|t|^(J−2)",
-            sp.Eq(sp.Symbol(r"\tau_q"), blow_up, evaluate=False),
+            equation(r"\tau_q", blow_up),
             lambda shown: sp.N((1 / closed.subs(tau, shown)).subs(point), _DIGITS),
             activation.check_tolerance,
         ),
@@ -256,7 +256,7 @@ def _arrays() -> dict[str, np.ndarray]:
 
 
 def _kernel_at(activation: Activation) -> Callable[[sp.Expr, int], sp.Expr]:
-    return lambda x, order: sp.N(activation.dual_derivative(int(order)).subs(kernel_variable, x), _DIGITS)
+    return lambda x, order: sp.N(activation.kernel_at(x, order), _DIGITS)
 
 
 def _climb(activation: Activation) -> np.ndarray:
@@ -265,7 +265,7 @@ def _climb(activation: Activation) -> np.ndarray:
     for unit in _UNITS:
         place = sp.symbols("v0:4", real=True)
         size = sp.sqrt(sum(x**2 for x in place))
-        height = sum(w * activation.dual.subs(kernel_variable, place[i] / size) for i, w in enumerate(_WEIGHTS))
+        height = sum(w * activation.kernel_at(place[i] / size) for i, w in enumerate(_WEIGHTS))
         at = dict(zip(place, unit, strict=True))
         rows.append([sp.N(sp.diff(height, x).subs(at), _DIGITS) for x in place])
     return np.array(rows, dtype=object)

@@ -24,6 +24,7 @@ from scipy import optimize
 from theory.baselines import gegenbauer
 from theory.core.activation import Activation
 from theory.core.activation import c as cosine
+from theory.core.arguments import check_positive
 from theory.core.errors import InputError
 from theory.core.hermite import z
 from theory.core.teacher import Teacher
@@ -83,8 +84,7 @@ class KernelRidge:
                 f"activation {self.activation.name!r} is no polynomial, but its degrees on the sphere are needed exactly: "
                 "use e.g. h4"
             )
-        if not (np.isfinite(self.ridge) and self.ridge > 0):
-            raise InputError(f"ridge is {self.ridge!r}: give a positive finite number")
+        check_positive(ridge=self.ridge)
 
     @property
     def dim(self) -> int:
@@ -137,9 +137,12 @@ class KernelRidge:
 
     def resolution(self, samples: float) -> float:
         r"""κ for n samples: $n=\sum_kB_k\xi_k/(\xi_k+\kappa)+\lambda/\kappa$."""
-        _check_samples(samples)
-        excess = lambda y: float(np.sum(self.kernel_weights / (self.eigenvalues + np.exp(y))))  # noqa: E731
-        balance = lambda y: excess(y) + self.effective_ridge * np.exp(-y) - samples  # noqa: E731
+        check_positive(samples=samples)
+
+        def balance(y: float) -> float:
+            excess = float(np.sum(self.kernel_weights / (self.eigenvalues + np.exp(y))))
+            return float(excess + self.effective_ridge * np.exp(-y) - samples)
+
         top = np.log((self.kernel_weights.sum() + self.effective_ridge) / samples) + 1.0
         bottom = np.log(self.effective_ridge / samples) - 1.0
         return float(np.exp(optimize.brentq(balance, bottom, top, xtol=1e-13)))
@@ -154,7 +157,7 @@ class KernelRidge:
 
     def staircase(self, samples: float) -> float:
         r"""The asymptotic picture: every degree with fewer than n harmonics (all degrees up to it) learned, no other."""
-        _check_samples(samples)
+        check_positive(samples=samples)
         return float(self.energies[np.cumsum(self.multiplicities) > samples].sum())
 
     def samples_to(self, risk: float) -> float:
@@ -166,8 +169,3 @@ class KernelRidge:
             raise InputError(f"risk is {risk:g}: it is not crossed below {largest:.3g} samples, give another")
         first, last = grid[above[-1]], grid[above[-1] + 1]
         return float(optimize.brentq(lambda n: self.risk(n) - risk, first, last))
-
-
-def _check_samples(samples: float) -> None:
-    if not (np.isfinite(samples) and samples > 0):
-        raise InputError(f"samples is {samples!r}: give a positive finite number")

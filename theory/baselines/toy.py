@@ -18,9 +18,9 @@ import sympy as sp
 from scipy import integrate
 
 from theory.core.activation import Activation
-from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
-from theory.core.indexed import Sums, Term, collect
+from theory.core.indexed import Index, Sums, Term, collect
 from theory.core.indexed import k as start_index
 from theory.core.system import System
 
@@ -99,8 +99,8 @@ class Toy:
         if self.exponent > 4:
             raise InputError(f"exponent is {self.exponent}: the closed form is given up to 4, use passage_time")
         found = sp.integrate(sp.apart(self.integrand, x), x)
-        inside = lambda y: y.subs(x, sp.Rational(1, 2))  # noqa: E731 - real branch on (0, 1)
-        return found.replace(sp.log, lambda y: sp.log(-y) if inside(y) < 0 else sp.log(y))
+        # The real branch on (0, 1).
+        return found.replace(sp.log, lambda y: sp.log(-y) if y.subs(x, sp.Rational(1, 2)) < 0 else sp.log(y))
 
     def passage_time(self, start: float, level: float, goal: float = 1.0) -> float:
         r"""Time from $w=$ `start` (all factors equal) to $w^k=$ level·goal, by quadrature; 0 if already there.
@@ -153,13 +153,14 @@ class Toy:
         Observable ``loss``: summed over the starts.
         """
         indexed = {variable: sp.IndexedBase(variable.name)[start_index] for variable in self.variables}
-        sums = lambda body, *bound: collect([Term(sp.expand(body).xreplace(indexed), bound)])  # noqa: E731
-        drift: dict[sp.Indexed, Sums] = {
-            indexed[variable]: sums(rate) for variable, rate in zip(self.variables, self.rates, strict=True)
-        }
+
+        def sums(body: sp.Expr, *bound: Index) -> Sums:
+            return collect([Term(sp.expand(body).xreplace(indexed), bound)])
+
+        drift = {indexed[variable]: sums(rate) for variable, rate in zip(self.variables, self.rates, strict=True)}
         return System(
             name=f"toy-{self.shape}-{self.exponent}",
-            activation=Activation.from_degree(1),  # takes no part
+            activation=None,
             drift=drift,
             observables={"loss": sums(self.loss, start_index)},
             parameters=(target.name,),
@@ -171,11 +172,11 @@ class Toy:
     def derivation(self) -> Derivation:
         """Flow, exact time and, for products, conserved quantities."""
         names = [rf"\dot {sp.latex(variable)}" for variable in self.variables]
-        steps = [Step("Loss", sp.Eq(sp.Symbol("L"), self.loss, evaluate=False))]
+        steps = [Step("Loss", equation("L", self.loss))]
         steps += [
             Step(
                 f"Gradient flow of the {self.shape} loss",
-                sp.Eq(sp.Symbol(name), sp.factor(rate), evaluate=False),
+                equation(name, sp.factor(rate)),
                 partial(self._difference_quotient, variable),
                 1e-20,
             )
@@ -187,7 +188,7 @@ class Toy:
             steps.append(
                 Step(
                     "Differences of squares are conserved, so a balanced start stays balanced",
-                    sp.Eq(sp.Symbol(r"\mathrm{const}"), one**2 - other**2, evaluate=False),
+                    equation(r"\mathrm{const}", one**2 - other**2),
                     lambda shown: sp.expand(
                         sum(sp.diff(shown, w) * rate for w, rate in zip(self.variables, self.rates, strict=True))
                     ),
@@ -206,17 +207,17 @@ class Toy:
         steps = [
             Step(
                 "In units of the goal, all variables equal",
-                sp.Eq(sp.Symbol(r"\dot x"), sp.factor(self.speed), evaluate=False),
+                equation(r"\dot x", sp.factor(self.speed)),
                 lambda shown: sp.simplify((shown - self.unit * x ** (k - 1) * (1 - x**k)).subs(_POINT)),
             ),
-            Step("Time to the share q of the goal", sp.Eq(sp.Symbol("t(q)"), integral, evaluate=False)),
+            Step("Time to the share q of the goal", equation("t(q)", integral)),
         ]
         if k <= 4:
             closed = self.antiderivative()
             steps.append(
                 Step(
                     "The integral in closed form",
-                    sp.Eq(sp.Integral(self.integrand, x), closed, evaluate=False),
+                    equation(sp.Integral(self.integrand, x), closed),
                     partial(_quadrature_residual, self.integrand),
                 )
             )

@@ -239,7 +239,7 @@ class Activation:
         r"""$\hat\sigma_J^2$ at the information exponent $J$."""
         J = self.information_exponent
         if self.closed_dual is not None:  # exact, where the coefficients themselves came from quadrature
-            return sp.simplify(sp.diff(self.closed_dual, c, J).subs(c, 0) / sp.factorial(J))
+            return sp.simplify(self.kernel_at(0, J) / sp.factorial(J))
         return self.coefficients[J] ** 2
 
     @property
@@ -264,15 +264,19 @@ class Activation:
         r"""$\varphi^{(n)}(c)$."""
         return sp.diff(self.dual, c, order)
 
+    def kernel_at(self, cosine: sp.Expr, order: int = 0) -> sp.Expr:
+        r"""$\varphi^{(n)}$ at a cosine, exactly."""
+        return self.dual_derivative(int(order)).subs(c, cosine)
+
     @cached_property
     def second_moment(self) -> sp.Expr:
         r"""$\varphi(1) = E\sigma^2$."""
-        return sp.simplify(self.dual.subs(c, 1))
+        return sp.simplify(self.kernel_at(1))
 
     @cached_property
     def squared_mean(self) -> sp.Expr:
         r"""$\varphi(0) = (E\sigma)^2$."""
-        return sp.simplify(self.dual.subs(c, 0))
+        return sp.simplify(self.kernel_at(0))
 
     @property
     def polynomial(self) -> sp.Expr:

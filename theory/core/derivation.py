@@ -59,6 +59,11 @@ class Step:
         return matrices.latex(self.equation)
 
 
+def equation(left: str | sp.Basic, right: sp.Basic) -> sp.Eq:
+    """left = right, unevaluated; a text is the LaTeX of a symbol."""
+    return sp.Eq(sp.Symbol(left) if isinstance(left, str) else left, right, evaluate=False)
+
+
 @dataclass(frozen=True)
 class Assumption:
     """A condition under which a result holds, as data: a sentence, and whether it is met where that is known."""

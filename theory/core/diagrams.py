@@ -148,6 +148,5 @@ def spread(table: Table, vertices: Sequence[int], count: int) -> Table:
 
 def evaluate(table: Table, correlations: sp.Matrix) -> sp.Expr:
     """The polynomial at given (possibly symbolic) correlations."""
-    where = pairs(correlations.rows)
-    monomial = lambda counts: sp.Mul(*[correlations[i, j] ** n for (i, j), n in zip(where, counts, strict=True)])  # noqa: E731
-    return sp.expand(sp.Add(*[value * monomial(counts) for counts, value in table.items()]))
+    where = [correlations[pair] for pair in pairs(correlations.rows)]
+    return sp.expand(sp.Add(*[value * sp.Mul(*map(sp.Pow, where, counts)) for counts, value in table.items()]))

@@ -220,10 +220,7 @@ def v(index: Index) -> Vector:
 
 
 def evaluate(
-    sums: Sums,
-    free: tuple[Index, ...],
-    arrays: Mapping[str, np.ndarray],
-    dual: Callable[[sp.Expr, int], sp.Expr],
+    sums: Sums, free: tuple[Index, ...], arrays: Mapping[str, np.ndarray], dual: Callable[[sp.Expr, int], sp.Expr]
 ) -> np.ndarray:
     """Slow, exact reference: loop over all indices and substitute SymPy numbers (arrays of dtype object).
 

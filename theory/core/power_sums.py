@@ -82,11 +82,11 @@ def power_sum(power: float, after: ArrayLike, last: ArrayLike = np.inf) -> np.nd
     first = _begin(power)
     # From the small end, so that a difference keeps the precision of its own terms.
     rest = np.append(np.cumsum(np.arange(first, 0, -1, dtype=float) ** -power)[::-1], 0.0)
-    place = lambda x: np.minimum(x, first).astype(int)  # noqa: E731
-    explicit = rest[place(low)] - rest[place(high)]
+    explicit = rest[np.minimum(low, first).astype(int)] - rest[np.minimum(high, first).astype(int)]
     start, end = np.maximum(low, first), np.maximum(high, first)
-    at = lambda x: np.where(np.isinf(x), 0.0, _boundary_function()(power, np.where(np.isinf(x), first, x)))  # noqa: E731
-    beyond = integral(power, start, end) + at(start) - at(end)
+    finite = np.where(np.isinf(end), first, end)
+    at_end = np.where(np.isinf(end), 0.0, _boundary_function()(power, finite))
+    beyond = integral(power, start, end) + _boundary_function()(power, start) - at_end
     return np.where(empty, 0.0, explicit + np.where(end > start, beyond, 0.0))
 
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 import sympy as sp
 
 from theory.core.activation import Activation
-from theory.core.activation import c as kernel_variable
 from theory.core.derivation import Assumption, Derivation
-from theory.core.indexed import Sums, specialise
+from theory.core.indexed import Dual, Sums
 
 #: The parts of a system that its derivation stands for.
 _DERIVED = ("activation", "drift", "observables", "closed_form", "definitions", "noise", "covariance")
@@ -20,7 +19,7 @@ class System:
 
     Attributes:
         name: e.g. ``"overlap-flow"``.
-        activation: the activation whose dual kernel the symbol φ stands for.
+        activation: the activation whose dual kernel the symbol φ stands for; None where φ does not occur.
         drift: component (e.g. ``t[k, q]``) → its time derivative, as `Sums`.
         observables: name → `Sums` without free indices (e.g. the loss).
         parameters: names of the arrays that are constant in time (e.g. ``"a"``).
@@ -36,7 +35,7 @@ class System:
     """
 
     name: str
-    activation: Activation
+    activation: Activation | None
     drift: Mapping[sp.Indexed, Sums]
     observables: Mapping[str, Sums]
     parameters: tuple[str, ...]
@@ -69,7 +68,7 @@ class System:
 
     def concrete(self, expression: sp.Expr) -> sp.Expr:
         """`expression` with φ replaced by the activation's own kernel."""
-        return specialise(expression, self.activation.dual, kernel_variable)
+        return expression if self.activation is None else expression.replace(Dual, self.activation.kernel_at)
 
     def equations(self, concrete: bool = False) -> dict[str, sp.Expr]:
         """LaTeX of each component → right-hand side; with the activation's own kernel if `concrete`."""

@@ -10,7 +10,7 @@ Lemma 4.5 lacks a factor 1/η).
 import numpy as np
 import sympy as sp
 
-from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
 from theory.linear.label_noise import name
 
@@ -72,9 +72,14 @@ def linear_cosines(
     return np.asarray(np.abs(moved) / np.sqrt(moved**2 + across2))
 
 
+#: Rates per gradient-flow time of the error along θ* and across it, balanced limit.
+LATE_RATES = sp.Tuple(2 * T, T)
+
+
 def late_rates(target_norm: float) -> tuple[float, float]:
-    r"""Rates per gradient-flow time of the error along θ* and across it, balanced limit: $2\|\theta^*\|$, $\|\theta^*\|$."""
-    return 2 * target_norm, target_norm
+    """`LATE_RATES` for a target of this norm."""
+    along, across = (float(rate.subs(T, target_norm)) for rate in LATE_RATES)
+    return along, across
 
 
 def _spectrum_residual(shown: sp.Expr) -> sp.Expr:
@@ -102,19 +107,26 @@ def _late_residual(shown: sp.Tuple) -> sp.Expr:
 def derivation() -> Derivation:
     """Phase II, each step checked."""
     time = alignment_time()
+    spectrum = _X ** (_D - 1) * (_X**2 - T**2)
     steps = (
-        Step("Spectrum of the linearised map", sp.Eq(name(r"\det(x-\mathsf M)"), _X ** (_D - 1) * (_X**2 - T**2),
-                                                     evaluate=False), _spectrum_residual),
-        Step("Growth saturates", sp.Eq(name("t_2"), time, evaluate=False),
-             lambda shown: sp.simplify(P2 / 4 * (1 + eta * T) ** (2 * shown) - T)),
-        Step("Small steps: the printed time lacks 1/η",
-             sp.Eq(name(r"\lim\eta t_2"), sp.log(4 * T / P2) / (2 * T), evaluate=False),
-             lambda shown: sp.simplify(sp.limit(eta * time, eta, 0) - shown)),
-        Step("Balanced limit and late rates",
-             sp.Eq(name(r"(\lambda_\parallel,\lambda_\perp)"), sp.Tuple(2 * T, T), evaluate=False),
-             _late_residual),
-    )  # fmt: skip
-    equations = {"t_2": time, r"\lambda_\parallel": 2 * T, r"\lambda_\perp": T}
+        Step("Spectrum of the linearised map", equation(name(r"\det(x-\mathsf M)"), spectrum), _spectrum_residual),
+        Step(
+            "Growth saturates",
+            equation(name("t_2"), time),
+            lambda shown: sp.simplify(P2 / 4 * (1 + eta * T) ** (2 * shown) - T),
+        ),
+        Step(
+            "Small steps: the printed time lacks 1/η",
+            equation(name(r"\lim\eta t_2"), sp.log(4 * T / P2) / (2 * T)),
+            lambda shown: sp.simplify(sp.limit(eta * time, eta, 0) - shown),
+        ),
+        Step(
+            "Balanced limit and late rates",
+            equation(name(r"(\lambda_\parallel,\lambda_\perp)"), LATE_RATES),
+            _late_residual,
+        ),
+    )
+    equations = {"t_2": time, r"\lambda_\parallel": LATE_RATES[0], r"\lambda_\perp": LATE_RATES[1]}
     return Derivation(
         "alignment", steps, equations, (Assumption("|w_i|, |a_i| ≪ 1 at the start; population gradient"),), REFERENCE
     )

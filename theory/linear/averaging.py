@@ -15,7 +15,7 @@ import numpy as np
 import sympy as sp
 from scipy.linalg import expm, logm, sqrtm
 
-from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.matrices import function
 from theory.core.streams import stream
 from theory.linear import label_noise, law
@@ -176,7 +176,7 @@ _SHOWN = {"drift": law.SLOW_DRIFT, "R": law.RATE, "R_a": law.OTHER_RATE,
 
 
 def _step(title: str, left: str, right: sp.Basic, residual: Callable[[sp.Basic], sp.Expr], tolerance: float) -> Step:
-    return Step(title, sp.Eq(name(left), right, evaluate=False), residual, tolerance)
+    return Step(title, equation(name(left), right), residual, tolerance)
 
 
 def derivation() -> Derivation:

@@ -12,7 +12,7 @@ import numpy as np
 import sympy as sp
 from scipy.special import betainc
 
-from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
 from theory.core.gaussian import standard_expectation
 from theory.core.matrices import Inner, at, d, m, total
@@ -44,11 +44,15 @@ def error_recursion() -> sp.Expr:
     return (1 - 2 * k + k**2 * (d + 2)) * E2 + k**2 * d * sigma**2
 
 
+#: Largest stable $k=\eta\Lambda$.
+CRITICAL = 2 / (d + 2)
+
+
 def critical_step(width: float, dim: int, second_norm2: float = 1.0) -> float:
-    r"""Least-squares stability limit $\eta_c=2/((d+2)\Lambda)$, $\Lambda=m/d+\|a\|^2$, at the published initialisation."""
+    r"""Least-squares stability limit `CRITICAL`/Λ, $\Lambda=m/d+\|a\|^2$, at the published initialisation."""
     if width < 1 or dim < 1:
         raise InputError(f"width is {width} and dim {dim}: give whole numbers, 1 or more")
-    return 2 / ((dim + 2) * (width / dim + second_norm2))
+    return float(CRITICAL.subs(d, dim)) / (width / dim + second_norm2)
 
 
 def escape_time() -> sp.Expr:
@@ -59,6 +63,11 @@ def escape_time() -> sp.Expr:
 def printed_escape_bound() -> sp.Expr:
     r"""$T_1=384\sqrt{\ln m}/(\sigma^2\eta^2\sqrt m)$, theorem 4.2 as printed."""
     return 384 * sp.sqrt(sp.log(m)) / (sigma**2 * eta**2 * sp.sqrt(m))
+
+
+def escape_bound(width: int, step_size: float, noise: float) -> float:
+    """`printed_escape_bound` for numbers; inf without noise."""
+    return float(printed_escape_bound().subs({m: width, eta: step_size, sigma: noise})) if noise else float("inf")
 
 
 def norm_step(input_overlap: np.ndarray, second: np.ndarray, input_norm2: np.ndarray, slope: np.ndarray) -> np.ndarray:
@@ -187,7 +196,7 @@ def _identities() -> list[Step]:
         "Determinant of the boost": (r"\det(I-\eta\mathsf M_g)", 1 - eta**2 * Inner(g, g), "determinant"),
     }  # fmt: skip
     return [
-        Step(title, sp.Eq(name(left), right, evaluate=False), partial(identity_residual, kind))
+        Step(title, equation(name(left), right), partial(identity_residual, kind))
         for title, (left, right, kind) in shown.items()
     ]
 
@@ -199,45 +208,45 @@ def derivation() -> Derivation:
     decay = eta**2 * rho2 * (1 - d * _NORM / _FROBENIUS)
     slow, falling = r"E\,\Delta(WW^{\top}-aa^{\top})", r"-\frac{1}{\|W\|_F^2}\frac{d}{dt}(\|W\|_F^2-\|a\|^2)"
     steps = [
-        Step("Update of the first layer", sp.Eq(name(r"W(t+1)"), UPDATE[0], evaluate=False)),
-        Step("Update of the second layer", sp.Eq(name(r"a(t+1)"), UPDATE[1], evaluate=False)),
+        Step("Update of the first layer", equation(name(r"W(t+1)"), UPDATE[0])),
+        Step("Update of the second layer", equation(name(r"a(t+1)"), UPDATE[1])),
         *_identities(),
         Step(
             "Second moment of the gradient, fresh Gaussian inputs",
-            sp.Eq(S, SECOND_MOMENT, evaluate=False),
+            equation(S, SECOND_MOMENT),
             moment_residual,
         ),
-        Step("Mean drift, exact for one step", sp.Eq(name(slow), MEAN_DRIFT, evaluate=False), drift_residual),
-        Step("Decay of the norm at S = ϱ²I", sp.Eq(name(falling), decay, evaluate=False), norm_residual),
+        Step("Mean drift, exact for one step", equation(name(slow), MEAN_DRIFT), drift_residual),
+        Step("Decay of the norm at S = ϱ²I", equation(name(falling), decay), norm_residual),
         Step(
             "Least-squares error at isotropic weights, one step",
-            sp.Eq(name(r"E|e'|^2"), error_recursion(), evaluate=False),
+            equation(name(r"E|e'|^2"), error_recursion()),
             error_residual,
         ),
         Step(
             "Stationary error",
-            sp.Eq(name(r"E|e|^2"), stationary, evaluate=False),
+            equation(name(r"E|e|^2"), stationary),
             lambda shown: sp.simplify(error_recursion().subs(E2, shown) - shown),
         ),
         Step(
             "Stability limit: the error stops shrinking",
-            sp.Eq(name(r"k_c"), 2 / (d + 2), evaluate=False),
+            equation(name(r"k_c"), CRITICAL),
             lambda shown: sp.simplify((sp.diff(error_recursion(), E2) - 1).subs(k, shown)),
         ),
         Step(
             "Escape of the median neuron from the lazy regime",
-            sp.Eq(name(r"t_{esc}"), escape_time(), evaluate=False),
+            equation(name(r"t_{esc}"), escape_time()),
             lambda shown: sp.series((1 - sp.exp(-(eta**2) * rho2 * shown.subs(m, 1 / small**2) / 2)), small, 0, 2).removeO()
             - small,
         ),
         Step(
             "Probability that the norm grows in one step, r = |a_i|/|w_i|",
-            sp.Eq(name(r"\Pr(\Delta W_i>0)"), GROWTH, evaluate=False),
+            equation(name(r"\Pr(\Delta W_i>0)"), GROWTH),
             growth_residual,
         ),
         Step(
             "The same for small r in high dimension",
-            sp.Eq(name(r"\Pr(\Delta W_i>0)|_{r\to0}"), sp.sqrt(2 * d / sp.pi) * r, evaluate=False),
+            equation(name(r"\Pr(\Delta W_i>0)|_{r\to0}"), sp.sqrt(2 * d / sp.pi) * r),
             _small_residual,
             1e-5,
         ),

@@ -14,7 +14,7 @@ import numpy as np
 import sympy as sp
 
 from theory.core import matrices
-from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
 from theory.linear.label_noise import name
 
@@ -53,6 +53,14 @@ def half_step(norm2: sp.Expr = v, on: sp.Expr = N, step: sp.Expr = eta, target2:
     return norm2 * (1 - 2 * step**three_halves + on * step**3) + on * step ** sp.Rational(5, 2) * target2
 
 
+#: By how much a turn shrinks the squared norm of the neurons that are on, above the floor: factor less 1; and the rate per
+#: step, of which each neuron makes every other one.
+SHRINKAGE = sp.expand(sp.diff(half_step(), v) - 1)
+RATE = -sp.log(1 + SHRINKAGE) / 2
+_shrinkage_at = sp.lambdify((N, eta), SHRINKAGE)
+_gain_at = sp.lambdify((N, eta, T2), half_step().subs(v, 0))
+
+
 def floor() -> sp.Expr:
     r"""Fixed point of `half_step`: $\frac\eta2N\|\theta^*\|^2/(1-\frac N2\eta^{3/2})$."""
     return eta * N * T2 / 2 / (1 - N * eta ** sp.Rational(3, 2) / 2)
@@ -69,20 +77,20 @@ def mean_norm2(
 
     Raises `InputError` beyond η³N = 2η^{3/2}, where the first layer grows instead.
     """
-    factor = 1 - 2 * step_size**1.5 + np.asarray(on, dtype=float) * step_size**3
-    if np.any(factor >= 1):
+    shrinkage = _shrinkage_at(np.asarray(on, dtype=float), step_size)
+    if np.any(shrinkage >= 0):
         raise InputError(
             f"width is {int(np.sum(on))}: at step size {step_size:g} the oscillation shrinks W only with fewer than "
             f"{2 * step_size**-1.5:.3g} neurons on: lower the width or the step size"
         )
-    level = np.asarray(on) * step_size**2.5 * target_norm**2 / (1 - factor)
+    level = _gain_at(np.asarray(on, dtype=float), step_size, target_norm**2) / -shrinkage
     turns = np.stack([(np.asarray(times) + 1) // 2, np.asarray(times) // 2])
-    return np.sum(level[:, None] + (np.asarray(start) - level)[:, None] * factor[:, None] ** turns, axis=0)
+    return np.sum(level[:, None] + (np.asarray(start) - level)[:, None] * (1 + shrinkage)[:, None] ** turns, axis=0)
 
 
 def decay_rate(width: int, step_size: float) -> float:
-    r"""$-\frac12\ln(1-2\eta^{3/2}+\frac m2\eta^3)\approx\eta^{3/2}$ per step, above the floor."""
-    return float(-0.5 * np.log1p(-2 * step_size**1.5 + width / 2 * step_size**3))
+    r"""`RATE` with half of the neurons on: $-\frac12\ln(1-2\eta^{3/2}+\frac m2\eta^3)\approx\eta^{3/2}$ per step."""
+    return float(-0.5 * np.log1p(_shrinkage_at(width / 2, step_size)))
 
 
 def time_to_level(width: int, step_size: float, target_norm: float, level: float | None = None) -> float:
@@ -123,36 +131,41 @@ def _stationary_residual(shown: sp.Matrix) -> sp.Expr:
     return matrices.total(shown * TRANSITION - shown) + abs(sum(shown) - 1)
 
 
+def _turn_residual(shown: sp.Expr) -> sp.Expr:
+    return abs(shown) + sum(abs(TRANSITION[s, r] * _LEVELS[s] * _LEVELS[r]) for s, r in product(range(3), repeat=2))
+
+
 def _covariance_residual(shown: sp.Expr) -> sp.Expr:
     """Against powers of the chain, lags 0 to 4."""
     return sp.Add(*[abs(jump_covariance(n) - (shown / sp.sqrt(eta)).subs(lag, n)) for n in range(5)])
 
 
 def _rate_residual(shown: sp.Expr) -> sp.Expr:
-    """Half the decay of the squared norm in the step that a neuron makes, and η^{3/2} for small steps."""
+    """Three turns from twice the floor, a turn being two steps; η^{3/2} for small steps; and `decay_rate` is this."""
     small = sp.limit(shown.subs(N, 1) / eta ** sp.Rational(3, 2), eta, 0) - 1
-    return sp.simplify(sp.exp(-2 * shown) - sp.diff(half_step(), v)) + small
+    point = {N: 3, eta: sp.Rational(1, 16), T2: sp.Rational(4, 5)}
+    rest, norm2 = floor().subs(point), 2 * floor().subs(point)
+    for _ in range(3):
+        norm2 = half_step(norm2).subs(point)
+    fall = sp.exp(-6 * shown.subs(point)) - (norm2 - rest) / rest
+    code = decay_rate(6, 1 / 16) / float(shown.subs(point)) - 1
+    return abs(sp.N(fall, 40)) + abs(small) + int(abs(code) > 1e-12)
 
 
 def derivation() -> Derivation:
     """``derive oscillation``."""
-    rate = -sp.log(1 - 2 * eta ** sp.Rational(3, 2) + N * eta**3) / 2
     covariance = sp.sqrt(eta) * (sp.KroneckerDelta(lag, 0) - sp.KroneckerDelta(lag, 1) / 2)
+    still = sp.Integer(0)
     steps = (
-        Step("Chain of one second-layer weight", sp.Eq(name("Q"), TRANSITION, evaluate=False)),
-        Step("Its stationary law", sp.Eq(sp.Symbol("pi"), STATIONARY, evaluate=False), _stationary_residual),
-        Step("Covariance of the jumps",
-             sp.Eq(name(r"E\,\delta(t)\delta(t+k)"), covariance, evaluate=False), _covariance_residual),
-        Step("A neuron is at 0 every other step", sp.Eq(name(r"\langle a(t+1),a(t)\rangle"), sp.Integer(0), evaluate=False),
-             lambda shown: abs(shown) + sum(abs(TRANSITION[s, r] * _LEVELS[s] * _LEVELS[r])
-                                            for s, r in product(range(3), repeat=2))),
-        Step("Mean over fresh signs of one step",
-             sp.Eq(name(r"E\,v(t+1)"), half_step(), evaluate=False), _step_residual),
-        Step("Floor", sp.Eq(name("v_*"), floor(), evaluate=False),
-             lambda shown: sp.simplify(half_step(shown) - shown)),
-        Step("Rate per step", sp.Eq(name("r"), rate, evaluate=False), _rate_residual),
-    )  # fmt: skip
-    equations = {r"E\,v(t+1)": half_step(), "v_*": floor(), "r": rate}
+        Step("Chain of one second-layer weight", equation(name("Q"), TRANSITION)),
+        Step("Its stationary law", equation(sp.Symbol("pi"), STATIONARY), _stationary_residual),
+        Step("Covariance of the jumps", equation(name(r"E\,\delta(t)\delta(t+k)"), covariance), _covariance_residual),
+        Step("A neuron is at 0 every other step", equation(name(r"\langle a(t+1),a(t)\rangle"), still), _turn_residual),
+        Step("Mean over fresh signs of one step", equation(name(r"E\,v(t+1)"), half_step()), _step_residual),
+        Step("Floor", equation(name("v_*"), floor()), lambda shown: sp.simplify(half_step(shown) - shown)),
+        Step("Rate per step", equation(name("r"), RATE), _rate_residual),
+    )
+    equations = {r"E\,v(t+1)": half_step(), "v_*": floor(), "r": RATE}
     assumptions = (
         Assumption("a(0) from the stationary law, independent of W(0)"),
         Assumption("population gradient (n → ∞)"),

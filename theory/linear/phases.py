@@ -19,6 +19,7 @@ Derived for arXiv:2603.10397, section 4; time in steps.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.integrate import solve_ivp
@@ -32,6 +33,7 @@ from theory.core.errors import InputError
 from theory.core.matrices import function
 from theory.core.quadrature import gauss_legendre
 from theory.linear import law as shown
+from theory.linear.label_noise import escape_bound
 from theory.linear.task import LinearTask, lazy_fall
 
 #: Alignment has set in when the mean absolute cosine has gone this share of the way from a random direction's to 1.
@@ -347,52 +349,88 @@ def predict_phases(
         raise InputError(f"noise is {noise!r}: give a finite number, 0 or more")
     check_positive(step_size=step_size)
     geometry = Geometry.of(task)
-    size, norm = len(geometry.target), float(np.linalg.norm(geometry.target))
-    gram = width / geometry.dim * np.eye(size)
+    norm, gram = float(np.linalg.norm(geometry.target)), width / geometry.dim * np.eye(len(geometry.target))
     limit = stability_limit(geometry, gram, 1.0, batch)
     if step_size >= limit:
         raise InputError(
             f"step_size is {step_size:g}, beyond the least-squares stability limit {limit:.3g} of the initial weights: "
             "give a smaller step size or width, or a larger batch"
         )
-    law = Law(geometry, step_size, noise, batch)
     on_manifold = max(1 - geometry.dim / width, 0.0) + norm**2 * geometry.dim / width
+    law = Law(geometry, step_size, noise, batch)
     start = law.residual(gram, on_manifold)
-    error = geometry.trace(start.error)
-    variance = noise**2 + geometry.trace(geometry.covariance @ start.error)
-    bound = 384 * np.sqrt(np.log(width)) / (noise**2 * step_size**2 * np.sqrt(width)) if noise else np.inf
-    packed = np.concatenate([gram.ravel(), [on_manifold], np.zeros(2 * size**2)])
-    rate = -geometry.trace(law(0.0, packed)[: size**2].reshape(size, size)) / geometry.trace(gram)
+    known = {
+        "residual_variance": noise**2 + geometry.trace(geometry.covariance @ start.error),
+        "lms_error": geometry.trace(start.error),
+        "stability_limit": limit,
+        "escape_bound": escape_bound(width, step_size, noise),
+    }
     if noise == 0:
-        flat = np.array([0.0, np.inf if horizon is None else horizon])
-        keep = np.full(2, 1.0)
-        return Phases(
-            variance, error, limit, 0.0, np.inf, bound, np.inf, flat, width * keep, on_manifold * keep,
-            random_alignment(task.dim) * keep, 0 * keep, keep / np.sqrt(task.dim),
-        )  # fmt: skip
+        return _resting(known, width, on_manifold, task.dim, np.inf if horizon is None else horizon)
+    packed = np.concatenate([gram.ravel(), [on_manifold], np.zeros(2 * gram.size)])
+    rate = -geometry.trace(law(0.0, packed)[: gram.size].reshape(gram.shape)) / geometry.trace(gram)
     leading = lazy_fall(width, geometry.dim, norm) / (step_size * noise) ** 2 * batch
-    end = 2 * leading if horizon is None else horizon
+    times = np.linspace(0.0, 2 * leading if horizon is None else horizon, points + 1)
+    return _moving(known | {"decay_rate": rate}, _solved(law, packed, times[-1], width), times, width, geometry)
 
-    times = np.linspace(0.0, end, points + 1)
-    solution = solve_ivp(law, (0.0, end), packed, method="DOP853", dense_output=True, rtol=_TOLERANCE, atol=1e-9)
 
-    def seen(time: float) -> tuple[np.ndarray, float, float, float]:
-        y = solution.sol(time)
-        gram, size2, now = law.observed(y[: size**2].reshape(size, size), y[size**2])
-        accumulated, turned = y[size**2 + 1 :].reshape(2, size, size)
-        moved = _median_displacement(law, accumulated, turned, now.boost, width)
-        return gram, float(size2), moved, geometry.trace(now.boost)
-
-    curve = [seen(time) for time in times]
-    alignment = np.array([mean_alignment(geometry, x) for x, *_ in curve])
-    moved = np.array([x for _, _, x, _ in curve])
-    escape = located_crossing(times, moved, 1 / width, lambda time: seen(time)[2], rtol=1e-8)
-    onset = located_crossing(
-        times, alignment, onset_level(task.dim), lambda time: mean_alignment(geometry, seen(time)[0]), rtol=1e-8
-    )
+def _resting(known: dict[str, float], width: int, norm2: float, dim: int, end: float) -> Phases:
+    """Without noise nothing moves."""
+    keep = np.ones(2)
     return Phases(
-        variance, error, limit, float(rate), escape, float(bound), onset, times,
-        np.array([geometry.trace(x) for x, *_ in curve]), np.array([x for _, x, *_ in curve]), alignment,
-        np.array([x for *_, x in curve]),
-        np.array([np.sqrt(np.linalg.eigvalsh(x)[-1] / geometry.trace(x)) for x, *_ in curve]),
-    )  # fmt: skip
+        **known,
+        decay_rate=0.0,
+        escape_steps=np.inf,
+        onset_steps=np.inf,
+        times=np.array([0.0, end]),
+        frobenius2=width * keep,
+        second_norm2=norm2 * keep,
+        alignment=random_alignment(dim) * keep,
+        boost=0 * keep,
+        top_share=keep / np.sqrt(dim),
+    )
+
+
+class _Moment(NamedTuple):
+    """What is seen at one time: mean G and A, tr β, the mean absolute cosine, the median squared displacement."""
+
+    gram: np.ndarray
+    norm2: float
+    boost: float
+    alignment: float
+    moved: float
+
+
+def _solved(law: Law, start: np.ndarray, end: float, width: int) -> Callable[[float], _Moment]:
+    """The averaged flow from a packed state."""
+    solution = solve_ivp(law, (0.0, end), start, "DOP853", dense_output=True, rtol=_TOLERANCE, atol=1e-9).sol
+    shape = law.geometry.covariance.shape
+    size = law.geometry.covariance.size
+
+    def seen(time: float) -> _Moment:
+        y = solution(time)
+        gram, norm2, now = law.observed(y[:size].reshape(shape), y[size])
+        accumulated, turned = y[size + 1 :].reshape(2, *shape)
+        moved = _median_displacement(law, accumulated, turned, now.boost, width)
+        return _Moment(gram, float(norm2), law.geometry.trace(now.boost), mean_alignment(law.geometry, gram), moved)
+
+    return seen
+
+
+def _moving(
+    known: dict[str, float], seen: Callable[[float], _Moment], times: np.ndarray, width: int, geometry: Geometry
+) -> Phases:
+    """The curves at `times`, and where they pass their levels."""
+    gram, norm2, boost, alignment, moved = (np.array(x) for x in zip(*map(seen, times), strict=True))
+    frobenius2, level = np.array([geometry.trace(x) for x in gram]), onset_level(round(geometry.dim))
+    return Phases(
+        **known,
+        escape_steps=located_crossing(times, moved, 1 / width, lambda time: seen(time).moved, rtol=1e-8),
+        onset_steps=located_crossing(times, alignment, level, lambda time: seen(time).alignment, rtol=1e-8),
+        times=times,
+        frobenius2=frobenius2,
+        second_norm2=norm2,
+        alignment=alignment,
+        boost=boost,
+        top_share=np.sqrt(np.linalg.eigvalsh(gram)[:, -1] / frobenius2),
+    )

@@ -17,9 +17,10 @@ import sympy as sp
 from scipy.optimize import brentq
 from scipy.special import gammaincinv
 
-from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
 from theory.core.matrices import Inner, at, d, m
+from theory.core.quadrature import Rule, gauss_hermite, gauss_legendre, product_rule
 from theory.linear.label_noise import name
 from theory.linear.task import lazy_fall
 
@@ -54,7 +55,13 @@ def _spread() -> sp.Expr:
 SPREAD = _spread()
 _spread_at = sp.lambdify((k, d, r), SPREAD.subs(b, _MEAN))
 _decay_at = sp.lambdify((eta, rho, r, tau, D, d, frobenius, norm), DECAY.subs(variance, VARIANCE).subs(b, _MEAN))
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
+#: Nodes of `one_step_decay`: along the error on either side of ℓ' = 0, where the perturbation jumps, up to _FARTHEST; along
+#: the target, which enters as a polynomial of low degree; and equally likely lengths of the rest of the input.
+_ALONG_ERROR, _FARTHEST, _ALONG_TARGET, _LENGTHS = 120, 10.0, 4, 40
+#: The target over the error there: small, as its size must not matter.
+_SMALL = 1e-3
+#: Nodes of `_balance`; the grid of radii over √‖θ*‖ on which its first zero is sought.
+_NODES, _RADII = 60, np.linspace(1e-3, 3, 120)
 
 
 def slope_spread(step_size: float, stiffness: float, dim: int, size: float) -> float:
@@ -96,32 +103,44 @@ def one_step_decay(
     weight = norm2 / dim
     curvature = np.sqrt(norm2 + dim * second_norm2)
     tau = slope_spread(step_size, weight + second_norm2, dim, radius * curvature) if spread is None else spread
-    half, mass = np.polynomial.legendre.leggauss(120)
-    z = 5 * (half + 1)  # one coordinate of x, half-line; the law is even
-    z, mass = np.concatenate([z, -z]), np.concatenate([mass, mass]) * 5 * np.exp(-(np.tile(z, 2) ** 2) / 2)
-    mass /= mass.sum()
-    probabilities = (np.arange(40) + 0.5) / 40
-    lengths = np.sqrt(2 * gammaincinv((dim - 2) / 2, probabilities))
-    shorts, share = np.polynomial.hermite_e.hermegauss(4)
-    share = share / share.sum()
-    small = 1e-3 * tau
-    goal, theta = np.array([0.0, small, 0.0]), np.array([tau, small, 0.0])
+    # Coordinates: along e, along θ*, along the rest of x; a fourth neuron holds the rest of the second layer.
+    goal = np.array([0.0, _SMALL * tau, 0.0])
+    theta = goal + np.array([tau, 0.0, 0.0])
     first = np.vstack([np.sqrt(weight) * np.eye(3), np.zeros(3)])
     second = np.append(theta / np.sqrt(weight), 0.0)
     second[3] = np.sqrt(max(second_norm2 - second @ second, 0.0))
-    x = np.stack(np.broadcast_arrays(z[:, None, None], shorts[:, None], lengths), axis=-1).reshape(-1, 3)
-    many = (mass[:, None, None] * share[:, None] / len(lengths) * np.ones(len(lengths))).ravel()
-    slope = x @ (theta - goal)
+    x, mass = _samples(dim)
+    new, last = _step(first, second, goal, x, radius, step_size)
+    change = np.sum(new**2, axis=(1, 2)) - np.sum(first**2)
+    error = np.sum((np.einsum("smi,sm->si", new, last) - goal) ** 2, axis=1)
+    return float(-(mass @ change) / norm2), float(mass @ error / tau**2 - 1)
+
+
+def _samples(dim: int) -> Rule:
+    """Points (n, 3) and weights (n,) of a Gaussian input: along the error, along the target, and its remaining length.
+
+    The slope changes sign with the first coordinate, so that this one has a rule on each half-line.
+    """
+    half, mass = gauss_legendre(0.0, _FARTHEST, _ALONG_ERROR)
+    mass = mass * np.exp(-(half**2) / 2)
+    sides = np.concatenate([half, -half]), np.concatenate([mass, mass]) / (2 * mass.sum())
+    probabilities = (np.arange(_LENGTHS) + 0.5) / _LENGTHS
+    lengths = np.sqrt(2 * gammaincinv((dim - 2) / 2, probabilities))
+    return product_rule(sides, gauss_hermite(_ALONG_TARGET), (lengths, np.full(_LENGTHS, 1 / _LENGTHS)))
+
+
+def _step(
+    first: np.ndarray, second: np.ndarray, goal: np.ndarray, x: np.ndarray, radius: float, step_size: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """W (n, m, d) and a (n, m) after one step of SAM from W (m, d) and a (m,), on each of the inputs x (n, d) alone."""
+    slope = x @ (first.T @ second - goal)
     gradients = slope[:, None, None] * second[:, None] * x[:, None], slope[:, None] * (x @ first.T)
     size = np.sqrt(np.sum(gradients[0] ** 2, axis=(1, 2)) + np.sum(gradients[1] ** 2, axis=1))
     reach = radius / size
     there, other = first + reach[:, None, None] * gradients[0], second + reach[:, None] * gradients[1]
     steep = np.einsum("sm,smi,si->s", other, there, x) - x @ goal
     new = first - step_size * steep[:, None, None] * other[:, :, None] * x[:, None]
-    last = second - step_size * steep[:, None] * np.einsum("smi,si->sm", there, x)
-    change = np.sum(new**2, axis=(1, 2)) - np.sum(first**2)
-    error = np.sum((np.einsum("smi,sm->si", new, last) - goal) ** 2, axis=1)
-    return float(-(many @ change) / norm2), float(many @ error / tau**2 - 1)
+    return new, second - step_size * steep[:, None] * np.einsum("smi,si->sm", there, x)
 
 
 def full_batch_decay_rate(radius: float, step_size: float, dim: int) -> float:
@@ -186,8 +205,8 @@ def full_batch_fall(radius: float, step_size: float, covariance: np.ndarray, gra
 def _balance(radius: float, target_norm: float, dim: int) -> float:
     r"""Mean growth of ln θ (per 2η) on the inner side of ℓ' = 0 at $\|W\|^2=d\|a\|^2$, $\theta=\theta^*$, rank one."""
     norm2, second = np.sqrt(dim) * target_norm, target_norm / np.sqrt(dim)
-    weight = _WEIGHTS / _WEIGHTS.sum()
-    x1 = np.abs(_NODES)
+    points, weight = gauss_hermite(_NODES)
+    x1 = np.abs(points)
     length2 = dim - 1 + x1**2
     D = np.sqrt(norm2 * x1**2 + second * length2)
     slope = radius * D - radius**2 * target_norm * x1 * length2 / D**2
@@ -205,7 +224,7 @@ def collapse_radius(target_norm: float, dim: int) -> float:
     """
     if not (target_norm > 0 and dim >= 1):
         raise InputError(f"target_norm is {target_norm} and dim {dim}: give positive values")
-    radii = np.sqrt(target_norm) * np.linspace(1e-3, 3, 120)
+    radii = np.sqrt(target_norm) * _RADII
     values = np.array([_balance(float(r), target_norm, dim) for r in radii])
     lost = np.flatnonzero(values <= 0)
     if len(lost) == 0 or lost[0] == 0:
@@ -291,22 +310,21 @@ def derivation() -> Derivation:
     """``derive sam``."""
     decay = r"-\frac{d}{dt}\ln\|W\|_F^2"
     steps = (
-        Step("Length of the gradient over |ℓ′|", sp.Eq(D**2, _LENGTH, evaluate=False)),
-        Step("Perturbation of the first layer, s = sign ℓ′", sp.Eq(name(r"\tilde W"), PERTURBED[0], evaluate=False)),
-        Step("Perturbation of the second layer", sp.Eq(name(r"\tilde a"), PERTURBED[1], evaluate=False)),
-        Step("Perturbed slope", sp.Eq(name(r"\tilde\ell'"), PERTURBED_SLOPE, evaluate=False), _perturbed_residual, 1e-12),
+        Step("Length of the gradient over |ℓ′|", equation(D**2, _LENGTH)),
+        Step("Perturbation of the first layer, s = sign ℓ′", equation(name(r"\tilde W"), PERTURBED[0])),
+        Step("Perturbation of the second layer", equation(name(r"\tilde a"), PERTURBED[1])),
+        Step("Perturbed slope", equation(name(r"\tilde\ell'"), PERTURBED_SLOPE), _perturbed_residual, 1e-12),
         Step("Variance of the kicks, ℓ′ = τz, r = ρD, b = E|z|",
-             sp.Eq(variance, VARIANCE, evaluate=False), _variance_residual),
+             equation(variance, VARIANCE), _variance_residual),
         Step("The spread of the slope is stationary in the lazy phase, k = ηΛ",
-             sp.Eq(sp.Integer(0), BALANCE, evaluate=False), _balance_residual),
-        Step("Stationary spread", sp.Eq(tau, SPREAD, evaluate=False), _spread_residual, 1e-13),
+             equation(sp.Integer(0), BALANCE), _balance_residual),
+        Step("Stationary spread", equation(tau, SPREAD), _spread_residual, 1e-13),
         Step("Decay of the norm, against one step of the algorithm itself",
-             sp.Eq(name(decay), DECAY, evaluate=False), _one_step_residual, 5e-3),
-        Step("Decay of the norm, small steps", sp.Eq(name(decay + r"\big|_{\eta\|W\|^2\to0}"), 2 * eta * rho**2,
-                                                       evaluate=False),
+             equation(name(decay), DECAY), _one_step_residual, 5e-3),
+        Step("Decay of the norm, small steps", equation(name(decay + r"\big|_{\eta\|W\|^2\to0}"), 2 * eta * rho**2),
              lambda shown: decay_rate(0.2, 1e-12, 1000.0, 0.0, 20) / shown.subs({eta: 1e-12, rho: 0.2}) - 1, 1e-4),
         Step("Collapse radius scales with the root of the target",
-             sp.Eq(_RADIUS(_TARGET), _RADIUS(1) * sp.sqrt(_TARGET), evaluate=False), _collapse_residual, 1e-9),
+             equation(_RADIUS(_TARGET), _RADIUS(1) * sp.sqrt(_TARGET)), _collapse_residual, 1e-9),
     )  # fmt: skip
     equations = {r"\tilde\ell'": PERTURBED_SLOPE, r"\tau": SPREAD, decay: DECAY}
     assumptions = (Assumption("one fresh Gaussian sample a step, clean labels"), Assumption("decay law: ‖W‖² ≫ d‖a‖²"))

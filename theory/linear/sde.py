@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from theory.core.activation import Activation
-from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
 from theory.core.indexed import B, Index, Sums, Term, a, evaluate, h, i, k
 from theory.core.streams import stream
@@ -75,10 +74,7 @@ def weight_sde(moments: str = "covariance") -> System:
         moments: ``"covariance"`` (c = 1, for steps of length η) or ``"second"`` (c = 2, for the continuous limit).
     """
     share = _share(moments)
-    drift = {
-        W[k, i]: Sums([Term(-a[k] * e[i])]),
-        a[k]: Sums([Term(-W[k, i] * e[i], (i,))]),
-    }
+    drift = {W[k, i]: Sums([Term(-a[k] * e[i])]), a[k]: Sums([Term(-W[k, i] * e[i], (i,))])}
     noise = {
         W[k, i]: Sums(_times(_kick(i, h), -sp.sqrt(eta) * a[k])),
         a[k]: Sums(_times(_kick(i, h), -sp.sqrt(eta) * W[k, i], i)),
@@ -122,9 +118,9 @@ def _system(
     definitions: dict[sp.Symbol | sp.Indexed, Sums], share: int,
 ) -> System:  # fmt: skip
     steps = [
-        *[Step(f"Definition of {x}", sp.Eq(sp.sympify(x), y.as_sympy(), evaluate=False)) for x, y in definitions.items()],
+        *[Step(f"Definition of {x}", equation(sp.sympify(x), y.as_sympy())) for x, y in definitions.items()],
         *[
-            Step(f"{part.capitalize()} of {x}", sp.Eq(name(rf"{mark}{{{sp.latex(x)}}}"), y.as_sympy(), evaluate=False),
+            Step(f"{part.capitalize()} of {x}", equation(name(rf"{mark}{{{sp.latex(x)}}}"), y.as_sympy()),
                  partial(_component_residual, share, part, x), 1e-12)
             for part, mark, found in (("drift", r"\dot", drift), ("noise", "d", noise))
             for x, y in found.items()
@@ -135,7 +131,7 @@ def _system(
     assumptions = (Assumption("x ~ N(0, I_d), fresh samples"), Assumption("small steps: η‖W‖² ≪ d"))
     return System(
         name=title,
-        activation=Activation.from_degree(1),
+        activation=None,
         drift=drift,
         observables={},
         parameters=("target", "eta", "sigma", *(("identity",) if A[only] in drift else ())),

@@ -81,11 +81,7 @@ def lazy_fall(width: int, dim: float, target_norm: float) -> float:
 
 
 def draw_linear_task(
-    dim: int,
-    target_norm: float,
-    train_size: int | None,
-    seed: int | np.random.Generator,
-    classes: bool = False,
+    dim: int, target_norm: float, train_size: int | None, seed: int | np.random.Generator, classes: bool = False
 ) -> LinearTask:
     """A training set of `train_size` Gaussian inputs, or fresh samples if None. Raises `InputError`."""
     check_whole(dim=dim)

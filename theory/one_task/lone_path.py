@@ -16,8 +16,7 @@ import sympy as sp
 
 from theory.additive import flow as additive
 from theory.core.activation import Activation
-from theory.core.activation import c as kernel_variable
-from theory.core.indexed import k, q
+from theory.core.indexed import Dual, k, q
 from theory.core.indexed import t as overlaps
 from theory.core.quadrature import gauss_legendre
 from theory.one_task.single_task import SingleTask, a, alone, r0, u
@@ -43,8 +42,7 @@ class LonePath:
         """u ↦ φ′(u), and the norm's growth rate 4φ(u), of unit weight: both from the derived flow."""
         slope = sp.cancel(alone(additive.overlap_drift()[overlaps[k, q]]) / (a * (1 - u**2)))
         growth = sp.expand(SingleTask(self.activation).norm_rate.subs(a, 1)).coeff(r0, 1)
-        slope = additive.specialise(slope, self.activation.dual, kernel_variable)
-        return sp.lambdify(u, [slope, growth], modules=["scipy", "numpy"])
+        return sp.lambdify(u, [slope.replace(Dual, self.activation.kernel_at), growth], modules=["scipy", "numpy"])
 
     @cached_property
     def repulsion(self) -> float:

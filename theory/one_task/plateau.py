@@ -19,8 +19,7 @@ import sympy as sp
 
 from theory.core import hermite
 from theory.core.activation import Activation
-from theory.core.activation import c as kernel_variable
-from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
 from theory.core.gaussian import standard_expectation
 from theory.core.hermite import z
@@ -40,8 +39,14 @@ def _coefficients(polynomial: sp.Expr) -> dict[int, sp.Expr]:
     return hermite.from_polynomial(polynomial)
 
 
+@lru_cache(maxsize=256)
+def signal(activation: Activation) -> sp.Expr:
+    r"""$a\varphi'(u)(1-u^2)$: the mean motion of u per η, to first order."""
+    return a * activation.kernel_at(u, 1) * (1 - u**2)
+
+
 @dataclass(frozen=True)
-class _Moments:
+class TargetMoments:
     """E[f_*² · x^i · B(z)] with f_* = aσ(x_p) + F, F independent of x_p and z and of mean zero."""
 
     sigma: sp.Expr
@@ -105,9 +110,8 @@ class Plateau:
         Infinite where the second-order drift does not oppose the signal (possible without parity only).
         """
         shrinkage, _ = self.laws(weight, total, dim, batch)
-        slope = float(self.activation.dual_derivative().subs(kernel_variable, overlap))
-        signal, loss = weight * slope * (1 - overlap**2), float(shrinkage(overlap))
-        return signal / loss if signal * loss > 0 else float("inf")
+        gain, loss = float(signal(self.activation).subs({a: weight, u: overlap})), float(shrinkage(overlap))
+        return gain / loss if gain * loss > 0 else float("inf")
 
     def stability_bound(
         self, weights: np.ndarray, overlaps: np.ndarray, total: float, dim: int, batch: int = 1
@@ -131,13 +135,13 @@ class Plateau:
         steps: tuple[Step, ...] = (
             Step(
                 "Shrinkage at second order in the step size, any overlap",
-                sp.Eq(sp.Symbol("K(u)"), self.shrinkage_law, evaluate=False),
+                equation("K(u)", self.shrinkage_law),
                 lambda shown: _direct_residual(self.activation, shown, variance=False),
                 tolerance,
             ),
             Step(
                 "Variance of one step, any overlap",
-                sp.Eq(sp.Symbol("N(u)"), self.variance_law, evaluate=False),
+                equation("N(u)", self.variance_law),
                 lambda shown: _direct_residual(self.activation, shown, variance=True),
                 tolerance,
             ),
@@ -145,13 +149,13 @@ class Plateau:
         plateau_steps = (
             Step(
                 "Shrinkage on the plateau",
-                sp.Eq(kappa, self.shrinkage, evaluate=False),
+                equation(kappa, self.shrinkage),
                 lambda shown: sp.expand(shown - _general_shrinkage(self.activation)),
                 tolerance,
             ),
             Step(
                 "Variance on the plateau",
-                sp.Eq(nu, self.variance, evaluate=False),
+                equation(nu, self.variance),
                 lambda shown: sp.expand(shown - _general_variance(self.activation)),
                 tolerance,
             ),
@@ -176,12 +180,12 @@ def plateau(activation: Activation) -> Plateau:
     its kernel only: K ≈ ½ d A φ(1) φ'(1) u, N ≈ A φ(1) φ'(1) (since E σ'² = φ'(1)).
     """
     if not _exact(activation):
-        energy = activation.second_moment * activation.dual_derivative().subs(kernel_variable, 1)
+        energy = activation.second_moment * activation.kernel_at(1, 1)
         return Plateau(activation, d * mass * energy / 2 * u, mass * energy)
     sigma = activation.function
     psi = sp.diff(sigma, z)
     chi = 2 * sigma - z * psi
-    f2 = _Moments(sigma)
+    f2 = TargetMoments(sigma)
     # g·e_p = f_*(χu + ψx_p), g·v̄ = 2σ f_*, |g|² = f_*²(χ² + 2zχψ + ψ²|x|²), and
     # x_p² + ζ² = (x_p² + z² − 2u x_p z)/(1 − u²) for the student's own other coordinate ζ.
     inside = f2.of(2, psi**2) + f2.of(0, psi**2 * z**2) - 2 * u * f2.of(1, psi**2 * z)
@@ -190,8 +194,7 @@ def plateau(activation: Activation) -> Plateau:
     shrinkage = cross + u * size / 2 - 6 * u * f2.of(0, sigma**2)
     # g·e_p − u g·v̄ = f_*ψ(x_p − uz)
     square = f2.of(2, psi**2) - 2 * u * f2.of(1, psi**2 * z) + u**2 * f2.of(0, psi**2 * z**2)
-    mean = a * activation.dual_derivative().subs(kernel_variable, u) * (1 - u**2)
-    return Plateau(activation, sp.expand(shrinkage), sp.expand(square - mean**2))
+    return Plateau(activation, sp.expand(shrinkage), sp.expand(square - signal(activation) ** 2))
 
 
 def _direct_residual(activation: Activation, law: sp.Expr, variance: bool) -> sp.Expr:

@@ -18,8 +18,8 @@ from scipy import integrate
 from theory.additive import flow as additive
 from theory.core.activation import Activation
 from theory.core.activation import c as kernel_variable
-from theory.core.derivation import Assumption, Derivation, Step
-from theory.core.indexed import Dual, Sums, k, q, r
+from theory.core.derivation import Assumption, Derivation, Step, equation
+from theory.core.indexed import Dual, Sums, k, q, r, specialise
 from theory.core.indexed import a as weights
 from theory.core.indexed import t as overlaps
 
@@ -63,14 +63,14 @@ class SingleTask:
     def rate(self) -> sp.Expr:
         r"""$\dot u = a\,\varphi'(u)(1-u^2)$ with every Hermite degree, from the overlap flow."""
         drift = alone(additive.overlap_drift()[overlaps[k, q]])
-        return additive.specialise(_with_factor(drift), self.activation.dual, kernel_variable)
+        return _with_factor(drift).replace(Dual, self.activation.kernel_at)
 
     @cached_property
     def leading_rate(self) -> sp.Expr:
         r"""$\dot u = J\hat\sigma_J^2a\,u^{J-1}(1-u^2)$: the rate with the leading degree of $\varphi$ alone."""
         drift = alone(additive.overlap_drift()[overlaps[k, q]])
         kernel = self.activation.leading * kernel_variable**self.exponent
-        return additive.specialise(_with_factor(drift), kernel, kernel_variable)
+        return specialise(_with_factor(drift), kernel, kernel_variable)
 
     @cached_property
     def squared_rate(self) -> sp.Expr:
@@ -143,7 +143,7 @@ class SingleTask:
     @cached_property
     def norm_rate(self) -> sp.Expr:
         r"""$\dot r = 4r(a\varphi(u)-r\varphi(1))$: norm of a lone student, own repulsion kept."""
-        return additive.specialise(sp.factor(_lone_norm_rate()), self.activation.dual, kernel_variable)
+        return sp.factor(_lone_norm_rate()).replace(Dual, self.activation.kernel_at)
 
     @cached_property
     def plateau_norm(self) -> sp.Expr:
@@ -154,9 +154,7 @@ class SingleTask:
     def _norm_law_residual(self, shown: sp.Expr) -> sp.Expr:
         """The law's rate, with Φ′ = 4aφ(u) at a point of the path, against the derived one; and its start."""
         law = shown.subs(repulsion, 4 * self.activation.second_moment)
-        rate = sp.diff(law, time).subs(
-            sp.Derivative(risen, time), 4 * a * self.activation.dual.subs(kernel_variable, u)
-        )
+        rate = sp.diff(law, time).subs(sp.Derivative(risen, time), 4 * a * self.activation.kernel_at(u))
         there = sp.Symbol("I", positive=True)  # the integral, whatever it is
         integral = sp.Integral(sp.exp(risen.subs(time, _past)), (_past, 0, time))
         instant = {integral: there, risen: sp.Rational(2, 3)}
@@ -251,20 +249,18 @@ class SingleTask:
         steps = [
             Step(
                 "Keep one teacher and one light student of the overlap flow",
-                sp.Eq(dot_u, _with_factor(generic), evaluate=False),
+                equation(dot_u, _with_factor(generic)),
                 lambda shown: sp.expand(shown - a * Dual(u, 1) * (1 - u**2)),
             ),
             Step(
                 "All Hermite degrees of this activation",
-                sp.Eq(dot_u, self.rate, evaluate=False),
-                lambda shown: _at_point(
-                    shown - a * self.activation.dual_derivative().subs(kernel_variable, u) * (1 - u**2)
-                ),
+                equation(dot_u, self.rate),
+                lambda shown: _at_point(shown - a * self.activation.kernel_at(u, 1) * (1 - u**2)),
                 tolerance,
             ),
             Step(
                 "Leading degree, squared overlap M = u²",
-                sp.Eq(dot_M, self.leading_squared_rate, evaluate=False),
+                equation(dot_M, self.leading_squared_rate),
                 lambda shown: _at_point(
                     shown
                     - 2 * self.exponent * self.activation.leading * a * M ** sp.Rational(self.exponent, 2) * (1 - M)
@@ -285,7 +281,7 @@ class SingleTask:
         return [
             Step(
                 "Before recovery (1 − M → 1) the equation separates",
-                sp.Eq(sp.Symbol("M(t)"), closed, evaluate=False),
+                equation("M(t)", closed),
                 lambda shown: (
                     _at_point(sp.diff(shown, time) - self.plateau_rate.subs(M, shown))
                     + abs(sp.N(shown.subs(time, 0).subs(_POINT) - _POINT[M0], 40))
@@ -294,13 +290,13 @@ class SingleTask:
             ),
             Step(
                 "It blows up at the emergence time",
-                sp.Eq(sp.Symbol("T_p"), self.emergence_time, evaluate=False),
+                equation("T_p", self.emergence_time),
                 lambda shown: _at_point(1 / closed.subs(time, shown)),
                 tolerance,
             ),
             Step(
                 "Relative 10–90 % window",
-                sp.Eq(sp.Symbol("w/T_p"), self.relative_window, evaluate=False),
+                equation("w/T_p", self.relative_window),
                 lambda shown: _at_point(shown * self.emergence_time) - self._window_by_quadrature(),
                 max(tolerance, 1e-25),
             ),
@@ -317,7 +313,7 @@ class SingleTask:
         F = self.implicit_antiderivative
         return Step(
             "Exact implicit solution F(M(t)) − F(M₀) = 2Jσ̂²at",
-            sp.Eq(sp.Symbol("F(M)"), F, evaluate=False),
+            equation("F(M)", F),
             lambda shown: _at_point(sp.diff(shown, M) * self.leading_squared_rate - scale),
             self.activation.check_tolerance,
         )
@@ -334,22 +330,21 @@ class SingleTask:
         steps = [
             Step(
                 "A lone student's squared norm",
-                sp.Eq(sp.Symbol(r"\dot r"), self.norm_rate, evaluate=False),
+                equation(r"\dot r", self.norm_rate),
                 lambda shown: _at_point(
-                    shown
-                    - 4 * r0 * (a * self.activation.dual.subs(kernel_variable, u) - r0 * self.activation.second_moment)
+                    shown - 4 * r0 * (a * self.activation.kernel_at(u) - r0 * self.activation.second_moment)
                 ),
                 tolerance,
             ),
             Step(
                 "The path given, its norm is a Bernoulli equation: g = 4aφ(u), Φ = ∫g",
-                sp.Eq(sp.Symbol("r(t)"), norm_law(), evaluate=False),
+                equation("r(t)", norm_law()),
                 self._norm_law_residual,
                 tolerance,
             ),
             Step(
                 "Plateau without growth, φ(u) → 0: the student shrinks",
-                sp.Eq(sp.Symbol("r(t)"), self.plateau_norm, evaluate=False),
+                equation("r(t)", self.plateau_norm),
                 lambda shown: (
                     _at_point(sp.diff(shown, time) + 4 * self.activation.second_moment * shown**2)
                     + abs(_at_point(shown.subs(time, 0) - r0))
@@ -358,7 +353,7 @@ class SingleTask:
             ),
             Step(
                 "Aligned: logistic growth, time from r₀ to (1−ε)a",
-                sp.Eq(sp.Symbol("t_{norm}"), self.norm_lag, evaluate=False),
+                equation("t_{norm}", self.norm_lag),
                 lambda shown: (
                     _at_point(sp.diff(shown, eps) * self.norm_rate.subs({u: 1, r0: (1 - eps) * a}) / a + 1)
                     + abs(_at_point(shown.subs(eps, 1 - r0 / a)))
@@ -367,7 +362,7 @@ class SingleTask:
             ),
             Step(
                 "Pure degree, light student: r(1−M)^{2/J} is constant",
-                sp.Eq(sp.Symbol(r"\mathrm{const}"), early, evaluate=False),
+                equation(r"\mathrm{const}", early),
                 lambda shown: _at_point(
                     sp.diff(shown, r0) * light * r0 + sp.diff(shown, M) * pure.leading_squared_rate
                 ),
@@ -375,7 +370,7 @@ class SingleTask:
             ),
             Step(
                 "Pure degree, aligned student: (1−M)(r/(a−r))^{J/2} is constant",
-                sp.Eq(sp.Symbol(r"\mathrm{const}"), late, evaluate=False),
+                equation(r"\mathrm{const}", late),
                 lambda shown: _at_point(
                     sp.diff(shown, r0) * rate_late + sp.diff(shown, M) * pure.convergence_rate * (1 - M)
                 ),
@@ -399,8 +394,8 @@ def _lone_norm_rate() -> sp.Expr:
             body = body.subs(index, q if index.name == "p" else k)
         total += body
     own = {overlaps[k, q]: u, weights[q]: a, r[k]: r0}
-    is_cosine = lambda x: isinstance(x, sp.Indexed) and str(x.base) == "c"  # noqa: E731 - c_kk = 1
-    return total.replace(is_cosine, lambda x: sp.Integer(1)).xreplace(own)
+    # c_kk = 1
+    return total.xreplace({x: sp.Integer(1) for x in total.atoms(sp.Indexed) if str(x.base) == "c"}).xreplace(own)
 
 
 @lru_cache(maxsize=1)

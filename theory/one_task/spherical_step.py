@@ -26,14 +26,13 @@ import numpy as np
 import sympy as sp
 
 from theory.core.activation import Activation
-from theory.core.activation import c as kernel_variable
-from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
 from theory.core.gaussian import standard_expectation
 from theory.core.hermite import z
 from theory.core.quadrature import chi_squared, gauss_hermite
 from theory.one_task.diffusion import Diffusion, OneTaskDiffusion
-from theory.one_task.plateau import Plateau, d, mehler, u
+from theory.one_task.plateau import Plateau, a, d, mehler, signal, u
 
 REFERENCE = "arXiv:2003.10409, spherical online SGD; expansion of one step derived for every polynomial activation"
 
@@ -125,18 +124,18 @@ class SphericalStep:
     def derivation(self) -> Derivation:
         """The mean and variance of a step, each checked against brute-force expectations in independent Gaussians."""
         tolerance = self.activation.check_tolerance
-        kernel = self.activation.dual_derivative().subs(kernel_variable, u) * (1 - u**2)
+        first = signal(self.activation).subs(a, 1)
         steps = (
             Step(
-                "Mean, first order", sp.Eq(sp.Symbol("E m"), self.signal, evaluate=False),
-                lambda shown: sp.expand(shown - kernel), tolerance,
+                "Mean, first order", equation("E m", self.signal),
+                lambda shown: sp.expand(shown - first), tolerance,
             ),
             Step(
-                "Mean, second order", sp.Eq(sp.Symbol("K(u)"), self.shrinkage, evaluate=False),
+                "Mean, second order", equation("K(u)", self.shrinkage),
                 lambda shown: _residual(self, lambda m, q: _AT / 2 * q, shown), tolerance,
             ),
             Step(
-                "Variance, second order", sp.Eq(sp.Symbol("N(u)"), self.variance, evaluate=False),
+                "Variance, second order", equation("N(u)", self.variance),
                 lambda shown: _residual(self, lambda m, q: m**2, shown + self.signal**2), tolerance,
             ),
         )  # fmt: skip

@@ -17,15 +17,13 @@ import numpy as np
 import sympy as sp
 
 from theory.core.activation import Activation
-from theory.core.activation import c as kernel_variable
 from theory.core.errors import InputError
-from theory.one_task.plateau import a, plateau, u
+from theory.one_task.plateau import plateau, signal
 
 
 def critical_step(activation: Activation) -> sp.Expr:
     r"""$\eta_c(u)$ as an expression in `theory.plateau`'s symbols u, a, A (Σa²) and d."""
-    signal = a * activation.dual_derivative().subs(kernel_variable, u) * (1 - u**2)
-    return sp.cancel(signal / plateau(activation).shrinkage_law)
+    return sp.cancel(signal(activation) / plateau(activation).shrinkage_law)
 
 
 @dataclass(frozen=True)

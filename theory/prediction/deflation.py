@@ -62,7 +62,10 @@ def deflated_rows(
     Raises: `TooLong` beyond some ten thousand evaluations: a student that aligns without ever fitting makes the rows stiff.
     """
     flow = _Flow(activation, teacher, initial, share, light)
-    event = lambda time, y: flow.found(y)  # noqa: E731 - attributes are set on it
+
+    def event(time: float, y: np.ndarray) -> float:
+        return flow.found(y)
+
     event.terminal, event.direction = True, 1  # type: ignore[attr-defined]
     y, now = np.concatenate([initial.overlap.ravel(), np.zeros(2 * flow.count)]), 0.0
     while True:

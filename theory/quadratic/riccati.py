@@ -12,10 +12,8 @@ from functools import cache
 import sympy as sp
 
 from theory.core import words
-from theory.core.activation import Activation
-from theory.core.derivation import Assumption, Derivation, Step
-from theory.core.indexed import Sums, a, collect, k, l, p, q, s
-from theory.core.indexed import Term as _Term
+from theory.core.derivation import Assumption, Derivation, Step, equation
+from theory.core.indexed import Sums, Term, a, collect, k, l, p, q, s
 from theory.core.system import System
 from theory.quadratic import riccati_checks as checks
 
@@ -170,17 +168,13 @@ def drift_of_weights() -> Sums:
 
 def _risk_of_overlap() -> Sums:
     r"""$R_{opt}=2\big(\sum_p\tilde a_p^2-\sum_{pq}\tilde a_pG_{pq}\tilde a_qG_{qp}\big)$."""
-    return collect([_Term(2 * a[p] ** 2, (p,)), _Term(-2 * a[p] * overlap[p, q] * a[q] * overlap[q, p], (p, q))])
+    return collect([Term(2 * a[p] ** 2, (p,)), Term(-2 * a[p] * overlap[p, q] * a[q] * overlap[q, p], (p, q))])
 
 
 def _risk_of_product() -> Sums:
     r"""$R_{GF}=2\|\mathsf M-S\|_F^2$."""
     return collect(
-        [
-            _Term(2 * a[p] ** 2, (p,)),
-            _Term(-4 * a[p] * product[p, p], (p,)),
-            _Term(2 * product[p, q] ** 2, (p, q)),
-        ]
+        [Term(2 * a[p] ** 2, (p,)), Term(-4 * a[p] * product[p, p], (p,)), Term(2 * product[p, q] ** 2, (p, q))]
     )
 
 
@@ -195,16 +189,15 @@ def _loss_steps() -> list[Step]:
     loss = sp.Symbol(r"{\tfrac12E(f_*-f)^2}")
     quadratic = sp.Symbol(r"E(x^\top Bx-\mathrm{tr}B)^2")
     moment = 2 * _trace(_B * _B)
-    clock = sp.Eq(sp.Symbol(r"\tau"), sp.Symbol(r"2\varphi(1)\,\|a\|\,\gamma\,t"), evaluate=False)
+    clock = equation(r"\tau", sp.Symbol(r"2\varphi(1)\,\|a\|\,\gamma\,t"))
     return [
         Step(
             "Second moment of a centred quadratic form, B symmetric",
-            sp.Eq(quadratic, moment, evaluate=False),
+            equation(quadratic, moment),
             lambda shown: checks.risk_residual(as_function(shown, _B)),
         ),
         Step(
-            "Population loss of z² − 1: B = M − γWWᵀ",
-            sp.Eq(loss, sp.Symbol(r"{\|\mathsf{M}-\gamma WW^\top\|_F^2}"), evaluate=False),
+            "Population loss of z² − 1: B = M − γWWᵀ", equation(loss, sp.Symbol(r"{\|\mathsf{M}-\gamma WW^\top\|_F^2}"))
         ),
         Step("Riccati time τ, in which γ, φ(1) and the teacher's norm are gone (W rescaled by γ)", clock),
     ]
@@ -214,27 +207,27 @@ def _flow_steps() -> list[Step]:
     return [
         Step(
             "Gradient flow of W",
-            sp.Eq(_dot("W"), (M - W * Wt) * W, evaluate=False),
+            equation(_dot("W"), (M - W * Wt) * W),
             lambda shown: checks.velocity_residual(_of_weights(shown)),
         ),
         Step(
             "Product rule for the projector Π on the columns of W: the radial part WWᵀ cancels",
-            sp.Eq(_dot(r"\Pi"), projector_rate(), evaluate=False),
+            equation(_dot(r"\Pi"), projector_rate()),
             lambda shown: checks.projector_residual(as_function(shown, M, Pi)),
         ),
         Step(
             "The same on the teacher directions, G = ΘᵀΠΘ, M = ΘÃΘᵀ: the Riccati flow",
-            sp.Eq(_dot("G"), overlap_rate(), evaluate=False),
+            equation(_dot("G"), overlap_rate()),
             lambda shown: checks.block_residual(as_function(shown, A, G)),
         ),
         Step(
             "It is the image of the additive model's overlap flow with φ = c²",
-            sp.Eq(_dot(r"(t^\top c^{-1}t)"), overlap_rate().subs(G, _tct), evaluate=False),
+            equation(_dot(r"(t^\top c^{-1}t)"), overlap_rate().subs(G, _tct)),
             lambda shown: checks.overlap_residual(as_function(shown, A, _tct)),
         ),
         Step(
             "S = WWᵀ, direction and norm together",
-            sp.Eq(_dot("S"), product_rate(), evaluate=False),
+            equation(_dot("S"), product_rate()),
             lambda shown: checks.product_residual(as_function(shown, M, S)),
         ),
     ]
@@ -266,22 +259,22 @@ def _solution_steps() -> list[Step]:
     return [
         Step(
             "Solution of any rank, N < M* included",
-            sp.Eq(G, shown(closed_overlap()), evaluate=False),
+            equation(G, shown(closed_overlap())),
             lambda claim: checks.closed_residual(of_factor(claim), rate_of_overlap),
         ),
         Step(
             "The same from G₀ alone",
-            sp.Eq(G, shown(closed_overlap_of_start()), evaluate=False),
+            equation(G, shown(closed_overlap_of_start())),
             lambda claim: checks.closed_residual(as_function(claim, _E, _G0), rate_of_overlap),
         ),
         Step(
             "Solution from an invertible start",
-            sp.Eq(G, shown(closed_overlap_invertible()), evaluate=False),
+            equation(G, shown(closed_overlap_invertible())),
             lambda claim: checks.invertible_residual(as_function(claim, _E, _G0), rate_of_overlap),
         ),
         Step(
             "Solution of the full flow",
-            sp.Eq(S, shown(closed_product()), evaluate=False),
+            equation(S, shown(closed_product())),
             lambda claim: checks.symmetric_residual(_product_form(claim), as_function(product_rate(), M, S)),
         ),
     ]
@@ -307,7 +300,7 @@ def _risk_steps() -> list[Step]:
     return [
         Step(
             "Risk with the best radial part, K = UᵀMU ≽ 0",
-            sp.Eq(best, 2 * (1 - _trace(A * G * A * G)), evaluate=False),
+            equation(best, 2 * (1 - _trace(A * G * A * G))),
             lambda shown: checks.radial_residual(as_function(shown, A, G)),
         ),
         *_time_steps(),
@@ -326,7 +319,7 @@ def _time_steps() -> list[Step]:
     return [
         Step(
             "Decoupled approximation: off-diagonal entries left out, G_jj is logistic",
-            sp.Eq(overlap[sp.Symbol("j"), sp.Symbol("j")], logistic, evaluate=False),
+            equation(overlap[sp.Symbol("j"), sp.Symbol("j")], logistic),
             lambda shown: (
                 sp.simplify(sp.diff(shown, time) - 2 * rate * shown * (1 - shown))
                 + sp.simplify(shown.subs(time, 0) - start)
@@ -334,7 +327,7 @@ def _time_steps() -> list[Step]:
         ),
         Step(
             "From G_jj(0) = N/d it is ½ at",
-            sp.Eq(sp.Symbol("T_j"), half, evaluate=False),
+            equation("T_j", half),
             lambda shown: sp.simplify(logistic.subs({time: shown, start: 1 / ratio}) - sp.Rational(1, 2)),
         ),
     ]
@@ -372,15 +365,14 @@ def _system(
         *_flow_steps(),
         Step(
             "In components",
-            sp.Eq(sp.Symbol(rf"\dot {component.base}_{{{''.join(map(str, component.indices))}}}"), sums.as_sympy(),
-                  evaluate=False),
+            equation(rf"\dot {component.base}_{{{''.join(map(str, component.indices))}}}", sums.as_sympy()),
             lambda shown: checks.component_residual(Sums.read(shown), (str(component.base),), rate),
         ),
     )  # fmt: skip
     equations = {sp.latex(component): sums.as_sympy()}
     return System(
         name=name,
-        activation=Activation.from_degree(2),
+        activation=None,
         drift={component: sums},
         observables={} if risk is None else {"risk": risk},
         parameters=("a",),

@@ -12,7 +12,6 @@ import sympy as sp
 
 from theory.additive import flow as additive
 from theory.core.activation import Activation
-from theory.core.activation import c as kernel_variable
 from theory.core.gaussian import expectation
 from theory.core.indexed import Sums, c, evaluate, j, k, p, q, t
 
@@ -116,8 +115,7 @@ def overlap_residual(rate: Rate) -> sp.Expr:
     drift = additive.overlap_drift()
 
     def moved(sums: Sums, free: tuple[sp.Symbol, ...]) -> sp.Matrix:
-        dual = lambda x, order: h2.dual_derivative(int(order)).subs(kernel_variable, x)  # noqa: E731
-        return sp.Matrix(evaluate(sums, free, arrays, dual).tolist())
+        return sp.Matrix(evaluate(sums, free, arrays, h2.kernel_at).tolist())
 
     t_dot, c_dot = moved(drift[t[k, q]], (k, q)), moved(drift[c[k, j]], (k, j))
     inverse = gram.inv()

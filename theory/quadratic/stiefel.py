@@ -87,21 +87,25 @@ def step_drift(G: np.ndarray, a: np.ndarray, width: int, dim: int, speed_factor:
     riccati = MG + np.swapaxes(MG, -1, -2) - 2 * G @ MG
     if step == 0:
         return riccati
-    trace = lambda X: np.trace(X, axis1=-2, axis2=-1)[..., None, None]  # noqa: E731
     out = eye - G
     inner, inner2 = G @ MG, G @ M @ MG  # ΠMΠ and ΠM²Π, seen from the teachers
     b_in, b2_all = (
-        trace(MG) - speed_factor * width,
-        np.sum(a**2) - 2 * speed_factor * trace(MG) + speed_factor**2 * width,
+        _trace(MG) - speed_factor * width,
+        np.sum(a**2) - 2 * speed_factor * _trace(MG) + speed_factor**2 * width,
     )
-    b2_in = trace(M @ MG) - 2 * speed_factor * trace(MG) + speed_factor**2 * width
-    b_out, b2_out = trace(M @ out), trace(M @ M @ out)
+    b2_in = _trace(M @ MG) - 2 * speed_factor * _trace(MG) + speed_factor**2 * width
+    b_out, b2_out = _trace(M @ out), _trace(M @ M @ out)
     gain = 16 * out @ MG @ M @ out + 8 * b_in * (out @ M @ out) + 8 * width * (out @ M @ M @ out)
     gain = gain + (8 * b2_in + 2 * width * b2_all) * out
     loss = 16 * (inner2 - inner @ MG) + 8 * b_out * (inner - speed_factor * G)
     loss = loss + 8 * (dim - width) * (inner2 - 2 * speed_factor * inner + speed_factor**2 * G)
     loss = loss + (8 * b2_out + 2 * (dim - width) * b2_all) * G
     return riccati + step / 4 * (gain - loss)
+
+
+def _trace(X: np.ndarray) -> np.ndarray:
+    """The trace, to be multiplied by a matrix."""
+    return np.trace(X, axis1=-2, axis2=-1)[..., None, None]
 
 
 def mean_flow(
@@ -149,8 +153,11 @@ def largest_step(model: QuadraticModel, batch: int = 1) -> tuple[float, int]:
     small, zero = 1e-6, np.zeros((spectrum.size, spectrum.size))
     tilted = zero.copy()
     tilted[worst, worst] = small
-    drift = lambda G, step: step_drift(G, spectrum, width, dim, model.speed_factor / model.norm, step)[worst, worst]  # noqa: E731
-    shrink = -(drift(tilted, 4.0) - drift(tilted, 0.0) - drift(zero, 4.0)) / small
+    cases = ((tilted, 4.0), (tilted, 0.0), (zero, 4.0))
+    drifts = [
+        step_drift(G, spectrum, width, dim, model.speed_factor / model.norm, step)[worst, worst] for G, step in cases
+    ]
+    shrink = -(drifts[0] - drifts[1] - drifts[2]) / small
     epsilon = 8 * spectrum[worst] / shrink
     return float(batch * epsilon / model.riccati_rate), worst
 
@@ -177,6 +184,5 @@ def radial_excess(model: QuadraticModel, on_teachers: np.ndarray) -> tuple[float
 
 def _leverage_square(width: int) -> float:
     r"""$E\,k^2$ of the leverage $k=\tfrac12(|u|^4-2|u|^2+N)$, $|u|^2\sim\chi^2_N$."""
-    moment = lambda n: float(np.prod(width + 2.0 * np.arange(n)))  # noqa: E731
-    terms = moment(4) - 4 * moment(3) + (4 + 2 * width) * moment(2) - 4 * width * moment(1) + width**2
-    return terms / 4
+    first, second, third, fourth = np.cumprod(width + 2.0 * np.arange(4)).tolist()  # moments of |u|²
+    return (fourth - 4 * third + (4 + 2 * width) * second - 4 * width * first + width**2) / 4

@@ -14,7 +14,7 @@ import sympy as sp
 
 from theory.additive import flow as additive
 from theory.core.activation import Activation
-from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.indexed import Index, Sums, Term, a, evaluate
 from theory.scaling.loss_sums import LossSum
 
@@ -79,29 +79,21 @@ def derivation(activation: Activation) -> Derivation:
     steps = [
         Step(
             "With U directions still unlearned (those counted here) and the others fitted, the loss is what they leave",
-            sp.Eq(
-                sp.Symbol(r"\mathcal{L}"),
-                activation.second_moment / 2 * Term(a[_UNLEARNED] ** 2, (_UNLEARNED,)).as_sympy(),
-                evaluate=False,
-            ),
+            equation(r"\mathcal{L}", activation.second_moment / 2 * Term(a[_UNLEARNED] ** 2, (_UNLEARNED,)).as_sympy()),
             lambda shown: _fitted_residual(activation, shown),
             activation.check_tolerance,
         ),
         Step(
             "Stairs at the emergence times",
-            sp.Eq(
-                sp.Symbol(r"\mathcal{L}_{id}(t)"),
-                activation.second_moment / 2 * sp.Symbol(r"\sum_{p}a_p^2\,1\{t<T_p\}"),
-                evaluate=False,
-            ),
+            equation(r"\mathcal{L}_{id}(t)", activation.second_moment / 2 * sp.Symbol(r"\sum_{p}a_p^2\,1\{t<T_p\}")),
         ),
         Step(
             "Power-law weights: what is left after the first p directions",
-            sp.Eq(sp.Symbol(r"\sum_{s>p}s^{-2\beta}\approx"), tail(), evaluate=False),
+            equation(r"\sum_{s>p}s^{-2\beta}\approx", tail()),
             lambda shown: sp.simplify(sp.diff(shown, learned) + learned ** (-2 * beta)),
         ),
         *[
-            Step(f"Exponent of the loss in {name}", sp.Eq(sp.Symbol(symbol), value, evaluate=False),
+            Step(f"Exponent of the loss in {name}", equation(symbol, value),
                  partial(_exponent_residual, name))
             for (name, value), symbol in zip(
                 scaling_exponents().items(), (r"\gamma_t", r"\gamma_m", r"\gamma_n", r"\gamma_C"), strict=True
@@ -132,14 +124,7 @@ def _fitted_residual(activation: Activation, shown: sp.Expr) -> sp.Expr:
         "t": np.array([[sp.Integer(1), 0, 0], [rational(1, 3), rational(2, 3), 0]], dtype=object),
         "c": np.array([[sp.Integer(1), rational(1, 3)], [rational(1, 3), sp.Integer(1)]], dtype=object),
     }
-    kernel = activation.dual
-    variable = next(iter(kernel.free_symbols))
-    loss = evaluate(
-        additive.population_loss(),
-        (),
-        arrays,
-        lambda at, order: sp.diff(kernel, variable, int(order)).subs(variable, at),
-    )[()]
+    loss = evaluate(additive.population_loss(), (), arrays, activation.kernel_at)[()]
     unlearned = {"a": np.array(weights[1:], dtype=object)}
     return sp.N(loss - evaluate(Sums.read(shown), (), unlearned, lambda at, order: at)[()], 50)
 

@@ -13,7 +13,7 @@ from scipy import special
 from theory.core import power_sums
 from theory.core.activation import Activation
 from theory.core.curves import log_slope
-from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.streams import stream
 from theory.scaling import frontiers, ideal_loss
 from theory.scaling.ideal_loss import beta
@@ -125,12 +125,7 @@ def derivation(activation: Activation) -> Derivation:
 def _step(
     kind: str, title: str, left: str, right: sp.Expr, residual: Callable[[sp.Expr], object], tolerance: float
 ) -> Step:
-    return Step(
-        f"{title} ({kind})",
-        sp.Eq(sp.Symbol(left), right, evaluate=False),
-        lambda shown: sp.sympify(residual(shown)),
-        tolerance,
-    )
+    return Step(f"{title} ({kind})", equation(left, right), lambda shown: sp.sympify(residual(shown)), tolerance)
 
 
 def _exact_steps(degree: int) -> tuple[Step, ...]:

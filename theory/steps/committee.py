@@ -21,7 +21,7 @@ from typing import Protocol
 import sympy as sp
 
 from theory.core.activation import Activation
-from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
 from theory.core.frame import A, B, eta, gram, w
 from theory.core.indexed import Sums, Term, j, k, q
@@ -114,12 +114,12 @@ class _Named(_Labelled):
 
 def _first_order(x: Expectations, rows: str) -> dict[sp.Indexed, Sums]:
     r"""$E$ of the displacement over η: $-b_kE\,\delta\sigma'(z_k)g$, on the sphere with its radial part taken off."""
-    radial = (lambda one, other: x.cov(one, other) * x.three(one, one, A)) if rows != "free" else (lambda *_: 0)
-    along = lambda one, other: -b[one] * w[A] * (x.three(one, other, A) - radial(one, other))  # noqa: E731
-    return {
-        T[k, q]: Sums([Term(along(k, q), (A,))]),
-        Q[k, j]: Sums([Term(along(k, j), (A,)), Term(along(j, k), (A,))]),
-    }
+
+    def along(one: sp.Symbol, other: sp.Symbol) -> sp.Expr:
+        radial = 0 if rows == "free" else x.cov(one, other) * x.three(one, one, A)
+        return -b[one] * w[A] * (x.three(one, other, A) - radial)
+
+    return {T[k, q]: Sums([Term(along(k, q), (A,))]), Q[k, j]: Sums([Term(along(k, j), (A,)), Term(along(j, k), (A,))])}
 
 
 def _second_order(x: Expectations, rows: str) -> dict[sp.Indexed, Sums]:
@@ -200,7 +200,7 @@ def _sum(first: dict[sp.Indexed, Sums], second: dict[sp.Indexed, Sums]) -> dict[
 
 
 def _equation(left: str, right: sp.Expr) -> sp.Eq:
-    return sp.Eq(sp.Symbol(left), right, evaluate=False)
+    return equation(left, right)
 
 
 def _integral_steps(activation: Activation, x: SlopeIntegrals) -> list[Step]:
@@ -217,10 +217,7 @@ def _integral_steps(activation: Activation, x: SlopeIntegrals) -> list[Step]:
             "Residual on one sample, over the frame of teachers and students",
             _equation(r"\delta", sp.Symbol(r"\sum_{A}w_{A}\sigma(g_{A}),\ w=(-a,b)")),
         ),
-        Step(
-            "Step of a student",
-            _equation(r"w_{k}'-w_{k}", sp.Symbol(r"-\eta b_{k}\delta\sigma'(z_{k})x")),
-        ),
+        Step("Step of a student", _equation(r"w_{k}'-w_{k}", sp.Symbol(r"-\eta b_{k}\delta\sigma'(z_{k})x"))),
         *[
             Step(
                 titles[name][0],

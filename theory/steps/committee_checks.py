@@ -149,8 +149,11 @@ def integral_residual(name: str, activation: Activation, integrals: SlopeIntegra
     directions = _DIRECTIONS / max(1.0, _steepness(activation))
     g = (x @ directions.T).T
     gram = directions @ directions.T
-    known = lambda u, v: sp.Float(gram[_GAUSSIANS.index(u), _GAUSSIANS.index(v)], 17)  # noqa: E731
     four = _GAUSSIANS[:4]
+
+    def known(u: sp.Symbol, v: sp.Symbol) -> sp.Expr:
+        return sp.Float(gram[_GAUSSIANS.index(u), _GAUSSIANS.index(v)], 17)
+
     if name == "two":
         sampled, closed = sigma(g[0]) * sigma(g[1]), integrals.product(known, *four[:2])
     elif name == "three":

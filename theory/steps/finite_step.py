@@ -26,7 +26,7 @@ import sympy as sp
 from theory.additive import flow as additive
 from theory.core.activation import Activation
 from theory.core.arguments import check_whole
-from theory.core.derivation import Assumption, Derivation, Step
+from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.diagrams import Table, add, scale
 from theory.core.frame import eta, noise, over_pairs, without_pairs
 from theory.core.indexed import Sums, Term, c, collect, e, j, k, q, r, reads, symmetric_overlap, t, v
@@ -69,11 +69,7 @@ def raw_table(moments: Moments) -> Table:
 def _correction(tables: dict[str, Table], noisy: dict[str, Table] | None, factor: sp.Expr) -> dict[sp.Indexed, Sums]:
     """Second-order drift of each component."""
     # (component, name of l, correlation of k and l, factor)
-    rows = {
-        "t": (t[k, q], q, t[k, q], factor),
-        "c": (c[k, j], j, c[k, j], factor),
-        "r": (r[k], j, _ONE, factor * r[k]),
-    }
+    rows = {"t": (t[k, q], q, t[k, q], factor), "c": (c[k, j], j, c[k, j], factor), "r": (r[k], j, _ONE, factor * r[k])}
     found = {}
     for name, (component, second, correlation, scaled) in rows.items():
         terms = over_pairs(tables[name], (k, second), scaled, correlation)
@@ -154,35 +150,26 @@ def _frame_steps() -> list[Step]:
     """Definitions: the frame, and a step split into a radial and a tangent part."""
     symbol = sp.Symbol
     return [
-        Step(
-            "Frame of teachers and students: weights",
-            sp.Eq(symbol("w"), symbol(r"(-a_1,\dots,-a_P,r_1,\dots,r_m)"), evaluate=False),
-        ),
-        Step(
-            "Frame: correlations",
-            sp.Eq(symbol("C"), symbol(r"\begin{pmatrix}I&t^\top\\t&c\end{pmatrix}"), evaluate=False),
-        ),
+        Step("Frame of teachers and students: weights", equation("w", symbol(r"(-a_1,\dots,-a_P,r_1,\dots,r_m)"))),
+        Step("Frame: correlations", equation("C", symbol(r"\begin{pmatrix}I&t^\top\\t&c\end{pmatrix}"))),
         Step(
             "One step of a neuron, over its norm: radial part",
-            sp.Eq(
-                symbol(r"\rho_k"), symbol(r"-2\delta\sigma(z_k),\ \delta=\sum_{A}w_{A}\sigma(g_{A})"), evaluate=False
-            ),
+            equation(r"\rho_k", symbol(r"-2\delta\sigma(z_k),\ \delta=\sum_{A}w_{A}\sigma(g_{A})")),
         ),
         Step(
             "One step of a neuron, over its norm: tangent part",
-            sp.Eq(symbol(r"\mathbf a_k"), symbol(r"-\delta\sigma'(z_k)(x-z_k\bar v_k)"), evaluate=False),
+            equation(r"\mathbf a_k", symbol(r"-\delta\sigma'(z_k)(x-z_k\bar v_k)")),
         ),
         Step(
             "Expectation of a product of Hermite polynomials",
-            sp.Eq(
-                symbol(r"E\prod_{i}h_{a_i}(g_i)"),
+            equation(
+                r"E\prod_{i}h_{a_i}(g_i)",
                 symbol(r"\prod_{i}\sqrt{a_i!}\sum_{n}\prod_{i<j}\frac{C_{ij}^{n_{ij}}}{n_{ij}!}"),
-                evaluate=False,
             ),
         ),
         Step(
             "Pairs counted for the degrees 3, 2, 2, 1",
-            sp.Eq(symbol(r"E\,h_3(g_1)h_2(g_2)h_2(g_3)h_1(g_4)"), step_checks.four_legs(), evaluate=False),
+            equation(r"E\,h_3(g_1)h_2(g_2)h_2(g_3)h_1(g_4)", step_checks.four_legs()),
             step_checks.diagram_residual,
         ),
     ]
@@ -194,10 +181,8 @@ def _steps(activation: Activation, batch: int, correction: dict[sp.Indexed, Sums
     return [
         Step(
             f"Second order in the step size: {titles[str(component.base)]}",
-            sp.Eq(sp.Symbol(rf"\Delta_2 {sp.latex(component)}"), sums.as_sympy(), evaluate=False),
-            reads(
-                partial(step_checks.second_order_residual, str(component.base), activation=activation, batch=batch),
-            ),
+            equation(rf"\Delta_2 {sp.latex(component)}", sums.as_sympy()),
+            reads(partial(step_checks.second_order_residual, str(component.base), activation=activation, batch=batch)),
             activation.check_tolerance,
         )
         for component, sums in correction.items()
