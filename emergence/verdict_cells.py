@@ -92,7 +92,7 @@ def compute(configuration: Mapping[str, Any]) -> bytes:
     _forget_other_groups(group(claim))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        outcome = claim.runner(Context(configuration["preset"], configuration["seed"]))
+        outcome = claim.run(Context(configuration["preset"], configuration["seed"]))
     _close_figures(outcome.figures)
     return store.seal(dataset([judge(claim, x) for x in outcome.measurements]), configuration)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from emergence.arguments import DERIVATIONS
-from validation import claims
+from validation import catalogue
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -51,7 +51,7 @@ def test_readme_names_its_two_commands() -> None:
 
 
 def test_every_claim_is_named_in_the_table() -> None:
-    assert claim_ids(text(ROOT / "README.md")) == {claim.id for claim in claims()}
+    assert claim_ids(text(ROOT / "README.md")) == {claim.id for claim in catalogue()}
 
 
 def test_every_derivation_is_named_in_the_readme() -> None:

@@ -3,6 +3,8 @@
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,50 @@ def test_the_rule_catches_a_violation(package: str, source: str) -> None:
 def test_the_rule_allows_what_it_should() -> None:
     assert not imported("from theory import System\nimport jax", "dynamics") & forbidden("dynamics")
     assert not imported("from .claim import Claim", "validation") & forbidden("validation")
+
+
+def arrows(files: dict[str, str]) -> dict[str, set[str]]:
+    """Module → modules of `files` (dotted name → source) that it imports, anywhere in it, those for type checking included."""
+    return {name: {to for to in _named(source) if to in files} - {name} for name, source in files.items()}
+
+
+def _named(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def circle(found: dict[str, set[str]]) -> tuple[str, ...]:
+    """Modules that import one another in a circle; empty if none do."""
+    try:
+        TopologicalSorter(found).prepare()
+    except CycleError as error:
+        return tuple(error.args[1])
+    return ()
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    files = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path.read_text(encoding="utf-8")
+        for path in modules()
+        if path.name != "__init__.py"
+    }
+    found = arrows(files)
+    assert sum(map(len, found.values())) > 500
+    assert circle(found) == ()
+
+
+def test_the_circle_is_found() -> None:
+    files = {
+        "a.x": "from a.y import f",
+        "a.y": "def f():\n    import a.z",
+        "a.z": "if TYPE_CHECKING:\n    from a import x",
+    }
+    assert set(circle(arrows(files))) == set(files)
+    assert circle(arrows(files | {"a.z": "import a"})) == ()
 
 
 def test_importing_theory_loads_no_jax() -> None:

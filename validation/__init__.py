@@ -5,10 +5,11 @@ from _emergence import check_siblings
 check_siblings(__name__)
 
 from validation.comparison import Comparison, compare
-from validation.judge.catalogue import claims
-from validation.judge.claim import Claim, Control, Measurement, Outcome, Verdict, judge
+from validation.judge.catalogue import catalogue
+from validation.judge.claim import Claim, Control, Measurement, Outcome, Verdict, claim, computed_by, judge
 from validation.judge.context import Context, TheoryUnderTest
-from validation.judge.runner import Run, validate
+from validation.judge.run import Run
+from validation.judge.runner import validate
 from validation.quadratic_comparison import compare_quadratic
 
 __all__ = [
@@ -21,9 +22,11 @@ __all__ = [
     "Run",
     "TheoryUnderTest",
     "Verdict",
-    "claims",
+    "catalogue",
+    "claim",
     "compare",
     "compare_quadratic",
+    "computed_by",
     "judge",
     "validate",
 ]

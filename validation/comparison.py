@@ -12,7 +12,7 @@ from dynamics.core.precision import double_precision
 from theory import Activation, InitialState, Prediction, Teacher, predict
 from theory.prediction.validity import Validity, validity
 from validation.figures.common import overlap_curves, staircase
-from validation.judge.claim import Control, Measurement, verdict_of
+from validation.judge.claim import Measurement, verdict_of
 from validation.judge.runner import Progress
 from validation.statistics.standard_errors import mean_and_error
 
@@ -197,7 +197,7 @@ def _verdict(
 ) -> str:
     """By the rule of the claims; wrong theories: one with half the time `alone`, and one with J − 1 for J."""
     J = prediction.activation.information_exponent
-    controls = [Control("halved", alone / 2), Control("J − 1", alone * (J - 2) / (J - 1))]
+    controls = {"halved": alone / 2, "J − 1": alone * (J - 2) / (J - 1)}
     return verdict_of(Measurement("", predicted, estimate, stderr, allowance, controls, "")).verdict
 
 

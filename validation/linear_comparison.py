@@ -10,11 +10,9 @@ from dynamics.core.precision import double_precision
 from theory import LinearTask
 from theory.linear.phases import Phases, onset_level
 from validation.figures.linear import neuron_paths, norm_and_alignment
-from validation.judge.claim import Control, Measurement, verdict_of
+from validation.judge.claim import Measurement, verdict_of
+from validation.statistics.crossing import ACCURACY, crossing
 from validation.statistics.standard_errors import mean_and_error
-
-#: The accuracy of the averaged flow, as judged by claim L11.
-ACCURACY = 0.1
 
 
 @dataclass(frozen=True)
@@ -28,17 +26,6 @@ class LinearComparison:
     report: Path
     verdict_ok: bool
     diverged: bool
-
-
-def crossing(steps: np.ndarray, curve: np.ndarray, level: float) -> float:
-    """First time at which a curve passes a level (either way), linear between records; inf if it never does."""
-    side = curve > level
-    change = np.flatnonzero(side != side[0])
-    if not len(change):
-        return float("inf")
-    last = change[0]
-    share = (level - curve[last - 1]) / (curve[last] - curve[last - 1])
-    return float(steps[last - 1] + share * (steps[last] - steps[last - 1]))
 
 
 @double_precision
@@ -94,9 +81,11 @@ def _row(
     row["sgd_mean"], row["sgd_stderr"] = mean_and_error(times)
     estimate, stderr = mean_and_error(times / predicted)
     spacing = float(run.step[1] - run.step[0]) / predicted
-    controls = [Control("σ² for ϱ²", phases.residual_variance / noise2), Control("twice", 2.0)]
-    if abs(controls[0].predicted - 1) < 2 * (ACCURACY + spacing):  # no least-squares error to speak of
-        controls = controls[1:]
+    controls = {"twice": 2.0}
+    if abs(phases.residual_variance / noise2 - 1) >= 2 * (
+        ACCURACY + spacing
+    ):  # else no least-squares error to speak of
+        controls["σ² for ϱ²"] = phases.residual_variance / noise2
     measurement = Measurement(name, 1.0, estimate, stderr, ACCURACY + spacing, controls, "")
     row["verdict"] = verdict_of(measurement).verdict
     return row

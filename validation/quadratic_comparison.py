@@ -19,7 +19,7 @@ from theory.core.curves import located_crossing
 from theory.quadratic.step import fitted_shift
 from validation.comparison import LARGEST_SHIFT, Comparison, flow_and_sgd, unjudged
 from validation.figures.stiefel import Curve, measured_and_theory
-from validation.judge.claim import Control, Measurement, verdict_of
+from validation.judge.claim import Measurement, verdict_of
 from validation.statistics.standard_errors import mean_and_error
 
 #: Times at which the closed form is looked at for a first crossing, then refined.
@@ -149,7 +149,7 @@ def _finite(value: float) -> float | None:
 
 
 def _verdict(predicted: float, estimate: float, stderr: float, allowance: float) -> str:
-    controls = [Control("half", predicted / 2), Control("double", 2 * predicted)]
+    controls = {"half": predicted / 2, "double": 2 * predicted}
     return verdict_of(Measurement("", predicted, estimate, stderr, allowance, controls, "")).verdict
 
 

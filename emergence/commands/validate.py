@@ -17,7 +17,7 @@ from emergence.version import version
 
 if TYPE_CHECKING:
     from validation.judge.claim import Claim, Verdict
-    from validation.judge.runner import Run
+    from validation.judge.run import Run
 
 MOST_WORKERS = 4
 #: So many files are named to people; the JSON document names all.

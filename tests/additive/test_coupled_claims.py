@@ -5,11 +5,10 @@ import pytest
 from validation import Context
 from validation.claims.additive import coupled_flow
 from validation.claims.additive.coupled_flow import Excess
-from validation.judge.claim import Control
 
 
 def excess(undeflated: float) -> Excess:
-    return Excess(1.0227, 0.0002, (Control("no excess", 1.0), Control("no deflation", undeflated)))
+    return Excess(1.0227, 0.0002, {"no excess": 1.0, "no deflation": undeflated})
 
 
 def test_theory_sees_a_control_that_is_two_allowances_away() -> None:

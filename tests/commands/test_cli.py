@@ -34,7 +34,7 @@ from emergence.problem import Problem
 from emergence.progress import Progress
 from emergence.resolve import resolve
 from emergence.version import version
-from validation.judge.claim import Claim, Control, Measurement, Outcome, judge
+from validation.judge.claim import Claim, Measurement, Outcome, judge
 
 SMALL = ["--dim", "64", "--teacher-width", "2", "--student-width", "6"]
 
@@ -553,9 +553,7 @@ def _claim(expected: str = "agrees") -> Claim:
 def _catalogue(monkeypatch: pytest.MonkeyPatch, expected: str, asked: dict) -> None:
     """A catalogue of one claim, and a run of it that notes what it was asked."""
     claim = _claim(expected)
-    measured = Measurement(
-        "a ratio", 1.0, 1.001, 0.001, 0.0, [Control("wrong", 2.0)], "exact", "key", {"n": np.int64(3)}
-    )
+    measured = Measurement("a ratio", 1.0, 1.001, 0.001, 0.0, {"wrong": 2.0}, "exact", "key", {"n": np.int64(3)})
 
     def judged(ids: object = None, **options: object) -> SimpleNamespace:
         asked.update(options, ids=ids)
@@ -564,7 +562,7 @@ def _catalogue(monkeypatch: pytest.MonkeyPatch, expected: str, asked: dict) -> N
             verdicts=[judge(claim, measured, 0.5)], report=out / "report.html", files={"T1": out / "T1.nc"}
         )
 
-    monkeypatch.setattr(validation.judge.runner, "claims", lambda: [claim])
+    monkeypatch.setattr(validation.judge.runner, "catalogue", lambda: [claim])
     monkeypatch.setattr(validation, "validate", judged)
 
 

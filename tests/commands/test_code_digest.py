@@ -8,7 +8,7 @@ from types import FrameType
 import pytest
 
 from emergence.store.code_digest import Code
-from validation.judge.catalogue import claims, module_of
+from validation.judge.catalogue import catalogue, module_of
 from validation.judge.context import Context
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,7 +78,7 @@ def test_every_way_to_import_is_followed(text: str, more: set[str], tmp_path: Pa
 @pytest.mark.parametrize("name", ["E13", "L1", "S7"])
 def test_code_that_runs_is_code_that_counts(name: str) -> None:
     """Every function of the project that a claim calls lies in a module that its digest has read."""
-    claim = next(one for one in claims() if one.id == name)
+    claim = next(one for one in catalogue() if one.id == name)
     seen: set[Path] = set()
 
     def note(frame: FrameType, event: str, _: object) -> None:
@@ -88,7 +88,7 @@ def test_code_that_runs_is_code_that_counts(name: str) -> None:
 
     sys.setprofile(note)
     try:
-        claim.runner(Context("quick", 412))
+        claim.run(Context("quick", 412))
     finally:
         sys.setprofile(None)
     seen = {path for path in seen if path.relative_to(ROOT).parts[0] in ("theory", "dynamics", "validation")}

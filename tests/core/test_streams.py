@@ -22,7 +22,7 @@ from theory import Activation, InitialState, InputError, QuadraticModel, Student
 from theory.baselines.kernel_ridge import Kernel, KernelRidge
 from theory.core import streams
 from theory.core.streams import Made, Word, integer_seed, recorded, sequence, stream
-from validation.judge.catalogue import claims
+from validation.judge.catalogue import catalogue
 from validation.judge.claim import Claim
 from validation.judge.context import Context
 
@@ -194,7 +194,7 @@ def unnamed(found: Sequence[Made], seed: int) -> Iterator[Made]:
 def streams_of(chosen: Sequence[Claim], seed: int) -> list[Made]:
     with recorded() as found:
         for claim in chosen:
-            claim.runner(Context("quick", seed))
+            claim.run(Context("quick", seed))
     return found
 
 
@@ -205,7 +205,7 @@ CHEAP = ("E4", "E13", "L1", "L2", "L2-printed", "L15", "L18", "L19", "L20", "L21
 @pytest.mark.parametrize("which", [CHEAP, pytest.param((), marks=pytest.mark.slow)], ids=["cheap", "all"])
 def test_no_two_streams_of_the_claims_are_alike(which: tuple[str, ...]) -> None:
     seed = 411  # no other test's, so that nothing comes out of a cache
-    found = streams_of([claim for claim in claims() if not which or claim.id in which], seed)
+    found = streams_of([claim for claim in catalogue() if not which or claim.id in which], seed)
     assert len(found) > len(which)
     assert alike(found) == []
     assert list(unnamed(found, seed)) == []

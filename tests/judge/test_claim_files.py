@@ -27,21 +27,21 @@ def _figure() -> Figure:
 def _claim(name: str = "E1", figures: int = 2, dataset: xr.Dataset | None = None) -> Claim:
     outcome = Outcome(
         [
-            Measurement(
-                "a ratio", 1.0, 1.1, 0.05, 0.0, [Control("far", 3.0), Control("own data", 1.0, 5.0, 0.1)], "", "a"
-            ),
-            Measurement("an exact time", 2.0, 2.01, 0.0, 0.04, [Control("near", 2.02)], "the step size", "b", {"n": 3}),
+            Measurement("a ratio", 1.0, 1.1, 0.05, 0.0, {"far": 3.0, "own data": Control(1.0, 5.0, 0.1)}, "", "a"),
+            Measurement("an exact time", 2.0, 2.01, 0.0, 0.04, {"near": 2.02}, "the step size", "b", {"n": 3}),
         ],
         dataset,
         [("What is seen.", _figure()) for _ in range(figures)],
     )
-    return Claim(name, "t", "s.", "x", "derived", "exact", "always", ("far", "own data", "near"), lambda _: outcome)
+    texts = {"title": "t", "statement": "s.", "latex": "x", "source": "derived", "regime": "always"}
+    controls = ("far", "own data", "near")
+    return Claim(id=name, kind="exact", controls=controls, runner=lambda _: outcome, **texts)
 
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> xr.DataTree:
     own = xr.Dataset({"loss": ("time", TIME)}, {"time": TIME})
-    monkeypatch.setattr(runner, "claims", lambda: [_claim(dataset=own)])
+    monkeypatch.setattr(runner, "catalogue", lambda: [_claim(dataset=own)])
     run = validate(out=tmp_path, seed=7)
     return xr.open_datatree(run.files["E1"], engine="h5netcdf").load()
 
@@ -79,8 +79,8 @@ def test_figures_and_the_runners_own_dataset_are_groups(tree: xr.DataTree) -> No
 
 def test_the_same_seed_gives_the_same_file_but_for_its_making(tmp_path: Path) -> None:
     claim = _claim()
-    verdicts = [judge(claim, x) for x in claim.runner(None).measurements]
-    files = [claim_tree(claim, claim.runner(None), verdicts, {"date": date}) for date in ("1", "1", "2")]
+    verdicts = [judge(claim, x) for x in claim.run(None).measurements]
+    files = [claim_tree(claim, claim.run(None), verdicts, {"date": date}) for date in ("1", "1", "2")]
     first, again, later = (
         write_dataset(tmp_path / f"{n}.nc", file).read_bytes() for n, file in enumerate(files)
     )  # fmt: skip
@@ -91,12 +91,12 @@ def test_the_same_seed_gives_the_same_file_but_for_its_making(tmp_path: Path) ->
 def test_a_dataset_that_would_clash_with_the_verdicts_is_refused() -> None:
     claim = _claim(dataset=xr.Dataset({"loss": ("quantity", TIME)}))
     with pytest.raises(InputError, match="claim E1: its dataset has the dimension 'quantity'"):
-        claim_tree(claim, claim.runner(None), [], {})
+        claim_tree(claim, claim.run(None), [], {})
 
 
 def test_a_figure_without_data_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     claim = _claim(figures=1)
-    outcome = claim.runner(None)
+    outcome = claim.run(None)
     write_dataset(tmp_path / "E1.nc", claim_tree(claim, outcome, [], {}))
     xr.Dataset().to_netcdf(tmp_path / "simulation.nc", engine="h5netcdf")
     assert stored.main([str(tmp_path)]) == 0
@@ -130,5 +130,5 @@ def test_the_share_used_and_z(numbers: tuple[float, float, float, float], used: 
 def test_beside_agrees_the_share_is_at_most_one_and_z_at_most_four() -> None:
     rng = np.random.default_rng(0)
     for estimate, allowance, stderr in rng.exponential([[2.0, 1.0, 0.3]], (200, 3)):
-        verdict = judge(_claim(), Measurement("x", 0.0, estimate, stderr, allowance, [Control("far", 1e9)], ""))
+        verdict = judge(_claim(), Measurement("x", 0.0, estimate, stderr, allowance, {"far": 1e9}, ""))
         assert (verdict.verdict == "agrees") == (verdict.used <= 1) == (abs(verdict.z) <= 4)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -27,12 +27,14 @@ def measured(seed: int, shrink: float = 1.0, gap: float = 0.0, allowance: float 
     """The mean of eight normals of mean `gap` where theory says 0; its standard error is multiplied by `shrink`."""
     values = np.random.default_rng([7, seed]).normal(gap, 1.0, REPLICAS)
     stderr = shrink * float(values.std(ddof=1)) / math.sqrt(REPLICAS)
-    controls = [Control("far", 9.0), Control("near", 1.5)]
+    controls = {"far": 9.0, "near": 1.5}
     return Measurement("x", 0.0, float(values.mean()), stderr, allowance, controls, "exact")
 
 
 def claim(runner: Callable[[Context], Outcome], name: str = "E1", expected: str = "agrees") -> Claim:
-    return Claim(name, "t", "s.", "x", "derived", "exact", "always", ("far", "near"), runner, expected)
+    texts = {"title": "t", "statement": "s.", "latex": "x", "source": "derived", "regime": "always"}
+    controls = ("far", "near", "nearer")
+    return Claim(id=name, kind="exact", controls=controls, runner=runner, expected=expected, **texts)
 
 
 def judged(one: Measurement, expected: str = "agrees") -> Judged:
@@ -118,7 +120,7 @@ def test_a_wrong_statement_must_be_found_out_like_a_control() -> None:
 
 
 def test_a_bound_has_no_stated_share() -> None:
-    x = Measurement("x", 0.0, 0.5, 0.0, 1.0, [Control("far", 9.0)], "exact")
+    x = Measurement("x", 0.0, 0.5, 0.0, 1.0, {"far": 9.0}, "exact")
     found = tally("agrees", [_judged(x)] * 5)
     assert not found.statistical
     assert found.stated == 0.0
@@ -159,13 +161,14 @@ class Here:
 @pytest.fixture
 def two_claims(monkeypatch: pytest.MonkeyPatch) -> list[Claim]:
     """A catalogue of one module: E1 measures something random, E2 does not."""
-    fixed = Measurement("y", 1.0, 1.0, 0.0, 0.1, [Control("far", 9.0), Control("nearer", math.nan)], "exact")
+    fixed = Measurement("y", 1.0, 1.0, 0.0, 0.1, {"far": 9.0, "nearer": math.nan}, "exact")
     claims = [
         claim(lambda context: Outcome([measured(context.seed), measured(context.seed + 1000)])),
         claim(lambda context: Outcome([fixed]), "E2"),
     ]
-    module = SimpleNamespace(__name__="claims.toy", __file__=__file__, CLAIMS=claims)
-    monkeypatch.setattr(catalogue, "_GROUPS", (module,))
+    module = ModuleType("claims.toy")
+    module.__file__ = __file__
+    monkeypatch.setattr(catalogue, "modules", lambda: {module: claims})
     return claims
 
 
@@ -195,7 +198,7 @@ def test_seeds_are_resumed_and_fixed_claims_stop_after_two(two_claims: list[Clai
 
 def test_a_share_that_is_full_under_both_seeds_is_still_random(two_claims: list[Claim]) -> None:
     def share(seed: int) -> Judged:
-        return _judged(Measurement("x", 1.0, 1.0, 0.0, 0.1, [Control("near", 1.0, 0.3 + 0.1 * seed)], "ties"))
+        return _judged(Measurement("x", 1.0, 1.0, 0.0, 0.1, {"near": Control(1.0, 0.3 + 0.1 * seed)}, "ties"))
 
     assert false_alarms.is_random({0: [share(0)], 1: [share(1)]})
     assert not false_alarms.is_random({0: [share(0)], 1: [share(0)]})
@@ -225,7 +228,7 @@ def test_a_claim_that_raises_is_named_and_the_others_go_on(
     two_claims: list[Claim], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = claim(lambda context: Outcome([measured(abs(1 // (context.seed - 1)))]))
-    catalogue._GROUPS[0].CLAIMS[0] = broken  # in place of E1, for this test's own module
+    two_claims[0] = broken  # in place of E1, in the catalogue too
     with Store(tmp_path) as store:
         collection = false_alarms.Collection(store, "quick", math.inf)
         collection.run([broken, two_claims[1]], 2, Here())
@@ -255,8 +258,8 @@ def test_status_and_table_of_the_command(two_claims: list[Claim], tmp_path: Path
 
 
 def test_every_claim_has_a_module_of_its_own_code() -> None:
-    claims = catalogue.claims()
-    assert {verdict_cells.group(one) for one in claims} == {module.__name__ for module in catalogue._GROUPS}
+    claims = catalogue.catalogue()
+    assert {verdict_cells.group(one) for one in claims} == {module.__name__ for module in catalogue.modules()}
     names = {verdict_cells.store.digest(verdict_cells.configure(one, 0)) for one in claims}
     assert len(names) == len(claims)
 

@@ -272,7 +272,7 @@ def test_panels_of_a_figure_are_kept_apart() -> None:
 @pytest.mark.parametrize("name", ["E26", "L17", "Q19", "S5"])
 def test_the_figures_of_claims_are_stored_as_they_are_drawn(name: str) -> None:
     (claim,) = select_claims([name])
-    figures = claim.runner(Context()).figures
+    figures = claim.run(Context()).figures
     assert figures
     for caption, figure in figures:
         assert isinstance(figure, Figure)

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,21 +17,22 @@ from dynamics import Interrupted
 from theory import InputError
 from validation import Context, Outcome, TheoryUnderTest, validate
 from validation.judge import apart, file_names, runner
-from validation.judge.catalogue import claims
-from validation.judge.claim import Claim, Control, Measurement
+from validation.judge.catalogue import catalogue
+from validation.judge.claim import Claim, Measurement
 
 
 def _claim(name: str, measured: float = 1.0) -> Claim:
     def run(context: Context) -> Outcome:
         if measured < 0:
             raise KeyboardInterrupt
-        return Outcome([Measurement("x", 1.0, measured, 0.1, 0.0, [Control("wrong", 3.0)], "exact")])
+        return Outcome([Measurement("x", 1.0, measured, 0.1, 0.0, {"wrong": 3.0}, "exact")])
 
-    return Claim(name, "title", "statement", "x", "derived", "exact", "always", ("wrong",), run)
+    texts = {"title": "title", "statement": "statement", "latex": "x", "source": "derived", "regime": "always"}
+    return Claim(id=name, kind="exact", controls=("wrong",), runner=run, **texts)
 
 
 def test_each_claim_leaves_its_dataset_and_all_leave_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "claims", lambda: [_claim("E1"), _claim("E2", 2.0)])
+    monkeypatch.setattr(runner, "catalogue", lambda: [_claim("E1"), _claim("E2", 2.0)])
     run = validate(out=tmp_path)
     assert [verdict.verdict for verdict in run.verdicts] == ["agrees", "disagrees"]
     assert not run.as_expected
@@ -41,7 +43,7 @@ def test_each_claim_leaves_its_dataset_and_all_leave_a_report(tmp_path: Path, mo
 def test_an_interrupted_run_keeps_and_reports_what_was_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "claims", lambda: [_claim("E1"), _claim("E2", -1.0), _claim("E3")])
+    monkeypatch.setattr(runner, "catalogue", lambda: [_claim("E1"), _claim("E2", -1.0), _claim("E3")])
     (tmp_path / "report.html").write_text("of an earlier run, whole")
     with pytest.raises(Interrupted, match="after 1 of 3 claims") as stopped:
         validate(out=tmp_path)
@@ -53,7 +55,7 @@ def test_an_interrupted_run_keeps_and_reports_what_was_finished(
 def test_no_selection_preset_seed_or_theory_overwrites_what_another_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "claims", lambda: [_claim(name) for name in ("E1", "S4", "S4-printed")])
+    monkeypatch.setattr(runner, "catalogue", lambda: [_claim(name) for name in ("E1", "S4", "S4-printed")])
     asked: list[dict[str, Any]] = [
         {},
         {"ids": ["S4-printed", "S4"]},
@@ -96,7 +98,7 @@ def test_bad_input_is_refused_before_anything_runs(bad: dict, tmp_path: Path) ->
 
 
 def test_every_claim_names_its_controls_and_its_source() -> None:
-    for claim in claims():
+    for claim in catalogue():
         assert claim.controls
         assert claim.source
         assert claim.statement.endswith(".")
@@ -122,7 +124,7 @@ class _Process:
 def test_a_claim_of_ones_own_is_judged_with_those_of_the_catalogue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "claims", lambda: [_claim("E1"), _claim("E2")])
+    monkeypatch.setattr(runner, "catalogue", lambda: [_claim("E1"), _claim("E2")])
     mine = _claim("my-claim", 2.0)
     run = validate(["E2", mine], out=tmp_path)
     assert [(v.id, v.verdict) for v in run.verdicts] == [("E2", "agrees"), ("my-claim", "disagrees")]
@@ -144,7 +146,7 @@ def test_a_claim_of_ones_own_goes_to_another_process_if_it_can_be_imported_there
 
 
 def _imported(context: Context) -> Outcome:
-    return _claim("any").runner(context)
+    return _claim("any").run(context)
 
 
 def test_ids_know_no_case_and_may_be_patterns_and_quantities() -> None:
@@ -160,10 +162,10 @@ def test_ids_know_no_case_and_may_be_patterns_and_quantities() -> None:
 
 def test_a_quantity_is_asked_for_by_its_claim_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
     def two(context: Context) -> Outcome:
-        (one,) = _claim("any").runner(context).measurements
+        (one,) = _claim("any").run(context).measurements
         return Outcome([replace(one, key="slope"), replace(one, key="slope.error"), replace(one, key="end")])
 
-    monkeypatch.setattr(runner, "claims", lambda: [replace(_claim("E1"), runner=two), _claim("E2")])
+    monkeypatch.setattr(runner, "catalogue", lambda: [replace(_claim("E1"), runner=two), _claim("E2")])
     asked = {"e1.Slope": ["E1.slope"], "E1.slope*": ["E1.slope", "E1.slope.error"], "E*.end": ["E1.end"]}
     for text, kept in asked.items():
         assert [verdict.id for verdict in validate([text]).verdicts] == kept
@@ -178,30 +180,50 @@ def test_an_id_names_a_file_and_no_pattern(name: str) -> None:
         _claim(name)
 
 
-def test_a_claim_that_lists_other_controls_than_it_judges_is_named() -> None:
+def test_a_control_is_judged_by_the_name_that_its_claim_declares() -> None:
+    """The runner says its first words; words that begin none, or two, are refused."""
+
+    def names(*declared: str, preset: str = "quick") -> list[str]:
+        (verdict,) = validate(replace(_claim("X1"), controls=declared), preset=preset).verdicts
+        return [control.name for control in verdict.controls]
+
+    assert names("wrong by a factor") == ["wrong by a factor"]
+    with pytest.warns(UserWarning, match="judges nothing by its 'wrong by 2'"):
+        assert names("wrong", "wrong by 2") == ["wrong"]
+    for declared, count in ((["x"], 0), (["wrong by 2", "wrong by 3"], 2)):
+        with pytest.raises(
+            InputError, match=rf"claim X1: its runner judges 'wrong', and {count} of its controls begin so"
+        ):
+            names(*declared)
+
+
+def test_a_control_that_nothing_is_judged_by_is_named() -> None:
     odd = replace(_claim("X1"), controls=("wrong", "never judged"))
-    with pytest.warns(UserWarning, match="claim X1 lists without judging 'never judged': mend"):
+    with pytest.warns(UserWarning, match="claim X1 judges nothing by its 'never judged'"):
         validate(odd)
-    with pytest.warns(UserWarning, match="lists without judging 'x' and judges without listing 'wrong'"):
-        validate(replace(odd, controls=("x",)))
     only_quick = replace(odd, controls=("wrong (quick)", "never judged (full)"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        validate(only_quick)
-    with pytest.warns(UserWarning, match="lists without judging 'never judged' and judges without listing 'wrong'"):
+        assert [control.name for control in validate(only_quick).verdicts[0].controls] == ["wrong"]
+    with pytest.warns(UserWarning, match="judges nothing by its 'never judged'"):
         validate(only_quick, preset="full")
+
+
+def test_a_claim_is_made_of_keywords_alone() -> None:
+    with pytest.raises(TypeError, match="positional"):
+        Claim("E1", "title")  # type: ignore[misc, call-arg]
 
 
 def _spread(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A catalogue of toy claims in three modules, the claims of each together."""
-    catalogue = []
+    claims: list[Claim] = []
     for name in ("E1", "E2", "L1", "Q1", "Q2", "Q3"):
-        catalogue.append(_claim(name, 1.0 + 0.1 * len(catalogue)))
-        catalogue[-1].runner.__module__ = f"claims of {name[0]}"
-    monkeypatch.setattr(runner, "claims", lambda: catalogue)
-    monkeypatch.setattr(apart, "claims", lambda: catalogue)
-    monkeypatch.setattr(apart, "module_order", lambda: {"claims of Q": 0, "claims of E": 1, "claims of L": 2})
-    return [claim.id for claim in catalogue]
+        claims.append(_claim(name, 1.0 + 0.1 * len(claims)))
+        claims[-1].runner.__module__ = f"claims of {name[0]}"
+    monkeypatch.setattr(runner, "catalogue", lambda: claims)
+    monkeypatch.setattr(apart, "catalogue", lambda: claims)
+    monkeypatch.setattr(apart, "modules", lambda: {ModuleType(f"claims of {letter}"): () for letter in "QEL"})
+    return [claim.id for claim in claims]
 
 
 def test_two_processes_share_the_claims_and_give_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from emergence.cli import main
 from theory import InputError
 from validation.claims.linear.label_noise_sgd import boundary
 from validation.figures.linear import alternating, curves, neuron_paths, norm_and_alignment
-from validation.linear_comparison import crossing
+from validation.statistics.crossing import crossing
 
 SMALL = ["--dim", "4", "--student-width", "30", "--step-size", "0.005", "--noise", "2", "--replicas", "2", "--quiet"]
 

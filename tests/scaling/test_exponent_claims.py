@@ -26,8 +26,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sample_complexity_agrees_and_rejects(small: None) -> None:
-    outcome = sample_complexity.run_samples(Context(seed=3))
-    verdict = judge(sample_complexity.CLAIMS[0], outcome.measurements[0])
+    outcome = sample_complexity.run_samples.run(Context(seed=3))
+    verdict = judge(sample_complexity.run_samples, outcome.measurements[0])
     assert verdict.verdict == "agrees"
     assert len(outcome.figures) == 2
 
@@ -38,13 +38,13 @@ def test_data_of_another_exponent_disagree(small: None, monkeypatch: pytest.Monk
     monkeypatch.setattr(
         sample_complexity, "recovery_steps", lambda c, family, dim, n: right(c, family, dim, n) * (dim / 50) ** 0.3
     )
-    measurement = sample_complexity.run_samples(Context(seed=3)).measurements[0]
-    assert judge(sample_complexity.CLAIMS[0], measurement).verdict in ("disagrees", "inconclusive")
+    measurement = sample_complexity.run_samples.run(Context(seed=3)).measurements[0]
+    assert judge(sample_complexity.run_samples, measurement).verdict in ("disagrees", "inconclusive")
 
 
 def test_critical_step_size_agrees_and_rejects(small: None) -> None:
-    outcome = sample_complexity.run_critical(Context(seed=3))
-    assert judge(sample_complexity.CLAIMS[1], outcome.measurements[0]).verdict == "agrees"
+    outcome = sample_complexity.run_critical.run(Context(seed=3))
+    assert judge(sample_complexity.run_critical, outcome.measurements[0]).verdict == "agrees"
     assert len(outcome.figures) == 1
 
 
@@ -59,10 +59,10 @@ def test_estimator_of_the_critical_step_size() -> None:
 def test_emergence_exponents_at_one_start_per_dimension(monkeypatch: pytest.MonkeyPatch) -> None:
     context = Context(seed=2)
     points = emergence_exponents.flow_points(context, 0.8, (1024, 4096), 2)
-    exponent, fit = emergence_exponents._measure(points, 0, "p", "p", 0.8, [], "")
+    exponent = emergence_exponents._measure(points, 0, "p", "p", 0.8, {}, "")
     assert abs(exponent.estimate - exponent.predicted) < exponent.allowance + 4 * exponent.stderr
     assert exponent.predicted == pytest.approx(0.8, abs=0.02)
-    assert fit.clusters == 4
+    assert exponent.details["starts"] == 4
 
 
 def test_weights_are_predicted_by_the_theory_under_test() -> None:

@@ -384,9 +384,9 @@ class Slow(PowerLawLoss):
 
 def test_a_wrong_loss_law_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scaling_budgets, "DECAYS", (0.8,))
-    claim = next(x for x in scaling_budgets.CLAIMS if x.id == "E21")
+    claim = scaling_budgets.run_retuned
     for law, verdict in ((PowerLawLoss, "agrees"), (Slow, "disagrees")):
-        found = claim.runner(Context(theory=TheoryUnderTest(loss_law=law))).measurements
+        found = claim.run(Context(theory=TheoryUnderTest(loss_law=law))).measurements
         assert {judge(claim, x).verdict for x in found} == {verdict}
 
 

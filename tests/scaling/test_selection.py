@@ -30,8 +30,7 @@ from theory.scaling.selection import (
 )
 from theory.scaling.selection_draws import draw_overlaps, draw_selected_scores, selected_gaps, selected_scores
 from theory.scaling.selection_gaps import GAPS, GapLaw
-from validation import Context, judge
-from validation.claims.scaling import selection as claims
+from validation import Context, catalogue, judge
 from validation.figures.selection import predicted_and_measured
 
 #: Probability of a false alarm of one test.
@@ -271,8 +270,8 @@ def test_figure_shows_theory_and_points() -> None:
 
 @pytest.mark.parametrize("name", ["E27", "S7"])
 def test_cheap_claims_agree(name: str) -> None:
-    claim = next(claim for claim in claims.CLAIMS if claim.id == name)
-    outcome = claim.runner(Context(seed=3))
+    claim = next(claim for claim in catalogue() if claim.id == name)
+    outcome = claim.run(Context(seed=3))
     assert {judge(claim, x).verdict for x in outcome.measurements} == {"agrees"}
     assert len(outcome.figures) == 1
 

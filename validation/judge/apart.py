@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from theory import InputError
-from validation.judge.catalogue import claims, module_order
+from validation.judge.catalogue import catalogue, modules
 from validation.judge.claim import Claim, Outcome
 from validation.judge.context import Context
 
@@ -20,15 +20,15 @@ Measured = tuple[Claim, Outcome, float]
 
 def measure(configuration: Mapping[str, Any]) -> bytes:
     """Run one claim in this process: its outcome and the seconds it took, pickled."""
-    claim = configuration["claim"] or _catalogue()[configuration["id"]]
+    claim = configuration["claim"] or _known()[configuration["id"]]
     before = time.perf_counter()
-    outcome = claim.runner(Context(configuration["preset"], configuration["seed"]))
+    outcome = claim.run(Context(configuration["preset"], configuration["seed"]))
     return pickle.dumps((outcome, time.perf_counter() - before))
 
 
 def portable(claim: Claim) -> bool:
     """Whether another process finds the claim's runner: in the catalogue, or by importing it (not ``__main__``)."""
-    if _catalogue().get(claim.id) == claim:
+    if _known().get(claim.id) == claim:
         return True
     try:
         return b"__main__" not in pickle.dumps(claim)
@@ -36,8 +36,8 @@ def portable(claim: Claim) -> bool:
         return False
 
 
-def _catalogue() -> dict[str, Claim]:
-    return {claim.id: claim for claim in claims()}
+def _known() -> dict[str, Claim]:
+    return {claim.id: claim for claim in catalogue()}
 
 
 def measured_apart(
@@ -50,7 +50,7 @@ def measured_apart(
 
     Raises: `InputError` if a process died; what a claim raises.
     """
-    waiting, known = _by_module(chosen), _catalogue()
+    waiting, known = _by_module(chosen), _known()
     running: dict[Future[bytes], tuple[Submit, Claim, list[Claim]]] = {}
 
     def next_one(worker: Submit, rest: list[Claim]) -> None:
@@ -80,6 +80,10 @@ def measured_apart(
 
 def _by_module(chosen: Sequence[Claim]) -> list[list[Claim]]:
     """Claims of each module, the module that takes longest first."""
-    order = module_order()
-    place = lambda claim: order.get(claim.runner.__module__, len(order))  # noqa: E731
+    order = [module.__name__ for module in modules()]
+
+    def place(claim: Claim) -> tuple[int, str]:
+        name = claim.runner.__module__
+        return order.index(name) if name in order else len(order), name
+
     return [list(group) for _, group in groupby(sorted(chosen, key=place), place)]

@@ -1,63 +1,40 @@
-"""All claims, in the order of the catalogue."""
+"""All claims, found by walking the folder: those of every module of `validation.claims`."""
 
+from functools import lru_cache
+from importlib import import_module
+from pkgutil import walk_packages
 from types import ModuleType
 
-from validation.claims.additive import coupled_flow, emergence_exponents, formulas, initial, sgd
-from validation.claims.baselines import baselines
-from validation.claims.linear import label_noise, label_noise_sgd, oscillation_and_alignment
-from validation.claims.networks import networks
-from validation.claims.one_task import one_task, sample_complexity, step_size_boundary, step_size_scaling
-from validation.claims.quadratic import exact as quadratic
-from validation.claims.quadratic import laws as quadratic_laws
-from validation.claims.quadratic import stiefel
-from validation.claims.scaling import budgets as scaling_budgets
-from validation.claims.scaling import scaling, selection
-from validation.claims.steps import committee, finite_step, finite_step_paths, sde
+import validation.claims
 from validation.judge.claim import Claim
 from validation.judge.selection import in_order
 
-#: Longest first, for runs in several processes.
-_GROUPS = (
-    sgd,
-    finite_step,
-    sde,
-    sample_complexity,
-    stiefel,
-    networks,
-    finite_step_paths,
-    coupled_flow,
-    step_size_scaling,
-    step_size_boundary,
-    emergence_exponents,
-    scaling,
-    baselines,
-    formulas,
-    label_noise_sgd,
-    committee,
-    quadratic_laws,
-    selection,
-    label_noise,
-    scaling_budgets,
-    oscillation_and_alignment,
-    one_task,
-    quadratic,
-    initial,
-)
+
+@lru_cache(maxsize=1)
+def modules() -> dict[ModuleType, tuple[Claim, ...]]:
+    """The modules with claims, and these; the one that takes longest first, by ``COST``, its seconds (0 if it says none)."""
+    names = sorted(entry.name for entry in walk_packages(validation.claims.__path__, "validation.claims."))
+    found = {module: claims_of(module) for module in map(import_module, names)}
+    return {
+        module: found[module] for module in sorted(found, key=lambda one: -getattr(one, "COST", 0)) if found[module]
+    }
 
 
-def claims() -> list[Claim]:
-    """The catalogue, sorted by letter and number."""
-    return in_order(claim for group in _GROUPS for claim in group.CLAIMS)
+def claims_of(module: ModuleType) -> tuple[Claim, ...]:
+    """The claims that a module defines."""
+    return tuple(
+        one for one in vars(module).values() if isinstance(one, Claim) and one.runner.__module__ == module.__name__
+    )
 
 
-def module_order() -> dict[str, int]:
-    """Place of each module of claims when several processes share the work."""
-    return {group.__name__: number for number, group in enumerate(_GROUPS)}
+def catalogue() -> list[Claim]:
+    """Every claim, sorted by letter and number."""
+    return in_order(claim for claims in modules().values() for claim in claims)
 
 
 def module_of(claim: Claim) -> ModuleType:
-    """The module that lists a claim. Raises `LookupError` for a claim that is not in the catalogue."""
-    for module in _GROUPS:
-        if any(one.id == claim.id for one in module.CLAIMS):
+    """The module of a claim. Raises `LookupError` for a claim that is not in the catalogue."""
+    for module, claims in modules().items():
+        if any(one.id == claim.id for one in claims):
             return module
     raise LookupError(f"claim {claim.id} is not in the catalogue")

@@ -8,9 +8,10 @@ tell right from wrong and the verdict is ``inconclusive``.
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Union
 
 from theory import InputError
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 #: Standard errors allowed. Hundreds of quantities are judged together, so 2 would cry wolf in every run.
 SIGMAS = 4.0
 KINDS = ("exact", "asymptotic", "heuristic", "open")
-#: The end of a control's listed name that another preset alone judges.
-_OTHER = {"quick": " (full)", "full": " (quick)"}
+#: The end of the name of a control that one preset alone judges.
+_PRESET = re.compile(r" \((quick|full)\)$")
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
@@ -60,13 +61,12 @@ def standard_score(estimate: float, predicted: float, allowance: float, stderr: 
 
 @dataclass(frozen=True)
 class Control:
-    """A wrong theory for the same quantity: its name and what it predicts.
+    """What a wrong theory predicts for a quantity, where that alone does not say it.
 
     `estimate`, `stderr` and `allowance` are those of the quantity unless the control needs data of its own (e.g. a
     simulation with the error built in, judged against the right prediction).
     """
 
-    name: str
     predicted: float
     estimate: float | None = None
     stderr: float | None = None
@@ -82,8 +82,8 @@ class Measurement:
         predicted: what theory says, computed before the data.
         estimate: what was measured.
         stderr: its standard error from independent replicas, blocks or bootstrap; 0 only for deterministic quantities.
-        allowance: error computed from theory or from a numerical tolerance; `allowance_from` says which.
-        controls: wrong theories.
+        allowance: error computed from theory or from a numerical tolerance; `allowance_from` says which, see `computed_by`.
+        controls: what wrong theories predict, by the first words of their names in the claim, as many as tell them apart.
         key: suffix of the id if the claim has several quantities (``beta`` in ``E17.beta``).
         details: anything else worth keeping (numbers, short texts).
     """
@@ -93,18 +93,27 @@ class Measurement:
     estimate: float
     stderr: float
     allowance: float
-    controls: Sequence[Control]
+    controls: Mapping[str, Control | float]
     allowance_from: str
     key: str = ""
-    details: dict[str, object] = field(default_factory=dict)
+    details: Mapping[str, object] = field(default_factory=dict)
+
+
+def computed_by(function: Callable[..., object], text: str) -> str:
+    """Where an allowance comes from: in words, and the full name of the function that computes it."""
+    return f"{text} ({function.__module__}.{function.__qualname__})"
 
 
 @dataclass(frozen=True)
 class JudgedControl:
-    """A judged control: `used` and `z` as in `Verdict`; it is rejected where `used` exceeds 1 (or is NaN)."""
+    """A judged control: `estimate` if it has data of its own, `used` and `z` as in `Verdict`.
+
+    It is rejected where `used` exceeds 1 (or is NaN).
+    """
 
     name: str
     predicted: float
+    estimate: float | None
     used: float
     z: float
     rejected: bool
@@ -143,17 +152,36 @@ class Verdict:
 
 @dataclass
 class Outcome:
-    """What a claim's runner returns: measurements, a labelled dataset, and figures for the report (matplotlib)."""
+    """What a claim leaves: measurements, a labelled dataset, and figures for the report (caption, matplotlib)."""
 
     measurements: list[Measurement]
     dataset: "xr.Dataset | None" = None
     figures: list[tuple[str, object]] = field(default_factory=list)
 
+    @classmethod
+    def of(cls, parts: "Outcome | Iterable[Part]") -> "Outcome":
+        """What a runner returned, or yielded part by part."""
+        if isinstance(parts, Outcome):
+            return parts
+        found = cls([])
+        for part in parts:
+            if isinstance(part, Measurement):
+                found.measurements.append(part)
+            elif isinstance(part, tuple):
+                found.figures.append(part)
+            else:
+                found.dataset = part
+        return found
 
-Runner = Callable[["Context"], Outcome]
+
+#: A measurement, a figure with its caption, or the dataset.
+#: What wrong theories predict, by the first words of their names.
+Controls = dict[str, Control | float]
+Part = Union[Measurement, tuple[str, object], "xr.Dataset"]
+Runner = Callable[["Context"], Outcome | Iterable[Part]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Claim:
     """A checkable statement of theory.
 
@@ -166,9 +194,9 @@ class Claim:
         kind: ``exact``, ``asymptotic``, ``heuristic`` or ``open``.
         regime: where it holds.
         expected: ``agrees``, or ``disagrees`` for what a paper prints wrongly.
-        controls: names of the wrong theories that must be rejected: those, and only those, that the runner judges. One
+        controls: names of the wrong theories that must be rejected. Measurements refer to them by their first words. One
             that a single preset judges ends in `` (quick)`` or `` (full)``.
-        runner: measures; see `Outcome`.
+        runner: measures: yields measurements, figures with their captions, and at most one dataset; or returns an `Outcome`.
         requires: a package beyond the plain installation that the runner needs (its name for pip), or nothing.
     """
 
@@ -192,26 +220,47 @@ class Claim:
         if self.kind != "open" and not self.controls:
             raise InputError(f"claim {self.id}: it has no controls, so it could not fail: name a wrong theory")
 
+    def __reduce__(self) -> Any:
+        """Pickled by name where `claim` has put it in its runner's place: pickle would not find the runner there."""
+        where = self.runner.__module__, self.runner.__qualname__
+        return (_named, where) if _named(*where) is self else super().__reduce__()
 
-def controls_differ(claim: Claim, measurements: Sequence[Measurement], preset: str) -> str:
-    """How the controls that a claim lists differ from those that its runner judges, as one line; empty if they do not."""
-    judged = dict.fromkeys(control.name for x in measurements for control in x.controls)
-    listed = [name.removesuffix(f" ({preset})") for name in claim.controls if not name.endswith(_OTHER[preset])]
-    parts = [
-        f"{word} {', '.join(map(repr, names))}"
-        for word, names in (
-            ("lists without judging", [name for name in listed if name not in judged]),
-            ("judges without listing", [name for name in judged if name not in listed]),
-        )
-        if names
-    ]
-    return f"claim {claim.id} {' and '.join(parts)}: mend its controls" if parts else ""
+    def run(self, context: "Context") -> Outcome:
+        """What the runner leaves."""
+        return Outcome.of(self.runner(context))
+
+    def control(self, words: str) -> str:
+        """The name of the control that begins with these words. Raises `InputError` unless there is exactly one."""
+        names = [_PRESET.sub("", name) for name in self.controls]
+        found = [name for name in names if name == words] or [name for name in names if name.startswith(words)]
+        if len(found) != 1:
+            raise InputError(
+                f"claim {self.id}: its runner judges {words!r}, and {len(found)} of its controls begin so: name one of "
+                f"{', '.join(map(repr, names))}"
+            )
+        return found[0]
+
+
+def _named(module: str, name: str) -> object:
+    return getattr(import_module(module), name, None)
+
+
+def claim(**texts: Any) -> Callable[[Runner], Claim]:
+    """Decorator that makes a runner a `Claim`, whose other attributes it is given."""
+    return lambda runner: Claim(runner=runner, **texts)
+
+
+def unjudged(claim: Claim, verdicts: Sequence[Verdict], preset: str) -> list[str]:
+    """Controls that a claim declares and no quantity of a whole run was judged with."""
+    judged = {control.name for verdict in verdicts for control in verdict.controls}
+    listed = [name.removesuffix(f" ({preset})") for name in claim.controls]
+    return [name for name in listed if not _PRESET.search(name) and name not in judged]
 
 
 def verdict_of(x: Measurement) -> Judgement:
     """Apply the rule to a measurement, whatever claim or comparison it is of, and to each of its controls."""
     numbers = (x.estimate, x.predicted, x.allowance, x.stderr)
-    controls = tuple(_judge_control(control, x) for control in x.controls)
+    controls = tuple(_judge_control(name, control, x) for name, control in x.controls.items())
     verdict = "agrees" if agrees(*numbers) else "disagrees"
     if not controls or not all(control.rejected for control in controls):
         verdict = "inconclusive"
@@ -219,21 +268,22 @@ def verdict_of(x: Measurement) -> Judgement:
 
 
 def judge(claim: Claim, measurement: Measurement, seconds: float = 0.0) -> Verdict:
-    """Judge a measurement of a claim; that of an ``open`` one is open."""
+    """Judge a measurement of a claim; that of an ``open`` one is open. Raises `InputError` for a control of no such name."""
     found = verdict_of(measurement)
     name = f"{claim.id}.{measurement.key}" if measurement.key else claim.id
     verdict = "open" if claim.kind == "open" else found.verdict
-    return Verdict(name, claim, measurement, verdict, found.used, found.z, found.controls, seconds)
+    controls = tuple(replace(control, name=claim.control(control.name)) for control in found.controls)
+    return Verdict(name, claim, measurement, verdict, found.used, found.z, controls, seconds)
 
 
-def _judge_control(control: Control, x: Measurement) -> JudgedControl:
+def _judge_control(name: str, wrong: Control | float, x: Measurement) -> JudgedControl:
     """The rule for a wrong theory, on the measurement's numbers where it has none of its own."""
+    control = wrong if isinstance(wrong, Control) else Control(wrong)
     numbers = (
         x.estimate if control.estimate is None else control.estimate,
         control.predicted,
         x.allowance if control.allowance is None else control.allowance,
         x.stderr if control.stderr is None else control.stderr,
     )
-    return JudgedControl(
-        control.name, control.predicted, share_used(*numbers), standard_score(*numbers), not agrees(*numbers)
-    )
+    used, z = share_used(*numbers), standard_score(*numbers)
+    return JudgedControl(name, control.predicted, control.estimate, used, z, not agrees(*numbers))

@@ -4,7 +4,7 @@ import platform
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,44 +17,18 @@ from theory import InputError
 from theory.core.errors import not_installed
 from validation.judge import file_names
 from validation.judge.apart import Measured, Submit, measured_apart, portable
-from validation.judge.catalogue import claims
-from validation.judge.claim import Claim, Outcome, Verdict, controls_differ, judge
+from validation.judge.catalogue import catalogue
+from validation.judge.claim import Claim, Outcome, Verdict, judge, unjudged
 from validation.judge.context import Context, TheoryUnderTest
+from validation.judge.run import Run
 from validation.judge.selection import Wanted, select
 
 Progress = Callable[[float, str], None]
 
 
-@dataclass
-class Run:
-    """What `validate` returns.
-
-    Attributes:
-        verdicts: one per quantity. outcomes: claim id → what its runner returned.
-        preset, seed, version, seconds, machine: provenance. mark: end of the names of its files, see
-            `validation.judge.file_names`. report, files: the page and each claim's data, if a folder was given.
-    """
-
-    verdicts: list[Verdict]
-    outcomes: dict[str, Outcome]
-    preset: str
-    seed: int
-    version: str
-    seconds: float
-    machine: str
-    mark: str = ""
-    report: Path | None = None
-    files: dict[str, Path] = field(default_factory=dict)
-
-    @property
-    def as_expected(self) -> bool:
-        """True if every verdict is the expected one."""
-        return all(verdict.as_expected for verdict in self.verdicts)
-
-
 def select_claims(ids: Sequence[Wanted] | Wanted | None) -> list[Claim]:
     """The claims asked for, in catalogue order; see `validation.judge.selection.select`. Raises `InputError`."""
-    return select(ids, claims()).claims
+    return select(ids, catalogue()).claims
 
 
 @double_precision
@@ -81,17 +55,18 @@ def validate(
         workers: one function per process that shares the work, see `validation.judge.apart`; this process does it all if
             empty, and always the claims that no other process could import.
 
-    Warns of a claim whose listed controls are not those that were judged.
+    Warns of a claim that declares a control and judges nothing by it.
 
-    Raises: `InputError` for an unknown id, quantity or preset, two claims of one id, `theory` together with `workers`, a
-    process that died; `Interrupted` on Ctrl-C, with the run of the claims that were finished, and its report.
+    Raises: `InputError` for an unknown id, quantity or preset, two claims of one id, a control that its claim does not
+    declare, `theory` together with `workers`, a process that died; `Interrupted` on Ctrl-C, with the run of the claims that
+    were finished, and its report.
     """
     if preset not in ("quick", "full"):
         raise InputError(f"preset is {preset!r}: use quick or full")
     if theory is not None and workers:
         raise InputError("theory is given with workers: other processes know the built-in theory only: drop one")
-    catalogue = claims()
-    selection, known = select(ids, catalogue), {claim.id: claim for claim in catalogue}
+    known = {claim.id: claim for claim in catalogue()}
+    selection = select(ids, list(known.values()))
     chosen = _runnable(selection.claims, named=bool(ids))
     context = Context(preset, seed, theory or TheoryUnderTest())
     started = time.perf_counter()
@@ -105,9 +80,9 @@ def validate(
     try:
         for claim, outcome, seconds in finished:
             run.outcomes[claim.id] = outcome
-            if difference := controls_differ(claim, outcome.measurements, preset):
-                warnings.warn(difference, stacklevel=3)
             verdicts[claim.id] = [judge(claim, x, seconds) for x in outcome.measurements]
+            if idle := unjudged(claim, verdicts[claim.id], preset):
+                warnings.warn(f"claim {claim.id} judges nothing by its {', '.join(map(repr, idle))}", stacklevel=3)
             if out is not None:
                 path = out / file_names.dataset_name(claim.id, run.mark)
                 made = provenance(seed=seed, preset=preset, theory=None if theory is None else "the caller's own")
@@ -160,7 +135,7 @@ def _in_turn(chosen: list[Claim], context: Context, tell: _Teller) -> Iterator[M
     for claim in chosen:
         tell.started(claim)
         before = time.perf_counter()
-        outcome = claim.runner(replace(context, progress=partial(_within, tell, claim)))
+        outcome = claim.run(replace(context, progress=partial(_within, tell, claim)))
         yield claim, outcome, time.perf_counter() - before
 
 

@@ -23,7 +23,7 @@ from validation.report.formula import mathml, prose
 from validation.report.strip import strip
 
 if TYPE_CHECKING:
-    from validation.judge.runner import Run
+    from validation.judge.run import Run
 
 #: A larger SVG (many points) is embedded as PNG instead.
 _LARGEST_SVG = 200_000

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from validation.judge.claim import SIGMAS, Control, Verdict
+from validation.judge.claim import SIGMAS, JudgedControl, Verdict
 from validation.report.numerals import plain, to_resolution, with_error
 
 _WIDTH, _HEIGHT, _MARGIN = 240, 34, 14
@@ -32,7 +32,7 @@ class Axis:
         return abs(value - self.centre) <= self.half
 
 
-def position(control: Control) -> float:
+def position(control: JudgedControl) -> float:
     """Where a control's mark goes: what the wrong theory gives (its own estimate if it has data of its own)."""
     return control.predicted if control.estimate is None else control.estimate
 
@@ -56,7 +56,7 @@ def strip(verdict: Verdict) -> Markup:
     m = verdict.measurement
     if not (math.isfinite(m.estimate) and math.isfinite(m.predicted)):
         return Markup('<span class="none">no finite value</span>')
-    marks = [position(control) for control in m.controls]
+    marks = [position(control) for control in verdict.controls]
     scale = axis(m.predicted, m.estimate, m.allowance + SIGMAS * m.stderr, [x for x in marks if math.isfinite(x)])
     body = [
         _band(scale, m.predicted, m.allowance),

@@ -1,5 +1,6 @@
 """E17: emergence times of the coupled flow and of gradient descent as power laws in rank, dimension and step size."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -11,9 +12,10 @@ from theory import Activation, InitialState, Prediction, SingleTask, Student, Te
 from theory.prediction.validity import validity
 from validation.experiments.coupled_flow import well_separated
 from validation.figures.exponents import Series, power_laws
-from validation.judge.claim import Claim, Control, Measurement, Outcome
+from validation.judge.claim import Controls, Measurement, Part, claim
 from validation.judge.context import Context
-from validation.statistics.regression import Regression, regress
+from validation.judge.controls import TENTH, off_by_a_tenth
+from validation.statistics.regression import regress
 
 _ACTIVATION = Activation.parse("h4")
 WIDTH, STUDENTS, SCALE = 8, 32, 1e-3
@@ -66,7 +68,7 @@ def draw_start(context: Context, decay: float, dim: int, number: int) -> Start:
     pull = np.abs(own) * rest / (teacher.a[chosen] * np.abs(kernel[np.arange(chosen.size), chosen]))
     return Start(
         teacher, initial, prediction, chosen + 1, (dim * own**2) ** (J / 2 - 1), prediction.time_half[chosen], pull
-    )  # fmt: skip
+    )
 
 
 @lru_cache(maxsize=256)
@@ -101,11 +103,18 @@ def flow_points(context: Context, decay: float, dims: tuple[int, ...], starts: i
             start, (times, error) = draw_start(context, decay, dim, number), flow_times(context, decay, dim, number)
             size = np.log(start.scale)
             rows.append(
-                np.stack([
-                    np.log(start.ranks), np.full(size.shape, np.log(dim)), np.log(times) + size,
-                    np.log(start.single) + size, start.pull + error, np.full(size.shape, dim * starts + number),
-                ], axis=1)
-            )  # fmt: skip
+                np.stack(
+                    [
+                        np.log(start.ranks),
+                        np.full(size.shape, np.log(dim)),
+                        np.log(times) + size,
+                        np.log(start.single) + size,
+                        start.pull + error,
+                        np.full(size.shape, dim * starts + number),
+                    ],
+                    axis=1,
+                )
+            )
     table = np.concatenate(rows)
     return Points(table[:, :2], table[:, 2], table[:, 3], table[:, 4], table[:, 5])
 
@@ -128,65 +137,74 @@ def descent_points(context: Context, decay: float, starts: int) -> Points:
         for step_size in STEPS:
             context.progress(f"gradient descent, step size {step_size:g}, start {number + 1}")
             steps = int(1.1 * float(np.max(flow)) / step_size) + 100
-            run = gradient_descent(_ACTIVATION, start.teacher, start.initial, step_size=step_size, steps=steps,
-                                   saves=np.array([steps]))  # fmt: skip
+            run = gradient_descent(
+                _ACTIVATION, start.teacher, start.initial, step_size=step_size, steps=steps, saves=np.array([steps])
+            )
             share = step_size * lag / flow
             rows.append(
-                np.stack([
-                    np.full(flow.shape, np.log(step_size)), np.log(run.half_steps[chosen] / flow),
-                    np.log((1 + share) / step_size), 2 * share**2 + 1 / run.half_steps[chosen] + error,
-                    np.full(flow.shape, number),
-                ], axis=1)
-            )  # fmt: skip
+                np.stack(
+                    [
+                        np.full(flow.shape, np.log(step_size)),
+                        np.log(run.half_steps[chosen] / flow),
+                        np.log((1 + share) / step_size),
+                        2 * share**2 + 1 / run.half_steps[chosen] + error,
+                        np.full(flow.shape, number),
+                    ],
+                    axis=1,
+                )
+            )
     table = np.concatenate(rows)
     return Points(table[:, :1], table[:, 1], table[:, 2], table[:, 3], table[:, 4])
 
 
-def _measure(points: Points, place: int, quantity: str, key: str, asymptotic: float, controls: list[Control],
-             allowance_from: str) -> tuple[Measurement, Regression]:  # fmt: skip
+def _measure(
+    points: Points, place: int, quantity: str, key: str, asymptotic: float, wrong: Controls, allowance_from: str
+) -> Measurement:
     """One slope, with the slack of every point carried through the estimator's weights."""
     fit = regress(points.columns, points.measured, points.clusters)
     predicted = float(fit.of(points.predicted)[place])
     allowance = float(np.abs(fit.weights[place]) @ points.slack)
-    tenth = [Control("exponent 10 % larger", 1.1 * predicted), Control("exponent 10 % smaller", 0.9 * predicted)]
-    return (
-        Measurement(
-            quantity, predicted, float(fit.slopes[place]), float(fit.stderr[place]), allowance, [*tenth, *controls],
-            allowance_from, key=key,
-            details={"asymptotic": asymptotic, "points": len(points.measured), "starts": fit.clusters},
-        ),
-        fit,
-    )  # fmt: skip
+    controls = off_by_a_tenth(predicted) | wrong
+    details = {"asymptotic": asymptotic, "points": len(points.measured), "starts": fit.clusters}
+    slope, stderr = float(fit.slopes[place]), float(fit.stderr[place])
+    return Measurement(quantity, predicted, slope, stderr, allowance, controls, allowance_from, key, details)
 
 
-def run_emergence(context: Context) -> Outcome:
+@claim(
+    id="E17",
+    title="Emergence times as power laws",
+    statement="Direction p emerges after a time proportional to p^β d^{J/2−1}, in a number of steps inverse to the step size.",
+    latex=r"t_p=\frac{Z\,p^\beta d^{J/2-1}}{J(J-2)\hat\sigma_J^2\,g_p^{J-2}\,\eta}",
+    source="arXiv:2504.19983, Proposition 2.2",
+    kind="asymptotic",
+    regime="d ≫ P; directions clear of ties, predictions inside their conditions; g_p known; against exact single-task times",
+    controls=(
+        *TENTH,
+        *("t ∝ p^{2β} (step size re-tuned)", "t ∝ p^{β/2}"),
+        *("d^{1/2} (J = 3)", "d^{3/2} (J = 5)", "d^{J/2}"),
+        *("steps ∝ η^{−2}", "steps ∝ η^{−1/2}"),
+    ),
+)
+def run_emergence(context: Context) -> Iterator[Part]:
     """Exponents of p, d and η over random starts with known g_p."""
     dims = (1024, 4096, 16384, 65536) if context.full else (1024, 4096, 16384)
     starts = context.pick(6, 16)
     coupling = "pull of all other directions on the selected neuron at the start; the integrator's tolerances"
-    found: list[Measurement] = []
     curves = []
     for decay in DECAYS if context.full else DECAYS[:1]:
         points = flow_points(context, decay, dims, starts)
         what = f"of the emergence time t_p g_p² of the coupled flow, h4, P = {WIDTH}, m = {STUDENTS}, β = {decay:g}"
-        rank, _ = _measure(
-            points, 0, f"exponent in p {what}", f"beta{decay:g}", decay,
-            [Control("t ∝ p^{2β} (step size re-tuned)", 2 * decay), Control("t ∝ p^{β/2}", decay / 2)], coupling,
-        )  # fmt: skip
-        size, _ = _measure(
-            points, 1, f"exponent in d {what}", f"dim{decay:g}", 1.0,
-            [Control("d^{1/2} (J = 3)", 0.5), Control("d^{3/2} (J = 5)", 1.5), Control("d^{J/2}", 2.0)], coupling,
-        )  # fmt: skip
-        found += [rank, size]
+        wrong: Controls = {"t ∝ p^{2β} (step size re-tuned)": 2 * decay, "t ∝ p^{β/2}": decay / 2}
+        yield _measure(points, 0, f"exponent in p {what}", f"beta{decay:g}", decay, wrong, coupling)
+        wrong = {"d^{1/2} (J = 3)": 0.5, "d^{3/2} (J = 5)": 1.5, "d^{J/2}": 2.0}
+        yield _measure(points, 1, f"exponent in d {what}", f"dim{decay:g}", 1.0, wrong, coupling)
         curves += _curves(points, decay, dims)
-    steps, _ = _measure(
-        descent_points(context, DECAYS[0], context.pick(3, 8)), 0,
-        f"exponent in η of the number of steps of population gradient descent, d = {DESCENT_DIM}", "eta", -1.0,
-        [Control("steps ∝ η^{−2}", -2.0), Control("steps ∝ η^{−1/2}", -0.5)],
-        "next order of the lag of explicit steps, and one step",
-    )  # fmt: skip
+    points = descent_points(context, DECAYS[0], context.pick(3, 8))
+    text = f"exponent in η of the number of steps of population gradient descent, d = {DESCENT_DIM}"
+    source = "next order of the lag of explicit steps, and one step"
+    yield _measure(points, 0, text, "eta", -1.0, {"steps ∝ η^{−2}": -2.0, "steps ∝ η^{−1/2}": -0.5}, source)
     caption = "Emergence time t_p g_p² of the coupled flow, mean over starts; dashed: exact single-task times."
-    return Outcome([*found, steps], figures=[(caption, power_laws(curves, "rank p", "time × g²"))])
+    yield caption, power_laws(curves, "rank p", "time × g²")
 
 
 def _curves(points: Points, decay: float, dims: tuple[int, ...]) -> list[Series]:
@@ -202,23 +220,3 @@ def _curves(points: Points, decay: float, dims: tuple[int, ...]) -> list[Series]
         name = f"β = {decay:g}, d = {dim}"
         found.append(Series(name, np.exp(ranks), np.exp(logs), np.exp(logs - bars), np.exp(logs + bars), theory))
     return found
-
-
-CLAIMS = [
-    Claim(
-        "E17",
-        "Emergence times as power laws",
-        "Direction p emerges after a time proportional to p^β d^{J/2−1}, in a number of steps inverse to the step size.",
-        r"t_p=\frac{Z\,p^\beta d^{J/2-1}}{J(J-2)\hat\sigma_J^2\,g_p^{J-2}\,\eta}",
-        "arXiv:2504.19983, Proposition 2.2",
-        "asymptotic",
-        "d ≫ P; directions clear of ties, predictions inside their conditions; g_p known; against exact single-task times",
-        (
-            *("exponent 10 % larger", "exponent 10 % smaller"),
-            *("t ∝ p^{2β} (step size re-tuned)", "t ∝ p^{β/2}"),
-            *("d^{1/2} (J = 3)", "d^{3/2} (J = 5)", "d^{J/2}"),
-            *("steps ∝ η^{−2}", "steps ∝ η^{−1/2}"),
-        ),
-        run_emergence,
-    ),
-]

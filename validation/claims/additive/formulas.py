@@ -1,6 +1,6 @@
 """E1–E6: the population loss, its gradient, the overlap flow, deflation and gradient noise."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import jax
@@ -14,7 +14,7 @@ from dynamics.additive.gradient_flow import lowered_system
 from theory import Activation, System, Teacher
 from theory.core.indexed import Dual, Sums, Term
 from validation.experiments.states import ambient_rates, overlaps_of_vectors, random_vectors
-from validation.judge.claim import Claim, Control, Measurement, Outcome
+from validation.judge.claim import Control, Measurement, Part, claim
 from validation.judge.context import Context
 from validation.statistics.standard_errors import mean_and_error
 
@@ -43,12 +43,14 @@ def with_wrong_derivative(system: System) -> System:
     """The flow with φ′ multiplied by 21/20: a factor wrong by 5 %."""
     drift = {
         component: Sums(
-            Term(term.body * sp.Rational(21, 20) if any(x.args[1] == 1 for x in term.body.atoms(Dual)) else term.body,
-                 term.bound)
+            Term(
+                term.body * sp.Rational(21, 20) if any(x.args[1] == 1 for x in term.body.atoms(Dual)) else term.body,
+                term.bound,
+            )
             for term in sums
         )
         for component, sums in system.drift.items()
-    }  # fmt: skip
+    }
     return replace(system, drift=drift)
 
 
@@ -73,21 +75,31 @@ _ROUNDING = 100 * 30 * float(np.finfo(float).eps)
 _APART = 0.1
 
 
-def run_loss(context: Context) -> Outcome:
+@claim(
+    id="E1",
+    title="Population loss in overlaps",
+    statement="The expected loss equals the tensor loss, a function of the overlaps alone.",
+    latex=r"\mathcal L=\tfrac12\sum_i\hat\sigma_i^2\Big\|\sum_pa_pe_p^{\otimes i}-"
+    r"\sum_k\|v_k\|^2\bar v_k^{\otimes i}\Big\|_F^2",
+    source=f"{_PAPER}, section 2.2",
+    kind="exact",
+    regime="any state",
+    controls=("no cross terms between students", "loss without the ½", "Hermite degree 2 in place of 4"),
+)
+def run_loss(context: Context) -> Iterator[Part]:
     """Monte Carlo of ½(f*−f)² over fresh inputs, in blocks, against the derived loss."""
     activation = Activation.parse("h4")
     rng = context.rng("E1", "students and inputs")
     teacher = _teacher()
     system = lowered_system(context.theory.overlap_flow(activation))
-    for _ in range(
-        20
-    ):  # draws at which theory is too close to a wrong loss to be told from it are left out, before any sample
+    # Draws at which theory is too close to a wrong loss to be told from it are left out, before any sample.
+    for _ in range(20):
         vectors = random_vectors(rng, _STUDENTS, _DIM)
         vectors[:3, 0] += 1.0  # three students lean on one teacher: cross terms between them matter
         state = overlaps_of_vectors(jnp.asarray(vectors), _WIDTH)
         predicted = float(system.observable("loss", state, {"a": jnp.asarray(teacher.a)}))
         controls = _wrong_losses(predicted, state, teacher.a)
-        if all(abs(x.predicted / predicted - 1) > _APART for x in controls):
+        if all(abs(x / predicted - 1) > _APART for x in controls.values()):
             break
     sigma = sp.lambdify(sp.Symbol("z", real=True), activation.function, "numpy")
     norms = np.linalg.norm(vectors, axis=1)
@@ -99,28 +111,35 @@ def run_loss(context: Context) -> Outcome:
 
     blocks = np.array([block() for _ in range(context.pick(200, 1000))])
     estimate, stderr = mean_and_error(blocks)
-    return Outcome(
-        [Measurement("E ½(f*−f)², h4, d = 12, P = 3, m = 5", predicted, estimate, stderr, 0.0, controls, "exact")]
-    )
+    yield Measurement("E ½(f*−f)², h4, d = 12, P = 3, m = 5", predicted, estimate, stderr, 0.0, controls, "exact")
 
 
-def _wrong_losses(predicted: float, state: dict[str, jax.Array], a: np.ndarray) -> list[Control]:
+def _wrong_losses(predicted: float, state: dict[str, jax.Array], a: np.ndarray) -> dict[str, float]:
     t, c, r = (np.asarray(state[x]) for x in "tcr")
     diagonal = 0.5 * (np.sum(a**2) - 2 * np.sum(r[:, None] * a * t**4) + np.sum(r**2))
     second = 0.5 * (np.sum(a**2) - 2 * np.sum(r[:, None] * a * t**2) + r @ c**2 @ r)
-    return [
-        Control("no cross terms between students", float(diagonal)),
-        Control("loss without the ½", 2 * predicted),
-        Control("Hermite degree 2 in place of 4", float(second)),
-    ]
+    return {
+        "no cross terms between students": float(diagonal),
+        "loss without the ½": 2 * predicted,
+        "Hermite degree 2 in place of 4": float(second),
+    }
 
 
 # --------------------------------------------------------------------------- E2, E3
 
 
-def run_gradient(context: Context) -> Outcome:
+@claim(
+    id="E2",
+    title="Gradient (Lemma B.1)",
+    statement="The radial and tangent parts of the population gradient are those derived, cross terms included.",
+    latex=r"-\nabla_{v_k}\mathcal L=\text{radial}+\text{tangent}",
+    source=f"{_PAPER}, Lemma B.1",
+    kind="exact",
+    regime="any state",
+    controls=("cross terms dropped", "φ′ wrong by 5 %"),
+)
+def run_gradient(context: Context) -> Iterator[Part]:
     """Radial and tangent components of the gradient, by central differences of the ambient loss (Richardson)."""
-    found = []
     for text in _TEXTS:
         activation = Activation.parse(text)
         vectors = random_vectors(context.rng("E2", "students", text), _STUDENTS, _DIM)
@@ -136,23 +155,13 @@ def run_gradient(context: Context) -> Outcome:
             derived = {"radial": rates["r"] / (2 * size), "tangent": rates["t"] * size[:, None]}
             return _deviation(derived, reference)
 
-        controls = [
-            Control("cross terms dropped", 0.0, deviation(without_cross_terms(system))),
-            Control("φ′ wrong by 5 %", 0.0, deviation(with_wrong_derivative(system))),
-        ]
-        found.append(
-            Measurement(
-                f"largest relative deviation of the gradient's components, {text}",
-                0.0,
-                deviation(system),
-                0.0,
-                error,
-                controls,
-                "change of the differences when their step is halved, plus rounding over the step",
-                key=_key(text),
-            )
-        )
-    return Outcome(found)
+        controls = {
+            "cross terms dropped": Control(0.0, deviation(without_cross_terms(system))),
+            "φ′ wrong by 5 %": Control(0.0, deviation(with_wrong_derivative(system))),
+        }
+        what = f"largest relative deviation of the gradient's components, {text}"
+        source = "change of the differences when their step is halved, plus rounding over the step"
+        yield Measurement(what, 0.0, deviation(system), 0.0, error, controls, source, key=_key(text))
 
 
 def _finite_differences(activation: Activation, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
@@ -183,9 +192,18 @@ def _components(velocity: np.ndarray, vectors: np.ndarray) -> Arrays:
     return {"radial": radial, "tangent": tangent[:, :_WIDTH]}
 
 
-def run_overlap_flow(context: Context) -> Outcome:
+@claim(
+    id="E3",
+    title="Closed overlap flow",
+    statement="Overlaps, student–student overlaps and norms obey a closed system in which d does not occur.",
+    latex=r"\dot t_{kq}=\sum_pa_p\varphi'(t_{kp})(\delta_{pq}-t_{kp}t_{kq})-\sum_lr_l\varphi'(c_{kl})(t_{lq}-c_{kl}t_{kq})",
+    source=f"{_PAPER}, Lemma B.1; derived for any kernel",
+    kind="exact",
+    regime="any state, any activation",
+    controls=("cross terms dropped", "φ′ wrong by 5 %"),
+)
+def run_overlap_flow(context: Context) -> Iterator[Part]:
     """The derived d/dt of t, c, r against automatic differentiation in ambient coordinates."""
-    found = []
     for text in (*_TEXTS, "erf"):
         activation = Activation.parse(text)
         vectors = random_vectors(context.rng("E3", "students", text), _STUDENTS, _DIM)
@@ -195,23 +213,9 @@ def run_overlap_flow(context: Context) -> Outcome:
             _deviation(_derived_rates(flow, vectors), reference)
             for flow in (system, without_cross_terms(system), with_wrong_derivative(system))
         ]
-        controls = [
-            Control("cross terms dropped", 0.0, deviations[1]),
-            Control("φ′ wrong by 5 %", 0.0, deviations[2]),
-        ]
-        found.append(
-            Measurement(
-                f"largest relative deviation of d/dt (t, c, r), {text}",
-                0.0,
-                deviations[0],
-                0.0,
-                _ROUNDING,
-                controls,
-                "rounding",
-                key=_key(text),
-            )
-        )
-    return Outcome(found)
+        controls = {"cross terms dropped": Control(0.0, deviations[1]), "φ′ wrong by 5 %": Control(0.0, deviations[2])}
+        what = f"largest relative deviation of d/dt (t, c, r), {text}"
+        yield Measurement(what, 0.0, deviations[0], 0.0, _ROUNDING, controls, "rounding", key=_key(text))
 
 
 def _key(text: str) -> str:
@@ -221,7 +225,17 @@ def _key(text: str) -> str:
 # --------------------------------------------------------------------------- E4, E5
 
 
-def run_own_norm(context: Context) -> Outcome:
+@claim(
+    id="E4",
+    title="Direction speed independent of own norm",
+    statement="A neuron's direction moves at a speed that does not depend on its own norm.",
+    latex=r"\partial\dot{\bar v}_k/\partial\|v_k\|=0",
+    source=f"{_PAPER}, section 3",
+    kind="exact",
+    regime="2-homogeneous student, any state",
+    controls=("every neuron's velocity is independent of this norm",),
+)
+def run_own_norm(context: Context) -> Iterator[Part]:
     """Rescale one neuron: its direction's velocity must not change; the others' must."""
     activation = Activation.parse("h4")
     vectors = random_vectors(context.rng("E4", "students"), _STUDENTS, _DIM)
@@ -234,21 +248,24 @@ def run_own_norm(context: Context) -> Outcome:
     # The same experiment in ambient coordinates: the claim itself, not only the formula.
     ambient = float(np.abs(reference[0] - before[0]).max() / np.abs(before).max())
     others = float(np.abs(after[1:] - before[1:]).max() / np.abs(before).max())
-    controls = [Control("every neuron's velocity is independent of this norm", 0.0, others)]
-    return Outcome(
-        [
-            Measurement("change of its own velocity, derived flow", 0.0, own, 0.0, _ROUNDING, controls, "rounding"),
-            Measurement(
-                "change of its own velocity, ambient gradient", 0.0, ambient, 0.0, _ROUNDING, controls, "rounding",
-                key="ambient",
-            ),
-        ]
-    )  # fmt: skip
+    controls = {"every neuron's velocity is independent of this norm": Control(0.0, others)}
+    yield Measurement("change of its own velocity, derived flow", 0.0, own, 0.0, _ROUNDING, controls, "rounding")
+    text = "change of its own velocity, ambient gradient"
+    yield Measurement(text, 0.0, ambient, 0.0, _ROUNDING, controls, "rounding", key="ambient")
 
 
-def run_deflation(context: Context) -> Outcome:
+@claim(
+    id="E5",
+    title="Automatic deflation",
+    statement="A fitted neuron cancels its teacher in the gradients of all other neurons, at every Hermite degree.",
+    latex=r"\bar v_l=e_q,\ r_l=a_q\ \Rightarrow\ a_q\varphi'(t_{kq})e_q-r_l\varphi'(c_{kl})\bar v_l=0",
+    source=f"{_PAPER}, section 3",
+    kind="exact",
+    regime="one neuron exactly fitted",
+    controls=("norm fitted to 95 % only", "direction off by 0.2"),
+)
+def run_deflation(context: Context) -> Iterator[Part]:
     """A fitted neuron on e_1 against the problem without that teacher and neuron, for all other neurons."""
-    found = []
     for text in _TEXTS:
         activation = Activation.parse(text)
         a = _teacher().a
@@ -268,44 +285,43 @@ def run_deflation(context: Context) -> Outcome:
             rates = lowered.drift(overlaps_of_vectors(jnp.asarray(students), _WIDTH), {"a": jnp.asarray(a)})["t"]
             return float(np.abs(np.asarray(rates)[1:] - np.asarray(removed)).max() / np.abs(np.asarray(removed)).max())
 
-        controls = [
-            Control("norm fitted to 95 % only", 0.0, left(half_fitted)),
-            Control("direction off by 0.2", 0.0, left(tilted)),
-        ]
-        found.append(
-            Measurement(
-                f"what is left of the teacher for the others, {text}", 0.0, left(vectors), 0.0, _ROUNDING, controls,
-                "rounding", key=_key(text),
-            )
-        )  # fmt: skip
-    return Outcome(found)
+        controls = {
+            "norm fitted to 95 % only": Control(0.0, left(half_fitted)),
+            "direction off by 0.2": Control(0.0, left(tilted)),
+        }
+        what = f"what is left of the teacher for the others, {text}"
+        yield Measurement(what, 0.0, left(vectors), 0.0, _ROUNDING, controls, "rounding", key=_key(text))
 
 
 # ------------------------------------------------------------------------------- E6
 
 
-def run_noise(context: Context) -> Outcome:
+@claim(
+    id="E6",
+    title="Gradient noise",
+    statement="A light student's gradient noise along a fixed direction is of order of its norm and does not grow with d.",
+    latex=r"\mathrm{Var}\langle\nabla_v\ell,e_q\rangle=J(1+2Ja_q^2)\,\|v\|^2",
+    source=f"{_PAPER}, Lemma B.1 (second half); constant derived",
+    kind="exact",
+    regime="massless student with zero overlaps",
+    controls=("noise grows with d", "variance wrong by ½", "no correlation with the teacher (Jφ(1))"),
+)
+def run_noise(context: Context) -> Iterator[Part]:
     """Per-sample gradient of a light student with zero overlaps: variance along teachers and across, over d."""
     activation = Activation.parse("h4")
     constants = context.theory.plateau(activation)
     a = np.array([0.8, 0.6])
-    found = []
     for dim, direction, name in ((16, 0, "teacher"), (16, 2, "orthogonal"), (64, 2, "orthogonal.large")):
         weight = float(a[direction]) if direction < 2 else 0.0
         predicted = constants.numbers(weight, 1.0, dim)[1]
         values = _noise_blocks(context, activation, a, dim, direction)
         estimate, stderr = mean_and_error(values)
         # (A control equal to the truth would never be rejected: each case gets those that differ.)
-        controls = [Control("noise grows with d", predicted * dim / 4), Control("variance wrong by ½", predicted / 2)]
+        controls = {"noise grows with d": predicted * dim / 4, "variance wrong by ½": predicted / 2}
         if weight:
-            controls.append(Control("no correlation with the teacher (Jφ(1))", constants.numbers(0.0, 1.0, dim)[1]))
-        found.append(
-            Measurement(
-                f"Var⟨∇ℓ, u⟩/‖v‖² at d = {dim}, u {'a teacher' if weight else 'orthogonal'}", predicted, estimate,
-                stderr, 0.0, controls, "exact for a massless student", key=name,
-            )
-        )  # fmt: skip
-    return Outcome(found)
+            controls["no correlation with the teacher (Jφ(1))"] = constants.numbers(0.0, 1.0, dim)[1]
+        text = f"Var⟨∇ℓ, u⟩/‖v‖² at d = {dim}, u {'a teacher' if weight else 'orthogonal'}"
+        yield Measurement(text, predicted, estimate, stderr, 0.0, controls, "exact for a massless student", key=name)
 
 
 #: Spread of the proposal in importance sampling: squares of quartics live in the Gaussian's tails.
@@ -335,73 +351,3 @@ def _noise_blocks(context: Context, activation: Activation, a: np.ndarray, dim: 
         g = f_star[:, None] * ((2 * sigma(z) - z * psi)[:, None] * student + psi[:, None] * x)
         means.append(float(np.mean(weight * (g @ along) ** 2)))
     return np.array(means)
-
-
-CLAIMS = [
-    Claim(
-        "E1",
-        "Population loss in overlaps",
-        "The expected loss equals the tensor loss, a function of the overlaps alone.",
-        r"\mathcal L=\tfrac12\sum_i\hat\sigma_i^2\Big\|\sum_pa_pe_p^{\otimes i}-\sum_k\|v_k\|^2\bar v_k^{\otimes i}\Big\|_F^2",
-        f"{_PAPER}, section 2.2",
-        "exact",
-        "any state",
-        ("no cross terms between students", "loss without the ½", "Hermite degree 2 in place of 4"),
-        run_loss,
-    ),
-    Claim(
-        "E2",
-        "Gradient (Lemma B.1)",
-        "The radial and tangent parts of the population gradient are those derived, cross terms included.",
-        r"-\nabla_{v_k}\mathcal L=\text{radial}+\text{tangent}",
-        f"{_PAPER}, Lemma B.1",
-        "exact",
-        "any state",
-        ("cross terms dropped", "φ′ wrong by 5 %"),
-        run_gradient,
-    ),
-    Claim(
-        "E3",
-        "Closed overlap flow",
-        "Overlaps, student–student overlaps and norms obey a closed system in which d does not occur.",
-        r"\dot t_{kq}=\sum_pa_p\varphi'(t_{kp})(\delta_{pq}-t_{kp}t_{kq})-\sum_lr_l\varphi'(c_{kl})(t_{lq}-c_{kl}t_{kq})",
-        f"{_PAPER}, Lemma B.1; derived for any kernel",
-        "exact",
-        "any state, any activation",
-        ("cross terms dropped", "φ′ wrong by 5 %"),
-        run_overlap_flow,
-    ),
-    Claim(
-        "E4",
-        "Direction speed independent of own norm",
-        "A neuron's direction moves at a speed that does not depend on its own norm.",
-        r"\partial\dot{\bar v}_k/\partial\|v_k\|=0",
-        f"{_PAPER}, section 3",
-        "exact",
-        "2-homogeneous student, any state",
-        ("every neuron's velocity is independent of this norm",),
-        run_own_norm,
-    ),
-    Claim(
-        "E5",
-        "Automatic deflation",
-        "A fitted neuron cancels its teacher in the gradients of all other neurons, at every Hermite degree.",
-        r"\bar v_l=e_q,\ r_l=a_q\ \Rightarrow\ a_q\varphi'(t_{kq})e_q-r_l\varphi'(c_{kl})\bar v_l=0",
-        f"{_PAPER}, section 3",
-        "exact",
-        "one neuron exactly fitted",
-        ("norm fitted to 95 % only", "direction off by 0.2"),
-        run_deflation,
-    ),
-    Claim(
-        "E6",
-        "Gradient noise",
-        "A light student's gradient noise along a fixed direction is of order of its norm and does not grow with d.",
-        r"\mathrm{Var}\langle\nabla_v\ell,e_q\rangle=J(1+2Ja_q^2)\,\|v\|^2",
-        f"{_PAPER}, Lemma B.1 (second half); constant derived",
-        "exact",
-        "massless student with zero overlaps",
-        ("noise grows with d", "variance wrong by ½", "no correlation with the teacher (Jφ(1))"),
-        run_noise,
-    ),
-]

@@ -1,5 +1,6 @@
 """E25: emergence times of real online SGD, exact in law, against theory."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -13,8 +14,9 @@ from theory.one_task.plateau import u as overlap_symbol
 from theory.one_task.rare_samples import kick_kurtosis
 from theory.one_task.third_order import with_third_order
 from validation.figures.common import recovery_histogram
-from validation.judge.claim import Claim, Control, Measurement, Outcome
+from validation.judge.claim import Measurement, Part, claim
 from validation.judge.context import Context
+from validation.statistics.readings import deviation
 from validation.statistics.standard_errors import bootstrap_error, mean_and_error
 
 #: How clear of ties a judged direction must be; and of how many standard deviations of noise in each overlap.
@@ -100,10 +102,17 @@ def _experiment(context: Context, case: Case) -> tuple[Prediction, SgdResult, np
     flow = gradient_flow(activation, teacher, initial, t_end=1.2 * prediction.last_time)
     steps = int(_HORIZON * np.max(flow.half_time[directions]) / step_size)
     runs = online_sgd(
-        activation, teacher, initial, step_size=step_size, steps=steps, replicas=case.replicas, block_steps=_BLOCK,
-        seed=context.seed_for("E25", "SGD", case.text, case.dim), stop_when_learned=tuple(int(q) for q in directions),
+        activation,
+        teacher,
+        initial,
+        step_size=step_size,
+        steps=steps,
+        replicas=case.replicas,
+        block_steps=_BLOCK,
+        seed=context.seed_for("E25", "SGD", case.text, case.dim),
+        stop_when_learned=tuple(int(q) for q in directions),
         progress=lambda fraction, note: context.progress(f"{case.text}, d = {case.dim}: {note}"),
-    )  # fmt: skip
+    )
     return prediction, runs, flow.half_time, step_size, steps
 
 
@@ -139,8 +148,11 @@ class Law:
         """What the prediction leaves out, each computed, of the mean and of the standard deviation."""
         mean, spread = self.moments()
         stretch = abs(self.flow / self.alone - 1)
-        difference = lambda other: (abs(other[0] - mean), abs(other[1] - spread))  # noqa: E731
         x = self.diffusion
+
+        def difference(other: tuple[float, float]) -> tuple[float, float]:
+            return abs(other[0] - mean), abs(other[1] - spread)
+
         third = with_third_order(x.laws, x.weight, self.overlap, x.step_size, x.dim, x.total)
         return {
             "grid": difference(self.moments(cells=_CELLS // 2)),
@@ -157,18 +169,41 @@ def _law(context: Context, prediction: Prediction, rank: int, flow: np.ndarray, 
     direction = int(prediction.selection.directions[rank])
     total = float(np.sum(prediction.teacher.a**2))
     diffusion = OneTaskDiffusion(
-        prediction.activation, float(prediction.teacher.a[direction]), step_size, total, prediction.teacher.dim,
+        prediction.activation,
+        float(prediction.teacher.a[direction]),
+        step_size,
+        total,
+        prediction.teacher.dim,
         constants=context.theory.plateau(prediction.activation),
-    )  # fmt: skip
+    )
     return Law(
-        diffusion, float(prediction.overlap[direction]), steps * step_size, float(prediction.time_half[direction]),
-        float(flow[direction]), total - float(np.sum(prediction.teacher.a[learned] ** 2)),
-    )  # fmt: skip
+        diffusion,
+        float(prediction.overlap[direction]),
+        steps * step_size,
+        float(prediction.time_half[direction]),
+        float(flow[direction]),
+        total - float(np.sum(prediction.teacher.a[learned] ** 2)),
+    )
 
 
-def run_emergence(context: Context) -> Outcome:
+@claim(
+    id="E25",
+    title="Online SGD emerges when theory says",
+    statement="Recovery times of online SGD have the mean and spread of the derived one-task diffusion.",
+    latex=r"du=\{a\varphi'(u)(1-u^2)-\eta K(u)\}\,dt+\sqrt{\eta N(u)}\,dW",
+    source="arXiv:2504.19983, Theorem 2.1; fluctuations derived",
+    kind="asymptotic",
+    regime="small step size: relative spread about 12 %",
+    controls=(
+        "loss without the ½ (time halved)",
+        "J(J−1) in place of J(J−2)",
+        "noise amplitude halved",
+        "noise of the plateau's start only",
+        "exponential waiting time",
+    ),
+)
+def run_emergence(context: Context) -> Iterator[Part]:
     """Mean and spread of recovery times over replicas that share a start."""
-    found: list[Measurement] = []
     figures: list[tuple[str, object]] = []
     for case in FULL if context.full else QUICK:
         prediction, runs, flow, step_size, steps = _experiment(context, case)
@@ -176,14 +211,14 @@ def run_emergence(context: Context) -> Outcome:
             law = _law(context, prediction, rank, flow, step_size, steps)
             times = np.minimum(runs.half_steps[:, direction] * step_size, law.horizon)
             key = f"{case.text}.d{case.dim}.{rank + 1}"
-            found.append(_judge_mean(prediction, direction, law, times, key))
+            yield _judge_mean(prediction, direction, law, times, key)
             if rank == 0 and len(times) >= _LEAST_FOR_SPREAD:
-                found.append(_judge_spread(context, prediction, direction, law, times, key))
+                yield _judge_spread(context, prediction, direction, law, times, key)
             if rank == 0:
                 label = f"{case.text}, d = {case.dim}, first direction"
                 caption = f"Recovery times of {len(times)} SGD replicas ({label}) and the derived mean and spread."
                 figures.append((caption, recovery_histogram(times, *law.predicted, label)))
-    return Outcome(found, figures=figures)
+    yield from figures
 
 
 _REASON = "third order of a step, coupling × fluctuation, directions learned before, the law's grid, blocks of samples"
@@ -194,21 +229,23 @@ def _judge_mean(prediction: Prediction, direction: int, law: Law, times: np.ndar
     predicted, left_out = law.predicted[0], law.left_out
     estimate, stderr = mean_and_error(times)
     J, step_size = prediction.activation.information_exponent, law.diffusion.step_size
-    return Measurement(
-        f"mean time to squared overlap ½ under SGD, {key}", predicted, estimate, stderr,
-        sum(mean for mean, _ in left_out.values()) + _BLOCK * step_size,
-        [
-            Control("loss without the ½ (time halved)", predicted / 2),
-            Control("J(J−1) in place of J(J−2)", predicted * (J - 2) / (J - 1)),
-        ],
-        _REASON, key=key,
-        details={
-            "leading T_p": float(prediction.time_leading[direction]), "gradient flow": law.flow,
-            "one direction alone": law.alone, "fluctuation shift": predicted - law.flow, **_shares(left_out, 0),
-            "steps": estimate / step_size, "step size": step_size,
-            "share recovered": float(np.mean(times < law.horizon)),
-        },
-    )  # fmt: skip
+    allowed = sum(mean for mean, _ in left_out.values()) + _BLOCK * step_size
+    text = f"mean time to squared overlap ½ under SGD, {key}"
+    controls = {
+        "loss without the ½ (time halved)": predicted / 2,
+        "J(J−1) in place of J(J−2)": predicted * (J - 2) / (J - 1),
+    }
+    details = {
+        "leading T_p": float(prediction.time_leading[direction]),
+        "gradient flow": law.flow,
+        "one direction alone": law.alone,
+        "fluctuation shift": predicted - law.flow,
+        **_shares(left_out, 0),
+        "steps": estimate / step_size,
+        "step size": step_size,
+        "share recovered": float(np.mean(times < law.horizon)),
+    }
+    return Measurement(text, predicted, estimate, stderr, allowed, controls, _REASON, key=key, details=details)
 
 
 def _judge_spread(
@@ -216,49 +253,28 @@ def _judge_spread(
 ) -> Measurement:
     """Standard deviation over replicas of the first direction's time (later ones inherit noise from earlier ones)."""
     predicted, left_out, x = law.predicted[1], law.left_out, law.diffusion
-    deviation = lambda sample: float(np.std(sample, ddof=1))  # noqa: E731
     error = bootstrap_error(times, deviation, context.rng("E25", "resampling", key))
     quiet = replace(x.laws, variance_law=x.laws.variance_law / 4)
-    controls = [
-        Control("noise amplitude halved", law.moments(replace(x, constants=quiet))[1]),
-        Control("exponential waiting time", law.predicted[0]),
-    ]
+    controls = {
+        "noise amplitude halved": law.moments(replace(x, constants=quiet))[1],
+        "exponential waiting time": law.predicted[0],
+    }
     if x.activation.information_exponent == 4:
         # (At J = 3 and this size N(u) hardly changes before recovery, so this control could not be told apart.)
         # N frozen at u = 0 is correct as d → ∞ only.
         frozen = replace(x.laws, variance_law=x.laws.variance_law.subs(overlap_symbol, 0))
-        controls.append(Control("noise of the plateau's start only", law.moments(replace(x, constants=frozen))[1]))
+        controls["noise of the plateau's start only"] = law.moments(replace(x, constants=frozen))[1]
     kurtosis = kick_kurtosis(x.activation, prediction.teacher.a.tolist(), direction)
+    allowed = sum(spread for _, spread in left_out.values()) + _BLOCK * x.step_size
+    text = f"standard deviation of that time, {key}"
+    details = {
+        **_shares(left_out, 1),
+        "samples of a run over the kurtosis of a kick": law.alone / x.step_size / kurtosis,
+    }
     return Measurement(
-        f"standard deviation of that time, {key}", predicted, deviation(times), error,
-        sum(spread for _, spread in left_out.values()) + _BLOCK * x.step_size, controls, _REASON, key=f"{key}.spread",
-        details={
-            **_shares(left_out, 1),
-            "samples of a run over the kurtosis of a kick": law.alone / x.step_size / kurtosis,
-        },
-    )  # fmt: skip
+        text, predicted, deviation(times), error, allowed, controls, _REASON, key=f"{key}.spread", details=details
+    )
 
 
 def _shares(left_out: dict[str, tuple[float, float]], place: int) -> dict[str, float]:
     return {f"left out: {name}": both[place] for name, both in left_out.items()}
-
-
-CLAIMS = [
-    Claim(
-        "E25",
-        "Online SGD emerges when theory says",
-        "Recovery times of online SGD have the mean and spread of the derived one-task diffusion.",
-        r"du=\{a\varphi'(u)(1-u^2)-\eta K(u)\}\,dt+\sqrt{\eta N(u)}\,dW",
-        "arXiv:2504.19983, Theorem 2.1; fluctuations derived",
-        "asymptotic",
-        "small step size: relative spread about 12 %",
-        (
-            "loss without the ½ (time halved)",
-            "J(J−1) in place of J(J−2)",
-            "noise amplitude halved",
-            "noise of the plateau's start only",
-            "exponential waiting time",
-        ),
-        run_emergence,
-    ),
-]

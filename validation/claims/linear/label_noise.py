@@ -1,5 +1,6 @@
 """L1–L8, L10, L14–L16: label-noise SGD in the lazy phase, and the oscillation chain (arXiv:2603.10397)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,9 +15,11 @@ from theory.linear import label_noise
 from theory.linear import oscillation as oscillation_law
 from theory.linear.phases import Phases, predict_phases
 from theory.linear.task import LinearTask, draw_linear_start, draw_linear_task
-from validation.judge.claim import Claim, Control, Measurement, Outcome
+from validation.judge.claim import Control, Measurement, Part, claim
 from validation.judge.context import Context
 from validation.statistics.standard_errors import bootstrap_error, mean_and_error
+
+COST = 11
 
 _PAPER = "arXiv:2603.10397"
 #: The published synthetic experiment, with ‖θ*‖ = 1.
@@ -52,7 +55,17 @@ def _loop(rng: np.random.Generator, width: int, dim: int, steps: int, step_size:
     return _Loop(np.array(first), np.array(second), inputs, slopes)
 
 
-def run_identity(context: Context) -> Outcome:
+@claim(
+    id="L1",
+    title="Norm identity of a neuron",
+    statement="A neuron's squared norm changes by the sum of second-order steps and by a_i².",
+    latex=r"|w_i(T)|^2=|w_i(0)|^2+\eta^2\sum_j\Delta W_i(j)-a_i(0)^2+a_i(T)^2",
+    source=f"{_PAPER}, section 4.2",
+    kind="exact",
+    regime="always",
+    controls=("coefficient η² wrong by 5 %", "term of the second layer dropped"),
+)
+def run_identity(context: Context) -> Iterator[Part]:
     """Both sides of the norm identity over a whole run, all neurons, relative to the initial norms."""
     step = 0.02
     run = _loop(context.rng("L1", "loop"), 12, 5, 400, step, 1.0)
@@ -65,13 +78,13 @@ def run_identity(context: Context) -> Outcome:
         return float(np.max(np.abs(np.sum(run.first[-1] ** 2, axis=1) - predicted)))
 
     rounding = 100 * 400 * float(np.finfo(float).eps)
-    controls = [
-        Control("coefficient η² wrong by 5 %", 0.0, gap(1.05 * step**2, run.second[:-1])),
-        Control("term of the second layer dropped", 0.0, gap(step**2, 0 * run.second[:-1])),
-    ]
+    controls = {
+        "coefficient η² wrong by 5 %": Control(0.0, gap(1.05 * step**2, run.second[:-1])),
+        "term of the second layer dropped": Control(0.0, gap(step**2, 0 * run.second[:-1])),
+    }
     estimate = gap(step**2, run.second[:-1])
     text = "largest deviation of |w_i(T)|² from the identity, 400 steps"
-    return Outcome([Measurement(text, 0.0, estimate, 0.0, rounding, controls, "rounding")])
+    yield Measurement(text, 0.0, estimate, 0.0, rounding, controls, "rounding")
 
 
 @lru_cache(maxsize=4)
@@ -88,23 +101,44 @@ def _second_layer(context: Context, factor: float) -> tuple[float, float]:
     return float(np.max(np.abs(change - law)) / np.max(change)), 100 * float(np.finfo(float).eps)
 
 
-def run_second_layer(context: Context) -> Outcome:
+@claim(
+    id="L2",
+    title="Step of the second layer",
+    statement="A second-layer weight moves by the step size times slope times pre-activation.",
+    latex=r"(a_i(t+1)-a_i(t))^2=\eta^2\ell'^2\langle x,w_i\rangle^2",
+    source=f"{_PAPER}, section 4.2 (corrected)",
+    kind="exact",
+    regime="always",
+    controls=("factor η in place of η²", "factor wrong by 5 %"),
+)
+def run_second_layer(context: Context) -> Iterator[Part]:
     """(a_i(t+1) − a_i(t))² with its factor η²."""
     estimate, rounding = _second_layer(context, 0.02**2)
-    controls = [
-        Control("factor η in place of η²", 0.0, _second_layer(context, 0.02)[0]),
-        Control("factor wrong by 5 %", 0.0, _second_layer(context, 1.05 * 0.02**2)[0]),
-    ]
+    controls = {
+        "factor η in place of η²": Control(0.0, _second_layer(context, 0.02)[0]),
+        "factor wrong by 5 %": Control(0.0, _second_layer(context, 1.05 * 0.02**2)[0]),
+    }
     text = "largest relative deviation of (Δa_i)² from η²ℓ′²⟨x, w_i⟩²"
-    return Outcome([Measurement(text, 0.0, estimate, 0.0, rounding, controls, "rounding")])
+    yield Measurement(text, 0.0, estimate, 0.0, rounding, controls, "rounding")
 
 
-def run_second_layer_printed(context: Context) -> Outcome:
+@claim(
+    id="L2-printed",
+    title="Step of the second layer, as printed",
+    statement="The same without the square of the step size.",
+    latex=r"(a_i(t+1)-a_i(t))^2=\ell'^2\langle x,w_i\rangle^2",
+    source=f"{_PAPER}, section 4.2",
+    kind="exact",
+    regime="never",
+    controls=("factor η",),
+    expected="disagrees",
+)
+def run_second_layer_printed(context: Context) -> Iterator[Part]:
     """The same without the η² that the text drops."""
     estimate, rounding = _second_layer(context, 1.0)
-    controls = [Control("factor η", 0.0, _second_layer(context, 0.02)[0])]
+    controls = {"factor η": Control(0.0, _second_layer(context, 0.02)[0])}
     text = "largest relative deviation of (Δa_i)² from ℓ′²⟨x, w_i⟩²"
-    return Outcome([Measurement(text, 0.0, estimate, 0.0, rounding, controls, "rounding")])
+    yield Measurement(text, 0.0, estimate, 0.0, rounding, controls, "rounding")
 
 
 # ----------------------------------------------------------------- L3, L4: one step, lazy phase
@@ -164,40 +198,68 @@ def _deep_probability(W: np.ndarray, a: np.ndarray, error: np.ndarray) -> tuple[
     return found[0], abs(found[0] - found[1])
 
 
-def run_falling(context: Context) -> Outcome:
+@claim(
+    id="L3",
+    title="The norm falls in most steps",
+    statement="The squared norm less a_i² grows in one step with a Beta law's probability.",
+    latex=r"\Pr(\Delta W_i\le0)=1-I_{r^2}(\tfrac12,\tfrac{d-1}2),\ r=|a_i|/|w_i|",
+    source="derived",
+    kind="exact",
+    regime="Gaussian inputs",
+    controls=("√(d/π) in place of √(2d/π)", "the norm always falls", "fair coin"),
+)
+def run_falling(context: Context) -> Iterator[Part]:
     """Share of steps at which |w_i|² − a_i² falls, against the Beta law at the same weights."""
     signs = _signs(context)
     estimate, stderr = mean_and_error(signs.falls - signs.falls_law + signs.falls_law.mean())
     law = float(signs.falls_law.mean())
-    controls = [
-        Control("√(d/π) in place of √(2d/π)", 1 - (1 - law) / np.sqrt(2)),
-        Control("the norm always falls", 1.0),
-        Control("fair coin", 0.5),
-    ]
+    controls = {
+        "√(d/π) in place of √(2d/π)": 1 - (1 - law) / np.sqrt(2),
+        "the norm always falls": 1.0,
+        "fair coin": 0.5,
+    }
     text = "Pr(ΔW ≤ 0), m = 1000, d = 20, lazy phase"
-    return Outcome([Measurement(text, law, estimate, stderr, 0.0, controls, "exact at given weights")])
+    yield Measurement(text, law, estimate, stderr, 0.0, controls, "exact at given weights")
 
 
-def run_falling_printed(context: Context) -> Outcome:
+@claim(
+    id="L3-printed",
+    title="The norm falls in most steps, as printed",
+    statement="The printed lower bound is negative at the published size.",
+    latex=r"\Pr(\Delta W_i\le0)\ge1-2\sqrt{d/\pi}\,m^{-1/8}",
+    source=f"{_PAPER}, Lemma 4.3",
+    kind="heuristic",
+    regime="says something only for m > (2√(d/π))⁸",
+    controls=("the norm always falls",),
+    expected="disagrees",
+)
+def run_falling_printed(context: Context) -> Iterator[Part]:
     """The printed lower bound at the published size, read as an estimate."""
     estimate, stderr = mean_and_error(_signs(context).falls)
     bound = 1 - 2 * np.sqrt(DIM / np.pi) * WIDTH**-0.125
     text = "Pr(ΔW ≤ 0) against 1 − ρm^{-1/8} (negative at this size: no statement)"
-    return Outcome([Measurement(text, bound, estimate, stderr, 0.0, [Control("the norm always falls", 1.0)], "none")])
+    yield Measurement(text, bound, estimate, stderr, 0.0, {"the norm always falls": 1.0}, "none")
 
 
-def run_deep(context: Context) -> Outcome:
+@claim(
+    id="L4",
+    title="Deep falls",
+    statement="Falls by σ²/16 or more are far more frequent than the printed bound ¼ (which holds).",
+    latex=r"\Pr(\Delta W_i\le-\sigma^2/16)\ge\tfrac14",
+    source=f"{_PAPER}, Lemma 4.3; probability derived",
+    kind="asymptotic",
+    regime="lazy phase",
+    controls=("the printed bound ¼ as an estimate", "residual of size σ exactly"),
+)
+def run_deep(context: Context) -> Iterator[Part]:
     """Share of steps at which it falls by at least σ²/16."""
     signs = _signs(context)
     estimate, stderr = mean_and_error(signs.deep - signs.deep_law + signs.deep_law.mean())
     law, allowance = float(signs.deep_law.mean()), signs.deep_shift * float(np.sqrt(2 / DIM))
-    controls = [
-        Control("the printed bound ¼ as an estimate", 0.25),
-        Control("residual of size σ exactly", _plain_deep()),
-    ]
+    controls = {"the printed bound ¼ as an estimate": 0.25, "residual of size σ exactly": _plain_deep()}
     text = "Pr(ΔW ≤ −σ²/16), m = 1000, d = 20, lazy phase"
     measured = Measurement(text, law, estimate, stderr, allowance, controls, "spread of |x|² about its mean")
-    return Outcome([measured])
+    yield measured
 
 
 def _plain_deep() -> float:
@@ -228,9 +290,16 @@ def _escape(context: Context, width: int, step_size: float, noise: float) -> _Es
     case = (width, f"{step_size:g}", f"{noise:g}")
     start = draw_linear_start(width, DIM, context.rng("escape", "start", *case), replicas)
     run = label_noise_sgd(
-        task, start, step_size=step_size, noise=noise, steps=steps, replicas=replicas, saves=saves, tracked=width,
+        task,
+        start,
+        step_size=step_size,
+        noise=noise,
+        steps=steps,
+        replicas=replicas,
+        saves=saves,
+        tracked=width,
         seed=context.seed_for("escape", "SGD", *case),
-    )  # fmt: skip
+    )
     early = run.step <= phases.escape_steps
     largest = np.max(np.abs(run.values("second")[:, early]), axis=(1, 2))
     return _Escape(
@@ -244,62 +313,98 @@ def _relaxation(step_size: float, width: int) -> float:
     return 1 / (k * (2 - k * (DIM + 2)))
 
 
-def run_escape(context: Context) -> Outcome:
+@claim(
+    id="L6",
+    title="Escape from the lazy regime",
+    statement="The median neuron escapes when the averaged flow says, the LMS error included.",
+    latex=r"t_{esc}\approx\frac2{\sqrt m\,\eta^2\varrho^2}",
+    source=f"{_PAPER}, Theorem 4.2 (scaling); constant derived",
+    kind="asymptotic",
+    regime="m ≫ d, fresh samples",
+    controls=(
+        "twice as fast: the rate of |w|² taken for that of |w|",
+        "Frobenius norm's own radius: no √m",
+        "σ² in place of ϱ²",
+    ),
+)
+def run_escape(context: Context) -> Iterator[Part]:
     """Median escape time over step size, noise and width."""
-    found = []
     for width, step_size, noise in ((1000, 1e-3, 4.0), (1000, 5e-4, 4.0), (250, 1e-3, 8.0)):
         seen = _escape(context, width, step_size, noise)
         predicted = seen.phases.escape_steps
         estimate, stderr = mean_and_error(seen.median)
         variance = seen.phases.residual_variance
         allowance = _relaxation(step_size, width) + seen.resolution
-        controls = [
-            Control("twice as fast: the rate of |w|² taken for that of |w|", predicted / 2),
-            Control("Frobenius norm's own radius: no √m", predicted * np.sqrt(width)),
-        ]
+        controls = {
+            "twice as fast: the rate of |w|² taken for that of |w|": predicted / 2,
+            "Frobenius norm's own radius: no √m": predicted * np.sqrt(width),
+        }
         if variance > 1.5 * noise**2:
-            controls.append(Control("σ² in place of ϱ²", predicted * variance / noise**2))
-        found.append(
-            Measurement(
-                f"median escape step, m = {width}, η = {step_size:g}, σ = {noise:g}", predicted, estimate, stderr,
-                allowance, controls, "relaxation of the least-squares error, and the distance between looks",
-                key=f"m{width}.s{noise:g}.e{step_size:g}",
-                details={"leading 2/(√mη²ϱ²)": 2 / (np.sqrt(width) * step_size**2 * variance)},
-            )
-        )  # fmt: skip
-    return Outcome(found)
+            controls["σ² in place of ϱ²"] = predicted * variance / noise**2
+        text = f"median escape step, m = {width}, η = {step_size:g}, σ = {noise:g}"
+        source = "relaxation of the least-squares error, and the distance between looks"
+        details = {"leading 2/(√mη²ϱ²)": 2 / (np.sqrt(width) * step_size**2 * variance)}
+        yield Measurement(
+            text,
+            predicted,
+            estimate,
+            stderr,
+            allowance,
+            controls,
+            source,
+            key=f"m{width}.s{noise:g}.e{step_size:g}",
+            details=details,
+        )
 
 
-def run_escape_printed(context: Context) -> Outcome:
+@claim(
+    id="L5-printed",
+    title="Escape bound, as printed",
+    statement="T₁ of Theorem 4.2 holds as a bound, hundreds of times above the escape.",
+    latex=r"T_1=384\sqrt{\log m}/(\sigma^2\eta^2\sqrt m)",
+    source=f"{_PAPER}, Theorem 4.2",
+    kind="heuristic",
+    regime="lazy phase",
+    controls=("median neuron's time",),
+    expected="disagrees",
+)
+def run_escape_printed(context: Context) -> Iterator[Part]:
     """T₁ of Theorem 4.2, read as an estimate of when the last neuron has left the lazy regime."""
     seen = _escape(context, WIDTH, STEP, NOISE)
     estimate, stderr = mean_and_error(seen.last)
     printed = seen.phases.escape_bound
-    controls = [Control("median neuron's time", seen.phases.escape_steps)]
+    controls = {"median neuron's time": seen.phases.escape_steps}
     text = "step at which all neurons have escaped, against T₁"
     details: dict[str, object] = {"T1 over measured": printed / estimate, "holds as a bound": bool(estimate <= printed)}
-    return Outcome([Measurement(text, printed, estimate, stderr, seen.resolution, controls, "distance between looks",
-                                details=details)])  # fmt: skip
+    yield Measurement(
+        text, printed, estimate, stderr, seen.resolution, controls, "distance between looks", details=details
+    )
 
 
-def run_bounded(context: Context) -> Outcome:
+@claim(
+    id="L10",
+    title="Second-layer weights stay small",
+    statement="Up to the escape a run's largest second-layer weight is below the printed bound, averaged over runs.",
+    latex=r"|a_i(t)|\le m^{-1/4}",
+    source=f"{_PAPER}, Lemma B.2",
+    kind="asymptotic",
+    regime="lazy phase",
+    controls=("bound m^{-1/2}", "bound m^{-2/5}"),
+)
+def run_bounded(context: Context) -> Iterator[Part]:
     """A run's largest |a_i| until the median neuron has escaped: on average between 0 and m^{-1/4}, a middle and a reach."""
     largest, half = _escape(context, WIDTH, STEP, NOISE).largest_second, WIDTH**-0.25 / 2
-    controls = [
-        Control(f"bound m^{{{name}}}", WIDTH**power / 2, allowance=WIDTH**power / 2)
+    controls = {
+        f"bound m^{{{name}}}": Control(WIDTH**power / 2, allowance=WIDTH**power / 2)
         for name, power in (("-1/2", -0.5), ("-2/5", -0.4))
-    ]
+    }
     text = "a run's max |a_i(t)|, lazy phase, m = 1000: between 0 and m^{-1/4}"
     details: dict[str, object] = {
         "m^{-1/4}": 2 * half,
         "runs above it": f"{np.sum(largest > 2 * half)} of {len(largest)}",
     }
-    return Outcome(
-        [
-            Measurement(
-                text, half, *mean_and_error(largest), half, controls, "an inequality: the whole range", details=details
-            )
-        ]
+    yield Measurement(
+        text, half, *mean_and_error(largest), half, controls, "an inequality: the whole range", details=details
     )
 
 
@@ -310,18 +415,34 @@ def _decay(context: Context, task: LinearTask, steps: int, key: str) -> tuple[Li
     replicas = context.pick(8, 32)
     start = draw_linear_start(WIDTH, DIM, context.rng("L7", "start", key), replicas)
     run = label_noise_sgd(
-        task, start, step_size=STEP, noise=NOISE, steps=steps, replicas=replicas, saves=10, tracked=1,
+        task,
+        start,
+        step_size=STEP,
+        noise=NOISE,
+        steps=steps,
+        replicas=replicas,
+        saves=10,
+        tracked=1,
         seed=context.seed_for("L7", "SGD", key),
-    )  # fmt: skip
+    )
     return run, predict_phases(task, width=WIDTH, step_size=STEP, noise=NOISE, horizon=float(steps))
 
 
-def run_decay(context: Context) -> Outcome:
+@claim(
+    id="L7",
+    title="Decay of the norm",
+    statement="The first layer's norm decays as the averaged flow says, training set included.",
+    latex=r"-\tfrac d{dt}\ln\|W\|_F^2=\eta^2\varrho^2(1-d\|a\|^2/\|W\|_F^2)+\dots",
+    source="derived",
+    kind="asymptotic",
+    regime="η‖W‖² ≪ d",
+    controls=("σ² in place of ϱ²", "the initial rate throughout", "no finite-n correction"),
+)
+def run_decay(context: Context) -> Iterator[Part]:
     """Mean rate of decay of ‖W‖² between a tenth and the whole of a run; fresh samples, and 200 training points."""
     steps = context.pick(40_000, 100_000)
     fresh = draw_linear_task(DIM, 1.0, None, 0)
     small = draw_linear_task(DIM, 1.0, 200, context.rng("L7", "task"))
-    found = []
     curves: dict[str, float] = {}
     for name, task in (("fresh", fresh), ("n200", small)):
         run, phases = _decay(context, task, steps, name)
@@ -335,22 +456,28 @@ def run_decay(context: Context) -> Outcome:
         curves[name] = predicted(phases)
         law = curves[name]
         estimate, stderr = mean_and_error(rates)
-        controls = [
-            Control("σ² in place of ϱ²", law * NOISE**2 / phases.residual_variance),
-            Control("the initial rate throughout", phases.decay_rate),
-        ]
+        controls = {
+            "σ² in place of ϱ²": law * NOISE**2 / phases.residual_variance,
+            "the initial rate throughout": phases.decay_rate,
+        }
         if name == "n200":
-            controls.append(Control("no finite-n correction", curves["fresh"]))
-        found.append(
-            Measurement(
-                f"mean decay rate of ‖W‖² per step up to {steps} steps, {name}", law, estimate, stderr,
-                float(phases.boost[-1]) * law, controls, "tr β at the end: the averaged flow is first order in β", key=name,
-            )
-        )  # fmt: skip
-    return Outcome(found)
+            controls["no finite-n correction"] = curves["fresh"]
+        text = f"mean decay rate of ‖W‖² per step up to {steps} steps, {name}"
+        source = "tr β at the end: the averaged flow is first order in β"
+        yield Measurement(text, law, estimate, stderr, float(phases.boost[-1]) * law, controls, source, key=name)
 
 
-def run_silent(context: Context) -> Outcome:
+@claim(
+    id="L8",
+    title="Without label noise the network stays lazy",
+    statement="No neuron leaves the lazy regime, and the norm stays.",
+    latex=r"\sigma=0\Rightarrow|w_i(t)-w_i(0)|\le1/\sqrt m",
+    source=f"{_PAPER}, section 4.1",
+    kind="asymptotic",
+    regime="published size",
+    controls=("with label noise",),
+)
+def run_silent(context: Context) -> Iterator[Part]:
     """The same network without label noise: nobody escapes, and the norm moves by what ‖a‖² allows only."""
     task = draw_linear_task(DIM, 1.0, None, 0)
     replicas, steps = context.pick(4, 16), context.pick(10_000, 40_000)
@@ -359,9 +486,16 @@ def run_silent(context: Context) -> Outcome:
 
     def shares(noise: float) -> tuple[np.ndarray, np.ndarray]:
         run = label_noise_sgd(
-            task, start, step_size=STEP, noise=noise, steps=steps, replicas=replicas, saves=10, tracked=1,
+            task,
+            start,
+            step_size=STEP,
+            noise=noise,
+            steps=steps,
+            replicas=replicas,
+            saves=10,
+            tracked=1,
             seed=seed,
-        )  # fmt: skip
+        )
         norm2 = run.values("frobenius2")
         return np.mean(np.isfinite(run.escape_steps), axis=1), np.abs(norm2[:, -1] / norm2[:, 0] - 1)
 
@@ -369,15 +503,17 @@ def run_silent(context: Context) -> Outcome:
     # ‖W‖² − ‖a‖² moves only at second order in η; ‖a‖² itself falls at most to 0 or rises by ‖θ*‖²d/m.
     start_norms = np.sum(start.second**2, axis=1)
     first_order = float(np.max(start_norms + DIM / WIDTH) / WIDTH)
+    text = "share of neurons that left the lazy regime without label noise"
+    controls = {"with label noise": Control(0.0, float(loud[0].min()))}
     escaped = Measurement(
-        "share of neurons that left the lazy regime without label noise", 0.0, float(quiet[0].max()), 0.0, 0.0,
-        [Control("with label noise", 0.0, float(loud[0].min()))], "none: no neuron may escape", key="escaped",
-    )  # fmt: skip
-    norm = Measurement(
-        "relative change of ‖W‖² without label noise", 0.0, float(quiet[1].max()), 0.0, first_order,
-        [Control("with label noise", 0.0, float(loud[1].min()))], "‖W‖² − ‖a‖² is conserved at first order in η", key="norm",
-    )  # fmt: skip
-    return Outcome([escaped, norm])
+        text, 0.0, float(quiet[0].max()), 0.0, 0.0, controls, "none: no neuron may escape", key="escaped"
+    )
+    text = "relative change of ‖W‖² without label noise"
+    controls = {"with label noise": Control(0.0, float(loud[1].min()))}
+    source = "‖W‖² − ‖a‖² is conserved at first order in η"
+    norm = Measurement(text, 0.0, float(quiet[1].max()), 0.0, first_order, controls, source, key="norm")
+    yield escaped
+    yield norm
 
 
 # ------------------------------------------------------------------- L14–L16: oscillation
@@ -392,30 +528,43 @@ def _oscillation(context: Context, step_size: float) -> tuple[LinearRun, int]:
     start = draw_linear_start(width, dim, context.rng("oscillation", "start", width), replicas)
     task = draw_linear_task(dim, 1.0, None, 0)
     run = oscillation(
-        task, start, step_size=step_size, steps=steps, replicas=replicas, saves=300, tracked=1,
+        task,
+        start,
+        step_size=step_size,
+        steps=steps,
+        replicas=replicas,
+        saves=300,
+        tracked=1,
         seed=context.seed_for("oscillation", "signs", width),
-    )  # fmt: skip
+    )
     return run, width
 
 
 _ETA = 4e-3
 
 
-def run_mean_theta(context: Context) -> Outcome:
+@claim(
+    id="L14",
+    title="Oscillation leaves θ at its mean",
+    statement="Under the oscillation chain θ has mean zero and a known mean square.",
+    latex=r"E\theta=0,\ E|\theta-\theta^*|^2=\|\theta^*\|^2+\tfrac{\sqrt\eta}2E\|W\|_F^2",
+    source=f"{_PAPER}, Lemma B.5; coefficient corrected",
+    kind="exact",
+    regime="chain started from its stationary law",
+    controls=("θ fits the labels", "θ halfway", "as printed: 1", "no fluctuation"),
+)
+def run_mean_theta(context: Context) -> Iterator[Part]:
     """E θ along θ*, and E|θ − θ*|² − ‖θ*‖² in units of √η E‖W‖², averaged over the run."""
     run, _ = _oscillation(context, _ETA)
     theta, norm2 = run.values("theta")[:, 1:], run.values("frobenius2")[:, 1:]
     estimate, stderr = mean_and_error(np.mean(theta[:, :, 0], axis=1))
-    mean = Measurement(
-        "E⟨θ, θ*⟩/‖θ*‖² over the run", 0.0, estimate, stderr, 0.0,
-        [Control("θ fits the labels", 1.0), Control("θ halfway", 0.5)], "exact", key="mean",
-    )  # fmt: skip
+    controls = {"θ fits the labels": 1.0, "θ halfway": 0.5}
+    mean = Measurement("E⟨θ, θ*⟩/‖θ*‖² over the run", 0.0, estimate, stderr, 0.0, controls, "exact", key="mean")
     ratio, error = _error_ratio(context.rng("L14", "resampling"), theta, norm2)
-    size = Measurement(
-        "(E|θ − θ*|² − ‖θ*‖²)/(√η E‖W‖²)", 0.5, ratio, error, 0.0,
-        [Control("as printed: 1", 1.0), Control("no fluctuation", 0.0)], "exact", key="error",
-    )  # fmt: skip
-    return Outcome([mean, size])
+    controls = {"as printed: 1": 1.0, "no fluctuation": 0.0}
+    size = Measurement("(E|θ − θ*|² − ‖θ*‖²)/(√η E‖W‖²)", 0.5, ratio, error, 0.0, controls, "exact", key="error")
+    yield mean
+    yield size
 
 
 def _error_ratio(rng: np.random.Generator, theta: np.ndarray, norm2: np.ndarray) -> tuple[float, float]:
@@ -429,16 +578,37 @@ def _error_ratio(rng: np.random.Generator, theta: np.ndarray, norm2: np.ndarray)
     return ratio(pairs), bootstrap_error(pairs, ratio, rng)
 
 
-def run_mean_theta_printed(context: Context) -> Outcome:
+@claim(
+    id="L14-printed",
+    title="Mean square error under oscillation, as printed",
+    statement="The proof's coefficient is twice the right one.",
+    latex=r"E|\theta-\theta^*|^2=E|\theta(0)-\theta^*|^2+\sqrt\eta\,E\|W(t-1)\|_F^2",
+    source=f"{_PAPER}, proof of Lemma B.7",
+    kind="exact",
+    regime="never",
+    controls=("no fluctuation",),
+    expected="disagrees",
+)
+def run_mean_theta_printed(context: Context) -> Iterator[Part]:
     """The coefficient √η of the proof of Lemma B.7, which drops half of the cross terms."""
     run, _ = _oscillation(context, _ETA)
     theta, norm2 = run.values("theta")[:, 1:], run.values("frobenius2")[:, 1:]
     ratio, error = _error_ratio(context.rng("L14-printed", "resampling"), theta, norm2)
     text = "(E|θ − θ*|² − ‖θ*‖²)/(√η E‖W‖²), as printed"
-    return Outcome([Measurement(text, 1.0, ratio, error, 0.0, [Control("no fluctuation", 0.0)], "exact")])
+    yield Measurement(text, 1.0, ratio, error, 0.0, {"no fluctuation": 0.0}, "exact")
 
 
-def run_jumps(context: Context) -> Outcome:
+@claim(
+    id="L15",
+    title="Covariance of the jumps",
+    statement="Neighbouring jumps have covariance −√η/2, others none.",
+    latex=r"E\,\delta(t)\delta(t+k)=-\tfrac{\sqrt\eta}2\,[k=1]",
+    source=f"{_PAPER}, Lemma B.6",
+    kind="exact",
+    regime="stationary chain",
+    controls=("jumps of a reflected walk", "jumps alternate", "independent jumps"),
+)
+def run_jumps(context: Context) -> Iterator[Part]:
     """Covariances of the jumps of a stationary chain, in units of √η."""
     rng = context.rng("L15", "chain")
     count, lags = context.pick(40_000, 400_000), (1, 2, 3)
@@ -448,22 +618,27 @@ def run_jumps(context: Context) -> Outcome:
         signs = rng.choice([-1.0, 1.0], size=count)
         states.append(np.asarray(jump(jnp.asarray(1.0), jnp.asarray(states[-1]), jnp.asarray(signs))))
     change = np.diff(states, axis=0)
-    found = []
     for lag in lags:
         predicted = float(oscillation_law.jump_covariance(lag))
         estimate, stderr = mean_and_error(change[0] * change[lag])
-        wrong = [Control("jumps of a reflected walk", 0.5), Control("jumps alternate", (-1.0) ** lag)]
+        wrong = {"jumps of a reflected walk": 0.5, "jumps alternate": (-1.0) ** lag}
         if predicted:
-            wrong.append(Control("independent jumps", 0.0))
-        found.append(
-            Measurement(f"E δ(t)δ(t+{lag})/√η", predicted, estimate, stderr, 0.0, wrong, "exact", key=f"lag{lag}")
-        )
-    return Outcome(found)
+            wrong["independent jumps"] = 0.0
+        yield Measurement(f"E δ(t)δ(t+{lag})/√η", predicted, estimate, stderr, 0.0, wrong, "exact", key=f"lag{lag}")
 
 
-def run_shrinking(context: Context) -> Outcome:
+@claim(
+    id="L16",
+    title="Oscillation shrinks the norm",
+    statement="The mean squared norm reaches √η at the derived time, well before η^{-2}.",
+    latex=r"t_0\approx\tfrac12\eta^{-3/2}\ln\tfrac1\eta\le\eta^{-2}",
+    source=f"{_PAPER}, Lemma 4.4; time derived",
+    kind="exact",
+    regime="m = η^{-1/2}, population gradient",
+    controls=("the printed bound η^{-2} as an estimate", "rate 2η^{3/2}", "rate η²"),
+)
+def run_shrinking(context: Context) -> Iterator[Part]:
     """t₀: when the mean squared norm of a neuron has fallen to √η."""
-    found = []
     for step_size in (4e-3, 1e-3) if context.full else (4e-3, 2e-3):
         run, width = _oscillation(context, step_size)
         norm2, at = run.values("frobenius2") / width, run.step
@@ -477,101 +652,15 @@ def run_shrinking(context: Context) -> Outcome:
 
         predicted = oscillation_law.time_to_level(width, step_size, 1.0)
         stderr = bootstrap_error(norm2, reached, context.rng("L16", "resampling", width))
-        controls = [
-            Control("the printed bound η^{-2} as an estimate", step_size**-2),
-            Control("rate 2η^{3/2}", predicted / 2),
-            Control("rate η²", predicted * step_size**-0.5),
-        ]
-        found.append(
-            Measurement(
-                f"t₀ at η = {step_size:g}, m = η^{{-1/2}}", predicted, reached(norm2), stderr,
-                2.0 + oscillation_law.decay_rate(width, step_size) * predicted, controls,
-                "whole steps: on and off neurons take turns", key=f"eta{step_size:g}",
-                details={"t0 η²": reached(norm2) * step_size**2},
-            )
-        )  # fmt: skip
-    return Outcome(found)
-
-
-CLAIMS = [
-    Claim(
-        "L1", "Norm identity of a neuron", "A neuron's squared norm changes by the sum of second-order steps and by a_i².",
-        r"|w_i(T)|^2=|w_i(0)|^2+\eta^2\sum_j\Delta W_i(j)-a_i(0)^2+a_i(T)^2", f"{_PAPER}, section 4.2", "exact", "always",
-        ("coefficient η² wrong by 5 %", "term of the second layer dropped"), run_identity,
-    ),
-    Claim(
-        "L2", "Step of the second layer", "A second-layer weight moves by the step size times slope times pre-activation.",
-        r"(a_i(t+1)-a_i(t))^2=\eta^2\ell'^2\langle x,w_i\rangle^2", f"{_PAPER}, section 4.2 (corrected)", "exact", "always",
-        ("factor η in place of η²", "factor wrong by 5 %"), run_second_layer,
-    ),
-    Claim(
-        "L2-printed", "Step of the second layer, as printed", "The same without the square of the step size.",
-        r"(a_i(t+1)-a_i(t))^2=\ell'^2\langle x,w_i\rangle^2", f"{_PAPER}, section 4.2", "exact", "never",
-        ("factor η",), run_second_layer_printed, expected="disagrees",
-    ),
-    Claim(
-        "L3", "The norm falls in most steps", "The squared norm less a_i² grows in one step with a Beta law's probability.",
-        r"\Pr(\Delta W_i\le0)=1-I_{r^2}(\tfrac12,\tfrac{d-1}2),\ r=|a_i|/|w_i|", "derived", "exact", "Gaussian inputs",
-        ("√(d/π) in place of √(2d/π)", "the norm always falls", "fair coin"), run_falling,
-    ),
-    Claim(
-        "L3-printed", "The norm falls in most steps, as printed", "The printed lower bound is negative at the published size.",
-        r"\Pr(\Delta W_i\le0)\ge1-2\sqrt{d/\pi}\,m^{-1/8}", f"{_PAPER}, Lemma 4.3", "heuristic",
-        "says something only for m > (2√(d/π))⁸", ("the norm always falls",), run_falling_printed, expected="disagrees",
-    ),
-    Claim(
-        "L4", "Deep falls", "Falls by σ²/16 or more are far more frequent than the printed bound ¼ (which holds).",
-        r"\Pr(\Delta W_i\le-\sigma^2/16)\ge\tfrac14", f"{_PAPER}, Lemma 4.3; probability derived", "asymptotic", "lazy phase",
-        ("the printed bound ¼ as an estimate", "residual of size σ exactly"), run_deep,
-    ),
-    Claim(
-        "L5-printed", "Escape bound, as printed", "T₁ of Theorem 4.2 holds as a bound, hundreds of times above the escape.",
-        r"T_1=384\sqrt{\log m}/(\sigma^2\eta^2\sqrt m)", f"{_PAPER}, Theorem 4.2", "heuristic", "lazy phase",
-        ("median neuron's time",), run_escape_printed, expected="disagrees",
-    ),
-    Claim(
-        "L6", "Escape from the lazy regime", "The median neuron escapes when the averaged flow says, the LMS error included.",
-        r"t_{esc}\approx\frac2{\sqrt m\,\eta^2\varrho^2}", f"{_PAPER}, Theorem 4.2 (scaling); constant derived", "asymptotic",
-        "m ≫ d, fresh samples",
-        ("twice as fast: the rate of |w|² taken for that of |w|",
-         "Frobenius norm's own radius: no √m", "σ² in place of ϱ²"), run_escape,
-    ),
-    Claim(
-        "L7", "Decay of the norm", "The first layer's norm decays as the averaged flow says, training set included.",
-        r"-\tfrac d{dt}\ln\|W\|_F^2=\eta^2\varrho^2(1-d\|a\|^2/\|W\|_F^2)+\dots", "derived", "asymptotic", "η‖W‖² ≪ d",
-        ("σ² in place of ϱ²", "the initial rate throughout", "no finite-n correction"), run_decay,
-    ),
-    Claim(
-        "L8", "Without label noise the network stays lazy", "No neuron leaves the lazy regime, and the norm stays.",
-        r"\sigma=0\Rightarrow|w_i(t)-w_i(0)|\le1/\sqrt m", f"{_PAPER}, section 4.1", "asymptotic", "published size",
-        ("with label noise",), run_silent,
-    ),
-    Claim(
-        "L10", "Second-layer weights stay small",
-        "Up to the escape a run's largest second-layer weight is below the printed bound, averaged over runs.",
-        r"|a_i(t)|\le m^{-1/4}", f"{_PAPER}, Lemma B.2", "asymptotic", "lazy phase", ("bound m^{-1/2}", "bound m^{-2/5}"),
-        run_bounded,
-    ),
-    Claim(
-        "L14", "Oscillation leaves θ at its mean", "Under the oscillation chain θ has mean zero and a known mean square.",
-        r"E\theta=0,\ E|\theta-\theta^*|^2=\|\theta^*\|^2+\tfrac{\sqrt\eta}2E\|W\|_F^2",
-        f"{_PAPER}, Lemma B.5; coefficient corrected", "exact", "chain started from its stationary law",
-        ("θ fits the labels", "θ halfway", "as printed: 1", "no fluctuation"), run_mean_theta,
-    ),
-    Claim(
-        "L14-printed", "Mean square error under oscillation, as printed", "The proof's coefficient is twice the right one.",
-        r"E|\theta-\theta^*|^2=E|\theta(0)-\theta^*|^2+\sqrt\eta\,E\|W(t-1)\|_F^2", f"{_PAPER}, proof of Lemma B.7", "exact",
-        "never", ("no fluctuation",), run_mean_theta_printed, expected="disagrees",
-    ),
-    Claim(
-        "L15", "Covariance of the jumps", "Neighbouring jumps have covariance −√η/2, others none.",
-        r"E\,\delta(t)\delta(t+k)=-\tfrac{\sqrt\eta}2\,[k=1]", f"{_PAPER}, Lemma B.6", "exact", "stationary chain",
-        ("jumps of a reflected walk", "jumps alternate", "independent jumps"), run_jumps,
-    ),
-    Claim(
-        "L16", "Oscillation shrinks the norm", "The mean squared norm reaches √η at the derived time, well before η^{-2}.",
-        r"t_0\approx\tfrac12\eta^{-3/2}\ln\tfrac1\eta\le\eta^{-2}", f"{_PAPER}, Lemma 4.4; time derived", "exact",
-        "m = η^{-1/2}, population gradient", ("the printed bound η^{-2} as an estimate", "rate 2η^{3/2}", "rate η²"),
-        run_shrinking,
-    ),
-]  # fmt: skip
+        controls = {
+            "the printed bound η^{-2} as an estimate": step_size**-2,
+            "rate 2η^{3/2}": predicted / 2,
+            "rate η²": predicted * step_size**-0.5,
+        }
+        allowed = 2.0 + oscillation_law.decay_rate(width, step_size) * predicted
+        text = f"t₀ at η = {step_size:g}, m = η^{{-1/2}}"
+        source = "whole steps: on and off neurons take turns"
+        details = {"t0 η²": reached(norm2) * step_size**2}
+        yield Measurement(
+            text, predicted, reached(norm2), stderr, allowed, controls, source, key=f"eta{step_size:g}", details=details
+        )

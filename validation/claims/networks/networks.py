@@ -5,6 +5,7 @@ The source shows these on CIFAR-10. What can be judged on any image is whether t
 digits give an interval, never a verdict on CIFAR-10.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
@@ -24,10 +25,10 @@ from dynamics.networks import (
 )
 from dynamics.networks.algorithms import SGD
 from dynamics.networks.lazy_rich import CLEAN, NOISY
-from dynamics.networks.linearised import expected_loss, modes_with
+from dynamics.networks.linearised import Modes, expected_loss, modes_with
 from theory.linear.label_flips import LabelFlips
 from validation.figures.networks import accuracy_curves, loss_curves, pruning_curves
-from validation.judge.claim import Claim, Control, Measurement, Outcome
+from validation.judge.claim import Control, Measurement, Part, claim
 from validation.judge.context import Context
 from validation.statistics.standard_errors import mean_and_error
 
@@ -43,18 +44,39 @@ _UNPRUNED = "its network before pruning, against the pruned one of plain SGD"
 @lru_cache(maxsize=4)
 def _lazy_rich(context: Context) -> tuple[LazyRich, LazyRichResult]:
     experiment = replace(FULL if context.full else QUICK, seed=context.seed_for("L23", "networks"))
-    progress = lambda fraction, text: context.progress(text)  # noqa: E731
-    return experiment, lazy_rich(digits(), experiment, progress=progress)
+    return experiment, lazy_rich(digits(), experiment, progress=lambda _, text: context.progress(text))
 
 
-def run_lazy_or_rich(context: Context) -> Outcome:
+@claim(
+    id="L23",
+    title="A network on noisy labels follows its linearisation",
+    statement="At the published learning rate and longer, a wide network trained with label noise stays with its "
+    "linearised network "
+    "on the same noisy labels; the training loss ends on the plateau that any interpolating model gives.",
+    latex=r"L\to\tfrac{\tau^2(c-1)}{2c^2}\ (=0.01125\ \text{for}\ \tau=\tfrac12,\ c=10)",
+    source="arXiv:2603.10397, Figure 3; plateau and control derived",
+    kind="asymptotic",
+    regime="fully connected network with standard parametrisation, full batch, digits; finite width through the "
+    "kernel's change",
+    controls=(
+        "clean labels are fitted",
+        "flips never hit the true class",
+        "loss without the ½",
+        "linearised network on clean labels as the reference",
+    ),
+    requires=_EXTRA,
+)
+def run_lazy_or_rich(context: Context) -> Iterator[Part]:
     """The plateau, the distance from the linearised network, and the first layer's displacement."""
     experiment, result = _lazy_rich(context)
-    found = [_plateau(experiment, result), _departure(result), _displacement(result)]
+    yield _plateau(experiment, result)
+    yield _departure(result)
+    yield _displacement(result)
     caption = (
         "Training loss against clean labels: networks, their linearisations, and what any interpolating model gives."
     )
-    return Outcome(found, result.dataset, [(caption, loss_curves(result.dataset))])
+    yield result.dataset
+    yield caption, loss_curves(result.dataset)
 
 
 def _late(experiment: LazyRich, result: LazyRichResult) -> np.ndarray:
@@ -67,7 +89,10 @@ def _plateau(experiment: LazyRich, result: LazyRichResult) -> Measurement:
     late = _late(experiment, result)
     data = result.dataset.sel(arm=NOISY).isel(time=slice(-len(late), None))
     ends = [(end[NOISY], end[CLEAN]) for end in result.ends]
-    loss = lambda modes: float(expected_loss(modes, experiment.step_size, late).mean())  # noqa: E731
+
+    def loss(modes: Modes) -> float:
+        return float(expected_loss(modes, experiment.step_size, late).mean())
+
     expected = np.array([loss(noisy.modes) for noisy, _ in ends])
     # The kernel moved a little during the run: theory with the kernel at its end says by how much that can matter.
     allowance = np.mean(np.abs(expected - [loss(noisy.final_modes) for noisy, _ in ends]))
@@ -76,20 +101,21 @@ def _plateau(experiment: LazyRich, result: LazyRichResult) -> Measurement:
     # (the prediction is made for each replica's own kernel: what scatters is the difference)
     gap, stderr = mean_and_error(seen - expected)
     predicted = float(expected.mean())
+    text = "training loss against clean labels, network on noisy labels, second half"
+    controls = {
+        "clean labels are fitted": float(np.mean([loss(clean.modes) for _, clean in ends])),
+        "flips never hit the true class": float(np.mean([loss(modes_with(x.modes, other)) for x, _ in ends])),
+        "loss without the ½": 2 * predicted,
+    }
+    source = "the same prediction with the tangent kernel at the end of the run"
+    details = {
+        "any interpolating model": result.plateau,
+        "not yet fitted, and noise of the steps": predicted - result.plateau,
+        "kernel change": float(data.kernel_change.mean()),
+    }
     return Measurement(
-        "training loss against clean labels, network on noisy labels, second half", predicted, predicted + gap, stderr,
-        float(allowance),
-        [
-            Control("clean labels are fitted", float(np.mean([loss(clean.modes) for _, clean in ends]))),
-            Control("flips never hit the true class", float(np.mean([loss(modes_with(x.modes, other)) for x, _ in ends]))),
-            Control("loss without the ½", 2 * predicted),
-        ],
-        "the same prediction with the tangent kernel at the end of the run", key="plateau",
-        details={
-            "any interpolating model": result.plateau, "not yet fitted, and noise of the steps": predicted - result.plateau,
-            "kernel change": float(data.kernel_change.mean()),
-        },
-    )  # fmt: skip
+        text, predicted, predicted + gap, stderr, float(allowance), controls, source, key="plateau", details=details
+    )
 
 
 def _distances(result: LazyRichResult) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -110,18 +136,17 @@ def _departure(result: LazyRichResult) -> Measurement:
     change = result.dataset.kernel_change.sel(arm=NOISY).values
     clean, _ = mean_and_error(result.dataset.departure.sel(arm=CLEAN).isel(time=-1).values)
     norm = result.dataset.norm.sel(model="network").isel(time=-1)
+    text = "distance of the noisy network from its own linearisation, over the distance moved"
+    controls = {"linearised network on clean labels as the reference": Control(0.0, wrong, wrong_error)}
+    source = "relative change of the tangent kernel over the run: first-order bound on the relative distance"
+    details = {
+        "same without label noise": clean,
+        "first-layer norm, clean": float(norm.sel(arm=CLEAN).mean()),
+        "first-layer norm, label noise": float(norm.sel(arm=NOISY).mean()),
+    }
     return Measurement(
-        "distance of the noisy network from its own linearisation, over the distance moved", 0.0, estimate, stderr,
-        float(change.mean()),
-        [Control("linearised network on clean labels as the reference", 0.0, wrong, wrong_error)],
-        "relative change of the tangent kernel over the run: first-order bound on the relative distance",
-        key="departure",
-        details={
-            "same without label noise": clean,
-            "first-layer norm, clean": float(norm.sel(arm=CLEAN).mean()),
-            "first-layer norm, label noise": float(norm.sel(arm=NOISY).mean()),
-        },
-    )  # fmt: skip
+        text, 0.0, estimate, stderr, float(change.mean()), controls, source, key="departure", details=details
+    )
 
 
 def _displacement(result: LazyRichResult) -> Measurement:
@@ -129,27 +154,38 @@ def _displacement(result: LazyRichResult) -> Measurement:
     network, linear = (last.sel(arm=NOISY, model=model).values for model in ("network", "linearised"))
     ratio, stderr = mean_and_error(network / linear)
     clean, clean_error = mean_and_error(network / last.sel(arm=CLEAN, model="linearised").values)
-    return Measurement(
-        "displacement of the first layer under label noise over that of the linearised network", 1.0, ratio, stderr,
-        float(result.dataset.kernel_change.sel(arm=NOISY).mean()),
-        [Control("linearised network on clean labels as the reference", 1.0, clean, clean_error)],
-        "relative change of the tangent kernel over the run", key="displacement",
-        details={"displacement over the initial norm": float(network.mean())},
-    )  # fmt: skip
+    allowed = float(result.dataset.kernel_change.sel(arm=NOISY).mean())
+    text = "displacement of the first layer under label noise over that of the linearised network"
+    controls = {"linearised network on clean labels as the reference": Control(1.0, clean, clean_error)}
+    source = "relative change of the tangent kernel over the run"
+    details = {"displacement over the initial norm": float(network.mean())}
+    return Measurement(text, 1.0, ratio, stderr, allowed, controls, source, key="displacement", details=details)
 
 
-def run_lazy_or_rich_printed(context: Context) -> Outcome:
+@claim(
+    id="L23-printed",
+    title="Label noise leaves the kernel regime (as printed)",
+    statement="The distance between a network on noisy labels and a linearised network on clean labels is the rich regime's.",
+    latex=r"\|f-\tilde f\|/\|f-\tilde f_{\text{clean}}\|=1",
+    source="arXiv:2603.10397, Figure 3 and section 4.5",
+    kind="heuristic",
+    regime="as L23; the published reference is trained on other labels than the network",
+    controls=("half of the distance is feature learning",),
+    expected="disagrees",
+    requires=_EXTRA,
+)
+def run_lazy_or_rich_printed(context: Context) -> Iterator[Part]:
     """How much of the noisy network's distance from the linearised network on clean labels is feature learning?"""
     _, result = _lazy_rich(context)
     own, others, _ = _distances(result)
     estimate, stderr = mean_and_error(own / others)
+    text = "share of the noisy network's distance from the clean linearised one that its own linearisation lacks"
+    controls = {"half of the distance is feature learning": 0.5}
+    source = "relative change of the tangent kernel over the run"
     measured = Measurement(
-        "share of the noisy network's distance from the clean linearised one that its own linearisation lacks", 1.0,
-        estimate, stderr, float(result.dataset.kernel_change.sel(arm=NOISY).mean()),
-        [Control("half of the distance is feature learning", 0.5)],
-        "relative change of the tangent kernel over the run",
-    )  # fmt: skip
-    return Outcome([measured])
+        text, 1.0, estimate, stderr, float(result.dataset.kernel_change.sel(arm=NOISY).mean()), controls, source
+    )
+    yield measured
 
 
 # ------------------------------------------------------------------------ accuracy and pruning
@@ -167,115 +203,61 @@ def _trained(context: Context) -> tuple[ImageSet, Comparison, Compared]:
     return images, comparison, compare_algorithms(images, comparison, progress=lambda f, text: context.progress(text))
 
 
-def run_accuracy(context: Context) -> Outcome:
+@claim(
+    id="L24",
+    title="Label noise and accuracy",
+    statement="Label noise improves test accuracy by about 1.5 points (reported for ResNet-18 on CIFAR-10; here a "
+    "small network on digits, an interval and no verdict).",
+    latex=r"\mathrm{Acc}_{\tau}-\mathrm{Acc}_{0}\approx0.015",
+    source="arXiv:2603.10397, Figure 1, left",
+    kind="open",
+    regime="published: ResNet-18, CIFAR-10, 160 epochs; here a small residual network, digits",
+    controls=("no gain",),
+    requires=_EXTRA,
+)
+def run_accuracy(context: Context) -> Iterator[Part]:
     """Test accuracy of each algorithm less that of plain SGD from the same initialisation, last quarter of the epochs."""
     _, comparison, compared = _trained(context)
     last = max(1, comparison.training.epochs // 4)
     accuracy = compared.dataset.test_accuracy.isel(epoch=slice(-last, None)).mean("epoch")
-    found = []
     for arm in (name for name in compared.networks if name != SGD):
         gain, stderr = mean_and_error((accuracy.sel(arm=arm) - accuracy.sel(arm=SGD)).values)
-        found.append(
-            Measurement(
-                f"test accuracy with {arm} less that of plain SGD, digits",
-                _PAPER_GAIN,
-                gain,
-                stderr,
-                0.0,
-                [Control("no gain", 0.0)],
-                "none: the prediction is CIFAR-10's, shown for comparison only",
-                key=arm,
-                details={"accuracy of SGD": float(accuracy.sel(arm=SGD).mean()), "epochs": comparison.training.epochs},
-            )
-        )
+        text = f"test accuracy with {arm} less that of plain SGD, digits"
+        source = "none: the prediction is CIFAR-10's, shown for comparison only"
+        details = {"accuracy of SGD": float(accuracy.sel(arm=SGD).mean()), "epochs": comparison.training.epochs}
+        yield Measurement(text, _PAPER_GAIN, gain, stderr, 0.0, {"no gain": 0.0}, source, key=arm, details=details)
     caption = "Test accuracy against epochs on the digits, mean over replicas."
-    return Outcome(found, compared.dataset, [(caption, accuracy_curves(compared.dataset))])
+    yield compared.dataset
+    yield caption, accuracy_curves(compared.dataset)
 
 
-def run_pruning(context: Context) -> Outcome:
+@claim(
+    id="L25",
+    title="Label noise and pruning",
+    statement="At equal pruning, networks trained with label noise are more accurate (reported for ResNet-18 on "
+    "CIFAR-10; here a small network on digits, an interval and no verdict).",
+    latex=r"\mathrm{Acc}_\tau(\alpha)-\mathrm{Acc}_0(\alpha)>0",
+    source="arXiv:2603.10397, Figure 1, right",
+    kind="open",
+    regime="published: ResNet-18, CIFAR-10; here a small residual network, digits; α the share of parameters kept",
+    controls=(_UNPRUNED,),
+    requires=_EXTRA,
+)
+def run_pruning(context: Context) -> Iterator[Part]:
     """Accuracy at equal share of parameters kept, of each algorithm less that of plain SGD, mean over the shares pruned."""
     images, comparison, compared = _trained(context)
     pruned = prune_networks(images, comparison, compared)
     accuracy = pruned.accuracy_by_share.isel(share=slice(1, None)).mean("share")
     whole = pruned.accuracy_by_share.isel(share=0)
-    found = []
     for arm in (name for name in compared.networks if name != SGD):
         gain, stderr = mean_and_error((accuracy.sel(arm=arm) - accuracy.sel(arm=SGD)).values)
         by_share = (pruned.accuracy_by_share.sel(arm=arm) - pruned.accuracy_by_share.sel(arm=SGD)).mean("replica")
         kept = pruned.kept_by_share.values
-        found.append(
-            Measurement(
-                f"accuracy of the pruned network with {arm} less that of plain SGD, digits",
-                0.0,
-                gain,
-                stderr,
-                0.0,
-                [Control(_UNPRUNED, 0.0, *mean_and_error((whole.sel(arm=arm) - accuracy.sel(arm=SGD)).values))],
-                "none: the source gives no number, 0 is no difference",
-                key=arm,
-                details={f"kept {k:.0%}": float(g) for k, g in zip(kept, by_share.values, strict=True)},
-            )
-        )
+        text = f"accuracy of the pruned network with {arm} less that of plain SGD, digits"
+        controls = {_UNPRUNED: Control(0.0, *mean_and_error((whole.sel(arm=arm) - accuracy.sel(arm=SGD)).values))}
+        source = "none: the source gives no number, 0 is no difference"
+        details = {f"kept {k:.0%}": float(g) for k, g in zip(kept, by_share.values, strict=True)}
+        yield Measurement(text, 0.0, gain, stderr, 0.0, controls, source, key=arm, details=details)
     caption = "Accuracy against the share of parameters kept (iterative feature merging), mean over replicas."
-    return Outcome(found, pruned, [(caption, pruning_curves(pruned))])
-
-
-CLAIMS = [
-    Claim(
-        "L23",
-        "A network on noisy labels follows its linearisation",
-        "At the published learning rate and longer, a wide network trained with label noise stays with its linearised network "
-        "on the same noisy labels; the training loss ends on the plateau that any interpolating model gives.",
-        r"L\to\tfrac{\tau^2(c-1)}{2c^2}\ (=0.01125\ \text{for}\ \tau=\tfrac12,\ c=10)",
-        "arXiv:2603.10397, Figure 3; plateau and control derived",
-        "asymptotic",
-        "fully connected network with standard parametrisation, full batch, digits; finite width through the kernel's change",
-        (
-            "clean labels are fitted",
-            "flips never hit the true class",
-            "loss without the ½",
-            "linearised network on clean labels as the reference",
-        ),
-        run_lazy_or_rich,
-        requires=_EXTRA,
-    ),
-    Claim(
-        "L23-printed",
-        "Label noise leaves the kernel regime (as printed)",
-        "The distance between a network on noisy labels and a linearised network on clean labels is the rich regime's.",
-        r"\|f-\tilde f\|/\|f-\tilde f_{\text{clean}}\|=1",
-        "arXiv:2603.10397, Figure 3 and section 4.5",
-        "heuristic",
-        "as L23; the published reference is trained on other labels than the network",
-        ("half of the distance is feature learning",),
-        run_lazy_or_rich_printed,
-        expected="disagrees",
-        requires=_EXTRA,
-    ),
-    Claim(
-        "L24",
-        "Label noise and accuracy",
-        "Label noise improves test accuracy by about 1.5 points (reported for ResNet-18 on CIFAR-10; here a small network "
-        "on digits, an interval and no verdict).",
-        r"\mathrm{Acc}_{\tau}-\mathrm{Acc}_{0}\approx0.015",
-        "arXiv:2603.10397, Figure 1, left",
-        "open",
-        "published: ResNet-18, CIFAR-10, 160 epochs; here a small residual network, digits",
-        ("no gain",),
-        run_accuracy,
-        requires=_EXTRA,
-    ),
-    Claim(
-        "L25",
-        "Label noise and pruning",
-        "At equal pruning, networks trained with label noise are more accurate (reported for ResNet-18 on CIFAR-10; here a "
-        "small network on digits, an interval and no verdict).",
-        r"\mathrm{Acc}_\tau(\alpha)-\mathrm{Acc}_0(\alpha)>0",
-        "arXiv:2603.10397, Figure 1, right",
-        "open",
-        "published: ResNet-18, CIFAR-10; here a small residual network, digits; α the share of parameters kept",
-        (_UNPRUNED,),
-        run_pruning,
-        requires=_EXTRA,
-    ),
-]
+    yield pruned
+    yield caption, pruning_curves(pruned)

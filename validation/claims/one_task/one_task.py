@@ -1,5 +1,7 @@
 """E7, E8, S3, S4: the single task. Measured by integrating the derived overlap flow of one light student."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from dynamics import gradient_flow
@@ -9,7 +11,7 @@ from theory.one_task.single_task import M0, a
 from validation.experiments.coupled_flow import system_of
 from validation.experiments.states import single_overlap_state
 from validation.figures.common import overlap_curves
-from validation.judge.claim import Claim, Control, Measurement, Outcome
+from validation.judge.claim import Measurement, Part, claim
 from validation.judge.context import Context
 
 _SLIDES = "slides of arXiv:2504.19983"
@@ -55,9 +57,19 @@ def _task(context: Context, activation: Activation) -> SingleTask:
 # ------------------------------------------------------------------------------- E7
 
 
-def run_emergence_time(context: Context) -> Outcome:
+@claim(
+    id="E7",
+    title="Emergence time",
+    statement="A single task emerges at T_p = 1/(J(J−2)σ̂_J² a |v̄(0)|^{J−2}), exactly up to a derived finite-size "
+    "correction.",
+    latex=r"T_p=\frac{1}{J(J-2)\hat\sigma_J^2\,a_p\,|\bar v_p(0)|^{J-2}}",
+    source="arXiv:2504.19983, Theorem 2.1; constant derived for every J",
+    kind="exact",
+    regime="one light student, one teacher",
+    controls=("loss without the ½ (time halved)", "J(J−1) in place of J(J−2)", "8 for every J", "leading T_p only"),
+)
+def run_emergence_time(context: Context) -> Iterator[Part]:
     """Time to M = ½ from M₀ = 1/d, against T_p (allowance: its own finite-size correction) and the exact form."""
-    found = []
     dims = (1e3,) if not context.full else (1e2, 1e3, 1e4)
     for text in ("h3", "h4", "h6", "h8", "0.8*h4+0.6*h6"):
         activation = Activation.parse(text)
@@ -73,29 +85,25 @@ def run_emergence_time(context: Context) -> Outcome:
             pure = float(degree.implicit_time(M0, 0.5).subs({M0: 1 / dim, a: _WEIGHT}))
             # What T_p leaves out, from theory: the end of the transition and the higher degrees.
             allowance = abs(pure - pure_leading(degree, dim)) + correction
-            controls = [
-                Control("loss without the ½ (time halved)", leading / 2),
-                Control("J(J−1) in place of J(J−2)", leading * (J - 2) / (J - 1)),
-            ]
+            controls = {
+                "loss without the ½ (time halved)": leading / 2,
+                "J(J−1) in place of J(J−2)": leading * (J - 2) / (J - 1),
+            }
             if J * (J - 2) != 8:
-                controls.append(Control("8 for every J", leading * J * (J - 2) / 8))
+                controls["8 for every J"] = leading * J * (J - 2) / 8
             suffix = f"{_name(text)}.d{dim:.0f}" if context.full else _name(text)
-            found.append(
-                Measurement(
-                    f"time to M = ½ against T_p, {text}, d = {dim:g}", leading, hit, 0.0,
-                    allowance + _NUMERICAL * hit, controls,
-                    "finite-size correction of T_p: exact implicit form, and the higher degrees", key=suffix,
-                    details={"ratio to T_p": hit / leading},
-                )
-            )  # fmt: skip
-            found.append(
-                Measurement(
-                    f"time to M = ½ against the exact solution, {text}, d = {dim:g}", exact, hit, 0.0,
-                    _NUMERICAL * hit, [Control("leading T_p only", leading), *controls[:1]], "integrator's tolerance",
-                    key=f"{suffix}.exact",
-                )
-            )  # fmt: skip
-    return Outcome(found, figures=[_curves(context)])
+            what = f"time to M = ½ against T_p, {text}, d = {dim:g}"
+            source = "finite-size correction of T_p: exact implicit form, and the higher degrees"
+            details = {"ratio to T_p": hit / leading}
+            yield Measurement(
+                what, leading, hit, 0.0, allowance + _NUMERICAL * hit, controls, source, key=suffix, details=details
+            )
+            what = f"time to M = ½ against the exact solution, {text}, d = {dim:g}"
+            wrong = {"leading T_p only": leading, "loss without the ½ (time halved)": leading / 2}
+            yield Measurement(
+                what, exact, hit, 0.0, _NUMERICAL * hit, wrong, "integrator's tolerance", key=f"{suffix}.exact"
+            )
+    yield _curves(context)
 
 
 def pure_leading(task: SingleTask, dim: float) -> float:
@@ -122,28 +130,45 @@ def _curves(context: Context) -> tuple[str, object]:
     return "Squared overlap of one task against time in units of T_p: the transition sharpens with d.", figure
 
 
-def run_printed_time(context: Context) -> Outcome:
+@claim(
+    id="E7-printed",
+    title="Emergence time as printed on the slides",
+    statement="The slides print the constant 8 for every information exponent; it is right for J = 4 only.",
+    latex=r"T_p=\frac{1}{8\,\eta\,a_p\,\langle\bar v,w^*\rangle^{J-2}}",
+    source=_SLIDES,
+    kind="exact",
+    regime="J ≠ 4",
+    controls=("constant 4",),
+    expected="disagrees",
+)
+def run_printed_time(context: Context) -> Iterator[Part]:
     """The slide's constant 8 for a general J, at J = 6."""
     activation = Activation.parse("h6")
     hit = _hit(context, activation, 1e3)
     printed = 1.0 / (8 * _WEIGHT * (1e-3) ** 2)
     correction = abs(hit - pure_leading(SingleTask(activation), 1e3))
-    return Outcome(
-        [
-            Measurement(
-                "time to M = ½ against 1/(8 a v̄^{J−2}), J = 6", printed, hit, 0.0, correction + _NUMERICAL * hit,
-                [Control("constant 4", 2 * printed)], "finite-size correction of the corrected T_p",
-            )
-        ]
-    )  # fmt: skip
+    text = "time to M = ½ against 1/(8 a v̄^{J−2}), J = 6"
+    controls = {"constant 4": 2 * printed}
+    yield Measurement(
+        text, printed, hit, 0.0, correction + _NUMERICAL * hit, controls, "finite-size correction of the corrected T_p"
+    )
 
 
 # ------------------------------------------------------------------------------- E8
 
 
-def run_window(context: Context) -> Outcome:
+@claim(
+    id="E8",
+    title="Sharpness",
+    statement="The 10–90 % window of the transition is 13.28 M₀ T_p for J = 4 and shrinks as d^{−(J/2−1)}.",
+    latex=r"\frac{F(0.9)-F(0.1)}{2J\hat\sigma_J^2a\,T_p}",
+    source="arXiv:2504.19983, Theorem 2.1(c); constant derived",
+    kind="exact",
+    regime="one light student, one teacher",
+    controls=("logistic window ln 81 (J = 2)", "13.28/√d", "half a power less", "off by 10 %"),
+)
+def run_window(context: Context) -> Iterator[Part]:
     """10–90 % window in units of T_p against the derived 13.28 M₀ (J = 4), and its exponent in d."""
-    found = []
     for text in ("h4", "h6"):
         activation = Activation.parse(text)
         task, J = _task(context, activation), activation.information_exponent
@@ -155,35 +180,35 @@ def run_window(context: Context) -> Outcome:
         dim = dims[1]
         predicted = float(task.relative_window.subs(M0, 1 / dim))
         noise = 2 * _NUMERICAL  # two hitting times, each off by the tolerance times T_p
-        controls = [
-            Control("logistic window ln 81 (J = 2)", float(np.log(81)) * dim ** -(J / 2 - 1)),
-            Control("13.28/√d", float(task.relative_window.subs(M0, 1)) * dim ** -(J / 2 - 1.5)),
-        ]
-        found.append(
-            Measurement(
-                f"10–90 % window over T_p, {text}, d = {dim:g}", predicted, widths[1], 0.0, noise, controls,
-                "integrator's tolerance", key=text,
-            )
-        )  # fmt: skip
+        controls = {
+            "logistic window ln 81 (J = 2)": float(np.log(81)) * dim ** -(J / 2 - 1),
+            "13.28/√d": float(task.relative_window.subs(M0, 1)) * dim ** -(J / 2 - 1.5),
+        }
+        what = f"10–90 % window over T_p, {text}, d = {dim:g}"
+        yield Measurement(what, predicted, widths[1], 0.0, noise, controls, "integrator's tolerance", key=text)
         slope = float(np.log(widths[2] / widths[0]) / np.log(dims[2] / dims[0]))
         slack = noise / widths[2] / np.log(dims[2] / dims[0])
         exponent = -(J / 2 - 1)
-        found.append(
-            Measurement(
-                f"exponent of the relative window in d, {text}", exponent, slope, 0.0, slack,
-                [Control("half a power less", exponent + 0.5), Control("off by 10 %", 1.1 * exponent)],
-                "integrator's tolerance", key=f"{text}.exponent",
-            )
-        )  # fmt: skip
-    return Outcome(found)
+        what = f"exponent of the relative window in d, {text}"
+        wrong = {"half a power less": exponent + 0.5, "off by 10 %": 1.1 * exponent}
+        yield Measurement(what, exponent, slope, 0.0, slack, wrong, "integrator's tolerance", key=f"{text}.exponent")
 
 
 # --------------------------------------------------------------------------- S3, S4
 
 
-def run_search(context: Context) -> Outcome:
+@claim(
+    id="S3",
+    title="Search dominates",
+    statement="Almost all time is spent leaving the plateau: what remains after overlap d^{−1/2+δ} is a share d^{−(J−2)δ}.",
+    latex=r"1-\frac{t(d^{-1/2+\delta})}{t_{1/2}}\simeq d^{-(J-2)\delta}",
+    source="Ben Arous, Gheissari, Jagannath (JMLR 2021); share derived",
+    kind="asymptotic",
+    regime="J ≥ 3, compared at finite d with the exact solution",
+    controls=("exponent J − 1", "exponent (J − 2)/2"),
+)
+def run_search(context: Context) -> Iterator[Part]:
     """Share of the time left once the overlap has reached d^(−1/2+δ)."""
-    found = []
     gain = 0.1
     # (At J = 6 and d = 10⁶ the transition is shorter than the resolution of a double at T_p.)
     for text, dim in (("h3", 1e6), ("h4", 1e6), ("h6", 1e4)):
@@ -195,17 +220,12 @@ def run_search(context: Context) -> Outcome:
         early = task.passage_time(_WEIGHT, dim**-0.5, dim ** (-0.5 + gain))
         predicted = 1 - early / task.half_time(_WEIGHT, dim**-0.5)
         asymptotic = dim ** (-(J - 2) * gain)
-        found.append(
-            Measurement(
-                f"share of time after d^(−0.4), {text}, d = {dim:g}", predicted, share, 0.0, 2 * _NUMERICAL,
-                [
-                    Control("exponent J − 1", dim ** (-(J - 1) * gain)),
-                    Control("exponent (J − 2)/2", dim ** (-(J - 2) * gain / 2)),
-                ],
-                "integrator's tolerance", key=text, details={"asymptotic d^{-(J-2)δ}": asymptotic},
-            )
-        )  # fmt: skip
-    return Outcome(found)
+        what = f"share of time after d^(−0.4), {text}, d = {dim:g}"
+        controls = {"exponent J − 1": dim ** (-(J - 1) * gain), "exponent (J − 2)/2": dim ** (-(J - 2) * gain / 2)}
+        details = {"asymptotic d^{-(J-2)δ}": asymptotic}
+        yield Measurement(
+            what, predicted, share, 0.0, 2 * _NUMERICAL, controls, "integrator's tolerance", key=text, details=details
+        )
 
 
 def _inverse_slope(context: Context) -> tuple[float, float]:
@@ -219,102 +239,40 @@ def _inverse_slope(context: Context) -> tuple[float, float]:
     return slope, 8 * _WEIGHT * largest  # d(1/M)/dt = −8a(1 − M): off by at most 8a·max M
 
 
-def run_blow_up(context: Context) -> Outcome:
+@claim(
+    id="S4",
+    title="Blow-up on the plateau",
+    statement="Before recovery 1/M falls linearly in time, with slope −8a for J = 4.",
+    latex=r"M(t)=\frac{1}{1/M_0-8\hat\sigma_4^2at}",
+    source=f"{_SLIDES}, constant corrected",
+    kind="asymptotic",
+    regime="M ≪ 1",
+    controls=("constant 4", "constant 12"),
+)
+def run_blow_up(context: Context) -> Iterator[Part]:
     """1/M is a straight line of slope −8a on the plateau."""
     slope, allowance = _inverse_slope(context)
     task = _task(context, Activation.parse("h4"))
     predicted = -1 / float(task.emergence_time.subs({M0: 1, a: _WEIGHT}))
-    controls = [Control("constant 4", -4 * _WEIGHT), Control("constant 12", -12 * _WEIGHT)]
-    return Outcome(
-        [
-            Measurement(
-                "slope of 1/M(t), h4, first half of the plateau", predicted, slope, 0.0, allowance, controls,
-                "1 − M ≥ 1 − max M on the window",
-            )
-        ]
-    )  # fmt: skip
+    controls = {"constant 4": -4 * _WEIGHT, "constant 12": -12 * _WEIGHT}
+    text = "slope of 1/M(t), h4, first half of the plateau"
+    yield Measurement(text, predicted, slope, 0.0, allowance, controls, "1 − M ≥ 1 − max M on the window")
 
 
-def run_printed_blow_up(context: Context) -> Outcome:
+@claim(
+    id="S4-printed",
+    title="Blow-up as printed on the slides",
+    statement="The slides drop the constant: ṁ = a(1−m)m².",
+    latex=r"m_t=\frac{1}{1/m_0-at}",
+    source=_SLIDES,
+    kind="asymptotic",
+    regime="M ≪ 1",
+    controls=("constant ½",),
+    expected="disagrees",
+)
+def run_printed_blow_up(context: Context) -> Iterator[Part]:
     """The slide's unit constant."""
     slope, allowance = _inverse_slope(context)
-    return Outcome(
-        [
-            Measurement(
-                "slope of 1/M(t), h4, against the slide's −a", -_WEIGHT, slope, 0.0, allowance,
-                [Control("constant ½", -_WEIGHT / 2)], "1 − M ≥ 1 − max M on the window",
-            )
-        ]
-    )  # fmt: skip
-
-
-CLAIMS = [
-    Claim(
-        "E7",
-        "Emergence time",
-        "A single task emerges at T_p = 1/(J(J−2)σ̂_J² a |v̄(0)|^{J−2}), exactly up to a derived finite-size correction.",
-        r"T_p=\frac{1}{J(J-2)\hat\sigma_J^2\,a_p\,|\bar v_p(0)|^{J-2}}",
-        "arXiv:2504.19983, Theorem 2.1; constant derived for every J",
-        "exact",
-        "one light student, one teacher",
-        ("loss without the ½ (time halved)", "J(J−1) in place of J(J−2)", "8 for every J", "leading T_p only"),
-        run_emergence_time,
-    ),
-    Claim(
-        "E7-printed",
-        "Emergence time as printed on the slides",
-        "The slides print the constant 8 for every information exponent; it is right for J = 4 only.",
-        r"T_p=\frac{1}{8\,\eta\,a_p\,\langle\bar v,w^*\rangle^{J-2}}",
-        _SLIDES,
-        "exact",
-        "J ≠ 4",
-        ("constant 4",),
-        run_printed_time,
-        expected="disagrees",
-    ),
-    Claim(
-        "E8",
-        "Sharpness",
-        "The 10–90 % window of the transition is 13.28 M₀ T_p for J = 4 and shrinks as d^{−(J/2−1)}.",
-        r"\frac{F(0.9)-F(0.1)}{2J\hat\sigma_J^2a\,T_p}",
-        "arXiv:2504.19983, Theorem 2.1(c); constant derived",
-        "exact",
-        "one light student, one teacher",
-        ("logistic window ln 81 (J = 2)", "13.28/√d", "half a power less", "off by 10 %"),
-        run_window,
-    ),
-    Claim(
-        "S3",
-        "Search dominates",
-        "Almost all time is spent leaving the plateau: what remains after overlap d^{−1/2+δ} is a share d^{−(J−2)δ}.",
-        r"1-\frac{t(d^{-1/2+\delta})}{t_{1/2}}\simeq d^{-(J-2)\delta}",
-        "Ben Arous, Gheissari, Jagannath (JMLR 2021); share derived",
-        "asymptotic",
-        "J ≥ 3, compared at finite d with the exact solution",
-        ("exponent J − 1", "exponent (J − 2)/2"),
-        run_search,
-    ),
-    Claim(
-        "S4",
-        "Blow-up on the plateau",
-        "Before recovery 1/M falls linearly in time, with slope −8a for J = 4.",
-        r"M(t)=\frac{1}{1/M_0-8\hat\sigma_4^2at}",
-        f"{_SLIDES}, constant corrected",
-        "asymptotic",
-        "M ≪ 1",
-        ("constant 4", "constant 12"),
-        run_blow_up,
-    ),
-    Claim(
-        "S4-printed",
-        "Blow-up as printed on the slides",
-        "The slides drop the constant: ṁ = a(1−m)m².",
-        r"m_t=\frac{1}{1/m_0-at}",
-        _SLIDES,
-        "asymptotic",
-        "M ≪ 1",
-        ("constant ½",),
-        run_printed_blow_up,
-        expected="disagrees",
-    ),
-]
+    text = "slope of 1/M(t), h4, against the slide's −a"
+    controls = {"constant ½": -_WEIGHT / 2}
+    yield Measurement(text, -_WEIGHT, slope, 0.0, allowance, controls, "1 − M ≥ 1 − max M on the window")

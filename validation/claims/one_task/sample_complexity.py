@@ -1,6 +1,6 @@
 """S1, S2: sample complexity and critical step size of spherical online SGD on a single-index target, exact in law."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,8 +13,9 @@ from theory.one_task.diffusion import OneTaskDiffusion
 from theory.one_task.hitting_distribution import HittingDistribution, hitting_distribution
 from theory.one_task.spherical_step import spherical_step
 from validation.figures.exponents import Series, collapse, power_laws, slopes
-from validation.judge.claim import Claim, Control, Measurement, Outcome
+from validation.judge.claim import Controls, Measurement, Part, claim, computed_by
 from validation.judge.context import Context
+from validation.judge.controls import TENTH, off_by_a_tenth
 from validation.statistics.exponents import ExponentFit, Window, exponent_of, fit_exponent, slope_weights
 from validation.statistics.resampling import IndependentSamples
 from validation.statistics.standard_errors import share_error
@@ -100,18 +101,17 @@ SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "d³ samples (J = 4)": lambda d: d**3,
     "d⁴ samples (J = 5)": lambda d: d**4,
 }
-_TENTH = ("exponent 10 % larger", "exponent 10 % smaller")
 
 
-def _neighbours(exponent: int, sizes: np.ndarray) -> list[Control]:
+def _listed(sizes: np.ndarray) -> str:
+    return ", ".join(f"{size:.0f}" for size in sizes)
+
+
+def _neighbours(exponent: int, sizes: np.ndarray) -> Controls:
     """What the neighbouring information exponents predict on the same sizes."""
     names = list(SHAPES)
     chosen = names[max(exponent - 2, 0) : exponent - 1] + names[exponent : exponent + 1]
-    return [Control(name, exponent_of(sizes, SHAPES[name](sizes))) for name in chosen]
-
-
-def _tenth(predicted: float) -> list[Control]:
-    return [Control(_TENTH[0], 1.1 * predicted), Control(_TENTH[1], 0.9 * predicted)]
+    return {name: exponent_of(sizes, SHAPES[name](sizes)) for name in chosen}
 
 
 # ------------------------------------------------------------------------------- S1
@@ -122,10 +122,15 @@ def recovery_steps(context: Context, family: Family, dim: int, replicas: int) ->
     """(R,) numbers of samples to recovery of exact SGD; inf where it takes more than `_PATIENCE` predicted medians."""
     context.progress(f"J = {family.exponent}, d = {dim}")
     return spherical_sgd(
-        family.activation, dim, family.overlap(dim), step_size=family.step_size(dim),
-        steps=int(np.ceil(_PATIENCE * family.median(dim))), replicas=replicas, level=LEVEL,
+        family.activation,
+        dim,
+        family.overlap(dim),
+        step_size=family.step_size(dim),
+        steps=int(np.ceil(_PATIENCE * family.median(dim))),
+        replicas=replicas,
+        level=LEVEL,
         seed=context.seed_for("S1", "SGD", family.exponent, dim),
-    ).hitting_steps  # fmt: skip
+    ).hitting_steps
 
 
 def _theory_error(fit: ExponentFit, family: Family) -> float:
@@ -142,34 +147,39 @@ def _judge_family(context: Context, family: Family) -> tuple[Measurement, Expone
     fit = fit_exponent(curve, Window(family.sizes[0], family.sizes[-1], "every dimension simulated"))
     expected = [family.median(dim) for dim, _ in family.dims]
     predicted = fit.finite_size(expected)
-    return (
-        Measurement(
-            f"exponent in d of the median samples to overlap {LEVEL:g}, h{family.exponent}, "
-            f"d = {', '.join(f'{dim:.0f}' for dim in family.sizes)}",
-            predicted, fit.slope.value, fit.slope.stderr, _theory_error(fit, family),
-            [*(_tenth(predicted) if family.sharp else []), *_neighbours(family.exponent, family.sizes)],
-            "the grid of the backward equation", key=f"J{family.exponent}",
-            details={
-                "exponent with second-order laws": fit.finite_size(
-                    [family.median(dim, whole=False) for dim, _ in family.dims]
-                ),
-                "asymptotic": float(max(family.exponent - 1, 1)), "95 % interval": [fit.slope.low, fit.slope.high],
-                "median samples": np.exp(curve.logs).tolist(), "predicted samples": expected,
-                "drift of the local slope": fit.local.drift.value if fit.local else None,
-                "step size times d^max(J/2, 1)": family.scaled,
-            },
-        ),
-        fit,
-        curve,
-    )  # fmt: skip
+    text = f"exponent in d of the median samples to overlap {LEVEL:g}, h{family.exponent}, d = {_listed(family.sizes)}"
+    controls = {**(off_by_a_tenth(predicted) if family.sharp else {}), **_neighbours(family.exponent, family.sizes)}
+    details = {
+        "exponent with second-order laws": fit.finite_size([family.median(dim, whole=False) for dim, _ in family.dims]),
+        "asymptotic": float(max(family.exponent - 1, 1)),
+        "95 % interval": [fit.slope.low, fit.slope.high],
+        "median samples": np.exp(curve.logs).tolist(),
+        "predicted samples": expected,
+        "drift of the local slope": fit.local.drift.value if fit.local else None,
+        "step size times d^max(J/2, 1)": family.scaled,
+    }
+    source = computed_by(_theory_error, "the grid of the backward equation")
+    slope, stderr, allowed = fit.slope.value, fit.slope.stderr, _theory_error(fit, family)
+    measured = Measurement(text, predicted, slope, stderr, allowed, controls, source, f"J{family.exponent}", details)
+    return measured, fit, curve
 
 
-def run_samples(context: Context) -> Outcome:
+@claim(
+    id="S1",
+    title="Samples to recovery of one direction",
+    statement="Spherical SGD at the critical scale of step size needs of order d, d log d, d^{J−1} samples for J = 1, 2, ≥ 3.",
+    latex=r"n\sim d\,(J=1),\quad d\log d\,(J=2),\quad d^{J-1}\,(J\ge3)",
+    source="arXiv:2003.10409, Theorems 1.3 and 1.4",
+    kind="asymptotic",
+    regime="step size c·d^{−max(J/2,1)}, start of order 1/√d; compared with the one-task law on the same sizes",
+    controls=(*TENTH, *SHAPES),
+)
+def run_samples(context: Context) -> Iterator[Part]:
     """Exponents in d of the median number of samples, J = 1 … 4; in full the diffusion's paths to d = 10⁶ too."""
-    found, measured, local = [], [], []
+    measured, local = [], []
     for family in FULL if context.full else QUICK:
         measurement, fit, curve = _judge_family(context, family)
-        found.append(measurement)
+        yield measurement
         measured.append(_series(family, curve))
         assert fit.local is not None
         centres, height, error = fit.local.centres, fit.local.slopes, 2 * fit.local.stderr
@@ -178,19 +188,16 @@ def run_samples(context: Context) -> Outcome:
             name = f"J = {family.exponent}"
             local.append((family, Series(name, centres, height, height - error, height + error, expected)))
         if context.full and family.exponent > 2:
-            found.append(_judge_far(context, family))
-    figures: list[tuple[str, object]] = [
-        (
-            f"Median number of samples to overlap {LEVEL:g} against the dimension, exact spherical SGD; bars: ± two "
-            "standard errors; dashed: median of the one-task law.",
-            power_laws(measured, "dimension d", "samples"),
-        )
-    ]
+            yield _judge_far(context, family)
+    caption = (
+        f"Median number of samples to overlap {LEVEL:g} against the dimension, exact spherical SGD; bars: ± two "
+        "standard errors; dashed: median of the one-task law."
+    )
+    yield caption, power_laws(measured, "dimension d", "samples")
     if local:
         limits = [float(max(family.exponent - 1, 1)) for family, _ in local]
         caption = "Local slopes of the same curves: measured, of the law's medians (dashed), asymptotic (dotted)."
-        figures.append((caption, slopes([one for _, one in local], limits, "dimension d")))
-    return Outcome(found, figures=figures)
+        yield caption, slopes([one for _, one in local], limits, "dimension d")
 
 
 def _series(family: Family, curve: IndependentSamples) -> Series:
@@ -212,23 +219,29 @@ def _judge_far(context: Context, near: Family) -> Measurement:
             context.progress(f"J = {near.exponent}, paths at d = {dim}")
             assert isinstance(law.diffusion, OneTaskDiffusion)
             found = one_task_paths(
-                law.diffusion, law.start, time=_PATIENCE * family.median(dim) * step_size, paths=paths, level=LEVEL**2,
-                seed=seed, resolution=resolution,
-            )  # fmt: skip
+                law.diffusion,
+                law.start,
+                time=_PATIENCE * family.median(dim) * step_size,
+                paths=paths,
+                level=LEVEL**2,
+                seed=seed,
+                resolution=resolution,
+            )
             assert not isinstance(found, list)
             target.append(found.times / step_size)
     curve = IndependentSamples(family.sizes, samples, rng=context.rng("S1", "resampling of paths", near.exponent))
     fit = fit_exponent(curve, Window(FAR[0][0], FAR[-1][0], "every dimension simulated"))
     predicted = fit.finite_size([family.median(dim) for dim, _ in FAR])
     rough = fit.finite_size([float(np.median(x)) for x in coarse])
-    return Measurement(
-        f"the same exponent from paths of the diffusion, h{near.exponent}, d = {', '.join(str(dim) for dim, _ in FAR)}",
-        predicted, fit.slope.value, fit.slope.stderr, _theory_error(fit, family) + abs(rough - fit.slope.value),
-        [*_tenth(predicted), *_neighbours(near.exponent, family.sizes)],
-        "the paths' discretisation (step doubled), and the grid of the backward equation",
-        key=f"J{near.exponent}.far",
-        details={"asymptotic": near.exponent - 1.0, "95 % interval": [fit.slope.low, fit.slope.high]},
-    )  # fmt: skip
+    allowed = _theory_error(fit, family) + abs(rough - fit.slope.value)
+    text = (
+        f"the same exponent from paths of the diffusion, h{near.exponent}, d = {', '.join(str(dim) for dim, _ in FAR)}"
+    )
+    controls = off_by_a_tenth(predicted) | _neighbours(near.exponent, family.sizes)
+    source = "the paths' discretisation (step doubled), and the grid of the backward equation"
+    details = {"asymptotic": near.exponent - 1.0, "95 % interval": [fit.slope.low, fit.slope.high]}
+    slope, stderr = fit.slope.value, fit.slope.stderr
+    return Measurement(text, predicted, slope, stderr, allowed, controls, source, f"J{near.exponent}.far", details)
 
 
 # ------------------------------------------------------------------------------- S2
@@ -272,10 +285,15 @@ def success_shares(context: Context, case: Threshold) -> np.ndarray:
         dim, family = case.dims[place[0]], case.family(float(scaled))
         context.progress(f"J = {case.exponent}, d = {dim}, step size {scaled:.2g} d^-{family.power:g}")
         runs = spherical_sgd(
-            family.activation, dim, family.overlap(dim), step_size=family.step_size(dim),
-            steps=int(_horizon(context, family, dim) / family.step_size(dim)), replicas=case.replicas, level=LEVEL,
+            family.activation,
+            dim,
+            family.overlap(dim),
+            step_size=family.step_size(dim),
+            steps=int(_horizon(context, family, dim) / family.step_size(dim)),
+            replicas=case.replicas,
+            level=LEVEL,
             seed=context.seed_for("S2", "SGD", case.exponent, *place),
-        )  # fmt: skip
+        )
         shares[place] = float(np.isfinite(runs.hitting_steps).mean())
     return shares
 
@@ -286,13 +304,15 @@ def _horizon(context: Context, family: Family, dim: int) -> float:
 
 def _predicted_shares(context: Context, case: Threshold, cells: int) -> np.ndarray:
     """The law's shares on the same grid."""
-    return np.array([
+    return np.array(
         [
-            float(family.law(dim, cells=cells).cdf(np.array([_horizon(context, family, dim)]))[0])
-            for family in map(case.family, case.scaled)
+            [
+                float(family.law(dim, cells=cells).cdf(np.array([_horizon(context, family, dim)]))[0])
+                for family in map(case.family, case.scaled)
+            ]
+            for dim in case.dims
         ]
-        for dim in case.dims
-    ])  # fmt: skip
+    )
 
 
 def _critical_weights(case: Threshold) -> tuple[np.ndarray, np.ndarray]:
@@ -307,63 +327,47 @@ def _critical_weights(case: Threshold) -> tuple[np.ndarray, np.ndarray]:
     return across, across[:, None] * trapezoid
 
 
-def run_critical(context: Context) -> Outcome:
+#: Powers of the dimension by which the critical step size of some information exponent falls.
+POWERS = (0.5, 1.0, 1.5, 2.0)
+
+
+@claim(
+    id="S2",
+    title="Critical scale of the step size",
+    statement="Whether spherical SGD recovers the direction depends on η d^{max(J/2,1)} alone as the dimension grows.",
+    latex=r"\eta_c\sim d^{-\max(J/2,1)}",
+    source="arXiv:2003.10409, Theorem 1.3; prefactor derived",
+    kind="asymptotic",
+    regime="recovery within three gradient-flow times; compared with the one-task law on the same sizes",
+    controls=(*TENTH, *(f"critical scale d^-{power:g}" for power in POWERS)),
+)
+def run_critical(context: Context) -> Iterator[Part]:
     """Exponent in d of the step size beyond which runs fail, against the law's on the same grid, and the collapse."""
-    found: list[Measurement] = []
-    figures: list[tuple[str, object]] = []
     for case in THRESHOLDS_FULL if context.full else THRESHOLDS_QUICK:
         shares, power = success_shares(context, case), case.family(1.0).power
         fine, rough = (_predicted_shares(context, case, cells) for cells in (_CELLS // 2, _CELLS // 4))
         _, weights = _critical_weights(case)
         predicted, coarse = (float(np.sum(weights * x)) - power for x in (fine, rough))
         errors = np.array([[share_error(x, case.replicas) for x in row] for row in shares])
-        wrong = sorted({0.5, 1.0, 1.5, 2.0} - {power})
-        found.append(
-            Measurement(
-                f"exponent in d of the critical step size, h{case.exponent}, d = {', '.join(map(str, case.dims))}",
-                predicted, float(np.sum(weights * shares)) - power, float(np.sqrt(np.sum((weights * errors) ** 2))),
-                abs(coarse - predicted),
-                [
-                    *_tenth(predicted),
-                    *[Control("critical scale of another J", -x) for x in wrong if abs(x - power) <= 0.5],
-                ],
-                "the grid of the backward equation", key=f"J{case.exponent}",
-                details={
-                    "asymptotic": -power, "shares": shares.tolist(), "predicted shares": fine.tolist(),
-                    "step sizes times d^max(J/2, 1)": list(case.scaled),
-                },
-            )
-        )  # fmt: skip
+        estimate = float(np.sum(weights * shares)) - power
+        stderr = float(np.sqrt(np.sum((weights * errors) ** 2)))
+        allowed = abs(coarse - predicted)
+        text = f"exponent in d of the critical step size, h{case.exponent}, d = {', '.join(map(str, case.dims))}"
+        others = {f"critical scale d^-{x:g}": -x for x in POWERS if 0 < abs(x - power) <= 0.5}
+        controls = off_by_a_tenth(predicted) | others
+        source = "the grid of the backward equation"
+        details = {
+            "asymptotic": -power,
+            "shares": shares.tolist(),
+            "predicted shares": fine.tolist(),
+            "step sizes times d^max(J/2, 1)": list(case.scaled),
+        }
+        yield Measurement(
+            text, predicted, estimate, stderr, allowed, controls, source, key=f"J{case.exponent}", details=details
+        )
         caption = (
             f"Share of runs that recover within {HORIZON:g} gradient-flow times, J = {case.exponent}; "
             "dashed: the one-task law."
         )
         names = [f"d = {dim}" for dim in case.dims]
-        figures.append((caption, collapse(np.array(case.scaled), list(shares), list(fine), names, power)))
-    return Outcome(found, figures=figures)
-
-
-CLAIMS = [
-    Claim(
-        "S1",
-        "Samples to recovery of one direction",
-        "Spherical SGD at the critical scale of step size needs of order d, d log d, d^{J−1} samples for J = 1, 2, ≥ 3.",
-        r"n\sim d\,(J=1),\quad d\log d\,(J=2),\quad d^{J-1}\,(J\ge3)",
-        "arXiv:2003.10409, Theorems 1.3 and 1.4",
-        "asymptotic",
-        "step size c·d^{−max(J/2,1)}, start of order 1/√d; compared with the one-task law on the same sizes",
-        (*_TENTH, *SHAPES),
-        run_samples,
-    ),
-    Claim(
-        "S2",
-        "Critical scale of the step size",
-        "Whether spherical SGD recovers the direction depends on η d^{max(J/2,1)} alone as the dimension grows.",
-        r"\eta_c\sim d^{-\max(J/2,1)}",
-        "arXiv:2003.10409, Theorem 1.3; prefactor derived",
-        "asymptotic",
-        "recovery within three gradient-flow times; compared with the one-task law on the same sizes",
-        (*_TENTH, "critical scale of another J"),
-        run_critical,
-    ),
-]
+        yield caption, collapse(np.array(case.scaled), list(shares), list(fine), names, power)

@@ -1,6 +1,6 @@
 """E21-map: which directions of a power-law teacher one step size lets spherical SGD learn (stability map, Corollary 2.3)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -13,7 +13,7 @@ from theory.one_task.hitting_distribution import hitting_distribution
 from theory.one_task.spherical_step import WholeStep, noise_of_others, spherical_step
 from validation.claims.one_task.sample_complexity import HORIZON, LEVEL
 from validation.figures.exponents import learned_shares
-from validation.judge.claim import Claim, Control, Measurement, Outcome
+from validation.judge.claim import Measurement, Part, claim
 from validation.judge.context import Context
 from validation.statistics.exponents import slope_weights
 from validation.statistics.standard_errors import share_error
@@ -114,10 +114,17 @@ def measured_shares(context: Context, plan: Plan) -> np.ndarray:
     def share(plan: Plan, weight: float, step_size: float) -> float:
         context.progress(f"weight {weight:.2g}, step size {step_size * plan.dim**_POWER:.2g} d^-{_POWER:g}")
         runs = spherical_sgd(
-            _ACTIVATION, plan.dim, plan.overlap, step_size=step_size, level=LEVEL, weight=weight,
-            noise=noise_of_others(_ACTIVATION, weight, 1.0), steps=int(plan.horizon(weight) / step_size),
-            replicas=plan.replicas_at(step_size), seed=context.seed_for("E21-map", f"{weight:.6g}", f"{step_size:.6g}"),
-        )  # fmt: skip
+            _ACTIVATION,
+            plan.dim,
+            plan.overlap,
+            step_size=step_size,
+            level=LEVEL,
+            weight=weight,
+            noise=noise_of_others(_ACTIVATION, weight, 1.0),
+            steps=int(plan.horizon(weight) / step_size),
+            replicas=plan.replicas_at(step_size),
+            seed=context.seed_for("E21-map", f"{weight:.6g}", f"{step_size:.6g}"),
+        )
         return float(np.isfinite(runs.hitting_steps).mean())
 
     return plan.shares(share)
@@ -133,90 +140,104 @@ def boundary_weights(plan: Plan) -> np.ndarray:
     return np.concatenate([[logs[1] - logs[0]], logs[2:] - logs[:-2], [logs[-1] - logs[-2]]]) / 2
 
 
-def run_map(context: Context) -> Outcome:
+@claim(
+    id="E21-map",
+    title="Which directions one step size learns",
+    statement="At a given step size the directions of a power-law teacher above a weight proportional to it are "
+    "learned in time.",
+    latex=r"a_c(\eta)\propto\eta\,d^{J/2},\quad P(T_p\le3T_p^{flow})\text{ by the law of whole steps}",
+    source="arXiv:2504.19983, Corollary 2.3; probabilities derived",
+    kind="asymptotic",
+    regime="spherical SGD, one direction at a time, the others as Gaussian noise of their variance; compared with the law of "
+    "whole steps on the same directions",
+    controls=(*_CONTROLS, "a boundary that does not move (gradient flow)", "a ∝ η²", "a ∝ √η"),
+)
+def run_map(context: Context) -> Iterator[Part]:
     """Shares of single directions, number of directions learned at the largest step size, exponent of the boundary."""
     plan = FULL if context.full else QUICK
     fine, rough, quiet, still = (plan.shares(f) for f in (predicted_share, _coarse, _quiet, _drift_only))
     measured = measured_shares(context, plan)
     errors = np.array([[share_error(p, n) for p in row] for row, n in zip(fine, plan.replicas, strict=True)])
     wrong = dict(zip(_CONTROLS, (np.ones_like(fine), still, quiet), strict=True))
-    found = [_judge_direction(plan, c, p, fine, rough, measured, errors, wrong) for c, p in plan.judged]
-    found.append(_judge_number(plan, len(plan.scaled) - 1, fine, rough, measured, errors, wrong))
-    found.append(_judge_exponent(plan, fine, rough, measured, errors))
+    yield from (_judge_direction(plan, c, p, fine, rough, measured, errors, wrong) for c, p in plan.judged)
+    yield _judge_number(plan, len(plan.scaled) - 1, fine, rough, measured, errors, wrong)
+    yield _judge_exponent(plan, fine, rough, measured, errors)
     names = [f"η = {c:g} d^(−3/2), {n} runs each" for c, n in zip(plan.scaled, plan.replicas, strict=True)]
     caption = (
         f"Share of exact SGD runs that learn a direction within {HORIZON:g} gradient-flow times, against its weight "
         f"(h3, d = {plan.dim}; bars: ± two standard errors); dashed: the law of whole steps."
     )
-    return Outcome(found, figures=[(caption, learned_shares(plan.weights, measured, fine, 2 * errors, names))])
+    yield caption, learned_shares(plan.weights, measured, fine, 2 * errors, names)
 
 
 _REASON = "the grid of the backward equation"
 
 
 def _judge_direction(
-    plan: Plan, scaled: float, p: int, fine: np.ndarray, rough: np.ndarray, measured: np.ndarray,
-    errors: np.ndarray, wrong: dict[str, np.ndarray],
-) -> Measurement:  # fmt: skip
+    plan: Plan,
+    scaled: float,
+    p: int,
+    fine: np.ndarray,
+    rough: np.ndarray,
+    measured: np.ndarray,
+    errors: np.ndarray,
+    wrong: dict[str, np.ndarray],
+) -> Measurement:
     row, place = plan.scaled.index(scaled), plan.directions.index(p)
     weight = plan.weights[place]
+    estimate = measured[row, place]
+    allowed = abs(fine[row, place] - rough[row, place])
+    text = f"share of runs that learn direction {p} (a = {weight:.3f}), h3, d = {plan.dim}, η d^(3/2) = {scaled:g}"
+    controls = {name: float(shares[row, place]) for name, shares in wrong.items()}
     return Measurement(
-        f"share of runs that learn direction {p} (a = {weight:.3f}), h3, d = {plan.dim}, η d^(3/2) = {scaled:g}",
-        fine[row, place], measured[row, place], errors[row, place], abs(fine[row, place] - rough[row, place]),
-        [Control(name, float(shares[row, place])) for name, shares in wrong.items()], _REASON,
-        key=f"c{scaled:g}.p{p}",
-    )  # fmt: skip
+        text, fine[row, place], estimate, errors[row, place], allowed, controls, _REASON, key=f"c{scaled:g}.p{p}"
+    )
 
 
 def _judge_number(
-    plan: Plan, row: int, fine: np.ndarray, rough: np.ndarray, measured: np.ndarray, errors: np.ndarray,
+    plan: Plan,
+    row: int,
+    fine: np.ndarray,
+    rough: np.ndarray,
+    measured: np.ndarray,
+    errors: np.ndarray,
     wrong: dict[str, np.ndarray],
-) -> Measurement:  # fmt: skip
+) -> Measurement:
     names = ", ".join(map(str, plan.directions))
-    return Measurement(
+    predicted = float(fine[row].sum())
+    estimate = float(measured[row].sum())
+    stderr = float(np.sqrt(np.sum(errors[row] ** 2)))
+    allowed = float(np.sum(np.abs(fine[row] - rough[row])))
+    text = (
         f"how many of the directions p = {names} one run of each learns, h3, d = {plan.dim}, "
-        f"η d^(3/2) = {plan.scaled[row]:g}",
-        float(fine[row].sum()), float(measured[row].sum()), float(np.sqrt(np.sum(errors[row] ** 2))),
-        float(np.sum(np.abs(fine[row] - rough[row]))),
-        [Control(name, float(shares[row].sum())) for name, shares in wrong.items()], _REASON,
-        key=f"c{plan.scaled[row]:g}",
-        details={
-            "weights": plan.weights.tolist(), "shares": measured[row].tolist(), "predicted shares": fine[row].tolist(),
-        },
-    )  # fmt: skip
+        f"η d^(3/2) = {plan.scaled[row]:g}"
+    )
+    controls = {name: float(shares[row].sum()) for name, shares in wrong.items()}
+    details = {
+        "weights": plan.weights.tolist(),
+        "shares": measured[row].tolist(),
+        "predicted shares": fine[row].tolist(),
+    }
+    return Measurement(
+        text, predicted, estimate, stderr, allowed, controls, _REASON, key=f"c{plan.scaled[row]:g}", details=details
+    )
 
 
 def _judge_exponent(
     plan: Plan, fine: np.ndarray, rough: np.ndarray, measured: np.ndarray, errors: np.ndarray
 ) -> Measurement:
     weights = -slope_weights(np.array(plan.scaled))[:, None] * boundary_weights(plan)
-    exponent = lambda shares: float(np.sum(weights * shares))  # noqa: E731
-    return Measurement(
+    predicted, estimate = (float(np.sum(weights * shares)) for shares in (fine, measured))
+    stderr = float(np.sqrt(np.sum((weights * errors) ** 2)))
+    allowed = float(np.sum(np.abs(weights * (fine - rough))))
+    text = (
         f"exponent in η of the smallest weight that is learned, h3, d = {plan.dim}, "
-        f"η d^(3/2) = {', '.join(f'{c:g}' for c in plan.scaled)}",
-        exponent(fine), exponent(measured), float(np.sqrt(np.sum((weights * errors) ** 2))),
-        float(np.sum(np.abs(weights * (fine - rough)))),
-        [Control("a boundary that does not move (gradient flow)", 0.0), Control("a ∝ η²", 2.0), Control("a ∝ √η", 0.5)],
-        _REASON, key="eta",
-        details={
-            "asymptotic": 1.0,
-            "boundary weights": np.exp(np.log(plan.weights[0]) - measured @ boundary_weights(plan)).tolist(),
-            "predicted boundary weights": np.exp(np.log(plan.weights[0]) - fine @ boundary_weights(plan)).tolist(),
-        },
-    )  # fmt: skip
-
-
-CLAIMS = [
-    Claim(
-        "E21-map",
-        "Which directions one step size learns",
-        "At a given step size the directions of a power-law teacher above a weight proportional to it are learned in time.",
-        r"a_c(\eta)\propto\eta\,d^{J/2},\quad P(T_p\le3T_p^{flow})\text{ by the law of whole steps}",
-        "arXiv:2504.19983, Corollary 2.3; probabilities derived",
-        "asymptotic",
-        "spherical SGD, one direction at a time, the others as Gaussian noise of their variance; compared with the law of "
-        "whole steps on the same directions",
-        (*_CONTROLS, "a boundary that does not move (gradient flow)", "a ∝ η²", "a ∝ √η"),
-        run_map,
-    ),
-]
+        f"η d^(3/2) = {', '.join(f'{c:g}' for c in plan.scaled)}"
+    )
+    controls = {"a boundary that does not move (gradient flow)": 0.0, "a ∝ η²": 2.0, "a ∝ √η": 0.5}
+    details = {
+        "asymptotic": 1.0,
+        "boundary weights": np.exp(np.log(plan.weights[0]) - measured @ boundary_weights(plan)).tolist(),
+        "predicted boundary weights": np.exp(np.log(plan.weights[0]) - fine @ boundary_weights(plan)).tolist(),
+    }
+    return Measurement(text, predicted, estimate, stderr, allowed, controls, _REASON, key="eta", details=details)

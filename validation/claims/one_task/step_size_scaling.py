@@ -1,5 +1,6 @@
 """E24-weight, E24-spread: samples against the teacher's weight, and spread of recovery times against the step size."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,7 +15,7 @@ from theory.one_task.plateau import Plateau
 from theory.one_task.third_order import with_third_order
 from validation.claims.one_task.sample_complexity import LEVEL, Family
 from validation.figures.exponents import Series, power_laws
-from validation.judge.claim import Claim, Control, Measurement, Outcome
+from validation.judge.claim import Measurement, Part, claim
 from validation.judge.context import Context
 from validation.statistics.exponents import Window, fit_exponent, slope_weights
 from validation.statistics.resampling import IndependentSamples
@@ -80,18 +81,35 @@ def recovery_steps(context: Context, case: Case, limit: int) -> np.ndarray:
     overlap[0, 0] = _SCALE * case.overlap
     initial = InitialState(overlap, _SCALE * np.array([[np.sqrt(1 - case.overlap**2)]]))
     runs = online_sgd(
-        _ACTIVATION, Teacher.of(weights, case.dim), initial, step_size=case.step_size, steps=limit,
-        replicas=case.replicas, saves=20, stop_when_learned=(0,), block_steps=_BLOCK,
+        _ACTIVATION,
+        Teacher.of(weights, case.dim),
+        initial,
+        step_size=case.step_size,
+        steps=limit,
+        replicas=case.replicas,
+        saves=20,
+        stop_when_learned=(0,),
+        block_steps=_BLOCK,
         seed=context.seed_for("E24-weight", "SGD", case.dim, f"{case.weight:g}", f"{case.scaled:g}"),
         progress=lambda share, note: context.progress(f"a = {case.weight:g}, c = {case.scaled:g}: {note}"),
-    )  # fmt: skip
+    )
     return runs.half_steps[:, 0]
 
 
 # ------------------------------------------------------------------------- E24-weight
 
 
-def run_weight(context: Context) -> Outcome:
+@claim(
+    id="E24-weight",
+    title="Samples against the weight",
+    statement="With a step size proportional to the weight a of a direction, the samples it needs grow as a^{−2}.",
+    latex=r"T\sim a^{-2}d^{J-1}\quad(\eta\propto a)",
+    source="arXiv:2504.19983, Theorem 2.1",
+    kind="asymptotic",
+    regime="one light student, Σa² = 1; compared with the one-task law at the same weights",
+    controls=("one power of a (η not re-tuned)", "three powers of a"),
+)
+def run_weight(context: Context) -> Iterator[Part]:
     """Exponent in a of the median number of samples at η ∝ a."""
     cases = sorted(WEIGHTS_FULL if context.full else WEIGHTS_QUICK, key=lambda case: case.weight)
     weights = np.array([case.weight for case in cases])
@@ -104,22 +122,28 @@ def run_weight(context: Context) -> Outcome:
     predicted = fit.finite_size(expected)
     third = fit.finite_size([case.median(context, third=True) for case in cases])
     block = float(np.abs(fit.weights) @ (_BLOCK / expected))
-    measurement = Measurement(
+    allowed = abs(third - predicted) + block
+    text = (
         f"exponent in a of the median samples to squared overlap ½, h3, d = {cases[0].dim}, "
-        f"a = {', '.join(f'{x:g}' for x in weights)}, η = {cases[0].scaled:g} a d^(-3/2)",
-        predicted, fit.slope.value, fit.slope.stderr, abs(third - predicted) + block,
-        [Control("one power of a (η not re-tuned)", -1.0), Control("three powers of a", -3.0)],
-        "third order of a step's mean, and the block of 8 samples",
-        details={
-            "asymptotic": -2.0, "95 % interval": [fit.slope.low, fit.slope.high],
-            "median samples": np.exp(curve.logs).tolist(), "predicted samples": expected.tolist(),
-        },
-    )  # fmt: skip
+        f"a = {', '.join(f'{x:g}' for x in weights)}, η = {cases[0].scaled:g} a d^(-3/2)"
+    )
+    controls = {"one power of a (η not re-tuned)": -1.0, "three powers of a": -3.0}
+    source = "third order of a step's mean, and the block of 8 samples"
+    details = {
+        "asymptotic": -2.0,
+        "95 % interval": [fit.slope.low, fit.slope.high],
+        "median samples": np.exp(curve.logs).tolist(),
+        "predicted samples": expected.tolist(),
+    }
+    measurement = Measurement(
+        text, predicted, fit.slope.value, fit.slope.stderr, allowed, controls, source, details=details
+    )
     errors = np.array([curve.contrast(row).stderr for row in np.eye(weights.size)])
     low, middle, high = (np.exp(curve.logs + sign * errors) for sign in (-2, 0, 2))
     series = Series(f"d = {cases[0].dim}, η ∝ a", weights, middle, low, high, expected)
     caption = "Median number of samples against the weight of the direction; bars: ± two standard errors."
-    return Outcome([measurement], figures=[(caption, power_laws([series], "weight a", "samples"))])
+    yield measurement
+    yield caption, power_laws([series], "weight a", "samples")
 
 
 # ------------------------------------------------------------------------- E24-spread
@@ -136,7 +160,17 @@ def _predicted_spread(family: Family, dim: int, whole: bool = True) -> float:
     return spread / mean
 
 
-def run_spread(context: Context) -> Outcome:
+@claim(
+    id="E24-spread",
+    title="Spread against the step size",
+    statement="The relative spread of recovery times grows as the square root of the step size.",
+    latex=r"\frac{\mathrm{std}\,T}{E\,T}\propto\sqrt{\eta}",
+    source="arXiv:2504.19983, Theorem 2.1 (Δ ∝ √η); law derived",
+    kind="asymptotic",
+    regime="spherical SGD on one direction, c well below the critical step size; compared with the one-task law",
+    controls=("spread ∝ η", "spread independent of η"),
+)
+def run_spread(context: Context) -> Iterator[Part]:
     """Exponent in η of the relative spread of recovery times."""
     dim, replicas = context.pick(128, 256), context.pick(128, 256)
     families = [Family(_J, c, _START, ((dim, replicas),)) for c in SPREAD_SCALED]
@@ -145,9 +179,15 @@ def run_spread(context: Context) -> Outcome:
     for number, family in enumerate(families):
         context.progress(f"spherical SGD, step size {family.scaled:g} d^(-3/2)")
         runs = spherical_sgd(
-            _ACTIVATION, dim, family.overlap(dim), step_size=family.step_size(dim), replicas=replicas, level=LEVEL,
-            steps=int(_HORIZON * family.median(dim)), seed=context.seed_for("E24-spread", "SGD", number),
-        )  # fmt: skip
+            _ACTIVATION,
+            dim,
+            family.overlap(dim),
+            step_size=family.step_size(dim),
+            replicas=replicas,
+            level=LEVEL,
+            steps=int(_HORIZON * family.median(dim)),
+            seed=context.seed_for("E24-spread", "SGD", number),
+        )
         samples.append(runs.hitting_steps)
     samples = samples[::-1]
     arrived = all(np.all(np.isfinite(x)) for x in samples)
@@ -163,46 +203,19 @@ def run_spread(context: Context) -> Outcome:
     )
     weights = slope_weights(sizes)
     predicted = float(weights @ expected)
-    measurement = Measurement(
+    estimate = float(weights @ measured) if arrived else np.inf
+    stderr = float(np.sqrt(np.sum((weights * errors) ** 2)))
+    allowed = abs(float(weights @ second) - predicted)
+    text = (
         f"exponent in η of the relative spread of recovery times, spherical SGD, h3, d = {dim}, "
-        f"η d^(3/2) = {', '.join(f'{x:g}' for x in SPREAD_SCALED)}",
-        predicted, float(weights @ measured) if arrived else np.inf, float(np.sqrt(np.sum((weights * errors) ** 2))),
-        abs(float(weights @ second) - predicted),
-        [Control("spread ∝ η", 1.0), Control("spread independent of η", 0.0)],
-        "what whole steps change against their second order",
-        details={
-            "asymptotic": 0.5, "spreads": np.exp(measured).tolist(), "predicted spreads": np.exp(expected).tolist()
-        },
-    )  # fmt: skip
-    if not arrived:
-        return Outcome([measurement])
-    low, middle, high = (np.exp(measured + sign * errors) for sign in (-2, 0, 2))
-    series = Series(f"d = {dim}", sizes, middle, low, high, np.exp(expected))
-    caption = "Relative spread of recovery times against the step size; bars: ± two standard errors."
-    return Outcome([measurement], figures=[(caption, power_laws([series], "step size", "standard deviation / mean"))])
-
-
-CLAIMS = [
-    Claim(
-        "E24-weight",
-        "Samples against the weight",
-        "With a step size proportional to the weight a of a direction, the samples it needs grow as a^{−2}.",
-        r"T\sim a^{-2}d^{J-1}\quad(\eta\propto a)",
-        "arXiv:2504.19983, Theorem 2.1",
-        "asymptotic",
-        "one light student, Σa² = 1; compared with the one-task law at the same weights",
-        ("one power of a (η not re-tuned)", "three powers of a"),
-        run_weight,
-    ),
-    Claim(
-        "E24-spread",
-        "Spread against the step size",
-        "The relative spread of recovery times grows as the square root of the step size.",
-        r"\frac{\mathrm{std}\,T}{E\,T}\propto\sqrt{\eta}",
-        "arXiv:2504.19983, Theorem 2.1 (Δ ∝ √η); law derived",
-        "asymptotic",
-        "spherical SGD on one direction, c well below the critical step size; compared with the one-task law",
-        ("spread ∝ η", "spread independent of η"),
-        run_spread,
-    ),
-]
+        f"η d^(3/2) = {', '.join(f'{x:g}' for x in SPREAD_SCALED)}"
+    )
+    controls = {"spread ∝ η": 1.0, "spread independent of η": 0.0}
+    source = "what whole steps change against their second order"
+    details = {"asymptotic": 0.5, "spreads": np.exp(measured).tolist(), "predicted spreads": np.exp(expected).tolist()}
+    yield Measurement(text, predicted, estimate, stderr, allowed, controls, source, details=details)
+    if arrived:
+        low, middle, high = (np.exp(measured + sign * errors) for sign in (-2, 0, 2))
+        series = Series(f"d = {dim}", sizes, middle, low, high, np.exp(expected))
+        caption = "Relative spread of recovery times against the step size; bars: ± two standard errors."
+        yield caption, power_laws([series], "step size", "standard deviation / mean")

@@ -1,6 +1,6 @@
 """Q1–Q5, Q11: quadratic networks, what is exact: risk, Riccati flow, its solutions, its order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import jax
@@ -20,7 +20,7 @@ from theory.quadratic.riccati import product_system
 from theory.quadratic.subspace import draw_columns
 from validation.experiments.quadratic_runs import power_law
 from validation.figures.quadratic import overlap_maps
-from validation.judge.claim import Claim, Control, Measurement, Outcome
+from validation.judge.claim import Control, Measurement, Part, claim
 from validation.judge.context import Context
 from validation.statistics.standard_errors import mean_and_error
 
@@ -45,8 +45,11 @@ def _scaled_columns(rng: np.random.Generator, width: int, scale: float) -> Subsp
 
 def with_wrong_damping(system: System) -> System:
     """The Riccati flow with GAG in place of 2GAG."""
-    half = lambda term: Term(term.body * sp.Rational(1, 2), term.bound) if term.bound else term  # noqa: E731
-    return replace(system, drift={x: Sums(half(term) for term in sums) for x, sums in system.drift.items()})
+
+    def damped(term: Term) -> Term:
+        return Term(term.body * sp.Rational(1, 2), term.bound) if term.bound else term
+
+    return replace(system, drift={x: Sums(map(damped, sums)) for x, sums in system.drift.items()})
 
 
 # ------------------------------------------------------------------------------- Q1
@@ -56,13 +59,23 @@ def with_wrong_damping(system: System) -> System:
 _APART = 0.02
 
 
-def run_risk(context: Context) -> Outcome:
+@claim(
+    id="Q1",
+    title="Risk of a quadratic network",
+    statement="The population squared error is twice the squared distance of the two matrices.",
+    latex=r"E(f_*-f)^2=2\|\mathsf M-WW^\top\|_F^2",
+    source=f"{PAPER}; factor derived",
+    kind="exact",
+    regime="any W, σ = z² − 1",
+    controls=("factor 2 of z² − 1 left out", "no cross terms between neurons", "trace not subtracted"),
+)
+def run_risk(context: Context) -> Iterator[Part]:
     """Monte Carlo of (f*−f)² over fresh inputs, in blocks."""
     a, starts = power_law(_TEACHERS, 1.0), context.rng("Q1", "start")
     for _ in range(20):  # starts at which theory is too close to a wrong risk are left out, before any sample
         w = _scaled_columns(starts, 3, 1.2).rows
         predicted, controls = _risk_and_wrong_ones(a, w)
-        if all(abs(x.predicted / predicted - 1) > _APART for x in controls):
+        if all(abs(x / predicted - 1) > _APART for x in controls.values()):
             break
     rng = context.rng("Q1", "inputs")
 
@@ -73,21 +86,19 @@ def run_risk(context: Context) -> Outcome:
         return float(np.mean((teacher - student) ** 2))
 
     estimate, stderr = mean_and_error(np.array([block() for _ in range(context.pick(80, 800))]))
-    return Outcome(
-        [Measurement("E(f*−f)², M* = 4, N = 3, d = 12", predicted, estimate, stderr, 0.0, controls, "exact")]
-    )
+    yield Measurement("E(f*−f)², M* = 4, N = 3, d = 12", predicted, estimate, stderr, 0.0, controls, "exact")
 
 
-def _risk_and_wrong_ones(a: np.ndarray, w: np.ndarray) -> tuple[float, list[Control]]:
+def _risk_and_wrong_ones(a: np.ndarray, w: np.ndarray) -> tuple[float, dict[str, float]]:
     """Theory's risk of W (d, N), rows on the teacher first, and the controls'."""
     predicted = float(flow_risk(a, w[:_TEACHERS], w[_TEACHERS:]))
     norm2 = np.sum(w**2, axis=0)
     no_cross = predicted - 2 * float(np.sum((w.T @ w) ** 2) - np.sum(norm2**2))
-    return predicted, [
-        Control("factor 2 of z² − 1 left out", predicted / 2),
-        Control("no cross terms between neurons", no_cross),
-        Control("trace not subtracted", predicted + float((np.sum(a) - np.sum(norm2)) ** 2)),
-    ]
+    return predicted, {
+        "factor 2 of z² − 1 left out": predicted / 2,
+        "no cross terms between neurons": no_cross,
+        "trace not subtracted": predicted + float((np.sum(a) - np.sum(norm2)) ** 2),
+    }
 
 
 # -------------------------------------------------------------------------- Q2, Q3, Q4
@@ -109,9 +120,18 @@ def _ambient_rates(w: jax.Array, a: jax.Array) -> tuple[jax.Array, jax.Array, ja
     return overlap, rate, radial
 
 
-def run_riccati(context: Context) -> Outcome:
+@claim(
+    id="Q2",
+    title="Riccati flow",
+    statement="Under gradient flow the projector on the column space obeys a Riccati equation, whatever the norm of W.",
+    latex=r"\partial_\tau G=\tilde AG+G\tilde A-2G\tilde AG",
+    source=PAPER,
+    kind="exact",
+    regime="any W of full column rank, N below, at and above M*",
+    controls=("GAG in place of 2GAG", "WWᵀ in place of the projector"),
+)
+def run_riccati(context: Context) -> Iterator[Part]:
     """Ġ along the ambient gradient flow of a W that is not small, by automatic differentiation, against the Riccati flow."""
-    found = []
     a = power_law(_TEACHERS, 1.0)
     for width in (2, 6):
         overlap, reference, radial = _ambient_rates(jnp.asarray(_start(context, "Q2", width).rows), jnp.asarray(a))
@@ -121,17 +141,12 @@ def run_riccati(context: Context) -> Outcome:
             return float(jnp.abs(rate - reference).max() / jnp.abs(reference).max())
 
         system = context.theory.riccati_flow()
-        controls = [
-            Control("GAG in place of 2GAG", 0.0, deviation(with_wrong_damping(system))),
-            Control("WWᵀ in place of the projector", 0.0, deviation(system, reference=radial)),
-        ]
-        found.append(
-            Measurement(
-                f"largest relative deviation of dG/dτ, M* = 4, N = {width}", 0.0, deviation(system), 0.0, _ROUNDING,
-                controls, "rounding", key=f"N{width}",
-            )
-        )  # fmt: skip
-    return Outcome(found)
+        controls = {
+            "GAG in place of 2GAG": Control(0.0, deviation(with_wrong_damping(system))),
+            "WWᵀ in place of the projector": Control(0.0, deviation(system, reference=radial)),
+        }
+        text = f"largest relative deviation of dG/dτ, M* = 4, N = {width}"
+        yield Measurement(text, 0.0, deviation(system), 0.0, _ROUNDING, controls, "rounding", key=f"N{width}")
 
 
 def _judged(
@@ -144,19 +159,26 @@ def _judged(
     def deviation(candidate: np.ndarray) -> float:
         return float(np.abs(candidate - fine).max()) / scale
 
-    controls = [Control(text, 0.0, deviation(candidate)) for text, candidate in wrong.items()]
-    return Measurement(
-        name, 0.0, deviation(closed), 0.0, deviation(coarse) + _ROUNDING, controls,
-        f"change of the integration when its tolerance is {_LOOSER:g} times looser", key=key,
-    )  # fmt: skip
+    controls = {text: Control(0.0, deviation(candidate)) for text, candidate in wrong.items()}
+    source = f"change of the integration when its tolerance is {_LOOSER:g} times looser"
+    return Measurement(name, 0.0, deviation(closed), 0.0, deviation(coarse) + _ROUNDING, controls, source, key=key)
 
 
 _TIMES = np.array([0.5, 2.0, 6.0, 12.0])
 
 
-def run_closed_form(context: Context) -> Outcome:
+@claim(
+    id="Q3",
+    title="Closed form of G(τ)",
+    statement="The Riccati flow is solved by a matrix formula, for any rank of the start.",
+    latex=r"G=e^{\tau\tilde A}Z_0\big(I+Z_0^\top(e^{2\tau\tilde A}-I)Z_0\big)^{-1}Z_0^\top e^{\tau\tilde A}",
+    source="derived",
+    kind="exact",
+    regime="any start, N < M* included",
+    controls=("e^{2τÃ} in place of e^{2τÃ} − I", "half the time", "off-diagonal entries left out"),
+)
+def run_closed_form(context: Context) -> Iterator[Part]:
     """G(τ) by formula against the integrated Riccati flow, N below and at M*."""
-    found = []
     a = power_law(_TEACHERS, 1.0)
     system = context.theory.riccati_flow()
     for width in (2, 4):
@@ -176,8 +198,8 @@ def run_closed_form(context: Context) -> Outcome:
             return integrate_overlap(a, start, _TIMES, rtol=rtol, atol=rtol / 1000, system=system)
 
         name = f"largest relative deviation of G(τ), τ ≤ 12, M* = 4, N = {width}"
-        found.append(_judged(name, f"N{width}", integrated, flow.matrix(_TIMES), wrong))
-    return Outcome(found, figures=[_overlap_figure(context)])
+        yield _judged(name, f"N{width}", integrated, flow.matrix(_TIMES), wrong)
+    yield _overlap_figure(context)
 
 
 def _overlap_figure(context: Context) -> tuple[str, object]:
@@ -189,9 +211,19 @@ def _overlap_figure(context: Context) -> tuple[str, object]:
     return caption, overlap_maps(maps, [f"τ = {x:.3g}" for x in moments])
 
 
-def run_full_flow(context: Context) -> Outcome:
+@claim(
+    id="Q4",
+    title="Closed form of the full flow",
+    statement="Direction and norm together, S = WWᵀ, are solved by a matrix formula.",
+    latex=r"S=e^{\tau\mathsf M}W_0(I+W_0^\top\Phi_\tau W_0)^{-1}W_0^\top e^{\tau\mathsf M}",
+    source="derived",
+    kind="exact",
+    regime="any start, N above M* included",
+    controls=("−S² in place of −2S²", "half the time", "nothing on the kernel of M"),
+)
+def run_full_flow(context: Context) -> Iterator[Part]:
     """S(τ) = WWᵀ by formula against the integrated flow of S, kernel of M included."""
-    a, found = power_law(_TEACHERS, 1.0), []
+    a = power_law(_TEACHERS, 1.0)
     rates = np.concatenate([a, np.zeros(_DIM - _TEACHERS)])
     for width in (2, 6):
         start = _start(context, "Q4", width, 0.3)
@@ -213,17 +245,25 @@ def run_full_flow(context: Context) -> Outcome:
             "nothing on the kernel of M": kernel,
         }
         name = f"largest relative deviation of S(τ), τ ≤ 12, M* = 4, N = {width}"
-        found.append(_judged(name, f"N{width}", integrated, closed, wrong))
-    return Outcome(found)
+        yield _judged(name, f"N{width}", integrated, closed, wrong)
 
 
 # ------------------------------------------------------------------------------- Q5
 
 
-def run_optimal_radius(context: Context) -> Outcome:
+@claim(
+    id="Q5",
+    title="Risk with the best radial part",
+    statement="Given the subspace, the least risk over the radial part is a function of G alone.",
+    latex=r"R_{opt}=2\big(1-\mathrm{tr}(\tilde AG\tilde AG)\big)",
+    source="derived",
+    kind="exact",
+    regime="any subspace",
+    controls=("radial part left at 1", "diagonal of G only", "tr(A²G) in place of tr(AGAG)"),
+)
+def run_optimal_radius(context: Context) -> Iterator[Part]:
     """The radial part found by a minimiser, started at random, against the formula."""
     a = power_law(_TEACHERS, 1.0)
-    found = []
     for width in (2, 3, 6):
         rng = context.rng("Q5", "start", width)
         frame = draw_subspace(_TEACHERS, width, _DIM, rng)
@@ -235,27 +275,26 @@ def run_optimal_radius(context: Context) -> Outcome:
 
         value, gradient = jax.jit(risk), jax.jit(jax.grad(risk))
         result = optimize.minimize(
-            lambda x, f=value: float(f(x)), rng.standard_normal(width * width), method="BFGS",
-            jac=lambda x, g=gradient: np.asarray(g(x)), options={"gtol": 1e-9, "maxiter": 5000},
-        )  # fmt: skip
+            lambda x, f=value: float(f(x)),
+            rng.standard_normal(width * width),
+            method="BFGS",
+            jac=lambda x, g=gradient: np.asarray(g(x)),
+            options={"gtol": 1e-9, "maxiter": 5000},
+        )
         z = frame.on_teachers
         predicted = float(optimal_risk(a, z))
         # Near a minimum the excess is at most |gradient| times the distance to it, and the distance at most the size.
         allowance = float(np.linalg.norm(result.jac) * np.linalg.norm(result.x)) + _ROUNDING
         unit = float(flow_risk(a, z, frame.rest))
         diagonal = 2 * (1 - float(np.sum(a**2 * np.sum(z**2, axis=1) ** 2)))
-        controls = [
-            Control("radial part left at 1", unit),
-            Control("diagonal of G only", diagonal),
-            Control("tr(A²G) in place of tr(AGAG)", 2 * (1 - float(np.sum(a**2 * np.sum(z**2, axis=1))))),
-        ]
-        found.append(
-            Measurement(
-                f"smallest risk over the radial part, M* = 4, N = {width}", predicted, float(result.fun), 0.0, allowance,
-                controls, "gradient left by the minimiser times the size of its point", key=f"N{width}",
-            )
-        )  # fmt: skip
-    return Outcome(found)
+        controls = {
+            "radial part left at 1": unit,
+            "diagonal of G only": diagonal,
+            "tr(A²G) in place of tr(AGAG)": 2 * (1 - float(np.sum(a**2 * np.sum(z**2, axis=1)))),
+        }
+        text = f"smallest risk over the radial part, M* = 4, N = {width}"
+        source = "gradient left by the minimiser times the size of its point"
+        yield Measurement(text, predicted, float(result.fun), 0.0, allowance, controls, source, key=f"N{width}")
 
 
 # ------------------------------------------------------------------------------ Q11
@@ -267,7 +306,17 @@ def _least_eigenvalue(first: Subspace, second: Subspace, a: np.ndarray, times: n
     return float(np.linalg.eigvalsh(gap).min())
 
 
-def run_monotone(context: Context) -> Outcome:
+@claim(
+    id="Q11",
+    title="The Riccati flow preserves order",
+    statement="If one start is below another as a matrix, it stays below.",
+    latex=r"G_0\preceq G_0'\ \Rightarrow\ G(\tau)\preceq G'(\tau)",
+    source=PAPER,
+    kind="exact",
+    regime="any two ordered starts",
+    controls=("order of unrelated starts", "order of G² from that of G"),
+)
+def run_monotone(context: Context) -> Iterator[Part]:
     """Pairs of ordered starts, N from 1 to M*, and pairs without order."""
     a, times = power_law(_TEACHERS, 0.5), np.geomspace(0.1, 100, 12)
     ordered, others, squares = [], [], []
@@ -282,86 +331,10 @@ def run_monotone(context: Context) -> Outcome:
         others.append(_least_eigenvalue(unrelated, pair[1], a, times))
         low, high = (riccati_flow(a, x).matrix(times) for x in pair)
         squares.append(float(np.linalg.eigvalsh(high @ high - low @ low).min()))
-    worst = lambda values: max(0.0, -min(values))  # noqa: E731
-    controls = [
-        Control("order of unrelated starts", 0.0, worst(others)),
-        Control("order of G² from that of G", 0.0, worst(squares)),
-    ]
-    return Outcome(
-        [
-            Measurement(
-                "largest violation of G(τ) ≼ G'(τ) over ordered starts, M* = 4", 0.0, worst(ordered), 0.0, _ROUNDING,
-                controls, "rounding",
-            )
-        ]
-    )  # fmt: skip
-
-
-CLAIMS = [
-    Claim(
-        "Q1",
-        "Risk of a quadratic network",
-        "The population squared error is twice the squared distance of the two matrices.",
-        r"E(f_*-f)^2=2\|\mathsf M-WW^\top\|_F^2",
-        f"{PAPER}; factor derived",
-        "exact",
-        "any W, σ = z² − 1",
-        ("factor 2 of z² − 1 left out", "no cross terms between neurons", "trace not subtracted"),
-        run_risk,
-    ),
-    Claim(
-        "Q2",
-        "Riccati flow",
-        "Under gradient flow the projector on the column space obeys a Riccati equation, whatever the norm of W.",
-        r"\partial_\tau G=\tilde AG+G\tilde A-2G\tilde AG",
-        PAPER,
-        "exact",
-        "any W of full column rank, N below, at and above M*",
-        ("GAG in place of 2GAG", "WWᵀ in place of the projector"),
-        run_riccati,
-    ),
-    Claim(
-        "Q3",
-        "Closed form of G(τ)",
-        "The Riccati flow is solved by a matrix formula, for any rank of the start.",
-        r"G=e^{\tau\tilde A}Z_0\big(I+Z_0^\top(e^{2\tau\tilde A}-I)Z_0\big)^{-1}Z_0^\top e^{\tau\tilde A}",
-        "derived",
-        "exact",
-        "any start, N < M* included",
-        ("e^{2τÃ} in place of e^{2τÃ} − I", "half the time", "off-diagonal entries left out"),
-        run_closed_form,
-    ),
-    Claim(
-        "Q4",
-        "Closed form of the full flow",
-        "Direction and norm together, S = WWᵀ, are solved by a matrix formula.",
-        r"S=e^{\tau\mathsf M}W_0(I+W_0^\top\Phi_\tau W_0)^{-1}W_0^\top e^{\tau\mathsf M}",
-        "derived",
-        "exact",
-        "any start, N above M* included",
-        ("−S² in place of −2S²", "half the time", "nothing on the kernel of M"),
-        run_full_flow,
-    ),
-    Claim(
-        "Q5",
-        "Risk with the best radial part",
-        "Given the subspace, the least risk over the radial part is a function of G alone.",
-        r"R_{opt}=2\big(1-\mathrm{tr}(\tilde AG\tilde AG)\big)",
-        "derived",
-        "exact",
-        "any subspace",
-        ("radial part left at 1", "diagonal of G only", "tr(A²G) in place of tr(AGAG)"),
-        run_optimal_radius,
-    ),
-    Claim(
-        "Q11",
-        "The Riccati flow preserves order",
-        "If one start is below another as a matrix, it stays below.",
-        r"G_0\preceq G_0'\ \Rightarrow\ G(\tau)\preceq G'(\tau)",
-        PAPER,
-        "exact",
-        "any two ordered starts",
-        ("order of unrelated starts", "order of G² from that of G"),
-        run_monotone,
-    ),
-]
+    worst, unordered, squared = (max(0.0, -min(values)) for values in (ordered, others, squares))
+    controls = {
+        "order of unrelated starts": Control(0.0, unordered),
+        "order of G² from that of G": Control(0.0, squared),
+    }
+    text = "largest violation of G(τ) ≼ G'(τ) over ordered starts, M* = 4"
+    yield Measurement(text, 0.0, worst, 0.0, _ROUNDING, controls, "rounding")

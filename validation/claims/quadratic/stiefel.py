@@ -5,8 +5,9 @@ Theory is the mean drift of a step to second order (`theory.quadratic.stiefel.st
 Riccati flow. What it leaves out are fluctuations of G.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from scipy.optimize import brentq
@@ -20,9 +21,15 @@ from theory.core.streams import Word
 from theory.quadratic.model import half_times
 from theory.quadratic.stiefel import PAPER_STEP, mean_flow, projected_risk, radial_excess
 from validation.figures.stiefel import Curve, measured_and_theory
-from validation.judge.claim import Claim, Control, Measurement, Outcome
+from validation.judge.claim import Measurement, Part, claim
 from validation.judge.context import Context
-from validation.statistics.standard_errors import bootstrap_error, mean_and_error
+from validation.statistics.readings import carried_slope, read_mean
+from validation.statistics.standard_errors import mean_and_error
+
+COST = 34
+
+_SOURCE = "arXiv:2508.03688"
+
 
 #: Steps are a multiple of a block, so that one compilation serves all runs of a shape.
 _BLOCK = 32
@@ -81,44 +88,71 @@ def _tracked(context: Context, load: float) -> Tracked:
     starts, seed = _common(context)
     step_size = load / DIM / PAPER_STEP
     run = stiefel_sgd(
-        model, starts, step_size=step_size, steps=_steps(model, LATE, step_size), saves=36,
+        model,
+        starts,
+        step_size=step_size,
+        steps=_steps(model, LATE, step_size),
+        saves=36,
         seed=seed,
         progress=_note(context, f"ηd = {load:g}"),
-    )  # fmt: skip
+    )
     times = run.dataset.riccati_time.values
     drift = projected_risk(model.spectrum, mean_flow(model, _stacked(starts), times, step_size=step_size))
     riccati = np.mean([riccati_flow(model.spectrum, start).risk(times) for start in starts], axis=0)
     return Tracked(load, times, run.risk, drift.mean(axis=1), riccati)
 
 
-def run_tracking(context: Context) -> Outcome:
+@claim(
+    id="Q12",
+    title="Stiefel SGD tracks the Riccati flow",
+    statement="As ηd → 0 the risk of online Stiefel SGD is that of the Riccati flow; the gap is the second-order "
+    "drift's, ∝ ηd.",
+    latex=r"\dot G=\tilde AG+G\tilde A-2G\tilde AG+\tfrac\epsilon4K(G),\qquad\epsilon=\gamma\eta",
+    source=f"{_SOURCE}, sample complexity theorem; second-order drift derived",
+    kind="asymptotic",
+    regime="ηd small, d ≫ M* + N",
+    controls=(
+        "no second-order drift (Riccati risk)",
+        "shrinkage of the projector twice as strong",
+        "shrinkage half as strong",
+        "gap ∝ √(ηd): fluctuations alone",
+        "gap ∝ (ηd)²",
+        "γ forgotten (time √N times faster)",
+        "loss without its factor ¼ (time twice as fast)",
+        "time half as fast",
+    ),
+)
+def run_tracking(context: Context) -> Iterator[Part]:
     """Risk of Stiefel SGD early and late, and how the late gap to the Riccati flow shrinks with ηd."""
     loads = (0.8, 0.4, 0.2, 0.1, 0.05) if context.full else (0.8, 0.4, 0.2)
     runs = [_tracked(context, load) for load in loads]
     model = _model(COUNT, COUNT, DIM)
     relative = (COUNT + model.width) / DIM
-    found = []
     for run in runs:
         gap, stderr = mean_and_error(run.risk[:, -1] - run.riccati[-1])
         predicted = float(run.mean_drift[-1] - run.riccati[-1])
-        controls = [
-            Control("no second-order drift (Riccati risk)", 0.0),
-            Control("shrinkage of the projector twice as strong", _late_gap(model, context, run, 2.0)),
-            Control("shrinkage half as strong", _late_gap(model, context, run, 0.5)),
-        ]
-        found.append(
-            Measurement(
-                f"risk above the Riccati risk at time {LATE:g}, ηd = {run.load:g}", predicted, gap, stderr,
-                relative * predicted, controls, "fluctuations of G, relative (M* + N)/d", key=f"late{run.load:g}",
-                details={"SGD risk": float(run.risk[:, -1].mean()), "Riccati risk": float(run.riccati[-1])},
-            )
-        )  # fmt: skip
-    found += [_trend(context, runs), _tracking_in_time(model, context, runs[-1])]
+        controls = {
+            "no second-order drift (Riccati risk)": 0.0,
+            "shrinkage of the projector twice as strong": _late_gap(model, context, run, 2.0),
+            "shrinkage half as strong": _late_gap(model, context, run, 0.5),
+        }
+        allowed = relative * predicted
+        text = f"risk above the Riccati risk at time {LATE:g}, ηd = {run.load:g}"
+        source = "fluctuations of G, relative (M* + N)/d"
+        details = {"SGD risk": float(run.risk[:, -1].mean()), "Riccati risk": float(run.riccati[-1])}
+        yield Measurement(
+            text, predicted, gap, stderr, allowed, controls, source, key=f"late{run.load:g}", details=details
+        )
+    yield _trend(context, runs)
+    yield _tracking_in_time(model, context, runs[-1])
     figure = measured_and_theory(
-        [_curve(run) for run in runs], "Riccati time", "risk with the best radial part",
-        limit=("Riccati flow (ηd → 0)", runs[-1].times, runs[-1].riccati), theory_name="drift to second order",
-    )  # fmt: skip
-    return Outcome(found, figures=[(f"Stiefel SGD, d = {DIM}, M* = N = {COUNT}, decay 1, 64 starts.", figure)])
+        [_curve(run) for run in runs],
+        "Riccati time",
+        "risk with the best radial part",
+        limit=("Riccati flow (ηd → 0)", runs[-1].times, runs[-1].riccati),
+        theory_name="drift to second order",
+    )
+    yield f"Stiefel SGD, d = {DIM}, M* = N = {COUNT}, decay 1, 64 starts.", figure
 
 
 def _curve(run: Tracked) -> Curve:
@@ -137,17 +171,19 @@ def _trend(context: Context, runs: list[Tracked]) -> Measurement:
     """Exponent of the late gap in ηd over the step sizes."""
     loads = np.log([run.load for run in runs])
     gaps = np.stack([run.risk[:, -1] - run.riccati[-1] for run in runs], axis=1)
-    slope = lambda rows: float(np.polyfit(loads, np.log(rows.mean(axis=0)), 1)[0])  # noqa: E731
-    predicted = np.array([run.mean_drift[-1] - run.riccati[-1] for run in runs])
-    expected = float(np.polyfit(loads, np.log(predicted), 1)[0])
+
+    def slope(gap: np.ndarray) -> float:
+        return float(np.polyfit(loads, np.log(gap), 1)[0])
+
+    expected = slope(np.array([run.mean_drift[-1] - run.riccati[-1] for run in runs]))
     # A relative error of up to (M* + N)/d at either end of the range of log ηd.
     allowance = 2 * (COUNT + COUNT) / DIM / float(np.ptp(loads))
-    controls = [Control("gap ∝ √(ηd): fluctuations alone", 0.5 * expected), Control("gap ∝ (ηd)²", 2 * expected)]
-    return Measurement(
-        "exponent of the late gap in ηd", expected, slope(gaps), bootstrap_error(gaps, slope, context.rng("Q12", "error")),
-        allowance, controls, "fluctuations of G, relative (M* + N)/d at either end", key="exponent",
-        details={"limit ηd → 0": 1.0},
-    )  # fmt: skip
+    controls = {"gap ∝ √(ηd): fluctuations alone": 0.5 * expected, "gap ∝ (ηd)²": 2 * expected}
+    estimate, stderr = read_mean(gaps, slope, context.rng("Q12", "error"))
+    text = "exponent of the late gap in ηd"
+    source = "fluctuations of G, relative (M* + N)/d at either end"
+    details = {"limit ηd → 0": 1.0}
+    return Measurement(text, expected, estimate, stderr, allowance, controls, source, "exponent", details)
 
 
 def _tracking_in_time(model: QuadraticModel, context: Context, run: Tracked) -> Measurement:
@@ -161,16 +197,14 @@ def _tracking_in_time(model: QuadraticModel, context: Context, run: Tracked) -> 
         time = factor * run.times[at : at + 1]
         return float(np.mean([riccati_flow(model.spectrum, start).risk(time)[0] for start in starts]))
 
-    controls = [
-        Control("γ forgotten (time √N times faster)", wrong(model.width**0.5)),
-        Control("loss without its factor ¼ (time twice as fast)", wrong(2.0)),
-        Control("time half as fast", wrong(0.5)),
-    ]
-    return Measurement(
-        f"risk at Riccati time {run.times[at]:.3g}, ηd = {run.load:g}", float(run.riccati[at]), estimate, stderr, shift,
-        controls, "the second-order drift's own shift of the risk",
-        key="middle",
-    )  # fmt: skip
+    controls = {
+        "γ forgotten (time √N times faster)": wrong(model.width**0.5),
+        "loss without its factor ¼ (time twice as fast)": wrong(2.0),
+        "time half as fast": wrong(0.5),
+    }
+    text = f"risk at Riccati time {run.times[at]:.3g}, ηd = {run.load:g}"
+    source = "the second-order drift's own shift of the risk"
+    return Measurement(text, float(run.riccati[at]), estimate, stderr, shift, controls, source, key="middle")
 
 
 # ------------------------------------------------------- Q13, Q18: samples against dimension
@@ -207,17 +241,25 @@ def _samples(context: Context, count: int, width: int, target: float, dims: tupl
         riccati.append(float(np.mean(hits)) / per_step)
         drift.append(_crossing(times, means, target).mean() / per_step)
         run = stiefel_sgd(
-            model, starts, step_size=step_size, steps=_steps(model, horizon, step_size), saves=_LIMIT * _LOOKS,
-            stop_at_risk=target, seed=context.seed_for("Q13-Q18", "SGD", dim, count, width),
+            model,
+            starts,
+            step_size=step_size,
+            steps=_steps(model, horizon, step_size),
+            saves=_LIMIT * _LOOKS,
+            stop_at_risk=target,
+            seed=context.seed_for("Q13-Q18", "SGD", dim, count, width),
             progress=_note(context, f"d = {dim}"),
-        )  # fmt: skip
+        )
         measured.append(run.steps_to(target))
     return Samples(np.array(dims), np.stack(measured, axis=1), np.array(drift), np.array(riccati))
 
 
 def _hitting_time(flow: RiccatiFlow, target: float, end: float) -> float:
     """First time at or below the target, inf if after `end`; the risk only falls, so bisection finds it."""
-    excess = lambda time: float(flow.risk(time)[0]) - target  # noqa: E731
+
+    def excess(time: float) -> float:
+        return float(flow.risk(time)[0]) - target
+
     if excess(0.0) <= 0:
         return 0.0
     return float(brentq(excess, 0.0, end)) if excess(end) <= 0 else np.inf
@@ -240,24 +282,25 @@ def _exponent(dims: np.ndarray, samples: np.ndarray) -> float:
 def _judge_exponent(context: Context, found: Samples, name: str) -> Measurement:
     estimate, error = np.inf, 0.0
     if np.all(np.isfinite(found.measured)):
-        statistic = lambda rows: _exponent(found.dims, rows.mean(axis=0))  # noqa: E731
         rng = context.rng("Q13-Q18", "resampling", name)
-        estimate, error = statistic(found.measured), bootstrap_error(found.measured, statistic, rng)
+        estimate, error = read_mean(found.measured, partial(_exponent, found.dims), rng)
     predicted, first_order = (_exponent(found.dims, values) for values in (found.drift, found.riccati))
-    controls = [
-        Control("d without the logarithm", 1.0),
-        Control("step size ∝ d^{−3/2}", predicted + 0.5),
-        Control("step size ∝ d^{−2}, as at information exponent 4", predicted + 1.0),
-        Control("√d samples", predicted - 0.5),
-    ]
-    return Measurement(
-        f"exponent of the samples to a fixed risk in d, {name}, ηd = {LOAD:g}", predicted, estimate, error,
-        abs(predicted - first_order), controls, "the second-order drift's own change of the exponent", key="exponent",
-        details={
-            "limit d → ∞": 1.0, "Riccati flow": first_order, "dimensions": found.dims,
-            "samples over d": found.measured.mean(axis=0) / found.dims,
-        },
-    )  # fmt: skip
+    controls = {
+        "d without the logarithm": 1.0,
+        "step size ∝ d^{−3/2}": predicted + 0.5,
+        "step size ∝ d^{−2}, as at information exponent 4": predicted + 1.0,
+        "√d samples": predicted - 0.5,
+    }
+    allowed = abs(predicted - first_order)
+    text = f"exponent of the samples to a fixed risk in d, {name}, ηd = {LOAD:g}"
+    source = "the second-order drift's own change of the exponent"
+    details = {
+        "limit d → ∞": 1.0,
+        "Riccati flow": first_order,
+        "dimensions": found.dims,
+        "samples over d": found.measured.mean(axis=0) / found.dims,
+    }
+    return Measurement(text, predicted, estimate, error, allowed, controls, source, key="exponent", details=details)
 
 
 def _samples_figure(found: Samples) -> object:
@@ -265,46 +308,87 @@ def _samples_figure(found: Samples) -> object:
     curve = Curve("SGD", found.dims, found.measured.mean(axis=0) / found.dims, error, found.drift / found.dims)
     limit = ("Riccati flow", found.dims.astype(float), found.riccati / found.dims)
     return measured_and_theory(
-        [curve], "input dimension d", "samples / d", limit=limit, points=True, log_x=True, log_y=False,
+        [curve],
+        "input dimension d",
+        "samples / d",
+        limit=limit,
+        points=True,
+        log_x=True,
+        log_y=False,
         theory_name="drift to second order",
-    )  # fmt: skip
+    )
 
 
-def run_samples(context: Context) -> Outcome:
+@claim(
+    id="Q13",
+    title="Samples of Stiefel SGD, decay above ½",
+    statement="With η ∝ 1/d the samples to a fixed risk grow like d up to logarithms.",
+    latex=r"\eta^{-1}\asymp d,\qquad n\asymp d\log d",
+    source=f"{_SOURCE}, sample complexity theorem, decay above ½",
+    kind="asymptotic",
+    regime="exponent compared with its finite-size value",
+    controls=(
+        "d without the logarithm",
+        "step size ∝ d^{−3/2}",
+        "step size ∝ d^{−2}, as at information exponent 4",
+        "√d samples",
+    ),
+)
+def run_samples(context: Context) -> Iterator[Part]:
     """Samples to a fixed risk against d at fixed ηd, decay 1."""
     dims = (32, 64, 128, 256, 512, 1024, 2048, 4096) if context.full else (32, 64, 128, 256, 512)
     found = _samples(context, 3, 3, 0.6, dims)
     caption = "Samples to risk 0.6 over d: a straight line on this axis is d log d (M* = N = 3, decay 1)."
-    return Outcome(
-        [_judge_exponent(context, found, "M* = N = 3, decay 1")], figures=[(caption, _samples_figure(found))]
-    )
+    yield _judge_exponent(context, found, "M* = N = 3, decay 1")
+    yield caption, _samples_figure(found)
 
 
-def run_phase_retrieval(context: Context) -> Outcome:
+@claim(
+    id="Q18",
+    title="One direction: phase retrieval",
+    statement="For M* = 1 the samples to a fixed risk are d log d.",
+    latex=r"n\simeq\frac{1}{2\eta}\log d",
+    source=f"{_SOURCE}, the case M* = 1; coefficient with its second-order drift derived",
+    kind="asymptotic",
+    regime="M* = N = 1, ηd fixed",
+    controls=(
+        "d without the logarithm",
+        "step size ∝ d^{−3/2}",
+        "step size ∝ d^{−2}, as at information exponent 4",
+        "√d samples",
+        "no logarithm",
+        "d log² d: slope at the largest d",
+        "loss without its ½ (a quarter of the samples)",
+    ),
+)
+def run_phase_retrieval(context: Context) -> Iterator[Part]:
     """M* = N = 1: d log d samples."""
     dims = (32, 128, 512, 2048, 8192) if context.full else (32, 128, 512)
     found = _samples(context, 1, 1, 1.0, dims)
-    judged = [_judge_exponent(context, found, "M* = N = 1"), _judge_slope(context, found)]
+    yield _judge_exponent(context, found, "M* = N = 1")
+    yield _judge_slope(context, found)
     caption = "Phase retrieval (M* = N = 1): samples to half the initial risk over d."
-    return Outcome(judged, figures=[(caption, _samples_figure(found))])
+    yield caption, _samples_figure(found)
 
 
 def _judge_slope(context: Context, found: Samples) -> Measurement:
     """Coefficient of log d in samples / d."""
-    slope = lambda values: float(np.polyfit(np.log(found.dims), values / found.dims, 1)[0])  # noqa: E731
-    statistic = lambda rows: slope(rows.mean(axis=0))  # noqa: E731
+
+    def slope(values: np.ndarray) -> float:
+        return float(np.polyfit(np.log(found.dims), values / found.dims, 1)[0])
+
     predicted, first_order = slope(found.drift), slope(found.riccati)
-    controls = [
-        Control("no logarithm", 0.0),
-        Control("d log² d: slope at the largest d", 2 * predicted),
-        Control("loss without its ½ (a quarter of the samples)", predicted / 4),
-    ]
-    return Measurement(
-        f"coefficient of ln d in samples / d, M* = N = 1, ηd = {LOAD:g}", predicted, statistic(found.measured),
-        bootstrap_error(found.measured, statistic, context.rng("Q18", "resampling")), abs(predicted - first_order), controls,
-        "the second-order drift's own change of the coefficient", key="coefficient",
-        details={"Riccati flow": first_order, "limit ηd → 0": 0.5 / LOAD},
-    )  # fmt: skip
+    controls = {
+        "no logarithm": 0.0,
+        "d log² d: slope at the largest d": 2 * predicted,
+        "loss without its ½ (a quarter of the samples)": predicted / 4,
+    }
+    estimate, stderr = read_mean(found.measured, slope, context.rng("Q18", "resampling"))
+    allowed = abs(predicted - first_order)
+    text = f"coefficient of ln d in samples / d, M* = N = 1, ηd = {LOAD:g}"
+    source = "the second-order drift's own change of the coefficient"
+    details = {"Riccati flow": first_order, "limit ηd → 0": 0.5 / LOAD}
+    return Measurement(text, predicted, estimate, stderr, allowed, controls, source, key="coefficient", details=details)
 
 
 # ------------------------------------------------------------- Q14: largest usable step size
@@ -335,10 +419,14 @@ def _usable(context: Context, decay: float, count: int, replicas: int) -> Usable
     for load in GRID:
         step_size = load / model.teacher.dim / PAPER_STEP
         run: StiefelResult = stiefel_sgd(
-            model, starts, step_size=step_size, steps=_steps(model, end, step_size), saves=1,
+            model,
+            starts,
+            step_size=step_size,
+            steps=_steps(model, end, step_size),
+            saves=1,
             seed=seed,
             progress=_note(context, f"M* = {count}, ηd = {load:g}"),
-        )  # fmt: skip
+        )
         times = np.array([0.0, run.dataset.riccati_time.values[-1]])
         flow = mean_flow(model, _stacked(starts[:4]), times, step_size=step_size, rtol=1e-6)[-1]
         measured.append(run.risk[:, -1] - riccati)
@@ -352,33 +440,43 @@ def _largest(excess: np.ndarray) -> float:
     return float(np.interp(EXCESS, np.maximum.accumulate(excess), grid))
 
 
-def run_largest_step(context: Context) -> Outcome:
+@claim(
+    id="Q14",
+    title="Largest usable step size, decay below ½",
+    statement="As the teacher widens, the largest usable step size shrinks more slowly than n ∝ d·M*^{1+β} samples "
+    "ask for (open).",
+    latex=r"\eta_{\max}d\propto M_*^{e},\quad n\propto d\,M_*^{1-e},\quad -\beta\le e\le0",
+    source=f"{_SOURCE}, sample complexity theorem, decay below ½ (an upper bound; said to be probably not sharp)",
+    kind="open",
+    regime=f"M* = N, d = {RATIO} M*, γ = N^(−1/2); rule: excess risk {EXCESS:g} at {HORIZON:g} × the last direction's time",
+    controls=("samples d·M*^{1+β} needed",),
+)
+def run_largest_step(context: Context) -> Iterator[Part]:
     """Exponent of the largest usable ηd in M*, for decay 0 and below ½."""
     counts = (4, 8, 16, 32) if context.full else (4, 8, 16)
-    found, curves = [], []
+    curves = []
     for decay in (0.0, 0.25, 0.4) if context.full else (0.0, 0.4):
         cells = [_usable(context, decay, count, max(8, context.pick(128, 256) // count)) for count in counts]
         sizes = np.log(counts)
-        slope = lambda values, sizes=sizes: float(np.polyfit(sizes, values, 1)[0])  # noqa: E731
         largest = np.array([_largest(cell.measured.mean(axis=0)) for cell in cells])
         theory = np.array([_largest(cell.drift) for cell in cells])
         rng = context.rng("Q14", "resampling", f"{decay:g}")
         draws = [[_resampled(cell, rng) for cell in cells] for _ in range(200)]
-        error = float(np.std([slope(np.array(draw)) for draw in draws], ddof=1))
-        estimate = slope(largest)
-        found.append(
-            Measurement(
-                f"exponent of the largest usable ηd in M*, decay {decay:g}, d = {RATIO} M*", slope(theory), estimate, error,
-                0.0, [Control("samples d·M*^{1+β} needed", -decay)] if decay else [], "none: an open question",
-                key=f"decay{decay:g}",
-                details={
-                    "M*": counts, "largest ηd": np.exp(largest), "by the mean drift": np.exp(theory),
-                    "interval": [estimate - 2 * error, estimate + 2 * error],
-                    "exponent of the samples over d": 1 - estimate, "upper bound of the paper": 1 + decay,
-                    "rule": f"excess risk at most {EXCESS:g} at {HORIZON:g} times the last decoupled time",
-                },
-            )
-        )  # fmt: skip
+        error = float(np.std([np.polyfit(sizes, draw, 1)[0] for draw in draws], ddof=1))
+        predicted, estimate = (float(np.polyfit(sizes, values, 1)[0]) for values in (theory, largest))
+        text = f"exponent of the largest usable ηd in M*, decay {decay:g}, d = {RATIO} M*"
+        controls = {"samples d·M*^{1+β} needed": -decay} if decay else {}
+        details = {
+            "M*": counts,
+            "largest ηd": np.exp(largest),
+            "by the mean drift": np.exp(theory),
+            "interval": [estimate - 2 * error, estimate + 2 * error],
+            "exponent of the samples over d": 1 - estimate,
+            "upper bound of the paper": 1 + decay,
+            "rule": f"excess risk at most {EXCESS:g} at {HORIZON:g} times the last decoupled time",
+        }
+        source = "none: an open question"
+        yield Measurement(text, predicted, estimate, error, 0.0, controls, source, f"decay{decay:g}", details)
         spread = np.std([np.exp(draw) for draw in draws], axis=0, ddof=1)
         curves.append(Curve(f"decay {decay:g}", np.array(counts), np.exp(largest), spread, np.exp(theory)))
     figure = measured_and_theory(
@@ -390,7 +488,7 @@ def run_largest_step(context: Context) -> Outcome:
         theory_name="drift to second order",
     )
     caption = f"Largest usable step size: excess risk {EXCESS:g} at {HORIZON:g} times the last direction's time."
-    return Outcome(found, figures=[(caption, figure)])
+    yield caption, figure
 
 
 def _resampled(cell: Usable, rng: np.random.Generator) -> float:
@@ -404,9 +502,26 @@ PER_ENTRY = (2, 4, 8, 16, 32)
 RADIAL_TIME = 6.0
 
 
-def run_radial(context: Context) -> Outcome:
+@claim(
+    id="Q15",
+    title="Samples of the radial phase",
+    statement="The radial least-squares fit has N(N+1)/2 parameters: its excess risk is set by n'/N², and does not see d.",
+    latex=r"R(n')-R_{opt}\simeq\frac1{n'}\Big[\tfrac{N(N+1)}2R_{opt}+8(N+1)\|U^\top\mathsf M(I-UU^\top)\|_F^2\Big]",
+    source=f"{_SOURCE}, phase II; constants derived",
+    kind="asymptotic",
+    regime="n' ≫ N(N+1)/2; before the projection to positive semidefinite",
+    controls=(
+        "N parameters in place of N(N+1)/2",
+        "residual variance halved",
+        "N² parameters",
+        "n' ∝ N",
+        "n' ∝ N³",
+        "n' independent of N",
+    ),
+)
+def run_radial(context: Context) -> Iterator[Part]:
     """Excess risk of the radial least-squares fit against the number of samples, at three widths."""
-    found, curves, needed, wanted, errors = [], [], [], [], []
+    curves, needed, wanted, errors, slack = [], [], [], [], []
     widths = (3, 6, 12)
     for width in widths:
         model = _model(16, width, 2000)
@@ -416,32 +531,34 @@ def run_radial(context: Context) -> Outcome:
         entries = width * (width + 1) // 2
         scale, next_order = radial_excess(model, z)
         rng = context.rng("Q15", "samples", width)
-        rows = np.array([[_excess(model, frame, share * entries, rng) for share in PER_ENTRY]
-                         for _ in range(context.pick(160, 1000))])  # fmt: skip
+        rows = np.array(
+            [
+                [_excess(model, frame, share * entries, rng) for share in PER_ENTRY]
+                for _ in range(context.pick(160, 1000))
+            ]
+        )
         samples = np.array(PER_ENTRY) * entries
         mean, error = rows.mean(axis=0), rows.std(axis=0, ddof=1) / np.sqrt(len(rows))
         theory = scale / samples * (1 + next_order / samples)
         curves.append(Curve(f"N = {width}", samples / width**2, mean, error, theory))
         last, n = float(theory[-1]), int(samples[-1])
-        found.append(
-            Measurement(
-                f"excess risk of the radial fit, N = {width}, n' = {n}", last, float(mean[-1]), float(error[-1]),
-                scale / n * next_order / n, [
-                    Control("N parameters in place of N(N+1)/2", last * width / entries if width > 3 else last / 2),
-                    Control("residual variance halved", last / 2), Control("N² parameters", last * width**2 / entries),
-                ], "the next order in 1/n'", key=f"excess{width}",
-            )
-        )  # fmt: skip
+        text, source = f"excess risk of the radial fit, N = {width}, n' = {n}", "the next order in 1/n'"
+        controls = {
+            "N parameters in place of N(N+1)/2": last * width / entries if width > 3 else last / 2,
+            "residual variance halved": last / 2,
+            "N² parameters": last * width**2 / entries,
+        }
+        allowed = scale / n * next_order / n
+        yield Measurement(text, last, float(mean[-1]), float(error[-1]), allowed, controls, source, f"excess{width}")
         needed.append(n * mean[-1])
         wanted.append(n * last)
         errors.append(error[-1] / mean[-1])
-    found.append(_judge_width_exponent(widths, needed, wanted, errors, found))
+        slack.append(allowed / last)
+    yield _judge_width_exponent(widths, needed, wanted, errors, slack)
     figure = measured_and_theory(
         curves, "samples of phase II over N²", "excess risk", log_x=True, theory_name="theory, two orders in 1/n'"
     )
-    return Outcome(
-        found, figures=[("Phase II: excess risk of the radial least-squares fit (before projection).", figure)]
-    )
+    yield "Phase II: excess risk of the radial least-squares fit (before projection).", figure
 
 
 def _excess(model: QuadraticModel, frame: Subspace, samples: int, rng: np.random.Generator) -> float:
@@ -450,89 +567,13 @@ def _excess(model: QuadraticModel, frame: Subspace, samples: int, rng: np.random
 
 
 def _judge_width_exponent(
-    widths: tuple[int, ...], needed: list[float], wanted: list[float], errors: list[float], found: list[Measurement]
+    widths: tuple[int, ...], needed: list[float], wanted: list[float], errors: list[float], slack: list[float]
 ) -> Measurement:
     """Exponent in N of the samples for a given excess, n' × excess over the risk that is left."""
-    log_width = np.log(widths)
-    weights = (log_width - log_width.mean()) / np.sum((log_width - log_width.mean()) ** 2)
-    slope = lambda values: float(weights @ np.log(values))  # noqa: E731
-    allowance = float(np.abs(weights) @ [x.allowance / x.predicted for x in found])
-    predicted, estimate = slope(wanted), slope(needed)
-    return Measurement(
-        "exponent in N of the samples for a given excess risk", predicted, estimate,
-        float(np.sqrt(np.sum((weights * errors) ** 2))), allowance,
-        [Control("n' ∝ N", predicted - 1), Control("n' ∝ N³", predicted + 1), Control("n' independent of N", predicted - 2)],
-        "the next order in 1/n' at each width", key="exponent",
-        details={"N(N+1)/2 alone": slope([n * (n + 1) / 2 for n in widths]), "limit at fixed remaining risk": 2.0},
-    )  # fmt: skip
-
-
-_SOURCE = "arXiv:2508.03688"
-CLAIMS = [
-    Claim(
-        "Q12",
-        "Stiefel SGD tracks the Riccati flow",
-        "As ηd → 0 the risk of online Stiefel SGD is that of the Riccati flow; the gap is the second-order drift's, ∝ ηd.",
-        r"\dot G=\tilde AG+G\tilde A-2G\tilde AG+\tfrac\epsilon4K(G),\qquad\epsilon=\gamma\eta",
-        f"{_SOURCE}, sample complexity theorem; second-order drift derived",
-        "asymptotic",
-        "ηd small, d ≫ M* + N",
-        (
-            "no second-order drift (Riccati risk)", "shrinkage of the projector twice as strong", "shrinkage half as strong",
-            "gap ∝ √(ηd): fluctuations alone", "gap ∝ (ηd)²", "γ forgotten (time √N times faster)",
-            "loss without its factor ¼ (time twice as fast)", "time half as fast",
-        ),
-        run_tracking,
-    ),
-    Claim(
-        "Q13",
-        "Samples of Stiefel SGD, decay above ½",
-        "With η ∝ 1/d the samples to a fixed risk grow like d up to logarithms.",
-        r"\eta^{-1}\asymp d,\qquad n\asymp d\log d",
-        f"{_SOURCE}, sample complexity theorem, decay above ½",
-        "asymptotic",
-        "exponent compared with its finite-size value",
-        ("d without the logarithm", "step size ∝ d^{−3/2}", "step size ∝ d^{−2}, as at information exponent 4", "√d samples"),
-        run_samples,
-    ),
-    Claim(
-        "Q14",
-        "Largest usable step size, decay below ½",
-        "As the teacher widens, the largest usable step size shrinks more slowly than n ∝ d·M*^{1+β} samples ask for (open).",
-        r"\eta_{\max}d\propto M_*^{e},\quad n\propto d\,M_*^{1-e},\quad -\beta\le e\le0",
-        f"{_SOURCE}, sample complexity theorem, decay below ½ (an upper bound; said to be probably not sharp)",
-        "open",
-        f"M* = N, d = {RATIO} M*, γ = N^(−1/2); rule: excess risk {EXCESS:g} at {HORIZON:g} × the last direction's time",
-        ("samples d·M*^{1+β} needed",),
-        run_largest_step,
-    ),
-    Claim(
-        "Q15",
-        "Samples of the radial phase",
-        "The radial least-squares fit has N(N+1)/2 parameters: its excess risk is set by n'/N², and does not see d.",
-        r"R(n')-R_{opt}\simeq\frac1{n'}\Big[\tfrac{N(N+1)}2R_{opt}+8(N+1)\|U^\top\mathsf M(I-UU^\top)\|_F^2\Big]",
-        f"{_SOURCE}, phase II; constants derived",
-        "asymptotic",
-        "n' ≫ N(N+1)/2; before the projection to positive semidefinite",
-        (
-            "N parameters in place of N(N+1)/2", "residual variance halved", "N² parameters",
-            "n' ∝ N", "n' ∝ N³", "n' independent of N",
-        ),
-        run_radial,
-    ),
-    Claim(
-        "Q18",
-        "One direction: phase retrieval",
-        "For M* = 1 the samples to a fixed risk are d log d.",
-        r"n\simeq\frac{1}{2\eta}\log d",
-        f"{_SOURCE}, the case M* = 1; coefficient with its second-order drift derived",
-        "asymptotic",
-        "M* = N = 1, ηd fixed",
-        (
-            "d without the logarithm", "step size ∝ d^{−3/2}", "step size ∝ d^{−2}, as at information exponent 4",
-            "√d samples", "no logarithm", "d log² d: slope at the largest d",
-            "loss without its ½ (a quarter of the samples)",
-        ),
-        run_phase_retrieval,
-    ),
-]  # fmt: skip
+    estimate, stderr, allowance = carried_slope(widths, needed, errors, slack)
+    predicted, entries = (carried_slope(widths, x)[0] for x in (wanted, [n * (n + 1) / 2 for n in widths]))
+    text = "exponent in N of the samples for a given excess risk"
+    controls = {"n' ∝ N": predicted - 1, "n' ∝ N³": predicted + 1, "n' independent of N": predicted - 2}
+    source = "the next order in 1/n' at each width"
+    details = {"N(N+1)/2 alone": entries, "limit at fixed remaining risk": 2.0}
+    return Measurement(text, predicted, estimate, stderr, allowance, controls, source, key="exponent", details=details)

@@ -1,5 +1,6 @@
 """F7: a committee machine with a fixed second layer; its loss under SGD, the O(η²) map, and gradient flow."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from dynamics.steps.committee import (
 from theory import Activation, InitialState, Teacher
 from validation.experiments.committee_moments import CommitteeMoments
 from validation.figures.common import mean_paths
-from validation.judge.claim import Claim, Control, Measurement, Outcome
+from validation.judge.claim import Measurement, Part, claim
 from validation.judge.context import Context
 from validation.statistics.standard_errors import mean_and_error
 
@@ -64,20 +65,35 @@ def _start(rows: str) -> InitialState:
     return InitialState(on_teachers, residual)
 
 
-def run_committee(context: Context) -> Outcome:
+@claim(
+    id="F7",
+    title="Committee machines at finite step size",
+    statement="The loss of a committee machine under SGD follows the order parameters with the O(η²) term, for erf, "
+    "square and h₃.",
+    latex=r"\dot Q_{kj}\ni\eta b_kb_jE\,\delta^2\sigma'(z_k)\sigma'(z_j)|x|^2",
+    source="Saad and Solla 1995, Phys. Rev. E 52, 4225 (erf, free rows); others derived",
+    kind="asymptotic",
+    regime="step size of order 1/d, start above the noise",
+    controls=(
+        "without O(η²)",
+        "dimension doubled",
+        "second layer divided by the width",
+        "without whole steps and fluctuations (quick)",
+    ),
+)
+def run_committee(context: Context) -> Iterator[Part]:
     """Mean loss of SGD in coordinates against the O(η²) map, for each activation."""
-    found: list[Measurement] = []
     figures: list[tuple[str, object]] = []
     for number, case in enumerate(_CASES["full" if context.full else "quick"]):
         context.progress(f"committee, {case.text}, {case.rows} rows, d = {case.dim}")
         measurement, figure = _judge(context, case, number)
-        found.append(measurement)
+        yield measurement
         caption = (
             f"Loss of a committee machine under SGD ({case.text}, {case.rows} rows, d = {case.dim}, {case.replicas} "
             "replicas), by the O(η²) map and without its second order."
         )
         figures.append((caption, figure))
-    return Outcome(found, figures=figures)
+    yield from figures
 
 
 def _judge(context: Context, case: _Case, number: int) -> tuple[Measurement, object]:
@@ -89,58 +105,67 @@ def _judge(context: Context, case: _Case, number: int) -> tuple[Measurement, obj
 
     def by_map(teacher: Teacher = teacher, weights: tuple[float, ...] = _WEIGHTS, bent: bool = True) -> CommitteeResult:
         return committee_flow(
-            activation, teacher, weights, start, step_size=step_size, steps=steps, rows=case.rows, saves=_SAVES,
-            method="map", second_order=bent, system=system,
-        )  # fmt: skip
+            activation,
+            teacher,
+            weights,
+            start,
+            step_size=step_size,
+            steps=steps,
+            rows=case.rows,
+            saves=_SAVES,
+            method="map",
+            second_order=bent,
+            system=system,
+        )
 
     path = by_map()
     curve, plain = path.dataset.loss.values, by_map(bent=False).dataset.loss.values
     larger = by_map(Teacher.of([1.0, 1.0], 2 * case.dim, normalise=False)).dataset.loss.values
     divided = by_map(weights=tuple(b / len(_WEIGHTS) for b in _WEIGHTS)).dataset.loss.values
     moments = CommitteeMoments(
-        activation, case.rows, lowered_committee(system), committee_parameters(teacher, _WEIGHTS, step_size),
+        activation,
+        case.rows,
+        lowered_committee(system),
+        committee_parameters(teacher, _WEIGHTS, step_size),
         (len(_WEIGHTS), teacher.width),
-    )  # fmt: skip
+    )
     predicted = moments.mean_loss(order_parameters(start), path.dataset.step.values)
     runs = committee_sgd(
-        activation, teacher, _WEIGHTS, start, step_size=step_size, steps=steps, rows=case.rows,
-        replicas=case.replicas, saves=_SAVES, seed=context.seed_for("F7", "SGD", number),
-    )  # fmt: skip
+        activation,
+        teacher,
+        _WEIGHTS,
+        start,
+        step_size=step_size,
+        steps=steps,
+        rows=case.rows,
+        replicas=case.replicas,
+        saves=_SAVES,
+        seed=context.seed_for("F7", "SGD", number),
+    )
     measured = runs.dataset.loss.values
     estimate, stderr = mean_and_error(measured[:, -1])
+    allowed = abs(predicted.second_order)
+    text = f"mean loss after {steps} steps, {case.text}, {case.rows} rows, d = {case.dim}"
+    controls = {
+        "without O(η²)": float(plain[-1]),
+        "dimension doubled": float(larger[-1]),
+        "second layer divided by the width": float(divided[-1]),
+        **({"without whole steps and fluctuations": float(curve[-1])} if case.saturates else {}),
+    }
+    source = "second order of the correction to the map by whole steps and fluctuations"
+    details = {"step size": step_size, "loss by the map": float(curve[-1])}
     measurement = Measurement(
-        f"mean loss after {steps} steps, {case.text}, {case.rows} rows, d = {case.dim}", predicted.value, estimate,
-        stderr, abs(predicted.second_order),
-        [
-            Control("without O(η²)", float(plain[-1])),
-            Control("dimension doubled", float(larger[-1])),
-            Control("second layer divided by the width", float(divided[-1])),
-            *([Control("without whole steps and fluctuations", float(curve[-1]))] if case.saturates else []),
-        ],
-        "second order of the correction to the map by whole steps and fluctuations",
-        key=f"{case.text}.{case.rows}", details={"step size": step_size, "loss by the map": float(curve[-1])},
-    )  # fmt: skip
+        text,
+        predicted.value,
+        estimate,
+        stderr,
+        allowed,
+        controls,
+        source,
+        key=f"{case.text}.{case.rows}",
+        details=details,
+    )
     figure = mean_paths(
         path.dataset.time.values, measured, {"O(η²) map": curve}, {"without O(η²)": plain}, f"loss, {case.text}"
     )
     return measurement, figure
-
-
-CLAIMS = [
-    Claim(
-        "F7",
-        "Committee machines at finite step size",
-        "The loss of a committee machine under SGD follows the order parameters with the O(η²) term, for erf, square and h₃.",
-        r"\dot Q_{kj}\ni\eta b_kb_jE\,\delta^2\sigma'(z_k)\sigma'(z_j)|x|^2",
-        "Saad and Solla 1995, Phys. Rev. E 52, 4225 (erf, free rows); others derived",
-        "asymptotic",
-        "step size of order 1/d, start above the noise",
-        (
-            "without O(η²)",
-            "dimension doubled",
-            "second layer divided by the width",
-            "without whole steps and fluctuations (quick)",
-        ),
-        run_committee,
-    ),
-]

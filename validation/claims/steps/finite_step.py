@@ -1,6 +1,6 @@
 """F1, F2, F3: one SGD step of finite size, its mean and covariance; and the mean path where gradient flow fails."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -16,9 +16,11 @@ from theory import Activation, InitialState, SingleTask, System, Teacher, platea
 from validation.experiments.one_step import BLOCK, StepSamples, sampled_expansion, sampled_step
 from validation.experiments.states import overlaps_of_vectors, random_vectors
 from validation.figures.common import mean_paths
-from validation.judge.claim import Claim, Control, Measurement, Outcome
+from validation.judge.claim import Control, Controls, Measurement, Part, claim
 from validation.judge.context import Context
 from validation.statistics.standard_errors import mean_and_error
+
+COST = 33
 
 _SOURCE = "arXiv:2504.19983, section 2.2 (the step); second order derived"
 _TEXTS = ("quadratic", "h3", "h4", "0.8*h4+0.6*h6")
@@ -100,17 +102,14 @@ def _judged(
     """Right spread of all entries: a mean square of 1; wrong theories give more."""
     score = _scores(samples, right)
     # A wrong prediction's excess has an error of its own, from its cross term with the noise.
-    controls = []
+    controls: Controls = {}
     for name, rows in wrong.items():
         other = _scores(samples, rows)
-        controls.append(
-            Control(name, 1.0, other.value, float(np.sqrt(score.error**2 * (1 + 2 * abs(other.value - 1)))))
-        )
+        controls[name] = Control(1.0, other.value, float(np.sqrt(score.error**2 * (1 + 2 * abs(other.value - 1)))))
     count = sum(x.mean.size for x in samples)
-    return Measurement(
-        f"mean square of z over {count} entries, {quantity}", 1.0, score.value, score.error, 0.0, controls,
-        "exact; error from the correlations of the entries", key=key,
-    )  # fmt: skip
+    text = f"mean square of z over {count} entries, {quantity}"
+    source = "exact; error from the correlations of the entries"
+    return Measurement(text, 1.0, score.value, score.error, 0.0, controls, source, key=key)
 
 
 @lru_cache(maxsize=8)
@@ -142,22 +141,28 @@ def _sampled(context: Context, text: str) -> tuple[list[_Point], list[StepSample
 # ------------------------------------------------------------------------------- F1
 
 
-def run_mean(context: Context) -> Outcome:
+@claim(
+    id="F1",
+    title="Mean of one step",
+    statement="The mean of one SGD step is the derived one, all O(η²) terms and the dimension included.",
+    latex=r"E[y'-y]=\eta F(y)+\eta^2\Delta_2(y;d)",
+    source=_SOURCE,
+    kind="exact",
+    regime="any state, any polynomial activation",
+    controls=("gradient flow only", "dimension halved", "first order only", "second order doubled"),
+)
+def run_mean(context: Context) -> Iterator[Part]:
     """Exact mean of (T, Q) after a step, and the second-order terms of (t, c, r), against Monte Carlo."""
-    found = []
     for text in _TEXTS:
         points, bends, _ = _sampled(context, text)
         wrong = {
             "gradient flow only": [0.0 * x.bend for x in points],
             "dimension halved": [x.half_dimension for x in points],
         }
-        found.append(
-            _judged(
-                f"second-order terms of t, c, r, {text}", f"{_key(text)}.bend", bends, [x.bend for x in points], wrong
-            )
+        yield _judged(
+            f"second-order terms of t, c, r, {text}", f"{_key(text)}.bend", bends, [x.bend for x in points], wrong
         )
-        found.append(_raw_mean(context, text))
-    return Outcome(found)
+        yield _raw_mean(context, text)
 
 
 def _raw_mean(context: Context, text: str) -> Measurement:
@@ -188,9 +193,18 @@ def _raw_mean(context: Context, text: str) -> Measurement:
 # ------------------------------------------------------------------------------- F2
 
 
-def run_covariance(context: Context) -> Outcome:
+@claim(
+    id="F2",
+    title="Covariance of one step",
+    statement="The covariances of all overlaps and norms in one SGD step are the derived ones.",
+    latex=r"\mathrm{Cov}(y_1',y_2')=\eta^2D_{12}(y)+O(\eta^3)",
+    source=_SOURCE,
+    kind="exact",
+    regime="any state, any polynomial activation",
+    controls=("covariance wrong by 30 %", "independent coordinates"),
+)
+def run_covariance(context: Context) -> Iterator[Part]:
     """All covariances of the coordinates' displacements in one step, against Monte Carlo."""
-    found = []
     for text in _TEXTS:
         points, _, products = _sampled(context, text)
         upper = np.triu_indices(points[0].flow.size)
@@ -206,8 +220,7 @@ def run_covariance(context: Context) -> Outcome:
             "independent coordinates": second_moments(lambda x: np.diag(np.diag(x))),
         }
         quantity = f"{upper[0].size} covariances of t, c, r, {text}"
-        found.append(_judged(quantity, _key(text), products, second_moments(lambda x: x), wrong))
-    return Outcome(found)
+        yield _judged(quantity, _key(text), products, second_moments(lambda x: x), wrong)
 
 
 # ------------------------------------------------------------------------------- F3
@@ -243,19 +256,28 @@ _INIT_SCALE = 0.03
 _SAVES, _RESOLUTION = 60, 32
 
 
-def run_path(context: Context) -> Outcome:
+@claim(
+    id="F3",
+    title="The O(η²) map follows SGD where gradient flow does not",
+    statement="At a step size near its stability bound the mean overlap of SGD follows the O(η²) map, not gradient flow.",
+    latex=r"\dot y=F_\eta(y)-\tfrac\eta2F_\eta'F_\eta(y)",
+    source="derived",
+    kind="asymptotic",
+    regime="overlap above the noise; step size half of its bound",
+    controls=("gradient flow, without O(η²)", "dimension doubled"),
+)
+def run_path(context: Context) -> Iterator[Part]:
     """Mean overlap of exact SGD against the O(η²) map and against gradient flow."""
-    found: list[Measurement] = []
     figures: list[tuple[str, object]] = []
     for case in _PATHS["full" if context.full else "quick"]:
         measurement, figure = _judge_path(context, case)
-        found.append(measurement)
+        yield measurement
         caption = (
             f"Mean overlap of SGD ({case.text}, d = {case.dim}, {case.replicas} replicas), of the O(η²) map and of "
             "gradient flow, whose direction is the same and whose step size is zero."
         )
         figures.append((caption, figure))
-    return Outcome(found, figures=figures)
+    yield from figures
 
 
 def _start(case: _Path) -> InitialState:
@@ -273,10 +295,16 @@ def _judge_path(context: Context, case: _Path) -> tuple[Measurement, object]:
     end = case.share * SingleTask(activation).half_time(weight, case.overlap)
     steps = _SAVES * _RESOLUTION * max(1, round(end / step_size / (_SAVES * _RESOLUTION)))
     runs = online_sgd(
-        activation, teacher, start, step_size=step_size, steps=steps, replicas=case.replicas, saves=_SAVES,
+        activation,
+        teacher,
+        start,
+        step_size=step_size,
+        steps=steps,
+        replicas=case.replicas,
+        saves=_SAVES,
         seed=context.seed_for("F3", "SGD", case.text, case.dim),
         progress=lambda fraction, note: context.progress(f"{case.text}, d = {case.dim}: {note}"),
-    )  # fmt: skip
+    )
     measured = np.stack([runs.dataset.overlap.values[..., q, q] for q in range(2)]).mean(axis=0)  # (replica, time)
     system = context.theory.finite_step(activation)
 
@@ -294,19 +322,21 @@ def _judge_path(context: Context, case: _Path) -> tuple[Measurement, object]:
     predicted, without = float(curve[-1]), float(rival[-1])
     estimate, stderr = mean_and_error(measured[:, -1])
     allowance = abs(fluctuation_shift(activation, weight, case.overlap, step_size, 1.0, case.dim, float(times[-1])))
+    text = f"mean overlap after {steps} steps, {case.text}, d = {case.dim}"
+    controls = {"gradient flow, without O(η²)": without, "dimension doubled": float(larger[-1])}
+    source = "shift of the mean by fluctuations, which the map leaves out (linear noise)"
+    details = {"step size": step_size, "gradient flow over SGD": without / estimate, "start": case.overlap}
     measurement = Measurement(
-        f"mean overlap after {steps} steps, {case.text}, d = {case.dim}", predicted, estimate, stderr, allowance,
-        [
-            Control("gradient flow, without O(η²)", without),
-            Control("dimension doubled", float(larger[-1])),
-        ],
-        "shift of the mean by fluctuations, which the map leaves out (linear noise)", key=f"{case.text}.d{case.dim}",
-        details={"step size": step_size, "gradient flow over SGD": without / estimate, "start": case.overlap},
-    )  # fmt: skip
+        text, predicted, estimate, stderr, allowance, controls, source, key=f"{case.text}.d{case.dim}", details=details
+    )
     name = f"mean overlap, {case.text}, d = {case.dim}"
     figure = mean_paths(
-        times, measured, {"O(η²) map": curve}, {"gradient flow": rival}, name,
-    )  # fmt: skip
+        times,
+        measured,
+        {"O(η²) map": curve},
+        {"gradient flow": rival},
+        name,
+    )
     return measurement, figure
 
 
@@ -331,40 +361,3 @@ def fluctuation_shift(
 
     solution = solve_ivp(rates, (0.0, time), [overlap, 0.0, 0.0], rtol=1e-8, atol=1e-12)
     return float(solution.y[2, -1])
-
-
-CLAIMS = [
-    Claim(
-        "F1",
-        "Mean of one step",
-        "The mean of one SGD step is the derived one, all O(η²) terms and the dimension included.",
-        r"E[y'-y]=\eta F(y)+\eta^2\Delta_2(y;d)",
-        _SOURCE,
-        "exact",
-        "any state, any polynomial activation",
-        ("gradient flow only", "dimension halved", "first order only", "second order doubled"),
-        run_mean,
-    ),
-    Claim(
-        "F2",
-        "Covariance of one step",
-        "The covariances of all overlaps and norms in one SGD step are the derived ones.",
-        r"\mathrm{Cov}(y_1',y_2')=\eta^2D_{12}(y)+O(\eta^3)",
-        _SOURCE,
-        "exact",
-        "any state, any polynomial activation",
-        ("covariance wrong by 30 %", "independent coordinates"),
-        run_covariance,
-    ),
-    Claim(
-        "F3",
-        "The O(η²) map follows SGD where gradient flow does not",
-        "At a step size near its stability bound the mean overlap of SGD follows the O(η²) map, not gradient flow.",
-        r"\dot y=F_\eta(y)-\tfrac\eta2F_\eta'F_\eta(y)",
-        "derived",
-        "asymptotic",
-        "overlap above the noise; step size half of its bound",
-        ("gradient flow, without O(η²)", "dimension doubled"),
-        run_path,
-    ),
-]

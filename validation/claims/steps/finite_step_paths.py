@@ -1,5 +1,6 @@
 """F4, F5, F6, F9, E24: recovery times at a finite step size. Exact SGD, the one-task diffusion's paths, and its law."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -16,9 +17,14 @@ from theory.one_task.rare_samples import kick_kurtosis
 from theory.one_task.third_order import third_order, with_third_order
 from validation.experiments.states import single_overlap_state
 from validation.figures.steps import recovery_times, stability_map
-from validation.judge.claim import Claim, Control, Measurement, Outcome
+from validation.judge.claim import Control, Controls, Measurement, Outcome, Part, claim
 from validation.judge.context import Context
 from validation.statistics.standard_errors import bootstrap_error, mean_and_error, share_error
+
+COST = 28
+
+_EQUATION = r"du=\{a\varphi'(u)(1-u^2)-\eta K(u)\}\,dt+\sqrt{\eta N(u)}\,dW"
+
 
 #: Samples of a run over the kurtosis of one sample's kick: below this the kicks do not add up to a Gaussian.
 LEAST_SAMPLES = 1.0
@@ -92,8 +98,12 @@ SMALL = Case("h4", 64, 1.0, 128)
 BOUNDARY = Case("h3", 256, 2.0, 128)
 QUICK = (MANY, BOUNDARY, SMALL)
 FULL = (
-    *QUICK, Case("h3", 64, 0.5, 512), Case("h3", 512, 0.5, 128), Case("h3", 1000, 2.0, 64), Case("h4", 256, 1.0, 128),
-)  # fmt: skip
+    *QUICK,
+    Case("h3", 64, 0.5, 512),
+    Case("h3", 512, 0.5, 128),
+    Case("h3", 1000, 2.0, 64),
+    Case("h4", 256, 1.0, 128),
+)
 #: Where the allowance of F4 comes from.
 _GRID = "the law's grid (cells doubled) and the block of 8 samples"
 SAMPLES_QUICK = (MANY, Case("h3", 384, 0.5, 128))
@@ -105,11 +115,18 @@ def sgd_times(context: Context, case: Case) -> np.ndarray:
     """Recovery times of exact SGD in gradient-flow time; inf beyond the horizon."""
     steps = int(np.ceil(case.horizon / case.step_size))
     runs = online_sgd(
-        case.activation, Teacher.of([1.0], case.dim), single_overlap_state(case.overlap, _SCALE),
-        step_size=case.step_size, steps=steps, replicas=case.replicas, saves=40,
-        seed=context.seed_for("one task", "SGD", case.problem), stop_when_learned=(0,), block_steps=BLOCK,
+        case.activation,
+        Teacher.of([1.0], case.dim),
+        single_overlap_state(case.overlap, _SCALE),
+        step_size=case.step_size,
+        steps=steps,
+        replicas=case.replicas,
+        saves=40,
+        seed=context.seed_for("one task", "SGD", case.problem),
+        stop_when_learned=(0,),
+        block_steps=BLOCK,
         progress=lambda share, note: context.progress(f"{case.problem}: {note}"),
-    )  # fmt: skip
+    )
     times = runs.half_steps[:, 0] * case.step_size
     return np.where(times <= case.horizon, times, np.inf)
 
@@ -124,9 +141,14 @@ def _noise(context: Context, case: Case) -> int:
 def sde_paths(context: Context, case: Case, resolution: float = RESOLUTION, euler: bool = False) -> OneTaskPaths:
     """Paths of the one-task diffusion for the same problem."""
     found = one_task_paths(
-        case.diffusion(context), case.overlap, time=case.horizon, paths=context.pick(8000, 40000),
-        seed=_noise(context, case), resolution=resolution, euler=euler,
-    )  # fmt: skip
+        case.diffusion(context),
+        case.overlap,
+        time=case.horizon,
+        paths=context.pick(8000, 40000),
+        seed=_noise(context, case),
+        resolution=resolution,
+        euler=euler,
+    )
     assert isinstance(found, OneTaskPaths)
     return found
 
@@ -155,26 +177,48 @@ def _quieter(diffusion: OneTaskDiffusion) -> OneTaskDiffusion:
 def chain_law(case: Case, cells: int = 300, order: int = 96) -> ChainLaw:
     """The law of real steps, cut at the horizon."""
     return one_task_chain(
-        case.activation, Teacher.of([1.0], case.dim), 0, case.overlap, case.step_size, time=case.horizon, cells=cells,
+        case.activation,
+        Teacher.of([1.0], case.dim),
+        0,
+        case.overlap,
+        case.step_size,
+        time=case.horizon,
+        cells=cells,
         order=order,
-    )  # fmt: skip
+    )
 
 
-def run_law(context: Context) -> Outcome:
+@claim(
+    id="F4",
+    title="Recovery times where the step size matters",
+    statement="Where gradient flow is off by a factor, the law of real steps has the mean and the spread of SGD's "
+    "recovery times.",
+    latex=r"P(T>n\eta)=\sum_j\big(e^{n(P-1)}\big)_{u_0j},\quad P(u'\mid u)\ \text{of one real step}",
+    source="derived",
+    kind="exact",
+    regime="one light student, η d^(J/2) of order one, at any dimension",
+    controls=(
+        "gradient flow",
+        "no O(η²) drift",
+        "no diffusion",
+        "noise amplitude halved",
+        "second order: the diffusion",
+    ),
+)
+def run_law(context: Context) -> Iterator[Part]:
     """Mean and standard deviation of min(T, horizon) over SGD replicas against the law of real steps."""
-    found: list[Measurement] = []
     figures: list[tuple[str, object]] = []
     for case in FULL if context.full else QUICK:
         times = sgd_times(context, case)
-        found += _judged(context, case, np.minimum(times, case.horizon))
+        yield from _judged(context, case, np.minimum(times, case.horizon))
         paths, grid = sde_paths(context, case), np.linspace(0.0, case.horizon, 200)
         still = SingleTask(case.activation).half_time(1.0, case.overlap)
         caption = f"Recovery times, {case.problem}: SGD, the law of real steps, and paths of the diffusion."
         figures.append((caption, recovery_times(times, paths.times, grid, chain_law(case).cdf(grid), still)))
-    return Outcome(found, figures=figures)
+    yield from figures
 
 
-def _judged(context: Context, case: Case, capped: np.ndarray) -> list[Measurement]:
+def _judged(context: Context, case: Case, capped: np.ndarray) -> Iterator[Measurement]:
     """Mean and standard deviation of the SGD times; the diffusion's stand in the details."""
     law, coarse, diffusion = chain_law(case), chain_law(case, 150), case.diffusion(context)
     still = SingleTask(diffusion.activation).half_time(1.0, case.overlap)
@@ -183,62 +227,82 @@ def _judged(context: Context, case: Case, capped: np.ndarray) -> list[Measuremen
     name, spread = f"{case.name}-c{case.scaled_step:g}", law.std_error(capped.size)
     mean, error = mean_and_error(capped)
     details: dict[str, object] = {
-        "diffusion of second order": second[0], "η/η_c": case.boundary_share(context),
-        "samples over kurtosis": _one_task_samples(case), "share recovered": float(np.mean(capped < case.horizon)),
-    }  # fmt: skip
-    return [
-        Measurement(
-            f"mean recovery time of SGD, cut at {HORIZON:g} flow times, {case.problem}", law.mean, mean, error,
-            abs(law.mean - coarse.mean) + granularity,
-            [
-                Control("gradient flow", still),
-                *_telling(law.mean, law.std / np.sqrt(capped.size), {
-                    "no O(η²) drift": noise_only[0], "second order: the diffusion": second[0],
-                }),
-            ],
-            _GRID, key=f"{name}.mean", details=details,
+        "diffusion of second order": second[0],
+        "η/η_c": case.boundary_share(context),
+        "samples over kurtosis": _one_task_samples(case),
+        "share recovered": float(np.mean(capped < case.horizon)),
+    }
+    allowed = abs(law.mean - coarse.mean) + granularity
+    text = f"mean recovery time of SGD, cut at {HORIZON:g} flow times, {case.problem}"
+    controls = {
+        "gradient flow": still,
+        **_telling(
+            law.mean,
+            law.std / np.sqrt(capped.size),
+            {
+                "no O(η²) drift": noise_only[0],
+                "second order: the diffusion": second[0],
+            },
         ),
-        # The sample's own error follows the estimate down where the tail is heavy, so the law's is taken.
-        Measurement(
-            f"standard deviation of that time, {case.problem}", law.std, float(np.std(capped, ddof=1)), spread,
-            abs(law.std - coarse.std) + granularity,
-            [
-                Control("no diffusion", 0.0),
-                *_telling(law.std, spread, {
-                    "noise amplitude halved": _law_moments(_quieter(diffusion), case)[1],
-                    "second order: the diffusion": second[1],
-                }),
-            ],
-            _GRID, key=f"{name}.std", details={"diffusion of second order": second[1]},
+    }
+    yield Measurement(text, law.mean, mean, error, allowed, controls, _GRID, key=f"{name}.mean", details=details)
+    allowed = abs(law.std - coarse.std) + granularity
+    text = f"standard deviation of that time, {case.problem}"
+    controls = {
+        "no diffusion": 0.0,
+        **_telling(
+            law.std,
+            spread,
+            {
+                "noise amplitude halved": _law_moments(_quieter(diffusion), case)[1],
+                "second order: the diffusion": second[1],
+            },
         ),
-    ]  # fmt: skip
+    }
+    kept = {"diffusion of second order": second[1]}
+    yield Measurement(
+        text, law.std, float(np.std(capped, ddof=1)), spread, allowed, controls, _GRID, key=f"{name}.std", details=kept
+    )
 
 
-def _telling(right: float, error: float, wrong: dict[str, float]) -> list[Control]:
+def _telling(right: float, error: float, wrong: dict[str, float]) -> Controls:
     """The wrong theories that so many replicas can tell from the right one, as theory has it: seven standard errors off.
 
     A verdict rejects beyond four, and an estimate is more than three from the truth once in a thousand runs.
     """
-    return [Control(name, value) for name, value in wrong.items() if abs(value - right) > 7 * error]
+    return {name: value for name, value in wrong.items() if abs(value - right) > 7 * error}
 
 
-def run_second_order(context: Context) -> Outcome:
+@claim(
+    id="F4-second-order",
+    title="Second order near the boundary",
+    statement="The same SDE near the boundary of the step size, where a handful of large steps decide a run.",
+    latex=_EQUATION,
+    source="derived",
+    kind="asymptotic",
+    regime="outside its regime: a second-order expansion at η ≈ η_c/2",
+    controls=("no O(η²) drift", "every run below the drift's boundary recovers", "gradient flow (full)"),
+    expected="disagrees",
+)
+def run_second_order(context: Context) -> Iterator[Part]:
     """Share recovered at half the drift's boundary, and (full) a mean where a handful of large steps decide a run."""
-    found = [_judge_share(context, BOUNDARY)]
+    yield _judge_share(context, BOUNDARY)
     if context.full:
-        found.append(_judge_small(context))
-    return Outcome(found)
+        yield _judge_small(context)
 
 
 def _judge_small(context: Context) -> Measurement:
     times, diffusion = sgd_times(context, SMALL), SMALL.diffusion(context)
     mean, error = mean_and_error(np.minimum(times, SMALL.horizon))
+    predicted = _law_moments(diffusion, SMALL)[0]
+    allowed = BLOCK * SMALL.step_size
+    text = f"mean recovery time of SGD, cut at {HORIZON:g} flow times, {SMALL.problem}"
+    controls = {"gradient flow": SMALL.horizon / HORIZON}
+    source = "the block of 8 samples"
+    details = {"η/η_c": SMALL.boundary_share(context), "share recovered": float(np.isfinite(times).mean())}
     return Measurement(
-        f"mean recovery time of SGD, cut at {HORIZON:g} flow times, {SMALL.problem}",
-        _law_moments(diffusion, SMALL)[0], mean, error, BLOCK * SMALL.step_size,
-        [Control("gradient flow", SMALL.horizon / HORIZON)], "the block of 8 samples", key=f"{SMALL.name}.mean",
-        details={"η/η_c": SMALL.boundary_share(context), "share recovered": float(np.isfinite(times).mean())},
-    )  # fmt: skip
+        text, predicted, mean, error, allowed, controls, source, key=f"{SMALL.name}.mean", details=details
+    )
 
 
 def _judge_share(context: Context, case: Case) -> Measurement:
@@ -248,17 +312,18 @@ def _judge_share(context: Context, case: Case) -> Measurement:
     predicted, share = float(law.cdf(end)[0]), float(np.isfinite(times).mean())
     block = float(np.diff(law.cdf(end[0] + BLOCK * case.step_size * np.array([-1, 0])))[0])
     third = float(hitting_distribution(_third_order(diffusion, case), case.overlap).cdf(end)[0])
+    stderr = share_error(predicted, case.replicas)
+    allowed = law.error(end) + block + abs(third - predicted)
+    text = f"share of SGD runs that recover within {HORIZON:g} flow times, {case.problem}"
+    controls = {
+        "no O(η²) drift": _law_moments(without_shrinkage(diffusion), case)[2],
+        "every run below the drift's boundary recovers": 1.0,
+    }
+    source = "third order in the step size, the grid of the backward equation, and the block of 8 samples"
+    details = {"η/η_c": case.boundary_share(context)}
     return Measurement(
-        f"share of SGD runs that recover within {HORIZON:g} flow times, {case.problem}",
-        predicted, share, share_error(predicted, case.replicas),
-        law.error(end) + block + abs(third - predicted),
-        [
-            Control("no O(η²) drift", _law_moments(without_shrinkage(diffusion), case)[2]),
-            Control("every run below the drift's boundary recovers", 1.0),
-        ],
-        "third order in the step size, the grid of the backward equation, and the block of 8 samples",
-        key=f"{case.name}.share", details={"η/η_c": case.boundary_share(context)},
-    )  # fmt: skip
+        text, predicted, share, stderr, allowed, controls, source, key=f"{case.name}.share", details=details
+    )
 
 
 def _third_order(diffusion: OneTaskDiffusion, case: Case) -> OneTaskDiffusion:
@@ -270,11 +335,20 @@ def _third_order(diffusion: OneTaskDiffusion, case: Case) -> OneTaskDiffusion:
 # ------------------------------------------------------------------------------- F5
 
 
-def run_boundary(context: Context) -> Outcome:
+@claim(
+    id="F5",
+    title="Boundary of the step size",
+    statement="The mean of one step changes sign at the derived η_c, within the third order in the step size.",
+    latex=r"\eta_c=a\varphi'(u)(1-u^2)/K(u)",
+    source="derived; arXiv:2504.19983, Corollary 2.3 uses its scale",
+    kind="asymptotic",
+    regime="overlap 1/√d",
+    controls=("shrinkage without its ½", "shrinkage halved", "no O(η²) drift"),
+)
+def run_boundary(context: Context) -> Iterator[Part]:
     """Step size at which the mean of one real step vanishes at overlap 1/√d."""
     activation, weights = Activation.parse("h4"), (0.8, 0.6)
     constants = context.theory.plateau(activation)
-    found = []
     for dim in (64, 256, 1024):
         teacher, overlap = Teacher.of(weights, dim), dim**-0.5
         for direction, (weight, other) in enumerate((weights, weights[::-1])):
@@ -283,19 +357,19 @@ def run_boundary(context: Context) -> Outcome:
             share = predicted * third_order(activation, weight, other, overlap, dim) / shrinkage
             corrected = predicted * (np.sqrt(1 - 4 * share) - 1) / (-2 * share)  # root of 1 − x + share·x²
             measured = critical_step(activation, teacher, direction, overlap, predicted, order=40)
-            found.append(
-                Measurement(
-                    f"step size at which the mean of one real step vanishes, overlap 1/√d, d = {dim}, a = {weight:g}",
-                    predicted, measured, 0.0, abs(predicted - corrected),
-                    [
-                        Control("shrinkage without its ½", predicted / 2),
-                        Control("shrinkage halved", 2 * predicted),
-                        Control("no O(η²) drift", np.inf),
-                    ],
-                    "third order in the step size", key=f"d{dim}.a{weight:g}", details={"ratio": measured / predicted},
-                )
-            )  # fmt: skip
-    return Outcome(found, figures=[_map(context)])
+            allowed = abs(predicted - corrected)
+            text = f"step size at which the mean of one real step vanishes, overlap 1/√d, d = {dim}, a = {weight:g}"
+            controls = {
+                "shrinkage without its ½": predicted / 2,
+                "shrinkage halved": 2 * predicted,
+                "no O(η²) drift": np.inf,
+            }
+            source = "third order in the step size"
+            details = {"ratio": measured / predicted}
+            yield Measurement(
+                text, predicted, measured, 0.0, allowed, controls, source, key=f"d{dim}.a{weight:g}", details=details
+            )
+    yield _map(context)
 
 
 def _map(context: Context) -> tuple[str, object]:
@@ -326,43 +400,64 @@ def _map(context: Context) -> tuple[str, object]:
 # ------------------------------------------------------------------------------- F6
 
 
-def run_discretisation(context: Context) -> Outcome:
+@claim(
+    id="F6",
+    title="Discretisation of the SDE",
+    statement="With its step rule the SDE's paths have the backward equation's mean recovery time, in some hundred "
+    "steps at any d.",
+    latex=r"\Delta t=\delta\big/\big(|b|/\ell+D/\ell^2\big)",
+    source="derived",
+    kind="asymptotic",
+    regime="δ ≪ 1",
+    controls=("Euler–Maruyama with the same steps", "gradient flow"),
+)
+def run_discretisation(context: Context) -> Iterator[Part]:
     """Mean hitting time of the SDE's paths at the default resolution against the backward equation, at large d."""
-    found = []
     for dim in (10**5, 10**6):
         case = Case("h4", dim, 0.25, 0)
         fine, coarse, euler = (
             np.minimum(x.times, case.horizon)
             for x in (
-                sde_paths(context, case), sde_paths(context, case, 2 * RESOLUTION), sde_paths(context, case, RESOLUTION, True)
+                sde_paths(context, case),
+                sde_paths(context, case, 2 * RESOLUTION),
+                sde_paths(context, case, RESOLUTION, True),
             )
-        )  # fmt: skip
+        )
         paths, law = sde_paths(context, case), _law_moments(case.diffusion(context), case)
         mean, error = mean_and_error(fine)
         wrong, wrong_error = mean_and_error(euler)
-        found.append(
-            Measurement(
-                f"mean recovery time of the SDE's paths, d = {dim}, step rule δ = {RESOLUTION:g}", law[0], mean, error,
-                abs(mean - float(coarse.mean())),
-                [
-                    Control("Euler–Maruyama with the same steps", law[0], wrong, wrong_error),
-                    Control("gradient flow", case.horizon / HORIZON),
-                ],
-                "discretisation error, from the step rule with δ doubled", key=f"d{dim}",
-                details={
-                    "steps per path": float(paths.steps.mean()), "most steps": int(paths.steps.max()),
-                    "SGD steps in that time": mean / case.step_size, "standard deviation": float(fine.std(ddof=1)),
-                    "relative discretisation error": float(abs(mean - coarse.mean()) / mean),
-                },
-            )
-        )  # fmt: skip
-    return Outcome(found)
+        allowed = abs(mean - float(coarse.mean()))
+        text = f"mean recovery time of the SDE's paths, d = {dim}, step rule δ = {RESOLUTION:g}"
+        controls: Controls = {
+            "Euler–Maruyama with the same steps": Control(law[0], wrong, wrong_error),
+            "gradient flow": case.horizon / HORIZON,
+        }
+        source = "discretisation error, from the step rule with δ doubled"
+        details = {
+            "steps per path": float(paths.steps.mean()),
+            "most steps": int(paths.steps.max()),
+            "SGD steps in that time": mean / case.step_size,
+            "standard deviation": float(fine.std(ddof=1)),
+            "relative discretisation error": float(abs(mean - coarse.mean()) / mean),
+        }
+        yield Measurement(text, law[0], mean, error, allowed, controls, source, key=f"d{dim}", details=details)
 
 
 # ------------------------------------------------------------------------------ E24
 
 
-def run_samples(context: Context) -> Outcome:
+@claim(
+    id="E24",
+    title="Samples to recovery",
+    statement="At step size of order d^{−J/2} the number of samples grows as d^{J−1}, with the finite-size exponent "
+    "of the law.",
+    latex=r"T\sim a^{-2}d^{J-1}",
+    source="arXiv:2504.19983, Theorem 2.1",
+    kind="asymptotic",
+    regime="one light student; compared with the exact finite-size law over the same sizes",
+    controls=("one power of d more", "one power of d less"),
+)
+def run_samples(context: Context) -> Iterator[Part]:
     """Exponent in d of the median number of samples at η = c·d^(−J/2), against the law's over the same sizes."""
     cases = SAMPLES_FULL if context.full else SAMPLES_QUICK
     sizes = [case.dim for case in cases]
@@ -380,16 +475,14 @@ def run_samples(context: Context) -> Outcome:
     slope, predicted = (float(across @ np.array(y) / scale) for y in (logs, expected))
     stderr = float(np.sqrt(np.sum((across * np.array(errors)) ** 2)) / scale)
     block = BLOCK * float(np.max(np.exp(-np.array(expected)))) * float(np.sum(np.abs(across))) / scale
-    found = [
-        Measurement(
-            f"exponent in d of the median number of samples, {cases[0].text}, "
-            f"η d^{cases[0].exponent:g} = {cases[0].scaled_step:g}, d = {', '.join(map(str, sizes))}",
-            predicted, slope, stderr, block,
-            [Control("one power of d more", predicted + 1), Control("one power of d less", predicted - 1)],
-            "recovery is looked at once per block of 8 samples", key="dim", details={"asymptotic": 2 * cases[0].exponent - 1},
-        )
-    ]  # fmt: skip
-    return Outcome(found)
+    text = (
+        f"exponent in d of the median number of samples, {cases[0].text}, "
+        f"η d^{cases[0].exponent:g} = {cases[0].scaled_step:g}, d = {', '.join(map(str, sizes))}"
+    )
+    controls = {"one power of d more": predicted + 1, "one power of d less": predicted - 1}
+    source = "recovery is looked at once per block of 8 samples"
+    details = {"asymptotic": 2 * cases[0].exponent - 1}
+    yield Measurement(text, predicted, slope, stderr, block, controls, source, key="dim", details=details)
 
 
 # ------------------------------------------------------------------------------- F9
@@ -401,6 +494,16 @@ def _one_task_samples(case: Case) -> float:
     return steps / kick_kurtosis(case.activation, [1.0])
 
 
+@claim(
+    id="F9",
+    title="Probability to recover in time",
+    statement="The share of SGD runs that have recovered by a given time is that of the one-task diffusion.",
+    latex=r"P(T\le t),\quad\tfrac D2m''+bm'=sm",
+    source="derived",
+    kind="asymptotic",
+    regime="a run sees more samples than the kurtosis of one sample's kick; other cases are shown, not judged",
+    controls=("no O(η²) drift", "gradient flow"),
+)
 def run_probability(context: Context) -> Outcome:
     """Share of SGD runs recovered by the quantiles of the one-task law; outside its validity only shown."""
     cases = dict.fromkeys((*QUICK, *SAMPLES_QUICK, *(FULL * context.full)))
@@ -416,7 +519,7 @@ def run_probability(context: Context) -> Outcome:
             )
             continue
         found.append(_share(context, case, law, times, samples))
-    found[0].details.update(outside)
+    found[0] = replace(found[0], details={**found[0].details, **outside})
     return Outcome(found)
 
 
@@ -425,85 +528,11 @@ def _share(context: Context, case: Case, law: HittingDistribution, times: np.nda
     block = float(np.diff(law.cdf(end + BLOCK * case.step_size * np.array([-1, 0])))[0])
     bare = hitting_distribution(without_shrinkage(case.diffusion(context)), case.overlap, cells=500)
     still = float(end >= case.horizon / HORIZON)
-    return Measurement(
-        f"share of SGD runs recovered by the law's {100 * _QUANTILE:.0f} % quantile, {case.problem}", _QUANTILE,
-        float(np.mean(times <= end)), share_error(_QUANTILE, case.replicas), law.error(np.array([end])) + block,
-        [
-            Control("no O(η²) drift", float(bare.cdf(np.array([end]))[0])),
-            Control("gradient flow", still),
-        ],
-        "the grid of the backward equation and the block of 8 samples", key=case.name,
-        details={"samples of a run over the kurtosis of a kick": samples},
-    )  # fmt: skip
-
-
-_EQUATION = r"du=\{a\varphi'(u)(1-u^2)-\eta K(u)\}\,dt+\sqrt{\eta N(u)}\,dW"
-CLAIMS = [
-    Claim(
-        "E24",
-        "Samples to recovery",
-        "At step size of order d^{−J/2} the number of samples grows as d^{J−1}, with the finite-size exponent of the law.",
-        r"T\sim a^{-2}d^{J-1}",
-        "arXiv:2504.19983, Theorem 2.1",
-        "asymptotic",
-        "one light student; compared with the exact finite-size law over the same sizes",
-        ("one power of d more", "one power of d less"),
-        run_samples,
-    ),
-    Claim(
-        "F4",
-        "Recovery times where the step size matters",
-        "Where gradient flow is off by a factor, the law of real steps has the mean and the spread of SGD's recovery times.",
-        r"P(T>n\eta)=\sum_j\big(e^{n(P-1)}\big)_{u_0j},\quad P(u'\mid u)\ \text{of one real step}",
-        "derived",
-        "exact",
-        "one light student, η d^(J/2) of order one, at any dimension",
-        ("gradient flow", "no O(η²) drift", "no diffusion", "noise amplitude halved", "second order: the diffusion"),
-        run_law,
-    ),
-    Claim(
-        "F4-second-order",
-        "Second order near the boundary",
-        "The same SDE near the boundary of the step size, where a handful of large steps decide a run.",
-        _EQUATION,
-        "derived",
-        "asymptotic",
-        "outside its regime: a second-order expansion at η ≈ η_c/2",
-        ("no O(η²) drift", "every run below the drift's boundary recovers", "gradient flow (full)"),
-        run_second_order,
-        expected="disagrees",
-    ),
-    Claim(
-        "F5",
-        "Boundary of the step size",
-        "The mean of one step changes sign at the derived η_c, within the third order in the step size.",
-        r"\eta_c=a\varphi'(u)(1-u^2)/K(u)",
-        "derived; arXiv:2504.19983, Corollary 2.3 uses its scale",
-        "asymptotic",
-        "overlap 1/√d",
-        ("shrinkage without its ½", "shrinkage halved", "no O(η²) drift"),
-        run_boundary,
-    ),
-    Claim(
-        "F6",
-        "Discretisation of the SDE",
-        "With its step rule the SDE's paths have the backward equation's mean recovery time, in some hundred steps at any d.",
-        r"\Delta t=\delta\big/\big(|b|/\ell+D/\ell^2\big)",
-        "derived",
-        "asymptotic",
-        "δ ≪ 1",
-        ("Euler–Maruyama with the same steps", "gradient flow"),
-        run_discretisation,
-    ),
-    Claim(
-        "F9",
-        "Probability to recover in time",
-        "The share of SGD runs that have recovered by a given time is that of the one-task diffusion.",
-        r"P(T\le t),\quad\tfrac D2m''+bm'=sm",
-        "derived",
-        "asymptotic",
-        "a run sees more samples than the kurtosis of one sample's kick; other cases are shown, not judged",
-        ("no O(η²) drift", "gradient flow"),
-        run_probability,
-    ),
-]
+    estimate = float(np.mean(times <= end))
+    stderr = share_error(_QUANTILE, case.replicas)
+    allowed = law.error(np.array([end])) + block
+    text = f"share of SGD runs recovered by the law's {100 * _QUANTILE:.0f} % quantile, {case.problem}"
+    controls = {"no O(η²) drift": float(bare.cdf(np.array([end]))[0]), "gradient flow": still}
+    source = "the grid of the backward equation and the block of 8 samples"
+    details = {"samples of a run over the kurtosis of a kick": samples}
+    return Measurement(text, _QUANTILE, estimate, stderr, allowed, controls, source, key=case.name, details=details)

@@ -1,5 +1,6 @@
 """F8: the SDE of all overlaps against exact SGD, two students and two directions."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -10,9 +11,12 @@ from dynamics.steps.sde import RESOLUTION
 from theory import Activation, InitialState, SingleTask, Teacher
 from theory.one_task.rare_samples import kick_kurtosis
 from validation.figures.steps import recovery_of_directions
-from validation.judge.claim import Claim, Control, Measurement, Outcome
+from validation.judge.claim import Measurement, Part, claim
 from validation.judge.context import Context
+from validation.statistics.readings import deviation
 from validation.statistics.standard_errors import bootstrap_error, mean_and_error
+
+COST = 21
 
 _WEIGHTS = (0.8, 0.6)
 #: Runs end after this many gradient-flow times of the last direction.
@@ -78,11 +82,18 @@ FULL = (*QUICK, Pair("h3", 1000, 1.0, 96))
 def sgd_runs(context: Context, case: Pair) -> SgdResult:
     """Exact SGD until both directions are recovered, or to the horizon."""
     return online_sgd(
-        case.activation, case.teacher, case.start, step_size=case.step_size,
-        steps=int(np.ceil(case.horizon / case.step_size)), replicas=case.replicas, saves=20,
-        seed=context.seed_for("F8", "SGD", case.dim), stop_when_learned=(0, 1), block_steps=_BLOCK,
+        case.activation,
+        case.teacher,
+        case.start,
+        step_size=case.step_size,
+        steps=int(np.ceil(case.horizon / case.step_size)),
+        replicas=case.replicas,
+        saves=20,
+        seed=context.seed_for("F8", "SGD", case.dim),
+        stop_when_learned=(0, 1),
+        block_steps=_BLOCK,
         progress=lambda share, note: context.progress(f"{case.problem}: {note}"),
-    )  # fmt: skip
+    )
 
 
 @lru_cache(maxsize=8)
@@ -98,20 +109,38 @@ def sde_runs(
     """Paths of the SDE for the same problem; all of a case have the same size, so that one is compiled."""
     context.progress(f"{case.problem}: SDE paths")
     return sde_ensemble(
-        case.activation, case.teacher, case.start, step_size=case.step_size, time=case.horizon,
-        paths=context.pick(384, 512), seed=_noise(context, case), saves=1,
-        resolution=resolution, second_order=second_order, fluctuations=fluctuations,
+        case.activation,
+        case.teacher,
+        case.start,
+        step_size=case.step_size,
+        time=case.horizon,
+        paths=context.pick(384, 512),
+        seed=_noise(context, case),
+        saves=1,
+        resolution=resolution,
+        second_order=second_order,
+        fluctuations=fluctuations,
         system=context.theory.finite_step(case.activation),
-    )  # fmt: skip
+    )
 
 
 def _cut(times: np.ndarray, horizon: float) -> np.ndarray:
     return np.minimum(times, horizon)
 
 
-def run_overlaps(context: Context) -> Outcome:
+@claim(
+    id="F8",
+    title="SDE of all overlaps",
+    statement="For several students and directions the SDE has the mean and the spread of SGD's recovery times, each "
+    "direction's.",
+    latex=r"dy=\{F-\tfrac\eta2F'F\}\,dt+\sqrt{D}\,dW,\quad y=(t,c,\log r)",
+    source="derived",
+    kind="asymptotic",
+    regime="η d^(J/2) of order one; a run sees more samples than the kurtosis of one sample's kick",
+    controls=("no O(η²) drift", "gradient flow", "no diffusion"),
+)
+def run_overlaps(context: Context) -> Iterator[Part]:
     """Mean and standard deviation of each direction's min(T, horizon): SGD replicas against SDE paths."""
-    found: list[Measurement] = []
     figures: list[tuple[str, object]] = []
     for case in FULL if context.full else QUICK:
         runs = sgd_runs(context, case)
@@ -121,15 +150,15 @@ def run_overlaps(context: Context) -> Outcome:
             "no O(η²) drift": sde_runs(context, case, second_order=False),
             "no diffusion": sde_runs(context, case, fluctuations=False),
         }
-        found.append(_judge_means(case, runs, variants))
-        found += [_judge_spread(context, case, runs, variants, direction) for direction in range(len(_WEIGHTS))]
+        yield _judge_means(case, runs, variants)
+        yield from [_judge_spread(context, case, runs, variants, direction) for direction in range(len(_WEIGHTS))]
         caption = (
             f"Two directions, two students, {case.problem}: share of runs recovered by each time, SGD ({case.replicas} "
             "replicas), the SDE of all overlaps, and without its second order or its noise."
         )
         times = {name: run.half_time for name, run in variants.items() if name != "coarse"}
         figures.append((caption, recovery_of_directions(runs.half_steps * case.step_size, times, case.horizon)))
-    return Outcome(found, figures=figures)
+    yield from figures
 
 
 _REASON = "the SDE's own discretisation error (δ doubled) and the block of 8 samples"
@@ -146,22 +175,23 @@ def _judge_means(case: Pair, runs: SgdResult, variants: dict[str, SdeResult]) ->
         for q in range(len(_WEIGHTS))
         for name, values in {"SGD": measured, "SDE": times["SDE"]}.items()
     }
+    stderr = float(np.hypot(error, center_error))
+    allowed = abs(center - float(times["coarse"].mean())) + _BLOCK * case.step_size
+    text = f"mean recovery time of SGD over both directions, cut at {_HORIZON:g} flow times, {case.problem}"
+    controls = {
+        "no O(η²) drift": float(times["no O(η²) drift"].mean()),
+        "gradient flow": float(np.mean([case.flow_time(q) for q in range(len(_WEIGHTS))])),
+    }
+    details = {
+        **each,
+        "O(η²) mean path": float(times["no diffusion"].mean()),
+        "share recovered": float(np.isfinite(runs.half_steps).mean()),
+        "SDE steps per path": float(variants["SDE"].steps.mean()),
+        "diverged": f"SGD {int(runs.diverged.sum())}, SDE {int(variants['SDE'].diverged.sum())}",
+    }
     return Measurement(
-        f"mean recovery time of SGD over both directions, cut at {_HORIZON:g} flow times, {case.problem}", center, mean,
-        float(np.hypot(error, center_error)),
-        abs(center - float(times["coarse"].mean())) + _BLOCK * case.step_size,
-        [
-            Control("no O(η²) drift", float(times["no O(η²) drift"].mean())),
-            Control("gradient flow", float(np.mean([case.flow_time(q) for q in range(len(_WEIGHTS))]))),
-        ],
-        _REASON, key=f"{case.text}-d{case.dim}.mean",
-        details={
-            **each, "O(η²) mean path": float(times["no diffusion"].mean()),
-            "share recovered": float(np.isfinite(runs.half_steps).mean()),
-            "SDE steps per path": float(variants["SDE"].steps.mean()),
-            "diverged": f"SGD {int(runs.diverged.sum())}, SDE {int(variants['SDE'].diverged.sum())}",
-        },
-    )  # fmt: skip
+        text, center, mean, stderr, allowed, controls, _REASON, key=f"{case.text}-d{case.dim}.mean", details=details
+    )
 
 
 def _judge_spread(
@@ -170,28 +200,20 @@ def _judge_spread(
     """The standard deviation of one direction's time."""
     measured = _cut(runs.half_steps[:, direction] * case.step_size, case.horizon)
     paths, coarse = (_cut(variants[name].half_time[:, direction], case.horizon) for name in ("SDE", "coarse"))
-    deviation = lambda x: float(np.std(x, ddof=1))  # noqa: E731
     rng = context.rng("F8", "resampling", case.dim, direction)
     error = np.hypot(bootstrap_error(measured, deviation, rng), bootstrap_error(paths, deviation, rng))
+    estimate = deviation(measured)
+    allowed = abs(deviation(paths) - deviation(coarse)) + _BLOCK * case.step_size
+    text = f"standard deviation of the time of direction {direction + 1} (a = {_WEIGHTS[direction]:g}), {case.problem}"
+    details = {"samples of a run over the kurtosis of a kick": case.samples(direction)}
     return Measurement(
-        f"standard deviation of the time of direction {direction + 1} (a = {_WEIGHTS[direction]:g}), {case.problem}",
-        deviation(paths), deviation(measured), float(error),
-        abs(deviation(paths) - deviation(coarse)) + _BLOCK * case.step_size, [Control("no diffusion", 0.0)], _REASON,
+        text,
+        deviation(paths),
+        estimate,
+        float(error),
+        allowed,
+        {"no diffusion": 0.0},
+        _REASON,
         key=f"{case.text}-d{case.dim}.{direction + 1}.std",
-        details={"samples of a run over the kurtosis of a kick": case.samples(direction)},
-    )  # fmt: skip
-
-
-CLAIMS = [
-    Claim(
-        "F8",
-        "SDE of all overlaps",
-        "For several students and directions the SDE has the mean and the spread of SGD's recovery times, each direction's.",
-        r"dy=\{F-\tfrac\eta2F'F\}\,dt+\sqrt{D}\,dW,\quad y=(t,c,\log r)",
-        "derived",
-        "asymptotic",
-        "η d^(J/2) of order one; a run sees more samples than the kurtosis of one sample's kick",
-        ("no O(η²) drift", "gradient flow", "no diffusion"),
-        run_overlaps,
-    ),
-]
+        details=details,
+    )
