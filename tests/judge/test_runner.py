@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 import xarray as xr
 
+import validation.claims
 from dynamics import Interrupted
 from theory import InputError
 from validation import Context, Outcome, TheoryUnderTest, validate
 from validation.judge import apart, file_names, runner
-from validation.judge.catalogue import catalogue
-from validation.judge.claim import Claim, Measurement
+from validation.judge.catalogue import catalogue, modules
+from validation.judge.claim import Claim, Measurement, computed_by
 
 
 def _claim(name: str, measured: float = 1.0) -> Claim:
@@ -102,6 +103,19 @@ def test_every_claim_names_its_controls_and_its_source() -> None:
         assert claim.controls
         assert claim.source
         assert claim.statement.endswith(".")
+
+
+def test_claims_are_found_by_walking_the_folder() -> None:
+    files = {path for path in Path(validation.claims.__file__).parent.rglob("*.py") if path.name != "__init__.py"}
+    assert {Path(str(module.__file__)) for module in modules()} == files
+    costs = [getattr(module, "COST", 0) for module in modules()]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[0] > 0
+    assert len({claim.id for claim in catalogue()}) == len(catalogue())
+
+
+def test_an_allowance_names_the_function_that_computes_it() -> None:
+    assert computed_by(file_names.mark, "in words") == "in words (validation.judge.file_names.mark)"
 
 
 class _Process:

@@ -14,13 +14,14 @@ from validation.experiments.coupled_flow import (
     CoupledRun,
     coupled_run,
     coupled_start,
+    light_pull,
     system_of,
     well_separated,
     without_deflation,
 )
 from validation.experiments.states import single_overlap_state
 from validation.figures.common import overlap_curves, score_matrix, staircase
-from validation.judge.claim import Control, Measurement, Part, claim
+from validation.judge.claim import Control, Measurement, Part, claim, computed_by
 from validation.judge.context import Context
 
 COST = 31
@@ -120,7 +121,7 @@ def _excess(seeing: tuple[list[CoupledRun], Excess], dim: int) -> Measurement:
     single = _gather(runs, lambda x: x.prediction.time_half) / leading
     estimate = float(measured.mean())
     text = f"mean half time over T_p, well-separated directions, d = {dim}"
-    source = "moment of the deflation switch, and the pull of light students at the start"
+    source = computed_by(light_pull, "moment of the deflation switch, and the pull of light students at the start")
     details = {
         "excess": float(measured.mean() - 1),
         "single task alone": float(single.mean() - 1),
@@ -140,7 +141,7 @@ def _against_exact(runs: list[CoupledRun]) -> Measurement:
     worst = float(np.max(np.abs(measured / exact - 1)))
     text = "largest |half time / exact single-task time − 1|, d = 10⁴"
     controls = {"leading T_p": Control(0.0, float(np.max(np.abs(measured / leading - 1))))}
-    source = "coupling to the other directions by the deflated flow"
+    source = computed_by(deflated_flow, "coupling to the other directions by the deflated flow")
     details = {"directions": len(exact), "below 0.5 %": bool(worst < 0.005)}
     return Measurement(
         text, 0.0, worst, 0.0, float(np.max(coupling + slack)), controls, source, key="exact", details=details
@@ -371,7 +372,7 @@ def run_irrelevant(context: Context) -> Iterator[Part]:
     predicted = float(np.mean(formula))
     text = "mean ln growth of rivals with 0.2 < S'/S < 0.7, d = 10⁴"
     controls = {"no growth": 0.0, "growth (1 − S'/S)⁻²": 2 * predicted}
-    source = "finite size, by the deflated flow; moment of the switch"
+    source = computed_by(deflated_flow, "finite size, by the deflated flow; moment of the switch")
     yield Measurement(
         text, predicted, float(np.mean(logs)), 0.0, allowance, controls, source, details={"pairs": len(logs)}
     )

@@ -14,7 +14,7 @@ from dynamics.additive.gradient_flow import lowered_system
 from theory import Activation, System, Teacher
 from theory.core.indexed import Dual, Sums, Term
 from validation.experiments.states import ambient_rates, overlaps_of_vectors, random_vectors
-from validation.judge.claim import Control, Measurement, Part, claim
+from validation.judge.claim import Control, Measurement, Part, claim, computed_by
 from validation.judge.context import Context
 from validation.statistics.standard_errors import mean_and_error
 
@@ -160,7 +160,9 @@ def run_gradient(context: Context) -> Iterator[Part]:
             "φ′ wrong by 5 %": Control(0.0, deviation(with_wrong_derivative(system))),
         }
         what = f"largest relative deviation of the gradient's components, {text}"
-        source = "change of the differences when their step is halved, plus rounding over the step"
+        source = computed_by(
+            _finite_differences, "change of the differences when their step is halved, plus rounding over the step"
+        )
         yield Measurement(what, 0.0, deviation(system), 0.0, error, controls, source, key=_key(text))
 
 

@@ -16,7 +16,7 @@ from theory.baselines.toy import Toy
 from theory.core.activation import c as kernel_variable
 from validation.experiments.coupled_flow import system_of
 from validation.figures.baselines import against_width, coverage, learning_curves, toy_curves
-from validation.judge.claim import Measurement, Part, claim
+from validation.judge.claim import Measurement, Part, claim, computed_by
 from validation.judge.context import Context
 from validation.statistics.exponents import slope_weights
 from validation.statistics.readings import carried_slope
@@ -268,7 +268,7 @@ def _settled(context: Context) -> Iterator[Measurement]:
     span = float(np.log(leading[1] / leading[0]))
     slack = sum(x / y for x, y in zip(rest, leading, strict=True))
     slope_error = float(np.hypot(error[0] / mean[0], error[1] / mean[1])) / span
-    source = "next order in the step size, by solving the drift's balance exactly; 1/d"
+    source = computed_by(_balanced_loss, "next order in the step size, by solving the drift's balance exactly; 1/d")
     text = f"loss left on a learned direction, both layers fitted, h3, d = {_DIM}"
     controls = {"noise along one direction only": leading[0] / _DIM, "twice the noise": 2 * leading[0]}
     yield Measurement(text, leading[0], mean[0], error[0], rest[0], controls, source, key="settled")

@@ -15,7 +15,7 @@ from theory.linear import label_noise
 from theory.linear import oscillation as oscillation_law
 from theory.linear.phases import Phases, predict_phases
 from theory.linear.task import LinearTask, draw_linear_start, draw_linear_task
-from validation.judge.claim import Control, Measurement, Part, claim
+from validation.judge.claim import Control, Measurement, Part, claim, computed_by
 from validation.judge.context import Context
 from validation.statistics.standard_errors import bootstrap_error, mean_and_error
 
@@ -258,7 +258,15 @@ def run_deep(context: Context) -> Iterator[Part]:
     law, allowance = float(signs.deep_law.mean()), signs.deep_shift * float(np.sqrt(2 / DIM))
     controls = {"the printed bound ¼ as an estimate": 0.25, "residual of size σ exactly": _plain_deep()}
     text = "Pr(ΔW ≤ −σ²/16), m = 1000, d = 20, lazy phase"
-    measured = Measurement(text, law, estimate, stderr, allowance, controls, "spread of |x|² about its mean")
+    measured = Measurement(
+        text,
+        law,
+        estimate,
+        stderr,
+        allowance,
+        controls,
+        computed_by(_deep_probability, "spread of |x|² about its mean"),
+    )
     yield measured
 
 
@@ -342,7 +350,7 @@ def run_escape(context: Context) -> Iterator[Part]:
         if variance > 1.5 * noise**2:
             controls["σ² in place of ϱ²"] = predicted * variance / noise**2
         text = f"median escape step, m = {width}, η = {step_size:g}, σ = {noise:g}"
-        source = "relaxation of the least-squares error, and the distance between looks"
+        source = computed_by(_relaxation, "relaxation of the least-squares error, and the distance between looks")
         details = {"leading 2/(√mη²ϱ²)": 2 / (np.sqrt(width) * step_size**2 * variance)}
         yield Measurement(
             text,
@@ -659,7 +667,7 @@ def run_shrinking(context: Context) -> Iterator[Part]:
         }
         allowed = 2.0 + oscillation_law.decay_rate(width, step_size) * predicted
         text = f"t₀ at η = {step_size:g}, m = η^{{-1/2}}"
-        source = "whole steps: on and off neurons take turns"
+        source = computed_by(oscillation_law.decay_rate, "whole steps: on and off neurons take turns")
         details = {"t0 η²": reached(norm2) * step_size**2}
         yield Measurement(
             text, predicted, reached(norm2), stderr, allowed, controls, source, key=f"eta{step_size:g}", details=details

@@ -11,7 +11,7 @@ from theory.one_task.single_task import M0, a
 from validation.experiments.coupled_flow import system_of
 from validation.experiments.states import single_overlap_state
 from validation.figures.common import overlap_curves
-from validation.judge.claim import Measurement, Part, claim
+from validation.judge.claim import Measurement, Part, claim, computed_by
 from validation.judge.context import Context
 
 _SLIDES = "slides of arXiv:2504.19983"
@@ -93,7 +93,9 @@ def run_emergence_time(context: Context) -> Iterator[Part]:
                 controls["8 for every J"] = leading * J * (J - 2) / 8
             suffix = f"{_name(text)}.d{dim:.0f}" if context.full else _name(text)
             what = f"time to M = ½ against T_p, {text}, d = {dim:g}"
-            source = "finite-size correction of T_p: exact implicit form, and the higher degrees"
+            source = computed_by(
+                SingleTask.implicit_time, "finite-size correction of T_p: exact implicit form, and the higher degrees"
+            )
             details = {"ratio to T_p": hit / leading}
             yield Measurement(
                 what, leading, hit, 0.0, allowance + _NUMERICAL * hit, controls, source, key=suffix, details=details
@@ -150,7 +152,13 @@ def run_printed_time(context: Context) -> Iterator[Part]:
     text = "time to M = ½ against 1/(8 a v̄^{J−2}), J = 6"
     controls = {"constant 4": 2 * printed}
     yield Measurement(
-        text, printed, hit, 0.0, correction + _NUMERICAL * hit, controls, "finite-size correction of the corrected T_p"
+        text,
+        printed,
+        hit,
+        0.0,
+        correction + _NUMERICAL * hit,
+        controls,
+        computed_by(pure_leading, "finite-size correction of the corrected T_p"),
     )
 
 
@@ -256,7 +264,9 @@ def run_blow_up(context: Context) -> Iterator[Part]:
     predicted = -1 / float(task.emergence_time.subs({M0: 1, a: _WEIGHT}))
     controls = {"constant 4": -4 * _WEIGHT, "constant 12": -12 * _WEIGHT}
     text = "slope of 1/M(t), h4, first half of the plateau"
-    yield Measurement(text, predicted, slope, 0.0, allowance, controls, "1 − M ≥ 1 − max M on the window")
+    yield Measurement(
+        text, predicted, slope, 0.0, allowance, controls, computed_by(_inverse_slope, "1 − M ≥ 1 − max M on the window")
+    )
 
 
 @claim(
@@ -275,4 +285,6 @@ def run_printed_blow_up(context: Context) -> Iterator[Part]:
     slope, allowance = _inverse_slope(context)
     text = "slope of 1/M(t), h4, against the slide's −a"
     controls = {"constant ½": -_WEIGHT / 2}
-    yield Measurement(text, -_WEIGHT, slope, 0.0, allowance, controls, "1 − M ≥ 1 − max M on the window")
+    yield Measurement(
+        text, -_WEIGHT, slope, 0.0, allowance, controls, computed_by(_inverse_slope, "1 − M ≥ 1 − max M on the window")
+    )

@@ -238,7 +238,9 @@ def _judge_far(context: Context, near: Family) -> Measurement:
         f"the same exponent from paths of the diffusion, h{near.exponent}, d = {', '.join(str(dim) for dim, _ in FAR)}"
     )
     controls = off_by_a_tenth(predicted) | _neighbours(near.exponent, family.sizes)
-    source = "the paths' discretisation (step doubled), and the grid of the backward equation"
+    source = computed_by(
+        _theory_error, "the paths' discretisation (step doubled), and the grid of the backward equation"
+    )
     details = {"asymptotic": near.exponent - 1.0, "95 % interval": [fit.slope.low, fit.slope.high]}
     slope, stderr = fit.slope.value, fit.slope.stderr
     return Measurement(text, predicted, slope, stderr, allowed, controls, source, f"J{near.exponent}.far", details)
@@ -355,7 +357,7 @@ def run_critical(context: Context) -> Iterator[Part]:
         text = f"exponent in d of the critical step size, h{case.exponent}, d = {', '.join(map(str, case.dims))}"
         others = {f"critical scale d^-{x:g}": -x for x in POWERS if 0 < abs(x - power) <= 0.5}
         controls = off_by_a_tenth(predicted) | others
-        source = "the grid of the backward equation"
+        source = computed_by(_predicted_shares, "the grid of the backward equation")
         details = {
             "asymptotic": -power,
             "shares": shares.tolist(),

@@ -13,7 +13,7 @@ from theory.one_task.hitting_distribution import hitting_distribution
 from theory.one_task.spherical_step import WholeStep, noise_of_others, spherical_step
 from validation.claims.one_task.sample_complexity import HORIZON, LEVEL
 from validation.figures.exponents import learned_shares
-from validation.judge.claim import Measurement, Part, claim
+from validation.judge.claim import Measurement, Part, claim, computed_by
 from validation.judge.context import Context
 from validation.statistics.exponents import slope_weights
 from validation.statistics.standard_errors import share_error
@@ -170,7 +170,7 @@ def run_map(context: Context) -> Iterator[Part]:
     yield caption, learned_shares(plan.weights, measured, fine, 2 * errors, names)
 
 
-_REASON = "the grid of the backward equation"
+_REASON = computed_by(_in_time, "the grid of the backward equation")
 
 
 def _judge_direction(

@@ -17,14 +17,14 @@ from theory.quadratic.occupation import Occupation
 from validation.claims.quadratic.exact import PAPER
 from validation.experiments.quadratic_runs import between, crossing, diagonals, power_law, risks, slope
 from validation.figures import quadratic as figures
-from validation.judge.claim import Measurement, Part, claim
+from validation.judge.claim import Measurement, Part, claim, computed_by
 from validation.judge.context import Context
 from validation.statistics.readings import Reading, carried_slope, read_mean
 from validation.statistics.standard_errors import mean_and_error
 
 COST = 11
 
-_FROM = "terms of order 1/N: fluctuating odds, and change of the law when N changes by one"
+_FROM = computed_by(Occupation, "terms of order 1/N: fluctuating odds, and change of the law when N changes by one")
 
 
 def _laws(context: Context, spectrum: np.ndarray, dim: int, width: int) -> list[Occupation]:
@@ -124,7 +124,9 @@ def _limit(
     allowed = curvature + shift
     text = f"limit of that ratio as d → ∞, j = {direction}"
     controls = {"T_j doubled": 0.5, "T_j halved": 2.0}
-    source = "curvature of the self-consistent law over these d, and its own corrections of order 1/N"
+    source = computed_by(
+        Occupation, "curvature of the self-consistent law over these d, and its own corrections of order 1/N"
+    )
     return Measurement(text, 1.0, estimate, stderr, allowed, controls, source, key=f"j{direction}.limit")
 
 

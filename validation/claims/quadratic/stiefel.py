@@ -21,7 +21,7 @@ from theory.core.streams import Word
 from theory.quadratic.model import half_times
 from theory.quadratic.stiefel import PAPER_STEP, mean_flow, projected_risk, radial_excess
 from validation.figures.stiefel import Curve, measured_and_theory
-from validation.judge.claim import Measurement, Part, claim
+from validation.judge.claim import Measurement, Part, claim, computed_by
 from validation.judge.context import Context
 from validation.statistics.readings import carried_slope, read_mean
 from validation.statistics.standard_errors import mean_and_error
@@ -203,7 +203,7 @@ def _tracking_in_time(model: QuadraticModel, context: Context, run: Tracked) -> 
         "time half as fast": wrong(0.5),
     }
     text = f"risk at Riccati time {run.times[at]:.3g}, ηd = {run.load:g}"
-    source = "the second-order drift's own shift of the risk"
+    source = computed_by(mean_flow, "the second-order drift's own shift of the risk")
     return Measurement(text, float(run.riccati[at]), estimate, stderr, shift, controls, source, key="middle")
 
 
@@ -293,7 +293,7 @@ def _judge_exponent(context: Context, found: Samples, name: str) -> Measurement:
     }
     allowed = abs(predicted - first_order)
     text = f"exponent of the samples to a fixed risk in d, {name}, ηd = {LOAD:g}"
-    source = "the second-order drift's own change of the exponent"
+    source = computed_by(mean_flow, "the second-order drift's own change of the exponent")
     details = {
         "limit d → ∞": 1.0,
         "Riccati flow": first_order,
@@ -386,7 +386,7 @@ def _judge_slope(context: Context, found: Samples) -> Measurement:
     estimate, stderr = read_mean(found.measured, slope, context.rng("Q18", "resampling"))
     allowed = abs(predicted - first_order)
     text = f"coefficient of ln d in samples / d, M* = N = 1, ηd = {LOAD:g}"
-    source = "the second-order drift's own change of the coefficient"
+    source = computed_by(mean_flow, "the second-order drift's own change of the coefficient")
     details = {"Riccati flow": first_order, "limit ηd → 0": 0.5 / LOAD}
     return Measurement(text, predicted, estimate, stderr, allowed, controls, source, key="coefficient", details=details)
 
@@ -542,7 +542,10 @@ def run_radial(context: Context) -> Iterator[Part]:
         theory = scale / samples * (1 + next_order / samples)
         curves.append(Curve(f"N = {width}", samples / width**2, mean, error, theory))
         last, n = float(theory[-1]), int(samples[-1])
-        text, source = f"excess risk of the radial fit, N = {width}, n' = {n}", "the next order in 1/n'"
+        text, source = (
+            f"excess risk of the radial fit, N = {width}, n' = {n}",
+            computed_by(radial_excess, "the next order in 1/n'"),
+        )
         controls = {
             "N parameters in place of N(N+1)/2": last * width / entries if width > 3 else last / 2,
             "residual variance halved": last / 2,
@@ -574,6 +577,6 @@ def _judge_width_exponent(
     predicted, entries = (carried_slope(widths, x)[0] for x in (wanted, [n * (n + 1) / 2 for n in widths]))
     text = "exponent in N of the samples for a given excess risk"
     controls = {"n' ∝ N": predicted - 1, "n' ∝ N³": predicted + 1, "n' independent of N": predicted - 2}
-    source = "the next order in 1/n' at each width"
+    source = computed_by(radial_excess, "the next order in 1/n' at each width")
     details = {"N(N+1)/2 alone": entries, "limit at fixed remaining risk": 2.0}
     return Measurement(text, predicted, estimate, stderr, allowance, controls, source, key="exponent", details=details)

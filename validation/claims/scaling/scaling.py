@@ -286,7 +286,9 @@ def _coupled(context: Context, decay: float) -> Measurement:
         **off_by_a_tenth(predicted),
         "no deflation: every neuron to its own best direction": float(np.mean(alone)),
     }
-    source = "transitions under way, their lateness at finite size, and the tolerance of retirement"
+    source = computed_by(
+        _under_way, "transitions under way, their lateness at finite size, and the tolerance of retirement"
+    )
     details = {"asymptotic": exponent_value("time", decay), "slopes": slopes}
     return Measurement(
         text, predicted, float(np.mean(slopes)), 0.0, allowed, controls, source, key="coupled", details=details

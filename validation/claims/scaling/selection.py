@@ -19,7 +19,7 @@ from theory.scaling.selection import (
 from theory.scaling.selection_draws import draw_overlaps, selected_gaps, selected_scores
 from theory.scaling.selection_gaps import GAPS, GapLaw
 from validation.figures.selection import Curve, Points, predicted_and_measured
-from validation.judge.claim import Measurement, Part, claim
+from validation.judge.claim import Measurement, Part, claim, computed_by
 from validation.judge.context import Context
 from validation.statistics.exponents import slope_weights
 from validation.statistics.readings import carried_slope
@@ -126,7 +126,7 @@ def _gap_slope(
     stderr = float(np.sqrt(np.sum((lever * np.array(spread)) ** 2)))
     allowed = float(np.abs(lever) @ (errors / medians))
     text = f"slope of ln median {gap} gap in ln {name}"
-    source = "curvature of the scores' law over the levels' spread"
+    source = computed_by(GapLaw.median_error, "curvature of the scores' law over the levels' spread")
     details = {
         "union bound": _UNION[gap][place],
         "medians": [float(np.median(drawn[cell][gap])) for cell in swept],
@@ -220,7 +220,7 @@ def _success(
     decay = "equal weights" if weights[-1] == 1 else f"a_max/a_min = {weights[0] / weights[-1]:.0f}"
     allowed = allowance + _law_dim(count)
     text = f"share of draws with every teacher selected above 1/√d, P = {count}, m = {width}, {decay}"
-    source = "second Bonferroni term where failures are counted as Poisson; P/d"
+    source = computed_by(_law_dim, "second Bonferroni term where failures are counted as Poisson; P/d")
     details = {"spare neurons": spare, "P ln P": count * float(np.log(count))}
     return Measurement(
         text, predicted, share, share_error(share, draws), allowed, controls, source, key=key, details=details
@@ -268,7 +268,7 @@ def _narrow(context: Context, width: int, decay: float) -> tuple[SelectionLaw, n
     )
 
 
-_CORRECTION = "the last correction kept, of first order in 1/m"
+_CORRECTION = computed_by(SelectionLaw.residual, "the last correction kept, of first order in 1/m")
 
 
 @claim(

@@ -16,7 +16,7 @@ from theory import Activation, InitialState, SingleTask, System, Teacher, platea
 from validation.experiments.one_step import BLOCK, StepSamples, sampled_expansion, sampled_step
 from validation.experiments.states import overlaps_of_vectors, random_vectors
 from validation.figures.common import mean_paths
-from validation.judge.claim import Control, Controls, Measurement, Part, claim
+from validation.judge.claim import Control, Controls, Measurement, Part, claim, computed_by
 from validation.judge.context import Context
 from validation.statistics.standard_errors import mean_and_error
 
@@ -324,7 +324,9 @@ def _judge_path(context: Context, case: _Path) -> tuple[Measurement, object]:
     allowance = abs(fluctuation_shift(activation, weight, case.overlap, step_size, 1.0, case.dim, float(times[-1])))
     text = f"mean overlap after {steps} steps, {case.text}, d = {case.dim}"
     controls = {"gradient flow, without O(η²)": without, "dimension doubled": float(larger[-1])}
-    source = "shift of the mean by fluctuations, which the map leaves out (linear noise)"
+    source = computed_by(
+        fluctuation_shift, "shift of the mean by fluctuations, which the map leaves out (linear noise)"
+    )
     details = {"step size": step_size, "gradient flow over SGD": without / estimate, "start": case.overlap}
     measurement = Measurement(
         text, predicted, estimate, stderr, allowance, controls, source, key=f"{case.text}.d{case.dim}", details=details

@@ -17,7 +17,7 @@ from theory.one_task.rare_samples import kick_kurtosis
 from theory.one_task.third_order import third_order, with_third_order
 from validation.experiments.states import single_overlap_state
 from validation.figures.steps import recovery_times, stability_map
-from validation.judge.claim import Control, Controls, Measurement, Outcome, Part, claim
+from validation.judge.claim import Control, Controls, Measurement, Outcome, Part, claim, computed_by
 from validation.judge.context import Context
 from validation.statistics.standard_errors import bootstrap_error, mean_and_error, share_error
 
@@ -319,7 +319,10 @@ def _judge_share(context: Context, case: Case) -> Measurement:
         "no O(η²) drift": _law_moments(without_shrinkage(diffusion), case)[2],
         "every run below the drift's boundary recovers": 1.0,
     }
-    source = "third order in the step size, the grid of the backward equation, and the block of 8 samples"
+    source = computed_by(
+        HittingDistribution.error,
+        "third order in the step size, the grid of the backward equation, and the block of 8 samples",
+    )
     details = {"η/η_c": case.boundary_share(context)}
     return Measurement(
         text, predicted, share, stderr, allowed, controls, source, key=f"{case.name}.share", details=details
@@ -533,6 +536,6 @@ def _share(context: Context, case: Case, law: HittingDistribution, times: np.nda
     allowed = law.error(np.array([end])) + block
     text = f"share of SGD runs recovered by the law's {100 * _QUANTILE:.0f} % quantile, {case.problem}"
     controls = {"no O(η²) drift": float(bare.cdf(np.array([end]))[0]), "gradient flow": still}
-    source = "the grid of the backward equation and the block of 8 samples"
+    source = computed_by(HittingDistribution.error, "the grid of the backward equation and the block of 8 samples")
     details = {"samples of a run over the kurtosis of a kick": samples}
     return Measurement(text, _QUANTILE, estimate, stderr, allowed, controls, source, key=case.name, details=details)
