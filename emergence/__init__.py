@@ -30,7 +30,7 @@ _NAMES = {
     """,
     "validation": """
         Claim Comparison Context Control Measurement Outcome Run TheoryUnderTest Verdict catalogue claim compare
-        compare_quadratic computed_by judge validate
+        compare_quadratic computed_by validate
     """,
 }
 _PACKAGE = {name: package for package, names in _NAMES.items() for name in names.split()}

@@ -82,7 +82,6 @@ def compute(configuration: Mapping[str, Any]) -> bytes:
 
     Raises whatever the claim's runner raises, and `InputError` if this process has other code than the one named.
     """
-    from validation.judge.claim import judge
     from validation.judge.context import Context
     from validation.judge.runner import select_claims
 
@@ -94,7 +93,7 @@ def compute(configuration: Mapping[str, Any]) -> bytes:
         warnings.simplefilter("ignore")
         outcome = claim.run(Context(configuration["preset"], configuration["seed"]))
     _close_figures(outcome.figures)
-    return store.seal(dataset([judge(claim, x) for x in outcome.measurements]), configuration)
+    return store.seal(dataset([claim.judge(x) for x in outcome.measurements]), configuration)
 
 
 def _forget_other_groups(name: str) -> None:

@@ -5,7 +5,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
@@ -109,6 +111,13 @@ def test_the_circle_is_found() -> None:
     }
     assert set(circle(arrows(files))) == set(files)
     assert circle(arrows(files | {"a.z": "import a"})) == ()
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_no_module_is_hidden_by_a_public_name(package: str) -> None:
+    inside = {entry.name for entry in iter_modules([str(ROOT / package)])}
+    assert inside
+    assert not inside & set(import_module(package).__all__)
 
 
 def test_importing_theory_loads_no_jax() -> None:

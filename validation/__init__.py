@@ -6,7 +6,7 @@ check_siblings(__name__)
 
 from validation.comparison import Comparison, compare
 from validation.judge.catalogue import catalogue
-from validation.judge.claim import Claim, Control, Measurement, Outcome, Verdict, claim, computed_by, judge
+from validation.judge.claim import Claim, Control, Measurement, Outcome, Verdict, claim, computed_by
 from validation.judge.context import Context, TheoryUnderTest
 from validation.judge.run import Run
 from validation.judge.runner import validate
@@ -27,6 +27,5 @@ __all__ = [
     "compare",
     "compare_quadratic",
     "computed_by",
-    "judge",
     "validate",
 ]

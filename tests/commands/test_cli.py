@@ -34,7 +34,7 @@ from emergence.problem import Problem
 from emergence.progress import Progress
 from emergence.resolve import resolve
 from emergence.version import version
-from validation.judge.claim import Claim, Measurement, Outcome, judge
+from validation.judge.claim import Claim, Measurement, Outcome
 
 SMALL = ["--dim", "64", "--teacher-width", "2", "--student-width", "6"]
 
@@ -559,7 +559,7 @@ def _catalogue(monkeypatch: pytest.MonkeyPatch, expected: str, asked: dict) -> N
         asked.update(options, ids=ids)
         out = options["out"]
         return SimpleNamespace(
-            verdicts=[judge(claim, measured, 0.5)], report=out / "report.html", files={"T1": out / "T1.nc"}
+            verdicts=[claim.judge(measured, 0.5)], report=out / "report.html", files={"T1": out / "T1.nc"}
         )
 
     monkeypatch.setattr(validation.judge.runner, "catalogue", lambda: [claim])

@@ -14,7 +14,7 @@ from theory import InputError
 from validation import stored, validate
 from validation.figures.common import overlap_curves
 from validation.judge import runner
-from validation.judge.claim import Claim, Control, Measurement, Outcome, judge, share_used, standard_score
+from validation.judge.claim import Claim, Control, Measurement, Outcome, share_used, standard_score
 from validation.judge.storage import claim_tree
 
 TIME = np.linspace(0.0, 1.0, 5)
@@ -79,7 +79,7 @@ def test_figures_and_the_runners_own_dataset_are_groups(tree: xr.DataTree) -> No
 
 def test_the_same_seed_gives_the_same_file_but_for_its_making(tmp_path: Path) -> None:
     claim = _claim()
-    verdicts = [judge(claim, x) for x in claim.run(None).measurements]
+    verdicts = [claim.judge(x) for x in claim.run(None).measurements]
     files = [claim_tree(claim, claim.run(None), verdicts, {"date": date}) for date in ("1", "1", "2")]
     first, again, later = (
         write_dataset(tmp_path / f"{n}.nc", file).read_bytes() for n, file in enumerate(files)
@@ -130,5 +130,5 @@ def test_the_share_used_and_z(numbers: tuple[float, float, float, float], used: 
 def test_beside_agrees_the_share_is_at_most_one_and_z_at_most_four() -> None:
     rng = np.random.default_rng(0)
     for estimate, allowance, stderr in rng.exponential([[2.0, 1.0, 0.3]], (200, 3)):
-        verdict = judge(_claim(), Measurement("x", 0.0, estimate, stderr, allowance, {"far": 1e9}, ""))
+        verdict = _claim().judge(Measurement("x", 0.0, estimate, stderr, allowance, {"far": 1e9}, ""))
         assert (verdict.verdict == "agrees") == (verdict.used <= 1) == (abs(verdict.z) <= 4)

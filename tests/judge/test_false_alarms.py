@@ -17,7 +17,7 @@ from emergence.store.folder import Store, inspect
 from emergence.verdict_cells import Judged
 from theory import InputError
 from validation.judge import catalogue
-from validation.judge.claim import Claim, Control, Measurement, Outcome, judge
+from validation.judge.claim import Claim, Control, Measurement, Outcome
 from validation.judge.context import Context
 
 SEEDS, REPLICAS = 400, 8
@@ -39,7 +39,7 @@ def claim(runner: Callable[[Context], Outcome], name: str = "E1", expected: str 
 
 def judged(one: Measurement, expected: str = "agrees") -> Judged:
     """A verdict as it comes back from its cell."""
-    verdict = judge(claim(lambda _: Outcome([]), expected=expected), one)
+    verdict = claim(lambda _: Outcome([]), expected=expected).judge(one)
     content = verdict_cells.store.seal(verdict_cells.dataset([verdict]), {"what": "validate"})
     return verdict_cells.read(content)[0]
 
@@ -50,7 +50,7 @@ def counted(expected: str = "agrees", seeds: int = SEEDS, **options: float) -> T
 
 def _judged(x: Measurement) -> Judged:
     """As `judged`, without the file."""
-    verdict = judge(claim(lambda _: Outcome([])), x)
+    verdict = claim(lambda _: Outcome([])).judge(x)
     controls = tuple((control.name, control.rejected) for control in verdict.controls)
     scores = tuple(control.used for control in verdict.controls)
     return Judged("E1", x.quantity, verdict.verdict, x.predicted, x.estimate, x.stderr, x.allowance, controls, scores)
@@ -243,7 +243,7 @@ def test_cells_of_other_code_are_neither_computed_nor_counted(two_claims: list[C
         verdict_cells.compute(old)
     with Store(tmp_path) as store:
         name = f"validate-{verdict_cells.store.digest(old)}.nc"
-        content = verdict_cells.store.seal(verdict_cells.dataset([judge(two_claims[0], measured(0))]), old)
+        content = verdict_cells.store.seal(verdict_cells.dataset([two_claims[0].judge(measured(0))]), old)
         inspect(content, name)
         store.write(name, content)
         assert false_alarms.stored(store, "quick") == {"E1": {}, "E2": {}}

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from dynamics.core import storage
 from theory import InputError
-from validation.judge.claim import Claim, Control, Measurement, Outcome, judge
+from validation.judge.claim import Claim, Control, Measurement, Outcome
 from validation.judge.runner import Run, select_claims
 from validation.report import numerals
 from validation.report import page as report
@@ -71,7 +71,7 @@ def _claim(name, **changes):
 def _verdict(name, estimate=1.001, control=2.0, key="", stderr=0.002, allowance=0.01, seconds=1.5, **changes):
     controls = {} if control is None else {"missing factor": control}
     measurement = Measurement("ratio of times", 1.0, estimate, stderr, allowance, controls, "the step size", key)
-    return judge(_claim(name, **changes), measurement, seconds)
+    return _claim(name, **changes).judge(measurement, seconds)
 
 
 def _verdicts():
@@ -283,12 +283,12 @@ def test_in_the_picture_bar_and_band_meet_exactly_when_the_rule_says_agree(offse
 def test_picture_shows_near_controls_as_diamonds_and_far_ones_as_arrows():
     controls = {"near": 1.05, "far": 80.0, "low": -80.0, "own": Control(1.0, estimate=0.9)}
     measurement = Measurement("q", 1.0, 1.001, 0.002, 0.03, controls, "")
-    near, far, low, own = _marks(judge(_claim("E1"), measurement))["controls"]
+    near, far, low, own = _marks(_claim("E1").judge(measurement))["controls"]
     assert [len(points) for points in (near, far, low, own)] == [4, 3, 3, 4]
     assert near[0][0] > 120 > own[0][0]  # a control with its own data stands at its estimate
     assert far[1][0] > 220
     assert low[1][0] < 20
-    exact = judge(_claim("E1"), Measurement("q", 0.0, 0.0, 0.0, 0.0, {"c": 1.0}, ""))
+    exact = _claim("E1").judge(Measurement("q", 0.0, 0.0, 0.0, 0.0, {"c": 1.0}, ""))
     assert _marks(exact)["estimate"] == 120  # nothing to scale by, and still drawn
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from theory import Activation, Plateau, plateau
-from validation import Context, TheoryUnderTest, judge
+from validation import Context, TheoryUnderTest
 from validation.claims.additive import emergence_exponents
 from validation.claims.one_task import sample_complexity, step_size_scaling
 from validation.claims.one_task.sample_complexity import Family, Threshold
@@ -27,7 +27,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_sample_complexity_agrees_and_rejects(small: None) -> None:
     outcome = sample_complexity.run_samples.run(Context(seed=3))
-    verdict = judge(sample_complexity.run_samples, outcome.measurements[0])
+    verdict = sample_complexity.run_samples.judge(outcome.measurements[0])
     assert verdict.verdict == "agrees"
     assert len(outcome.figures) == 2
 
@@ -39,12 +39,12 @@ def test_data_of_another_exponent_disagree(small: None, monkeypatch: pytest.Monk
         sample_complexity, "recovery_steps", lambda c, family, dim, n: right(c, family, dim, n) * (dim / 50) ** 0.3
     )
     measurement = sample_complexity.run_samples.run(Context(seed=3)).measurements[0]
-    assert judge(sample_complexity.run_samples, measurement).verdict in ("disagrees", "inconclusive")
+    assert sample_complexity.run_samples.judge(measurement).verdict in ("disagrees", "inconclusive")
 
 
 def test_critical_step_size_agrees_and_rejects(small: None) -> None:
     outcome = sample_complexity.run_critical.run(Context(seed=3))
-    assert judge(sample_complexity.run_critical, outcome.measurements[0]).verdict == "agrees"
+    assert sample_complexity.run_critical.judge(outcome.measurements[0]).verdict == "agrees"
     assert len(outcome.figures) == 1
 
 

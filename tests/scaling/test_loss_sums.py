@@ -21,7 +21,6 @@ from theory.scaling.loss_sums import LossSum, smooth_loss, step_shape
 from theory.scaling.power_law_loss import PowerLawLoss
 from validation import TheoryUnderTest
 from validation.claims.scaling import budgets as scaling_budgets
-from validation.judge.claim import judge
 from validation.judge.context import Context
 
 H4 = Activation.parse("h4")
@@ -387,7 +386,7 @@ def test_a_wrong_loss_law_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     claim = scaling_budgets.run_retuned
     for law, verdict in ((PowerLawLoss, "agrees"), (Slow, "disagrees")):
         found = claim.run(Context(theory=TheoryUnderTest(loss_law=law))).measurements
-        assert {judge(claim, x).verdict for x in found} == {verdict}
+        assert {claim.judge(x).verdict for x in found} == {verdict}
 
 
 def test_benchmark_at_a_small_size() -> None:

@@ -30,7 +30,7 @@ from theory.scaling.selection import (
 )
 from theory.scaling.selection_draws import draw_overlaps, draw_selected_scores, selected_gaps, selected_scores
 from theory.scaling.selection_gaps import GAPS, GapLaw
-from validation import Context, catalogue, judge
+from validation import Context, catalogue
 from validation.figures.selection import predicted_and_measured
 
 #: Probability of a false alarm of one test.
@@ -272,7 +272,7 @@ def test_figure_shows_theory_and_points() -> None:
 def test_cheap_claims_agree(name: str) -> None:
     claim = next(claim for claim in catalogue() if claim.id == name)
     outcome = claim.run(Context(seed=3))
-    assert {judge(claim, x).verdict for x in outcome.measurements} == {"agrees"}
+    assert {claim.judge(x).verdict for x in outcome.measurements} == {"agrees"}
     assert len(outcome.figures) == 1
 
 

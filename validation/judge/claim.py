@@ -229,6 +229,14 @@ class Claim:
         """What the runner leaves."""
         return Outcome.of(self.runner(context))
 
+    def judge(self, measurement: Measurement, seconds: float = 0.0) -> Verdict:
+        """The verdict on a measurement (of an ``open`` claim always open). Raises `InputError` as `control` does."""
+        found = verdict_of(measurement)
+        name = f"{self.id}.{measurement.key}" if measurement.key else self.id
+        verdict = "open" if self.kind == "open" else found.verdict
+        controls = tuple(replace(control, name=self.control(control.name)) for control in found.controls)
+        return Verdict(name, self, measurement, verdict, found.used, found.z, controls, seconds)
+
     def control(self, words: str) -> str:
         """The name of the control that begins with these words. Raises `InputError` unless there is exactly one."""
         names = [_PRESET.sub("", name) for name in self.controls]
@@ -265,15 +273,6 @@ def verdict_of(x: Measurement) -> Judgement:
     if not controls or not all(control.rejected for control in controls):
         verdict = "inconclusive"
     return Judgement(verdict, share_used(*numbers), standard_score(*numbers), controls)
-
-
-def judge(claim: Claim, measurement: Measurement, seconds: float = 0.0) -> Verdict:
-    """Judge a measurement of a claim; that of an ``open`` one is open. Raises `InputError` for a control of no such name."""
-    found = verdict_of(measurement)
-    name = f"{claim.id}.{measurement.key}" if measurement.key else claim.id
-    verdict = "open" if claim.kind == "open" else found.verdict
-    controls = tuple(replace(control, name=claim.control(control.name)) for control in found.controls)
-    return Verdict(name, claim, measurement, verdict, found.used, found.z, controls, seconds)
 
 
 def _judge_control(name: str, wrong: Control | float, x: Measurement) -> JudgedControl:

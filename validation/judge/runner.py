@@ -18,7 +18,7 @@ from theory.core.errors import not_installed
 from validation.judge import file_names
 from validation.judge.apart import Measured, Submit, measured_apart, portable
 from validation.judge.catalogue import catalogue
-from validation.judge.claim import Claim, Outcome, Verdict, judge, unjudged
+from validation.judge.claim import Claim, Outcome, Verdict, unjudged
 from validation.judge.context import Context, TheoryUnderTest
 from validation.judge.run import Run
 from validation.judge.selection import Wanted, select
@@ -80,7 +80,7 @@ def validate(
     try:
         for claim, outcome, seconds in finished:
             run.outcomes[claim.id] = outcome
-            verdicts[claim.id] = [judge(claim, x, seconds) for x in outcome.measurements]
+            verdicts[claim.id] = [claim.judge(x, seconds) for x in outcome.measurements]
             if idle := unjudged(claim, verdicts[claim.id], preset):
                 warnings.warn(f"claim {claim.id} judges nothing by its {', '.join(map(repr, idle))}", stacklevel=3)
             if out is not None:
