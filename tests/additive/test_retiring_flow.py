@@ -142,7 +142,7 @@ def test_the_number_of_steps_hardly_grows_with_the_dimension():
 def test_arrays_are_cut_without_changing_the_answer(monkeypatch):
     import importlib
 
-    module = importlib.import_module("dynamics.retiring_flow")
+    module = importlib.import_module("dynamics.additive.retiring_flow")
     activation, teacher, start, prediction = problem(500, width=7, students=8)
     end = 1.1 * prediction.last_time
     whole = retiring_flow(activation, teacher, start, t_end=end)

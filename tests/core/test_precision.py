@@ -139,7 +139,7 @@ def test_switching_on_warns_if_the_environment_says_otherwise(
 
 
 def test_importing_jax_and_its_libraries_is_not_yet_using_it() -> None:
-    load = f"import runpy; run = runpy.run_path({str(ROOT / 'dynamics' / 'precision.py')!r})"
+    load = f"import runpy; run = runpy.run_path({str(ROOT / 'dynamics' / 'core' / 'precision.py')!r})"
     code = f"import jax, diffrax, equinox, sys; {load}; print(run['_in_use'](), run['is_double']())"
     assert python(code) == "False True\n"
     used = python(f"import jax.numpy as jnp; jnp.ones(1); {load}")

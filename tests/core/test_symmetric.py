@@ -87,7 +87,7 @@ class _Full:
 def test_a_loss_that_rises_stops_the_flow(monkeypatch: pytest.MonkeyPatch) -> None:
     """With both halves of c integrated the numbers go wrong long before they overflow, and the flow says so."""
     activation, teacher, initial = problem(0, 6)
-    monkeypatch.setattr(importlib.import_module("dynamics.gradient_flow"), "COSINES", _Full)
+    monkeypatch.setattr(importlib.import_module("dynamics.additive.gradient_flow"), "COSINES", _Full)
     jax.clear_caches()
     try:
         with pytest.raises(IntegrationError, match=r"its loss rose from .* by more than its tolerances explain"):
