@@ -330,6 +330,13 @@ class Activation:
                 f"activation {self.name!r} is {kind}, but {where} needs an even one: use e.g. h4 or 0.8*h4+0.6*h6"
             )
 
+    def require_polynomial(self, where: str) -> None:
+        """Raise `InputError` unless σ is a polynomial."""
+        if not self.is_polynomial:
+            raise InputError(
+                f"activation {self.name!r} is no polynomial, but {where} needs one: use e.g. h3 or 0.8*h4+0.6*h6"
+            )
+
     def require_centred(self, where: str) -> None:
         """Raise `InputError` unless σ has no mean under the Gaussian."""
         if self.squared_mean != 0:
