@@ -13,11 +13,11 @@ from benchmarks import numpy_linear
 from benchmarks.row import Row
 from benchmarks.timing import best_of, once, repetitions
 from dynamics import ito_ensemble
-from dynamics.core.ito import Arrays, State
 from dynamics.core.keys import replica_keys
+from dynamics.core.lowering import Arrays, State
 from dynamics.linear.network import moments_of, reduce
 from dynamics.linear.run import BLOCK, group_size
-from dynamics.linear.training import Data, Rule, _advance, _dials
+from dynamics.linear.training import Data, Rule, advance_networks, dials_of
 from theory import draw_linear_start, draw_linear_task
 
 NAME = "label-noise"
@@ -38,10 +38,10 @@ def training(replicas: int, seconds: float, repeats: int) -> list[Row]:
     data = Data(jnp.asarray(task.target), inputs, moments_of(task))
     rule, dials, keys = (
         Rule(1, False, False, False, False),
-        _dials(STEP_SIZE, NOISE),
+        dials_of(STEP_SIZE, NOISE),
         replica_keys(0, replicas, "benchmark"),
     )
-    ours = partial(_advance, rule, BLOCK, group_size(replicas), dials, data, networks, networks, keys, 0)
+    ours = partial(advance_networks, rule, BLOCK, group_size(replicas), dials, data, networks, networks, keys, 0)
     assert task.inputs is not None
     plain = partial(numpy_linear.run, start.first[0], start.second[0], task.inputs, task.target, NOISE, STEP_SIZE)
     calls = {"blocks": lambda count: ours(count, 0), "plain": plain}

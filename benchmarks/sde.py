@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.row import Row
 from benchmarks.timing import once
-from dynamics.one_task.sde import OneTaskPaths, _scheme, one_task_paths
+from dynamics.one_task.sde import OneTaskPaths, one_task_paths, scheme_of
 from theory import Activation, SingleTask
 from theory.one_task.diffusion import OneTaskDiffusion
 from theory.one_task.hitting_distribution import hitting_distribution
@@ -36,7 +36,7 @@ def ours(dim: int, paths: int, seed: int = 0) -> OneTaskPaths:
 def diffrax_times(dim: int, paths: int, steps: int) -> np.ndarray:
     """Recovery times by Diffrax's Euler on a `VirtualBrownianTree`, constant steps, first grid time past the level."""
     diffusion, overlap, end = problem(dim)
-    scheme = _scheme(diffusion.expressions, True, True)
+    scheme = scheme_of(diffusion.expressions, True, True)
     numbers = dict(zip(("eta", "a", "A", "d", "b"), diffusion.numbers, strict=True))
 
     def one(key: jax.Array) -> jax.Array:

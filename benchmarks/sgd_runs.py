@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from benchmarks.timing import once
-from dynamics.additive.online_sgd import Chain, Problem, _advance, start_chain
+from dynamics.additive.online_sgd import Chain, Problem, advance_chains, start_chain
 from theory import Activation, Student, Teacher, draw_initial_state
 
 #: Far below every stability bound at the sizes timed here: a run that diverges would be timed on infinities.
@@ -45,7 +45,7 @@ def prepare(problem: Problem, replicas: int) -> Run:
     keys = jax.vmap(partial(jax.random.fold_in, jax.random.key(0)))(jnp.arange(replicas))
     eta = jnp.asarray(STEP_SIZE, dtype=float)
     compiled: list[Any] = []
-    seconds = once(lambda: compiled.append(_advance.lower(problem, eta, chain, keys, 0, 1, 0).compile()))
+    seconds = once(lambda: compiled.append(advance_chains.lower(problem, eta, chain, keys, 0, 1, 0).compile()))
 
     def advance(blocks: int) -> Chain:
         done: Chain = compiled[0](eta, chain, keys, 0, blocks, 0)

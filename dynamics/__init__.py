@@ -10,11 +10,11 @@ check_siblings(__name__)
 from dynamics.additive.ambient_flow import ambient_gradient_flow
 from dynamics.additive.deflated_flow import DeflatedFlow, deflated_flow
 from dynamics.additive.gradient_descent import DescentResult, gradient_descent
-from dynamics.additive.gradient_flow import FlowResult, IntegrationError, gradient_flow
+from dynamics.additive.gradient_flow import FlowResult, gradient_flow
 from dynamics.additive.online_sgd import SgdResult, online_sgd
 from dynamics.additive.retiring_flow import RetiringResult, retiring_flow
 from dynamics.core import precision  # noqa: F401 - double precision first
-from dynamics.core.interrupted import Interrupted
+from dynamics.core.interrupted import IntegrationError, Interrupted
 from dynamics.core.ito import Ensemble, ito_ensemble
 from dynamics.core.lowering import LoweredSystem, lower
 from dynamics.linear.oscillation import oscillation

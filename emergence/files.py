@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from emergence import jsonio, output
 from emergence.commands.setup import out_folder
 from emergence.interruption import Kept
+from emergence.refusal import refuse
 from emergence.store.folder import digest
 
 if TYPE_CHECKING:
@@ -70,15 +71,22 @@ class DataFile:
 
     @contextmanager
     def keeping(self) -> Iterator[None]:
-        """Write what an interrupted run hands over, beside the file of the whole run and never in its place."""
-        from dynamics.core.interrupted import Interrupted, unfinished
+        """Write what a stopped run hands over, beside the file of the whole run and never in its place.
+
+        Raises `Kept` on Ctrl-C, `InputError` where the integrator gave up.
+        """
+        from dynamics.core.interrupted import IntegrationError, Interrupted, unfinished
 
         try:
             yield
-        except Interrupted as stop:
-            part = stop.dataset.assign_attrs(interrupted=stop.at)
-            path = self._write(unfinished(self.name), part)
-            raise Kept(f"{stop.at}: what was finished is kept in {path}") from stop
+        except (Interrupted, IntegrationError) as stop:
+            if stop.result is None:
+                refuse(str(stop))
+            path = self._write(unfinished(self.name), stop.dataset.assign_attrs(interrupted=stop.at))
+            told = f"{stop.at}: what was finished is kept in {path}"
+            if isinstance(stop, Interrupted):
+                raise Kept(told) from stop
+            refuse(f"{stop}; {told}")
 
     def document(self, data: "xr.Dataset", path: Path) -> dict[str, object]:
         """The JSON document of every simulation."""

@@ -26,7 +26,7 @@ from benchmarks import (
 )
 from benchmarks.machine import Machine, this_machine
 from benchmarks.row import Row
-from dynamics.additive.online_sgd import _exact_block, start_chain
+from dynamics.additive.online_sgd import exact_block, start_chain
 from theory import Activation, Student, Teacher, draw_initial_state
 
 MACHINE = Machine("a processor", 2, "3.11", "0.1", "2.0", (0.1, 0.1, 0.1))
@@ -153,7 +153,7 @@ def test_floor_counts_what_the_block_does(width: int, monkeypatch: pytest.Monkey
     problem = sgd_runs.problem(width, 100, "exact", block_steps=12)
     initial = draw_initial_state(Teacher.of(problem.weights, 100), Student(width), 0)
     chain = jax.tree.map(lambda x: x[0], start_chain(problem, initial, 1))
-    traced = jax.make_jaxpr(lambda chain, key: _exact_block(problem, jnp.asarray(1e-3), chain, key))(
+    traced = jax.make_jaxpr(lambda chain, key: exact_block(problem, jnp.asarray(1e-3), chain, key))(
         chain, jax.random.key(0)
     )
     work = block_floor.work(problem)

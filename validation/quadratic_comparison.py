@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from dynamics import FlowResult, Interrupted, SgdResult, gradient_flow, online_sgd
-from dynamics.additive.gradient_flow import Progress
-from dynamics.core.interrupted import unfinished
+from dynamics.core.interrupted import Progress, unfinished
 from dynamics.core.precision import double_precision
 from dynamics.quadratic.quadratic_flow import QuadraticFlow, quadratic_flow
 from theory import Activation, InitialState, QuadraticModel, Subspace, Teacher

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamics import gradient_flow
-from dynamics.additive.gradient_flow import IntegrationError
+from dynamics.core.interrupted import IntegrationError
 from theory import Activation, Student, Teacher, draw_initial_state, predict
 from theory.core.streams import stream
 from theory.prediction.validity import HORIZON, validity

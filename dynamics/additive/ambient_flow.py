@@ -3,13 +3,14 @@ r"""Gradient flow in ambient coordinates, as a cross-check of the overlap flow.
 The loss is written in the vectors $v_k\in R^d$ and differentiated by JAX: nothing of the derived drift is used.
 """
 
-import diffrax as dfx
-import equinox as eqx
+from collections.abc import Callable
+from functools import lru_cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynamics.additive.gradient_flow import IntegrationError
+from dynamics.core.flow import Reached, integrate
 from dynamics.core.lowering import lower_kernel
 from dynamics.core.precision import double_precision
 from theory import Activation, InitialState, Teacher
@@ -37,22 +38,15 @@ def ambient_loss(activation: Activation, vectors: jax.Array, a: jax.Array) -> ja
     return 0.5 * mass @ jnp.where(itself, float(activation.second_moment), kernel(angles)) @ mass
 
 
-@eqx.filter_jit
-def _solve(activation: Activation, vectors: jax.Array, a: jax.Array, times: jax.Array, rtol: float) -> jax.Array:
-    descent = jax.grad(lambda v: ambient_loss(activation, v, a))
-    solution = dfx.diffeqsolve(
-        dfx.ODETerm(lambda t, v, _: -descent(v)),
-        dfx.Tsit5(),
-        0.0,
-        times[-1],
-        None,
-        vectors,
-        stepsize_controller=dfx.ClipStepSizeController(dfx.PIDController(rtol=rtol, atol=1e-3 * rtol), step_ts=times),
-        saveat=dfx.SaveAt(ts=times),
-        max_steps=200_000,
-        throw=False,
-    )
-    return jnp.where(dfx.is_okay(solution.result), solution.ys, jnp.nan)
+@lru_cache(maxsize=32)
+def _solver(activation: Activation) -> Callable[..., Reached]:
+    """(vectors, a, times, rtol) → the vectors at the times, compiled once."""
+
+    def solve(vectors: jax.Array, a: jax.Array, times: jax.Array, rtol: float) -> Reached:
+        descent = jax.grad(lambda v: ambient_loss(activation, v, a))
+        return integrate(lambda v, _: -descent(v), vectors, 0.0, times[-1], rtol=rtol, times=times, meet=True)
+
+    return jax.jit(solve)
 
 
 @double_precision
@@ -61,7 +55,6 @@ def ambient_gradient_flow(
 ) -> np.ndarray:
     """Vectors v_k at `times` (increasing, > 0), shape (time, m, d). Raises `IntegrationError` if the solver fails."""
     start = jnp.asarray(embed(initial, teacher.dim))
-    out = np.asarray(_solve(activation, start, jnp.asarray(teacher.a), jnp.asarray(times), rtol))
-    if not np.all(np.isfinite(out)):
-        raise IntegrationError(f"ambient gradient flow did not reach time {times[-1]:g}")
-    return out
+    found = _solver(activation)(start, jnp.asarray(teacher.a), jnp.asarray(times), rtol)
+    found.check("ambient gradient flow", float(times[-1]))
+    return np.asarray(found.state)

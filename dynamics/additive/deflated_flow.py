@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from dynamics.additive.gradient_flow import IntegrationError, _Recorder, _segment, lowered_overlap_flow, lowered_system
+from dynamics.additive.gradient_flow import Recorder, lowered_overlap_flow, segment
+from dynamics.core.lowering import lower
 from dynamics.core.precision import double_precision
 from theory import Activation, InitialState, System, Teacher
 from theory.one_task.lone_path import lone_path
@@ -69,14 +70,14 @@ def deflated_flow(
         system: as in `gradient_flow`.
     Raises: `IntegrationError` if the integrator gives up.
     """
-    lowered = lowered_overlap_flow(activation) if system is None else lowered_system(system)
+    lowered = lowered_overlap_flow(activation) if system is None else lower(system)
     count, width = initial.overlap.shape
     state = {
         "t": jnp.asarray(initial.overlap),
         "c": jnp.eye(count),
         "r": jnp.full(count, _MASSLESS if deflate else 0.0),
     }
-    recorder = _Recorder.empty(teacher.a, 0.5)
+    recorder = Recorder.empty(teacher.a, 0.5)
     recorder.loss_time[:] = 0.0  # only overlaps are watched
     recorder.record(state, 0.0)
     now, weights = 0.0, teacher.a.copy()
@@ -85,12 +86,9 @@ def deflated_flow(
         target = float(min(due.min(), t_end))
         if target > now:
             args = recorder.args | {"a": jnp.asarray(np.maximum(weights, 0.0))}
-            state, reached, _, good = _segment(
-                lowered, state, jnp.asarray(now), jnp.asarray(target), args, rtol, 1e-3 * rtol
-            )
-            if not bool(good):
-                raise IntegrationError(f"deflated flow stopped at time {float(reached):g} of {t_end:g}")
-            now = float(reached)
+            found = segment(lowered, state, jnp.asarray(now), jnp.asarray(target), args, rtol, 1e-3 * rtol)
+            found.check("deflated flow", t_end)
+            state, now = found.state, float(found.time)
             recorder.record(state, now)
         for q in np.flatnonzero(np.isfinite(recorder.half_time) & np.isinf(due) & np.isinf(off_time) & deflate):
             k = int(recorder.neuron[q])

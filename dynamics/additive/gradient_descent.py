@@ -3,25 +3,24 @@ r"""Population gradient descent with a fixed step, in overlap coordinates: what 
 The map is lowered from `theory.additive.gradient_descent`; its cost per step is 2m³ + 3m²P, whatever the dimension.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dynamics.additive.gradient_flow import LEVEL
-from dynamics.core.lowering import LoweredSystem, lower
+from dynamics.core.checks import check_start
+from dynamics.core.interrupted import Progress
+from dynamics.core.kept import compiled
+from dynamics.core.lowering import LoweredSystem, State, lower
 from dynamics.core.precision import double_precision
+from dynamics.core.replicas import Stretch, Told, Track, between, drive
 from dynamics.core.symmetric import GRAM
 from theory import Activation, InitialState, InputError, Teacher
 from theory.additive.gradient_descent import descent_map
 from theory.core.arguments import check_positive, check_whole
-
-Progress = Callable[[float, str], None]
-State = dict[str, jax.Array]
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ def _learned(y: State) -> jax.Array:
     return jnp.max(y["T"] ** 2 / jnp.diagonal(y["Q"])[:, None], axis=0) >= LEVEL
 
 
-@eqx.filter_jit
+@compiled
 def _advance(
     system: LoweredSystem, state: State, half: jax.Array, constants: State, span: tuple[jax.Array, jax.Array]
 ) -> tuple[State, jax.Array]:
@@ -67,7 +66,7 @@ def _advance(
     return GRAM.open(after), half
 
 
-@eqx.filter_jit
+@compiled
 def _loss(system: LoweredSystem, state: State, constants: State) -> jax.Array:
     return system.observable("loss", state, constants)
 
@@ -89,28 +88,32 @@ def gradient_descent(
         saves: step counts at which the loss is recorded, increasing, from 0 to `steps`; about 200 in geometric
             progression by default.
 
-    Raises `InputError` for a step size that is not positive, no steps, saves out of range or a foreign initial state.
+    Raises:
+        InputError: a step size that is not positive, no steps, saves out of range or a foreign initial state.
+        Interrupted: on Ctrl-C, with the result so far.
     """
     check_positive(step_size=step_size)
     check_whole(steps=steps)
     marks = np.unique(np.geomspace(1, steps, 200).astype(int)) if saves is None else np.asarray(saves, dtype=int)
     if marks.size == 0 or marks[0] < 0 or marks[-1] > steps or np.any(np.diff(marks) <= 0):
         raise InputError(f"saves must increase within [0, steps = {steps}]: got {marks.size} values")
-    if initial.overlap.shape[1] != teacher.width:
-        raise InputError(
-            f"initial has {initial.overlap.shape[1]} directions, teacher {teacher.width}: draw it for this teacher"
-        )
+    check_start(initial, teacher)
     system, norms = _lowered(activation), np.sqrt(initial.norm2)
     constants = {"a": jnp.asarray(teacher.a), "eta": jnp.asarray(float(step_size))}
     raw = norms[:, None] * initial.student_overlap * norms[None, :]
     state = {"T": jnp.asarray(norms[:, None] * initial.overlap), "Q": jnp.asarray(raw)}
-    half, done, losses = jnp.where(_learned(state), 0.0, jnp.inf), 0, []
-    for mark in marks:
-        state, half = _advance(system, state, half, constants, (jnp.asarray(done), jnp.asarray(int(mark))))
-        done = int(mark)
-        losses.append(float(_loss(system, state, constants)))
-        if progress is not None:
-            progress(done / steps, f"gradient descent: step {done} of {steps}")
-        if not np.isfinite(losses[-1]):
-            break
-    return DescentResult(marks[: len(losses)], np.array(losses), np.asarray(half), not np.isfinite(losses[-1]))
+
+    def advance(now: tuple[State, jax.Array], part: Stretch) -> tuple[State, jax.Array]:
+        return _advance(system, *now, constants, (jnp.asarray(part.begin), jnp.asarray(part.end)))
+
+    def result(track: Track[tuple[State, jax.Array]]) -> DescentResult:
+        losses = np.array(track.seen)
+        return DescentResult(np.array(track.at), losses, np.asarray(track.state[1]), not np.isfinite(losses[-1]))
+
+    def done(track: Track[tuple[State, jax.Array]]) -> bool:
+        return not np.isfinite(track.seen[-1])
+
+    begun = bool(marks[0] == 0)
+    parts, told = between(marks.tolist() if begun else [0, *marks.tolist()]), Told("gradient descent", steps, progress)
+    start, look = (state, jnp.where(_learned(state), 0.0, jnp.inf)), lambda now: _loss(system, now[0], constants)
+    return drive(start, parts, advance, look, result, told, done=done, from_start=begun)

@@ -5,21 +5,24 @@ $mP+m(m+1)/2$ numbers and no $d$: the dimension enters through the initial overl
 Diffrax events with a root finder on the solver's dense output, not read off a grid.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import diffrax as dfx
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optimistix as optx
 
-from dynamics.core.interrupted import Interrupted
-from dynamics.core.lowering import LoweredSystem, lower, lower_kernel
+from dynamics.core.checks import check_start, record_times
+from dynamics.core.flow import Reached, integrate
+from dynamics.core.interrupted import IntegrationError, Progress
+from dynamics.core.kept import compiled
+from dynamics.core.lowering import LoweredSystem, State, lower, lower_kernel
 from dynamics.core.precision import double_precision
+from dynamics.core.replicas import Stretch, Told, Track, between, drive
 from dynamics.core.symmetric import COSINES
 from dynamics.core.trajectory import dataset
 from theory import Activation, InitialState, InputError, System, Teacher, overlap_flow
@@ -27,19 +30,12 @@ from theory import Activation, InitialState, InputError, System, Teacher, overla
 if TYPE_CHECKING:
     import xarray as xr
 
-Progress = Callable[[float, str], None]
-State = dict[str, jax.Array]
 #: Squared overlap, and share of the target norm, at which a direction counts as recovered.
 LEVEL = 0.5
 #: Below this a crossing found by the event's root finder still counts as a crossing.
 _ROUNDING = 1e-7
-_MAX_STEPS = 200_000
 #: Of the root finder: relative in time, absolute in squared overlap (a crossing at time 1e8 has no more digits).
 _TIME_TOLERANCE, _OVERLAP_TOLERANCE = 1e-13, 1e-8
-
-
-class IntegrationError(RuntimeError):
-    """The integrator gave up: the message says at what time and why."""
 
 
 @dataclass(frozen=True)
@@ -78,16 +74,6 @@ def lowered_overlap_flow(activation: Activation) -> LoweredSystem:
     return lower(overlap_flow(activation))
 
 
-_LOWERED: dict[int, tuple[System, LoweredSystem]] = {}
-
-
-def lowered_system(system: System) -> LoweredSystem:
-    """Any system as JAX code, made once per object (so that it is also compiled once)."""
-    if id(system) not in _LOWERED:
-        _LOWERED[id(system)] = (system, lower(system))
-    return _LOWERED[id(system)][1]
-
-
 def _aligned_overlap(state: Mapping[str, jax.Array]) -> jax.Array:
     """(P,) largest squared overlap of any neuron with each direction."""
     return jnp.max(state["t"] ** 2, axis=0)
@@ -105,39 +91,27 @@ def _next_recovery(t: jax.Array, y: State, args: dict, **kwargs: object) -> jax.
     return jnp.maximum(jnp.max(overlap), jnp.max(norm))
 
 
-@eqx.filter_jit
-def _segment(
+@compiled
+def segment(
     system: LoweredSystem, state: State, start: jax.Array, end: jax.Array, args: dict, rtol: float, atol: float
-) -> tuple[State, jax.Array, jax.Array, jax.Array]:
-    """Integrate from `start` to `end` or to the next event: state, time reached, steps taken, whether it went well."""
+) -> Reached:
+    """From `start` to `end`, or to the next event of a `Recorder` with these `args`."""
     finder: optx.AbstractRootFinder = optx.Bisection(_TIME_TOLERANCE, _OVERLAP_TOLERANCE)  # type: ignore[call-arg]
     drift = COSINES.packed(system.drift)
-    solution = dfx.diffeqsolve(
-        dfx.ODETerm(lambda t, y, x: drift(y, {"a": x["a"]})),
-        dfx.Tsit5(),
-        start,
-        end,
-        None,
-        COSINES.pack(state),
-        args=args,
-        stepsize_controller=dfx.PIDController(rtol=rtol, atol=atol),
-        saveat=dfx.SaveAt(t1=True),
-        event=dfx.Event(_next_recovery, finder, direction=True),
-        max_steps=_MAX_STEPS,
-        throw=False,
+    event = dfx.Event(_next_recovery, finder, direction=True)
+    return integrate(
+        lambda y, x: drift(y, {"a": x["a"]}), state, start, end, args, rtol=rtol, atol=atol, held=COSINES, event=event
     )
-    final = COSINES.open(jax.tree.map(lambda x: x[-1], solution.ys))
-    good = dfx.is_okay(solution.result) & jnp.all(jnp.isfinite(final["t"]))
-    return final, solution.ts[-1], solution.stats["num_steps"], good
 
 
-@eqx.filter_jit
-def _loss(system: LoweredSystem, state: State, a: jax.Array) -> jax.Array:
+@compiled
+def overlap_loss(system: LoweredSystem, state: State, a: jax.Array) -> jax.Array:
+    """The loss of overlaps t, c, r under a lowered overlap flow."""
     return system.observable("loss", state, {"a": a})
 
 
 @dataclass
-class _Recorder:
+class Recorder:
     """Hitting times collected along the way (host side)."""
 
     a: jax.Array
@@ -147,7 +121,7 @@ class _Recorder:
     loss_time: np.ndarray
 
     @classmethod
-    def empty(cls, a: np.ndarray, level: float) -> "_Recorder":
+    def empty(cls, a: np.ndarray, level: float) -> "Recorder":
         count = len(a)
         return cls(jnp.asarray(a), level, np.full(count, np.inf), np.full(count, -1), np.full(count, np.inf))
 
@@ -204,6 +178,51 @@ class _Descent:
             )
 
 
+@dataclass(frozen=True)
+class Moment:
+    """The flow at some time, with the solver's steps and evaluations so far."""
+
+    state: State
+    time: float = 0.0
+    steps: int = 0
+    evaluations: int = 0
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One integration with its watchers."""
+
+    lowered: LoweredSystem
+    recorder: Recorder
+    descent: _Descent | None
+    rtol: float
+    atol: float
+    stop_when_learned: bool
+    t_end: float
+
+    def done(self) -> bool:
+        return self.stop_when_learned and bool(np.all(np.isfinite(self.recorder.half_time)))
+
+    def to(self, now: Moment, part: Stretch) -> Moment:
+        """The flow at the end of the part, or where it is done."""
+        target = jnp.asarray(part.end)
+        while now.time < part.end and not self.done():
+            start, args = jnp.asarray(now.time), self.recorder.args
+            found = segment(self.lowered, now.state, start, target, args, self.rtol, self.atol)
+            found.check("gradient flow", self.t_end)
+            taken = int(found.steps)
+            now = Moment(found.state, float(found.time), now.steps + taken, now.evaluations + 6 * taken + 2)
+            self.recorder.record(now.state, now.time)
+        return now
+
+    def look(self, now: Moment) -> tuple[float, jax.Array, jax.Array, float]:
+        """Time, overlaps, squared norms and the loss, which must not have risen."""
+        loss = float(overlap_loss(self.lowered, now.state, self.recorder.a))
+        if self.descent is not None:
+            self.descent.check(now.state, loss, now.steps, now.time, self.t_end)
+        return now.time, now.state["t"], now.state["r"], loss
+
+
 @double_precision
 def gradient_flow(
     activation: Activation,
@@ -239,65 +258,33 @@ def gradient_flow(
             explain (stated with the time reached).
         Interrupted: on Ctrl-C, with the result up to the last recorded time.
     """
-    if not (np.isfinite(t_end) and t_end > 0):
-        raise InputError(f"t_end is {t_end!r}: give a positive finite time")
-    grid = np.linspace(0.0, t_end, 201) if times is None else np.asarray(times, dtype=float)
-    if grid.ndim != 1 or grid.size == 0 or grid[0] < 0 or grid[-1] > t_end or np.any(np.diff(grid) <= 0):
-        raise InputError(f"times must increase within [0, t_end = {t_end:g}]: got {grid.size} values")
+    grid = record_times(t_end, times, lambda: np.linspace(0.0, t_end, 201))
     if not 0 < level < 1:
         raise InputError(f"level is {level!r}: give a squared overlap between 0 and 1")
-    if initial.overlap.shape[1] != teacher.width:
-        raise InputError(
-            f"initial has {initial.overlap.shape[1]} directions, teacher {teacher.width}: draw it for this teacher"
-        )
-    lowered = lowered_overlap_flow(activation) if system is None else lowered_system(system)
-    state, now, steps, evaluations = overlaps_of(initial), 0.0, 0, 0
-    recorder = _Recorder.empty(teacher.a, level)
-    recorder.record(state, 0.0)
+    check_start(initial, teacher)
+    lowered = lowered_overlap_flow(activation) if system is None else lower(system)
     descent = _Descent(activation, teacher.a, rtol + atol) if system is None else None
-    saved: list[tuple[float, np.ndarray, np.ndarray, float]] = []
+    flow = _Run(lowered, Recorder.empty(teacher.a, level), descent, rtol, atol, stop_when_learned, t_end)
+    attributes: dict[str, str | float | int] = {
+        "what": "gradient-flow",
+        "activation": activation.name,
+        "dim": teacher.dim,
+        "rtol": rtol,
+        "atol": atol,
+        "precision": "float64",
+    }
 
-    def done() -> bool:
-        return stop_when_learned and bool(np.all(np.isfinite(recorder.half_time)))
+    def result(track: Track[Moment]) -> FlowResult:
+        moments, overlap, norm2, loss = (x[: grid.size] for x in track.columns(axis=0))
+        hits, steps = flow.recorder, track.state.steps
+        ends = {"half_time": hits.half_time, "half_neuron": hits.neuron, "loss_time": hits.loss_time}
+        data = dataset(moments, overlap, norm2, loss, step_size=step_size, attributes=attributes, **ends)
+        return FlowResult(data, hits.half_time, hits.neuron, hits.loss_time, steps, track.state.evaluations)
 
-    def result() -> FlowResult:
-        moments, overlap, norm2, loss = (np.stack(column) for column in zip(*saved, strict=True))
-        attributes: dict[str, str | float | int] = {
-            "what": "gradient-flow",
-            "activation": activation.name,
-            "dim": teacher.dim,
-            "rtol": rtol,
-            "atol": atol,
-            "precision": "float64",
-        }
-        data = dataset(
-            moments, overlap, norm2, loss, step_size=step_size, attributes=attributes, half_time=recorder.half_time,
-            half_neuron=recorder.neuron, loss_time=recorder.loss_time,
-        )  # fmt: skip
-        return FlowResult(data, recorder.half_time, recorder.neuron, recorder.loss_time, steps, evaluations)
-
-    try:
-        # (Beyond the last recorded time the flow still runs to t_end, for the sake of the hitting times.)
-        for target in [*grid, *([t_end] if grid[-1] < t_end else [])]:
-            while now < target and not done():
-                state, reached, taken, good = _segment(
-                    lowered, state, jnp.asarray(now), jnp.asarray(target), recorder.args, rtol, atol
-                )
-                if not bool(good):
-                    raise IntegrationError(f"gradient flow stopped at time {float(reached):g} of {t_end:g}")
-                now, steps, evaluations = float(reached), steps + int(taken), evaluations + 6 * int(taken) + 2
-                recorder.record(state, now)
-            loss_now = float(_loss(lowered, state, recorder.a))
-            if descent is not None:
-                descent.check(state, loss_now, steps, now, t_end)
-            if target <= grid[-1]:
-                saved.append((now, np.asarray(state["t"]), np.asarray(state["r"]), loss_now))
-            if progress is not None:
-                progress(now / t_end, f"gradient flow: time {now:.4g} of {t_end:.4g}")
-            if done():
-                break
-    except KeyboardInterrupt as stop:
-        if not saved:
-            raise
-        raise Interrupted(result(), f"at time {saved[-1][0]:g} of {t_end:g}") from stop
-    return result()
+    start = Moment(overlaps_of(initial))
+    flow.recorder.record(start.state, 0.0)
+    # (Beyond the last recorded time the flow still runs to t_end, for the sake of the hitting times.)
+    moments = [0.0, *grid[grid > 0].tolist(), *([t_end] if grid[-1] < t_end else [])]
+    parts = between(moments if grid[0] > 0 or not flow.done() else [])
+    told, begun = Told("gradient flow", float(t_end), progress), bool(grid[0] == 0)
+    return drive(start, parts, flow.to, flow.look, result, told, done=lambda track: flow.done(), from_start=begun)

@@ -11,10 +11,9 @@ approximated: the joint law of $(T, VV^\top)$ at all steps is that of SGD in $R^
 Cost per step $O(m(P+m+B))$ with block length B, memory $O(m(P+m)+B^2)$, for any $d\ge P+m$.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -23,14 +22,17 @@ import numpy as np
 import sympy as sp
 
 from dynamics.additive.ambient_flow import embed
-from dynamics.additive.gradient_flow import LEVEL, Progress, _loss, lowered_overlap_flow
-from dynamics.core.interrupted import Interrupted
+from dynamics.additive.gradient_flow import LEVEL, lowered_overlap_flow, overlap_loss
+from dynamics.core.checks import check_run, check_start
+from dynamics.core.interrupted import Progress
 from dynamics.core.keys import replica_keys
-from dynamics.core.lowering import lower_scalar
+from dynamics.core.lowering import State, lower_scalar
+from dynamics.core.outside import NO_MISTAKES, Mistakes, outside_columns, outside_factor, rotate_back
 from dynamics.core.precision import double_precision
+from dynamics.core.replicas import Stretch, Told, Track, drive, stretches
 from dynamics.core.trajectory import dataset
 from theory import Activation, InitialState, InputError, Teacher
-from theory.core.arguments import check_positive, check_seed, check_whole
+from theory.core.arguments import check_whole
 from theory.core.hermite import z as activation_variable
 from theory.steps import neuron as neuron_model
 
@@ -55,19 +57,6 @@ class Chain(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Mistakes:
-    """Errors built in on purpose, as controls of the law tests; never set in a real run.
-
-    Attributes:
-        forget_known: draw the outside part with d degrees of freedom instead of d − P − m.
-        transpose: use Bartlett's factor transposed.
-    """
-
-    forget_known: bool = False
-    transpose: bool = False
-
-
-@dataclass(frozen=True)
 class Problem:
     """Static description of a run (hashable, so that one compilation serves many calls)."""
 
@@ -78,7 +67,7 @@ class Problem:
     batch: int
     block_steps: int
     method: str
-    mistakes: Mistakes = Mistakes()
+    mistakes: Mistakes = NO_MISTAKES
     loss: str = "mse"
 
     @property
@@ -120,7 +109,7 @@ class SgdResult:
 
 
 @lru_cache(maxsize=32)
-def _update_rule(
+def update_rule(
     activation: Activation, sphere: bool = False
 ) -> Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array, jax.Array]]:
     """(r, h) → output F, coefficient 2F_r of v and F_h of x, lowered from the derived neuron."""
@@ -137,11 +126,11 @@ def _update_rule(
     return rule
 
 
-def _gradient_step(
+def gradient_step(
     problem: Problem, step_size: jax.Array, r: jax.Array, h: jax.Array, target: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Coefficients c (m,) and g (m, b) of the update v ← c v + Σ_i g_i x_i, from r (m,), h (m, b), f_* (b,)."""
-    output, along_self, along_input = _update_rule(problem.activation, problem.sphere)(r[:, None], h)
+    output, along_self, along_input = update_rule(problem.activation, problem.sphere)(r[:, None], h)
     delta = -target if problem.sphere else jnp.sum(output, axis=0) - target
     scale = step_size / problem.batch * delta
     return 1.0 - jnp.sum(scale * along_self, axis=1), -scale * along_input
@@ -156,61 +145,7 @@ def _targets(problem: Problem, on_teachers: jax.Array) -> jax.Array:
 # --------------------------------------------------------------------- exact in law
 
 
-def outside_factor(key: jax.Array, count: int, freedom: int, transpose: bool = False) -> jax.Array:
-    r"""A with $AA^\top$ distributed as the Gram matrix of `count` standard Gaussians of $R^{freedom}$.
-
-    Shape (count, min(count, freedom)). Lower triangular Bartlett factor ($A_{ii}=\chi_{freedom-i+1}$) if
-    count ≤ freedom, else the vectors themselves.
-    """
-    if freedom < count:
-        return jax.random.normal(key, (count, freedom))
-    below, diagonal = jax.random.split(key)
-    chi2 = jax.random.chisquare(diagonal, freedom - jnp.arange(count, dtype=float))
-    factor = _strictly_lower(jax.random.normal(below, (count // 2, count - 1 + count % 2)), count)
-    factor = factor + jnp.diag(jnp.sqrt(chi2))
-    return factor.T if transpose else factor
-
-
-def _strictly_lower(packed: jax.Array, count: int) -> jax.Array:
-    """Fill the strictly lower triangle with `packed` numbers, none wasted: short rows share a line with long ones.
-
-    A line of `packed` holds a row from its left end and another, reversed, from its right end. Reversals and masks
-    only: a gather would cost as much as the random numbers it saves.
-    """
-    if count % 2:  # lines hold row r and row count − r
-        lines = [jnp.zeros((1, count)), packed, packed[::-1, ::-1]]
-    else:  # lines hold row r and row count − 1 − r, one column short
-        lines = [jnp.pad(x, ((0, 0), (0, 1))) for x in (packed, packed[::-1, ::-1])]
-    return jnp.tril(jnp.concatenate(lines), -1)
-
-
-def outside_columns(key: jax.Array, gradients: jax.Array, freedom: int, transpose: bool = False) -> jax.Array:
-    r"""Columns appended to R by one batch: $B$ with $BB^\top\sim gWg^\top$, W Wishart of size b, at least cost.
-
-    For b ≤ m: gA. For b > m: LA with g = LQ, A of size m (LQ, since gradients can be rank-deficient).
-    """
-    width, batch = gradients.shape
-    if batch <= width:
-        return gradients @ outside_factor(key, batch, freedom, transpose)
-    lower = jnp.linalg.qr(gradients.T, mode="r").T
-    return lower @ outside_factor(key, width, freedom, transpose)
-
-
-def _rotate_back(residual: jax.Array) -> jax.Array:
-    r"""(m, m) lower triangular L with $LL^\top=RR^\top$: the residuals in a basis of m vectors.
-
-    The law depends on R through its Gram matrix only, so it is the Gram matrix that must be kept to rounding. Rows are
-    scaled to unit length, and a ridge of a few rounding errors (its effect on the norms taken out again) keeps the
-    factorisation defined when students are parallel; this is as accurate as an LQ factorisation and much faster.
-    """
-    size = jnp.sqrt(jnp.sum(residual**2, axis=1))
-    rows = residual / jnp.where(size > 0, size, 1.0)[:, None]
-    ridge = 4 * residual.shape[1] * jnp.finfo(residual.dtype).eps
-    gram = rows @ rows.T + ridge * jnp.eye(size.size)
-    return size[:, None] / jnp.sqrt(1 + ridge) * jnp.linalg.cholesky(gram)
-
-
-def _exact_block(problem: Problem, step_size: jax.Array, chain: Chain, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+def exact_block(problem: Problem, step_size: jax.Array, chain: Chain, key: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Run one block of steps; returns new T and R."""
     transpose = problem.mistakes.transpose
     known_key, outside_key = jax.random.split(key)
@@ -220,7 +155,7 @@ def _exact_block(problem: Problem, step_size: jax.Array, chain: Chain, key: jax.
     start = known @ x.T
     r = jnp.sum(known**2, axis=1)
     if problem.block_steps == 1:
-        c, g = _gradient_step(problem, step_size, r, start, targets)
+        c, g = gradient_step(problem, step_size, r, start, targets)
         appended = outside_columns(outside_key, g, problem.outside, transpose)
         moved = c[:, None] * known + g @ x
     else:
@@ -232,7 +167,7 @@ def _exact_block(problem: Problem, step_size: jax.Array, chain: Chain, key: jax.
     if problem.sphere:
         moved, appended = _on_sphere(moved, appended)
     width = len(problem.weights)
-    return moved[:, :width], _rotate_back(jnp.concatenate([moved[:, width:], appended], axis=1))
+    return moved[:, :width], rotate_back(jnp.concatenate([moved[:, width:], appended], axis=1))
 
 
 def _on_sphere(moved: jax.Array, appended: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -256,7 +191,7 @@ def _sequence(
         first, before, rows, target = inputs
         # g_block is still zero for samples to come, so the full product sees the past only.
         h = scale[:, None] * (before + jnp.sum(g_block[:, None, :] * rows[None, :, :], axis=2))
-        c, g = _gradient_step(problem, step_size, r, h, target)
+        c, g = gradient_step(problem, step_size, r, h, target)
         within = jax.lax.dynamic_slice(rows, (0, first), (batch, batch))
         r = c**2 * r + 2 * c * jnp.sum(g * h, axis=1) + jnp.sum(g * (g @ within), axis=1)
         if problem.sphere:
@@ -281,7 +216,7 @@ def _ambient_block(problem: Problem, step_size: jax.Array, chain: Chain, key: ja
     def step(v: jax.Array, key: jax.Array) -> tuple[jax.Array, None]:
         x = jax.random.normal(key, (problem.batch, problem.dim))
         targets = _targets(problem, x[:, : len(problem.weights)])
-        c, g = _gradient_step(problem, step_size, jnp.sum(v**2, axis=1), v @ x.T, targets)
+        c, g = gradient_step(problem, step_size, jnp.sum(v**2, axis=1), v @ x.T, targets)
         moved = c[:, None] * v + g @ x
         return (moved / jnp.linalg.norm(moved, axis=1, keepdims=True) if problem.sphere else moved), None
 
@@ -296,7 +231,7 @@ def _norm2(chain: Chain) -> jax.Array:
     return jnp.sum(chain.on_teachers**2, axis=-1) + jnp.sum(chain.residual**2, axis=-1)
 
 
-def _overlaps(problem: Problem, chain: Chain) -> dict[str, jax.Array]:
+def overlaps_of_chain(problem: Problem, chain: Chain) -> State:
     """t, c, r of one replica, as the overlap flow's state."""
     r = _norm2(chain)
     size = jnp.sqrt(r)
@@ -310,11 +245,11 @@ def _overlaps(problem: Problem, chain: Chain) -> dict[str, jax.Array]:
 
 
 @partial(jax.jit, static_argnums=0)
-def _advance(
+def advance_chains(
     problem: Problem, step_size: jax.Array, chain: Chain, key: jax.Array, first: int, blocks: int, step: int
 ) -> Chain:
     """Run `blocks` blocks from block number `first`, which starts at step number `step`, all replicas at once."""
-    block = _exact_block if problem.method == "exact" else _ambient_block
+    block = exact_block if problem.method == "exact" else _ambient_block
     a = jnp.asarray(problem.weights)
 
     def one(chain: Chain, key: jax.Array, number: jax.Array) -> Chain:
@@ -342,15 +277,10 @@ def _observe(problem: Problem, chain: Chain) -> tuple[jax.Array, jax.Array, jax.
     lowered = lowered_overlap_flow(problem.activation)
 
     def one(chain: Chain) -> tuple[jax.Array, jax.Array, jax.Array]:
-        state = _overlaps(problem, chain)
-        return state["t"], state["r"], _loss(lowered, state, jnp.asarray(problem.weights))
+        state = overlaps_of_chain(problem, chain)
+        return state["t"], state["r"], overlap_loss(lowered, state, jnp.asarray(problem.weights))
 
     return jax.vmap(one)(chain)
-
-
-def _block_steps(batch: int, steps: int) -> int:
-    """Steps per block: about 32 samples, never more than the run is long."""
-    return max(1, min(_BLOCK // batch, steps))
 
 
 def start_chain(problem: Problem, initial: InitialState, replicas: int) -> Chain:
@@ -360,17 +290,37 @@ def start_chain(problem: Problem, initial: InitialState, replicas: int) -> Chain
         first, second = initial.on_teachers, initial.residual
     else:
         first, second = embed(initial, problem.dim), np.zeros((problem.width, 0))
-    repeat = lambda x: jnp.repeat(jnp.asarray(x)[None], replicas, axis=0)  # noqa: E731
+    on_teachers, residual = (jnp.repeat(jnp.asarray(x)[None], replicas, axis=0) for x in (first, second))
     unreached = jnp.full((replicas, width), jnp.inf)
-    return Chain(repeat(first), repeat(second), unreached, unreached)
+    return Chain(on_teachers, residual, unreached, unreached)
 
 
-def _check(step_size: float, method: str, seed: int, **counts: int) -> None:
-    check_positive(step_size=step_size)
-    check_whole(**counts)
-    check_seed(seed)
-    if method not in ("exact", "ambient"):
-        raise InputError(f"method is {method!r}: use exact or ambient")
+def sgd_problem(
+    activation: Activation, teacher: Teacher, initial: InitialState, steps: int, batch: int, method: str,
+    block_steps: int | None, mistakes: Mistakes = NO_MISTAKES, loss: str = "mse",
+) -> Problem:  # fmt: skip
+    """The run's description; about 32 samples a block, never more than the run is long. Raises `InputError`."""
+    check_whole(block_steps=1 if block_steps is None else block_steps)
+    check_start(initial, teacher, rows=True)
+    block = max(1, min(_BLOCK // batch, steps)) if block_steps is None else block_steps
+    width = initial.on_teachers.shape[0]
+    return Problem(activation, teacher.weights, teacher.dim, width, batch, block, method, mistakes, loss)
+
+
+def stepping(problem: Problem, step_size: float, keys: jax.Array) -> Callable[[Chain, Stretch], Chain]:
+    """How all replicas, with these keys, go from save to save."""
+    eta = jnp.asarray(step_size, dtype=float)
+
+    def advance(chain: Chain, part: Stretch) -> Chain:
+        own = problem if part.length == problem.block_steps else replace(problem, block_steps=part.length)
+        return advance_chains(own, eta, chain, keys, part.first, part.blocks, part.begin)
+
+    return advance
+
+
+def all_learned(chain: Chain, wanted: tuple[int, ...] | None) -> bool:
+    """Whether all replicas have recovered these directions."""
+    return wanted is not None and bool(jnp.all(jnp.isfinite(chain.half_step[:, jnp.asarray(wanted, dtype=int)])))
 
 
 @double_precision
@@ -388,7 +338,7 @@ def online_sgd(
     saves: int = _DEFAULT_SAVES,
     stop_when_learned: tuple[int, ...] | None = None,
     block_steps: int | None = None,
-    mistakes: Mistakes = Mistakes(),
+    mistakes: Mistakes = NO_MISTAKES,
     progress: Progress | None = None,
 ) -> SgdResult:
     r"""Online SGD, $v_k\leftarrow v_k-\eta\nabla_{v_k}\tfrac12(f_*-f)^2(x)$ with fresh samples, many replicas.
@@ -411,54 +361,25 @@ def online_sgd(
         InputError: a number out of range, or d < P + m.
         Interrupted: on Ctrl-C, with the result so far.
     """
-    block = _BLOCK if block_steps is None else block_steps
-    _check(step_size, method, seed, steps=steps, batch=batch, replicas=replicas, saves=saves, block_steps=block)
-    m, width = initial.on_teachers.shape
-    if width != teacher.width:
-        raise InputError(f"initial has {width} directions, teacher {teacher.width}: draw it for this teacher")
-    if stop_when_learned is not None and not all(0 <= q < width for q in stop_when_learned):
-        raise InputError(f"stop_when_learned is {stop_when_learned!r}: directions count from 0 to {width - 1}")
-    if teacher.dim < width + m:
-        raise InputError(f"dim {teacher.dim} is below teacher width + student width = {width + m}: raise dim")
-    inner = _block_steps(batch, steps) if block_steps is None else block_steps
-    problem = Problem(activation, teacher.weights, teacher.dim, m, batch, inner, method, mistakes)
-    chain = start_chain(problem, initial, replicas)
-    keys = replica_keys(seed, replicas, "online SGD")
-    eta = jnp.asarray(step_size, dtype=float)
-    saved, at = [[np.asarray(x) for x in _observe(problem, chain)]], [0]
-    try:
-        for part, first, blocks in _schedule(problem, steps, saves):
-            chain = _advance(part, eta, chain, keys, first, blocks, at[-1])
-            at.append(at[-1] + blocks * part.block_steps)
-            saved.append([np.asarray(x) for x in _observe(problem, chain)])
-            if progress is not None:
-                progress(at[-1] / steps, f"online SGD: step {at[-1]} of {steps}, {replicas} replicas")
-            if not np.any(np.isfinite(saved[-1][1]).all(axis=1)) or _all_learned(chain, stop_when_learned):
-                break
-    except KeyboardInterrupt as stop:
-        kept = _result(problem, step_size, saved, np.array(at[: len(saved)]), chain, seed)
-        raise Interrupted(kept, f"at step {kept.steps} of {steps}") from stop
-    return _result(problem, step_size, saved, np.array(at), chain, seed)
+    check_run(step_size, seed, method, steps=steps, batch=batch, replicas=replicas, saves=saves)
+    problem = sgd_problem(activation, teacher, initial, steps, batch, method, block_steps, mistakes)
+    if stop_when_learned is not None and not all(0 <= q < teacher.width for q in stop_when_learned):
+        raise InputError(f"stop_when_learned is {stop_when_learned!r}: directions count from 0 to {teacher.width - 1}")
+
+    def done(track: Track[Chain]) -> bool:
+        lost = not np.any(np.isfinite(track.seen[-1][1]).all(axis=1))
+        return lost or all_learned(track.state, stop_when_learned)
+
+    advance = stepping(problem, step_size, replica_keys(seed, replicas, "online SGD"))
+    chain, parts = start_chain(problem, initial, replicas), stretches(steps, saves, problem.block_steps)
+    told = Told("online SGD", steps, progress, f", {replicas} replicas")
+    return drive(
+        chain, parts, advance, partial(_observe, problem), partial(_result, problem, step_size, seed), told, done=done
+    )
 
 
-def _schedule(problem: Problem, steps: int, saves: int) -> Iterator[tuple[Problem, int, int]]:
-    """(problem, first block, number of blocks) between saves; the last block is shorter if steps do not divide."""
-    total, rest = divmod(steps, problem.block_steps)
-    marks = np.unique(np.linspace(0, total, min(saves, total) + 1).round().astype(np.int64)).tolist()
-    for first, last in pairwise(marks):
-        yield problem, first, last - first
-    if rest:
-        yield replace(problem, block_steps=rest), total, 1
-
-
-def _all_learned(chain: Chain, wanted: tuple[int, ...] | None) -> bool:
-    return wanted is not None and bool(jnp.all(jnp.isfinite(chain.half_step[:, jnp.asarray(wanted, dtype=int)])))
-
-
-def _result(
-    problem: Problem, step_size: float, saved: list[list[np.ndarray]], steps: np.ndarray, chain: Chain, seed: int
-) -> SgdResult:
-    overlap, norm2, loss = (np.stack(column, axis=1) for column in zip(*saved, strict=True))
+def _result(problem: Problem, step_size: float, seed: int, track: Track[Chain]) -> SgdResult:
+    overlap, norm2, loss = track.columns()
     with np.errstate(invalid="ignore"):
         lost = ~np.isfinite(norm2).all(axis=2) | (norm2.max(axis=2) > BLOW_UP)
     for values in (overlap, norm2, loss):
@@ -474,9 +395,8 @@ def _result(
         "precision": "float64",
         "recovery_resolution_steps": problem.block_steps,
     }
+    chain, steps = track.state, np.array(track.at)
     half_steps, loss_steps, diverged = np.asarray(chain.half_step), np.asarray(chain.loss_step), lost.any(axis=1)
-    data = dataset(
-        steps * step_size, overlap, norm2, loss, step_size=step_size, attributes=attributes, half_steps=half_steps,
-        loss_steps=loss_steps, diverged=diverged,
-    )  # fmt: skip
+    ends = {"half_steps": half_steps, "loss_steps": loss_steps, "diverged": diverged}
+    data = dataset(steps * step_size, overlap, norm2, loss, step_size=step_size, attributes=attributes, **ends)
     return SgdResult(data, half_steps, loss_steps, diverged, int(steps[-1]), problem.block_steps)

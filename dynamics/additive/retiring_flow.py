@@ -14,7 +14,7 @@ gathered, the arrays are cut to the next of a few sizes, so that few programs ar
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -25,16 +25,17 @@ import jax.numpy as jnp
 import numpy as np
 import optimistix as optx
 
-from dynamics.additive.gradient_flow import LEVEL, IntegrationError, lowered_overlap_flow
-from dynamics.core.lowering import LoweredSystem, lower, lower_kernel, lower_scalar
+from dynamics.additive.gradient_flow import LEVEL, lowered_overlap_flow
+from dynamics.core.checks import check_start, record_times
+from dynamics.core.interrupted import IntegrationError, Progress
+from dynamics.core.lowering import LoweredSystem, State, lower, lower_kernel, lower_scalar
 from dynamics.core.precision import double_precision
+from dynamics.core.replicas import Stretch, Told, Track, between, drive
 from theory import Activation, InitialState, InputError, Teacher
 from theory.additive.retirement import pull_bound
 from theory.additive.retirement import x as overlap_symbol
 from theory.additive.sourced_flow import sourced_flow
 
-Progress = Callable[[float, str], None]
-State = dict[str, jax.Array]
 Kernel = Callable[[jax.Array], jax.Array]
 Profiles = tuple[tuple[Kernel, ...], ...]
 #: Arrays are cut when at least this share of neurons or directions has left, but never below _SMALLEST.
@@ -399,30 +400,42 @@ class _Ledger:
     neglected: np.ndarray
     light: np.ndarray
     left_out: np.ndarray
+    shared: np.ndarray
     noted: float = 0.0
     flops: float = 0.0
     counted: int = 0
-    saved: list[tuple[float, float, np.ndarray]] = field(default_factory=list)
 
     @classmethod
     def empty(cls, width: int, count: int) -> "_Ledger":
         never = np.full(count, np.inf)
         hits = {"half": never.copy(), "neuron": np.full(count, -1), "fitted": never.copy()}
         return cls(
-            np.arange(width), np.arange(count), hits, never.copy(), np.zeros(count), np.zeros(width), np.zeros(count)
+            np.arange(width),
+            np.arange(count),
+            hits,
+            never.copy(),
+            np.zeros(count),
+            np.zeros(width),
+            np.zeros(count),
+            np.zeros(width),
         )
 
-    def save(self, time: float, loss: float, shares: np.ndarray) -> None:
-        """Record the state of the whole problem at one of the times asked for."""
-        whole = np.ones(self.retired.size)
-        kept = ~np.isfinite(self.retired[self.directions])
-        whole[self.directions[kept]] = shares[kept]
-        self.saved.append((time, loss, whole))
+    @property
+    def learned(self) -> int:
+        """How many directions."""
+        return int(np.isfinite(self.hits["half"]).sum())
 
-    def note(self, carry: Carry, light: np.ndarray) -> None:
+    def whole(self, shares: np.ndarray) -> np.ndarray:
+        """The learned shares of all directions of the whole problem; 1 of those that have left."""
+        every = np.ones(self.retired.size)
+        kept = ~np.isfinite(self.retired[self.directions])
+        every[self.directions[kept]] = shares[kept]
+        return every
+
+    def note(self, carry: Carry) -> None:
         """Copy hits (once) and retirements, and count the work done since the last note."""
         now = float(carry.time)
-        self.light[self.neurons] += light * (now - self.noted)
+        self.light[self.neurons] += self.shared * (now - self.noted)
         self.noted = now
         half, neuron, fitted, retired = (np.asarray(x)[: len(self.directions)] for x in carry.hits)
         new = np.isfinite(half) & ~np.isfinite(self.hits["half"][self.directions])
@@ -527,43 +540,48 @@ def retiring_flow(
 
     Raises:
         InputError: t_end, times, tolerance or light out of range, or an initial state of another teacher.
-        IntegrationError: the step size fell to rounding, or `max_steps` were not enough.
+        IntegrationError: the step size fell to rounding, or `max_steps` were not enough (with the result so far).
+        Interrupted: on Ctrl-C, with the result so far.
     """
-    grid = _checked_times(t_end, times, tolerance, light)
-    if initial.overlap.shape[1] != teacher.width:
-        raise InputError(
-            f"initial has {initial.overlap.shape[1]} directions, teacher {teacher.width}: draw it for this teacher"
-        )
+    grid = record_times(t_end, times, lambda: np.geomspace(1e-3 * t_end, t_end, 201))
+    if not 0 <= tolerance < 0.5:
+        raise InputError(f"tolerance is {tolerance!r}: give a share between 0 and 0.5")
+    if not 0 <= light <= 0.1:
+        raise InputError(f"light is {light!r}: give a share of the smallest weight between 0 and 0.1")
+    check_start(initial, teacher)
     flow = _flow(activation, rtol, atol, tolerance, light * float(teacher.a.min()) if light else -1.0)
     width = initial.overlap.shape[0]
-    room = min(width, _SOURCES) if light else width
-    carry = _start(flow, coordinates_of(initial), jnp.asarray(teacher.a), room)
     ledger = _Ledger.empty(*initial.overlap.shape)
-    left_out, looked = np.zeros(width), -np.inf
-    for target in [*grid, *([t_end] if grid[-1] < t_end else [])]:
-        while float(carry.time) < target:
+
+    def advance(now: tuple[Carry, float], part: Stretch) -> tuple[Carry, float]:
+        carry, looked = now
+        while float(carry.time) < part.end:
             if ledger.counted - looked >= _LEG and light:
                 carry, share_of_light = _look(flow, carry)
-                left_out, looked = np.asarray(share_of_light), ledger.counted
-            carry = _leg(flow, carry, jnp.asarray(target))
-            ledger.note(carry, left_out)
+                ledger.shared, looked = np.asarray(share_of_light), ledger.counted
+            carry = _leg(flow, carry, jnp.asarray(part.end))
+            ledger.note(carry)
             _complain(carry, max_steps, t_end)
             before, carry = carry, _cut(flow, carry, ledger)
             if carry is not before:  # a new basis: the forces that were kept were in the old one
-                looked, left_out = -np.inf, np.zeros(len(ledger.neurons))
-            if progress is not None:
-                learned = int(np.isfinite(ledger.hits["half"]).sum())
-                progress(
-                    float(carry.time) / t_end, f"time {float(carry.time):.4g}: {learned} of {teacher.width} learned"
-                )
-        if target <= grid[-1]:
-            now, shares = _seen(flow, carry)
-            ledger.save(float(carry.time), float(now), np.asarray(shares))
-    saved_times, loss, share = (np.array(x) for x in zip(*ledger.saved, strict=True))
-    return RetiringResult(
-        saved_times, loss, ledger.hits["half"], ledger.hits["neuron"], ledger.hits["fitted"], ledger.retired,
-        ledger.neglected, ledger.left_out, share, ledger.counted, 6 * ledger.counted, ledger.flops,
-    )  # fmt: skip
+                looked, ledger.shared = -np.inf, np.zeros(len(ledger.neurons))
+        return carry, looked
+
+    def look(now: tuple[Carry, float]) -> tuple[float, float, np.ndarray]:
+        loss, shares = _seen(flow, now[0])
+        return float(now[0].time), float(loss), ledger.whole(np.asarray(shares))
+
+    def result(track: Track[tuple[Carry, float]]) -> RetiringResult:
+        times, loss, share = (x[: grid.size] for x in track.columns(axis=0))
+        return RetiringResult(
+            times, loss, ledger.hits["half"], ledger.hits["neuron"], ledger.hits["fitted"], ledger.retired,
+            ledger.neglected, ledger.left_out, share, ledger.counted, 6 * ledger.counted, ledger.flops,
+        )  # fmt: skip
+
+    start = _start(flow, coordinates_of(initial), jnp.asarray(teacher.a), min(width, _SOURCES) if light else width)
+    moments = [0.0, *grid[grid > 0].tolist(), *([t_end] if grid[-1] < t_end else [])]
+    told = Told("gradient flow", float(t_end), progress, lambda now: f": {ledger.learned} of {teacher.width} learned")
+    return drive((start, -np.inf), between(moments), advance, look, result, told, from_start=bool(grid[0] == 0))
 
 
 def _flow(activation: Activation, rtol: float, atol: float, tolerance: float, heavy: float) -> _Flow:
@@ -580,23 +598,9 @@ def coordinates_of(initial: InitialState) -> State:
     return {"t": jnp.asarray(initial.overlap), "u": jnp.asarray(residual), "r": jnp.asarray(initial.norm2)}
 
 
-def _checked_times(t_end: float, times: np.ndarray | None, tolerance: float, light: float) -> np.ndarray:
-    if not (np.isfinite(t_end) and t_end > 0):
-        raise InputError(f"t_end is {t_end!r}: give a positive finite time")
-    if not 0 <= tolerance < 0.5:
-        raise InputError(f"tolerance is {tolerance!r}: give a share between 0 and 0.5")
-    if not 0 <= light <= 0.1:
-        raise InputError(f"light is {light!r}: give a share of the smallest weight between 0 and 0.1")
-    grid = np.geomspace(1e-3 * t_end, t_end, 201) if times is None else np.asarray(times, dtype=float)
-    if grid.ndim != 1 or grid.size == 0 or grid[0] < 0 or grid[-1] > t_end * (1 + 1e-12) or np.any(np.diff(grid) <= 0):
-        raise InputError(f"times must increase within [0, t_end = {t_end:g}]: got {grid.size} values")
-    return np.minimum(grid, t_end)
-
-
 def _complain(carry: Carry, max_steps: int, t_end: float) -> None:
+    where = f"gradient flow stopped at time {float(carry.time):g} of {t_end:g}"
     if bool(carry.failed):
-        raise IntegrationError(f"gradient flow stopped at time {float(carry.time):g} of {t_end:g}: step size vanished")
+        raise IntegrationError(f"{where}: step size vanished; end before, or raise rtol")
     if int(carry.taken) >= max_steps:
-        raise IntegrationError(
-            f"gradient flow stopped at time {float(carry.time):g} of {t_end:g}: max_steps = {max_steps} are done"
-        )
+        raise IntegrationError(f"{where}: max_steps = {max_steps} are done; end before, or raise max_steps or rtol")

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import linalg
 
-from dynamics.additive.gradient_flow import Progress
-from dynamics.core.interrupted import Interrupted
+from dynamics.core.interrupted import Interrupted, Progress
 from dynamics.core.trajectory import variable
 from theory import InputError
 from theory.baselines import gegenbauer

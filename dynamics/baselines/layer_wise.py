@@ -6,34 +6,33 @@ it takes. The population loss is quadratic in the second layer, so its minimum (
 from the overlaps, by differentiating the derived loss; a fit on fresh samples needs their pre-activations only.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import diffrax as dfx
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynamics.additive.gradient_flow import IntegrationError, Progress, lowered_overlap_flow
+from dynamics.additive.gradient_flow import lowered_overlap_flow
 from dynamics.additive.online_sgd import (
     CORRELATION,
     Chain,
     Problem,
-    _advance,
-    _all_learned,
-    _block_steps,
-    _check,
-    _overlaps,
-    _schedule,
+    all_learned,
+    overlaps_of_chain,
+    sgd_problem,
     start_chain,
+    stepping,
 )
-from dynamics.core.interrupted import Interrupted
+from dynamics.core.checks import check_run
+from dynamics.core.flow import Reached, integrate
+from dynamics.core.interrupted import Progress
+from dynamics.core.kept import compiled
 from dynamics.core.keys import replica_keys
 from dynamics.core.lowering import LoweredSystem, lower, lower_kernel, lower_scalar
 from dynamics.core.precision import double_precision
+from dynamics.core.replicas import Told, Track, drive, stretches
 from dynamics.core.trajectory import dataset, variable
 from theory import Activation, InitialState, InputError, Teacher
 from theory.baselines.correlation import correlation_flow
@@ -69,7 +68,7 @@ class LayerWiseResult:
 # ------------------------------------------------------------------------- second layer
 
 
-@partial(jax.jit, static_argnums=0)
+@compiled
 def second_layer(
     lowered: LoweredSystem, t: jax.Array, c: jax.Array, a: jax.Array, ridge: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
@@ -77,7 +76,10 @@ def second_layer(
 
     $\mathcal L$ is the derived population loss with second layer b; gradient and Hessian by differentiating it.
     """
-    height = lambda b: lowered.observable("loss", {"t": t, "c": c, "r": b}, {"a": a})  # noqa: E731
+
+    def height(b: jax.Array) -> jax.Array:
+        return lowered.observable("loss", {"t": t, "c": c, "r": b}, {"a": a})
+
     zero = jnp.zeros(t.shape[0])
     hessian = jax.hessian(height)(zero) + ridge * jnp.eye(zero.size)
     weights = -jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(hessian), jax.grad(height)(zero))
@@ -103,7 +105,7 @@ def _observe(problem: Problem, chain: Chain, ridge: jax.Array) -> tuple[jax.Arra
     lowered, a = lowered_overlap_flow(problem.activation), jnp.asarray(problem.weights)
 
     def one(chain: Chain) -> tuple[jax.Array, ...]:
-        state = _overlaps(problem, chain)
+        state = overlaps_of_chain(problem, chain)
         return state["t"], state["r"], *second_layer(lowered, state["t"], state["c"], a, ridge)
 
     return jax.vmap(one)(chain)
@@ -145,54 +147,28 @@ def layer_wise_sgd(
         Interrupted: on Ctrl-C, with the result so far.
     """
     correlation_flow(activation)  # refuses a mean
-    block = _block_steps(batch, steps) if block_steps is None else block_steps
-    _check(step_size, method, seed, steps=steps, batch=batch, replicas=replicas, saves=saves, block_steps=block)
+    check_run(step_size, seed, method, steps=steps, batch=batch, replicas=replicas, saves=saves)
+    problem = sgd_problem(activation, teacher, initial, steps, batch, method, block_steps, loss=CORRELATION)
     check_positive(ridge=ridge)
     if samples is not None:
         check_whole(samples=samples)
-    width, directions = initial.on_teachers.shape
-    if directions != teacher.width:
-        raise InputError(f"initial has {directions} directions, teacher {teacher.width}: draw it for this teacher")
-    if teacher.dim < directions + width:
-        raise InputError(f"dim {teacher.dim} is below teacher width + student width = {directions + width}: raise dim")
-    problem = Problem(activation, teacher.weights, teacher.dim, width, batch, block, method, loss=CORRELATION)
-    size = np.sqrt(initial.norm2)[:, None]
-    chain = start_chain(problem, InitialState(initial.on_teachers / size, initial.residual / size), replicas)
-    keys = replica_keys(seed, replicas, "layer-wise SGD")
-    ridge_, eta = jnp.asarray(float(ridge)), jnp.asarray(float(step_size))
-    saved, at = [[np.asarray(x) for x in _observe(problem, chain, ridge_)]], [0]
+    size, ridge_ = np.sqrt(initial.norm2)[:, None], jnp.asarray(float(ridge))
 
-    def result() -> LayerWiseResult:
+    def result(track: Track[Chain]) -> LayerWiseResult:
         fitted = None
         if samples is not None:
             fresh = replica_keys(seed, replicas, "layer-wise SGD", "second layer", samples)
-            fitted = np.asarray(_fitted_loss(problem, samples, chain, ridge_, fresh))
-        return _result(problem, step_size, saved, np.array(at[: len(saved)]), chain, fitted, ridge, seed)
+            fitted = np.asarray(_fitted_loss(problem, samples, track.state, ridge_, fresh))
+        return _result(problem, step_size, track, fitted, ridge, seed)
 
-    try:
-        for moved, step in _run(problem, eta, chain, keys, steps, saves):
-            chain = moved
-            at.append(step)
-            saved.append([np.asarray(x) for x in _observe(problem, chain, ridge_)])
-            if progress is not None:
-                progress(step / steps, f"layer-wise SGD: step {step} of {steps}, {replicas} replicas")
-            if _all_learned(chain, stop_when_learned):
-                break
-    except KeyboardInterrupt as stop:
-        kept = result()
-        raise Interrupted(kept, f"at step {kept.steps} of {steps}") from stop
-    return result()
-
-
-def _run(
-    problem: Problem, eta: jax.Array, chain: Chain, keys: jax.Array, steps: int, saves: int
-) -> Iterator[tuple[Chain, int]]:
-    """The chain after each stretch between saves, with its step."""
-    step = 0
-    for part, first, blocks in _schedule(problem, steps, saves):
-        chain = _advance(part, eta, chain, keys, first, blocks, step)
-        step += blocks * part.block_steps
-        yield chain, step
+    unit = InitialState(initial.on_teachers / size, initial.residual / size)
+    advance = stepping(problem, step_size, replica_keys(seed, replicas, "layer-wise SGD"))
+    chain, parts = start_chain(problem, unit, replicas), stretches(steps, saves, problem.block_steps)
+    told = Told("layer-wise SGD", steps, progress, f", {replicas} replicas")
+    return drive(
+        chain, parts, advance, lambda chain: _observe(problem, chain, ridge_), result, told,
+        done=lambda track: all_learned(track.state, stop_when_learned),
+    )  # fmt: skip
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -201,7 +177,7 @@ def _fitted_loss(problem: Problem, samples: int, chain: Chain, ridge: jax.Array,
     lowered, a = lowered_overlap_flow(problem.activation), jnp.asarray(problem.weights)
 
     def one(chain: Chain, key: jax.Array) -> jax.Array:
-        state, known = _overlaps(problem, chain), chain
+        state, known = overlaps_of_chain(problem, chain), chain
         if problem.method == "ambient":  # rows of R^d: what is not on the teachers is the residual
             cut = len(problem.weights)
             known = chain._replace(on_teachers=chain.on_teachers[:, :cut], residual=chain.on_teachers[:, cut:])
@@ -212,22 +188,15 @@ def _fitted_loss(problem: Problem, samples: int, chain: Chain, ridge: jax.Array,
 
 
 def _result(
-    problem: Problem,
-    step_size: float,
-    saved: list[list[np.ndarray]],
-    steps: np.ndarray,
-    chain: Chain,
-    fitted: np.ndarray | None,
-    ridge: float,
-    seed: int,
+    problem: Problem, step_size: float, track: Track[Chain], fitted: np.ndarray | None, ridge: float, seed: int
 ) -> LayerWiseResult:
-    overlap, norm2, weights, loss = (np.stack(column, axis=1) for column in zip(*saved, strict=True))
+    overlap, norm2, weights, loss = track.columns()
     attributes: dict[str, str | float | int] = {
         "what": "layer-wise", "activation": problem.activation.name, "dim": problem.dim, "step_size": step_size,
         "batch": problem.batch, "method": problem.method, "seed": seed, "ridge": ridge, "precision": "float64",
         "recovery_resolution_steps": problem.block_steps,
     }  # fmt: skip
-    half_steps = np.asarray(chain.half_step)
+    steps, half_steps = np.array(track.at), np.asarray(track.state.half_step)
     data = dataset(
         steps * step_size, overlap, norm2, loss, step_size=step_size, attributes=attributes, half_steps=half_steps
     )
@@ -250,30 +219,18 @@ def _overlaps_alone(activation: Activation) -> LoweredSystem:
     """The correlation flow of the overlaps with the teachers, which close by themselves."""
     system = correlation_flow(activation)
     drift = {component: sums for component, sums in system.drift.items() if component.base == overlap_symbol}
-    return lower(type(system)(**{**vars(system), "drift": drift, "observables": {}}))
+    return lower(replace(system, drift=drift, observables={}))
 
 
-@eqx.filter_jit
-def _ends(lowered: LoweredSystem, start: jax.Array, a: jax.Array, rtol: jax.Array) -> tuple[jax.Array, jax.Array]:
+@compiled
+def _ends(lowered: LoweredSystem, start: jax.Array, a: jax.Array, rtol: jax.Array) -> Reached:
     slope = lower_kernel(lowered.system.activation, 1)
 
-    def velocity(clock: Any, t: jax.Array, args: None) -> jax.Array:
+    def velocity(t: jax.Array, a: jax.Array) -> jax.Array:
         pace = jnp.abs(jnp.sum(a * slope(t) * t, axis=1, keepdims=True))
         return lowered.drift({"t": t}, {"a": a})["t"] / jnp.where(pace > 0, pace, 1.0)
 
-    solution = dfx.diffeqsolve(
-        dfx.ODETerm(velocity),
-        dfx.Tsit5(),
-        jnp.zeros(()),
-        jnp.asarray(_CLOCK),
-        None,
-        start,
-        stepsize_controller=dfx.PIDController(rtol=rtol, atol=1e-3 * rtol),
-        max_steps=100_000,
-        throw=False,
-    )
-    assert solution.ys is not None
-    return solution.ys[-1], dfx.is_okay(solution.result)
+    return integrate(velocity, start, jnp.zeros(()), jnp.asarray(_CLOCK), a, rtol=rtol)
 
 
 @double_precision
@@ -288,7 +245,6 @@ def neuron_ends(activation: Activation, teacher: Teacher, overlap: np.ndarray, r
     start = np.asarray(overlap, dtype=float)
     if start.ndim != 2 or start.shape[1] != teacher.width:
         raise InputError(f"overlap has shape {start.shape}: give (neurons, {teacher.width})")
-    end, good = _ends(_overlaps_alone(activation), jnp.asarray(start), jnp.asarray(teacher.a), jnp.asarray(rtol))
-    if not bool(good) or not np.all(np.isfinite(end)):
-        raise IntegrationError("the correlation flow stopped on the way")
-    return np.asarray(end)
+    found = _ends(_overlaps_alone(activation), jnp.asarray(start), jnp.asarray(teacher.a), jnp.asarray(rtol))
+    found.check("correlation flow", _CLOCK)
+    return np.asarray(found.state)

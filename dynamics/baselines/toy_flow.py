@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynamics.additive.gradient_flow import IntegrationError
-from dynamics.core.lowering import LoweredSystem, lower
+from dynamics.core.interrupted import IntegrationError
+from dynamics.core.kept import compiled
+from dynamics.core.lowering import LoweredSystem, State, lower
 from dynamics.core.precision import double_precision
 from dynamics.core.trajectory import variable
 from theory import InputError, System
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 LEVELS = (0.1, 0.5, 0.9)
 #: The last share of the goal that is recorded.
 _LAST = 0.99
-State = dict[str, jax.Array]
 
 
 @dataclass(frozen=True)
@@ -61,9 +60,9 @@ def _fitted(toy: Toy, state: State) -> jax.Array:
     return jnp.prod(jnp.stack(list(state.values())), axis=0)
 
 
-@eqx.filter_jit
+@compiled
 def _solve(
-    toy: Toy, lowered: LoweredSystem, starts: State, shares: jax.Array, goal: jax.Array, substeps: jax.Array
+    lowered: LoweredSystem, starts: State, shares: jax.Array, goal: jax.Array, substeps: jax.Array, *, toy: Toy
 ) -> jax.Array:
     """Times (sample, start) of the shares (sample, start), the first of which is that of the start itself."""
     clock = jnp.log(shares / (1 - shares))
@@ -76,7 +75,10 @@ def _solve(
 
     def step(y: tuple[State, jax.Array], width: jax.Array) -> tuple[State, jax.Array]:
         """One step of the classical fourth-order method."""
-        move = lambda k, share: jax.tree.map(lambda a, b: a + share * width * b, y, k)  # noqa: E731
+
+        def move(k: tuple[State, jax.Array], share: float) -> tuple[State, jax.Array]:
+            return jax.tree.map(lambda a, b: a + share * width * b, y, k)
+
         first = velocity(y)
         second = velocity(move(first, 0.5))
         third = velocity(move(second, 0.5))
@@ -117,12 +119,11 @@ def toy_flow(
     state = {variable.name: jnp.asarray(begin[:, i]) for i, variable in enumerate(toy.variables)}
     lowered = _own_code(toy) if system is None else lower(system)
     first = np.asarray(_fitted(toy, state)) / goal
-    logit = lambda share: np.log(share / (1 - share))  # noqa: E731
-    clocks = np.linspace(logit(first), logit(_LAST), saves)
+    clocks = np.linspace(np.log(first / (1 - first)), np.log(_LAST / (1 - _LAST)), saves)
     marks = np.broadcast_to(np.array(LEVELS)[:, None], (len(LEVELS), len(begin)))
     shares = np.sort(np.concatenate([1 / (1 + np.exp(-clocks)), marks]), axis=0)
     runs = [
-        np.asarray(_solve(toy, lowered, state, jnp.asarray(shares), jnp.asarray(float(goal)), jnp.asarray(count))).T
+        np.asarray(_solve(lowered, state, jnp.asarray(shares), jnp.asarray(float(goal)), jnp.asarray(count), toy=toy)).T
         for count in (substeps, substeps // 2)
     ]
     times, shares = runs[0], shares.T

@@ -1,7 +1,11 @@
-"""What is left of a run that was interrupted."""
+"""What a run says on its way, and what is left of one that was stopped."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+#: Called with the share of the work that is done, and where that is, in words.
+Progress = Callable[[float, str], None]
 
 
 def unfinished(name: str) -> str:
@@ -10,18 +14,30 @@ def unfinished(name: str) -> str:
     return f"{path.stem}.unfinished{path.suffix}"
 
 
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run.
+class Stopped:
+    """A run that did not come to its end.
 
     Attributes:
-        result: what the run would have returned, up to the last thing recorded. at: how far it came, in words.
+        result: what the run would have returned, up to the last thing recorded (None: nothing was).
+        at: how far that goes, in words.
     """
 
-    def __init__(self, result: Any, at: str = "") -> None:
-        super().__init__(f"interrupted {at}".strip())
-        self.result, self.at = result, at
+    result: Any = None
+    at: str = ""
 
     @property
     def dataset(self) -> Any:
         """The result's `xarray.Dataset`, or the result if it is one itself."""
         return getattr(self.result, "dataset", self.result)
+
+
+class Interrupted(KeyboardInterrupt, Stopped):
+    """Ctrl-C during a run."""
+
+    def __init__(self, result: Any, at: str = "") -> None:
+        super().__init__(f"interrupted {at}".strip())
+        self.result, self.at = result, at
+
+
+class IntegrationError(RuntimeError, Stopped):
+    """The integrator gave up: the message says at what time, why, and what to do."""

@@ -10,24 +10,22 @@ there are.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Protocol
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dynamics.core.interrupted import Progress
+from dynamics.core.kept import compiled
 from dynamics.core.keys import replica_keys
+from dynamics.core.lowering import Arrays, State
 from dynamics.core.precision import double_precision
+from dynamics.core.replicas import Stretch, Told, Track, between, drive
 from theory import InputError
 
 #: Steps whose increments are drawn at once, and how many increments that may be.
 _MOST_STEPS, _MOST_INCREMENTS = 64, 2**17
-
-Arrays = Mapping[str, jax.Array]
-State = dict[str, jax.Array]
-Progress = Callable[[float, str], None]
 
 
 class Law(Protocol):
@@ -82,33 +80,42 @@ def ito_ensemble(
         seed: the same seed gives the same paths on the same platform, whatever their number.
         observe: what is kept of one path's state (default: all of it).
 
-    Raises `InputError` for a step that is not positive, and for fewer than one step, save or path.
+    Raises:
+        InputError: a step that is not positive, or fewer than one step, save or path.
+        Interrupted: on Ctrl-C, with the paths so far.
     """
     for name, value in {"step": step, "steps": steps, "paths": paths, "saves": saves}.items():
         if not value > 0:
             raise InputError(f"{name} is {value}: give a positive value")
-    look = jax.vmap(observe or (lambda state: state))
-    state = {name: jnp.broadcast_to(jnp.asarray(x), (paths, *np.shape(x))) for name, x in start.items()}
+    start_state = {name: jnp.broadcast_to(jnp.asarray(x), (paths, *np.shape(x))) for name, x in start.items()}
     keys = replica_keys(seed, paths, "Ito ensemble")
     constants = {name: jnp.asarray(x) for name, x in parameters.items()}
     marks = np.unique(np.linspace(0, steps, min(saves, steps) + 1).astype(int))
-    seen = [jax.device_get(look(state))]
-    for first, last in pairwise(marks):
-        span = (jnp.asarray(first), jnp.asarray(last))
-        state = _advance(law, state, constants, jnp.asarray(float(step)), span, keys, brownian)
-        seen.append(jax.device_get(look(state)))
-        if progress:
-            progress(last / steps, f"step {last} of {steps}")
-    kept = {name: np.stack([x[name] for x in seen], axis=1) for name in seen[0]}
-    finite = [np.isfinite(x).reshape(paths, -1).all(axis=1) for x in jax.device_get(state).values()]
-    return Ensemble(marks * step, kept, ~np.logical_and.reduce(finite))
+
+    def advance(state: State, part: Stretch) -> State:
+        span = (jnp.asarray(part.begin), jnp.asarray(part.end))
+        return _advance(law, state, constants, jnp.asarray(float(step)), span, keys, brownian=brownian)
+
+    def result(track: Track[State]) -> Ensemble:
+        seen = {name: np.stack([x[name] for x in track.seen], axis=1) for name in track.seen[0]}
+        finite = [np.isfinite(x).reshape(paths, -1).all(axis=1) for x in jax.device_get(track.state).values()]
+        return Ensemble(np.array(track.at) * step, seen, ~np.logical_and.reduce(finite))
+
+    told = Told("Itô ensemble", steps, progress)
+    return drive(start_state, between(marks.tolist()), advance, jax.vmap(observe or (lambda y: y)), result, told)
 
 
-@eqx.filter_jit
+@compiled
 def _advance(
-    law: Law, state: State, constants: State, step: jax.Array, span: tuple[jax.Array, jax.Array], keys: jax.Array,
+    law: Law,
+    state: State,
+    constants: State,
+    step: jax.Array,
+    span: tuple[jax.Array, jax.Array],
+    keys: jax.Array,
+    *,
     brownian: tuple[int, ...],
-) -> State:  # fmt: skip
+) -> State:
     """All paths from step span[0] to step span[1]; increments are drawn for several steps at once, which is faster."""
     paths = next(iter(state.values())).shape[0]
     together = max(1, min(_MOST_STEPS, _MOST_INCREMENTS // (paths * math.prod(brownian))))

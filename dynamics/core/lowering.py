@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import sympy as sp
 from jax.scipy import special
 
+from dynamics.core.kept import kept
 from dynamics.core.precision import double_precision
 from theory.core.activation import Activation
 from theory.core.activation import c as kernel_variable
@@ -26,6 +27,8 @@ from theory.core.indexed import Dual, Sums, Term, free_indices
 from theory.core.system import System
 
 Arrays = Mapping[str, jax.Array]
+#: A state by the names of its components.
+State = dict[str, jax.Array]
 _SPECIAL = {"erf": special.erf, "erfc": special.erfc, "Heaviside": jnp.heaviside}
 
 
@@ -211,7 +214,7 @@ class _Evaluation:
             pieces.append((self._contract(inner, kept), kept))
         result = None
         for array, letters in pieces:
-            placed = _broadcast(array, letters, term.free)
+            placed = broadcast(array, letters, term.free)
             result = placed if result is None else result * placed
         return jnp.asarray(1.0) if result is None else result
 
@@ -248,7 +251,7 @@ class _Evaluation:
             argument, order = base.args
             return self._kernels(int(order))(self._atom(argument, letters))
         if isinstance(base, sp.Indexed):
-            return _broadcast(self._arrays[str(base.base)], base.indices, letters)
+            return broadcast(self._arrays[str(base.base)], base.indices, letters)
         if isinstance(base, sp.Symbol):
             return self._arrays[base.name]
         if base.is_number:
@@ -256,10 +259,10 @@ class _Evaluation:
         raise TypeError(f"cannot lower {base}: expected products of indexed symbols and kernels")
 
 
-def _broadcast(array: jax.Array, letters: tuple[sp.Symbol, ...], target: tuple[sp.Symbol, ...]) -> jax.Array:
+def broadcast(array: jax.Array, letters: tuple[sp.Symbol, ...], target: tuple[sp.Symbol, ...]) -> jax.Array:
     """View `array`, indexed by `letters` (repeated letters: the diagonal), as an array over `target`."""
     if len(set(letters)) < len(letters):
-        return _broadcast(jnp.diagonal(array), letters[:1], target)
+        return broadcast(jnp.diagonal(array), letters[:1], target)
     order = sorted(range(len(letters)), key=lambda place: target.index(letters[place]))
     shape = [1] * len(target)
     for place, letter in enumerate(letters):
@@ -278,8 +281,8 @@ def _no_kernels(order: int) -> Callable[[jax.Array], jax.Array]:
 
 @double_precision
 def lower(system: System) -> LoweredSystem:
-    """JAX code of a derived system."""
-    return LoweredSystem(system)
+    """JAX code of a derived system, made once per object (so that it is also compiled once), and let go with it."""
+    return kept(system, LoweredSystem)
 
 
 __all__ = ["LoweredSystem", "Sums", "elementwise", "lower", "lower_kernel", "lower_scalar"]

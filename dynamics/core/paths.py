@@ -21,7 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-Progress = Callable[[float, str], None]
+from dynamics.core.interrupted import Progress
+from dynamics.core.kept import compiled
+
 #: Steps between two looks at which paths have ended.
 _ROUND = 16
 #: A batch is cut by this factor as soon as it can be; never below the least size.
@@ -87,9 +89,8 @@ def start_paths(scheme: Scheme, y: np.ndarray, parameters: Any) -> Paths:
     gaps = jax.vmap(scheme.gap)(jnp.asarray(y), parameters)
     crossed = jnp.zeros((*gaps.shape, 4))
     variance = jnp.where(gaps > 0, -1.0, 0.0)
-    return Paths(
-        jnp.asarray(y), jnp.zeros(count), jnp.zeros(count, int), jnp.zeros(count, bool), crossed, variance
-    )  # fmt: skip
+    nothing = jnp.zeros(count)
+    return Paths(jnp.asarray(y), nothing, nothing.astype(int), nothing.astype(bool), crossed, variance)
 
 
 def _one_step(scheme: Scheme, path: Paths, until: jax.Array, parameters: Any, normals: jax.Array) -> Paths:
@@ -128,7 +129,7 @@ def _one_step(scheme: Scheme, path: Paths, until: jax.Array, parameters: Any, no
     return stepped
 
 
-@partial(jax.jit, static_argnums=0)
+@compiled
 def _round(scheme: Scheme, paths: Paths, until: jax.Array, parameters: Any, keys: jax.Array) -> Paths:
     """Up to `_ROUND` steps of every path."""
     everyone = jax.vmap(partial(_one_step, scheme))

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-State = dict[str, jax.Array]
+from dynamics.core.lowering import State
 
 
 @lru_cache(maxsize=64)

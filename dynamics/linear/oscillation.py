@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynamics.additive.gradient_flow import Progress
+from dynamics.core.interrupted import Progress
 from dynamics.core.keys import replica_keys
 from dynamics.core.precision import double_precision
+from dynamics.core.replicas import Stretch
 from dynamics.linear.network import Moments, Network, Seen, effective, look, moments_of, quadratic_loss
-from dynamics.linear.run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, check, drive, group_size
+from dynamics.linear.run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, check, group_size, run_networks
 from theory.core.streams import stream
 from theory.linear.task import LinearStart, LinearTask
 
@@ -36,9 +37,15 @@ def stationary_second(step_size: float, width: int, rng: np.random.Generator) ->
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _advance(
-    length: int, group: int, step_size: jax.Array, moments: Moments, networks: Network, keys: jax.Array, first: int,
+    length: int,
+    group: int,
+    step_size: jax.Array,
+    moments: Moments,
+    networks: Network,
+    keys: jax.Array,
+    first: int,
     blocks: int,
-) -> Network:  # fmt: skip
+) -> Network:
     slope = jax.grad(lambda first, second: quadratic_loss(effective(Network(first, second)), moments))
 
     def one(job: tuple[Network, jax.Array]) -> Network:
@@ -84,24 +91,24 @@ def oscillation(
     draws = [stream(seed, "oscillation", "second layer", replica=i) for i in range(replicas)]
     second = np.stack([stationary_second(step_size, start.width, rng) for rng in draws])
     first = np.broadcast_to(start.first, (replicas, start.width, task.dim))
-    networks = Network(jnp.asarray(first), jnp.asarray(second))
-    starts, keys, eta = (
-        networks,
-        replica_keys(seed, replicas, "oscillation", "signs"),
-        jnp.asarray(step_size, dtype=float),
-    )
+    starts = Network(jnp.asarray(first), jnp.asarray(second))
+    keys, eta = replica_keys(seed, replicas, "oscillation", "signs"), jnp.asarray(step_size, dtype=float)
     training, group = moments_of(task), group_size(replicas)
     losses = (moments_of(task, population=True), training)
 
-    def advance(first: int, blocks: int, length: int, step: int) -> None:
-        nonlocal networks
-        networks = _advance(length, group, eta, training, networks, keys, first, blocks)
+    def advance(networks: Network, part: Stretch) -> Network:
+        return _advance(part.length, group, eta, training, networks, keys, part.first, part.blocks)
 
-    return drive(
+    return run_networks(
+        starts,
         advance,
-        lambda: _look(min(tracked, start.width), losses, jnp.asarray(task.target), starts, networks),
-        what="oscillation", steps=steps, saves=saves, width=start.width, step_size=step_size,
-        attributes={"dim": task.dim, "width": start.width, "step_size": step_size, "seed": seed,
-                    "train_size": "fresh" if task.train_size is None else task.train_size},
+        lambda now: _look(min(tracked, start.width), losses, jnp.asarray(task.target), starts, now),
+        what="oscillation",
+        steps=steps,
+        saves=saves,
+        width=start.width,
+        step_size=step_size,
+        attributes={"dim": task.dim, "width": start.width, "step_size": step_size, "seed": seed}
+        | {"train_size": "fresh" if task.train_size is None else task.train_size},
         progress=progress,
-    )  # fmt: skip
+    )

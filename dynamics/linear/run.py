@@ -1,18 +1,17 @@
 """Running replicas of the linear network from save to save, and what comes out."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynamics.additive.gradient_flow import Progress
-from dynamics.core.interrupted import Interrupted
+from dynamics.core.checks import check_run
+from dynamics.core.interrupted import Progress
+from dynamics.core.replicas import Stretch, Told, Track, drive, stretches
 from dynamics.core.trajectory import time_axis, variable
-from dynamics.linear.network import Seen
+from dynamics.linear.network import Network, Seen
 from theory import InputError
-from theory.core.arguments import check_positive, check_seed, check_whole
 from theory.linear.task import LinearStart, LinearTask
 
 if TYPE_CHECKING:
@@ -71,15 +70,9 @@ class LinearRun:
         return np.asarray(self.dataset.step.values)
 
 
-def schedule(steps: int, saves: int) -> Iterator[tuple[int, int, int]]:
-    """(first block, number of blocks, steps per block) between saves; a shorter last block if steps do not divide."""
-    length = max(1, min(BLOCK, steps // saves))
-    total, rest = divmod(steps, length)
-    marks = np.unique(np.linspace(0, total, min(saves, total) + 1).round().astype(np.int64)).tolist()
-    for first, last in pairwise(marks):
-        yield first, last - first, length
-    if rest:
-        yield total, 1, rest
+def block_length(steps: int, saves: int) -> int:
+    """Steps per block: not beyond the next save."""
+    return max(1, min(BLOCK, steps // saves))
 
 
 def group_size(replicas: int) -> int:
@@ -87,9 +80,10 @@ def group_size(replicas: int) -> int:
     return max(size for size in range(1, GROUP + 1) if replicas % size == 0)
 
 
-def drive(
-    advance: Callable[[int, int, int, int], None],
-    look: Callable[[], Seen],
+def run_networks(
+    networks: Network,
+    advance: Callable[[Network, Stretch], Network],
+    look: Callable[[Network], Seen],
     *,
     what: str,
     steps: int,
@@ -99,46 +93,29 @@ def drive(
     attributes: dict[str, str | float | int],
     progress: Progress | None,
 ) -> LinearRun:
-    """Alternate ``advance(first block, blocks, steps per block, first step)`` and ``look()`` until `steps` are done.
-
-    Raises `Interrupted` on Ctrl-C, with the result so far.
-    """
-    saved, at = [_arrays(look())], [0]
-    escape = np.full(saved[0].displaced.shape, np.inf)
-
-    def result() -> LinearRun:
-        return _result(saved, np.array(at[: len(saved)]), escape, step_size, {"what": what, **attributes})
-
-    try:
-        for first, blocks, length in schedule(steps, saves):
-            advance(first, blocks, length, at[-1])
-            seen = _arrays(look())
-            now = at[-1] + blocks * length
-            at.append(now)
-            saved.append(seen)
-            escape[np.isinf(escape) & (seen.displaced > 1 / np.sqrt(width))] = now
-            if progress is not None:
-                progress(now / steps, f"{what}: step {now} of {steps}, {len(escape)} replicas")
-            if not np.isfinite(seen.frobenius2).any():
-                break
-    except KeyboardInterrupt as stop:
-        kept = result()
-        raise Interrupted(kept, f"at step {kept.steps} of {steps}") from stop
-    return result()
+    """Run the replicas. Raises `Interrupted` on Ctrl-C, with the result so far."""
+    return drive(
+        networks,
+        stretches(steps, saves, block_length(steps, saves)),
+        advance,
+        look,
+        lambda track: _result(track, width, step_size, {"what": what, **attributes}),
+        Told(what, steps, progress, f", {len(networks.second)} replicas"),
+        done=lambda track: not np.isfinite(track.seen[-1].frobenius2).any(),
+    )
 
 
-def _arrays(seen: Seen) -> Seen:
-    return Seen(*(np.asarray(x) for x in seen))  # type: ignore[arg-type]
+def _escape_steps(displaced: np.ndarray, steps: np.ndarray, width: int) -> np.ndarray:
+    """(replica, m) first of the steps at which `displaced` (replica, time, m) is beyond 1/√m; inf if none."""
+    beyond = displaced > 1 / np.sqrt(width)
+    return np.where(beyond.any(axis=1), steps[np.argmax(beyond, axis=1)], np.inf)
 
 
-def _result(
-    saved: list[Seen], steps: np.ndarray, escape: np.ndarray, step_size: float, attributes: dict[str, str | float | int]
-) -> LinearRun:
+def _result(track: Track[Network], width: int, step_size: float, attributes: dict[str, str | float | int]) -> LinearRun:
     import xarray as xr
 
-    stacked = {
-        name: np.stack([getattr(x, name) for x in saved], axis=1) for name in Seen._fields if name != "displaced"
-    }
+    stacked, steps = dict(zip(Seen._fields, track.columns(), strict=True)), np.array(track.at)
+    escape = _escape_steps(stacked.pop("displaced"), steps, width)
     with np.errstate(invalid="ignore"):
         size = stacked["frobenius2"] + stacked["second_norm2"]
         lost = ~(size <= BLOW_UP * size[:, :1])
@@ -160,9 +137,7 @@ def _result(
 
 def check(task: LinearTask, start: LinearStart, *, step_size: float, seed: int, **counts: int) -> None:
     """Refuse what no algorithm can run. Raises `InputError`."""
-    check_positive(step_size=step_size)
-    check_whole(**counts)
-    check_seed(seed)
+    check_run(step_size, seed, None, **counts)
     if start.first.shape[-1] != task.dim:
         raise InputError(f"start has input dimension {start.first.shape[-1]}, task {task.dim}: draw it for this task")
     if start.first.ndim == 3 and len(start.first) != counts["replicas"]:

@@ -20,11 +20,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynamics.additive.gradient_flow import Progress
+from dynamics.core.interrupted import Progress
 from dynamics.core.keys import replica_keys
 from dynamics.core.precision import double_precision
+from dynamics.core.replicas import Stretch
 from dynamics.linear.network import Moments, Network, Seen, effective, look, moments_of, quadratic_loss, reduce
-from dynamics.linear.run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, check, drive, group_size
+from dynamics.linear.run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, check, group_size, run_networks
 from theory import InputError
 from theory.linear.task import LinearStart, LinearTask
 
@@ -139,10 +140,19 @@ def draw_samples(rule: Rule, dials: Dials, data: Data, key: jax.Array, steps: ja
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _advance(
-    rule: Rule, length: int, group: int, dials: Dials, data: Data, starts: Network, networks: Network,
-    keys: jax.Array, first: int, blocks: int, step: int,
-) -> Network:  # fmt: skip
+def advance_networks(
+    rule: Rule,
+    length: int,
+    group: int,
+    dials: Dials,
+    data: Data,
+    starts: Network,
+    networks: Network,
+    keys: jax.Array,
+    first: int,
+    blocks: int,
+    step: int,
+) -> Network:
     """`blocks` blocks of `length` steps from block number `first`, which starts at `step`; group after group."""
 
     def one(job: tuple[Network, Network, jax.Array]) -> Network:
@@ -153,8 +163,7 @@ def _advance(
                 return jax.lax.fori_loop(0, length, lambda _, w: _step(rule, dials, data, start, w, None), network)
             steps = step + (number - first) * length + jnp.arange(length)
             samples = draw_samples(rule, dials, data, jax.random.fold_in(key, number), steps)
-            move = lambda w, sample: (_step(rule, dials, data, start, w, sample), None)  # noqa: E731
-            return jax.lax.scan(move, network, samples)[0]
+            return jax.lax.scan(lambda w, x: (_step(rule, dials, data, start, w, x), None), network, samples)[0]
 
         return jax.lax.fori_loop(first, first + blocks, block, network)
 
@@ -180,8 +189,7 @@ def _train(
     rule: Rule, dials: Dials, task: LinearTask, start: LinearStart, *, what: str, steps: int, replicas: int,
     seed: int, saves: int, tracked: int, progress: Progress | None,
 ) -> LinearRun:  # fmt: skip
-    basis, networks = reduce(start, replicas)
-    starts = networks
+    basis, starts = reduce(start, replicas)
     # Without samples nothing is drawn, and numbers stand in for the keys.
     keys = jnp.arange(replicas) if rule.batch is None else replica_keys(seed, replicas, "linear network", "samples")
     inputs = np.zeros((0, task.dim)) if task.inputs is None else task.inputs
@@ -190,9 +198,9 @@ def _train(
     losses = (moments_of(task, population=True), training)
     group = group_size(replicas)
 
-    def advance(first: int, blocks: int, length: int, step: int) -> None:
-        nonlocal networks
-        networks = _advance(rule, length, group, dials, data, starts, networks, keys, first, blocks, step)
+    def advance(networks: Network, part: Stretch) -> Network:
+        where = (part.first, part.blocks, part.begin)
+        return advance_networks(rule, part.length, group, dials, data, starts, networks, keys, *where)
 
     attributes: dict[str, str | float | int] = {
         "dim": task.dim,
@@ -202,17 +210,17 @@ def _train(
         "batch": "full" if rule.batch is None else rule.batch,
         "seed": seed,
     } | {name: float(getattr(dials, name)) for name in ("noise", "flip", "radius") if getattr(dials, name) != 0}
-    return drive(
-        advance, lambda: _look(min(tracked, start.width), losses, data.target, basis, starts, networks), what=what,
-        steps=steps, saves=saves, width=start.width, step_size=float(dials.step_size), attributes=attributes,
-        progress=progress,
+    return run_networks(
+        starts, advance, lambda now: _look(min(tracked, start.width), losses, data.target, basis, starts, now),
+        what=what, steps=steps, saves=saves, width=start.width, step_size=float(dials.step_size),
+        attributes=attributes, progress=progress,
     )  # fmt: skip
 
 
 # ------------------------------------------------------------------------- front doors
 
 
-def _dials(
+def dials_of(
     step_size: float, noise: float = 0.0, flip: float = 0.0, period: int | None = None, radius: float = 0.0
 ) -> Dials:
     eta, sigma, tau, rho = (jnp.asarray(x, dtype=float) for x in (step_size, noise, flip, radius))
@@ -275,7 +283,7 @@ def label_noise_sgd(
         raise InputError(f"flip is {flip!r} on real labels: give noise instead, or a task with classes")
     rule = Rule(batch, task.inputs is None, task.classes, False, linearised)
     return _train(
-        rule, _dials(step_size, noise, flip, period), task, start, what="label-noise", steps=steps, replicas=replicas,
+        rule, dials_of(step_size, noise, flip, period), task, start, what="label-noise", steps=steps, replicas=replicas,
         seed=seed, saves=saves, tracked=tracked, progress=progress,
     )  # fmt: skip
 
@@ -334,6 +342,6 @@ def sam(
     rule = Rule(batch, task.inputs is None, task.classes, radius > 0, linearised)
     what = "sam" if radius > 0 else "gradient-descent"
     return _train(
-        rule, _dials(step_size, radius=radius), task, start, what=what, steps=steps, replicas=replicas, seed=seed,
+        rule, dials_of(step_size, radius=radius), task, start, what=what, steps=steps, replicas=replicas, seed=seed,
         saves=saves, tracked=tracked, progress=progress,
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """Plain SGD, label noise and SAM side by side on one network, and what is left of each network's accuracy after pruning."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import jax.numpy as jnp
 import numpy as np
 
+from dynamics.core.interrupted import Progress
 from dynamics.core.precision import double_precision
 from dynamics.networks.images import ImageSet
 from dynamics.networks.merging import merge_features
@@ -19,7 +20,6 @@ from theory.core.streams import integer_seed
 if TYPE_CHECKING:
     import xarray as xr
 
-Progress = Callable[[float, str], None]
 SGD = "sgd"
 #: β of the merging rule as used with arXiv:2603.10397, and the shares of channels merged away at given pruning.
 THRESHOLDS = (0.01, 0.03, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)

@@ -7,7 +7,6 @@ does too (the plateau of the training loss above all) is no sign of the rich reg
 two, and how far the first layer has moved.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
@@ -18,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dynamics.core.interrupted import Progress
 from dynamics.core.keys import stream_key
 from dynamics.core.precision import double_precision
 from dynamics.core.trajectory import STEPS, TIME, variable
@@ -41,7 +41,6 @@ from theory.linear.label_flips import LabelFlips
 if TYPE_CHECKING:
     import xarray as xr
 
-Progress = Callable[[float, str], None]
 #: Recorded quantities of one time, as nested lists of numbers.
 Row = dict[str, Any]
 CLEAN, NOISY, SAM = "clean", "label-noise", "sam"

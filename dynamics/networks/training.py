@@ -7,7 +7,6 @@ or the gradient is taken at $\theta+\rho\nabla\hat L/\|\nabla\hat L\|$ (SAM). Al
 and the epoch's number, so that a run resumed from a checkpoint is, bit by bit, the run that was not interrupted.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dynamics.core.interrupted import Progress
 from dynamics.core.keys import stream_key
 from dynamics.core.precision import double_precision
 from dynamics.networks import checkpoint
@@ -28,7 +28,6 @@ from theory import InputError
 from theory.core.arguments import check_positive, check_whole
 from theory.linear.label_flips import LabelFlips
 
-Progress = Callable[[float, str], None]
 #: Images evaluated at once.
 _CHUNK = 500
 RECORDS = ("train_loss", "test_loss", "test_accuracy")

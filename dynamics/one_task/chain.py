@@ -87,7 +87,7 @@ def one_task_chain(
     if not 0 < level < 1 or overlap**2 >= level:
         raise InputError(f"level is {level!r}: give a squared overlap between overlap² = {overlap**2:.3g} and 1")
     grid = np.linspace(-np.sqrt(level), np.sqrt(level), 2 * cells + 1)
-    generator = _generator(activation, teacher, direction, step_size, grid, order)
+    generator = step_generator(activation, teacher, direction, step_size, grid, order)
     power = linalg.expm(generator * (time / step_size / _TIMES))
     place = (overlap - grid[0]) / (grid[1] - grid[0])
     mass = np.maximum(1 - np.abs(np.arange(grid.size) - place), 0.0)
@@ -98,7 +98,7 @@ def one_task_chain(
     return ChainLaw(np.linspace(0.0, time, _TIMES + 1), np.array(survival))
 
 
-def _generator(
+def step_generator(
     activation: Activation, teacher: Teacher, direction: int, step_size: float, grid: np.ndarray, order: int
 ) -> np.ndarray:
     """P − 1 of one step; both ends of the grid absorb."""

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import linalg, optimize
 
-from dynamics.additive.online_sgd import Problem, _gradient_step
+from dynamics.additive.online_sgd import Problem, gradient_step
 from dynamics.core.lowering import lower_scalar
 from dynamics.core.precision import double_precision
 from theory import Activation, InputError, Teacher
@@ -99,7 +99,7 @@ def _moves(
         towards, own, others, outside = point[0], point[1], point[2:-1], point[-1]
         h = along * towards + across * own
         target = a[direction] * sigma(towards) + jnp.sum(jnp.delete(a, direction) * sigma(others))
-        c, g = _gradient_step(problem, step_size, jnp.array([_SCALE**2]), h[None, None], target[None])
+        c, g = gradient_step(problem, step_size, jnp.array([_SCALE**2]), h[None, None], target[None])
         c, g = c[0], g[0, 0]
         moved = c * along + g * towards
         rest = (c * across + g * own) ** 2 + g**2 * (jnp.sum(others**2) + outside)

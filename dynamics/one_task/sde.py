@@ -20,8 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 import sympy as sp
 
+from dynamics.core.interrupted import Progress
 from dynamics.core.keys import replica_keys
-from dynamics.core.paths import Progress, Scheme, hitting_times, run_paths, start_paths
+from dynamics.core.paths import Scheme, hitting_times, run_paths, start_paths
 from dynamics.core.precision import double_precision
 from theory import InputError
 from theory.core.arguments import check_whole
@@ -54,7 +55,7 @@ class OneTaskPaths:
 
 
 @lru_cache(maxsize=32)
-def _scheme(expressions: tuple[sp.Expr, sp.Expr], even: bool, euler: bool) -> Scheme:
+def scheme_of(expressions: tuple[sp.Expr, sp.Expr], even: bool, euler: bool) -> Scheme:
     """The equation of one path; parameters: dictionary of numbers, state: [u]."""
     drift, diffusion = (_lower(x) for x in expressions)
 
@@ -112,7 +113,7 @@ def one_task_paths(
     problems = [diffusions] if isinstance(diffusions, OneTaskDiffusion) else list(diffusions)
     starts, ends = (np.broadcast_to(np.asarray(x, float), len(problems)) for x in (overlap, time))
     _check(problems, starts, ends, paths, level, resolution)
-    scheme = _scheme(problems[0].expressions, problems[0].even, euler)
+    scheme = scheme_of(problems[0].expressions, problems[0].even, euler)
     columns = [
         dict(zip([x.name for x in ARGUMENTS[1:]], problem.numbers, strict=True))
         | {"scale": problem.noise_scale, "level": np.sqrt(level), "resolution": resolution}

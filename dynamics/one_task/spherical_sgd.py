@@ -19,14 +19,15 @@ import numpy as np
 import sympy as sp
 from numpy.random import SFC64, Generator
 
+from dynamics.core.interrupted import Progress
 from dynamics.core.lowering import lower_scalar
 from dynamics.core.precision import double_precision
+from dynamics.core.replicas import Stretch, Told, Track, between, drive
 from theory import Activation, InputError
 from theory.core.arguments import check_positive, check_whole
 from theory.core.hermite import z as activation_variable
 from theory.core.streams import sequence
 
-Progress = Callable[[float, str], None]
 #: Random numbers held at once.
 _HELD = 2**19
 
@@ -54,7 +55,7 @@ def _functions(activation: Activation) -> tuple[Callable, Callable]:
 
 
 @partial(jax.jit, static_argnums=0)
-def _advance(
+def advance_overlaps(
     activation: Activation,
     step_size: jax.Array,
     level: jax.Array,
@@ -110,32 +111,40 @@ def spherical_sgd(
 
     Cost: three random numbers per replica and step, at any d. Times are steps, one fresh sample each.
 
-    Raises: `InputError` for a number out of range.
+    Raises:
+        InputError: a number out of range.
+        Interrupted: on Ctrl-C, with the result so far.
     """
     _check(dim, overlap, step_size, steps, replicas, level)
     _check_target(weight, noise)
     # (SFC64 draws faster than NumPy's default, and nothing else is done here.)
     streams = [Generator(SFC64(sequence(seed, "spherical SGD", replica=i))) for i in range(replicas)]
     reached = overlap >= level or (activation.parity == "even" and -overlap >= level)
-    chain = (
-        jnp.full(replicas, float(overlap)), jnp.full(replicas, 0.0 if reached else jnp.inf), jnp.asarray(0.0)
-    )  # fmt: skip
+    hit = jnp.full(replicas, 0.0 if reached else jnp.inf)
+    chain = (jnp.full(replicas, float(overlap)), hit, jnp.asarray(0.0))
     rows = 4 if noise > 0 else 3
-    block, done = max(1, min(steps, _HELD // (rows * replicas))), 0
+    block = max(1, min(steps, _HELD // (rows * replicas)))
     samples = np.empty((replicas, rows, block))
     eta, height, target = jnp.asarray(float(step_size)), jnp.asarray(float(level)), jnp.asarray([weight, noise])
     limit = jnp.asarray(float(steps))
-    while done < steps and not bool(jnp.all(jnp.isfinite(chain[1]))):
+
+    def advance(chain: tuple, _: Stretch) -> tuple:
         for row, stream in zip(samples, streams, strict=True):
             stream.standard_normal(out=row[:2])
             stream.standard_gamma((dim - 2) / 2, out=row[2])
             stream.standard_normal(out=row[3:])
         samples[:, 2] *= 2
-        chain = _advance(activation, eta, height, chain, jnp.asarray(samples.transpose(2, 1, 0)), target, limit)
-        done = min(done + block, steps)
-        if progress is not None:
-            progress(done / steps, f"spherical SGD: step {done} of at most {steps}, {replicas} replicas")
-    return SphericalRuns(np.asarray(chain[1]), np.asarray(chain[0]), done)
+        return advance_overlaps(activation, eta, height, chain, jnp.asarray(samples.transpose(2, 1, 0)), target, limit)
+
+    def result(track: Track[tuple]) -> SphericalRuns:
+        return SphericalRuns(np.asarray(track.state[1]), np.asarray(track.state[0]), int(track.at[-1]))
+
+    def done(track: Track[tuple]) -> bool:
+        return bool(np.all(np.isfinite(track.seen[-1])))
+
+    parts = () if reached else between([*range(0, steps, block), steps])
+    told = Told("spherical SGD", steps, progress, f" at most, {replicas} replicas")
+    return drive(chain, parts, advance, lambda chain: chain[1], result, told, done=done)
 
 
 def _check(dim: int, overlap: float, step_size: float, steps: int, replicas: int, level: float) -> None:

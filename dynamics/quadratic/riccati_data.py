@@ -1,11 +1,10 @@
 """The Riccati flow from random subspaces as a labelled dataset, in common time."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynamics.core.interrupted import Interrupted
+from dynamics.core.interrupted import Interrupted, Progress
 from dynamics.core.trajectory import dataset, variable
 from dynamics.quadratic.riccati import checked_times, riccati_flow
 from theory import QuadraticModel
@@ -24,7 +23,7 @@ def riccati_dataset(
     seed: int,
     step_size: float | None = None,
     frame: bool = True,
-    progress: Callable[[float, str], None] | None = None,
+    progress: Progress | None = None,
 ) -> "xr.Dataset":
     """Independent uniformly distributed starts, moved to common `times`.
 

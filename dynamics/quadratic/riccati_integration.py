@@ -3,15 +3,15 @@ r"""The derived matrix flows of quadratic networks, integrated by Diffrax: an in
 The right-hand sides are lowered from the systems of `theory.quadratic.riccati`; nothing is typed a second time. Riccati time.
 """
 
-import diffrax as dfx
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.additive.gradient_flow import IntegrationError, lowered_system
-from dynamics.core.lowering import LoweredSystem
+from dynamics.core.flow import Reached
+from dynamics.core.flow import integrate as solve
+from dynamics.core.kept import compiled
+from dynamics.core.lowering import LoweredSystem, lower
 from dynamics.core.precision import double_precision
 from dynamics.core.symmetric import Symmetric
 from dynamics.quadratic.riccati import checked_spectrum, checked_times
@@ -21,34 +21,16 @@ from theory.quadratic.riccati import overlap_system, weight_system
 _MAX_STEPS = 1_000_000
 
 
-@eqx.filter_jit
+@compiled
 def _solve(
-    system: LoweredSystem,
-    held: Symmetric | None,
-    state: dict,
-    parameters: dict,
-    times: jax.Array,
-    rtol: jax.Array,
-    atol: jax.Array,
-) -> tuple[dict, jax.Array]:
-    """States at the times, and whether the integration went well."""
+    system: LoweredSystem, state: dict, parameters: dict, times: jax.Array, rtol: jax.Array, atol: jax.Array,
+    *, held: Symmetric | None,
+) -> Reached:  # fmt: skip
     drift = held.packed(system.drift) if held else system.drift
-    solution = dfx.diffeqsolve(
-        dfx.ODETerm(lambda t, y, x: drift(y, x)),
-        dfx.Tsit5(),
-        jnp.zeros(()),
-        times[-1],
-        None,
-        held.pack(state) if held else state,
-        args=parameters,
-        stepsize_controller=dfx.PIDController(rtol=rtol, atol=atol),
-        saveat=dfx.SaveAt(ts=times),
+    return solve(
+        drift, state, jnp.zeros(()), times[-1], parameters, rtol=rtol, atol=atol, times=times, held=held,
         max_steps=_MAX_STEPS,
-        throw=False,
-    )
-    assert solution.ys is not None
-    states = jax.vmap(held.open)(solution.ys) if held else solution.ys
-    return states, dfx.is_okay(solution.result)
+    )  # fmt: skip
 
 
 @double_precision
@@ -71,14 +53,13 @@ def integrate(
         raise InputError(f"times must increase: got {grid.size} values that do not")
     name = system.state[0]
     parameters = {"a": jnp.asarray(rates, dtype=float)}
-    lowered = lowered_system(system)
+    lowered = lower(system)
     last = grid[-1] == 0.0  # an interval without length is not integrated
     moment = jnp.asarray(np.append(grid, 1.0) if last else grid)
     held, start = Symmetric(name, unit=False) if symmetric else None, {name: jnp.asarray(state)}
-    found, good = _solve(lowered, held, start, parameters, moment, jnp.asarray(rtol), jnp.asarray(atol))
-    if not bool(good):
-        raise IntegrationError(f"{system.name} stopped before time {grid[-1]:g}: loosen rtol = {rtol:g} or shorten it")
-    return np.asarray(found[name])[: grid.size]
+    found = _solve(lowered, start, parameters, moment, jnp.asarray(rtol), jnp.asarray(atol), held=held)
+    found.check(system.name, float(grid[-1]), f"loosen rtol = {rtol:g} or shorten it")
+    return np.asarray(found.state[name])[: grid.size]
 
 
 @double_precision

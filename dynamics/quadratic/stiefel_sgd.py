@@ -12,10 +12,9 @@ per step $O(N(P+N+B))$ plus $O(N^2(P+N)/B)$ for bringing R back to N columns and
 Mini-batches take one step a block and the general polar factor.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -23,14 +22,14 @@ import jax.numpy as jnp
 import numpy as np
 import sympy as sp
 
-from dynamics.additive.gradient_flow import Progress
-from dynamics.additive.online_sgd import Mistakes, _rotate_back, outside_columns, outside_factor
-from dynamics.core.interrupted import Interrupted
+from dynamics.core.checks import check_run
+from dynamics.core.interrupted import Progress
 from dynamics.core.keys import replica_keys
+from dynamics.core.outside import NO_MISTAKES, Mistakes, outside_columns, outside_factor, rotate_back
 from dynamics.core.precision import double_precision
+from dynamics.core.replicas import Stretch, Told, Track, drive, stretches
 from dynamics.core.trajectory import dataset, variable
 from theory import InputError, QuadraticModel, Subspace
-from theory.core.arguments import check_positive, check_seed, check_whole
 from theory.core.curves import first_crossing
 from theory.quadratic import stiefel as step_theory
 
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _DEFAULT_SAVES = 200
-NO_MISTAKES = Mistakes()
 #: Samples in a block: at least these, and about as many as neurons.
 _BLOCK = 32
 
@@ -225,7 +223,7 @@ def _polar(rows: jax.Array) -> jax.Array:
 def _settle(shape: Shape, rows: jax.Array) -> Frames:
     """Rows with extra columns, back to N residual columns and, against rounding, onto the manifold."""
     on_teachers = rows[:, : shape.teacher_width]
-    residual = _rotate_back(rows[:, shape.teacher_width :])
+    residual = rotate_back(rows[:, shape.teacher_width :])
     # One Newton–Schulz step of the polar factor: errors of a block's rounding, 1e-15, are squared away.
     defect = 0.5 * (jnp.eye(shape.width) - on_teachers @ on_teachers.T - residual @ residual.T)
     return Frames(on_teachers + defect @ on_teachers, residual + defect @ residual)
@@ -255,7 +253,10 @@ def _ambient_block(shape: Shape, scales: Scales, frames: Frames, key: jax.Array)
 def _advance(shape: Shape, scales: Scales, frames: Frames, keys: jax.Array, first: int, blocks: int) -> Frames:
     """Run `blocks` blocks from block number `first`, all replicas at once."""
     block = _ambient_block if shape.method == "ambient" else _exact_batch if shape.batch > 1 else _exact_block
-    one = lambda state, key, number: block(shape, scales, state, jax.random.fold_in(key, number))  # noqa: E731
+
+    def one(state: Frames, key: jax.Array, number: jax.Array) -> Frames:
+        return block(shape, scales, state, jax.random.fold_in(key, number))
+
     everyone = jax.vmap(one, in_axes=(0, 0, None))
     return jax.lax.fori_loop(first, first + blocks, lambda i, state: everyone(state, keys, i), frames)
 
@@ -324,7 +325,8 @@ def stiefel_sgd(
         Interrupted: on Ctrl-C, with the result so far.
     """
     frames = [start] * (32 if replicas is None else replicas) if isinstance(start, Subspace) else list(start)
-    _check(model, frames, step_size, method, seed, steps=steps, batch=batch, replicas=len(frames), saves=saves)
+    check_run(step_size, seed, method, steps=steps, batch=batch, replicas=len(frames), saves=saves)
+    _check(model, frames)
     if replicas not in (None, len(frames)):
         raise InputError(f"replicas is {replicas}, but {len(frames)} starts are given: leave replicas out")
     shape = _shape(model, batch, steps, method, block_steps, mistakes)
@@ -338,27 +340,22 @@ def stiefel_sgd(
         jnp.asarray(step_size * scale, dtype=float),
         jnp.asarray(outside, dtype=float),
     )
-    state = _start(shape, frames)
     keys = replica_keys(seed, len(frames), "Stiefel SGD")
-    saved, at = [[np.asarray(x) for x in _observe(shape, scales, state)]], [0]
     wanted = None if stop_at_risk is None else stop_at_risk * model.norm**2 / 2
 
-    def result() -> StiefelResult:
-        return _result(model, shape, saved, np.array(at[: len(saved)]), state, step_size, seed, scale)
+    def advance(state: Frames, part: Stretch) -> Frames:
+        own = shape if part.length == shape.block_steps else replace(shape, block_steps=part.length)
+        return _advance(own, scales, state, keys, part.first, part.blocks)
 
-    try:
-        for part, first, blocks in _schedule(shape, steps, saves):
-            state = _advance(part, scales, state, keys, first, blocks)
-            at.append(at[-1] + blocks * part.block_steps)
-            saved.append([np.asarray(x) for x in _observe(shape, scales, state)])
-            if progress is not None:
-                progress(at[-1] / steps, f"Stiefel SGD: step {at[-1]} of {steps}, {len(frames)} replicas")
-            if wanted is not None and np.all(saved[-1][2] <= wanted):
-                break
-    except KeyboardInterrupt as stop:
-        kept = result()
-        raise Interrupted(kept, f"at step {kept.steps} of {steps}") from stop
-    return result()
+    def done(track: Track[Frames]) -> bool:
+        return wanted is not None and bool(np.all(track.seen[-1][2] <= wanted))
+
+    parts, told = (
+        stretches(steps, saves, shape.block_steps),
+        Told("Stiefel SGD", steps, progress, f", {len(frames)} replicas"),
+    )
+    result = partial(_result, model, shape, step_size, seed, scale)
+    return drive(_start(shape, frames), parts, advance, partial(_observe, shape, scales), result, told, done=done)
 
 
 def _shape(
@@ -374,24 +371,7 @@ def _shape(
     return Shape(count, width, batch, inner, method, dim if method == "ambient" else None, few, mistakes)
 
 
-def _schedule(shape: Shape, steps: int, saves: int) -> Iterator[tuple[Shape, int, int]]:
-    """(shape, first block, number of blocks) between saves; the last block is shorter if steps do not divide."""
-    total, rest = divmod(steps, shape.block_steps)
-    marks = np.unique(np.linspace(0, total, min(saves, total) + 1).round().astype(np.int64)).tolist()
-    for first, last in pairwise(marks):
-        yield shape, first, last - first
-    if rest:
-        yield replace(shape, block_steps=rest), total, 1
-
-
-def _check(
-    model: QuadraticModel, frames: list[Subspace], step_size: float, method: str, seed: int, **counts: int
-) -> None:
-    check_positive(step_size=step_size)
-    check_whole(**counts)
-    check_seed(seed)
-    if method not in ("exact", "ambient"):
-        raise InputError(f"method is {method!r}: use exact or ambient")
+def _check(model: QuadraticModel, frames: list[Subspace]) -> None:
     count, width = model.teacher.width, model.width
     if model.teacher.dim < count + width:
         raise InputError(f"dim {model.teacher.dim} is below teacher width + student width = {count + width}: raise dim")
@@ -404,16 +384,9 @@ def _check(
 
 
 def _result(
-    model: QuadraticModel,
-    shape: Shape,
-    saved: list[list[np.ndarray]],
-    steps: np.ndarray,
-    state: Frames,
-    step_size: float,
-    seed: int,
-    scale: float,
+    model: QuadraticModel, shape: Shape, step_size: float, seed: int, scale: float, track: Track[Frames]
 ) -> StiefelResult:
-    overlap, loss, missing = (np.stack(column, axis=1) for column in zip(*saved, strict=True))
+    overlap, loss, missing = track.columns()
     attributes: dict[str, str | float | int] = {
         "what": "stiefel-sgd",
         "dim": model.teacher.dim,
@@ -425,7 +398,7 @@ def _result(
         "seed": seed,
         "precision": "float64",
     }
-    time = steps * step_size
+    time = np.array(track.at) * step_size
     norm2 = np.full(overlap.shape[:3], model.speed_factor)
     data = dataset(time, overlap, norm2, scale * loss, step_size=step_size, attributes=attributes)
     data["risk"] = variable(
@@ -433,7 +406,7 @@ def _result(
     )
     clock = variable("time", model.riccati_time(time), "time of the normalised Riccati flow", "Riccati time")
     data = data.assign_coords(riccati_time=clock)
-    return StiefelResult(data, _frames(shape, state), int(steps[-1]))
+    return StiefelResult(data, _frames(shape, track.state), int(track.at[-1]))
 
 
 def _frames(shape: Shape, state: Frames) -> tuple[Subspace, ...]:

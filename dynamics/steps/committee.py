@@ -9,21 +9,22 @@ plain SGD on explicit rows in $R^d$ and knows nothing of this.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import diffrax as dfx
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import sympy as sp
 from jax.scipy import special
 
-from dynamics.additive.gradient_flow import IntegrationError
+from dynamics.core.checks import check_start
+from dynamics.core.flow import Reached, integrate
+from dynamics.core.interrupted import Progress
+from dynamics.core.kept import compiled, kept
 from dynamics.core.keys import replica_keys
-from dynamics.core.lowering import Arrays, _broadcast, lower_scalar
+from dynamics.core.lowering import Arrays, State, broadcast, lower_scalar
 from dynamics.core.precision import double_precision
+from dynamics.core.replicas import Stretch, Told, Track, drive, marks, stretches
 from dynamics.core.symmetric import GRAM, UNIT_GRAM, Symmetric
 from dynamics.core.trajectory import time_axis, variable
 from theory import Activation, InitialState, InputError, System, Teacher
@@ -35,8 +36,6 @@ from theory.steps.committee import ROWS, committee
 if TYPE_CHECKING:
     import xarray as xr
 
-State = dict[str, jax.Array]
-_MAX_STEPS = 100_000
 #: Elements of a term over all its letters that are formed at once; more are taken one student at a time.
 _CHUNK = 2**20
 
@@ -56,7 +55,7 @@ class _Body:
         self._compiled = sp.lambdify(symbols, sp.N(term.body, 17), modules=[{"erf": special.erf}, "jax"], cse=True)
 
     def total(self, arrays: Arrays) -> jax.Array:
-        placed = [_broadcast(arrays[str(x.base)], x.indices, self._letters) for x in self._atoms]
+        placed = [broadcast(arrays[str(x.base)], x.indices, self._letters) for x in self._atoms]
         sizes = jnp.broadcast_shapes(*[x.shape for x in placed])
         if self._letters and self._letters[0] == k and np.prod(sizes) > _CHUNK:
             by_student = [jnp.broadcast_to(x, (sizes[0], *x.shape[1:]))[:, None] for x in placed]
@@ -107,14 +106,9 @@ def frame_arrays(state: Arrays, parameters: Arrays) -> State:
     return {**state, **parameters, "C": gram, "X": gram[width:], "Z": gram[:, :width], "w": weights}
 
 
-_LOWERED: dict[int, tuple[System, LoweredCommittee]] = {}
-
-
 def lowered_committee(system: System) -> LoweredCommittee:
-    """A committee system as JAX code, made once per object (so that it is also compiled once)."""
-    if id(system) not in _LOWERED:
-        _LOWERED[id(system)] = (system, LoweredCommittee(system))
-    return _LOWERED[id(system)][1]
+    """A committee system as JAX code, made once per object (so that it is also compiled once), and let go with it."""
+    return kept(system, LoweredCommittee)
 
 
 def committee_parameters(
@@ -150,12 +144,17 @@ class CommitteeResult:
     diverged: bool
 
 
-@eqx.filter_jit
+@compiled
 def _iterate(
-    lowered: LoweredCommittee, state: State, parameters: State, step_size: jax.Array, count: jax.Array, unit: bool
+    lowered: LoweredCommittee,
+    state: State,
+    parameters: State,
+    step_size: jax.Array,
+    count: jax.Array,
+    *,
+    gram: Symmetric,
 ) -> State:
     """`count` steps of the map; the parameters' own eta is that of the drift's second order."""
-    gram = _gram(unit)
     drift = gram.packed(lowered.drift)
 
     def body(_: jax.Array, y: State) -> State:
@@ -172,7 +171,7 @@ def _gram(unit: bool) -> Symmetric:
 
 def map_steps(lowered: LoweredCommittee, state: State, parameters: State, count: int, unit: bool) -> State:
     """State after `count` steps of the map; one compiled code for every count, shared with `committee_flow`."""
-    return _iterate(lowered, state, parameters, parameters["eta"], jnp.asarray(count), unit)
+    return _iterate(lowered, state, parameters, parameters["eta"], jnp.asarray(count), gram=_gram(unit))
 
 
 def _velocity(drift: Callable[..., State], y: State, parameters: State) -> State:
@@ -185,29 +184,17 @@ def _velocity(drift: Callable[..., State], y: State, parameters: State) -> State
     return jax.lax.fori_loop(0, 2, round_, jax.tree.map(jnp.zeros_like, y))
 
 
-@eqx.filter_jit
+@compiled
 def _integrate(
-    lowered: LoweredCommittee, state: State, parameters: State, times: jax.Array, rtol: float, unit: bool
-) -> tuple[State, jax.Array]:
-    gram = _gram(unit)
+    lowered: LoweredCommittee, state: State, parameters: State, times: jax.Array, rtol: float, *, gram: Symmetric
+) -> Reached:
     drift = gram.packed(lowered.drift)
-    solution = dfx.diffeqsolve(
-        dfx.ODETerm(lambda t, y, x: _velocity(drift, y, x)),
-        dfx.Tsit5(),
-        times[0],
-        times[-1],
-        None,
-        gram.pack(state),
-        args=parameters,
-        stepsize_controller=dfx.PIDController(rtol=rtol, atol=1e-3 * rtol),
-        saveat=dfx.SaveAt(ts=times),
-        max_steps=_MAX_STEPS,
-        throw=False,
+    return integrate(
+        lambda y, x: _velocity(drift, y, x), state, times[0], times[-1], parameters, rtol=rtol, times=times, held=gram
     )
-    return jax.vmap(gram.open)(solution.ys), dfx.is_okay(solution.result)
 
 
-@eqx.filter_jit
+@compiled
 def losses(lowered: LoweredCommittee, states: State, parameters: State) -> jax.Array:
     """Population losses (n,) of states T (n, m, P), Q (n, m, m); compiled for each n."""
     return jax.lax.map(lambda y: lowered.loss(y, parameters), states)
@@ -228,6 +215,7 @@ def committee_flow(
     second_order: bool = True,
     rtol: float = 1e-8,
     system: System | None = None,
+    progress: Progress | None = None,
 ) -> CommitteeResult:
     r"""Mean order parameters of online SGD on a committee machine, from `initial` over `steps` steps.
 
@@ -244,6 +232,7 @@ def committee_flow(
         InputError: a number out of range, weights and start that do not fit, rows that are not of unit norm where they
             must be, an activation without closed integrals.
         IntegrationError: the solver could not go on.
+        Interrupted: on Ctrl-C, of the map, with the result so far.
     """
     if method not in ("map", "flow"):
         raise InputError(f"method is {method!r}: use map or flow")
@@ -251,24 +240,26 @@ def committee_flow(
     _check(teacher, student_weights, initial, rows, {"step_size": step_size, "steps": steps, "saves": saves})
     lowered, state = lowered_committee(system), order_parameters(initial)
     parameters = committee_parameters(teacher, student_weights, step_size if second_order else 0.0)
-    marks = _marks(steps, saves)
+    about = _about(
+        activation, teacher, rows, {"what": "committee-flow", "method": method, "second_order": int(second_order)}
+    )
+    gram = _gram(rows != "free")
     if method == "flow":
-        states, good = _integrate(lowered, state, parameters, jnp.asarray(marks * step_size), rtol, rows != "free")
-        if not bool(good):
-            raise IntegrationError(f"committee flow stopped before step {steps}: lower step_size")
-    else:
-        path = [state]
-        for first, last in pairwise(marks.tolist()):
-            count = jnp.asarray(last - first)
-            path.append(_iterate(lowered, path[-1], parameters, jnp.asarray(step_size), count, rows != "free"))
-        states = {name: jnp.stack([y[name] for y in path]) for name in state}
-    loss = losses(lowered, states, parameters)
-    about = {"what": "committee-flow", "method": method, "second_order": int(second_order)}
-    return _result(states, loss, marks, step_size, _about(activation, teacher, rows, about))
+        at = np.array(marks(steps, saves))
+        found = _integrate(lowered, state, parameters, jnp.asarray(at * step_size), rtol, gram=gram)
+        found.check("committee flow", steps * step_size, "lower step_size")
+        return _result(found.state, losses(lowered, found.state, parameters), at, step_size, about)
 
+    def advance(state: State, part: Stretch) -> State:
+        count = jnp.asarray(part.end - part.begin)
+        return _iterate(lowered, state, parameters, jnp.asarray(step_size), count, gram=gram)
 
-def _marks(steps: int, saves: int) -> np.ndarray:
-    return np.unique(np.linspace(0, steps, min(saves, steps) + 1).round().astype(int))
+    def result(track: Track[State]) -> CommitteeResult:
+        states = {name: jnp.stack([y[name] for y in track.seen]) for name in state}
+        return _result(states, losses(lowered, states, parameters), np.array(track.at), step_size, about)
+
+    told = Told("committee map", steps, progress)
+    return drive(state, stretches(steps, saves), advance, lambda y: y, result, told)
 
 
 def _about(activation: Activation, teacher: Teacher, rows: str, extra: dict) -> dict:
@@ -281,20 +272,17 @@ def _check(
     check_positive(**numbers)
     if rows not in ROWS:
         raise InputError(f"rows is {rows!r}: use one of {', '.join(ROWS)}")
-    width, directions = initial.on_teachers.shape
+    width = initial.on_teachers.shape[0]
     weights = np.asarray(student_weights, dtype=float)
     if weights.shape != (width,) or not np.all(np.isfinite(weights)):
         raise InputError(f"student_weights has shape {weights.shape}: give {width} finite numbers, one for each row")
-    if directions != teacher.width:
-        raise InputError(f"initial has {directions} directions, teacher {teacher.width}: draw it for this teacher")
-    if teacher.dim < directions + initial.residual.shape[1]:
-        raise InputError(f"dim is {teacher.dim}: give {directions + initial.residual.shape[1]} or more for this start")
+    check_start(initial, teacher, rows=True)
     norm2 = np.sum(initial.on_teachers**2, axis=1) + np.sum(initial.residual**2, axis=1)
     if rows != "free" and np.abs(norm2 - 1).max() > 1e-9:
         raise InputError(f"initial has squared norms {norm2.tolist()}: give unit rows for rows={rows!r}")
 
 
-def _result(states: State, loss: jax.Array, marks: np.ndarray, step_size: float, about: dict) -> CommitteeResult:
+def _result(states: State, loss: jax.Array, at: np.ndarray, step_size: float, about: dict) -> CommitteeResult:
     import xarray as xr
 
     T, Q, height = np.asarray(states["T"]), np.asarray(states["Q"]), np.asarray(loss)
@@ -306,7 +294,7 @@ def _result(states: State, loss: jax.Array, marks: np.ndarray, step_size: float,
             "loss": variable(leading, height, "population loss ½E(f*−f)²"),
         },
         coords={
-            **time_axis(marks * step_size, marks),
+            **time_axis(at * step_size, at),
             "neuron": np.arange(T.shape[-2]),
             "direction": np.arange(1, T.shape[-1] + 1),
         },
@@ -367,12 +355,15 @@ def committee_sgd(
     replicas: int = 32,
     saves: int = 100,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> CommitteeResult:
     r"""Online SGD of a committee machine in $R^d$, one fresh sample a step, all replicas at once from the same start.
 
     Cost of a step: `replicas` × m·d. The loss is the population loss of the rows, in closed form.
 
-    Raises: `InputError` for a number out of range, weights and start that do not fit, or rows that are not of unit norm.
+    Raises:
+        InputError: a number out of range, weights and start that do not fit, or rows that are not of unit norm.
+        Interrupted: on Ctrl-C, with the result so far.
     """
     numbers = {"step_size": step_size, "steps": steps, "saves": saves, "replicas": replicas}
     _check(teacher, student_weights, initial, rows, numbers)
@@ -381,19 +372,22 @@ def committee_sgd(
     known = np.concatenate([initial.on_teachers, initial.residual], axis=1)
     vectors[:, : known.shape[1]] = known
     state = jnp.broadcast_to(jnp.asarray(vectors), (replicas, *vectors.shape))
-    keys, marks = replica_keys(seed, replicas, "committee SGD"), _marks(steps, saves)
-    seen = [_seen(state, teacher.width)]
-    for first, last in pairwise(marks.tolist()):
-        state = _sgd_steps(activation, rows, parameters, state, keys, jnp.asarray(first), jnp.asarray(last))
-        seen.append(_seen(state, teacher.width))
-    states = {name: jnp.stack([y[name] for y in seen], axis=1) for name in seen[0]}
+    keys = replica_keys(seed, replicas, "committee SGD")
     lowered = lowered_committee(committee(activation, rows))
-    # One replica at a time: the same shape, and so the same compiled code, as a flow with as many records.
-    each = [{name: value[i] for name, value in states.items()} for i in range(replicas)]
-    loss = jnp.stack([losses(lowered, path, parameters) for path in each])
-    return _result(
-        states, loss, marks, step_size, _about(activation, teacher, rows, {"what": "committee-sgd", "seed": seed})
-    )
+
+    def advance(state: jax.Array, part: Stretch) -> jax.Array:
+        return _sgd_steps(activation, rows, parameters, state, keys, jnp.asarray(part.begin), jnp.asarray(part.end))
+
+    def result(track: Track[jax.Array]) -> CommitteeResult:
+        states = {name: jnp.stack([y[name] for y in track.seen], axis=1) for name in ("T", "Q")}
+        # One replica at a time: the same shape, and so the same compiled code, as a flow with as many records.
+        each = [{name: value[i] for name, value in states.items()} for i in range(replicas)]
+        loss = jnp.stack([losses(lowered, path, parameters) for path in each])
+        about = _about(activation, teacher, rows, {"what": "committee-sgd", "seed": seed})
+        return _result(states, loss, np.array(track.at), step_size, about)
+
+    told = Told("committee SGD", steps, progress, f", {replicas} replicas")
+    return drive(state, stretches(steps, saves), advance, lambda y: _seen(y, teacher.width), result, told)
 
 
 @partial(jax.jit, static_argnums=1)

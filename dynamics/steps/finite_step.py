@@ -11,22 +11,23 @@ forward differentiation of the lowered drift.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import pairwise
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-import diffrax as dfx
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import sympy as sp
 
-from dynamics.additive.gradient_flow import IntegrationError, Progress, _loss, lowered_overlap_flow, overlaps_of
+from dynamics.additive.gradient_flow import lowered_overlap_flow, overlap_loss, overlaps_of
+from dynamics.core.checks import check_start
+from dynamics.core.flow import Reached, integrate
 from dynamics.core.frame_sums import FrameSums, is_frame_term
-from dynamics.core.interrupted import Interrupted
-from dynamics.core.lowering import Arrays, LoweredSystem, lower
+from dynamics.core.interrupted import Progress
+from dynamics.core.kept import compiled, kept
+from dynamics.core.lowering import Arrays, LoweredSystem, State, lower
 from dynamics.core.precision import double_precision
+from dynamics.core.replicas import Stretch, Told, Track, drive, stretches
 from dynamics.core.symmetric import COSINES
 from dynamics.core.trajectory import dataset
 from theory import Activation, InitialState, InputError, System, Teacher, finite_step, one_step
@@ -36,9 +37,6 @@ from theory.core.indexed import Sums
 
 if TYPE_CHECKING:
     import xarray as xr
-
-State = dict[str, jax.Array]
-_MAX_STEPS = 200_000
 
 
 class LoweredFiniteStep:
@@ -68,14 +66,9 @@ def _part(sums: Sums, framed: bool) -> Sums:
     return Sums(term for term in sums if is_frame_term(term) == framed)
 
 
-_LOWERED: dict[int, tuple[System, LoweredFiniteStep]] = {}
-
-
 def lowered_step(system: System) -> LoweredFiniteStep:
-    """A finite-step system as JAX code, made once per object (so that it is also compiled once)."""
-    if id(system) not in _LOWERED:
-        _LOWERED[id(system)] = (system, LoweredFiniteStep(system))
-    return _LOWERED[id(system)][1]
+    """A finite-step system as JAX code, made once per object (so that it is also compiled once), and let go with it."""
+    return kept(system, LoweredFiniteStep)
 
 
 @lru_cache(maxsize=16)
@@ -98,7 +91,7 @@ def one_step_mean(
     return {"T": initial.on_teachers + np.asarray(moved["T"]), "Q": gram + np.asarray(moved["Q"])}
 
 
-@eqx.filter_jit
+@compiled
 def _raw_increments(lowered: LoweredFiniteStep, state: State, parameters: State) -> State:
     shapes = {"T": state["t"], "Q": state["c"]}
     return lowered.drift({**state, **shapes}, parameters)
@@ -127,7 +120,7 @@ class FiniteStepResult:
     diverged: bool
 
 
-@eqx.filter_jit
+@compiled
 def _iterate(lowered: LoweredFiniteStep, state: State, parameters: State, count: jax.Array) -> State:
     """`count` steps of the map."""
 
@@ -148,30 +141,15 @@ def _kept(state: State) -> State:
 def _velocity(lowered: LoweredFiniteStep, y: State, parameters: State) -> State:
     """F − ½ηF′F at a packed state: the equation whose flow passes through the map's points, to second order."""
     packed = COSINES.packed(lowered.drift)
-    drift = lambda state: packed(state, parameters)  # noqa: E731
-    value, along = jax.jvp(drift, (y,), (drift(y),))
+    value, along = jax.jvp(lambda state: packed(state, parameters), (y,), (packed(y, parameters),))
     return jax.tree.map(lambda f, g: f - 0.5 * parameters["eta"] * g, value, along)
 
 
-@eqx.filter_jit
+@compiled
 def _integrate(
     lowered: LoweredFiniteStep, state: State, parameters: State, start: jax.Array, end: jax.Array, rtol: float
-) -> tuple[State, jax.Array]:
-    solution = dfx.diffeqsolve(
-        dfx.ODETerm(lambda t, y, x: _velocity(lowered, y, x)),
-        dfx.Tsit5(),
-        start,
-        end,
-        None,
-        COSINES.pack(state),
-        args=parameters,
-        stepsize_controller=dfx.PIDController(rtol=rtol, atol=1e-3 * rtol),
-        saveat=dfx.SaveAt(t1=True),
-        max_steps=_MAX_STEPS,
-        throw=False,
-    )
-    final = COSINES.open(jax.tree.map(lambda x: x[-1], solution.ys))
-    return final, dfx.is_okay(solution.result)
+) -> Reached:
+    return integrate(partial(_velocity, lowered), state, start, end, parameters, rtol=rtol, held=COSINES)
 
 
 @double_precision
@@ -208,49 +186,34 @@ def finite_step_flow(
     check_positive(step_size=step_size, steps=steps, saves=saves, batch=batch)
     if method not in ("map", "flow"):
         raise InputError(f"method is {method!r}: use map or flow")
-    if initial.overlap.shape[1] != teacher.width:
-        raise InputError(
-            f"initial has {initial.overlap.shape[1]} directions, teacher {teacher.width}: draw it for this teacher"
-        )
+    check_start(initial, teacher)
     lowered = lowered_step(finite_step(activation, batch) if system is None else system)
-    parameters, state = parameters_of(teacher, step_size), overlaps_of(initial)
-    marks = np.unique(np.linspace(0, steps, min(saves, steps) + 1).round().astype(int))
-    saved = [_snapshot(activation, state, teacher)]
+    parameters = parameters_of(teacher, step_size)
 
-    def result() -> FiniteStepResult:
-        return _result(activation, teacher, saved, marks[: len(saved)] * step_size, step_size, batch, method)
+    def advance(state: State, part: Stretch) -> State:
+        if method == "map":
+            return _iterate(lowered, state, parameters, jnp.asarray(part.end - part.begin))
+        begin, end = (jnp.asarray(x * step_size) for x in (part.begin, part.end))
+        found = _integrate(lowered, state, parameters, begin, end, rtol)
+        found.check("finite-step flow", steps * step_size, "lower step_size")
+        return found.state
 
-    try:
-        for first, last in pairwise(marks.tolist()):
-            if method == "map":
-                state = _iterate(lowered, state, parameters, jnp.asarray(last - first))
-            else:
-                begin, end = (jnp.asarray(x * step_size) for x in (first, last))
-                state, good = _integrate(lowered, state, parameters, begin, end, rtol)
-                if not bool(good):
-                    raise IntegrationError(
-                        f"finite-step flow stopped between steps {first} and {last}: lower step_size"
-                    )
-            saved.append(_snapshot(activation, state, teacher))
-            if progress is not None:
-                progress(last / steps, f"finite step: step {last} of {steps}")
-            if not np.all(np.isfinite(saved[-1][1])):
-                break
-    except KeyboardInterrupt as stop:
-        raise Interrupted(result(), f"at step {marks[len(saved) - 1]} of {steps}") from stop
-    return result()
+    return drive(
+        overlaps_of(initial),
+        stretches(steps, saves),
+        advance,
+        lambda state: _snapshot(activation, state, teacher),
+        lambda track: _result(activation, teacher, track, step_size, batch, method),
+        Told("finite step", steps, progress),
+        done=lambda track: not np.all(np.isfinite(track.seen[-1][1])),
+    )
 
 
 def _result(
-    activation: Activation,
-    teacher: Teacher,
-    saved: list[tuple[np.ndarray, np.ndarray, float]],
-    times: np.ndarray,
-    step_size: float,
-    batch: int,
-    method: str,
+    activation: Activation, teacher: Teacher, track: Track[State], step_size: float, batch: int, method: str
 ) -> FiniteStepResult:
-    overlap, norm2, loss = (np.stack(column) for column in zip(*saved, strict=True))
+    overlap, norm2, loss = track.columns(axis=0)
+    times = np.array(track.at) * step_size
     attributes: dict[str, str | float | int] = {
         "what": "finite-step",
         "activation": activation.name,
@@ -267,9 +230,9 @@ def _result(
     return FiniteStepResult(data, reached, diverged)
 
 
-def _snapshot(activation: Activation, state: State, teacher: Teacher) -> tuple[np.ndarray, np.ndarray, float]:
-    loss = _loss(lowered_overlap_flow(activation), state, jnp.asarray(teacher.a))
-    return np.asarray(state["t"]), np.asarray(state["r"]), float(loss)
+def _snapshot(activation: Activation, state: State, teacher: Teacher) -> tuple[jax.Array, jax.Array, jax.Array]:
+    loss = overlap_loss(lowered_overlap_flow(activation), state, jnp.asarray(teacher.a))
+    return state["t"], state["r"], loss
 
 
 def half_times(times: np.ndarray, overlap: np.ndarray, level: float = 0.5) -> np.ndarray:

@@ -24,9 +24,9 @@ import jax.numpy as jnp
 import numpy as np
 import sympy as sp
 
-from dynamics.core.lowering import Arrays, lower_kernel
+from dynamics.core.lowering import Arrays, State, lower_kernel
 from dynamics.core.symmetric import COSINES
-from dynamics.steps.finite_step import State, lowered_step
+from dynamics.steps.finite_step import lowered_step
 from dynamics.steps.step_covariance import displacement_covariance
 from theory import System
 from theory.core.frame import eta

@@ -21,20 +21,21 @@ NaN, it has no later recovery times. A covariance with a negative eigenvalue bey
 (`overlap_diffusion.TOLERANCE`) is refused.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynamics.additive.gradient_flow import _loss, lowered_overlap_flow, overlaps_of
-from dynamics.core.interrupted import Interrupted
+from dynamics.additive.gradient_flow import lowered_overlap_flow, overlap_loss, overlaps_of
+from dynamics.core.checks import check_start
+from dynamics.core.interrupted import Progress
+from dynamics.core.kept import compiled, kept
 from dynamics.core.keys import replica_keys
 from dynamics.core.paths import Paths, Scheme, hitting_times, run_paths, start_paths
 from dynamics.core.precision import double_precision
+from dynamics.core.replicas import Stretch, Told, Track, between, drive
 from dynamics.core.trajectory import dataset
 from dynamics.steps.finite_step import parameters_of
 from dynamics.steps.overlap_diffusion import TOLERANCE, OverlapDiffusion
@@ -45,7 +46,6 @@ from theory.core.streams import stream
 if TYPE_CHECKING:
     import xarray as xr
 
-Progress = Callable[[float, str], None]
 #: δ of the step rule.
 RESOLUTION = 0.1
 #: Least 1 − t² and 1 − c² in the step rule; largest step in units of the relaxation time of what is learned.
@@ -74,19 +74,17 @@ class SdeResult:
     end: np.ndarray = field(repr=False)
 
 
-_SCHEMES: dict[tuple[int, int, int], tuple[OverlapDiffusion, Scheme]] = {}
-
-
 def overlap_scheme(system: System, students: int, directions: int) -> tuple[OverlapDiffusion, Scheme]:
     """The diffusion of a system's overlaps and how it is stepped, made once per system and size (and compiled once).
 
     Parameters of the scheme: those of `OverlapDiffusion`, with ``level`` and ``resolution``.
     """
-    key = (id(system), students, directions)
-    if key not in _SCHEMES:
-        diffusion = OverlapDiffusion(system, students, directions)
-        _SCHEMES[key] = (diffusion, _scheme(diffusion))
-    return _SCHEMES[key]
+    return kept(system, _diffusion_and_scheme, students, directions)
+
+
+def _diffusion_and_scheme(system: System, students: int, directions: int) -> tuple[OverlapDiffusion, Scheme]:
+    diffusion = OverlapDiffusion(system, students, directions)
+    return diffusion, _scheme(diffusion)
 
 
 def _scheme(diffusion: OverlapDiffusion) -> Scheme:
@@ -165,10 +163,7 @@ def sde_ensemble(
         Interrupted: on Ctrl-C, with the result so far.
     """
     _check(step_size, time, paths, saves, level, resolution)
-    if initial.overlap.shape[1] != teacher.width:
-        raise InputError(
-            f"initial has {initial.overlap.shape[1]} directions, teacher {teacher.width}: draw it for this teacher"
-        )
+    check_start(initial, teacher)
     chosen = finite_step(activation, batch, fluctuations=True) if system is None else system
     if not chosen.covariance:
         raise InputError("system has no covariance: make it with finite_step(activation, fluctuations=True)")
@@ -180,35 +175,35 @@ def sde_ensemble(
     everyone = {name: jnp.broadcast_to(x, (paths, *x.shape)) for name, x in numbers.items()}
     rows = np.broadcast_to(np.asarray(diffusion.row(overlaps_of(initial))), (paths, diffusion.size))
     ensemble, keys = start_paths(scheme, rows, everyone), replica_keys(seed, paths, "SDE", "increments")
-    marks = np.linspace(0.0, time, saves + 1)
     held = _held_at_once(*initial.overlap.shape)
     least = min(held, 1 << (paths - 1).bit_length())
-    looks = [_look(activation, diffusion, ensemble, numbers["a"])]
+    about: dict[str, str | float | int] = {
+        "what": "sde",
+        "activation": activation.name,
+        "dim": teacher.dim,
+        "step_size": step_size,
+        "batch": batch,
+        "resolution": resolution,
+        "precision": "float64",
+    }
 
-    def result() -> SdeResult:
-        overlap, norm2, loss = (np.stack(column, axis=1) for column in zip(*looks, strict=True))
-        attributes: dict[str, str | float | int] = {
-            "what": "sde", "activation": activation.name, "dim": teacher.dim, "step_size": step_size, "batch": batch,
-            "resolution": resolution, "steps_per_path": float(ensemble.steps.mean()), "precision": "float64",
-        }  # fmt: skip
+    def advance(ensemble: Paths, part: Stretch) -> Paths:
+        ensemble = run_paths(scheme, ensemble, everyone, keys, part.end, batch=held, least=least)
+        refuse_negative(diffusion, ensemble, numbers)
+        return ensemble
+
+    def result(track: Track[Paths]) -> SdeResult:
+        overlap, norm2, loss = track.columns()
+        ensemble = track.state
+        attributes = about | {"steps_per_path": float(ensemble.steps.mean())}
         times = hitting_times(ensemble, stream(seed, "SDE", "crossings"))[:, : teacher.width]
-        diverged = np.asarray(ensemble.diverged)
-        data = dataset(
-            marks[: len(looks)], overlap, norm2, loss, step_size=step_size, attributes=attributes, half_time=times,
-            diverged=diverged,
-        )  # fmt: skip
-        return SdeResult(data, times, diverged, np.asarray(ensemble.steps), resolution, np.asarray(ensemble.y))
+        ends = {"half_time": times, "diverged": np.asarray(ensemble.diverged)}
+        data = dataset(np.array(track.at), overlap, norm2, loss, step_size=step_size, attributes=attributes, **ends)
+        return SdeResult(data, times, ends["diverged"], np.asarray(ensemble.steps), resolution, np.asarray(ensemble.y))
 
-    try:
-        for mark in marks[1:]:
-            ensemble = run_paths(scheme, ensemble, everyone, keys, mark, batch=held, least=least)
-            _refuse_negative(diffusion, ensemble, numbers)
-            looks.append(_look(activation, diffusion, ensemble, numbers["a"]))
-            if progress is not None:
-                progress(mark / time, f"SDE: time {mark:.4g} of {time:.4g}, {int(ensemble.steps.max())} steps")
-    except KeyboardInterrupt as stop:
-        raise Interrupted(result(), f"at time {marks[len(looks) - 1]:g} of {time:g}") from stop
-    return result()
+    parts = between(np.linspace(0.0, time, saves + 1).tolist())
+    told = Told("SDE", float(time), progress, lambda ensemble: f", {int(ensemble.steps.max())} steps")
+    return drive(ensemble, parts, advance, lambda y: _look(activation, diffusion, y, numbers["a"]), result, told)
 
 
 def _held_at_once(width: int, teachers: int) -> int:
@@ -227,13 +222,13 @@ def _check(step_size: float, time: float, paths: int, saves: int, level: float, 
         raise InputError(f"resolution is {resolution!r}: give a share above 0, at most 0.5")
 
 
-@eqx.filter_jit
+@compiled
 def _observed(
-    activation: Activation, diffusion: OverlapDiffusion, rows: jax.Array, a: jax.Array
+    diffusion: OverlapDiffusion, rows: jax.Array, a: jax.Array, *, activation: Activation
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     def one(y: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         state = diffusion.state(y)
-        return state["t"], state["r"], _loss(lowered_overlap_flow(activation), state, a)
+        return state["t"], state["r"], overlap_loss(lowered_overlap_flow(activation), state, a)
 
     return jax.vmap(one)(rows)
 
@@ -242,12 +237,12 @@ def _look(
     activation: Activation, diffusion: OverlapDiffusion, ensemble: Paths, a: jax.Array
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Overlaps (R, m, P), squared norms (R, m), losses (R,); NaN for paths that have diverged."""
-    found = [np.asarray(x) for x in _observed(activation, diffusion, ensemble.y, a)]
+    found = [np.asarray(x) for x in _observed(diffusion, ensemble.y, a, activation=activation)]
     lost = np.asarray(ensemble.diverged)
     return tuple(np.where(lost.reshape(-1, *[1] * (x.ndim - 1)), np.nan, x) for x in found)  # type: ignore[return-value]
 
 
-def _refuse_negative(diffusion: OverlapDiffusion, ensemble: Paths, numbers: dict[str, jax.Array]) -> None:
+def refuse_negative(diffusion: OverlapDiffusion, ensemble: Paths, numbers: dict[str, jax.Array]) -> None:
     """Raise if a path was given up because its covariance is none."""
     for path in np.flatnonzero(np.asarray(ensemble.diverged))[:1]:
         y = ensemble.y[path]

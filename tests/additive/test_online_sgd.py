@@ -15,14 +15,13 @@ from dynamics.additive.online_sgd import (
     BLOW_UP,
     Problem,
     SgdResult,
-    _advance,
-    _rotate_back,
-    _strictly_lower,
-    _update_rule,
+    advance_chains,
     online_sgd,
     start_chain,
+    update_rule,
 )
 from dynamics.core.keys import replica_keys
+from dynamics.core.outside import rotate_back, strictly_lower
 from theory import Activation, InitialState, InputError, Student, Teacher, draw_initial_state
 
 H2, H4 = Activation.from_degree(2), Activation.from_degree(4)
@@ -72,7 +71,7 @@ SIGMA: dict[str, Callable[[jax.Array], jax.Array]] = {
 def test_one_update_is_the_gradient_of_the_sample_loss(text: str, frame: Make) -> None:
     """(1 − ηδ·2F_r)v − ηδF_h·x against jax.grad of ½(f* − f)² with the activation written out here."""
     point, sigma, eta = frame(3, 2, 8, seed=1), SIGMA[text], 0.1
-    rule = _update_rule(Activation.parse(text))
+    rule = update_rule(Activation.parse(text))
     v, weights = jnp.asarray(point.vectors), jnp.asarray(point.weights)
 
     def sample_loss(v: jax.Array, x: jax.Array) -> jax.Array:
@@ -239,7 +238,7 @@ def test_a_diverging_replica_leaves_its_neighbours_alone(method: str) -> None:
     calm = start_chain(problem, START, 20)
     wild = calm._replace(on_teachers=calm.on_teachers.at[2].multiply(1e4))
     eta = jnp.asarray(0.01, dtype=float)
-    expected, found = (_advance(problem, eta, chain, keys, 0, 8, 0) for chain in (calm, wild))
+    expected, found = (advance_chains(problem, eta, chain, keys, 0, 8, 0) for chain in (calm, wild))
     assert not np.all(np.isfinite(found.on_teachers[2]))
     others = np.arange(20) != 2
     np.testing.assert_array_equal(found.on_teachers[others], expected.on_teachers[others])
@@ -355,7 +354,7 @@ def test_more_bad_arguments_are_refused(options: dict) -> None:
 
 def gram_error(residual: np.ndarray) -> float:
     """Largest error of LLᵀ against RRᵀ, relative to the two rows' norms; inf if anything is not a number."""
-    factor = np.asarray(jax.jit(_rotate_back)(jnp.asarray(residual)))
+    factor = np.asarray(jax.jit(rotate_back)(jnp.asarray(residual)))
     size = np.sqrt(np.sum(residual**2, axis=1))
     size[size == 0] = 1.0
     error = np.abs(factor @ factor.T - residual @ residual.T) / np.outer(size, size)
@@ -393,7 +392,7 @@ def test_rotation_keeps_the_gram_matrix_of_aligned_students(kind: str) -> None:
 
 def test_the_gram_error_sees_a_lost_row_and_a_nan() -> None:
     rows = aligned("generic", np.random.default_rng(0))
-    factor = np.asarray(_rotate_back(jnp.asarray(rows)))
+    factor = np.asarray(rotate_back(jnp.asarray(rows)))
     assert factor.shape == (8, 8)
     assert np.array_equal(np.triu(factor, 1), np.zeros((8, 8)))
     assert gram_error(np.where(np.arange(16) == 0, np.nan, rows)) == np.inf
@@ -414,7 +413,7 @@ def test_students_started_parallel_stay_finite() -> None:
 def test_every_packed_number_lands_once_below_the_diagonal(count: int) -> None:
     shape = (count // 2, count - 1 + count % 2)
     packed = np.arange(1.0, 1 + shape[0] * shape[1]).reshape(shape)
-    filled = np.asarray(_strictly_lower(jnp.asarray(packed), count))
+    filled = np.asarray(strictly_lower(jnp.asarray(packed), count))
     assert filled.shape == (count, count)
     assert np.all(np.triu(filled) == 0)
     np.testing.assert_array_equal(np.sort(filled[filled != 0]), packed.ravel())

@@ -19,15 +19,13 @@ from scipy import stats
 
 from dynamics.additive.online_sgd import (
     BLOW_UP,
-    Mistakes,
     Problem,
-    _advance,
-    _overlaps,
+    advance_chains,
     online_sgd,
-    outside_columns,
-    outside_factor,
+    overlaps_of_chain,
     start_chain,
 )
+from dynamics.core.outside import Mistakes, outside_columns, outside_factor
 from theory import Activation, InitialState, Student, Teacher, draw_initial_state
 
 ACCEPT, REJECT = 1e-4, 1e-6
@@ -242,8 +240,10 @@ def test_cosines_between_students_have_the_same_law() -> None:
         problem = Problem(activation, teacher.weights, setting.dim, setting.width, setting.batch, 4, method)
         keys = jax.vmap(partial(jax.random.fold_in, jax.random.key(seed)))(jnp.arange(REPLICAS))
         chain = start_chain(problem, initial, REPLICAS)
-        chain = _advance(problem, jnp.asarray(setting.step_size, dtype=float), chain, keys, 0, setting.steps // 4, 0)
-        state = jax.jit(jax.vmap(partial(_overlaps, problem)))(chain)
+        chain = advance_chains(
+            problem, jnp.asarray(setting.step_size, dtype=float), chain, keys, 0, setting.steps // 4, 0
+        )
+        state = jax.jit(jax.vmap(partial(overlaps_of_chain, problem)))(chain)
         alive = np.all(np.asarray(state["r"]) < BLOW_UP, axis=1)  # False for NaN
         cosines[method] = np.where(alive[:, None, None], state["c"], np.inf)
     for k, l in ((0, 1), (0, 2), (1, 2)):

@@ -7,7 +7,7 @@ import pytest
 import sympy as sp
 
 from dynamics import gradient_flow, retiring_flow
-from dynamics.additive.gradient_flow import IntegrationError
+from dynamics.core.interrupted import IntegrationError
 from theory import Activation, InputError, Student, Teacher, draw_initial_state, predict
 from theory.additive import exact_points, retirement
 from theory.additive.sourced_flow import sourced_flow

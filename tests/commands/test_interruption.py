@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import xarray as xr
@@ -77,6 +78,31 @@ def test_what_an_interrupted_flow_keeps_is_the_start_of_the_whole(
     assert 0.3 * whole.sizes["time"] < part.sizes["time"] < 0.4 * whole.sizes["time"]
     for name in ("overlap", "norm2", "loss"):
         xr.testing.assert_identical(part[name], whole[name].isel(time=slice(part.sizes["time"])))
+
+
+def test_a_flow_that_its_integrator_gives_up_keeps_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from dynamics.additive import gradient_flow as module
+
+    segment = module.segment
+
+    def tired(*given: Any) -> Any:
+        found = segment(*given)
+        return found._replace(good=found.time < 5.0)
+
+    monkeypatch.setattr(module, "segment", tired)
+    flags = [*SMALL, "--time", "20", "--out", str(tmp_path), "--quiet"]
+    assert main(["simulate", "gradient-flow", *flags]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    found = re.search(
+        r"stopped at time 5 of 20: \d+ steps did not suffice; end before, or raise rtol; at time (.*) of 20: ", said
+    )
+    assert found is not None, said
+    data = xr.load_dataset(said.split(" kept in ")[1], engine="h5netcdf")
+    assert float(found[1]) == pytest.approx(data.time.values[-1])
+    assert data.time.values[-1] < 5.0
+    assert os.listdir(tmp_path) == [Path(said.split(" kept in ")[1]).name]
 
 
 @pytest.mark.parametrize(

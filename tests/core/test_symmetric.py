@@ -10,8 +10,9 @@ import pytest
 
 from dynamics.additive.ambient_flow import ambient_gradient_flow, ambient_loss, embed
 from dynamics.additive.gradient_descent import gradient_descent
-from dynamics.additive.gradient_flow import IntegrationError, gradient_flow
+from dynamics.additive.gradient_flow import gradient_flow
 from dynamics.additive.retiring_flow import retiring_flow
+from dynamics.core.interrupted import IntegrationError
 from dynamics.core.symmetric import COSINES, GRAM, UNIT_GRAM, Symmetric
 from dynamics.quadratic.riccati_integration import integrate_overlap
 from dynamics.steps.finite_step import finite_step_flow

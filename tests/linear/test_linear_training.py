@@ -1,5 +1,7 @@
 """Label-noise SGD, gradient descent, SAM and the oscillation chain against plain loops over all m neurons."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,14 +9,20 @@ import pytest
 
 from dynamics import Interrupted, label_noise_sgd, linear_descent, oscillation, sam
 from dynamics.core.keys import replica_keys
+from dynamics.core.replicas import stretches
 from dynamics.linear.network import moments_of, reduce
 from dynamics.linear.oscillation import draw_signs, jump, stationary_second
-from dynamics.linear.run import BLOCK, group_size, schedule
-from dynamics.linear.training import Data, Rule, _dials, draw_samples
+from dynamics.linear.run import BLOCK, block_length, group_size
+from dynamics.linear.training import Data, Rule, dials_of, draw_samples
 from theory import InputError, LinearStart, draw_linear_start, draw_linear_task
 from theory.core.streams import stream
 
 D, M, STEPS, ETA = 4, 12, 120, 0.02
+
+
+def schedule(steps, saves):
+    """(first block, number of blocks, steps per block) between saves."""
+    return [(x.first, x.blocks, x.length) for x in stretches(steps, saves, block_length(steps, saves))]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +40,10 @@ def _samples(task, *, batch, seed, replica, noise=0.0, flip=0.0, period=None, st
     rule = Rule(batch, task.inputs is None, task.classes, False, False)
     inputs = jnp.zeros((0, task.dim)) if task.inputs is None else jnp.asarray(task.inputs)
     data = Data(jnp.asarray(task.target), inputs, moments_of(task))
-    dials, key = _dials(1.0, noise, flip, period), replica_keys(seed, replica + 1, "linear network", "samples")[replica]
+    dials, key = (
+        dials_of(1.0, noise, flip, period),
+        replica_keys(seed, replica + 1, "linear network", "samples")[replica],
+    )
     parts = [
         draw_samples(rule, dials, data, jax.random.fold_in(key, number), number * length + jnp.arange(length))
         for first, blocks, length in schedule(steps, saves)
@@ -213,8 +224,8 @@ def test_neurons_escape_when_they_have_moved_by_one_over_root_m(task, start):
 
 
 def test_saves_and_blocks():
-    assert list(schedule(120, 4)) == [(0, 1, 30), (1, 1, 30), (2, 1, 30), (3, 1, 30)]
-    parts = list(schedule(10 * BLOCK + 7, 2))
+    assert schedule(120, 4) == [(0, 1, 30), (1, 1, 30), (2, 1, 30), (3, 1, 30)]
+    parts = schedule(10 * BLOCK + 7, 2)
     assert sum(blocks * length for _, blocks, length in parts) == 10 * BLOCK + 7
     assert [group_size(n) for n in (1, 7, 11, 32)] == [1, 7, 1, 8]
 
@@ -225,15 +236,19 @@ def test_an_unstable_run_is_marked_as_diverged(task, start):
     assert np.isnan(run.values("loss")[:, -1]).all()
 
 
-def test_an_interrupted_run_keeps_what_was_done(task, start):
+@pytest.mark.parametrize("run", [label_noise_sgd, partial(sam, radius=0.1), linear_descent, oscillation])
+def test_an_interrupted_run_keeps_what_was_done(task, start, run):
     def stop(fraction, text):
         if fraction > 0.4:
             raise KeyboardInterrupt
 
+    options = {"step_size": ETA, "steps": STEPS, "replicas": 2, "saves": 4}
     with pytest.raises(Interrupted) as stopped:
-        label_noise_sgd(task, start, step_size=ETA, steps=STEPS, replicas=2, saves=4, progress=stop)
-    assert stopped.value.result.steps == 60
-    assert stopped.value.result.dataset.sizes["time"] == 3
+        run(task, start, **options, progress=stop)
+    part, whole = stopped.value.result, run(task, start, **options)
+    assert part.steps == 60
+    assert part.dataset.sizes["time"] == 3
+    assert part.dataset.drop_attrs().identical(whole.dataset.isel(time=slice(3)).drop_attrs())
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dynamics import online_sgd
-from dynamics.one_task.chain import _generator, one_task_chain
+from dynamics.one_task.chain import one_task_chain, step_generator
 from dynamics.one_task.one_step_drift import one_step_drift
 from theory import Activation, InputError, Teacher
 from theory.one_task.diffusion import OneTaskDiffusion
@@ -30,7 +30,7 @@ def test_small_steps_are_the_diffusion() -> None:
 def test_a_step_of_the_chain_has_the_mean_of_a_real_step() -> None:
     teacher, step_size = Teacher.of([0.8, 0.6], 40), 1e-3
     grid = np.linspace(-0.7, 0.7, 41)
-    generator = _generator(H3, teacher, 0, step_size, grid, 24)
+    generator = step_generator(H3, teacher, 0, step_size, grid, 24)
     np.testing.assert_allclose(generator.sum(axis=1), 0, atol=1e-12)
     mean = generator @ grid / step_size
     for i in (22, 25):  # far from the ends, which cut jumps short

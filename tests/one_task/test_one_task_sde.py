@@ -111,10 +111,10 @@ def test_hitting_times_are_exact_for_constant_coefficients(step: float) -> None:
 
 def test_strong_order_against_diffrax_on_the_same_brownian_paths() -> None:
     """Diffrax's ItoMilstein on a fine grid of a VirtualBrownianTree; our step on coarser grids of the same paths."""
-    from dynamics.one_task.sde import _scheme
+    from dynamics.one_task.sde import scheme_of
 
     diffusion = replace(DIFFUSION, step_size=0.02)  # loud, so that the noise term's error is seen
-    scheme = _scheme(diffusion.expressions, True, False)
+    scheme = scheme_of(diffusion.expressions, True, False)
     numbers = dict(zip(("eta", "a", "A", "d", "b"), diffusion.numbers, strict=True))
     end, y0 = 0.1, jnp.array([0.3])
 

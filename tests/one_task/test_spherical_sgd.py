@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from dynamics.one_task.spherical_sgd import _advance, spherical_sgd
+from dynamics.one_task.spherical_sgd import advance_overlaps, spherical_sgd
 from dynamics.steps.committee import sgd_step
 from theory import Activation, DerivationError, InputError
 from theory.core.quadrature import chi_squared
@@ -75,7 +75,7 @@ def test_one_step_has_the_law_of_explicit_vectors() -> None:
     explicit = np.asarray(step(jnp.asarray(rng.standard_normal((count, dim)))))
     sample = np.stack([rng.standard_normal(count), rng.standard_normal(count), rng.chisquare(dim - 2, count)])
     chain = (jnp.full(count, start), jnp.full(count, jnp.inf), jnp.asarray(0.0))
-    reduced = np.asarray(_advance(H2, jnp.asarray(eta), jnp.asarray(0.7), chain, jnp.asarray(sample[None]))[0])
+    reduced = np.asarray(advance_overlaps(H2, jnp.asarray(eta), jnp.asarray(0.7), chain, jnp.asarray(sample[None]))[0])
     drift, variance = spherical_step(H2).diffusion(eta, dim).coefficients(np.array([start]))
     for one in (explicit, reduced):
         assert abs(one.mean() - start - eta * drift[0]) < 4 * one.std() / np.sqrt(count) + 1e-4
@@ -83,7 +83,7 @@ def test_one_step_has_the_law_of_explicit_vectors() -> None:
         assert one.var() == pytest.approx(eta * variance[0], rel=4 * np.sqrt((tail - 1) / count) + 1e-2)
     # The chain forgets |x_rest|²: seen in the mean.
     sample[2] = 0
-    wrong = np.asarray(_advance(H2, jnp.asarray(eta), jnp.asarray(0.7), chain, jnp.asarray(sample[None]))[0])
+    wrong = np.asarray(advance_overlaps(H2, jnp.asarray(eta), jnp.asarray(0.7), chain, jnp.asarray(sample[None]))[0])
     assert abs(wrong.mean() - start - eta * drift[0]) > 8 * wrong.std() / np.sqrt(count)
 
 

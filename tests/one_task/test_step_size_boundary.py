@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dynamics.one_task.spherical_sgd import _advance, spherical_sgd
+from dynamics.one_task.spherical_sgd import advance_overlaps, spherical_sgd
 from theory import Activation, InputError
 from theory.one_task.diffusion import OneTaskDiffusion
 from theory.one_task.hitting_distribution import hitting_distribution, hitting_law
@@ -29,7 +29,7 @@ def test_one_step_among_others_has_the_mean_and_variance_of_the_law() -> None:
     sample = np.stack([*rng.standard_normal((2, count)), rng.chisquare(dim - 2, count), rng.standard_normal(count)])
     chain = (jnp.full(count, start), jnp.full(count, jnp.inf), jnp.asarray(0.0))
     moved = np.asarray(
-        _advance(H3, jnp.asarray(eta), jnp.asarray(0.7), chain, jnp.asarray(sample[None]), (weight, others))[0]
+        advance_overlaps(H3, jnp.asarray(eta), jnp.asarray(0.7), chain, jnp.asarray(sample[None]), (weight, others))[0]
     )
     law = spherical_step(H3).among_others(weight, eta, dim)
     drift, variance = (float(x[0]) * eta for x in law.coefficients(np.array([start])))

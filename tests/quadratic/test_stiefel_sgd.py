@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dynamics.additive.online_sgd import Interrupted, Mistakes
+from dynamics.core.interrupted import Interrupted
+from dynamics.core.outside import NO_MISTAKES, Mistakes
 from dynamics.quadratic.riccati import riccati_flow
-from dynamics.quadratic.stiefel_sgd import NO_MISTAKES, StiefelResult, stiefel_sgd
+from dynamics.quadratic.stiefel_sgd import StiefelResult, stiefel_sgd
 from theory import InputError, QuadraticModel, Subspace, Teacher, draw_subspace
 from theory.quadratic.stiefel import largest_step, mean_flow, projected_risk, step_drift
 

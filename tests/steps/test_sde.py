@@ -17,7 +17,7 @@ from dynamics.additive.gradient_flow import overlaps_of
 from dynamics.core.paths import start_paths
 from dynamics.steps.finite_step import parameters_of
 from dynamics.steps.overlap_diffusion import OverlapDiffusion
-from dynamics.steps.sde import SdeResult, _refuse_negative, overlap_scheme, sde_ensemble
+from dynamics.steps.sde import SdeResult, overlap_scheme, refuse_negative, sde_ensemble
 from emergence.cells import CELLS, compute, configuration
 from emergence.problem import Problem
 from theory import Activation, InputError, SingleTask, System, Teacher, finite_step
@@ -211,9 +211,9 @@ def test_rounding_is_repaired_and_a_negative_covariance_refused() -> None:
     _, scheme = overlap_scheme(system(), 1, 1)
     paths = start_paths(scheme, np.asarray(row)[None], {"level": jnp.asarray([0.7])})
     lost = paths._replace(diverged=jnp.asarray([True]))
-    _refuse_negative(good, lost, x)
+    refuse_negative(good, lost, x)
     with pytest.raises(InputError, match=r"path 0 at time 0 has the eigenvalue -.*covariance of no step"):
-        _refuse_negative(bad, lost, x)
+        refuse_negative(bad, lost, x)
 
 
 @pytest.mark.parametrize(

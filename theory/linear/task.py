@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from theory.core.arguments import check_positive, check_whole
+from theory.core.arguments import check_whole
+from theory.core.errors import InputError
 from theory.core.streams import generator
 
 
@@ -84,7 +85,8 @@ def draw_linear_task(
 ) -> LinearTask:
     """A training set of `train_size` Gaussian inputs, or fresh samples if None. Raises `InputError`."""
     check_whole(dim=dim)
-    check_positive(target_norm=target_norm)
+    if not (np.isfinite(target_norm) and target_norm > 0):
+        raise InputError(f"target_norm is {target_norm!r}: give a positive finite number")
     target = np.zeros(dim)
     target[0] = target_norm
     if train_size is None:

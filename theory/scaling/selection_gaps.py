@@ -21,7 +21,6 @@ from functools import cached_property
 import numpy as np
 from scipy import optimize
 
-from theory.core.arguments import check_one_of
 from theory.core.errors import InputError
 from theory.scaling.selection import EqualWeights
 
@@ -55,8 +54,9 @@ class GapLaw:
             return columns
         if gap == "column":
             return rows
-        check_one_of(GAPS, gap=gap)
-        return np.where(rank == self.wanted, rows * columns, 0)
+        if gap == "threshold":
+            return np.where(rank == self.wanted, rows * columns, 0)
+        raise InputError(f"gap is {gap!r}: use one of {', '.join(GAPS)}")
 
     @cached_property
     def _scale(self) -> np.ndarray:

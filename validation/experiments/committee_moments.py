@@ -21,7 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynamics.steps.committee import LoweredCommittee, State, losses, map_steps, sgd_step
+from dynamics.core.lowering import State
+from dynamics.steps.committee import LoweredCommittee, losses, map_steps, sgd_step
 from theory import Activation
 from theory.core.quadrature import gauss_hermite, product_rule
 from validation.experiments.one_step import derivatives_at_zero

@@ -8,7 +8,8 @@ import numpy as np
 
 from dynamics import DeflatedFlow, FlowResult, gradient_flow
 from dynamics.additive.deflated_flow import Bracket, bracket, deflated_flow
-from dynamics.additive.gradient_flow import lowered_system, overlaps_of
+from dynamics.additive.gradient_flow import overlaps_of
+from dynamics.core.lowering import lower
 from theory import Activation, InitialState, Prediction, Student, System, Teacher, draw_initial_state, predict
 from theory.prediction.validity import finite_size_share
 from validation.judge.context import Context
@@ -99,7 +100,7 @@ def _times(prediction: Prediction, t_end: float) -> np.ndarray:
 
 def light_pull(prediction: Prediction, initial: InitialState, system: System) -> np.ndarray:
     """(P,) the light students' part of each winner's initial drift over the teachers' part, in absolute value."""
-    lowered = lowered_system(system)
+    lowered = lower(system)
     state = overlaps_of(initial)
     a = {"a": jnp.asarray(prediction.teacher.a)}
     full = np.asarray(lowered.drift(state, a)["t"])

@@ -10,7 +10,7 @@ import sympy as sp
 
 from dynamics import LoweredSystem
 from dynamics.additive.ambient_flow import ambient_loss
-from dynamics.additive.gradient_flow import lowered_system
+from dynamics.core.lowering import lower
 from theory import Activation, System, Teacher
 from theory.core.indexed import Dual, Sums, Term
 from validation.experiments.states import ambient_rates, overlaps_of_vectors, random_vectors
@@ -30,7 +30,7 @@ def _teacher() -> Teacher:
 
 def _derived_rates(system: System, vectors: np.ndarray) -> Arrays:
     state = overlaps_of_vectors(jnp.asarray(vectors), _WIDTH)
-    rates = lowered_system(system).drift(state, {"a": jnp.asarray(_teacher().a)})
+    rates = lower(system).drift(state, {"a": jnp.asarray(_teacher().a)})
     return {name: np.asarray(value) for name, value in rates.items()}
 
 
@@ -91,7 +91,7 @@ def run_loss(context: Context) -> Iterator[Part]:
     activation = Activation.parse("h4")
     rng = context.rng("E1", "students and inputs")
     teacher = _teacher()
-    system = lowered_system(context.theory.overlap_flow(activation))
+    system = lower(context.theory.overlap_flow(activation))
     # Draws at which theory is too close to a wrong loss to be told from it are left out, before any sample.
     for _ in range(20):
         vectors = random_vectors(rng, _STUDENTS, _DIM)
@@ -276,7 +276,7 @@ def run_deflation(context: Context) -> Iterator[Part]:
         half_fitted, tilted = vectors.copy(), vectors.copy()
         half_fitted[0] *= np.sqrt(0.95)
         tilted[0, -1] += 0.2 * np.linalg.norm(tilted[0])
-        lowered = lowered_system(context.theory.overlap_flow(activation))
+        lowered = lower(context.theory.overlap_flow(activation))
         removed = lowered.drift(
             overlaps_of_vectors(jnp.asarray(vectors[1:]), _WIDTH), {"a": jnp.asarray(a).at[0].set(0.0)}
         )["t"]

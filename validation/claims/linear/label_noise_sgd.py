@@ -9,7 +9,8 @@ import jax
 import numpy as np
 
 from dynamics import LinearRun, ito_ensemble, label_noise_sgd, lower
-from dynamics.core.ito import Arrays, Ensemble, Law, State
+from dynamics.core.ito import Ensemble, Law
+from dynamics.core.lowering import Arrays, State
 from dynamics.linear.network import reduce
 from theory import LinearTask, draw_linear_start, draw_linear_task
 from theory.linear.label_noise import stationary_error

@@ -11,7 +11,7 @@ from scipy import optimize
 
 from dynamics import quadratic_flow, riccati_flow
 from dynamics.additive.ambient_flow import ambient_loss
-from dynamics.additive.gradient_flow import lowered_system
+from dynamics.core.lowering import lower
 from dynamics.quadratic.riccati_integration import integrate, integrate_overlap
 from theory import Activation, Subspace, System, draw_subspace
 from theory.core.indexed import Sums, Term
@@ -137,7 +137,7 @@ def run_riccati(context: Context) -> Iterator[Part]:
         overlap, reference, radial = _ambient_rates(jnp.asarray(_start(context, "Q2", width).rows), jnp.asarray(a))
 
         def deviation(system: System, overlap: jax.Array = overlap, reference: jax.Array = reference) -> float:
-            rate = lowered_system(system).drift({"G": overlap}, {"a": jnp.asarray(a)})["G"]
+            rate = lower(system).drift({"G": overlap}, {"a": jnp.asarray(a)})["G"]
             return float(jnp.abs(rate - reference).max() / jnp.abs(reference).max())
 
         system = context.theory.riccati_flow()

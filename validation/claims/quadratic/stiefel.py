@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 import numpy as np
 from scipy.optimize import brentq
 
-from dynamics.additive.gradient_flow import Progress
+from dynamics.core.interrupted import Progress
 from dynamics.quadratic.radial_phase import radial_phase
 from dynamics.quadratic.riccati import RiccatiFlow, riccati_flow
 from dynamics.quadratic.stiefel_sgd import StiefelResult, stiefel_sgd

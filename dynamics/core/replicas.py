@@ -1,0 +1,119 @@
+"""The one loop from save to save: look, progress, and what is kept when it is stopped."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Generic, TypeVar
+
+import jax
+import numpy as np
+
+from dynamics.core.interrupted import IntegrationError, Interrupted, Progress
+
+S = TypeVar("S")
+R = TypeVar("R")
+#: Step number (whole), or time.
+Clock = int | float
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """From one save to the next: `begin` to `end`, in `blocks` blocks of `length` steps, the first of number `first`."""
+
+    begin: Clock
+    end: Clock
+    first: int = 0
+    blocks: int = 1
+    length: int = 1
+
+
+@dataclass(frozen=True)
+class Track(Generic[S]):
+    """What a run has so far: its state at the last save, and what was seen of it at each, `at` these steps or times."""
+
+    state: S
+    seen: tuple[Any, ...] = ()
+    at: tuple[Clock, ...] = ()
+
+    def columns(self, axis: int = 1) -> tuple[np.ndarray, ...]:
+        """Each thing that was seen, over all saves: time is axis 1, behind the replicas (0 without replicas)."""
+        return tuple(np.stack(column, axis=axis) for column in zip(*self.seen, strict=True))
+
+
+def marks(steps: int, saves: int) -> list[int]:
+    """`saves` steps at equal distances and the start, or every step."""
+    return np.unique(np.linspace(0, steps, min(saves, steps) + 1).round().astype(np.int64)).tolist()
+
+
+def stretches(steps: int, saves: int, length: int = 1) -> Iterator[Stretch]:
+    """Between saves, in blocks of `length` steps; a shorter last block if steps do not divide."""
+    total, rest = divmod(steps, length)
+    for first, last in pairwise(marks(total, saves)):
+        yield Stretch(first * length, last * length, first, last - first, length)
+    if rest:
+        yield Stretch(total * length, steps, total, 1, rest)
+
+
+def between(moments: Iterable[Clock]) -> Iterator[Stretch]:
+    """From each moment to the next."""
+    return (Stretch(begin, end) for begin, end in pairwise(moments))
+
+
+@dataclass(frozen=True)
+class Told:
+    """How a run is told of: what it is, its end (a step if whole, else a time), who is told of its progress, and what more."""
+
+    what: str
+    end: Clock
+    progress: Progress | None = None
+    note: Callable[[Any], str] | str = ""
+
+    def at(self, now: Clock) -> str:
+        """How far the run is, in words."""
+        if isinstance(self.end, int | np.integer):
+            return f"step {now} of {self.end}"
+        return f"time {now:.4g} of {self.end:.4g}"
+
+    def tell(self, now: Clock, state: Any) -> None:
+        """Report progress."""
+        if self.progress is not None:
+            note = self.note if isinstance(self.note, str) else self.note(state)
+            self.progress(now / self.end, f"{self.what}: {self.at(now)}{note}")
+
+
+def drive(
+    state: S,
+    parts: Iterable[Stretch],
+    advance: Callable[[S, Stretch], S],
+    look: Callable[[S], Any],
+    result: Callable[[Track[S]], R],
+    told: Told,
+    *,
+    done: Callable[[Track[S]], bool] = lambda track: False,
+    from_start: bool = True,
+) -> R:
+    """Alternate ``advance(state, stretch)`` and ``look(state)`` (arrays) until the parts are over or the run is `done`.
+
+    `result` makes what is returned of all that was seen, of the start too if `from_start`. Raises `Interrupted` on Ctrl-C,
+    and passes an `IntegrationError` on, both with the result up to the last look.
+    """
+    track: Track[S] = Track(state)
+    try:
+        if from_start:
+            track = Track(state, (jax.device_get(look(state)),), (0,))
+        for part in parts:
+            state = advance(state, part)
+            # (Whole or not at all, wherever Ctrl-C comes.)
+            track = Track(state, (*track.seen, jax.device_get(look(state))), (*track.at, part.end))
+            told.tell(part.end, state)
+            if done(track):
+                break
+    except (KeyboardInterrupt, IntegrationError) as stop:
+        if not track.seen:
+            raise
+        at = f"at {told.at(track.at[-1])}"
+        if isinstance(stop, KeyboardInterrupt):
+            raise Interrupted(result(track), at) from stop
+        stop.result, stop.at = result(track), at
+        raise
+    return result(track)

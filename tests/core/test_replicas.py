@@ -1,0 +1,174 @@
+"""The one loop from save to save: what it visits, what it tells, and what is left when it is stopped."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import sympy as sp
+
+from dynamics import (
+    Interrupted,
+    committee_flow,
+    committee_sgd,
+    gradient_descent,
+    gradient_flow,
+    ito_ensemble,
+    lower,
+    online_sgd,
+    retiring_flow,
+)
+from dynamics.core.interrupted import IntegrationError
+from dynamics.core.replicas import Stretch, Told, Track, between, drive, stretches
+from dynamics.one_task.spherical_sgd import spherical_sgd
+from theory import Activation, Student, System, Teacher, draw_initial_state
+from theory.core.derivation import Derivation
+from theory.core.indexed import B, Sums, Term, i
+
+H3, ERF = Activation.parse("h3"), Activation.parse("erf")
+TEACHER = Teacher.of([1.0, 0.5], 12)
+START = draw_initial_state(TEACHER, Student(2, 0.5), 0)
+Press = Callable[[float, str], None]
+
+
+def press(fraction: float, text: str) -> None:
+    """Ctrl-C, from the middle on."""
+    if fraction > 0.5:
+        raise KeyboardInterrupt
+
+
+def counted(told: Told, advance: Callable[[int, Stretch], int]) -> Any:
+    """A run whose state is the number of the last step, looked at in tenths of 100."""
+    return drive(0, stretches(100, 10), advance, lambda step: (np.asarray(step),), lambda track: track, told)
+
+
+@pytest.mark.parametrize(("steps", "saves", "length"), [(100, 10, 1), (107, 4, 10), (3, 200, 1), (5, 2, 8)])
+def test_stretches_cover_every_step_once(steps: int, saves: int, length: int) -> None:
+    parts = list(stretches(steps, saves, length))
+    assert parts[0].begin == 0
+    assert parts[-1].end == steps
+    assert all(one.end == other.begin for one, other in pairwise(parts))
+    assert all(part.blocks * part.length == part.end - part.begin for part in parts)
+    assert all(one.first + one.blocks == other.first for one, other in pairwise(parts))
+
+
+def test_a_run_is_looked_at_from_start_to_end_and_says_so() -> None:
+    said: list[str] = []
+    told = Told("count", 100, lambda share, text: said.append(f"{share:g} {text}"), lambda step: f", now {step}")
+    track = counted(told, lambda _, part: int(part.end))
+    assert track.at == tuple(range(0, 101, 10))
+    assert track.columns(axis=0)[0].tolist() == list(range(0, 101, 10))
+    assert said[4] == "0.5 count: step 50 of 100, now 50"
+
+
+def test_a_run_is_over_when_it_is_done() -> None:
+    def result(track: Track[float]) -> tuple[float, ...]:
+        return track.at
+
+    parts, told = between([0.0, 0.5, 1.5, 2.0]), Told("time", 2.0)
+    assert drive(0.0, parts, lambda _, part: part.end, np.asarray, result, told, done=lambda x: x.state > 1) == (
+        0,
+        0.5,
+        1.5,
+    )
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, IntegrationError])
+def test_a_stopped_run_keeps_what_was_looked_at(stop: type[BaseException]) -> None:
+    """Whatever stops it inside a stretch: state, looks and steps are of the last look, whole."""
+
+    def advance(step: int, part: Stretch) -> int:
+        if part.begin == 70:
+            raise stop
+        return int(part.end)
+
+    with pytest.raises((Interrupted, IntegrationError)) as stopped:
+        counted(Told("count", 100), advance)
+    assert isinstance(stopped.value, Interrupted) == (stop is KeyboardInterrupt)
+    track = stopped.value.result
+    assert (track.state, track.at[-1], len(track.seen)) == (70, 70, 8)
+    assert stopped.value.at == "at step 70 of 100"
+
+
+def test_ctrl_c_before_the_first_look_leaves_nothing() -> None:
+    def look(_: object) -> object:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        drive(0, [], lambda state, _: state, look, lambda track: track, Told("nothing", 1))
+    assert not isinstance(stopped.value, Interrupted)
+
+
+# --------------------------------------------------------------------------------- every simulator that takes its time
+
+
+def _noise() -> System:
+    y = sp.IndexedBase("y")
+    derivation = Derivation("test", (), {}, (), "no source")
+    return System(
+        "test", H3, {y[i]: Sums([Term(-y[i])])}, {}, (), derivation, "1", "none", noise={y[i]: Sums([Term(B[i])])}
+    )
+
+
+def _ito(**options: Any) -> Any:
+    return ito_ensemble(
+        lower(_noise()), {"y": jnp.ones(1)}, {}, step=0.1, steps=20, brownian=(1,), paths=2, seed=0, saves=4, **options
+    )
+
+
+SGD = {"step_size": 1e-3, "steps": 20, "saves": 4, "replicas": 2}
+#: name → run, and what of its result runs along the saves.
+RUNS: dict[str, tuple[Callable[..., Any], Callable[[Any], np.ndarray]]] = {
+    "committee SGD": (
+        lambda **o: committee_sgd(ERF, TEACHER, [1.0, 0.5], START, **SGD, **o),
+        lambda run: np.moveaxis(run.dataset.T.values, 1, 0),
+    ),
+    "committee map": (
+        lambda **o: committee_flow(
+            ERF, TEACHER, [1.0, 0.5], START, step_size=1e-3, steps=20, saves=4, method="map", **o
+        ),
+        lambda run: run.dataset.loss.values,
+    ),
+    "online SGD": (
+        lambda **o: online_sgd(H3, TEACHER, START, **SGD, block_steps=5, **o),
+        lambda run: run.dataset.loss.values.T,
+    ),
+    "Itô": (_ito, lambda run: np.moveaxis(run.state["y"], 1, 0)),
+    "gradient descent": (
+        lambda **o: gradient_descent(H3, TEACHER, START, step_size=1e-3, steps=20, **o),
+        lambda run: run.loss,
+    ),
+    "gradient flow": (
+        lambda **o: gradient_flow(H3, TEACHER, START, t_end=1.0, times=np.linspace(0, 1, 5), **o),
+        lambda run: run.dataset.loss.values,
+    ),
+    "retiring flow": (
+        lambda **o: retiring_flow(H3, TEACHER, START, t_end=1.0, times=np.linspace(0.2, 1, 5), **o),
+        lambda run: run.loss,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", RUNS)
+def test_what_an_interrupted_run_keeps_is_the_start_of_the_whole(what: str) -> None:
+    run, along = RUNS[what]
+    whole = along(run())
+    with pytest.raises(Interrupted) as stopped:
+        run(progress=press)
+    part = along(stopped.value.result)
+    assert 2 <= len(part) < len(whole)
+    np.testing.assert_array_equal(part, whole[: len(part)])
+
+
+def test_an_interrupted_search_for_hitting_times_keeps_those_it_has() -> None:
+    """Blocks are drawn one after the other, so that the part is a shorter run."""
+    options: dict[str, Any] = {"step_size": 1e-4, "replicas": 64, "level": 0.3}
+    with pytest.raises(Interrupted) as stopped:
+        spherical_sgd(H3, 50, 0.2, steps=20_000, **options, progress=press)
+    part = stopped.value.result
+    assert 0 < part.steps < 20_000
+    np.testing.assert_array_equal(
+        part.hitting_steps, spherical_sgd(H3, 50, 0.2, steps=part.steps, **options).hitting_steps
+    )
