@@ -43,9 +43,6 @@ def _gather(runs: list[CoupledRun], values: Callable[[CoupledRun], np.ndarray]) 
     return np.concatenate([values(run)[run.separated] for run in runs])
 
 
-# ------------------------------------------------------------------------------- E9
-
-
 @claim(
     id="E9",
     title="Greedy emergence in the coupled flow",
@@ -143,9 +140,7 @@ def _against_exact(runs: list[CoupledRun]) -> Measurement:
     controls = {"leading T_p": Control(0.0, float(np.max(np.abs(measured / leading - 1))))}
     source = computed_by(deflated_flow, "coupling to the other directions by the deflated flow")
     details = {"directions": len(exact), "below 0.5 %": bool(worst < 0.005)}
-    return Measurement(
-        text, 0.0, worst, 0.0, float(np.max(coupling + slack)), controls, source, key="exact", details=details
-    )
+    return Measurement(text, 0.0, worst, 0.0, float(np.max(coupling + slack)), controls, source, "exact", details)
 
 
 def _telling(context: Context, dim: int) -> list[CoupledRun]:
@@ -178,9 +173,7 @@ def _winners(runs: list[CoupledRun]) -> Measurement:
     text = "share of well-separated directions won by the greedy neuron, d = 1024 and 10⁴"
     controls = {"each direction to its nearest neuron": Control(1.0, float(nearest.mean()))}
     source = "none: a well-separated winner is decided by the start"
-    return Measurement(
-        text, 1.0, float(won.mean()), 0.0, 0.0, controls, source, key="winner", details={"near ties": ties}
-    )
+    return Measurement(text, 1.0, float(won.mean()), 0.0, 0.0, controls, source, "winner", {"near ties": ties})
 
 
 def _curves(run: CoupledRun) -> tuple[str, object]:
@@ -200,9 +193,6 @@ def _scores(run: CoupledRun) -> tuple[str, object]:
     matrix, count = reorder(scores(run.initial.overlap, run.prediction.teacher, 4))
     caption = "Scores a_q v̄²_kq in the order of learning: each selected entry beats all below it and to its right."
     return caption, score_matrix(matrix, count)
-
-
-# ------------------------------------------------------------------------------ E10
 
 
 @claim(
@@ -249,9 +239,7 @@ def run_norm(context: Context) -> Iterator[Part]:
     }
     source = "overlaps with other teachers, pull of light students"
     details = {"logistic lag": float(formula.mean())}
-    lag = Measurement(
-        text, float(lone.mean()), float(measured.mean()), 0.0, slack, controls, source, key="lag", details=details
-    )
+    lag = Measurement(text, float(lone.mean()), float(measured.mean()), 0.0, slack, controls, source, "lag", details)
     yield lag
     yield from _misalignment(context)
 
@@ -292,12 +280,7 @@ def _misalignment(context: Context) -> Iterator[Measurement]:
     text = "ln of 1 − M at half norm, lone student"
     controls = {"exponent 1": law / (J / 2), "exponent J": 2 * law}
     source = "own repulsion before growth, 1 + 4σ₀²t, to the power J/2; matching of the two invariants, O(σ₀²/a)"
-    yield Measurement(
-        text, law, float(np.log(misalignment)), 0.0, shrink + 2 * ratio, controls, source, key="alignment"
-    )
-
-
-# ------------------------------------------------------------------------- E11, E16
+    yield Measurement(text, law, float(np.log(misalignment)), 0.0, shrink + 2 * ratio, controls, source, "alignment")
 
 
 @claim(
@@ -378,9 +361,6 @@ def run_irrelevant(context: Context) -> Iterator[Part]:
     )
 
 
-# ------------------------------------------------------------------------------ E12
-
-
 @claim(
     id="E12",
     title="Staircase loss",
@@ -437,9 +417,6 @@ def _loss_at_start(context: Context, run: CoupledRun) -> float:
         system=system_of(context, run.prediction.activation),
     )
     return float(flow.dataset.loss.values[0])
-
-
-# ------------------------------------------------------------------------------- S6
 
 
 @claim(

@@ -68,9 +68,6 @@ def _deviation(found: Arrays, reference: Arrays) -> float:
 _ROUNDING = 100 * 30 * float(np.finfo(float).eps)
 
 
-# ------------------------------------------------------------------------------- E1
-
-
 #: Wrong losses differ from the right one by this share of it at least: twice four standard errors of the quick preset.
 _APART = 0.1
 
@@ -123,9 +120,6 @@ def _wrong_losses(predicted: float, state: dict[str, jax.Array], a: np.ndarray) 
         "loss without the ½": 2 * predicted,
         "Hermite degree 2 in place of 4": float(second),
     }
-
-
-# --------------------------------------------------------------------------- E2, E3
 
 
 @claim(
@@ -224,9 +218,6 @@ def _key(text: str) -> str:
     return "mixture" if "+" in text else text
 
 
-# --------------------------------------------------------------------------- E4, E5
-
-
 @claim(
     id="E4",
     title="Direction speed independent of own norm",
@@ -293,9 +284,6 @@ def run_deflation(context: Context) -> Iterator[Part]:
         }
         what = f"what is left of the teacher for the others, {text}"
         yield Measurement(what, 0.0, left(vectors), 0.0, _ROUNDING, controls, "rounding", key=_key(text))
-
-
-# ------------------------------------------------------------------------------- E6
 
 
 @claim(

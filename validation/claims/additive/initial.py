@@ -84,6 +84,4 @@ def run_regularity(context: Context) -> Iterator[Part]:
     wrong = {"no selection (neuron p learns p)": Control(0.0, float(np.mean(random_broken)))}
     source = "union bound P·P(χ²₁ < 1)^{m−P+1}"
     details = {"Controls' share": np.mean(random_broken)}
-    yield Measurement(
-        text, 0.0, share, share_error(share, len(broken)), union, wrong, source, key="smallest", details=details
-    )
+    yield Measurement(text, 0.0, share, share_error(share, len(broken)), union, wrong, source, "smallest", details)

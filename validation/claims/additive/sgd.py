@@ -271,9 +271,7 @@ def _judge_spread(
         **_shares(left_out, 1),
         "samples of a run over the kurtosis of a kick": law.alone / x.step_size / kurtosis,
     }
-    return Measurement(
-        text, predicted, deviation(times), error, allowed, controls, _REASON, key=f"{key}.spread", details=details
-    )
+    return Measurement(text, predicted, deviation(times), error, allowed, controls, _REASON, f"{key}.spread", details)
 
 
 def _shares(left_out: dict[str, tuple[float, float]], place: int) -> dict[str, float]:

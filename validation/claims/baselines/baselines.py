@@ -26,8 +26,6 @@ COST = 15
 
 _SLIDES = "slides of arXiv:2504.19983"
 
-# ------------------------------------------------------------------------------ E28
-
 _DIRECTIONS, _STUDENTS, _DECAY = 8, 32, 1.5
 
 
@@ -99,8 +97,6 @@ def _deflated(context: Context, activation: Activation, teacher: Teacher, start:
     return np.isfinite(flow.half_time)
 
 
-# ------------------------------------------------------------------------------- S5
-
 _STARTS = (1e-2, 1e-3)
 _SPAN = float(np.log(_STARTS[0] / _STARTS[1]))
 _TOYS = (Toy(1), Toy(2), Toy(3), Toy(3, "product"))
@@ -156,9 +152,7 @@ def run_toys(context: Context) -> Iterator[Part]:
         wrong = {f"law of k = {k}": _slope([Toy(k).sharpness(w) for w in _STARTS]) for k in others}
         source = "integrator's error, from half as many steps"
         details = {"exponent as the start goes to 0": max(toy.exponent - 2, 0)}
-        yield Measurement(
-            text, _slope(exact), estimate, 0.0, slack, wrong, source, key=f"{name}.exponent", details=details
-        )
+        yield Measurement(text, _slope(exact), estimate, 0.0, slack, wrong, source, f"{name}.exponent", details)
     curves = {_title(toy): tuple(_toy(toy).dataset[name].values[0] for name in ("time", "share")) for toy in _TOYS}
     yield "The toy losses from 0.01: sharp for k ≥ 3 only.", toy_curves(curves)
 
@@ -171,8 +165,6 @@ def _slope(sharpness: Sequence[float] | np.ndarray) -> float:
 def _title(toy: Toy) -> str:
     return f"(w* − w^{toy.exponent})²" if toy.shape == "power" else f"(w* − product of {toy.exponent})²"
 
-
-# ------------------------------------------------------------------------------- S8
 
 _DIM, _BATCH, _REACH = 64, 32, 6.0
 #: η = _RATE · a · d^{−J/2} for one sample, the theorem's rule; relaxation times that a settled run lasts.
@@ -306,8 +298,6 @@ def _balanced_loss(activation: Activation, weight: float, step: float) -> float:
     whole, part = (float(activation.dual.subs(kernel_variable, u)) for u in (1.0, settled))
     return 0.5 * weight**2 * (whole - part**2 / whole)
 
-
-# ------------------------------------------------------------------------------- S9
 
 #: Degree → dimensions at which the samples to half of its energy are measured.
 _KERNEL = {"quick": {2: (12, 20, 32), 3: (8, 11, 14)}, "full": {2: (16, 32, 56), 3: (10, 15, 22), 4: (8, 10, 13)}}

@@ -513,9 +513,7 @@ def run_silent(context: Context) -> Iterator[Part]:
     first_order = float(np.max(start_norms + DIM / WIDTH) / WIDTH)
     text = "share of neurons that left the lazy regime without label noise"
     controls = {"with label noise": Control(0.0, float(loud[0].min()))}
-    escaped = Measurement(
-        text, 0.0, float(quiet[0].max()), 0.0, 0.0, controls, "none: no neuron may escape", key="escaped"
-    )
+    escaped = Measurement(text, 0.0, float(quiet[0].max()), 0.0, 0.0, controls, "none: no neuron may escape", "escaped")
     text = "relative change of ‖W‖² without label noise"
     controls = {"with label noise": Control(0.0, float(loud[1].min()))}
     source = "‖W‖² − ‖a‖² is conserved at first order in η"

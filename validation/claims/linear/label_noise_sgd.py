@@ -130,9 +130,7 @@ def _ratio(
     estimate, stderr = mean_and_error(times / predicted) if finite else (np.inf, 0.0)
     controls = {text: time / predicted for text, time in wrong.items()}
     kept = {"predicted steps": predicted, "replicas": len(times), **details}
-    return Measurement(
-        f"{name}, measured / predicted", 1.0, estimate, stderr, allowance, controls, _STATED, key=key, details=kept
-    )
+    return Measurement(f"{name}, measured / predicted", 1.0, estimate, stderr, allowance, controls, _STATED, key, kept)
 
 
 def _halving(data: Published, points: int) -> Measurement:
@@ -258,9 +256,7 @@ def run_rank_one(context: Context) -> Iterator[Part]:
         text = f"s₁/‖W‖_F at 1.5 times the predicted onset, n = {points}"
         controls = {"no drift towards rank one": float(first.mean()), "rank one already": 1.0}
         details = {"at the start": float(first.mean())}
-        yield Measurement(
-            text, predicted, estimate, stderr, allowed, controls, _STATED, key=f"n{points}", details=details
-        )
+        yield Measurement(text, predicted, estimate, stderr, allowed, controls, _STATED, f"n{points}", details)
 
 
 # ------------------------------------------------------------------------ alternating noise
@@ -340,9 +336,7 @@ def run_alternating(context: Context) -> Iterator[Part]:
     text = "standard deviation in time of a second-layer weight, first block with noise"
     controls = {"second layer at rest": 0.0, "as wide as its initial law 1/√m": 1 / np.sqrt(WIDTH)}
     source = "tr β: the averaged flow is first order in the covariance β of the boosts"
-    yield Measurement(
-        text, a_predicted, *mean_and_error(spread_on), boost * a_predicted, controls, source, key="second-on"
-    )
+    yield Measurement(text, a_predicted, *mean_and_error(spread_on), boost * a_predicted, controls, source, "second-on")
     allowed = (rest + 10 * float(np.finfo(float).eps)) * a_predicted
     text = "standard deviation in time of a second-layer weight, first block without noise"
     controls = {"as with noise": a_predicted}
@@ -490,9 +484,7 @@ def run_diffusion(context: Context) -> Iterator[Part]:
         controls["diffusion dropped"] = float(ends["drift"][:, place].mean())
         what = f"mean of {text}, SGD against the diffusion"
         source = "none: both by the same steps"
-        yield Measurement(
-            what, sde, sgd, float(np.hypot(sde_error, sgd_error)), 0.0, controls, source, key=f"mean.{key}"
-        )
+        yield Measurement(what, sde, sgd, float(np.hypot(sde_error, sgd_error)), 0.0, controls, source, f"mean.{key}")
     yield from (_covariance(context, ends, x, y) for x, y in ((0, 0), (1, 1), (2, 2), (0, 1)))
 
 

@@ -54,9 +54,7 @@ def run_chain(context: Context) -> Iterator[Part]:
         "share of second-layer weights at 0", half, *mean_and_error(at_zero), 0.0, controls, "none: exact", key="zero"
     )
     controls = {"three states equally likely": width * level**2 * 2 / 3, "always on": width * level**2}
-    yield Measurement(
-        "mean of ‖a‖²", width * level**2 / 2, *mean_and_error(size), 0.0, controls, "none: exact", key="size"
-    )
+    yield Measurement("mean of ‖a‖²", width * level**2 / 2, *mean_and_error(size), 0.0, controls, "none: exact", "size")
     controls = {"a neuron that stays on": level**2}
     yield Measurement(
         "largest |⟨a(t+1), a(t)⟩| over all steps", 0.0, float(lagged), 0.0, 1e-15, controls, "rounding", key="overlap"
@@ -426,9 +424,7 @@ def run_sam(context: Context) -> Iterator[Part]:
     text = "ln‖W‖²_F after 10 000 steps, ρ = 0.2"
     controls = {"2ηρ², as for η → 0": bare, "no decay": 0.0}
     source = "what the law leaves out: 1/d (one exact step at the start), and tr β of the boosts"
-    yield Measurement(
-        text, fall, *mean_and_error(log_norm[:, -1] - log_norm[:, 0]), allowed, controls, source, key="norm"
-    )
+    yield Measurement(text, fall, *mean_and_error(log_norm[:, -1] - log_norm[:, 0]), allowed, controls, source, "norm")
     critical = sam_theory.collapse_radius(1.0, DIM)
     for key, radius in (("held", 0.5 * critical), ("collapsed", 2 * critical)):
         ends = sam(task, start, radius=radius, steps=60_000, saves=10, **options)

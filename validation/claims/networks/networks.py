@@ -113,9 +113,7 @@ def _plateau(experiment: LazyRich, result: LazyRichResult) -> Measurement:
         "not yet fitted, and noise of the steps": predicted - result.plateau,
         "kernel change": float(data.kernel_change.mean()),
     }
-    return Measurement(
-        text, predicted, predicted + gap, stderr, float(allowance), controls, source, key="plateau", details=details
-    )
+    return Measurement(text, predicted, predicted + gap, stderr, float(allowance), controls, source, "plateau", details)
 
 
 def _distances(result: LazyRichResult) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -144,9 +142,7 @@ def _departure(result: LazyRichResult) -> Measurement:
         "first-layer norm, clean": float(norm.sel(arm=CLEAN).mean()),
         "first-layer norm, label noise": float(norm.sel(arm=NOISY).mean()),
     }
-    return Measurement(
-        text, 0.0, estimate, stderr, float(change.mean()), controls, source, key="departure", details=details
-    )
+    return Measurement(text, 0.0, estimate, stderr, float(change.mean()), controls, source, "departure", details)
 
 
 def _displacement(result: LazyRichResult) -> Measurement:

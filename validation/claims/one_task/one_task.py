@@ -54,9 +54,6 @@ def _task(context: Context, activation: Activation) -> SingleTask:
     return context.theory.single_task(activation)
 
 
-# ------------------------------------------------------------------------------- E7
-
-
 @claim(
     id="E7",
     title="Emergence time",
@@ -97,9 +94,7 @@ def run_emergence_time(context: Context) -> Iterator[Part]:
                 SingleTask.implicit_time, "finite-size correction of T_p: exact implicit form, and the higher degrees"
             )
             details = {"ratio to T_p": hit / leading}
-            yield Measurement(
-                what, leading, hit, 0.0, allowance + _NUMERICAL * hit, controls, source, key=suffix, details=details
-            )
+            yield Measurement(what, leading, hit, 0.0, allowance + _NUMERICAL * hit, controls, source, suffix, details)
             what = f"time to M = ½ against the exact solution, {text}, d = {dim:g}"
             wrong = {"leading T_p only": leading, "loss without the ½ (time halved)": leading / 2}
             yield Measurement(
@@ -162,9 +157,6 @@ def run_printed_time(context: Context) -> Iterator[Part]:
     )
 
 
-# ------------------------------------------------------------------------------- E8
-
-
 @claim(
     id="E8",
     title="Sharpness",
@@ -200,9 +192,6 @@ def run_window(context: Context) -> Iterator[Part]:
         what = f"exponent of the relative window in d, {text}"
         wrong = {"half a power less": exponent + 0.5, "off by 10 %": 1.1 * exponent}
         yield Measurement(what, exponent, slope, 0.0, slack, wrong, "integrator's tolerance", key=f"{text}.exponent")
-
-
-# --------------------------------------------------------------------------- S3, S4
 
 
 @claim(

@@ -114,9 +114,6 @@ def _neighbours(exponent: int, sizes: np.ndarray) -> Controls:
     return {name: exponent_of(sizes, SHAPES[name](sizes)) for name in chosen}
 
 
-# ------------------------------------------------------------------------------- S1
-
-
 @lru_cache(maxsize=64)
 def recovery_steps(context: Context, family: Family, dim: int, replicas: int) -> np.ndarray:
     """(R,) numbers of samples to recovery of exact SGD; inf where it takes more than `_PATIENCE` predicted medians."""
@@ -246,9 +243,6 @@ def _judge_far(context: Context, near: Family) -> Measurement:
     return Measurement(text, predicted, slope, stderr, allowed, controls, source, f"J{near.exponent}.far", details)
 
 
-# ------------------------------------------------------------------------------- S2
-
-
 @dataclass(frozen=True)
 class Threshold:
     """Step sizes c·d^(−max(J/2, 1)) across the critical one, for several dimensions."""
@@ -364,9 +358,7 @@ def run_critical(context: Context) -> Iterator[Part]:
             "predicted shares": fine.tolist(),
             "step sizes times d^max(J/2, 1)": list(case.scaled),
         }
-        yield Measurement(
-            text, predicted, estimate, stderr, allowed, controls, source, key=f"J{case.exponent}", details=details
-        )
+        yield Measurement(text, predicted, estimate, stderr, allowed, controls, source, f"J{case.exponent}", details)
         caption = (
             f"Share of runs that recover within {HORIZON:g} gradient-flow times, J = {case.exponent}; "
             "dashed: the one-task law."

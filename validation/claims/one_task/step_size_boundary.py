@@ -218,9 +218,7 @@ def _judge_number(
         "shares": measured[row].tolist(),
         "predicted shares": fine[row].tolist(),
     }
-    return Measurement(
-        text, predicted, estimate, stderr, allowed, controls, _REASON, key=f"c{plan.scaled[row]:g}", details=details
-    )
+    return Measurement(text, predicted, estimate, stderr, allowed, controls, _REASON, f"c{plan.scaled[row]:g}", details)
 
 
 def _judge_exponent(

@@ -96,9 +96,6 @@ def recovery_steps(context: Context, case: Case, limit: int) -> np.ndarray:
     return runs.half_steps[:, 0]
 
 
-# ------------------------------------------------------------------------- E24-weight
-
-
 @claim(
     id="E24-weight",
     title="Samples against the weight",
@@ -144,9 +141,6 @@ def run_weight(context: Context) -> Iterator[Part]:
     caption = "Median number of samples against the weight of the direction; bars: ± two standard errors."
     yield measurement
     yield caption, power_laws([series], "weight a", "samples")
-
-
-# ------------------------------------------------------------------------- E24-spread
 
 
 def _log_spread(steps: np.ndarray) -> float:

@@ -52,9 +52,6 @@ def with_wrong_damping(system: System) -> System:
     return replace(system, drift={x: Sums(map(damped, sums)) for x, sums in system.drift.items()})
 
 
-# ------------------------------------------------------------------------------- Q1
-
-
 #: Wrong risks differ from the right one by this share of it at least: twice four standard errors of the quick preset.
 _APART = 0.02
 
@@ -99,9 +96,6 @@ def _risk_and_wrong_ones(a: np.ndarray, w: np.ndarray) -> tuple[float, dict[str,
         "no cross terms between neurons": no_cross,
         "trace not subtracted": predicted + float((np.sum(a) - np.sum(norm2)) ** 2),
     }
-
-
-# -------------------------------------------------------------------------- Q2, Q3, Q4
 
 
 def _projected(w: jax.Array) -> jax.Array:
@@ -248,9 +242,6 @@ def run_full_flow(context: Context) -> Iterator[Part]:
         yield _judged(name, f"N{width}", integrated, closed, wrong)
 
 
-# ------------------------------------------------------------------------------- Q5
-
-
 @claim(
     id="Q5",
     title="Risk with the best radial part",
@@ -295,9 +286,6 @@ def run_optimal_radius(context: Context) -> Iterator[Part]:
         text = f"smallest risk over the radial part, M* = 4, N = {width}"
         source = "gradient left by the minimiser times the size of its point"
         yield Measurement(text, predicted, float(result.fun), 0.0, allowance, controls, source, key=f"N{width}")
-
-
-# ------------------------------------------------------------------------------ Q11
 
 
 def _least_eigenvalue(first: Subspace, second: Subspace, a: np.ndarray, times: np.ndarray) -> float:

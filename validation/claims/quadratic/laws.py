@@ -51,9 +51,6 @@ def _read_law(reading: Reading, laws: Sequence[Occupation], times: np.ndarray) -
     return values[0], _spread(values)
 
 
-# ------------------------------------------------------------------------------- Q6
-
-
 @claim(
     id="Q6",
     title="Emergence times of a quadratic network",
@@ -128,9 +125,6 @@ def _limit(
         Occupation, "curvature of the self-consistent law over these d, and its own corrections of order 1/N"
     )
     return Measurement(text, 1.0, estimate, stderr, allowed, controls, source, key=f"j{direction}.limit")
-
-
-# ------------------------------------------------------------------------------- Q7
 
 
 def _steep_slope(spectrum: np.ndarray, decay: float, times: np.ndarray) -> Reading:
@@ -241,9 +235,6 @@ def _risk_figure(context: Context, decay: float, teachers: int, widths: Sequence
     return caption, figures.risk_curves(curves, guide, log_risk=decay > 0.5)
 
 
-# ------------------------------------------------------------------------------- Q8
-
-
 @claim(
     id="Q8",
     title="Width floor",
@@ -291,9 +282,6 @@ def run_floor(context: Context) -> Iterator[Part]:
     source = "transient left at the chosen time"
     details = {"asymptotic": 1 - 2 * decay}
     yield Measurement(text, predicted, measured, 0.0, 1e-8, wrong, source, key="exponent", details=details)
-
-
-# -------------------------------------------------------------------------- Q9, Q10, Q16
 
 
 def _half_of_first(risk: np.ndarray) -> float:
@@ -416,9 +404,7 @@ def run_time_unit(context: Context) -> Iterator[Part]:
             "time ∝ M*^β, the norm forgotten": 0.25 if limit == 0.5 else 0.75,
         }
         text = f"exponent of the time to R = 1.3 in M*, γ = {'1' if key == 'unit' else 'N^(−1/2)'}, β = ¼"
-        yield Measurement(
-            text, predicted, estimate, stderr, allowed, controls, _FROM, key=key, details={"asymptotic": limit}
-        )
+        yield Measurement(text, predicted, estimate, stderr, allowed, controls, _FROM, key, {"asymptotic": limit})
 
 
 @claim(
@@ -450,9 +436,6 @@ def run_vanishing_logs(context: Context) -> Iterator[Part]:
         text = f"exponent of (time to R = 1.3)/√M* in d, {what}"
         details = {"log(d/N) alone": carried_slope(dims, np.log(dims / (root**2 / 2)))[0]}
         yield Measurement(text, predicted, estimate, stderr, allowed, controls, _FROM, key=key, details=details)
-
-
-# ------------------------------------------------------------------------------ Q17
 
 
 @claim(
@@ -516,9 +499,6 @@ def _envelope(clocks: Sequence[np.ndarray], curves: Iterable[np.ndarray], cost: 
         for clock, curve in zip(clocks, curves, strict=True)
     ]
     return np.min(inside, axis=0)
-
-
-# ------------------------------------------------------------------------------ Q19
 
 
 @claim(

@@ -140,9 +140,7 @@ def run_tracking(context: Context) -> Iterator[Part]:
         text = f"risk above the Riccati risk at time {LATE:g}, ηd = {run.load:g}"
         source = "fluctuations of G, relative (M* + N)/d"
         details = {"SGD risk": float(run.risk[:, -1].mean()), "Riccati risk": float(run.riccati[-1])}
-        yield Measurement(
-            text, predicted, gap, stderr, allowed, controls, source, key=f"late{run.load:g}", details=details
-        )
+        yield Measurement(text, predicted, gap, stderr, allowed, controls, source, f"late{run.load:g}", details)
     yield _trend(context, runs)
     yield _tracking_in_time(model, context, runs[-1])
     figure = measured_and_theory(

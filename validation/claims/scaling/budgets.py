@@ -46,8 +46,6 @@ from validation.statistics.frontier import Frontier, lower_envelope
 from validation.statistics.readings import read_mean
 from validation.statistics.standard_errors import mean_and_error
 
-# ----------------------------------------------------------------------------- E20
-
 
 @dataclass(frozen=True)
 class HeavySize:
@@ -117,9 +115,7 @@ def _heavy_exponents(decay: float, sizes: np.ndarray, found: Sequence[HeavySize]
     text = f"exponent in P of the distance from the limit, β = {decay:g}"
     controls = {"1/P": -1.0, "P^(−β)": -decay}
     details = {"asymptotic": 2 * decay - 1}
-    yield Measurement(
-        text, theory, estimate, stderr, allowed, controls, BIAS, key=f"{name(decay)}.approach", details=details
-    )
+    yield Measurement(text, theory, estimate, stderr, allowed, controls, BIAS, f"{name(decay)}.approach", details)
     estimate = float(weights @ np.log([one.half for one in found]))
     stderr = float(np.sqrt(weights**2 @ half_errors**2))
     allowed = float(np.abs(weights) @ half_errors**2) / 2
@@ -184,12 +180,7 @@ def _heavy_share(decay: float, part: float, left: np.ndarray, exact: float, limi
     controls = {"1 − x: equal weights": 1 - part, "1 − x^(1−β): weights, not their squares": 1 - part ** (1 - decay)}
     source = "quadrature of the exact sum"
     details = {"limit P → ∞": float(limit)}
-    return Measurement(
-        text, exact, estimate, stderr, 1e-9, controls, source, key=f"{name(decay)}.x{part:g}", details=details
-    )
-
-
-# ----------------------------------------------------------------------------- E21
+    return Measurement(text, exact, estimate, stderr, 1e-9, controls, source, f"{name(decay)}.x{part:g}", details)
 
 
 @claim(
@@ -239,9 +230,6 @@ def run_retuned(context: Context) -> Iterator[Part]:
 def _stepped_share(law: PowerLawLoss, step: float, samples: np.ndarray) -> np.ndarray:
     """Expected share left after `samples` steps of one size."""
     return law.share(1 / np.maximum(step, 1 / (step * samples)))
-
-
-# ----------------------------------------------------------------------------- E22
 
 
 @claim(
@@ -462,9 +450,7 @@ def _coupled(context: Context, decay: float) -> Iterator[Measurement]:
     text = f"slope of the frontier of coupled flows, P = {size}, d = 1e6, β = {decay:g}"
     controls = off_by_a_tenth(predicted)
     details = {"asymptotic": exponent_value("compute", decay)}
-    yield Measurement(
-        text, predicted, measured, 0.0, slack, controls, "tolerance of retirement", key="coupled", details=details
-    )
+    yield Measurement(text, predicted, measured, 0.0, slack, controls, "tolerance of retirement", "coupled", details)
     estimate = exponent_of(widths, floors)
     allowed = 2 * float(np.abs(slope_weights(widths)).sum()) * TOLERANCE
     text = f"slope of the coupled flow's final loss in width, P = {size}, d = 1e6, β = {decay:g}"

@@ -91,9 +91,6 @@ def name(decay: float) -> str:
     return f"beta{decay:g}"
 
 
-# ----------------------------------------------------------------------------- E18
-
-
 @claim(
     id="E18",
     title="Power law in time",
@@ -164,9 +161,7 @@ def _level(curve: LogCurve, law: PowerLawLoss, times: np.ndarray, key: str) -> M
     allowed = log_bias(curve, at)
     text = f"logarithm of the loss when about P/{SHARE} directions are learned, β = {law.decay:g}"
     details = {"two-term law": float(np.log(law.corrected(times[-1]))), "E[g^q]^(1/q)": law.typical_overlap}
-    return Measurement(
-        text, predicted, found.value, found.stderr, allowed, controls, BIAS, key=f"{key}.level", details=details
-    )
+    return Measurement(text, predicted, found.value, found.stderr, allowed, controls, BIAS, f"{key}.level", details)
 
 
 def _trend(context: Context, decay: float) -> Iterator[Measurement]:
@@ -250,9 +245,7 @@ def _greedy(context: Context, decay: float) -> Iterator[Measurement]:
     allowed = float(second[-1]) + log_bias(curve, at)
     text = f"logarithm of the loss when P directions are due, {title}"
     controls = {"every direction has neurons of its own": float(np.log(independent.share(times[-1])))}
-    yield Measurement(
-        text, theory, end.value, end.stderr, allowed, controls, f"{slack}, and {BIAS}", key="greedy.level"
-    )
+    yield Measurement(text, theory, end.value, end.stderr, allowed, controls, f"{slack}, and {BIAS}", "greedy.level")
 
 
 def greedy_share(law: SelectionLaw, weights: np.ndarray, times: np.ndarray, corrected: bool = True) -> np.ndarray:
@@ -290,9 +283,7 @@ def _coupled(context: Context, decay: float) -> Measurement:
         _under_way, "transitions under way, their lateness at finite size, and the tolerance of retirement"
     )
     details = {"asymptotic": exponent_value("time", decay), "slopes": slopes}
-    return Measurement(
-        text, predicted, float(np.mean(slopes)), 0.0, allowed, controls, source, key="coupled", details=details
-    )
+    return Measurement(text, predicted, float(np.mean(slopes)), 0.0, allowed, controls, source, "coupled", details)
 
 
 def _under_way(prediction: Prediction, times: np.ndarray) -> np.ndarray:
@@ -320,9 +311,6 @@ def _without_deflation(prediction: Prediction, overlap: np.ndarray, times: np.nd
     constant = float(np.median(prediction.time_loss[chosen.directions] * chosen.scores))
     with np.errstate(divide="ignore"):
         return LossSum.of(prediction.teacher.a, constant / own)(times)
-
-
-# ----------------------------------------------------------------------------- E19
 
 
 @claim(
@@ -375,8 +363,6 @@ def run_width(context: Context) -> Iterator[Part]:
     )
     yield caption, figures.floors(shown)
 
-
-# ----------------------------------------------------------------------------- E23
 
 #: Relative error of the interpolated exact one-task time.
 _TABLE = 1e-6
@@ -450,9 +436,7 @@ def run_dimension(context: Context) -> Iterator[Part]:
     text = "exponent in d of the time at which a fixed share of the loss is left"
     controls = {"√d": 0.5, "d^(J/2)": 2.0, "10 % larger": 1.1, "10 % smaller": 0.9}
     source = f"interpolated exact one-task time, and {BIAS}"
-    yield Measurement(
-        text, predicted, estimate, stderr, allowed, controls, source, key="unit", details={"asymptotic": 1.0}
-    )
+    yield Measurement(text, predicted, estimate, stderr, allowed, controls, source, "unit", {"asymptotic": 1.0})
 
 
 def _exact_scores(law: FiniteDimLoss, replicas: int, rng: np.random.Generator) -> np.ndarray:
@@ -466,9 +450,6 @@ def _exact_scores(law: FiniteDimLoss, replicas: int, rng: np.random.Generator) -
 def time_at(times: np.ndarray, losses: np.ndarray, level: float) -> float:
     """When a decreasing curve passes a level, linear in the logarithms."""
     return float(np.exp(np.interp(-np.log(level), -np.log(losses), np.log(times))))
-
-
-# ----------------------------------------------------------------------------- S10
 
 
 @claim(

@@ -54,8 +54,6 @@ def _selected(context: Context, name: tuple[Word, ...], competition: Competition
     return np.concatenate([selected_scores(block) for block in _score_blocks(context, name, competition, draws)])
 
 
-# ------------------------------------------------------------------------------- E14
-
 _GAP_WIDTHS, _GAP_DIRECTIONS = (24, 96, 384), (8, 16, 32, 64)
 _FIXED_WIDTH, _FIXED_DIRECTIONS = 96, 16
 #: Exponents (in m, in P) of the gaps that a union bound over all pairs guarantees.
@@ -132,9 +130,7 @@ def _gap_slope(
         "medians": [float(np.median(drawn[cell][gap])) for cell in swept],
         "predicted medians": medians.tolist(),
     }
-    return Measurement(
-        text, predicted, estimate, stderr, allowed, controls, source, key=f"{gap}.{name}", details=details
-    )
+    return Measurement(text, predicted, estimate, stderr, allowed, controls, source, f"{gap}.{name}", details)
 
 
 def _gap_figures(
@@ -155,8 +151,6 @@ def _gap_figures(
         figures.append((caption, predicted_and_measured(curves, points, name, "median gap", log="xy")))
     return figures
 
-
-# ------------------------------------------------------------------------------- E26
 
 _REACH = 1.0  # in units of d^(−1/2): the lemma's bound on a selected overlap
 
@@ -222,9 +216,7 @@ def _success(
     text = f"share of draws with every teacher selected above 1/√d, P = {count}, m = {width}, {decay}"
     source = computed_by(_law_dim, "second Bonferroni term where failures are counted as Poisson; P/d")
     details = {"spare neurons": spare, "P ln P": count * float(np.log(count))}
-    return Measurement(
-        text, predicted, share, share_error(share, draws), allowed, controls, source, key=key, details=details
-    )
+    return Measurement(text, predicted, share, share_error(share, draws), allowed, controls, source, key, details)
 
 
 def _success_figure(points: list[tuple[int, int, Measurement]], power_law: Measurement) -> tuple[str, object]:
@@ -250,8 +242,6 @@ def _success_figure(points: list[tuple[int, int, Measurement]], power_law: Measu
     )
     return caption, predicted_and_measured(curves, measured, "spare neurons m − P", "probability", rivals=rivals)
 
-
-# ------------------------------------------------------------------------------- E27 and E19-greedy
 
 _TEACHERS = 64
 _DECAYS = (0.8, 1.2)
@@ -390,9 +380,7 @@ def _floor_slope(
     text = f"slope of ln(loss left) in ln m, m = 8 … 32, P = {_TEACHERS}, β = {decay}"
     controls = {"ideal tail on the same widths": ideal, "slope 10 % larger": 1.1 * slope}
     details = {"asymptotic 1 − 2β": round(1 - 2 * decay, 6)}
-    return Measurement(
-        text, slope, estimate, stderr, allowed, controls, _CORRECTION, key=f"slope.beta{decay}", details=details
-    )
+    return Measurement(text, slope, estimate, stderr, allowed, controls, _CORRECTION, f"slope.beta{decay}", details)
 
 
 def _half_way(decay: float, square: np.ndarray, law: SelectionLaw, scores: np.ndarray) -> Measurement:
@@ -411,8 +399,6 @@ def _half_way(decay: float, square: np.ndarray, law: SelectionLaw, scores: np.nd
     }
     return Measurement(text, predicted, estimate, stderr, allowed, controls, _CORRECTION, key=f"half.beta{decay}")
 
-
-# ------------------------------------------------------------------------------- S7
 
 _RIVALS, _NARROW_DIM = 127, 256
 

@@ -138,9 +138,6 @@ def _sampled(context: Context, text: str) -> tuple[list[_Point], list[StepSample
     return points, bends, products
 
 
-# ------------------------------------------------------------------------------- F1
-
-
 @claim(
     id="F1",
     title="Mean of one step",
@@ -190,9 +187,6 @@ def _raw_mean(context: Context, text: str) -> Measurement:
     return _judged(f"mean of T, Q after a step of {_STEP}, {text}", f"{_key(text)}.raw", samples, right, wrong)
 
 
-# ------------------------------------------------------------------------------- F2
-
-
 @claim(
     id="F2",
     title="Covariance of one step",
@@ -221,9 +215,6 @@ def run_covariance(context: Context) -> Iterator[Part]:
         }
         quantity = f"{upper[0].size} covariances of t, c, r, {text}"
         yield _judged(quantity, _key(text), products, second_moments(lambda x: x), wrong)
-
-
-# ------------------------------------------------------------------------------- F3
 
 
 @dataclass(frozen=True)

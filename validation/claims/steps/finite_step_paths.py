@@ -170,9 +170,6 @@ def _quieter(diffusion: OneTaskDiffusion) -> OneTaskDiffusion:
     return replace(diffusion, constants=replace(laws, variance_law=laws.variance_law / 4))
 
 
-# ------------------------------------------------------------------------------- F4
-
-
 @lru_cache(maxsize=128)
 def chain_law(case: Case, cells: int = 300, order: int = 96) -> ChainLaw:
     """The law of real steps, cut at the horizon."""
@@ -300,9 +297,7 @@ def _judge_small(context: Context) -> Measurement:
     controls = {"gradient flow": SMALL.horizon / HORIZON}
     source = "the block of 8 samples"
     details = {"η/η_c": SMALL.boundary_share(context), "share recovered": float(np.isfinite(times).mean())}
-    return Measurement(
-        text, predicted, mean, error, allowed, controls, source, key=f"{SMALL.name}.mean", details=details
-    )
+    return Measurement(text, predicted, mean, error, allowed, controls, source, f"{SMALL.name}.mean", details)
 
 
 def _judge_share(context: Context, case: Case) -> Measurement:
@@ -324,18 +319,13 @@ def _judge_share(context: Context, case: Case) -> Measurement:
         "third order in the step size, the grid of the backward equation, and the block of 8 samples",
     )
     details = {"η/η_c": case.boundary_share(context)}
-    return Measurement(
-        text, predicted, share, stderr, allowed, controls, source, key=f"{case.name}.share", details=details
-    )
+    return Measurement(text, predicted, share, stderr, allowed, controls, source, f"{case.name}.share", details)
 
 
 def _third_order(diffusion: OneTaskDiffusion, case: Case) -> OneTaskDiffusion:
     """The diffusion with the third order of the mean of a step added, at the start's proportion to the second."""
     laws = with_third_order(diffusion.laws, 1.0, case.overlap, case.step_size, case.dim)
     return replace(diffusion, constants=laws)
-
-
-# ------------------------------------------------------------------------------- F5
 
 
 @claim(
@@ -369,9 +359,7 @@ def run_boundary(context: Context) -> Iterator[Part]:
             }
             source = "third order in the step size"
             details = {"ratio": measured / predicted}
-            yield Measurement(
-                text, predicted, measured, 0.0, allowed, controls, source, key=f"d{dim}.a{weight:g}", details=details
-            )
+            yield Measurement(text, predicted, measured, 0.0, allowed, controls, source, f"d{dim}.a{weight:g}", details)
     yield _map(context)
 
 
@@ -398,9 +386,6 @@ def _map(context: Context) -> tuple[str, object]:
         "line: probability ½; dashed: boundary of the drift."
     )
     return caption, figure
-
-
-# ------------------------------------------------------------------------------- F6
 
 
 @claim(
@@ -446,9 +431,6 @@ def run_discretisation(context: Context) -> Iterator[Part]:
         yield Measurement(text, law[0], mean, error, allowed, controls, source, key=f"d{dim}", details=details)
 
 
-# ------------------------------------------------------------------------------ E24
-
-
 @claim(
     id="E24",
     title="Samples to recovery",
@@ -486,9 +468,6 @@ def run_samples(context: Context) -> Iterator[Part]:
     source = "recovery is looked at once per block of 8 samples"
     details = {"asymptotic": 2 * cases[0].exponent - 1}
     yield Measurement(text, predicted, slope, stderr, block, controls, source, key="dim", details=details)
-
-
-# ------------------------------------------------------------------------------- F9
 
 
 def _one_task_samples(case: Case) -> float:

@@ -189,9 +189,7 @@ def _judge_means(case: Pair, runs: SgdResult, variants: dict[str, SdeResult]) ->
         "SDE steps per path": float(variants["SDE"].steps.mean()),
         "diverged": f"SGD {int(runs.diverged.sum())}, SDE {int(variants['SDE'].diverged.sum())}",
     }
-    return Measurement(
-        text, center, mean, stderr, allowed, controls, _REASON, key=f"{case.text}-d{case.dim}.mean", details=details
-    )
+    return Measurement(text, center, mean, stderr, allowed, controls, _REASON, f"{case.text}-d{case.dim}.mean", details)
 
 
 def _judge_spread(
