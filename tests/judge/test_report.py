@@ -14,6 +14,7 @@ from dynamics.core import storage
 from theory import InputError
 from validation.judge.claim import Claim, Control, Measurement, Outcome
 from validation.judge.runner import Run, select_claims
+from validation.judge.selection import natural
 from validation.report import numerals
 from validation.report import page as report
 from validation.report.formula import mathml, prose
@@ -134,7 +135,7 @@ def test_rows_stand_in_natural_order(page):
     order = ["E1", "E2", "E10.beta", "L4", "Q3", "S1"]
     shown = table.replace("<wbr/>", "")  # where a long id may break
     assert re.findall(r'<th scope="row"><a href="#\w+">([\w.]+)</a>', shown) == order
-    assert sorted(["E17.beta", "E2", "E17", "E10", "E9a"], key=report.natural) == [
+    assert sorted(["E17.beta", "E2", "E17", "E10", "E9a"], key=natural) == [
         "E2",
         "E9a",
         "E10",

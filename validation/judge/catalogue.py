@@ -7,7 +7,7 @@ from types import ModuleType
 
 import validation.claims
 from validation.judge.claim import Claim
-from validation.judge.selection import in_order
+from validation.judge.selection import natural
 
 
 @lru_cache(maxsize=1)
@@ -29,7 +29,7 @@ def claims_of(module: ModuleType) -> tuple[Claim, ...]:
 
 def catalogue() -> list[Claim]:
     """Every claim, sorted by letter and number."""
-    return in_order(claim for claims in modules().values() for claim in claims)
+    return sorted((claim for claims in modules().values() for claim in claims), key=lambda claim: natural(claim.id))
 
 
 def module_of(claim: Claim) -> ModuleType:

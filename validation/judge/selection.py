@@ -1,7 +1,7 @@
 """Which claims are asked for: ids in any case, patterns, quantities of a claim, and `Claim` objects of one's own."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -62,12 +62,15 @@ def select(wanted: Sequence[Wanted] | Wanted | None, catalogue: Sequence[Claim])
     for name in chosen:  # their files would be one file where names know no case
         if alike[name.lower()] != name:
             raise InputError(f"claims {name!r} and {alike[name.lower()]!r} differ in case only: give one another id")
-    return Selection(in_order(chosen.values()), {name: texts for name, texts in parts.items() if name not in whole})
+    return Selection(
+        sorted(chosen.values(), key=lambda claim: natural(claim.id)),
+        {name: texts for name, texts in parts.items() if name not in whole},
+    )
 
 
-def in_order(claims: Iterable[Claim]) -> list[Claim]:
-    """Claims sorted by the words and the numbers of their ids: E2 before E10, and any other id in its place."""
-    return sorted(claims, key=lambda claim: [int(x) if x.isdigit() else x for x in re.split(r"([0-9]+)", claim.id)])
+def natural(name: str) -> list[str | int]:
+    """Sort key of an id, by its words and its numbers: E2 before E10, E17 before E17.beta."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", name)]
 
 
 def _named(text: str, catalogue: Sequence[Claim]) -> list[Claim]:

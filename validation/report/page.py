@@ -2,7 +2,6 @@
 
 import base64
 import io
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -18,6 +17,7 @@ from dynamics.core.storage import write_atomically
 from theory import InputError
 from validation.judge.claim import SIGMAS, Claim, Outcome, Verdict
 from validation.judge.file_names import dataset_name
+from validation.judge.selection import natural
 from validation.report import numerals
 from validation.report.formula import mathml, prose
 from validation.report.strip import strip
@@ -85,11 +85,6 @@ def status(verdict: Verdict) -> Status:
 def word_status(word: object) -> Status | None:
     """The chip for the verdict of a comparison's row; None for any other word."""
     return _WORDS.get(str(word))
-
-
-def natural(claim_id: str) -> list[tuple[str, int]]:
-    """Sort key that puts E2 before E10 and E17 before E17.beta."""
-    return [(text, int(number or -1)) for text, number in re.findall(r"(\D*)(\d*)", claim_id) if text or number]
 
 
 def headline(verdicts: Sequence[Verdict]) -> str:

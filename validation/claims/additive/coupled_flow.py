@@ -66,9 +66,9 @@ def run_greedy_emergence(context: Context) -> Iterator[Part]:
     yield _against_exact(large)
     yield _winners([*_telling(context, 1024), *large])
     run = large[0]
-    figures = [_curves(run), _scores(run)]
     yield run.flow.dataset
-    yield from figures
+    yield _curves(run)
+    yield _scores(run)
 
 
 @dataclass(frozen=True)
@@ -239,8 +239,7 @@ def run_norm(context: Context) -> Iterator[Part]:
     }
     source = "overlaps with other teachers, pull of light students"
     details = {"logistic lag": float(formula.mean())}
-    lag = Measurement(text, float(lone.mean()), float(measured.mean()), 0.0, slack, controls, source, "lag", details)
-    yield lag
+    yield Measurement(text, float(lone.mean()), float(measured.mean()), 0.0, slack, controls, source, "lag", details)
     yield from _misalignment(context)
 
 

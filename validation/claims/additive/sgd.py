@@ -204,7 +204,6 @@ def _law(context: Context, prediction: Prediction, rank: int, flow: np.ndarray, 
 )
 def run_emergence(context: Context) -> Iterator[Part]:
     """Mean and spread of recovery times over replicas that share a start."""
-    figures: list[tuple[str, object]] = []
     for case in FULL if context.full else QUICK:
         prediction, runs, flow, step_size, steps = _experiment(context, case)
         for rank, direction in enumerate(prediction.selection.directions[: case.judged].tolist()):
@@ -217,8 +216,7 @@ def run_emergence(context: Context) -> Iterator[Part]:
             if rank == 0:
                 label = f"{case.text}, d = {case.dim}, first direction"
                 caption = f"Recovery times of {len(times)} SGD replicas ({label}) and the derived mean and spread."
-                figures.append((caption, recovery_histogram(times, *law.predicted, label)))
-    yield from figures
+                yield caption, recovery_histogram(times, *law.predicted, label)
 
 
 _REASON = "third order of a step, coupling × fluctuation, directions learned before, the law's grid, blocks of samples"

@@ -258,7 +258,7 @@ def run_deep(context: Context) -> Iterator[Part]:
     law, allowance = float(signs.deep_law.mean()), signs.deep_shift * float(np.sqrt(2 / DIM))
     controls = {"the printed bound ¼ as an estimate": 0.25, "residual of size σ exactly": _plain_deep()}
     text = "Pr(ΔW ≤ −σ²/16), m = 1000, d = 20, lazy phase"
-    measured = Measurement(
+    yield Measurement(
         text,
         law,
         estimate,
@@ -267,7 +267,6 @@ def run_deep(context: Context) -> Iterator[Part]:
         controls,
         computed_by(_deep_probability, "spread of |x|² about its mean"),
     )
-    yield measured
 
 
 def _plain_deep() -> float:
@@ -513,13 +512,11 @@ def run_silent(context: Context) -> Iterator[Part]:
     first_order = float(np.max(start_norms + DIM / WIDTH) / WIDTH)
     text = "share of neurons that left the lazy regime without label noise"
     controls = {"with label noise": Control(0.0, float(loud[0].min()))}
-    escaped = Measurement(text, 0.0, float(quiet[0].max()), 0.0, 0.0, controls, "none: no neuron may escape", "escaped")
+    yield Measurement(text, 0.0, float(quiet[0].max()), 0.0, 0.0, controls, "none: no neuron may escape", "escaped")
     text = "relative change of ‖W‖² without label noise"
     controls = {"with label noise": Control(0.0, float(loud[1].min()))}
     source = "‖W‖² − ‖a‖² is conserved at first order in η"
-    norm = Measurement(text, 0.0, float(quiet[1].max()), 0.0, first_order, controls, source, key="norm")
-    yield escaped
-    yield norm
+    yield Measurement(text, 0.0, float(quiet[1].max()), 0.0, first_order, controls, source, key="norm")
 
 
 # ------------------------------------------------------------------- L14–L16: oscillation
@@ -565,12 +562,10 @@ def run_mean_theta(context: Context) -> Iterator[Part]:
     theta, norm2 = run.values("theta")[:, 1:], run.values("frobenius2")[:, 1:]
     estimate, stderr = mean_and_error(np.mean(theta[:, :, 0], axis=1))
     controls = {"θ fits the labels": 1.0, "θ halfway": 0.5}
-    mean = Measurement("E⟨θ, θ*⟩/‖θ*‖² over the run", 0.0, estimate, stderr, 0.0, controls, "exact", key="mean")
+    yield Measurement("E⟨θ, θ*⟩/‖θ*‖² over the run", 0.0, estimate, stderr, 0.0, controls, "exact", key="mean")
     ratio, error = _error_ratio(context.rng("L14", "resampling"), theta, norm2)
     controls = {"as printed: 1": 1.0, "no fluctuation": 0.0}
-    size = Measurement("(E|θ − θ*|² − ‖θ*‖²)/(√η E‖W‖²)", 0.5, ratio, error, 0.0, controls, "exact", key="error")
-    yield mean
-    yield size
+    yield Measurement("(E|θ − θ*|² − ‖θ*‖²)/(√η E‖W‖²)", 0.5, ratio, error, 0.0, controls, "exact", key="error")
 
 
 def _error_ratio(rng: np.random.Generator, theta: np.ndarray, norm2: np.ndarray) -> tuple[float, float]:

@@ -103,7 +103,6 @@ def boundary(steps: np.ndarray, alignment: np.ndarray) -> float:
 )
 def run_two_phases(context: Context) -> Iterator[Part]:
     """Halving of ‖W‖², median escape, onset of alignment and the boundary between the phases, for two training sets."""
-    figures: list[tuple[str, object]] = []
     for points in (20_000, 200):
         data = published(context, points)
         yield _halving(data, points)
@@ -111,9 +110,8 @@ def run_two_phases(context: Context) -> Iterator[Part]:
         yield _onset(data, points)
         yield _boundary(data, points)
         yield _order_of_phases(data, points)
-        figures += _figures(data, points)
+        yield from _figures(data, points)
     yield data.run.dataset.mean("replica")[["mean_norm", "mean_alignment", "top_share"]]
-    yield from figures
 
 
 def _ratio(

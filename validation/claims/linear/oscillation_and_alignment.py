@@ -99,7 +99,6 @@ def _oscillating(context: Context, eta: float, points: int | None) -> tuple[Line
 )
 def run_rate(context: Context) -> Iterator[Part]:
     """Decay rate of E‖W‖²_F above its floor over two times its inverse."""
-    figures: list[tuple[str, object]] = []
     for eta in (4e-3, 1e-3) if context.full else (4e-3,):
         run, start = _oscillating(context, eta, None)
         width = start.width
@@ -124,8 +123,7 @@ def run_rate(context: Context) -> Iterator[Part]:
         )
         exact = chain.mean_norm2(run.step, np.full(2, norm2[:, 0].mean() / 2), np.full(2, width / 2), eta, 0.5)
         caption = f"‖W‖²_F under the oscillation algorithm, η = {eta:g}: mean of the runs and the exact recursion."
-        figures.append((caption, curves(run.step, [norm2.mean(axis=0), exact], ["runs", "theory"], "‖W‖²_F")))
-    yield from figures
+        yield caption, curves(run.step, [norm2.mean(axis=0), exact], ["runs", "theory"], "‖W‖²_F")
 
 
 def _floor(eta: float, width: int, norm: float) -> float:

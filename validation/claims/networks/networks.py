@@ -178,10 +178,9 @@ def run_lazy_or_rich_printed(context: Context) -> Iterator[Part]:
     text = "share of the noisy network's distance from the clean linearised one that its own linearisation lacks"
     controls = {"half of the distance is feature learning": 0.5}
     source = "relative change of the tangent kernel over the run"
-    measured = Measurement(
+    yield Measurement(
         text, 1.0, estimate, stderr, float(result.dataset.kernel_change.sel(arm=NOISY).mean()), controls, source
     )
-    yield measured
 
 
 # ------------------------------------------------------------------------ accuracy and pruning

@@ -132,14 +132,11 @@ def run_weight(context: Context) -> Iterator[Part]:
         "median samples": np.exp(curve.logs).tolist(),
         "predicted samples": expected.tolist(),
     }
-    measurement = Measurement(
-        text, predicted, fit.slope.value, fit.slope.stderr, allowed, controls, source, details=details
-    )
+    yield Measurement(text, predicted, fit.slope.value, fit.slope.stderr, allowed, controls, source, details=details)
     errors = np.array([curve.contrast(row).stderr for row in np.eye(weights.size)])
     low, middle, high = (np.exp(curve.logs + sign * errors) for sign in (-2, 0, 2))
     series = Series(f"d = {cases[0].dim}, η ∝ a", weights, middle, low, high, expected)
     caption = "Median number of samples against the weight of the direction; bars: ± two standard errors."
-    yield measurement
     yield caption, power_laws([series], "weight a", "samples")
 
 

@@ -83,7 +83,6 @@ def _start(rows: str) -> InitialState:
 )
 def run_committee(context: Context) -> Iterator[Part]:
     """Mean loss of SGD in coordinates against the O(η²) map, for each activation."""
-    figures: list[tuple[str, object]] = []
     for number, case in enumerate(_CASES["full" if context.full else "quick"]):
         context.progress(f"committee, {case.text}, {case.rows} rows, d = {case.dim}")
         measurement, figure = _judge(context, case, number)
@@ -92,8 +91,7 @@ def run_committee(context: Context) -> Iterator[Part]:
             f"Loss of a committee machine under SGD ({case.text}, {case.rows} rows, d = {case.dim}, {case.replicas} "
             "replicas), by the O(η²) map and without its second order."
         )
-        figures.append((caption, figure))
-    yield from figures
+        yield caption, figure
 
 
 def _judge(context: Context, case: _Case, number: int) -> tuple[Measurement, object]:

@@ -259,7 +259,6 @@ _SAVES, _RESOLUTION = 60, 32
 )
 def run_path(context: Context) -> Iterator[Part]:
     """Mean overlap of exact SGD against the O(η²) map and against gradient flow."""
-    figures: list[tuple[str, object]] = []
     for case in _PATHS["full" if context.full else "quick"]:
         measurement, figure = _judge_path(context, case)
         yield measurement
@@ -267,8 +266,7 @@ def run_path(context: Context) -> Iterator[Part]:
             f"Mean overlap of SGD ({case.text}, d = {case.dim}, {case.replicas} replicas), of the O(η²) map and of "
             "gradient flow, whose direction is the same and whose step size is zero."
         )
-        figures.append((caption, figure))
-    yield from figures
+        yield caption, figure
 
 
 def _start(case: _Path) -> InitialState:

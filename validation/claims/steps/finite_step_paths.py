@@ -204,15 +204,13 @@ def chain_law(case: Case, cells: int = 300, order: int = 96) -> ChainLaw:
 )
 def run_law(context: Context) -> Iterator[Part]:
     """Mean and standard deviation of min(T, horizon) over SGD replicas against the law of real steps."""
-    figures: list[tuple[str, object]] = []
     for case in FULL if context.full else QUICK:
         times = sgd_times(context, case)
         yield from _judged(context, case, np.minimum(times, case.horizon))
         paths, grid = sde_paths(context, case), np.linspace(0.0, case.horizon, 200)
         still = SingleTask(case.activation).half_time(1.0, case.overlap)
         caption = f"Recovery times, {case.problem}: SGD, the law of real steps, and paths of the diffusion."
-        figures.append((caption, recovery_times(times, paths.times, grid, chain_law(case).cdf(grid), still)))
-    yield from figures
+        yield caption, recovery_times(times, paths.times, grid, chain_law(case).cdf(grid), still)
 
 
 def _judged(context: Context, case: Case, capped: np.ndarray) -> Iterator[Measurement]:

@@ -141,7 +141,6 @@ def _cut(times: np.ndarray, horizon: float) -> np.ndarray:
 )
 def run_overlaps(context: Context) -> Iterator[Part]:
     """Mean and standard deviation of each direction's min(T, horizon): SGD replicas against SDE paths."""
-    figures: list[tuple[str, object]] = []
     for case in FULL if context.full else QUICK:
         runs = sgd_runs(context, case)
         variants = {
@@ -157,8 +156,7 @@ def run_overlaps(context: Context) -> Iterator[Part]:
             "replicas), the SDE of all overlaps, and without its second order or its noise."
         )
         times = {name: run.half_time for name, run in variants.items() if name != "coarse"}
-        figures.append((caption, recovery_of_directions(runs.half_steps * case.step_size, times, case.horizon)))
-    yield from figures
+        yield caption, recovery_of_directions(runs.half_steps * case.step_size, times, case.horizon)
 
 
 _REASON = "the SDE's own discretisation error (δ doubled) and the block of 8 samples"
