@@ -135,17 +135,8 @@ def run_toys(context: Context) -> Iterator[Part]:
             text = f"(t90 − t10)/t50, {_title(toy)}, start {start:g}"
             source = "integrator's error, from half as many steps"
             details = {"leading form": toy.leading_sharpness(start)}
-            yield Measurement(
-                text,
-                exact[place],
-                estimate,
-                0.0,
-                noise[place],
-                controls,
-                source,
-                key=f"{name}.{start:g}",
-                details=details,
-            )
+            key = f"{name}.{start:g}"
+            yield Measurement(text, exact[place], estimate, 0.0, noise[place], controls, source, key, details)
         slack = sum(n / s for n, s in zip(noise, exact, strict=True)) / _SPAN
         estimate = _slope(result.sharpness)
         text = f"exponent of the sharpness in the start, {_title(toy)}"
@@ -397,15 +388,7 @@ def _below(
         f"degree {degree - 1} in place of {degree}": lower.risk(few) / lower.total,
     }
     details = {"asymptotic": problem.staircase(few) / problem.total}
-    measurement = Measurement(
-        text,
-        expected,
-        float(mean[at]),
-        float(error[at]),
-        allowed,
-        controls,
-        _FINITE,
-        key=f"h{degree}.few",
-        details=details,
-    )
+    stderr = float(error[at])
+    key = f"h{degree}.few"
+    measurement = Measurement(text, expected, float(mean[at]), stderr, allowed, controls, _FINITE, key, details)
     return measurement, (np.array(sizes, dtype=float), mean, error, predicted)

@@ -258,15 +258,8 @@ def run_deep(context: Context) -> Iterator[Part]:
     law, allowance = float(signs.deep_law.mean()), signs.deep_shift * float(np.sqrt(2 / DIM))
     controls = {"the printed bound ¼ as an estimate": 0.25, "residual of size σ exactly": _plain_deep()}
     text = "Pr(ΔW ≤ −σ²/16), m = 1000, d = 20, lazy phase"
-    yield Measurement(
-        text,
-        law,
-        estimate,
-        stderr,
-        allowance,
-        controls,
-        computed_by(_deep_probability, "spread of |x|² about its mean"),
-    )
+    source = computed_by(_deep_probability, "spread of |x|² about its mean")
+    yield Measurement(text, law, estimate, stderr, allowance, controls, source)
 
 
 def _plain_deep() -> float:
@@ -351,17 +344,8 @@ def run_escape(context: Context) -> Iterator[Part]:
         text = f"median escape step, m = {width}, η = {step_size:g}, σ = {noise:g}"
         source = computed_by(_relaxation, "relaxation of the least-squares error, and the distance between looks")
         details = {"leading 2/(√mη²ϱ²)": 2 / (np.sqrt(width) * step_size**2 * variance)}
-        yield Measurement(
-            text,
-            predicted,
-            estimate,
-            stderr,
-            allowance,
-            controls,
-            source,
-            key=f"m{width}.s{noise:g}.e{step_size:g}",
-            details=details,
-        )
+        key = f"m{width}.s{noise:g}.e{step_size:g}"
+        yield Measurement(text, predicted, estimate, stderr, allowance, controls, source, key, details)
 
 
 @claim(

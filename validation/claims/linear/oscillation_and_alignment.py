@@ -434,14 +434,7 @@ def run_sam(context: Context) -> Iterator[Part]:
         source = "none: a run is held or it is not"
         details = {"mean of ⟨θ, θ*⟩": float(along.mean())}
         yield Measurement(
-            text,
-            expected,
-            *mean_and_error((along > 0.5).astype(float)),
-            0.0,
-            controls,
-            source,
-            key=key,
-            details=details,
+            text, expected, *mean_and_error((along > 0.5).astype(float)), 0.0, controls, source, key, details
         )
     measurement, rich, lazy = _full_batch(context, start)
     yield measurement

@@ -146,15 +146,8 @@ def run_printed_time(context: Context) -> Iterator[Part]:
     correction = abs(hit - pure_leading(SingleTask(activation), 1e3))
     text = "time to M = ½ against 1/(8 a v̄^{J−2}), J = 6"
     controls = {"constant 4": 2 * printed}
-    yield Measurement(
-        text,
-        printed,
-        hit,
-        0.0,
-        correction + _NUMERICAL * hit,
-        controls,
-        computed_by(pure_leading, "finite-size correction of the corrected T_p"),
-    )
+    source = computed_by(pure_leading, "finite-size correction of the corrected T_p")
+    yield Measurement(text, printed, hit, 0.0, correction + _NUMERICAL * hit, controls, source)
 
 
 @claim(

@@ -93,17 +93,8 @@ def run_emergence(context: Context) -> Iterator[Part]:
         }
         text = f"half-time of G_jj over T_j, j = {direction}, d = 1e9"
         details = {"d": list(dims), "measured": runs, "law": laws}
-        yield Measurement(
-            text,
-            predicted,
-            runs[-1],
-            spreads[-1],
-            allowed + grid,
-            controls,
-            _FROM,
-            key=f"j{direction}",
-            details=details,
-        )
+        key = f"j{direction}"
+        yield Measurement(text, predicted, runs[-1], spreads[-1], allowed + grid, controls, _FROM, key, details)
         yield _limit(dims, width, runs, spreads, laws, direction)
 
 
@@ -198,17 +189,9 @@ def _trend(decay: float, trend: dict[int, tuple[float, float, float, float]]) ->
     text = f"slope at d = 1e9 less slope at d = 1e3, β = {decay:g}"
     controls = {"no dependence on d": 0.0}
     details = {"d": list(trend), "slopes": [x[1] for x in trend.values()], "law": [x[0] for x in trend.values()]}
-    return Measurement(
-        text,
-        near[0] - far[0],
-        near[1] - far[1],
-        stderr,
-        far[3] + near[3],
-        controls,
-        _FROM,
-        key=f"{_name(decay)}.trend",
-        details=details,
-    )
+    predicted = near[0] - far[0]
+    key = f"{_name(decay)}.trend"
+    return Measurement(text, predicted, near[1] - far[1], stderr, far[3] + near[3], controls, _FROM, key, details)
 
 
 def _risk_figure(context: Context, decay: float, teachers: int, widths: Sequence[int], dim: int) -> tuple[str, object]:
@@ -530,17 +513,8 @@ def run_window(context: Context) -> Iterator[Part]:
         controls = {"sharp, as for information exponent 4: 13.28/d": 13.28 / dim, "ln 9 in place of ln 81": at / 2}
         text = f"window of G_11 over its half-time, d = {dim:.0e}"
         details = {"ln 81 / log(d/N)": float(np.log(81) / np.log(dim / width))}
-        yield Measurement(
-            text,
-            at,
-            estimate,
-            stderr,
-            _spread(read),
-            controls,
-            _FROM,
-            key=f"d{dim:.0e}".replace("+0", ""),
-            details=details,
-        )
+        key = f"d{dim:.0e}".replace("+0", "")
+        yield Measurement(text, at, estimate, stderr, _spread(read), controls, _FROM, key, details)
     yield _emergence_figure(context)
 
 

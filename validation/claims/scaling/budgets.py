@@ -121,17 +121,8 @@ def _heavy_exponents(decay: float, sizes: np.ndarray, found: Sequence[HeavySize]
     allowed = float(np.abs(weights) @ half_errors**2) / 2
     text = f"exponent in P of the time at which half of the loss is left, β = {decay:g}"
     controls = {**off_by_a_tenth(predicted), "P^β: the norm of the weights forgotten": decay, "P": 1.0}
-    yield Measurement(
-        text,
-        predicted,
-        estimate,
-        stderr,
-        allowed,
-        controls,
-        BIAS,
-        key=f"{name(decay)}.unit",
-        details={"asymptotic": 0.5},
-    )
+    key = f"{name(decay)}.unit"
+    yield Measurement(text, predicted, estimate, stderr, allowed, controls, BIAS, key, {"asymptotic": 0.5})
 
 
 @claim(
@@ -377,17 +368,8 @@ def _trend(context: Context, decay: float) -> Iterator[Measurement]:
     text = f"slope of the frontier extrapolated in 1/ln(P/{SHARE * FIRST})², β = {decay:g}"
     controls = {**off_by_a_tenth(asymptotic), "re-tuned step sizes": exponent_value("compute_unstable", decay)}
     source = f"the same extrapolation of the exact sums, and {BIAS}"
-    yield Measurement(
-        text,
-        asymptotic,
-        measured.limit.value,
-        measured.limit.stderr,
-        allowance,
-        controls,
-        source,
-        key="limit",
-        details=details,
-    )
+    error = measured.limit.stderr
+    yield Measurement(text, asymptotic, measured.limit.value, error, allowance, controls, source, "limit", details)
 
 
 def _greedy(context: Context, decay: float) -> Measurement:

@@ -196,17 +196,8 @@ def _trend(context: Context, decay: float) -> Iterator[Measurement]:
     text = f"slope extrapolated in 1/ln(P/{SHARE * FIRST})², β = {decay:g}"
     controls = {**off_by_a_tenth(asymptotic), "exponent in width, 1 − 2β": 1 - 2 * decay}
     source = f"the same extrapolation of the exact sums, and {BIAS}"
-    yield Measurement(
-        text,
-        asymptotic,
-        measured.limit.value,
-        measured.limit.stderr,
-        allowance,
-        controls,
-        source,
-        key="limit",
-        details=details,
-    )
+    error = measured.limit.stderr
+    yield Measurement(text, asymptotic, measured.limit.value, error, allowance, controls, source, "limit", details)
 
 
 def _greedy(context: Context, decay: float) -> Iterator[Measurement]:

@@ -152,17 +152,8 @@ def _judge(context: Context, case: _Case, number: int) -> tuple[Measurement, obj
     }
     source = "second order of the correction to the map by whole steps and fluctuations"
     details = {"step size": step_size, "loss by the map": float(curve[-1])}
-    measurement = Measurement(
-        text,
-        predicted.value,
-        estimate,
-        stderr,
-        allowed,
-        controls,
-        source,
-        key=f"{case.text}.{case.rows}",
-        details=details,
-    )
+    key = f"{case.text}.{case.rows}"
+    measurement = Measurement(text, predicted.value, estimate, stderr, allowed, controls, source, key, details)
     figure = mean_paths(
         path.dataset.time.values, measured, {"O(η²) map": curve}, {"without O(η²)": plain}, f"loss, {case.text}"
     )

@@ -202,14 +202,6 @@ def _judge_spread(
     allowed = abs(deviation(paths) - deviation(coarse)) + _BLOCK * case.step_size
     text = f"standard deviation of the time of direction {direction + 1} (a = {_WEIGHTS[direction]:g}), {case.problem}"
     details = {"samples of a run over the kurtosis of a kick": case.samples(direction)}
-    return Measurement(
-        text,
-        deviation(paths),
-        estimate,
-        float(error),
-        allowed,
-        {"no diffusion": 0.0},
-        _REASON,
-        key=f"{case.text}-d{case.dim}.{direction + 1}.std",
-        details=details,
-    )
+    controls = {"no diffusion": 0.0}
+    key = f"{case.text}-d{case.dim}.{direction + 1}.std"
+    return Measurement(text, deviation(paths), estimate, float(error), allowed, controls, _REASON, key, details)
