@@ -119,11 +119,7 @@ def _excess(seeing: tuple[list[CoupledRun], Excess], dim: int) -> Measurement:
     estimate = float(measured.mean())
     text = f"mean half time over T_p, well-separated directions, d = {dim}"
     source = computed_by(light_pull, "moment of the deflation switch, and the pull of light students at the start")
-    details = {
-        "excess": float(measured.mean() - 1),
-        "single task alone": float(single.mean() - 1),
-        "starts": len(runs),
-    }
+    details = {"excess": float(measured.mean() - 1), "single task alone": float(single.mean() - 1), "starts": len(runs)}
     law, allowed, controls = theory.predicted, theory.allowance, theory.controls
     return Measurement(text, law, estimate, 0.0, allowed, controls, source, key=f"d{dim}", details=details)
 

@@ -477,15 +477,7 @@ def run_silent(context: Context) -> Iterator[Part]:
 
     def shares(noise: float) -> tuple[np.ndarray, np.ndarray]:
         run = label_noise_sgd(
-            task,
-            start,
-            step_size=STEP,
-            noise=noise,
-            steps=steps,
-            replicas=replicas,
-            saves=10,
-            tracked=1,
-            seed=seed,
+            task, start, step_size=STEP, noise=noise, steps=steps, replicas=replicas, saves=10, tracked=1, seed=seed
         )
         norm2 = run.values("frobenius2")
         return np.mean(np.isfinite(run.escape_steps), axis=1), np.abs(norm2[:, -1] / norm2[:, 0] - 1)

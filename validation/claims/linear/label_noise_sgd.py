@@ -148,14 +148,8 @@ def _escape(data: Published, points: int) -> Measurement:
         "the bound T₁ of theorem 4.2": phases.escape_bound,
         "noise alone, no least-squares error": phases.escape_steps * phases.residual_variance / NOISE**2,
     }
-    return _ratio(
-        f"median escape from the lazy regime, n = {points}",
-        f"n{points}.escape",
-        times,
-        phases.escape_steps,
-        wrong,
-        resolution_steps=int(data.early.step[1]),
-    )
+    text, looks = f"median escape from the lazy regime, n = {points}", int(data.early.step[1])
+    return _ratio(text, f"n{points}.escape", times, phases.escape_steps, wrong, resolution_steps=looks)
 
 
 def _onset(data: Published, points: int) -> Measurement:
@@ -164,14 +158,9 @@ def _onset(data: Published, points: int) -> Measurement:
     wrong = {"noise alone, no least-squares error": phases.onset_steps * phases.residual_variance / NOISE**2}
     if points <= 10 * DIM:
         wrong["no finite-n correction"] = data.uncorrected.onset_steps
-    return _ratio(
-        f"onset of alignment (mean |cos| a quarter of the way from chance to 1), n = {points}",
-        f"n{points}.onset",
-        times,
-        phases.onset_steps,
-        wrong,
-        uncorrected_steps=data.uncorrected.onset_steps,
-    )
+    text = f"onset of alignment (mean |cos| a quarter of the way from chance to 1), n = {points}"
+    bare = data.uncorrected.onset_steps
+    return _ratio(text, f"n{points}.onset", times, phases.onset_steps, wrong, uncorrected_steps=bare)
 
 
 def _boundary(data: Published, points: int) -> Measurement:

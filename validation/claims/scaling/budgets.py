@@ -38,7 +38,7 @@ from validation.experiments.loss_draws import (
     weights_of,
 )
 from validation.figures import scaling as figures
-from validation.judge.claim import Measurement, Part, claim
+from validation.judge.claim import Controls, Measurement, Part, claim
 from validation.judge.context import Context
 from validation.judge.controls import TENTH, off_by_a_tenth
 from validation.statistics.exponents import Window, exponent_of, extrapolate, fit_exponent, slope_weights
@@ -251,20 +251,14 @@ def run_frontier(context: Context) -> Iterator[Part]:
         fit = run.fit
         predicted = fit.finite_size(run.expected.share)
         wrong = context.theory.loss_law(1.1 * decay, teachers, law.law)
-        yield slope_measurement(
+        controls: Controls = {"exponent in time": exponent_value("time", decay)}
+        if decay < 1.5:
+            controls["β 10 % larger"] = fit.finite_size(frontiers.frontier(wrong, run.costs, run.widths).share)
+        text, asymptotic = (
             f"slope of the compute frontier, β = {decay:g}, P = {teachers}",
-            run.curve,
-            fit,
-            predicted,
             exponent_value("compute", decay),
-            {
-                "exponent in time": exponent_value("time", decay),
-                "β 10 % larger": fit.finite_size(frontiers.frontier(wrong, run.costs, run.widths).share),
-            }
-            if decay < 1.5
-            else {"exponent in time": exponent_value("time", decay)},
-            name(decay),
         )
+        yield slope_measurement(text, run.curve, fit, predicted, asymptotic, controls, name(decay))
         yield run.width_exponent(context.rng("E22", "best width", name(decay)), f"{name(decay)}.width")
         if decay == 0.8:
             panels.append(_panel(run, teachers))
@@ -390,17 +384,14 @@ def _greedy(context: Context, decay: float) -> Measurement:
     curve = Frontier([costs] * len(widths), losses, costs, rng=rng)
     fit = fit_exponent(curve, Window(costs[0], costs[-1], f"directions {FIRST} to P/3"))
     expected, fluid = (lower_envelope([costs] * len(widths), x, costs)[0] for x in (exact, plain))
-    return slope_measurement(
-        f"slope of the frontier, neurons compete, β = {decay:g}, P = {teachers}",
-        curve,
-        fit,
-        fit.finite_size(expected),
-        exponent_value("compute", decay),
-        {"exponent in time": exponent_value("time", decay)},
-        "greedy",
+    slack, source = (
         float(np.abs(fit.weights) @ np.log(expected / fluid) ** 2),
         "square of the law's finite-size correction",
     )
+    text = f"slope of the frontier, neurons compete, β = {decay:g}, P = {teachers}"
+    predicted, asymptotic = fit.finite_size(expected), exponent_value("compute", decay)
+    controls: Controls = {"exponent in time": exponent_value("time", decay)}
+    return slope_measurement(text, curve, fit, predicted, asymptotic, controls, "greedy", slack, source)
 
 
 def _coupled(context: Context, decay: float) -> Iterator[Measurement]:

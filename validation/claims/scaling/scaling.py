@@ -124,15 +124,9 @@ def run_time(context: Context) -> Iterator[Part]:
         predicted = fit.finite_size(law.share(times))
         wrong = context.theory.loss_law(1.1 * decay, teachers, law.law)
         asymptotic = exponent_value("time", decay)
-        yield slope_measurement(
-            f"slope of the loss in time, β = {decay:g}, P = {teachers:.0e}",
-            curve,
-            fit,
-            predicted,
-            asymptotic,
-            {"β 10 % larger": fit.finite_size(wrong.share(times))},
-            name(decay),
-        )
+        text = f"slope of the loss in time, β = {decay:g}, P = {teachers:.0e}"
+        controls: Controls = {"β 10 % larger": fit.finite_size(wrong.share(times))}
+        yield slope_measurement(text, curve, fit, predicted, asymptotic, controls, name(decay))
         yield _level(curve, law, times, name(decay))
         shown.append((decay, times, losses, law.share(times), law.limit(times)))
     yield from _trend(context, 0.8)
@@ -221,17 +215,9 @@ def _greedy(context: Context, decay: float) -> Iterator[Measurement]:
     at = np.eye(1, times.size, times.size - 1)[0]
     end, title = curve.contrast(at), f"P = {teachers}, {neurons} neurons compete, β = {decay:g}"
     slack = "square of the law's finite-size correction"
-    yield slope_measurement(
-        f"slope of the loss in time, {title}",
-        curve,
-        fit,
-        predicted,
-        exponent_value("time", decay),
-        {},
-        "greedy",
-        float(np.abs(fit.weights) @ second),
-        slack,
-    )
+    text, asymptotic = f"slope of the loss in time, {title}", exponent_value("time", decay)
+    missing = float(np.abs(fit.weights) @ second)
+    yield slope_measurement(text, curve, fit, predicted, asymptotic, {}, "greedy", missing, slack)
     theory = float(np.log(expected[-1]))
     allowed = float(second[-1]) + log_bias(curve, at)
     text = f"logarithm of the loss when P directions are due, {title}"
@@ -336,17 +322,10 @@ def run_width(context: Context) -> Iterator[Part]:
         ideal = power_sums.power_sum(2 * decay, widths, teachers) / total
         second = np.log(expected / plain) ** 2
         slack = "square of the law's finite-size correction"
-        yield slope_measurement(
-            f"slope of the final loss in width, β = {decay:g}, P = {teachers}, greedy",
-            curve,
-            fit,
-            fit.finite_size(expected),
-            exponent_value("width", decay),
-            {},
-            name(decay),
-            float(np.abs(fit.weights) @ second),
-            slack,
-        )
+        text = f"slope of the final loss in width, β = {decay:g}, P = {teachers}, greedy"
+        predicted, asymptotic = fit.finite_size(expected), exponent_value("width", decay)
+        missing = float(np.abs(fit.weights) @ second)
+        yield slope_measurement(text, curve, fit, predicted, asymptotic, {}, name(decay), missing, slack)
         shown.append((decay, widths, np.exp(curve.logs), expected, ideal))
     caption = (
         f"Loss left by a student of width m (P = {teachers}, mean over draws), the law of greedy selection "
@@ -397,17 +376,12 @@ def run_dimension(context: Context) -> Iterator[Part]:
         laws_at.append(time_at(times, expected, level) * law.unit)
         errors.append(error / reached)
         if place in (0, dims.size - 1):
-            yield slope_measurement(
+            text, asymptotic = (
                 f"slope of the loss in time, exact one-task law, β = 1, d = {dim:.0e}",
-                curve,
-                fit,
-                fits[-1][2],
                 exponent_value("time", decay),
-                {},
-                f"d{place}",
-                _TABLE,
-                "interpolated exact one-task time",
             )
+            source = "interpolated exact one-task time"
+            yield slope_measurement(text, curve, fit, fits[-1][2], asymptotic, {}, f"d{place}", _TABLE, source)
     first, last = fits[0], fits[-1]
     change = last[2] - first[2]
     estimate = last[1].slope.value - first[1].slope.value

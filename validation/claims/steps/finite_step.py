@@ -321,13 +321,7 @@ def _judge_path(context: Context, case: _Path) -> tuple[Measurement, object]:
         text, predicted, estimate, stderr, allowance, controls, source, key=f"{case.text}.d{case.dim}", details=details
     )
     name = f"mean overlap, {case.text}, d = {case.dim}"
-    figure = mean_paths(
-        times,
-        measured,
-        {"O(η²) map": curve},
-        {"gradient flow": rival},
-        name,
-    )
+    figure = mean_paths(times, measured, {"O(η²) map": curve}, {"gradient flow": rival}, name)
     return measurement, figure
 
 

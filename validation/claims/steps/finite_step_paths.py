@@ -234,10 +234,7 @@ def _judged(context: Context, case: Case, capped: np.ndarray) -> Iterator[Measur
         **_telling(
             law.mean,
             law.std / np.sqrt(capped.size),
-            {
-                "no O(η²) drift": noise_only[0],
-                "second order: the diffusion": second[0],
-            },
+            {"no O(η²) drift": noise_only[0], "second order: the diffusion": second[0]},
         ),
     }
     yield Measurement(text, law.mean, mean, error, allowed, controls, _GRID, key=f"{name}.mean", details=details)
