@@ -69,6 +69,10 @@ class Context:
         """As `rng`, for what takes an integer: a simulator's ``seed``."""
         return integer_seed(self.seed, "claims", *words)
 
+    def within(self, label: str = "") -> Callable[[float, str], None]:
+        """The ``progress`` of a simulator, told under a label."""
+        return lambda _, text: self.progress(f"{label}: {text}" if label else text)
+
     def pick(self, quick: int, full: int) -> int:
         """A size by preset."""
         return full if self.full else quick

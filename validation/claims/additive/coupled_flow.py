@@ -403,13 +403,10 @@ def run_staircase(context: Context) -> Iterator[Part]:
 
 
 def _loss_at_start(context: Context, run: CoupledRun) -> float:
+    system = system_of(context, run.prediction.activation)
+    times = np.array([0.0, 1e-6])
     flow = gradient_flow(
-        run.prediction.activation,
-        run.prediction.teacher,
-        run.initial,
-        t_end=1e-6,
-        times=np.array([0.0, 1e-6]),
-        system=system_of(context, run.prediction.activation),
+        run.prediction.activation, run.prediction.teacher, run.initial, t_end=1e-6, times=times, system=system
     )
     return float(flow.dataset.loss.values[0])
 

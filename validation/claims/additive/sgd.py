@@ -111,7 +111,7 @@ def _experiment(context: Context, case: Case) -> tuple[Prediction, SgdResult, np
         block_steps=_BLOCK,
         seed=context.seed_for("E25", "SGD", case.text, case.dim),
         stop_when_learned=tuple(int(q) for q in directions),
-        progress=lambda fraction, note: context.progress(f"{case.text}, d = {case.dim}: {note}"),
+        progress=context.within(f"{case.text}, d = {case.dim}"),
     )
     return prediction, runs, flow.half_time, step_size, steps
 

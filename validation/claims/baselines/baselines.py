@@ -85,14 +85,9 @@ def _deflated(context: Context, activation: Activation, teacher: Teacher, start:
     task, count = context.theory.single_task(activation), teacher.width
     left = np.sort(np.abs(start.overlap), axis=0)[-count]
     t_end = 1.5 * max(task.half_time(float(a), float(overlap)) for a, overlap in zip(teacher.a, left, strict=True))
+    system = system_of(context, activation)
     flow = gradient_flow(
-        activation,
-        teacher,
-        start,
-        t_end=t_end,
-        times=np.array([t_end]),
-        stop_when_learned=True,
-        system=system_of(context, activation),
+        activation, teacher, start, t_end=t_end, times=np.array([t_end]), stop_when_learned=True, system=system
     )
     return np.isfinite(flow.half_time)
 
@@ -267,16 +262,11 @@ def _settle(
     slope, weight = float(activation.dual_derivative().subs(kernel_variable, 1)), float(teacher.a[0])
     off = 2 * goal / (slope * weight**2)  # loss = ½a²φ'(1)(1 − u²)
     start = InitialState(np.array([[np.sqrt(1 - off), 0.0]]), np.array([[np.sqrt(off)]]))
+    steps = int(_RELAXATIONS / (2 * weight * slope * step))
+    seed = context.seed_for("S8", "settled", place)
+    replicas = context.pick(48, 256)
     return layer_wise_sgd(
-        activation,
-        teacher,
-        start,
-        step_size=step,
-        steps=int(_RELAXATIONS / (2 * weight * slope * step)),
-        batch=_BATCH,
-        replicas=context.pick(48, 256),
-        seed=context.seed_for("S8", "settled", place),
-        saves=20,
+        activation, teacher, start, step_size=step, steps=steps, batch=_BATCH, replicas=replicas, seed=seed, saves=20
     )
 
 

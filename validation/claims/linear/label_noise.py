@@ -405,16 +405,9 @@ def run_bounded(context: Context) -> Iterator[Part]:
 def _decay(context: Context, task: LinearTask, steps: int, key: str) -> tuple[LinearRun, Phases]:
     replicas = context.pick(8, 32)
     start = draw_linear_start(WIDTH, DIM, context.rng("L7", "start", key), replicas)
+    seed = context.seed_for("L7", "SGD", key)
     run = label_noise_sgd(
-        task,
-        start,
-        step_size=STEP,
-        noise=NOISE,
-        steps=steps,
-        replicas=replicas,
-        saves=10,
-        tracked=1,
-        seed=context.seed_for("L7", "SGD", key),
+        task, start, step_size=STEP, noise=NOISE, steps=steps, replicas=replicas, saves=10, tracked=1, seed=seed
     )
     return run, predict_phases(task, width=WIDTH, step_size=STEP, noise=NOISE, horizon=float(steps))
 
@@ -506,16 +499,8 @@ def _oscillation(context: Context, step_size: float) -> tuple[LinearRun, int]:
     replicas = context.pick(64, 256)
     start = draw_linear_start(width, dim, context.rng("oscillation", "start", width), replicas)
     task = draw_linear_task(dim, 1.0, None, 0)
-    run = oscillation(
-        task,
-        start,
-        step_size=step_size,
-        steps=steps,
-        replicas=replicas,
-        saves=300,
-        tracked=1,
-        seed=context.seed_for("oscillation", "signs", width),
-    )
+    seed = context.seed_for("oscillation", "signs", width)
+    run = oscillation(task, start, step_size=step_size, steps=steps, replicas=replicas, saves=300, tracked=1, seed=seed)
     return run, width
 
 

@@ -62,7 +62,7 @@ def published(context: Context, points: int) -> Published:
         steps=steps,
         saves=saves,
         **options,
-        progress=lambda fraction, text: context.progress(f"n = {points}: {text}"),
+        progress=context.within(f"n = {points}"),
     )
     # Looked at 200 times before the predicted escape, so that its time is known to half a per cent.
     early = label_noise_sgd(task, start, steps=int(2 * phases.escape_steps), saves=400, **options)

@@ -74,15 +74,9 @@ def _oscillating(context: Context, eta: float, points: int | None) -> tuple[Line
     task = draw_linear_task(DIM, 0.5, points, context.rng("L17", "task", *case))
     start = draw_linear_start(width, DIM, context.rng("L17", "start", *case), replicas)
     seed = context.seed_for("L17", "signs", *case)
+    steps = int(2 * eta**-1.5)
     run = oscillation(
-        task,
-        start,
-        step_size=eta,
-        steps=int(2 * eta**-1.5),
-        replicas=replicas,
-        seed=seed,
-        saves=20,
-        progress=lambda fraction, text: context.progress(text),
+        task, start, step_size=eta, steps=steps, replicas=replicas, seed=seed, saves=20, progress=context.within()
     )
     return run, start
 

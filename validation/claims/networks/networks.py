@@ -44,7 +44,7 @@ _UNPRUNED = "its network before pruning, against the pruned one of plain SGD"
 @lru_cache(maxsize=4)
 def _lazy_rich(context: Context) -> tuple[LazyRich, LazyRichResult]:
     experiment = replace(FULL if context.full else QUICK, seed=context.seed_for("L23", "networks"))
-    return experiment, lazy_rich(digits(), experiment, progress=lambda _, text: context.progress(text))
+    return experiment, lazy_rich(digits(), experiment, progress=context.within())
 
 
 @claim(
@@ -195,7 +195,7 @@ def _trained(context: Context) -> tuple[ImageSet, Comparison, Compared]:
     else:
         comparison = Comparison(Training(epochs=8, batch=32, seed=seed), (0.1,), replicas=3)
     images = digits()
-    return images, comparison, compare_algorithms(images, comparison, progress=lambda f, text: context.progress(text))
+    return images, comparison, compare_algorithms(images, comparison, progress=context.within())
 
 
 @claim(

@@ -215,14 +215,9 @@ def _judge_far(context: Context, near: Family) -> Measurement:
         for target, resolution in ((samples, RESOLUTION), (coarse, 2 * RESOLUTION)):
             context.progress(f"J = {near.exponent}, paths at d = {dim}")
             assert isinstance(law.diffusion, OneTaskDiffusion)
+            time = _PATIENCE * family.median(dim) * step_size
             found = one_task_paths(
-                law.diffusion,
-                law.start,
-                time=_PATIENCE * family.median(dim) * step_size,
-                paths=paths,
-                level=LEVEL**2,
-                seed=seed,
-                resolution=resolution,
+                law.diffusion, law.start, time=time, paths=paths, level=LEVEL**2, seed=seed, resolution=resolution
             )
             assert not isinstance(found, list)
             target.append(found.times / step_size)

@@ -91,7 +91,7 @@ def recovery_steps(context: Context, case: Case, limit: int) -> np.ndarray:
         stop_when_learned=(0,),
         block_steps=_BLOCK,
         seed=context.seed_for("E24-weight", "SGD", case.dim, f"{case.weight:g}", f"{case.scaled:g}"),
-        progress=lambda share, note: context.progress(f"a = {case.weight:g}, c = {case.scaled:g}: {note}"),
+        progress=context.within(f"a = {case.weight:g}, c = {case.scaled:g}"),
     )
     return runs.half_steps[:, 0]
 

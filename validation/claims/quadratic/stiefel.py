@@ -12,7 +12,6 @@ from functools import lru_cache, partial
 import numpy as np
 from scipy.optimize import brentq
 
-from dynamics.core.interrupted import Progress
 from dynamics.quadratic.radial_phase import radial_phase
 from dynamics.quadratic.riccati import RiccatiFlow, riccati_flow
 from dynamics.quadratic.stiefel_sgd import StiefelResult, stiefel_sgd
@@ -54,10 +53,6 @@ def _steps(model: QuadraticModel, riccati_time: float, step_size: float) -> int:
     return max(1, round(riccati_time / (model.riccati_rate * step_size) / _BLOCK)) * _BLOCK
 
 
-def _note(context: Context, where: str) -> Progress:
-    return lambda fraction, text: context.progress(f"{where}: {text}")
-
-
 # --------------------------------------------------------------------- Q12: tracking
 
 COUNT, DIM, LATE = 3, 128, 36.0
@@ -87,14 +82,9 @@ def _tracked(context: Context, load: float) -> Tracked:
     model = _model(COUNT, COUNT, DIM)
     starts, seed = _common(context)
     step_size = load / DIM / PAPER_STEP
+    progress = context.within(f"ηd = {load:g}")
     run = stiefel_sgd(
-        model,
-        starts,
-        step_size=step_size,
-        steps=_steps(model, LATE, step_size),
-        saves=36,
-        seed=seed,
-        progress=_note(context, f"ηd = {load:g}"),
+        model, starts, step_size=step_size, steps=_steps(model, LATE, step_size), saves=36, seed=seed, progress=progress
     )
     times = run.dataset.riccati_time.values
     drift = projected_risk(model.spectrum, mean_flow(model, _stacked(starts), times, step_size=step_size))
@@ -246,7 +236,7 @@ def _samples(context: Context, count: int, width: int, target: float, dims: tupl
             saves=_LIMIT * _LOOKS,
             stop_at_risk=target,
             seed=context.seed_for("Q13-Q18", "SGD", dim, count, width),
-            progress=_note(context, f"d = {dim}"),
+            progress=context.within(f"d = {dim}"),
         )
         measured.append(run.steps_to(target))
     return Samples(np.array(dims), np.stack(measured, axis=1), np.array(drift), np.array(riccati))
@@ -416,14 +406,10 @@ def _usable(context: Context, decay: float, count: int, replicas: int) -> Usable
     measured, drift = [], []
     for load in GRID:
         step_size = load / model.teacher.dim / PAPER_STEP
+        progress = context.within(f"M* = {count}, ηd = {load:g}")
+        steps = _steps(model, end, step_size)
         run: StiefelResult = stiefel_sgd(
-            model,
-            starts,
-            step_size=step_size,
-            steps=_steps(model, end, step_size),
-            saves=1,
-            seed=seed,
-            progress=_note(context, f"M* = {count}, ηd = {load:g}"),
+            model, starts, step_size=step_size, steps=steps, saves=1, seed=seed, progress=progress
         )
         times = np.array([0.0, run.dataset.riccati_time.values[-1]])
         flow = mean_flow(model, _stacked(starts[:4]), times, step_size=step_size, rtol=1e-6)[-1]

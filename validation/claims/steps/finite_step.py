@@ -292,7 +292,7 @@ def _judge_path(context: Context, case: _Path) -> tuple[Measurement, object]:
         replicas=case.replicas,
         saves=_SAVES,
         seed=context.seed_for("F3", "SGD", case.text, case.dim),
-        progress=lambda fraction, note: context.progress(f"{case.text}, d = {case.dim}: {note}"),
+        progress=context.within(f"{case.text}, d = {case.dim}"),
     )
     measured = np.stack([runs.dataset.overlap.values[..., q, q] for q in range(2)]).mean(axis=0)  # (replica, time)
     system = context.theory.finite_step(activation)

@@ -125,7 +125,7 @@ def sgd_times(context: Context, case: Case) -> np.ndarray:
         seed=context.seed_for("one task", "SGD", case.problem),
         stop_when_learned=(0,),
         block_steps=BLOCK,
-        progress=lambda share, note: context.progress(f"{case.problem}: {note}"),
+        progress=context.within(case.problem),
     )
     times = runs.half_steps[:, 0] * case.step_size
     return np.where(times <= case.horizon, times, np.inf)

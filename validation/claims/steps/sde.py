@@ -92,7 +92,7 @@ def sgd_runs(context: Context, case: Pair) -> SgdResult:
         seed=context.seed_for("F8", "SGD", case.dim),
         stop_when_learned=(0, 1),
         block_steps=_BLOCK,
-        progress=lambda share, note: context.progress(f"{case.problem}: {note}"),
+        progress=context.within(case.problem),
     )
 
 
