@@ -16,6 +16,7 @@ from dynamics.quadratic.radial_phase import radial_phase
 from dynamics.quadratic.riccati import RiccatiFlow, riccati_flow
 from dynamics.quadratic.stiefel_sgd import StiefelResult, stiefel_sgd
 from theory import QuadraticModel, Subspace, Teacher, draw_subspace
+from theory.core.curves import first_crossing
 from theory.core.streams import Word
 from theory.quadratic.model import half_times
 from theory.quadratic.stiefel import PAPER_STEP, mean_flow, projected_risk, radial_excess
@@ -227,7 +228,7 @@ def _samples(context: Context, count: int, width: int, target: float, dims: tupl
         hits = [_hitting_time(riccati_flow(model.spectrum, start), target, horizon) for start in starts]
         means = projected_risk(model.spectrum, mean_flow(model, _stacked(starts), times, step_size=step_size)).T
         riccati.append(float(np.mean(hits)) / per_step)
-        drift.append(_crossing(times, means, target).mean() / per_step)
+        drift.append(first_crossing(times, means, target, falling=True).mean() / per_step)
         run = stiefel_sgd(
             model,
             starts,
@@ -251,16 +252,6 @@ def _hitting_time(flow: RiccatiFlow, target: float, end: float) -> float:
     if excess(0.0) <= 0:
         return 0.0
     return float(brentq(excess, 0.0, end)) if excess(end) <= 0 else np.inf
-
-
-def _crossing(times: np.ndarray, risk: np.ndarray, target: float) -> np.ndarray:
-    """First time at or below the target, linear between times; (replica,) from (replica, time); inf if never."""
-    found = np.full(len(risk), np.inf)
-    for i, row in enumerate(risk):
-        k = int(np.argmax(row <= target))
-        if row[k] <= target:
-            found[i] = times[k] if k == 0 else np.interp(-target, -row[k - 1 : k + 1], times[k - 1 : k + 1])
-    return found
 
 
 def _exponent(dims: np.ndarray, samples: np.ndarray) -> float:
