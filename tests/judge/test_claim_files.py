@@ -81,9 +81,7 @@ def test_the_same_seed_gives_the_same_file_but_for_its_making(tmp_path: Path) ->
     claim = _claim()
     verdicts = [claim.judge(x) for x in claim.run(None).measurements]
     files = [claim_tree(claim, claim.run(None), verdicts, {"date": date}) for date in ("1", "1", "2")]
-    first, again, later = (
-        write_dataset(tmp_path / f"{n}.nc", file).read_bytes() for n, file in enumerate(files)
-    )  # fmt: skip
+    first, again, later = (write_dataset(tmp_path / f"{n}.nc", file).read_bytes() for n, file in enumerate(files))
     assert first == again
     assert first != later
 

@@ -71,7 +71,10 @@ CALLS = {
     "steps": {
         "recovery_times": ((np.array([1.0, 2.0, np.inf]), np.array([1.5, 2.5]), X, Y, 2.0), {}),
         "recovery_of_directions": ((np.array([[1.0, np.inf], [2.0, 3.0]]), {"SDE": PAIR, "rival": PAIR / 2}, 8.0), {}),
-        "stability_map": ((X, np.array([8.0, 16.0, 32.0]), _wave(3, 4), Y[:3], [1.0, 2.0], [8, 16], [0.1, 0.9], 0.5), {}),
+        "stability_map": (
+            (X, np.array([8.0, 16.0, 32.0]), _wave(3, 4), Y[:3], [1.0, 2.0], [8, 16], [0.1, 0.9], 0.5),
+            {},
+        ),
     },
     "linear": {
         "norm_and_alignment": (
@@ -118,7 +121,7 @@ CALLS = {
             {"limit": ("limit", X, Y / 3)},
         ),
     },
-}  # fmt: skip
+}
 CASES = [(module, name) for module, calls in CALLS.items() for name in calls]
 
 

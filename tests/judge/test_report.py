@@ -88,10 +88,15 @@ def _verdicts():
 
 def _run(verdicts, outcomes=None):
     return Run(
-        verdicts=verdicts, outcomes=outcomes or {}, preset="quick", seed=7, version="9.8.7", seconds=125.0,
+        verdicts=verdicts,
+        outcomes=outcomes or {},
+        preset="quick",
+        seed=7,
+        version="9.8.7",
+        seconds=125.0,
         machine="two cores",
         mark="",
-    )  # fmt: skip
+    )
 
 
 def _figure(points=3):
@@ -266,9 +271,11 @@ def _marks(verdict):
         "bar": tuple(map(float, re.search(rf'class="bar" x1="{number}" x2="{number}" y1="17"', svg).groups())),
         "estimate": float(re.search(rf'cx="{number}"', svg)[1]),
         "predicted": float(re.search(rf'class="predicted" x1="{number}"', svg)[1]),
-        "controls": [[tuple(map(float, p.split(","))) for p in points.split()]
-                     for points in re.findall(r'class="control" points="([^"]+)"', svg)],
-    }  # fmt: skip
+        "controls": [
+            [tuple(map(float, p.split(","))) for p in points.split()]
+            for points in re.findall(r'class="control" points="([^"]+)"', svg)
+        ],
+    }
 
 
 @pytest.mark.parametrize("offset", [0.0, 0.5, 0.99, 1.01, 2.0, -0.99, -1.01])

@@ -12,10 +12,13 @@ _ALPHABETS = {"double-struck": (0x1D538, 0x1D552, 0x1D7D8), "bold": (0x1D400, 0x
 _LETTERLIKE = dict(zip("CHNPQRZ", "ℂℍℕℙℚℝℤ", strict=True))
 _STYLED = re.compile(r'<m([in]) mathvariant="(double-struck|bold)">([A-Za-z0-9])</m[in]>')
 #: What a formula may consist of; the converter passes on HTML inside \text, and links.
-_ELEMENTS = frozenset((
-    "math", "menclose", "mfrac", "mi", "mmultiscripts", "mn", "mo", "mover", "mpadded", "mphantom", "mroot", "mrow",
-    "mspace", "msqrt", "mstyle", "msub", "msubsup", "msup", "mtable", "mtd", "mtext", "mtr", "munder", "munderover",
-))  # fmt: skip
+_ELEMENTS = frozenset(
+    re.findall(
+        r"\w+",
+        "math menclose mfrac mi mmultiscripts mn mo mover mpadded mphantom mroot mrow mspace msqrt mstyle msub msubsup msup "
+        "mtable mtd mtext mtr munder munderover",
+    )
+)
 _REFUSED_ATTRIBUTES = frozenset({"href", "style", "class", "id"})
 
 

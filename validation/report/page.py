@@ -115,7 +115,9 @@ def write_report(path: Path, run: "Run") -> Path:
         raise InputError("verdicts: the run has none, so there is nothing to report: run at least one claim")
     sections = _sections(run)
     verdicts = [verdict for section in sections for verdict in section.verdicts]
-    page = _environment().get_template("report.html.j2").render(
+    return _write(
+        path,
+        "report.html.j2",
         title="Theory against simulation",
         run=run,
         headline=headline(verdicts),
@@ -124,8 +126,7 @@ def write_report(path: Path, run: "Run") -> Path:
         verdicts=verdicts,
         claims=len(sections),
         sigmas=f"{SIGMAS:g}",
-    )  # fmt: skip
-    return _write(path, page)
+    )
 
 
 #: What the table of a comparison shows, unless said otherwise.
@@ -163,10 +164,9 @@ def write_comparison(
         lacking = {"direction", "predicted", "flow", "sgd_mean", "sgd_stderr", "verdict"} - set(row)
         if lacking:
             raise InputError(f"rows: row {index} lacks {', '.join(sorted(lacking))}: give None where nothing is known")
-    page = _environment().get_template("comparison.html.j2").render(
-        title=title, problem=problem, rows=rows, figures=_embed_all(title, figures), notes=notes, caption=caption
-    )  # fmt: skip
-    return _write(path, page)
+    shown = _embed_all(title, figures)
+    names = {"title": title, "problem": problem, "rows": rows, "figures": shown, "notes": notes, "caption": caption}
+    return _write(path, "comparison.html.j2", **names)
 
 
 def embed(figure: object) -> Markup:
@@ -231,8 +231,8 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def _write(path: Path, page: str) -> Path:
-    path = Path(path)
+def _write(path: Path, template: str, **names: object) -> Path:
+    page, path = _environment().get_template(template).render(**names), Path(path)
     if path.is_dir():
         raise InputError(f"path: {str(path)!r} is a folder: give the name of an HTML file")
     path.parent.mkdir(parents=True, exist_ok=True)
