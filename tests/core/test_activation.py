@@ -140,7 +140,8 @@ def test_dual_kernel_of_homogeneous_activations(
 @pytest.mark.parametrize(
     "text",
     ["erf", "relu", "abs(z)", "2*erf(z/sqrt(2))", "Max(2*z,0)", "relu(-3*z)", "Max(z,z/10)", "abs(2*z)-z",
-     "relu+h3/2-1/sqrt(2*pi)", "z*abs(z)-h1", "relu**2", "abs(z)**3+h3", "erf(2*z)-z", "erf-h3+1"],
+     "relu+h3/2-1/sqrt(2*pi)", "z*abs(z)-h1", "relu**2", "abs(z)**3+h3", "erf(2*z)-z", "erf-h3+1", "gelu",
+     "2*gelu-h3/2+1", "-z*erf(z/5)/3", "z*erf(2*z)"],
 )  # fmt: skip
 def test_closed_dual_and_hermite_series_are_one_function(text: str) -> None:
     activation = Activation.parse(text)

@@ -39,14 +39,14 @@ def _definitions() -> dict[sp.Indexed, Sums]:
             onto_students.append(Term(coefficient / other, tuple(i for i in bound if i != index)))
     own = sp.IndexedBase("onto_self")
     return {
-        r[k]: Sums([Term(Q[k, k])]),
-        t[k, p]: Sums([Term(T[k, p] / size)]),
-        c[k, l]: Sums([Term(Q[k, l] / size / other)]),
+        r[k]: Sums.of(Q[k, k]),
+        t[k, p]: Sums.of(T[k, p] / size),
+        c[k, l]: Sums.of(Q[k, l] / size / other),
         A[k, p]: collect(onto_teachers),
         B[k, l]: collect(onto_students),
         own[k]: collect(onto_self),
-        U[k, p]: Sums([Term(A[k, p]), Term(own[k] * T[k, p]), Term(B[k, l] * T[l, p], (l,))]),
-        R[k, j]: Sums([Term(A[k, p] * T[j, p], (p,)), Term(own[k] * Q[k, j]), Term(B[k, l] * Q[l, j], (l,))]),
+        U[k, p]: Sums.of(A[k, p], own[k] * T[k, p], (B[k, l] * T[l, p], l)),
+        R[k, j]: Sums.of((A[k, p] * T[j, p], p), own[k] * Q[k, j], (B[k, l] * Q[l, j], l)),
     }
 
 
@@ -55,7 +55,7 @@ def _drift() -> dict[sp.Indexed, Sums]:
     own = sp.IndexedBase("onto_self")
     second = [Term(A[k, p] * U[j, p], (p,)), Term(own[k] * R[j, k]), Term(B[k, l] * R[j, l], (l,))]
     first = [Term(R[k, j]), Term(R[j, k])]
-    return {T[k, q]: Sums([Term(U[k, q])]), Q[k, j]: Sums([*first, *(Term(eta * x.body, x.bound) for x in second)])}
+    return {T[k, q]: Sums.of(U[k, q]), Q[k, j]: Sums([*first, *(Term(eta * x.body, x.bound) for x in second)])}
 
 
 @cache

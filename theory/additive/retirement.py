@@ -13,10 +13,8 @@ Retiring the pair neglects the force $\sum_{k'}r_{k'}\nabla_{\bar v_k}\Pi_q(k,k'
 bounded here by sums over one index at a time.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -110,7 +108,7 @@ def _cancellation_residual(activation: Activation) -> sp.Expr:
     difference = zero
     for component, sums in overlap_drift().items():
         with_pair, without = (
-            evaluate(sums, tuple(component.indices), _exact(arrays), activation.kernel_at).ravel()[0]
+            evaluate(sums, tuple(component.indices), arrays, activation.kernel_at).ravel()[0]
             for arrays in (pair, alone)
         )
         difference += sp.Abs(sp.N(with_pair - without, 50))
@@ -129,7 +127,7 @@ def _force_residual(activation: Activation, shown: sp.Expr) -> sp.Expr:
     pair = {"t": [mine[:2], theirs[:2]], "c": [[one, seen], [seen, one]], "r": [rational(1, 10), size], "a": weights}
     alone = {"t": [mine[:1]], "c": [[one]], "r": [rational(1, 10)], "a": weights[:1]}
     with_pair, without = (
-        evaluate(overlap_drift()[t[neuron, direction]], (neuron, direction), _exact(arrays), activation.kernel_at)[0, 0]
+        evaluate(overlap_drift()[t[neuron, direction]], (neuron, direction), arrays, activation.kernel_at)[0, 0]
         for arrays in (pair, alone)
     )
     number = {
@@ -142,10 +140,6 @@ def _force_residual(activation: Activation, shown: sp.Expr) -> sp.Expr:
     fitted = {r[other]: a[direction], symmetric_overlap(neuron, other): t[neuron, direction], V[other]: E[direction]}
     found = shown.xreplace(number | along).replace(Dual, activation.kernel_at)
     return sp.Abs(sp.N(with_pair - without - found, 50)) + sp.Abs(sp.expand(shown.xreplace(fitted)))
-
-
-def _exact(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    return {name: np.array(value, dtype=object) for name, value in arrays.items()}
 
 
 def _projection_residual(activation: Activation, shown: sp.Expr) -> sp.Expr:

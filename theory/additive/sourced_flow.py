@@ -68,7 +68,7 @@ def _drift() -> dict[sp.Indexed, Sums]:
 
 @cache
 def _definitions() -> dict[sp.Indexed, Sums]:
-    return {x[k, o]: Sums([Term(t[k, p] * source_t[o, p], (p,)), Term(u[k, i] * source_u[o, i], (i,))])}
+    return {x[k, o]: Sums.of((t[k, p] * source_t[o, p], p), (u[k, i] * source_u[o, i], i))}
 
 
 @cache

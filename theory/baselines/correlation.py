@@ -185,8 +185,12 @@ def derivation(activation: Activation) -> Derivation:
         ],
     ]
     equations = {name: drift[component].as_sympy() for component, name in names.items()}
-    assumptions = [GAUSSIAN, ORTHONORMAL, Assumption("neurons of unit norm, second layer fixed"),
-                   Assumption("activation without mean", 0 not in activation.coefficients)]  # fmt: skip
+    assumptions = [
+        GAUSSIAN,
+        ORTHONORMAL,
+        Assumption("neurons of unit norm, second layer fixed"),
+        Assumption("activation without mean", 0 not in activation.coefficients),
+    ]
     if activation.information_exponent >= 3:
         steps += _tensor_power_steps(activation)
         equations["q^*"] = _winner(activation.information_exponent)
@@ -244,15 +248,21 @@ def _tensor_power_steps(activation: Activation) -> list[Step]:
 
 
 #: Two unit vectors of R⁴ with rational coordinates; teachers are the first two axes.
-_UNITS = ((sp.Rational(1, 3), sp.Rational(-2, 3), sp.Rational(2, 3), 0),
-          (sp.Rational(2, 5), sp.Rational(1, 5), sp.Rational(-2, 5), sp.Rational(4, 5)))  # fmt: skip
+_UNITS = (
+    (sp.Rational(1, 3), sp.Rational(-2, 3), sp.Rational(2, 3), 0),
+    (sp.Rational(2, 5), sp.Rational(1, 5), sp.Rational(-2, 5), sp.Rational(4, 5)),
+)
 _WEIGHTS = (sp.Rational(4, 5), sp.Rational(3, 5))
 
 
 def _arrays() -> dict[str, np.ndarray]:
     units = np.array(_UNITS, dtype=object)
-    return {"t": units[:, :2], "c": units @ units.T, "r": np.array([sp.Rational(1, 3), sp.Rational(2, 7)], dtype=object),
-            "a": np.array(_WEIGHTS, dtype=object)}  # fmt: skip
+    return {
+        "t": units[:, :2],
+        "c": units @ units.T,
+        "r": np.array([sp.Rational(1, 3), sp.Rational(2, 7)], dtype=object),
+        "a": np.array(_WEIGHTS, dtype=object),
+    }
 
 
 def _kernel_at(activation: Activation) -> Callable[[sp.Expr, int], sp.Expr]:

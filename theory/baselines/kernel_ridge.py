@@ -79,11 +79,7 @@ class KernelRidge:
 
     def __post_init__(self) -> None:
         gegenbauer.check_dim(self.teacher.dim)
-        if not self.activation.is_polynomial:
-            raise InputError(
-                f"activation {self.activation.name!r} is no polynomial, but its degrees on the sphere are needed exactly: "
-                "use e.g. h4"
-            )
+        self.activation.require_polynomial("the target, whose degrees on the sphere must be exact,")
         check_positive(ridge=self.ridge)
 
     @property

@@ -18,6 +18,7 @@ import sympy as sp
 from scipy import integrate
 
 from theory.core.activation import Activation
+from theory.core.arguments import check_one_of, check_positive, is_whole
 from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
 from theory.core.indexed import Index, Sums, Term, collect
@@ -35,13 +36,6 @@ _POINT = {x: sp.Rational(2, 5), w: sp.Rational(3, 7), target: sp.Rational(5, 4)}
 _FACTORS = sp.symbols(f"w1:{MAX_EXPONENT + 1}", positive=True)
 
 
-def _check(exponent: int, shape: str) -> None:
-    if not isinstance(exponent, int | np.integer) or isinstance(exponent, bool) or not 1 <= exponent <= MAX_EXPONENT:
-        raise InputError(f"exponent is {exponent!r}: give a whole number from 1 to {MAX_EXPONENT}")
-    if shape not in SHAPES:
-        raise InputError(f"shape is {shape!r}: use one of {', '.join(SHAPES)}")
-
-
 @dataclass(frozen=True)
 class Toy:
     r"""One toy loss. Raises `InputError` for an exponent outside 1 … 10 or an unknown shape.
@@ -54,7 +48,9 @@ class Toy:
     shape: str = "power"
 
     def __post_init__(self) -> None:
-        _check(self.exponent, self.shape)
+        if not (is_whole(self.exponent) and 1 <= self.exponent <= MAX_EXPONENT):
+            raise InputError(f"exponent is {self.exponent!r}: give a whole number from 1 to {MAX_EXPONENT}")
+        check_one_of(SHAPES, shape=self.shape)
 
     @property
     def variables(self) -> tuple[sp.Symbol, ...]:
@@ -139,9 +135,7 @@ class Toy:
 
     @staticmethod
     def _check_numbers(start: float, level: float, goal: float) -> None:
-        for name, value in (("start", start), ("goal", goal)):
-            if not (np.isfinite(value) and value > 0):
-                raise InputError(f"{name} is {value!r}: give a positive finite number")
+        check_positive(start=start, goal=goal)
         if not 0 < level < 1:
             raise InputError(f"level is {level!r}: give a share of the goal between 0 and 1")
 

@@ -29,7 +29,7 @@ def _closed_dual(expression: sp.Expr) -> sp.Expr | None:
 
     $\varphi=\varphi_s+\sum_j(2\hat s_j\hat p_j+\hat p_j^2)c^j$, a finite sum.
     """
-    found = _error_function(expression) or _signed_power(expression)
+    found = _error_function(expression) or _gated(expression) or _signed_power(expression)
     if found is None:
         return None
     dual, coefficient, polynomial = found
@@ -42,20 +42,52 @@ _STEEPEST = 1e12
 _Shape = tuple[sp.Expr, Callable[[int], sp.Expr], sp.Expr]
 
 
+def _with_erf(expression: sp.Expr, factor: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr] | None:
+    """(a, b, p) of a·factor·erf(bz) + p, p a polynomial; None for any other expression."""
+    expression = sp.expand(expression)
+    polynomial = sp.Add(*(x for x in sp.Add.make_args(expression) if x.is_polynomial(z)))
+    scale, slope = sp.Wild("s", exclude=[z, 0]), sp.Wild("b", exclude=[z, 0])
+    match = (expression - polynomial).match(scale * factor * sp.erf(slope * z))
+    if not match or float(match[slope] ** 2) > _STEEPEST:
+        return None
+    return match[scale], match[slope], polynomial
+
+
 def _error_function(expression: sp.Expr) -> _Shape | None:
     """(kernel, Hermite coefficients, p) of a·erf(bz) + p (Williams 1997)."""
-    terms = sp.Add.make_args(expression)
-    polynomial = sp.Add(*(x for x in terms if x.is_polynomial(z)))
-    scale, slope = sp.Wild("s", exclude=[z, 0]), sp.Wild("b", exclude=[z, 0])
-    match = (expression - polynomial).match(scale * sp.erf(slope * z))
-    if not match:
+    if (found := _with_erf(expression, sp.Integer(1))) is None:
         return None
-    height, b2 = match[scale], match[slope] ** 2
-    if float(b2) > _STEEPEST:
+    height, slope, polynomial = found
+    dual = height**2 * _erf_covariance(slope, sp.Integer(1), sp.Integer(1))
+    return dual, _hermite_of(height * sp.erf(slope * z / sp.sqrt(1 + 2 * slope**2))), polynomial
+
+
+def _erf_covariance(slope: sp.Expr, first: sp.Expr, second: sp.Expr) -> sp.Expr:
+    """E erf(bg)erf(bh) for variances `first` and `second` and covariance c."""
+    return 2 / sp.pi * sp.asin(2 * slope**2 * c / sp.sqrt((1 + 2 * slope**2 * first) * (1 + 2 * slope**2 * second)))
+
+
+def _hermite_of(smooth: sp.Expr) -> Callable[[int], sp.Expr]:
+    r"""$\hat s_j=E\,s^{(j)}/\sqrt{j!}$ from E s(x + z)."""
+    return lambda j: sp.diff(smooth, z, j).subs(z, 0) / sp.sqrt(sp.factorial(j))
+
+
+def _gated(expression: sp.Expr) -> _Shape | None:
+    r"""(kernel, Hermite coefficients, p) of a·z·erf(bz) + p: gelu and its like.
+
+    With $\psi=E\,f(g)f(h)$ for $f=\mathrm{erf}(b\,\cdot)$, Stein's lemma gives $E\,gf(g)hf(h)=c\psi+(1+c^2)\psi'+
+    2c\,E\,f''(g)f(h)$, and a derivative by the variance of g is half of $E\,f''(g)f(h)$.
+    """
+    if (found := _with_erf(expression, z)) is None:
         return None
-    smooth = height * sp.erf(match[slope] * z / sp.sqrt(1 + 2 * b2))  # E s(x + z)
-    dual = height**2 * 2 / sp.pi * sp.asin(2 * b2 * c / (1 + 2 * b2))
-    return dual, lambda j: sp.diff(smooth, z, j).subs(z, 0) / sp.sqrt(sp.factorial(j)), polynomial
+    height, slope, polynomial = found
+    size = sp.Symbol("v", positive=True)
+    kernel = _erf_covariance(slope, size, sp.Integer(1))
+    curved = 4 * c * sp.diff(kernel, size).subs(size, 1)
+    kernel = kernel.subs(size, 1)
+    dual = height**2 * (c * kernel + (1 + c**2) * sp.diff(kernel, c) + curved)
+    smooth = sp.erf(slope * z / sp.sqrt(1 + 2 * slope**2))
+    return dual, _hermite_of(height * (z * smooth + sp.diff(smooth, z))), polynomial
 
 
 def _signed_power(expression: sp.Expr) -> _Shape | None:
@@ -296,6 +328,13 @@ class Activation:
             kind = "odd" if self.parity == "odd" else "neither even nor odd"
             raise InputError(
                 f"activation {self.name!r} is {kind}, but {where} needs an even one: use e.g. h4 or 0.8*h4+0.6*h6"
+            )
+
+    def require_polynomial(self, where: str) -> None:
+        """Raise `InputError` unless σ is a polynomial."""
+        if not self.is_polynomial:
+            raise InputError(
+                f"activation {self.name!r} is no polynomial, but {where} needs one: use e.g. h3 or 0.8*h4+0.6*h6"
             )
 
     def require_centred(self, where: str) -> None:

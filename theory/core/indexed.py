@@ -7,6 +7,7 @@ teacher width $P$, input coordinates $i, h$ to the dimension $d$. SymPy can diff
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -89,6 +90,11 @@ class Term:
 
 class Sums(tuple[Term, ...]):
     """A finite sum of `Term`s. Like terms are collected by `collect`."""
+
+    @classmethod
+    def of(cls, *terms: sp.Expr | tuple) -> "Sums":
+        """From bodies, each alone or followed by the indices that it is summed over: ``Sums.of(x[k], (y[k, p], p))``."""
+        return cls(Term(term[0], term[1:]) if isinstance(term, tuple) else Term(term) for term in terms)
 
     def as_sympy(self) -> sp.Expr:
         return sp.Add(*[term.as_sympy() for term in self])
@@ -220,13 +226,14 @@ def v(index: Index) -> Vector:
 
 
 def evaluate(
-    sums: Sums, free: tuple[Index, ...], arrays: Mapping[str, np.ndarray], dual: Callable[[sp.Expr, int], sp.Expr]
+    sums: Sums, free: tuple[Index, ...], arrays: Mapping[str, Any], dual: Callable[[sp.Expr, int], sp.Expr]
 ) -> np.ndarray:
-    """Slow, exact reference: loop over all indices and substitute SymPy numbers (arrays of dtype object).
+    """Slow, exact reference: loop over all indices and substitute SymPy numbers (arrays, or nested sequences, of them).
 
     Used to check derivations at exact points, and as the independent answer that fast code must reproduce. Plain
     symbols are looked up by name in `arrays` too. Raises `ValueError` if arrays disagree about the range of an index.
     """
+    arrays = {name: np.asarray(array, dtype=object) for name, array in arrays.items()}
     sizes = _sizes(sums, free, arrays)
     out = np.empty([sizes[index.length] for index in free], dtype=object)
     for place in np.ndindex(*out.shape):
@@ -253,7 +260,7 @@ def _evaluate_term(
     dual: Callable[[sp.Expr, int], sp.Expr],
     sizes: Mapping[Index, int],
 ) -> sp.Expr:
-    scalars = {x: arrays[str(x)] for x in term.body.free_symbols if str(x) in arrays and not np.ndim(arrays[str(x)])}
+    scalars = {x: arrays[str(x)][()] for x in term.body.free_symbols if str(x) in arrays and not arrays[str(x)].ndim}
     total = sp.Integer(0)
     for values in np.ndindex(*[sizes[index.length] for index in term.bound]):
         where = fixed | dict(zip(term.bound, values, strict=True))

@@ -154,7 +154,7 @@ def means_residual(which: str, claim: sp.Basic) -> sp.Expr:
     return sp.Float(float(gap / np.max(np.abs(exact))))
 
 
-def turning_residual(claim: sp.Basic) -> sp.Expr:
+def turning_residual(_: str, claim: sp.Basic) -> sp.Expr:
     r"""$E\,\Omega\Omega^\top$ of one step against the polar decomposition of $e^{\mathsf M_b}e^{-\eta\mathsf M_g}$."""
     size = 1e-2
     boost, second = size**2 * np.array([[1.0, 0.3], [0.3, 0.4]]), np.array([[0.9, -0.2], [-0.2, 0.5]])
@@ -171,31 +171,45 @@ def turning_residual(claim: sp.Basic) -> sp.Expr:
 
 
 #: What is shown, by the names that the checks use.
-_SHOWN = {"drift": law.SLOW_DRIFT, "R": law.RATE, "R_a": law.OTHER_RATE,
-          "q": law.FORCE, "G": law.GRAM_RATE, "A": law.NORM_RATE}  # fmt: skip
+_SHOWN = {
+    "drift": law.SLOW_DRIFT,
+    "R": law.RATE,
+    "R_a": law.OTHER_RATE,
+    "q": law.FORCE,
+    "G": law.GRAM_RATE,
+    "A": law.NORM_RATE,
+    "seen G": law.SEEN_GRAM,
+    "seen A": law.SEEN_NORM,
+    "turning": law.TURNING,
+}
 
 
-def _step(title: str, left: str, right: sp.Basic, residual: Callable[[sp.Basic], sp.Expr], tolerance: float) -> Step:
-    return Step(title, equation(name(left), right), residual, tolerance)
+def _step(title: str, left: str, which: str, residual: Callable[[str, sp.Basic], sp.Expr], tolerance: float) -> Step:
+    return Step(title, equation(name(left), _SHOWN[which]), partial(residual, which), tolerance)
 
 
 def derivation() -> Derivation:
     """``derive label-noise``: identities, least-squares error and escape, then the averaged flow of both phases."""
     exact = label_noise.derivation()
-    rates = partial(rates_residual, "R"), partial(rates_residual, "R_a"), partial(rates_residual, "drift")
-    held, flow = "Averaged flow at θ = θ*, Λ = G + A", flow_residual
+    first = "Rate of the first layer, to first order in the covariance β of the boosts"
+    held, flow, rates, means = "Averaged flow at θ = θ*, Λ = G + A", flow_residual, rates_residual, means_residual
     steps = (
-        _step("Rate of the first layer, to first order in the covariance β of the boosts", "R", law.RATE, rates[0], _RELATIVE),
-        _step("Rate of the second layer, likewise", "R_a", law.OTHER_RATE, rates[1], _RELATIVE),
-        _step("Mean drift over the boosts", r"E_b\,\Delta(WW^{\top}-aa^{\top})", law.SLOW_DRIFT, rates[2], _RELATIVE),
-        _step("The force that holds θ = θ*, Λ = G + A", "q", law.FORCE, partial(flow, "q"), 1e-9),
-        _step(f"{held}: Gram matrix", r"\dot G", law.GRAM_RATE, partial(flow, "G"), 1e-9),
-        _step(f"{held}: norm of the second layer", r"\dot A", law.NORM_RATE, partial(flow, "A"), 1e-9),
-        _step("Mean Gram matrix over the boosts", r"E_b\,G", law.SEEN_GRAM, partial(means_residual, "seen G"), _RELATIVE),
-        _step("Mean norm over the boosts", r"E_b\,A", law.SEEN_NORM, partial(means_residual, "seen A"), _RELATIVE),
-        _step("Rotation by boosts in different directions", r"\Delta E\,\Omega\Omega^{\top}", law.TURNING, turning_residual,
-              _RELATIVE),
-    )  # fmt: skip
+        _step(first, "R", "R", rates, _RELATIVE),
+        _step("Rate of the second layer, likewise", "R_a", "R_a", rates, _RELATIVE),
+        _step("Mean drift over the boosts", r"E_b\,\Delta(WW^{\top}-aa^{\top})", "drift", rates, _RELATIVE),
+        _step("The force that holds θ = θ*, Λ = G + A", "q", "q", flow, 1e-9),
+        _step(f"{held}: Gram matrix", r"\dot G", "G", flow, 1e-9),
+        _step(f"{held}: norm of the second layer", r"\dot A", "A", flow, 1e-9),
+        _step("Mean Gram matrix over the boosts", r"E_b\,G", "seen G", means, _RELATIVE),
+        _step("Mean norm over the boosts", r"E_b\,A", "seen A", means, _RELATIVE),
+        _step(
+            "Rotation by boosts in different directions",
+            r"\Delta E\,\Omega\Omega^{\top}",
+            "turning",
+            turning_residual,
+            _RELATIVE,
+        ),
+    )
     flows = {"R": law.RATE, "R_a": law.OTHER_RATE, "q": law.FORCE, r"\dot G": law.GRAM_RATE, r"\dot A": law.NORM_RATE}
     return replace(
         exact,

@@ -189,12 +189,15 @@ def _identities() -> list[Step]:
     change = eta**2 * (Inner(g, g) * a * a.T - W * g * g.T * W.T)
     shown = {
         "Norm identity of one neuron": (
-            r"\Delta(|w_i|^2-a_i^2)", -(eta**2) * slope**2 * (Inner(x, w_i) ** 2 - a_i**2 * Inner(x, x)), "neuron"),
+            r"\Delta(|w_i|^2-a_i^2)",
+            -(eta**2) * slope**2 * (Inner(x, w_i) ** 2 - a_i**2 * Inner(x, x)),
+            "neuron",
+        ),
         "Step of the second layer": (r"(a_i(t+1)-a_i(t))^2", eta**2 * slope**2 * Inner(x, w_i) ** 2, "second"),
         "The same for all pairs of neurons": (r"\Delta(WW^{\top}-aa^{\top})", change, "matrix"),
         "A step is a boost of [W a]": (r"[W\ a](t+1)", sp.BlockMatrix([[W, a]]) * BOOST, "boost"),
         "Determinant of the boost": (r"\det(I-\eta\mathsf M_g)", 1 - eta**2 * Inner(g, g), "determinant"),
-    }  # fmt: skip
+    }
     return [
         Step(title, equation(name(left), right), partial(identity_residual, kind))
         for title, (left, right, kind) in shown.items()
@@ -211,11 +214,7 @@ def derivation() -> Derivation:
         Step("Update of the first layer", equation(name(r"W(t+1)"), UPDATE[0])),
         Step("Update of the second layer", equation(name(r"a(t+1)"), UPDATE[1])),
         *_identities(),
-        Step(
-            "Second moment of the gradient, fresh Gaussian inputs",
-            equation(S, SECOND_MOMENT),
-            moment_residual,
-        ),
+        Step("Second moment of the gradient, fresh Gaussian inputs", equation(S, SECOND_MOMENT), moment_residual),
         Step("Mean drift, exact for one step", equation(name(slow), MEAN_DRIFT), drift_residual),
         Step("Decay of the norm at S = ϱ²I", equation(name(falling), decay), norm_residual),
         Step(
@@ -236,8 +235,10 @@ def derivation() -> Derivation:
         Step(
             "Escape of the median neuron from the lazy regime",
             equation(name(r"t_{esc}"), escape_time()),
-            lambda shown: sp.series((1 - sp.exp(-(eta**2) * rho2 * shown.subs(m, 1 / small**2) / 2)), small, 0, 2).removeO()
-            - small,
+            lambda shown: (
+                sp.series((1 - sp.exp(-(eta**2) * rho2 * shown.subs(m, 1 / small**2) / 2)), small, 0, 2).removeO()
+                - small
+            ),
         ),
         Step(
             "Probability that the norm grows in one step, r = |a_i|/|w_i|",
@@ -250,7 +251,7 @@ def derivation() -> Derivation:
             _small_residual,
             1e-5,
         ),
-    ]  # fmt: skip
+    ]
     equations = {
         slow: MEAN_DRIFT,
         r"E|e|^2": stationary,

@@ -287,8 +287,9 @@ def _one_step_residual(shown: sp.Expr) -> sp.Expr:
     law = sp.lambdify((eta, rho, r, tau, D, d, frobenius, norm), shown.subs(variance, VARIANCE).subs(b, _MEAN))
     gaps = []
     for dim, norm2, second2, radius, reach in (
-        *((10_000, 1e5, 0.05, 1e-3, reach) for reach in (0.3, 0.9, 1.5)), (100, 10.0, 0.08, 0.1, 0.3)
-    ):  # fmt: skip
+        *((10_000, 1e5, 0.05, 1e-3, reach) for reach in (0.3, 0.9, 1.5)),
+        (100, 10.0, 0.08, 0.1, 0.3),
+    ):
         step_size, curvature = reach / (norm2 + dim * second2), np.sqrt(norm2 + dim * second2)
         spread = slope_spread(step_size, norm2 / dim + second2, dim, radius * curvature)
         exact, growth = one_step_decay(radius, step_size, norm2, second2, dim)
@@ -314,18 +315,32 @@ def derivation() -> Derivation:
         Step("Perturbation of the first layer, s = sign ℓ′", equation(name(r"\tilde W"), PERTURBED[0])),
         Step("Perturbation of the second layer", equation(name(r"\tilde a"), PERTURBED[1])),
         Step("Perturbed slope", equation(name(r"\tilde\ell'"), PERTURBED_SLOPE), _perturbed_residual, 1e-12),
-        Step("Variance of the kicks, ℓ′ = τz, r = ρD, b = E|z|",
-             equation(variance, VARIANCE), _variance_residual),
-        Step("The spread of the slope is stationary in the lazy phase, k = ηΛ",
-             equation(sp.Integer(0), BALANCE), _balance_residual),
+        Step("Variance of the kicks, ℓ′ = τz, r = ρD, b = E|z|", equation(variance, VARIANCE), _variance_residual),
+        Step(
+            "The spread of the slope is stationary in the lazy phase, k = ηΛ",
+            equation(sp.Integer(0), BALANCE),
+            _balance_residual,
+        ),
         Step("Stationary spread", equation(tau, SPREAD), _spread_residual, 1e-13),
-        Step("Decay of the norm, against one step of the algorithm itself",
-             equation(name(decay), DECAY), _one_step_residual, 5e-3),
-        Step("Decay of the norm, small steps", equation(name(decay + r"\big|_{\eta\|W\|^2\to0}"), 2 * eta * rho**2),
-             lambda shown: decay_rate(0.2, 1e-12, 1000.0, 0.0, 20) / shown.subs({eta: 1e-12, rho: 0.2}) - 1, 1e-4),
-        Step("Collapse radius scales with the root of the target",
-             equation(_RADIUS(_TARGET), _RADIUS(1) * sp.sqrt(_TARGET)), _collapse_residual, 1e-9),
-    )  # fmt: skip
+        Step(
+            "Decay of the norm, against one step of the algorithm itself",
+            equation(name(decay), DECAY),
+            _one_step_residual,
+            5e-3,
+        ),
+        Step(
+            "Decay of the norm, small steps",
+            equation(name(decay + r"\big|_{\eta\|W\|^2\to0}"), 2 * eta * rho**2),
+            lambda shown: decay_rate(0.2, 1e-12, 1000.0, 0.0, 20) / shown.subs({eta: 1e-12, rho: 0.2}) - 1,
+            1e-4,
+        ),
+        Step(
+            "Collapse radius scales with the root of the target",
+            equation(_RADIUS(_TARGET), _RADIUS(1) * sp.sqrt(_TARGET)),
+            _collapse_residual,
+            1e-9,
+        ),
+    )
     equations = {r"\tilde\ell'": PERTURBED_SLOPE, r"\tau": SPREAD, decay: DECAY}
     assumptions = (Assumption("one fresh Gaussian sample a step, clean labels"), Assumption("decay law: ‖W‖² ≫ d‖a‖²"))
     return Derivation("sam", steps, equations, assumptions, REFERENCE)

@@ -42,17 +42,17 @@ def _spread(share: int) -> dict[sp.Symbol | sp.Indexed, Sums]:
     r"""|e|², ϱ², ϱ² + c|e|², $\varrho+\sqrt{\varrho^2+c|e|^2}$ and γ, from e."""
     c = sp.Integer(share)
     return {
-        size2: Sums([Term(e[i] ** 2, (i,))]),
-        rho2: Sums([Term(sigma**2), Term(size2)]),
-        whole2: Sums([Term(rho2), Term(c * size2)]),
-        roots: Sums([Term(sp.sqrt(rho2)), Term(sp.sqrt(whole2))]),
-        gain: Sums([Term(c / roots)]),
+        size2: Sums.of((e[i] ** 2, i)),
+        rho2: Sums.of(sigma**2, size2),
+        whole2: Sums.of(rho2, c * size2),
+        roots: Sums.of(sp.sqrt(rho2), sp.sqrt(whole2)),
+        gain: Sums.of(c / roots),
     }
 
 
 def _kick(index: sp.Symbol, other: sp.Symbol) -> Sums:
     r"""$dN_i=\varrho\,dB_i+\gamma e_i\sum_he_h\,dB_h$; `other` is the bound index."""
-    return Sums([Term(sp.sqrt(rho2) * B[index]), Term(gain * e[index] * e[other] * B[other], (other,))])
+    return Sums.of(sp.sqrt(rho2) * B[index], (gain * e[index] * e[other] * B[other], other))
 
 
 def _times(sums: Sums, factor: sp.Expr, *bound: sp.Symbol) -> list[Term]:
@@ -74,12 +74,12 @@ def weight_sde(moments: str = "covariance") -> System:
         moments: ``"covariance"`` (c = 1, for steps of length η) or ``"second"`` (c = 2, for the continuous limit).
     """
     share = _share(moments)
-    drift = {W[k, i]: Sums([Term(-a[k] * e[i])]), a[k]: Sums([Term(-W[k, i] * e[i], (i,))])}
+    drift = {W[k, i]: Sums.of(-a[k] * e[i]), a[k]: Sums.of((-W[k, i] * e[i], i))}
     noise = {
         W[k, i]: Sums(_times(_kick(i, h), -sp.sqrt(eta) * a[k])),
         a[k]: Sums(_times(_kick(i, h), -sp.sqrt(eta) * W[k, i], i)),
     }
-    definitions = {e[i]: Sums([Term(a[k] * W[k, i], (k,)), Term(-target[i])]), **_spread(share)}
+    definitions = {e[i]: Sums.of((a[k] * W[k, i], k), -target[i]), **_spread(share)}
     return _system("label-noise-weights", drift, noise, definitions, share)
 
 
@@ -91,41 +91,46 @@ def order_parameter_sde(moments: str = "covariance") -> System:
     share = _share(moments)
     c, root = sp.Integer(share), sp.sqrt(eta)
     drift = {
-        G[i, h]: Sums([
-            Term(-theta[i] * e[h]), Term(-e[i] * theta[h]),
-            Term(eta * A[only] * rho2 * identity[i, h], (only,)), Term(eta * c * A[only] * e[i] * e[h], (only,)),
-        ]),
-        theta[i]: Sums([
-            Term(-G[i, h] * e[h], (h,)), Term(-A[only] * e[i], (only,)),
-            Term(eta * rho2 * theta[i]), Term(eta * c * e[i] * e[h] * theta[h], (h,)),
-        ]),
-        A[only]: Sums([
-            Term(-2 * theta[i] * e[i], (i,)),
-            Term(eta * rho2 * G[i, i], (i,)), Term(eta * c * G[i, h] * e[i] * e[h], (i, h)),
-        ]),
-    }  # fmt: skip
+        G[i, h]: Sums.of(
+            -theta[i] * e[h],
+            -e[i] * theta[h],
+            (eta * A[only] * rho2 * identity[i, h], only),
+            (eta * c * A[only] * e[i] * e[h], only),
+        ),
+        theta[i]: Sums.of(
+            (-G[i, h] * e[h], h), (-A[only] * e[i], only), eta * rho2 * theta[i], (eta * c * e[i] * e[h] * theta[h], h)
+        ),
+        A[only]: Sums.of((-2 * theta[i] * e[i], i), (eta * rho2 * G[i, i], i), (eta * c * G[i, h] * e[i] * e[h], i, h)),
+    }
     noise = {
         G[i, h]: Sums([*_times(_kick(h, j), -root * theta[i]), *_times(_kick(i, j), -root * theta[h])]),
         theta[i]: Sums([*_times(_kick(h, j), -root * G[i, h], h), *_times(_kick(i, j), -root * A[only], only)]),
         A[only]: Sums(_times(_kick(i, j), -2 * root * theta[i], i)),
     }
-    definitions = {e[i]: Sums([Term(theta[i]), Term(-target[i])]), **_spread(share)}
+    definitions = {e[i]: Sums.of(theta[i], -target[i]), **_spread(share)}
     return _system("label-noise-order-parameters", drift, noise, definitions, share)
 
 
 def _system(
-    title: str, drift: dict[sp.Indexed, Sums], noise: dict[sp.Indexed, Sums],
-    definitions: dict[sp.Symbol | sp.Indexed, Sums], share: int,
-) -> System:  # fmt: skip
+    title: str,
+    drift: dict[sp.Indexed, Sums],
+    noise: dict[sp.Indexed, Sums],
+    definitions: dict[sp.Symbol | sp.Indexed, Sums],
+    share: int,
+) -> System:
     steps = [
         *[Step(f"Definition of {x}", equation(sp.sympify(x), y.as_sympy())) for x, y in definitions.items()],
         *[
-            Step(f"{part.capitalize()} of {x}", equation(name(rf"{mark}{{{sp.latex(x)}}}"), y.as_sympy()),
-                 partial(_component_residual, share, part, x), 1e-12)
+            Step(
+                f"{part.capitalize()} of {x}",
+                equation(name(rf"{mark}{{{sp.latex(x)}}}"), y.as_sympy()),
+                partial(_component_residual, share, part, x),
+                1e-12,
+            )
             for part, mark, found in (("drift", r"\dot", drift), ("noise", "d", noise))
             for x, y in found.items()
         ],
-    ]  # fmt: skip
+    ]
     equations = {sp.latex(x): y.as_sympy() for x, y in drift.items()}
     equations |= {rf"d{sp.latex(x)}": y.as_sympy() for x, y in noise.items()}
     assumptions = (Assumption("x ~ N(0, I_d), fresh samples"), Assumption("small steps: η‖W‖² ≪ d"))
@@ -200,9 +205,10 @@ def check(share: int, weights: System | None = None, order: System | None = None
     joint = np.concatenate([kick["W"].reshape(6, 2), kick["a"]])
     factor = np.concatenate([np.einsum("k,ij->kij", second, np.eye(2)).reshape(6, 2), first])
     gaps = [
-        drift["W"] + np.outer(second, error), drift["a"] + first @ error,
+        drift["W"] + np.outer(second, error),
+        drift["a"] + first @ error,
         joint @ joint.T - step * factor @ sigma_matrix @ factor.T,
-    ]  # fmt: skip
+    ]
     u, v = kick["W"], kick["a"]
     ito = np.einsum("kiB,khB->ih", u, u), np.einsum("kiB,kB->i", u, v), np.einsum("kB,kB->", v, v)
     gaps += [

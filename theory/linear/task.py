@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from theory.core.arguments import check_whole
-from theory.core.errors import InputError
+from theory.core.arguments import check_positive, check_whole
 from theory.core.streams import generator
 
 
@@ -85,8 +84,7 @@ def draw_linear_task(
 ) -> LinearTask:
     """A training set of `train_size` Gaussian inputs, or fresh samples if None. Raises `InputError`."""
     check_whole(dim=dim)
-    if not (np.isfinite(target_norm) and target_norm > 0):
-        raise InputError(f"target_norm is {target_norm!r}: give a positive finite number")
+    check_positive(target_norm=target_norm)
     target = np.zeros(dim)
     target[0] = target_norm
     if train_size is None:

@@ -25,8 +25,7 @@ def kick_kurtosis(activation: Activation, weights: Sequence[float], direction: i
 
     Raises: `InputError` for an activation that is no polynomial, or a direction that is none.
     """
-    if not activation.is_polynomial:
-        raise InputError(f"activation {activation.name!r} is no polynomial: use e.g. h4 or 0.8*h4+0.6*h6")
+    activation.require_polynomial("the kurtosis of a kick")
     if not 0 <= direction < len(weights):
         raise InputError(f"direction is {direction!r}: give an index from 0 to {len(weights) - 1}")
     points, share = gauss_hermite(2 * activation.degree + 4)  # exact for degree 4J + 4

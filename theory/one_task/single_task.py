@@ -381,8 +381,15 @@ class SingleTask:
         return Derivation("norm", tuple(steps), equations, (ALONE,), REFERENCE)
 
 
-_POINT = {M: sp.Rational(3, 10), M0: sp.Rational(1, 7), a: sp.Rational(4, 5), time: sp.Rational(1, 9),
-          r0: sp.Rational(1, 11), u: sp.Rational(2, 5), eps: sp.Rational(1, 3)}  # fmt: skip
+_POINT = {
+    M: sp.Rational(3, 10),
+    M0: sp.Rational(1, 7),
+    a: sp.Rational(4, 5),
+    time: sp.Rational(1, 9),
+    r0: sp.Rational(1, 11),
+    u: sp.Rational(2, 5),
+    eps: sp.Rational(1, 3),
+}
 
 
 def _lone_norm_rate() -> sp.Expr:

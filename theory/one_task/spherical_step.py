@@ -27,7 +27,6 @@ import sympy as sp
 
 from theory.core.activation import Activation
 from theory.core.derivation import Assumption, Derivation, Step, equation
-from theory.core.errors import InputError
 from theory.core.gaussian import standard_expectation
 from theory.core.hermite import z
 from theory.core.quadrature import chi_squared, gauss_hermite
@@ -126,19 +125,20 @@ class SphericalStep:
         tolerance = self.activation.check_tolerance
         first = signal(self.activation).subs(a, 1)
         steps = (
+            Step("Mean, first order", equation("E m", self.signal), lambda shown: sp.expand(shown - first), tolerance),
             Step(
-                "Mean, first order", equation("E m", self.signal),
-                lambda shown: sp.expand(shown - first), tolerance,
+                "Mean, second order",
+                equation("K(u)", self.shrinkage),
+                lambda shown: _residual(self, lambda m, q: _AT / 2 * q, shown),
+                tolerance,
             ),
             Step(
-                "Mean, second order", equation("K(u)", self.shrinkage),
-                lambda shown: _residual(self, lambda m, q: _AT / 2 * q, shown), tolerance,
+                "Variance, second order",
+                equation("N(u)", self.variance),
+                lambda shown: _residual(self, lambda m, q: m**2, shown + self.signal**2),
+                tolerance,
             ),
-            Step(
-                "Variance, second order", equation("N(u)", self.variance),
-                lambda shown: _residual(self, lambda m, q: m**2, shown + self.signal**2), tolerance,
-            ),
-        )  # fmt: skip
+        )
         equations = {"K(u)": self.shrinkage, "N(u)": self.variance}
         return Derivation("spherical-step", steps, equations, (Assumption("|v| = 1, one sample per step"),), REFERENCE)
 
@@ -146,8 +146,7 @@ class SphericalStep:
 @lru_cache(maxsize=32)
 def spherical_step(activation: Activation) -> SphericalStep:
     """Derive the laws. Raises `InputError` for an activation that is no polynomial."""
-    if not activation.is_polynomial:
-        raise InputError(f"activation {activation.name!r} is no polynomial: use e.g. h2, h3 or 0.8*h4+0.6*h6")
+    activation.require_polynomial("a step on the sphere")
     first = _expectation(activation, 1, {(1, 0): sp.Integer(1), (0, 1): -u})  # E m
     across = {(2, 0): sp.Integer(1), (1, 1): -2 * u, (0, 2): u**2}  # (x − uz)²
     second = _expectation(activation, 2, across)  # E m²

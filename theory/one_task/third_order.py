@@ -14,7 +14,6 @@ import numpy as np
 import sympy as sp
 
 from theory.core.activation import Activation
-from theory.core.errors import InputError
 from theory.core.hermite import z
 from theory.core.quadrature import gauss_hermite, product_rule
 from theory.one_task.plateau import Plateau
@@ -41,8 +40,7 @@ def third_order(activation: Activation, weight: float, other: float, overlap: fl
 
     Raises `InputError` for an activation that is no polynomial.
     """
-    if not activation.is_polynomial:
-        raise InputError(f"activation {activation.name!r} is no polynomial: use e.g. h4 or 0.8*h4+0.6*h6")
+    activation.require_polynomial("the third order of a step")
     sigma = sp.lambdify(z, activation.function, "numpy")
     slope = sp.lambdify(z, sp.diff(activation.function, z), "numpy")
     order = 3 * activation.degree + 2  # exact for degree 2·order − 1, at least that of g³

@@ -368,7 +368,7 @@ def _system(
             equation(rf"\dot {component.base}_{{{''.join(map(str, component.indices))}}}", sums.as_sympy()),
             lambda shown: checks.component_residual(Sums.read(shown), (str(component.base),), rate),
         ),
-    )  # fmt: skip
+    )
     equations = {sp.latex(component): sums.as_sympy()}
     return System(
         name=name,

@@ -105,12 +105,7 @@ def overlap_residual(rate: Rate) -> sp.Expr:
     norm2 = [sum(x**2 for x in w[:, h]) for h in range(_STUDENTS)]
     units = sp.Matrix.hstack(*[w[:, h] / sp.sqrt(norm2[h]) for h in range(_STUDENTS)])
     overlap, gram = units[:_TEACHERS, :].T, units.T * units
-    arrays = {
-        "a": np.array(_RATES, dtype=object),
-        "r": np.array(norm2, dtype=object),
-        "t": np.array(overlap.tolist(), dtype=object),
-        "c": np.array(gram.tolist(), dtype=object),
-    }
+    arrays = {"a": _RATES, "r": norm2, "t": overlap.tolist(), "c": gram.tolist()}
     h2 = Activation.from_degree(2)
     drift = additive.overlap_drift()
 
@@ -131,9 +126,9 @@ def component_residual(sums: Sums, names: tuple[str, ...], rate: Callable[..., s
     point = {"w": w, "S": w * w.T, "G": _projector(w)[:_TEACHERS, :_TEACHERS]}[names[0]]
     rates = _RATES if names[0] == "G" else [*_RATES, *[sp.Integer(0)] * (_DIM - _TEACHERS)]
     arrays = {
-        "a": np.array(rates, dtype=object),
+        "a": rates,
         "r": np.zeros(_STUDENTS, dtype=object),  # only its length, the number of students, is used
-        names[0]: np.array(point.tolist(), dtype=object),
+        names[0]: point.tolist(),
     }
     free = (p, k) if names[0] == "w" else (p, q)
     found = sp.Matrix(evaluate(sums, free, arrays, lambda x, order: x).tolist())

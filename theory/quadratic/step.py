@@ -61,9 +61,14 @@ def fitted_shift(
     reached = []
     for step in (0.0, step_size * scale / batch):
         found = integrate.solve_ivp(
-            lambda _, y, step=step: _reduced_rate(y, model, step), (0.0, times[-1]), start, "LSODA", times, rtol=1e-7,
+            lambda _, y, step=step: _reduced_rate(y, model, step),
+            (0.0, times[-1]),
+            start,
+            "LSODA",
+            times,
+            rtol=1e-7,
             atol=1e-12,
-        )  # fmt: skip
+        )
         if not found.success:
             raise InputError(f"step_size is {step_size:g}: its mean drift cannot be followed: lower it")
         count = model.teacher.width

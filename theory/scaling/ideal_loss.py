@@ -93,13 +93,12 @@ def derivation(activation: Activation) -> Derivation:
             lambda shown: sp.simplify(sp.diff(shown, learned) + learned ** (-2 * beta)),
         ),
         *[
-            Step(f"Exponent of the loss in {name}", equation(symbol, value),
-                 partial(_exponent_residual, name))
+            Step(f"Exponent of the loss in {name}", equation(symbol, value), partial(_exponent_residual, name))
             for (name, value), symbol in zip(
                 scaling_exponents().items(), (r"\gamma_t", r"\gamma_m", r"\gamma_n", r"\gamma_C"), strict=True
             )
         ],
-    ]  # fmt: skip
+    ]
     equations = {
         r"\gamma_t": scaling_exponents()["time"],
         r"\gamma_m": scaling_exponents()["width"],
@@ -119,14 +118,13 @@ def _fitted_residual(activation: Activation, shown: sp.Expr) -> sp.Expr:
     rational = sp.Rational
     weights = [rational(4, 5), rational(3, 5), rational(2, 5)]
     arrays = {
-        "a": np.array(weights, dtype=object),
-        "r": np.array([rational(4, 5), sp.Integer(0)], dtype=object),
-        "t": np.array([[sp.Integer(1), 0, 0], [rational(1, 3), rational(2, 3), 0]], dtype=object),
-        "c": np.array([[sp.Integer(1), rational(1, 3)], [rational(1, 3), sp.Integer(1)]], dtype=object),
+        "a": weights,
+        "r": [rational(4, 5), sp.Integer(0)],
+        "t": [[sp.Integer(1), 0, 0], [rational(1, 3), rational(2, 3), 0]],
+        "c": [[sp.Integer(1), rational(1, 3)], [rational(1, 3), sp.Integer(1)]],
     }
     loss = evaluate(additive.population_loss(), (), arrays, activation.kernel_at)[()]
-    unlearned = {"a": np.array(weights[1:], dtype=object)}
-    return sp.N(loss - evaluate(Sums.read(shown), (), unlearned, lambda at, order: at)[()], 50)
+    return sp.N(loss - evaluate(Sums.read(shown), (), {"a": weights[1:]}, lambda at, order: at)[()], 50)
 
 
 def _exponent_residual(name: str, shown: sp.Expr) -> sp.Expr:

@@ -23,6 +23,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
+from theory.core.arguments import check_positive
 from theory.core.errors import InputError
 from theory.core.power_sums import power_sum
 from theory.core.quadrature import gauss_legendre
@@ -51,8 +52,7 @@ class PowerLawLoss:
     exponent: int = 4
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.decay) and self.decay > 0):
-            raise InputError(f"decay is {self.decay!r}: give a positive finite number")
+        check_positive(decay=self.decay)
         if not self.teachers >= 1 or (np.isfinite(self.teachers) and self.teachers != int(self.teachers)):
             raise InputError(f"teachers is {self.teachers!r}: give a whole number, 1 or more, or inf")
         if np.isinf(self.teachers) and not self.decay > 0.5:

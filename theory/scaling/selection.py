@@ -216,9 +216,14 @@ def selection_law(competition: Competition, fluctuations: bool = True) -> Select
     states = np.array([y[:kept] for _, y, _ in rows]).reshape(len(rows), 2, -1)
     rates = -np.array([f[:kept] for _, _, f in rows]).reshape(len(rows), 2, -1)
     return SelectionLaw(
-        competition, -np.array([t for t, _, _ in rows]), states[:, 0], rates[:, 0], states[:, 1], rates[:, 1],
+        competition,
+        -np.array([t for t, _, _ in rows]),
+        states[:, 0],
+        rates[:, 0],
+        states[:, 1],
+        rates[:, 1],
         equations.covariance(solver.y),
-    )  # fmt: skip
+    )
 
 
 def selection_probability(
@@ -327,12 +332,16 @@ class EqualWeights:
         j = np.arange(1, count + 1)
         log_cdf = float(self.law.log_cdf(reach))
         log_size = (
-            special.gammaln(count + 1) - special.gammaln(j + 1) - special.gammaln(count - j + 1)
+            special.gammaln(count + 1)
+            - special.gammaln(j + 1)
+            - special.gammaln(count - j + 1)
             + np.log((spare + 2 * j) / (spare + j))
-            + special.gammaln(spare + count + 1) + special.gammaln(spare + j + 1)
-            - special.gammaln(spare + 1) - special.gammaln(spare + count + j + 1)
+            + special.gammaln(spare + count + 1)
+            + special.gammaln(spare + j + 1)
+            - special.gammaln(spare + 1)
+            - special.gammaln(spare + count + j + 1)
             + j * (spare + j) * log_cdf
-        )  # fmt: skip
+        )
         if np.max(log_size) > _FEW_DIGITS:
             return self._precise_success(log_cdf, float(np.max(log_size)))
         return float(np.clip(1 - np.sum(np.where(j % 2 == 1, 1.0, -1.0) * np.exp(log_size)), 0.0, 1.0))

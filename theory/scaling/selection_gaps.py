@@ -21,6 +21,7 @@ from functools import cached_property
 import numpy as np
 from scipy import optimize
 
+from theory.core.arguments import check_one_of
 from theory.core.errors import InputError
 from theory.scaling.selection import EqualWeights
 
@@ -54,9 +55,8 @@ class GapLaw:
             return columns
         if gap == "column":
             return rows
-        if gap == "threshold":
-            return np.where(rank == self.wanted, rows * columns, 0)
-        raise InputError(f"gap is {gap!r}: use one of {', '.join(GAPS)}")
+        check_one_of(GAPS, gap=gap)
+        return np.where(rank == self.wanted, rows * columns, 0)
 
     @cached_property
     def _scale(self) -> np.ndarray:

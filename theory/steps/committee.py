@@ -21,8 +21,8 @@ from typing import Protocol
 import sympy as sp
 
 from theory.core.activation import Activation
+from theory.core.arguments import check_one_of
 from theory.core.derivation import Assumption, Derivation, Step, equation
-from theory.core.errors import InputError
 from theory.core.frame import A, B, eta, gram, w
 from theory.core.indexed import Sums, Term, j, k, q
 from theory.core.system import System
@@ -119,7 +119,7 @@ def _first_order(x: Expectations, rows: str) -> dict[sp.Indexed, Sums]:
         radial = 0 if rows == "free" else x.cov(one, other) * x.three(one, one, A)
         return -b[one] * w[A] * (x.three(one, other, A) - radial)
 
-    return {T[k, q]: Sums([Term(along(k, q), (A,))]), Q[k, j]: Sums([Term(along(k, j), (A,)), Term(along(j, k), (A,))])}
+    return {T[k, q]: Sums.of((along(k, q), A)), Q[k, j]: Sums.of((along(k, j), A), (along(j, k), A))}
 
 
 def _second_order(x: Expectations, rows: str) -> dict[sp.Indexed, Sums]:
@@ -149,11 +149,6 @@ def _second_order(x: Expectations, rows: str) -> dict[sp.Indexed, Sums]:
     }
 
 
-def _check_rows(rows: str) -> None:
-    if rows not in ROWS:
-        raise InputError(f"rows is {rows!r}: use one of {', '.join(ROWS)}")
-
-
 @lru_cache(maxsize=16)
 def committee(activation: Activation, rows: str = "free") -> System:
     r"""Mean of one SGD step of the committee machine over η, in gradient-flow time.
@@ -165,7 +160,7 @@ def committee(activation: Activation, rows: str = "free") -> System:
 
     Raises: `InputError` for an activation that is neither a polynomial of degree up to 6 nor erf, or an unknown rule.
     """
-    _check_rows(rows)
+    check_one_of(ROWS, rows=rows)
     integrals = slope_integrals(activation)
     closed, named = _Closed(integrals, rows), _Named(rows)
     drift = _sum(_first_order(closed, rows), _second_order(closed, rows))
@@ -184,7 +179,7 @@ def committee(activation: Activation, rows: str = "free") -> System:
         name=f"committee-{rows}",
         activation=activation,
         drift=drift,
-        observables={"loss": Sums([Term(w[A] * w[B] * closed.two(A, B) / 2, (A, B))])},
+        observables={"loss": Sums.of((w[A] * w[B] * closed.two(A, B) / 2, A, B))},
         parameters=("a", "b", "eta", "d"),
         derivation=Derivation("committee", tuple(steps), equations, tuple(assumptions), REFERENCE),
         time_unit="gradient-flow time of ½E(f*−f)², t = η·steps",
@@ -233,9 +228,9 @@ def _integral_steps(activation: Activation, x: SlopeIntegrals) -> list[Step]:
 def _mean_residual(name: str, sums: Sums, activation: Activation, rows: str, shown: sp.Expr) -> sp.Expr:
     """The shown mean with its integrals in closed form, and the drift itself."""
     closed = _Closed(slope_integrals(activation), rows)
-    named = {
-        "I_2": closed.two, "I_3": closed.three, _NORM: lambda u, v, *_: closed.norm(u, v),
-    } | {pair: lambda u, v, *_, ends=ends: closed.pair(u, v, *ends) for pair, ends in _PAIRS.items()}  # fmt: skip
+    named = {"I_2": closed.two, "I_3": closed.three, _NORM: lambda u, v, *_: closed.norm(u, v)} | {
+        pair: lambda u, v, *_, ends=ends: closed.pair(u, v, *ends) for pair, ends in _PAIRS.items()
+    }
     for symbol, value in named.items():
         shown = shown.replace(sp.Function(symbol), value)
     found = [committee_checks.mean_residual(name, x, activation, rows) for x in (Sums.read(shown), sums)]
