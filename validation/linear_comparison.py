@@ -8,10 +8,10 @@ import numpy as np
 from dynamics import LinearRun
 from dynamics.core.precision import double_precision
 from theory import LinearTask
-from theory.linear.phases import Phases, onset_level
+from theory.linear.phases import Phases
+from validation.experiments.averaged_flow import ACCURACY, halving_steps, onset_steps
 from validation.figures.linear import neuron_paths, norm_and_alignment
 from validation.judge.claim import Measurement, verdict_of
-from validation.statistics.crossing import ACCURACY, crossing
 from validation.statistics.standard_errors import mean_and_error
 
 
@@ -48,14 +48,11 @@ def compare_linear(
         )
     else:
         half = phases.frobenius2[0] / 2
-        norm2, cosine = run.values("frobenius2"), run.values("mean_alignment")
-        level = onset_level(task.dim)
         measured = {
-            "steps to half of ‖W‖²_F": ([crossing(run.step, x, half) for x in norm2],
-                                        crossing(phases.times, phases.frobenius2, half)),
+            "steps to half of ‖W‖²_F": halving_steps(run, phases, half),
             "median escape from the lazy regime": (np.median(early.escape_steps, axis=1), phases.escape_steps),
-            "onset of alignment": ([crossing(run.step, x, level) for x in cosine], phases.onset_steps),
-        }  # fmt: skip
+            "onset of alignment": (onset_steps(run, task.dim), phases.onset_steps),
+        }
         noise2 = float(problem["noise"]) ** 2 / int(problem["batch"])
         for name, (times, predicted) in measured.items():
             seen = early if "escape" in name else run

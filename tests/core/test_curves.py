@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from theory import InputError
-from theory.core.curves import first_crossing, linear_weights, located_crossing, log_slope
+from theory.core.curves import crossing_time, first_crossing, linear_weights, located_crossing, log_slope
 
 
 def test_a_level_is_passed_between_samples() -> None:
     times = np.array([0.0, 10.0, 20.0])
     assert first_crossing(times, np.array([1.0, 0.8, 0.4]), 0.5, falling=True) == pytest.approx(17.5)
     assert first_crossing(times, np.array([0.0, 0.4, 0.2]), 0.2) == pytest.approx(5.0)
-    assert first_crossing(times, np.array([0.0, 0.1, 0.2]), 0.5) == np.inf
+    assert crossing_time(times, np.array([0.0, 0.1, 0.2]), 0.5) == np.inf
     assert first_crossing(times, np.array([0.6, 0.1, 0.9]), 0.5) == 0.0  # it starts beyond
     assert first_crossing(times, np.array([0.0, np.nan, 0.2]), 0.2) != first_crossing(
         times, np.array([0, 0.1, 0.2]), 0.2

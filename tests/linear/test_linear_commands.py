@@ -10,7 +10,6 @@ from emergence.cli import main
 from theory import InputError
 from validation.claims.linear.label_noise_sgd import boundary
 from validation.figures.linear import alternating, curves, neuron_paths, norm_and_alignment
-from validation.statistics.crossing import crossing
 
 SMALL = ["--dim", "4", "--student-width", "30", "--step-size", "0.005", "--noise", "2", "--replicas", "2", "--quiet"]
 
@@ -117,13 +116,6 @@ def test_the_boundary_is_where_the_line_breaks(seed):
     steps = np.linspace(0, 100, 101)
     curve = 0.2 + 0.01 * np.maximum(steps - 40, 0) + 0.005 * np.random.default_rng(seed).standard_normal(101)
     assert abs(boundary(steps, curve) - 40) <= 3
-
-
-def test_crossings_are_found_either_way():
-    steps = np.array([0.0, 10.0, 20.0])
-    assert crossing(steps, np.array([1.0, 0.8, 0.4]), 0.5) == pytest.approx(17.5)
-    assert crossing(steps, np.array([0.0, 0.4, 0.8]), 0.2) == pytest.approx(5.0)
-    assert crossing(steps, np.array([0.0, 0.1, 0.2]), 0.5) == np.inf
 
 
 def test_figures_are_drawn_and_refuse_shapes_that_do_not_match():

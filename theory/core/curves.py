@@ -35,6 +35,13 @@ def first_crossing(
     return np.where(above.any(axis=-1), found, np.inf)
 
 
+def crossing_time(
+    times: ArrayLike, values: ArrayLike, level: float, *, falling: bool = False, log_time: bool = False
+) -> float:
+    """The same for one curve (n,)."""
+    return float(first_crossing(times, values, level, falling=falling, log_time=log_time))
+
+
 def located_crossing(
     times: np.ndarray, values: np.ndarray, level: float, curve: Callable[[float], float], **tolerance: float
 ) -> float:

@@ -52,22 +52,6 @@ def between(spectrum: np.ndarray, width: int, dim: int, first: int, last: int, c
     return np.geomspace(moment[first - 1], moment[last - 1], count)
 
 
-def slope(times: np.ndarray, values: np.ndarray) -> float:
-    """Least-squares slope of log(values) in log(times)."""
-    return float(np.polyfit(np.log(times), np.log(values), 1)[0])
-
-
-def crossing(times: np.ndarray, values: np.ndarray, level: float) -> float:
-    """First time at which a sampled curve passes `level`, by interpolation in log time (inf if it never does)."""
-    passed = np.sign(values - level)
-    places = np.flatnonzero(passed[1:] != passed[0])
-    if places.size == 0:
-        return float("inf")
-    i = int(places[0])
-    share = (level - values[i]) / (values[i + 1] - values[i])
-    return float(np.exp(np.log(times[i]) + share * np.log(times[i + 1] / times[i])))
-
-
 def solve_time(value: Callable[[float], float], level: float, low: float, high: float) -> float:
     """Time at which a monotone function of time passes `level`, by bisection in log time."""
     above = value(low) > level

@@ -10,6 +10,7 @@ from scipy.special import ndtr
 
 from dynamics import LinearRun, label_noise_sgd, oscillation
 from dynamics.linear.oscillation import jump
+from theory.core.curves import crossing_time
 from theory.core.quadrature import gauss_hermite
 from theory.linear import label_noise
 from theory.linear import oscillation as oscillation_law
@@ -607,10 +608,8 @@ def run_shrinking(context: Context) -> Iterator[Part]:
         level = np.sqrt(step_size)
 
         def reached(values: np.ndarray, at: np.ndarray = at, level: float = level) -> float:
-            mean = values.mean(axis=0)
-            below = int(np.argmax(mean <= level)) if np.any(mean <= level) else len(mean) - 1
-            logs = np.log(mean[below - 1 : below + 1])
-            return float(np.interp(-np.log(level), -logs, at[below - 1 : below + 1]))
+            found = crossing_time(at, np.log(values.mean(axis=0)), np.log(level), falling=True)
+            return min(found, float(at[-1]))
 
         predicted = oscillation_law.time_to_level(width, step_size, 1.0)
         stderr = bootstrap_error(norm2, reached, context.rng("L16", "resampling", width))

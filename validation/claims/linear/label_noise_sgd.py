@@ -13,14 +13,13 @@ from dynamics.core.ito import Ensemble, Law
 from dynamics.core.lowering import Arrays, State
 from dynamics.linear.network import reduce
 from theory import LinearTask, draw_linear_start, draw_linear_task
-from theory.core.curves import first_crossing
 from theory.linear.label_noise import stationary_error
-from theory.linear.phases import Phases, onset_level, predict_phases
+from theory.linear.phases import Phases, predict_phases
 from theory.linear.sde import weight_sde
+from validation.experiments.averaged_flow import ACCURACY, halving_steps, onset_steps
 from validation.figures.linear import alternating, neuron_paths, norm_and_alignment
 from validation.judge.claim import Measurement, Part, claim
 from validation.judge.context import Context
-from validation.statistics.crossing import ACCURACY
 from validation.statistics.standard_errors import bootstrap_error, mean_and_error
 
 COST = 11
@@ -133,10 +132,9 @@ def _ratio(
 
 
 def _halving(data: Published, points: int) -> Measurement:
-    curves, phases = data.run.values("frobenius2"), data.phases
+    phases = data.phases
     level = WIDTH / 2
-    predicted = float(first_crossing(phases.times, phases.frobenius2, level, falling=True))
-    times = first_crossing(data.run.step, curves, level, falling=True)
+    times, predicted = halving_steps(data.run, phases, level)
     bare = predicted * phases.residual_variance / NOISE**2  # ϱ² = σ²: the noise alone, without the error it causes
     wrong = {"noise alone, no least-squares error": bare, "twice the rate (no ½ in the amplitude)": predicted / 2}
     return _ratio(f"steps to half of ‖W‖²_F, n = {points}", f"n{points}.halving", times, predicted, wrong)
@@ -154,8 +152,7 @@ def _escape(data: Published, points: int) -> Measurement:
 
 
 def _onset(data: Published, points: int) -> Measurement:
-    phases, level = data.phases, onset_level(DIM)
-    times = first_crossing(data.run.step, data.run.values("mean_alignment"), level)
+    phases, times = data.phases, onset_steps(data.run, DIM)
     wrong = {"noise alone, no least-squares error": phases.onset_steps * phases.residual_variance / NOISE**2}
     if points <= 10 * DIM:
         wrong["no finite-n correction"] = data.uncorrected.onset_steps

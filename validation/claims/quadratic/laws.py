@@ -11,11 +11,12 @@ from functools import partial
 import numpy as np
 
 from theory import QuadraticModel, Teacher
+from theory.core.curves import crossing_time, first_crossing, log_slope
 from theory.quadratic import scaling
 from theory.quadratic.model import decoupled_risk, emergence_times, floor
 from theory.quadratic.occupation import Occupation
 from validation.claims.quadratic.exact import PAPER
-from validation.experiments.quadratic_runs import between, crossing, diagonals, power_law, risks, slope
+from validation.experiments.quadratic_runs import between, diagonals, power_law, risks
 from validation.figures import quadratic as figures
 from validation.judge.claim import Measurement, Part, claim, computed_by
 from validation.judge.context import Context
@@ -77,7 +78,7 @@ def run_emergence(context: Context) -> Iterator[Part]:
             leading = float(emergence_times(a, dim, width)[direction - 1])
             times = np.geomspace(0.65 * leading, 1.5 * leading, 24)
             law = _laws(context, a, dim, width)
-            reading = partial(crossing, times, level=0.5)
+            reading = partial(crossing_time, times, level=0.5, log_time=True)
             half = [reading(x.diagonal(times)[:, direction - 1]) / leading for x in law]
             curves = diagonals(context, a, width, dim, times, context.pick(16, 100))[:, :, direction - 1]
             estimate, stderr = read_mean(curves, reading, context.rng("Q6", direction, dim, "resampling"), 200)
@@ -121,7 +122,7 @@ def _limit(
 def _steep_slope(spectrum: np.ndarray, decay: float, times: np.ndarray) -> Reading:
     """Slope of the risk with the teacher's tail beyond M* added, so that M* does not bend it."""
     missing = scaling.tail_beyond(decay, spectrum.size) / scaling.partial_norm2(decay, spectrum.size)
-    return lambda risk: slope(times, risk + 2 * missing)
+    return lambda risk: log_slope(times, risk + 2 * missing)
 
 
 @claim(
@@ -258,8 +259,8 @@ def run_floor(context: Context) -> Iterator[Part]:
             yield Measurement(text, level, estimate, stderr, 1e-10 * width**2, controls, source, key=f"N{width}")
     widths = np.array([5.0, 10.0, 20.0, 40.0])
     rest = 2 * scaling.tail_beyond(decay, a.size) / scaling.partial_norm2(decay, a.size)
-    predicted = slope(widths, np.array([floor(a, int(x)) for x in widths]) + rest)
-    measured = slope(widths, np.array(levels) + rest)
+    predicted = log_slope(widths, np.array([floor(a, int(x)) for x in widths]) + rest)
+    measured = log_slope(widths, np.array(levels) + rest)
     text = "exponent of the late risk in N, β = 1, tail beyond M* added"
     wrong = {"exponent in time, (1 − 2β)/β at β = 0.75": -2 / 3, "1 − β": 0.0}
     source = "transient left at the chosen time"
@@ -355,10 +356,11 @@ def _half_times(
     for teachers, dim in sizes:
         width = teachers // 2
         times, law, rate = _half_time(context, teachers, dim, width, speed(width))
-        found = [crossing(times, x.risk(rate * times), _LEVEL) for x in _laws(context, law.spectrum, dim, width)]
+        fallen = partial(first_crossing, times, level=_LEVEL, falling=True, log_time=True)
+        found = [float(fallen(x.risk(rate * times))) for x in _laws(context, law.spectrum, dim, width)]
         at, change = found[0], _spread(found)
         runs = risks(context, law.spectrum, width, dim, rate * times, context.pick(8, 40))
-        mean, error = mean_and_error(np.array([crossing(times, x, _LEVEL) for x in runs]))
+        mean, error = mean_and_error(fallen(runs))
         columns.append((at, change, mean, error))
     table = np.array(columns)
     return table[:, 0], table[:, 1], table[:, 2], table[:, 3]
@@ -451,7 +453,7 @@ def run_frontier(context: Context) -> Iterator[Part]:
         cost = np.geomspace(clocks[1][6], clocks[-3][15], 12)
 
         def reading(curves: Iterable[np.ndarray], clocks: list = clocks, cost: np.ndarray = cost) -> float:
-            return slope(cost, _envelope(clocks, curves, cost))
+            return log_slope(cost, _envelope(clocks, curves, cost))
 
         read = [reading(x) for x in laws]
         predicted, changed = read[0], _spread(read)
@@ -503,7 +505,8 @@ def run_window(context: Context) -> Iterator[Part]:
         times = np.geomspace(0.3 * leading, 2.2 * leading, 120)
 
         def reading(g: np.ndarray, times: np.ndarray = times) -> float:
-            return (crossing(times, g, 0.9) - crossing(times, g, 0.1)) / crossing(times, g, 0.5)
+            low, half, high = first_crossing(times, np.stack([g] * 3), (0.1, 0.5, 0.9), log_time=True)
+            return float((high - low) / half)
 
         read = [reading(x.diagonal(times)[:, 0]) for x in _laws(context, a, dim, width)]
         at = read[0]

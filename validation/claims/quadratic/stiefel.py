@@ -16,7 +16,7 @@ from dynamics.quadratic.radial_phase import radial_phase
 from dynamics.quadratic.riccati import RiccatiFlow, riccati_flow
 from dynamics.quadratic.stiefel_sgd import StiefelResult, stiefel_sgd
 from theory import QuadraticModel, Subspace, Teacher, draw_subspace
-from theory.core.curves import first_crossing
+from theory.core.curves import first_crossing, log_slope
 from theory.core.streams import Word
 from theory.quadratic.model import half_times
 from theory.quadratic.stiefel import PAPER_STEP, mean_flow, projected_risk, radial_excess
@@ -158,15 +158,13 @@ def _late_gap(model: QuadraticModel, context: Context, run: Tracked, factor: flo
 
 def _trend(context: Context, runs: list[Tracked]) -> Measurement:
     """Exponent of the late gap in ηd over the step sizes."""
-    loads = np.log([run.load for run in runs])
+    loads = [run.load for run in runs]
     gaps = np.stack([run.risk[:, -1] - run.riccati[-1] for run in runs], axis=1)
 
-    def slope(gap: np.ndarray) -> float:
-        return float(np.polyfit(loads, np.log(gap), 1)[0])
-
+    slope = partial(log_slope, loads)
     expected = slope(np.array([run.mean_drift[-1] - run.riccati[-1] for run in runs]))
     # A relative error of up to (M* + N)/d at either end of the range of log ηd.
-    allowance = 2 * (COUNT + COUNT) / DIM / float(np.ptp(loads))
+    allowance = 2 * (COUNT + COUNT) / DIM / float(np.ptp(np.log(loads)))
     controls = {"gap ∝ √(ηd): fluctuations alone": 0.5 * expected, "gap ∝ (ηd)²": 2 * expected}
     estimate, stderr = read_mean(gaps, slope, context.rng("Q12", "error"))
     text = "exponent of the late gap in ηd"
@@ -254,16 +252,12 @@ def _hitting_time(flow: RiccatiFlow, target: float, end: float) -> float:
     return float(brentq(excess, 0.0, end)) if excess(end) <= 0 else np.inf
 
 
-def _exponent(dims: np.ndarray, samples: np.ndarray) -> float:
-    return float(np.polyfit(np.log(dims), np.log(samples), 1)[0])
-
-
 def _judge_exponent(context: Context, found: Samples, name: str) -> Measurement:
     estimate, error = np.inf, 0.0
     if np.all(np.isfinite(found.measured)):
         rng = context.rng("Q13-Q18", "resampling", name)
-        estimate, error = read_mean(found.measured, partial(_exponent, found.dims), rng)
-    predicted, first_order = (_exponent(found.dims, values) for values in (found.drift, found.riccati))
+        estimate, error = read_mean(found.measured, partial(log_slope, found.dims), rng)
+    predicted, first_order = (log_slope(found.dims, values) for values in (found.drift, found.riccati))
     controls = {
         "d without the logarithm": 1.0,
         "step size ∝ d^{−3/2}": predicted + 0.5,

@@ -14,6 +14,7 @@ from sympy import Rational, lambdify
 from dynamics.additive.retiring_flow import retiring_flow
 from theory import Activation, Prediction, SingleTask, Student, Teacher, draw_initial_state, predict, scores
 from theory.core import power_sums
+from theory.core.curves import crossing_time
 from theory.one_task import single_task
 from theory.prediction.validity import finite_size_share
 from theory.scaling.extreme_overlaps import OverlapLaw
@@ -413,8 +414,9 @@ def _exact_scores(law: FiniteDimLoss, replicas: int, rng: np.random.Generator) -
 
 
 def time_at(times: np.ndarray, losses: np.ndarray, level: float) -> float:
-    """When a decreasing curve passes a level, linear in the logarithms."""
-    return float(np.exp(np.interp(-np.log(level), -np.log(losses), np.log(times))))
+    """When a decreasing curve passes a level, linear in the logarithms; its end if it does not."""
+    found = crossing_time(times, np.log(losses), np.log(level), falling=True, log_time=True)
+    return min(found, float(times[-1]))
 
 
 @claim(
