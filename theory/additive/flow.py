@@ -38,7 +38,7 @@ from theory.core.indexed import (
     t,
     v,
 )
-from theory.core.system import System
+from theory.core.system import System, component_steps
 
 REFERENCE = "arXiv:2504.19983, sections 2.1–2.2 and Lemma B.1 (cross terms kept; closed in overlaps for any kernel)"
 GAUSSIAN = Assumption("x ~ N(0, I_d), independent samples")
@@ -245,21 +245,10 @@ def overlap_flow(activation: Activation) -> System:
     Valid at any $d\ge P+m$, any norms, any overlaps; the population limit ($\eta\to0$) is the only one taken.
     """
     drift = overlap_drift()
-    names = {t[k, q]: r"\dot t_{kq}", c[k, j]: r"\dot c_{kj}", r[k]: r"\dot r_{k}"}
-    steps = [
-        *gradient_derivation(activation).steps,
-        *[
-            Step(
-                f"Chain rule for {component}",
-                equation(names[component], sums.as_sympy()),
-                reads(partial(points.flow_residual, component, activation=activation)),
-                activation.check_tolerance,
-            )
-            for component, sums in drift.items()
-        ],
-    ]
-    equations = {names[component]: sums.as_sympy() for component, sums in drift.items()}
-    derivation = Derivation("overlap-flow", tuple(steps), equations, (GAUSSIAN, ORTHONORMAL), REFERENCE)
+    check = partial(points.flow_residual, activation=activation)
+    steps, equations = component_steps(drift, "Chain rule for {}", check, activation.check_tolerance)
+    steps = gradient_derivation(activation).steps + steps
+    derivation = Derivation("overlap-flow", steps, equations, (GAUSSIAN, ORTHONORMAL), REFERENCE)
     return System(
         name="overlap-flow",
         activation=activation,

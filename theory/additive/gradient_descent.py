@@ -15,9 +15,9 @@ import sympy as sp
 from theory.additive import exact_points as points
 from theory.additive.flow import GAUSSIAN, ORTHONORMAL, REFERENCE, TIME_UNIT, population_loss, symbolic_velocity
 from theory.core.activation import Activation
-from theory.core.derivation import Derivation, Step, equation
-from theory.core.indexed import Sums, Term, c, collect, j, k, l, p, q, r, reads, t
-from theory.core.system import System
+from theory.core.derivation import Derivation
+from theory.core.indexed import Sums, Term, c, collect, j, k, l, p, q, r, t
+from theory.core.system import System, component_steps
 
 T, Q = sp.IndexedBase("T"), sp.IndexedBase("Q")
 A, B = sp.IndexedBase("onto_teachers"), sp.IndexedBase("onto_students")
@@ -66,17 +66,10 @@ def descent_map(activation: Activation) -> System:
     gradient as `overlap_flow`, to all orders in the step size; no sampling noise. Cost of a step: 2m³ + 3m²P.
     """
     definitions, drift = _definitions(), _drift()
-    names = {T[k, q]: r"\Delta T_{kq}/\eta", Q[k, j]: r"\Delta Q_{kj}/\eta"}
-    steps = tuple(
-        Step(
-            f"One step of {component.base}",
-            equation(names[component], sums.as_sympy()),
-            reads(partial(points.step_residual, component, definitions=definitions, activation=activation)),
-            activation.check_tolerance,
-        )
-        for component, sums in drift.items()
+    check = partial(points.step_residual, definitions=definitions, activation=activation)
+    steps, equations = component_steps(
+        drift, "One step of {0.base}", check, activation.check_tolerance, r"\Delta {}/\eta"
     )
-    equations = {names[component]: sums.as_sympy() for component, sums in drift.items()}
     return System(
         name="gradient-descent",
         activation=activation,

@@ -18,10 +18,10 @@ import sympy as sp
 from theory.additive import exact_points as points
 from theory.additive.flow import GAUSSIAN, ORTHONORMAL, REFERENCE, TIME_UNIT, overlap_drift, symbolic_velocity
 from theory.core.activation import Activation
-from theory.core.derivation import Assumption, Derivation, Step, equation
-from theory.core.indexed import Index, Sums, Term, collect, i, k, l, p, q, r, reads, t, v
+from theory.core.derivation import Assumption, Derivation
+from theory.core.indexed import Index, Sums, Term, collect, i, k, l, p, q, r, t, v
 from theory.core.indexed import c as overlap
-from theory.core.system import System
+from theory.core.system import System, component_steps
 
 #: Sources, and coordinates of what lies outside the teachers' span.
 o = Index("o", sp.Symbol("S", integer=True, positive=True))
@@ -79,17 +79,9 @@ def sourced_flow(activation: Activation) -> System:
     Time: gradient-flow time of ½E(f*−f)². Valid at any d ≥ P + m.
     """
     definitions, drift = _definitions(), _drift()
-    names = {t[k, q]: r"\dot t_{kq}", u[k, i]: r"\dot u_{ki}", r[k]: r"\dot r_{k}"}
-    steps = tuple(
-        Step(
-            f"Coordinates {component.base}, forces of the sources and of the student's own mass",
-            equation(names[component], sums.as_sympy()),
-            reads(partial(points.coordinate_residual, component, definitions=definitions, activation=activation)),
-            activation.check_tolerance,
-        )
-        for component, sums in drift.items()
-    )
-    equations = {names[component]: sums.as_sympy() for component, sums in drift.items()}
+    title = "Coordinates {0.base}, forces of the sources and of the student's own mass"
+    check = partial(points.coordinate_residual, definitions=definitions, activation=activation)
+    steps, equations = component_steps(drift, title, check, activation.check_tolerance)
     return System(
         name="sourced-flow",
         activation=activation,

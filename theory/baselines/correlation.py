@@ -28,7 +28,7 @@ from theory.core.errors import InputError
 from theory.core.hermite import z
 from theory.core.indexed import Dual, Sums, Term, a, c, collect, differentiate, e, evaluate, j, k, p, q, r, s, t, v
 from theory.core.initial import InitialState
-from theory.core.system import System
+from theory.core.system import System, component_steps
 from theory.core.teacher import Teacher
 from theory.one_task.plateau import Plateau, TargetMoments, signal
 from theory.one_task.plateau import u as overlap
@@ -170,21 +170,11 @@ def settled_loss(
 
 def derivation(activation: Activation) -> Derivation:
     """``derive correlation``: the flow without deflation, the tensor power argument, and the second layer."""
-    drift, tolerance = correlation_drift(), activation.check_tolerance
-    names = {t[k, q]: r"\dot t_{kq}", c[k, j]: r"\dot c_{kj}"}
-    steps = [
-        Step("Correlation loss on the sphere", equation("C", correlation_loss().as_sympy())),
-        *[
-            Step(
-                f"Chain rule on the sphere for {component}",
-                equation(name, drift[component].as_sympy()),
-                partial(_flow_residual, component, activation),
-                tolerance,
-            )
-            for component, name in names.items()
-        ],
-    ]
-    equations = {name: drift[component].as_sympy() for component, name in names.items()}
+    drift, tolerance = dict(correlation_drift()), activation.check_tolerance
+    drift.pop(r[k])  # which does not move
+    check = partial(_flow_residual, activation=activation)
+    chain, equations = component_steps(drift, "Chain rule on the sphere for {}", check, tolerance)
+    steps = [Step("Correlation loss on the sphere", equation("C", correlation_loss().as_sympy())), *chain]
     assumptions = [
         GAUSSIAN,
         ORTHONORMAL,
@@ -281,12 +271,12 @@ def _climb(activation: Activation) -> np.ndarray:
     return np.array(rows, dtype=object)
 
 
-def _flow_residual(component: sp.Indexed, activation: Activation, shown: sp.Expr) -> sp.Expr:
+def _flow_residual(component: sp.Indexed, sums: Sums, activation: Activation) -> sp.Expr:
     """The derived velocity of t or c against explicit vectors."""
     climb, units = _climb(activation), np.array(_UNITS, dtype=object)
     half = climb @ units.T
     expected = climb[:, :2] if component.base == t else half + half.T
-    derived = evaluate(Sums.read(shown), component.indices, _arrays(), _kernel_at(activation))
+    derived = evaluate(sums, component.indices, _arrays(), _kernel_at(activation))
     off = [(0, 0), (0, 1), (1, 0), (1, 1)] if component.base == t else [(0, 1), (1, 0)]
     return max(abs(sp.N(derived[place] - expected[place], _DIGITS)) for place in off)
 

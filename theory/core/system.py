@@ -1,16 +1,43 @@
 """The immutable exchange object: what theory writes, and integrators and checks read."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import sympy as sp
 
 from theory.core.activation import Activation
-from theory.core.derivation import Assumption, Derivation
-from theory.core.indexed import Dual, Sums
+from theory.core.derivation import Assumption, Derivation, Step, equation
+from theory.core.indexed import Dual, Sums, reads
 
 #: The parts of a system that its derivation stands for.
 _DERIVED = ("activation", "drift", "observables", "closed_form", "definitions", "noise", "covariance")
+
+
+def component_steps(
+    drift: Mapping[sp.Indexed, Sums],
+    title: str,
+    residual: Callable[[sp.Indexed, Sums], sp.Expr],
+    tolerance: float,
+    mark: str = r"\dot {}",
+) -> tuple[tuple[Step, ...], dict[str, sp.Expr]]:
+    """A step for the rate of each component, checked by `residual`, and the rates by the names that they are shown with.
+
+    Args:
+        title: a format of the component. mark: of its name; the rate's own.
+    """
+    equations = component_equations(drift, mark)
+    steps = (
+        Step(title.format(component), equation(name, rate), reads(partial(residual, component)), tolerance)
+        for component, (name, rate) in zip(drift, equations.items(), strict=True)
+    )
+    return tuple(steps), equations
+
+
+def component_equations(drift: Mapping[sp.Indexed, Sums], mark: str = r"\dot {}") -> dict[str, sp.Expr]:
+    """The rates by their names."""
+    names = (rf"{component.base}_{{{''.join(map(str, component.indices))}}}" for component in drift)
+    return {mark.format(name): sums.as_sympy() for name, sums in zip(names, drift.values(), strict=True)}
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from scipy import optimize
 
 from theory.core.errors import InputError
+from theory.scaling.ideal_loss import beta, compute_exponent
 from theory.scaling.loss_sums import LossSum
 from theory.scaling.power_law_loss import PowerLawLoss
 
@@ -56,8 +57,8 @@ def cost_of(law: PowerLawLoss, direction: ArrayLike, schedule: str = "fixed") ->
 
 
 def exponent(decay: float, schedule: str = "fixed") -> float:
-    r"""$(1-2\beta)/(1+\kappa\beta)$."""
-    return (1 - 2 * decay) / (1 + _schedule(schedule) * decay)
+    r"""`compute_exponent`, $(1-2\beta)/(1+\kappa\beta)$, as a number."""
+    return float(compute_exponent(_schedule(schedule)).subs(beta, decay))
 
 
 def corrected_frontier(law: PowerLawLoss, costs: ArrayLike, schedule: str = "fixed") -> np.ndarray:

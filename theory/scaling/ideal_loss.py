@@ -18,7 +18,7 @@ from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.indexed import Index, Sums, Term, a, evaluate
 from theory.scaling.loss_sums import LossSum
 
-beta, x, width, speed, samples, compute, learned = sp.symbols("beta x m tau n C p", positive=True)
+beta, kappa, x, width, speed, samples, compute, learned = sp.symbols("beta kappa x m tau n C p", positive=True)
 J = sp.Symbol("J", positive=True)
 _UNLEARNED = Index("p", sp.Symbol("U", integer=True, positive=True))
 REFERENCE = "arXiv:2504.19983, Theorem 2.1(d), Proposition 2.2, Corollary 2.3, section 2.4"
@@ -44,6 +44,12 @@ def _exponent(expression: sp.Expr, variable: sp.Symbol) -> sp.Expr:
 
 
 @cache
+def compute_exponent(samples: sp.Expr | int = kappa) -> sp.Expr:
+    r"""$\frac{1-2\beta}{1+\kappa\beta}$: compute $m\,t^\kappa$, m = p(t), is $p^{1+\kappa\beta}$; κ = 2: re-tuned steps."""
+    return _exponent(tail().subs(learned, compute ** (1 / (1 + samples * beta))), compute)
+
+
+@cache
 def scaling_exponents() -> dict[str, sp.Expr]:
     r"""Exponents of the loss, by algebra from the tail: p(t) ∝ t^{1/β}, p ≤ m, C = m t, and η ∝ a_p.
 
@@ -52,10 +58,9 @@ def scaling_exponents() -> dict[str, sp.Expr]:
     number_learned = speed ** (1 / beta)
     time = _exponent(tail().subs(learned, number_learned), speed)
     by_width = _exponent(tail().subs(learned, width), width)
-    # Fixed step: compute m·t with m = p(t) is p^{1+β}; step η ∝ a_p re-tuned per horizon: n = T_p/η ∝ p^{2β}.
-    by_compute = _exponent(tail().subs(learned, compute ** (1 / (1 + beta))), compute)
+    # Step η ∝ a_p re-tuned per horizon: n = T_p/η ∝ p^{2β}.
     by_samples = _exponent(tail().subs(learned, samples ** (1 / (2 * beta))), samples)
-    return {"time": time, "width": by_width, "samples_unstable": by_samples, "compute": by_compute}
+    return {"time": time, "width": by_width, "samples_unstable": by_samples, "compute": compute_exponent(1)}
 
 
 def exponent_values(decay: float | None, activation: Activation) -> dict[str, float | None]:

@@ -16,12 +16,12 @@ from theory.core.curves import log_slope
 from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.streams import stream
 from theory.scaling import frontiers, ideal_loss
-from theory.scaling.ideal_loss import beta
+from theory.scaling.ideal_loss import beta, kappa
 from theory.scaling.largest_overlap import FixedOverlap, LargestOverlap
 from theory.scaling.loss_sums import LossSum, step_residual
 from theory.scaling.power_law_loss import PowerLawLoss
 
-s, P, g, x, cost, kappa, count, b, q = sp.symbols("s P g x C kappa n b q", positive=True)
+s, P, g, x, cost, count, b, q = sp.symbols("s P g x C n b q", positive=True)
 J = sp.Symbol("J", positive=True)
 z = sp.Symbol("z", real=True)
 #: Named quantities: E[g^q], directions learned, the minimum over widths; the law of overlaps; the staircase.
@@ -54,8 +54,7 @@ def exponents() -> dict[str, sp.Expr]:
     ``time`` (and samples at a fixed step), ``width``, ``samples_unstable``, ``compute``, ``compute_unstable``
     (1−2β)/(1+2β).
     """
-    compute = sp.simplify((1 - 2 * beta) / (1 + kappa * beta))
-    return ideal_loss.scaling_exponents() | {"compute_unstable": compute.subs(kappa, 2)}
+    return ideal_loss.scaling_exponents() | {"compute_unstable": ideal_loss.compute_exponent(2)}
 
 
 def exponent_value(name: str, decay: float) -> float:
@@ -170,8 +169,7 @@ def _power_laws(degree: int) -> tuple[Step, ...]:
 
 
 def _frontier_steps(degree: int) -> tuple[Step, ...]:
-    power = (1 - 2 * beta) / (1 + kappa * beta)
-    law = (_KEPT * cost**power - (P + sp.Rational(1, 2)) ** (1 - 2 * beta)) / (2 * beta - 1)
+    law = (_KEPT * cost ** ideal_loss.compute_exponent() - (P + sp.Rational(1, 2)) ** (1 - 2 * beta)) / (2 * beta - 1)
     return (
         _step(EXACT, "Step size re-tuned to n samples: the staircase at s = n^½", r"\min_{\eta}\ell(n,\eta)",
               _STAIRS(sp.sqrt(count)), _retuned_residual, 1e-12),

@@ -25,7 +25,7 @@ from theory.core.arguments import check_one_of
 from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.frame import A, B, eta, gram, w
 from theory.core.indexed import Sums, Term, j, k, q
-from theory.core.system import System
+from theory.core.system import System, component_equations
 from theory.steps import committee_checks
 from theory.steps.slope_integrals import SlopeIntegrals, slope_integrals
 
@@ -165,8 +165,7 @@ def committee(activation: Activation, rows: str = "free") -> System:
     closed, named = _Closed(integrals, rows), _Named(rows)
     drift = _sum(_first_order(closed, rows), _second_order(closed, rows))
     shown = _sum(_first_order(named, rows), _second_order(named, rows))
-    names = {T[k, q]: r"\dot T_{kq}", Q[k, j]: r"\dot Q_{kj}"}
-    equations = {names[component]: sums.as_sympy() for component, sums in shown.items()}
+    equations = component_equations(shown)
     steps = [*_integral_steps(activation, integrals), *_mean_steps(activation, rows, drift, equations)]
     assumptions = [
         Assumption("Gaussian input, N(0, I_d), one fresh sample each step"),

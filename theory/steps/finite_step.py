@@ -30,7 +30,7 @@ from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.diagrams import Table, add, scale
 from theory.core.frame import eta, noise, over_pairs, without_pairs
 from theory.core.indexed import Sums, Term, c, collect, e, j, k, q, r, reads, symmetric_overlap, t, v
-from theory.core.system import System
+from theory.core.system import System, component_equations
 from theory.steps import checks as step_checks
 from theory.steps.moments import Moments, exchanged, label_noise, of_batch, require_polynomial
 from theory.steps.noise import step_covariance
@@ -101,8 +101,7 @@ def finite_step(
     correction = _correction(tables, noisy, eta)
     drift = {component: Sums([*sums, *correction[component]]) for component, sums in flow.drift.items()}
     steps = [*flow.derivation.steps, *_frame_steps(), *_steps(activation, batch, correction)]
-    names = {t[k, q]: r"\dot t_{kq}", c[k, j]: r"\dot c_{kj}", r[k]: r"\dot r_{k}"}
-    equations = {names[component]: sums.as_sympy() for component, sums in drift.items()}
+    equations = component_equations(drift)
     assumptions = (*flow.assumptions, SAMPLES, Assumption("step size small: terms of third order left out"))
     return System(
         name="finite-step",
