@@ -33,12 +33,14 @@ REFERENCE = (
     "overlaps, heavy tail and re-tuned frontier derived"
 )
 EXACT, ASYMPTOTIC, HEURISTIC = "exact", "asymptotic", "heuristic"
-_SYMBOLS = {"time": r"\gamma_{t}", "width": r"\gamma_{m}", "samples_unstable": r"\gamma_{n}", "compute": r"\gamma_{C}",
-            "compute_unstable": r"\gamma_{C,n}"}  # fmt: skip
-_WORDS = {
-    "time": "time", "width": "width", "samples_unstable": "samples at re-tuned steps", "compute": "compute",
-    "compute_unstable": "compute at re-tuned steps",
-}  # fmt: skip
+#: Symbol and words of each exponent.
+_NAMES = {
+    "time": (r"\gamma_{t}", "time"),
+    "width": (r"\gamma_{m}", "width"),
+    "samples_unstable": (r"\gamma_{n}", "samples at re-tuned steps"),
+    "compute": (r"\gamma_{C}", "compute"),
+    "compute_unstable": (r"\gamma_{C,n}", "compute at re-tuned steps"),
+}
 #: The window of `window_exponents`: first direction, last as a share of all, points.
 _FIRST, _SHARE, _POINTS = 4, 8, 24
 #: Overlaps at which numerical checks are made: the largest of so many.
@@ -109,7 +111,7 @@ def derivation(activation: Activation) -> Derivation:
     activation.require_exponent(4, "Theorem 2.1 (the loss sum)")
     degree = activation.information_exponent
     steps = (*_exact_steps(degree), *_power_laws(degree), *_frontier_steps(degree), _shape(activation))
-    equations = {_SYMBOLS[name]: value for name, value in exponents().items()}
+    equations = {_NAMES[name][0]: value for name, value in exponents().items()}
     assumptions = (
         Assumption("β > ½ for the power laws, β < ½ for the heavy tail; J the information exponent"),
         Assumption(
@@ -161,7 +163,7 @@ def _power_laws(degree: int) -> tuple[Step, ...]:
         _step(ASYMPTOTIC, "Heavy tail at finite P", r"{Z^2}\ell(s)\simeq", law,
               partial(_two_terms_residual, 0.4, degree), 1e-10),
         *(
-            _step(ASYMPTOTIC, f"Exponent of the loss in {_WORDS[name]}", _SYMBOLS[name], value,
+            _step(ASYMPTOTIC, f"Exponent of the loss in {_NAMES[name][1]}", _NAMES[name][0], value,
                   partial(_exponent_residual, name), 1e-6)
             for name, value in exponents().items()
         ),
@@ -260,10 +262,10 @@ def _heavy_residual(shown: sp.Expr) -> sp.Expr:
 def _exponent_residual(name: str, shown: sp.Expr) -> float:
     """Slope of the exact tail between two far numbers of directions, against what these cost."""
     decay = 0.8
-    paid = {"time": decay, "width": 1.0, "samples_unstable": 2 * decay, "compute": 1 + decay,
-            "compute_unstable": 1 + 2 * decay}[name]  # fmt: skip
+    paid = {"time": decay, "width": 1.0, "samples_unstable": 2 * decay, "compute": 1 + decay}
+    paid["compute_unstable"] = 1 + 2 * decay
     first, last = power_sums.power_sum(2 * decay, np.array([10**6, 10**7]))
-    return float(np.log(last / first) / (paid * np.log(10)) - float(shown.subs(beta, decay)))
+    return float(np.log(last / first) / (paid[name] * np.log(10)) - float(shown.subs(beta, decay)))
 
 
 def _retuned_residual(shown: sp.Expr) -> float:
