@@ -154,6 +154,12 @@ def layer_wise_sgd(
         check_whole(samples=samples)
     size, ridge_ = np.sqrt(initial.norm2)[:, None], jnp.asarray(float(ridge))
 
+    def look(chain: Chain) -> tuple[jax.Array, ...]:
+        return _observe(problem, chain, ridge_)
+
+    def done(track: Track[Chain]) -> bool:
+        return all_learned(track.state, stop_when_learned)
+
     def result(track: Track[Chain]) -> LayerWiseResult:
         fitted = None
         if samples is not None:
@@ -165,10 +171,7 @@ def layer_wise_sgd(
     advance = stepping(problem, step_size, replica_keys(seed, replicas, "layer-wise SGD"))
     chain, parts = start_chain(problem, unit, replicas), stretches(steps, saves, problem.block_steps)
     told = Told("layer-wise SGD", steps, progress, f", {replicas} replicas")
-    return drive(
-        chain, parts, advance, lambda chain: _observe(problem, chain, ridge_), result, told,
-        done=lambda track: all_learned(track.state, stop_when_learned),
-    )  # fmt: skip
+    return drive(chain, parts, advance, look, result, told, done=done)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

@@ -84,8 +84,8 @@ def _parse(term: Term) -> tuple[Monomial, sp.Expr]:
         else:
             coefficient *= factor
     second = next((x for x in (j, q) if any(x in pair for pair in powers)), j)
-    read = lambda *pair: powers.get(pair, 0)  # noqa: E731
-    monomial = Monomial(read(A, B), (read(A, k), read(A, second)), (read(B, k), read(B, second)), outer)
+    first, other = ((powers.get((x, k), 0), powers.get((x, second), 0)) for x in (A, B))
+    monomial = Monomial(powers.get((A, B), 0), first, other, outer)
     return monomial.ordered, coefficient
 
 

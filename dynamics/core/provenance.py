@@ -18,9 +18,7 @@ from pathlib import Path
 from _emergence import DISTRIBUTION, __version__
 
 #: What a number may depend on beside the code of this project.
-LIBRARIES = (
-    "numpy", "scipy", "sympy", "jax", "jaxlib", "diffrax", "equinox", "xarray", "h5netcdf", "matplotlib",
-)  # fmt: skip
+LIBRARIES = ("numpy", "scipy", "sympy", "jax", "jaxlib", "diffrax", "equinox", "xarray", "h5netcdf", "matplotlib")
 
 Attribute = str | int | float
 

@@ -14,8 +14,8 @@ from dynamics.core.interrupted import Progress
 from dynamics.core.keys import replica_keys
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch
-from dynamics.linear.network import Moments, Network, Seen, effective, look, moments_of, quadratic_loss
-from dynamics.linear.run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, check, group_size, run_networks
+from dynamics.linear.network import Moments, Network, Seen, effective, look, quadratic_loss
+from dynamics.linear.run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, Setting, group_size
 from theory.core.streams import stream
 from theory.linear.task import LinearStart, LinearTask
 
@@ -87,28 +87,18 @@ def oscillation(
     Arguments, result and errors as for `dynamics.label_noise_sgd`. A step costs O(m d): jumps single out the neurons,
     so that there is no reduction to fewer of them.
     """
-    check(task, start, step_size=step_size, seed=seed, steps=steps, replicas=replicas, saves=saves, tracked=tracked)
+    setting = Setting(task, start, step_size, steps, replicas, seed, saves, tracked, progress)
     draws = [stream(seed, "oscillation", "second layer", replica=i) for i in range(replicas)]
     second = np.stack([stationary_second(step_size, start.width, rng) for rng in draws])
     first = np.broadcast_to(start.first, (replicas, start.width, task.dim))
     starts = Network(jnp.asarray(first), jnp.asarray(second))
     keys, eta = replica_keys(seed, replicas, "oscillation", "signs"), jnp.asarray(step_size, dtype=float)
-    training, group = moments_of(task), group_size(replicas)
-    losses = (moments_of(task, population=True), training)
+    training, group = setting.losses[1], group_size(replicas)
 
     def advance(networks: Network, part: Stretch) -> Network:
         return _advance(part.length, group, eta, training, networks, keys, part.first, part.blocks)
 
-    return run_networks(
-        starts,
-        advance,
-        lambda now: _look(min(tracked, start.width), losses, jnp.asarray(task.target), starts, now),
-        what="oscillation",
-        steps=steps,
-        saves=saves,
-        width=start.width,
-        step_size=step_size,
-        attributes={"dim": task.dim, "width": start.width, "step_size": step_size, "seed": seed}
-        | {"train_size": "fresh" if task.train_size is None else task.train_size},
-        progress=progress,
-    )
+    def seen(now: Network) -> Seen:
+        return _look(setting.shown, setting.losses, jnp.asarray(task.target), starts, now)
+
+    return setting.run(starts, advance, seen, "oscillation")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,7 @@ from dynamics.core.checks import check_run
 from dynamics.core.interrupted import Progress
 from dynamics.core.replicas import Stretch, Told, Track, drive, stretches
 from dynamics.core.trajectory import time_axis, variable
-from dynamics.linear.network import Network, Seen
+from dynamics.linear.network import Moments, Network, Seen, moments_of
 from theory import InputError
 from theory.linear.task import LinearStart, LinearTask
 
@@ -80,29 +81,56 @@ def group_size(replicas: int) -> int:
     return max(size for size in range(1, GROUP + 1) if replicas % size == 0)
 
 
-def run_networks(
-    networks: Network,
-    advance: Callable[[Network, Stretch], Network],
-    look: Callable[[Network], Seen],
-    *,
-    what: str,
-    steps: int,
-    saves: int,
-    width: int,
-    step_size: float,
-    attributes: dict[str, str | float | int],
-    progress: Progress | None,
-) -> LinearRun:
-    """Run the replicas. Raises `Interrupted` on Ctrl-C, with the result so far."""
-    return drive(
-        networks,
-        stretches(steps, saves, block_length(steps, saves)),
-        advance,
-        look,
-        lambda track: _result(track, width, step_size, {"what": what, **attributes}),
-        Told(what, steps, progress, f", {len(networks.second)} replicas"),
-        done=lambda track: not np.isfinite(track.seen[-1].frobenius2).any(),
-    )
+@dataclass(frozen=True)
+class Setting:
+    """The problem of a run and its numbers, checked. Raises `InputError` for what no algorithm can run."""
+
+    task: LinearTask
+    start: LinearStart
+    step_size: float
+    steps: int
+    replicas: int
+    seed: int
+    saves: int
+    tracked: int
+    progress: Progress | None
+
+    def __post_init__(self) -> None:
+        counts = {"steps": self.steps, "replicas": self.replicas, "saves": self.saves, "tracked": self.tracked}
+        check_run(self.step_size, self.seed, None, **counts)
+        first, dim = self.start.first, self.task.dim
+        if first.shape[-1] != dim:
+            raise InputError(f"start has input dimension {first.shape[-1]}, task {dim}: draw it for this task")
+        if first.ndim == 3 and len(first) != self.replicas:
+            raise InputError(f"start has {len(first)} replicas: give replicas={len(first)} or a shared start")
+
+    @property
+    def shown(self) -> int:
+        """Neurons that are recorded one by one."""
+        return min(self.tracked, self.start.width)
+
+    @cached_property
+    def losses(self) -> tuple[Moments, Moments]:
+        """Moments of the population and of the training set."""
+        return moments_of(self.task, population=True), moments_of(self.task)
+
+    def run(
+        self,
+        networks: Network,
+        advance: Callable[[Network, Stretch], Network],
+        look: Callable[[Network], Seen],
+        what: str,
+        **attributes: str | float | int,
+    ) -> LinearRun:
+        """Run the replicas. Raises `Interrupted` on Ctrl-C, with the result so far."""
+        parts = stretches(self.steps, self.saves, block_length(self.steps, self.saves))
+        told = Told(what, self.steps, self.progress, f", {self.replicas} replicas")
+        result = partial(_result, self, {"what": what, **attributes})
+        return drive(networks, parts, advance, look, result, told, done=_none_finite)
+
+
+def _none_finite(track: Track[Network]) -> bool:
+    return not np.isfinite(track.seen[-1].frobenius2).any()
 
 
 def _escape_steps(displaced: np.ndarray, steps: np.ndarray, width: int) -> np.ndarray:
@@ -111,11 +139,11 @@ def _escape_steps(displaced: np.ndarray, steps: np.ndarray, width: int) -> np.nd
     return np.where(beyond.any(axis=1), steps[np.argmax(beyond, axis=1)], np.inf)
 
 
-def _result(track: Track[Network], width: int, step_size: float, attributes: dict[str, str | float | int]) -> LinearRun:
+def _result(setting: Setting, attributes: dict[str, str | float | int], track: Track[Network]) -> LinearRun:
     import xarray as xr
 
     stacked, steps = dict(zip(Seen._fields, track.columns(), strict=True)), np.array(track.at)
-    escape = _escape_steps(stacked.pop("displaced"), steps, width)
+    escape = _escape_steps(stacked.pop("displaced"), steps, setting.start.width)
     with np.errstate(invalid="ignore"):
         size = stacked["frobenius2"] + stacked["second_norm2"]
         lost = ~(size <= BLOW_UP * size[:, :1])
@@ -129,16 +157,10 @@ def _result(track: Track[Network], width: int, step_size: float, attributes: dic
         "replica": np.arange(len(escape)),
         "neuron": np.arange(stacked["norm2"].shape[2]),
         "direction": [1],
-        **time_axis(steps * step_size, steps),
+        **time_axis(steps * setting.step_size, steps),
     }
-    data = xr.Dataset(variables, coords=coordinates, attrs={**attributes, "precision": "float64"})
+    task, width = setting.task, setting.start.width
+    about = {"dim": task.dim, "width": width, "step_size": setting.step_size, "seed": setting.seed}
+    trained = {"train_size": "fresh" if task.train_size is None else task.train_size}
+    data = xr.Dataset(variables, coords=coordinates, attrs={**attributes, **about, **trained, "precision": "float64"})
     return LinearRun(data, escape, lost.any(axis=1), int(steps[-1]))
-
-
-def check(task: LinearTask, start: LinearStart, *, step_size: float, seed: int, **counts: int) -> None:
-    """Refuse what no algorithm can run. Raises `InputError`."""
-    check_run(step_size, seed, None, **counts)
-    if start.first.shape[-1] != task.dim:
-        raise InputError(f"start has input dimension {start.first.shape[-1]}, task {task.dim}: draw it for this task")
-    if start.first.ndim == 3 and len(start.first) != counts["replicas"]:
-        raise InputError(f"start has {len(start.first)} replicas: give replicas={len(start.first)} or a shared start")

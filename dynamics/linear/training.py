@@ -24,9 +24,10 @@ from dynamics.core.interrupted import Progress
 from dynamics.core.keys import replica_keys
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch
-from dynamics.linear.network import Moments, Network, Seen, effective, look, moments_of, quadratic_loss, reduce
-from dynamics.linear.run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, check, group_size, run_networks
+from dynamics.linear.network import Moments, Network, Seen, effective, look, quadratic_loss, reduce
+from dynamics.linear.run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, Setting, group_size
 from theory import InputError
+from theory.core.arguments import check_whole
 from theory.linear.task import LinearStart, LinearTask
 
 
@@ -185,36 +186,24 @@ def _look(
     return jax.lax.map(one, (jnp.arange(len(now.second)), starts, now))
 
 
-def _train(
-    rule: Rule, dials: Dials, task: LinearTask, start: LinearStart, *, what: str, steps: int, replicas: int,
-    seed: int, saves: int, tracked: int, progress: Progress | None,
-) -> LinearRun:  # fmt: skip
-    basis, starts = reduce(start, replicas)
+def _train(rule: Rule, dials: Dials, setting: Setting, what: str) -> LinearRun:
+    task, replicas = setting.task, setting.replicas
+    basis, starts = reduce(setting.start, replicas)
     # Without samples nothing is drawn, and numbers stand in for the keys.
-    keys = jnp.arange(replicas) if rule.batch is None else replica_keys(seed, replicas, "linear network", "samples")
+    samples = ("linear network", "samples")
+    keys = jnp.arange(replicas) if rule.batch is None else replica_keys(setting.seed, replicas, *samples)
     inputs = np.zeros((0, task.dim)) if task.inputs is None else task.inputs
-    training = moments_of(task)
-    data = Data(jnp.asarray(task.target), jnp.asarray(inputs), training)
-    losses = (moments_of(task, population=True), training)
-    group = group_size(replicas)
+    data, group = Data(jnp.asarray(task.target), jnp.asarray(inputs), setting.losses[1]), group_size(replicas)
 
     def advance(networks: Network, part: Stretch) -> Network:
         where = (part.first, part.blocks, part.begin)
         return advance_networks(rule, part.length, group, dials, data, starts, networks, keys, *where)
 
-    attributes: dict[str, str | float | int] = {
-        "dim": task.dim,
-        "width": start.width,
-        "step_size": float(dials.step_size),
-        "train_size": "fresh" if task.train_size is None else task.train_size,
-        "batch": "full" if rule.batch is None else rule.batch,
-        "seed": seed,
-    } | {name: float(getattr(dials, name)) for name in ("noise", "flip", "radius") if getattr(dials, name) != 0}
-    return run_networks(
-        starts, advance, lambda now: _look(min(tracked, start.width), losses, data.target, basis, starts, now),
-        what=what, steps=steps, saves=saves, width=start.width, step_size=float(dials.step_size),
-        attributes=attributes, progress=progress,
-    )  # fmt: skip
+    def seen(now: Network) -> Seen:
+        return _look(setting.shown, setting.losses, data.target, basis, starts, now)
+
+    numbers = {name: float(getattr(dials, name)) for name in ("noise", "flip", "radius") if getattr(dials, name) != 0}
+    return setting.run(starts, advance, seen, what, batch="full" if rule.batch is None else rule.batch, **numbers)
 
 
 # ------------------------------------------------------------------------- front doors
@@ -229,8 +218,8 @@ def dials_of(
 
 def _not_negative(name: str, value: float, most: float = np.inf) -> None:
     if not (np.isfinite(value) and 0 <= value <= most):
-        raise InputError(f"{name} is {value!r}: give a number from 0 to {most:g}" if np.isfinite(most) else
-                         f"{name} is {value!r}: give a finite number, 0 or more")  # fmt: skip
+        wanted = f"a number from 0 to {most:g}" if np.isfinite(most) else "a finite number, 0 or more"
+        raise InputError(f"{name} is {value!r}: give {wanted}")
 
 
 @double_precision
@@ -271,10 +260,8 @@ def label_noise_sgd(
         InputError: a number out of range, noise on classes, flips without classes.
         Interrupted: on Ctrl-C, with the result so far.
     """
-    check(
-        task, start, step_size=step_size, seed=seed, steps=steps, batch=batch, replicas=replicas, saves=saves,
-        tracked=tracked, period=1 if period is None else period,
-    )  # fmt: skip
+    setting = Setting(task, start, step_size, steps, replicas, seed, saves, tracked, progress)
+    check_whole(batch=batch, period=1 if period is None else period)
     _not_negative("noise", noise)
     _not_negative("flip", flip, 1.0)
     if task.classes and noise:
@@ -282,10 +269,7 @@ def label_noise_sgd(
     if flip and not task.classes:
         raise InputError(f"flip is {flip!r} on real labels: give noise instead, or a task with classes")
     rule = Rule(batch, task.inputs is None, task.classes, False, linearised)
-    return _train(
-        rule, dials_of(step_size, noise, flip, period), task, start, what="label-noise", steps=steps, replicas=replicas,
-        seed=seed, saves=saves, tracked=tracked, progress=progress,
-    )  # fmt: skip
+    return _train(rule, dials_of(step_size, noise, flip, period), setting, "label-noise")
 
 
 @double_precision
@@ -306,10 +290,8 @@ def linear_descent(
     $W\leftarrow W-\eta\,a(\Sigma\theta-b)^\top$, $a\leftarrow a-\eta W(\Sigma\theta-b)$ (arXiv:2603.10397, section 4.4).
     Replicas differ only if `start` holds different ones. Arguments and errors as for `label_noise_sgd`.
     """
-    return sam(
-        task, start, radius=0.0, step_size=step_size, steps=steps, batch=None, replicas=replicas, saves=saves,
-        tracked=tracked, linearised=linearised, progress=progress,
-    )  # fmt: skip
+    setting = Setting(task, start, step_size, steps, replicas, 0, saves, tracked, progress)
+    return _steepest(setting, 0.0, None, linearised)
 
 
 @double_precision
@@ -334,14 +316,14 @@ def sam(
     training set (the population if samples are fresh) for ``batch=None``. ``radius=0`` is plain SGD or gradient descent.
     Other arguments and errors as for `label_noise_sgd`.
     """
-    check(
-        task, start, step_size=step_size, seed=seed, steps=steps, batch=1 if batch is None else batch,
-        replicas=replicas, saves=saves, tracked=tracked,
-    )  # fmt: skip
+    setting = Setting(task, start, step_size, steps, replicas, seed, saves, tracked, progress)
+    check_whole(batch=1 if batch is None else batch)
     _not_negative("radius", radius)
-    rule = Rule(batch, task.inputs is None, task.classes, radius > 0, linearised)
+    return _steepest(setting, radius, batch, linearised)
+
+
+def _steepest(setting: Setting, radius: float, batch: int | None, linearised: bool) -> LinearRun:
+    """Clean labels, with or without sharpness awareness."""
+    rule = Rule(batch, setting.task.inputs is None, setting.task.classes, radius > 0, linearised)
     what = "sam" if radius > 0 else "gradient-descent"
-    return _train(
-        rule, dials_of(step_size, radius=radius), task, start, what=what, steps=steps, replicas=replicas, seed=seed,
-        saves=saves, tracked=tracked, progress=progress,
-    )  # fmt: skip
+    return _train(rule, dials_of(setting.step_size, radius=radius), setting, what)

@@ -33,7 +33,10 @@ class FullyConnected(eqx.Module):
 def draw_network(key: jax.Array, inputs: int, hidden: int, outputs: int, dtype: jnp.dtype) -> FullyConnected:
     """A network at its initialisation: weights of variance 1/fan-in, biases of variance 1."""
     keys = jax.random.split(key, 4)
-    normal = lambda k, *shape: jax.random.normal(keys[k], shape, dtype)  # noqa: E731
+
+    def normal(k: int, *shape: int) -> jax.Array:
+        return jax.random.normal(keys[k], shape, dtype)
+
     return FullyConnected(
         normal(0, hidden, inputs) / jnp.sqrt(jnp.asarray(inputs, dtype)),
         normal(1, hidden),

@@ -200,10 +200,10 @@ def _problem(images: ImageSet, experiment: LazyRich) -> tuple[_Problem, LabelFli
     classes = len(chosen.classes)
     dtype = jnp.float64 if experiment.double else jnp.float32
     train, test = (jnp.asarray(x.reshape(len(x), -1), dtype) for x in chosen.standardised())
-    one_hot = lambda labels: jax.nn.one_hot(labels, classes, dtype=dtype)  # noqa: E731
     labels, test_labels = jnp.asarray(chosen.train_labels), jnp.asarray(chosen.test_labels)
+    wanted, test_wanted = (jax.nn.one_hot(x, classes, dtype=dtype) for x in (labels, test_labels))
     flips = LabelFlips(experiment.flip_probability, classes, experiment.replacement)
-    return _Problem(train, labels, one_hot(labels), test, one_hot(test_labels)), flips
+    return _Problem(train, labels, wanted, test, test_wanted), flips
 
 
 def _replica(
@@ -256,17 +256,14 @@ def _arm(
     """One arm of one replica: recorded quantities with the time last, and the final state."""
     outputs_now = outputs(start.network, problem.train).ravel()
     state = _State(start.network, LinearState(outputs_now, jnp.zeros_like(outputs_now)))
-    number = lambda x: jnp.asarray(x, outputs_now.dtype)  # noqa: E731
-    size, radius = number(experiment.step_size), number(experiment.radius)
+    size, radius = (jnp.asarray(x, outputs_now.dtype) for x in (experiment.step_size, experiment.radius))
     marks = _marks(experiment).tolist()
     state, rows = kept.resumed(arm, replica, state)
     if not rows:
         rows = [_plain(_observe(problem, start.network, state, size))]
     for first, last in list(pairwise(marks))[len(rows) - 1 :]:
-        state = _advance(
-            problem, flips if arm == NOISY else None, arm == SAM, state, start.kernel, start.flip_key, size, radius, first,
-            last,
-        )  # fmt: skip
+        chosen, where = flips if arm == NOISY else None, (first, last)
+        state = _advance(problem, chosen, arm == SAM, state, start.kernel, start.flip_key, size, radius, *where)
         rows.append(_plain(_observe(problem, start.network, state, size)))
         kept.save(arm, replica, state, rows)
     return {name: np.stack([np.asarray(row[name]) for row in rows], axis=-1) for name in rows[0]}, state
@@ -332,7 +329,10 @@ def _observe(problem: _Problem, initial: FullyConnected, state: _State, step_siz
     start = outputs(initial, problem.train)
     norm = jnp.linalg.norm(initial.first)
     firsts = (state.network.first, initial.first + moved.first)
-    half = lambda values, labels: 0.5 * jnp.mean((values - labels) ** 2)  # noqa: E731
+
+    def half(values: jax.Array, labels: jax.Array) -> jax.Array:
+        return 0.5 * jnp.mean((values - labels) ** 2)
+
     travelled = jnp.linalg.norm(linear - start)
     return {
         "loss_train": jnp.stack([half(now, problem.one_hot), half(linear, problem.one_hot)]),

@@ -71,8 +71,8 @@ def _project(
     mean, (n, classes) = flips.mean_label(one_hot), one_hot.shape
     blocks = vectors.reshape(n, classes, -1)
     noise = np.einsum("iak,iab,ibk->k", blocks, flips.covariance(one_hot), blocks, optimize=True)
-    project = lambda x: vectors.T @ np.asarray(x, dtype=float).ravel()  # noqa: E731
-    return Modes(multiplier, project(outputs - mean), project(mean - one_hot), noise, vectors, outputs, one_hot)
+    start, bias = (vectors.T @ np.asarray(x, dtype=float).ravel() for x in (outputs - mean, mean - one_hot))
+    return Modes(multiplier, start, bias, noise, vectors, outputs, one_hot)
 
 
 def expected_loss(modes: Modes, step_size: float, steps: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ the resolution), a mean over pixels and a dense layer. Every convolution is foll
 
 from dataclasses import replace
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import equinox as eqx
 import jax
@@ -39,9 +39,17 @@ class Unit(eqx.Module):
         mean, variance, unit = self.mean, self.variance, self
         if training:
             mean, variance = jnp.mean(y, axis=(0, 1, 2)), jnp.var(y, axis=(0, 1, 2))
-            blend = lambda old, new: jax.lax.stop_gradient((1 - _MOMENTUM) * old + _MOMENTUM * new)  # noqa: E731
-            unit = replace(self, mean=blend(self.mean, mean), variance=blend(self.variance, variance))
+            unit = replace(self, mean=_blend(self.mean, mean), variance=_blend(self.variance, variance))
         return (y - mean) * (self.scale / jnp.sqrt(variance + _EPSILON)) + self.shift, unit
+
+
+def _blend(old: jax.Array, new: jax.Array) -> jax.Array:
+    """A running mean, moved on."""
+    return jax.lax.stop_gradient((1 - _MOMENTUM) * old + _MOMENTUM * new)
+
+
+def _is_unit(node: Any) -> bool:
+    return isinstance(node, Unit)
 
 
 class Folded(eqx.Module):
@@ -147,9 +155,11 @@ def draw_resnet(
 
 def trained_part(network: ResNet[Unit]) -> ResNet[Unit]:
     """A tree of booleans: True for what gradient steps move, False for running statistics."""
-    is_unit = lambda node: isinstance(node, Unit)  # noqa: E731
-    mark = lambda unit: Unit(True, True, True, False, False, unit.stride)  # type: ignore[arg-type]  # noqa: E731
-    return jax.tree.map(lambda node: mark(node) if is_unit(node) else True, network, is_leaf=is_unit)
+
+    def mark(node: Any) -> Any:
+        return Unit(True, True, True, False, False, node.stride) if _is_unit(node) else True  # type: ignore[arg-type]
+
+    return jax.tree.map(mark, network, is_leaf=_is_unit)
 
 
 def folded(network: ResNet[Unit]) -> ResNet[Folded]:
@@ -159,5 +169,4 @@ def folded(network: ResNet[Unit]) -> ResNet[Folded]:
         gain = unit.scale / jnp.sqrt(unit.variance + _EPSILON)
         return Folded(unit.weight * gain[:, None, None, None], unit.shift - unit.mean * gain, unit.stride)
 
-    is_unit = lambda node: isinstance(node, Unit)  # noqa: E731
-    return jax.tree.map(lambda node: fold(node) if is_unit(node) else node, network, is_leaf=is_unit)
+    return jax.tree.map(lambda node: fold(node) if _is_unit(node) else node, network, is_leaf=_is_unit)

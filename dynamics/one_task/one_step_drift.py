@@ -87,9 +87,7 @@ def critical_step(
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _moves(
-    problem: Problem, direction: int, overlap: jax.Array, step_size: jax.Array, points: jax.Array
-) -> jax.Array:  # fmt: skip
+def _moves(problem: Problem, direction: int, overlap: jax.Array, step_size: jax.Array, points: jax.Array) -> jax.Array:
     """(u′ − u)/η at each node (x_p, own, other teachers, χ²)."""
     a = jnp.asarray(problem.weights)
     along, across = _SCALE * overlap, _SCALE * jnp.sqrt(1 - overlap**2)

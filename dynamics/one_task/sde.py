@@ -127,13 +127,9 @@ def one_task_paths(
     found = []
     for place in range(len(problems)):
         mine = jax.tree.map(lambda x, first=place * paths: x[first : first + paths], ensemble)
-        found.append(
-            OneTaskPaths(
-                hitting_times(mine, stream(seed, "one-task SDE", "crossings"))[:, 0],
-                np.asarray(mine.y[:, 0]), np.asarray(mine.time), np.asarray(mine.steps),
-                np.asarray(mine.diverged), resolution,
-            )
-        )  # fmt: skip
+        times = hitting_times(mine, stream(seed, "one-task SDE", "crossings"))[:, 0]
+        last, clock, steps, diverged = (np.asarray(x) for x in (mine.y[:, 0], mine.time, mine.steps, mine.diverged))
+        found.append(OneTaskPaths(times, last, clock, steps, diverged, resolution))
     return found[0] if isinstance(diffusions, OneTaskDiffusion) else found
 
 

@@ -71,10 +71,8 @@ def _labelled(
         "riccati_rate": model.riccati_rate,
         "precision": "float64",
     }
-    data = dataset(
-        grid, overlap, np.ones((len(risk), grid.size, model.width)), model.loss(risk), step_size=step_size,
-        attributes=attributes,
-    )  # fmt: skip
+    norms, loss = np.ones((len(risk), grid.size, model.width)), model.loss(risk)
+    data = dataset(grid, overlap, norms, loss, step_size=step_size, attributes=attributes)
     if overlap.shape[-1] == 0:
         data = data.drop_vars("overlap").drop_dims("direction")
     named = "diagonal of G: squared length of a direction's projection on the subspace"

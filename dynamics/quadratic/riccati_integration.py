@@ -23,14 +23,11 @@ _MAX_STEPS = 1_000_000
 
 @compiled
 def _solve(
-    system: LoweredSystem, state: dict, parameters: dict, times: jax.Array, rtol: jax.Array, atol: jax.Array,
-    *, held: Symmetric | None,
-) -> Reached:  # fmt: skip
-    drift = held.packed(system.drift) if held else system.drift
-    return solve(
-        drift, state, jnp.zeros(()), times[-1], parameters, rtol=rtol, atol=atol, times=times, held=held,
-        max_steps=_MAX_STEPS,
-    )  # fmt: skip
+    system: LoweredSystem, state: dict, parameters: dict, times: jax.Array, errors: dict, *, held: Symmetric | None
+) -> Reached:
+    drift, start = held.packed(system.drift) if held else system.drift, jnp.zeros(())
+    options = {"times": times, "held": held, "max_steps": _MAX_STEPS, **errors}
+    return solve(drift, state, start, times[-1], parameters, **options)
 
 
 @double_precision
@@ -57,7 +54,9 @@ def integrate(
     last = grid[-1] == 0.0  # an interval without length is not integrated
     moment = jnp.asarray(np.append(grid, 1.0) if last else grid)
     held, start = Symmetric(name, unit=False) if symmetric else None, {name: jnp.asarray(state)}
-    found = _solve(lowered, start, parameters, moment, jnp.asarray(rtol), jnp.asarray(atol), held=held)
+    found = _solve(
+        lowered, start, parameters, moment, {"rtol": jnp.asarray(rtol), "atol": jnp.asarray(atol)}, held=held
+    )
     found.check(system.name, float(grid[-1]), f"loosen rtol = {rtol:g} or shorten it")
     return np.asarray(found.state[name])[: grid.size]
 

@@ -329,17 +329,21 @@ def sgd_step(activation: Activation, rows: str, rates: State, vectors: jax.Array
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _sgd_steps(
-    activation: Activation, rows: str, rates: State, vectors: jax.Array, keys: jax.Array, first: jax.Array,
-    last: jax.Array,
-) -> jax.Array:  # fmt: skip
-    """All replicas, vectors (R, m, d), from step `first` to step `last`."""
+    activation: Activation,
+    rows: str,
+    rates: State,
+    vectors: jax.Array,
+    keys: jax.Array,
+    span: tuple[jax.Array, jax.Array],
+) -> jax.Array:
+    """All replicas, vectors (R, m, d), from the first to the last step of `span`."""
 
     def one(vectors: jax.Array, key: jax.Array, number: jax.Array) -> jax.Array:
         x = jax.random.normal(jax.random.fold_in(key, number), vectors.shape[1:])
         return sgd_step(activation, rows, rates, vectors, x)
 
     everyone = jax.vmap(one, in_axes=(0, 0, None))
-    return jax.lax.fori_loop(first, last, lambda number, vectors: everyone(vectors, keys, number), vectors)
+    return jax.lax.fori_loop(*span, lambda number, vectors: everyone(vectors, keys, number), vectors)
 
 
 @double_precision
@@ -376,7 +380,8 @@ def committee_sgd(
     lowered = lowered_committee(committee(activation, rows))
 
     def advance(state: jax.Array, part: Stretch) -> jax.Array:
-        return _sgd_steps(activation, rows, parameters, state, keys, jnp.asarray(part.begin), jnp.asarray(part.end))
+        span = (jnp.asarray(part.begin), jnp.asarray(part.end))
+        return _sgd_steps(activation, rows, parameters, state, keys, span)
 
     def result(track: Track[jax.Array]) -> CommitteeResult:
         states = {name: jnp.stack([y[name] for y in track.seen], axis=1) for name in ("T", "Q")}

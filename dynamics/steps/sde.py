@@ -119,11 +119,23 @@ def _scheme(diffusion: OverlapDiffusion) -> Scheme:
         nearest = jnp.max(jnp.abs(diffusion.split(y)[0]), axis=0)
         return jnp.append(x["level"] - nearest, 1.0)  # the last event never comes: paths go on after recovery
 
+    def noise(y: jax.Array, x: dict[str, Any], brownian: jax.Array) -> jax.Array:
+        return x["root"] @ brownian
+
+    def gap_variance(y: jax.Array, x: dict[str, Any]) -> jax.Array:
+        return jnp.append(x["leading"], 0.0)
+
     return Scheme(
-        drift, lambda y, x, brownian: x["root"] @ brownian, step, gap,
-        lambda y, x: jnp.append(x["leading"], 0.0), diffusion.size,
-        at=at, keep=diffusion.keep, grain=lambda x: x["eta_drift"],
-    )  # fmt: skip
+        drift,
+        noise,
+        step,
+        gap,
+        gap_variance,
+        diffusion.size,
+        at=at,
+        keep=diffusion.keep,
+        grain=lambda x: x["eta_drift"],
+    )
 
 
 @double_precision
@@ -168,10 +180,8 @@ def sde_ensemble(
     if not chosen.covariance:
         raise InputError("system has no covariance: make it with finite_step(activation, fluctuations=True)")
     diffusion, scheme = overlap_scheme(chosen, *initial.overlap.shape)
-    numbers = parameters_of(teacher, step_size if fluctuations else 0.0) | {
-        "eta_drift": jnp.asarray(step_size if second_order else 0.0), "level": jnp.asarray(np.sqrt(level)),
-        "resolution": jnp.asarray(float(resolution)),
-    }  # fmt: skip
+    rule = {"eta_drift": step_size if second_order else 0.0, "level": np.sqrt(level), "resolution": float(resolution)}
+    numbers = parameters_of(teacher, step_size if fluctuations else 0.0) | {k: jnp.asarray(x) for k, x in rule.items()}
     everyone = {name: jnp.broadcast_to(x, (paths, *x.shape)) for name, x in numbers.items()}
     rows = np.broadcast_to(np.asarray(diffusion.row(overlaps_of(initial))), (paths, diffusion.size))
     ensemble, keys = start_paths(scheme, rows, everyone), replica_keys(seed, paths, "SDE", "increments")
