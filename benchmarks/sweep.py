@@ -12,7 +12,8 @@ import xarray as xr
 
 from benchmarks.row import Row
 from emergence.cells import configuration
-from emergence.problem import Problem
+from emergence.models.additive import MODEL as ADDITIVE
+from emergence.models.additive import AdditiveProblem as Problem
 from emergence.store.folder import Store, seal
 from emergence.store.sweeping import Cell, Sweep
 
@@ -42,7 +43,7 @@ def run(cells: int = 200) -> list[Row]:
     """Seconds per cell of a sweep that computes nothing (loss and eight overlaps at 200 times), new and resumed."""
     rng = np.random.default_rng(0)
     data = xr.Dataset({"loss": ("sample", rng.random(200)), "overlap": (("sample", "direction"), rng.random((200, 8)))})
-    grid = [Cell({"seed": n}, configuration("predict", Problem(seed=n))) for n in range(cells)]
+    grid = [Cell({"seed": n}, configuration(ADDITIVE, "predict", Problem(seed=n))) for n in range(cells)]
     seconds = {}
     with tempfile.TemporaryDirectory() as folder, Store(Path(folder)) as store:
         for name in ("new cell", "finished cell"):

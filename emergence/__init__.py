@@ -29,8 +29,8 @@ _NAMES = {
         quadratic_flow radial_phase retiring_flow riccati_flow sam sde_ensemble stiefel_sgd
     """,
     "validation": """
-        Claim Comparison Context Control Measurement Outcome Run TheoryUnderTest Verdict catalogue claim compare
-        compare_quadratic computed_by validate
+        Case Claim Comparison Context Control Measurement Outcome Run Stage TheoryUnderTest Verdict catalogue claim compare
+        computed_by validate
     """,
 }
 _PACKAGE = {name: package for package, names in _NAMES.items() for name in names.split()}

@@ -1,53 +1,17 @@
-"""The argument parser, built from the fields of `Problem`. Imports nothing heavy."""
+"""The argument parser, built from the models' records: a command shows the options of the model that it is about.
+
+Imports nothing heavy.
+"""
 
 import argparse
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from emergence.baseline_problem import BASELINES
-from emergence.baseline_problem import NEW as BASELINE_OPTIONS
-from emergence.config import MODELS
-from emergence.linear_problem import LINEAR_HELP, LINEAR_KINDS, LinearProblem
-from emergence.network_problem import EXPERIMENTS, NEW
-from emergence.problem import HELP, KINDS, Problem
-from emergence.reproduction import FIGURES
-from emergence.values import Numbers, Switch, Whole
+from emergence import choosing, models
+from emergence.model import Model
+from emergence.options import help_of, kind, options, refuse_unused, written
+from emergence.values import MANY, Kind, Switch, Whole
 
-DERIVATIONS = (
-    "loss",
-    "gradient",
-    "overlap-flow",
-    "single-task",
-    "norm",
-    "ideal-loss",
-    "loss-sum",
-    "retirement",
-    "plateau",
-    "finite-step",
-    "committee",
-    "correlation",
-    "toy",
-    "riccati",
-    "label-noise",
-    "oscillation",
-    "alignment",
-    "sam",
-)
-#: Of the two-layer linear network; all others are of the additive model.
-LINEAR_SIMULATIONS = ("label-noise", "oscillation", "sam")
-SIMULATIONS = (
-    "gradient-flow",
-    "online-sgd",
-    "finite-step",
-    "sde",
-    "riccati",
-    "stiefel-sgd",
-    *LINEAR_SIMULATIONS,
-)
-SWEEPS = (
-    *("predict", "gradient-flow", "retiring-flow", "gradient-descent", "online-sgd", "finite-step", "sde"),
-    *("riccati", "stiefel-sgd"),
-)
 PRESETS = ("quick", "full")
 DEFAULT_OUT = "emergence-out"
 EXIT_CODES = """exit status:
@@ -77,6 +41,7 @@ class Parser(argparse.ArgumentParser):
         given, unknown = self.parse_known_args(args, namespace)
         if unknown:
             command = self._subparsers_named().get(given.command, self)
+            _refuse_of_other_models(given, unknown)
             known = [flag for action in command._actions for flag in action.option_strings]
             raise UsageError(
                 f"unrecognized arguments: {' '.join(unknown)}: {_near(unknown[0], known)}see {command.prog} --help"
@@ -116,92 +81,131 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-class _Paths(argparse.Action):
-    """``--paths``: the replicas under another name, which a refusal uses."""
+class _Alias(argparse.Action):
+    """Another name of an option, which a refusal of its value uses."""
 
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: object) -> None:
-        kind = KINDS["replicas"]
-        namespace.replicas = kind.check("--paths", kind.read(value))
+    def __init__(self, option_strings: Sequence[str], dest: str, *, kind: Kind, **rest: Any) -> None:
+        super().__init__(option_strings, dest, metavar=option_strings[0].removeprefix("--").upper(), **rest)
+        self.kind = kind
+
+    def __call__(self, _: Any, namespace: argparse.Namespace, value: Any, option: str | None = None) -> None:
+        setattr(namespace, self.dest, self.kind.check(str(option), self.kind.read(value)))
 
 
-def parser() -> Parser:
-    """The whole command line."""
+def _refuse_of_other_models(given: argparse.Namespace, unknown: Sequence[str]) -> None:
+    """An option that another model has is refused by name, as one that this command does not use."""
+    what = getattr(given, "what", None)
+    if not hasattr(given, "model") or given.command not in choosing.COMMANDS:
+        return
+    for flag in unknown:
+        bare = flag.split("=")[0]
+        name = bare.removeprefix("--").removeprefix("no-").replace("-", "_")
+        others = [user for model in models.built_in().values() for user in model.users(name)]
+        if bare.startswith("--") and others:
+            refuse_unused(
+                name, "--", f"{given.command} {what}" if what else f"{given.command}{given.model.flag}", others
+            )
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The command line understood; ``model`` is the record that the command is about. Raises `UsageError`, `InputError`."""
+    chosen, named = choosing.model_of(argv)
+    return parser(chosen, named).parse_args(argv)
+
+
+def parser(model: Model | None = None, named: bool = False) -> Parser:
+    """The whole command line; commands that take a problem have the options of `model` (the default one's if None).
+
+    `named`: the model was asked for, so what others can do is left out.
+    """
+    model = model or models.default()
+    whose = (model,) if named else tuple(models.built_in().values())
     main = Parser(
         prog="emergence",
         description="Derive, predict, simulate and judge the learning dynamics of shallow networks under SGD.",
         epilog=EXIT_CODES,
     )
+    main.set_defaults(model=model)
     main.add_argument("--version", action=_Version)
     # Not `required`: argparse would name the destination, not say which commands there are.
     commands = main.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog="emergence")
-    common, out, problem = _common(), _out(), _problem()
+    common, out = _common(), _out()
 
     claims = commands.add_parser("claims", help="list the catalogue of claims", parents=[common])
     claims.add_argument("ids", nargs="*", metavar="ID", help="claims to list, or patterns such as 'E1*' (default: all)")
-    validate = commands.add_parser("validate", help="judge claims, write a report", parents=[common, out, _seed()])
+    validate = commands.add_parser("validate", help="judge claims, write a report", parents=[common, out])
+    validate.add_argument("--seed", type=Whole().read, default=0, help="random seed (default: 0)")
     validate.add_argument(
         "ids", nargs="*", metavar="ID",
         help="claims to judge, patterns such as 'E1*', or quantities such as E7.h3 (default: all)",
     )  # fmt: skip
     validate.add_argument("--preset", choices=PRESETS, default="quick", help="size of the experiments (default: quick)")
     validate.add_argument(
-        "--workers", type=Whole().read, default=None, metavar="N", help="processes (default: one per core, at most 4)"
+        "--workers", type=Whole().read, metavar="N", help="processes (default: one per core, at most 4)"
     )
+
     derive = commands.add_parser("derive", help="show a derivation, each step checked", parents=[common])
-    derive.add_argument("name", choices=DERIVATIONS, metavar="NAME", help=", ".join(DERIVATIONS))
-    derive.add_argument("--activation", help=HELP["activation"] + " (default: h4; quadratic for riccati)")
+    _name_argument(derive, "name", choosing.derivations(whose))
+    derive.add_argument("--model", dest="model_name", metavar="MODEL", help=_MODEL_HELP)
+    derive.add_argument("--activation", help="an activation, as in predict (default: the derivation's own, mostly h4)")
     derive.add_argument("--latex", action="store_true", help="print a LaTeX document")
-    predict = commands.add_parser("predict", help="predictions, nothing simulated", parents=[common, problem])
-    simulate = commands.add_parser(
-        "simulate", help="integrate or simulate, write WHAT-DIGEST.nc", parents=[common, out, problem]
-    )
-    names = (*SIMULATIONS, *BASELINES, *EXPERIMENTS)
-    simulate.add_argument("what", choices=names, metavar="WHAT", help=", ".join(names))
-    simulate.add_argument(
-        "--paths", dest="replicas", action=_Paths, default=argparse.SUPPRESS, metavar="PATHS",
-        help="paths of the sde: another name for --replicas",
-    )  # fmt: skip
-    _baseline_options(simulate)
-    _network_options(simulate)
-    compare = commands.add_parser(
-        "compare", help="prediction and simulation side by side", parents=[common, out, problem]
-    )
-    for command in (predict, compare):
-        command.add_argument("--model", choices=MODELS, help="additive (default) or linear: label-noise SGD of a'Wx")
-    sweep = commands.add_parser("sweep", help="a grid of problems into a results store", parents=[common, out, problem])
-    _sweep(sweep)
+
+    taking: dict[str, tuple[Parser, Mapping[str, str]]] = {
+        "predict": (commands.add_parser("predict", help="predictions, nothing simulated", parents=[common]), {}),
+        "simulate": (
+            commands.add_parser("simulate", help="integrate or simulate, write WHAT-DIGEST.nc", parents=[common, out]),
+            choosing.names("simulate", whose),
+        ),
+        "compare": (
+            commands.add_parser("compare", help="prediction and simulation side by side", parents=[common, out]),
+            {},
+        ),
+        "sweep": (
+            commands.add_parser("sweep", help="a grid of problems into a results store", parents=[common, out]),
+            choosing.names("sweep", whose),
+        ),
+    }
+    for command, (one, names) in taking.items():
+        if names:
+            _name_argument(one, "what", names)
+        one.add_argument("--model", dest="model_name", metavar="MODEL", help=_MODEL_HELP)
+        one.add_argument("--config", metavar="FILE", help="TOML file with the names of the options; flags win")
+        if command == "sweep":
+            _sweep(one)
+        _problem(one, model)
     reproduce = commands.add_parser(
         "reproduce", help="published figures, theory beside experiment", parents=[common, out]
     )
-    figures = "; ".join(f"{figure.name}: {figure.help}" for figure in FIGURES.values())
-    reproduce.add_argument("figure", choices=tuple(FIGURES), metavar="FIGURE", help=figures)
+    _name_argument(reproduce, "figure", {name: figure.help for name, (_, figure) in models.figures().items()})
     reproduce.add_argument("--preset", choices=PRESETS, default="quick", help="size of the experiment (default: quick)")
-    reproduce.add_argument(
-        "--workers", type=Whole().read, default=None, metavar="N", help="local processes (default: one per core)"
-    )
+    reproduce.add_argument("--workers", type=Whole().read, metavar="N", help="local processes (default: one per core)")
     merge = commands.add_parser("merge", help="a results store as one netCDF file", parents=[common, out])
     merge.add_argument("store", metavar="STORE", help="folder written by emergence sweep")
     return main
 
 
+_MODEL_HELP = "a model by name, or a Python file with a MODEL (default: the one of WHAT, or of the activation)"
+
+
+def _name_argument(command: Parser, destination: str, names: Mapping[str, str]) -> None:
+    """The positional name of what is to be done; the help says what each is."""
+    command.add_argument(destination, choices=tuple(names), metavar=destination.upper(), help=", ".join(names))
+    lines = [f"  {name:<20} {text}" for name, text in names.items() if text]
+    if lines:
+        command.epilog = "\n".join([f"{destination.upper()}:", *lines])
+
+
 def _sweep(sweep: Parser) -> None:
-    sweep.add_argument("what", choices=SWEEPS, metavar="WHAT", help=", ".join(SWEEPS))
     options = sweep.add_argument_group("sweep")
     options.add_argument(
-        "--over", action="append", default=None, metavar="NAME=VALUES",
+        "--over", action="append", metavar="NAME=VALUES",
         help="vary an option: student-width=8,16,32 or seed=0:10 (again for more; also a table [sweep] in the file)",
     )  # fmt: skip
-    options.add_argument(
-        "--store", default=None, metavar="DIR", help="folder of the finished cells (default: OUT/sweep)"
-    )
-    options.add_argument(
-        "--keep", nargs="+", default=None, metavar="VARIABLE", help="variables to store (default: all)"
-    )
-    options.add_argument(
-        "--workers", type=Whole().read, default=None, metavar="N", help="local processes (default: one per core)"
-    )
-    options.add_argument("--scheduler", default=None, metavar="ADDRESS", help="run on a cluster of distributed instead")
-    options.add_argument("--shard", default=None, metavar="I/N", help="every N-th cell only, from the I-th (I = 1 … N)")
+    options.add_argument("--store", metavar="DIR", help="folder of the finished cells (default: OUT/sweep)")
+    options.add_argument("--keep", nargs="+", metavar="VARIABLE", help="variables to store (default: all)")
+    options.add_argument("--workers", type=Whole().read, metavar="N", help="local processes (default: one per core)")
+    options.add_argument("--scheduler", metavar="ADDRESS", help="run on a cluster of distributed instead")
+    options.add_argument("--shard", metavar="I/N", help="every N-th cell only, from the I-th (I = 1 … N)")
 
 
 def _common() -> Parser:
@@ -217,79 +221,22 @@ def _out() -> Parser:
     return group
 
 
-def _seed() -> Parser:
-    group = Parser(add_help=False)
-    group.add_argument("--seed", type=KINDS["seed"].read, default=0, help=HELP["seed"] + " (default: 0)")
-    return group
-
-
-def _problem() -> Parser:
-    """One flag for every field of `Problem`; absent flags stay absent, so that a configuration file can speak."""
-    group = Parser(add_help=False, argument_default=argparse.SUPPRESS)
-    options = group.add_argument_group("problem")
-    options.add_argument("--config", metavar="FILE", default=None, help="TOML file with the same names; flags win")
-    for name, kind in KINDS.items():
-        flag, text = "--" + name.replace("_", "-"), _help(name)
-        if isinstance(kind, Switch):
-            options.add_argument(flag, action=argparse.BooleanOptionalAction, help=text, default=argparse.SUPPRESS)
+def _problem(command: Parser, model: Model) -> None:
+    """One flag for every option of the model; absent flags stay absent, so that a configuration file can speak."""
+    group = command.add_argument_group(f"problem: {model.name}, {model.help}")
+    for name in options(model.problem):
+        own, text = kind(model.problem, name), help_of(model.problem, name).replace("%", "%%")
+        flag, absent = f"--{written(name)}", argparse.SUPPRESS
+        if isinstance(own, Switch):
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text, default=absent)
         else:
-            many = "+" if isinstance(kind, Numbers) else None
-            options.add_argument(flag, type=kind.read, nargs=many, help=text, metavar=name.split("_")[-1].upper())
-    _linear(group)
-    return group
+            many, metavar = "+" if isinstance(own, MANY) else None, name.split("_")[-1].upper()
+            group.add_argument(flag, type=own.read, nargs=many, help=text, metavar=metavar, default=absent)
+        if also := options(model.problem)[name].metadata["also"]:
+            text = f"{also}: another name for {flag}"
+            group.add_argument(f"--{also.split()[0]}", dest=name, action=_Alias, kind=own, help=text, default=absent)
 
 
-def _linear(group: Parser) -> None:
-    """The flags that the linear network has of its own."""
-    options = group.add_argument_group("problem: two-layer linear network (simulate label-noise, oscillation, sam)")
-    for name in [name for name in LINEAR_KINDS if name not in (*KINDS, "model")]:
-        flag, text = "--" + name.replace("_", "-"), _help(name, LINEAR_HELP, LinearProblem)
-        if isinstance(LINEAR_KINDS[name], Switch):
-            options.add_argument(flag, action=argparse.BooleanOptionalAction, help=text, default=argparse.SUPPRESS)
-        else:
-            options.add_argument(flag, type=LINEAR_KINDS[name].read, help=text, metavar=name.split("_")[-1].upper())
-    shared = [name for name in LINEAR_KINDS if name in KINDS and LinearProblem.__dataclass_fields__[name].default]
-    options.description = "defaults of shared options: " + ", ".join(
-        f"{name.replace('_', '-')} {LinearProblem.__dataclass_fields__[name].default}" for name in shared
-    )
-
-
-def _baseline_options(simulate: Parser) -> None:
-    """Flags of the baselines that no other simulation has."""
-    options = simulate.add_argument_group(f"baselines ({', '.join(BASELINES)})")
-    for name, option in BASELINE_OPTIONS.items():
-        many = "+" if isinstance(option.kind, Numbers) else None
-        options.add_argument(
-            "--" + name,
-            type=option.kind.read,
-            nargs=many,
-            help=option.help,
-            metavar=name.upper(),
-            default=argparse.SUPPRESS,
-        )
-
-
-def _network_options(simulate: Parser) -> None:
-    """Flags of the experiments with networks on images that no other simulation has."""
-    options = simulate.add_argument_group(f"networks on images ({', '.join(EXPERIMENTS)})")
-    for name, option in NEW.items():
-        flag = "--" + name.replace("_", "-")
-        if isinstance(option.kind, Switch):
-            options.add_argument(flag, action="store_true", help=option.help, default=argparse.SUPPRESS)
-        else:
-            many = "+" if isinstance(option.kind, Numbers) else None
-            metavar = name.split("_")[-1].upper()
-            options.add_argument(
-                flag, type=option.kind.read, nargs=many, help=option.help, metavar=metavar, default=argparse.SUPPRESS
-            )
-
-
-def _help(name: str, texts: dict[str, str] = HELP, form: type[Problem] | type[LinearProblem] = Problem) -> str:
-    default = form.__dataclass_fields__[name].default
-    plain = default is None or isinstance(default, bool)
-    return texts[name].replace("%", "%%") + ("" if plain else f" (default: {default})")
-
-
-def problem_flags(arguments: argparse.Namespace, kinds: Collection[str] = KINDS) -> dict[str, Any]:
-    """The problem's values that were given as flags, by field name; those of other `kinds` are left aside."""
-    return {name: value for name, value in vars(arguments).items() if name in kinds and name != "model"}
+def problem_flags(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The problem's values that were given as flags, by field name."""
+    return {name: value for name, value in vars(arguments).items() if name in options(arguments.model.problem)}

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from _emergence import StrangerError, check_siblings
 from emergence import console, jsonio, output, resources
-from emergence.arguments import UsageError, parser
+from emergence.arguments import UsageError, parse
 from emergence.interruption import NOTHING, Kept
-from emergence.problem import KINDS
 from emergence.refusal import is_refusal, refuse
 from emergence.result import Result
+from emergence.values import Whole
 
 DONE, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 2, 3, 130
 
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         try:
-            arguments = parser().parse_args(argv)
+            arguments = parse(sys.argv[1:] if argv is None else argv)
         except SystemExit:  # --help and --version have printed and are done
             return DONE
         result = _run(arguments)
@@ -46,7 +46,7 @@ def _run(arguments: argparse.Namespace) -> Result:
     if arguments.command is None:
         refuse("no command is given: use emergence --help to see them")
     if "seed" in arguments:
-        KINDS["seed"].check("--seed", arguments.seed)
+        Whole(0).check("--seed", arguments.seed)
     if getattr(arguments, "out", None) is not None:
         output.check(arguments.out)
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as caught:

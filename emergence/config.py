@@ -1,4 +1,4 @@
-"""A problem from a TOML file and flags; flags win."""
+"""Problems from TOML files."""
 
 import os
 import stat
@@ -6,31 +6,35 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from emergence.linear_problem import LINEAR_KINDS, LINEAR_OPTIONAL, LinearProblem
-from emergence.problem import KINDS, RIVALS, Problem, check_values
+from emergence.model import Model, Simulation
+from emergence.options import Problem, kind, merged, options
 from emergence.refusal import is_refusal, refuse
-from emergence.values import Kind, shown
-
-MODELS = ("additive", "linear")
+from emergence.values import shown
 
 #: Bytes of a configuration file, at most.
 LARGEST = 1_000_000
 #: The one table of a configuration file: what `emergence sweep` varies. Other commands pass it over.
 SWEEP = "sweep"
+#: The key that names the model.
+MODEL = "model"
 
 
-def model(flag: str | None, path: str | None) -> str:
-    """The model that a problem is about: the flag's, else the file's key ``model``, else the additive one."""
-    if flag is not None:
-        return flag
-    named = "additive" if path is None else _read(path).get("model", "additive")
-    if named not in MODELS:
-        refuse(f"config {path}: model is {shown(named)}: use one of {', '.join(MODELS)}")
-    return str(named)
+def named_model(path: str) -> str | None:
+    """The file's key ``model``. Raises `InputError`."""
+    found = _read(path).get(MODEL)
+    if found is not None and not isinstance(found, str):
+        refuse(f"config {path}: model is {shown(found)}: give the name of a model, or of a Python file with one")
+    return found
 
 
-def load(path: str, kinds: Mapping[str, Kind] = KINDS) -> dict[str, Any]:
-    """Problem values (or those of other `kinds`) of a TOML file, by field name; `SWEEP` is left to `sweep`.
+def activation(path: str) -> str | None:
+    """The file's activation, if it is a text."""
+    found = _read(path).get("activation")
+    return found if isinstance(found, str) else None
+
+
+def load(path: str, problem: type[Problem]) -> dict[str, Any]:
+    """Values of a problem from a TOML file, by field name; `SWEEP` and `MODEL` are left to others.
 
     Keys may be written with ``_`` or ``-``.
 
@@ -38,20 +42,17 @@ def load(path: str, kinds: Mapping[str, Kind] = KINDS) -> dict[str, Any]:
     """
     values: dict[str, Any] = {}
     for key, value in _read(path).items():
-        if key == SWEEP:
+        if key in (SWEEP, MODEL):
             continue
         name = key.replace("-", "_")
-        if name == "model" and kinds is KINDS:  # says which options follow, is none of them
-            if value != "additive":
-                refuse(f"config {path}: model is {shown(value)}, but this is about the additive model: leave it out")
-            continue
-        if name not in kinds:
+        if name not in options(problem):
             from theory.core.errors import did_you_mean
 
-            refuse(f"config {path}: unknown key {key!r}: {did_you_mean(name, kinds)}use {', '.join(kinds)}")
+            known = options(problem)
+            refuse(f"config {path}: unknown key {key!r}: {did_you_mean(name, known)}use {', '.join(known)}")
         if name in values:
             refuse(f"config {path}: key {key!r} is given twice, with - and with _: drop one")
-        values[name] = kinds[name].check(f"config {path}: {key}", value)
+        values[name] = kind(problem, name).check(f"config {path}: {key}", value)
     return values
 
 
@@ -83,32 +84,14 @@ def _read(path: str) -> dict[str, Any]:
         refuse(f"config {path!r} is not a TOML file ({shown(str(problem))}): write lines such as dim = 1024")
 
 
-def build(flags: dict[str, Any], config: str | None = None, defaults: dict[str, Any] | None = None) -> Problem:
-    """The problem of a configuration file with flags over it; `defaults` of a command stand below both.
-
-    Raises `InputError`.
-    """
-    return Problem(**((defaults or {}) | values(flags, config)))
+def values(model: Model, flags: Mapping[str, Any], path: str | None = None) -> dict[str, Any]:
+    """Values of a configuration file with flags over them, each good by itself. Raises `InputError`."""
+    return merged(model.problem, {} if path is None else load(path, model.problem), flags)
 
 
-def values(flags: dict[str, Any], config: str | None = None) -> dict[str, Any]:
-    """Values of a configuration file with flags over them, each good by itself.
-
-    A flag sets aside its rivals in the file: ``--teacher-weights`` the file's exponent and width, ``--steps`` its time.
-    """
-    given = check_values(flags, prefix="--")
-    base = load(config) if config is not None else {}
-    for flag in given:
-        for rival in RIVALS.get(flag, ()):
-            base.pop(rival, None)
-    return base | given
-
-
-def build_linear(flags: dict[str, Any], config: str | None = None) -> LinearProblem:
-    """The same for the linear network."""
-    given = check_values(flags, "--", LINEAR_KINDS, LINEAR_OPTIONAL)
-    base = load(config, LINEAR_KINDS) if config is not None else {}
-    for one, other in (("noise", "label_flip"), ("label_flip", "noise")):
-        if one in given:
-            base.pop(other, None)
-    return LinearProblem(**(base | given))
+def build(
+    model: Model, flags: Mapping[str, Any], path: str | None = None, simulation: Simulation | None = None
+) -> Problem:
+    """The problem of a configuration file with flags over it; defaults of the simulation stand below both."""
+    defaults = {} if simulation is None else simulation.defaults
+    return model.problem(**{**defaults, **values(model, flags, path)})

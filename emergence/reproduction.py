@@ -116,5 +116,3 @@ FIG2 = Figure(
     "validation.reproduction:compute_frontier",
     "validation.figures.reproduction:frontier_figure",
 )
-#: By name.
-FIGURES = {figure.name: figure for figure in (FIG1, FIG2)}

@@ -53,6 +53,13 @@ class Text(Kind):
 
 
 @dataclass(frozen=True)
+class Expression(Text):
+    """An activation. It is read only where it is needed: SymPy takes seconds to import."""
+
+    example: str = "h4"
+
+
+@dataclass(frozen=True)
 class Choice(Kind):
     options: tuple[str, ...]
 
@@ -120,6 +127,17 @@ class Number(Kind):
         return abs(float(value))  # -0.0 passes as 0
 
 
+class Share(Number):
+    """A number from 0 to 1."""
+
+    @property
+    def remedy(self) -> str:
+        return "give a number from 0 to 1"
+
+    def accepts(self, value: Any) -> bool:
+        return super().accepts(value) and value <= 1
+
+
 @dataclass(frozen=True)
 class Numbers(Kind):
     """One or more positive numbers."""
@@ -136,6 +154,28 @@ class Numbers(Kind):
 
     def clean(self, value: Any) -> tuple[float, ...]:
         return tuple(float(item) for item in value)
+
+
+@dataclass(frozen=True)
+class Wholes(Kind):
+    """One or more whole numbers, 1 or more each."""
+
+    @property
+    def remedy(self) -> str:
+        return "give one or more whole numbers, each 1 or more (at most 2**53)"
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, list | tuple) and len(value) > 0 and all(Whole().accepts(item) for item in value)
+
+    def read(self, text: str) -> Any:
+        return Whole().read(text)
+
+    def clean(self, value: Any) -> tuple[int, ...]:
+        return tuple(value)
+
+
+#: Kinds whose values are several.
+MANY = (Numbers, Wholes)
 
 
 def shown(value: Any) -> str:

@@ -1,11 +1,15 @@
-"""Shared fixtures: students as explicit vectors, and the overlaps computed from them by plain linear algebra."""
+"""Shared fixtures: students as explicit vectors with overlaps by plain linear algebra, and the command line."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
+from emergence.cli import main
 from theory import InitialState, Teacher
 
 
@@ -51,3 +55,59 @@ def frame() -> Callable[..., Frame]:
         return frame_of(vectors, rng.uniform(0.5, 1.0, teacher_width))
 
     return make
+
+
+class Ran(NamedTuple):
+    """What a command line came to: exit status, standard output, standard error."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """The JSON document, None if there is no output; NaN and infinity are no JSON."""
+        return json.loads(self.out, parse_constant=_refuse_constant) if self.out else None
+
+
+def _refuse_constant(name: str) -> float:
+    raise AssertionError(f"{name} is not JSON")
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    """``command(*argv)``: the command line in an empty folder, as people see it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("EMERGENCE_DEBUG", raising=False)
+
+    def call(*argv: str) -> Ran:
+        capsys.readouterr()
+        return Ran(main(argv), *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def run(command: Callable[..., Ran]) -> Callable[..., tuple[int, Any, str]]:
+    """``run(*argv)`` with ``--json``: exit status, document (None if there is none), standard error."""
+
+    def call(*argv: str) -> tuple[int, Any, str]:
+        ran = command(*argv, "--json")
+        return ran.code, ran.document, ran.err
+
+    return call
+
+
+@pytest.fixture
+def refused(command: Callable[..., Ran], tmp_path: Path) -> Callable[..., str]:
+    """``refused(*argv)``: the one line that bad input costs; no output, and no file that was not there before."""
+
+    def call(*argv: str) -> str:
+        before = sorted(tmp_path.rglob("*"))
+        code, out, err = command(*argv)
+        assert (code, out, err.count("\n")) == (2, "", 1), err
+        assert err.startswith("emergence: error: ")
+        assert sorted(tmp_path.rglob("*")) == before
+        return err
+
+    return call

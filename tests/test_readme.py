@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from emergence.arguments import parser
+from emergence.arguments import parse
 from emergence.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,7 +55,7 @@ def test_python_example_prints_what_the_page_shows(example: Example) -> None:
 @pytest.mark.parametrize("example", examples(_CONSOLE), ids=lambda example: example.name)
 def test_console_example(example: Example, capsys: pytest.CaptureFixture[str]) -> None:
     argv = shlex.split(example.source)
-    arguments = parser().parse_args(argv)
+    arguments = parse(argv)
     if arguments.command in RERUN:
         assert main(argv) == 0
         assert missing(example.shown, capsys.readouterr().out) == []

@@ -1,66 +1,23 @@
 """``emergence derive``: a derivation step by step, every step checked before it is shown."""
 
 import argparse
-from collections.abc import Callable
-from functools import partial
 
 import theory
-from emergence import console, latex
+from emergence import console, latex, models
+from emergence.model import Derive
 from emergence.refusal import refuse
 from emergence.result import Result
-from theory.additive import retirement
-from theory.baselines import correlation, toy
 from theory.core import matrices
-from theory.linear import alignment, oscillation, sam
-from theory.linear import averaging as label_noise_averaging
-from theory.quadratic import model as quadratic
-from theory.quadratic import riccati
-from theory.scaling import ideal_loss, scaling_laws
-from theory.steps.committee import committee
-
-#: Derivations of the linear network, whose neurons have no other activation than the identity.
-LINEAR: dict[str, Callable[[], theory.Derivation]] = {
-    "label-noise": label_noise_averaging.derivation,
-    "oscillation": oscillation.derivation,
-    "alignment": alignment.derivation,
-    "sam": sam.derivation,
-}
 
 
-def _linear(make: Callable[[], theory.Derivation], activation: theory.Activation) -> theory.Derivation:
-    if activation.coefficients != {1: 1}:
-        raise theory.InputError(
-            f"activation is {activation.name!r}, the network of this derivation is linear: use h1, or leave it out"
-        )
-    return make()
-
-
-DERIVATIONS: dict[str, Callable[[theory.Activation], theory.Derivation]] = {
-    "loss": theory.loss_derivation,
-    "gradient": theory.gradient_derivation,
-    "overlap-flow": lambda activation: theory.overlap_flow(activation).derivation,
-    "single-task": lambda activation: theory.SingleTask(activation).derivation(),
-    "norm": lambda activation: theory.SingleTask(activation).norm_derivation(),
-    "ideal-loss": ideal_loss.derivation,
-    "loss-sum": scaling_laws.derivation,
-    "retirement": retirement.derivation,
-    "plateau": lambda activation: theory.plateau(activation).derivation(),
-    **{name: partial(_linear, make) for name, make in LINEAR.items()},
-    "riccati": lambda activation: _riccati(activation),
-    "finite-step": lambda activation: theory.finite_step(activation).derivation,
-    "committee": lambda activation: committee(activation).derivation,
-    "correlation": correlation.derivation,
-    "toy": toy.derivation,
-}
-
-#: The activation where none is given.
-DEFAULT = "h4"
-DEFAULTS = {"riccati": "quadratic", "committee": "erf", "toy": "h3"} | dict.fromkeys(LINEAR, "h1")
-
-
-def _riccati(activation: theory.Activation) -> theory.Derivation:
-    quadratic.quadratic_moment(activation)  # refuses any other activation
-    return riccati.derivation()
+def derivation_of(name: str, model: object) -> Derive:
+    """The derivation of a name: the model's own, else a built-in one's."""
+    own = getattr(model, "derivations", {})
+    return (
+        own[name]
+        if name in own
+        else next(x.derivations[name] for x in models.built_in().values() if name in x.derivations)
+    )
 
 
 def run(arguments: argparse.Namespace) -> Result:
@@ -68,8 +25,9 @@ def run(arguments: argparse.Namespace) -> Result:
     (the linear network has none)."""
     if arguments.latex and arguments.json:
         refuse("--latex is given with --json: drop one (the JSON document holds the LaTeX of every step)")
-    activation = theory.Activation.parse(arguments.activation or DEFAULTS.get(arguments.name, DEFAULT))
-    derivation = DERIVATIONS[arguments.name](activation)
+    make = derivation_of(arguments.name, arguments.model)
+    activation = theory.Activation.parse(arguments.activation or make.activation)
+    derivation = make(activation)
     checked = derivation.verify()
     definitions = len(derivation.steps) - checked
     verified = f"{checked} steps checked" + (
@@ -78,7 +36,7 @@ def run(arguments: argparse.Namespace) -> Result:
     if arguments.json and not arguments.quiet:
         console.note(verified)
     steps = [(step.title, step.latex()) for step in derivation.steps]
-    kernel = {} if arguments.name in (*LINEAR, "toy") else {r"\varphi(c)": activation.dual}
+    kernel = {} if make.plain else {r"\varphi(c)": activation.dual}
     equations = {**kernel, **derivation.equations}
     document = {
         "name": derivation.name,

@@ -6,14 +6,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emergence import console, output, table
+from emergence import console, models, output, table
 from emergence.cells import configuration
 from emergence.commands.setup import out_folder
 from emergence.interruption import kept
-from emergence.problem import Problem
+from emergence.model import Model
 from emergence.progress import Progress
 from emergence.refusal import refuse
-from emergence.reproduction import FIGURES, Figure, Grid
+from emergence.reproduction import Figure, Grid
 from emergence.result import Result
 from emergence.store import merging
 from emergence.store.engine import Workers, usable_cores
@@ -36,8 +36,8 @@ HEADERS = ("panel", "quantity", "measured", "±", "predicted", "difference", "lo
 def run(arguments: argparse.Namespace) -> Result:
     """Compute the runs that are missing, then measure and draw. Status 1 if a run failed or diverged."""
     workers = usable_cores() if arguments.workers is None else Whole().check("--workers", arguments.workers)
-    figure = FIGURES[arguments.figure]
-    runs = _Runs(figure, figure.grid(arguments.preset))
+    model, figure = models.figures()[arguments.figure]
+    runs = _Runs(model, figure, figure.grid(arguments.preset))
     stem = figure.name if arguments.preset == "quick" else f"{figure.name}.{arguments.preset}"
     folder = out_folder(arguments, f"{stem}.nc", f"{stem}.png")
     store = check(str(output.check(str(folder / STORE), label="store")))
@@ -50,11 +50,13 @@ def run(arguments: argparse.Namespace) -> Result:
 class _Runs:
     """The cells of a figure, the most expensive first."""
 
-    def __init__(self, figure: Figure, grid: Grid) -> None:
+    def __init__(self, model: Model, figure: Figure, grid: Grid) -> None:
         self.figure, self.grid = figure, grid
         found = [(point, {**grid.problem, **point}) for point in points(dict(grid.axes))]
         found.sort(key=lambda pair: -figure.cost(pair[1]))
-        self.cells = [Cell(point, configuration(figure.simulation, Problem(**problem))) for point, problem in found]
+        self.cells = [
+            Cell(point, configuration(model, figure.simulation, model.problem(**problem))) for point, problem in found
+        ]
 
     @property
     def plan(self) -> merging.Plan:

@@ -7,11 +7,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from emergence import config, console, output, uses
+from emergence import config, console, output
 from emergence.arguments import DEFAULT_OUT, problem_flags
-from emergence.cells import CELLS, configuration, problem_of
+from emergence.cells import configuration, problem_of
+from emergence.commands.setup import check_uses
 from emergence.interruption import kept
-from emergence.problem import Problem
+from emergence.model import Model, Simulation
+from emergence.options import Problem, options, written
 from emergence.progress import Progress
 from emergence.refusal import is_refusal, refuse
 from emergence.result import Result
@@ -19,7 +21,7 @@ from emergence.store import grid, merging
 from emergence.store.engine import Cluster, Workers, usable_cores
 from emergence.store.folder import Store, check
 from emergence.store.sweeping import Cell, Outcome, Sweep, label
-from emergence.values import Whole, shown
+from emergence.values import Expression, Whole, shown
 
 DEFAULT_STORE = "sweep"
 
@@ -29,13 +31,14 @@ def run(arguments: argparse.Namespace) -> Result:
     workers = usable_cores() if arguments.workers is None else Whole().check("--workers", arguments.workers)
     if arguments.workers is not None and arguments.scheduler is not None:
         refuse("--workers is given with --scheduler: drop one (a cluster has workers of its own)")
-    keep = _kept(arguments)
-    axes = _axes(arguments)
-    everything = _cells(arguments, axes, keep)
+    simulation = arguments.model.simulation(arguments.what)
+    keep = _kept(arguments.keep, simulation)
+    axes = _axes(arguments, simulation)
+    everything = _cells(arguments, simulation, axes, keep)
     cells = everything[grid.part(arguments.shard)]
     folder = _folder(arguments)
     missing = [cell for cell in cells if not (folder / cell.name).exists()]
-    _check_activations(missing)
+    _check_expressions(arguments.model, missing)
     plan = merging.plan(everything[0].configuration, axes)
     with contextlib.ExitStack() as stack:
         # Whatever can be refused is refused before the store is touched: a scheduler that is not there, too.
@@ -70,40 +73,43 @@ def run(arguments: argparse.Namespace) -> Result:
     return Result(document, _text(arguments, axes, folder, outcome), 1 if outcome.failed or outcome.diverged else 0)
 
 
-def _kept(arguments: argparse.Namespace) -> tuple[str, ...] | None:
-    known = CELLS[arguments.what].variables
-    for name in arguments.keep or ():
-        if name not in known:
-            refuse(f"--keep names {shown(name)}: use some of {', '.join(known)}")
-    return None if arguments.keep is None else tuple(dict.fromkeys(arguments.keep))
+def _kept(names: list[str] | None, simulation: Simulation) -> tuple[str, ...] | None:
+    for name in names or ():
+        if name not in simulation.variables:
+            refuse(f"--keep names {shown(name)}: use some of {', '.join(simulation.variables)}")
+    return None if names is None else tuple(dict.fromkeys(names))
 
 
-def _axes(arguments: argparse.Namespace) -> grid.Axes:
+def _axes(arguments: argparse.Namespace, simulation: Simulation) -> grid.Axes:
     """Swept options of flags and file; one that is also given as a flag is refused."""
     table = {} if arguments.config is None else config.sweep(arguments.config)
-    axes = grid.axes(arguments.over or (), table, str(arguments.config))
-    uses.check(f"sweep {arguments.what}", problem_flags(arguments))
-    uses.check(f"sweep {arguments.what}", axes, "--over ")
+    axes = grid.axes(arguments.model.problem, arguments.over or (), table, str(arguments.config))
+    check_uses(arguments, f"sweep {simulation.name}", simulation.uses)
+    check_uses(arguments, f"sweep {simulation.name}", simulation.uses, "--over ", axes)
     for name in problem_flags(arguments):
         if name in axes:
-            flag = name.replace("_", "-")
+            flag = written(name)
             refuse(f"--{flag} is given, and {flag} is swept: drop one")
     return axes
 
 
-def _cells(arguments: argparse.Namespace, axes: grid.Axes, keep: tuple[str, ...] | None) -> list[Cell]:
+def _cells(
+    arguments: argparse.Namespace, simulation: Simulation, axes: grid.Axes, keep: tuple[str, ...] | None
+) -> list[Cell]:
     """Every cell of the grid with its problem checked. Raises `InputError` naming the cell that cannot be."""
+    model = arguments.model
     # A swept option sets aside the same things in the file as a flag does.
-    base = config.values(problem_flags(arguments) | next(iter(grid.points(axes))), arguments.config)
+    first = problem_flags(arguments) | next(iter(grid.points(axes)))
+    base = {**simulation.defaults, **config.values(model, first, arguments.config)}
     return [
-        Cell(point, configuration(arguments.what, _problem(arguments.what, base, point), keep))
+        Cell(point, configuration(model, simulation.name, _problem(model, base, point), keep))
         for point in grid.points(axes)
     ]
 
 
-def _problem(what: str, base: dict[str, Any], point: dict[str, Any]) -> Problem:
+def _problem(model: Model, base: dict[str, Any], point: dict[str, Any]) -> Problem:
     try:
-        return problem_of(what, base | point)
+        return problem_of(model, base | point)
     except Exception as error:
         if is_refusal(error):
             refuse(f"cell {label(point)}: {error}")
@@ -118,14 +124,15 @@ def _folder(arguments: argparse.Namespace) -> Path:
     return check(folder)
 
 
-def _check_activations(cells: list[Cell]) -> None:
+def _check_expressions(model: Model, cells: list[Cell]) -> None:
     """Refuse an activation that is none before anything is written. Free if there is nothing to compute."""
-    if not cells:
-        return
-    import theory
+    names = [name for name, one in options(model.problem).items() if isinstance(one.metadata["kind"], Expression)]
+    texts = dict.fromkeys(cell.configuration["problem"][name] for name in names for cell in cells)
+    if texts:
+        import theory
 
-    for name in dict.fromkeys(cell.configuration["problem"]["activation"] for cell in cells):
-        theory.Activation.parse(name)
+        for text in texts:
+            theory.Activation.parse(text)
 
 
 def _engine(scheduler: str | None, workers: int) -> AbstractContextManager[Workers | Cluster]:
@@ -137,7 +144,7 @@ def _entry(cell: Cell) -> dict[str, object]:
 
 
 def _text(arguments: argparse.Namespace, axes: grid.Axes, folder: Path, outcome: Outcome) -> str:
-    over = ", ".join(f"{name.replace('_', '-')} ({len(values)} values)" for name, values in axes.items())
+    over = ", ".join(f"{written(name)} ({len(values)} values)" for name, values in axes.items())
     total = outcome.finished + len(outcome.failed)
     shard = "" if arguments.shard is None else f", shard {arguments.shard}"
     lines = [

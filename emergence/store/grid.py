@@ -5,9 +5,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from emergence.problem import KINDS
+from emergence.options import Problem, options, sweepable, written
+from emergence.options import kind as kind_of
 from emergence.refusal import refuse
-from emergence.values import Kind, Numbers, Switch, Whole, shown
+from emergence.values import Kind, Switch, Whole, shown
 
 #: More cells than this are refused: so many files in one folder serve nobody.
 LARGEST_GRID = 1_000_000
@@ -16,8 +17,8 @@ _RANGE = re.compile(r"(-?\d{1,18}):(-?\d{1,18})(?::(-?\d{1,18}))?")
 Axes = dict[str, tuple[Any, ...]]
 
 
-def axes(flags: Sequence[str], table: Mapping[str, Any], source: str = "") -> Axes:
-    """Swept options by field name with their values, in the order given; flags win over the table of a file.
+def axes(problem: type[Problem], flags: Sequence[str], table: Mapping[str, Any], source: str = "") -> Axes:
+    """Swept options of a problem by field name with their values, in the order given; flags win over the table of a file.
 
     Args:
         flags: texts NAME=VALUES. VALUES are separated by commas; whole numbers also as ranges FIRST:END[:STEP]
@@ -27,13 +28,13 @@ def axes(flags: Sequence[str], table: Mapping[str, Any], source: str = "") -> Ax
     Raises `InputError` for an unknown option, a value of the wrong kind, no value, a value given twice, or a grid of more
     than `LARGEST_GRID` cells.
     """
-    found = dict(_axis(f"config {source}: sweep.{key}", key, value) for key, value in table.items())
+    found = dict(_axis(problem, f"config {source}: sweep.{key}", key, value) for key, value in table.items())
     if len(found) < len(table):
         refuse(f"config {source}: sweep names an option twice, with - and with _: drop one")
-    given = [_flag(text) for text in flags]
+    given = [_flag(problem, text) for text in flags]
     for (name, _), following in itertools.combinations(given, 2):
         if name == following[0]:
-            refuse(f"--over names {name.replace('_', '-')!r} twice: give all its values at once")
+            refuse(f"--over names {written(name)!r} twice: give all its values at once")
     found |= dict(given)
     if not found:
         refuse("--over is not given: name an option and its values, such as --over seed=0:10")
@@ -65,24 +66,25 @@ def part(text: str | None) -> slice:
     return slice(int(match[1]) - 1, None, int(match[2]))
 
 
-def _flag(text: str) -> tuple[str, tuple[Any, ...]]:
+def _flag(problem: type[Problem], text: str) -> tuple[str, tuple[Any, ...]]:
     key, equals, values = text.partition("=")
     if not equals:
         refuse(f"--over is {shown(text)}: write NAME=VALUES, such as seed=0:10 or student-width=8,16,32")
-    return _axis(f"--over {key.strip()}", key.strip(), values)
+    return _axis(problem, f"--over {key.strip()}", key.strip(), values)
 
 
-def _axis(label: str, key: str, values: Any) -> tuple[str, tuple[Any, ...]]:
+def _axis(problem: type[Problem], label: str, key: str, values: Any) -> tuple[str, tuple[Any, ...]]:
     """One option with its checked values; `label` says in messages where they come from."""
     name = key.replace("-", "_")
-    kind = KINDS.get(name)
-    if kind is None:
+    known = sweepable(problem)
+    if name not in options(problem):
         from theory.core.errors import did_you_mean
 
-        near = did_you_mean(key, _sweepable())
-        refuse(f"{label}: {shown(key)} is no option of a problem: {near}use one of {', '.join(_sweepable())}")
-    if isinstance(kind, Numbers):
-        refuse(f"{label}: {key} cannot be swept: use one of {', '.join(_sweepable())}")
+        near = did_you_mean(key, known)
+        refuse(f"{label}: {shown(key)} is no option of a problem: {near}use one of {', '.join(known)}")
+    if written(name) not in known:
+        refuse(f"{label}: {key} cannot be swept: use one of {', '.join(known)}")
+    kind = kind_of(problem, name)
     if not isinstance(values, str | list):
         refuse(f'{label} is {shown(values)}: give a list, or a text such as "0:10"')
     raw = _listed(label, kind, values) if isinstance(values, str) else values
@@ -95,10 +97,6 @@ def _axis(label: str, key: str, values: Any) -> tuple[str, tuple[Any, ...]]:
             refuse(f"{label} has {shown(value)} twice: drop one")
         seen.add(value)
     return name, checked
-
-
-def _sweepable() -> list[str]:
-    return [name.replace("_", "-") for name, kind in KINDS.items() if not isinstance(kind, Numbers)]
 
 
 def _listed(label: str, kind: Kind, text: str) -> list[Any]:

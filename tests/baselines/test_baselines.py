@@ -1,5 +1,7 @@
 """Baselines: toy losses, correlation loss and layer-wise training, kernel ridge regression."""
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import sympy as sp
+import xarray as xr
 
 from dynamics.baselines.kernel_ridge import fitted_risk, kernel_ridge
 from dynamics.baselines.layer_wise import LayerWiseResult, layer_wise_sgd, neuron_ends, second_layer
 from dynamics.baselines.toy_flow import LEVELS, toy_flow
 from dynamics.core.lowering import lower
-from emergence.cli import main
 from theory import Activation, InputError, Student, Teacher, draw_initial_state
 from theory.baselines import gegenbauer
 from theory.baselines.correlation import (
@@ -363,19 +365,14 @@ def test_kernel_ridge_refuses_bad_input() -> None:
         (["kernel-ridge", "--kernel", "nonsense"], "nonsense"),
         (["kernel-ridge", "--samples", "1e9"], "--samples"),
         (["layer-wise", "--activation", "relu"], "relu"),
-        (["layer-wise", "--samples", "3", "4"], "--samples"),
+        (["layer-wise", "--samples", "3", "4"], "unrecognized arguments: 4"),
         (["layer-wise", "--step-size", "10"], "step-size"),
         (["gradient-flow", "--kernel", "exp"], "--kernel"),
         (["pruning", "--ridge", "1"], "--ridge"),
     ],
 )
-def test_bad_input_is_one_line(argv: list[str], named: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["simulate", *argv, "--out", str(tmp_path / "out")]) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err.count("\n") == 1
-    assert named in shown.err
-    assert not (tmp_path / "out").exists()
+def test_bad_input_is_one_line(argv: list[str], named: str, refused: Callable) -> None:
+    assert named in refused("simulate", *argv)
 
 
 @pytest.mark.parametrize(
@@ -388,38 +385,20 @@ def test_bad_input_is_one_line(argv: list[str], named: str, capsys: pytest.Captu
          {"overlap", "norm2", "loss", "second_layer", "fitted_loss"}),
     ],
 )  # fmt: skip
-def test_simulations_write_what_they_say(
-    argv: list[str], variables: set[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    import json
-
-    import xarray as xr
-
-    assert main(["simulate", *argv, "--json", "--quiet", "--out", str(tmp_path)]) == 0
-    document = json.loads(capsys.readouterr().out)
+def test_simulations_write_what_they_say(argv: list[str], variables: set[str], run: Callable) -> None:
+    code, document, _ = run("simulate", *argv, "--quiet")
+    assert code == 0
     assert variables <= set(document["variables"])
     data = xr.load_dataset(document["file"])
     assert {name: list(data[name].dims) for name in document["variables"]} == document["variables"]
     assert json.loads(data.attrs["problem"]) == document["problem"]
 
 
-def test_a_configuration_file_speaks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "problem.toml"
-    path.write_text('activation = "h2"\ndim = 8\nkernel = "relu"\nsamples = [10]\nreplicas = 2\n')
-    argv = [
-        "simulate",
-        "kernel-ridge",
-        "--config",
-        str(path),
-        "--dim",
-        "6",
-        "--json",
-        "--quiet",
-        "--out",
-        str(tmp_path),
-    ]
-    assert main(argv) == 0
-    assert '"dim": 6' in capsys.readouterr().out
+def test_a_configuration_file_speaks(run: Callable, tmp_path: Path) -> None:
+    text = 'activation = "h2"\ndim = 8\nkernel = "relu"\nsamples = [10]\nreplicas = 2\n'
+    (tmp_path / "problem.toml").write_text(text)
+    code, document, _ = run("simulate", "kernel-ridge", "--config", "problem.toml", "--dim", "6", "--quiet")
+    assert (code, document["problem"]["dim"]) == (0, 6)
 
 
 def test_shrinkage_of_the_sphere_vanishes_at_zero_overlap() -> None:

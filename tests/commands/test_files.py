@@ -1,17 +1,19 @@
 """A run takes the place of no other problem's file, and says which file is its own."""
 
-import json
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from emergence.arguments import parser
-from emergence.cli import main
-from emergence.commands.networks import checkpoint_folder
-from emergence.commands.setup import resolved_problem
+from emergence.arguments import parse
+from emergence.commands.setup import problem_of
 from emergence.files import file_name
-from emergence.network_problem import LABEL_NOISE_NETWORK, LAZY_RICH, PRUNING
-from emergence.network_problem import resolve as resolve_network
+from emergence.models import simulations
+from emergence.models.lazy_rich import LazyRichProblem, Resolved
+from emergence.models.residual_network import ResidualNetworkProblem
+from emergence.options import Problem
 
 CHANGES = (
     [], ["--seed", "1"], ["--dim", "2048"], ["--activation", "h3"], ["--teacher-exponent", "0.5"], ["--student-width", "31"],
@@ -21,11 +23,16 @@ CHANGES = (
 
 
 def test_every_option_that_decides_a_result_is_in_the_name() -> None:
-    echoes = [resolved_problem(parser().parse_args(["simulate", "online-sgd", *flags])).echo() for flags in CHANGES]
+    def echo(*flags: str) -> dict[str, Any]:
+        arguments = parse(["simulate", "online-sgd", *flags])
+        return arguments.model.resolve(problem_of(arguments), None).echo()
+
+    echoes = [echo(*flags) for flags in CHANGES]
     names = {file_name("online-sgd", echo) for echo in echoes}
     assert len(names) == len(CHANGES)
-    again = resolved_problem(parser().parse_args(["simulate", "online-sgd", "--seed", "0", "--dim", "1024"])).echo()
-    assert file_name("online-sgd", again) == file_name("online-sgd", echoes[0])  # defaults are as good as given
+    assert file_name("online-sgd", echo("--seed", "0", "--dim", "1024")) == file_name(
+        "online-sgd", echoes[0]
+    )  # defaults are as good as given
 
 
 @pytest.mark.parametrize(
@@ -36,11 +43,12 @@ def test_every_option_that_decides_a_result_is_in_the_name() -> None:
     ],
 )
 def test_another_problem_has_another_file_and_the_same_one_its_own(
-    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    argv: list[str], run: Callable, command: Callable, tmp_path: Path
 ) -> None:
     def written(*more: str) -> Path:
-        assert main([*argv, *more, "--out", str(tmp_path), "--quiet", "--json"]) == 0
-        return Path(json.loads(capsys.readouterr().out)["file"])
+        code, document, _ = run(*argv, *more, "--out", str(tmp_path), "--quiet")
+        assert code == 0
+        return Path(document["file"])
 
     first, second = written(), written("--seed", "3")
     before = first.stat().st_mtime_ns
@@ -48,17 +56,20 @@ def test_another_problem_has_another_file_and_the_same_one_its_own(
     assert sorted(tmp_path.iterdir()) == sorted([first, second])
     assert written("--seed", "3") == second
     assert first.stat().st_mtime_ns == before
-    assert main([*argv, "--out", str(tmp_path), "--quiet"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"written: {first}"
+    code, out, _ = command(*argv, "--out", str(tmp_path), "--quiet")
+    assert (code, out.splitlines()[-1]) == (0, f"written: {first}")
 
 
 def test_checkpoints_are_shared_by_whatever_can_go_on_from_them_and_nothing_else() -> None:
-    def folder(what: str, **given: object) -> str:
-        return checkpoint_folder(what, resolve_network(what, given))
+    def folder(what: str, problem: Problem) -> str:
+        found = simulations()[what].checkpoints
+        assert found is not None
+        return found(Resolved(problem, None, asdict(problem) | problem.decided()))
 
-    trained = folder(LABEL_NOISE_NETWORK)
-    assert folder(PRUNING, resume=True) == trained
-    assert folder(LABEL_NOISE_NETWORK, epochs=9, replicas=5) == trained
-    others = [folder(LABEL_NOISE_NETWORK, seed=1), folder(LABEL_NOISE_NETWORK, batch=64), folder(LAZY_RICH)]
-    others += [folder(LAZY_RICH, seed=1), folder(LAZY_RICH, flip_probability=(0.25,))]
+    trained = folder("label-noise-network", ResidualNetworkProblem())
+    assert folder("pruning", ResidualNetworkProblem(resume=True)) == trained
+    assert folder("label-noise-network", ResidualNetworkProblem(epochs=9, replicas=5)) == trained
+    others = [folder("label-noise-network", ResidualNetworkProblem(**given)) for given in ({"seed": 1}, {"batch": 64})]
+    rich = ({}, {"seed": 1}, {"flip_probability": 0.25})
+    others += [folder("lazy-rich", LazyRichProblem(**given)) for given in rich]
     assert len({trained, *others}) == 6

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from emergence.config import build, load
-from emergence.problem import KINDS, Problem
-from emergence.quadratic import resolved_quadratic
-from emergence.resolve import resolve
+from emergence.models import quadratic
+from emergence.models.additive import MODEL, resolve
+from emergence.models.additive import AdditiveProblem as Problem
+from emergence.options import options
 from theory import InputError
 from theory.core.defaults import HORIZON, SAFE_FRACTION
 
@@ -117,23 +118,23 @@ def _toml(tmp_path: Path, text: str) -> str:
 
 def test_file_keys_take_dashes_and_underscores_and_flags_win(tmp_path: Path) -> None:
     path = _toml(tmp_path, 'activation = "h6"\nteacher-width = 3\nstudent_width = 5\ndim = 100\ninit-scale = 1\n')
-    problem = build({"dim": 200}, path)
+    problem = build(MODEL, {"dim": 200}, path)
     assert (problem.activation, problem.width, problem.student_width) == ("h6", 3, 5)
     assert (problem.dim, problem.init_scale) == (200, 1.0)
 
 
 def test_a_flag_sets_aside_its_rivals_in_the_file(tmp_path: Path) -> None:
     path = _toml(tmp_path, "teacher_exponent = 2\nteacher_width = 3\ntime = 5.0\n")
-    problem = build({"teacher_weights": [1.0, 0.5], "steps": 7}, path)
+    problem = build(MODEL, {"teacher_weights": [1.0, 0.5], "steps": 7}, path)
     assert (problem.teacher_weights, problem.width, problem.time, problem.steps) == ((1.0, 0.5), 2, None, 7)
     path = _toml(tmp_path, "teacher_weights = [1, 0.5]\nsteps = 5\n")
-    problem = build({"teacher_exponent": 2.0, "time": 3.0}, path)
+    problem = build(MODEL, {"teacher_exponent": 2.0, "time": 3.0}, path)
     assert (problem.exponent, problem.width, problem.time, problem.steps) == (2.0, 8, 3.0, None)
 
 
 def test_rivals_in_one_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="give one of them"):
-        build({}, _toml(tmp_path, "steps = 5\ntime = 5.0\n"))
+        build(MODEL, {}, _toml(tmp_path, "steps = 5\ntime = 5.0\n"))
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def test_rivals_in_one_file_are_refused(tmp_path: Path) -> None:
 )
 def test_bad_files_are_refused_by_key(tmp_path: Path, text: str, named: str) -> None:
     with pytest.raises(InputError) as refusal:
-        load(_toml(tmp_path, text))
+        load(_toml(tmp_path, text), Problem)
     assert named in str(refusal.value)
     assert "problem.toml" in str(refusal.value)
 
@@ -167,7 +168,7 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     binary.write_bytes(b"\xff\xfe\x00")
     for path in (str(tmp_path / "absent.toml"), str(tmp_path), str(binary), "a\0b"):
         with pytest.raises(InputError, match="config "):
-            load(path)
+            load(path, Problem)
 
 
 # --------------------------------------------------------------------- resolved defaults
@@ -208,7 +209,7 @@ def test_a_step_size_beyond_the_bound_is_refused_naming_bound_and_direction() ->
 
 def test_echo_has_every_option_and_no_open_default() -> None:
     echo = resolve(SMALL).echo()
-    assert set(echo) == set(KINDS)
+    assert set(echo) == set(options(Problem))
     assert {name for name, value in echo.items() if value is None} == {"teacher_weights"}
     assert (echo["teacher_width"], echo["teacher_exponent"]) == (2, 1.0)
 
@@ -235,8 +236,11 @@ def test_weights_are_normalised_unless_told_not_to() -> None:
     assert plain.teacher.weights == (3.0, 4.0)
 
 
-def test_problem_module_imports_nothing_heavy() -> None:
-    code = "import sys, emergence.problem; print([m for m in ('numpy', 'sympy', 'jax') if m in sys.modules])"
+def test_no_model_imports_anything_heavy() -> None:
+    heavy = ("numpy", "sympy", "jax", "xarray")
+    code = (
+        f"import sys; from emergence import models as m; m.built_in(); print([x for x in {heavy} if x in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -244,8 +248,8 @@ def test_problem_module_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize("activation", ["h2", "2*h2", "-0.3*h2", "z*z - 1", "(z**2-1)/3", "quadratic"])
 def test_a_multiple_of_h2_needs_no_room_for_independent_vectors(activation: str) -> None:
     """Subspaces of d dimensions: P ≤ d and N ≤ d are enough, however the activation is written."""
-    problem = Problem(activation=activation, dim=20, teacher_width=8, student_width=16)
-    assert resolved_quadratic(problem).model.teacher.dim == 20
+    problem = quadratic.QuadraticProblem(activation=activation, dim=20, teacher_width=8, student_width=16)
+    assert quadratic.resolve(problem).model.teacher.dim == 20
     with pytest.raises(InputError, match="student-width is 21, above dim = 20"):
         replace(problem, student_width=21)
 

@@ -24,12 +24,14 @@ from inline import Inline, toy
 
 from benchmarks import kill_sweep
 from dynamics.core.storage import write_dataset
-from emergence.arguments import SWEEPS
-from emergence.cells import CELLS, compute, configuration
-from emergence.cli import main
+from emergence.cells import compute, configuration
 from emergence.commands import sweep as command
-from emergence.problem import Problem
-from emergence.resolve import resolve
+from emergence.model import Model
+from emergence.models.additive import MODEL as ADDITIVE
+from emergence.models.additive import AdditiveProblem as Problem
+from emergence.models.additive import resolve
+from emergence.models.quadratic import MODEL as QUADRATIC
+from emergence.models.quadratic import QuadraticProblem
 from emergence.store import folder as store
 from emergence.store import grid, merging, sweeping
 from emergence.store.engine import Cluster, Workers
@@ -43,13 +45,11 @@ GRID = ["--over", "student-width=4,6", "--over", "seed=0:3"]
 TINY_SGD = Problem(
     activation="h3", dim=16, teacher_width=2, student_width=3, step_size=1e-3, steps=64, replicas=2, seed=1
 )
-TINY_QUADRATIC = Problem(
-    activation="quadratic", dim=40, teacher_width=3, student_width=2, step_size=1e-3, steps=64, replicas=2
-)
+TINY_QUADRATIC = QuadraticProblem(dim=40, teacher_width=3, student_width=2, step_size=1e-3, steps=64, replicas=2)
 
 
 def cells(count: int) -> list[Cell]:
-    return [Cell({"seed": n}, configuration("predict", Problem(seed=n))) for n in range(count)]
+    return [Cell({"seed": n}, configuration(ADDITIVE, "predict", Problem(seed=n))) for n in range(count)]
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_a_failing_cell_is_named_and_the_others_go_on(opened: Store) -> None:
 
 
 def test_divergence_is_remembered(opened: Store) -> None:
-    grid = [Cell({"seed": n}, configuration("predict", Problem(seed=n))) for n in (76, 77)]
+    grid = [Cell({"seed": n}, configuration(ADDITIVE, "predict", Problem(seed=n))) for n in (76, 77)]
     for _ in range(2):
         assert [cell.values["seed"] for cell in swept(opened, grid, Inline()).diverged] == [77]
 
@@ -264,30 +264,31 @@ def test_two_processes_share_a_store_without_doing_anything_twice(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("what", "problem"),
+    ("model", "what", "problem"),
     [
-        *((what, TINY_SGD) for what in ("gradient-flow", "gradient-descent", "online-sgd", "predict", "retiring-flow")),
-        *((what, TINY_QUADRATIC) for what in ("predict", "riccati", "stiefel-sgd")),
+        *((ADDITIVE, what, TINY_SGD) for what in ("gradient-flow", "gradient-descent", "online-sgd", "predict")),
+        (ADDITIVE, "retiring-flow", TINY_SGD),
+        *((QUADRATIC, what, TINY_QUADRATIC) for what in ("predict", "riccati", "stiefel-sgd")),
     ],
 )
-def test_cells_hold_what_they_promise_and_repeat_to_the_byte(what: str, problem: Problem) -> None:
-    asked = configuration(what, problem)
-    content = compute(asked)
+def test_cells_hold_what_they_promise_and_repeat_to_the_byte(model: Model, what: str, problem: Any) -> None:
+    asked = configuration(model, what, problem)
+    content, variables = compute(asked), model.simulation(what).variables
     assert compute(asked) == content
     data = xr.load_dataset(io.BytesIO(content), engine="scipy")
-    assert set(data.data_vars) == set(CELLS[what].variables)
+    assert set(data.data_vars) == set(variables)
     assert json.loads(data.attrs["configuration"]) == asked
     kept = xr.load_dataset(
-        io.BytesIO(compute(configuration(what, problem, keep=CELLS[what].variables[-1:]))), engine="scipy"
+        io.BytesIO(compute(configuration(model, what, problem, keep=variables[-1:]))), engine="scipy"
     )
-    assert list(kept.data_vars) == [CELLS[what].variables[-1]]
+    assert list(kept.data_vars) == [variables[-1]]
 
 
 def test_a_quadratic_prediction_is_that_of_its_own_model(run: Callable) -> None:
     """Its directions do not decouple: no neuron, no T_p, and the times of the self-consistent law."""
     _, document, _ = run("predict", "--activation", "quadratic", "--dim", "40", "--teacher-width", "3")
-    problem = Problem(activation="quadratic", dim=40, teacher_width=3)
-    data = xr.load_dataset(io.BytesIO(compute(configuration("predict", problem))), engine="scipy")
+    problem = QuadraticProblem(dim=40, teacher_width=3)
+    data = xr.load_dataset(io.BytesIO(compute(configuration(QUADRATIC, "predict", problem))), engine="scipy")
     assert np.isnan(data.neuron.values).all()
     assert data.time_half.values.tolist() == [entry["time_half"] for entry in document["directions"]]
     assert data.exponent_time.item() == document["exponents"]["time"]
@@ -307,27 +308,22 @@ def test_a_sweep_of_subspaces_merges_over_widths(run: Callable, inline: Inline) 
 
 
 def test_an_sgd_cell_is_the_simulation(opened: Store) -> None:
-    from emergence.commands.simulate import run_online_sgd
-
-    data = xr.load_dataset(io.BytesIO(compute(configuration("online-sgd", TINY_SGD))), engine="scipy")
-    direct = run_online_sgd(resolve(TINY_SGD))
+    resolved, simulation = resolve(TINY_SGD), ADDITIVE.simulation("online-sgd")
+    data = xr.load_dataset(io.BytesIO(compute(configuration(ADDITIVE, "online-sgd", TINY_SGD))), engine="scipy")
+    direct = simulation.run(resolved, None, None).result
     np.testing.assert_array_equal(data.loss, direct.dataset.loss)
     np.testing.assert_array_equal(data.half_steps, direct.half_steps)
     np.testing.assert_array_equal(data.time, direct.dataset.time)
 
 
 def test_defaults_spelled_out_are_the_same_cell_and_versions_are_not() -> None:
-    plain = configuration("predict", Problem())
-    assert configuration("predict", Problem(teacher_width=8, teacher_exponent=1.0)) == plain
-    assert configuration("predict", Problem(seed=1)) != plain
-    assert configuration("online-sgd", Problem()) != plain
-    assert configuration("predict", Problem(), keep=("weight",)) != plain
+    plain = configuration(ADDITIVE, "predict", Problem())
+    assert configuration(ADDITIVE, "predict", Problem(teacher_width=8, teacher_exponent=1.0)) == plain
+    assert configuration(ADDITIVE, "predict", Problem(seed=1)) != plain
+    assert configuration(ADDITIVE, "online-sgd", Problem()) != plain
+    assert configuration(ADDITIVE, "predict", Problem(), keep=("weight",)) != plain
     with pytest.raises(InputError, match=r"this worker has"):
         compute({**plain, "version": "0.0.0"})
-
-
-def test_what_can_be_swept_is_offered() -> None:
-    assert set(SWEEPS) == set(CELLS)
 
 
 # ------------------------------------------------------------------------- command line
@@ -350,20 +346,6 @@ class _context:
 
     def __exit__(self, *_: object) -> None:
         pass
-
-
-@pytest.fixture
-def run(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., tuple[int, Any, str]]:
-    monkeypatch.chdir(tmp_path)
-
-    def call(*argv: str) -> tuple[int, Any, str]:
-        code = main([*argv, "--json"])
-        captured = capsys.readouterr()
-        return code, json.loads(captured.out) if captured.out else None, captured.err
-
-    return call
 
 
 def test_sweep_and_merge(run: Callable, inline: Inline) -> None:
@@ -438,7 +420,7 @@ def test_cells_of_different_sizes_and_an_option_called_like_a_variable(tmp_path:
     axes = {"time": (2.0, 1.0), "student_width": (2, 3), "activation": ("h3", "h4"), "normalise": (True, False)}
     with Store(tmp_path) as store:
         for point in grid.points(axes):
-            asked = configuration("gradient-flow", Problem(**point))
+            asked = configuration(ADDITIVE, "gradient-flow", Problem(**point))
             shape = (4 if point["time"] == 2 else 3, point["student_width"])
             data = xr.Dataset(
                 {"norm2": (("time", "neuron"), np.full(shape, point["time"]))},
@@ -632,8 +614,8 @@ def _small(**values: Any) -> dict[str, Any]:
 
 def test_a_cluster_gives_the_same_bytes(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
-    grid = [Cell({"seed": n}, configuration("predict", Problem(**_small(seed=n)))) for n in range(6)]
-    grid.append(Cell({"step_size": 1e9}, configuration("predict", Problem(**_small(step_size=1e9)))))
+    grid = [Cell({"seed": n}, configuration(ADDITIVE, "predict", Problem(**_small(seed=n)))) for n in range(6)]
+    grid.append(Cell({"step_size": 1e9}, configuration(ADDITIVE, "predict", Problem(**_small(step_size=1e9)))))
     with (
         distributed.LocalCluster(
             n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp", silence_logs=50

@@ -1,4 +1,4 @@
-"""No option is accepted that does nothing: every command with every option of a problem, one by one.
+"""No option is accepted that does nothing: every command of every model with every option, one by one.
 
 Simulators are replaced by ones that keep what they are handed, so that nothing is simulated.
 """
@@ -13,26 +13,29 @@ import numpy as np
 import pytest
 
 import dynamics
-import validation
 from dynamics import networks
 from dynamics.baselines import kernel_ridge, layer_wise, toy_flow
 from dynamics.quadratic import riccati_data
-from emergence.cells import CELLS, problem_of
 from emergence.cli import main
-from emergence.uses import OPTIONS, USES
+from emergence.model import Model, Simulation
+from emergence.models import built_in
+from emergence.options import kind, options, written
+from emergence.values import MANY, Switch
+from theory import InputError
+from validation.comparisons import additive, linear, quadratic
 
-_SMALL = ("--dim", "64", "--teacher-width", "2", "--student-width", "6")
-_LINEAR = ("--dim", "5", "--student-width", "10", "--train-size", "20")
-#: Command line of each command, beside those that are the command's own name.
-_GIVEN: dict[str, tuple[str, ...]] = {
-    "predict": _SMALL,
-    "predict of quadratic": ("--activation", "h2", *_SMALL),
-    "compare": ("--activation", "h3", *_SMALL),
-    "predict --model linear": _LINEAR,
-    "compare --model linear": (*_LINEAR, "--steps", "5"),
-    **{f"simulate {what}": _SMALL for what in ("gradient-flow", "finite-step", "online-sgd", "sde")},
-    **{f"simulate {what}": _SMALL for what in ("riccati", "stiefel-sgd")},
-    **{f"simulate {what}": (*_LINEAR, "--steps", "5") for what in ("label-noise", "oscillation", "sam")},
+MODELS = built_in()
+OPTIONS = {name: model for model in MODELS.values() for name in options(model.problem)}
+#: What the problems of a model have in common here, beside its defaults.
+_SMALL: dict[str, dict[str, Any]] = {
+    "additive": {"dim": 64, "teacher_width": 2, "student_width": 6},
+    "quadratic": {"dim": 64, "teacher_width": 2, "student_width": 6},
+    "linear": {"dim": 5, "student_width": 10, "train_size": 20},
+}
+#: The same for one command alone.
+_ALSO = {
+    "compare": {"activation": "h3"},
+    **{what: {"steps": 5} for what in ("compare --model linear", "label-noise", "oscillation", "sam")},
 }
 #: A value that differs from the default, and from those above.
 _VALUES: dict[str, tuple[str, ...]] = {
@@ -45,18 +48,24 @@ _VALUES: dict[str, tuple[str, ...]] = {
     "flip_probability": ("0.3",), "replacement": ("other",), "radius": ("0.1",), "epochs": ("3",), "widths": ("4",),
     "blocks": ("3",),
 }  # fmt: skip
-_SWITCHES = {name: f"--{name.replace('_', '-')}" for name in OPTIONS - set(_VALUES)} | {"normalise": "--no-normalise"}
+#: Activations that a model, or a simulation, takes beside its default.
+_ACTIVATIONS = {"quadratic": "2*h2", "layer-wise": "h4"}
 _HANDED = {
-    dynamics: ("gradient_flow", "finite_step_flow", "online_sgd", "sde_ensemble", "stiefel_sgd", "label_noise_sgd"),
+    dynamics: (
+        *("gradient_flow", "finite_step_flow", "online_sgd", "sde_ensemble", "stiefel_sgd", "label_noise_sgd"),
+        *("oscillation", "sam", "retiring_flow", "gradient_descent"),
+    ),
     riccati_data: ("riccati_dataset",),
     layer_wise: ("layer_wise_sgd",),
     kernel_ridge: ("kernel_ridge",),
     toy_flow: ("toy_flow",),
-    validation: ("compare", "compare_quadratic"),
+    additive: ("additive_case",),
+    quadratic: ("quadratic_case",),
+    linear: ("linear_case",),
     networks: ("lazy_rich", "compare_algorithms"),
 }
-#: What does not change a result, or repeats the problem as it was given.
-_ASIDE = ("progress", "problem", "out", "folder")
+#: What does not change a result.
+_ASIDE = ("progress", "folder")
 
 
 class _Stop(Exception):
@@ -65,12 +74,14 @@ class _Stop(Exception):
 
 @pytest.fixture
 def handed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """Filled with what a simulator is handed."""
+    """Filled with what a simulator is handed; a simulator that is handed to a comparison is asked for it at once."""
     found: list[str] = []
 
     def spy(name: str) -> Callable[..., None]:
         def stand_in(*given: Any, **named: Any) -> None:
             found.append(name + _shown(given) + _shown({k: v for k, v in named.items() if k not in _ASIDE}))
+            for simulate in filter(callable, given):
+                simulate(None, None)
             raise _Stop
 
         return stand_in
@@ -78,8 +89,6 @@ def handed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     for module, names in _HANDED.items():
         for name in names:
             monkeypatch.setattr(module, name, spy(name))
-    for name in ("oscillation", "sam", "retiring_flow", "gradient_descent"):
-        monkeypatch.setattr(dynamics, name, spy(name))
     monkeypatch.setattr(networks, "load_images", lambda data: data)
     monkeypatch.chdir(tmp_path)
     return found
@@ -95,15 +104,44 @@ def _shown(value: Any) -> str:
         return "{" + ", ".join(f"{_shown(k)}: {_shown(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_shown, value)) + "]"
-    return repr(value)
+    return "" if callable(value) else repr(value)
 
 
-def _flags(name: str) -> tuple[str, ...]:
-    return (_SWITCHES[name],) if name in _SWITCHES else (f"--{name.replace('_', '-')}", *_VALUES[name])
+#: Name of the command, its words, its model, and the options that its record says it uses.
+_COMMANDS: dict[str, tuple[Model, frozenset[str]]] = {
+    **{f"predict{m.flag}": (m, m.predict.uses) for m in MODELS.values() if m.predict is not None},
+    **{f"compare{m.flag}": (m, m.compare.uses) for m in MODELS.values() if m.compare is not None},
+    **{f"simulate {one.name}": (m, one.uses) for m in MODELS.values() for one in m.simulations},
+}
+
+
+def _flags(model: Model, name: str, texts: tuple[str, ...]) -> list[str]:
+    if isinstance(kind(model.problem, name), Switch):
+        return [f"--{'no-' if texts == ('false',) else ''}{written(name)}"]
+    return [f"--{written(name)}", *texts]
 
 
 def _argv(command: str) -> list[str]:
-    return [*command.replace(" of quadratic", "").split(), *_GIVEN.get(command, ()), "--json"]
+    model, _ = _COMMANDS[command]
+    small = _SMALL.get(model.name, {}) | _ALSO.get(command.removeprefix("simulate "), {})
+    flags = [text for name, value in small.items() for text in _flags(model, name, (str(value),))]
+    return [*command.split(), *flags, "--json"]
+
+
+def _changed(model: Model, name: str) -> tuple[str, ...]:
+    """The texts of another value of an option."""
+    if name == "activation" and model.name in _ACTIVATIONS:
+        return (_ACTIVATIONS[model.name],)
+    if isinstance(kind(model.problem, name), Switch):
+        return (str(not options(model.problem)[name].default).lower(),)
+    return _VALUES[name]
+
+
+def _before(uses: frozenset[str], name: str) -> dict[str, str]:
+    """What an option is compared with: switches for what is too large need something too large."""
+    if name == "allow_unstable" and name in uses:
+        return {"step_size": "30"}
+    return {"step_size": "1e-4"} if name == "steps" and {"steps", "step_size"} <= uses else {}
 
 
 def _result(argv: list[str], handed: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -114,64 +152,77 @@ def _result(argv: list[str], handed: list[str], capsys: pytest.CaptureFixture[st
     if code == 0:
         return json.dumps({name: value for name, value in json.loads(shown.out).items() if name != "problem"})
     assert code == 2 or handed, (argv, shown.err)
-    return handed[0] if handed else shown.err
+    return "".join(handed) or shown.err
 
 
-def _before(command: str, name: str) -> list[str]:
-    """What an option is compared with: switches for what is too large need something too large."""
-    if name == "allow_unstable" and name in USES[command]:
-        return ["--step-size", "30"]
-    return ["--step-size", "1e-4"] if name == "steps" and "steps" in USES[command] else []
-
-
-@pytest.mark.parametrize("command", [name for name in USES if not name.startswith("sweep")])
+@pytest.mark.parametrize("command", _COMMANDS)
 def test_an_option_changes_something_or_is_refused(
     command: str, handed: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    model, uses = _COMMANDS[command]
     assert _result(_argv(command), handed, capsys) == _result(_argv(command), handed, capsys)
-    for name in sorted(OPTIONS):
-        argv = [*_argv(command), *_before(command, name)]
-        option = "--" + name.replace("_", "-")
-        changed = _result([*argv, *_change(command, name)], handed, capsys)
-        if name in USES[command]:
+    for name, whose in OPTIONS.items():
+        own = model if name in options(model.problem) else whose
+        before = [text for one, value in _before(uses, name).items() for text in _flags(model, one, (value,))]
+        argv = [*_argv(command), *before]
+        changed = _result([*argv, *_flags(own, name, _changed(own, name))], handed, capsys)
+        if name in uses:
             assert changed != _result(argv, handed, capsys), name
             assert "is given, but" not in changed, name
         else:
-            known = f"emergence: error: {option} is given, but {command} does not use it ("
-            assert changed.startswith((known, "emergence: error: unrecognized arguments: ")), (name, changed)
+            line = f"emergence: error: --{written(name)} is given, but {command} does not use it ("
+            assert changed.startswith(line), (name, changed)
             assert changed.count("\n") == 1
 
 
-def _change(command: str, name: str) -> tuple[str, ...]:
-    """The option with another value that the command can use."""
-    if name == "activation" and command in ("predict of quadratic", "simulate riccati", "simulate stiefel-sgd"):
-        return ("--activation", "2*h2")
-    if name == "activation" and command == "simulate layer-wise":
-        return ("--activation", "h4")
-    return _flags(name)
+def test_whatever_no_command_uses_is_no_option() -> None:
+    assert {name for _, uses in _COMMANDS.values() for name in uses} == set(OPTIONS)
 
 
-@pytest.mark.parametrize("what", ["gradient-flow", "retiring-flow", "gradient-descent", "stiefel-sgd"])
+_CELLS = [(model, one) for model in MODELS.values() for one in model.cells]
+
+
+def _cell(model: Model, simulation: Simulation, values: dict[str, Any], handed: list[str]) -> str:
+    """What the simulator of a cell is handed, or its predictions, or why it is refused."""
+    handed.clear()
+    try:
+        resolved = model.resolve(model.problem(**values), simulation)
+        simulation.requires(resolved)
+        data = simulation.run(resolved, None, None).data
+    except _Stop:
+        return "".join(handed)
+    except InputError as refusal:
+        return str(refusal)
+    return "".join(_shown([str(name), *data[name].dims, data[name].values]) for name in data.variables)
+
+
+def _value(model: Model, name: str, texts: tuple[str, ...]) -> Any:
+    own = kind(model.problem, name)
+    if isinstance(own, Switch):
+        return texts == ("true",)
+    return own.check(name, [own.read(text) for text in texts] if isinstance(own, MANY) else own.read(texts[0]))
+
+
+@pytest.mark.parametrize(("model", "simulation"), _CELLS, ids=lambda one: one.name)
 def test_what_a_sweep_varies_changes_its_cells(
-    what: str, handed: list[str], capsys: pytest.CaptureFixture[str]
+    model: Model, simulation: Simulation, handed: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = {"dim": 64, "teacher_width": 2, "student_width": 6}
-    others = {"dim": 65, "seed": 1, "init_scale": 0.05, "batch": 2, "step_size": 1e-4, "time": 5.0, "replicas": 2,
-              "student_width": 7, "normalise": False, "method": "ambient", "speed_factor": 0.5}  # fmt: skip
-
-    def cell(**given: Any) -> str:
-        handed.clear()
-        with pytest.raises(_Stop):
-            CELLS[what].run(problem_of(what, small | given))
-        return handed[0]
-
-    for name, value in others.items():
-        if name in USES[f"sweep {what}"]:
-            assert cell(**{name: value}) != cell(), name
+    small = _SMALL.get(model.name, {}) | _ALSO.get(simulation.name, {})
+    assert _cell(model, simulation, small, handed) == _cell(model, simulation, small, handed)
+    for name in options(model.problem):
+        texts = _changed(model, name)
+        if name in simulation.uses:
+            before = small | {one: float(text) for one, text in _before(simulation.uses, name).items()}
+            after = before | {name: _value(model, name, texts)}
+            assert _cell(model, simulation, after, handed) != _cell(model, simulation, before, handed), name
         else:
-            text = str(value).lower()
-            assert main(["sweep", what, "--over", f"{name}={text}"]) == 2
-            assert f"--over {name.replace('_', '-')} is given, but sweep {what} does not use" in capsys.readouterr().err
+            line = f"{written(name)} is given, but sweep {simulation.name} does not use it"
+            argv = ["sweep", simulation.name, "--model", model.name]
+            assert main([*argv, "--over", "seed=0:2", *_flags(model, name, texts)]) == 2
+            assert line in capsys.readouterr().err
+            if not isinstance(kind(model.problem, name), MANY):
+                assert main([*argv, "--over", f"{name}={','.join(texts)}"]) == 2
+                assert f"--over {line}" in capsys.readouterr().err
     assert list(Path().iterdir()) == []
 
 

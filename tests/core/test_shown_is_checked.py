@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import sympy as sp
 
-from emergence.commands.derive import DEFAULT, DEFAULTS, DERIVATIONS
+from emergence.models import built_in
 from theory import Activation, Derivation, DerivationError, Step
 from theory.additive.gradient_descent import descent_map
 from theory.additive.sourced_flow import sourced_flow
@@ -22,8 +22,10 @@ from theory.steps.committee import committee
 COARSE = 1e-6
 #: Summands changed in each equation.
 SAMPLE = 1
+#: Every name of ``derive``.
+DERIVATIONS = {name: make for model in built_in().values() for name, make in model.derivations.items()}
 #: (name, activation): every name of ``derive``, and activations of several kinds where they lead to other equations.
-OFFERED = [(name, DEFAULTS.get(name, DEFAULT)) for name in DERIVATIONS] + [
+OFFERED = [(name, make.activation) for name, make in DERIVATIONS.items()] + [
     ("loss", "erf"), ("overlap-flow", "h4+1"), ("single-task", "h3"), ("single-task", "relu"), ("norm", "0.8*h4+0.6*h6"),
     ("ideal-loss", "0.8*h4+0.6*h6"), ("loss-sum", "h6"), ("plateau", "h3"), ("committee", "h3"), ("correlation", "h1+h2"),
     ("toy", "h4"), ("retirement", "h3+h4"), ("finite-step", "h2"),

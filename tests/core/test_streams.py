@@ -16,8 +16,7 @@ from dynamics.baselines.layer_wise import layer_wise_sgd
 from dynamics.core.keys import replica_keys, stream_key
 from dynamics.networks import Comparison, LazyRich, Training, digits, lazy_rich
 from dynamics.quadratic.riccati_data import riccati_dataset
-from emergence.linear_problem import LinearProblem
-from emergence.linear_resolve import resolve_linear
+from emergence.models import linear
 from theory import Activation, InitialState, InputError, QuadraticModel, Student, Teacher
 from theory.baselines.kernel_ridge import Kernel, KernelRidge
 from theory.core import streams
@@ -158,8 +157,8 @@ def test_a_replica_does_not_depend_on_how_many_run(name: str) -> None:
 def test_start_training_set_and_noise_share_no_stream_at_any_two_seeds() -> None:
     with recorded() as found:
         for seed in range(4):
-            resolved = resolve_linear(
-                LinearProblem(dim=3, student_width=4, train_size=20, seed=seed, steps=20, replicas=1), "label-noise"
+            resolved = linear.resolve(
+                linear.LinearProblem(dim=3, student_width=4, train_size=20, seed=seed, steps=20, replicas=1)
             )
             label_noise_sgd(resolved.task, resolved.start, step_size=0.01, steps=20, seed=seed)
             theory.draw_initial_state(Teacher.of([1.0], 32), Student(2), seed)

@@ -229,7 +229,7 @@ def test_bad_input_is_refused(tmp_path):
         report.write_report(tmp_path / "r.html", _run([]))
     row = {"direction": 1, "predicted": 1.0, "sgd_mean": None, "sgd_stderr": None}
     with pytest.raises(InputError, match="row 1 lacks flow, verdict"):
-        report.write_comparison(tmp_path / "c.html", "t", {}, [row], [])
+        report.write_comparison(tmp_path / "c.html", "t", {}, "directions", _COLUMNS, [row], [], (), "Times.")
 
 
 def test_a_measurement_without_finite_value_is_reported_not_dropped(tmp_path):
@@ -239,6 +239,9 @@ def test_a_measurement_without_finite_value_is_reported_not_dropped(tmp_path):
     assert "1 unexpected" in words
 
 
+_COLUMNS = ("direction", "predicted", "flow", "sgd_mean", "sgd_stderr", "verdict")
+
+
 def test_comparison_page(tmp_path):
     rows = [
         {"direction": 1, "predicted": 123.4, "flow": 125.0, "sgd_mean": 130.0, "sgd_stderr": 3.0, "verdict": "agrees"},
@@ -246,7 +249,10 @@ def test_comparison_page(tmp_path):
         {"direction": 3, "predicted": 1.0, "flow": 1.0, "sgd_mean": 9.0, "sgd_stderr": 0.1, "verdict": "disagrees"},
     ]
     problem = {"activation": "<h4>", "teacher_weights": [1.0, 0.5], "normalise": True}
-    path = report.write_comparison(tmp_path / "c.html", "My $h_4$", problem, rows, [("fig", _figure())], ["A note."])
+    figures = [("fig", _figure())]
+    path = report.write_comparison(
+        tmp_path / "c.html", "My $h_4$", problem, "directions", _COLUMNS, rows, figures, ["A note."], "Times."
+    )
     page = path.read_text()
     parsed = _Page(page)
     body = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', page, re.S)

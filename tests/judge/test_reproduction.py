@@ -11,6 +11,7 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
+from emergence import models
 from emergence import reproduction as experiments
 from emergence.cli import main
 from emergence.commands import reproduce
@@ -127,9 +128,15 @@ def test_bad_runs_are_refused(measure, data, message):
         measure(data)
 
 
+def _offer(monkeypatch: pytest.MonkeyPatch, figure: experiments.Figure):
+    """As if the additive model had this figure, too."""
+    offered = {**models.figures(), figure.name: (models.default(), figure)}
+    monkeypatch.setattr(models, "figures", lambda: offered)
+
+
 def _put(monkeypatch: pytest.MonkeyPatch, grid: experiments.Grid):
     """These runs behind figure 2."""
-    monkeypatch.setitem(experiments.FIGURES, "fig2", replace(experiments.FIG2, presets={"quick": grid}))
+    _offer(monkeypatch, replace(experiments.FIG2, presets={"quick": grid}))
 
 
 @pytest.fixture
@@ -177,8 +184,8 @@ def test_a_third_figure_needs_no_edit_of_the_command(small, tmp_path: Path, monk
         seen.append((dict(data.sizes)["student_width"], problem["teacher_width"]))
         return SimpleNamespace(rows=rows)
 
-    third = replace(experiments.FIGURES["fig2"], name="fig3", measure=measure, draw=lambda found: Figure())
-    monkeypatch.setitem(experiments.FIGURES, "fig3", third)
+    _, second = models.figures()["fig2"]
+    _offer(monkeypatch, replace(second, name="fig3", measure=measure, draw=lambda found: Figure()))
     assert main(["reproduce", "fig3", "--out", str(tmp_path), "--json", "--quiet"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["figure"], len(document["panels"]), seen) == ("fig3", 2, [(2, 64)])

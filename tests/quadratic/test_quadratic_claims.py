@@ -1,7 +1,6 @@
 """Quadratic claims: right formulas pass, formulas broken on purpose are named, figures draw; and the command line."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +11,6 @@ import xarray as xr
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from emergence.cli import main
 from theory import InputError
 from theory.quadratic.model import decoupled_overlaps, decoupled_risk
 from theory.quadratic.occupation import Occupation
@@ -92,23 +90,17 @@ def test_figures_draw_and_check_shapes() -> None:
 # ------------------------------------------------------------------------- command line
 
 
-def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict, str]:
-    code = main([*argv, "--json"])
-    out, err = capsys.readouterr()
-    return code, json.loads(out) if out else {}, err
-
-
-def test_derive_riccati(capsys: pytest.CaptureFixture[str]) -> None:
-    code, document, _ = run(capsys, "derive", "riccati")
+def test_derive_riccati(run: Callable) -> None:
+    code, document, _ = run("derive", "riccati")
     assert code == 0
     assert document["name"] == "riccati"
     assert document["activation"] == "quadratic"
     assert r"\dot G" in document["equations"]
 
 
-def test_predict_quadratic(capsys: pytest.CaptureFixture[str]) -> None:
+def test_predict_quadratic(run: Callable) -> None:
     code, document, _ = run(
-        capsys, "predict", "--activation", "quadratic", "--dim", "100000", "--teacher-width", "6", "--student-width", "4",
+        "predict", "--activation", "quadratic", "--dim", "100000", "--teacher-width", "6", "--student-width", "4",
         "--step-size", "1e-6",
     )  # fmt: skip
     assert code == 0
@@ -124,17 +116,17 @@ def test_predict_quadratic(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["riccati_rate"] == pytest.approx(4)
 
 
-def test_speed_factor_divides_times(capsys: pytest.CaptureFixture[str]) -> None:
+def test_speed_factor_divides_times(run: Callable) -> None:
     times = []
     for factor in ("1", "0.5"):
-        _, document, _ = run(capsys, "predict", "--activation", "h2", "--teacher-width", "3", "--speed-factor", factor)
+        _, document, _ = run("predict", "--activation", "h2", "--teacher-width", "3", "--speed-factor", factor)
         times.append(document["directions"][0]["time_half"])
     assert times[1] == pytest.approx(2 * times[0])
 
 
-def test_simulate_riccati(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_simulate_riccati(run: Callable) -> None:
     argv = ["simulate", "riccati", "--dim", "1000000000", "--teacher-width", "5", "--student-width", "3"]
-    code, document, _ = run(capsys, *argv, "--replicas", "3", "--out", str(tmp_path), "--quiet")
+    code, document, _ = run(*argv, "--replicas", "3", "--quiet")
     assert code == 0
     assert document["variables"]["diagonal"] == ["replica", "time", "direction"]
     with xr.open_dataset(document["file"], engine="h5netcdf") as data:
@@ -143,7 +135,7 @@ def test_simulate_riccati(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
         assert float(data["diagonal"].isel(time=-1, direction=0).min()) > 0.99
         assert data["direction"].values.tolist() == [1, 2, 3, 4, 5]
         first = data["diagonal"].values.copy()
-    again = run(capsys, *argv, "--replicas", "3", "--out", str(tmp_path / "again"), "--quiet")[1]["file"]
+    again = run(*argv, "--replicas", "3", "--out", "again", "--quiet")[1]["file"]
     assert Path(again).name == Path(document["file"]).name
     with xr.open_dataset(again, engine="h5netcdf") as data:
         assert np.array_equal(data["diagonal"].values, first)
@@ -167,15 +159,5 @@ def test_simulate_riccati(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
         (["simulate", "riccati", "--steps", "10"], "without step-size"),
     ],
 )
-def test_bad_input_is_one_line(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, argv: list[str], message: str
-) -> None:
-    if argv[0] == "simulate":
-        argv = [*argv, "--out", str(tmp_path / "out")]
-    assert main(argv) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("emergence: error: ")
-    assert err.count("\n") == 1
-    assert message in err
-    assert not (tmp_path / "out").exists()
+def test_bad_input_is_one_line(argv: list[str], message: str, refused: Callable) -> None:
+    assert message in refused(*argv)

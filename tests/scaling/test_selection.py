@@ -1,7 +1,7 @@
 """The law of greedy selection against closed forms, brute-force selection and draws."""
 
-import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import mpmath
@@ -10,7 +10,6 @@ import pytest
 from matplotlib.figure import Figure
 from scipy import integrate, stats
 
-from emergence.cli import main
 from theory import InputError, gaps, select
 from theory.baselines.winner import (
     covering_probability,
@@ -276,17 +275,17 @@ def test_cheap_claims_agree(name: str) -> None:
     assert len(outcome.figures) == 1
 
 
-def test_prediction_says_how_likely_each_direction_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prediction_says_how_likely_each_direction_is(run: Callable) -> None:
     found = {}
     for width in ("3", "12"):
-        assert main(["predict", "--dim", "400", "--teacher-width", "12", "--student-width", width, "--json"]) == 0
-        rows = json.loads(capsys.readouterr().out)["directions"]
-        found[width] = np.array([row["selection_probability"] for row in rows])
+        code, document, _ = run("predict", "--dim", "400", "--teacher-width", "12", "--student-width", width)
+        assert code == 0
+        found[width] = np.array([row["selection_probability"] for row in document["directions"]])
     np.testing.assert_array_equal(found["12"], 1.0)
     assert found["3"].sum() == pytest.approx(3, abs=1e-4)
     assert np.all(np.diff(found["3"]) < 0)
-    assert main(["predict", "--activation", "h1", "--dim", "400", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["directions"][0]["selection_probability"] is None
+    code, document, _ = run("predict", "--activation", "h1", "--dim", "400")
+    assert (code, document["directions"][0]["selection_probability"]) == (0, None)
 
 
 def test_law_takes_the_dimension() -> None:

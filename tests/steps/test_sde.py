@@ -1,10 +1,9 @@
 """SDE ensembles of all overlaps: moments of a step, one task, Diffrax as strong reference, reproducibility, bad input."""
 
 import io
-import json
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 
 import diffrax as dfx
 import jax
@@ -18,8 +17,9 @@ from dynamics.core.paths import start_paths
 from dynamics.steps.finite_step import parameters_of
 from dynamics.steps.overlap_diffusion import OverlapDiffusion
 from dynamics.steps.sde import SdeResult, overlap_scheme, refuse_negative, sde_ensemble
-from emergence.cells import CELLS, compute, configuration
-from emergence.problem import Problem
+from emergence.cells import compute, configuration
+from emergence.models.additive import MODEL
+from emergence.models.additive import AdditiveProblem as Problem
 from theory import Activation, InputError, SingleTask, System, Teacher, finite_step
 from theory.core.indexed import Sums, Term
 from theory.one_task.diffusion import OneTaskDiffusion
@@ -233,20 +233,10 @@ def test_bad_numbers(options: dict, text: str) -> None:
 SMALL = ["--activation", "h3", "--dim", "256", "--teacher-width", "1", "--student-width", "1", "--paths", "256"]
 
 
-def run(*argv: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    from emergence.cli import main
-
-    code = main([*argv])
-    return code, *capsys.readouterr()
-
-
-def test_simulate_writes_every_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(
-        "simulate", "sde", *SMALL, "--seed", "3", "--time", "0.5", "--step-size", "1e-4", "--allow-unstable", "--json",
-        "--quiet", "--out", str(tmp_path), capsys=capsys,
-    )  # fmt: skip
+def test_simulate_writes_every_path(run: Callable) -> None:
+    run_options = ["--seed", "3", "--time", "0.5", "--step-size", "1e-4", "--allow-unstable", "--quiet"]
+    code, document, _ = run("simulate", "sde", *SMALL, *run_options)
     assert code == 0
-    document = json.loads(out)
     assert document["variables"]["overlap"] == ["replica", "time", "neuron", "direction"]
     with xr.open_dataset(document["file"], engine="h5netcdf") as data:
         assert data.sizes["replica"] == 256
@@ -261,13 +251,8 @@ def test_simulate_writes_every_path(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--paths", "0"], "paths"),
     ],
 )
-def test_bad_input_is_one_line(
-    argv: list[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:  # fmt: skip
-    code, out, err = run("simulate", "sde", *SMALL, "--seed", "3", *argv, "--out", str(tmp_path / "x"), capsys=capsys)
-    assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert text in err
-    assert not (tmp_path / "x").exists()
+def test_bad_input_is_one_line(argv: list[str], text: str, refused: Callable) -> None:
+    assert text in refused("simulate", "sde", *SMALL, "--seed", "3", *argv)
 
 
 @pytest.mark.slow
@@ -277,9 +262,9 @@ def test_cells_of_a_sweep_hold_what_they_promise(what: str) -> None:
         activation="h3", dim=256, teacher_width=1, student_width=1, replicas=256, step_size=1e-4, time=0.2, seed=3,
         allow_unstable=True,
     )  # fmt: skip
-    content = compute(configuration(what, problem))
+    content = compute(configuration(MODEL, what, problem))
     data = xr.load_dataset(io.BytesIO(content), engine="scipy")
-    assert set(data.data_vars) == set(CELLS[what].variables)
+    assert set(data.data_vars) == set(MODEL.simulation(what).variables)
 
 
 # ------------------------------------------------------------------------ rare samples

@@ -9,7 +9,8 @@ from typing import Any
 from emergence.cells import configuration
 from emergence.cli import main
 from emergence.commands import sweep
-from emergence.problem import Problem
+from emergence.models.additive import MODEL as ADDITIVE
+from emergence.models.additive import AdditiveProblem as Problem
 from emergence.store import sweeping
 from emergence.store.folder import Store, seal
 from emergence.store.sweeping import Cell, Outcome, Sweep
@@ -25,7 +26,7 @@ def compute(configuration: Mapping[str, Any]) -> bytes:
 
 def cells(count: int) -> list[Cell]:
     """A sweep over the seed."""
-    return [Cell({"seed": n}, configuration("predict", Problem(seed=n))) for n in range(count)]
+    return [Cell({"seed": n}, configuration(ADDITIVE, "predict", Problem(seed=n))) for n in range(count)]
 
 
 class Threads:
@@ -52,5 +53,5 @@ def share(store: Store, count: int) -> tuple[int, Outcome]:
 
 if __name__ == "__main__":
     sweeping.compute = compute
-    sweep._check_activations = lambda _: None  # spares the import of SymPy
+    sweep._check_expressions = lambda *_: None  # spares the import of SymPy
     sys.exit(main())

@@ -130,26 +130,28 @@ def write_report(path: Path, run: "Run") -> Path:
 
 
 #: What the table of a comparison shows, unless said otherwise.
-_TIMES = "Times at which each direction is learned: closed-form prediction, gradient flow, stochastic gradient descent."
 
 
 def write_comparison(
     path: Path,
     title: str,
     problem: Mapping[str, object],
+    unit: str,
+    columns: Sequence[str],
     rows: Sequence[Mapping[str, object]],
     figures: Sequence[tuple[str, object]],
-    notes: Sequence[str] = (),
-    caption: str = _TIMES,
+    notes: Sequence[str],
+    caption: str,
 ) -> Path:
-    """Write the page that compares prediction, gradient flow and SGD for one problem.
+    """Write the page that compares prediction and simulations for one problem.
 
     Args:
         path: the HTML file; its folder is made if absent.
         title: heading of the page.
         problem: every setting of the problem, defaults included.
-        rows: one mapping per direction with ``direction``, ``predicted``, ``flow``, ``sgd_mean``, ``sgd_stderr`` (times
-            in one unit, None where not learned) and ``verdict`` (a word).
+        unit: what a row is about, in the plural.
+        columns: entries shown of a row, the first naming it; ``X_mean`` and ``X_stderr`` make one column; ``verdict`` is a
+            word. rows: None where nothing is known.
         figures: captions and matplotlib figures.
         notes: sentences below the table; ``$…$`` is a formula.
         caption: of the table.
@@ -161,12 +163,12 @@ def write_comparison(
         InputError: `path` is a folder, a row lacks an entry, or a figure is not a matplotlib Figure.
     """
     for index, row in enumerate(rows, start=1):
-        lacking = {"direction", "predicted", "flow", "sgd_mean", "sgd_stderr", "verdict"} - set(row)
+        lacking = set(columns) - set(row)
         if lacking:
             raise InputError(f"rows: row {index} lacks {', '.join(sorted(lacking))}: give None where nothing is known")
-    shown = _embed_all(title, figures)
-    names = {"title": title, "problem": problem, "rows": rows, "figures": shown, "notes": notes, "caption": caption}
-    return _write(path, "comparison.html.j2", **names)
+    names = {"title": title, "problem": problem, "unit": unit, "rows": rows, "notes": notes, "caption": caption}
+    shown = [name for name in columns if not name.endswith("_stderr")]
+    return _write(path, "comparison.html.j2", columns=shown, figures=_embed_all(title, figures), **names)
 
 
 def embed(figure: object) -> Markup:

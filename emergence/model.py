@@ -1,0 +1,226 @@
+"""What a system is to the command line: one record, from which every command serves it.
+
+A module with a `MODEL` in `emergence.models`, or in a file of the user's own (``--model path/to/my_model.py``), is all
+that a system needs: its options, simulations, predictions, comparison, derivations and figures come from there. Importing
+such a module must stay light: what is heavy is imported inside its functions.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+from emergence.options import Problem, options
+from emergence.refusal import refuse
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from emergence.reproduction import Figure
+    from theory import Activation, Derivation
+    from validation.comparison import Case
+
+#: Called with the fraction done and a text, or None.
+Progress = Callable[[float, str], None]
+
+
+class Resolved(Protocol):
+    """A problem with its objects and the defaults that they decide. `warnings`: lines for the user."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
+
+    def echo(self) -> dict[str, Any]:
+        """The full problem, defaults included: it names the file, and stands in every JSON document."""
+        ...
+
+    def headline(self) -> str:
+        """The problem in one line."""
+        ...
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a simulation hands back.
+
+    Attributes:
+        data: labelled. diverged: how many replicas did. result: whatever `Simulation.table` wants to see of it.
+        more: goes into the JSON document.
+    """
+
+    data: "xr.Dataset"
+    diverged: int = 0
+    result: Any = None
+    more: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A prediction: the JSON document, the same for people, and as labelled data (for sweeps)."""
+
+    content: Mapping[str, object]
+    text: str
+
+
+def _anything(resolved: Any) -> None:
+    """Any problem will do."""
+
+
+def _silent(resolved: Any) -> tuple[str, ...]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What ``simulate NAME`` runs, and a sweep's cell: one thing.
+
+    Attributes:
+        name: on the command line. help: a few words.
+        uses: options of the problem that can change the result; the others are refused.
+        run: the simulation; called with the resolved problem, progress (or None), and a folder for checkpoints (or None).
+        table: what people see of it.
+        variables: names in the data, for ``sweep --keep``.
+        requires: refuses, before anything is made, a problem that cannot be run.
+        warn: lines for the user before it begins. defaults: in place of the problem's usual ones.
+        checkpoints: the name of the folder that `run` keeps its checkpoints in, from the problem; None if it has none.
+    """
+
+    name: str
+    help: str
+    uses: frozenset[str]
+    run: Callable[[Any, Progress | None, Any], Run]
+    table: Callable[[Any, Run], str]
+    variables: tuple[str, ...]
+    requires: Callable[[Any], None] = _anything
+    warn: Callable[[Any], tuple[str, ...]] = _silent
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    checkpoints: Callable[[Any], str] | None = None
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """What ``predict`` says, and what ``sweep predict`` keeps of it.
+
+    Attributes:
+        uses, variables: as of a `Simulation`. shown: options among `uses` that change the document alone, not the data.
+    """
+
+    document: Callable[[Any], Document]
+    data: Callable[[Any], "xr.Dataset"]
+    uses: frozenset[str]
+    variables: tuple[str, ...]
+    shown: frozenset[str] = frozenset()
+
+    @property
+    def simulation(self) -> Simulation:
+        """As a cell of a sweep."""
+        return Simulation(
+            "predict",
+            "predictions",
+            self.uses - self.shown,
+            lambda resolved, *_: Run(self.data(resolved)),
+            lambda *_: "",
+            self.variables,
+        )
+
+
+@dataclass(frozen=True)
+class Comparer:
+    """What ``compare`` judges of a resolved problem. `uses`: as of a `Simulation`."""
+
+    case: "Callable[[Any], Case]"
+    uses: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Derive:
+    """A derivation of the command `derive`.
+
+    Attributes:
+        make: a function of the activation, or its place ``package.module:name``; its result is the derivation, or has it
+            as its `part`.
+        activation: where none is given. fixed: it has no other, and the function takes none.
+        kernel: the activation's own kernel φ stands among its equations.
+    """
+
+    make: str | Callable[..., Any]
+    activation: str = "h4"
+    fixed: bool = False
+    part: str = "derivation"
+    kernel: bool = True
+
+    @property
+    def plain(self) -> bool:
+        """Whether the activation's kernel does not stand among its equations."""
+        return self.fixed or not self.kernel
+
+    def __call__(self, activation: "Activation") -> "Derivation":
+        """Derive. Raises `InputError` for an activation that it does not know."""
+        make = self.make
+        if isinstance(make, str):
+            module, _, name = make.partition(":")
+            make = getattr(import_module(module), name)
+        if self.fixed and activation.coefficients != type(activation).parse(self.activation).coefficients:
+            refuse(
+                f"activation is {activation.name!r}, but this derivation is of {self.activation}: "
+                f"use {self.activation}, or leave it out"
+            )
+        made = make() if self.fixed else make(activation)
+        found = getattr(made, self.part, made)
+        return found() if callable(found) else found
+
+
+@dataclass(frozen=True)
+class Model:
+    """One system.
+
+    Attributes:
+        name, help: on the command line.
+        problem: its options.
+        resolve: the problem with its objects, for a simulation or for predict and compare (None). Refuses what no one
+            could run.
+        matches: whether a problem of the default model, by its activation's text, is this model's to predict and compare.
+        figures: those of `emergence reproduce`.
+        origin: the file of the user's own that it was loaded from, or nothing.
+    """
+
+    name: str
+    help: str
+    problem: type[Problem]
+    resolve: Callable[[Any, Simulation | None], Resolved]
+    simulations: tuple[Simulation, ...] = ()
+    predict: Predictor | None = None
+    compare: Comparer | None = None
+    derivations: Mapping[str, Derive] = field(default_factory=dict)
+    matches: Callable[[str], bool] | None = None
+    figures: "tuple[Figure, ...]" = ()
+    origin: str = ""
+
+    def __post_init__(self) -> None:
+        for one in self.cells:
+            unknown = one.uses - set(options(self.problem))
+            if unknown:
+                raise ValueError(f"model {self.name}: {one.name} uses {', '.join(unknown)}: name fields of its problem")
+
+    @property
+    def cells(self) -> tuple[Simulation, ...]:
+        """What a sweep can compute."""
+        return (*(() if self.predict is None else (self.predict.simulation,)), *self.simulations)
+
+    def simulation(self, name: str) -> Simulation:
+        """By name; ``predict`` is one too. Raises `InputError`."""
+        for one in self.cells:
+            if one.name == name:
+                return one
+        refuse(f"model {self.name} has no simulation {name!r}: use one of {', '.join(one.name for one in self.cells)}")
+
+    def users(self, name: str) -> list[str]:
+        """Commands that use an option."""
+        asked = (("predict", self.predict), ("compare", self.compare))
+        found = [f"{command}{self.flag}" for command, one in asked if one is not None and name in one.uses]
+        return found + [f"simulate {one.name}" for one in self.simulations if name in one.uses]
+
+    @property
+    def flag(self) -> str:
+        """What names the model on a command line, where anything must."""
+        return "" if self.name == "additive" else f" --model {self.origin or self.name}"

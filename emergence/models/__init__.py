@@ -1,0 +1,86 @@
+"""The models that the command line knows: every module of this folder with a `MODEL`, and files of the user's own."""
+
+import pkgutil
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+from emergence.model import Model, Simulation
+from emergence.refusal import is_refusal, refuse
+from emergence.reproduction import Figure
+
+#: The model of commands that name none.
+DEFAULT = "additive"
+
+
+@cache
+def built_in() -> Mapping[str, Model]:
+    """By name, the default first."""
+    modules = (import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
+    found = [module.MODEL for module in modules if hasattr(module, "MODEL")]
+    return {model.name: model for model in sorted(found, key=lambda model: (model.name != DEFAULT, model.name))}
+
+
+def default() -> Model:
+    """The model of commands that name none."""
+    return built_in()[DEFAULT]
+
+
+def named(name: str) -> Model:
+    """The model of a name or of a Python file. Raises `InputError`."""
+    if name.endswith(".py"):
+        return load(name)
+    if name not in built_in():
+        from theory.core.errors import did_you_mean
+
+        known = ", ".join(built_in())
+        refuse(f"model is {name!r}: {did_you_mean(name, built_in())}use one of {known}, or a Python file with a MODEL")
+    return built_in()[name]
+
+
+@cache
+def load(path: str) -> Model:
+    """The `MODEL` of a Python file, which is run for it. Raises `InputError`."""
+    file = Path(path)
+    if not file.is_file():
+        refuse(f"model is {path!r}: there is no such file: give the path of a Python file with a MODEL")
+    name = f"emergence_model_{file.stem}"
+    spec = spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        refuse(f"model is {path!r}: it cannot be read as Python: give the path of a file that ends in .py")
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        if is_refusal(error):
+            raise
+        refuse(f"model is {path!r}: running it raises {type(error).__name__}: {error}: mend it")
+    model = getattr(module, "MODEL", None)
+    if not isinstance(model, Model):
+        refuse(f"model is {path!r}: it has no MODEL: end it with MODEL = Model(…) of emergence.model")
+    return replace(model, origin=str(file.resolve()))
+
+
+def of_simulation(name: str) -> Model | None:
+    """The built-in model that has a simulation of this name."""
+    return next((x for x in built_in().values() if any(one.name == name for one in x.simulations)), None)
+
+
+def simulations() -> dict[str, Simulation]:
+    """Every built-in one by its name."""
+    return {one.name: one for model in built_in().values() for one in model.simulations}
+
+
+def figures() -> dict[str, tuple[Model, Figure]]:
+    """Published figures by name, each with the model whose simulation it needs."""
+    return {figure.name: (model, figure) for model in built_in().values() for figure in model.figures}
+
+
+def recognised(activation: str) -> Model | None:
+    """The model whose problems have this activation, by its own rule; None if no model claims it."""
+    return next((x for x in built_in().values() if x.matches is not None and x.matches(activation)), None)

@@ -1,0 +1,346 @@
+r"""The additive model: a teacher $\sum_pa_p\sigma(\langle e_p,x\rangle)$ and a 2-homogeneous student (arXiv:2504.19983)."""
+
+from typing import TYPE_CHECKING, Any
+
+from emergence.model import Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
+from emergence.models.additive_problem import AdditiveProblem, Resolved, resolve
+from emergence.models.teacher import TEACHER
+from emergence.refusal import refuse
+from emergence.reproduction import FIG1, FIG2
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from validation.comparison import Case
+
+#: Samples of SGD over all replicas that take five to ten minutes.
+SGD_BUDGET = 3e8
+#: Overlaps of a student with which a path of the SDE ends within minutes.
+SDE_OVERLAPS = 100
+#: Tolerance of long flows per step: their emergence times are then good to about 1e-4.
+_FLOW_RTOL = 1e-5
+
+
+# ------------------------------------------------------------------------- simulations
+
+
+def _gradient_flow(resolved: Resolved, progress: Progress | None, _: object) -> Run:
+    import dynamics
+
+    _, time, _ = resolved.run_length(counted=False)
+    flow = dynamics.gradient_flow(*resolved.parts, t_end=time, step_size=resolved.step_size, progress=progress)
+    return Run(flow.dataset, result=flow)
+
+
+def _online_sgd(resolved: Resolved, progress: Progress | None, _: object) -> Run:
+    import dynamics
+
+    step_size, _, steps = resolved.run_length()
+    problem = resolved.problem
+    sgd = dynamics.online_sgd(
+        *resolved.parts,
+        step_size=step_size,
+        steps=steps,
+        batch=problem.batch,
+        replicas=problem.replicas,
+        seed=problem.seed,
+        method=problem.method,
+        progress=progress,
+    )
+    return Run(sgd.dataset, int(sgd.diverged.sum()), sgd)
+
+
+def _finite_step(resolved: Resolved, progress: Progress | None, _: object) -> Run:
+    import dynamics
+
+    step_size, _, steps = resolved.run_length()
+    run = dynamics.finite_step_flow(
+        *resolved.parts, step_size=step_size, steps=steps, batch=resolved.problem.batch, progress=progress
+    )
+    return Run(run.dataset, int(run.diverged), run)
+
+
+def _sde(resolved: Resolved, progress: Progress | None, _: object) -> Run:
+    import dynamics
+
+    step_size, time, _ = resolved.run_length(counted=False)
+    problem = resolved.problem
+    run = dynamics.sde_ensemble(
+        *resolved.parts,
+        step_size=step_size,
+        time=time,
+        paths=problem.replicas,
+        batch=problem.batch,
+        seed=problem.seed,
+        progress=progress,
+    )
+    return Run(run.dataset, int(run.diverged.sum()), run)
+
+
+def _retiring_flow(resolved: Resolved, progress: Progress | None, _: object) -> Run:
+    """The coupled flow of many directions, loss and learned shares, with what theory predicts for them."""
+    import dynamics
+    from dynamics.core.trajectory import variable
+
+    assert resolved.time is not None
+    flow = dynamics.retiring_flow(
+        *resolved.parts, t_end=resolved.time, rtol=_FLOW_RTOL, atol=1e-3 * _FLOW_RTOL, progress=progress
+    )
+    data = _with_prediction(resolved, flow.times, flow.loss, half_time=flow.half_time, loss_time=flow.loss_time)
+    data["share"] = variable(("time", "direction"), flow.share, "learned share of the direction's weight")
+    data["light_share"] = variable("direction", flow.light_share, "share of the force that comes from light students")
+    data["neglected"] = variable("direction", flow.neglected, "bound on the angle that retirement neglects")
+    data["solver_steps"] = variable((), float(flow.steps), "steps of the integrator")
+    return Run(data, result=flow)
+
+
+def _gradient_descent(resolved: Resolved, progress: Progress | None, _: object) -> Run:
+    """Population gradient descent with a fixed step, with what theory predicts for the flow."""
+    import dynamics
+
+    step_size, _, steps = resolved.run_length()
+    run = dynamics.gradient_descent(*resolved.parts, step_size=step_size, steps=steps, progress=progress)
+    half_time = step_size * run.half_steps
+    data = _with_prediction(resolved, step_size * run.steps, run.loss, run.steps, half_time=half_time)
+    return Run(data, int(run.diverged), run)
+
+
+def _with_prediction(resolved: Resolved, times: Any, loss: Any, steps: Any = None, **measured: Any) -> "xr.Dataset":
+    """Measured loss and emergence times beside the predicted ones."""
+    import numpy as np
+    import xarray as xr
+
+    from dynamics.core.trajectory import ends, time_axis, variable
+    from theory.prediction.validity import validity
+
+    prediction = resolved.prediction
+    valid = np.array([float(own.valid) for own in validity(prediction, intervals=False)])
+    return xr.Dataset(
+        {
+            "loss": variable("time", loss, "population loss ½E(f*−f)²"),
+            "predicted_loss": variable("time", prediction.loss(times), "predicted staircase of the loss"),
+            **ends(**measured, predicted_half_time=prediction.time_half, predicted_loss_time=prediction.time_loss),
+            "predicted_valid": variable(
+                "direction", valid, "1 where the prediction's conditions hold, 0 where they do not"
+            ),
+        },
+        coords=time_axis(times, steps) | {"direction": np.arange(1, resolved.teacher.width + 1)},
+    )
+
+
+# ------------------------------------------------------------- refusals before and tables after
+
+
+def _polynomial(resolved: Resolved, counted: bool) -> None:
+    from theory.steps.moments import require_polynomial
+
+    require_polynomial(resolved.activation)
+    resolved.run_length(counted)
+
+
+def _has_time(resolved: Resolved) -> None:
+    if resolved.time is None:
+        refuse(f"seed {resolved.problem.seed}: nothing is predicted to be learned, so time has no default: give it")
+
+
+def _long(resolved: Resolved) -> tuple[str, ...]:
+    """Said at once where a run of SGD will not end soon."""
+    _, _, steps = resolved.run_length()
+    samples = float(steps) * resolved.problem.batch * resolved.problem.replicas
+    if samples <= SGD_BUDGET:
+        return ()
+    return (
+        f"online-sgd needs {samples:.2g} samples over all replicas, {samples / SGD_BUDGET:.2g} times what takes five to ten "
+        "minutes: lower --dim or --replicas, raise --step-size, or give --steps",
+    )
+
+
+def _wide(resolved: Resolved) -> tuple[str, ...]:
+    """Said at once where the SDE of so many overlaps will not end soon."""
+    width = resolved.problem.student_width
+    overlaps = width * resolved.teacher.width + width * (width + 1) // 2
+    if overlaps <= SDE_OVERLAPS:
+        return ()
+    return (
+        f"sde: every step of every path takes the square root of the {overlaps} × {overlaps} covariance of all overlaps, "
+        "which may take days: lower --student-width and --teacher-width to a few",
+    )
+
+
+def _table(times: str, *, per_step: bool = False) -> "Any":
+    """A table of predicted and measured emergence times; `times`: the measured ones' name in the simulator's result."""
+
+    def shown(resolved: Resolved, run: Run) -> str:
+        from emergence.prediction import beside, over_replicas
+
+        predicted, measured = resolved.prediction.time_half, getattr(run.result, times)
+        if measured.ndim == 1:
+            columns = {"time_half predicted": predicted, "time_half measured": measured}
+            if hasattr(run.result, "loss_time"):
+                columns |= {
+                    "time_loss predicted": resolved.prediction.time_loss,
+                    "time_loss measured": run.result.loss_time,
+                }
+            return beside(resolved.validity, columns)
+        if per_step:
+            step_size, _, _ = resolved.run_length()
+            return beside(
+                resolved.validity,
+                {"steps_half predicted": predicted / step_size, **over_replicas(measured, run.result.diverged)},
+            )
+        return beside(
+            resolved.validity,
+            {"time_half predicted": predicted, **over_replicas(measured, run.result.diverged, spread=True)},
+        )
+
+    return shown
+
+
+def _descent_table(resolved: Resolved, run: Run) -> str:
+    from emergence.prediction import beside
+
+    step_size, _, _ = resolved.run_length()
+    predicted = resolved.prediction.time_half / step_size
+    return beside(resolved.validity, {"steps_half predicted": predicted, "steps_half measured": run.result.half_steps})
+
+
+# ------------------------------------------------------------------------- predictions
+
+
+def _predict(resolved: Resolved) -> Document:
+    from emergence.prediction import document
+
+    return document(resolved)
+
+
+def _predicted(resolved: Resolved) -> "xr.Dataset":
+    """The columns of ``emergence predict`` along ``direction``, and its exponents; NaN where there is none.
+
+    Closed forms alone: a sweep has many cells, and what a prediction adds to its numbers is not repeated in each.
+    """
+    from emergence.prediction import columns, directions
+    from theory.prediction.validity import validity
+    from theory.scaling import ideal_loss
+
+    entries = directions(resolved, validity(resolved.prediction, intervals=False))
+    exponents = ideal_loss.exponent_values(resolved.teacher.exponent, resolved.activation)
+    return columns(entries, exponents, resolved.step_size)
+
+
+# --------------------------------------------------------------------------- comparison
+
+
+def _case(resolved: Resolved) -> "Case":
+    from validation.comparisons.additive import additive_case
+
+    step_size, _, steps = resolved.run_length()
+    problem = resolved.problem
+    return additive_case(
+        *resolved.parts,
+        step_size=step_size,
+        steps=steps,
+        batch=problem.batch,
+        replicas=problem.replicas,
+        seed=problem.seed,
+        method=problem.method,
+        # More than this waits for an explicit --steps or --time.
+        budget=None if problem.steps or problem.time else SGD_BUDGET,
+    )
+
+
+# ------------------------------------------------------------------------------ record
+
+_PREDICT = frozenset({*TEACHER, "student_width", "init_scale", "seed", "step_size", "allow_unstable"})
+_RUN = _PREDICT | {"steps", "time"}
+_SGD = _RUN | {"batch", "replicas"}
+_STATE = ("overlap", "norm2", "loss")
+_PREDICTED = ("loss", "predicted_loss", "half_time", "predicted_half_time", "predicted_loss_time", "predicted_valid")
+MODEL = Model(
+    name="additive",
+    help="teacher a_1*s(x_1) + … + a_P*s(x_P) and a 2-homogeneous student",
+    problem=AdditiveProblem,
+    resolve=resolve,
+    simulations=(
+        Simulation(
+            name="gradient-flow",
+            help="population gradient flow of all overlaps",
+            uses=_RUN,
+            run=_gradient_flow,
+            table=_table("half_time"),
+            variables=(*_STATE, "half_time", "half_neuron", "loss_time"),
+            requires=lambda resolved: resolved.run_length(counted=False) and None,
+        ),
+        Simulation(
+            name="online-sgd",
+            help="SGD on fresh samples, exact in law",
+            uses=_SGD | {"method"},
+            run=_online_sgd,
+            table=_table("half_steps", per_step=True),
+            variables=(*_STATE, "half_steps", "loss_steps", "diverged"),
+            requires=lambda resolved: resolved.run_length() and None,
+            warn=_long,
+        ),
+        Simulation(
+            name="finite-step",
+            help="the mean of SGD to second order in the step size",
+            uses=_RUN | {"batch"},
+            run=_finite_step,
+            table=_table("half_time"),
+            variables=(*_STATE, "half_time", "diverged"),
+            requires=lambda resolved: _polynomial(resolved, counted=True),
+        ),
+        Simulation(
+            name="sde",
+            help="the diffusion of all overlaps",
+            uses=_SGD,
+            run=_sde,
+            table=_table("half_time"),
+            variables=(*_STATE, "half_time", "diverged"),
+            requires=lambda resolved: _polynomial(resolved, counted=False),
+            warn=_wide,
+        ),
+        Simulation(
+            name="retiring-flow",
+            help="gradient flow of many directions: learned pairs leave the equations",
+            uses=_RUN - {"step_size", "steps", "allow_unstable"},
+            run=_retiring_flow,
+            table=_table("half_time"),
+            variables=(*_PREDICTED, "share", "loss_time", "light_share", "neglected", "solver_steps"),
+            requires=_has_time,
+        ),
+        Simulation(
+            name="gradient-descent",
+            help="population gradient descent with a fixed step",
+            uses=_RUN,
+            run=_gradient_descent,
+            table=_descent_table,
+            variables=_PREDICTED,
+            requires=lambda resolved: resolved.run_length() and None,
+        ),
+    ),
+    predict=Predictor(
+        _predict,
+        _predicted,
+        _PREDICT | {"batch"},
+        (
+            *("weight", "neuron", "overlap2", "lead", "valid", "time_leading", "time_half", "time_loss", "steps_half"),
+            *("step_size", "exponent_time", "exponent_width", "exponent_samples_unstable", "exponent_compute"),
+        ),
+    ),
+    compare=Comparer(_case, _SGD | {"method"}),
+    derivations={
+        "loss": Derive("theory:loss_derivation"),
+        "gradient": Derive("theory:gradient_derivation"),
+        "overlap-flow": Derive("theory:overlap_flow"),
+        "single-task": Derive("theory:SingleTask"),
+        "norm": Derive("theory:SingleTask", part="norm_derivation"),
+        "ideal-loss": Derive("theory.scaling.ideal_loss:derivation"),
+        "loss-sum": Derive("theory.scaling.scaling_laws:derivation"),
+        "retirement": Derive("theory.additive.retirement:derivation"),
+        "plateau": Derive("theory:plateau"),
+        "finite-step": Derive("theory:finite_step"),
+        "committee": Derive("theory.steps.committee:committee", "erf"),
+        "correlation": Derive("theory.baselines.correlation:derivation"),
+    },
+    figures=(FIG1, FIG2),
+)

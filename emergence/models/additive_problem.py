@@ -1,0 +1,189 @@
+"""A problem of the additive model: its options, and what they mean: start, prediction, step size, length of a run."""
+
+import math
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from emergence.model import Simulation
+from emergence.models.teacher import TeacherProblem, one_length
+from emergence.options import option
+from emergence.refusal import refuse
+from emergence.values import MAX_WHOLE, Choice, Number, Switch, Whole
+
+if TYPE_CHECKING:
+    import theory
+    from theory.prediction.validity import Validity
+
+#: More steps than this are refused even by commands that only quote them: the number would overflow.
+LONGEST = 1e200
+#: Relative L² weight beyond the stored Hermite degrees above which the user is told.
+TRUNCATION_WARNING = 0.01
+
+
+@dataclass(frozen=True)
+class AdditiveProblem(TeacherProblem):
+    r"""A teacher, a student and an algorithm.
+
+    Times are gradient-flow times of ½E(f*−f)²; one SGD step of size η advances it by η.
+    """
+
+    student_width: int = option(32, Whole(), "student width m")
+    init_scale: float = option(0.03, Number(), "initial norm sigma_0 of a student neuron (not its square)")
+    step_size: float | None = option(None, Number(), "SGD step size (default: a safe fraction of the stability bound)")
+    batch: int = option(1, Whole(), "samples in one SGD step")
+    steps: int | None = option(None, Whole(), "SGD steps (default: enough for the last predicted direction)")
+    time: float | None = option(None, Number(), "gradient-flow time to integrate to, instead of --steps")
+    replicas: int = option(32, Whole(), "independent SGD runs", also="paths of the sde")
+    method: str = option("exact", Choice(("exact", "ambient")), "SGD in overlaps (exact) or in R^d (ambient)")
+    seed: int = option(0, Whole(0), "random seed")
+    allow_unstable: bool = option(False, Switch(), "run a step size beyond the stability bound, with a warning")
+
+    def check(self) -> None:
+        super().check()
+        least = self.width + self.student_width
+        if self.dim < least:
+            refuse(f"dim is {self.dim}, below teacher width + student width = {least}: raise dim or lower a width")
+        one_length(self.steps, self.time)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A problem with its objects.
+
+    Attributes:
+        step_size: η, given or the default; None if nothing is predicted to be learned and none was given.
+        time: gradient-flow time to run to; None likewise.
+        steps: SGD steps to run; None likewise.
+        bound: largest stable step size and the direction (from 0) that sets it; None if nothing is learned.
+        warnings: lines for the user, printed once the input is known to be good.
+    """
+
+    problem: AdditiveProblem
+    activation: "theory.Activation"
+    teacher: "theory.Teacher"
+    student: "theory.Student"
+    initial: "theory.InitialState"
+    prediction: "theory.Prediction"
+    bound: tuple[float, int] | None
+    step_size: float | None
+    time: float | None
+    steps: int | None
+    warnings: tuple[str, ...]
+
+    @cached_property
+    def validity(self) -> "list[Validity]":
+        """Conditions and interval of every direction, computed when first asked for (seconds at most)."""
+        from theory.prediction.validity import validity
+
+        return validity(self.prediction)
+
+    def echo(self) -> dict[str, Any]:
+        """The full problem, defaults included, as in every JSON document."""
+        decided = {"step_size": self.step_size, "time": self.time, "steps": self.steps}
+        return asdict(self.problem) | self.problem.decided() | decided
+
+    def headline(self) -> str:
+        """The problem in one line."""
+        problem, activation = self.problem, self.activation
+        step = "none" if self.step_size is None else f"{self.step_size:.4g}"
+        bound = "" if self.bound is None else f" (bound {self.bound[0]:.4g}, direction {self.bound[1] + 1})"
+        return (
+            f"activation {activation.name} (information exponent {activation.information_exponent}), "
+            f"P = {problem.width}, m = {problem.student_width}, d = {problem.dim}, seed {problem.seed}, "
+            f"step size {step}{bound}"
+        )
+
+    def run_length(self, counted: bool = True) -> tuple[float, float, int]:
+        """(step size, time, steps) for a run; `counted`: it takes the steps one by one, in place of integrating over them.
+
+        Raises `InputError` if no default exists, or the run cannot end.
+        """
+        if self.step_size is None or self.time is None or self.steps is None:
+            refuse(
+                f"seed {self.problem.seed}: no direction is predicted to be learned, so step-size and steps have no "
+                "default: give both, raise student-width or change seed"
+            )
+        if counted and self.steps > MAX_WHOLE:
+            refuse(f"steps is {self.steps:.3g}: more than 2**53 steps cannot be run: raise step-size or lower time")
+        return self.step_size, self.time, self.steps
+
+    def truncated(self) -> str:
+        """What the activation's kernel leaves out where it is a series."""
+        return truncated(self.activation)
+
+    @property
+    def parts(self) -> "tuple[theory.Activation, theory.Teacher, theory.InitialState]":
+        """What every simulator takes first."""
+        return self.activation, self.teacher, self.initial
+
+
+def resolve(problem: AdditiveProblem, simulation: Simulation | None = None) -> Resolved:
+    """Draw the start, predict, and decide step size and length.
+
+    The default step size is a safe fraction of the stability bound; the default length is 1.3 times the last predicted
+    loss time. Raises `InputError` for a step size beyond the bound unless the problem allows it (then: a warning).
+    """
+    import theory
+    from theory.core.defaults import SAFE_FRACTION
+
+    activation = theory.Activation.parse(problem.activation)
+    teacher = problem.teacher()
+    student = theory.Student(problem.student_width, problem.init_scale)
+    initial = theory.draw_initial_state(teacher, student, problem.seed)
+    prediction = theory.predict(activation, teacher, initial)
+    bound = prediction.stability_bound(problem.batch) if prediction.learned.any() else None
+    step_size = problem.step_size
+    if step_size is None and bound is not None:
+        step_size = SAFE_FRACTION["overlap-flow"] * bound[0]
+    warnings = (*_truncation(activation), *_excess(problem, bound))
+    time, steps = _length(problem, prediction, step_size)
+    return Resolved(problem, activation, teacher, student, initial, prediction, bound, step_size, time, steps, warnings)
+
+
+def _truncation(activation: "theory.Activation") -> list[str]:
+    if max(activation.truncation_error, activation.drift_truncation_error) <= TRUNCATION_WARNING:
+        return []
+    return [f"activation {activation.name!r}: {truncated(activation)}"]
+
+
+def truncated(activation: "theory.Activation") -> str:
+    """What a kernel that is a series leaves out."""
+    height, slope = activation.truncation_error, activation.drift_truncation_error
+    degrees = f"Hermite degrees up to {activation.degree}"
+    return f"{degrees} miss {height:.2g} of Eσ² and {slope:.2g} of Eσ'², the drift near alignment"
+
+
+def _excess(problem: AdditiveProblem, bound: tuple[float, int] | None) -> list[str]:
+    if problem.step_size is None or bound is None:
+        return []
+    return beyond(problem.step_size, *bound, problem.allow_unstable)
+
+
+def beyond(step_size: float, bound: float, direction: int | None, allowed: bool) -> list[str]:
+    """A warning for an allowed step size beyond the bound; a refusal if it is not allowed."""
+    if step_size <= bound:
+        return []
+    by = "" if direction is None else f" set by direction {direction + 1}"
+    excess = f"step-size is {step_size:g}, beyond the stability bound {bound:.4g}{by}"
+    if not allowed:
+        refuse(f"{excess}: lower it, raise batch, or give --allow-unstable")
+    return [f"{excess}: {'some' if direction is None else 'that'} direction is not expected to be learned"]
+
+
+def _length(
+    problem: AdditiveProblem, prediction: "theory.Prediction", step_size: float | None
+) -> tuple[float | None, int | None]:
+    """(time, steps): each from the other by time = step size × steps, or both from the last predicted loss time."""
+    from theory.core.defaults import HORIZON
+
+    if problem.steps is not None:
+        return (None if step_size is None else step_size * problem.steps), problem.steps
+    time = problem.time
+    if time is None and prediction.learned.any():
+        time = HORIZON * prediction.last_time
+    if time is None or step_size is None:
+        return time, None
+    if step_size * LONGEST < time:
+        refuse(f"step-size is {step_size:g}: time {time:g} would take over {LONGEST:g} steps: raise it or lower dim")
+    return time, max(1, math.ceil(time / step_size))

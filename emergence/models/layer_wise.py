@@ -1,0 +1,172 @@
+"""Layer-wise training, a baseline: the first layer by spherical SGD on the correlation loss, the second by least squares."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from emergence.model import Model, Progress, Run, Simulation
+from emergence.models.additive_problem import beyond
+from emergence.models.teacher import ACTIVATION, TeacherProblem, one_length
+from emergence.options import option, options
+from emergence.refusal import refuse
+from emergence.values import MAX_WHOLE, Choice, Expression, Number, Switch, Whole
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    import theory
+
+
+@dataclass(frozen=True)
+class LayerWiseProblem(TeacherProblem):
+    """An additive teacher, a student with unit rows, and both layers' training."""
+
+    default_width: ClassVar = 2
+
+    activation: str = option("h3", Expression(), ACTIVATION)
+    dim: int = option(32, Whole(), "input dimension d, at least teacher width + student width")
+    teacher_width: int | None = option(None, Whole(), "teacher width P (default 2)")
+    student_width: int = option(8, Whole(), "student width m")
+    step_size: float | None = option(None, Number(), "SGD step size (default: a safe fraction of the stability bound)")
+    batch: int = option(1, Whole(), "samples in one SGD step")
+    steps: int | None = option(None, Whole(), "SGD steps (default: enough for the last predicted direction)")
+    time: float | None = option(None, Number(), "gradient-flow time to integrate to, instead of --steps")
+    replicas: int = option(16, Whole(), "independent SGD runs")
+    method: str = option("exact", Choice(("exact", "ambient")), "SGD in overlaps (exact) or in R^d (ambient)")
+    ridge: float = option(1e-6, Number(), "ridge of the second layer's fit")
+    samples: int | None = option(None, Whole(), "fresh samples of the second layer's fit (default: population fit)")
+    seed: int = option(0, Whole(0), "random seed")
+    allow_unstable: bool = option(False, Switch(), "run a step size beyond the stability bound, with a warning")
+
+    def check(self) -> None:
+        super().check()
+        least = self.width + self.student_width
+        if self.dim < least:
+            refuse(f"dim is {self.dim}, below teacher width + student width = {least}: raise dim or lower a width")
+        one_length(self.steps, self.time)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A problem with its objects; `neuron`, `predicted`: who learns each direction, and its flow time."""
+
+    problem: LayerWiseProblem
+    activation: "theory.Activation"
+    teacher: "theory.Teacher"
+    initial: "theory.InitialState"
+    neuron: "np.ndarray"
+    predicted: "np.ndarray"
+    step_size: float
+    steps: int
+    warnings: tuple[str, ...]
+
+    def echo(self) -> dict[str, Any]:
+        run = {"step_size": self.step_size, "steps": self.steps, "time": self.step_size * self.steps}
+        return asdict(self.problem) | self.problem.decided() | run
+
+    def headline(self) -> str:
+        problem = self.problem
+        return (
+            f"layer-wise, activation {self.activation.name}, P = {problem.width}, m = {problem.student_width}, "
+            f"d = {problem.dim}, seed {problem.seed}, step size {self.step_size:.4g}"
+        )
+
+
+def resolve(problem: LayerWiseProblem, simulation: Simulation | None = None) -> Resolved:
+    """Draw the start, predict, and decide step size and length. Raises `InputError` for an activation with a mean."""
+    import numpy as np
+
+    import theory
+    from theory.baselines.correlation import correlation_flow, spherical_plateau, undeflated_winners
+    from theory.core.defaults import SAFE_FRACTION
+
+    activation, teacher = theory.Activation.parse(problem.activation), problem.teacher()
+    correlation_flow(activation)  # refuses a mean
+    initial = theory.draw_initial_state(teacher, theory.Student(problem.student_width, 1.0), problem.seed)
+    neuron, predicted = undeflated_winners(activation, teacher, initial)
+    learned = np.flatnonzero(np.isfinite(predicted))
+    bound = math.inf
+    if activation.is_polynomial and learned.size:
+        overlaps, total = initial.overlap[neuron[learned], learned], float(np.sum(teacher.a**2))
+        laws = spherical_plateau(activation)
+        bound, _ = laws.stability_bound(teacher.a[learned], overlaps, total, problem.dim, problem.batch)
+    step = problem.step_size
+    if step is None:
+        if math.isinf(bound):
+            refuse("step-size has no default for this activation or start: give --step-size")
+        step = SAFE_FRACTION["correlation-flow"] * bound
+    warnings = tuple(beyond(step, bound, None, problem.allow_unstable))
+    steps = problem.steps or _default_steps(problem, float(predicted[learned].max(initial=0.0)), step)
+    return Resolved(problem, activation, teacher, initial, neuron, predicted, step, steps, warnings)
+
+
+def _default_steps(problem: LayerWiseProblem, last: float, step_size: float) -> int:
+    from theory.core.defaults import HORIZON
+
+    time = problem.time if problem.time is not None else HORIZON * last
+    if time == 0:
+        refuse(f"seed {problem.seed}: no direction is predicted to be learned: give --steps, or change seed")
+    steps = max(1, math.ceil(time / step_size))
+    if steps > MAX_WHOLE:
+        refuse(f"steps is {steps:.3g}: more than 2**53 steps cannot be run: raise step-size or lower time")
+    return steps
+
+
+def _run(resolved: Resolved, progress: Progress | None, _: object) -> Run:
+    from dynamics.baselines.layer_wise import layer_wise_sgd
+
+    problem = resolved.problem
+    result = layer_wise_sgd(
+        resolved.activation,
+        resolved.teacher,
+        resolved.initial,
+        step_size=resolved.step_size,
+        steps=resolved.steps,
+        batch=problem.batch,
+        replicas=problem.replicas,
+        seed=problem.seed,
+        method=problem.method,
+        ridge=problem.ridge,
+        samples=problem.samples,
+        progress=progress,
+    )
+    return Run(result.dataset, result=result)
+
+
+def _table(resolved: Resolved, run: Run) -> str:
+    from emergence import table
+    from emergence.prediction import over_replicas
+
+    data = run.data
+    steps = (resolved.predicted / resolved.step_size).tolist()
+    neurons = [int(k) if k >= 0 else None for k in resolved.neuron]
+    measured = over_replicas(run.result.half_steps)
+    columns = {"weight": resolved.teacher.a.tolist(), "neuron": neurons, "steps_half predicted": steps, **measured}
+    rows = [(q, *row) for q, row in enumerate(zip(*columns.values(), strict=True), start=1)]
+    first, last = (table.cell(float(data.loss.values[:, place].mean())) for place in (0, -1))
+    lines = [
+        table.render(("direction", *columns), rows),
+        "",
+        f"loss after the second layer: {first} at the start, {last} at step {run.result.steps} (population fit)",
+    ]
+    if "fitted_loss" in data:
+        lines.append(f"after a fit to fresh samples: {table.cell(float(data.fitted_loss.mean()))}")
+    return "\n".join(lines)
+
+
+MODEL = Model(
+    name="layer-wise",
+    help="a baseline: correlation loss, then least squares",
+    problem=LayerWiseProblem,
+    resolve=resolve,
+    simulations=(
+        Simulation(
+            name="layer-wise",
+            help="spherical SGD on the correlation loss, then least squares",
+            uses=frozenset(options(LayerWiseProblem)),
+            run=_run,
+            table=_table,
+            variables=("overlap", "norm2", "loss", "half_steps", "second_layer", "fitted_loss"),
+        ),
+    ),
+)

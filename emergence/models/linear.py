@@ -1,0 +1,343 @@
+r"""The two-layer linear network $a^\top Wx$ under label noise, SAM and the oscillation chain (arXiv:2603.10397)."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from emergence.model import Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
+from emergence.options import Problem, option, written
+from emergence.refusal import refuse
+from emergence.values import MAX_WHOLE, Number, Share, Switch, Whole
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    import theory
+    from theory.linear.phases import Phases
+    from validation.comparison import Case
+
+_PHASES = ("residual_variance", "lms_error", "stability_limit", "decay_rate", "escape_steps", "escape_bound")
+PREDICTED = (*_PHASES, "onset_steps")
+CURVES = ("frobenius2", "second_norm2", "alignment")
+
+
+@dataclass(frozen=True)
+class LinearProblem(Problem):
+    r"""A linear target, a two-layer linear network and an algorithm.
+
+    The defaults are the published synthetic experiment, with ‖θ*‖ = 1.
+    """
+
+    rivals: ClassVar = {"noise": ("label_flip",), "label_flip": ("noise",)}
+
+    dim: int = option(20, Whole(), "input dimension d")
+    student_width: int = option(1000, Whole(), "student width m")
+    target_norm: float = option(1.0, Number(), "norm of the target theta*")
+    train_size: int = option(200, Whole(0), "training points n; 0: every sample is fresh")
+    noise: float | None = option(None, Number(zero=True), "label noise: +-sigma, sigma of (default 4)")
+    label_flip: float = option(0.0, Share(zero=True), "class labels; probability that a step sees the other class")
+    noise_period: int | None = option(None, Whole(), "steps with label noise, then as many without, and so on")
+    sam_radius: float = option(0.2, Number(), "perturbation radius rho of SAM")
+    full_batch: bool = option(False, Switch(), "SAM on the whole training set in every step")
+    linearised: bool = option(False, Switch(), "train the first-order expansion about the start (the lazy model)")
+    step_size: float = option(1e-3, Number(), "step size eta")
+    batch: int = option(1, Whole(), "samples in one step")
+    steps: int | None = option(None, Whole(), "steps (default: past the last predicted event)")
+    replicas: int = option(8, Whole(), "independent runs")
+    seed: int = option(0, Whole(0), "random seed")
+    allow_unstable: bool = option(False, Switch(), "run a step size or radius beyond its limit, with a warning")
+
+    def check(self) -> None:
+        if self.label_flip and self.noise:
+            refuse(f"noise is {self.noise:g} and label-flip is {self.label_flip:g}: give one of them")
+        if self.full_batch and not self.train_size:
+            refuse("full-batch is given with train-size 0: there is no training set, give train-size")
+
+    @property
+    def sigma(self) -> float:
+        """σ, default included; 0 for class labels."""
+        if self.noise is not None:
+            return self.noise
+        return 0.0 if self.label_flip else 4.0
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A problem with its objects.
+
+    Attributes:
+        phases: None where nothing is predicted: class labels, no noise, or too few training points to determine θ*.
+        limit: largest stable step size; None likewise. steps: to run, None if there is no default.
+    """
+
+    problem: LinearProblem
+    what: str
+    task: "theory.LinearTask"
+    start: "theory.LinearStart"
+    phases: "Phases | None"
+    limit: float | None
+    steps: int | None
+    warnings: tuple[str, ...]
+
+    def echo(self) -> dict[str, Any]:
+        """The full problem, defaults included."""
+        noise = self.problem.sigma if self.what == "label-noise" else 0.0
+        return asdict(self.problem) | {"noise": noise, "steps": self.steps}
+
+    def run_length(self) -> int:
+        """Steps to run. Raises `InputError` if nothing decides them."""
+        if self.steps is None:
+            refuse("steps has no default here (nothing is predicted for this problem): give --steps")
+        if self.steps > MAX_WHOLE:
+            refuse(f"steps is {self.steps:.3g}: more than 2**53 steps cannot be run: raise step-size, or give --steps")
+        return self.steps
+
+    def headline(self) -> str:
+        """The problem in one line."""
+        problem = self.problem
+        labels = f"flips {problem.label_flip:g}" if problem.label_flip else f"label noise ±{problem.sigma:g}"
+        points = f"{problem.train_size} training points" if problem.train_size else "fresh samples"
+        bound = "" if self.limit is None else f" (least-squares limit {self.limit:.3g})"
+        return (
+            f"linear network, d = {problem.dim}, m = {problem.student_width}, target norm {problem.target_norm:g}, "
+            f"{points}, {labels}, step size {problem.step_size:g}{bound}, seed {problem.seed}"
+        )
+
+    def common(self, progress: Progress | None, steps: int | None = None) -> dict[str, Any]:
+        """What every simulator takes."""
+        problem = self.problem
+        return {
+            "step_size": problem.step_size,
+            "steps": steps or self.run_length(),
+            "replicas": problem.replicas,
+            "seed": problem.seed,
+            "progress": progress,
+        }
+
+
+def resolve(problem: LinearProblem, simulation: Simulation | None = None) -> Resolved:
+    """Draw data and start, predict, and decide the length of a run.
+
+    Raises `InputError` for a step size beyond the least-squares limit and for a radius that collapses the network,
+    unless the problem allows them (then: warnings).
+    """
+    import theory
+    from theory.linear.phases import predict_phases
+
+    noisy = simulation is None or simulation.name in ("label-noise", "predict")
+    what = "label-noise" if noisy or simulation is None else simulation.name
+    if not noisy:
+        _only_clean(problem, what)
+    seed, classes = problem.seed, problem.label_flip > 0
+    task = theory.draw_linear_task(problem.dim, problem.target_norm, problem.train_size or None, seed, classes)
+    start = theory.draw_linear_start(problem.student_width, problem.dim, seed, problem.replicas)
+    determined = not classes and (not problem.train_size or problem.train_size > problem.dim)
+    limit = _limit(problem, task) if determined and what != "oscillation" else None
+    warnings = _excesses(problem, limit, what)
+    phases = None
+    stable = limit is not None and problem.step_size < limit
+    if noisy and stable and problem.sigma > 0 and not problem.linearised:
+        phases = predict_phases(
+            task, width=problem.student_width, step_size=problem.step_size, noise=problem.sigma, batch=problem.batch
+        )
+    steps = problem.steps or _default_steps(problem, phases, what)
+    return Resolved(problem, what, task, start, phases, limit, steps, tuple(warnings))
+
+
+def _default_steps(problem: LinearProblem, phases: "Phases | None", what: str) -> int | None:
+    from theory.core.defaults import HORIZON
+    from theory.linear.oscillation import time_to_level
+    from theory.linear.sam import fall_time
+
+    eta, width, norm = problem.step_size, problem.student_width, problem.target_norm
+    if what == "label-noise":
+        last = math.inf if phases is None else phases.last_event * (2 if problem.noise_period else 1)
+    elif what == "oscillation":
+        last = time_to_level(width, eta, norm)
+    else:
+        last = fall_time(problem.sam_radius, eta, width, norm, problem.dim, problem.full_batch)
+    return math.ceil(HORIZON * last) if math.isfinite(last) else None
+
+
+def _only_clean(problem: LinearProblem, what: str) -> None:
+    """Refuse label noise where labels are clean."""
+    for name in ("noise", "noise_period", "label_flip"):
+        if getattr(problem, name):
+            refuse(f"{written(name)} is {getattr(problem, name):g}, but {what} has clean labels: leave it out")
+
+
+def _limit(problem: LinearProblem, task: "theory.LinearTask") -> float:
+    import numpy as np
+
+    from theory.linear.phases import Geometry, stability_limit
+
+    geometry = Geometry.of(task)
+    gram = problem.student_width / problem.dim * np.eye(len(geometry.target))
+    return stability_limit(geometry, gram, 1.0, problem.batch)
+
+
+def _excesses(problem: LinearProblem, limit: float | None, what: str) -> list[str]:
+    """Warnings for what lies beyond a limit and is allowed; a refusal if it is not."""
+    from theory.linear.sam import collapse_radius
+
+    found = []
+    if limit is not None and problem.step_size >= limit:
+        text = f"step-size is {problem.step_size:g}, beyond the least-squares stability limit {limit:.3g}"
+        found.append((text, "lower it, raise batch"))
+    if what == "sam" and not problem.full_batch and problem.label_flip == 0:
+        critical = collapse_radius(problem.target_norm, problem.dim)
+        if problem.sam_radius >= critical:
+            radius = f"sam-radius is {problem.sam_radius:g}"
+            found.append((f"{radius}: from {critical:.3g} on SAM collapses the network to zero", "lower it"))
+    for text, remedy in found:
+        if not problem.allow_unstable:
+            refuse(f"{text}: {remedy}, or give --allow-unstable")
+    return [text for text, _ in found]
+
+
+# ------------------------------------------------------------------------- simulations
+
+
+def _label_noise(resolved: Resolved, progress: Progress | None, _: object, steps: int | None = None) -> Run:
+    import dynamics
+
+    problem = resolved.problem
+    run = dynamics.label_noise_sgd(
+        resolved.task,
+        resolved.start,
+        noise=problem.sigma,
+        flip=problem.label_flip,
+        period=problem.noise_period,
+        batch=problem.batch,
+        linearised=problem.linearised,
+        **resolved.common(progress, steps),
+    )
+    return Run(run.dataset, int(run.diverged.sum()), run)
+
+
+def _oscillation(resolved: Resolved, progress: Progress | None, _: object) -> Run:
+    import dynamics
+
+    run = dynamics.oscillation(resolved.task, resolved.start, **resolved.common(progress))
+    return Run(run.dataset, int(run.diverged.sum()), run)
+
+
+def _sam(resolved: Resolved, progress: Progress | None, _: object) -> Run:
+    import dynamics
+
+    problem = resolved.problem
+    run = dynamics.sam(
+        resolved.task,
+        resolved.start,
+        radius=problem.sam_radius,
+        batch=None if problem.full_batch else problem.batch,
+        linearised=problem.linearised,
+        **resolved.common(progress),
+    )
+    return Run(run.dataset, int(run.diverged.sum()), run)
+
+
+def _table(_: Resolved, run: Run) -> str:
+    """Norms, alignment and loss at a few steps, means over replicas."""
+    from emergence import table
+
+    names = ("mean_norm", "second_norm2", "mean_alignment", "top_share", "loss")
+    steps = run.result.step
+    places = sorted({round(share * (len(steps) - 1)) for share in (0, 0.1, 0.25, 0.5, 0.75, 1)})
+    rows = [(int(steps[i]), *(float(run.result.values(name)[:, i].mean()) for name in names)) for i in places]
+    return table.render(("step", "mean norm", "‖a‖²", "mean |cos|", "s₁/‖W‖", "loss"), rows)
+
+
+# ------------------------------------------------------------------------- predictions
+
+
+def _predict(resolved: Resolved) -> Document:
+    """Both phases of label-noise SGD, from the averaged flow."""
+    from emergence import console, table
+
+    phases = resolved.phases
+    values = {name: None if phases is None else float(getattr(phases, name)) for name in PREDICTED}
+    curves = {name: [] if phases is None else getattr(phases, name).tolist() for name in ("times", *CURVES)}
+    if phases is None:
+        console.warn(
+            "nothing is predicted: that needs label noise on real labels, more training points than dimensions and a "
+            "stable step size"
+        )
+    text = table.render(("quantity", "predicted"), list(values.items()))
+    content = {"problem": resolved.echo(), "phases": values, "curves": curves}
+    return Document(content, "\n".join([resolved.headline(), "", text, "", "times in SGD steps"]))
+
+
+def _predicted(resolved: Resolved) -> "xr.Dataset":
+    """Both phases as numbers, NaN where nothing is predicted, and the averaged flow's curves along ``step``."""
+    import xarray as xr
+
+    phases = resolved.phases
+    found: dict[str, Any] = {name: math.nan if phases is None else float(getattr(phases, name)) for name in PREDICTED}
+    if phases is None:
+        return xr.Dataset(found)
+    found |= {name: ("step", getattr(phases, name)) for name in CURVES}
+    return xr.Dataset(found, coords={"step": phases.times})
+
+
+def _case(resolved: Resolved) -> "Case":
+    from validation.comparisons.linear import linear_case
+
+    def run(progress: Progress | None, steps: int | None = None) -> Any:
+        return _label_noise(resolved, progress, None, steps).result
+
+    problem = resolved.problem
+    noise2 = problem.sigma**2 / problem.batch
+    return linear_case(resolved.phases, run, resolved.run_length(), problem.dim, problem.student_width, noise2)
+
+
+# ------------------------------------------------------------------------------ record
+
+_LINEAR = frozenset({"dim", "student_width", "target_norm", "train_size", "step_size", "seed"})
+_NOISE = _LINEAR | {"noise", "label_flip", "linearised", "batch", "allow_unstable"}
+_RUNS = _NOISE | {"noise_period", "steps", "replicas"}
+_DATA = (
+    *("overlap", "norm2", "second", "theta", "loss", "train_loss", "frobenius2", "second_norm2", "top_share"),
+    *("mean_norm", "mean_alignment"),
+)
+
+
+def _has_length(resolved: Resolved) -> None:
+    resolved.run_length()
+
+
+MODEL = Model(
+    name="linear",
+    help="the two-layer linear network a'Wx",
+    problem=LinearProblem,
+    resolve=resolve,
+    simulations=(
+        Simulation("label-noise", "SGD with noise on the labels", _RUNS, _label_noise, _table, _DATA, _has_length),
+        Simulation(
+            "oscillation",
+            "the Markov oscillation algorithm: second-layer weights that jump",
+            _LINEAR | {"steps", "replicas"},
+            _oscillation,
+            _table,
+            _DATA,
+            _has_length,
+        ),
+        Simulation(
+            "sam",
+            "sharpness-aware minimisation",
+            _LINEAR | {"sam_radius", "full_batch", "linearised", "batch", "allow_unstable", "steps", "replicas"},
+            _sam,
+            _table,
+            _DATA,
+            _has_length,
+        ),
+    ),
+    predict=Predictor(_predict, _predicted, _NOISE, (*PREDICTED, *CURVES)),
+    compare=Comparer(_case, _RUNS),
+    derivations={
+        "label-noise": Derive("theory.linear.averaging:derivation", "h1", fixed=True),
+        "oscillation": Derive("theory.linear.oscillation:derivation", "h1", fixed=True),
+        "alignment": Derive("theory.linear.alignment:derivation", "h1", fixed=True),
+        "sam": Derive("theory.linear.sam:derivation", "h1", fixed=True),
+    },
+)

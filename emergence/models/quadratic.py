@@ -1,0 +1,462 @@
+r"""Quadratic networks: activations that are multiples of z² − 1, a matrix Riccati flow (arXiv:2508.03688)."""
+
+import math
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from emergence.model import Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
+from emergence.models.additive import SGD_BUDGET
+from emergence.models.additive_problem import beyond
+from emergence.models.teacher import TEACHER, TeacherProblem, one_length
+from emergence.options import option
+from emergence.refusal import refuse
+from emergence.values import MAX_WHOLE, Choice, Expression, Number, Switch, Whole
+
+if TYPE_CHECKING:
+    import numpy as np
+    import xarray as xr
+
+    import theory
+    from theory.quadratic.occupation import Occupation
+    from validation.comparison import Case
+
+#: Points of the predicted loss curve, and of a simulation.
+CURVE, SAMPLES = 120, 201
+#: Numbers in the overlaps of a file, above which the frame is left out (its diagonal and risk are always written).
+LARGEST_FRAME = 2**25
+HEADERS = ("direction", "weight", "time_emergence", "time_half", "time_loss", "steps_half")
+
+
+@dataclass(frozen=True)
+class QuadraticProblem(TeacherProblem):
+    """A teacher, a quadratic student and an algorithm. Its subspaces need no linear independence: d ≥ P and d ≥ N."""
+
+    activation: str = option("quadratic", Expression(), "quadratic (z**2-1), or a multiple of it")
+    student_width: int = option(32, Whole(), "student width N")
+    init_scale: float = option(0.03, Number(), "initial norm sigma_0 of a student neuron (not its square)")
+    speed_factor: float | None = option(
+        None, Number(), "gamma of the student gamma*(x'WW'x - tr WW') (default: 1; N**-0.5 for stiefel-sgd)"
+    )
+    step_size: float | None = option(None, Number(), "SGD step size (default: a safe fraction of the stability bound)")
+    batch: int = option(1, Whole(), "samples in one SGD step")
+    steps: int | None = option(None, Whole(), "SGD steps (default: enough for the last predicted direction)")
+    time: float | None = option(None, Number(), "gradient-flow time to integrate to, instead of --steps")
+    replicas: int = option(32, Whole(), "independent runs")
+    method: str = option("exact", Choice(("exact", "ambient")), "SGD in overlaps (exact) or in R^d (ambient)")
+    seed: int = option(0, Whole(0), "random seed")
+    allow_unstable: bool = option(False, Switch(), "run a step size beyond the stability bound, with a warning")
+
+    def check(self) -> None:
+        super().check()
+        for name, value in (("teacher width", self.width), ("student-width", self.student_width)):
+            if value > self.dim:
+                refuse(f"{name} is {value}, above dim = {self.dim}: raise dim or lower it")
+        one_length(self.steps, self.time)
+
+    def independent(self) -> None:
+        """Raises `InputError` unless d ≥ P + N, as simulators of the vectors themselves need."""
+        least = self.width + self.student_width
+        if self.dim < least:
+            refuse(f"dim is {self.dim}, below teacher width + student width = {least}: raise dim or lower a width")
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A problem with its model; common time everywhere unless a name says Riccati."""
+
+    problem: QuadraticProblem
+    activation: "theory.Activation"
+    model: "theory.QuadraticModel"
+    warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def law(self) -> "Occupation":
+        """The self-consistent law of the diagonal and the risk."""
+        from theory.quadratic.occupation import Occupation
+
+        return Occupation(self.model.spectrum, self.model.teacher.dim, self.model.width)
+
+    @cached_property
+    def half_time(self) -> "np.ndarray":
+        """When G_jj = ½, shape (M*,); inf for directions that the width cannot hold."""
+        return self.model.common_time(self.law.half_times())
+
+    @cached_property
+    def loss_time(self) -> "np.ndarray":
+        """When S_jj is half of its target, shape (M*,)."""
+        return self.model.loss_times(self.problem.init_scale, self.half_time)
+
+    @cached_property
+    def time(self) -> float:
+        """How long to run: given, or past the last direction that is learned."""
+        import numpy as np
+
+        from theory.core.defaults import HORIZON
+
+        problem = self.problem
+        if problem.time is not None:
+            return problem.time
+        if problem.steps is not None:
+            if problem.step_size is None:
+                refuse(f"steps is {problem.steps} without step-size: give --step-size too, or --time")
+            return problem.steps * problem.step_size
+        last = self.half_time[np.isfinite(self.half_time)]
+        return HORIZON * float(last.max()) if last.max() > 0 else HORIZON * float(self.model.common_time(1.0))
+
+    @property
+    def step_size(self) -> float | None:
+        return self.problem.step_size
+
+    def echo(self) -> dict[str, Any]:
+        """The full problem, defaults included."""
+        steps = self.problem.steps
+        if steps is None and self.step_size is not None:
+            steps = max(1, math.ceil(min(self.time / self.step_size, 2.0**53)))
+        decided = {"time": self.time, "steps": steps, "activation": self.activation.name}
+        return asdict(self.problem) | self.problem.decided() | decided | {"speed_factor": self.model.speed_factor}
+
+    def headline(self) -> str:
+        """The problem in one line."""
+        model = self.model
+        return (
+            f"activation {self.activation.name} (information exponent 2), P = {self.problem.width}, N = {model.width}, "
+            f"d = {model.teacher.dim}, speed factor {model.speed_factor:g}, seed {self.problem.seed}"
+        )
+
+    @property
+    def clock(self) -> str:
+        """How the times are counted."""
+        rate = self.model.riccati_rate
+        return f"times are gradient-flow times of ½E(f*−f)²; Riccati time = {rate:.4g} × time"
+
+
+@dataclass(frozen=True)
+class ResolvedStiefel(Resolved):
+    """The same for Stiefel SGD: step size (of ½(f*−f)²), steps, and the bound with the direction that sets it."""
+
+    chosen_step: float = 0.0
+    steps: int = 0
+    bound: float = math.inf
+    direction: int = 0
+
+    @cached_property
+    def time(self) -> float:
+        return self.steps * self.chosen_step
+
+    def echo(self) -> dict[str, Any]:
+        run = {"step_size": self.chosen_step, "steps": self.steps, "time": self.time}
+        return super().echo() | run
+
+    def headline(self) -> str:
+        bound = f"(bound {self.bound:.4g}, direction {self.direction + 1})"
+        return f"{super().headline()}, step size {self.chosen_step:.4g} {bound}, {self.steps} steps"
+
+
+def resolve(problem: QuadraticProblem, simulation: Simulation | None = None) -> Resolved:
+    r"""The problem's model. The speed factor of Stiefel SGD is $N^{-1/2}$ unless it is given, as in arXiv:2508.03688.
+
+    Raises `InputError` unless the activation is a multiple of z² − 1; for Stiefel SGD also for a step beyond the bound
+    and for d < P + N.
+    """
+    import theory
+
+    stiefel = simulation is not None and simulation.name == "stiefel-sgd"
+    activation = theory.Activation.parse(problem.activation)
+    factor = problem.speed_factor or (problem.student_width**-0.5 if stiefel else 1.0)
+    model = theory.QuadraticModel.of(activation, problem.teacher(), problem.student_width, factor)
+    resolved = Resolved(problem, activation, model)
+    return _stiefel(resolved) if stiefel else resolved
+
+
+def _stiefel(resolved: Resolved) -> ResolvedStiefel:
+    """Defaults of step size and length."""
+    from theory.core.defaults import SAFE_FRACTION
+    from theory.quadratic.stiefel import largest_step
+
+    problem, model = resolved.problem, resolved.model
+    problem.independent()
+    bound, direction = largest_step(model, problem.batch)
+    step_size = SAFE_FRACTION["stiefel-sgd"] * bound if problem.step_size is None else problem.step_size
+    warnings = beyond(step_size, bound, direction, problem.allow_unstable)
+    steps = problem.steps
+    if steps is None:
+        steps = max(1, math.ceil(min(resolved.time / step_size, 1e300)))
+    if steps > MAX_WHOLE:
+        refuse(f"steps is {steps:.3g}: more than 2**53 steps cannot be run: raise step-size or lower time")
+    return ResolvedStiefel(problem, resolved.activation, model, tuple(warnings), step_size, steps, bound, direction)
+
+
+# ------------------------------------------------------------------------- predictions
+
+
+def _predict(resolved: Resolved) -> Document:
+    """Emergence times, exponents and the loss curve of the self-consistent law; no integration."""
+    from emergence import table
+    from theory.quadratic.model import floor
+
+    model = resolved.model
+    times = _curve_times(resolved)
+    loss = model.loss(resolved.law.risk(model.riccati_time(times)))
+    entries, exponents = _directions(resolved), _exponents(resolved)
+    least = float(model.loss(floor(model.spectrum, model.width)))
+    content = {
+        "problem": resolved.echo(),
+        "directions": entries,
+        "exponents": exponents,
+        "loss": {"time": times, "value": loss},
+        "floor": least,
+        "riccati_rate": model.riccati_rate,
+        "time_unit": resolved.clock,
+    }
+    slopes = ", ".join(f"{name} {table.cell(value)}" for name, value in exponents.items())
+    lines = [
+        resolved.headline(),
+        "",
+        table.render(HEADERS, [[entry[name] for name in HEADERS] for entry in entries]),
+        "",
+        f"loss: {table.cell(float(loss[0]))} at the start, {table.cell(float(loss[-1]))} at time "
+        f"{table.cell(resolved.time)}, floor {table.cell(least)}",
+        f"exponents of the loss in (speed factor fixed): {slopes}",
+        resolved.clock,
+    ]
+    return Document(content, "\n".join(lines))
+
+
+def _curve_times(resolved: Resolved) -> "np.ndarray":
+    """0 and geometric times from well before the first emergence to the end."""
+    import numpy as np
+
+    first = float(resolved.half_time.min())
+    start = 0.1 * first if first > 0 else 1e-3 * resolved.time
+    return np.concatenate([[0.0], np.geomspace(min(start, 0.5 * resolved.time), resolved.time, CURVE)])
+
+
+def _exponents(resolved: Resolved) -> dict[str, float | None]:
+    """Exponents of the loss, under the names that the additive model has."""
+    from theory.quadratic.scaling import exponent_values
+
+    found = exponent_values(resolved.model.teacher.exponent)
+    return {"time": found["time"], "width": found["width"], "samples_unstable": None, "compute": found["compute"]}
+
+
+def _directions(resolved: Resolved) -> list[dict[str, object]]:
+    """One entry per direction, from 1, in the order of the weights; `neuron` and T_p do not apply (no decoupling)."""
+    import numpy as np
+
+    from theory.quadratic.subspace import draw_columns
+
+    model, problem = resolved.model, resolved.problem
+    start = draw_columns(problem.width, model.width, model.teacher.dim, problem.seed).orthonormal()
+    overlap2, leading = np.sum(start.on_teachers**2, axis=1), model.emergence_time
+    step = resolved.step_size
+    return [
+        {
+            "direction": p + 1,
+            "weight": float(model.teacher.a[p]),
+            "neuron": None,
+            "overlap2": float(overlap2[p]),
+            "time_leading": None,
+            "time_emergence": float(leading[p]),
+            "time_half": float(resolved.half_time[p]),
+            "time_loss": float(resolved.loss_time[p]),
+            "steps_half": None if step is None else float(resolved.half_time[p] / step),
+        }
+        for p in range(problem.width)
+    ]
+
+
+def _predicted(resolved: Resolved) -> "xr.Dataset":
+    from emergence.prediction import columns
+
+    return columns(_directions(resolved), _exponents(resolved), resolved.step_size)
+
+
+# ------------------------------------------------------------------------- simulations
+
+
+def _frame_size(resolved: Resolved) -> int:
+    """Numbers in the overlaps of all replicas at all times."""
+    return resolved.problem.replicas * SAMPLES * resolved.model.width * resolved.problem.width
+
+
+def _large(resolved: Resolved) -> tuple[str, ...]:
+    size = _frame_size(resolved)
+    if size <= LARGEST_FRAME:
+        return ()
+    return (f"overlap has {size:.2g} numbers: left out of the file, its squared sums (diagonal) are there",)
+
+
+def _riccati(resolved: Resolved, progress: Progress | None, _: object) -> Run:
+    """The Riccati flow from random subspaces, by its closed form; its frame is left out where it would be very large."""
+    import numpy as np
+
+    from dynamics.quadratic.riccati_data import riccati_dataset
+
+    data = riccati_dataset(
+        resolved.model,
+        np.linspace(0.0, resolved.time, SAMPLES),
+        replicas=resolved.problem.replicas,
+        seed=resolved.problem.seed,
+        step_size=resolved.step_size,
+        frame=_frame_size(resolved) <= LARGEST_FRAME,
+        progress=progress,
+    )
+    return Run(data, more={"time_unit": resolved.clock})
+
+
+def _riccati_table(resolved: Resolved, run: Run) -> str:
+    """Final overlaps of each direction with the law's, and the loss."""
+    import numpy as np
+
+    from emergence import table
+    from theory.quadratic.model import floor
+
+    model = resolved.model
+    end = model.riccati_time([resolved.time])
+    law, final = resolved.law.diagonal(end)[0], np.asarray(run.data["diagonal"])[:, -1]
+    rows = [(p + 1, float(resolved.half_time[p]), law[p], final[:, p].mean()) for p in range(resolved.problem.width)]
+    headers = ("direction", "time_half predicted", "G_jj at the end, law", "G_jj at the end, mean")
+    loss = float(np.asarray(run.data["loss"])[:, -1].mean())
+    predicted = float(model.loss(resolved.law.risk(end))[0])
+    return "\n".join(
+        [
+            table.render(headers, rows),
+            "",
+            f"loss at time {table.cell(resolved.time)}: mean {table.cell(loss)}, law {table.cell(predicted)}, "
+            f"floor {table.cell(float(model.loss(floor(model.spectrum, model.width))))}",
+            resolved.clock,
+        ]
+    )
+
+
+def _stiefel_sgd(resolved: ResolvedStiefel, progress: Progress | None, _: object) -> Run:
+    """Replicas of Stiefel SGD from independent uniform subspaces, exact in law; nothing diverges on the manifold."""
+    import dynamics
+
+    problem = resolved.problem
+    run = dynamics.stiefel_sgd(
+        resolved.model,
+        _starts(resolved),
+        step_size=resolved.chosen_step,
+        steps=resolved.steps,
+        batch=problem.batch,
+        seed=problem.seed,
+        method=problem.method,
+        progress=progress,
+    )
+    return Run(run.dataset, more={"largest_step": resolved.bound})
+
+
+def _starts(resolved: Resolved) -> "list[theory.Subspace]":
+    """One subspace for each replica, a function of the seed."""
+    from theory.quadratic.subspace import draw_subspaces
+
+    problem = resolved.problem
+    return list(draw_subspaces(problem.width, resolved.model.width, problem.dim, problem.seed, problem.replicas))
+
+
+def _stiefel_table(resolved: ResolvedStiefel, run: Run) -> str:
+    """Mean risk at a few times, with the Riccati flow's from the same starts."""
+    import numpy as np
+
+    import dynamics
+    from emergence import table
+
+    data = run.data
+    marks = np.unique(np.linspace(0, data.sizes["time"] - 1, 6).round().astype(int))
+    flows = [dynamics.riccati_flow(resolved.model.spectrum, start) for start in _starts(resolved)]
+    riccati = np.mean([flow.risk(data.riccati_time.values[marks]) for flow in flows], axis=0)
+    risk = data.risk.values[:, marks]
+    error = risk.std(axis=0, ddof=1) / np.sqrt(len(risk)) if len(risk) > 1 else [None] * len(marks)
+    clocks = (data[name].values[marks].tolist() for name in ("step", "time", "riccati_time"))
+    rows = list(zip(*clocks, riccati.tolist(), risk.mean(axis=0).tolist(), error, strict=True))
+    return table.render(("step", "time", "Riccati time", "risk, Riccati flow", "risk, SGD", "±"), rows)
+
+
+# ------------------------------------------------------------------------- comparison
+
+
+def _case(resolved: Resolved) -> "Case":
+    """The ordinary student, norms included, from the additive model's start."""
+    from emergence.models import additive
+    from validation.comparisons.quadratic import quadratic_case
+
+    problem = resolved.problem
+    if problem.speed_factor not in (None, 1):
+        refuse(f"speed-factor is {problem.speed_factor:g}: compare runs the student with 1: leave it out")
+    shared = {name: value for name, value in asdict(problem).items() if name != "speed_factor"}
+    plain = additive.resolve(additive.AdditiveProblem(**shared))
+    step_size, _, steps = plain.run_length()
+    case = quadratic_case(
+        *plain.parts,
+        step_size=step_size,
+        steps=steps,
+        batch=problem.batch,
+        replicas=problem.replicas,
+        seed=problem.seed,
+        method=problem.method,
+        budget=None if problem.steps or problem.time else SGD_BUDGET,
+    )
+    return replace(case, notes=(*plain.warnings, *case.notes), settings=plain.echo() | {"speed_factor": 1.0})
+
+
+# ----------------------------------------------------------------------------- record
+
+
+def _derive(activation: "theory.Activation") -> "theory.Derivation":
+    from theory.quadratic import riccati
+    from theory.quadratic.model import quadratic_moment
+
+    quadratic_moment(activation)  # refuses any other activation
+    return riccati.derivation()
+
+
+def _is_quadratic(activation: str) -> bool:
+    from theory import Activation
+
+    return Activation.parse(activation).is_quadratic
+
+
+_FLOW = frozenset({*TEACHER, "student_width", "speed_factor", "seed", "step_size", "steps", "time"})
+_SGD = _FLOW | {"replicas", "batch", "method", "allow_unstable"}
+_DATA = ("overlap", "norm2", "loss")
+MODEL = Model(
+    name="quadratic",
+    help="quadratic activations: recognised by --activation, or named",
+    problem=QuadraticProblem,
+    resolve=resolve,
+    simulations=(
+        Simulation(
+            name="riccati",
+            help="the Riccati flow from random subspaces, by its closed form",
+            uses=_FLOW | {"replicas"},
+            run=_riccati,
+            table=_riccati_table,
+            variables=(*_DATA, "diagonal", "risk"),
+            requires=lambda resolved: resolved.time and None,
+            warn=_large,
+        ),
+        Simulation(
+            name="stiefel-sgd",
+            help="SGD on the Stiefel manifold, exact in law",
+            uses=_SGD,
+            run=_stiefel_sgd,
+            table=_stiefel_table,
+            variables=(*_DATA, "risk"),
+        ),
+    ),
+    predict=Predictor(
+        _predict,
+        _predicted,
+        _FLOW | {"init_scale"},
+        (
+            *("weight", "neuron", "overlap2", "lead", "valid", "time_leading", "time_half", "time_loss", "steps_half"),
+            *("step_size", "exponent_time", "exponent_width", "exponent_samples_unstable", "exponent_compute"),
+        ),
+        shown=frozenset({"steps", "time"}),
+    ),
+    compare=Comparer(_case, _SGD - {"speed_factor"} | {"init_scale"}),
+    derivations={"riccati": Derive(_derive, "quadratic")},
+    matches=_is_quadratic,
+)

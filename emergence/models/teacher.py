@@ -1,0 +1,86 @@
+r"""Options of problems with an additive teacher $\sum_pa_p\sigma(\langle e_p,x\rangle)$, and what they mean."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from emergence.options import Problem, option
+from emergence.refusal import refuse
+from emergence.values import Expression, Number, Numbers, Switch, Whole
+
+if TYPE_CHECKING:
+    from theory import Teacher
+
+ACTIVATION = "h4, 0.8*h4+0.6*h6, relu, gelu, tanh, erf, …, quadratic (z**2-1) or any expression in z"
+TEACHER = ("activation", "dim", "teacher_width", "teacher_exponent", "teacher_weights", "normalise")
+
+
+@dataclass(frozen=True)
+class TeacherProblem(Problem):
+    """The teacher of a problem. Raises `theory.InputError` for weights given in two ways."""
+
+    default_width: ClassVar = 8
+    default_exponent: ClassVar = 1.0
+    rivals: ClassVar = {
+        "teacher_weights": ("teacher_exponent", "teacher_width"),
+        "teacher_exponent": ("teacher_weights",),
+        "steps": ("time",),
+        "time": ("steps",),
+    }
+
+    activation: str = option("h4", Expression(), ACTIVATION)
+    dim: int = option(1024, Whole(), "input dimension d, at least teacher width + student width")
+    teacher_width: int | None = option(None, Whole(), f"teacher width P (default {default_width})")
+    teacher_exponent: float | None = option(
+        None, Number(zero=True), f"teacher weights p**-beta: beta (default {default_exponent:g})"
+    )
+    teacher_weights: tuple[float, ...] | None = option(
+        None, Numbers(), "the teacher weights themselves, separated by spaces"
+    )
+    normalise: bool = option(True, Switch(), "scale the teacher weights to unit sum of squares (default: yes)")
+
+    def check(self) -> None:
+        if self.teacher_weights is None:
+            return
+        count = len(self.teacher_weights)
+        if self.teacher_exponent is not None:
+            refuse(
+                f"teacher-exponent is {self.teacher_exponent:g} and teacher-weights has {count} numbers: "
+                "give one of them"
+            )
+        if self.teacher_width not in (None, count):
+            refuse(
+                f"teacher-width is {self.teacher_width}, but teacher-weights has {count} numbers: "
+                "leave teacher-width out"
+            )
+
+    @property
+    def width(self) -> int:
+        """The teacher width P, default included."""
+        if self.teacher_weights is not None:
+            return len(self.teacher_weights)
+        return self.default_width if self.teacher_width is None else self.teacher_width
+
+    @property
+    def exponent(self) -> float | None:
+        """β of the power law, default included; None if the weights are given."""
+        if self.teacher_weights is not None:
+            return None
+        return self.default_exponent if self.teacher_exponent is None else self.teacher_exponent
+
+    def decided(self) -> dict[str, Any]:
+        return {"teacher_width": self.width, "teacher_exponent": self.exponent}
+
+    def teacher(self) -> "Teacher":
+        """Weights and dimension."""
+        from theory import Teacher
+
+        if self.teacher_weights is not None:
+            return Teacher.of(self.teacher_weights, self.dim, self.normalise)
+        assert self.exponent is not None
+        return Teacher.power_law(self.width, self.exponent, self.dim, self.normalise)
+
+
+def one_length(steps: int | None, time: float | None) -> None:
+    """Raises `InputError` for a length given in two ways."""
+    if steps is not None and time is not None:
+        refuse(f"steps is {steps} and time is {time:g}: give one of them, time = step size x steps")

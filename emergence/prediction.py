@@ -1,0 +1,192 @@
+"""What ``emergence predict`` says of the additive model, and tables of directions beside their conditions."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emergence import table
+from emergence.model import Document
+from theory.one_task.lone_path import one_sided
+from theory.prediction.validity import Validity, staircase_reasons
+from theory.scaling import ideal_loss, scaling_laws
+from theory.scaling.selection import selection_probability
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from emergence.models.additive_problem import Resolved
+
+#: Numbers of a direction; the table also says `valid`.
+COLUMNS = (
+    *("direction", "weight", "neuron", "overlap2", "lead", "time_leading"),
+    *("time_half", "low", "high", "time_loss", "steps_half"),
+)
+
+
+def document(resolved: "Resolved") -> Document:
+    """Who learns what and when, the staircase loss and its exponents."""
+    times, values = staircase(resolved)
+    teacher, width = resolved.teacher, resolved.student.width
+    content = {
+        "problem": resolved.echo(),
+        "directions": directions(resolved, resolved.validity),
+        "exponents": ideal_loss.exponent_values(teacher.exponent, resolved.activation),
+        "window": scaling_laws.window_exponents(teacher.exponent, teacher.width, width, resolved.activation),
+        "loss": {
+            "time": times,
+            "value": values,
+            "valid": staircase_reasons(resolved.prediction, resolved.validity) or True,
+        },
+        "no_interval": resolved.validity[0].no_interval or None,
+    }
+    return Document(content, _text(resolved, content))
+
+
+def directions(resolved: "Resolved", validities: Sequence[Validity]) -> list[dict[str, object]]:
+    """One entry per direction, counted from 1 in the order of the weights; None where it is not learned.
+
+    ``valid`` is True, or the reasons in words why the time is outside the theory; ``low`` and ``high`` bound time_half.
+    """
+    prediction = resolved.prediction
+    chance = _chance(resolved)
+    return [
+        {
+            "direction": p + 1,
+            "weight": float(resolved.teacher.a[p]),
+            "neuron": int(prediction.neuron[p]) if prediction.neuron[p] >= 0 else None,
+            "overlap2": float(prediction.overlap[p] ** 2),
+            "lead": float(prediction.lead[p]),
+            "time_leading": float(prediction.time_leading[p]),
+            "time_half": float(prediction.time_half[p]),
+            "time_loss": float(prediction.time_loss[p]),
+            "steps_half": None if resolved.step_size is None else float(prediction.time_half[p] / resolved.step_size),
+            "low": float(validities[p].low),
+            "high": float(validities[p].high),
+            "selection_probability": chance[p],
+            "valid": validities[p].reasons or True,
+        }
+        for p in range(resolved.teacher.width)
+    ]
+
+
+def _chance(resolved: "Resolved") -> list[float | None]:
+    """Per direction, how likely random initial overlaps give it a neuron at this width; None without a greedy score."""
+    exponent = resolved.activation.information_exponent
+    if exponent < 2:
+        return [None] * resolved.teacher.width
+    return selection_probability(
+        resolved.teacher, resolved.student.width, exponent, one_sided(resolved.activation)
+    ).tolist()
+
+
+def staircase(resolved: "Resolved") -> tuple[list[float], list[float]]:
+    """Times 0 and every jump, and the idealised loss just after each."""
+    jumps = resolved.prediction.time_loss
+    times = np.unique(np.concatenate([[0.0], jumps[np.isfinite(jumps)]]))
+    return times.tolist(), resolved.prediction.loss(times).tolist()
+
+
+def marks(validities: Sequence[Validity]) -> list[str]:
+    """``yes``, or the names of the conditions that do not hold, for a column ``valid``."""
+    return [", ".join(dict.fromkeys(x.name for x in own.broken)) or "yes" for own in validities]
+
+
+def explained(validities: Sequence[Validity]) -> list[str]:
+    """One line for every reason, with the directions that it puts outside."""
+    found: dict[str, list[str]] = {}
+    for place, own in enumerate(validities, start=1):
+        for reason in own.reasons:
+            found.setdefault(reason, []).append(str(place))
+    return [f"outside, direction {', '.join(places)}: {reason}" for reason, places in found.items()]
+
+
+def _stairs(resolved: "Resolved", loss: dict) -> list[str]:
+    """The staircase as text; below information exponent 3 there is none."""
+    if resolved.activation.information_exponent < 3:
+        return ["no staircase of the loss: directions do not emerge one after the other"]
+    outside = [] if loss["valid"] is True else [f"outside: {reason}" for reason in loss["valid"]]
+    return [
+        "loss just after each jump",
+        *outside,
+        table.render(("time", "loss"), list(zip(loss["time"], loss["value"], strict=True))),
+    ]
+
+
+def _text(resolved: "Resolved", document: dict) -> str:
+    valid = marks(resolved.validity)
+    rows = [[*(entry[name] for name in COLUMNS), own] for entry, own in zip(document["directions"], valid, strict=True)]
+    exponents = ", ".join(f"{name} {table.cell(value)}" for name, value in document["exponents"].items())
+    loss, window = document["loss"], document["window"]
+    finite = []
+    if window is not None:
+        slopes = ", ".join(f"{name} {table.cell(value)}" for name, value in window.items() if name != "directions")
+        finite = [f"at this size, directions {window['directions'][0]:g} to {window['directions'][1]:g}: {slopes}"]
+    return "\n".join(
+        [
+            resolved.headline(),
+            "",
+            table.render((*COLUMNS, "valid"), rows),
+            *explained(resolved.validity),
+            *([f"no interval: {document['no_interval']}"] if document["no_interval"] else []),
+            "",
+            *_stairs(resolved, loss),
+            "",
+            f"exponents of the loss in: {exponents}",
+            *finite,
+            *([f"kernel: {resolved.truncated()}"] if resolved.activation.drift_truncation_error else []),
+            "times are gradient-flow times of ½E(f*−f)²; steps = time / step size; low to high: time_half with what finite",
+            "size moves it by; lead: by which factor the pair is clear of a tie",
+        ]
+    )
+
+
+def columns(
+    entries: Sequence[Mapping[str, Any]], exponents: Mapping[str, float | None], step_size: float | None
+) -> "xr.Dataset":
+    """Entries of directions as variables along ``direction``, and exponents; NaN where there is none."""
+    import xarray as xr
+
+    numbers = [name for name in COLUMNS[1:] if name not in ("low", "high")]
+    found = {name: ("direction", [_number(entry.get(name)) for entry in entries]) for name in numbers}
+    found["valid"] = ("direction", [float(entry.get("valid", True) is True) for entry in entries])
+    scalars = {f"exponent_{name}": _number(value) for name, value in exponents.items()}
+    return xr.Dataset(
+        {**found, **scalars, "step_size": _number(step_size)}, coords={"direction": np.arange(1, len(entries) + 1)}
+    )
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None or not math.isfinite(value) else float(value)
+
+
+def beside(validities: Sequence[Validity], found: Mapping[str, Iterable[Any]]) -> str:
+    """A table, one row per direction, that says which predictions are outside their conditions, and why."""
+    rows = [
+        (p, *(_plain(x) for x in row), mark)
+        for p, (*row, mark) in enumerate(zip(*found.values(), marks(validities), strict=True), start=1)
+    ]
+    return "\n".join([table.render(("direction", *found, "predicted valid"), rows), *explained(validities)])
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, np.floating) else value
+
+
+def over_replicas(times: np.ndarray, lost: np.ndarray | None = None, spread: bool = False) -> dict[str, list[Any]]:
+    """Mean, standard error and number of the replicas that got there, per direction; `lost` ones never do.
+
+    None where too few did. `spread`: their standard deviation, too.
+    """
+    columns: dict[str, list[Any]] = {name: [] for name in ("mean", "±", *(("spread",) if spread else ()), "reached it")}
+    kept = times if lost is None else np.where(np.asarray(lost)[:, None], np.inf, times)
+    for own in kept.T:
+        reached = own[np.isfinite(own)]
+        deviation = float(reached.std(ddof=1)) if reached.size > 1 else None
+        columns["mean"].append(float(reached.mean()) if reached.size else None)
+        columns["±"].append(None if deviation is None else deviation / math.sqrt(reached.size))
+        if spread:
+            columns["spread"].append(deviation)
+        columns["reached it"].append(f"{reached.size} of {own.size}")
+    return columns

@@ -1,0 +1,255 @@
+"""Models as records: what they promise is in the data, their help is their own, and a user's file is served like ours."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xarray as xr
+
+from emergence.cells import compute, configuration
+from emergence.model import Model
+from emergence.models import built_in, load
+from emergence.options import options, written
+from emergence.values import Switch
+
+ADDITIVE = {
+    "activation": "h3", "dim": 16, "teacher_width": 2, "student_width": 3, "step_size": 1e-3, "steps": 64, "replicas": 2,
+}  # fmt: skip
+QUADRATIC = {"dim": 40, "teacher_width": 3, "student_width": 2, "step_size": 1e-3, "steps": 64, "replicas": 2}
+LINEAR = {"dim": 4, "student_width": 6, "train_size": 12, "step_size": 0.005, "steps": 20, "replicas": 2}
+NETWORK = {"epochs": 1, "batch": 128, "widths": (2, 3), "replicas": 1}
+#: A small problem of every model.
+TINY: dict[str, dict[str, Any]] = {
+    "additive": ADDITIVE, "quadratic": QUADRATIC, "linear": LINEAR, "residual-network": NETWORK,
+    "toy": {"exponents": (2, 3)}, "kernel-ridge": {"dim": 8, "samples": (4, 8), "replicas": 2},
+    "layer-wise": {"dim": 12, "teacher_weights": (0.8, 0.6), "student_width": 3, "batch": 4, "steps": 16, "replicas": 2,
+                   "samples": 50},
+    "lazy-rich": {"images": 6, "hidden": 8, "steps": 20, "replicas": 2},
+}  # fmt: skip
+SDE = {"teacher_width": 1, "student_width": 1, "step_size": 1e-4, "allow_unstable": True}
+CELLS = [(model, one) for model in built_in().values() for one in model.cells]
+
+
+@pytest.mark.parametrize(("model", "simulation"), CELLS, ids=lambda one: one.name)
+def test_the_data_hold_the_variables_that_the_record_names(model: Model, simulation: Any) -> None:
+    tiny = TINY[model.name] | (SDE if simulation.name == "sde" else {})
+    resolved = model.resolve(model.problem(**tiny), simulation)
+    simulation.requires(resolved)
+    assert set(simulation.run(resolved, None, None).data.data_vars) == set(simulation.variables)
+
+
+def _offered(text: str) -> set[str]:
+    """Flags in the group of the problem."""
+    return set(re.findall(r"^  (--[a-z-]+)", text[text.index("\nproblem: ") :], re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", built_in())
+@pytest.mark.parametrize("asked", ["predict", "simulate", "compare", "sweep"])
+def test_help_shows_the_options_of_the_model_and_no_others(asked: str, name: str, command: Callable) -> None:
+    model = built_in()[name]
+    ran = command(asked, "--model", name, "--help")
+    if getattr(model, asked, True) is None:
+        assert (ran.code, ran.err.count("\n")) == (2, 1)
+        assert f"model is {name!r}: {asked} knows nothing of it" in ran.err
+        return
+    assert (ran.code, ran.err) == (0, "")
+    assert _offered(ran.out) - {"--paths"} == {f"--{written(one)}" for one in options(model.problem)}
+
+
+@pytest.mark.parametrize(
+    ("what", "flags", "axis", "name"),
+    [
+        ("label-noise", ["--dim", "4", "--student-width", "6", "--train-size", "12", "--step-size", "0.005", "--steps", "20",
+                         "--replicas", "2"], "seed=0,1", "linear"),
+        ("predict", ["--model", "linear", "--dim", "4", "--student-width", "30", "--step-size", "0.005"], "noise=2,3",
+         "linear"),
+        ("toy", ["--exponents", "2"], "goal=1,2", "toy"),
+        ("kernel-ridge", ["--dim", "8", "--samples", "4", "8", "--replicas", "2"], "ridge=0.001,0.01", "kernel-ridge"),
+    ],
+)  # fmt: skip
+def test_a_sweep_computes_what_simulate_and_predict_do(
+    what: str, flags: list[str], axis: str, name: str, run: Callable
+) -> None:
+    code, document, err = run("sweep", what, *flags, "--over", axis, "--workers", "1", "--quiet")
+    assert (code, document["computed"]) == (0, 2), err
+    option, values = axis.split("=")
+    for value in values.split(","):
+        given = [*flags, f"--{option}", value, "--quiet"]
+        (path,) = [x for x in Path(document["store"]).glob("*.nc") if _problem(x)[option] == float(value)]
+        cell = xr.load_dataset(path, engine="scipy")
+        if what == "predict":
+            phases = run("predict", *given)[1]["phases"]
+            assert {one: float(cell[one]) for one in phases} == pytest.approx(phases, nan_ok=True)
+            continue
+        data = xr.load_dataset(run("simulate", what, *given)[1]["file"], engine="h5netcdf")
+        assert set(cell.data_vars) == set(data.data_vars) == set(built_in()[name].simulation(what).variables)
+        for one in data.data_vars:
+            xr.testing.assert_equal(cell[one].drop_vars(cell[one].coords), data[one].drop_vars(data[one].coords))
+
+
+def _problem(path: Path) -> dict[str, Any]:
+    return json.loads(xr.load_dataset(path, engine="scipy").attrs["configuration"])["problem"]
+
+
+# ----------------------------------------------------------------------- a model of one's own
+
+OWN = '''
+"""Decay x' = -rate x, in steps."""
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import xarray as xr
+
+from emergence.model import Comparer, Document, Model, Predictor, Run, Simulation
+from emergence.options import Problem, option
+from emergence.values import Number, Whole
+from validation.comparison import Case, Stage, judged
+
+
+@dataclass(frozen=True)
+class Decay(Problem):
+    rate: float = option(1.0, Number(), "rate of the decay")
+    points: int = option(5, Whole(), "times at which it is recorded")
+    label: int = option(0, Whole(0), "a number that only the prediction repeats")
+
+
+@dataclass(frozen=True)
+class Resolved:
+    problem: Decay
+    warnings: tuple = ()
+
+    def echo(self):
+        return asdict(self.problem)
+
+    def headline(self):
+        return f"decay at rate {self.problem.rate:g}"
+
+
+def curve(resolved, *_):
+    times = np.linspace(0, 1, resolved.problem.points)
+    data = xr.Dataset({"x": ("time", np.exp(-resolved.problem.rate * times))}, coords={"time": times})
+    return Run(data, result=data)
+
+
+def end(resolved):
+    return xr.Dataset({"end": float(np.exp(-resolved.problem.rate))})
+
+
+def document(resolved):
+    return Document({"problem": resolved.echo(), "end": float(end(resolved).end)}, "the end")
+
+
+def case(resolved):
+    predicted = float(end(resolved).end)
+
+    def judge(found):
+        x = float(found["decay"].x[-1])
+        verdict = judged(predicted, x, 0.0, 1e-9, {"twice": 2 * predicted})
+        return [{"place": "end", "predicted": predicted, "measured": x, "verdict": verdict}], []
+
+    stages = (Stage("decay", lambda found, progress: curve(resolved).result),)
+    columns = ("place", "predicted", "measured", "verdict")
+    return Case("Decay", "places", columns, stages, judge, lambda found: [], lambda found: [], "Values at the end.")
+
+
+MODEL = Model(
+    name="decay",
+    help="one number that decays",
+    problem=Decay,
+    resolve=lambda problem, simulation=None: Resolved(problem),
+    simulations=(
+        Simulation("decay", "exponential decay", frozenset({"rate", "points"}), curve, lambda *_: "a table", ("x",)),
+    ),
+    predict=Predictor(document, end, frozenset({"rate", "label"}), ("end",), shown=frozenset({"label"})),
+    compare=Comparer(case, frozenset({"rate"})),
+)
+'''
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> list[str]:
+    """The flags that name a user's model."""
+    (tmp_path / "my_model.py").write_text(OWN)
+    return ["--model", "my_model.py"]
+
+
+def test_a_model_of_ones_own_is_simulated_predicted_and_compared(
+    own: list[str], run: Callable, command: Callable, refused: Callable
+) -> None:
+    code, document, _ = run("simulate", "decay", *own, "--rate", "2", "--quiet")
+    assert (code, document["problem"], document["variables"]) == (
+        0,
+        {"rate": 2.0, "points": 5, "label": 0},
+        {"x": ["time"]},
+    )
+    assert float(xr.load_dataset(document["file"], engine="h5netcdf").x[-1]) == pytest.approx(0.1353352832366127)
+    code, document, _ = run("predict", *own, "--rate", "2")
+    assert (code, document["end"]) == (0, pytest.approx(0.1353352832366127))
+    code, document, _ = run("compare", *own, "--rate", "2", "--quiet")
+    assert code == 0
+    assert [row["verdict"] for row in document["places"]] == ["agrees"]
+    assert "Values at the end." in Path(document["report"]).read_text(encoding="utf-8")
+    assert _offered(command("simulate", *own, "--help").out) == {"--rate", "--points", "--label"}
+    assert "--label is given, but simulate decay does not use it (predict --model " in refused(
+        "simulate", "decay", *own, "--label", "1"
+    )
+    assert "--dim is given, but predict --model " in refused("predict", *own, "--dim", "4")
+    assert "--rate is 'x': give a finite number" in refused("predict", *own, "--rate", "x")
+    assert "use one of decay" in refused("simulate", "gradient", *own)
+
+
+def test_a_sweep_of_it_runs_in_worker_processes_and_merges(own: list[str], run: Callable, refused: Callable) -> None:
+    code, document, err = run("sweep", "decay", *own, "--over", "rate=1,2", "--workers", "2", "--quiet")
+    assert (code, document["computed"], document["failed"]) == (0, 2, []), err
+    assert run("sweep", "predict", *own, "--over", "rate=1,2", "--workers", "1", "--quiet")[0] == 0
+    code, merged, _ = run("merge", document["store"], "--quiet")
+    assert code == 0
+    files = {entry["what"]: xr.load_dataset(entry["file"], engine="h5netcdf") for entry in merged["experiments"]}
+    assert files["decay"].x.sel(rate=2.0).values[-1] == files["predict"].end.sel(rate=2.0).item()
+    assert "--over label is given, but sweep predict does not use it" in refused(
+        "sweep", "predict", *own, "--over", "label=1,2"
+    )
+
+
+def test_a_model_that_has_changed_computes_no_cell_of_the_old_one(own: list[str], tmp_path: Path) -> None:
+    model = load(str(tmp_path / "my_model.py"))
+    asked = configuration(model, "decay", model.problem(rate=2.0))
+    assert compute(asked)
+    (tmp_path / "my_model.py").write_text(OWN + "\n# another model\n")
+    with pytest.raises(ValueError, match="has changed since the sweep began"):
+        compute(asked)
+    assert configuration(model, "decay", model.problem(rate=2.0)) != asked
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "there is no such file"),
+        ("MODEL = (", "SyntaxError"),
+        ("import nothing_of_this_name", "ModuleNotFoundError"),
+        ("MODEL = 3", "it has no MODEL"),
+        ("x = 1", "it has no MODEL"),
+        (OWN.replace('frozenset({"rate", "points"})', 'frozenset({"rats"})'), "name fields of its problem"),
+    ],
+)
+def test_a_bad_model_file_costs_one_line(content: str | None, said: str, refused: Callable, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "bad.py").write_text(content)
+    for argv in (["predict"], ["simulate", "decay"], ["sweep", "decay", "--over", "rate=1,2"], ["derive", "loss"]):
+        line = refused(*argv, "--model", "bad.py")
+        assert "model is 'bad.py'" in line
+        assert said in line
+
+
+def test_a_model_of_no_name_is_refused_with_the_nearest(refused: Callable) -> None:
+    assert "model is 'linaer': did you mean linear?" in refused("predict", "--model", "linaer")
+
+
+def test_switches_have_both_forms(command: Callable) -> None:
+    text = command("simulate", "--model", "linear", "--help").out
+    for name, one in options(built_in()["linear"].problem).items():
+        assert (f"--no-{written(name)}" in text) is isinstance(one.metadata["kind"], Switch)

@@ -1,0 +1,1 @@
+"""What the built-in models have compared: cases of `validation.comparison`."""

@@ -1,0 +1,107 @@
+"""The two-layer linear network: predicted phases and label-noise SGD."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dynamics import LinearRun
+from theory.linear.phases import Phases
+from validation.comparison import Case, Found, Progress, Row, Stage, judge_replicas, summary
+from validation.experiments.averaged_flow import ACCURACY, halving_steps, onset_steps
+from validation.figures.linear import neuron_paths, norm_and_alignment
+
+RUN, CLOSE = "the first run", "the second run"
+COLUMNS = ("quantity", "predicted", "sgd_mean", "sgd_stderr", "verdict")
+_NOTHING = "Nothing is predicted: that needs label noise, real labels and more training points than dimensions."
+
+
+def linear_case(
+    phases: Phases | None,
+    simulate: Callable[[Progress | None, int], LinearRun],
+    steps: int,
+    dim: int,
+    width: int,
+    noise2: float,
+) -> Case:
+    """Half time of ‖W‖²_F, median escape and onset of alignment; the escape in a second run that looks closely at it.
+
+    Each is judged with the 10 % of claim L11 (and the spacing of the records) as allowance, against the same with σ² in place
+    of ϱ² (no least-squares error) and against twice the time.
+
+    Args:
+        phases: predicted, None where nothing is. simulate: label-noise SGD, given a progress and a number of steps.
+        dim, width: d and m. noise2: σ² over the batch.
+    """
+
+    def first(_: Found, progress: Progress | None) -> LinearRun:
+        return simulate(progress, steps)
+
+    def close(_: Found, progress: Progress | None) -> LinearRun:
+        assert phases is not None
+        return simulate(progress, min(steps, math.ceil(2 * phases.escape_steps)))
+
+    looks = phases is not None and math.isfinite(phases.escape_steps)
+
+    def judge(found: Found) -> tuple[list[Row], list[str]]:
+        if phases is None:
+            return [], [_NOTHING]
+        rows = [
+            {"quantity": name, "predicted": predicted} | _judged(times, predicted, run, phases, noise2)
+            for name, (times, predicted, run) in _measured(phases, found, dim).items()
+        ]
+        return rows, [f"{row['quantity']}: {row['reason']}." for row in rows if row["reason"]]
+
+    return Case(
+        title="Predicted phases and label-noise SGD",
+        unit="phases",
+        columns=COLUMNS,
+        stages=(Stage(RUN, first), *((Stage(CLOSE, close),) if looks else ())),
+        judge=judge,
+        known=lambda found: [],
+        figures=lambda found: _figures(phases, found[RUN], width),
+        caption="Times in steps: predicted by the averaged flow, and measured (mean over replicas).",
+    )
+
+
+def _measured(phases: Phases, found: Found, dim: int) -> dict[str, tuple[np.ndarray, float, LinearRun]]:
+    """Quantity → times of the replicas, predicted time, and the run that they are from."""
+    run = found[RUN]
+    early = found.get(CLOSE, run)
+    halved, expected = halving_steps(run, phases, phases.frobenius2[0] / 2)
+    escaped = np.median(early.escape_steps, axis=1)
+    return {
+        "steps to half of ‖W‖²_F": (halved, expected, run),
+        "median escape from the lazy regime": (escaped, float(phases.escape_steps), early),
+        "onset of alignment": (onset_steps(run, dim), float(phases.onset_steps), run),
+    }
+
+
+def _judged(times: np.ndarray, predicted: float, run: LinearRun, phases: Phases, noise2: float) -> Row:
+    if not np.isfinite(predicted) or predicted > run.step[-1]:
+        return {"verdict": "not judged", "reason": ""}
+    tolerance = ACCURACY + float(run.step[1] - run.step[0]) / predicted
+    without = phases.residual_variance / noise2
+    controls = {"twice": 2 * predicted}
+    if abs(without - 1) >= 2 * tolerance:  # else no least-squares error to speak of
+        controls["σ² for ϱ²"] = predicted * without
+    verdict, reason = judge_replicas(times, predicted, predicted * tolerance, controls)
+    return {"verdict": verdict, "reason": reason} | (summary(times, "sgd") if np.isfinite(times).all() else {})
+
+
+def _figures(phases: Phases | None, run: LinearRun, width: int) -> list[tuple[str, Any]]:
+    predicted, marks = None, {}
+    if phases is not None:
+        predicted = (
+            np.sqrt(phases.norm_at(run.step.astype(float)) / width),
+            np.interp(run.step, phases.times, phases.alignment, right=np.nan),
+        )
+        marks = {"predicted escape": phases.escape_steps, "predicted onset": phases.onset_steps}
+    norms = np.sqrt(run.values("frobenius2") / width)
+    both = norm_and_alignment(run.step, norms, run.values("mean_alignment"), predicted=predicted, marks=marks)
+    paths = neuron_paths(np.sqrt(run.values("norm2")[0]), np.abs(run.values("overlap")[0, ..., 0]), run.step)
+    return [
+        ("Root mean square norm and mean alignment of the neurons (band: all replicas), and the averaged flow.", both),
+        ("Neurons of the first replica, from the start (light) to the end (dark).", paths),
+    ]

@@ -1,0 +1,156 @@
+r"""Quadratic networks: the closed form of the Riccati flow, gradient flow and online SGD of the ordinary student.
+
+Directions do not decouple at information exponent 2, so times are not those of single overlaps: direction j counts as
+learned when the student holds half of its weight, $S_{jj}=\sum_kr_kt_{kj}^2\ge a_j/2$. Theory is the closed form of
+$S(t)$ from the user's own start, norms included.
+"""
+
+import numpy as np
+
+from dynamics import FlowResult, SgdResult, gradient_flow, online_sgd
+from dynamics.quadratic.quadratic_flow import QuadraticFlow, quadratic_flow
+from theory import Activation, InitialState, QuadraticModel, Subspace, Teacher
+from theory.core.curves import located_crossing
+from theory.quadratic.step import fitted_shift
+from validation.comparison import (
+    Case,
+    Found,
+    Progress,
+    Row,
+    Stage,
+    judge_replicas,
+    judged,
+    on_times,
+    summary,
+    too_much_work,
+)
+from validation.comparisons.additive import CAPTION, COLUMNS, FLOW, LARGEST_SHIFT, SGD
+from validation.figures.stiefel import Curve, measured_and_theory
+
+#: Times at which the closed form is looked at for a first crossing, then refined.
+_GRID = 400
+#: Relative accuracy of the integrated flow's times: its tolerance 1e-8, times the 1e3 steps it may take.
+_FLOW = 1e-5
+
+
+def fitted_times(model: QuadraticModel, flow: QuadraticFlow, t_end: float) -> np.ndarray:
+    """First common time with S_jj ≥ a_j/2, shape (P,); inf if not by `t_end`."""
+    grid = np.linspace(0.0, t_end, _GRID)
+
+    def held(times: np.ndarray) -> np.ndarray:
+        factors = flow.factor(model.riccati_time(times))
+        return np.stack([np.sum(x.on_teachers**2, axis=1) for x in factors]) / model.spectrum - 0.5
+
+    def located(j: int, curve: np.ndarray) -> float:
+        return located_crossing(grid, curve, 0.0, lambda t: held(np.array([t]))[0, j], xtol=1e-10 * t_end)
+
+    return np.array([located(j, curve) for j, curve in enumerate(held(grid).T)])
+
+
+def quadratic_case(
+    activation: Activation,
+    teacher: Teacher,
+    initial: InitialState,
+    *,
+    step_size: float,
+    steps: int,
+    batch: int = 1,
+    replicas: int = 32,
+    seed: int = 0,
+    method: str = "exact",
+    budget: float | None = None,
+) -> Case:
+    """As `validation.comparisons.additive.additive_case`, for a multiple of z² − 1; times to half of each weight.
+
+    The integrated overlap flow is judged against the closed form with the integrator's error as allowance; SGD against the
+    same with the shift of the derived second-order drift as allowance and 4 standard errors. Raises `InputError` for
+    another activation.
+    """
+    model = QuadraticModel.of(activation, teacher, initial.on_teachers.shape[0])
+    columns, size = Subspace.of_state(initial), np.sqrt(model.speed_factor / model.norm)
+    closed = quadratic_flow(model.spectrum, Subspace(size * columns.on_teachers, size * columns.rest))
+    t_end = step_size * steps
+    predicted = fitted_times(model, closed, t_end)
+    shift = fitted_shift(model, columns.on_teachers, float(np.sum(columns.rest**2)), step_size, t_end, batch)
+
+    def flow(_: Found, progress: Progress | None) -> FlowResult:
+        return gradient_flow(activation, teacher, initial, t_end=t_end, step_size=step_size, progress=progress)
+
+    def sgd(_: Found, progress: Progress | None) -> SgdResult:
+        return online_sgd(
+            activation,
+            teacher,
+            initial,
+            step_size=step_size,
+            steps=steps,
+            batch=batch,
+            replicas=replicas,
+            seed=seed,
+            method=method,
+            progress=progress,
+        )
+
+    def judge(found: Found) -> tuple[list[Row], list[str]]:
+        rows = _known(predicted, found)
+        for j, row in enumerate(rows):
+            row |= _judged(float(predicted[j]), j, found, step_size, float(shift[j]))
+        return rows, [f"Direction {row['direction']}: {row['reason']}." for row in rows if row["reason"]]
+
+    skipped = too_much_work(replicas, steps, batch, budget)
+    return Case(
+        title=f"Theory, gradient flow and SGD: {activation.name}, d = {teacher.dim}",
+        unit="directions",
+        columns=COLUMNS,
+        stages=(Stage(FLOW, flow), *(() if skipped else (Stage(SGD, sgd),))),
+        judge=judge,
+        known=lambda found: _known(predicted, found),
+        figures=lambda found: _figures(model, closed, found),
+        caption=CAPTION,
+        notes=(skipped,) if skipped else (),
+    )
+
+
+def _known(predicted: np.ndarray, found: Found) -> list[Row]:
+    pairs = zip(predicted.tolist(), found[FLOW].loss_time.tolist(), strict=True)
+    return [{"direction": j, "predicted": x, "flow": y} for j, (x, y) in enumerate(pairs, start=1)]
+
+
+def _judged(predicted: float, j: int, found: Found, step_size: float, shift: float) -> Row:
+    sgd = found.get(SGD)
+    times = np.array([]) if sgd is None else sgd.loss_steps[:, j] * step_size
+    row = {} if sgd is None else summary(times, "sgd")
+    if not np.isfinite(predicted):
+        return row | {"verdict": "not judged", "reason": ""}
+    controls = {"half": predicted / 2, "double": 2 * predicted}
+    verdicts = [(judged(predicted, float(found[FLOW].loss_time[j]), 0.0, _FLOW * predicted, controls), "")]
+    if sgd is not None:
+        verdicts.append(_judge_sgd(predicted, times, shift, step_size * sgd.resolution, controls))
+    order = ("disagrees", "inconclusive", "agrees")
+    verdict, reason = min(verdicts, key=lambda one: order.index(one[0]))
+    return row | {"verdict": verdict, "reason": reason}
+
+
+def _judge_sgd(
+    predicted: float, times: np.ndarray, shift: float, resolution: float, controls: dict[str, float]
+) -> tuple[str, str]:
+    if not abs(shift) <= LARGEST_SHIFT * predicted:
+        return "inconclusive", (
+            f"at this step size the second-order drift moves the time by more than {LARGEST_SHIFT:.0%}; lower "
+            "--step-size for a verdict"
+        )
+    # A time near the end of the run is passed by few replicas, whatever the theory.
+    return judge_replicas(times, predicted, abs(shift) + resolution, controls, late="inconclusive")
+
+
+def _figures(model: QuadraticModel, closed: QuadraticFlow, found: Found) -> list[tuple[str, object]]:
+    data, sgd = found[FLOW].dataset, found.get(SGD)
+    times = data.time.values
+    # 2‖M̃ − S̃‖² in units of the weights, to the loss ½E(f*−f)².
+    theory = np.asarray(model.loss(closed.risk(model.riccati_time(times))))
+    curves = [Curve("gradient flow", times, data.loss.values, np.zeros_like(times), theory)]
+    if sgd is not None and sgd.dataset.sizes["replica"] > 1:
+        runs = on_times(times, sgd.dataset.loss)
+        error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
+        curves.append(Curve(f"mean of {len(runs)} SGD runs", times, runs.mean(axis=0), error, theory))
+    figure = measured_and_theory(curves, "time", "population loss", theory_name="closed form")
+    return [("Loss of gradient flow and of SGD beside the closed form from the same start.", figure)]
