@@ -1,0 +1,85 @@
+"""Systems in files of the user's own: every command serves them, and their claims agree."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import xarray as xr
+
+import validation
+from emergence.cli import main
+
+FOLDER = Path(__file__).parent.parent / "examples"
+#: File, its derivation, its options at a tiny size, and what a comparison of it judges.
+FILES = [
+    (
+        "weight_decay",
+        "weight-decay",
+        ["--weights", "1", "--dim", "8", "--student-width", "1", "--seed", "1", "--time", "4"],
+        ["--batch", "4", "--step-size", "0.02", "--replicas", "3"],
+        {"half_time 1, flow", "loss_time 1, flow", "norm 1, SGD", "floor, flow"},
+    ),
+    (
+        "trained_committee",
+        "trained-committee",
+        ["--activation", "h2", "--weights", "1", "--dim", "6", "--student-width", "2", "--init-scale", "0.5"],
+        ["--time", "0.5", "--step-size", "0.05", "--replicas", "3"],
+        {"rate of the loss at the start, flow", "loss at time 0.5, SGD"},
+    ),
+]
+EACH = pytest.mark.parametrize(("name", "derivation", "problem", "run", "judged"), FILES)
+
+
+@pytest.fixture
+def call(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def call(command, *argv):
+        code = main([*command.split(), *argv, "--json", *([] if command.startswith("derive") else ["--quiet"])])
+        out, err = capsys.readouterr()
+        assert code in (0, 1), err
+        return code, json.loads(out)
+
+    return call
+
+
+@EACH
+def test_theory_of_a_file(call, name, derivation, problem, run, judged):
+    file = str(FOLDER / f"{name}.py")
+    code, document = call(f"derive {derivation} --model {file}")
+    assert code == 0
+    assert document["name"] == derivation
+    _, document = call("predict", "--model", file, *(problem if name == "weight_decay" else problem[2:]))
+    assert len(document) >= 2
+
+
+@EACH
+def test_runs_of_a_file(call, name, derivation, problem, run, judged):
+    file = str(FOLDER / f"{name}.py")
+    for what, own in (("flow", problem), ("sgd", [*problem, *run])):
+        code, document = call(f"simulate {what}", "--model", file, *own)
+        assert code == 0
+        with xr.open_dataset(document["file"]) as data:
+            assert ("replica" in data.loss.dims) == (what == "sgd")
+    grid = ["--over", "decay=0.1,0.4"] if name == "weight_decay" else ["--over", "second-rate=0.5,1"]
+    call("sweep predict", "--model", file, *problem, *grid, "--workers", "1", "--store", "cells")
+    _, document = call("merge", "cells")
+    with xr.open_dataset(document["experiments"][0]["file"]) as data:
+        assert 2 in data.sizes.values()
+    _, document = call("compare", "--model", file, *problem, *run)
+    rows = {row["quantity"]: row for row in document["quantities"]}
+    assert judged <= set(rows)
+    assert Path(document["report"]).is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [one[0] for one in FILES])
+def test_claims_of_a_file(name):
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    run = validation.validate(module.CLAIMS)
+    assert run.as_expected
+    assert all(control.rejected for verdict in run.verdicts for control in verdict.controls)
