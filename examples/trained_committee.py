@@ -383,7 +383,7 @@ def rivals(resolved: Resolved) -> dict[str, float]:
 
 def measurements(resolved: Resolved, curve: "xr.Dataset", *sgd: "xr.Dataset") -> "list[Measurement]":
     """The flow's first fall of the loss beside the predicted rate; SGD at η and η/2, extrapolated to 0, beside the flow."""
-    from validation.judge.claim import Control, Measurement
+    from validation.judge.claim import Measurement
     from validation.statistics.standard_errors import mean_and_error
 
     wrong = rivals(resolved)
@@ -391,14 +391,14 @@ def measurements(resolved: Resolved, curve: "xr.Dataset", *sgd: "xr.Dataset") ->
     loss, step = curve.loss.values, float(curve.time[1])
     first = float(-3 * loss[0] + 4 * loss[1] - loss[2]) / (2 * step)
     third = abs(float(loss[3] - 3 * loss[2] + 3 * loss[1] - loss[0])) / step
-    controls = [Control(name, early(resolved, rate).loss_rate) for name, rate in wrong.items()]
+    controls = {name: early(resolved, rate).loss_rate for name, rate in wrong.items()}
     text = "rate of the loss at the start, flow"
     why = "third order of the difference quotient"
     found = [Measurement(text, early(resolved).loss_rate, first, 0.0, third, controls, why, "start")]
     full, half = (one.loss.values[:, -1] for one in sgd)
     estimate, stderr = mean_and_error(2 * half - full)
     second = (float(half.mean()) - float(full.mean())) ** 2 / float(loss[-1])
-    controls = [Control(name, float(path[-1])) for name, path in paths.items()]
+    controls = {name: float(path[-1]) for name, path in paths.items()}
     text, why = f"loss at time {float(curve.time[-1]):g}, SGD", "second order of the extrapolation to η = 0"
     return [*found, Measurement(text, float(loss[-1]), estimate, stderr, second, controls, why, "end")]
 

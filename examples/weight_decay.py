@@ -36,7 +36,7 @@ from theory.prediction.validity import validity
 if TYPE_CHECKING:
     import xarray as xr
 
-    from validation import Case, Context, Control, Measurement, Outcome
+    from validation import Case, Context, Measurement, Outcome
 
 kappa, a = sp.Symbol("kappa", positive=True), sp.Symbol("a", positive=True)
 #: A run ends when what still moves is down to this share. Records of SGD.
@@ -389,35 +389,31 @@ def measurements(resolved: Resolved, flow: "xr.Dataset", *sgd: "xr.Dataset") -> 
     return found
 
 
-def _expected(resolved: Resolved) -> "list[tuple[str, int, float, float, list[Control]]]":
+def _expected(resolved: Resolved) -> list[tuple[str, int, float, float, dict[str, float]]]:
     """Quantity, direction from 0, prediction, allowance and rivals, of directions whose conditions hold.
 
     Emergence may be off by what finite size moves it by, as `validity` states, and by one record; a loss time is judged where
     no other student shares the direction's norm. What has not settled may be missing at the end.
     """
-    from validation.judge.claim import Control
-
     weights, strength, norm, scale = resolved.teacher.a, resolved.problem.decay, resolved.norm, resolved.unit
     rest = {"without decay": weights, "r_* = a − κ": np.maximum(weights - strength, 0)}
     unclipped = np.where(resolved.prediction.learned, weights - strength / (2 * scale), 0)
     floors = rest | ({"no threshold": unclipped} if np.any(unclipped < 0) else {})
     unsettled = SETTLED * (weights + resolved.initial.norm2.sum())
-    found: list[tuple[str, int, float, float, list[Control]]] = []
+    found: list[tuple[str, int, float, float, dict[str, float]]] = []
     for i, own in enumerate(validity(resolved.prediction)):
         if not own.valid or not np.isfinite(resolved.loss_time[i]) or own.no_interval:
             continue
         time, lost = float(resolved.prediction.time_half[i]), float(resolved.prediction.time_loss[i])
         width = max(own.high - time, time - own.low) + resolved.time / SAVES
-        slowed = Control(
-            "direction slowed by decay", -math.log1p(-strength * time) / strength if strength * time < 1 else math.inf
-        )
-        told_apart = slowed.predicted > time + 2 * width
-        found.append(("half_time", i, time, width, [Control("halved", time / 2), *([slowed] if told_apart else [])]))
+        slowed = -math.log1p(-strength * time) / strength if strength * time < 1 else math.inf
+        told_apart = {"direction slowed": slowed} if slowed > time + 2 * width else {}
+        found.append(("half_time", i, time, width, {"halved": time / 2} | told_apart))
         if resolved.problem.student_width == 1:
-            found.append(("loss_time", i, float(resolved.loss_time[i]), width, [Control("without decay", lost)]))
-        rivals = [Control(name, float(value[i])) for name, value in rest.items()]
+            found.append(("loss_time", i, float(resolved.loss_time[i]), width, {"without decay": lost}))
+        rivals = {name: float(value[i]) for name, value in rest.items()}
         found.append(("norm", i, float(norm[i]), float(unsettled[i]), rivals))
-    rivals = [Control(name, resolved.floor(value)) for name, value in floors.items()]
+    rivals = {name: resolved.floor(value) for name, value in floors.items()}
     return [*found, ("floor", 0, resolved.floor(norm), scale * float((weights - norm) @ unsettled), rivals)]
 
 
