@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Tests of one file share compiled code, so a file stays in one process.
 SHARED ?= -n logical --maxprocesses=4 --dist loadfile
 
-.PHONY: run test lint bench notebooks figures lock clean
+.PHONY: run test lint bench notebooks figures reference lock clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -40,6 +40,9 @@ notebooks: $(STAMP)
 
 figures: $(STAMP)
 	$(BIN)/python docs/figures.py
+
+reference: $(STAMP)
+	$(BIN)/python -m emergence.reference > docs/models.md
 
 lock: $(STAMP)
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --all-extras --no-annotate --no-header \

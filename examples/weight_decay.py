@@ -258,7 +258,11 @@ def _document(resolved: Resolved) -> Document:
     floor = float(data.floor)
     text = render(tuple(columns), list(zip(*columns.values(), strict=True)))
     content = {"problem": resolved.echo(), "directions": columns, "floor": floor}
-    return Document(content, f"{resolved.headline()}\n\n{text}\n\nthe loss ends at {floor:.4g}")
+    return Document(
+        content,
+        f"{resolved.headline()}\n\n{text}\n\nthe loss ends at {floor:.4g}; loss times are of a student alone: "
+        "others that share a direction's norm bring them forward",
+    )
 
 
 # --------------------------------------------------------------------------- simulations

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from emergence import reference
 from emergence.models import built_in
 from validation import catalogue
 
@@ -96,3 +97,17 @@ def test_the_readers_notice_what_is_wrong() -> None:
     assert _PRIVATE.search("File /home/someone/x.py")
     assert targets("run: x\n\ttest\nlint:\n") == {"run", "lint"}
     assert claim_ids("| a | b | c | E1, E7-printed |\n| E9 | only | three |") == {"E1", "E7-printed"}
+
+
+def test_the_page_of_models_is_made_from_their_records() -> None:
+    assert text(ROOT / "docs" / "models.md") == reference.page(), "run `make reference`"
+
+
+def test_the_walks_of_the_architecture_enter_no_room_twice() -> None:
+    page = text(ROOT / "docs" / "architecture.md")
+    walks = [re.findall(r"^\d+\. `([^`]+)`", walk, re.M) for walk in page.split("## ")[1:]]
+    walks = [rooms for rooms in walks if rooms]
+    assert [len(rooms) for rooms in walks] == [10, 6]
+    for rooms in walks:
+        assert len(set(rooms)) == len(rooms)
+        assert all((ROOT / room).is_file() for room in rooms)
