@@ -137,7 +137,7 @@ def parser(model: Model | None = None, named: bool = False) -> Parser:
     validate.add_argument("--seed", type=Whole().read, default=0, help="random seed (default: 0)")
     validate.add_argument(
         "ids", nargs="*", metavar="ID",
-        help="claims to judge, patterns such as 'E1*', or quantities such as E7.h3 (default: all)",
+        help="claims to judge, patterns such as 'E1*', quantities such as E7.h3, or Python files with CLAIMS (default: all)",
     )  # fmt: skip
     validate.add_argument("--preset", choices=PRESETS, default="quick", help="size of the experiments (default: quick)")
     validate.add_argument(

@@ -83,3 +83,15 @@ def test_claims_of_a_file(name):
     run = validation.validate(module.CLAIMS)
     assert run.as_expected
     assert all(control.rejected for verdict in run.verdicts for control in verdict.controls)
+
+
+def test_claims_of_a_file_are_validated_by_its_path(call, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from validation import Claim, Measurement, Outcome\n"
+        "def run(context):\n    return Outcome([Measurement('one', 1.0, 1.0, 0.0, 0.1, {'two': 2.0}, 'given')])\n"
+        "CLAIMS = [Claim(id='X1', title='t', statement='s', latex='x', source='own', kind='exact', regime='all',\n"
+        "                controls=('two',), runner=run)]\n"
+    )
+    code, document = call("validate", "mine.py")
+    assert (code, [entry["verdict"] for entry in document["claims"]]) == (0, ["agrees"])
+    assert main(["validate", str(FOLDER / "README.py")]) == 2

@@ -237,5 +237,5 @@ def _snapshot(activation: Activation, state: State, teacher: Teacher) -> tuple[j
 
 def half_times(times: np.ndarray, overlap: np.ndarray, level: float = 0.5) -> np.ndarray:
     """(P,) time at which the largest squared overlap with each direction first reaches `level`; inf if never."""
-    height = np.nanmax(np.where(np.isfinite(overlap), overlap, -1.0) ** 2, axis=1)
+    height = np.where(np.isfinite(overlap), overlap**2, -1.0).max(axis=1)  # what has diverged has reached nothing
     return first_crossing(times, height.T, level)

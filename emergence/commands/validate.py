@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from emergence import output, table
+from emergence import models, output, table
 from emergence.commands.setup import out_folder
 from emergence.interruption import Kept
 from emergence.progress import Progress
+from emergence.refusal import refuse
 from emergence.result import Result
 from emergence.store.engine import Workers, usable_cores
 from emergence.values import Whole
@@ -31,13 +32,14 @@ def run(arguments: argparse.Namespace) -> Result:
     import validation
     from validation.judge.runner import select_claims
 
-    chosen = select_claims(arguments.ids)  # refuses unknown ids before a folder is made for them
+    wanted = [one for name in arguments.ids for one in _wanted(name)]
+    chosen = select_claims(wanted)  # refuses unknown ids before a folder is made for them
     count = _workers(arguments.workers, chosen)
     output.make(folder)
     with Progress(arguments.quiet) as progress, _reporting(), ExitStack() as stack:
         workers = [stack.enter_context(Workers(1)).submit for _ in range(count)] if count > 1 else []
         outcome = validation.validate(
-            arguments.ids or None,
+            wanted or None,
             preset=arguments.preset,
             seed=arguments.seed,
             out=folder,
@@ -55,6 +57,16 @@ def run(arguments: argparse.Namespace) -> Result:
     surprises = [verdict for verdict in outcome.verdicts if not verdict.as_expected]
     where = _where(outcome)
     return Result(document, _text(outcome.verdicts, surprises, where), 1 if surprises else 0)
+
+
+def _wanted(name: str) -> "list[str | Claim]":
+    """An id as it is; of a Python file of the user's own its `CLAIMS`. Raises `InputError`."""
+    if not name.endswith(".py"):
+        return [name]
+    claims = getattr(models.module_of(name), "CLAIMS", None)
+    if not claims:
+        refuse(f"{name!r} has no CLAIMS: give it a list of claims by that name, or ids of the catalogue")
+    return list(claims)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 from emergence.model import Model, Simulation
 from emergence.refusal import is_refusal, refuse
@@ -42,16 +43,24 @@ def named(name: str) -> Model:
     return built_in()[name]
 
 
-@cache
 def load(path: str) -> Model:
     """The `MODEL` of a Python file, which is run for it. Raises `InputError`."""
+    model = getattr(module_of(path), "MODEL", None)
+    if not isinstance(model, Model):
+        refuse(f"model is {path!r}: it has no MODEL: end it with MODEL = Model(…) of emergence.model")
+    return replace(model, origin=str(Path(path).resolve()))
+
+
+@cache
+def module_of(path: str) -> ModuleType:
+    """A Python file of the user's own, run once. Raises `InputError` for one that is not there or fails."""
     file = Path(path)
     if not file.is_file():
-        refuse(f"model is {path!r}: there is no such file: give the path of a Python file with a MODEL")
+        refuse(f"file {path!r} is not there: give the path of a Python file")
     name = f"emergence_model_{file.stem}"
     spec = spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        refuse(f"model is {path!r}: it cannot be read as Python: give the path of a file that ends in .py")
+        refuse(f"file {path!r} cannot be read as Python: give the path of a file that ends in .py")
     module = module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
     try:
@@ -59,11 +68,8 @@ def load(path: str) -> Model:
     except Exception as error:
         if is_refusal(error):
             raise
-        refuse(f"model is {path!r}: running it raises {type(error).__name__}: {error}: mend it")
-    model = getattr(module, "MODEL", None)
-    if not isinstance(model, Model):
-        refuse(f"model is {path!r}: it has no MODEL: end it with MODEL = Model(…) of emergence.model")
-    return replace(model, origin=str(file.resolve()))
+        refuse(f"file {path!r}: running it raises {type(error).__name__}: {error}: mend it")
+    return module
 
 
 def of_simulation(name: str) -> Model | None:

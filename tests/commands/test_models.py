@@ -228,7 +228,7 @@ def test_a_model_that_has_changed_computes_no_cell_of_the_old_one(own: list[str]
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "there is no such file"),
+        (None, "is not there"),
         ("MODEL = (", "SyntaxError"),
         ("import nothing_of_this_name", "ModuleNotFoundError"),
         ("MODEL = 3", "it has no MODEL"),

@@ -16,7 +16,7 @@ import sympy as sp
 from dynamics import finite_step_flow, one_step_mean
 from dynamics.additive.gradient_flow import lowered_overlap_flow
 from dynamics.core.frame_sums import FrameSums, is_frame_term
-from dynamics.steps.finite_step import LoweredFiniteStep, lowered_step, parameters_of
+from dynamics.steps.finite_step import LoweredFiniteStep, half_times, lowered_step, parameters_of
 from dynamics.steps.step_covariance import displacement_covariance
 from theory import (
     Activation,
@@ -371,3 +371,10 @@ def test_terms_with_powers_of_a_weight_are_refused() -> None:
 
     with pytest.raises(TypeError, match="one weight"):
         FrameSums(t[k, q], Sums([Term(w[A] ** 2 * w[B] * gram[A, k], (A, B))]))
+
+
+def test_a_diverged_overlap_has_reached_nothing() -> None:
+    overlap = np.array([0.1, np.nan, np.inf])[:, None, None]
+    assert np.isinf(half_times(np.arange(3.0), overlap)).all()
+    learned = np.array([0.1, 0.9, np.nan])[:, None, None]
+    assert half_times(np.arange(3.0), learned) == pytest.approx([(0.5 - 0.01) / (0.81 - 0.01)])

@@ -4,6 +4,7 @@ import pickle
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from importlib.machinery import PathFinder
 from itertools import groupby
 from typing import Any
 
@@ -27,9 +28,13 @@ def measure(configuration: Mapping[str, Any]) -> bytes:
 
 
 def portable(claim: Claim) -> bool:
-    """Whether another process finds the claim's runner: in the catalogue, or by importing it (not ``__main__``)."""
+    """Whether another process finds the claim's runner: in the catalogue, or by importing it (not ``__main__``, nor a file
+    that was run by its path).
+    """
     if _known().get(claim.id) == claim:
         return True
+    if PathFinder.find_spec(claim.runner.__module__.partition(".")[0]) is None:
+        return False
     try:
         return b"__main__" not in pickle.dumps(claim)
     except (pickle.PicklingError, AttributeError, TypeError):
