@@ -25,7 +25,6 @@
 
 # %%
 import time
-from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -260,4 +259,4 @@ def five_percent_off(activation: Activation) -> System:
 
 show()
 print("with the broken flow:")
-show(theory=replace(TheoryUnderTest(), overlap_flow=five_percent_off))
+show(theory=TheoryUnderTest({overlap_flow: five_percent_off}))

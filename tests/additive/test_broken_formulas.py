@@ -1,12 +1,13 @@
 """A formula broken on purpose must make a named claim disagree, and the right one must not."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import pytest
 import sympy as sp
 
-from theory import Activation, SingleTask, System, overlap_flow
+from theory import Activation, SingleTask, System, overlap_flow, plateau
+from theory.one_task.plateau import Plateau
 from theory.one_task.single_task import M0, a
 from validation import TheoryUnderTest, validate
 from validation.claims.additive.formulas import with_wrong_derivative, without_cross_terms
@@ -36,25 +37,25 @@ def _first_student_term(sums: tuple) -> int:
 
 
 BROKEN = {
-    "T_p with 8 for J = 6": ("E7", TheoryUnderTest(single_task=EightForEveryExponent), {"E7.h6", "E7.h8"}),
+    "T_p with 8 for J = 6": ("E7", TheoryUnderTest({SingleTask: EightForEveryExponent}), {"E7.h6", "E7.h8"}),
     "a missing cross term": (
         "E3",
-        TheoryUnderTest(overlap_flow=lru_cache(_one_term_missing)),
+        TheoryUnderTest({overlap_flow: _one_term_missing}),
         {"E3.h3", "E3.h4", "E3.mixture", "E3.erf"},
     ),
     "no cross terms": (
         "E2",
-        TheoryUnderTest(overlap_flow=lru_cache(lambda x: without_cross_terms(overlap_flow(x)))),
+        TheoryUnderTest({overlap_flow: lambda x: without_cross_terms(overlap_flow(x))}),
         {"E2.h3", "E2.h4", "E2.mixture"},
     ),
     "φ′ wrong by 5 %": (
         "E3",
-        TheoryUnderTest(overlap_flow=lru_cache(lambda x: with_wrong_derivative(overlap_flow(x)))),
+        TheoryUnderTest({overlap_flow: lambda x: with_wrong_derivative(overlap_flow(x))}),
         {"E3.h3", "E3.h4", "E3.mixture", "E3.erf"},
     ),
     "φ′ wrong by 5 %, seen in the emergence time": (
         "E7",
-        TheoryUnderTest(overlap_flow=lru_cache(lambda x: with_wrong_derivative(overlap_flow(x)))),
+        TheoryUnderTest({overlap_flow: lambda x: with_wrong_derivative(overlap_flow(x))}),
         {"E7.h4", "E7.h4.exact", "E7.h6.exact"},
     ),
 }
@@ -73,10 +74,9 @@ def test_the_right_formula_is_not(claim: str) -> None:
 
 
 def test_broken_plateau_noise_is_caught() -> None:
-    from theory import plateau
+    def wrong(activation: Activation) -> Plateau:
+        right = plateau(activation)
+        return replace(right, variance_law=right.variance_law * sp.Rational(11, 10))
 
-    wrong = lambda x: replace(plateau(x), variance_law=plateau(x).variance_law * sp.Rational(11, 10))  # noqa: E731
-    failed = [
-        v.id for v in validate(["E6"], theory=TheoryUnderTest(plateau=wrong)).verdicts if v.verdict == "disagrees"
-    ]
-    assert failed
+    verdicts = validate(["E6"], theory=TheoryUnderTest({plateau: wrong})).verdicts
+    assert any(verdict.verdict == "disagrees" for verdict in verdicts)

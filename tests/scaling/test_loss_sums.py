@@ -385,7 +385,7 @@ def test_a_wrong_loss_law_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scaling_budgets, "DECAYS", (0.8,))
     claim = scaling_budgets.run_retuned
     for law, verdict in ((PowerLawLoss, "agrees"), (Slow, "disagrees")):
-        found = claim.run(Context(theory=TheoryUnderTest(loss_law=law))).measurements
+        found = claim.run(Context(theory=TheoryUnderTest({PowerLawLoss: law}))).measurements
         assert {claim.judge(x).verdict for x in found} == {verdict}
 
 

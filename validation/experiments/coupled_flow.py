@@ -10,9 +10,20 @@ from dynamics import DeflatedFlow, FlowResult, gradient_flow
 from dynamics.additive.deflated_flow import Bracket, bracket, deflated_flow
 from dynamics.additive.gradient_flow import overlaps_of
 from dynamics.core.lowering import lower
-from theory import Activation, InitialState, Prediction, Student, System, Teacher, draw_initial_state, predict
+from theory import (
+    Activation,
+    InitialState,
+    Prediction,
+    Student,
+    System,
+    Teacher,
+    draw_initial_state,
+    overlap_flow,
+    predict,
+)
 from theory.prediction.validity import finite_size_share
 from validation.judge.context import Context
+from validation.judge.under_test import once
 
 WIDTH, STUDENTS, DECAY = 8, 32, 1.0
 #: A direction counts as well separated if it is clear of ties by this factor, and by three times the finite-size
@@ -57,12 +68,6 @@ def well_separated(prediction: Prediction) -> np.ndarray:
     return prediction.learned & (prediction.lead >= least)
 
 
-@lru_cache(maxsize=8)
-def system_of(context: Context, activation: Activation) -> System:
-    """The theory's overlap flow, one object per context so that it is compiled once."""
-    return context.theory.overlap_flow(activation)
-
-
 def coupled_start(context: Context, dim: int, number: int, init_scale: float = 0.03) -> tuple[InitialState, Prediction]:
     """The start of that number of `coupled_run`, and what theory says of it."""
     return _coupled_start(context, dim, number, init_scale)
@@ -85,7 +90,7 @@ def coupled_run(context: Context, dim: int, seed: int, init_scale: float = 0.03)
 def _coupled_run(context: Context, dim: int, seed: int, init_scale: float) -> CoupledRun:
     initial, prediction = coupled_start(context, dim, seed, init_scale)
     activation, teacher = prediction.activation, prediction.teacher
-    system = system_of(context, activation)
+    system = once(overlap_flow, activation)
     t_end = 1.25 * prediction.last_time
     flow = gradient_flow(activation, teacher, initial, t_end=t_end, times=_times(prediction, t_end), system=system)
     deflated = bracket(activation, teacher, initial, t_end=t_end, system=system)
@@ -118,5 +123,5 @@ def without_deflation(context: Context, dim: int, seed: int) -> DeflatedFlow:
     teacher = run.prediction.teacher
     activation = run.prediction.activation
     return deflated_flow(
-        activation, teacher, run.initial, t_end=run.t_end, deflate=False, system=system_of(context, activation)
+        activation, teacher, run.initial, t_end=run.t_end, deflate=False, system=once(overlap_flow, activation)
     )

@@ -226,8 +226,9 @@ class Claim:
         return (_named, where) if _named(*where) is self else super().__reduce__()
 
     def run(self, context: "Context") -> Outcome:
-        """What the runner leaves."""
-        return Outcome.of(self.runner(context))
+        """What the runner leaves, the context's theory in force."""
+        with context.theory.in_force():
+            return Outcome.of(self.runner(context))
 
     def judge(self, measurement: Measurement, seconds: float = 0.0) -> Verdict:
         """The verdict on a measurement (of an ``open`` claim always open). Raises `InputError` as `control` does."""

@@ -50,7 +50,7 @@ def validate(
         preset: ``quick`` or ``full`` (larger sizes, more samples). seed: of all randomness.
         out: folder for one netCDF file per claim and a report (``report.html`` for the whole catalogue; names of other runs
             say how they differ, see `validation.judge.file_names`); nothing is written without it.
-        theory: entry points to test in place of the built-in ones (a conjecture, or a formula broken on purpose).
+        theory: what stands for entry points of `theory` (a conjecture, or a formula broken on purpose).
         progress: called with (fraction of claims done, text).
         workers: one function per process that shares the work, see `validation.judge.apart`; this process does it all if
             empty, and always the claims that no other process could import.
@@ -85,7 +85,7 @@ def validate(
                 warnings.warn(f"claim {claim.id} judges nothing by its {', '.join(map(repr, idle))}", stacklevel=3)
             if out is not None:
                 path = out / file_names.dataset_name(claim.id, run.mark)
-                made = provenance(seed=seed, preset=preset, theory=None if theory is None else "the caller's own")
+                made = provenance(seed=seed, preset=preset, theory=None if theory is None else theory.text)
                 _store(path, claim, outcome, verdicts[claim.id], made)
                 run.files[claim.id] = path
             tell.done += 1

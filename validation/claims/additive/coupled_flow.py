@@ -8,14 +8,23 @@ import numpy as np
 
 from dynamics import FlowResult, gradient_flow
 from dynamics.additive.deflated_flow import deflated_flow
-from theory import Activation, InitialState, Prediction, Student, Teacher, draw_initial_state, scores
+from theory import (
+    Activation,
+    InitialState,
+    Prediction,
+    SingleTask,
+    Student,
+    Teacher,
+    draw_initial_state,
+    overlap_flow,
+    scores,
+)
 from theory.prediction.greedy import reorder
 from validation.experiments.coupled_flow import (
     CoupledRun,
     coupled_run,
     coupled_start,
     light_pull,
-    system_of,
     well_separated,
     without_deflation,
 )
@@ -23,6 +32,7 @@ from validation.experiments.states import single_overlap_state
 from validation.figures.common import overlap_curves, score_matrix, staircase
 from validation.judge.claim import Control, Measurement, Part, claim, computed_by
 from validation.judge.context import Context
+from validation.judge.under_test import once
 
 COST = 31
 
@@ -212,7 +222,7 @@ def run_norm(context: Context) -> Iterator[Part]:
     run = coupled_run(context, _LARGE, 0)
     use = run.separated
     norm2 = float(run.initial.norm2.mean())
-    task = context.theory.single_task(run.prediction.activation)
+    task = once(SingleTask, run.prediction.activation)
     weights = run.prediction.teacher.a[use]
     measured = (run.flow.loss_time - run.flow.half_time)[use]
     formula = np.array([task.lag(float(a), norm2) for a in weights])
@@ -248,7 +258,7 @@ def _lone_flow(
     context: Context, weight: float, overlap: float, scale: float, times: np.ndarray | None = None
 ) -> FlowResult:
     activation = Activation.parse("h4")
-    task = context.theory.single_task(activation)
+    task = once(SingleTask, activation)
     t_end = 1.1 * (task.half_time(weight, overlap) + task.lag(weight, scale**2)) + 10 / weight
     return gradient_flow(
         activation,
@@ -258,7 +268,7 @@ def _lone_flow(
         times=np.array([t_end]) if times is None else times,
         rtol=1e-10,
         atol=1e-16,
-        system=system_of(context, activation),
+        system=once(overlap_flow, activation),
     )
 
 
@@ -403,7 +413,7 @@ def run_staircase(context: Context) -> Iterator[Part]:
 
 
 def _loss_at_start(context: Context, run: CoupledRun) -> float:
-    system = system_of(context, run.prediction.activation)
+    system = once(overlap_flow, run.prediction.activation)
     times = np.array([0.0, 1e-6])
     flow = gradient_flow(
         run.prediction.activation, run.prediction.teacher, run.initial, t_end=1e-6, times=times, system=system
@@ -430,7 +440,7 @@ def run_tensor_power(context: Context) -> Iterator[Part]:
     score = scores(initial.overlap, teacher, 4)
     t_end = 1.5 * float(np.max(1 / (8 * score.max(axis=1))))
     final = deflated_flow(
-        activation, teacher, initial, t_end=t_end, deflate=False, system=system_of(context, activation)
+        activation, teacher, initial, t_end=t_end, deflate=False, system=once(overlap_flow, activation)
     )
     learned = np.argmax(final.overlap**2, axis=1)
     ordered = np.sort(score, axis=1)

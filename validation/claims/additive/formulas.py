@@ -11,11 +11,12 @@ import sympy as sp
 from dynamics import LoweredSystem
 from dynamics.additive.ambient_flow import ambient_loss
 from dynamics.core.lowering import lower
-from theory import Activation, System, Teacher
+from theory import Activation, System, Teacher, overlap_flow, plateau
 from theory.core.indexed import Dual, Sums, Term
 from validation.experiments.states import ambient_rates, overlaps_of_vectors, random_vectors
 from validation.judge.claim import Control, Measurement, Part, claim, computed_by
 from validation.judge.context import Context
+from validation.judge.under_test import once
 from validation.statistics.standard_errors import mean_and_error
 
 _PAPER = "arXiv:2504.19983"
@@ -88,7 +89,7 @@ def run_loss(context: Context) -> Iterator[Part]:
     activation = Activation.parse("h4")
     rng = context.rng("E1", "students and inputs")
     teacher = _teacher()
-    system = lower(context.theory.overlap_flow(activation))
+    system = lower(once(overlap_flow, activation))
     # Draws at which theory is too close to a wrong loss to be told from it are left out, before any sample.
     for _ in range(20):
         vectors = random_vectors(rng, _STUDENTS, _DIM)
@@ -141,7 +142,7 @@ def run_gradient(context: Context) -> Iterator[Part]:
         reference = _components(gradient, vectors)
         smallest = min(np.abs(part).max() for part in reference.values())
         error = _deviation(_components(coarse, vectors), reference) + rounding / float(smallest)
-        system = context.theory.overlap_flow(activation)
+        system = once(overlap_flow, activation)
 
         def deviation(flow: System, vectors: np.ndarray = vectors, reference: Arrays = reference) -> float:
             rates = _derived_rates(flow, vectors)
@@ -204,7 +205,7 @@ def run_overlap_flow(context: Context) -> Iterator[Part]:
         activation = Activation.parse(text)
         vectors = random_vectors(context.rng("E3", "students", text), _STUDENTS, _DIM)
         reference = ambient_rates(activation, vectors, _teacher().a)
-        system = context.theory.overlap_flow(activation)
+        system = once(overlap_flow, activation)
         deviations = [
             _deviation(_derived_rates(flow, vectors), reference)
             for flow in (system, without_cross_terms(system), with_wrong_derivative(system))
@@ -234,7 +235,7 @@ def run_own_norm(context: Context) -> Iterator[Part]:
     vectors = random_vectors(context.rng("E4", "students"), _STUDENTS, _DIM)
     scaled = vectors.copy()
     scaled[0] *= 3.0
-    system = context.theory.overlap_flow(activation)
+    system = once(overlap_flow, activation)
     before, after = _derived_rates(system, vectors)["t"], _derived_rates(system, scaled)["t"]
     reference = ambient_rates(activation, scaled, _teacher().a)["t"]
     own = float(np.abs(after[0] - before[0]).max() / np.abs(before).max())
@@ -267,7 +268,7 @@ def run_deflation(context: Context) -> Iterator[Part]:
         half_fitted, tilted = vectors.copy(), vectors.copy()
         half_fitted[0] *= np.sqrt(0.95)
         tilted[0, -1] += 0.2 * np.linalg.norm(tilted[0])
-        lowered = lower(context.theory.overlap_flow(activation))
+        lowered = lower(once(overlap_flow, activation))
         removed = lowered.drift(
             overlaps_of_vectors(jnp.asarray(vectors[1:]), _WIDTH), {"a": jnp.asarray(a).at[0].set(0.0)}
         )["t"]
@@ -299,7 +300,7 @@ def run_deflation(context: Context) -> Iterator[Part]:
 def run_noise(context: Context) -> Iterator[Part]:
     """Per-sample gradient of a light student with zero overlaps: variance along teachers and across, over d."""
     activation = Activation.parse("h4")
-    constants = context.theory.plateau(activation)
+    constants = once(plateau, activation)
     a = np.array([0.8, 0.6])
     for dim, direction, name in ((16, 0, "teacher"), (16, 2, "orthogonal"), (64, 2, "orthogonal.large")):
         weight = float(a[direction]) if direction < 2 else 0.0

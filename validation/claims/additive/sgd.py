@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from dynamics import SgdResult, gradient_flow, online_sgd
-from theory import Activation, InitialState, Prediction, Student, Teacher, draw_initial_state, predict
+from theory import Activation, InitialState, Prediction, Student, Teacher, draw_initial_state, plateau, predict
 from theory.one_task.diffusion import OneTaskDiffusion
 from theory.one_task.hitting_distribution import hitting_distribution
 from theory.one_task.plateau import u as overlap_symbol
@@ -16,6 +16,7 @@ from theory.one_task.third_order import with_third_order
 from validation.figures.common import recovery_histogram
 from validation.judge.claim import Measurement, Part, claim
 from validation.judge.context import Context
+from validation.judge.under_test import once
 from validation.statistics.readings import deviation
 from validation.statistics.standard_errors import bootstrap_error, mean_and_error
 
@@ -174,7 +175,7 @@ def _law(context: Context, prediction: Prediction, rank: int, flow: np.ndarray, 
         step_size,
         total,
         prediction.teacher.dim,
-        constants=context.theory.plateau(prediction.activation),
+        constants=once(plateau, prediction.activation),
     )
     return Law(
         diffusion,

@@ -9,15 +9,15 @@ from dynamics import gradient_flow
 from dynamics.baselines.kernel_ridge import kernel_ridge
 from dynamics.baselines.layer_wise import LayerWiseResult, layer_wise_sgd, neuron_ends
 from dynamics.baselines.toy_flow import ToyResult, toy_flow
-from theory import Activation, InitialState, SingleTask, Student, Teacher, draw_initial_state, hitting_law
+from theory import Activation, InitialState, SingleTask, Student, Teacher, draw_initial_state, hitting_law, overlap_flow
 from theory.baselines.correlation import expected_cover, settled_loss, spherical_plateau, win_probabilities
 from theory.baselines.kernel_ridge import Kernel, KernelRidge
 from theory.baselines.toy import Toy
 from theory.core.activation import c as kernel_variable
-from validation.experiments.coupled_flow import system_of
 from validation.figures.baselines import against_width, coverage, learning_curves, toy_curves
 from validation.judge.claim import Measurement, Part, claim, computed_by
 from validation.judge.context import Context
+from validation.judge.under_test import once
 from validation.statistics.exponents import slope_weights
 from validation.statistics.readings import carried_slope
 from validation.statistics.standard_errors import bootstrap_error, mean_and_error
@@ -82,10 +82,10 @@ def _deflated(context: Context, activation: Activation, teacher: Teacher, start:
     Other directions take P − 1 neurons at most, so each has one of its P largest overlaps left. (Greedy selection says who
     takes which, and when; near a tie a direction may be left with another neuron than the one that it was given.)
     """
-    task, count = context.theory.single_task(activation), teacher.width
+    task, count = once(SingleTask, activation), teacher.width
     left = np.sort(np.abs(start.overlap), axis=0)[-count]
     t_end = 1.5 * max(task.half_time(float(a), float(overlap)) for a, overlap in zip(teacher.a, left, strict=True))
-    system = system_of(context, activation)
+    system = once(overlap_flow, activation)
     flow = gradient_flow(
         activation, teacher, start, t_end=t_end, times=np.array([t_end]), stop_when_learned=True, system=system
     )

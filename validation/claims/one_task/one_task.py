@@ -6,13 +6,13 @@ import numpy as np
 
 from dynamics import gradient_flow
 from dynamics.additive.gradient_flow import FlowResult
-from theory import Activation, SingleTask, Teacher
+from theory import Activation, SingleTask, Teacher, overlap_flow
 from theory.one_task.single_task import M0, a
-from validation.experiments.coupled_flow import system_of
 from validation.experiments.states import single_overlap_state
 from validation.figures.common import overlap_curves
 from validation.judge.claim import Measurement, Part, claim, computed_by
 from validation.judge.context import Context
+from validation.judge.under_test import built_in, once
 
 _SLIDES = "slides of arXiv:2504.19983"
 _RTOL = 1e-10
@@ -24,11 +24,16 @@ _WEIGHT = 0.8
 _SCALE = 1e-3
 
 
+def _right(activation: Activation) -> SingleTask:
+    """The built-in task, for sizes and allowances."""
+    return once(built_in(SingleTask), activation)
+
+
 def _flow(
     context: Context, activation: Activation, dim: float, level: float, times: np.ndarray | None = None
 ) -> FlowResult:
     """One student, one teacher, squared overlap 1/d, until `level` is reached."""
-    task = SingleTask(activation)
+    task = _right(activation)
     overlap = dim**-0.5
     # Three times what theory expects, so that a wrong theory is caught rather than cut off.
     t_end = 3.0 * task.half_time(_WEIGHT, overlap, max(level, 0.5))
@@ -42,16 +47,12 @@ def _flow(
         rtol=_RTOL,
         atol=1e-14,
         level=level,
-        system=system_of(context, activation),
+        system=once(overlap_flow, activation),
     )
 
 
 def _hit(context: Context, activation: Activation, dim: float, level: float = 0.5) -> float:
     return float(_flow(context, activation, dim, level).half_time[0])
-
-
-def _task(context: Context, activation: Activation) -> SingleTask:
-    return context.theory.single_task(activation)
 
 
 @claim(
@@ -70,14 +71,14 @@ def run_emergence_time(context: Context) -> Iterator[Part]:
     dims = (1e3,) if not context.full else (1e2, 1e3, 1e4)
     for text in ("h3", "h4", "h6", "h8", "0.8*h4+0.6*h6"):
         activation = Activation.parse(text)
-        task, J = _task(context, activation), activation.information_exponent
+        task, J = once(SingleTask, activation), activation.information_exponent
         for dim in dims:
-            if pure_leading(SingleTask(activation), dim) > _LONGEST:
+            if pure_leading(_right(activation), dim) > _LONGEST:
                 continue
             hit = _hit(context, activation, dim)
             leading = float(task.emergence_time.subs({M0: 1 / dim, a: _WEIGHT}))
             exact = task.half_time(_WEIGHT, dim**-0.5)
-            degree = SingleTask(activation)
+            degree = _right(activation)
             correction = abs(float(degree.implicit_time(M0, 0.5).subs({M0: 1 / dim, a: _WEIGHT})) - exact)
             pure = float(degree.implicit_time(M0, 0.5).subs({M0: 1 / dim, a: _WEIGHT}))
             # What T_p leaves out, from theory: the end of the transition and the higher degrees.
@@ -118,11 +119,11 @@ def _curves(context: Context) -> tuple[str, object]:
     shared = np.linspace(0, 1.2, 400)[1:]
     columns, predicted = [], []
     for dim in dims:
-        scale = pure_leading(SingleTask(activation), dim)
-        end = SingleTask(activation).half_time(_WEIGHT, dim**-0.5) * 1.2
+        scale = pure_leading(_right(activation), dim)
+        end = _right(activation).half_time(_WEIGHT, dim**-0.5) * 1.2
         data = _flow(context, activation, dim, 0.5, times=np.linspace(0, end, 400)[1:]).dataset
         columns.append(np.interp(shared, data.time.values / scale, data.overlap.values[:, 0, 0] ** 2))
-        predicted.append(SingleTask(activation).half_time(_WEIGHT, dim**-0.5) / scale)
+        predicted.append(_right(activation).half_time(_WEIGHT, dim**-0.5) / scale)
     figure = overlap_curves(shared, np.stack(columns, axis=1), np.array(predicted), [f"d = {d:g}" for d in dims])
     return "Squared overlap of one task against time in units of T_p: the transition sharpens with d.", figure
 
@@ -143,7 +144,7 @@ def run_printed_time(context: Context) -> Iterator[Part]:
     activation = Activation.parse("h6")
     hit = _hit(context, activation, 1e3)
     printed = 1.0 / (8 * _WEIGHT * (1e-3) ** 2)
-    correction = abs(hit - pure_leading(SingleTask(activation), 1e3))
+    correction = abs(hit - pure_leading(_right(activation), 1e3))
     text = "time to M = ½ against 1/(8 a v̄^{J−2}), J = 6"
     controls = {"constant 4": 2 * printed}
     source = computed_by(pure_leading, "finite-size correction of the corrected T_p")
@@ -164,12 +165,12 @@ def run_window(context: Context) -> Iterator[Part]:
     """10–90 % window in units of T_p against the derived 13.28 M₀ (J = 4), and its exponent in d."""
     for text in ("h4", "h6"):
         activation = Activation.parse(text)
-        task, J = _task(context, activation), activation.information_exponent
+        task, J = once(SingleTask, activation), activation.information_exponent
         dims = (1e2, 1e3, 1e4) if text == "h4" else (1e1, 1e2, 1e3)
         widths = []
         for dim in dims:
             window = _hit(context, activation, dim, 0.9) - _hit(context, activation, dim, 0.1)
-            widths.append(window / pure_leading(SingleTask(activation), dim))
+            widths.append(window / pure_leading(_right(activation), dim))
         dim = dims[1]
         predicted = float(task.relative_window.subs(M0, 1 / dim))
         noise = 2 * _NUMERICAL  # two hitting times, each off by the tolerance times T_p
@@ -204,7 +205,7 @@ def run_search(context: Context) -> Iterator[Part]:
     for text, dim in (("h3", 1e6), ("h4", 1e6), ("h6", 1e4)):
         activation = Activation.parse(text)
         J = activation.information_exponent
-        task = _task(context, activation)
+        task = once(SingleTask, activation)
         total = _hit(context, activation, dim)
         share = 1 - _hit(context, activation, dim, dim ** (-1 + 2 * gain)) / total
         early = task.passage_time(_WEIGHT, dim**-0.5, dim ** (-0.5 + gain))
@@ -221,7 +222,7 @@ def run_search(context: Context) -> Iterator[Part]:
 def _inverse_slope(context: Context) -> tuple[float, float]:
     """Slope of 1/M against t on the plateau (J = 4), and what 1 − M < 1 changes in it."""
     activation = Activation.parse("h4")
-    end = 0.5 * pure_leading(SingleTask(activation), 1e3)
+    end = 0.5 * pure_leading(_right(activation), 1e3)
     data = _flow(context, activation, 1e3, 0.5, times=np.linspace(0, end, 50)[1:]).dataset
     inverse = 1 / data.overlap.values[:, 0, 0] ** 2
     slope = float(np.polyfit(data.time.values, inverse, 1)[0])
@@ -242,7 +243,7 @@ def _inverse_slope(context: Context) -> tuple[float, float]:
 def run_blow_up(context: Context) -> Iterator[Part]:
     """1/M is a straight line of slope −8a on the plateau."""
     slope, allowance = _inverse_slope(context)
-    task = _task(context, Activation.parse("h4"))
+    task = once(SingleTask, Activation.parse("h4"))
     predicted = -1 / float(task.emergence_time.subs({M0: 1, a: _WEIGHT}))
     controls = {"constant 4": -4 * _WEIGHT, "constant 12": -12 * _WEIGHT}
     text = "slope of 1/M(t), h4, first half of the plateau"

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynamics.one_task.sde import RESOLUTION, one_task_paths
 from dynamics.one_task.spherical_sgd import spherical_sgd
-from theory import Activation
+from theory import Activation, SingleTask
 from theory.one_task.diffusion import OneTaskDiffusion
 from theory.one_task.hitting_distribution import HittingDistribution, hitting_distribution
 from theory.one_task.spherical_step import spherical_step
@@ -16,6 +16,7 @@ from validation.figures.exponents import Series, collapse, power_laws, slopes
 from validation.judge.claim import Controls, Measurement, Part, claim, computed_by
 from validation.judge.context import Context
 from validation.judge.controls import TENTH, off_by_a_tenth
+from validation.judge.under_test import once
 from validation.statistics.exponents import ExponentFit, Window, exponent_of, fit_exponent, slope_weights
 from validation.statistics.resampling import IndependentSamples
 from validation.statistics.standard_errors import share_error
@@ -290,7 +291,7 @@ def success_shares(context: Context, case: Threshold) -> np.ndarray:
 
 
 def _horizon(context: Context, family: Family, dim: int) -> float:
-    return HORIZON * context.theory.single_task(family.activation).half_time(1.0, family.overlap(dim), LEVEL**2)
+    return HORIZON * once(SingleTask, family.activation).half_time(1.0, family.overlap(dim), LEVEL**2)
 
 
 def _predicted_shares(context: Context, case: Threshold, cells: int) -> np.ndarray:

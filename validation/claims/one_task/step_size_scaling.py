@@ -8,7 +8,7 @@ import numpy as np
 
 from dynamics import online_sgd
 from dynamics.one_task.spherical_sgd import spherical_sgd
-from theory import Activation, InitialState, Teacher
+from theory import Activation, InitialState, Teacher, plateau
 from theory.one_task.diffusion import OneTaskDiffusion
 from theory.one_task.hitting_distribution import hitting_distribution
 from theory.one_task.plateau import Plateau
@@ -17,6 +17,7 @@ from validation.claims.one_task.sample_complexity import LEVEL, Family
 from validation.figures.exponents import Series, power_laws
 from validation.judge.claim import Measurement, Part, claim
 from validation.judge.context import Context
+from validation.judge.under_test import once
 from validation.statistics.exponents import Window, fit_exponent, slope_weights
 from validation.statistics.resampling import IndependentSamples
 from validation.statistics.standard_errors import bootstrap_error
@@ -55,7 +56,7 @@ class Case:
 
     def constants(self, context: Context, third: bool = False) -> Plateau:
         """Second-order laws; with the third order of the mean at the start's proportion to the second, if asked for."""
-        laws = context.theory.plateau(_ACTIVATION)
+        laws = once(plateau, _ACTIVATION)
         if not third:
             return laws
         return with_third_order(laws, self.weight, self.overlap, self.step_size, self.dim)

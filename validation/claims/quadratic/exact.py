@@ -16,12 +16,13 @@ from dynamics.quadratic.riccati_integration import integrate, integrate_overlap
 from theory import Activation, Subspace, System, draw_subspace
 from theory.core.indexed import Sums, Term
 from theory.quadratic.model import flow_risk, half_times, optimal_risk
-from theory.quadratic.riccati import product_system
+from theory.quadratic.riccati import overlap_system, product_system
 from theory.quadratic.subspace import draw_columns
 from validation.experiments.quadratic_runs import power_law
 from validation.figures.quadratic import overlap_maps
 from validation.judge.claim import Control, Measurement, Part, claim
 from validation.judge.context import Context
+from validation.judge.under_test import once
 from validation.statistics.standard_errors import mean_and_error
 
 PAPER = "arXiv:2508.03688"
@@ -134,7 +135,7 @@ def run_riccati(context: Context) -> Iterator[Part]:
             rate = lower(system).drift({"G": overlap}, {"a": jnp.asarray(a)})["G"]
             return float(jnp.abs(rate - reference).max() / jnp.abs(reference).max())
 
-        system = context.theory.riccati_flow()
+        system = once(overlap_system)
         controls = {
             "GAG in place of 2GAG": Control(0.0, deviation(with_wrong_damping(system))),
             "WWᵀ in place of the projector": Control(0.0, deviation(system, reference=radial)),
@@ -174,7 +175,7 @@ _TIMES = np.array([0.5, 2.0, 6.0, 12.0])
 def run_closed_form(context: Context) -> Iterator[Part]:
     """G(τ) by formula against the integrated Riccati flow, N below and at M*."""
     a = power_law(_TEACHERS, 1.0)
-    system = context.theory.riccati_flow()
+    system = once(overlap_system)
     for width in (2, 4):
         start = draw_subspace(_TEACHERS, width, _DIM, context.rng("Q3", "start", width))
         flow = riccati_flow(a, start)

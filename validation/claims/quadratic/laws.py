@@ -30,7 +30,7 @@ _FROM = computed_by(Occupation, "terms of order 1/N: fluctuating odds, and chang
 
 def _laws(context: Context, spectrum: np.ndarray, dim: int, width: int) -> list[Occupation]:
     """The law at N; with the fluctuations of the odds; at N + ½ and N − ½."""
-    law = context.theory.occupation(spectrum, dim, width)
+    law = Occupation(spectrum, dim, width)
     return [
         law,
         *(
@@ -342,7 +342,7 @@ def _half_time(
     """Common times around the middle of the heavy-tailed drop, the law, and the level in the middle."""
     model = QuadraticModel(Teacher.power_law(teachers, 0.25, dim), width, speed)
     unit = float(model.common_time(scaling.heavy_unit(teachers, dim, width)))
-    return np.geomspace(0.2, 2.0, 24) * unit, context.theory.occupation(model.spectrum, dim, width), model.riccati_rate
+    return np.geomspace(0.2, 2.0, 24) * unit, Occupation(model.spectrum, dim, width), model.riccati_rate
 
 
 _LEVEL = 1.3

@@ -80,7 +80,7 @@ _PARTS = np.array([0.05, 0.3])
 
 
 def _heavy_size(context: Context, decay: float, teachers: int, rng: np.random.Generator) -> HeavySize:
-    law = context.theory.loss_law(decay, teachers, LargestOverlap(NEURONS))
+    law = PowerLawLoss(decay, teachers, LargestOverlap(NEURONS))
     times = np.geomspace(float(law.time_of(0.02 * teachers)), float(law.time_of(0.8 * teachers)), 24)
     scores = independent_scores(decay, teachers, NEURONS, context.pick(400, 2000), rng)
     at = law.time_of(_PARTS * teachers)
@@ -188,7 +188,7 @@ def run_retuned(context: Context) -> Iterator[Part]:
     """Frontier over step sizes of the loss after n samples."""
     teachers, replicas = context.pick(2048, 10**4), context.pick(24, 100)
     for decay in DECAYS:
-        law, rng = context.theory.loss_law(decay, teachers, LargestOverlap(NEURONS)), context.rng("E21", name(decay))
+        law, rng = PowerLawLoss(decay, teachers, LargestOverlap(NEURONS)), context.rng("E21", name(decay))
         times = window_times(law, teachers / SHARE)
         samples = times**2
         steps = 1 / np.geomspace(times[0], times[-1], 17)
@@ -246,11 +246,11 @@ def run_frontier(context: Context) -> Iterator[Part]:
     panels = []
     teachers = context.pick(4096, 10**5)
     for decay in DECAYS:
-        law = context.theory.loss_law(decay, teachers, LargestOverlap(NEURONS))
+        law = PowerLawLoss(decay, teachers, LargestOverlap(NEURONS))
         run = _Widths(law, context.pick(32, 64), context.rng("E22", "curves", name(decay)))
         fit = run.fit
         predicted = fit.finite_size(run.expected.share)
-        wrong = context.theory.loss_law(1.1 * decay, teachers, law.law)
+        wrong = PowerLawLoss(1.1 * decay, teachers, law.law)
         controls: Controls = {"exponent in time": exponent_value("time", decay)}
         if decay < 1.5:
             controls["β 10 % larger"] = fit.finite_size(frontiers.frontier(wrong, run.costs, run.widths).share)
@@ -340,7 +340,7 @@ def _trend(context: Context, decay: float) -> Iterator[Measurement]:
     sizes = (10**3, 10**5, 10**7) if context.full else (10**3, 10**4, 10**5)
     runs = []
     for teachers in sizes:
-        law = context.theory.loss_law(decay, teachers, LargestOverlap(NEURONS))
+        law = PowerLawLoss(decay, teachers, LargestOverlap(NEURONS))
         runs.append(
             _Widths(law, int(min(64, max(8, 4 * 10**5 // teachers))), context.rng("E22", "trend", teachers), 12)
         )
@@ -371,7 +371,7 @@ def _greedy(context: Context, decay: float) -> Measurement:
     teachers, replicas = context.pick(96, 256), 160
     widths = np.array([6, 12, 24, 48] if not context.full else [8, 16, 32, 64, 128])
     weights, rng = weights_of(decay, teachers), context.rng("E22", "greedy")
-    law = context.theory.loss_law(decay, teachers, LargestOverlap(int(widths[-1])))
+    law = PowerLawLoss(decay, teachers, LargestOverlap(int(widths[-1])))
     low, high = (float(frontiers.cost_of(law, x)) for x in (FIRST, teachers / 3))
     costs = np.geomspace(low, high, 24)
     losses, exact, plain = [], [], []

@@ -116,14 +116,14 @@ def run_time(context: Context) -> Iterator[Part]:
     shown = []
     teachers, replicas = context.pick(10**4, 10**5), 64
     for decay in DECAYS:
-        law = context.theory.loss_law(decay, teachers, LargestOverlap(NEURONS))
+        law = PowerLawLoss(decay, teachers, LargestOverlap(NEURONS))
         times = window_times(law, teachers / SHARE)
         rng = context.rng("E18", "slopes", name(decay))
         losses = independent_staircases(law, times, replicas, rng)
         curve = ReplicaCurves(times, losses, rng=rng)
         fit = fit_exponent(curve, Window(times[0], times[-1], REASON))
         predicted = fit.finite_size(law.share(times))
-        wrong = context.theory.loss_law(1.1 * decay, teachers, law.law)
+        wrong = PowerLawLoss(1.1 * decay, teachers, law.law)
         asymptotic = exponent_value("time", decay)
         text = f"slope of the loss in time, β = {decay:g}, P = {teachers:.0e}"
         controls: Controls = {"β 10 % larger": fit.finite_size(wrong.share(times))}
@@ -164,7 +164,7 @@ def _trend(context: Context, decay: float) -> Iterator[Measurement]:
     sizes = (10**3, 10**4, 10**5, 10**6, 10**7) if context.full else (10**3, 10**4, 10**5)
     slopes, errors, predicted, allowed = [], [], [], []
     for teachers in sizes:
-        law = context.theory.loss_law(decay, teachers, LargestOverlap(NEURONS))
+        law = PowerLawLoss(decay, teachers, LargestOverlap(NEURONS))
         times, rng = window_times(law, teachers / SHARE), context.rng("E18", "trend", teachers)
         replicas = int(min(128, max(8, 2 * 10**6 // teachers)))
         losses = independent_staircases(law, times, replicas, rng)
@@ -198,7 +198,7 @@ def _trend(context: Context, decay: float) -> Iterator[Measurement]:
 def _greedy(context: Context, decay: float) -> Iterator[Measurement]:
     """Neurons compete: slope up to half of the directions, and the loss when about all are learned."""
     teachers, neurons, replicas = context.pick(96, 256), context.pick(192, 512), context.pick(64, 100)
-    independent = context.theory.loss_law(decay, teachers, LargestOverlap(neurons))
+    independent = PowerLawLoss(decay, teachers, LargestOverlap(neurons))
     times = window_times(independent, teachers)
     rng = context.rng("E18", "greedy")
     curve = ReplicaCurves(

@@ -14,10 +14,12 @@ from dynamics.steps.committee import (
     order_parameters,
 )
 from theory import Activation, InitialState, Teacher
+from theory.steps.committee import committee
 from validation.experiments.committee_moments import CommitteeMoments
 from validation.figures.common import mean_paths
 from validation.judge.claim import Measurement, Part, claim
 from validation.judge.context import Context
+from validation.judge.under_test import once
 from validation.statistics.standard_errors import mean_and_error
 
 _SAVES = 40
@@ -99,7 +101,7 @@ def _judge(context: Context, case: _Case, number: int) -> tuple[Measurement, obj
     teacher = Teacher.of([1.0, 1.0], case.dim, normalise=False)
     step_size = case.scale / case.dim
     steps = round(case.time / step_size)
-    system = context.theory.committee(activation, case.rows)
+    system = once(committee, activation, case.rows)
 
     def by_map(teacher: Teacher = teacher, weights: tuple[float, ...] = _WEIGHTS, bent: bool = True) -> CommitteeResult:
         return committee_flow(

@@ -12,12 +12,13 @@ from scipy.integrate import solve_ivp
 from dynamics import finite_step_flow, gradient_flow, online_sgd
 from dynamics.steps.finite_step import lowered_step, one_step_mean, parameters_of
 from dynamics.steps.step_covariance import displacement_covariance
-from theory import Activation, InitialState, SingleTask, System, Teacher, plateau
+from theory import Activation, InitialState, SingleTask, System, Teacher, finite_step, plateau
 from validation.experiments.one_step import BLOCK, StepSamples, sampled_expansion, sampled_step
 from validation.experiments.states import overlaps_of_vectors, random_vectors
 from validation.figures.common import mean_paths
 from validation.judge.claim import Control, Controls, Measurement, Part, claim, computed_by
 from validation.judge.context import Context
+from validation.judge.under_test import once
 from validation.statistics.standard_errors import mean_and_error
 
 COST = 33
@@ -118,14 +119,10 @@ def _states(context: Context, text: str) -> list[np.ndarray]:
 
 
 @lru_cache(maxsize=8)
-def _system(context: Context, text: str) -> System:
-    return context.theory.finite_step(Activation.parse(text))
-
-
-@lru_cache(maxsize=8)
 def _sampled(context: Context, text: str) -> tuple[list[_Point], list[StepSamples], list[StepSamples]]:
     """Theory, second-order terms and products of first-order ones at every state."""
-    activation, system = Activation.parse(text), _system(context, text)
+    activation = Activation.parse(text)
+    system = once(finite_step, activation, fluctuations=True)
     blocks = context.pick(_BLOCKS, _MANY)
     points, bends, products = [], [], []
     for i, vectors in enumerate(_states(context, text)):
@@ -295,7 +292,7 @@ def _judge_path(context: Context, case: _Path) -> tuple[Measurement, object]:
         progress=context.within(f"{case.text}, d = {case.dim}"),
     )
     measured = np.stack([runs.dataset.overlap.values[..., q, q] for q in range(2)]).mean(axis=0)  # (replica, time)
-    system = context.theory.finite_step(activation)
+    system = once(finite_step, activation, fluctuations=True)
 
     def mean_path(teacher: Teacher) -> tuple[np.ndarray, np.ndarray]:
         """Times, and the first student's overlap with its direction, by the map: one mean step after another."""

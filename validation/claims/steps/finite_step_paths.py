@@ -10,7 +10,7 @@ from dynamics import online_sgd
 from dynamics.one_task.chain import ChainLaw, one_task_chain
 from dynamics.one_task.one_step_drift import critical_step
 from dynamics.one_task.sde import RESOLUTION, OneTaskPaths, one_task_paths
-from theory import Activation, SingleTask, Teacher
+from theory import Activation, SingleTask, Teacher, plateau
 from theory.one_task.diffusion import OneTaskDiffusion
 from theory.one_task.hitting_distribution import HittingDistribution, hitting_distribution
 from theory.one_task.rare_samples import kick_kurtosis
@@ -19,6 +19,7 @@ from validation.experiments.states import single_overlap_state
 from validation.figures.steps import recovery_times, stability_map
 from validation.judge.claim import Control, Controls, Measurement, Outcome, Part, claim, computed_by
 from validation.judge.context import Context
+from validation.judge.under_test import once
 from validation.statistics.standard_errors import bootstrap_error, mean_and_error, share_error
 
 COST = 28
@@ -76,12 +77,12 @@ class Case:
         return f"{self.text}, d = {self.dim}, η d^{self.exponent:g} = {self.scaled_step:g}"
 
     def diffusion(self, context: Context) -> OneTaskDiffusion:
-        constants = context.theory.plateau(self.activation)
+        constants = once(plateau, self.activation)
         return OneTaskDiffusion(self.activation, 1.0, self.step_size, 1.0, self.dim, constants=constants)
 
     def boundary_share(self, context: Context) -> float:
         """η over the step size at which the drift vanishes at the start."""
-        bound = context.theory.plateau(self.activation).critical_step(1.0, self.overlap, 1.0, self.dim)
+        bound = once(plateau, self.activation).critical_step(1.0, self.overlap, 1.0, self.dim)
         return float(self.step_size / bound)
 
     @property
@@ -336,7 +337,7 @@ def _third_order(diffusion: OneTaskDiffusion, case: Case) -> OneTaskDiffusion:
 def run_boundary(context: Context) -> Iterator[Part]:
     """Step size at which the mean of one real step vanishes at overlap 1/√d."""
     activation, weights = Activation.parse("h4"), (0.8, 0.6)
-    constants = context.theory.plateau(activation)
+    constants = once(plateau, activation)
     for dim in (64, 256, 1024):
         teacher, overlap = Teacher.of(weights, dim), dim**-0.5
         for direction, (weight, other) in enumerate((weights, weights[::-1])):

@@ -2,17 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
 from dynamics import SdeResult, SgdResult, online_sgd, sde_ensemble
 from dynamics.steps.sde import RESOLUTION
-from theory import Activation, InitialState, SingleTask, Teacher
+from theory import Activation, InitialState, SingleTask, Teacher, finite_step
 from theory.one_task.rare_samples import kick_kurtosis
 from validation.figures.steps import recovery_of_directions
 from validation.judge.claim import Measurement, Part, claim
 from validation.judge.context import Context
+from validation.judge.under_test import once
 from validation.statistics.readings import deviation
 from validation.statistics.standard_errors import bootstrap_error, mean_and_error
 
@@ -34,9 +35,9 @@ class Pair:
     scaled_step: float
     replicas: int
 
-    @cached_property
+    @property
     def activation(self) -> Activation:
-        return Activation.parse(self.text)
+        return once(Activation.parse, self.text)
 
     @property
     def teacher(self) -> Teacher:
@@ -120,7 +121,7 @@ def sde_runs(
         resolution=resolution,
         second_order=second_order,
         fluctuations=fluctuations,
-        system=context.theory.finite_step(case.activation),
+        system=once(finite_step, case.activation, fluctuations=True),
     )
 
 
