@@ -51,12 +51,17 @@ def load(path: str) -> Model:
     return replace(model, origin=str(Path(path).resolve()))
 
 
-@cache
 def module_of(path: str) -> ModuleType:
-    """A Python file of the user's own, run once. Raises `InputError` for one that is not there or fails."""
-    file = Path(path)
+    """A Python file of the user's own, run once as it stands. Raises `InputError` for one that is not there or fails."""
+    file = Path(path).resolve()
     if not file.is_file():
         refuse(f"file {path!r} is not there: give the path of a Python file")
+    return _executed(path, file, file.read_bytes())
+
+
+@cache
+def _executed(path: str, file: Path, content: bytes) -> ModuleType:
+    """`content`: of the file, so that one that has changed is run again."""
     name = f"emergence_model_{file.stem}"
     spec = spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
