@@ -21,12 +21,14 @@ import xarray as xr
 from theory import InputError
 from validation.judge.breaks import BREAKS, Break, Broken
 from validation.judge.catalogue import catalogue
-from validation.judge.claim import Claim, Verdict
+from validation.judge.claim import SIGMAS, Claim, Verdict
 from validation.judge.runner import validate
 from validation.judge.under_test import Entry, TheoryUnderTest, entry_points, name_of, walked
 
-_UNUSED, _STILL = "unused", "moves no judged number"
-_NOT_NAMED = (_UNUSED, _STILL, "moves ", "stops: ")
+_UNUSED, _STILL = "unused", "moves nothing"
+#: Relative change that other compilations of the same formula make.
+_ROUNDING = 1e-6
+_NOT_NAMED = (_UNUSED, "moves ", "stops: ")
 
 
 # ------------------------------------------------------------------ which claims use what
@@ -99,10 +101,11 @@ def _named(code: CodeType, names: Mapping[str, Any]) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Plain:
-    """A claim under the right theory: seconds, and quantity → predicted, estimate and tolerance."""
+    """A claim under the right theory: seconds; quantity → predicted, estimate and tolerance; what its controls predict."""
 
     seconds: float
     numbers: Mapping[str, tuple[float, float, float]]
+    controls: tuple[float, ...] = ()
 
     def moved(self, verdicts: Sequence[Verdict]) -> float:
         """The largest change of estimate − predicted, as a share of the tolerance."""
@@ -112,6 +115,17 @@ class Plain:
             change = verdict.measurement.estimate - verdict.measurement.predicted - (estimate - predicted)
             gaps.append(abs(change) / tolerance if tolerance else float(abs(change) > 0))
         return max(gaps, default=0.0)
+
+    def said(self, verdicts: Sequence[Verdict]) -> str:
+        """What moved, in words: a difference judged; or nothing but tolerances or wrong theories; or nothing at all."""
+        if not (moved := self.moved(verdicts)) < _ROUNDING:
+            return f"moves {moved:.2g}"
+        tolerances = [one.measurement.allowance + SIGMAS * one.measurement.stderr for one in verdicts]
+        if not np.allclose(tolerances, [self.numbers[one.id][2] for one in verdicts], rtol=_ROUNDING, atol=0):
+            return "moves tolerances only"
+        controls = [control.predicted for one in verdicts for control in one.controls]
+        same = np.allclose(controls, self.controls, rtol=_ROUNDING, atol=0, equal_nan=True)
+        return _STILL if same else "moves controls only"
 
 
 def read_plain(folder: Path) -> dict[str, Plain]:
@@ -124,7 +138,8 @@ def read_plain(folder: Path) -> dict[str, Plain]:
                 tolerance = (data.allowance + 4 * data.stderr).values
                 rows = zip(keys, data.predicted.values, data.estimate.values, tolerance, strict=True)
                 numbers = {key: (float(x), float(y), float(z)) for key, x, y, z in rows}
-                found[claim.id] = Plain(float(data.attrs["seconds"]), numbers)
+                controls = tuple(float(one) for one in data.control_predicted.values)
+                found[claim.id] = Plain(float(data.attrs["seconds"]), numbers, controls)
     return found
 
 
@@ -142,8 +157,7 @@ def judged(entry: Entry, how: Break, claim: str, plain: Plain | None = None) -> 
         return f"{unexpected[0].id} {unexpected[0].verdict}", broken.summed
     if not broken.changed:
         return _UNUSED, broken.summed
-    moved = plain.moved(verdicts) if plain else np.nan
-    return _STILL if moved < 1e-6 else f"moves {moved:.2g}", broken.summed
+    return plain.said(verdicts) if plain else "moves something", broken.summed
 
 
 class Table:
@@ -157,6 +171,7 @@ class Table:
         kept = json.loads(store.read_text()) if store.is_file() else {}
         self.rows: dict[str, dict[str, str]] = kept.get("rows", {})
         self.summed: set[str] = set(kept.get("summed", []))
+        self.seconds: dict[str, float] = {name: one.seconds for name, one in plain.items()} | kept.get("seconds", {})
 
     def row(self, entry: Entry, how: Break) -> dict[str, str]:
         return self.rows.setdefault(f"{name_of(entry)} | {how.name}", {})
@@ -170,11 +185,11 @@ class Table:
         if self.named(entry, how) or (how.number is None and name_of(entry) not in self.summed):
             return []
         asked = [claim for claim in users()[entry] if claim in self.plain and claim not in self.row(entry, how)]
-        return sorted(asked, key=lambda claim: self.plain[claim].seconds)
+        return sorted(asked, key=lambda claim: self.seconds[claim])
 
     def cost(self, row: tuple[Entry, Break]) -> float:
         """Seconds of the claims that a row has asked and of the one to ask next, and one more for each."""
-        return sum(1 + self.plain[claim].seconds for claim in [*self.row(*row), self.left(*row)[0]])
+        return sum(1 + self.seconds[claim] for claim in [*self.row(*row), self.left(*row)[0]])
 
     def fill(self, entries: Sequence[Entry], budget: float) -> None:
         """Judge, what has cost least with its next claim first, until the budget of seconds is spent."""
@@ -184,10 +199,12 @@ class Table:
             if not rows:
                 return
             entry, how = min(rows, key=self.cost)
-            claim = self.left(entry, how)[0]
+            claim, began = self.left(entry, how)[0], time.monotonic()
             self.row(entry, how)[claim], summed = judged(entry, how, claim, self.plain[claim])
             self.summed |= {name_of(entry)} if summed else set()
-            kept = {"rows": self.rows, "summed": sorted(self.summed)}
+            # A claim that had found its data made by another takes longer alone.
+            self.seconds[claim] = max(self.seconds[claim], time.monotonic() - began)
+            kept = {"rows": self.rows, "summed": sorted(self.summed), "seconds": self.seconds}
             self.store.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
             print(f"{name_of(entry)} | {how.name} | {claim}: {self.row(entry, how)[claim]}", flush=True)
 
@@ -197,14 +214,14 @@ class Table:
         """A cell of the page: who names the break, or that nothing does, and why."""
         if found := self.named(entry, how):
             return found.removesuffix(" disagrees")
-        row, missing = self.row(entry, how), [claim for claim in users()[entry] if claim not in self.row(entry, how)]
-        if how.number is None and name_of(entry) not in self.summed and self.row(entry, BREAKS[0]):
+        row, numbers = self.row(entry, how), set(self.row(entry, BREAKS[0]).values()) - {_UNUSED}
+        missing = [claim for claim in users()[entry] if claim not in row]
+        if how.number is None and name_of(entry) not in self.summed and numbers:
             return "–"
         said = "; ".join(f"{claim} {text}" for claim, text in row.items() if text != _UNUSED)
         if missing:
-            return f"not run: {missing[0]}{f' and {len(missing) - 1} more' * (len(missing) > 1)}" + f"; {said}" * bool(
-                said
-            )
+            more = f" and {len(missing) - 1} more" * (len(missing) > 1)
+            return f"not run: {missing[0]}{more}" + f"; {said}" * bool(said)
         return f"**unnamed**: {said}" if said else "breaks nothing"
 
     def page(self) -> str:
@@ -245,9 +262,10 @@ itself stays right, and so does every simulator. Of a class, its methods and pro
 * **exponent**: numbers to the power 1.05 (the sign kept); in expressions and systems the first power's exponent times 1.05.
 * **term**: the first summand of an expression, or of each component of a system, dropped; a dash where only numbers come back.
 
-A cell is the quantity that disagrees (or is inconclusive, where it says so). *Unnamed* says by how much the break moves
-estimate − prediction, as a share of what the rule tolerates: "moves no judged number" where sizes alone depend on the entry
-point, or where both sides err alike; *stops* is an error that the break leads to, which names nothing.
+A cell is the quantity that disagrees (or is inconclusive, where it says so). *Unnamed* says of each claim how much the break
+moves estimate − prediction, as a share of what the rule tolerates under the right theory; whether it moves tolerances or
+controls (wrong theories) only; or nothing, where it decides on sizes, or errs alike on both sides. *Stops* is an error that
+the break leads to, which names nothing.
 
 ## Result
 
