@@ -38,6 +38,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}: see {self.prog} --help")
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Raises `UsageError` for an unknown argument, with the flag that is nearest."""
         given, unknown = self.parse_known_args(args, namespace)
         if unknown:
             command = self._subparsers_named().get(given.command, self)

@@ -8,7 +8,10 @@ from emergence.refusal import refuse
 
 
 def say(text: str) -> None:
-    """Print to standard output. A reader that has gone away (``| head``) is no error."""
+    """Print to standard output. A reader that has gone away (``| head``) is no error.
+
+    Any other failure to write is refused.
+    """
     try:
         print(_encodable(text, sys.stdout), flush=True)
     except BrokenPipeError:

@@ -88,7 +88,10 @@ def check_values(problem: type[Problem], values: Mapping[str, Any], prefix: str 
 
 
 def merged(problem: type[Problem], base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Flags, each checked, over the values of a file; a flag sets aside its rivals there."""
+    """Flags, each checked, over the values of a file; a flag sets aside its rivals there.
+
+    Raises `InputError` for a flag's value that is none.
+    """
     given = check_values(problem, flags, prefix="--")
     aside = {rival for flag in given for rival in problem.rivals.get(flag, ())}
     return {name: value for name, value in base.items() if name not in aside} | given
@@ -108,7 +111,7 @@ def written(name: str) -> str:
 
 
 def refuse_unused(name: str, prefix: str, command: str, others: list[str], most: int = 4) -> None:
-    """An option is given that `command` does not use: the line names what does."""
+    """An option is given that `command` does not use: the line names what does. Raises `InputError`."""
     more = ", …" if len(others) > most else ""
     found = f" ({', '.join(others[:most])}{more} {'does' if len(others) == 1 else 'do'})" if others else ""
     refuse(f"{prefix}{written(name)} is given, but {command} does not use it{found}: leave it out")

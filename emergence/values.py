@@ -42,6 +42,8 @@ class Kind(ABC):
 
 @dataclass(frozen=True)
 class Text(Kind):
+    """A text that is not blank."""
+
     example: str
 
     @property
@@ -61,6 +63,8 @@ class Expression(Text):
 
 @dataclass(frozen=True)
 class Choice(Kind):
+    """One of a few names."""
+
     options: tuple[str, ...]
 
     @property
@@ -73,6 +77,8 @@ class Choice(Kind):
 
 @dataclass(frozen=True)
 class Switch(Kind):
+    """True or false."""
+
     @property
     def remedy(self) -> str:
         return "give true or false"

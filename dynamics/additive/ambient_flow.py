@@ -24,7 +24,8 @@ def embed(initial: InitialState, dim: int) -> np.ndarray:
 
 
 def ambient_loss(activation: Activation, vectors: jax.Array, a: jax.Array) -> jax.Array:
-    r"""$\tfrac12\sum_{ij}w_iw_j\varphi(\langle u_i,u_j\rangle)$ over teachers ($w=-a_p$) and students ($w=\|v_k\|^2$).
+    r"""$\tfrac12\sum_{ij}w_iw_j\varphi(\langle u_i,u_j\rangle)$ over teachers ($w=-a_p$) and students `vectors` (m, d)
+    ($w=\|v_k\|^2$).
 
     A vector's own term is $\varphi(1)w_i^2$: its angle with itself does not move, and relu's kernel has no slope there.
     """

@@ -85,7 +85,7 @@ def gradient_descent(
     r"""$v_k\leftarrow v_k-\eta\nabla_{v_k}\tfrac12E(f_*-f)^2$ for all neurons at once, `steps` times.
 
     Args:
-        saves: step counts at which the loss is recorded, increasing, from 0 to `steps`; about 200 in geometric
+        saves: (n,) step counts at which the loss is recorded, increasing, from 0 to `steps`; about 200 in geometric
             progression by default.
 
     Raises:

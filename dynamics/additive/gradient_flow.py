@@ -95,7 +95,7 @@ def _next_recovery(t: jax.Array, y: State, args: dict, **kwargs: object) -> jax.
 def segment(
     system: LoweredSystem, state: State, start: jax.Array, end: jax.Array, args: dict, rtol: float, atol: float
 ) -> Reached:
-    """From `start` to `end`, or to the next event of a `Recorder` with these `args`."""
+    """From `start` to `end`, or to the next event of a `Recorder` with these `args`; both scalars."""
     finder: optx.AbstractRootFinder = optx.Bisection(_TIME_TOLERANCE, _OVERLAP_TOLERANCE)  # type: ignore[call-arg]
     drift = COSINES.packed(system.drift)
     event = dfx.Event(_next_recovery, finder, direction=True)
@@ -106,13 +106,13 @@ def segment(
 
 @compiled
 def overlap_loss(system: LoweredSystem, state: State, a: jax.Array) -> jax.Array:
-    """The loss of overlaps t, c, r under a lowered overlap flow."""
+    """The loss of overlaps t, c, r under a lowered overlap flow; a of shape (P,)."""
     return system.observable("loss", state, {"a": a})
 
 
 @dataclass
 class Recorder:
-    """Hitting times collected along the way (host side)."""
+    """Hitting times collected along the way (host side); arrays of shape (P,)."""
 
     a: jax.Array
     level: float
@@ -135,6 +135,7 @@ class Recorder:
         }
 
     def record(self, state: State, time: float) -> None:
+        """Takes `time` for the directions that are new at the level, and at half of their norm."""
         squares = np.asarray(state["t"]) ** 2
         new = (squares.max(axis=0) >= self.level - _ROUNDING) & ~np.isfinite(self.half_time)
         self.half_time[new] = time
@@ -242,7 +243,7 @@ def gradient_flow(
     r"""Integrate $\dot v_k=-\nabla_{v_k}\tfrac12E(f_*-f)^2$ from `initial` to gradient-flow time `t_end`.
 
     Args:
-        times: times to record, increasing, within [0, t_end]; 201 equidistant ones by default.
+        times: (n,) times to record, increasing, within [0, t_end]; 201 equidistant ones by default.
         rtol, atol: tolerances of the adaptive integrator, per step.
         level: squared overlap at which `half_time` is taken (½ unless a window is measured).
         stop_when_learned: stop, and record a last time, once every direction has reached `level`.

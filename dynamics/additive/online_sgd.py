@@ -3,8 +3,8 @@ r"""Online SGD of the 2-homogeneous student, exact in law, at a cost that does n
 For isotropic Gaussian data, the students' coordinates $T$ on the teacher directions and the Gram matrix of their
 residuals form a Markov chain. A block of samples is drawn in the coordinates that matter: on the teachers ($N(0,1)$), on
 an orthonormal basis of the residual span ($N(0,1)$), and outside both, where only the samples' Gram matrix matters: a
-Wishart matrix with $D=d-P-m$ degrees of freedom, drawn by its Bartlett factor. Within a block the students move in the
-span of what is known, so pre-activations follow from the block's Gram matrix; at its end the residuals, now in
+Wishart matrix with $D=d-P-m$ degrees of freedom, drawn by its Bartlett factor (Bartlett 1933). Within a block the students
+move in the span of what is known, so pre-activations follow from the block's Gram matrix; at its end the residuals, now in
 $m+$block coordinates, are expressed in $m$ again by a Cholesky factor of their Gram matrix. Nothing is
 approximated: the joint law of $(T, VV^\top)$ at all steps is that of SGD in $R^d$.
 
@@ -146,7 +146,7 @@ def _targets(problem: Problem, on_teachers: jax.Array) -> jax.Array:
 
 
 def exact_block(problem: Problem, step_size: jax.Array, chain: Chain, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Run one block of steps; returns new T and R."""
+    """Run one block of steps; returns the new T (m, P) and R (m, m)."""
     transpose = problem.mistakes.transpose
     known_key, outside_key = jax.random.split(key)
     known = jnp.concatenate([chain.on_teachers, chain.residual], axis=1)
@@ -248,7 +248,10 @@ def overlaps_of_chain(problem: Problem, chain: Chain) -> State:
 def advance_chains(
     problem: Problem, step_size: jax.Array, chain: Chain, key: jax.Array, first: int, blocks: int, step: int
 ) -> Chain:
-    """Run `blocks` blocks from block number `first`, which starts at step number `step`, all replicas at once."""
+    """Run `blocks` blocks from block number `first`, which starts at step number `step`, all replicas at once.
+
+    Every array of `chain` has the replicas in front: T has shape (R, m, P).
+    """
     block = exact_block if problem.method == "exact" else _ambient_block
     a = jnp.asarray(problem.weights)
 
@@ -308,7 +311,7 @@ def sgd_problem(
 
 
 def stepping(problem: Problem, step_size: float, keys: jax.Array) -> Callable[[Chain, Stretch], Chain]:
-    """How all replicas, with these keys, go from save to save."""
+    """How all replicas, with these keys (one per replica), go from save to save."""
     eta = jnp.asarray(step_size, dtype=float)
 
     def advance(chain: Chain, part: Stretch) -> Chain:

@@ -527,7 +527,7 @@ def retiring_flow(
     r"""Gradient flow of $\tfrac12E(f_*-f)^2$ to `t_end`, learned pairs being retired on the way.
 
     Args:
-        times: times at which the loss is recorded, increasing, within [0, t_end]; 201 in geometric progression by
+        times: (n,) times at which the loss is recorded, increasing, within [0, t_end]; 201 in geometric progression by
             default, as staircases are looked at on logarithmic axes.
         rtol, atol: tolerances per step, in the largest component.
         tolerance: a direction is retired when its aligned neurons ($1-t_{kq}^2$ below this) are at rest, up to this

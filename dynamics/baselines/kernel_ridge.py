@@ -3,7 +3,7 @@ r"""Kernel ridge regression, run: fresh samples on the sphere, one linear solve,
 For $\hat f=\sum_i\alpha_iK(x_i,\cdot)$ the addition theorem gives the population error of the very estimator that was fitted,
 $$\|\hat f-f_*\|^2=\sum_kF_k^2-2\alpha^\top u+\alpha^\top K_2\alpha,\quad u_i=\sum_k\xi_kf_{*k}(x_i),\quad
 K_2(x,y)=\sum_k\xi_kw_kQ_k,$$
-so that the only randomness is that of the training set.
+so that the only randomness is that of the training set. Notation: `theory.baselines.kernel_ridge`.
 """
 
 from collections.abc import Sequence

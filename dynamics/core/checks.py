@@ -30,7 +30,7 @@ def check_start(initial: InitialState, teacher: Teacher, rows: bool = False) -> 
 
 
 def record_times(t_end: float, times: ArrayLike | None, default: Callable[[], np.ndarray]) -> np.ndarray:
-    """Times to record, increasing, within [0, t_end]. Raises `InputError` unless they are, and t_end positive and finite."""
+    """Times to record (n,), increasing, within [0, t_end]. Raises `InputError` unless so, with t_end positive and finite."""
     if not (np.isfinite(t_end) and t_end > 0):
         raise InputError(f"t_end is {t_end!r}: give a positive finite time")
     grid = default() if times is None else np.asarray(times, dtype=float)

@@ -11,7 +11,7 @@ from theory.core.streams import Word
 
 
 def stream_key(seed: int, *words: Word) -> jax.Array:
-    """The key of a name. Raises `InputError` unless the seed is a whole number ≥ 0."""
+    """The key of a name, a scalar. Raises `InputError` unless the seed is a whole number ≥ 0."""
     data = streams.sequence(seed, *words, use="key").generate_state(2, np.uint32)
     return jax.random.wrap_key_data(jnp.asarray(data), impl="threefry2x32")
 

@@ -260,7 +260,9 @@ class _Evaluation:
 
 
 def broadcast(array: jax.Array, letters: tuple[sp.Symbol, ...], target: tuple[sp.Symbol, ...]) -> jax.Array:
-    """View `array`, indexed by `letters` (repeated letters: the diagonal), as an array over `target`."""
+    """View `array`, indexed by `letters` (repeated letters: the diagonal), as an array over `target`, of length 1 where a
+    letter of `target` is missing: its shape broadcasts.
+    """
     if len(set(letters)) < len(letters):
         return broadcast(jnp.diagonal(array), letters[:1], target)
     order = sorted(range(len(letters)), key=lambda place: target.index(letters[place]))
@@ -271,7 +273,7 @@ def broadcast(array: jax.Array, letters: tuple[sp.Symbol, ...], target: tuple[sp
 
 
 def elementwise(factor: Factor, arrays: Arrays) -> jax.Array:
-    """A product of powers of indexed symbols (no kernels) over the factor's letters."""
+    """A product of powers of indexed symbols (no kernels) over the factor's letters: one axis each, of its shape."""
     return _Evaluation(arrays, _no_kernels)._elementwise(factor)
 
 

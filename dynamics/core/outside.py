@@ -44,7 +44,8 @@ def strictly_lower(packed: jax.Array, count: int) -> jax.Array:
     """Fill the strictly lower triangle with `packed` numbers, none wasted: short rows share a line with long ones.
 
     A line of `packed` holds a row from its left end and another, reversed, from its right end. Reversals and masks
-    only: a gather would cost as much as the random numbers it saves.
+    only: a gather would cost as much as the random numbers it saves. `packed`: (count // 2, count − 1 + count % 2); result
+    (count, count).
     """
     if count % 2:  # lines hold row r and row count − r
         lines = [jnp.zeros((1, count)), packed, packed[::-1, ::-1]]
@@ -56,7 +57,8 @@ def strictly_lower(packed: jax.Array, count: int) -> jax.Array:
 def outside_columns(key: jax.Array, gradients: jax.Array, freedom: int, transpose: bool = False) -> jax.Array:
     r"""Columns appended to R by one batch: $B$ with $BB^\top\sim gWg^\top$, W Wishart of size b, at least cost.
 
-    For b ≤ m: gA. For b > m: LA with g = LQ, A of size m (LQ, since gradients can be rank-deficient).
+    For b ≤ m: gA. For b > m: LA with g = LQ, A of size m (LQ, since gradients can be rank-deficient). `gradients`: (m, b);
+    result (m, min(m, b, freedom)).
     """
     width, batch = gradients.shape
     if batch <= width:

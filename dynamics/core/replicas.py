@@ -36,7 +36,7 @@ class Track(Generic[S]):
     at: tuple[Clock, ...] = ()
 
     def columns(self, axis: int = 1) -> tuple[np.ndarray, ...]:
-        """Each thing that was seen, over all saves: time is axis 1, behind the replicas (0 without replicas)."""
+        """Each thing that was seen, over all saves: shape (R, saves, …), or (saves, …) with axis 0, without replicas."""
         return tuple(np.stack(column, axis=axis) for column in zip(*self.seen, strict=True))
 
 

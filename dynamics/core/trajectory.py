@@ -35,12 +35,12 @@ _ENDS = {
 
 
 def variable(dims: Any, values: Any, long_name: str, units: str = "1") -> tuple[Any, np.ndarray, dict[str, str]]:
-    """A variable as `xarray.Dataset` takes it."""
+    """A variable as `xarray.Dataset` takes it; `values` of any shape, one name in `dims` for each axis."""
     return dims, np.asarray(values), {"long_name": long_name, "units": units}
 
 
 def time_axis(time: np.ndarray, steps: np.ndarray | None = None) -> dict[str, Any]:
-    """Coordinates ``time``, and ``step`` if `steps` are given, along ``time``."""
+    """Coordinates ``time``, and ``step`` if `steps` are given, along ``time``; both of shape (n,)."""
     axis = {"time": variable("time", time, "time of the flow of ½E(f*−f)²", TIME)}
     return axis if steps is None else axis | {"step": variable("time", steps, "SGD step", STEPS)}
 

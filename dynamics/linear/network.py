@@ -3,7 +3,7 @@ r"""The two-layer linear network in $d+1$ neurons: an exact reduction, whatever 
 A rotation $B\mapsto O^\top B$ of the neurons, $B=[W\ a]\in R^{m\times(d+1)}$ and $O$ orthogonal, changes neither
 $\theta=W^\top a$ nor the length of a gradient, so every gradient method commutes with it. With the thin QR decomposition
 $B(0)=QC(0)$ the network of $\min(m,d+1)$ neurons $C$ is trained in place of $B$, and $B(t)=QC(t)$ at all times: per-neuron
-quantities cost one matrix product whenever they are looked at, and nothing in between.
+quantities cost one matrix product whenever they are looked at, and nothing in between. Derived here.
 """
 
 from typing import NamedTuple
@@ -56,7 +56,7 @@ def effective(network: Network) -> jax.Array:
 
 
 def quadratic_loss(theta: jax.Array, moments: Moments) -> jax.Array:
-    r"""$\tfrac12(\theta^\top\Sigma\theta-2b^\top\theta+c)$: the loss of a whole training set, or of the population."""
+    r"""$\tfrac12(\theta^\top\Sigma\theta-2b^\top\theta+c)$, θ (d,): the loss of a training set or the population."""
     return 0.5 * (theta @ moments.covariance @ theta - 2 * moments.cross @ theta + moments.constant)
 
 
@@ -80,7 +80,8 @@ def reduce(start: LinearStart, replicas: int) -> tuple[jax.Array, Network]:
 def look(task_loss: tuple[Moments, Moments], target: jax.Array, tracked: int, start: Network, now: Network) -> Seen:
     """Everything that is recorded, from a whole network now and at its start; `tracked` neurons are kept one by one.
 
-    Alignments are cosines between $w_i$ and θ*, their mean is over absolute values; ``top_share`` is $s_1/|W|_F$.
+    Alignments are cosines between $w_i$ and θ*, the `target` (d,), their mean is over absolute values; ``top_share`` is
+    $s_1/|W|_F$.
     """
     population, training = task_loss
     theta = effective(now)

@@ -21,12 +21,12 @@ from theory.linear.task import LinearStart, LinearTask
 
 
 def jump(level: jax.Array, second: jax.Array, signs: jax.Array) -> jax.Array:
-    """One step of the chain: ±c → 0, and 0 → c·sign."""
+    """One step of the chain: ±c → 0, and 0 → c·sign; elementwise."""
     return jnp.where(second == 0, level * signs, 0.0)
 
 
 def draw_signs(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """Fair ±1."""
+    """Fair ±1, in an array of this shape."""
     return jnp.where(jax.random.bits(key, shape, jnp.uint8) & 1, 1.0, -1.0)
 
 

@@ -1,4 +1,4 @@
-"""Running replicas of the linear network from save to save, and what comes out."""
+"""Running replicas of the linear network (`dynamics.linear.network`) from save to save, and what comes out."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -118,7 +118,7 @@ def _noise_on(dials: Dials, steps: jax.Array) -> jax.Array:
 
 
 def draw_samples(rule: Rule, dials: Dials, data: Data, key: jax.Array, steps: jax.Array) -> Samples:
-    """Samples of the given step numbers: training points drawn uniformly with replacement, or fresh ones."""
+    """Samples of the given step numbers: training points drawn uniformly with replacement, or fresh ones; `steps`: (n,)."""
     assert rule.batch is not None
     input_key, label_key = jax.random.split(key)
     shape = (steps.size, rule.batch)
@@ -154,7 +154,10 @@ def advance_networks(
     blocks: int,
     step: int,
 ) -> Network:
-    """`blocks` blocks of `length` steps from block number `first`, which starts at `step`; group after group."""
+    """`blocks` blocks of `length` steps from block number `first`, which starts at `step`; group after group.
+
+    Every array of `starts` and `networks` has the replicas in front: W has shape (R, k, d).
+    """
 
     def one(job: tuple[Network, Network, jax.Array]) -> Network:
         start, network, key = job
@@ -212,6 +215,7 @@ def _train(rule: Rule, dials: Dials, setting: Setting, what: str) -> LinearRun:
 def dials_of(
     step_size: float, noise: float = 0.0, flip: float = 0.0, period: int | None = None, radius: float = 0.0
 ) -> Dials:
+    """The numbers as JAX scalars; without a period the noise stays on."""
     eta, sigma, tau, rho = (jnp.asarray(x, dtype=float) for x in (step_size, noise, flip, radius))
     return Dials(eta, sigma, tau, jnp.asarray(2**62 if period is None else period), rho)
 
@@ -314,7 +318,7 @@ def sam(
 
     $B\leftarrow B-\eta\nabla\ell(B+\rho\nabla\ell(B)/|\nabla\ell(B)|)$ with ℓ on `batch` samples, or on the whole
     training set (the population if samples are fresh) for ``batch=None``. ``radius=0`` is plain SGD or gradient descent.
-    Other arguments and errors as for `label_noise_sgd`.
+    Other arguments, and what is raised, as for `label_noise_sgd`.
     """
     setting = Setting(task, start, step_size, steps, replicas, seed, saves, tracked, progress)
     check_whole(batch=1 if batch is None else batch)

@@ -1,4 +1,7 @@
-"""Plain SGD, label noise and SAM side by side on one network, and what is left of each network's accuracy after pruning."""
+"""Plain SGD, label noise and SAM side by side on one network, and what is left of each network's accuracy after pruning.
+
+The comparison is that of arXiv:2603.10397, Figure 1.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -38,6 +41,8 @@ class Comparison:
     Attributes:
         training: what all runs share; its flips, radius and seed are set per run. flip_probabilities: one arm of label
             noise for each. radii: one arm of SAM for each. replicas: runs per arm; arms share initialisations and orders.
+
+    Raises `InputError` for a number out of its range, or an algorithm given twice.
     """
 
     training: Training = field(default_factory=Training)

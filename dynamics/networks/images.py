@@ -1,4 +1,4 @@
-"""Labelled images: scikit-learn's handwritten digits, or a folder with the Python batches of CIFAR-10.
+"""Labelled images: scikit-learn's handwritten digits, or a folder with the Python batches of CIFAR-10 (Krizhevsky 2009).
 
 Batches are pickles. They are read by an unpickler that knows arrays, numbers, texts and containers and nothing else, so a
 file from elsewhere cannot run code.
@@ -82,7 +82,10 @@ def load_images(source: str) -> ImageSet:
 
 
 def digits() -> ImageSet:
-    """The 1797 handwritten digits (8 × 8 pixels, values 0 to 16) that ship with scikit-learn, in a fixed split."""
+    """The 1797 handwritten digits (8 × 8 pixels, values 0 to 16) that ship with scikit-learn, in a fixed split.
+
+    Raises `InputError` where scikit-learn is not installed.
+    """
     try:
         from sklearn.datasets import load_digits
     except ImportError:

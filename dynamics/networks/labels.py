@@ -1,4 +1,4 @@
-"""Labels as training sees them: one-hot, flipped afresh at every visit."""
+"""Labels as training sees them: one-hot, flipped afresh at every visit (`theory.linear.label_flips`)."""
 
 import jax
 import jax.numpy as jnp

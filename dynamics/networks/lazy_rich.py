@@ -56,6 +56,8 @@ class LazyRich:
         flip_probability: of label noise. replacement: ``any`` class (as published) or an ``other`` one.
         radius: ρ of SAM; 0 leaves that arm out. replicas: independent initialisations and flips. saves: times recorded.
         double: double precision.
+
+    Raises `InputError` for a count below 1, a step size that is not positive, or a negative radius.
     """
 
     images: int = 64

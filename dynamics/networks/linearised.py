@@ -26,7 +26,7 @@ class LinearState(NamedTuple):
 def linear_step(
     kernel: jax.Array, state: LinearState, labels: jax.Array, rate: jax.Array, radius: jax.Array | None = None
 ) -> LinearState:
-    """One full-batch step with `rate` = η/(nc) towards `labels`; a step of SAM if a `radius` ρ is given."""
+    """One full-batch step with `rate` = η/(nc) towards `labels` (n·c,); one of SAM if a `radius` ρ is given."""
     residual = state.outputs - labels
     raised = kernel @ residual
     if radius is not None:
@@ -76,7 +76,7 @@ def _project(
 
 
 def expected_loss(modes: Modes, step_size: float, steps: np.ndarray) -> np.ndarray:
-    """Expected loss against clean labels, ½ mean over samples and classes, after each of `steps`; exact."""
+    """Expected loss against clean labels, ½ mean over samples and classes, after each of `steps` (k,); exact."""
     return 0.5 * _mode_losses(modes, step_size, np.atleast_1d(steps)).mean(axis=1)
 
 
@@ -88,5 +88,5 @@ def _mode_losses(modes: Modes, step_size: float, steps: np.ndarray) -> np.ndarra
 
 
 def relative_change(before: np.ndarray, after: np.ndarray) -> float:
-    """‖Θ − Θ₀‖/‖Θ₀‖ in Frobenius norm."""
+    """‖Θ − Θ₀‖/‖Θ₀‖ in Frobenius norm, for arrays of one shape."""
     return float(np.linalg.norm(after - before) / np.linalg.norm(before))

@@ -112,7 +112,7 @@ def _merged_group(tensors: Tensors, group: list[Side], threshold: float, most: f
 
 
 def merge_rows(features: np.ndarray, threshold: float, most: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """Merge the two closest rows while their squared distance is ≤ `threshold` · the largest one.
+    """Merge the two closest rows of `features` (rows, n) while their squared distance is ≤ `threshold` · the largest one.
 
     Returns: membership (left, rows) of zeros and ones, and the number of members of each row that is left.
     """

@@ -1,4 +1,4 @@
-"""Residual networks for small images; ResNet-18 is one of them, a net for 8 × 8 digits another.
+"""Residual networks for small images; ResNet-18 (arXiv:1512.03385) is one of them, a net for 8 × 8 digits another.
 
 A stem of 3 × 3 convolutions, then stages of blocks (two 3 × 3 convolutions with a shortcut; each stage after the first halves
 the resolution), a mean over pixels and a dense layer. Every convolution is followed by batch normalisation. Weights are

@@ -41,6 +41,8 @@ class Training:
         step_size: η. epochs: of training. batch: B. flip_probability: τ, 0 for true labels. radius: ρ of SAM, 0 for SGD.
         widths, blocks: of the residual network. seed: of initialisation, order and flips. double: double precision
             (single is what networks are trained in).
+
+    Raises `InputError` for a number out of its range.
     """
 
     step_size: float = 0.1
@@ -202,13 +204,13 @@ def _step(
 
 
 def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
-    """Mean of −log p(label)."""
+    """Mean of −log p(label) over `logits` (n, classes) and `labels` (n,)."""
     return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], axis=1))
 
 
 @double_precision
 def evaluate(network: ResNet, images: jax.Array, labels: jax.Array) -> tuple[float, float]:
-    """Loss and accuracy of a network in its trained form (running statistics)."""
+    """Loss and accuracy of a network in its trained form (running statistics) on images (n, height, width, channels)."""
     total = np.zeros(2)
     for first in range(0, len(labels), _CHUNK):
         x, y = images[first : first + _CHUNK], labels[first : first + _CHUNK]

@@ -101,7 +101,7 @@ def one_task_chain(
 def step_generator(
     activation: Activation, teacher: Teacher, direction: int, step_size: float, grid: np.ndarray, order: int
 ) -> np.ndarray:
-    """P − 1 of one step; both ends of the grid absorb."""
+    """P − 1 of one step, shape (n, n) for a grid of n points; both ends of the grid absorb."""
     points, weights = nodes(teacher.dim - teacher.width - 1, teacher.width, order)
     last, found = grid.size - 1, np.zeros((grid.size, grid.size))
     at = jnp.asarray(points)

@@ -1,7 +1,7 @@
 r"""Mean motion of a light student's overlap in one real SGD step, to all orders in the step size, at any dimension.
 
-One step is made as it is (the update of `dynamics.online_sgd`, without any expansion in η) in the coordinates that matter:
-on the teachers, along the student's own part orthogonal to them, and the squared length of the rest of the sample, a
+One step is made as it is (the update of `dynamics.additive.online_sgd`, without any expansion in η) in the coordinates that
+matter: on the teachers, along the student's own part orthogonal to them, and the squared length of the rest of the sample, a
 $\chi^2_{d-P-1}$. Its mean is taken by Gaussian quadrature (Hermite and Laguerre), not by sampling: on the plateau the
 signal $a\varphi'(u)\sim u^{J-1}$ lies so far below the noise of one sample that $10^{10}$ samples would not show it.
 """

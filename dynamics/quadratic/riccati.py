@@ -253,7 +253,7 @@ def _orthonormal(echelon: Echelon, time: float) -> tuple[np.ndarray, np.ndarray,
 
 
 def skewed(triangle: np.ndarray, inverse: np.ndarray) -> bool:
-    """Whether columns with this R factor, scaled to one length, are nearly dependent."""
+    """Whether columns with this R factor, scaled to one length, are nearly dependent; it and its inverse are (N, N)."""
     turned = np.sum(triangle**2, axis=0) @ np.sum(inverse**2, axis=1)
     return not turned <= (_SKEWED * len(triangle)) ** 2
 

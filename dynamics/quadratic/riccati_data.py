@@ -1,4 +1,4 @@
-"""The Riccati flow from random subspaces as a labelled dataset, in common time."""
+"""The Riccati flow (`dynamics.quadratic.riccati`) from random subspaces as a labelled dataset, in common time."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
 r"""SGD of finite step size: the overlap map and its equation, to second order in the step size.
 
-The mean of one step is $y+\eta F(y)$ with F the drift of `theory.finite_step`. The map iterates it. As an equation in
+The mean of one step is $y+\eta F(y)$ with F the drift of `theory.steps.finite_step`. The map iterates it. As an equation in
 time, whose solution passes through the map's points up to $O(\eta^2)$,
 
 $$\dot y=F-\tfrac\eta2F'F,$$

@@ -1,6 +1,7 @@
 r"""The diffusion of all overlaps under SGD: drift, covariance and its square root in unconstrained coordinates.
 
-A path is a row $y=(t_{kq},\ c_{kj}\,(k<j),\ \log r_k)$. In gradient-flow time, per step of size η (`theory.finite_step`),
+A path is a row $y=(t_{kq},\ c_{kj}\,(k<j),\ \log r_k)$. In gradient-flow time, per step of size η
+(`theory.steps.finite_step`),
 
 $$dy=\Big\{F-\tfrac\eta2F'F\Big\}dt+\sqrt{D}\,dW,\qquad
 F_{t,c}=\tfrac1\eta E\,\Delta(t,c),\quad F_{\log r_k}=\frac{E\,\Delta r_k}{\eta r_k}-\tfrac12D_{\log r_k\log r_k},$$

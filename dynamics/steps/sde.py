@@ -253,7 +253,7 @@ def _look(
 
 
 def refuse_negative(diffusion: OverlapDiffusion, ensemble: Paths, numbers: dict[str, jax.Array]) -> None:
-    """Raise if a path was given up because its covariance is none."""
+    """Raises `InputError` if a path was given up because its covariance is none. `numbers`: scalars, and a (P,)."""
     for path in np.flatnonzero(np.asarray(ensemble.diverged))[:1]:
         y = ensemble.y[path]
         size = diffusion.largest_terms(y, numbers)

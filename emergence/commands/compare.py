@@ -10,7 +10,10 @@ from emergence.result import Result
 
 
 def run(arguments: argparse.Namespace) -> Result:
-    """Compare and write a report. Status 1 if a verdict is not as expected or a simulation diverged."""
+    """Compare and write a report. Status 1 if a verdict is not as expected or a simulation diverged.
+
+    Refuses options that the comparison does not use.
+    """
     model = arguments.model
     check_uses(arguments, f"compare{model.flag}", model.compare.uses)
     resolved = model.resolve(problem_of(arguments), None)

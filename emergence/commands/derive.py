@@ -22,7 +22,7 @@ def derivation_of(name: str, model: object) -> Derive:
 
 def run(arguments: argparse.Namespace) -> Result:
     """Derive, verify, print. The activation's own kernel φ stands among the equations as ``\\varphi(c)``
-    (the linear network has none)."""
+    (the linear network has none). Refuses --latex with --json."""
     if arguments.latex and arguments.json:
         refuse("--latex is given with --json: drop one (the JSON document holds the LaTeX of every step)")
     make = derivation_of(arguments.name, arguments.model)

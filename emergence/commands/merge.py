@@ -20,7 +20,10 @@ _NAMED = 20
 
 
 def run(arguments: argparse.Namespace) -> Result:
-    """Write one netCDF-4 file per experiment of the store. Status 1 if a cell or a plan is damaged."""
+    """Write one netCDF-4 file per experiment of the store. Status 1 if a cell or a plan is damaged.
+
+    Refuses a folder that is no store, or holds no sweep.
+    """
     store = Path(arguments.store)
     if not is_store(store):
         refuse(f"store is {arguments.store!r}: it is no store: give the folder that `emergence sweep` wrote")

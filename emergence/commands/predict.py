@@ -7,7 +7,7 @@ from emergence.result import Result
 
 
 def run(arguments: argparse.Namespace) -> Result:
-    """What the model predicts for the problem."""
+    """What the model predicts for the problem. Refuses options that the prediction does not use."""
     model = arguments.model
     check_uses(arguments, f"predict{model.flag}", model.predict.uses)
     resolved = model.resolve(problem_of(arguments), None)

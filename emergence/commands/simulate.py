@@ -13,7 +13,7 @@ from emergence.result import Result
 
 
 def run(arguments: argparse.Namespace) -> Result:
-    """Simulate and write. Status 1 if a replica diverged."""
+    """Simulate and write. Status 1 if a replica diverged. Refuses options that the simulation does not use."""
     simulation = arguments.model.simulation(arguments.what)
     check_uses(arguments, f"simulate {simulation.name}", simulation.uses)
     problem = problem_of(arguments, simulation)

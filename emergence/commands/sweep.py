@@ -27,7 +27,10 @@ DEFAULT_STORE = "sweep"
 
 
 def run(arguments: argparse.Namespace) -> Result:
-    """Compute the cells that are missing. Status 1 if a cell failed or a simulation in it diverged."""
+    """Compute the cells that are missing. Status 1 if a cell failed or a simulation in it diverged.
+
+    Refuses --workers with --scheduler.
+    """
     workers = usable_cores() if arguments.workers is None else Whole().check("--workers", arguments.workers)
     if arguments.workers is not None and arguments.scheduler is not None:
         refuse("--workers is given with --scheduler: drop one (a cluster has workers of its own)")

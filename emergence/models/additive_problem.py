@@ -40,6 +40,7 @@ class AdditiveProblem(TeacherProblem):
     allow_unstable: bool = option(False, Switch(), "run a step size beyond the stability bound, with a warning")
 
     def check(self) -> None:
+        """Refuses d < P + m, and a length given in two ways."""
         super().check()
         least = self.width + self.student_width
         if self.dim < least:
@@ -161,7 +162,7 @@ def _excess(problem: AdditiveProblem, bound: tuple[float, int] | None) -> list[s
 
 
 def beyond(step_size: float, bound: float, direction: int | None, allowed: bool) -> list[str]:
-    """A warning for an allowed step size beyond the bound; a refusal if it is not allowed."""
+    """A warning for an allowed step size beyond the bound; `InputError` is raised if it is not allowed."""
     if step_size <= bound:
         return []
     by = "" if direction is None else f" set by direction {direction + 1}"

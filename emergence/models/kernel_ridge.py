@@ -30,6 +30,7 @@ class KernelRidgeProblem(TeacherProblem):
     seed: int = option(0, Whole(0), "random seed")
 
     def check(self) -> None:
+        """Refuses d ≤ P."""
         super().check()
         if self.dim <= self.width:
             refuse(f"dim is {self.dim}, not above teacher width = {self.width}: raise dim or lower the width")

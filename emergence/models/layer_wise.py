@@ -39,6 +39,7 @@ class LayerWiseProblem(TeacherProblem):
     allow_unstable: bool = option(False, Switch(), "run a step size beyond the stability bound, with a warning")
 
     def check(self) -> None:
+        """Refuses d < P + m, and a length given in two ways."""
         super().check()
         least = self.width + self.student_width
         if self.dim < least:

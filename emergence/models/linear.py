@@ -48,6 +48,7 @@ class LinearProblem(Problem):
     allow_unstable: bool = option(False, Switch(), "run a step size or radius beyond its limit, with a warning")
 
     def check(self) -> None:
+        """Refuses noise with label flips, and full batches without a training set."""
         if self.label_flip and self.noise:
             refuse(f"noise is {self.noise:g} and label-flip is {self.label_flip:g}: give one of them")
         if self.full_batch and not self.train_size:

@@ -48,6 +48,7 @@ class QuadraticProblem(TeacherProblem):
     allow_unstable: bool = option(False, Switch(), "run a step size beyond the stability bound, with a warning")
 
     def check(self) -> None:
+        """Refuses d < P or d < N, and a length given in two ways."""
         super().check()
         for name, value in (("teacher width", self.width), ("student-width", self.student_width)):
             if value > self.dim:
@@ -89,7 +90,7 @@ class Resolved:
 
     @cached_property
     def time(self) -> float:
-        """How long to run: given, or past the last direction that is learned."""
+        """How long to run: given, or past the last direction that is learned. Refuses `steps` without a step size."""
         import numpy as np
 
         from theory.core.defaults import HORIZON

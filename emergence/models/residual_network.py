@@ -46,6 +46,7 @@ class ResidualNetworkProblem(Problem):
     seed: int = option(0, Whole(0), "random seed")
 
     def check(self) -> None:
+        """Refuses a stage that is too wide."""
         if self.widths is not None and max(self.widths) > LARGEST_WIDTH:
             refuse(f"--widths holds {max(self.widths)}: give whole numbers up to {LARGEST_WIDTH}")
 

@@ -39,6 +39,7 @@ class TeacherProblem(Problem):
     normalise: bool = option(True, Switch(), "scale the teacher weights to unit sum of squares (default: yes)")
 
     def check(self) -> None:
+        """Refuses weights given in two ways."""
         if self.teacher_weights is None:
             return
         count = len(self.teacher_weights)

@@ -70,6 +70,7 @@ class Workers:
             return self._pool.submit(task, configuration)
 
     def restart(self) -> None:
+        """Fresh processes in place of those that died; tasks not yet begun are dropped."""
         self._lifeline.close()
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._end.close()
@@ -141,7 +142,7 @@ class Cluster:
 
     @property
     def slots(self) -> int:
-        """Two tasks per thread, so that none waits for its next one."""
+        """Two tasks per thread, so that none waits for its next one. Raises `InputError` if the scheduler does not answer."""
         try:
             return max(1, 2 * sum(self._client.nthreads().values()))
         except Exception:  # OSError, TimeoutError, CommClosedError …

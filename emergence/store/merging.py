@@ -28,6 +28,7 @@ def plan(configuration: Mapping[str, Any], axes: grid.Axes) -> Plan:
 
 
 def plan_name(plan: Plan) -> str:
+    """The file of a plan, named by its content."""
     return f"{PLAN}{digest(plan)}.json"
 
 

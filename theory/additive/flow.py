@@ -47,6 +47,7 @@ TIME_UNIT = "gradient-flow time of ½E(f*−f)²; one SGD step of size η advanc
 
 
 def summed(body: sp.Expr, *bound: sp.Symbol) -> Sums:
+    """`body` summed over the `bound` indices, as collected terms."""
     return collect([Term(body, bound)])
 
 
@@ -113,6 +114,7 @@ def normal_form(sums: Sums) -> Sums:
 
 @cache
 def symbolic_velocity() -> Vector:
+    """The `velocity` of the `population_loss`."""
     return velocity(population_loss())
 
 

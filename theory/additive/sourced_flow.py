@@ -8,7 +8,8 @@ $$ x_{ko}=\sum_pt_{kp}t_{op}+\sum_iu_{ki}u_{oi},\qquad
    \dot u_{ki}=-u_{ki}\sum_pa_p\varphi'(t_{kp})t_{kp}-\sum_or_o\varphi'(x_{ko})(u_{oi}-x_{ko}u_{ki}), $$
 
 and alike for t; a student that is no source still feels its own mass. With every student a source this is the overlap
-flow, exactly; otherwise it leaves out the forces of light students. Cost: of the order of m·S·(P + rank) for S sources.
+flow of `theory.additive.flow`, exactly; otherwise it leaves out the forces of light students. Cost: of the order of m·S·(P +
+rank) for S sources.
 """
 
 from functools import cache, partial

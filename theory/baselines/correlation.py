@@ -105,7 +105,7 @@ def win_probabilities(weights: np.ndarray, exponent: int) -> np.ndarray:
 
 
 def expected_cover(weights: np.ndarray, exponent: int, width: int) -> float:
-    r"""Expected number of directions that some of m random neurons ends at: $\sum_p1-(1-\pi_p)^m$."""
+    r"""Expected number of directions that some of m random neurons ends at: $\sum_p1-(1-\pi_p)^m$. `weights`: (P,)."""
     return float(np.sum(-np.expm1(width * np.log1p(-win_probabilities(weights, exponent)))))
 
 
@@ -154,7 +154,7 @@ def spherical_plateau(activation: Activation) -> Plateau:
 def settled_loss(
     activation: Activation, weights: np.ndarray, step_size: float, dim: int, total: float | None = None
 ) -> float:
-    r"""Population loss at which SGD settles, one neuron at each direction of `weights`, second layer by least squares.
+    r"""Population loss at which SGD settles, one neuron at each direction of `weights` (n,), second layer by least squares.
 
     Near $u=1$ the drift balances at $1-u^2=\eta K(1)/(a\varphi'(1))$, and a neuron explains $\varphi(u)^2/\varphi(1)$ of its
     direction, so that the loss is $\tfrac12\sum_pa_p^2\varphi'(1)(1-u_p^2)=\tfrac\eta2\sum_pa_pK_p(1)$ to first order in η.

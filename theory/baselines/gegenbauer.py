@@ -2,7 +2,8 @@ r"""Gegenbauer (ultraspherical) polynomials of the unit sphere of $R^d$, normali
 
 A function of $s=\langle x,y\rangle$ on the sphere is $\sum_kf_kQ_k(s)$ with $f_k=B_k\,E[f(s)Q_k(s)]$, $s$ one coordinate of
 a uniform point and $B_k=\binom{d+k-1}k-\binom{d+k-3}{k-2}$ the number of spherical harmonics of degree k. By the addition
-theorem $E_x[Q_k(\langle x,y\rangle)Q_l(\langle x,y'\rangle)]=\delta_{kl}Q_k(\langle y,y'\rangle)/B_k$.
+theorem (Müller, Spherical Harmonics, 1966)
+$E_x[Q_k(\langle x,y\rangle)Q_l(\langle x,y'\rangle)]=\delta_{kl}Q_k(\langle y,y'\rangle)/B_k$.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,7 @@ _POINTS = 200
 
 
 def multiplicity(dim: int, degree: int) -> int:
-    """$B_k$, the number of spherical harmonics of a degree in dimension d ≥ 3."""
+    """$B_k$, the number of spherical harmonics of a degree in dimension d ≥ 3. Raises `InputError` for d < 3."""
     check_dim(dim)
     return comb(dim + degree - 1, degree) - (comb(dim + degree - 3, degree - 2) if degree >= 2 else 0)
 
@@ -61,7 +62,10 @@ def _quadrature(dim: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def project(function: Callable[[np.ndarray], np.ndarray], degree: int, dim: int) -> np.ndarray:
-    r"""$f_0\dots f_{degree}$ of a function of s on [−1, 1]; exact for polynomials up to degree 399 − degree."""
+    r"""$f_0\dots f_{degree}$ of a function of s on [−1, 1]; exact for polynomials up to degree 399 − degree.
+
+    Shape (degree + 1,).
+    """
     nodes, weights = _quadrature(dim)
     sizes = np.array([float(multiplicity(dim, k)) for k in range(degree + 1)])
     return sizes * (values(nodes, degree, dim) @ (weights * function(nodes)))

@@ -100,7 +100,7 @@ class KernelRidge:
 
     @property
     def eigenvalues(self) -> np.ndarray:
-        r"""$\xi_k$."""
+        r"""$\xi_k$, shape (DEGREES + 1,)."""
         return self.kernel_weights / self.multiplicities
 
     @cached_property

@@ -161,6 +161,8 @@ class Activation:
         truncation_error: relative $L^2$ weight beyond the stored degrees (0 for polynomials).
         drift_truncation_error: the same of $\varphi'(1)=E\sigma'^2=\sum_jj\hat\sigma_j^2$, which converges more slowly: the
             relative error of the drift near alignment (0 where the kernel is in closed form, 1 where σ jumps).
+
+    Raises `InputError` for a constant, a coefficient beyond 1e30, or a polynomial of a degree above `MAX_DEGREE`.
     """
 
     name: str
@@ -205,7 +207,10 @@ class Activation:
 
     @classmethod
     def from_coefficients(cls, coefficients: Mapping[int, object], name: str | None = None) -> "Activation":
-        r"""From a mapping degree → $\hat\sigma_j$."""
+        r"""From a mapping degree → $\hat\sigma_j$.
+
+        Raises `InputError` for a degree that is not whole and ≥ 0, or a coefficient that is not real and finite.
+        """
         for degree in coefficients:
             if not isinstance(degree, int) or degree < 0:
                 raise InputError(f"coefficients: degree {degree!r} must be a whole number, 0 or more")
@@ -218,7 +223,10 @@ class Activation:
 
     @classmethod
     def from_expression(cls, expression: sp.Expr, name: str | None = None) -> "Activation":
-        """From a SymPy expression in `z`: exact if it is a polynomial, else by quadrature (error reported)."""
+        """From a SymPy expression in `z`: exact if it is a polynomial, else by quadrature (error reported).
+
+        Raises `InputError` for a degree above `MAX_DEGREE` and for an expression without a finite Hermite expansion.
+        """
         expression = sp.sympify(expression)
         label = name or str(expression)
         if expression.is_polynomial(z):

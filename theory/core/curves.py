@@ -70,5 +70,5 @@ def linear_weights(columns: np.ndarray, importance: np.ndarray | None = None) ->
 
 
 def log_slope(x: ArrayLike, y: ArrayLike) -> float:
-    """Least-squares slope of ln y in ln x."""
+    """Least-squares slope of ln y in ln x, both positive, shape (n,)."""
     return float(linear_weights(np.log(np.asarray(x, dtype=float))[:, None])[0] @ np.log(y))

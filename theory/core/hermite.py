@@ -51,7 +51,8 @@ def from_function(function: Callable[[float], float], degree: int) -> tuple[dict
     r"""Hermite coefficients up to `degree` of a Python function, by adaptive quadrature with a break at 0.
 
     Returns the coefficients and the relative truncation error
-    $1 - \sum_{j\le n}\hat\sigma_j^2 / E\sigma^2$ (in $L^2$ of the Gaussian).
+    $1 - \sum_{j\le n}\hat\sigma_j^2 / E\sigma^2$ (in $L^2$ of the Gaussian). Raises `ValueError` if the function is not finite
+    on [−14, 14], not square integrable, or if these degrees hold less than half of its second moment.
     """
     call = np.vectorize(function, otypes=[float])
 

@@ -49,6 +49,7 @@ class Dual(sp.Function):
     nargs = 2
 
     def fdiff(self, argindex: int = 1) -> sp.Expr:
+        """The derivative by x. Raises `ArgumentIndexError` for the one by the order n."""
         x, order = self.args
         if argindex != 1:
             raise sp.ArgumentIndexError(self, argindex)
@@ -79,6 +80,7 @@ class Term:
     bound: tuple[Index, ...] = ()
 
     def as_sympy(self) -> sp.Expr:
+        """The term as a nested `Sum`, what does not depend on bound indices in front."""
         if not self.bound:
             return self.body
         outside, inside = self.body.as_independent(*self.bound, as_Add=False)
@@ -194,7 +196,7 @@ class Vector:
     def dot(self, other: "Vector") -> Sums:
         r"""$\langle\cdot,\cdot\rangle$, using $\langle e_p,e_q\rangle=\delta_{pq}$, $\langle\bar v_k,e_p\rangle=t_{kp}$.
 
-        `other` must have no bound indices.
+        `other` must have no bound indices. Raises `ValueError` if it has.
         """
         result = []
         for x, kind, index, bound in self.terms:
@@ -231,7 +233,8 @@ def evaluate(
     """Slow, exact reference: loop over all indices and substitute SymPy numbers (arrays, or nested sequences, of them).
 
     Used to check derivations at exact points, and as the independent answer that fast code must reproduce. Plain
-    symbols are looked up by name in `arrays` too. Raises `ValueError` if arrays disagree about the range of an index.
+    symbols are looked up by name in `arrays` too. Raises `ValueError` if arrays disagree about the range of an index. The
+    result has one axis per letter in `free`, in that order: its shape is that of their ranges.
     """
     arrays = {name: np.asarray(array, dtype=object) for name, array in arrays.items()}
     sizes = _sizes(sums, free, arrays)

@@ -28,6 +28,7 @@ class Inner(sp.Expr):
         return sp.Expr.__new__(cls, first, second)
 
     def doit(self, **hints: object) -> sp.Expr:
+        """The number where both columns are explicit, else itself."""
         first, second = (x.doit(**hints) for x in self.args)
         explicit = isinstance(first, sp.MatrixBase) and isinstance(second, sp.MatrixBase)
         return first.dot(second) if explicit else self

@@ -51,7 +51,10 @@ def _boundary_function():  # type: ignore[no-untyped-def]
 
 
 def integral(power: float, start: ArrayLike, end: ArrayLike) -> np.ndarray:
-    r"""$\int_{start}^{end}x^{-s}dx$ for any s, also near 1; `end` may be inf for s > 1."""
+    r"""$\int_{start}^{end}x^{-s}dx$ for any s, also near 1; `end` may be inf for s > 1.
+
+    `start` and `end` broadcast, any shapes. Raises `InputError` for an infinite `end` at s ≤ 1.
+    """
     first, last = np.asarray(start, dtype=float), np.asarray(end, dtype=float)
     if np.any(np.isinf(last)):
         require_convergence(power)
@@ -74,6 +77,8 @@ def power_sum(power: float, after: ArrayLike, last: ArrayLike = np.inf) -> np.nd
         after, last: whole numbers ≥ 0, broadcast against each other; `last` may be inf for s > 1.
 
     Raises: `InputError` if the sum diverges.
+
+    Shape: that of `after` and `last` broadcast.
     """
     low, high = np.broadcast_arrays(np.asarray(after, dtype=float), np.asarray(last, dtype=float))
     if np.any(np.isinf(high)):
@@ -91,6 +96,7 @@ def power_sum(power: float, after: ArrayLike, last: ArrayLike = np.inf) -> np.nd
 
 
 def require_convergence(power: float) -> None:
+    """Raises `InputError` unless the infinite sum of p^(−s) converges: s > 1."""
     if not power > 1:
         raise InputError(f"power is {power:g}: the infinite sum of p^(−s) needs s above 1 (decay above one half)")
 

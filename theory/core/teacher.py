@@ -27,7 +27,10 @@ class Teacher:
     def of(
         cls, weights: Sequence[float] | np.ndarray, dim: int, normalise: bool = True, exponent: float | None = None
     ) -> "Teacher":
-        """Check the weights, normalise them to unit sum of squares unless told not to."""
+        """Check the weights, normalise them to unit sum of squares unless told not to.
+
+        Raises `InputError` unless they are shape (P,), P ≤ d, positive and at most 1e100.
+        """
         try:
             array = np.asarray(weights, dtype=float)
         except (TypeError, ValueError):
@@ -50,7 +53,10 @@ class Teacher:
 
     @classmethod
     def power_law(cls, width: int, exponent: float, dim: int, normalise: bool = True) -> "Teacher":
-        r"""$a_p \propto p^{-\beta}$, $p = 1,\dots,P$."""
+        r"""$a_p \propto p^{-\beta}$, $p = 1,\dots,P$.
+
+        Raises `InputError` for a width below 1 or above d, and a negative exponent.
+        """
         check_whole(**{"teacher width": width})
         if not np.isfinite(exponent) or exponent < 0:
             raise InputError(f"teacher exponent is {exponent!r}: give a finite number, 0 or more")
@@ -73,6 +79,8 @@ class Student:
     Attributes:
         width: $m$, the number of neurons.
         init_scale: $\sigma_0 = \|v_k(0)\|$ (not its square).
+
+    Raises `InputError` for a width below 1, or a scale that is not positive and finite.
     """
 
     width: int
@@ -85,7 +93,7 @@ class Student:
 
 
 def check_dimensions(teacher: Teacher, student: Student) -> None:
-    """The overlap representation needs $d\\ge P+m$: teachers and students linearly independent."""
+    """The overlap representation needs $d\\ge P+m$: teachers and students linearly independent. Raises `InputError` below."""
     least = teacher.width + student.width
     if teacher.dim < least:
         raise InputError(

@@ -30,7 +30,7 @@ _RELATIVE = 1e-3
 
 
 def generator(boost: np.ndarray) -> np.ndarray:
-    r"""$\mathsf M_b=\begin{psmallmatrix}0&b\\b^\top&0\end{psmallmatrix}$."""
+    r"""$\mathsf M_b=\begin{psmallmatrix}0&b\\b^\top&0\end{psmallmatrix}$, shape (d + 1, d + 1), from b of shape (d,)."""
     size = len(boost)
     found = np.zeros((size + 1, size + 1))
     found[:size, size] = found[size, :size] = boost

@@ -49,7 +49,10 @@ CRITICAL = 2 / (d + 2)
 
 
 def critical_step(width: float, dim: int, second_norm2: float = 1.0) -> float:
-    r"""Least-squares stability limit `CRITICAL`/Λ, $\Lambda=m/d+\|a\|^2$, at the published initialisation."""
+    r"""Least-squares stability limit `CRITICAL`/Λ, $\Lambda=m/d+\|a\|^2$, at the published initialisation.
+
+    Raises `InputError` for a width or dimension below 1.
+    """
     if width < 1 or dim < 1:
         raise InputError(f"width is {width} and dim {dim}: give whole numbers, 1 or more")
     return float(CRITICAL.subs(d, dim)) / (width / dim + second_norm2)
@@ -71,14 +74,15 @@ def escape_bound(width: int, step_size: float, noise: float) -> float:
 
 
 def norm_step(input_overlap: np.ndarray, second: np.ndarray, input_norm2: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    r"""$\Delta W_i=-\ell'^2\{\langle x,w_i\rangle^2-a_i^2|x|^2\}$, the step of $|w_i|^2-a_i^2$ over $\eta^2$."""
+    r"""$\Delta W_i=-\ell'^2\{\langle x,w_i\rangle^2-a_i^2|x|^2\}$, the step of $|w_i|^2-a_i^2$ over $\eta^2$; elementwise."""
     return -(slope**2) * (input_overlap**2 - second**2 * input_norm2)
 
 
 def growth_probability(ratio: np.ndarray, dim: int) -> np.ndarray:
     r"""$\Pr(\Delta W_i>0)=I_{r^2}(\tfrac12,\tfrac{d-1}2)\approx\sqrt{2d/\pi}\,r$, $r=|a_i|/|w_i|$; exact for Gaussian inputs.
 
-    ΔW > 0 says that the squared cosine of x and $w_i$, a Beta(½, (d−1)/2) variable, is below r².
+    ΔW > 0 says that the squared cosine of x and $w_i$, a Beta(½, (d−1)/2) variable, is below r². Elementwise in `ratio`.
+    Raises `InputError` for d < 2.
     """
     if dim < 2:
         raise InputError(f"dim is {dim}: give 2 or more")

@@ -186,7 +186,10 @@ class Law:
         return residual(self.geometry, gram, norm2, self.step_size, self.noise, self.batch)
 
     def observed(self, gram: np.ndarray, norm2: float) -> tuple[np.ndarray, float, Residual]:
-        """Mean G and A over the boosts, and the residual that goes with them."""
+        """Mean G and A over the boosts, and the residual that goes with them.
+
+        Raises `InputError` where the least-squares error has no stationary value (its gain reaches 1).
+        """
         seen, size = gram, norm2
         for _ in range(3):
             now = self.residual(seen, size)

@@ -220,7 +220,8 @@ def collapse_radius(target_norm: float, dim: int) -> float:
 
     Single-sample SAM, small step size, |x|² replaced by $d-1+x_1^2$ (large d). The aligned state has $\|W\|^2=d\|a\|^2$,
     where both layers shrink equally fast. Proportional to $\sqrt{\|\theta^*\|}$. Steps that are not small collapse earlier,
-    by a share of about $2\sqrt{\eta\|\theta^*\|}$ (measured, d = 20).
+    by a share of about $2\sqrt{\eta\|\theta^*\|}$ (measured, d = 20). Raises `InputError` for a norm that is not positive or a
+    dimension below 1.
     """
     if not (target_norm > 0 and dim >= 1):
         raise InputError(f"target_norm is {target_norm} and dim {dim}: give positive values")

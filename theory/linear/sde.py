@@ -152,7 +152,10 @@ def _system(
 
 
 def numbers(system: System, state: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Drift and noise matrices (last axis: Brownian motions) of a system at numbers: slow and independent of lowering."""
+    """Drift and noise matrices (last axis: Brownian motions) of a system at numbers: slow and independent of lowering.
+
+    Arrays by name, of the shapes that the system states; noise with (d,) appended.
+    """
     exact = np.vectorize(sp.Float, otypes=[object])
     arrays: dict[str, np.ndarray] = {key: exact(x) if np.ndim(x) else sp.Float(float(x)) for key, x in state.items()}
     dim = len(state["target"])

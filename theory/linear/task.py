@@ -97,7 +97,10 @@ def draw_linear_task(
 def draw_linear_start(
     width: int, dim: int, seed: int | np.random.Generator, replicas: int | None = None, scale: float = 1.0
 ) -> LinearStart:
-    r"""$w_{ij}\sim N(0,1/d)$, $a_i\sim N(0,1/m)$ (arXiv:2603.10397, eq. 5), both times `scale`."""
+    r"""$w_{ij}\sim N(0,1/d)$, $a_i\sim N(0,1/m)$ (arXiv:2603.10397, eq. 5), both times `scale`.
+
+    Raises `InputError` for a width below 1.
+    """
     check_whole(width=width)
     rng = generator(seed, "linear start")
     # Replica after replica: one does not depend on how many follow it.

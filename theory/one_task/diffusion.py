@@ -93,6 +93,7 @@ class OneTaskDiffusion(Diffusion):
         return drift, diffusion
 
     def coefficients(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Drift and noise intensity at overlaps of any shape."""
         drift, diffusion = (law(overlap, *self.numbers) for law in self._lowered)
         return drift + 0.0 * overlap, diffusion + 0.0 * overlap
 

@@ -53,6 +53,8 @@ class HittingDistribution:
 
     Attributes:
         start: overlap at time 0. level: overlap (not squared) that is hit. cells: of the grid in the overlap.
+
+    Raises `InputError` for a level outside (0, 1), and for a diffusion without noise.
     """
 
     diffusion: Diffusion
@@ -67,7 +69,10 @@ class HittingDistribution:
             raise InputError("with_noise is False: without noise the time is a number, see SingleTask.half_time")
 
     def transform(self, s: np.ndarray) -> np.ndarray:
-        r"""$E\,e^{-sT}$ for complex s with positive real part; s of shape (n,)."""
+        r"""$E\,e^{-sT}$ for complex s with positive real part; s of shape (n,).
+
+        Raises `InputError` where the variance of a step is not positive.
+        """
         s = np.asarray(s, dtype=complex)
         if self.start >= self.level:
             return np.ones_like(s)
@@ -111,7 +116,7 @@ class HittingDistribution:
         return float(optimize.brentq(lambda t: series(t) - probability, 0.0, end, rtol=1e-10))
 
     def error(self, times: np.ndarray) -> float:
-        """Largest error of `cdf` at `times`, estimated from a grid of half as many cells (second order)."""
+        """Largest error of `cdf` at `times` (n,), estimated from a grid of half as many cells (second order)."""
         coarse = HittingDistribution(self.diffusion, self.start, self.level, self.cells // 2)
         return float(np.max(np.abs(self.cdf(times) - coarse.cdf(times)))) / 3
 
@@ -225,7 +230,7 @@ def _cells(start: float, end: float, even: bool, count: int) -> tuple[np.ndarray
 def through_cell(
     slope: np.ndarray, s: np.ndarray, drift: float, diffusion: float, width: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """m'/m at the upper end, and the growth of log m, from m'/m at the lower end; constant coefficients."""
+    """m'/m at the upper end, and the growth of log m, from m'/m at the lower end; constant coefficients. Elementwise in s."""
     root = np.sqrt(drift**2 + 2 * diffusion * s)
     # The two exponents of m; each from the sum that does not cancel.
     if drift >= 0:

@@ -5,7 +5,8 @@ weight by a factor only. Given the path the norm obeys a Bernoulli equation, $\d
 $g=4a\varphi(u)$:
 $$r(t)=\frac{r_0e^{\Phi}}{1+4\varphi(1)r_0\int_0^te^{\Phi}},\qquad\Phi=\int_0^tg$$
 (`derive norm`). On a plateau without growth the student shrinks, $r_0/(1+4\varphi(1)r_0t)$, so that the later it finds its
-direction, the longer its norm takes. Valid while nothing else pulls; times are gradient-flow times of ½E(f*−f)².
+direction, the longer its norm takes. Valid while nothing else pulls (otherwise `theory.additive.flow`); times are
+gradient-flow times of ½E(f*−f)².
 """
 
 from dataclasses import dataclass

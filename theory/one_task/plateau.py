@@ -116,7 +116,7 @@ class Plateau:
     def stability_bound(
         self, weights: np.ndarray, overlaps: np.ndarray, total: float, dim: int, batch: int = 1
     ) -> tuple[float, int]:
-        """The smallest critical step size over pairs (weight, overlap) and the index of the pair that sets it."""
+        """The smallest critical step size over n pairs (weights and overlaps (n,)), and the index of the pair that sets it."""
         steps = [
             self.critical_step(float(w), float(x), total, dim, batch) for w, x in zip(weights, overlaps, strict=True)
         ]

@@ -4,7 +4,7 @@ On the plateau a light student's overlap with direction p is kicked by $\eta\xi$
 of the teachers. A diffusion knows ξ by its variance alone. A sum of n of them is Gaussian once
 $n\gg\beta_2=E\xi^4/(E\xi^2)^2$: its own excess kurtosis is $(\beta_2-3)/n$, and its quadratic variation, which a diffusion
 takes for certain, fluctuates by the share $\sqrt{(\beta_2-1)/n}$. ξ is a polynomial of degree 2J in Gaussians, so that
-$\beta_2$ is large, and grows fast with J.
+$\beta_2$ is large, and grows fast with J. Derived here.
 """
 
 from collections.abc import Sequence

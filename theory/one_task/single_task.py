@@ -224,7 +224,7 @@ class SingleTask:
         return float(self._lag(weight, init_norm2))
 
     def speed(self, overlap: np.ndarray | float, weight: float) -> np.ndarray:
-        r"""$\dot u = a\varphi'(u)(1-u^2)$ for numbers."""
+        r"""$\dot u = a\varphi'(u)(1-u^2)$ for numbers. Elementwise in u."""
         return self._rate(overlap, weight) + 0.0 * np.asarray(overlap)
 
     @cached_property

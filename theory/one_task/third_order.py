@@ -1,7 +1,7 @@
 r"""Third order of one SGD step: how far the second-order boundary of the step size can be trusted.
 
-A light student steps by $g=f_*(\chi\bar v+\sigma'x)$ (see `theory.plateau`). With $g_p=g\cdot e_p$, $g_r=g\cdot\bar v$,
-$G=|g|^2$, the overlap after normalisation moves by
+A light student steps by $g=f_*(\chi\bar v+\sigma'x)$ (see `theory.one_task.plateau`). With $g_p=g\cdot e_p$,
+$g_r=g\cdot\bar v$, $G=|g|^2$, the overlap after normalisation moves by
 $$E\,du=\eta s-\eta^2K+\eta^3C_3,\qquad
 C_3=E\big[u(\tfrac32g_rG-\tfrac52g_r^3)-\tfrac12g_pG+\tfrac32g_pg_r^2\big],$$
 a polynomial expectation, evaluated here by Gaussian quadrature that is exact for its degree. To this order the step size at

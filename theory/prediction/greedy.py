@@ -135,7 +135,7 @@ class Gaps:
 
 
 def gaps(score: np.ndarray, wanted: int) -> Gaps:
-    """The three gaps over the first `wanted` selected pairs (inf where there is no rival)."""
+    """The three gaps over the first `wanted` selected pairs (inf where there is no rival). `score`: (m, P)."""
     ordered, n = reorder(score)
     wanted = min(wanted, n)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -147,7 +147,7 @@ def gaps(score: np.ndarray, wanted: int) -> Gaps:
 
 
 def reorder(score: np.ndarray) -> tuple[np.ndarray, int]:
-    """Rows and columns in the order of learning, unused ones last; and the number of selected pairs."""
+    """Rows and columns in the order of learning, unused ones last; and the number of selected pairs. `score`: (m, P)."""
     chosen = select(score)
     rows = [*chosen.neurons, *sorted(set(range(score.shape[0])) - set(chosen.neurons))]
     columns = [*chosen.directions, *sorted(set(range(score.shape[1])) - set(chosen.directions))]

@@ -1,4 +1,7 @@
-r"""Closed-form predictions for one problem: who learns what, when, and the staircase loss. No integration."""
+r"""Closed-form predictions for one problem: who learns what, when, and the staircase loss. No integration.
+
+Each formula has its own module: `theory.prediction.greedy`, `theory.prediction.deflation`, `theory.one_task.lone_path`.
+"""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -66,7 +69,10 @@ class Prediction:
         return ideal_loss.staircase(times, self.time_loss, self.teacher.a, *moments)
 
     def stability_bound(self, batch: int = 1) -> tuple[float, int]:
-        """Largest step size at which the drift still grows every selected overlap, and the direction that sets it."""
+        """Largest step size at which the drift still grows every selected overlap, and the direction that sets it.
+
+        Raises `InputError` if no direction is predicted to be learned.
+        """
         index = np.flatnonzero(self.learned)
         if index.size == 0:
             raise InputError("stability bound: no direction is predicted to be learned from this start")

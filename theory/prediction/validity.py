@@ -215,7 +215,7 @@ def _pull(relative: float, width: float) -> Condition:
 
 
 def finite_size_share(squared: np.ndarray | float) -> np.ndarray:
-    r"""$3M_0\ln(1/M_0)$: the share of its time by which finite size may move an emergence, a factor three for safety."""
+    r"""$3M_0\ln(1/M_0)$: the share of its time by which finite size may move an emergence, thrice for safety; elementwise."""
     return -3 * np.asarray(squared) * np.log(squared)
 
 

@@ -34,6 +34,8 @@ class QuadraticModel:
         speed_factor: γ, by which $f=\gamma(\dots)$ scales the student: 1, or $N^{-1/2}$ for unit output variance on the
             Stiefel manifold. It multiplies every speed and does nothing else.
         second_moment: φ(1): 2 for $z^2-1$, 1 for $h_2$.
+
+    Raises `InputError` unless 1 ≤ N ≤ d and the speed factor is positive and finite.
     """
 
     teacher: Teacher
@@ -67,15 +69,15 @@ class QuadraticModel:
         return 2 * self.second_moment * self.norm * self.speed_factor
 
     def riccati_time(self, time: ArrayLike) -> np.ndarray:
-        """Riccati time τ of common times t."""
+        """Riccati time τ of common times t. Elementwise."""
         return np.asarray(time, dtype=float) * self.riccati_rate
 
     def common_time(self, riccati_time: ArrayLike) -> np.ndarray:
-        """Common time t (of ½E(f*−f)²) of Riccati times τ."""
+        """Common time t (of ½E(f*−f)²) of Riccati times τ. Elementwise."""
         return np.asarray(riccati_time, dtype=float) / self.riccati_rate
 
     def loss(self, risk: ArrayLike) -> np.ndarray:
-        r"""½E(f*−f)² from a risk R in units where it is 2 at f = 0: $\tfrac14\varphi(1)\|a\|^2R$."""
+        r"""½E(f*−f)² from a risk R in units where it is 2 at f = 0: $\tfrac14\varphi(1)\|a\|^2R$. Elementwise."""
         return np.asarray(risk, dtype=float) * (self.second_moment * self.norm**2 / 4)
 
     @property
@@ -171,7 +173,7 @@ def flow_risk(spectrum: ArrayLike, on_teachers: ArrayLike, rest: ArrayLike) -> n
 
 
 def floor(spectrum: ArrayLike, width: int) -> float:
-    r"""Late limit of both risks: $R\to2\sum_{j>N}\tilde a_j^2$ (weights in decreasing order), the best rank-N fit."""
+    r"""Late limit of both risks: $R\to2\sum_{j>N}\tilde a_j^2$ (weights (M*,) in decreasing order), the best rank-N fit."""
     a = np.sort(np.asarray(spectrum, dtype=float))[::-1]
     return float(2 * np.sum(a[width:] ** 2))
 
@@ -188,7 +190,7 @@ def emergence_times(spectrum: ArrayLike, dim: int, width: int) -> np.ndarray:
 
 
 def half_times(spectrum: ArrayLike, dim: int, width: int) -> np.ndarray:
-    r"""Time at which the decoupled $G_{jj}$ is ½: $\log(d/N-1)/(2\tilde a_j)$, 0 if it starts there; Riccati time."""
+    r"""Time at which the decoupled $G_{jj}$ is ½: $\log(d/N-1)/(2\tilde a_j)$ (M*,), 0 if it starts there; Riccati time."""
     start = np.log(max(dim / width - 1, 1.0))
     return start / (2 * np.asarray(spectrum, dtype=float))
 

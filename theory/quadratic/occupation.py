@@ -43,6 +43,8 @@ class Occupation:
         dim: d.
         width: N (need not be whole, so that one can ask what changing it by one changes).
         fluctuations: take means over the fluctuating odds, to see the size of what is of order 1/N.
+
+    Raises `InputError` unless 1 ≤ N ≤ d.
     """
 
     spectrum: np.ndarray

@@ -170,7 +170,10 @@ def symmetric_residual(form: Callable[[sp.Matrix, sp.Matrix, sp.Matrix], sp.Matr
 
 
 def radial_residual(value: Callable[[sp.Matrix, sp.Matrix], sp.Expr]) -> sp.Expr:
-    """R_opt against the minimum of 2‖M − WKWᵀ‖² over all symmetric K, by solving its normal equations."""
+    """R_opt against the minimum of 2‖M − WKWᵀ‖² over all symmetric K, by solving its normal equations.
+
+    Raises `ValueError` if the minimiser K is not positive definite at the check point.
+    """
     w, symbols = weights(), sp.symbols("k00 k01 k11", real=True)
     middle = sp.Matrix([[symbols[0], symbols[1]], [symbols[1], symbols[2]]])
     risk = 2 * sum(x**2 for x in target() - w * middle * w.T)

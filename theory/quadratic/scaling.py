@@ -73,13 +73,16 @@ def partial_norm2(decay: float, teachers: int) -> float:
 
 
 def tail_beyond(decay: float, count: int) -> float:
-    r"""$\sum_{j>n}j^{-2\beta}$, the Hurwitz zeta function; β > ½."""
+    r"""$\sum_{j>n}j^{-2\beta}$, the Hurwitz zeta function. Raises `InputError` for β ≤ ½."""
     _require(decay, above=True)
     return float(special.zeta(2 * decay, count + 1))
 
 
 def floor_integral(decay: float, width: int) -> float:
-    r"""Leading form of the floor for M* → ∞: $2N^{1-2\beta}/((2\beta-1)\zeta(2\beta))$; β > ½."""
+    r"""Leading form of the floor for M* → ∞: $2N^{1-2\beta}/((2\beta-1)\zeta(2\beta))$.
+
+    Raises `InputError` for β ≤ ½.
+    """
     _require(decay, above=True)
     return float(2 * width ** (1 - 2 * decay) / ((2 * decay - 1) * special.zeta(2 * decay)))
 
@@ -90,13 +93,19 @@ def heavy_unit(teachers: int, dim: int, width: int) -> float:
 
 
 def heavy_time(decay: float, share: ArrayLike) -> np.ndarray:
-    r"""$x^\beta/(2\sqrt{1-2\beta})$: when direction $xM_*$ emerges, in that unit; β < ½."""
+    r"""$x^\beta/(2\sqrt{1-2\beta})$: when direction $xM_*$ emerges, in that unit; shape of `share`.
+
+    Raises `InputError` for β outside (0, ½).
+    """
     _require(decay, above=False)
     return np.asarray(share, dtype=float) ** decay / (2 * np.sqrt(1 - 2 * decay))
 
 
 def heavy_risk(decay: float, time: ArrayLike, ratio: float) -> np.ndarray:
-    r"""$\tfrac12R=1-\min(x,\varphi,1)^{1-2\beta}$ at times in that unit, $\varphi=N/M_*$ = `ratio`; β in (0, ½)."""
+    r"""$\tfrac12R=1-\min(x,\varphi,1)^{1-2\beta}$ at times in that unit, $\varphi=N/M_*$ = `ratio`; shape of `time`.
+
+    Raises `InputError` for β outside (0, ½).
+    """
     _require(decay, above=False)
     reached = (2 * np.sqrt(1 - 2 * decay) * np.asarray(time, dtype=float)) ** (1 / decay)
     return 1 - np.minimum(np.minimum(reached, ratio), 1.0) ** (1 - 2 * decay)

@@ -4,8 +4,8 @@ Plain SGD on ½(f*−f)² with $f=x^\top Sx-\mathrm{tr}S$, $S=WW^\top$, is $W\le
 $q=f_*-f$. With $B=\mathsf M-S$ the mean of one step is, exactly,
 $$E\,\Delta S=4\eta(BS+SB)+4\eta^2\big[8(B^2S+SB^2)+16BSB+2\|B\|^2S+8\,\mathrm{tr}(BS)B+8\,\mathrm{tr}(S)B^2
 +8\,\mathrm{tr}(B^2S)I+2\|B\|^2\mathrm{tr}(S)I\big],$$
-by the moments of Gaussian quadratic forms (cumulants $2^{n-1}\sum\mathrm{tr}$ over cyclic orders). The last two terms feed
-the d − P directions outside the teacher, whose mass comes back through tr S: the reason why ηd must be small.
+derived by the moments of Gaussian quadratic forms (cumulants $2^{n-1}\sum\mathrm{tr}$ over cyclic orders). The last two terms
+feed the d − P directions outside the teacher, whose mass comes back through tr S: the reason why ηd must be small.
 """
 
 import numpy as np

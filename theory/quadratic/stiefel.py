@@ -118,7 +118,7 @@ def mean_flow(
         step_size: η of the loss ½(f*−f)²; 0 gives the Riccati flow.
 
     Returns: (time, …, P, P). Leaving out the fluctuations costs a relative error O((P+N)/d) of the η-dependence once G
-    is of order one.
+    is of order one. Raises `InputError` if the integration fails before the last time.
     """
     start = on_teachers @ np.swapaxes(on_teachers, -1, -2)
     step = model.riccati_rate * step_size

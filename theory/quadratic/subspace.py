@@ -3,7 +3,7 @@ r"""Subspaces of $R^d$ seen from the teacher: the initial states of the Riccati 
 A frame of N columns in $R^d$ is known by its coordinates on the M* teacher directions and by its coordinates in *some*
 orthonormal basis of the complement, of which the N columns reach at most N dimensions: M*+N rows in all, whatever d. A
 uniformly distributed (Haar) subspace is spanned by Gaussian columns, whose complement enters through its Gram matrix, a
-Wishart matrix, drawn by its Bartlett factor.
+Wishart matrix, drawn by its Bartlett factor (Bartlett 1933).
 """
 
 from collections.abc import Iterator
@@ -86,7 +86,7 @@ class Subspace:
 
 
 def draw_columns(teacher_width: int, width: int, dim: int, seed: int | np.random.Generator) -> Subspace:
-    """N Gaussian columns N(0, I_d), exact in law for any d; no vector of R^d is formed. Needs N ≤ d and M* ≤ d."""
+    """N Gaussian columns N(0, I_d), exact in law for any d, none formed in R^d. Raises `InputError` for N or M* > d."""
     check_width(width, dim)
     if teacher_width > dim:
         raise InputError(f"teacher width {teacher_width} exceeds dim {dim}: orthonormal directions need P <= d")

@@ -2,7 +2,7 @@ r"""Random initial overlaps: the law of one coordinate of a uniform unit vector,
 
 Everything is said in the reach $g=\sqrt d\,|\langle\bar v,e\rangle|$, so that $g^2/d\sim$ Beta(½, (d−1)/2) exactly and
 $g\to|N(0,1)|$ as $d\to\infty$. Overlaps of different neurons are independent; those of one neuron with several teachers
-are so up to a relative $P/d$.
+are so up to a relative $P/d$. The law of the largest of many Gaussians: Leadbetter, Lindgren and Rootzén (1983).
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class OverlapLaw:
         return self.share * special.betaincc(0.5, (self.dim - 1) / 2, np.minimum(u**2 / self.dim, 1.0))
 
     def log_cdf(self, reach: ArrayLike) -> np.ndarray:
-        r"""$\ln P(g\le u)$, accurate far out and near 0 (−inf at 0 unless `signed`)."""
+        r"""$\ln P(g\le u)$, accurate far out and near 0 (−inf at 0 unless `signed`). Shape of `reach`."""
         u = np.asarray(reach, dtype=float)
         if np.isinf(self.dim):
             inner = special.erf(u / np.sqrt(2))
@@ -58,7 +58,7 @@ class OverlapLaw:
             return np.where(inner > 0.5, np.log1p(-self.tail(u)), near)
 
     def density(self, reach: ArrayLike) -> np.ndarray:
-        """Density of the reach at u > 0."""
+        """Density of the reach at u > 0. Shape of `reach`."""
         u = np.asarray(reach, dtype=float)
         if np.isinf(self.dim):
             return self.share * np.sqrt(2 / np.pi) * np.exp(-(u**2) / 2)
@@ -67,12 +67,12 @@ class OverlapLaw:
         return scale * inside ** ((self.dim - 3) / 2)
 
     def growth(self, reach: ArrayLike) -> np.ndarray:
-        r"""$d\ln P(g\le u)/d\ln u = u f(u)/F(u)$: about $u^2P(g>u)$ far out, 1 near 0 (0 if `signed`)."""
+        r"""$d\ln P(g\le u)/d\ln u = u f(u)/F(u)$: about $u^2P(g>u)$ far out, 1 near 0 (0 if `signed`). Shape of `reach`."""
         u = np.asarray(reach, dtype=float)
         return u * self.density(u) / np.exp(self.log_cdf(u))
 
     def from_tail(self, probability: ArrayLike) -> np.ndarray:
-        r"""The reach u with $P(g>u)$ = probability; 0 where no positive reach has so large a tail."""
+        r"""The reach u with $P(g>u)$ = probability; 0 where no positive reach has so large a tail. Shape of `probability`."""
         inner = np.minimum(np.asarray(probability, dtype=float) / self.share, 1.0)
         if np.isinf(self.dim):
             return np.sqrt(2) * special.erfcinv(inner)
@@ -105,7 +105,7 @@ class Gumbel:
         return cls(float(np.sqrt(2) * special.erfcinv(1 / (count * share))))
 
     def cdf(self, reach: ArrayLike, corrected: bool = True) -> np.ndarray:
-        """P(largest ≤ u), with the 1/b² correction unless told not to."""
+        """P(largest ≤ u), with the 1/b² correction unless told not to. Shape of `reach`."""
         b = self.location
         x = b * (np.asarray(reach, dtype=float) - b)
         rate = -x - (x**2 / 2 + x) / b**2 if corrected else -x

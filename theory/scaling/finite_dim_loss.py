@@ -3,6 +3,7 @@ r"""The decoupled loss sum at finite dimension: exact law of the overlaps, exact
 One task takes $T(u)=K(u)/a$ from overlap u to squared overlap ½, $K(u)=\int_u^{1/\sqrt2}dv/(\varphi'(v)(1-v^2))$, so that
 $P(T_p>t)=P(|u|<K^{-1}(a_pt))$, with $du^2$ the largest of n squared coordinates of uniform unit vectors of $R^d$. In reduced
 time $s=t\,J(J-2)\hat\sigma_J^2/d^{J/2-1}$ (weights $p^{-\beta}$ not normalised) the limit d → ∞ is `PowerLawLoss`.
+The one-task time is that of `theory.one_task.single_task`.
 """
 
 from dataclasses import dataclass

@@ -43,7 +43,10 @@ class Frontier:
 
 
 def frontier(law: PowerLawLoss, costs: ArrayLike, widths: ArrayLike, schedule: str = "fixed") -> Frontier:
-    r"""Lower envelope of ℓ over `widths` at reduced costs $C=m\,s^\kappa$: exact finite sums."""
+    r"""Lower envelope of ℓ over `widths` at reduced costs $C=m\,s^\kappa$: exact finite sums.
+
+    `costs` of any shape, `widths` (n,). Raises `InputError` for an unknown schedule.
+    """
     cost, width = np.asarray(costs, dtype=float), np.asarray(widths)
     kappa = _schedule(schedule)
     rows = np.array([law.share((cost / m) ** (1 / kappa), float(m)) for m in width])
@@ -52,7 +55,7 @@ def frontier(law: PowerLawLoss, costs: ArrayLike, widths: ArrayLike, schedule: s
 
 
 def cost_of(law: PowerLawLoss, direction: ArrayLike, schedule: str = "fixed") -> np.ndarray:
-    r"""$C=p\,s(p)^\kappa$: the cost of learning p directions at the typical overlap."""
+    r"""$C=p\,s(p)^\kappa$: the cost of learning p directions at the typical overlap. Shape of `direction`."""
     return np.asarray(direction, dtype=float) * law.time_of(direction) ** _schedule(schedule)
 
 
@@ -62,7 +65,7 @@ def exponent(decay: float, schedule: str = "fixed") -> float:
 
 
 def corrected_frontier(law: PowerLawLoss, costs: ArrayLike, schedule: str = "fixed") -> np.ndarray:
-    """The two-term law above, for 1 ≪ m ≪ P (asymptotic). Raises `InputError` for β ≤ ½."""
+    """The two-term law above, for 1 ≪ m ≪ P (asymptotic). Raises `InputError` for β ≤ ½. Shape of `costs`."""
     if not law.decay > 0.5:
         raise InputError(f"decay is {law.decay:g}: the frontier is a power law only for a decay above one half")
     steep, missing = 2 * law.decay - 1, 0.0
@@ -87,12 +90,15 @@ def constant(law: PowerLawLoss, schedule: str = "fixed") -> float:
 
 
 def unstable_share(law: PowerLawLoss, samples: ArrayLike) -> np.ndarray:
-    """ℓ after reduced samples cn at the best step size for them: the staircase at s = √(cn), exactly."""
+    """ℓ after reduced samples cn at the best step size for them: the staircase at s = √(cn), exactly. Shape of `samples`."""
     return law.share(np.sqrt(np.asarray(samples, dtype=float)))
 
 
 def stepped_loss(score: np.ndarray, weights: np.ndarray, step: float, samples: ArrayLike) -> np.ndarray:
-    """Half the sum of squared weights not learned after `samples` steps of size `step` (c = 1): S < max(η, 1/(ηn))."""
+    """Half the sum of squared weights not learned after `samples` steps of size `step` (c = 1): S < max(η, 1/(ηn)).
+
+    `score` and `weights`: (P,); the result has the shape of `samples`.
+    """
     threshold = np.maximum(step, 1 / (step * np.asarray(samples, dtype=float)))
     # LossSum counts times 1/S ≤ t as learned, i.e. scores of at least 1/t.
     return LossSum.of(weights, 1 / score)(1 / threshold)

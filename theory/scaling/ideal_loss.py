@@ -27,7 +27,10 @@ REFERENCE = "arXiv:2504.19983, Theorem 2.1(d), Proposition 2.2, Corollary 2.3, s
 def staircase(
     times: np.ndarray, emergence: np.ndarray, weights: np.ndarray, second_moment: float, squared_mean: float = 0.0
 ) -> np.ndarray:
-    """L_id at `times`; `emergence` may hold inf for directions never learned. The value at T_p is that after the jump."""
+    """L_id at `times`; `emergence` may hold inf for directions never learned. The value at T_p is that after the jump.
+
+    `emergence` and `weights`: (P,); the result has the shape of `times`.
+    """
     return LossSum.of(weights, emergence, second_moment, squared_mean)(times)
 
 

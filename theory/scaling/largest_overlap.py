@@ -1,7 +1,7 @@
 r"""Expectations over the initial overlap $g=\sqrt d\,|\bar v_p(0)|$ that learns a direction: fixed, or the largest of n.
 
 With $b$ defined by $n\,P(|N(0,1)|>b)=1$, $g^2=b^2+2G(1-b^{-2})+O(b^{-4})$ with $G$ a Gumbel variable (mean γ, variance
-π²/6), so that for overlaps in high dimension
+π²/6), so that for overlaps in high dimension (derived here)
 
 $$E[g^q]=b^q\Big\{1+\frac{q\gamma}{b^2}+\frac{\tfrac12q(q-2)(\gamma^2+\pi^2/6)-q\gamma}{b^4}+O(b^{-6})\Big\}.$$
 """
@@ -41,7 +41,10 @@ class Overlap(Protocol):
 
 @dataclass(frozen=True)
 class FixedOverlap:
-    r"""Every direction has the same overlap, as in the summary $t_p\propto p^\beta$ of arXiv:2504.19983."""
+    r"""Every direction has the same overlap, as in the summary $t_p\propto p^\beta$ of arXiv:2504.19983.
+
+    `cdf` has the shape of `reach`; `expect` hands nodes (n,) to a function of shape (..., n) and returns (...,).
+    """
 
     value: float = 1.0
 
@@ -70,11 +73,11 @@ class LargestOverlap:
             raise InputError(f"count is {self.count!r}: the largest of none does not exist, give 1 or more")
 
     def cdf(self, reach: ArrayLike) -> np.ndarray:
-        """P(largest ≤ u)."""
+        """P(largest ≤ u). Shape of `reach`."""
         return np.exp(self.count * self.law.log_cdf(reach))
 
     def quantile(self, level: ArrayLike) -> np.ndarray:
-        """The u with P(largest ≤ u) = level, 0 < level < 1."""
+        """The u with P(largest ≤ u) = level, 0 < level < 1. Shape of `level`."""
         return self.law.from_tail(-np.expm1(np.log(np.asarray(level, dtype=float)) / self.count))
 
     def gumbel(self) -> Gumbel:
@@ -82,6 +85,7 @@ class LargestOverlap:
         return Gumbel.of(self.count, self.law.share)
 
     def expect(self, function: Function) -> np.ndarray:
+        """E[f(g)]: nodes (n,) go to a function of shape (..., n), the result is (...,)."""
         log_reach, log_weights = self._rule(0.0)
         return np.asarray(function(np.exp(log_reach))) @ np.exp(log_weights)
 

@@ -60,7 +60,7 @@ class LossSum:
 
 
 def step_shape(z: ArrayLike) -> np.ndarray:
-    r"""$D(z)=(1+e^z)^{-2}$: what a direction leaves, $z=4a\varphi(1)(t-T)$."""
+    r"""$D(z)=(1+e^z)^{-2}$: what a direction leaves, $z=4a\varphi(1)(t-T)$. Elementwise."""
     return special.expit(-np.asarray(z, dtype=float)) ** 2
 
 

@@ -44,6 +44,8 @@ class PowerLawLoss:
         teachers: P, a whole number; inf for β > ½.
         law: law of the overlaps; by default all equal to 1/√d.
         exponent: J ≥ 3, the information exponent.
+
+    Raises `InputError` for β ≤ 0, a P that is not whole or inf at β ≤ ½, a signed law, or J < 3.
     """
 
     decay: float
@@ -101,7 +103,7 @@ class PowerLawLoss:
         return value
 
     def time_of(self, direction: ArrayLike) -> np.ndarray:
-        """Reduced time $p^\\beta/g^{J-2}$ of direction p at the typical overlap."""
+        """Reduced time $p^\\beta/g^{J-2}$ of direction p at the typical overlap. Shape of `direction`."""
         return np.asarray(direction, dtype=float) ** self.decay / self.typical_overlap ** (self.exponent - 2)
 
     def reduced_times(self, overlaps: np.ndarray) -> np.ndarray:
@@ -164,13 +166,19 @@ class PowerLawLoss:
     # -------------------------------------------------------------------- limits
 
     def limit(self, times: ArrayLike) -> np.ndarray:
-        r"""$E[g^q]s^{(1-2\beta)/\beta}/((2\beta-1)Z^2)$: the power law of an infinite teacher, β > ½ (asymptotic)."""
+        r"""$E[g^q]s^{(1-2\beta)/\beta}/((2\beta-1)Z^2)$: the power law of an infinite teacher (asymptotic).
+
+        Shape of `times`. Raises `InputError` for β ≤ ½.
+        """
         self._require(above=True)
         tail = np.asarray(times, dtype=float) ** ((1 - 2 * self.decay) / self.decay)
         return self._moment * tail / ((2 * self.decay - 1) * self.norm2)
 
     def corrected(self, times: ArrayLike) -> np.ndarray:
-        """The two-term law above with the missing (β > ½) or remaining (β < ½) tail; for s ≪ P^β, β ≠ ½ (asymptotic)."""
+        """The two-term law above with the missing (β > ½) or remaining (β < ½) tail; for s ≪ P^β, β ≠ ½ (asymptotic).
+
+        Shape of `times`. Raises `InputError` for β = ½.
+        """
         if self.decay == 0.5:
             raise InputError("decay is 0.5: the two-term law has a logarithm there, use the exact sum")
         tail = np.asarray(times, dtype=float) ** ((1 - 2 * self.decay) / self.decay)
@@ -181,6 +189,7 @@ class PowerLawLoss:
         r"""$1-E[\min(1,xg^{(J-2)/\beta})^{1-2\beta}]$ at $s=(xP)^\beta$, the limit P → ∞ for β < ½ (asymptotic).
 
         $1-x^{1-2\beta}$ for g = 1 and x ≤ 1. The unit of time is then $Z P^\beta\simeq\sqrt{P/(1-2\beta)}$.
+        Shape of `progress`. Raises `InputError` for β ≥ ½.
         """
         self._require(above=False)
         x = np.asarray(progress, dtype=float)[..., None]

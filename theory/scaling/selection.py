@@ -55,7 +55,7 @@ class Competition:
     """m neurons compete for P directions.
 
     Attributes:
-        weights: $a_q$, positive. width: m. power: $n=J-2$ (1 for J = 2), the power of the reach in the score.
+        weights: (P,) $a_q$, positive. width: m. power: $n=J-2$ (1 for J = 2), the power of the reach in the score.
         law: of one reach.
 
     Raises `InputError` for weights that are not positive, a width below 1 or a power that is not positive.
@@ -199,6 +199,7 @@ def selection_law(competition: Competition, fluctuations: bool = True) -> Select
 
     While m ≥ P the last free direction still has m − P + 1 neurons, so each direction sees the others' mean plus itself;
     for m < P it is the neurons that run out, and the plain mean conserves their number. Both are right to leading order.
+    Raises `InputError` where the scores leave double precision.
     """
     equations = _Equations(competition, fluctuations)
     begin, end = equations.interval

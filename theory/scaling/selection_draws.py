@@ -1,4 +1,7 @@
-r"""Draws of greedy selection: many score matrices at once, and the exact chain that never makes a matrix."""
+r"""Draws of greedy selection: many score matrices at once, and the exact chain that never makes a matrix.
+
+The law that they follow is that of `theory.scaling.selection`.
+"""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-r"""Independent checks of the finite-step terms: one step written out in $R^3$ and averaged monomial by monomial.
+r"""Independent checks of `theory.steps.finite_step`: one step written out in $R^3$ and averaged monomial by monomial.
 
 The step is $v'=v+\eta G(x)$ with G the gradient of the sample loss in coordinates; the new coordinates are differentiated
 twice by η, and the polynomials that result are averaged over independent Gaussians. Nothing of the decomposition into

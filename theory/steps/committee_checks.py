@@ -1,4 +1,4 @@
-r"""Independent checks of the committee's integrals and of its mean step: quadrature over the input's coordinates.
+r"""Independent checks of `theory.steps.committee`, integrals and mean step: quadrature over the input's coordinates.
 
 Integrals are averaged over x in $R^4$, a step of two students and one teacher over x in $R^3$, by tensor Gauss–Hermite
 rules, exact, for polynomials; for erf(bz) the first converge geometrically, and the second are trapezoidal ones of a
@@ -251,7 +251,10 @@ def order_parameters(students: np.ndarray, a: np.ndarray, b: np.ndarray, step_si
 
 
 def evaluate(sums: Sums, arrays: dict[str, np.ndarray]) -> np.ndarray:
-    """Slow reference: loops over all indices, each body compiled for single numbers. Free letters: k, then j or q."""
+    """Slow reference: loops over all indices, each body compiled for single numbers. Free letters: k, then j or q.
+
+    One axis per free letter: shape (m,), (m, m) or (m, P).
+    """
     lengths = {
         index: length
         for term in sums

@@ -125,7 +125,8 @@ def _shared(moments: Moments, batch: int) -> Moments:
 def one_step(activation: Activation, batch: int = 1, noisy_labels: bool = False) -> dict[sp.Indexed, Sums]:
     r"""Exact conditional mean of one step: $E[T'-T]$ and $E[Q'-Q]$, $T_{kq}=v_k\cdot e_q$, $Q_{kj}=v_k\cdot v_j$.
 
-    Expressed in t, c, r (so $T=\sqrt rt$), with the step size as symbol ``eta``: T is linear in η, Q quadratic.
+    Expressed in t, c, r (so $T=\sqrt rt$), with the step size as symbol ``eta``: T is linear in η, Q quadratic. Raises
+    `InputError` for an activation that is no polynomial of moderate degree, or a batch below 1.
     """
     require_polynomial(activation)
     check_whole(batch=batch)

@@ -76,14 +76,17 @@ def require_polynomial(activation: Activation) -> None:
 
 @lru_cache(maxsize=32)
 def one_sample(activation: Activation) -> Moments:
-    """Both displacements from the same sample."""
+    """Both displacements from the same sample. Raises `InputError` unless σ is a polynomial of moderate degree."""
     require_polynomial(activation)
     return _together(activation.function, activation.function)
 
 
 @lru_cache(maxsize=32)
 def label_noise(activation: Activation) -> Moments:
-    """What label noise of unit variance adds: δ replaced by independent noise, so no neuron A or B (powers of c only)."""
+    """What label noise of unit variance adds: δ replaced by independent noise, so no neuron A or B (powers of c only).
+
+    Raises `InputError` unless σ is a polynomial of moderate degree.
+    """
     require_polynomial(activation)
     return _together(sp.Integer(1), activation.function)
 
@@ -125,7 +128,8 @@ def _together(residual: sp.Expr, sigma: sp.Expr) -> Moments:
 def independent_samples(activation: Activation) -> Moments:
     r"""The two displacements from independent samples: products of means.
 
-    $E\rho_k=-2\sum_Aw_A\varphi(C_{Ak})$, $E\mathbf a_k=-\sum_Aw_A\varphi'(C_{Ak})(u_A-C_{Ak}\bar v_k)$.
+    $E\rho_k=-2\sum_Aw_A\varphi(C_{Ak})$, $E\mathbf a_k=-\sum_Aw_A\varphi'(C_{Ak})(u_A-C_{Ak}\bar v_k)$. Raises `InputError`
+    unless σ is a polynomial of moderate degree.
     """
     require_polynomial(activation)
     kernel = {j: value**2 for j, value in activation.coefficients.items()}

@@ -145,6 +145,7 @@ class Averager:
             self._correlation = np.asarray(_correlation(values))
 
     def result(self) -> StepSamples:
+        """Means, their errors, and the correlations of the first block."""
         assert self._correlation is not None
         mean = np.asarray(self._sums) / self._count
         spread = np.sqrt(np.asarray(self._squares) / self._count - mean**2)

@@ -95,6 +95,8 @@ def score_matrix(scores_reordered: ArrayLike, n_selected: int) -> Figure:
     Args:
         scores_reordered: (m, P) scores, rows and columns in the order of learning (cf. arXiv:2504.19983, Figure 3).
         n_selected: the first entries of the diagonal that are selected; each should exceed all below and right of it.
+
+    Raises `InputError` for more pairs than rows or columns, or without a positive score.
     """
     scores = np.asarray(scores_reordered, dtype=float)
     if scores.ndim != 2 or not 0 <= n_selected <= min(scores.shape):
@@ -123,6 +125,8 @@ def prediction_scatter(predicted: ArrayLike, measured: ArrayLike, stderr: ArrayL
         predicted: (n,) non-zero predictions.
         measured: (n,) estimates.
         stderr: (n,) or one number, standard errors of the estimates.
+
+    Raises `InputError` for shapes that differ, or a prediction of 0.
     """
     predicted = np.asarray(predicted, dtype=float)
     measured = checked("measured", measured, predicted.shape)
@@ -145,6 +149,8 @@ def recovery_histogram(samples: ArrayLike, predicted_mean: float, predicted_std:
         predicted_mean: dashed vertical.
         predicted_std: half width of the shaded band.
         label: name of the time axis, with its unit.
+
+    Raises `InputError` if no time is finite.
     """
     samples = np.asarray(samples, dtype=float)
     times = samples[np.isfinite(samples)]
@@ -194,6 +200,8 @@ def two_sample(sample_a: ArrayLike, sample_b: ArrayLike, labels: Sequence[str], 
         sample_b: (k,) finite values.
         labels: their two names.
         quantity: name of the horizontal axis.
+
+    Raises `InputError` for a sample that is empty or not finite.
     """
     a, b = (np.sort(np.asarray(x, dtype=float)) for x in (sample_a, sample_b))
     if a.size == 0 or b.size == 0 or not np.all(np.isfinite(a[[0, -1]]) & np.isfinite(b[[0, -1]])):

@@ -198,6 +198,8 @@ class Claim:
             that a single preset judges ends in `` (quick)`` or `` (full)``.
         runner: measures: yields measurements, figures with their captions, and at most one dataset; or returns an `Outcome`.
         requires: a package beyond the plain installation that the runner needs (its name for pip), or nothing.
+
+    Raises `InputError` for an id or kind that is none, and without controls.
     """
 
     id: str

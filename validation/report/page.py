@@ -172,7 +172,10 @@ def write_comparison(
 
 
 def embed(figure: object) -> Markup:
-    """A figure as the data URI of an SVG, or of a PNG where the SVG would be large."""
+    """A figure as the data URI of an SVG, or of a PNG where the SVG would be large.
+
+    Raises `InputError` for anything but a matplotlib figure.
+    """
     if not isinstance(figure, Figure):
         raise InputError(f"figures: {figure!r} is not a matplotlib Figure: return one with its caption")
     # Fixed ids and no date: the same run gives the same page.

@@ -27,7 +27,10 @@ PIECES = 4
 
 @dataclass(frozen=True)
 class Window:
-    """Abscissae between `low` and `high`, both included, fixed before the data; `reason` says by what."""
+    """Abscissae between `low` and `high`, both included, fixed before the data; `reason` says by what.
+
+    Raises `InputError` unless the ends are positive and increase.
+    """
 
     low: float
     high: float
@@ -98,7 +101,10 @@ class ExponentFit:
 
 
 def slope_weights(x: ArrayLike, importance: ArrayLike | None = None) -> np.ndarray:
-    """(n,) weights w with slope = w · ln y, least squares on logarithmic axes; `importance` g_j: equal by default."""
+    """(n,) weights w with slope = w · ln y, least squares on logarithmic axes; `importance` g_j: equal by default.
+
+    Raises `InputError` for another shape, a negative importance, or fewer than two positive ones.
+    """
     across = np.log(abscissae(x))
     g = np.ones_like(across) if importance is None else np.asarray(importance, dtype=float)
     if g.shape != across.shape or np.any(g < 0) or np.count_nonzero(g) < 2:

@@ -237,7 +237,7 @@ class IndependentSamples(ReplicaCurves):
         x: (n,) increasing positive abscissae. samples: n arrays of positive values; with ``median`` they may be inf
             (not reached) in less than half of the replicas.
 
-    The others, and what is raised, as for `ReplicaCurves`.
+    The others, and what is raised, as for `ReplicaCurves`. Raises `InputError` unless there is one sample per abscissa.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from validation.statistics.resampling import drawn_replicas
 
 
 def mean_and_error(values: np.ndarray) -> tuple[float, float]:
-    """Mean over the first axis and its standard error. Needs two independent values or more."""
+    """Mean over the first axis and its standard error. Needs two independent values or more. Raises `ValueError` for fewer."""
     values = np.asarray(values, dtype=float)
     if values.shape[0] < 2:
         raise ValueError("a standard error needs two independent values or more")

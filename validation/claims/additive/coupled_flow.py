@@ -91,6 +91,7 @@ class Excess:
 
     @classmethod
     def of(cls, context: Context, dim: int, runs: list[CoupledRun]) -> "Excess":
+        """The excess in dimension `dim`, averaged over the separated directions of all runs."""
         leading = _gather(runs, lambda x: x.prediction.time_leading)
         undeflated = [without_deflation(context, dim, seed).half_time[run.separated] for seed, run in enumerate(runs)]
         return cls(
