@@ -28,7 +28,7 @@ def named_model(path: str) -> str | None:
 
 
 def activation(path: str) -> str | None:
-    """The file's activation, if it is a text."""
+    """The file's activation, if it is a text. Raises `InputError` for a file that is none."""
     found = _read(path).get("activation")
     return found if isinstance(found, str) else None
 

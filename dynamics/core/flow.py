@@ -59,7 +59,7 @@ def integrate(
     Args:
         state: pytree y. `held`: the form in which the integrator, and `velocity`, have a state with a symmetric component.
         atol: of a step's error; a thousandth of `rtol` by default.
-        times: increasing, where states are wanted (interpolated, or with `meet` at the ends of steps).
+        times: (n,) increasing, where states are wanted (interpolated, or with `meet` at the ends of steps).
     """
     controller: Any = dfx.PIDController(rtol=rtol, atol=1e-3 * rtol if atol is None else atol)
     y = held.pack(state) if held else state

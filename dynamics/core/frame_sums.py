@@ -92,7 +92,8 @@ def _parse(term: Term) -> tuple[Monomial, sp.Expr]:
 class FrameSums:
     """One component's frame terms as a function of the state.
 
-    ``total(state, scalars)`` takes t (m, P), c (m, m), r (m,), a (P,) and the system's scalar parameters.
+    ``total(state, scalars)`` takes t (m, P), c (m, m), r (m,), a (P,) and the system's scalar parameters. Raises
+    `TypeError` for a weight to another power than 1, and for a term with both sides on its direction.
     """
 
     def __init__(self, component: sp.Indexed, sums: Sums) -> None:

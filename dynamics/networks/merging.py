@@ -62,7 +62,10 @@ def merge_features(
 
 
 def groups(network: ResNet[Folded], first_stage: int = 0) -> list[list[Side]]:
-    """Every set of tensors that share channels: first those inside the blocks, then the streams, stage by stage."""
+    """Every set of tensors that share channels: first those inside the blocks, then the streams, stage by stage.
+
+    Raises `InputError` for a stage that starts with an identity, and so shares its channels with the stage before.
+    """
     found: list[list[Side]] = []
     for s in range(first_stage, len(network.stages)):
         stage = network.stages[s]

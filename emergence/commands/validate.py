@@ -27,7 +27,10 @@ HEADERS = ("id", "quantity", "predicted", "estimate", "±", "allowance", "used",
 
 
 def run(arguments: argparse.Namespace) -> Result:
-    """Run the claims asked for (all by default). Status 1 if any verdict is not the expected one."""
+    """Run the claims asked for (all by default). Status 1 if any verdict is not the expected one.
+
+    Refuses ids that are unknown, and files without claims.
+    """
     folder = out_folder(arguments)
     import validation
     from validation.judge.runner import select_claims

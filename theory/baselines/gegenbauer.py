@@ -64,7 +64,7 @@ def _quadrature(dim: int) -> tuple[np.ndarray, np.ndarray]:
 def project(function: Callable[[np.ndarray], np.ndarray], degree: int, dim: int) -> np.ndarray:
     r"""$f_0\dots f_{degree}$ of a function of s on [−1, 1]; exact for polynomials up to degree 399 − degree.
 
-    Shape (degree + 1,).
+    Shape (degree + 1,). Raises `InputError` for d < 3.
     """
     nodes, weights = _quadrature(dim)
     sizes = np.array([float(multiplicity(dim, k)) for k in range(degree + 1)])

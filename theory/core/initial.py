@@ -47,7 +47,10 @@ class InitialState:
 
 
 def bartlett(rng: np.random.Generator, width: int, freedom: int) -> np.ndarray:
-    r"""Lower triangular $A$ with $AA^\top\sim$ Wishart$_{width}$(freedom): $A_{ii}=\chi_{freedom-i+1}$, rest N(0,1)."""
+    r"""Lower triangular $A$ with $AA^\top\sim$ Wishart$_{width}$(freedom), shape (width, width).
+
+    $A_{ii}=\chi_{freedom-i+1}$, the others N(0, 1) (Bartlett 1933).
+    """
     factor = np.tril(rng.standard_normal((width, width)), k=-1)
     np.fill_diagonal(factor, np.sqrt(rng.chisquare(freedom - np.arange(width))))
     return factor

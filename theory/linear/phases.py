@@ -138,7 +138,7 @@ def _own(geometry: Geometry, batch: int) -> float:
 def residual(
     geometry: Geometry, gram: np.ndarray, norm2: float, step_size: float, noise: float, batch: int
 ) -> Residual:
-    r"""Solve $\Lambda\hat HC+C\hat H\Lambda=\eta\Lambda S(C)\Lambda$. ``gain`` ≥ 1: none exists (nan).
+    r"""Solve $\Lambda\hat HC+C\hat H\Lambda=\eta\Lambda S(C)\Lambda$. ``gain`` ≥ 1: none exists (nan). `gram`: G (D, D).
 
     For $C'=\hat H^{1/2}C\hat H^{1/2}$ and $S=\hat H^{1/2}(\tau+\mathrm{own}\,C')\hat H^{1/2}$ everything is a function
     of $\hat H^{1/2}\Lambda\hat H^{1/2}$: with its eigenvalues λ, $c'=\tau\eta\lambda/(2-\mathrm{own}\,\eta\lambda)$, and
@@ -160,7 +160,7 @@ def residual(
 def stability_limit(geometry: Geometry, gram: np.ndarray, norm2: float, batch: int = 1) -> float:
     r"""Largest step size with a stationary least-squares error; $\frac2{(d+2)\Lambda}$ for isotropic weights, batch 1.
 
-    The root of $\frac\kappa{\mathrm{batch}}\sum_j\eta\lambda_j/(2-\mathrm{own}\,\eta\lambda_j)=1$.
+    The root of $\frac\kappa{\mathrm{batch}}\sum_j\eta\lambda_j/(2-\mathrm{own}\,\eta\lambda_j)=1$. `gram`: G (D, D).
     """
     values, _, many = _modes(geometry, gram, norm2)
     own = _own(geometry, batch)
@@ -174,8 +174,8 @@ def stability_limit(geometry: Geometry, gram: np.ndarray, norm2: float, batch: i
 
 @dataclass(frozen=True)
 class Law:
-    """The averaged flow; the state is (G, A, L, V) with L, V the accumulated half rate and rotation of W (for
-    displacements)."""
+    """The averaged flow; the state is G (D, D), A, and L (D, D) and V (D, D), the accumulated half rate and rotation of W
+    (for displacements)."""
 
     geometry: Geometry
     step_size: float
@@ -300,7 +300,7 @@ class Phases:
 def mean_alignment(geometry: Geometry, gram: np.ndarray) -> float:
     r"""$E|\langle\hat\theta,w\rangle|/|w|$ for $w\sim N(0,G)$, by $|w|^{-1}=\frac2{\sqrt\pi}\int_0^\infty e^{-s^2|w|^2}ds$.
 
-    Neurons drawn from a Gaussian stay Gaussian, given the run: every step maps them by the same matrix.
+    Neurons drawn from a Gaussian stay Gaussian, given the run: every step maps them by the same matrix. `gram`: G (D, D).
     """
     direction = geometry.target / np.linalg.norm(geometry.target)
     values, vectors = np.linalg.eigh(gram)

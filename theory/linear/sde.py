@@ -72,6 +72,8 @@ def weight_sde(moments: str = "covariance") -> System:
 
     Args:
         moments: ``"covariance"`` (c = 1, for steps of length η) or ``"second"`` (c = 2, for the continuous limit).
+
+    Raises `InputError` for other `moments`.
     """
     share = _share(moments)
     drift = {W[k, i]: Sums.of(-a[k] * e[i]), a[k]: Sums.of((-W[k, i] * e[i], i))}
@@ -86,7 +88,7 @@ def weight_sde(moments: str = "covariance") -> System:
 def order_parameter_sde(moments: str = "covariance") -> System:
     r"""The diffusion of $G=W^\top W$, $\theta=W^\top a$ and $A=\|a\|^2$: closed, for any width.
 
-    State: G (d, d), theta (d,), A (1,). Parameters and arguments as for `weight_sde`, and ``identity`` (d, d).
+    State: G (d, d), theta (d,), A (1,). Parameters, arguments and what is raised as for `weight_sde`, and ``identity`` (d, d).
     """
     share = _share(moments)
     c, root = sp.Integer(share), sp.sqrt(eta)

@@ -75,7 +75,7 @@ class FiniteDimLoss:
         return np.exp(np.interp(clock, *self._table))
 
     def share(self, times: ArrayLike) -> np.ndarray:
-        """Expected share of the loss left at reduced `times`; interpolation error below 1e-6 in relative time."""
+        """Expected share of the loss left at reduced `times`, in their shape; error below 1e-6 in relative time."""
         below = self.law.cdf(np.sqrt(self.law.law.dim) * self.needed(times))
         weights2 = np.arange(1, self.teachers + 1.0) ** (-2 * self.decay)
         return below @ weights2 / weights2.sum()

@@ -55,12 +55,15 @@ def frontier(law: PowerLawLoss, costs: ArrayLike, widths: ArrayLike, schedule: s
 
 
 def cost_of(law: PowerLawLoss, direction: ArrayLike, schedule: str = "fixed") -> np.ndarray:
-    r"""$C=p\,s(p)^\kappa$: the cost of learning p directions at the typical overlap. Shape of `direction`."""
+    r"""$C=p\,s(p)^\kappa$: the cost of learning p directions at the typical overlap. Shape of `direction`.
+
+    Raises `InputError` for an unknown schedule.
+    """
     return np.asarray(direction, dtype=float) * law.time_of(direction) ** _schedule(schedule)
 
 
 def exponent(decay: float, schedule: str = "fixed") -> float:
-    r"""`compute_exponent`, $(1-2\beta)/(1+\kappa\beta)$, as a number."""
+    r"""`compute_exponent`, $(1-2\beta)/(1+\kappa\beta)$, as a number. Raises `InputError` for an unknown schedule."""
     return float(compute_exponent(_schedule(schedule)).subs(beta, decay))
 
 
@@ -76,7 +79,7 @@ def corrected_frontier(law: PowerLawLoss, costs: ArrayLike, schedule: str = "fix
 
 
 def constant(law: PowerLawLoss, schedule: str = "fixed") -> float:
-    """The minimum over w in the frontier's law: what random overlaps change."""
+    """The minimum over w in the frontier's law: what random overlaps change. Raises `InputError` for an unknown schedule."""
     kappa, gamma = _schedule(schedule), (2 * law.decay - 1) / law.decay
     reach = law.exponent - 2
 

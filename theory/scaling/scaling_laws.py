@@ -65,7 +65,7 @@ def exponent_value(name: str, decay: float) -> float:
 
 
 def local_exponent(law: PowerLawLoss, times: np.ndarray) -> np.ndarray:
-    r"""$\frac{d\ln\ell}{d\ln s}\simeq\frac{(1-2\beta)/\beta}{1-(p(s)/P)^{2\beta-1}}$ at reduced `times` (asymptotic).
+    r"""$\frac{d\ln\ell}{d\ln s}\simeq\frac{(1-2\beta)/\beta}{1-(p(s)/P)^{2\beta-1}}$ (asymptotic); shape of `times`, reduced.
 
     $p(s)=(s\,\bar g^{J-2})^{1/\beta}$ directions are learned by then: the missing tail beyond P steepens the slope, and
     slowly ceases to as P grows, since the exponent 2β − 1 may be small. At β = ½ it is $-2/\ln(P/p(s))$.
