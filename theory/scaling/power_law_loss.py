@@ -45,7 +45,7 @@ class PowerLawLoss:
         law: law of the overlaps; by default all equal to 1/√d.
         exponent: J ≥ 3, the information exponent.
 
-    Raises `InputError` for β ≤ 0, a P that is not whole or inf at β ≤ ½, a signed law, or J < 3.
+    Raises `InputError` for β ≤ 0, a P that is neither whole nor inf, an infinite P at β ≤ ½, a signed law, or J < 3.
     """
 
     decay: float
