@@ -122,6 +122,9 @@ def test_numbers_expressions_and_records_are_broken_by_five_per_cent() -> None:
     assert Broken(FACTOR).entry(lambda: x + y)() == sp.expand(sp.Rational(21, 20) * (x + y))
     assert Broken(EXPONENT).entry(lambda: y + x**3)() == y + x ** sp.Rational(63, 20)
     assert Broken(TERM).entry(lambda: x * (x**2 + y))() in (x * y, x**3)
+    assert Broken(FACTOR).entry(lambda: sp.Matrix([x, 2]))() == sp.Matrix(
+        [sp.Rational(21, 20) * x, sp.Rational(21, 10)]
+    )
     record = Broken(FACTOR).entry(lambda: _Law(1.0, x))()
     assert (record.rate, record.law) == (1.05, sp.Rational(21, 20) * x)
 

@@ -108,6 +108,8 @@ class Broken:
                 return self._number(value) if np.issubdtype(value.dtype, np.floating) else value
             case Sums():
                 return self._noted(value, self.how.sums(value)) if value else value
+            case sp.MatrixBase():
+                return value.applyfunc(self._of)
             case sp.Expr():
                 return self._noted(value, self.how.expression(value))
             case System():
