@@ -2,13 +2,16 @@
 
 import pytest
 
+from emergence.models.additive import AdditiveProblem
 from emergence.store import grid
 from theory import InputError
 
 
 def test_values_are_read_by_kind() -> None:
     found = grid.axes(
-        ["student-width=8,16, 32", "seed=0:6:2,9", "init_scale=1e-2,0.1", "normalise=true,false", "method=ambient"], {}
+        AdditiveProblem,
+        ["student-width=8,16, 32", "seed=0:6:2,9", "init_scale=1e-2,0.1", "normalise=true,false", "method=ambient"],
+        {},
     )
     assert found == {
         "student_width": (8, 16, 32),
@@ -21,7 +24,7 @@ def test_values_are_read_by_kind() -> None:
 
 
 def test_a_comma_within_brackets_belongs_to_the_activation() -> None:
-    assert grid.axes(["activation=h4, Max(z, 0), 0.8*h4+0.6*h6"], {})["activation"] == (
+    assert grid.axes(AdditiveProblem, ["activation=h4, Max(z, 0), 0.8*h4+0.6*h6"], {})["activation"] == (
         "h4",
         "Max(z, 0)",
         "0.8*h4+0.6*h6",
@@ -30,7 +33,7 @@ def test_a_comma_within_brackets_belongs_to_the_activation() -> None:
 
 def test_flags_win_over_the_file() -> None:
     table = {"student-width": [8, 16], "seed": "0:3"}
-    assert grid.axes(["seed=5"], table, "p.toml") == {"student_width": (8, 16), "seed": (5,)}
+    assert grid.axes(AdditiveProblem, ["seed=5"], table, "p.toml") == {"student_width": (8, 16), "seed": (5,)}
 
 
 @pytest.mark.parametrize(
@@ -62,7 +65,7 @@ def test_flags_win_over_the_file() -> None:
 )
 def test_bad_grids_are_refused(flags: list[str], table: dict, named: str) -> None:
     with pytest.raises(InputError) as refusal:
-        grid.axes(flags, table, "p.toml")
+        grid.axes(AdditiveProblem, flags, table, "p.toml")
     assert named in str(refusal.value)
     assert "\n" not in str(refusal.value)
 

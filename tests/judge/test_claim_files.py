@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from dynamics.core.storage import write_dataset
 from theory import InputError
-from validation import stored, validate
+from validation import Context, stored, validate
 from validation.figures.common import overlap_curves
 from validation.judge import runner
 from validation.judge.claim import Claim, Control, Measurement, Outcome, share_used, standard_score
@@ -79,8 +79,8 @@ def test_figures_and_the_runners_own_dataset_are_groups(tree: xr.DataTree) -> No
 
 def test_the_same_seed_gives_the_same_file_but_for_its_making(tmp_path: Path) -> None:
     claim = _claim()
-    verdicts = [claim.judge(x) for x in claim.run(None).measurements]
-    files = [claim_tree(claim, claim.run(None), verdicts, {"date": date}) for date in ("1", "1", "2")]
+    verdicts = [claim.judge(x) for x in claim.run(Context()).measurements]
+    files = [claim_tree(claim, claim.run(Context()), verdicts, {"date": date}) for date in ("1", "1", "2")]
     first, again, later = (write_dataset(tmp_path / f"{n}.nc", file).read_bytes() for n, file in enumerate(files))
     assert first == again
     assert first != later
@@ -89,12 +89,12 @@ def test_the_same_seed_gives_the_same_file_but_for_its_making(tmp_path: Path) ->
 def test_a_dataset_that_would_clash_with_the_verdicts_is_refused() -> None:
     claim = _claim(dataset=xr.Dataset({"loss": ("quantity", TIME)}))
     with pytest.raises(InputError, match="claim E1: its dataset has the dimension 'quantity'"):
-        claim_tree(claim, claim.run(None), [], {})
+        claim_tree(claim, claim.run(Context()), [], {})
 
 
 def test_a_figure_without_data_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     claim = _claim(figures=1)
-    outcome = claim.run(None)
+    outcome = claim.run(Context())
     write_dataset(tmp_path / "E1.nc", claim_tree(claim, outcome, [], {}))
     xr.Dataset().to_netcdf(tmp_path / "simulation.nc", engine="h5netcdf")
     assert stored.main([str(tmp_path)]) == 0
