@@ -132,43 +132,16 @@ def parser(model: Model | None = None, named: bool = False) -> Parser:
     commands = main.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog="emergence")
     common, out = _common(), _out()
 
-    claims = commands.add_parser("claims", help="list the catalogue of claims", parents=[common])
-    claims.add_argument("ids", nargs="*", metavar="ID", help="claims to list, or patterns such as 'E1*' (default: all)")
-    validate = commands.add_parser("validate", help="judge claims, write a report", parents=[common, out])
-    validate.add_argument("--seed", type=Whole().read, default=0, help="random seed (default: 0)")
-    validate.add_argument(
-        "ids", nargs="*", metavar="ID",
-        help="claims to judge, patterns such as 'E1*', quantities such as E7.h3, or Python files with CLAIMS (default: all)",
-    )  # fmt: skip
-    validate.add_argument("--preset", choices=PRESETS, default="quick", help="size of the experiments (default: quick)")
-    validate.add_argument(
-        "--workers", type=Whole().read, metavar="N", help="processes (default: one per core, at most 4)"
-    )
-
+    _judging(commands, common, out)
     derive = commands.add_parser("derive", help="show a derivation, each step checked", parents=[common])
     _name_argument(derive, "name", choosing.derivations(whose))
     derive.add_argument("--model", dest="model_name", metavar="MODEL", help=_MODEL_HELP)
     derive.add_argument("--activation", help="an activation, as in predict (default: the derivation's own, mostly h4)")
     derive.add_argument("--latex", action="store_true", help="print a LaTeX document")
-
-    taking: dict[str, tuple[Parser, Mapping[str, str]]] = {
-        "predict": (commands.add_parser("predict", help="predictions, nothing simulated", parents=[common]), {}),
-        "simulate": (
-            commands.add_parser("simulate", help="integrate or simulate, write WHAT-DIGEST.nc", parents=[common, out]),
-            choosing.names("simulate", whose),
-        ),
-        "compare": (
-            commands.add_parser("compare", help="prediction and simulation side by side", parents=[common, out]),
-            {},
-        ),
-        "sweep": (
-            commands.add_parser("sweep", help="a grid of problems into a results store", parents=[common, out]),
-            choosing.names("sweep", whose),
-        ),
-    }
-    for command, (one, names) in taking.items():
-        if names:
-            _name_argument(one, "what", names)
+    for command, (text, shared) in _TAKING.items():
+        one = commands.add_parser(command, help=text, parents=[common, *([out] if shared else [])])
+        if command in ("simulate", "sweep"):
+            _name_argument(one, "what", choosing.names(command, whose))
         one.add_argument("--model", dest="model_name", metavar="MODEL", help=_MODEL_HELP)
         one.add_argument("--config", metavar="FILE", help="TOML file with the names of the options; flags win")
         if command == "sweep":
@@ -185,6 +158,29 @@ def parser(model: Model | None = None, named: bool = False) -> Parser:
     return main
 
 
+def _judging(commands: Any, common: Parser, out: Parser) -> None:
+    """The commands about claims."""
+    claims = commands.add_parser("claims", help="list the catalogue of claims", parents=[common])
+    claims.add_argument("ids", nargs="*", metavar="ID", help="claims to list, or patterns such as 'E1*' (default: all)")
+    validate = commands.add_parser("validate", help="judge claims, write a report", parents=[common, out])
+    validate.add_argument("--seed", type=Whole().read, default=0, help="random seed (default: 0)")
+    validate.add_argument(
+        "ids", nargs="*", metavar="ID",
+        help="claims to judge, patterns such as 'E1*', quantities such as E7.h3, or Python files with CLAIMS (default: all)",
+    )  # fmt: skip
+    validate.add_argument("--preset", choices=PRESETS, default="quick", help="size of the experiments (default: quick)")
+    validate.add_argument(
+        "--workers", type=Whole().read, metavar="N", help="processes (default: one per core, at most 4)"
+    )
+
+
+#: Commands that take a problem: their help, and whether they write files.
+_TAKING = {
+    "predict": ("predictions, nothing simulated", False),
+    "simulate": ("integrate or simulate, write WHAT-DIGEST.nc", True),
+    "compare": ("prediction and simulation side by side", True),
+    "sweep": ("a grid of problems into a results store", True),
+}
 _MODEL_HELP = "a model by name, or a Python file with a MODEL (default: the one of WHAT, or of the activation)"
 
 
