@@ -7,13 +7,12 @@ import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from emergence import choosing, models
+from emergence import choosing, models, output
 from emergence.model import Model
 from emergence.options import help_of, kind, options, refuse_unused, written
 from emergence.values import MANY, Kind, Switch, Whole
 
 PRESETS = ("quick", "full")
-DEFAULT_OUT = "emergence-out"
 EXIT_CODES = """exit status:
   0  done, every verdict as expected
   1  done, some verdict not as expected, or a simulation diverged
@@ -214,7 +213,7 @@ def _common() -> Parser:
 
 def _out() -> Parser:
     group = Parser(add_help=False)
-    group.add_argument("--out", metavar="DIR", help=f"folder for files written (default: {DEFAULT_OUT})")
+    group.add_argument("--out", metavar="DIR", help=f"folder for files written (default: {output.DEFAULT})")
     return group
 
 

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from emergence.model import Model, Simulation
+from emergence.model import Model
 from emergence.options import Problem, kind, merged, options
 from emergence.refusal import is_refusal, refuse
 from emergence.values import shown
@@ -89,9 +89,6 @@ def values(model: Model, flags: Mapping[str, Any], path: str | None = None) -> d
     return merged(model.problem, {} if path is None else load(path, model.problem), flags)
 
 
-def build(
-    model: Model, flags: Mapping[str, Any], path: str | None = None, simulation: Simulation | None = None
-) -> Problem:
-    """The problem of a configuration file with flags over it; defaults of the simulation stand below both."""
-    defaults = {} if simulation is None else simulation.defaults
-    return model.problem(**{**defaults, **values(model, flags, path)})
+def build(model: Model, flags: Mapping[str, Any], path: str | None = None) -> Problem:
+    """The problem of a configuration file with flags over it."""
+    return model.problem(**values(model, flags, path))

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from emergence import jsonio, output
-from emergence.commands.setup import out_folder
 from emergence.interruption import Kept
 from emergence.refusal import refuse
 from emergence.store.folder import digest
@@ -59,7 +58,7 @@ class DataFile:
         """
         decides = {name: value for name, value in problem.items() if name not in free}
         name = file_name(arguments.what, decides)
-        return cls(out_folder(arguments, name), arguments.what, problem, name)
+        return cls(output.asked(arguments.out, name), arguments.what, problem, name)
 
     def make_folder(self) -> Path:
         """Make the folder. Raises `InputError` if it cannot be written to."""

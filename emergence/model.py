@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from theory import Activation, Derivation
     from validation.comparison import Case
 
+#: The model of commands that name none.
+DEFAULT = "additive"
 #: Called with the fraction done and a text, or None.
 Progress = Callable[[float, str], None]
 
@@ -56,7 +58,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Document:
-    """A prediction: the JSON document, the same for people, and as labelled data (for sweeps)."""
+    """A prediction: the JSON document, and the same for people."""
 
     content: Mapping[str, object]
     text: str
@@ -81,7 +83,7 @@ class Simulation:
         table: what people see of it.
         variables: names in the data, for ``sweep --keep``.
         requires: refuses, before anything is made, a problem that cannot be run.
-        warn: lines for the user before it begins. defaults: in place of the problem's usual ones.
+        warn: lines for the user before it begins.
         checkpoints: the name of the folder that `run` keeps its checkpoints in, from the problem; None if it has none.
     """
 
@@ -93,7 +95,6 @@ class Simulation:
     variables: tuple[str, ...]
     requires: Callable[[Any], None] = _anything
     warn: Callable[[Any], tuple[str, ...]] = _silent
-    defaults: Mapping[str, Any] = field(default_factory=dict)
     checkpoints: Callable[[Any], str] | None = None
 
 
@@ -223,4 +224,4 @@ class Model:
     @property
     def flag(self) -> str:
         """What names the model on a command line, where anything must."""
-        return "" if self.name == "additive" else f" --model {self.origin or self.name}"
+        return "" if self.name == DEFAULT else f" --model {self.origin or self.name}"

@@ -97,9 +97,9 @@ def merged(problem: type[Problem], base: Mapping[str, Any], flags: Mapping[str, 
     return {name: value for name, value in base.items() if name not in aside} | given
 
 
-def help_of(problem: type[Problem], name: str, defaults: Mapping[str, Any] | None = None) -> str:
+def help_of(problem: type[Problem], name: str) -> str:
     """What an option means, and its default."""
-    value = (defaults or {}).get(name, default(problem, name))
+    value = default(problem, name)
     plain = value is None or isinstance(value, bool) or value == ()
     text = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
     return str(options(problem)[name].metadata["help"]) + ("" if plain else f" (default: {text})")

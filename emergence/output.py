@@ -6,6 +6,13 @@ from pathlib import Path
 
 from emergence.refusal import refuse
 
+DEFAULT = "emergence-out"
+
+
+def asked(folder: str | None, *names: str) -> Path:
+    """The folder of ``--out``, checked but not made. Raises `InputError` unless `names` could be written there."""
+    return check(DEFAULT if folder is None else folder, *names)
+
 
 def check(folder: str, *names: str, label: str = "out") -> Path:
     """The folder as a path, nothing made yet. Raises `InputError` if `names` could not be written into it.

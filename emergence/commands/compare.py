@@ -3,7 +3,7 @@
 import argparse
 
 from emergence import console, output, table
-from emergence.commands.setup import announce, check_uses, out_folder, problem_of
+from emergence.commands.setup import announce, check_uses, problem_of
 from emergence.files import file_name, reporting
 from emergence.progress import Progress
 from emergence.result import Result
@@ -20,7 +20,7 @@ def run(arguments: argparse.Namespace) -> Result:
     case = model.compare.case(resolved)
     problem = {"model": model.name} | dict(case.settings or resolved.echo())
     page = file_name("compare", problem, "html")
-    folder = output.make(out_folder(arguments, page))
+    folder = output.make(output.asked(arguments.out, page))
     announce(resolved)
     import validation
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from emergence import console, output
-from emergence.commands.setup import out_folder
 from emergence.interruption import NOTHING, kept
 from emergence.progress import Progress
 from emergence.refusal import refuse
@@ -30,7 +29,7 @@ def run(arguments: argparse.Namespace) -> Result:
     found, broken = merging.experiments(_plans(store))
     if not found and not broken:
         refuse(f"store is {arguments.store!r}: no sweep is in it: run `emergence sweep` first")
-    folder = output.make(out_folder(arguments, *(experiment.name for experiment in found)))
+    folder = output.make(output.asked(arguments.out, *(experiment.name for experiment in found)))
     entries: list[dict[str, Any]] = []
 
     def written() -> str:

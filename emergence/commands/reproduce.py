@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from emergence import console, models, output, table
 from emergence.cells import configuration
-from emergence.commands.setup import out_folder
 from emergence.interruption import kept
 from emergence.model import Model
 from emergence.progress import Progress
@@ -39,7 +38,7 @@ def run(arguments: argparse.Namespace) -> Result:
     model, figure = models.figures()[arguments.figure]
     runs = _Runs(model, figure, figure.grid(arguments.preset))
     stem = figure.name if arguments.preset == "quick" else f"{figure.name}.{arguments.preset}"
-    folder = out_folder(arguments, f"{stem}.nc", f"{stem}.png")
+    folder = output.asked(arguments.out, f"{stem}.nc", f"{stem}.png")
     store = check(str(output.check(str(folder / STORE), label="store")))
     output.make(folder)
     with kept(lambda: f"the runs so far are kept in {store}: the same command goes on with the others"):

@@ -2,18 +2,17 @@
 
 import argparse
 from collections.abc import Iterable
-from pathlib import Path
 
-from emergence import config, console, output
-from emergence.arguments import DEFAULT_OUT, problem_flags
+from emergence import config, console
+from emergence.arguments import problem_flags
 from emergence.model import Model, Resolved, Simulation
 from emergence.models import built_in
 from emergence.options import Problem, refuse_unused
 
 
-def problem_of(arguments: argparse.Namespace, simulation: Simulation | None = None) -> Problem:
+def problem_of(arguments: argparse.Namespace) -> Problem:
     """The problem of flags and configuration file. Raises `InputError`."""
-    return config.build(arguments.model, problem_flags(arguments), arguments.config, simulation)
+    return config.build(arguments.model, problem_flags(arguments), arguments.config)
 
 
 def check_uses(
@@ -36,11 +35,6 @@ def users(name: str, model: Model) -> list[str]:
     """Every command that uses an option, the model's own first."""
     rest = [one for one in built_in().values() if one is not model]
     return list(dict.fromkeys(user for one in (model, *rest) for user in one.users(name)))
-
-
-def out_folder(arguments: argparse.Namespace, *names: str) -> Path:
-    """The output folder, checked but not made. Raises `InputError` unless `names` could be written there."""
-    return output.check(DEFAULT_OUT if arguments.out is None else arguments.out, *names)
 
 
 def announce(resolved: Resolved, simulation: Simulation | None = None) -> None:

@@ -16,7 +16,7 @@ def run(arguments: argparse.Namespace) -> Result:
     """Simulate and write. Status 1 if a replica diverged. Refuses options that the simulation does not use."""
     simulation = arguments.model.simulation(arguments.what)
     check_uses(arguments, f"simulate {simulation.name}", simulation.uses)
-    problem = problem_of(arguments, simulation)
+    problem = problem_of(arguments)
     resolved = arguments.model.resolve(problem, simulation)
     simulation.requires(resolved)
     file = DataFile.of(arguments, resolved.echo(), free(arguments.model.problem))

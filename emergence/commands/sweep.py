@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from emergence import config, console, output
-from emergence.arguments import DEFAULT_OUT, problem_flags
+from emergence.arguments import problem_flags
 from emergence.cells import configuration, problem_of
 from emergence.commands.setup import check_uses
 from emergence.interruption import kept
@@ -103,7 +103,7 @@ def _cells(
     model = arguments.model
     # A swept option sets aside the same things in the file as a flag does.
     first = problem_flags(arguments) | next(iter(grid.points(axes)))
-    base = {**simulation.defaults, **config.values(model, first, arguments.config)}
+    base = config.values(model, first, arguments.config)
     return [
         Cell(point, configuration(model, simulation.name, _problem(model, base, point), keep))
         for point in grid.points(axes)
@@ -121,7 +121,7 @@ def _problem(model: Model, base: dict[str, Any], point: dict[str, Any]) -> Probl
 
 def _folder(arguments: argparse.Namespace) -> Path:
     """The store's folder, checked but not made."""
-    default = str(Path(DEFAULT_OUT if arguments.out is None else arguments.out) / DEFAULT_STORE)
+    default = str(Path(output.DEFAULT if arguments.out is None else arguments.out) / DEFAULT_STORE)
     folder = default if arguments.store is None else arguments.store
     output.check(folder, label="store")
     return check(folder)

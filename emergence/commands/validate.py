@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from emergence import models, output, table
-from emergence.commands.setup import out_folder
 from emergence.interruption import Kept
 from emergence.progress import Progress
 from emergence.refusal import refuse
@@ -31,7 +30,7 @@ def run(arguments: argparse.Namespace) -> Result:
 
     Refuses ids that are unknown, and files without claims.
     """
-    folder = out_folder(arguments)
+    folder = output.asked(arguments.out)
     import validation
     from validation.judge.runner import select_claims
 

@@ -10,12 +10,9 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from emergence.model import Model, Simulation
+from emergence.model import DEFAULT, Model, Simulation
 from emergence.refusal import is_refusal, refuse
 from emergence.reproduction import Figure
-
-#: The model of commands that name none.
-DEFAULT = "additive"
 
 
 @cache

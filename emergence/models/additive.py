@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from emergence.model import Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
 from emergence.models.additive_problem import AdditiveProblem, Resolved, resolve
-from emergence.models.teacher import TEACHER
+from emergence.models.teacher import PREDICTED, TEACHER
 from emergence.refusal import refuse
 from emergence.reproduction import FIG1, FIG2
 
@@ -322,10 +322,7 @@ MODEL = Model(
         _predict,
         _predicted,
         _PREDICT | {"batch"},
-        (
-            *("weight", "neuron", "overlap2", "lead", "valid", "time_leading", "time_half", "time_loss", "steps_half"),
-            *("step_size", "exponent_time", "exponent_width", "exponent_samples_unstable", "exponent_compute"),
-        ),
+        PREDICTED,
     ),
     compare=Comparer(_case, _SGD | {"method"}),
     derivations={

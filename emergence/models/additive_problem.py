@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from emergence.model import Simulation
-from emergence.models.teacher import TeacherProblem, one_length
+from emergence.models.teacher import INIT_SCALE, TrainedProblem
 from emergence.options import option
 from emergence.refusal import refuse
-from emergence.values import MAX_WHOLE, Choice, Number, Switch, Whole
+from emergence.values import MAX_WHOLE, Number, Whole
 
 if TYPE_CHECKING:
     import theory
@@ -22,30 +22,11 @@ TRUNCATION_WARNING = 0.01
 
 
 @dataclass(frozen=True)
-class AdditiveProblem(TeacherProblem):
-    r"""A teacher, a student and an algorithm.
+class AdditiveProblem(TrainedProblem):
+    """A teacher, a 2-homogeneous student and an algorithm."""
 
-    Times are gradient-flow times of ½E(f*−f)²; one SGD step of size η advances it by η.
-    """
-
-    student_width: int = option(32, Whole(), "student width m")
-    init_scale: float = option(0.03, Number(), "initial norm sigma_0 of a student neuron (not its square)")
-    step_size: float | None = option(None, Number(), "SGD step size (default: a safe fraction of the stability bound)")
-    batch: int = option(1, Whole(), "samples in one SGD step")
-    steps: int | None = option(None, Whole(), "SGD steps (default: enough for the last predicted direction)")
-    time: float | None = option(None, Number(), "gradient-flow time to integrate to, instead of --steps")
+    init_scale: float = option(0.03, Number(), INIT_SCALE)
     replicas: int = option(32, Whole(), "independent SGD runs", also="paths of the sde")
-    method: str = option("exact", Choice(("exact", "ambient")), "SGD in overlaps (exact) or in R^d (ambient)")
-    seed: int = option(0, Whole(0), "random seed")
-    allow_unstable: bool = option(False, Switch(), "run a step size beyond the stability bound, with a warning")
-
-    def check(self) -> None:
-        """Refuses d < P + m, and a length given in two ways."""
-        super().check()
-        least = self.width + self.student_width
-        if self.dim < least:
-            refuse(f"dim is {self.dim}, below teacher width + student width = {least}: raise dim or lower a width")
-        one_length(self.steps, self.time)
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from emergence.model import Model, Progress, Run, Simulation
 from emergence.models.additive_problem import beyond
-from emergence.models.teacher import ACTIVATION, TeacherProblem, one_length
+from emergence.models.teacher import ACTIVATION, TrainedProblem
 from emergence.options import option, options
 from emergence.refusal import refuse
-from emergence.values import MAX_WHOLE, Choice, Expression, Number, Switch, Whole
+from emergence.values import MAX_WHOLE, Expression, Number, Whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LayerWiseProblem(TeacherProblem):
+class LayerWiseProblem(TrainedProblem):
     """An additive teacher, a student with unit rows, and both layers' training."""
 
     default_width: ClassVar = 2
@@ -27,24 +27,9 @@ class LayerWiseProblem(TeacherProblem):
     dim: int = option(32, Whole(), "input dimension d, at least teacher width + student width")
     teacher_width: int | None = option(None, Whole(), "teacher width P (default 2)")
     student_width: int = option(8, Whole(), "student width m")
-    step_size: float | None = option(None, Number(), "SGD step size (default: a safe fraction of the stability bound)")
-    batch: int = option(1, Whole(), "samples in one SGD step")
-    steps: int | None = option(None, Whole(), "SGD steps (default: enough for the last predicted direction)")
-    time: float | None = option(None, Number(), "gradient-flow time to integrate to, instead of --steps")
     replicas: int = option(16, Whole(), "independent SGD runs")
-    method: str = option("exact", Choice(("exact", "ambient")), "SGD in overlaps (exact) or in R^d (ambient)")
     ridge: float = option(1e-6, Number(), "ridge of the second layer's fit")
     samples: int | None = option(None, Whole(), "fresh samples of the second layer's fit (default: population fit)")
-    seed: int = option(0, Whole(0), "random seed")
-    allow_unstable: bool = option(False, Switch(), "run a step size beyond the stability bound, with a warning")
-
-    def check(self) -> None:
-        """Refuses d < P + m, and a length given in two ways."""
-        super().check()
-        least = self.width + self.student_width
-        if self.dim < least:
-            refuse(f"dim is {self.dim}, below teacher width + student width = {least}: raise dim or lower a width")
-        one_length(self.steps, self.time)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from emergence.model import Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
 from emergence.models.additive import SGD_BUDGET
 from emergence.models.additive_problem import beyond
-from emergence.models.teacher import TEACHER, TeacherProblem, one_length
+from emergence.models.teacher import INIT_SCALE, PREDICTED, TEACHER, TrainedProblem
 from emergence.options import option
 from emergence.refusal import refuse
-from emergence.values import MAX_WHOLE, Choice, Expression, Number, Switch, Whole
+from emergence.values import MAX_WHOLE, Expression, Number, Whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,37 +29,21 @@ HEADERS = ("direction", "weight", "time_emergence", "time_half", "time_loss", "s
 
 
 @dataclass(frozen=True)
-class QuadraticProblem(TeacherProblem):
+class QuadraticProblem(TrainedProblem):
     """A teacher, a quadratic student and an algorithm. Its subspaces need no linear independence: d ≥ P and d ≥ N."""
 
     activation: str = option("quadratic", Expression(), "quadratic (z**2-1), or a multiple of it")
     student_width: int = option(32, Whole(), "student width N")
-    init_scale: float = option(0.03, Number(), "initial norm sigma_0 of a student neuron (not its square)")
+    init_scale: float = option(0.03, Number(), INIT_SCALE)
     speed_factor: float | None = option(
         None, Number(), "gamma of the student gamma*(x'WW'x - tr WW') (default: 1; N**-0.5 for stiefel-sgd)"
     )
-    step_size: float | None = option(None, Number(), "SGD step size (default: a safe fraction of the stability bound)")
-    batch: int = option(1, Whole(), "samples in one SGD step")
-    steps: int | None = option(None, Whole(), "SGD steps (default: enough for the last predicted direction)")
-    time: float | None = option(None, Number(), "gradient-flow time to integrate to, instead of --steps")
-    replicas: int = option(32, Whole(), "independent runs")
-    method: str = option("exact", Choice(("exact", "ambient")), "SGD in overlaps (exact) or in R^d (ambient)")
-    seed: int = option(0, Whole(0), "random seed")
-    allow_unstable: bool = option(False, Switch(), "run a step size beyond the stability bound, with a warning")
 
-    def check(self) -> None:
-        """Refuses d < P or d < N, and a length given in two ways."""
-        super().check()
+    def check_room(self) -> None:
+        """Refuses d < P or d < N."""
         for name, value in (("teacher width", self.width), ("student-width", self.student_width)):
             if value > self.dim:
                 refuse(f"{name} is {value}, above dim = {self.dim}: raise dim or lower it")
-        one_length(self.steps, self.time)
-
-    def independent(self) -> None:
-        """Raises `InputError` unless d ≥ P + N, as simulators of the vectors themselves need."""
-        least = self.width + self.student_width
-        if self.dim < least:
-            refuse(f"dim is {self.dim}, below teacher width + student width = {least}: raise dim or lower a width")
 
 
 @dataclass(frozen=True)
@@ -451,10 +435,7 @@ MODEL = Model(
         _predict,
         _predicted,
         _FLOW | {"init_scale"},
-        (
-            *("weight", "neuron", "overlap2", "lead", "valid", "time_leading", "time_half", "time_loss", "steps_half"),
-            *("step_size", "exponent_time", "exponent_width", "exponent_samples_unstable", "exponent_compute"),
-        ),
+        PREDICTED,
         shown=frozenset({"steps", "time"}),
     ),
     compare=Comparer(_case, _SGD - {"speed_factor"} | {"init_scale"}),

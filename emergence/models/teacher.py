@@ -5,13 +5,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from emergence.options import Problem, option
 from emergence.refusal import refuse
-from emergence.values import Expression, Number, Numbers, Switch, Whole
+from emergence.values import Choice, Expression, Number, Numbers, Switch, Whole
 
 if TYPE_CHECKING:
     from theory import Teacher
 
 ACTIVATION = "h4, 0.8*h4+0.6*h6, relu, gelu, tanh, erf, …, quadratic (z**2-1) or any expression in z"
+INIT_SCALE = "initial norm sigma_0 of a student neuron (not its square)"
 TEACHER = ("activation", "dim", "teacher_width", "teacher_exponent", "teacher_weights", "normalise")
+#: Variables of ``sweep predict``.
+PREDICTED = (
+    *("weight", "neuron", "overlap2", "lead", "valid", "time_leading", "time_half", "time_loss", "steps_half"),
+    *("step_size", "exponent_time", "exponent_width", "exponent_samples_unstable", "exponent_compute"),
+)
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,36 @@ class TeacherProblem(Problem):
         return Teacher.power_law(self.width, self.exponent, self.dim, self.normalise)
 
 
-def one_length(steps: int | None, time: float | None) -> None:
-    """Raises `InputError` for a length given in two ways."""
-    if steps is not None and time is not None:
-        refuse(f"steps is {steps} and time is {time:g}: give one of them, time = step size x steps")
+@dataclass(frozen=True)
+class TrainedProblem(TeacherProblem):
+    r"""A teacher, a student and SGD.
+
+    Times are gradient-flow times of ½E(f*−f)²; one SGD step of size η advances it by η. Raises `theory.InputError` for a
+    length given in two ways, and for too few dimensions.
+    """
+
+    student_width: int = option(32, Whole(), "student width m")
+    step_size: float | None = option(None, Number(), "SGD step size (default: a safe fraction of the stability bound)")
+    batch: int = option(1, Whole(), "samples in one SGD step")
+    steps: int | None = option(None, Whole(), "SGD steps (default: enough for the last predicted direction)")
+    time: float | None = option(None, Number(), "gradient-flow time to integrate to, instead of --steps")
+    replicas: int = option(32, Whole(), "independent runs")
+    method: str = option("exact", Choice(("exact", "ambient")), "SGD in overlaps (exact) or in R^d (ambient)")
+    seed: int = option(0, Whole(0), "random seed")
+    allow_unstable: bool = option(False, Switch(), "run a step size beyond the stability bound, with a warning")
+
+    def check(self) -> None:
+        super().check()
+        self.check_room()
+        if self.steps is not None and self.time is not None:
+            refuse(f"steps is {self.steps} and time is {self.time:g}: give one of them, time = step size x steps")
+
+    def check_room(self) -> None:
+        """Whether d has room for teachers and students. Raises `InputError`."""
+        self.independent()
+
+    def independent(self) -> None:
+        """Raises `InputError` unless d ≥ P + m, as simulators of the vectors themselves need."""
+        least = self.width + self.student_width
+        if self.dim < least:
+            refuse(f"dim is {self.dim}, below teacher width + student width = {least}: raise dim or lower a width")
