@@ -221,10 +221,19 @@ class Resolved:
         return float(path.t[-1]) if path.status == 1 else math.inf
 
     @property
+    def last(self) -> float:
+        """When the last direction is fitted."""
+        return float(max(self.loss_time[np.isfinite(self.loss_time)], default=0.0))
+
+    @property
     def time(self) -> float:
         """To run to: what settles last are light students, whose norms fall at rate 2κ."""
-        last = max(self.loss_time[np.isfinite(self.loss_time)], default=0.0)
-        return self.problem.time or float(last) - math.log(SETTLED) / (2 * self.problem.decay)
+        return self.problem.time or self.last - math.log(SETTLED) / (2 * self.problem.decay)
+
+    @property
+    def unsettled(self) -> float:
+        """Share of the norms that has not settled by then; all of it where the run ends before the last direction."""
+        return min(1.0, math.exp(-2 * self.problem.decay * (self.time - self.last)))
 
     def echo(self) -> dict[str, Any]:
         return asdict(self.problem) | {"time": self.time}
@@ -403,7 +412,7 @@ def _expected(resolved: Resolved) -> list[tuple[str, int, float, float, dict[str
     rest = {"without decay": weights, "r_* = a − κ": np.maximum(weights - strength, 0)}
     unclipped = np.where(resolved.prediction.learned, weights - strength / (2 * scale), 0)
     floors = rest | ({"no threshold": unclipped} if np.any(unclipped < 0) else {})
-    unsettled = SETTLED * (weights + resolved.initial.norm2.sum())
+    unsettled = resolved.unsettled * (weights + resolved.initial.norm2.sum())
     found: list[tuple[str, int, float, float, dict[str, float]]] = []
     for i, own in enumerate(validity(resolved.prediction)):
         if not own.valid or not np.isfinite(resolved.loss_time[i]) or own.no_interval:
