@@ -1,11 +1,9 @@
 """The cells of a sweep: one simulation of a model for one problem. Importing this module imports nothing heavy."""
 
-import hashlib
 import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from emergence import models
@@ -26,7 +24,7 @@ def configuration(model: Model, what: str, problem: Problem, keep: tuple[str, ..
     """
     values = {name: value for name, value in asdict(problem).items() if name not in free(model.problem)}
     content = {
-        "model": _reference(model),
+        "model": models.reference(model),
         "what": what,
         "schema": SCHEMA,
         "version": version(),
@@ -36,19 +34,11 @@ def configuration(model: Model, what: str, problem: Problem, keep: tuple[str, ..
     return dict(json.loads(store.canonical(content)))
 
 
-def _reference(model: Model) -> dict[str, str]:
-    """How a worker finds the model: by name, or by its file, whose content then decides the result, too."""
-    if not model.origin:
-        return {"name": model.name}
-    code = hashlib.sha256(Path(model.origin).read_bytes()).hexdigest()[:16]
-    return {"name": model.name, "file": model.origin, "code": code}
-
-
 def _model(reference: Mapping[str, str]) -> Model:
     if "file" not in reference:
         return models.named(reference["name"])
     found = models.load(reference["file"])
-    if _reference(found) != dict(reference):
+    if models.reference(found) != dict(reference):
         refuse(f"model file {reference['file']} has changed since the sweep began: run the sweep again")
     return found
 

@@ -27,11 +27,16 @@ def file_name(what: str, problem: Mapping[str, Any], ending: str = "nc") -> str:
 
 @contextmanager
 def reporting() -> Iterator[None]:
-    """Ctrl-C inside: the report of what was finished has been written; say where."""
-    from dynamics.core.interrupted import Interrupted
+    """Ctrl-C inside: the report of what was finished has been written; say where. An integrator that gave up is bad input.
+
+    Raises `Kept`, `InputError`.
+    """
+    from dynamics.core.interrupted import IntegrationError, Interrupted
 
     try:
         yield
+    except IntegrationError as stop:
+        refuse(str(stop))
     except Interrupted as stop:
         raise Kept(f"{stop.at}: what was finished is kept in {stop.result.report}") from stop
 

@@ -3,7 +3,7 @@
 import argparse
 
 from emergence import console, output, table
-from emergence.commands.setup import announce, check_uses, problem_of
+from emergence.commands.setup import announce, check_uses, identified, problem_of
 from emergence.files import file_name, reporting
 from emergence.progress import Progress
 from emergence.result import Result
@@ -18,7 +18,7 @@ def run(arguments: argparse.Namespace) -> Result:
     check_uses(arguments, f"compare{model.flag}", model.compare.uses)
     resolved = model.resolve(problem_of(arguments), None)
     case = model.compare.case(resolved)
-    problem = {"model": model.name} | dict(case.settings or resolved.echo())
+    problem = identified(model, {"model": model.name} | dict(case.settings or resolved.echo()))
     page = file_name("compare", problem, "html")
     folder = output.make(output.asked(arguments.out, page))
     announce(resolved)

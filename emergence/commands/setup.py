@@ -1,12 +1,12 @@
 """What commands that take a problem have in common."""
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from emergence import config, console
+from emergence import config, console, models
 from emergence.arguments import problem_flags
 from emergence.model import Model, Resolved, Simulation
-from emergence.models import built_in
 from emergence.options import Problem, refuse_unused
 
 
@@ -33,8 +33,13 @@ def check_uses(
 
 def users(name: str, model: Model) -> list[str]:
     """Every command that uses an option, the model's own first."""
-    rest = [one for one in built_in().values() if one is not model]
+    rest = [one for one in models.built_in().values() if one is not model]
     return list(dict.fromkeys(user for one in (model, *rest) for user in one.users(name)))
+
+
+def identified(model: Model, problem: Mapping[str, Any]) -> dict[str, Any]:
+    """The problem as it names files: simulations of two files of models may be called alike, and a file may change."""
+    return {**problem, "model": models.reference(model)} if model.origin else dict(problem)
 
 
 def announce(resolved: Resolved, simulation: Simulation | None = None) -> None:

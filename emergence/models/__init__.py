@@ -1,5 +1,6 @@
 """The models that the command line knows: every module of this folder with a `MODEL`, and files of the user's own."""
 
+import hashlib
 import pkgutil
 import sys
 from collections.abc import Mapping
@@ -72,6 +73,14 @@ def _executed(path: str, file: Path, content: bytes) -> ModuleType:
             raise
         refuse(f"file {path!r}: running it raises {type(error).__name__}: {error}: mend it")
     return module
+
+
+def reference(model: Model) -> dict[str, str]:
+    """What tells a model from others: its name, or its file, whose content then decides the result, too."""
+    if not model.origin:
+        return {"name": model.name}
+    code = hashlib.sha256(Path(model.origin).read_bytes()).hexdigest()[:16]
+    return {"name": model.name, "file": model.origin, "code": code}
 
 
 def of_simulation(name: str) -> Model | None:

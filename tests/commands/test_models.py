@@ -181,11 +181,10 @@ def test_a_model_of_ones_own_is_simulated_predicted_and_compared(
     own: list[str], run: Callable, command: Callable, refused: Callable
 ) -> None:
     code, document, _ = run("simulate", "decay", *own, "--rate", "2", "--quiet")
-    assert (code, document["problem"], document["variables"]) == (
-        0,
-        {"rate": 2.0, "points": 5, "label": 0},
-        {"x": ["time"]},
-    )
+    assert (code, document["variables"]) == (0, {"x": ["time"]})
+    model = document["problem"].pop("model")
+    assert document["problem"] == {"rate": 2.0, "points": 5, "label": 0}
+    assert (model["name"], Path(model["file"]).name) == ("decay", "my_model.py")
     assert float(xr.load_dataset(document["file"], engine="h5netcdf").x[-1]) == pytest.approx(0.1353352832366127)
     code, document, _ = run("predict", *own, "--rate", "2")
     assert (code, document["end"]) == (0, pytest.approx(0.1353352832366127))
@@ -223,6 +222,14 @@ def test_a_model_that_has_changed_computes_no_cell_of_the_old_one(own: list[str]
     with pytest.raises(ValueError, match="has changed since the sweep began"):
         compute(asked)
     assert configuration(model, "decay", model.problem(rate=2.0)) != asked
+
+
+def test_two_files_with_simulations_of_one_name_write_two_files(own: list[str], run: Callable, tmp_path: Path) -> None:
+    _, first, _ = run("simulate", "decay", *own, "--rate", "2", "--quiet")
+    (tmp_path / "my_model.py").write_text(OWN + "\n# another law\n")
+    _, second, _ = run("simulate", "decay", *own, "--rate", "2", "--quiet")
+    assert first["file"] != second["file"]
+    assert first["problem"]["model"]["code"] != second["problem"]["model"]["code"]
 
 
 @pytest.mark.parametrize(
