@@ -16,22 +16,24 @@ class Mistakes:
     Attributes:
         forget_known: draw the outside part with d degrees of freedom instead of d − P − m.
         transpose: use Bartlett's factor transposed.
+        forget_scale: leave the input's standard deviation out of the new columns.
     """
 
     forget_known: bool = False
     transpose: bool = False
+    forget_scale: bool = False
 
 
 NO_MISTAKES = Mistakes()
 
 
-def outside_factor(key: jax.Array, count: int, freedom: int, transpose: bool = False) -> jax.Array:
+def outside_factor(key: jax.Array, count: int, freedom: int | jax.Array, transpose: bool = False) -> jax.Array:
     r"""A with $AA^\top$ distributed as the Gram matrix of `count` standard Gaussians of $R^{freedom}$.
 
     Shape (count, min(count, freedom)). Lower triangular Bartlett factor ($A_{ii}=\chi_{freedom-i+1}$) if
-    count ≤ freedom, else the vectors themselves.
+    count ≤ freedom, else the vectors themselves; a freedom that is known at run time only must be at least count.
     """
-    if freedom < count:
+    if isinstance(freedom, int) and freedom < count:
         return jax.random.normal(key, (count, freedom))
     below, diagonal = jax.random.split(key)
     chi2 = jax.random.chisquare(diagonal, freedom - jnp.arange(count, dtype=float))
@@ -54,7 +56,9 @@ def strictly_lower(packed: jax.Array, count: int) -> jax.Array:
     return jnp.tril(jnp.concatenate(lines), -1)
 
 
-def outside_columns(key: jax.Array, gradients: jax.Array, freedom: int, transpose: bool = False) -> jax.Array:
+def outside_columns(
+    key: jax.Array, gradients: jax.Array, freedom: int | jax.Array, transpose: bool = False
+) -> jax.Array:
     r"""Columns appended to R by one batch: $B$ with $BB^\top\sim gWg^\top$, W Wishart of size b, at least cost.
 
     For b ≤ m: gA. For b > m: LA with g = LQ, A of size m (LQ, since gradients can be rank-deficient). `gradients`: (m, b);

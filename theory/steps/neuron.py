@@ -37,6 +37,11 @@ def two_homogeneous() -> Neuron:
     return Neuron(*[_in_z(x) for x in (output, 2 * sp.diff(output, r), sp.diff(output, h))])
 
 
+def row() -> Neuron:
+    r"""$F=\sigma(h)$, a row of a committee: its step is along the input alone."""
+    return Neuron(value, sp.Integer(0), slope)
+
+
 def directional() -> Neuron:
     r"""$F=\sigma(h/\sqrt r)$ sees the direction only: its gradient $\sigma'(z)(x-z\bar v)/\sqrt r$ is tangent to spheres."""
     output = _sigma(h / sp.sqrt(r))

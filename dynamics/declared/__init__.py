@@ -1,0 +1,1 @@
+"""Declared models in time: the flow, SGD exact in law, and SGD in coordinates."""

@@ -1,0 +1,306 @@
+r"""SGD of a declared model, exact in law at a cost free of d: the chain of all vectors' Gram matrices by eigenspace.
+
+In an eigenspace with $d_i$ dimensions all that matters of a sample are its coordinates on what is known (directions, rows,
+buffers) and, outside, the samples' Gram matrix: a Wishart matrix with $d_i$ minus as many degrees of freedom as are known,
+drawn by its Bartlett factor (Bartlett 1933). A block of samples is drawn so; its steps are taken in coefficients
+(`dynamics.declared.span`); at its end the vectors, now in $n+$block coordinates of each eigenspace, are expressed in n again.
+Eigenspaces of at most that many dimensions are kept in plain coordinates, all of them side by side. Nothing is approximated.
+
+With n = K·m vectors (K − 1 buffers), a block of B samples and L eigenvalues a block costs $O(Ln(P+n)B+mB^2+Ln^2(n+B))$.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dynamics.core.outside import NO_MISTAKES, Mistakes, outside_columns, outside_factor, rotate_back
+from dynamics.declared import span
+from dynamics.declared.span import Frame, Span
+from dynamics.declared.step import Parts, take
+from theory.declared.directions import Directions
+from theory.declared.target import Target
+
+
+class Geometry(NamedTuple):
+    r"""Where inputs and directions lie, as arrays.
+
+    Attributes:
+        scale: $\sqrt{\lambda_i}$ of reduced eigenspaces, (L,). freedom: $d_i-P-n$, (L,). directions: their coordinates, (L, P,
+        P). plain_scale: $\sqrt\lambda$ of each plain coordinate, (D,). plain_directions: (P, D).
+    """
+
+    scale: jax.Array
+    freedom: jax.Array
+    directions: jax.Array
+    plain_scale: jax.Array
+    plain_directions: jax.Array
+
+
+class Chain(NamedTuple):
+    """One replica. on: coordinates of all n vectors on the directions, (L, n, P); off: outside them, (L, n, n); plain: (n, D);
+    second: b (m,)."""
+
+    on: jax.Array
+    off: jax.Array
+    plain: jax.Array
+    second: jax.Array
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What decides the compiled code.
+
+    Attributes:
+        parts, target: of the model. block: steps of a block. orthonormal: whether reduced directions' coordinates are the
+            identity. constant: whether the step size is one number. pairs: the layout that the rule needs.
+        mistakes: errors built in on purpose.
+    """
+
+    parts: Parts
+    target: Target
+    block: int
+    orthonormal: bool
+    pairs: bool = False
+    mistakes: Mistakes = NO_MISTAKES
+
+    @property
+    def kinds(self) -> int:
+        """K, rows and buffers."""
+        return 1 + len(self.parts.rule.buffers)
+
+    @property
+    def samples(self) -> int:
+        """Of a block."""
+        return self.parts.rule.batch * self.block
+
+
+def geometry(
+    directions: Directions, vectors: int, samples: int, mistakes: Mistakes = NO_MISTAKES
+) -> tuple[Geometry, list[int]]:
+    """Which eigenspaces are reduced, and the arrays; `vectors` = K·m. The list: numbers of the reduced eigenspaces."""
+    inputs, P = directions.inputs, directions.count
+    reduced = [i for i, d in enumerate(inputs.multiplicities) if d > P + vectors + samples]
+    small = [i for i in range(len(inputs.multiplicities)) if i not in reduced]
+    values, counts = np.asarray(inputs.eigenvalues), np.asarray(inputs.multiplicities)
+    roots = directions.roots
+    columns = [np.pad(roots[i], ((0, 0), (0, max(0, counts[i] - P))))[:, : counts[i]] for i in small]
+    known = 0 if mistakes.forget_known else P + vectors
+    return Geometry(
+        jnp.sqrt(jnp.asarray(values[reduced])),
+        jnp.asarray(counts[reduced] - known, dtype=float),
+        jnp.asarray(roots[reduced]),
+        jnp.sqrt(jnp.asarray(np.repeat(values[small], counts[small]))),
+        jnp.asarray(np.concatenate([np.zeros((P, 0)), *columns], axis=1)),
+    ), reduced
+
+
+class Drawn(NamedTuple):
+    """A block of B samples in coordinates. on: on everything known, (L, B, P + n), without √λ; plain: (B, D), with it; labels:
+    (B,)."""
+
+    known: jax.Array
+    plain: jax.Array
+    labels: jax.Array
+
+
+def draw(shape: Shape, space: Geometry, n: int, key: jax.Array, noise_key: jax.Array) -> Drawn:
+    """The samples on what is known, and their labels."""
+    P, B = shape.target.count, shape.samples
+    blocks, coordinates = space.scale.size, space.plain_scale.size
+    x = jax.random.normal(key, (B, blocks * (P + n)))
+    known = jnp.moveaxis(x.reshape(B, blocks, P + n), 1, 0)
+    plain = space.plain_scale * jax.random.normal(jax.random.fold_in(key, 1), (B, coordinates)) if coordinates else None
+    fields = jnp.zeros((B, P))
+    if blocks:
+        on = space.scale[:, None, None] * known[:, :, :P]
+        fields = jnp.sum(on if shape.orthonormal else on @ jnp.swapaxes(space.directions, 1, 2), axis=0)
+    if plain is not None:
+        fields = fields + plain @ space.plain_directions.T
+    labels = shape.target.value(fields, lower)
+    if shape.parts.rule.noise:
+        labels = labels + shape.parts.rule.noise * jax.random.normal(noise_key, (B,))
+    return Drawn(known, jnp.zeros((B, 0)) if plain is None else plain, labels)
+
+
+def lower(expression: Any, symbols: Any) -> Callable[..., jax.Array]:
+    """An expression as a function of arrays."""
+    import sympy as sp
+
+    from dynamics.core.lowering import lower_scalar
+
+    if len(symbols) == 1:
+        return lower_scalar(symbols[0], expression)
+    return sp.lambdify(symbols, sp.N(expression, 17), modules="jax", cse=True)
+
+
+def run_block(
+    shape: Shape, space: Geometry, step_sizes: jax.Array, chain: Chain, key: jax.Array, first: jax.Array
+) -> Chain:
+    """`shape.block` steps, from step number `first`, with these step sizes (block,)."""
+    known_key, outside_key = jax.random.split(key)
+    drawn = draw(shape, space, chain.plain.shape[0], known_key, jax.random.fold_in(outside_key, 2**31 - 1))
+    together = jnp.concatenate([chain.on, chain.off], axis=2)
+    along = space.scale[:, None, None] * drawn.known
+    fields = jnp.einsum("inq,ibq->nb", together, along) + chain.plain @ drawn.plain.T
+    begin = Begin(fields.reshape(shape.kinds, -1, shape.samples), _start_norms(shape, chain), chain.second)
+    beyond: list[jax.Array] = []
+
+    def gram() -> jax.Array:
+        beyond.append(_outside(shape, space, outside_key))
+        return _gram(space, drawn, beyond[0])
+
+    if shape.block == 1:
+        frame = Frame(begin.fields, begin.norms, gram)
+        kinds, second = one_step(shape, frame, chain.second, drawn.labels, first, step_sizes[0])
+        after = After(*span.dense(kinds, frame), second)
+    else:
+        after = _sequence(shape, begin, gram(), drawn.labels, first, step_sizes)
+    tail = after.tail.reshape(-1, shape.samples)
+    scale = jnp.ones_like(space.scale) if shape.mistakes.forget_scale else space.scale
+    appended = scale[:, None, None] * (tail @ beyond[0] if beyond else _columns(shape, space, outside_key, tail))
+    moved = _combined(after.own, together) + tail @ along
+    P = shape.target.count
+    off = jax.vmap(rotate_back)(jnp.concatenate([moved[:, :, P:], appended], axis=2))
+    plain = _combined(after.own, chain.plain[None])[0] + tail @ drawn.plain
+    return Chain(moved[:, :, :P], off, plain, after.second)
+
+
+class Begin(NamedTuple):
+    """What a block begins with: fields (K, m, B), norms in the rule's layout, and b."""
+
+    fields: jax.Array
+    norms: jax.Array
+    second: jax.Array
+
+
+class After(NamedTuple):
+    """Where a block ends: coefficients on what it began with, on its samples (K, m, B), and b."""
+
+    own: jax.Array
+    tail: jax.Array
+    second: jax.Array
+
+
+def one_step(
+    shape: Shape, frame: Frame, second: jax.Array, labels: jax.Array, number: jax.Array, step_size: jax.Array
+) -> tuple[list[Span], jax.Array]:
+    """The rule on a frame: all kinds of vectors after it, and b."""
+    parts = shape.parts
+    buffers = {name: frame.kind(i + 1) for i, name in enumerate(parts.rule.buffers)}
+    moved = take(parts, frame.kind(0), second, buffers, labels, number, step_size)
+    return [moved.rows, *(moved.buffers[name] for name in parts.rule.buffers)], moved.second
+
+
+def _start_norms(shape: Shape, chain: Chain) -> jax.Array:
+    """Inner products of all vectors, in the layout of the rule."""
+    K, n = shape.kinds, chain.plain.shape[0]
+    m = n // K
+
+    def by_kind(x: jax.Array) -> jax.Array:
+        return x.reshape(*x.shape[:-2], K, m, x.shape[-1])
+
+    pattern = "ikmq,ilnq->kmln" if shape.pairs else "ikmq,ilmq->klm"
+    flat = pattern.replace("i", "")
+    found = jnp.einsum(flat, by_kind(chain.plain), by_kind(chain.plain))
+    for part in (chain.on, chain.off):
+        found = found + jnp.einsum(pattern, by_kind(part), by_kind(part))
+    return found
+
+
+def _outside(shape: Shape, space: Geometry, key: jax.Array) -> jax.Array:
+    """Bartlett factors of the samples outside what is known, (L, B, B)."""
+    if space.scale.size == 1:
+        return outside_factor(key, shape.samples, space.freedom[0], shape.mistakes.transpose)[None]
+    keys = jax.random.split(key, space.scale.size)
+    return jax.vmap(lambda one, d: outside_factor(one, shape.samples, d, shape.mistakes.transpose))(keys, space.freedom)
+
+
+def _gram(space: Geometry, drawn: Drawn, beyond: jax.Array) -> jax.Array:
+    """Inner products of the samples, (B, B)."""
+    found = drawn.plain @ drawn.plain.T
+    for part in (drawn.known, beyond):
+        found = found + jnp.einsum("i,ibq,icq->bc", space.scale**2, part, part)
+    return found
+
+
+def _columns(shape: Shape, space: Geometry, key: jax.Array, tail: jax.Array) -> jax.Array:
+    """What a batch appends to the vectors, (L, n, ≤ b), where only its law matters."""
+    if space.scale.size == 1:
+        return outside_columns(key, tail, space.freedom[0], shape.mistakes.transpose)[None]
+    keys = jax.random.split(key, space.scale.size)
+    return jax.vmap(lambda one, d: outside_columns(one, tail, d, shape.mistakes.transpose))(keys, space.freedom)
+
+
+def _combined(own: jax.Array, vectors: jax.Array) -> jax.Array:
+    """Coefficients (K, K, m) or (K, m, K, m) on vectors (L, n, q)."""
+    K = own.shape[0]
+    if own.ndim == 4:
+        matrix = own.reshape(own.shape[0] * own.shape[1], -1)
+        return matrix @ vectors
+    if K == 1:
+        return own[0, 0][:, None] * vectors
+    by_kind = vectors.reshape(vectors.shape[0], K, own.shape[-1], vectors.shape[-1])
+    return jnp.einsum("klm,ilmq->ikmq", own, by_kind).reshape(vectors.shape)
+
+
+# -------------------------------------------------------------------- the steps of a block
+
+
+def _sequence(
+    shape: Shape, begin: Begin, gram: jax.Array, labels: jax.Array, first: jax.Array, step_sizes: jax.Array
+) -> After:
+    r"""The steps of a block, in the block's own coordinates.
+
+    One kind, each row with itself: $v_k=S_k(v_k^0+\sum_iG_{ki}x_i)$, so that only new columns of G are written. Otherwise
+    $v=Cv^0+Gx$ with C and G multiplied by each step's own coefficients.
+    """
+    batch, steps = shape.parts.rule.batch, shape.block
+    K, m, B = begin.fields.shape
+    scaled = K == 1 and not shape.pairs
+    identity = jnp.eye(K)[:, :, None] * jnp.ones(m) if not shape.pairs else jnp.eye(K * m).reshape(K, m, K, m)
+
+    def step(carry: tuple, inputs: tuple) -> tuple[tuple, None]:
+        own, tail, norms, second = carry
+        begins, number, before, rows, label, step_size = inputs
+        # Columns of samples to come are still zero, so the full product sees the past only.
+        past = jnp.sum(tail[:, :, None, :] * rows, axis=3)
+        fields = own[0, 0][:, None] * (before + past) if scaled else _on_kinds(own, before) + past
+        within = jax.lax.dynamic_slice(rows, (0, begins), (batch, batch))
+        frame = Frame(fields, norms, lambda: within)
+        kinds, second = one_step(shape, frame, second, label, number, step_size)
+        change = span.dense(kinds, frame)
+        norms = span.norms_of(kinds, frame)
+        own = _on_kinds_of(change.own, own)
+        if scaled:
+            new = change.tail / own[0, 0][:, None]
+        else:
+            tail, new = _on_kinds(change.own, tail), change.tail
+        return (own, jax.lax.dynamic_update_slice(tail, new, (0, 0, begins)), norms, second), None
+
+    number = jnp.arange(steps)
+    inputs = (
+        number * batch,
+        first + number,
+        jnp.moveaxis(begin.fields.reshape(K, m, steps, batch), 2, 0),
+        gram.reshape(steps, batch, B),
+        labels.reshape(steps, batch),
+        step_sizes,
+    )
+    (own, tail, _, second), _ = jax.lax.scan(step, (identity, jnp.zeros((K, m, B)), begin.norms, begin.second), inputs)
+    return After(own, own[0, 0][:, None] * tail if scaled else tail, second)
+
+
+def _on_kinds(own: jax.Array, arrays: jax.Array) -> jax.Array:
+    """Coefficients on arrays (K, m, …) of all kinds."""
+    if own.ndim == 4:
+        return jnp.einsum("kmln,lnb->kmb", own, arrays)
+    return own[0, 0][None, :, None] * arrays if own.shape[0] == 1 else jnp.einsum("klm,lmb->kmb", own, arrays)
+
+
+def _on_kinds_of(change: jax.Array, own: jax.Array) -> jax.Array:
+    """Coefficients after coefficients."""
+    return jnp.einsum("kmln,lnjo->kmjo", change, own) if own.ndim == 4 else jnp.einsum("klm,ljm->kjm", change, own)

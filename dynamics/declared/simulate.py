@@ -1,0 +1,300 @@
+r"""SGD of a declared model, many replicas: exact in law (any d, at a cost free of it), or in coordinates of $R^d$."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dynamics.core.checks import check_run
+from dynamics.core.interrupted import Progress
+from dynamics.core.keys import replica_keys
+from dynamics.core.outside import NO_MISTAKES, Mistakes
+from dynamics.core.precision import double_precision
+from dynamics.core.replicas import Stretch, Told, Track, drive, stretches
+from dynamics.core.trajectory import time_axis, variable
+from dynamics.declared.chain import Chain, Geometry, Shape, geometry, lower, run_block
+from dynamics.declared.rows import Rows
+from dynamics.declared.span import NeedsPairsError
+from dynamics.declared.step import Parts, take
+from theory import InputError
+from theory.core.arguments import check_whole
+from theory.declared.model import DeclaredModel
+from theory.declared.schedule import check_length
+from theory.declared.start import Start
+from theory.declared.target import Target
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+#: Samples of a block, about.
+_BLOCK = 32
+#: A replica whose squared norms exceed this has diverged.
+BLOW_UP = 1e6
+
+
+@dataclass(frozen=True)
+class DeclaredRun:
+    """Replicas of SGD.
+
+    Attributes:
+        dataset: `overlap` (replica, time, eigenspace, neuron, direction), `gram` (replica, time, eigenspace, neuron, other),
+            `second` (replica, time, neuron); coordinate ``step``. diverged: (replica,) bool.
+    """
+
+    dataset: "xr.Dataset"
+    diverged: np.ndarray
+
+
+@double_precision
+def declared_sgd(
+    model: DeclaredModel,
+    start: Start,
+    *,
+    steps: int,
+    replicas: int = 32,
+    seed: int = 0,
+    method: str = "exact",
+    saves: int = 200,
+    block_steps: int | None = None,
+    mistakes: Mistakes = NO_MISTAKES,
+    progress: Progress | None = None,
+) -> DeclaredRun:
+    r"""SGD of a declared model from `start`; replicas differ in their samples.
+
+    Args:
+        method: ``exact`` (in law, any d) or ``ambient`` (explicit vectors of R^d, which runs any rule).
+        block_steps: steps that share a draw of samples' Gram matrix (default: about 32 samples); the law does not depend on it.
+        mistakes: built-in errors, as controls of law tests.
+
+    Raises:
+        InputError: a number out of range; a rule that does not turn with the axes with method ``exact``; a run longer than
+            its schedule.
+        Interrupted: on Ctrl-C, with the result so far.
+    """
+    rule = model.rule
+    check_run(1.0, seed, method, steps=steps, replicas=replicas, saves=saves)
+    check_whole(block_steps=1 if block_steps is None else block_steps)
+    check_length(rule.step_size, steps)
+    start.check(model.directions)
+    if start.width != model.student.width:
+        raise InputError(f"start has {start.width} rows, the student {model.student.width}: draw one for this student")
+    block = max(1, min(_BLOCK // rule.batch, steps)) if block_steps is None else block_steps
+    ready = (Exact if method == "exact" else Ambient)(model, start, block, mistakes)
+    keys = replica_keys(seed, replicas, "declared SGD", method)
+    state = jax.tree.map(lambda x: jnp.broadcast_to(x, (replicas, *x.shape)), ready.start)
+
+    def advance(state: Any, part: Stretch) -> Any:
+        return ready.advance(part.length)(state, keys, part.first, part.blocks, part.begin)
+
+    told = Told("SGD", steps, progress, f", {replicas} replicas")
+    result = partial(_result, model, method, seed)
+    return drive(state, stretches(steps, saves, block), advance, ready.look, result, told)
+
+
+def parts_of(model: DeclaredModel) -> Parts:
+    """What decides a step; one step size is an argument of the compiled code, not a part of it."""
+    rule = model.rule if callable(model.rule.step_size) else replace(model.rule, step_size=1.0)
+    return Parts(model.student, model.loss, rule)
+
+
+def step_sizes(parts: Parts, given: jax.Array, steps: jax.Array) -> jax.Array:
+    """η of these steps (n,): of the schedule, or `given` throughout."""
+    schedule = parts.rule.step_size
+    return schedule(steps) if callable(schedule) else jnp.broadcast_to(given, steps.shape)
+
+
+def constant(model: DeclaredModel) -> jax.Array:
+    """The one step size; 1 in place of a schedule."""
+    given = model.rule.step_size
+    return jnp.asarray(1.0 if callable(given) else float(given))
+
+
+class Exact:
+    """The chain of Gram matrices, ready to run."""
+
+    def __init__(self, model: DeclaredModel, start: Start, block: int, mistakes: Mistakes) -> None:
+        self.model, P = model, model.directions.count
+        parts = parts_of(model)
+        n = start.width * (1 + len(parts.rule.buffers))
+        self.space, self.reduced = geometry(model.directions, n, block * parts.rule.batch, mistakes)
+        roots = model.directions.roots[self.reduced]
+        orthonormal = bool(np.array_equal(roots, np.broadcast_to(np.eye(P), roots.shape)))
+        shape = Shape(parts, model.target, block, orthonormal, mistakes=mistakes)
+        self.start = self._start(start, n)
+        self.shape = replace(shape, pairs=self._needs_pairs(shape))
+
+    def _start(self, start: Start, n: int) -> Chain:
+        P, counts = self.model.directions.count, self.model.inputs.multiplicities
+        wide = [start.padded(i, P + n) for i in self.reduced]
+        small = [start.padded(i, d) for i, d in enumerate(counts) if i not in self.reduced]
+        extra = ((0, n - start.width), (0, 0))
+        together = np.stack([np.pad(x, extra) for x in wide]) if wide else np.zeros((0, n, P + n))
+        plain = np.pad(np.concatenate([np.zeros((start.width, 0)), *small], axis=1), extra)
+        second = np.asarray(self.model.student.second)
+        return Chain(*(jnp.asarray(x) for x in (together[:, :, :P], together[:, :, P:], plain, second)))
+
+    def _needs_pairs(self, shape: Shape) -> bool:
+        try:
+            sizes = jnp.ones(shape.block)
+            jax.eval_shape(partial(run_block, shape), self.space, sizes, self.start, jax.random.key(0), jnp.asarray(0))
+        except NeedsPairsError:
+            return True
+        return False
+
+    def advance(self, length: int) -> Callable[..., Chain]:
+        """All replicas from block to block of `length` steps."""
+        shape = replace(self.shape, block=length)
+        return partial(_advance, shape, constant(self.model), self.space)
+
+    def look(self, state: Chain) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Overlaps and Gram matrices by eigenspace, and b."""
+        counts = self.model.inputs.multiplicities
+        small = tuple((i, d) for i, d in enumerate(counts) if i not in self.reduced)
+        return _look(tuple(self.reduced), small, self.space, state)
+
+
+@partial(jax.jit, static_argnums=0)
+def _advance(
+    shape: Shape, eta: jax.Array, space: Geometry, chain: Chain, keys: jax.Array, first: int, blocks: int, step: int
+) -> Chain:
+    everyone = jax.vmap(partial(run_block, shape), in_axes=(None, None, 0, 0, None))
+
+    def block(number: jax.Array, chain: Chain) -> Chain:
+        begin = step + (number - first) * shape.block
+        own = jax.vmap(lambda key: jax.random.fold_in(key, number))(keys)
+        sizes = step_sizes(shape.parts, eta, begin + jnp.arange(shape.block))
+        return everyone(space, sizes, chain, own, begin)
+
+    return jax.lax.fori_loop(first, first + blocks, block, chain)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _look(
+    reduced: tuple[int, ...], small: tuple[tuple[int, int], ...], space: Geometry, chain: Chain
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    m = chain.second.shape[-1]
+    on, off, plain = chain.on[..., :m, :], chain.off[..., :m, :], chain.plain[..., :m, :]
+    found: dict[int, tuple[jax.Array, jax.Array]] = {}
+    for place, i in enumerate(reduced):
+        a, b = on[:, place], off[:, place]
+        found[i] = a @ space.directions[place].T, a @ jnp.swapaxes(a, 1, 2) + b @ jnp.swapaxes(b, 1, 2)
+    at = 0
+    for i, d in small:
+        part, directions = plain[..., at : at + d], space.plain_directions[:, at : at + d]
+        found[i] = part @ directions.T, part @ jnp.swapaxes(part, 1, 2)
+        at += d
+    both = [found[i] for i in sorted(found)]
+    return jnp.stack([x for x, _ in both], axis=1), jnp.stack([x for _, x in both], axis=1), chain.second
+
+
+class Vectors(NamedTuple):
+    """One replica in coordinates: rows and buffers (K, m, d), and b (m,)."""
+
+    rows: jax.Array
+    second: jax.Array
+
+
+class Ambient:
+    """Explicit vectors of R^d, eigenspace after eigenspace."""
+
+    def __init__(self, model: DeclaredModel, start: Start, block: int, mistakes: Mistakes) -> None:
+        if mistakes != NO_MISTAKES:
+            raise InputError("mistakes are those of the exact simulator: leave them out with method = 'ambient'")
+        self.model, self.block, self.parts = model, block, parts_of(model)
+        counts = model.inputs.multiplicities
+        rows = np.concatenate([start.padded(i, d) for i, d in enumerate(counts)], axis=1)
+        kinds = np.concatenate([rows[None], np.zeros((len(self.parts.rule.buffers), *rows.shape))])
+        self.start = Vectors(jnp.asarray(kinds), jnp.asarray(np.asarray(model.student.second)))
+        roots = model.directions.roots
+        directions = [
+            np.pad(root, ((0, 0), (0, max(0, d - len(root)))))[:, :d] for root, d in zip(roots, counts, strict=True)
+        ]
+        scale = np.sqrt(np.repeat(model.inputs.eigenvalues, counts))
+        self.space = jnp.asarray(scale), jnp.asarray(np.concatenate(directions, axis=1))
+
+    def advance(self, length: int) -> Callable[..., Vectors]:
+        """All replicas, in blocks of `length` steps, as the chain's."""
+        return partial(_advance_vectors, self.parts, self.model.target, length, constant(self.model), self.space)
+
+    def look(self, state: Vectors) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Overlaps and Gram matrices by eigenspace, and b."""
+        edges = np.cumsum(self.model.inputs.multiplicities)[:-1]
+        parts = list(
+            zip(jnp.split(state.rows[:, 0], edges, axis=2), jnp.split(self.space[1], edges, axis=1), strict=True)
+        )
+        overlap = jnp.stack([v @ w.T for v, w in parts], axis=1)
+        return overlap, jnp.stack([v @ jnp.swapaxes(v, 1, 2) for v, _ in parts], axis=1), state.second
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _advance_vectors(
+    parts: Parts,
+    target: Target,
+    length: int,
+    eta: jax.Array,
+    space: tuple[jax.Array, jax.Array],
+    state: Vectors,
+    keys: jax.Array,
+    first: int,
+    blocks: int,
+    step: int,
+) -> Vectors:
+    scale, directions = space
+
+    def one(state: Vectors, key: jax.Array, number: jax.Array) -> Vectors:
+        sample_key, noise_key = jax.random.split(jax.random.fold_in(key, number))
+        samples = scale * jax.random.normal(sample_key, (parts.rule.batch, scale.size))
+        labels = target.value(samples @ directions.T, lower)
+        if parts.rule.noise:
+            labels = labels + parts.rule.noise * jax.random.normal(noise_key, labels.shape)
+        buffers = {name: Rows(state.rows[i + 1], samples) for i, name in enumerate(parts.rule.buffers)}
+        size = step_sizes(parts, eta, number[None])[0]
+        moved = take(parts, Rows(state.rows[0], samples), state.second, buffers, labels, number, size)
+        kinds = [moved.rows, *(moved.buffers[name] for name in parts.rule.buffers)]
+        return Vectors(jnp.stack([kind.array for kind in kinds]), moved.second)
+
+    everyone = jax.vmap(one, in_axes=(0, 0, None))
+    return jax.lax.fori_loop(step, step + blocks * length, lambda number, state: everyone(state, keys, number), state)
+
+
+def _result(model: DeclaredModel, method: str, seed: int, track: Track[Any]) -> DeclaredRun:
+    import xarray as xr
+
+    overlap, gram, second = track.columns()
+    size = np.einsum("rtikk->rtk", gram)
+    with np.errstate(invalid="ignore"):
+        lost = ~np.isfinite(size).all(axis=2) | ~np.isfinite(second).all(axis=2) | (size.max(axis=2) > BLOW_UP)
+    for values in (overlap, gram, second):
+        values[lost] = np.nan
+    steps = np.array(track.at)
+    leading = ("replica", "time")
+    data = xr.Dataset(
+        {
+            "overlap": variable(
+                (*leading, "eigenspace", "neuron", "direction"), overlap, "inner product with a direction"
+            ),
+            "gram": variable((*leading, "eigenspace", "neuron", "other"), gram, "inner product of two rows"),
+            "second": variable((*leading, "neuron"), second, "second layer"),
+            "diverged": variable("replica", lost.any(axis=1), "whether the run blew up: NaN from there on"),
+        },
+        coords={
+            **time_axis(_times(model, steps), steps),
+            "eigenvalue": variable("eigenspace", model.inputs.eigenvalues, "variance of the inputs"),
+            "multiplicity": variable("eigenspace", model.inputs.multiplicities, "dimensions of the eigenspace"),
+            "direction": np.arange(1, model.target.count + 1),
+        },
+        attrs={"what": "declared-sgd", "dim": model.inputs.dim, "method": method, "seed": seed, "precision": "float64"},
+    )
+    return DeclaredRun(data, lost.any(axis=1))
+
+
+def _times(model: DeclaredModel, steps: np.ndarray) -> np.ndarray:
+    """Σ of the step sizes before each of these steps."""
+    given = model.rule.step_size
+    if not callable(given):
+        return steps * float(given)
+    return np.concatenate([[0.0], np.cumsum(np.asarray(given(np.arange(steps[-1]))))])[steps]

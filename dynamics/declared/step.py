@@ -1,0 +1,74 @@
+r"""One step of a declared model, on any vectors: the gradient from fields and norms, the rule, the rule for rows.
+
+The gradient of $\tfrac1b\sum_s\ell(f(x_s),y_s)$ by row k is $\sum_s\delta_sb_k(2F_\rho v_k+F_hx_s)/b$, $\delta=\partial_f\ell$.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import sympy as sp
+
+from dynamics.core.lowering import lower_scalar
+from theory import Activation
+from theory.core.hermite import z
+from theory.declared.loss import Loss
+from theory.declared.rule import Gradient, Here, Moved, Rule
+from theory.declared.student import Student
+from theory.steps import neuron as names
+
+
+@lru_cache(maxsize=32)
+def neuron_of(activation: Activation, homogeneous: bool) -> Any:
+    """(ρ, h) → F, 2F_ρ and F_h, lowered from the derived neuron."""
+    model = names.two_homogeneous() if homogeneous else names.row()
+    sigma = lower_scalar(z, activation.function)
+    slope = lower_scalar(z, sp.diff(activation.function, z))
+    given = (names.r, names.z, names.value, names.slope)
+    compiled = sp.lambdify(given, [model.output, model.along_self, model.along_input], modules="jax", cse=True)
+
+    def evaluate(rho: jax.Array, h: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        fields = h / jnp.sqrt(rho) if homogeneous else h
+        return compiled(rho, fields, sigma(fields), slope(fields))
+
+    return evaluate
+
+
+class Parts(NamedTuple):
+    """What decides a step: hashable, so that one compilation serves many runs."""
+
+    student: Student
+    loss: Loss
+    rule: Rule
+
+
+def gradient(parts: Parts, labels: jax.Array, rows: Any, second: jax.Array) -> Gradient:
+    """Of the batch's mean loss, at `rows` (vectors) and `second` (m,)."""
+    student = parts.student
+    evaluate = neuron_of(student.activation, student.homogeneous)
+    output, along_self, along_input = evaluate(rows.dot(rows)[:, None], rows.fields())
+    delta = parts.loss.slope(jnp.sum(second[:, None] * output, axis=0), labels) / labels.size
+    found = rows.combination(second[:, None] * (delta * along_input))
+    if student.homogeneous:
+        found = found + rows * jnp.sum(second[:, None] * delta * along_self, axis=1)
+    if student.rows == "projected":
+        found = found - rows * (found.dot(rows) / rows.dot(rows))
+    return Gradient(found, output @ delta if student.trained else jnp.zeros_like(second))
+
+
+def take(
+    parts: Parts,
+    rows: Any,
+    second: jax.Array,
+    buffers: Mapping[str, Any],
+    labels: jax.Array,
+    step: jax.Array,
+    step_size: jax.Array,
+) -> Moved:
+    """The step; a student on a sphere is put back on it. Buffers that the rule does not return stay."""
+    at = Here(rows, second, buffers, step, step_size, lambda v, b: gradient(parts, labels, v, b))
+    moved = parts.rule.step(at)
+    new = moved.rows if parts.student.rows == "free" else moved.rows / moved.rows.norms()
+    return Moved(new, moved.second, {**buffers, **moved.buffers})

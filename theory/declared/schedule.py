@@ -1,0 +1,59 @@
+r"""Step sizes that change: $\eta_n$ for step $n=0,1,\dots$ Each is a function of n on numbers and on arrays alike."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from theory.core.arguments import check_positive, check_whole
+from theory.core.errors import InputError
+
+
+class Schedule(Protocol):
+    """`__call__`: η of step n. `end`: steps after which it is over; None if never. `first`: the largest, for checks."""
+
+    def __call__(self, step: Any) -> Any: ...
+
+    @property
+    def end(self) -> int | None: ...
+
+
+@dataclass(frozen=True)
+class Power:
+    r"""$\eta_n=\eta\,(1+n/n_0)^{-s}$."""
+
+    step_size: float
+    power: float
+    after: float = 1.0
+    end: int | None = None
+
+    def __post_init__(self) -> None:
+        check_positive(step_size=self.step_size, after=self.after)
+
+    def __call__(self, step: Any) -> Any:
+        return self.step_size * (1 + step / self.after) ** -self.power
+
+
+@dataclass(frozen=True)
+class Linear:
+    r"""$\eta_n=\eta+(\eta_1-\eta)\,n/N$ for N steps; then it is over."""
+
+    step_size: float
+    last: float
+    end: int
+
+    def __post_init__(self) -> None:
+        check_positive(step_size=self.step_size)
+        check_whole(steps=self.end)
+        if not self.last >= 0:
+            raise InputError(f"last step size is {self.last!r}: give 0 or more")
+
+    def __call__(self, step: Any) -> Any:
+        return self.step_size + (self.last - self.step_size) * step / self.end
+
+
+def check_length(schedule: "Schedule | float", steps: int) -> None:
+    """Raises `InputError` for a run that is longer than its schedule."""
+    end = getattr(schedule, "end", None)
+    if end is not None and steps > end:
+        raise InputError(
+            f"steps is {steps}, but the schedule of the step size ends after {end}: run {end} steps, or extend it"
+        )

@@ -1,0 +1,74 @@
+r"""Where rows begin: coordinates by eigenspace, the first of them on the directions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from theory.core import streams
+from theory.core.arguments import check_positive, check_whole
+from theory.core.errors import InputError
+from theory.declared.directions import Directions
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    r"""Rows $v_k$ in an orthonormal basis of each eigenspace whose first $\min(P,d_i)$ vectors span the directions.
+
+    Attributes:
+        coordinates: for each eigenspace (m, $\min(d_i,P+m)$): any other basis of what is left gives the same law.
+    """
+
+    coordinates: tuple[np.ndarray, ...]
+
+    @property
+    def width(self) -> int:
+        """m."""
+        return len(self.coordinates[0])
+
+    def check(self, directions: Directions) -> None:
+        """Raises `InputError` unless it belongs to these directions."""
+        wanted = [min(d, directions.count + self.width) for d in directions.inputs.multiplicities]
+        if [part.shape[1] for part in self.coordinates] != wanted:
+            raise InputError(
+                f"start has {[part.shape[1] for part in self.coordinates]} coordinates by eigenspace, the directions ask for "
+                f"{wanted}: draw it for these directions"
+            )
+
+    def padded(self, place: int, columns: int) -> np.ndarray:
+        """The coordinates in one eigenspace, zeros added: (m, columns)."""
+        part = self.coordinates[place]
+        return np.pad(part, ((0, 0), (0, columns - part.shape[1])))
+
+    def overlaps(self, directions: Directions) -> np.ndarray:
+        r"""$\langle v_k^i,w_p^i\rangle$, (L, m, P)."""
+        P = directions.count
+        roots = zip(self.coordinates, directions.roots, strict=True)
+        return np.stack([part[:, :P] @ root[:, : part[:, :P].shape[1]].T for part, root in roots])
+
+    @property
+    def grams(self) -> np.ndarray:
+        r"""$\langle v_k^i,v_l^i\rangle$, (L, m, m)."""
+        return np.stack([part @ part.T for part in self.coordinates])
+
+
+def draw_start(directions: Directions, width: int, scale: float = 1.0, seed: int = 0) -> Start:
+    r"""Rows of length `scale`, uniform on the sphere of $R^d$: Gaussian rows over their lengths.
+
+    Of the part outside the directions only the Gram matrix matters: a Bartlett factor where $d_i-P>m$.
+    """
+    check_whole(**{"student width": width})
+    check_positive(scale=scale)
+    rng = streams.stream(seed, "declared start")
+    parts = []
+    for d in directions.inputs.multiplicities:
+        on, rest = min(directions.count, d), max(0, d - directions.count)
+        columns = [rng.standard_normal((width, on))]
+        if rest > width:
+            factor = np.tril(rng.standard_normal((width, width)), -1)
+            factor[np.diag_indices(width)] = np.sqrt(rng.chisquare(rest - np.arange(width)))
+            columns.append(factor)
+        else:
+            columns.append(rng.standard_normal((width, rest)))
+        parts.append(np.concatenate(columns, axis=1))
+    size = scale / np.sqrt(sum(np.sum(part**2, axis=1) for part in parts))
+    return Start(tuple(size[:, None] * part for part in parts))

@@ -1,0 +1,108 @@
+r"""Targets: functions of finitely many fields $g_p=\langle w_p,x\rangle$; where the directions lie is `Directions`'.
+
+One's own is an object with `count` and `value`, like these.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import sympy as sp
+
+from theory.core import hermite
+from theory.core.activation import Activation, z
+from theory.core.errors import InputError
+
+#: Makes a function of arrays from an expression and its variables.
+Lower = Callable[[sp.Expr, Sequence[sp.Symbol]], Callable[..., Any]]
+#: Largest total degree of a polynomial target.
+MAX_DEGREE = 40
+
+
+class Target(Protocol):
+    """`count`: directions P. `value`: f* of fields (…, P), with what turns expressions into functions of arrays."""
+
+    @property
+    def count(self) -> int: ...
+
+    def value(self, fields: Any, lower: Lower) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Additive:
+    r"""$f_*=\sum_pa_p\sigma_*(g_p)$ with a link of its own.
+
+    Attributes:
+        link: $\sigma_*$. weights: $a_p$, (P,), of any sign.
+    """
+
+    link: Activation
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.weights or not np.all(np.isfinite(self.weights)):
+            raise InputError(f"target weights are {self.weights!r}: give one finite number for each direction")
+
+    @property
+    def count(self) -> int:
+        """P."""
+        return len(self.weights)
+
+    def value(self, fields: Any, lower: Lower) -> Any:
+        """f* (…,) of fields (…, P)."""
+        return lower(self.link.function, (z,))(fields) @ np.asarray(self.weights)
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    r"""Any polynomial of $z_1,\dots,z_P$.
+
+    Attributes:
+        expression: in `symbols(P)`. count: P.
+    """
+
+    expression: sp.Expr
+    count: int
+
+    def __post_init__(self) -> None:
+        names = symbols(self.count)
+        if not self.expression.is_polynomial(*names) or not self.expression.free_symbols <= set(names):
+            raise InputError(f"target {self.expression} is no polynomial of z1 … z{self.count}: use these names")
+        degree = sp.Poly(self.expression, *names).total_degree()
+        if not 0 < degree <= MAX_DEGREE:
+            raise InputError(f"target {self.expression} has degree {degree}: give one from 1 to {MAX_DEGREE}")
+
+    @classmethod
+    def parse(cls, text: str) -> "Polynomial":
+        r"""From text in ``z1``, ``z2``, … and ``hJ(zP)``, the normalised Hermite polynomial: ``h2(z1) + h2(z1)*h1(z2)``.
+
+        Raises `InputError`.
+        """
+        from theory.declared.target_text import parse_target
+
+        expression, count = parse_target(text)
+        return cls(expression, count)
+
+    def value(self, fields: Any, lower: Lower) -> Any:
+        """f* (…,) of fields (…, P)."""
+        return lower(self.expression, symbols(self.count))(*[fields[..., p] for p in range(self.count)])
+
+
+def symbols(count: int) -> tuple[sp.Symbol, ...]:
+    """The fields' names, z1 … zP."""
+    return tuple(sp.Symbol(f"z{p + 1}", real=True) for p in range(count))
+
+
+def monomials(target: "Polynomial") -> dict[tuple[int, ...], sp.Expr]:
+    r"""$c_\alpha$ of $f_*=\sum_\alpha c_\alpha\prod_qh_{\alpha_q}(z_q)$, degrees → coefficient."""
+    names = symbols(target.count)
+    found: dict[tuple[int, ...], sp.Expr] = {}
+    for powers, coefficient in sp.Poly(target.expression, *names).terms():
+        partial: dict[tuple[int, ...], sp.Expr] = {(): coefficient}
+        for power in powers:
+            own = hermite.from_polynomial(z**power) if power else {0: sp.Integer(1)}
+            partial = {(*a, j): x * y for a, x in partial.items() for j, y in own.items()}
+        for degrees, value in partial.items():
+            found[degrees] = sp.expand(found.get(degrees, sp.Integer(0)) + value)
+    return {degrees: value for degrees, value in found.items() if value != 0}
