@@ -7,7 +7,7 @@ Bartlett's triangular factor, B(B−1)/2 normals and B chi variables (each count
 from dataclasses import dataclass
 
 from benchmarks import rates
-from dynamics.additive.online_sgd import Problem
+from benchmarks.sgd_runs import Sizes
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,10 @@ class Work:
     other: float
 
 
-def work(problem: Problem) -> Work:
+def work(problem: Sizes) -> Work:
     """Count one block. Triangular factors are multiplied as full matrices, as the block does it."""
-    m, teachers, samples = problem.width, len(problem.weights), problem.samples
+    m = teachers = problem.width
+    samples = problem.block_steps
     known = teachers + m
     products = [
         2 * samples * teachers,  # targets
@@ -38,7 +39,7 @@ def work(problem: Problem) -> Work:
     return Work(samples * known + samples * (samples - 1) // 2, samples, float(sum(products)), steps + m**3 / 3)
 
 
-def seconds_per_step(problem: Problem) -> tuple[float, float]:
+def seconds_per_step(problem: Sizes) -> tuple[float, float]:
     """Floor of one replica-step: (random numbers, operations), each at the rate measured for large arrays."""
     block = work(problem)
     random = (block.normals + block.chi) * rates.seconds_per_normal()

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks import block_floor, numpy_sgd, rates
 from benchmarks.row import Row
-from benchmarks.sgd_runs import INIT_SCALE, STEP_SIZE, prepare, problem
+from benchmarks.sgd_runs import INIT_SCALE, STEP_SIZE, Sizes, prepare
 from benchmarks.timing import best_of, cores_used, repetitions
 from dynamics.additive.ambient_flow import embed
 from theory import Activation, Student, Teacher, draw_initial_state
@@ -20,7 +20,7 @@ DIMENSION_TARGET = 1.2
 
 def exact(width: int, dims: tuple[int, int], replicas: int, seconds: float, repeats: int) -> tuple[list[Row], float]:
     """Rows of the exact simulator at m = P = `width`, and its microseconds per replica-step at the first dimension."""
-    runs = {dim: prepare(problem(width, dim, "exact"), replicas) for dim in dims}
+    runs = {dim: prepare(Sizes(width, dim), replicas) for dim in dims}
     blocks = repetitions(runs[dims[0]].advance, seconds)
     times = best_of({dim: partial(run.advance, blocks) for dim, run in runs.items()}, repeats)
     cost = {dim: run.per_step(times[dim], blocks) for dim, run in runs.items()}
@@ -34,7 +34,7 @@ def exact(width: int, dims: tuple[int, int], replicas: int, seconds: float, repe
 
 
 def _floor_rows(title: str, width: int, dim: int, cost: float) -> list[Row]:
-    shape = problem(width, dim, "exact")
+    shape = Sizes(width, dim)
     work, (random, operations) = block_floor.work(shape), block_floor.seconds_per_step(shape)
     numbers, flops = work.normals + work.chi, work.products + work.other
     return [
@@ -48,7 +48,7 @@ def _floor_rows(title: str, width: int, dim: int, cost: float) -> list[Row]:
 
 def ambient(width: int, dim: int, replicas: int, seconds: float, repeats: int, exact_cost: float) -> list[Row]:
     """Rows of the two simulators with explicit vectors, and how many times the exact one's cost they take."""
-    run = prepare(problem(width, dim, "ambient"), replicas)
+    run = prepare(Sizes(width, dim, "ambient"), replicas)
     loop = _numpy_loop(width, dim)
     counts = {"JAX": repetitions(run.advance, seconds), "NumPy": repetitions(loop, seconds)}
     calls: dict[str, Callable[[], Any]] = {

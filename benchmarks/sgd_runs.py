@@ -3,14 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from benchmarks.timing import once
-from dynamics.additive.online_sgd import Chain, Problem, advance_chains, start_chain
+from dynamics.additive.online_sgd import Problem
+from dynamics.core.replicas import Stretch
+from dynamics.declared.simulate import Run
 from theory import Activation, Student, Teacher, draw_initial_state
+from theory.declared.rule import Rule
 
 #: Far below every stability bound at the sizes timed here: a run that diverges would be timed on infinities.
 STEP_SIZE = 1e-6
@@ -18,10 +20,10 @@ INIT_SCALE = 0.03
 
 
 @dataclass(frozen=True)
-class Run:
-    """A compiled simulator. `advance(blocks)` runs so many blocks of every replica and returns the chain."""
+class Timed:
+    """A compiled simulator. `advance(blocks)` runs so many blocks of every replica and returns them."""
 
-    advance: Callable[[int], Chain]
+    advance: Callable[[int], Run]
     steps_per_block: int
     replicas: int
     compile_seconds: float
@@ -31,32 +33,42 @@ class Run:
         return 1e6 * seconds / (blocks * self.steps_per_block * self.replicas)
 
 
-def problem(width: int, dim: int, method: str, block_steps: int = 32, activation: str = "h4") -> Problem:
+@dataclass(frozen=True)
+class Sizes:
     """P = m = `width`, equal exponents, one sample per step."""
-    weights = Teacher.power_law(width, 1.0, dim).weights
-    return Problem(Activation.parse(activation), weights, dim, width, 1, block_steps, method)
+
+    width: int
+    dim: int
+    method: str = "exact"
+    block_steps: int = 32
+    activation: str = "h4"
+
+    def problem(self) -> Problem:
+        """Ready to run."""
+        teacher = Teacher.power_law(self.width, 1.0, self.dim)
+        initial = draw_initial_state(teacher, Student(self.width, INIT_SCALE), 0)
+        rule, steps = Rule(STEP_SIZE), self.block_steps
+        activation = Activation.parse(self.activation)
+        return Problem.of(activation, teacher, initial, rule, steps=steps, method=self.method, block_steps=steps)
 
 
-def prepare(problem: Problem, replicas: int) -> Run:
-    """Compile the simulator's own driver for `problem`."""
-    teacher = Teacher.of(problem.weights, problem.dim)
-    initial = draw_initial_state(teacher, Student(problem.width, INIT_SCALE), 0)
-    chain = start_chain(problem, initial, replicas)
+def prepare(sizes: Sizes, replicas: int) -> Timed:
+    """Compile the simulator's own driver."""
+    problem, block = sizes.problem(), sizes.block_steps
+    start = problem.begin(replicas)
     keys = jax.vmap(partial(jax.random.fold_in, jax.random.key(0)))(jnp.arange(replicas))
-    eta = jnp.asarray(STEP_SIZE, dtype=float)
-    compiled: list[Any] = []
-    seconds = once(lambda: compiled.append(advance_chains.lower(problem, eta, chain, keys, 0, 1, 0).compile()))
+    run = problem.engine.advance(keys, problem.watch)
 
-    def advance(blocks: int) -> Chain:
-        done: Chain = compiled[0](eta, chain, keys, 0, blocks, 0)
-        return done
+    def advance(blocks: int) -> Run:
+        return run(start, Stretch(0, blocks * block, 0, blocks, block))
 
-    _check(advance(1), chain)
-    return Run(advance, problem.block_steps, replicas, seconds)
+    seconds = once(lambda: jax.block_until_ready(advance(1)))
+    _check(problem.engine.look(advance(1).vectors)[0], problem.engine.look(start.vectors)[0])
+    return Timed(advance, block, replicas, seconds)
 
 
-def _check(after: Chain, before: Chain) -> None:
+def _check(after: jax.Array, before: jax.Array) -> None:
     """A run that stands still or leaves the finite numbers would be timed for nothing."""
-    moved = after.on_teachers - before.on_teachers
+    moved = after - before
     if not bool(jnp.all(jnp.isfinite(moved))) or not bool(jnp.any(moved != 0)):
         raise RuntimeError("the benchmark's SGD run did not move, or diverged: its time would mean nothing")

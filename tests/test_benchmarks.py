@@ -26,8 +26,8 @@ from benchmarks import (
 )
 from benchmarks.machine import Machine, this_machine
 from benchmarks.row import Row
-from dynamics.additive.online_sgd import exact_block, start_chain
-from theory import Activation, Student, Teacher, draw_initial_state
+from dynamics.declared.chain import run_block
+from theory import Activation
 
 MACHINE = Machine("a processor", 2, "3.11", "0.1", "2.0", (0.1, 0.1, 0.1))
 
@@ -136,6 +136,8 @@ def dots(jaxpr: Any) -> Iterator[float]:
 @pytest.mark.parametrize("width", [3, 8])
 def test_floor_counts_what_the_block_does(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted independently: random numbers as they are drawn, products as they stand in the traced block."""
+    problem = sgd_runs.Sizes(width, 100, block_steps=12)
+    engine = problem.problem().engine
     drawn = {"normal": 0, "chisquare": 0}
 
     def counting(name: str) -> None:
@@ -150,11 +152,8 @@ def test_floor_counts_what_the_block_does(width: int, monkeypatch: pytest.Monkey
 
     for name in drawn:
         counting(name)
-    problem = sgd_runs.problem(width, 100, "exact", block_steps=12)
-    initial = draw_initial_state(Teacher.of(problem.weights, 100), Student(width), 0)
-    chain = jax.tree.map(lambda x: x[0], start_chain(problem, initial, 1))
-    traced = jax.make_jaxpr(lambda chain, key: exact_block(problem, jnp.asarray(1e-3), chain, key))(
-        chain, jax.random.key(0)
+    traced = jax.make_jaxpr(lambda chain, key: run_block(engine.shape, engine.space, jnp.ones(12), chain, key, 0))(
+        engine.start, jax.random.key(0)
     )
     work = block_floor.work(problem)
     assert drawn == {"normal": work.normals, "chisquare": work.chi}
@@ -164,7 +163,7 @@ def test_floor_counts_what_the_block_does(width: int, monkeypatch: pytest.Monkey
 def test_floor_is_work_over_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_floor.rates, "seconds_per_normal", lambda: 2.0)
     monkeypatch.setattr(block_floor.rates, "flops_per_second", lambda: 4.0)
-    problem = sgd_runs.problem(8, 100, "exact")
+    problem = sgd_runs.Sizes(8, 100)
     work = block_floor.work(problem)
     random, operations = block_floor.seconds_per_step(problem)
     assert random == 2.0 * (work.normals + work.chi) / 32
@@ -197,10 +196,10 @@ def test_numpy_step_is_gradient_descent(text: str) -> None:
 
 
 def test_a_run_that_stands_still_or_diverges_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for step_size in (0.0, math.inf):
+    for step_size in (1e-300, 1e300):
         monkeypatch.setattr(sgd_runs, "STEP_SIZE", step_size)
         with pytest.raises(RuntimeError, match="did not move, or diverged"):
-            sgd_runs.prepare(sgd_runs.problem(2, 20, "ambient", block_steps=2), 1)
+            sgd_runs.prepare(sgd_runs.Sizes(2, 20, "ambient", block_steps=2), 1)
 
 
 # --------------------------------------------------------------------------------- smoke

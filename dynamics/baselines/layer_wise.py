@@ -8,37 +8,32 @@ from the overlaps, by differentiating the derived loss; a fit on fresh samples n
 
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dynamics.additive.gradient_flow import lowered_overlap_flow
-from dynamics.additive.online_sgd import (
-    CORRELATION,
-    Chain,
-    Problem,
-    all_learned,
-    overlaps_of_chain,
-    sgd_problem,
-    start_chain,
-    stepping,
-)
+from dynamics.additive.online_sgd import Problem, all_learned, attributes
 from dynamics.core.checks import check_run
 from dynamics.core.flow import Reached, integrate
 from dynamics.core.interrupted import Progress
 from dynamics.core.kept import compiled
 from dynamics.core.keys import replica_keys
-from dynamics.core.lowering import LoweredSystem, lower, lower_kernel, lower_scalar
+from dynamics.core.lowering import LoweredSystem, State, lower, lower_kernel, lower_scalar
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Told, Track, drive, stretches
 from dynamics.core.trajectory import dataset, variable
+from dynamics.declared.simulate import Run
 from theory import Activation, InitialState, InputError, Teacher
 from theory.baselines.correlation import correlation_flow
 from theory.core.arguments import check_positive, check_whole
 from theory.core.hermite import z as activation_variable
 from theory.core.indexed import t as overlap_symbol
+from theory.declared.loss import Correlation
+from theory.declared.rule import Rule
+from theory.declared.student import committee
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -87,28 +82,22 @@ def second_layer(
 
 
 def _sampled_layer(
-    activation: Activation, samples: int, chain: Chain, a: jax.Array, ridge: jax.Array, key: jax.Array
+    activation: Activation, samples: int, rows: jax.Array, a: jax.Array, ridge: jax.Array, key: jax.Array
 ) -> jax.Array:
-    """Ridge fit of the second layer, (m,), to fresh samples: $|y-Zb|^2/n+λ|b|^2$."""
+    """Ridge fit of the second layer, (m,), to fresh samples, $|y-Zb|^2/n+λ|b|^2$; rows (m, q) begin with the teachers'."""
     sigma = lower_scalar(activation_variable, activation.function)
-    width = chain.on_teachers.shape[1]
-    x = jax.random.normal(key, (samples, width + chain.residual.shape[1]))
-    features = sigma(x @ jnp.concatenate([chain.on_teachers, chain.residual], axis=1).T)
-    labels = sigma(x[:, :width]) @ a
+    x = jax.random.normal(key, (samples, rows.shape[1]))
+    features = sigma(x @ rows.T)
+    labels = sigma(x[:, : a.size]) @ a
     gram = features.T @ features / samples + ridge * jnp.eye(features.shape[1])
     return jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(gram), features.T @ labels / samples)
 
 
 @partial(jax.jit, static_argnums=0)
-def _observe(problem: Problem, chain: Chain, ridge: jax.Array) -> tuple[jax.Array, ...]:
-    """Overlaps, squared norms, second layer and loss of every replica."""
-    lowered, a = lowered_overlap_flow(problem.activation), jnp.asarray(problem.weights)
-
-    def one(chain: Chain) -> tuple[jax.Array, ...]:
-        state = overlaps_of_chain(problem, chain)
-        return state["t"], state["r"], *second_layer(lowered, state["t"], state["c"], a, ridge)
-
-    return jax.vmap(one)(chain)
+def _fits(activation: Activation, state: State, a: jax.Array, ridge: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Second layer and loss of every replica."""
+    lowered = lowered_overlap_flow(activation)
+    return jax.vmap(lambda one: second_layer(lowered, one["t"], one["c"], a, ridge))(state)
 
 
 # ---------------------------------------------------------------------------------- SGD
@@ -148,61 +137,65 @@ def layer_wise_sgd(
     """
     correlation_flow(activation)  # refuses a mean
     check_run(step_size, seed, method, steps=steps, batch=batch, replicas=replicas, saves=saves)
-    problem = sgd_problem(activation, teacher, initial, steps, batch, method, block_steps, loss=CORRELATION)
+    rule, row = Rule(float(step_size), batch), committee(activation, len(initial.norm2), rows="projected")
+    size, ridge_, a = np.sqrt(initial.norm2)[:, None], jnp.asarray(float(ridge)), jnp.asarray(teacher.a)
+    unit = InitialState(initial.on_teachers / size, initial.residual / size)
+    problem = Problem.of(
+        activation, teacher, unit, rule,
+        steps=steps, method=method, block_steps=block_steps, student=row, loss=Correlation(),
+    )  # fmt: skip
     check_positive(ridge=ridge)
     if samples is not None:
         check_whole(samples=samples)
-    size, ridge_ = np.sqrt(initial.norm2)[:, None], jnp.asarray(float(ridge))
 
-    def look(chain: Chain) -> tuple[jax.Array, ...]:
-        return _observe(problem, chain, ridge_)
+    def look(run: Run) -> tuple[jax.Array, ...]:
+        state = problem.overlaps(run)
+        return state["t"], state["r"], *_fits(activation, state, a, ridge_)
 
-    def done(track: Track[Chain]) -> bool:
-        return all_learned(track.state, stop_when_learned)
+    def done(track: Track[Run]) -> bool:
+        return all_learned(track.state.seen, stop_when_learned)
 
-    def result(track: Track[Chain]) -> LayerWiseResult:
+    def result(track: Track[Run]) -> LayerWiseResult:
         fitted = None
         if samples is not None:
             fresh = replica_keys(seed, replicas, "layer-wise SGD", "second layer", samples)
-            fitted = np.asarray(_fitted_loss(problem, samples, track.state, ridge_, fresh))
-        return _result(problem, step_size, track, fitted, ridge, seed)
+            rows = problem.engine.coordinates(track.state.vectors)
+            fitted = np.asarray(
+                _fitted_loss(activation, samples, problem.overlaps(track.state), rows, a, ridge_, fresh)
+            )
+        about = attributes(problem, rule, "layer-wise", method, seed) | {"ridge": ridge}
+        return _result(problem, about, track, fitted)
 
-    unit = InitialState(initial.on_teachers / size, initial.residual / size)
-    advance = stepping(problem, step_size, replica_keys(seed, replicas, "layer-wise SGD"))
-    chain, parts = start_chain(problem, unit, replicas), stretches(steps, saves, problem.block_steps)
+    advance = problem.engine.advance(replica_keys(seed, replicas, "layer-wise SGD"), problem.watch)
+    parts = stretches(steps, saves, problem.block)
     told = Told("layer-wise SGD", steps, progress, f", {replicas} replicas")
-    return drive(chain, parts, advance, look, result, told, done=done)
+    return drive(problem.begin(replicas), parts, advance, look, result, told, done=done)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _fitted_loss(problem: Problem, samples: int, chain: Chain, ridge: jax.Array, keys: jax.Array) -> jax.Array:
+def _fitted_loss(
+    activation: Activation,
+    samples: int,
+    state: State,
+    rows: jax.Array,
+    a: jax.Array,
+    ridge: jax.Array,
+    keys: jax.Array,
+) -> jax.Array:
     """(replica,) population loss after the second layer's fit to fresh samples."""
-    lowered, a = lowered_overlap_flow(problem.activation), jnp.asarray(problem.weights)
+    lowered = lowered_overlap_flow(activation)
 
-    def one(chain: Chain, key: jax.Array) -> jax.Array:
-        state, known = overlaps_of_chain(problem, chain), chain
-        if problem.method == "ambient":  # rows of R^d: what is not on the teachers is the residual
-            cut = len(problem.weights)
-            known = chain._replace(on_teachers=chain.on_teachers[:, :cut], residual=chain.on_teachers[:, cut:])
-        b = _sampled_layer(problem.activation, samples, known, a, ridge, key)
+    def one(state: State, rows: jax.Array, key: jax.Array) -> jax.Array:
+        b = _sampled_layer(activation, samples, rows, a, ridge, key)
         return lowered.observable("loss", {**state, "r": b}, {"a": a})
 
-    return jax.vmap(one)(chain, keys)
+    return jax.vmap(one)(state, rows, keys)
 
 
-def _result(
-    problem: Problem, step_size: float, track: Track[Chain], fitted: np.ndarray | None, ridge: float, seed: int
-) -> LayerWiseResult:
+def _result(problem: Problem, about: dict[str, Any], track: Track[Run], fitted: np.ndarray | None) -> LayerWiseResult:
     overlap, norm2, weights, loss = track.columns()
-    attributes: dict[str, str | float | int] = {
-        "what": "layer-wise", "activation": problem.activation.name, "dim": problem.dim, "step_size": step_size,
-        "batch": problem.batch, "method": problem.method, "seed": seed, "ridge": ridge, "precision": "float64",
-        "recovery_resolution_steps": problem.block_steps,
-    }  # fmt: skip
-    steps, half_steps = np.array(track.at), np.asarray(track.state.half_step)
-    data = dataset(
-        steps * step_size, overlap, norm2, loss, step_size=step_size, attributes=attributes, half_steps=half_steps
-    )
+    steps, half_steps, eta = np.array(track.at), np.asarray(track.state.seen.half_step), about["step_size"]
+    data = dataset(steps * eta, overlap, norm2, loss, step_size=eta, attributes=about, half_steps=half_steps)
     data["time"].attrs["long_name"] = "flow time of the correlation loss with unit second layer"
     data["norm2"].attrs["long_name"] = "squared norm of student neuron (kept at 1)"
     data["loss"].attrs["long_name"] = "population loss ½E(f*−f)² after the second layer's least-squares fit"
@@ -211,7 +204,7 @@ def _result(
     )
     if fitted is not None:
         data["fitted_loss"] = variable("replica", fitted, "population loss after the fit to fresh samples")
-    return LayerWiseResult(data, half_steps, int(steps[-1]), problem.block_steps)
+    return LayerWiseResult(data, half_steps, int(steps[-1]), problem.block)
 
 
 # ------------------------------------------------------------------- where neurons end up

@@ -145,7 +145,7 @@ def run_block(
     drawn = draw(shape, space, chain.plain.shape[0], known_key, jax.random.fold_in(outside_key, 2**31 - 1))
     together = jnp.concatenate([chain.on, chain.off], axis=2)
     along = space.scale[:, None, None] * drawn.known
-    fields = jnp.einsum("inq,ibq->nb", together, along) + chain.plain @ drawn.plain.T
+    fields = _products(together, along) + chain.plain @ drawn.plain.T
     begin = Begin(fields.reshape(shape.kinds, -1, shape.samples), _start_norms(shape, chain), chain.second)
     beyond: list[jax.Array] = []
 
@@ -155,7 +155,8 @@ def run_block(
 
     if shape.block == 1:
         frame = Frame(begin.fields, begin.norms, gram)
-        kinds, second = one_step(shape, frame, chain.second, drawn.labels, first, step_sizes[0])
+        # (Normalised below, in coordinates: in coefficients that would ask for the samples' Gram matrix.)
+        kinds, second = one_step(shape, frame, chain.second, drawn.labels, first, step_sizes[0], unit=False)
         after = After(*span.dense(kinds, frame), second)
     else:
         after = _sequence(shape, begin, gram(), drawn.labels, first, step_sizes)
@@ -163,9 +164,13 @@ def run_block(
     scale = jnp.ones_like(space.scale) if shape.mistakes.forget_scale else space.scale
     appended = scale[:, None, None] * (tail @ beyond[0] if beyond else _columns(shape, space, outside_key, tail))
     moved = _combined(after.own, together) + tail @ along
+    plain = _combined(after.own, chain.plain[None])[0] + tail @ drawn.plain
+    if shape.block == 1 and shape.parts.student.rows != "free":
+        norm2 = sum((jnp.sum(x**2, axis=(0, 2)) for x in (appended, plain[None])), start=jnp.sum(moved**2, axis=(0, 2)))
+        size = jnp.where(jnp.arange(norm2.size) < chain.second.size, jnp.sqrt(norm2), 1.0)[:, None]
+        moved, appended, plain = moved / size, appended / size, plain / size
     P = shape.target.count
     off = jax.vmap(rotate_back)(jnp.concatenate([moved[:, :, P:], appended], axis=2))
-    plain = _combined(after.own, chain.plain[None])[0] + tail @ drawn.plain
     return Chain(moved[:, :, :P], off, plain, after.second)
 
 
@@ -186,29 +191,35 @@ class After(NamedTuple):
 
 
 def one_step(
-    shape: Shape, frame: Frame, second: jax.Array, labels: jax.Array, number: jax.Array, step_size: jax.Array
+    shape: Shape,
+    frame: Frame,
+    second: jax.Array,
+    labels: jax.Array,
+    number: jax.Array,
+    step_size: jax.Array,
+    unit: bool = True,
 ) -> tuple[list[Span], jax.Array]:
     """The rule on a frame: all kinds of vectors after it, and b."""
-    parts = shape.parts
-    buffers = {name: frame.kind(i + 1) for i, name in enumerate(parts.rule.buffers)}
-    moved = take(parts, frame.kind(0), second, buffers, labels, number, step_size)
-    return [moved.rows, *(moved.buffers[name] for name in parts.rule.buffers)], moved.second
+    names = shape.parts.rule.buffers
+    buffers = {name: frame.kind(i + 1) for i, name in enumerate(names)}
+    moved = take(shape.parts, frame.kind(0), second, buffers, labels, number, step_size, unit)
+    return [moved.rows, *(moved.buffers[name] for name in names)], moved.second
 
 
 def _start_norms(shape: Shape, chain: Chain) -> jax.Array:
     """Inner products of all vectors, in the layout of the rule."""
-    K, n = shape.kinds, chain.plain.shape[0]
-    m = n // K
+    K = shape.kinds
 
-    def by_kind(x: jax.Array) -> jax.Array:
-        return x.reshape(*x.shape[:-2], K, m, x.shape[-1])
+    def of(x: jax.Array) -> jax.Array:
+        n = x.shape[-2]
+        if shape.pairs:
+            return jnp.einsum("inq,ilq->nl", x, x).reshape(K, n // K, K, n // K)
+        kinds = x.reshape(len(x), K, n // K, x.shape[-1])
+        return jnp.stack(
+            [jnp.stack([jnp.sum(kinds[:, k] * kinds[:, l], axis=(0, 2)) for l in range(K)]) for k in range(K)]
+        )
 
-    pattern = "ikmq,ilnq->kmln" if shape.pairs else "ikmq,ilmq->klm"
-    flat = pattern.replace("i", "")
-    found = jnp.einsum(flat, by_kind(chain.plain), by_kind(chain.plain))
-    for part in (chain.on, chain.off):
-        found = found + jnp.einsum(pattern, by_kind(part), by_kind(part))
-    return found
+    return of(chain.on) + of(chain.off) + of(chain.plain[None])
 
 
 def _outside(shape: Shape, space: Geometry, key: jax.Array) -> jax.Array:
@@ -221,10 +232,13 @@ def _outside(shape: Shape, space: Geometry, key: jax.Array) -> jax.Array:
 
 def _gram(space: Geometry, drawn: Drawn, beyond: jax.Array) -> jax.Array:
     """Inner products of the samples, (B, B)."""
-    found = drawn.plain @ drawn.plain.T
-    for part in (drawn.known, beyond):
-        found = found + jnp.einsum("i,ibq,icq->bc", space.scale**2, part, part)
-    return found
+    known, outside = (space.scale[:, None, None] * part for part in (drawn.known, beyond))
+    return drawn.plain @ drawn.plain.T + _products(known, known) + _products(outside, outside)
+
+
+def _products(one: jax.Array, two: jax.Array) -> jax.Array:
+    """Inner products over all eigenspaces, of (L, n, q) with (L, b, q): (n, b)."""
+    return one[0] @ two[0].T if len(one) == 1 else jnp.einsum("inq,ibq->nb", one, two)
 
 
 def _columns(shape: Shape, space: Geometry, key: jax.Array, tail: jax.Array) -> jax.Array:
@@ -237,14 +251,16 @@ def _columns(shape: Shape, space: Geometry, key: jax.Array, tail: jax.Array) -> 
 
 def _combined(own: jax.Array, vectors: jax.Array) -> jax.Array:
     """Coefficients (K, K, m) or (K, m, K, m) on vectors (L, n, q)."""
-    K = own.shape[0]
     if own.ndim == 4:
-        matrix = own.reshape(own.shape[0] * own.shape[1], -1)
-        return matrix @ vectors
-    if K == 1:
-        return own[0, 0][:, None] * vectors
-    by_kind = vectors.reshape(vectors.shape[0], K, own.shape[-1], vectors.shape[-1])
-    return jnp.einsum("klm,ilmq->ikmq", own, by_kind).reshape(vectors.shape)
+        return own.reshape(own.shape[0] * own.shape[1], -1) @ vectors
+    K = own.shape[0]
+    kinds = vectors.reshape(len(vectors), K, own.shape[-1], vectors.shape[-1])
+    return _sum([own[None, :, l, :, None] * kinds[:, None, l] for l in range(K)]).reshape(vectors.shape)
+
+
+def _sum(parts: list[jax.Array]) -> jax.Array:
+    # Sums over kinds are written out: as matrix products of K × K they would be m calls each.
+    return sum(parts[1:], start=parts[0])
 
 
 # -------------------------------------------------------------------- the steps of a block
@@ -298,9 +314,11 @@ def _on_kinds(own: jax.Array, arrays: jax.Array) -> jax.Array:
     """Coefficients on arrays (K, m, …) of all kinds."""
     if own.ndim == 4:
         return jnp.einsum("kmln,lnb->kmb", own, arrays)
-    return own[0, 0][None, :, None] * arrays if own.shape[0] == 1 else jnp.einsum("klm,lmb->kmb", own, arrays)
+    return _sum([own[:, l, :, None] * arrays[l] for l in range(own.shape[1])])
 
 
 def _on_kinds_of(change: jax.Array, own: jax.Array) -> jax.Array:
     """Coefficients after coefficients."""
-    return jnp.einsum("kmln,lnjo->kmjo", change, own) if own.ndim == 4 else jnp.einsum("klm,ljm->kjm", change, own)
+    if own.ndim == 4:
+        return jnp.einsum("kmln,lnjo->kmjo", change, own)
+    return _sum([change[:, l, None, :] * own[None, l] for l in range(own.shape[0])])

@@ -23,6 +23,7 @@ from dynamics.declared.step import Parts, take
 from theory import InputError
 from theory.core.arguments import check_whole
 from theory.declared.model import DeclaredModel
+from theory.declared.rule import Rule
 from theory.declared.schedule import check_length
 from theory.declared.start import Start
 from theory.declared.target import Target
@@ -67,7 +68,7 @@ def declared_sgd(
 
     Args:
         method: ``exact`` (in law, any d) or ``ambient`` (explicit vectors of R^d, which runs any rule).
-        block_steps: steps that share a draw of samples' Gram matrix (default: about 32 samples); the law does not depend on it.
+        block_steps: steps that share a draw of samples' Gram matrix (default: about 32 samples); the law is the same.
         mistakes: built-in errors, as controls of law tests.
 
     Raises:
@@ -82,17 +83,24 @@ def declared_sgd(
     start.check(model.directions)
     if start.width != model.student.width:
         raise InputError(f"start has {start.width} rows, the student {model.student.width}: draw one for this student")
-    block = max(1, min(_BLOCK // rule.batch, steps)) if block_steps is None else block_steps
-    ready = (Exact if method == "exact" else Ambient)(model, start, block, mistakes)
+    block = block_length(rule, steps, block_steps)
+    engine = engine_of(model, start, method, block, mistakes)
     keys = replica_keys(seed, replicas, "declared SGD", method)
-    state = jax.tree.map(lambda x: jnp.broadcast_to(x, (replicas, *x.shape)), ready.start)
-
-    def advance(state: Any, part: Stretch) -> Any:
-        return ready.advance(part.length)(state, keys, part.first, part.blocks, part.begin)
-
     told = Told("SGD", steps, progress, f", {replicas} replicas")
     result = partial(_result, model, method, seed)
-    return drive(state, stretches(steps, saves, block), advance, ready.look, result, told)
+    parts = stretches(steps, saves, block)
+    return drive(
+        engine.begin(replicas), parts, engine.advance(keys), lambda run: engine.look(run.vectors), result, told
+    )
+
+
+#: Called with what it has seen of a replica, overlaps with the directions (m, P), squared norms (m,) and the step's number.
+Watch = Callable[..., Any]
+
+
+def nothing(seen: Any, *_: Any) -> Any:
+    """The watch that sees nothing."""
+    return seen
 
 
 def parts_of(model: DeclaredModel) -> Parts:
@@ -113,8 +121,37 @@ def constant(model: DeclaredModel) -> jax.Array:
     return jnp.asarray(1.0 if callable(given) else float(given))
 
 
-class Exact:
-    """The chain of Gram matrices, ready to run."""
+class Run(NamedTuple):
+    """All replicas: their vectors, and what a watch has seen of each."""
+
+    vectors: Any
+    seen: Any
+
+
+def engine_of(
+    model: DeclaredModel, start: Start, method: str, block: int, mistakes: Mistakes = NO_MISTAKES
+) -> "Exact | Ambient":
+    """The exact chain or explicit vectors, ready to run in blocks of `block` steps."""
+    return Exact(model, start, block, mistakes) if method == "exact" else Ambient(model, start, mistakes)
+
+
+def block_length(rule: Rule, steps: int, given: int | None = None) -> int:
+    """Steps of a block: about 32 samples, never more than the run is long."""
+    return max(1, min(_BLOCK // rule.batch, steps)) if given is None else given
+
+
+class _Replicas:
+    """What both engines share."""
+
+    start: Any
+
+    def begin(self, replicas: int, seen: Any = ()) -> Run:
+        """So many replicas at the start; `seen` of one of them."""
+        return Run(*jax.tree.map(lambda x: jnp.broadcast_to(x, (replicas, *jnp.shape(x))), (self.start, seen)))
+
+
+class Exact(_Replicas):
+    """The chain of Gram matrices."""
 
     def __init__(self, model: DeclaredModel, start: Start, block: int, mistakes: Mistakes) -> None:
         self.model, P = model, model.directions.count
@@ -145,10 +182,22 @@ class Exact:
             return True
         return False
 
-    def advance(self, length: int) -> Callable[..., Chain]:
-        """All replicas from block to block of `length` steps."""
-        shape = replace(self.shape, block=length)
-        return partial(_advance, shape, constant(self.model), self.space)
+    def advance(self, keys: jax.Array, watch: Watch = nothing) -> Callable[[Run, Stretch], Run]:
+        """All replicas, with these keys (one each), from save to save; `watch` looks at the end of every block."""
+        eta = constant(self.model)
+
+        def run(run: Run, part: Stretch) -> Run:
+            shape = replace(self.shape, block=part.length)
+            return advance_chains(shape, watch, eta, self.space, run, keys, part.first, part.blocks, part.begin)
+
+        return run
+
+    def coordinates(self, state: Chain) -> jax.Array:
+        """Rows (replica, m, q) whose products with standard Gaussians (q,) are the fields."""
+        m = state.second.shape[-1]
+        reduced = jnp.concatenate([state.on, state.off], axis=3) * self.space.scale[:, None, None]
+        flat = jnp.moveaxis(reduced, 1, 2).reshape(*reduced.shape[:1], reduced.shape[2], -1)
+        return jnp.concatenate([flat, state.plain * self.space.plain_scale], axis=2)[:, :m]
 
     def look(self, state: Chain) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Overlaps and Gram matrices by eigenspace, and b."""
@@ -157,19 +206,38 @@ class Exact:
         return _look(tuple(self.reduced), small, self.space, state)
 
 
-@partial(jax.jit, static_argnums=0)
-def _advance(
-    shape: Shape, eta: jax.Array, space: Geometry, chain: Chain, keys: jax.Array, first: int, blocks: int, step: int
-) -> Chain:
-    everyone = jax.vmap(partial(run_block, shape), in_axes=(None, None, 0, 0, None))
+@partial(jax.jit, static_argnums=(0, 1))
+def advance_chains(
+    shape: Shape,
+    watch: Watch,
+    eta: jax.Array,
+    space: Geometry,
+    run: Run,
+    keys: jax.Array,
+    first: int,
+    blocks: int,
+    step: int,
+) -> Run:
+    """All replicas by `blocks` blocks from block number `first`, which starts at step number `step`."""
 
-    def block(number: jax.Array, chain: Chain) -> Chain:
+    def one(run: Run, key: jax.Array, number: jax.Array) -> Run:
         begin = step + (number - first) * shape.block
-        own = jax.vmap(lambda key: jax.random.fold_in(key, number))(keys)
         sizes = step_sizes(shape.parts, eta, begin + jnp.arange(shape.block))
-        return everyone(space, sizes, chain, own, begin)
+        chain = run_block(shape, space, sizes, run.vectors, jax.random.fold_in(key, number), begin)
+        if watch is nothing:
+            return Run(chain, run.seen)
+        return Run(chain, watch(run.seen, *summary(space, chain), begin + shape.block))
 
-    return jax.lax.fori_loop(first, first + blocks, block, chain)
+    everyone = jax.vmap(one, in_axes=(0, 0, None))
+    return jax.lax.fori_loop(first, first + blocks, lambda number, run: everyone(run, keys, number), run)
+
+
+def summary(space: Geometry, chain: Chain) -> tuple[jax.Array, jax.Array]:
+    """Of one replica: overlaps with the directions (m, P) and squared norms (m,), over all eigenspaces."""
+    m = chain.second.size
+    on, off, plain = chain.on[:, :m], chain.off[:, :m], chain.plain[:m]
+    overlap = jnp.sum(on @ jnp.swapaxes(space.directions, 1, 2), axis=0) + plain @ space.plain_directions.T
+    return overlap, jnp.sum(on**2, axis=(0, 2)) + jnp.sum(off**2, axis=(0, 2)) + jnp.sum(plain**2, axis=1)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -198,13 +266,13 @@ class Vectors(NamedTuple):
     second: jax.Array
 
 
-class Ambient:
+class Ambient(_Replicas):
     """Explicit vectors of R^d, eigenspace after eigenspace."""
 
-    def __init__(self, model: DeclaredModel, start: Start, block: int, mistakes: Mistakes) -> None:
+    def __init__(self, model: DeclaredModel, start: Start, mistakes: Mistakes) -> None:
         if mistakes != NO_MISTAKES:
             raise InputError("mistakes are those of the exact simulator: leave them out with method = 'ambient'")
-        self.model, self.block, self.parts = model, block, parts_of(model)
+        self.model, self.parts = model, parts_of(model)
         counts = model.inputs.multiplicities
         rows = np.concatenate([start.padded(i, d) for i, d in enumerate(counts)], axis=1)
         kinds = np.concatenate([rows[None], np.zeros((len(self.parts.rule.buffers), *rows.shape))])
@@ -216,12 +284,22 @@ class Ambient:
         scale = np.sqrt(np.repeat(model.inputs.eigenvalues, counts))
         self.space = jnp.asarray(scale), jnp.asarray(np.concatenate(directions, axis=1))
 
-    def advance(self, length: int) -> Callable[..., Vectors]:
-        """All replicas, in blocks of `length` steps, as the chain's."""
-        return partial(_advance_vectors, self.parts, self.model.target, length, constant(self.model), self.space)
+    def advance(self, keys: jax.Array, watch: Watch = nothing) -> Callable[[Run, Stretch], Run]:
+        """As `Exact.advance`."""
+        eta = constant(self.model)
+
+        def run(run: Run, part: Stretch) -> Run:
+            fixed = (self.parts, self.model.target, watch, part.length)
+            return advance_vectors(*fixed, eta, self.space, run, keys, part.blocks, part.begin)
+
+        return run
+
+    def coordinates(self, state: Vectors) -> jax.Array:
+        """As `Exact.coordinates`."""
+        return state.rows[:, 0] * self.space[0]
 
     def look(self, state: Vectors) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Overlaps and Gram matrices by eigenspace, and b."""
+        """As `Exact.look`."""
         edges = np.cumsum(self.model.inputs.multiplicities)[:-1]
         parts = list(
             zip(jnp.split(state.rows[:, 0], edges, axis=2), jnp.split(self.space[1], edges, axis=1), strict=True)
@@ -230,35 +308,56 @@ class Ambient:
         return overlap, jnp.stack([v @ jnp.swapaxes(v, 1, 2) for v, _ in parts], axis=1), state.second
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def _advance_vectors(
+def vector_step(
     parts: Parts,
     target: Target,
-    length: int,
     eta: jax.Array,
     space: tuple[jax.Array, jax.Array],
     state: Vectors,
+    key: jax.Array,
+    number: jax.Array,
+) -> Vectors:
+    """One step of one replica in R^d; `space`: √λ of each coordinate (d,), and the directions (P, d)."""
+    scale, directions = space
+    sample_key, noise_key = jax.random.split(jax.random.fold_in(key, number))
+    samples = scale * jax.random.normal(sample_key, (parts.rule.batch, scale.size))
+    labels = target.value(samples @ directions.T, lower)
+    if parts.rule.noise:
+        labels = labels + parts.rule.noise * jax.random.normal(noise_key, labels.shape)
+    buffers = {name: Rows(state.rows[i + 1], samples) for i, name in enumerate(parts.rule.buffers)}
+    size = step_sizes(parts, eta, number[None])[0]
+    moved = take(parts, Rows(state.rows[0], samples), state.second, buffers, labels, number, size)
+    kinds = [moved.rows, *(moved.buffers[name] for name in parts.rule.buffers)]
+    return Vectors(jnp.stack([kind.array for kind in kinds]), moved.second)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def advance_vectors(
+    parts: Parts,
+    target: Target,
+    watch: Watch,
+    length: int,
+    eta: jax.Array,
+    space: tuple[jax.Array, jax.Array],
+    run: Run,
     keys: jax.Array,
-    first: int,
     blocks: int,
     step: int,
-) -> Vectors:
-    scale, directions = space
+) -> Run:
+    """All replicas by `blocks` times `length` steps from step number `step`."""
 
-    def one(state: Vectors, key: jax.Array, number: jax.Array) -> Vectors:
-        sample_key, noise_key = jax.random.split(jax.random.fold_in(key, number))
-        samples = scale * jax.random.normal(sample_key, (parts.rule.batch, scale.size))
-        labels = target.value(samples @ directions.T, lower)
-        if parts.rule.noise:
-            labels = labels + parts.rule.noise * jax.random.normal(noise_key, labels.shape)
-        buffers = {name: Rows(state.rows[i + 1], samples) for i, name in enumerate(parts.rule.buffers)}
-        size = step_sizes(parts, eta, number[None])[0]
-        moved = take(parts, Rows(state.rows[0], samples), state.second, buffers, labels, number, size)
-        kinds = [moved.rows, *(moved.buffers[name] for name in parts.rule.buffers)]
-        return Vectors(jnp.stack([kind.array for kind in kinds]), moved.second)
+    def one(run: Run, key: jax.Array, begin: jax.Array) -> Run:
+        def body(number: jax.Array, state: Vectors) -> Vectors:
+            return vector_step(parts, target, eta, space, state, key, number)
+
+        state = jax.lax.fori_loop(begin, begin + length, body, run.vectors)
+        if watch is nothing:
+            return Run(state, run.seen)
+        rows = state.rows[0]
+        return Run(state, watch(run.seen, rows @ space[1].T, jnp.sum(rows**2, axis=1), begin + length))
 
     everyone = jax.vmap(one, in_axes=(0, 0, None))
-    return jax.lax.fori_loop(step, step + blocks * length, lambda number, state: everyone(state, keys, number), state)
+    return jax.lax.fori_loop(0, blocks, lambda i, run: everyone(run, keys, step + i * length), run)
 
 
 def _result(model: DeclaredModel, method: str, seed: int, track: Track[Any]) -> DeclaredRun:

@@ -1,6 +1,7 @@
 r"""One step of a declared model, on any vectors: the gradient from fields and norms, the rule, the rule for rows.
 
-The gradient of $\tfrac1b\sum_s\ell(f(x_s),y_s)$ by row k is $\sum_s\delta_sb_k(2F_\rho v_k+F_hx_s)/b$, $\delta=\partial_f\ell$.
+With $\delta=\partial_f\ell$ the gradient of $\tfrac1b\sum_s\ell(f(x_s),y_s)$ by row k is
+$\tfrac1b\sum_s\delta_sb_k(2F_\rho v_k+F_hx_s)$.
 """
 
 from collections.abc import Mapping
@@ -66,9 +67,10 @@ def take(
     labels: jax.Array,
     step: jax.Array,
     step_size: jax.Array,
+    unit: bool = True,
 ) -> Moved:
-    """The step; a student on a sphere is put back on it. Buffers that the rule does not return stay."""
+    """The step. A student on a sphere is put back on it, unless not `unit`. Buffers that the rule does not return stay."""
     at = Here(rows, second, buffers, step, step_size, lambda v, b: gradient(parts, labels, v, b))
     moved = parts.rule.step(at)
-    new = moved.rows if parts.student.rows == "free" else moved.rows / moved.rows.norms()
+    new = moved.rows / moved.rows.norms() if unit and parts.student.rows != "free" else moved.rows
     return Moved(new, moved.second, {**buffers, **moved.buffers})

@@ -1,6 +1,6 @@
 r"""Mean motion of a light student's overlap in one real SGD step, to all orders in the step size, at any dimension.
 
-One step is made as it is (the update of `dynamics.additive.online_sgd`, without any expansion in η) in the coordinates that
+One step is made as it is (`dynamics.declared.step`, without any expansion in η) in the coordinates that
 matter: on the teachers, along the student's own part orthogonal to them, and the squared length of the rest of the sample, a
 $\chi^2_{d-P-1}$. Its mean is taken by Gaussian quadrature (Hermite and Laguerre), not by sampling: on the plateau the
 signal $a\varphi'(u)\sim u^{J-1}$ lies so far below the noise of one sample that $10^{10}$ samples would not show it.
@@ -13,12 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import linalg, optimize
 
-from dynamics.additive.online_sgd import Problem, gradient_step
 from dynamics.core.lowering import lower_scalar
 from dynamics.core.precision import double_precision
+from dynamics.declared.rows import Rows
+from dynamics.declared.step import Parts, take
 from theory import Activation, InputError, Teacher
 from theory.core.hermite import z
 from theory.core.quadrature import gauss_hermite, product_rule
+from theory.declared.loss import Square
+from theory.declared.rule import SGD
+from theory.declared.student import two_homogeneous
 
 #: Norm of the student: so small that f ≈ 0.
 _SCALE = 1e-6
@@ -68,8 +72,8 @@ def moves(
     activation: Activation, teacher: Teacher, direction: int, overlap: float, step_size: float, points: jax.Array
 ) -> jax.Array:
     """(u′ − u)/η of one real step at each of the `nodes`, shape (n,)."""
-    problem = Problem(activation, teacher.weights, teacher.dim, 1, 1, 1, "exact")
-    return _moves(problem, direction, jnp.asarray(overlap), jnp.asarray(step_size), points)
+    a = jnp.asarray(teacher.a)
+    return _moves(activation, direction, a, jnp.asarray(overlap), jnp.asarray(step_size), points)
 
 
 @double_precision
@@ -87,20 +91,19 @@ def critical_step(
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _moves(problem: Problem, direction: int, overlap: jax.Array, step_size: jax.Array, points: jax.Array) -> jax.Array:
+def _moves(
+    activation: Activation, direction: int, a: jax.Array, overlap: jax.Array, step_size: jax.Array, points: jax.Array
+) -> jax.Array:
     """(u′ − u)/η at each node (x_p, own, other teachers, χ²)."""
-    a = jnp.asarray(problem.weights)
-    along, across = _SCALE * overlap, _SCALE * jnp.sqrt(1 - overlap**2)
-    sigma = lower_scalar(z, problem.activation.function)
+    parts = Parts(two_homogeneous(activation, 1), Square(), SGD(1.0))
+    sigma = lower_scalar(z, activation.function)
+    # Coordinates: the direction, the student's own, the other teachers, and one along what is left of the sample.
+    row = jnp.zeros(a.size + 2).at[:2].set(_SCALE * jnp.stack([overlap, jnp.sqrt(1 - overlap**2)]))
 
     def one(point: jax.Array) -> jax.Array:
-        towards, own, others, outside = point[0], point[1], point[2:-1], point[-1]
-        h = along * towards + across * own
-        target = a[direction] * sigma(towards) + jnp.sum(jnp.delete(a, direction) * sigma(others))
-        c, g = gradient_step(problem, step_size, jnp.array([_SCALE**2]), h[None, None], target[None])
-        c, g = c[0], g[0, 0]
-        moved = c * along + g * towards
-        rest = (c * across + g * own) ** 2 + g**2 * (jnp.sum(others**2) + outside)
-        return (moved / jnp.sqrt(moved**2 + rest) - overlap) / step_size
+        target = a[direction] * sigma(point[0]) + jnp.sum(jnp.delete(a, direction) * sigma(point[2:-1]))
+        sample = point.at[-1].set(jnp.sqrt(point[-1]))
+        moved = take(parts, Rows(row[None], sample[None]), jnp.ones(1), {}, target[None], jnp.zeros(()), step_size)
+        return (moved.rows.array[0, 0] / moved.rows.norm() - overlap) / step_size
 
     return jax.vmap(one)(points)

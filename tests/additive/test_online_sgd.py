@@ -15,14 +15,14 @@ from dynamics.additive.online_sgd import (
     BLOW_UP,
     Problem,
     SgdResult,
-    advance_chains,
     online_sgd,
-    start_chain,
-    update_rule,
 )
 from dynamics.core.keys import replica_keys
 from dynamics.core.outside import rotate_back, strictly_lower
+from dynamics.core.replicas import Stretch
+from dynamics.declared.step import neuron_of
 from theory import Activation, InitialState, InputError, Student, Teacher, draw_initial_state
+from theory.declared.rule import Rule
 
 H2, H4 = Activation.from_degree(2), Activation.from_degree(4)
 TEACHER = Teacher.of([1, 0.6], 6)
@@ -71,7 +71,7 @@ SIGMA: dict[str, Callable[[jax.Array], jax.Array]] = {
 def test_one_update_is_the_gradient_of_the_sample_loss(text: str, frame: Make) -> None:
     """(1 − ηδ·2F_r)v − ηδF_h·x against jax.grad of ½(f* − f)² with the activation written out here."""
     point, sigma, eta = frame(3, 2, 8, seed=1), SIGMA[text], 0.1
-    rule = update_rule(Activation.parse(text))
+    rule = neuron_of(Activation.parse(text), homogeneous=True)
     v, weights = jnp.asarray(point.vectors), jnp.asarray(point.weights)
 
     def sample_loss(v: jax.Array, x: jax.Array) -> jax.Array:
@@ -105,9 +105,10 @@ def test_ambient_steps_follow_the_sample_gradient(frame: Make) -> None:
     slope = jax.jit(jax.grad(batch_loss))
     for replica in range(2):
         v = jnp.asarray(embed(point.initial, 8))
-        key = jax.random.fold_in(replica_keys(9, 2, "online SGD")[replica], 0)
-        for step in jax.random.split(key, 4):
-            v = v - eta * slope(v, jax.random.normal(step, (batch, 8)))
+        key = replica_keys(9, 2, "online SGD")[replica]
+        for step in range(4):
+            samples, _ = jax.random.split(jax.random.fold_in(key, step))
+            v = v - eta * slope(v, jax.random.normal(samples, (batch, 8)))
         norm2 = np.sum(np.asarray(v) ** 2, axis=1)
         np.testing.assert_allclose(result["norm2"][replica, -1], norm2, rtol=1e-11)
         np.testing.assert_allclose(result["overlap"][replica, -1], v[:, :2] / np.sqrt(norm2)[:, None], atol=1e-11)
@@ -233,17 +234,17 @@ def test_a_diverged_replica_records_no_recovery_afterwards() -> None:
 
 @pytest.mark.parametrize("method", ["exact", "ambient"])
 def test_a_diverging_replica_leaves_its_neighbours_alone(method: str) -> None:
-    problem = Problem(H4, TEACHER.weights, 6, 2, 1, 8, method)
+    problem = Problem.of(H4, TEACHER, START, Rule(0.004), steps=64, method=method, block_steps=8)
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(jnp.arange(20))
-    calm = start_chain(problem, START, 20)
-    wild = calm._replace(on_teachers=calm.on_teachers.at[2].multiply(1e4))
-    eta = jnp.asarray(0.01, dtype=float)
-    expected, found = (advance_chains(problem, eta, chain, keys, 0, 8, 0) for chain in (calm, wild))
-    assert not np.all(np.isfinite(found.on_teachers[2]))
+    calm = problem.begin(20)
+    vectors = jax.tree.map(lambda x: x.at[2].multiply(1e4) if x.ndim > 2 else x, calm.vectors)
+    advance = problem.engine.advance(keys, problem.watch)
+    expected, found = (advance(run, Stretch(0, 64, 0, 8, 8)).vectors for run in (calm, calm._replace(vectors=vectors)))
     others = np.arange(20) != 2
-    np.testing.assert_array_equal(found.on_teachers[others], expected.on_teachers[others])
-    np.testing.assert_array_equal(found.residual[others], expected.residual[others])
-    assert np.all(np.isfinite(found.on_teachers[others]))
+    for old, new in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
+        np.testing.assert_array_equal(new[others], old[others])
+        assert np.all(np.isfinite(new[others]))
+    assert not np.all(np.isfinite(problem.overlaps(problem.begin(20)._replace(vectors=found))["r"][2]))
 
 
 def test_a_huge_step_size_ends_early_and_says_so() -> None:

@@ -20,13 +20,12 @@ from scipy import stats
 from dynamics.additive.online_sgd import (
     BLOW_UP,
     Problem,
-    advance_chains,
     online_sgd,
-    overlaps_of_chain,
-    start_chain,
 )
 from dynamics.core.outside import Mistakes, outside_columns, outside_factor
+from dynamics.core.replicas import Stretch
 from theory import Activation, InitialState, Student, Teacher, draw_initial_state
+from theory.declared.rule import Rule
 
 ACCEPT, REJECT = 1e-4, 1e-6
 NONE = Mistakes()
@@ -148,10 +147,10 @@ class Setting:
 
 
 SETTINGS = {
-    "block of 32 samples, D = 2": Setting("h4", 6, 2, 0.01, 64, 1, 32),
+    "block of 32, in coordinates": Setting("h4", 6, 2, 0.01, 64, 1, 32),
     "block of 4, Bartlett": Setting("h4", 13, 3, 0.006, 64, 1, 4),
     "batch 2 < m, every step": Setting("h3", 9, 3, 0.02, 64, 2, 1),
-    "batch 5 > m, every step": Setting("h4", 9, 2, 0.01, 48, 5, 1),
+    "batch 5 > m, every step": Setting("h4", 10, 2, 0.01, 48, 5, 1),
     "batch 2, block of 3, Bartlett": Setting("0.8*h3+0.6*h2", 12, 2, 0.02, 48, 2, 3),
     "erf, nothing outside": Setting("erf", 4, 2, 0.2, 64, 1, 8),
     "quadratic, block of 8": Setting("quadratic", 9, 2, 0.008, 64, 1, 8),
@@ -215,7 +214,7 @@ def test_the_compared_quantities_move(name: str) -> None:
     assert any(0.05 < share < 0.95 for share in shares)
 
 
-@pytest.mark.parametrize("name", ["block of 32 samples, D = 2", "batch 2 < m, every step"])
+@pytest.mark.parametrize("name", ["block of 4, Bartlett", "batch 2 < m, every step"])
 def test_too_many_degrees_of_freedom_are_rejected(name: str) -> None:
     """`forget_known`: d in place of d − P − m. Loss: p = 1e-223 and 0 (underflow); norms: below 1e-76."""
     setting = SETTINGS[name]
@@ -227,7 +226,8 @@ def test_too_many_degrees_of_freedom_are_rejected(name: str) -> None:
 def test_a_transposed_factor_is_rejected_after_many_steps() -> None:
     """`transpose` in the batch-5 setting: p = 1.5e-9 for the loss."""
     setting = SETTINGS["batch 5 > m, every step"]
-    p = p_values(sample(setting, "exact", 10, Mistakes(transpose=True)), sample(setting, "ambient", 11))
+    wrong = sample(setting, "exact", 10, Mistakes(transpose=True), 3 * REPLICAS)
+    p = p_values(wrong, sample(setting, "ambient", 11, NONE, 3 * REPLICAS))
     assert min(p.values()) < REJECT
 
 
@@ -237,13 +237,11 @@ def test_cosines_between_students_have_the_same_law() -> None:
     activation, teacher, initial = setting.problem
     cosines = {}
     for method, seed in (("exact", 10), ("ambient", 11)):
-        problem = Problem(activation, teacher.weights, setting.dim, setting.width, setting.batch, 4, method)
+        rule = Rule(setting.step_size, setting.batch)
+        problem = Problem.of(activation, teacher, initial, rule, steps=setting.steps, method=method, block_steps=4)
         keys = jax.vmap(partial(jax.random.fold_in, jax.random.key(seed)))(jnp.arange(REPLICAS))
-        chain = start_chain(problem, initial, REPLICAS)
-        chain = advance_chains(
-            problem, jnp.asarray(setting.step_size, dtype=float), chain, keys, 0, setting.steps // 4, 0
-        )
-        state = jax.jit(jax.vmap(partial(overlaps_of_chain, problem)))(chain)
+        whole = Stretch(0, setting.steps, 0, setting.steps // 4, 4)
+        state = problem.overlaps(problem.engine.advance(keys, problem.watch)(problem.begin(REPLICAS), whole))
         alive = np.all(np.asarray(state["r"]) < BLOW_UP, axis=1)  # False for NaN
         cosines[method] = np.where(alive[:, None, None], state["c"], np.inf)
     for k, l in ((0, 1), (0, 2), (1, 2)):
@@ -254,7 +252,7 @@ def test_cosines_between_students_have_the_same_law() -> None:
 
 def test_block_length_does_not_change_the_law() -> None:
     """1 and 32 steps a block (recovery times aside: they are looked at once a block). Smallest p 0.016."""
-    long = SETTINGS["block of 32 samples, D = 2"]
+    long = SETTINGS["block of 32, in coordinates"]
     p = p_values(sample(replace(long, block_steps=1), "exact", 20), sample(long, "exact", 10))
     ends = [value for name, value in p.items() if not name.startswith(("half", "fitted"))]
     assert len(ends) == 7
@@ -292,7 +290,7 @@ def numpy_sgd(setting: Setting, seed: int) -> np.ndarray:
     return v
 
 
-@pytest.mark.parametrize("name", ["block of 32 samples, D = 2", "batch 2 < m, every step"])
+@pytest.mark.parametrize("name", ["block of 4, Bartlett", "batch 2 < m, every step"])
 def test_exact_sgd_has_the_law_of_a_plain_loop(name: str) -> None:
     """Nothing in common but the initial state. Smallest p 0.20 and 0.29; with the mistake 1e-85 and 1e-274."""
     setting = SETTINGS[name]
@@ -316,7 +314,7 @@ def test_exact_sgd_has_the_law_of_a_plain_loop(name: str) -> None:
 @pytest.mark.slow
 def test_p_values_are_uniform_over_seeds() -> None:
     """40 pairs of seeds: the p-values of each of three quantities are themselves uniform, so no seed matters."""
-    setting = SETTINGS["block of 32 samples, D = 2"]
+    setting = SETTINGS["block of 32, in coordinates"]
     found: dict[str, list[float]] = {"t00": [], "r0": [], "loss": []}
     for seed in range(40):
         p = p_values(

@@ -12,6 +12,7 @@ import numpy as np
 from theory.core import streams
 from theory.core.arguments import check_whole
 from theory.core.errors import InputError
+from theory.core.initial import bartlett
 from theory.declared.inputs import Inputs
 
 #: Eigenvalues of a Gram matrix down to −this share of its largest count as zero.
@@ -107,7 +108,7 @@ class Directions:
 
     @cached_property
     def roots(self) -> np.ndarray:
-        r"""$W^i$ with $W^iW^{i\top}=V^i$, (L, P, P): coordinates of the directions; of block i the first $\min(P,d_i)$ count."""
+        r"""$W^i$ with $W^iW^{i\top}=V^i$, (L, P, P): coordinates, the first $\min(P,d_i)$ of each block."""
         values, vectors = np.linalg.eigh(self.grams)
         values = np.where(values > _ROUNDING * values[:, -1:], values, 0.0)[:, ::-1]
         root = vectors[:, :, ::-1] * np.sqrt(values)[:, None, :]
@@ -118,14 +119,10 @@ class Directions:
 
 
 def _wishart(inputs: Inputs, count: int, seed: int, name: str) -> np.ndarray:
-    """Gram matrices of `count` standard Gaussian vectors by block, (L, P, P), by Bartlett's factor or the vectors themselves."""
+    """Gram matrices of `count` standard Gaussian vectors by block, (L, P, P): Bartlett's factor, or the vectors."""
     rng = streams.stream(seed, name)
     found = []
     for d in inputs.multiplicities:
-        if d <= 2 * count:
-            vectors = rng.standard_normal((count, d))
-        else:
-            vectors = np.tril(rng.standard_normal((count, count)), -1)
-            vectors[np.diag_indices(count)] = np.sqrt(rng.chisquare(d - np.arange(count)))
+        vectors = rng.standard_normal((count, d)) if d <= 2 * count else bartlett(rng, count, d)
         found.append(vectors @ vectors.T)
     return np.stack(found)

@@ -257,7 +257,7 @@ class SAM(Rule):
 
 @dataclass(frozen=True)
 class Muon(Rule):
-    r"""$u\leftarrow\beta u+(1-\beta)g$, $v\leftarrow v-\eta\,\mathrm{polar}(u)$, the polar factor of the m × d matrix of rows."""
+    r"""$u\leftarrow\beta u+(1-\beta)g$, $v\leftarrow v-\eta\,\mathrm{polar}(u)$ of the m × d matrix."""
 
     beta: float = 0.0
     buffers: ClassVar[tuple[str, ...]] = ("average",)

@@ -7,6 +7,7 @@ import numpy as np
 from theory.core import streams
 from theory.core.arguments import check_positive, check_whole
 from theory.core.errors import InputError
+from theory.core.initial import bartlett
 from theory.declared.directions import Directions
 
 
@@ -64,9 +65,7 @@ def draw_start(directions: Directions, width: int, scale: float = 1.0, seed: int
         on, rest = min(directions.count, d), max(0, d - directions.count)
         columns = [rng.standard_normal((width, on))]
         if rest > width:
-            factor = np.tril(rng.standard_normal((width, width)), -1)
-            factor[np.diag_indices(width)] = np.sqrt(rng.chisquare(rest - np.arange(width)))
-            columns.append(factor)
+            columns.append(bartlett(rng, width, rest))
         else:
             columns.append(rng.standard_normal((width, rest)))
         parts.append(np.concatenate(columns, axis=1))

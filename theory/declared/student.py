@@ -1,7 +1,7 @@
 r"""Students: rows $v_k$ that enter through $\rho_k=\|v_k\|^2$ and $h_k=\langle v_k,x\rangle$, and a second layer $b_k$.
 
-A neuron is $b_kF(\rho_k,h_k)$: $F=\sigma(h)$ for a committee, $F=\rho\,\sigma(h/\sqrt\rho)$ for the 2-homogeneous student. By the
-chain rule $\nabla_{v_k}F=2F_\rho v_k+F_hx$.
+A neuron is $b_kF(\rho_k,h_k)$: $F=\sigma(h)$ for a committee, $F=\rho\,\sigma(h/\sqrt\rho)$ for the 2-homogeneous student.
+By the chain rule $\nabla_{v_k}F=2F_\rho v_k+F_hx$.
 """
 
 from collections.abc import Sequence

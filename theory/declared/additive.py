@@ -1,0 +1,28 @@
+"""The additive model as a declaration: isotropic inputs, orthonormal teachers, the student's activation as link."""
+
+import numpy as np
+
+from theory.core.activation import Activation
+from theory.core.initial import InitialState
+from theory.core.teacher import Teacher
+from theory.declared.directions import Directions
+from theory.declared.inputs import Inputs
+from theory.declared.loss import Loss, Square
+from theory.declared.model import DeclaredModel
+from theory.declared.rule import Rule
+from theory.declared.start import Start
+from theory.declared.student import Student
+from theory.declared.target import Additive
+
+
+def additive_model(
+    activation: Activation, teacher: Teacher, student: Student, rule: Rule, loss: Loss | None = None
+) -> DeclaredModel:
+    """A teacher of the additive model with any student, rule and loss."""
+    directions = Directions.orthonormal(Inputs.isotropic(teacher.dim), teacher.width)
+    return DeclaredModel(directions, Additive(activation, teacher.weights), student, rule, loss or Square())
+
+
+def start_of(initial: InitialState) -> Start:
+    """The same rows; what is outside the teachers may be given in any basis."""
+    return Start((np.concatenate([initial.on_teachers, initial.residual], axis=1),))
