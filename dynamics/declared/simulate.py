@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics.core.checks import check_run
 from dynamics.core.interrupted import Progress
-from dynamics.core.keys import replica_keys
+from dynamics.core.keys import replica_keys, stream_key
 from dynamics.core.outside import NO_MISTAKES, Mistakes
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch, Told, Track, drive, stretches
@@ -68,7 +68,8 @@ def declared_sgd(
 
     Args:
         method: ``exact`` (in law, any d) or ``ambient`` (explicit vectors of R^d, which runs any rule).
-        block_steps: steps that share a draw of samples' Gram matrix (default: about 32 samples); the law is the same.
+        block_steps: steps that share a draw of samples' Gram matrix (default: about 32 samples, and every save ends a
+            block); the law is the same.
         mistakes: built-in errors, as controls of law tests.
 
     Raises:
@@ -83,7 +84,7 @@ def declared_sgd(
     start.check(model.directions)
     if start.width != model.student.width:
         raise InputError(f"start has {start.width} rows, the student {model.student.width}: draw one for this student")
-    block = block_length(rule, steps, block_steps)
+    block = block_length(rule, steps, block_steps, saves)
     engine = engine_of(model, start, method, block, mistakes)
     keys = replica_keys(seed, replicas, "declared SGD", method)
     told = Told("SGD", steps, progress, f", {replicas} replicas")
@@ -135,9 +136,15 @@ def engine_of(
     return Exact(model, start, block, mistakes) if method == "exact" else Ambient(model, start, mistakes)
 
 
-def block_length(rule: Rule, steps: int, given: int | None = None) -> int:
-    """Steps of a block: about 32 samples, never more than the run is long."""
-    return max(1, min(_BLOCK // rule.batch, steps)) if given is None else given
+def block_length(rule: Rule, steps: int, given: int | None = None, saves: int | None = None) -> int:
+    """Steps of a block: about 32 samples, never more than the run is long; with `saves` such that each ends a block."""
+    if given is not None:
+        return given
+    most = max(1, min(_BLOCK // rule.batch, steps))
+    if saves is None:
+        return most
+    gap, rest = divmod(steps, min(saves, steps))
+    return 1 if rest else max(length for length in range(1, most + 1) if gap % length == 0)
 
 
 class _Replicas:
@@ -176,8 +183,8 @@ class Exact(_Replicas):
 
     def _needs_pairs(self, shape: Shape) -> bool:
         try:
-            sizes = jnp.ones(shape.block)
-            jax.eval_shape(partial(run_block, shape), self.space, sizes, self.start, jax.random.key(0), jnp.asarray(0))
+            sizes, key = jnp.ones(shape.block), stream_key(0, "declared SGD", "shape")
+            jax.eval_shape(partial(run_block, shape), self.space, sizes, self.start, key, jnp.asarray(0))
         except NeedsPairsError:
             return True
         return False

@@ -1,14 +1,13 @@
-r"""The committee machine with a fixed second layer: its order parameters in time, and online SGD in coordinates.
+r"""The committee machine with a fixed second layer: its order parameters in time, and online SGD exact in law.
 
 The mean of one step is $y+\eta F(y)$ for $y=(T,Q)$, with F the drift of `theory.steps.committee.committee`. The map
 iterates it; the flow integrates the equation whose solution passes through the map's points up to $O(\eta^2)$,
 $\dot y=F(y-\tfrac\eta2F(y))=F-\tfrac\eta2F'F+O(\eta^2)$ (a step is a step, not a piece of a flow). `committee_sgd` is
-plain SGD on explicit rows in $R^d$ and knows nothing of this.
+plain SGD and knows nothing of this.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import jax
@@ -27,10 +26,18 @@ from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch, Told, Track, drive, marks, stretches
 from dynamics.core.symmetric import GRAM, UNIT_GRAM, Symmetric
 from dynamics.core.trajectory import time_axis, variable
+from dynamics.declared.rows import Rows
+from dynamics.declared.simulate import Run, block_length, engine_of
+from dynamics.declared.step import Parts, take
 from theory import Activation, InitialState, InputError, System, Teacher
 from theory.core.arguments import check_positive
 from theory.core.hermite import z
 from theory.core.indexed import Sums, Term, j, k, q
+from theory.declared.additive import additive_model, start_of
+from theory.declared.loss import Square
+from theory.declared.rule import SGD
+from theory.declared.student import Student
+from theory.declared.student import committee as declared_committee
 from theory.steps.committee import ROWS, committee
 
 if TYPE_CHECKING:
@@ -306,10 +313,10 @@ def _result(states: State, loss: jax.Array, at: np.ndarray, step_size: float, ab
 # ----------------------------------------------------------------------------------- SGD
 
 
-@lru_cache(maxsize=16)
-def _activation_and_slope(activation: Activation) -> tuple[Callable, Callable]:
-    sigma = activation.function
-    return lower_scalar(z, sigma), lower_scalar(z, sp.diff(sigma, z))
+def _student(activation: Activation, student_weights: Sequence[float], rows: str) -> Student:
+    return declared_committee(
+        activation, len(student_weights), student_weights, rows="sphere" if rows == "normalised" else rows
+    )
 
 
 def sgd_step(activation: Activation, rows: str, rates: State, vectors: jax.Array, x: jax.Array) -> jax.Array:
@@ -317,33 +324,11 @@ def sgd_step(activation: Activation, rows: str, rates: State, vectors: jax.Array
 
     `rates` holds a, b and eta.
     """
-    sigma, slope = _activation_and_slope(activation)
-    fields = vectors @ x
-    delta = rates["b"] @ sigma(fields) - rates["a"] @ sigma(x[: rates["a"].size])
-    moves = (-rates["eta"] * delta * rates["b"] * slope(fields))[:, None] * x
-    if rows == "projected":
-        moves = moves - jnp.sum(moves * vectors, axis=1, keepdims=True) * vectors
-    moved = vectors + moves
-    return moved if rows == "free" else moved / jnp.linalg.norm(moved, axis=1, keepdims=True)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _sgd_steps(
-    activation: Activation,
-    rows: str,
-    rates: State,
-    vectors: jax.Array,
-    keys: jax.Array,
-    span: tuple[jax.Array, jax.Array],
-) -> jax.Array:
-    """All replicas, vectors (R, m, d), from the first to the last step of `span`."""
-
-    def one(vectors: jax.Array, key: jax.Array, number: jax.Array) -> jax.Array:
-        x = jax.random.normal(jax.random.fold_in(key, number), vectors.shape[1:])
-        return sgd_step(activation, rows, rates, vectors, x)
-
-    everyone = jax.vmap(one, in_axes=(0, 0, None))
-    return jax.lax.fori_loop(*span, lambda number, vectors: everyone(vectors, keys, number), vectors)
+    label = rates["a"] @ lower_scalar(z, activation.function)(x[: rates["a"].size])
+    parts = Parts(_student(activation, (1.0,) * len(vectors), rows), Square(), SGD(1.0))
+    moved = take(parts, Rows(vectors, x[None]), rates["b"], {}, label[None], jnp.zeros(()), rates["eta"])
+    found: jax.Array = moved.rows.array
+    return found
 
 
 @double_precision
@@ -359,11 +344,13 @@ def committee_sgd(
     replicas: int = 32,
     saves: int = 100,
     seed: int = 0,
+    method: str = "exact",
     progress: Progress | None = None,
 ) -> CommitteeResult:
-    r"""Online SGD of a committee machine in $R^d$, one fresh sample a step, all replicas at once from the same start.
+    r"""Online SGD of a committee machine, one fresh sample a step, all replicas at once from the same start.
 
-    Cost of a step: `replicas` × m·d. The loss is the population loss of the rows, in closed form.
+    The declared model (`dynamics.declared`): `method` is ``exact`` in law at any d, or ``ambient``, with rows of R^d. The loss
+    is the population loss of the rows, in closed form.
 
     Raises:
         InputError: a number out of range, weights and start that do not fit, or rows that are not of unit norm.
@@ -372,29 +359,25 @@ def committee_sgd(
     numbers = {"step_size": step_size, "steps": steps, "saves": saves, "replicas": replicas}
     _check(teacher, student_weights, initial, rows, numbers)
     parameters = committee_parameters(teacher, student_weights, step_size)
-    vectors = np.zeros((initial.on_teachers.shape[0], teacher.dim))
-    known = np.concatenate([initial.on_teachers, initial.residual], axis=1)
-    vectors[:, : known.shape[1]] = known
-    state = jnp.broadcast_to(jnp.asarray(vectors), (replicas, *vectors.shape))
-    keys = replica_keys(seed, replicas, "committee SGD")
+    rule = SGD(float(step_size))
+    model = additive_model(activation, teacher, _student(activation, student_weights, rows), rule)
+    block = block_length(rule, steps, saves=saves)
+    engine = engine_of(model, start_of(initial), method, block)
     lowered = lowered_committee(committee(activation, rows))
 
-    def advance(state: jax.Array, part: Stretch) -> jax.Array:
-        span = (jnp.asarray(part.begin), jnp.asarray(part.end))
-        return _sgd_steps(activation, rows, parameters, state, keys, span)
+    def look(run: Run) -> State:
+        overlap, gram, _ = engine.look(run.vectors)
+        return {"T": jnp.sum(overlap, axis=1), "Q": jnp.sum(gram, axis=1)}
 
-    def result(track: Track[jax.Array]) -> CommitteeResult:
+    def result(track: Track[Run]) -> CommitteeResult:
         states = {name: jnp.stack([y[name] for y in track.seen], axis=1) for name in ("T", "Q")}
         # One replica at a time: the same shape, and so the same compiled code, as a flow with as many records.
         each = [{name: value[i] for name, value in states.items()} for i in range(replicas)]
         loss = jnp.stack([losses(lowered, path, parameters) for path in each])
-        about = _about(activation, teacher, rows, {"what": "committee-sgd", "seed": seed})
+        about = _about(activation, teacher, rows, {"what": "committee-sgd", "seed": seed, "method": method})
         return _result(states, loss, np.array(track.at), step_size, about)
 
+    advance = engine.advance(replica_keys(seed, replicas, "committee SGD"))
     told = Told("committee SGD", steps, progress, f", {replicas} replicas")
-    return drive(state, stretches(steps, saves), advance, lambda y: _seen(y, teacher.width), result, told)
-
-
-@partial(jax.jit, static_argnums=1)
-def _seen(vectors: jax.Array, width: int) -> State:
-    return {"T": vectors[..., :width], "Q": jnp.einsum("...ki,...ji->...kj", vectors, vectors)}
+    parts = stretches(steps, saves, block)
+    return drive(engine.begin(replicas), parts, advance, look, result, told)
