@@ -55,8 +55,8 @@ class Sizes:
 def prepare(sizes: Sizes, replicas: int) -> Timed:
     """Compile the simulator's own driver."""
     problem, block = sizes.problem(), sizes.block_steps
-    start = problem.begin(replicas)
     keys = jax.vmap(partial(jax.random.fold_in, jax.random.key(0)))(jnp.arange(replicas))
+    start = problem.begin(keys)
     run = problem.engine.advance(keys, problem.watch)
 
     def advance(blocks: int) -> Run:

@@ -124,9 +124,9 @@ class Problem:
         engine = engine_of(model, start_of(initial), method, block, mistakes)
         return cls(activation, teacher, engine, Recovery(teacher.weights), block)
 
-    def begin(self, replicas: int) -> Run:
-        """All replicas at the start."""
-        return self.engine.begin(replicas, self.watch.start())
+    def begin(self, keys: jax.Array) -> Run:
+        """Replicas at the start, one for each key."""
+        return self.engine.begin(keys, self.watch.start())
 
     def overlaps(self, run: Run) -> State:
         """t, c, r of all replicas, as the overlap flow's state."""
@@ -202,11 +202,12 @@ def online_sgd(
         lost = not np.any(np.isfinite(track.seen[-1][1]).all(axis=1))
         return lost or all_learned(track.state.seen, stop_when_learned)
 
-    advance = problem.engine.advance(replica_keys(seed, replicas, "online SGD"), problem.watch)
+    keys = replica_keys(seed, replicas, "online SGD")
+    advance = problem.engine.advance(keys, problem.watch)
     parts = stretches(steps, saves, problem.block)
     told = Told("online SGD", steps, progress, f", {replicas} replicas")
     result = partial(_result, problem, rule, method, seed)
-    return drive(problem.begin(replicas), parts, advance, partial(_observe, problem), result, told, done=done)
+    return drive(problem.begin(keys), parts, advance, partial(_observe, problem), result, told, done=done)
 
 
 def _observe(problem: Problem, run: Run) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -166,10 +166,11 @@ def layer_wise_sgd(
         about = attributes(problem, rule, "layer-wise", method, seed) | {"ridge": ridge}
         return _result(problem, about, track, fitted)
 
-    advance = problem.engine.advance(replica_keys(seed, replicas, "layer-wise SGD"), problem.watch)
+    keys = replica_keys(seed, replicas, "layer-wise SGD")
+    advance = problem.engine.advance(keys, problem.watch)
     parts = stretches(steps, saves, problem.block)
     told = Told("layer-wise SGD", steps, progress, f", {replicas} replicas")
-    return drive(problem.begin(replicas), parts, advance, look, result, told, done=done)
+    return drive(problem.begin(keys), parts, advance, look, result, told, done=done)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

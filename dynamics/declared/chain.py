@@ -20,7 +20,7 @@ import numpy as np
 from dynamics.core.outside import NO_MISTAKES, Mistakes, outside_columns, outside_factor, rotate_back
 from dynamics.declared import span
 from dynamics.declared.span import Frame, Span
-from dynamics.declared.step import Parts, take
+from dynamics.declared.step import Parts, noisy, take
 from theory.declared.directions import Directions
 from theory.declared.target import Target
 
@@ -74,8 +74,8 @@ class Shape:
 
     @property
     def samples(self) -> int:
-        """Of a block."""
-        return self.parts.rule.batch * self.block
+        """Drawn together: of a block, or a data set."""
+        return self.parts.rule.samples or self.parts.rule.batch * self.block
 
 
 def geometry(
@@ -121,8 +121,8 @@ def draw(shape: Shape, space: Geometry, n: int, key: jax.Array, noise_key: jax.A
     if plain is not None:
         fields = fields + plain @ space.plain_directions.T
     labels = shape.target.value(fields, lower)
-    if shape.parts.rule.noise:
-        labels = labels + shape.parts.rule.noise * jax.random.normal(noise_key, (B,))
+    if not shape.parts.rule.renewed:
+        labels = noisy(shape.parts.rule, labels, noise_key)
     return Drawn(known, jnp.zeros((B, 0)) if plain is None else plain, labels)
 
 
@@ -145,26 +145,27 @@ def run_block(
     drawn = draw(shape, space, chain.plain.shape[0], known_key, jax.random.fold_in(outside_key, 2**31 - 1))
     together = jnp.concatenate([chain.on, chain.off], axis=2)
     along = space.scale[:, None, None] * drawn.known
-    fields = _products(together, along) + chain.plain @ drawn.plain.T
-    begin = Begin(fields.reshape(shape.kinds, -1, shape.samples), _start_norms(shape, chain), chain.second)
+    begin = Begin(
+        fields(space, chain, drawn).reshape(shape.kinds, -1, shape.samples), start_norms(shape, chain), chain.second
+    )
     beyond: list[jax.Array] = []
 
-    def gram() -> jax.Array:
-        beyond.append(_outside(shape, space, outside_key))
-        return _gram(space, drawn, beyond[0])
+    def among() -> jax.Array:
+        beyond.append(outside(shape, space, outside_key))
+        return gram(space, drawn, beyond[0])
 
     if shape.block == 1:
-        frame = Frame(begin.fields, begin.norms, gram)
+        frame = Frame(begin.fields, begin.norms, among)
         # (Normalised below, in coordinates: in coefficients that would ask for the samples' Gram matrix.)
         kinds, second = one_step(shape, frame, chain.second, drawn.labels, first, step_sizes[0], unit=False)
         after = After(*span.dense(kinds, frame), second)
     else:
-        after = _sequence(shape, begin, gram(), drawn.labels, first, step_sizes)
+        after = _sequence(shape, begin, among(), drawn.labels, first, step_sizes)
     tail = after.tail.reshape(-1, shape.samples)
     scale = jnp.ones_like(space.scale) if shape.mistakes.forget_scale else space.scale
     appended = scale[:, None, None] * (tail @ beyond[0] if beyond else _columns(shape, space, outside_key, tail))
-    moved = _combined(after.own, together) + tail @ along
-    plain = _combined(after.own, chain.plain[None])[0] + tail @ drawn.plain
+    moved = combined(after.own, together) + tail @ along
+    plain = combined(after.own, chain.plain[None])[0] + tail @ drawn.plain
     if shape.block == 1 and shape.parts.student.rows != "free":
         norm2 = sum((jnp.sum(x**2, axis=(0, 2)) for x in (appended, plain[None])), start=jnp.sum(moved**2, axis=(0, 2)))
         size = jnp.where(jnp.arange(norm2.size) < chain.second.size, jnp.sqrt(norm2), 1.0)[:, None]
@@ -172,6 +173,20 @@ def run_block(
     P = shape.target.count
     off = jax.vmap(rotate_back)(jnp.concatenate([moved[:, :, P:], appended], axis=2))
     return Chain(moved[:, :, :P], off, plain, after.second)
+
+
+def fields(space: Geometry, chain: Chain, drawn: Drawn) -> jax.Array:
+    """Inner products of all vectors with the samples, (n, B)."""
+    together = jnp.concatenate([chain.on, chain.off], axis=2)
+    return _products(together, space.scale[:, None, None] * drawn.known) + chain.plain @ drawn.plain.T
+
+
+def summary(space: Geometry, chain: Chain) -> tuple[jax.Array, jax.Array]:
+    """Of one replica: overlaps with the directions (m, P) and squared norms (m,), over all eigenspaces."""
+    m = chain.second.size
+    on, off, plain = chain.on[:, :m], chain.off[:, :m], chain.plain[:m]
+    overlap = jnp.sum(on @ jnp.swapaxes(space.directions, 1, 2), axis=0) + plain @ space.plain_directions.T
+    return overlap, jnp.sum(on**2, axis=(0, 2)) + jnp.sum(off**2, axis=(0, 2)) + jnp.sum(plain**2, axis=1)
 
 
 class Begin(NamedTuple):
@@ -206,7 +221,7 @@ def one_step(
     return [moved.rows, *(moved.buffers[name] for name in names)], moved.second
 
 
-def _start_norms(shape: Shape, chain: Chain) -> jax.Array:
+def start_norms(shape: Shape, chain: Chain) -> jax.Array:
     """Inner products of all vectors, in the layout of the rule."""
     K = shape.kinds
 
@@ -222,7 +237,7 @@ def _start_norms(shape: Shape, chain: Chain) -> jax.Array:
     return of(chain.on) + of(chain.off) + of(chain.plain[None])
 
 
-def _outside(shape: Shape, space: Geometry, key: jax.Array) -> jax.Array:
+def outside(shape: Shape, space: Geometry, key: jax.Array) -> jax.Array:
     """Bartlett factors of the samples outside what is known, (L, B, B)."""
     if space.scale.size == 1:
         return outside_factor(key, shape.samples, space.freedom[0], shape.mistakes.transpose)[None]
@@ -230,7 +245,7 @@ def _outside(shape: Shape, space: Geometry, key: jax.Array) -> jax.Array:
     return jax.vmap(lambda one, d: outside_factor(one, shape.samples, d, shape.mistakes.transpose))(keys, space.freedom)
 
 
-def _gram(space: Geometry, drawn: Drawn, beyond: jax.Array) -> jax.Array:
+def gram(space: Geometry, drawn: Drawn, beyond: jax.Array) -> jax.Array:
     """Inner products of the samples, (B, B)."""
     known, outside = (space.scale[:, None, None] * part for part in (drawn.known, beyond))
     return drawn.plain @ drawn.plain.T + _products(known, known) + _products(outside, outside)
@@ -249,7 +264,7 @@ def _columns(shape: Shape, space: Geometry, key: jax.Array, tail: jax.Array) -> 
     return jax.vmap(lambda one, d: outside_columns(one, tail, d, shape.mistakes.transpose))(keys, space.freedom)
 
 
-def _combined(own: jax.Array, vectors: jax.Array) -> jax.Array:
+def combined(own: jax.Array, vectors: jax.Array) -> jax.Array:
     """Coefficients (K, K, m) or (K, m, K, m) on vectors (L, n, q)."""
     if own.ndim == 4:
         return own.reshape(own.shape[0] * own.shape[1], -1) @ vectors
@@ -277,24 +292,23 @@ def _sequence(
     batch, steps = shape.parts.rule.batch, shape.block
     K, m, B = begin.fields.shape
     scaled = K == 1 and not shape.pairs
-    identity = jnp.eye(K)[:, :, None] * jnp.ones(m) if not shape.pairs else jnp.eye(K * m).reshape(K, m, K, m)
 
     def step(carry: tuple, inputs: tuple) -> tuple[tuple, None]:
         own, tail, norms, second = carry
         begins, number, before, rows, label, step_size = inputs
         # Columns of samples to come are still zero, so the full product sees the past only.
         past = jnp.sum(tail[:, :, None, :] * rows, axis=3)
-        fields = own[0, 0][:, None] * (before + past) if scaled else _on_kinds(own, before) + past
+        now = own[0, 0][:, None] * (before + past) if scaled else on_kinds(own, before) + past
         within = jax.lax.dynamic_slice(rows, (0, begins), (batch, batch))
-        frame = Frame(fields, norms, lambda: within)
+        frame = Frame(now, norms, lambda: within)
         kinds, second = one_step(shape, frame, second, label, number, step_size)
         change = span.dense(kinds, frame)
         norms = span.norms_of(kinds, frame)
-        own = _on_kinds_of(change.own, own)
+        own = composed(change.own, own)
         if scaled:
             new = change.tail / own[0, 0][:, None]
         else:
-            tail, new = _on_kinds(change.own, tail), change.tail
+            tail, new = on_kinds(change.own, tail), change.tail
         return (own, jax.lax.dynamic_update_slice(tail, new, (0, 0, begins)), norms, second), None
 
     number = jnp.arange(steps)
@@ -306,18 +320,26 @@ def _sequence(
         labels.reshape(steps, batch),
         step_sizes,
     )
-    (own, tail, _, second), _ = jax.lax.scan(step, (identity, jnp.zeros((K, m, B)), begin.norms, begin.second), inputs)
+    (own, tail, _, second), _ = jax.lax.scan(
+        step, (identity(shape, K * m), jnp.zeros((K, m, B)), begin.norms, begin.second), inputs
+    )
     return After(own, own[0, 0][:, None] * tail if scaled else tail, second)
 
 
-def _on_kinds(own: jax.Array, arrays: jax.Array) -> jax.Array:
+def identity(shape: Shape, n: int) -> jax.Array:
+    """The coefficients of n vectors that have not moved, in the layout of the rule."""
+    K, m = shape.kinds, n // shape.kinds
+    return jnp.eye(n).reshape(K, m, K, m) if shape.pairs else jnp.eye(K)[:, :, None] * jnp.ones(m)
+
+
+def on_kinds(own: jax.Array, arrays: jax.Array) -> jax.Array:
     """Coefficients on arrays (K, m, …) of all kinds."""
     if own.ndim == 4:
         return jnp.einsum("kmln,lnb->kmb", own, arrays)
     return _sum([own[:, l, :, None] * arrays[l] for l in range(own.shape[1])])
 
 
-def _on_kinds_of(change: jax.Array, own: jax.Array) -> jax.Array:
+def composed(change: jax.Array, own: jax.Array) -> jax.Array:
     """Coefficients after coefficients."""
     if own.ndim == 4:
         return jnp.einsum("kmln,lnjo->kmjo", change, own)

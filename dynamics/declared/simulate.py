@@ -16,10 +16,11 @@ from dynamics.core.outside import NO_MISTAKES, Mistakes
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch, Told, Track, drive, stretches
 from dynamics.core.trajectory import time_axis, variable
-from dynamics.declared.chain import Chain, Geometry, Shape, geometry, lower, run_block
+from dynamics.declared import data_set
+from dynamics.declared.chain import Chain, Geometry, Shape, geometry, lower, run_block, summary
 from dynamics.declared.rows import Rows
 from dynamics.declared.span import NeedsPairsError
-from dynamics.declared.step import Parts, take
+from dynamics.declared.step import Parts, Run, Watch, noisy, nothing, places, step_sizes, take
 from theory import InputError
 from theory.core.arguments import check_whole
 from theory.declared.model import DeclaredModel
@@ -90,18 +91,7 @@ def declared_sgd(
     told = Told("SGD", steps, progress, f", {replicas} replicas")
     result = partial(_result, model, method, seed)
     parts = stretches(steps, saves, block)
-    return drive(
-        engine.begin(replicas), parts, engine.advance(keys), lambda run: engine.look(run.vectors), result, told
-    )
-
-
-#: Called with what it has seen of a replica, overlaps with the directions (m, P), squared norms (m,) and the step's number.
-Watch = Callable[..., Any]
-
-
-def nothing(seen: Any, *_: Any) -> Any:
-    """The watch that sees nothing."""
-    return seen
+    return drive(engine.begin(keys), parts, engine.advance(keys), lambda run: engine.look(run.vectors), result, told)
 
 
 def parts_of(model: DeclaredModel) -> Parts:
@@ -110,23 +100,10 @@ def parts_of(model: DeclaredModel) -> Parts:
     return Parts(model.student, model.loss, rule)
 
 
-def step_sizes(parts: Parts, given: jax.Array, steps: jax.Array) -> jax.Array:
-    """η of these steps (n,): of the schedule, or `given` throughout."""
-    schedule = parts.rule.step_size
-    return schedule(steps) if callable(schedule) else jnp.broadcast_to(given, steps.shape)
-
-
 def constant(model: DeclaredModel) -> jax.Array:
     """The one step size; 1 in place of a schedule."""
     given = model.rule.step_size
     return jnp.asarray(1.0 if callable(given) else float(given))
-
-
-class Run(NamedTuple):
-    """All replicas: their vectors, and what a watch has seen of each."""
-
-    vectors: Any
-    seen: Any
 
 
 def engine_of(
@@ -152,9 +129,9 @@ class _Replicas:
 
     start: Any
 
-    def begin(self, replicas: int, seen: Any = ()) -> Run:
-        """So many replicas at the start; `seen` of one of them."""
-        return Run(*jax.tree.map(lambda x: jnp.broadcast_to(x, (replicas, *jnp.shape(x))), (self.start, seen)))
+    def begin(self, keys: jax.Array, seen: Any = ()) -> Run:
+        """Replicas at the start, one for each key; `seen` of one of them."""
+        return Run(*jax.tree.map(lambda x: jnp.broadcast_to(x, (keys.size, *jnp.shape(x))), (self.start, seen)))
 
 
 class Exact(_Replicas):
@@ -164,10 +141,11 @@ class Exact(_Replicas):
         self.model, P = model, model.directions.count
         parts = parts_of(model)
         n = start.width * (1 + len(parts.rule.buffers))
-        self.space, self.reduced = geometry(model.directions, n, block * parts.rule.batch, mistakes)
+        samples = parts.rule.samples or block * parts.rule.batch
+        self.space, self.reduced = geometry(model.directions, n, samples, mistakes)
         roots = model.directions.roots[self.reduced]
         orthonormal = bool(np.array_equal(roots, np.broadcast_to(np.eye(P), roots.shape)))
-        shape = Shape(parts, model.target, block, orthonormal, mistakes=mistakes)
+        shape = Shape(parts, model.target, 1 if parts.rule.samples else block, orthonormal, mistakes=mistakes)
         self.start = self._start(start, n)
         self.shape = replace(shape, pairs=self._needs_pairs(shape))
 
@@ -192,12 +170,21 @@ class Exact(_Replicas):
     def advance(self, keys: jax.Array, watch: Watch = nothing) -> Callable[[Run, Stretch], Run]:
         """All replicas, with these keys (one each), from save to save; `watch` looks at the end of every block."""
         eta = constant(self.model)
+        if self.shape.parts.rule.samples:
+            return data_set.advance(self.shape, eta, self.space, self.start, keys, watch)
 
         def run(run: Run, part: Stretch) -> Run:
             shape = replace(self.shape, block=part.length)
             return advance_chains(shape, watch, eta, self.space, run, keys, part.first, part.blocks, part.begin)
 
         return run
+
+    def begin(self, keys: jax.Array, seen: Any = ()) -> Run:
+        """As of all engines; a data set is drawn now."""
+        run = super().begin(keys, seen)
+        if not self.shape.parts.rule.samples:
+            return run
+        return Run(data_set.begin_all(self.shape, self.space, self.start, keys), run.seen)
 
     def coordinates(self, state: Chain) -> jax.Array:
         """Rows (replica, m, q) whose products with standard Gaussians (q,) are the fields."""
@@ -206,8 +193,11 @@ class Exact(_Replicas):
         flat = jnp.moveaxis(reduced, 1, 2).reshape(*reduced.shape[:1], reduced.shape[2], -1)
         return jnp.concatenate([flat, state.plain * self.space.plain_scale], axis=2)[:, :m]
 
-    def look(self, state: Chain) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Overlaps and Gram matrices by eigenspace, and b."""
+    def look(self, state: Any) -> tuple[jax.Array, ...]:
+        """Overlaps and Gram matrices by eigenspace, and b; of a data set the mean loss, too."""
+        if isinstance(state, data_set.Fitting):
+            chains, loss = data_set.look(self.shape, self.space, self.start, state)
+            return *self.look(chains), loss
         counts = self.model.inputs.multiplicities
         small = tuple((i, d) for i, d in enumerate(counts) if i not in self.reduced)
         return _look(tuple(self.reduced), small, self.space, state)
@@ -237,14 +227,6 @@ def advance_chains(
 
     everyone = jax.vmap(one, in_axes=(0, 0, None))
     return jax.lax.fori_loop(first, first + blocks, lambda number, run: everyone(run, keys, number), run)
-
-
-def summary(space: Geometry, chain: Chain) -> tuple[jax.Array, jax.Array]:
-    """Of one replica: overlaps with the directions (m, P) and squared norms (m,), over all eigenspaces."""
-    m = chain.second.size
-    on, off, plain = chain.on[:, :m], chain.off[:, :m], chain.plain[:m]
-    overlap = jnp.sum(on @ jnp.swapaxes(space.directions, 1, 2), axis=0) + plain @ space.plain_directions.T
-    return overlap, jnp.sum(on**2, axis=(0, 2)) + jnp.sum(off**2, axis=(0, 2)) + jnp.sum(plain**2, axis=1)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -305,8 +287,8 @@ class Ambient(_Replicas):
         """As `Exact.coordinates`."""
         return state.rows[:, 0] * self.space[0]
 
-    def look(self, state: Vectors) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """As `Exact.look`."""
+    def look(self, state: Vectors) -> tuple[jax.Array, ...]:
+        """As `Exact.look`, without the loss of a data set."""
         edges = np.cumsum(self.model.inputs.multiplicities)[:-1]
         parts = list(
             zip(jnp.split(state.rows[:, 0], edges, axis=2), jnp.split(self.space[1], edges, axis=1), strict=True)
@@ -327,10 +309,19 @@ def vector_step(
     """One step of one replica in R^d; `space`: √λ of each coordinate (d,), and the directions (P, d)."""
     scale, directions = space
     sample_key, noise_key = jax.random.split(jax.random.fold_in(key, number))
-    samples = scale * jax.random.normal(sample_key, (parts.rule.batch, scale.size))
-    labels = target.value(samples @ directions.T, lower)
-    if parts.rule.noise:
-        labels = labels + parts.rule.noise * jax.random.normal(noise_key, labels.shape)
+    rule = parts.rule
+    if rule.samples:
+        # (The data set, from its key again: the compiler takes it out of the loop.)
+        known, first_noise = jax.random.split(key)
+        samples = scale * jax.random.normal(known, (rule.samples, scale.size))
+        labels = target.value(samples @ directions.T, lower)
+        labels = labels if rule.renewed else noisy(rule, labels, first_noise)
+        at = places(rule, sample_key, number)
+        samples, labels = samples[at], labels[at]
+        labels = noisy(rule, labels, noise_key) if rule.renewed else labels
+    else:
+        samples = scale * jax.random.normal(sample_key, (rule.batch, scale.size))
+        labels = noisy(rule, target.value(samples @ directions.T, lower), noise_key)
     buffers = {name: Rows(state.rows[i + 1], samples) for i, name in enumerate(parts.rule.buffers)}
     size = step_sizes(parts, eta, number[None])[0]
     moved = take(parts, Rows(state.rows[0], samples), state.second, buffers, labels, number, size)
@@ -370,7 +361,7 @@ def advance_vectors(
 def _result(model: DeclaredModel, method: str, seed: int, track: Track[Any]) -> DeclaredRun:
     import xarray as xr
 
-    overlap, gram, second = track.columns()
+    overlap, gram, second, *fitted = track.columns()
     size = np.einsum("rtikk->rtk", gram)
     with np.errstate(invalid="ignore"):
         lost = ~np.isfinite(size).all(axis=2) | ~np.isfinite(second).all(axis=2) | (size.max(axis=2) > BLOW_UP)
@@ -378,6 +369,7 @@ def _result(model: DeclaredModel, method: str, seed: int, track: Track[Any]) -> 
         values[lost] = np.nan
     steps = np.array(track.at)
     leading = ("replica", "time")
+    training = {"train_loss": variable(leading, loss, "mean loss over the replica's data set") for loss in fitted}
     data = xr.Dataset(
         {
             "overlap": variable(
@@ -385,6 +377,7 @@ def _result(model: DeclaredModel, method: str, seed: int, track: Track[Any]) -> 
             ),
             "gram": variable((*leading, "eigenspace", "neuron", "other"), gram, "inner product of two rows"),
             "second": variable((*leading, "neuron"), second, "second layer"),
+            **training,
             "diverged": variable("replica", lost.any(axis=1), "whether the run blew up: NaN from there on"),
         },
         coords={

@@ -4,7 +4,7 @@ With $\delta=\partial_f\ell$ the gradient of $\tfrac1b\sum_s\ell(f(x_s),y_s)$ by
 $\tfrac1b\sum_s\delta_sb_k(2F_\rho v_k+F_hx_s)$.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -48,15 +48,48 @@ class Parts(NamedTuple):
 def gradient(parts: Parts, labels: jax.Array, rows: Any, second: jax.Array) -> Gradient:
     """Of the batch's mean loss, at `rows` (vectors) and `second` (m,)."""
     student = parts.student
-    evaluate = neuron_of(student.activation, student.homogeneous)
-    output, along_self, along_input = evaluate(rows.dot(rows)[:, None], rows.fields())
-    delta = parts.loss.slope(jnp.sum(second[:, None] * output, axis=0), labels) / labels.size
+    output, along_self, along_input = _neurons(parts, rows)
+    slope = jax.vmap(jax.grad(parts.loss.value))
+    delta = slope(jnp.sum(second[:, None] * output, axis=0), labels) / labels.size
     found = rows.combination(second[:, None] * (delta * along_input))
     if student.homogeneous:
         found = found + rows * jnp.sum(second[:, None] * delta * along_self, axis=1)
     if student.rows == "projected":
         found = found - rows * (found.dot(rows) / rows.dot(rows))
     return Gradient(found, output @ delta if student.trained else jnp.zeros_like(second))
+
+
+def _neurons(parts: Parts, rows: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """F, 2F_ρ and F_h of all rows on all samples, (m, b)."""
+    student = parts.student
+    found: tuple[jax.Array, jax.Array, jax.Array] = neuron_of(student.activation, student.homogeneous)(
+        rows.dot(rows)[:, None], rows.fields()
+    )
+    return found
+
+
+def mean_loss(parts: Parts, rows: Any, second: jax.Array, labels: jax.Array) -> jax.Array:
+    """Of all samples that the rows know."""
+    output, _, _ = _neurons(parts, rows)
+    return jnp.mean(parts.loss.value(jnp.sum(second[:, None] * output, axis=0), labels))
+
+
+def noisy(rule: Rule, labels: jax.Array, key: jax.Array) -> jax.Array:
+    """The labels with the rule's noise."""
+    return labels + rule.noise * jax.random.normal(key, labels.shape) if rule.noise else labels
+
+
+def places(rule: Rule, key: jax.Array, step: jax.Array) -> jax.Array:
+    """Which samples of a data set a step uses, (b,)."""
+    if rule.order == "cyclic" or rule.batch == rule.samples:
+        return (step * rule.batch + jnp.arange(rule.batch)) % rule.samples
+    return jax.random.choice(key, rule.samples, (rule.batch,), replace=False)
+
+
+def step_sizes(parts: Parts, given: jax.Array, steps: jax.Array) -> jax.Array:
+    """η of these steps (n,): of the schedule, or `given` throughout."""
+    schedule = parts.rule.step_size
+    return schedule(steps) if callable(schedule) else jnp.broadcast_to(given, steps.shape)
 
 
 def take(
@@ -74,3 +107,22 @@ def take(
     moved = parts.rule.step(at)
     new = moved.rows / moved.rows.norms() if unit and parts.student.rows != "free" else moved.rows
     return Moved(new, moved.second, {**buffers, **moved.buffers})
+
+
+# ------------------------------------------------------------------------------- replicas
+
+
+class Run(NamedTuple):
+    """All replicas: their vectors, and what a watch has seen of each."""
+
+    vectors: Any
+    seen: Any
+
+
+#: Called with what it has seen of a replica, overlaps with the directions (m, P), squared norms (m,) and the step's number.
+Watch = Callable[..., Any]
+
+
+def nothing(seen: Any, *_: Any) -> Any:
+    """The watch that sees nothing."""
+    return seen

@@ -377,7 +377,7 @@ def committee_sgd(
         about = _about(activation, teacher, rows, {"what": "committee-sgd", "seed": seed, "method": method})
         return _result(states, loss, np.array(track.at), step_size, about)
 
-    advance = engine.advance(replica_keys(seed, replicas, "committee SGD"))
+    keys = replica_keys(seed, replicas, "committee SGD")
     told = Told("committee SGD", steps, progress, f", {replicas} replicas")
     parts = stretches(steps, saves, block)
-    return drive(engine.begin(replicas), parts, advance, look, result, told)
+    return drive(engine.begin(keys), parts, engine.advance(keys), look, result, told)

@@ -236,7 +236,7 @@ def test_a_diverged_replica_records_no_recovery_afterwards() -> None:
 def test_a_diverging_replica_leaves_its_neighbours_alone(method: str) -> None:
     problem = Problem.of(H4, TEACHER, START, Rule(0.004), steps=64, method=method, block_steps=8)
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(jnp.arange(20))
-    calm = problem.begin(20)
+    calm = problem.begin(keys)
     vectors = jax.tree.map(lambda x: x.at[2].multiply(1e4) if x.ndim > 2 else x, calm.vectors)
     advance = problem.engine.advance(keys, problem.watch)
     expected, found = (advance(run, Stretch(0, 64, 0, 8, 8)).vectors for run in (calm, calm._replace(vectors=vectors)))
@@ -244,7 +244,7 @@ def test_a_diverging_replica_leaves_its_neighbours_alone(method: str) -> None:
     for old, new in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
         np.testing.assert_array_equal(new[others], old[others])
         assert np.all(np.isfinite(new[others]))
-    assert not np.all(np.isfinite(problem.overlaps(problem.begin(20)._replace(vectors=found))["r"][2]))
+    assert not np.all(np.isfinite(problem.overlaps(problem.begin(keys)._replace(vectors=found))["r"][2]))
 
 
 def test_a_huge_step_size_ends_early_and_says_so() -> None:

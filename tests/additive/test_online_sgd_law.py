@@ -241,7 +241,7 @@ def test_cosines_between_students_have_the_same_law() -> None:
         problem = Problem.of(activation, teacher, initial, rule, steps=setting.steps, method=method, block_steps=4)
         keys = jax.vmap(partial(jax.random.fold_in, jax.random.key(seed)))(jnp.arange(REPLICAS))
         whole = Stretch(0, setting.steps, 0, setting.steps // 4, 4)
-        state = problem.overlaps(problem.engine.advance(keys, problem.watch)(problem.begin(REPLICAS), whole))
+        state = problem.overlaps(problem.engine.advance(keys, problem.watch)(problem.begin(keys), whole))
         alive = np.all(np.asarray(state["r"]) < BLOW_UP, axis=1)  # False for NaN
         cosines[method] = np.where(alive[:, None, None], state["c"], np.inf)
     for k, l in ((0, 1), (0, 2), (1, 2)):

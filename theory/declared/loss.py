@@ -1,29 +1,29 @@
-r"""Losses of one sample, $\ell(f,y)$. One's own is an object with `slope`, and with `trained`, like these."""
+r"""Losses of one sample, $\ell(f,y)$; gradients follow by differentiation. One's own is an object with `value`, like these."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 
 class Loss(Protocol):
-    r"""`slope(f, y)`: $\partial\ell/\partial f$, elementwise on arrays."""
+    r"""`value(f, y)`: $\ell$, of numbers or arrays."""
 
-    def slope(self, output: Any, label: Any) -> Any: ...
+    def value(self, output: Any, label: Any) -> Any: ...
 
 
 @dataclass(frozen=True)
 class Square:
     r"""$\tfrac12(f-y)^2$."""
 
-    def slope(self, output: Any, label: Any) -> Any:
-        return output - label
+    def value(self, output: Any, label: Any) -> Any:
+        return 0.5 * (output - label) ** 2
 
 
 @dataclass(frozen=True)
 class Correlation:
     r"""$-yf$: each row moves alone."""
 
-    def slope(self, output: Any, label: Any) -> Any:
-        return -label + 0 * output
+    def value(self, output: Any, label: Any) -> Any:
+        return -label * output
 
 
 #: By the names of the command line.

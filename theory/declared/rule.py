@@ -98,14 +98,20 @@ class Rule:
     r"""What all rules have, and plain SGD: $v\leftarrow(1-\eta\kappa)v-\eta g$, $b\leftarrow b-\eta\,\partial_b$.
 
     Attributes:
-        step_size: η, or a schedule. batch: fresh samples of a step, averaged. noise: ς of Gaussian noise on labels.
+        step_size: η, or a schedule. batch: samples of a step, averaged. noise: ς of Gaussian noise on labels.
         decay: κ of weight decay, of rows.
+        samples: of a fixed data set, which is drawn once and passed through again and again; 0: every sample is fresh.
+        order: of a data set: ``cyclic``, or ``random``, a batch of different samples at every step.
+        renewed: whether noise is drawn anew whenever a sample of the data set is used (label noise), or with the sample.
     """
 
     step_size: float | Schedule
     batch: int = 1
     noise: float = 0.0
     decay: float = 0.0
+    samples: int = 0
+    order: str = "cyclic"
+    renewed: bool = False
     #: Names of the vectors that a rule keeps beside the rows; they begin at zero.
     buffers: ClassVar[tuple[str, ...]] = ()
 
@@ -113,6 +119,10 @@ class Rule:
         if not callable(self.step_size):
             check_positive(step_size=self.step_size)
         check_whole(batch=self.batch)
+        check_whole(0, samples=self.samples)
+        check_one_of(("cyclic", "random"), order=self.order)
+        if 0 < self.samples < self.batch:
+            raise InputError(f"batch is {self.batch}, but the data set has {self.samples} samples: lower batch")
         for name in ("noise", "decay"):
             if not (np.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise InputError(f"{name} is {getattr(self, name)!r}: give a finite number, 0 or more")
