@@ -51,11 +51,8 @@ def begin(shape: Shape, space: Geometry, chain: Chain, key: jax.Array) -> Fittin
 def vectors(shape: Shape, chain: Chain, fit: Fitting) -> tuple[list[Span], Frame]:
     """All kinds by their coefficients on the start and on the whole data set."""
     frame = Frame(fit.fields, chains.start_norms(shape, chain), lambda: fit.gram)
-    K, m, _ = fit.fields.shape
-    if shape.pairs:
-        own = jnp.moveaxis(fit.own, 2, 1)
-        return [Span(frame, dict(enumerate(own[i])), fit.tail[i]) for i in range(K)], frame
-    return [Span(frame, dict(enumerate(fit.own[i])), fit.tail[i]) for i in range(K)], frame
+    own = jnp.moveaxis(fit.own, 2, 1) if shape.pairs else fit.own
+    return [Span(frame, dict(enumerate(own[i])), fit.tail[i]) for i in range(shape.kinds)], frame
 
 
 def steps(

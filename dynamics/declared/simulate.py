@@ -369,7 +369,8 @@ def _result(model: DeclaredModel, method: str, seed: int, track: Track[Any]) -> 
         values[lost] = np.nan
     steps = np.array(track.at)
     leading = ("replica", "time")
-    training = {"train_loss": variable(leading, loss, "mean loss over the replica's data set") for loss in fitted}
+    names = ("train_loss", "mean loss over the replica's data set")
+    training = {names[0]: variable(leading, fitted[0], names[1])} if fitted else {}
     data = xr.Dataset(
         {
             "overlap": variable(
