@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks import (
+    declared,
     derivation,
     finite_step,
     gradient_flow,
@@ -30,6 +31,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
         start_up,
         derivation,
         online_sgd,
+        declared,
         gradient_flow,
         retiring_flow,
         finite_step,

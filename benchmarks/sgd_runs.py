@@ -63,11 +63,11 @@ def prepare(sizes: Sizes, replicas: int) -> Timed:
         return run(start, Stretch(0, blocks * block, 0, blocks, block))
 
     seconds = once(lambda: jax.block_until_ready(advance(1)))
-    _check(problem.engine.look(advance(1).vectors)[0], problem.engine.look(start.vectors)[0])
+    check_moved(problem.engine.look(advance(1).vectors)[0], problem.engine.look(start.vectors)[0])
     return Timed(advance, block, replicas, seconds)
 
 
-def _check(after: jax.Array, before: jax.Array) -> None:
+def check_moved(after: jax.Array, before: jax.Array) -> None:
     """A run that stands still or leaves the finite numbers would be timed for nothing."""
     moved = after - before
     if not bool(jnp.all(jnp.isfinite(moved))) or not bool(jnp.any(moved != 0)):

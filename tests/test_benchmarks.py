@@ -15,6 +15,7 @@ import pytest
 from benchmarks import __main__ as front
 from benchmarks import (
     block_floor,
+    declared,
     derivation,
     finite_step,
     gradient_flow,
@@ -217,6 +218,15 @@ def test_online_sgd_benchmark_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found[f"{title}, cost / floor"] == pytest.approx(found[f"{title}, d=20"] / floor)
     for rival in ("ambient JAX, 1 replicas, m=P=2, d=20", "ambient NumPy, m=P=2, d=20"):
         assert found[f"{rival} / exact"] == pytest.approx(found[rival] / found[f"{title}, d=20"])
+
+
+def test_declared_benchmark_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rates, "seconds_per_normal", lambda: 1e-8)
+    monkeypatch.setattr(rates, "flops_per_second", lambda: 1e10)
+    monkeypatch.setattr(declared, "RULES", {"plain": declared.RULES["plain"], "momentum": declared.RULES["momentum"]})
+    rows = declared.run((2,), (60, 80), (20,), (1, 2), replicas=2, seconds=1e-3, repeats=1)
+    assert all(row.value > 0 for row in rows)
+    assert len(values(rows)) == len(rows) == 2 * 4 + 2 * 2 + 2
 
 
 def test_gradient_flow_benchmark_runs() -> None:
