@@ -56,7 +56,7 @@ class Shape:
 
     Attributes:
         parts, target: of the model. block: steps of a block. orthonormal: whether reduced directions' coordinates are the
-            identity. constant: whether the step size is one number. pairs: the layout that the rule needs.
+            identity. unit: whether inputs have unit variance there. pairs: the layout that the rule needs.
         mistakes: errors built in on purpose.
     """
 
@@ -64,6 +64,7 @@ class Shape:
     target: Target
     block: int
     orthonormal: bool
+    unit: bool
     pairs: bool = False
     mistakes: Mistakes = NO_MISTAKES
 
@@ -99,8 +100,7 @@ def geometry(
 
 
 class Drawn(NamedTuple):
-    """A block of B samples in coordinates. on: on everything known, (L, B, P + n), without √λ; plain: (B, D), with it; labels:
-    (B,)."""
+    """A block of B samples in coordinates: known (L, B, P + n), on everything known; plain (B, D); labels (B,)."""
 
     known: jax.Array
     plain: jax.Array
@@ -116,7 +116,8 @@ def draw(shape: Shape, space: Geometry, n: int, key: jax.Array, noise_key: jax.A
     plain = space.plain_scale * jax.random.normal(jax.random.fold_in(key, 1), (B, coordinates)) if coordinates else None
     fields = jnp.zeros((B, P))
     if blocks:
-        on = space.scale[:, None, None] * known[:, :, :P]
+        known = scaled(shape, space, known)
+        on = known[:, :, :P]
         fields = jnp.sum(on if shape.orthonormal else on @ jnp.swapaxes(space.directions, 1, 2), axis=0)
     if plain is not None:
         fields = fields + plain @ space.plain_directions.T
@@ -144,7 +145,6 @@ def run_block(
     known_key, outside_key = jax.random.split(key)
     drawn = draw(shape, space, chain.plain.shape[0], known_key, jax.random.fold_in(outside_key, 2**31 - 1))
     together = jnp.concatenate([chain.on, chain.off], axis=2)
-    along = space.scale[:, None, None] * drawn.known
     begin = Begin(
         fields(space, chain, drawn).reshape(shape.kinds, -1, shape.samples), start_norms(shape, chain), chain.second
     )
@@ -152,7 +152,7 @@ def run_block(
 
     def among() -> jax.Array:
         beyond.append(outside(shape, space, outside_key))
-        return gram(space, drawn, beyond[0])
+        return gram(drawn, beyond[0])
 
     if shape.block == 1:
         frame = Frame(begin.fields, begin.norms, among)
@@ -162,9 +162,8 @@ def run_block(
     else:
         after = _sequence(shape, begin, among(), drawn.labels, first, step_sizes)
     tail = after.tail.reshape(-1, shape.samples)
-    scale = jnp.ones_like(space.scale) if shape.mistakes.forget_scale else space.scale
-    appended = scale[:, None, None] * (tail @ beyond[0] if beyond else _columns(shape, space, outside_key, tail))
-    moved = combined(after.own, together) + tail @ along
+    appended = tail @ beyond[0] if beyond else _columns(shape, space, outside_key, tail)
+    moved = combined(after.own, together) + tail @ drawn.known
     plain = combined(after.own, chain.plain[None])[0] + tail @ drawn.plain
     if shape.block == 1 and shape.parts.student.rows != "free":
         norm2 = sum((jnp.sum(x**2, axis=(0, 2)) for x in (appended, plain[None])), start=jnp.sum(moved**2, axis=(0, 2)))
@@ -178,7 +177,7 @@ def run_block(
 def fields(space: Geometry, chain: Chain, drawn: Drawn) -> jax.Array:
     """Inner products of all vectors with the samples, (n, B)."""
     together = jnp.concatenate([chain.on, chain.off], axis=2)
-    return _products(together, space.scale[:, None, None] * drawn.known) + chain.plain @ drawn.plain.T
+    return _products(together, drawn.known) + chain.plain @ drawn.plain.T
 
 
 def summary(space: Geometry, chain: Chain) -> tuple[jax.Array, jax.Array]:
@@ -237,31 +236,46 @@ def start_norms(shape: Shape, chain: Chain) -> jax.Array:
     return of(chain.on) + of(chain.off) + of(chain.plain[None])
 
 
+def scaled(shape: Shape, space: Geometry, array: jax.Array) -> jax.Array:
+    """Times the inputs' standard deviation in each eigenspace, (L, …)."""
+    return array if shape.unit else space.scale[:, None, None] * array
+
+
 def outside(shape: Shape, space: Geometry, key: jax.Array) -> jax.Array:
     """Bartlett factors of the samples outside what is known, (L, B, B)."""
+
+    def factor(key: jax.Array, freedom: jax.Array) -> jax.Array:
+        return outside_factor(key, shape.samples, freedom, shape.mistakes.transpose)
+
+    return _beyond(shape, space, key, factor)
+
+
+def _columns(shape: Shape, space: Geometry, key: jax.Array, tail: jax.Array) -> jax.Array:
+    """What a batch appends to the vectors, (L, n, ≤ b), where only its law matters."""
+
+    def columns(key: jax.Array, freedom: jax.Array) -> jax.Array:
+        return outside_columns(key, tail, freedom, shape.mistakes.transpose)
+
+    return _beyond(shape, space, key, columns)
+
+
+def _beyond(shape: Shape, space: Geometry, key: jax.Array, make: Callable[..., jax.Array]) -> jax.Array:
+    """What `make` makes of a key and the degrees of freedom of each eigenspace, times its standard deviation."""
     if space.scale.size == 1:
-        return outside_factor(key, shape.samples, space.freedom[0], shape.mistakes.transpose)[None]
-    keys = jax.random.split(key, space.scale.size)
-    return jax.vmap(lambda one, d: outside_factor(one, shape.samples, d, shape.mistakes.transpose))(keys, space.freedom)
+        found = make(key, space.freedom[0])[None]
+    else:
+        found = jax.vmap(make)(jax.random.split(key, space.scale.size), space.freedom)
+    return found if shape.mistakes.forget_scale else scaled(shape, space, found)
 
 
-def gram(space: Geometry, drawn: Drawn, beyond: jax.Array) -> jax.Array:
+def gram(drawn: Drawn, beyond: jax.Array) -> jax.Array:
     """Inner products of the samples, (B, B)."""
-    known, outside = (space.scale[:, None, None] * part for part in (drawn.known, beyond))
-    return drawn.plain @ drawn.plain.T + _products(known, known) + _products(outside, outside)
+    return drawn.plain @ drawn.plain.T + _products(drawn.known, drawn.known) + _products(beyond, beyond)
 
 
 def _products(one: jax.Array, two: jax.Array) -> jax.Array:
     """Inner products over all eigenspaces, of (L, n, q) with (L, b, q): (n, b)."""
     return one[0] @ two[0].T if len(one) == 1 else jnp.einsum("inq,ibq->nb", one, two)
-
-
-def _columns(shape: Shape, space: Geometry, key: jax.Array, tail: jax.Array) -> jax.Array:
-    """What a batch appends to the vectors, (L, n, ≤ b), where only its law matters."""
-    if space.scale.size == 1:
-        return outside_columns(key, tail, space.freedom[0], shape.mistakes.transpose)[None]
-    keys = jax.random.split(key, space.scale.size)
-    return jax.vmap(lambda one, d: outside_columns(one, tail, d, shape.mistakes.transpose))(keys, space.freedom)
 
 
 def combined(own: jax.Array, vectors: jax.Array) -> jax.Array:
@@ -293,8 +307,14 @@ def _sequence(
     K, m, B = begin.fields.shape
     scaled = K == 1 and not shape.pairs
 
+    def packed(own: jax.Array, tail: jax.Array, norms: jax.Array) -> tuple[jax.Array, ...]:
+        return (own[0, 0], tail[0], norms[0, 0]) if scaled else (own, tail, norms)
+
+    def opened(own: jax.Array, tail: jax.Array, norms: jax.Array) -> tuple[jax.Array, ...]:
+        return (own[None, None], tail[None], norms[None, None]) if scaled else (own, tail, norms)
+
     def step(carry: tuple, inputs: tuple) -> tuple[tuple, None]:
-        own, tail, norms, second = carry
+        (own, tail, norms), second = opened(*carry[:3]), carry[3]
         begins, number, before, rows, label, step_size = inputs
         # Columns of samples to come are still zero, so the full product sees the past only.
         past = jnp.sum(tail[:, :, None, :] * rows, axis=3)
@@ -309,7 +329,7 @@ def _sequence(
             new = change.tail / own[0, 0][:, None]
         else:
             tail, new = on_kinds(change.own, tail), change.tail
-        return (own, jax.lax.dynamic_update_slice(tail, new, (0, 0, begins)), norms, second), None
+        return (*packed(own, jax.lax.dynamic_update_slice(tail, new, (0, 0, begins)), norms), second), None
 
     number = jnp.arange(steps)
     inputs = (
@@ -320,9 +340,9 @@ def _sequence(
         labels.reshape(steps, batch),
         step_sizes,
     )
-    (own, tail, _, second), _ = jax.lax.scan(
-        step, (identity(shape, K * m), jnp.zeros((K, m, B)), begin.norms, begin.second), inputs
-    )
+    start = packed(identity(shape, K * m), jnp.zeros((K, m, B)), begin.norms)
+    (*end, second), _ = jax.lax.scan(step, (*start, begin.second), inputs)
+    own, tail, _ = opened(*end)
     return After(own, own[0, 0][:, None] * tail if scaled else tail, second)
 
 

@@ -44,7 +44,7 @@ def begin(shape: Shape, space: Geometry, chain: Chain, key: jax.Array) -> Fittin
     beyond = chains.outside(shape, space, outside_key)
     fields = chains.fields(space, chain, drawn).reshape(shape.kinds, -1, shape.samples)
     own = chains.identity(shape, n)
-    gram = chains.gram(space, drawn, beyond)
+    gram = chains.gram(drawn, beyond)
     return Fitting(drawn, beyond, fields, gram, own, jnp.zeros_like(fields), chain.second)
 
 
@@ -82,13 +82,12 @@ def steps(
     return fit._replace(own=own, tail=tail, second=second)
 
 
-def as_chain(space: Geometry, chain: Chain, fit: Fitting) -> Chain:
+def as_chain(chain: Chain, fit: Fitting) -> Chain:
     """The vectors in coordinates, those outside what is known as many as there are samples."""
     tail = fit.tail.reshape(-1, fit.gram.shape[0])
-    along = space.scale[:, None, None] * fit.drawn.known
     P = chain.on.shape[2]
-    moved = chains.combined(fit.own, jnp.concatenate([chain.on, chain.off], axis=2)) + tail @ along
-    off = jnp.concatenate([moved[:, :, P:], space.scale[:, None, None] * (tail @ fit.beyond)], axis=2)
+    moved = chains.combined(fit.own, jnp.concatenate([chain.on, chain.off], axis=2)) + tail @ fit.drawn.known
+    off = jnp.concatenate([moved[:, :, P:], tail @ fit.beyond], axis=2)
     plain = chains.combined(fit.own, chain.plain[None])[0] + tail @ fit.drawn.plain
     return Chain(moved[:, :, :P], off, plain, fit.second)
 
@@ -117,7 +116,7 @@ def advance_all(
         fit = steps(shape, eta, chain, run.vectors, key, begins, ends)
         if watch is nothing:
             return Run(fit, run.seen)
-        return Run(fit, watch(run.seen, *chains.summary(space, as_chain(space, chain, fit)), ends))
+        return Run(fit, watch(run.seen, *chains.summary(space, as_chain(chain, fit)), ends))
 
     return jax.vmap(one)(run, keys)
 
@@ -139,7 +138,7 @@ def look(shape: Shape, space: Geometry, chain: Chain, fits: Fitting) -> tuple[Ch
 
     def one(fit: Fitting) -> tuple[Chain, jax.Array]:
         kinds, _ = vectors(shape, chain, fit)
-        return as_chain(space, chain, fit), mean_loss(shape.parts, kinds[0], fit.second, fit.drawn.labels)
+        return as_chain(chain, fit), mean_loss(shape.parts, kinds[0], fit.second, fit.drawn.labels)
 
     found: Any = jax.vmap(one)(fits)
     return found

@@ -50,10 +50,12 @@ def gradient(parts: Parts, labels: jax.Array, rows: Any, second: jax.Array) -> G
     student = parts.student
     output, along_self, along_input = _neurons(parts, rows)
     slope = jax.vmap(jax.grad(parts.loss.value))
-    delta = slope(jnp.sum(second[:, None] * output, axis=0), labels) / labels.size
-    found = rows.combination(second[:, None] * (delta * along_input))
+    # A 2-homogeneous student's second layer is in its norms.
+    weight = 1.0 if student.homogeneous else second[:, None]
+    delta = slope(jnp.sum(weight * output, axis=0), labels) / labels.size
+    found = rows.combination(weight * (delta * along_input))
     if student.homogeneous:
-        found = found + rows * jnp.sum(second[:, None] * delta * along_self, axis=1)
+        found = found + rows * jnp.sum(delta * along_self, axis=1)
     if student.rows == "projected":
         found = found - rows * (found.dot(rows) / rows.dot(rows))
     return Gradient(found, output @ delta if student.trained else jnp.zeros_like(second))
@@ -106,7 +108,7 @@ def take(
     at = Here(rows, second, buffers, step, step_size, lambda v, b: gradient(parts, labels, v, b))
     moved = parts.rule.step(at)
     new = moved.rows / moved.rows.norms() if unit and parts.student.rows != "free" else moved.rows
-    return Moved(new, moved.second, {**buffers, **moved.buffers})
+    return Moved(new, moved.second if parts.student.trained else second, {**buffers, **moved.buffers})
 
 
 # ------------------------------------------------------------------------------- replicas
