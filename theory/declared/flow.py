@@ -20,7 +20,7 @@ import sympy as sp
 
 from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
-from theory.core.indexed import Index, P, Sums, Term, collect, j, k, l, p, q, reads
+from theory.core.indexed import Index, Sums, Term, collect, j, k, l, p, q, reads
 from theory.core.system import System, component_steps
 from theory.declared import flow_checks as checks
 from theory.declared.loss import Correlation, Loss, Square
@@ -188,9 +188,7 @@ def _population_system(student: Student, target: Additive | Polynomial, quadrati
 
 def _covariance_steps() -> list[Step]:
     sums = {X[k, p]: (lam[i] * T[i, k, p], i), C[k, l]: (lam[i] * Q[i, k, l], i), rho[k]: (Q[i, k, k], i)}
-    return [
-        Step("Fields of the rows", equation(left, Sums.of(term).as_sympy())) for left, term in sums.items()
-    ]
+    return [Step("Fields of the rows", equation(left, Sums.of(term).as_sympy())) for left, term in sums.items()]
 
 
 def _integral_steps(point: checks.Point) -> list[Step]:

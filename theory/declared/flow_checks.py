@@ -189,7 +189,5 @@ def _shown(point: Point, name: str, shown: sp.Expr) -> np.ndarray:
     own = {**getattr(point.integrals, table), name: shown}
     pair, cross = (own, point.integrals.cross) if table == "pair" else (point.integrals.pair, own)
     arrays = point.arrays()
-    changed = Integrals(pair, cross, point.target).at(
-        numeric, arrays["X"], arrays["C"], arrays["rho"], point.constants
-    )
+    changed = Integrals(pair, cross, point.target).at(numeric, arrays["X"], arrays["C"], arrays["rho"], point.constants)
     return changed["Mt"][:, int(name[2:])] if name.startswith("Mt") and len(name) > 2 else changed[name]
