@@ -21,7 +21,7 @@ from dynamics.core.replicas import Stretch, Told, Track, between, drive
 from dynamics.core.symmetric import Symmetric
 from dynamics.core.trajectory import time_axis, variable
 from dynamics.declared.population import LoweredPopulation, lowered_population, parameters_of
-from theory import InputError
+from theory import InputError, System
 from theory.core.arguments import check_positive
 from theory.declared.flow import speed
 from theory.declared.model import DeclaredModel
@@ -92,6 +92,7 @@ def declared_flow(
     times: np.ndarray | None = None,
     *,
     rtol: float = 1e-8,
+    system: System | None = None,
     progress: Progress | None = None,
 ) -> DeclaredFlow:
     r"""The limit $\eta\to0$ of the model's rule, from `start` to time `t_end`; time is the sum of the step sizes.
@@ -102,6 +103,7 @@ def declared_flow(
     Args:
         times: (n,) times to record, increasing, within [0, t_end]; 101 equidistant ones by default.
         rtol: tolerance of a step, relative.
+        system: integrate this `System` in place of the derived one (to test a conjecture).
 
     Raises:
         InputError: a number out of range; a start that does not fit, or is not of unit rows on a sphere; an activation,
@@ -111,7 +113,7 @@ def declared_flow(
     """
     check_positive(rtol=rtol)
     grid = record_times(t_end, times, lambda: np.linspace(0.0, t_end, 101))
-    parameters, lowered = parameters_of(model, speed(model.rule)), lowered_population(model)
+    parameters, lowered = parameters_of(model, speed(model.rule)), lowered_population(model, system)
     state, taken = flow_state(model, start), [0]
 
     def advance(state: State, part: Stretch) -> State:

@@ -6,6 +6,7 @@ linear in the number of eigenvalues.
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -26,8 +27,9 @@ from theory.declared.population import Integrals, check_target
 _AT_ONCE = 2**20
 
 
+@lru_cache(maxsize=64)
 def lower_many(expressions: Sequence[sp.Expr], names: Sequence[sp.Symbol]) -> Callable[..., Any]:
-    """Expressions as one function of JAX arrays."""
+    """Expressions (a tuple) as one function of JAX arrays."""
     return sp.lambdify(list(names), [sp.N(x, 17) for x in expressions], modules="jax", cse=True)
 
 
@@ -57,9 +59,12 @@ class LoweredPopulation:
         return self._system.observable("loss", state, self._arrays(state, parameters))
 
 
-def lowered_population(model: DeclaredModel) -> LoweredPopulation:
-    """A model's flow and loss as JAX code, made once for its equations. Raises `InputError` as `population_system`."""
-    return kept(population_system(model), LoweredPopulation, integrals_of(model), is_quadratic(model.loss))
+def lowered_population(model: DeclaredModel, system: System | None = None) -> LoweredPopulation:
+    """A model's flow and loss as JAX code, or those of a `system` in its place, made once for these equations.
+
+    Raises `InputError` as `population_system`.
+    """
+    return kept(system or population_system(model), LoweredPopulation, integrals_of(model), is_quadratic(model.loss))
 
 
 def parameters_of(model: DeclaredModel, speed: float = 1.0) -> State:

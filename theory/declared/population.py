@@ -181,7 +181,7 @@ def constants(target: Additive | Polynomial, directions: Directions) -> dict[str
     if isinstance(target, Additive):
         weights, variance = np.asarray(target.weights), np.diag(covariance)
         given = _with_cosine(variance[:, None], covariance, variance[None, :])
-        own = numeric([kernel(target.link, target.link)], Integrals.pair_symbols)(*_arguments(given, 1.0, 1.0))[0]
+        own = numeric((kernel(target.link, target.link),), Integrals.pair_symbols)(*_arguments(given, 1.0, 1.0))[0]
         square = weights @ (own + 0 * covariance) @ weights
         return {"square": float(square), "weights": weights, "variance": variance}
     terms = sp.Poly(target.expression, *symbols(target.count)).terms()
@@ -206,6 +206,7 @@ def constants(target: Additive | Polynomial, directions: Directions) -> dict[str
     return {"square": square, "moments": np.array([slope(alpha) for alpha in degrees(target)])}
 
 
+@lru_cache(maxsize=64)
 def numeric(expressions: Sequence[sp.Expr], names: Sequence[sp.Symbol]) -> Callable[..., Any]:
-    """Expressions as one function of NumPy arrays."""
+    """Expressions (a tuple) as one function of NumPy arrays."""
     return sp.lambdify(list(names), [sp.N(x, 17) for x in expressions], modules=["scipy", "numpy"], cse=True)
