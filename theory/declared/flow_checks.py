@@ -47,12 +47,12 @@ class Point:
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """v, (2, 2)."""
+        """v, shape (2, 2)."""
         return _ROWS if self.student.rows == "free" else _ROWS / np.linalg.norm(_ROWS, axis=1, keepdims=True)
 
     @cached_property
     def directions(self) -> np.ndarray:
-        """w, (P, 2), no two alike."""
+        """w, shape (P, 2), no two alike."""
         angles = 0.4 + 2.4 * np.arange(self.target.count)
         return (0.8 + 0.3 * np.cos(angles))[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
@@ -97,7 +97,7 @@ class Point:
         return self.target.weights[p] * _function(sp.diff(self.target.link.function, z), (z,))(fields[:, p])
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All arrays of the system."""
+        """All arrays of the system by name, of the shapes that its indices say: T (2, 2, P), Q (2, 2, 2) …"""
         T = np.einsum("ki,qi->ikq", self.rows, self.directions)
         Q = np.einsum("ki,li->ikl", self.rows, self.rows)
         Z = np.einsum("pi,qi->ipq", self.directions, self.directions)
@@ -110,7 +110,7 @@ class Point:
         return {**given, **known, **scalars}
 
     def velocity(self) -> dict[str, np.ndarray]:
-        """Velocities of T, Q and b from the mean of single samples' gradients."""
+        """Velocities of T (2, 2, P), Q (2, 2, 2) and b (2,) from the mean of single samples' gradients."""
         x, weights = self.sample
         output, along_self, along_input = self.neurons()
         delta = weights * ((output @ _SECOND if self.quadratic else 0.0) - self.label())
