@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import sympy as sp
 
+from dynamics.core.interrupted import IntegrationError, Interrupted
 from dynamics.declared.flow import declared_flow, flow_state
 from dynamics.declared.population import declared_loss, lowered_population, parameters_of
 from theory import Activation, InputError
@@ -200,6 +201,25 @@ def test_rows_of_a_sphere_stay_on_it() -> None:
     model = model_of("relu, polynomial link, sphere")
     flow = declared_flow(model, draw_start(DIRECTIONS, 3, 1.0), 20.0, np.array([20.0])).dataset
     np.testing.assert_allclose(np.einsum("tikk->tk", flow.gram), 1.0, atol=1e-9)
+
+
+def test_a_flow_that_stops_keeps_what_it_has() -> None:
+    """Without a bound by correlation with a square; and stopped by Ctrl-C."""
+    model = replace(
+        linear(Rule(0.1)), student=committee(act("z**4"), 1, 1.0), target=additive("z**2"), loss=Correlation()
+    )
+    start = draw_start(DIRECTIONS, 1, 0.5, seed=2)
+    with pytest.raises(IntegrationError, match=r"declared flow stopped at time .* of 5: its numbers grow") as stop:
+        declared_flow(model, start, 5.0)
+    assert 0 < stop.value.dataset.time[-1] < 5
+
+    def stop_here(share: float, text: str) -> None:
+        if share > 0.1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as halted:
+        declared_flow(model, start, 0.01, progress=stop_here)
+    assert halted.value.dataset.sizes["time"] == 12
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ $$\dot v_k=-\Lambda\sum_A\mathcal L_{kA}v_A-2\frac{\partial\mathcal L}{\partial\
 \mathcal L_{kk}=2\frac{\partial\mathcal L}{\partial C_{kk}},$$
 
 A over directions and rows (each pair counted once), and the products $T^i_{kq}=\langle v_k^i,w_q^i\rangle$,
-$Q^i_{kj}=\langle v_k^i,v_j^i\rangle$ close. On a sphere what is radial is taken off. One eigenvalue, orthonormal directions
-and the same link: the committee's equations for step size 0 (Saad and Solla 1995, Phys. Rev. E 52, 4225) and the overlap flow
-(arXiv:2504.19983, Lemma B.1); several eigenvalues: Yoshida and Okada 2019 for erf.
+$Q^i_{kj}=\langle v_k^i,v_j^i\rangle$ close. On a sphere what is radial, weight decay too, is taken off.
+
+One eigenvalue, orthonormal directions and the same link: the committee's equations for step size 0 (Saad and Solla 1995,
+Phys. Rev. E 52, 4225) and the overlap flow (arXiv:2504.19983, Lemma B.1); several eigenvalues: Yoshida and Okada 2019 for erf.
 """
 
 from dataclasses import replace
@@ -156,9 +157,7 @@ def integrals_of(model: DeclaredModel) -> Integrals:
 def _population_system(student: Student, target: Additive | Polynomial, quadratic: bool) -> System:
     drift, loss = drift_sums(student, quadratic), loss_sums(quadratic)
     point = checks.Point.of(student, target, quadratic)
-    steps, equations = component_steps(
-        drift, "Flow of {}", lambda component, sums: checks.drift_residual(point, component, sums), checks.TOLERANCE
-    )
+    steps, equations = component_steps(drift, "Flow of {}", partial(checks.drift_residual, point), checks.TOLERANCE)
     shown_loss = Step(
         "Population loss",
         equation(r"\mathcal{L}", loss.as_sympy()),
@@ -193,20 +192,25 @@ def _covariance_steps() -> list[Step]:
 
 def _integral_steps(point: checks.Point) -> list[Step]:
     """Each integral in closed form, checked by quadrature."""
-    names = {"K": "K_{kl}=E\\,F_{k}F_{l}", "M": "M_{k}=E\\,f_{*}F_{k}"}
-    if isinstance(point.target, Additive):
-        names["M"] = "M_{k}=\\sum_{p}a_{p}N_{kp}"
-    by = {"1": r"q_{11}", "2": r"q_{12}", "r": r"\rho_{1}", "t": r"q_{12}"}
+    additive = isinstance(point.target, Additive)
+    meanings = {"K": r"E\,F_{k}F_{l}", "M": r"N_{kp}=E\,F_{k}\sigma_{*}(g_{p}), M_{k}=\sum_{p}a_{p}N_{kp}"}
+    if not additive:
+        meanings["M"] = r"E\,f_{*}F_{k}"
     found = []
     for table in (point.integrals.pair, point.integrals.cross):
         for name, expression in table.items():
             if expression == 0:
                 continue
-            of, which = name[0], name[1:]
-            letter = "N" if of == "M" and isinstance(point.target, Additive) else of
-            along = rf"t_{{{int(which[1:]) + 1}}}" if len(which) > 1 else by.get(which, "")
-            left = rf"\partial {letter}/\partial {along}" if which else letter
-            title = f"Two-point integral {names[of]}" if not which else f"Its derivative by {along}"
+            shown = "N" if additive and name[0] == "M" else name[0]
+            title = f"Integral {meanings[name]}" if len(name) == 1 else f"Its derivative {name[:2]}"
+            left = shown if len(name) == 1 else rf"\partial {shown}/\partial {_variable(name)}"
             residual = partial(checks.integral_residual, point, name)
             found.append(Step(title, equation(left, expression), residual, checks.TOLERANCE))
     return found
+
+
+def _variable(name: str) -> str:
+    """By what an integral of this name is derived."""
+    if len(name) > 2:
+        return rf"t_{{{int(name[2:]) + 1}}}"
+    return {"1": r"q_{11}", "2": r"q_{12}", "r": r"\rho_{1}", "t": r"q_{12}"}[name[1]]

@@ -156,9 +156,10 @@ def moment_symbol(alpha: Degrees) -> sp.Symbol:
 
 @lru_cache(maxsize=32)
 def degrees(target: Polynomial) -> tuple[Degrees, ...]:
-    r"""All α for which $\partial^\alpha f_*$ is not 0."""
+    r"""All α for which $\partial^\alpha f_*$ has a term of even degree: the mean of the others is 0."""
     powers = [beta for beta, _ in sp.Poly(target.expression, *symbols(target.count)).terms()]
-    return tuple(sorted({alpha for beta in powers for alpha in product(*[range(n + 1) for n in beta])}))
+    below = ((beta, alpha) for beta in powers for alpha in product(*[range(n + 1) for n in beta]))
+    return tuple(sorted({alpha for beta, alpha in below if (sum(beta) - sum(alpha)) % 2 == 0}))
 
 
 def _of_polynomial(activation: Activation, target: Polynomial) -> sp.Expr:
