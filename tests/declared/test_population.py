@@ -21,12 +21,14 @@ from theory.declared.inputs import Inputs
 from theory.declared.kernels import q11, q12, q22, rho1, rho2
 from theory.declared.loss import Correlation, Square
 from theory.declared.model import DeclaredModel
-from theory.declared.population import integrals
+from theory.declared.population import constants, covariances, degrees, integrals, moment_symbol
 from theory.declared.rule import Momentum, Muon, Rule
 from theory.declared.start import draw_start
 from theory.declared.student import Student, committee, two_homogeneous
-from theory.declared.target import Additive, Polynomial, symbols
+from theory.declared.target import Additive, Polynomial, monomials, symbols
 from theory.steps.committee import committee as committee_system
+from theory.steps.committee_checks import evaluate as evaluate_floats
+from theory.steps.committee_checks import order_parameters
 
 INPUTS = Inputs.blocks((2.0, 5), (1.0, 9), (0.3, 20))
 DIRECTIONS = Directions.random(INPUTS, 2, seed=3)
@@ -151,6 +153,42 @@ def test_one_eigenvalue_is_the_overlap_flow_symbol_by_symbol(text: str) -> None:
         known = evaluate(sums, component.indices, arrays, act(text).kernel_at)
         pairs = zip(np.ravel(moved[str(component.base)]), known.ravel(), strict=True)
         assert all(sp.expand(sp.expand(x - y)) == 0 for x, y in pairs)
+
+
+@pytest.mark.parametrize(("rows", "theirs"), [("free", "free"), ("sphere", "normalised"), ("projected", "projected")])
+def test_one_eigenvalue_is_the_committee_of_erf(rows: str, theirs: str) -> None:
+    """For any rule of rows, in numbers."""
+    vectors = np.random.default_rng(3).standard_normal((3, 7)) / 3
+    vectors /= 1 if rows == "free" else np.linalg.norm(vectors, axis=1, keepdims=True)
+    a, second = np.array([0.8, 0.6]), np.array([0.7, -0.4, 0.5])
+    known = order_parameters(vectors, a, second, 0.0)
+    directions = Directions.orthonormal(Inputs.isotropic(7), 2)
+    student = committee(act("erf"), 3, second.tolist(), rows=rows)
+    model = DeclaredModel(directions, additive("erf", *a), student, Rule(0.1))
+    state = {"T": jnp.asarray(known["T"][None]), "Q": jnp.asarray(known["Q"][None])}
+    found = lowered_population(model).drift(state, parameters_of(model))
+    for component, sums in committee_system(act("erf"), theirs).drift.items():
+        name = str(component.base)
+        np.testing.assert_allclose(found[name][0], evaluate_floats(sums, known), rtol=1e-12, atol=1e-13)
+
+
+def test_a_unit_row_sees_a_polynomial_by_its_hermite_coefficients() -> None:
+    r"""$E f_*\sigma(h)=\sum_k\hat\sigma_k\sum_{|\alpha|=k}c_\alpha\sqrt{k!/\alpha!}\,t^\alpha$ on orthonormal directions."""
+    sigma = act("h1+0.5*h2+0.25*h3")
+    found = integrals(sigma, False, STAIRCASE).cross["M"].subs(q11, 1)
+    numbers = constants(STAIRCASE, Directions.orthonormal(Inputs.isotropic(5), 2))["moments"]
+    found = found.subs(dict(zip(map(moment_symbol, degrees(STAIRCASE)), numbers, strict=True)))
+    t = covariances(2)
+    known = sum(
+        sigma.coefficients.get(sum(alpha), 0)
+        * c
+        * sp.sqrt(sp.factorial(sum(alpha)) / sp.prod([sp.factorial(n) for n in alpha]))
+        * sp.prod([x**n for x, n in zip(t, alpha, strict=True)])
+        for alpha, c in monomials(STAIRCASE).items()
+    )
+    gap = sp.Poly(sp.expand(sp.N(found - known)), *t)
+    assert max(abs(x) for x in gap.coeffs()) < 1e-14
+    assert len(monomials(STAIRCASE)) == 4
 
 
 # ---------------------------------------------------------------------------- in time
