@@ -8,10 +8,17 @@ import pytest
 import sympy as sp
 
 from emergence.models import built_in
-from theory import Activation, Derivation, DerivationError, Step
+from theory import Activation, Derivation, DerivationError, Step, System
 from theory.additive.gradient_descent import descent_map
 from theory.additive.sourced_flow import sourced_flow
 from theory.core.matrices import latex
+from theory.declared.directions import Directions
+from theory.declared.flow import population_flow
+from theory.declared.inputs import Inputs
+from theory.declared.model import DeclaredModel
+from theory.declared.rule import Rule
+from theory.declared.student import committee as committee_student
+from theory.declared.target import Additive
 from theory.linear.label_flips import derivation as label_flips
 from theory.linear.sde import order_parameter_sde, weight_sde
 from theory.one_task.spherical_step import spherical_step
@@ -30,6 +37,16 @@ OFFERED = [(name, make.activation) for name, make in DERIVATIONS.items()] + [
     ("ideal-loss", "0.8*h4+0.6*h6"), ("loss-sum", "h6"), ("plateau", "h3"), ("committee", "h3"), ("correlation", "h1+h2"),
     ("toy", "h4"), ("retirement", "h3+h4"), ("finite-step", "h2"),
 ]  # fmt: skip
+
+
+def declared(text: str, link: str) -> System:
+    """The population flow of a committee with a trained second layer, and teachers with a link of their own."""
+    directions = Directions.orthonormal(Inputs.isotropic(9), 2)
+    target = Additive(Activation.parse(link), (0.8, 0.6))
+    student = committee_student(Activation.parse(text), 2, 1.0, trained=True)
+    return population_flow(DeclaredModel(directions, target, student, Rule(0.1, decay=0.2)))
+
+
 #: Systems that no name offers.
 OTHERS = {
     "sourced flow": lambda: sourced_flow(Activation.parse("h4+1")),
@@ -40,6 +57,7 @@ OTHERS = {
     "riccati": overlap_system,
     "quadratic product": product_system,
     "quadratic weights": weight_system,
+    "declared flow": lambda: declared("erf", "h3"),
 }
 
 Path = tuple[int, ...]

@@ -42,7 +42,7 @@ _STEEPEST = 1e12
 _Shape = tuple[sp.Expr, Callable[[int], sp.Expr], sp.Expr]
 
 
-def _with_erf(expression: sp.Expr, factor: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr] | None:
+def with_erf(expression: sp.Expr, factor: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr] | None:
     """(a, b, p) of a·factor·erf(bz) + p, p a polynomial; None for any other expression."""
     expression = sp.expand(expression)
     polynomial = sp.Add(*(x for x in sp.Add.make_args(expression) if x.is_polynomial(z)))
@@ -55,14 +55,14 @@ def _with_erf(expression: sp.Expr, factor: sp.Expr) -> tuple[sp.Expr, sp.Expr, s
 
 def _error_function(expression: sp.Expr) -> _Shape | None:
     """(kernel, Hermite coefficients, p) of a·erf(bz) + p (Williams 1997)."""
-    if (found := _with_erf(expression, sp.Integer(1))) is None:
+    if (found := with_erf(expression, sp.Integer(1))) is None:
         return None
     height, slope, polynomial = found
-    dual = height**2 * _erf_covariance(slope, sp.Integer(1), sp.Integer(1))
+    dual = height**2 * erf_covariance(slope, sp.Integer(1), sp.Integer(1))
     return dual, _hermite_of(height * sp.erf(slope * z / sp.sqrt(1 + 2 * slope**2))), polynomial
 
 
-def _erf_covariance(slope: sp.Expr, first: sp.Expr, second: sp.Expr) -> sp.Expr:
+def erf_covariance(slope: sp.Expr, first: sp.Expr, second: sp.Expr) -> sp.Expr:
     """E erf(bg)erf(bh) for variances `first` and `second` and covariance c."""
     return 2 / sp.pi * sp.asin(2 * slope**2 * c / sp.sqrt((1 + 2 * slope**2 * first) * (1 + 2 * slope**2 * second)))
 
@@ -78,11 +78,11 @@ def _gated(expression: sp.Expr) -> _Shape | None:
     With $\psi=E\,f(g)f(h)$ for $f=\mathrm{erf}(b\,\cdot)$, Stein's lemma gives $E\,gf(g)hf(h)=c\psi+(1+c^2)\psi'+
     2c\,E\,f''(g)f(h)$, and a derivative by the variance of g is half of $E\,f''(g)f(h)$.
     """
-    if (found := _with_erf(expression, z)) is None:
+    if (found := with_erf(expression, z)) is None:
         return None
     height, slope, polynomial = found
     size = sp.Symbol("v", positive=True)
-    kernel = _erf_covariance(slope, size, sp.Integer(1))
+    kernel = erf_covariance(slope, size, sp.Integer(1))
     curved = 4 * c * sp.diff(kernel, size).subs(size, 1)
     kernel = kernel.subs(size, 1)
     dual = height**2 * (c * kernel + (1 + c**2) * sp.diff(kernel, c) + curved)
@@ -91,10 +91,20 @@ def _gated(expression: sp.Expr) -> _Shape | None:
 
 
 def _signed_power(expression: sp.Expr) -> _Shape | None:
-    r"""(kernel, Hermite coefficients, p) of $g\,\mathrm{sign}(z)z^n+p$: any relu, leaky relu, |bz|, square of a relu.
+    r"""(kernel, Hermite coefficients, p) of $g\,\mathrm{sign}(z)z^n+p$, see `with_signed_power`.
 
-    It is a polynomial on either side of 0, and the two differ by the monomial $2gz^n$. The kernel is the arc-cosine
-    kernel of order n (Cho and Saul 2009), n ≤ 3.
+    The kernel is the arc-cosine kernel of order n (Cho and Saul 2009), n ≤ 3.
+    """
+    if (found := with_signed_power(expression)) is None:
+        return None
+    height, power, polynomial = found
+    return height**2 * arc_cosine_kernel(power), lambda j: height * signed_power_coefficient(power, j), polynomial
+
+
+def with_signed_power(expression: sp.Expr) -> tuple[sp.Expr, int, sp.Expr] | None:
+    r"""(g, n, p) of $g\,\mathrm{sign}(z)z^n+p$, n ≤ 3, p a polynomial: any relu, leaky relu, |bz|, square of a relu.
+
+    It is a polynomial on either side of 0, and the two differ by the monomial $2gz^n$. None for any other expression.
     """
     if not expression.has(sp.Max, sp.Min, sp.Abs, sp.sign, sp.Heaviside, sp.Piecewise):
         return None
@@ -106,13 +116,13 @@ def _signed_power(expression: sp.Expr) -> _Shape | None:
     jump = sp.Poly(above - below, z)
     if not jump.is_monomial or jump.degree() > 3:
         return None
-    power, height = jump.degree(), jump.LC() / 2
+    return jump.LC() / 2, jump.degree(), sp.expand((above + below) / 2)
 
-    def coefficient(j: int) -> sp.Expr:
-        terms = sp.Poly(hermite.hermite(j), z).terms()
-        return height * sum(x * _absolute_moment(power + k) for (k,), x in terms) if (j + power) % 2 else sp.Integer(0)
 
-    return height**2 * _arc_cosine_kernel(power), coefficient, sp.expand((above + below) / 2)
+def signed_power_coefficient(power: int, j: int) -> sp.Expr:
+    r"""$E\,\mathrm{sign}(z)z^nh_j(z)$ of a standard Gaussian."""
+    terms = sp.Poly(hermite.hermite(j), z).terms()
+    return sum(x * _absolute_moment(power + k) for (k,), x in terms) if (j + power) % 2 else sp.Integer(0)
 
 
 def _absolute_moment(order: int) -> sp.Expr:
@@ -121,11 +131,11 @@ def _absolute_moment(order: int) -> sp.Expr:
 
 
 @cache
-def _arc_cosine_kernel(order: int) -> sp.Expr:
+def arc_cosine_kernel(order: int) -> sp.Expr:
     r"""$K_n$, the dual kernel of $\mathrm{sign}(z)z^n$: $K_n'=n^2K_{n-1}$, as $\varphi_\sigma'=\varphi_{\sigma'}$."""
     if order == 0:
         return 2 / sp.pi * sp.asin(c)
-    primitive = sp.integrate(order**2 * _arc_cosine_kernel(order - 1), c)
+    primitive = sp.integrate(order**2 * arc_cosine_kernel(order - 1), c)
     start = _absolute_moment(order) ** 2 if order % 2 else sp.Integer(0)
     return sp.expand(primitive - primitive.subs(c, 0) + start)
 

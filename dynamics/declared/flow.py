@@ -1,0 +1,157 @@
+r"""The population flow of a declared model in time.
+
+The derived equations (`theory.declared.flow`) are integrated by Diffrax. The state has $Lm(P+(m+1)/2)$ numbers and no d.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dynamics.core.checks import record_times
+from dynamics.core.flow import Reached, integrate
+from dynamics.core.interrupted import Progress
+from dynamics.core.kept import compiled
+from dynamics.core.lowering import State
+from dynamics.core.precision import double_precision
+from dynamics.core.replicas import Stretch, Told, Track, between, drive
+from dynamics.core.symmetric import Symmetric
+from dynamics.core.trajectory import time_axis, variable
+from dynamics.declared.population import LoweredPopulation, lowered_population, parameters_of
+from theory import InputError, System
+from theory.core.arguments import check_positive
+from theory.declared.flow import speed
+from theory.declared.model import DeclaredModel
+from theory.declared.start import Start
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class _Blocks(Symmetric):
+    """Gram matrices (L, m, m), each held by what lies on and above its diagonal."""
+
+    def above(self, array: jax.Array) -> jax.Array:
+        return jax.vmap(partial(Symmetric.above, self))(array)
+
+    def full(self, held: jax.Array) -> jax.Array:
+        return jax.vmap(partial(Symmetric.full, self))(held)
+
+
+#: How Q is held.
+GRAMS = _Blocks("Q", False)
+
+
+@dataclass(frozen=True)
+class DeclaredFlow:
+    """A population flow.
+
+    Attributes:
+        dataset: `overlap` (time, eigenspace, neuron, direction), `gram` (time, eigenspace, neuron, other), `second` (time,
+            neuron), `loss` (time); named as the replicas of `dynamics.declared.simulate`. steps: of the solver.
+    """
+
+    dataset: "xr.Dataset"
+    steps: int
+
+
+@compiled
+def _segment(
+    lowered: LoweredPopulation, state: State, start: jax.Array, end: jax.Array, parameters: State, rtol: float
+) -> Reached:
+    return integrate(GRAMS.packed(lowered.drift), state, start, end, parameters, rtol=rtol, held=GRAMS)
+
+
+@compiled
+def _loss(lowered: LoweredPopulation, state: State, parameters: State) -> jax.Array:
+    return lowered.loss(state, parameters)
+
+
+def flow_state(model: DeclaredModel, start: Start) -> State:
+    """T (L, m, P), Q (L, m, m) and, if trained, b (m,) of a start. Raises `InputError` for one that does not fit."""
+    start.check(model.directions)
+    student = model.student
+    if start.width != student.width:
+        raise InputError(f"start has {start.width} rows, the student {student.width}: draw one for this student")
+    gram = start.grams
+    size = np.einsum("ikk->k", gram)
+    if student.rows != "free" and np.abs(size - 1).max() > 1e-9:
+        raise InputError(f"start has squared norms {size.tolist()}: give unit rows (scale 1) for rows={student.rows!r}")
+    state = {"T": jnp.asarray(start.overlaps(model.directions)), "Q": jnp.asarray(gram)}
+    return {**state, "b": jnp.asarray(np.asarray(student.second))} if student.trained else state
+
+
+@double_precision
+def declared_flow(
+    model: DeclaredModel,
+    start: Start,
+    t_end: float,
+    times: np.ndarray | None = None,
+    *,
+    rtol: float = 1e-8,
+    system: System | None = None,
+    progress: Progress | None = None,
+) -> DeclaredFlow:
+    r"""The limit $\eta\to0$ of the model's rule, from `start` to time `t_end`; time is the sum of the step sizes.
+
+    Momentum moves the rows $1/(1-\beta)$ times as fast (heavy ball, Nesterov), its second layer as plain SGD. Batch and label
+    noise do not matter in this limit, and of a schedule only its sum.
+
+    Args:
+        times: (n,) times to record, increasing, within [0, t_end]; 101 equidistant ones by default.
+        rtol: tolerance of a step, relative.
+        system: integrate this `System` in place of the derived one (to test a conjecture).
+
+    Raises:
+        InputError: a number out of range; a start that does not fit, or is not of unit rows on a sphere; an activation,
+            target, loss or rule without a flow.
+        IntegrationError: the integrator could not go on, with the result so far.
+        Interrupted: on Ctrl-C, with the result up to the last recorded time.
+    """
+    check_positive(rtol=rtol)
+    grid = record_times(t_end, times, lambda: np.linspace(0.0, t_end, 101))
+    parameters, lowered = parameters_of(model, speed(model.rule)), lowered_population(model, system)
+    state, taken = flow_state(model, start), [0]
+
+    def advance(state: State, part: Stretch) -> State:
+        found = _segment(lowered, state, jnp.asarray(part.begin), jnp.asarray(part.end), parameters, rtol)
+        taken[0] += int(found.steps)
+        found.check("declared flow", t_end)
+        return found.state
+
+    def look(state: State) -> tuple[jax.Array, ...]:
+        second = state["b"] if "b" in state else parameters["b"]
+        return state["T"], state["Q"], second, _loss(lowered, state, parameters)
+
+    def result(track: Track[State]) -> DeclaredFlow:
+        return DeclaredFlow(_dataset(model, np.array(track.at, dtype=float), track, rtol), taken[0])
+
+    parts = between([0.0, *grid[grid > 0].tolist()])
+    told = Told("declared flow", float(t_end), progress)
+    return drive(state, parts, advance, look, result, told, from_start=bool(grid[0] == 0))
+
+
+def _dataset(model: DeclaredModel, at: np.ndarray, track: Track[State], rtol: float) -> "xr.Dataset":
+    import xarray as xr
+
+    overlap, gram, second, loss = track.columns(axis=0)
+    return xr.Dataset(
+        {
+            "overlap": variable(
+                ("time", "eigenspace", "neuron", "direction"), overlap, "inner product with a direction"
+            ),
+            "gram": variable(("time", "eigenspace", "neuron", "other"), gram, "inner product of two rows"),
+            "second": variable(("time", "neuron"), second, "second layer"),
+            "loss": variable("time", loss, "population loss, label noise left out"),
+        },
+        coords={
+            **time_axis(at),
+            "eigenvalue": variable("eigenspace", model.inputs.eigenvalues, "variance of the inputs"),
+            "multiplicity": variable("eigenspace", model.inputs.multiplicities, "dimensions of the eigenspace"),
+            "direction": np.arange(1, model.target.count + 1),
+        },
+        attrs={"what": "declared-flow", "dim": model.inputs.dim, "rtol": rtol, "precision": "float64"},
+    )

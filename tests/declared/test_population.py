@@ -1,0 +1,288 @@
+r"""Population flow of declared models: derivations, the present systems as special cases, closed forms, lowered code."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import sympy as sp
+
+from dynamics.core.interrupted import IntegrationError, Interrupted
+from dynamics.declared.flow import declared_flow, flow_state
+from dynamics.declared.population import declared_loss, lowered_population, parameters_of
+from theory import Activation, InputError
+from theory.additive.flow import overlap_flow
+from theory.core.hermite import z
+from theory.core.indexed import Sums, evaluate
+from theory.declared.directions import Directions
+from theory.declared.flow import drift_sums, population_flow, population_system
+from theory.declared.inputs import Inputs
+from theory.declared.kernels import q11, q12, q22, rho1, rho2
+from theory.declared.loss import Correlation, Square
+from theory.declared.model import DeclaredModel
+from theory.declared.population import constants, covariances, degrees, integrals, moment_symbol
+from theory.declared.rule import Momentum, Muon, Rule
+from theory.declared.start import draw_start
+from theory.declared.student import Student, committee, two_homogeneous
+from theory.declared.target import Additive, Polynomial, monomials, symbols
+from theory.steps.committee import committee as committee_system
+from theory.steps.committee_checks import evaluate as evaluate_floats
+from theory.steps.committee_checks import order_parameters
+
+INPUTS = Inputs.blocks((2.0, 5), (1.0, 9), (0.3, 20))
+DIRECTIONS = Directions.random(INPUTS, 2, seed=3)
+Z1, Z2 = symbols(2)
+STAIRCASE = Polynomial(Z1 + Z1 * Z2 + Z2**2 / 3, 2)
+
+
+def act(text: str) -> Activation:
+    return Activation.parse(text)
+
+
+def additive(text: str, *weights: float) -> Additive:
+    return Additive(act(text), weights or (0.8, -0.5))
+
+
+#: Every kind of activation, target, rows and loss.
+CASES = {
+    "erf, own link, trained": (committee(act("erf"), 3, 0.5, trained=True), additive("erf(2*z)"), Square()),
+    "relu, polynomial link, sphere": (committee(act("relu"), 3, 0.5, rows="sphere"), additive("h3+h2"), Square()),
+    "polynomial, gated link, projected": (
+        committee(act("h3+z"), 3, 0.5, True, "projected"),
+        additive("z*erf(z)+h3"),
+        Correlation(),
+    ),
+    "2-homogeneous relu": (two_homogeneous(act("relu"), 3), additive("abs(z)"), Square()),
+    "2-homogeneous, staircase": (two_homogeneous(act("h2+0.3*h1"), 3), STAIRCASE, Square()),
+    "gated, staircase": (committee(act("z*erf(z)"), 3, 0.5), STAIRCASE, Square()),
+}
+
+
+def model_of(name: str) -> DeclaredModel:
+    student, target, loss = CASES[name]
+    return DeclaredModel(DIRECTIONS, target, student, Rule(0.1, decay=0.2), loss)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_step_holds_on_its_own_road(name: str) -> None:
+    assert population_flow(model_of(name)).derivation.verify() >= 7
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_lowered_code_is_the_shown_equations(name: str) -> None:
+    """Matrix products against loops over indices, where eigenspaces, rows and directions differ in number."""
+    model = model_of(name)
+    lowered, parameters = lowered_population(model), parameters_of(model, 1.7)
+    start = draw_start(DIRECTIONS, 3, 1.0, seed=1)
+    state = {name: jnp.asarray(value) for name, value in flow_state(model, start).items()}
+    arrays = {name: np.asarray(x) for name, x in jax.jit(lowered._arrays)(state, parameters).items()}
+    arrays |= {name: np.asarray(x) for name, x in state.items()}
+    exact = {name: np.vectorize(sp.Float, otypes=[object])(x) for name, x in arrays.items() if name not in ("moments",)}
+    found = jax.jit(lowered.drift)(state, parameters)
+    for component, sums in population_system(model).drift.items():
+        known = np.asarray(evaluate(sums, component.indices, exact, sp.Function("none")), dtype=float)
+        np.testing.assert_allclose(found[str(component.base)], known, rtol=1e-11, atol=1e-12)
+
+
+# ----------------------------------------------------------------- the present systems
+
+
+def symbolic(student: Student, text: str, T: np.ndarray, Q: np.ndarray) -> dict[str, np.ndarray]:
+    """The flow with one eigenvalue 1, orthonormal directions, the same link and plain SGD, in symbols: T, Q (2, 2)."""
+    weights = sp.symbols("a_1 a_2")
+    known = integrals(act(text), student.homogeneous, additive(text, 1.0, 1.0))
+    second = [sp.Symbol(f"b_{k}") if not student.homogeneous else sp.Integer(1) for k in range(2)]
+    arrays: dict[str, np.ndarray] = {
+        "T": T[None], "Q": Q[None], "Z": np.array([[[1, 0], [0, 1]]], dtype=object), "lambda": np.array([sp.Integer(1)]),
+        "X": T, "C": Q, "rho": Q.diagonal(), "b": np.array(second), "nu": np.array(sp.Integer(1)),
+        "kappa": np.array(sp.Integer(0)),
+    }  # fmt: skip
+    for name, kernel in known.pair.items():
+        arrays[name] = np.array(
+            [[kernel.subs({q11: Q[k, k], q12: Q[k, l], q22: Q[l, l], rho1: Q[k, k], rho2: Q[l, l]}, simultaneous=True)
+              for l in range(2)] for k in range(2)]
+        )  # fmt: skip
+    for name, kernel in known.cross.items():
+        each = np.array(
+            [[weights[p] * kernel.subs({q11: Q[k, k], q12: T[k, p], q22: 1, rho1: Q[k, k]}, simultaneous=True)
+              for p in range(2)] for k in range(2)]
+        )  # fmt: skip
+        arrays[name] = each if name == "Mt" else each.sum(axis=1)
+    drift = drift_sums(student, True)
+    found = {str(x.base): evaluate(sums, x.indices, arrays, sp.Function("none"))[0] for x, sums in drift.items()}
+    return found | {"a": np.array(weights), "b": np.array(second)}
+
+
+def matrices(letter: str, symmetric: bool) -> np.ndarray:
+    if not symmetric:
+        return np.array([[sp.Symbol(f"{letter}_{k}{p}", real=True) for p in range(2)] for k in range(2)])
+    names = {(k, l): sp.Symbol(f"{letter}_{k}{l}", positive=True) for k in range(2) for l in range(k, 2)}
+    return np.array([[names[min(k, l), max(k, l)] for l in range(2)] for k in range(2)])
+
+
+@pytest.mark.parametrize("text", ["h2", "z**3"])
+def test_one_eigenvalue_is_the_committee_symbol_by_symbol(text: str) -> None:
+    T, Q = matrices("T", False), matrices("Q", True)
+    found = symbolic(committee(act(text), 1, 1.0), text, T, Q)
+    gram = np.block([[np.array([[1, 0], [0, 1]], dtype=object), T.T], [T, Q]])
+    w = np.concatenate([-found["a"], found["b"]])
+    arrays = {"C": gram, "X": gram[2:], "Z": gram[:, :2], "T": T, "Q": Q, "w": w, "b": found["b"]}
+    for component, sums in committee_system(act(text)).drift.items():
+        first = Sums(term for term in sums if not term.body.has(sp.Symbol("eta", positive=True)))
+        known = evaluate(first, component.indices, arrays, sp.Function("none"))
+        gaps = [sp.expand(x - y) for x, y in zip(found[str(component.base)].ravel(), known.ravel(), strict=True)]
+        assert gaps == [0] * 4
+
+
+@pytest.mark.parametrize("text", ["h2", "h3+z"])
+def test_one_eigenvalue_is_the_overlap_flow_symbol_by_symbol(text: str) -> None:
+    t, root = matrices("t", False), np.array(sp.symbols("s_1 s_2", positive=True))
+    c = matrices("c", True)
+    c[0, 0] = c[1, 1] = sp.Integer(1)
+    T, Q = root[:, None] * t, root[:, None] * c * root[None, :]
+    found = symbolic(two_homogeneous(act(text), 1), text, T, Q)
+    growth = found["Q"].diagonal() / (2 * root**2)  # of √r
+    moved = {
+        "t": found["T"] / root[:, None] - t * growth[:, None],
+        "c": found["Q"] / (root[:, None] * root[None, :]) - c * (growth[:, None] + growth[None, :]),
+        "r": found["Q"].diagonal(),
+    }
+    arrays = {"t": t, "c": c, "r": root**2, "a": found["a"]}
+    for component, sums in overlap_flow(act(text)).drift.items():
+        known = evaluate(sums, component.indices, arrays, act(text).kernel_at)
+        pairs = zip(np.ravel(moved[str(component.base)]), known.ravel(), strict=True)
+        assert all(sp.expand(sp.expand(x - y)) == 0 for x, y in pairs)
+
+
+@pytest.mark.parametrize(("rows", "theirs"), [("free", "free"), ("sphere", "normalised"), ("projected", "projected")])
+def test_one_eigenvalue_is_the_committee_of_erf(rows: str, theirs: str) -> None:
+    """For any rule of rows, in numbers."""
+    vectors = np.random.default_rng(3).standard_normal((3, 7)) / 3
+    vectors /= 1 if rows == "free" else np.linalg.norm(vectors, axis=1, keepdims=True)
+    a, second = np.array([0.8, 0.6]), np.array([0.7, -0.4, 0.5])
+    known = order_parameters(vectors, a, second, 0.0)
+    directions = Directions.orthonormal(Inputs.isotropic(7), 2)
+    student = committee(act("erf"), 3, second.tolist(), rows=rows)
+    model = DeclaredModel(directions, additive("erf", *a), student, Rule(0.1))
+    state = {"T": jnp.asarray(known["T"][None]), "Q": jnp.asarray(known["Q"][None])}
+    found = lowered_population(model).drift(state, parameters_of(model))
+    for component, sums in committee_system(act("erf"), theirs).drift.items():
+        name = str(component.base)
+        np.testing.assert_allclose(found[name][0], evaluate_floats(sums, known), rtol=1e-12, atol=1e-13)
+
+
+def test_a_unit_row_sees_a_polynomial_by_its_hermite_coefficients() -> None:
+    r"""$E f_*\sigma(h)=\sum_k\hat\sigma_k\sum_{|\alpha|=k}c_\alpha\sqrt{k!/\alpha!}\,t^\alpha$ on orthonormal directions."""
+    sigma = act("h1+0.5*h2+0.25*h3")
+    found = integrals(sigma, False, STAIRCASE).cross["M"].subs(q11, 1)
+    numbers = constants(STAIRCASE, Directions.orthonormal(Inputs.isotropic(5), 2))["moments"]
+    found = found.subs(dict(zip(map(moment_symbol, degrees(STAIRCASE)), numbers, strict=True)))
+    t = covariances(2)
+    known = sum(
+        sigma.coefficients.get(sum(alpha), 0)
+        * c
+        * sp.sqrt(sp.factorial(sum(alpha)) / sp.prod([sp.factorial(n) for n in alpha]))
+        * sp.prod([x**n for x, n in zip(t, alpha, strict=True)])
+        for alpha, c in monomials(STAIRCASE).items()
+    )
+    gap = sp.Poly(sp.expand(sp.N(found - known)), *t)
+    assert max(abs(x) for x in gap.coeffs()) < 1e-14
+    assert len(monomials(STAIRCASE)) == 4
+
+
+# ---------------------------------------------------------------------------- in time
+
+
+def linear(rule: Rule, **parts: object) -> DeclaredModel:
+    student = committee(act("z"), 1, 1.0)
+    return DeclaredModel(DIRECTIONS, additive("z", 1.0, 1.0), replace(student, **parts), rule)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+def test_the_linear_model_is_its_exponentials(decay: float) -> None:
+    r"""$\dot v^i=-\lambda_i(v^i-w^i)-\kappa v^i$ in every eigenspace."""
+    start = draw_start(DIRECTIONS, 1, 0.5, seed=2)
+    flow = declared_flow(linear(Rule(0.1, decay=decay)), start, 3.0, rtol=1e-9).dataset
+    lam = np.array(INPUTS.eigenvalues)[:, None, None]
+    end = lam / (lam + decay) * DIRECTIONS.grams.sum(axis=1)[:, None, :]
+    shrunk = np.exp(-(lam + decay) * flow.time.values[:, None, None, None])
+    known = end + shrunk * (start.overlaps(DIRECTIONS) - end)
+    np.testing.assert_allclose(flow.overlap, known, atol=1e-8)
+    wrong = end + shrunk ** (1 + 1e-4) * (start.overlaps(DIRECTIONS) - end)
+    assert np.abs(flow.overlap - wrong).max() > 1e-6
+    residual = np.einsum("i,tikl->t", INPUTS.eigenvalues, flow.gram.values) - 2 * np.einsum(
+        "i,tikq->t", INPUTS.eigenvalues, flow.overlap.values
+    )
+    np.testing.assert_allclose(flow.loss, (residual + DIRECTIONS.covariance.sum()) / 2, atol=1e-10)
+
+
+def test_momentum_is_a_faster_clock_of_the_rows() -> None:
+    start = draw_start(DIRECTIONS, 1, 0.5, seed=2)
+    plain = declared_flow(linear(Rule(0.1)), start, 4.0, np.array([4.0])).dataset
+    for kind, end in (("heavy", 1.0), ("nesterov", 1.0), ("average", 4.0)):
+        fast = declared_flow(linear(Momentum(0.1, beta=0.75, kind=kind)), start, end, np.array([end])).dataset
+        np.testing.assert_allclose(fast.overlap, plain.overlap, rtol=1e-6)
+
+
+def test_loss_of_any_states_is_that_of_the_flow() -> None:
+    model = model_of("erf, own link, trained")
+    flow = declared_flow(model, draw_start(DIRECTIONS, 3, 1.0), 1.0, np.array([0.0, 0.5, 1.0])).dataset
+    names = ("overlap", "gram", "second")
+    again = declared_loss(model, *(np.stack([flow[name].values] * 2, axis=1) for name in names))
+    np.testing.assert_allclose(again, np.stack([flow.loss.values] * 2, axis=1), rtol=1e-13)
+    with pytest.raises(InputError, match=r"overlap, gram and second have shapes .*: give \(…, 3, 3, 2\)"):
+        declared_loss(model, flow.overlap.values, flow.gram.values[:, :, :2], flow.second.values)
+
+
+def test_rows_of_a_sphere_stay_on_it() -> None:
+    model = model_of("relu, polynomial link, sphere")
+    flow = declared_flow(model, draw_start(DIRECTIONS, 3, 1.0), 20.0, np.array([20.0])).dataset
+    np.testing.assert_allclose(np.einsum("tikk->tk", flow.gram), 1.0, atol=1e-9)
+
+
+def test_a_flow_that_stops_keeps_what_it_has() -> None:
+    """Without a bound by correlation with a square; and stopped by Ctrl-C."""
+    model = replace(
+        linear(Rule(0.1)), student=committee(act("z**4"), 1, 1.0), target=additive("z**2"), loss=Correlation()
+    )
+    start = draw_start(DIRECTIONS, 1, 0.5, seed=2)
+    with pytest.raises(IntegrationError, match=r"declared flow stopped at time .* of 5: its numbers grow") as stop:
+        declared_flow(model, start, 5.0)
+    assert 0 < stop.value.dataset.time[-1] < 5
+
+    def stop_here(share: float, text: str) -> None:
+        if share > 0.1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as halted:
+        declared_flow(model, start, 0.01, progress=stop_here)
+    assert halted.value.dataset.sizes["time"] == 12
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rule": Muon(0.1)}, "rule is Muon: its mean step is not a multiple of the population gradient"),
+        ({"student": committee(act("tanh(z)"), 1)}, r"activation 'tanh\(z\)' has no closed two-point kernel"),
+        ({"student": committee(Activation.from_expression(sp.sign(z), "sign"), 1)}, "has no closed two-point kernel"),
+        ({"target": additive("z*erf(z)"), "student": committee(act("relu"), 1)}, "with each other"),
+        ({"loss": object()}, "loss is object: its population value is not known"),
+        ({"student": committee(act("z"), 1, rows="sphere")}, r"squared norms .* give unit rows"),
+        ({"student": committee(act("z"), 2)}, "start has 1 rows, the student 2"),
+    ],
+)
+def test_what_has_no_flow_is_told_so(changes: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        declared_flow(replace(linear(Rule(0.1)), **changes), draw_start(DIRECTIONS, 1, 0.5), 1.0)
+
+
+def test_a_target_of_ones_own_has_no_flow() -> None:
+    class Own:
+        count = 2
+
+        def value(self, fields: object, lower: object) -> object:
+            return fields
+
+    with pytest.raises(InputError, match="target is Own: its population integrals are not known"):
+        population_flow(replace(linear(Rule(0.1)), target=Own()))

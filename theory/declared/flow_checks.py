@@ -1,0 +1,193 @@
+r"""Independent checks of `theory.declared.flow`: SGD's mean step in explicit coordinates, by quadrature in the plane.
+
+Two rows and the directions are vectors of $R^2$ with two eigenspaces of one dimension each. Expectations over
+$x=\sqrt\Lambda u$ are taken in polar coordinates of u, the angle cut wherever a field changes sign, so that relu too is
+integrated to rounding. Gradients are those of single samples: nothing of covariances, kernels or Price's theorem is used.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import sympy as sp
+
+from theory.core.hermite import z
+from theory.core.indexed import Index, Sums, evaluate
+from theory.core.quadrature import gauss_legendre
+from theory.declared.directions import Directions
+from theory.declared.inputs import Inputs
+from theory.declared.population import Integrals, constants, integrals, numeric
+from theory.declared.student import Student
+from theory.declared.target import Additive, Polynomial, symbols
+
+#: Largest residual accepted, relative: rounding of sums of 10⁵ terms.
+TOLERANCE = 1e-10
+#: Radius, and points along it and in each cut of the angle, that leave rounding for polynomials of degree 24.
+_RADIUS, _RADIAL, _ANGULAR = 16.0, 160, 32
+_EIGENVALUES = np.array([1.7, 0.6])
+_ROWS, _SECOND = np.array([[0.7, 0.4], [-0.3, 0.9]]), np.array([0.7, -0.4])
+_SPEED, _DECAY = 1.3, 0.31
+_MODULES = ["scipy", {"Heaviside": np.heaviside}, "numpy"]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A student, a target and the integrals at which a derivation is checked; `quadratic`: the loss is the square."""
+
+    student: Student
+    target: Additive | Polynomial
+    integrals: Integrals
+    quadratic: bool
+
+    @classmethod
+    def of(cls, student: Student, target: Additive | Polynomial, quadratic: bool) -> "Point":
+        """With the integrals that belong to them. Raises `InputError` where these are not known."""
+        return cls(student, target, integrals(student.activation, student.homogeneous, target), quadratic)
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """v, shape (2, 2)."""
+        return _ROWS if self.student.rows == "free" else _ROWS / np.linalg.norm(_ROWS, axis=1, keepdims=True)
+
+    @cached_property
+    def directions(self) -> np.ndarray:
+        """w, shape (P, 2), no two alike."""
+        angles = 0.4 + 2.4 * np.arange(self.target.count)
+        return (0.8 + 0.3 * np.cos(angles))[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+    @cached_property
+    def constants(self) -> dict:
+        """The target's numbers with these directions."""
+        gram = np.einsum("pi,qi->ipq", self.directions, self.directions)
+        return constants(self.target, Directions(Inputs((1.7, 0.6), (1, 1)), gram))
+
+    @cached_property
+    def sample(self) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs x (n, 2) and weights (n,) of E."""
+        crossed = np.concatenate([self.rows, self.directions]) * np.sqrt(_EIGENVALUES)
+        cuts = np.arctan2(crossed[:, 0], -crossed[:, 1])
+        cuts = np.unique(np.mod(np.concatenate([cuts, cuts + np.pi, [0.0]]), 2 * np.pi))
+        angle, share = (x.ravel() for x in gauss_legendre(cuts, np.append(cuts[1:], 2 * np.pi), _ANGULAR))
+        radius, along = (x.ravel() for x in gauss_legendre(np.zeros(1), np.full(1, _RADIUS), _RADIAL))
+        u = radius[:, None, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        weights = (along * radius * np.exp(-(radius**2) / 2))[:, None] * share / (2 * np.pi)
+        return u.reshape(-1, 2) * np.sqrt(_EIGENVALUES), weights.ravel()
+
+    def neurons(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """F, 2F_ρ and F_h of the rows on the sample, (n, 2) each."""
+        x, _ = self.sample
+        rho, fields = np.sum(self.rows**2, axis=1), x @ self.rows.T
+        sigma = self.student.activation.function
+        at = fields / np.sqrt(rho) if self.student.homogeneous else fields
+        value, slope = (_function(f, (z,))(at) for f in (sigma, sp.diff(sigma, z)))
+        if not self.student.homogeneous:
+            return value, 0 * value, slope
+        return rho * value, 2 * value - at * slope, np.sqrt(rho) * slope
+
+    def label(self, p: int | None = None) -> np.ndarray:
+        """f* on the sample, or its slope by field p; (n,)."""
+        fields = self.sample[0] @ self.directions.T
+        if isinstance(self.target, Polynomial):
+            names = symbols(self.target.count)
+            f = self.target.expression if p is None else sp.diff(self.target.expression, names[p])
+            return _function(f, names)(*fields.T)
+        if p is None:
+            return _function(self.target.link.function, (z,))(fields) @ np.asarray(self.target.weights)
+        return self.target.weights[p] * _function(sp.diff(self.target.link.function, z), (z,))(fields[:, p])
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All arrays of the system by name, of the shapes that its indices say: T (2, 2, P), Q (2, 2, 2) …"""
+        T = np.einsum("ki,qi->ikq", self.rows, self.directions)
+        Q = np.einsum("ki,li->ikl", self.rows, self.rows)
+        Z = np.einsum("pi,qi->ipq", self.directions, self.directions)
+        X, C = np.einsum("i,ikq->kq", _EIGENVALUES, T), np.einsum("i,ikl->kl", _EIGENVALUES, Q)
+        rho = np.einsum("ikk->k", Q)
+        known = self.integrals.at(numeric, X, C, rho, self.constants)
+        numbers = {"nu": _SPEED, "kappa": _DECAY, "S": self.constants["square"]}
+        scalars = {name: np.asarray(value) for name, value in numbers.items()}
+        given = {"T": T, "Q": Q, "Z": Z, "X": X, "C": C, "rho": rho, "b": _SECOND, "lambda": _EIGENVALUES}
+        return {**given, **known, **scalars}
+
+    def velocity(self) -> dict[str, np.ndarray]:
+        """Velocities of T (2, 2, P), Q (2, 2, 2) and b (2,) from the mean of single samples' gradients."""
+        x, weights = self.sample
+        output, along_self, along_input = self.neurons()
+        delta = weights * ((output @ _SECOND if self.quadratic else 0.0) - self.label())
+        gradient = _SECOND[:, None] * (
+            (delta @ along_self)[:, None] * self.rows + np.einsum("n,nk,ni->ki", delta, along_input, x)
+        )
+        moves = -_SPEED * gradient - _DECAY * self.rows
+        if self.student.rows != "free":
+            moves = moves - np.sum(moves * self.rows, axis=1, keepdims=True) * self.rows
+        half = np.einsum("ki,ji->ikj", moves, self.rows)
+        on = np.einsum("ki,qi->ikq", moves, self.directions)
+        return {"T": on, "Q": half + half.transpose(0, 2, 1), "b": -delta @ output}
+
+
+def _function(expression: sp.Expr, names: tuple[sp.Symbol, ...]) -> Callable[..., np.ndarray]:
+    compiled = sp.lambdify(names, expression, modules=_MODULES)
+    return lambda *x: compiled(*x) + np.zeros_like(x[0])
+
+
+def _numbers(sums: Sums, free: tuple[Index, ...], point: Point) -> np.ndarray:
+    """Sums at the point, one axis for each free index."""
+    arrays = {name: np.vectorize(sp.Float, otypes=[object])(value) for name, value in point.arrays().items()}
+    return np.asarray(evaluate(sums, free, arrays, sp.Function("none")), dtype=float)
+
+
+def drift_residual(point: Point, component: sp.Indexed, sums: Sums) -> sp.Expr:
+    """Largest difference of a derived drift from explicit coordinates, over the largest velocity."""
+    found = _numbers(sums, component.indices, point)
+    known = point.velocity()[str(component.base)]
+    return sp.Float(np.abs(found - known).max() / np.abs(known).max())
+
+
+def loss_residual(point: Point, sums: Sums) -> sp.Expr:
+    """Relative difference of the derived loss from its quadrature."""
+    output, label, weights = point.neurons()[0] @ _SECOND, point.label(), point.sample[1]
+    loss = (output - label) ** 2 / 2 if point.quadratic else -output * label
+    found = float(_numbers(sums, (), point))
+    return sp.Float((found - weights @ loss) / (weights @ abs(loss)))
+
+
+def integral_residual(point: Point, name: str, shown: sp.Expr) -> sp.Expr:
+    r"""Largest relative difference of an integral as shown from quadrature.
+
+    Derivatives are those of single samples: $\partial_{q_{12}}E\,FG=E\,F'G'$ by Price's theorem, the one by $q_{11}$ from
+    $E\,F'hG=2q_{11}\partial_{q_{11}}+q_{12}E\,F'G'$ (Stein), the one by $\rho$ of the neuron itself.
+    """
+    arrays = point.arrays()
+    found = _shown(point, name, shown)
+    output, along_self, along_input = point.neurons()
+    x, weights = point.sample
+    fields = x @ point.rows.T
+    if name[0] == "K":
+        value, slopes, covariance = output, along_input[:, :, None], arrays["C"][:, :, None]
+    else:
+        value = point.label()[:, None]
+        slopes = np.stack([point.label(p) for p in range(point.target.count)], axis=-1)[:, None, :]
+        covariance = arrays["X"][:, None, :]
+    mixed = np.einsum("n,nk,nlp->klp", weights, along_input, slopes)
+    which = name[1:2]
+    if which in ("2", "t"):
+        known = mixed[..., 0] if which == "2" else mixed[:, 0, :]
+    elif which == "1":
+        whole = np.einsum("n,nk,nl->kl", weights, along_input * fields, value)
+        known = (whole - np.sum(covariance * mixed, axis=-1)) / (2 * np.diag(arrays["C"])[:, None])
+    else:
+        known = np.einsum("n,nk,nl->kl", weights, along_self / 2 if which == "r" else output, value)
+    if name.startswith("Mt") and len(name) > 2:
+        known = known[:, int(name[2:])]
+    known = known.reshape(found.shape)
+    return sp.Float(np.abs(found - known).max() / np.abs(known).max())
+
+
+def _shown(point: Point, name: str, shown: sp.Expr) -> np.ndarray:
+    """What is shown of one integral in numbers, all else as derived."""
+    table = "pair" if name[0] == "K" else "cross"
+    own = {**getattr(point.integrals, table), name: shown}
+    pair, cross = (own, point.integrals.cross) if table == "pair" else (point.integrals.pair, own)
+    arrays = point.arrays()
+    changed = Integrals(pair, cross, point.target).at(numeric, arrays["X"], arrays["C"], arrays["rho"], point.constants)
+    return changed["Mt"][:, int(name[2:])] if name.startswith("Mt") and len(name) > 2 else changed[name]

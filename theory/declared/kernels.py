@@ -1,0 +1,194 @@
+r"""Two-point kernels $K_{\sigma\tau}(q_{11},q_{12},q_{22})=E\,\sigma(g_1)\tau(g_2)$ of Gaussians of any variances.
+
+An activation is a polynomial plus at most one special part: $a\,\mathrm{erf}(bz)$, $az\,\mathrm{erf}(bz)$ or
+$g\,\mathrm{sign}(z)z^n$ (relu and its like). With $\mu_j(q)=E\,\sigma^{(j)}(\sqrt qz)$ Price's theorem gives
+
+$$K_{\sigma\tau}=\sum_j\frac{q_{12}^j}{j!}\mu^\sigma_j(q_{11})\mu^\tau_j(q_{22}),$$
+
+a finite sum as soon as one of the two is a polynomial. Two special parts have a closed form if they are of one kind (Williams
+1997; Cho and Saul 2009), and none is needed if one is odd and the other even. Derivatives are SymPy's.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import factorial
+
+import sympy as sp
+
+from theory.core import hermite
+from theory.core.activation import (
+    Activation,
+    arc_cosine_kernel,
+    erf_covariance,
+    signed_power_coefficient,
+    with_erf,
+    with_signed_power,
+)
+from theory.core.activation import c as cosine
+from theory.core.errors import InputError
+from theory.core.hermite import z
+
+#: Variances and covariance of the two Gaussians.
+q11, q22 = sp.symbols("q_11 q_22", positive=True)
+q12 = sp.Symbol("q_12", real=True)
+#: Squared norms of the two rows, for 2-homogeneous neurons.
+rho1, rho2 = sp.symbols("rho_1 rho_2", positive=True)
+
+
+@dataclass(frozen=True)
+class _Erf:
+    """a·erf(bz), or a·z·erf(bz) if `gated`."""
+
+    height: sp.Expr
+    slope: sp.Expr
+    gated: bool
+
+    @property
+    def odd(self) -> bool:
+        return not self.gated
+
+    def moment(self, j: int, q: sp.Expr) -> sp.Expr:
+        """μ_j(q), from E σ(x + √q z) at small x."""
+        steepness = self.slope / sp.sqrt(1 + 2 * self.slope**2 * q)
+        if self.gated:
+            total = (j * _erf_slope(steepness, j - 1) if j else sp.Integer(0)) + q * _erf_slope(steepness, j + 1)
+        else:
+            total = _erf_slope(steepness, j)
+        return self.height * total
+
+    def product(self, other: object) -> sp.Expr | None:
+        """Closed kernel with another of the kind; for gated ones by Stein's lemma from that of erf."""
+        if not isinstance(other, _Erf) or self.gated != other.gated:
+            return None
+        plain = erf_covariance(sp.Integer(1), self.slope**2 * q11, other.slope**2 * q22)
+        plain = plain.subs(cosine, self.slope * other.slope * q12)
+        if self.gated:
+            mixed, first, second = (sp.diff(plain, x) for x in (q12, q11, q22))
+            plain = q12 * plain + (q11 * q22 + q12**2) * mixed + 2 * q12 * (q11 * first + q22 * second)
+        return self.height * other.height * plain
+
+
+def _erf_slope(slope: sp.Expr, j: int) -> sp.Expr:
+    """The j-th derivative of erf(bx) at 0."""
+    if j % 2 == 0:
+        return sp.Integer(0)
+    n = (j - 1) // 2
+    return 2 / sp.sqrt(sp.pi) * (-1) ** n * slope**j * sp.Rational(factorial(2 * n), factorial(n))
+
+
+@dataclass(frozen=True)
+class _SignedPower:
+    """g·sign(z)zⁿ."""
+
+    height: sp.Expr
+    power: int
+
+    @property
+    def odd(self) -> bool:
+        return self.power % 2 == 0
+
+    def moment(self, j: int, q: sp.Expr) -> sp.Expr:
+        """μ_j(q), homogeneous in √q."""
+        share = self.height * signed_power_coefficient(self.power, j) * sp.sqrt(factorial(j))
+        return share * sp.sqrt(q) ** (self.power - j)
+
+    def product(self, other: object) -> sp.Expr | None:
+        """The arc-cosine kernel of `cosine`, for one power."""
+        if not isinstance(other, _SignedPower) or self.power != other.power:
+            return None
+        return self.height * other.height * sp.sqrt(q11 * q22) ** self.power * arc_cosine_kernel(self.power)
+
+
+Special = _Erf | _SignedPower
+
+
+@dataclass(frozen=True)
+class Parts:
+    """An activation as Hermite coefficients of a polynomial, and a special part or None."""
+
+    polynomial: dict[int, sp.Expr]
+    special: Special | None
+
+    @property
+    def degree(self) -> int:
+        return max(self.polynomial, default=-1)
+
+    def smooth(self, j: int, q: sp.Expr) -> sp.Expr:
+        r"""$\mu_j(q)=E\,\sigma^{(j)}(\sqrt qz)$ of the polynomial."""
+        found = [
+            value * sp.sqrt(factorial(n)) * (q - 1) ** ((n - j) // 2) / (2 ** ((n - j) // 2) * factorial((n - j) // 2))
+            for n, value in self.polynomial.items()
+            if n >= j and (n - j) % 2 == 0
+        ]
+        return sp.Add(*found)
+
+    def moment(self, j: int, q: sp.Expr) -> sp.Expr:
+        r"""$\mu_j(q)$ of the whole."""
+        return self.smooth(j, q) + (self.special.moment(j, q) if self.special else 0)
+
+
+@lru_cache(maxsize=64)
+def parts(activation: Activation) -> Parts:
+    """What an activation is made of. Raises `InputError` for one that is none of the kinds above, or that jumps."""
+    expression = activation.function
+    if expression.is_polynomial(z):
+        return Parts(hermite.from_polynomial(expression), None)
+    special: Special
+    for gated, factor in ((False, sp.Integer(1)), (True, z)):
+        if (found := with_erf(expression, factor)) is not None:
+            height, slope, rest = found
+            special = _Erf(height, slope, gated)
+            return Parts(hermite.from_polynomial(rest), special)
+    if (power := with_signed_power(expression)) is not None and power[1] > 0:
+        return Parts(hermite.from_polynomial(power[2]), _SignedPower(power[0], power[1]))
+    raise InputError(
+        f"activation {activation.name!r} has no closed two-point kernel at every variance: use a polynomial in z, erf(b*z), "
+        "z*erf(b*z) or a relu (plus a polynomial), or simulate it"
+    )
+
+
+@lru_cache(maxsize=64)
+def kernel(first: Activation, second: Activation) -> sp.Expr:
+    r"""$K_{\sigma\tau}$ in `q11`, `q12`, `q22`, and, for relu and its like, `cosine` $=q_{12}/\sqrt{q_{11}q_{22}}$.
+
+    Valid for positive variances and any rank. Raises `InputError` for a pair without closed form.
+    """
+    one, two = parts(first), parts(second)
+    found = []
+    if one.special and two.special:
+        found.append(_special_product(one.special, two.special, f"{first.name!r} and {second.name!r}"))
+    for j in range(max(one.degree, two.degree) + 1):
+        pair = one.smooth(j, q11) * two.moment(j, q22)
+        if one.special:
+            pair += one.special.moment(j, q11) * two.smooth(j, q22)
+        found.append(q12**j / factorial(j) * pair)
+    return sp.Add(*found)
+
+
+def _special_product(one: Special, two: Special, names: str) -> sp.Expr:
+    if one.odd != two.odd:
+        return sp.Integer(0)
+    if (found := one.product(two)) is None:
+        raise InputError(
+            f"activations {names} have no closed two-point kernel with each other: use two of "
+            "one kind, or a polynomial for one of them"
+        )
+    return found
+
+
+def homogeneous(expression: sp.Expr, both: bool = True) -> sp.Expr:
+    r"""The kernel of neurons $\rho\,\sigma(h/\sqrt\rho)$: the first of the two, or both."""
+    second = rho2 if both else sp.Integer(1)
+    scaled = {q11: q11 / rho1, q12: q12 / sp.sqrt(rho1 * second), q22: q22 / second}
+    return rho1 * second * expression.subs(scaled, simultaneous=True)
+
+
+def derivative(expression: sp.Expr, by: sp.Symbol) -> sp.Expr:
+    """Derivative of a kernel, the one through `cosine` included."""
+    through = sp.diff(q12 / sp.sqrt(q11 * q22), by)
+    turned = sp.diff(expression, cosine)
+    if turned == 0 or through == 0:
+        return sp.diff(expression, by)
+    # In terms of the cosine again; expanded, so that what is singular at cosine 1 cancels.
+    found = sp.diff(expression, by) + turned * through.subs(q12, cosine * sp.sqrt(q11 * q22))
+    return sp.expand(found)
