@@ -170,7 +170,7 @@ def run_block(
         size = jnp.where(jnp.arange(norm2.size) < chain.second.size, jnp.sqrt(norm2), 1.0)[:, None]
         moved, appended, plain = moved / size, appended / size, plain / size
     P = shape.target.count
-    off = jax.vmap(rotate_back)(jnp.concatenate([moved[:, :, P:], appended], axis=2))
+    off = _each(rotate_back, jnp.concatenate([moved[:, :, P:], appended], axis=2))
     return Chain(moved[:, :, :P], off, plain, after.second)
 
 
@@ -180,11 +180,12 @@ def fields(space: Geometry, chain: Chain, drawn: Drawn) -> jax.Array:
     return _products(together, drawn.known) + chain.plain @ drawn.plain.T
 
 
-def summary(space: Geometry, chain: Chain) -> tuple[jax.Array, jax.Array]:
+def summary(shape: Shape, space: Geometry, chain: Chain) -> tuple[jax.Array, jax.Array]:
     """Of one replica: overlaps with the directions (m, P) and squared norms (m,), over all eigenspaces."""
     m = chain.second.size
     on, off, plain = chain.on[:, :m], chain.off[:, :m], chain.plain[:m]
-    overlap = jnp.sum(on @ jnp.swapaxes(space.directions, 1, 2), axis=0) + plain @ space.plain_directions.T
+    turned = on if shape.orthonormal else on @ jnp.swapaxes(space.directions, 1, 2)
+    overlap = jnp.sum(turned, axis=0) + plain @ space.plain_directions.T
     return overlap, jnp.sum(on**2, axis=(0, 2)) + jnp.sum(off**2, axis=(0, 2)) + jnp.sum(plain**2, axis=1)
 
 
@@ -261,11 +262,14 @@ def _columns(shape: Shape, space: Geometry, key: jax.Array, tail: jax.Array) -> 
 
 def _beyond(shape: Shape, space: Geometry, key: jax.Array, make: Callable[..., jax.Array]) -> jax.Array:
     """What `make` makes of a key and the degrees of freedom of each eigenspace, times its standard deviation."""
-    if space.scale.size == 1:
-        found = make(key, space.freedom[0])[None]
-    else:
-        found = jax.vmap(make)(jax.random.split(key, space.scale.size), space.freedom)
+    count = space.scale.size
+    found = _each(make, key[None] if count == 1 else jax.random.split(key, count), space.freedom)
     return found if shape.mistakes.forget_scale else scaled(shape, space, found)
+
+
+def _each(make: Callable[..., jax.Array], *arrays: jax.Array) -> jax.Array:
+    """`make` of every eigenspace; of a single one without the overhead of many."""
+    return make(*[x[0] for x in arrays])[None] if len(arrays[0]) == 1 else jax.vmap(make)(*arrays)
 
 
 def gram(drawn: Drawn, beyond: jax.Array) -> jax.Array:
@@ -283,6 +287,8 @@ def combined(own: jax.Array, vectors: jax.Array) -> jax.Array:
     if own.ndim == 4:
         return own.reshape(own.shape[0] * own.shape[1], -1) @ vectors
     K = own.shape[0]
+    if K == 1:
+        return own[0, 0][:, None] * vectors
     kinds = vectors.reshape(len(vectors), K, own.shape[-1], vectors.shape[-1])
     return _sum([own[None, :, l, :, None] * kinds[:, None, l] for l in range(K)]).reshape(vectors.shape)
 

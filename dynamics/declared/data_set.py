@@ -116,7 +116,7 @@ def advance_all(
         fit = steps(shape, eta, chain, run.vectors, key, begins, ends)
         if watch is nothing:
             return Run(fit, run.seen)
-        return Run(fit, watch(run.seen, *chains.summary(space, as_chain(chain, fit)), ends))
+        return Run(fit, watch(run.seen, *chains.summary(shape, space, as_chain(chain, fit)), ends))
 
     return jax.vmap(one)(run, keys)
 

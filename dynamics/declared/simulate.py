@@ -224,7 +224,7 @@ def advance_chains(
         chain = run_block(shape, space, sizes, run.vectors, jax.random.fold_in(key, number), begin)
         if watch is nothing:
             return Run(chain, run.seen)
-        return Run(chain, watch(run.seen, *summary(space, chain), begin + shape.block))
+        return Run(chain, watch(run.seen, *summary(shape, space, chain), begin + shape.block))
 
     everyone = jax.vmap(one, in_axes=(0, 0, None))
     return jax.lax.fori_loop(first, first + blocks, lambda number, run: everyone(run, keys, number), run)
