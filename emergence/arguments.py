@@ -171,6 +171,18 @@ def _judging(commands: Any, common: Parser, out: Parser) -> None:
     validate.add_argument(
         "--workers", type=Whole().read, metavar="N", help="processes (default: one per core, at most 4)"
     )
+    law = commands.add_parser(
+        "check-law",
+        help="is a rule, or are inputs, simulated exactly in law? Judged against vectors of R^d",
+        parents=[common],
+    )
+    law.add_argument(
+        "what", metavar="RULE", help="a Python file with a RULE or INPUTS, or a rule such as 'momentum(0.5)'"
+    )
+    law.add_argument(
+        "--replicas", type=Whole().read, metavar="N", default=20_000, help="of each sample (default: 20000)"
+    )
+    law.add_argument("--seed", type=Whole().read, default=0, help="random seed (default: 0)")
 
 
 #: Commands that take a problem: their help, and whether they write files.

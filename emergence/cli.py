@@ -51,7 +51,7 @@ def _run(arguments: argparse.Namespace) -> Result:
         output.check(arguments.out)
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as caught:
         check_siblings("emergence")
-        command = importlib.import_module(f"emergence.commands.{arguments.command}")
+        command = importlib.import_module(f"emergence.commands.{arguments.command.replace('-', '_')}")
         result: Result = command.run(arguments)
     # Shown only now: bad input is answered by one line, not by what a library thought on the way to it.
     for text in dict.fromkeys(str(warning.message) for warning in caught):

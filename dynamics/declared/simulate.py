@@ -146,6 +146,8 @@ class Exact(_Replicas):
         roots = model.directions.roots[self.reduced]
         orthonormal = bool(np.array_equal(roots, np.broadcast_to(np.eye(P), roots.shape)))
         unit = all(model.inputs.eigenvalues[i] == 1 for i in self.reduced)
+        # `forget_known` stands in the geometry alone: the compiled code is the same.
+        mistakes = replace(mistakes, forget_known=False)
         shape = Shape(parts, model.target, 1 if parts.rule.samples else block, orthonormal, unit, mistakes=mistakes)
         self.start = self._start(start, n)
         self.shape = replace(shape, pairs=self._needs_pairs(shape))

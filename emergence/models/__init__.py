@@ -51,9 +51,7 @@ def load(path: str) -> Model:
 
 def module_of(path: str) -> ModuleType:
     """A Python file of the user's own, run once as it stands. Raises `InputError` for one that is not there or fails."""
-    file = Path(path).resolve()
-    if not file.is_file():
-        refuse(f"file {path!r} is not there: give the path of a Python file")
+    file = path_of(path)
     return _executed(path, file, file.read_bytes())
 
 
@@ -79,8 +77,20 @@ def reference(model: Model) -> dict[str, str]:
     """What tells a model from others: its name, or its file, whose content then decides the result, too."""
     if not model.origin:
         return {"name": model.name}
-    code = hashlib.sha256(Path(model.origin).read_bytes()).hexdigest()[:16]
-    return {"name": model.name, "file": model.origin, "code": code}
+    return {"name": model.name, "file": model.origin, "code": code_of(model.origin)}
+
+
+def path_of(path: str) -> Path:
+    """A Python file of the user's own, in full. Raises `InputError` for one that is not there."""
+    file = Path(path).resolve()
+    if not file.is_file():
+        refuse(f"file {path!r} is not there: give the path of a Python file")
+    return file
+
+
+def code_of(path: str) -> str:
+    """The digest of a file's content. Raises `InputError` for one that is not there."""
+    return hashlib.sha256(path_of(path).read_bytes()).hexdigest()[:16]
 
 
 def of_simulation(name: str) -> Model | None:

@@ -28,6 +28,7 @@ TINY: dict[str, dict[str, Any]] = {
     "layer-wise": {"dim": 12, "teacher_weights": (0.8, 0.6), "student_width": 3, "batch": 4, "steps": 16, "replicas": 2,
                    "samples": 50},
     "lazy-rich": {"images": 6, "hidden": 8, "steps": 20, "replicas": 2},
+    "declared": {"inputs": "blocks(3x2, 1x6)", "student_width": 2, "rule": "momentum(0.5)", "steps": 8, "replicas": 2},
 }  # fmt: skip
 SDE = {"teacher_width": 1, "student_width": 1, "step_size": 1e-4, "allow_unstable": True}
 CELLS = [(model, one) for model in built_in().values() for one in model.cells]

@@ -15,6 +15,7 @@ import pytest
 import dynamics
 from dynamics import networks
 from dynamics.baselines import kernel_ridge, layer_wise, toy_flow
+from dynamics.declared import simulate as declared
 from dynamics.quadratic import riccati_data
 from emergence.cli import main
 from emergence.model import Model, Simulation
@@ -31,6 +32,7 @@ _SMALL: dict[str, dict[str, Any]] = {
     "additive": {"dim": 64, "teacher_width": 2, "student_width": 6},
     "quadratic": {"dim": 64, "teacher_width": 2, "student_width": 6},
     "linear": {"dim": 5, "student_width": 10, "train_size": 20},
+    "declared": {"inputs": "spiked(64, 5)", "student": "committee", "student_width": 6},
 }
 #: The same for one command alone.
 _ALSO = {
@@ -46,7 +48,9 @@ _VALUES: dict[str, tuple[str, ...]] = {
     "noise_period": ("3",), "sam_radius": ("0.1",), "kernel": ("h3",), "ridge": ("0.01",), "samples": ("20",),
     "exponents": ("2",), "starts": ("0.02",), "goal": ("2",), "data": ("here",), "images": ("16",), "hidden": ("32",),
     "flip_probability": ("0.3",), "replacement": ("other",), "radius": ("0.1",), "epochs": ("3",), "widths": ("4",),
-    "blocks": ("3",),
+    "blocks": ("3",), "inputs": ("spiked(65, 3)",), "target": ("z1 + z1*z2",), "link": ("h3",), "directions": ("random(2)",),
+    "student": ("homogeneous",), "second": ("-0.5",), "train_second": ("true",), "rows": ("sphere",), "loss": ("correlation",),
+    "rule": ("momentum(0.5)",), "decay": ("0.1",), "start_scale": ("0.2",),
 }  # fmt: skip
 #: Activations that a model, or a simulation, takes beside its default.
 _ACTIVATIONS = {"quadratic": "2*h2", "layer-wise": "h4"}
@@ -59,6 +63,7 @@ _HANDED = {
     layer_wise: ("layer_wise_sgd",),
     kernel_ridge: ("kernel_ridge",),
     toy_flow: ("toy_flow",),
+    declared: ("declared_sgd",),
     additive: ("additive_case",),
     quadratic: ("quadratic_case",),
     linear: ("linear_case",),

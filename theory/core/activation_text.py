@@ -1,16 +1,20 @@
-"""Reading an activation from text, without ever evaluating the text as code."""
+"""Reading expressions from text, without ever evaluating the text as code.
+
+An activation is an expression in z; a `Grammar` of other names and functions reads others with the same rules.
+"""
 
 import ast
 import operator
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import sympy as sp
 
 from theory.core.errors import InputError, did_you_mean
 from theory.core.hermite import hermite, z
 
-_HERMITE_NAME = re.compile(r"h(\d{1,2})\Z")
+HERMITE_NAME = re.compile(r"h(\d{1,2})\Z")
 _DECIMAL = re.compile(r"(\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][+-]?\d{1,2})?\Z")
 _NAMED: dict[str, sp.Expr] = {"z": z, "pi": sp.pi, "quadratic": z**2 - 1}
 
@@ -65,98 +69,133 @@ _BINARY: dict[type, Callable[[sp.Expr, sp.Expr], sp.Expr]] = {
     ast.Div: operator.truediv,
     ast.Pow: operator.pow,
 }
-_ALLOWED = (
-    "h1, h2, …, relu, tanh, erf, gelu, silu, sigmoid, softplus, elu, selu, quadratic, or an expression in z such as "
-    "0.8*h4+0.6*h6 or z**4-6*z**2+3"
-)
-_MAX_POWER = 40
+MAX_POWER = 40
 
 
-def parse_expression(text: str) -> sp.Expr:
-    """The SymPy expression that `text` stands for. Raises `InputError` on anything but plain arithmetic in z."""
-    try:
-        tree = ast.parse(text.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise _refusal(text, "it is not an expression") from None
-    try:
-        expression = _build(tree.body, text)
-    except RecursionError:
-        raise _refusal(text, "it is nested too deeply") from None
-    except InputError:
-        raise
-    except (TypeError, ValueError, OverflowError, ArithmeticError):
-        raise _refusal(text, "it has no value") from None
-    if expression.has(sp.nan, sp.zoo, sp.oo) or expression.has(sp.I):
-        raise _refusal(text, "it is not finite and real")
-    return expression
+@dataclass(frozen=True)
+class Grammar:
+    """What an expression may be made of, beside numbers and arithmetic.
+
+    Attributes:
+        what: the name of the argument, for refusals, which end with `allowed`.
+        name: the expression that a name stands for, None if for none.
+        function: a function by its name, with the number of its arguments, None if there is none.
+        degree: of an expression; keeps hostile powers from being expanded.
+        known: names to guess from.
+    """
+
+    what: str
+    allowed: str
+    name: Callable[[str], sp.Expr | None]
+    function: Callable[[str], tuple[int, Callable[..., sp.Expr]] | None]
+    degree: Callable[[sp.Expr], int]
+    known: tuple[str, ...]
+
+    def parse(self, text: str) -> sp.Expr:
+        """The SymPy expression that `text` stands for. Raises `InputError` on anything else than the grammar allows."""
+        try:
+            tree = ast.parse(text.strip(), mode="eval")
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise self.refusal(text, "it is not an expression") from None
+        try:
+            expression = self._build(tree.body, text)
+        except RecursionError:
+            raise self.refusal(text, "it is nested too deeply") from None
+        except InputError:
+            raise
+        except (TypeError, ValueError, OverflowError, ArithmeticError):
+            raise self.refusal(text, "it has no value") from None
+        if expression.has(sp.nan, sp.zoo, sp.oo) or expression.has(sp.I):
+            raise self.refusal(text, "it is not finite and real")
+        return expression
+
+    def refusal(self, text: str, why: str, hint: str = "") -> InputError:
+        """The one line for a text that is not understood."""
+        shown = text if len(text) <= 60 else text[:57] + "…"
+        return InputError(f"{self.what} {shown!r} is not understood ({why}): {hint}use {self.allowed}")
+
+    def _unknown(self, text: str, kind: str, name: str) -> InputError:
+        return self.refusal(text, f"unknown {kind} {name[:20]!r}", did_you_mean(name[:20], self.known))
+
+    def _build(self, node: ast.expr, text: str) -> sp.Expr:
+        if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+            # The decimal as written, not its binary rounding: 0.8 is 4/5.
+            return self._number(ast.get_source_segment(text.strip(), node) or "", text)
+        if isinstance(node, ast.Name):
+            if (found := self.name(node.id)) is None:
+                raise self._unknown(text, "name", node.id)
+            return found
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd | ast.USub):
+            value = self._build(node.operand, text)
+            return -value if isinstance(node.op, ast.USub) else value
+        if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+            return self._binary(node, text)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+            return self._call(node.func.id, [self._build(argument, text) for argument in node.args], text)
+        raise self.refusal(text, f"{type(node).__name__} is not allowed")
+
+    def _number(self, written: str, text: str) -> sp.Rational:
+        if not _DECIMAL.match(written) or not 1e-30 < abs(float(written) or 1.0) < 1e30:
+            raise self.refusal(text, "a number is not a decimal between 1e-30 and 1e30")
+        return sp.Rational(written)
+
+    def _binary(self, node: ast.BinOp, text: str) -> sp.Expr:
+        left, right = self._build(node.left, text), self._build(node.right, text)
+        power, product = isinstance(node.op, ast.Pow), isinstance(node.op, ast.Mult)
+        if power and not (right.is_number and abs(right) <= MAX_POWER):
+            raise self.refusal(text, f"the power {right} is not a number up to {MAX_POWER}")
+        if isinstance(node.op, ast.Div) and right == 0:
+            raise self.refusal(text, "it divides by zero")
+        if (power and self._size(left) * abs(float(right)) > MAX_POWER) or (
+            product and self._size(left) + self._size(right) > MAX_POWER
+        ):
+            raise self.refusal(text, f"its degree exceeds {MAX_POWER}")
+        return _BINARY[type(node.op)](left, right)
+
+    def _size(self, expression: sp.Expr) -> int:
+        """Digits of a number, or the degree."""
+        if expression.is_Rational:
+            return len(str(expression)) if abs(expression) > 10 else 0
+        return self.degree(expression)
+
+    def _call(self, name: str, arguments: list[sp.Expr], text: str) -> sp.Expr:
+        if (found := self.function(name)) is None:
+            raise self._unknown(text, "function", name)
+        expected, function = found
+        if len(arguments) != expected:
+            raise self.refusal(text, f"{name} takes {expected} argument{'s' * (expected > 1)}")
+        return function(*arguments)
 
 
-def _refusal(text: str, why: str, hint: str = "") -> InputError:
-    shown = text if len(text) <= 60 else text[:57] + "…"
-    return InputError(f"activation {shown!r} is not understood ({why}): {hint}use {_ALLOWED}")
-
-
-def _unknown(text: str, kind: str, name: str) -> InputError:
-    return _refusal(text, f"unknown {kind} {name[:20]!r}", did_you_mean(name[:20], [*_NAMED, *_FUNCTIONS]))
-
-
-def _build(node: ast.expr, text: str) -> sp.Expr:
-    if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
-        # The decimal as written, not its binary rounding: 0.8 is 4/5.
-        return _number(ast.get_source_segment(text.strip(), node) or "", text)
-    if isinstance(node, ast.Name):
-        return _named(node.id, text)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd | ast.USub):
-        value = _build(node.operand, text)
-        return -value if isinstance(node.op, ast.USub) else value
-    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        return _binary(node, text)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        return _call(node.func.id, [_build(argument, text) for argument in node.args], text)
-    raise _refusal(text, f"{type(node).__name__} is not allowed")
-
-
-def _number(written: str, text: str) -> sp.Rational:
-    if not _DECIMAL.match(written) or not 1e-30 < abs(float(written) or 1.0) < 1e30:
-        raise _refusal(text, "a number is not a decimal between 1e-30 and 1e30")
-    return sp.Rational(written)
-
-
-def _named(name: str, text: str) -> sp.Expr:
-    degree = _HERMITE_NAME.match(name)
+def _named(name: str) -> sp.Expr | None:
+    degree = HERMITE_NAME.match(name)
     if degree:
         return hermite(int(degree[1]))
     if name in _FUNCTIONS and name not in _OF_TWO:
         return _FUNCTIONS[name](z)
-    if name not in _NAMED:
-        raise _unknown(text, "name", name)
-    return _NAMED[name]
+    return _NAMED.get(name)
 
 
-def _binary(node: ast.BinOp, text: str) -> sp.Expr:
-    left, right = _build(node.left, text), _build(node.right, text)
-    if isinstance(node.op, ast.Pow) and not (right.is_number and abs(right) <= _MAX_POWER):
-        raise _refusal(text, f"the power {right} is not a number up to {_MAX_POWER}")
-    if isinstance(node.op, ast.Div) and right == 0:
-        raise _refusal(text, "it divides by zero")
-    if isinstance(node.op, ast.Pow) and _size(left) * abs(float(right)) > _MAX_POWER:
-        raise _refusal(text, f"its degree exceeds {_MAX_POWER}")
-    if isinstance(node.op, ast.Mult) and _size(left) + _size(right) > _MAX_POWER:
-        raise _refusal(text, f"its degree exceeds {_MAX_POWER}")
-    return _BINARY[type(node.op)](left, right)
+def _function(name: str) -> tuple[int, Callable[..., sp.Expr]] | None:
+    return (2 if name in _OF_TWO else 1, _FUNCTIONS[name]) if name in _FUNCTIONS else None
 
 
-def _size(expression: sp.Expr) -> int:
-    """Degree of a polynomial in z, digits of a number, 1 for anything else: keeps hostile powers from being expanded."""
-    if expression.is_Rational:
-        return len(str(expression)) if abs(expression) > 10 else 0
+def _degree(expression: sp.Expr) -> int:
+    """Of a polynomial in z; 1 for anything else."""
     return int(sp.degree(expression, z)) if expression.is_polynomial(z) and expression.has(z) else 1
 
 
-def _call(name: str, arguments: list[sp.Expr], text: str) -> sp.Expr:
-    if name not in _FUNCTIONS:
-        raise _unknown(text, "function", name)
-    expected = 2 if name in _OF_TWO else 1
-    if len(arguments) != expected:
-        raise _refusal(text, f"{name} takes {expected} argument{'s' * (expected > 1)}")
-    return _FUNCTIONS[name](*arguments)
+ACTIVATION = Grammar(
+    "activation",
+    "h1, h2, …, relu, tanh, erf, gelu, silu, sigmoid, softplus, elu, selu, quadratic, or an expression in z such as "
+    "0.8*h4+0.6*h6 or z**4-6*z**2+3",
+    _named,
+    _function,
+    _degree,
+    (*_NAMED, *_FUNCTIONS),
+)
+
+
+def parse_expression(text: str) -> sp.Expr:
+    """The SymPy expression in z that `text` stands for. Raises `InputError` on anything but plain arithmetic in z."""
+    return ACTIVATION.parse(text)

@@ -27,4 +27,4 @@ class Correlation:
 
 
 #: By the names of the command line.
-LOSSES = {"square": Square(), "correlation": Correlation()}
+LOSSES: dict[str, Loss] = {"square": Square(), "correlation": Correlation()}

@@ -1,0 +1,353 @@
+r"""Options of a declared model: inputs, target, student, loss and rule as text, and what they mean."""
+
+import math
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from emergence import models
+from emergence.model import Simulation
+from emergence.models.teacher import ACTIVATION
+from emergence.options import Problem, option, written
+from emergence.refusal import is_refusal, refuse
+from emergence.values import Choice, Expression, Number, Numbers, Switch, Text, Whole
+
+if TYPE_CHECKING:
+    from theory.declared.inputs import Inputs
+    from theory.declared.model import DeclaredModel
+    from theory.declared.rule import Rule
+    from theory.declared.schedule import Schedule
+    from theory.declared.start import Start
+    from theory.declared.student import Student
+    from theory.declared.target import Target
+
+#: A Python file, and perhaps the digest of the content that is meant.
+_FILE = re.compile(r"(.*\.py)(?:@([0-9a-f]+))?\Z", re.DOTALL)
+#: Steps that are summed over to find when a schedule has come to a time.
+_LONGEST = 10**7
+
+
+@dataclass(frozen=True)
+class Signed(Numbers):
+    """One or more finite numbers of any sign."""
+
+    @property
+    def remedy(self) -> str:
+        return "give one or more finite numbers"
+
+    def accepts(self, value: Any) -> bool:
+        numbers = isinstance(value, list | tuple) and all(
+            isinstance(x, int | float) and not isinstance(x, bool) and abs(x) < 1e100 for x in value
+        )
+        return numbers and len(value) > 0
+
+    def read(self, text: str) -> Any:
+        try:
+            return float(text)
+        except ValueError:
+            return text
+
+
+@dataclass(frozen=True)
+class Said(Text):
+    """A text, or the number that is its shortest form; one text for each number, however it is written."""
+
+    def accepts(self, value: Any) -> bool:
+        return super().accepts(value) or (isinstance(value, int | float) and not isinstance(value, bool))
+
+    def clean(self, value: Any) -> str:
+        text = str(value).strip()
+        for read in (int, float):
+            try:
+                return str(read(text))
+            except ValueError:
+                continue
+        return text
+
+
+@dataclass(frozen=True)
+class DeclaredProblem(Problem):
+    """A declared model and its SGD.
+
+    Raises `theory.InputError` for weights or a length given in two ways, and for options of what is not declared.
+    """
+
+    rivals: ClassVar = {
+        "teacher_weights": ("teacher_exponent", "teacher_width"),
+        "teacher_exponent": ("teacher_weights",),
+        "steps": ("time",),
+        "time": ("steps",),
+    }
+
+    inputs: str = option(
+        "128", Said("spiked(512, 5, 3)"),
+        "inputs: d, or blocks(3x6, 1x14), spiked(512, 5, 3), power-law(1000, 1.2), or a Python file with INPUTS",
+    )  # fmt: skip
+    target: str = option("additive", Text("additive"), "additive, or a polynomial such as z1 + z1*z2 or h2(z1)*h1(z2)")
+    link: str | None = option(None, Text("h3"), "link of an additive target (default: the activation)")
+    teacher_width: int | None = option(None, Whole(), "directions P of an additive target (default 2)")
+    teacher_exponent: float | None = option(
+        None, Number(zero=True), "weights p**-beta of an additive target: beta (default 1)"
+    )
+    teacher_weights: tuple[float, ...] | None = option(None, Signed(), "the weights themselves, separated by spaces")
+    directions: str = option(
+        "orthonormal", Text("orthonormal"), "orthonormal, random(variance), or eigenvectors(0, 3) by places from 0"
+    )
+    student: str = option("homogeneous", Choice(("homogeneous", "committee")), "2-homogeneous, or a committee")
+    activation: str = option("h4", Expression(), ACTIVATION)
+    student_width: int = option(8, Whole(), "student width m")
+    second: tuple[float, ...] | None = option(
+        None, Signed(), "second layer of a committee: one number, or m (default 1)"
+    )
+    train_second: bool = option(False, Switch(), "train the second layer of a committee, too")
+    rows: str | None = option(
+        None, Choice(("free", "sphere", "projected")), "rows of a committee: free, sphere or projected (default: free)"
+    )
+    loss: str = option("square", Choice(("square", "correlation")), "loss of a sample")
+    rule: str = option(
+        "sgd", Said("sgd"),
+        "sgd, momentum(0.9), reuse(3), sam(0.2), muon(0.5), clipped(1), adam … or a Python file with a RULE",
+    )  # fmt: skip
+    step_size: str | None = option(
+        None,
+        Said("0.01"),
+        "a number, or power(0.1, 0.5), linear(0.1, 0, 1000) (default: 0.02 / trace of the covariance)",
+    )
+    batch: int | None = option(None, Whole(), "samples in one step (default 1)")
+    noise: float | None = option(None, Number(zero=True), "standard deviation of noise on labels (default 0)")
+    decay: float | None = option(None, Number(zero=True), "weight decay kappa of the rows (default 0)")
+    start_scale: float = option(0.3, Number(), "length of the rows at the start")
+    steps: int | None = option(None, Whole(), "steps (default 10000)")
+    time: float | None = option(None, Number(), "run until the step sizes sum to this, instead of --steps")
+    replicas: int = option(32, Whole(), "independent runs")
+    method: str = option("exact", Choice(("exact", "ambient")), "SGD in overlaps (exact) or in R^d (ambient)")
+    seed: int = option(0, Whole(0), "random seed")
+
+    def check(self) -> None:
+        """Refuses what is given in two ways, and options of what is not declared."""
+        if self.steps is not None and self.time is not None:
+            refuse(f"steps is {self.steps} and time is {self.time:g}: give one of them")
+        if self.target != "additive":
+            self._refuse_all(
+                ("link", "teacher_width", "teacher_exponent", "teacher_weights"), f"target is {self.target!r}"
+            )
+        elif self.teacher_weights is not None:
+            self._refuse_all(("teacher_exponent",), "teacher-weights is given")
+            if self.teacher_width not in (None, len(self.teacher_weights)):
+                count = len(self.teacher_weights)
+                refuse(
+                    f"teacher-width is {self.teacher_width}, but teacher-weights has {count}: leave teacher-width out"
+                )
+        if self.student != "committee":
+            self._refuse_all(("second", "train_second", "rows"), f"student is {self.student}")
+        if self.second is not None and len(self.second) not in (1, self.student_width):
+            refuse(f"second has {len(self.second)} numbers: give 1, or {self.student_width}, one for each row")
+
+    def _refuse_all(self, names: tuple[str, ...], why: str) -> None:
+        for name in names:
+            if getattr(self, name) not in (None, False):
+                refuse(f"{written(name)} is given, but {why}: leave it out")
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """Of an additive target."""
+        if self.teacher_weights is not None:
+            return self.teacher_weights
+        beta = 1.0 if self.teacher_exponent is None else self.teacher_exponent
+        return tuple(float(p) ** -beta for p in range(1, (self.teacher_width or 2) + 1))
+
+    def decided(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"inputs": pinned(self.inputs), "rule": pinned(self.rule)}
+        if self.target == "additive":
+            found |= {"link": self.link or self.activation, "teacher_width": len(self.weights)}
+            found["teacher_exponent"] = self._exponent
+        if self.student == "committee":
+            found |= {"second": self.second or (1.0,), "rows": self.rows or "free"}
+        return found
+
+    @property
+    def _exponent(self) -> float | None:
+        if self.teacher_weights is not None:
+            return None
+        return 1.0 if self.teacher_exponent is None else self.teacher_exponent
+
+
+def pinned(text: str) -> str:
+    """Of a Python file its full path and the digest of its content, by which it decides a result; other text as it is."""
+    match = _FILE.match(text)
+    if match is None or match[2]:
+        return text
+    return f"{models.path_of(match[1])}@{models.code_of(match[1])}"
+
+
+def from_file(text: str, name: str) -> Any:
+    """The object of this name in a Python file, None for a text that names no file.
+
+    Raises `InputError` for a file without it, and for one that is not what its digest says.
+    """
+    match = _FILE.match(text)
+    if match is None:
+        return None
+    found = getattr(models.module_of(match[1]), name, None)
+    if found is None:
+        refuse(f"file {match[1]!r} has no {name}: give it one, an object of theory.declared or what makes it")
+    if match[2] and match[2] != models.code_of(match[1]):
+        refuse(f"file {match[1]!r} has changed since its digest {match[2]} was taken: run it again")
+    return found
+
+
+@contextmanager
+def stepping(rule: str) -> Iterator[None]:
+    """The rule of a file may raise anything: said in one line. Raises `InputError`."""
+    try:
+        yield
+    except Exception as error:
+        if is_refusal(error) or _FILE.match(rule) is None:
+            raise
+        refuse(f"rule {rule!r}: its step raises {type(error).__name__}: {error}: mend it")
+
+
+# ------------------------------------------------------------------------- from text to objects
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A problem with its objects. `rule`: with all that it has by default."""
+
+    problem: DeclaredProblem
+    model: "DeclaredModel"
+    start: "Start"
+    steps: int
+    warnings: tuple[str, ...] = ()
+
+    def echo(self) -> dict[str, Any]:
+        """The full problem, defaults included."""
+        rule = self.model.rule
+        common = {"step_size": rule.step_size, "batch": rule.batch, "noise": rule.noise, "decay": rule.decay}
+        shown = {name: str(value) if callable(value) else value for name, value in common.items()}
+        return asdict(self.problem) | self.problem.decided() | shown | {"steps": self.steps}
+
+    def headline(self) -> str:
+        """The problem in one line."""
+        problem, inputs = self.problem, self.model.inputs
+        blocks = "" if inputs.is_isotropic else f" ({len(inputs.eigenvalues)} eigenvalues)"
+        return (
+            f"declared: d = {inputs.dim}{blocks}, target {problem.target}, P = {self.model.target.count}, "
+            f"{problem.student} {problem.activation}, m = {problem.student_width}, rule {problem.rule}, seed {problem.seed}"
+        )
+
+
+def resolve(problem: DeclaredProblem, simulation: Simulation | None = None) -> Resolved:
+    """Read the five parts, draw directions and start.
+
+    Raises `InputError` for a part that is not understood or contradicts another, and for a run longer than its schedule.
+    """
+    from theory.declared.loss import LOSSES
+    from theory.declared.model import DeclaredModel
+    from theory.declared.schedule import check_length
+    from theory.declared.start import draw_start
+    from theory.declared.text import parse_directions
+
+    inputs, target = inputs_of(problem.inputs), _target(problem)
+    directions = parse_directions(problem.directions, inputs, target.count, problem.seed)
+    rule = rule_of(problem.rule, _common(problem), 0.02 / inputs.trace)
+    model = DeclaredModel(directions, target, _student(problem), rule, LOSSES[problem.loss])
+    steps = problem.steps or (10_000 if problem.time is None else _steps_to(rule.step_size, problem.time))
+    check_length(rule.step_size, steps)
+    start = draw_start(directions, problem.student_width, problem.start_scale, problem.seed)
+    return Resolved(problem, model, start, steps)
+
+
+def inputs_of(text: str) -> "Inputs":
+    """Of a text, or the ``INPUTS`` of a Python file: inputs, or a function of nothing that makes them. Raises `InputError`."""
+    from theory.declared.inputs import Inputs
+    from theory.declared.text import parse_inputs
+
+    found = from_file(text, "INPUTS")
+    if found is None:
+        return parse_inputs(text)
+    made = found() if callable(found) else found
+    if not isinstance(made, Inputs):
+        refuse(
+            f"INPUTS of {text!r} is a {type(made).__name__}: give Inputs of theory.declared.inputs, or what makes them"
+        )
+    return made
+
+
+def rule_of(text: str, common: dict[str, Any], step_size: float) -> "Rule":
+    """Of a text, or the ``RULE`` of a Python file: a rule, or a class or function that takes what all rules have.
+
+    Args:
+        common: the fields of every rule that are given; they win over those of a file's rule. step_size: the default.
+
+    Raises:
+        InputError: what is no rule, or not hashable (no frozen dataclass).
+    """
+    from dataclasses import replace
+
+    from theory.declared.rule import Rule
+    from theory.declared.text import parse_rule
+
+    found = from_file(text, "RULE")
+    if isinstance(found, Rule):
+        made: Any = replace(found, **common)
+    else:
+        given = {"step_size": step_size, **common}
+        made = parse_rule(text, **given) if found is None else found(**given) if callable(found) else found
+    return check_rule(text, made)
+
+
+def check_rule(text: str, made: Any) -> "Rule":
+    """Raises `InputError` for what is no rule, or is not hashable."""
+    from theory.declared.rule import Rule
+
+    if not isinstance(made, Rule) or type(made).__hash__ is None:
+        refuse(
+            f"RULE of {text!r} is a {type(made).__name__}: give a frozen dataclass that derives from Rule, or one of it"
+        )
+    return made
+
+
+def _common(problem: DeclaredProblem) -> dict[str, Any]:
+    """The fields of every rule that are given."""
+    from theory.declared.text import parse_step_size
+
+    step_size = None if problem.step_size is None else parse_step_size(problem.step_size)
+    found = {"step_size": step_size, "batch": problem.batch, "noise": problem.noise, "decay": problem.decay}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _target(problem: DeclaredProblem) -> "Target":
+    from theory import Activation
+    from theory.declared.target import Additive, Polynomial
+
+    if problem.target == "additive":
+        return Additive(Activation.parse(problem.link or problem.activation), problem.weights)
+    return Polynomial.parse(problem.target)
+
+
+def _student(problem: DeclaredProblem) -> "Student":
+    from theory import Activation
+    from theory.declared.student import committee, two_homogeneous
+
+    activation, width = Activation.parse(problem.activation), problem.student_width
+    if problem.student == "homogeneous":
+        return two_homogeneous(activation, width)
+    second = problem.second or (1.0,)
+    weights = second * width if len(second) == 1 else second
+    return committee(activation, width, weights, problem.train_second, problem.rows or "free")
+
+
+def _steps_to(step_size: "float | Schedule", time: float) -> int:
+    """The fewest steps whose sizes sum to `time`. Raises `InputError` where a schedule never does."""
+    if not callable(step_size):
+        return max(1, math.ceil(time / step_size * (1 - 1e-12)))
+    import numpy as np
+
+    count = min(step_size.end or _LONGEST, _LONGEST)
+    total = np.cumsum(np.asarray(step_size(np.arange(count))))
+    if total[-1] < time:
+        refuse(f"time is {time:g}, but the step sizes sum to {total[-1]:.4g} in {count} steps: lower it, or give steps")
+    return int(np.searchsorted(total, time * (1 - 1e-12))) + 1

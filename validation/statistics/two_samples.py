@@ -1,0 +1,84 @@
+r"""Whether two samples have one law: all first and second moments, and all distribution functions.
+
+Welch's $z=(\bar x-\bar y)/\sqrt{s_x^2/n_x+s_y^2/n_y}$ for every observable and every product of two, and the
+Kolmogorov–Smirnov test for every observable; the smallest p-value times their number (Bonferroni) bounds the chance of it
+under equal laws.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import stats
+
+from theory import InputError
+
+#: Observables beyond which only squares are compared, not all products of two.
+_PRODUCTS = 40
+#: An observable that varies less than this share of its size is a constant.
+_CONSTANT = 1e-9
+
+
+@dataclass(frozen=True)
+class TwoSamples:
+    """How two samples differ.
+
+    Attributes:
+        z: of moments, (tests,). distance_p: p-values of Kolmogorov–Smirnov tests, (observables,). constants: p-values of
+            observables that do not vary, 1 or 0, (constants,).
+    """
+
+    z: np.ndarray
+    distance_p: np.ndarray
+    constants: np.ndarray
+
+    @property
+    def count(self) -> int:
+        """Number of tests."""
+        return self.z.size + self.distance_p.size + self.constants.size
+
+    @property
+    def largest_z(self) -> float:
+        """Of all moments, in absolute value."""
+        return float(np.abs(self.z).max(initial=0.0))
+
+    @cached_property
+    def p(self) -> float:
+        """Bonferroni's bound on the chance that equal laws differ so much."""
+        smallest = np.concatenate([2 * stats.norm.sf(np.abs(self.z)), self.distance_p, self.constants])
+        return float(min(1.0, self.count * smallest.min(initial=1.0)))
+
+
+def compare_samples(one: np.ndarray, other: np.ndarray) -> TwoSamples:
+    """Two samples (replica, observable); a replica with a NaN has diverged: +∞ for the tests of distribution functions.
+
+    Raises `InputError` for samples of different observables, and for fewer than 100 replicas that have not diverged.
+    """
+    if one.ndim != 2 or other.ndim != 2 or one.shape[1] != other.shape[1]:
+        raise InputError(f"samples have shapes {one.shape} and {other.shape}: give (replica, observable), alike")
+    kept = [x[np.isfinite(x).all(axis=1)] for x in (one, other)]
+    if min(len(x) for x in kept) < 100:
+        raise InputError(
+            f"samples have {len(kept[0])} and {len(kept[1])} replicas that did not diverge: 100 are needed"
+        )
+    centre, size = kept[1].mean(axis=0), np.abs(kept[1]).max(axis=0)
+    spread = np.max([x.std(axis=0) for x in kept], axis=0)
+    varies = spread > _CONSTANT * np.maximum(size, 1e-300)
+    gap = np.abs(kept[0].mean(axis=0) - centre)[~varies]
+    constants = (gap <= 1e3 * _CONSTANT * np.maximum(size[~varies], 1e-12)).astype(float)
+    scaled = [(x[:, varies] - centre[varies]) / spread[varies] for x in kept]
+    full = [np.where(np.isfinite(x).all(axis=1)[:, None], x, np.inf)[:, varies] for x in (one, other)]
+    distances = [stats.ks_2samp(a, b, method="asymp").pvalue for a, b in zip(full[0].T, full[1].T, strict=True)]
+    return TwoSamples(_welch(_moments(scaled[0]), _moments(scaled[1])), np.array(distances), constants)
+
+
+def _moments(x: np.ndarray) -> np.ndarray:
+    """Observables and their products, (replica, moment)."""
+    n = x.shape[1]
+    i, j = np.triu_indices(n) if n <= _PRODUCTS else (np.arange(n), np.arange(n))
+    return np.concatenate([x, x[:, i] * x[:, j]], axis=1)
+
+
+def _welch(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    error = np.sqrt(one.var(axis=0, ddof=1) / len(one) + other.var(axis=0, ddof=1) / len(other))
+    return (one.mean(axis=0) - other.mean(axis=0)) / error
