@@ -206,7 +206,11 @@ def stepping(rule: str) -> Iterator[None]:
     except Exception as error:
         if is_refusal(error) or _FILE.match(rule) is None:
             raise
-        refuse(f"rule {rule!r}: its step raises {type(error).__name__}: {error}: mend it")
+        said = " ".join(str(error).split())[:120]
+        refuse(
+            f"rule {rule!r}: its step raises {type(error).__name__}: {said}: mend it (vectors have sums, products with numbers, "
+            "dot, gram, norms, norm, mixed and polar, and no coordinates)"
+        )
 
 
 # ------------------------------------------------------------------------- from text to objects

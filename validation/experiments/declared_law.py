@@ -273,8 +273,10 @@ def check_law(
     levels: dict[str, MakeInputs] = {} if rule is None and inputs is not None else dict(INPUTS)
     if inputs is not None:
         levels["own"] = partial(_cut, inputs)
-    problems = design([_OWN], list(levels), 1, seed)
-    return judge_all(problems, {_OWN: maker(rule)}, levels, replicas=replicas, seed=seed, progress=progress)
+    made, problems = maker(rule), design([_OWN], list(levels), 1, seed)
+    if why := refusal(made):
+        raise InputError(why)
+    return judge_all(problems, {_OWN: made}, levels, replicas=replicas, seed=seed, progress=progress)
 
 
 def maker(rule: "Rule | MakeRule | None") -> MakeRule:
