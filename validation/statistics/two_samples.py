@@ -25,17 +25,18 @@ class TwoSamples:
 
     Attributes:
         z: of moments, (tests,). distance_p: p-values of Kolmogorov–Smirnov tests, (observables,). constants: p-values of
-            observables that do not vary, 1 or 0, (constants,).
+            observables that do not vary, 1 or 0, (constants,). divergence_p: of the share of diverged replicas (Fisher).
     """
 
     z: np.ndarray
     distance_p: np.ndarray
     constants: np.ndarray
+    divergence_p: float
 
     @property
     def count(self) -> int:
         """Number of tests."""
-        return self.z.size + self.distance_p.size + self.constants.size
+        return self.z.size + self.distance_p.size + self.constants.size + 1
 
     @property
     def largest_z(self) -> float:
@@ -45,12 +46,14 @@ class TwoSamples:
     @cached_property
     def p(self) -> float:
         """Bonferroni's bound on the chance that equal laws differ so much."""
-        smallest = np.concatenate([2 * stats.norm.sf(np.abs(self.z)), self.distance_p, self.constants])
-        return float(min(1.0, self.count * smallest.min(initial=1.0)))
+        smallest = np.concatenate(
+            [2 * stats.norm.sf(np.abs(self.z)), self.distance_p, self.constants, [self.divergence_p]]
+        )
+        return float(min(1.0, self.count * smallest.min()))
 
 
 def compare_samples(one: np.ndarray, other: np.ndarray) -> TwoSamples:
-    """Two samples (replica, observable); a replica with a NaN has diverged: +∞ for the tests of distribution functions.
+    """Two samples (replica, observable). A replica with a NaN has diverged: how many did is compared, too.
 
     Raises `InputError` for samples of different observables, and for fewer than 100 replicas that have not diverged.
     """
@@ -65,11 +68,12 @@ def compare_samples(one: np.ndarray, other: np.ndarray) -> TwoSamples:
     spread = np.max([x.std(axis=0) for x in kept], axis=0)
     varies = spread > _CONSTANT * np.maximum(size, 1e-300)
     gap = np.abs(kept[0].mean(axis=0) - centre)[~varies]
-    constants = (gap <= 1e3 * _CONSTANT * np.maximum(size[~varies], 1e-12)).astype(float)
+    constants = (gap <= _CONSTANT * np.maximum(size[~varies], _CONSTANT)).astype(float)
     scaled = [(x[:, varies] - centre[varies]) / spread[varies] for x in kept]
-    full = [np.where(np.isfinite(x).all(axis=1)[:, None], x, np.inf)[:, varies] for x in (one, other)]
-    distances = [stats.ks_2samp(a, b, method="asymp").pvalue for a, b in zip(full[0].T, full[1].T, strict=True)]
-    return TwoSamples(_welch(_moments(scaled[0]), _moments(scaled[1])), np.array(distances), constants)
+    distances = [stats.ks_2samp(a, b, method="asymp").pvalue for a, b in zip(scaled[0].T, scaled[1].T, strict=True)]
+    counts = [(len(x), len(full) - len(x)) for x, full in zip(kept, (one, other), strict=True)]
+    divergence = float(stats.fisher_exact(counts).pvalue)
+    return TwoSamples(_welch(_moments(scaled[0]), _moments(scaled[1])), np.array(distances), constants, divergence)
 
 
 def _moments(x: np.ndarray) -> np.ndarray:

@@ -1,0 +1,169 @@
+"""The declared model on the command line: one problem however it is written, files of one's own, refusals in one line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from emergence.cells import compute, configuration
+from emergence.models.declared import MODEL
+from emergence.models.declared_problem import DeclaredProblem
+from theory import InputError
+from validation.experiments import declared_law
+from validation.experiments.declared_law import Problem
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SMALL = {
+    "inputs": "blocks(3x2, 1x40)", "target": "z1 + z1*z2", "directions": "random", "student": "committee",
+    "activation": "erf", "student_width": 2, "second": (0.5, -0.5), "train_second": True, "rule": "momentum(0.5)",
+    "step_size": "0.01", "batch": 2, "noise": 0.1, "steps": 16, "replicas": 3,
+}  # fmt: skip
+FLAGS = [
+    "--inputs", "blocks(3x2, 1x40)", "--target", "z1 + z1*z2", "--directions", "random", "--student", "committee",
+    "--activation", "erf", "--student-width", "2", "--second", "0.5", "-0.5", "--train-second", "--rule", "momentum(0.5)",
+    "--step-size", "1e-2", "--batch", "2", "--noise", "0.1", "--steps", "16", "--replicas", "3",
+]  # fmt: skip
+TINY = ["--inputs", "16", "--student-width", "2", "--steps", "4", "--replicas", "2", "--quiet"]
+
+
+def test_one_problem_on_the_command_line_in_a_file_and_in_python(run: Callable, tmp_path: Path) -> None:
+    code, document, err = run("simulate", "declared-sgd", *FLAGS, "--quiet")
+    assert code == 0, err
+    lines = [f"{name} = {json.dumps(value)}" for name, value in SMALL.items() if name != "step_size"]
+    Path("p.toml").write_text("\n".join(['model = "declared"', "step-size = 0.01", *lines]))
+    assert run("simulate", "declared-sgd", "--config", "p.toml", "--quiet")[1] == document
+    simulation = MODEL.simulation("declared-sgd")
+    made = simulation.run(MODEL.resolve(DeclaredProblem(**SMALL), simulation), None, None).data
+    data = xr.load_dataset(document["file"], engine="h5netcdf")
+    assert data.overlap.dims == ("replica", "time", "eigenspace", "neuron", "direction")
+    for name in simulation.variables:
+        np.testing.assert_array_equal(data[name].values, made[name].values)
+
+
+def test_the_table_shows_lengths_cosines_and_the_second_layer(command: Callable) -> None:
+    ran = command("simulate", "declared-sgd", *FLAGS, "--quiet")
+    rows = [line.split() for line in ran.out.splitlines() if line and line.split()[0] in ("0", "16")]
+    assert ran.out.count("max |cos| 2") == 1
+    assert [row[0] for row in rows] == ["0", "16"]
+    assert float(rows[0][2]) == pytest.approx(0.3)
+
+
+def _echo(**given: object) -> dict[str, object]:
+    return MODEL.resolve(DeclaredProblem(**given), None).echo()
+
+
+def test_a_file_of_ones_own_decides_the_result_by_its_content(run: Callable, tmp_path: Path) -> None:
+    files = {"rule": "clipped_sgd.py", "inputs": "spiked_inputs.py"}
+    for name in files.values():
+        Path(name).write_text((EXAMPLES / name).read_text())
+    flags = ["--rule", files["rule"], "--inputs", files["inputs"], "--student-width", "2", "--steps", "4"]
+    code, document, err = run("simulate", "declared-sgd", *flags, "--replicas", "2", "--quiet")
+    assert code == 0, err
+    problem = document["problem"]
+    assert Path(problem["rule"].split("@")[0]) == tmp_path.resolve() / "clipped_sgd.py"
+    assert xr.load_dataset(document["file"], engine="h5netcdf").sizes["eigenspace"] == 8
+    asked = DeclaredProblem(**files, student_width=2, steps=4, replicas=2)
+    cell = configuration(MODEL, "declared-sgd", asked)
+    assert compute(cell)
+    assert (problem["rule"], problem["inputs"]) == (cell["problem"]["rule"], cell["problem"]["inputs"])
+    Path("clipped_sgd.py").write_text((EXAMPLES / "clipped_sgd.py").read_text() + "\n# another\n")
+    assert _echo(rule="clipped_sgd.py")["rule"] != problem["rule"]
+    with pytest.raises(InputError, match="has changed"):
+        compute(cell)
+
+
+def test_what_is_given_wins_over_the_rule_of_a_file(tmp_path: Path) -> None:
+    mine = str(tmp_path / "mine.py")
+    Path(mine).write_text("from theory.declared.rule import Momentum\nRULE = Momentum(0.25, batch=3, beta=0.5)\n")
+    found = _echo(rule=mine, decay=0.1)
+    assert [found[name] for name in ("step_size", "batch", "decay")] == [0.25, 3, 0.1]
+    assert _echo(rule=mine, batch=1, step_size="power(0.1, 0.5)")["batch"] == 1
+
+
+def test_the_length_of_a_schedule(run: Callable) -> None:
+    asked = [x for x in TINY if x not in ("--steps", "4")]
+    document = run("simulate", "declared-sgd", *asked, "--step-size", "linear(0.001, 0, 100)", "--time", "0.03")[1]
+    assert document["problem"]["steps"] == 37  # Σ_{j<n} η(1 − j/N) ≥ 0.03
+    data = xr.load_dataset(document["file"], engine="h5netcdf")
+    assert data.time.values[-1] == pytest.approx(sum(0.001 * (1 - n / 100) for n in range(37)))
+
+
+def test_a_rule_of_coordinates_runs_in_coordinates(run: Callable) -> None:
+    code, document, _ = run("simulate", "declared-sgd", *TINY, "--rule", "adam", "--method", "ambient")
+    assert (code, document["problem"]["rule"]) == (0, "adam")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--inputs", "blocks(3x6, -1x14)"], "eigenvalue is -1.0"),
+        (["--inputs", "missing.py"], "file 'missing.py' is not there"),
+        (["--inputs", "bad.py"], "has no INPUTS"),
+        (["--rule", "adam"], "run it with method = 'ambient'"),
+        (["--rule", "momentum(1)"], "give 0 ≤ beta < 1"),
+        (["--rule", "bad.py"], "RULE of 'bad.py' is a int: give a frozen dataclass that derives from Rule"),
+        (["--rule", "broken.py"], "its step raises AttributeError: 'Here' object has no attribute 'row': mend it"),
+        (["--rule", "sign.py"], "method = 'ambient'"),
+        (["--step-size", "linear(0.1, 0, 100)", "--steps", "200"], "ends after 100: run 100 steps, or extend it"),
+        (["--step-size", "linear(0.1, 0, 10)", "--time", "9"], "step sizes sum to 0.55 in 10 steps"),
+        (["--step-size", "-1"], "step_size is -1.0"),
+        (["--steps", "3", "--time", "1"], "give one of them"),
+        (["--target", "z1*z4", "--teacher-width", "2"], "teacher-width is given, but target is 'z1*z4': leave it out"),
+        (["--target", "z1/z2"], "it is no polynomial"),
+        (["--directions", "eigenvectors(0, 0)"], "stands twice"),
+        (["--rows", "sphere"], "rows is given, but student is homogeneous: leave it out"),
+        (["--student", "committee", "--second", "1", "1"], "give 1, or 8"),
+        (["--second", "x"], "give one or more finite numbers"),
+        (["--teacher-weights", "1", "-1", "--teacher-width", "3"], "leave teacher-width out"),
+    ],
+)
+def test_a_bad_declaration_costs_one_line_and_no_file(flags: list[str], said: str, refused: Callable) -> None:
+    step = "    def step(self, at):\n        return self.along(at, {})\n"
+    head = "from dataclasses import dataclass\nfrom theory.declared.rule import Rule\n"
+    head += "@dataclass(frozen=True)\nclass R(Rule):\n"
+    Path("bad.py").write_text("RULE = 3\n")
+    Path("broken.py").write_text(head + step.format("at.gradient(at.row, at.second)") + "RULE = R\n")
+    Path("sign.py").write_text(
+        head + "    def step(self, at):\n        g = at.gradient(at.rows, at.second)\n"
+        "        return self.along(at, type(g)(g.rows.elementwise(abs), g.second))\nRULE = R\n"
+    )
+    assert said in refused("simulate", "declared-sgd", *flags)
+
+
+# --------------------------------------------------------------------------------- check-law
+
+
+def test_check_law_judges_a_rule_and_says_so(run: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One problem in place of five."""
+    chosen = Problem("own", "committee", "isotropic", "3 a step, one by one", "additive")
+    monkeypatch.setattr(declared_law, "design", lambda *_: [chosen])
+    code, document, _ = run("check-law", str(EXAMPLES / "clipped_sgd.py"), "--replicas", "5000", "--quiet")
+    assert (code, document["law"]) == (0, "agrees")
+    (problem,) = document["problems"]
+    assert problem["mistake_p"] < 1e-6 < problem["p"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["clipped_sgd.py", "spiked_inputs.py"])
+def test_check_law_of_the_examples(name: str, run: Callable) -> None:
+    code, document, _ = run("check-law", str(EXAMPLES / name), "--quiet")
+    assert (code, document["law"]) == (0, "agrees")
+    assert {problem["student"] for problem in document["problems"]} == set(declared_law.STUDENTS)
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("adam", "method = 'ambient'"),
+        ("sdg", "did you mean sgd?"),
+        ("none.py", "has neither RULE nor INPUTS"),
+        ("missing.py", "is not there"),
+    ],
+)
+def test_check_law_refuses_in_one_line(what: str, said: str, refused: Callable) -> None:
+    Path("none.py").write_text("x = 1\n")
+    assert said in refused("check-law", what)
+    assert "--replicas is 3: give a whole number, 100 or more" in refused("check-law", what, "--replicas", "3")
