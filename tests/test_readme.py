@@ -67,6 +67,7 @@ def test_examples_were_found() -> None:
         "baselines-1",
         "claims-1",
         "claims-2",
+        "declared-1",
         "exponents-1",
         "quadratic-1",
         "scaling-1",

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: A Python file, and perhaps the digest of the content that is meant.
 _FILE = re.compile(r"(.*\.py)(?:@([0-9a-f]+))?\Z", re.DOTALL)
+#: Options that are fields of every rule, beside the step size, which is text.
+RULE_OPTIONS = ("batch", "noise", "decay", "samples", "order", "renewed")
 #: Steps that are summed over to find when a schedule has come to a time.
 _LONGEST = 10**7
 
@@ -118,6 +120,9 @@ class DeclaredProblem(Problem):
     batch: int | None = option(None, Whole(), "samples in one step (default 1)")
     noise: float | None = option(None, Number(zero=True), "standard deviation of noise on labels (default 0)")
     decay: float | None = option(None, Number(zero=True), "weight decay kappa of the rows (default 0)")
+    samples: int | None = option(None, Whole(0), "samples of a fixed data set (default 0: every sample is fresh)")
+    order: str | None = option(None, Choice(("cyclic", "random")), "order of a data set's batches (default: cyclic)")
+    renewed: bool = option(False, Switch(), "draw the noise of a data set's labels anew at every step")
     start_scale: float = option(0.3, Number(), "length of the rows at the start")
     steps: int | None = option(None, Whole(), "steps (default 10000)")
     time: float | None = option(None, Number(), "run until the step sizes sum to this, instead of --steps")
@@ -140,6 +145,8 @@ class DeclaredProblem(Problem):
                 refuse(
                     f"teacher-width is {self.teacher_width}, but teacher-weights has {count}: leave teacher-width out"
                 )
+        if not self.samples and not _FILE.match(self.rule):
+            self._refuse_all(("order", "renewed"), "every sample is fresh (samples is 0)")
         if self.student != "committee":
             self._refuse_all(("second", "train_second", "rows"), f"student is {self.student}")
         if self.second is not None and len(self.second) not in (1, self.student_width):
@@ -207,10 +214,10 @@ def stepping(rule: str) -> Iterator[None]:
         if is_refusal(error) or _FILE.match(rule) is None:
             raise
         said = " ".join(str(error).split())[:120]
-        refuse(
-            f"rule {rule!r}: its step raises {type(error).__name__}: {said}: mend it (vectors have sums, products with numbers, "
-            "dot, gram, norms, norm, mixed and polar, and no coordinates)"
+        offered = (
+            "vectors have sums, products with numbers, dot, gram, norms, norm, mixed and polar, and no coordinates"
         )
+        refuse(f"rule {rule!r}: its step raises {type(error).__name__}: {said}: mend it ({offered})")
 
 
 # ------------------------------------------------------------------------- from text to objects
@@ -229,7 +236,7 @@ class Resolved:
     def echo(self) -> dict[str, Any]:
         """The full problem, defaults included."""
         rule = self.model.rule
-        common = {"step_size": rule.step_size, "batch": rule.batch, "noise": rule.noise, "decay": rule.decay}
+        common = {name: getattr(rule, name) for name in ("step_size", *RULE_OPTIONS)}
         shown = {name: str(value) if callable(value) else value for name, value in common.items()}
         return asdict(self.problem) | self.problem.decided() | shown | {"steps": self.steps}
 
@@ -319,8 +326,8 @@ def _common(problem: DeclaredProblem) -> dict[str, Any]:
     from theory.declared.text import parse_step_size
 
     step_size = None if problem.step_size is None else parse_step_size(problem.step_size)
-    found = {"step_size": step_size, "batch": problem.batch, "noise": problem.noise, "decay": problem.decay}
-    return {name: value for name, value in found.items() if value is not None}
+    asked = {name: getattr(problem, name) for name in RULE_OPTIONS} | {"renewed": problem.renewed or None}
+    return {name: value for name, value in {**asked, "step_size": step_size}.items() if value is not None}
 
 
 def _target(problem: DeclaredProblem) -> "Target":

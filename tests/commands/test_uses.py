@@ -32,7 +32,7 @@ _SMALL: dict[str, dict[str, Any]] = {
     "additive": {"dim": 64, "teacher_width": 2, "student_width": 6},
     "quadratic": {"dim": 64, "teacher_width": 2, "student_width": 6},
     "linear": {"dim": 5, "student_width": 10, "train_size": 20},
-    "declared": {"inputs": "spiked(64, 5)", "student": "committee", "student_width": 6},
+    "declared": {"inputs": "spiked(64, 5)", "student": "committee", "student_width": 6, "samples": 12},
 }
 #: The same for one command alone.
 _ALSO = {
@@ -50,7 +50,7 @@ _VALUES: dict[str, tuple[str, ...]] = {
     "flip_probability": ("0.3",), "replacement": ("other",), "radius": ("0.1",), "epochs": ("3",), "widths": ("4",),
     "blocks": ("3",), "inputs": ("spiked(65, 3)",), "target": ("z1 + z1*z2",), "link": ("h3",), "directions": ("random(2)",),
     "student": ("homogeneous",), "second": ("-0.5",), "train_second": ("true",), "rows": ("sphere",), "loss": ("correlation",),
-    "rule": ("momentum(0.5)",), "decay": ("0.1",), "start_scale": ("0.2",),
+    "rule": ("momentum(0.5)",), "order": ("random",), "renewed": ("true",), "decay": ("0.1",), "start_scale": ("0.2",),
 }  # fmt: skip
 #: Activations that a model, or a simulation, takes beside its default.
 _ACTIVATIONS = {"quadratic": "2*h2", "layer-wise": "h4"}

@@ -116,6 +116,8 @@ def test_a_rule_of_coordinates_runs_in_coordinates(run: Callable) -> None:
         (["--directions", "eigenvectors(0, 0)"], "stands twice"),
         (["--rows", "sphere"], "rows is given, but student is homogeneous: leave it out"),
         (["--student", "committee", "--second", "1", "1"], "give 1, or 8"),
+        (["--renewed"], "renewed is given, but every sample is fresh (samples is 0): leave it out"),
+        (["--samples", "4", "--batch", "5"], "batch is 5, but the data set has 4 samples"),
         (["--second", "x"], "give one or more finite numbers"),
         (["--teacher-weights", "1", "-1", "--teacher-width", "3"], "leave teacher-width out"),
     ],

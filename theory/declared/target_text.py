@@ -1,4 +1,7 @@
-r"""Targets as text: polynomials of the fields z1, z2, … in powers and normalised Hermite polynomials, `h2(z1)*h1(z2)`."""
+r"""Targets as text: polynomials of the fields z1, z2, … in powers and normalised Hermite polynomials, ``h2(z1)*h1(z2)``.
+
+The staircases of Abbe, Boix-Adsera and Misiakiewicz (arXiv:2202.08658) are such texts, ``z1 + z1*z2 + z1*z2*z3``.
+"""
 
 import re
 from collections.abc import Callable

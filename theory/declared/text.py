@@ -1,7 +1,8 @@
 r"""Parts of a declared model as text: ``blocks(3x6, 1x14)``, ``momentum(0.9, kind=nesterov)``, ``power(0.1, 0.5)``.
 
 A text is a name, with arguments in brackets as a call in Python has them; 3x6 is a pair. Which arguments a name takes, and of
-which kind, is read off the class or function that it stands for, so that a new one needs no parser.
+which kind, is read off the class or function that it stands for, so that a new one needs no parser. (Names are
+the field's: ``spiked`` covariances after Johnstone 2001, Ann. Statist. 29, 295.)
 """
 
 import inspect

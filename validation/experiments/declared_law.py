@@ -37,15 +37,6 @@ _WIDTH, _DIRECTIONS = 2, 2
 _OWN = "own"
 _SIGMOID = "erf"
 
-#: Built into the simulator on purpose: d_i degrees of freedom in place of d_i less what is known for what is outside, and √λ
-#: left out of the coordinates that samples append. Each with whether it can show in a reduced eigenspace of this eigenvalue.
-MISTAKES: Mapping[str, tuple[Mistakes, Callable[[float], bool]]] = {
-    "freedom": (Mistakes(forget_known=True), lambda value: True),
-    "scale": (Mistakes(forget_scale=True), lambda value: value != 1),
-}
-#: The first needs no code of its own.
-QUICK = ("freedom",)
-
 #: A rule from the fields that all rules have.
 MakeRule = Callable[..., Rule]
 #: Inputs from the number of dimensions beyond which an eigenspace is reduced.
@@ -54,12 +45,32 @@ MakeInputs = Callable[[int], Inputs]
 
 @dataclass(frozen=True)
 class Samples:
-    """Of a step: how many, label noise, weight decay, and steps of a block."""
+    """Of a step: how many, label noise, weight decay; steps of a block; samples of a fixed data set (0: all are fresh)."""
 
     batch: int
     noise: float
     decay: float
     block: int
+    stored: int = 0
+
+    def of(self, rule: MakeRule) -> Rule:
+        """The rule with these samples."""
+        return rule(batch=self.batch, noise=self.noise, decay=self.decay, samples=self.stored)
+
+    @property
+    def together(self) -> int:
+        """Samples whose Gram matrix is drawn at once."""
+        return self.stored or self.batch * self.block
+
+
+#: Built into the simulator on purpose: d_i degrees of freedom in place of d_i less what is known for what is outside, and √λ
+#: left out of the coordinates that fresh samples append. Each with whether it can show for samples in a reduced eigenspace.
+MISTAKES: Mapping[str, tuple[Mistakes, Callable[[Samples, float], bool]]] = {
+    "freedom": (Mistakes(forget_known=True), lambda samples, value: True),
+    "scale": (Mistakes(forget_scale=True), lambda samples, value: value != 1 and not samples.stored),
+}
+#: The first needs no code of its own.
+QUICK = ("freedom",)
 
 
 def _students() -> dict[str, Student]:
@@ -83,6 +94,7 @@ SAMPLES: Mapping[str, Samples] = {
     "1 a step": Samples(1, 0.0, 0.0, 3),
     "2 a step, noise, decay": Samples(2, 0.3, 0.2, 3),
     "3 a step, one by one": Samples(3, 0.3, 0.0, 1),
+    "2 a step, 6 in all": Samples(2, 0.3, 0.0, 1, 6),
 }
 TARGETS: Mapping[str, Target] = {
     "additive": Additive(Activation.parse(_SIGMOID), (1.0, -0.6)),
@@ -169,8 +181,8 @@ def _declared(
 ) -> tuple[DeclaredModel, Start, tuple[float, ...]]:
     """The model and its start, and the eigenvalues of the eigenspaces that the simulator reduces."""
     samples, student = SAMPLES[problem.samples], STUDENTS[problem.student]
-    made = rule(batch=samples.batch, noise=samples.noise, decay=samples.decay)
-    room = _DIRECTIONS + student.width * (1 + len(made.buffers)) + samples.batch * samples.block
+    made = samples.of(rule)
+    room = _DIRECTIONS + student.width * (1 + len(made.buffers)) + samples.together
     given = inputs(room)
     reduced = tuple(value for value, d in zip(given.eigenvalues, given.multiplicities, strict=True) if d > room)
     directions = Directions.random(given, _DIRECTIONS, seed=seed)
@@ -213,7 +225,7 @@ def judge(
         return observables(found)
 
     explicit = run("ambient")
-    wrong = {name: MISTAKES[name][0] for name in mistakes if any(map(MISTAKES[name][1], reduced))}
+    wrong = {name: MISTAKES[name][0] for name in mistakes if any(MISTAKES[name][1](samples, x) for x in reduced)}
     mistaken = {name: compare_samples(run("exact", one), explicit) for name, one in wrong.items()}
     return Judged(problem, model.inputs.dim, compare_samples(run("exact"), explicit), mistaken)
 
