@@ -1,8 +1,15 @@
 r"""A declared model: any Gaussian inputs, target, student, loss and rule that turns with the axes (`theory.declared`)."""
 
-from emergence.model import Model, Progress, Run, Simulation
+from typing import TYPE_CHECKING, Any
+
+from emergence.model import Comparer, Derive, Model, Progress, Run, Simulation
 from emergence.models.declared_problem import DeclaredProblem, Resolved, resolve, stepping
 from emergence.options import options
+from emergence.refusal import refuse
+
+if TYPE_CHECKING:
+    from theory import Activation
+    from validation.comparison import Case
 
 #: Directions shown in the table.
 _SHOWN = 4
@@ -24,6 +31,24 @@ def _sgd(resolved: Resolved, progress: Progress | None, _: object) -> Run:
     return Run(run.dataset, int(run.diverged.sum()), run)
 
 
+def _flow(resolved: Resolved, progress: Progress | None, _: object) -> Run:
+    from dynamics.declared.flow import declared_flow
+
+    flow = declared_flow(resolved.model, resolved.start, resolved.time, progress=progress)
+    return Run(flow.dataset, result=flow)
+
+
+def _flows(resolved: Resolved) -> None:
+    """Refuses what has no flow."""
+    from dynamics.declared.flow import flow_state
+    from theory.declared.flow import population_flow
+
+    if resolved.model.rule.samples:
+        refuse(f"samples is {resolved.model.rule.samples}: a fixed data set has no population flow: leave it out")
+    population_flow(resolved.model)
+    flow_state(resolved.model, resolved.start)
+
+
 def _runs(resolved: Resolved) -> None:
     """One step is traced: a rule that needs coordinates is refused before anything is made, and a file's rule that fails."""
     from dynamics.core.outside import NO_MISTAKES
@@ -35,32 +60,68 @@ def _runs(resolved: Resolved) -> None:
 
 
 def _table(resolved: Resolved, run: Run) -> str:
-    """Lengths, cosines with the directions and the second layer at a few steps: means over replicas."""
+    """Lengths, cosines with the directions and the second layer at a few steps: means over replicas, and the loss."""
     import numpy as np
 
     from emergence import table
 
     data = run.data
-    steps = data.step.values
-    places = sorted({round(share * (len(steps) - 1)) for share in (0, 0.1, 0.25, 0.5, 0.75, 1)})
+    places = sorted({round(share * (data.sizes["time"] - 1)) for share in (0, 0.1, 0.25, 0.5, 0.75, 1)})
     data = data.isel(time=places)
-    norm = np.sqrt(np.einsum("rtikk->rtk", data.gram.values))
+    if "replica" in data.dims:
+        data = data.isel(replica=np.flatnonzero(~data.diverged.values))
+        if not data.sizes["replica"]:
+            return "every replica diverged"
+    norm = np.sqrt(np.einsum("...ikk->...k", data.gram.values))
     length = np.sqrt(np.einsum("ipp->p", resolved.model.directions.grams))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        cosine = np.abs(data.overlap.values.sum(axis=2)) / (norm[..., None] * length)
-    best = cosine.max(axis=2)[..., :_SHOWN]
-    columns = ("step", "time", "mean norm", *(f"max |cos| {p + 1}" for p in range(best.shape[-1])), "mean b")
-    kept = ~data.diverged.values
-    rows = [
-        (
-            int(steps[place]),
-            float(data.time[i]),
-            *map(float, (norm[kept, i].mean(), *best[kept, i].mean(axis=0), data.second.values[kept, i].mean())),
-        )
-        for i, place in enumerate(places)
-    ]
-    return table.render(columns, rows) if kept.any() else "every replica diverged"
+    cosine = np.abs(data.overlap.sum("eigenspace").values) / (norm[..., None] * length)
+    shown = {
+        "mean norm": norm.mean(axis=-1),
+        **{f"max |cos| {p + 1}": cosine[..., p].max(axis=-1) for p in range(min(length.size, _SHOWN))},
+        "mean b": data.second.values.mean(axis=-1),
+        **({"loss": data.loss.values} if "loss" in data else {}),
+    }
+    columns = [x.reshape(-1, len(places)).mean(axis=0) for x in shown.values()]
+    begin = {"step": data.step.values} if "replica" in data.dims else {}
+    begin["time"] = data.time.values
+    rows = zip(*(x.tolist() for x in (*begin.values(), *columns)), strict=True)
+    return table.render((*begin, *shown), list(rows))
 
+
+def _case(resolved: Resolved) -> "Case":
+    from validation.comparisons.declared import declared_case
+
+    _flows(resolved)
+    problem = resolved.problem
+    return declared_case(
+        resolved.model,
+        resolved.start,
+        steps=resolved.steps,
+        time=resolved.time,
+        replicas=problem.replicas,
+        seed=problem.seed,
+        method=problem.method,
+    )
+
+
+def _derived(activation: "Activation", homogeneous: bool) -> Any:
+    """The flow's equations; they show neither width nor weights nor eigenvalues, which are symbols."""
+    from theory.declared.directions import Directions
+    from theory.declared.flow import population_flow
+    from theory.declared.inputs import Inputs
+    from theory.declared.model import DeclaredModel
+    from theory.declared.rule import Rule
+    from theory.declared.student import committee, two_homogeneous
+    from theory.declared.target import Additive
+
+    student = two_homogeneous(activation, 1) if homogeneous else committee(activation, 1, trained=True)
+    directions = Directions.orthonormal(Inputs.isotropic(2), 1)
+    return population_flow(DeclaredModel(directions, Additive(activation, (1.0,)), student, Rule(1.0)))
+
+
+_ALL = frozenset(options(DeclaredProblem))
+_FRESH = _ALL - {"samples", "order", "renewed"}
+_STATE = ("overlap", "gram", "second")
 
 MODEL = Model(
     name="declared",
@@ -69,13 +130,21 @@ MODEL = Model(
     resolve=resolve,
     simulations=(
         Simulation(
-            "declared-sgd",
-            "SGD of a declared model, exact in law",
-            frozenset(options(DeclaredProblem)),
-            _sgd,
+            "declared-sgd", "SGD of a declared model, exact in law", _ALL, _sgd, _table, (*_STATE, "diverged"), _runs
+        ),
+        Simulation(
+            "declared-flow",
+            "population flow of a declared model",
+            _FRESH - {"batch", "noise", "replicas", "method"},
+            _flow,
             _table,
-            ("overlap", "gram", "second", "diverged"),
-            _runs,
+            (*_STATE, "loss"),
+            _flows,
         ),
     ),
+    compare=Comparer(_case, _FRESH),
+    derivations={
+        "declared-flow": Derive(lambda activation: _derived(activation, True), "h4", kernel=False),
+        "declared-committee": Derive(lambda activation: _derived(activation, False), "erf", kernel=False),
+    },
 )

@@ -225,12 +225,13 @@ def stepping(rule: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Resolved:
-    """A problem with its objects. `rule`: with all that it has by default."""
+    """A problem with its objects. `time`: what the sizes of the `steps` sum to."""
 
     problem: DeclaredProblem
     model: "DeclaredModel"
     start: "Start"
     steps: int
+    time: float
     warnings: tuple[str, ...] = ()
 
     def echo(self) -> dict[str, Any]:
@@ -255,6 +256,8 @@ def resolve(problem: DeclaredProblem, simulation: Simulation | None = None) -> R
 
     Raises `InputError` for a part that is not understood or contradicts another, and for a run longer than its schedule.
     """
+    import numpy as np
+
     from theory.declared.loss import LOSSES
     from theory.declared.model import DeclaredModel
     from theory.declared.schedule import check_length
@@ -268,7 +271,9 @@ def resolve(problem: DeclaredProblem, simulation: Simulation | None = None) -> R
     steps = problem.steps or (10_000 if problem.time is None else _steps_to(rule.step_size, problem.time))
     check_length(rule.step_size, steps)
     start = draw_start(directions, problem.student_width, problem.start_scale, problem.seed)
-    return Resolved(problem, model, start, steps)
+    size = rule.step_size
+    time = float(np.sum(size(np.arange(steps)))) if callable(size) else size * steps
+    return Resolved(problem, model, start, steps, time)
 
 
 def inputs_of(text: str) -> "Inputs":

@@ -15,7 +15,8 @@ import pytest
 import dynamics
 from dynamics import networks
 from dynamics.baselines import kernel_ridge, layer_wise, toy_flow
-from dynamics.declared import simulate as declared
+from dynamics.declared import flow as declared_flow
+from dynamics.declared import simulate as declared_sgd
 from dynamics.quadratic import riccati_data
 from emergence.cli import main
 from emergence.model import Model, Simulation
@@ -23,7 +24,7 @@ from emergence.models import built_in
 from emergence.options import kind, options, written
 from emergence.values import MANY, Switch
 from theory import InputError
-from validation.comparisons import additive, linear, quadratic
+from validation.comparisons import additive, declared, linear, quadratic
 
 MODELS = built_in()
 OPTIONS = {name: model for model in MODELS.values() for name in options(model.problem)}
@@ -32,11 +33,12 @@ _SMALL: dict[str, dict[str, Any]] = {
     "additive": {"dim": 64, "teacher_width": 2, "student_width": 6},
     "quadratic": {"dim": 64, "teacher_width": 2, "student_width": 6},
     "linear": {"dim": 5, "student_width": 10, "train_size": 20},
-    "declared": {"inputs": "spiked(64, 5)", "student": "committee", "student_width": 6, "samples": 12},
+    "declared": {"inputs": "spiked(64, 5)", "student": "committee", "student_width": 6},
 }
 #: The same for one command alone.
 _ALSO = {
     "compare": {"activation": "h3"},
+    "declared-sgd": {"samples": 12},
     **{what: {"steps": 5} for what in ("compare --model linear", "label-noise", "oscillation", "sam")},
 }
 #: A value that differs from the default, and from those above.
@@ -63,7 +65,9 @@ _HANDED = {
     layer_wise: ("layer_wise_sgd",),
     kernel_ridge: ("kernel_ridge",),
     toy_flow: ("toy_flow",),
-    declared: ("declared_sgd",),
+    declared_sgd: ("declared_sgd",),
+    declared_flow: ("declared_flow",),
+    declared: ("declared_case",),
     additive: ("additive_case",),
     quadratic: ("quadratic_case",),
     linear: ("linear_case",),
