@@ -38,6 +38,7 @@ def test_the_file_of_the_page_is_the_command_of_the_page(tmp_path: Path) -> None
     (text,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     assert tomllib.loads(text)["model"] == "declared"
     (tmp_path / "decay.toml").write_text(text)
-    arguments = parse(shlex.split(BLOCKS[0][0]))
+    (first,) = [source for source, _ in BLOCKS if source.startswith("simulate declared-sgd --inputs")]
+    arguments = parse(shlex.split(first))
     flags = config.build(arguments.model, problem_flags(arguments))
     assert config.build(arguments.model, {}, str(tmp_path / "decay.toml")) == flags
