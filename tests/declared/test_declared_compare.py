@@ -1,0 +1,72 @@
+"""Flow and SGD of a declared model side by side: what is judged, and what is refused."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dynamics.declared.flow import declared_flow
+from emergence.models.declared_problem import DeclaredProblem, resolve
+from theory.declared.rule import Momentum, Rule
+from theory.declared.schedule import Linear
+from validation.comparisons.declared import HALF, SGD, declared_case, halved, measurements, rivals
+from validation.judge.claim import verdict_of
+
+PROBLEM = DeclaredProblem(
+    inputs="blocks(2x3, 0.5x8)", student="committee", activation="erf", student_width=2, decay=0.5, step_size="0.02",
+    batch=4, time=6, replicas=64, start_scale=1.0,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", [Rule(0.1), Momentum(Linear(0.1, 0.02, 10), beta=0.5)])
+def test_half_the_step_size_is_at_the_same_time_after_twice_the_steps(rule: Rule) -> None:
+    size, half = rule.step_size, halved(rule).step_size
+    if not callable(size):
+        assert (half, type(halved(rule))) == (0.05, Rule)
+        return
+    assert half.end == 20
+    assert np.sum(half(np.arange(20))) == pytest.approx(np.sum(size(np.arange(10))))
+    assert half(np.arange(4)).tolist() == pytest.approx([x / 2 for n in (0, 1) for x in (size(n), size(n))])
+
+
+@pytest.fixture(scope="module")
+def found() -> dict:
+    """What the stages of the comparison hand back."""
+    resolved = resolve(PROBLEM)
+    case = declared_case(
+        resolved.model, resolved.start, steps=resolved.steps, time=resolved.time, replicas=64, seed=0, method="exact"
+    )
+    ran: dict = {}
+    for stage in case.stages:
+        ran[stage.name] = stage.run(ran, None)
+    return ran | {"case": case, "model": resolved.model}
+
+
+def test_sgd_extrapolated_to_zero_step_size_is_the_flow(found: dict) -> None:
+    rows, _ = found["case"].judge(found)
+    assert {row["quantity"]: row["verdict"] for row in rows} == {
+        "loss, mean over the run": "agrees", "loss at the end": "agrees", "squared norms at the end": "agrees",
+    }  # fmt: skip
+
+
+def test_a_flow_that_leaves_the_decay_out_disagrees(found: dict) -> None:
+    resolved, others = resolve(PROBLEM), rivals(found["model"])
+    assert set(others) == {"equal eigenvalues", "no decay"}
+    wrong = declared_flow(others["no decay"], resolved.start, resolved.time)
+    judged = measurements(found["model"], wrong, (found[SGD], found[HALF]), {})
+    assert {verdict_of(replace(x, controls={"none": np.inf})).verdict for x in judged} == {"disagrees"}
+
+
+def test_a_rule_without_a_flow_is_refused(refused: Callable) -> None:
+    for argv in (["compare", "--model", "declared"], ["simulate", "declared-flow"]):
+        assert "it has no flow" in refused(*argv, "--rule", "sam(0.1)")
+
+
+def test_a_data_set_has_no_flow(refused: Callable) -> None:
+    Path("p.toml").write_text('model = "declared"\nsamples = 10\n')
+    assert "a fixed data set has no population flow" in refused("compare", "--config", "p.toml")
+    assert "--samples is given, but simulate declared-flow does not use it" in refused(
+        "simulate", "declared-flow", "--samples", "10"
+    )
