@@ -93,7 +93,7 @@ def test_a_name_is_of_one_model() -> None:
     assert set(simulated) == {
         *("gradient-flow", "online-sgd", "finite-step", "sde", "retiring-flow", "gradient-descent"),
         *("riccati", "stiefel-sgd", "label-noise", "oscillation", "sam", "layer-wise", "kernel-ridge", "toy"),
-        *("lazy-rich", "label-noise-network", "pruning"),
+        *("lazy-rich", "label-noise-network", "pruning", "declared-sgd", "declared-flow"),
     }
 
 
