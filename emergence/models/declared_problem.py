@@ -123,7 +123,7 @@ class DeclaredProblem(Problem):
     samples: int | None = option(None, Whole(0), "samples of a fixed data set (default 0: every sample is fresh)")
     order: str | None = option(None, Choice(("cyclic", "random")), "order of a data set's batches (default: cyclic)")
     renewed: bool = option(False, Switch(), "draw the noise of a data set's labels anew at every step")
-    start_scale: float = option(0.3, Number(), "length of the rows at the start")
+    start_scale: float | None = option(None, Number(), "length of the rows at the start (default 0.3; 1 on a sphere)")
     steps: int | None = option(None, Whole(), "steps (default 10000)")
     time: float | None = option(None, Number(), "run until the step sizes sum to this, instead of --steps")
     replicas: int = option(32, Whole(), "independent runs")
@@ -172,7 +172,7 @@ class DeclaredProblem(Problem):
             found["teacher_exponent"] = self._exponent
         if self.student == "committee":
             found |= {"second": self.second or (1.0,), "rows": self.rows or "free"}
-        return found
+        return found | {"start_scale": self.start_scale or (1.0 if self.rows in ("sphere", "projected") else 0.3)}
 
     @property
     def _exponent(self) -> float | None:
@@ -270,7 +270,7 @@ def resolve(problem: DeclaredProblem, simulation: Simulation | None = None) -> R
     model = DeclaredModel(directions, target, _student(problem), rule, LOSSES[problem.loss])
     steps = problem.steps or (10_000 if problem.time is None else _steps_to(rule.step_size, problem.time))
     check_length(rule.step_size, steps)
-    start = draw_start(directions, problem.student_width, problem.start_scale, problem.seed)
+    start = draw_start(directions, problem.student_width, problem.decided()["start_scale"], problem.seed)
     size = rule.step_size
     time = float(np.sum(size(np.arange(steps)))) if callable(size) else size * steps
     return Resolved(problem, model, start, steps, time)

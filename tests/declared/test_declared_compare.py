@@ -64,6 +64,23 @@ def test_a_rule_without_a_flow_is_refused(refused: Callable) -> None:
         assert "it has no flow" in refused(*argv, "--rule", "sam(0.1)")
 
 
+def test_rows_on_a_sphere_begin_there(run: Callable) -> None:
+    flags = [
+        "--student",
+        "committee",
+        "--activation",
+        "erf",
+        "--rows",
+        "sphere",
+        "--student-width",
+        "2",
+        "--inputs",
+        "16",
+    ]
+    code, document, err = run("simulate", "declared-flow", *flags, "--time", "0.1", "--quiet")
+    assert (code, document["problem"]["start_scale"]) == (0, 1.0), err
+
+
 def test_a_data_set_has_no_flow(refused: Callable) -> None:
     Path("p.toml").write_text('model = "declared"\nsamples = 10\n')
     assert "a fixed data set has no population flow" in refused("compare", "--config", "p.toml")
