@@ -1,0 +1,1 @@
+"""Claims about declared models, and what they stand on."""
