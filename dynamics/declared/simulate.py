@@ -145,7 +145,9 @@ class Exact(_Replicas):
         self.space, self.reduced = geometry(model.directions, n, samples, mistakes)
         roots = model.directions.roots[self.reduced]
         orthonormal = bool(np.array_equal(roots, np.broadcast_to(np.eye(P), roots.shape)))
-        shape = Shape(parts, model.target, 1 if parts.rule.samples else block, orthonormal, mistakes=mistakes)
+        # Degrees of freedom are numbers: the compiled code does not know of this mistake.
+        compiled = replace(mistakes, forget_known=False)
+        shape = Shape(parts, model.target, 1 if parts.rule.samples else block, orthonormal, mistakes=compiled)
         self.start = self._start(start, n)
         self.shape = replace(shape, pairs=self._needs_pairs(shape))
 
