@@ -14,6 +14,7 @@ from theory.declared.inputs import Inputs
 from theory.declared.model import DeclaredModel
 from theory.declared.rule import Momentum, Rule
 from theory.declared.start import draw_start
+from theory.declared.step_derivation import derivation
 from theory.declared.step_moments import EQUATIONS, StepMoments, step_moments
 from theory.declared.student import committee as declared_committee
 from theory.declared.target import Additive
@@ -23,9 +24,9 @@ from theory.steps.committee import Q, T, committee
 
 @pytest.mark.parametrize(("student", "link"), [("h3", "h2+h1"), ("erf", "erf(2*z)")])
 def test_every_equation_holds_and_notices_a_dropped_term(student: str, link: str) -> None:
-    derivation = StepMoments(Activation.parse(student), Activation.parse(link)).derivation()
-    assert derivation.verify() == len(EQUATIONS)
-    for step in derivation.steps:
+    found = derivation(StepMoments(Activation.parse(student), Activation.parse(link)))
+    assert found.verify() == len(EQUATIONS)
+    for step in found.steps:
         first, *rest = step.claim.as_ordered_terms()
         broken = replace(step, equation=equation(step.equation.lhs, sum(rest) if rest else 2 * first))
         with pytest.raises(DerivationError):

@@ -65,11 +65,11 @@ PLAIN = {alpha: 0, gamma: -1, beta: 0, c: 1}
 
 
 def coefficients(rule: Rule) -> dict[sp.Symbol, float]:
-    """α, γ, β and c of a rule. Raises `InputError` for any but plain SGD and `Momentum` without decay."""
-    if type(rule) not in (Rule, Momentum) or rule.decay:
+    """α, γ, β and c of a rule. Raises `InputError` for any but plain SGD and `Momentum` on fresh samples."""
+    if type(rule) not in (Rule, Momentum) or rule.decay or rule.samples:
         raise InputError(
-            f"rule is {type(rule).__name__} with decay {rule.decay:g}: the linear model's moments close for plain SGD and "
-            "momentum without decay; use these, or simulate it"
+            f"rule is {type(rule).__name__}, decay {rule.decay:g}, data set {rule.samples}: the linear model's moments close "
+            "for plain SGD and momentum on fresh samples without decay; use these, or simulate it"
         )
     if not isinstance(rule, Momentum):
         return {name: float(value) for name, value in PLAIN.items()}

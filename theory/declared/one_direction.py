@@ -34,7 +34,6 @@ from theory.core.errors import InputError
 from theory.core.hermite import z
 from theory.core.quadrature import Rule as Quadrature
 from theory.core.quadrature import gauss_legendre
-from theory.declared.loss import Loss
 from theory.declared.model import DeclaredModel
 from theory.declared.rule import Gradient, Here, Moved, Rule
 from theory.declared.student import Student
@@ -104,8 +103,10 @@ class Plane:
         return self / self.norms()
 
 
-def psi(student: Student, loss: Loss, rule: Rule, labels: ArrayLike, z: ArrayLike, square: float) -> np.ndarray:
+def psi(student: Student, loss: Any, rule: Rule, labels: ArrayLike, z: ArrayLike, square: float) -> np.ndarray:
     r"""ψ at labels y and fields z (same shape), $|x|^2=$ `square`: the coefficient of x in the step, over the step size.
+
+    `loss`: hashable, with a `value` that SymPy can differentiate (`theory.declared.loss`).
 
     Raises `InputError` unless the student is one row on the sphere, not 2-homogeneous, and the rule's batch is 1.
     """
@@ -115,12 +116,12 @@ def psi(student: Student, loss: Loss, rule: Rule, labels: ArrayLike, z: ArrayLik
         )
     check_positive(square=square)
     y, fields = np.broadcast_arrays(np.asarray(labels, dtype=float), np.asarray(z, dtype=float))
-    sigma, slope = _functions(student)
+    (sigma, slope), loss_slope = _functions(student), _slope_of(loss)
     size = float(rule.step_size(0)) if callable(rule.step_size) else float(rule.step_size)
 
     def gradient(rows: Plane, second: Any) -> Gradient:
         h = rows.fields()
-        delta = loss.slope(second * sigma(h), y)
+        delta = loss_slope(second * sigma(h), y)
         found = rows._new(0.0, delta * second * slope(h))
         if student.rows == "projected":
             found = found - rows * (found.dot(rows) / rows.dot(rows))
@@ -137,6 +138,14 @@ def _functions(student: Student) -> tuple[Any, Any]:
     expressions = (student.activation.function, sp.diff(student.activation.function, z))
     compiled = [sp.lambdify(z, sp.N(x, 17), modules=["scipy", "numpy"]) for x in expressions]
     return tuple((lambda h, f=f: f(h) + 0.0 * h) for f in compiled)  # type: ignore[return-value]
+
+
+@lru_cache(maxsize=16)
+def _slope_of(loss: Any) -> Any:
+    """∂ℓ/∂f as a function of arrays f and y."""
+    output, label = sp.symbols("f y", real=True)
+    compiled = sp.lambdify((output, label), sp.diff(loss.value(output, label), output), modules=["scipy", "numpy"])
+    return lambda f, y: compiled(f, y) + 0.0 * f
 
 
 def _lower(expression: sp.Expr, symbols: Sequence[sp.Symbol]) -> Any:
@@ -177,18 +186,19 @@ class Drift:
         return int(found[0]) + 1 if found.size else 0
 
 
-def drift(student: Student, target: Target, loss: Loss, rule: Rule, dim: float, degrees: int = DEGREES) -> Drift:
+def drift(student: Student, target: Target, loss: Any, rule: Rule, dim: float, degrees: int = DEGREES) -> Drift:
     r"""$\nu_i$ by Gauss–Legendre panels in a and b, split where the label and σ' change sign.
 
     Args:
         target: of one direction. dim: d, in the place of $|x|^2$.
 
-    Raises `InputError` for a target of more directions, label noise, and what has no ψ (see `psi`).
+    Raises `InputError` for a target of more directions, label noise, a fixed data set, and what has no ψ (see `psi`).
     """
     check_whole(degrees=degrees)
-    if target.count != 1 or rule.noise:
+    if target.count != 1 or rule.noise or rule.samples:
         raise InputError(
-            f"target has {target.count} directions, noise is {rule.noise:g}: the drift is that of one, without label noise"
+            f"target has {target.count} directions, noise is {rule.noise:g}, data set {rule.samples}: the drift is that of "
+            "one direction on fresh samples without label noise"
         )
 
     def label(a: np.ndarray) -> np.ndarray:

@@ -24,7 +24,6 @@ import sympy as sp
 
 from theory.core.activation import Activation
 from theory.core.arguments import check_positive, check_whole
-from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
 from theory.core.frame import A, B, N, eta, noise, w
 from theory.core.hermite import z
@@ -37,8 +36,6 @@ from theory.declared.rule import Rule
 from theory.declared.start import Start
 from theory.declared.target import Additive
 from theory.steps.slope_integrals import MAX_DEGREE, as_erf, covariance_symbol, erf_four, erf_two, wick_expectation
-
-REFERENCE = "Saad and Solla 1995, Phys. Rev. E 52, 4225 (one eigenvalue); blocks, batches and label noise derived"
 
 #: Eigenspaces, and ends of displacements (any vector of the frame).
 L = sp.Symbol("L", integer=True, positive=True)
@@ -293,7 +290,8 @@ class StepMoments:
     def solved(
         self, arrays: Mapping[str, np.ndarray], step_size: float, batch_size: int = 1, noise_size: float = 0.0
     ) -> dict[str, np.ndarray]:
-        """`arrays` with G, Φ and H, and then the moments, by the names of `EQUATIONS`; axes are their free letters.
+        """`arrays` with G, Φ and H, and then the moments, by the names of `EQUATIONS`; axes are their free letters: of shape
+        (m, N), (m, m), (m, m, N, N), (L, m, P), (L, m, m) and (L, m, N, L, m, N).
 
         Raises `InputError` for a step size, batch or noise out of range.
         """
@@ -326,38 +324,6 @@ class StepMoments:
         found = self.solved(self.arrays(grams, inputs, a, second), step_size, batch_size, noise_size)
         return Moments(found["T"], found["Q"], found["halves"])
 
-    def derivation(self) -> Derivation:
-        """The equations, each checked by quadrature over the inputs' coordinates (`theory.declared.step_checks`)."""
-        from theory.declared import step_checks
-
-        steps = tuple(
-            Step(
-                title,
-                equation(EQUATIONS[name][0], EQUATIONS[name][1].as_sympy()),
-                step_checks.residual_of(name, self),
-                step_checks.TOLERANCE,
-            )
-            for name, title in _TITLES.items()
-        )
-        assumptions = (
-            Assumption("Gaussian inputs, a batch of fresh samples each step"),
-            Assumption("free rows, second layer fixed, square loss"),
-            Assumption("covariance: first order of the displacements"),
-        )
-        return Derivation(
-            "step-moments", steps, {x[0]: x[1].as_sympy() for x in EQUATIONS.values()}, assumptions, REFERENCE
-        )
-
-
-_TITLES = {
-    "G": "Gradient of the residual, Stein's lemma once",
-    "Phi": "Mean of the squared residual between two slopes",
-    "H": "Its Hessian, Stein's lemma twice",
-    "T": "Mean of a step: rows with teachers",
-    "Q": "Mean of a step: rows with rows",
-    "halves": "Covariance of a step, displacements of first order",
-}
-
 
 def step_moments(model: DeclaredModel, start: Start, equations: Mapping[str, Sums] | None = None) -> Moments:
     """Of the first step of a declared model from `start`. `equations`: in the place of those derived, by name.
@@ -366,11 +332,12 @@ def step_moments(model: DeclaredModel, start: Start, equations: Mapping[str, Sum
     SGD without decay, and for activations without closed integrals.
     """
     student, target, rule = model.student, model.target, model.rule
-    plain = type(rule) is Rule and not rule.decay and isinstance(model.loss, Square) and isinstance(target, Additive)
+    plain = type(rule) is Rule and not (rule.decay or rule.samples) and isinstance(model.loss, Square)
+    plain = plain and isinstance(target, Additive)
     if student.homogeneous or student.trained or student.rows != "free" or not plain:
         raise InputError(
             "moments of a step are known for a committee with free rows and a fixed second layer, an additive target, the "
-            "square loss and plain SGD without decay: declare these, or simulate the step"
+            "square loss and plain SGD without decay on fresh samples: declare these, or simulate the step"
         )
     assert isinstance(target, Additive)
     start.check(model.directions)

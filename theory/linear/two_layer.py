@@ -94,6 +94,8 @@ class TwoLayer:
 
     Attributes:
         target: Σ, ($d_{out}$, $d_{in}$). first: $W_1$, (m, $d_{in}$). second: $W_2$, ($d_{out}$, m).
+
+    Raises `InputError` for layers that do not fit the target.
     """
 
     target: np.ndarray
@@ -200,7 +202,8 @@ def mode_time(strength: ArrayLike, start: float, singular_value: float, shift: f
 def draw_balanced(target: np.ndarray, width: int, shift: float, scale: float, rng: np.random.Generator) -> TwoLayer:
     r"""A start with $\mathcal D=\lambda I$: one layer Gaussian with entries of variance scale²/width, the other made to fit.
 
-    Raises `InputError` where none exists: λ > 0 needs width ≤ $d_{out}$, λ < 0 width ≤ $d_{in}$, λ = 0 one of both.
+    `target`: Σ, shape (d_out, d_in). Raises `InputError` where no such start exists: λ > 0 needs width ≤ $d_{out}$, λ < 0
+    width ≤ $d_{in}$, λ = 0 one of both.
     """
     check_whole(width=width)
     check_positive(scale=scale)

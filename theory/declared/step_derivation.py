@@ -1,4 +1,4 @@
-r"""Independent checks of `theory.declared.step_moments` (derived there): a step written out in coordinates of $R^3$.
+r"""The derivation of `theory.declared.step_moments`, each equation checked on a step written out in coordinates of $R^3$.
 
 Inputs have two eigenvalues, one of them twice; two teachers and two rows, noise of two values, a batch of two. Averages are
 tensor Gauss–Hermite rules, exact for polynomials; for erf of short vectors they converge geometrically. Nothing of Stein's
@@ -7,22 +7,22 @@ lemma or of the closed integrals is used.
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import sympy as sp
 from scipy import special
 
 from theory.core.activation import Activation
+from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.hermite import z
 from theory.core.indexed import Sums, reads
 from theory.core.quadrature import gauss_hermite, product_rule
 from theory.declared.inputs import Inputs
+from theory.declared.step_moments import EQUATIONS, StepMoments
 from theory.steps.slope_integrals import as_erf
 
-if TYPE_CHECKING:
-    from theory.declared.step_moments import StepMoments
-
+REFERENCE = "Saad and Solla 1995, Phys. Rev. E 52, 4225 (one eigenvalue); blocks, batches and label noise derived"
 #: Largest relative residual: rounding of sums of about a hundred thousand terms, and the rule's error for erf.
 TOLERANCE = 1e-10
 _INPUTS = Inputs((1.7, 0.6), (1, 2))
@@ -72,12 +72,10 @@ def _sampled(activation: Activation, link: Activation) -> _Sampled:
     return _Sampled(vectors, grams, np.tile(x, (2, 1)), np.tile(weights, 2) / 2, slopes)
 
 
-def residual_of(name: str, moments: "StepMoments") -> Callable[[sp.Basic], sp.Expr]:
+def residual_of(name: str, moments: StepMoments) -> Callable[[sp.Basic], sp.Expr]:
     """The check of one of `theory.declared.step_moments.EQUATIONS` as it is shown, for these activations."""
 
     def residual(shown: Sums) -> sp.Expr:
-        from theory.declared.step_moments import StepMoments
-
         sampled = _sampled(moments.activation, moments.link)
         gaps = []
         for used in (StepMoments(moments.activation, moments.link, ((name, shown),)), moments):
@@ -147,3 +145,29 @@ _ROADS: dict[str, Callable[[_Sampled, dict[str, np.ndarray]], Pair]] = {
     "Q": _row_mean,
     "halves": _covariance,
 }
+
+
+_TITLES = {
+    "G": "Gradient of the residual, Stein's lemma once",
+    "Phi": "Mean of the squared residual between two slopes",
+    "H": "Its Hessian, Stein's lemma twice",
+    "T": "Mean of a step: rows with teachers",
+    "Q": "Mean of a step: rows with rows",
+    "halves": "Covariance of a step, displacements of first order",
+}
+
+
+def derivation(moments: StepMoments) -> Derivation:
+    """The equations of a step's moments for these activations, each with its check."""
+    shown = {name: EQUATIONS[name][1].as_sympy() for name in _TITLES}
+    steps = tuple(
+        Step(title, equation(EQUATIONS[name][0], shown[name]), residual_of(name, moments), TOLERANCE)
+        for name, title in _TITLES.items()
+    )
+    assumptions = (
+        Assumption("Gaussian inputs, a batch of fresh samples each step"),
+        Assumption("free rows, second layer fixed, square loss"),
+        Assumption("covariance: first order of the displacements"),
+    )
+    named = {EQUATIONS[name][0]: value for name, value in shown.items()}
+    return Derivation("step-moments", steps, named, assumptions, REFERENCE)
