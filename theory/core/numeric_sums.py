@@ -60,7 +60,7 @@ def _product(group: list[Part], arrays: Arrays) -> np.ndarray:
 
 
 def _part(factor: sp.Expr, axes: tuple[sp.Symbol, ...], activation: Activation) -> Part:
-    """A component, a power of one, or the kernel (or its derivative) at one."""
+    """A component, a number by its name, a power of one, or the kernel (or its derivative) at one."""
     base, power = factor.as_base_exp()
     if power != 1:
         places, root = _part(base, axes, activation)
@@ -68,6 +68,8 @@ def _part(factor: sp.Expr, axes: tuple[sp.Symbol, ...], activation: Activation) 
     if isinstance(base, Dual):
         (places, at), kernel = _part(base.args[0], axes, activation), _kernel(activation, int(base.args[1]))
         return places, lambda arrays: kernel(at(arrays))
+    if isinstance(base, sp.Symbol):
+        return (), lambda arrays: np.asarray(arrays[base.name])
     found = [axes.index(index) for index in base.indices]
     name, order = str(base.base), tuple(int(i) for i in np.argsort(found))
     return tuple(sorted(found)), lambda arrays: np.transpose(arrays[name], order)

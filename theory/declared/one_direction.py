@@ -1,0 +1,281 @@
+r"""One direction under any rule: the drift of the overlap as a sum over Hermite degrees.
+
+A unit row w, batch 1, isotropic inputs in $R^d$, label $y=f_*(\langle\theta,x\rangle)$, $u=\langle\theta,w\rangle$. A rule
+moves w along $\gamma\psi x$, ψ a function of y, of $z=\langle w,x\rangle$ and of $|x|^2$, and puts it back on the sphere. With
+$\langle\theta,x\rangle=uz+\sqrt{1-u^2}\,q$, z and q standard normal,
+
+$$u'=\frac{u+\gamma\psi\sqrt{1-u^2}\,q}{\sqrt{1+\gamma^2\psi^2(q^2+\chi^2_{d-2})}},\qquad
+E\,\Delta u=\gamma(1-u^2)\sum_{i\ge1}\nu_iu^{i-1}+O(\gamma^2),$$
+
+$$\nu_i=\frac{E\,\psi(f_*(a),b)\,He_i(a)\,He_{i-1}(b)}{(i-1)!},\quad a,b\text{ independent},$$
+
+by Stein's lemma and Mehler's formula (derived here; plain SGD: arXiv:2003.10409). For $|x|^2$ stands d, which costs O(1/d).
+The first i with $\nu_i\ne0$ decides the samples needed, $\nu_i^{-2}d^{(i-1)\vee1}$ and a logarithm at i = 2: rules that use a
+sample twice, or normalise, change ψ and so i (arXiv:2402.03220).
+
+ψ is read off the rule itself, run on vectors of the plane of w and x.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import factorial
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import ArrayLike
+from scipy import optimize, special
+
+from theory.core import gaussian
+from theory.core.arguments import check_positive, check_whole
+from theory.core.derivation import Assumption, Derivation, Step, equation
+from theory.core.errors import InputError
+from theory.core.hermite import z
+from theory.core.quadrature import Rule as Quadrature
+from theory.core.quadrature import gauss_legendre
+from theory.declared.model import DeclaredModel
+from theory.declared.rule import Gradient, Here, Moved, Rule
+from theory.declared.student import Student
+from theory.declared.target import Target
+
+REFERENCE = "derived; arXiv:2003.10409 (plain SGD), arXiv:2402.03220 (reuse)"
+
+#: A Gaussian's weight beyond is below 1e-18; panels no wider than this, with this many points.
+_RANGE, _PANEL, _POINTS = 9.0, 0.25, 8
+#: Degrees of the sum: at |u| ≤ ½ what is left out is below 1e-6 for ψ of order one.
+DEGREES = 20
+
+
+class Plane:
+    """own · w + tail · x on many samples at once: what `theory.declared.rule.Vectors` has, for one row.
+
+    Attributes: own, tail: one number for each sample. z, square: ⟨w, x⟩ and |x|², of each sample.
+    """
+
+    def __init__(self, own: Any, tail: Any, z: np.ndarray, square: float) -> None:
+        self.own, self.tail, self.z, self.square = own, tail, z, square
+
+    def _new(self, own: Any, tail: Any) -> "Plane":
+        return Plane(own, tail, self.z, self.square)
+
+    def __add__(self, other: "Plane") -> "Plane":
+        return self._new(self.own + other.own, self.tail + other.tail)
+
+    def __sub__(self, other: "Plane") -> "Plane":
+        return self + other * -1.0
+
+    def __neg__(self) -> "Plane":
+        return self * -1.0
+
+    def __mul__(self, factor: Any) -> "Plane":
+        return self._new(factor * self.own, factor * self.tail)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: Any) -> "Plane":
+        return self * (1 / divisor)
+
+    def elementwise(self, function: Any, *others: "Plane") -> "Plane":
+        """Refused: coordinates do not exist. Raises `InputError`."""
+        raise InputError("the rule works on coordinates, so that it does not turn with the axes: it has no ψ(y, z)")
+
+    def fields(self) -> Any:
+        """With x, one for each sample."""
+        return self.own * self.z + self.tail * self.square
+
+    def dot(self, other: "Plane") -> Any:
+        """One number for each sample."""
+        return self.own * (other.own + other.tail * self.z) + self.tail * other.fields()
+
+    def norms(self) -> Any:
+        """Lengths, one for each sample."""
+        return np.sqrt(np.maximum(self.dot(self), 0.0))
+
+    norm, gram = norms, dot
+
+    def mixed(self, matrix: Any) -> "Plane":
+        """One row: a factor, one for each sample."""
+        return self * matrix
+
+    def polar(self) -> "Plane":
+        """One row over its length."""
+        return self / self.norms()
+
+
+def psi(student: Student, loss: Any, rule: Rule, labels: ArrayLike, z: ArrayLike, square: float) -> np.ndarray:
+    r"""ψ at labels y and fields z (same shape), $|x|^2=$ `square`: the coefficient of x in the step, over the step size.
+
+    `loss`: hashable, with a `value` that SymPy can differentiate (`theory.declared.loss`).
+
+    Raises `InputError` unless the student is one row on the sphere, not 2-homogeneous, and the rule's batch is 1.
+    """
+    if student.width != 1 or student.homogeneous or student.rows == "free" or rule.batch != 1:
+        raise InputError(
+            "ψ is that of one row on the sphere and batch 1: declare a committee of width 1, rows = sphere"
+        )
+    check_positive(square=square)
+    y, fields = np.broadcast_arrays(np.asarray(labels, dtype=float), np.asarray(z, dtype=float))
+    (sigma, slope), loss_slope = _functions(student), _slope_of(loss)
+    size = float(rule.step_size(0)) if callable(rule.step_size) else float(rule.step_size)
+
+    def gradient(rows: Plane, second: Any) -> Gradient:
+        h = rows.fields()
+        delta = loss_slope(second * sigma(h), y)
+        found = rows._new(0.0, delta * second * slope(h))
+        if student.rows == "projected":
+            found = found - rows * (found.dot(rows) / rows.dot(rows))
+        return Gradient(found, delta * sigma(h) if student.trained else 0.0)
+
+    start, still = Plane(1.0, 0.0, fields, square), Plane(0.0, 0.0, fields, square)
+    at = Here(start, student.second[0], dict.fromkeys(rule.buffers, still), 0, size, gradient)
+    moved: Moved = rule.step(at)
+    return np.asarray(moved.rows.tail / size) + 0.0 * y
+
+
+@lru_cache(maxsize=16)
+def _functions(student: Student) -> tuple[Any, Any]:
+    expressions = (student.activation.function, sp.diff(student.activation.function, z))
+    compiled = [sp.lambdify(z, sp.N(x, 17), modules=["scipy", "numpy"]) for x in expressions]
+    return tuple((lambda h, f=f: f(h) + 0.0 * h) for f in compiled)  # type: ignore[return-value]
+
+
+@lru_cache(maxsize=16)
+def _slope_of(loss: Any) -> Any:
+    """∂ℓ/∂f as a function of arrays f and y."""
+    output, label = sp.symbols("f y", real=True)
+    compiled = sp.lambdify((output, label), sp.diff(loss.value(output, label), output), modules=["scipy", "numpy"])
+    return lambda f, y: compiled(f, y) + 0.0 * f
+
+
+def _lower(expression: sp.Expr, symbols: Sequence[sp.Symbol]) -> Any:
+    compiled = sp.lambdify(symbols, sp.N(expression, 17), modules=["scipy", "numpy"])
+    return lambda *x: compiled(*x) + 0.0 * x[0]
+
+
+def _panels(function: Any) -> Quadrature:
+    """Points and weights of E f(a), a ~ N(0, 1), panels split where `function` changes its sign (jumps included)."""
+    grid = np.linspace(-_RANGE, _RANGE, 4001)
+    values = np.sign(function(grid))
+    turns = np.flatnonzero(values[1:] * values[:-1] < 0)
+    roots = [optimize.bisect(lambda x: float(function(np.array([x]))[0]), grid[i], grid[i + 1]) for i in turns]
+    zeros = grid[values == 0] if (values == 0).sum() < 20 else []
+    edges = np.unique([*np.arange(-_RANGE, _RANGE + _PANEL / 2, _PANEL), *roots, *zeros])
+    points, weights = gauss_legendre(edges[:-1], edges[1:], _POINTS)
+    return points.ravel(), (weights * np.exp(-(points**2) / 2)).ravel() / np.sqrt(2 * np.pi)
+
+
+@dataclass(frozen=True, eq=False)
+class Drift:
+    r"""$\nu_1,\nu_2,\dots$ of a rule, (degrees,), and mean ψ² (for the noise of a step).
+
+    Attributes: coefficients: $\nu_i$. square: $E\psi^2$ at u = 0.
+    """
+
+    coefficients: np.ndarray
+    square: float
+
+    def at(self, u: ArrayLike) -> np.ndarray:
+        r"""$E\,\Delta u/\gamma$, same shape as u."""
+        given = np.asarray(u, dtype=float)
+        return (1 - given**2) * np.polynomial.polynomial.polyval(given, self.coefficients)
+
+    def exponent(self, least: float = 1e-6) -> int:
+        r"""The first i with $|\nu_i|>$ least; 0 if there is none."""
+        found = np.flatnonzero(np.abs(self.coefficients) > least)
+        return int(found[0]) + 1 if found.size else 0
+
+
+def drift(student: Student, target: Target, loss: Any, rule: Rule, dim: float, degrees: int = DEGREES) -> Drift:
+    r"""$\nu_i$ by Gauss–Legendre panels in a and b, split where the label and σ' change sign.
+
+    Args:
+        target: of one direction. dim: d, in the place of $|x|^2$.
+
+    Raises `InputError` for a target of more directions, label noise, a fixed data set, and what has no ψ (see `psi`).
+    """
+    check_whole(degrees=degrees)
+    if target.count != 1 or rule.noise or rule.samples:
+        raise InputError(
+            f"target has {target.count} directions, noise is {rule.noise:g}, data set {rule.samples}: the drift is that of "
+            "one direction on fresh samples without label noise"
+        )
+
+    def label(a: np.ndarray) -> np.ndarray:
+        return np.asarray(target.value(a[:, None], _lower))
+
+    a, outer = _panels(label)
+    b, inner = _panels(_functions(student)[1])
+    values = psi(student, loss, rule, label(a)[:, None], b[None, :], dim)
+    hermite = [special.eval_hermitenorm(np.arange(degrees + 1)[:, None], x) for x in (a, b)]
+    table = (hermite[0] * outer) @ values @ (hermite[1] * inner).T
+    found = [table[i, i - 1] / factorial(i - 1) for i in range(1, degrees + 1)]
+    return Drift(np.array(found), float(outer @ values**2 @ inner))
+
+
+def drift_of(model: DeclaredModel) -> Drift:
+    """Of a declared model with unit-variance isotropic inputs. Raises `InputError` for any other, and as `drift` does."""
+    if model.inputs.eigenvalues != (1.0,) or not np.allclose(model.directions.grams, 1.0):
+        raise InputError("the drift is that of isotropic inputs of variance 1 and one unit direction: declare these")
+    return drift(model.student, model.target, model.loss, model.rule, float(model.inputs.dim))
+
+
+# ----------------------------------------------------------------------- the derivation
+
+u, step, value, q, rest = sp.symbols(r"u gamma psi q \chi^2_{d-2}", real=True)
+_a, _b, _y = sp.symbols("a b y", real=True)
+nu, _i = sp.IndexedBase("nu"), sp.Symbol("i", integer=True)
+
+
+def moved() -> sp.Expr:
+    r"""$u'$ after a step."""
+    return (u + step * value * sp.sqrt(1 - u**2) * q) / sp.sqrt(1 + step**2 * value**2 * (q**2 + rest))
+
+
+def first_order() -> sp.Expr:
+    r"""$E\,\Delta u/\gamma$."""
+    return (1 - u**2) * sp.Sum(nu[_i] * u ** (_i - 1), (_i, 1, sp.oo))
+
+
+#: A ψ(y, z) and a label of the check.
+_PSI, _LABEL = _y * _b**2 - _y**2 * _b + 3 * _y, _a**3 - 2 * _a**2 + _a / 2
+
+
+def _moved_residual(claim: sp.Basic) -> sp.Expr:
+    """The step in R³, its overlap and length written out."""
+    cosine = sp.Rational(3, 5)
+    w, theta = sp.Matrix([1, 0, 0]), sp.Matrix([cosine, sp.Rational(4, 5), 0])
+    x, size = sp.Matrix([sp.Rational(1, 2), -2, sp.Rational(3, 4)]), sp.Rational(1, 7) * sp.Rational(5, 3)
+    after = w + size * (x - w.dot(x) * w)
+    known = {u: cosine, step: sp.Rational(1, 7), value: sp.Rational(5, 3), q: x[1], rest: x[2] ** 2}
+    return sp.simplify(claim.subs(known) - theta.dot(after) / sp.sqrt(after.dot(after)))
+
+
+def _drift_residual(claim: sp.Basic) -> sp.Expr:
+    r"""E ψ√(1 − u²)q by pairings of Gaussians, at u = 3/5, against the sum that is shown."""
+    cosine = {u: sp.Rational(3, 5)}
+    along = sp.diff(moved(), step).subs(step, 0).subs(value, _PSI.subs({_y: _LABEL})).subs(cosine)
+    whole = gaussian.standard_expectation(sp.expand(along.subs(_a, cosine[u] * _b + sp.Rational(4, 5) * q)), _b, q)
+
+    def coefficient(i: int) -> sp.Expr:
+        hermite = [
+            sp.expand(2 ** sp.Rational(-n, 2) * sp.hermite(n, x / sp.sqrt(2))) for n, x in ((i, _a), (i - 1, _b))
+        ]
+        product = sp.expand(_PSI.subs(_y, _LABEL) * hermite[0] * hermite[1])
+        return gaussian.standard_expectation(product, _a, _b) / factorial(i - 1)
+
+    sums = claim.replace(sp.Sum, lambda body, limits: sp.Add(*[body.subs(_i, i) for i in range(1, 9)]))
+    return sp.nsimplify(
+        sums.subs(cosine).replace(lambda x: isinstance(x, sp.Indexed), lambda x: coefficient(x.indices[0])) - whole
+    )
+
+
+def derivation() -> Derivation:
+    """The step and its mean of first order."""
+    steps = (
+        Step("A step's overlap", equation("u'", moved()), _moved_residual),
+        Step("Mean of first order: Stein's lemma", equation(r"E\,\Delta u/\gamma", first_order()), _drift_residual),
+    )
+    assumptions = (Assumption("isotropic inputs, unit row, batch 1"), Assumption("first order in γ; |x|² = d"))
+    shown = {"u'": moved(), r"E\,\Delta u/\gamma": first_order()}
+    return Derivation("one-direction", steps, shown, assumptions, REFERENCE)
