@@ -15,7 +15,7 @@ from benchmarks.sgd_runs import INIT_SCALE, STEP_SIZE, check_moved
 from benchmarks.timing import best_of, once, repetitions
 from dynamics.core.keys import replica_keys
 from dynamics.core.replicas import Stretch
-from dynamics.declared.simulate import block_length, engine_of
+from dynamics.declared.engine import block_length, engine_of
 from theory import Activation, Teacher
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs

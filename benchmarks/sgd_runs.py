@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from benchmarks.timing import once
 from dynamics.additive.online_sgd import Problem
 from dynamics.core.replicas import Stretch
-from dynamics.declared.simulate import Run
+from dynamics.declared.step import Run
 from theory import Activation, Student, Teacher, draw_initial_state
 from theory.declared.rule import Rule
 

@@ -1,7 +1,7 @@
 r"""Online SGD of the 2-homogeneous student, exact in law, at a cost that does not depend on d.
 
-The declared model (`dynamics.declared`) of isotropic inputs, orthonormal teachers, the student's own activation as link and
-plain SGD, with a watch for recovery. Cost per step $O(m(P+m+B))$ with block length B, memory $O(m(P+m)+B^2)$, for any
+The declared model (`dynamics.declared.chain`) of isotropic inputs, orthonormal teachers, the student's own activation as link
+and plain SGD, with a watch for recovery. Cost per step $O(m(P+m+B))$ with block length B, memory $O(m(P+m)+B^2)$, for any
 $d\ge P+m$.
 """
 
@@ -22,7 +22,9 @@ from dynamics.core.outside import NO_MISTAKES, Mistakes
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Told, Track, drive, stretches
 from dynamics.core.trajectory import dataset
-from dynamics.declared.simulate import BLOW_UP, Ambient, Exact, Run, block_length, engine_of
+from dynamics.declared.engine import Ambient, Exact, block_length, engine_of
+from dynamics.declared.simulate import BLOW_UP
+from dynamics.declared.step import Run
 from theory import Activation, InitialState, InputError, Teacher
 from theory.core.arguments import check_whole
 from theory.declared.additive import additive_model, start_of

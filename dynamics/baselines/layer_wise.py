@@ -25,7 +25,7 @@ from dynamics.core.lowering import LoweredSystem, State, lower, lower_kernel, lo
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Told, Track, drive, stretches
 from dynamics.core.trajectory import dataset, variable
-from dynamics.declared.simulate import Run
+from dynamics.declared.step import Run
 from theory import Activation, InitialState, InputError, Teacher
 from theory.baselines.correlation import correlation_flow
 from theory.core.arguments import check_positive, check_whole

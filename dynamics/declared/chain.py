@@ -108,7 +108,7 @@ class Drawn(NamedTuple):
 
 
 def draw(shape: Shape, space: Geometry, n: int, key: jax.Array, noise_key: jax.Array) -> Drawn:
-    """The samples on what is known, and their labels."""
+    """The samples on what is known, (L, B, P + n) and (B, D), and their labels (B,)."""
     P, B = shape.target.count, shape.samples
     blocks, coordinates = space.scale.size, space.plain_scale.size
     x = jax.random.normal(key, (B, blocks * (P + n)))
@@ -214,7 +214,7 @@ def one_step(
     step_size: jax.Array,
     unit: bool = True,
 ) -> tuple[list[Span], jax.Array]:
-    """The rule on a frame: all kinds of vectors after it, and b."""
+    """The rule on a frame, labels (batch,): all kinds of vectors after it, and b (m,)."""
     names = shape.parts.rule.buffers
     buffers = {name: frame.kind(i + 1) for i, name in enumerate(names)}
     moved = take(shape.parts, frame.kind(0), second, buffers, labels, number, step_size, unit)
@@ -222,7 +222,7 @@ def one_step(
 
 
 def start_norms(shape: Shape, chain: Chain) -> jax.Array:
-    """Inner products of all vectors, in the layout of the rule."""
+    """Inner products of all vectors, in the layout of the rule: (K, K, m), or with `pairs` (K, m, K, m)."""
     K = shape.kinds
 
     def of(x: jax.Array) -> jax.Array:
@@ -353,7 +353,7 @@ def _sequence(
 
 
 def identity(shape: Shape, n: int) -> jax.Array:
-    """The coefficients of n vectors that have not moved, in the layout of the rule."""
+    """The coefficients of n = K·m vectors that have not moved, (K, K, m), or with `pairs` (K, m, K, m)."""
     K, m = shape.kinds, n // shape.kinds
     return jnp.eye(n).reshape(K, m, K, m) if shape.pairs else jnp.eye(K)[:, :, None] * jnp.ones(m)
 
@@ -366,7 +366,7 @@ def on_kinds(own: jax.Array, arrays: jax.Array) -> jax.Array:
 
 
 def composed(change: jax.Array, own: jax.Array) -> jax.Array:
-    """Coefficients after coefficients."""
+    """Coefficients after coefficients, both (K, K, m) or both (K, m, K, m)."""
     if own.ndim == 4:
         return jnp.einsum("kmln,lnjo->kmjo", change, own)
     return _sum([change[:, l, None, :] * own[None, l] for l in range(own.shape[0])])

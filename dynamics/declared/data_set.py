@@ -1,7 +1,8 @@
 r"""SGD on a fixed data set, exact in law at any d: the samples' Gram matrix is drawn once, then all is algebra.
 
-Rows and buffers stay in the span of what they began with and of the n samples: $v=Cv^0+Gx$. A step costs $O(Kmn)$ in the
-coefficients and the samples' Gram matrix, a replica's memory is $O(n^2)$, at any dimension.
+The data set is drawn as a block of `dynamics.declared.chain` is. Rows and buffers stay in the span of what they began with and
+of the n samples: $v=Cv^0+Gx$. A step costs $O(Kmn)$ in the coefficients and the samples' Gram matrix, a replica's memory is
+$O(n^2)$, at any dimension.
 """
 
 from collections.abc import Callable
@@ -58,7 +59,7 @@ def vectors(shape: Shape, chain: Chain, fit: Fitting) -> tuple[list[Span], Frame
 def steps(
     shape: Shape, eta: jax.Array, chain: Chain, fit: Fitting, key: jax.Array, begins: jax.Array, ends: jax.Array
 ) -> Fitting:
-    """From step number `begins` to `ends`."""
+    """One replica from step number `begins` to `ends`, both scalars, as η is where the rule has no schedule."""
     rule = shape.parts.rule
 
     def body(number: jax.Array, carry: tuple) -> tuple:
@@ -110,7 +111,7 @@ def advance_all(
     begins: jax.Array,
     ends: jax.Array,
 ) -> Run:
-    """All replicas; `watch` looks at the end."""
+    """All replicas from step `begins` to `ends` (scalars), with a key (replica,) each; `watch` looks at the end."""
 
     def one(run: Run, key: jax.Array) -> Run:
         fit = steps(shape, eta, chain, run.vectors, key, begins, ends)
@@ -124,7 +125,7 @@ def advance_all(
 def advance(
     shape: Shape, eta: jax.Array, space: Geometry, chain: Chain, keys: jax.Array, watch: Watch
 ) -> Callable[[Run, Stretch], Run]:
-    """From save to save."""
+    """From save to save, with a key (replica,) each; η is a scalar."""
 
     def go(run: Run, part: Stretch) -> Run:
         return advance_all(shape, watch, eta, space, chain, run, keys, jnp.asarray(part.begin), jnp.asarray(part.end))

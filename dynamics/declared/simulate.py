@@ -1,39 +1,31 @@
-r"""SGD of a declared model, many replicas: exact in law (any d, at a cost free of it), or in coordinates of $R^d$."""
+r"""SGD of a declared model, many replicas: exact in law (any d, at a cost free of it), or in coordinates of $R^d$.
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+The law and where it is from: `dynamics.declared.chain`; the engines: `dynamics.declared.engine`.
+"""
+
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dynamics.core.checks import check_run
 from dynamics.core.interrupted import Progress
-from dynamics.core.keys import replica_keys, stream_key
+from dynamics.core.keys import replica_keys
 from dynamics.core.outside import NO_MISTAKES, Mistakes
 from dynamics.core.precision import double_precision
-from dynamics.core.replicas import Stretch, Told, Track, drive, stretches
+from dynamics.core.replicas import Told, Track, drive, stretches
 from dynamics.core.trajectory import time_axis, variable
-from dynamics.declared import data_set
-from dynamics.declared.chain import Chain, Geometry, Shape, geometry, lower, run_block, summary
-from dynamics.declared.rows import Rows
-from dynamics.declared.span import NeedsPairsError
-from dynamics.declared.step import Parts, Run, Watch, noisy, nothing, places, step_sizes, take
+from dynamics.declared.engine import block_length, engine_of
 from theory import InputError
 from theory.core.arguments import check_whole
 from theory.declared.model import DeclaredModel
-from theory.declared.rule import Rule
 from theory.declared.schedule import check_length
 from theory.declared.start import Start
-from theory.declared.target import Target
 
 if TYPE_CHECKING:
     import xarray as xr
 
-#: Samples of a block, about.
-_BLOCK = 32
 #: A replica whose squared norms exceed this has diverged.
 BLOW_UP = 1e6
 
@@ -92,273 +84,6 @@ def declared_sgd(
     result = partial(_result, model, method, seed)
     parts = stretches(steps, saves, block)
     return drive(engine.begin(keys), parts, engine.advance(keys), lambda run: engine.look(run.vectors), result, told)
-
-
-def parts_of(model: DeclaredModel) -> Parts:
-    """What decides a step; one step size is an argument of the compiled code, not a part of it."""
-    rule = model.rule if callable(model.rule.step_size) else replace(model.rule, step_size=1.0)
-    return Parts(model.student, model.loss, rule)
-
-
-def constant(model: DeclaredModel) -> jax.Array:
-    """The one step size; 1 in place of a schedule."""
-    given = model.rule.step_size
-    return jnp.asarray(1.0 if callable(given) else float(given))
-
-
-def engine_of(
-    model: DeclaredModel, start: Start, method: str, block: int, mistakes: Mistakes = NO_MISTAKES
-) -> "Exact | Ambient":
-    """The exact chain or explicit vectors, ready to run in blocks of `block` steps."""
-    return Exact(model, start, block, mistakes) if method == "exact" else Ambient(model, start, mistakes)
-
-
-def block_length(rule: Rule, steps: int, given: int | None = None, saves: int | None = None) -> int:
-    """Steps of a block: about 32 samples, never more than the run is long; with `saves` such that each ends a block."""
-    if given is not None:
-        return given
-    most = max(1, min(_BLOCK // rule.batch, steps))
-    if saves is None:
-        return most
-    gap, rest = divmod(steps, min(saves, steps))
-    return 1 if rest else max(length for length in range(1, most + 1) if gap % length == 0)
-
-
-class _Replicas:
-    """What both engines share."""
-
-    start: Any
-
-    def begin(self, keys: jax.Array, seen: Any = ()) -> Run:
-        """Replicas at the start, one for each key; `seen` of one of them."""
-        return Run(*jax.tree.map(lambda x: jnp.broadcast_to(x, (keys.size, *jnp.shape(x))), (self.start, seen)))
-
-
-class Exact(_Replicas):
-    """The chain of Gram matrices."""
-
-    def __init__(self, model: DeclaredModel, start: Start, block: int, mistakes: Mistakes) -> None:
-        self.model, P = model, model.directions.count
-        parts = parts_of(model)
-        n = start.width * (1 + len(parts.rule.buffers))
-        samples = parts.rule.samples or block * parts.rule.batch
-        self.space, self.reduced = geometry(model.directions, n, samples, mistakes)
-        roots = model.directions.roots[self.reduced]
-        orthonormal = bool(np.array_equal(roots, np.broadcast_to(np.eye(P), roots.shape)))
-        unit = all(model.inputs.eigenvalues[i] == 1 for i in self.reduced)
-        # `forget_known` stands in the geometry alone: the compiled code is the same.
-        mistakes = replace(mistakes, forget_known=False)
-        shape = Shape(parts, model.target, 1 if parts.rule.samples else block, orthonormal, unit, mistakes=mistakes)
-        self.start = self._start(start, n)
-        self.shape = replace(shape, pairs=self._needs_pairs(shape))
-
-    def _start(self, start: Start, n: int) -> Chain:
-        P, counts = self.model.directions.count, self.model.inputs.multiplicities
-        wide = [start.padded(i, P + n) for i in self.reduced]
-        small = [start.padded(i, d) for i, d in enumerate(counts) if i not in self.reduced]
-        extra = ((0, n - start.width), (0, 0))
-        together = np.stack([np.pad(x, extra) for x in wide]) if wide else np.zeros((0, n, P + n))
-        plain = np.pad(np.concatenate([np.zeros((start.width, 0)), *small], axis=1), extra)
-        second = np.asarray(self.model.student.second)
-        return Chain(*(jnp.asarray(x) for x in (together[:, :, :P], together[:, :, P:], plain, second)))
-
-    def _needs_pairs(self, shape: Shape) -> bool:
-        try:
-            sizes, key = jnp.ones(shape.block), stream_key(0, "declared SGD", "shape")
-            jax.eval_shape(partial(run_block, shape), self.space, sizes, self.start, key, jnp.asarray(0))
-        except NeedsPairsError:
-            return True
-        return False
-
-    def advance(self, keys: jax.Array, watch: Watch = nothing) -> Callable[[Run, Stretch], Run]:
-        """All replicas, with these keys (one each), from save to save; `watch` looks at the end of every block."""
-        eta = constant(self.model)
-        if self.shape.parts.rule.samples:
-            return data_set.advance(self.shape, eta, self.space, self.start, keys, watch)
-
-        def run(run: Run, part: Stretch) -> Run:
-            shape = replace(self.shape, block=part.length)
-            return advance_chains(shape, watch, eta, self.space, run, keys, part.first, part.blocks, part.begin)
-
-        return run
-
-    def begin(self, keys: jax.Array, seen: Any = ()) -> Run:
-        """As of all engines; a data set is drawn now."""
-        run = super().begin(keys, seen)
-        if not self.shape.parts.rule.samples:
-            return run
-        return Run(data_set.begin_all(self.shape, self.space, self.start, keys), run.seen)
-
-    def coordinates(self, state: Chain) -> jax.Array:
-        """Rows (replica, m, q) whose products with standard Gaussians (q,) are the fields."""
-        m = state.second.shape[-1]
-        reduced = jnp.concatenate([state.on, state.off], axis=3) * self.space.scale[:, None, None]
-        flat = jnp.moveaxis(reduced, 1, 2).reshape(*reduced.shape[:1], reduced.shape[2], -1)
-        return jnp.concatenate([flat, state.plain * self.space.plain_scale], axis=2)[:, :m]
-
-    def look(self, state: Any) -> tuple[jax.Array, ...]:
-        """Overlaps and Gram matrices by eigenspace, and b; of a data set the mean loss, too."""
-        if isinstance(state, data_set.Fitting):
-            chains, loss = data_set.look(self.shape, self.space, self.start, state)
-            return *self.look(chains), loss
-        counts = self.model.inputs.multiplicities
-        small = tuple((i, d) for i, d in enumerate(counts) if i not in self.reduced)
-        return _look(tuple(self.reduced), small, self.space, state)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def advance_chains(
-    shape: Shape,
-    watch: Watch,
-    eta: jax.Array,
-    space: Geometry,
-    run: Run,
-    keys: jax.Array,
-    first: int,
-    blocks: int,
-    step: int,
-) -> Run:
-    """All replicas by `blocks` blocks from block number `first`, which starts at step number `step`."""
-
-    def one(run: Run, key: jax.Array, number: jax.Array) -> Run:
-        begin = step + (number - first) * shape.block
-        sizes = step_sizes(shape.parts, eta, begin + jnp.arange(shape.block))
-        chain = run_block(shape, space, sizes, run.vectors, jax.random.fold_in(key, number), begin)
-        if watch is nothing:
-            return Run(chain, run.seen)
-        return Run(chain, watch(run.seen, *summary(shape, space, chain), begin + shape.block))
-
-    everyone = jax.vmap(one, in_axes=(0, 0, None))
-    return jax.lax.fori_loop(first, first + blocks, lambda number, run: everyone(run, keys, number), run)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _look(
-    reduced: tuple[int, ...], small: tuple[tuple[int, int], ...], space: Geometry, chain: Chain
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    m = chain.second.shape[-1]
-    on, off, plain = chain.on[..., :m, :], chain.off[..., :m, :], chain.plain[..., :m, :]
-    found: dict[int, tuple[jax.Array, jax.Array]] = {}
-    for place, i in enumerate(reduced):
-        a, b = on[:, place], off[:, place]
-        found[i] = a @ space.directions[place].T, a @ jnp.swapaxes(a, 1, 2) + b @ jnp.swapaxes(b, 1, 2)
-    at = 0
-    for i, d in small:
-        part, directions = plain[..., at : at + d], space.plain_directions[:, at : at + d]
-        found[i] = part @ directions.T, part @ jnp.swapaxes(part, 1, 2)
-        at += d
-    both = [found[i] for i in sorted(found)]
-    return jnp.stack([x for x, _ in both], axis=1), jnp.stack([x for _, x in both], axis=1), chain.second
-
-
-class Vectors(NamedTuple):
-    """One replica in coordinates: rows and buffers (K, m, d), and b (m,)."""
-
-    rows: jax.Array
-    second: jax.Array
-
-
-class Ambient(_Replicas):
-    """Explicit vectors of R^d, eigenspace after eigenspace."""
-
-    def __init__(self, model: DeclaredModel, start: Start, mistakes: Mistakes) -> None:
-        if mistakes != NO_MISTAKES:
-            raise InputError("mistakes are those of the exact simulator: leave them out with method = 'ambient'")
-        self.model, self.parts = model, parts_of(model)
-        counts = model.inputs.multiplicities
-        rows = np.concatenate([start.padded(i, d) for i, d in enumerate(counts)], axis=1)
-        kinds = np.concatenate([rows[None], np.zeros((len(self.parts.rule.buffers), *rows.shape))])
-        self.start = Vectors(jnp.asarray(kinds), jnp.asarray(np.asarray(model.student.second)))
-        roots = model.directions.roots
-        directions = [
-            np.pad(root, ((0, 0), (0, max(0, d - len(root)))))[:, :d] for root, d in zip(roots, counts, strict=True)
-        ]
-        scale = np.sqrt(np.repeat(model.inputs.eigenvalues, counts))
-        self.space = jnp.asarray(scale), jnp.asarray(np.concatenate(directions, axis=1))
-
-    def advance(self, keys: jax.Array, watch: Watch = nothing) -> Callable[[Run, Stretch], Run]:
-        """As `Exact.advance`."""
-        eta = constant(self.model)
-
-        def run(run: Run, part: Stretch) -> Run:
-            fixed = (self.parts, self.model.target, watch, part.length)
-            return advance_vectors(*fixed, eta, self.space, run, keys, part.blocks, part.begin)
-
-        return run
-
-    def coordinates(self, state: Vectors) -> jax.Array:
-        """As `Exact.coordinates`."""
-        return state.rows[:, 0] * self.space[0]
-
-    def look(self, state: Vectors) -> tuple[jax.Array, ...]:
-        """As `Exact.look`, without the loss of a data set."""
-        edges = np.cumsum(self.model.inputs.multiplicities)[:-1]
-        parts = list(
-            zip(jnp.split(state.rows[:, 0], edges, axis=2), jnp.split(self.space[1], edges, axis=1), strict=True)
-        )
-        overlap = jnp.stack([v @ w.T for v, w in parts], axis=1)
-        return overlap, jnp.stack([v @ jnp.swapaxes(v, 1, 2) for v, _ in parts], axis=1), state.second
-
-
-def vector_step(
-    parts: Parts,
-    target: Target,
-    eta: jax.Array,
-    space: tuple[jax.Array, jax.Array],
-    state: Vectors,
-    key: jax.Array,
-    number: jax.Array,
-) -> Vectors:
-    """One step of one replica in R^d; `space`: √λ of each coordinate (d,), and the directions (P, d)."""
-    scale, directions = space
-    sample_key, noise_key = jax.random.split(jax.random.fold_in(key, number))
-    rule = parts.rule
-    if rule.samples:
-        # (The data set, from its key again: the compiler takes it out of the loop.)
-        known, first_noise = jax.random.split(key)
-        samples = scale * jax.random.normal(known, (rule.samples, scale.size))
-        labels = target.value(samples @ directions.T, lower)
-        labels = labels if rule.renewed else noisy(rule, labels, first_noise)
-        at = places(rule, sample_key, number)
-        samples, labels = samples[at], labels[at]
-        labels = noisy(rule, labels, noise_key) if rule.renewed else labels
-    else:
-        samples = scale * jax.random.normal(sample_key, (rule.batch, scale.size))
-        labels = noisy(rule, target.value(samples @ directions.T, lower), noise_key)
-    buffers = {name: Rows(state.rows[i + 1], samples) for i, name in enumerate(parts.rule.buffers)}
-    size = step_sizes(parts, eta, number[None])[0]
-    moved = take(parts, Rows(state.rows[0], samples), state.second, buffers, labels, number, size)
-    kinds = [moved.rows, *(moved.buffers[name] for name in parts.rule.buffers)]
-    return Vectors(jnp.stack([kind.array for kind in kinds]), moved.second)
-
-
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def advance_vectors(
-    parts: Parts,
-    target: Target,
-    watch: Watch,
-    length: int,
-    eta: jax.Array,
-    space: tuple[jax.Array, jax.Array],
-    run: Run,
-    keys: jax.Array,
-    blocks: int,
-    step: int,
-) -> Run:
-    """All replicas by `blocks` times `length` steps from step number `step`."""
-
-    def one(run: Run, key: jax.Array, begin: jax.Array) -> Run:
-        def body(number: jax.Array, state: Vectors) -> Vectors:
-            return vector_step(parts, target, eta, space, state, key, number)
-
-        state = jax.lax.fori_loop(begin, begin + length, body, run.vectors)
-        if watch is nothing:
-            return Run(state, run.seen)
-        rows = state.rows[0]
-        return Run(state, watch(run.seen, rows @ space[1].T, jnp.sum(rows**2, axis=1), begin + length))
-
-    everyone = jax.vmap(one, in_axes=(0, 0, None))
-    return jax.lax.fori_loop(0, blocks, lambda i, run: everyone(run, keys, step + i * length), run)
 
 
 def _result(model: DeclaredModel, method: str, seed: int, track: Track[Any]) -> DeclaredRun:

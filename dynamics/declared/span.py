@@ -2,7 +2,8 @@ r"""Vectors by their coefficients: on what a step begins with (rows and buffers,
 
 Inner products follow from those of the frame, so that a rule written in vectors (`theory.declared.rule`) costs what its
 coefficients cost, whatever the dimension. Two layouts of what is known: each row with its own kinds only ((K, K, m) inner
-products), which most rules need, or every row with every other ((K, m, K, m)), for rules that mix rows with memory.
+products), which most rules need, or every row with every other ((K, m, K, m)), for rules that mix rows with memory. The
+formulas are derived from bilinearity alone; where the frame's numbers are from, `dynamics.declared.chain` says.
 """
 
 from collections.abc import Callable, Mapping
@@ -116,7 +117,7 @@ class Span:
         return found
 
     def gram(self, other: "Span") -> jax.Array:
-        """Of every row with every row, (m, m)."""
+        """Of every row with every row, (m, m). Raises `NeedsPairsError` if the layout lacks them."""
         frame, m = self.frame, self.frame.fields.shape[1]
         if self.own and other.own and not frame.pairs:
             raise NeedsPairsError
@@ -144,7 +145,7 @@ class Span:
     # ------------------------------------------------------------------------ mixtures
 
     def mixed(self, matrix: jax.Array) -> "Span":
-        """Row k becomes Σ_l matrix_kl · row l."""
+        """Row k becomes Σ_l matrix_kl · row l, (m, m). Raises `NeedsPairsError` if the layout cannot follow."""
         if self.own and not self.frame.pairs:
             raise NeedsPairsError
         own = {kind: matrix * value if jnp.ndim(value) < 2 else matrix @ value for kind, value in self.own.items()}
@@ -163,7 +164,7 @@ NO_COORDINATES = (
 
 
 def inverse_root(gram: jax.Array) -> jax.Array:
-    """Pseudo-inverse square root of a Gram matrix; singular values below `RANK` times the largest are dropped."""
+    """Pseudo-inverse square root of a Gram matrix (m, m); singular values below `RANK` times the largest are dropped."""
     values, vectors = jnp.linalg.eigh(gram)
     kept = values > RANK**2 * values[-1]
     return (vectors * jnp.where(kept, 1 / jnp.sqrt(jnp.where(kept, values, 1.0)), 0.0)) @ vectors.T
@@ -214,7 +215,7 @@ def dense(kinds: list[Span], frame: Frame) -> Coefficients:
 
 
 def norms_of(kinds: list[Span], frame: Frame) -> jax.Array:
-    """Inner products of the new kinds, in the frame's layout."""
+    """Inner products of the new kinds, in the frame's layout: (K, K, m), or with pairs (K, m, K, m)."""
     product = Span.gram if frame.pairs else Span.dot
     found = jnp.stack([jnp.stack([product(one, two) for two in kinds]) for one in kinds])
     return jnp.moveaxis(found, 2, 1) if frame.pairs else found

@@ -1,7 +1,7 @@
 r"""One step of a declared model, on any vectors: the gradient from fields and norms, the rule, the rule for rows.
 
 With $\delta=\partial_f\ell$ the gradient of $\tfrac1b\sum_s\ell(f(x_s),y_s)$ by row k is
-$\tfrac1b\sum_s\delta_sb_k(2F_\rho v_k+F_hx_s)$.
+$\tfrac1b\sum_s\delta_sb_k(2F_\rho v_k+F_hx_s)$, derived in `theory.steps.neuron`.
 """
 
 from collections.abc import Callable, Mapping
@@ -71,13 +71,13 @@ def _neurons(parts: Parts, rows: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
 
 
 def mean_loss(parts: Parts, rows: Any, second: jax.Array, labels: jax.Array) -> jax.Array:
-    """Of all samples that the rows know."""
+    """Of all b samples that the rows know, with labels (b,) and the second layer (m,): a scalar."""
     output, _, _ = _neurons(parts, rows)
     return jnp.mean(parts.loss.value(jnp.sum(second[:, None] * output, axis=0), labels))
 
 
 def noisy(rule: Rule, labels: jax.Array, key: jax.Array) -> jax.Array:
-    """The labels with the rule's noise."""
+    """The labels, of any shape, with the rule's noise: independent for each."""
     return labels + rule.noise * jax.random.normal(key, labels.shape) if rule.noise else labels
 
 
@@ -104,7 +104,10 @@ def take(
     step_size: jax.Array,
     unit: bool = True,
 ) -> Moved:
-    """The step. A student on a sphere is put back on it, unless not `unit`. Buffers that the rule does not return stay."""
+    """The step, with second layer (m,) and labels (b,). A student on a sphere is put back on it, unless not `unit`.
+
+    Buffers that the rule does not return stay.
+    """
     at = Here(rows, second, buffers, step, step_size, lambda v, b: gradient(parts, labels, v, b))
     moved = parts.rule.step(at)
     new = moved.rows / moved.rows.norms() if unit and parts.student.rows != "free" else moved.rows

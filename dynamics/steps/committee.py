@@ -26,9 +26,9 @@ from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch, Told, Track, drive, marks, stretches
 from dynamics.core.symmetric import GRAM, UNIT_GRAM, Symmetric
 from dynamics.core.trajectory import time_axis, variable
+from dynamics.declared.engine import block_length, engine_of
 from dynamics.declared.rows import Rows
-from dynamics.declared.simulate import Run, block_length, engine_of
-from dynamics.declared.step import Parts, take
+from dynamics.declared.step import Parts, Run, take
 from theory import Activation, InitialState, InputError, System, Teacher
 from theory.core.arguments import check_positive
 from theory.core.hermite import z

@@ -52,7 +52,7 @@ def _flows(resolved: Resolved) -> None:
 def _runs(resolved: Resolved) -> None:
     """One step is traced: a rule that needs coordinates is refused before anything is made, and a file's rule that fails."""
     from dynamics.core.outside import NO_MISTAKES
-    from dynamics.declared.simulate import Exact
+    from dynamics.declared.engine import Exact
 
     if resolved.problem.method == "exact":
         with stepping(resolved.problem.rule):

@@ -1,4 +1,4 @@
-"""The additive model as a declaration: isotropic inputs, orthonormal teachers, the student's activation as link."""
+"""The additive model (arXiv:2504.19983, section 2) as a declaration: isotropic inputs, orthonormal teachers."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from theory.declared.target import Additive
 def additive_model(
     activation: Activation, teacher: Teacher, student: Student, rule: Rule, loss: Loss | None = None
 ) -> DeclaredModel:
-    """A teacher of the additive model with any student, rule and loss."""
+    """A teacher of the additive model, its link `activation`, with any student, rule and loss (default: the square)."""
     directions = Directions.orthonormal(Inputs.isotropic(teacher.dim), teacher.width)
     return DeclaredModel(directions, Additive(activation, teacher.weights), student, rule, loss or Square())
 

@@ -1,6 +1,7 @@
 r"""Where a target's directions lie: their Gram matrix in each eigenspace of the inputs, $V^i_{pq}=\langle w_p^i,w_q^i\rangle$.
 
-Nothing else of the directions matters, since samples and rules turn with the axes.
+Nothing else of the directions matters, since samples and rules turn with the axes (derivation: a rotation within an eigenspace
+changes neither the law of x nor an inner product). Random directions are drawn by Wishart matrices (Bartlett 1933).
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,9 @@ class Directions:
 
     Attributes:
         inputs: whose eigenspaces. grams: $V^i$, shape (L, P, P), each positive and of rank at most $d_i$.
+
+    Raises `InputError` for matrices of another shape, asymmetric or not finite, with a negative eigenvalue, or of a rank above
+    $d_i$: no vectors of the block have them as inner products.
     """
 
     inputs: Inputs
@@ -59,7 +63,8 @@ class Directions:
     def eigenvectors(cls, inputs: Inputs, places: Sequence[int], variance: float | None = None) -> "Directions":
         r"""Eigenvectors by their places (from 0, largest eigenvalue first), each of length 1.
 
-        With `variance` each is scaled so that $\langle w_p,x\rangle$ has it.
+        With `variance` each is scaled so that $\langle w_p,x\rangle$ has it. Raises `InputError` for a place that is none of
+        0 … d − 1, or stands twice.
         """
         grams = np.zeros((len(inputs.eigenvalues), len(places), len(places)))
         for p, place in enumerate(places):
@@ -90,7 +95,10 @@ class Directions:
 
     @classmethod
     def random(cls, inputs: Inputs, count: int, variance: float = 1.0, seed: int = 0) -> "Directions":
-        r"""Independent isotropic Gaussian directions, each scaled to $\mathrm{Var}\langle w_p,x\rangle=$ `variance`."""
+        r"""Independent isotropic Gaussian directions, each scaled to $\mathrm{Var}\langle w_p,x\rangle=$ `variance`.
+
+        P may exceed d. Raises `InputError` unless `count` is a whole number, 1 or more.
+        """
         check_whole(directions=count)
         drawn = _wishart(inputs, count, seed, "random directions")
         size = np.sqrt(variance / np.einsum("i,ipp->p", np.asarray(inputs.eigenvalues), drawn))

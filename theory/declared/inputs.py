@@ -1,7 +1,8 @@
 r"""Gaussian inputs $x\sim N(0,\Lambda)$ by the blocks of equal eigenvalue of $\Lambda$.
 
 All that a rule that turns with the axes can see of $\Lambda$ are its distinct eigenvalues $\lambda_i$ and their
-multiplicities $d_i$, $\sum_id_i=d$.
+multiplicities $d_i$, $\sum_id_i=d$ (derivation: rotations within an eigenspace leave the law of x as it is). Few eigenvalues
+apart from an identity are the spiked covariance of Johnstone 2001.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,9 @@ class Inputs:
     Attributes:
         eigenvalues: $\lambda_i>0$, (L,). multiplicities: $d_i$, (L,).
         spread: of a binned spectrum, the standard deviation of $\lambda$ within each bin over its mean, (L,): the error of
-            binning is of second order in it. Zero where eigenvalues are equal.
+            binning is of second order in it. Empty unless binned.
+
+    Raises `InputError` unless there is a multiplicity, a whole number from 1, for each eigenvalue, positive and finite.
     """
 
     eigenvalues: tuple[float, ...]
@@ -42,13 +45,16 @@ class Inputs:
 
     @classmethod
     def isotropic(cls, dim: int, variance: float = 1.0) -> "Inputs":
-        r"""$N(0,\text{variance}\,I_d)$."""
+        r"""$N(0,\text{variance}\,I_d)$. Raises `InputError` unless `dim` is whole and `variance` positive and finite."""
         check_whole(dim=dim)
         return cls((float(variance),), (int(dim),))
 
     @classmethod
     def blocks(cls, *pairs: tuple[float, int]) -> "Inputs":
-        """From pairs (eigenvalue, multiplicity), in any order; equal eigenvalues are one block."""
+        """From pairs (eigenvalue, multiplicity), in any order; equal eigenvalues are one block.
+
+        Raises `InputError` for a multiplicity that is no whole number from 1, or an eigenvalue that is not positive.
+        """
         found: dict[float, int] = {}
         for value, count in pairs:
             check_whole(multiplicity=count)
@@ -58,7 +64,10 @@ class Inputs:
 
     @classmethod
     def spiked(cls, dim: int, *spikes: float) -> "Inputs":
-        r"""Identity but for some eigenvalues: $\Lambda=I+\sum_s(\lambda_s-1)u_su_s^\top$."""
+        r"""Identity but for some eigenvalues: $\Lambda=I+\sum_s(\lambda_s-1)u_su_s^\top$.
+
+        Raises `InputError` for d spikes or more (`blocks` takes those), or one that is not positive.
+        """
         check_whole(dim=dim)
         if len(spikes) >= dim:
             raise InputError(f"dim is {dim}, with {len(spikes)} spikes: give fewer spikes, or raise dim")
@@ -69,7 +78,7 @@ class Inputs:
         r"""$\lambda_j=j^{-\alpha}$, $j=1\dots d$, in `bins` bins per factor e of λ; a bin's eigenvalue is its mean.
 
         What a bin loses is of second order in its width: `spread` says how wide they are, and runs at `bins` and 2·`bins`
-        what that does.
+        what that does. Raises `InputError` unless `exponent` is positive, `dim` and `bins` whole numbers from 1.
         """
         check_whole(dim=dim, bins=bins)
         check_positive(exponent=exponent)

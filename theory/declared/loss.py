@@ -1,4 +1,7 @@
-r"""Losses of one sample, $\ell(f,y)$; gradients follow by differentiation. One's own is an object with `value`, like these."""
+r"""Losses of one sample, $\ell(f,y)$; gradients follow by differentiation. One's own is an object with `value`, like these.
+
+The square loss is that of arXiv:2504.19983, section 2; for the correlation loss see `theory.baselines.correlation`.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -17,6 +17,8 @@ class DeclaredModel:
 
     Attributes:
         directions: $w_p$, with the inputs in whose eigenspaces they lie. target: f*. student, loss, rule: the others.
+
+    Raises `InputError` for a target of another number of directions.
     """
 
     directions: Directions

@@ -7,6 +7,10 @@ exist for it: a rule that needs them (sign descent, Adam) cannot be written, and
 vectors, by eigenspace of the inputs, are a Markov chain, in which the dimension is a number of degrees of freedom.
 
 A rule of one's own is a frozen dataclass that derives from `Rule` and has a method `step`.
+
+Sources: momentum, Polyak 1964 and Nesterov 1983; clipping, Pascanu, Mikolov and Bengio 2013; a batch used again, Dandi et al.
+2024 (arXiv:2402.03220); extragradient, Korpelevich 1976; SAM, Foret et al. 2021 (arXiv:2010.01412); Muon, Jordan et al. 2024;
+Adam, Kingma and Ba 2015.
 """
 
 from collections.abc import Callable, Mapping
@@ -103,6 +107,9 @@ class Rule:
         samples: of a fixed data set, which is drawn once and passed through again and again; 0: every sample is fresh.
         order: of a data set: ``cyclic``, or ``random``, a batch of different samples at every step.
         renewed: whether noise is drawn anew whenever a sample of the data set is used (label noise), or with the sample.
+
+    Raises `InputError` for a step size that is not positive, a negative noise or decay, counts that are not whole, an unknown
+    order, or a batch larger than the data set.
     """
 
     step_size: float | Schedule
@@ -147,6 +154,8 @@ SGD = Rule
 class Momentum(Rule):
     r"""$u\leftarrow\beta u-c\,g$, $v\leftarrow v+\eta u$: ``heavy`` (c = 1), ``average`` (c = 1 − β), or ``nesterov``, which
     steps along $\beta u'-g$ with the new $u'$.
+
+    Raises `InputError` unless 0 ≤ β < 1, for another kind, and as `Rule` does.
     """
 
     beta: float = 0.9
@@ -162,6 +171,7 @@ class Momentum(Rule):
             )
 
     def step(self, at: Here) -> Moved:
+        """Decay stays out of the velocity; the second layer goes without one."""
         gradient = at.gradient(at.rows, at.second)
         share = 1 - self.beta if self.kind == "average" else 1.0
         velocity = at.buffers["velocity"] * self.beta - gradient.rows * share
@@ -172,7 +182,10 @@ class Momentum(Rule):
 
 @dataclass(frozen=True)
 class Clipped(Rule):
-    r"""The gradient no longer than `limit`: of each ``row``, or ``all`` rows together."""
+    r"""The gradient no longer than `limit`: of each ``row``, or ``all`` rows together.
+
+    Raises `InputError` for a limit that is not positive, another `each`, and as `Rule` does.
+    """
 
     limit: float = 1.0
     each: str = "row"
@@ -183,6 +196,7 @@ class Clipped(Rule):
         check_one_of(("row", "all"), each=self.each)
 
     def step(self, at: Here) -> Moved:
+        """The second layer's gradient is not clipped."""
         gradient = at.gradient(at.rows, at.second)
         length = gradient.rows.norms() if self.each == "row" else gradient.rows.norm()
         return self.along(at, Gradient(gradient.rows * (self.limit / length).clip(max=1.0), gradient.second))
@@ -190,7 +204,10 @@ class Clipped(Rule):
 
 @dataclass(frozen=True)
 class Normalised(Rule):
-    r"""The gradient over its length: of each ``row``, or of ``all`` rows together."""
+    r"""The gradient over its length: of each ``row``, or of ``all`` rows together.
+
+    Raises `InputError` for another `each`, and as `Rule` does.
+    """
 
     each: str = "all"
 
@@ -199,6 +216,7 @@ class Normalised(Rule):
         check_one_of(("row", "all"), each=self.each)
 
     def step(self, at: Here) -> Moved:
+        """The second layer's gradient is left as it is."""
         gradient = at.gradient(at.rows, at.second)
         length = gradient.rows.norms() if self.each == "row" else gradient.rows.norm()
         return self.along(at, Gradient(gradient.rows / length, gradient.second))
@@ -206,7 +224,10 @@ class Normalised(Rule):
 
 @dataclass(frozen=True)
 class Reuse(Rule):
-    r"""Each batch is used `passes` times, one step after the other on the same samples (their noise, too)."""
+    r"""Each batch is used `passes` times, one step after the other on the same samples (their noise, too).
+
+    Raises `InputError` unless `passes` is a whole number from 1, and as `Rule` does.
+    """
 
     passes: int = 2
 
@@ -215,6 +236,7 @@ class Reuse(Rule):
         check_whole(passes=self.passes)
 
     def step(self, at: Here) -> Moved:
+        """As many gradients as passes; η and decay are those of the step in every pass."""
         rows, second = at.rows, at.second
         for _ in range(self.passes):
             gradient = at.gradient(rows, second)
@@ -236,7 +258,10 @@ class Ahead(Rule):
 
 @dataclass(frozen=True)
 class Alternating(Rule):
-    r"""First the second layer with a step size of its own, then the rows on the same batch with the new one."""
+    r"""First the second layer with a step size of its own, then the rows on the same batch with the new one.
+
+    Raises `InputError` unless `second_step` is positive, and as `Rule` does.
+    """
 
     second_step: float = 0.1
 
@@ -245,6 +270,7 @@ class Alternating(Rule):
         check_positive(second_step=self.second_step)
 
     def step(self, at: Here) -> Moved:
+        """Two gradients of one batch; η and decay are for the rows only."""
         second = at.second - self.second_step * at.gradient(at.rows, at.second).second
         gradient = at.gradient(at.rows, second)
         return Moved(self.decayed(at) - gradient.rows * at.step_size, second)
@@ -252,7 +278,10 @@ class Alternating(Rule):
 
 @dataclass(frozen=True)
 class SAM(Rule):
-    r"""Sharpness-aware: the gradient at $v+\rho\,g/\|g\|$, all rows together, on the same batch."""
+    r"""Sharpness-aware: the gradient at $v+\rho\,g/\|g\|$, all rows together, on the same batch.
+
+    Raises `InputError` unless `radius` (ρ) is positive, and as `Rule` does.
+    """
 
     radius: float = 0.1
 
@@ -267,7 +296,10 @@ class SAM(Rule):
 
 @dataclass(frozen=True)
 class Muon(Rule):
-    r"""$u\leftarrow\beta u+(1-\beta)g$, $v\leftarrow v-\eta\,\mathrm{polar}(u)$ of the m × d matrix."""
+    r"""$u\leftarrow\beta u+(1-\beta)g$, $v\leftarrow v-\eta\,\mathrm{polar}(u)$ of the m × d matrix.
+
+    Raises `InputError` unless 0 ≤ β < 1, and as `Rule` does.
+    """
 
     beta: float = 0.0
     buffers: ClassVar[tuple[str, ...]] = ("average",)
@@ -280,6 +312,7 @@ class Muon(Rule):
             )
 
     def step(self, at: Here) -> Moved:
+        """The second layer goes by plain SGD."""
         gradient = at.gradient(at.rows, at.second)
         average = at.buffers["average"] * self.beta + gradient.rows * (1 - self.beta) if self.beta else gradient.rows
         moved = self.along(at, Gradient(average.polar(), gradient.second))
@@ -299,6 +332,7 @@ class Adam(Rule):
     buffers: ClassVar[tuple[str, ...]] = ("mean", "square")
 
     def step(self, at: Here) -> Moved:
+        r"""With $\hat m=m/(1-\beta^{n+1})$ and ŝ likewise; decay stays out of both; the second layer goes by plain SGD."""
         gradient = at.gradient(at.rows, at.second)
         mean = at.buffers["mean"] * self.beta + gradient.rows * (1 - self.beta)
         square = at.buffers["square"] * self.beta2 + gradient.rows.elementwise(lambda g: g * g) * (1 - self.beta2)

@@ -1,4 +1,7 @@
-r"""Step sizes that change: $\eta_n$ for step $n=0,1,\dots$ Each is a function of n on numbers and on arrays alike."""
+r"""Step sizes that change: $\eta_n$ for step $n=0,1,\dots$ Each is a function of n on numbers and on arrays alike.
+
+Powers $\tfrac12<s\le1$ are those of Robbins and Monro 1951: $\sum\eta_n=\infty$, $\sum\eta_n^2<\infty$.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -18,7 +21,7 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class Power:
-    r"""$\eta_n=\eta\,(1+n/n_0)^{-s}$."""
+    r"""$\eta_n=\eta\,(1+n/n_0)^{-s}$. Raises `InputError` unless η and $n_0$ (`after`) are positive."""
 
     step_size: float
     power: float
@@ -34,7 +37,10 @@ class Power:
 
 @dataclass(frozen=True)
 class Linear:
-    r"""$\eta_n=\eta+(\eta_1-\eta)\,n/N$ for N steps; then it is over."""
+    r"""$\eta_n=\eta+(\eta_1-\eta)\,n/N$ for N steps; then it is over.
+
+    Raises `InputError` unless η is positive, the last one 0 or more, and N a whole number from 1.
+    """
 
     step_size: float
     last: float

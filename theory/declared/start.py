@@ -1,4 +1,7 @@
-r"""Where rows begin: coordinates by eigenspace, the first of them on the directions."""
+r"""Where rows begin: coordinates by eigenspace, the first on the directions, the rest a factor of a Wishart matrix.
+
+Drawn as such (Bartlett 1933) where the eigenspace is large, and else as a Gaussian matrix: their Gram matrices have one law.
+"""
 
 from dataclasses import dataclass
 
@@ -56,6 +59,7 @@ def draw_start(directions: Directions, width: int, scale: float = 1.0, seed: int
     r"""Rows of length `scale`, uniform on the sphere of $R^d$: Gaussian rows over their lengths.
 
     Of the part outside the directions only the Gram matrix matters: a Bartlett factor where $d_i-P>m$.
+    Raises `InputError` unless `width` is a whole number from 1 and `scale` positive.
     """
     check_whole(**{"student width": width})
     check_positive(scale=scale)

@@ -1,7 +1,8 @@
 r"""Students: rows $v_k$ that enter through $\rho_k=\|v_k\|^2$ and $h_k=\langle v_k,x\rangle$, and a second layer $b_k$.
 
 A neuron is $b_kF(\rho_k,h_k)$: $F=\sigma(h)$ for a committee, $F=\rho\,\sigma(h/\sqrt\rho)$ for the 2-homogeneous student.
-By the chain rule $\nabla_{v_k}F=2F_\rho v_k+F_hx$.
+By the chain rule $\nabla_{v_k}F=2F_\rho v_k+F_hx$. Committees: Saad and Solla 1995; the 2-homogeneous student:
+arXiv:2504.19983, section 2.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,9 @@ class Student:
     Attributes:
         activation: σ. width: m. second: $b_k$ at the start, (m,). trained: whether $b$ takes gradient steps too.
         rows: one of `ROWS`. homogeneous: whether F is 2-homogeneous.
+
+    Raises `InputError` for a width that is no whole number from 1, unknown `rows`, weights that are not m finite numbers, or a
+    2-homogeneous student with a trained second layer or rows that are not free.
     """
 
     activation: Activation

@@ -1,6 +1,6 @@
 r"""Targets: functions of finitely many fields $g_p=\langle w_p,x\rangle$; where the directions lie is `Directions`'.
 
-One's own is an object with `count` and `value`, like these.
+Such multi-index targets are those of arXiv:2310.19793. One's own is an object with `count` and `value`, like these.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,6 +35,8 @@ class Additive:
 
     Attributes:
         link: $\sigma_*$. weights: $a_p$, (P,), of any sign.
+
+    Raises `InputError` unless there is a weight, and all are finite.
     """
 
     link: Activation
@@ -60,6 +62,8 @@ class Polynomial:
 
     Attributes:
         expression: in `symbols(P)`. count: P.
+
+    Raises `InputError` for what is no polynomial of these symbols, a constant, or a degree above `MAX_DEGREE`.
     """
 
     expression: sp.Expr

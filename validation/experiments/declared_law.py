@@ -15,7 +15,8 @@ import numpy as np
 
 from dynamics.core.interrupted import Progress
 from dynamics.core.outside import NO_MISTAKES, Mistakes
-from dynamics.declared.simulate import DeclaredRun, Exact, declared_sgd
+from dynamics.declared.engine import Exact
+from dynamics.declared.simulate import DeclaredRun, declared_sgd
 from theory import Activation, InputError
 from theory.core import streams
 from theory.declared.directions import Directions
