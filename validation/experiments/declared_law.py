@@ -7,7 +7,6 @@ also runs with mistakes built into the simulator on purpose; a test that does no
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -241,27 +240,18 @@ def judge_all(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[Judged]:
-    """`judge` for each of these problems, two at a time: most of it is compilation, which takes one core each.
+    """`judge` for each of these problems, one after the other: two of them at once may wait for each other's threads for ever.
 
     Raises `InputError` for a rule that does not turn with the axes.
     """
-    done = itertools.count(1)
-
-    def one(problem: Problem) -> Judged:
+    found = []
+    for number, problem in enumerate(problems, start=1):
         made = rules[problem.rule], inputs[problem.inputs]
-        found = judge(problem, *made, mistakes=mistakes, replicas=replicas, seed=seed)
+        found.append(judge(problem, *made, mistakes=mistakes, replicas=replicas, seed=seed))
         if progress is not None:
-            progress(
-                next(done) / len(problems), f"{problem.rule}, {problem.student}, {problem.inputs}: {found.verdict()}"
-            )
-        return found
-
-    with ThreadPoolExecutor(2) as pool:
-        try:
-            return list(pool.map(one, problems))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+            text = f"{problem.rule}, {problem.student}, {problem.inputs}: {found[-1].verdict()}"
+            progress(number / len(problems), text)
+    return found
 
 
 def check_law(
