@@ -199,7 +199,7 @@ class Clipped(Rule):
         """The second layer's gradient is not clipped."""
         gradient = at.gradient(at.rows, at.second)
         length = gradient.rows.norms() if self.each == "row" else gradient.rows.norm()
-        return self.along(at, Gradient(gradient.rows * (self.limit / length).clip(max=1.0), gradient.second))
+        return self.along(at, Gradient(gradient.rows * (self.limit / _divisor(length)).clip(max=1.0), gradient.second))
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class Normalised(Rule):
         """The second layer's gradient is left as it is."""
         gradient = at.gradient(at.rows, at.second)
         length = gradient.rows.norms() if self.each == "row" else gradient.rows.norm()
-        return self.along(at, Gradient(gradient.rows / length, gradient.second))
+        return self.along(at, Gradient(gradient.rows / _divisor(length), gradient.second))
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,7 @@ class SAM(Rule):
 
     def step(self, at: Here) -> Moved:
         first = at.gradient(at.rows, at.second).rows
-        return self.along(at, at.gradient(at.rows + first * (self.radius / first.norm()), at.second))
+        return self.along(at, at.gradient(at.rows + first * (self.radius / _divisor(first.norm())), at.second))
 
 
 @dataclass(frozen=True)
@@ -331,6 +331,14 @@ class Adam(Rule):
     epsilon: float = 1e-8
     buffers: ClassVar[tuple[str, ...]] = ("mean", "square")
 
+    def __post_init__(self) -> None:
+        """Raises `InputError` for a β outside [0, 1), or an ε that is not positive."""
+        super().__post_init__()
+        check_positive(epsilon=self.epsilon)
+        for name in ("beta", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)!r}: an average needs 0 ≤ {name} < 1")
+
     def step(self, at: Here) -> Moved:
         r"""With $\hat m=m/(1-\beta^{n+1})$ and ŝ likewise; decay stays out of both; the second layer goes by plain SGD."""
         gradient = at.gradient(at.rows, at.second)
@@ -340,6 +348,11 @@ class Adam(Rule):
         along = (mean * first).elementwise(lambda m, s: m / ((second * s) ** 0.5 + self.epsilon), square)
         moved = self.along(at, Gradient(along, gradient.second))
         return Moved(moved.rows, moved.second, {"mean": mean, "square": square})
+
+
+def _divisor(length: Any) -> Any:
+    """A length, or 1 in place of 0: a gradient of zero stays so."""
+    return length + (length == 0)
 
 
 #: By the names of the command line.
