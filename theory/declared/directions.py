@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from theory.core import streams
-from theory.core.arguments import check_whole
+from theory.core.arguments import check_positive, check_whole
 from theory.core.errors import InputError
 from theory.core.initial import bartlett
 from theory.declared.inputs import Inputs
@@ -100,6 +100,7 @@ class Directions:
         P may exceed d. Raises `InputError` unless `count` is a whole number, 1 or more.
         """
         check_whole(directions=count)
+        check_positive(variance=variance)
         drawn = _wishart(inputs, count, seed, "random directions")
         size = np.sqrt(variance / np.einsum("i,ipp->p", np.asarray(inputs.eigenvalues), drawn))
         return cls(inputs, drawn * size[:, None] * size[None, :])
