@@ -1,0 +1,83 @@
+"""SGD on a fixed data set: coefficients follow the vectors that they stand for, pass after pass."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dynamics.core.keys import replica_keys
+from dynamics.core.replicas import Stretch
+from dynamics.declared.engine import engine_of
+from dynamics.declared.rows import Rows
+from dynamics.declared.simulate import declared_sgd
+from dynamics.declared.step import take
+from theory import Activation
+from theory.declared.directions import Directions
+from theory.declared.inputs import Inputs
+from theory.declared.model import DeclaredModel
+from theory.declared.rule import Momentum, Muon, Rule
+from theory.declared.start import draw_start
+from theory.declared.student import committee
+from theory.declared.target import Additive
+
+#: 12 samples in an eigenspace of 500 dimensions and one of 3.
+DIRECTIONS = Directions.random(Inputs.blocks((1.5, 500), (4.0, 3)), 2, 1.0, 1)
+STEPS = 60
+
+
+def model(rule: Rule) -> DeclaredModel:
+    erf = Activation.parse("erf")
+    return DeclaredModel(
+        DIRECTIONS, Additive(erf, (1.0, -0.6)), committee(erf, 3, (1.0, 0.5, -0.7), trained=True), rule
+    )
+
+
+@pytest.mark.parametrize(
+    "rule", [Rule(0.05, samples=12), Momentum(0.05, 3, samples=12), Muon(0.02, 4, samples=12, beta=0.5)]
+)
+def test_coefficients_follow_explicit_vectors(rule: Rule) -> None:
+    """Five passes and more on the data set that was drawn, here with vectors in its own coordinates: to 1e-11."""
+    given, keys = model(rule), replica_keys(0, 1, "data set")
+    engine = engine_of(given, draw_start(DIRECTIONS, 3, 1.0, 3), "exact", 1)
+    begun = engine.begin(keys)
+    fit = jax.tree.map(lambda x: x[0], begun.vectors)
+    ended = engine.advance(keys)(begun, Stretch(0, STEPS))
+    overlap, _, second, loss = (np.asarray(x)[0] for x in engine.look(ended.vectors))
+
+    start, known = engine.start, fit.drawn.known[0]
+    samples = jnp.concatenate([known, fit.beyond[0], fit.drawn.plain], axis=1)
+    outside = jnp.zeros((len(start.plain), 12))
+    kinds = jnp.concatenate([start.on[0], start.off[0], outside, start.plain], axis=1).reshape(
+        engine.shape.kinds, 3, -1
+    )
+    b, parts = start.second, engine.shape.parts
+    for step in range(STEPS):
+        at = (step * rule.batch + np.arange(rule.batch)) % 12
+        batch = samples[at]
+        buffers = {name: Rows(kinds[i + 1], batch) for i, name in enumerate(rule.buffers)}
+        moved = take(
+            parts,
+            Rows(kinds[0], batch),
+            b,
+            buffers,
+            fit.drawn.labels[at],
+            jnp.asarray(step),
+            jnp.asarray(rule.step_size),
+        )
+        kinds = jnp.stack([moved.rows.array, *(moved.buffers[name].array for name in rule.buffers)])
+        b = moved.second
+    expected = kinds[0][:, :2] @ engine.space.directions[0].T
+    np.testing.assert_allclose(overlap[1], expected, atol=1e-11)
+    np.testing.assert_allclose(second, b, atol=1e-11)
+    fields = jax.scipy.special.erf(kinds[0] @ samples.T)
+    np.testing.assert_allclose(loss, 0.5 * jnp.mean((b @ fields - fit.drawn.labels) ** 2), rtol=1e-10)
+    assert np.abs(np.asarray(kinds[0])[:, :2] - np.asarray(start.on[0, :3])).max() > 0.01
+
+
+def test_a_small_data_set_is_fitted() -> None:
+    """Far fewer samples than dimensions: the mean loss over them falls to nothing, whatever the target is outside them."""
+    rule, start = Rule(0.01, 12, samples=12, noise=0.5), draw_start(DIRECTIONS, 3, 1.0, 3)
+    run = declared_sgd(model(rule), start, steps=3000, replicas=2, saves=3)
+    fitted = run.dataset["train_loss"].values
+    assert np.all(fitted[:, -1] < 1e-3 * fitted[:, 0])
+    assert np.all(np.diff(fitted, axis=1) < 0)
