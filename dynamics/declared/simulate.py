@@ -17,6 +17,7 @@ from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Told, Track, drive, stretches
 from dynamics.core.trajectory import time_axis, variable
 from dynamics.declared.engine import block_length, engine_of
+from dynamics.declared.population import declared_loss, lowered_population
 from theory import InputError
 from theory.core.arguments import check_whole
 from theory.declared.model import DeclaredModel
@@ -54,6 +55,7 @@ def declared_sgd(
     method: str = "exact",
     saves: int = 200,
     block_steps: int | None = None,
+    loss: bool = False,
     mistakes: Mistakes = NO_MISTAKES,
     progress: Progress | None = None,
 ) -> DeclaredRun:
@@ -63,6 +65,7 @@ def declared_sgd(
         method: ``exact`` (in law, any d) or ``ambient`` (explicit vectors of R^d, which runs any rule).
         block_steps: steps that share a draw of samples' Gram matrix (default: about 32 samples, and every save ends a
             block); the law is the same.
+        loss: record the population loss, too (`declared_loss`), of models that have it in closed form.
         mistakes: built-in errors, as controls of law tests.
 
     Raises:
@@ -81,12 +84,14 @@ def declared_sgd(
     engine = engine_of(model, start, method, block, mistakes)
     keys = replica_keys(seed, replicas, "declared SGD", method)
     told = Told("SGD", steps, progress, f", {replicas} replicas")
-    result = partial(_result, model, method, seed)
+    if loss:
+        lowered_population(model)  # refuses what has none
+    result = partial(_result, model, method, seed, loss)
     parts = stretches(steps, saves, block)
     return drive(engine.begin(keys), parts, engine.advance(keys), lambda run: engine.look(run.vectors), result, told)
 
 
-def _result(model: DeclaredModel, method: str, seed: int, track: Track[Any]) -> DeclaredRun:
+def _result(model: DeclaredModel, method: str, seed: int, loss: bool, track: Track[Any]) -> DeclaredRun:
     import xarray as xr
 
     overlap, gram, second, *fitted = track.columns()
@@ -97,8 +102,12 @@ def _result(model: DeclaredModel, method: str, seed: int, track: Track[Any]) -> 
         values[lost] = np.nan
     steps = np.array(track.at)
     leading = ("replica", "time")
-    names = ("train_loss", "mean loss over the replica's data set")
-    training = {names[0]: variable(leading, fitted[0], names[1])} if fitted else {}
+    heights = {}
+    if fitted:
+        heights["train_loss"] = variable(leading, fitted[0], "mean loss over the replica's data set")
+    if loss:
+        found = declared_loss(model, overlap, gram, second)
+        heights["loss"] = variable(leading, found, "population loss, label noise left out")
     data = xr.Dataset(
         {
             "overlap": variable(
@@ -106,7 +115,7 @@ def _result(model: DeclaredModel, method: str, seed: int, track: Track[Any]) -> 
             ),
             "gram": variable((*leading, "eigenspace", "neuron", "other"), gram, "inner product of two rows"),
             "second": variable((*leading, "neuron"), second, "second layer"),
-            **training,
+            **heights,
             "diverged": variable("replica", lost.any(axis=1), "whether the run blew up: NaN from there on"),
         },
         coords={

@@ -26,9 +26,22 @@ def _sgd(resolved: Resolved, progress: Progress | None, _: object) -> Run:
         replicas=problem.replicas,
         seed=problem.seed,
         method=problem.method,
+        loss=_has_loss(resolved),
         progress=progress,
     )
     return Run(run.dataset, int(run.diverged.sum()), run)
+
+
+def _has_loss(resolved: Resolved) -> bool:
+    """Whether the population loss is known in closed form."""
+    from dynamics.declared.population import lowered_population
+    from theory import InputError
+
+    try:
+        lowered_population(resolved.model)
+    except InputError:
+        return False
+    return True
 
 
 def _flow(resolved: Resolved, progress: Progress | None, _: object) -> Run:

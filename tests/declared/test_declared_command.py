@@ -169,3 +169,28 @@ def test_check_law_refuses_in_one_line(what: str, said: str, refused: Callable) 
     Path("none.py").write_text("x = 1\n")
     assert said in refused("check-law", what)
     assert "--replicas is 3: give a whole number, 100 or more" in refused("check-law", what, "--replicas", "3")
+
+
+@pytest.mark.parametrize(("activation", "known"), [("erf", True), ("tanh", False)])
+def test_sgd_shows_the_population_loss_where_it_is_known(activation: str, known: bool, run: Callable) -> None:
+    """At the start it is the flow's."""
+    given = [
+        "--inputs",
+        "40",
+        "--activation",
+        activation,
+        "--student",
+        "committee",
+        "--student-width",
+        "2",
+        "--steps",
+        "4",
+    ]
+    code, document, _ = run("simulate", "declared-sgd", *given, "--replicas", "2")
+    assert code == 0
+    assert ("loss" in document["variables"]) is known
+    if known:
+        _, flow, _ = run("simulate", "declared-flow", *given)
+        first, second = (xr.load_dataset(x["file"], engine="h5netcdf").loss.values for x in (document, flow))
+        np.testing.assert_allclose(first[:, 0], second[0], rtol=1e-12)
+        assert np.all(np.isfinite(first))
