@@ -334,6 +334,8 @@ _SHOWN = {
     "riccati": ("quadratic", "2 c^{2}"),
     "toy": ("h3", None),
     "committee": ("erf", r"\frac{2 \operatorname{asin}{\left(\frac{2 c}{3} \right)}}{\pi}"),
+    "declared-flow": ("h4", None),
+    "declared-committee": ("erf", None),
     **dict.fromkeys(("label-noise", "oscillation", "alignment", "sam"), ("h1", None)),
 }
 

@@ -173,13 +173,14 @@ def _population_system(student: Student, target: Additive | Polynomial, quadrati
         assumptions.append(Assumption("rows of unit norm"))
     steps = (*_covariance_steps(), *_integral_steps(point), shown_loss, *steps)
     parameters = ("lambda", "Z", "nu", "kappa", "S", "X", "C", "rho", "M", "M1", "Mt", "Mr", "K", "K1", "K2", "Kr")
+    name = "declared-flow" if student.homogeneous else "declared-committee"
     return System(
-        name="declared-flow",
+        name=name,
         activation=student.activation,
         drift=drift,
         observables={"loss": loss},
         parameters=parameters if student.trained else (*parameters, "b"),
-        derivation=Derivation("declared-flow", steps, equations, tuple(assumptions), REFERENCE),
+        derivation=Derivation(name, steps, equations, tuple(assumptions), REFERENCE),
         time_unit="sum of the step sizes",
         limit="step size → 0; exact in the dimensions of all eigenspaces",
     )
