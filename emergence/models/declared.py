@@ -1,5 +1,6 @@
 r"""A declared model: any Gaussian inputs, target, student, loss and rule that turns with the axes (`theory.declared`)."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from emergence.model import Comparer, Derive, Model, Progress, Run, Simulation
@@ -29,7 +30,11 @@ def _sgd(resolved: Resolved, progress: Progress | None, _: object) -> Run:
         loss=_has_loss(resolved),
         progress=progress,
     )
-    return Run(run.dataset, int(run.diverged.sum()), run)
+    data = run.dataset
+    if "loss" not in data:
+        data = data.assign(loss=data.second.sum("neuron") * math.nan)
+        data["loss"].attrs = {"long_name": "population loss: not known in closed form", "units": "1"}
+    return Run(data, int(run.diverged.sum()), run)
 
 
 def _has_loss(resolved: Resolved) -> bool:
@@ -92,7 +97,7 @@ def _table(resolved: Resolved, run: Run) -> str:
         "mean norm": norm.mean(axis=-1),
         **{f"max |cos| {p + 1}": cosine[..., p].max(axis=-1) for p in range(min(length.size, _SHOWN))},
         "mean b": data.second.values.mean(axis=-1),
-        **({"loss": data.loss.values} if "loss" in data else {}),
+        **({} if np.isnan(data.loss.values).all() else {"loss": data.loss.values}),
     }
     columns = [x.reshape(-1, len(places)).mean(axis=0) for x in shown.values()]
     begin = {"step": data.step.values} if "replica" in data.dims else {}
@@ -143,7 +148,13 @@ MODEL = Model(
     resolve=resolve,
     simulations=(
         Simulation(
-            "declared-sgd", "SGD of a declared model, exact in law", _ALL, _sgd, _table, (*_STATE, "diverged"), _runs
+            "declared-sgd",
+            "SGD of a declared model, exact in law",
+            _ALL,
+            _sgd,
+            _table,
+            (*_STATE, "loss", "diverged"),
+            _runs,
         ),
         Simulation(
             "declared-flow",
