@@ -36,7 +36,8 @@ RULES: dict[str, Rule] = {
     "momentum": Momentum(STEP_SIZE),
     "clipped": Clipped(STEP_SIZE),
     "reuse": Reuse(STEP_SIZE),
-    "SAM": SAM(STEP_SIZE),
+    # (Small beside the rows: h4 of a row that is mostly one sample is astronomically large.)
+    "SAM": SAM(STEP_SIZE, radius=1e-4),
     "Muon": Muon(STEP_SIZE),
     "Muon, average": Muon(STEP_SIZE, beta=0.5),
 }
