@@ -9,7 +9,7 @@ indices is ever formed by the terms of the overlap flow.
 Works under jit, vmap and grad.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -38,6 +38,16 @@ def lower_scalar(variable: sp.Symbol, expression: sp.Expr) -> Callable[[jax.Arra
         expression = sp.horner(expression, variable)
     compiled = sp.lambdify(variable, sp.N(expression, 17), modules=[_SPECIAL, "jax"])
     return lambda x: compiled(x) + jnp.zeros_like(x)  # a constant expression must keep the argument's shape
+
+
+def lower_function(expression: sp.Expr, symbols: Sequence[sp.Symbol]) -> Callable[..., jax.Array]:
+    """A SymPy expression as a JAX function of these symbols' values, in order."""
+    if len(symbols) == 1:
+        return lower_scalar(symbols[0], expression)
+    compiled: Callable[..., jax.Array] = sp.lambdify(
+        list(symbols), sp.N(expression, 17), modules=[_SPECIAL, "jax"], cse=True
+    )
+    return compiled
 
 
 def lower_kernel(activation: Activation | None, order: int = 0) -> Callable[[jax.Array], jax.Array]:

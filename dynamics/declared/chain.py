@@ -11,18 +11,23 @@ With n = K·m vectors (K − 1 buffers), a block of B samples and L eigenvalues 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dynamics.core.lowering import lower_function
 from dynamics.core.outside import NO_MISTAKES, Mistakes, outside_columns, outside_factor, rotate_back
 from dynamics.declared import span
 from dynamics.declared.span import Frame, Span
 from dynamics.declared.step import Parts, noisy, take
 from theory.declared.directions import Directions
+from theory.declared.rule import Rule
 from theory.declared.target import Target
+
+#: Samples of a block, about.
+BLOCK = 32
 
 
 class Geometry(NamedTuple):
@@ -121,21 +126,10 @@ def draw(shape: Shape, space: Geometry, n: int, key: jax.Array, noise_key: jax.A
         fields = jnp.sum(on if shape.orthonormal else on @ jnp.swapaxes(space.directions, 1, 2), axis=0)
     if plain is not None:
         fields = fields + plain @ space.plain_directions.T
-    labels = shape.target.value(fields, lower)
+    labels = shape.target.value(fields, lower_function)
     if not shape.parts.rule.renewed:
         labels = noisy(shape.parts.rule, labels, noise_key)
     return Drawn(known, jnp.zeros((B, 0)) if plain is None else plain, labels)
-
-
-def lower(expression: Any, symbols: Any) -> Callable[..., jax.Array]:
-    """An expression as a function of arrays."""
-    import sympy as sp
-
-    from dynamics.core.lowering import lower_scalar
-
-    if len(symbols) == 1:
-        return lower_scalar(symbols[0], expression)
-    return sp.lambdify(symbols, sp.N(expression, 17), modules="jax", cse=True)
 
 
 def run_block(
@@ -144,10 +138,7 @@ def run_block(
     """`shape.block` steps, from step number `first`, with these step sizes (block,)."""
     known_key, outside_key = jax.random.split(key)
     drawn = draw(shape, space, chain.plain.shape[0], known_key, jax.random.fold_in(outside_key, 2**31 - 1))
-    together = jnp.concatenate([chain.on, chain.off], axis=2)
-    begin = Begin(
-        fields(space, chain, drawn).reshape(shape.kinds, -1, shape.samples), start_norms(shape, chain), chain.second
-    )
+    begin = Begin(fields(chain, drawn).reshape(shape.kinds, -1, shape.samples), start_norms(shape, chain), chain.second)
     beyond: list[jax.Array] = []
 
     def among() -> jax.Array:
@@ -163,7 +154,7 @@ def run_block(
         after = _sequence(shape, begin, among(), drawn.labels, first, step_sizes)
     tail = after.tail.reshape(-1, shape.samples)
     appended = tail @ beyond[0] if beyond else _columns(shape, space, outside_key, tail)
-    moved = combined(after.own, together) + tail @ drawn.known
+    moved = combined(after.own, reduced(chain)) + tail @ drawn.known
     plain = combined(after.own, chain.plain[None])[0] + tail @ drawn.plain
     if shape.block == 1 and shape.parts.student.rows != "free":
         norm2 = sum((jnp.sum(x**2, axis=(0, 2)) for x in (appended, plain[None])), start=jnp.sum(moved**2, axis=(0, 2)))
@@ -174,10 +165,14 @@ def run_block(
     return Chain(moved[:, :, :P], off, plain, after.second)
 
 
-def fields(space: Geometry, chain: Chain, drawn: Drawn) -> jax.Array:
+def reduced(chain: Chain) -> jax.Array:
+    """All vectors on everything known, (L, n, P + n)."""
+    return jnp.concatenate([chain.on, chain.off], axis=2)
+
+
+def fields(chain: Chain, drawn: Drawn) -> jax.Array:
     """Inner products of all vectors with the samples, (n, B)."""
-    together = jnp.concatenate([chain.on, chain.off], axis=2)
-    return _products(together, drawn.known) + chain.plain @ drawn.plain.T
+    return _products(reduced(chain), drawn.known) + chain.plain @ drawn.plain.T
 
 
 def summary(shape: Shape, space: Geometry, chain: Chain) -> tuple[jax.Array, jax.Array]:
@@ -306,12 +301,12 @@ def _sequence(
 ) -> After:
     r"""The steps of a block, in the block's own coordinates.
 
-    One kind, each row with itself: $v_k=S_k(v_k^0+\sum_iG_{ki}x_i)$, so that only new columns of G are written. Otherwise
-    $v=Cv^0+Gx$ with C and G multiplied by each step's own coefficients.
+    One kind, each row with itself and never without: $v_k=S_k(v_k^0+\sum_iG_{ki}x_i)$, so that only new columns of G are
+    written. Otherwise $v=Cv^0+Gx$ with C and G multiplied by each step's own coefficients.
     """
     batch, steps = shape.parts.rule.batch, shape.block
     K, m, B = begin.fields.shape
-    scaled = K == 1 and not shape.pairs
+    scaled = K == 1 and not shape.pairs and _keeps_rows(shape)
 
     def packed(own: jax.Array, tail: jax.Array, norms: jax.Array) -> tuple[jax.Array, ...]:
         return (own[0, 0], tail[0], norms[0, 0]) if scaled else (own, tail, norms)
@@ -350,6 +345,13 @@ def _sequence(
     (*end, second), _ = jax.lax.scan(step, (*start, begin.second), inputs)
     own, tail, _ = opened(*end)
     return After(own, own[0, 0][:, None] * tail if scaled else tail, second)
+
+
+def _keeps_rows(shape: Shape) -> bool:
+    """Whether what a block leaves of a row stays clear of zero: it can be divided by. Nobody knows of others' rules."""
+    rule = shape.parts.rule
+    bounded = not callable(rule.step_size) and shape.block <= BLOCK
+    return type(rule).__module__ == Rule.__module__ and (bounded or not rule.decay)
 
 
 def identity(shape: Shape, n: int) -> jax.Array:

@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynamics.core.keys import stream_key
+from dynamics.core.lowering import lower_function
 from dynamics.core.outside import NO_MISTAKES, Mistakes
 from dynamics.core.replicas import Stretch
 from dynamics.declared import data_set
-from dynamics.declared.chain import Chain, Geometry, Shape, geometry, lower, run_block, summary
+from dynamics.declared.chain import BLOCK, Chain, Geometry, Shape, geometry, run_block, summary
 from dynamics.declared.rows import Rows
 from dynamics.declared.span import NeedsPairsError
 from dynamics.declared.step import Parts, Run, Watch, noisy, nothing, places, step_sizes, take
@@ -23,14 +24,26 @@ from theory.declared.rule import Rule
 from theory.declared.start import Start
 from theory.declared.target import Target
 
-#: Samples of a block, about.
-_BLOCK = 32
+#: Share of a row that weight decay may take in a step: of less than this much, nothing would be left after a block.
+_MOST_DECAY = 1 - 1e-9
 
 
 def parts_of(model: DeclaredModel) -> Parts:
-    """What decides a step; one step size is an argument of the compiled code, not a part of it."""
+    """What decides a step; one step size is an argument of the compiled code, not a part of it.
+
+    Raises `InputError` for a weight decay that leaves nothing of a row in a step.
+    """
+    _check_decay(model.rule)
     rule = model.rule if callable(model.rule.step_size) else replace(model.rule, step_size=1.0)
     return Parts(model.student, model.loss, rule)
+
+
+def _check_decay(rule: Rule) -> None:
+    if not callable(rule.step_size) and rule.decay * rule.step_size > _MOST_DECAY:
+        raise InputError(
+            f"decay is {rule.decay!r} and step_size is {rule.step_size!r}: their product, the share of a row that a step "
+            "takes away, must be below 1; lower one of them"
+        )
 
 
 def constant(model: DeclaredModel) -> jax.Array:
@@ -50,7 +63,7 @@ def block_length(rule: Rule, steps: int, given: int | None = None, saves: int | 
     """Steps of a block: about 32 samples, never more than the run is long; with `saves` such that each ends a block."""
     if given is not None:
         return given
-    most = max(1, min(_BLOCK // rule.batch, steps))
+    most = max(1, min(BLOCK // rule.batch, steps))
     if saves is None:
         return most
     gap, rest = divmod(steps, min(saves, steps))
@@ -251,14 +264,14 @@ def vector_step(
         # (The data set, from its key again: the compiler takes it out of the loop.)
         known, first_noise = jax.random.split(key)
         samples = scale * jax.random.normal(known, (rule.samples, scale.size))
-        labels = target.value(samples @ directions.T, lower)
+        labels = target.value(samples @ directions.T, lower_function)
         labels = labels if rule.renewed else noisy(rule, labels, first_noise)
         at = places(rule, sample_key, number)
         samples, labels = samples[at], labels[at]
         labels = noisy(rule, labels, noise_key) if rule.renewed else labels
     else:
         samples = scale * jax.random.normal(sample_key, (rule.batch, scale.size))
-        labels = noisy(rule, target.value(samples @ directions.T, lower), noise_key)
+        labels = noisy(rule, target.value(samples @ directions.T, lower_function), noise_key)
     buffers = {name: Rows(state.rows[i + 1], samples) for i, name in enumerate(parts.rule.buffers)}
     size = step_sizes(parts, eta, number[None])[0]
     moved = take(parts, Rows(state.rows[0], samples), state.second, buffers, labels, number, size)

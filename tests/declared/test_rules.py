@@ -1,15 +1,24 @@
 """Rules on vectors as they are: what they do with a gradient of zero, and which numbers they refuse."""
 
+from dataclasses import dataclass
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from dynamics.declared.rows import Rows
+from dynamics.declared.simulate import declared_sgd
 from dynamics.declared.step import Parts, take
 from theory import Activation, InputError
+from theory.declared.directions import Directions
+from theory.declared.inputs import Inputs
 from theory.declared.loss import Square
-from theory.declared.rule import SAM, Adam, Clipped, Momentum, Muon, Normalised, Rule
+from theory.declared.model import DeclaredModel
+from theory.declared.rule import SAM, Adam, Clipped, Here, Momentum, Moved, Muon, Normalised, Rule
+from theory.declared.schedule import Linear
+from theory.declared.start import draw_start
 from theory.declared.student import committee
+from theory.declared.target import Additive
 
 ROWS, SAMPLE = np.array([[1.0, 0.5, 0.0], [0.2, -1.0, 0.3]]), np.array([[0.3, -0.4, 1.0]])
 
@@ -43,3 +52,42 @@ def test_a_gradient_of_zero_moves_nothing(rule: Rule) -> None:
 def test_numbers_that_no_run_can_have_are_refused(make: object, said: str) -> None:
     with pytest.raises(InputError, match=said):
         make()  # type: ignore[operator]
+
+
+@dataclass(frozen=True)
+class Forgetful(Rule):
+    """Every third step nothing is left of the rows but the step."""
+
+    def step(self, at: Here) -> Moved:
+        gradient = at.gradient(at.rows, at.second)
+        kept = at.rows * jnp.where(at.step % 3 == 2, 0.0, 1.0)
+        return Moved(kept - gradient.rows * at.step_size, at.second)
+
+
+def declared(rule: Rule, dim: int = 100) -> DeclaredModel:
+    activation = Activation.parse("erf")
+    directions = Directions.orthonormal(Inputs.isotropic(dim), 1)
+    return DeclaredModel(directions, Additive(activation, (1.0,)), committee(activation, 2), rule)
+
+
+@pytest.mark.parametrize("rule", [Forgetful(0.1), Rule(Linear(0.5, 0.0, 40), decay=2.0, noise=0.3)])
+def test_rows_may_be_forgotten(rule: Rule) -> None:
+    """A step that leaves nothing of a row: blocks of many steps have the law of single ones, and of explicit vectors."""
+    model = declared(rule)
+    start = draw_start(model.directions, 2, 1.0)
+    runs = {"long": ("exact", 9), "single": ("exact", 1), "explicit": ("ambient", 9)}
+    lengths = []
+    for method, block in runs.values():
+        run = declared_sgd(model, start, steps=9, replicas=2000, seed=1, saves=1, method=method, block_steps=block)
+        assert not run.diverged.any()
+        lengths.append(np.einsum("riaa->r", run.dataset.gram.values[:, -1]))
+    for one in lengths[:2]:
+        error = np.hypot(*(x.std() / np.sqrt(x.size) for x in (one, lengths[2])))
+        assert abs(one.mean() - lengths[2].mean()) < 4.5 * error
+
+
+@pytest.mark.parametrize("method", ["exact", "ambient"])
+def test_a_decay_that_leaves_nothing_is_refused(method: str) -> None:
+    model = declared(Rule(0.5, decay=2.0))
+    with pytest.raises(InputError, match=r"decay is 2.0 and step_size is 0.5: their product"):
+        declared_sgd(model, draw_start(model.directions, 2, 1.0), steps=3, method=method)

@@ -11,7 +11,7 @@ from theory.core.errors import InputError
 
 
 class Schedule(Protocol):
-    """`__call__`: η of step n. `end`: steps after which it is over; None if never. `first`: the largest, for checks."""
+    """`__call__`: η of step n. `end`: steps after which it is over; None if never."""
 
     def __call__(self, step: Any) -> Any: ...
 
