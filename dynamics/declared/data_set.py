@@ -43,7 +43,7 @@ def begin(shape: Shape, space: Geometry, chain: Chain, key: jax.Array) -> Fittin
     n = chain.plain.shape[0]
     drawn = chains.draw(shape, space, n, known_key, jax.random.fold_in(outside_key, 2**31 - 1))
     beyond = chains.outside(shape, space, outside_key)
-    fields = chains.fields(space, chain, drawn).reshape(shape.kinds, -1, shape.samples)
+    fields = chains.fields(chain, drawn).reshape(shape.kinds, -1, shape.samples)
     own = chains.identity(shape, n)
     gram = chains.gram(drawn, beyond)
     return Fitting(drawn, beyond, fields, gram, own, jnp.zeros_like(fields), chain.second)

@@ -2,7 +2,7 @@ r"""Runs a declared model: the exact chain (`dynamics.declared.chain`), or expli
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -70,6 +70,22 @@ def block_length(rule: Rule, steps: int, given: int | None = None, saves: int | 
     return 1 if rest else max(length for length in range(1, most + 1) if gap % length == 0)
 
 
+def _layout(arrays: Any) -> Any:
+    """Shapes and types, which can be a key."""
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), arrays)
+
+
+@lru_cache(maxsize=256)
+def _needs_pairs(shape: Shape, space: Geometry, chain: Chain) -> bool:
+    """Whether the rule asks for inner products of different rows; it is traced, with `_layout` for arrays."""
+    try:
+        sizes, key = jnp.ones(shape.block), stream_key(0, "declared SGD", "shape")
+        jax.eval_shape(partial(run_block, shape), space, sizes, chain, key, jnp.asarray(0))
+    except NeedsPairsError:
+        return True
+    return False
+
+
 class _Replicas:
     """What both engines share."""
 
@@ -96,7 +112,7 @@ class Exact(_Replicas):
         mistakes = replace(mistakes, forget_known=False)
         shape = Shape(parts, model.target, 1 if parts.rule.samples else block, orthonormal, unit, mistakes=mistakes)
         self.start = self._start(start, n)
-        self.shape = replace(shape, pairs=self._needs_pairs(shape))
+        self.shape = replace(shape, pairs=_needs_pairs(shape, _layout(self.space), _layout(self.start)))
 
     def _start(self, start: Start, n: int) -> Chain:
         P, counts = self.model.directions.count, self.model.inputs.multiplicities
@@ -107,14 +123,6 @@ class Exact(_Replicas):
         plain = np.pad(np.concatenate([np.zeros((start.width, 0)), *small], axis=1), extra)
         second = np.asarray(self.model.student.second)
         return Chain(*(jnp.asarray(x) for x in (together[:, :, :P], together[:, :, P:], plain, second)))
-
-    def _needs_pairs(self, shape: Shape) -> bool:
-        try:
-            sizes, key = jnp.ones(shape.block), stream_key(0, "declared SGD", "shape")
-            jax.eval_shape(partial(run_block, shape), self.space, sizes, self.start, key, jnp.asarray(0))
-        except NeedsPairsError:
-            return True
-        return False
 
     def advance(self, keys: jax.Array, watch: Watch = nothing) -> Callable[[Run, Stretch], Run]:
         """All replicas, with these keys (one each), from save to save; `watch` looks at the end of every block."""
