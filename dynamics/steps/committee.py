@@ -228,7 +228,7 @@ def committee_flow(
 
     Args:
         student_weights: the fixed $b_k$, (m,).
-        rows: ``free``, ``normalised`` or ``projected`` (`theory.steps.committee`).
+        rows: ``free``, ``sphere`` or ``projected`` (`theory.steps.committee`).
         method: ``map`` iterates the mean of one step; ``flow`` integrates the equation of the same order in t = η·steps.
         second_order: False leaves the O(η²) terms out: gradient flow (with method ``map`` its Euler steps).
         system: a committee `System` in place of the derived one (to test a conjecture).
@@ -314,9 +314,7 @@ def _result(states: State, loss: jax.Array, at: np.ndarray, step_size: float, ab
 
 
 def _student(activation: Activation, student_weights: Sequence[float], rows: str) -> Student:
-    return declared_committee(
-        activation, len(student_weights), student_weights, rows="sphere" if rows == "normalised" else rows
-    )
+    return declared_committee(activation, len(student_weights), student_weights, rows=rows)
 
 
 def sgd_step(activation: Activation, rows: str, rates: State, vectors: jax.Array, x: jax.Array) -> jax.Array:

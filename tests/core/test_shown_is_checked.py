@@ -51,7 +51,7 @@ def declared(text: str, link: str) -> System:
 OTHERS = {
     "sourced flow": lambda: sourced_flow(Activation.parse("h4+1")),
     "descent map": lambda: descent_map(Activation.parse("h4+1")),
-    "spherical rows": lambda: committee(Activation.parse("h2"), "normalised"),
+    "spherical rows": lambda: committee(Activation.parse("h2"), "sphere"),
     "weight diffusion": weight_sde,
     "order-parameter diffusion": lambda: order_parameter_sde("second"),
     "riccati": overlap_system,

@@ -35,7 +35,7 @@ from validation.experiments.committee_moments import remainder_and_noise
 
 TEXTS = ("erf", "z**2", "h3")
 #: One rule of rows for each activation, so that all of both are covered.
-CASES = [("erf", "free"), ("z**2", "free"), ("quadratic", "normalised"), ("h3", "projected")]
+CASES = [("erf", "free"), ("z**2", "free"), ("quadratic", "sphere"), ("h3", "projected")]
 WEIGHTS, TEACHER = np.array([0.7, 0.5, -0.4]), [0.8, 0.6]
 
 
@@ -111,9 +111,9 @@ def test_lowered_drift_is_the_reference(text: str, rows: str) -> None:
 
 
 def test_one_student_at_a_time_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, _, whole = lowered_and_known("z**2", "normalised")
+    _, _, whole = lowered_and_known("z**2", "sphere")
     monkeypatch.setattr(dynamics_committee, "_CHUNK", 1)
-    _, _, chunked = lowered_and_known("z**2", "normalised")
+    _, _, chunked = lowered_and_known("z**2", "sphere")
     for name in whole:
         np.testing.assert_allclose(chunked[name], whole[name], rtol=1e-12, atol=1e-13)
 
@@ -147,7 +147,7 @@ def row(y: dict, rows: str) -> jax.Array:
     return jnp.concatenate([y["T"].ravel(), y["Q"][i, h]])
 
 
-@pytest.mark.parametrize(("text", "rows"), [("erf", "free"), ("erf", "normalised")])
+@pytest.mark.parametrize(("text", "rows"), [("erf", "free"), ("erf", "sphere")])
 def test_mean_of_a_step_against_monte_carlo(text: str, rows: str) -> None:
     """z-scores of the right spread; without the second order, or with twice the dimension, far too large."""
     dim, step_size = 12, 0.5
@@ -253,7 +253,7 @@ def run(**changes: object) -> None:
         ({"activation": Activation.parse("relu")}, "relu"),
         ({"activation": Activation.parse("h8")}, "degree 8"),
         ({"rows": "round"}, "rows"),
-        ({"rows": "normalised"}, "unit rows"),
+        ({"rows": "sphere"}, "unit rows"),
         ({"student_weights": [1.0]}, "student_weights"),
         ({"step_size": -1.0}, "step_size"),
         ({"teacher": Teacher.of([1.0], 20)}, "initial"),

@@ -8,7 +8,7 @@ $Q_{kj}=\langle w_k,w_j\rangle$. Three rules for the rows:
 
 * ``free``: the step as it is (Saad and Solla 1995; Biehl and Schwarze 1995). T and Q are polynomials of degree one and
   two in η, so that the mean of a step is exact.
-* ``normalised``: $w_k'/\|w_k'\|$ after the step. With $\rho_k=-b_k\delta\sigma'(z_k)z_k$ and
+* ``sphere``: $w_k'/\|w_k'\|$ after the step. With $\rho_k=-b_k\delta\sigma'(z_k)z_k$ and
   $\mathbf a_k=-b_k\delta\sigma'(z_k)(x-z_kw_k)$,
   $w_k'=w_k+\eta\mathbf a_k-\eta^2(\rho_k\mathbf a_k+\tfrac12|\mathbf a_k|^2w_k)+O(\eta^3)$.
 * ``projected``: the step along $\mathbf a_k$ only, then normalised: the same without $\rho_k\mathbf a_k$.
@@ -29,7 +29,7 @@ from theory.core.system import System, component_equations
 from theory.steps import committee_checks
 from theory.steps.slope_integrals import SlopeIntegrals, slope_integrals
 
-ROWS = ("free", "normalised", "projected")
+ROWS = ("free", "sphere", "projected")
 REFERENCE = "Saad and Solla 1995, Phys. Rev. E 52, 4225 (free rows); second order on the sphere derived"
 
 T, Q, b = sp.IndexedBase("T"), sp.IndexedBase("Q"), sp.IndexedBase("b")

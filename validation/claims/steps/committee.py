@@ -50,9 +50,9 @@ _CASES = {
     ),
     "full": (
         _Case("erf", "free", 500, 1.5, 12.0, 64),
-        _Case("erf", "normalised", 500, 1.5, 12.0, 64),
+        _Case("erf", "sphere", 500, 1.5, 12.0, 64),
         _Case("quadratic", "free", 500, 0.05, 0.8, 64),
-        _Case("h3", "normalised", 500, 0.02, 0.6, 64),
+        _Case("h3", "sphere", 500, 0.02, 0.6, 64),
     ),
 }
 
