@@ -18,7 +18,7 @@ _NAMES = {
         Activation Assumption Derivation DerivationError HittingLaw InitialState InputError LinearStart LinearTask
         Plateau Prediction QuadraticModel Selection SingleTask StabilityMap Step Student Subspace System Teacher
         critical_step draw_initial_state draw_linear_start draw_linear_task draw_subspace finite_step gaps
-        gradient_derivation hitting_law loss_derivation one_step overlap_flow plateau predict scores select
+        generative_exponent gradient_derivation hitting_law loss_derivation one_step overlap_flow plateau predict scores select
         stability_map
     """,
     "dynamics": """

@@ -11,6 +11,7 @@ from theory.core.errors import InputError
 from theory.core.initial import InitialState, draw_initial_state
 from theory.core.system import System
 from theory.core.teacher import Student, Teacher
+from theory.declared.generative import generative_exponent
 from theory.linear.task import LinearStart, LinearTask, draw_linear_start, draw_linear_task
 from theory.one_task.hitting_distribution import HittingLaw, hitting_law
 from theory.one_task.plateau import Plateau, plateau
@@ -50,6 +51,7 @@ __all__ = [
     "draw_subspace",
     "finite_step",
     "gaps",
+    "generative_exponent",
     "gradient_derivation",
     "hitting_law",
     "loss_derivation",

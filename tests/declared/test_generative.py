@@ -1,0 +1,81 @@
+"""What labels show of each Hermite degree: links whose level sets are known by hand, and refusals."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy as sp
+from scipy import integrate, optimize
+
+from theory import Activation, InputError, generative_exponent
+from theory.core.hermite import z
+from theory.declared.generative import label_information
+from theory.declared.target import Additive, Lower
+
+
+class Piecewise:
+    """z above 1, z² from −0.3 to 1, −1 below: jumps, an extremum and a constant part."""
+
+    count = 1
+
+    def value(self, fields: Any, lower: Lower) -> Any:
+        return lower(sp.Piecewise((z, z > 1), (-1, z < -0.3), (z**2, True)), (z,))(fields[..., 0])
+
+
+@pytest.mark.parametrize("link", ["h1", "z**3+z", "z+sin(z)/2", "exp(z/3)"])
+def test_labels_that_tell_inputs_apart_show_everything(link: str) -> None:
+    assert label_information(Activation.parse(link), 5) == pytest.approx(np.ones(5), abs=1e-6)
+
+
+def test_labels_that_tell_inputs_apart_but_for_their_sign_show_even_degrees() -> None:
+    assert label_information(Activation.parse("abs(z)"), 4) == pytest.approx([0, 1, 0, 1], abs=1e-6)
+
+
+def test_a_constant_part_shows_its_mean() -> None:
+    density = 1 / np.sqrt(2 * np.pi)
+    found = label_information(Activation.parse("relu"), 3)
+    assert found[:2] == pytest.approx([0.5 + 2 * density**2, 0.5], abs=1e-7)
+
+
+def test_jumps_extrema_and_constant_parts_at_once() -> None:
+    def weight(a: float) -> float:
+        return float(np.exp(-a * a / 2) / np.sqrt(2 * np.pi))
+
+    def both(a: float) -> float:
+        """(E[a | y])² p(a) where labels a² have two inputs, of equal slope."""
+        mean = a * (weight(a) - weight(-a)) / (weight(a) + weight(-a))
+        return mean**2 * 2 * weight(a)
+
+    atom = integrate.quad(lambda a: a * weight(a), -12, -0.3)[0] ** 2 / integrate.quad(weight, -12, -0.3)[0]
+    alone = integrate.quad(lambda a: a * a * weight(a), 0.3, 12)[0]
+    known = atom + alone + integrate.quad(both, 0, 0.3)[0]
+    assert label_information(Piecewise(), 1)[0] == pytest.approx(known, abs=1e-6)
+
+
+def test_roots_far_out_count() -> None:
+    """z² exp(−z²) = y has two roots x₁ < 1 < x₂ in z², of weights 1/|1 − x|, as z e^{−z²/2} is the same at both."""
+
+    def seen(a: float) -> float:
+        x = a * a
+        bracket = (1 + 1e-12, 90.0) if x < 1 else (1e-300, 1 - 1e-12)
+        other = optimize.brentq(lambda t: np.log(t) - t - np.log(x) + x, *bracket)
+        p, q = 1 / abs(1 - x), 1 / abs(1 - other)
+        mean = (p * (x * x - 6 * x + 3) + q * (other * other - 6 * other + 3)) / np.sqrt(24) / (p + q)
+        return float(mean**2 * np.exp(-a * a / 2) / np.sqrt(2 * np.pi))
+
+    known = 2 * sum(integrate.quad(seen, *ends, limit=200)[0] for ends in ((1e-6, 1 - 1e-6), (1 + 1e-6, 8)))
+    found = label_information(Activation.parse("z**2*exp(-z**2)"), 4)
+    assert found == pytest.approx([0, 0, 0, known], abs=1e-4)
+    assert generative_exponent(Activation.parse("z**2*exp(-z**2)")) == 4
+
+
+@pytest.mark.parametrize(("link", "known"), [("h4", 2), ("h5", 1), ("0.8*h4+0.6*h5", 1)])
+def test_polynomials(link: str, known: int) -> None:
+    activation = Activation.parse(link)
+    assert generative_exponent(activation) == known
+    assert np.flatnonzero(label_information(activation, 2) > 1e-6)[0] + 1 == known
+
+
+def test_targets_of_several_directions_are_refused() -> None:
+    with pytest.raises(InputError, match="2 directions"):
+        generative_exponent(Additive(Activation.parse("h3"), (1.0, 1.0)))
