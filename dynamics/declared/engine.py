@@ -280,9 +280,9 @@ def vector_step(
     else:
         samples = scale * jax.random.normal(sample_key, (rule.batch, scale.size))
         labels = noisy(rule, target.value(samples @ directions.T, lower_function), noise_key)
-    buffers = {name: Rows(state.rows[i + 1], samples) for i, name in enumerate(parts.rule.buffers)}
+    buffers = {name: Rows(state.rows[i + 1], samples, scale) for i, name in enumerate(parts.rule.buffers)}
     size = step_sizes(parts, eta, number[None])[0]
-    moved = take(parts, Rows(state.rows[0], samples), state.second, buffers, labels, number, size)
+    moved = take(parts, Rows(state.rows[0], samples, scale), state.second, buffers, labels, number, size)
     kinds = [moved.rows, *(moved.buffers[name] for name in parts.rule.buffers)]
     return Vectors(jnp.stack([kind.array for kind in kinds]), moved.second)
 

@@ -9,13 +9,17 @@ from dynamics.declared.span import RANK
 
 
 class Rows:
-    """An array (m, d), with what a rule may do to it."""
+    """An array (m, d), with what a rule may do to it; `scale`: √λ of each coordinate (d,), 1 if left out."""
 
-    def __init__(self, array: jax.Array, samples: jax.Array) -> None:
-        self.array, self.samples = array, samples
+    def __init__(self, array: jax.Array, samples: jax.Array, scale: jax.Array | None = None) -> None:
+        self.array, self.samples, self.scale = array, samples, scale
 
     def _new(self, array: jax.Array) -> "Rows":
-        return Rows(array, self.samples)
+        return Rows(array, self.samples, self.scale)
+
+    def weighted(self) -> "Rows":
+        """Λv, for the gradient of a whitened student."""
+        return self if self.scale is None else self._new(self.array * self.scale**2)
 
     def __add__(self, other: "Rows") -> "Rows":
         return self._new(self.array + other.array)

@@ -57,6 +57,13 @@ class Span:
         """Refused: a vector by its coefficients has no coordinates. Raises `InputError`."""
         raise InputError(NO_COORDINATES)
 
+    def weighted(self) -> "Span":
+        """Λv: refused, since its coefficients differ by eigenspace. Raises `InputError`."""
+        raise InputError(
+            "a whitened student moves along Λv, whose coefficients differ by eigenspace: simulate it with method = "
+            "'ambient', or run its flow"
+        )
+
     def __jax_array__(self) -> Any:
         raise InputError(NO_COORDINATES)
 

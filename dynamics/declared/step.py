@@ -55,7 +55,7 @@ def gradient(parts: Parts, labels: jax.Array, rows: Any, second: jax.Array) -> G
     delta = slope(jnp.sum(weight * output, axis=0), labels) / labels.size
     found = rows.combination(weight * (delta * along_input))
     if student.homogeneous:
-        found = found + rows * jnp.sum(delta * along_self, axis=1)
+        found = found + _measured(student, rows) * jnp.sum(delta * along_self, axis=1)
     if student.rows == "projected":
         found = found - rows * (found.dot(rows) / rows.dot(rows))
     return Gradient(found, output @ delta if student.trained else jnp.zeros_like(second))
@@ -65,9 +65,14 @@ def _neurons(parts: Parts, rows: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
     """F, 2F_ρ and F_h of all rows on all samples, (m, b)."""
     student = parts.student
     found: tuple[jax.Array, jax.Array, jax.Array] = neuron_of(student.activation, student.homogeneous)(
-        rows.dot(rows)[:, None], rows.fields()
+        rows.dot(_measured(student, rows))[:, None], rows.fields()
     )
     return found
+
+
+def _measured(student: Student, rows: Any) -> Any:
+    """Half the gradient of ρ: v, or Λv."""
+    return rows.weighted() if student.whitened else rows
 
 
 def mean_loss(parts: Parts, rows: Any, second: jax.Array, labels: jax.Array) -> jax.Array:

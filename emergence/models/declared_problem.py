@@ -97,7 +97,11 @@ class DeclaredProblem(Problem):
     directions: str = option(
         "orthonormal", Text("orthonormal"), "orthonormal, random(variance), or eigenvectors(0, 3) by places from 0"
     )
-    student: str = option("homogeneous", Choice(("homogeneous", "committee")), "2-homogeneous, or a committee")
+    student: str = option(
+        "homogeneous",
+        Choice(("homogeneous", "whitened", "committee")),
+        "2-homogeneous, the same normed by its fields (whitened), or a committee",
+    )
     activation: str = option("h4", Expression(), ACTIVATION)
     student_width: int = option(8, Whole(), "student width m")
     second: tuple[float, ...] | None = option(
@@ -346,11 +350,11 @@ def _target(problem: DeclaredProblem) -> "Target":
 
 def _student(problem: DeclaredProblem) -> "Student":
     from theory import Activation
-    from theory.declared.student import committee, two_homogeneous
+    from theory.declared.student import committee, two_homogeneous, whitened
 
     activation, width = Activation.parse(problem.activation), problem.student_width
-    if problem.student == "homogeneous":
-        return two_homogeneous(activation, width)
+    if problem.student != "committee":
+        return (whitened if problem.student == "whitened" else two_homogeneous)(activation, width)
     second = problem.second or (1.0,)
     weights = second * width if len(second) == 1 else second
     return committee(activation, width, weights, problem.train_second, problem.rows or "free")

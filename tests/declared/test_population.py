@@ -11,6 +11,7 @@ import sympy as sp
 from dynamics.core.interrupted import IntegrationError, Interrupted
 from dynamics.declared.flow import declared_flow, flow_state
 from dynamics.declared.population import declared_loss, lowered_population, parameters_of
+from dynamics.declared.simulate import declared_sgd
 from theory import Activation, InputError
 from theory.additive.flow import overlap_flow
 from theory.core.hermite import z
@@ -24,7 +25,7 @@ from theory.declared.model import DeclaredModel
 from theory.declared.population import constants, covariances, degrees, integrals, moment_symbol
 from theory.declared.rule import Momentum, Muon, Rule
 from theory.declared.start import draw_start
-from theory.declared.student import Student, committee, two_homogeneous
+from theory.declared.student import Student, committee, two_homogeneous, whitened
 from theory.declared.target import Additive, Polynomial, monomials, symbols
 from theory.steps.committee import committee as committee_system
 from theory.steps.committee_checks import evaluate as evaluate_floats
@@ -55,6 +56,8 @@ CASES = {
     ),
     "2-homogeneous relu": (two_homogeneous(act("relu"), 3), additive("abs(z)"), Square()),
     "2-homogeneous, staircase": (two_homogeneous(act("h2+0.3*h1"), 3), STAIRCASE, Square()),
+    "whitened relu": (whitened(act("relu"), 3), additive("erf"), Square()),
+    "whitened, staircase": (whitened(act("h3+0.3*h1"), 3), STAIRCASE, Square()),
     "gated, staircase": (committee(act("z*erf(z)"), 3, 0.5), STAIRCASE, Square()),
 }
 
@@ -286,3 +289,13 @@ def test_a_target_of_ones_own_has_no_flow() -> None:
 
     with pytest.raises(InputError, match="target is Own: its population integrals are not known"):
         population_flow(replace(linear(Rule(0.1)), target=Own()))
+
+
+def test_a_whitened_student_is_simulated_in_coordinates_only() -> None:
+    model = DeclaredModel(DIRECTIONS, additive("h3"), whitened(act("h3"), 3), Rule(0.01))
+    start = draw_start(DIRECTIONS, 3)
+    with pytest.raises(InputError, match="ambient"):
+        declared_sgd(model, start, steps=2, replicas=1)
+    assert not declared_sgd(model, start, steps=2, replicas=1, method="ambient").diverged.any()
+    with pytest.raises(InputError, match="whitened"):
+        replace(committee(act("h3"), 2), whitened=True)

@@ -17,7 +17,7 @@ from theory.declared.loss import Correlation, Loss, Square
 from theory.declared.model import DeclaredModel
 from theory.declared.rule import Momentum, Rule
 from theory.declared.start import draw_start
-from theory.declared.student import Student, committee, two_homogeneous
+from theory.declared.student import Student, committee, two_homogeneous, whitened
 from theory.declared.target import Additive, Polynomial, Target, symbols
 
 INPUTS = Inputs.blocks((1.5, 4), (0.5, 12))
@@ -39,6 +39,7 @@ CASES: dict[str, tuple[Student, Target, Rule, Loss]] = {
         Momentum(1.0, batch=1024, decay=0.5, beta=0.3),
         Square(),
     ),
+    "whitened": (whitened(QUADRATIC, 2), Additive(QUADRATIC, (1.0, 0.7)), Rule(1.0, batch=1024), Square()),
     "nesterov, 2-homogeneous, correlation": (
         two_homogeneous(RELU, 2),
         Additive(QUADRATIC, (1.0, 0.7)),

@@ -7,7 +7,8 @@ $$\dot v_k=-\Lambda\sum_A\mathcal L_{kA}v_A-2\frac{\partial\mathcal L}{\partial\
 \mathcal L_{kA}=\frac{\partial\mathcal L}{\partial C_{kA}}\ (A\ne k),\quad
 \mathcal L_{kk}=2\frac{\partial\mathcal L}{\partial C_{kk}},$$
 
-A over directions and rows (each pair counted once), and the products $T^i_{kq}=\langle v_k^i,w_q^i\rangle$,
+A over directions and rows (each pair counted once; of a whitened student $\rho_k=C_{kk}$, and the term in ρ is in
+$\mathcal L_{kk}$), and the products $T^i_{kq}=\langle v_k^i,w_q^i\rangle$,
 $Q^i_{kj}=\langle v_k^i,v_j^i\rangle$ close. On a sphere what is radial, weight decay too, is taken off.
 
 One eigenvalue, orthonormal directions and the same link: the committee's equations for step size 0 (Saad and Solla 1995,
@@ -88,7 +89,7 @@ def _along_self(student: Student, quadratic: bool) -> Sums:
         radial = _descent(X[k, p], C[k, l], C[k, k], quadratic)
         return radial.scaled(-nu / rho[k])
     terms: list[sp.Expr | tuple] = [-kappa]
-    if student.homogeneous:
+    if student.homogeneous and not student.whitened:
         terms.append(2 * nu * b[k] * Mr[k])
         if quadratic:
             terms.append((-2 * nu * b[k] * b[l] * Kr[k, l], l))
@@ -150,7 +151,8 @@ def population_system(model: DeclaredModel) -> System:
 
 def integrals_of(model: DeclaredModel) -> Integrals:
     """The integrals of a model. Raises `InputError` where they are not known."""
-    return integrals(model.student.activation, model.student.homogeneous, check_target(model.target))
+    student = model.student
+    return integrals(student.activation, student.homogeneous, check_target(model.target), student.whitened)
 
 
 @lru_cache(maxsize=32)

@@ -43,12 +43,19 @@ class Point:
     @classmethod
     def of(cls, student: Student, target: Additive | Polynomial, quadratic: bool) -> "Point":
         """With the integrals that belong to them. Raises `InputError` where these are not known."""
-        return cls(student, target, integrals(student.activation, student.homogeneous, target), quadratic)
+        return cls(
+            student, target, integrals(student.activation, student.homogeneous, target, student.whitened), quadratic
+        )
 
     @cached_property
     def rows(self) -> np.ndarray:
         """v, shape (2, 2)."""
         return _ROWS if self.student.rows == "free" else _ROWS / np.linalg.norm(_ROWS, axis=1, keepdims=True)
+
+    @property
+    def metric(self) -> np.ndarray:
+        """Half the gradient of ρ: v, or Λv of a whitened student; shape (2, 2)."""
+        return self.rows * _EIGENVALUES if self.student.whitened else self.rows
 
     @cached_property
     def directions(self) -> np.ndarray:
@@ -77,7 +84,7 @@ class Point:
     def neurons(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """F, 2F_ρ and F_h of the rows on the sample, (n, 2) each."""
         x, _ = self.sample
-        rho, fields = np.sum(self.rows**2, axis=1), x @ self.rows.T
+        rho, fields = np.sum(self.rows * self.metric, axis=1), x @ self.rows.T
         sigma = self.student.activation.function
         at = fields / np.sqrt(rho) if self.student.homogeneous else fields
         value, slope = (_function(f, (z,))(at) for f in (sigma, sp.diff(sigma, z)))
@@ -115,7 +122,7 @@ class Point:
         output, along_self, along_input = self.neurons()
         delta = weights * ((output @ _SECOND if self.quadratic else 0.0) - self.label())
         gradient = _SECOND[:, None] * (
-            (delta @ along_self)[:, None] * self.rows + np.einsum("n,nk,ni->ki", delta, along_input, x)
+            (delta @ along_self)[:, None] * self.metric + np.einsum("n,nk,ni->ki", delta, along_input, x)
         )
         moves = -_SPEED * gradient - _DECAY * self.rows
         if self.student.rows != "free":
@@ -174,6 +181,8 @@ def integral_residual(point: Point, name: str, shown: sp.Expr) -> sp.Expr:
         known = mixed[..., 0] if which == "2" else mixed[:, 0, :]
     elif which == "1":
         whole = np.einsum("n,nk,nl->kl", weights, along_input * fields, value)
+        if point.student.whitened:  # (ρ is this variance, too.)
+            whole = whole + np.diag(arrays["C"])[:, None] * np.einsum("n,nk,nl->kl", weights, along_self, value)
         known = (whole - np.sum(covariance * mixed, axis=-1)) / (2 * np.diag(arrays["C"])[:, None])
     else:
         known = np.einsum("n,nk,nl->kl", weights, along_self / 2 if which == "r" else output, value)

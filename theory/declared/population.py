@@ -103,13 +103,17 @@ def _call(
 
 
 @lru_cache(maxsize=32)
-def integrals(activation: Activation, two_homogeneous: bool, target: Additive | Polynomial) -> Integrals:
-    """The integrals of a student's activation and a target.
+def integrals(
+    activation: Activation, two_homogeneous: bool, target: Additive | Polynomial, whitened: bool = False
+) -> Integrals:
+    """The integrals of a student's activation and a target; ρ is the field's variance if the student is `whitened`.
 
     Raises `InputError` for an activation or link without closed kernels.
     """
     pair = kernel(activation, activation)
     pair = homogeneous(pair) if two_homogeneous else pair
+    norms = {rho1: q11, rho2: q22} if whitened else {}
+    pair = pair.subs(norms, simultaneous=True)
     whole = {
         "K": pair,
         "K1": derivative(pair, q11),
@@ -118,14 +122,14 @@ def integrals(activation: Activation, two_homogeneous: bool, target: Additive | 
     }
     if isinstance(target, Additive):
         one = kernel(activation, target.link)
-        one = homogeneous(one, both=False) if two_homogeneous else one
+        one = (homogeneous(one, both=False) if two_homogeneous else one).subs(norms, simultaneous=True)
         slopes = {"Mt": derivative(one, q12)}
     else:
         one = _of_polynomial(activation, target)
         fields = covariances(target.count)
         if two_homogeneous:
             scaled = {q11: q11 / rho1, **{t: t / sp.sqrt(rho1) for t in fields}}
-            one = rho1 * one.subs(scaled, simultaneous=True)
+            one = (rho1 * one.subs(scaled, simultaneous=True)).subs(norms, simultaneous=True)
         slopes = {f"Mt{p}": sp.diff(one, t) for p, t in enumerate(fields)}
     cross = {"M": one, "M1": derivative(one, q11), "Mr": derivative(one, rho1), **slopes}
     return Integrals(whole, cross, target)

@@ -1,8 +1,9 @@
 r"""Students: rows $v_k$ that enter through $\rho_k=\|v_k\|^2$ and $h_k=\langle v_k,x\rangle$, and a second layer $b_k$.
 
 A neuron is $b_kF(\rho_k,h_k)$: $F=\sigma(h)$ for a committee, $F=\rho\,\sigma(h/\sqrt\rho)$ for the 2-homogeneous student.
-By the chain rule $\nabla_{v_k}F=2F_\rho v_k+F_hx$. Committees: Saad and Solla 1995; the 2-homogeneous student:
-arXiv:2504.19983, section 2.
+By the chain rule $\nabla_{v_k}F=2F_\rho v_k+F_hx$. Of a *whitened* student $\rho_k=v_k^\top\Lambda v_k$ is the variance of
+$h_k$, so that σ sees fields of unit variance whatever Λ is, and $\Lambda v_k$ stands for $v_k$ in that gradient (derived).
+Committees: Saad and Solla 1995; the 2-homogeneous student: arXiv:2504.19983, section 2.
 """
 
 from collections.abc import Sequence
@@ -25,10 +26,10 @@ class Student:
 
     Attributes:
         activation: σ. width: m. second: $b_k$ at the start, (m,). trained: whether $b$ takes gradient steps too.
-        rows: one of `ROWS`. homogeneous: whether F is 2-homogeneous.
+        rows: one of `ROWS`. homogeneous: whether F is 2-homogeneous. whitened: whether its norm is that of the field.
 
-    Raises `InputError` for a width that is no whole number from 1, unknown `rows`, weights that are not m finite numbers, or a
-    2-homogeneous student with a trained second layer or rows that are not free.
+    Raises `InputError` for a width that is no whole number from 1, unknown `rows`, weights that are not m finite numbers, a
+    2-homogeneous student with a trained second layer or rows that are not free, or a whitened one that is not 2-homogeneous.
     """
 
     activation: Activation
@@ -37,6 +38,7 @@ class Student:
     trained: bool = False
     rows: str = "free"
     homogeneous: bool = False
+    whitened: bool = False
 
     def __post_init__(self) -> None:
         check_whole(**{"student width": self.width})
@@ -50,6 +52,8 @@ class Student:
                 "a 2-homogeneous student has its second layer in the norms of free rows: use a committee for a trained "
                 "second layer or for rows on a sphere"
             )
+        if self.whitened and not self.homogeneous:
+            raise InputError("a committee has no norms in its second layer: whitened is for the 2-homogeneous student")
 
     @property
     def neuron(self) -> neuron.Neuron:
@@ -68,3 +72,11 @@ def committee(
 def two_homogeneous(activation: Activation, width: int) -> Student:
     r"""$f=\sum_k\|v_k\|^2\sigma(\langle\bar v_k,x\rangle)$ (arXiv:2504.19983, section 2)."""
     return Student(activation, width, (1.0,) * width, homogeneous=True)
+
+
+def whitened(activation: Activation, width: int) -> Student:
+    r"""$f=\sum_k\|v_k\|_\Lambda^2\,\sigma(\langle v_k,x\rangle/\|v_k\|_\Lambda)$, $\|v\|_\Lambda^2=v^\top\Lambda v$ (derived).
+
+    For isotropic inputs `two_homogeneous`; with others that one's fields have no unit variance.
+    """
+    return Student(activation, width, (1.0,) * width, homogeneous=True, whitened=True)
