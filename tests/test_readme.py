@@ -69,6 +69,8 @@ def test_examples_were_found() -> None:
         "claims-2",
         "declared-1",
         "exponents-1",
+        "floor-1",
+        "floor-2",
         "quadratic-1",
         "scaling-1",
         "sde-1",

@@ -333,6 +333,7 @@ MODEL = Model(
         "norm": Derive("theory:SingleTask", part="norm_derivation"),
         "ideal-loss": Derive("theory.scaling.ideal_loss:derivation"),
         "loss-sum": Derive("theory.scaling.scaling_laws:derivation"),
+        "bayes-floor": Derive("theory.scaling.bayes:derivation"),
         "retirement": Derive("theory.additive.retirement:derivation"),
         "plateau": Derive("theory:plateau"),
         "finite-step": Derive("theory:finite_step"),

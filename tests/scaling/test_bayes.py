@@ -1,0 +1,55 @@
+"""The Bayes-optimal floor: what the claim does not ask: its refusals, its edges, several phases."""
+
+import numpy as np
+import pytest
+
+from theory import Activation, InputError
+from theory.scaling import bayes
+from theory.scaling.bayes import BayesFloor, Channel
+
+
+def test_each_direction_is_found_from_the_threshold_on_at_its_overlap() -> None:
+    channel = Channel(4)
+    signal, overlap = channel.threshold
+    below, above = channel.overlap(np.array([signal * (1 - 1e-12), signal * (1 + 1e-12)]))
+    assert below == 0
+    assert above == pytest.approx(overlap, abs=1e-9)
+    assert channel.overlap(np.array(1e9)) == pytest.approx(1 - 1 / 4e9, abs=1e-15)
+
+
+def test_without_samples_to_speak_of_nothing_is_known() -> None:
+    floor = BayesFloor.power_law(3, 1.0, teachers=7)
+    assert floor.error(0.5) == pytest.approx(1.0, abs=1e-12)
+    assert floor.learned(0.5) == 0
+
+
+def test_what_is_not_listed_is_left() -> None:
+    few, all_of_them = (BayesFloor.power_law(2, 0.8, teachers) for teachers in (bayes._EXPLICIT + 1, 20_000))
+    assert few.beyond == pytest.approx(float(few.squares[-1]), rel=1e-4)
+    assert all_of_them.beyond == 0
+
+
+def test_of_two_phases_the_likelier_one_is_taken() -> None:
+    """Equal weights without noise to speak of: all known or none, each reproducing itself."""
+    floor = BayesFloor(Channel(4), np.ones(3), noise=0.05)
+    for ratio, learned in ((3.5, 0), (4.0, 3)):
+        gaps = [floor._gap(error, ratio) for error in np.geomspace(1e-3, 3.2, 400)]
+        assert np.count_nonzero(np.diff(np.sign(gaps))) == 3
+        assert floor.learned(ratio) == learned
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Channel(1), "degree is 1"),
+        (lambda: Channel.of(Activation.parse("h2+h4")), "Hermite polynomial such as h4"),
+        (lambda: BayesFloor(Channel(2), np.array([0.1, 0.2])), "largest first"),
+        (lambda: BayesFloor(Channel(2), np.ones(2), noise=0.0), "noise is 0.0"),
+        (lambda: BayesFloor.power_law(2, 0.6, np.inf).error(1e9), "more than the"),
+        (lambda: BayesFloor.power_law(2, 0.6, 10).error(-1.0), "samples is -1.0"),
+        (lambda: bayes.constant(Channel(2), 0.5), "decay is 0.5"),
+    ],
+)
+def test_refusals_name_what_to_do(make, words: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InputError, match=words):
+        make()
