@@ -9,7 +9,7 @@ $$S=E\,g^2=\tfrac{b+1}b\lambda^2C+\tfrac{n\lambda}b(R+\sigma^2),\qquad R=\sum\la
 so that $C=E\,e^2$, $X=E\,eu$, $V=E\,u^2$ are iterated exactly, with any batch, schedule or momentum (derived here).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -92,15 +92,19 @@ class LinearModel:
     noise: float
     start: np.ndarray
 
-    def path(self, rule: Rule, steps: int) -> np.ndarray:
+    def path(self, rule: Rule, steps: int, equations: Mapping[str, sp.Expr] | None = None) -> np.ndarray:
         """C before each step and after the last, (steps + 1, L), by the exact recursion; the velocity begins at zero.
+
+        `equations`: C, X and V after a step, in the place of `step_equations()`.
 
         Raises `InputError` for a rule whose moments do not close, and for a run longer than its schedule.
         """
         check_length(rule.step_size, steps)
         known: dict[sp.Symbol, Any] = {**coefficients(rule), batch: rule.batch, sigma: self.noise}
         known |= {lam: self.eigenvalues, n: self.multiplicities}
-        move = sp.lambdify([C, X, V, R, eta, *known], list(step_equations().values()), modules="numpy", cse=True)
+        move = sp.lambdify(
+            [C, X, V, R, eta, *known], list((equations or step_equations()).values()), modules="numpy", cse=True
+        )
         given, sizes = rule.step_size, np.arange(steps)
         each = np.asarray(given(sizes)) if callable(given) else np.full(steps, float(given))
         state, found = [self.start, 0.0 * self.start, 0.0 * self.start], [self.start]
