@@ -1,0 +1,35 @@
+"""Growth in whole steps and in a tube: limits, refusals, and the law against a plain random walk."""
+
+import numpy as np
+import pytest
+import sympy as sp
+
+from theory import InputError
+from theory.one_task.noisy_growth import NoisyGrowth, alpha, end, leaving_probability, start, steps_of_growth
+
+
+def test_orders_of_the_number_of_steps() -> None:
+    first, lag, after = steps_of_growth(3)
+    assert sp.simplify(first - (start**-2 - end**-2) / (2 * alpha)) == 0
+    assert sp.simplify(sp.expand_log(lag - sp.Rational(3, 2) * sp.log(end / start), force=True)) == 0
+    assert sp.simplify(after + alpha * 15 * (end**2 - start**2) / 24) == 0
+
+
+def test_the_lag_of_exponential_growth_is_that_of_the_logarithm() -> None:
+    steps = np.log(8) / np.log1p(0.01)
+    found = sum(float(x.subs({alpha: 0.01, start: 1.0, end: 8.0})) for x in steps_of_growth(1))
+    assert found == pytest.approx(steps, rel=1e-6)
+
+
+def test_leaving_probability_has_both_limits() -> None:
+    assert leaving_probability(0.01) == pytest.approx(0, abs=1e-20)
+    assert leaving_probability(30.0) == pytest.approx(1, abs=1e-6)
+    series = 1 - 4 / np.pi * (np.exp(-(np.pi**2) / 8) - np.exp(-9 * np.pi**2 / 8) / 3)
+    assert leaving_probability(1.0) == pytest.approx(series, abs=1e-6)
+
+
+def test_refusals_name_argument_value_and_remedy() -> None:
+    with pytest.raises(InputError, match=r"end is 0\.5: growth ends above its start"):
+        NoisyGrowth(3, 1e-3, 1.0, 0.5, 1e-4, 0.01)
+    with pytest.raises(InputError, match=r"width is 0\.2: the tube's upper edge explodes"):
+        NoisyGrowth(3, 1e-3, 1.0, 3.0, 1e-4, 0.2)
