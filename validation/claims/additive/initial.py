@@ -1,14 +1,15 @@
-"""E13, E15: gaps and regularity of the random initial overlaps (Lemma 3.1)."""
+"""E13, E15, E32: gaps and regularity of the random initial overlaps (Lemma 3.1)."""
 
 from collections.abc import Iterator
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 from theory import Student, Teacher, draw_initial_state, scores, select
 from theory.prediction.greedy import row_gap_bound, row_gap_probability
 from theory.scaling.extreme_overlaps import OverlapLaw
 from theory.scaling.largest_overlap import LargestOverlap
+from theory.scaling.selection_draws import draw_overlaps
 from validation.judge.claim import Control, Measurement, Part, claim
 from validation.judge.context import Context
 from validation.statistics.standard_errors import mean_and_error, share_error
@@ -85,3 +86,48 @@ def run_regularity(context: Context) -> Iterator[Part]:
     source = "union bound P·P(χ²₁ < 1)^{m−P+1}"
     details = {"Controls' share": np.mean(random_broken)}
     yield Measurement(text, 0.0, share, share_error(share, len(broken)), union, wrong, source, "smallest", details)
+
+
+@claim(
+    id="E32",
+    title="Least and r-th largest overlap",
+    statement="The least initial overlap is of order 1/(mP√d), and the r-th largest of m has a binomial law.",
+    latex=r"P\big(\sqrt d\min_{k,q}|\bar v_{kq}|<u\big)=1-(1-F(u))^{mP},\quad P(g_{(r)}>u)=P(\mathrm{Bin}(m,1-F(u))\ge r)",
+    source="arXiv:2504.19983, Lemma 3.1(d), third part, and Lemma B.2; laws exact",
+    kind="exact",
+    regime="the second at any dimension, the first up to the dependence of overlaps within a row",
+    controls=("union bound as an equality", "one teacher only", "Gaussian overlaps", "the largest", "the next one"),
+)
+def run_order_statistics(context: Context) -> Iterator[Part]:
+    """Share of draws whose least overlap of all is small, and in which the r-th largest of a column is large."""
+    m, width, dim, draws = 64, 16, 10_000, context.pick(4000, 40_000)
+    law, rng = OverlapLaw(dim), context.rng("E32", "least")
+    level = float(law.from_tail(1 - 0.7 / (m * width)))  # 0.7 overlaps below it are to be expected
+    below = -np.expm1(law.log_cdf(level))  # P(g > level)
+    least = np.concatenate(
+        [np.sqrt(dim) * np.abs(draw_overlaps(m, width, dim, 500, rng)).min(axis=(1, 2)) for _ in range(draws // 500)]
+    )
+    share = float(np.mean(least < level))
+    predicted = float(-np.expm1(m * width * np.log(below)))
+    controls = {"union bound as an equality": 0.7, "one teacher only": float(-np.expm1(m * np.log(below)))}
+    text = f"share of draws with an overlap below 0.7/(mP) of its law, m = {m}, P = {width}"
+    source = "dependence of overlaps within a row, relative P/d"
+    error = share_error(share, draws)
+    yield Measurement(text, predicted, share, error, predicted * width / dim, controls, source, "least")
+    low, rank = 6, 10
+    law = OverlapLaw(low)
+    reach = float(np.sqrt(np.log(m / rank)))  # of the size that the lemma speaks of
+    found = np.sqrt(low) * np.abs(draw_overlaps(m, 1, low, draws, context.rng("E32", "rank"))[:, :, 0])
+    share = float(np.mean(np.sort(found, axis=1)[:, -rank] > reach))
+
+    def chance(tail: float, at_least: int) -> float:
+        return float(special.betainc(at_least, m - at_least + 1, tail))
+
+    tail = float(law.tail(reach))
+    controls = {
+        "Gaussian overlaps": chance(float(OverlapLaw().tail(reach)), rank),
+        "the largest": chance(tail, 1),
+        "the next one": chance(tail, rank + 1),
+    }
+    text = f"share of draws in which overlap number {rank} of {m} is above √(ln(m/r)/d), d = {low}"
+    yield Measurement(text, chance(tail, rank), share, share_error(share, draws), 0.0, controls, "none: exact", "rank")

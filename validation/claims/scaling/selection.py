@@ -1,4 +1,4 @@
-"""E14, E19-greedy, E26, E27, S7: greedy selection on random initial overlaps, and what a neuron takes on its own."""
+"""E14, E19-greedy, E26, E27, E31, S7: greedy selection on random initial overlaps, and what a neuron takes on its own."""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -150,6 +150,53 @@ def _gap_figures(
         caption = f"Medians of the gaps of Lemma 3.1 at {held}, equal weights, P* = P/2; dashed, derived."
         figures.append((caption, predicted_and_measured(curves, points, name, "median gap", log="xy")))
     return figures
+
+
+_TAIL_WIDTH, _TAIL_DIRECTIONS, _TAILS = 24, 8, (0.01, 0.03, 0.1)
+
+
+@claim(
+    id="E31",
+    title="Small gaps are rare in proportion",
+    statement="A gap of Lemma 3.1 falls below Δ with a probability linear in Δ, far below the union bound.",
+    latex=r"P(\delta<\Delta)=1-E\prod_{p\le P_*}\Big(\frac{F(s_p/(1+\Delta))}{F(s_p)}\Big)^{n_p}\propto\Delta",
+    source=f"{_PAPER}, Lemma 3.1 (probability 1 − δ); law derived",
+    kind="asymptotic",
+    regime="equal weights, P_* = P/2, m ≥ P; compared with the finite-size law",
+    controls=("union bound over all pairs", "selection forgotten: its pairs as independent", "∝ √Δ", "∝ Δ²"),
+)
+def run_small_gaps(context: Context) -> Iterator[Part]:
+    """Share of draws with a gap below Δ, for each of the three, and its exponent in Δ."""
+    m, count = _TAIL_WIDTH, _TAIL_DIRECTIONS
+    wanted, power, draws = count // 2, _EXPONENT - 2, context.pick(20_000, 100_000)
+    law, competition = GapLaw(EqualWeights(count, m), wanted, power), Competition.of(np.ones(count), m, _EXPONENT)
+    blocks = [selected_gaps(x, wanted) for x in _score_blocks(context, ("E31", "scores"), competition, draws)]
+    rank, pair = np.arange(1, wanted + 1), _TAILS[1] / (np.pi * power)
+    # Ordered pairs that the union bound takes, and that the selected pairs have as rivals.
+    pairs = {
+        "row": (m * count * (count - 1), int(np.sum(count - rank))),
+        "column": (count * m * (m - 1), int(np.sum(m - rank))),
+        "threshold": ((m * count) ** 2, (m - wanted) * (count - wanted)),
+    }
+    for gap in GAPS:
+        below = np.concatenate([block[gap] for block in blocks])[:, None] < np.array(_TAILS)
+        shares = below.mean(axis=0)
+        chance, plain = (-np.expm1(np.array([law.log_survival(gap, x, y) for x in _TAILS])) for y in (True, False))
+        allowed = np.abs(chance - plain) + _law_dim(count) * chance
+        text = f"share of draws with a {gap} gap below {_TAILS[1]:g}, m = {m}, P = {count}"
+        source = computed_by(GapLaw.log_survival, "curvature of the scores' law over the levels' spread; P/d")
+        controls = {
+            "union bound": min(1.0, float(pairs[gap][0] * pair)),
+            "selection forgotten": float(-np.expm1(-pairs[gap][1] * pair)),
+        }
+        at, stderr = (float(chance[1]), float(shares[1])), share_error(float(shares[1]), draws)
+        yield Measurement(text, *at, stderr, float(allowed[1]), controls, source, gap)
+        lever = slope_weights(_TAILS)
+        relative = np.cov(below.T) / draws / np.outer(shares, shares)  # the same draws give all three shares
+        text = f"exponent of that share in Δ = {', '.join(f'{x:g}' for x in _TAILS)}, {gap} gap"
+        slopes = float(lever @ np.log(chance)), float(lever @ np.log(shares))
+        error, slack = float(np.sqrt(lever @ relative @ lever)), float(np.abs(lever) @ (allowed / chance))
+        yield Measurement(text, *slopes, error, slack, {"∝ √Δ": 0.5, "∝ Δ²": 2.0}, source, f"{gap}.exponent")
 
 
 _REACH = 1.0  # in units of d^(−1/2): the lemma's bound on a selected overlap
