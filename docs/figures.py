@@ -1,13 +1,29 @@
-"""Makes the figures of the README with the toolkit itself: ``make figures`` writes ``docs/img/*.png``."""
+"""Makes the figures of the README and of the pages with the toolkit itself: ``make figures`` writes ``docs/img/*.png``.
 
+Names as arguments: these alone, ``python docs/figures.py floor``.
+"""
+
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from dynamics import FlowResult, gradient_flow
+from dynamics.declared.simulate import declared_sgd
 from theory import Activation, Prediction, Student, Teacher, draw_initial_state, predict
+from theory.declared.directions import Directions
+from theory.declared.inputs import Inputs
+from theory.declared.model import DeclaredModel
+from theory.declared.rule import Rule
+from theory.declared.schedule import Power
+from theory.declared.start import draw_start
+from theory.declared.student import two_homogeneous
+from theory.declared.target import Additive
+from theory.scaling.bayes import BayesFloor, Channel
 from validation.figures.common import overlap_curves, staircase
+from validation.figures.plot import INK, Plot, colours
 
 IMAGES = Path(__file__).resolve().parent / "img"
 DIM, WIDTH, STUDENTS, SEED = 10_000, 8, 32, 0
@@ -41,13 +57,57 @@ def loss(prediction: Prediction, flow: FlowResult) -> Figure:
     return figure
 
 
-def main() -> None:
-    """Write both figures."""
+#: SGD against the floor: link and weights of the teacher, noise Δ, students, dimensions, n/d, replicas.
+LINK, WEIGHTS, NOISE, NEURONS = "h3", np.arange(1, 9.0) ** -1, 1.0, 16
+DIMS, RATIO, REPLICAS = (32, 64, 128), 4000, 8
+#: Steps are c/√(d(4d + n)) after n samples: the best c for each n is taken.
+SCALES = (0.1, 0.2)
+
+
+def sgd_error(dim: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """Samples (n,), and twice the loss of each replica (replicas, n), of online SGD with step sizes ∝ 1/√n."""
+    link, late = Activation.parse(LINK), 4 * dim
+    directions = Directions.orthonormal(Inputs.isotropic(dim), len(WEIGHTS))
+    rule = Rule(Power(scale / np.sqrt(dim * late), 0.5, late), noise=np.sqrt(NOISE))
+    target = Additive(link, tuple(WEIGHTS / np.linalg.norm(WEIGHTS)))
+    model = DeclaredModel(directions, target, two_homogeneous(link, NEURONS), rule)
+    start = draw_start(directions, NEURONS, 0.3, SEED)
+    run = declared_sgd(model, start, steps=RATIO * dim, replicas=REPLICAS, seed=SEED, saves=400, loss=True)
+    assert not run.diverged.any()
+    return run.dataset.step.values, 2 * run.dataset.loss.values
+
+
+def floor() -> Figure:
+    """SGD of the additive model, several d, beside the Bayes-optimal error of the same teacher, over n/d."""
+    plot = Plot("samples n / d", "mean squared error", "xy")
+    for dim, colour in zip(DIMS, colours(len(DIMS)), strict=True):
+        runs = [sgd_error(dim, scale) for scale in SCALES]
+        samples, means = runs[0][0], [errors.mean(axis=0) for _, errors in runs]
+        best = np.argmin(means, axis=0)
+        errors = np.stack([values for _, values in runs])[best, :, np.arange(samples.size)].T
+        late = samples > dim
+        plot.runs(samples[late] / dim, errors[:, late], f"SGD, d = {dim}", colour)
+    squares = WEIGHTS**2 / np.sum(WEIGHTS**2)
+    known = BayesFloor(Channel.of(Activation.parse(LINK)), squares, NOISE)
+    ratios = np.geomspace(1, RATIO, 600)
+    plot.theory(ratios, [known.error(ratio) for ratio in ratios], "best possible, d → ∞", INK)
+    return plot.done()
+
+
+def overlaps_and_loss() -> dict[str, Figure]:
+    """Both figures of one run."""
     prediction, flow = run()
+    return {"overlaps": overlaps(prediction, flow), "staircase": loss(prediction, flow)}
+
+
+def main(names: Sequence[str] = ()) -> None:
+    """Write the figures of these names, or all."""
+    makers = {"overlaps": overlaps_and_loss, "floor": lambda: {"floor": floor()}}
     IMAGES.mkdir(exist_ok=True)
-    for name, figure in (("overlaps", overlaps(prediction, flow)), ("staircase", loss(prediction, flow))):
-        figure.savefig(IMAGES / f"{name}.png", dpi=110, metadata={"Software": None})
+    for name in names or makers:
+        for made, figure in makers[name]().items():
+            figure.savefig(IMAGES / f"{made}.png", dpi=110, metadata={"Software": None})
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
