@@ -1,0 +1,257 @@
+r"""Random features of power-law inputs, their deterministic equivalent, and the phases of the compute-optimal risk.
+
+Inputs $g\sim N(0,I_v)$, features $x=W^\top D^{1/2}g$, $D=\mathrm{diag}(j^{-2\alpha})$, $W_{jk}\sim N(0,1/d)$, target
+$\langle b,D^{1/2}g\rangle$ with $b_j=j^{-\beta}$ (arXiv:2405.15074). What the features cannot express is Gaussian and
+independent of them, so that this is *exactly* the linear model of spectrum $S=W^\top DW$ with $w^*=S^{-1}W^\top Db$ and label
+noise of variance $\sigma^2=b^\top Db-w^{*\top}Sw^*$, the least risk (derived).
+
+*Deterministic equivalent* (arXiv:2405.15074; its error in averages is of order 1/d): $D^{1/2}WW^\top D^{1/2}$ has the
+resolvent $\mathrm{diag}(1/(j^{-2\alpha}m-z))$ with
+
+$$m(z)=\Big(1+\frac1d\sum_j\frac{j^{-2\alpha}}{j^{-2\alpha}m(z)-z}\Big)^{-1}.$$
+
+An integral around the positive spectrum, taken at points on the curve, makes a linear model of it whose eigenvalues and
+weights are complex: no random matrix is drawn, no v is too large.
+
+*Phases* (2α > 1). After r samples the excess risk is a sum of four terms: $F_0\asymp d^{-2\alpha+(1-2\beta)_+}$, what the
+features cannot express; $F_{pp}\asymp r^{-\rho/2\alpha}$, $\rho=2\alpha+2\beta-1$, the signal;
+$F_{ac}\asymp d^{-1}r^{-1+1/2\alpha}$ for β > ½, the features' distortion; $K_{pp}\asymp r^{-2+1/2\alpha}$, noise of SGD. At
+compute f = rd the best width balances the largest two, in phases I (β < ½), II (½ < β < α), III (β > α).
+For 2α < 1 nothing is claimed.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import ArrayLike
+from scipy import optimize
+
+from theory.core.arguments import check_one_of, check_positive, check_whole
+from theory.core.errors import InputError
+from theory.core.quadrature import gauss_legendre
+from theory.core.streams import stream
+from theory.declared import linear_model as exact
+from theory.declared.linear_model import LinearModel
+from theory.declared.linear_stability import modes
+
+REFERENCE = "arXiv:2405.15074; the linear model's exact recursion: derived"
+
+#: Terms summed one by one; Gauss–Legendre in ln j beyond, this many panels per unit with these many points.
+_FIRST, _PANELS, _POINTS = 150, 2, 8
+#: Infinite v.
+_FAR = 1e16
+#: The curve around the spectrum: from this share of $d^{-2\alpha}$ to this multiple of the largest eigenvalue of D; its height
+#: in ln z; points per unit of ln z.
+_LOW, _HIGH, _HEIGHT, _DENSITY = 0.02, 2.0, 0.8, 50
+#: The same around the decays of the risk: begins at this share of the smallest.
+_OUTER, _OUTER_HEIGHT = 0.3, 1.2
+_FIXED, _NEWTON = 12, 60
+
+
+@dataclass(frozen=True)
+class RandomFeatures:
+    r"""Attributes: alpha, beta: decays of $D^{1/2}$ and b. width: d. hidden: v, inf for as many as there are.
+
+    Raises `InputError` unless 2α > 1, β > 0 (so that all sums converge), and the width is whole and below v.
+    """
+
+    alpha: float
+    beta: float
+    width: int
+    hidden: float = np.inf
+
+    def __post_init__(self) -> None:
+        check_positive(beta=self.beta)
+        check_whole(width=self.width)
+        if not self.alpha > 0.5:
+            raise InputError(f"alpha is {self.alpha:g}: the features' variance is finite above one half; raise it")
+        if not self.width < self.hidden:
+            raise InputError(
+                f"width is {self.width}, hidden {self.hidden:g}: take fewer features than hidden coordinates"
+            )
+
+    @property
+    def trace(self) -> float:
+        """Tr D, the mean of Tr S."""
+        j, weights = _coordinates(self.hidden)
+        return float(weights @ j ** (-2 * self.alpha))
+
+    def draw(self, seed: int = 0) -> "Spectrum":
+        """S of random W. Raises `InputError` for infinite v."""
+        if not np.isfinite(self.hidden):
+            raise InputError("hidden is inf: a matrix to draw is finite; give a number, or take the equivalent")
+        j = np.arange(1, int(self.hidden) + 1, dtype=float)
+        drawn = stream(seed, "random features").standard_normal((j.size, self.width))
+        half = drawn * (j**-self.alpha / np.sqrt(self.width))[:, None]
+        values, axes = np.linalg.eigh(half.T @ half)
+        signal = (axes.T @ (half.T @ j ** (-self.alpha - self.beta))) ** 2 / values
+        whole = float(np.sum(j ** (-2 * self.alpha - 2 * self.beta)))
+        return Spectrum(values, np.ones_like(values), signal, whole - float(signal.sum()))
+
+    def equivalent(self) -> "Spectrum":
+        """The deterministic one: complex points on one half of a curve around the spectrum."""
+        j, weights = _coordinates(self.hidden)
+        d, variance = self.width, j ** (-2 * self.alpha)
+        z, around = _curve(float(np.log(_LOW) - 2 * self.alpha * np.log(d)), float(np.log(_HIGH)), _HEIGHT)
+        m = _companion(z, variance, weights, d)
+        seen = variance[:, None] * m
+        # Without −1/z, which has no pole inside: v of them would drown the rest.
+        resolvent = weights[:, None] * seen / (z * (seen - z))
+        target = j ** (-2 * self.alpha - 2 * self.beta)
+        signal = target @ resolvent * around
+        whole = float(weights @ target)
+        return Spectrum(z, resolvent.sum(axis=0) * around, signal, whole - float(signal.sum().real))
+
+    def truncated(self) -> "Spectrum":
+        """The first d coordinates themselves in the place of features: what a diagonal model makes of it."""
+        j = np.arange(1, self.width + 1, dtype=float)
+        rest, weights = _coordinates(self.hidden)
+        signal = j ** (-2 * self.alpha - 2 * self.beta)
+        whole = float(weights @ rest ** (-2 * self.alpha - 2 * self.beta))
+        return Spectrum(j ** (-2 * self.alpha), np.ones_like(j), signal, whole - float(signal.sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    r"""Of features. Attributes: values: λ, (n,). count: their number, (n,). signal: $\lambda w^{*2}$, (n,). least: risk.
+
+    Complex ones stand for half a curve: what is summed over it is the real part.
+    """
+
+    values: np.ndarray
+    count: np.ndarray
+    signal: np.ndarray
+    least: float
+
+    @property
+    def model(self) -> LinearModel:
+        """The linear model, from w = 0, of a drawn spectrum. Raises `InputError` for an equivalent."""
+        if np.iscomplexobj(self.values):
+            raise InputError("the spectrum is the equivalent's: a linear model has real eigenvalues; draw one")
+        return LinearModel(self.values, self.count, float(np.sqrt(self.least)), self.signal / self.values)
+
+    def risk(self, step_size: float, steps: ArrayLike, batch: int = 1, kernel: bool = True) -> np.ndarray:
+        r"""$R_n+\sigma^2$ after `steps` (from 1) of plain SGD of one step size, exact for the spectrum: shape of `steps`.
+
+        $R_n+\sigma^2=F_n+\sigma^2+\sum_{s<n}K_{n-1-s}(R_s+\sigma^2)$ is a product of generating functions,
+        $\hat P=(\hat F-\sigma^2/\zeta)/(1-\hat K)$ at $\omega=1-\zeta$; its coefficients are $\sigma^2/(1-\mathcal K)$ and an
+        integral of $-\hat P\,(1-\zeta)^n$ around the other poles. `kernel`: without it SGD's own noise K is left out.
+        Raises `InputError` for a step size that is not positive, or beyond the edge of stability.
+        """
+        check_positive(step_size=step_size)
+        given = np.asarray(steps, dtype=float)
+        decay, push = _lowered()(self.values, self.count, step_size, batch)
+        push = push * self.values if kernel else 0 * self.values
+        if not (np.all(np.real(decay) > 0) and np.real(np.sum(push / decay)) < 1):
+            raise InputError(f"step size is {step_size:g}: the mean square grows; take a smaller one")
+        ends = np.abs(decay).min() * _OUTER, 1.0
+        zeta, around = _curve(float(np.log(ends[0])), float(np.log(ends[1])), _OUTER_HEIGHT)
+        known, noise = _transform(self.signal, decay, zeta), _transform(push, decay, zeta)
+        left = np.exp(given[..., None] * np.log1p(-zeta))
+        moved = left @ ((known - self.least / zeta) / (1 - noise) * around)
+        return np.real(moved) + self.least / (1 - np.real(np.sum(push / decay)))
+
+
+def phase_exponents(alpha: float, beta: float, without: str = "") -> tuple[float, float]:
+    r"""(x, y) of the least risk $f^x$ and its width $f^y$ at compute f, in the limit: the balance of the four terms.
+
+    Terms are $d^ir^j$; with $d=f^y$, $r=f^{1-y}$ the largest exponent is least at y, a linear programme. `without`: a term
+    left out, ``F_ac`` or ``K_pp``, or ``target`` for what $F_0$ owes to β. Raises `InputError` unless 2α > 1, and for another
+    name.
+    """
+    check_one_of(("", "F_ac", "K_pp", "target"), without=without)
+    if not alpha > 0.5:
+        raise InputError(f"alpha is {alpha:g}: the phases are known above one half; raise it")
+    beyond = 0.0 if without == "target" else max(0.0, 1 - 2 * beta)
+    terms = {"F_0": (beyond - 2 * alpha, 0.0), "F_pp": (0.0, -(2 * alpha + 2 * beta - 1) / (2 * alpha))}
+    terms["K_pp"] = (0.0, -2 + 1 / (2 * alpha))
+    if beta > 0.5:
+        terms["F_ac"] = (-1.0, -1 + 1 / (2 * alpha))
+    kept = [term for name, term in terms.items() if name != without]
+    rows = [[-1.0, width - samples] for width, samples in kept]
+    found = optimize.linprog([1, 0], A_ub=rows, b_ub=[-samples for _, samples in kept], bounds=[(None, 0), (0, 1)])
+    return float(found.x[0]), float(found.x[1])
+
+
+@cache
+def _lowered() -> Any:
+    """1 − A, what a step takes from C, and what SGD's noise adds to it for each unit of risk: of λ, n, η and b, as derived."""
+    own, pushed = modes()
+    parts = [sp.expand(part.subs(exact.PLAIN)) for part in (1 - own[0, 0], pushed[0])]
+    return sp.lambdify((exact.lam, exact.n, exact.eta, exact.batch), parts, modules="numpy")
+
+
+def _coordinates(hidden: float) -> tuple[np.ndarray, np.ndarray]:
+    """Points j and weights of a sum over 1 … v, the tail as an integral over ln j (midpoints: error of order 1/j²)."""
+    last = min(hidden, _FAR)
+    first = np.arange(1, min(_FIRST, last) + 1, dtype=float)
+    if last <= _FIRST:
+        return first, np.ones_like(first)
+    low, high = (float(np.log(end + 0.5)) for end in (first[-1], last))
+    edges = np.linspace(low, high, 1 + int(np.ceil(_PANELS * (high - low))))
+    points, weights = (x.ravel() for x in gauss_legendre(edges[:-1], edges[1:], _POINTS))
+    return np.concatenate([first, np.exp(points)]), np.concatenate([np.ones_like(first), weights * np.exp(points)])
+
+
+def _curve(low: float, high: float, height: float) -> tuple[np.ndarray, np.ndarray]:
+    r"""Upper half of an ellipse in ln z, and $-dz/\pi i$, by the trapezoidal rule's midpoints: (n,) both."""
+    half = (high - low) / 2
+    count = int(np.ceil(_DENSITY * half))
+    angle = np.pi * (np.arange(count) + 0.5) / count
+    z = np.exp((low + high) / 2 + half * np.cos(angle) + 1j * height * np.sin(angle))
+    return z, -z * (-half * np.sin(angle) + 1j * height * np.cos(angle)) / (1j * count)
+
+
+def _transform(weights: np.ndarray, decay: np.ndarray, zeta: np.ndarray) -> np.ndarray:
+    """Σ w/(decay − ζ) at each ζ; complex spectra stand for both halves of their curve."""
+    here = (weights / (decay - zeta[:, None])).sum(axis=1)
+    if not np.iscomplexobj(decay):
+        return here
+    return (here + (weights / (decay - zeta.conj()[:, None])).sum(axis=1).conj()) / 2
+
+
+def _companion(z: np.ndarray, variance: np.ndarray, weights: np.ndarray, width: int) -> np.ndarray:
+    """m(z): averaged iterations, then Newton's."""
+    m = np.ones_like(z)
+    for turn in range(_FIXED + _NEWTON):
+        ratio = variance[:, None] / (variance[:, None] * m - z)
+        value, slope = weights @ ratio / width, -(weights @ ratio**2) / width
+        new = 0.5 * m + 0.5 / (1 + value) if turn < _FIXED else m - (m * (1 + value) - 1) / (1 + value + m * slope)
+        done = turn > _FIXED and np.max(np.abs(new - m) / np.abs(m)) < 1e-13
+        m = new
+        if done:
+            break
+    return m
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Where the best of two widths changes. Attributes: compute: f = width · samples. risk: there. width: geometric mean."""
+
+    compute: float
+    risk: float
+    width: float
+
+
+def crossing(one: tuple[int, Spectrum], other: tuple[int, Spectrum], step_size: float, kernel: bool = True) -> Crossing:
+    """Of two widths and their spectra, the narrower first, batch 1: a point of the compute-optimal frontier.
+
+    Raises `InputError` where the wider is not better after all.
+    """
+    (narrow, first), (wide, second) = one, other
+
+    def gap(log_f: ArrayLike) -> np.ndarray:
+        f = np.exp(log_f)
+        risks = (x.risk(step_size, f / d, kernel=kernel) for d, x in ((narrow, first), (wide, second)))
+        return np.subtract(*map(np.log, risks))
+
+    grid = np.log(wide) + np.arange(1.0, 60.0)
+    better = np.flatnonzero(gap(grid) > 0)
+    if not better.size or not better[0]:
+        raise InputError(f"widths {narrow} and {wide} do not cross: take a larger width or a smaller step size")
+    log_f = optimize.brentq(gap, grid[better[0] - 1], grid[better[0]], xtol=1e-12)
+    risk = float(first.risk(step_size, np.exp(log_f) / narrow, kernel=kernel))
+    return Crossing(float(np.exp(log_f)), risk, float(np.sqrt(narrow * wide)))

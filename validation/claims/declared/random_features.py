@@ -1,0 +1,146 @@
+"""M24: compute-optimal random features, drawn and in their deterministic equivalent, and the exponents of phases I to III."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from theory.declared.random_features import RandomFeatures, Spectrum, crossing, phase_exponents
+from validation.judge.claim import Control, Measurement, Part, claim, computed_by
+from validation.judge.context import Context
+from validation.statistics.exponents import exponent_of, slope_weights
+from validation.statistics.frontier import Frontier, lower_envelope
+
+COST = 12
+
+#: η Tr D.
+_SIZE = 0.5
+
+# ------------------------------------------------------------------- in the limit
+
+#: Widths around which exponents are taken, and the ratio of neighbours there.
+_CENTRES, _RATIO = (1e3, 1e4, 1e5), 1.3
+_QUICK = ((1.0, 0.3, "I"), (0.75, 0.6, "II"), (1.0, 1.5, "III"))
+_FULL = ((0.75, 0.3, "I"), (0.75, 1.2, "III"))
+#: The term that decides in a phase, and what the claim calls its absence.
+_DECIDES = {"I": ("target", "F₀ of a target"), "II": ("F_ac", "F_ac"), "III": ("K_pp", "kernel")}
+
+
+@dataclass(frozen=True)
+class _Exponents:
+    """Local exponents (risk, width) around each centre, (centres, 2)."""
+
+    values: np.ndarray
+
+    @property
+    def limit(self) -> np.ndarray:
+        """Both with the changes from centre to centre continued as a geometric series, (2,)."""
+        last, before = self.values[-1] - self.values[-2], self.values[-2] - self.values[-3]
+        return np.asarray(self.values[-1] + last * (last / before) / (1 - last / before))
+
+    @property
+    def allowance(self) -> np.ndarray:
+        """What that adds, (2,)."""
+        return np.abs(self.limit - self.values[-1])
+
+
+def _local(alpha: float, beta: float, centre: float, kernel: bool) -> np.ndarray:
+    widths = [round(centre * _RATIO**k) for k in (-1, 0, 1)]
+    features = [RandomFeatures(alpha, beta, width) for width in widths]
+    step_size, spectra = _SIZE / features[0].trace, [one.equivalent() for one in features]
+    pairs = list(zip(widths, spectra, strict=True))
+    first, second = (crossing(pairs[i], pairs[i + 1], step_size, kernel) for i in (0, 1))
+    moved = [np.log(getattr(second, x) / getattr(first, x)) for x in ("risk", "width", "compute")]
+    return np.array(moved[:2]) / moved[2]
+
+
+def _exponents(alpha: float, beta: float, kernel: bool = True) -> _Exponents:
+    return _Exponents(np.array([_local(alpha, beta, centre, kernel) for centre in _CENTRES]))
+
+
+def _phase(alpha: float, beta: float, phase: str) -> Iterator[Measurement]:
+    found, predicted = _exponents(alpha, beta), phase_exponents(alpha, beta)
+    without, control = _DECIDES[phase]
+    other = phase_exponents(alpha, beta, without)
+    measured = _exponents(alpha, beta, kernel=False) if phase == "III" else None
+    for place, name in enumerate(("risk", "width")):
+        wrong = Control(predicted[place], float(measured.limit[place])) if measured else Control(other[place])
+        text = f"exponent of the compute-optimal {name}, deterministic equivalent, α = {alpha:g}, β = {beta:g} (phase {phase})"
+        yield Measurement(
+            text, predicted[place], float(found.limit[place]), 0.0, float(found.allowance[place]), {control: wrong},
+            "what continuing the change from decade to decade adds", key=f"{phase}-{alpha:g}-{name}".replace(".", ""),
+            details={"at widths": list(_CENTRES), "exponents": found.values[:, place].tolist()},
+        )  # fmt: skip
+
+
+# ---------------------------------------------------------------- drawn features
+
+_ALPHA, _HIDDEN = 0.75, 2500
+_WIDTHS = tuple(int(x) for x in np.geomspace(14, 400, 11).round())
+#: Widths whose compute bounds the window.
+_WINDOW = ((30, 40), (150, 200))
+
+
+def _risks(spectra: Sequence[Spectrum], grid: np.ndarray, step_size: float, kernel: bool = True) -> list[np.ndarray]:
+    """Of each width, on its samples at compute `grid`."""
+    pairs = zip(_WIDTHS, spectra, strict=True)
+    return [one.risk(step_size, grid / width, kernel=kernel) for width, one in pairs]
+
+
+def _crossing(beta: float, widths: tuple[int, int], step_size: float) -> float:
+    """The compute at which the equivalents of two widths have one risk."""
+    one, other = ((width, RandomFeatures(_ALPHA, beta, width, _HIDDEN).equivalent()) for width in widths)
+    return crossing(one, other, step_size).compute
+
+
+def _drawn(beta: float, context: Context) -> Measurement:
+    features = [RandomFeatures(_ALPHA, beta, width, _HIDDEN) for width in _WIDTHS]
+    step_size, draws = _SIZE / features[0].trace, context.pick(12, 96)
+    low, high = (_crossing(beta, pair, step_size) for pair in _WINDOW)
+    grid = np.geomspace(low, high, 16)
+    # Every width has matrices of its own: what they shared would be missing from the frontier's error.
+    seeds = [[context.seed_for("M24", f"{beta:g}", one.width, number) for number in range(draws)] for one in features]
+    curves = [
+        np.stack([one.draw(seed).risk(step_size, grid / one.width) for seed in row])
+        for one, row in zip(features, seeds, strict=True)
+    ]
+    frontier = Frontier([grid] * len(curves), curves, grid, rng=context.rng("M24", "bootstrap"))
+    level = frontier.contrast(np.full(grid.size, 1 / grid.size))
+
+    def predicted(spectra: Sequence[Spectrum], kernel: bool = True) -> np.ndarray:
+        return lower_envelope([grid] * len(spectra), _risks(spectra, grid, step_size, kernel), grid)[0]
+
+    equivalents, diagonal = ([getattr(one, x)() for one in features] for x in ("equivalent", "truncated"))
+    best = predicted(equivalents)
+    wrong = {"kernel": predicted(equivalents, kernel=False), "diagonal": predicted(diagonal)}
+    slopes = {"drawn": float(slope_weights(grid) @ frontier.logs), "equivalent": exponent_of(grid, best)}
+    return Measurement(
+        f"mean ln of the compute-optimal risk, {draws} draws of W, best widths 35 to 170, α = {_ALPHA:g}, β = {beta:g}",
+        float(np.log(best).mean()), level.value, level.stderr, 1 / _WINDOW[0][0],
+        {name: float(np.log(x).mean()) for name, x in wrong.items()},
+        computed_by(RandomFeatures.equivalent, "1/d at the narrow end of the window, the order of the equivalent's error"),
+        key=f"drawn-{beta:g}".replace(".", ""), details={"limit": phase_exponents(_ALPHA, beta)[0], "slopes": slopes},
+    )  # fmt: skip
+
+
+@claim(
+    id="M24",
+    title="Phases of compute-optimal random features",
+    statement="At compute f the best risk and width of random features are powers of f, set by the balance of four terms.",
+    latex=r"R\asymp d^{-2\alpha+(1-2\beta)_+}+r^{-\rho/2\alpha}+d^{-1}r^{-1+1/2\alpha}+r^{-2+1/2\alpha},\quad f=rd",
+    source="arXiv:2405.15074, phases I, II, III",
+    kind="asymptotic",
+    regime="2α > 1, one small step size, batch 1",
+    controls=(
+        "kernel term left out",
+        "F_ac left out",
+        "F₀ of a target that the features express",
+        "diagonal truncation in the place of features",
+    ),
+)
+def run_phases(context: Context) -> Iterator[Part]:
+    """Exponents of drawn features at their own size, and in the limit from widths 10³, 10⁴ and 10⁵."""
+    for beta in (0.6, 1.2) if context.full else (1.2,):
+        yield _drawn(beta, context)
+    for alpha, beta, phase in _QUICK + (_FULL if context.full else ()):
+        yield from _phase(alpha, beta, phase)
