@@ -4,15 +4,19 @@ On the plateau a light student's overlap with direction p is kicked by $\eta\xi$
 of the teachers. A diffusion knows ξ by its variance alone. A sum of n of them is Gaussian once
 $n\gg\beta_2=E\xi^4/(E\xi^2)^2$: its own excess kurtosis is $(\beta_2-3)/n$, and its quadratic variation, which a diffusion
 takes for certain, fluctuates by the share $\sqrt{(\beta_2-1)/n}$. ξ is a polynomial of degree 2J in Gaussians, so that
-$\beta_2$ is large, and grows fast with J. Derived here.
+$\beta_2$ is large, and grows fast with J; its tail is $\ln P(|\xi|>s)\sim-cs^{1/J}$ (Lemma B.1 of arXiv:2504.19983 has an
+exponent that is not stated). Derived here.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 import sympy as sp
+from scipy import optimize
+from scipy.special import ndtr
 
 from theory.core.activation import Activation
+from theory.core.arguments import check_positive
 from theory.core.errors import InputError
 from theory.core.hermite import z
 from theory.core.quadrature import gauss_hermite
@@ -42,6 +46,37 @@ def kick_kurtosis(activation: Activation, weights: Sequence[float], direction: i
         for order in (2, 4)
     )
     return float(fourth / second**2)
+
+
+#: Ends and nodes of the trapezoidal rule in x and in z: what lies beyond has probability 1e-18.
+_END, _NODES = 9.0, 601
+
+
+def kick_tail(activation: Activation, weight: float, size: float) -> float:
+    r"""$P(|\xi_\perp|>s)$ for the kick $\xi_\perp=a\sigma(x)\sigma'(z)y$ across one teacher of weight a, student at overlap 0.
+
+    The trapezoidal rule over the independent Gaussians x and z of $2\Phi(-s/|a\sigma\sigma'|)$.
+    Raises: `InputError` for an activation that is no polynomial, a weight or a size that is not positive.
+    """
+    activation.require_polynomial("the tail of a kick")
+    check_positive(weight=weight, size=size)
+    points = np.linspace(-_END, _END, _NODES)
+    share = np.exp(-(points**2) / 2) / np.sqrt(2 * np.pi) * (points[1] - points[0])
+    slope = np.abs(_values(sp.diff(activation.function, z), points))
+    factor = weight * np.abs(_values(activation.function, points))[:, None] * slope
+    with np.errstate(divide="ignore"):
+        return float(share @ (2 * ndtr(-size / factor)) @ share)
+
+
+def kick_quantile(activation: Activation, weight: float, probability: float) -> float:
+    r"""The size s that $|\xi_\perp|$ exceeds with a probability from 1e-12 to 0.5. Raises `InputError` outside."""
+    if not 1e-12 <= probability <= 0.5:
+        raise InputError(f"probability is {probability!r}: give one from 1e-12 to 0.5")
+
+    def excess(log_size: float) -> float:
+        return float(np.log(max(kick_tail(activation, weight, np.exp(log_size)), 1e-300) / probability))
+
+    return float(np.exp(optimize.brentq(excess, -30.0, 60.0, xtol=1e-10)))
 
 
 def _values(polynomial: sp.Expr, points: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""E1–E6: the population loss, its gradient, the overlap flow, deflation and gradient noise."""
+"""E1–E6, E33: the population loss, its gradient, the overlap flow, deflation and gradient noise."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -7,12 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import sympy as sp
+from scipy.special import ndtr
 
 from dynamics import LoweredSystem
 from dynamics.additive.ambient_flow import ambient_loss
 from dynamics.core.lowering import lower
 from theory import Activation, System, Teacher, overlap_flow, plateau
 from theory.core.indexed import Dual, Sums, Term
+from theory.one_task.rare_samples import kick_quantile
 from validation.experiments.states import ambient_rates, overlaps_of_vectors, random_vectors
 from validation.judge.claim import Control, Measurement, Part, claim, computed_by
 from validation.judge.context import Context
@@ -342,3 +344,69 @@ def _noise_blocks(context: Context, activation: Activation, a: np.ndarray, dim: 
         g = f_star[:, None] * ((2 * sigma(z) - z * psi)[:, None] * student + psi[:, None] * x)
         means.append(float(np.mean(weight * (g @ along) ** 2)))
     return np.array(means)
+
+
+#: Probabilities between which the tail's exponent is read; samples in a block.
+_LIKELY, _RARE, _BLOCK = 1e-2, 1e-4, 500_000
+
+
+@claim(
+    id="E33",
+    title="Tail of the gradient noise",
+    statement="The noise of a light student has a stretched exponential tail whose exponent tends to 1/J.",
+    latex=r"\ln P\big(|\langle Z,u\rangle|\ge s\|v\|\big)\sim-c\,s^{1/J}",
+    source=f"{_PAPER}, Lemma B.1 (tail); exponent derived",
+    kind="asymptotic",
+    regime="massless student with zero overlaps, u across it and the teacher; against the exact tail",
+    controls=("exponent 2/J", "exponential tail", "Gaussian tail", "the other information exponent"),
+)
+def run_tail(context: Context) -> Iterator[Part]:
+    """Per-sample gradients of a light student: exponent in s of −ln P between P = 1e-2 and 1e-4, and P at the far end."""
+    count = context.pick(4, 40)
+    ends = {J: [kick_quantile(Activation.from_degree(J), 1.0, p) for p in (_LIKELY, _RARE)] for J in (3, 4)}
+    rise = float(np.log(np.log(_RARE) / np.log(_LIKELY)))
+    for J, sizes in ends.items():
+        shares = _tail_shares(context, J, np.array(sizes), count)
+        draws = count * _BLOCK
+        span = float(np.log(sizes[1] / sizes[0]))
+        estimate = float(np.log(np.log(shares[1]) / np.log(shares[0]))) / span
+        # d ln(−ln P) = dP/(P ln P); the rarer event is part of the other one.
+        lever = np.array([-1.0, 1.0]) / (shares * np.log(shares)) / span
+        cross = shares[1] * (1 - shares[0])
+        covariance = np.array([[shares[0] * (1 - shares[0]), cross], [cross, shares[1] * (1 - shares[1])]]) / draws
+        other = ends[7 - J]
+        controls = {
+            "exponent 2/J": 2 / J,
+            "exponential tail": 1.0,
+            "Gaussian tail": 2.0,
+            "the other": rise / float(np.log(other[1] / other[0])),
+        }
+        text = f"exponent in s of −ln P(|⟨∇ℓ, u⟩| > s‖v‖) from P = {_LIKELY:g} to {_RARE:g}, h{J}"
+        source, details = "none: the tail by quadrature", {"limit 1/J": 1 / J, "sizes": sizes}
+        error = float(np.sqrt(lever @ covariance @ lever))
+        yield Measurement(text, rise / span, estimate, error, 0.0, controls, source, f"h{J}.exponent", details)
+        spread = float(np.sqrt(J))  # of the same noise, E6
+        text = f"P(|⟨∇ℓ, u⟩| > s‖v‖) over its law's, s = {sizes[1]:.3g} ({sizes[1] / spread:.2g} standard deviations), h{J}"
+        controls = {
+            "Gaussian tail": float(2 * ndtr(-sizes[1] / spread)) / _RARE,
+            "exponential tail": float(np.exp(-np.sqrt(2) * sizes[1] / spread)) / _RARE,
+        }
+        error = float(np.sqrt(shares[1] / draws)) / _RARE
+        yield Measurement(text, 1.0, float(shares[1]) / _RARE, error, 0.0, controls, source, f"h{J}.far")
+
+
+def _tail_shares(context: Context, degree: int, sizes: np.ndarray, blocks: int) -> np.ndarray:
+    """Shares of samples whose gradient along u exceeds each size, for a teacher, a student and u in generic position."""
+    symbol, activation = sp.Symbol("z", real=True), Activation.from_degree(degree)
+    sigma = sp.lambdify(symbol, activation.function, "numpy")
+    slope = sp.lambdify(symbol, sp.diff(activation.function, symbol), "numpy")
+    rng = context.rng("E33", "samples", degree)
+    teacher, student, along, _ = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    found = np.zeros(sizes.size)
+    for _ in range(blocks):
+        x = rng.standard_normal((_BLOCK, 4))
+        own, psi = x @ student, slope(x @ student)
+        radial = (2 * sigma(own) - own * psi) * float(student @ along)  # nothing: u is across the student
+        kick = np.abs(sigma(x @ teacher) * (radial + psi * (x @ along)))
+        found += (kick[:, None] > sizes).mean(axis=0)
+    return found / blocks
