@@ -1,0 +1,63 @@
+r"""Steps until one direction is found: the largest step size that a rule stands, and the passage time to first order in it.
+
+From the drift $\gamma f(u)$, $f=(1-u^2)\sum_i\nu_iu^{i-1}$ (`theory.declared.one_direction`), the shrinkage of the row
+$\gamma^2K$, $K=\tfrac12u(d-1)E\psi^2$, and the variance $\gamma^2N$, $N=(1-u^2)E\psi^2-f^2$, of a step. The overlap grows as
+long as $\gamma K<f$: a step size is the `share` of the largest one with that on the whole way. The mean number of steps from
+$u_0$ to $u_1$ is, by Itô's formula for the remaining time $\int_u^{u_1}dv/f$ (derived),
+
+$$E\,n=\frac1\gamma\int\frac{du}f+\int\Big[\frac{K+\frac12ff'}{f^2}+\frac{Nf'}{2f^3}\Big]du+O(\gamma),$$
+
+so that $n\asymp\nu_i^{-2}E\psi^2d^{(i-1)\vee1}$ at that step size, $\nu_i$ the first that is not 0, and a logarithm more for
+i = 2 (arXiv:2003.10409 for plain SGD).
+"""
+
+import numpy as np
+
+from theory.core.arguments import check_positive
+from theory.core.errors import InputError
+from theory.core.quadrature import gauss_legendre
+from theory.declared.one_direction import Drift
+
+#: Panels between the overlaps, at equal ratios, and points of each.
+_PANELS, _POINTS = 60, 8
+
+
+def allowed_step(drift: Drift, dim: float, start: float, level: float, share: float = 1.0) -> float:
+    r"""`share` of the least $f/K$ between two overlaps, 0 < `start` < `level` < 1, a scalar.
+
+    Raises `InputError` for overlaps or a share out of range, and where the drift is not positive all the way.
+    """
+    u, _ = _between(start, level)
+    check_positive(dim=dim, share=share)
+    f = drift.at(u)
+    if not np.all(f > 0):
+        raise InputError(
+            f"drift is {f.min():.3g} at overlap {u[f.argmin()]:.3g}: the direction is not found from {start:g}; start "
+            "above the barrier, or turn the sign of the second layer"
+        )
+    return float(share * np.min(2 * f / (u * (dim - 1) * drift.square)))
+
+
+def passage_steps(drift: Drift, dim: float, step_size: float, start: float, level: float) -> tuple[float, float]:
+    r"""Mean number of steps from `start` to `level`, two scalars: $\gamma\to0$, and the next order, to be added.
+
+    Raises `InputError` as `allowed_step`.
+    """
+    allowed_step(drift, dim, start, level)
+    check_positive(step_size=step_size)
+    u, weights = _between(start, level)
+    f = drift.at(u)
+    sums = np.polynomial.polynomial
+    slope = (1 - u**2) * sums.polyval(u, sums.polyder(drift.coefficients)) - 2 * u * f / (1 - u**2)
+    shrinkage, variance = u * (dim - 1) * drift.square / 2, (1 - u**2) * drift.square - f**2
+    later = (shrinkage + f * slope / 2) / f**2 + variance * slope / (2 * f**3)
+    return float(weights @ (1 / f)) / step_size, float(weights @ later)
+
+
+def _between(start: float, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """Points and weights of an integral over u."""
+    if not 0 < start < level < 1:
+        raise InputError(f"overlaps are {start!r} and {level!r}: give 0 < start < level < 1")
+    edges = np.geomspace(start, level, _PANELS + 1)
+    points, weights = gauss_legendre(edges[:-1], edges[1:], _POINTS)
+    return points.ravel(), weights.ravel()
