@@ -5,7 +5,7 @@ The derived equations (`theory.declared.flow`) are integrated by Diffrax. The st
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -60,9 +60,9 @@ class DeclaredFlow:
 
 @compiled
 def _segment(
-    lowered: LoweredPopulation, state: State, start: jax.Array, end: jax.Array, parameters: State, rtol: float
+    lowered: LoweredPopulation, state: State, start: jax.Array, end: jax.Array, parameters: State, rtol: float, atol: float
 ) -> Reached:
-    return integrate(GRAMS.packed(lowered.drift), state, start, end, parameters, rtol=rtol, held=GRAMS)
+    return integrate(GRAMS.packed(lowered.drift), state, start, end, parameters, rtol=rtol, atol=atol, held=GRAMS)
 
 
 @compiled
@@ -92,6 +92,7 @@ def declared_flow(
     times: np.ndarray | None = None,
     *,
     rtol: float = 1e-8,
+    atol: float | None = None,
     system: System | None = None,
     progress: Progress | None = None,
 ) -> DeclaredFlow:
@@ -102,7 +103,8 @@ def declared_flow(
 
     Args:
         times: (n,) times to record, increasing, within [0, t_end]; 101 equidistant ones by default.
-        rtol: tolerance of a step, relative.
+        rtol: tolerance of a step, relative. atol: absolute, a thousandth of `rtol` by default; give less than the products of
+            rows that become very short, as they do under weight decay before they find anything.
         system: integrate this `System` in place of the derived one (to test a conjecture).
 
     Raises:
@@ -111,13 +113,14 @@ def declared_flow(
         IntegrationError: the integrator could not go on, with the result so far.
         Interrupted: on Ctrl-C, with the result up to the last recorded time.
     """
-    check_positive(rtol=rtol)
+    least = 1e-3 * rtol if atol is None else atol
+    check_positive(rtol=rtol, atol=least)
     grid = record_times(t_end, times, lambda: np.linspace(0.0, t_end, 101))
     parameters, lowered = parameters_of(model, speed(model.rule)), lowered_population(model, system)
     state, taken = flow_state(model, start), [0]
 
     def advance(state: State, part: Stretch) -> State:
-        found = _segment(lowered, state, jnp.asarray(part.begin), jnp.asarray(part.end), parameters, rtol)
+        found = _segment(lowered, state, jnp.asarray(part.begin), jnp.asarray(part.end), parameters, rtol, least)
         taken[0] += int(found.steps)
         found.check("declared flow", t_end)
         return found.state
@@ -127,14 +130,16 @@ def declared_flow(
         return state["T"], state["Q"], second, _loss(lowered, state, parameters)
 
     def result(track: Track[State]) -> DeclaredFlow:
-        return DeclaredFlow(_dataset(model, np.array(track.at, dtype=float), track, rtol), taken[0])
+        axis = time_axis(np.array(track.at, dtype=float))
+        return DeclaredFlow(path_of(model, axis, track, what="declared-flow", rtol=rtol), taken[0])
 
     parts = between([0.0, *grid[grid > 0].tolist()])
     told = Told("declared flow", float(t_end), progress)
     return drive(state, parts, advance, look, result, told, from_start=bool(grid[0] == 0))
 
 
-def _dataset(model: DeclaredModel, at: np.ndarray, track: Track[State], rtol: float) -> "xr.Dataset":
+def path_of(model: DeclaredModel, axis: dict[str, Any], track: Track[Any], **attributes: Any) -> "xr.Dataset":
+    """Overlaps, Gram matrices, second layer and loss that were looked at, in that order, on a time `axis`."""
     import xarray as xr
 
     overlap, gram, second, loss = track.columns(axis=0)
@@ -148,10 +153,10 @@ def _dataset(model: DeclaredModel, at: np.ndarray, track: Track[State], rtol: fl
             "loss": variable("time", loss, "population loss, label noise left out"),
         },
         coords={
-            **time_axis(at),
+            **axis,
             "eigenvalue": variable("eigenspace", model.inputs.eigenvalues, "variance of the inputs"),
             "multiplicity": variable("eigenspace", model.inputs.multiplicities, "dimensions of the eigenspace"),
             "direction": np.arange(1, model.target.count + 1),
         },
-        attrs={"what": "declared-flow", "dim": model.inputs.dim, "rtol": rtol, "precision": "float64"},
+        attrs={"dim": model.inputs.dim, "precision": "float64", **attributes},
     )

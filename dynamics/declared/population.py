@@ -6,7 +6,8 @@ linear in the number of eigenvalues.
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from dataclasses import replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import jax
@@ -41,6 +42,13 @@ class LoweredPopulation:
 
     def __init__(self, system: System, integrals: Integrals, square: bool) -> None:
         self._system, self._integrals, self._square = LoweredSystem(system), integrals, square
+        self._source = system
+
+    @cached_property
+    def _rows(self) -> LoweredSystem:
+        """The system without Q, whose drift is of products with directions, too."""
+        drift = {component: rate for component, rate in self._source.drift.items() if str(component.base) != "Q"}
+        return LoweredSystem(replace(self._source, drift=drift))
 
     def _arrays(self, state: State, parameters: State) -> State:
         """Parameters and all that follows from the state."""
@@ -53,6 +61,16 @@ class LoweredPopulation:
     def drift(self, state: State, parameters: State) -> State:
         """Time derivative of the state."""
         return self._system.drift(state, self._arrays(state, parameters))
+
+    def velocity(self, rows: jax.Array, directions: jax.Array, second: State, parameters: State) -> State:
+        """Of free rows (L, m, n) in coordinates by eigenspace in which the directions are (L, P, n), as ``T``; ``b`` if trained.
+
+        The derived drift of overlaps, with the unit vectors of the coordinates in the place of directions.
+        """
+        transposed = jnp.swapaxes(rows, 1, 2)
+        state = {"T": rows @ jnp.swapaxes(directions, 1, 2), "Q": rows @ transposed, **second}
+        arrays = self._arrays(state, parameters)
+        return self._rows.drift({**state, "T": rows}, {**arrays, "Z": directions})
 
     def loss(self, state: State, parameters: State) -> jax.Array:
         """Population loss, label noise left out."""

@@ -119,7 +119,7 @@ def _result(model: DeclaredModel, method: str, seed: int, loss: bool, track: Tra
             "diverged": variable("replica", lost.any(axis=1), "whether the run blew up: NaN from there on"),
         },
         coords={
-            **time_axis(_times(model, steps), steps),
+            **time_axis(step_times(model, steps), steps),
             "eigenvalue": variable("eigenspace", model.inputs.eigenvalues, "variance of the inputs"),
             "multiplicity": variable("eigenspace", model.inputs.multiplicities, "dimensions of the eigenspace"),
             "direction": np.arange(1, model.target.count + 1),
@@ -129,8 +129,8 @@ def _result(model: DeclaredModel, method: str, seed: int, loss: bool, track: Tra
     return DeclaredRun(data, lost.any(axis=1))
 
 
-def _times(model: DeclaredModel, steps: np.ndarray) -> np.ndarray:
-    """Σ of the step sizes before each of these steps."""
+def step_times(model: DeclaredModel, steps: np.ndarray) -> np.ndarray:
+    """Σ of the step sizes before each of these steps (n,), their numbers as in a run's ``step``; shape (n,)."""
     given = model.rule.step_size
     if not callable(given):
         return steps * float(given)

@@ -113,10 +113,14 @@ def take(
 
     Buffers that the rule does not return stay.
     """
-    at = Here(rows, second, buffers, step, step_size, lambda v, b: gradient(parts, labels, v, b))
+    return follow(parts, Here(rows, second, buffers, step, step_size, lambda v, b: gradient(parts, labels, v, b)), unit)
+
+
+def follow(parts: Parts, at: Here, unit: bool = True) -> Moved:
+    """`take`, whatever the gradient is."""
     moved = parts.rule.step(at)
     new = moved.rows / moved.rows.norms() if unit and parts.student.rows != "free" else moved.rows
-    return Moved(new, moved.second if parts.student.trained else second, {**buffers, **moved.buffers})
+    return Moved(new, moved.second if parts.student.trained else at.second, {**at.buffers, **moved.buffers})
 
 
 # ------------------------------------------------------------------------------- replicas
