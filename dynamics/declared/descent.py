@@ -1,8 +1,8 @@
 r"""Any rule with the population's gradient: SGD of a declared model with an infinite batch, at any d.
 
 A rule that turns with the axes keeps rows and buffers in the span of the rows and directions that it began with (derivation:
-a reflection of all else changes nothing). In each eigenspace that span has $\min(P+m,d_i)$ dimensions, in which all vectors are
-explicit and the gradient is that of the derived flow (`theory.declared.flow`). Exact at any step size.
+a reflection of all else changes nothing). In each eigenspace that span has $\min(P+m,d_i)$ dimensions, in which all vectors
+are explicit and the gradient is that of the derived flow (`theory.declared.flow`). Exact at any step size.
 """
 
 from dataclasses import replace
@@ -60,8 +60,8 @@ def population_descent(
 ) -> "xr.Dataset":
     r"""Steps of the model's rule along the gradient of its population loss.
 
-    Returns: `overlap` (time, eigenspace, neuron, direction), `gram` (time, eigenspace, neuron, other), `second` (time, neuron),
-    `loss` (time); coordinates ``time`` (sum of the step sizes) and ``step``. Batch and label noise do not matter.
+    Returns: `overlap` (time, eigenspace, neuron, direction), `gram` (time, eigenspace, neuron, other), `second` (time,
+    neuron), `loss` (time); coordinates ``time`` (sum of the step sizes) and ``step``. Batch and label noise do not matter.
 
     Raises:
         InputError: numbers out of range, a start that does not fit, a run longer than its schedule, a rule of coordinates, and
@@ -85,9 +85,7 @@ def population_descent(
     )
 
     def advance(state: _Vectors, part: Stretch) -> _Vectors:
-        return _advance(
-            lowered, constant(model), directions, state, parameters, part.begin, part.end, parts=parts
-        )
+        return _advance(lowered, constant(model), directions, state, parameters, part.begin, part.end, parts=parts)
 
     def look(state: _Vectors) -> tuple[jax.Array, ...]:
         return _look(shown, directions, state, parameters, trained=parts.student.trained)

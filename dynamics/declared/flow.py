@@ -60,7 +60,13 @@ class DeclaredFlow:
 
 @compiled
 def _segment(
-    lowered: LoweredPopulation, state: State, start: jax.Array, end: jax.Array, parameters: State, rtol: float, atol: float
+    lowered: LoweredPopulation,
+    state: State,
+    start: jax.Array,
+    end: jax.Array,
+    parameters: State,
+    rtol: float,
+    atol: float,
 ) -> Reached:
     return integrate(GRAMS.packed(lowered.drift), state, start, end, parameters, rtol=rtol, atol=atol, held=GRAMS)
 

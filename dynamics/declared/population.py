@@ -63,7 +63,7 @@ class LoweredPopulation:
         return self._system.drift(state, self._arrays(state, parameters))
 
     def velocity(self, rows: jax.Array, directions: jax.Array, second: State, parameters: State) -> State:
-        """Of free rows (L, m, n) in coordinates by eigenspace in which the directions are (L, P, n), as ``T``; ``b`` if trained.
+        """Of free rows (L, m, n) in coordinates by eigenspace in which the directions are (L, P, n): ``T``; ``b`` if trained.
 
         The derived drift of overlaps, with the unit vectors of the coordinates in the place of directions.
         """

@@ -6,12 +6,12 @@ of length $\sigma_0$ that is alone with a direction moves at unit speed in the p
 $$\dot v=-\nabla\mathcal L/\|\nabla\mathcal L\|,\qquad\mathcal L=\tfrac12a^2\varphi(1)-ar\varphi(t)+\tfrac12r^2\varphi(1),$$
 
 so that its time to squared overlap ½ is $\sigma_0$ times a number that knows weight and dimension only by
-$\sigma_0^2/(a\varphi'(t_0))$. Light rows ($\sigma_0^2\ll at_0^{J-1}$): $C_J\sigma_0$, $C_3=0.899$, $C_4=0.860$, $C_6=0.828$. Heavy
-ones first shrink, at unit speed too: at most $\sigma_0$. Derived here; the polar step: Jordan et al. 2024. Several pairs move as
-lone ones as far as their gradients have separate singular vectors, which is measured, not derived.
+$\sigma_0^2/(a\varphi'(t_0))$. Light rows ($\sigma_0^2\ll at_0^{J-1}$): $C_J\sigma_0$, $C_3=0.899$, $C_4=0.860$,
+$C_6=0.828$. Heavy ones first shrink, at unit speed too: at most $\sigma_0$. Derived here; the polar step: Jordan et al. 2024.
+Several pairs move as lone ones as far as their gradients have separate singular vectors, which is measured, not derived.
 """
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import sympy as sp
@@ -34,11 +34,11 @@ def descent() -> tuple[sp.Expr, sp.Expr]:
     r"""$-\partial_x\mathcal L$ and $-\partial_y\mathcal L$ with $r=x^2+y^2$, $t=x/\sqrt r$, in x, y and t."""
     size = x**2 + y**2
     cosine = x / sp.sqrt(size)
-    slopes = [
+    along, off = (
         -(sp.diff(lone_loss(), t) * sp.diff(cosine, name) + sp.diff(lone_loss(), r) * sp.diff(size, name))
         for name in (x, y)
-    ]
-    return tuple(sp.simplify(slope.subs(r, size)) for slope in slopes)  # type: ignore[return-value]
+    )
+    return sp.simplify(along.subs(r, size)), sp.simplify(off.subs(r, size))
 
 
 @lru_cache(maxsize=32)
@@ -91,7 +91,7 @@ def derivation() -> Derivation:
     names = (r"-\partial_{x}L", r"-\partial_{y}L")
     shown = dict(zip(names, descent(), strict=True))
     steps = tuple(
-        Step(title, equation(name, shown[name]), lambda claim, i=i: _residual(i, claim))
+        Step(title, equation(name, shown[name]), partial(_residual, i))
         for i, (name, title) in enumerate(zip(names, ("Along the direction", "Off it"), strict=True))
     )
     assumptions = (

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -35,7 +36,7 @@ def _inputs(alpha: float, dim: int) -> Inputs:
     """λ_j = j^−α; beyond the first thirty in ten bins of equal width in ln j."""
     values = np.arange(1, dim + 1, dtype=float) ** -alpha
     edges = np.unique(np.geomspace(_SINGLE, dim, _BINS + 1).astype(int))
-    bins = [values[low:high] for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    bins = [values[low:high] for low, high in pairwise(edges.tolist())]
     return Inputs.blocks(*((x, 1) for x in values[:_SINGLE]), *((float(x.mean()), x.size) for x in bins))
 
 
