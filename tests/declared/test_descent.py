@@ -42,7 +42,7 @@ def test_small_steps_are_the_flow(name: str) -> None:
         known = flow[quantity].values[-1]
         first, second = (np.abs(x[quantity].values - known).max() for x in ends)
         limit = np.abs(2 * ends[1][quantity].values - ends[0][quantity].values - known).max()
-        assert limit < 0.2 * second < 0.12 * first
+        assert 5 * limit < second < 0.6 * first
 
 
 def test_the_dimension_does_not_enter_but_by_the_start() -> None:

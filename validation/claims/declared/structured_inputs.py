@@ -92,7 +92,7 @@ def _slope(x: np.ndarray, measured: np.ndarray, brackets: np.ndarray) -> tuple[f
     title="Emergence under a power-law covariance",
     statement="A direction's effective dimension is Tr Λ/λ_p, so that with λ_p = p^−α its time grows as p^{αJ/2}.",
     latex=r"T_p=(\mathrm{Tr}\Lambda)^{J/2-1}/(J(J-2)\hat\sigma_J^2a_p\lambda_p^{J/2}|g_p|^{J-2})",
-    source="derived; arXiv:2504.19983, Theorem 2.1 (isotropic)",
+    source="derived",
     kind="asymptotic",
     regime="directions on eigenvectors, student normed by its field, Tr Λ ≫ λ_p, light start, gradient flow",
     controls=(
