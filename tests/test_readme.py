@@ -69,6 +69,7 @@ def test_examples_were_found() -> None:
         "claims-2",
         "declared-1",
         "exponents-1",
+        "fixed_data-1",
         "floor-1",
         "floor-2",
         "quadratic-1",
