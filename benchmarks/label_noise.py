@@ -17,8 +17,9 @@ from dynamics.core.keys import replica_keys
 from dynamics.core.lowering import Arrays, State
 from dynamics.linear.network import moments_of, reduce
 from dynamics.linear.run import BLOCK, group_size
-from dynamics.linear.training import Data, Rule, advance_networks, dials_of
+from dynamics.linear.training import advance_networks, data_of, method_of
 from theory import draw_linear_start, draw_linear_task
+from theory.declared.rule import Rule
 
 NAME = "label-noise"
 #: The published synthetic experiment (arXiv:2603.10397, section 4.5).
@@ -34,14 +35,9 @@ def training(replicas: int, seconds: float, repeats: int) -> list[Row]:
     task = draw_linear_task(DIM, 1.0, POINTS, 0)
     start = draw_linear_start(WIDTH, DIM, 1, replicas)
     _, networks = reduce(start, replicas)
-    inputs = jnp.asarray(task.inputs)
-    data = Data(jnp.asarray(task.target), inputs, moments_of(task))
-    rule, dials, keys = (
-        Rule(1, False, False, False, False),
-        dials_of(STEP_SIZE, NOISE),
-        replica_keys(0, replicas, "benchmark"),
-    )
-    ours = partial(advance_networks, rule, BLOCK, group_size(replicas), dials, data, networks, networks, keys, 0)
+    method = method_of(task, networks.second.shape[1], Rule(1.0, noise=NOISE, noise_law="signs"))
+    data, keys = data_of(task, moments_of(task), STEP_SIZE), replica_keys(0, replicas, "benchmark")
+    ours = partial(advance_networks, method, BLOCK, group_size(replicas), data, networks, networks, keys, 0)
     assert task.inputs is not None
     plain = partial(numpy_linear.run, start.first[0], start.second[0], task.inputs, task.target, NOISE, STEP_SIZE)
     calls = {"blocks": lambda count: ours(count, 0), "plain": plain}

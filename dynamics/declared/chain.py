@@ -112,8 +112,10 @@ class Drawn(NamedTuple):
     labels: jax.Array
 
 
-def draw(shape: Shape, space: Geometry, n: int, key: jax.Array, noise_key: jax.Array) -> Drawn:
-    """The samples on what is known, (L, B, P + n) and (B, D), and their labels (B,)."""
+def draw(
+    shape: Shape, space: Geometry, n: int, key: jax.Array, noise_key: jax.Array, first: jax.Array | int = 0
+) -> Drawn:
+    """The samples on what is known, (L, B, P + n) and (B, D), and their labels (B,); of steps from number `first`."""
     P, B = shape.target.count, shape.samples
     blocks, coordinates = space.scale.size, space.plain_scale.size
     x = jax.random.normal(key, (B, blocks * (P + n)))
@@ -128,7 +130,7 @@ def draw(shape: Shape, space: Geometry, n: int, key: jax.Array, noise_key: jax.A
         fields = fields + plain @ space.plain_directions.T
     labels = shape.target.value(fields, lower_function)
     if not shape.parts.rule.renewed:
-        labels = noisy(shape.parts.rule, labels, noise_key)
+        labels = noisy(shape.parts.rule, labels, noise_key, first + jnp.arange(B) // shape.parts.rule.batch)
     return Drawn(known, jnp.zeros((B, 0)) if plain is None else plain, labels)
 
 
@@ -137,7 +139,8 @@ def run_block(
 ) -> Chain:
     """`shape.block` steps, from step number `first`, with these step sizes (block,)."""
     known_key, outside_key = jax.random.split(key)
-    drawn = draw(shape, space, chain.plain.shape[0], known_key, jax.random.fold_in(outside_key, 2**31 - 1))
+    noise_key = jax.random.fold_in(outside_key, 2**31 - 1)
+    drawn = draw(shape, space, chain.plain.shape[0], known_key, noise_key, first)
     begin = Begin(fields(chain, drawn).reshape(shape.kinds, -1, shape.samples), start_norms(shape, chain), chain.second)
     beyond: list[jax.Array] = []
 

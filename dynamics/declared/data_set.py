@@ -69,7 +69,7 @@ def steps(
         rows = fit.gram[:, at]
         frame = Frame(chains.on_kinds(own, fit.fields[:, :, at]) + tail @ rows, norms, lambda: rows[at])
         labels = fit.drawn.labels[at]
-        labels = noisy(rule, labels, noise) if rule.renewed else labels
+        labels = noisy(rule, labels, noise, number) if rule.renewed else labels
         size = step_sizes(shape.parts, eta, number[None])[0]
         kinds, second = chains.one_step(shape, frame, second, labels, number, size)
         change = span.dense(kinds, frame)

@@ -53,10 +53,20 @@ def constant(model: DeclaredModel) -> jax.Array:
 
 
 def engine_of(
-    model: DeclaredModel, start: Start, method: str, block: int, mistakes: Mistakes = NO_MISTAKES
+    model: DeclaredModel,
+    start: Start,
+    method: str,
+    block: int,
+    mistakes: Mistakes = NO_MISTAKES,
+    data: np.ndarray | None = None,
 ) -> "Exact | Ambient":
-    """The exact chain or explicit vectors, ready to run in blocks of `block` steps."""
-    return Exact(model, start, block, mistakes) if method == "exact" else Ambient(model, start, mistakes)
+    """The exact chain or explicit vectors, ready to run in blocks of `block` steps; `data`: of `Ambient`.
+
+    Raises `InputError` for a given data set with method ``exact``, and as `Ambient` does.
+    """
+    if method == "exact" and data is not None:
+        raise InputError("data are given as vectors, and the exact simulator has none: use method = 'ambient'")
+    return Exact(model, start, block, mistakes) if method == "exact" else Ambient(model, start, mistakes, data)
 
 
 def block_length(rule: Rule, steps: int, given: int | None = None, saves: int | None = None) -> int:
@@ -214,9 +224,18 @@ class Vectors(NamedTuple):
 
 
 class Ambient(_Replicas):
-    """Explicit vectors of R^d, eigenspace after eigenspace. Raises `InputError` for mistakes: those are of the exact chain."""
+    """Explicit vectors of R^d, eigenspace after eigenspace, and in each in the coordinates of `Start`.
 
-    def __init__(self, model: DeclaredModel, start: Start, mistakes: Mistakes) -> None:
+    `data`: a data set (n, d) in place of one that is drawn. Raises `InputError` for one of another shape or with numbers that
+    are not finite, and for mistakes: those are of the exact chain.
+    """
+
+    def __init__(self, model: DeclaredModel, start: Start, mistakes: Mistakes, data: np.ndarray | None = None) -> None:
+        wanted = (model.rule.samples, model.inputs.dim)
+        if data is not None and (data.shape != wanted or not wanted[0] or not np.all(np.isfinite(data))):
+            raise InputError(
+                f"data have shape {data.shape}: give {wanted}, the rule's samples by dimensions, all finite"
+            )
         if mistakes != NO_MISTAKES:
             raise InputError("mistakes are those of the exact simulator: leave them out with method = 'ambient'")
         self.model, self.parts = model, parts_of(model)
@@ -229,7 +248,8 @@ class Ambient(_Replicas):
             np.pad(root, ((0, 0), (0, max(0, d - len(root)))))[:, :d] for root, d in zip(roots, counts, strict=True)
         ]
         scale = np.sqrt(np.repeat(model.inputs.eigenvalues, counts))
-        self.space = jnp.asarray(scale), jnp.asarray(np.concatenate(directions, axis=1))
+        given = None if data is None else jnp.asarray(data, dtype=float)
+        self.space = Space(jnp.asarray(scale), jnp.asarray(np.concatenate(directions, axis=1)), given)
 
     def advance(self, keys: jax.Array, watch: Watch = nothing) -> Callable[[Run, Stretch], Run]:
         """As `Exact.advance`."""
@@ -243,46 +263,61 @@ class Ambient(_Replicas):
 
     def coordinates(self, state: Vectors) -> jax.Array:
         """As `Exact.coordinates`."""
-        return state.rows[:, 0] * self.space[0]
+        return state.rows[:, 0] * self.space.scale
 
     def look(self, state: Vectors) -> tuple[jax.Array, ...]:
         """As `Exact.look`, without the loss of a data set."""
         edges = np.cumsum(self.model.inputs.multiplicities)[:-1]
         parts = list(
-            zip(jnp.split(state.rows[:, 0], edges, axis=2), jnp.split(self.space[1], edges, axis=1), strict=True)
+            zip(
+                jnp.split(state.rows[:, 0], edges, axis=2), jnp.split(self.space.directions, edges, axis=1), strict=True
+            )
         )
         overlap = jnp.stack([v @ w.T for v, w in parts], axis=1)
         return overlap, jnp.stack([v @ jnp.swapaxes(v, 1, 2) for v, _ in parts], axis=1), state.second
 
 
-def vector_step(
-    parts: Parts,
-    target: Target,
-    eta: jax.Array,
-    space: tuple[jax.Array, jax.Array],
-    state: Vectors,
-    key: jax.Array,
-    number: jax.Array,
-) -> Vectors:
-    """One step of one replica in R^d; `space`: √λ of each coordinate (d,), and the directions (P, d)."""
-    scale, directions = space
-    sample_key, noise_key = jax.random.split(jax.random.fold_in(key, number))
-    rule = parts.rule
+class Space(NamedTuple):
+    """Of R^d: √λ of each coordinate (d,), the directions (P, d), and a data set (n, d) if it is given, not drawn."""
+
+    scale: jax.Array
+    directions: jax.Array
+    data: jax.Array | None = None
+
+
+def draw(
+    parts: Parts, target: Target, space: Space, key: jax.Array, step: jax.Array, own: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Samples (…, b, d) and labels (…, b) of steps (…), from one key; `own`: the replica's, of its data set."""
+    sample_key, noise_key = jax.random.split(key)
+    rule, scale = parts.rule, space.scale
+
+    def clean(samples: jax.Array) -> jax.Array:
+        return jnp.asarray(target.value(samples @ space.directions.T, lower_function))
+
     if rule.samples:
-        # (The data set, from its key again: the compiler takes it out of the loop.)
-        known, first_noise = jax.random.split(key)
-        samples = scale * jax.random.normal(known, (rule.samples, scale.size))
-        labels = target.value(samples @ directions.T, lower_function)
-        labels = labels if rule.renewed else noisy(rule, labels, first_noise)
-        at = places(rule, sample_key, number)
-        samples, labels = samples[at], labels[at]
-        labels = noisy(rule, labels, noise_key) if rule.renewed else labels
+        # (A data set that is drawn, from its key again: the compiler takes it out of the loop.)
+        known, first_noise = jax.random.split(own)
+        whole = space.data
+        if whole is None:
+            whole = scale * jax.random.normal(known, (rule.samples, scale.size))
+        at = places(rule, sample_key, step)
+        if not rule.renewed:
+            return whole[at], noisy(rule, clean(whole), first_noise)[at]
+        samples = whole[at]
     else:
-        samples = scale * jax.random.normal(sample_key, (rule.batch, scale.size))
-        labels = noisy(rule, target.value(samples @ directions.T, lower_function), noise_key)
-    buffers = {name: Rows(state.rows[i + 1], samples, scale) for i, name in enumerate(parts.rule.buffers)}
+        samples = scale * jax.random.normal(sample_key, (*jnp.shape(step), rule.batch, scale.size))
+    return samples, noisy(rule, clean(samples), noise_key, step[..., None])
+
+
+def vector_step(
+    parts: Parts, target: Target, eta: jax.Array, space: Space, state: Vectors, key: jax.Array, number: jax.Array
+) -> Vectors:
+    """One step of one replica in R^d."""
+    samples, labels = draw(parts, target, space, jax.random.fold_in(key, number), number, key)
+    buffers = {name: Rows(state.rows[i + 1], samples, space.scale) for i, name in enumerate(parts.rule.buffers)}
     size = step_sizes(parts, eta, number[None])[0]
-    moved = take(parts, Rows(state.rows[0], samples, scale), state.second, buffers, labels, number, size)
+    moved = take(parts, Rows(state.rows[0], samples, space.scale), state.second, buffers, labels, number, size)
     kinds = [moved.rows, *(moved.buffers[name] for name in parts.rule.buffers)]
     return Vectors(jnp.stack([kind.array for kind in kinds]), moved.second)
 
@@ -294,13 +329,13 @@ def advance_vectors(
     watch: Watch,
     length: int,
     eta: jax.Array,
-    space: tuple[jax.Array, jax.Array],
+    space: Space,
     run: Run,
     keys: jax.Array,
     blocks: int,
     step: int,
 ) -> Run:
-    """All replicas, a key (replica,) each, by `blocks` times `length` steps from step `step`; `space` as in `vector_step`."""
+    """All replicas, a key (replica,) each, by `blocks` times `length` steps from step `step`."""
 
     def one(run: Run, key: jax.Array, begin: jax.Array) -> Run:
         def body(number: jax.Array, state: Vectors) -> Vectors:
@@ -310,7 +345,7 @@ def advance_vectors(
         if watch is nothing:
             return Run(state, run.seen)
         rows = state.rows[0]
-        return Run(state, watch(run.seen, rows @ space[1].T, jnp.sum(rows**2, axis=1), begin + length))
+        return Run(state, watch(run.seen, rows @ space.directions.T, jnp.sum(rows**2, axis=1), begin + length))
 
     everyone = jax.vmap(one, in_axes=(0, 0, None))
     return jax.lax.fori_loop(0, blocks, lambda i, run: everyone(run, keys, step + i * length), run)

@@ -56,6 +56,7 @@ def declared_sgd(
     saves: int = 200,
     block_steps: int | None = None,
     loss: bool = False,
+    data: np.ndarray | None = None,
     mistakes: Mistakes = NO_MISTAKES,
     progress: Progress | None = None,
 ) -> DeclaredRun:
@@ -66,6 +67,7 @@ def declared_sgd(
         block_steps: steps that share a draw of samples' Gram matrix (default: about 32 samples, and every save ends a
             block); the law is the same.
         loss: record the population loss, too (`declared_loss`), of models that have it in closed form.
+        data: the fixed data set itself (n, d), of all replicas, in the coordinates of `start`; with ``ambient`` only.
         mistakes: built-in errors, as controls of law tests.
 
     Raises:
@@ -81,7 +83,7 @@ def declared_sgd(
     if start.width != model.student.width:
         raise InputError(f"start has {start.width} rows, the student {model.student.width}: draw one for this student")
     block = block_length(rule, steps, block_steps, saves)
-    engine = engine_of(model, start, method, block, mistakes)
+    engine = engine_of(model, start, method, block, mistakes, data)
     keys = replica_keys(seed, replicas, "declared SGD", method)
     told = Told("SGD", steps, progress, f", {replicas} replicas")
     if loss:

@@ -81,13 +81,28 @@ def mean_loss(parts: Parts, rows: Any, second: jax.Array, labels: jax.Array) -> 
     return jnp.mean(parts.loss.value(jnp.sum(second[:, None] * output, axis=0), labels))
 
 
-def noisy(rule: Rule, labels: jax.Array, key: jax.Array) -> jax.Array:
-    """The labels, of any shape, with the rule's noise: independent for each."""
-    return labels + rule.noise * jax.random.normal(key, labels.shape) if rule.noise else labels
+def draw_signs(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """Fair ±1, in an array of this shape."""
+    return jnp.where(jax.random.bits(key, shape, jnp.uint8) & 1, 1.0, -1.0)
+
+
+def noisy(rule: Rule, labels: jax.Array, key: jax.Array, steps: jax.Array | int = 0) -> jax.Array:
+    """The labels, of any shape, with the rule's noise of these steps (broadcast): independent for each."""
+    if not rule.noise:
+        return labels
+    size = rule.noise_at(steps)
+    if rule.noise_law == "flips":
+        return jnp.where(jax.random.uniform(key, labels.shape) < size, -labels, labels)
+    draw = draw_signs if rule.noise_law == "signs" else jax.random.normal
+    return labels + size * draw(key, labels.shape)
 
 
 def places(rule: Rule, key: jax.Array, step: jax.Array) -> jax.Array:
-    """Which samples of a data set a step uses, (b,)."""
+    """Which samples of a data set a step uses, (b,); with replacement, of many steps (n,), too: (n, b)."""
+    if rule.order == "replacement":
+        # floor(n·u) with u of 32 bits: the share of a sample is off by at most 2⁻³² n of itself.
+        bits = jax.random.bits(key, (*jnp.shape(step), rule.batch), jnp.uint32).astype(jnp.uint64)
+        return (bits * rule.samples) >> 32
     if rule.order == "cyclic" or rule.batch == rule.samples:
         return (step * rule.batch + jnp.arange(rule.batch)) % rule.samples
     return jax.random.choice(key, rule.samples, (rule.batch,), replace=False)

@@ -14,9 +14,12 @@ from dynamics.core.interrupted import Progress
 from dynamics.core.keys import replica_keys
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch
-from dynamics.linear.network import Moments, Network, Seen, effective, look, quadratic_loss
+from dynamics.declared.step import draw_signs
+from dynamics.linear.network import Moments, Network, Seen, look
 from dynamics.linear.run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, Setting, group_size
+from dynamics.linear.training import Batch, Data, Method, data_of, method_of, take_step
 from theory.core.streams import stream
+from theory.declared.rule import Rule
 from theory.linear.task import LinearStart, LinearTask
 
 
@@ -25,35 +28,21 @@ def jump(level: jax.Array, second: jax.Array, signs: jax.Array) -> jax.Array:
     return jnp.where(second == 0, level * signs, 0.0)
 
 
-def draw_signs(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """Fair ±1, in an array of this shape."""
-    return jnp.where(jax.random.bits(key, shape, jnp.uint8) & 1, 1.0, -1.0)
-
-
 def stationary_second(step_size: float, width: int, rng: np.random.Generator) -> np.ndarray:
     """a (m,) from the stationary law: c, 0, −c with probabilities ¼, ½, ¼."""
     return step_size**0.25 * rng.choice([1.0, 0.0, 0.0, -1.0], size=width)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jax.jit, static_argnums=(0, 1, 2))
 def _advance(
-    length: int,
-    group: int,
-    step_size: jax.Array,
-    moments: Moments,
-    networks: Network,
-    keys: jax.Array,
-    first: int,
-    blocks: int,
+    method: Method, length: int, group: int, data: Data, networks: Network, keys: jax.Array, first: int, blocks: int
 ) -> Network:
-    slope = jax.grad(lambda first, second: quadratic_loss(effective(Network(first, second)), moments))
-
     def one(job: tuple[Network, jax.Array]) -> Network:
         network, key = job
 
         def step(network: Network, signs: jax.Array) -> tuple[Network, None]:
-            first = network.first - step_size * slope(network.first, network.second)
-            return Network(first, jump(step_size**0.25, network.second, signs)), None
+            moved = take_step(method, data, network, network, Batch(jnp.zeros((0, 0)), jnp.zeros(0), jnp.asarray(0)))
+            return Network(moved.first, jump(data.step_size**0.25, network.second, signs)), None
 
         def block(number: jax.Array, network: Network) -> Network:
             signs = draw_signs(jax.random.fold_in(key, number), (length, network.second.size))
@@ -92,11 +81,12 @@ def oscillation(
     second = np.stack([stationary_second(step_size, start.width, rng) for rng in draws])
     first = np.broadcast_to(start.first, (replicas, start.width, task.dim))
     starts = Network(jnp.asarray(first), jnp.asarray(second))
-    keys, eta = replica_keys(seed, replicas, "oscillation", "signs"), jnp.asarray(step_size, dtype=float)
-    training, group = setting.losses[1], group_size(replicas)
+    keys, group = replica_keys(seed, replicas, "oscillation", "signs"), group_size(replicas)
+    method = method_of(task, start.width, Rule(1.0), whole=True)
+    data = data_of(task, setting.losses[1], step_size)
 
     def advance(networks: Network, part: Stretch) -> Network:
-        return _advance(part.length, group, eta, training, networks, keys, part.first, part.blocks)
+        return _advance(method, part.length, group, data, networks, keys, part.first, part.blocks)
 
     def seen(now: Network) -> Seen:
         return _look(setting.shown, setting.losses, jnp.asarray(task.target), starts, now)

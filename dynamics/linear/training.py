@@ -1,20 +1,20 @@
 r"""Gradient methods on the two-layer linear network: label-noise SGD, gradient descent, sharpness-aware minimisation.
 
-One loss, $\tfrac12(\theta^\top x-\tilde y)^2$ with $\theta=W^\top a$, differentiated automatically; the methods differ in
-which samples it is taken on, in the labels, and in where the gradient is evaluated:
+They are declared models (`theory.declared`): the student is a committee with activation z and a trained second layer, the
+target has the one direction θ*, the loss is the square loss, and samples, labels and steps are those of
+`dynamics.declared`. What is the linear network's own:
 
-* label noise (arXiv:2603.10397, eqs. 1-4): $\tilde y=y+\epsilon$, $\epsilon=\pm\sigma$, a new sign in every step;
-* label flips (Algorithm 1 there, two classes): $\tilde y=-y$ with probability τ;
-* SAM (section 5 there): the gradient at $B+\rho\nabla\ell/|\nabla\ell|$;
+* everything runs in the exact reduction to d + 1 neurons (`dynamics.linear.network`): a step costs O(d²) for any width;
+* the network knows several samples, or a whole training set, by one vector only, the gradient by θ;
 * linearised: $\theta$ replaced by its first-order expansion about the start, the lazy model.
 
-All run in the exact reduction to d + 1 neurons (`dynamics.linear.network`): a step costs O(d²) for any width.
+The methods: label noise (arXiv:2603.10397, eqs. 1-4) of fair signs ±σ, label flips (Algorithm 1 there, two classes), and SAM
+(section 5 there), whose two layers climb together.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,58 +24,60 @@ from dynamics.core.interrupted import Progress
 from dynamics.core.keys import replica_keys
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch
+from dynamics.declared.engine import Space, draw
+from dynamics.declared.rows import Rows
+from dynamics.declared.step import Parts, gradient, take
 from dynamics.linear.network import Moments, Network, Seen, effective, look, quadratic_loss, reduce
 from dynamics.linear.run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, Setting, group_size
-from theory import InputError
+from theory import Activation, InputError
 from theory.core.arguments import check_whole
+from theory.declared.loss import Correlation, Square
+from theory.declared.rule import SAM, Gradient, Rule
+from theory.declared.student import committee
+from theory.declared.target import Additive, Classes, Target
 from theory.linear.task import LinearStart, LinearTask
+
+_LINEAR = Activation.parse("z")
 
 
 @dataclass(frozen=True)
-class Rule:
-    """What is compiled: a method up to its numbers.
+class Method:
+    """What is compiled: the declared parts; gradients on the `whole` training set (or population); `linearised` or not."""
 
-    Attributes:
-        batch: samples in a step; None for the whole training set (the population if samples are fresh).
-        sharpness: SAM. linearised: train the first-order expansion about the start.
-    """
-
-    batch: int | None
-    fresh: bool
-    classes: bool
-    sharpness: bool
+    parts: Parts
+    target: Target
+    whole: bool
     linearised: bool
 
 
-class Dials(NamedTuple):
-    """The numbers of a method: step size η, noise σ, flip probability τ, steps of noise on (then as many off), radius ρ."""
+class Data(NamedTuple):
+    """Step size η, θ* as the one direction, the training set (None if fresh), and its moments."""
 
     step_size: jax.Array
-    noise: jax.Array
-    flip: jax.Array
-    period: jax.Array
-    radius: jax.Array
-
-
-class Data(NamedTuple):
-    """θ* (d,), the training set (n, d) (empty if fresh) and its moments."""
-
-    target: jax.Array
-    inputs: jax.Array
+    space: Space
     moments: Moments
 
 
-class Samples(NamedTuple):
-    """Inputs (…, batch, d) and labels (…, batch) of one or many steps."""
+def method_of(task: LinearTask, width: int, rule: Rule, *, whole: bool = False, linearised: bool = False) -> Method:
+    """The declared parts of a network of `width` neurons on a task; the rule's data set, if any, is the task's.
 
-    inputs: jax.Array
-    labels: jax.Array
+    The step size goes beside them (`data_of`), so that one compilation serves all.
+    """
+    samples = 0 if whole else task.train_size or 0
+    rule = replace(rule, step_size=1.0, samples=samples, order="replacement", renewed=True)
+    linear = Additive(_LINEAR, (1.0,))
+    parts = Parts(committee(_LINEAR, width, trained=True), Square(), rule)
+    return Method(parts, Classes(linear) if task.classes else linear, whole, linearised)
 
 
-Loss = Callable[[jax.Array], jax.Array]
+def data_of(task: LinearTask, moments: Moments, step_size: float) -> Data:
+    """As arrays."""
+    inputs = None if task.inputs is None else jnp.asarray(task.inputs)
+    space = Space(jnp.ones(task.dim), jnp.asarray(task.target)[None], inputs)
+    return Data(jnp.asarray(step_size, dtype=float), space, moments)
 
 
-# ---------------------------------------------------------------------------- one step
+# ------------------------------------------------------------------------------- gradients
 
 
 def _linearised(start: Network, network: Network) -> jax.Array:
@@ -85,67 +87,59 @@ def _linearised(start: Network, network: Network) -> jax.Array:
     return value + change
 
 
-def _gradient(rule: Rule, dials: Dials, start: Network, network: Network, loss: Loss) -> Network:
-    """∇ℓ where the method evaluates it."""
-    theta = partial(_linearised, start) if rule.linearised else effective
-    gradient = jax.grad(lambda network: loss(theta(network)))
-    here = gradient(network)
-    if not rule.sharpness:
-        return here
-    length = jnp.sqrt(jnp.sum(here.first**2) + jnp.sum(here.second**2))
-    reach = jnp.where(length > 0, dials.radius / jnp.where(length > 0, length, 1.0), 0.0)
-    return gradient(jax.tree.map(lambda w, g: w + reach * g, network, here))
+def _through_theta(
+    method: Method, moments: Moments, start: Network, parts: Parts, labels: jax.Array, rows: Rows, second: jax.Array
+) -> Gradient:
+    r"""∇ℓ by the chain rule: with $r=\nabla_\theta\ell$ it is the gradient of $\langle\theta,r\rangle$.
 
-
-def _step(rule: Rule, dials: Dials, data: Data, start: Network, network: Network, samples: Samples | None) -> Network:
-    """One step; without samples on the whole training set."""
-
-    def loss(theta: jax.Array) -> jax.Array:
-        if samples is None:
-            return quadratic_loss(theta, data.moments)
-        return 0.5 * jnp.mean((jnp.sum(samples.inputs * theta, axis=-1) - samples.labels) ** 2)
-
-    gradient = _gradient(rule, dials, start, network, loss)
-    return jax.tree.map(lambda w, g: w - dials.step_size * g, network, gradient)
-
-
-# ----------------------------------------------------------------------------- samples
-
-
-def _noise_on(dials: Dials, steps: jax.Array) -> jax.Array:
-    """Whether labels are noisy in each step: `period` steps with noise, as many without, and so on."""
-    return (steps // dials.period) % 2 == 0
-
-
-def draw_samples(rule: Rule, dials: Dials, data: Data, key: jax.Array, steps: jax.Array) -> Samples:
-    """Samples of the given step numbers: training points drawn uniformly with replacement, or fresh ones; `steps`: (n,)."""
-    assert rule.batch is not None
-    input_key, label_key = jax.random.split(key)
-    shape = (steps.size, rule.batch)
-    if rule.fresh:
-        inputs = jax.random.normal(input_key, (*shape, data.target.size))
+    That is the correlation loss on the one input r with label −1; and r itself is the gradient of a network of one row, θ.
+    """
+    here = Network(rows.array, second)
+    theta = _linearised(start, here) if method.linearised else effective(here)
+    if method.whole:
+        slope = jax.grad(quadratic_loss)(theta, moments)[None]
     else:
-        # floor(n·u) with u of 32 bits: the share of a point is off by at most 2⁻³² n of itself.
-        bits = jax.random.bits(input_key, shape, jnp.uint32).astype(jnp.uint64)
-        inputs = data.inputs[(bits * len(data.inputs)) >> 32]
-    clean = jnp.sum(inputs * data.target, axis=-1)
-    noisy = _noise_on(dials, steps)[:, None]
-    if rule.classes:
-        flipped = noisy & (jax.random.uniform(label_key, shape) < dials.flip)
-        return Samples(inputs, jnp.where(flipped, -jnp.sign(clean), jnp.sign(clean)))
-    sign = jnp.where(jax.random.bits(label_key, shape, jnp.uint8) & 1, 1.0, -1.0)
-    return Samples(inputs, clean + jnp.where(noisy, dials.noise * sign, 0.0))
+        slope = gradient(parts, labels, Rows(theta[None], rows.samples), jnp.ones(1)).rows.array
+    at = start if method.linearised else here
+    return gradient(parts._replace(loss=Correlation()), -jnp.ones(1), Rows(at.first, slope), at.second)
 
 
-# --------------------------------------------------------------------------- replicas
+# ----------------------------------------------------------------------------------- steps
+
+
+class Batch(NamedTuple):
+    """Samples (…, b, d), labels (…, b) and number of one or many steps."""
+
+    samples: jax.Array
+    labels: jax.Array
+    step: jax.Array
+
+
+def samples_of(method: Method, data: Data, key: jax.Array, steps: jax.Array) -> Batch:
+    """The declared samples of the given step numbers (n,); none where the whole set is meant."""
+    if method.whole:
+        return Batch(jnp.zeros((steps.size, 0, 0)), jnp.zeros((steps.size, 0)), steps)
+    return Batch(*draw(method.parts, method.target, data.space, key, steps, key), steps)
+
+
+def take_step(method: Method, data: Data, start: Network, network: Network, batch: Batch) -> Network:
+    """The declared step."""
+    # (Of one sample the vector r is the sample itself.)
+    direct = not method.whole and not method.linearised and method.parts.rule.batch == 1
+    slope = gradient if direct else partial(_through_theta, method, data.moments, start)
+    rows, numbers = Rows(network.first, batch.samples), (batch.step, data.step_size)
+    moved = take(method.parts, rows, network.second, {}, batch.labels, *numbers, slope=slope)
+    return Network(moved.rows.array, moved.second)
+
+
+# -------------------------------------------------------------------------------- replicas
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def advance_networks(
-    rule: Rule,
+    method: Method,
     length: int,
     group: int,
-    dials: Dials,
     data: Data,
     starts: Network,
     networks: Network,
@@ -163,11 +157,11 @@ def advance_networks(
         start, network, key = job
 
         def block(number: jax.Array, network: Network) -> Network:
-            if rule.batch is None:
-                return jax.lax.fori_loop(0, length, lambda _, w: _step(rule, dials, data, start, w, None), network)
             steps = step + (number - first) * length + jnp.arange(length)
-            samples = draw_samples(rule, dials, data, jax.random.fold_in(key, number), steps)
-            return jax.lax.scan(lambda w, x: (_step(rule, dials, data, start, w, x), None), network, samples)[0]
+            # (Without samples, a key is a number.)
+            own = key if method.whole else jax.random.fold_in(key, number)
+            batches = samples_of(method, data, own, steps)
+            return jax.lax.scan(lambda w, x: (take_step(method, data, start, w, x), None), network, batches)[0]
 
         return jax.lax.fori_loop(first, first + blocks, block, network)
 
@@ -189,35 +183,28 @@ def _look(
     return jax.lax.map(one, (jnp.arange(len(now.second)), starts, now))
 
 
-def _train(rule: Rule, dials: Dials, setting: Setting, what: str) -> LinearRun:
+def _train(setting: Setting, rule: Rule, what: str, *, whole: bool = False, linearised: bool = False) -> LinearRun:
     task, replicas = setting.task, setting.replicas
     basis, starts = reduce(setting.start, replicas)
     # Without samples nothing is drawn, and numbers stand in for the keys.
-    samples = ("linear network", "samples")
-    keys = jnp.arange(replicas) if rule.batch is None else replica_keys(setting.seed, replicas, *samples)
-    inputs = np.zeros((0, task.dim)) if task.inputs is None else task.inputs
-    data, group = Data(jnp.asarray(task.target), jnp.asarray(inputs), setting.losses[1]), group_size(replicas)
+    keys = jnp.arange(replicas) if whole else replica_keys(setting.seed, replicas, "linear network", "samples")
+    method = method_of(task, starts.second.shape[1], rule, whole=whole, linearised=linearised)
+    data, group = data_of(task, setting.losses[1], setting.step_size), group_size(replicas)
 
     def advance(networks: Network, part: Stretch) -> Network:
         where = (part.first, part.blocks, part.begin)
-        return advance_networks(rule, part.length, group, dials, data, starts, networks, keys, *where)
+        return advance_networks(method, part.length, group, data, starts, networks, keys, *where)
 
     def seen(now: Network) -> Seen:
-        return _look(setting.shown, setting.losses, data.target, basis, starts, now)
+        return _look(setting.shown, setting.losses, data.space.directions[0], basis, starts, now)
 
-    numbers = {name: float(getattr(dials, name)) for name in ("noise", "flip", "radius") if getattr(dials, name) != 0}
-    return setting.run(starts, advance, seen, what, batch="full" if rule.batch is None else rule.batch, **numbers)
+    numbers: dict[str, Any] = {"flip" if rule.noise_law == "flips" else "noise": rule.noise}
+    numbers["radius"] = rule.radius if isinstance(rule, SAM) else 0.0
+    shown = {name: float(value) for name, value in numbers.items() if value}
+    return setting.run(starts, advance, seen, what, batch="full" if whole else rule.batch, **shown)
 
 
 # ------------------------------------------------------------------------- front doors
-
-
-def dials_of(
-    step_size: float, noise: float = 0.0, flip: float = 0.0, period: int | None = None, radius: float = 0.0
-) -> Dials:
-    """The numbers as JAX scalars; without a period the noise stays on."""
-    eta, sigma, tau, rho = (jnp.asarray(x, dtype=float) for x in (step_size, noise, flip, radius))
-    return Dials(eta, sigma, tau, jnp.asarray(2**62 if period is None else period), rho)
 
 
 def _not_negative(name: str, value: float, most: float = np.inf) -> None:
@@ -272,8 +259,9 @@ def label_noise_sgd(
         raise InputError(f"noise is {noise!r} on class labels: give flip instead, or a task without classes")
     if flip and not task.classes:
         raise InputError(f"flip is {flip!r} on real labels: give noise instead, or a task with classes")
-    rule = Rule(batch, task.inputs is None, task.classes, False, linearised)
-    return _train(rule, dials_of(step_size, noise, flip, period), setting, "label-noise")
+    law, size = ("flips", flip) if task.classes else ("signs", noise)
+    rule = Rule(1.0, batch, size, noise_law=law, noise_period=period or 0)
+    return _train(setting, rule, "label-noise", linearised=linearised)
 
 
 @double_precision
@@ -295,7 +283,7 @@ def linear_descent(
     Replicas differ only if `start` holds different ones. Arguments and errors as for `label_noise_sgd`.
     """
     setting = Setting(task, start, step_size, steps, replicas, 0, saves, tracked, progress)
-    return _steepest(setting, 0.0, None, linearised)
+    return _train(setting, Rule(1.0), "gradient-descent", whole=True, linearised=linearised)
 
 
 @double_precision
@@ -323,11 +311,6 @@ def sam(
     setting = Setting(task, start, step_size, steps, replicas, seed, saves, tracked, progress)
     check_whole(batch=1 if batch is None else batch)
     _not_negative("radius", radius)
-    return _steepest(setting, radius, batch, linearised)
-
-
-def _steepest(setting: Setting, radius: float, batch: int | None, linearised: bool) -> LinearRun:
-    """Clean labels, with or without sharpness awareness."""
-    rule = Rule(batch, setting.task.inputs is None, setting.task.classes, radius > 0, linearised)
+    rule = SAM(1.0, batch or 1, radius=radius, layers="both") if radius > 0 else Rule(1.0, batch or 1)
     what = "sam" if radius > 0 else "gradient-descent"
-    return _train(rule, dials_of(setting.step_size, radius=radius), setting, what)
+    return _train(setting, rule, what, whole=batch is None, linearised=linearised)

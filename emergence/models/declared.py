@@ -159,7 +159,7 @@ MODEL = Model(
         Simulation(
             "declared-flow",
             "population flow of a declared model",
-            _FRESH - {"batch", "noise", "replicas", "method"},
+            _FRESH - {"batch", "noise", "noise_law", "noise_period", "replicas", "method"},
             _flow,
             _table,
             (*_STATE, "loss"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: A Python file, and perhaps the digest of the content that is meant.
 _FILE = re.compile(r"(.*\.py)(?:@([0-9a-f]+))?\Z", re.DOTALL)
 #: Options that are fields of every rule, beside the step size, which is text.
-RULE_OPTIONS = ("batch", "noise", "decay", "samples", "order", "renewed")
+RULE_OPTIONS = ("batch", "noise", "noise_law", "noise_period", "decay", "samples", "order", "renewed")
 #: Steps that are summed over to find when a schedule has come to a time.
 _LONGEST = 10**7
 
@@ -87,7 +87,9 @@ class DeclaredProblem(Problem):
         "128", Said("spiked(512, 5, 3)"),
         "inputs: d, or blocks(3x6, 1x14), spiked(512, 5, 3), power-law(1000, 1.2), or a Python file with INPUTS",
     )  # fmt: skip
-    target: str = option("additive", Text("additive"), "additive, or a polynomial such as z1 + z1*z2 or h2(z1)*h1(z2)")
+    target: str = option(
+        "additive", Text("additive"), "additive, a polynomial such as z1 + z1*z2 or h2(z1)*h1(z2), or its sign(…)"
+    )
     link: str | None = option(None, Text("h3"), "link of an additive target (default: the activation)")
     teacher_width: int | None = option(None, Whole(), "directions P of an additive target (default 2)")
     teacher_exponent: float | None = option(
@@ -122,10 +124,20 @@ class DeclaredProblem(Problem):
         "a number, or power(0.1, 0.5), linear(0.1, 0, 1000) (default: 0.02 / trace of the covariance)",
     )
     batch: int | None = option(None, Whole(), "samples in one step (default 1)")
-    noise: float | None = option(None, Number(zero=True), "standard deviation of noise on labels (default 0)")
+    noise: float | None = option(
+        None, Number(zero=True), "standard deviation of noise on labels, or probability of a flip (default 0)"
+    )
+    noise_law: str | None = option(
+        None, Choice(("gaussian", "signs", "flips")), "noise on labels: gaussian, signs or flips (default: gaussian)"
+    )
+    noise_period: int | None = option(
+        None, Whole(0), "noise is on for so many steps, off for as many, and so on (default 0: always on)"
+    )
     decay: float | None = option(None, Number(zero=True), "weight decay kappa of the rows (default 0)")
     samples: int | None = option(None, Whole(0), "samples of a fixed data set (default 0: every sample is fresh)")
-    order: str | None = option(None, Choice(("cyclic", "random")), "order of a data set's batches (default: cyclic)")
+    order: str | None = option(
+        None, Choice(("cyclic", "random", "replacement")), "order of a data set's batches (default: cyclic)"
+    )
     renewed: bool = option(False, Switch(), "draw the noise of a data set's labels anew at every step")
     start_scale: float | None = option(None, Number(), "length of the rows at the start (default 0.3; 1 on a sphere)")
     steps: int | None = option(None, Whole(), "steps (default 10000)")
@@ -341,11 +353,12 @@ def _common(problem: DeclaredProblem) -> dict[str, Any]:
 
 def _target(problem: DeclaredProblem) -> "Target":
     from theory import Activation
-    from theory.declared.target import Additive, Polynomial
+    from theory.declared.target import Additive
+    from theory.declared.text import read_target
 
     if problem.target == "additive":
         return Additive(Activation.parse(problem.link or problem.activation), problem.weights)
-    return Polynomial.parse(problem.target)
+    return read_target(problem.target)
 
 
 def _student(problem: DeclaredProblem) -> "Student":

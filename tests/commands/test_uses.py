@@ -53,6 +53,7 @@ _VALUES: dict[str, tuple[str, ...]] = {
     "blocks": ("3",), "inputs": ("spiked(65, 3)",), "target": ("z1 + z1*z2",), "link": ("h3",), "directions": ("random(2)",),
     "student": ("homogeneous",), "second": ("-0.5",), "train_second": ("true",), "rows": ("sphere",), "loss": ("correlation",),
     "rule": ("momentum(0.5)",), "order": ("random",), "renewed": ("true",), "decay": ("0.1",), "start_scale": ("0.2",),
+    "noise_law": ("signs",),
 }  # fmt: skip
 #: Activations that a model, or a simulation, takes beside its default.
 _ACTIVATIONS = {"quadratic": "2*h2", "layer-wise": "h4"}
@@ -147,9 +148,11 @@ def _changed(model: Model, name: str) -> tuple[str, ...]:
 
 
 def _before(uses: frozenset[str], name: str) -> dict[str, str]:
-    """What an option is compared with: switches for what is too large need something too large."""
+    """What an option is compared with: a switch for what is too large needs that, a period noise that is drawn anew."""
     if name == "allow_unstable" and name in uses:
         return {"step_size": "30"}
+    if name == "noise_period" and "renewed" in uses:
+        return {"renewed": "true"}
     return {"step_size": "1e-4"} if name == "steps" and {"steps", "step_size"} <= uses else {}
 
 

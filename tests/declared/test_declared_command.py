@@ -118,6 +118,12 @@ def test_a_rule_of_coordinates_runs_in_coordinates(run: Callable) -> None:
         (["--student", "committee", "--second", "1", "1"], "give 1, or 8"),
         (["--renewed"], "renewed is given, but every sample is fresh (samples is 0): leave it out"),
         (["--samples", "4", "--batch", "5"], "batch is 5, but the data set has 4 samples"),
+        (
+            ["--samples", "4", "--noise", "1", "--noise-period", "2"],
+            "noise is drawn with the data set: give renewed=True",
+        ),
+        (["--noise", "2", "--noise-law", "flips"], "labels flip with this probability; give 0 to 1"),
+        (["--target", "sign(z1"], "target 'sign(z1' is not understood"),
         (["--second", "x"], "give one or more finite numbers"),
         (["--teacher-weights", "1", "-1", "--teacher-width", "3"], "leave teacher-width out"),
     ],

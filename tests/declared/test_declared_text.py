@@ -9,9 +9,17 @@ from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
 from theory.declared.rule import RULES, Momentum, Muon, Reuse, Rule
 from theory.declared.schedule import Linear, Power
-from theory.declared.target import Polynomial, monomials
+from theory.declared.target import Classes, Polynomial, monomials
 from theory.declared.target_text import parse_target
-from theory.declared.text import COMMON, construct, parse_directions, parse_inputs, parse_rule, parse_step_size
+from theory.declared.text import (
+    COMMON,
+    construct,
+    parse_directions,
+    parse_inputs,
+    parse_rule,
+    parse_step_size,
+    read_target,
+)
 
 z1, z2, z3 = (sp.Symbol(f"z{p}", real=True) for p in (1, 2, 3))
 
@@ -88,6 +96,12 @@ def test_inputs_by_name(text: str, inputs: Inputs) -> None:
 )
 def test_rules_by_name(text: str, rule: Rule) -> None:
     assert parse_rule(text, step_size=0.1, batch=2) == rule
+
+
+def test_a_target_is_a_polynomial_or_its_classes() -> None:
+    polynomial = Polynomial.parse("z1 + z1*z2")
+    assert read_target("z1 + z1*z2") == polynomial
+    assert read_target(" sign(z1 + z1*z2)") == Classes(polynomial)
 
 
 @pytest.mark.parametrize("name", RULES)

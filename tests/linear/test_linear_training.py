@@ -10,12 +10,14 @@ import pytest
 from dynamics import Interrupted, label_noise_sgd, linear_descent, oscillation, sam
 from dynamics.core.keys import replica_keys
 from dynamics.core.replicas import stretches
+from dynamics.declared.step import draw_signs
 from dynamics.linear.network import moments_of, reduce
-from dynamics.linear.oscillation import draw_signs, jump, stationary_second
+from dynamics.linear.oscillation import jump, stationary_second
 from dynamics.linear.run import BLOCK, block_length, group_size
-from dynamics.linear.training import Data, Rule, dials_of, draw_samples
+from dynamics.linear.training import data_of, method_of, samples_of
 from theory import InputError, LinearStart, draw_linear_start, draw_linear_task
 from theory.core.streams import stream
+from theory.declared.rule import Rule
 
 D, M, STEPS, ETA = 4, 12, 120, 0.02
 
@@ -37,15 +39,11 @@ def start():
 
 def _samples(task, *, batch, seed, replica, noise=0.0, flip=0.0, period=None, steps=STEPS, saves=4):
     """The samples that the simulator draws, step after step: inputs (steps, batch, d) and labels."""
-    rule = Rule(batch, task.inputs is None, task.classes, False, False)
-    inputs = jnp.zeros((0, task.dim)) if task.inputs is None else jnp.asarray(task.inputs)
-    data = Data(jnp.asarray(task.target), inputs, moments_of(task))
-    dials, key = (
-        dials_of(1.0, noise, flip, period),
-        replica_keys(seed, replica + 1, "linear network", "samples")[replica],
-    )
+    law, size = ("flips", flip) if task.classes else ("signs", noise)
+    method = method_of(task, M, Rule(1.0, batch, size, noise_law=law, noise_period=period or 0))
+    data, key = data_of(task, moments_of(task), 1.0), replica_keys(seed, replica + 1, "linear network", "samples")
     parts = [
-        draw_samples(rule, dials, data, jax.random.fold_in(key, number), number * length + jnp.arange(length))
+        samples_of(method, data, jax.random.fold_in(key[replica], number), number * length + jnp.arange(length))[:2]
         for first, blocks, length in schedule(steps, saves)
         for number in range(first, first + blocks)
     ]

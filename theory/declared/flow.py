@@ -52,8 +52,13 @@ def speed(rule: Rule) -> float:
     r"""Flow speed of the rows, in the sum of the step sizes as time: 1 for SGD, $1/(1-\beta)$ for heavy-ball and Nesterov
     momentum (1 if averaged).
 
-    Raises `InputError` for other rules: their mean step is not the population gradient.
+    Raises `InputError` for other rules, and for labels that flip: their mean step is not the population gradient.
     """
+    if rule.noise and rule.noise_law == "flips":
+        raise InputError(
+            f"noise is {rule.noise:g} of law 'flips': it changes the labels' mean, so the population's flow is another; "
+            "simulate it, or use noise of mean zero"
+        )
     if type(rule) is Rule:
         return 1.0
     if type(rule) is Momentum:

@@ -135,7 +135,10 @@ def linear_model(model: DeclaredModel, start: Start) -> LinearModel:
     errors = start.grams[:, 0, 0] - 2 * start.overlaps(model.directions)[:, 0] @ a + squares
     inputs = model.inputs
     return LinearModel(
-        np.asarray(inputs.eigenvalues), np.asarray(inputs.multiplicities, dtype=float), model.rule.noise, errors
+        np.asarray(inputs.eigenvalues),
+        np.asarray(inputs.multiplicities, dtype=float),
+        model.rule.noise_deviation,
+        errors,
     )
 
 

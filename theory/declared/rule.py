@@ -23,6 +23,11 @@ from theory.core.arguments import check_one_of, check_positive, check_whole
 from theory.core.errors import InputError
 from theory.declared.schedule import Schedule
 
+#: Of batches of a data set: one after the other; at every step drawn, different samples or each from all of them.
+ORDERS = ("cyclic", "random", "replacement")
+#: Of noise on a label y: y + ςξ with a standard Gaussian or a fair sign ξ, or −y with probability ς.
+NOISES = ("gaussian", "signs", "flips")
+
 
 class Vectors(Protocol):
     """One vector for each of m rows. Numbers that multiply are plain, or (m,), one for each row."""
@@ -102,14 +107,15 @@ class Rule:
     r"""What all rules have, and plain SGD: $v\leftarrow(1-\eta\kappa)v-\eta g$, $b\leftarrow b-\eta\,\partial_b$.
 
     Attributes:
-        step_size: η, or a schedule. batch: samples of a step, averaged. noise: ς of Gaussian noise on labels.
-        decay: κ of weight decay, of rows.
+        step_size: η, or a schedule. batch: samples of a step, averaged. noise: ς of noise on labels. decay: κ of weight
+            decay, of rows.
         samples: of a fixed data set, which is drawn once and passed through again and again; 0: every sample is fresh.
-        order: of a data set: ``cyclic``, or ``random``, a batch of different samples at every step.
-        renewed: whether noise is drawn anew whenever a sample of the data set is used (label noise), or with the sample.
+        order: of a data set, one of `ORDERS`. renewed: whether noise is drawn anew whenever a sample of the data set is used
+            (label noise), or with the sample.
+        noise_law: one of `NOISES`. noise_period: noise is on for so many steps, off for as many, and so on; 0: always on.
 
-    Raises `InputError` for a step size that is not positive, a negative noise or decay, counts that are not whole, an unknown
-    order, or a batch larger than the data set.
+    Raises `InputError` for a step size that is not positive, a negative noise or decay, a probability above 1, counts that are
+    not whole, an unknown order or law, a batch larger than the data set, or a period of noise that is drawn with the samples.
     """
 
     step_size: float | Schedule
@@ -119,6 +125,8 @@ class Rule:
     samples: int = 0
     order: str = "cyclic"
     renewed: bool = False
+    noise_law: str = "gaussian"
+    noise_period: int = 0
     #: Names of the vectors that a rule keeps beside the rows; they begin at zero.
     buffers: ClassVar[tuple[str, ...]] = ()
 
@@ -126,13 +134,37 @@ class Rule:
         if not callable(self.step_size):
             check_positive(step_size=self.step_size)
         check_whole(batch=self.batch)
-        check_whole(0, samples=self.samples)
-        check_one_of(("cyclic", "random"), order=self.order)
-        if 0 < self.samples < self.batch:
+        check_whole(0, samples=self.samples, noise_period=self.noise_period)
+        check_one_of(ORDERS, order=self.order)
+        check_one_of(NOISES, noise_law=self.noise_law)
+        if 0 < self.samples < self.batch and self.order != "replacement":
             raise InputError(f"batch is {self.batch}, but the data set has {self.samples} samples: lower batch")
         for name in ("noise", "decay"):
             if not (np.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise InputError(f"{name} is {getattr(self, name)!r}: give a finite number, 0 or more")
+        if self.noise_law == "flips" and self.noise > 1:
+            raise InputError(f"noise is {self.noise!r}: labels flip with this probability; give 0 to 1")
+        if self.noise_period and self.samples and not self.renewed:
+            raise InputError(
+                "noise_period is given, but noise is drawn with the data set: give renewed=True, or leave it out"
+            )
+
+    def noise_at(self, step: Any) -> Any:
+        """ς at step n, a number or an array."""
+        return self.noise * (step // self.noise_period % 2 == 0) if self.noise_period else self.noise
+
+    @property
+    def noise_deviation(self) -> float:
+        """Standard deviation of noise that is the same at every step.
+
+        Raises `InputError` for noise that comes and goes, and for flips, whose mean is not zero.
+        """
+        if self.noise and (self.noise_period or self.noise_law == "flips"):
+            raise InputError(
+                f"noise is of law {self.noise_law!r}, period {self.noise_period}: theory knows noise of mean zero at every "
+                "step; simulate it, or give a law without flips and no period"
+            )
+        return self.noise
 
     def decayed(self, at: Here) -> Any:
         """The rows after weight decay."""
@@ -280,18 +312,27 @@ class Alternating(Rule):
 class SAM(Rule):
     r"""Sharpness-aware: the gradient at $v+\rho\,g/\|g\|$, all rows together, on the same batch.
 
-    Raises `InputError` unless `radius` (ρ) is positive, and as `Rule` does.
+    `layers`: which climb, the ``first`` alone or ``both``, then with one length (arXiv:2603.10397, section 5).
+    Raises `InputError` unless `radius` (ρ) is positive, for other `layers`, and as `Rule` does.
     """
 
     radius: float = 0.1
+    layers: str = "first"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive(radius=self.radius)
+        check_one_of(("first", "both"), layers=self.layers)
 
     def step(self, at: Here) -> Moved:
-        first = at.gradient(at.rows, at.second).rows
-        return self.along(at, at.gradient(at.rows + first * (self.radius / _divisor(first.norm())), at.second))
+        """Decay is that of plain SGD."""
+        first = at.gradient(at.rows, at.second)
+        if self.layers == "first":
+            reach = self.radius / _divisor(first.rows.norm())
+            return self.along(at, at.gradient(at.rows + first.rows * reach, at.second))
+        length = (first.rows.norm() ** 2 + (first.second**2).sum()) ** 0.5
+        reach = self.radius / _divisor(length)
+        return self.along(at, at.gradient(at.rows + first.rows * reach, at.second + reach * first.second))
 
 
 @dataclass(frozen=True)

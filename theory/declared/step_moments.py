@@ -352,7 +352,7 @@ def step_moments(model: DeclaredModel, start: Start, equations: Mapping[str, Sum
         np.asarray(student.second),
         step_size=float(size),
         batch_size=rule.batch,
-        noise_size=rule.noise,
+        noise_size=rule.noise_deviation,
     )
 
 

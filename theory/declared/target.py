@@ -93,6 +93,22 @@ class Polynomial:
         return lower(self.expression, symbols(self.count))(*[fields[..., p] for p in range(self.count)])
 
 
+@dataclass(frozen=True)
+class Classes:
+    r"""Two classes ±1: $y=\mathrm{sign}f_*$ of another target."""
+
+    of: Target
+
+    @property
+    def count(self) -> int:
+        """P."""
+        return self.of.count
+
+    def value(self, fields: Any, lower: Lower) -> Any:
+        """±1 (…,) of fields (…, P)."""
+        return lower(sp.sign(z), (z,))(self.of.value(fields, lower))
+
+
 def symbols(count: int) -> tuple[sp.Symbol, ...]:
     """The fields' names, z1 … zP."""
     return tuple(sp.Symbol(f"z{p + 1}", real=True) for p in range(count))

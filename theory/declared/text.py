@@ -19,8 +19,10 @@ from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
 from theory.declared.rule import RULES, Rule
 from theory.declared.schedule import Linear, Power, Schedule
+from theory.declared.target import Classes, Polynomial, Target
 
 _CALL = re.compile(r"\s*([A-Za-z][A-Za-z_-]*)\s*(?:\((.*)\))?\s*\Z", re.DOTALL)
+_CLASSES = re.compile(r"\s*sign\s*\((.*)\)\s*\Z", re.DOTALL)
 #: What rules have in common: no part of a rule's own text.
 COMMON = frozenset(one.name for one in fields(Rule))
 
@@ -61,6 +63,12 @@ def parse_inputs(text: str) -> Inputs:
     """
     called = f"isotropic({text})" if text.strip().isdecimal() else text
     return construct("inputs", called, INPUTS, shown=text)
+
+
+def read_target(text: str) -> Target:
+    """A polynomial of fields, ``z1 + z1*z2``, or the classes ``sign(z1 + z1*z2)``. Raises `InputError`."""
+    classes = _CLASSES.match(text)
+    return Classes(Polynomial.parse(classes[1])) if classes else Polynomial.parse(text)
 
 
 def parse_directions(text: str, inputs: Inputs, count: int, seed: int = 0) -> Directions:
