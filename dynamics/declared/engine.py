@@ -60,7 +60,7 @@ def engine_of(
     mistakes: Mistakes = NO_MISTAKES,
     data: np.ndarray | None = None,
 ) -> "Exact | Ambient":
-    """The exact chain or explicit vectors, ready to run in blocks of `block` steps; `data`: of `Ambient`.
+    """The exact chain or explicit vectors, ready to run in blocks of `block` steps; `data` (n, d): see `Ambient`.
 
     Raises `InputError` for a given data set with method ``exact``, and as `Ambient` does.
     """
