@@ -224,7 +224,7 @@ def test_what_a_sweep_varies_changes_its_cells(
     for name in options(model.problem):
         texts = _changed(model, name)
         if name in simulation.uses:
-            before = small | {one: float(text) for one, text in _before(simulation.uses, name).items()}
+            before = small | {one: _value(model, one, (text,)) for one, text in _before(simulation.uses, name).items()}
             after = before | {name: _value(model, name, texts)}
             assert _cell(model, simulation, after, handed) != _cell(model, simulation, before, handed), name
         else:
