@@ -26,13 +26,13 @@ from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch
 from dynamics.declared.engine import Space, draw
 from dynamics.declared.rows import Rows
-from dynamics.declared.step import Parts, gradient, take
+from dynamics.declared.step import Parts, follow, gradient
 from dynamics.linear.network import Moments, Network, Seen, effective, look, quadratic_loss, reduce
 from dynamics.linear.run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, Setting, group_size
 from theory import Activation, InputError
 from theory.core.arguments import check_whole
 from theory.declared.loss import Correlation, Square
-from theory.declared.rule import SAM, Gradient, Rule
+from theory.declared.rule import SAM, Gradient, Here, Rule
 from theory.declared.student import committee
 from theory.declared.target import Additive, Classes, Target
 from theory.linear.task import LinearStart, LinearTask
@@ -124,11 +124,19 @@ def samples_of(method: Method, data: Data, key: jax.Array, steps: jax.Array) -> 
 
 def take_step(method: Method, data: Data, start: Network, network: Network, batch: Batch) -> Network:
     """The declared step."""
+    parts, labels = method.parts, batch.labels
     # (Of one sample the vector r is the sample itself.)
-    direct = not method.whole and not method.linearised and method.parts.rule.batch == 1
+    direct = not method.whole and not method.linearised and parts.rule.batch == 1
     slope = gradient if direct else partial(_through_theta, method, data.moments, start)
-    rows, numbers = Rows(network.first, batch.samples), (batch.step, data.step_size)
-    moved = take(method.parts, rows, network.second, {}, batch.labels, *numbers, slope=slope)
+    here = Here(
+        Rows(network.first, batch.samples),
+        network.second,
+        {},
+        batch.step,
+        data.step_size,
+        lambda v, b: slope(parts, labels, v, b),
+    )
+    moved = follow(parts, here)
     return Network(moved.rows.array, moved.second)
 
 
