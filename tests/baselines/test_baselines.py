@@ -65,6 +65,18 @@ def test_toy_sharpness_is_the_printed_one() -> None:
     assert Toy(3, "product").sharpness(0.01) == pytest.approx(Toy(3).sharpness(0.01), rel=1e-10)
 
 
+def test_product_from_unequal_starts() -> None:
+    toy = Toy(3, "product")
+    assert toy.product_time([0.02] * 3, 0.5, 8.0) == pytest.approx(toy.passage_time(0.02, 0.5, 8.0), rel=1e-9)
+    assert toy.product_time([0.9, 0.9, 0.9], 0.5) == 0
+    # Two factors so large that they hardly move multiply the speed of the third, which relaxes exponentially.
+    assert toy.product_time([1e-6, 1e3, 1e3], 0.5, 8.0) == pytest.approx(np.log((8 - 1) / 4) / (2 * 1e12), rel=1e-4)
+    with pytest.raises(InputError, match="starts has 2 numbers"):
+        toy.product_time([0.1, 0.1], 0.5)
+    with pytest.raises(InputError, match="starts reach half the goal 1"):
+        toy.product_sharpness([0.9, 0.9, 0.9])
+
+
 def test_toy_times_have_the_goals_unit() -> None:
     """w = W^{1/k} x scales all times by W^{2/k − 2}."""
     assert Toy(3).passage_time(0.02, 0.5, 8.0) == pytest.approx(

@@ -6,16 +6,21 @@ power loss reaches $w^k=qw_*$ at
 $$t(q)=\frac{w_*^{2/k-2}}{2k}\int_{x_0}^{q^{1/k}}\frac{dx}{x^{k-1}(1-x^k)},$$
 and its sharpness is $S=(t_{90\%}-t_{10\%})/t_{50\%}$: $\ln9/\ln2$ for k = 1, $\ln81/\ln(x_0^{-2}-1)$ for k = 2, and
 $\propto x_0^{k-2}$ for k ≥ 3. Products conserve $w_i^2-w_j^2$; from a balanced start all factors stay equal and run through
-the power loss k times as slowly, with the same sharpness.
+the power loss k times as slowly, with the same sharpness. From unequal starts $s_i$ all squares grow by the same v,
+$\dot v=4(w_*-p)p$ with $p(v)=\prod_i\sqrt{s_i^2+v}$, so
+$$t(q)=\int_0^{v(q)}\frac{dv}{4(w_*-p)p},\qquad p(v(q))=qw_*:$$
+a factor that starts at the size of the goal multiplies the speed and adds nothing to the plateau, and k of them that start
+small behave as a product of k.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 import mpmath
 import numpy as np
 import sympy as sp
-from scipy import integrate
+from scipy import integrate, optimize
 
 from theory.core.activation import Activation
 from theory.core.arguments import check_one_of, check_positive, is_whole
@@ -138,6 +143,40 @@ class Toy:
         check_positive(start=start, goal=goal)
         if not 0 < level < 1:
             raise InputError(f"level is {level!r}: give a share of the goal between 0 and 1")
+
+    def product_time(self, starts: Sequence[float], level: float, goal: float = 1.0) -> float:
+        r"""Time of a product's flow from factors at `starts` (k,) to the share `level` of the goal; 0 if already there.
+
+        Raises `InputError` for a power loss, another number of starts, and numbers out of range.
+        """
+        if self.shape != "product" or len(starts) != self.exponent:
+            raise InputError(f"starts has {len(starts)} numbers: give one for each of a product's factors")
+        for start in starts:
+            self._check_numbers(start, level, goal)
+        squares, least = np.square(starts), min(starts) ** 2
+
+        def fitted(log_square: float) -> float:
+            """The product where the least square is e^log_square."""
+            return float(np.sqrt(np.prod(squares + (np.exp(log_square) - least))))
+
+        first = np.log(least)
+        if fitted(first) >= level * goal:
+            return 0.0
+        # Every square grows, so that of the least is below what it would need if all others stayed.
+        last = np.log(least) + 2 * np.log(level * goal / fitted(first))
+        end = optimize.brentq(lambda y: np.log(fitted(y) / (level * goal)), first, last, xtol=1e-14)
+
+        def rate(y: float) -> float:
+            return float(np.exp(y) / (4 * (goal - fitted(y)) * fitted(y)))
+
+        return float(integrate.quad(rate, first, end, epsrel=1e-12, limit=500)[0])
+
+    def product_sharpness(self, starts: Sequence[float], goal: float = 1.0) -> float:
+        r"""$S=(t_{90\%}-t_{10\%})/t_{50\%}$ from factors at `starts` (k,). Raises `InputError`, as for `product_time`."""
+        early, half, late = (self.product_time(starts, level, goal) for level in (0.1, 0.5, 0.9))
+        if half == 0:
+            raise InputError(f"starts reach half the goal {goal:g}: give smaller ones")
+        return (late - early) / half
 
     # ------------------------------------------------------------------- the system
 

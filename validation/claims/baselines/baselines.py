@@ -1,4 +1,4 @@
-"""E28, S5, S8, S9: what the baselines do: correlation loss, toy losses, layer-wise training, kernel ridge regression."""
+"""E28, E36, S5, S8, S9: what the baselines do: correlation loss, toy losses, layer-wise training, kernel ridge regression."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -151,6 +151,48 @@ def _slope(sharpness: Sequence[float] | np.ndarray) -> float:
 def _title(toy: Toy) -> str:
     return f"(w* − w^{toy.exponent})²" if toy.shape == "power" else f"(w* − product of {toy.exponent})²"
 
+
+_PRODUCT = Toy(3, "product")
+
+
+@claim(
+    id="E36",
+    title="Depth is sharp in small factors only",
+    statement="A product of three is sharp only if all three factors start small; with one or two it is as blunt as k = 1, 2.",
+    latex=r"t(q)=\int_0^{v(q)}\frac{dv}{4(w_*-p)p},\quad p(v)=\prod_i\sqrt{s_i^2+v}",
+    source=f"{_SLIDES} (whether deep models always have sharp transitions); law derived",
+    kind="exact",
+    regime="factors from any positive starts",
+    controls=("balanced start of the same product", "three small factors", "two small factors", "one small factor"),
+)
+def run_unbalanced(context: Context) -> Iterator[Part]:
+    """Sharpness of the integrated product of three from starts with one, two or three small factors, and its exponent."""
+    laws, found = {}, {}
+    for small in (1, 2, 3):
+        starts = [[start] * small + [1.0] * (3 - small) for start in _STARTS]
+        result = toy_flow(_PRODUCT, np.array(starts))
+        laws[small] = [_PRODUCT.product_sharpness(one) for one in starts]
+        noise = [float(3 * (e / t[1] + _ROUNDING)) for e, t in zip(result.error, result.times, strict=True)]
+        found[small] = (result.sharpness, noise, starts)
+    for small, (sharpness, noise, starts) in found.items():
+        others = {f"{_COUNT[other]} small": laws[other] for other in laws if other != small}
+        for place, start in enumerate(_STARTS):
+            controls = {name: values[place] for name, values in others.items()}
+            if small < 3:  # all factors at the mean: the same product at the start
+                controls["balanced start"] = _PRODUCT.sharpness(float(np.prod(starts[place]) ** (1 / 3)))
+            text = f"(t90 − t10)/t50, {_title(_PRODUCT)}, {_COUNT[small]} from {start:g}, the others from 1"
+            source = "integrator's error, from half as many steps"
+            law, estimate, key = laws[small][place], float(sharpness[place]), f"small{small}.{start:g}"
+            yield Measurement(text, law, estimate, 0.0, noise[place], controls, source, key)
+        slack = sum(n / s for n, s in zip(noise, laws[small], strict=True)) / _SPAN
+        text = f"exponent of the sharpness in the small starts, {_title(_PRODUCT)}, {_COUNT[small]} small"
+        controls = {name: _slope(values) for name, values in others.items()}
+        source, details = "integrator's error, from half as many steps", {"as the start goes to 0": max(small - 2, 0)}
+        law = _slope(laws[small])
+        yield Measurement(text, law, _slope(sharpness), 0.0, slack, controls, source, f"small{small}.exponent", details)
+
+
+_COUNT = {1: "one", 2: "two", 3: "three"}
 
 _DIM, _BATCH, _REACH = 64, 32, 6.0
 #: η = _RATE · a · d^{−J/2} for one sample, the theorem's rule; relaxation times that a settled run lasts.
