@@ -13,15 +13,20 @@ from matplotlib.figure import Figure
 from dynamics import FlowResult, gradient_flow
 from dynamics.declared.simulate import declared_sgd
 from theory import Activation, Prediction, Student, Teacher, draw_initial_state, predict
+from theory.core.power_sums import power_sum
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
 from theory.declared.model import DeclaredModel
+from theory.declared.random_features import RandomFeatures, phase_exponents
 from theory.declared.rule import Rule
 from theory.declared.schedule import Power
 from theory.declared.start import draw_start
 from theory.declared.student import two_homogeneous
 from theory.declared.target import Additive
 from theory.scaling.bayes import BayesFloor, Channel
+from theory.scaling.frontiers import exponent
+from theory.scaling.frontiers import frontier as law_frontier
+from theory.scaling.power_law_loss import PowerLawLoss
 from validation.figures.common import overlap_curves, staircase
 from validation.figures.plot import INK, Plot, colours
 
@@ -94,6 +99,42 @@ def floor() -> Figure:
     return plot.done()
 
 
+#: Emergence beside kernel-like scaling: decay of the target's weights, of the features; J = 4 in DIRECTIONS dimensions.
+DECAY, FEATURES, DIRECTIONS = 1.35, 0.75, 256
+
+
+def scaling() -> Figure:
+    """Share of the loss left at compute = parameters × samples: additive h4 teacher, step size re-tuned, and random features.
+
+    Both targets have the tail k^(−2·DECAY). Learning p directions takes n = T²/c, c = 2/(J(J − 2)d), T = s · unit.
+    """
+    plot = Plot("compute: parameters × samples", "share of the loss left", "xy")
+    law, compute = PowerLawLoss(DECAY, DIRECTIONS, exponent=4), np.geomspace(1e3, 3e15, 400)
+    # Reduced cost m s² in parameters × samples: d for each row, T²/c samples.
+    unit = 4 * DIRECTIONS**2 * law.unit(DIRECTIONS) ** 2
+    additive, linear = colours(2)
+    for m in (1, 4, 16, 64, DIRECTIONS):
+        plot.curve(compute, law.share(np.sqrt(compute / unit / m), m), f"_{m} students", additive, lw=0.9, alpha=0.45)
+    best = law_frontier(law, compute / unit, np.unique(np.geomspace(1, DIRECTIONS, 60).round()), "unstable")
+    shown = best.share < 0.99
+    steep = exponent(DECAY, "unstable")
+    plot.curve(compute[shown], best.share[shown], f"additive teacher: directions emerge, slope → {steep:.2f}", additive)
+    risks, widths = [], np.unique(np.geomspace(4, 1e7, 24).round()).astype(int)
+    for width in widths:
+        features = RandomFeatures(FEATURES, DECAY - FEATURES, int(width))
+        samples = np.maximum(compute / width, 1)
+        risk = features.equivalent().risk(0.5 / features.trace, samples) / power_sum(2 * DECAY, 0)
+        risks.append(np.where(compute >= width, risk, np.inf))
+        if width in widths[::4]:
+            seen = compute > 3 * width
+            plot.curve(compute[seen], risk[seen], f"_{width} features", linear, lw=0.9, alpha=0.45)
+    slope = phase_exponents(FEATURES, DECAY - FEATURES)[0]
+    name = f"random features: kernel-like, slope → {slope:.2f}"
+    plot.curve(compute, np.min(risks, axis=0), name, linear)
+    plot.ax.set_ylim(1e-7, 1.5)
+    return plot.done()
+
+
 def overlaps_and_loss() -> dict[str, Figure]:
     """Both figures of one run."""
     prediction, flow = run()
@@ -102,7 +143,11 @@ def overlaps_and_loss() -> dict[str, Figure]:
 
 def main(names: Sequence[str] = ()) -> None:
     """Write the figures of these names, or all."""
-    makers = {"overlaps": overlaps_and_loss, "floor": lambda: {"floor": floor()}}
+    makers = {
+        "overlaps": overlaps_and_loss,
+        "floor": lambda: {"floor": floor()},
+        "scaling": lambda: {"scaling": scaling()},
+    }
     IMAGES.mkdir(exist_ok=True)
     for name in names or makers:
         for made, figure in makers[name]().items():
