@@ -1,4 +1,4 @@
-"""E28, E36, S5, S8, S9: what the baselines do: correlation loss, toy losses, layer-wise training, kernel ridge regression."""
+"""E28, E36, E37, S5, S8, S9: the baselines: correlation loss, toy losses, layer-wise training, kernel ridge regression."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -424,3 +424,39 @@ def _below(
     key = f"h{degree}.few"
     measurement = Measurement(text, expected, float(mean[at]), stderr, allowed, controls, _FINITE, key, details)
     return measurement, (np.array(sizes, dtype=float), mean, error, predicted)
+
+
+@claim(
+    id="E37",
+    title="Kernel ridge regression learns degree by degree",
+    statement="A link of two degrees is learned in two steps: only what belongs to the higher one needs d^deg σ samples.",
+    latex=r"\frac{R(n)}{R(0)}:\ 1\to\frac{E_3}{E_2+E_3}\text{ at }n\sim d^2,\ \to0\text{ at }n\sim d^3",
+    source="talk on arXiv:2504.19983 (n ≳ d^p for degree p); arXiv:2403.08938 (deterministic equivalent)",
+    kind="asymptotic",
+    regime="inputs uniform on the sphere, exponential kernel; compared with the equivalent at finite d",
+    controls=("nothing before d³", "all of it at d²"),
+)
+def run_two_degrees(context: Context) -> Iterator[Part]:
+    """Error where half of degree 2 is due, half-way to degree 3, and where half of that is due."""
+    activation = Activation.parse("0.8*h2+0.6*h3")
+    problem = KernelRidge(activation, Teacher.of([1.0, 1.0], context.pick(12, 20)), Kernel.parse("exp"))
+    first, last = (
+        problem.samples_to(x) for x in (problem.energies[2] / 2 + problem.energies[3], problem.energies[3] / 2)
+    )
+    sizes = [round(x) for x in (first, np.sqrt(first * last), last)]
+    seed = context.seed_for("E37", "samples")
+    risk = kernel_ridge(problem, sizes, replicas=context.pick(24, 48), seed=seed).risk / problem.total
+    for n, values, name, late, early in zip(
+        sizes,
+        risk.T,
+        ("half of degree 2", "between", "half of degree 3"),
+        (1.0, 1.0, 0.5),
+        (0.5, 0.0, 0.0),
+        strict=True,
+    ):
+        expected = float(problem.risk(n) / problem.total)
+        text = f"mean squared error over E f*² at n = {n} ({name}), d = {problem.dim}"
+        controls = {"nothing before": late, "all of it": early}
+        details = {"energies": (problem.energies[1:4] / problem.total).tolist()}
+        key = f"n{sizes.index(n) + 1}"
+        yield Measurement(text, expected, *mean_and_error(values), expected / n, controls, _FINITE, key, details)
