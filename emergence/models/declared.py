@@ -3,7 +3,8 @@ r"""A declared model: any Gaussian inputs, target, student, loss and rule that t
 import math
 from typing import TYPE_CHECKING, Any
 
-from emergence.model import Comparer, Derive, Model, Progress, Run, Simulation
+from emergence.model import Comparer, Derive, Model, Predictor, Progress, Run, Simulation
+from emergence.models.declared_prediction import VARIABLES, data, document
 from emergence.models.declared_problem import DeclaredProblem, Resolved, resolve, stepping
 from emergence.options import options
 from emergence.refusal import refuse
@@ -166,6 +167,7 @@ MODEL = Model(
             _flows,
         ),
     ),
+    predict=Predictor(document, data, _FRESH - {"replicas", "method"}, VARIABLES),
     compare=Comparer(_case, _FRESH),
     derivations={
         "declared-flow": Derive(lambda activation: _derived(activation, True), "h4", kernel=False),

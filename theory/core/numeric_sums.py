@@ -71,8 +71,13 @@ def _part(factor: sp.Expr, axes: tuple[sp.Symbol, ...], activation: Activation) 
     if isinstance(base, sp.Symbol):
         return (), lambda arrays: np.asarray(arrays[base.name])
     found = [axes.index(index) for index in base.indices]
-    name, order = str(base.base), tuple(int(i) for i in np.argsort(found))
-    return tuple(sorted(found)), lambda arrays: np.transpose(arrays[name], order)
+    name, places = str(base.base), tuple(sorted(set(found)))
+    if len(places) < len(found):  # an index stands twice: the diagonal
+        letters = string.ascii_lowercase
+        diagonal = f"{''.join(letters[n] for n in found)}->{''.join(letters[n] for n in places)}"
+        return places, lambda arrays: np.einsum(diagonal, arrays[name])
+    order = tuple(int(i) for i in np.argsort(found))
+    return places, lambda arrays: np.transpose(arrays[name], order)
 
 
 def _kernel(activation: Activation, order: int) -> Callable[[np.ndarray], np.ndarray]:

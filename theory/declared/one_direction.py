@@ -99,8 +99,9 @@ class Plane:
         return self * matrix
 
     def polar(self) -> "Plane":
-        """One row over its length."""
-        return self / self.norms()
+        """One row over its length; a row of zero stays so."""
+        length = self.norms()
+        return self / (length + (length == 0))
 
 
 def psi(student: Student, loss: Any, rule: Rule, labels: ArrayLike, z: ArrayLike, square: float) -> np.ndarray:
@@ -184,6 +185,13 @@ class Drift:
         r"""The first i with $|\nu_i|>$ least; 0 if there is none."""
         found = np.flatnonzero(np.abs(self.coefficients) > least)
         return int(found[0]) + 1 if found.size else 0
+
+    def barrier(self) -> float | None:
+        r"""The least 0 < u < 1 at which the drift turns from negative to positive; None if it never does."""
+        roots = np.polynomial.polynomial.polyroots(np.trim_zeros(self.coefficients, "b"))
+        places = np.sort(roots.real[(np.abs(roots.imag) < 1e-9) & (roots.real > 1e-9) & (roots.real < 1)])
+        slopes = np.polynomial.polynomial.polyval(places, np.polynomial.polynomial.polyder(self.coefficients))
+        return next((float(u) for u, slope in zip(places, slopes, strict=True) if slope > 0), None)
 
 
 def drift(student: Student, target: Target, loss: Any, rule: Rule, dim: float, degrees: int = DEGREES) -> Drift:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,16 +10,23 @@ from dynamics.core.interrupted import Progress
 from dynamics.declared.flow import DeclaredFlow, declared_flow
 from dynamics.declared.population import declared_loss
 from dynamics.declared.simulate import DeclaredRun, declared_sgd
+from theory.core.curves import first_crossing
+from theory.declared.emergence import FOUND
 from theory.declared.flow import speed
 from theory.declared.inputs import Inputs
+from theory.declared.known import Known
 from theory.declared.model import DeclaredModel
+from theory.declared.predict import predict
 from theory.declared.rule import Momentum, Rule
 from theory.declared.schedule import Schedule
 from theory.declared.start import Start
-from validation.comparison import Case, Found, Row, Stage
+from validation.comparison import Case, Found, Row, Stage, judged
 from validation.figures.common import mean_paths
 from validation.judge.claim import Measurement, verdict_of
 from validation.statistics.standard_errors import mean_and_error
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 FLOW, SGD, HALF = "population flow", "SGD", "SGD, half the step size"
 COLUMNS = ("quantity", "predicted", "measured_mean", "measured_stderr", "verdict")
@@ -82,6 +89,44 @@ def measurements(
     return found
 
 
+def emergence_times(model: DeclaredModel, data: "xr.Dataset") -> np.ndarray:
+    """First times at which some row's squared correlation with each direction is ½, (…, P), on the record; inf if none."""
+    eigenvalues = np.asarray(model.inputs.eigenvalues)
+    X = np.einsum("i,...ikp->...kp", eigenvalues, data.overlap.values)
+    C = np.einsum("i,...ikk->...k", eigenvalues, data.gram.values)
+    found = np.max(X**2 / (C[..., None] * np.diag(model.directions.covariance)), axis=-2)
+    return first_crossing(data.time.values, np.swapaxes(found, -1, -2), 0.5)
+
+
+def emergences(model: DeclaredModel, start: Start, flow: DeclaredFlow) -> list[Row]:
+    """The flow's emergence times beside those that theory predicts, where it does."""
+    known = predict(model, start).of_quantity(FOUND)
+    times, end = emergence_times(model, flow.dataset), float(flow.dataset.time.values[-1])
+    rows = []
+    for one in known:
+        measured = float(times[one.place - 1]) if one.place else np.inf
+        row = {"quantity": f"emergence of direction {one.place}", "predicted": one.value, "measured_mean": measured}
+        rows.append(row | _judged(one, measured, end, float(np.diff(flow.dataset.time.values).max())))
+    return rows
+
+
+def _judged(one: Known, measured: float, end: float, spacing: float) -> Row:
+    """By the interval; the record's spacing is on top. Wrong theories: half the time, twice the time."""
+    if one.reasons:
+        return {"verdict": "outside", "reason": "; ".join(one.reasons)}
+    if not one.high < end:
+        seen = measured < min(one.low, end)
+        return {
+            "verdict": "disagrees" if seen else "not judged",
+            "reason": f"predicted after the run's end at {end:.4g}",
+        }
+    if not np.isfinite(measured):
+        return {"verdict": "disagrees", "reason": f"not found by {end:.4g}"}
+    centre, allowance = (one.low + one.high) / 2, (one.high - one.low) / 2 + spacing
+    verdict = judged(centre, measured, 0.0, allowance, {"half the time": one.value / 2, "twice": 2 * one.value})
+    return {"verdict": verdict, "reason": f"interval {one.low:.4g} to {one.high:.4g}"}
+
+
 def rivals(model: DeclaredModel) -> dict[str, DeclaredModel]:
     """Models that leave out what is special in this one."""
     found, inputs, rule = {}, model.inputs, model.rule
@@ -127,8 +172,11 @@ def declared_case(
             model, found[FLOW], (found[SGD], found[HALF]), {n: flow(x) for n, x in rivals(model).items()}
         )
         values = [(x.quantity, x.predicted, x.estimate, x.stderr, verdict_of(x).verdict) for x in measured]
-        notes = [] if values else ["Nothing is judged: fewer than two replicas did not diverge."]
-        return [dict(zip(COLUMNS, row, strict=True)) for row in values], notes
+        rows: list[Row] = [dict(zip(COLUMNS, row, strict=True)) for row in values]
+        times = emergences(model, start, found[FLOW])
+        notes = [f"{row['quantity'].capitalize()}: {row['reason']}." for row in times]
+        notes += [] if values else ["No SGD is judged: fewer than two replicas did not diverge."]
+        return [*rows, *times], notes
 
     def figures(found: Found) -> list[tuple[str, object]]:
         if HALF not in found:

@@ -1,0 +1,268 @@
+"""What theory says of a declared model: its numbers beside other roads to them, conditions, and what is not known."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from dynamics.declared.flow import declared_flow
+from emergence.models.declared import MODEL
+from emergence.models.declared_prediction import BY_DIRECTION, ONCE
+from emergence.models.declared_problem import DeclaredProblem, Resolved, resolve
+from theory import Activation
+from theory.declared.anisotropic_emergence import emergence_time
+from theory.declared.directions import Directions
+from theory.declared.emergence import BOUND, FITTED, FLOOR, FOUND, FOUND_STEPS, LEADING, NORM
+from theory.declared.inputs import Inputs
+from theory.declared.known import Knowledge
+from theory.declared.leap import leaps
+from theory.declared.linear_model import linear_model
+from theory.declared.linear_stability import edge, floor
+from theory.declared.lone_row import ERROR, Row, alone, follow, growth_rates, leading_times
+from theory.declared.loss import Correlation
+from theory.declared.model import DeclaredModel
+from theory.declared.one_direction import drift_of
+from theory.declared.predict import BAYES, DEGREE, predict
+from theory.declared.rule import Momentum, Rule
+from theory.declared.start import draw_start
+from theory.declared.student import committee, two_homogeneous, whitened
+from theory.declared.target import Additive, Polynomial
+from theory.one_task.lone_path import lone_path
+from validation.comparisons.declared import emergence_times, emergences
+
+H3, H4 = Activation.parse("h3"), Activation.parse("h4")
+
+
+def said(**given: object) -> tuple[Resolved, Knowledge]:
+    """A problem, and what theory knows of it."""
+    resolved = resolve(DeclaredProblem(**given))
+    return resolved, predict(resolved.model, resolved.start, resolved.steps)
+
+
+def value(found: Knowledge, quantity: str) -> float:
+    (one,) = found.of_quantity(quantity)
+    return one.value
+
+
+# ----------------------------------------------------------------------------------- leaps
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "found"),
+    [
+        ("z1 + z1*z2 + z1*z2*z3", [1, 1, 1], [(0,), (1,), (2,)]),
+        ("h2(z1) + h2(z1)*h1(z2)", [2, 1], [(0,), (1,)]),
+        ("z1 + z1*z2*z3", [1, 2], [(0,), (1, 2)]),
+        ("z1*z2*z3*z4", [4], [(0, 1, 2, 3)]),
+        ("h2(z1)*h2(z2)", [4], [(0, 1)]),
+        ("h3(z1) + h2(z1)*h2(z2)", [3, 2], [(0,), (1,)]),
+    ],
+)
+def test_leaps_count_degrees_of_what_is_not_found_yet(text: str, sizes: list[int], found: list[tuple]) -> None:
+    made = leaps(Polynomial.parse(text), Activation.parse("h1+h2+h3+h4"))
+    assert ([one.size for one in made], [one.found for one in made]) == (sizes, found)
+
+
+def test_the_size_of_a_leap_decides_powers_of_d() -> None:
+    made = [leaps(Additive(Activation.parse(f"h{J}"), (1.0,)), Activation.parse(f"h{J}"))[0] for J in (1, 2, 3, 4)]
+    assert [one.time_power for one in made] == [0, 0, 0.5, 1]
+    assert [one.sample_power for one in made] == [1, 1, 2, 3]
+
+
+def test_an_activation_finds_what_it_has_degrees_for() -> None:
+    assert leaps(Polynomial.parse("z1*z2 + z3"), H3) == []
+    _, found = said(target="z1*z2 + z3", student="committee", activation="h2", rows="sphere")
+    assert value(found, "leap") == 2
+    assert "direction 3: in no term" in next(x.sentence for x in found.unknown if x.quantity == "leap")
+
+
+# ---------------------------------------------------------------------- a row by itself
+
+
+@pytest.mark.parametrize("sphere", [False, True])
+def test_a_row_by_itself_in_isotropic_inputs_is_the_exact_one_task_path(sphere: bool) -> None:
+    activation = H3 if sphere else H4
+    directions = Directions.orthonormal(Inputs.isotropic(300), 2)
+    student = committee(activation, 3, rows="sphere") if sphere else two_homogeneous(activation, 3)
+    loss = {"loss": Correlation()} if sphere else {}
+    model = DeclaredModel(directions, Additive(activation, (1.0, 0.5)), student, Rule(1e-3), **loss)
+    start = draw_start(directions, 3, 1.0 if sphere else 0.05, seed=1)
+    rates, cosines = growth_rates(model, start), start.overlaps(directions)[0] / (1.0 if sphere else 0.05)
+    row, p = np.unravel_index(np.argmax(rates), rates.shape)
+    u, weight = float(cosines[row, p]), (1.0, 0.5)[p]
+    path = lone_path(activation, 1 if u > 0 else -1)
+    found = follow(alone(model, p), Row.of(model, start, row).towards(p), 0, 1e4)
+    assert found.found == pytest.approx(float(path.half_time(np.array(abs(u)))) / weight, rel=ERROR)
+    if not sphere:
+        assert found.fitted == pytest.approx(path.loss_time(weight, u, 0.05**2), rel=ERROR)
+    J = activation.information_exponent
+    assert leading_times(rates, J)[row, p] == pytest.approx(1 / (J * (J - 2) * weight * abs(u) ** (J - 2)))
+
+
+def test_leading_times_under_a_covariance_are_those_of_the_whitened_law() -> None:
+    inputs = Inputs.spiked(400, 4, 2)
+    directions = Directions.eigenvectors(inputs, (0, 1, 2), variance=1.0)
+    model = DeclaredModel(directions, Additive(H4, (1.0, 0.7, 0.5)), whitened(H4, 4), Rule(1e-3))
+    start = draw_start(directions, 4, 0.1, seed=2)
+    eigenvalues = np.asarray(inputs.eigenvalues)
+    X = np.einsum("i,ikp->kp", eigenvalues, start.overlaps(directions))
+    cosine = X / np.sqrt(np.einsum("i,ikk->k", eigenvalues, start.grams))[:, None]
+    size = np.abs(cosine) * np.sqrt(inputs.trace / eigenvalues)
+    law = emergence_time(H4, np.array([1.0, 0.7, 0.5]), eigenvalues, inputs.trace, size)
+    np.testing.assert_allclose(leading_times(growth_rates(model, start), 4), law, rtol=1e-9)
+
+
+SPIKED = {
+    "inputs": "spiked(32, 8)", "directions": "eigenvectors(1, 2)", "teacher_weights": (1.0, 0.6), "decay": 0.4,
+    "student_width": 4, "step_size": "1e-3",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=[0, 1])
+def spiked(request: pytest.FixtureRequest) -> tuple:
+    """Problem, knowledge, and the flow of all rows together."""
+    resolved, found = said(**SPIKED, seed=request.param)
+    end = 1.3 * max(one.high for one in found.of_quantity(FOUND))
+    return resolved, found, declared_flow(resolved.model, resolved.start, end, np.linspace(0, end, 2001))
+
+
+def test_intervals_hold_the_times_of_the_coupled_flow(spiked: tuple) -> None:
+    resolved, found, flow = spiked
+    rows = emergences(resolved.model, resolved.start, flow)
+    times = emergence_times(resolved.model, flow.dataset)
+    for one, row in zip(found.of_quantity(FOUND), rows, strict=True):
+        assert one.reasons == []
+        assert one.low <= one.value <= one.high
+        assert one.low <= times[one.place - 1] <= one.high
+        assert (row["verdict"], row["predicted"]) == ("agrees", one.value)
+
+
+def test_what_leaves_the_covariance_out_is_outside_the_intervals(spiked: tuple) -> None:
+    """Isotropic inputs of the same trace, rows at the same places: times off by the square of the variance."""
+    resolved, found, flow = spiked
+    times, model = emergence_times(resolved.model, flow.dataset), resolved.model
+    first = min(found.of_quantity(FOUND), key=lambda one: one.value)
+    mean = model.inputs.trace / model.inputs.dim
+    ratio = mean**-2  # of T ∝ 1/(Γ |X|^(J−2)) at J = 4, a direction of length 1
+    assert not first.low <= ratio * times[first.place - 1] <= first.high
+
+
+def test_momentum_divides_times_and_multiplies_the_step() -> None:
+    beta = 0.9
+    given = {"inputs": "100", "start_scale": 0.03, "step_size": "1e-5"}
+    _, plain = said(**given)
+    resolved, moved = said(**given, rule=f"momentum({beta})")
+    assert isinstance(resolved.model.rule, Momentum)
+    for quantity in (LEADING, FOUND, FITTED, FOUND_STEPS):
+        times = [[one.value for one in found.of_quantity(quantity)] for found in (plain, moved)]
+        np.testing.assert_allclose(times[1], (1 - beta) * np.array(times[0]))
+    assert value(moved, "effective step") == pytest.approx(1e-5 / (1 - beta))
+    assert value(moved, BOUND) == pytest.approx((1 - beta) * value(plain, BOUND))
+
+
+def test_decay_leaves_a_floor_and_lower_norms() -> None:
+    _, found = said(inputs="300", teacher_width=3, student_width=6, decay=0.1, start_scale=0.03, seed=3)
+    norms = [one.value for one in found.of_quantity(NORM)]
+    np.testing.assert_allclose(norms, [0.95, 0.45, 1 / 3 - 0.05])
+    assert value(found, FLOOR) == pytest.approx(3 * 0.05**2 / 2)
+
+
+# ------------------------------------------------------------------- rules and linear model
+
+
+def test_the_barrier_is_where_the_drift_turns() -> None:
+    given = {"student": "committee", "activation": "h3", "rows": "sphere", "student_width": 1, "teacher_width": 1}
+    resolved, found = said(**given, rule="sam(0.01)", inputs="256", loss="correlation")
+    drift = drift_of(resolved.model)
+    barrier = value(found, "overlap to start above")
+    assert drift.at(0.99 * barrier) < 0 < drift.at(1.01 * barrier)
+    assert barrier == pytest.approx(-drift.coefficients[1] / drift.coefficients[2], rel=0.2)
+    assert value(found, DEGREE) == 2
+    assert any(reason.startswith("sign") for reason in found.of_quantity("samples of the rule")[0].reasons)
+
+
+def test_edge_and_floor_of_the_linear_model() -> None:
+    given = {"student": "committee", "activation": "h1", "student_width": 1, "teacher_width": 1, "noise": 0.5}
+    resolved, found = said(**given, inputs="blocks(3x4, 1x20)", step_size="0.01", rule="momentum(0.5)")
+    linear, rule = linear_model(resolved.model, resolved.start), resolved.model.rule
+    assert value(found, BOUND) == edge(linear, rule)
+    assert value(found, FLOOR) == floor(linear, rule) / 2
+
+
+def test_the_bayes_floor_is_below_all_and_says_when_directions_are_not_weak() -> None:
+    weights = (0.12, 0.09)
+    _, found = said(inputs="100", activation="h2", teacher_weights=weights, noise=1.0, steps=20_000)
+    (one,) = found.of_quantity(BAYES)
+    assert 0 < one.value < np.square(weights).sum() / 2
+    assert one.reasons == []
+    _, found = said(inputs="100", activation="h2", teacher_weights=(1.0, 0.9), noise=0.1, steps=20_000)
+    assert found.of_quantity(BAYES)[0].reasons[0].startswith("weak")
+
+
+# ------------------------------------------------------------------- conditions, what is unknown
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"inputs": "blocks(3x20, 1x60)", "directions": "orthonormal"}, "variance"),
+        ({"inputs": "100", "activation": "h2", "directions": "random(1)"}, "exponent"),
+        (
+            {
+                "inputs": "20",
+                "directions": "random(1)",
+                "activation": "h3",
+                "start_scale": 3.0,
+                "student_width": 6,
+                "seed": 1,
+            },
+            "norms",
+        ),
+    ],
+)
+def test_a_condition_that_does_not_hold_is_said(given: dict, reason: str) -> None:
+    _, found = said(**given)
+    assert any(x.startswith(reason) for one in found.of_quantity(FOUND) for x in one.reasons)
+
+
+@pytest.mark.parametrize(
+    ("given", "quantity", "sentence"),
+    [
+        ({"student": "committee", "activation": "h3"}, FOUND, "rows of a committee pull at each other"),
+        ({"target": "z1 + z1*z2"}, "times of a target that is not additive", "run declared-flow"),
+        ({"samples": 50}, FOUND, "data set of 50 samples"),
+        ({"rule": "muon"}, FOUND, "it has no flow here"),
+        ({"link": "h3", "directions": "random(1)"}, FOUND, "share no degree"),
+        ({"student": "committee", "student_width": 1, "train_second": True}, FOUND, "second layer is trained"),
+        ({"activation": "h1", "link": "h1+h3"}, FOUND, "all rows grow together"),
+    ],
+)
+def test_what_is_not_known_is_said_in_one_line(given: dict, quantity: str, sentence: str) -> None:
+    _, found = said(inputs="40", **given)
+    assert any(x.quantity == quantity and sentence in x.sentence and "\n" not in x.sentence for x in found.unknown)
+
+
+# ------------------------------------------------------------------------------ the command
+
+
+def test_the_command_says_every_number_with_its_conditions(run: Callable) -> None:
+    flags = ["--inputs", "spiked(32, 8)", "--directions", "eigenvectors(1, 2)", "--student-width", "2"]
+    code, document, err = run("predict", "--model", "declared", *flags)
+    assert code == 0, err
+    assert {one["quantity"] for one in document["known"]} <= set(BY_DIRECTION) | set(ONCE)
+    assert all(one["valid"] is True or one["conditions"] for one in document["known"])
+    predictor = MODEL.predict
+    assert predictor is not None
+    data = predictor.data(MODEL.resolve(DeclaredProblem(**SPIKED), None))
+    assert set(data.data_vars) == set(predictor.variables)
+    assert np.isfinite(data.time_half.values).all()
+    assert data.valid.values.tolist() == [1, 1]
+
+
+def test_the_rule_of_a_file_that_fails_is_refused_in_one_line(refused: Callable) -> None:
+    with open("mine.py", "w") as file:
+        file.write(
+            "from dataclasses import dataclass\nfrom theory.declared.rule import Rule\n@dataclass(frozen=True)\n"
+            "class R(Rule):\n    def step(self, at):\n        return at.row\nRULE = R\n"
+        )
+    assert "its step raises AttributeError" in refused("predict", "--model", "declared", "--rule", "mine.py")

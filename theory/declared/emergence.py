@@ -1,0 +1,251 @@
+"""When the directions of an additive target are found, as numbers with their conditions.
+
+The additive model itself (isotropic inputs, orthonormal directions) has its own prediction, intervals and all
+(`theory.prediction`); any other covariance, Gram matrix, link, decay or momentum goes by rows that are alone
+(`theory.declared.lone_row`). Times are sums of step sizes.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from theory.core.activation import Activation
+from theory.core.errors import InputError
+from theory.core.initial import InitialState
+from theory.core.teacher import Teacher
+from theory.declared import lone_row, weight_decay
+from theory.declared.additive import additive_parts
+from theory.declared.flow import is_quadratic, speed
+from theory.declared.known import NUMBER, STEPS, TIME, Known, Unknown, fact, small
+from theory.declared.lone_row import Passage, Row, additive_target, alone, follow
+from theory.declared.model import DeclaredModel
+from theory.declared.rule import Rule
+from theory.declared.start import Start
+from theory.prediction.greedy import select
+from theory.prediction.predict import Prediction, predict
+from theory.prediction.validity import WIDEST, Condition, validity
+
+LEADING, FOUND, FITTED = "emergence, leading order", "emergence", "half of its loss gone"
+FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS = "emergence in steps", "emergence of SGD, mean", "emergence of SGD, spread"
+BOUND, NORM, FLOOR = "largest step size", "squared norm at rest", "loss at rest"
+_ADDITIVE = "arXiv:2504.19983, Theorem 2.1; theory.prediction"
+#: Directions that are followed at finite size, in the order of learning; and how far, in units of 1/S (exponent 2 or more).
+_FOLLOWED, _HORIZON = 6, 40.0
+#: What makes a row light.
+_MASSLESS = 1e-6
+
+
+def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
+    """Entries for every direction. Raises `InputError` where nothing is known, with the reason."""
+    if model.rule.samples:
+        raise InputError(
+            f"data set of {model.rule.samples} samples: times are known on fresh samples only; run declared-sgd"
+        )
+    pace = speed(model.rule)
+    additive_target(model)
+    if model.rule.noise and model.rule.noise_law == "flips":
+        raise InputError(
+            "labels flip, which weakens what they say: times are known for noise of mean zero; run declared-sgd"
+        )
+    if model.student.trained:
+        raise InputError("the second layer is trained: rows are no longer light or alone; run declared-flow")
+    if is_quadratic(model.loss) and not model.student.homogeneous and model.student.width > 1:
+        raise InputError(
+            f"{model.student.width} rows of a committee pull at each other as strongly as the target does; run declared-flow, "
+            "or predict the correlation loss"
+        )
+    parts = additive_parts(model, start)
+    entries = list(_by_rows(model, start) if parts is None else _additive(model, *parts, pace))
+    yield from entries
+    size = model.rule.step_size
+    if callable(size):
+        return
+    bound = next((x.value for x in entries if isinstance(x, Known) and x.quantity == BOUND), np.inf)
+    stable = small(
+        "step size", size, bound, "step size: {:.3g} is beyond the largest, where noise undoes an overlap's growth"
+    )
+    for entry in entries:
+        if isinstance(entry, Known) and entry.quantity == FOUND:
+            value, low, high = (x / size for x in (entry.value, entry.low, entry.high))
+            conditions = (*entry.conditions, stable)
+            yield Known(FOUND_STEPS, value, STEPS, entry.source, conditions, entry.place, low, high)
+
+
+def _additive(
+    model: DeclaredModel, activation: Activation, teacher: Teacher, initial: InitialState, pace: float
+) -> Iterator[Known | Unknown]:
+    """By the additive model's own prediction. Weight decay leaves directions as they are while students are light."""
+    rule, prediction = model.rule, predict(activation, teacher, initial)
+    decay, half = rule.decay / pace, prediction.time_half
+    fitted = [_fitted(prediction, p, decay) for p in range(teacher.width)]
+    for p, own in enumerate(validity(prediction)):
+        place = p + 1
+        # (A direction that is fitted late is one that later neurons can still be drawn to.)
+        late = [x for q, (_, captured) in enumerate(fitted) if half[q] < half[p] for x in captured]
+        conditions = (*own.conditions, *late)
+        if np.isfinite(prediction.time_leading[p]):
+            yield Known(LEADING, prediction.time_leading[p] / pace, TIME, _ADDITIVE, conditions, place)
+        time = float(half[p]) / pace
+        yield Known(FOUND, time, TIME, _ADDITIVE, conditions, place, own.low / pace, own.high / pace)
+        loss_time, captured = fitted[p]
+        source = weight_decay.REFERENCE if decay else _ADDITIVE
+        yield Known(FITTED, loss_time / pace, TIME, source, (*conditions, *captured), place)
+        if type(rule) is Rule and not callable(rule.step_size) and not rule.noise:
+            yield from _of_sgd(prediction, p, float(rule.step_size), rule.batch, conditions)
+    yield from _rest(prediction, decay)
+    if prediction.learned.any():
+        bound, worst = prediction.stability_bound(rule.batch)
+        conditions = (
+            fact("momentum", type(rule) is Rule, "momentum: the bound is on the effective step, to first order in it"),
+            fact("noise", not rule.noise, "noise: that on labels is not in the bound"),
+        )
+        source = "second order of one step on the plateau; theory.one_task.plateau"
+        yield Known(BOUND, bound / pace, TIME, source, conditions, worst + 1)
+
+
+def _of_sgd(
+    prediction: Prediction, p: int, size: float, batch: int, conditions: tuple[Condition, ...]
+) -> Iterator[Known]:
+    """Mean and spread over replicas of SGD, to first order in the step size."""
+    half = float(prediction.time_half[p])
+    if not np.isfinite(half) or half == 0 or prediction.activation.information_exponent < 3:
+        return
+    law = prediction.sgd_law(p, size, batch)
+    shift = abs(law.mean - half) / half
+    few = small("step size", shift, 0.3, "step size: fluctuations move the time by {:.0%}, beyond first order")
+    source = "one-task diffusion; theory.one_task.hitting_distribution"
+    yield Known(MEAN_STEPS, law.mean / size, STEPS, source, (*conditions, few), p + 1)
+    yield Known(SPREAD_STEPS, law.std / size, STEPS, source, (*conditions, few), p + 1)
+
+
+def _fitted(prediction: Prediction, p: int, decay: float) -> tuple[float, tuple[Condition, ...]]:
+    """When half its loss is gone, with weight decay by the law of light rows, and whether that comes soon enough."""
+    time, half = float(prediction.time_loss[p]), float(prediction.time_half[p])
+    if not decay or not 0 < half < np.inf or prediction.activation.information_exponent < 3:
+        return time, ()
+    norm2, lead = float(prediction.initial.norm2[prediction.neuron[p]]), float(prediction.lead[p])
+    late = weight_decay.loss_time(prediction.activation, float(prediction.teacher.a[p]), half, norm2, decay)
+    words = f"capture: with decay direction {p + 1} is fitted {{:.3g}} times as late as found, a rival as near as {lead:.3g}"
+    return late, (small("capture", late / half, lead, words),)
+
+
+def _rest(prediction: Prediction, decay: float) -> Iterator[Known]:
+    """Norms at rest, and the loss that is left: of directions that are not learned, and what decay leaves of the others."""
+    activation, weights = prediction.activation, prediction.teacher.a
+    centred = (fact("mean", activation.squared_mean == 0, "mean: the activation has one, which all rows fit together"),)
+    learned = prediction.learned
+    norms = np.where(learned, weight_decay.rest_norms(activation, weights, decay), 0.0)
+    for p, norm in enumerate(norms):
+        yield Known(NORM, float(norm), NUMBER, weight_decay.REFERENCE, centred, p + 1)
+    left = float(prediction.loss(np.array([np.inf]))[0]) + weight_decay.floor(activation, weights[learned], decay)
+    yield Known(FLOOR, left, NUMBER, weight_decay.REFERENCE, centred)
+
+
+# ------------------------------------------------------------------------- rows by themselves
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rates of all pairs, and who finds what, in which order."""
+
+    model: DeclaredModel
+    start: Start
+
+    @cached_property
+    def rates(self) -> np.ndarray:
+        return lone_row.growth_rates(self.model, self.start)
+
+    @cached_property
+    def degree(self) -> int:
+        return lone_row.common_degree(self.model)
+
+    @cached_property
+    def pairs(self) -> list[tuple[int, int, float]]:
+        """(row, direction, lead): greedy; by the correlation loss each row goes where it grows fastest."""
+        if is_quadratic(self.model.loss):
+            chosen = select(np.maximum(self.rates, 0.0))
+            return list(zip(chosen.neurons.tolist(), chosen.directions.tolist(), chosen.lead.tolist(), strict=True))
+        best, found = np.argmax(self.rates, axis=1), []
+        for p in range(self.rates.shape[1]):
+            rows = np.flatnonzero((best == p) & (self.rates[:, p] > 0))
+            if rows.size:
+                found.append((int(rows[np.argmax(self.rates[rows, p])]), p, np.inf))
+        return sorted(found, key=lambda pair: -self.rates[pair[0], pair[1]])
+
+    def passages(self, row: int, p: int, switched: Sequence[tuple[float, int]]) -> list[Passage]:
+        """Of the row that sees all directions that are left; by the square loss also of the row alone, and massless."""
+        model, until = self.model, _HORIZON / self.rates[row, p]
+        own = Row.of(model, self.start, row)
+        if not is_quadratic(model.loss):
+            return [follow(model, own, p, until)]
+        found = [follow(alone(model, p), own.towards(p), 0, until), follow(model, own, p, until, switched)]
+        if model.student.homogeneous:
+            found.append(follow(alone(model, p), Row.of(model, self.start, row, _MASSLESS).towards(p), 0, until))
+        return found
+
+
+def _by_rows(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
+    rows = _Rows(model, start)
+    if rows.degree < 2:
+        raise InputError(
+            "link and activation share no degree: no overlap grows at first order"
+            if rows.degree == 0
+            else "link and activation share degree 1: all rows grow together, at once; run declared-flow"
+        )
+    unit = np.allclose(np.diag(model.directions.covariance), 1.0)
+    source, general, gone = lone_row.REFERENCE, _general(rows.degree, unit), list[tuple[float, int]]()
+    keeps = model.student.homogeneous or model.student.rows != "free"
+    kept = fact("rows", keeps, "rows: a free row of a committee changes its length, and so its rate, while it waits")
+    for place, (row, p, lead) in enumerate(rows.pairs):
+        if rows.degree >= 3 and unit:
+            leading = float(lone_row.leading_times(rows.rates[row, p], rows.degree))
+            yield Known(LEADING, leading, TIME, source, (*general, kept), p + 1)
+        if place >= _FOLLOWED:
+            yield Unknown(FOUND, f"direction {p + 1} is after the first {_FOLLOWED}: its leading order is all there is")
+            continue
+        passages = rows.passages(row, p, gone)
+        times = [one.found for one in passages]
+        if np.isnan(times).any():
+            yield Unknown(FOUND, f"direction {p + 1}: its row is too stiff to follow; run declared-flow")
+            continue
+        pulled = _pull(model, start, row, p, times[0]) + lone_row.ERROR
+        low, high = min(times) / (1 + pulled), max(times) * (1 + pulled)
+        conditions = (*general, _tie(low, high, lead), _norms(pulled))
+        yield Known(FOUND, times[0], TIME, source, conditions, p + 1, low, high)
+        if model.student.homogeneous:
+            yield Known(FITTED, passages[0].fitted, TIME, source, conditions, p + 1)
+        # (Until it is fitted it still pulls: as late again as that came after it was found.)
+        gone.append((2 * passages[0].fitted - passages[0].found, p))
+    for p in sorted(set(range(model.target.count)) - {p for _, p, _ in rows.pairs}):
+        yield Known(FOUND, np.inf, TIME, source, general, p + 1, np.inf, np.inf)
+
+
+def _general(degree: int, unit: bool) -> tuple[Condition, ...]:
+    grows = f"exponent: link and activation share degree {degree} first: no plateau; a time by itself needs 3 or more"
+    varied = "variance: fields of the directions do not have variance 1, so that other degrees of the link count, too"
+    return fact("exponent", degree >= 3, grows), fact("variance", unit, varied)
+
+
+def _tie(low: float, high: float, lead: float) -> Condition:
+    width = high / low if 0 < low < np.inf else 1.0  # at once, or never
+    sentence = f"tie (lead {lead:.3g}): other directions, or its own norm, move the time by a factor {{:.3g}}"
+    return small("tie", width, WIDEST, sentence)
+
+
+def _pull(model: DeclaredModel, start: Start, row: int, p: int, time: float) -> float:
+    r"""The other rows' share of the growth: that at the start times their mean norm while it waits over that at the start.
+
+    A light 2-homogeneous row alone shrinks, $\int_0^Tr\,dt=\ln(1+4\varphi(1)r(0)T)/(4\varphi(1))$; rows pull at
+    each other by the square loss only.
+    """
+    if model.student.width == 1 or not is_quadratic(model.loss):
+        return 0.0
+    norms, waited = np.einsum("ikk->k", start.grams), 4 * float(model.student.activation.second_moment) * time
+    mean = np.log1p(norms * waited).sum() / (norms * waited).sum() if 0 < waited < np.inf else 1.0
+    return float(mean) * lone_row.pull(model, start, row, p)
+
+
+def _norms(pulled: float) -> Condition:
+    return small("norms", pulled, 0.5, "norms: the other rows' pull moves the time by {:.0%}, to first order")

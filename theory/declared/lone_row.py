@@ -1,0 +1,253 @@
+r"""One row by itself under any covariance: how fast its overlaps grow, and when it finds a direction.
+
+On the plateau a row that leans a little to direction p of an additive target moves along $\Lambda w_p$, so that
+$X_{kp}=\mathrm{Cov}(\langle v_k,x\rangle,\langle w_p,x\rangle)$ grows at the rate
+
+$$S_{kp}=\frac{\dot X_{kp}}{X_{kp}}=\nu b_ka_p\Gamma_p\frac{\partial_tN_{kp}}{X_{kp}},\qquad
+\Gamma_p=\sum_i\lambda_i^2\|w_p^i\|^2,$$
+
+N the teacher's integral (`theory.declared.population`), ν the rule's speed. Where the pair's first common degree J is 3 or
+more $S\propto|X|^{J-2}$, and $T_{kp}=1/((J-2)S_{kp})$ is the leading time (derived; isotropic inputs: arXiv:2504.19983,
+eq. (5)). At finite size a row by itself has the model's own derived flow, of L + LP numbers, which is integrated here:
+covariance, decay and what the row does to itself are in it, the other rows are not.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import integrate
+
+from theory.core.errors import InputError
+from theory.core.indexed import j, k, q
+from theory.core.numeric_sums import NumericSums
+from theory.declared import population
+from theory.declared.directions import Directions
+from theory.declared.flow import Q, T, i, integrals_of, is_quadratic, population_system, speed
+from theory.declared.model import DeclaredModel
+from theory.declared.start import Start
+from theory.declared.target import Additive
+from theory.declared.weight_decay import rest_norms
+
+REFERENCE = "derived; one row of the declared flow, isotropic inputs: arXiv:2504.19983, eq. (5)"
+
+#: Tolerances of a step, by which a time is right to `ERROR`; most evaluations of one row, some seconds.
+_RTOL, _ATOL, ERROR, _MOST = 1e-5, 1e-13, 1e-3, 4000
+#: Squared correlation of the row's field with the direction's at which it is found.
+FOUND = 0.5
+
+
+def common_degree(model: DeclaredModel) -> int:
+    """J: the first degree from 1 that link and activation share at variance 1; 0 if there is none.
+
+    Raises `InputError` for a target that is not additive.
+    """
+    target = additive_target(model)
+    shared = sorted(set(target.link.coefficients) & set(model.student.activation.coefficients))
+    return next((degree for degree in shared if degree > 0), 0)
+
+
+def additive_target(model: DeclaredModel) -> Additive:
+    """The target. Raises `InputError` if it is not additive."""
+    if isinstance(model.target, Additive):
+        return model.target
+    raise InputError("the target is not additive: no time of its directions is known; run declared-flow")
+
+
+def growth_rates(model: DeclaredModel, start: Start) -> np.ndarray:
+    r"""$S_{kp}$ (m, P) at the start, per unit of the sum of step sizes; negative where an overlap shrinks.
+
+    Raises `InputError` for other targets, and for models without a flow.
+    """
+    target, eigenvalues = additive_target(model), np.asarray(model.inputs.eigenvalues)
+    X = np.einsum("i,ikp->kp", eigenvalues, start.overlaps(model.directions))
+    C, rho = np.einsum("i,ikl->kl", eigenvalues, start.grams), np.einsum("ikk->k", start.grams)
+    constants = population.constants(target, model.directions)
+    found = integrals_of(model).at(population.numeric, X, C, rho, constants, square=False)
+    along = np.einsum("i,ipp->p", eigenvalues**2, model.directions.grams)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = speed(model.rule) * np.asarray(model.student.second)[:, None] * along * found["Mt"] / X
+    return np.nan_to_num(rate, posinf=0.0, neginf=0.0)
+
+
+def leading_times(rates: np.ndarray, degree: int) -> np.ndarray:
+    r"""$T_{kp}$ in the sum of step sizes, shape of `rates`; inf where an overlap shrinks. Needs J = `degree` ≥ 3."""
+    with np.errstate(divide="ignore"):
+        return np.where(rates > 0, 1 / ((degree - 2) * np.where(rates > 0, rates, 1.0)), np.inf)
+
+
+def alone(model: DeclaredModel, p: int) -> DeclaredModel:
+    """The same with direction p only. Raises `InputError` for a target that is not additive."""
+    target, place = additive_target(model), slice(p, p + 1)
+    directions = Directions(model.inputs, model.directions.grams[:, place, place])
+    return replace(model, directions=directions, target=replace(target, weights=target.weights[place]))
+
+
+@dataclass(frozen=True)
+class Row:
+    """Where a row begins. Attributes: overlap: ⟨v^i, w_p^i⟩ (L, P). square: |v^i|² (L,). second: b."""
+
+    overlap: np.ndarray
+    square: np.ndarray
+    second: float
+
+    @classmethod
+    def of(cls, model: DeclaredModel, start: Start, row: int, share: float = 1.0) -> "Row":
+        """Row `row` of a start of the model, its squared length times `share`."""
+        overlap = start.overlaps(model.directions)[:, row]
+        return cls(overlap * np.sqrt(share), start.grams[:, row, row] * share, model.student.second[row])
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """T (L, 1, P) and Q (L, 1, 1)."""
+        return self.overlap[:, None, :], self.square[:, None, None]
+
+    def towards(self, p: int) -> "Row":
+        """With the overlaps of direction p only."""
+        return replace(self, overlap=self.overlap[:, p : p + 1])
+
+
+@dataclass(frozen=True)
+class Passage:
+    r"""Times of one row to one direction.
+
+    Attributes:
+        found: the first at which $\mathrm{Corr}(\langle v,x\rangle,\langle w_p,x\rangle)^2$ is `FOUND`; inf if not by the end,
+            or another direction is found first; nan if the row is too stiff to follow.
+        fitted: the first at which $\rho\,\mathrm{Corr}^2$ is half the weight (2-homogeneous), or the same as `found`.
+    """
+
+    found: float
+    fitted: float
+
+
+def follow(model: DeclaredModel, row: Row, p: int, until: float, switched: Sequence[tuple[float, int]] = ()) -> Passage:
+    """One row to direction p, the other directions on; `switched`: (time, direction) from which on one is fitted.
+
+    What weight decay leaves of a fitted direction stays on.
+
+    Raises `InputError` for models without a flow.
+    """
+    flow = _Lone(model, row)
+    events = [_event(flow, p, name) for name in ("found", "fitted", "elsewhere")]
+    y, now, found = flow.begin, 0.0, np.inf
+    if flow.measures(y, p)["found"] >= 0:
+        found = 0.0
+    for time, gone in [*sorted(x for x in switched if x[0] < until and x[1] != p), (until, -1)]:
+        try:
+            done = integrate.solve_ivp(flow.rate, (now, time), y, "LSODA", events=events, rtol=_RTOL, atol=_ATOL)
+        except OverflowError:
+            return Passage(np.nan, np.nan)
+        if not done.success:
+            return Passage(np.nan, np.nan)
+        found = min([found, *done.t_events[0].tolist()])
+        if done.t_events[1].size or (done.t_events[2].size and not np.isfinite(found)):
+            return Passage(found, float(done.t_events[1][0]) if done.t_events[1].size else np.inf)
+        y, now = done.y[:, -1], time
+        flow.velocity.fit(gone)
+    return Passage(found, np.inf)
+
+
+def _event(flow: "_Lone", p: int, name: str) -> Callable[[float, np.ndarray], float]:
+    """The measure of this name turns positive; being found does not end the run."""
+
+    def event(time: float, y: np.ndarray) -> float:
+        return flow.measures(y, p)[name]
+
+    event.terminal, event.direction = name != "found", 1  # type: ignore[attr-defined]
+    return event
+
+
+class _Velocity:
+    """The derived flow of T (L, m, P) and Q (L, m, m), in NumPy; directions can be fitted and gone."""
+
+    def __init__(self, model: DeclaredModel) -> None:
+        if model.student.trained:
+            raise InputError("the second layer is trained: a row by itself has none; run declared-flow")
+        system, activation = population_system(model), model.student.activation
+        free = {T[i, k, q]: (i, k, q), Q[i, k, j]: (i, k, j)}
+        self.sums = [NumericSums(system.drift[name], letters, activation) for name, letters in free.items()]
+        self.integrals, self.square = integrals_of(model), is_quadratic(model.loss)
+        self.constants = population.constants(additive_target(model), model.directions)
+        self.eigenvalues, self.left = np.asarray(model.inputs.eigenvalues), self.constants["weights"].copy()
+        decay = model.rule.decay / speed(model.rule)
+        size = np.abs(self.left)
+        self.residues = np.sign(self.left) * (size - rest_norms(activation, size, decay))
+        self.given = {
+            "lambda": self.eigenvalues,
+            "Z": model.directions.grams,
+            "nu": np.asarray(speed(model.rule)),
+            "kappa": np.asarray(model.rule.decay),
+            "b": np.asarray(model.student.second),
+        }
+
+    def fit(self, direction: int) -> None:
+        """From here on only what weight decay leaves of a direction."""
+        if direction >= 0:
+            self.left[direction] = self.residues[direction]
+            self.constants = self.constants | {"weights": self.left}
+
+    def fields(self, overlap: np.ndarray, gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Covariances X (m, P) and C (m, m)."""
+        return np.einsum("i,ikp->kp", self.eigenvalues, overlap), np.einsum("i,ikl->kl", self.eigenvalues, gram)
+
+    def __call__(self, overlap: np.ndarray, gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        X, C = self.fields(overlap, gram)
+        rho = np.einsum("ikk->k", gram)
+        arrays: dict[str, Any] = self.given | {"T": overlap, "Q": gram, "X": X, "C": C, "rho": rho}
+        arrays |= self.integrals.at(population.numeric, X, C, rho, self.constants, self.square)
+        moved = [sums(arrays) for sums in self.sums]
+        return moved[0], moved[1]
+
+    def growth(self, overlap: np.ndarray, gram: np.ndarray) -> np.ndarray:
+        """Logarithmic growth of all squared correlations with the directions, (m, P)."""
+        at, moved = (self.fields(*x) for x in ((overlap, gram), self(overlap, gram)))
+        return 2 * moved[0] / at[0] - (np.diag(moved[1]) / np.diag(at[1]))[:, None]
+
+
+def pull(model: DeclaredModel, start: Start, row: int, p: int) -> float:
+    """By which share the other rows change the growth of a row's correlation with direction p, at the start."""
+    own = Row.of(model, start, row)
+    alone_ = _Velocity(_of_width_one(model, own)).growth(*own.arrays)[0, p]
+    whole = _Velocity(model).growth(start.overlaps(model.directions), start.grams)[row, p]
+    return float(abs(whole / alone_ - 1))
+
+
+def _of_width_one(model: DeclaredModel, row: Row) -> DeclaredModel:
+    return replace(model, student=replace(model.student, width=1, second=(row.second,)))
+
+
+class _Lone:
+    """One row's flow. Its vector: T (L, P), Q (L,)."""
+
+    def __init__(self, model: DeclaredModel, row: Row) -> None:
+        self.velocity, self.begin = (
+            _Velocity(_of_width_one(model, row)),
+            np.concatenate([x.ravel() for x in row.arrays]),
+        )
+        self.shape = (len(model.inputs.eigenvalues), model.target.count)
+        self.weights, self.variance = np.abs(additive_target(model).weights), np.diag(model.directions.covariance)
+        self.student, self.evaluations = model.student, 0
+
+    def split(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        blocks, count = self.shape
+        return y[: blocks * count].reshape(blocks, 1, count), y[blocks * count :].reshape(blocks, 1, 1)
+
+    def measures(self, y: np.ndarray, p: int) -> dict[str, float]:
+        """Positive once direction p is found, or fitted, or another one that is on is found."""
+        overlap, gram = self.split(y)
+        X, C = self.velocity.fields(overlap, gram)
+        squared = X[0] ** 2 / (C[0, 0] * self.variance)
+        others = squared[(np.arange(squared.size) != p) & (np.abs(self.velocity.left) == self.weights)]
+        found = float(squared[p]) - FOUND
+        norm2 = C[0, 0] if self.student.whitened else gram.sum()
+        fitted = float(norm2 * squared[p] - self.weights[p] / 2) if self.student.homogeneous else found
+        return {"found": found, "fitted": fitted, "elsewhere": float(np.max(others, initial=0.0)) - FOUND}
+
+    def rate(self, time: float, y: np.ndarray) -> np.ndarray:
+        self.evaluations += 1
+        if self.evaluations > _MOST or not np.all(np.isfinite(y)):
+            raise OverflowError
+        with np.errstate(all="ignore"):  # a trial step may leave the positive; what is not finite ends the run
+            return np.concatenate([x.ravel() for x in self.velocity(*self.split(y))])

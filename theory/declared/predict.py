@@ -1,0 +1,214 @@
+"""What theory knows of a declared model (time, exponent, boundary, floor), each with its conditions, and what it does not.
+
+Nothing is derived here: each number names its source (times: `theory.declared.emergence`).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from theory.core.arguments import check_whole
+from theory.core.errors import InputError
+from theory.declared import leap, linear_stability
+from theory.declared.emergence import BOUND, FLOOR, FOUND, emergence
+from theory.declared.flow import is_quadratic, speed
+from theory.declared.generative import generative_exponent
+from theory.declared.known import NUMBER, POWER, STEPS, TIME, Knowledge, Known, Unknown, fact, small
+from theory.declared.leap import leaps
+from theory.declared.linear_model import linear_model
+from theory.declared.lone_row import common_degree
+from theory.declared.model import DeclaredModel
+from theory.declared.modified_equation import REFERENCE as CLOCK_REFERENCE
+from theory.declared.modified_equation import memory
+from theory.declared.one_direction import REFERENCE as DRIFT_REFERENCE
+from theory.declared.one_direction import Drift, drift
+from theory.declared.population import check_target
+from theory.declared.rule import Rule
+from theory.declared.start import Start
+from theory.declared.student import committee
+from theory.declared.target import Additive
+from theory.prediction.validity import Condition
+from theory.scaling import bayes
+
+DEGREE, BAYES = "leading degree of the rule", "loss that no estimator beats"
+_HERMITE = "Hermite expansion; arXiv:2003.10409"
+_GENERATIVE = "arXiv:2403.05529; theory.declared.generative"
+
+
+#: What a part of theory says of a model; it raises `InputError` with the reason where it says nothing.
+Section = Callable[[DeclaredModel, Start], Iterator[Known | Unknown]]
+
+
+def predict(model: DeclaredModel, start: Start, samples: int | None = None) -> Knowledge:
+    """All entries. A part that theory has nothing for is named with the reason.
+
+    Args:
+        samples: that a run sees, for what any estimator could make of them.
+
+    Raises `InputError` for a start that does not fit, and unless `samples` is a whole number from 1.
+    """
+    start.check(model.directions)
+    check_whole(samples=1 if samples is None else samples)
+    sections: dict[str, Section] = {**_SECTIONS, BAYES: partial(_bayes, samples)}
+    return Knowledge.of(entry for name, section in sections.items() for entry in _asked(name, section, model, start))
+
+
+def _asked(name: str, section: Section, model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
+    try:
+        yield from section(model, start)
+    except InputError as refusal:
+        yield Unknown(name, str(refusal))
+
+
+# ----------------------------------------------------------------------------- exponents
+
+
+def _degrees(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
+    target, unit = check_target(model.target), _unit_fields(model)
+    activation = model.student.activation
+    if isinstance(target, Additive):
+        yield Known("information exponent of the link", target.link.information_exponent, NUMBER, _HERMITE, unit)
+        yield Known("information exponent of the activation", activation.information_exponent, NUMBER, _HERMITE)
+        if degree := common_degree(model):
+            yield Known("first common degree", degree, NUMBER, _HERMITE, unit)
+        one = fact(
+            "one direction", target.count == 1, "one direction: it is that of one, whose label shows nothing else"
+        )
+        yield Known(
+            "generative exponent of the link", generative_exponent(target.link), NUMBER, _GENERATIVE, (*unit, one)
+        )
+    made = leaps(target, activation)
+    missing = sorted(set(range(target.count)) - {q for one in made for q in one.found})
+    if made:
+        largest = max(made, key=lambda one: one.size)
+        orthonormal = np.allclose(model.directions.covariance, np.eye(target.count)) and model.inputs.is_isotropic
+        basis = fact("basis", orthonormal, "basis: directions are not orthonormal in isotropic inputs")
+        plain = fact(
+            "rule", type(model.rule) is Rule and not model.rule.samples, "rule: that of plain SGD on fresh samples"
+        )
+        yield Known("leap", largest.size, NUMBER, leap.REFERENCE, (basis,))
+        yield Known("flow time of the leap", largest.time_power, POWER, leap.REFERENCE, (basis,))
+        yield Known("samples of the leap", largest.sample_power, POWER, leap.REFERENCE, (basis, plain))
+    if missing:
+        names = ", ".join(str(q + 1) for q in missing)
+        yield Unknown(
+            "leap", f"direction {names}: in no term that the activation sees at first order; it may never be found"
+        )
+    if not isinstance(target, Additive):
+        how = "run declared-flow" if is_quadratic(model.loss) else "each row moves alone; run declared-flow"
+        yield Unknown("times of a target that is not additive", f"not known beyond their powers of d: {how}")
+
+
+def _unit_fields(model: DeclaredModel) -> tuple[Condition, ...]:
+    unit = bool(np.allclose(np.diag(model.directions.covariance), 1.0))
+    return (
+        fact("variance", unit, "variance: fields of the directions do not have variance 1, so other degrees count"),
+    )
+
+
+def _one_direction(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
+    """Of one row on the sphere with this rule, batch 1 and no label noise, and the first direction by itself."""
+    rule, target, student = model.rule, model.target, model.student
+    sphere = student.width == 1 and student.rows != "free"
+    if type(rule) is Rule and not sphere:
+        return  # (plain SGD sees the first common degree, whatever the rows)
+    if rule.samples:
+        raise InputError("a data set is used again: samples do not count as fresh ones; run declared-sgd")
+    if isinstance(target, Additive):
+        target = replace(target, weights=target.weights[:1])
+    row = committee(model.student.activation, 1, rows="sphere")
+    found = drift(row, target, model.loss, replace(rule, batch=1, noise=0.0, decay=0.0), float(model.inputs.trace))
+    conditions = (
+        fact(
+            "isotropic",
+            model.inputs.is_isotropic,
+            "isotropic: for |x|² stands its mean, the trace, of other inputs too",
+        ),
+        fact("row", sphere, "row: it is that of one row on the sphere with second layer 1"),
+        fact("batch", rule.batch == 1, f"batch: it is that of batch 1, not {rule.batch}"),
+        fact("one direction", model.target.count == 1, "one direction: the others, noise on its label, are left out"),
+        fact("labels", not rule.noise, "labels: without their noise"),
+    )
+    yield from _of_drift(found, model.inputs.dim, conditions)
+
+
+def _of_drift(found: Drift, dim: int, conditions: tuple[Condition, ...]) -> Iterator[Known | Unknown]:
+    first, source = found.exponent(), DRIFT_REFERENCE
+    if not first:
+        yield Unknown(DEGREE, "no ν_i up to degree 20: at first order the rule sees nothing of this link")
+        return
+    # (At overlap d^-1/2, where a row begins, a small coefficient of low degree may not lead yet.)
+    size = np.abs(found.coefficients) * float(dim) ** (-np.arange(len(found.coefficients)) / 2)
+    here, value = int(np.argmax(size)) + 1, float(found.coefficients[first - 1])
+    drawn = fact(
+        "sign", value > 0, "sign: its coefficient is negative, so that small positive overlaps are driven back"
+    )
+    yield Known(DEGREE, first, NUMBER, source, conditions)
+    yield Known("leading degree at overlap d^-1/2", here, NUMBER, source, conditions)
+    yield Known("coefficient of the leading degree", value, NUMBER, source, conditions)
+    yield Known("noise over signal", found.square / value**2, NUMBER, source, conditions)
+    yield Known("samples of the rule", max(1, first - 1), POWER, source, (*conditions, drawn))
+    barrier = None if value > 0 else found.barrier()
+    if barrier is not None:
+        yield Known("overlap to start above", barrier, NUMBER, source, conditions)
+
+
+# --------------------------------------------------------------------------------- clock
+
+
+def _clock(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
+    speed(model.rule)  # refuses rules without a flow
+    own = memory(replace(model.rule, decay=0.0, samples=0))
+    size = model.rule.step_size
+    kept = not (model.rule.decay and own.lag)
+    condition = (fact("decay", kept, "decay: it stays out of the velocity, and so has neither this step nor this lag"),)
+    if callable(size):
+        yield Unknown(
+            "effective step", "the step size is a schedule: the clock is the sum of its steps, times the memory"
+        )
+    else:
+        yield Known("effective step", own.total * size, TIME, CLOCK_REFERENCE, condition)
+    yield Known("lag of the gradient", own.lag, STEPS, CLOCK_REFERENCE, condition)
+
+
+# -------------------------------------------------------------------------------- floors
+
+
+def _linear(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
+    """Edge and floor of the linear model, exact at any step size; nothing of others."""
+    try:
+        linear = linear_model(model, start)
+    except InputError:
+        return
+    rule, source = model.rule, linear_stability.REFERENCE
+    linear = replace(linear, noise=rule.noise_deviation)
+    yield Known(BOUND, linear_stability.edge(linear, rule), TIME, source)
+    yield Known(FLOOR, linear_stability.floor(linear, rule) / 2, NUMBER, source)
+
+
+def _bayes(samples: int | None, model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
+    r"""Half of the least mean squared error with the samples of the run; nothing for targets that are not additive."""
+    target, noise = model.target, model.rule.noise
+    if samples is None or not isinstance(target, Additive):
+        return
+    same = model.rule.noise_law == "gaussian" and not model.rule.noise_period
+    if not (noise and same and model.inputs.is_isotropic):
+        raise InputError("known for labels with the same Gaussian noise throughout, in isotropic inputs, only")
+    squares = np.sort(np.square(target.weights))[::-1]
+    found = bayes.BayesFloor(bayes.Channel.of(target.link), squares, noise**2)
+    error = found.error(samples / model.inputs.dim)
+    share = float(squares[0] / (noise**2 + error))
+    weak = small("weak", share, 0.2, "weak: the largest direction is {:.2g} of all noise, and should be little")
+    yield Known(BAYES, error / 2, NUMBER, bayes.REFERENCE, (weak,))
+
+
+#: By what is unknown if they refuse.
+_SECTIONS: dict[str, Section] = {
+    "exponents": _degrees,
+    "effective step": _clock,
+    FOUND: emergence,
+    DEGREE: _one_direction,
+    FLOOR: _linear,
+}
