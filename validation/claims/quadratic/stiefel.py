@@ -1,4 +1,4 @@
-r"""Q12–Q15, Q18: Stiefel SGD of quadratic networks against the Riccati flow, its sample complexity, the radial phase.
+r"""Q12–Q15, Q18, Q20: Stiefel SGD of quadratic networks against the Riccati flow, its sample complexity, the radial phase.
 
 Step sizes are quoted as the paper does, for the loss ⅛(f*−f)²: $\eta d$ below is 4 times the toolkit's step size times d.
 Theory is the mean drift of a step to second order (`theory.quadratic.stiefel.step_drift`), exact in d; its first order is the
@@ -78,14 +78,21 @@ def _common(context: Context) -> tuple[list[Subspace], int]:
 
 
 @lru_cache(maxsize=8)
-def _tracked(context: Context, load: float) -> Tracked:
-    """Stiefel SGD at ηd = `load`, one uniform start a replica."""
+def _tracked(context: Context, load: float, batch: int = 1) -> Tracked:
+    """Stiefel SGD at ηd/b = `load`, one uniform start a replica: the batch divides the second order, up to 1/d."""
     model = _model(COUNT, COUNT, DIM)
     starts, seed = _common(context)
     step_size = load / DIM / PAPER_STEP
-    progress = context.within(f"ηd = {load:g}")
+    progress = context.within(f"ηd/b = {load:g}, b = {batch}")
     run = stiefel_sgd(
-        model, starts, step_size=step_size, steps=_steps(model, LATE, step_size), saves=36, seed=seed, progress=progress
+        model,
+        starts,
+        step_size=batch * step_size,
+        batch=batch,
+        steps=_steps(model, LATE, batch * step_size),
+        saves=36,
+        seed=seed,
+        progress=progress,
     )
     times = run.dataset.riccati_time.values
     drift = projected_risk(model.spectrum, mean_flow(model, _stacked(starts), times, step_size=step_size))
@@ -192,6 +199,45 @@ def _tracking_in_time(model: QuadraticModel, context: Context, run: Tracked) -> 
     text = f"risk at Riccati time {run.times[at]:.3g}, ηd = {run.load:g}"
     source = computed_by(mean_flow, "the second-order drift's own shift of the risk")
     return Measurement(text, float(run.riccati[at]), estimate, stderr, shift, controls, source, key="middle")
+
+
+@claim(
+    id="Q20",
+    title="Stiefel SGD with a batch of d samples",
+    statement="A batch of b samples at b times the step size tracks the Riccati flow as one sample does: samples count.",
+    latex=r"\dot G=\tilde AG+G\tilde A-2G\tilde AG+\tfrac{\epsilon}{4b}K(G),\qquad\epsilon=\gamma\eta",
+    source="talk on arXiv:2508.03688 (simulations with a batch of d samples); law derived",
+    kind="asymptotic",
+    regime="ηd/b small, steps small; d ≫ M* + N",
+    controls=(
+        "no second-order drift (Riccati risk)",
+        "a batch averages amplitudes: √b times the gap's drift",
+        "second-order drift of twice the size",
+        "second-order drift of half the size",
+    ),
+)
+def run_batches(context: Context) -> Iterator[Part]:
+    """Late gap to the Riccati flow at one ηd/b, for batches of 16 samples and of d."""
+    model, load = _model(COUNT, COUNT, DIM), 0.2
+    for batch in (16, DIM):
+        run = _tracked(context, load, batch)
+        gap, stderr = mean_and_error(run.risk[:, -1] - run.riccati[-1])
+        predicted = float(run.mean_drift[-1] - run.riccati[-1])
+        controls = {
+            "no second-order drift": 0.0,
+            "a batch averages amplitudes": _late_gap(model, context, run, batch**0.5),
+            "second-order drift of twice": _late_gap(model, context, run, 2.0),
+            "second-order drift of half": _late_gap(model, context, run, 0.5),
+        }
+        text = f"risk above the Riccati risk at time {LATE:g}, batch {batch}, ηd/b = {load:g}, d = {DIM}"
+        step = float(model.riccati_rate * batch * load / DIM / PAPER_STEP)
+        # A whole step contracts a deviation by 1 − εã, which adds εã/2 of itself to its stationary square.
+        allowed = predicted * ((COUNT + model.width) / DIM + step * float(model.spectrum.max()) / 2)
+        source, details = (
+            "fluctuations of G, relative (M* + N)/d; whole steps, relative εã₁/2",
+            {"step in Riccati time": step},
+        )
+        yield Measurement(text, predicted, gap, stderr, allowed, controls, source, f"b{batch}", details)
 
 
 # ------------------------------------------------------- Q13, Q18: samples against dimension
