@@ -11,9 +11,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dynamics import FlowResult, gradient_flow
+from dynamics.declared.flow import declared_flow
 from dynamics.declared.simulate import declared_sgd
 from theory import Activation, Prediction, Student, Teacher, draw_initial_state, predict
 from theory.core.power_sums import power_sum
+from theory.core.streams import stream
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
 from theory.declared.model import DeclaredModel
@@ -21,12 +23,13 @@ from theory.declared.random_features import RandomFeatures, phase_exponents
 from theory.declared.rule import Rule
 from theory.declared.schedule import Power
 from theory.declared.start import draw_start
-from theory.declared.student import two_homogeneous
+from theory.declared.student import committee, two_homogeneous
 from theory.declared.target import Additive
 from theory.scaling.bayes import BayesFloor, Channel
 from theory.scaling.frontiers import exponent
 from theory.scaling.frontiers import frontier as law_frontier
 from theory.scaling.power_law_loss import PowerLawLoss
+from validation.experiments import polar_batches
 from validation.figures.common import overlap_curves, staircase
 from validation.figures.plot import INK, Plot, colours
 
@@ -135,6 +138,55 @@ def scaling() -> Figure:
     return plot.done()
 
 
+#: The committee of arXiv:2410.09005, Figure 1: two rows, β = 1, σ_J = 0.01, N = 1024, L distinct eigenvalues.
+EIGENVALUES, COMMITTEE_DIM = (1, 2, 4, 8, 16, 32), 1024
+
+
+def committee_inputs(count: int) -> Inputs:
+    """λ_l ∝ l⁻² with equal multiplicities and trace d."""
+    values = np.arange(1, count + 1.0) ** -2
+    values *= count / values.sum()
+    return Inputs.blocks(*((float(x), COMMITTEE_DIM // count) for x in values))
+
+
+def structured() -> Figure:
+    """The plateau of an erf committee shortens and its end slows down as the spectrum is divided."""
+    plot, erf = Plot("flow time", "loss", "xy"), Activation.parse("erf(z/sqrt(2))")
+    times = np.geomspace(1, 1000, 160)
+    for count, colour in zip(EIGENVALUES, colours(len(EIGENVALUES)), strict=True):
+        directions = Directions.random(committee_inputs(count), 2, seed=SEED)
+        model = DeclaredModel(directions, Additive(erf, (1.0, 1.0)), committee(erf, 2), Rule(1.0))
+        flow = declared_flow(model, draw_start(directions, 2, 0.01, SEED), times[-1], times, rtol=1e-6)
+        plot.curve(times, flow.dataset.loss.values, f"L = {count}", colour)
+    plot.ax.set_ylim(1e-6, 0.2)
+    return plot.done()
+
+
+def decay_momentum_muon() -> Figure:
+    """Times of three directions over that of the heaviest: SGD, stochastic Muon by batch, the population's Muon."""
+    weights = polar_batches.WEIGHTS
+    plot = Plot("weight a", "median time to overlap 0.6, over that of a = 1", "xy")
+    for (batch, muon, step), colour in zip(MUON_RUNS, colours(len(MUON_RUNS)), strict=True):
+        size = polar_batches.noisy_step(32, batch, step) if muon and batch else step
+        found = polar_batches.passages(32, batch, size, 400 if batch == 0 else 3000, 96, SEED, muon).steps
+        middle = np.median(found, axis=0)
+        spread = np.std([np.median(found[rows], axis=0) for rows in _resampled(len(found))], axis=0)
+        name = f"Muon, batch {batch or '∞'}" if muon else f"SGD, batch {batch}"
+        plot.points(weights, middle / middle[0], name, colour, spread / middle[0])
+    plot.theory(weights, 1 / weights, "1/a")
+    plot.limit(weights, weights**0, "all at once")
+    return plot.done()
+
+
+#: Batch (0: the population), Muon or SGD, and the SGD step that noise makes of a polar one (of the population's: its own).
+MUON_RUNS = ((8, False, 1.2 * 32**-1.5), (8, True, 1.2 * 32**-1.5), (64, True, 1.2 * 32**-1.5), (0, True, 0.005))
+
+
+def _resampled(count: int) -> np.ndarray:
+    """Rows of 200 bootstrap samples, (200, count)."""
+    return stream(SEED, "figures", "bootstrap").integers(count, size=(200, count))
+
+
 def overlaps_and_loss() -> dict[str, Figure]:
     """Both figures of one run."""
     prediction, flow = run()
@@ -147,6 +199,8 @@ def main(names: Sequence[str] = ()) -> None:
         "overlaps": overlaps_and_loss,
         "floor": lambda: {"floor": floor()},
         "scaling": lambda: {"scaling": scaling()},
+        "structured_inputs": lambda: {"structured_inputs": structured()},
+        "decay_momentum_muon": lambda: {"decay_momentum_muon": decay_momentum_muon()},
     }
     IMAGES.mkdir(exist_ok=True)
     for name in names or makers:
