@@ -17,14 +17,18 @@ from theory import Activation, Prediction, Student, Teacher, draw_initial_state,
 from theory.core.power_sums import power_sum
 from theory.core.streams import stream
 from theory.declared.directions import Directions
+from theory.declared.flow import population_flow
 from theory.declared.inputs import Inputs
+from theory.declared.least_squares import fitted
+from theory.declared.linear_model import linear_model
+from theory.declared.loss import Correlation
 from theory.declared.model import DeclaredModel
 from theory.declared.random_features import RandomFeatures, phase_exponents
 from theory.declared.rule import Rule
 from theory.declared.schedule import Power
-from theory.declared.start import draw_start
+from theory.declared.start import Start, draw_start
 from theory.declared.student import committee, two_homogeneous
-from theory.declared.target import Additive
+from theory.declared.target import Additive, Polynomial
 from theory.scaling.bayes import BayesFloor, Channel
 from theory.scaling.frontiers import exponent
 from theory.scaling.frontiers import frontier as law_frontier
@@ -187,6 +191,102 @@ def _resampled(count: int) -> np.ndarray:
     return stream(SEED, "figures", "bootstrap").integers(count, size=(200, count))
 
 
+#: Many passes: dimension, n/d, noise; of a row z, and of four rows erf that learn one: steps, step size, replicas.
+FIXED_DIM, FIXED_RATIOS, FIXED_NOISE = 12, (0.5, 1, 2, 4, 8, 16), 0.5
+PASSES = {"z": (2000, 0.1, 64), "erf": (2000, 0.5, 8)}
+#: Where the axis of losses ends.
+LEAST = 1e-4
+
+
+def fixed_model(name: str, samples: int = 0) -> tuple[DeclaredModel, Start]:
+    """One row with activation z, or four with erf, learning one direction by gradient descent on n samples."""
+    link, width = Activation.parse(name), 1 if name == "z" else 4
+    directions = Directions.orthonormal(Inputs.isotropic(FIXED_DIM), 1)
+    student = committee(link, width, (1.0,) if width == 1 else (1.0, -1.0, 1.0, -1.0))
+    rule = Rule(PASSES[name][1], max(samples, 1), noise=FIXED_NOISE, samples=samples)
+    return DeclaredModel(directions, Additive(link, (1.0,)), student, rule), draw_start(directions, width, 0.5, SEED)
+
+
+def many_passes(name: str) -> dict[str, np.ndarray]:
+    """Ends of gradient descent at each n: train loss, loss and largest squared cosine of a row, (ratios, replicas)."""
+    steps, _, replicas = PASSES[name]
+    found: dict[str, list[np.ndarray]] = {"train loss": [], "loss": [], "squared cosine": []}
+    for ratio in FIXED_RATIOS:
+        samples = round(ratio * FIXED_DIM)
+        model, start = fixed_model(name, samples)
+        run = declared_sgd(model, start, steps=steps, replicas=replicas, seed=SEED, saves=1, loss=True).dataset
+        end = run.isel(time=-1, eigenspace=0)
+        size = np.einsum("rkk->rk", end.gram.values)
+        found["train loss"].append(end.train_loss.values)
+        found["loss"].append(end.loss.values)
+        found["squared cosine"].append((end.overlap.values[..., 0] ** 2 / size).max(axis=1))
+    return {key: np.stack(values) for key, values in found.items()}
+
+
+def fixed_data() -> Figure:
+    """What is memorised and what is found after many passes, in n/d: the linear model with its law, and an erf committee."""
+    canvas = Figure(figsize=(9.6, 4.2), layout="constrained")
+    for ax, name in zip(canvas.subplots(1, 2), PASSES, strict=True):
+        plot = Plot("samples n / d", "mean after many passes", "xy", ax=ax)
+        ends = many_passes(name)
+        for (key, values), colour in zip(ends.items(), colours(len(ends)), strict=True):
+            mean, error = values.mean(axis=1), values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
+            plot.points(FIXED_RATIOS, mean, key, colour, error)
+            print(name, key, *(f"{m:.4f}±{e:.4f}" for m, e in zip(mean, error, strict=True)))
+        model, start = fixed_model(name)
+        if name == "z":
+            sizes = np.arange(4, 20 * FIXED_DIM)
+            laws = [fitted(linear_model(model, start), int(n)) for n in sizes]
+            plot.theory(sizes / FIXED_DIM, [law.loss for law in laws], "exact mean", INK)
+            plot.theory(sizes / FIXED_DIM, [law.train_loss or np.nan for law in laws], "_exact mean, train", INK)
+        steps, size, _ = PASSES[name]
+        fresh = declared_flow(model, start, steps * size, np.array([0.0, steps * size])).dataset.loss.values[-1]
+        print(name, "fresh samples", fresh)
+        if fresh > LEAST:
+            plot.level(fresh, "fresh samples")
+        plot.words(0.98, 0.95, "one row, activation z" if name == "z" else "four rows, activation erf")
+        plot.ax.set_ylim(LEAST, 5)
+        plot.done(few=True)
+    return canvas
+
+
+#: Staircases: targets; dimensions; step size times d.
+CLIMBED = ("z1+z1*z2+z1*z2*z3", "z1*z2", "z1*z2*z3")
+STAIR_DIMS, STEP = (10**2, 10**4, 10**6), 0.002
+
+
+def climbing(text: str, dim: int, batch: int = 1) -> tuple[DeclaredModel, Start]:
+    """One row on the sphere, correlation loss, overlaps d^{-1/2} with each direction at the start."""
+    target = Polynomial.parse(text)
+    student = committee(Activation.parse("h1+h2+h3"), 1, rows="sphere")
+    directions = Directions.orthonormal(Inputs.isotropic(dim), target.count)
+    on = np.full(target.count, dim**-0.5)
+    start = Start((np.append(on, np.sqrt(1 - on @ on))[None],))
+    return DeclaredModel(directions, target, student, Rule(batch * STEP / dim, batch), Correlation()), start
+
+
+def staircases() -> Figure:
+    """Overlap with the last direction over flow time at three d, for leaps 1, 2, 3; online SGD at the smallest d."""
+    canvas = Figure(figsize=(9.6, 3.6), layout="constrained")
+    for ax, text in zip(canvas.subplots(1, 3, sharey=True), CLIMBED, strict=True):
+        end = 8.0 if text != "z1*z2*z3" else 500.0
+        plot = Plot("flow time; n·γ of SGD", f"last overlap, {text.replace('*', '')}", "x", ax=ax)
+        times = np.geomspace(0.05, end, 400)
+        for dim, colour in zip(STAIR_DIMS, colours(len(STAIR_DIMS)), strict=True):
+            model, start = climbing(text, dim)
+            flow = declared_flow(model, start, end, np.append(0.0, times), system=population_flow(model))
+            plot.theory(
+                times, flow.dataset.overlap.values[1:, 0, 0, -1], f"flow, $d=10^{round(np.log10(dim))}$", colour
+            )
+        if text != "z1*z2*z3":
+            model, start = climbing(text, STAIR_DIMS[0], 32)
+            steps = int(3 / (32 * STEP / STAIR_DIMS[0]))
+            run = declared_sgd(model, start, steps=steps, replicas=16, seed=SEED, saves=200).dataset
+            plot.runs(run.time.values[1:], run.overlap.values[:, 1:, 0, 0, -1], "SGD, $d=10^2$", colours(1)[0])
+        plot.done(few=True)
+    return canvas
+
+
 def overlaps_and_loss() -> dict[str, Figure]:
     """Both figures of one run."""
     prediction, flow = run()
@@ -201,6 +301,8 @@ def main(names: Sequence[str] = ()) -> None:
         "scaling": lambda: {"scaling": scaling()},
         "structured_inputs": lambda: {"structured_inputs": structured()},
         "decay_momentum_muon": lambda: {"decay_momentum_muon": decay_momentum_muon()},
+        "fixed_data": lambda: {"fixed_data": fixed_data()},
+        "leaps": lambda: {"leaps": staircases()},
     }
     IMAGES.mkdir(exist_ok=True)
     for name in names or makers:

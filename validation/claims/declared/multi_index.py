@@ -1,6 +1,6 @@
-"""M26, M26-leaps: the population flow of targets of several directions, and the times of its leaps."""
+"""M26: the population flow of targets of several directions."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,7 +15,6 @@ from theory.core.quadrature import gauss_hermite, product_rule
 from theory.declared.directions import Directions
 from theory.declared.flow import population_flow
 from theory.declared.inputs import Inputs
-from theory.declared.loss import Correlation
 from theory.declared.model import DeclaredModel
 from theory.declared.rule import Rule
 from theory.declared.start import Start
@@ -24,7 +23,7 @@ from theory.declared.target import Polynomial, symbols
 from validation.judge.claim import Control, Measurement, Part, claim
 from validation.judge.context import Context
 
-COST = 20
+COST = 12
 
 _DIM, _ROWS = 12, 2
 _Z = symbols(3)
@@ -148,102 +147,3 @@ def run_flow(context: Context) -> Iterator[Part]:
                 "both integrators at a hundred times the tolerance",
                 f"{name}.{kind}",
             )
-
-
-# --------------------------------------------------------------------------------- leaps
-
-
-def _h2(x: sp.Symbol) -> sp.Expr:
-    return (x**2 - 1) / sp.sqrt(2)
-
-
-@dataclass(frozen=True)
-class _Leap:
-    r"""A target, and how the time T grows with d at which a row on the sphere has found all its directions.
-
-    Attributes:
-        expression: f*, of `count` directions. growth: ``power``: d ln T / d ln d is `predicted`; ``log``: dT / d ln d is.
-        end: a time by which it is over, for d. wrong: what wrong theories predict.
-    """
-
-    expression: sp.Expr
-    count: int
-    growth: str
-    predicted: float
-    end: Callable[[float], float]
-    wrong: Mapping[str, float]
-
-
-#: On the sphere a linear term that is learned pulls others back at its own rate, here 1.
-_RATE = float(sp.sqrt(6)) - 1
-_LEAPS = {
-    "z1+z1z2": _Leap(_Z[0] + _Z[0] * _Z[1], 2, "power", 0.0, lambda d: 1.0, {"degree": np.log(6 / 5) / np.log(10)}),
-    "z1+z1z2z3": _Leap(
-        _Z[0] + _Z[0] * _Z[1] * _Z[2],
-        3,
-        "log",
-        0.5 / _RATE,
-        lambda d: 1.0 + np.log(d) / 2,
-        {"lowest degree": 0.0, "no pull": 0.5 / float(sp.sqrt(6))},
-    ),
-    "z1z2z3": _Leap(_Z[0] * _Z[1] * _Z[2], 3, "power", 0.5, lambda d: 0.6 * np.sqrt(d), {"one leap less": 0.0}),
-    "h2(z1)h2(z2)": _Leap(_h2(_Z[0]) * _h2(_Z[1]), 2, "power", 1.0, lambda d: 0.12 * d, {"factors": 0.0}),
-}
-#: Dimensions, a factor 10 apart; overlap at which a direction is found.
-_DIMENSIONS, _FOUND = (10**4, 10**5, 10**6), 0.3
-#: Records of a run, and runs, each within the interval that the one before has found.
-_RECORDS, _PASSES = 9, 6
-
-
-def _leap_time(leap: _Leap, dim: int) -> float:
-    """When the smallest overlap of a row that begins with overlaps d^{-1/2} reaches `_FOUND`."""
-    target = Polynomial(sp.expand(leap.expression), leap.count)
-    student = committee(Activation.parse("h1+h2+h3+h4"), 1, 1.0, rows="sphere")
-    directions = Directions.orthonormal(Inputs.isotropic(dim), leap.count)
-    model = DeclaredModel(directions, target, student, Rule(0.1), Correlation())
-    on = np.full(leap.count, dim**-0.5)
-    start = Start((np.append(on, np.sqrt(1 - on @ on))[None],))
-    begin, end = 0.0, leap.end(dim)
-    for _ in range(_PASSES):
-        times = np.linspace(begin, end, _RECORDS)
-        flow = declared_flow(model, start, end, times, system=population_flow(model))
-        least = flow.dataset.overlap.values[:, 0, 0].min(axis=1)
-        after = int(np.argmax(least >= _FOUND))
-        begin, end = times[after - 1], times[after]
-    return float(np.interp(_FOUND, least[after - 1 : after + 1], times[after - 1 : after + 1]))
-
-
-@claim(
-    id="M26-leaps",
-    title="Leaps of a target of several directions",
-    statement="A term of degree l in directions not yet found takes flow time 1, ln d and d^{(l-2)/2} for l = 1, 2 and more.",
-    latex=r"T\asymp 1,\ \tfrac{\ln d}{2\,\mathrm{rate}},\ d^{(\ell-2)/2}\quad(\ell=1,2,\ge3)",
-    source="derived; leaps: arXiv:2302.11055",
-    kind="asymptotic",
-    regime="one row on the sphere, correlation loss, overlaps d^{-1/2} at the start, d → ∞",
-    controls=(
-        "degree of the whole monomial counts, the staircase does not",
-        "lowest degree of the target (information exponent) for the leap",
-        "no pull of a learned linear term",
-        "one leap less",
-        "factors counted without their degree",
-    ),
-)
-def run_leaps(context: Context) -> Iterator[Part]:
-    """Slopes over the last decade of d of the time at which all directions are found."""
-    for name, leap in _LEAPS.items():
-        times = np.array([_leap_time(leap, dim) for dim in _DIMENSIONS])
-        values = np.log(times) if leap.growth == "power" else times
-        before, last = np.diff(values) / np.diff(np.log(_DIMENSIONS))
-        what = "d ln T / d ln d" if leap.growth == "power" else "dT / d ln d"
-        yield Measurement(
-            f"{what}, last decade to d = 10⁶, f* = {name}",
-            leap.predicted,
-            float(last),
-            0.0,
-            float(abs(last - before)),
-            dict(leap.wrong),
-            "change of the slope from the decade before",
-            name.replace("+", "_").replace("(", "").replace(")", ""),
-            details={f"T at d = {d:g}": float(T) for d, T in zip(_DIMENSIONS, times, strict=True)},
-        )
