@@ -1,9 +1,10 @@
-"""E14, E19-greedy, E26, E27, E31, S7: greedy selection on random initial overlaps, and what a neuron takes on its own."""
+"""E14, E19-greedy, E26, E27, E31, E38, S7: greedy selection on random initial overlaps, and what a neuron takes on its own."""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 import numpy as np
+from scipy import optimize
 
 from theory.baselines.winner import covering_probability, weakest_wins, width_exponent
 from theory.core.streams import Word
@@ -445,6 +446,41 @@ def _half_way(decay: float, square: np.ndarray, law: SelectionLaw, scores: np.nd
         "typical overlap for every teacher": float(square @ (problem.threshold(score) > typical) / square.sum()),
     }
     return Measurement(text, predicted, estimate, stderr, allowed, controls, _CORRECTION, key=f"half.beta{decay}")
+
+
+@claim(
+    id="E38",
+    title="Width and time at once",
+    statement="Where the floor in width equals what time has left, the loss lies between the larger of both and their sum.",
+    latex=r"L(m,t)\asymp m^{1-2\beta}\vee\big(\eta t\,d^{1-J/2}\big)^{(1-2\beta)/\beta}",
+    source=f"{_PAPER}, Proposition 2.2(b); value derived",
+    kind="asymptotic",
+    regime="m < P, power-law weights; fluid limit with its first correction",
+    controls=("the larger of the two taken as exact", "their sum taken as exact"),
+)
+def run_corner(context: Context) -> Iterator[Part]:
+    """Loss over the width's floor at the time when directions with all neurons to themselves would leave that floor."""
+    for decay in _DECAYS:
+        square = np.arange(1, _TEACHERS + 1.0) ** (-2 * decay)
+        for width in _WIDTHS:
+            law, scores = _narrow(context, width, decay)
+            floor, problem = law.residual(square), law.competition
+
+            def alone(
+                log_score: float, problem: Competition = problem, width: int = width, square: np.ndarray = square
+            ) -> float:
+                return float(np.exp(width * problem.log_cdf(np.exp(log_score))) @ square)
+
+            log_score = optimize.brentq(lambda x, floor=floor: alone(x) - floor, -20.0, 20.0)
+            score = float(np.exp(log_score))
+            mean, error = mean_and_error((scores <= score) @ square / floor)
+            predicted = law.residual(square, score) / floor
+            allowed = abs(predicted - law.residual(square, score, corrected=False) / floor)
+            text = (
+                f"loss over the width's floor where time would leave as much, m = {width}, P = {_TEACHERS}, β = {decay}"
+            )
+            controls = {"the larger": 1.0, "their sum": 2.0}
+            yield Measurement(text, predicted, mean, error, allowed, controls, _CORRECTION, f"m{width}.beta{decay}")
 
 
 _RIVALS, _NARROW_DIM = 127, 256
