@@ -21,13 +21,13 @@ from validation.judge.claim import Controls, Measurement, Part, claim
 from validation.judge.context import Context
 from validation.statistics.standard_errors import bootstrap_error
 
-COST = 8
+COST = 6
 
-_H3, _DIM = Activation.parse("h3"), 64
+_H3, _DIM = Activation.parse("h3"), 32
 #: Overlap at the start, 2/√d, and where the passage is; h in units of d^{−3/2}.
 _BEGIN, _END, _STEP = 2 * _DIM**-0.5, 0.5**0.5, 0.4 * _DIM**-1.5
 #: Steps of a run over those of the flow, and records.
-_LONG, _SAVES = 2.2, 100
+_LONG, _SAVES = 3, 150
 _QUANTILES = {"lower quartile": 25.0, "median": 50.0, "upper quartile": 75.0}
 
 
@@ -41,7 +41,7 @@ def _passages(beta: float, replicas: int, seed: int) -> np.ndarray:
     model = DeclaredModel(directions, Additive(_H3, (1.0,)), student, rule, Correlation())
     start = Start((np.array([[_BEGIN, np.sqrt(1 - _BEGIN**2)]]),))
     steps = _SAVES * round(_LONG * SingleTask(_H3).passage_time(1.0, _BEGIN, _END) / _STEP / _SAVES)
-    data = declared_sgd(model, start, steps=steps, replicas=replicas, seed=seed, saves=_SAVES).dataset
+    data = declared_sgd(model, start, steps=steps, replicas=replicas, seed=seed, saves=_SAVES, method="ambient").dataset
     u = data.overlap.values[:, :, 0, 0, 0]
     after = np.argmax(u >= _END, axis=1)
     rows = np.arange(replicas)
@@ -67,8 +67,8 @@ def _lag(beta: float) -> float:
     controls=("h = η", "h = η/(1−β)²", "noise η²/(1−β²) of a step"),
 )
 def run_momentum(context: Context) -> Iterator[Part]:
-    """Quartiles of the time to overlap √½ at d = 64: β = 0.9 (and 0.98) against 0."""
-    replicas = context.pick(600, 6000)
+    """Quartiles of the time to overlap √½ at d = 32: β = 0.9 (and 0.98) against 0."""
+    replicas = context.pick(1500, 8000)
     plain = _passages(0.0, replicas, context.seed_for("M10", "0"))
     for beta in (0.9, 0.98) if context.full else (0.9,):
         name = f"{beta:g}".replace(".", "")
