@@ -23,7 +23,7 @@ CLASSES = Classes(Additive(LINEAR, (1.0,)))
 DIRECTIONS = Directions.orthonormal(Inputs.blocks((2.0, 14), (0.5, 16)), 1, 0)
 
 
-def _ends(model: DeclaredModel, method: str, steps: int = 3, **options: object) -> np.ndarray:
+def _ends(model: DeclaredModel, method: str, steps: int = 4, **options: object) -> np.ndarray:
     """Overlaps, Gram matrices and second layer at the end, (replica, observable)."""
     start = draw_start(model.directions, model.student.width, 0.7, 1)
     run = declared_sgd(model, start, steps=steps, replicas=REPLICAS, saves=1, method=method, seed=3, **options)  # type: ignore[arg-type]
