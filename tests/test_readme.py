@@ -73,6 +73,8 @@ def test_examples_were_found() -> None:
         "fixed_data-1",
         "floor-1",
         "floor-2",
+        "linear_model-1",
+        "linear_model-2",
         "quadratic-1",
         "structured_inputs-1",
         "scaling-1",
