@@ -211,13 +211,14 @@ def _by_rows(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
             yield Unknown(FOUND, f"direction {p + 1}: its row is too stiff to follow; run declared-flow")
             continue
         pulled = _pull(model, start, row, p, times[0]) + lone_row.ERROR
-        low, high = min(times) / (1 + pulled), max(times) * (1 + pulled)
+        # (What moves the time between these rows, once more for its own second order.)
+        spread = max(times) - min(times) if np.isfinite(times).all() else 0.0
+        low, high = max(min(times) - spread, 0.0) / (1 + pulled), (max(times) + spread) * (1 + pulled)
         conditions = (*general, _tie(low, high, lead), _norms(pulled))
         yield Known(FOUND, times[0], TIME, source, conditions, p + 1, low, high)
         if model.student.homogeneous:
             yield Known(FITTED, passages[0].fitted, TIME, source, conditions, p + 1)
-        # (Until it is fitted it still pulls: as late again as that came after it was found.)
-        gone.append((2 * passages[0].fitted - passages[0].found, p))
+        gone.append((passages[0].fitted, p))
     for p in sorted(set(range(model.target.count)) - {p for _, p, _ in rows.pairs}):
         yield Known(FOUND, np.inf, TIME, source, general, p + 1, np.inf, np.inf)
 
