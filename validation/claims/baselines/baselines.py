@@ -167,11 +167,12 @@ _PRODUCT = Toy(3, "product")
 )
 def run_unbalanced(context: Context) -> Iterator[Part]:
     """Sharpness of the integrated product of three from starts with one, two or three small factors, and its exponent."""
+    theory = Toy(3, "product")
     laws, found = {}, {}
     for small in (1, 2, 3):
         starts = [[start] * small + [1.0] * (3 - small) for start in _STARTS]
         result = toy_flow(_PRODUCT, np.array(starts))
-        laws[small] = [_PRODUCT.product_sharpness(one) for one in starts]
+        laws[small] = [theory.product_sharpness(one) for one in starts]
         noise = [float(3 * (e / t[1] + _ROUNDING)) for e, t in zip(result.error, result.times, strict=True)]
         found[small] = (result.sharpness, noise, starts)
     for small, (sharpness, noise, starts) in found.items():
@@ -179,7 +180,7 @@ def run_unbalanced(context: Context) -> Iterator[Part]:
         for place, start in enumerate(_STARTS):
             controls = {name: values[place] for name, values in others.items()}
             if small < 3:  # all factors at the mean: the same product at the start
-                controls["balanced start"] = _PRODUCT.sharpness(float(np.prod(starts[place]) ** (1 / 3)))
+                controls["balanced start"] = theory.sharpness(float(np.prod(starts[place]) ** (1 / 3)))
             text = f"(t90 − t10)/t50, {_title(_PRODUCT)}, {_COUNT[small]} from {start:g}, the others from 1"
             source = "integrator's error, from half as many steps"
             law, estimate, key = laws[small][place], float(sharpness[place]), f"small{small}.{start:g}"
