@@ -64,7 +64,7 @@ def _lag(beta: float) -> float:
     source="derived; Polyak 1964 (heavy ball)",
     kind="asymptotic",
     regime="lag β/(1−β) short beside the passage; one direction, unit row, h3, online",
-    controls=("h = η", "h = η/(1−β)²", "noise η²/(1−β²) of a step"),
+    controls=("h = η", "h = η/(1−β)²", "noise η²/(1−β²) of a step", "no lag (full)"),
 )
 def run_momentum(context: Context) -> Iterator[Part]:
     """Quartiles of the time to overlap √½ at d = 32: β = 0.9 (and 0.98) against 0."""
@@ -79,6 +79,8 @@ def run_momentum(context: Context) -> Iterator[Part]:
             reference, estimate = (float(np.percentile(x, level)) for x in (plain, found))
             stderr = math.hypot(*(_error(x, (level,), rng) for x in (plain, found)))
             wrong: Controls = {"h = η": reference / (1 - beta), "h = η/(1−β)²": reference * (1 - beta)}
+            if beta > 0.95:  # At 0.9 it is as large as the error.
+                wrong["no lag"] = reference
             # The lag's own next order.
             allowance = lag**2 / reference
             what = f"{text} of h·n to overlap √½, h3, d = {_DIM}, β = {beta:g}"
