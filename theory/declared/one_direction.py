@@ -209,16 +209,39 @@ def drift(student: Student, target: Target, loss: Any, rule: Rule, dim: float, d
             "one direction on fresh samples without label noise"
         )
 
+    points = grid(student, target, degrees)
+    values = psi(student, loss, rule, points.labels[:, None], points.fields[None, :], dim)
+    table = points.table(values)
+    found = [table[i, i - 1] / factorial(i - 1) for i in range(1, degrees + 1)]
+    return Drift(np.array(found), float(points.table(values**2)[0, 0]))
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Points of independent a and b in panels: labels (A,) and fields b (B,), Hermite polynomials times weights of each.
+
+    Attributes: by_label: (degrees + 1, A). by_field: (degrees + 1, B).
+    """
+
+    labels: np.ndarray
+    fields: np.ndarray
+    by_label: np.ndarray
+    by_field: np.ndarray
+
+    def table(self, values: np.ndarray) -> np.ndarray:
+        r"""$E f\,He_i(a)He_j(b)$ of values (A, B), (degrees + 1, degrees + 1)."""
+        return np.asarray(self.by_label @ values @ self.by_field.T)
+
+
+def grid(student: Student, target: Target, degrees: int) -> Grid:
+    """Panels split where the label and σ' change sign; of a target of one direction, up to this degree, a scalar."""
+
     def label(a: np.ndarray) -> np.ndarray:
         return np.asarray(target.value(a[:, None], _lower))
 
-    a, outer = _panels(label)
-    b, inner = _panels(_functions(student)[1])
-    values = psi(student, loss, rule, label(a)[:, None], b[None, :], dim)
-    hermite = [special.eval_hermitenorm(np.arange(degrees + 1)[:, None], x) for x in (a, b)]
-    table = (hermite[0] * outer) @ values @ (hermite[1] * inner).T
-    found = [table[i, i - 1] / factorial(i - 1) for i in range(1, degrees + 1)]
-    return Drift(np.array(found), float(outer @ values**2 @ inner))
+    (a, outer), (b, inner) = _panels(label), _panels(_functions(student)[1])
+    order = np.arange(degrees + 1)[:, None]
+    return Grid(label(a), b, special.eval_hermitenorm(order, a) * outer, special.eval_hermitenorm(order, b) * inner)
 
 
 def drift_of(model: DeclaredModel) -> Drift:

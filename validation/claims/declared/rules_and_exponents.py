@@ -24,7 +24,7 @@ _LEFT_OUT = computed_by(Passages.left_out, "second order in the step size, and |
 
 
 def _slope(name: str, found: Passages, asymptotic: str, wrong: Mapping[str, Control | float]) -> Measurement:
-    slope, stderr = found.slope()
+    slope, stderr = found.mean_slope()
     span = f"d = {found.x[0]:g} … {found.x[-1]:g}"
     details = {
         "exponent, d → ∞": asymptotic,
@@ -87,7 +87,7 @@ def run_reuse(context: Context) -> Iterator[Part]:
     ratio = cases[-1].step_size(dim) / steps[-1]
     points = [(case, dim, ratio * step) for case, step in zip(cases, steps, strict=True)]
     found = run_points(steps, points, 2 * replicas, context.seed_for("M14", "second layer"))
-    slope, stderr = found.slope()
+    slope, stderr = found.mean_slope()
     yield Measurement(
         f"d ln n / d ln η₂ of alternating layers, η₂ = {steps[0]:g} … {steps[-1]:g}, d = {dim}",
         found.theory(),

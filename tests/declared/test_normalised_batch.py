@@ -1,0 +1,31 @@
+"""The integral over one variable against sums over samples, at batch 2, and refusals."""
+
+import numpy as np
+import pytest
+
+from theory import Activation, InputError
+from theory.core.quadrature import gauss_hermite, product_rule
+from theory.declared.loss import Correlation
+from theory.declared.normalised_batch import normalised_drift
+from theory.declared.student import committee
+from theory.declared.target import Additive
+
+STUDENT = committee(Activation.parse("z+sin(z)/2"), 1, rows="sphere")
+TARGET = Additive(Activation.parse("sin(z)+2"), (1.0,))
+
+
+def test_two_samples_by_quadrature() -> None:
+    """Of two samples count p and q of the first and p of the second, p > 0."""
+    u, (points, weights) = 0.3, product_rule(gauss_hermite(48), gauss_hermite(48))
+    z, q = points.T
+    p = (np.sin(u * z + np.sqrt(1 - u * u) * q) + 2) * (1 + np.cos(z) / 2)
+    length = np.sqrt(p[:, None] ** 2 + p[None, :] ** 2)
+    known = 2 * np.sqrt(1 - u * u) * np.einsum("i,j,i,ij->", weights, weights, q * p, 1 / length)
+    assert normalised_drift(STUDENT, TARGET, Correlation(), 2, u) == pytest.approx(known, rel=1e-6)
+
+
+def test_a_single_sample_and_overlaps_out_of_range_are_refused() -> None:
+    with pytest.raises(InputError, match="batch"):
+        normalised_drift(STUDENT, TARGET, Correlation(), 1, 0.1)
+    with pytest.raises(InputError, match="give one direction"):
+        normalised_drift(STUDENT, TARGET, Correlation(), 2, 0.7)
