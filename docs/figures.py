@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from dynamics import FlowResult, gradient_flow
 from dynamics.declared.flow import declared_flow
@@ -293,6 +294,31 @@ def overlaps_and_loss() -> dict[str, Figure]:
     return {"overlaps": overlaps(prediction, flow), "staircase": loss(prediction, flow)}
 
 
+def slopes() -> Figure:
+    """Rules × links: slopes of samples in d from the page on them, predicted and measured."""
+    page = (IMAGES.parent / "rules.md").read_text(encoding="utf-8").split("## Rules × links")[1].split("## ")[0]
+    rows = [[x.strip() for x in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")][1:]
+    links = list(dict.fromkeys(row[1] for row in rows))
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    for axes, link in zip(figure.subplots(1, len(links), sharey=True), links, strict=True):
+        here = [row for row in rows if row[1] == link]
+        axes.set_xticks(range(len(here)), [row[0] for row in here], rotation=40, ha="right")
+        axes.set_title(f"{link} labels", fontsize=10)
+        for place, row in enumerate(here):
+            if "±" in row[7]:
+                value, error = (float(x) for x in row[7].split("±"))
+                axes.plot([place - 0.3, place + 0.3], [float(row[6])] * 2, color="#D55E00", lw=2)
+                axes.errorbar(place, value, 2 * error, fmt="o", color="#0072B2", ms=5, capsize=3)
+            else:
+                axes.text(place, 0.15, row[4], rotation=90, ha="center", va="bottom", color="#666666")
+        axes.set(xlim=(-0.6, len(here) - 0.4), ylim=(0, 4))
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].set_ylabel("d ln(samples) / d ln d")
+    handles = [Line2D([], [], color="#D55E00", lw=2), Line2D([], [], color="#0072B2", marker="o", ls="")]
+    figure.axes[0].legend(handles, ["predicted", "measured ± 2 s.e."], fontsize=8, frameon=False, loc="upper right")
+    return figure
+
+
 def main(names: Sequence[str] = ()) -> None:
     """Write the figures of these names, or all."""
     makers = {
@@ -303,6 +329,7 @@ def main(names: Sequence[str] = ()) -> None:
         "decay_momentum_muon": lambda: {"decay_momentum_muon": decay_momentum_muon()},
         "fixed_data": lambda: {"fixed_data": fixed_data()},
         "leaps": lambda: {"leaps": staircases()},
+        "rules": lambda: {"rules": slopes()},
     }
     IMAGES.mkdir(exist_ok=True)
     for name in names or makers:

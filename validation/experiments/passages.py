@@ -118,12 +118,17 @@ class Passages:
         return float(weights @ values), float(np.sqrt(weights**2 @ errors**2))
 
     def mean_slope(self) -> tuple[float, float]:
-        """Of the mean of ln n, and its standard error, sharper than `slope`: for a verdict; that one where runs have missed."""
-        if self.found < 1:
-            return self.slope()
+        """Of the mean of ln n, and its standard error, sharper than `slope`; of the median where runs have missed.
+
+        A median's error is then that of a Gaussian with the same quartiles.
+        """
         logs, weights = np.log(self.steps), _weights(self.x)
-        errors = logs.std(axis=1, ddof=1) / np.sqrt(logs.shape[1])
-        return float(weights @ logs.mean(axis=1)), float(np.sqrt(weights**2 @ errors**2))
+        if self.found == 1:
+            values, spread = logs.mean(axis=1), logs.std(axis=1, ddof=1)
+        else:
+            low, values, high = np.quantile(logs, (0.25, 0.5, 0.75), axis=1)
+            spread = np.sqrt(np.pi / 2) * (high - low) / 1.349
+        return float(weights @ values), float(np.sqrt(weights**2 @ spread**2 / logs.shape[1]))
 
     def theory(self, terms: int = 2) -> float:
         """The same slope of the predicted steps, of the first order only (1), both, or with |x|² too (3)."""
@@ -172,10 +177,8 @@ def theory_slope(case: Case, dims: Sequence[int]) -> float:
 # ----------------------------------------------------------------------- the cases themselves
 
 
-def _student(activation: str, trained: bool = False) -> Student:
-    return committee(Activation.parse(activation), 1, 1.0, trained, "sphere")
-
-
+#: Where a rule makes the first ν_i negative, i odd: the second layer's sign turns it.
+_TURNED = {("reuse", "binary")}
 #: Links, and the student that learns each.
 LINKS: dict[str, tuple[Target, str]] = {
     "three-valued": (three_valued(), "sin(z/sqrt(2))"),
@@ -197,5 +200,6 @@ RULES: dict[str, Callable[[float], Rule]] = {
 
 def case_of(rule: str, link: str) -> Case:
     """By the names of `RULES` and `LINKS`."""
-    target, activation = LINKS[link]
-    return Case(target, _student(activation, rule == "alternating"), RULES[rule])
+    (target, activation), second = LINKS[link], -1.0 if (rule, link) in _TURNED else 1.0
+    student = committee(Activation.parse(activation), 1, second, rule == "alternating", "sphere")
+    return Case(target, student, RULES[rule])
