@@ -17,14 +17,14 @@
 # %% [markdown]
 # # Which rule sees which exponent
 #
-# One neuron learns one direction from labels $y=\sigma_*(\langle\theta,x\rangle)$, one sample at a time. The information exponent of
-# the link says how many samples plain SGD needs. Other rules see more of a label: its sign, its square, in the end any function
-# of it. In this notebook you will see
+# One neuron learns one direction from labels $y=\sigma_*(\langle\theta,x\rangle)$, one sample at a time. The information
+# exponent of the link says how many samples plain SGD needs. Other rules see more of a label: its sign, its square, in the end
+# any function of it. In this notebook you will see
 #
 # 1. the *generative exponent*, the least Hermite degree of which labels know anything,
 # 2. the drift of six rules on the same labels, read off the rules themselves, and the samples that follow from it,
 # 3. real chains, exact in law at any dimension, beside the prediction,
-# 4. a barrier: SAM on single samples is a look-ahead with the wrong sign,
+# 4. a rule that hurts: from degree 2 on the sign counts,
 # 5. labels of two values, which no rule can help.
 #
 # The page [which rule sees which exponent](../docs/rules.md) has the whole table.
@@ -35,8 +35,8 @@ import numpy as np
 
 from theory import Activation, InputError, generative_exponent
 from theory.declared.generative import label_information
-from theory.declared.passage import passage_steps
-from validation.experiments.passages import LEVEL, LINKS, RULES, START, case_of, run_case
+from theory.declared.passage import allowed_step, passage_steps
+from validation.experiments.passages import LEVEL, LINKS, RULES, SHARE, START, case_of, run_case
 
 plt.rcParams.update(
     {"figure.figsize": (7.0, 4.2), "figure.dpi": 80, "axes.spines.top": False, "axes.spines.right": False}
@@ -45,9 +45,9 @@ plt.rcParams.update(
 # %% [markdown]
 # ## 1. What labels know
 #
-# $E\,\zeta_k^2$ with $\zeta_k(y)=E[h_k(a)\mid y]$ is the share of $h_k$ that the label shows. The first k where it is not 0 is the
-# generative exponent. An odd polynomial shows degree 1, an even one degree 2; labels of two values show no more than their own
-# Hermite coefficients.
+# $E\,\zeta_k^2$ with $\zeta_k(y)=E[h_k(a)\mid y]$ is the share of $h_k$ that the label shows. The first k where it is not 0 is
+# the generative exponent. An odd polynomial shows degree 1, an even one degree 2; labels of two values show no more than their
+# own Hermite coefficients.
 
 # %%
 polynomials = {text: Activation.parse(text) for text in ("h3", "h4", "0.8*h4+0.6*h5", "z**2*exp(-z**2)")}
@@ -59,24 +59,22 @@ for name, link in links.items():
 # %% [markdown]
 # ## 2. Six rules on three-valued labels
 #
-# $E\,\Delta u=\gamma f(u)$ with $f=(1-u^2)\sum_i\nu_iu^{i-1}$: the first $\nu_i\ne0$ decides. Left: $f$ over the size of ψ. Right: samples
-# until the overlap is 0.4, at a quarter of the largest step size that the drift stands.
+# $E\,\Delta u=\gamma f(u)$ with $f=(1-u^2)\sum_i\nu_iu^{i-1}$: the first $\nu_i\ne0$ decides. Left: $f$ over the size of ψ.
+# Right: samples until the overlap is 0.4, at a quarter of the largest step size that the drift stands.
 
 # %%
-dims = 2 ** np.arange(7, 15)
+dims = 4 ** np.arange(4, 8)
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.2))
 u = np.linspace(0, 0.5, 200)
 for name in RULES:
     case = case_of(name, "three-valued")
     found = case.drift(4096)
     left.plot(u, found.at(u) / found.square**0.5, label=f"{name}: i = {found.exponent(1e-5 * found.square**0.5)}")
-    # (The drift does not depend on d here: look-ahead, radius and limit go with it.)
     steps = []
     for d in dims:
-        size, start = case.step_size(4096) * 4096 / d, START / np.sqrt(d)
-        if name == "sgd":
-            size = size * (4096 / d) ** 0.5
-        steps.append(sum(passage_steps(found, d, size, start, LEVEL)))
+        drift, start = case.drift(d), START / np.sqrt(d)
+        size = allowed_step(drift, d, start, LEVEL, SHARE)
+        steps.append(sum(passage_steps(drift, d, size, start, LEVEL)))
     right.loglog(dims, steps, "o-", ms=3, label=name)
 left.set(xlabel="overlap u", ylabel="drift over the size of ψ")
 right.set(xlabel="d", ylabel="samples")
@@ -99,8 +97,8 @@ print(f"slope {slope:.3f} ± {stderr:.3f}, predicted {found.theory():.3f}; plain
 # %% [markdown]
 # ## 4. A sign decides
 #
-# From degree 2 on a rule can hurt: $\nu_2<0$ repels. Even labels with a cosine for a student: alternating layers and SAM have no
-# way up, reuse and normalised steps have one.
+# From degree 2 on a rule can hurt: $\nu_2<0$ repels. Even labels with a cosine for a student: alternating layers and SAM have
+# no way up, reuse and normalised steps have one.
 
 # %%
 for name in RULES:
