@@ -19,7 +19,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import sympy as sp
 from scipy import special
 
 from theory.core.activation import Activation, z
@@ -27,7 +26,7 @@ from theory.core.arguments import check_whole
 from theory.core.errors import InputError
 from theory.core.hermite import values
 from theory.core.quadrature import gauss_legendre
-from theory.declared.target import Target
+from theory.declared.target import Target, lower_numpy
 
 #: The line is cut off where a Gaussian's weight is below 1e-18, and looked at in cells of this many.
 _RANGE, _CELLS = 9.0, 18_000
@@ -95,15 +94,10 @@ def label_information(link: Activation | Target, degrees: int = 6) -> np.ndarray
 def _function(link: Activation | Target) -> Function:
     """The label of points (…)."""
     if isinstance(link, Activation):
-        return _lower(link.function, (z,))
+        return lower_numpy(link.function, (z,))
     if link.count != 1:
         raise InputError(f"target has {link.count} directions: the generative exponent is that of a link of one")
-    return lambda a: np.asarray(link.value(np.asarray(a)[..., None], _lower), dtype=float)
-
-
-def _lower(expression: sp.Expr, symbols: Any) -> Any:
-    compiled = sp.lambdify(symbols, sp.N(expression, 17), modules=["scipy", "numpy"])
-    return lambda *x: compiled(*x) + 0.0 * x[0]
+    return lambda a: np.asarray(link.value(np.asarray(a)[..., None], lower_numpy), dtype=float)
 
 
 # ------------------------------------------------------------------------ pieces of the line

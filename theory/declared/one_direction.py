@@ -16,7 +16,6 @@ sample twice, or normalise, change ψ and so i (arXiv:2402.03220).
 ψ is read off the rule itself, run on vectors of the plane of w and x.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import factorial
@@ -37,7 +36,7 @@ from theory.core.quadrature import gauss_legendre
 from theory.declared.model import DeclaredModel
 from theory.declared.rule import Gradient, Here, Moved, Rule
 from theory.declared.student import Student
-from theory.declared.target import Target
+from theory.declared.target import Target, lower_numpy
 
 REFERENCE = "derived; arXiv:2003.10409 (plain SGD), arXiv:2402.03220 (reuse)"
 
@@ -136,22 +135,15 @@ def psi(student: Student, loss: Any, rule: Rule, labels: ArrayLike, z: ArrayLike
 
 @lru_cache(maxsize=16)
 def _functions(student: Student) -> tuple[Any, Any]:
-    expressions = (student.activation.function, sp.diff(student.activation.function, z))
-    compiled = [sp.lambdify(z, sp.N(x, 17), modules=["scipy", "numpy"]) for x in expressions]
-    return tuple((lambda h, f=f: f(h) + 0.0 * h) for f in compiled)  # type: ignore[return-value]
+    sigma = student.activation.function
+    return lower_numpy(sigma, (z,)), lower_numpy(sp.diff(sigma, z), (z,))
 
 
 @lru_cache(maxsize=16)
 def _slope_of(loss: Any) -> Any:
     """∂ℓ/∂f as a function of arrays f and y."""
     output, label = sp.symbols("f y", real=True)
-    compiled = sp.lambdify((output, label), sp.diff(loss.value(output, label), output), modules=["scipy", "numpy"])
-    return lambda f, y: compiled(f, y) + 0.0 * f
-
-
-def _lower(expression: sp.Expr, symbols: Sequence[sp.Symbol]) -> Any:
-    compiled = sp.lambdify(symbols, sp.N(expression, 17), modules=["scipy", "numpy"])
-    return lambda *x: compiled(*x) + 0.0 * x[0]
+    return lower_numpy(sp.diff(loss.value(output, label), output), (output, label))
 
 
 def _panels(function: Any) -> Quadrature:
@@ -237,7 +229,7 @@ def grid(student: Student, target: Target, degrees: int) -> Grid:
     """Panels split where the label and σ' change sign; of a target of one direction, up to this degree, a scalar."""
 
     def label(a: np.ndarray) -> np.ndarray:
-        return np.asarray(target.value(a[:, None], _lower))
+        return np.asarray(target.value(a[:, None], lower_numpy))
 
     (a, outer), (b, inner) = _panels(label), _panels(_functions(student)[1])
     order = np.arange(degrees + 1)[:, None]

@@ -1,7 +1,6 @@
 """M16: what labels show of each Hermite degree, and the generative exponent."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import sympy as sp
@@ -10,7 +9,7 @@ from theory import Activation, generative_exponent
 from theory.core.hermite import values, z
 from theory.core.quadrature import gauss_hermite
 from theory.declared.generative import LEAST, label_information
-from theory.declared.target import Additive, Target
+from theory.declared.target import Additive, Target, lower_numpy
 from validation.experiments.links import binary, three_valued
 from validation.judge.claim import Control, Measurement, Part, claim
 from validation.judge.context import Context
@@ -36,14 +35,9 @@ _LINKS: dict[str, tuple[Target, tuple[int, ...]]] = {
 _BIN = 32
 
 
-def _lower(expression: sp.Expr, symbols: Sequence[sp.Symbol]) -> Callable[..., Any]:
-    compiled = sp.lambdify(symbols, expression, modules=["scipy", "numpy"])
-    return lambda x: compiled(x) + 0.0 * x
-
-
 def _sampled(link: Target, degree: int, a: np.ndarray) -> tuple[float, float]:
     """E ζ² and its error: means of h_k over samples with next labels, one half's times the other's."""
-    hermite = values(a[np.argsort(link.value(a[:, None], _lower), kind="stable")], degree)[degree]
+    hermite = values(a[np.argsort(link.value(a[:, None], lower_numpy), kind="stable")], degree)[degree]
     halves = hermite.reshape(-1, _BIN // 2, 2).mean(axis=1)
     products = halves[:, 0] * halves[:, 1]
     return float(products.mean()), float(products.std() / np.sqrt(products.size))
@@ -66,7 +60,7 @@ def _squared_label(link: Target, degree: int) -> float:
     """(E y²h_k)²/E y⁴, for what the best function of the label shows."""
     a = np.linspace(-9, 9, 200_001)
     weights = np.exp(-(a**2) / 2) / np.sqrt(2 * np.pi) * (a[1] - a[0])
-    square = link.value(a[:, None], _lower) ** 2
+    square = link.value(a[:, None], lower_numpy) ** 2
     return float((weights @ (square * values(a, degree)[degree])) ** 2 / (weights @ square**2))
 
 

@@ -1,6 +1,6 @@
 """M17, M18: sharpness-aware steps on one direction: of the population, and of single samples."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -17,6 +17,7 @@ from theory.declared.model import DeclaredModel
 from theory.declared.one_direction import Drift, drift
 from theory.declared.rule import SAM, Rule
 from theory.declared.student import Student, committee
+from theory.declared.target import lower_numpy
 from validation.experiments.links import three_valued
 from validation.experiments.passages import passages
 from validation.judge.claim import Control, Measurement, Part, claim
@@ -136,12 +137,7 @@ def _bent(function: Callable[[np.ndarray], np.ndarray]) -> float:
     """E |f| He₂."""
     x = np.linspace(-9, 9, 400_001)
     weights = (x**2 - 1) * np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi) * (x[1] - x[0])
-    return float(weights @ np.abs(function(x) + 0.0 * x))
-
-
-def _numeric(expression: sp.Expr, symbols: Sequence[sp.Symbol]) -> Callable[..., np.ndarray]:
-    found: Callable[..., np.ndarray] = sp.lambdify(symbols, expression, modules="numpy")
-    return found
+    return float(weights @ np.abs(function(x)))
 
 
 def _share_learned(student: Student, rule: Rule, start: float, steps: int, seed: int) -> tuple[float, float]:
@@ -176,8 +172,8 @@ def run_single(context: Context) -> Iterator[Part]:
         student = _student(name, second)
         plain = _drift(student, Rule(1.0), dim)
         bend = _drift(student, SAM(1.0, radius=small / dim**0.5), dim).coefficients[1] / small
-        slope = _numeric(sp.diff(student.activation.function, z), (z,))
-        predicted = -_bent(lambda a: _LINK.value(a[:, None], _numeric)) * _bent(slope)
+        slope = lower_numpy(sp.diff(student.activation.function, z), (z,))
+        predicted = -_bent(lambda a: _LINK.value(a[:, None], lower_numpy)) * _bent(slope)
         controls: dict[str, Control | float] = {"SAM helps": -predicted, "SAM of": float(plain.coefficients[1])}
         if predicted > 0:
             controls["SAM repels"] = -predicted
