@@ -9,6 +9,7 @@ import sympy as sp
 from theory import Activation, InputError, SingleTask
 from theory.core.derivation import Derivation, DerivationError, equation
 from theory.declared import anisotropic_emergence as emergence
+from theory.declared import population_sam as sam
 from theory.declared import weight_decay as decay
 from theory.declared.inputs import Inputs
 from theory.one_task.lone_path import lone_path
@@ -16,7 +17,9 @@ from theory.one_task.lone_path import lone_path
 H4 = Activation.parse("h4")
 
 
-@pytest.mark.parametrize("derivation", [emergence.derivation(), decay.derivation()], ids=lambda x: x.name)
+@pytest.mark.parametrize(
+    "derivation", [emergence.derivation(), decay.derivation(), sam.derivation()], ids=lambda x: x.name
+)
 def test_every_step_holds_and_notices_a_changed_term(derivation: Derivation) -> None:
     assert derivation.verify() == len(derivation.steps)
     for step in derivation.steps:

@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 
 from theory import Activation
 from theory.core.activation import c, z
+from theory.declared import population_sam as theory
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
 from theory.declared.loss import Correlation
@@ -96,7 +97,7 @@ def run_population(context: Context) -> Iterator[Part]:
         controls = {"effect": 1 + share**2, "no effect": 1.0, "SAM helps": (1 + share) ** -power}
         yield Measurement(
             f"T(ρ)/T(0), h{degree}, ρ = {share:g} u₀, from u₀ = {2 * start:g} and {start:g} to 0",
-            (1 - share) ** -power,
+            theory.slowdown(degree, share),
             2 * near - far,
             0.0,
             abs(near - far),
@@ -104,10 +105,10 @@ def run_population(context: Context) -> Iterator[Part]:
             "change from twice the start",
             f"h{degree}.{share:g}".replace("0.", ""),
         )
-    # Odd: u − ρ < 0 grows towards 0 as −1/(1/(ρ − u₀) + Jt) for J = 3; even: u falls.
+    # Odd: u comes up to ρ from below; even: u falls.
     radius, end = 1.5 * start, 30 / start
     _, reached = _flow(3, radius, start, end)
-    predicted = radius - 1 / (1 / (radius - start) + 3 * end)
+    predicted = theory.held_overlap(3, start, radius, end)
     wrong: dict[str, Control | float] = {"no effect": _FOUND}
     text = f"overlap at time {end:g}, h3, ρ = 1.5 u₀, u₀ = {start:g}"
     yield Measurement(text, predicted, reached, 0.0, radius**2, wrong, "second order in the radius", "h3.above")
