@@ -4,10 +4,13 @@ Their names are common words. A user's ``theory.py`` or another distribution's `
 or have been installed over ours; each package asks here before it imports another. Nothing heavy is imported.
 """
 
+import ast
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 
 __version__ = "0.1.0"
@@ -38,6 +41,25 @@ def check_siblings(package: str) -> None:
             raise StrangerError(trouble, name=name)
         if trouble:
             _warn(trouble)
+
+
+def offered(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` (PEP 562) of a package that loads what it offers when it is first asked for.
+
+    What it offers stands in its first file as imports ``if TYPE_CHECKING``, which type checkers read too.
+    """
+    module = sys.modules[package]
+    tree = ast.parse(module.__loader__.get_source(package))  # type: ignore[union-attr]
+    blocks = [x for x in tree.body if isinstance(x, ast.If) and ast.unparse(x.test) == "TYPE_CHECKING"]
+    imports = [x for block in blocks for x in block.body if isinstance(x, ast.ImportFrom)]
+    places = {alias.name: str(x.module) for x in imports for alias in x.names}
+
+    def load(name: str) -> object:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(places[name]), name)
+
+    return load, lambda: sorted({*vars(module), *places})
 
 
 def main() -> int:

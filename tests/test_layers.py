@@ -120,8 +120,27 @@ def test_no_module_is_hidden_by_a_public_name(package: str) -> None:
     assert not inside & set(import_module(package).__all__)
 
 
-def test_importing_theory_loads_no_jax() -> None:
+@pytest.mark.parametrize(
+    ("program", "heavy"),
+    [
+        ("import theory", NUMERICAL | {"sympy", "scipy", "dynamics"}),
+        ("import theory.core.activation, theory.prediction.predict", NUMERICAL | {"dynamics"}),
+        ("import dynamics", {"sympy", "scipy", "diffrax", "xarray"}),
+        ("import emergence.cli", NUMERICAL | {"numpy", "sympy", "scipy", "xarray", "matplotlib"}),
+        ("from emergence.cli import main; main(['claims'])", NUMERICAL | {"numpy", "sympy", "scipy", "matplotlib"}),
+    ],
+)
+def test_what_is_imported_loads_nothing_heavier(program: str, heavy: set[str]) -> None:
     """Also through other packages: asked of a fresh interpreter."""
-    program = "import sys, theory; print(*[name for name in ('jax', 'diffrax', 'dynamics') if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ""
+    asked = f"{program}; import sys; print(*sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == ""
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_a_package_has_what_it_offers_and_nothing_else(package: str) -> None:
+    module = import_module(package)
+    assert all(getattr(module, name) is not None for name in module.__all__)
+    assert set(module.__all__) <= set(dir(module))
+    with pytest.raises(AttributeError, match="has no attribute 'no_such_name'"):
+        module.no_such_name  # noqa: B018

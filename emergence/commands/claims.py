@@ -8,9 +8,10 @@ from emergence.result import Result
 
 def run(arguments: argparse.Namespace) -> Result:
     """List every claim (or those asked for) with its source, kind, what is expected of it, and its controls."""
-    from validation.judge.runner import select_claims
+    from validation.judge.listing import listed
+    from validation.judge.selection import select
 
-    catalogue = select_claims(arguments.ids)
+    catalogue = select(arguments.ids, listed()).claims
     entries = [
         {
             "id": claim.id,

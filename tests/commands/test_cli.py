@@ -535,6 +535,7 @@ def _catalogue(monkeypatch: pytest.MonkeyPatch, expected: str, asked: dict) -> N
         )
 
     monkeypatch.setattr(validation.judge.runner, "catalogue", lambda: [claim])
+    monkeypatch.setattr("validation.judge.listing.listed", lambda: [claim])
     monkeypatch.setattr(validation, "validate", judged)
 
 
