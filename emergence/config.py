@@ -1,18 +1,20 @@
 """Problems from TOML files."""
 
-import os
-import stat
+import re
 import tomllib
 from collections.abc import Mapping
 from typing import Any
 
 from emergence.model import Model
 from emergence.options import Problem, kind, merged, options
+from emergence.reading import read
 from emergence.refusal import is_refusal, refuse
 from emergence.values import shown
 
 #: Bytes of a configuration file, at most.
 LARGEST = 1_000_000
+#: Keys within keys within keys: no option is, at any depth.
+_DEEP = re.compile(r"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){17}""")
 #: The one table of a configuration file: what `emergence sweep` varies. Other commands pass it over.
 SWEEP = "sweep"
 #: The key that names the model.
@@ -66,13 +68,13 @@ def sweep(path: str) -> dict[str, Any]:
 
 def _read(path: str) -> dict[str, Any]:
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would wait for ever, a device never end
-            refuse(f"config {path!r} is no regular file: give the path of a TOML file")
-        with open(path, "rb") as file:
-            content = file.read(LARGEST + 1)
+        content = read(path, LARGEST)
         if len(content) > LARGEST:
             refuse(f"config {path!r} is larger than {LARGEST} bytes: give the path of a TOML file")
-        return tomllib.loads(content.decode("utf-8"))
+        text = content.decode("utf-8")
+        if _DEEP.search(text):  # the parser's time and memory grow with the square of the depth
+            raise RecursionError
+        return tomllib.loads(text)
     except RecursionError:
         refuse(f"config {path!r} is nested too deeply: write lines such as dim = 1024")
     except OSError as problem:

@@ -22,7 +22,7 @@ class Stored:
 
 
 def stored(folder: Path) -> list[Stored]:
-    """One entry per file of a claim in the folder. Raises `InputError` if there is none."""
+    """One entry per file of a claim in the folder. Raises `InputError` if there is none, or one that is none."""
     found = [entry for path in sorted(folder.glob("*.nc")) if (entry := _read(path)) is not None]
     if not found:
         raise InputError(f"folder {str(folder)!r} holds no file of a claim: run `emergence validate` first")
@@ -30,6 +30,16 @@ def stored(folder: Path) -> list[Stored]:
 
 
 def _read(path: Path) -> Stored | None:
+    """Raises `InputError` for a file that cannot be understood."""
+    try:
+        return _entry(path)
+    except Exception as problem:  # bytes that somebody made up can raise anything
+        raise InputError(f"file {str(path)!r} cannot be understood ({type(problem).__name__}): remove it") from problem
+
+
+def _entry(path: Path) -> Stored | None:
+    if not path.is_file():
+        raise InputError(f"{str(path)!r} is no regular file: remove it")
     with xr.open_datatree(path, engine="h5netcdf") as tree:
         if "claim" not in tree.attrs:
             return None  # of a simulation

@@ -1,11 +1,12 @@
 """Labelled images: scikit-learn's handwritten digits, or a folder with the Python batches of CIFAR-10 (Krizhevsky 2009).
 
-Batches are pickles. They are read by an unpickler that knows arrays, numbers, texts and containers and nothing else, so a
-file from elsewhere cannot run code.
+Batches are pickles. They are read by an unpickler that knows bytes, numbers, texts and containers and nothing else, arrays of
+NumPy neither, so a file from elsewhere cannot run code, nor make anything larger than itself.
 """
 
 import io
 import pickle
+import pickletools
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ DIGITS = "digits"
 TRAIN_BATCHES = tuple(f"data_batch_{k}" for k in range(1, 6))
 TEST_BATCH, META = "test_batch", "batches.meta"
 _CIFAR_SHAPE = (3, 32, 32)
+#: Bytes of a file, at most; CIFAR-10's have 31 million.
+_LARGEST = 2**28
 _REMEDY = "unpack the Python version of CIFAR-10 anew (data_batch_1 to data_batch_5, test_batch, batches.meta)"
 #: Share of the digits that is kept for testing, and the seed of the split: always the same images.
 _TEST_SHARE, _SPLIT_SEED = 0.2, 0
@@ -128,9 +131,9 @@ def _class_names(path: Path) -> tuple[str, ...]:
 def _batch(path: Path, classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Images (n, 32, 32, 3) and labels of one file."""
     stored = _unpickled(path)
-    data, labels = stored.get(b"data"), stored.get(b"labels")
+    data, labels = getattr(stored.get(b"data"), "array", None), stored.get(b"labels")
     size = int(np.prod(_CIFAR_SHAPE))
-    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != size:
+    if data is None or data.ndim != 2 or data.shape[1] != size:
         raise _damaged(path, f"its data are not bytes of shape (n, {size})")
     if not isinstance(labels, list) or len(labels) != len(data) or not len(data):
         raise _damaged(path, f"it has no labels for its {len(data)} images")
@@ -142,10 +145,13 @@ def _batch(path: Path, classes: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _unpickled(path: Path) -> dict[Any, Any]:
     try:
-        stored = _Unpickler(io.BytesIO(path.read_bytes()), encoding="bytes").load()
+        if path.stat().st_size > _LARGEST:
+            raise _damaged(path, f"it is larger than {_LARGEST} bytes")
+        content = path.read_bytes()
+        stored = _Unpickler(io.BytesIO(_memorable(content)), encoding="bytes").load()
     except OSError as problem:
         raise InputError(f"data: {str(path)!r} cannot be read ({problem.strerror}): {_REMEDY}") from None
-    except MemoryError:
+    except (MemoryError, InputError):
         raise
     except Exception as problem:  # a damaged pickle can raise anything
         raise _damaged(path, str(problem) or type(problem).__name__) from None
@@ -154,29 +160,73 @@ def _unpickled(path: Path) -> dict[Any, Any]:
     return {key.encode() if isinstance(key, str) else key: value for key, value in stored.items()}
 
 
+def _memorable(content: bytes) -> bytes:
+    """Refuses a pickle that numbers what it remembers beyond its own length: room would be made for every number below."""
+    for code, place, _ in pickletools.genops(content):
+        if code.name in ("PUT", "LONG_BINPUT") and isinstance(place, int) and place > len(content):
+            raise pickle.UnpicklingError(f"it remembers {place} things")
+    return content
+
+
 def _damaged(path: Path, why: str) -> InputError:
     return InputError(f"data: {str(path)!r} is damaged or no CIFAR-10 batch ({' '.join(why.split())[:80]}): {_REMEDY}")
 
 
-def _array_builders() -> dict[str, Any]:
-    """The functions by which NumPy pickles an array, by the name they go by in old and new files."""
-    empty = np.empty(0)
-    protocol2, protocol5 = empty.__reduce__(), empty.__reduce_ex__(5)
-    return {str(f.__name__): f for f in (cast(Any, protocol2)[0], cast(Any, protocol5)[0])}
+class _Numbers:
+    """In the place of NumPy's types: the letters of one. A real one, built by a file, can claim to hold what it does not."""
+
+    def __init__(self, letters: Any, *_: object) -> None:
+        self.is_bytes = letters in ("u1", b"u1")
+
+    def __setstate__(self, state: object) -> None:
+        pass
+
+
+class _Array:
+    """In the place of NumPy's arrays: `array`, of bytes."""
+
+    array: np.ndarray | None = None
+
+    def __new__(cls, *_: object) -> "_Array":
+        return super().__new__(cls)
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, numbers, by_columns, content = state
+        self.array = _filled(content, numbers, shape, by_columns)
+
+
+class _Framed(_Array):
+    """The same, as protocol 5 makes it."""
+
+    def __init__(self, content: Any, numbers: Any, shape: Any, order: Any, *_: object) -> None:
+        self.array = _filled(content, numbers, shape, order != "C")
+
+
+class _Latin1(bytes):
+    """Bytes as Python 3 writes them for Python 2."""
+
+    def __new__(cls, text: str, _: object) -> "_Latin1":
+        return super().__new__(cls, text.encode("latin1"))
+
+    def __setstate__(self, state: object) -> None:
+        raise pickle.UnpicklingError("it changes bytes")
+
+
+def _filled(content: Any, numbers: Any, shape: Any, by_columns: Any) -> np.ndarray:
+    if by_columns or not isinstance(numbers, _Numbers) or not numbers.is_bytes:
+        raise pickle.UnpicklingError("an array is not of bytes, row by row")
+    return np.frombuffer(bytes(memoryview(content)), np.uint8).reshape(shape)
 
 
 class _Unpickler(pickle.Unpickler):
-    """Arrays, numbers, texts and containers; any other name in the file is refused."""
+    """Arrays of bytes, numbers, texts and containers; any other name in the file is refused."""
 
-    _allowed = _array_builders() | {"ndarray": np.ndarray, "dtype": np.dtype}
+    #: Only classes, none of NumPy's: a pickle may set attributes of a function, and states of objects.
+    _known = {"_reconstruct": _Array, "ndarray": _Array, "_frombuffer": _Framed, "dtype": _Numbers}  # noqa: RUF012
 
     def find_class(self, module: str, name: str) -> Any:
-        if module.split(".")[0] == "numpy" and name in self._allowed:
-            return self._allowed[name]
-        if (module, name) == ("_codecs", "encode"):  # how Python 3 writes bytes for Python 2
-            return _latin1
+        if module.split(".")[0] == "numpy" and name in self._known:
+            return self._known[name]
+        if (module, name) == ("_codecs", "encode"):
+            return _Latin1
         raise pickle.UnpicklingError(f"it asks for {module}.{name}")
-
-
-def _latin1(text: str, encoding: str) -> bytes:
-    return text.encode("latin1")

@@ -154,12 +154,17 @@ class _Kept:
             return start, []
         state, stored = checkpoint.load(path, start)
         checkpoint.check_same(path, stored, self.about)
-        return state, list(stored["rows"])
+        return state, checkpoint.records(path, lambda: [_numbers(row, stored["rows"][0]) for row in stored["rows"]])
 
     def save(self, arm: str, replica: int, state: _State, rows: list[Row]) -> None:
         path = self._path(arm, replica)
         if path is not None:
             checkpoint.save(path, state, self.about | {"rows": rows})
+
+
+def _numbers(row: Row, first: Row) -> Row:
+    """A stored row with the names of the first one. Raises `KeyError`, `ValueError` for what is none."""
+    return {name: np.asarray(row[name], dtype=float).tolist() for name in first}
 
 
 @double_precision

@@ -150,7 +150,8 @@ def _about(images: ImageSet, training: Training) -> dict[str, Any]:
 def _resumed(path: Path, like: ResNet[Unit], about: dict[str, Any]) -> Trained:
     network, stored = checkpoint.load(path, like)
     checkpoint.check_same(path, stored, about)
-    return Trained(network, {name: list(stored["records"][name]) for name in RECORDS})
+    kept = checkpoint.records(path, lambda: {name: list(map(float, stored["records"][name])) for name in RECORDS})
+    return Trained(network, kept)
 
 
 def _epoch(network: ResNet[Unit], data: _Data, training: Training, key: jax.Array) -> tuple[ResNet[Unit], float]:

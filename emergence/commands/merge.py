@@ -7,6 +7,7 @@ from typing import Any
 from emergence import console, output
 from emergence.interruption import NOTHING, kept
 from emergence.progress import Progress
+from emergence.reading import read
 from emergence.refusal import refuse
 from emergence.result import Result
 from emergence.store import merging
@@ -48,7 +49,14 @@ def run(arguments: argparse.Namespace) -> Result:
 
 
 def _plans(store: Path) -> list[tuple[str, bytes]]:
-    return [(path.name, path.read_bytes()) for path in sorted(store.glob(f"{merging.PLAN}*.json"))]
+    """Plans by name; nothing in the place of what cannot be read."""
+    found = []
+    for path in sorted(store.glob(f"{merging.PLAN}*.json")):
+        try:
+            found.append((path.name, read(path)))
+        except OSError:
+            found.append((path.name, b""))
+    return found
 
 
 def _merge(store: Path, folder: Path, experiment: Experiment) -> dict[str, Any]:

@@ -6,17 +6,19 @@ configuration gives the same bytes, and a file's existence means that the cell i
 stands in its first attribute. Files appear by renaming a complete temporary file, never in part.
 """
 
+import contextlib
 import hashlib
 import io
 import json
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from emergence.reading import read
 from emergence.refusal import refuse
 from emergence.store.locks import Locks
 
@@ -97,13 +99,26 @@ def inspect(content: bytes, name: str) -> Header:
     blank[start : start + _DIGITS] = b"0" * _DIGITS
     if hashlib.sha256(blank).hexdigest().encode() != content[start : start + _DIGITS]:
         raise DamagedError("its checksum does not match")
-    from scipy.io import netcdf_file
+    with understood():
+        from scipy.io import netcdf_file
 
-    with netcdf_file(io.BytesIO(content), mmap=False) as file:
-        header = Header(json.loads(file.configuration), int(file.diverged))
-    if cell_name(header.configuration) != name:
+        with netcdf_file(io.BytesIO(content), mmap=False) as file:
+            header = Header(dict(json.loads(file.configuration)), int(file.diverged))
+        intact = cell_name(header.configuration) == name
+    if not intact:
         raise DamagedError("it is a cell of another configuration")
     return header
+
+
+@contextlib.contextmanager
+def understood() -> Iterator[None]:
+    """Whatever a reader raises over bytes that somebody made up is damage. Raises `DamagedError`."""
+    try:
+        yield
+    except (DamagedError, MemoryError):
+        raise
+    except Exception as problem:
+        raise DamagedError(f"it cannot be understood ({type(problem).__name__})") from problem
 
 
 # ------------------------------------------------------------------------------ folder
@@ -163,11 +178,13 @@ class Store:
         return None if content is None else inspect(content, name)
 
     def content(self, name: str) -> bytes | None:
-        """The bytes of a file; None if it is not there."""
+        """The bytes of a file; None if it is not there. Raises `InputError` for what is there and cannot be read."""
         try:
-            return (self.folder / name).read_bytes()
+            return read(self.folder / name)
         except FileNotFoundError:
             return None
+        except OSError as problem:
+            refuse(f"store is {str(self.folder)!r}: {name} cannot be read ({problem.strerror}): remove it")
 
     def write(self, name: str, content: bytes) -> None:
         """Put a complete file in place; call it while holding the lock of that name.

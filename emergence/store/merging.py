@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from emergence.reading import read
 from emergence.store import grid
-from emergence.store.folder import DamagedError, canonical, cell_name, digest, inspect
+from emergence.store.folder import DamagedError, canonical, cell_name, digest, inspect, understood
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -61,21 +62,44 @@ class Merged:
 
 
 def experiments(records: Iterable[tuple[str, bytes]]) -> tuple[list[Experiment], list[str]]:
-    """The experiments of a store from the plans recorded in it, and the names of plans that are damaged."""
+    """The experiments of a store from the plans recorded in it, and the names of plans that are damaged.
+
+    Raises nothing over a plan, whoever wrote it.
+    """
     groups: dict[str, list[Plan]] = {}
     damaged = []
     for name, content in records:
         try:
-            found = json.loads(content)
-            intact = plan_name(found) == name
-        except ValueError:
-            intact = False
-        if not intact:
+            with understood():
+                found = _checked(name, json.loads(content))
+                kinds = sorted([axis, _is_text(values[0])] for axis, values in found["over"])
+                key = canonical([_without_values(found), kinds])
+        except DamagedError:
             damaged.append(name)
-            continue
-        key = canonical([_without_values(found), sorted(axis for axis, _ in found["over"])])
-        groups.setdefault(key, []).append(found)
+        else:
+            groups.setdefault(key, []).append(found)
     return [_experiment(group) for _, group in sorted(groups.items())], damaged
+
+
+def _checked(name: str, found: Plan) -> Plan:
+    """A plan that is one: its parts, its name, and a grid of moderate size of numbers or texts. Raises `DamagedError`."""
+    axes = dict(found["over"])
+    kinds = [{_is_text(value) for value in values} for values in axes.values()]
+    texts = all(isinstance(x, str) for x in (found["what"], found["version"], *axes))
+    if not (texts and isinstance(found["problem"], dict) and len(axes) == len(found["over"]) > 0):
+        raise DamagedError("it is no plan")
+    if plan_name(found) != name or Path(found["what"]).name != found["what"]:
+        raise DamagedError("it is a plan of another name, or leads elsewhere")
+    if any(len(kind) != 1 for kind in kinds) or grid.size(axes) > grid.LARGEST_GRID:
+        raise DamagedError("its values are of several kinds, or too many")
+    return found
+
+
+def _is_text(value: object) -> bool:
+    """Raises `DamagedError` for what is neither a text nor a number."""
+    if not isinstance(value, str | bool | int | float):
+        raise DamagedError("its values are no numbers or texts")
+    return isinstance(value, str)
 
 
 def _without_values(found: Plan) -> Plan:
@@ -99,14 +123,16 @@ def merge(folder: Path, experiment: Experiment) -> Merged:
     """All finished cells in one dataset; its leading dimensions are the swept options, the others those of a cell.
 
     Cells of different sizes fill the beginning of the common ones. What no cell has is NaN, also in points of the grid
-    that no sweep asked for. Nothing in the store is changed.
+    that no sweep asked for. Nothing in the store is changed. Raises nothing over a cell, whoever wrote it.
     """
     cells: list[tuple[dict[str, Any], xr.Dataset]] = []
+    first: dict[str, tuple[Any, ...]] = {}
     missing: list[dict[str, Any]] = []
     damaged: list[tuple[dict[str, Any], str]] = []
     for name, values in experiment.planned.items():
         try:
             data = _load(folder / name)
+            _check_like(first, data)
         except DamagedError as damage:
             damaged.append((values, str(damage)))
             continue
@@ -121,11 +147,23 @@ def _load(path: Path) -> "xr.Dataset | None":
     import xarray as xr
 
     try:
-        content = path.read_bytes()
+        content = read(path)
     except FileNotFoundError:
         return None
+    except OSError as problem:
+        raise DamagedError(str(problem.strerror)) from problem
     inspect(content, path.name)
-    return xr.load_dataset(io.BytesIO(content), engine="scipy")
+    with understood():
+        return xr.load_dataset(io.BytesIO(content), engine="scipy")
+
+
+def _check_like(first: dict[str, tuple[Any, ...]], data: "xr.Dataset | None") -> None:
+    """Whether variables have the dimensions and the kind of value that they have in cells before. Raises `DamagedError`."""
+    variables = {} if data is None else data.variables
+    own = {str(name): (one.dims, one.dtype.kind in "fiub") for name, one in variables.items()}
+    if any(first.get(name, found) != found for name, found in own.items()):
+        raise DamagedError("a variable has other dimensions than in cells before")
+    first.update(own)
 
 
 @dataclass(frozen=True)
