@@ -8,6 +8,7 @@ from matplotlib.patches import Rectangle
 
 from theory import InputError
 from validation.figures import common as figures
+from validation.figures import quadratic, scaling
 from validation.figures.data import figure_data
 from validation.figures.plot import Plot
 
@@ -187,3 +188,28 @@ def test_the_mean_of_runs_is_drawn_with_the_range_they_span():
     np.testing.assert_array_equal(data.loss.sel(curve="loss"), [2.0, 5.0])
     np.testing.assert_array_equal(data.loss_high.sel(curve="loss, lowest to highest run"), [3.0, 8.0])
     np.testing.assert_array_equal(data.every, runs)
+
+
+def test_labels_say_formulas_not_variables():
+    plot = Plot("time / (unit · P^β)", "‖W‖²_F")
+    plot.curve([1, 2], [1, 2], "η d^(3/2) = 1e-05", "black")
+    figure = plot.done((":", "slope -0.5"))
+    assert (plot.ax.get_xlabel(), plot.ax.get_ylabel()) == ("time / (unit · $P^{β}$)", r"$\|W\|_F^2$")
+    assert _names(plot.ax) == ["η $d^{3/2}$ = $10^{-5}$", "slope −0.5"]
+    figure.draw_without_rendering()  # matplotlib refuses a formula that it cannot set
+    assert list(figure_data(figure).data_vars) == ["W_F_2"]
+    assert figure_data(figure).curve == ["η d^(3/2) = 1e-05"]  # data are found by the plain name
+
+
+def test_ticks_that_a_figure_sets_have_no_others_between():
+    widths = np.array([16.0, 32.0, 48.0])
+    figure = scaling.floors([(1.0, widths, 1 / widths, 1 / widths, 1 / widths)])
+    figure.draw_without_rendering()
+    axis = figure.axes[0].xaxis
+    assert [label.get_text() for label in axis.get_ticklabels(which="both") if label.get_text()] == ["16", "32", "48"]
+
+
+def test_maps_stand_three_abreast():
+    figure = quadratic.overlap_maps(np.ones((5, 4, 4)), list("abcde"))
+    assert [ax.get_title() for ax in figure.axes if ax.get_label() != "<colorbar>"] == list("abcde")
+    assert figure.get_size_inches()[0] < 8

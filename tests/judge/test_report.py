@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 import xarray as xr
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from dynamics.core import storage
@@ -17,8 +18,11 @@ from validation.judge.runner import Run, select_claims
 from validation.judge.selection import natural
 from validation.report import numerals
 from validation.report import page as report
-from validation.report.formula import mathml, prose
+from validation.report.contents import OWN, headline, status, system_of, systems
+from validation.report.formula import mathml, papers, prose, sourced
+from validation.report.picture import picture, rendered
 from validation.report.strip import axis, strip
+from validation.typeset import typeset
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 
@@ -44,7 +48,7 @@ class _Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if "style" not in self.open:
+        if not {"style", "script"} & set(self.open):
             self.text.append(data)
 
     def all(self, tag):
@@ -113,33 +117,33 @@ def page(tmp_path):
 
 
 def test_each_verdict_falls_in_one_class():
-    names = [report.status(verdict).name for verdict in _verdicts()]
+    names = [status(verdict).name for verdict in _verdicts()]
     assert names == ["agrees", "unexpected", "inconclusive", "refuted", "open", "unexpected"]
 
 
 def test_the_top_sentence_counts_every_quantity_once(page):
     sentence = "Of 6 quantities, 1 agrees, 1 disagrees as expected, 1 open, 1 inconclusive, 2 unexpected."
-    assert report.headline(_verdicts()) == sentence
+    assert headline(_verdicts()) == sentence
     assert sentence in _Page(page).words
     assert sum(map(int, re.findall(r" (\d+) ", sentence)[1:])) == 6
 
 
 def test_what_is_not_as_expected_is_named_at_the_top(page):
     words = _Page(page).words
-    alert = words[words.index("Not as expected:") : words.index("How to read")]
+    alert = words[words.index("Not as expected:") : words.index("Contents:")]
     named = "Not as expected: E1 (inconclusive), E2 (unexpected: disagrees), S1 (unexpected: agrees)."
     assert alert.replace(" ,", ",").strip() == named
-    clean = [_verdict("E1")]
-    assert "Not as expected" not in report._environment().get_template("report.html.j2").render(
-        title="t", run=_run(clean), headline="", attention=[], sections=[], verdicts=clean, claims=1, sigmas="4"
-    )
 
 
-def test_rows_stand_in_natural_order(page):
-    table = page[page.index("<tbody>") : page.index("</tbody>")]
-    order = ["E1", "E2", "E10.beta", "L4", "Q3", "S1"]
-    shown = table.replace("<wbr/>", "")  # where a long id may break
-    assert re.findall(r'<th scope="row"><a href="#\w+">([\w.]+)</a>', shown) == order
+def test_nothing_is_named_at_the_top_where_all_is_as_expected(tmp_path):
+    path = report.write_report(tmp_path / "r.html", _run([_verdict("E1")]))
+    assert "Not as expected" not in path.read_text()
+
+
+def test_claims_stand_in_natural_order(page):
+    order = ["E1", "E2", "E10", "L4", "Q3", "S1"]
+    assert re.findall(r'<a class="tile [^>]*href="#(\w+)"', page) == order
+    assert re.findall(r'<div class="body" id="(\w+)"', page) == order
     assert sorted(["E17.beta", "E2", "E17", "E10", "E9a"], key=natural) == [
         "E2",
         "E9a",
@@ -155,22 +159,35 @@ def test_every_claim_has_its_section_and_links_reach_something(page):
     assert len(anchors) == len(set(anchors))
     for link in parsed.all("a"):
         target = link["href"]
-        assert target[1:] in anchors if target.startswith("#") else target == "E2.nc"
-    assert {"E1", "E2", "E10", "L4", "Q3", "S1"} <= set(anchors)
-    for expected in ("9.8.7", "preset quick", "seed 7", "2 min 5 s", "two cores", "the step size", "missing factor"):
+        papers = "https://arxiv.org/abs/2504.19983"
+        assert target[1:] in anchors if target.startswith("#") else target in {"E2.nc", papers}
+    assert {"E1", "E2", "E10", "E10.beta", "L4", "Q3", "S1"} <= set(anchors)
+    for expected in (
+        "9.8.7",
+        "preset quick",
+        "seed 7",
+        "2 min 5 s",
+        "two cores",
+        "the step size",
+        "missing factor",
+        "jax ",
+    ):
         assert expected in parsed.words
 
 
 def test_the_page_is_well_formed_accessible_and_needs_nothing_from_elsewhere(page):
     parsed = _Page(page)
     assert parsed.open == []
-    assert "script" not in {tag for tag, _ in parsed.tags}
+    loads = [(tag, attrs) for tag, attrs in parsed.tags if {"src", "srcset", "data", "action"} & set(attrs)]
+    assert all(tag == "img" and attrs["src"].startswith("data:image/") for tag, attrs in loads)
     addresses = set(re.findall(r"https?://[^\"' <)]+", page))
-    assert addresses == {"http://www.w3.org/1998/Math/MathML"}  # the name of MathML, not a link
+    # The name of MathML, and a link that nothing is loaded from.
+    assert addresses == {"http://www.w3.org/1998/Math/MathML", "https://arxiv.org/abs/2504.19983"}
+    assert not {"link", "iframe", "object"} & {tag for tag, _ in parsed.tags}
     assert "url(" not in page
     assert "@import" not in page
     assert all(image["alt"] for image in parsed.all("img"))
-    assert all(header.get("scope") in {"row", "col"} for header in parsed.all("th"))
+    assert all(header.get("scope") in {"row", "col", "rowgroup"} for header in parsed.all("th"))
     assert all(svg["role"] == "img" and svg["aria-label"] for svg in parsed.all("svg"))
     assert "prefers-color-scheme: dark" in page
     assert "@media print" in page
@@ -184,25 +201,122 @@ def test_text_of_claims_is_escaped_and_formulas_are_mathml(page):
 
 
 def test_a_surviving_control_stands_out(page):
-    section = page[page.index('<section class="claim" id="E1"') : page.index('<section class="claim" id="E2"')]
+    section = page[page.index('<div class="body" id="E1"') : page.index('<div class="body" id="E2"')]
     assert "✗ no" in section
-    assert "✗ no" not in page.replace(section, "")
+    assert '<details class="fold" open><summary>Controls: 0 of 1 rejected' in section
+    assert 'class="control survived"' in section
+    rest = page.replace(section, "")
+    assert "✗ no" not in rest
+    assert '<details class="fold"><summary>Controls: 1 of 1 rejected' in rest
 
 
 def test_numbers_of_a_quantity_in_the_table(page):
-    row = re.search(r'<tr><th scope="row">E2</th>.*?</tr>', page, re.S).group()
-    cells = re.findall(r'<td class="num">(.*?)</td>', row)
-    assert cells == ["1.500 ± 0.002", "1", "0.5", "0.01", "28", "245.0"]
+    section = page[page.index('<div class="body" id="E2"') :]
+    cells = re.findall(r'<td class="num">(.*?)</td>', section)[:5]
+    # Would see: (0.01 + 4·0.002)/1.
+    assert cells == ["1.500 ± 0.002<br>1", "0.5<br>0.01", "28", "245.0", "1.8 %"]
+
+
+def test_the_smallest_error_is_the_tolerance_as_a_share_of_the_prediction():
+    one = _verdict("E1").measurement
+    assert one.smallest_error == pytest.approx(0.018)
+    at_edge = _verdict("E1", estimate=1.0 + 0.99 * one.smallest_error)
+    beyond = _verdict("E1", estimate=1.0 + 1.01 * one.smallest_error)
+    assert [at_edge.verdict, beyond.verdict] == ["agrees", "disagrees"]
+    assert math.isinf(Measurement("q", 0.0, 0.0, 0.1, 0.0, {}, "").smallest_error)
+    assert math.isnan(Measurement("q", 1.0, 0.0, math.nan, 0.0, {}, "").smallest_error)
+
+
+def test_claims_are_listed_by_the_system_that_they_are_about():
+    names = {claim.id: system_of(claim) for claim in select_claims(["E1", "Q1", "L1", "M1"])}
+    assert names == {
+        "E1": "The additive model",
+        "L1": "The two-layer linear network",
+        "M1": "Declared models",
+        "Q1": "Quadratic networks",
+    }
+    assert [system.name for system in systems(_run([_verdict("E1")]))] == [OWN]
+    (catalogued,) = select_claims(["Q1"])
+    measured = Measurement("q", 1.0, 1.0, 0.1, 0.0, {}, "")
+    mixed = systems(_run([_verdict("A1"), catalogued.judge(measured)]))
+    assert [system.name for system in mixed] == ["Quadratic networks", OWN]
+
+
+def test_each_claim_says_how_to_judge_it_alone():
+    (claim,) = select_claims(["Q1"])
+    run = _run([claim.judge(Measurement("q", 1.0, 1.0, 0.1, 0.0, {}, "")), _verdict("E1")])
+
+    def told():
+        return [section.facts for system in systems(run) for section in system.sections]
+
+    assert told() == [
+        {"Alone": "emergence validate Q1 --seed 7"},
+        {"Alone": "emergence validate test_report.py --seed 7"},
+    ]
+    run.facts = {"E1": {"Alone": "emergence judge X.toml", "Lock": "locked"}}
+    assert told()[1] == run.facts["E1"]
+    run.mark = ".own-theory"
+    assert told()[0] == {}
+
+
+def test_a_long_page_folds_what_is_as_expected(tmp_path):
+    verdicts = [_verdict(f"E{number}") for number in range(1, 20)] + [_verdict("E20", estimate=9.0)]
+    page = report.write_report(tmp_path / "r.html", _run(verdicts)).read_text()
+    assert page.count("<details>") == 19
+    assert page.count("<details open>") == 1
+    few = report.write_report(tmp_path / "few.html", _run(verdicts[:3])).read_text()
+    assert few.count("<details open>") == 3
+
+
+def test_the_filter_knows_every_verdict_and_source(page):
+    parsed = _Page(page)
+    boxes = [attrs["value"] for attrs in parsed.all("input") if attrs.get("name") == "verdict"]
+    assert boxes == ["agrees", "refuted", "open", "inconclusive", "unexpected"]
+    sources = {attrs["value"] for attrs in parsed.all("option")} - {""}
+    sections = parsed.all("section")
+    assert sources == {paper for attrs in sections for paper in attrs["data-sources"].split("|")}
+    assert {word for attrs in sections for word in attrs["data-verdicts"].split()} == set(boxes)
+    assert "hidden" in parsed.all("form")[0]  # until the script that it needs is there
+
+
+def test_sources_link_to_their_papers():
+    assert papers("slides of arXiv:2504.19983; arXiv:2403.08938") == ("arXiv:2504.19983", "arXiv:2403.08938")
+    assert papers("derived; Polyak 1964") == ("derived",)
+    assert str(sourced("talk on arXiv:2504.19983, (5)")).startswith(
+        'talk on <a href="https://arxiv.org/abs/2504.19983">'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "formula"),
+    [
+        ("d = 1e+04, 2.5e-7", "d = $10^{4}$, $2.5×10^{-7}$"),
+        ("η d^1.5 = 2", "η $d^{1.5}$ = 2"),
+        ("T ∝ d^{J/2−1}", "T ∝ $d^{J/2-1}$"),
+        ("κ^(2/(J−2)), d^max", "$κ^{2/(J-2)}$, d^max"),
+        ("t_p g_p²", "$t_p$ $g_p^2$"),
+        ("|v|^{J−2}", "|v|${}^{J-2}$"),
+        ("$d^2$ and ``1e+04`` stay", "$d^2$ and ``1e+04`` stay"),
+        ("theory.one_task.h3 of h4", "theory.one_task.h3 of h4"),
+    ],
+)
+def test_numbers_and_powers_are_set_as_formulas(text, formula):
+    assert typeset(text) == formula
 
 
 def test_a_figure_is_svg_unless_it_is_large_and_always_the_same():
-    small, large = report.embed(_figure()), report.embed(_figure(20_000))
-    assert small.startswith("data:image/svg+xml;base64,")
-    assert b"<svg" in base64.b64decode(small.partition(",")[2])
-    assert base64.b64decode(large.partition(",")[2]).startswith(b"\x89PNG")
-    assert small == report.embed(_figure())
-    with pytest.raises(InputError, match="'plot' is not a matplotlib Figure"):
-        report.embed("plot")
+    small, large = rendered(_figure()), rendered(_figure(20_000))
+    assert b"<svg" in small
+    assert large.startswith(b"\x89PNG")
+    assert small == rendered(_figure())
+    shown = picture(_figure())
+    assert base64.b64decode(shown.uri.partition(",")[2]) == small
+    assert (shown.width, shown.height) == (614, 461)
+    assert picture(small) == shown  # a page takes what was drawn before
+    assert (picture(large).width, picture(large).height) == (614, 461)
+    for wrong in ("plot", b"text"):
+        with pytest.raises(InputError, match="is not a matplotlib Figure"):
+            picture(wrong)
 
 
 def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
@@ -380,7 +494,8 @@ def test_formula_falls_back_to_its_source():
 
 def test_every_claim_s_formula_is_drawn():
     texts = {
-        claim.id: mathml(claim.latex) + prose(claim.statement) + prose(claim.title) for claim in select_claims(None)
+        claim.id: Markup().join([mathml(claim.latex), *map(prose, (claim.statement, claim.title, claim.regime))])
+        for claim in select_claims(None)
     }
     assert [name for name, text in texts.items() if 'class="tex"' in text] == []
 

@@ -189,7 +189,7 @@ def _about(label: str, scale: str) -> dict[str, str]:
 
 def _slug(label: str) -> str:
     """A label as a name that Python and netCDF take: ``"loss / initial loss"`` → ``"loss_initial_loss"``."""
-    words = re.findall(r"\w+", unicodedata.normalize("NFKC", label))
+    words = re.findall(r"\w+", unicodedata.normalize("NFKC", re.sub(r"[${}\\|]", "", label)))
     name = words[0] if words else "value"
     for word in words[1:]:
         if len(name) + len(word) >= _LONGEST:

@@ -59,7 +59,7 @@ def collapse(
     Args:
         scaled: (n,) η d^power. shares, predicted: (n,) per size. names: of the sizes.
     """
-    plot = Plot(rf"step size × $d^{{{power:g}}}$", "share of runs recovered", "x")
+    plot = Plot(f"step size × {'d' if power == 1 else f'd^{power:g}'}", "share of runs recovered", "x")
     for colour, name, share, theory in zip(PALETTE, names, shares, predicted, strict=False):
         plot.theory(scaled, theory, f"_{name}, predicted", colour)
         plot.points(scaled, share, name, colour)

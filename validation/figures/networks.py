@@ -18,8 +18,8 @@ def loss_curves(data: "xr.Dataset") -> Figure:
         network, linearised = (
             data.loss_train.sel(arm=arm, model=model).mean("replica") for model in ("network", "linearised")
         )
-        plot.curve(data.step, network, f"network, {arm}", colour)
-        plot.theory(data.step, linearised, f"linearised, {arm}", INK, 1.8)
+        plot.curve(data.step, network, f"network, {_words(arm)}", colour)
+        plot.theory(data.step, linearised, f"linearised, {_words(arm)}", INK, 1.8)
     plot.level(float(data.attrs["plateau"]), "any interpolating model")
     keep(plot.figure, loss_of_runs=data.loss_train)
     return plot.done()
@@ -41,5 +41,10 @@ def _arms(plot: Plot, x: "xr.DataArray", accuracy: "xr.DataArray") -> Plot:
     """Every arm's mean over replicas, and the range they span."""
     keep(plot.figure, accuracy_of_runs=accuracy)
     for colour, arm in zip(PALETTE, accuracy.arm.values.tolist(), strict=False):
-        plot.runs(x.values, accuracy.sel(arm=arm).transpose("replica", ...).values, arm, colour)
+        plot.runs(x.values, accuracy.sel(arm=arm).transpose("replica", ...).values, _words(arm), colour)
     return plot
+
+
+def _words(arm: str) -> str:
+    """``label-noise-0.1`` → ``label noise 0.1``, ``sgd`` → ``SGD``."""
+    return arm.replace("-", " ").replace("sgd", "SGD")

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from theory import InputError
 from validation.figures.data import keep_runs
+from validation.typeset import typeset
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8C6D31", "#7F7F7F")
 INK = "#333333"
@@ -54,8 +55,8 @@ class Plot:
     def __init__(self, xlabel: str, ylabel: str, log: str = "", *, grid: bool = True, ax: Axes | None = None) -> None:
         self.ax = Figure(figsize=(7.0, 4.2), layout="constrained").add_subplot() if ax is None else ax
         self.figure: Figure = self.ax.get_figure(root=True)  # type: ignore[assignment]
-        self.ax.set_xlabel(xlabel, fontsize=TEXT)
-        self.ax.set_ylabel(ylabel, fontsize=TEXT)
+        self.ax.set_xlabel(typeset(xlabel), fontsize=TEXT)
+        self.ax.set_ylabel(typeset(ylabel), fontsize=TEXT)
         self.ax.tick_params(labelsize=SMALL)
         self.ax.set_xscale("log" if "x" in log else "linear")
         self.ax.set_yscale("log" if "y" in log else "linear")
@@ -130,7 +131,7 @@ class Plot:
 
     def words(self, x: float, y: float, text: str, **style: Any) -> None:
         """Text that ends at (x, y), in shares of the axes."""
-        self.ax.text(x, y, text, transform=self.ax.transAxes, ha="right", fontsize=SMALL, **style)
+        self.ax.text(x, y, typeset(text), transform=self.ax.transAxes, ha="right", fontsize=SMALL, **style)
 
     def colour_bar(self, image: ScalarMappable, label: str) -> None:
         """What the colours of an image or of points stand for."""
@@ -160,27 +161,34 @@ class Plot:
         handles += [Line2D([], [], color=INK, ls=style, lw=1.4) for style, _ in keys]
         if outside:
             options |= {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
-        self.ax.legend(
-            handles, [*names, *(name for _, name in keys)], **{"frameon": False, "fontsize": SMALL} | options
-        )
+        texts = [typeset(name) for name in (*names, *(name for _, name in keys))]
+        self.ax.legend(handles, texts, **{"frameon": False, "fontsize": SMALL} | options)
         _readable(self.ax.xaxis)
         _readable(self.ax.yaxis)
         return self.figure
 
 
 def _readable(axis: XAxis | YAxis) -> None:
-    """Labels of a logarithmic axis that do not overlap: 1, 2, 5 … below two decades, beyond them powers of ten only."""
+    """Labels of a logarithmic axis that do not overlap: 1, 2, 5 … below two decades, beyond them powers of ten only.
+
+    Below a factor of five every digit has room.
+    """
     low, high = sorted(axis.get_view_interval())
-    if axis.get_scale() != "log" or high < 5 * low:
+    if axis.get_scale() != "log":
         return
-    axis.set_minor_formatter(NullFormatter())
-    if high < 100 * low and isinstance(axis.get_major_locator(), LogLocator) and low > 1e-3 and high < 1e5:
-        axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
+    plain = low > 1e-3 and high < 1e5
+    own = not isinstance(axis.get_major_locator(), LogLocator)
+    if own or high >= 5 * low:
+        axis.set_minor_formatter(NullFormatter())
+    elif plain:
+        axis.set_minor_formatter(StrMethodFormatter("{x:g}"))
+    if plain and not own and high < 100 * low:
+        axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0) if high >= 5 * low else (1.0,)))
         axis.set_major_formatter(StrMethodFormatter("{x:g}"))
 
 
 def colour_bar(figure: Figure, image: ScalarMappable, label: str, axes: Sequence[Axes], **options: Any) -> None:
     """A colour bar beside `axes`."""
     bar = figure.colorbar(image, ax=list(axes), **options)
-    bar.set_label(label, fontsize=TEXT)
+    bar.set_label(typeset(label), fontsize=TEXT)
     bar.ax.tick_params(labelsize=SMALL)

@@ -1,5 +1,6 @@
 """Figures of quadratic networks: the overlap matrix, emergence curves, risk against time, collapse, compute frontier."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,6 +9,9 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from validation.figures.plot import INK, SMALL, Plot, checked, colour_bar, colours
+
+#: Maps in a row: more could not be read in the width of a column.
+_ABREAST = 3
 
 
 def overlap_maps(matrices: ArrayLike, titles: Sequence[str]) -> Figure:
@@ -19,8 +23,12 @@ def overlap_maps(matrices: ArrayLike, titles: Sequence[str]) -> Figure:
     """
     maps = np.abs(np.asarray(matrices, dtype=float))
     checked("titles", np.empty(len(titles)), maps.shape[:1])
-    figure = Figure(figsize=(2.4 * len(maps) + 0.9, 2.9), layout="compressed")
-    panels = np.atleast_1d(figure.subplots(1, len(maps), sharey=True))
+    columns, rows = min(len(maps), _ABREAST), math.ceil(len(maps) / _ABREAST)
+    figure = Figure(figsize=(2.2 * columns + 0.9, 2.4 * rows + 0.3), layout="compressed")
+    every = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+    for spare in every[len(maps) :]:
+        spare.remove()
+    panels = every[: len(maps)]
     size = maps.shape[1]
     extent = (0.5, size + 0.5, size + 0.5, 0.5)
     for ax, matrix, title in zip(panels, maps, titles, strict=True):
@@ -30,7 +38,8 @@ def overlap_maps(matrices: ArrayLike, titles: Sequence[str]) -> Figure:
         ax.tick_params(labelsize=SMALL)
         ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-    panels[0].set_ylabel("direction", fontsize=SMALL)
+    for first in panels[::columns]:
+        first.set_ylabel("direction", fontsize=SMALL)
     colour_bar(figure, image, "|G|", list(panels), fraction=0.04)
     return figure
 

@@ -61,7 +61,7 @@ def stability_map(
         scaled: (n,) η d^exponent. dims: (k,). probability: (k, n). drift: (k,) boundary of the drift, times d^exponent.
         points_scaled, points_dim, shares: measured points.
     """
-    plot = Plot(rf"step size × $d^{{{exponent:g}}}$", "dimension d", "xy", grid=False)
+    plot = Plot(f"step size × {'d' if exponent == 1 else f'd^{exponent:g}'}", "dimension d", "xy", grid=False)
     scale = Normalize(0, 1)
     image = plot.ax.pcolormesh(scaled, dims, probability, cmap="viridis", norm=scale, shading="gouraud")
     half = plot.ax.contour(scaled, dims, probability, levels=[0.5], colors="white", linewidths=1.6)

@@ -98,6 +98,18 @@ class Measurement:
     key: str = ""
     details: Mapping[str, object] = field(default_factory=dict)
 
+    @property
+    def smallest_error(self) -> float:
+        """The smallest error of the prediction that would have been noticed, (allowance + 4·stderr) / |predicted|.
+
+        Had the measurement hit the truth, a prediction off by a larger share would disagree. NaN without finite numbers; inf
+        for a prediction of 0, to which no share exists.
+        """
+        tolerance = self.allowance + SIGMAS * self.stderr
+        if not math.isfinite(tolerance) or not math.isfinite(self.predicted):
+            return math.nan
+        return tolerance / abs(self.predicted) if self.predicted else math.inf
+
 
 def computed_by(function: Callable[..., object], text: str) -> str:
     """Where an allowance comes from: in words, and the full name of the function that computes it."""

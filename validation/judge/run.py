@@ -13,7 +13,8 @@ class Run:
     Attributes:
         verdicts: one per quantity. outcomes: claim id → what its runner returned.
         preset, seed, version, seconds, machine: provenance. mark: end of the names of its files, see
-            `validation.judge.file_names`. report, files: the page and each claim's data, if a folder was given.
+            `validation.judge.file_names`. report, files: the page and each claim's data, if a folder was given. facts: more to
+        say of a claim in the page, claim id → name → text; ``Alone`` there replaces the command that judges it alone.
     """
 
     verdicts: list[Verdict]
@@ -26,6 +27,7 @@ class Run:
     mark: str = ""
     report: Path | None = None
     files: dict[str, Path] = field(default_factory=dict)
+    facts: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def as_expected(self) -> bool:

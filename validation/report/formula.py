@@ -6,6 +6,8 @@ from xml.etree import ElementTree
 from latex2mathml.converter import convert
 from markupsafe import Markup, escape
 
+from validation.typeset import typeset
+
 #: Browsers draw MathML Core, where only ``mathvariant="normal"`` exists: other alphabets need their own characters.
 _ALPHABETS = {"double-struck": (0x1D538, 0x1D552, 0x1D7D8), "bold": (0x1D400, 0x1D41A, 0x1D7CE)}
 #: Double-struck capitals that Unicode keeps among the letter-like symbols.
@@ -19,6 +21,7 @@ _ELEMENTS = frozenset(
         "mtable mtd mtext mtr munder munderover",
     )
 )
+_ARXIV = re.compile(r"arXiv:(\d{4}\.\d{4,5})\b")
 _REFUSED_ATTRIBUTES = frozenset({"href", "style", "class", "id"})
 
 
@@ -50,8 +53,8 @@ def mathml(latex: str, *, block: bool = True) -> Markup:
 
 
 def prose(text: str) -> Markup:
-    """Escaped text with its ``$…$`` parts as formulas and what stands between double backquotes as code."""
-    parts = re.split(r"\$([^$]+)\$|``([^`]+)``", text)
+    """Escaped text with its ``$…$`` parts and its plain powers as formulas, and what is between double backquotes as code."""
+    parts = re.split(r"\$([^$]+)\$|``([^`]+)``", typeset(text))
     out = Markup()
     for plain, latex, code in zip(parts[0::3], [*parts[1::3], None], [*parts[2::3], None], strict=True):
         out += escape(plain)
@@ -60,6 +63,22 @@ def prose(text: str) -> Markup:
         if code:
             out += Markup("<code>{}</code>").format(code)
     return out
+
+
+def sourced(text: str) -> Markup:
+    """`prose` of a source, its arXiv numbers linked to the papers."""
+    return Markup(_ARXIV.sub(r'<a href="https://arxiv.org/abs/\1">arXiv:\1</a>', str(prose(text))))
+
+
+def papers(source: str) -> tuple[str, ...]:
+    """The papers that a source names, by arXiv number; without one its first words.
+
+    Example:
+        >>> papers("slides of arXiv:2504.19983; arXiv:2403.08938"), papers("derived; Polyak 1964")
+        (('arXiv:2504.19983', 'arXiv:2403.08938'), ('derived',))
+    """
+    found = tuple(dict.fromkeys(f"arXiv:{number}" for number in _ARXIV.findall(source)))
+    return found or (re.split(r"[,;]", source, maxsplit=1)[0].strip(),)
 
 
 def _is_formula(markup: str) -> bool:

@@ -90,6 +90,18 @@ def share(used: float) -> str:
     return f"{math.ceil(100 * used) / 100 if used > 1 else used:.2f}"  # 1.003 must not read as 1.00, which agrees
 
 
+def percent(part: float) -> str:
+    """A share as per cent to two digits; where it is tiny, as a number.
+
+    Example:
+        >>> percent(0.0123), percent(4e-9), percent(math.inf), percent(0.0)
+        ('1.2 %', '4×10⁻⁹', '–', '0')
+    """
+    if not math.isfinite(part):
+        return "–"
+    return f"{plain(100 * part, 2)} %" if abs(part) >= 1e-5 else plain(part, 2)
+
+
 def duration(seconds: float) -> str:
     """Seconds in words: ``0.3 s``, ``12 s``, ``3 min 5 s``, ``2 h 4 min``."""
     if seconds < 9.95:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from validation.judge.claim import SIGMAS, JudgedControl, Verdict
 from validation.report.numerals import plain, to_resolution, with_error
@@ -56,14 +56,15 @@ def strip(verdict: Verdict) -> Markup:
     m = verdict.measurement
     if not (math.isfinite(m.estimate) and math.isfinite(m.predicted)):
         return Markup('<span class="none">no finite value</span>')
-    marks = [position(control) for control in verdict.controls]
-    scale = axis(m.predicted, m.estimate, m.allowance + SIGMAS * m.stderr, [x for x in marks if math.isfinite(x)])
+    marks = [(control, position(control)) for control in verdict.controls]
+    near = [x for _, x in marks if math.isfinite(x)]
+    scale = axis(m.predicted, m.estimate, m.allowance + SIGMAS * m.stderr, near)
     body = [
         _band(scale, m.predicted, m.allowance),
         _line(scale.x(m.predicted), 4, _HEIGHT - 4, "predicted"),
         _estimate(scale, m.estimate, SIGMAS * m.stderr),
         # Last, so that a control on top of the estimate shows as a ring around it.
-        *[_control(scale, value) for value in marks if not math.isnan(value)],
+        *[_control(scale, control, value) for control, value in marks if not math.isnan(value)],
     ]
     return Markup(
         '<svg class="strip {}" viewBox="0 0 {} {}" width="{}" height="{}" role="img" aria-label="{}">'
@@ -102,8 +103,8 @@ def _estimate(scale: Axis, estimate: float, bar: float) -> Markup:
     return whisker + caps + Markup('<circle class="estimate" cx="{:.1f}" cy="17" r="3.5"/>').format(x)
 
 
-def _control(scale: Axis, value: float) -> Markup:
-    """A hollow diamond, or an arrow at the edge for a control beyond it."""
+def _control(scale: Axis, control: JudgedControl, value: float) -> Markup:
+    """A hollow diamond, or an arrow at the edge for a control beyond it; filled where it was not rejected."""
     shape: tuple[tuple[int, int], ...]
     if scale.holds(value):
         x, shape = scale.x(value), ((0, -7), (7, 0), (0, 7), (-7, 0))
@@ -111,4 +112,6 @@ def _control(scale: Axis, value: float) -> Markup:
         side = 1 if value > scale.centre else -1
         x, shape = _WIDTH / 2 + side * (_WIDTH / 2 - 9), ((0, -5), (7 * side, 0), (0, 5))
     points = " ".join(f"{x + dx:.1f},{_MIDDLE + dy:.1f}" for dx, dy in shape)
-    return Markup('<polygon class="control" points="{}"/>').format(escape(points))
+    kind = "control" if control.rejected else "control survived"
+    told = f"{control.name}: {plain(value)}, {'rejected' if control.rejected else 'not rejected'}"
+    return Markup('<polygon class="{}" points="{}"><title>{}</title></polygon>').format(kind, points, told)
