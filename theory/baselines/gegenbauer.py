@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import comb
 
 import numpy as np
-from scipy.special import roots_gegenbauer
+import scipy
 
 from theory.core.errors import InputError
 
@@ -56,7 +56,7 @@ def series(points: np.ndarray, coefficients: np.ndarray, dim: int) -> np.ndarray
 def _quadrature(dim: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights of the law of one coordinate of a uniform point of the sphere."""
     check_dim(dim)
-    nodes, weights = roots_gegenbauer(_POINTS, (dim - 2) / 2)
+    nodes, weights = scipy.special.roots_gegenbauer(_POINTS, (dim - 2) / 2)
     # (The total weight under- or overflows in high dimension: the nodes are right, the law is normalised here.)
     return nodes, weights / weights.sum()
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 import sympy as sp
-from scipy import optimize
 
 from theory.baselines import gegenbauer
 from theory.core.activation import Activation
@@ -141,7 +141,7 @@ class KernelRidge:
 
         top = np.log((self.kernel_weights.sum() + self.effective_ridge) / samples) + 1.0
         bottom = np.log(self.effective_ridge / samples) - 1.0
-        return float(np.exp(optimize.brentq(balance, bottom, top, xtol=1e-13)))
+        return float(np.exp(scipy.optimize.brentq(balance, bottom, top, xtol=1e-13)))
 
     def risk(self, samples: float) -> float:
         r"""Predicted mean squared error $E\|\hat f-f_*\|^2$ (twice the toolkit's loss)."""
@@ -164,4 +164,4 @@ class KernelRidge:
         if above.size == 0 or above[-1] == grid.size - 1:
             raise InputError(f"risk is {risk:g}: it is not crossed below {largest:.3g} samples, give another")
         first, last = grid[above[-1]], grid[above[-1] + 1]
-        return float(optimize.brentq(lambda n: self.risk(n) - risk, first, last))
+        return float(scipy.optimize.brentq(lambda n: self.risk(n) - risk, first, last))

@@ -19,8 +19,8 @@ from functools import cached_property, partial
 
 import mpmath
 import numpy as np
+import scipy
 import sympy as sp
-from scipy import integrate, optimize
 
 from theory.core.activation import Activation
 from theory.core.arguments import check_one_of, check_positive, is_whole
@@ -115,7 +115,7 @@ class Toy:
             return 0.0
         unit = float(self.unit.subs(target, goal))
         # In s = ln x the integrand is smooth and of one scale at a time.
-        value, _ = integrate.quad(
+        value, _ = scipy.integrate.quad(
             lambda s: np.exp(-(k - 2) * s) / -np.expm1(k * s), np.log(begin), np.log(end), epsrel=1e-12, limit=500
         )
         return float(value) / unit
@@ -164,12 +164,12 @@ class Toy:
             return 0.0
         # Every square grows, so that of the least is below what it would need if all others stayed.
         last = np.log(least) + 2 * np.log(level * goal / fitted(first))
-        end = optimize.brentq(lambda y: np.log(fitted(y) / (level * goal)), first, last, xtol=1e-14)
+        end = scipy.optimize.brentq(lambda y: np.log(fitted(y) / (level * goal)), first, last, xtol=1e-14)
 
         def rate(y: float) -> float:
             return float(np.exp(y) / (4 * (goal - fitted(y)) * fitted(y)))
 
-        return float(integrate.quad(rate, first, end, epsrel=1e-12, limit=500)[0])
+        return float(scipy.integrate.quad(rate, first, end, epsrel=1e-12, limit=500)[0])
 
     def product_sharpness(self, starts: Sequence[float], goal: float = 1.0) -> float:
         r"""$S=(t_{90\%}-t_{10\%})/t_{50\%}$ from factors at `starts` (k,). Raises `InputError`, as for `product_time`."""

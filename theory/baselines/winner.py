@@ -10,7 +10,7 @@ the width needed is a power of P whose exponent $\kappa^{2/n}$ is approached onl
 """
 
 import numpy as np
-from scipy import integrate, special
+import scipy
 
 from theory.core.errors import InputError
 from theory.scaling.extreme_overlaps import GAUSSIAN, OverlapLaw
@@ -53,7 +53,7 @@ def weakest_wins_leading(condition: float, directions: float, power: float = 2.0
     """The large-P form of `weakest_wins` for Gaussian reaches."""
     reach2 = float(GAUSSIAN.from_tail(1 / directions)) ** 2
     c = condition ** (2 / power)
-    log = np.log(condition) / power + special.gammaln(c) + (c - 1) / 2 * np.log(np.pi * reach2 / 2)
+    log = np.log(condition) / power + scipy.special.gammaln(c) + (c - 1) / 2 * np.log(np.pi * reach2 / 2)
     return float(np.exp(log - c * np.log(directions)))
 
 
@@ -77,5 +77,5 @@ def _wins(ratios: np.ndarray, counts: np.ndarray, power: float, law: OverlapLaw)
     kept = grid[values > top - 45]
     # Twice the grid's spacing beyond what matters on both sides; analytic, so that Gauss–Legendre converges fast.
     low, high = max(kept[0] - 2 * grid[0], 0.0), kept[-1] + 2 * grid[0]
-    value, _ = integrate.fixed_quad(lambda g: np.exp(log_integrand(g) - top), low, high, n=200)
+    value, _ = scipy.integrate.fixed_quad(lambda g: np.exp(log_integrand(g) - top), low, high, n=200)
     return float(value * np.exp(top))

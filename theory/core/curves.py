@@ -3,8 +3,8 @@ r"""What is read off curves that are known at points: when a level is first pass
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from theory.core.errors import InputError
 
@@ -50,7 +50,7 @@ def located_crossing(
     if above.size == 0 or above[0] == 0:
         return float(times[0]) if above.size else np.inf
     ends = times[above[0] - 1], times[above[0]]
-    return float(brentq(lambda time: curve(time) - level, *ends, **tolerance))
+    return float(scipy.optimize.brentq(lambda time: curve(time) - level, *ends, **tolerance))
 
 
 def linear_weights(columns: np.ndarray, importance: np.ndarray | None = None) -> np.ndarray:

@@ -9,8 +9,8 @@ from functools import cache
 from math import factorial
 
 import numpy as np
+import scipy
 import sympy as sp
-from scipy import integrate
 
 z = sp.Symbol("z", real=True)
 
@@ -64,7 +64,7 @@ def from_function(function: Callable[[float], float], degree: int) -> tuple[dict
     # Beyond |z| = 14 the Gaussian weight is below 1e-42: nothing that fits in a double is lost.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # overflow means not square integrable: refused below
-        total, error = integrate.quad_vec(integrand, -14.0, 14.0, points=[0.0], epsrel=1e-12, limit=300)
+        total, error = scipy.integrate.quad_vec(integrand, -14.0, 14.0, points=[0.0], epsrel=1e-12, limit=300)
     if not np.all(np.isfinite(total)):
         raise ValueError("the function is not finite on [-14, 14]")
     # A function that is not square integrable shows at the ends of the range or as an integral that does not converge.

@@ -11,9 +11,9 @@ from functools import cache
 
 import mpmath
 import numpy as np
+import scipy
 import sympy as sp
 from numpy.typing import ArrayLike
-from scipy import special
 
 from theory.core.errors import InputError
 
@@ -60,7 +60,7 @@ def integral(power: float, start: ArrayLike, end: ArrayLike) -> np.ndarray:
         require_convergence(power)
     finite = np.where(np.isinf(last), first, last)
     length = np.log1p((finite - first) / first)
-    bounded = first ** (1 - power) * length * special.exprel((1 - power) * length)
+    bounded = first ** (1 - power) * length * scipy.special.exprel((1 - power) * length)
     return np.where(np.isinf(last), first ** (1 - power) / (power - 1) if power > 1 else np.inf, bounded)
 
 

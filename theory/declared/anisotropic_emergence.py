@@ -21,9 +21,9 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 
 import numpy as np
+import scipy
 import sympy as sp
 from numpy.typing import ArrayLike
-from scipy import integrate
 
 from theory.core.activation import Activation
 from theory.core.arguments import check_positive
@@ -139,7 +139,7 @@ def half_time(activation: Activation, weight: float, eigenvalue: float, overlap:
         )
     speed = _speed(activation)
     goal = np.sqrt(0.5)
-    value, _ = integrate.quad(
+    value, _ = scipy.integrate.quad(
         lambda y: np.exp(y) / speed(np.exp(y), weight, eigenvalue, rest), np.log(overlap), np.log(goal), limit=500
     )
     return float(value)

@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from theory.core.activation import Activation, z
 from theory.core.arguments import check_whole
@@ -238,7 +238,7 @@ def _atoms(pieces: Pieces, degrees: int) -> np.ndarray:
     moment = -values(ends, degrees - 1) * np.exp(-(ends**2) / 2) / np.sqrt(2 * np.pi) / root[:, None, None]
     for one in np.unique(level):
         here = level == one
-        weight = float(np.sum(np.diff(special.ndtr(ends[here]), axis=1)))
+        weight = float(np.sum(np.diff(scipy.special.ndtr(ends[here]), axis=1)))
         if weight > 0:
             found += np.sum(np.diff(moment[:, here], axis=2), axis=(1, 2)) ** 2 / weight
     return found

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import integrate
+import scipy
 
 from theory.core.errors import InputError
 from theory.core.indexed import j, k, q
@@ -136,7 +136,7 @@ def follow(model: DeclaredModel, row: Row, p: int, until: float, switched: Seque
         found = 0.0
     for time, gone in [*sorted(x for x in switched if x[0] < until and x[1] != p), (until, -1)]:
         try:
-            done = integrate.solve_ivp(flow.rate, (now, time), y, "LSODA", events=events, rtol=_RTOL, atol=_ATOL)
+            done = scipy.integrate.solve_ivp(flow.rate, (now, time), y, "LSODA", events=events, rtol=_RTOL, atol=_ATOL)
         except OverflowError:
             return Passage(np.nan, np.nan)
         if not done.success:

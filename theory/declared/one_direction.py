@@ -22,9 +22,9 @@ from math import factorial
 from typing import Any
 
 import numpy as np
+import scipy
 import sympy as sp
 from numpy.typing import ArrayLike
-from scipy import optimize, special
 
 from theory.core import gaussian
 from theory.core.arguments import check_positive, check_whole
@@ -151,7 +151,7 @@ def _panels(function: Any) -> Quadrature:
     grid = np.linspace(-_RANGE, _RANGE, 4001)
     values = np.sign(function(grid))
     turns = np.flatnonzero(values[1:] * values[:-1] < 0)
-    roots = [optimize.bisect(lambda x: float(function(np.array([x]))[0]), grid[i], grid[i + 1]) for i in turns]
+    roots = [scipy.optimize.bisect(lambda x: float(function(np.array([x]))[0]), grid[i], grid[i + 1]) for i in turns]
     zeros = grid[values == 0] if (values == 0).sum() < 20 else []
     edges = np.unique([*np.arange(-_RANGE, _RANGE + _PANEL / 2, _PANEL), *roots, *zeros])
     points, weights = gauss_legendre(edges[:-1], edges[1:], _POINTS)
@@ -233,7 +233,9 @@ def grid(student: Student, target: Target, degrees: int) -> Grid:
 
     (a, outer), (b, inner) = _panels(label), _panels(_functions(student)[1])
     order = np.arange(degrees + 1)[:, None]
-    return Grid(label(a), b, special.eval_hermitenorm(order, a) * outer, special.eval_hermitenorm(order, b) * inner)
+    return Grid(
+        label(a), b, scipy.special.eval_hermitenorm(order, a) * outer, scipy.special.eval_hermitenorm(order, b) * inner
+    )
 
 
 def drift_of(model: DeclaredModel) -> Drift:

@@ -14,8 +14,8 @@ Several pairs move as lone ones as far as their gradients have separate singular
 from functools import lru_cache, partial
 
 import numpy as np
+import scipy
 import sympy as sp
-from scipy import integrate
 
 from theory.core.activation import Activation
 from theory.core.arguments import check_positive
@@ -70,7 +70,7 @@ def half_time(activation: Activation, weight: float, overlap: float, scale: floa
 
     found.terminal = True  # type: ignore[attr-defined]
     start = [overlap, np.sqrt(1 - overlap**2)]
-    run = integrate.solve_ivp(velocity, (0.0, 10.0), start, rtol=1e-8, atol=1e-11, events=found)
+    run = scipy.integrate.solve_ivp(velocity, (0.0, 10.0), start, rtol=1e-8, atol=1e-11, events=found)
     return scale * float(run.t_events[0][0]) if run.t_events[0].size else float("inf")
 
 

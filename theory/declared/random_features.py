@@ -25,9 +25,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import scipy
 import sympy as sp
 from numpy.typing import ArrayLike
-from scipy import optimize
 
 from theory.core.arguments import check_one_of, check_positive, check_whole
 from theory.core.errors import InputError
@@ -172,7 +172,9 @@ def phase_exponents(alpha: float, beta: float, without: str = "") -> tuple[float
         terms["F_ac"] = (-1.0, -1 + 1 / (2 * alpha))
     kept = [term for name, term in terms.items() if name != without]
     rows = [[-1.0, width - samples] for width, samples in kept]
-    found = optimize.linprog([1, 0], A_ub=rows, b_ub=[-samples for _, samples in kept], bounds=[(None, 0), (0, 1)])
+    found = scipy.optimize.linprog(
+        [1, 0], A_ub=rows, b_ub=[-samples for _, samples in kept], bounds=[(None, 0), (0, 1)]
+    )
     return float(found.x[0]), float(found.x[1])
 
 
@@ -252,6 +254,6 @@ def crossing(one: tuple[int, Spectrum], other: tuple[int, Spectrum], step_size: 
     better = np.flatnonzero(gap(grid) > 0)
     if not better.size or not better[0]:
         raise InputError(f"widths {narrow} and {wide} do not cross: take a larger width or a smaller step size")
-    log_f = optimize.brentq(gap, grid[better[0] - 1], grid[better[0]], xtol=1e-12)
+    log_f = scipy.optimize.brentq(gap, grid[better[0] - 1], grid[better[0]], xtol=1e-12)
     risk = float(first.risk(step_size, np.exp(log_f) / narrow, kernel=kernel))
     return Crossing(float(np.exp(log_f)), risk, float(np.sqrt(narrow * wide)))

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 import sympy as sp
-from scipy import special
 
 from theory.core.activation import Activation
 from theory.core.derivation import Assumption, Derivation, Step, equation
@@ -50,7 +50,7 @@ class _Sampled(NamedTuple):
 
 
 def _function(expression: sp.Expr) -> Callable[[np.ndarray], np.ndarray]:
-    compiled = sp.lambdify(z, sp.N(expression, 17), modules=[{"erf": special.erf}, "numpy"])
+    compiled = sp.lambdify(z, sp.N(expression, 17), modules=[{"erf": scipy.special.erf}, "numpy"])
     return lambda x: compiled(x) + np.zeros_like(x)
 
 

@@ -19,9 +19,9 @@ Derived here from the loss of one neuron (`theory.declared.anisotropic_emergence
 from functools import lru_cache
 
 import numpy as np
+import scipy
 import sympy as sp
 from numpy.typing import ArrayLike
-from scipy import integrate
 
 from theory.core.activation import Activation
 from theory.core.arguments import check_positive
@@ -114,7 +114,7 @@ def growth_lag(activation: Activation) -> float:
     share = activation.kernel_at(t) / activation.second_moment
     before, after = (sp.lambdify(t, sp.cancel(x / speed), "numpy") for x in (share, 1 - share))
     turn = np.sqrt(0.5)
-    return float(integrate.quad(after, turn, 1.0)[0] - integrate.quad(before, 0.0, turn)[0])
+    return float(scipy.integrate.quad(after, turn, 1.0)[0] - scipy.integrate.quad(before, 0.0, turn)[0])
 
 
 def loss_time(activation: Activation, weight: float, half_time: float, norm2: float, decay: float) -> float:
@@ -180,7 +180,8 @@ def _floor_residual(claim: sp.Basic) -> sp.Expr:
     least = float((kappa / (2 * one)).subs(known))
     edge = least ** (-1 / 1.25)
     found = (
-        edge * least**2 + integrate.quad(lambda y: np.exp(-1.5 * y), np.log(edge), np.inf, epsabs=0, epsrel=1e-12)[0]
+        edge * least**2
+        + scipy.integrate.quad(lambda y: np.exp(-1.5 * y), np.log(edge), np.inf, epsabs=0, epsrel=1e-12)[0]
     )
     return sp.Float(float(claim.subs(known)) / (0.75 * found) - 1)
 

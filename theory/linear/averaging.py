@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import scipy
 import sympy as sp
-from scipy.linalg import expm, logm, sqrtm
 
 from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.matrices import function
@@ -39,7 +39,7 @@ def generator(boost: np.ndarray) -> np.ndarray:
 
 def _boosts(covariance: np.ndarray) -> list[np.ndarray]:
     """Points of equal weight with mean 0 and the given covariance."""
-    columns = (np.real(sqrtm(covariance)) * np.sqrt(len(covariance))).T
+    columns = (np.real(scipy.linalg.sqrtm(covariance)) * np.sqrt(len(covariance))).T
     return [sign * column for column in columns for sign in (1.0, -1.0)]
 
 
@@ -94,7 +94,7 @@ def rates_residual(which: str, claim: sp.Basic) -> sp.Expr:
         second = (_NOISE**2 + np.trace(error)) * np.eye(_DIM) + 2 * error
         return _slow(joint, *rates(Residual(error, second, size * boost, 0.0)), shown["drift"])
 
-    exact = _mean(lambda b: _slow_drift(joint @ expm(generator(b)), target), _boosts(boost))
+    exact = _mean(lambda b: _slow_drift(joint @ scipy.linalg.expm(generator(b)), target), _boosts(boost))
     still = _slow_drift(joint, target)
     gaps = []
     for rates in (lambda state: _rates(state, shown), _law(target).rates):
@@ -143,7 +143,7 @@ def means_residual(which: str, claim: sp.Basic) -> sp.Expr:
     seen, size, now = _law(target).observed(gram, size2)
 
     def moved(boost: np.ndarray) -> np.ndarray:
-        turned = joint @ expm(generator(boost))
+        turned = joint @ scipy.linalg.expm(generator(boost))
         return np.asarray(turned.T @ turned)
 
     exact = _mean(moved, _boosts(now.boost)) - joint.T @ joint
@@ -161,8 +161,9 @@ def turning_residual(_: str, claim: sp.Basic) -> sp.Expr:
     total = np.zeros((_DIM, _DIM))
     for b in _boosts(boost):
         for g in _boosts(second):
-            both = expm(generator(b)) @ expm(-_STEP * generator(g))
-            rotation = np.real(logm(np.linalg.solve(np.real(sqrtm(both @ both.T)), both)))[:_DIM, :_DIM]
+            both = scipy.linalg.expm(generator(b)) @ scipy.linalg.expm(-_STEP * generator(g))
+            size = np.real(scipy.linalg.sqrtm(both @ both.T))
+            rotation = np.real(scipy.linalg.logm(np.linalg.solve(size, both)))[:_DIM, :_DIM]
             total += rotation @ rotation.T
     exact = total / (2 * _DIM) ** 2
     shown = function(claim, (law.S, law.boost, law.eta))(second, boost, _STEP)

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy
 import sympy as sp
-from scipy.special import betainc
 
 from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
@@ -86,7 +86,7 @@ def growth_probability(ratio: np.ndarray, dim: int) -> np.ndarray:
     """
     if dim < 2:
         raise InputError(f"dim is {dim}: give 2 or more")
-    return np.asarray(betainc(0.5, (dim - 1) / 2, np.minimum(np.asarray(ratio) ** 2, 1.0)))
+    return np.asarray(scipy.special.betainc(0.5, (dim - 1) / 2, np.minimum(np.asarray(ratio) ** 2, 1.0)))
 
 
 # ----------------------------------------------------------------------------- derivation

@@ -22,10 +22,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.integrate import solve_ivp
-from scipy.linalg import expm
-from scipy.optimize import brentq
-from scipy.special import gammaincinv, gammaln
+import scipy
 
 from theory.core.arguments import check_positive
 from theory.core.curves import located_crossing
@@ -44,7 +41,7 @@ _NODES = 200
 
 def random_alignment(dim: int) -> float:
     r"""Mean absolute cosine of a random direction: $\Gamma(d/2)/(\sqrt\pi\,\Gamma((d+1)/2))$."""
-    return float(np.exp(gammaln(dim / 2) - gammaln((dim + 1) / 2)) / np.sqrt(np.pi))
+    return float(np.exp(scipy.special.gammaln(dim / 2) - scipy.special.gammaln((dim + 1) / 2)) / np.sqrt(np.pi))
 
 
 def onset_level(dim: int) -> float:
@@ -169,7 +166,7 @@ def stability_limit(geometry: Geometry, gram: np.ndarray, norm2: float, batch: i
     def excess(share: float) -> float:
         return geometry.fourth / batch * float(many @ _error_shape(values, share * pole, own)) - 1
 
-    return float(brentq(excess, 0.0, 1 - 1e-12, xtol=1e-14)) * pole
+    return float(scipy.optimize.brentq(excess, 0.0, 1 - 1e-12, xtol=1e-14)) * pole
 
 
 @dataclass(frozen=True)
@@ -321,10 +318,10 @@ def _median_displacement(law: Law, accumulated: np.ndarray, turned: np.ndarray, 
     The law of the quadratic form is replaced by the gamma law with its mean and variance (exact for isotropic L).
     """
     trace = law.geometry.trace
-    moved = np.eye(len(accumulated)) - expm(-accumulated)
+    moved = np.eye(len(accumulated)) - scipy.linalg.expm(-accumulated)
     square = (moved.T @ moved + turned) / law.geometry.dim
     mean, variance = trace(square), 2 * trace(square @ square)
-    middle = float(gammaincinv(mean**2 / variance, 0.5)) * variance / mean if variance > 0 else 0.0
+    middle = float(scipy.special.gammaincinv(mean**2 / variance, 0.5)) * variance / mean if variance > 0 else 0.0
     return middle + trace(boost) / width
 
 
@@ -406,7 +403,9 @@ class _Moment(NamedTuple):
 
 def _solved(law: Law, start: np.ndarray, end: float, width: int) -> Callable[[float], _Moment]:
     """The averaged flow from a packed state."""
-    solution = solve_ivp(law, (0.0, end), start, "DOP853", dense_output=True, rtol=_TOLERANCE, atol=1e-9).sol
+    solution = scipy.integrate.solve_ivp(
+        law, (0.0, end), start, "DOP853", dense_output=True, rtol=_TOLERANCE, atol=1e-9
+    ).sol
     shape = law.geometry.covariance.shape
     size = law.geometry.covariance.size
 

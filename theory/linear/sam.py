@@ -13,9 +13,8 @@ them, and θ → 0.
 """
 
 import numpy as np
+import scipy
 import sympy as sp
-from scipy.optimize import brentq
-from scipy.special import gammaincinv
 
 from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
@@ -125,7 +124,7 @@ def _samples(dim: int) -> Rule:
     mass = mass * np.exp(-(half**2) / 2)
     sides = np.concatenate([half, -half]), np.concatenate([mass, mass]) / (2 * mass.sum())
     probabilities = (np.arange(_LENGTHS) + 0.5) / _LENGTHS
-    lengths = np.sqrt(2 * gammaincinv((dim - 2) / 2, probabilities))
+    lengths = np.sqrt(2 * scipy.special.gammaincinv((dim - 2) / 2, probabilities))
     return product_rule(sides, gauss_hermite(_ALONG_TARGET), (lengths, np.full(_LENGTHS, 1 / _LENGTHS)))
 
 
@@ -197,7 +196,9 @@ def full_batch_fall(radius: float, step_size: float, covariance: np.ndarray, gra
         left -= needed
     goal, top = clock(levels[engaged - 1]) - left / total, float(levels[engaged - 1])
     low = float(np.exp(goal))  # ln c ≥ clock(c) below ηc = 2
-    level = top if left == 0 else brentq(lambda c: clock(c) - goal, low, top) if clock(low) < goal else low
+    level = (
+        top if left == 0 else scipy.optimize.brentq(lambda c: clock(c) - goal, low, top) if clock(low) < goal else low
+    )
     final = level * total + float(np.sum((levels * inverse)[engaged:]))
     return float(np.log(final / np.sum(levels * inverse)))
 
@@ -230,7 +231,7 @@ def collapse_radius(target_norm: float, dim: int) -> float:
     lost = np.flatnonzero(values <= 0)
     if len(lost) == 0 or lost[0] == 0:
         return float("inf")
-    return float(brentq(_balance, radii[lost[0] - 1], radii[lost[0]], args=(target_norm, dim)))
+    return float(scipy.optimize.brentq(_balance, radii[lost[0] - 1], radii[lost[0]], args=(target_norm, dim)))
 
 
 # ----------------------------------------------------------------------------- derivation

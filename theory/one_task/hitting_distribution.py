@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from theory.core.activation import Activation
 from theory.core.errors import InputError
@@ -113,7 +113,7 @@ class HittingDistribution:
             end *= 2
             if end > _LONGEST * unit:
                 return float("inf")
-        return float(optimize.brentq(lambda t: series(t) - probability, 0.0, end, rtol=1e-10))
+        return float(scipy.optimize.brentq(lambda t: series(t) - probability, 0.0, end, rtol=1e-10))
 
     def error(self, times: np.ndarray) -> float:
         """Largest error of `cdf` at `times` (n,), estimated from a grid of half as many cells (second order)."""

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 import sympy as sp
-from scipy.special import ndtr
 
 from theory.core.arguments import check_positive, check_whole
 from theory.core.errors import InputError
@@ -109,4 +109,4 @@ class NoisyGrowth:
 def leaving_probability(share: float) -> float:
     r"""$P(\max_{u\le s}|B_u|>1)=4\sum_{j\ge0}(-1)^j\Phi(-(2j+1)/\sqrt s)$, by the reflection principle."""
     odd = 2 * np.arange(_TERMS) + 1
-    return float(4 * np.sum((-1.0) ** np.arange(_TERMS) * ndtr(-odd / np.sqrt(share))))
+    return float(4 * np.sum((-1.0) ** np.arange(_TERMS) * scipy.special.ndtr(-odd / np.sqrt(share))))

@@ -11,9 +11,8 @@ exponent that is not stated). Derived here.
 from collections.abc import Sequence
 
 import numpy as np
+import scipy
 import sympy as sp
-from scipy import optimize
-from scipy.special import ndtr
 
 from theory.core.activation import Activation
 from theory.core.arguments import check_positive
@@ -65,7 +64,7 @@ def kick_tail(activation: Activation, weight: float, size: float) -> float:
     slope = np.abs(_values(sp.diff(activation.function, z), points))
     factor = weight * np.abs(_values(activation.function, points))[:, None] * slope
     with np.errstate(divide="ignore"):
-        return float(share @ (2 * ndtr(-size / factor)) @ share)
+        return float(share @ (2 * scipy.special.ndtr(-size / factor)) @ share)
 
 
 def kick_quantile(activation: Activation, weight: float, probability: float) -> float:
@@ -76,7 +75,7 @@ def kick_quantile(activation: Activation, weight: float, probability: float) -> 
     def excess(log_size: float) -> float:
         return float(np.log(max(kick_tail(activation, weight, np.exp(log_size)), 1e-300) / probability))
 
-    return float(np.exp(optimize.brentq(excess, -30.0, 60.0, xtol=1e-10)))
+    return float(np.exp(scipy.optimize.brentq(excess, -30.0, 60.0, xtol=1e-10)))
 
 
 def _values(polynomial: sp.Expr, points: np.ndarray) -> np.ndarray:

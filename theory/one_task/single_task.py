@@ -12,8 +12,8 @@ from functools import cached_property, lru_cache
 
 import mpmath
 import numpy as np
+import scipy
 import sympy as sp
-from scipy import integrate
 
 from theory.additive import flow as additive
 from theory.core.activation import Activation
@@ -200,10 +200,12 @@ class SingleTask:
         if velocity == 0 or stalled or np.any(np.sign(goal) * self.speed(path, weight) <= 0):
             return float("inf")
         if crosses:
-            value, _ = integrate.quad(lambda x: 1 / abs(self.speed(x, weight)), *sorted((start, goal)), epsrel=1e-11)
+            value, _ = scipy.integrate.quad(
+                lambda x: 1 / abs(self.speed(x, weight)), *sorted((start, goal)), epsrel=1e-11
+            )
             return float(value)
         # In s = ln|u| the integrand is smooth and of one scale at a time.
-        value, _ = integrate.quad(
+        value, _ = scipy.integrate.quad(
             lambda s: abs(np.exp(s) / self.speed(np.sign(goal) * np.exp(s), weight)),
             np.log(abs(start)),
             np.log(end),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy import integrate
+import scipy
 
 from theory.additive import flow as additive
 from theory.core.activation import Activation
@@ -73,7 +73,7 @@ def deflated_rows(
         if now >= t_end:
             return DeflatedRows(flow.half, flow.neuron)
         until = min(float(flow.due.min()), t_end)
-        done = integrate.solve_ivp(flow.rate, (now, until), y, "DOP853", events=event, rtol=_RTOL, atol=_ATOL)
+        done = scipy.integrate.solve_ivp(flow.rate, (now, until), y, "DOP853", events=event, rtol=_RTOL, atol=_ATOL)
         if not done.success:
             raise TooLong
         now, y = float(done.t[-1]), done.y[:, -1]

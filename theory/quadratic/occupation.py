@@ -21,8 +21,8 @@ time, normalised spectrum.
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.interpolate import PchipInterpolator
 
 from theory.core.quadrature import gauss_hermite
 from theory.quadratic.model import check_width
@@ -87,9 +87,8 @@ class Occupation:
         times = np.geomspace(0.9 * start / self.spectrum.max(), 1e3 * start / self.spectrum.min(), _SAMPLES)
         level = -self._level(2 * times[:, None] * self.spectrum) / (2 * times)
         falling = np.append(True, np.diff(np.minimum.accumulate(level)) < -1e-12 * level[:-1])
-        found = np.exp(
-            PchipInterpolator(level[falling][::-1], np.log(times[falling])[::-1], extrapolate=False)(self.spectrum)
-        )
+        known = level[falling][::-1], np.log(times[falling])[::-1]
+        found = np.exp(scipy.interpolate.PchipInterpolator(*known, extrapolate=False)(self.spectrum))
         return np.where(self.spectrum > level[falling][-1], found, np.inf)
 
     def _laws(self, times: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -15,9 +15,9 @@ by $\gamma=N^{-1/2}\asymp M_*^{-1/2}$. Corrections are of relative order $1/\log
 from functools import cache
 
 import numpy as np
+import scipy
 import sympy as sp
 from numpy.typing import ArrayLike
-from scipy import special
 
 from theory.core.errors import InputError
 
@@ -75,7 +75,7 @@ def partial_norm2(decay: float, teachers: int) -> float:
 def tail_beyond(decay: float, count: int) -> float:
     r"""$\sum_{j>n}j^{-2\beta}$, the Hurwitz zeta function. Raises `InputError` for β ≤ ½."""
     _require(decay, above=True)
-    return float(special.zeta(2 * decay, count + 1))
+    return float(scipy.special.zeta(2 * decay, count + 1))
 
 
 def floor_integral(decay: float, width: int) -> float:
@@ -84,7 +84,7 @@ def floor_integral(decay: float, width: int) -> float:
     Raises `InputError` for β ≤ ½.
     """
     _require(decay, above=True)
-    return float(2 * width ** (1 - 2 * decay) / ((2 * decay - 1) * special.zeta(2 * decay)))
+    return float(2 * width ** (1 - 2 * decay) / ((2 * decay - 1) * scipy.special.zeta(2 * decay)))
 
 
 def heavy_unit(teachers: int, dim: int, width: int) -> float:

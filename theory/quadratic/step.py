@@ -9,7 +9,7 @@ feed the d − P directions outside the teacher, whose mass comes back through t
 """
 
 import numpy as np
-from scipy import integrate
+import scipy
 
 from theory.core.curves import first_crossing
 from theory.core.errors import InputError
@@ -60,7 +60,7 @@ def fitted_shift(
     times = np.linspace(0.0, t_end * scale, 1500)
     reached = []
     for step in (0.0, step_size * scale / batch):
-        found = integrate.solve_ivp(
+        found = scipy.integrate.solve_ivp(
             lambda _, y, step=step: _reduced_rate(y, model, step),
             (0.0, times[-1]),
             start,

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import scipy
 import sympy as sp
-from scipy import integrate
 
 from theory.core.errors import InputError
 from theory.quadratic.model import QuadraticModel
@@ -127,7 +127,7 @@ def mean_flow(
     def rate(_: float, flat: np.ndarray) -> np.ndarray:
         return step_drift(flat.reshape(start.shape), spectrum, model.width, model.teacher.dim, factor, step).ravel()
 
-    solution = integrate.solve_ivp(
+    solution = scipy.integrate.solve_ivp(
         rate, (0.0, float(times[-1])), start.ravel(), "DOP853", t_eval=times, rtol=rtol, atol=1e-3 * rtol
     )
     if not solution.success:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import linalg
 
 from theory.core.errors import InputError
 from theory.core.initial import InitialState, bartlett
@@ -62,7 +62,7 @@ class Subspace:
             if turn == 0 and (len(rows) < self.width or size.min() <= self.width * np.finfo(float).eps * size.max()):
                 raise InputError(f"the {self.width} columns of the subspace are linearly dependent: drop some")
             # (Not the explicit Q: its rows on the teachers, of size d^{-1/2}, would have absolute, not relative, errors.)
-            rows = linalg.solve_triangular(triangle, rows.T, trans="T").T
+            rows = scipy.linalg.solve_triangular(triangle, rows.T, trans="T").T
         count = self.on_teachers.shape[0]
         return Subspace(rows[:count], rows[count:])
 

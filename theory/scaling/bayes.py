@@ -21,8 +21,8 @@ from functools import cache, cached_property, partial
 
 import mpmath
 import numpy as np
+import scipy
 import sympy as sp
-from scipy.optimize import brentq
 
 from theory.core.activation import Activation
 from theory.core.arguments import check_positive, check_whole
@@ -109,7 +109,7 @@ class Channel:
         if least == 0:
             return begin, least
         at = sp.lambdify(q, self.gain.subs(s, self.signal), modules="numpy")
-        found = float(brentq(at, least, 1 - 1e-12, xtol=1e-15, rtol=1e-14))
+        found = float(scipy.optimize.brentq(at, least, 1 - 1e-12, xtol=1e-15, rtol=1e-14))
         return float(self._signal(found)), found
 
     @cached_property
@@ -196,7 +196,7 @@ class BayesFloor:
         scan = np.concatenate([[0.0], np.geomspace(1e-9, 1.0, _SCAN), [1 + 1e-9]]) * total
         gaps = np.array([self._gap(error, samples) for error in scan])
         rising = np.flatnonzero((gaps[:-1] < 0) & (gaps[1:] >= 0))
-        found = [brentq(self._gap, scan[i], scan[i + 1], (samples,), rtol=1e-13) for i in rising]
+        found = [scipy.optimize.brentq(self._gap, scan[i], scan[i + 1], (samples,), rtol=1e-13) for i in rising]
         best = max(found, key=partial(self._free_entropy, samples))
         if self.beyond and self._overlaps(samples, best)[-1] > 0:
             raise InputError(f"samples is {samples:g}: more than the {len(self.squares)} listed directions are found")

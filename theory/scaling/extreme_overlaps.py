@@ -8,8 +8,8 @@ are so up to a relative $P/d$. The law of the largest of many Gaussians: Leadbet
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import special
 
 from theory.core.errors import InputError
 
@@ -41,16 +41,16 @@ class OverlapLaw:
         r"""$P(g>u)$, accurate far out. Shape of `reach`, which must not be negative."""
         u = np.asarray(reach, dtype=float)
         if np.isinf(self.dim):
-            return self.share * special.erfc(u / np.sqrt(2))
-        return self.share * special.betaincc(0.5, (self.dim - 1) / 2, np.minimum(u**2 / self.dim, 1.0))
+            return self.share * scipy.special.erfc(u / np.sqrt(2))
+        return self.share * scipy.special.betaincc(0.5, (self.dim - 1) / 2, np.minimum(u**2 / self.dim, 1.0))
 
     def log_cdf(self, reach: ArrayLike) -> np.ndarray:
         r"""$\ln P(g\le u)$, accurate far out and near 0 (−inf at 0 unless `signed`). Shape of `reach`."""
         u = np.asarray(reach, dtype=float)
         if np.isinf(self.dim):
-            inner = special.erf(u / np.sqrt(2))
+            inner = scipy.special.erf(u / np.sqrt(2))
         else:
-            inner = special.betainc(0.5, (self.dim - 1) / 2, np.minimum(u**2 / self.dim, 1.0))
+            inner = scipy.special.betainc(0.5, (self.dim - 1) / 2, np.minimum(u**2 / self.dim, 1.0))
             # u² would underflow; the law is linear there, to u².
             inner = np.where(u < 1e-8, u * self.density(0.0) / self.share, inner)
         with np.errstate(divide="ignore"):
@@ -63,7 +63,7 @@ class OverlapLaw:
         if np.isinf(self.dim):
             return self.share * np.sqrt(2 / np.pi) * np.exp(-(u**2) / 2)
         inside = np.clip(1 - u**2 / self.dim, 0.0, None)
-        scale = 2 * self.share / np.sqrt(self.dim) / special.beta(0.5, (self.dim - 1) / 2)
+        scale = 2 * self.share / np.sqrt(self.dim) / scipy.special.beta(0.5, (self.dim - 1) / 2)
         return scale * inside ** ((self.dim - 3) / 2)
 
     def growth(self, reach: ArrayLike) -> np.ndarray:
@@ -75,8 +75,8 @@ class OverlapLaw:
         r"""The reach u with $P(g>u)$ = probability; 0 where no positive reach has so large a tail. Shape of `probability`."""
         inner = np.minimum(np.asarray(probability, dtype=float) / self.share, 1.0)
         if np.isinf(self.dim):
-            return np.sqrt(2) * special.erfcinv(inner)
-        return np.sqrt(self.dim * special.betainccinv(0.5, (self.dim - 1) / 2, inner))
+            return np.sqrt(2) * scipy.special.erfcinv(inner)
+        return np.sqrt(self.dim * scipy.special.betainccinv(0.5, (self.dim - 1) / 2, inner))
 
 
 #: The limit of large dimension.
@@ -102,7 +102,7 @@ class Gumbel:
         """n reaches of which a `share` is positive. Raises `InputError` unless n · share > 1."""
         if not count * share > 1:
             raise InputError(f"count is {count!r}: the Gumbel law is for large counts, give {2 / share:g} or more")
-        return cls(float(np.sqrt(2) * special.erfcinv(1 / (count * share))))
+        return cls(float(np.sqrt(2) * scipy.special.erfcinv(1 / (count * share))))
 
     def cdf(self, reach: ArrayLike, corrected: bool = True) -> np.ndarray:
         """P(largest ≤ u), with the 1/b² correction unless told not to. Shape of `reach`."""

@@ -15,8 +15,8 @@ scores above $\max(\eta/c,1/(\eta n))\ge(cn)^{-1/2}$: the staircase at $s=\sqrt{
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import optimize
 
 from theory.core.errors import InputError
 from theory.scaling.ideal_loss import beta, compute_exponent
@@ -88,7 +88,9 @@ def constant(law: PowerLawLoss, schedule: str = "fixed") -> float:
         return float(kappa * exponent(law.decay, schedule) * log_w + np.log(kept))
 
     centre = reach * np.log(law.typical_overlap)
-    found = optimize.minimize_scalar(level, bounds=(centre - 6, centre + 3), method="bounded", options={"xatol": 1e-10})
+    found = scipy.optimize.minimize_scalar(
+        level, bounds=(centre - 6, centre + 3), method="bounded", options={"xatol": 1e-10}
+    )
     return float(np.exp(found.fun))
 
 

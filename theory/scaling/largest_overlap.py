@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import special
 
 from theory.core.errors import InputError
 from theory.scaling.extreme_overlaps import GAUSSIAN, Gumbel, OverlapLaw
@@ -129,8 +129,8 @@ class LargestOverlap:
         """By how much v lies below ln g where both are small, and its upper end."""
         if np.isinf(self.law.dim):
             return 0.0, float(np.log(self.law.from_tail(1e-300)))
-        left = special.betaincinv((self.law.dim - 1) / 2, 0.5, 1e-300)  # 1 − g²/d
-        return float(np.log(self.law.dim)) / 2, float(-special.logit(left) / 2)
+        left = scipy.special.betaincinv((self.law.dim - 1) / 2, 0.5, 1e-300)  # 1 − g²/d
+        return float(np.log(self.law.dim)) / 2, float(-scipy.special.logit(left) / 2)
 
     def _rule(self, power: float, lowest: float = -650.0) -> tuple[np.ndarray, np.ndarray]:
         """Nodes ln g and log weights, covering where g^power times the density matters.

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 import sympy as sp
 from numpy.typing import ArrayLike
-from scipy import special
 
 from theory.core.activation import Activation
 from theory.core.errors import InputError
@@ -61,7 +61,7 @@ class LossSum:
 
 def step_shape(z: ArrayLike) -> np.ndarray:
     r"""$D(z)=(1+e^z)^{-2}$: what a direction leaves, $z=4a\varphi(1)(t-T)$. Elementwise."""
-    return special.expit(-np.asarray(z, dtype=float)) ** 2
+    return scipy.special.expit(-np.asarray(z, dtype=float)) ** 2
 
 
 def smooth_loss(weights: ArrayLike, emergence: ArrayLike, times: ArrayLike, second_moment: float = 1.0) -> np.ndarray:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 
 import numpy as np
+import scipy
 import sympy as sp
-from scipy import special
 
 from theory.core import power_sums
 from theory.core.activation import Activation
@@ -75,7 +75,7 @@ def local_exponent(law: PowerLawLoss, times: np.ndarray) -> np.ndarray:
         return np.full(learned.shape, (1 - 2 * law.decay) / law.decay)
     length = np.log(learned / (law.teachers + 0.5))
     # (1 − 2β)/(1 − e^{(2β−1)·length}), without its 0/0 at β = ½.
-    return 1 / (law.decay * length * special.exprel((2 * law.decay - 1) * length))
+    return 1 / (law.decay * length * scipy.special.exprel((2 * law.decay - 1) * length))
 
 
 def window_exponents(
@@ -208,7 +208,7 @@ def _average_residual(degree: int, shown: sp.Expr) -> float:
 def _largest_residual(shown: sp.Expr) -> float:
     """Inclusion and exclusion for n = 3: P(all below) = 1 − 3u + 3u² − u³ with u = P(|N| > g) from the Gaussian tail."""
     at = 1.3
-    above = 2 * special.ndtr(-at)
+    above = 2 * scipy.special.ndtr(-at)
     known = 1 - 3 * above + 3 * above**2 - above**3
     return max(abs(float(value) - known) for value in (shown.subs({g: at, count: 3}), LargestOverlap(3).cdf(at)))
 

@@ -26,9 +26,8 @@ from functools import cached_property
 
 import mpmath
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import integrate, special
-from scipy.interpolate import CubicHermiteSpline
 
 from theory.core.errors import InputError
 from theory.core.teacher import Teacher
@@ -135,11 +134,11 @@ class SelectionLaw:
     covariance: np.ndarray
 
     @cached_property
-    def _curves(self) -> tuple[CubicHermiteSpline, CubicHermiteSpline]:
+    def _curves(self) -> "tuple[scipy.interpolate.CubicHermiteSpline, scipy.interpolate.CubicHermiteSpline]":
         x = self.log_score[::-1]
         return (
-            CubicHermiteSpline(x, self.log_fluid[::-1], self.slope[::-1]),
-            CubicHermiteSpline(x, self.shift[::-1], self.shift_slope[::-1]),
+            scipy.interpolate.CubicHermiteSpline(x, self.log_fluid[::-1], self.slope[::-1]),
+            scipy.interpolate.CubicHermiteSpline(x, self.shift[::-1], self.shift_slope[::-1]),
         )
 
     @property
@@ -203,7 +202,7 @@ def selection_law(competition: Competition, fluctuations: bool = True) -> Select
     """
     equations = _Equations(competition, fluctuations)
     begin, end = equations.interval
-    solver = integrate.RK45(equations, begin, equations.start, end, max_step=_LARGEST_STEP, rtol=1e-6, atol=1e-9)
+    solver = scipy.integrate.RK45(equations, begin, equations.start, end, max_step=_LARGEST_STEP, rtol=1e-6, atol=1e-9)
     rows = [(solver.t, solver.y, equations(solver.t, solver.y))]
     kept = 2 * len(competition.weights)
     while solver.status == "running" and not equations.finished(solver.y):
@@ -333,14 +332,14 @@ class EqualWeights:
         j = np.arange(1, count + 1)
         log_cdf = float(self.law.log_cdf(reach))
         log_size = (
-            special.gammaln(count + 1)
-            - special.gammaln(j + 1)
-            - special.gammaln(count - j + 1)
+            scipy.special.gammaln(count + 1)
+            - scipy.special.gammaln(j + 1)
+            - scipy.special.gammaln(count - j + 1)
             + np.log((spare + 2 * j) / (spare + j))
-            + special.gammaln(spare + count + 1)
-            + special.gammaln(spare + j + 1)
-            - special.gammaln(spare + 1)
-            - special.gammaln(spare + count + j + 1)
+            + scipy.special.gammaln(spare + count + 1)
+            + scipy.special.gammaln(spare + j + 1)
+            - scipy.special.gammaln(spare + 1)
+            - scipy.special.gammaln(spare + count + j + 1)
             + j * (spare + j) * log_cdf
         )
         if np.max(log_size) > _FEW_DIGITS:

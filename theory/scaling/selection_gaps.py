@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from theory.core.arguments import check_one_of
 from theory.core.errors import InputError
@@ -95,7 +95,7 @@ class GapLaw:
             high *= 2
             if high > 1e12:
                 raise InputError(f"gap {gap}: too few rivals for half of all draws to have one: raise the widths")
-        return float(optimize.brentq(excess, 0.0, high, xtol=1e-12, rtol=1e-10))
+        return float(scipy.optimize.brentq(excess, 0.0, high, xtol=1e-12, rtol=1e-10))
 
     def median_error(self, gap: str) -> float:
         """The last correction that `median` keeps, the curvature: an estimate of what it leaves out."""

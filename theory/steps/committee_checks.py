@@ -11,8 +11,8 @@ from functools import lru_cache
 from itertools import product
 
 import numpy as np
+import scipy
 import sympy as sp
-from scipy import special
 from sympy.printing.latex import LatexPrinter
 
 from theory.core.activation import Activation
@@ -26,7 +26,7 @@ from theory.steps.slope_integrals import SlopeIntegrals, as_erf, covariance_symb
 
 #: Largest residual accepted: rounding of sums of about a million terms, and the rules' own error for erf.
 TOLERANCE = 1e-10
-_MODULES = [{"erf": special.erf}, "numpy"]
+_MODULES = [{"erf": scipy.special.erf}, "numpy"]
 #: Directions of g_1 … g_4 and of two more Gaussians in R⁴; short, so that the rule converges fast.
 _DIRECTIONS = np.array(
     [
