@@ -18,7 +18,9 @@ EXIT_CODES = """exit status:
   1  done, some verdict not as expected, or a simulation diverged
   2  bad input, one line says what and how to mend it
   3  internal error (EMERGENCE_DEBUG=1 shows the traceback)
-  130  interrupted, the last line says what was kept"""
+  130  interrupted, the last line says what was kept
+
+EMERGENCE_CACHE: folder of compiled programs, or off (default: in the user's cache folder)"""
 
 
 class UsageError(Exception):

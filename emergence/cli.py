@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 
 from _emergence import StrangerError, check_siblings
-from emergence import console, jsonio, output, resources
+from emergence import cache, console, jsonio, output, resources
 from emergence.arguments import UsageError, parse
 from emergence.interruption import NOTHING, Kept
 from emergence.refusal import is_refusal, refuse
@@ -49,7 +49,7 @@ def _run(arguments: argparse.Namespace) -> Result:
         Whole(0).check("--seed", arguments.seed)
     if getattr(arguments, "out", None) is not None:
         output.check(arguments.out)
-    with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as caught:
+    with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as caught, cache.kept_compiled():
         check_siblings("emergence")
         command = importlib.import_module(f"emergence.commands.{arguments.command.replace('-', '_')}")
         result: Result = command.run(arguments)

@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from emergence import cache
 from emergence.cli import main
 from theory import InitialState, Teacher
+
+cache.keep_compiled()  # before any test module imports JAX: a second run of the tests need not compile again
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,120 @@
+"""The user's cache folder: where it is, when it is left alone, and what happens to entries that are broken."""
+
+import os
+import subprocess
+import sys
+import time
+import zlib
+from pathlib import Path
+
+import pytest
+
+from emergence import cache
+
+JAX = "JAX_COMPILATION_CACHE_DIR"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of its own, nothing said by the environment."""
+    for name in (cache.VARIABLE, JAX, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, "")  # so that it is put back whatever the test sets
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setattr(sys, "platform", "linux")
+    return tmp_path
+
+
+def test_where_it_is(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cache.folder() == home / ".cache" / "emergence-sgd"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert cache.folder() == home / "Library" / "Caches" / "emergence-sgd"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # the rule: then it counts as not set
+    assert cache.folder() == home / "Library" / "Caches" / "emergence-sgd"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "xdg"))
+    assert cache.folder() == home / "xdg" / "emergence-sgd"
+    monkeypatch.setenv(cache.VARIABLE, str(home / "mine"))
+    assert cache.folder() == home / "mine"
+
+
+@pytest.mark.parametrize("value", ["off", "OFF ", ""])
+def test_it_can_be_switched_off(value: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cache.VARIABLE, value)
+    with cache.kept_compiled():
+        assert JAX not in os.environ
+    assert not list(home.iterdir())
+
+
+def test_what_the_user_has_set_stays(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(JAX, "elsewhere")
+    cache.keep_compiled()
+    assert os.environ[JAX] == "elsewhere"
+    assert not list(home.iterdir())
+
+
+def test_a_folder_that_others_can_write_is_left_alone(home: Path) -> None:
+    cache.keep_compiled()
+    place = Path(os.environ.pop(JAX))
+    assert place.stat().st_mode & 0o777 == 0o700
+    place.chmod(0o770)
+    cache.keep_compiled()
+    assert JAX not in os.environ
+
+
+def test_a_folder_that_cannot_be_made_does_no_harm(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "file").write_text("")
+    monkeypatch.setenv(cache.VARIABLE, str(home / "file" / "in"))
+    with cache.kept_compiled():
+        assert JAX not in os.environ
+
+
+def test_each_kind_of_processor_has_its_own(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX does not tell them apart, and code for another processor can crash."""
+    found = set()
+    for flags in ("flags : sse avx", "flags : sse", "Features : neon", "nothing that is known"):
+        monkeypatch.setattr(Path, "read_text", lambda *_, text=flags, **__: text)
+        found.add(cache._processor())
+    assert len(found) == 4
+
+
+def test_broken_entries_and_too_many_go(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jax", None)  # as after a run that compiled
+    cache.keep_compiled()
+    place = Path(os.environ[JAX])
+    whole = zlib.compress(bytes(1000))
+    for age, (name, content) in enumerate({"a": whole, "b": whole[:-3], "c": b"", "d": whole + b"x"}.items()):
+        (place / name).write_bytes(content)
+        os.utime(place / name, (time.time() - age, time.time() - age))
+    cache.tidy()
+    assert {x.name for x in place.iterdir()} == {"a", "d", cache._CHECKED}
+    (place / "e").write_bytes(whole)
+    monkeypatch.setattr(cache, "_MOST", 2 * len(whole))
+    cache.tidy()
+    assert {x.name for x in place.iterdir()} == {"e", cache._CHECKED}
+
+
+PROGRAM = """
+import sys, os, emergence.cache as cache
+cache.keep_compiled()
+import jax, jax.monitoring
+hits = []
+jax.monitoring.register_event_listener(lambda name, **_: hits.append(name) if name.endswith("cache_hits") else None)
+print(float(jax.jit(lambda x: jax.numpy.sin(x) ** 2)(0.3)), len(hits))
+cache.tidy()
+"""
+
+
+def test_a_second_process_finds_what_the_first_has_compiled(home: Path) -> None:
+    environment = {**os.environ, cache.VARIABLE: str(home), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+
+    def ran() -> tuple[str, int]:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+        )
+        value, hits = done.stdout.split()
+        return value, int(hits)
+
+    value, hits = ran()
+    assert hits == 0
+    again, hits = ran()
+    assert (again, hits > 0) == (value, True)
