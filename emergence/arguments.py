@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from emergence import choosing, models, output
+from emergence import choosing, console, models, output
 from emergence.model import Model
 from emergence.options import help_of, kind, options, refuse_unused, written
 from emergence.values import MANY, Kind, Switch, Whole
@@ -37,6 +37,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}: see {self.prog} --help")
+
+    def print_help(self, file: Any = None) -> None:
+        """Raises `InputError` where standard output takes nothing."""
+        console.say(self.format_help().rstrip())
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Raises `UsageError` for an unknown argument, with the flag that is nearest."""
@@ -79,7 +83,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         from emergence.version import version
 
-        print(f"emergence {version()}")
+        console.say(f"emergence {version()}")
         parser.exit()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from _emergence import StrangerError, check_siblings
 from emergence import cache, console, jsonio, output, resources
 from emergence.arguments import UsageError, parse
-from emergence.interruption import NOTHING, Kept
+from emergence.interruption import NOTHING, Kept, heeded
 from emergence.refusal import is_refusal, refuse
 from emergence.result import Result
 from emergence.values import Whole
@@ -24,8 +24,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status.
 
     0 done; 1 done, but a verdict is not as expected or a simulation diverged; 2 bad input (one line on standard error);
-    3 internal error (a traceback with ``EMERGENCE_DEBUG=1``); 130 interrupted.
+    3 internal error (a traceback with ``EMERGENCE_DEBUG=1``); 130 interrupted (Ctrl-C, SIGTERM, SIGHUP).
     """
+    console.secure()
+    with heeded():
+        return _ended(argv)
+
+
+def _ended(argv: Sequence[str] | None) -> int:
+    """The exit status, however the command ends."""
     try:
         try:
             arguments = parse(sys.argv[1:] if argv is None else argv)

@@ -7,11 +7,23 @@ import sys
 from emergence.refusal import refuse
 
 
+def secure() -> None:
+    """Fill the places of standard streams that are closed: the next file opened would take one, and what libraries print."""
+    for place in range(3):
+        try:
+            os.fstat(place)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest place that is free
+
+
 def say(text: str) -> None:
-    """Print to standard output. A reader that has gone away (``| head``) is no error.
+    """Print to standard output. A reader that has gone away (``| head``) is no error; a closed one is said.
 
     Any other failure to write is refused.
     """
+    if sys.stdout is None:
+        warn("standard output is closed: the result is not shown")
+        return
     try:
         print(_encodable(text, sys.stdout), flush=True)
     except BrokenPipeError:

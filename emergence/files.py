@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from emergence import jsonio, output
 from emergence.interruption import Kept
-from emergence.refusal import refuse
+from emergence.refusal import is_refusal, refuse
 from emergence.store.folder import digest
 
 if TYPE_CHECKING:
@@ -70,7 +71,10 @@ class DataFile:
         return output.make(self.folder)
 
     def write(self, data: "xr.Dataset") -> Path:
-        """Write the data with their provenance; a file of the same problem is replaced."""
+        """Write the data with their provenance; a file of the same problem is replaced.
+
+        Raises `InputError` where the folder takes nothing, saying where else the data are kept.
+        """
         return self._write(self.name, data)
 
     @contextmanager
@@ -101,5 +105,29 @@ class DataFile:
         from dynamics.core.provenance import provenance
         from dynamics.core.storage import write_dataset
 
-        made = provenance(problem=json.dumps(jsonio.plain(self.problem)), seed=self.problem.get("seed"))
-        return write_dataset(self.folder / name, data.assign_attrs(made))
+        made = data.assign_attrs(
+            provenance(problem=json.dumps(jsonio.plain(self.problem)), seed=self.problem.get("seed"))
+        )
+        try:
+            return write_dataset(output.make(self.folder) / name, made)  # perhaps the folder has gone since
+        except Exception as problem:
+            if not is_refusal(problem):
+                raise
+            kept = _elsewhere(name, made)
+            refuse(f"{problem}{'' if kept is None else f'; what was finished is kept in {kept}'}")
+
+
+def _elsewhere(name: str, data: "xr.Dataset") -> Path | None:
+    """Where the machine has a place for temporary files, a folder of its own; None if that takes none either."""
+    from dynamics.core.storage import write_dataset
+
+    folder = None
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="emergence-"))
+        return write_dataset(folder / name, data)
+    except Exception as problem:
+        if folder is not None:
+            folder.rmdir()
+        if is_refusal(problem) or isinstance(problem, OSError):
+            return None
+        raise

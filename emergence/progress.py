@@ -1,5 +1,6 @@
 """Progress on standard error: a bar on a terminal, a line now and then in a log, nothing with ``--quiet``."""
 
+import contextlib
 import sys
 import time
 from types import TracebackType
@@ -31,8 +32,9 @@ class Progress:
         if self._bar is None:
             console.note(f"{fraction:.0%} {text}")
             return
-        self._bar.n = min(max(fraction, 0.0), 1.0)
-        self._bar.set_description_str(text, refresh=True)
+        with contextlib.suppress(OSError):  # a terminal that is gone
+            self._bar.n = min(max(fraction, 0.0), 1.0)
+            self._bar.set_description_str(text, refresh=True)
 
     def __enter__(self) -> Self:
         return self
@@ -41,4 +43,5 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._bar is not None:
-            self._bar.close()
+            with contextlib.suppress(OSError):
+                self._bar.close()

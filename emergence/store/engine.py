@@ -96,8 +96,10 @@ def _interrupts_blocked() -> Iterator[None]:
 
 
 def _begin(lifeline: Connection) -> None:
-    """In a worker: leave interrupts to the parent, and leave when it is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """In a worker: leave interrupts, and a terminal that closes, to the parent, and leave when it is gone."""
+    for name in ("SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     threading.Thread(target=_leave_with, args=(lifeline,), daemon=True).start()
 
 

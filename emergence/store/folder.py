@@ -193,17 +193,27 @@ class Store:
         """
         temporary = self.folder / f"{_TEMPORARY}{name}.{secrets.token_hex(4)}"
         try:
-            with open(temporary, "xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self.folder / name)
+            with self._writing():
+                with open(temporary, "xb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(temporary, self.folder / name)
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Raises `InputError` for whatever the file system does not take."""
+        try:
+            yield
+        except FileNotFoundError:
+            refuse(f"store is {str(self.folder)!r}: it has gone while it was used: run it again")
         except OSError as problem:
             refuse(
                 f"store is {str(self.folder)!r}: cannot write there ({problem.strerror}): make room and run it again"
             )
-        finally:
-            temporary.unlink(missing_ok=True)
 
     def record(self, name: str, value: Mapping[str, Any]) -> None:
         """Write a small JSON file unless it stands there already."""
@@ -213,9 +223,13 @@ class Store:
                 self.write(name, content)
 
     def set_aside(self, name: str) -> str:
-        """Rename a damaged file, so that its cell counts as missing; returns the new name."""
+        """Rename a damaged file, so that its cell counts as missing; returns the new name.
+
+        Raises `InputError`, as `write` does.
+        """
         aside = name + _DAMAGED
-        os.replace(self.folder / name, self.folder / aside)
+        with self._writing():
+            os.replace(self.folder / name, self.folder / aside)
         return aside
 
     def sweep_up(self) -> int:

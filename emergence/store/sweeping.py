@@ -10,7 +10,7 @@ from typing import Any
 
 from emergence.cells import compute
 from emergence.store.engine import Engine, Task
-from emergence.store.folder import DamagedError, Store, cell_name
+from emergence.store.folder import DamagedError, Store, cell_name, inspect
 from emergence.values import shown
 
 #: Seconds between two looks at cells that another process is computing.
@@ -190,9 +190,7 @@ class Sweep:
             return
         self._store.write(cell.name, content)
         self.outcome.computed.append(cell)
-        header = self._store.read(cell.name)
-        assert header is not None
-        self._note_divergence(cell, header.diverged)
+        self._note_divergence(cell, inspect(content, cell.name).diverged)
 
     def _bury(self, engine: Engine) -> None:
         """A worker died and took the others' work along: whoever was in hand is tried again alone."""
