@@ -1,0 +1,71 @@
+"""Damage of a schedule: weights along a passage against closed sums and a passage of tiny steps in one dimension."""
+
+import numpy as np
+import pytest
+
+from theory import Activation, InputError
+from theory.declared.damage import damage, step_means
+from theory.declared.directions import Directions
+from theory.declared.inputs import Inputs
+from theory.declared.loss import Correlation
+from theory.declared.model import DeclaredModel
+from theory.declared.rule import Rule
+from theory.declared.student import committee
+from theory.declared.target import Additive
+
+
+def model(link: str, dim: int, rule: Rule | None = None, count: int = 1) -> DeclaredModel:
+    activation = Activation.parse(link)
+    target = Additive(activation, (1.0,) * count)
+    student = committee(activation, 1, rows="sphere")
+    inputs = Directions.orthonormal(Inputs.isotropic(dim), count)
+    return DeclaredModel(inputs, target, student, rule or Rule(1e-3), Correlation())
+
+
+def test_the_drift_is_that_of_the_link() -> None:
+    # E y σ'(z) q for y = σ = h3: three Hermite factors less one, 3 u² √(1 − u²), and once more onto the tangent.
+    u = np.array([0.2, 0.5, 0.8])
+    f, shrinkage, variance = step_means(model("h3", 40), u)
+    assert f == pytest.approx(3 * u**2 * (1 - u**2), rel=1e-10)
+    assert np.all(shrinkage > 0)
+    assert np.all(variance > 0)
+
+
+def test_the_means_are_those_of_samples() -> None:
+    u, dim = 0.4, 30
+    f, shrinkage, variance = (float(x[0]) for x in step_means(model("h3", dim), np.array([u])))
+    x = np.random.default_rng(5).standard_normal((2, 2_000_000))
+    z, q = x
+    sigma = Activation.parse("h3")
+    a = u * z + np.sqrt(1 - u**2) * q
+    psi = (a**3 - 3 * a) / np.sqrt(6) * 3 * (z**2 - 1) / np.sqrt(6)
+    assert sigma.information_exponent == 3
+    for name, found, samples in (
+        ("f", f, psi * np.sqrt(1 - u**2) * q),
+        ("K", shrinkage, u * psi**2 * (q**2 + dim - 2) / 2),
+        ("N", variance + f**2, (1 - u**2) * psi**2 * q**2),
+    ):
+        assert abs(found - samples.mean()) < 5 * samples.std() / np.sqrt(z.size), name
+
+
+def test_early_steps_weigh_more_and_constant_ones_add_up() -> None:
+    found = damage(model("h3", 50), 0.2, 0.8)
+    assert np.all(np.diff(found.variance) < 0)
+    assert found.length == pytest.approx(float(found.spans.sum()))
+    steps = np.full(int(1.1 * found.length / 1e-2), 1e-2)
+    delay, variance = found.of(steps)
+    assert delay == pytest.approx(1e-2 * float(found.spans @ found.delay), rel=1e-3)
+    assert variance == pytest.approx(1e-2 * float(found.spans @ found.variance), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: damage(model("h3", 50), 0.5, 0.2), "0 < start < level"),
+        (lambda: damage(model("h3", 50, count=2), 0.2, 0.5), "2 directions"),
+        (lambda: damage(model("h3", 50), 0.2, 0.5).of(np.ones(1) * 1e-3), "give more steps"),
+    ],
+)
+def test_what_is_refused(call: object, text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        call()  # type: ignore[operator]
