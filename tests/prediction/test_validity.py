@@ -9,7 +9,7 @@ from theory import Activation, Prediction, Student, Teacher, draw_initial_state,
 from theory.additive import flow as additive
 from theory.core.indexed import k, q, t
 from theory.core.numeric_sums import NumericSums
-from theory.prediction.deflation import TooLong, deflated_rows
+from theory.prediction.deflation import TooLong, deflated_rows, rows_by_share
 from theory.prediction.validity import MOST_OVERLAPS, staircase_reasons, validity
 from validation.random_problems import judge_problem, table, wrong
 
@@ -126,3 +126,13 @@ def test_random_problems_do_what_is_stated() -> None:
     timed = [x for x in judged if x.inside and np.isfinite(x.time)]
     assert np.mean([x.tells(0.5) for x in timed]) == 1
     assert np.mean([x.tells((x.exponent - 2) / (x.exponent - 1)) for x in timed]) > 0.8
+
+
+def test_shares_go_one_way_until_a_direction_is_found() -> None:
+    """What is integrated once for several shares is what each has by itself, to the last bit."""
+    found = problem("h4")
+    start = found.activation, found.teacher, found.initial, 2 * found.last_time
+    for own, share in zip(rows_by_share(*start, (0.5, 0.05), light=True), (0.5, 0.05), strict=True):
+        alone = deflated_rows(*start, share=share, light=True)
+        np.testing.assert_array_equal(own.half_time, alone.half_time)
+        np.testing.assert_array_equal(own.neuron, alone.neuron)

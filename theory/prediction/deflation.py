@@ -10,6 +10,7 @@ norms that each would have by itself (`theory.one_task.lone_path`): that has (3)
 `dynamics.deflated_flow` integrates massless rows of any system, compiled; this is for predictions, in NumPy.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -61,22 +62,52 @@ def deflated_rows(
         light: with the pull of the students that have found nothing; without, they are massless.
     Raises: `TooLong` beyond some ten thousand evaluations: a student that aligns without ever fitting makes the rows stiff.
     """
-    flow = _Flow(activation, teacher, initial, share, light)
+    (found,) = rows_by_share(activation, teacher, initial, t_end, (share,), light=light)
+    return found
+
+
+def rows_by_share(
+    activation: Activation,
+    teacher: Teacher,
+    initial: InitialState,
+    t_end: float,
+    shares: Sequence[float],
+    *,
+    light: bool = False,
+) -> list[DeflatedRows]:
+    """`deflated_rows` for each of some shares: until a first direction is found they are one flow, integrated once."""
+    flows = [_Flow(activation, teacher, initial, share, light) for share in shares]
+    first, start = flows[0], np.concatenate([initial.overlap.ravel(), np.zeros(2 * flows[0].count)])
+    for flow in flows:
+        flow.switch(0.0, start)
+    if np.isfinite(first.half).any() or t_end <= 0:
+        return [_followed(flow, 0.0, start, t_end) for flow in flows]
+    now, y = _leg(first, 0.0, start, t_end)
+    for flow in flows:
+        flow.evaluations = first.evaluations
+    return [_followed(flow, now, y, t_end) for flow in flows]
+
+
+def _followed(flow: "_Flow", now: float, y: np.ndarray, t_end: float) -> DeflatedRows:
+    """From some state on to the end."""
+    while True:
+        flow.switch(now, y)
+        if now >= t_end:
+            return DeflatedRows(flow.half, flow.neuron)
+        now, y = _leg(flow, now, y, min(float(flow.due.min()), t_end))
+
+
+def _leg(flow: "_Flow", now: float, y: np.ndarray, until: float) -> tuple[float, np.ndarray]:
+    """Time and state where the next direction is found, or `until`."""
 
     def event(time: float, y: np.ndarray) -> float:
         return flow.found(y)
 
     event.terminal, event.direction = True, 1  # type: ignore[attr-defined]
-    y, now = np.concatenate([initial.overlap.ravel(), np.zeros(2 * flow.count)]), 0.0
-    while True:
-        flow.switch(now, y)
-        if now >= t_end:
-            return DeflatedRows(flow.half, flow.neuron)
-        until = min(float(flow.due.min()), t_end)
-        done = scipy.integrate.solve_ivp(flow.rate, (now, until), y, "DOP853", events=event, rtol=_RTOL, atol=_ATOL)
-        if not done.success:
-            raise TooLong
-        now, y = float(done.t[-1]), done.y[:, -1]
+    done = scipy.integrate.solve_ivp(flow.rate, (now, until), y, "DOP853", events=event, rtol=_RTOL, atol=_ATOL)
+    if not done.success:
+        raise TooLong
+    return float(done.t[-1]), done.y[:, -1]
 
 
 @dataclass(frozen=True)
@@ -109,7 +140,8 @@ class _Flow:
     def __init__(
         self, activation: Activation, teacher: Teacher, initial: InitialState, share: float, light: bool
     ) -> None:
-        self.activation, self.initial, self.share, self.light = activation, initial, share, light
+        self.activation, self.share, self.light = activation, share, light
+        self.start = initial.norm2
         self.drift, self.repulsion = _drift(activation), 4 * float(activation.second_moment)
         self.count, self.width = initial.overlap.shape
         self.own, self.weights = teacher.a, teacher.a.copy()
@@ -139,8 +171,7 @@ class _Flow:
     def norm2(self, y: np.ndarray, idle: bool = False) -> np.ndarray:
         """(m,) squared norms by the law of a lone student; `idle`: 0 for those that have found a direction."""
         _, risen, waited = self.split(y)
-        start = self.initial.norm2
-        norm2 = start * np.exp(np.minimum(risen, _MOST_GROWTH)) / (1 + self.repulsion * start * waited)
+        norm2 = self.start * np.exp(np.minimum(risen, _MOST_GROWTH)) / (1 + self.repulsion * self.start * waited)
         if idle:
             norm2[self.neuron[self.neuron >= 0]] = 0.0
         return norm2

@@ -15,7 +15,7 @@ import numpy as np
 
 from theory.one_task.lone_path import lone_path
 from theory.one_task.single_task import SingleTask
-from theory.prediction.deflation import DeflatedRows, TooLong, deflated_rows
+from theory.prediction.deflation import DeflatedRows, TooLong, deflated_rows, rows_by_share
 from theory.prediction.predict import Prediction
 
 #: More overlaps than this would make a prediction wait.
@@ -125,7 +125,7 @@ def _flows(prediction: Prediction) -> tuple[list[DeflatedRows], str]:
     try:
         start = prediction.activation, prediction.teacher, prediction.initial
         massless = deflated_rows(*start, until)
-        return [massless, *(deflated_rows(*start, until, share=share, light=True) for share in _SWITCHES)], ""
+        return [massless, *rows_by_share(*start, until, _SWITCHES, light=True)], ""
     except TooLong:
         return [], "the deflated flow is stiff here and would take too long"
 
