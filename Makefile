@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Tests of one file share compiled code, so a file stays in one process.
 SHARED ?= -n logical --maxprocesses=4 --dist loadfile
 
-.PHONY: run test lint bench notebooks figures reference lock clean
+.PHONY: run test lint bench docs notebooks figures reference lock clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -37,6 +37,10 @@ notebooks: $(STAMP)
 	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt -e '.[notebook]'
 	$(BIN)/jupytext --sync notebooks/*.py
 	$(BIN)/python -m pytest -q -p no:cacheprovider --nbmake --overwrite --nbmake-timeout=600 notebooks/*.ipynb
+
+docs: $(STAMP)
+	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt -e '.[docs]'
+	$(BIN)/python docs/site/build.py
 
 figures: $(STAMP)
 	$(BIN)/python docs/figures.py

@@ -13,6 +13,8 @@ from emergence.options import help_of, kind, options, refuse_unused, written
 from emergence.values import MANY, Kind, Switch, Whole
 
 PRESETS = ("quick", "full")
+#: The title of the group of options that the model brings begins so.
+PROBLEM = "problem: "
 EXIT_CODES = """exit status:
   0  done, every verdict as expected
   1  done, some verdict not as expected, or a simulation diverged
@@ -46,7 +48,7 @@ class Parser(argparse.ArgumentParser):
         """Raises `UsageError` for an unknown argument, with the flag that is nearest."""
         given, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            command = self._subparsers_named().get(given.command, self)
+            command = self.commands().get(given.command, self)
             _refuse_of_other_models(given, unknown)
             known = [flag for action in command._actions for flag in action.option_strings]
             raise UsageError(
@@ -54,7 +56,8 @@ class Parser(argparse.ArgumentParser):
             )
         return given
 
-    def _subparsers_named(self) -> dict[str, "Parser"]:
+    def commands(self) -> dict[str, "Parser"]:
+        """Its commands by name."""
         found = [action.choices for action in self._actions if isinstance(action, argparse._SubParsersAction)]
         return dict(found[0]) if found else {}
 
@@ -237,7 +240,7 @@ def _out() -> Parser:
 
 def _problem(command: Parser, model: Model) -> None:
     """One flag for every option of the model; absent flags stay absent, so that a configuration file can speak."""
-    group = command.add_argument_group(f"problem: {model.name}, {model.help}")
+    group = command.add_argument_group(f"{PROBLEM}{model.name}, {model.help}")
     for name in options(model.problem):
         own, text = kind(model.problem, name), help_of(model.problem, name).replace("%", "%%")
         flag, absent = f"--{written(name)}", argparse.SUPPRESS

@@ -1,7 +1,12 @@
-"""``python -m emergence.reference``: the page docs/models.md, made from the models' records and never edited by hand."""
+"""``python -m emergence.reference``: the page docs/models.md, made from the models' records and never edited by hand.
 
+`commands` makes the page on the commands, which the site shows.
+"""
+
+import argparse
 from collections.abc import Iterable, Sequence
 
+from emergence.arguments import EXIT_CODES, PROBLEM, Parser, parser
 from emergence.model import Model, Simulation
 from emergence.models import built_in
 from emergence.options import default, options, written
@@ -49,6 +54,41 @@ def _option(model: Model, name: str) -> tuple[str, ...]:
     everywhere = len(users) == len(model.simulations) + (model.predict is not None) + (model.compare is not None)
     shown = "" if value is None else " ".join(map(str, value)) if isinstance(one.metadata["kind"], MANY) else str(value)
     return f"`{written(name)}`", shown, one.metadata["help"], "all" if everywhere else ", ".join(users)
+
+
+def commands() -> str:
+    """The page on the commands as Markdown: what each does and takes, read off the parser."""
+    main = parser()
+    parts = ["# Commands", "", f"{main.description} Options of a problem: [models](../docs/models.md).", ""]
+    parts += [text for name, one in main.commands().items() for text in _command(name, one)]
+    return "\n".join([*parts, "## Exit status", "", "```text", EXIT_CODES, "```", ""])
+
+
+def _command(name: str, command: Parser) -> list[str]:
+    parts = [f"## emergence {name}", ""]
+    if command.description:
+        parts += [command.description, ""]
+    rows = [
+        (_written(action), (action.help or "").replace("%%", "%"))
+        for group in command._action_groups
+        if not str(group.title).startswith(PROBLEM)
+        for action in group._group_actions
+        if not isinstance(action, argparse._HelpAction)
+    ]
+    parts += [*_table(("argument", "meaning"), rows), ""]
+    if command.epilog:
+        parts += ["```text", command.epilog, "```", ""]
+    if any(str(group.title).startswith(PROBLEM) for group in command._action_groups):
+        parts += ["Besides, the options of the problem of its [model](../docs/models.md).", ""]
+    return parts
+
+
+def _written(action: argparse.Action) -> str:
+    """An argument as it stands on the command line."""
+    values = action.metavar if isinstance(action.metavar, str) else "|".join(map(str, action.choices or ()))
+    if not action.option_strings:
+        return f"`{values}{' …' if action.nargs in ('*', '+') else ''}`"
+    return ", ".join(f"`{flag}{f' {values}' if values and action.nargs != 0 else ''}`" for flag in action.option_strings)
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
