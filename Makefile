@@ -2,13 +2,14 @@
 VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
+SITE ?= emergence-out/docs
 STAMP = $(VENV)/.stamp
 # One BLAS thread: a second one fights XLA's own threads on a small machine.
 export OPENBLAS_NUM_THREADS ?= 1
 # Tests of one file share compiled code, so a file stays in one process.
 SHARED ?= -n logical --maxprocesses=4 --dist loadfile
 
-.PHONY: run test lint bench docs notebooks figures reference lock clean
+.PHONY: run test lint bench docs docs-tools notebooks figures reference lock clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -38,9 +39,11 @@ notebooks: $(STAMP)
 	$(BIN)/jupytext --sync notebooks/*.py
 	$(BIN)/python -m pytest -q -p no:cacheprovider --nbmake --overwrite --nbmake-timeout=600 notebooks/*.ipynb
 
-docs: $(STAMP)
+docs-tools: $(STAMP)
 	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt -e '.[docs]'
-	$(BIN)/python docs/site/build.py
+
+docs: docs-tools
+	$(BIN)/python docs/site/build.py $(SITE)
 
 figures: $(STAMP)
 	$(BIN)/python docs/figures.py

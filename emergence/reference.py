@@ -88,7 +88,9 @@ def _written(action: argparse.Action) -> str:
     values = action.metavar if isinstance(action.metavar, str) else "|".join(map(str, action.choices or ()))
     if not action.option_strings:
         return f"`{values}{' …' if action.nargs in ('*', '+') else ''}`"
-    return ", ".join(f"`{flag}{f' {values}' if values and action.nargs != 0 else ''}`" for flag in action.option_strings)
+    return ", ".join(
+        f"`{flag}{f' {values}' if values and action.nargs != 0 else ''}`" for flag in action.option_strings
+    )
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

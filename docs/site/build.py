@@ -1,7 +1,7 @@
 """``make docs``: the site, built from the pages, the docstrings and the records; then gone through link by link.
 
 Pages are staged as they lie in the repository, so that links which work in a checkout work on the site; pages that are made
-from records (`pages`) are put beside them. ``python docs/site/build.py [FOLDER]``: the folder is made anew.
+from records (`pages`) are put beside them. ``python docs/site/build.py FOLDER``: what was built there before is replaced.
 """
 
 import shutil
@@ -14,6 +14,20 @@ from sphinx.cmd.build import build_main
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+#: What the theme leaves for a screen reader to guess, and what it says on the console.
+MENDED = {
+    "*.html": (
+        ('<dd><em class="sig-param">', '<dd role="presentation"><em class="sig-param">'),
+        ('<dl>\n<dd role="presentation">', '<dl role="presentation">\n<dd role="presentation">'),
+        ("<summary>", '<summary aria-label="pages below">'),
+        ('title="Search" aria-label="Search"', 'title="Search"'),
+        (
+            '<div class="sidebar-primary-items__start',
+            '<div role="search" aria-label="site" class="sidebar-primary-items__start',
+        ),
+    ),
+    "*-theme.js": (("console.log(", "void ("),),
+}
 #: Pages, and what they link to.
 STAGED = ("docs", "notebooks", "examples", "theory", "dynamics", "validation", "emergence", "tests")
 
@@ -31,6 +45,16 @@ def stage(source: Path) -> None:
         path.write_text(text, encoding="utf-8")
 
 
+def mend(html: Path) -> None:
+    """Write `MENDED` into the built files."""
+    for pattern, changes in MENDED.items():
+        for path in html.rglob(pattern):
+            text = path.read_text(encoding="utf-8")
+            for old, new in changes:
+                text = text.replace(old, new)
+            path.write_text(text, encoding="utf-8")
+
+
 def main(folder: Path) -> int:
     """Build into `folder`/html. Status 0 if nothing is wrong."""
     source, html = folder / "source", folder / "html"
@@ -40,10 +64,16 @@ def main(folder: Path) -> int:
     options = ["-q", "-W", "--keep-going", "-n", "-b", "html", "-c", str(HERE), "-d", str(folder / "doctrees")]
     if status := build_main([*options, str(source), str(html)]):
         return status
+    mend(html)
     faults = check.faults(html)
-    print("\n".join(faults) or f"{html / 'index.html'}: {len(list(html.rglob('*.html')))} pages, every link leads somewhere")
+    print(
+        "\n".join(faults)
+        or f"{html / 'index.html'}: {len(list(html.rglob('*.html')))} pages, every link leads somewhere"
+    )
     return 1 if faults else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "emergence-out" / "docs")))
+    if len(sys.argv) != 2:
+        sys.exit("usage: build.py FOLDER")
+    sys.exit(main(Path(sys.argv[1])))

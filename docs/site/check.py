@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 #: Attributes from which a browser loads something by itself.
 _LOADED = {("script", "src"), ("link", "href"), ("img", "src"), ("iframe", "src"), ("source", "src"), ("video", "src")}
-_STYLE = re.compile(r"""(?:url\(|@import\s)\s*["']?([^"')\s]+)""")
+_STYLE = re.compile(r"""(?:url\(|@import\s+(?!url))\s*["']?([^"')\s]+)""")
 
 
 @dataclass
@@ -24,12 +24,23 @@ class Page(HTMLParser):
     def __post_init__(self) -> None:
         super().__init__()
 
+    def handle_data(self, data: str) -> None:
+        if self.cdata_elem == "style":
+            self.loaded += _STYLE.findall(data)
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
         self.anchors |= {given[name] for name in ("id", "name") if given.get(name)}
         self.loaded += _STYLE.findall(given.get("style", ""))
         for name, value in given.items():
-            if (tag, name) in _LOADED and given.get("rel") not in ("canonical", "author", "search", "next", "prev", "index"):
+            if (tag, name) in _LOADED and given.get("rel") not in (
+                "canonical",
+                "author",
+                "search",
+                "next",
+                "prev",
+                "index",
+            ):
                 self.loaded.append(value)
             elif (tag, name) == ("a", "href"):
                 self.linked.append(value)
@@ -45,7 +56,9 @@ def read(path: Path) -> Page:
 def faults(folder: Path) -> list[str]:
     """One line for each link that leads nowhere and each thing loaded from outside, over all pages and styles."""
     pages = {str(path): read(path) for path in sorted(folder.rglob("*.html")) if "_static" not in path.parts}
-    found = [f"{os.path.relpath(path, folder)}: {text}" for path, page in pages.items() for text in _of(path, page, pages)]
+    found = [
+        f"{os.path.relpath(path, folder)}: {text}" for path, page in pages.items() for text in _of(path, page, pages)
+    ]
     for style in sorted(folder.rglob("*.css")):
         text = style.read_text(encoding="utf-8")
         found += [f"{style.relative_to(folder)}: loads {url}" for url in _STYLE.findall(text) if _outside(url)]

@@ -9,6 +9,7 @@ from sphinx.application import Sphinx
 sys.path.insert(0, str(Path(__file__).parent))
 
 import docstrings  # beside this file
+
 from emergence import __version__
 
 #: One file that needs no other: fonts are paths inside it.
@@ -30,9 +31,17 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
 ]
-include_patterns = ["index.md", "*.md", "docs/*.md", "examples/README.md", "notebooks/*.ipynb", "reference/**", "gallery/**"]
+include_patterns = [
+    "index.md",
+    "*.md",
+    "docs/*.md",
+    "examples/README.md",
+    "notebooks/*.ipynb",
+    "reference/**",
+    "gallery/**",
+]
 nitpicky = True
-#: Types of other libraries, and names of ours that are not public, have no page to link to; `docstrings` checks that ours exist.
+#: Types of other libraries, and names that are not public, have no page to link to; `docstrings` checks that ours exist.
 nitpick_ignore_regex = [("py:.*", ".*")]
 suppress_warnings = ["mystnb.unknown_mime_type"]
 
@@ -70,6 +79,7 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
+html_context = {"default_mode": "auto"}
 mathjax_path = "tex-svg-full.js"
 
 

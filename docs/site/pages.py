@@ -40,11 +40,13 @@ PARTS = {
     ),
 }
 _SENTENCE = re.compile(r".+?(?<!eq)[.!?](?=\s|$)|.+", re.DOTALL)
-_PARAGRAPH = re.compile(r"^(?![#>|!*`:-])(?:.+\n)+", re.MULTILINE)
+_PARAGRAPH = re.compile(r"^(?!(?:[#>|!:-]|\* ))(?:.+\n)+", re.MULTILINE)
 _IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)]+\.png)\)")
 _MARKUP = re.compile(r"([\\*_|<>\[\]`$#])")
 #: What `import_module` finds of a record's own names.
-_RECORDS = {"emergence.model": ("Model", "Simulation", "Predictor", "Comparer", "Derive", "Run", "Document", "Resolved")}
+_RECORDS = {
+    "emergence.model": ("Model", "Simulation", "Predictor", "Comparer", "Derive", "Run", "Document", "Resolved")
+}
 
 
 def all_pages() -> dict[str, str]:
@@ -82,7 +84,9 @@ def part(name: str) -> str:
     title, text, _ = PARTS[name]
     cards = [card(one) for one in members(name)]
     tree = ["```{toctree}", ":hidden:", "", *members(name), "```"]
-    return "\n".join([f"# {title}", "", text, "", "::::{grid} 1 2 2 3", ":gutter: 3", "", *cards, "::::", "", *tree, ""])
+    return "\n".join(
+        [f"# {title}", "", text, "", "::::{grid} 1 2 2 3", ":gutter: 3", "", *cards, "::::", "", *tree, ""]
+    )
 
 
 def card(document: str) -> str:
@@ -128,11 +132,13 @@ def _heading(text: str, line: str) -> str:
 
 
 class Rows:
-    """Rows about claims on the pages that long runs make: verdicts over seeds, statements of the sources."""
+    """Rows about claims on the pages that long runs make: verdicts over seeds, broken formulas, statements of the sources."""
 
     def __init__(self) -> None:
         page = (ROOT / "docs" / "false_alarms.md").read_text(encoding="utf-8").partition("## All quantities")[2]
         self.seeds = [_cells(line) for line in page.splitlines() if line.startswith("| ")]
+        page = (ROOT / "docs" / "broken.md").read_text(encoding="utf-8").partition("## Result")[2]
+        self.broken = [_cells(line) for line in page.splitlines() if line.startswith("| `")]
         page = (ROOT / "docs" / "statements.md").read_text(encoding="utf-8").replace("](", "](/docs/")
         self.stated = [cells for line in page.splitlines() if len(cells := _cells(line)) == 4]
 
@@ -140,7 +146,16 @@ class Rows:
         """The claim's rows of the page of false alarms, as a table; nothing if it has none."""
         head, *rows = self.seeds
         own = [row for row in rows if row[0].rstrip("*").partition(".")[0] == claim.id]
-        return ["Verdicts over seeds (what the columns say: {doc}`/docs/false_alarms`):", "", *_table(head, own), ""] if own else []
+        return (
+            ["Verdicts over seeds (what the columns say: {doc}`/docs/false_alarms`):", "", *_table(head, own), ""]
+            if own
+            else []
+        )
+
+    def noticed(self, claim: Claim) -> list[str]:
+        """Entry points of `theory` that were broken, and this claim was the first not as expected."""
+        named = re.compile(rf"{re.escape(claim.id)}(?![\w-])")
+        return [row[0] for row in self.broken if any(map(named.match, row[1:]))]
 
     def statements(self, claim: Claim) -> list[list[str]]:
         """Statement, in short, claims, remark: of the sources' statements that name the claim."""
@@ -164,7 +179,12 @@ def _title(wing: str) -> str:
 def catalogue_page(claims: Sequence[Claim]) -> str:
     """All claims in a table, each linked to what it says."""
     names = by_wing(claims)
-    parts = ["# Catalogue of claims", "", f"{len(claims)} statements that `emergence validate` judges; {{doc}}`how <../docs/claims>`.", ""]
+    parts = [
+        "# Catalogue of claims",
+        "",
+        f"{len(claims)} statements that `emergence validate` judges; [how](../docs/claims.md).",
+        "",
+    ]
     for wing, found in names.items():
         rows = [(_link(claim), plain(claim.title), plain(claim.source), claim.kind, claim.expected) for claim in found]
         parts += [f"## {_title(wing)}", "", *_table(("claim", "about", "source", "kind", "expected"), rows), ""]
@@ -187,7 +207,6 @@ def section(claim: Claim, rows: Rows) -> str:
         "Judged alone": f"`emergence validate {claim.id}`" + (f" (needs `{claim.requires}`)" if claim.requires else ""),
         "Measured in": f"`{module_of(claim).__name__}`",
     }
-    stated = [f"{plain(row[0])}: {row[3]}" for row in rows.statements(claim)]
     return "\n".join(
         [
             f"(claim-{claim.id.lower()})=",
@@ -195,12 +214,18 @@ def section(claim: Claim, rows: Rows) -> str:
             "",
             *formula(claim),
             *(f"* {name}: {text}" for name, text in about.items()),
-            *(["* Statements:", *(f"  * {text}" for text in stated)] if stated else []),
-            *(["* Wrong theories that the data must reject:", *(f"  * {plain(x)}" for x in claim.controls)] if claim.controls else []),
+            *_bullets("Statements", (f"{plain(row[0])}: {row[3]}" for row in rows.statements(claim))),
+            *_bullets("Wrong theories that the data must reject", map(plain, claim.controls)),
+            *_bullets("Formulas that were broken by 5 %, which it named first", rows.noticed(claim)),
             "",
             *rows.verdicts(claim),
         ]
     )
+
+
+def _bullets(title: str, items: Iterable[str]) -> list[str]:
+    lines = [f"  * {item}" for item in items]
+    return [f"* {title}:", *lines] if lines else []
 
 
 def formula(claim: Claim) -> list[str]:
@@ -231,7 +256,15 @@ def errata(claims: Sequence[Claim], rows: Rows) -> str:
 
 def _erratum(claim: Claim, right: Claim | None, rows: Rows) -> list[str]:
     remarks = [f"* {plain(row[0])}: {row[3]}" for row in rows.statements(claim)]
-    parts = [f"## {plain(claim.title)}", "", f"{_link(claim)} ({plain(claim.source)})", "", *formula(claim), *remarks, ""]
+    parts = [
+        f"## {plain(claim.title)}",
+        "",
+        f"{_link(claim)} ({plain(claim.source)})",
+        "",
+        *formula(claim),
+        *remarks,
+        "",
+    ]
     if right is not None:
         parts += [f"What agrees with the data instead, {_link(right)}:", "", *formula(right)]
     return [*parts, *rows.verdicts(claim)]
@@ -239,7 +272,12 @@ def _erratum(claim: Claim, right: Claim | None, rows: Rows) -> list[str]:
 
 def open_questions(claims: Sequence[Claim], rows: Rows) -> str:
     """Claims of kind open: an estimate with its interval, and no verdict."""
-    parts = ["# Open questions", "", "Nobody knows what these should give. They report an estimate with its interval, and never count as failures.", ""]
+    parts = [
+        "# Open questions",
+        "",
+        "Nobody knows what these should give. They report an estimate with its interval, and never count as failures.",
+        "",
+    ]
     for claim in claims:
         if claim.kind == "open":
             text = section(claim, rows).replace(f"(claim-{claim.id.lower()})=\n", "")

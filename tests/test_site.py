@@ -1,0 +1,108 @@
+"""The site's own tools: what its gates find, how docstrings are read, and that its pages leave nothing out."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from emergence.arguments import parser
+from validation import catalogue
+
+SITE = Path(__file__).resolve().parents[1] / "docs" / "site"
+
+
+def tool(name: str) -> ModuleType:
+    """A module of the site's folder, which is no package."""
+    spec = importlib.util.spec_from_file_location(f"site_{name}", SITE / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+check, docstrings, pages = tool("check"), tool("docstrings"), tool("pages")
+PAGE = '<html><head><link rel="stylesheet" href="a.css"></head><body id="top">{}</body></html>'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A site of two pages in order."""
+    (tmp_path / "a.css").write_text("b { color: red; background: url(data:image/png;base64,x) }")
+    (tmp_path / "two.html").write_text(PAGE.format('<h2 id="part">x</h2>'))
+    (tmp_path / "index.html").write_text(
+        PAGE.format('<a href="two.html#part">x</a><a href="#top"></a><a href="https://x"></a>')
+    )
+    return tmp_path
+
+
+def test_a_site_in_order_has_no_faults(folder: Path) -> None:
+    assert check.faults(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('<a href="three.html">x</a>', "links to three.html, which is not there"),
+        ('<a href="two.html#whole">x</a>', "links to two.html#whole: that page has no such anchor"),
+        ('<a href="#whole">x</a>', "links to #whole: that page has no such anchor"),
+        ('<script src="https://cdn.example/x.js"></script>', "loads https://cdn.example/x.js"),
+        ('<img src="//cdn.example/x.png">', "loads //cdn.example/x.png"),
+        ('<img src="gone.png">', "loads gone.png, which is not there"),
+        ('<p style="background: url(http://x/y.png)">', "loads http://x/y.png"),
+        ("<style>@import url(https://x/y.css);</style>", "loads https://x/y.css"),
+    ],
+)
+def test_what_is_wrong_is_named(folder: Path, body: str, said: str) -> None:
+    (folder / "index.html").write_text(PAGE.format(body))
+    assert check.faults(folder) == [f"index.html: {said}"]
+
+
+def test_styles_load_nothing_from_outside(folder: Path) -> None:
+    (folder / "a.css").write_text("@font-face { src: url('https://fonts.example/a.woff2') }")
+    assert check.faults(folder) == ["a.css: loads https://fonts.example/a.woff2"]
+
+
+def test_a_site_without_pages_is_a_fault(tmp_path: Path) -> None:
+    assert check.faults(tmp_path) == [f"{tmp_path} has no pages"]
+
+
+@pytest.mark.parametrize(
+    ("markdown", "rest"),
+    [
+        ("size |x| of 2*d", r"size \|x\| of 2\*d"),
+        ("* a point\n* another", "* a point\n* another"),
+        ("**bold**, `--flag`, `predict`", r"**bold**, \ ``--flag``\ , \ :py:obj:`~theory.predict`\ "),
+        ("$T_p$ is", r"\ :math:`T_p`\  is"),
+        ("  flow\n\n  $$a\n  +b$$.", "  flow\n\n  \n\n  .. math::\n\n      a +b.\n\n  "),
+    ],
+)
+def test_docstrings_become_what_autodoc_reads(markdown: str, rest: str) -> None:
+    assert docstrings.restructured(markdown).split() == rest.split()
+
+
+def test_every_public_name_has_a_page() -> None:
+    lines = set(pages.api().split())
+    assert set(docstrings.PUBLIC) <= lines
+
+
+def test_every_claim_command_and_page_stands_in_the_site() -> None:
+    made = pages.all_pages()
+    text = "\n".join(made.values())
+    assert [claim.id for claim in catalogue() if f"(claim-{claim.id.lower()})=" not in text] == []
+    assert [name for name in parser().commands() if f"## emergence {name}\n" not in made["reference/commands.md"]] == []
+    listed = {document for part in pages.PARTS for document in pages.members(part)}
+    assert {f"docs/{path.stem}" for path in (pages.ROOT / "docs").glob("*.md")} <= listed
+
+
+def test_what_a_source_prints_wrongly_is_among_the_errata() -> None:
+    made = pages.all_pages()
+    wrong = [claim.id for claim in catalogue() if claim.expected == "disagrees"]
+    assert [name for name in wrong if f"[{name}](#claim-{name.lower()})" not in made["errata.md"]] == []
+    unanswered = [claim.id for claim in catalogue() if claim.kind == "open"]
+    assert [name for name in unanswered if f"## {name}: " not in made["open-questions.md"]] == []
+
+
+def test_a_docstring_that_names_what_is_not_there_is_noticed() -> None:
+    assert docstrings.missing("`theory.core.activation.Activation`, `theory.nothing`, `theory`") == ["theory.nothing"]
