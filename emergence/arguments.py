@@ -58,8 +58,14 @@ class Parser(argparse.ArgumentParser):
 
     def commands(self) -> dict[str, "Parser"]:
         """Its commands by name."""
-        found = [action.choices for action in self._actions if isinstance(action, argparse._SubParsersAction)]
-        return dict(found[0]) if found else {}
+        return {name: one for action in self._choosing() for name, one in action.choices.items()}
+
+    def summaries(self) -> dict[str, str]:
+        """What its help says of each command."""
+        return {one.dest: one.help or "" for action in self._choosing() for one in action._choices_actions}
+
+    def _choosing(self) -> "list[argparse._SubParsersAction[Parser]]":
+        return [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:

@@ -60,14 +60,13 @@ def commands() -> str:
     """The page on the commands as Markdown: what each does and takes, read off the parser."""
     main = parser()
     parts = ["# Commands", "", f"{main.description} Options of a problem: [models](../docs/models.md).", ""]
-    parts += [text for name, one in main.commands().items() for text in _command(name, one)]
+    about = main.summaries()
+    parts += [text for name, one in main.commands().items() for text in _command(name, one, about[name])]
     return "\n".join([*parts, "## Exit status", "", "```text", EXIT_CODES, "```", ""])
 
 
-def _command(name: str, command: Parser) -> list[str]:
-    parts = [f"## emergence {name}", ""]
-    if command.description:
-        parts += [command.description, ""]
+def _command(name: str, command: Parser, about: str) -> list[str]:
+    parts = [f"## emergence {name}", "", f"{about[0].upper()}{about[1:]}.".replace("?.", "?"), ""]
     rows = [
         (_written(action), (action.help or "").replace("%%", "%"))
         for group in command._action_groups

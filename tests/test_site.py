@@ -74,6 +74,7 @@ def test_a_site_without_pages_is_a_fault(tmp_path: Path) -> None:
         ("size |x| of 2*d", r"size \|x\| of 2\*d"),
         ("* a point\n* another", "* a point\n* another"),
         ("**bold**, `--flag`, `predict`", r"**bold**, \ ``--flag``\ , \ :py:obj:`~theory.predict`\ "),
+        ("Args:\n    eta: η. steps: how\n        many.\n", "Args:\n    eta: η.\n    steps: how\n        many."),
         ("$T_p$ is", r"\ :math:`T_p`\  is"),
         ("  flow\n\n  $$a\n  +b$$.", "  flow\n\n  \n\n  .. math::\n\n      a +b.\n\n  "),
     ],

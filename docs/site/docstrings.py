@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 #: Public name → the package whose page it has.
 PUBLIC = {name: package for package in PACKAGES[:3] for name in import_module(package).__all__}
 _OURS = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`")
+_SECTION = re.compile(r"^([ ]*)(?:Args|Attributes):\n((?:\1[ ]+\S.*\n|[ ]*\n)+)", re.MULTILINE)
+#: A second name on the line of another: ``step_size: η. steps: SGD steps.``
+_ENTRY = re.compile(r"(?<=[.;]) (?=(?:[a-z]\w*)(?:, [a-z]\w*)*: )")
 _TOKEN = re.compile(
     r"(?P<block>\$\$(?P<formula>.+?)\$\$(?P<stop>[.,:;]?))|\$(?P<math>[^$]+)\$|``(?P<double>.+?)``|`(?P<code>[^`]+)`"
     r"|(?P<bold>\*\*[^*\n]+\*\*)|(?P<bullet>^[ ]*\* )|(?P<special>[*|\\]|(?<=\w)_(?!\w))",
@@ -40,7 +43,13 @@ def missing(text: str) -> list[str]:
 def restructured(text: str) -> str:
     """Markdown's formulas, code and plain text as reStructuredText; sections and lists are left as they are."""
     text = re.sub(r"(^[ ]*(?!\* )\S.*\n)(?=[ ]*\* )", r"\1\n", text, flags=re.MULTILINE)  # a list needs an empty line
-    return _TOKEN.sub(_token, text)
+    return _TOKEN.sub(_token, _SECTION.sub(_entries, text + "\n"))
+
+
+def _entries(section: re.Match[str]) -> str:
+    """A section with one name a line."""
+    margin = " " * (len(section[2]) - len(section[2].lstrip()))
+    return f"{section[1]}{section[0].strip().partition(chr(10))[0]}\n{_ENTRY.sub(chr(10) + margin, section[2])}"
 
 
 def _token(found: re.Match[str]) -> str:
