@@ -3,8 +3,9 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from benchmarks.alarm_statistics import REJECTED, Share, Tally
+from validation.judge.alarms import REJECTED, Share, Tally
 from validation.judge.claim import Claim
+from validation.report import alarms
 
 Found = Mapping[str, Sequence[Tally]]
 
@@ -14,13 +15,14 @@ Does the toolkit cry wolf? Claims are run under many seeds, and this page counts
 made by
 
 ```
-python -m benchmarks.false_alarms --seeds 100 --store DIR --table docs/false_alarms.md
+emergence calibrate --seeds 100 --store DIR
+python -m benchmarks.false_alarms --store DIR --page docs/false_alarms.md
 ```
 
-which can be killed and run again, and is not edited by hand. A cell of the store is one claim under one seed; it counts as
-long as no code that the claim can reach has changed (theory, simulators, the rule of judgement) and the libraries are the
-same. Preset: `{preset}`, at its usual size: no claim is shrunk for this table. Seeds are 0, 1, 2, …; one that is missing is
-named.
+of which the first can be killed and run again, and is not edited by hand. A cell of the store is one claim under one seed;
+it counts as long as no code that the claim can reach has changed (theory, simulators, the rule of judgement) and the
+libraries are the same. Preset: `{preset}`, at its usual size: no claim is shrunk for this table. Seeds are 0, 1, 2, …; one
+that is missing is named.
 
 ## What is counted
 
@@ -102,10 +104,11 @@ def _summary(random: Found, fixed: Sequence[str], missing: Sequence[str]) -> str
         f"Claims with nothing random in them: {len(fixed)}. Claims not run: {len(missing)}.\n",
         "| | verdicts | share | stated |",
         "|---|--:|--:|--:|",
-        f"| false alarms, judged with a standard error | {_count(false)} | {_share(false)} | at most {_mean(stated, false)} |",
-        f"| false alarms, judged by a bound alone | {_count(bounded)} | {_share(bounded)} | 0 |",
-        f"| statements printed wrongly that passed | {_count(wrong)} | {_share(wrong)} | |",
-        f"| controls rejected | {_count(rejected)} | {_share(rejected)} | at least {REJECTED:.0%} |",
+        f"| false alarms, judged with a standard error | {_count(false)} | {alarms.share(false)} "
+        f"| at most {_mean(stated, false)} |",
+        f"| false alarms, judged by a bound alone | {_count(bounded)} | {alarms.share(bounded)} | 0 |",
+        f"| statements printed wrongly that passed | {_count(wrong)} | {alarms.share(wrong)} | |",
+        f"| controls rejected | {_count(rejected)} | {alarms.share(rejected)} | at least {REJECTED:.0%} |",
         f"| controls that were rejected for fewer than {REJECTED:.0%} of the seeds | {weakest} of {len(controls)} | | 0 |",
         "",
         "Quantities of one claim, and claims that share a simulation, are not independent: the intervals of these pooled "
@@ -134,61 +137,16 @@ def _section(title: str, rows: Sequence[Tally], wanted: Callable[[Tally], bool])
 
 def table(rows: Sequence[Tally]) -> str:
     """One line per quantity, in Markdown."""
-    head = ["quantity", "seeds", "verdicts", "false", "stated", "ν", "z̄", "C", "weakest control"]
-    lines = ["| " + " | ".join(head) + " |", "|---|--:|---|--:|--:|--:|--:|--:|---|"]
-    return "\n".join(lines + ["| " + " | ".join(_cells(row)) + " |" for row in rows])
-
-
-def _cells(row: Tally) -> list[str]:
-    verdicts = ", ".join(f"{count} {name}" for name, count in row.verdicts.most_common())
-    return [
-        row.id + ("*" if row.allowed and row.statistical else ""),
-        str(row.seeds),
-        verdicts,
-        "" if row.expected == "open" else _share(row.false),
-        _small(row.stated) if row.statistical else "bound",
-        ("∞" if math.isinf(row.freedom) else f"{row.freedom:.3g}") if row.statistical else "",
-        _with_error(*row.mean),
-        _with_error(*row.square),
-        _weakest(row),
-    ]
-
-
-def _weakest(row: Tally) -> str:
-    if not row.controls:
-        return ""
-    name, share = min(row.controls.items(), key=lambda item: item[1].value)
-    return f"{name.replace('|', '∣')}: {_share(share)}"
-
-
-def _share(share: Share) -> str:
-    low, high = share.interval
-    return f"{_percent(share.value)} [{_percent(low)}, {_percent(high)}]" if share.total else ""
-
-
-def _percent(value: float) -> str:
-    """Two digits, but never 100 % for what is less."""
-    if value in (0.0, 1.0):
-        return f"{value:.0%}"
-    if value > 0.9:
-        return f"{100 - float(f'{100 * (1 - value):.2g}'):.6g} %"
-    return f"{100 * value:.2g} %"
-
-
-def _small(value: float) -> str:
-    return f"{value:.1e}" if value < 1e-3 else _percent(value)
+    lines = ["| " + " | ".join(alarms.HEAD) + " |", "|---|--:|---|--:|--:|--:|--:|--:|---|"]
+    return "\n".join(lines + ["| " + " | ".join(alarms.row(one)) + " |" for one in rows])
 
 
 def _mean(total: float, share: Share) -> str:
-    return _small(total / share.total) if share.total else ""
+    return alarms.small(total / share.total) if share.total else ""
 
 
 def _count(share: Share) -> str:
     return f"{share.hits} of {share.total}"
-
-
-def _with_error(value: float, error: float) -> str:
-    return "" if math.isnan(value) else f"{value:.2f} ± {error:.2f}"
 
 
 def _named(lost: Mapping[str, Sequence[int]]) -> list[str]:

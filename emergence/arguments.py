@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from emergence import choosing, console, models, output
 from emergence.model import Model
 from emergence.options import help_of, kind, options, refuse_unused, written
-from emergence.values import MANY, Kind, Switch, Whole
+from emergence.values import MANY, Kind, Number, Switch, Whole
 
 PRESETS = ("quick", "full")
 #: The title of the group of options that the model brings begins so.
@@ -184,6 +184,24 @@ def _judging(commands: Any, common: Parser, out: Parser) -> None:
     )  # fmt: skip
     validate.add_argument("--preset", choices=PRESETS, default="quick", help="size of the experiments (default: quick)")
     validate.add_argument(
+        "--workers", type=Whole().read, metavar="N", help="processes (default: one per core, at most 4)"
+    )
+    validate.add_argument("--seeds", metavar="SEEDS", help="several seeds, such as 0:20 or 1,5,7, a report for each")
+    validate.add_argument("--store", metavar="DIR", help="folder of finished claims (default: OUT/verdicts)")
+    validate.add_argument("--fresh", action="store_true", help="judge again what is finished in the store")
+    validate.add_argument("--shard", metavar="I/N", help="every N-th module of claims only, from the I-th (I = 1 … N)")
+    validate.add_argument("--since", metavar="COMMIT", help="only claims whose code has changed since a commit")
+    calibrate = commands.add_parser(
+        "calibrate", help="claims under many seeds: do they cry wolf?", parents=[common, out]
+    )
+    calibrate.add_argument("ids", nargs="*", metavar="ID", help="claims and files, as for validate (default: all)")
+    calibrate.add_argument("--seeds", type=Whole().read, metavar="N", default=100, help="seeds 0 … N−1 (default: 100)")
+    calibrate.add_argument("--budget", type=Number().read, metavar="S", help="begin no seed after S seconds")
+    calibrate.add_argument(
+        "--preset", choices=PRESETS, default="quick", help="size of the experiments (default: quick)"
+    )
+    calibrate.add_argument("--store", metavar="DIR", help="folder of finished claims (default: OUT/verdicts)")
+    calibrate.add_argument(
         "--workers", type=Whole().read, metavar="N", help="processes (default: one per core, at most 4)"
     )
     law = commands.add_parser(

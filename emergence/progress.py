@@ -3,6 +3,7 @@
 import contextlib
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -35,6 +36,19 @@ class Progress:
         with contextlib.suppress(OSError):  # a terminal that is gone
             self._bar.n = min(max(fraction, 0.0), 1.0)
             self._bar.set_description_str(text, refresh=True)
+
+    def part(self, done: int, of: int) -> Callable[[float, str], None]:
+        """The progress of one of several equal parts, `done` of which are done."""
+        return lambda fraction, text: self((done + fraction) / of, text)
+
+    def say(self, text: str) -> None:
+        """A line of its own, above the bar where there is one."""
+        if self._bar is not None:
+            self._bar.clear()
+        if not self._quiet:
+            console.note(text)
+        if self._bar is not None:
+            self._bar.refresh()
 
     def __enter__(self) -> Self:
         return self

@@ -1,10 +1,15 @@
-"""Cells of judged claims: one claim under one seed, with everything that its verdicts rest on."""
+"""Cells of judged claims: one claim under one seed, with everything that its verdicts, its report and its data rest on.
 
+A claim under one seed is two files of a store: ``validate-…`` holds what was measured, ``shown-…`` the pictures of its
+figures, what they show, and the runner's own dataset. Both are named by the same configuration but for the kind of file.
+"""
+
+import inspect
 import io
 import json
+import sys
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emergence.refusal import refuse
+from emergence.store import code_digest
 from emergence.store import folder as store
 from emergence.store.code_digest import Code
 from emergence.version import version
@@ -19,53 +25,96 @@ from emergence.version import version
 if TYPE_CHECKING:
     import xarray as xr
 
-    from validation.judge.claim import Claim, Verdict
+    from validation.judge.claim import Claim, Measurement, Outcome
 
-WHAT = "validate"
+WHAT, SHOWN = "validate", "shown"
 #: Raised whenever the variables below change their names or meaning.
-SCHEMA = 2
-#: Libraries that draw and write what was computed.
-_WRITERS = ("xarray", "h5netcdf", "matplotlib")
+SCHEMA = 3
+#: Libraries that write what was computed.
+_WRITERS = ("xarray", "h5netcdf")
+_ROOT = Path(__file__).resolve().parents[1]
+#: What draws and stores the figures of every claim: its code counts as the claim's own does.
+DRAWN = "validation/judge/kept.py"
 #: The claims' file of the last cell: compiled code is kept only as long as its cells follow one another.
 _last_group = ""
+
+# ------------------------------------------------------------------------------ names
 
 
 def group(claim: "Claim") -> str:
     """The module a claim is written in. Claims of one module share simulations, so compute them seed by seed."""
-    from validation.judge.catalogue import module_of
+    return claim.runner.__module__
 
-    return module_of(claim).__name__
+
+def files_of(claim: "Claim") -> tuple[Path, ...]:
+    """The files a claim is written in: that of its runner, and the one it was loaded from.
+
+    Empty if it was typed, and nothing says what its results rest on.
+    """
+    runner = inspect.unwrap(claim.runner)
+    module = getattr(runner, "__globals__", None) or vars(sys.modules.get(group(claim), object))
+    if "__file__" not in module or module.get("__name__") == "__main__":
+        return ()
+    return tuple(dict.fromkeys(Path(one).resolve() for one in (module["__file__"], claim.origin) if one))
 
 
 def configure(claim: "Claim", seed: int, preset: str = "quick") -> dict[str, Any]:
     """Everything that names a cell: a claim is run anew if it, or anything that can change its verdicts, has changed.
 
-    ``code`` is a digest of all the project's code that the claim's module can reach by imports, theory, simulators and the
-    rule of judgement included; comments and docstrings do not count. ``libraries`` are versions of those that compute.
-    """
-    from validation.judge.catalogue import module_of
+    ``code`` is a digest of all the project's code that the claim's module can reach by imports, theory, simulators, figures
+    and the rule of judgement included; comments and docstrings do not count. ``libraries`` are versions of those that
+    compute and draw. ``text`` is the text of a claim that is made of one.
 
+    Raises `InputError` for a claim that was typed.
+    """
+    files = files_of(claim)
+    if not files:
+        refuse(
+            f"claim {claim.id} was typed, not read from a file: nothing tells one version of it from another: save it"
+        )
     content = {
         "what": WHAT,
         "schema": SCHEMA,
         "version": version(),
         "claim": claim.id,
-        "code": _code(str(module_of(claim).__file__)),
+        "code": _code(files)[0],
         "libraries": _libraries(claim.requires),
         "preset": preset,
         "seed": seed,
-    }
+    } | ({"text": claim.text} if claim.text else {})
     return dict(json.loads(store.canonical(content)))
 
 
-@lru_cache(maxsize=64)
-def _code(file: str) -> str:
-    return Code(Path(__file__).resolve().parents[1]).digest(Path(file).resolve())
+def unchanged(claim: "Claim") -> bool:
+    """Whether the files of the claim's code are still those that `configure` has read."""
+    return all(_stamp(path) == stamp for path, stamp in _code(files_of(claim))[1].items())
+
+
+@lru_cache(maxsize=256)
+def _code(files: tuple[Path, ...]) -> tuple[str, dict[Path, tuple[int, int]]]:
+    """The digest of the code of a claim's files, and when each file of that code was written last."""
+    code, starts = Code(_ROOT), (*files, _ROOT / DRAWN)
+    stamps = {path: _stamp(path) for path in code.reached(*starts)}
+    return code.digest(*starts), stamps
+
+
+def forget() -> None:
+    """Read all code anew when it is asked for again."""
+    _code.cache_clear()
+    code_digest.forget()
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
 
 
 @lru_cache(maxsize=8)
 def _libraries(more: str) -> dict[str, str]:
-    """Versions of the libraries that compute, and of what a claim needs beyond them."""
+    """Versions of the libraries that compute and draw, and of what a claim needs beyond them."""
     from importlib.metadata import PackageNotFoundError, version
 
     from dynamics.core.provenance import libraries
@@ -77,23 +126,27 @@ def _libraries(more: str) -> dict[str, str]:
         return found
 
 
-def compute(configuration: Mapping[str, Any]) -> bytes:
-    """Run the claim and seal its verdicts.
+# ------------------------------------------------------------------------------ cells
+
+
+def compute(claim: "Claim", configuration: Mapping[str, Any]) -> bytes:
+    """Run the claim and seal what it measured.
 
     Raises whatever the claim's runner raises, and `InputError` if this process has other code than the one named.
     """
     from validation.judge.context import Context
-    from validation.judge.runner import select_claims
 
-    claim = select_claims([configuration["claim"]])[0]
     if dict(configuration) != configure(claim, configuration["seed"], configuration["preset"]):
         refuse(f"claim {claim.id}: this worker has other code than the sweep: install the same everywhere")
     _forget_other_groups(group(claim))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         outcome = claim.run(Context(configuration["preset"], configuration["seed"]))
-    _close_figures(outcome.figures)
-    return store.seal(dataset([claim.judge(x) for x in outcome.measurements]), configuration)
+    if outcome.figures:  # matplotlib keeps every figure that was made through pyplot until it is closed
+        from matplotlib import pyplot
+
+        pyplot.close("all")
+    return seal(outcome, configuration)
 
 
 def _forget_other_groups(name: str) -> None:
@@ -106,84 +159,93 @@ def _forget_other_groups(name: str) -> None:
     _last_group = name
 
 
-def _close_figures(figures: Sequence[tuple[str, object]]) -> None:
-    """Matplotlib keeps every figure that was made through pyplot until it is closed."""
-    if figures:
-        from matplotlib import pyplot
-
-        pyplot.close("all")
+def seal(outcome: "Outcome", configuration: Mapping[str, Any]) -> bytes:
+    """The cell of what was measured."""
+    text = json.dumps([_plain(one) for one in outcome.measurements], default=_number)
+    return store.seal(as_bytes({"measurements": text}), configuration)
 
 
-# ------------------------------------------------------------------------------ layout
+def seal_shown(outcome: "Outcome", configuration: Mapping[str, Any]) -> bytes:
+    """The cell of what is shown, of an outcome whose figures are pictures. `configuration`: that of what was measured.
 
-
-def dataset(verdicts: "Sequence[Verdict]") -> "xr.Dataset":
-    """One row per quantity along ``quantity``, one per control along ``control`` (``control_of``: its quantity's row)."""
-    import xarray as xr
-
-    rows: dict[str, Any] = {
-        "id": [verdict.id for verdict in verdicts],
-        "name": [verdict.measurement.quantity for verdict in verdicts],
-        "verdict": [verdict.verdict for verdict in verdicts],
-        **{
-            key: np.array([getattr(verdict.measurement, key) for verdict in verdicts], dtype=float)
-            for key in ("predicted", "estimate", "stderr", "allowance")
-        },
-    }
-    pairs = [(place, control) for place, verdict in enumerate(verdicts) for control in verdict.controls]
-    controls: dict[str, Any] = {
-        "control_of": np.array([place for place, _ in pairs], dtype=float),
-        "control_name": [control.name for _, control in pairs],
-        "control_used": np.array([control.used for _, control in pairs], dtype=float),
-        "control_rejected": np.array([control.rejected for _, control in pairs], dtype=float),
-    }
-    data = xr.Dataset({key: ("quantity", value) for key, value in rows.items()})
-    return data.assign({key: ("control", value) for key, value in controls.items()}) if pairs else data
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A quantity of one cell, as it was stored.
-
-    `controls`: names, and whether each was rejected; `scores`: the share of the tolerance that each used.
+    Raises `InputError` for a figure that is none.
     """
-
-    id: str
-    name: str
-    verdict: str
-    predicted: float
-    estimate: float
-    stderr: float
-    allowance: float
-    controls: tuple[tuple[str, bool], ...]
-    scores: tuple[float, ...] = ()
-
-    @property
-    def numbers(self) -> tuple[float, ...]:
-        """What another seed changes if anything is random: a share may be 1 for both, its allowance and controls differ."""
-        return self.predicted, self.estimate, self.stderr, self.allowance, *self.scores
-
-
-def read(content: bytes) -> list[Judged]:
-    """The quantities of a sealed cell."""
     import xarray as xr
 
-    with xr.open_dataset(io.BytesIO(content), engine="scipy") as data:
-        columns = {str(name): data[name].values for name in data.data_vars}
-    texts = {key: [_text(value) for value in columns[key]] for key in ("id", "name", "verdict")}
-    controls: list[list[tuple[str, bool]]] = [[] for _ in texts["id"]]
-    scores: list[list[float]] = [[] for _ in texts["id"]]
-    for place, control in enumerate(columns.get("control_of", ())):
-        name, rejected = columns["control_name"][place], columns["control_rejected"][place]
-        controls[int(control)].append((_text(name), bool(rejected)))
-        scores[int(control)].append(float(columns["control_used"][place]))
-    numbers = zip(*(columns[key].tolist() for key in ("predicted", "estimate", "stderr", "allowance")), strict=True)
-    rows = zip(texts["id"], texts["name"], texts["verdict"], numbers, controls, scores, strict=True)
-    return [
-        Judged(own, name, verdict, p, x, s, a, tuple(judged), tuple(used))
-        for own, name, verdict, (p, x, s, a), judged, used in rows
-    ]
+    columns: dict[str, str | bytes] = {"captions": json.dumps([caption for caption, _ in outcome.figures])}
+    for number, (caption, picture) in enumerate(outcome.figures, start=1):
+        if not isinstance(picture, bytes):
+            refuse(
+                f"claim {configuration['claim']}: figure {caption!r} is {picture!r:.80}, no matplotlib Figure: return one"
+            )
+        columns[f"picture{number}"] = picture
+    groups = {f"figure{number}": data for number, data in enumerate(outcome.shown or (), start=1)}
+    if outcome.dataset is not None:
+        groups["data"] = outcome.dataset
+    if groups:
+        columns["tree"] = bytes(xr.DataTree.from_dict(groups).to_netcdf(engine="h5netcdf"))
+    return store.seal(as_bytes(columns), {**configuration, "what": SHOWN})
 
 
-def _text(value: object) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
+def measurements(content: bytes) -> "list[Measurement]":
+    """What was measured, of a sealed cell."""
+    from validation.judge.claim import Control, Measurement
+
+    found = json.loads(_read(content)["measurements"])
+    for one in found:
+        one["controls"] = {name: Control(*numbers) for name, numbers in one["controls"].items()}
+    return [Measurement(**one) for one in found]
+
+
+def outcome(content: bytes, shown: bytes) -> "Outcome":
+    """What the claim left, its figures as pictures, of its two sealed cells."""
+    import xarray as xr
+
+    from validation.judge.claim import Outcome
+
+    columns = _read(shown)
+    captions = json.loads(columns["captions"])
+    groups: dict[str, xr.Dataset] = {}
+    if "tree" in columns:
+        with xr.open_datatree(io.BytesIO(columns["tree"]), engine="h5netcdf") as tree:
+            groups = {name: node.to_dataset().load().drop_encoding() for name, node in tree.children.items()}
+    numbers = range(1, len(captions) + 1)
+    return Outcome(
+        measurements(content),
+        groups.get("data"),
+        [(captions[number - 1], columns[f"picture{number}"]) for number in numbers],
+        [groups[f"figure{number}"] for number in numbers],
+    )
+
+
+def _plain(x: "Measurement") -> dict[str, Any]:
+    """A measurement as JSON has it; of a control its four numbers, null where they are the quantity's."""
+    from validation.judge.claim import Control
+
+    controls = {
+        name: [one.predicted, one.estimate, one.stderr, one.allowance] if isinstance(one, Control) else [one]
+        for name, one in x.controls.items()
+    }
+    return {**vars(x), "controls": controls, "details": dict(x.details)}
+
+
+def _number(value: Any) -> Any:
+    """Numbers and arrays of any library as plain Python; anything else as its text."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return float(value) if getattr(value, "is_number", False) is True else str(value)
+
+
+def as_bytes(texts: Mapping[str, str | bytes]) -> "xr.Dataset":
+    """Texts and files as variables of bytes, each along a dimension of its own."""
+    import xarray as xr
+
+    contents = {name: text.encode() if isinstance(text, str) else text for name, text in texts.items()}
+    return xr.Dataset({name: (f"{name}_byte", np.frombuffer(one, np.int8)) for name, one in contents.items()})
+
+
+def _read(content: bytes) -> dict[str, bytes]:
+    from scipy.io import netcdf_file
+
+    with netcdf_file(io.BytesIO(content), mmap=False) as file:
+        return {name: variable.data.tobytes() for name, variable in file.variables.items()}

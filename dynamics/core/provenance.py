@@ -10,12 +10,12 @@ import platform
 import shlex
 import subprocess
 import sys
-from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
 from _emergence import DISTRIBUTION, __version__
+from dynamics.core.clock import now
 
 #: What a number may depend on beside the code of this project.
 LIBRARIES = ("numpy", "scipy", "sympy", "jax", "jaxlib", "diffrax", "equinox", "xarray", "h5netcdf", "matplotlib")
@@ -37,7 +37,7 @@ def provenance(**settings: Attribute | None) -> dict[str, Attribute]:
         "emergence_version": __version__,
         "commit": commit(),
         "command": command(),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "date": now().isoformat(timespec="seconds"),
         "machine": machine(),
         "python": platform.python_version(),
         "libraries": json.dumps(libraries()),

@@ -1,23 +1,29 @@
-"""``emergence validate``: judge claims, write a report."""
+"""``emergence validate``: judge claims, say each verdict as it is reached, write a report."""
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emergence import models, output, table
 from emergence.interruption import Kept
+from emergence.kept_claims import DEFAULT_STORE, KeptClaims
 from emergence.progress import Progress
 from emergence.refusal import refuse
 from emergence.result import Result
+from emergence.store import grid
 from emergence.store.engine import Workers, usable_cores
+from emergence.store.folder import Store, check
 from emergence.values import Whole
 from emergence.version import version
 
 if TYPE_CHECKING:
     from validation.judge.claim import Claim, Verdict
     from validation.judge.run import Run
+    from validation.judge.selection import Wanted
 
 MOST_WORKERS = 4
 #: So many files are named to people; the JSON document names all.
@@ -30,56 +36,139 @@ def run(arguments: argparse.Namespace) -> Result:
 
     Refuses ids that are unknown, and files without claims.
     """
-    folder = output.asked(arguments.out)
+    return judge([one for name in arguments.ids for one in wanted(name)], arguments)
+
+
+def judge(asked: "Sequence[Wanted]", arguments: argparse.Namespace) -> Result:
+    """Judge what is asked for, all of the catalogue if nothing is, as the options of ``validate`` say.
+
+    Several seeds are all judged before the first report is written. Raises `InputError`, `Kept` on Ctrl-C.
+    """
+    folder, store, seeds = output.asked(arguments.out), folder_of(arguments), _seeds(arguments)
+    claims, some = chosen(asked, arguments)  # refuses unknown ids before a folder is made for them
+    if not claims:
+        return Result(_document({}, seeds, arguments), "nothing is left to judge of what was asked for")
+    count = workers(arguments.workers, len({claim.runner.__module__ for claim in claims}))
     import validation
-    from validation.judge.runner import select_claims
+    from dynamics.core.clock import now
 
-    wanted = [one for name in arguments.ids for one in _wanted(name)]
-    chosen = select_claims(wanted)  # refuses unknown ids before a folder is made for them
-    count = _workers(arguments.workers, chosen)
+    now()  # refuses a clock that cannot be read
     output.make(folder)
-    with Progress(arguments.quiet) as progress, _reporting(), ExitStack() as stack:
-        workers = [stack.enter_context(Workers(1)).submit for _ in range(count)] if count > 1 else []
-        outcome = validation.validate(
-            wanted or None,
-            preset=arguments.preset,
-            seed=arguments.seed,
-            out=folder,
-            progress=progress,
-            workers=workers,
-        )
-    document = {
-        "version": version(),
-        "preset": arguments.preset,
-        "seed": arguments.seed,
-        "report": None if outcome.report is None else str(outcome.report),
-        "files": {name: str(path) for name, path in outcome.files.items()},
-        "claims": [_entry(verdict) for verdict in outcome.verdicts],
-    }
-    surprises = [verdict for verdict in outcome.verdicts if not verdict.as_expected]
-    where = _where(outcome)
-    return Result(document, _text(outcome.verdicts, surprises, where), 1 if surprises else 0)
+    output.make(store, "store")
+
+    with Progress(arguments.quiet) as progress, _reporting(store), ExitStack() as stack:
+        opened = stack.enter_context(Store(store))
+        opened.sweep_up()
+        kept = KeptClaims(opened, arguments.fresh)
+        processes = [stack.enter_context(Workers(1)).submit for _ in range(count)] if count > 1 else []
+        stream = _Stream(progress, store)
+        runs = {}
+        rounds = [(seed, None) for seed in seeds if len(seeds) > 1] + [(seed, folder) for seed in seeds]
+        for done, (seed, out) in enumerate(rounds):
+            runs[seed] = validation.validate(
+                some or None,
+                preset=arguments.preset,
+                seed=seed,
+                out=out,
+                progress=progress.part(done, len(rounds)),
+                workers=processes,
+                kept=kept,
+                reached=stream if done < len(seeds) else None,
+            )
+        stream.close()
+    surprises = sum(not verdict.as_expected for found in runs.values() for verdict in found.verdicts)
+    return Result(_document(runs, seeds, arguments), _text(runs), 1 if surprises else 0)
 
 
-def _wanted(name: str) -> "list[str | Claim]":
+def wanted(name: str) -> "list[Wanted]":
     """An id as it is; of a Python file of the user's own its `CLAIMS`. Raises `InputError`."""
     if not name.endswith(".py"):
         return [name]
     claims = getattr(models.module_of(name), "CLAIMS", None)
     if not claims:
         refuse(f"{name!r} has no CLAIMS: give it a list of claims by that name, or ids of the catalogue")
-    return list(claims)
+    from validation.judge.catalogue import catalogue
+
+    known = catalogue()
+    return [one if one in known else replace(one, origin=str(models.path_of(name))) for one in claims]
+
+
+def folder_of(arguments: argparse.Namespace) -> Path:
+    """The folder of the store of verdicts, checked but not made. Raises `InputError`."""
+    default = str(Path(output.DEFAULT if arguments.out is None else arguments.out) / DEFAULT_STORE)
+    folder = default if arguments.store is None else arguments.store
+    output.check(folder, label="store")
+    return check(folder)
+
+
+def workers(asked: int | None, most: int) -> int:
+    """Number of processes, at most as many as there is work for. Each compiles for itself and may need some gigabytes, so
+    by default no more than four. Raises `InputError`.
+    """
+    count = min(usable_cores(), MOST_WORKERS) if asked is None else Whole().check("--workers", asked)
+    return int(min(count, most))
+
+
+def _seeds(arguments: argparse.Namespace) -> list[int]:
+    """Raises `InputError` for what are no seeds, and where both options are given."""
+    if arguments.seeds is None:
+        return [arguments.seed]
+    if arguments.seed:
+        refuse(f"--seed is {arguments.seed}, and --seeds is given: drop one")
+    kind = Whole(0)
+    return list(dict.fromkeys(kind.check("--seeds", one) for one in grid.listed("--seeds", kind, arguments.seeds)))
+
+
+def chosen(asked: "Sequence[Wanted]", arguments: argparse.Namespace) -> "tuple[list[Claim], list[Wanted]]":
+    """The claims of this run, and what asks for them: nothing for the whole catalogue. Raises `InputError`."""
+    from validation.judge.apart import in_order
+    from validation.judge.runner import runnable, selected
+
+    selection = selected(asked)
+    part = grid.part(arguments.shard)
+    if arguments.shard is None and arguments.since is None:
+        return selection.claims, list(asked)
+    left = runnable(selection.claims, named=bool(asked))
+    if arguments.since is not None:
+        from emergence.since import changed
+
+        left = changed(left, arguments.since)
+    if arguments.shard is not None:  # by modules: their claims share simulations
+        left = [claim for group in in_order(left, {})[part] for claim in group]
+    return left, selection.wanted(left)
+
+
+class _Stream:
+    """Says each verdict on standard error as soon as it is reached, and how many were there already."""
+
+    def __init__(self, progress: Progress, store: Path) -> None:
+        self._progress, self._store, self._found = progress, store, 0
+
+    def __call__(self, verdicts: "Sequence[Verdict]", found: bool) -> None:
+        self._found += found
+        for verdict in () if found else verdicts:
+            self.close()
+            used = f"{_rounded(verdict.used):g} of the tolerance"
+            self._progress.say(f"{verdict.id} {_word(verdict)}, {used}: {verdict.measurement.quantity}")
+
+    def close(self) -> None:
+        """Say what was found, once."""
+        if self._found:
+            what = "1 claim was" if self._found == 1 else f"{self._found} claims were"
+            self._progress.say(f"{what} judged before by the same code: found in {self._store}")
+            self._found = 0
 
 
 @contextmanager
-def _reporting() -> Iterator[None]:
+def _reporting(store: Path) -> Iterator[None]:
     """Ctrl-C inside: say which claims were finished, and where they are."""
     from dynamics.core.interrupted import Interrupted
 
     try:
         yield
     except Interrupted as stop:
-        raise Kept(f"{stop.at}; {_where(stop.result).replace(chr(10), ', ')}") from stop
+        where = _where(stop.result).replace(chr(10), ", ")
+        raise Kept(f"{stop.at}; {where}; the same command goes on with the others (store: {store})") from stop
 
 
 def _where(outcome: "Run") -> str:
@@ -93,10 +182,22 @@ def _where(outcome: "Run") -> str:
     return f"report: {outcome.report}\ndata: {names}"
 
 
-def _workers(asked: int | None, chosen: "list[Claim]") -> int:
-    """Number of processes. Each compiles for itself and may need some gigabytes, so by default no more than four."""
-    count = min(usable_cores(), MOST_WORKERS) if asked is None else Whole().check("--workers", asked)
-    return min(count, len({claim.runner.__module__ for claim in chosen}))
+def _document(runs: "dict[int, Run]", seeds: list[int], arguments: argparse.Namespace) -> dict[str, object]:
+    """The JSON document of a run; of several seeds, with one run each."""
+    about: dict[str, object] = {"version": version(), "preset": arguments.preset}
+    found = [
+        about
+        | {
+            "seed": seed,
+            "report": None if run.report is None else str(run.report),
+            "files": {name: str(path) for name, path in run.files.items()},
+            "claims": [_entry(verdict) for verdict in run.verdicts],
+        }
+        for seed, run in runs.items()
+    ]
+    if len(seeds) > 1:
+        return about | {"seeds": seeds, "runs": found}
+    return found[0] if found else about | {"seed": seeds[0], "report": None, "files": {}, "claims": []}
 
 
 def _entry(verdict: "Verdict") -> dict[str, object]:
@@ -123,9 +224,11 @@ def _entry(verdict: "Verdict") -> dict[str, object]:
     }
 
 
-def _text(verdicts: "list[Verdict]", surprises: "list[Verdict]", where: str) -> str:
+def _text(runs: "dict[int, Run]") -> str:
+    verdicts = [(seed, verdict) for seed, run in runs.items() for verdict in run.verdicts]
     rows = [
         (
+            seed,
             verdict.id,
             verdict.measurement.quantity,
             verdict.measurement.predicted,
@@ -134,13 +237,21 @@ def _text(verdicts: "list[Verdict]", surprises: "list[Verdict]", where: str) -> 
             verdict.measurement.allowance,
             _rounded(verdict.used),
             _rounded(verdict.z),
-            verdict.verdict if verdict.as_expected else f"{verdict.verdict} (expected {verdict.claim.expected})",
+            _word(verdict),
         )
-        for verdict in verdicts
+        for seed, verdict in verdicts
     ]
-    counts = ", ".join(f"{number} {name}" for name, number in sorted(Counter(v.verdict for v in verdicts).items()))
-    summary = f"{len(verdicts)} quantities: {counts}; {len(surprises)} not as expected"
-    return "\n".join([table.render(HEADERS, rows), "", summary, where])
+    first = 0 if len(runs) > 1 else 1
+    counts = ", ".join(f"{number} {name}" for name, number in sorted(Counter(v.verdict for _, v in verdicts).items()))
+    surprises = sum(not verdict.as_expected for _, verdict in verdicts)
+    summary = f"{len(verdicts)} quantities: {counts}; {surprises} not as expected"
+    shown = table.render(("seed", *HEADERS)[first:], [row[first:] for row in rows])
+    return "\n".join([shown, "", summary, *map(_where, runs.values())])
+
+
+def _word(verdict: "Verdict") -> str:
+    expected = "" if verdict.as_expected else f" (expected {verdict.claim.expected})"
+    return f"{verdict.verdict}{expected}"
 
 
 def _rounded(value: float) -> float:

@@ -35,6 +35,24 @@ class Engine(Protocol):
         """Start afresh after a worker died (`BrokenExecutor`)."""
 
 
+class Here:
+    """This process: one task at a time, each computed as it is handed over. What is compiled serves the next."""
+
+    slots = 1
+
+    def submit(self, task: Task, configuration: Mapping[str, Any]) -> "Future[bytes]":
+        """Compute at once; what the task raises is the future's, but for Ctrl-C."""
+        future: Future[bytes] = Future()
+        try:
+            future.set_result(task(configuration))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def restart(self) -> None:
+        """There is nothing to start."""
+
+
 class Workers:
     """Processes of this machine, one thread each, started when there is work; a context manager.
 

@@ -71,12 +71,12 @@ def cell_name(configuration: Configuration) -> str:
 def seal(data: "xr.Dataset", configuration: Configuration, diverged: int = 0) -> bytes:
     """A finished cell as the bytes of its file.
 
-    netCDF-3 has no integers beyond 32 bits: variables of longer ones become doubles (exact up to 2⁵³).
+    netCDF-3 has no integers beyond 32 bits: variables of integers become doubles (exact up to 2⁵³), but for bytes.
     """
     wide = {
         name: variable.astype(float)
         for name, variable in data.variables.items()
-        if variable.dtype.kind in "iu" and name not in data.dims
+        if variable.dtype.kind in "iu" and variable.dtype.itemsize > 1 and name not in data.dims
     }
     sealed = data.assign(wide).set_coords([name for name in wide if name in data.coords]) if wide else data.copy()
     sealed.attrs = {

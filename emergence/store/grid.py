@@ -87,7 +87,7 @@ def _axis(problem: type[Problem], label: str, key: str, values: Any) -> tuple[st
     kind = kind_of(problem, name)
     if not isinstance(values, str | list):
         refuse(f'{label} is {shown(values)}: give a list, or a text such as "0:10"')
-    raw = _listed(label, kind, values) if isinstance(values, str) else values
+    raw = listed(label, kind, values) if isinstance(values, str) else values
     checked = tuple(kind.check(label, value) for value in raw)
     if not checked:
         refuse(f"{label} is {shown(values)}: no value is in it: give one or more")
@@ -99,7 +99,8 @@ def _axis(problem: type[Problem], label: str, key: str, values: Any) -> tuple[st
     return name, checked
 
 
-def _listed(label: str, kind: Kind, text: str) -> list[Any]:
+def listed(label: str, kind: Kind, text: str) -> list[Any]:
+    """Values of a text such as ``8,16`` or ``0:10``, unchecked but for their number. Raises `InputError`."""
     values: list[Any] = []
     for item in _split(text):
         span = _RANGE.fullmatch(item) if isinstance(kind, Whole) else None

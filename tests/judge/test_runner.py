@@ -20,6 +20,7 @@ from validation import Context, Outcome, TheoryUnderTest, validate
 from validation.judge import apart, file_names, runner
 from validation.judge.catalogue import catalogue, modules
 from validation.judge.claim import Claim, Measurement, computed_by
+from validation.judge.kept import Measured
 
 
 def _claim(name: str, measured: float = 1.0) -> Claim:
@@ -247,8 +248,23 @@ def test_two_processes_share_the_claims_and_give_the_same_run(tmp_path: Path, mo
     assert [(v.id, v.verdict, v.z) for v in together.verdicts] == [(v.id, v.verdict, v.z) for v in alone.verdicts]
     assert [verdict.id for verdict in together.verdicts] == ids
     assert sorted(path.name for path in tmp_path.iterdir()) == [*(f"{name}.nc" for name in ids), "report.html"]
-    # the longest module first, and no module in two processes
-    assert (workers[0].had[:3], workers[1].had[:2]) == (["Q1", "Q2", "Q3"], ["E1", "E2"])
+    # one process begins with the quick modules, the others with the long ones, and no module is in two
+    assert (workers[0].had[:2], workers[1].had[:3]) == (["E1", "E2"], ["Q1", "Q2", "Q3"])
+
+
+def test_surprises_of_the_last_run_come_first_then_what_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    _spread(monkeypatch)
+    claims = runner.catalogue()
+
+    def order(**last: apart.Last) -> list[str]:
+        return [claim.id for group in apart.in_order(claims, last) for claim in group]
+
+    modules = {ModuleType(f"claims of {letter}"): () for letter in "QEL"}
+    next(iter(modules)).COST = 1  # type: ignore[attr-defined]
+    monkeypatch.setattr(apart, "modules", lambda: modules)
+    assert order() == ["Q1", "Q2", "Q3", "E1", "E2", "L1"]  # five seconds where nothing is said
+    assert order(L1=apart.Last(0.5, True)) == ["L1", "Q1", "Q2", "Q3", "E1", "E2"]
+    assert order(E2=apart.Last(60.0, False)) == ["E2", "E1", "Q1", "Q2", "Q3", "L1"]
 
 
 def test_a_process_that_dies_is_named_with_its_claim(tmp_path: Path) -> None:
@@ -260,6 +276,22 @@ def test_a_process_that_dies_is_named_with_its_claim(tmp_path: Path) -> None:
 def test_a_theory_of_ones_own_stays_in_this_process() -> None:
     with pytest.raises(InputError, match="theory is given with workers"):
         validate(["E1"], theory=Context().theory, workers=[_Process()])
+    with pytest.raises(InputError, match="theory is given with kept"):
+        validate(["E1"], theory=Context().theory, kept=_Nothing())
+
+
+class _Nothing:
+    """Keeps nothing."""
+
+    def find(self, *_: object) -> None: ...
+
+    def keep(self, measured: Measured, *_: object) -> Measured:
+        return measured
+
+    def last(self, *_: object) -> None: ...
+
+    def facts(self, *_: object) -> dict[str, str]:
+        return {}
 
 
 #: Claims that take seconds, of many modules; every run of the whole catalogue names the others.

@@ -1,30 +1,34 @@
 """Claims measured in other processes, those of one module by one process: they share data and compiled code."""
 
+import math
 import pickle
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from importlib.machinery import PathFinder
 from itertools import groupby
 from typing import Any
 
+from dynamics.core.clock import stopwatch
 from theory import InputError
 from validation.judge.catalogue import catalogue, modules
-from validation.judge.claim import Claim, Outcome
+from validation.judge.claim import Claim
 from validation.judge.context import Context
+from validation.judge.kept import Last, Measured, drawn
+from validation.judge.selection import natural
 
 Task = Callable[[Mapping[str, Any]], bytes]
 #: Hands a task to one process, which works through what it is given in order.
 Submit = Callable[[Task, Mapping[str, Any]], "Future[bytes]"]
-Measured = tuple[Claim, Outcome, float]
+#: Seconds taken for a module that says nothing of them: those that take longer than some ten do.
+_USUAL = 5.0
 
 
 def measure(configuration: Mapping[str, Any]) -> bytes:
-    """Run one claim in this process: its outcome and the seconds it took, pickled."""
+    """Run one claim in this process: its outcome, the figures drawn, and the seconds it took, pickled."""
     claim = configuration["claim"] or _known()[configuration["id"]]
-    before = time.perf_counter()
-    outcome = claim.run(Context(configuration["preset"], configuration["seed"]))
-    return pickle.dumps((outcome, time.perf_counter() - before))
+    seconds = stopwatch()
+    outcome = drawn(claim.run(Context(configuration["preset"], configuration["seed"])))
+    return pickle.dumps((outcome, seconds()))
 
 
 def portable(claim: Claim) -> bool:
@@ -46,21 +50,23 @@ def _known() -> dict[str, Claim]:
 
 
 def measured_apart(
-    chosen: Sequence[Claim], context: Context, workers: Sequence[Submit], started: Callable[[Claim], None]
+    waiting: Sequence[Sequence[Claim]], context: Context, workers: Sequence[Submit], started: Callable[[Claim], None]
 ) -> Iterator[Measured]:
     """Claims as they finish, each with its outcome and its time in seconds.
 
     Args:
+        waiting: claims of each module, in the order of `in_order`: the first process goes through them from the beginning,
+            so that there are verdicts soon, the others from the end, where the long ones are.
         workers: one function per process. started: called with each claim as it is handed over.
 
     Raises: `InputError` if a process died; what a claim raises.
     """
-    waiting, known = _by_module(chosen), _known()
+    left, known = [list(group) for group in waiting], _known()
     running: dict[Future[bytes], tuple[Submit, Claim, list[Claim]]] = {}
 
     def next_one(worker: Submit, rest: list[Claim]) -> None:
-        if not rest and waiting:
-            rest = waiting.pop(0)
+        if not rest and left:
+            rest = left.pop(0 if worker is workers[0] else -1)
         if rest:
             claim, *rest = rest
             started(claim)
@@ -80,15 +86,31 @@ def measured_apart(
                     f"claim {claim.id}: its process died (out of memory?): run it again with --workers 1"
                 ) from None
             next_one(worker, rest)
-            yield claim, outcome, seconds
+            yield Measured(claim, outcome, seconds)
 
 
-def _by_module(chosen: Sequence[Claim]) -> list[list[Claim]]:
-    """Claims of each module, the module that takes longest first."""
-    order = [module.__name__ for module in modules()]
+def in_order(chosen: Sequence[Claim], last: Mapping[str, Last]) -> list[list[Claim]]:
+    """Claims of each module, in the order in which they should run: surprises of the last run first, then the quick ones.
 
-    def place(claim: Claim) -> tuple[int, str]:
-        name = claim.runner.__module__
-        return order.index(name) if name in order else len(order), name
+    `last`: claim id → how it ended the last time; where a claim was never run, its module's ``COST`` says how long it takes.
+    """
+    cost = {module.__name__: float(getattr(module, "COST", _USUAL)) for module in modules()}
 
-    return [list(group) for _, group in groupby(sorted(chosen, key=place), place)]
+    def surprising(claim: Claim) -> bool:
+        return claim.id in last and not last[claim.id].as_expected
+
+    def place(group: Sequence[Claim]) -> tuple[bool, float, list[str | int]]:
+        known = [last[claim.id].seconds for claim in group if claim.id in last]
+        spent = sum(x for x in known if math.isfinite(x)) if len(known) == len(group) else 0.0
+        return (
+            not any(map(surprising, group)),
+            spent or cost.get(group[0].runner.__module__, _USUAL),
+            natural(group[0].id),
+        )
+
+    def first(claim: Claim) -> tuple[bool, list[str | int]]:
+        return not surprising(claim), natural(claim.id)
+
+    by_module = sorted(chosen, key=lambda claim: claim.runner.__module__)
+    groups = [sorted(group, key=first) for _, group in groupby(by_module, key=lambda claim: claim.runner.__module__)]
+    return sorted(groups, key=place)

@@ -164,11 +164,15 @@ class Verdict:
 
 @dataclass
 class Outcome:
-    """What a claim leaves: measurements, a labelled dataset, and figures for the report (caption, matplotlib)."""
+    """What a claim leaves: measurements, a labelled dataset, and figures for the report (caption, matplotlib).
+
+    `shown`: what each figure shows, where the figures are pictures already (see `validation.judge.kept.drawn`).
+    """
 
     measurements: list[Measurement]
     dataset: "xr.Dataset | None" = None
     figures: list[tuple[str, object]] = field(default_factory=list)
+    shown: "list[xr.Dataset] | None" = None
 
     @classmethod
     def of(cls, parts: "Outcome | Iterable[Part]") -> "Outcome":
@@ -210,6 +214,8 @@ class Claim:
             that a single preset judges ends in `` (quick)`` or `` (full)``.
         runner: measures: yields measurements, figures with their captions, and at most one dataset; or returns an `Outcome`.
         requires: a package beyond the plain installation that the runner needs (its name for pip), or nothing.
+        origin: the file of the user's own that it was loaded from, or nothing. text: that from which it was made, in
+            canonical form, where it was made of a text: it tells one version of the claim from another, as code does.
 
     Raises `InputError` for an id or kind that is none, and without controls.
     """
@@ -225,6 +231,8 @@ class Claim:
     runner: Runner
     expected: str = "agrees"
     requires: str = ""
+    origin: str = ""
+    text: str = ""
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):  # it names a file; a dot sets a quantity's key apart

@@ -1,7 +1,6 @@
 """Running claims: in order, each judged, its dataset written as soon as it is there, the report at the end."""
 
 import platform
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from _emergence import __version__
+from dynamics.core.clock import stopwatch
 from dynamics.core.interrupted import Interrupted
 from dynamics.core.precision import double_precision
 from dynamics.core.provenance import machine, provenance
@@ -16,19 +16,27 @@ from dynamics.core.storage import write_dataset
 from theory import InputError
 from theory.core.errors import not_installed
 from validation.judge import file_names
-from validation.judge.apart import Measured, Submit, measured_apart, portable
+from validation.judge.apart import Submit, in_order, measured_apart, portable
 from validation.judge.catalogue import catalogue
 from validation.judge.claim import Claim, Outcome, Verdict, unjudged
 from validation.judge.context import Context, TheoryUnderTest
+from validation.judge.kept import Kept, Measured, drawn
 from validation.judge.run import Run
-from validation.judge.selection import Wanted, select
+from validation.judge.selection import Selection, Wanted, select
 
 Progress = Callable[[float, str], None]
+#: Called with the verdicts on a claim as soon as it is judged, and whether its outcome was found, not measured now.
+Reached = Callable[[Sequence[Verdict], bool], None]
 
 
 def select_claims(ids: Sequence[Wanted] | Wanted | None) -> list[Claim]:
     """The claims asked for, in catalogue order; see `validation.judge.selection.select`. Raises `InputError`."""
-    return select(ids, catalogue()).claims
+    return selected(ids).claims
+
+
+def selected(ids: Sequence[Wanted] | Wanted | None) -> Selection:
+    """What is asked for of the catalogue, and of claims of one's own. Raises `InputError`."""
+    return select(ids, catalogue())
 
 
 @double_precision
@@ -41,6 +49,8 @@ def validate(
     theory: TheoryUnderTest | None = None,
     progress: Progress | None = None,
     workers: Sequence[Submit] = (),
+    kept: Kept | None = None,
+    reached: Reached | None = None,
 ) -> Run:
     """Run claims and judge them.
 
@@ -54,33 +64,35 @@ def validate(
         progress: called with (fraction of claims done, text).
         workers: one function per process that shares the work, see `validation.judge.apart`; this process does it all if
             empty, and always the claims that no other process could import.
+        kept: where outcomes are kept, as soon as they are there, and found by later runs.
+        reached: called with the verdicts on each claim, in the order in which they are reached.
 
     Warns of a claim that declares a control and judges nothing by it.
 
     Raises: `InputError` for an unknown id, quantity or preset, two claims of one id, a control that its claim does not
-    declare, `theory` together with `workers`, a process that died; `Interrupted` on Ctrl-C, with the run of the claims that
-    were finished, and its report.
+    declare, `theory` together with `workers` or `kept`, a process that died; `Interrupted` on Ctrl-C, with the run of the
+    claims that were finished, and its report.
     """
     if preset not in ("quick", "full"):
         raise InputError(f"preset is {preset!r}: use quick or full")
-    if theory is not None and workers:
-        raise InputError("theory is given with workers: other processes know the built-in theory only: drop one")
+    if theory is not None and (workers or kept is not None):
+        other = "workers: other processes know" if workers else "kept: what is kept rests on"
+        raise InputError(f"theory is given with {other} the built-in theory only: drop one")
     known = {claim.id: claim for claim in catalogue()}
     selection = select(ids, list(known.values()))
-    chosen = _runnable(selection.claims, named=bool(ids))
+    chosen = runnable(selection.claims, named=bool(ids))
     context = Context(preset, seed, theory or TheoryUnderTest())
-    started = time.perf_counter()
+    seconds = stopwatch()
     shadowing = any(known.get(claim.id, claim) != claim for claim in chosen)
     mark = file_names.mark(preset, seed, own_theory=theory is not None, own_claims=shadowing)
     where = f"{machine()}, Python {platform.python_version()}"
     run = Run([], {}, preset, seed, __version__, 0.0, where, mark)
     verdicts: dict[str, list[Verdict]] = {}
     tell = _Teller(progress, len(chosen))
-    finished = _measured(chosen, context, workers, tell)
     try:
-        for claim, outcome, seconds in finished:
+        for claim, outcome, spent, found in _measured(chosen, context, workers, tell, kept):
             run.outcomes[claim.id] = outcome
-            verdicts[claim.id] = [claim.judge(x, seconds) for x in outcome.measurements]
+            verdicts[claim.id] = [claim.judge(x, spent) for x in outcome.measurements]
             if idle := unjudged(claim, verdicts[claim.id], preset):
                 warnings.warn(f"claim {claim.id} judges nothing by its {', '.join(map(repr, idle))}", stacklevel=3)
             if out is not None:
@@ -89,6 +101,8 @@ def validate(
                 _store(path, claim, outcome, verdicts[claim.id], made)
                 run.files[claim.id] = path
             tell.done += 1
+            if reached is not None:
+                reached([verdict for verdict in verdicts[claim.id] if selection.keeps(verdict)], found)
         selection.check([verdict for found in verdicts.values() for verdict in found])
         tell("done")
     except KeyboardInterrupt as stop:
@@ -96,11 +110,15 @@ def validate(
     finally:  # an interrupted run reports the claims that were finished
         order = [claim.id for claim in chosen if claim.id in verdicts]
         run.outcomes = {name: run.outcomes[name] for name in order}
+        run.files = {name: run.files[name] for name in order if name in run.files}
         run.verdicts = [verdict for name in order for verdict in verdicts[name] if selection.keeps(verdict)]
-        run.seconds = time.perf_counter() - started
+        run.seconds = seconds()
         if out is not None and run.verdicts:
             from validation.report.page import write_report
 
+            if kept is not None:
+                known_of = {claim.id: kept.facts(claim, preset) for claim in chosen if claim.id in verdicts}
+                run.facts = {name: facts for name, facts in known_of.items() if facts}
             asked = [] if selection.names == list(known) else selection.names
             name = file_names.report_name(asked, run.mark, finished=tell.done == len(chosen))
             run.report = write_report(out / name, run)
@@ -123,20 +141,39 @@ class _Teller:
         self(f"{claim.id} {claim.title}")
 
 
-def _measured(chosen: list[Claim], context: Context, workers: Sequence[Submit], tell: _Teller) -> Iterator[Measured]:
+def _measured(
+    chosen: list[Claim], context: Context, workers: Sequence[Submit], tell: _Teller, kept: Kept | None
+) -> Iterator[Measured]:
+    """Claims as they finish: those that are kept, then the others, which are kept from then on."""
+    if kept is None:
+        yield from _anew(in_order(chosen, {}), context, workers, tell)
+        return
+    rest = []
+    for claim in chosen:
+        if (left := kept.find(claim, context)) is None:
+            rest.append(claim)
+        else:
+            yield left
+    last = {claim.id: found for claim in rest if (found := kept.last(claim, context.preset)) is not None}
+    for measured in _anew(in_order(rest, last), context, workers, tell):
+        yield kept.keep(measured._replace(outcome=drawn(measured.outcome)), context)
+
+
+def _anew(groups: list[list[Claim]], context: Context, workers: Sequence[Submit], tell: _Teller) -> Iterator[Measured]:
     """Claims as they finish: in the other processes those that can go there, then the rest in this one."""
-    there = [claim for claim in chosen if workers and portable(claim)]
-    yield from measured_apart(there, context, workers, tell.started)
-    yield from _in_turn([claim for claim in chosen if claim not in there], context, tell)
+    there = [[claim for claim in group if workers and portable(claim)] for group in groups]
+    yield from measured_apart([group for group in there if group], context, workers, tell.started)
+    sent = {claim.id for group in there for claim in group}
+    yield from _in_turn([claim for group in groups for claim in group if claim.id not in sent], context, tell)
 
 
 def _in_turn(chosen: list[Claim], context: Context, tell: _Teller) -> Iterator[Measured]:
     """Claims one after the other, in this process."""
     for claim in chosen:
         tell.started(claim)
-        before = time.perf_counter()
+        seconds = stopwatch()
         outcome = claim.run(replace(context, progress=partial(_within, tell, claim)))
-        yield claim, outcome, time.perf_counter() - before
+        yield Measured(claim, outcome, seconds())
 
 
 def _within(tell: _Teller, claim: Claim, text: str) -> None:
@@ -144,8 +181,11 @@ def _within(tell: _Teller, claim: Claim, text: str) -> None:
     tell(f"{claim.id}: {text}")
 
 
-def _runnable(chosen: list[Claim], named: bool) -> list[Claim]:
-    """Claims whose packages are there. One asked for by name is refused, the others are left out with a warning."""
+def runnable(chosen: list[Claim], named: bool) -> list[Claim]:
+    """Claims whose packages are there. One asked for by name is refused, the others are left out with a warning.
+
+    Raises `InputError`.
+    """
     missing = [claim for claim in chosen if claim.requires and not _installed(claim.requires)]
     if not missing:
         return chosen

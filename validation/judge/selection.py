@@ -29,6 +29,10 @@ class Selection:
         """What is asked for, in order: ids of claims, or the texts that name some of their quantities."""
         return [text for claim in self.claims for text in self.parts.get(claim.id, [claim.id])]
 
+    def wanted(self, claims: Sequence[Claim]) -> list[Wanted]:
+        """What asks for some of the claims in the same way."""
+        return [one for claim in claims for one in self.parts.get(claim.id, [claim])]
+
     def keeps(self, verdict: Verdict) -> bool:
         """Whether a quantity is asked for."""
         return any(_matches(verdict.id, text) for text in self.parts.get(verdict.claim.id, ["*"]))

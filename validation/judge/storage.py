@@ -58,10 +58,19 @@ def claim_tree(
     groups: dict[str, xr.Dataset] = {"/": verdict_table(verdicts).assign_attrs({**about, **provenance})}
     if outcome.dataset is not None:
         groups["data"] = _own(claim, outcome.dataset)
-    for number, (caption, figure) in enumerate(outcome.figures, start=1):
-        if isinstance(figure, Figure):  # the report refuses anything else, by its name
-            groups[group_of(number)] = figure_data(figure, caption, reserved=_DIMS)
+    groups |= {group_of(number): data for number, data in figures_data(outcome).items()}
     return xr.DataTree.from_dict(groups)
+
+
+def figures_data(outcome: Outcome) -> dict[int, xr.Dataset]:
+    """What each figure shows, by its number from 1."""
+    if outcome.shown is not None:
+        return dict(enumerate(outcome.shown, start=1))
+    return {
+        number: figure_data(figure, caption, reserved=_DIMS)
+        for number, (caption, figure) in enumerate(outcome.figures, start=1)
+        if isinstance(figure, Figure)  # the report refuses anything else, by its name
+    }
 
 
 def group_of(number: int) -> str:

@@ -103,7 +103,9 @@ def percent(part: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words: ``0.3 s``, ``12 s``, ``3 min 5 s``, ``2 h 4 min``."""
+    """Seconds in words: ``0.3 s``, ``12 s``, ``3 min 5 s``, ``2 h 4 min``; a dash where nobody knows them."""
+    if not math.isfinite(seconds):
+        return "–"
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)

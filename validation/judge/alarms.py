@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import stats
 
-from emergence.verdict_cells import Judged
-from validation.judge.claim import SIGMAS, agrees
+from validation.judge.claim import SIGMAS, Verdict
 
 #: Coverage of the intervals.
 LEVEL = 0.95
@@ -27,6 +26,10 @@ UNLIKELY = 1e-4
 LEAST_FREEDOM = 3.0
 #: With fewer seeds the spread of a standard error, and so ν, is not worth a warning.
 LEAST_SEEDS = 10
+#: So many seeds tell whether anything in a claim is random.
+FIRST = 2
+#: Seed → verdicts on a claim.
+Seeds = Mapping[int, Sequence[Verdict]]
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,11 @@ class Tally:
         return [name for name, share in self.controls.items() if share.value < REJECTED]
 
     @property
+    def weakest(self) -> tuple[str, Share] | None:
+        """The control that was rejected for the smallest share of the seeds."""
+        return min(self.controls.items(), key=lambda item: item[1].value, default=None)
+
+    @property
     def overdispersed(self) -> bool:
         """Whether a true claim's error bars are too small: only where no bias is allowed for."""
         value, error = self.square
@@ -141,32 +149,45 @@ def freedom(stderr: np.ndarray) -> float:
     return 2 / relative if relative > 1e-12 else math.inf
 
 
-def tally(expected: str, judged: Sequence[Judged]) -> Tally:
-    """Count one quantity's verdicts, one per seed. `expected`: the claim's ``agrees``, ``disagrees`` or ``open``."""
-    predicted, estimate, stderr = np.array([(x.predicted, x.estimate, x.stderr) for x in judged], dtype=float).T
-    right = [agrees(one.estimate, one.predicted, one.allowance, one.stderr) for one in judged]
+def numbers(verdict: Verdict) -> tuple[float, ...]:
+    """What another seed changes if anything is random: a share may be 1 for both, its allowance and controls differ."""
+    x = verdict.measurement
+    return x.predicted, x.estimate, x.stderr, x.allowance, *(control.used for control in verdict.controls)
+
+
+def is_random(seeds: Seeds) -> bool:
+    """Whether the seeds that are there gave different numbers; True as long as fewer than two are."""
+    return len(seeds) < FIRST or len({repr([numbers(one) for one in verdicts]) for verdicts in seeds.values()}) > 1
+
+
+def tally(judged: Sequence[Verdict]) -> Tally:
+    """Count the verdicts on one quantity, one per seed."""
+    claim, measured = judged[0].claim, [one.measurement for one in judged]
+    expected = "open" if claim.kind == "open" else claim.expected
+    predicted, estimate, stderr = np.array([(x.predicted, x.estimate, x.stderr) for x in measured], dtype=float).T
+    right = [one.used <= 1 for one in judged]
     false = sum(right) if expected == "disagrees" else len(right) - sum(right)
     return Tally(
         judged[0].id,
-        judged[0].name,
+        measured[0].quantity,
         expected,
         len(judged),
         Counter(one.verdict for one in judged),
         Share(0 if expected == "open" else false, len(judged)),
         _controls(judged),
-        len({repr(one.numbers) for one in judged}) > 1,
+        len({repr(numbers(one)) for one in judged}) > 1,
         freedom(stderr),
         *_calibration(estimate - predicted, stderr),
-        any(one.allowance > 0 for one in judged),
+        any(x.allowance > 0 for x in measured),
     )
 
 
-def _controls(judged: Sequence[Judged]) -> dict[str, Share]:
+def _controls(judged: Sequence[Verdict]) -> dict[str, Share]:
     hits: dict[str, int] = {}
     total: Counter[str] = Counter()
-    for name, rejected in (pair for one in judged for pair in one.controls):
-        hits[name] = hits.get(name, 0) + rejected
-        total[name] += 1
+    for control in (control for one in judged for control in one.controls):
+        hits[control.name] = hits.get(control.name, 0) + control.rejected
+        total[control.name] += 1
     return {name: Share(count, total[name]) for name, count in hits.items()}
 
 
@@ -183,12 +204,12 @@ def _calibration(gap: np.ndarray, stderr: np.ndarray) -> tuple[tuple[float, floa
     return (float(z.mean()), float(z.std(ddof=1) / root)), (ratio, float(spread / root))
 
 
-def tallies(expected: str, cells: Mapping[int, Sequence[Judged]]) -> list[Tally]:
-    """One tally per quantity of a claim from its cells (seed → quantities), in the order they are reported in."""
-    rows: dict[tuple[str, int], list[Judged]] = {}
-    for seed in sorted(cells):
+def tallies(seeds: Seeds) -> list[Tally]:
+    """One tally per quantity of a claim, in the order they are reported in."""
+    rows: dict[tuple[str, int], list[Verdict]] = {}
+    for seed in sorted(seeds):
         met: Counter[str] = Counter()
-        for one in cells[seed]:
+        for one in seeds[seed]:
             rows.setdefault((one.id, met[one.id]), []).append(one)
             met[one.id] += 1
-    return [tally(expected, row) for row in rows.values()]
+    return [tally(row) for row in rows.values()]
