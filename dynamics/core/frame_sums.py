@@ -23,7 +23,8 @@ import jax
 import jax.numpy as jnp
 import sympy as sp
 
-from dynamics.core.lowering import Arrays, Factor, elementwise
+from dynamics.core.lowering import Arrays, elementwise
+from theory.core.contractions import Factor
 from theory.core.frame import A, B, gram, w
 from theory.core.indexed import Sums, Term, free_indices, j, k, q
 

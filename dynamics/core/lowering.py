@@ -1,17 +1,15 @@
 r"""From a derived `System` to JAX code at matrix-product speed.
 
-A derived right-hand side is a sum of products of one- and two-index factors. Each product is split into groups of
-factors with equal index sets; a group is lowered to one elementwise function; a one-index group is multiplied into a
-two-index group that contains its index; what is left is one `einsum` per term. Contractions that differ only by the
-names of their free indices (the two halves of a symmetrised term) are computed once and transposed. No array with three
-indices is ever formed by the terms of the overlap flow.
+A derived right-hand side is a sum of products of one- and two-index factors, read as contractions
+(`theory.core.contractions`): a factor is lowered to one elementwise function, and what is summed to one `einsum` per term.
+Contractions that differ only by the names of their free indices (the two halves of a symmetrised term) are computed once
+and transposed. No array with three indices is ever formed by the terms of the overlap flow.
 
 Works under jit, vmap and grad.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +20,9 @@ from dynamics.core.kept import kept
 from dynamics.core.precision import double_precision
 from theory.core.activation import Activation
 from theory.core.activation import c as kernel_variable
+from theory.core.contractions import Contraction, Factor, contractions, name_of
 from theory.core.errors import InputError
-from theory.core.indexed import Dual, Sums, Term, free_indices
+from theory.core.indexed import Dual, Index, Sums
 from theory.core.system import System
 
 Arrays = Mapping[str, jax.Array]
@@ -63,79 +62,6 @@ def lower_kernel(activation: Activation | None, order: int = 0) -> Callable[[jax
     return lambda x: kernel(jnp.where(x > 1.0, 1.0, jnp.where(x < -1.0, -1.0, x)))
 
 
-@dataclass(frozen=True)
-class Factor:
-    """One elementwise array: a product of indexed symbols and kernels, over an ordered tuple of index letters."""
-
-    body: sp.Expr
-    letters: tuple[sp.Symbol, ...]
-
-    @cached_property
-    def key(self) -> str:
-        """Equal for factors that differ only by the names of their letters."""
-        names = {x: sp.Symbol(f"i{place}") for place, x in enumerate(self.letters)}
-        return sp.srepr(self.body.xreplace(names))
-
-
-def _split(body: sp.Expr) -> tuple[sp.Expr, list[Factor]]:
-    """The numerical coefficient of a product and its factors, grouped by index set."""
-    coefficient: sp.Expr = sp.Integer(1)
-    groups: dict[frozenset[sp.Symbol], sp.Expr] = {}
-    for factor in sp.Mul.make_args(body):
-        letters = frozenset(free_indices(factor))
-        if not letters and factor.is_number and not factor.has(Dual):
-            coefficient *= factor
-        else:
-            groups[letters] = groups.get(letters, sp.Integer(1)) * factor
-    return coefficient, _absorb([(_ordered(letters, product), product) for letters, product in groups.items()])
-
-
-def _ordered(letters: frozenset[sp.Symbol], body: sp.Expr) -> tuple[sp.Symbol, ...]:
-    """Letters in the order in which a two-index array carries them; alphabetical if arrays disagree."""
-    orders = {x.indices for x in body.atoms(sp.Indexed) if len(x.indices) == len(letters)}
-    return next(iter(orders)) if len(orders) == 1 else tuple(sorted(letters, key=str))
-
-
-def _absorb(groups: list[tuple[tuple[sp.Symbol, ...], sp.Expr]]) -> list[Factor]:
-    """Multiply each one-index (or index-free) group into a larger group that contains its letters.
-
-    A group of letters that are all free stays outside: it multiplies the result of the contraction.
-    """
-    groups = sorted(groups, key=lambda group: len(group[0]))
-    factors: list[Factor] = []
-    for place, (letters, body) in enumerate(groups):
-        host = next((h for h in range(place + 1, len(groups)) if set(letters) < set(groups[h][0])), None)
-        if host is None:
-            factors.append(Factor(body, letters))
-        else:
-            groups[host] = (groups[host][0], groups[host][1] * body)
-    return factors
-
-
-@dataclass(frozen=True)
-class Contraction:
-    """coefficient × einsum over factors, with output letters `free`."""
-
-    coefficient: float
-    factors: tuple[Factor, ...]
-    free: tuple[sp.Symbol, ...]
-
-
-def _contraction(term: Term, free: tuple[sp.Symbol, ...]) -> Contraction:
-    coefficient, factors = _split(term.body)
-    return Contraction(float(coefficient), tuple(sorted(factors, key=lambda factor: factor.key)), free)
-
-
-def _contractions(sums: Sums, *targets: sp.Symbol | sp.Indexed) -> list[Contraction]:
-    """One contraction per term, its output over the indices of `targets` in order."""
-    free = tuple(index for target in targets if isinstance(target, sp.Indexed) for index in target.indices)
-    return [_contraction(term, free) for term in sums]
-
-
-def _name(symbol: sp.Symbol | sp.Indexed) -> str:
-    return str(symbol.base) if isinstance(symbol, sp.Indexed) else symbol.name
-
-
 class LoweredSystem:
     r"""JAX functions generated from a `System`.
 
@@ -146,11 +72,11 @@ class LoweredSystem:
 
     def __init__(self, system: System) -> None:
         self.system = system
-        self._drift = {str(target.base): _contractions(sums, target) for target, sums in system.drift.items()}
-        self._noise = {str(target.base): _contractions(sums, target) for target, sums in system.noise.items()}
-        self._covariance = {pair: _contractions(sums, *pair) for pair, sums in system.covariance.items()}
-        self._definitions = {_name(symbol): _contractions(sums, symbol) for symbol, sums in system.definitions.items()}
-        self._observables = {name: _contractions(sums) for name, sums in system.observables.items()}
+        self._drift = {str(target.base): contractions(sums, target) for target, sums in system.drift.items()}
+        self._noise = {str(target.base): contractions(sums, target) for target, sums in system.noise.items()}
+        self._covariance = {pair: contractions(sums, *pair) for pair, sums in system.covariance.items()}
+        self._definitions = {name_of(symbol): contractions(sums, symbol) for symbol, sums in system.definitions.items()}
+        self._observables = {name: contractions(sums) for name, sums in system.observables.items()}
         self._kernels = _Kernels(system.activation)
 
     def drift(self, state: Arrays, parameters: Arrays) -> dict[str, jax.Array]:
@@ -212,35 +138,36 @@ class _Evaluation:
         """The sum of all terms; an array over the free letters that occur in it."""
         out = jnp.zeros(())
         for term in terms:
-            out = out + term.coefficient * self._einsum(term)
+            often = math.prod(self._length(letter, terms) for letter in term.idle)
+            out = out + often * term.coefficient * self._einsum(term)
         return out
 
+    def _length(self, letter: Index, terms: list[Contraction]) -> int:
+        """How far a letter that stands in no factor runs: as far as its like in another term."""
+        for found in (x for term in terms for factor in term.factors for x in factor.body.atoms(sp.Indexed)):
+            for place, index in enumerate(found.indices):
+                if index.length == letter.length:
+                    return int(self._arrays[str(found.base)].shape[place])
+        raise TypeError(f"no array has the range of {letter}")
+
     def _einsum(self, term: Contraction) -> jax.Array:
-        inner = [x for x in term.factors if not set(x.letters) <= set(term.free)]
-        outer = [x for x in term.factors if set(x.letters) <= set(term.free)]
-        kept = tuple(i for i in term.free if any(i in x.letters for x in inner))
-        pieces = [(self._array(x), x.letters) for x in outer]
-        if inner:
-            pieces.append((self._contract(inner, kept), kept))
+        pieces = [(self._array(x), x.letters) for x in term.outer]
+        if term.inner:
+            pieces.append((self._contract(term), term.kept))
         result = None
         for array, letters in pieces:
             placed = broadcast(array, letters, term.free)
             result = placed if result is None else result * placed
         return jnp.asarray(1.0) if result is None else result
 
-    def _contract(self, factors: list[Factor], kept: tuple[sp.Symbol, ...]) -> jax.Array:
+    def _contract(self, term: Contraction) -> jax.Array:
         """Sum over the bound letters; cached up to renaming of letters, with the output transposed as needed."""
-        rename: dict[sp.Symbol, str] = {}
-        for factor in factors:
-            for letter in factor.letters:
-                rename.setdefault(letter, chr(ord("a") + len(rename)))
-        operands = tuple((x.key, "".join(rename[i] for i in x.letters)) for x in factors)
-        out = "".join(sorted(rename[i] for i in kept))
+        operands, out = term.operands
         if (operands, out) not in self._contractions:
             subscripts = ",".join(letters for _, letters in operands) + "->" + out
-            arrays = [self._array(x) for x in factors]
+            arrays = [self._array(x) for x in term.inner]
             self._contractions[operands, out] = jnp.einsum(subscripts, *arrays, precision=jax.lax.Precision.HIGHEST)
-        order = [out.index(rename[i]) for i in kept]
+        order = [out.index(term.renamed[i]) for i in term.kept]
         return jnp.transpose(self._contractions[operands, out], order)
 
     def _array(self, factor: Factor) -> jax.Array:
@@ -251,9 +178,8 @@ class _Evaluation:
     def _elementwise(self, factor: Factor) -> jax.Array:
         """A product of powers of indexed symbols and kernels of them, over the factor's letters."""
         result = jnp.ones(())
-        for part in sp.Mul.make_args(factor.body):
-            base, power = part.as_base_exp()
-            result = result * self._atom(base, factor.letters) ** (int(power) if power.is_Integer else float(power))
+        for base, power in factor.parts:
+            result = result * self._atom(base, factor.letters) ** power
         return result
 
     def _atom(self, base: sp.Expr, letters: tuple[sp.Symbol, ...]) -> jax.Array:

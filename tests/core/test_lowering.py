@@ -15,6 +15,7 @@ from conftest import Frame
 from dynamics.additive.ambient_flow import ambient_loss
 from dynamics.core.lowering import LoweredSystem, lower, lower_scalar
 from theory import Activation, System, overlap_flow
+from theory.baselines.toy import Toy, target
 from theory.core.activation import c as kernel_variable
 from theory.core.indexed import Dual, Sums, Term, evaluate
 
@@ -244,3 +245,10 @@ def test_an_unknown_symbol_is_refused(frame: Make) -> None:
     broken: LoweredSystem = lower(replace(system, drift={**system.drift, component: odd}))
     with pytest.raises(TypeError, match="cannot lower sin"):
         broken.drift(state_of(point), parameters_of(point))
+
+
+def test_a_letter_that_stands_in_no_factor_counts_as_often_as_it_runs() -> None:
+    r"""$\sum_k(W-w_k^2)^2$ over three starts: the term W² has no k."""
+    starts, goal = np.array([0.2, 0.5, 0.9]), 1.3
+    found = lower(Toy(2).system()).observable("loss", {"w": jnp.asarray(starts)}, {target.name: jnp.asarray(goal)})
+    assert float(found) == pytest.approx(np.sum((goal - starts**2) ** 2), rel=1e-14)

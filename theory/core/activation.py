@@ -147,7 +147,9 @@ def _in_floats(expression: sp.Expr) -> sp.Expr:
 
 
 def _moderate(value: sp.Expr) -> bool:
-    """A number of ordinary size; decided without evaluating towers of exponentials."""
+    """A number of ordinary size (a symbol may be any); decided without evaluating towers of exponentials."""
+    if value.free_symbols:
+        return True
     try:
         inner = sorted((x.args[0] for x in value.atoms(sp.exp)), key=sp.count_ops)
         if any(abs(sp.N(x)) > 60 for x in inner):
