@@ -167,6 +167,12 @@ def parser(model: Model | None = None, named: bool = False) -> Parser:
     _name_argument(reproduce, "figure", {name: figure.help for name, (_, figure) in models.figures().items()})
     reproduce.add_argument("--preset", choices=PRESETS, default="quick", help="size of the experiment (default: quick)")
     reproduce.add_argument("--workers", type=Whole().read, metavar="N", help="local processes (default: one per core)")
+    explore = commands.add_parser("explore", help="a page that integrates a problem where it is read", parents=[common])
+    explore.add_argument(
+        "--out", dest="page", metavar="FILE", help=f"the page (default: {output.DEFAULT}/explorer.html)"
+    )
+    explore.add_argument("--config", metavar="FILE", help="TOML file with the names of the options; flags win")
+    _problem(explore, models.default())
     merge = commands.add_parser("merge", help="a results store as one netCDF file", parents=[common, out])
     merge.add_argument("store", metavar="STORE", help="folder written by emergence sweep")
     return main

@@ -1,0 +1,301 @@
+"""The page's own scripts against Python at random problems, in Node; and the page itself in a browser, from a file."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser import CHROMIUM, Browser
+from scipy.integrate import solve_ivp
+
+from dynamics.core.lowering import lower
+from emergence.explorer import page
+from emergence.models.additive_problem import AdditiveProblem
+from theory import Activation, InputError, Student, Teacher, draw_initial_state, overlap_flow
+from theory.core.numeric_sums import NumericSums
+from theory.linear.task import draw_linear_start
+from theory.one_task.diffusion import OneTaskDiffusion
+from theory.one_task.hitting_distribution import hitting_distribution
+from theory.one_task.single_task import SingleTask
+from theory.prediction.predict import predict
+from theory.quadratic.subspace import draw_subspace
+
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed: nothing can run the page's scripts")
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed: nothing can open the page")
+#: Activation, P, β, m, d, σ₀, seed: both parities, mixtures, large and small dimensions, a seed beyond 32 bits.
+PROBLEMS = [
+    ("h4", 3, 1.0, 5, 300, 0.03, 0),
+    ("h3", 2, 0.4, 6, 5000, 0.1, 7),
+    ("0.8*h3+0.6*h4", 2, 0.7, 4, 90, 0.05, 2**35 + 1),
+    ("0.5*h4-0.7*h6", 4, 1.5, 8, 1_000_000, 0.001, 3),
+]
+SHARES = np.array([0.5, 0.9, 1.0, 1.2, 1.8])
+
+
+@pytest.fixture(scope="module")
+def scripts() -> str:
+    return page.core()
+
+
+def run(scripts: str, body: str) -> Any:
+    """What `body` returns, in Node, with the page's scripts before it."""
+    assert NODE is not None
+    text = f"{scripts}\nconst answer = (() => {{ {body} }})();\nconsole.log(JSON.stringify(answer));"
+    ran = subprocess.run([NODE, "--input-type=module", "-"], input=text, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def settings_of(case: tuple[Any, ...]) -> dict[str, Any]:
+    """A case as the page has it."""
+    names = ("activation", "teacher_width", "teacher_exponent", "student_width", "dim", "init_scale", "seed")
+    problem = AdditiveProblem(**dict(zip(names, case, strict=True)))
+    return page.settings(problem, Activation.parse(problem.activation))
+
+
+def parts_of(case: tuple[Any, ...]) -> tuple[Activation, Teacher, Any]:
+    text, width, beta, students, dim, scale, seed = case
+    teacher = Teacher.power_law(width, beta, dim)
+    return Activation.parse(text), teacher, draw_initial_state(teacher, Student(students, scale), seed)
+
+
+ANSWER = """
+  const problem = problemOf(settings), ahead = predict(problem), bound = stabilityBound(problem, ahead);
+  const { P, m, a, phi, start } = problem, field = vectorField("overlap-flow", { m, P }, phi, { a });
+  const rates = new Float64Array(m * P + m * m + m), y = field.flat(start);
+  field.f(y, rates);
+  const one = ahead.directions[ahead.pairs[0].direction], law = lawOf(problem), eta = 0.1 * bound;
+  const cdf = hittingDistribution(law, a[one.direction], eta, one.overlap, problem.activation.parity === "even", 2 * one.half);
+  return { a: [...a], t: [...start.t], c: [...start.c], r: [...start.r], rates: [...rates], bound, eta,
+    loss: field.system.observables.loss(start, { a }), law: law(0.3, eta, a[0]), directions: ahead.directions,
+    pairs: ahead.pairs, subspace: [...drawSubspace(problem)], cdf: shares.map(x => cdf(x * one.half)) };
+"""
+
+
+@needs_node
+@pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case[0])
+def test_the_scripts_say_what_python_says(scripts: str, case: tuple[Any, ...]) -> None:
+    """Start, right-hand side, loss, prediction, stability bound, law of the first time and subspace, to 1e-9."""
+    activation, teacher, initial = parts_of(case)
+    given = f"const settings = {json.dumps(settings_of(case))}, shares = {SHARES.tolist()};"
+    found = run(scripts, given + ANSWER)
+    flow = overlap_flow(activation)
+    arrays = {"t": initial.overlap, "c": initial.student_overlap, "r": initial.norm2, "a": teacher.a}
+    state = {name: arrays[name] for name in flow.state}
+    rates = lower(flow).drift(state, {"a": teacher.a})
+    expected = {name: value.ravel() for name, value in arrays.items()}
+    expected["rates"] = np.concatenate([np.ravel(rates[name]) for name in flow.state])
+    expected["loss"] = np.asarray(lower(flow).observable("loss", state, {"a": teacher.a}))
+    prediction = predict(activation, teacher, initial)
+    expected["bound"], _ = prediction.stability_bound()
+    chosen = prediction.selection
+    for name, value in (("direction", chosen.directions), ("neuron", chosen.neurons), ("score", chosen.scores)):
+        expected[f"pairs {name}"] = value
+        found[f"pairs {name}"] = [pair[name] for pair in found["pairs"]]
+    finite = np.isfinite(chosen.lead)
+    expected["lead"] = chosen.lead[finite]
+    found["lead"] = np.array([np.inf if x["lead"] is None else x["lead"] for x in found["pairs"]])[finite]
+    first = int(chosen.directions[0])
+    for name in ("half", "leading"):
+        expected[name] = getattr(prediction, f"time_{name}")[first]
+        found[name] = found["directions"][first][name]
+    weight, overlap, total = float(teacher.a[first]), float(prediction.overlap[first]), float(np.sum(teacher.a**2))
+    diffusion = OneTaskDiffusion(activation, weight, found["eta"], total, teacher.dim)
+    law = hitting_distribution(diffusion, overlap, cells=600)
+    expected["cdf"] = law.cdf(SHARES * prediction.time_half[first])
+    drift, noise = OneTaskDiffusion(activation, float(teacher.a[0]), found["eta"], total, teacher.dim).coefficients(
+        np.array(0.3)
+    )
+    expected["law"] = np.array([drift, noise])
+    top = draw_subspace(teacher.width, case[3], teacher.dim, case[6]).on_teachers
+    expected["subspace"] = (top @ top.T).ravel()
+    for name, value in expected.items():
+        size = 1e-9 * max(1e-12, float(np.max(np.abs(value))))
+        np.testing.assert_allclose(found[name], value, rtol=1e-9, atol=size, err_msg=name)
+    assert found["directions"][first]["loss"] == pytest.approx(prediction.time_loss[first], rel=2e-3)
+
+
+@needs_node
+def test_the_integrator_against_another_one(scripts: str) -> None:
+    """The whole coupled flow by LSODA on the NumPy lowering: half times, and the loss at the end."""
+    case = PROBLEMS[0]
+    activation, teacher, initial = parts_of(case)
+    body = """
+      const problem = problemOf(settings), ahead = predict(problem);
+      let record;
+      for (record of flowRun(problem, ahead));
+      return { half: record.half, end: record.end, loss: record.loss.at(-1), steps: record.times.length };
+    """
+    found = run(scripts, f"const settings = {json.dumps(settings_of(case))};" + body)
+    sums = {
+        str(x.base): NumericSums(y, tuple(x.indices), activation) for x, y in overlap_flow(activation).drift.items()
+    }
+    start = {"t": initial.overlap, "c": initial.student_overlap, "r": initial.norm2}
+    places = np.cumsum([x.size for x in start.values()])[:-1]
+
+    def arrays(y: np.ndarray) -> dict[str, np.ndarray]:
+        pieces = zip(start.items(), np.split(y, places), strict=True)
+        return {name: piece.reshape(like.shape) for (name, like), piece in pieces} | {"a": teacher.a}
+
+    def rates(_: float, y: np.ndarray) -> np.ndarray:
+        now = arrays(y)
+        return np.concatenate([sums[name](now).ravel() for name in start])
+
+    y0 = np.concatenate([x.ravel() for x in start.values()])
+    solution = solve_ivp(rates, (0, found["end"]), y0, "LSODA", rtol=1e-8, atol=1e-11, dense_output=True)
+    for p, half in enumerate(found["half"]):
+        at_half = np.max(np.abs(arrays(solution.sol(half))["t"][:, p]))
+        ahead = np.max(np.abs(arrays(solution.sol(half * 1.002))["t"][:, p]))
+        behind = np.max(np.abs(arrays(solution.sol(half * 0.998))["t"][:, p]))
+        assert behind < np.sqrt(0.5) < ahead, (p, behind, at_half, ahead)
+    last = arrays(solution.y[:, -1])
+    loss = lower(overlap_flow(activation)).observable("loss", last, {"a": teacher.a})
+    assert found["loss"] == pytest.approx(float(loss), abs=1e-5)
+    assert found["steps"] > 100
+
+
+@needs_node
+def test_stiff_and_long_plateaus_and_accuracy(scripts: str) -> None:
+    """One student: the integrator's half time at three tolerances against quadrature; its error falls with them."""
+    task = SingleTask(Activation.parse("h4"))
+    exact = task.half_time(0.8, 0.001)
+    body = """
+      const phi = kernels.mixture(0, 0, 1, 0, 0);
+      return [1e-4, 1e-5, 1e-6].map(tolerance => {
+        const { f, flat } = vectorField("overlap-flow", { m: 1, P: 1 }, phi, { a: [0.8] });
+        let found = null, steps = 0;
+        for (const step of integrate(f, flat({ t: [0.001], c: [1], r: [1e-4] }), 4e5, { tolerance, floor: [1e-4, 1, 1e-4] })) {
+          steps++;
+          if (found === null && step.y[0] >= Math.SQRT1_2) found = crossing(step.before.time, step.time,
+            [step.before.y[0], step.before.slope[0]], [step.y[0], step.slope[0]], Math.SQRT1_2);
+        }
+        return [found, steps];
+      });
+    """
+    found = run(scripts, body)
+    errors = [abs(time / exact - 1) for time, _ in found]
+    assert errors[0] < 0.02
+    assert errors[1] < 0.35 * errors[0]
+    assert errors[2] < 0.35 * errors[1]
+    assert max(steps for _, steps in found) < 5000  # a method of bounded stability would take hundreds of thousands
+
+
+@needs_node
+def test_label_noise_starts_where_the_package_does_and_loses_its_norm(scripts: str) -> None:
+    start = draw_linear_start(40, 3, 5)
+    found = run(
+        scripts,
+        """
+        const { G, theta, A } = linearStart({ d: 3, m: 40, seed: 5 });
+        let record;
+        for (record of labelNoiseRun({ d: 3, m: 40, sigma: 2, eta: 0.004, seed: 1 }));
+        return { G: [...G], theta: [...theta], A: A[0], norm: record.frobenius, share: record.share, escape: record.escape };
+        """,
+    )
+    np.testing.assert_allclose(found["G"], (start.first.T @ start.first).ravel(), rtol=1e-10)
+    np.testing.assert_allclose(found["theta"], start.first.T @ start.second, rtol=1e-10)
+    assert found["A"] == pytest.approx(float(start.second @ start.second), rel=1e-10)
+    assert found["norm"][-1] < 0.2 * found["norm"][0]
+    assert found["share"][-1] > 0.8 > found["share"][0]
+
+
+# ------------------------------------------------------------------------------------- the command
+
+
+def test_what_a_page_cannot_hold_is_refused() -> None:
+    for options, says in (
+        ({"teacher_width": 9}, "teacher width is 9"),
+        ({"student_width": 33}, "student-width is 33"),
+        ({"dim": 41}, "dim is 41"),
+        ({"activation": "relu"}, "information exponent 1"),
+    ):
+        problem = AdditiveProblem(**options)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=says):
+            page.settings(problem, Activation.parse(problem.activation))
+
+
+def test_bad_flags_are_one_line(command: Callable[..., Any]) -> None:
+    for argv, says in (
+        (["--out", "page.txt"], "--out is 'page.txt'"),
+        (["--replicas", "4"], "replicas"),
+        (["--student-width", "99"], "student-width is 99"),
+    ):
+        ran = command("explore", "--quiet", *argv)
+        assert ran.code == 2
+        assert says in ran.err
+        assert len(ran.err.strip().splitlines()) == 1
+    assert not list(Path.cwd().rglob("*.html"))
+
+
+# ------------------------------------------------------------------------------------- in a browser
+
+_MOVE = """(async () => {
+  const pause = time => new Promise(done => setTimeout(done, time)), moved = {};
+  for (const input of document.querySelectorAll("input[type=range]")) {
+    const before = input.getAttribute("aria-valuetext") ?? "";
+    const low = Number(input.min), high = Number(input.max), share = Number(input.value) < (low + high) / 2 ? 0.6 : 0.4;
+    input.value = low + share * (high - low);
+    input.dispatchEvent(new Event("input"));
+    await pause(80);
+    moved[input.id] = [before, input.getAttribute("aria-valuetext"), input.labels.length];
+  }
+  for (const button of document.querySelectorAll("button")) {
+    button.click();
+    await pause(30);
+    if (button.textContent === "Pause") button.click();
+  }
+  return moved;
+})()"""
+_FOUND = """(() => {
+  const text = id => document.getElementById(id).textContent, charts = [...document.querySelectorAll(".chart")];
+  return { drawn: Object.fromEntries(charts.map(x => [x.id, x.querySelectorAll("path, rect").length])),
+    command: text("command"), conjecture: text("conjecture"), wide: document.documentElement.scrollWidth > innerWidth };
+})()"""
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a browser says of the page after every slider was moved and every button pressed, at 380 pixels."""
+    problem = AdditiveProblem(dim=200, teacher_width=2, student_width=4, activation="h3")
+    activation = Activation.parse(problem.activation)
+    whole = page.render(page.settings(problem, activation), activation, 0.01, [])
+    assert len(whole.encode()) < 1_500_000
+    file = tmp_path_factory.mktemp("page") / "explorer.html"
+    file.write_text(whole, encoding="utf-8")
+    with Browser(380, 800) as browser:
+        browser.open(file)
+        moved = browser.evaluate(_MOVE)
+        browser.wait(f"Object.values({_FOUND}.drawn).every(x => x > 2)")
+        return {"moved": moved, "said": browser.said, "asked": browser.asked, "file": file, **browser.evaluate(_FOUND)}
+
+
+@needs_browser
+def test_every_slider_moves_and_nothing_is_said_or_asked_for(opened: dict[str, Any]) -> None:
+    assert opened["said"] == []
+    assert opened["asked"] == [opened["file"].as_uri()]
+    assert {f"s-{x.key}" for x in page.SLIDERS} | {"s-share", "time"} <= set(opened["moved"])
+    for name, (before, after, labels) in opened["moved"].items():
+        assert labels == 1, name
+        assert after, name
+        assert before != after, name
+
+
+@needs_browser
+def test_every_chart_is_drawn_and_the_page_is_no_wider_than_the_screen(opened: dict[str, Any]) -> None:
+    assert min(opened["drawn"].values()) > 2, opened["drawn"]
+    assert not opened["wide"]
+
+
+@needs_browser
+def test_the_commands_are_ones_that_are_understood(opened: dict[str, Any], command: Callable[..., Any]) -> None:
+    """The problem on the screen, typed as the page says."""
+    lines = opened["command"].splitlines()
+    assert [line.split()[:2] for line in lines] == [
+        ["emergence", x] for x in ("predict", "simulate", "compare", "judge")
+    ]
+    assert "[predict]" in opened["conjecture"]
