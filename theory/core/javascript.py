@@ -234,7 +234,8 @@ def _sizes(system: System) -> list[str]:
 def kernel(dual: sp.Expr, coefficients: Sequence[sp.Symbol] = (), orders: int = 2) -> str:
     r"""$\varphi,\varphi',\dots$ up to so many derivatives, as an arrow function of the coefficients' values to a list.
 
-    A cosine beyond ±1 is rounding and counts as ±1, as in every other target.
+    A cosine beyond ±1 is rounding and counts as ±1, as in every other target. Raises `TypeError` for what
+    JavaScript has no name for.
     """
     found = [dual] + [sp.diff(dual, kernel_variable, order) for order in range(1, orders + 1)]
     shaped = [sp.horner(x, kernel_variable) if x.is_polynomial(kernel_variable) else x for x in found]
@@ -245,7 +246,10 @@ def kernel(dual: sp.Expr, coefficients: Sequence[sp.Symbol] = (), orders: int = 
 
 
 def function(expressions: Sequence[sp.Expr], arguments: Sequence[sp.Symbol]) -> str:
-    """Expressions as one arrow function of the arguments' values, in order, to the list of theirs; common parts once."""
+    """Expressions as one arrow function of the arguments' values, in order, to the list of theirs; common parts once.
+
+    Raises `TypeError` for what JavaScript has no name for.
+    """
     shared, found = sp.cse(list(expressions), symbols=sp.numbered_symbols("shared"))
     lines = "".join(f"const {_print(name)} = {_print(value)};\n" for name, value in shared)
     values = ", ".join(map(_print, found))
