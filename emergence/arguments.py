@@ -252,6 +252,9 @@ def _sweep(sweep: Parser) -> None:
     options.add_argument("--keep", nargs="+", metavar="VARIABLE", help="variables to store (default: all)")
     options.add_argument("--workers", type=Whole().read, metavar="N", help="local processes (default: one per core)")
     options.add_argument("--scheduler", metavar="ADDRESS", help="run on a cluster of distributed instead")
+    options.add_argument(
+        "--list", action="store_true", help="list the cells, finished or not, and how long the others may take; no more"
+    )
     options.add_argument("--shard", metavar="I/N", help="every N-th cell only, from the I-th (I = 1 … N)")
 
 

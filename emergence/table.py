@@ -25,6 +25,14 @@ def render(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join([*lines, *(_line(text, widths, right) for text in texts)])
 
 
+def duration(seconds: float) -> str:
+    """A time for people: ``0.3 s``, ``42 s``, ``12 min``, ``3.4 h``, ``2.1 days``."""
+    for size, unit, below in ((1, "s", 120), (60, "min", 120), (3600, "h", 48)):
+        if seconds < below * size:
+            return f"{float(f'{seconds / size:.2g}'):g} {unit}"
+    return f"{seconds / 86400:.2g} days"
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from emergence import config, console, output
+from emergence import config, console, output, table
 from emergence.arguments import problem_flags
 from emergence.cells import configuration, problem_of
 from emergence.commands.setup import check_uses
@@ -19,11 +19,13 @@ from emergence.refusal import is_refusal, refuse
 from emergence.result import Result
 from emergence.store import grid, merging
 from emergence.store.engine import Cluster, Workers, usable_cores
-from emergence.store.folder import Store, check
+from emergence.store.folder import Store, check, pace
 from emergence.store.sweeping import Cell, Outcome, Sweep, label
 from emergence.values import Expression, Whole, shown
 
 DEFAULT_STORE = "sweep"
+#: So many cells are listed to people; the JSON document lists all.
+_LISTED = 200
 
 
 def run(arguments: argparse.Namespace) -> Result:
@@ -43,6 +45,8 @@ def run(arguments: argparse.Namespace) -> Result:
     missing = [cell for cell in cells if not (folder / cell.name).exists()]
     _check_expressions(arguments.model, missing)
     plan = merging.plan(everything[0].configuration, axes)
+    if arguments.list:
+        return _listed(arguments, axes, cells, folder)
     with contextlib.ExitStack() as stack:
         # Whatever can be refused is refused before the store is touched: a scheduler that is not there, too.
         engine = stack.enter_context(_engine(arguments.scheduler, min(workers, len(missing)))) if missing else None
@@ -74,6 +78,33 @@ def run(arguments: argparse.Namespace) -> Result:
         "failed": [_entry(cell) | {"reason": reason} for cell, reason in outcome.failed],
     }
     return Result(document, _text(arguments, axes, folder, outcome), 1 if outcome.failed or outcome.diverged else 0)
+
+
+def _listed(arguments: argparse.Namespace, axes: grid.Axes, cells: list[Cell], folder: Path) -> Result:
+    """The cells, which of them are finished, and how long the others may take; nothing is computed or written."""
+    finished = [(folder / cell.name).exists() for cell in cells]
+    each = pace(folder / cell.name for cell, there in zip(cells, finished, strict=True) if there)
+    left = finished.count(False)
+    document = {
+        "what": arguments.what,
+        "store": str(folder),
+        "over": {name: list(values) for name, values in axes.items()},
+        "shard": arguments.shard,
+        "cells": [_entry(cell) | {"finished": there} for cell, there in zip(cells, finished, strict=True)],
+        "left": left,
+        "seconds_a_cell": each,
+        "seconds_left": None if each is None else left * each,
+    }
+    numbered = zip(range(1, len(cells) + 1), cells, finished, strict=True)
+    rows = [(number, cell.label, "finished" if there else "") for number, cell, there in numbered]
+    lines = [table.render(("number", "cell", "state"), rows[:_LISTED])]
+    lines += [f"… {len(rows) - _LISTED} more: --json lists all"] * (len(rows) > _LISTED)
+    if each is None:
+        told = "how long they take is known once two are finished"
+    else:
+        told = f"about {table.duration(left * each)} at the pace of those finished, one in {table.duration(each)}"
+    lines += ["", f"{len(cells)} cells, {left} to compute: {told}" if left else f"{len(cells)} cells, all finished"]
+    return Result(document, "\n".join([*lines, f"store: {folder}"]), 0)
 
 
 def _kept(names: list[str] | None, simulation: Simulation) -> tuple[str, ...] | None:

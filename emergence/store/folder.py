@@ -13,9 +13,11 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from emergence.reading import read
@@ -133,6 +135,12 @@ def check(folder: str) -> Path:
     if others and not is_store(path):  # another process may have marked it since the first look
         refuse(f"store is {folder!r}: it holds other things ({others[0]!r}): give an empty or a new folder")
     return path
+
+
+def pace(files: Iterable[Path]) -> float | None:
+    """Median seconds between finished cells, whoever computed them, breaks left out of account; None below two."""
+    times = sorted(file.stat().st_mtime for file in files)
+    return median(later - earlier for earlier, later in pairwise(times)) if len(times) > 1 else None
 
 
 def is_store(path: Path) -> bool:

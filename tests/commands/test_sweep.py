@@ -24,7 +24,9 @@ from inline import Inline, toy
 
 from benchmarks import kill_sweep
 from dynamics.core.storage import write_dataset
+from emergence import table
 from emergence.cells import compute, configuration
+from emergence.cli import main
 from emergence.commands import sweep as command
 from emergence.model import Model
 from emergence.models.additive import MODEL as ADDITIVE
@@ -638,3 +640,44 @@ def test_a_scheduler_that_is_not_there_is_refused(run: Callable, monkeypatch: py
     assert "scheduler is 'nonsense://x'" in err
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert "but distributed is not installed: " in run("sweep", "predict", *SMALL, *GRID, "--scheduler", "tcp://x:1")[2]
+
+
+# ---------------------------------------------------------------------------------- list
+
+
+def test_a_list_computes_nothing_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["sweep", "predict", *SMALL, *GRID, "--store", str(tmp_path / "store"), "--shard", "2/2", "--list"]
+    assert main(asked) == 0
+    shown = capsys.readouterr().out
+    assert not (tmp_path / "store").exists()
+    assert [line.split()[1:] for line in shown.splitlines()[2:5]] == [
+        ["student-width=4", "seed=1"],
+        ["student-width=6", "seed=0"],
+        ["student-width=6", "seed=2"],
+    ]
+    assert "3 cells, 3 to compute: how long they take is known once two are finished" in shown
+
+
+def test_a_list_tells_the_pace_of_what_is_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Median time between files: the night in which nothing ran is no part of it."""
+    asked = ["sweep", "predict", *SMALL, "--over", "seed=0:6", "--store", str(tmp_path / "store"), "--workers", "1"]
+    assert main([*asked, "--shard", "1/2"]) == 0
+    files = sorted((tmp_path / "store").glob("predict-*.nc"))
+    for file, at in zip(files, (0.0, 10.0, 30_000.0), strict=True):
+        os.utime(file, (1e9 + at, 1e9 + at))
+    assert store.pace(files[:2]) == 10.0
+    os.utime(files[2], (1e9 + 20, 1e9 + 20))
+    capsys.readouterr()
+    assert main([*asked, "--list", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [cell["finished"] for cell in document["cells"]] == [True, False] * 3
+    assert (document["left"], document["seconds_a_cell"], document["seconds_left"]) == (3, 10.0, 30.0)
+    assert main([*asked, "--list"]) == 0
+    assert "6 cells, 3 to compute: about 30 s at the pace of those finished, one in 10 s" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.034, "0.034 s"), (42.0, "42 s"), (720, "12 min"), (12_240, "3.4 h"), (200_000, "2.3 days")]
+)
+def test_times_for_people(seconds: float, text: str) -> None:
+    assert table.duration(seconds) == text
