@@ -22,7 +22,7 @@ def tool(name: str) -> ModuleType:
     return module
 
 
-check, docstrings, pages = tool("check"), tool("docstrings"), tool("pages")
+check, docstrings, gallery, pages = (tool(name) for name in ("check", "docstrings", "gallery", "pages"))
 PAGE = '<html><head><link rel="stylesheet" href="a.css"></head><body id="top">{}</body></html>'
 
 
@@ -107,3 +107,18 @@ def test_what_a_source_prints_wrongly_is_among_the_errata() -> None:
 
 def test_a_docstring_that_names_what_is_not_there_is_noticed() -> None:
     assert docstrings.missing("`theory.core.activation.Activation`, `theory.nothing`, `theory`") == ["theory.nothing"]
+
+
+def test_the_gallery_is_short_and_leads_to_pages() -> None:
+    found = gallery.entries()
+    assert len(found) >= 8
+    assert [entry.name for entry in found if not (SITE.parent / "gallery" / entry.page).is_file()] == []
+    assert [entry.name for entry in found if len([line for line in entry.code.splitlines() if line]) > 14] == []
+
+
+def test_a_script_of_the_gallery_leaves_its_picture(tmp_path: Path) -> None:
+    (entry,) = (entry for entry in gallery.entries() if entry.name == "riccati")
+    entry.draw(tmp_path)
+    assert (tmp_path / "riccati.png").stat().st_size > 5000
+    assert entry.code.startswith("import")
+    assert '"""' not in entry.code

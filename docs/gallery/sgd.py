@@ -13,7 +13,7 @@ activation, teacher = Activation.parse("h3"), Teacher.power_law(width=2, exponen
 start = draw_initial_state(teacher, Student(width=6, init_scale=0.03), seed=1)
 end = 1.5 * predict(activation, teacher, start).last_time
 flow = gradient_flow(activation, teacher, start, t_end=end).dataset
-sgd = online_sgd(activation, teacher, start, step_size=2e-4, steps=int(end / 2e-4), replicas=16).dataset
+sgd = online_sgd(activation, teacher, start, step_size=4e-4, steps=int(end / 4e-4), replicas=16).dataset
 
 figure = Figure(layout="constrained")
 axes = figure.add_subplot(xlabel="time = step size × steps", ylabel="largest squared overlap")

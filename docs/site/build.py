@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import check
+import gallery
 import pages
 from sphinx.cmd.build import build_main
 
@@ -43,6 +44,7 @@ def stage(source: Path) -> None:
         path = source / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    gallery.stage(source / "gallery")
 
 
 def mend(html: Path) -> None:
