@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Tests of one file share compiled code, so a file stays in one process.
 SHARED ?= -n logical --maxprocesses=4 --dist loadfile
 
-.PHONY: run test lint bench docs docs-tools notebooks figures reference lock clean
+.PHONY: run test matrix lint bench docs docs-tools notebooks figures reference lock clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -25,6 +25,14 @@ run: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q $(SHARED) $(ARGS)
+
+# The tests under every Python that is found; ARGS for a part of them.
+matrix:
+	@status=0; for version in 3.11 3.12 3.13 3.14; do \
+	  if python$$version -c '' 2>/dev/null; then \
+	    echo "Python $$version"; $(MAKE) test VENV=.venv-$$version PYTHON=python$$version || status=1; \
+	  else echo "Python $$version was not found: not tested" >&2; fi; \
+	done; exit $$status
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -56,4 +64,4 @@ lock: $(STAMP)
 	  --no-emit-package emergence-sgd pyproject.toml -o constraints.txt
 
 clean:
-	rm -rf $(VENV) emergence-out
+	rm -rf $(VENV) .venv-3.* emergence-out

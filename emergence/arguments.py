@@ -96,6 +96,26 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+class _Completion(argparse.Action):
+    """``--print-completion SHELL``: what a shell needs to complete the command line."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **_: Any) -> None:
+        text = "print the completion for bash, zsh, fish or tcsh, and exit"
+        super().__init__(option_strings, argparse.SUPPRESS, metavar="SHELL", default=argparse.SUPPRESS, help=text)
+
+    def __call__(self, parser: argparse.ArgumentParser, _: Any, shell: Any, option: str | None = None) -> NoReturn:
+        try:
+            import shtab
+        except ImportError:
+            from theory.core.errors import not_installed
+
+            raise UsageError(not_installed("shtab")) from None
+        if shell not in shtab.SUPPORTED_SHELLS:
+            raise UsageError(f"{option} is {shell!r}: use one of {', '.join(shtab.SUPPORTED_SHELLS)}")
+        print(shtab.complete(parser, shell))
+        parser.exit()
+
+
 class _Alias(argparse.Action):
     """Another name of an option, which a refusal of its value uses."""
 
@@ -142,6 +162,7 @@ def parser(model: Model | None = None, named: bool = False) -> Parser:
     )
     main.set_defaults(model=model)
     main.add_argument("--version", action=_Version)
+    main.add_argument("--print-completion", action=_Completion)
     # Not `required`: argparse would name the destination, not say which commands there are.
     commands = main.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog="emergence")
     common, out = _common(), _out()
