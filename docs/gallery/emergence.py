@@ -2,7 +2,7 @@
 
 Squared overlaps of eight directions under gradient flow, each at the time predicted from the start alone (dashed).
 
-../docs/theory.md
+docs/theory.md
 """
 
 from matplotlib.figure import Figure

@@ -2,7 +2,7 @@
 
 Hermite weights of a few activations: the first degree decides how long the search takes.
 
-../docs/theory.md
+docs/theory.md
 """
 
 import numpy as np

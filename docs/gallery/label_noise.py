@@ -2,7 +2,7 @@
 
 Norm of the first layer of a linear network: label noise shrinks it, clean labels leave it alone.
 
-../docs/label_noise.md
+docs/label_noise.md
 """
 
 from matplotlib.figure import Figure

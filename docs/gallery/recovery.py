@@ -2,7 +2,7 @@
 
 Mean and spread of the recovery time against the step size, from the backward equation: no run is made.
 
-../docs/sde.md
+docs/sde.md
 """
 
 import numpy as np

@@ -2,7 +2,7 @@
 
 Overlaps of the student's column space with eight teacher directions, from a random subspace, in closed form.
 
-../docs/quadratic.md
+docs/quadratic.md
 """
 
 import numpy as np

@@ -2,7 +2,7 @@
 
 Online SGD, exact in law, at d = 64: sixteen runs scatter about the flow of the same start (black).
 
-../docs/simulator.md
+docs/simulator.md
 """
 
 from matplotlib.figure import Figure

@@ -2,7 +2,7 @@
 
 Loss of a thousand directions against time: every step is sudden, their sum is a power.
 
-../docs/scaling.md
+docs/scaling.md
 """
 
 import numpy as np

@@ -2,7 +2,7 @@
 
 Above the line the drift of a step no longer finds a direction of that weight; the slope is −J/2, here −2.
 
-../docs/finite_step.md
+docs/finite_step.md
 """
 
 import numpy as np

@@ -46,7 +46,7 @@ class Entry:
     def text(self) -> str:
         image = f"![{self.sentence}]({self.name}.png)"
         code = f"```python\n{self.code}\n```"
-        return f"# {self.title}\n\n{image}\n\n{self.sentence} [What is behind it]({self.page}).\n\n{code}\n"
+        return f"# {self.title}\n\n{image}\n\n{self.sentence} [What is behind it](../{self.page}).\n\n{code}\n"
 
 
 def entries() -> list[Entry]:

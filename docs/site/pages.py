@@ -13,7 +13,11 @@ from validation.judge.catalogue import module_of
 ROOT = Path(__file__).resolve().parents[2]
 #: Where the pages lie. Those of `docs` that no part names belong to the second.
 PARTS = {
-    "start": ("Start", "From nothing to a figure of your own.", ["docs/start", "docs/own_activation", "docs/elsewhere", "notebooks/*"]),
+    "start": (
+        "Start",
+        "From nothing to a figure of your own.",
+        ["docs/start", "docs/own_activation", "docs/elsewhere", "notebooks/*"],
+    ),
     "how-to": (
         "How-to",
         "One task a page.",
