@@ -56,6 +56,8 @@ def compute(configuration: Mapping[str, Any]) -> bytes:
         warnings.simplefilter("ignore")
         resolved = model.resolve(problem, simulation)
         simulation.requires(resolved)
+        if simulation.cost is not None:
+            simulation.cost(resolved).check(simulation.name, simulation.uses)
         run = simulation.run(resolved, None, None)
     keep, data = configuration["keep"], run.data
     for name in set(keep or ()) - set(data):

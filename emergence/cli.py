@@ -13,6 +13,7 @@ from _emergence import StrangerError, check_siblings
 from emergence import cache, console, jsonio, output, resources
 from emergence.arguments import UsageError, parse
 from emergence.interruption import NOTHING, Kept, heeded
+from emergence.patience import Patience
 from emergence.refusal import is_refusal, refuse
 from emergence.result import Result
 from emergence.values import Whole
@@ -27,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     3 internal error (a traceback with ``EMERGENCE_DEBUG=1``); 130 interrupted (Ctrl-C, SIGTERM, SIGHUP).
     """
     console.secure()
-    with heeded():
+    with heeded(), resources.bounded():
         return _ended(argv)
 
 
@@ -59,7 +60,8 @@ def _run(arguments: argparse.Namespace) -> Result:
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as caught, cache.kept_compiled():
         check_siblings("emergence")
         command = importlib.import_module(f"emergence.commands.{arguments.command.replace('-', '_')}")
-        result: Result = command.run(arguments)
+        with Patience(arguments.quiet):
+            result: Result = command.run(arguments)
     # Shown only now: bad input is answered by one line, not by what a library thought on the way to it.
     for text in dict.fromkeys(str(warning.message) for warning in caught):
         console.warn(text)

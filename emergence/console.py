@@ -6,6 +6,9 @@ import sys
 
 from emergence.refusal import refuse
 
+#: Letters of an error, and of a word of one that is longer.
+LONGEST, _KEPT = 1000, 60
+
 
 def secure() -> None:
     """Fill the places of standard streams that are closed: the next file opened would take one, and what libraries print."""
@@ -44,8 +47,12 @@ def warn(text: str) -> None:
 
 
 def fail(text: str, label: str = "error") -> None:
-    """One line ``emergence: error: …`` on standard error."""
-    _tell(f"{label}: {text}")
+    """One line ``emergence: error: …`` on standard error, of a length that can be read: the longest words are cut."""
+    words = text.split()
+    while sum(map(len, words)) > LONGEST and len(longest := max(words, key=len)) > 2 * _KEPT:
+        words[words.index(longest)] = f"{longest[:_KEPT]}…"
+    short = " ".join(words)
+    _tell(f"{label}: {short if len(short) <= 2 * LONGEST else f'{short[:LONGEST]} … {short[-LONGEST // 2 :]}'}")
 
 
 def note(text: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from emergence.options import Problem, options
 from emergence.refusal import refuse
+from emergence.resources import Cost
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -84,6 +85,7 @@ class Simulation:
         variables: names in the data, for ``sweep --keep``.
         requires: refuses, before anything is made, a problem that cannot be run.
         warn: lines for the user before it begins.
+        cost: what a run takes at the least; None if nobody can say.
         checkpoints: the name of the folder that `run` keeps its checkpoints in, from the problem; None if it has none.
     """
 
@@ -95,6 +97,7 @@ class Simulation:
     variables: tuple[str, ...]
     requires: Callable[[Any], None] = _anything
     warn: Callable[[Any], tuple[str, ...]] = _silent
+    cost: Callable[[Any], Cost] | None = None
     checkpoints: Callable[[Any], str] | None = None
 
 
@@ -127,10 +130,11 @@ class Predictor:
 
 @dataclass(frozen=True)
 class Comparer:
-    """What ``compare`` judges of a resolved problem. `uses`: as of a `Simulation`."""
+    """What ``compare`` judges of a resolved problem. `uses`, `cost`: as of a `Simulation`."""
 
     case: "Callable[[Any], Case]"
     uses: frozenset[str]
+    cost: Callable[[Any], Cost] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,12 @@
-"""Progress on standard error: a bar on a terminal, a line now and then in a log, nothing with ``--quiet``."""
+"""Progress on standard error: a bar on a terminal, a line now and then in a log, nothing with ``--quiet``.
+
+Nobody waits for more than `SILENCE` without a word: on a terminal not for a problem to be understood either, in a log not for
+the first word of a run. (Bad input is answered by one line alone, so a log says nothing before it is accepted.)
+"""
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -10,6 +15,7 @@ from typing import Self
 from tqdm import tqdm
 
 from emergence import console
+from emergence.patience import SILENCE, Patience
 
 #: Seconds between two lines in a log, and between two redraws of the bar.
 LOG_INTERVAL, BAR_INTERVAL = 5.0, 0.1
@@ -22,6 +28,10 @@ class Progress:
         self._last = -float("inf")
         self._quiet = quiet
         self._bar = None
+        self._first = threading.Timer(SILENCE, self, (0.0, "starting"))
+        self._first.daemon = True
+        if Patience.current is not None:
+            Patience.current.end()
         if not quiet and sys.stderr is not None and sys.stderr.isatty():
             self._bar = tqdm(total=1.0, file=sys.stderr, leave=False, bar_format="{l_bar}{bar}| {elapsed}<{remaining}")
 
@@ -30,6 +40,7 @@ class Progress:
         if self._quiet or (not done and now - self._last < (BAR_INTERVAL if self._bar else LOG_INTERVAL)):
             return
         self._last = now
+        self._first.cancel()
         if self._bar is None:
             console.note(f"{fraction:.0%} {text}")
             return
@@ -51,11 +62,14 @@ class Progress:
             self._bar.refresh()
 
     def __enter__(self) -> Self:
+        if self._bar is None and not self._quiet:
+            self._first.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._first.cancel()
         if self._bar is not None:
             with contextlib.suppress(OSError):
                 self._bar.close()

@@ -3,7 +3,7 @@
 import argparse
 
 from emergence import console, output, table
-from emergence.commands.setup import announce, check_uses, identified, problem_of
+from emergence.commands.setup import affordable, announce, check_uses, identified, problem_of
 from emergence.files import file_name, reporting
 from emergence.progress import Progress
 from emergence.result import Result
@@ -17,11 +17,12 @@ def run(arguments: argparse.Namespace) -> Result:
     model = arguments.model
     check_uses(arguments, f"compare{model.flag}", model.compare.uses)
     resolved = model.resolve(problem_of(arguments), None)
+    long = affordable(f"compare{model.flag}", model.compare, resolved)
     case = model.compare.case(resolved)
     problem = identified(model, {"model": model.name} | dict(case.settings or resolved.echo()))
     page = file_name("compare", problem, "html")
     folder = output.make(output.asked(arguments.out, page))
-    announce(resolved)
+    announce(resolved, long=long)
     import validation
 
     with Progress(arguments.quiet) as progress, reporting():

@@ -6,7 +6,7 @@ from typing import Any
 
 from emergence import config, console, models
 from emergence.arguments import problem_flags
-from emergence.model import Model, Resolved, Simulation
+from emergence.model import Comparer, Model, Resolved, Simulation
 from emergence.options import Problem, refuse_unused
 
 
@@ -42,7 +42,17 @@ def identified(model: Model, problem: Mapping[str, Any]) -> dict[str, Any]:
     return {**problem, "model": models.reference(model)} if model.origin else dict(problem)
 
 
-def announce(resolved: Resolved, simulation: Simulation | None = None) -> None:
-    """Print the problem's warnings; called when nothing can be refused any more."""
-    for text in (*resolved.warnings, *(() if simulation is None else simulation.warn(resolved))):
+def announce(resolved: Resolved, simulation: Simulation | None = None, long: tuple[str, ...] = ()) -> None:
+    """Print the problem's warnings; called when nothing can be refused any more. `long`: unless the simulation says more."""
+    own = () if simulation is None else simulation.warn(resolved)
+    for text in (*resolved.warnings, *(own or long)):
         console.warn(text)
+
+
+def affordable(what: str, run: Simulation | Comparer, resolved: Resolved) -> tuple[str, ...]:
+    """Lines about a run that takes long. Raises `InputError` for one that does not fit into memory."""
+    if run.cost is None:
+        return ()
+    cost = run.cost(resolved)
+    cost.check(what, run.uses)
+    return cost.warnings(what, run.uses)

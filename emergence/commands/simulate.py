@@ -4,7 +4,7 @@ import argparse
 from contextlib import ExitStack
 
 from emergence import console
-from emergence.commands.setup import announce, check_uses, identified, problem_of
+from emergence.commands.setup import affordable, announce, check_uses, identified, problem_of
 from emergence.files import DataFile
 from emergence.interruption import kept
 from emergence.options import free
@@ -19,9 +19,10 @@ def run(arguments: argparse.Namespace) -> Result:
     problem = problem_of(arguments)
     resolved = arguments.model.resolve(problem, simulation)
     simulation.requires(resolved)
+    long = affordable(f"simulate {simulation.name}", simulation, resolved)
     file = DataFile.of(arguments, identified(arguments.model, resolved.echo()), free(arguments.model.problem))
     folder = file.make_folder()
-    announce(resolved, simulation)
+    announce(resolved, simulation, long)
     checkpoints = None if simulation.checkpoints is None else folder / simulation.checkpoints(resolved)
     with ExitStack() as stack:
         if checkpoints is not None:

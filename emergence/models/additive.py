@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 from emergence.model import Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
 from emergence.models.additive_problem import AdditiveProblem, Resolved, resolve
-from emergence.models.teacher import PREDICTED, TEACHER
+from emergence.models.teacher import PREDICTED, STAGES, TEACHER, replicas_cost, state_size
 from emergence.refusal import refuse
 from emergence.reproduction import FIG1, FIG2
+from emergence.resources import Cost
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -126,6 +127,28 @@ def _with_prediction(resolved: Resolved, times: Any, loss: Any, steps: Any = Non
         },
         coords=time_axis(times, steps) | {"direction": np.arange(1, resolved.teacher.width + 1)},
     )
+
+
+def _flow_cost(resolved: Resolved) -> Cost:
+    """The stages of a step, each a state m(P + m)."""
+    return Cost(STAGES * state_size(resolved.problem.student_width, resolved.problem.width))
+
+
+def _descent_cost(resolved: Resolved) -> Cost:
+    size = state_size(resolved.problem.student_width, resolved.problem.width)
+    return Cost(2 * size, 2.0 * resolved.run_length()[2] * size)
+
+
+def _sgd_cost(resolved: Resolved) -> Cost:
+    problem = resolved.problem
+    return replicas_cost(problem, problem.student_width, problem.width, resolved.run_length()[2])
+
+
+def _sde_cost(resolved: Resolved) -> Cost:
+    """A covariance of all overlaps, its root and its eigenvectors; the overlaps of every path."""
+    width = resolved.problem.student_width
+    overlaps = float(width * resolved.teacher.width + width * (width + 1) // 2)
+    return Cost(3 * overlaps**2 + resolved.problem.replicas * overlaps)
 
 
 # ------------------------------------------------------------- refusals before and tables after
@@ -269,6 +292,7 @@ MODEL = Model(
             table=_table("half_time"),
             variables=(*_STATE, "half_time", "half_neuron", "loss_time"),
             requires=lambda resolved: resolved.run_length(counted=False) and None,
+            cost=_flow_cost,
         ),
         Simulation(
             name="online-sgd",
@@ -279,6 +303,7 @@ MODEL = Model(
             variables=(*_STATE, "half_steps", "loss_steps", "diverged"),
             requires=lambda resolved: resolved.run_length() and None,
             warn=_long,
+            cost=_sgd_cost,
         ),
         Simulation(
             name="finite-step",
@@ -288,6 +313,7 @@ MODEL = Model(
             table=_table("half_time"),
             variables=(*_STATE, "half_time", "diverged"),
             requires=lambda resolved: _polynomial(resolved, counted=True),
+            cost=_flow_cost,
         ),
         Simulation(
             name="sde",
@@ -298,6 +324,7 @@ MODEL = Model(
             variables=(*_STATE, "half_time", "diverged"),
             requires=lambda resolved: _polynomial(resolved, counted=False),
             warn=_wide,
+            cost=_sde_cost,
         ),
         Simulation(
             name="retiring-flow",
@@ -307,6 +334,7 @@ MODEL = Model(
             table=_table("half_time"),
             variables=(*_PREDICTED, "share", "loss_time", "light_share", "neglected", "solver_steps"),
             requires=_has_time,
+            cost=_flow_cost,
         ),
         Simulation(
             name="gradient-descent",
@@ -316,6 +344,7 @@ MODEL = Model(
             table=_descent_table,
             variables=_PREDICTED,
             requires=lambda resolved: resolved.run_length() and None,
+            cost=_descent_cost,
         ),
     ),
     predict=Predictor(
@@ -324,7 +353,7 @@ MODEL = Model(
         _PREDICT | {"batch"},
         PREDICTED,
     ),
-    compare=Comparer(_case, _SGD | {"method"}),
+    compare=Comparer(_case, _SGD | {"method"}, lambda resolved: Cost(_sgd_cost(resolved).numbers)),
     derivations={
         "loss": Derive("theory:loss_derivation"),
         "gradient": Derive("theory:gradient_derivation"),

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 from emergence.model import Comparer, Derive, Model, Predictor, Progress, Run, Simulation
 from emergence.models.declared_prediction import VARIABLES, data, document
 from emergence.models.declared_problem import DeclaredProblem, Resolved, resolve, stepping
+from emergence.models.teacher import state_size
 from emergence.options import options
 from emergence.refusal import refuse
+from emergence.resources import Cost
 
 if TYPE_CHECKING:
     from theory import Activation
@@ -76,6 +78,15 @@ def _runs(resolved: Resolved) -> None:
     if resolved.problem.method == "exact":
         with stepping(resolved.problem.rule):
             Exact(resolved.model, resolved.start, 1, NO_MISTAKES)
+
+
+def _sgd_cost(resolved: Resolved) -> Cost:
+    """Overlaps of every replica by eigenspace (or, with a data set, with its samples), and what each sample moves."""
+    problem, kinds = resolved.problem, len(resolved.model.directions.inputs.eigenvalues)
+    size = kinds * state_size(problem.student_width, resolved.model.directions.count)
+    own = max(size, float(problem.samples or 0) * (problem.samples or 0))
+    batch = problem.batch or 1
+    return Cost(problem.replicas * own, 2.0 * resolved.steps * batch * problem.replicas * size)
 
 
 def _table(resolved: Resolved, run: Run) -> str:
@@ -156,6 +167,7 @@ MODEL = Model(
             _table,
             (*_STATE, "loss", "diverged"),
             _runs,
+            cost=_sgd_cost,
         ),
         Simulation(
             "declared-flow",
@@ -168,7 +180,7 @@ MODEL = Model(
         ),
     ),
     predict=Predictor(document, data, _FRESH - {"replicas", "method"}, VARIABLES),
-    compare=Comparer(_case, _FRESH),
+    compare=Comparer(_case, _FRESH, _sgd_cost),
     derivations={
         "declared-flow": Derive(lambda activation: _derived(activation, True), "h4", kernel=False),
         "declared-committee": Derive(lambda activation: _derived(activation, False), "erf", kernel=False),

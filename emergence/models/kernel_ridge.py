@@ -8,6 +8,7 @@ from emergence.model import Model, Progress, Run, Simulation
 from emergence.models.teacher import ACTIVATION, TeacherProblem
 from emergence.options import option, options
 from emergence.refusal import refuse
+from emergence.resources import Cost
 from emergence.values import Expression, Number, Text, Whole, Wholes
 
 if TYPE_CHECKING:
@@ -89,6 +90,12 @@ def _run(resolved: Resolved, progress: Progress | None, _: object) -> Run:
     return Run(result.dataset)
 
 
+def _cost(resolved: Resolved) -> Cost:
+    """The kernel matrix and its factor; n³/3 for each regression."""
+    counts = [float(n) for n in resolved.samples]
+    return Cost(2 * max(counts) ** 2, resolved.problem.replicas * sum(n**3 for n in counts) / 3)
+
+
 def _table(resolved: Resolved, run: Run) -> str:
     from emergence import table
 
@@ -119,6 +126,7 @@ MODEL = Model(
             uses=frozenset(options(KernelRidgeProblem)),
             run=_run,
             table=_table,
+            cost=_cost,
             variables=("risk", "predicted", "staircase", "energy", "harmonics"),
         ),
     ),

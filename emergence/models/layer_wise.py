@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from emergence.model import Model, Progress, Run, Simulation
 from emergence.models.additive_problem import beyond
-from emergence.models.teacher import ACTIVATION, TrainedProblem
+from emergence.models.teacher import ACTIVATION, TrainedProblem, replicas_cost
 from emergence.options import option, options
 from emergence.refusal import refuse
 from emergence.values import MAX_WHOLE, Expression, Number, Whole
@@ -152,6 +152,7 @@ MODEL = Model(
             uses=frozenset(options(LayerWiseProblem)),
             run=_run,
             table=_table,
+            cost=lambda x: replicas_cost(x.problem, x.problem.student_width, x.problem.width, x.steps),
             variables=("overlap", "norm2", "loss", "half_steps", "second_layer", "fitted_loss"),
         ),
     ),

@@ -1,11 +1,13 @@
 """Lazy or rich? A fully connected network on few images, with and without label noise (arXiv:2603.10397)."""
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from emergence.files import file_name
 from emergence.model import Model, Progress, Run, Simulation
 from emergence.options import Problem, option, options
+from emergence.resources import Cost
 from emergence.values import Choice, Number, Share, Switch, Text, Whole
 
 if TYPE_CHECKING:
@@ -91,6 +93,15 @@ def _run(resolved: Resolved, progress: Progress | None, folder: "Path | None") -
     return Run(result.dataset, int(last.loss_train.isnull().any(("arm", "model")).sum()), result)
 
 
+def _cost(resolved: Resolved) -> Cost:
+    """Weights of the network, the tangent kernel of all images and classes, and a pass forth and back in every step."""
+    images, classes = resolved.images, len(resolved.images.classes)
+    weights = float(resolved.values["hidden"]) * (math.prod(images.shape) + classes)
+    kernel = (float(resolved.values["images"]) * classes) ** 2
+    runs = 2 * resolved.values["replicas"] * float(resolved.values["steps"])
+    return Cost(max(weights, kernel), 6.0 * runs * resolved.values["images"] * weights)
+
+
 def _table(_: Resolved, run: Run) -> str:
     from emergence import table
 
@@ -117,6 +128,7 @@ MODEL = Model(
             uses=frozenset(options(LazyRichProblem)),
             run=_run,
             table=_table,
+            cost=_cost,
             variables=(
                 *("loss_train", "loss_test", "norm", "displacement", "departure", "expected_loss", "kernel_change"),
             ),

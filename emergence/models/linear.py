@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from emergence.model import Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
 from emergence.options import Problem, option, written
 from emergence.refusal import refuse
+from emergence.resources import Cost
 from emergence.values import MAX_WHOLE, Number, Share, Switch, Whole
 
 if TYPE_CHECKING:
@@ -238,6 +239,14 @@ def _sam(resolved: Resolved, progress: Progress | None, _: object) -> Run:
     return Run(run.dataset, int(run.diverged.sum()), run)
 
 
+def _cost(resolved: Resolved) -> Cost:
+    """Both layers of every replica, the training set, and four multiplications for each weight and sample."""
+    problem, weights = resolved.problem, float(resolved.problem.student_width) * (resolved.problem.dim + 1)
+    batch = problem.train_size if problem.full_batch else problem.batch
+    samples = float(resolved.run_length()) * batch * problem.replicas
+    return Cost(problem.replicas * weights + float(problem.train_size) * problem.dim, 4.0 * samples * weights)
+
+
 def _table(_: Resolved, run: Run) -> str:
     """Norms, alignment and loss at a few steps, means over replicas."""
     from emergence import table
@@ -313,7 +322,9 @@ MODEL = Model(
     problem=LinearProblem,
     resolve=resolve,
     simulations=(
-        Simulation("label-noise", "SGD with noise on the labels", _RUNS, _label_noise, _table, _DATA, _has_length),
+        Simulation(
+            "label-noise", "SGD with noise on the labels", _RUNS, _label_noise, _table, _DATA, _has_length, cost=_cost
+        ),
         Simulation(
             "oscillation",
             "the Markov oscillation algorithm: second-layer weights that jump",
@@ -322,6 +333,7 @@ MODEL = Model(
             _table,
             _DATA,
             _has_length,
+            cost=_cost,
         ),
         Simulation(
             "sam",
@@ -331,10 +343,11 @@ MODEL = Model(
             _table,
             _DATA,
             _has_length,
+            cost=_cost,
         ),
     ),
     predict=Predictor(_predict, _predicted, _NOISE, (*PREDICTED, *CURVES)),
-    compare=Comparer(_case, _RUNS),
+    compare=Comparer(_case, _RUNS, _cost),
     derivations={
         "label-noise": Derive("theory.linear.averaging:derivation", "h1", fixed=True),
         "oscillation": Derive("theory.linear.oscillation:derivation", "h1", fixed=True),

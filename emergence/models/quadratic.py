@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from emergence.model import Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
 from emergence.models.additive import SGD_BUDGET
 from emergence.models.additive_problem import beyond
-from emergence.models.teacher import INIT_SCALE, PREDICTED, TEACHER, TrainedProblem
+from emergence.models.teacher import INIT_SCALE, PREDICTED, TEACHER, TrainedProblem, replicas_cost
 from emergence.options import option
 from emergence.refusal import refuse
+from emergence.resources import Cost
 from emergence.values import MAX_WHOLE, Expression, Number, Whole
 
 if TYPE_CHECKING:
@@ -359,6 +360,17 @@ def _stiefel_table(resolved: ResolvedStiefel, run: Run) -> str:
     return table.render(("step", "time", "Riccati time", "risk, Riccati flow", "risk, SGD", "±"), rows)
 
 
+def _riccati_cost(resolved: Resolved) -> Cost:
+    """The diagonals of all replicas at all times, and the frames where they are filed."""
+    size = _frame_size(resolved)
+    diagonals = float(resolved.problem.replicas) * SAMPLES * resolved.problem.width
+    return Cost(diagonals + (size if size <= LARGEST_FRAME else 0))
+
+
+def _stiefel_cost(resolved: ResolvedStiefel) -> Cost:
+    return replicas_cost(resolved.problem, resolved.model.width, resolved.problem.width, resolved.steps)
+
+
 # ------------------------------------------------------------------------- comparison
 
 
@@ -421,6 +433,7 @@ MODEL = Model(
             variables=(*_DATA, "diagonal", "risk"),
             requires=lambda resolved: resolved.time and None,
             warn=_large,
+            cost=_riccati_cost,
         ),
         Simulation(
             name="stiefel-sgd",
@@ -429,6 +442,7 @@ MODEL = Model(
             run=_stiefel_sgd,
             table=_stiefel_table,
             variables=(*_DATA, "risk"),
+            cost=_stiefel_cost,
         ),
     ),
     predict=Predictor(

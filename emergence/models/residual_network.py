@@ -7,6 +7,7 @@ from emergence.model import Model, Progress, Run, Simulation
 from emergence.models.lazy_rich import DATA, FULL, RESUME, Resolved, checkpoint_folder, filled, resolve
 from emergence.options import Problem, option, options
 from emergence.refusal import refuse
+from emergence.resources import Cost
 from emergence.values import Number, Numbers, Switch, Text, Whole, Wholes
 
 if TYPE_CHECKING:
@@ -75,6 +76,15 @@ def _label_noise_network(resolved: Resolved, progress: Progress | None, folder: 
     return Run(compared.dataset, compared.diverged, compared.networks)
 
 
+def _cost(resolved: Resolved) -> Cost:
+    """Convolutions of 3 × 3 within stages, at half the size from stage to stage, forth and back for every image."""
+    values, (height, width, _) = resolved.values, resolved.images.shape
+    sizes = [18.0 * values["blocks"] * one**2 for one in values["widths"]]
+    passed = sum(size * height * width / 4**stage for stage, size in enumerate(sizes))
+    runs = values["replicas"] * (1 + len(values["flip_probability"]) + len(values["radius"])) * float(values["epochs"])
+    return Cost(sum(sizes), 3.0 * runs * len(resolved.images.train) * passed)
+
+
 def _accuracies(_: Resolved, run: Run) -> str:
     from emergence import table
 
@@ -125,6 +135,7 @@ MODEL = Model(
             uses=_USES,
             run=_label_noise_network,
             table=_accuracies,
+            cost=_cost,
             variables=_HISTORY,
             checkpoints=_folder,
         ),
@@ -134,6 +145,7 @@ MODEL = Model(
             uses=_USES,
             run=_pruning,
             table=_pruned,
+            cost=_cost,
             variables=tuple(f"{what}_by_{by}" for what in ("accuracy", "kept") for by in ("share", "threshold")),
             checkpoints=_folder,
         ),

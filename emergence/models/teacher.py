@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from emergence.options import Problem, option
 from emergence.refusal import refuse
+from emergence.resources import Cost
 from emergence.values import Choice, Expression, Number, Numbers, Switch, Whole
 
 if TYPE_CHECKING:
@@ -18,6 +19,21 @@ PREDICTED = (
     *("weight", "neuron", "overlap2", "lead", "valid", "time_leading", "time_half", "time_loss", "steps_half"),
     *("step_size", "exponent_time", "exponent_width", "exponent_samples_unstable", "exponent_compute"),
 )
+
+
+#: States that the integrator holds at once, and states of a run in its file.
+STAGES, SAVES = 7, 100
+
+
+def state_size(width: int, directions: int) -> float:
+    """Numbers in the overlaps of m students with P directions and with each other."""
+    return float(width) * (directions + width)
+
+
+def replicas_cost(problem: "TrainedProblem", width: int, directions: int, steps: int) -> Cost:
+    """Of replicas of SGD in overlaps: states and what is filed of them; 2m(P + m) for each sample."""
+    size, filed = state_size(width, directions), float(width) * directions * min(steps, SAVES)
+    return Cost(problem.replicas * (size + filed), 2.0 * steps * problem.batch * problem.replicas * size)
 
 
 @dataclass(frozen=True)

@@ -294,10 +294,16 @@ class Activation:
             return sp.simplify(self.kernel_at(0, J) / sp.factorial(J))
         return self.coefficients[J] ** 2
 
-    @property
+    @cached_property
     def check_tolerance(self) -> float:
-        """Residual accepted when a derivation is checked: 1e-30 for exact coefficients, 1e-10 for quadrature."""
-        return 1e-10 if any(value.has(sp.Float) for value in self.coefficients.values()) else 1e-30
+        r"""Residual accepted when a derivation is checked: 1e-30 for exact coefficients, 1e-10 for quadrature.
+
+        Times $s=\sum_j\hat\sigma_j^2$, for what is checked is quadratic in the coefficients; times $\sqrt s$ where that is
+        more, for the parts of it that are linear.
+        """
+        size = float(sum(sp.N(value) ** 2 for value in self.coefficients.values()))
+        precision = 1e-10 if any(value.has(sp.Float) for value in self.coefficients.values()) else 1e-30
+        return precision * max(size, size**0.5)
 
     @property
     def parity(self) -> str | None:
