@@ -21,6 +21,7 @@ from validation.judge.catalogue import catalogue
 from validation.judge.claim import Claim, Outcome, Verdict, unjudged
 from validation.judge.context import Context, TheoryUnderTest
 from validation.judge.kept import Kept, Measured, drawn
+from validation.judge.lock import LOCKED, of_catalogue, state
 from validation.judge.run import Run
 from validation.judge.selection import Selection, Wanted, select
 
@@ -67,7 +68,7 @@ def validate(
         kept: where outcomes are kept, as soon as they are there, and found by later runs.
         reached: called with the verdicts on each claim, in the order in which they are reached.
 
-    Warns of a claim that declares a control and judges nothing by it.
+    Warns of a claim that declares a control and judges nothing by it, and of one that was edited after it was locked.
 
     Raises: `InputError` for an unknown id, quantity or preset, two claims of one id, a control that its claim does not
     declare, `theory` together with `workers` or `kept`, a process that died; `Interrupted` on Ctrl-C, with the run of the
@@ -108,21 +109,29 @@ def validate(
     except KeyboardInterrupt as stop:
         raise Interrupted(run, f"after {tell.done} of {len(chosen)} claims") from stop
     finally:  # an interrupted run reports the claims that were finished
-        order = [claim.id for claim in chosen if claim.id in verdicts]
-        run.outcomes = {name: run.outcomes[name] for name in order}
-        run.files = {name: run.files[name] for name in order if name in run.files}
-        run.verdicts = [verdict for name in order for verdict in verdicts[name] if selection.keeps(verdict)]
+        run.verdicts = [one for claim in chosen for one in verdicts.get(claim.id, ()) if selection.keeps(one)]
         run.seconds = seconds()
+        judged = [claim for claim in chosen if claim.id in verdicts]
+        _describe(run, judged, [claim for claim in judged if known.get(claim.id) == claim], kept)
         if out is not None and run.verdicts:
             from validation.report.page import write_report
 
-            if kept is not None:
-                known_of = {claim.id: kept.facts(claim, preset) for claim in chosen if claim.id in verdicts}
-                run.facts = {name: facts for name, facts in known_of.items() if facts}
             asked = [] if selection.names == list(known) else selection.names
             name = file_names.report_name(asked, run.mark, finished=tell.done == len(chosen))
             run.report = write_report(out / name, run)
     return run
+
+
+def _describe(run: Run, judged: list[Claim], known: list[Claim], kept: Kept | None) -> None:
+    """What was left in the order of the claims, and what else is to be said of each; `known`: those of the catalogue."""
+    run.outcomes = {claim.id: run.outcomes[claim.id] for claim in judged}
+    run.files = {claim.id: run.files[claim.id] for claim in judged if claim.id in run.files}
+    for claim in judged:
+        run.facts[claim.id] = {} if kept is None else kept.facts(claim, run.preset)
+    for claim in known:
+        run.facts[claim.id]["Lock"] = found = state(claim, of_catalogue())
+        if found != LOCKED:
+            warnings.warn(f"claim {claim.id} is {found}: see validation/judge/lock.py", stacklevel=4)
 
 
 @dataclass
