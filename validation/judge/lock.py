@@ -49,7 +49,9 @@ def lock(claim: Claim) -> Lock:
 
 def measurement(claim: Claim) -> str:
     """The statements of its module that a claim's measurement rests on, by name, without comments, docstrings and spaces."""
-    module = sys.modules[claim.runner.__module__]
+    module = sys.modules.get(claim.runner.__module__)
+    if not getattr(module, "__file__", None):  # typed
+        return ""
     written = _written(module)
     left = [claim.runner.__qualname__.partition(".")[0], *(name for name, one in vars(module).items() if one is claim)]
     found: dict[str, str] = {}
