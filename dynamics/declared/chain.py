@@ -105,7 +105,7 @@ def geometry(
 
 
 class Drawn(NamedTuple):
-    """A block of B samples in coordinates: known (L, B, P + n), on everything known; plain (B, D); labels (B,)."""
+    """A block of B samples in coordinates: known (B, L, P + n), on everything known; plain (B, D); labels (B,)."""
 
     known: jax.Array
     plain: jax.Array
@@ -115,17 +115,17 @@ class Drawn(NamedTuple):
 def draw(
     shape: Shape, space: Geometry, n: int, key: jax.Array, noise_key: jax.Array, first: jax.Array | int = 0
 ) -> Drawn:
-    """The samples on what is known, (L, B, P + n) and (B, D), and their labels (B,); of steps from number `first`."""
+    """The samples on what is known, (B, L, P + n) and (B, D), and their labels (B,); of steps from number `first`."""
     P, B = shape.target.count, shape.samples
     blocks, coordinates = space.scale.size, space.plain_scale.size
     x = jax.random.normal(key, (B, blocks * (P + n)))
-    known = jnp.moveaxis(x.reshape(B, blocks, P + n), 1, 0)
+    known = x.reshape(B, blocks, P + n)
     plain = space.plain_scale * jax.random.normal(jax.random.fold_in(key, 1), (B, coordinates)) if coordinates else None
     fields = jnp.zeros((B, P))
     if blocks:
-        known = scaled(shape, space, known)
+        known = known if shape.unit else space.scale[:, None] * known
         on = known[:, :, :P]
-        fields = jnp.sum(on if shape.orthonormal else on @ jnp.swapaxes(space.directions, 1, 2), axis=0)
+        fields = jnp.sum(on, axis=1) if shape.orthonormal else jnp.einsum("biq,ipq->bp", on, space.directions)
     if plain is not None:
         fields = fields + plain @ space.plain_directions.T
     labels = shape.target.value(fields, lower_function)
@@ -157,25 +157,30 @@ def run_block(
         after = _sequence(shape, begin, among(), drawn.labels, first, step_sizes)
     tail = after.tail.reshape(-1, shape.samples)
     appended = tail @ beyond[0] if beyond else _columns(shape, space, outside_key, tail)
-    moved = combined(after.own, reduced(chain)) + tail @ drawn.known
-    plain = combined(after.own, chain.plain[None])[0] + tail @ drawn.plain
+    moved = moved_by(after.own, tail, reduced(chain), drawn.known)
+    plain = moved_by(after.own, tail, chain.plain, drawn.plain)
     if shape.block == 1 and shape.parts.student.rows != "free":
-        norm2 = sum((jnp.sum(x**2, axis=(0, 2)) for x in (appended, plain[None])), start=jnp.sum(moved**2, axis=(0, 2)))
+        norm2 = jnp.sum(moved**2, axis=(1, 2)) + jnp.sum(appended**2, axis=(0, 2)) + jnp.sum(plain**2, axis=1)
         size = jnp.where(jnp.arange(norm2.size) < chain.second.size, jnp.sqrt(norm2), 1.0)[:, None]
-        moved, appended, plain = moved / size, appended / size, plain / size
-    P = shape.target.count
-    off = _each(rotate_back, jnp.concatenate([moved[:, :, P:], appended], axis=2))
-    return Chain(moved[:, :, :P], off, plain, after.second)
+        moved, appended, plain = moved / size[:, None], appended / size, plain / size
+    on, off = split(moved, shape.target.count)
+    return Chain(on, _each(rotate_back, jnp.concatenate([off, appended], axis=2)), plain, after.second)
 
 
 def reduced(chain: Chain) -> jax.Array:
-    """All vectors on everything known, (L, n, P + n)."""
-    return jnp.concatenate([chain.on, chain.off], axis=2)
+    """All vectors on everything known, (n, L, P + n): eigenspaces side by side, so that one matrix product serves them all."""
+    return jnp.moveaxis(jnp.concatenate([chain.on, chain.off], axis=2), 1, 0)
+
+
+def split(vectors: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
+    """Vectors (n, L, P + n) on P = `count` directions, (L, n, P), and outside them, (L, n, n)."""
+    by_space = jnp.moveaxis(vectors, 1, 0)
+    return by_space[:, :, :count], by_space[:, :, count:]
 
 
 def fields(chain: Chain, drawn: Drawn) -> jax.Array:
     """Inner products of all vectors with the samples, (n, B)."""
-    return _products(reduced(chain), drawn.known) + chain.plain @ drawn.plain.T
+    return _flat(reduced(chain)) @ _flat(drawn.known).T + chain.plain @ drawn.plain.T
 
 
 def summary(shape: Shape, space: Geometry, chain: Chain) -> tuple[jax.Array, jax.Array]:
@@ -272,23 +277,19 @@ def _each(make: Callable[..., jax.Array], *arrays: jax.Array) -> jax.Array:
 
 def gram(drawn: Drawn, beyond: jax.Array) -> jax.Array:
     """Inner products of the samples, (B, B)."""
-    return drawn.plain @ drawn.plain.T + _products(drawn.known, drawn.known) + _products(beyond, beyond)
+    outside = beyond[0] @ beyond[0].T if len(beyond) == 1 else jnp.einsum("isq,itq->st", beyond, beyond)
+    return drawn.plain @ drawn.plain.T + _flat(drawn.known) @ _flat(drawn.known).T + outside
 
 
-def _products(one: jax.Array, two: jax.Array) -> jax.Array:
-    """Inner products over all eigenspaces, of (L, n, q) with (L, b, q): (n, b)."""
-    return one[0] @ two[0].T if len(one) == 1 else jnp.einsum("inq,ibq->nb", one, two)
+def _flat(vectors: jax.Array) -> jax.Array:
+    return vectors.reshape(len(vectors), -1)
 
 
-def combined(own: jax.Array, vectors: jax.Array) -> jax.Array:
-    """Coefficients (K, K, m) or (K, m, K, m) on vectors (L, n, q)."""
-    if own.ndim == 4:
-        return own.reshape(own.shape[0] * own.shape[1], -1) @ vectors
-    K = own.shape[0]
-    if K == 1:
-        return own[0, 0][:, None] * vectors
-    kinds = vectors.reshape(len(vectors), K, own.shape[-1], vectors.shape[-1])
-    return _sum([own[None, :, l, :, None] * kinds[:, None, l] for l in range(K)]).reshape(vectors.shape)
+def moved_by(own: jax.Array, tail: jax.Array, vectors: jax.Array, samples: jax.Array) -> jax.Array:
+    """Vectors (n, …) of all kinds by coefficients on them, (K, K, m) or (K, m, K, m), and on samples (B, …), (n, B)."""
+    flat, kinds = _flat(vectors), own.shape[0]
+    stayed = on_kinds(own, flat.reshape(kinds, len(flat) // kinds, flat.shape[1])).reshape(flat.shape)
+    return (stayed + tail @ _flat(samples)).reshape(vectors.shape)
 
 
 def _sum(parts: list[jax.Array]) -> jax.Array:

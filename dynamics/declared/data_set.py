@@ -86,11 +86,9 @@ def steps(
 def as_chain(chain: Chain, fit: Fitting) -> Chain:
     """The vectors in coordinates, those outside what is known as many as there are samples."""
     tail = fit.tail.reshape(-1, fit.gram.shape[0])
-    P = chain.on.shape[2]
-    moved = chains.combined(fit.own, jnp.concatenate([chain.on, chain.off], axis=2)) + tail @ fit.drawn.known
-    off = jnp.concatenate([moved[:, :, P:], tail @ fit.beyond], axis=2)
-    plain = chains.combined(fit.own, chain.plain[None])[0] + tail @ fit.drawn.plain
-    return Chain(moved[:, :, :P], off, plain, fit.second)
+    on, off = chains.split(chains.moved_by(fit.own, tail, chains.reduced(chain), fit.drawn.known), chain.on.shape[2])
+    plain = chains.moved_by(fit.own, tail, chain.plain, fit.drawn.plain)
+    return Chain(on, jnp.concatenate([off, tail @ fit.beyond], axis=2), plain, fit.second)
 
 
 @partial(jax.jit, static_argnums=0)

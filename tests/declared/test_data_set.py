@@ -44,7 +44,7 @@ def test_coefficients_follow_explicit_vectors(rule: Rule) -> None:
     ended = engine.advance(keys)(begun, Stretch(0, STEPS))
     overlap, _, second, loss = (np.asarray(x)[0] for x in engine.look(ended.vectors))
 
-    start, known = engine.start, fit.drawn.known[0]
+    start, known = engine.start, fit.drawn.known[:, 0]
     samples = jnp.concatenate([known, fit.beyond[0], fit.drawn.plain], axis=1)
     outside = jnp.zeros((len(start.plain), 12))
     kinds = jnp.concatenate([start.on[0], start.off[0], outside, start.plain], axis=1).reshape(
