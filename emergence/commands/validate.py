@@ -149,7 +149,7 @@ class _Stream:
         for verdict in () if found else verdicts:
             self.close()
             used = f"{_rounded(verdict.used):g} of the tolerance"
-            self._progress.say(f"{verdict.id} {_word(verdict)}, {used}: {verdict.measurement.quantity}")
+            self._progress.say(f"{verdict.id} {_word(verdict)}, {used}: {verdict.measurement.title}")
 
     def close(self) -> None:
         """Say what was found, once."""
@@ -214,6 +214,7 @@ def _entry(verdict: "Verdict") -> dict[str, object]:
         "used": verdict.used,
         "z": verdict.z,
         "allowance": measured.allowance,
+        "smallest_error": measured.smallest_error,
         "verdict": verdict.verdict,
         "seconds": verdict.seconds,
         "controls": [
@@ -230,7 +231,7 @@ def _text(runs: "dict[int, Run]") -> str:
         (
             seed,
             verdict.id,
-            verdict.measurement.quantity,
+            verdict.measurement.title,
             verdict.measurement.predicted,
             verdict.measurement.estimate,
             verdict.measurement.stderr,

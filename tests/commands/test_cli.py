@@ -559,10 +559,12 @@ def test_validate(command: Callable, monkeypatch: pytest.MonkeyPatch, expected: 
     assert document["files"] == {"T1": str(Path("here/T1.nc"))}
     (entry,) = document["claims"]
     names = (
-        "id source kind expected quantity predicted estimate stderr used z allowance verdict seconds controls details"
+        "id source kind expected quantity predicted estimate stderr used z allowance smallest_error verdict seconds controls "
+        "details"
     )
     assert list(entry) == names.split()
     assert (entry["id"], entry["verdict"], entry["z"]) == ("T1.key", "agrees", pytest.approx(1.0))
+    assert entry["smallest_error"] == pytest.approx(0.004)
     assert entry["controls"] == [
         {"name": "wrong", "predicted": 2.0, "used": pytest.approx(249.75), "z": pytest.approx(-999.0), "rejected": True}
     ]

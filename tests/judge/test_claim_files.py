@@ -130,3 +130,17 @@ def test_beside_agrees_the_share_is_at_most_one_and_z_at_most_four() -> None:
     for estimate, allowance, stderr in rng.exponential([[2.0, 1.0, 0.3]], (200, 3)):
         verdict = _claim().judge(Measurement("x", 0.0, estimate, stderr, allowance, {"far": 1e9}, ""))
         assert (verdict.verdict == "agrees") == (verdict.used <= 1) == (abs(verdict.z) <= 4)
+
+
+@pytest.mark.parametrize(
+    ("predicted", "stderr", "title"),
+    [
+        (1.0, 0.05, "x"),
+        (-1.0, 0.0501, "x (notices errors above 20 % only)"),
+        (0.5, 0.1, "x (notices errors above 80 % only)"),
+        (0.0, 0.1, "x"),
+        (math.nan, 0.1, "x"),
+    ],
+)
+def test_a_quantity_that_notices_large_errors_only_says_so(predicted: float, stderr: float, title: str) -> None:
+    assert Measurement("x", predicted, 1.0, stderr, 0.0, {"far": 9.0}, "").title == title

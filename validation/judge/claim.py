@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Standard errors allowed. Hundreds of quantities are judged together, so 2 would cry wolf in every run.
 SIGMAS = 4.0
+#: A quantity that does not notice a relative error of its prediction as large as this says so in its title.
+WEAK = 0.2
 KINDS = ("exact", "asymptotic", "heuristic", "open")
 #: The end of the name of a control that one preset alone judges.
 _PRESET = re.compile(r" \((quick|full)\)$")
@@ -109,6 +111,14 @@ class Measurement:
         if not math.isfinite(tolerance) or not math.isfinite(self.predicted):
             return math.nan
         return tolerance / abs(self.predicted) if self.predicted else math.inf
+
+    @property
+    def title(self) -> str:
+        """The quantity in words; one that notices only large errors says so."""
+        weak = WEAK < self.smallest_error < math.inf
+        return (
+            f"{self.quantity} (notices errors above {100 * self.smallest_error:.2g} % only)" if weak else self.quantity
+        )
 
 
 def computed_by(function: Callable[..., object], text: str) -> str:
