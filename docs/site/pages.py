@@ -40,7 +40,15 @@ PARTS = {
         "Reference",
         "Every name, option and claim, made from the code.",
         [
-            *("reference/api", "reference/commands", "docs/models", "reference/claims", "docs/statements"),
+            *(
+                "docs/map",
+                "reference/api",
+                "docs/command_line",
+                "reference/commands",
+                "docs/models",
+                "reference/claims",
+                "docs/statements",
+            ),
             *("docs/conventions", "docs/architecture", "docs/false_alarms", "docs/broken", "docs/laws"),
             *("CONTRIBUTING", "CHANGELOG"),
         ],
