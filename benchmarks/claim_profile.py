@@ -119,7 +119,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         cache.keep_compiled()
     found = []
     for one in profile(asked.ids, asked.preset, asked.seed):
-        print(f"{one.claim}: {one.wall:.1f} s", file=sys.stderr, flush=True)
+        shares = ", ".join(f"{kind} {one.seconds[kind]:.1f}" for kind in KINDS)
+        print(f"{one.claim}: {one.wall:.1f} s, processor {one.processor:.1f} s: {shares}", file=sys.stderr, flush=True)
         found.append(one)
     print(text(found))
     return 0
