@@ -39,6 +39,12 @@ def _coefficients(polynomial: sp.Expr) -> dict[int, sp.Expr]:
     return hermite.from_polynomial(polynomial)
 
 
+def _compiled(law: sp.Expr, weight: float, total: float, dim: int, batch: int) -> Callable:
+    """A law of u, per batch, as a NumPy function."""
+    function: Callable = sp.lambdify(u, law.subs({a: weight, mass: total, d: dim}) / batch, "numpy")
+    return function
+
+
 @lru_cache(maxsize=256)
 def signal(activation: Activation) -> sp.Expr:
     r"""$a\varphi'(u)(1-u^2)$: the mean motion of u per η, to first order."""
@@ -100,16 +106,15 @@ class Plateau:
 
     def laws(self, weight: float, total: float, dim: int, batch: int = 1) -> tuple[Callable, Callable]:
         """K(u) and N(u) as NumPy functions, for numbers."""
-        values = {a: weight, mass: total, d: dim}
-        found = [sp.lambdify(u, law.subs(values) / batch, "numpy") for law in (self.shrinkage_law, self.variance_law)]
-        return found[0], found[1]
+        numbers = weight, total, dim, batch
+        return _compiled(self.shrinkage_law, *numbers), _compiled(self.variance_law, *numbers)
 
     def critical_step(self, weight: float, overlap: float, total: float, dim: int, batch: int = 1) -> float:
         r"""$\eta_c = a\varphi'(u)(1-u^2)/K(u)$ at signed overlap u: the drift's stability boundary.
 
         Infinite where the second-order drift does not oppose the signal (possible without parity only).
         """
-        shrinkage, _ = self.laws(weight, total, dim, batch)
+        shrinkage = _compiled(self.shrinkage_law, weight, total, dim, batch)
         gain, loss = float(signal(self.activation).subs({a: weight, u: overlap})), float(shrinkage(overlap))
         return gain / loss if gain * loss > 0 else float("inf")
 
