@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Tests of one file share compiled code, so a file stays in one process.
 SHARED ?= -n logical --maxprocesses=4 --dist loadfile
 
-.PHONY: run test matrix lint bench docs docs-tools notebooks figures reference lock clean
+.PHONY: run test fuzz matrix lint bench docs docs-tools notebooks figures reference lock clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -38,6 +38,10 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Hostile command lines without end; ARGS='--seed 3 --count 1000' for a part.
+fuzz: $(STAMP)
+	$(BIN)/python tests/support/fuzzing.py $(ARGS)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks $(ARGS)
