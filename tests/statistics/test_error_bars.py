@@ -1,0 +1,231 @@
+"""Error bars are as long as the scatter that they stand for: known answers, and simulations of what is estimated.
+
+Each compares a mean of squared errors over many repetitions with the variance of the estimate over the same repetitions,
+within four standard errors of that ratio: an error bar twice or half as long, a degree of freedom more or less, does not pass.
+"""
+
+import numpy as np
+import pytest
+
+from theory.core.streams import generator
+from validation.claims.scaling.scaling import log_bias
+from validation.judge.claim import Control, Measurement, verdict_of
+from validation.statistics.exponents import extrapolate, slope_weights
+from validation.statistics.readings import carried_slope, deviation, read_mean
+from validation.statistics.regression import regress
+from validation.statistics.resampling import IndependentSamples, ReplicaCurves, jackknife_variance
+from validation.statistics.standard_errors import bootstrap_error, mean_and_error, share_error
+from validation.statistics.two_samples import compare_samples
+
+
+def _ratio(squares: np.ndarray, estimates: np.ndarray) -> tuple[float, float]:
+    """Mean of squared errors over the variance of the estimates, and the standard error of that ratio."""
+    variance = np.var(estimates, ddof=1)
+    scatter = (estimates - estimates.mean()) ** 2
+    ratio = squares.mean() / variance
+    spread = np.std(squares / squares.mean() - scatter / scatter.mean(), ddof=1)
+    return float(ratio), float(ratio * spread / np.sqrt(len(estimates)))
+
+
+def _assert_honest(squares: np.ndarray, estimates: np.ndarray, bias: float = 0.0) -> None:
+    ratio, error = _ratio(np.asarray(squares), np.asarray(estimates))
+    assert error < 0.08, "too few repetitions to tell n from n - 1"
+    assert abs(ratio - 1) < 4 * error + bias, (ratio, error)
+
+
+# ------------------------------------------------------------------------------ means and shares
+
+
+def test_the_error_of_a_mean() -> None:
+    draws = generator(1).standard_normal((4000, 5)) * 3
+    found = np.array([mean_and_error(row) for row in draws])
+    _assert_honest(found[:, 1] ** 2, found[:, 0])
+    value, error = mean_and_error(np.array([1.0, 2.0, 6.0]))
+    assert (value, error) == pytest.approx((3.0, np.sqrt(7.0 / 3.0)))
+
+
+def test_the_bootstrap_error_of_a_mean_is_that_of_the_sample_drawn_from() -> None:
+    """Var of a resampled mean is Σ(x − x̄)²/n² exactly: neither n − 1 nor twice the error."""
+    values = generator(2).exponential(size=6)
+    count = 40_000
+    found = bootstrap_error(values, lambda x: float(np.mean(x)), generator(3), resamples=count)
+    exact = np.sqrt(np.sum((values - values.mean()) ** 2)) / values.size
+    assert found == pytest.approx(exact, rel=4 * np.sqrt(1 / (2 * count)) * 1.5)
+
+
+def test_a_reading_of_a_mean_and_its_error() -> None:
+    """Of a linear reading, exactly; with n/(n − 1) less, as every bootstrap is."""
+    rng = generator(4)
+    count, replicas = 300, 12
+    found = [
+        read_mean(rng.standard_normal((replicas, 3)), lambda x: float(x[0] - 2 * x[1]), rng, 200) for _ in range(count)
+    ]
+    values, errors = np.array(found).T
+    ratio, error = _ratio(errors**2, values)
+    assert abs(ratio - (replicas - 1) / replicas) < 4 * error
+    assert error < 0.12
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1])
+def test_the_error_of_a_share(share: float) -> None:
+    count = 50
+    found = generator(5).binomial(count, share, size=20_000) / count
+    squares = np.array([share_error(x, count) ** 2 for x in np.unique(found)])[np.searchsorted(np.unique(found), found)]
+    _assert_honest(squares * count / (count - 1), found)
+
+
+def test_the_error_of_a_share_of_nothing_is_that_of_one_count() -> None:
+    assert share_error(0.0, 20) == share_error(1.0, 20) == pytest.approx(share_error(1 / 20, 20))
+    assert share_error(1 / 20, 20) == pytest.approx(np.sqrt(0.05 * 0.95 / 20))
+
+
+def test_a_deviation_is_of_one_sample() -> None:
+    assert deviation(np.array([0.0, 2.0])) == pytest.approx(np.sqrt(2.0))
+
+
+# ------------------------------------------------------------------------------ jackknife, regression, slopes
+
+
+def test_the_jackknife_of_a_mean_is_its_squared_error() -> None:
+    values = generator(6).standard_normal(7)
+    left_out = (values.sum() - values) / 6
+    assert np.sqrt(jackknife_variance(left_out)) == pytest.approx(mean_and_error(values)[1])
+
+
+def test_the_error_of_a_regression_by_clusters() -> None:
+    """Each cluster has an error of its own, common to its points: they count as one. (The jackknife errs by 2/clusters.)"""
+    rng, clusters, points = generator(7), 20, 3
+    names = np.repeat(np.arange(clusters), points)
+    at = rng.standard_normal((clusters, 1)).repeat(points, axis=0)
+    noise = (rng.standard_normal(clusters).repeat(points) + 0.1 * rng.standard_normal(names.size) for _ in range(1200))
+    found = [regress(at, 2.0 * at[:, 0] + one, names) for one in noise]
+    assert np.mean([one.slopes[0] for one in found]) == pytest.approx(2.0, abs=0.02)
+    _assert_honest(
+        np.array([one.stderr[0] ** 2 for one in found]), np.array([one.slopes[0] for one in found]), 4 / clusters
+    )
+
+
+def test_what_errors_and_slacks_of_values_make_of_a_slope() -> None:
+    rng, x = generator(8), np.geomspace(1, 30, 5)
+    errors, slack = np.array([0.05, 0.2, 0.05, 0.1, 0.02]), np.array([0.01, 0.02, 0.0, 0.01, 0.03])
+    curves = x**1.5 * np.exp(errors * rng.standard_normal((4000, x.size)))
+    found = np.array([carried_slope(x, curve, errors, slack) for curve in curves])
+    _assert_honest(found[:, 1] ** 2, found[:, 0])
+    worst = x**1.5 * np.exp(np.sign(slope_weights(x)) * slack)
+    plain = carried_slope(x, x**1.5)
+    assert plain[1:] == (0.0, 0.0)
+    assert carried_slope(x, worst)[0] - plain[0] == pytest.approx(found[0, 2])
+
+
+def test_the_error_of_a_limit() -> None:
+    rng, sizes = generator(9), np.array([10.0, 20.0, 40.0, 80.0])
+    errors = np.array([0.01, 0.02, 0.02, 0.05])
+    truth = 0.7 + 2 / sizes
+    found = [extrapolate(sizes, truth + errors * rng.standard_normal(4), errors, power=1.0) for _ in range(3000)]
+    _assert_honest(np.array([x.limit.stderr**2 for x in found]), np.array([x.limit.value for x in found]))
+    misfits = np.array([x.chi2 for x in found])
+    assert misfits.mean() == pytest.approx(found[0].dof, abs=4 * np.std(misfits) / np.sqrt(len(found)))
+
+
+# ------------------------------------------------------------------------------ curves of replicas
+
+X = np.array([1.0, 2.0, 4.0])
+
+
+def _correlated(rng: np.random.Generator, replicas: int) -> np.ndarray:
+    """Curves whose points move together, (R, 3), positive."""
+    common = rng.standard_normal((replicas, 1))
+    return np.exp(0.2 * common + 0.1 * rng.standard_normal((replicas, X.size))) * X**2
+
+
+@pytest.mark.parametrize("statistic", ["mean", "log-mean"])
+@pytest.mark.parametrize("weights", [slope_weights(X), np.array([0.0, 0.0, 1.0])], ids=["slope", "point"])
+def test_the_clustered_error_and_the_jackknife_of_a_contrast(statistic: str, weights: np.ndarray) -> None:
+    rng = generator(10)
+    curves = [ReplicaCurves(X, _correlated(rng, 20), rng=rng, statistic=statistic, resamples=20) for _ in range(2500)]
+    values = np.array([weights @ curve.logs for curve in curves])
+    _assert_honest(np.array([curve.stderr(weights) ** 2 for curve in curves]), values, 0.05 * (statistic == "mean"))
+    _assert_honest(np.array([curve.jackknife(weights) ** 2 for curve in curves]), values, 0.05 * (statistic == "mean"))
+
+
+def test_the_error_of_a_median() -> None:
+    """By its bootstrap, which at 41 replicas is some per cent long: π/2 of the mean's for a Gaussian."""
+    rng = generator(11)
+    found = []
+    for _ in range(700):
+        samples = [np.exp(0.1 * rng.standard_normal(41)) for _ in range(2)]
+        curve = IndependentSamples(X[:2], samples, rng=rng, resamples=100)
+        found.append((curve.logs[1], curve.stderr(np.array([0.0, 1.0]))))
+    values, errors = np.array(found).T
+    assert np.std(values) == pytest.approx(0.1 * np.sqrt(np.pi / 2 / 41), rel=0.12)
+    assert 0.85 < np.mean(errors) / np.std(values) < 1.25
+
+
+def test_independent_samples_add_their_variances() -> None:
+    rng = generator(12)
+    samples = [rng.exponential(size=30), rng.exponential(size=50)]
+    curve = IndependentSamples(X[:2], samples, rng=rng, statistic="mean", resamples=20)
+    relative = [np.var(x, ddof=1) / x.size / x.mean() ** 2 for x in samples]
+    assert curve.stderr(np.array([-1.0, 1.0])) == pytest.approx(np.sqrt(sum(relative)))
+
+
+@pytest.mark.parametrize("replicas", [10, 40, 160])
+def test_the_allowance_for_the_bias_of_a_logarithm(replicas: int) -> None:
+    """E ln ȳ − ln E y = −½ Var y/(R E²y) to leading order, for every number of replicas: neither half of it nor thrice."""
+    rng, weights, sigma, count = generator(13), np.array([1.0, 0.0, 0.0]), 0.5, 4000
+    draws = np.exp(sigma * rng.standard_normal((count, replicas)))
+    logs = np.log(draws.mean(axis=1))
+    bias, error = sigma**2 / 2 - logs.mean(), np.std(logs) / np.sqrt(count)
+    curves = (ReplicaCurves(X, np.stack([row] * 3, axis=1), rng=rng, resamples=20) for row in draws[:200])
+    allowed = np.mean([log_bias(curve, weights) for curve in curves])
+    expected = np.expm1(sigma**2) / (2 * replicas)
+    assert bias == pytest.approx(expected, abs=4 * error + 3 * expected / replicas)
+    assert 0.7 * expected < allowed < 1.5 * expected
+
+
+# ------------------------------------------------------------------------------ two samples, and the rule
+
+
+def test_scores_of_two_samples_of_one_law() -> None:
+    """Of different sizes and variances: Welch's z is standard."""
+    rng = generator(14)
+    scores = [compare_samples(rng.standard_normal((100, 1)), rng.standard_normal((400, 1))).z[0] for _ in range(400)]
+    assert np.var(scores) == pytest.approx(1.0, abs=4 * np.sqrt(2 / 400) + 0.02)
+    moved = compare_samples(rng.standard_normal((100, 1)), 1.0 + 2 * rng.standard_normal((400, 1))).z[0]
+    assert abs(moved) > 4
+
+
+def _measured(**changed: float | dict[str, float | Control]) -> Measurement:
+    values = {"predicted": 1.0, "estimate": 1.0, "stderr": 0.1, "allowance": 0.5, "allowance_from": "here"}
+    return Measurement("x", **({"controls": {"far": 9.0}} | values | changed))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changed", "verdict"),
+    [
+        ({}, "agrees"),
+        ({"estimate": 1.899}, "agrees"),
+        ({"estimate": 1.901}, "disagrees"),
+        ({"estimate": 0.101}, "agrees"),
+        ({"estimate": 0.099}, "disagrees"),
+        ({"controls": {}}, "inconclusive"),
+        ({"controls": {"far": 9.0, "near": 1.2}}, "inconclusive"),
+        ({"controls": {"near": 1.2}}, "inconclusive"),
+        ({"controls": {"far": 9.0, "just": 1.901}}, "agrees"),
+        ({"controls": {"far": 9.0, "just": 1.899}}, "inconclusive"),
+        ({"controls": {"own": Control(1.2, stderr=0.01, allowance=0.1)}}, "agrees"),
+        ({"estimate": 5.0, "controls": {"near": 5.1}}, "inconclusive"),
+    ],
+)
+def test_the_rule_of_a_verdict(changed: dict[str, float], verdict: str) -> None:
+    assert verdict_of(_measured(**changed)).verdict == verdict
+
+
+def test_repetitions_would_notice_another_error_bar() -> None:
+    """The comparison itself: a bar of twice, half, or a degree of freedom off is refused."""
+    draws = generator(15).standard_normal((4000, 5))
+    honest = np.var(draws, axis=1, ddof=1) / 5
+    _assert_honest(honest, draws.mean(axis=1))
+    for factor in (4, 1 / 4, 5 / 4, 4 / 5):
+        with pytest.raises(AssertionError):
+            _assert_honest(factor * honest, draws.mean(axis=1))
