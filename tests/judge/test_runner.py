@@ -1,6 +1,8 @@
 """Running claims: order, files, interruption, bad input."""
 
 import pickle
+import subprocess
+import sys
 import warnings
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -234,7 +236,10 @@ def _spread(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     claims: list[Claim] = []
     for name in ("E1", "E2", "L1", "Q1", "Q2", "Q3"):
         claims.append(_claim(name, 1.0 + 0.1 * len(claims)))
-        claims[-1].runner.__module__ = f"claims of {name[0]}"
+        module = f"claims of {name[0]}"
+        claims[-1].runner.__module__ = module
+        monkeypatch.setitem(sys.modules, module, sys.modules.get(module, ModuleType(module)))
+        setattr(sys.modules[module], name, claims[-1])
     monkeypatch.setattr(runner, "catalogue", lambda: claims)
     monkeypatch.setattr(apart, "catalogue", lambda: claims)
     monkeypatch.setattr(apart, "modules", lambda: {ModuleType(f"claims of {letter}"): () for letter in "QEL"})
@@ -265,6 +270,18 @@ def test_surprises_of_the_last_run_come_first_then_what_is_quick(monkeypatch: py
     assert order() == ["Q1", "Q2", "Q3", "E1", "E2", "L1"]  # five seconds where nothing is said
     assert order(L1=apart.Last(0.5, True)) == ["L1", "Q1", "Q2", "Q3", "E1", "E2"]
     assert order(E2=apart.Last(60.0, False)) == ["E2", "E1", "Q1", "Q2", "Q3", "L1"]
+
+
+def test_a_process_imports_the_module_of_its_claim_and_no_other() -> None:
+    """All of them take seconds."""
+    program = (
+        "import pickle, sys; from validation.judge.apart import measure; "
+        "task = {'id': 'E29', 'module': 'validation.claims.one_task.noisy_growth', 'claim': None}; "
+        "found, _ = pickle.loads(measure({**task, 'preset': 'quick', 'seed': 0})); assert found.measurements; "
+        "print(*(name for name in sys.modules if name.startswith('validation.claims.') and name.count('.') == 3))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["validation.claims.one_task.noisy_growth"]
 
 
 def test_a_process_that_dies_is_named_with_its_claim(tmp_path: Path) -> None:
