@@ -39,6 +39,8 @@ __all__ = ["__version__", *_PACKAGE]
 if not TYPE_CHECKING:  # seen by a type checker it would make every misspelt name valid
 
     def __getattr__(name: str) -> object:
+        if name == "plot":  # a module of this package, loaded when it is asked for
+            return import_module(f"{__name__}.plot")
         if name not in _PACKAGE:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         check_siblings(__name__)

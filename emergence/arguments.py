@@ -15,6 +15,7 @@ from emergence.values import MANY, Kind, Number, Switch, Whole
 PRESETS = ("quick", "full")
 #: The title of the group of options that the model brings begins so.
 PROBLEM = "problem: "
+_ENDINGS = ", ".join(f".{name}" for name in output.PICTURES)
 EXIT_CODES = """exit status:
   0  done, every verdict as expected
   1  done, some verdict not as expected, or a simulation diverged
@@ -185,6 +186,7 @@ def parser(model: Model | None = None, named: bool = False) -> Parser:
         one.add_argument("--config", metavar="FILE", help="TOML file with the names of the options; flags win")
         if command == "sweep":
             _sweep(one)
+        one.add_argument("--figure", metavar="FILE", help=f"draw it, too: {_ENDINGS}")
         _problem(one, model)
     reproduce = commands.add_parser(
         "reproduce", help="published figures, theory beside experiment", parents=[common, out]
@@ -198,9 +200,24 @@ def parser(model: Model | None = None, named: bool = False) -> Parser:
     )
     explore.add_argument("--config", metavar="FILE", help="TOML file with the names of the options; flags win")
     _problem(explore, models.default())
+    _plotting(commands, common)
     merge = commands.add_parser("merge", help="a results store as one netCDF file", parents=[common, out])
     merge.add_argument("store", metavar="STORE", help="folder written by emergence sweep")
     return main
+
+
+def _plotting(commands: Any, common: Parser) -> None:
+    """The command that draws what is in a file."""
+    plot = commands.add_parser("plot", help="the figure of a netCDF file, for a paper", parents=[common])
+    plot.add_argument("file", metavar="FILE", help="of simulate, sweep, merge, reproduce or validate")
+    plot.add_argument("-o", "--output", metavar="FIGURE", help=f"file to write: {_ENDINGS}")
+    plot.add_argument(
+        "--variables", nargs="+", metavar="NAME", help="what to draw (default: loss, overlaps and the like)"
+    )
+    plot.add_argument("--over", metavar="DIMENSION", help="what curves run along (default: time)")
+    plot.add_argument("--log", choices=("", "x", "y", "xy"), help="logarithmic axes (default: where values ask for it)")
+    plot.add_argument("--number", type=Whole().read, metavar="N", help="which figure of a claim (default: the first)")
+    plot.add_argument("--width", default="column", help="column, text, or inches (default: column)")
 
 
 def _judging(commands: Any, common: Parser, out: Parser) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from emergence.refusal import refuse
 
 DEFAULT = "emergence-out"
+#: Endings of pictures.
+PICTURES = ("pdf", "svg", "png", "eps")
 
 
 def asked(folder: str | None, *names: str) -> Path:

@@ -24,6 +24,17 @@ COLUMNS = (
     *("time_half", "low", "high", "time_loss", "steps_half"),
 )
 
+_TIME = "gradient-flow time"
+#: Long names and units of what a file holds along ``direction``.
+_MEANING = {
+    "weight": ("weight of the direction", "1"),
+    "overlap2": ("initial squared overlap of its neuron", "1"),
+    "time_leading": ("predicted time, leading order", _TIME),
+    "time_half": ("predicted time to squared overlap ½", _TIME),
+    "time_loss": ("predicted time at which the loss falls", _TIME),
+    "steps_half": ("predicted steps to squared overlap ½", "steps"),
+}
+
 
 def document(resolved: "Resolved") -> Document:
     """Who learns what and when, the staircase loss and its exponents."""
@@ -149,8 +160,13 @@ def columns(
     import xarray as xr
 
     numbers = [name for name in COLUMNS[1:] if name not in ("low", "high")]
-    found = {name: ("direction", [_number(entry.get(name)) for entry in entries]) for name in numbers}
+    found: dict[str, tuple[Any, ...]] = {
+        name: ("direction", [_number(entry.get(name)) for entry in entries]) for name in numbers
+    }
     found["valid"] = ("direction", [float(entry.get("valid", True) is True) for entry in entries])
+    for name, (text, unit) in _MEANING.items():
+        if name in found:
+            found[name] = (*found[name], {"long_name": text, "units": unit})
     scalars = {f"exponent_{name}": _number(value) for name, value in exponents.items()}
     return xr.Dataset(
         {**found, **scalars, "step_size": _number(step_size)}, coords={"direction": np.arange(1, len(entries) + 1)}

@@ -56,7 +56,7 @@ class Case:
 @dataclass(frozen=True)
 class Comparison:
     """Attributes: rows (see `Case`; verdict ``outside``: a condition does not hold), notes (sentences), report, verdict_ok
-    (nothing disagrees), diverged (some replica did), found (what the stages handed back).
+    (nothing disagrees), diverged (some replica did), found (what the stages handed back), figures (captions and figures).
     """
 
     rows: list[Row]
@@ -65,6 +65,7 @@ class Comparison:
     verdict_ok: bool
     diverged: bool
     found: Found
+    figures: list[tuple[str, object]] = field(default_factory=list)
 
 
 @double_precision
@@ -92,11 +93,13 @@ def compare(
         rows, more = case.judge(found)
         notes = [*case.notes, *more]
     rows = [_plain(case.columns, row) for row in rows]
-    report = None
+    figures, report = case.figures(found), None
     if out is not None:
-        report = _write(case, out / (unfinished(page) if stop else page), rows, found, problem or {}, notes)
+        report = _write(case, out / (unfinished(page) if stop else page), rows, figures, problem or {}, notes)
     diverged = any(bool(np.any(getattr(one, "diverged", False))) for one in found.values())
-    compared = Comparison(rows, notes, report, all(row["verdict"] != "disagrees" for row in rows), diverged, found)
+    compared = Comparison(
+        rows, notes, report, all(row["verdict"] != "disagrees" for row in rows), diverged, found, figures
+    )
     if stop:
         raise Interrupted(compared, stop)
     return compared
@@ -133,14 +136,17 @@ def _plain(columns: Sequence[str], row: Row) -> Row:
 
 
 def _write(
-    case: Case, path: Path, rows: list[Row], found: Found, problem: Mapping[str, object], notes: list[str]
+    case: Case,
+    path: Path,
+    rows: list[Row],
+    figures: list[tuple[str, object]],
+    problem: Mapping[str, object],
+    notes: list[str],
 ) -> Path:
     from validation.report.page import write_comparison
 
     shown = {name: value for name, value in problem.items() if value is not None}
-    return write_comparison(
-        path, case.title, shown, case.unit, case.columns, rows, case.figures(found), notes, case.caption
-    )
+    return write_comparison(path, case.title, shown, case.unit, case.columns, rows, figures, notes, case.caption)
 
 
 # ------------------------------------------------------------------------------ judging

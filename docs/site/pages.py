@@ -22,7 +22,15 @@ PARTS = {
         "How-to",
         "One task a page.",
         [
-            *("docs/claims", "docs/step_size", "docs/cluster", "docs/sweeps", "docs/add_model", "docs/declared"),
+            *(
+                "docs/claims",
+                "docs/plots",
+                "docs/step_size",
+                "docs/cluster",
+                "docs/sweeps",
+                "docs/add_model",
+                "docs/declared",
+            ),
             *("examples/README", "docs/reproduce", "docs/networks"),
         ],
     ),

@@ -5,6 +5,7 @@ The map is lowered from `theory.additive.gradient_descent`; its cost per step is
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -18,13 +19,17 @@ from dynamics.core.lowering import LoweredSystem, State, lower
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch, Told, Track, between, drive
 from dynamics.core.symmetric import GRAM
+from dynamics.core.trajectory import STEPS, Plotted, variable
 from theory import Activation, InitialState, InputError, Teacher
 from theory.additive.gradient_descent import descent_map
 from theory.core.arguments import check_positive, check_whole
 
+if TYPE_CHECKING:
+    import xarray as xr
+
 
 @dataclass(frozen=True)
-class DescentResult:
+class DescentResult(Plotted):
     """A run of population gradient descent.
 
     Attributes:
@@ -38,6 +43,14 @@ class DescentResult:
     loss: np.ndarray
     half_steps: np.ndarray
     diverged: bool
+
+    @property
+    def dataset(self) -> "xr.Dataset":  # type: ignore[override]
+        """``loss`` on (step)."""
+        import xarray as xr
+
+        loss = variable("step", self.loss, "population loss ½E(f*−f)²")
+        return xr.Dataset({"loss": loss}, {"step": variable("step", self.steps, "step of descent", STEPS)})
 
 
 @lru_cache(maxsize=32)

@@ -24,7 +24,7 @@ from dynamics.core.lowering import LoweredSystem, State, lower, lower_kernel
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch, Told, Track, between, drive
 from dynamics.core.symmetric import COSINES
-from dynamics.core.trajectory import dataset
+from dynamics.core.trajectory import Plotted, dataset
 from theory import Activation, InitialState, InputError, System, Teacher, overlap_flow
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _TIME_TOLERANCE, _OVERLAP_TOLERANCE = 1e-13, 1e-8
 
 
 @dataclass(frozen=True)
-class FlowResult:
+class FlowResult(Plotted):
     """A gradient-flow run.
 
     Attributes:

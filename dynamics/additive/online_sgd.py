@@ -21,7 +21,7 @@ from dynamics.core.lowering import State
 from dynamics.core.outside import NO_MISTAKES, Mistakes
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Told, Track, drive, stretches
-from dynamics.core.trajectory import dataset
+from dynamics.core.trajectory import Plotted, dataset
 from dynamics.declared.engine import Ambient, Exact, block_length, engine_of
 from dynamics.declared.simulate import BLOW_UP
 from dynamics.declared.step import Run
@@ -69,7 +69,7 @@ class Recovery:
 
 
 @dataclass(frozen=True)
-class SgdResult:
+class SgdResult(Plotted):
     """A set of SGD replicas.
 
     Attributes:

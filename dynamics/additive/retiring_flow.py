@@ -16,7 +16,7 @@ gathered, the arrays are cut to the next of a few sizes, so that few programs ar
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import diffrax as dfx
 import equinox as eqx
@@ -31,10 +31,14 @@ from dynamics.core.interrupted import IntegrationError, Progress
 from dynamics.core.lowering import LoweredSystem, State, lower, lower_kernel, lower_scalar
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch, Told, Track, between, drive
+from dynamics.core.trajectory import Plotted, ends, time_axis, variable
 from theory import Activation, InitialState, InputError, Teacher
 from theory.additive.retirement import pull_bound
 from theory.additive.retirement import x as overlap_symbol
 from theory.additive.sourced_flow import sourced_flow
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 Kernel = Callable[[jax.Array], jax.Array]
 Profiles = tuple[tuple[Kernel, ...], ...]
@@ -91,7 +95,7 @@ class Carry(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RetiringResult:
+class RetiringResult(Plotted):
     r"""A long gradient flow.
 
     Attributes:
@@ -121,6 +125,20 @@ class RetiringResult:
     steps: int
     evaluations: int
     flops: float
+
+    @property
+    def dataset(self) -> "xr.Dataset":  # type: ignore[override]
+        """``loss`` on (time), ``share`` on (time, direction), and the times of directions."""
+        import xarray as xr
+
+        return xr.Dataset(
+            {
+                "loss": variable("time", self.loss, "population loss ½E(f*−f)²"),
+                "share": variable(("time", "direction"), self.share, "learned share of the direction's weight"),
+                **ends(half_time=self.half_time, loss_time=self.loss_time),
+            },
+            time_axis(self.times) | {"direction": np.arange(1, len(self.half_time) + 1)},
+        )
 
 
 @lru_cache(maxsize=32)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import linalg
 
 from dynamics.core.interrupted import Interrupted, Progress
-from dynamics.core.trajectory import variable
+from dynamics.core.trajectory import Plotted, variable
 from theory import InputError
 from theory.baselines import gegenbauer
 from theory.baselines.kernel_ridge import KernelRidge
@@ -29,7 +29,7 @@ LARGEST = 2**28
 
 
 @dataclass(frozen=True)
-class KernelRidgeResult:
+class KernelRidgeResult(Plotted):
     """Attributes: dataset with ``risk`` (replica, samples), ``predicted`` and ``staircase`` (samples,); risk the array."""
 
     dataset: "xr.Dataset"

@@ -24,7 +24,7 @@ from dynamics.core.keys import replica_keys
 from dynamics.core.lowering import LoweredSystem, State, lower, lower_kernel, lower_scalar
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Told, Track, drive, stretches
-from dynamics.core.trajectory import dataset, variable
+from dynamics.core.trajectory import Plotted, dataset, variable
 from dynamics.declared.step import Run
 from theory import Activation, InitialState, InputError, Teacher
 from theory.baselines.correlation import correlation_flow
@@ -44,7 +44,7 @@ _CLOCK = 30.0
 
 
 @dataclass(frozen=True)
-class LayerWiseResult:
+class LayerWiseResult(Plotted):
     """A set of replicas.
 
     Attributes:

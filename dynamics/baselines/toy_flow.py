@@ -19,7 +19,7 @@ from dynamics.core.interrupted import IntegrationError
 from dynamics.core.kept import compiled
 from dynamics.core.lowering import LoweredSystem, State, lower
 from dynamics.core.precision import double_precision
-from dynamics.core.trajectory import variable
+from dynamics.core.trajectory import Plotted, variable
 from theory import InputError, System
 from theory.baselines.toy import Toy, target
 
@@ -32,7 +32,7 @@ _LAST = 0.99
 
 
 @dataclass(frozen=True)
-class ToyResult:
+class ToyResult(Plotted):
     """A run from several starts.
 
     Attributes:

@@ -11,6 +11,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.figure import Figure
 
 #: The two units of time: that of the gradient flow of ½E(f*−f)², and SGD steps; time = step size × steps.
 TIME, STEPS = "gradient-flow time", "steps"
@@ -32,6 +33,24 @@ _ENDS = {
     "predicted_loss_time": ("direction", "predicted time at which half of the weight is learned, inf if none", TIME),
     "diverged": ("", "whether the run blew up: NaN from there on", "1"),
 }
+
+
+class Plotted:
+    """A result that draws its dataset."""
+
+    dataset: "xr.Dataset"
+
+    def plot(self, *variables: str, over: str = "", log: str | None = None) -> "Figure":
+        """Its variables (the loss, overlaps and the like without names) as a matplotlib figure to restyle at will.
+
+        Args and errors: see `dynamics.core.plotted.figure`.
+
+        Example:
+            ``gradient_flow(activation, teacher, initial, t_end=10).plot("loss").savefig("loss.pdf")``
+        """
+        from dynamics.core.plotted import figure
+
+        return figure(self.dataset, *variables, over=over, log=log)
 
 
 def variable(dims: Any, values: Any, long_name: str, units: str = "1") -> tuple[Any, np.ndarray, dict[str, str]]:

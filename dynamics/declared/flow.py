@@ -19,7 +19,7 @@ from dynamics.core.lowering import State
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch, Told, Track, between, drive
 from dynamics.core.symmetric import Symmetric
-from dynamics.core.trajectory import time_axis, variable
+from dynamics.core.trajectory import Plotted, time_axis, variable
 from dynamics.declared.population import LoweredPopulation, lowered_population, parameters_of
 from theory import InputError, System
 from theory.core.arguments import check_positive
@@ -46,7 +46,7 @@ GRAMS = _Blocks("Q", False)
 
 
 @dataclass(frozen=True)
-class DeclaredFlow:
+class DeclaredFlow(Plotted):
     """A population flow.
 
     Attributes:

@@ -15,7 +15,7 @@ from dynamics.core.keys import replica_keys
 from dynamics.core.outside import NO_MISTAKES, Mistakes
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Told, Track, drive, stretches
-from dynamics.core.trajectory import time_axis, variable
+from dynamics.core.trajectory import Plotted, time_axis, variable
 from dynamics.declared.engine import block_length, engine_of
 from dynamics.declared.population import declared_loss, lowered_population
 from theory import InputError
@@ -32,7 +32,7 @@ BLOW_UP = 1e6
 
 
 @dataclass(frozen=True)
-class DeclaredRun:
+class DeclaredRun(Plotted):
     """Replicas of SGD.
 
     Attributes:

@@ -10,7 +10,7 @@ import numpy as np
 from dynamics.core.checks import check_run
 from dynamics.core.interrupted import Progress
 from dynamics.core.replicas import Stretch, Told, Track, drive, stretches
-from dynamics.core.trajectory import time_axis, variable
+from dynamics.core.trajectory import Plotted, time_axis, variable
 from dynamics.linear.network import Moments, Network, Seen, moments_of
 from theory import InputError
 from theory.linear.task import LinearStart, LinearTask
@@ -43,7 +43,7 @@ _VARIABLES = {
 
 
 @dataclass(frozen=True)
-class LinearRun:
+class LinearRun(Plotted):
     """Replicas of the linear network.
 
     Attributes:

@@ -13,6 +13,7 @@ import numpy as np
 
 from dynamics.core.interrupted import Progress
 from dynamics.core.precision import double_precision
+from dynamics.core.trajectory import Plotted
 from dynamics.networks.images import ImageSet
 from dynamics.networks.merging import merge_features
 from dynamics.networks.training import RECORDS, Trained, Training, evaluate, train
@@ -76,7 +77,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Compared:
+class Compared(Plotted):
     """Attributes: dataset: `RECORDS` on (arm, replica, epoch). networks: arm → trained networks, one per replica."""
 
     dataset: "xr.Dataset"

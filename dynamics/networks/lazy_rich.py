@@ -20,7 +20,7 @@ import numpy as np
 from dynamics.core.interrupted import Progress
 from dynamics.core.keys import stream_key
 from dynamics.core.precision import double_precision
-from dynamics.core.trajectory import STEPS, TIME, variable
+from dynamics.core.trajectory import STEPS, TIME, Plotted, variable
 from dynamics.networks import checkpoint
 from dynamics.networks.fully_connected import FullyConnected, draw_network, outputs, tangent_kernel
 from dynamics.networks.images import ImageSet, fingerprint
@@ -95,7 +95,7 @@ class End(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LazyRichResult:
+class LazyRichResult(Plotted):
     """What was seen.
 
     Attributes:

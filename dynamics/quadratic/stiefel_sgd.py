@@ -28,7 +28,7 @@ from dynamics.core.keys import replica_keys
 from dynamics.core.outside import NO_MISTAKES, Mistakes, outside_columns, outside_factor, rotate_back
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch, Told, Track, drive, stretches
-from dynamics.core.trajectory import dataset, variable
+from dynamics.core.trajectory import Plotted, dataset, variable
 from theory import InputError, QuadraticModel, Subspace
 from theory.core.curves import first_crossing
 from theory.quadratic import stiefel as step_theory
@@ -76,7 +76,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class StiefelResult:
+class StiefelResult(Plotted):
     r"""A set of Stiefel SGD replicas.
 
     Attributes:

@@ -25,7 +25,7 @@ from dynamics.core.lowering import Arrays, State, broadcast, lower_scalar
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch, Told, Track, drive, marks, stretches
 from dynamics.core.symmetric import GRAM, UNIT_GRAM, Symmetric
-from dynamics.core.trajectory import time_axis, variable
+from dynamics.core.trajectory import Plotted, time_axis, variable
 from dynamics.declared.engine import block_length, engine_of
 from dynamics.declared.rows import Rows
 from dynamics.declared.step import Parts, Run, take
@@ -140,7 +140,7 @@ def order_parameters(initial: InitialState) -> State:
 
 
 @dataclass(frozen=True)
-class CommitteeResult:
+class CommitteeResult(Plotted):
     """A run: `dataset` with T, Q and loss over time (with a leading ``replica`` for SGD) and the coordinate ``step``.
 
     Attributes:

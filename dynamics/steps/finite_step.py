@@ -29,7 +29,7 @@ from dynamics.core.lowering import Arrays, LoweredSystem, State, lower
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch, Told, Track, drive, stretches
 from dynamics.core.symmetric import COSINES
-from dynamics.core.trajectory import dataset
+from dynamics.core.trajectory import Plotted, dataset
 from theory import Activation, InitialState, InputError, System, Teacher, finite_step, one_step
 from theory.core.arguments import check_positive
 from theory.core.curves import first_crossing
@@ -106,7 +106,7 @@ def parameters_of(teacher: Teacher, step_size: float) -> State:
 
 
 @dataclass(frozen=True)
-class FiniteStepResult:
+class FiniteStepResult(Plotted):
     """A run: `dataset` with overlap, norm2, loss on (time, neuron, direction) and the coordinate ``step``.
 
     Attributes:

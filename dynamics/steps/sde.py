@@ -36,7 +36,7 @@ from dynamics.core.keys import replica_keys
 from dynamics.core.paths import Paths, Scheme, hitting_times, run_paths, start_paths
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch, Told, Track, between, drive
-from dynamics.core.trajectory import dataset
+from dynamics.core.trajectory import Plotted, dataset
 from dynamics.steps.finite_step import parameters_of
 from dynamics.steps.overlap_diffusion import TOLERANCE, OverlapDiffusion
 from theory import Activation, InitialState, InputError, System, Teacher, finite_step
@@ -55,7 +55,7 @@ _BATCH, _MEMORY, _COPIES = 256, 2e9, 24
 
 
 @dataclass(frozen=True)
-class SdeResult:
+class SdeResult(Plotted):
     """An ensemble of R paths.
 
     Attributes:

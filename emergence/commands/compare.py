@@ -2,7 +2,7 @@
 
 import argparse
 
-from emergence import console, output, table
+from emergence import console, output, pictures, table
 from emergence.commands.setup import affordable, announce, check_uses, identified, problem_of
 from emergence.files import file_name, reporting
 from emergence.progress import Progress
@@ -14,7 +14,7 @@ def run(arguments: argparse.Namespace) -> Result:
 
     Refuses options that the comparison does not use.
     """
-    model = arguments.model
+    model, picture = arguments.model, pictures.asked(arguments.figure)
     check_uses(arguments, f"compare{model.flag}", model.compare.uses)
     resolved = model.resolve(problem_of(arguments), None)
     long = affordable(f"compare{model.flag}", model.compare, resolved)
@@ -31,7 +31,10 @@ def run(arguments: argparse.Namespace) -> Result:
         console.warn("a simulation diverged: lower step-size or raise batch")
     for note in compared.notes:
         console.warn(note)
-    document = {"problem": problem, case.unit: compared.rows, "report": str(compared.report)}
+    drawn = pictures.of_figures(picture, [figure for _, figure in compared.figures] if picture else [])
+    document = {"problem": problem, case.unit: compared.rows, "report": str(compared.report), **drawn}
     shown = [[row.get(name) for name in case.columns] for row in compared.rows]
     lines = [resolved.headline(), "", table.render(case.columns, shown), "", f"report: {compared.report}"]
-    return Result(document, "\n".join(lines), 0 if compared.verdict_ok and not compared.diverged else 1)
+    return Result(
+        document, "\n".join([*lines, *pictures.told(drawn)]), 0 if compared.verdict_ok and not compared.diverged else 1
+    )

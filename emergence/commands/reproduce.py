@@ -11,12 +11,11 @@ from emergence.cells import configuration
 from emergence.interruption import kept
 from emergence.model import Model
 from emergence.progress import Progress
-from emergence.refusal import refuse
 from emergence.reproduction import Figure, Grid
 from emergence.result import Result
 from emergence.store import merging
 from emergence.store.engine import Workers, usable_cores
-from emergence.store.folder import Store, canonical, check
+from emergence.store.folder import Store, check
 from emergence.store.grid import points
 from emergence.store.sweeping import Cell, Outcome, Sweep
 from emergence.values import Whole
@@ -63,11 +62,7 @@ class _Runs:
 
     def dataset(self, store: Path) -> "xr.Dataset":
         """All runs in one labelled dataset."""
-        (grouped,), _ = merging.experiments([(merging.plan_name(self.plan), canonical(self.plan).encode())])
-        data = merging.merge(store, grouped).data
-        if data is None:
-            refuse(f"store is {str(store)!r}: the runs in it have gone while they were used: run it again")
-        return data
+        return merging.of_plan(store, self.plan)
 
 
 def _report(runs: _Runs, preset: str, store: Path, outcome: Outcome, stem: Path) -> Result:

@@ -3,7 +3,7 @@
 import argparse
 from contextlib import ExitStack
 
-from emergence import console
+from emergence import console, pictures
 from emergence.commands.setup import affordable, announce, check_uses, identified, problem_of
 from emergence.files import DataFile
 from emergence.interruption import kept
@@ -15,6 +15,7 @@ from emergence.result import Result
 def run(arguments: argparse.Namespace) -> Result:
     """Simulate and write. Status 1 if a replica diverged. Refuses options that the simulation does not use."""
     simulation = arguments.model.simulation(arguments.what)
+    picture = pictures.asked(arguments.figure)
     check_uses(arguments, f"simulate {simulation.name}", simulation.uses)
     problem = problem_of(arguments)
     resolved = arguments.model.resolve(problem, simulation)
@@ -35,5 +36,6 @@ def run(arguments: argparse.Namespace) -> Result:
     if done.diverged:
         total = f" of {problem.replicas} replicas" if hasattr(problem, "replicas") else " replicas"
         console.warn(f"{done.diverged}{total} diverged: lower step-size or raise batch")
-    lines = [resolved.headline(), "", simulation.table(resolved, done), "", f"written: {path}"]
-    return Result(file.document(done.data, path) | dict(done.more), "\n".join(lines), 1 if done.diverged else 0)
+    drawn = pictures.of_data(picture, lambda: done.data)
+    lines = [resolved.headline(), "", simulation.table(resolved, done), "", f"written: {path}", *pictures.told(drawn)]
+    return Result(file.document(done.data, path) | dict(done.more) | drawn, "\n".join(lines), 1 if done.diverged else 0)

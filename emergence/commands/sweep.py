@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from emergence import config, console, output, table
+from emergence import config, console, output, pictures, table
 from emergence.arguments import problem_flags
 from emergence.cells import configuration, problem_of
 from emergence.commands.setup import check_uses
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> Result:
     workers = usable_cores() if arguments.workers is None else Whole().check("--workers", arguments.workers)
     if arguments.workers is not None and arguments.scheduler is not None:
         refuse("--workers is given with --scheduler: drop one (a cluster has workers of its own)")
-    simulation = arguments.model.simulation(arguments.what)
+    simulation, picture = arguments.model.simulation(arguments.what), pictures.asked(arguments.figure)
     keep = _kept(arguments.keep, simulation)
     axes = _axes(arguments, simulation)
     everything = _cells(arguments, simulation, axes, keep)
@@ -77,7 +77,18 @@ def run(arguments: argparse.Namespace) -> Result:
         "diverged": [_entry(cell) for cell in outcome.diverged],
         "failed": [_entry(cell) | {"reason": reason} for cell, reason in outcome.failed],
     }
-    return Result(document, _text(arguments, axes, folder, outcome), 1 if outcome.failed or outcome.diverged else 0)
+    drawn: dict[str, object] = {}
+    if picture is not None:
+        data = merging.of_plan(folder, plan)
+        drawn = pictures.of_data(picture, lambda: data, _over(axes, data))
+    text = "\n".join([_text(arguments, axes, folder, outcome), *pictures.told(drawn)])
+    return Result(document | drawn, text, 1 if outcome.failed or outcome.diverged else 0)
+
+
+def _over(axes: grid.Axes, data: Any) -> str:
+    """The first swept option that curves can run along: with several numbers, and no seed."""
+    numbers = (name for name, values in axes.items() if len(values) > 1 and isinstance(values[0], int | float))
+    return next((name for name in numbers if name != "seed" and name in data.dims), "")
 
 
 def _listed(arguments: argparse.Namespace, axes: grid.Axes, cells: list[Cell], folder: Path) -> Result:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emergence.reading import read
+from emergence.refusal import refuse
 from emergence.store import grid
 from emergence.store.folder import DamagedError, canonical, cell_name, digest, inspect, understood
 
@@ -117,6 +118,15 @@ def _experiment(plans: list[Plan]) -> Experiment:
             configuration = {**fixed, "problem": fixed["problem"] | ordered}
             planned[cell_name(configuration)] = ordered
     return Experiment(fixed, axes, planned)
+
+
+def of_plan(folder: Path, recorded: Plan) -> "xr.Dataset":
+    """The cells of one sweep in one dataset, see `merge`. Raises `InputError` where none is there."""
+    (experiment,), _ = experiments([(plan_name(recorded), canonical(recorded).encode())])
+    data = merge(folder, experiment).data
+    if data is None:
+        refuse(f"store is {str(folder)!r}: no finished run is in it: run it again")
+    return data
 
 
 def merge(folder: Path, experiment: Experiment) -> Merged:

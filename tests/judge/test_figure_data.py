@@ -13,10 +13,12 @@ import xarray as xr
 from matplotlib.figure import Figure
 from test_reproduction import PROBLEM, descents, flows
 
+from theory import InputError
 from validation import Context, reproduction
 from validation.figures.data import figure_data, has_data, keep
-from validation.figures.drawn import panels
+from validation.figures.drawn import Curve, panels
 from validation.figures.exponents import Series
+from validation.figures.redraw import redraw
 from validation.figures.stiefel import Curve as StiefelCurve
 from validation.judge.runner import select_claims
 
@@ -179,7 +181,7 @@ def _assert_named(data: xr.Dataset) -> None:
 
 def test_every_figure_of_the_vocabulary_is_here() -> None:
     for path in (Path(__file__).parents[2] / "validation" / "figures").glob("*.py"):
-        if path.stem in {"data", "drawn", "plot"}:  # what is read off figures, and what they are made of
+        if path.stem in {"data", "drawn", "plot", "redraw"}:  # what is read off figures, and what they are made of
             continue
         module = importlib.import_module(f"validation.figures.{path.stem}")
         makers = {
@@ -200,6 +202,33 @@ def test_the_stored_data_redraw_the_figure(module: str, name: str, tmp_path: Pat
         assert stored.attrs == {"caption": "A caption.", "not_stored": ""}
         _assert_lines_are_stored(figure, stored.load())
         _assert_named(stored)
+
+
+@pytest.mark.parametrize(("module", "name"), CASES)
+def test_a_figure_is_drawn_again_from_its_data(module: str, name: str) -> None:
+    """Every curve, in its colour, under its name; a second vertical axis becomes axes of its own."""
+    figure = _figure(module, name)
+    again = redraw(figure_data(figure))
+
+    def curves(one: Figure) -> list[Curve]:
+        return sorted(
+            (x for panel in panels(one) for x in panel.curves), key=lambda x: (x.name, x.style, x.x.tobytes())
+        )
+
+    before, after = curves(figure), curves(again)
+    assert [x.name for x in after] == [x.name for x in before]
+    for old, new in zip(before, after, strict=True):
+        for side in {"", "low", "high"} & old.values.keys():
+            shown = np.isfinite(old.x) & np.isfinite(old.values[side])
+            kept = np.isfinite(new.x) & np.isfinite(new.values[side])
+            np.testing.assert_allclose(new.values[side][kept], old.values[side][shown])
+        assert new.look == old.look or not old.look[0]
+    assert {panel.xlabel for panel in panels(again)} == {panel.xlabel for panel in panels(figure)}
+
+
+def test_data_of_no_figure_are_refused() -> None:
+    with pytest.raises(InputError, match="no curve, no bars and no map"):
+        redraw(xr.Dataset({"x": 1.0}))
 
 
 def test_curves_are_found_by_their_name_over_their_axis() -> None:

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from dynamics.core import storage
 from theory import InputError
+from theory.core.typeset import typeset
 from validation.judge.claim import Claim, Control, Measurement, Outcome
 from validation.judge.runner import Run, select_claims
 from validation.judge.selection import natural
@@ -22,7 +23,6 @@ from validation.report.contents import OWN, headline, status, system_of, systems
 from validation.report.formula import mathml, papers, prose, sourced
 from validation.report.picture import picture, rendered
 from validation.report.strip import axis, strip
-from validation.typeset import typeset
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 

@@ -160,6 +160,10 @@ def _moderate(value: sp.Expr) -> bool:
         return False
 
 
+#: Hermite coefficients that a notebook shows.
+_SHOWN = 6
+
+
 @dataclass(frozen=True)
 class Activation:
     r"""An activation $\sigma = \sum_j \hat\sigma_j h_j$ in normalised probabilists' Hermite polynomials.
@@ -195,6 +199,19 @@ class Activation:
 
     def __hash__(self) -> int:
         return hash((self.name, tuple(self.coefficients.items())))
+
+    def _repr_latex_(self) -> str:
+        """What a notebook shows: σ(z), in Hermite polynomials where they are exact, or all that is known."""
+        exact = self.is_polynomial and all(sp.sympify(value).is_Rational for value in self.coefficients.values())
+        if not exact and self.expression is not None:
+            return rf"$\displaystyle \sigma(z) = {sp.latex(self.expression)}$"
+        degrees = list(self.coefficients)[:_SHOWN]
+        values = [self.coefficients[j] if exact else sp.N(self.coefficients[j], 4) for j in degrees]
+        series = sp.Add(
+            *(value * sp.Symbol(f"h_{{{j}}}") for value, j in zip(values, degrees, strict=True)), evaluate=False
+        )
+        more = r" + \cdots" if len(self.coefficients) > _SHOWN else ""
+        return rf"$\displaystyle \sigma(z) = {sp.latex(series, order='none')}{more}$"
 
     # ------------------------------------------------------------------ makers
 

@@ -58,6 +58,19 @@ class Step:
     def latex(self) -> str:
         return matrices.latex(self.equation)
 
+    def _repr_latex_(self) -> str:
+        """What a notebook shows."""
+        return display({"": self.equation})
+
+
+def display(equations: Mapping[str, sp.Basic]) -> str:
+    """Left-hand sides (LaTeX) and right-hand sides as a notebook shows them: a display, one equation in a row."""
+    rows = [
+        f"{left} &= {matrices.latex(right)}" if left else f"& {matrices.latex(right)}"
+        for left, right in equations.items()
+    ]
+    return "$$\\begin{aligned}" + r" \\ ".join(rows) + r"\end{aligned}$$"
+
 
 def equation(left: str | sp.Basic, right: sp.Basic) -> sp.Eq:
     """left = right, unevaluated; a text is the LaTeX of a symbol."""
@@ -107,6 +120,10 @@ class Derivation:
         """The whole derivation as LaTeX, one display per step."""
         displays = [f"% {step.title}\n\\[ {step.latex()} \\]" for step in self.steps]
         return "\n\n".join([*([f"% {self._notice()}"] if self.replaced else []), *displays])
+
+    def _repr_latex_(self) -> str:
+        """What a notebook shows: the equations that the steps end in."""
+        return display(self.equations)
 
     def _notice(self) -> str:
         return f"{', '.join(self.replaced)} replaced: not derived"

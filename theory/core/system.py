@@ -7,7 +7,7 @@ from functools import partial
 import sympy as sp
 
 from theory.core.activation import Activation
-from theory.core.derivation import Assumption, Derivation, Step, equation
+from theory.core.derivation import Assumption, Derivation, Step, display, equation
 from theory.core.indexed import Dual, Sums, reads
 
 #: The parts of a system that its derivation stands for.
@@ -96,6 +96,10 @@ class System:
     def concrete(self, expression: sp.Expr) -> sp.Expr:
         """`expression` with φ replaced by the activation's own kernel."""
         return expression if self.activation is None else expression.replace(Dual, self.activation.kernel_at)
+
+    def _repr_latex_(self) -> str:
+        """What a notebook shows: the rate of each component."""
+        return display(component_equations(self.drift))
 
     def equations(self, concrete: bool = False) -> dict[str, sp.Expr]:
         """LaTeX of each component → right-hand side; with the activation's own kernel if `concrete`."""

@@ -12,20 +12,14 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
+from dynamics.core.plot import KEPT, keep, keep_runs
 from validation.figures.drawn import Box, Curve, Mark, Panel, panels
 
-_KEPT = "kept_data"
+__all__ = ["figure_data", "has_data", "keep", "keep_runs"]
+
 _LONGEST = 40
-
-
-def keep(figure: Figure, **arrays: xr.DataArray) -> None:
-    """Attach arrays to a figure, to be stored with what it shows; they are pickled with it."""
-    vars(figure)[_KEPT] = vars(figure).get(_KEPT, {}) | arrays
-
-
-def keep_runs(figure: Figure, runs: np.ndarray, name: str = "runs", **axes: np.ndarray) -> None:
-    """Store every replica with the figure that shows their mean or histogram. Shape (replica, *axes)."""
-    keep(figure, **{name: xr.DataArray(runs, {**axes}, ("replica", *axes), attrs={"long_name": "every replica"})})
+#: Sides of a box, and the axis that each lies on.
+_SIDES = {"left": "x", "right": "x", "bottom": "y", "top": "y"}
 
 
 def figure_data(figure: Figure, caption: str = "", reserved: Collection[str] = ()) -> xr.Dataset:
@@ -38,8 +32,9 @@ def figure_data(figure: Figure, caption: str = "", reserved: Collection[str] = (
         Per pair of axes, named by their labels (here ``time`` and ``loss``):
 
         * ``loss`` (curve, time): curves and points over a common x, ``curve`` their names; where they have bars or a
-          band ``loss_low``, ``loss_high``; ``curve_style`` says how each is drawn. Curves that have x of their own are
-          ``loss`` (curve, point) with the coordinate ``time`` (curve, point), NaN after the end of the shorter ones;
+          band ``loss_low``, ``loss_high``; ``curve_style``, ``curve_colour`` and ``curve_listed`` (in the legend) say how
+          each is drawn. Curves that have x of their own are ``loss`` (curve, point) with the coordinate ``time`` (curve,
+          point), NaN after the end of the shorter ones;
         * ``time_marked`` (vertical), ``loss_marked`` (level): lines right across; ``left``, ``right``, ``bottom``, ``top``
           (box): bars of a histogram, shaded spans, outlines;
         * the values behind an image, over its two axes.
@@ -50,7 +45,7 @@ def figure_data(figure: Figure, caption: str = "", reserved: Collection[str] = (
     shown = panels(figure)
     for panel in shown:
         build.panel(panel)
-    for name, array in vars(figure).get(_KEPT, {}).items():
+    for name, array in vars(figure).get(KEPT, {}).items():
         build.kept(name, array)
     unread = sorted({kind for panel in shown for kind in panel.unread})
     return xr.Dataset(build.variables, build.coordinates, {"caption": caption, "not_stored": ", ".join(unread)})
@@ -79,7 +74,7 @@ class _Builder:
             self._curves(group, across, up, about, panel_title)
         self._marks(panel.verticals, "vertical", across, about["x"] | panel_title)
         self._marks(panel.levels, "level", up, about["y"] | panel_title)
-        self._boxes(panel.boxes, panel_title)
+        self._boxes(panel.boxes, about, panel_title)
         for one in panel.fields:
             over = self._axis(across, one.x, about["x"])
             dims = (self._axis(up, one.y, about["y"], other_than=over), over)
@@ -94,7 +89,8 @@ class _Builder:
     def _curves(
         self, group: Sequence[Curve], across: str, up: str, about: dict[str, dict[str, str]], extra: dict[str, str]
     ) -> None:
-        names = self._names("curve", [curve.name for curve in group], [curve.style for curve in group])
+        names = self._names("curve", [curve.name for curve in group])
+        self._looks(names, group)
         length = max(curve.x.size for curve in group)
         if all(_equal(curve.x, group[0].x) for curve in group):
             over = self._axis(across, group[0].x, about["x"])
@@ -112,11 +108,11 @@ class _Builder:
             names = self._names(kind, [mark.name for mark in marks])
             self._add(f"{axis}_marked", (names,), np.array([mark.at for mark in marks]), attributes)
 
-    def _boxes(self, boxes: Sequence[Box], attributes: dict[str, str]) -> None:
+    def _boxes(self, boxes: Sequence[Box], about: dict[str, dict[str, str]], extra: dict[str, str]) -> None:
         if boxes:
             names = self._names("box", [box.name for box in boxes])
-            for side in ("left", "right", "bottom", "top"):
-                self._add(side, (names,), np.array([getattr(box, side) for box in boxes]), attributes)
+            for side, axis in _SIDES.items():
+                self._add(side, (names,), np.array([getattr(box, side) for box in boxes]), about[axis] | extra)
 
     def _add(self, name: str, dims: tuple[str, ...], values: np.ndarray, attributes: dict[str, str]) -> None:
         self.variables[self._free(name)] = (dims, np.asarray(values, dtype=float), attributes)
@@ -137,12 +133,18 @@ class _Builder:
         axes = {name: known for name, (dim, known, _) in self.coordinates.items() if dim == name}
         return next((name for name, known in axes.items() if _equal(known, values)), None)
 
-    def _names(self, kind: str, names: Sequence[str], styles: Sequence[str] = ()) -> str:
+    def _names(self, kind: str, names: Sequence[str]) -> str:
         dim = self._free(kind)
         self.coordinates[dim] = (dim, np.array(names, dtype=object), {})
-        if styles:
-            self.coordinates[f"{dim}_style"] = (dim, np.array(styles, dtype=object), {})
         return dim
+
+    def _looks(self, dim: str, group: Sequence[Curve]) -> None:
+        looks = {
+            "style": np.array([curve.style for curve in group], dtype=object),
+            "colour": np.array([curve.look[0] for curve in group], dtype=object),
+            "listed": np.array([curve.look[1] for curve in group], dtype=np.int8),
+        }
+        self.coordinates |= {f"{dim}_{name}": (dim, values, {}) for name, values in looks.items()}
 
     def _free(self, wish: str) -> str:
         name, number = wish, 1

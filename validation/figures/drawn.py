@@ -7,11 +7,13 @@ needs no entry there (a dashed prediction beside its measured points) is still n
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import Collection, PathCollection, PolyCollection, QuadMesh
+from matplotlib.colors import to_hex
 from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure
@@ -30,6 +32,7 @@ class Curve:
 
     Keys of `values`: ``""`` for y itself, ``low`` and ``high`` for the ends of its bars or band, ``x_low`` and ``x_high``
     for those of x, ``colour`` for the number that the colour stands for (`colour_name`). `style`: ``solid``, ``points`` …
+    `look`: its colour (``#0072b2``, nothing for many), and whether the legend names it.
     """
 
     name: str
@@ -37,6 +40,7 @@ class Curve:
     values: dict[str, np.ndarray]
     style: str = ""
     colour_name: str = ""
+    look: tuple[str, bool] = ("", True)
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,9 @@ def _line(ax: Axes, line: Line2D, found: Panel) -> None:
         style = [_STYLES.get(str(dashes), "" if dashes in ("None", "", " ") else str(dashes))]
         style += ["steps"] if line.get_drawstyle().startswith("steps") else []
         style += ["points"] if marker not in (None, "None", "", " ") else []
-        found.curves.append(Curve(_name(line, "curve"), x, {"": y}, " ".join(filter(None, style))))
+        found.curves.append(
+            Curve(_name(line, "curve"), x, {"": y}, " ".join(filter(None, style)), look=_look(line, line.get_color()))
+        )
     elif along_x:
         found.verticals.append(Mark(_name(line, "vertical"), float(x[0])))
     elif along_y:
@@ -174,7 +180,8 @@ def _with_bars(container: ErrorbarContainer) -> Curve:
         x, middle = ends[:, :, 0].mean(axis=1), ends[:, :, 1].mean(axis=1)
     else:
         x, middle = _numbers(line.get_xdata(orig=False)), _numbers(line.get_ydata(orig=False))
-    return Curve(_name(container, "points"), x, {"": middle, **values}, "points with bars")
+    look = _look(container, "" if line is None else line.get_color())
+    return Curve(_name(container, "points"), x, {"": middle, **values}, "points with bars", look=look)
 
 
 def _scatter(points: PathCollection) -> Curve:
@@ -182,7 +189,9 @@ def _scatter(points: PathCollection) -> Curve:
     values = {"": place[:, 1]}
     if points.get_array() is not None:
         values["colour"] = _filled(points).ravel()
-    return Curve(_name(points, "points"), place[:, 0], values, "points", _colour_name(points))
+    colours = np.asarray(points.get_facecolor())
+    look = _look(points, colours[0] if len(colours) == 1 and "colour" not in values else "")
+    return Curve(_name(points, "points"), place[:, 0], values, "points", _colour_name(points), look)
 
 
 def _bands(collection: PolyCollection) -> list[Curve]:
@@ -198,7 +207,8 @@ def _bands(collection: PolyCollection) -> list[Curve]:
         if count < 1 or not np.array_equal(lower[:, 0], upper[:, 0]):
             return []
         values = {"low": np.minimum(lower[:, 1], upper[:, 1]), "high": np.maximum(lower[:, 1], upper[:, 1])}
-        found.append(Curve(_name(collection, "band"), lower[:, 0], values, "band"))
+        look = _look(collection, np.asarray(collection.get_facecolor())[0])
+        found.append(Curve(_name(collection, "band"), lower[:, 0], values, "band", look=look))
     return found
 
 
@@ -261,6 +271,12 @@ def _name(artist: object, kind: str) -> str:
     """The label, without the underscore that keeps it out of the legend; the kind if there is none."""
     label = str(artist.get_label())  # type: ignore[attr-defined]
     return kind if _NAMELESS.fullmatch(label) else label.removeprefix("_")
+
+
+def _look(artist: object, colour: Any) -> tuple[str, bool]:
+    """For `Curve.look`."""
+    listed = not str(artist.get_label()).startswith("_")  # type: ignore[attr-defined]
+    return "" if isinstance(colour, str) and not colour else to_hex(colour), listed
 
 
 def _flat(container: Iterable[object]) -> Iterator[Artist]:

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 from latex2mathml.converter import convert
 from markupsafe import Markup, escape
 
-from validation.typeset import typeset
+from theory.core.typeset import typeset
 
 #: Browsers draw MathML Core, where only ``mathvariant="normal"`` exists: other alphabets need their own characters.
 _ALPHABETS = {"double-struck": (0x1D538, 0x1D552, 0x1D7D8), "bold": (0x1D400, 0x1D41A, 0x1D7CE)}

@@ -1,0 +1,157 @@
+"""Results draw themselves: what is drawn is what the dataset holds, in colours that everyone tells apart."""
+
+import importlib
+import inspect
+import itertools
+import pkgutil
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.colors import to_rgb
+
+import dynamics
+from dynamics.core.plot import INK, PALETTE, shades, wrapped
+from dynamics.core.plotted import figure
+from dynamics.core.trajectory import Plotted, dataset
+from theory import Activation, InputError
+from theory.core.derivation import Step, equation
+
+TIME = np.array([0.0, 1.0, 2.0, 3.0])
+
+
+def _data(replicas: int = 0) -> xr.Dataset:
+    """Three neurons, two directions: neuron 2 learns direction 1."""
+    overlap = np.zeros((4, 3, 2))
+    overlap[:, 1, 0], overlap[:, 2, 1] = [0.1, -0.4, -0.8, -1.0], [0.1, 0.1, 0.2, 0.3]
+    norm2, loss = np.ones((4, 3)), np.array([0.5, 0.4, 0.2, 0.1])
+    if replicas:
+        scale = np.arange(1, replicas + 1) / replicas
+        overlap, norm2, loss = (np.multiply.outer(scale, one) for one in (overlap, norm2, loss))
+    return dataset(TIME, overlap, norm2, loss, step_size=0.1, predicted_half_time=np.array([1.5, np.inf]))
+
+
+def _solid(ax):
+    return {line.get_label(): line for line in ax.lines if line.get_linestyle() == "-" and len(line.get_xdata()) == 4}
+
+
+def test_loss_and_overlaps_of_a_run_are_drawn_over_time():
+    above, below = figure(_data()).axes
+    assert (above.get_ylabel(), below.get_ylabel()) == ("population loss ½E(f*−f)²", "squared overlap, best neuron")
+    assert below.get_xlabel() == "gradient-flow time"
+    curves = _solid(below)
+    np.testing.assert_allclose(curves["direction 1"].get_ydata(), [0.01, 0.16, 0.64, 1.0])
+    np.testing.assert_allclose(curves["direction 2"].get_ydata(), [0.01, 0.01, 0.04, 0.09])
+    (mark,) = [line for line in below.lines if line.get_linestyle() == "--"]  # what is never learned has none
+    assert mark.get_xdata()[0] == 1.5
+    assert mark.get_color() == curves["direction 1"].get_color()
+
+
+def test_replicas_are_averaged_with_the_range_that_they_span():
+    (ax,) = figure(_data(4), "loss").axes
+    np.testing.assert_allclose(_solid(ax)["mean of runs"].get_ydata(), np.array([0.5, 0.4, 0.2, 0.1]) * 0.625)
+    band = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == (pytest.approx(0.025), 0.5)
+
+
+def test_a_sweep_is_drawn_over_its_option_with_what_is_known_at_the_end():
+    widths, seeds = [8, 16, 32], [0, 1]
+    values = np.arange(6.0).reshape(3, 2) + 1
+    data = xr.Dataset(
+        {
+            "half_time": (("student_width", "seed"), values),
+            "loss": (("student_width", "seed", "time"), np.ones((3, 2, 4))),
+        },
+        {"student_width": widths, "seed": seeds, "time": TIME},
+    )
+    (ax,) = figure(data, over="student_width").axes
+    assert ax.get_xlabel() == "student width"
+    (line,) = ax.lines
+    np.testing.assert_allclose(line.get_ydata(), values.mean(axis=1))
+
+
+def test_a_prediction_beside_what_was_measured_is_dashed():
+    data = xr.Dataset({"loss": ("time", 1 / (1 + TIME)), "predicted_loss": ("time", TIME)}, {"time": TIME})
+    (ax,) = figure(data, "loss").axes
+    dashed = next(line for line in ax.lines if line.get_linestyle() == "--")
+    np.testing.assert_array_equal(dashed.get_ydata(), TIME)
+
+
+@pytest.mark.parametrize(
+    ("data", "names", "over", "message"),
+    [
+        (_data(), ("los",), "", "variable 'los' is not in the data: did you mean loss"),
+        (_data(), (), "tim", "over is 'tim': did you mean time"),
+        (_data(), ("loss",), "neuron", "variable 'loss' does not run along 'neuron': use over, one of time"),
+        (xr.Dataset({"a": 1.0}), (), "", "no dimension of two points"),
+        (xr.Dataset({"name": ("time", ["a", "b"])}), (), "", "nothing in the data runs along 'time'"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(data, names, over, message):
+    with pytest.raises(InputError, match=message):
+        figure(data, *names, over=over)
+
+
+def test_every_result_with_a_dataset_draws_it():
+    modules = [importlib.import_module(one.name) for one in pkgutil.walk_packages(dynamics.__path__, "dynamics.")]
+    found = {
+        one
+        for module in modules
+        for one in vars(module).values()
+        if inspect.isclass(one) and one.__module__ == module.__name__ and "dataset" in inspect.get_annotations(one)
+    }
+    assert len(found) > 10
+    assert [one.__name__ for one in found if not issubclass(one, Plotted)] == []
+
+
+def test_a_run_without_a_dataset_of_its_own_has_one_to_draw():
+    run = dynamics.DescentResult(np.array([1, 10]), np.array([0.5, 0.1]), np.array([5.0]), False)
+    (line,) = run.plot().axes[0].lines
+    np.testing.assert_array_equal(line.get_xdata(), [1, 10])
+
+
+def test_long_labels_are_broken_between_words_not_in_formulas():
+    assert wrapped("norm of the first layer", 1.0, 10) == "norm of the\nfirst layer"
+    assert wrapped("step size × $d ^ {1.5}$ of it", 0.9, 10) == "step size ×\n$d ^ {1.5}$\nof it"
+
+
+#: Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB.
+BLIND = {
+    "none": np.eye(3),
+    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+def _lab(colour: str, kind: str) -> np.ndarray:
+    """CIE L*a*b* of a colour as that eye sees it."""
+    plain = np.array(to_rgb(colour))
+    linear = np.where(plain <= 0.04045, plain / 12.92, ((plain + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(np.asarray(BLIND[kind]) @ linear, 0, 1)
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    x, y, z = np.cbrt(np.asarray(to_xyz) @ seen / [0.9505, 1.0, 1.089])
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("kind", BLIND)
+def test_colours_are_told_apart_by_every_eye(kind):
+    """Distances well above what is just noticed (2.3), from one another and from white paper."""
+    seen = {colour: _lab(colour, kind) for colour in (*PALETTE, INK)}
+    for one, other in itertools.combinations(seen, 2):
+        assert np.linalg.norm(seen[one] - seen[other]) > 15, (one, other)
+    assert min(np.linalg.norm(lab - [100, 0, 0]) for lab in seen.values()) > 35
+
+
+@pytest.mark.parametrize("kind", BLIND)
+def test_shades_of_a_family_grow_lighter_for_every_eye(kind):
+    assert np.all(np.diff([_lab(colour, kind)[0] for colour in shades(12)]) > 0)
+
+
+def test_objects_show_themselves_as_formulas():
+    activation = Activation.parse("0.8*h4+0.6*h6")
+    assert activation._repr_latex_() == r"$\displaystyle \sigma(z) = \frac{4 h_{4}}{5} + \frac{3 h_{6}}{5}$"
+    assert r"\operatorname{erf}" in Activation.parse("erf")._repr_latex_()
+    assert Activation.from_function(np.abs)._repr_latex_().endswith(r" + \cdots$")
+    step = Step("a step", equation("x", equation("y", activation.coefficients[4])))
+    assert step._repr_latex_().startswith(r"$$\begin{aligned}")
