@@ -35,6 +35,12 @@ def _claim(name: str, measured: float = 1.0) -> Claim:
     return Claim(id=name, kind="exact", controls=("wrong",), runner=run, **texts)
 
 
+@pytest.fixture(autouse=True)
+def locked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These catalogues have claims that nobody has locked."""
+    monkeypatch.setattr(runner, "state", lambda *_: runner.LOCKED)
+
+
 def test_each_claim_leaves_its_dataset_and_all_leave_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "catalogue", lambda: [_claim("E1"), _claim("E2", 2.0)])
     run = validate(out=tmp_path)

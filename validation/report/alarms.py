@@ -1,7 +1,7 @@
 """What verdicts over many seeds say, in words: the row of a quantity, and the sentence on a claim in its report."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from validation.judge.alarms import LEAST_SEEDS, Share, Tally
 
@@ -29,22 +29,29 @@ def sentence(rows: Sequence[Tally]) -> str:
     rows = [tally for tally in rows if tally.random]
     if not rows or min(tally.seeds for tally in rows) < LEAST_SEEDS:
         return ""
-    seeds = f"{rows[0].seeds} seeds"
     parts = []
-    if judged := [tally for tally in rows if tally.expected != "open"]:
-        most = max(judged, key=lambda tally: tally.false.value)
-        what = "false alarms" if most.expected == "agrees" else "passed by mistake"
-        parts.append(f"{what} {share(most.false)}{_of(most, judged)}")
-    if controls := [(tally.weakest[1].value, tally) for tally in rows if tally.weakest is not None]:
-        weak = min(controls, key=lambda pair: pair[0])[1]
-        assert weak.weakest is not None
-        name, rejected = weak.weakest
-        parts.append(f"weakest control “{name}” rejected {share(rejected)}{_of(weak, rows)}")
-    return f"{seeds}: {'; '.join(parts)}. Intervals of 95 %."
+    if judged := {tally.id: tally.false for tally in rows if tally.expected != "open"}:
+        what = "passed by mistake" if rows[0].expected == "disagrees" else "false alarms"
+        parts.append(f"{what} {_extreme(judged, max)}")
+    if controls := {tally.id: tally.weakest for tally in rows if tally.weakest is not None}:
+        name, _ = min(controls.values(), key=lambda weak: weak[1].value)
+        rejected = _extreme({quantity: found for quantity, (_, found) in controls.items()}, min)
+        parts.append(f"weakest control “{name}” rejected {rejected}")
+    return f"{rows[0].seeds} seeds: {'; '.join(parts)}. Intervals of 95 %."
 
 
-def _of(tally: Tally, rows: Sequence[Tally]) -> str:
-    return f" ({tally.id}, the worst of {len(rows)} quantities)" if len(rows) > 1 else ""
+def _extreme(shares: Mapping[str, Share], which: Callable[..., str]) -> str:
+    """The largest or smallest of the shares of quantities, and whose it is."""
+    quantity = which(shares, key=lambda name: shares[name].value)
+    found, same = shares[quantity], len({one.value for one in shares.values()}) == 1
+    of = (
+        ""
+        if len(shares) == 1
+        else f" (each of {len(shares)})"
+        if same
+        else f" ({quantity}, the worst of {len(shares)})"
+    )
+    return share(found) + of
 
 
 def share(found: Share) -> str:
