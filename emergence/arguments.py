@@ -198,6 +198,9 @@ def parser(model: Model | None = None, named: bool = False) -> Parser:
     explore.add_argument(
         "--out", dest="page", metavar="FILE", help=f"the page (default: {output.DEFAULT}/explorer.html)"
     )
+    explore.add_argument(
+        "--loop", metavar="FILE", help="the staircase as .mp4, .gif or .svg frames, in place of a page"
+    )
     explore.add_argument("--config", metavar="FILE", help="TOML file with the names of the options; flags win")
     _problem(explore, models.default())
     _plotting(commands, common)

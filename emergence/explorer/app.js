@@ -129,7 +129,7 @@ function standsFor(record, problem, prediction, p) {
 }
 
 function drawFlow(done) {
-  const { record, problem, prediction } = bench, { P } = problem, x = { range: [0, record.end], label: "gradient-flow time t = η · steps" };
+  const { record } = bench, { problem, prediction } = record, { P } = problem, x = { range: [0, record.end], label: "gradient-flow time t = η · steps" };
   const now = bench.time * record.end, layers = [], band = bandOf(problem);
   for (let p = 0; p < P; p++) {
     const k = standsFor(record, problem, prediction, p), ahead = prediction.directions[p];
@@ -155,7 +155,7 @@ function drawFlow(done) {
 }
 
 function drawMatrix() {
-  const { record, problem, prediction } = bench, now = bench.time * record.end, i = placeOf(record.times, now), { t } = record.states[i];
+  const { record } = bench, { problem, prediction } = record, now = bench.time * record.end, i = placeOf(record.times, now), { t } = record.states[i];
   const marks = prediction.pairs.map(({ neuron, direction }, n) => ({ row: neuron, column: direction, text: n + 1, taken: t[neuron * problem.P + direction] ** 2 > 0.4 }));
   matrix(byId("matrix"), { rows: problem.m, columns: problem.P, value: (k, p) => Math.min(1, t[k * problem.P + p] ** 2), marks,
     rowTitle: "neuron", columnTitle: "direction", summary: `Squared overlap of each neuron with each direction at time ${shown(now)}; framed, the greedy pairs.` });
@@ -163,7 +163,7 @@ function drawMatrix() {
 }
 
 function drawTable(done) {
-  const { record, problem, prediction } = bench;
+  const { record } = bench, { problem, prediction } = record;
   const rows = Array.from(problem.a, (weight, p) => {
     const x = prediction.directions[p], own = `<th scope="row"><span class="swatch" style="background:${colour(p)}"></span>${p + 1}</th><td>${shown(weight)}</td>`;
     if (!x) return `<tr>${own}<td>none</td><td>–</td><td>never</td><td>${done ? "never" : "…"}</td><td>–</td></tr>`;
@@ -225,7 +225,7 @@ const runLaws = runner((result, done, error) => {
 
 const runRiccati = runner((record, done, error) => {
   if (error || !record) return;
-  const { P } = bench.problem, layers = [], x = { range: [0, record.end], label: "Riccati time" };
+  const { P } = record, layers = [], x = { range: [0, record.end], label: "Riccati time" };
   for (let p = 0; p < P; p++) {
     layers.push({ line: record.times.map((t, i) => [t, record.spectrum[i][p]]), colour: "var(--hollow)", width: 1.2 });
     layers.push({ line: record.times.map((t, i) => [t, record.diagonal[i][p]]), colour: colour(p), width: 2.2 });
@@ -251,12 +251,10 @@ const runNoise = runner((record, done, error) => {
 
 // ------------------------------------------------------------------ exact SGD, computed before
 
-/** The band of a problem that was simulated, if it is the one on the screen. */
-function bandOf({ P, d, m, sigma0, seed, own, mixture, beta, weights }) {
-  if (own || weights) return null;
-  const same = (x, y) => Math.abs(x - y) <= 1e-9 * Math.abs(y);
-  return page.bands.find(({ settings: s, step_size }) => s.P === P && s.d === d && s.m === m && s.seed === seed && same(sigma0, s.sigma0) &&
-    same(beta, s.beta) && facts.degrees.every(j => (mixture[j] ?? 0) === (s.mixture[j] ?? 0)) && Math.abs(stepSize() / step_size - 1) < 0.02) ?? null;
+/** The band of a problem that was simulated, if it is the one on the screen, at its step size. */
+function bandOf(problem) {
+  const name = s => JSON.stringify([s.own, s.own ? facts.own?.name : facts.degrees.map(j => s.mixture[j] ?? 0), s.weights ?? [s.P, s.beta], s.normalise ?? true, s.m, s.d, s.sigma0, s.seed]);
+  return page.bands.find(one => name(one.settings) === name(problem) && Math.abs(stepSize() / one.step_size - 1) < 0.02) ?? null;
 }
 
 // ------------------------------------------------------------------ what to type
@@ -295,13 +293,17 @@ function command() {
 function conjecture(options) {
   const J = bench.problem.activation.exponent, formula = facts.times[J];
   if (!formula) return `# An information exponent of ${J} has no leading emergence time: give one of ${facts.leastWithLaw} or more.\n`;
+  const learned = bench.prediction.directions.filter(Boolean), clear = learned.filter(x => !x.tie);
+  const found = (clear.length ? clear : learned).map(x => x.direction + 1);
+  if (!found.length) return "# Nothing is predicted to be learned from this start: change the seed or raise m.\n";
   const text = formula.replace(/\bL\b\*?/, x => (leading() === 1 ? (x.endsWith("*") ? "" : "1") : `${leading()}${x.endsWith("*") ? "*" : ""}`));
   const value = v => (Array.isArray(v) ? `[${v.map(value).join(", ")}]` : typeof v === "string" ? JSON.stringify(v) : String(v));
   const problem = Object.entries({ ...options, seed: undefined }).filter(([, v]) => v !== undefined);
   return [
+    ...(clear.length ? [] : ["# Every direction is near a tie: finite size decides, and no single time is predicted.", ""]),
     "[claim]", 'id = "X1"', `statement = "The emergence time is ${text}."`, 'kind = "asymptotic"', "",
     "[problem]", ...problem.map(([name, v]) => `${written(name)} = ${value(v)}`), "",
-    "[quantity]", 'measure = "half_time"', "",
+    "[quantity]", 'measure = "half_time"', ...(bench.problem.P > 1 ? [`direction = ${value(found)}`] : []), "",
     "[predict]", `formula = "${text}"`, "",
     "[rivals]", `"half of it" = "(${text})/2"`, `"one power of the overlap less" = "(${text})*u0"`, "",
     "[data]", 'from = "gradient-flow"', `seeds = "${state.seed}:${state.seed + 4}"`, "",
@@ -377,13 +379,12 @@ function sandbox() {
     const button = document.createElement("button");
     Object.assign(button, { type: "button", textContent: band.name });
     button.addEventListener("click", () => {
-      Object.assign(state, structuredClone(band.settings), { weights: null, own: false });
+      Object.assign(state, structuredClone(band.settings));
       for (const { key } of page.sliders) bench.sliders[key].set(state[key]);
       for (const j of facts.degrees) mixed[j].set(state.mixture[j] ?? 0);
-      choose(false);
-      bench.problem = problemOf(state);
-      bench.bound = stabilityBound(bench.problem, predict(bench.problem));
-      bench.share = band.step_size / bench.bound;
+      choose(state.own);
+      const problem = problemOf(state);
+      bench.share = band.step_size / stabilityBound(problem, predict(problem));
       bench.sliders.share.set(Number(bench.share.toPrecision(2)));
       soon();
     });

@@ -224,7 +224,7 @@ function staircase({ a, phi, activation }, directions, end) {
 }
 
 /**
- * The coupled flow, a step at a time: yields the record so far, {times, loss, states: [{t, r}], half, fitted, end, done}.
+ * The coupled flow, a step at a time: yields the record so far, {problem, prediction, times, loss, states: [{t, r}], half, fitted, end, done}.
  */
 function* flowRun(problem, prediction, tolerance = 2e-6) {
   const { m, P, a, phi, start } = problem;
@@ -233,7 +233,7 @@ function* flowRun(problem, prediction, tolerance = 2e-6) {
   const end = problem.time ?? (times.length ? facts.horizon * Math.max(...times) : 100 / Math.max(...a));
   const typical = rms(start.t) / 4;
   const floor = flat({ t: start.t.map(() => typical), c: start.c.map(() => 1), r: start.r.map(x => x / 4) });
-  const record = { times: [], loss: [], states: [], half: Array(P).fill(null), fitted: Array(P).fill(null), end, done: false };
+  const record = { problem, prediction, times: [], loss: [], states: [], half: Array(P).fill(null), fitted: Array(P).fill(null), end, done: false };
   const keep = (time, now) => {
     record.times.push(time);
     record.loss.push(system.observables.loss(now, { a }));
@@ -365,7 +365,7 @@ function* riccatiRun({ a, P, m, d, seed }) {
   const half = Array.from(spectrum, x => formulas.riccatiHalf(x, Math.max(d / m, 1.0001))[0]);
   const { system, f, flat, views } = vectorField("riccati", { P }, [], { a: spectrum });
   const y = flat({ G: drawSubspace({ P, m, d, seed }) }), end = facts.horizon * Math.max(...half, 1);
-  const record = { times: [], diagonal: [], spectrum: [], risk: [], half, end, done: false };
+  const record = { P, times: [], diagonal: [], spectrum: [], risk: [], half, end, done: false };
   const keep = (time, { G }) => {
     record.times.push(time);
     record.diagonal.push(Array.from({ length: P }, (_, p) => G[p * P + p]));

@@ -49,7 +49,7 @@ SLIDERS = (
     Slider("P", "teacher_width", "directions <i>P</i>", 1, MOST_DIRECTIONS, 1),
     Slider("beta", "teacher_exponent", "decay <i>β</i> of the weights <i>p</i><sup>−β</sup>", 0, 2, 0.05),
     Slider("m", "student_width", "neurons <i>m</i>", 1, MOST_NEURONS, 1),
-    Slider("d", "dim", "dimension <i>d</i>", 48, 1e6, 1, True),
+    Slider("d", "dim", "dimension <i>d</i>", 24, 1e6, 1, True),
     Slider("sigma0", "init_scale", "initial norm <i>σ</i><sub>0</sub>", 0.001, 0.3, 0.001, True),
     Slider("seed", "seed", "seed", 0, 99, 1),
 )

@@ -62,12 +62,11 @@ function search(own) {
 
 /** A coupled problem for a panel, drawn as it is integrated. */
 function coupled(own, draw) {
-  const run = runner((record, done) => record && draw(own.problem, own.prediction, record, done));
+  const run = runner((record, done) => record && draw(record.problem, record.prediction, record, done));
   own.redraw = run.again;
   return settings => {
-    own.problem = problemOf({ own: false, weights: null, mixture: mixtureOf(4), sigma0: 0.03, ...settings });
-    own.prediction = predict(own.problem);
-    run(() => flowRun(own.problem, own.prediction, 1e-5));
+    const problem = problemOf({ own: false, weights: null, mixture: mixtureOf(4), sigma0: 0.03, ...settings });
+    run(() => flowRun(problem, predict(problem), 1e-5));
   };
 }
 

@@ -1,20 +1,27 @@
 """The page's own scripts against Python at random problems, in Node; and the page itself in a browser, from a file."""
 
 import json
+import shlex
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from browser import CHROMIUM, Browser
+from PIL import Image, ImageSequence
 from scipy.integrate import solve_ivp
 
 from dynamics.core.lowering import lower
-from emergence.explorer import page
-from emergence.models.additive_problem import AdditiveProblem
+from emergence.arguments import parse
+from emergence.commands.setup import check_uses, problem_of
+from emergence.explorer import bands, loop, page
+from emergence.models.additive_problem import AdditiveProblem, resolve
 from theory import Activation, InputError, Student, Teacher, draw_initial_state, overlap_flow
 from theory.core.numeric_sums import NumericSums
 from theory.linear.task import draw_linear_start
@@ -222,7 +229,9 @@ def test_what_a_page_cannot_hold_is_refused() -> None:
 def test_bad_flags_are_one_line(command: Callable[..., Any]) -> None:
     for argv, says in (
         (["--out", "page.txt"], "--out is 'page.txt'"),
-        (["--replicas", "4"], "replicas"),
+        (["--batch", "4"], "batch"),
+        (["--loop", "staircase.png"], "--loop is 'staircase.png'"),
+        (["--loop", "a.gif", "--out", "b.html"], "--out is given with --loop"),
         (["--student-width", "99"], "student-width is 99"),
     ):
         ran = command("explore", "--quiet", *argv)
@@ -232,10 +241,66 @@ def test_bad_flags_are_one_line(command: Callable[..., Any]) -> None:
     assert not list(Path.cwd().rglob("*.html"))
 
 
+def test_a_writer_that_is_not_installed_is_named(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop.animation.writers, "is_available", lambda name: False)
+    ran = command("explore", "--quiet", "--loop", "staircase.mp4")
+    assert ran.code == 2
+    assert "writer ffmpeg is not installed: install ffmpeg, or give a .gif or .svg" in ran.err
+
+
+def test_a_loop_is_written_whole(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A film and frames, of a few pictures."""
+    monkeypatch.setattr(loop, "FRAMES", 3)
+    monkeypatch.setattr(loop, "HELD", 1)
+    small = (
+        "--activation",
+        "h3",
+        "--dim",
+        "60",
+        "--teacher-width",
+        "2",
+        "--student-width",
+        "4",
+        "--seed",
+        "1",
+        "--quiet",
+    )
+    for name, count in (("staircase.gif", 1), ("staircase.svg", 3)):
+        ran = command("explore", *small, "--loop", name)
+        assert ran.code == 0, ran.err
+        found = sorted(Path.cwd().glob(f"*{name[-4:]}"))
+        assert len(found) == count
+    with Image.open("staircase.gif") as film:
+        assert film.n_frames == 3
+        pictures = [np.asarray(frame.convert("L")) for frame in ImageSequence.Iterator(film)]
+    assert all(np.any(x != y) for x, y in pairwise(pictures))
+
+
+def test_the_stored_bands_are_those_of_the_grid() -> None:
+    """Each problem of the grid is there, with what its start says and quantiles in order."""
+    found = {one["name"]: one for one in bands.stored()}
+    known = dict(bands.grid())
+    assert set(found) == set(known)
+    for name, one in found.items():
+        resolved = resolve(known[name])
+        assert one["settings"] == json.loads(json.dumps(page.settings(known[name], resolved.activation)))
+        assert one["step_size"] == resolved.step_size
+        assert one["times"][-1] == pytest.approx(resolved.time, rel=1e-3)
+        low, middle, high = map(np.array, one["loss"])
+        assert np.all(low <= middle)
+        assert np.all(middle <= high)
+        assert low[0] == high[0]  # all runs start alike
+        assert middle[-1] < 0.5 * middle[0]
+
+
 # ------------------------------------------------------------------------------------- in a browser
 
 _MOVE = """(async () => {
   const pause = time => new Promise(done => setTimeout(done, time)), moved = {};
+  for (const panel of document.querySelectorAll(".panel, .sandbox")) {
+    panel.scrollIntoView({ behavior: "instant" });
+    for (let turn = 0; turn < 100 && panel.matches(".panel") && !panel.querySelector("svg"); turn++) await pause(50);
+  }
   for (const input of document.querySelectorAll("input[type=range]")) {
     const before = input.getAttribute("aria-valuetext") ?? "";
     const low = Number(input.min), high = Number(input.max), share = Number(input.value) < (low + high) / 2 ? 0.6 : 0.4;
@@ -254,6 +319,7 @@ _MOVE = """(async () => {
 _FOUND = """(() => {
   const text = id => document.getElementById(id).textContent, charts = [...document.querySelectorAll(".chart")];
   return { drawn: Object.fromEntries(charts.map(x => [x.id, x.querySelectorAll("path, rect").length])),
+    bandnote: text("bandnote"),
     command: text("command"), conjecture: text("conjecture"), wide: document.documentElement.scrollWidth > innerWidth };
 })()"""
 
@@ -263,7 +329,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a browser says of the page after every slider was moved and every button pressed, at 380 pixels."""
     problem = AdditiveProblem(dim=200, teacher_width=2, student_width=4, activation="h3")
     activation = Activation.parse(problem.activation)
-    whole = page.render(page.settings(problem, activation), activation, 0.01, [])
+    whole = page.render(page.settings(problem, activation), activation, 0.01, bands.stored())
     assert len(whole.encode()) < 1_500_000
     file = tmp_path_factory.mktemp("page") / "explorer.html"
     file.write_text(whole, encoding="utf-8")
@@ -278,7 +344,9 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_every_slider_moves_and_nothing_is_said_or_asked_for(opened: dict[str, Any]) -> None:
     assert opened["said"] == []
     assert opened["asked"] == [opened["file"].as_uri()]
-    assert {f"s-{x.key}" for x in page.SLIDERS} | {"s-share", "time"} <= set(opened["moved"])
+    known = {f"s-{x.key}" for x in page.SLIDERS} | {"s-share", "time"}
+    story = {"search-d", "descent-beta", "deflation-time", "lag-a", "ties-lead", "scaling-beta"}
+    assert known | story <= set(opened["moved"])
     for name, (before, after, labels) in opened["moved"].items():
         assert labels == 1, name
         assert after, name
@@ -292,10 +360,26 @@ def test_every_chart_is_drawn_and_the_page_is_no_wider_than_the_screen(opened: d
 
 
 @needs_browser
-def test_the_commands_are_ones_that_are_understood(opened: dict[str, Any], command: Callable[..., Any]) -> None:
-    """The problem on the screen, typed as the page says."""
-    lines = opened["command"].splitlines()
-    assert [line.split()[:2] for line in lines] == [
-        ["emergence", x] for x in ("predict", "simulate", "compare", "judge")
-    ]
-    assert "[predict]" in opened["conjecture"]
+def test_the_commands_are_ones_that_are_understood(opened: dict[str, Any]) -> None:
+    """The problem on the screen, typed as the page says; and its conjecture, of the same problem."""
+    lines = [shlex.split(line)[1:] for line in opened["command"].splitlines()]
+    assert [line[0] for line in lines] == ["predict", "simulate", "compare", "judge"]
+    said = []
+    for line in lines[:3]:
+        arguments = parse(line)
+        model = arguments.model
+        uses = {"predict": model.predict, "compare": model.compare}.get(line[0]) or model.simulation(line[1])
+        check_uses(arguments, line[0], uses.uses)
+        said.append(problem_of(arguments))
+    assert said[0] == said[1]
+    table = tomllib.loads(opened["conjecture"])
+    assert set(table) >= {"claim", "problem", "quantity", "predict", "rivals", "data", "judge"}
+    judged = AdditiveProblem(**{name.replace("-", "_"): value for name, value in table["problem"].items()})
+    assert judged == replace(said[0], seed=0)
+    assert table["data"]["seeds"].startswith(f"{said[0].seed}:")
+
+
+@needs_browser
+def test_exact_sgd_is_shown_where_it_was_simulated(opened: dict[str, Any]) -> None:
+    """The last button that changes the problem is that of a band."""
+    assert "exact SGD" in opened["bandnote"]

@@ -18,8 +18,8 @@ _QUIET = (
     "--disable-component-update --disable-sync --remote-debugging-pipe"
 )
 #: The pipe is on descriptors 3 and 4. (No function between fork and exec: there are threads.)
-_CONNECT = """import os, sys
-ends = [os.dup(int(x)) for x in sys.argv[1:3]]
+_CONNECT = """import fcntl, os, sys
+ends = [fcntl.fcntl(int(x), fcntl.F_DUPFD, 100) for x in sys.argv[1:3]]
 for end, place in zip(ends, (3, 4)):
     os.dup2(end, place)
 os.execv(sys.argv[3], sys.argv[3:])"""
