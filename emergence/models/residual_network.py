@@ -77,9 +77,9 @@ def _label_noise_network(resolved: Resolved, progress: Progress | None, folder: 
 
 
 def _cost(resolved: Resolved) -> Cost:
-    """Convolutions of 3 × 3 within stages, at half the size from stage to stage, forth and back for every image."""
+    """One convolution of 3 × 3 in each block, at half the size from stage to stage, forth and back for every image."""
     values, (height, width, _) = resolved.values, resolved.images.shape
-    sizes = [18.0 * values["blocks"] * one**2 for one in values["widths"]]
+    sizes = [9.0 * values["blocks"] * one**2 for one in values["widths"]]
     passed = sum(size * height * width / 4**stage for stage, size in enumerate(sizes))
     runs = values["replicas"] * (1 + len(values["flip_probability"]) + len(values["radius"])) * float(values["epochs"])
     return Cost(sum(sizes), 3.0 * runs * len(resolved.images.train) * passed)

@@ -66,6 +66,7 @@ ONCE = (
     ("simulate", "oscillation", "--step-size", "1e-90"), ("simulate", "pruning", "--widths", "1000000000"),
     ("simulate", "online-sgd", "--replicas", "100000000"), ("simulate", "online-sgd", "--batch", "100000000"),
     ("predict", "--teacher-weights", "1e-100", "1e100"), ("check-law", "sgd(" + "9" * 4400 + ")"),
+    ("simulate", "declared-sgd", "--rule", "reuse(1000000000)"), ("simulate", "kernel-ridge", "--dim", "1000000000"),
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ adapt to low-dimensional structure). On the sphere a Hermite polynomial has part
 $O(1/d)$: they are in $F_k^2$, exactly.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -69,7 +70,8 @@ class KernelRidge:
     Attributes:
         activation, teacher: the target; d is the teacher's. kernel: k. ridge: λ > 0, added to the diagonal of K.
 
-    Raises `InputError` for an activation that is no polynomial, d < 3, or a ridge that is not positive and finite.
+    Raises `InputError` for an activation that is no polynomial, d < 3, a d with more harmonics of the last degree than there
+    are doubles for, or a ridge that is not positive and finite.
     """
 
     activation: Activation
@@ -79,6 +81,8 @@ class KernelRidge:
 
     def __post_init__(self) -> None:
         gegenbauer.check_dim(self.teacher.dim)
+        if gegenbauer.multiplicity(self.dim, DEGREES) > sys.float_info.max:
+            raise InputError(f"dim is {self.dim}: its harmonics of degree {DEGREES} cannot be counted: lower it")
         self.activation.require_polynomial("the target, whose degrees on the sphere must be exact,")
         check_positive(ridge=self.ridge)
 

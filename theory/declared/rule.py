@@ -27,6 +27,8 @@ from theory.declared.schedule import Schedule
 ORDERS = ("cyclic", "random", "replacement")
 #: Of noise on a label y: y + ςξ with a standard Gaussian or a fair sign ξ, or −y with probability ς.
 NOISES = ("gaussian", "signs", "flips")
+#: Passes of one step over its batch: each is compiled.
+MOST_PASSES = 100
 
 
 class Vectors(Protocol):
@@ -258,7 +260,7 @@ class Normalised(Rule):
 class Reuse(Rule):
     r"""Each batch is used `passes` times, one step after the other on the same samples (their noise, too).
 
-    Raises `InputError` unless `passes` is a whole number from 1, and as `Rule` does.
+    Raises `InputError` unless `passes` is a whole number from 1 to `MOST_PASSES`, and as `Rule` does.
     """
 
     passes: int = 2
@@ -266,6 +268,10 @@ class Reuse(Rule):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole(passes=self.passes)
+        if self.passes > MOST_PASSES:
+            raise InputError(
+                f"passes is {self.passes}: a step is compiled with all of them: give {MOST_PASSES} or less"
+            )
 
     def step(self, at: Here) -> Moved:
         """As many gradients as passes; η and decay are those of the step in every pass."""
