@@ -19,6 +19,8 @@ from pathlib import Path
 VARIABLE = "EMERGENCE_CACHE"
 OFF = "off"
 _JAX, _LEAST = "JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
+#: What Equinox, under Diffrax, does with an error in a compiled program.
+_ERRORS = "EQX_ON_ERROR"
 #: Seconds of compilation from which on a program is kept: all, since small ones are many and are read in a millisecond.
 _WORTH = "0"
 #: Bytes of compiled programs beyond which the oldest go, down to half of it.
@@ -55,7 +57,11 @@ def kept_compiled() -> Iterator[None]:
 def keep_compiled() -> None:
     """Let JAX, in this process if it is not imported yet and in those started from here, keep what it compiles."""
     root = folder()
-    if root is None or _JAX in os.environ:
+    if root is None:
+        return
+    # JAX keeps no program that calls back to raise an error. As NaN the same error is refused where a solver's result is read.
+    os.environ.setdefault(_ERRORS, "nan")
+    if _JAX in os.environ:
         return
     place = root / f"compiled-{_processor()}"
     with suppress(OSError):  # no place to write: everything works without
