@@ -4,7 +4,8 @@
 
 The process that judges gets SIGKILL at random moments. What it is asked for again in the end must give the same bytes as in
 an undisturbed run: the document, the report, every claim's file and every cell; status 1 if it does not. The clock stands
-still meanwhile (``SOURCE_DATE_EPOCH``): dates and run times are all that two undisturbed runs differ in. Processes are
+still meanwhile (``SOURCE_DATE_EPOCH``): dates and run times are all that two undisturbed runs differ in. (Leave the code alone
+meanwhile, too: files say of which commit they are, and whether it was edited.) Processes are
 forked from one that has imported everything, so that a kill costs what judging costs.
 """
 
@@ -27,6 +28,7 @@ import validation.report.page  # noqa: F401
 from dynamics.core.clock import VARIABLE
 from emergence.cli import main as emergence
 from emergence.commands.validate import wanted
+from emergence.kept_claims import DEFAULT_STORE
 from emergence.store.folder import MARKER
 from emergence.verdict_cells import configure, seal_shown
 from validation.judge.catalogue import catalogue
@@ -56,6 +58,24 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
+def cells_in(folder: Path) -> int:
+    """How many files of claims the store has."""
+    return len(list(folder.glob(f"{_OUT}/{DEFAULT_STORE}/*.nc")))
+
+
+def disturb(child: int, folder: Path, rng: random.Random, took: float) -> bool:
+    """Kill at any moment, or (three times in four) soon after something more was kept. Whether it was still alive."""
+    before, early = cells_in(folder), rng.random() < 0.25
+    end = time.monotonic() + (rng.uniform(0, took) if early else 600.0)
+    while cells_in(folder) == before and time.monotonic() < end:
+        if os.waitpid(child, os.WNOHANG)[0]:
+            return False
+        time.sleep(0.002)
+    time.sleep(0.0 if early else rng.uniform(0, took / 5))
+    os.kill(child, signal.SIGKILL)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
 def finish(claims: Sequence[str], workers: int, folder: Path, whole: dict[str, bytes]) -> int:
     """Resume to the end; number of files that differ from the undisturbed run's."""
     _, status = os.waitpid(start(claims, workers, folder), 0)
@@ -76,10 +96,7 @@ def run(claims: Sequence[str], workers: int, kills: int, seed: int, folder: Path
     if not any(name.endswith(MARKER) for name in whole):
         raise SystemExit("the undisturbed run has left no store")
     for number in range(1, kills + 1):
-        child = start(claims, workers, killed)
-        time.sleep(rng.uniform(0, took))
-        os.kill(child, signal.SIGKILL)
-        alive = os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        alive = disturb(start(claims, workers, killed), killed, rng, took)
         there = contents(killed)
         wrong = [name for name, content in there.items() if name != _SAID and content != whole.get(name)]
         differences += len(wrong)

@@ -55,11 +55,20 @@ class Collection:
     Attributes: `failed`, cells whose claim raised an error: said at once, tried again by the next call.
 
     Args:
-        budget: seconds after which no seed is begun. say: called with a line for every claim and seed that is finished.
+        budget: seconds after which no seed is begun. progress: called with the fraction done and a text. say: called with a
+            line for every claim and seed that is finished.
     """
 
-    def __init__(self, store: Store, preset: str, budget: float, say: Callable[[str], None]) -> None:
-        self._store, self._preset, self._end, self._say = store, preset, time.monotonic() + budget, say
+    def __init__(
+        self,
+        store: Store,
+        preset: str,
+        budget: float,
+        progress: Callable[[float, str], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._store, self._preset, self._end = store, preset, time.monotonic() + budget
+        self._progress, self._say = progress, say
         self._random: dict[str, bool] = {}
         self.failed: list[Cell] = []
 
@@ -71,6 +80,7 @@ class Collection:
         from validation.judge.alarms import FIRST
         from validation.judge.apart import portable
 
+        done, total = 0, len(claims) * seeds
         for name, members in itertools.groupby(sorted(claims, key=verdict_cells.group), key=verdict_cells.group):
             rest = list(members)
             for first in range(0, seeds, engine.slots):
@@ -80,7 +90,9 @@ class Collection:
                 for claim in rest:
                     if time.monotonic() > self._end:
                         return
+                    self._progress(done / total, f"{claim.id} {claim.title}")
                     self._seeds(claim, batch, engine if portable(claim) else Here())
+                    done += len(batch)
             self._say(f"{name.rpartition('.')[2]}: done")
 
     def _is_random(self, claim: "Claim") -> bool:

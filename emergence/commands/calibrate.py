@@ -4,10 +4,11 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from emergence import console, output, table
+from emergence import output, table
 from emergence.calibration import Collection, lost, stored
 from emergence.commands.validate import folder_of, wanted, workers
 from emergence.interruption import kept
+from emergence.progress import Progress
 from emergence.result import Result
 from emergence.store.engine import Workers
 from emergence.store.folder import Store
@@ -38,11 +39,9 @@ def calibrate(asked: Sequence[Any], arguments: argparse.Namespace) -> Result:
     budget = float("inf") if arguments.budget is None else Number(zero=True).check("--budget", arguments.budget)
     count, folder = workers(arguments.workers, seeds), folder_of(arguments)
     output.make(folder, "store")
-    with Store(folder) as store, Workers(count) as engine:
+    with Progress(arguments.quiet) as progress, Store(folder) as store, Workers(count) as engine:
         store.sweep_up()
-        collection = Collection(
-            store, arguments.preset, budget, (lambda text: None) if arguments.quiet else console.note
-        )
+        collection = Collection(store, arguments.preset, budget, progress, progress.say)
         with kept(lambda: f"the verdicts so far are kept in {folder}: the same command goes on with the others"):
             collection.run(claims, seeds, engine)
         found = {claim.id: stored(store, claim, arguments.preset) for claim in claims}

@@ -157,7 +157,7 @@ def two_claims(monkeypatch: pytest.MonkeyPatch) -> list[Claim]:
 
 def collect(store: Store, claims: list[Claim], seeds: int, budget: float = math.inf) -> tuple[Counting, list[str]]:
     """What was computed, and which cells failed."""
-    engine, collection = Counting(), calibration.Collection(store, "quick", budget, lambda text: None)
+    engine, collection = Counting(), calibration.Collection(store, "quick", budget, lambda *_: None, lambda _: None)
     collection.run(claims, seeds, engine)
     return engine, [one.label for one in collection.failed]
 

@@ -196,6 +196,14 @@ def test_since_a_commit_only_what_changed(tmp_path: Path, monkeypatch: pytest.Mo
         since.changed([one], "--help")
 
 
+def test_nothing_left_to_judge_is_no_surprise(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(since, "changed", lambda claims, commit: [])
+    ran = command("validate", "S10", "--since", "HEAD", "--json")
+    assert (ran.code, ran.document["claims"], ran.document["report"]) == (0, [], None)
+    assert "nothing is left to judge" in command("validate", "--since", "HEAD").out
+    assert not Path("emergence-out").exists()
+
+
 def _claim(name: str) -> Claim:
     texts = {"title": "t", "statement": "s.", "latex": "x", "source": "derived", "regime": "always"}
     run = lambda _: Outcome([Measurement("x", 1.0, 1.0, 0.1, 0.0, {"wrong": 3.0}, "exact")])  # noqa: E731
