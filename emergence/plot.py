@@ -81,7 +81,8 @@ __all__ = [
 #: Inches: a column of a page of two, and the whole text.
 WIDTHS = {"column": 3.375, "text": 6.75}
 #: Ticks of an inch; names of a legend that axes in a column have room for; letters of names that stand two abreast.
-_TICKS, _INSIDE, _SHORT = 1.6, 4, 18
+_TICKS, _INSIDE, _SHORT = 1.6, 4, 24
+_ABOVE = "_above"
 #: Lines are not made thinner than by this factor.
 _THINNEST = 0.6
 _PNG_DPI = 300
@@ -147,7 +148,7 @@ def paper(figure: Figure, width: str | float = "column", font: float = 8.0) -> F
     for ax in figure.axes:
         ax.tick_params(labelsize=font * SMALL / TEXT)
         _fit(ax, figure)
-        _compact(ax)
+        _compact(ax, figure)
     for line in figure.findobj(Line2D):
         line.set_linewidth(line.get_linewidth() * thinner)
         line.set_markersize(line.get_markersize() * thinner)
@@ -166,8 +167,8 @@ def _fit(ax: Axes, figure: Figure) -> None:
         ax.xaxis.set_major_locator(MaxNLocator(max(int(figure.get_figwidth() * _TICKS), 3)))
 
 
-def _compact(ax: Axes) -> None:
-    """The legend with less air; above the axes where it would cover them."""
+def _compact(ax: Axes, figure: Figure) -> None:
+    """The legend with less air; above the axes where it would cover them, the figure higher by as much."""
     legend = ax.get_legend()
     if legend is None or not legend.get_texts():
         return
@@ -179,7 +180,12 @@ def _compact(ax: Axes) -> None:
     tight |= {"fontsize": size, "title_fontsize": size, "title": legend.get_title().get_text() or None}
     columns = 2 if max(map(len, names)) < _SHORT else 1
     above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": columns}
-    ax.legend(handles, names, **tight, **(above if len(names) > _INSIDE else {"loc": "best"}))
+    made = ax.legend(handles, names, **tight, **(above if len(names) > _INSIDE else {"loc": "best"}))
+    if len(names) > _INSIDE:
+        made.set_label(_ABOVE)
+        if legend.get_label() != _ABOVE:  # it was not there before
+            rows = -(-len(names) // columns)
+            figure.set_figheight(figure.get_figheight() + rows * (1 + tight["labelspacing"]) * size / 72)
 
 
 def save(figure: Figure, path: str | Path) -> Path:

@@ -78,8 +78,10 @@ def test_a_figure_fits_a_paper(width: str | float) -> None:
     box = figure.get_tightbbox()
     assert box.x0 > -0.05
     assert box.x1 < inches + 0.05
-    before = sizes[0]
+    assert figure.axes[0].get_position().height * figure.get_figheight() > 0.3 * inches  # the legend takes none of it
+    before, height = sizes[0], figure.get_figheight()
     again = plot.paper(figure, width)
+    assert again.get_figheight() == pytest.approx(height)
     assert next(text.get_fontsize() for text in again.findobj(Text) if text.get_text()) == pytest.approx(before)
 
 
