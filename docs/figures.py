@@ -5,7 +5,9 @@ Names as arguments: these alone, ``python docs/figures.py floor``.
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from runpy import run_path
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -319,6 +321,28 @@ def slopes() -> Figure:
     return figure
 
 
+#: Scripts of the gallery whose pictures stand on the pages, too.
+OF_GALLERY = (
+    "kernels",
+    "label_noise",
+    "power_law",
+    "recovery",
+    "riccati",
+    "selection",
+    "sgd",
+    "slopes",
+    "step_size",
+    "validity",
+)
+
+
+def of_gallery(name: str) -> dict[str, Figure]:
+    """The figure that a script of the gallery leaves."""
+    figure: Figure = run_path(str(IMAGES.parent / "gallery" / f"{name}.py"))["figure"]
+    figure.set_size_inches(6.4, 4)
+    return {name: figure}
+
+
 def main(names: Sequence[str] = ()) -> None:
     """Write the figures of these names, or all."""
     makers = {
@@ -330,6 +354,7 @@ def main(names: Sequence[str] = ()) -> None:
         "fixed_data": lambda: {"fixed_data": fixed_data()},
         "leaps": lambda: {"leaps": staircases()},
         "rules": lambda: {"rules": slopes()},
+        **{name: partial(of_gallery, name) for name in OF_GALLERY},
     }
     IMAGES.mkdir(exist_ok=True)
     for name in names or makers:

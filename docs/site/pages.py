@@ -57,7 +57,7 @@ PARTS = {
                 "reference/claims",
                 "docs/statements",
             ),
-            *("docs/conventions", "docs/architecture", "docs/false_alarms", "docs/broken", "docs/laws"),
+            *("docs/conventions", "docs/architecture", "docs/false_alarms", "docs/broken", "docs/laws", "docs/faults"),
             *("CONTRIBUTING", "CHANGELOG"),
         ],
     ),
@@ -119,7 +119,7 @@ def card(document: str) -> str:
     prose = re.sub(r"^```.*?^```", "", text.partition("\n")[2], flags=re.DOTALL | re.MULTILINE)
     paragraph = _PARAGRAPH.search(prose)
     sentence = _SENTENCE.match(paragraph[0]) if paragraph else None
-    words = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", " ".join(sentence[0].split())) if sentence else ""
+    words = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", " ".join(sentence[0].split())).strip("*") if sentence else ""
     image = _IMAGE.search(text)
     lines = [f":::{{grid-item-card}} {{doc}}`/{document}`"]
     if image:
@@ -290,7 +290,8 @@ def _erratum(claim: Claim, right: Claim | None, rows: Rows) -> list[str]:
     ]
     if right is not None:
         parts += [f"What agrees with the data instead, {_link(right)}:", "", *formula(right)]
-    return [*parts, *rows.verdicts(claim)]
+    both = f"{claim.id} {right.id}" if right is not None else claim.id
+    return [*parts, *rows.verdicts(claim), f"`emergence validate {both}` measures it, with figures.", ""]
 
 
 def open_questions(claims: Sequence[Claim], rows: Rows) -> str:
