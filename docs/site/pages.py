@@ -68,7 +68,8 @@ _IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)]+\.png)\)")
 _MARKUP = re.compile(r"([\\*_|<>\[\]`$#])")
 #: What `import_module` finds of a record's own names.
 _RECORDS = {
-    "emergence.model": ("Model", "Simulation", "Predictor", "Comparer", "Derive", "Run", "Document", "Resolved")
+    "emergence.plot": ("dataset", "file", "paper", "save"),
+    "emergence.model": ("Model", "Simulation", "Predictor", "Comparer", "Derive", "Run", "Document", "Resolved"),
 }
 
 
