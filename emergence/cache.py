@@ -114,7 +114,9 @@ def _is_whole(path: Path) -> bool:
 
 
 def _is_own(place: Path) -> bool:
-    """Whether nobody but this user can write there (where the system tells)."""
+    """Whether this user can write there, and nobody else (where the system tells)."""
+    if not os.access(place, os.W_OK):  # JAX would warn of every program
+        return False
     if not hasattr(os, "getuid"):
         return True
     found = place.stat()

@@ -61,6 +61,12 @@ def test_a_folder_that_others_can_write_is_left_alone(home: Path) -> None:
     assert JAX not in os.environ
 
 
+def test_a_folder_that_cannot_be_written_is_left_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    cache.keep_compiled()
+    assert JAX not in os.environ
+
+
 def test_a_folder_that_cannot_be_made_does_no_harm(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "file").write_text("")
     monkeypatch.setenv(cache.VARIABLE, str(home / "file" / "in"))
