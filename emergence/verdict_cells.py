@@ -49,11 +49,13 @@ def group(claim: "Claim") -> str:
 def files_of(claim: "Claim") -> tuple[Path, ...]:
     """The files a claim is written in: that of its runner, and the one it was loaded from.
 
-    Empty if it was typed, and nothing says what its results rest on.
+    Empty if it was typed, or its runner is an object and neither its text nor a file says what that holds.
     """
     runner = inspect.unwrap(claim.runner)
-    module = getattr(runner, "__globals__", None) or vars(sys.modules.get(group(claim), object))
-    if "__file__" not in module or module.get("__name__") == "__main__":
+    module = getattr(runner, "__globals__", None)
+    if module is None and (claim.text or claim.origin):  # an object: what it holds was written somewhere
+        module = vars(sys.modules[group(claim)])
+    if not module or "__file__" not in module or module.get("__name__") == "__main__":
         return ()
     return tuple(dict.fromkeys(Path(one).resolve() for one in (module["__file__"], claim.origin) if one))
 

@@ -234,6 +234,16 @@ def test_a_clock_that_stands_still(monkeypatch: pytest.MonkeyPatch, refused: Cal
     assert "SOURCE_DATE_EPOCH is 'yesterday': give seconds since 1970" in refused("validate", "S10")
 
 
+class _Measuring:
+    """A runner that holds what it measures."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __call__(self, _: Context) -> Outcome:
+        return Outcome([Measurement("x", 1.0, self.value, 0.1, 0.0, {"wrong": 3.0}, "exact")])
+
+
 def test_files_are_those_of_the_runner_and_of_where_it_came_from(toys: Path) -> None:
     claim = catalogue()[0]
     assert [path.parts[-4:-2] for path in verdict_cells.files_of(claim)] == [("validation", "claims")]
@@ -245,4 +255,7 @@ def test_files_are_those_of_the_runner_and_of_where_it_came_from(toys: Path) -> 
     with pytest.raises(InputError, match="was typed"):
         verdict_cells.configure(replace(typed, runner=scope["run"]), 0)
     assert verdict_cells.configure(replace(typed, text="T = 1/a"), 0) != verdict_cells.configure(typed, 0)
+    held = replace(typed, runner=_Measuring(2.0))
+    assert verdict_cells.files_of(held) == ()  # nothing tells it from one that holds another number
+    assert verdict_cells.files_of(replace(held, text="2")) == (Path(__file__).resolve(),)
     assert Code(ROOT).digest(TOYS) != Code(ROOT).digest(TOYS, ROOT / "theory" / "quadratic" / "model.py")
