@@ -45,7 +45,10 @@ def missing(shown: str, printed: str) -> list[str]:
 
 
 @pytest.mark.parametrize("example", examples(_PYTHON), ids=lambda example: example.name)
-def test_python_example_prints_what_the_page_shows(example: Example) -> None:
+def test_python_example_prints_what_the_page_shows(
+    example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # what an example writes is not left here
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(example.source, example.name, "exec"), {"__name__": "__example__"})
