@@ -15,6 +15,7 @@ Example:
 """
 
 import io
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -101,13 +102,23 @@ def file(
     Raises: `InputError` for a file that is not there or no netCDF, and where it holds nothing to draw.
     """
     tree = _opened(Path(path))
-    count = int(tree.attrs.get("figures", 0))
+    count = next(n for n in itertools.count() if group_of(n + 1) not in tree.children)
     if number is not None and not 1 <= number <= count:
         raise InputError(f"number is {number}: {str(path)!r} holds {count} figures of a claim: use one of these")
     if count and not (variables or over):
-        return redraw(tree[group_of(number or 1)].to_dataset())
+        return _redrawn(path, tree[group_of(number or 1)].to_dataset())
     own = tree["data"] if "claim" in tree.attrs and "data" in tree.children else tree
     return dataset(own.to_dataset(), *variables, over=over, log=log)
+
+
+def _redrawn(path: str | Path, data: xr.Dataset) -> Figure:
+    """A figure of a claim's file. Raises `InputError` for data that are none of ours."""
+    try:
+        return redraw(data)
+    except InputError:
+        raise
+    except Exception as problem:  # data that somebody made up can raise anything
+        raise InputError(f"file {str(path)!r} holds a figure that cannot be drawn: give one of a claim") from problem
 
 
 def _opened(path: Path) -> xr.DataTree:

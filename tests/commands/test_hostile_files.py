@@ -20,7 +20,7 @@ from hostile_files import hostile
 
 from dynamics.networks import checkpoint
 from dynamics.networks.images import META, TEST_BATCH, TRAIN_BATCHES, cifar10
-from emergence import config
+from emergence import config, plot
 from emergence.models import built_in
 from emergence.store.folder import MARKER, DamagedError, canonical, cell_name, inspect, seal
 from emergence.store.merging import experiments, merge, plan, plan_name
@@ -265,3 +265,15 @@ def test_files_of_claims(tmp_path: Path) -> None:
         (tmp_path / "E1.nc").write_bytes(content)
         with pytest.raises(InputError, match=r"E1\.nc"):
             stored(tmp_path)
+
+
+def test_files_to_draw(tmp_path: Path) -> None:
+    data = xr.Dataset({"loss": ("a", ["x"])}, attrs={"claim": "E7", "figures": 10**9, "what": 3})
+    data.to_netcdf(tmp_path / "none.nc", engine="h5netcdf")
+    tree = {"/": data, "figure1": data.assign_attrs(axes="{" * 9, panels="x")}
+    xr.DataTree.from_dict(tree).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
+    (tmp_path / "code.nc").write_bytes(pickle.dumps(_Code()))
+    os.mkfifo(tmp_path / "pipe.nc")
+    for path in tmp_path.glob("*.nc"):
+        with pytest.raises(InputError):
+            plot.file(path)
