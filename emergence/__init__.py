@@ -1,6 +1,7 @@
 """The front door: command line, problem configuration, files written. Thin; the science is in the other packages.
 
-Every public name of `theory`, `dynamics` and `validation` can be imported from here; its package is loaded on first use.
+Every public name of `theory`, `dynamics` and `validation` can be imported from here; its package is loaded on first use. `claim` is its own: it
+also makes claims of conjectures about a problem.
 """
 
 from importlib import import_module
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from dynamics import *
     from theory import *
     from validation import *
+
+    from emergence.conjecture.python import *  # isort: skip  # last: its claim stands for that of validation
 
 _NAMES = {
     "theory": """
@@ -29,9 +32,10 @@ _NAMES = {
         quadratic_flow radial_phase retiring_flow riccati_flow sam sde_ensemble stiefel_sgd
     """,
     "validation": """
-        Case Claim Comparison Context Control Measurement Outcome Run Stage TheoryUnderTest Verdict catalogue claim compare
+        Case Claim Comparison Context Control Measurement Outcome Run Stage TheoryUnderTest Verdict catalogue compare
         computed_by validate
     """,
+    "emergence.conjecture.python": "claim",
 }
 _PACKAGE = {name: package for package, names in _NAMES.items() for name in names.split()}
 __all__ = ["__version__", *_PACKAGE]

@@ -255,6 +255,7 @@ def _judging(commands: Any, common: Parser, out: Parser) -> None:
     calibrate.add_argument(
         "--workers", type=Whole().read, metavar="N", help="processes (default: one per core, at most 4)"
     )
+    _judge(commands, common, out)
     law = commands.add_parser(
         "check-law",
         help="is a rule, or are inputs, simulated exactly in law? Judged against vectors of R^d",
@@ -267,6 +268,29 @@ def _judging(commands: Any, common: Parser, out: Parser) -> None:
         "--replicas", type=Whole().read, metavar="N", default=20_000, help="of each sample (default: 20000)"
     )
     law.add_argument("--seed", type=Whole().read, default=0, help="random seed (default: 0)")
+
+
+def _judge(commands: Any, common: Parser, out: Parser) -> None:
+    """The command about claims of one's own."""
+    judge = commands.add_parser("judge", help="judge a conjecture of your own, from a file", parents=[common, out])
+    judge.add_argument("files", nargs="*", metavar="FILE", help="conjecture.toml (runs no code), or conjecture.py")
+    for flag, text in (
+        ("--quantities", "list what can be measured, with unit and estimator"),
+        ("--symbols", "list the symbols of formulas, with their values for the file's problem"),
+        ("--lock", "write ID.lock beside the file: the claim's digest, before there are data"),
+    ):
+        judge.add_argument(flag, action="store_true", help=text)
+    judge.add_argument(
+        "--against", nargs="+", metavar="ID", help="claims that judge the file's theory (default: all it reaches)"
+    )
+    judge.add_argument("--seeds", metavar="SEEDS", help="seeds of the data, such as 0:20, in place of the file's")
+    judge.add_argument(
+        "--seed", type=Whole().read, default=0, help="random seed of claims that are functions (default: 0)"
+    )
+    judge.add_argument(
+        "--preset", choices=PRESETS, default="quick", help="size, for claims that have two (default: quick)"
+    )
+    judge.add_argument("--workers", type=Whole().read, metavar="N", help="processes (default: one per core)")
 
 
 #: Commands that take a problem: their help, and whether they write files.

@@ -23,7 +23,7 @@ MODEL = "model"
 
 def named_model(path: str) -> str | None:
     """The file's key ``model``. Raises `InputError`."""
-    found = _read(path).get(MODEL)
+    found = tables(path).get(MODEL)
     if found is not None and not isinstance(found, str):
         refuse(f"config {path}: model is {shown(found)}: give the name of a model, or of a Python file with one")
     return found
@@ -31,7 +31,7 @@ def named_model(path: str) -> str | None:
 
 def activation(path: str) -> str | None:
     """The file's activation, if it is a text. Raises `InputError` for a file that is none."""
-    found = _read(path).get("activation")
+    found = tables(path).get("activation")
     return found if isinstance(found, str) else None
 
 
@@ -43,7 +43,7 @@ def load(path: str, problem: type[Problem]) -> dict[str, Any]:
     Raises `InputError` for a file that cannot be read, an unknown key, a key given twice, or a value of the wrong kind.
     """
     values: dict[str, Any] = {}
-    for key, value in _read(path).items():
+    for key, value in tables(path).items():
         if key in (SWEEP, MODEL):
             continue
         name = key.replace("-", "_")
@@ -60,30 +60,31 @@ def load(path: str, problem: type[Problem]) -> dict[str, Any]:
 
 def sweep(path: str) -> dict[str, Any]:
     """The table ``[sweep]`` of a TOML file: option → values, unchecked; empty if there is none. Raises `InputError`."""
-    table = _read(path).get(SWEEP, {})
+    table = tables(path).get(SWEEP, {})
     if not isinstance(table, dict):
         refuse(f'config {path}: sweep is {shown(table)}: write a table [sweep] with lines such as seed = "0:10"')
     return table
 
 
-def _read(path: str) -> dict[str, Any]:
+def tables(path: str, what: str = "config", example: str = "dim = 1024") -> dict[str, Any]:
+    """The tables of a TOML file. `what`: it is, in messages. Raises `InputError` for a file that is none."""
     try:
         content = read(path, LARGEST)
         if len(content) > LARGEST:
-            refuse(f"config {path!r} is larger than {LARGEST} bytes: give the path of a TOML file")
+            refuse(f"{what} {path!r} is larger than {LARGEST} bytes: give the path of a TOML file")
         text = content.decode("utf-8")
         if _DEEP.search(text):  # the parser's time and memory grow with the square of the depth
             raise RecursionError
         return tomllib.loads(text)
     except RecursionError:
-        refuse(f"config {path!r} is nested too deeply: write lines such as dim = 1024")
+        refuse(f"{what} {path!r} is nested too deeply: write lines such as {example}")
     except OSError as problem:
-        refuse(f"config {path!r} cannot be read ({problem.strerror}): give the path of a TOML file")
+        refuse(f"{what} {path!r} cannot be read ({problem.strerror}): give the path of a TOML file")
     except ValueError as problem:
         if is_refusal(problem):
             raise
         # not TOML, not UTF-8, or a path with a null character
-        refuse(f"config {path!r} is not a TOML file ({shown(str(problem))}): write lines such as dim = 1024")
+        refuse(f"{what} {path!r} is not a TOML file ({shown(str(problem))}): write lines such as {example}")
 
 
 def values(model: Model, flags: Mapping[str, Any], path: str | None = None) -> dict[str, Any]:

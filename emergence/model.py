@@ -138,6 +138,31 @@ class Comparer:
 
 
 @dataclass(frozen=True)
+class Symbol:
+    """A letter of formulas about a problem: what it stands for, and its value.
+
+    `value`: a number, or one for each direction, of a resolved problem.
+    """
+
+    text: str
+    value: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """An error that theory computes, by name: the share of a measured variable that it may move.
+
+    Attributes:
+        text: what it is. variables: of simulations, those that it is known for.
+        share: a number, or one for each direction, of a resolved problem.
+    """
+
+    text: str
+    variables: tuple[str, ...]
+    share: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
 class Derive:
     """A derivation of the command `derive`.
 
@@ -186,6 +211,7 @@ class Model:
             could run.
         matches: whether a problem of the default model, by its activation's text, is this model's to predict and compare.
         figures: those of `emergence reproduce`.
+        symbols: letters of formulas, beside its options. allowances: errors that theory computes, by name.
         origin: the file of the user's own that it was loaded from, or nothing.
     """
 
@@ -199,6 +225,8 @@ class Model:
     derivations: Mapping[str, Derive] = field(default_factory=dict)
     matches: Callable[[str], bool] | None = None
     figures: "tuple[Figure, ...]" = ()
+    symbols: Mapping[str, Symbol] = field(default_factory=dict)
+    allowances: Mapping[str, Allowance] = field(default_factory=dict)
     origin: str = ""
 
     def __post_init__(self) -> None:

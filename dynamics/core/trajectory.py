@@ -88,7 +88,7 @@ def dataset(
 
     Args:
         time: gradient-flow times, shape (time,).
-        step_size: the coordinate ``step`` is time / η; −1 without it (a gradient flow has no steps).
+        step_size: the coordinate ``step`` is time / η; −1 without it (a gradient flow has no steps), and where it exceeds 2⁶³.
         end: what is known at the end, see `ends`: ``half_time``, ``diverged`` …
     """
     import xarray as xr
@@ -98,7 +98,8 @@ def dataset(
     values = {"overlap": overlap, "norm2": norm2, "loss": loss}
     variables = {name: variable(dims[name], values[name], *about) for name, about in _VARIABLES.items()}
     time = np.asarray(time)
-    steps = np.full(len(time), -1) if step_size is None else np.rint(time / step_size).astype(np.int64)
+    counted = np.full(len(time), -1.0) if step_size is None else np.rint(time / step_size)
+    steps = np.where(counted < 2.0**63, counted, -1).astype(np.int64)
     coordinates: dict = {
         "neuron": np.arange(overlap.shape[-2]),
         "direction": np.arange(1, overlap.shape[-1] + 1),

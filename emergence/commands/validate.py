@@ -1,7 +1,6 @@
 """``emergence validate``: judge claims, say each verdict as it is reached, write a report."""
 
 import argparse
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -18,6 +17,7 @@ from emergence.store import grid
 from emergence.store.engine import Workers, usable_cores
 from emergence.store.folder import Store, check
 from emergence.values import Whole
+from emergence.verdicts import HEADERS, entry, row, summary, word
 from emergence.version import version
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 MOST_WORKERS = 4
 #: So many files are named to people; the JSON document names all.
 _NAMED = 4
-HEADERS = ("id", "quantity", "predicted", "estimate", "±", "allowance", "used", "z", "verdict")
 
 
 def run(arguments: argparse.Namespace) -> Result:
@@ -148,8 +147,8 @@ class _Stream:
         self._found += found
         for verdict in () if found else verdicts:
             self.close()
-            used = f"{_rounded(verdict.used):g} of the tolerance"
-            self._progress.say(f"{verdict.id} {_word(verdict)}, {used}: {verdict.measurement.title}")
+            used = f"{verdict.used:.3g} of the tolerance"
+            self._progress.say(f"{verdict.id} {word(verdict)}, {used}: {verdict.measurement.title}")
 
     def close(self) -> None:
         """Say what was found, once."""
@@ -167,11 +166,11 @@ def _reporting(store: Path) -> Iterator[None]:
     try:
         yield
     except Interrupted as stop:
-        where = _where(stop.result).replace(chr(10), ", ")
-        raise Kept(f"{stop.at}; {where}; the same command goes on with the others (store: {store})") from stop
+        left = where(stop.result).replace(chr(10), ", ")
+        raise Kept(f"{stop.at}; {left}; the same command goes on with the others (store: {store})") from stop
 
 
-def _where(outcome: "Run") -> str:
+def where(outcome: "Run") -> str:
     """The files of a run."""
     if outcome.report is None:
         return "no claim was finished: nothing was written" if not outcome.verdicts else "no report was written"
@@ -191,7 +190,7 @@ def _document(runs: "dict[int, Run]", seeds: list[int], arguments: argparse.Name
             "seed": seed,
             "report": None if run.report is None else str(run.report),
             "files": {name: str(path) for name, path in run.files.items()},
-            "claims": [_entry(verdict) for verdict in run.verdicts],
+            "claims": [entry(verdict) for verdict in run.verdicts],
         }
         for seed, run in runs.items()
     ]
@@ -200,61 +199,8 @@ def _document(runs: "dict[int, Run]", seeds: list[int], arguments: argparse.Name
     return found[0] if found else about | {"seed": seeds[0], "report": None, "files": {}, "claims": []}
 
 
-def _entry(verdict: "Verdict") -> dict[str, object]:
-    claim, measured = verdict.claim, verdict.measurement
-    return {
-        "id": verdict.id,
-        "source": claim.source,
-        "kind": claim.kind,
-        "expected": claim.expected,
-        "quantity": measured.quantity,
-        "predicted": measured.predicted,
-        "estimate": measured.estimate,
-        "stderr": measured.stderr,
-        "used": verdict.used,
-        "z": verdict.z,
-        "allowance": measured.allowance,
-        "smallest_error": measured.smallest_error,
-        "verdict": verdict.verdict,
-        "seconds": verdict.seconds,
-        "controls": [
-            {"name": c.name, "predicted": c.predicted, "used": c.used, "z": c.z, "rejected": c.rejected}
-            for c in verdict.controls
-        ],
-        "details": {**measured.details, "allowance_from": measured.allowance_from},
-    }
-
-
 def _text(runs: "dict[int, Run]") -> str:
     verdicts = [(seed, verdict) for seed, run in runs.items() for verdict in run.verdicts]
-    rows = [
-        (
-            seed,
-            verdict.id,
-            verdict.measurement.title,
-            verdict.measurement.predicted,
-            verdict.measurement.estimate,
-            verdict.measurement.stderr,
-            verdict.measurement.allowance,
-            _rounded(verdict.used),
-            _rounded(verdict.z),
-            _word(verdict),
-        )
-        for seed, verdict in verdicts
-    ]
     first = 0 if len(runs) > 1 else 1
-    counts = ", ".join(f"{number} {name}" for name, number in sorted(Counter(v.verdict for _, v in verdicts).items()))
-    surprises = sum(not verdict.as_expected for _, verdict in verdicts)
-    summary = f"{len(verdicts)} quantities: {counts}; {surprises} not as expected"
-    shown = table.render(("seed", *HEADERS)[first:], [row[first:] for row in rows])
-    return "\n".join([shown, "", summary, *map(_where, runs.values())])
-
-
-def _word(verdict: "Verdict") -> str:
-    expected = "" if verdict.as_expected else f" (expected {verdict.claim.expected})"
-    return f"{verdict.verdict}{expected}"
-
-
-def _rounded(value: float) -> float:
-    """A share or a score, to which more digits say nothing."""
-    return float(f"{value:.3g}")
+    shown = table.render(("seed", *HEADERS)[first:], [(seed, *row(verdict))[first:] for seed, verdict in verdicts])
+    return "\n".join([shown, "", summary([verdict for _, verdict in verdicts]), *map(where, runs.values())])

@@ -2,14 +2,15 @@ r"""The additive model: a teacher $\sum_pa_p\sigma(\langle e_p,x\rangle)$ and a 
 
 from typing import TYPE_CHECKING, Any
 
-from emergence.model import Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
+from emergence.model import Allowance, Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
 from emergence.models.additive_problem import AdditiveProblem, Resolved, resolve
-from emergence.models.teacher import PREDICTED, STAGES, TEACHER, replicas_cost, state_size
+from emergence.models.teacher import EXPONENT, PREDICTED, STAGES, TEACHER, of_directions, replicas_cost, state_size
 from emergence.refusal import refuse
 from emergence.reproduction import FIG1, FIG2
 from emergence.resources import Cost
 
 if TYPE_CHECKING:
+    import numpy as np
     import xarray as xr
 
     from validation.comparison import Case
@@ -271,6 +272,40 @@ def _case(resolved: Resolved) -> "Case":
     )
 
 
+# ------------------------------------------------------------------------- letters and allowances
+
+
+def _finite_size(resolved: Resolved) -> "np.ndarray":
+    """(P,) the share of an emergence time that finite size may move."""
+    from theory.prediction.validity import finite_size_share
+
+    return finite_size_share(resolved.prediction.overlap**2)
+
+
+def _small_step(resolved: Resolved) -> "np.ndarray":
+    """(P,) the share of an emergence time by which the derived fluctuations of SGD shift its mean; NaN if not learned."""
+    import numpy as np
+
+    prediction, (step_size, _, _) = resolved.prediction, resolved.run_length()
+    found = np.full(resolved.teacher.width, np.nan)
+    for q in prediction.selection.directions:
+        time = float(prediction.time_half[q])
+        found[q] = abs(prediction.sgd_law(q, step_size, resolved.problem.batch).mean / time - 1)
+    return found
+
+
+_SGD_TIMES = ("half_steps", "loss_steps")
+_ALLOWANCES = {
+    "finite-size": Allowance(
+        "what finite size may move an emergence time by, 3·u0²·ln(1/u0²) of it",
+        ("half_time", "loss_time", *_SGD_TIMES),
+        _finite_size,
+    ),
+    "small-step": Allowance(
+        "what fluctuations of SGD at this step size shift the mean time by, to first order", _SGD_TIMES, _small_step
+    ),
+}
+
 # ------------------------------------------------------------------------------ record
 
 _PREDICT = frozenset({*TEACHER, "student_width", "init_scale", "seed", "step_size", "allow_unstable"})
@@ -370,4 +405,7 @@ MODEL = Model(
         "correlation": Derive("theory.baselines.correlation:derivation"),
     },
     figures=(FIG1, FIG2),
+    symbols=of_directions(lambda resolved: resolved.teacher.a, lambda resolved: resolved.prediction.overlap)
+    | {"J": EXPONENT},
+    allowances=_ALLOWANCES,
 )

@@ -3,7 +3,7 @@ r"""A declared model: any Gaussian inputs, target, student, loss and rule that t
 import math
 from typing import TYPE_CHECKING, Any
 
-from emergence.model import Comparer, Derive, Model, Predictor, Progress, Run, Simulation
+from emergence.model import Comparer, Derive, Model, Predictor, Progress, Run, Simulation, Symbol
 from emergence.models.declared_prediction import VARIABLES, data, document
 from emergence.models.declared_problem import DeclaredProblem, Resolved, resolve, stepping
 from emergence.models.teacher import state_size
@@ -153,6 +153,13 @@ _ALL = frozenset(options(DeclaredProblem))
 _FRESH = _ALL - {"samples", "order", "renewed"}
 _STATE = ("overlap", "gram", "second")
 
+
+def _link(resolved: Resolved) -> "Activation":
+    from theory import Activation
+
+    return Activation.parse(resolved.problem.link or resolved.problem.activation)
+
+
 MODEL = Model(
     name="declared",
     help="any Gaussian inputs, target, student, loss and rule",
@@ -184,5 +191,11 @@ MODEL = Model(
     derivations={
         "declared-flow": Derive(lambda activation: _derived(activation, True), "h4", kernel=False),
         "declared-committee": Derive(lambda activation: _derived(activation, False), "erf", kernel=False),
+    },
+    symbols={
+        "a": Symbol("weight of the direction, of an additive target", lambda resolved: resolved.problem.weights),
+        "J": Symbol(
+            "information exponent of an additive target's link", lambda resolved: _link(resolved).information_exponent
+        ),
     },
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from emergence.model import Model, Progress, Run, Simulation
 from emergence.models.additive_problem import beyond
-from emergence.models.teacher import ACTIVATION, TrainedProblem, replicas_cost
+from emergence.models.teacher import ACTIVATION, EXPONENT, TrainedProblem, of_directions, replicas_cost
 from emergence.options import option, options
 from emergence.refusal import refuse
 from emergence.values import MAX_WHOLE, Expression, Number, Whole
@@ -140,6 +140,15 @@ def _table(resolved: Resolved, run: Run) -> str:
     return "\n".join(lines)
 
 
+def _start_overlap(resolved: Resolved) -> "np.ndarray":
+    """(P,) of the neuron that is predicted to learn each direction; NaN without one."""
+    import numpy as np
+
+    neuron = resolved.neuron
+    own = resolved.initial.overlap[np.maximum(neuron, 0), np.arange(neuron.size)]
+    return np.where(neuron >= 0, own, np.nan)
+
+
 MODEL = Model(
     name="layer-wise",
     help="a baseline: correlation loss, then least squares",
@@ -156,4 +165,5 @@ MODEL = Model(
             variables=("overlap", "norm2", "loss", "half_steps", "second_layer", "fitted_loss"),
         ),
     ),
+    symbols=of_directions(lambda resolved: resolved.teacher.a, _start_overlap) | {"J": EXPONENT},
 )

@@ -1,8 +1,10 @@
 r"""Options of problems with an additive teacher $\sum_pa_p\sigma(\langle e_p,x\rangle)$, and what they mean."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from emergence.model import Symbol
 from emergence.options import Problem, option
 from emergence.refusal import refuse
 from emergence.resources import Cost
@@ -19,6 +21,17 @@ PREDICTED = (
     *("weight", "neuron", "overlap2", "lead", "valid", "time_leading", "time_half", "time_loss", "steps_half"),
     *("step_size", "exponent_time", "exponent_width", "exponent_samples_unstable", "exponent_compute"),
 )
+
+EXPONENT = Symbol("information exponent of the activation", lambda resolved: resolved.activation.information_exponent)
+
+
+def of_directions(weight: Callable[[Any], Any], overlap: Callable[[Any], Any] | None = None) -> dict[str, Symbol]:
+    """Letters of formulas about directions: functions of a resolved problem that give one number for each."""
+    found = {"a": Symbol("teacher weight of the direction", weight)}
+    if overlap is not None:
+        text = "overlap, at the start, of the neuron that is predicted to learn the direction"
+        found["u0"] = Symbol(text, overlap)
+    return found
 
 
 #: States that the integrator holds at once, and states of a run in its file.

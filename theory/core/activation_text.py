@@ -82,6 +82,7 @@ class Grammar:
         function: a function by its name, with the number of its arguments, None if there is none.
         degree: of an expression; keeps hostile powers from being expanded.
         known: names to guess from.
+        any_power: an exponent need not be a number; such a power is never expanded.
     """
 
     what: str
@@ -90,6 +91,7 @@ class Grammar:
     function: Callable[[str], tuple[int, Callable[..., sp.Expr]] | None]
     degree: Callable[[sp.Expr], int]
     known: tuple[str, ...]
+    any_power: bool = False
 
     def parse(self, text: str) -> sp.Expr:
         """The SymPy expression that `text` stands for. Raises `InputError` on anything else than the grammar allows."""
@@ -142,6 +144,8 @@ class Grammar:
     def _binary(self, node: ast.BinOp, text: str) -> sp.Expr:
         left, right = self._build(node.left, text), self._build(node.right, text)
         power, product = isinstance(node.op, ast.Pow), isinstance(node.op, ast.Mult)
+        if power and self.any_power and not right.is_number:
+            return left**right
         if power and not (right.is_number and abs(right) <= MAX_POWER):
             raise self.refusal(text, f"the power {right} is not a number up to {MAX_POWER}")
         if isinstance(node.op, ast.Div) and right == 0:

@@ -30,12 +30,12 @@ _PRESET = re.compile(r" \((quick|full)\)$")
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
-def share_used(estimate: float, predicted: float, allowance: float, stderr: float) -> float:
-    """Share of the tolerance that the gap uses, |estimate − predicted| / (allowance + 4·stderr).
+def share_used(estimate: float, predicted: float, allowance: float, stderr: float, sigmas: float = SIGMAS) -> float:
+    """Share of the tolerance that the gap uses, |estimate − predicted| / (allowance + 4·stderr), 4 being `sigmas`.
 
     inf where nothing is tolerated and there is a gap; NaN where something is not finite.
     """
-    gap, tolerance = abs(estimate - predicted), allowance + SIGMAS * stderr
+    gap, tolerance = abs(estimate - predicted), allowance + sigmas * stderr
     if not math.isfinite(gap) or math.isnan(tolerance):
         return math.nan
     if tolerance > 0:
@@ -43,16 +43,16 @@ def share_used(estimate: float, predicted: float, allowance: float, stderr: floa
     return 0.0 if gap == 0 else math.inf
 
 
-def agrees(estimate: float, predicted: float, allowance: float, stderr: float) -> bool:
+def agrees(estimate: float, predicted: float, allowance: float, stderr: float, sigmas: float = SIGMAS) -> bool:
     """The rule: |estimate − predicted| ≤ allowance + 4·stderr. False for anything that is not finite."""
-    return share_used(estimate, predicted, allowance, stderr) <= 1
+    return share_used(estimate, predicted, allowance, stderr, sigmas) <= 1
 
 
 def standard_score(estimate: float, predicted: float, allowance: float, stderr: float) -> float:
     """z: standard errors by which the estimate lies outside the allowance, signed; 0 within it.
 
     NaN where there is no standard error: a gap can then be held against the allowance (`share_used`), not against chance.
-    A quantity with a standard error agrees when |z| ≤ 4.
+    A quantity with a standard error agrees when |z| ≤ 4, or what it has for 4.
     """
     if not stderr > 0:
         return math.nan
@@ -88,6 +88,7 @@ class Measurement:
         controls: what wrong theories predict, by the first words of their names in the claim, as many as tell them apart.
         key: suffix of the id if the claim has several quantities (``beta`` in ``E17.beta``).
         details: anything else worth keeping (numbers, short texts).
+        sigmas: standard errors allowed, where a claim states its own share of false alarms.
     """
 
     quantity: str
@@ -99,6 +100,7 @@ class Measurement:
     allowance_from: str
     key: str = ""
     details: Mapping[str, object] = field(default_factory=dict)
+    sigmas: float = SIGMAS
 
     @property
     def smallest_error(self) -> float:
@@ -302,10 +304,10 @@ def verdict_of(x: Measurement) -> Judgement:
     """Apply the rule to a measurement, whatever claim or comparison it is of, and to each of its controls."""
     numbers = (x.estimate, x.predicted, x.allowance, x.stderr)
     controls = tuple(_judge_control(name, control, x) for name, control in x.controls.items())
-    verdict = "agrees" if agrees(*numbers) else "disagrees"
+    verdict = "agrees" if agrees(*numbers, x.sigmas) else "disagrees"
     if not controls or not all(control.rejected for control in controls):
         verdict = "inconclusive"
-    return Judgement(verdict, share_used(*numbers), standard_score(*numbers), controls)
+    return Judgement(verdict, share_used(*numbers, x.sigmas), standard_score(*numbers), controls)
 
 
 def _judge_control(name: str, wrong: Control | float, x: Measurement) -> JudgedControl:
@@ -317,5 +319,5 @@ def _judge_control(name: str, wrong: Control | float, x: Measurement) -> JudgedC
         x.allowance if control.allowance is None else control.allowance,
         x.stderr if control.stderr is None else control.stderr,
     )
-    used, z = share_used(*numbers), standard_score(*numbers)
-    return JudgedControl(name, control.predicted, control.estimate, used, z, not agrees(*numbers))
+    used, z = share_used(*numbers, x.sigmas), standard_score(*numbers)
+    return JudgedControl(name, control.predicted, control.estimate, used, z, not agrees(*numbers, x.sigmas))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from validation.judge.claim import SIGMAS, JudgedControl, Verdict
+from validation.judge.claim import JudgedControl, Verdict
 from validation.report.numerals import plain, to_resolution, with_error
 
 _WIDTH, _HEIGHT, _MARGIN = 240, 34, 14
@@ -58,11 +58,11 @@ def strip(verdict: Verdict) -> Markup:
         return Markup('<span class="none">no finite value</span>')
     marks = [(control, position(control)) for control in verdict.controls]
     near = [x for _, x in marks if math.isfinite(x)]
-    scale = axis(m.predicted, m.estimate, m.allowance + SIGMAS * m.stderr, near)
+    scale = axis(m.predicted, m.estimate, m.allowance + m.sigmas * m.stderr, near)
     body = [
         _band(scale, m.predicted, m.allowance),
         _line(scale.x(m.predicted), 4, _HEIGHT - 4, "predicted"),
-        _estimate(scale, m.estimate, SIGMAS * m.stderr),
+        _estimate(scale, m.estimate, m.sigmas * m.stderr),
         # Last, so that a control on top of the estimate shows as a ring around it.
         *[_control(scale, control, value) for control, value in marks if not math.isnan(value)],
     ]

@@ -1,0 +1,302 @@
+"""``emergence judge``: claims of one's own, from files, by the road of the catalogue."""
+
+import argparse
+import warnings
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from emergence import models, output, table
+from emergence.commands.validate import reporting, where
+from emergence.progress import Progress
+from emergence.refusal import refuse
+from emergence.result import Result
+from emergence.store.engine import usable_cores
+from emergence.values import Whole, shown
+from emergence.verdicts import HEADERS, entry, row, summary
+from emergence.version import version
+
+if TYPE_CHECKING:
+    from emergence.conjecture.conjecture import Conjecture
+    from validation.judge.claim import Claim, Verdict
+    from validation.judge.context import TheoryUnderTest
+    from validation.judge.run import Run
+
+#: The folder of runs inside --out: they are kept, so that nothing finished is computed twice.
+RUNS = "runs"
+#: Grid points whose symbols are shown.
+_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A claim of a file. `conjecture`: None where a function measures by itself. `content`: what a lock holds."""
+
+    file: str
+    claim: "Claim"
+    conjecture: "Conjecture | None"
+    content: Mapping[str, Any]
+
+
+def run(arguments: argparse.Namespace) -> Result:
+    """Judge the claims of files. Status 1 if any verdict is not the expected one.
+
+    Refuses files without claims, and whatever in them is not understood: one line names file, key, value and remedy.
+    """
+    if arguments.quantities:
+        return _quantities(arguments)
+    if not arguments.files:
+        refuse("no file is given: give a claim file such as conjecture.toml or conjecture.py, or --quantities")
+    seeds = _seeds(arguments)
+    if arguments.symbols:
+        return _symbols([_conjecture(path, seeds) for path in arguments.files])
+    asked = [one for path in arguments.files for one in _asked(path, seeds)]
+    theories = [(path, found) for path in arguments.files if (found := _theory(path)) is not None]
+    if not asked and not theories:
+        refuse(f"{arguments.files[0]!r} has neither a claim nor a theory: see `emergence new claim NAME`")
+    _distinct(asked)
+    if arguments.lock:
+        return _lock(asked)
+    return _judge(arguments, asked, theories, seeds)
+
+
+# ------------------------------------------------------------------------------ reading files
+
+
+def _seeds(arguments: argparse.Namespace) -> tuple[int, ...] | None:
+    from emergence.conjecture.conjecture import seeds_of
+
+    return None if arguments.seeds is None else seeds_of(arguments.seeds, "--seeds")
+
+
+def _conjecture(path: str, seeds: tuple[int, ...] | None) -> "Conjecture":
+    """The conjecture of a file that has exactly one. Raises `InputError`."""
+    found = [one.conjecture for one in _asked(path, seeds) if one.conjecture is not None]
+    if len(found) != 1:
+        refuse(f"{path!r} has {len(found)} claims about a problem: give a file with one")
+    return found[0]
+
+
+def _asked(path: str, seeds: tuple[int, ...] | None) -> list[Asked]:
+    """The claims of a TOML file (one; nothing in it is executed) or of a Python file. Raises `InputError`."""
+    from emergence.conjecture import conjecture, lock
+    from emergence.conjecture.judging import Judging, claim_of
+    from emergence.conjecture.runs import Runs
+
+    if path.endswith(".toml"):
+        read = conjecture.of_file(path, seeds)
+        return [Asked(path, claim_of(read, Runs()), read, lock.canonical(read))]
+    if not path.endswith(".py"):
+        refuse(f"file {path!r} is neither TOML nor Python: give one that ends in .toml or .py")
+    found = []
+    for claim in _claims(path):
+        runner = claim.runner
+        own = runner.conjecture if isinstance(runner, Judging) else None
+        if own is not None and seeds is not None:
+            own = conjecture.of_table(own.table, own.where, function=own.function, code=own.code, seeds=seeds)
+        content = lock.of_claim(claim, models.code_of(path)) if own is None else lock.canonical(own)
+        found.append(Asked(path, claim, own, content))
+    return found
+
+
+def _claims(path: str) -> "list[Claim]":
+    """Claims that a Python file defines at its top, and those of its `CLAIMS`."""
+    from validation.judge.claim import Claim
+
+    names = vars(models.module_of(path))
+    listed = names.get("CLAIMS") or ()
+    if not isinstance(listed, list | tuple) or not all(isinstance(one, Claim) for one in listed):
+        refuse(f"file {path!r}: CLAIMS is {shown(listed)}: give it a list of claims")
+    return list({id(one): one for one in (*names.values(), *listed) if isinstance(one, Claim)}.values())
+
+
+def _theory(path: str) -> "TheoryUnderTest | None":
+    """The theory that a Python file puts under test. Raises `InputError` for one that is none."""
+    if not path.endswith(".py"):
+        return None
+    from validation.judge.under_test import TheoryUnderTest, entry_points, name_of
+
+    found = vars(models.module_of(path)).get("theory")
+    if isinstance(found, TheoryUnderTest) or found is None:
+        return found
+    if not isinstance(found, Mapping):
+        return None  # the package, imported
+    known = {name_of(entry): entry for entry in entry_points()}
+    replaced = {}
+    for name, mine in found.items():
+        matches = [entry for full, entry in known.items() if full == name or full.endswith(f".{name}")]
+        if isinstance(name, str) and len(matches) != 1:
+            refuse(
+                f"file {path!r}: theory names {shown(name)}, which {len(matches)} entry points are called: give its full name"
+            )
+        replaced[matches[0] if isinstance(name, str) else name] = mine
+    return TheoryUnderTest(replaced)
+
+
+def _distinct(asked: list[Asked]) -> None:
+    names = [one.claim.id for one in asked]
+    for one in asked:
+        if names.count(one.claim.id) > 1:
+            refuse(f"claim id {one.claim.id!r} of {one.file!r} is given twice: give one of them another id")
+
+
+# ------------------------------------------------------------------------------ judging
+
+
+def _judge(
+    arguments: argparse.Namespace,
+    asked: list[Asked],
+    theories: "list[tuple[str, TheoryUnderTest]]",
+    seeds: tuple[int, ...] | None,
+) -> Result:
+    from emergence.conjecture import lock
+    from emergence.conjecture.judging import claim_of
+    from emergence.conjecture.runs import Runs
+
+    folder = output.asked(arguments.out)
+    workers = usable_cores() if arguments.workers is None else Whole().check("--workers", arguments.workers)
+    states = {one.claim.id: lock.status(lock.place(one.file, one.claim.id), one.content) for one in asked}
+    jobs = [(found, _against(arguments.against, found)) for _, found in theories]
+    for one in asked:
+        _announce(one)
+    output.make(folder)
+    with Progress(arguments.quiet) as progress, reporting(), ExitStack():
+        runs = Runs(folder / RUNS, workers, progress)
+        claims = [
+            one.claim if one.conjecture is None else claim_of(one.conjecture, runs, states[one.claim.id])
+            for one in asked
+        ]
+        done = [_validate(arguments, claims, progress, None, arguments.seed)] if claims else []
+        plain = [one.claim for one in asked if one.conjecture is None]
+        done += [_validate(arguments, plain, progress, None, seed) for seed in (seeds or ())[1:] if plain]
+        done += [_validate(arguments, ids, progress, theory, arguments.seed) for theory, ids in jobs]
+    verdicts = [verdict for one in done for verdict in one.verdicts]
+    document = {
+        "version": version(),
+        "preset": arguments.preset,
+        "seed": arguments.seed,
+        "report": None if not done or done[0].report is None else str(done[0].report),
+        "reports": [str(one.report) for one in done],
+        "files": {name: str(path) for one in done for name, path in one.files.items()},
+        "locks": states,
+        "claims": [entry(verdict) for verdict in verdicts],
+    }
+    shown_rows = table.render(HEADERS, [row(verdict) for verdict in verdicts])
+    lines = [shown_rows, "", summary(verdicts), *(_sentence(verdict, states) for verdict in verdicts), *map(where, done)]
+    return Result(document, "\n".join(lines), 0 if all(one.as_expected for one in done) else 1)
+
+
+def _validate(arguments: argparse.Namespace, wanted: Any, progress: Progress, theory: Any, seed: int) -> "Run":
+    import validation
+
+    folder = output.asked(arguments.out)
+    return validation.validate(wanted, preset=arguments.preset, seed=seed, out=folder, theory=theory, progress=progress)
+
+
+def _against(ids: list[str] | None, theory: "TheoryUnderTest") -> list[str]:
+    """The claims that a theory is judged by: those asked for, else all whose code reaches what it replaces."""
+    from validation.broken import users
+
+    if ids:
+        return ids
+    reached = users()
+    found = {name for entry_point in theory.replaced for name in reached[entry_point]}
+    if not found:
+        refuse("theory replaces nothing that a claim reaches: name claims by --against")
+    return sorted(found)
+
+
+def _announce(one: Asked) -> None:
+    """Resolve every problem before anything is made, and pass on what there is to warn of."""
+    if one.conjecture is not None:
+        for point in one.conjecture.points:
+            for text in (*point.resolved.warnings, *one.conjecture.simulation.warn(point.resolved)):
+                warnings.warn(f"{one.claim.id}: {text}", stacklevel=2)
+
+
+def _sentence(verdict: "Verdict", states: Mapping[str, str]) -> str:
+    """A verdict in words, with what it leaves open."""
+    details = verdict.measurement.details
+    why = next((f", {details[key]}" for key in ("not measured", "underpowered") if key in details), "")
+    seen = (
+        f" (an error of {details['smallest error seen']} would have been seen)"
+        if "smallest error seen" in details
+        else ""
+    )
+    state = states.get(verdict.claim.id)
+    return f"{verdict.id}: {verdict.verdict}{why or seen}{f'; {state}' if state else ''}"
+
+
+def _lock(asked: list[Asked]) -> Result:
+    from emergence.conjecture import lock
+
+    found = {}
+    for one in asked:
+        path = lock.place(one.file, one.claim.id)
+        found[one.claim.id] = {"file": str(path), "sha256": lock.write(path, one.content)}
+    lines = [f"{name}: locked, {what['sha256']} in {what['file']}" for name, what in found.items()]
+    return Result({"locks": found}, "\n".join(lines))
+
+
+# ------------------------------------------------------------------------------ lists
+
+
+def _quantities(arguments: argparse.Namespace) -> Result:
+    """Measures with unit and estimator, and the variables of every simulation, or of those of the files."""
+    from emergence.conjecture.quantity import ALIASES, MEASURES
+
+    chosen = [(x.model, x.simulation) for x in (_conjecture(path, None) for path in arguments.files)]
+    listed = chosen or [(model, one) for model in models.built_in().values() for one in model.cells]
+    rows = [(name, one.text, one.unit, one.error, ", ".join(one.keys)) for name, one in MEASURES.items()]
+    rows += [(name, f"{kind} of {' or '.join(dict.fromkeys(of))}", MEASURES[kind].unit, MEASURES[kind].error, "")
+             for name, (kind, of) in ALIASES.items() if name not in MEASURES]  # fmt: skip
+    variables = [(model.name, one.name, ", ".join(one.variables)) for model, one in listed]
+    document = {
+        "measures": [dict(zip(("measure", "what", "unit", "error", "keys"), row, strict=True)) for row in rows],
+        "variables": [{"model": m, "simulation": s, "variables": v.split(", ")} for m, s, v in variables],
+    }
+    text = [
+        table.render(("measure", "what it is of a run", "unit", "estimator", "keys"), rows),
+        "",
+        "A variable without a time is a measure by its own name. `of` is a variable, or a formula in several.",
+        "",
+        table.render(("model", "from", "variables"), variables),
+    ]
+    return Result(document, "\n".join(text))
+
+
+def _symbols(conjectures: "list[Conjecture]") -> Result:
+    """Every symbol that formulas about these problems may use, with its value at the first grid points."""
+    from emergence.conjecture.symbols import offered
+    from emergence.refusal import is_refusal
+
+    entries, text = [], []
+    for one in conjectures:
+        points = one.points[:_SHOWN]
+        heads = [
+            f"seed {point.seed}"
+            if not point.values
+            else f"{', '.join(map(shown, point.values.values()))}; seed {point.seed}"
+            for point in points
+        ]
+        rows = []
+        more = dict.fromkeys(one.quantities[0].symbols, "of the quantity")
+        for name, what in {**offered(one.model), **more}.items():
+            values: list[float | None] = []
+            for point in points:
+                try:
+                    values.append(one.symbols(point, one.quantities[0]).value(name))
+                except Exception as error:
+                    if not is_refusal(error):
+                        raise
+                    values.append(None)
+            rows.append((name, what, *values))
+            entries.append({"claim": one.id, "symbol": name, "what": what, "values": values})
+        text += [
+            f"{one.id}: {one.simulation.name} of the model {one.model.name}",
+            "",
+            table.render(("symbol", "what", *heads), rows),
+            "",
+        ]
+    return Result({"symbols": entries}, "\n".join(text).rstrip())

@@ -1,0 +1,228 @@
+"""A conjecture as a `Claim`, judged as those of the catalogue are: its runs, its quantities, its rivals as controls."""
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sympy as sp
+
+from emergence.conjecture import power
+from emergence.conjecture.conjecture import Conjecture
+from emergence.conjecture.formula import Formula
+from emergence.conjecture.runs import Runs
+from emergence.conjecture.symbols import LETTERS
+from emergence.conjecture.table import Centred, Row, centred, rows
+from emergence.options import written
+from emergence.values import shown
+from validation.figures.plot import PALETTE, Plot
+from validation.judge.claim import Claim, Control, Measurement, Part, verdict_of
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from validation.judge.context import Context
+
+
+@dataclass(frozen=True)
+class Judging:
+    """What runs a conjecture's claim. `lock`: whether it is locked, in words."""
+
+    conjecture: Conjecture
+    runs: Runs
+    lock: str = ""
+
+    def __call__(self, context: "Context") -> Iterator[Part]:
+        """The measurements, a figure, and what every run gave."""
+        conjecture = self.conjecture
+        points = conjecture.points
+        found = rows(conjecture, points, self.runs.of(conjecture, points))
+        keys = _keys(found)
+        measurements = [self._measurement(row, key, len(found)) for row, key in zip(found, keys, strict=True)]
+        yield from measurements
+        yield (
+            "Measured over predicted, with the standard errors that are allowed; dotted: the rivals.",
+            _figure(measurements),
+        )
+        yield _dataset(found, keys)
+
+    def _measurement(self, row: Row, key: str, count: int) -> Measurement:
+        conjecture = self.conjecture
+        allowed = power.sigmas(row.measured.size, conjecture.false_alarms / count)
+        own = centred(row)
+        controls: dict[str, Control | float] = dict(own.rivals)
+        details: dict[str, object] = {"runs": row.total, "estimator": _estimator(row)}
+        if row.random:
+            details["standard errors allowed"] = round(allowed, 3)
+        if self.lock:
+            details["lock"] = self.lock
+        if row.missing:
+            own = replace(own, estimate=math.nan, stderr=math.nan)
+            # What is not measured rejects nothing.
+            controls = {name: Control(value, value, 0.0, 0.0) for name, value in own.rivals.items()}
+            details["not measured"] = (
+                f"{row.missing} of {row.total} runs gave no finite {row.quantity.name}: they diverged, or ended before it: "
+                "give a longer time or steps in [problem], or measure share_recovered"
+            )
+        measurement = Measurement(
+            f"{row.name}{f' [{row.unit}]' if row.unit not in ('', '1') else ''}",
+            own.predicted, own.estimate, own.stderr, own.allowance, controls,
+            _allowance_text(conjecture), key, details, allowed,
+        )  # fmt: skip
+        if not row.missing:
+            details |= _seen(conjecture, row, own, measurement, count)
+        return measurement
+
+
+def claim_of(conjecture: Conjecture, runs: Runs, lock: str = "") -> Claim:
+    """The claim of a conjecture. `lock`: whether it is locked, in words; it stands in the report beside the source."""
+    return Claim(
+        id=conjecture.id,
+        title=conjecture.title,
+        statement=conjecture.statement,
+        latex=_latex(conjecture),
+        source=f"{conjecture.source} ({lock})" if lock else conjecture.source,
+        kind=conjecture.kind,
+        regime=_regime(conjecture),
+        controls=tuple(conjecture.rivals),
+        runner=Judging(conjecture, runs, lock),
+        expected=conjecture.expected,
+    )
+
+
+def _regime(conjecture: Conjecture) -> str:
+    given = {**conjecture.fixed, **{name: list(values) for name, values in conjecture.axes.items()}}
+    words = [f"{written(name)} = {value if isinstance(value, str) else shown(value)}" for name, value in given.items()]
+    seeds = f"seeds {shown(list(conjecture.seeds))}"
+    return f"{conjecture.simulation.name} of the model {conjecture.model.name}: {', '.join([*words, seeds])}"
+
+
+def _latex(conjecture: Conjecture) -> str:
+    """The prediction; letters with a number behind them get it as an index."""
+    name = re.sub(r"[^A-Za-z ]+", " ", conjecture.quantities[0].name).strip() or "x"
+    return rf"\text{{{name}}} = {sp.latex(conjecture.predict.expression)}"
+
+
+def _allowance_text(conjecture: Conjecture) -> str:
+    texts = [
+        f"the formula {one.text}" if isinstance(one, Formula) else f"{one}: {conjecture.model.allowances[one].text}"
+        for one in conjecture.allowances
+    ]
+    return "; ".join(texts) or "none"
+
+
+def _estimator(row: Row) -> str:
+    n = row.measured.size
+    over = "a single run without chance" if n == 1 else f"{n} independent runs, each against its own prediction"
+    return f"mean over {over}" if n > 1 else over
+
+
+def _keys(found: list[Row]) -> list[str]:
+    """Suffixes of the ids: nothing for a single quantity, else what sets the rows apart."""
+    if len(found) == 1:
+        return [""]
+    return [re.sub(r"[^\w.+-]", "_", ".".join(_parts(row))) or str(place + 1) for place, row in enumerate(found)]
+
+
+def _parts(row: Row) -> list[str]:
+    values: dict[str, Any] = {LETTERS.get(name, name): value for name, value in row.values.items()}
+    one = row.quantity
+    values |= {"p": one.direction} if one.direction is not None else {}
+    values |= one.symbols
+    return [f"{name}{value if isinstance(value, str) else shown(value)}" for name, value in values.items()]
+
+
+def _seen(conjecture: Conjecture, row: Row, own: Centred, x: Measurement, count: int) -> dict[str, object]:
+    """The smallest error that was sure to be seen, the nearest rival, and the runs that would tell it."""
+    seen, name, distance = x.allowance + x.sigmas * x.stderr, *nearest(own)
+    size = abs(x.predicted) or 1.0
+    details: dict[str, object] = {
+        "smallest error seen": _percent(seen / size),
+        "nearest rival": f"{name}, {_percent(distance / size)} away",
+    }
+    if not all(control.rejected for control in verdict_of(x).controls):
+        enough = power.needed(
+            distance,
+            x.allowance,
+            x.stderr * math.sqrt(row.measured.size),
+            conjecture.false_alarms / count,
+            conjecture.power,
+        )
+        details["underpowered"] = _underpowered(seen / size, distance / size, x.allowance / size, enough, row)
+    return details
+
+
+def _underpowered(seen: float, distance: float, allowance: float, enough: int | None, row: Row) -> str:
+    remedy = (
+        f"{_grouped(enough)} runs would do"
+        if enough is not None
+        else f"no number of runs would do: the allowance is {_percent(allowance)}"
+    )
+    if enough is not None and not row.random:
+        remedy = "give more seeds, or a smaller allowance"
+    return f"{_percent(seen)} of the prediction could have been seen, the nearest rival is {_percent(distance)} away, {remedy}"
+
+
+def nearest(own: Centred) -> tuple[str, float]:
+    """The rival that is hardest to tell from the prediction, and how far it is from it."""
+    gaps = {name: abs(value - own.predicted) for name, value in own.rivals.items()}
+    name = min(gaps, key=lambda key: gaps[key])
+    return name, gaps[name]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 100 else f"{share:.2g} times"
+
+
+def _grouped(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
+
+
+def _figure(measurements: list[Measurement]) -> object:
+    """Ratios to the prediction in the order of the quantities, differences where a prediction is 0."""
+    place = np.arange(1, len(measurements) + 1, dtype=float)
+    zero = any(x.predicted == 0 for x in measurements)
+
+    def shifted(value: float, x: Measurement) -> float:
+        return value - x.predicted if zero else value / x.predicted
+
+    plot = Plot("quantity, in the order of the table", "measured − predicted" if zero else "measured / predicted")
+    plot.level(0.0 if zero else 1.0, "prediction", ls="--")
+    bars = np.array([x.sigmas * x.stderr / (1.0 if zero else abs(x.predicted)) for x in measurements])
+    plot.points(place, [shifted(x.estimate, x) for x in measurements], "measured", PALETTE[0], np.nan_to_num(bars))
+    for rival, name in enumerate(measurements[0].controls):
+        each = [verdict_of(x).controls[rival].predicted for x in measurements]
+        values = [shifted(value, x) for value, x in zip(each, measurements, strict=True)]
+        plot.limit(place, values, name, PALETTE[1 + rival % 7], marker="D", fillstyle="none")
+    plot.ax.set_xticks(place)
+    plot.ax.set_xlim(0.5, len(measurements) + 0.5)
+    return plot.done()
+
+
+def _dataset(found: list[Row], keys: list[str]) -> "xr.Dataset":
+    """Every run: what was measured, predicted and allowed, and what the rivals say, along ``row`` and ``run``."""
+    import xarray as xr
+
+    runs = max(row.measured.size for row in found)
+
+    def padded(values: list[np.ndarray]) -> np.ndarray:
+        return np.stack(
+            [np.pad(np.asarray(x, dtype=float), (0, runs - x.size), constant_values=np.nan) for x in values]
+        )
+
+    names = list(found[0].rivals)
+    return xr.Dataset(
+        {
+            "measured": (("row", "run"), padded([row.measured for row in found])),
+            "predicted": (("row", "run"), padded([row.predicted for row in found])),
+            "allowed": (("row", "run"), padded([row.allowed for row in found])),
+            "rival_predicted": (
+                ("rival", "row", "run"),
+                np.stack([padded([row.rivals[n] for row in found]) for n in names]),
+            ),
+            "words": ("row", np.array([row.name for row in found], dtype=object)),
+        },
+        coords={"row": np.array([key or "all" for key in keys], dtype=object), "rival": np.array(names, dtype=object)},
+    )

@@ -1,0 +1,89 @@
+"""Locks: the SHA-256 of a claim as it stood before the data, in a file ``ID.lock`` beside it."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dynamics.core.storage import write_atomically
+from emergence import jsonio
+from emergence.conjecture.conjecture import Conjecture
+from emergence.conjecture.formula import Formula
+from emergence.refusal import refuse
+from emergence.store.folder import digest
+from emergence.values import shown
+from validation.judge.claim import Claim
+
+LOCKED, UNLOCKED, EDITED = "locked", "unlocked", "edited after lock"
+#: Bytes of a lock, at most.
+_LARGEST = 1_000_000
+
+
+def canonical(conjecture: Conjecture) -> dict[str, Any]:
+    """All that decides a verdict, in one form however it is written: prediction, rivals, window, data, seeds, rule."""
+    allowances = [str(one.expression) if isinstance(one, Formula) else one for one in conjecture.allowances]
+    content = {
+        "id": conjecture.id,
+        "kind": conjecture.kind,
+        "expected": conjecture.expected,
+        "model": conjecture.model.name,
+        "simulation": conjecture.simulation.name,
+        "problem": {**conjecture.fixed, **{name: list(values) for name, values in conjecture.axes.items()}},
+        "quantity": dict(conjecture.table.get("quantity", {})),
+        "curve": conjecture.curve,
+        "predict": str(conjecture.predict.expression),
+        "rivals": {name: str(one.expression) for name, one in conjecture.rivals.items()},
+        "seeds": list(conjecture.seeds),
+        "replicas": conjecture.replicas,
+        "allowance": allowances,
+        "false_alarms": conjecture.false_alarms,
+        "power": conjecture.power,
+        "code": conjecture.code,
+    }
+    return dict(jsonio.plain(content))
+
+
+def of_claim(claim: Claim, code: str) -> dict[str, Any]:
+    """The same of a claim that is a function: its words, and the digest of its file."""
+    return {
+        "id": claim.id,
+        "kind": claim.kind,
+        "expected": claim.expected,
+        "controls": list(claim.controls),
+        "code": code,
+    }
+
+
+def place(file: str, name: str) -> Path:
+    """The lock of a claim in a file."""
+    return Path(file).resolve().parent / f"{name}.lock"
+
+
+def status(path: Path, content: Mapping[str, Any]) -> str:
+    """``locked``, ``unlocked`` or ``edited after lock``. Raises `InputError` for a lock that is none."""
+    if not path.exists():
+        return UNLOCKED
+    return LOCKED if _read(path) == digest(content) else EDITED
+
+
+def write(path: Path, content: Mapping[str, Any]) -> str:
+    """Lock a claim; its digest. Raises `InputError` where another version of it is locked already."""
+    found = digest(content)
+    if path.exists() and _read(path) != found:
+        refuse(f"lock {str(path)!r} is of another version of claim {content['id']}: remove it to lock this one")
+    text = json.dumps({"claim": content["id"], "sha256": found, "canonical": content}, indent=2, sort_keys=True)
+    write_atomically(path, lambda temporary: Path(temporary).write_text(f"{text}\n", encoding="utf-8"))
+    return found
+
+
+def _read(path: Path) -> str:
+    """The digest in a lock, which must be that of what it says was locked."""
+    try:
+        with open(path, "rb") as file:
+            found = json.loads(file.read(_LARGEST))
+        whole = isinstance(found, dict) and digest(found["canonical"]) == found["sha256"]
+    except (OSError, ValueError, KeyError, RecursionError, TypeError) as problem:
+        refuse(f"lock {str(path)!r} cannot be read ({shown(str(problem))}): remove it and lock the claim again")
+    if not whole:
+        refuse(f"lock {str(path)!r} has been edited: its sha256 is not that of its content: remove it and lock again")
+    return str(found["sha256"])

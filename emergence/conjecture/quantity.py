@@ -1,0 +1,315 @@
+"""Measured quantities: what is read off one run, by name; unit, estimator and error are said, never chosen after the data."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emergence.conjecture.formula import Formula, formula
+from emergence.model import Simulation
+from emergence.refusal import refuse
+from emergence.values import Choice, Number, Text, Whole, shown
+from theory.core.errors import did_you_mean
+from validation.statistics.exponents import Window, exponent_of
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+#: Axes of a curve's own, beside the options of a problem that a grid varies.
+AXES = ("time", "step", "samples")
+OVER = ("max", "mean", "min", "sum")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What `measure` may be.
+
+    Attributes:
+        text: what it is of a run. unit: in words. error: how its standard error is estimated.
+        keys: further keys that it takes; those in `needs` must be given.
+    """
+
+    text: str
+    unit: str
+    error: str
+    keys: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+
+
+_MEAN = "mean over independent runs, error of the mean"
+MEASURES = {
+    "value": Measure("the variable `of` itself, of variables without a time", "of the variable", _MEAN, (), ("of",)),
+    "level": Measure(
+        "the curve `of` at the time `at` (default: the end), linear between records", "of the curve", _MEAN,
+        ("at", "in"), ("of",),
+    ),
+    "crossing": Measure(
+        "the first time at which the curve `of` reaches `level`, linear between records", "of the axis `in`", _MEAN,
+        ("level", "in"), ("of", "level"),
+    ),
+    "slope": Measure(
+        "least-squares slope of ln `of` in ln `in` over `window`: in time, step or samples, or in an option that the problem "
+        "varies (of the curve's value `at`)",
+        "1", _MEAN, ("in", "window", "at"), ("of", "in"),
+    ),
+    "spread": Measure("standard deviation of `of` over runs", "of the variable", "jackknife over runs"),
+    "share": Measure("share of runs in which `of` is finite", "1", "binomial"),
+}  # fmt: skip
+#: Other names, and the variable that they are of where a simulation has it.
+ALIASES = {
+    "recovery_steps": ("value", ("half_steps",)),
+    "spread": ("spread", ("half_time", "half_steps", "half_time")),
+    "share_recovered": ("share", ("half_time", "half_steps")),
+}
+#: Keys that any measure takes.
+_COMMON = ("measure", "of", "direction", "neuron", "select", "over")
+#: Keys whose lists make several quantities.
+_LISTS = ("direction", "at", "level")
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One number of each run.
+
+    Attributes:
+        kind: of `MEASURES`. of: a formula in the variables of the run. select: dimension → coordinate. over: how dimensions
+            that remain are reduced, or nothing. axis: of `AXES`, or the option (its field's name) of a slope over the grid.
+        window: of a slope along a curve. at: when (None: the end). level: that is crossed.
+        name: in words.
+    """
+
+    kind: str
+    of: Formula
+    select: Mapping[str, Any]
+    over: str = ""
+    axis: str = "time"
+    window: Window | None = None
+    at: float | None = None
+    level: float | None = None
+    name: str = ""
+
+    @property
+    def direction(self) -> int | None:
+        """From 1, if one is named."""
+        return self.select.get("direction")
+
+    @property
+    def across(self) -> str:
+        """The option that a slope over the grid is in; nothing for other measures."""
+        return self.axis if self.kind == "slope" and self.axis not in AXES else ""
+
+    @property
+    def symbols(self) -> dict[str, float]:
+        """What it adds to the symbols of formulas."""
+        found = {"t": self.at, "level": self.level}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def of_run(self, run: "xr.Dataset", batch: float) -> float:
+        """The number of one run (a dataset without replicas); the one of each grid point for a slope over the grid.
+
+        Raises `InputError` for dimensions that are left over, times that are not there, a slope of what is not positive.
+        """
+        values = self._values(run)
+        if not values.dims:
+            if self.kind in ("level", "crossing") or (self.kind == "slope" and not self.across):
+                refuse(f"{self.of.label} is {self.of.text!r}, a number, no curve: measure its value")
+            return float(values)
+        if self.kind in ("value", "spread", "share"):
+            refuse(f"{self.of.label} is {self.of.text!r}, a curve: measure its level, crossing or slope")
+        x, y = self._axis(run, batch), np.asarray(values, dtype=float)
+        if self.kind == "crossing":
+            return _crossing(x, y, float(self.level or 0.0))
+        if self.kind == "slope" and not self.across:
+            return _slope(x, y, self.window)
+        return self._at(x, y)
+
+    def curve_slope(self, run: "xr.Dataset", batch: float, curve: Formula, values: Mapping[str, float]) -> float:
+        """The same estimator on a predicted curve at the abscissae of a run. Raises `InputError` as `of_run` does."""
+        x = self._axis(run, batch)
+        predicted = np.asarray(curve.value({**values, **dict.fromkeys(("t", *AXES), x)}), dtype=float)
+        return _slope(x, np.broadcast_to(predicted, x.shape), self.window)
+
+    def _axis(self, run: "xr.Dataset", batch: float) -> np.ndarray:
+        name = "time" if self.axis not in AXES else self.axis
+        if name in run.dims:
+            return np.asarray(run[name].values, dtype=float)
+        if "step" not in run or np.any(run["step"].values < 0):
+            refuse(f"quantity.in is {self.axis!r}, but this simulation counts no steps: use time")
+        return np.asarray(run["step"].values, dtype=float) * (batch if name == "samples" else 1.0)
+
+    def _curve(self, dims: Any) -> str:
+        """The dimension that a curve runs along: numbers of samples where a simulation has them, else time."""
+        return self.axis if self.axis in dims else "time"
+
+    def _at(self, x: np.ndarray, y: np.ndarray) -> float:
+        if self.at is None:
+            return float(y[-1])
+        if not x[0] <= self.at <= x[-1] * (1 + 1e-9):
+            refuse(
+                f"quantity.at is {self.at:g}, outside the run, {x[0]:g} to {x[-1]:g}: give one inside, or a longer run"
+            )
+        return float(np.interp(self.at, x, y))
+
+    def _values(self, run: "xr.Dataset") -> Any:
+        import xarray as xr
+
+        lacking = [name for name in self.of.names if name not in run]
+        if lacking:
+            refuse(f"{self.of.label} is {self.of.text!r}: this run has no {lacking[0]}: use {', '.join(map(str, run))}")
+        arrays = {name: self._chosen(run[name]) for name in self.of.names}
+        found = self.of.value(arrays)
+        values = found if isinstance(found, xr.DataArray) else xr.DataArray(found)
+        curve = self._curve(values.dims)
+        rest = [dim for dim in values.dims if dim != curve and values.sizes[dim] > 1]
+        if rest and not self.over:
+            sizes = ", ".join(f"{dim} ({values.sizes[dim]})" for dim in rest)
+            refuse(
+                f"{self.of.label} is {self.of.text!r}, with several {sizes}: give quantity.{rest[0]}, or quantity.over"
+            )
+        if rest:
+            values = getattr(values, self.over)(rest)
+        return values.squeeze([dim for dim in values.dims if dim != curve])
+
+    def _chosen(self, array: "xr.DataArray") -> "xr.DataArray":
+        for dim, place in self.select.items():
+            if dim not in array.dims:
+                continue
+            try:
+                array = array.sel({dim: place})
+            except (KeyError, TypeError, ValueError):
+                have = array[dim].values.tolist()
+                refuse(f"quantity.{dim} is {shown(place)}: use one of {shown(have)}")
+        return array
+
+
+def _crossing(x: np.ndarray, y: np.ndarray, level: float) -> float:
+    """First abscissa at which the curve reaches the level from where it starts; inf if it never does."""
+    side = np.sign(y - level)
+    reached = np.flatnonzero((side == 0) | (side != side[0]))
+    if not reached.size:
+        return np.inf
+    k = int(reached[0])
+    if k == 0 or side[k] == 0:
+        return float(x[k])
+    return float(x[k - 1] + (level - y[k - 1]) / (y[k] - y[k - 1]) * (x[k] - x[k - 1]))
+
+
+def _slope(x: np.ndarray, y: np.ndarray, window: Window | None) -> float:
+    kept = x > 0
+    if np.any(~(y[kept] > 0)):
+        inside = window.places(x[kept]) if window is not None else np.full(kept.sum(), True)
+        if np.any(~(y[kept][inside] > 0)):
+            return float("nan")
+    with np.errstate(all="ignore"):
+        return exponent_of(x[kept], y[kept], window)
+
+
+# ------------------------------------------------------------------------------ reading a table
+
+
+def read(table: Mapping[str, Any], simulation: Simulation, options: Sequence[str], where: str) -> list[Quantity]:
+    """The quantities of a table [quantity]: several, where a key has a list.
+
+    Args:
+        options: of the problem, that a slope may be in (fields' names). where: what refusals begin with.
+
+    Raises `InputError` for an unknown measure, variable or key, a key that is missing, or a value of the wrong kind.
+    """
+    kind, of = _kind(table, simulation, where)
+    measure = MEASURES[kind]
+    known = (*_COMMON, *measure.keys)
+    for key in table:
+        if key not in known:
+            refuse(
+                f"{where}.{key} is {shown(table[key])}, no key of {kind}: {did_you_mean(key, known)}use {', '.join(known)}"
+            )
+    given = {**table, "of": of}
+    for key in measure.needs:
+        if given.get(key) is None:
+            refuse(f"{where} has no {key}, which the measure {kind} needs: give it")
+    lists = {key: table[key] for key in _LISTS if isinstance(table.get(key), list)}
+    for key, values in lists.items():
+        if not values or len(values) > 100:
+            refuse(f"{where}.{key} has {len(values)} values: give from 1 to 100")
+    axis = str(Text("time").check(f"{where}.in", table.get("in", "time"))).replace("-", "_")
+    if axis not in AXES and (kind != "slope" or axis not in options):
+        refuse(
+            f"{where}.in is {shown(table['in'])}: use {', '.join(AXES)}"
+            + (", or an option that the problem varies" if kind == "slope" else "")
+        )
+    window = _window(table, kind, axis, where)
+    source = formula(f"{where}.of", of, simulation.variables)
+    points = (dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values()))
+    return [_one(kind, source, {**table, **point}, axis, window, where) for point in points]
+
+
+def _kind(table: Mapping[str, Any], simulation: Simulation, where: str) -> tuple[str, object]:
+    """Of `MEASURES`, and what it is of: a variable's own name is a measure, too."""
+    name, of = table.get("measure"), table.get("of")
+    if not isinstance(name, str):
+        refuse(
+            f"{where}.measure is {shown(name)}: give the name of a measure: `emergence judge --quantities` lists them"
+        )
+    name = name.replace("-", "_")
+    kind, defaults = ALIASES.get(name, (name, ()))
+    if name in simulation.variables:
+        return "value", name
+    if kind not in MEASURES:
+        known = [*simulation.variables, *MEASURES, *ALIASES]
+        refuse(
+            f"{where}.measure is {shown(name)}: {did_you_mean(name, known)}use one of {', '.join(dict.fromkeys(known))}"
+        )
+    default = next((x for x in defaults if x in simulation.variables), None)
+    if of is None and defaults and default is None:
+        refuse(f"{where}.measure is {shown(name)}, and {simulation.name} has no {defaults[0]}: give {where}.of")
+    return kind, default if of is None else of
+
+
+def _window(table: Mapping[str, Any], kind: str, axis: str, where: str) -> Window | None:
+    window = table.get("window")
+    if window is None:
+        if kind == "slope" and axis in AXES:
+            refuse(f"{where} has no window: a slope needs one, given in advance, such as window = [10, 1000]")
+        return None
+    if axis not in AXES:
+        refuse(f"{where}.window is given, but the window of a slope in {axis} is the grid of the problem: leave it out")
+    if not isinstance(window, list) or len(window) != 2 or not all(Number().accepts(x) for x in window):
+        refuse(f"{where}.window is {shown(window)}: give two numbers above 0, such as [10, 1000]")
+    if not window[0] < window[1]:
+        refuse(f"{where}.window is {shown(window)}: give increasing ends")
+    return Window(float(window[0]), float(window[1]), "given in advance")
+
+
+def _one(kind: str, of: Formula, table: Mapping[str, Any], axis: str, window: Window | None, where: str) -> Quantity:
+    select = dict(table.get("select", {})) if isinstance(table.get("select", {}), dict) else None
+    if select is None or not all(isinstance(x, str | int | float) and not isinstance(x, bool) for x in select.values()):
+        refuse(
+            f"{where}.select is {shown(table['select'])}: give dimensions and their coordinates, such as {{toy = 'power3'}}"
+        )
+    for key, least in (("direction", 1), ("neuron", 0)):
+        if key in table:
+            select[key] = Whole(least).check(f"{where}.{key}", table[key])
+    numbers = {key: _number(f"{where}.{key}", table[key]) for key in ("at", "level") if table.get(key) is not None}
+    over = Choice(OVER).check(f"{where}.over", table["over"]) if "over" in table else ""
+    return Quantity(kind, of, select, over, axis, window, **numbers, name=_name(kind, of.text, table, axis))
+
+
+def _number(label: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 1e100:
+        refuse(f"{label} is {shown(value)}: give a finite number")
+    return float(value)
+
+
+def _name(kind: str, of: str, table: Mapping[str, Any], axis: str) -> str:
+    words = {
+        "value": of,
+        "level": f"{of} at {axis} {table.get('at', 'the end')}",
+        "crossing": f"{axis} at which {of} reaches {table.get('level')}",
+        "slope": f"slope of ln({of}) in ln({axis.replace('_', '-')})"
+        + (f" over {shown(table['window'])}" if "window" in table else ""),
+        "spread": f"spread of {of} over runs",
+        "share": f"share of runs with {of}",
+    }[kind]
+    return words + (f", direction {table['direction']}" if "direction" in table else "")

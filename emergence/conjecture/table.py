@@ -1,0 +1,270 @@
+"""What the runs of a conjecture gave beside what theories say of them, quantity by quantity and grid point by grid point.
+
+Independent runs are the seeds (each with a start of its own), or the replicas where there is one seed. Each has its own
+prediction, so a theory is held against the runs one by one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emergence.conjecture.conjecture import Conjecture, Point, pairs
+from emergence.conjecture.formula import Formula
+from emergence.conjecture.quantity import Quantity
+from emergence.refusal import is_refusal, refuse
+from validation.statistics.exponents import slope_weights
+from validation.statistics.standard_errors import share_error
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclass(frozen=True)
+class Row:
+    """One judged quantity.
+
+    Attributes:
+        quantity: what is measured. values: of the grid's options. points: its runs' problems.
+        measured: (n,) one for each independent run. predicted, allowed: (n,). rivals: name → (n,).
+        random: whether the runs differ by chance. missing: runs that gave no number, of how many.
+        unit: of the measured numbers.
+    """
+
+    quantity: Quantity
+    values: Mapping[str, Any]
+    points: tuple[Point, ...]
+    measured: np.ndarray
+    predicted: np.ndarray
+    allowed: np.ndarray
+    rivals: Mapping[str, np.ndarray]
+    random: bool
+    missing: int
+    total: int
+    unit: str
+
+    @property
+    def name(self) -> str:
+        """The quantity and its grid point, in words."""
+        where = pairs(self.values)
+        return f"{self.quantity.name}{f', {where}' if where else ''}"
+
+
+@dataclass(frozen=True)
+class Centred:
+    """All runs as one: prediction, estimate, standard error and allowance in one unit, and what each rival says."""
+
+    predicted: float
+    estimate: float
+    stderr: float
+    allowance: float
+    rivals: Mapping[str, float]
+
+
+def centred(row: Row) -> Centred:
+    """The mean over runs of measured/predicted, times the geometric mean of the predictions; a rival's number likewise.
+
+    Where the predictions are not all of one sign it is the mean of measured − predicted beside the mean prediction. If
+    they are all the same, either is the plain mean.
+    """
+    theory, signs = row.predicted, np.sign(row.predicted)
+    relative = bool(signs[0] != 0 and np.all(signs == signs[0]))
+    centre = float(signs[0] * np.exp(np.mean(np.log(np.abs(theory))))) if relative else float(np.mean(theory))
+
+    def scaled(values: np.ndarray) -> np.ndarray:
+        return np.asarray(centre * values / theory if relative else centre + values - theory)
+
+    each = scaled(row.measured)
+    n = each.size
+    stderr = float(np.std(each, ddof=1)) / np.sqrt(n) if n > 1 else 0.0
+    if row.quantity.kind == "share":
+        stderr = max(stderr, share_error(float(np.clip(np.mean(row.measured), 0, 1)), n))
+    allowance = float(np.mean(row.allowed * np.abs(centre / theory) if relative else row.allowed))
+    rivals = {name: float(np.mean(scaled(values))) for name, values in row.rivals.items()}
+    return Centred(centre, float(np.mean(each)), stderr, allowance, rivals)
+
+
+def rows(conjecture: Conjecture, points: Sequence[Point], data: "Sequence[xr.Dataset]") -> list[Row]:
+    """Every quantity at every grid point; a slope over the grid takes the points of its option together.
+
+    Raises `InputError` for a measure that the data do not have, and a formula without a value.
+    """
+    found = []
+    for one in conjecture.quantities:
+        for values, group in _groups(one, points, data):
+            try:
+                found.append(_row(conjecture, one, values, group))
+            except Exception as error:
+                if is_refusal(error) and not str(error).startswith(conjecture.where):
+                    refuse(f"{conjecture.where}: {error}")
+                raise
+    return found
+
+
+def _groups(
+    one: Quantity, points: Sequence[Point], data: "Sequence[xr.Dataset]"
+) -> "Iterator[tuple[dict[str, Any], list[tuple[Point, xr.Dataset]]]]":
+    """Runs that one quantity is read off: of one grid point, the option that a slope is in left aside."""
+    place: dict[str, tuple[dict[str, Any], list[tuple[Point, xr.Dataset]]]] = {}
+    for point, run in zip(points, data, strict=True):
+        values = {name: value for name, value in point.values.items() if name != one.across}
+        place.setdefault(repr(values), (values, []))[1].append((point, run))
+    yield from place.values()
+
+
+def _row(conjecture: Conjecture, one: Quantity, values: dict[str, Any], group: "list[tuple[Point, xr.Dataset]]") -> Row:
+    seeds = list(dict.fromkeys(point.seed for point, _ in group))
+    runs = [[pair for pair in group if pair[0].seed == seed] for seed in seeds]
+    readings = [_readings(conjecture, one, own) for own in runs]  # (R,) for each seed
+    theories = {"": conjecture.predict, **conjecture.rivals}
+    said = {name: np.array([_says(conjecture, one, own, theory) for own in runs]) for name, theory in theories.items()}
+    allowed = np.array([_allowed(conjecture, one, own, float(p)) for own, p in zip(runs, said[""], strict=True)])
+    replicated = "replica" in group[0][1].dims
+    lost = sum(int(np.sum(~np.isfinite(x))) for x in readings) if one.kind != "share" else 0
+    total = sum(x.size for x in readings)
+    if len(seeds) > 1:
+        measured = _over_seeds(one.kind, readings)
+    else:
+        measured = _over_runs(one.kind, readings[0])
+        said = {name: np.full(measured.shape, x[0]) for name, x in said.items()}
+        allowed = np.full(measured.shape, allowed[0])
+    if replicated and measured.size == 1:
+        refuse(
+            f"{conjecture.where}: data has a single run of chance, which has no standard error: give replicas or seeds"
+        )
+    unit = _unit(one, group[0][1])
+    theory = said.pop("")
+    return Row(
+        one, values, tuple(p for p, _ in group), measured, theory, allowed, said, measured.size > 1, lost, total, unit
+    )
+
+
+def _over_seeds(kind: str, readings: list[np.ndarray]) -> np.ndarray:
+    """(S,) one number for each seed."""
+    if kind == "spread" and readings[0].size == 1:
+        return _pseudo(np.concatenate(readings))
+    statistic = {"spread": lambda x: np.std(x, ddof=1), "share": lambda x: np.mean(np.isfinite(x))}.get(kind, np.mean)
+    return np.array([float(statistic(x)) for x in readings])
+
+
+def _over_runs(kind: str, readings: np.ndarray) -> np.ndarray:
+    """(R,) one number for each replica."""
+    if kind == "share":
+        return np.isfinite(readings).astype(float)
+    return _pseudo(readings) if kind == "spread" else readings
+
+
+def _pseudo(x: np.ndarray) -> np.ndarray:
+    """(n,) the jackknife's pseudo-values of the standard deviation: their mean estimates it, their scatter gives its error."""
+    n = x.size
+    if n < 3:
+        refuse(f"data has {n} runs: a spread needs 3 or more, and an error of it many more")
+    left_out = np.array([np.std(np.delete(x, k), ddof=1) for k in range(n)])
+    return np.asarray(n * np.std(x, ddof=1) - (n - 1) * left_out)
+
+
+def _readings(conjecture: Conjecture, one: Quantity, runs: "list[tuple[Point, xr.Dataset]]") -> np.ndarray:
+    """(R,) the number of each replica (one without replicas) of one seed; NaN of those that diverged."""
+    read = np.stack([_each(conjecture, one, point, run) for point, run in runs])  # (grid, R)
+    if not one.across:
+        return np.asarray(read[0])
+    x = _abscissae(one, runs)
+    with np.errstate(all="ignore"):
+        return np.asarray(slope_weights(x) @ np.log(read))
+
+
+def _each(conjecture: Conjecture, one: Quantity, point: Point, run: "xr.Dataset") -> np.ndarray:
+    singles = [run.isel(replica=r) for r in range(run.sizes["replica"])] if "replica" in run.dims else [run]
+    batch = float(getattr(point.problem, "batch", None) or 1)
+    found = []
+    for single in singles:
+        lost = "diverged" in single and bool(np.any(single["diverged"].values))
+        found.append(np.nan if lost else _number(conjecture, one, single, batch))
+    return np.array(found)
+
+
+def _number(conjecture: Conjecture, one: Quantity, run: "xr.Dataset", batch: float) -> float:
+    if conjecture.function is None:
+        return one.of_run(run, batch)
+    try:
+        return float(conjecture.function(run))
+    except Exception as error:
+        if is_refusal(error):
+            raise
+        said = " ".join(str(error).split())[:120]
+        refuse(
+            f"{one.name} raises {type(error).__name__} on a run: {said}: mend it (it has {', '.join(map(str, run))})"
+        )
+
+
+def _abscissae(one: Quantity, runs: "list[tuple[Point, xr.Dataset]]") -> np.ndarray:
+    x = np.array([float(point.values[one.across]) for point, _ in runs])
+    if x.size < 2 or np.any(np.diff(x) <= 0):
+        refuse(f"quantity.in is {one.across}: give it two or more increasing values in [problem]")
+    return x
+
+
+def _says(conjecture: Conjecture, one: Quantity, runs: "list[tuple[Point, xr.Dataset]]", theory: Formula) -> float:
+    """What a theory says of one seed's number."""
+    values = [conjecture.symbols(point, one).values(_needed(theory, one)) for point, _ in runs]
+    if conjecture.curve and not one.across:
+        point, run = runs[0]
+        return one.curve_slope(run, float(getattr(point.problem, "batch", None) or 1), theory, values[0])
+    each = [theory.number(own) for own in values]
+    if not conjecture.curve:
+        if one.across and len(set(each)) > 1:
+            refuse(f"{theory.label} is {theory.text!r}: it changes along {one.across}: give predict.curve, or a number")
+        return each[0]
+    if min(each) <= 0:
+        refuse(
+            f"{theory.label} is {theory.text!r}: it is not positive everywhere on the grid, so it has no slope: mend it"
+        )
+    return float(slope_weights(_abscissae(one, runs)) @ np.log(each))
+
+
+def _needed(theory: Formula, one: Quantity) -> tuple[str, ...]:
+    """Symbols of a formula that a problem gives; a curve's own are those of its axis."""
+    return tuple(name for name in theory.names if name not in ("t", "time", "step", "samples") or name in one.symbols)
+
+
+def _allowed(conjecture: Conjecture, one: Quantity, runs: "list[tuple[Point, xr.Dataset]]", predicted: float) -> float:
+    """The allowances of one seed's number, added up."""
+    total = 0.0
+    for allowance in conjecture.allowances:
+        if isinstance(allowance, Formula):
+            found = [abs(_allowance(conjecture, one, point, allowance, predicted)) for point, _ in runs]
+            total += max(found)
+            continue
+        shares = np.array([_share(conjecture, one, point, allowance) for point, _ in runs])
+        total += (
+            float(np.abs(slope_weights(_abscissae(one, runs))) @ shares) if one.across else shares[0] * abs(predicted)
+        )
+    return total
+
+
+def _allowance(conjecture: Conjecture, one: Quantity, point: Point, allowance: Formula, predicted: float) -> float:
+    names = tuple(name for name in allowance.names if name != "predicted")
+    return allowance.number({**conjecture.symbols(point, one).values(names), "predicted": predicted})
+
+
+def _share(conjecture: Conjecture, one: Quantity, point: Point, name: str) -> float:
+    """Of a named allowance, for the direction that is measured."""
+    shares = np.atleast_1d(np.asarray(conjecture.model.allowances[name].share(point.resolved), dtype=float))
+    if shares.size > 1 and one.direction is None:
+        refuse(f"judge.allowance is {name!r}, which differs between {shares.size} directions: give quantity.direction")
+    share = float(shares[0 if one.direction is None else one.direction - 1])
+    if not np.isfinite(share):
+        where = point.resolved.headline()
+        refuse(
+            f"judge.allowance is {name!r}, but theory has no such term here ({where}): give a formula, or other seeds"
+        )
+    return share
+
+
+def _unit(one: Quantity, run: "xr.Dataset") -> str:
+    if one.kind in ("slope", "share"):
+        return "1"
+    if one.kind == "crossing":
+        return {"time": str(run["time"].attrs.get("units", "")), "step": "steps"}.get(one.axis, one.axis)
+    return str(run[one.of.text].attrs.get("units", "")) if one.of.text in run else ""
