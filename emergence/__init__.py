@@ -1,7 +1,7 @@
 """The front door: command line, problem configuration, files written. Thin; the science is in the other packages.
 
-Every public name of `theory`, `dynamics` and `validation` can be imported from here; its package is loaded on first use. `claim` is its own: it
-also makes claims of conjectures about a problem.
+Every public name of `theory`, `dynamics` and `validation` can be imported from here; its package is loaded on first use.
+`claim` also makes claims of conjectures about a problem.
 """
 
 from importlib import import_module

@@ -256,6 +256,7 @@ def _judging(commands: Any, common: Parser, out: Parser) -> None:
         "--workers", type=Whole().read, metavar="N", help="processes (default: one per core, at most 4)"
     )
     _judge(commands, common, out)
+    _new(commands, common)
     law = commands.add_parser(
         "check-law",
         help="is a rule, or are inputs, simulated exactly in law? Judged against vectors of R^d",
@@ -291,6 +292,23 @@ def _judge(commands: Any, common: Parser, out: Parser) -> None:
         "--preset", choices=PRESETS, default="quick", help="size, for claims that have two (default: quick)"
     )
     judge.add_argument("--workers", type=Whole().read, metavar="N", help="processes (default: one per core)")
+
+
+#: What ``new`` writes.
+NEW = {
+    "claim": "a conjecture that runs no code, judged by `emergence judge NAME.toml`",
+    "claim-python": "one whose measurement is a Python function",
+    "model": "a system of your own, served by every command",
+    "activation": "what theory knows of an activation of your own",
+}
+
+
+def _new(commands: Any, common: Parser) -> None:
+    """The command that writes files to start from."""
+    new = commands.add_parser("new", help="write a commented file to start from", parents=[common])
+    _name_argument(new, "kind", NEW)
+    new.add_argument("name", metavar="NAME", help="of the file, without its ending")
+    new.add_argument("--out", metavar="DIR", help="folder for it (default: here)")
 
 
 #: Commands that take a problem: their help, and whether they write files.

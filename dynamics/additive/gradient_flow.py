@@ -241,7 +241,7 @@ class _Run:
         return now
 
     def at_rest(self, now: Moment) -> bool:
-        r"""Whether all vectors move by less than `_REST` until the end: $|\Delta V|\le\sqrt{\Delta t\,L}$, as $\dot L=-|\dot V|^2$.
+        r"""Whether no vector moves by `_REST` or more until the end: $|\Delta V|^2\le\Delta t\,L$, as $\dot L=-|\dot V|^2$.
 
         What relaxes within a time of 1 would cost an explicit integrator a step for each until the end, 1e8 or more.
         """

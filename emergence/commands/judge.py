@@ -2,13 +2,15 @@
 
 import argparse
 import warnings
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from emergence import models, output, table
-from emergence.commands.validate import reporting, where
+from emergence.commands.validate import where
+from emergence.interruption import Kept
 from emergence.progress import Progress
 from emergence.refusal import refuse
 from emergence.result import Result
@@ -157,20 +159,20 @@ def _judge(
     folder = output.asked(arguments.out)
     workers = usable_cores() if arguments.workers is None else Whole().check("--workers", arguments.workers)
     states = {one.claim.id: lock.status(lock.place(one.file, one.claim.id), one.content) for one in asked}
-    jobs = [(found, _against(arguments.against, found)) for _, found in theories]
+    against = [(found, _against(arguments.against, found)) for _, found in theories]
+    jobs: list[tuple[Any, TheoryUnderTest | None, int]]
     for one in asked:
         _announce(one)
     output.make(folder)
-    with Progress(arguments.quiet) as progress, reporting(), ExitStack():
+    with Progress(arguments.quiet) as progress, _going_on(folder / RUNS):
         runs = Runs(folder / RUNS, workers, progress)
-        claims = [
-            one.claim if one.conjecture is None else claim_of(one.conjecture, runs, states[one.claim.id])
-            for one in asked
-        ]
-        done = [_validate(arguments, claims, progress, None, arguments.seed)] if claims else []
+        judged = [claim_of(one.conjecture, runs, states[one.claim.id]) for one in asked if one.conjecture is not None]
         plain = [one.claim for one in asked if one.conjecture is None]
-        done += [_validate(arguments, plain, progress, None, seed) for seed in (seeds or ())[1:] if plain]
-        done += [_validate(arguments, ids, progress, theory, arguments.seed) for theory, ids in jobs]
+        first, *rest = seeds if seeds and plain else (arguments.seed,)
+        jobs = [([*judged, *plain], None, first)] if asked else []
+        jobs += [(plain, None, seed) for seed in rest]
+        jobs += [(ids, theory, arguments.seed) for theory, ids in against]
+        done = [_validate(arguments, *job, progress) for job in jobs]
     verdicts = [verdict for one in done for verdict in one.verdicts]
     document = {
         "version": version(),
@@ -187,7 +189,21 @@ def _judge(
     return Result(document, "\n".join(lines), 0 if all(one.as_expected for one in done) else 1)
 
 
-def _validate(arguments: argparse.Namespace, wanted: Any, progress: Progress, theory: Any, seed: int) -> "Run":
+@contextmanager
+def _going_on(store: Path) -> Iterator[None]:
+    """Ctrl-C inside: what was finished is kept, and the same command goes on from there."""
+    from dynamics.core.interrupted import Interrupted
+
+    try:
+        yield
+    except Interrupted as stop:
+        told = f"{stop.at}: finished runs are kept in {store}: the same command goes on with the others"
+        raise Kept(told) from stop
+
+
+def _validate(
+    arguments: argparse.Namespace, wanted: Any, theory: "TheoryUnderTest | None", seed: int, progress: Progress
+) -> "Run":
     import validation
 
     folder = output.asked(arguments.out)
@@ -208,8 +224,11 @@ def _against(ids: list[str] | None, theory: "TheoryUnderTest") -> list[str]:
 
 
 def _announce(one: Asked) -> None:
-    """Resolve every problem before anything is made, and pass on what there is to warn of."""
+    """Resolve every problem and evaluate every formula before anything is made, and pass on what there is to warn of."""
+    from emergence.conjecture.table import check
+
     if one.conjecture is not None:
+        check(one.conjecture)
         for point in one.conjecture.points:
             for text in (*point.resolved.warnings, *one.conjecture.simulation.warn(point.resolved)):
                 warnings.warn(f"{one.claim.id}: {text}", stacklevel=2)

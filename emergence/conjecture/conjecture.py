@@ -227,9 +227,8 @@ def _section(table: Mapping[str, Any], name: str, where: str) -> Mapping[str, An
     known = SECTIONS[name]
     for key in found:
         if known is not None and key not in known:
-            refuse(
-                f"{where}: {name}.{key} is {shown(found[key])}, no key of [{name}]: {did_you_mean(key, known)}use {', '.join(known)}"
-            )
+            near = did_you_mean(key, known)
+            refuse(f"{where}: {name}.{key} is {shown(found[key])}, no key of [{name}]: {near}use {', '.join(known)}")
     return found
 
 
@@ -395,8 +394,9 @@ def _allowances(value: Any, model: Model, found: list[Quantity], where: str) -> 
             variables = model.allowances[one].variables
             wrong = [x.of.text for x in found if (x.kind != "value" and not x.across) or x.of.text not in variables]
             if wrong:
+                known = ", ".join(variables)
                 refuse(
-                    f"{place} is {one!r}, which theory knows of {', '.join(variables)}, not of {found[0].name}: give a formula or none"
+                    f"{place} is {one!r}, which theory knows of {known}, not of {found[0].name}: give a formula or none"
                 )
             chosen.append(one)
             continue

@@ -5,6 +5,7 @@ prediction, so a theory is held against the runs one by one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,14 +76,47 @@ def centred(row: Row) -> Centred:
     def scaled(values: np.ndarray) -> np.ndarray:
         return np.asarray(centre * values / theory if relative else centre + values - theory)
 
-    each = scaled(row.measured)
-    n = each.size
-    stderr = float(np.std(each, ddof=1)) / np.sqrt(n) if n > 1 else 0.0
+    with np.errstate(invalid="ignore"):
+        each = scaled(row.measured)
+        deviation = float(np.std(each, ddof=1)) if each.size > 1 else 0.0
+    stderr = deviation / np.sqrt(each.size)
     if row.quantity.kind == "share":
-        stderr = max(stderr, share_error(float(np.clip(np.mean(row.measured), 0, 1)), n))
+        stderr = max(stderr, share_error(float(np.clip(np.mean(row.measured), 0, 1)), each.size))
     allowance = float(np.mean(row.allowed * np.abs(centre / theory) if relative else row.allowed))
     rivals = {name: float(np.mean(scaled(values))) for name, values in row.rivals.items()}
     return Centred(centre, float(np.mean(each)), stderr, allowance, rivals)
+
+
+def check(conjecture: Conjecture) -> None:
+    """Evaluate, before there are data, all that theories and allowances say without them.
+
+    Raises `InputError` for a formula without a value.
+    """
+    points = conjecture.points
+    for one in conjecture.quantities:
+        for _, group in _groups(one, points, [None] * len(points)):
+            seeds = dict.fromkeys(point.seed for point, _ in group)
+            for own in ([pair for pair in group if pair[0].seed == seed] for seed in seeds):
+                with _told(conjecture):
+                    if not conjecture.curve or one.across:
+                        predicted, *_ = [_says(conjecture, one, own, x) for x in _theories(conjecture).values()]
+                        _allowed(conjecture, one, own, predicted)
+
+
+@contextmanager
+def _told(conjecture: Conjecture) -> Iterator[None]:
+    """Refusals begin with the file."""
+    try:
+        yield
+    except Exception as error:
+        if is_refusal(error) and not str(error).startswith(conjecture.where):
+            refuse(f"{conjecture.where}: {error}")
+        raise
+
+
+def _theories(conjecture: Conjecture) -> dict[str, Formula]:
+    """The prediction, which has no name, first; then the rivals."""
+    return {"": conjecture.predict, **conjecture.rivals}
 
 
 def rows(conjecture: Conjecture, points: Sequence[Point], data: "Sequence[xr.Dataset]") -> list[Row]:
@@ -93,32 +127,30 @@ def rows(conjecture: Conjecture, points: Sequence[Point], data: "Sequence[xr.Dat
     found = []
     for one in conjecture.quantities:
         for values, group in _groups(one, points, data):
-            try:
+            with _told(conjecture):
                 found.append(_row(conjecture, one, values, group))
-            except Exception as error:
-                if is_refusal(error) and not str(error).startswith(conjecture.where):
-                    refuse(f"{conjecture.where}: {error}")
-                raise
     return found
 
 
 def _groups(
-    one: Quantity, points: Sequence[Point], data: "Sequence[xr.Dataset]"
-) -> "Iterator[tuple[dict[str, Any], list[tuple[Point, xr.Dataset]]]]":
+    one: Quantity, points: Sequence[Point], data: Sequence[Any]
+) -> Iterator[tuple[dict[str, Any], list[tuple[Point, Any]]]]:
     """Runs that one quantity is read off: of one grid point, the option that a slope is in left aside."""
-    place: dict[str, tuple[dict[str, Any], list[tuple[Point, xr.Dataset]]]] = {}
+    place: dict[str, tuple[dict[str, Any], list[tuple[Point, Any]]]] = {}
     for point, run in zip(points, data, strict=True):
         values = {name: value for name, value in point.values.items() if name != one.across}
         place.setdefault(repr(values), (values, []))[1].append((point, run))
     yield from place.values()
 
 
-def _row(conjecture: Conjecture, one: Quantity, values: dict[str, Any], group: "list[tuple[Point, xr.Dataset]]") -> Row:
+def _row(conjecture: Conjecture, one: Quantity, values: dict[str, Any], group: list[tuple[Point, Any]]) -> Row:
     seeds = list(dict.fromkeys(point.seed for point, _ in group))
     runs = [[pair for pair in group if pair[0].seed == seed] for seed in seeds]
     readings = [_readings(conjecture, one, own) for own in runs]  # (R,) for each seed
-    theories = {"": conjecture.predict, **conjecture.rivals}
-    said = {name: np.array([_says(conjecture, one, own, theory) for own in runs]) for name, theory in theories.items()}
+    said = {
+        name: np.array([_says(conjecture, one, own, theory) for own in runs])
+        for name, theory in _theories(conjecture).items()
+    }
     allowed = np.array([_allowed(conjecture, one, own, float(p)) for own, p in zip(runs, said[""], strict=True)])
     replicated = "replica" in group[0][1].dims
     lost = sum(int(np.sum(~np.isfinite(x))) for x in readings) if one.kind != "share" else 0
@@ -164,7 +196,7 @@ def _pseudo(x: np.ndarray) -> np.ndarray:
     return np.asarray(n * np.std(x, ddof=1) - (n - 1) * left_out)
 
 
-def _readings(conjecture: Conjecture, one: Quantity, runs: "list[tuple[Point, xr.Dataset]]") -> np.ndarray:
+def _readings(conjecture: Conjecture, one: Quantity, runs: list[tuple[Point, Any]]) -> np.ndarray:
     """(R,) the number of each replica (one without replicas) of one seed; NaN of those that diverged."""
     read = np.stack([_each(conjecture, one, point, run) for point, run in runs])  # (grid, R)
     if not one.across:
@@ -198,14 +230,14 @@ def _number(conjecture: Conjecture, one: Quantity, run: "xr.Dataset", batch: flo
         )
 
 
-def _abscissae(one: Quantity, runs: "list[tuple[Point, xr.Dataset]]") -> np.ndarray:
+def _abscissae(one: Quantity, runs: list[tuple[Point, Any]]) -> np.ndarray:
     x = np.array([float(point.values[one.across]) for point, _ in runs])
     if x.size < 2 or np.any(np.diff(x) <= 0):
         refuse(f"quantity.in is {one.across}: give it two or more increasing values in [problem]")
     return x
 
 
-def _says(conjecture: Conjecture, one: Quantity, runs: "list[tuple[Point, xr.Dataset]]", theory: Formula) -> float:
+def _says(conjecture: Conjecture, one: Quantity, runs: list[tuple[Point, Any]], theory: Formula) -> float:
     """What a theory says of one seed's number."""
     values = [conjecture.symbols(point, one).values(_needed(theory, one)) for point, _ in runs]
     if conjecture.curve and not one.across:
@@ -228,7 +260,7 @@ def _needed(theory: Formula, one: Quantity) -> tuple[str, ...]:
     return tuple(name for name in theory.names if name not in ("t", "time", "step", "samples") or name in one.symbols)
 
 
-def _allowed(conjecture: Conjecture, one: Quantity, runs: "list[tuple[Point, xr.Dataset]]", predicted: float) -> float:
+def _allowed(conjecture: Conjecture, one: Quantity, runs: list[tuple[Point, Any]], predicted: float) -> float:
     """The allowances of one seed's number, added up."""
     total = 0.0
     for allowance in conjecture.allowances:

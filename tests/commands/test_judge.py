@@ -1,0 +1,400 @@
+"""A conjecture in a file: judged by the road of the catalogue, and refused in one line where it is none."""
+
+import json
+import math
+import runpy
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from emergence.arguments import NEW
+from emergence.commands import new
+from emergence.conjecture import power
+from emergence.conjecture.conjecture import of_table
+from emergence.conjecture.formula import formula
+from emergence.conjecture.judging import claim_of
+from emergence.conjecture.runs import Runs
+from emergence.conjecture.table import centred, rows
+from theory import InputError
+from validation import Context
+
+#: Section → its lines; small enough for a second.
+LINES = {
+    "claim": 'id = "X1"\nstatement = "The emergence time is inversely proportional to the weight."\nkind = "asymptotic"',
+    "problem": 'activation = "h4"\ndim = [32, 64]\nteacher-weights = [0.8]\nnormalise = false\nstudent-width = 1',
+    "quantity": 'measure = "half_time"',
+    "predict": 'formula = "1/(8*a*u0**2)"',
+    "rivals": '"half of it" = "1/(16*a*u0**2)"\n"no overlap" = "1/(8*a)"',
+    "data": 'from = "gradient-flow"\nseeds = "0:8"',
+    "judge": 'allowance = "finite-size"',
+}
+
+
+def written(tmp_path: Path, name: str = "x.toml", **changed: str) -> str:
+    lines = LINES | changed
+    text = "\n".join(f"[{section}]\n{content}" for section, content in lines.items())
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    return name
+
+
+def table(**changed: dict[str, Any]) -> dict[str, Any]:
+    """A table of a quick simulation whose law is known: the conjecture's sections, some of them others."""
+    plain: dict[str, Any] = {
+        "claim": {"id": "T1", "statement": "It is so."},
+        "problem": {
+            "activation": "h3",
+            "dim": 16,
+            "teacher-width": 1,
+            "student-width": 1,
+            "step-size": 1e-3,
+            "steps": 64,
+        },
+        "quantity": {"measure": "level", "of": "loss"},
+        "predict": {"formula": "0.5"},
+        "rivals": {"none": "0.1"},
+        "data": {"from": "online-sgd", "replicas": 8},
+        "judge": {"allowance": "0.05"},
+    }
+    return plain | changed
+
+
+def test_a_file_is_judged_by_the_road_of_the_catalogue(run: Callable, tmp_path: Path) -> None:
+    code, document, err = run("judge", written(tmp_path), "--workers", "1", "--quiet")
+    assert code == 0, err
+    assert [(one["id"], one["verdict"]) for one in document["claims"]] == [("X1.d32", "agrees"), ("X1.d64", "agrees")]
+    first = document["claims"][0]
+    assert first["details"]["runs"] == 8
+    assert first["estimate"] == pytest.approx(first["predicted"], rel=0.2)
+    assert all(control["rejected"] for one in document["claims"] for control in one["controls"])
+    assert document["locks"] == {"X1": "unlocked"}
+    page = Path(document["report"]).read_text(encoding="utf-8")
+    assert "The emergence time is inversely proportional to the weight." in page
+    tree = xr.open_datatree(document["files"]["X1"], engine="h5netcdf").load()
+    data = tree["data"]
+    assert data.measured.shape == (2, 8)
+    assert data.rival.values.tolist() == ["half of it", "no overlap"]
+    np.testing.assert_allclose(data.sel(rival="half of it").rival_predicted, data.predicted / 2)
+    # Runs are kept: another prediction of the same data costs no run.
+    before = {path.name: path.stat().st_mtime_ns for path in Path("emergence-out/runs").glob("*.nc")}
+    assert len(before) == 16
+    wrong = written(tmp_path, predict='formula = "1/(4*a*u0**2)"')
+    code, document, _ = run("judge", wrong, "--workers", "1", "--quiet")
+    assert (code, {one["verdict"] for one in document["claims"]}) == (1, {"disagrees"})
+    assert {path.name: path.stat().st_mtime_ns for path in Path("emergence-out/runs").glob("*.nc")} == before
+
+
+def test_seeds_of_the_command_line_stand_for_those_of_the_file(run: Callable, tmp_path: Path) -> None:
+    file = written(tmp_path, problem=LINES["problem"].replace("[32, 64]", "32"))
+    document = run("judge", file, "--seeds", "3,5", "--workers", "1", "--quiet")[1]
+    assert document["claims"][0]["details"]["runs"] == 2
+    # Two runs say little, and the verdict says so.
+    assert document["claims"][0]["verdict"] == "inconclusive"
+    assert "runs would do" in document["claims"][0]["details"]["underpowered"]
+
+
+def test_lists(run: Callable, command: Callable, tmp_path: Path) -> None:
+    document = run("judge", "--quantities")[1]
+    assert {"half_time"} <= set(
+        next(x for x in document["variables"] if x["simulation"] == "gradient-flow")["variables"]
+    )
+    assert all(one["unit"] and one["error"] for one in document["measures"])
+    symbols = {one["symbol"]: one["values"] for one in run("judge", written(tmp_path), "--symbols")[1]["symbols"]}
+    assert symbols["d"] == symbols["dim"] == [32] * 6
+    assert symbols["a"] == [0.8] * 6
+    assert len(set(symbols["u0"])) == 6
+    assert "overlap, at the start" in command("judge", "x.toml", "--symbols").out
+
+
+@pytest.mark.parametrize(
+    ("section", "lines", "said"),
+    [
+        ("predict", "formula = \"__import__('os').system('touch gone')\"", "predict.formula"),
+        ("predict", 'formula = "().__class__"', "predict.formula"),
+        ("predict", 'formula = "9**9**9"', "not a number up to 40"),
+        ("predict", f'formula = "{"(" * 400}d"', "predict.formula"),
+        ("predict", f'formula = "{"d+" * 400}d"', "longer than 500 characters: shorten it"),
+        ("predict", 'formula = "1/(a-a)"', "predict.formula"),
+        ("predict", 'formula = "1/(d-64)"', "no finite value where d = 64: mend it"),
+        ("predict", 'formula = "overlap_0"', "use numbers, + - * / **"),
+        ("predict", "formula = nan", "predict.formula"),
+        ("predict", 'formula = "beta"', "symbol 'beta' has no value"),
+        ("predict", 'curve = "d"', "is no slope: give predict.formula"),
+        ("rivals", "", "rivals is empty, so the claim could not fail"),
+        ("rivals", 'same = "1/(a*u0**2*8)"', "the prediction itself"),
+        ("problem", "dimm = 3", "did you mean dim?"),
+        ("problem", 'dim = "1:1000000000"', "more than 1000000 values"),
+        ("problem", 'dim = "1:2000"\nbatch = "1:2000"', "batch"),
+        ("problem", "dim = nan", "problem.dim is nan: give a whole number"),
+        ("problem", 'dim = [64, "many"]', "problem.dim is 'many': give a whole number"),
+        ("problem", "dim = []", "one or more values"),
+        ("problem", 'activation = "os.system"', "problem (seed=0): activation"),
+        ("problem", 'model = "mine.py"', "a TOML file runs no Python"),
+        ("problem", "seed = 3", "give it as seeds in [data]"),
+        ("problem", "init-scale = -1", "problem.init-scale is -1: give a finite number"),
+        ("problem", "batch = 2", "gradient-flow does not use it"),
+        ("problem", "dim = 1", "problem (seed=0): dim is 1, below"),
+        ("quantity", 'measure = "half_tim"', "did you mean half_time?"),
+        ("quantity", 'measure = "half_time"\nwindow = [1, 2]', "no key of value"),
+        ("quantity", 'measure = "slope"\nof = "loss"\nin = "time"', "has no window"),
+        ("quantity", 'measure = "slope"\nof = "loss"\nin = "time"\nwindow = [2, 1]', "give increasing ends"),
+        ("quantity", 'measure = "level"\nof = "loss"\nat = inf', "give a finite number"),
+        ("quantity", 'measure = "half_time"\ndirection = 0', "direction is 0: give a whole number"),
+        ("data", 'from = "gradient-flaw"', "did you mean gradient-flow?"),
+        ("data", 'from = "gradient-flow"\nseeds = "0:1000000000"', "more than 1000000 values"),
+        ("data", 'from = "gradient-flow"\nseeds = [1, 1]', "each once"),
+        ("data", 'from = "gradient-flow"\nreplicas = 8', "has no replicas: leave it out"),
+        ("judge", 'allowance = "infinite-size"', "use none, finite-size, small-step, or a formula"),
+        ("judge", "power = 2", "judge.power is 2: give a number from 0 to 1"),
+        ("judge", "false-alarms = 0.1", "did you mean false-alarm-rate?"),
+        ("claim", 'id = "../X"\nstatement = "s"', "claim.id is '../X': use letters"),
+        ("claim", 'id = "X1"', "claim.statement is None: give a text"),
+        ("claim", 'id = "X1"\nstatement = "s"\nkind = "true"', "use one of exact"),
+        ("conclusion", "x = 1", "'conclusion' is no section"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_costs_one_line(section: str, lines: str, said: str, refused: Callable, tmp_path: Path) -> None:
+    err = refused("judge", written(tmp_path, **{section: lines}), "--workers", "1")
+    assert "x.toml" in err
+    assert said in err, err
+    assert not (tmp_path / "gone").exists()
+
+
+def test_files_that_are_none(refused: Callable, tmp_path: Path) -> None:
+    assert "no file is given" in refused("judge")
+    (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
+    assert "claim file 'x.toml' is not a TOML file" in refused("judge", "x.toml")
+    (tmp_path / "x.toml").write_text(f"a = {'[' * 5000}", encoding="utf-8")
+    assert "claim file 'x.toml'" in refused("judge", "x.toml")
+    (tmp_path / "x.toml").write_text("[claim]\nid = 'X1'", encoding="utf-8")
+    assert "has no section [problem]" in refused("judge", "x.toml")
+    assert "cannot be read" in refused("judge", "none.toml")
+    assert "neither TOML nor Python" in refused("judge", "x.txt")
+    (tmp_path / "x.py").write_text("1/0", encoding="utf-8")
+    assert "running it raises ZeroDivisionError" in refused("judge", "x.py")
+    (tmp_path / "y.py").write_text("x = 1", encoding="utf-8")
+    assert "neither a claim nor a theory" in refused("judge", "y.py")
+    written(tmp_path), written(tmp_path, "z.toml")
+    assert "claim id 'X1' of 'x.toml' is given twice" in refused("judge", "x.toml", "z.toml")
+
+
+OWN = """
+import math
+
+from emergence import Measurement, claim
+
+
+@claim(
+    id="P1", statement="It is reached at the half time.", kind="asymptotic",
+    problem={"activation": "h4", "dim": 64, "teacher-weights": [0.8], "normalise": False, "student-width": 1},
+    data={"from": "gradient-flow", "seeds": "0:6"},
+    predict="1/(8*a*u0**2)", rivals={"half": "1/(16*a*u0**2)"}, allowance="0.1*predicted",
+)
+def reached(run):
+    return run.half_time[0] / 1
+
+
+@claim(
+    id="P2", title="a number", statement="A number is a number.", latex="1", source="derived", kind="exact",
+    regime="always", controls=("another",),
+)
+def number(context):
+    yield Measurement("a number", 1.0, 1.0, 0.0, 0.01, {"another": 2.0 + context.seed}, "none")
+"""
+
+
+def test_claims_of_a_python_file(run: Callable, command: Callable, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    code, document, err = run("judge", "own.py", "--workers", "1", "--quiet")
+    assert code == 0, err
+    assert {one["id"]: one["verdict"] for one in document["claims"]} == {"P1": "agrees", "P2": "agrees"}
+    document = run("judge", "own.py", "--seeds", "4:6", "--workers", "1", "--quiet")[1]
+    judged = [one for one in document["claims"] if one["id"] == "P2"]
+    assert [one["controls"][0]["predicted"] for one in judged] == [6.0, 7.0]
+    assert next(one for one in document["claims"] if one["id"] == "P1")["details"]["runs"] == 2
+    (tmp_path / "own.py").write_text(OWN.replace("half_time[0]", "half_tme[0]"), encoding="utf-8")
+    ran = command("judge", "own.py", "--workers", "1", "--quiet")
+    assert ran.code == 2
+    assert "own.py: reached raises AttributeError on a run" in ran.err
+
+
+THEORY = """
+from theory import Activation, overlap_flow
+
+
+def mine(activation):
+    scaled = {degree: 1.05**0.5 * value for degree, value in activation.coefficients.items()}
+    return overlap_flow(Activation.from_coefficients(scaled))
+
+
+theory = {overlap_flow: mine}
+"""
+
+
+def test_a_theory_is_judged_against_claims(run: Callable, refused: Callable, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(THEORY, encoding="utf-8")
+    code, document, err = run("judge", "mine.py", "--against", "S4", "--quiet")
+    assert (code, [one["verdict"] for one in document["claims"]]) == (1, ["disagrees"]), err
+    (tmp_path / "mine.py").write_text(THEORY.replace("{overlap_flow:", "{'overlap_flaw':"), encoding="utf-8")
+    assert "theory names 'overlap_flaw', which 0 entry points are called" in refused(
+        "judge", "mine.py", "--against", "S4"
+    )
+
+
+def test_a_locked_claim_says_so_and_an_edited_one_too(run: Callable, refused: Callable, tmp_path: Path) -> None:
+    small = LINES["problem"].replace("[32, 64]", "32")
+    file = written(tmp_path, problem=small)
+    code, document, _ = run("judge", file, "--lock")
+    assert code == 0
+    lock = json.loads((tmp_path / "X1.lock").read_text(encoding="utf-8"))
+    assert document["locks"]["X1"]["sha256"] == lock["sha256"]
+    again = written(tmp_path, problem=small, predict='formula = "1 / (8 * a * u0**2)"')  # written otherwise
+    document = run("judge", again, "--workers", "1", "--quiet")[1]
+    assert document["locks"] == {"X1": "locked"}
+    assert "(locked)" in document["claims"][0]["source"]
+    edited = written(tmp_path, problem=small, predict='formula = "1/(7*a*u0**2)"')
+    assert run("judge", edited, "--workers", "1", "--quiet")[1]["locks"] == {"X1": "edited after lock"}
+    assert "is of another version of claim X1" in refused("judge", edited, "--lock")
+    (tmp_path / "X1.lock").write_text(json.dumps(lock | {"sha256": "0" * 64}), encoding="utf-8")
+    assert "has been edited: its sha256" in refused("judge", edited)
+    (tmp_path / "X1.lock").write_text("{" * 10_000, encoding="utf-8")
+    assert "X1.lock' cannot be read" in refused("judge", edited)
+
+
+# ------------------------------------------------------------------------------ quantities
+
+
+def measured(**changed: dict[str, Any]) -> list[Any]:
+    found = of_table(table(**changed), "here")
+    return rows(found, found.points, Runs().of(found, found.points))
+
+
+def test_what_is_read_off_a_run(tmp_path: Path) -> None:
+    base = table()
+    found = of_table(base, "here")
+    (data,) = Runs().of(found, found.points)
+    everything = xr.Dataset.from_dict({**data.to_dict()})
+    assert set(everything.data_vars) == {"loss", "diverged"}  # a store keeps what is asked for
+    loss, step = data.loss.values, data.step.values
+    (row,) = measured()
+    np.testing.assert_array_equal(row.measured, loss[:, -1])
+    (row,) = measured(quantity={"measure": "level", "of": "2*loss", "at": [32.0], "in": "step"})
+    at = np.array([np.interp(32, step, own) for own in loss])
+    np.testing.assert_allclose(row.measured, 2 * at)
+    window = [8.0, 64.0]
+    (row,) = measured(quantity={"measure": "slope", "of": "loss", "in": "step", "window": window})
+    inside = (step >= 8) & (step <= 64)
+    slopes = [np.polyfit(np.log(step[inside]), np.log(own[inside]), 1)[0] for own in loss]
+    np.testing.assert_allclose(row.measured, slopes)
+    (row,) = measured(
+        quantity={"measure": "slope", "of": "loss", "in": "samples", "window": window},
+        predict={"curve": "samples**-0.25"},
+        rivals={"flat": "t**0*1"},
+    )
+    assert row.predicted[0] == pytest.approx(-0.25)
+    assert row.rivals["flat"][0] == pytest.approx(0, abs=1e-12)
+    middle = float(np.median(loss))
+    (row,) = measured(quantity={"measure": "crossing", "of": "loss", "level": middle, "in": "step"})
+    crossed = np.array([np.any(np.sign(own - middle) != np.sign(own[0] - middle)) for own in loss])
+    np.testing.assert_array_equal(np.isfinite(row.measured), crossed)
+    (row,) = measured(quantity={"measure": "share", "of": "half_steps"})
+    assert set(row.measured) <= {0.0, 1.0}
+
+
+def test_a_slope_over_the_grid_and_what_may_stand_for_its_prediction() -> None:
+    problem = {**table()["problem"], "dim": [8, 16], "step-size": 1e-4}
+    common = {"problem": problem, "quantity": {"measure": "slope", "of": "loss", "in": "dim"}}
+    (row,) = measured(**common, predict={"curve": "3*d**2"}, rivals={"one": "d"})
+    assert (row.predicted[0], row.rivals["one"][0]) == (pytest.approx(2), pytest.approx(1))
+    (row,) = measured(**common, predict={"formula": "J/2"}, rivals={"one": "1"})
+    assert row.predicted[0] == 1.5
+    with pytest.raises(InputError, match="it changes along dim: give predict.curve"):
+        measured(**common, predict={"formula": "d"}, rivals={"one": "1"})
+
+
+def test_a_single_run_of_chance_and_a_run_that_ends_too_early_judge_nothing() -> None:
+    with pytest.raises(InputError, match="a single run of chance"):
+        measured(data={"from": "online-sgd", "replicas": 1})
+    found = of_table(table(quantity={"measure": "half_steps"}), "here")
+    claim = claim_of(found, Runs())
+    (verdict,) = [claim.judge(x) for x in claim.run(Context()).measurements]
+    assert verdict.verdict == "inconclusive"
+    assert "8 of 8 runs gave no finite half_steps" in str(verdict.measurement.details["not measured"])
+
+
+def test_runs_with_predictions_of_their_own_are_compared_one_by_one() -> None:
+    (row,) = measured()
+    predicted = np.array([1.0, 10.0, 100.0, 1e4])
+    noise = np.array([1.1, 0.9, 1.05, 0.95])
+    own = replace(
+        row, measured=predicted * noise, predicted=predicted, allowed=0.02 * predicted, rivals={"twice": 2 * predicted}
+    )
+    found = centred(own)
+    scale = 10 ** (7 / 4)
+    assert found.predicted == pytest.approx(scale)
+    assert found.estimate == pytest.approx(scale)
+    assert found.stderr == pytest.approx(scale * np.std(noise, ddof=1) / 2)
+    assert found.allowance == pytest.approx(0.02 * scale)
+    assert found.rivals["twice"] == pytest.approx(2 * scale)
+    differences = centred(replace(own, predicted=np.array([-1.0, 1.0, 0.0, 2.0]), rivals={}))
+    assert differences.predicted == 0.5
+    assert differences.estimate == pytest.approx(np.mean(own.measured))
+
+
+# ------------------------------------------------------------------------------ power and formulas
+
+
+def test_power_is_that_of_the_rule() -> None:
+    n, distance, allowance, deviation, rate = 12, 1.0, 0.2, 0.5, 0.01
+    rng = np.random.default_rng(1)
+    draws = rng.normal(0.0, deviation, size=(40_000, n))
+    gap = np.abs(draws.mean(axis=1) - distance)
+    rejected = gap > allowance + power.sigmas(n, rate) * draws.std(axis=1, ddof=1) / math.sqrt(n)
+    share = float(rejected.mean())
+    assert power.power(n, distance, allowance, deviation, rate) == pytest.approx(
+        share, abs=4 * math.sqrt(0.25 / 40_000)
+    )
+    count = power.needed(distance, allowance, deviation, rate, 0.9)
+    assert count is not None
+    assert power.power(count, distance, allowance, deviation, rate) >= 0.9
+    assert power.power(count - 1, distance, allowance, deviation, rate) < 0.9
+    assert power.needed(0.2, 0.2, deviation, rate, 0.9) is None
+    assert power.needed(1.0, 0.2, 0.0, rate, 0.9) == 1
+
+
+def test_formulas_have_the_symbols_they_are_given_and_numbers_for_powers_or_not() -> None:
+    known = ("d", "J", "u0")
+    assert formula("f", "d**(J/2-1)*sqrt(4)", known).number({"d": 3.0, "J": 4.0}) == pytest.approx(6)
+    assert formula("f", 2, known).number({}) == 2
+    assert formula("f", "d**d**d", known).value({"d": np.float64(50.0)}) == math.inf
+    with pytest.raises(InputError, match="f is 'log\\(d\\)': it has no finite value where d = 0: mend it"):
+        formula("f", "log(d)", known).number({"d": 0.0})
+
+
+# ------------------------------------------------------------------------------ files to start from
+
+
+def test_new_files_run_as_they_stand(
+    run: Callable, command: Callable, refused: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert set(new.KINDS) == set(NEW)
+    for kind, name in (("claim", "C1"), ("claim-python", "C2"), ("model", "fall"), ("activation", "mine")):
+        code, document, err = run("new", kind, name)
+        assert code == 0, err
+        assert Path(document["file"]).is_file()
+        assert f"'{document['file']}' is there already: give another name" in refused("new", kind, name)
+    assert "name is '../x'" in refused("new", "claim", "../x")
+    text = Path("C1.toml").read_text(encoding="utf-8")
+    assert "# init-scale = 0.03" in text
+    code, document, err = run("judge", "C1.toml", "C2.py", "--workers", "1", "--quiet")
+    assert (code, {one["verdict"] for one in document["claims"]}) == (0, {"agrees"}), err
+    code, document, _ = run("simulate", "fall", "--model", "fall.py", "--rate", "2", "--quiet")
+    assert (code, document["variables"]) == (0, {"x": ["time"]})
+    assert run("predict", "--model", "fall.py")[1]["end"] == pytest.approx(math.exp(-1))
+    code, document, _ = run("validate", "fall.py", "--quiet")
+    assert (code, [one["verdict"] for one in document["claims"]]) == (0, ["agrees"])
+    runpy.run_path("mine.py", run_name="__main__")
