@@ -278,6 +278,10 @@ def _judge(commands: Any, common: Parser, out: Parser) -> None:
     for flag, text in (
         ("--quantities", "list what can be measured, with unit and estimator"),
         ("--symbols", "list the symbols of formulas, with their values for the file's problem"),
+        (
+            "--plan",
+            "say, from a pilot, how many runs tell the prediction from its nearest rival, and how long they take",
+        ),
         ("--lock", "write ID.lock beside the file: the claim's digest, before there are data"),
     ):
         judge.add_argument(flag, action="store_true", help=text)

@@ -4,7 +4,7 @@ import argparse
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,8 @@ def run(arguments: argparse.Namespace) -> Result:
     _distinct(asked)
     if arguments.lock:
         return _lock(asked)
+    if arguments.plan:
+        return _plan(arguments, asked)
     return _judge(arguments, asked, theories, seeds)
 
 
@@ -157,7 +159,7 @@ def _judge(
     from emergence.conjecture.runs import Runs
 
     folder = output.asked(arguments.out)
-    workers = usable_cores() if arguments.workers is None else Whole().check("--workers", arguments.workers)
+    workers = _workers(arguments)
     states = {one.claim.id: lock.status(lock.place(one.file, one.claim.id), one.content) for one in asked}
     against = [(found, _against(arguments.against, found)) for _, found in theories]
     jobs: list[tuple[Any, TheoryUnderTest | None, int]]
@@ -184,8 +186,8 @@ def _judge(
         "locks": states,
         "claims": [entry(verdict) for verdict in verdicts],
     }
-    shown_rows = table.render(HEADERS, [row(verdict) for verdict in verdicts])
-    lines = [shown_rows, "", summary(verdicts), *(_sentence(verdict, states) for verdict in verdicts), *map(where, done)]
+    rows = table.render(HEADERS, [row(verdict) for verdict in verdicts])
+    lines = [rows, "", summary(verdicts), *_sentences(verdicts, states), *map(where, done)]
     return Result(document, "\n".join(lines), 0 if all(one.as_expected for one in done) else 1)
 
 
@@ -234,17 +236,54 @@ def _announce(one: Asked) -> None:
                 warnings.warn(f"{one.claim.id}: {text}", stacklevel=2)
 
 
-def _sentence(verdict: "Verdict", states: Mapping[str, str]) -> str:
-    """A verdict in words, with what it leaves open."""
-    details = verdict.measurement.details
-    why = next((f", {details[key]}" for key in ("not measured", "underpowered") if key in details), "")
-    seen = (
-        f" (an error of {details['smallest error seen']} would have been seen)"
-        if "smallest error seen" in details
-        else ""
-    )
-    state = states.get(verdict.claim.id)
-    return f"{verdict.id}: {verdict.verdict}{why or seen}{f'; {state}' if state else ''}"
+#: Details that are said in words, those of a whole claim once.
+_WHY = ("not measured", "told apart", "underpowered")
+_SHAPE = (
+    *("it looks like", "known to do that", "smallest problem that still disagrees"),
+    "nearest statements of the catalogue",
+)
+
+
+def _sentences(verdicts: "list[Verdict]", states: Mapping[str, str]) -> list[str]:
+    """Verdicts in words, with what they leave open, and what a disagreement looks like."""
+    lines: list[str] = []
+    for verdict in verdicts:
+        details = verdict.measurement.details
+        seen = details.get("smallest error seen")
+        why = next((f", {details[key]}" for key in _WHY if key in details), "")
+        why = why or (f" (an error of {seen} would have been seen)" if seen else "")
+        state = states.get(verdict.claim.id)
+        lines.append(f"{verdict.id}: {verdict.verdict}{why}{f'; {state}' if state else ''}")
+        lines += [f"  {key}: {details[key]}" for key in _SHAPE if key in details]
+    return list(dict.fromkeys(lines))
+
+
+def _plan(arguments: argparse.Namespace, asked: list[Asked]) -> Result:
+    """How many runs each claim needs; nothing is kept of the pilot."""
+    from emergence.conjecture.plan import plan, words
+    from emergence.conjecture.runs import Runs
+
+    workers = _workers(arguments)
+    entries, lines = [], []
+    for one in asked:
+        if one.conjecture is None:
+            refuse(
+                f"claim {one.claim.id} of {one.file!r} measures by itself: only a claim with a problem can be planned"
+            )
+        _announce(one)
+        with Progress(arguments.quiet) as progress:
+            found = plan(one.conjecture, Runs(progress=progress))
+        seconds = found.seconds(workers)
+        entries.append({"claim": one.claim.id, **asdict(found), "runs": found.runs, "seconds": seconds})
+        lines += [f"{one.claim.id}: {words(row, found.unit)}" for row in found.rows]
+        took = f"the pilot of {found.pilot} {found.unit} took {found.spent:.2g} s and is thrown away"
+        cost = "" if seconds is None else f"; {found.runs} {found.unit} would take about {seconds:.2g} s here"
+        lines.append(f"{one.claim.id}: {took}{cost}")
+    return Result({"plans": entries}, "\n".join(lines))
+
+
+def _workers(arguments: argparse.Namespace) -> int:
+    return usable_cores() if arguments.workers is None else Whole().check("--workers", arguments.workers)
 
 
 def _lock(asked: list[Asked]) -> Result:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy as sp
 
-from emergence.conjecture import power
+from emergence.conjecture import disagreement, power
 from emergence.conjecture.conjecture import Conjecture
 from emergence.conjecture.formula import Formula
 from emergence.conjecture.runs import Runs
@@ -41,12 +41,41 @@ class Judging:
         found = rows(conjecture, points, self.runs.of(conjecture, points))
         keys = _keys(found)
         measurements = [self._measurement(row, key, len(found)) for row, key in zip(found, keys, strict=True)]
+        if conjecture.expected == "agrees" and conjecture.kind != "open":
+            measurements = self._explained(found, measurements)
         yield from measurements
         yield (
             "Measured over predicted, with the standard errors that are allowed; dotted: the rivals.",
             _figure(measurements),
         )
         yield _dataset(found, keys)
+
+    def _explained(self, found: list[Row], measurements: list[Measurement]) -> list[Measurement]:
+        """The measurements, with what their disagreement looks like where they disagree."""
+        wrong = [place for place, x in enumerate(measurements) if verdict_of(x).verdict == "disagrees"]
+        if not wrong:
+            return measurements
+        about: dict[str, object] = {}
+        if (form := disagreement.shape(self.conjecture, found)) is not None:
+            about["it looks like"] = form.words
+            if known := disagreement.known(self.conjecture, form, found):
+                about["known to do that"] = known
+        if near := disagreement.statements(f"{self.conjecture.statement} {found[0].quantity.name.replace('_', ' ')}"):
+            about["nearest statements of the catalogue"] = ", ".join(near)
+        about["smallest problem that still disagrees"] = disagreement.smallest(self.conjecture, self._disagrees)
+        explained = list(measurements)
+        for place in wrong:
+            x = measurements[place]
+            ratio = {"estimate / predicted": f"{x.estimate / x.predicted:.4g}"} if x.predicted else {}
+            explained[place] = replace(x, details={**x.details, **ratio, **about})
+        return explained
+
+    def _disagrees(self, smaller: Conjecture) -> bool:
+        """Whether a smaller problem disagrees, too: anywhere on its grid."""
+        points = smaller.points
+        found = rows(smaller, points, self.runs.of(smaller, points))
+        judged = (verdict_of(self._measurement(row, "", len(found))) for row in found)
+        return any(one.verdict == "disagrees" for one in judged)
 
     def _measurement(self, row: Row, key: str, count: int) -> Measurement:
         conjecture = self.conjecture
@@ -67,7 +96,7 @@ class Judging:
                 "give a longer time or steps in [problem], or measure share_recovered"
             )
         measurement = Measurement(
-            f"{row.name}{f' [{row.unit}]' if row.unit not in ('', '1') else ''}",
+            f"{row.name}{f' ({row.unit})' if row.unit not in ('', '1') else ''}",
             own.predicted, own.estimate, own.stderr, own.allowance, controls,
             _allowance_text(conjecture), key, details, allowed,
         )  # fmt: skip
@@ -127,22 +156,28 @@ def _keys(found: list[Row]) -> list[str]:
 
 
 def _parts(row: Row) -> list[str]:
-    values: dict[str, Any] = {LETTERS.get(name, name): value for name, value in row.values.items()}
+    values: dict[str, Any] = {LETTERS.get(name, written(name)): value for name, value in row.values.items()}
     one = row.quantity
     values |= {"p": one.direction} if one.direction is not None else {}
     values |= one.symbols
-    return [f"{name}{value if isinstance(value, str) else shown(value)}" for name, value in values.items()]
+    several = {name: value if isinstance(value, tuple) else (value,) for name, value in values.items()}
+    return [f"{name}{'-'.join(x if isinstance(x, str) else shown(x) for x in own)}" for name, own in several.items()]
 
 
 def _seen(conjecture: Conjecture, row: Row, own: Centred, x: Measurement, count: int) -> dict[str, object]:
     """The smallest error that was sure to be seen, the nearest rival, and the runs that would tell it."""
-    seen, name, distance = x.allowance + x.sigmas * x.stderr, *nearest(own)
+    name, distance = nearest(own)
     size = abs(x.predicted) or 1.0
+    seen = (x.allowance + x.sigmas * x.stderr) / size
     details: dict[str, object] = {
-        "smallest error seen": _percent(seen / size),
+        "smallest error seen": _percent(seen),
         "nearest rival": f"{name}, {_percent(distance / size)} away",
     }
-    if not all(control.rejected for control in verdict_of(x).controls):
+    judged = verdict_of(x)
+    alive = [control.name for control in judged.controls if not control.rejected]
+    if alive and judged.used > 1:
+        details["told apart"] = f"the prediction is rejected, and {', '.join(alive)} is not"
+    elif alive:
         enough = power.needed(
             distance,
             x.allowance,
@@ -150,7 +185,7 @@ def _seen(conjecture: Conjecture, row: Row, own: Centred, x: Measurement, count:
             conjecture.false_alarms / count,
             conjecture.power,
         )
-        details["underpowered"] = _underpowered(seen / size, distance / size, x.allowance / size, enough, row)
+        details["underpowered"] = _underpowered(seen, distance / size, x.allowance / size, enough, row)
     return details
 
 

@@ -95,12 +95,33 @@ def check(conjecture: Conjecture) -> None:
     points = conjecture.points
     for one in conjecture.quantities:
         for _, group in _groups(one, points, [None] * len(points)):
-            seeds = dict.fromkeys(point.seed for point, _ in group)
-            for own in ([pair for pair in group if pair[0].seed == seed] for seed in seeds):
+            if not conjecture.curve or one.across:
                 with _told(conjecture):
-                    if not conjecture.curve or one.across:
-                        predicted, *_ = [_says(conjecture, one, own, x) for x in _theories(conjecture).values()]
-                        _allowed(conjecture, one, own, predicted)
+                    said(conjecture, one, [point for point, _ in group])
+
+
+Said = tuple[np.ndarray, dict[str, np.ndarray], np.ndarray]
+
+
+def said(conjecture: Conjecture, one: Quantity, points: Sequence[Point]) -> Said:
+    """What is predicted (S,), what rivals say and what is allowed, seed by seed, without any data.
+
+    Raises `InputError` for a formula without a value.
+    """
+    return _said(conjecture, one, _by_seed([(point, None) for point in points]))
+
+
+def _by_seed(group: list[tuple[Point, Any]]) -> list[list[tuple[Point, Any]]]:
+    seeds = dict.fromkeys(point.seed for point, _ in group)
+    return [[pair for pair in group if pair[0].seed == seed] for seed in seeds]
+
+
+def _said(conjecture: Conjecture, one: Quantity, runs: list[list[tuple[Point, Any]]]) -> Said:
+    theories = {"": conjecture.predict, **conjecture.rivals}  # the prediction has no name
+    found = {name: np.array([_says(conjecture, one, own, x) for own in runs]) for name, x in theories.items()}
+    predicted = found.pop("")
+    allowed = [_allowed(conjecture, one, own, float(p)) for own, p in zip(runs, predicted, strict=True)]
+    return predicted, found, np.array(allowed)
 
 
 @contextmanager
@@ -112,11 +133,6 @@ def _told(conjecture: Conjecture) -> Iterator[None]:
         if is_refusal(error) and not str(error).startswith(conjecture.where):
             refuse(f"{conjecture.where}: {error}")
         raise
-
-
-def _theories(conjecture: Conjecture) -> dict[str, Formula]:
-    """The prediction, which has no name, first; then the rivals."""
-    return {"": conjecture.predict, **conjecture.rivals}
 
 
 def rows(conjecture: Conjecture, points: Sequence[Point], data: "Sequence[xr.Dataset]") -> list[Row]:
@@ -144,32 +160,26 @@ def _groups(
 
 
 def _row(conjecture: Conjecture, one: Quantity, values: dict[str, Any], group: list[tuple[Point, Any]]) -> Row:
-    seeds = list(dict.fromkeys(point.seed for point, _ in group))
-    runs = [[pair for pair in group if pair[0].seed == seed] for seed in seeds]
+    runs = _by_seed(group)
     readings = [_readings(conjecture, one, own) for own in runs]  # (R,) for each seed
-    said = {
-        name: np.array([_says(conjecture, one, own, theory) for own in runs])
-        for name, theory in _theories(conjecture).items()
-    }
-    allowed = np.array([_allowed(conjecture, one, own, float(p)) for own, p in zip(runs, said[""], strict=True)])
+    predicted, rivals, allowed = _said(conjecture, one, runs)
     replicated = "replica" in group[0][1].dims
     lost = sum(int(np.sum(~np.isfinite(x))) for x in readings) if one.kind != "share" else 0
     total = sum(x.size for x in readings)
-    if len(seeds) > 1:
+    if len(runs) > 1:
         measured = _over_seeds(one.kind, readings)
     else:
         measured = _over_runs(one.kind, readings[0])
-        said = {name: np.full(measured.shape, x[0]) for name, x in said.items()}
-        allowed = np.full(measured.shape, allowed[0])
+        predicted, allowed = (np.full(measured.shape, x[0]) for x in (predicted, allowed))
+        rivals = {name: np.full(measured.shape, x[0]) for name, x in rivals.items()}
     if replicated and measured.size == 1:
         refuse(
             f"{conjecture.where}: data has a single run of chance, which has no standard error: give replicas or seeds"
         )
     unit = _unit(one, group[0][1])
-    theory = said.pop("")
-    return Row(
-        one, values, tuple(p for p, _ in group), measured, theory, allowed, said, measured.size > 1, lost, total, unit
-    )
+    chance = measured.size > 1
+    of = tuple(point for point, _ in group)
+    return Row(one, values, of, measured, predicted, allowed, rivals, chance, lost, total, unit)
 
 
 def _over_seeds(kind: str, readings: list[np.ndarray]) -> np.ndarray:

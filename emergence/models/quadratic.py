@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 from emergence.model import Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
 from emergence.models.additive import SGD_BUDGET
 from emergence.models.additive_problem import beyond
-from emergence.models.teacher import EXPONENT, INIT_SCALE, PREDICTED, TEACHER, TrainedProblem, of_directions, replicas_cost
+from emergence.models.teacher import (
+    EXPONENT,
+    INIT_SCALE,
+    PREDICTED,
+    TEACHER,
+    TrainedProblem,
+    of_directions,
+    replicas_cost,
+)
 from emergence.options import option
 from emergence.refusal import refuse
 from emergence.resources import Cost

@@ -109,7 +109,7 @@ class Measurement:
         Had the measurement hit the truth, a prediction off by a larger share would disagree. NaN without finite numbers; inf
         for a prediction of 0, to which no share exists.
         """
-        tolerance = self.allowance + SIGMAS * self.stderr
+        tolerance = self.allowance + self.sigmas * self.stderr
         if not math.isfinite(tolerance) or not math.isfinite(self.predicted):
             return math.nan
         return tolerance / abs(self.predicted) if self.predicted else math.inf

@@ -1,0 +1,214 @@
+"""What a disagreement looks like: a factor, an exponent or a trend; what is known to do that; the smallest problem with it."""
+
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from emergence.conjecture.conjecture import Conjecture, pairs
+from emergence.conjecture.symbols import LETTERS
+from emergence.conjecture.table import Row
+from emergence.options import kind, options, written
+from emergence.refusal import is_refusal
+from emergence.values import Whole
+from theory import InputError
+
+#: Factors that a convention makes, and which.
+CONVENTIONS = {
+    2.0: "twice: the loss without the ½ does that",
+    0.5: "half: the loss with its ½ twice, or the slope of (f*−f)² for that of ½(f*−f)², does that",
+    4.0: "four times: the loss without the ½, and a rate without its 2, do that",
+    0.25: "a quarter: two factors ½ do that",
+    math.sqrt(2): "√2: z²−1 in place of h2, or a norm in place of its square, does that",
+    1 / math.sqrt(2): "1/√2: h2 in place of z²−1, or a squared norm in place of its root, does that",
+}
+#: A power is told from a factor if it is so many standard errors from 0, and leaves at most this share of the scatter.
+_CLEAR, _LEFT = 4.0, 0.5
+#: Options that do not make a problem smaller.
+_KEPT = ("seed", "steps", "batch", "replicas")
+#: Tries of the search for a small problem, and its seconds.
+_TRIES, _SECONDS = 24, 60.0
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How measured/predicted behaves over all runs.
+
+    Attributes:
+        words: in a sentence. factor: at the middle. symbol, power: measured/predicted grows as a power of it; nothing and 0
+            for a constant factor or a trend.
+    """
+
+    words: str
+    factor: float
+    symbol: str = ""
+    power: float = 0.0
+
+
+def shape(conjecture: Conjecture, rows: Sequence[Row]) -> Shape | None:
+    """The shape of a disagreement; None where there are no ratios (signs differ, or values are 0)."""
+    ratios = np.concatenate([row.measured / np.where(row.predicted == 0, np.nan, row.predicted) for row in rows])
+    if not np.all(np.isfinite(ratios) & (ratios > 0)):
+        return None
+    logs = np.log(ratios)
+    factor, scatter = float(np.exp(np.mean(logs))), float(np.std(logs))
+    best: tuple[float, str, float, float] | None = None
+    for name, x in _varying(conjecture, rows):
+        power, error, left = _line(x, logs)
+        if abs(power) > _CLEAR * error and left <= _LEFT * scatter and (best is None or left < best[0]):
+            best = left, name, power, error
+    if best is not None:
+        _, name, power, error = best
+        words = f"an exponent: measured/predicted grows as {name}^{power:.3g} (±{error:.1g})"
+        return Shape(words, factor, name, power)
+    error = scatter / math.sqrt(logs.size)
+    if scatter <= max(0.1, abs(math.log(factor)) / 4):
+        return Shape(f"a constant factor: measured/predicted = {factor:.4g} (±{factor * error:.1g})", factor)
+    ends = f"{ratios.min():.3g} to {ratios.max():.3g}"
+    return Shape(f"a trend, or scatter, that no power of one symbol explains: measured/predicted from {ends}", factor)
+
+
+def _varying(conjecture: Conjecture, rows: Sequence[Row]) -> Iterator[tuple[str, np.ndarray]]:
+    """Logarithms (n,) of the symbols that differ between runs: of formulas, and of the grid."""
+    names = dict.fromkeys(LETTERS.get(name, name) for name in conjecture.axes)
+    for one in (conjecture.predict, *conjecture.rivals.values()):
+        names |= dict.fromkeys(one.names)
+    for name in names:
+        try:
+            values = np.concatenate([_of_runs(conjecture, row, name) for row in rows])
+        except Exception as error:
+            if is_refusal(error):
+                continue
+            raise
+        if np.all(values != 0) and np.ptp(np.log(np.abs(values))) > 1e-9:
+            yield name, np.log(np.abs(values))
+
+
+def _of_runs(conjecture: Conjecture, row: Row, name: str) -> np.ndarray:
+    """(n,) of the row's independent runs; of the first grid point for a slope over the grid."""
+    found = {point.seed: conjecture.symbols(point, row.quantity).value(name) for point in reversed(row.points)}
+    values = np.array([found[seed] for seed in dict.fromkeys(point.seed for point in row.points)])
+    return values if values.size == row.measured.size else np.full(row.measured.size, values[0])
+
+
+def _line(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
+    """Slope, its standard error, and the scatter that is left."""
+    across = x - x.mean()
+    slope = float(across @ y / (across @ across))
+    left = float(np.std(y - y.mean() - slope * across))
+    return slope, left / math.sqrt(float(across @ across)) * math.sqrt(y.size / max(y.size - 2, 1)), left
+
+
+def known(conjecture: Conjecture, found: Shape, rows: Sequence[Row]) -> str:
+    """What is known to make such a factor: a convention, or a symbol that has this value everywhere. Nothing if neither."""
+    if found.symbol:
+        return ""
+    near = [words for value, words in CONVENTIONS.items() if abs(found.factor / value - 1) < 0.03]
+    letters = {name for one in (conjecture.predict, *conjecture.rivals.values()) for name in one.names}
+    for name in sorted(letters | set(conjecture.model.symbols)):
+        try:
+            values = np.concatenate([_of_runs(conjecture, row, name) for row in rows])
+        except InputError:
+            continue
+        for text, value in ((name, values), (f"1/{name}", 1 / values)):
+            if np.ptp(values) == 0 and abs(found.factor / float(value[0]) - 1) < 0.03 and value[0] != 1:
+                near.append(f"it is {text} = {float(value[0]):.4g}")
+    return "; ".join(near)
+
+
+def statements(text: str, count: int = 2) -> list[str]:
+    """The catalogue's statements that share most with a text: words count by how rare they are."""
+    claims, found = _catalogue()
+    rare = Counter(word for words in found for word in words)
+    own = _words(text)
+
+    def alike(words: frozenset[str]) -> float:
+        weight = {word: math.log(len(found) / rare[word]) for word in words}
+        size = math.sqrt(sum(x**2 for x in weight.values())) or 1.0
+        return sum(weight[word] for word in words & own) / size
+
+    order = sorted(range(len(found)), key=lambda place: -alike(found[place]))
+    return [claims[place] for place in order[:count] if alike(found[place]) > 0]
+
+
+@cache
+def _catalogue() -> tuple[list[str], list[frozenset[str]]]:
+    from validation.judge.listing import listed
+
+    claims = listed()
+    words = [_words(f"{claim.title} {claim.statement}") for claim in claims]
+    return [f"{claim.id} ({claim.title})" for claim in claims], words
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word.rstrip("s") for word in re.findall(r"[a-z]{3,}", text.lower()))
+
+
+def smallest(conjecture: Conjecture, disagrees: Callable[[Conjecture], bool]) -> str:
+    """The smallest problem that still disagrees, found by halving sizes, the grid and the runs in turn; in words."""
+    tries, until = 0, time.monotonic() + _SECONDS
+    found, again = conjecture, True
+    while again:
+        again = False
+        for smaller in _smaller(found):
+            if tries >= _TRIES or time.monotonic() > until:
+                return _problem(found)
+            tries += 1
+            if _still(smaller, disagrees):
+                found, again = smaller, True
+                break
+    return _problem(found)
+
+
+def _still(conjecture: Conjecture, disagrees: Callable[[Conjecture], bool]) -> bool:
+    try:
+        return disagrees(conjecture)
+    except Exception as error:
+        if is_refusal(error):  # such a problem cannot be
+            return False
+        raise
+
+
+def _smaller(conjecture: Conjecture) -> Iterator[Conjecture]:
+    """Half of something: the grid, a size, the runs."""
+    for name, values in conjecture.axes.items():
+        if len(values) > (2 if any(one.across == name for one in conjecture.quantities) else 1):
+            yield replace(conjecture, axes={**conjecture.axes, name: values[: (len(values) + 1) // 2]})
+    for name, value in _sizes(conjecture):
+        if name in conjecture.axes:
+            halves = tuple(dict.fromkeys(x // 2 for x in conjecture.axes[name]))
+            if min(halves) > 0 and len(halves) == len(conjecture.axes[name]):
+                yield replace(conjecture, axes={**conjecture.axes, name: halves})
+        elif value > 1:
+            yield replace(conjecture, fixed={**conjecture.fixed, name: value // 2})
+    if len(conjecture.seeds) > 2:
+        yield replace(conjecture, seeds=conjecture.seeds[: (len(conjecture.seeds) + 1) // 2])
+    if conjecture.replicas is not None and conjecture.replicas > 3:
+        yield replace(conjecture, replicas=conjecture.replicas // 2)
+
+
+def _sizes(conjecture: Conjecture) -> Iterator[tuple[str, int]]:
+    """Options that are sizes of the problem, as they are."""
+    echo = conjecture.points[0].resolved.echo()
+    for name in options(conjecture.model.problem):
+        sized = type(kind(conjecture.model.problem, name)) is Whole and name not in _KEPT
+        value: Any = echo.get(name)
+        if sized and name in conjecture.simulation.uses and isinstance(value, int):
+            if name == "teacher_width" and "teacher_weights" in conjecture.fixed:
+                continue
+            yield name, value
+
+
+def _problem(conjecture: Conjecture) -> str:
+    given = {**conjecture.fixed, **{name: list(values) for name, values in conjecture.axes.items()}}
+    more = f"; {len(conjecture.seeds)} seeds" + (
+        f", {conjecture.replicas} replicas" if conjecture.replicas is not None else ""
+    )
+    sizes = {name: given[name] for name, _ in _sizes(conjecture) if name in given}
+    return (pairs(sizes) or ", ".join(written(name) for name in given)) + more
