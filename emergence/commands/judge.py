@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from emergence import models, output, table
+from emergence.commands.setup import affordable
 from emergence.commands.validate import where
 from emergence.interruption import Kept
 from emergence.progress import Progress
@@ -232,7 +233,9 @@ def _announce(one: Asked) -> None:
     if one.conjecture is not None:
         check(one.conjecture)
         for point in one.conjecture.points:
-            for text in (*point.resolved.warnings, *one.conjecture.simulation.warn(point.resolved)):
+            simulation, resolved = one.conjecture.simulation, point.resolved
+            long = affordable(simulation.name, simulation, resolved)
+            for text in dict.fromkeys((*resolved.warnings, *simulation.warn(resolved), *long)):
                 warnings.warn(f"{one.claim.id}: {text}", stacklevel=2)
 
 

@@ -30,7 +30,7 @@ from validation import Context
 #: Section → its lines; small enough for a second.
 LINES = {
     "claim": 'id = "X1"\nstatement = "The emergence time is inversely proportional to the weight."\nkind = "asymptotic"',
-    "problem": 'activation = "h6"\ndim = [32, 64]\nteacher-weights = [0.8]\nnormalise = false\nstudent-width = 1',
+    "problem": 'activation = "h6"\ndim = [64, 128]\nteacher-weights = [0.8]\nnormalise = false\nstudent-width = 1',
     "quantity": 'measure = "half_time"',
     "predict": 'formula = "1/(24*a*u0**4)"',
     "rivals": '"half of it" = "1/(48*a*u0**4)"\n"no overlap" = "1/(24*a)"',
@@ -70,7 +70,7 @@ def table(**changed: dict[str, Any]) -> dict[str, Any]:
 def test_a_file_is_judged_by_the_road_of_the_catalogue(run: Callable, tmp_path: Path) -> None:
     code, document, err = run("judge", written(tmp_path), "--workers", "1", "--quiet")
     assert code == 0, err
-    assert [(one["id"], one["verdict"]) for one in document["claims"]] == [("X1.d32", "agrees"), ("X1.d64", "agrees")]
+    assert [(one["id"], one["verdict"]) for one in document["claims"]] == [("X1.d64", "agrees"), ("X1.d128", "agrees")]
     first = document["claims"][0]
     assert first["details"]["runs"] == 6
     assert first["estimate"] == pytest.approx(first["predicted"], rel=0.2)
@@ -89,11 +89,12 @@ def test_a_file_is_judged_by_the_road_of_the_catalogue(run: Callable, tmp_path: 
     wrong = written(tmp_path, predict='formula = "1/(12*a*u0**4)"')
     code, document, _ = run("judge", wrong, "--workers", "1", "--quiet")
     assert (code, {one["verdict"] for one in document["claims"]}) == (1, {"disagrees"})
-    assert {path.name: path.stat().st_mtime_ns for path in Path("emergence-out/runs").glob("*.nc")} == before
+    after = {path.name: path.stat().st_mtime_ns for path in Path("emergence-out/runs").glob("*.nc")}
+    assert before.items() <= after.items()  # and those of smaller problems that disagree, too
 
 
 def test_seeds_of_the_command_line_stand_for_those_of_the_file(run: Callable, tmp_path: Path) -> None:
-    file = written(tmp_path, problem=LINES["problem"].replace("[32, 64]", "32"))
+    file = written(tmp_path, problem=LINES["problem"].replace("[64, 128]", "32"))
     document = run("judge", file, "--seeds", "3,5", "--workers", "1", "--quiet")[1]
     assert document["claims"][0]["details"]["runs"] == 2
     # Two runs say little, and the verdict says so.
@@ -108,7 +109,7 @@ def test_lists(run: Callable, command: Callable, tmp_path: Path) -> None:
     )
     assert all(one["unit"] and one["error"] for one in document["measures"])
     symbols = {one["symbol"]: one["values"] for one in run("judge", written(tmp_path), "--symbols")[1]["symbols"]}
-    assert symbols["d"] == symbols["dim"] == [32] * 6
+    assert symbols["d"] == symbols["dim"] == [64] * 6
     assert symbols["a"] == [0.8] * 6
     assert len(set(symbols["u0"])) == 6
     assert "overlap, at the start" in command("judge", "x.toml", "--symbols").out
@@ -123,7 +124,7 @@ def test_lists(run: Callable, command: Callable, tmp_path: Path) -> None:
         ("predict", f'formula = "{"(" * 400}d"', "predict.formula"),
         ("predict", f'formula = "{"d+" * 400}d"', "longer than 500 characters: shorten it"),
         ("predict", 'formula = "1/(a-a)"', "predict.formula"),
-        ("predict", 'formula = "1/(d-64)"', "no finite value where d = 64: mend it"),
+        ("predict", 'formula = "1/(d-128)"', "no finite value where d = 128: mend it"),
         ("predict", 'formula = "overlap_0"', "use numbers, + - * / **"),
         ("predict", "formula = nan", "predict.formula"),
         ("predict", 'formula = "beta"', "symbol 'beta' has no value"),
@@ -250,7 +251,7 @@ def test_a_theory_is_judged_against_claims(run: Callable, refused: Callable, tmp
 
 
 def test_a_locked_claim_says_so_and_an_edited_one_too(run: Callable, refused: Callable, tmp_path: Path) -> None:
-    small = LINES["problem"].replace("[32, 64]", "32")
+    small = LINES["problem"].replace("[64, 128]", "32")
     file = written(tmp_path, problem=small)
     code, document, _ = run("judge", file, "--lock")
     assert code == 0
@@ -483,7 +484,7 @@ def test_a_plan_keeps_its_promise(tmp_path: Path) -> None:
     # A pilot's scatter is planned with at its upper limit, so the power may be more than was asked for.
     assert rejected >= stats.binom.ppf(0.001, len(seeds), 0.8)
     assert stats.binom.ppf(0.0005, len(seeds), 0.05) <= alarms <= stats.binom.ppf(0.9995, len(seeds), 0.05)
-    weak = verdict(asked)
+    weak = verdict(replace(asked, replicas=4))
     assert weak.verdict == "inconclusive"
     assert re.fullmatch(
         r"\S+ % of the prediction could have been seen, the nearest rival is 5 % away, \d+ runs would do",

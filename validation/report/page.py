@@ -65,7 +65,10 @@ _MOST_IDS = 30
 
 def _provenance(run: "Run", ids: Sequence[str]) -> dict[str, str]:
     """How the page was made, in words; no path, no host."""
-    again = {"Again": command(run, [] if len(ids) > _MOST_IDS else ids)} if ".own" not in run.mark else {}
+    own = any(
+        not v.claim.runner.__module__.startswith("validation.") for v in run.verdicts
+    )  # their file is not known here
+    again = {"Again": command(run, [] if len(ids) > _MOST_IDS else ids)} if ".own" not in run.mark and not own else {}
     return {
         "Version": f"emergence {run.version}" + (f", commit {commit()}" if commit() else ""),
         "Preset, seed": f"{run.preset}, {run.seed}",
