@@ -36,8 +36,10 @@ LEVEL = 0.5
 _ROUNDING = 1e-7
 #: Vectors that move by less than this until the end are at rest.
 _REST = 3e-3
+#: What relaxes within a time of 1 costs an explicit integrator a step for each: too many, if this much time is left.
+_STIFF = 1e5
 #: Tolerance on the way to rest, and the time that is given to it.
-_SHARP, _LONGEST_REST = 1e-12, 256.0
+_SHARP, _RELAXED = 1e-12, 256.0
 #: Of the root finder: relative in time, absolute in squared overlap (a crossing at time 1e8 has no more digits).
 _TIME_TOLERANCE, _OVERLAP_TOLERANCE = 1e-13, 1e-8
 
@@ -221,17 +223,15 @@ class _Run:
 
     def to(self, now: Moment, part: Stretch) -> Moment:
         """The flow at the end of the part, or where it is done; at rest it stays where it is."""
-        patience = 1.0
         while now.time < part.end and not self.done():
             end, rtol, atol = part.end, self.rtol, self.atol
-            fitted = self.descent is not None and bool(np.all(np.isfinite(self.recorder.loss_time)))
-            if fitted and self.at_rest(now):
-                return replace(now, time=part.end)
-            if (
-                fitted and patience < _LONGEST_REST
-            ):  # sharply: the errors of usual steps would keep it from coming to rest
-                end, patience = min(part.end, now.time + patience), 2 * patience
-                rtol, atol = min(rtol, _SHARP), min(atol, 1e-3 * _SHARP)
+            if self.t_end - now.time > _STIFF and self.descent is not None and np.all(self.recorder.loss_time < np.inf):
+                if self.at_rest(now):
+                    return replace(now, time=part.end)
+                waited = now.time - float(self.recorder.loss_time.max())
+                if waited < _RELAXED:  # sharply: the errors of usual steps would keep it from coming to rest
+                    end = min(part.end, now.time + max(1.0, waited, 1e-12 * now.time))
+                    rtol, atol = min(rtol, _SHARP), min(atol, 1e-3 * _SHARP)
             start, args = jnp.asarray(now.time), self.recorder.args
             found = segment(self.lowered, now.state, start, jnp.asarray(end), args, rtol, atol)
             found.check("gradient flow", self.t_end)
@@ -241,10 +241,7 @@ class _Run:
         return now
 
     def at_rest(self, now: Moment) -> bool:
-        r"""Whether no vector moves by `_REST` or more until the end: $|\Delta V|^2\le\Delta t\,L$, as $\dot L=-|\dot V|^2$.
-
-        What relaxes within a time of 1 would cost an explicit integrator a step for each until the end, 1e8 or more.
-        """
+        r"""Whether no vector moves by `_REST` or more until the end: $|\Delta V|^2\le\Delta t\,L$, as $\dot L=-|\dot V|^2$."""
         loss = float(overlap_loss(self.lowered, now.state, self.recorder.a))
         return max(loss, 0.0) * (self.t_end - now.time) <= _REST**2
 
