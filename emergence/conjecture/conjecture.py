@@ -170,22 +170,14 @@ def of_table(
     model, simulation = _simulation(sections, where)
     fixed, axes = _problem(sections["problem"], model, simulation, where)
     found = _quantities(sections["quantity"], simulation, axes, function, where)
-    across = {one.across for one in found if one.across}
     theory, rivals, curve = _formulas(sections, model, found, where)
     replicas = _replicas(sections["data"], simulation, model, where)
     chosen = _seeds(sections["data"].get("seeds"), where) if seeds is None else seeds
     size = grid.size(dict(axes)) * len(chosen) * len(found)
     if size > LARGEST:
         refuse(f"{where}: problem, seeds and quantity make {size} runs: at most {LARGEST}: shorten their lists")
-    assert len(across) <= 1
-    claim, judge = sections["claim"], sections["judge"]
-    rate, power = (
-        Share().check(f"{where}: judge.{name}", judge.get(name, default))
-        for name, default in (("false-alarm-rate", FALSE_ALARMS), ("power", POWER))
-    )
-    for name, value in (("false-alarm-rate", rate), ("power", power)):
-        if value == 1:
-            refuse(f"{where}: judge.{name} is 1: give a number between 0 and 1")
+    judge = sections["judge"]
+    rate, power = _rates(judge, where)
     return Conjecture(
         where=where,
         table=table,
@@ -204,8 +196,19 @@ def of_table(
         power=power,
         function=function,
         code=code,
-        **_words(claim, where),
+        **_words(sections["claim"], where),
     )
+
+
+def _rates(judge: Mapping[str, Any], where: str) -> tuple[float, float]:
+    """The share of false alarms and the power that are asked for."""
+    found = []
+    for name, default in (("false-alarm-rate", FALSE_ALARMS), ("power", POWER)):
+        value = Share().check(f"{where}: judge.{name}", judge.get(name, default))
+        if value == 1:
+            refuse(f"{where}: judge.{name} is 1: give a number between 0 and 1")
+        found.append(value)
+    return found[0], found[1]
 
 
 def _refuse_code(table: Mapping[str, Any], path: str) -> None:
