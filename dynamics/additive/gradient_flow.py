@@ -36,7 +36,7 @@ LEVEL = 0.5
 _ROUNDING = 1e-7
 #: Vectors that move by less than this until the end are at rest.
 _REST = 3e-3
-#: What relaxes within a time of 1 costs an explicit integrator a step for each: too many, if this much time is left.
+#: What relaxes within a time of 1 costs an explicit integrator a step for each: too many in a run as long as this.
 _STIFF = 1e5
 #: Tolerance on the way to rest, and the time that is given to it.
 _SHARP, _RELAXED = 1e-12, 256.0
@@ -225,7 +225,7 @@ class _Run:
         """The flow at the end of the part, or where it is done; at rest it stays where it is."""
         while now.time < part.end and not self.done():
             end, rtol, atol = part.end, self.rtol, self.atol
-            if self.t_end - now.time > _STIFF and self.descent is not None and np.all(self.recorder.loss_time < np.inf):
+            if self.t_end > _STIFF and self.descent is not None and np.all(self.recorder.loss_time < np.inf):
                 if self.at_rest(now):
                     return replace(now, time=part.end)
                 waited = now.time - float(self.recorder.loss_time.max())
@@ -243,7 +243,7 @@ class _Run:
     def at_rest(self, now: Moment) -> bool:
         r"""Whether no vector moves by `_REST` or more until the end: $|\Delta V|^2\le\Delta t\,L$, as $\dot L=-|\dot V|^2$."""
         loss = float(overlap_loss(self.lowered, now.state, self.recorder.a))
-        return max(loss, 0.0) * (self.t_end - now.time) <= _REST**2
+        return max(loss, 0.0) * self.t_end <= _REST**2
 
     def look(self, now: Moment) -> tuple[float, jax.Array, jax.Array, float]:
         """Time, overlaps, squared norms and the loss, which must not have risen."""
