@@ -1,7 +1,6 @@
 // The page: sliders, runs that give way to the reader, drawings, and what to type to judge what is on the screen.
 
 const byId = id => document.getElementById(id);
-const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 /**
  * Work in small pieces: a new run takes the place of the last one, and the page stays awake. `show(result, done, error)`
@@ -103,9 +102,10 @@ function renew() {
 }
 
 const runFlow = runner((record, done, error) => {
-  if (error) return void (byId("note").textContent = `The flow could not be integrated: ${error.message}.`);
+  if (error) byId("note").textContent = `The flow is not integrated: ${error.message}.`;
+  if (!record) return;
   bench.record = record;
-  drawFlow(done);
+  drawFlow(done && !error);
 });
 
 /** Place of the last recorded time at or before `time`. */

@@ -185,7 +185,12 @@ function predict(problem) {
   return { score, pairs, directions: found };
 }
 
-const loneLoss = (phi, a, u, r) => lonePath(phi, a, u, r).fitted ?? Infinity;
+/** Its loss time; on a plateau so long that the norm's lag is nothing beside it, its half time. */
+function loneLoss(phi, a, u, r) {
+  const half = passageTime(phi, u) / a;
+  return half * a > 1e6 ? half : (lonePath(phi, a, u, r).fitted ?? Infinity);
+}
+
 
 /** Largest step at which the drift still grows every selected overlap; null where no law is printed. */
 function stabilityBound(problem, prediction) {
@@ -202,8 +207,8 @@ function stabilityBound(problem, prediction) {
 /** [drift, variance rate] of an overlap u at step size η and weight a; null where none is derived. */
 function lawOf({ activation, own, a, d, batch = 1 }) {
   const mass = a.reduce((sum, x) => sum + x * x, 0);
-  if (own) return laws.own ? (u, eta, weight) => laws.own(u, eta, weight, mass, d, batch) : null;
   if (!(activation.exponent >= facts.leastWithLaw)) return null;
+  if (own) return (u, eta, weight) => laws.own(u, eta, weight, mass, d, batch);
   const values = activation.values.slice(facts.degrees.length - facts.lawDegrees);
   return (u, eta, weight) => laws.mixture(u, eta, weight, mass, d, batch, ...values);
 }
@@ -241,6 +246,7 @@ function* flowRun(problem, prediction, tolerance = 2e-6) {
   };
   const y = flat(start);
   keep(0, views(y));
+  yield record;
   for (const step of integrate(f, y, end, { tolerance, floor, steps: 120 })) {
     const ends = [step.before, step].map(x => [views(x.y), views(x.slope)]), now = ends[1][0];
     const located = (read, level) => crossing(step.before.time, step.time, ...ends.map(x => read(...x)), level);

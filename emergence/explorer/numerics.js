@@ -139,6 +139,9 @@ function quickNormals(seed) {
 
 // ------------------------------------------------------------------ ordinary differential equations
 
+/** Stages of a step at most, and of stiffness times length what a page has patience for. */
+const MOST_STAGES = 1000, PATIENCE = 2e8;
+
 /**
  * Steps of y' = f(y) from 0 to `end` by the Runge–Kutta–Chebyshev method of order 2 (Sommeijer, Shampine, Verwer 1998):
  * explicit, with as many stages as a step's stiffness asks for, so that a long plateau costs a few steps.
@@ -152,13 +155,14 @@ function* integrate(f, start, end, { tolerance = 1e-5, floor, steps = 60, most =
   const work = [fresh(), fresh(), fresh()], direction = fresh();
   f(y, slope);
   let time = 0, radius = spectralRadius(f, y, slope, direction, work), age = 0;
+  if (!(end * radius < PATIENCE)) throw new Error(`${end.toExponential(1)} units of time are more than a page integrates; the predicted times stand`);
   let size = Math.min(end / steps, 0.1 / Math.max(radius, 1e-12), end);
   for (let count = 0; time < end && count < most; count++) {
     if (age++ > 12) {
       radius = spectralRadius(f, y, slope, direction, work);
       age = 0;
     }
-    size = Math.min(size, end / steps, (0.65 * 250 ** 2) / Math.max(radius, 1e-300));
+    size = Math.min(size, end / steps, (0.65 * MOST_STAGES ** 2) / Math.max(radius, 1e-300));
     const last = time + size * (1 + 1e-9) >= end;
     if (last) size = end - time;
     const stages = Math.max(2, 1 + Math.floor(Math.sqrt(1 + 1.54 * size * radius)));

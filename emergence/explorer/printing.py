@@ -61,10 +61,10 @@ def _mixed_laws() -> Mapping[str, str]:
     return {"mixture": function(one_task_laws(mixed), (*ARGUMENTS, *symbols))}
 
 
-def emergence_times() -> dict[int, sp.Expr]:
+def emergence_times(own: Activation | None = None) -> dict[int, sp.Expr]:
     r"""$T_p$ by information exponent J ≥ 3, in a, $M_0$ and the leading coefficient $L=\hat\sigma_J^2$ of the kernel."""
     found = {}
-    for degree in DEGREES:
+    for degree in sorted({*DEGREES, *([] if own is None else [own.information_exponent])}):
         if degree >= LEAST_WITH_LAW:
             size = sp.Symbol("s", positive=True)
             time = SingleTask(Activation.from_coefficients({degree: size})).emergence_time
@@ -77,9 +77,9 @@ def emergence_text(time: sp.Expr) -> str:
     return str(sp.powsimp(time.subs(M0, _OVERLAP**2), force=True))
 
 
-def formulas() -> dict[str, str]:
+def formulas(own: Activation | None) -> dict[str, str]:
     """Closed forms that the page shows beside what it integrates."""
-    times = emergence_times()
+    times = emergence_times(own)
     by_exponent = ", ".join(f"{J}: {function([time], (a, M0, _LEADING))}" for J, time in times.items())
     half = riccati.derivation().equations["T_j"]
     rate, ratio = sorted(half.free_symbols, key=lambda x: "tilde" not in str(x))
@@ -108,7 +108,7 @@ def facts(own: Activation | None) -> dict[str, Any]:
         "horizon": HORIZON,
         "safe": SAFE_FRACTION["overlap-flow"],
         "keys": {"subspace": _key("subspace"), "linear": _key("linear start")},
-        "times": {str(J): emergence_text(time) for J, time in emergence_times().items()},
+        "times": {str(J): emergence_text(time) for J, time in emergence_times(own).items()},
     }
     if own is not None:
         known["own"] = {
@@ -128,7 +128,7 @@ def _key(word: str) -> list[int]:
 
 def printed(own: Activation | None = None) -> str:
     """All of it as JavaScript. `own`: an activation that the page holds beside its mixtures."""
-    tables = {"systems": systems(), "kernels": kernels(own), "laws": laws(own), "formulas": formulas()}
+    tables = {"systems": systems(), "kernels": kernels(own), "laws": laws(own), "formulas": formulas(own)}
     parts = [f"const facts = {json.dumps(facts(own))};"]
     for name, table in tables.items():
         entries = ",\n".join(f"{json.dumps(key)}: {value}" for key, value in table.items())

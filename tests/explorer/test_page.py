@@ -35,18 +35,21 @@ NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed: nothing can run the page's scripts")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed: nothing can open the page")
 #: Activation, P, β, m, d, σ₀, seed: both parities, mixtures, large and small dimensions, a seed beyond 32 bits.
+#: An activation of its own beside the mixtures, with a degree that they do not have.
+OWN = "h7"
 PROBLEMS = [
     ("h4", 3, 1.0, 5, 300, 0.03, 0),
     ("h3", 2, 0.4, 6, 5000, 0.1, 7),
     ("0.8*h3+0.6*h4", 2, 0.7, 4, 90, 0.05, 2**35 + 1),
     ("0.5*h4-0.7*h6", 4, 1.5, 8, 1_000_000, 0.001, 3),
+    (OWN, 2, 1.0, 3, 64, 0.03, 5),
 ]
 SHARES = np.array([0.5, 0.9, 1.0, 1.2, 1.8])
 
 
 @pytest.fixture(scope="module")
 def scripts() -> str:
-    return page.core()
+    return page.core(Activation.parse(OWN))
 
 
 def run(scripts: str, body: str) -> Any:
@@ -190,6 +193,22 @@ def test_stiff_and_long_plateaus_and_accuracy(scripts: str) -> None:
     assert errors[1] < 0.35 * errors[0]
     assert errors[2] < 0.35 * errors[1]
     assert max(steps for _, steps in found) < 5000  # a method of bounded stability would take hundreds of thousands
+
+
+@needs_node
+def test_a_plateau_that_no_page_can_wait_for_is_said(scripts: str) -> None:
+    """Predictions stand, the start is there, and the integration says why it does not begin."""
+    body = """
+      const problem = problemOf({ ...settings, d: 1e15 }), ahead = predict(problem);
+      let record, said = "";
+      try { for (record of flowRun(problem, ahead)); } catch (error) { said = error.message; }
+      return { said, half: ahead.directions.map(x => x.half), loss: ahead.directions.map(x => x.loss), times: record.times };
+    """
+    found = run(scripts, f"const settings = {json.dumps(settings_of(PROBLEMS[0]))};" + body)
+    assert "more than a page integrates" in found["said"]
+    assert found["loss"] == found["half"]
+    assert min(found["half"]) > 1e10
+    assert found["times"] == [0]
 
 
 @needs_node
