@@ -28,6 +28,7 @@ MENDED = {
         ),
     ),
     "*-theme.js": (("console.log(", "void ("),),
+    "search.html": (("console.log(", "void ("),),
 }
 #: Pages, and what they link to.
 STAGED = ("docs", "notebooks", "examples", "theory", "dynamics", "validation", "emergence", "tests")
