@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 import sympy as sp
 
-from emergence.explorer.printing import DEGREES, printed
+from emergence.explorer.printing import DEGREES, printed, systems
 from emergence.models.additive_problem import AdditiveProblem
 from emergence.options import help_of, options
 from emergence.refusal import refuse
@@ -118,10 +118,13 @@ def _sliders(sliders: Sequence[Slider], at: Mapping[str, Any]) -> list[dict[str,
 def equations(activation: Activation) -> dict[str, list[str]]:
     """The drift of each system that the page integrates, as MathML."""
     shown = (overlap_flow(activation), overlap_system(), order_parameter_sde())
+
+    def rate(component: sp.Indexed) -> str:
+        return rf"\dot{{{sp.latex(component.base.label)}}}_{{{','.join(map(str, component.indices))}}}"
+
     return {
         system.name.replace("-", " "): [
-            mathml(rf"\dot{{{sp.latex(component)}}} = {sp.latex(sums.as_sympy())}")
-            for component, sums in system.drift.items()
+            mathml(f"{rate(component)} = {sp.latex(sums.as_sympy())}") for component, sums in system.drift.items()
         ]
         for system in shown
     }
@@ -153,8 +156,8 @@ def render(chosen: Mapping[str, Any], activation: Activation, share: float, band
         script=script.replace("</", "<\\/"),
         equations=equations(activation),
         conjecture=CONJECTURE,
-        provenance=f"emergence {version()}, SymPy {sp.__version__}, Python {platform.python_version()}; equations derived and "
-        "checked by emergence derive overlap-flow, riccati, label-noise. This page asks the network for nothing.",
+        provenance=f"emergence {version()}, SymPy {sp.__version__}, Python {platform.python_version()}; equations printed from "
+        f"the derived systems {', '.join(systems())}. This page asks the network for nothing.",
     )
 
 
