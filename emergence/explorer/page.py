@@ -156,8 +156,8 @@ def render(chosen: Mapping[str, Any], activation: Activation, share: float, band
         script=script.replace("</", "<\\/"),
         equations=equations(activation),
         conjecture=CONJECTURE,
-        provenance=f"emergence {version()}, SymPy {sp.__version__}, Python {platform.python_version()}; equations printed from "
-        f"the derived systems {', '.join(systems())}. This page asks the network for nothing.",
+        provenance=f"emergence {version()}, SymPy {sp.__version__}, Python {platform.python_version()}; equations printed "
+        f"from the derived systems {', '.join(systems())}. This page asks the network for nothing.",
     )
 
 
