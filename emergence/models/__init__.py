@@ -66,7 +66,7 @@ def _executed(path: str, file: Path, content: bytes) -> ModuleType:
     sys.modules[name] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a file that leaves would take the command along, as if it were done
         if is_refusal(error):
             raise
         refuse(f"file {path!r}: running it raises {type(error).__name__}: {error}: mend it")
