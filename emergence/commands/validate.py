@@ -83,8 +83,10 @@ def wanted(name: str) -> "list[Wanted]":
     """An id as it is; of a Python file of the user's own its `CLAIMS`. Raises `InputError`."""
     if not name.endswith(".py"):
         return [name]
+    from validation.judge.claim import Claim
+
     claims = getattr(models.module_of(name), "CLAIMS", None)
-    if not claims:
+    if not isinstance(claims, list | tuple) or not claims or not all(isinstance(one, Claim) for one in claims):
         refuse(f"{name!r} has no CLAIMS: give it a list of claims by that name, or ids of the catalogue")
     from validation.judge.catalogue import catalogue
 

@@ -21,6 +21,7 @@ from hostile_files import hostile
 from dynamics.networks import checkpoint
 from dynamics.networks.images import META, TEST_BATCH, TRAIN_BATCHES, cifar10
 from emergence import config, plot
+from emergence.commands.validate import wanted
 from emergence.models import built_in, module_of
 from emergence.store.folder import MARKER, DamagedError, canonical, cell_name, inspect, seal
 from emergence.store.merging import experiments, merge, plan, plan_name
@@ -283,3 +284,5 @@ def test_a_file_of_one_s_own_that_leaves_does_not_end_the_command(tmp_path: Path
     for name in ("exits.py", "raises.py", "syntax.py", "null.py"):
         with pytest.raises(InputError, match="running it raises"):
             module_of(str(hostile(tmp_path / name) / name))
+    with pytest.raises(InputError, match="has no CLAIMS: give it a list of claims"):
+        wanted(str(hostile(tmp_path / "other") / "other.py"))
