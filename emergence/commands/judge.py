@@ -171,9 +171,11 @@ def _judge(
         runs = Runs(folder / RUNS, workers, progress)
         judged = [claim_of(one.conjecture, runs, states[one.claim.id]) for one in asked if one.conjecture is not None]
         plain = [one.claim for one in asked if one.conjecture is None]
-        first, *rest = seeds if seeds and plain else (arguments.seed,)
-        jobs = [([*judged, *plain], None, first)] if asked else []
-        jobs += [(plain, None, seed) for seed in rest]
+        # Seeds are those of a problem's runs, or of a claim that measures by itself.
+        repeated = seeds if seeds and plain else ()
+        together = judged if repeated else [*judged, *plain]
+        jobs = [(together, None, arguments.seed)] if together else []
+        jobs += [(plain, None, seed) for seed in repeated]
         jobs += [(ids, theory, arguments.seed) for theory, ids in against]
         done = [_validate(arguments, *job, progress) for job in jobs]
     verdicts = [verdict for one in done for verdict in one.verdicts]

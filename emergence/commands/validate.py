@@ -80,7 +80,12 @@ def judge(asked: "Sequence[Wanted]", arguments: argparse.Namespace) -> Result:
 
 
 def wanted(name: str) -> "list[Wanted]":
-    """An id as it is; of a Python file of the user's own its `CLAIMS`. Raises `InputError`."""
+    """An id as it is; the claim of a claim file; of a Python file of the user's own its `CLAIMS`. Raises `InputError`."""
+    if name.endswith(".toml"):
+        from emergence.conjecture import conjecture
+        from emergence.conjecture.judging import stored_claim
+
+        return [stored_claim(conjecture.of_file(name))]
     if not name.endswith(".py"):
         return [name]
     from validation.judge.claim import Claim
@@ -91,7 +96,14 @@ def wanted(name: str) -> "list[Wanted]":
     from validation.judge.catalogue import catalogue
 
     known = catalogue()
-    return [one if one in known else replace(one, origin=str(models.path_of(name))) for one in claims]
+    return [one if one in known else _own(replace(one, origin=str(models.path_of(name)))) for one in claims]
+
+
+def _own(claim: "Claim") -> "Claim":
+    """A user's claim as a store takes it. Raises `InputError`."""
+    from emergence.conjecture.judging import Judging, stored_claim
+
+    return stored_claim(claim.runner.conjecture) if isinstance(claim.runner, Judging) else claim
 
 
 def folder_of(arguments: argparse.Namespace) -> Path:

@@ -6,7 +6,7 @@ runs. Nothing of a table is executed.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -112,6 +112,11 @@ class Conjecture:
                 refuse(f"{self.where}: problem ({place}): {error}")
             raise
         return Point(values, seed, problem, resolved)
+
+    def under(self, seed: int) -> "Conjecture":
+        """The same with runs of its own: its seeds, `seed` times moved past all of them."""
+        past = seed * (max(self.seeds) + 1)
+        return replace(self, seeds=tuple(past + one for one in self.seeds)) if past else self
 
     def cell(self, point: Point) -> Cell:
         """What a store keeps of one run: the variables that are asked for, all for a function of one's own."""

@@ -1,5 +1,6 @@
 """A conjecture as a `Claim`, judged as those of the catalogue are: its runs, its quantities, its rivals as controls."""
 
+import json
 import math
 import re
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy as sp
 
-from emergence.conjecture import disagreement, power
+from emergence.conjecture import disagreement, lock, power
 from emergence.conjecture.conjecture import Conjecture
 from emergence.conjecture.formula import Formula
 from emergence.conjecture.runs import Runs
@@ -35,7 +36,11 @@ class Judging:
     lock: str = ""
 
     def __call__(self, context: "Context") -> Iterator[Part]:
-        """The measurements, a figure, and what every run gave."""
+        """The measurements, a figure, and what every run gave; under another seed, of other runs."""
+        if context.seed:
+            own = replace(self, conjecture=self.conjecture.under(context.seed))
+            yield from own(replace(context, seed=0))
+            return
         conjecture = self.conjecture
         points = conjecture.points
         found = rows(conjecture, points, self.runs.of(conjecture, points))
@@ -119,6 +124,15 @@ def claim_of(conjecture: Conjecture, runs: Runs, lock: str = "") -> Claim:
         runner=Judging(conjecture, runs, lock),
         expected=conjecture.expected,
     )
+
+
+def stored_claim(conjecture: Conjecture) -> Claim:
+    """The claim as a store of verdicts takes it: its text tells one version from another, the code of its runs included.
+
+    Raises `InputError` for a problem that cannot be run.
+    """
+    text = {**lock.canonical(conjecture), "run": conjecture.cell(conjecture.points[0]).name}
+    return replace(claim_of(conjecture, Runs()), text=json.dumps(text, sort_keys=True))
 
 
 def _regime(conjecture: Conjecture) -> str:

@@ -6,6 +6,7 @@ import re
 import runpy
 import shlex
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import xarray as xr
 from scipy import stats
 
 from emergence.arguments import NEW
-from emergence.commands import new
+from emergence.commands import calibrate, new
 from emergence.conjecture import disagreement, power
 from emergence.conjecture.conjecture import Conjecture, of_table
 from emergence.conjecture.formula import formula
@@ -24,6 +25,7 @@ from emergence.conjecture.judging import claim_of
 from emergence.conjecture.plan import plan, words
 from emergence.conjecture.runs import Runs
 from emergence.conjecture.table import centred, rows
+from emergence.store.engine import Here
 from theory import InputError
 from validation import Context
 
@@ -100,6 +102,24 @@ def test_seeds_of_the_command_line_stand_for_those_of_the_file(run: Callable, tm
     # Two runs say little, and the verdict says so.
     assert document["claims"][0]["verdict"] == "inconclusive"
     assert "runs would do" in document["claims"][0]["details"]["underpowered"]
+
+
+def test_a_claim_file_is_calibrated_each_seed_with_runs_of_its_own(
+    run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibrate, "Workers", lambda count: nullcontext(Here()))
+    problem = LINES["problem"].replace("[64, 128]", "64").replace("h6", "h4")
+    file = written(tmp_path, problem=problem, predict='formula = "1/(8*a*u0**2)"', rivals='"half" = "1/(16*a*u0**2)"')
+    found = run("calibrate", file, "--seeds", "2", "--quiet")[1]["claims"][0]
+    assert (found["id"], found["seeds"], found["random"]) == ("X1", [0, 1], True)
+    # The share that is stated is that of the file's own rule: .001 of true claims, not that of 4 standard errors.
+    assert found["quantities"][0]["stated"] < 0.01
+    judged = run("judge", file, "--seed", "1", "--workers", "1", "--quiet")[1]["claims"][0]
+    kept = run("validate", file, "--seed", "1", "--quiet")[1]["claims"][0]
+    assert kept["estimate"] == judged["estimate"]
+    other = of_table(table(data={"from": "online-sgd", "seeds": "2:5"}), "here")
+    assert other.under(0).seeds == (2, 3, 4)
+    assert other.under(2).seeds == (12, 13, 14)
 
 
 def test_lists(run: Callable, command: Callable, tmp_path: Path) -> None:

@@ -67,7 +67,8 @@ class Tally:
         mean: mean of z = (estimate − predicted)/stderr, and its standard error.
         square: Σ(estimate − predicted)²/Σstderr² and its standard error: 1 if the error bars are right and nothing is
             biased, whatever ν.
-        allowed: whether a bias is allowed for (a positive allowance).
+        allowed: whether a bias is allowed for (a positive allowance). sigmas: standard errors that the rule allows.
+        stated: share of the seeds for which the rule lets a true claim disagree.
     """
 
     id: str
@@ -82,10 +83,11 @@ class Tally:
     mean: tuple[float, float]
     square: tuple[float, float]
     allowed: bool
+    sigmas: float = SIGMAS
     stated: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.stated = stated_share(max(self.freedom, LEAST_FREEDOM) if self.statistical else math.nan)
+        self.stated = stated_share(max(self.freedom, LEAST_FREEDOM) if self.statistical else math.nan, self.sigmas)
 
     @property
     def statistical(self) -> bool:
@@ -102,7 +104,7 @@ class Tally:
             return self.false.value > 1 - REJECTED
         if not self.statistical:
             return self.false.hits > 0
-        share = max(self.stated, stated_share(math.inf))
+        share = max(self.stated, stated_share(math.inf, self.sigmas))
         return self.false.hits > 0 and float(stats.binom.sf(self.false.hits - 1, self.seeds, share)) < UNLIKELY
 
     @property
@@ -133,11 +135,11 @@ class Tally:
         return self.expected == "agrees" and self.statistical and self.seeds >= LEAST_SEEDS
 
 
-def stated_share(freedom: float) -> float:
-    """P(|t_ν| > 4): how often the rule lets a true claim disagree. 0 without a standard error (ν NaN)."""
+def stated_share(freedom: float, sigmas: float = SIGMAS) -> float:
+    """P(|t_ν| > 4), 4 being `sigmas`: how often the rule lets a true claim disagree. 0 without a standard error (ν NaN)."""
     if math.isnan(freedom):
         return 0.0
-    return float(2 * (stats.norm.sf(SIGMAS) if math.isinf(freedom) else stats.t.sf(SIGMAS, freedom)))
+    return float(2 * (stats.norm.sf(sigmas) if math.isinf(freedom) else stats.t.sf(sigmas, freedom)))
 
 
 def freedom(stderr: np.ndarray) -> float:
@@ -179,6 +181,7 @@ def tally(judged: Sequence[Verdict]) -> Tally:
         freedom(stderr),
         *_calibration(estimate - predicted, stderr),
         any(x.allowance > 0 for x in measured),
+        measured[0].sigmas,
     )
 
 
