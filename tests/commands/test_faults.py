@@ -87,9 +87,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[[signal.Signals, Any, str
 
 @pytest.mark.parametrize("one", [signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
 def test_requests_to_end_are_heeded_like_ctrl_c(one: signal.Signals, command: Callable, asked: Callable) -> None:
-    asked(one, theory.Activation, "parse")
-    assert _one_line(command("predict"), 130) == "emergence: interrupted: nothing was written\n"
-    assert signal.getsignal(one) is signal.SIG_DFL
+    before = signal.signal(one, signal.SIG_DFL)  # these tests themselves may run under nohup
+    try:
+        asked(one, theory.Activation, "parse")
+        assert _one_line(command("predict"), 130) == "emergence: interrupted: nothing was written\n"
+        assert signal.getsignal(one) is signal.SIG_DFL
+    finally:
+        signal.signal(one, before)
 
 
 def test_sigterm_keeps_what_is_finished(command: Callable, monkeypatch: pytest.MonkeyPatch) -> None:

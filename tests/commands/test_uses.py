@@ -83,6 +83,12 @@ class _Stop(Exception):
     """A simulator was reached."""
 
 
+class Images(str):
+    """Stands for images: the name they are loaded by, and what a cost asks of them."""
+
+    shape, classes, train = (8, 8, 1), range(10), range(100)
+
+
 @pytest.fixture
 def handed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Filled with what a simulator is handed; a simulator that is handed to a comparison is asked for it at once."""
@@ -100,7 +106,7 @@ def handed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     for module, names in _HANDED.items():
         for name in names:
             monkeypatch.setattr(module, name, spy(name))
-    monkeypatch.setattr(networks, "load_images", lambda data: data)
+    monkeypatch.setattr(networks, "load_images", Images)
     monkeypatch.chdir(tmp_path)
     return found
 

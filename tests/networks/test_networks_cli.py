@@ -57,7 +57,7 @@ def without_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_claims_without_their_extra(without_extra: None) -> None:
-    runnable: Callable = validation.judge.runner._runnable
+    runnable: Callable = validation.judge.runner.runnable
     claims = validation.judge.runner.select_claims(None)
     with pytest.warns(UserWarning, match=r"left out L23, L23-printed, L24, L25: scikit-learn is not installed"):
         kept = runnable(claims, named=False)
