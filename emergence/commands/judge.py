@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> Result:
     seeds = _seeds(arguments)
     if arguments.symbols:
         return _symbols([_conjecture(path, seeds) for path in arguments.files])
-    asked = [one for path in arguments.files for one in _asked(path, seeds)]
+    asked = [one for path in arguments.files for one in _asked(path, seeds, arguments.seed)]
     theories = [(path, found) for path in arguments.files if (found := _theory(path)) is not None]
     if not asked and not theories:
         refuse(f"{arguments.files[0]!r} has neither a claim nor a theory: see `emergence new claim NAME`")
@@ -83,14 +83,17 @@ def _conjecture(path: str, seeds: tuple[int, ...] | None) -> "Conjecture":
     return found[0]
 
 
-def _asked(path: str, seeds: tuple[int, ...] | None) -> list[Asked]:
-    """The claims of a TOML file (one; nothing in it is executed) or of a Python file. Raises `InputError`."""
+def _asked(path: str, seeds: tuple[int, ...] | None, seed: int = 0) -> list[Asked]:
+    """The claims of a TOML file (one; nothing in it is executed) or of a Python file, with the runs of --seed.
+
+    They are what a lock holds, so that nobody judges a locked claim under one seed after another. Raises `InputError`.
+    """
     from emergence.conjecture import conjecture, lock
     from emergence.conjecture.judging import Judging, claim_of
     from emergence.conjecture.runs import Runs
 
     if path.endswith(".toml"):
-        read = conjecture.of_file(path, seeds)
+        read = conjecture.of_file(path, seeds).under(seed)
         return [Asked(path, claim_of(read, Runs()), read, lock.canonical(read))]
     if not path.endswith(".py"):
         refuse(f"file {path!r} is neither TOML nor Python: give one that ends in .toml or .py")
@@ -100,6 +103,7 @@ def _asked(path: str, seeds: tuple[int, ...] | None) -> list[Asked]:
         own = runner.conjecture if isinstance(runner, Judging) else None
         if own is not None and seeds is not None:
             own = conjecture.of_table(own.table, own.where, function=own.function, code=own.code, seeds=seeds)
+        own = None if own is None else own.under(seed)
         content = lock.of_claim(claim, models.code_of(path)) if own is None else lock.canonical(own)
         found.append(Asked(path, claim, own, content))
     return found
@@ -169,7 +173,11 @@ def _judge(
     output.make(folder)
     with Progress(arguments.quiet) as progress, _going_on(folder / RUNS):
         runs = Runs(folder / RUNS, workers, progress)
-        judged = [claim_of(one.conjecture, runs, states[one.claim.id]) for one in asked if one.conjecture is not None]
+        judged = [
+            claim_of(one.conjecture, runs, states[one.claim.id], arguments.seed)
+            for one in asked
+            if one.conjecture is not None
+        ]
         plain = [one.claim for one in asked if one.conjecture is None]
         # Seeds are those of a problem's runs, or of a claim that measures by itself.
         repeated = seeds if seeds and plain else ()

@@ -29,17 +29,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Judging:
-    """What runs a conjecture's claim. `lock`: whether it is locked, in words."""
+    """What runs a conjecture's claim.
+
+    Attributes:
+        lock: whether it is locked, in words. base: the seed of a context under which the conjecture's own seeds are run.
+    """
 
     conjecture: Conjecture
     runs: Runs
     lock: str = ""
+    base: int = 0
 
     def __call__(self, context: "Context") -> Iterator[Part]:
         """The measurements, a figure, and what every run gave; under another seed, of other runs."""
-        if context.seed:
-            own = replace(self, conjecture=self.conjecture.under(context.seed))
-            yield from own(replace(context, seed=0))
+        if context.seed != self.base:
+            own = replace(self, conjecture=self.conjecture.under(context.seed - self.base), base=context.seed)
+            yield from own(context)
             return
         conjecture = self.conjecture
         points = conjecture.points
@@ -110,8 +115,11 @@ class Judging:
         return measurement
 
 
-def claim_of(conjecture: Conjecture, runs: Runs, lock: str = "") -> Claim:
-    """The claim of a conjecture. `lock`: whether it is locked, in words; it stands in the report beside the source."""
+def claim_of(conjecture: Conjecture, runs: Runs, lock: str = "", base: int = 0) -> Claim:
+    """The claim of a conjecture. `lock`: whether it is locked, in words; it stands in the report beside the source.
+
+    `base`: see `Judging`.
+    """
     return Claim(
         id=conjecture.id,
         title=conjecture.title,
@@ -121,7 +129,7 @@ def claim_of(conjecture: Conjecture, runs: Runs, lock: str = "") -> Claim:
         kind=conjecture.kind,
         regime=_regime(conjecture),
         controls=tuple(conjecture.rivals),
-        runner=Judging(conjecture, runs, lock),
+        runner=Judging(conjecture, runs, lock, base),
         expected=conjecture.expected,
     )
 

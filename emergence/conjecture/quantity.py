@@ -60,7 +60,7 @@ MEASURES = {
 #: Other names, and the variable that they are of where a simulation has it.
 ALIASES = {
     "recovery_steps": ("value", ("half_steps",)),
-    "spread": ("spread", ("half_time", "half_steps", "half_time")),
+    "spread": ("spread", ("half_time", "half_steps")),
     "share_recovered": ("share", ("half_time", "half_steps")),
 }
 #: Keys that any measure takes.

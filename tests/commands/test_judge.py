@@ -112,7 +112,7 @@ def test_a_claim_file_is_calibrated_each_seed_with_runs_of_its_own(
     file = written(tmp_path, problem=problem, predict='formula = "1/(8*a*u0**2)"', rivals='"half" = "1/(16*a*u0**2)"')
     found = run("calibrate", file, "--seeds", "2", "--quiet")[1]["claims"][0]
     assert (found["id"], found["seeds"], found["random"]) == ("X1", [0, 1], True)
-    # The share that is stated is that of the file's own rule: .001 of true claims, not that of 4 standard errors.
+    # The share that is stated is that of the file's own rule; 4 standard errors of so few degrees of freedom are 3 %.
     assert found["quantities"][0]["stated"] < 0.01
     judged = run("judge", file, "--seed", "1", "--workers", "1", "--quiet")[1]["claims"][0]
     kept = run("validate", file, "--seed", "1", "--quiet")[1]["claims"][0]
@@ -277,6 +277,8 @@ def test_a_locked_claim_says_so_and_an_edited_one_too(run: Callable, refused: Ca
     assert code == 0
     lock = json.loads((tmp_path / "X1.lock").read_text(encoding="utf-8"))
     assert document["locks"]["X1"]["sha256"] == lock["sha256"]
+    # Runs under another seed are other data: a locked claim is not judged until one seed agrees.
+    assert "is of another version of claim X1" in refused("judge", file, "--lock", "--seed", "1")
     again = written(tmp_path, problem=small, predict='formula = "1 / (24 * a * u0**4)"')  # written otherwise
     document = run("judge", again, "--workers", "1", "--quiet")[1]
     assert document["locks"] == {"X1": "locked"}
@@ -584,3 +586,6 @@ def test_the_page_on_claims_shows_what_happens(command: Callable, tmp_path: Path
         assert missing == [], found
         ran.append(found.code)
     assert ran == [0, 0, 0, 1]
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^\$ emergence judge .*?(?=^```)", readme, re.MULTILINE | re.DOTALL)
+    assert [line for line in block.splitlines() if line != "…" and line not in page.splitlines()] == []
