@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from emergence.explorer.page import settings
+from emergence.models.additive import MODEL
 from emergence.models.additive_problem import AdditiveProblem, Resolved, resolve
 
 _FILE = "bands.json"
@@ -37,29 +38,17 @@ def band(resolved: Resolved, name: str, progress: Progress | None = None) -> dic
     """Simulate the problem and keep what a page draws of it. Raises `InputError` for a run that cannot end."""
     import numpy as np
 
-    import dynamics
-
-    problem = resolved.problem
-    step_size, _, steps = resolved.run_length()
-    run = dynamics.online_sgd(
-        *resolved.parts,
-        step_size=step_size,
-        steps=steps,
-        batch=problem.batch,
-        replicas=problem.replicas,
-        seed=problem.seed,
-        method=problem.method,
-        saves=_POINTS,
-        progress=progress,
-    )
-    loss = run.dataset["loss"].transpose("replica", "time").values
+    run = MODEL.simulation("online-sgd").run(resolved, progress, None)
+    times = run.data.sizes["time"]
+    data = run.data.isel(time=np.unique(np.linspace(0, times - 1, min(_POINTS, times)).round().astype(int)))
+    loss = data["loss"].transpose("replica", "time").values
     quantiles = np.nanquantile(loss, LEVELS, axis=0)
     return {
         "name": name,
-        "settings": settings(problem, resolved.activation),
-        "step_size": step_size,
-        "replicas": int(np.sum(~run.diverged)),
-        "times": _rounded(run.dataset["time"].values),
+        "settings": settings(resolved.problem, resolved.activation),
+        "step_size": resolved.run_length()[0],
+        "replicas": resolved.problem.replicas - run.diverged,
+        "times": _rounded(data["time"].values),
         "loss": [_rounded(x) for x in quantiles],
     }
 
