@@ -10,7 +10,7 @@ from emergence.models import built_in
 from emergence.options import options, written
 
 #: Inputs drawn, beside those that were found before. (`make fuzz` goes on without end.)
-DRAWN = 12
+DRAWN = 30
 
 
 def test_every_option_of_every_command_is_attacked() -> None:
