@@ -163,7 +163,7 @@ def _forget_other_groups(name: str) -> None:
 
 def seal(outcome: "Outcome", configuration: Mapping[str, Any]) -> bytes:
     """The cell of what was measured."""
-    text = json.dumps([_plain(one) for one in outcome.measurements], default=_number)
+    text = f"[{', '.join(map(as_json, outcome.measurements))}]"
     return store.seal(as_bytes({"measurements": text}), configuration)
 
 
@@ -191,12 +191,7 @@ def seal_shown(outcome: "Outcome", configuration: Mapping[str, Any]) -> bytes:
 
 def measurements(content: bytes) -> "list[Measurement]":
     """What was measured, of a sealed cell."""
-    from validation.judge.claim import Control, Measurement
-
-    found = json.loads(_read(content)["measurements"])
-    for one in found:
-        one["controls"] = {name: Control(*numbers) for name, numbers in one["controls"].items()}
-    return [Measurement(**one) for one in found]
+    return [of_json(one) for one in json.loads(_read(content)["measurements"])]
 
 
 def outcome(content: bytes, shown: bytes) -> "Outcome":
@@ -220,15 +215,23 @@ def outcome(content: bytes, shown: bytes) -> "Outcome":
     )
 
 
-def _plain(x: "Measurement") -> dict[str, Any]:
-    """A measurement as JSON has it; of a control its four numbers, null where they are the quantity's."""
+def as_json(x: "Measurement") -> str:
+    """A measurement as JSON; of a control its four numbers, null where they are the quantity's."""
     from validation.judge.claim import Control
 
     controls = {
         name: [one.predicted, one.estimate, one.stderr, one.allowance] if isinstance(one, Control) else [one]
         for name, one in x.controls.items()
     }
-    return {**vars(x), "controls": controls, "details": dict(x.details)}
+    return json.dumps({**vars(x), "controls": controls, "details": dict(x.details)}, default=_number)
+
+
+def of_json(one: Mapping[str, Any]) -> "Measurement":
+    """The measurement of an object that `as_json` wrote."""
+    from validation.judge.claim import Control, Measurement
+
+    controls = {name: Control(*numbers) for name, numbers in one["controls"].items()}
+    return Measurement(**{**one, "controls": controls})
 
 
 def _number(value: Any) -> Any:
