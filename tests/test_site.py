@@ -1,28 +1,23 @@
 """The site's own tools: what its gates find, how docstrings are read, and that its pages leave nothing out."""
 
-import importlib.util
+import json
 from pathlib import Path
-from types import ModuleType
 
+import check
+import claims
+import docstrings
+import errata
+import gallery
+import pages
 import pytest
+import verdicts
 
+from emergence import verdict_cells
 from emergence.arguments import parser
-from validation import catalogue
+from emergence.store.folder import Store, cell_name
+from validation import Outcome, catalogue
 
 SITE = Path(__file__).resolve().parents[1] / "docs" / "site"
-
-
-def tool(name: str) -> ModuleType:
-    """A module of the site's folder, which is no package."""
-    spec = importlib.util.spec_from_file_location(f"site_{name}", SITE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-check, docstrings, gallery, pages = (tool(name) for name in ("check", "docstrings", "gallery", "pages"))
 PAGE = '<html><head><link rel="stylesheet" href="a.css"></head><body id="top">{}</body></html>'
 
 
@@ -92,6 +87,7 @@ def test_every_claim_command_and_page_stands_in_the_site() -> None:
     made = pages.all_pages()
     text = "\n".join(made.values())
     assert [claim.id for claim in catalogue() if f"(claim-{claim.id.lower()})=" not in text] == []
+    assert "not judged yet" not in text
     assert [name for name in parser().commands() if f"## emergence {name}\n" not in made["reference/commands.md"]] == []
     listed = {document for part in pages.PARTS for document in pages.members(part)}
     assert {f"docs/{path.stem}" for path in (pages.ROOT / "docs").glob("*.md")} <= listed
@@ -101,8 +97,43 @@ def test_what_a_source_prints_wrongly_is_among_the_errata() -> None:
     made = pages.all_pages()
     wrong = [claim.id for claim in catalogue() if claim.expected == "disagrees"]
     assert [name for name in wrong if f"[{name}](#claim-{name.lower()})" not in made["errata.md"]] == []
+    printed = {claim.id for claim in catalogue() if claim.id in wrong and claim.source != "derived"}
+    assert set(errata.scripts()) == printed, "each has its picture: a script in docs/errata"
+    assert [name for name in printed if f"errata/{name}.png" not in made["errata.md"]] == []
     unanswered = [claim.id for claim in catalogue() if claim.kind == "open"]
     assert [name for name in unanswered if f"## {name}: " not in made["open-questions.md"]] == []
+
+
+def test_the_verdicts_of_the_site_are_those_on_the_catalogue() -> None:
+    found = verdicts.read(catalogue())
+    again = "run `emergence validate` on it, then docs/site/verdicts.py"
+    assert set(found) == set(json.loads(verdicts.FILE.read_text())) == {claim.id for claim in catalogue()}, again
+    assert [one.id for judged in found.values() for one in judged.verdicts if not one.as_expected] == []
+    assert all(judged.date and judged.commit for judged in found.values())
+
+
+def test_verdicts_are_kept_claim_by_claim(tmp_path: Path) -> None:
+    one, other = catalogue()[:2]
+    content = json.loads(verdicts.FILE.read_text())
+    file = tmp_path / "verdicts.json"
+    file.write_text(json.dumps({name: content[name] for name in (one.id, "E6")} | {"gone": content[one.id]}))
+    with Store(tmp_path / "store") as store:
+        configuration = verdict_cells.configure(other, verdicts.SEED, verdicts.PRESET)
+        measured = [x.measurement for x in verdicts.read([other])[other.id].verdicts]
+        store.write(cell_name(configuration), verdict_cells.seal(Outcome(measured), configuration))
+        assert "E9" in verdicts.update(store, catalogue(), file)
+    kept = verdicts.read(catalogue(), file)
+    assert list(kept) == sorted({one.id, other.id, "E6"}, key=list(content).index)
+    assert kept[one.id] == verdicts.read([one])[one.id]
+    assert kept[other.id].verdicts == verdicts.read([other])[other.id].verdicts
+
+
+def test_a_page_without_its_table_is_refused() -> None:
+    assert claims.rows(["| a | b |", "|---|:-:|", "| 1 | 2 |"], "a") == [{"a": "1", "b": "2"}]
+    with pytest.raises(ValueError, match="columns a, b, and needs c"):
+        claims.rows(["| a | b |"], "c")
+    with pytest.raises(ValueError, match="of none"):
+        claims.rows([], "quantity")
 
 
 def test_a_docstring_that_names_what_is_not_there_is_noticed() -> None:

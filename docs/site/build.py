@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import check
+import errata
 import gallery
 import pages
 from sphinx.cmd.build import build_main
@@ -46,6 +47,7 @@ def stage(source: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     gallery.stage(source / "gallery")
+    errata.stage(source / "errata")
 
 
 def mend(html: Path) -> None:

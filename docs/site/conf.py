@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import docstrings  # beside this file
 
 from emergence import __version__
+from validation.report.page import styles
 
 #: One file that needs no other: fonts are paths inside it.
 _MATHJAX = distribution("sphinx-mathjax-offline").locate_file("sphinx-mathjax-offline/static/mathjax/tex-svg-full.js")
@@ -66,7 +67,7 @@ copybutton_only_copy_prompt_lines = True
 html_theme = "sphinx_book_theme"
 html_title = "emergence"
 html_static_path = ["static", str(_MATHJAX)]
-html_css_files = ["site.css"]
+html_css_files = ["site.css", "verdicts.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_search_summary = False  # it would fetch pages, which a browser refuses for files on disk
@@ -87,3 +88,7 @@ def setup(app: Sphinx) -> None:
     """Connect what makes docstrings, which are Markdown, into pages."""
     app.connect("autodoc-process-docstring", docstrings.process, priority=400)  # before napoleon, at 500
     app.connect("missing-reference", docstrings.resolve)
+    static = Path(app.outdir) / "_static"
+    static.mkdir(parents=True, exist_ok=True)
+    look = styles('html[data-theme="light"] .verdicts', 'html[data-theme="dark"] .verdicts')
+    (static / "verdicts.css").write_text(look, encoding="utf-8")

@@ -25,17 +25,13 @@ class Entry:
     @classmethod
     def read(cls, path: Path) -> "Entry":
         """Raises `ValueError` unless the docstring has its three parts."""
-        text = path.read_text(encoding="utf-8")
-        module = ast.parse(text)
-        title, sentence, page = re.split(r"\n\s*\n", (ast.get_docstring(module) or "").strip())
-        code = "\n".join(text.splitlines()[module.body[0].end_lineno :])
-        return cls(path.stem, title, " ".join(sentence.split()), page, code.strip())
+        said, code = parted(path)
+        title, sentence, page = re.split(r"\n\s*\n", said)
+        return cls(path.stem, title, " ".join(sentence.split()), page, code)
 
     def draw(self, folder: Path) -> None:
         """Run the script and write its picture."""
-        figure = runpy.run_path(str(SCRIPTS / f"{self.name}.py"))["figure"]
-        figure.set_size_inches(6.4, 4)
-        figure.savefig(folder / f"{self.name}.png", dpi=110, metadata={"Software": None})
+        draw(SCRIPTS / f"{self.name}.py", folder)
 
     @property
     def card(self) -> str:
@@ -47,6 +43,21 @@ class Entry:
         image = f"![{self.sentence}]({self.name}.png)"
         code = f"```python\n{self.code}\n```"
         return f"# {self.title}\n\n{image}\n\n{self.sentence} [What is behind it](../{self.page}).\n\n{code}\n"
+
+
+def parted(path: Path) -> tuple[str, str]:
+    """What a script says of itself, and its lines without that."""
+    text = path.read_text(encoding="utf-8")
+    module = ast.parse(text)
+    code = "\n".join(text.splitlines()[module.body[0].end_lineno :])
+    return (ast.get_docstring(module) or "").strip(), code.strip()
+
+
+def draw(script: Path, folder: Path) -> None:
+    """Run a script and write the picture that it leaves."""
+    figure = runpy.run_path(str(script))["figure"]
+    figure.set_size_inches(6.4, 4)
+    figure.savefig(folder / f"{script.stem}.png", dpi=110, metadata={"Software": None})
 
 
 def entries() -> list[Entry]:

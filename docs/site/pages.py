@@ -1,14 +1,13 @@
-"""Pages of the site that are made from records: parts, commands, claims, errata, open questions, the index of the API."""
+"""Pages of the site that are made from records: parts, commands, the index of the API, and those of `claims`."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib import import_module
-from itertools import groupby
 from pathlib import Path
 
+import claims  # beside this file
+
 from emergence import reference
-from validation import Claim, catalogue
-from validation.judge.catalogue import module_of
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Where the pages lie. Those of `docs` that no part names belong to the second.
@@ -65,7 +64,6 @@ PARTS = {
 _SENTENCE = re.compile(r".+?(?<!eq)[.!?](?=\s|$)|.+", re.DOTALL)
 _PARAGRAPH = re.compile(r"^(?!(?:[#>|!:-]|\* ))(?:.+\n)+", re.MULTILINE)
 _IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)]+\.png)\)")
-_MARKUP = re.compile(r"([\\*_|<>\[\]`$#])")
 #: What `import_module` finds of a record's own names.
 _RECORDS = {
     "emergence.plot": ("dataset", "file", "paper", "save"),
@@ -75,16 +73,11 @@ _RECORDS = {
 
 def all_pages() -> dict[str, str]:
     """Path below the source folder → text."""
-    claims = catalogue()
-    rows = Rows()
     return {
         **{f"{name}.md": part(name) for name in PARTS},
         "reference/api.rst": api(),
         "reference/commands.md": reference.commands(),
-        "reference/claims.md": catalogue_page(claims),
-        **{f"reference/claims/{wing}.md": wing_page(wing, found, rows) for wing, found in by_wing(claims).items()},
-        "errata.md": errata(claims, rows),
-        "open-questions.md": open_questions(claims, rows),
+        **claims.all_pages(),
     }
 
 
@@ -150,181 +143,3 @@ def _summary(module: str, text: str, names: Iterable[str]) -> list[str]:
 
 def _heading(text: str, line: str) -> str:
     return f"{text}\n{line * len(text)}\n"
-
-
-# ------------------------------------------------------------------------------------------------------------ claims
-
-
-class Rows:
-    """Rows about claims on the pages that long runs make: verdicts over seeds, broken formulas, statements of the sources."""
-
-    def __init__(self) -> None:
-        page = (ROOT / "docs" / "false_alarms.md").read_text(encoding="utf-8").partition("## All quantities")[2]
-        self.seeds = [_cells(line) for line in page.splitlines() if line.startswith("| ")]
-        page = (ROOT / "docs" / "broken.md").read_text(encoding="utf-8").partition("## Result")[2]
-        self.broken = [_cells(line) for line in page.splitlines() if line.startswith("| `")]
-        page = (ROOT / "docs" / "statements.md").read_text(encoding="utf-8").replace("](", "](/docs/")
-        self.stated = [cells for line in page.splitlines() if len(cells := _cells(line)) == 4]
-
-    def verdicts(self, claim: Claim) -> list[str]:
-        """The claim's rows of the page of false alarms, as a table; nothing if it has none."""
-        head, *rows = self.seeds
-        own = [row for row in rows if row[0].rstrip("*").partition(".")[0] == claim.id]
-        return (
-            ["Verdicts over seeds (what the columns say: {doc}`/docs/false_alarms`):", "", *_table(head, own), ""]
-            if own
-            else []
-        )
-
-    def noticed(self, claim: Claim) -> list[str]:
-        """Entry points of `theory` that were broken, and this claim was the first not as expected."""
-        named = re.compile(rf"{re.escape(claim.id)}(?![\w-])")
-        return [row[0] for row in self.broken if any(map(named.match, row[1:]))]
-
-    def statements(self, claim: Claim) -> list[list[str]]:
-        """Statement, in short, claims, remark: of the sources' statements that name the claim."""
-        return [row for row in self.stated if claim.id in re.split(r"[,\s]+", row[2])]
-
-
-def by_wing(claims: Sequence[Claim]) -> dict[str, list[Claim]]:
-    """Claims by the folder of `validation.claims` that they lie in."""
-    ordered = sorted(claims, key=_wing)
-    return {wing: list(found) for wing, found in groupby(ordered, key=_wing)}
-
-
-def _wing(claim: Claim) -> str:
-    return claim.runner.__module__.split(".")[2]
-
-
-def _title(wing: str) -> str:
-    return (import_module(f"validation.claims.{wing}").__doc__ or wing).strip().rstrip(".")
-
-
-def catalogue_page(claims: Sequence[Claim]) -> str:
-    """All claims in a table, each linked to what it says."""
-    names = by_wing(claims)
-    parts = [
-        "# Catalogue of claims",
-        "",
-        f"{len(claims)} statements that `emergence validate` judges; [how](../docs/claims.md).",
-        "",
-    ]
-    for wing, found in names.items():
-        rows = [(_link(claim), plain(claim.title), plain(claim.source), claim.kind, claim.expected) for claim in found]
-        parts += [f"## {_title(wing)}", "", *_table(("claim", "about", "source", "kind", "expected"), rows), ""]
-    tree = ["```{toctree}", ":hidden:", "", *(f"claims/{wing}" for wing in names), "```", ""]
-    return "\n".join([*parts, *tree])
-
-
-def wing_page(wing: str, claims: Sequence[Claim], rows: Rows) -> str:
-    """The claims of one wing, in full."""
-    return "\n".join([f"# {_title(wing)}", "", *(section(claim, rows) for claim in claims)])
-
-
-def section(claim: Claim, rows: Rows) -> str:
-    """One claim: statement, formula, source, wrong theories, verdicts over seeds, how to judge it alone."""
-    about = {
-        "Source": plain(claim.source),
-        "Kind": claim.kind,
-        "Holds for": plain(claim.regime),
-        "Expected": claim.expected,
-        "Judged alone": f"`emergence validate {claim.id}`" + (f" (needs `{claim.requires}`)" if claim.requires else ""),
-        "Measured in": f"`{module_of(claim).__name__}`",
-    }
-    return "\n".join(
-        [
-            f"(claim-{claim.id.lower()})=",
-            f"## {claim.id}: {plain(claim.title)}",
-            "",
-            *formula(claim),
-            *(f"* {name}: {text}" for name, text in about.items()),
-            *_bullets("Statements", (f"{plain(row[0])}: {row[3]}" for row in rows.statements(claim))),
-            *_bullets("Wrong theories that the data must reject", map(plain, claim.controls)),
-            *_bullets("Formulas that were broken by 5 %, which it named first", rows.noticed(claim)),
-            "",
-            *rows.verdicts(claim),
-        ]
-    )
-
-
-def _bullets(title: str, items: Iterable[str]) -> list[str]:
-    lines = [f"  * {item}" for item in items]
-    return [f"* {title}:", *lines] if lines else []
-
-
-def formula(claim: Claim) -> list[str]:
-    """The sentence and the formula of a claim."""
-    return [plain(claim.statement), "", "$$", claim.latex, "$$", ""]
-
-
-def errata(claims: Sequence[Claim], rows: Rows) -> str:
-    """What the sources print wrongly, what is right, and what the data say: every claim expected to disagree."""
-    known = {claim.id: claim for claim in claims}
-    parts = [
-        "# Errata of the sources",
-        "",
-        "What is printed is judged like any other claim, and expected to disagree. Other conventions are no errors: "
-        "[what the sources print differently](docs/conventions.md#what-the-sources-print-differently).",
-        "",
-    ]
-    wrong = [claim for claim in claims if claim.expected == "disagrees"]
-    printed = [claim for claim in wrong if claim.source != "derived"]
-    for claim in printed:
-        parts += [*_erratum(claim, known.get(claim.id.removesuffix("-printed")), rows)]
-    beyond = [claim for claim in wrong if claim not in printed]
-    if beyond:
-        parts += ["## Approximations of our own, where they end", ""]
-        parts += [f"* {_link(claim)}: {plain(claim.statement)}" for claim in beyond]
-    return "\n".join([*parts, ""])
-
-
-def _erratum(claim: Claim, right: Claim | None, rows: Rows) -> list[str]:
-    remarks = [f"* {plain(row[0])}: {row[3]}" for row in rows.statements(claim)]
-    parts = [
-        f"## {plain(claim.title)}",
-        "",
-        f"{_link(claim)} ({plain(claim.source)})",
-        "",
-        *formula(claim),
-        *remarks,
-        "",
-    ]
-    if right is not None:
-        parts += [f"What agrees with the data instead, {_link(right)}:", "", *formula(right)]
-    both = f"{claim.id} {right.id}" if right is not None else claim.id
-    return [*parts, *rows.verdicts(claim), f"`emergence validate {both}` measures it, with figures.", ""]
-
-
-def open_questions(claims: Sequence[Claim], rows: Rows) -> str:
-    """Claims of kind open: an estimate with its interval, and no verdict."""
-    parts = [
-        "# Open questions",
-        "",
-        "Nobody knows what these should give. They report an estimate with its interval, and never count as failures.",
-        "",
-    ]
-    for claim in claims:
-        if claim.kind == "open":
-            text = section(claim, rows).replace(f"(claim-{claim.id.lower()})=\n", "")
-            parts += [text, f"Also in the {_link(claim, 'catalogue')}.", ""]
-    return "\n".join(parts)
-
-
-# -------------------------------------------------------------------------------------------------------------- words
-
-
-def plain(text: str) -> str:
-    """Words of a record as Markdown that shows them as they are."""
-    return _MARKUP.sub(r"\\\1", text)
-
-
-def _link(claim: Claim, text: str = "") -> str:
-    return f"[{text or claim.id}](#claim-{claim.id.lower()})"
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]

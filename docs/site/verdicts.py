@@ -75,6 +75,9 @@ def update(store: Store, claims: Sequence[Claim], file: Path = FILE) -> list[str
 def _kept(x: Measurement) -> dict[str, Any]:
     """What the verdict on a measurement rests on; nothing that goes without saying."""
     found = json.loads(verdict_cells.as_json(replace(x, details={})))
+    for numbers in found["controls"].values():
+        while numbers[-1] is None:
+            del numbers[-1]
     return {name: one for name, one in found.items() if one != _UNSAID.get(name)}
 
 

@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 
 from dynamics.core.provenance import commit, libraries
 from dynamics.core.storage import write_atomically
 from theory import InputError
-from validation.judge.claim import SIGMAS
+from validation.judge.claim import SIGMAS, Claim, Verdict
 from validation.report import numerals
-from validation.report.contents import STATUSES, command, headline, status, systems, word_status
+from validation.report.contents import STATUSES, Section, command, headline, status, systems, word_status
 from validation.report.formula import mathml, prose, sourced
 from validation.report.picture import picture
 from validation.report.strip import strip
@@ -116,6 +116,23 @@ def write_comparison(
     shown = [name for name in columns if not name.endswith("_stderr")]
     pictures = [(text or f"Figure of {title}", picture(figure)) for text, figure in figures]
     return _write(path, "comparison.html.j2", columns=shown, figures=pictures, **names)
+
+
+def quantities(claim: Claim, verdicts: Sequence[Verdict]) -> str:
+    """The report's table of a claim's quantities as HTML, for another page that has `styles`."""
+    section = Section(claim, tuple(verdicts), (), None, {}, True)
+    return str(_module("claim.html.j2").quantities(section))
+
+
+def styles(light: str, dark: str) -> str:
+    """How `quantities` looks, as CSS; `light` and `dark`: the selectors of a page in these colours."""
+    colours, rules = _module("colours.css.j2"), _environment().get_template("verdicts.css.j2").render()
+    return f"{light} {{{colours.light()}}}\n{dark} {{{colours.dark()}}}\n{rules}\n"
+
+
+def _module(template: str) -> Any:
+    """The macros of a template."""
+    return _environment().get_template(template).module
 
 
 @lru_cache(maxsize=1)
