@@ -8,17 +8,15 @@ docs/baselines.md
 from math import factorial
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from theory import Activation, Teacher
+from emergence import Activation, Teacher
+from emergence.plot import Plot, colours
 from theory.baselines.kernel_ridge import Kernel, KernelRidge
 
-samples = np.geomspace(1, 1e8, 200)
-figure = Figure(layout="constrained")
-axes = figure.add_subplot(xlabel="samples", ylabel="share of the error left", xscale="log")
-for degree in (1, 2, 3, 4):
+samples, plot = np.geomspace(1, 1e8, 200), Plot("samples", "share of the error left", "x")
+for degree, colour in zip((1, 2, 3, 4), colours(4), strict=True):
     target = KernelRidge(Activation.from_degree(degree), Teacher.of([1.0, 1.0], 50), Kernel.parse("exp"))
-    axes.plot(samples, [target.risk(n) / target.total for n in samples], label=f"h{degree}")
-    axes.axvline(50**degree / factorial(degree), color=f"C{degree - 1}", linestyle=":")
-axes.set_ylim(0, 1.5)
-axes.legend()
+    plot.curve(samples, [target.risk(n) / target.total for n in samples], f"h{degree}", colour)
+    plot.vertical(50**degree / factorial(degree), "", colour, ":")
+plot.ax.set_ylim(0, 1.5)
+figure = plot.done()

@@ -7,9 +7,9 @@ docs/exponents.md
 """
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from theory import Activation, Student, Teacher, draw_initial_state, predict
+from emergence import Activation, Student, Teacher, draw_initial_state, predict
+from emergence.plot import PALETTE, Plot
 
 widths, slopes = (32, 64, 128, 256, 512), []
 for width in widths:
@@ -19,7 +19,7 @@ for width in widths:
     windows = [np.geomspace(run.time_loss[3], run.time_loss[width // 8], 100) for run in runs]
     slopes.append([np.polyfit(np.log(t), np.log(run.loss(t)), 1)[0] for run, t in zip(runs, windows, strict=True)])
 
-figure = Figure(layout="constrained")
-axes = figure.add_subplot(xlabel="width P = m", ylabel="d ln(loss) / d ln(time)", xscale="log")
-axes.errorbar(widths, np.mean(slopes, axis=1), np.std(slopes, axis=1, ddof=1) / 8**0.5, fmt="o-", capsize=3)
-axes.axhline((1 - 2 * 0.8) / 0.8, color="0.5", linestyle="--")
+plot, error = Plot("width P = m", "d ln(loss) / d ln(time)", "x"), np.std(slopes, axis=1, ddof=1) / 8**0.5
+plot.points(widths, np.mean(slopes, axis=1), "eight starts", PALETTE[0], error)
+plot.level((1 - 2 * 0.8) / 0.8, "limit", ls="--")
+figure = plot.done()

@@ -6,15 +6,14 @@ docs/finite_step.md
 """
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from theory import Activation, stability_map
+from emergence import Activation, stability_map
+from emergence.plot import Plot, colours
 
 dims, weights = np.geomspace(100, 1e5, 20).astype(int), (1.0, 0.3, 0.1)
 found = stability_map(Activation.parse("h4"), dims, weights, reach=np.sqrt(2 * np.log(32)))
 
-figure = Figure(layout="constrained")
-axes = figure.add_subplot(xlabel="dimension", ylabel="critical step size", xscale="log", yscale="log")
-for weight, critical in zip(weights, found.critical.T, strict=True):
-    axes.plot(dims, critical, label=f"weight {weight}")
-axes.legend()
+plot = Plot("dimension", "critical step size", "xy")
+for weight, critical, colour in zip(weights, found.critical.T, colours(3), strict=True):
+    plot.curve(dims, critical, f"weight {weight}", colour)
+figure = plot.done()

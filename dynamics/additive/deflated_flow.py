@@ -10,6 +10,8 @@ With deflation switched off this is the flow of the correlation loss: every neur
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,8 +19,13 @@ import numpy as np
 from dynamics.additive.gradient_flow import Recorder, lowered_overlap_flow, segment
 from dynamics.core.lowering import lower
 from dynamics.core.precision import double_precision
+from dynamics.core.trajectory import TIME, Plotted, ends, variable
 from theory import Activation, InitialState, System, Teacher
 from theory.one_task.lone_path import lone_path
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
 
 #: Mass given to the students: small enough that they neither repel nor deflate, large enough to follow its growth.
 _MASSLESS = 1e-60
@@ -27,9 +34,10 @@ _EARLIEST, _LATEST = 0.05, 0.99
 
 
 @dataclass(frozen=True)
-class DeflatedFlow:
+class DeflatedFlow(Plotted):
     """Attributes (gradient-flow time): half_time (P,), neuron (P,) that reached it (−1: none); overlap (m, P) and growth
-    (m,) of the mass, at the end (nan without deflation); off_time (P,) when each weight was switched off.
+    (m,) of the mass, at the end (nan without deflation); off_time (P,) when each weight was switched off; dataset, the same
+    by name.
     """
 
     half_time: np.ndarray
@@ -37,6 +45,36 @@ class DeflatedFlow:
     off_time: np.ndarray
     overlap: np.ndarray
     growth: np.ndarray
+
+    @cached_property
+    def dataset(self) -> "xr.Dataset":  # type: ignore[override]
+        import xarray as xr
+
+        off = "time at which the direction is switched off, inf if never"
+        end = "overlap of student neuron and teacher direction at the end"
+        values = {
+            "off_time": variable("direction", self.off_time, off, TIME),
+            "overlap": variable(("neuron", "direction"), self.overlap, end),
+            "growth": variable("neuron", self.growth, "growth of the neuron's mass, nan without deflation"),
+        }
+        count, width = self.overlap.shape
+        known = ends(half_time=self.half_time, half_neuron=self.neuron)
+        return xr.Dataset(known | values, {"direction": np.arange(1, width + 1), "neuron": np.arange(count)})
+
+    def plot(self, *variables: str, over: str = "", log: str | None = None) -> "Figure":
+        """When each direction emerges and when it is switched off; with variables, these, as `Plotted.plot`."""
+        from matplotlib.ticker import MaxNLocator
+
+        from dynamics.core.plot import Plot, colours
+
+        if variables or over:
+            return super().plot(*variables, over=over, log=log)
+        plot, direction = Plot("direction", TIME, "y" if log is None else log), self.dataset.direction
+        times = {"squared overlap reaches ½": self.half_time, "switched off": self.off_time}
+        for (name, time), colour in zip(times.items(), colours(len(times)), strict=True):
+            plot.points(direction, np.where(np.isfinite(time), time, np.nan), name, colour)
+        plot.ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        return plot.done()
 
 
 def norm_lag(activation: Activation, weight: float, overlap: float, norm2: float, share: float) -> float:

@@ -10,7 +10,8 @@ there are.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,11 @@ from dynamics.core.keys import replica_keys
 from dynamics.core.lowering import Arrays, State
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch, Told, Track, between, drive
+from dynamics.core.trajectory import Plotted, ends, variable
 from theory import InputError
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 #: Steps whose increments are drawn at once, and how many increments that may be.
 _MOST_STEPS, _MOST_INCREMENTS = 64, 2**17
@@ -39,18 +44,29 @@ class Law(Protocol):
 
 
 @dataclass(frozen=True)
-class Ensemble:
+class Ensemble(Plotted):
     """Paths at the times they were looked at.
 
     Attributes:
         times: (S,) in the units of the law's time, the start included.
         state: name → array (paths, S, …).
         diverged: (paths,) whether a path left the finite numbers.
+        dataset: the state by name, a replica for each path, further dimensions ``x_entry``, ``x_entry_2`` … of ``x``.
     """
 
     times: np.ndarray
     state: dict[str, np.ndarray]
     diverged: np.ndarray
+
+    @cached_property
+    def dataset(self) -> "xr.Dataset":  # type: ignore[override]
+        import xarray as xr
+
+        def dims(name: str, further: int) -> tuple[str, ...]:
+            return "replica", "time", *(f"{name}_entry" + (f"_{n + 1}" if n else "") for n in range(further))
+
+        values = {name: variable(dims(name, x.ndim - 2), x, name) for name, x in self.state.items()}
+        return xr.Dataset(values | ends(diverged=self.diverged), {"time": variable("time", self.times, "time")})
 
 
 @double_precision

@@ -18,14 +18,20 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 from scipy.linalg import blas, lapack
 
+from dynamics.core.trajectory import variable
 from theory import InputError, Subspace
 from theory.quadratic.model import optimal_risk
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
 
 #: An entry below this share of its row counts as zero, times the number of columns.
 _ROUNDING = float(np.finfo(float).eps)
@@ -38,6 +44,8 @@ _BLOCK = 32
 _SKEWED = 100.0
 #: Rounding of the start that moves the subspace by more than this is told.
 _TOLD = 1e-3
+#: Times of a figure for which none are given.
+_SHOWN = 300
 
 
 @dataclass(frozen=True)
@@ -240,6 +248,34 @@ class RiccatiFlow:
         """(diagonal, risk) at the cost of one of them."""
         found = [(np.sum(z**2, axis=1), float(optimal_risk(self.spectrum, z))) for z in self._factors(times)]
         return np.stack([x for x, _ in found]), np.array([x for _, x in found])
+
+    def dataset(self, times: ArrayLike | None = None) -> "xr.Dataset":
+        """``diagonal`` and ``risk`` over ``time``, without times at 300 until the last of the N strongest has emerged."""
+        import xarray as xr
+
+        times = np.linspace(0, self._end, _SHOWN) if times is None else checked_times(times)
+        diagonal, risk = self.curves(times)
+        text = "share of the direction in the student's span"
+        values = {
+            "diagonal": variable(("time", "direction"), diagonal, text),
+            "risk": variable("time", risk, "risk with the best radial part"),
+        }
+        axes = {"time": variable("time", times, "time of the Riccati equation", "Riccati time")}
+        return xr.Dataset(values, {**axes, "direction": np.arange(1, self.spectrum.size + 1)})
+
+    @property
+    def _end(self) -> float:
+        r"""Well after $\ln(1/G_{jj}(0))/2\tilde a_j$, when what a direction starts with has grown to order one."""
+        start, width = self.diagonal(0.0)[0], self.start.on_teachers.shape[1]
+        strongest = np.argsort(-self.spectrum)[:width]
+        emerged = -np.log(np.maximum(start, np.finfo(float).tiny)) / (2 * self.spectrum)
+        return float(2 * emerged[strongest].max() + 1 / self.spectrum[strongest].min())
+
+    def plot(self, *variables: str, times: ArrayLike | None = None, over: str = "", log: str | None = None) -> "Figure":
+        """Shares of the directions and the risk as a figure; `times` as in `dataset`, the rest as in `FlowResult.plot`."""
+        from dynamics.core.plotted import figure
+
+        return figure(self.dataset(times), *variables, over=over, log=log)
 
 
 def _orthonormal(echelon: Echelon, time: float) -> tuple[np.ndarray, np.ndarray, bool]:

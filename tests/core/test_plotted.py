@@ -14,7 +14,7 @@ import dynamics
 from dynamics.core.plot import INK, PALETTE, shades, wrapped
 from dynamics.core.plotted import figure
 from dynamics.core.trajectory import Plotted, dataset
-from theory import Activation, InputError
+from theory import Activation, InputError, Subspace
 from theory.core.derivation import Step, equation
 
 TIME = np.array([0.0, 1.0, 2.0, 3.0])
@@ -155,3 +155,39 @@ def test_objects_show_themselves_as_formulas():
     assert Activation.from_function(np.abs)._repr_latex_().endswith(r" + \cdots$")
     step = Step("a step", equation("x", equation("y", activation.coefficients[4])))
     assert step._repr_latex_().startswith(r"$$\begin{aligned}")
+
+
+def test_a_closed_form_is_drawn_at_the_times_asked_for_or_until_all_has_emerged():
+    flow = dynamics.riccati_flow([1.0, 0.5], Subspace.of_overlap([[0.1, 0.0], [0.0, 0.1]]))
+    risk, shares = flow.plot(times=[0.0, 2.0, 4.0]).axes
+    np.testing.assert_array_equal([line.get_ydata() for line in shares.lines], flow.diagonal([0.0, 2.0, 4.0]).T)
+    np.testing.assert_array_equal(risk.lines[0].get_ydata(), flow.risk([0.0, 2.0, 4.0]))
+    end = flow.plot("diagonal").axes[0].lines[0].get_xdata()[-1]
+    early, late = flow.diagonal([0.35 * end, end])[:, 1]  # of the direction that comes last
+    assert early < 0.5
+    assert late > 0.9
+
+
+def test_deflation_shows_when_each_direction_comes_and_when_it_is_switched_off():
+    inf = np.inf
+    overlap = np.array([[1.0, 0.0, 0.0], [0.0, 0.6, 0.1]])
+    run = dynamics.DeflatedFlow(
+        np.array([1.0, 3.0, inf]), np.array([0, 1, -1]), np.array([2.0, inf, inf]), overlap, np.ones(2)
+    )
+    half, off = run.plot().axes[0].lines
+    np.testing.assert_array_equal(half.get_ydata(), [1.0, 3.0, np.nan])
+    np.testing.assert_array_equal(off.get_ydata(), [2.0, np.nan, np.nan])
+    (squares,) = run.plot("overlap").axes[0].lines
+    np.testing.assert_allclose(squares.get_ydata(), [1.0, 0.36, 0.01])
+
+
+def test_paths_are_drawn_by_component():
+    state = {"x": np.arange(12.0).reshape(2, 3, 2), "y": np.ones((2, 3))}
+    run = dynamics.Ensemble(np.array([0.0, 1.0, 2.0]), state, np.zeros(2, bool))
+    x, y = run.plot().axes
+    assert _solid_names(x) == {"x entry 0": [3.0, 5.0, 7.0], "x entry 1": [4.0, 6.0, 8.0]}
+    assert _solid_names(y) == {"mean of runs": [1.0, 1.0, 1.0]}
+
+
+def _solid_names(ax):
+    return {line.get_label(): list(line.get_ydata()) for line in ax.lines}
