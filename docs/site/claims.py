@@ -1,6 +1,5 @@
 """The catalogue of claims, the errata of the sources and the open questions, as pages."""
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -69,7 +68,8 @@ class Known:
         if not shares:
             return "nothing random" if claim.id in self.fixed else ""
         worst = max(shares, key=lambda text: float(found[0]) if (found := _NUMBER.match(text)) else 0.0)
-        return f"{worst} of {self.over_seeds(claim)[0]['seeds']}"
+        share, _, interval = worst.replace(" ", "\N{NO-BREAK SPACE}").partition("\N{NO-BREAK SPACE}[")
+        return f"{share} of {self.over_seeds(claim)[0]['seeds']} [{interval}"
 
     def noticed(self, claim: Claim) -> list[str]:
         """Entry points of `theory` that were broken, and this claim was the first not as expected."""
@@ -132,12 +132,12 @@ def catalogue_page(known: Known) -> str:
         "# Catalogue of claims",
         "",
         f"{len(known.claims)} statements that `emergence validate` judges; [how](../docs/claims.md). *Sees*: the smallest "
-        "error of its prediction that every quantity of the claim would have noticed, measured with "
-        f"{known.measured}. *False alarms*: share of seeds, of the worst quantity, with its interval "
+        "error of its prediction that every quantity of the claim would have noticed (a dash where all predict 0), from "
+        f"{known.measured}. *False alarms*: share of the seeds, of the worst quantity, with its interval "
         "([counted](../docs/false_alarms.md)).",
         "",
     ]
-    head = ("claim", "about", "source", "kind", "expected", "sees", "false alarms")
+    head = ("claim", "about", "source", "kind", "sees", "false alarms")
     for wing, found in names.items():
         parts += [f"## {_title(wing)}", "", *table(head, (_row(claim, known) for claim in found)), ""]
     tree = ["```{toctree}", ":hidden:", "", *(f"claims/{wing}" for wing in names), "```", ""]
@@ -145,10 +145,10 @@ def catalogue_page(known: Known) -> str:
 
 
 def _row(claim: Claim, known: Known) -> tuple[str, ...]:
-    judged = known.judged.get(claim.id)
-    sees = "not judged yet" if judged is None else percent(judged.weakest) if math.isfinite(judged.weakest) else ""
-    about = (plain(claim.title), plain(claim.source), claim.kind, "" if claim.kind == "open" else claim.expected)
-    return (link(claim), *about, sees, known.false_alarms(claim))
+    found = known.judged.get(claim.id)
+    sees = "not judged yet" if found is None else percent(found.weakest).replace(" ", "\N{NO-BREAK SPACE}")
+    kind = claim.kind + (", expected to disagree" if claim.expected == "disagrees" else "")
+    return link(claim), plain(claim.title), plain(claim.source), kind, sees, known.false_alarms(claim)
 
 
 def wing_page(wing: str, claims: Sequence[Claim], known: Known) -> str:
