@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Tests of one file share compiled code, so a file stays in one process.
 SHARED ?= -n logical --maxprocesses=4 --dist loadfile
 
-.PHONY: run test fuzz matrix lint bench docs docs-tools notebooks figures reference lock clean
+.PHONY: run test fuzz matrix mutants lint bench docs docs-tools notebooks figures reference lock clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -42,6 +42,10 @@ lint: $(STAMP)
 # Hostile command lines without end; ARGS='--seed 3 --count 1000' for a part.
 fuzz: $(STAMP)
 	$(BIN)/python tests/support/fuzzing.py $(ARGS)
+
+# Formulas broken one at a time; ARGS='--seed 1 --count 300 --workers 2'. What was found stays in emergence-out/mutants.
+mutants: $(STAMP)
+	$(BIN)/python -m mutants --page docs/mutants.md $(ARGS)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -56,8 +56,8 @@ PARTS = {
                 "reference/claims",
                 "docs/statements",
             ),
-            *("docs/conventions", "docs/architecture", "docs/false_alarms", "docs/broken", "docs/laws", "docs/faults"),
-            *("CONTRIBUTING", "CHANGELOG"),
+            *("docs/conventions", "docs/architecture", "docs/false_alarms", "docs/broken", "docs/mutants"),
+            *("docs/laws", "docs/faults", "CONTRIBUTING", "CHANGELOG"),
         ],
     ),
 }

@@ -1,0 +1,70 @@
+"""What became of a mutant, from all that was said of it."""
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mutants.mutant import Mutant
+from mutants.results import CLAIMS, TESTS, Answer
+
+EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+#: The part of an answer which says that everybody was asked.
+END = "end"
+BOTH, TEST, CLAIM, NEITHER, OPEN, SAME = "both", "test", "claim", "neither", "not finished", "equivalent"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What tests, or claims, said: the first notice; how many came by and said nothing; whether all were asked."""
+
+    notice: str
+    silent: int
+    finished: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of one mutant. `reason`: why it changes nothing that matters, if a person has said so."""
+
+    mutant: Mutant
+    tests: Asked
+    claims: Asked
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """One of the columns of the table; "neither" is said only once all were asked."""
+        if self.reason:
+            return SAME
+        if self.tests.notice and self.claims.notice:
+            return BOTH
+        if not (self.tests.finished and self.claims.finished):
+            return OPEN
+        return TEST if self.tests.notice else CLAIM if self.claims.notice else NEITHER
+
+    @property
+    def in_claims(self) -> bool:
+        """Whether it is in a formula that claims come by."""
+        return self.mutant.path.startswith("theory/") and bool(self.claims.notice or self.claims.silent)
+
+
+def outcome(mutant: Mutant, answers: Sequence[Answer], reasons: dict[str, str]) -> Outcome:
+    """From the answers that hold."""
+    tests, claims = ([one for one in answers if one.asked == asked] for asked in (TESTS, CLAIMS))
+    return Outcome(mutant, _asked(tests), _asked(claims), reasons.get(mutant.digest, ""))
+
+
+def _asked(answers: Sequence[Answer]) -> Asked:
+    notice = next((one.notice for one in answers if one.notice), "")
+    silent = len({one.name for one in answers if one.came and not one.notice})
+    return Asked(notice, silent, bool(notice) or any(one.part == END for one in answers))
+
+
+def reasons(path: Path = EQUIVALENT) -> dict[str, str]:
+    """Digest → why it is no mistake. Raises `ValueError` for an entry without a reason."""
+    entries = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    for digest, entry in entries.items():
+        if not str(entry.get("reason", "")).strip():
+            raise ValueError(f"{path.name}: {digest} has no reason")
+    return {digest: str(entry["reason"]) for digest, entry in entries.items()}

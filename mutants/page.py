@@ -1,0 +1,104 @@
+"""The page on mutants, from what was found so far."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from mutants.outcome import BOTH, CLAIM, NEITHER, OPEN, SAME, TEST, Outcome
+from validation.judge.alarms import Share
+
+_COLUMNS = (BOTH, TEST, CLAIM, NEITHER, OPEN, SAME)
+GOALS = {"tests": 0.97, "claims": 0.60}
+_LONGEST = 160
+
+_HEAD = """# Mutants
+
+Formulas are broken one at a time, in a copy of the tree, and tests and claims are asked who notices. The page is made by
+
+```
+make mutants ARGS='--seed {seed} --count {count}'
+```
+
+which can be killed and run again, and is not edited by hand. Code: `{commit}`. Claims: preset `quick`, seed {claim_seed}.
+
+A mutant is one change of one expression of `theory`, `dynamics`, or of the judge and its statistics (`validation/judge`,
+`statistics`, `experiments`, `comparisons`; texts, pictures, files and input checks apart):
+
+* **factor**: a constant × 1.05. **exponent**: ± 1, or a square root left out. **sign**: + for −, − for +.
+* **summand**: one left out. **border**: < for ≤, > for ≥, or the other way round.
+* **swap**: neighbouring indices, or neighbouring arguments of one type; a transpose left out.
+* **count**: a whole number in a sum, degrees of freedom among them, ± 1. **error bar**: a standard error or an allowance × 2
+  or × ½.
+
+Of each statement at most one is drawn, at random; the order is the seed's. Asked are the tests, and the claims, that come by
+the changed statement, as measured line by line; the cheapest first, until one notices: a test fails (and passes
+without the mutant), a verdict is not the expected one, or the process stops with an error or takes more than three times its
+processor time. First the tests that come by, then the rest of their files, which may use what those have compiled. A test
+that starts another process is not seen to come by what runs there. Each mutant has a budget of processor time; where it was
+spent before all were asked, it is *not finished*, and counts below as not noticed. The intervals are exact binomial ones of
+95 %.
+"""
+
+
+def page(outcomes: Sequence[Outcome], seed: int, count: int, claim_seed: int, commit: str) -> str:
+    """Of the mutants of one seed that were tried."""
+    tried = [one for one in outcomes if one.tests.finished or one.tests.silent or one.claims.silent or one.reason]
+    counted = [one for one in tried if one.name != SAME]
+    used = [one for one in counted if one.in_claims]
+    by_tests = Share(sum(bool(one.tests.notice) for one in counted), len(counted))
+    by_claims = Share(sum(bool(one.claims.notice) for one in used), len(used))
+    neither = [one for one in counted if not one.tests.notice and not one.claims.notice]
+    stops = sum(one.claims.notice.startswith("stops") for one in used)
+    parts = [
+        _HEAD.format(seed=seed, count=count, commit=commit, claim_seed=claim_seed),
+        f"## Result\n\nTried: {len(tried)} of the {count} mutants of seed {seed}.\n",
+        "| | noticed | share | goal |\n|---|--:|--:|--:|",
+        f"| by tests, of all that are not equivalent | {_told(by_tests)} | ≥ {GOALS['tests']:.0%} |",
+        f"| by claims, of those in `theory` that a claim comes by | {_told(by_claims)} | ≥ {GOALS['claims']:.0%} |",
+        f"\nOf the {by_claims.hits} that claims noticed, {stops} stopped one with an error; the others changed a verdict.\n",
+        f"## By package\n\n{_table(tried, lambda one: one.mutant.path.split('/')[0])}\n",
+        f"## By kind\n\n{_table(tried, lambda one: one.mutant.kind)}\n",
+        f"## Noticed by nothing\n\n{_list(one for one in neither if one.name == NEITHER)}\n",
+        f"## Not finished, and not noticed so far\n\n{_list(one for one in neither if one.name == OPEN)}\n",
+        f"## Noticed by tests alone, in formulas that claims come by\n\n{_list(_unclaimed(used))}\n",
+        f"## Equivalent\n\n{_list((one for one in tried if one.name == SAME), reasons=True)}\n",
+    ]
+    return "\n".join(parts)
+
+
+def _unclaimed(used: Sequence[Outcome]) -> list[Outcome]:
+    return [one for one in used if one.tests.notice and not one.claims.notice]
+
+
+def _told(share: Share) -> str:
+    low, high = share.interval
+    value = f"{share.value:.0%} ({low:.0%} – {high:.0%})" if share.total else "–"
+    return f"{share.hits} of {share.total} | {value}"
+
+
+def _table(tried: Sequence[Outcome], group: Callable[[Outcome], str]) -> str:
+    head = f"| | {' | '.join(_COLUMNS)} | all |\n|---|{'--:|' * (len(_COLUMNS) + 1)}"
+    rows = []
+    for name in [*sorted({group(one) for one in tried}), "all"]:
+        found = [one for one in tried if name in ("all", group(one))]
+        counts = Counter(one.name for one in found)
+        rows.append(f"| {name} | {' | '.join(str(counts[key]) for key in _COLUMNS)} | {len(found)} |")
+    return "\n".join([head, *rows])
+
+
+def _list(outcomes: Iterable[Outcome], reasons: bool = False) -> str:
+    rows = [_row(one, reasons) for one in outcomes]
+    last = "why" if reasons else "came by, said nothing"
+    return "\n".join([f"| mutant | where | change | {last} |\n|---|---|---|---|", *rows]) if rows else "None."
+
+
+def _row(one: Outcome, reasons: bool) -> str:
+    mutant = one.mutant
+    change = f"{mutant.kind}: `{_short(mutant.change)}`"
+    last = one.reason if reasons else f"{one.tests.silent} files, {one.claims.silent} claims"
+    where = f"{mutant.path}:{mutant.line}"
+    return f"| {mutant.digest} | `{where}` {mutant.function} | {change} | {last} |".replace("\n", " ")
+
+
+def _short(text: str) -> str:
+    text = text.replace("`", "'").replace("|", "\\|")
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"

@@ -1,0 +1,258 @@
+"""Mutants: what is changed and what is left alone, the draw, and a tiny tree whose mutants are known."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mutants.choosing import drawn
+from mutants.generating import mutants_of
+from mutants.mutant import CAME_BY, Mutant
+from mutants.outcome import CLAIM, NEITHER, OPEN, SAME, TEST, Asked, Outcome, outcome, reasons
+from mutants.page import page
+from mutants.project import this_project
+from mutants.results import TESTS, Answer, Results
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def changes(tmp_path: Path, source: str) -> set[tuple[str, str]]:
+    (tmp_path / "a.py").write_text(source, encoding="utf-8")
+    return {(one.kind, one.change) for one in mutants_of(tmp_path, ["a.py"])}
+
+
+# -------------------------------------------------------------------------------- what is changed
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("y = 0.5", {("factor", "0.5 → (0.5 * 1.05)")}),
+        ("y = 2 * x", {("factor", "2 → (2 * 1.05)")}),
+        ("y = x**2", {("exponent", "2 → (2 + 1)"), ("exponent", "2 → (2 - 1)")}),
+        ("y = np.sqrt(x)", {("exponent", "np.sqrt(x) → (x)")}),
+        ("y = -x", {("sign", "-x → (x)")}),
+        (
+            "y = a - b",
+            {("sign", "a - b → (a + b)"), ("summand", "a - b → (a)"), ("summand", "a - b → (-(b))")},
+        ),
+        ("if x < y:\n    z = 1", {("border", "x < y → (x <= y)")}),
+        ("y = x[i, j]", {("swap", "i, j → j, i")}),
+        ("y = x.T", {("swap", "x.T → x")}),
+        ("y += x", {("sign", "y += x → y -= x")}),
+        ("v = x.var(ddof=1)", {("count", "1 → 2"), ("count", "1 → 0")}),
+        ("y = x[: n - 1]", {("count", "1 → 2"), ("count", "1 → 0")}),
+        ("f(stderr=g(x))", {("error bar", "g(x) → (2 * (g(x)))"), ("error bar", "g(x) → (0.5 * (g(x)))")}),
+        (
+            "def mean_and_error(x):\n    return g(x), h(x)",
+            {("error bar", "h(x) → (2 * (h(x)))"), ("error bar", "h(x) → (0.5 * (h(x)))")},
+        ),
+        (
+            "def f(a: float, b: float, n: int): ...\ny = f(u, v, k)",
+            {("swap", "u, v → v, u")},
+        ),
+        ("f = lambda μ: μ**3  # not ASCII", {("exponent", "3 → (3 + 1)"), ("exponent", "3 → (3 - 1)")}),
+    ],
+)
+def test_what_is_changed(source: str, expected: set[tuple[str, str]], tmp_path: Path) -> None:
+    assert changes(tmp_path, source) == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""2 * 3 - 1"""',
+        'y = f"{2 * x:.3f}"',
+        "y = 'a' + b + 'c'",
+        "y = [1] + z",
+        "def f(x) -> str:\n    return g(2.5 * x)",
+        "if x > 2 * y:\n    raise ValueError(x - 1)",
+        "if x > 2.5:\n    refuse(x)",
+        "print(2.5 * x)",
+        "y = plot(x, lw=1.5)",
+        "y: Annotated[int, 2.5] = x",
+        "@cache(2.5)\ndef f(x): ...",
+        "y = x[-1]",
+        "y = x.mean(axis=-1)",
+        "y = zeros((2, 3))",
+        "y = solve(rtol=1e-8)",
+        "if TYPE_CHECKING:\n    x = 2.5",
+        "y = True",
+    ],
+)
+def test_what_is_left_alone(source: str, tmp_path: Path) -> None:
+    assert changes(tmp_path, source) == set()
+
+
+@pytest.fixture(scope="module")
+def all_mutants() -> list[Mutant]:
+    return mutants_of(ROOT, this_project(ROOT).sources)
+
+
+def test_mutants_of_the_formulas_are_python_and_are_told_apart(all_mutants: list[Mutant]) -> None:
+    assert len({one.digest for one in all_mutants}) == len(all_mutants) > 10_000
+    assert {one.path.partition("/")[0] for one in all_mutants} == {"theory", "dynamics", "validation"}
+    for one in islice(drawn(all_mutants, 5), 60):
+        source = (ROOT / one.path).read_text(encoding="utf-8")
+        changed = one.applied(source)
+        assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source))
+        assert CAME_BY in changed
+
+
+def test_reviewed_mutants_are_still_there(all_mutants: list[Mutant]) -> None:
+    """Code that has changed makes other mutants: what was said of the old ones goes."""
+    assert reasons().keys() <= {one.digest for one in all_mutants}
+
+
+# --------------------------------------------------------------------------------------- the draw
+
+
+def test_a_digest_survives_lines_that_move(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 2.5\nx = 2.5\n", encoding="utf-8")
+    before = mutants_of(tmp_path, ["a.py"])
+    (tmp_path / "a.py").write_text("import math\n\nx = 2.5\nx = 2.5\n", encoding="utf-8")
+    after = mutants_of(tmp_path, ["a.py"])
+    assert [one.line for one in after] == [one.line + 2 for one in before]
+    assert [one.digest for one in after] == [one.digest for one in before]
+    assert len({one.digest for one in before}) == 2
+
+
+def test_the_draw_goes_on_and_is_not_moved_by_other_code(all_mutants: list[Mutant]) -> None:
+    few = [one for one in all_mutants if one.path.startswith("theory/steps/")]
+    rest = [one for one in few if one.path != "theory/steps/neuron.py"]
+    first, second = ([one.digest for one in drawn(few, seed)] for seed in (1, 2))
+    kept = {one.digest for one in rest}
+    assert [x for x in first if x in kept] == [one.digest for one in drawn(rest, 1)]
+    assert first != second
+    chosen = list(drawn(few, 1))
+    assert len({one.site for one in chosen}) == len(chosen) == len({one.site for one in few})
+
+
+def test_a_mutant_of_another_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 2.5\n", encoding="utf-8")
+    (mutant,) = mutants_of(tmp_path, ["a.py"])
+    with pytest.raises(ValueError, match=r"a\.py:1 is not what the mutant was made from"):
+        mutant.applied("y = 123\n")
+
+
+# ----------------------------------------------------------------------------------- a tiny tree
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
+    """The folder, and what became of every mutant of `tests/support/tiny_mutants.py`."""
+    folder = tmp_path_factory.mktemp("tiny")
+    return folder, tried(folder)
+
+
+def tried(folder: Path) -> list[dict[str, Any]]:
+    script = ROOT / "tests" / "support" / "tiny_mutants.py"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(
+        [sys.executable, str(script), str(folder)], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads((folder / "outcomes.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("function", "change", "name", "tests", "claims"),
+    [
+        ("volume", "2 → (2 + 1)", "both", "tests/test_near.py::test_volume", "A.y disagrees"),
+        ("turned", "-x → (x)", "test", "tests/test_far.py::test_twice", ""),
+        ("scaled", "3.0 → (3.0 * 1.05)", "claim", "", "A.y disagrees"),
+        ("unheeded", "7.0 → (7.0 * 1.05)", "neither", "", ""),
+        ("positive", "x > 0 → (x >= 0)", "neither", "", ""),
+        ("endless", "x += 1 → x -= 1", "test", "stops: it takes more than three times its time", ""),
+    ],
+)
+def test_who_notices(tiny: tuple, function: str, change: str, name: str, tests: str, claims: str) -> None:
+    (row,) = [row for row in tiny[1] if (row["function"], row["change"]) == (function, change)]
+    assert (row["name"], row["tests"], row["claims"]) == (name, tests, claims)
+
+
+def test_who_came_by_and_said_nothing_is_counted(tiny: tuple) -> None:
+    silent = {row["function"]: (row["silent"], row["in_claims"]) for row in tiny[1] if row["name"] == "neither"}
+    assert silent["unheeded"] == ([1, 2], True)
+    assert {row["in_claims"] for row in tiny[1] if row["function"] == "turned"} == {False}
+
+
+def test_the_tree_itself_is_never_changed(tiny: tuple) -> None:
+    from tiny_mutants import FILES
+
+    assert {name: (tiny[0] / "tree" / name).read_text(encoding="utf-8") for name in FILES} == FILES
+
+
+def test_a_killed_run_goes_on(tiny: tuple) -> None:
+    """With its last line cut short, that answer alone is asked for again."""
+    path = tiny[0] / "store" / "answers.jsonl"
+    whole = path.read_text(encoding="utf-8")
+    path.write_text(whole[:-20], encoding="utf-8")
+    assert tried(tiny[0]) == tiny[1]
+    lines = whole.splitlines()
+    again = path.read_text(encoding="utf-8").splitlines()
+    assert again[: len(lines) - 1] == lines[:-1]
+    assert len(again) == len(lines) + 1
+
+
+# ------------------------------------------------------------------------------ counts and page
+
+ONE = Mutant("theory/a.py", "f", 7, (7, 7), "factor", 0, 1, "2", "(2 * 1.05)", "return 2 * x")
+
+
+def test_an_equivalent_one_is_not_counted() -> None:
+    silent, heard = Asked("", 3, True), Asked("tests/test_a.py::test_f", 0, True)
+    rest = [Outcome(replace(ONE, line=i), heard, silent) for i in (1, 2, 3)]
+    counted = page([*rest, Outcome(ONE, silent, silent)], 1, 300, 0, "abc")
+    assert "| by tests, of all that are not equivalent | 3 of 4 | 75% " in counted
+    assert "Noticed by nothing\n\n| mutant" in counted
+    reviewed = page([*rest, Outcome(ONE, silent, silent, "no number changes")], 1, 300, 0, "abc")
+    assert "| by tests, of all that are not equivalent | 3 of 3 | 100% " in reviewed
+    assert "Noticed by nothing\n\nNone." in reviewed
+    assert "no number changes |" in reviewed
+    assert "Tried: 4 of the 300 mutants of seed 1." in reviewed
+
+
+def test_what_was_not_finished_counts_as_not_noticed() -> None:
+    unfinished = outcome(ONE, [Answer(ONE.digest, "", TESTS, "tests/test_a.py", "whole", "", 1.0, True)], {})
+    assert unfinished.name == OPEN
+    text = page([unfinished], 1, 300, 0, "abc")
+    assert "| by tests, of all that are not equivalent | 0 of 1 |" in text
+    assert "Not finished, and not noticed so far\n\n| mutant" in text
+
+
+@pytest.mark.parametrize(
+    ("tests", "claims", "name"),
+    [
+        (Asked("x", 0, True), Asked("", 2, True), TEST),
+        (Asked("", 2, True), Asked("x", 0, True), CLAIM),
+        (Asked("", 0, True), Asked("", 0, True), NEITHER),
+        (Asked("x", 0, True), Asked("", 0, False), OPEN),
+    ],
+)
+def test_names(tests: Asked, claims: Asked, name: str) -> None:
+    assert Outcome(ONE, tests, claims).name == name
+    assert Outcome(ONE, tests, claims, "reason").name == SAME
+
+
+def test_an_equivalent_one_needs_a_reason(tmp_path: Path) -> None:
+    (tmp_path / "e.toml").write_text('[abc]\nreason = " "\n', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"e\.toml: abc has no reason"):
+        reasons(tmp_path / "e.toml")
+
+
+def test_answers_outlive_a_torn_line(tmp_path: Path) -> None:
+    answer = Answer("m", "v", TESTS, "tests/test_a.py", "whole", "", 1.0, True)
+    Results(tmp_path / "a.jsonl").add(answer)
+    with open(tmp_path / "a.jsonl", "a", encoding="utf-8") as file:
+        file.write('{"mutant": "m", "versi')
+    results = Results(tmp_path / "a.jsonl")
+    results.add(replace(answer, name="tests/test_b.py"))
+    assert {one.name for one in Results(tmp_path / "a.jsonl").of("m")} == {"tests/test_a.py", "tests/test_b.py"}
