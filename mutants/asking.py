@@ -20,7 +20,7 @@ _SLOWER = 3
 #: Processor seconds for measuring a unit.
 _MEASURE = 900.0
 #: Units that are asked in one process: imports are paid once, and a kill of the whole loses no more than these.
-_TOGETHER, _UNMEASURED = 12, 3
+_TOGETHER, _UNMEASURED = 12, 1
 
 OUT_OF_TIME = "stops: it takes more than three times its time"
 Row = dict[str, object]
