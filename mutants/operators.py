@@ -16,8 +16,9 @@ Operator = Callable[[ast.AST, Place, Text, Signatures], Iterator[Change]]
 
 FACTOR = "1.05"
 #: Smaller numbers are tolerances of solvers and steps of differences: 5 % of them change nothing that is meant to be seen.
-_SMALL = 1e-3
-_ERROR_BAR = re.compile(r"(^|_)(stderr|standard_errors?|errors?|allowances?|smallest_error)$")
+_SMALL = 1e-2
+#: A bare ``error`` is what is left of a target, as often as not.
+_ERROR_BAR = re.compile(r"(^|_)(stderr|standard_errors?|allowances?)$|_errors?$")
 _SIMPLE = (ast.Name, ast.Attribute, ast.Subscript)
 
 
@@ -53,7 +54,7 @@ def _sum(node: ast.AST) -> ast.BinOp | None:
 def factor(node: ast.AST, place: Place, text: Text, _: Signatures) -> Iterator[Change]:
     """A constant × 1.05: a number with a point anywhere, an integer where it multiplies or divides."""
     value, parent = _number(node), place.parent
-    if value is None or place.counting or abs(value) < _SMALL:
+    if value is None or place.counting or abs(value) <= _SMALL:
         return
     multiplies = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult | ast.Div)
     powers = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Pow) and parent.right is node
