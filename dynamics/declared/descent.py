@@ -61,7 +61,8 @@ def population_descent(
     r"""Steps of the model's rule along the gradient of its population loss.
 
     Returns: `overlap` (time, eigenspace, neuron, direction), `gram` (time, eigenspace, neuron, other), `second` (time,
-    neuron), `loss` (time); coordinates ``time`` (sum of the step sizes) and ``step``. Batch and label noise do not matter.
+    neuron), `loss` (time); coordinates ``time`` (sum of the step sizes) and ``step``. Batch and label noise
+    of mean zero do not matter; labels that flip show (1 − 2p)·f*.
 
     Raises:
         InputError: numbers out of range, a start that does not fit, a run longer than its schedule, a rule of coordinates, and
@@ -78,7 +79,8 @@ def population_descent(
     directions = jnp.asarray(np.pad(roots, ((0, 0), (0, 0), (0, start.width))))
     parts, free = parts_of(model), replace(model, student=replace(model.student, rows="free"))
     lowered, shown = lowered_population(free), lowered_population(model)
-    parameters = {**parameters_of(free), "kappa": jnp.asarray(0.0)}
+    plain = {**parameters_of(free), "kappa": jnp.asarray(0.0)}
+    parameters = {**plain, **parameters_of(free, signal=model.rule.signal), "kappa": plain["kappa"]}
     extra = np.zeros((len(parts.rule.buffers), *rows.shape))
     begin = _Vectors(
         jnp.asarray(np.concatenate([rows[None], extra])), jnp.asarray(np.array(model.student.second, dtype=float))
@@ -88,7 +90,7 @@ def population_descent(
         return _advance(lowered, constant(model), directions, state, parameters, part.begin, part.end, parts=parts)
 
     def look(state: _Vectors) -> tuple[jax.Array, ...]:
-        return _look(shown, directions, state, parameters, trained=parts.student.trained)
+        return _look(shown, directions, state, plain, trained=parts.student.trained)
 
     def result(track: Track[_Vectors]) -> "xr.Dataset":
         at = np.array(track.at)

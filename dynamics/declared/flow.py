@@ -105,7 +105,7 @@ def declared_flow(
     r"""The limit $\eta\to0$ of the model's rule, from `start` to time `t_end`; time is the sum of the step sizes.
 
     Momentum moves the rows $1/(1-\beta)$ times as fast (heavy ball, Nesterov), its second layer as plain SGD. Batch and label
-    noise do not matter in this limit, and of a schedule only its sum.
+    noise of mean zero do not matter in this limit, labels that flip show (1 − 2p)·f*, and of a schedule only its sum counts.
 
     Args:
         times: (n,) times to record, increasing, within [0, t_end]; 101 equidistant ones by default.
@@ -122,7 +122,8 @@ def declared_flow(
     least = 1e-3 * rtol if atol is None else atol
     check_positive(rtol=rtol, atol=least)
     grid = record_times(t_end, times, lambda: np.linspace(0.0, t_end, 101))
-    parameters, lowered = parameters_of(model, speed(model.rule)), lowered_population(model, system)
+    pace, lowered = speed(model.rule), lowered_population(model, system)
+    parameters, plain = parameters_of(model, pace, model.rule.signal), parameters_of(model, pace)
     state, taken = flow_state(model, start), [0]
 
     def advance(state: State, part: Stretch) -> State:
@@ -133,7 +134,7 @@ def declared_flow(
 
     def look(state: State) -> tuple[jax.Array, ...]:
         second = state["b"] if "b" in state else parameters["b"]
-        return state["T"], state["Q"], second, _loss(lowered, state, parameters)
+        return state["T"], state["Q"], second, _loss(lowered, state, plain)
 
     def result(track: Track[State]) -> DeclaredFlow:
         axis = time_axis(np.array(track.at, dtype=float))

@@ -85,12 +85,14 @@ def lowered_population(model: DeclaredModel, system: System | None = None) -> Lo
     return kept(system or population_system(model), LoweredPopulation, integrals_of(model), is_quadratic(model.loss))
 
 
-def parameters_of(model: DeclaredModel, speed: float = 1.0) -> State:
+def parameters_of(model: DeclaredModel, speed: float = 1.0, signal: float = 1.0) -> State:
     """Eigenvalues, directions and numbers of the target as arrays, with the second layer where it is fixed.
+
+    `signal`: what labels show of the target in the mean; 1 for the loss, which leaves their noise out.
 
     Raises `InputError` for a target or link without closed integrals.
     """
-    numbers = population.constants(check_target(model.target), model.directions)
+    numbers = population.shown(population.constants(check_target(model.target), model.directions), signal)
     found = {
         "lambda": model.inputs.eigenvalues,
         "Z": model.directions.grams,

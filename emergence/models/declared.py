@@ -70,6 +70,16 @@ def _flows(resolved: Resolved) -> None:
     flow_state(resolved.model, resolved.start)
 
 
+def _flows_alone(resolved: Resolved) -> None:
+    """Refuses noise that does not move the flow, too."""
+    rule = resolved.model.rule
+    if rule.noise and rule.signal == 1:
+        refuse(
+            f"noise is {rule.noise:g} of law {rule.noise_law!r}, whose mean is 0: it does not move the flow; leave it out"
+        )
+    _flows(resolved)
+
+
 def _runs(resolved: Resolved) -> None:
     """One step is traced: a rule that needs coordinates is refused before anything is made, and a file's rule that fails."""
     from dynamics.core.outside import NO_MISTAKES
@@ -179,11 +189,11 @@ MODEL = Model(
         Simulation(
             "declared-flow",
             "population flow of a declared model",
-            _FRESH - {"batch", "noise", "noise_law", "noise_period", "replicas", "method"},
+            _FRESH - {"batch", "replicas", "method"},
             _flow,
             _table,
             (*_STATE, "loss"),
-            _flows,
+            _flows_alone,
         ),
     ),
     predict=Predictor(document, data, _FRESH - {"replicas", "method"}, VARIABLES),

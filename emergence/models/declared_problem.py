@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _FILE = re.compile(r"(.*\.py)(?:@([0-9a-f]+))?\Z", re.DOTALL)
 #: Options that are fields of every rule, beside the step size, which is text.
 RULE_OPTIONS = ("batch", "noise", "noise_law", "noise_period", "decay", "samples", "order", "renewed")
+#: The usual step size, times the trace of the covariance; and the share of the largest one that it does not exceed.
+_USUAL, _INSIDE = 0.02, 0.25
 #: Steps that are summed over to find when a schedule has come to a time.
 _LONGEST = 10**7
 
@@ -121,7 +123,8 @@ class DeclaredProblem(Problem):
     step_size: str | None = option(
         None,
         Said("0.01"),
-        "a number, or power(0.1, 0.5), linear(0.1, 0, 1000) (default: 0.02 / trace of the covariance)",
+        "a number, or power(0.1, 0.5), linear(0.1, 0, 1000) (default: 0.02 / trace of the covariance, or a quarter of the "
+        "largest step size that theory knows, if that is less)",
     )
     batch: int | None = option(None, Whole(), "samples in one step (default 1)")
     noise: float | None = option(
@@ -282,14 +285,27 @@ def resolve(problem: DeclaredProblem, simulation: Simulation | None = None) -> R
 
     inputs, target = inputs_of(problem.inputs), _target(problem)
     directions = parse_directions(problem.directions, inputs, target.count, problem.seed)
-    rule = rule_of(problem.rule, _common(problem), 0.02 / inputs.trace)
-    model = DeclaredModel(directions, target, _student(problem), rule, LOSSES[problem.loss])
-    steps = problem.steps or (10_000 if problem.time is None else _steps_to(rule.step_size, problem.time))
-    check_length(rule.step_size, steps)
     start = draw_start(directions, problem.student_width, problem.decided()["start_scale"], problem.seed)
-    size = rule.step_size
+    usual = _USUAL / inputs.trace
+    rule = rule_of(problem.rule, _common(problem), usual)
+    model = DeclaredModel(directions, target, _student(problem), rule, LOSSES[problem.loss])
+    if problem.step_size is None and rule.step_size == usual:
+        model = _in_bounds(model, start, usual)
+    size = model.rule.step_size
+    steps = problem.steps or (10_000 if problem.time is None else _steps_to(size, problem.time))
+    check_length(size, steps)
     time = float(np.sum(size(np.arange(steps)))) if callable(size) else size * steps
     return Resolved(problem, model, start, steps, time)
+
+
+def _in_bounds(model: "DeclaredModel", start: "Start", usual: float) -> "DeclaredModel":
+    """With a step size well below the largest that theory knows, where the usual one is not."""
+    from dataclasses import replace
+
+    from theory.declared.predict import largest_step
+
+    most = float(f"{_INSIDE * largest_step(model, start):.2g}")
+    return model if most >= usual else replace(model, rule=replace(model.rule, step_size=most))
 
 
 def inputs_of(text: str) -> "Inputs":

@@ -39,6 +39,7 @@ _SMALL: dict[str, dict[str, Any]] = {
 _ALSO = {
     "compare": {"activation": "h3"},
     "declared-sgd": {"samples": 12},
+    "declared-flow": {"noise": 0.25, "noise_law": "flips"},
     "predict --model declared": {"inputs": 8, "student_width": 1, "start_scale": 1.0, "noise": 0.5},
     **{what: {"steps": 5} for what in ("compare --model linear", "label-noise", "oscillation", "sam")},
 }

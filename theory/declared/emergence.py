@@ -11,15 +11,12 @@ from functools import cached_property
 
 import numpy as np
 
-from theory.core.activation import Activation
 from theory.core.errors import InputError
-from theory.core.initial import InitialState
-from theory.core.teacher import Teacher
 from theory.declared import lone_row, weight_decay
 from theory.declared.additive import additive_parts
 from theory.declared.flow import is_quadratic, speed
 from theory.declared.known import NUMBER, STEPS, TIME, Known, Unknown, fact, small
-from theory.declared.lone_row import Passage, Row, additive_target, alone, follow
+from theory.declared.lone_row import Passage, Row, alone, follow
 from theory.declared.model import DeclaredModel
 from theory.declared.rule import Rule
 from theory.declared.start import Start
@@ -43,12 +40,8 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         raise InputError(
             f"data set of {model.rule.samples} samples: times are known on fresh samples only; run declared-sgd"
         )
-    pace = speed(model.rule)
-    additive_target(model)
-    if model.rule.noise and model.rule.noise_law == "flips":
-        raise InputError(
-            "labels flip, which weakens what they say: times are known for noise of mean zero; run declared-sgd"
-        )
+    pace, signal = speed(model.rule), model.rule.signal
+    model = lone_row.of_mean_labels(model)
     if model.student.trained:
         raise InputError("the second layer is trained: rows are no longer light or alone; run declared-flow")
     if is_quadratic(model.loss) and not model.student.homogeneous and model.student.width > 1:
@@ -57,7 +50,7 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
             "or predict the correlation loss"
         )
     parts = additive_parts(model, start)
-    entries = list(_by_rows(model, start) if parts is None else _additive(model, *parts, pace))
+    entries = list(_by_rows(model, start) if parts is None else _additive(model.rule, predict(*parts), pace, signal))
     yield from entries
     size = model.rule.step_size
     if callable(size):
@@ -73,13 +66,10 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
             yield Known(FOUND_STEPS, value, STEPS, entry.source, conditions, entry.place, low, high)
 
 
-def _additive(
-    model: DeclaredModel, activation: Activation, teacher: Teacher, initial: InitialState, pace: float
-) -> Iterator[Known | Unknown]:
+def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float) -> Iterator[Known | Unknown]:
     """By the additive model's own prediction. Weight decay leaves directions as they are while students are light."""
-    rule, prediction = model.rule, predict(activation, teacher, initial)
     decay, half = rule.decay / pace, prediction.time_half
-    fitted = [_fitted(prediction, p, decay) for p in range(teacher.width)]
+    fitted = [_fitted(prediction, p, decay) for p in range(prediction.teacher.width)]
     for p, own in enumerate(validity(prediction)):
         place = p + 1
         # (A direction that is fitted late is one that later neurons can still be drawn to.)
@@ -94,15 +84,28 @@ def _additive(
         yield Known(FITTED, loss_time / pace, TIME, source, (*conditions, *captured), place)
         if type(rule) is Rule and not callable(rule.step_size) and not rule.noise:
             yield from _of_sgd(prediction, p, float(rule.step_size), rule.batch, conditions)
-    yield from _rest(prediction, decay)
+    yield from _rest(prediction, decay, signal)
     if prediction.learned.any():
-        bound, worst = prediction.stability_bound(rule.batch)
+        bound, worst = _bound(prediction, rule)
         conditions = (
             fact("momentum", type(rule) is Rule, "momentum: the bound is on the effective step, to first order in it"),
             fact("noise", not rule.noise, "noise: that on labels is not in the bound"),
         )
         source = "second order of one step on the plateau; theory.one_task.plateau"
-        yield Known(BOUND, bound / pace, TIME, source, conditions, worst + 1)
+        yield Known(BOUND, bound, TIME, source, conditions, worst + 1)
+
+
+def _bound(prediction: Prediction, rule: Rule) -> tuple[float, int]:
+    """The largest step size, and the direction that sets it."""
+    bound, worst = prediction.stability_bound(rule.batch)
+    return bound / speed(rule), worst
+
+
+def largest_step(model: DeclaredModel, start: Start) -> float:
+    """`BOUND` of a model that is the additive one; inf of others. Raises `InputError` where it has none."""
+    model = lone_row.of_mean_labels(model)
+    parts = additive_parts(model, start)
+    return np.inf if parts is None else _bound(predict(*parts), model.rule)[0]
 
 
 def _of_sgd(
@@ -131,16 +134,20 @@ def _fitted(prediction: Prediction, p: int, decay: float) -> tuple[float, tuple[
     return late, (small("capture", late / half, lead, words),)
 
 
-def _rest(prediction: Prediction, decay: float) -> Iterator[Known]:
-    """Norms at rest, and the loss that is left: of directions that are not learned, and what decay leaves of the others."""
+def _rest(prediction: Prediction, decay: float, signal: float) -> Iterator[Known]:
+    """Norms at rest, and the loss that is left: of directions that are not learned, and what decay and flips leave of others.
+
+    The prediction's weights are `signal` times those of the target.
+    """
     activation, weights = prediction.activation, prediction.teacher.a
     centred = (fact("mean", activation.squared_mean == 0, "mean: the activation has one, which all rows fit together"),)
     learned = prediction.learned
     norms = np.where(learned, weight_decay.rest_norms(activation, weights, decay), 0.0)
     for p, norm in enumerate(norms):
         yield Known(NORM, float(norm), NUMBER, weight_decay.REFERENCE, centred, p + 1)
-    left = float(prediction.loss(np.array([np.inf]))[0]) + weight_decay.floor(activation, weights[learned], decay)
-    yield Known(FLOOR, left, NUMBER, weight_decay.REFERENCE, centred)
+    missed = float(prediction.loss(np.array([np.inf]))[0]) / signal**2
+    floor = missed + weight_decay.floor(activation, weights[learned], decay, signal)
+    yield Known(FLOOR, floor, NUMBER, weight_decay.REFERENCE, centred)
 
 
 # ------------------------------------------------------------------------- rows by themselves

@@ -11,6 +11,9 @@ A over directions and rows (each pair counted once; of a whitened student $\rho_
 $\mathcal L_{kk}$), and the products $T^i_{kq}=\langle v_k^i,w_q^i\rangle$,
 $Q^i_{kj}=\langle v_k^i,v_j^i\rangle$ close. On a sphere what is radial, weight decay too, is taken off.
 
+Square and correlation loss know of the labels' noise only their mean: of labels that flip, $(1-2p)f_*$ stands for $f_*$ in
+every force (`theory.declared.rule.Rule.signal`).
+
 One eigenvalue, orthonormal directions and the same link: the committee's equations for step size 0 (Saad and Solla 1995,
 Phys. Rev. E 52, 4225) and the overlap flow (arXiv:2504.19983, Lemma B.1); several eigenvalues: Yoshida and Okada 2019 for erf.
 """
@@ -52,13 +55,8 @@ def speed(rule: Rule) -> float:
     r"""Flow speed of the rows, in the sum of the step sizes as time: 1 for SGD, $1/(1-\beta)$ for heavy-ball and Nesterov
     momentum (1 if averaged).
 
-    Raises `InputError` for other rules, and for labels that flip: their mean step is not the population gradient.
+    Raises `InputError` for other rules.
     """
-    if rule.noise and rule.noise_law == "flips":
-        raise InputError(
-            f"noise is {rule.noise:g} of law 'flips': it changes the labels' mean, so the population's flow is another; "
-            "simulate it, or use noise of mean zero"
-        )
     if type(rule) is Rule:
         return 1.0
     if type(rule) is Momentum:

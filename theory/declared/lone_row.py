@@ -55,11 +55,30 @@ def additive_target(model: DeclaredModel) -> Additive:
     raise InputError("the target is not additive: no time of its directions is known; run declared-flow")
 
 
+def of_mean_labels(model: DeclaredModel) -> DeclaredModel:
+    r"""Where labels flip, the model that they show in the mean: $(1-2p)f_*$ for f*, and Gaussian noise of their mean square
+    about it, $4p(1-p)Ef_*^2$ (p half as large if flips come and go); any other model as it is.
+
+    Raises `InputError` for a target that is not additive, and for labels that show nothing.
+    """
+    rule, target = model.rule, additive_target(model)
+    if rule.signal == 1:
+        return model
+    if rule.signal == 0:
+        raise InputError(
+            f"noise is {rule.noise:g} of law 'flips': the labels' mean is 0 everywhere; give another noise"
+        )
+    left = np.sqrt((1 - rule.signal**2) * population.constants(target, model.directions)["square"])
+    seen = replace(target, weights=tuple(rule.signal * a for a in target.weights))
+    return replace(model, target=seen, rule=replace(rule, noise=float(left), noise_law="gaussian", noise_period=0))
+
+
 def growth_rates(model: DeclaredModel, start: Start) -> np.ndarray:
     r"""$S_{kp}$ (m, P) at the start, per unit of the sum of step sizes; negative where an overlap shrinks.
 
     Raises `InputError` for other targets, and for models without a flow.
     """
+    model = of_mean_labels(model)
     target, eigenvalues = additive_target(model), np.asarray(model.inputs.eigenvalues)
     X = np.einsum("i,ikp->kp", eigenvalues, start.overlaps(model.directions))
     C, rho = np.einsum("i,ikl->kl", eigenvalues, start.grams), np.einsum("ikk->k", start.grams)
@@ -165,6 +184,7 @@ class _Velocity:
     def __init__(self, model: DeclaredModel) -> None:
         if model.student.trained:
             raise InputError("the second layer is trained: a row by itself has none; run declared-flow")
+        model = of_mean_labels(model)
         system, activation = population_system(model), model.student.activation
         free = {T[i, k, q]: (i, k, q), Q[i, k, j]: (i, k, j)}
         self.sums = [NumericSums(system.drift[name], letters, activation) for name, letters in free.items()]
@@ -222,6 +242,7 @@ class _Lone:
     """One row's flow. Its vector: T (L, P), Q (L,)."""
 
     def __init__(self, model: DeclaredModel, row: Row) -> None:
+        model = of_mean_labels(model)
         self.velocity, self.begin = (
             _Velocity(_of_width_one(model, row)),
             np.concatenate([x.ravel() for x in row.arrays]),

@@ -211,6 +211,11 @@ def constants(target: Additive | Polynomial, directions: Directions) -> dict[str
     return {"square": square, "moments": np.array([slope(alpha) for alpha in degrees(target)])}
 
 
+def shown(constants: Mapping[str, Any], signal: float) -> dict[str, Any]:
+    r"""The `constants` of forces where the labels' mean is `signal` times f*; M is linear in the target."""
+    return {name: value if name in ("square", "variance") else signal * value for name, value in constants.items()}
+
+
 @lru_cache(maxsize=64)
 def numeric(expressions: Sequence[sp.Expr], names: Sequence[sp.Symbol]) -> Callable[..., Any]:
     """Expressions (a tuple) as one function of NumPy arrays."""

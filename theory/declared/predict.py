@@ -4,6 +4,7 @@ Nothing is derived here: each number names its source (times: `theory.declared.e
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -11,8 +12,8 @@ import numpy as np
 
 from theory.core.arguments import check_whole
 from theory.core.errors import InputError
-from theory.declared import leap, linear_stability
-from theory.declared.emergence import BOUND, FLOOR, FOUND, emergence
+from theory.declared import emergence, leap, linear_stability
+from theory.declared.emergence import BOUND, FLOOR, FOUND
 from theory.declared.flow import is_quadratic, speed
 from theory.declared.generative import generative_exponent
 from theory.declared.known import NUMBER, POWER, STEPS, TIME, Knowledge, Known, Unknown, fact, small
@@ -188,6 +189,18 @@ def _linear(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
     yield Known(FLOOR, linear_stability.floor(linear, rule) / 2, NUMBER, source)
 
 
+def largest_step(model: DeclaredModel, start: Start) -> float:
+    """The least `BOUND` that is known of the model's rule, whatever its own step size; inf if none is."""
+    found = [np.inf]
+    for bound in (
+        lambda: emergence.largest_step(model, start),
+        lambda: linear_stability.edge(linear_model(model, start), model.rule),
+    ):
+        with suppress(InputError):
+            found.append(bound())
+    return min(found)
+
+
 def _bayes(samples: int | None, model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
     r"""Half of the least mean squared error with the samples of the run; nothing for targets that are not additive."""
     target, noise = model.target, model.rule.noise
@@ -208,7 +221,7 @@ def _bayes(samples: int | None, model: DeclaredModel, start: Start) -> Iterator[
 _SECTIONS: dict[str, Section] = {
     "exponents": _degrees,
     "effective step": _clock,
-    FOUND: emergence,
+    FOUND: emergence.emergence,
     DEGREE: _one_direction,
     FLOOR: _linear,
 }

@@ -168,6 +168,13 @@ class Rule:
             )
         return self.noise
 
+    @property
+    def signal(self) -> float:
+        r"""$E[y|x]/f_*$ over many steps: $1-2p$ of labels that flip ($1-p$ if they do so half of the time), else 1."""
+        if self.noise_law != "flips":
+            return 1.0
+        return 1 - self.noise * (1 if self.noise_period else 2)
+
     def decayed(self, at: Here) -> Any:
         """The rows after weight decay."""
         return at.rows * (1 - at.step_size * self.decay) if self.decay else at.rows

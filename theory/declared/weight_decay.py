@@ -93,12 +93,14 @@ def rest_norms(activation: Activation, weights: ArrayLike, decay: float) -> np.n
     return np.maximum(law(np.asarray(weights, dtype=float), decay, _moment(activation))[0], 0.0)
 
 
-def floor(activation: Activation, weights: ArrayLike, decay: float) -> float:
+def floor(activation: Activation, weights: ArrayLike, decay: float, signal: float = 1.0) -> float:
     r"""Loss at rest, $\tfrac12\varphi(1)\sum_p(a_p-r^*_p)^2$; every direction with $r^*>0$ found (weights: (P,)).
+
+    Where labels show `signal` times the target, `weights` are what they show, and $r^*_p$ of these.
 
     Valid without a mean of σ, and for orthonormal directions. Raises `InputError` as `rest_norms`.
     """
-    left = np.asarray(weights, dtype=float) - rest_norms(activation, weights, decay)
+    left = np.asarray(weights, dtype=float) / signal - rest_norms(activation, weights, decay)
     return _moment(activation) / 2 * float(left @ left)
 
 

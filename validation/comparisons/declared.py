@@ -135,6 +135,8 @@ def rivals(model: DeclaredModel) -> dict[str, DeclaredModel]:
         found["equal eigenvalues"] = replace(model, directions=replace(model.directions, inputs=equal))
     if rule.decay:
         found["no decay"] = replace(model, rule=replace(rule, decay=0.0))
+    if rule.signal != 1:
+        found["flips not counted"] = replace(model, rule=replace(rule, noise=0.0))
     if isinstance(rule, Momentum) and speed(rule) != 1:
         found["momentum not counted"] = replace(model, rule=Rule(rule.step_size, decay=rule.decay))
     if model.student.trained:
