@@ -1,4 +1,4 @@
-"""E9–E12, E16, E34, S6: many neurons and directions under gradient flow."""
+"""E9–E12, E16, E34, E39, S6: many neurons and directions under gradient flow."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -19,6 +19,7 @@ from theory import (
     overlap_flow,
     scores,
 )
+from theory.one_task.lone_path import lone_path
 from theory.prediction.greedy import reorder
 from validation.experiments.coupled_flow import (
     CoupledRun,
@@ -30,9 +31,10 @@ from validation.experiments.coupled_flow import (
 )
 from validation.experiments.states import single_overlap_state
 from validation.figures.common import overlap_curves, score_matrix, staircase
-from validation.judge.claim import Control, Measurement, Part, claim, computed_by
+from validation.judge.claim import Control, Controls, Measurement, Part, claim, computed_by
 from validation.judge.context import Context
 from validation.judge.under_test import once
+from validation.statistics.exponents import slope_weights
 
 COST = 31
 
@@ -482,6 +484,99 @@ def _loss_at_start(context: Context, run: CoupledRun) -> float:
         run.prediction.activation, run.prediction.teacher, run.initial, t_end=1e-6, times=times, system=system
     )
     return float(flow.dataset.loss.values[0])
+
+
+# ------------------------------------------------------------------------------ Theorem C.1
+
+#: What is left of the squared overlap of a direction that counts as learned, and of its norm.
+_LEFT, _NORM_LEFT = 0.02, 0.05
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Of one start, the separated directions.
+
+    Attributes:
+        unit: largest M₀ ln(1/M₀). needed: the least δ with every half time in (1 ± δ)T_p. predicted: the same by the deflated
+            flow. slack: by which that may be off. held: share of the directions that are where Theorem C.1 has them, at
+            theory's δ: still light before (1 − δ)T_p, aligned and fitted at all later times. early: that share with (b) from
+            before T_p on.
+    """
+
+    unit: float
+    needed: float
+    predicted: float
+    slack: float
+    held: float
+    early: float
+
+    @classmethod
+    def of(cls, run: CoupledRun) -> "Windows":
+        """Of a run whose record goes on beyond the last direction."""
+        use, x = run.separated, run.prediction
+        leading, start = x.time_leading[use], x.overlap[use] ** 2
+        needed = float(np.max(np.abs(run.flow.half_time[use] / leading - 1)))
+        each = np.abs(run.deflated.half_time[use] / leading - 1)
+        slack = (run.spread / run.deflated.half_time + run.light)[use]
+        law = float(each.max())
+        off = max(float(np.max(each + slack)) - law, law - float(np.max(each - slack)))
+        chosen = np.flatnonzero(use).tolist()
+        held, early = (np.mean([_where_it_is(run, q, law + off, side) for q in chosen]) for side in (1, -1))
+        return cls(float(np.max(start * np.log(1 / start))), needed, law, off, float(held), float(early))
+
+
+def _where_it_is(run: CoupledRun, direction: int, delta: float, side: int) -> bool:
+    """(b) from (1 ± δ)T_p on, `side` the sign, and (c) before (1 − δ)T_p: all that is recorded of the direction's neuron.
+
+    From half its overlap to all but a share of its norm takes what a lone student takes.
+    """
+    x, data = run.prediction, run.flow.dataset
+    time, neuron, weight = data.time.values, x.neuron[direction], float(x.teacher.a[direction])
+    square, norm2 = data.overlap.values[:, neuron, direction] ** 2, data.norm2.values[:, neuron]
+    start, first = abs(float(x.overlap[direction])), float(run.initial.norm2[neuron])
+    path = once(lone_path, x.activation, 1)
+    lag = path.loss_time(weight, start, first, 1 - _NORM_LEFT) - float(path.half_time(np.array(start))) / weight
+    after = time >= (1 + side * delta) * x.time_leading[direction] + side * lag
+    before = time <= (1 - delta) * x.time_leading[direction]
+    # Before: M = M₀/(1 − t/T) ≤ M₀/δ, and a light student does not grow while (1 − M)^{−2/J} is near 1.
+    light = np.all(square[before] <= start**2 / delta) and np.all(norm2[before] <= 1.1 * first)
+    fitted = np.all(square[after] >= 1 - _LEFT) and np.all(np.abs(norm2[after] / weight - 1) <= _NORM_LEFT)
+    return bool(light and fitted)
+
+
+@claim(
+    id="E39",
+    title="All directions in their windows under flow",
+    statement="All directions are learned within (1 ± δ)T_p and stay so, for a δ that falls as ln(d)/d (J = 4).",
+    latex=r"\delta_T=\max_p\Big|\frac{t_p}{T_p}-1\Big|\propto\max_pM_p(0)\ln\frac1{M_p(0)},\quad M_p(0)=\frac{g_p^2}d",
+    source=f"{_PAPER}, Theorem C.1; width derived",
+    kind="asymptotic",
+    regime="directions clear of ties; against the deflated flow of the same starts",
+    controls=("δ ∝ √M₀", "δ ∝ M₀²", "no finite-size excess", "learned before its time"),
+)
+def run_windows(context: Context) -> Iterator[Part]:
+    """The least δ that holds all separated directions of a start, over starts and d; what the theorem says at all times."""
+    dims = (256, 512, 1024, _LARGE)
+    found = [[Windows.of(run) for run in _runs(context, dim) if run.separated.any()] for dim in dims]
+    rows = np.array(sorted([x.unit, x.needed, x.predicted, x.slack] for row in found for x in row)).T
+    weights = slope_weights(rows[0])
+    slope, law = (float(weights @ np.log(row)) for row in rows[1:3])
+    source = computed_by(light_pull, "moment of the deflation switch, and the pull of light students at the start")
+    yield Measurement(
+        f"exponent in M₀ ln(1/M₀) of the least δ for all directions, {rows.shape[1]} starts, d = 256 to 10⁴",
+        law, slope, 0.0, float(np.abs(weights) @ (rows[3] / rows[2])), {"δ ∝ √M₀": law / 2, "δ ∝ M₀²": 2 * law}, source,
+        "exponent", {"by theory": rows[2].tolist(), "δ": rows[1].tolist()},
+    )  # fmt: skip
+    needed, predicted, off, held, early = (
+        float(np.mean([getattr(x, name) for x in found[-1]]))
+        for name in ("needed", "predicted", "slack", "held", "early")
+    )
+    text = "least δ for all directions, d = 10⁴, mean over starts"
+    controls: Controls = {"no finite-size excess": 0.0, "δ ∝ √M₀": float(np.sqrt(predicted))}
+    yield Measurement(text, predicted, needed, 0.0, off, controls, source, "width")
+    text = "share of directions that are light before (1 − δ)T_p, and aligned and fitted ever after (1 + δ)T_p, d = 10⁴"
+    wrong: Controls = {"learned before its time": Control(1.0, early)}
+    yield Measurement(text, 1.0, held, 0.0, 0.0, wrong, "none: δ is theory's, with its slack", "events")
 
 
 @claim(

@@ -1,4 +1,4 @@
-"""E7, E8, S3, S4: the single task. Measured by integrating the derived overlap flow of one light student."""
+"""E7, E8, E43, S3, S4: the single task. Measured by integrating the derived overlap flow of one light student."""
 
 from collections.abc import Iterator
 
@@ -126,6 +126,53 @@ def _curves(context: Context) -> tuple[str, object]:
         predicted.append(_right(activation).half_time(_WEIGHT, dim**-0.5) / scale)
     figure = overlap_curves(shared, np.stack(columns, axis=1), np.array(predicted), [f"d = {d:g}" for d in dims])
     return "Squared overlap of one task against time in units of T_p: the transition sharpens with d.", figure
+
+
+#: Degrees that are mixed with h4, by .6 to its .8, and dimensions.
+_ABOVE, _SIZES = (6, 8, 12), (1e2, 1e3, 1e4)
+
+
+@claim(
+    id="E43",
+    title="Higher degrees of the link",
+    statement="Links with one leading coefficient emerge at one time, whatever is above it; the difference falls as ln(d)/d.",
+    latex=r"\frac{T[\hat\sigma_J,\dots]}{T_p}=1+O\Big(\frac{\ln d}d\Big)\quad\text{at any}\ \sum_jj\hat\sigma_j^2",
+    source="arXiv:2504.19983, Assumption 2.1 and Theorem 2.1 (constants that know C_σ only); derived",
+    kind="exact",
+    regime="one light student, one teacher; .8 h4 + .6 hk, k = 6, 8, 12",
+    controls=("T ∝ 1/Σjσ̂²", "T ∝ 1/φ(1)", "does not fall", "d^{−1/2}"),
+)
+def run_higher_degrees(context: Context) -> Iterator[Part]:
+    """Spread over links of the time to M = ½, and its exponent in d."""
+    links = [Activation.parse(f"0.8*h4+0.6*h{k}") for k in _ABOVE]
+    measured = np.array([[_hit(context, one, dim) for one in links] for dim in _SIZES])
+    exact = np.array([[once(SingleTask, one).half_time(_WEIGHT, dim**-0.5) for one in links] for dim in _SIZES])
+    constants = np.array([float(one.kernel_at(1, 1)) for one in links])
+
+    def spread(times: np.ndarray) -> np.ndarray:
+        return np.ptp(times, axis=-1) / times[..., 0]
+
+    shares, found = spread(exact), spread(measured)
+    slack = 2 * _NUMERICAL
+    controls = {"T ∝ 1/Σjσ̂²": float(spread(1 / constants)), "T ∝ 1/φ(1)": 0.0}
+    names = ", ".join(map(str, _ABOVE))
+    text = f"spread of the time to M = ½ over links .8h4 + .6hk, k = {names}, over that time, d = 1000"
+    source, details = "integrator's tolerance", {"Σjσ̂²": constants.tolist()}
+    yield Measurement(text, shares[1], found[1], 0.0, slack, controls, source, "spread", details)
+    weights = np.array([-1.0, 0.0, 1.0]) / np.log(_SIZES[2] / _SIZES[0])
+    slope, law = float(weights @ np.log(found)), float(weights @ np.log(shares))
+    controls = {"does not fall": 0.0, "d^{−1/2}": -0.5}
+    allowed = float(np.abs(weights) @ (slack / shares))
+    yield Measurement(
+        f"exponent of that spread in d, d = {_SIZES[0]:g} to {_SIZES[2]:g}",
+        law,
+        slope,
+        0.0,
+        allowed,
+        controls,
+        source,
+        "d",
+    )
 
 
 @claim(
