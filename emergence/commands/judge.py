@@ -303,10 +303,11 @@ def _lock(asked: list[Asked]) -> Result:
     from emergence.conjecture import lock
 
     found = {}
+    lines = []
     for one in asked:
-        path = lock.place(one.file, one.claim.id)
-        found[one.claim.id] = {"file": str(path), "sha256": lock.write(path, one.content)}
-    lines = [f"{name}: locked, {what['sha256']} in {what['file']}" for name, what in found.items()]
+        path, name = lock.place(one.file, one.claim.id), one.claim.id
+        found[name] = {"file": str(path), "sha256": lock.write(path, one.content)}
+        lines.append(f"{name}: locked, {found[name]['sha256']} in {Path(one.file).parent / path.name}")
     return Result({"locks": found}, "\n".join(lines))
 
 

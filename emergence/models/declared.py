@@ -203,6 +203,7 @@ MODEL = Model(
         "declared-committee": Derive(lambda activation: _derived(activation, False), "erf", kernel=False),
     },
     symbols={
+        "d": Symbol("input dimension", lambda resolved: resolved.model.inputs.dim),
         "a": Symbol("weight of the direction, of an additive target", lambda resolved: resolved.problem.weights),
         "J": Symbol(
             "information exponent of an additive target's link", lambda resolved: _link(resolved).information_exponent

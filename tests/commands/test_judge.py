@@ -133,6 +133,12 @@ def test_lists(run: Callable, command: Callable, tmp_path: Path) -> None:
     assert symbols["a"] == [0.8] * 6
     assert len(set(symbols["u0"])) == 6
     assert "overlap, at the start" in command("judge", "x.toml", "--symbols").out
+    declared = table(
+        problem={"inputs": "blocks(3x6, 1x14)"}, data={"from": "declared-flow"}, predict={"formula": "1/d"}
+    )
+    declared |= {"quantity": {"measure": "level", "of": "loss"}, "rivals": {"another power": "1/d**2"}, "judge": {}}
+    point = (read := of_table(declared, "here")).points[0]
+    assert read.symbols(point, read.quantities[0]).value("d") == 20
 
 
 @pytest.mark.parametrize(
