@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from dynamics.core.provenance import commit
 from validation.judge.alarms import REJECTED, Share, Tally
 from validation.judge.claim import Claim
 from validation.report import alarms
@@ -22,7 +23,7 @@ python -m benchmarks.false_alarms --store DIR --page docs/false_alarms.md
 of which the first can be killed and run again, and is not edited by hand. A cell of the store is one claim under one seed;
 it counts as long as no code that the claim can reach has changed (theory, simulators, the rule of judgement) and the
 libraries are the same. Preset: `{preset}`, at its usual size: no claim is shrunk for this table. Seeds are 0, 1, 2, …; one
-that is missing is named.
+that is missing is named. Code: commit `{commit}`.
 
 ## What is counted
 
@@ -53,7 +54,7 @@ def page(claims: Sequence[Claim], found: Found, preset: str, lost: Mapping[str, 
     missing = [claim.id for claim in claims if claim.id not in found]
     rows = [row for group in random.values() for row in group]
     parts = [
-        _HEAD.format(preset=preset),
+        _HEAD.format(preset=preset, commit=commit() or "unknown"),
         _summary(random, fixed, missing),
         f"## Seeds without a verdict\n\nThe claim raised an error there: {_list(_named(lost))}.\n",
         _section("Cried wolf more often than stated", rows, lambda row: row.too_many),

@@ -8,6 +8,7 @@ import claims
 import docstrings
 import errata
 import gallery
+import measured
 import pages
 import pytest
 import verdicts
@@ -110,6 +111,16 @@ def test_the_verdicts_of_the_site_are_those_on_the_catalogue() -> None:
     assert set(found) == set(json.loads(verdicts.FILE.read_text())) == {claim.id for claim in catalogue()}, again
     assert [one.id for judged in found.values() for one in judged.verdicts if not one.as_expected] == []
     assert all(judged.date and judged.commit for judged in found.values())
+
+
+def test_tables_of_the_pages_show_what_was_measured_last() -> None:
+    numbers = measured.known()
+    page = (measured.PAGES / "exponents.md").read_text()
+    estimate = measured.written(numbers["S1.J1"])[1]
+    assert estimate in page
+    assert measured.renewed(page.replace(estimate, "0.1 ± 0.2"), numbers) == page
+    stale = [x.name for x in measured.PAGES.glob("*.md") if measured.renewed(x.read_text(), numbers) != x.read_text()]
+    assert stale == [], "run docs/site/measured.py"
 
 
 def test_verdicts_are_kept_claim_by_claim(tmp_path: Path) -> None:
