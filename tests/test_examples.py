@@ -28,7 +28,16 @@ FILES = [
         ["--time", "0.5", "--step-size", "0.05", "--replicas", "3"],
         {"rate of the loss at the start, flow", "loss at time 0.5, SGD"},
     ),
+    (
+        "online_pca",
+        "online-pca",
+        ["--dim", "8", "--seed", "1"],
+        ["--time", "1", "--step-size", "0.02", "--replicas", "3"],
+        {"half time, flow"},
+    ),
 ]
+#: What a sweep of each goes through.
+GRIDS = {"weight_decay": "decay=0.1,0.4", "trained_committee": "second-rate=0.5,1", "online_pca": "spike=1,2"}
 EACH = pytest.mark.parametrize(("name", "derivation", "problem", "run", "judged"), FILES)
 
 
@@ -51,7 +60,7 @@ def test_theory_of_a_file(call, name, derivation, problem, run, judged):
     code, document = call(f"derive {derivation} --model {file}")
     assert code == 0
     assert document["name"] == derivation
-    _, document = call("predict", "--model", file, *(problem if name == "weight_decay" else problem[2:]))
+    _, document = call("predict", "--model", file, *problem[2 * (name == "trained_committee") :])
     assert len(document) >= 2
 
 
@@ -63,8 +72,7 @@ def test_runs_of_a_file(call, name, derivation, problem, run, judged):
         assert code == 0
         with xr.open_dataset(document["file"]) as data:
             assert ("replica" in data.loss.dims) == (what == "sgd")
-    grid = ["--over", "decay=0.1,0.4"] if name == "weight_decay" else ["--over", "second-rate=0.5,1"]
-    call("sweep predict", "--model", file, *problem, *grid, "--workers", "1", "--store", "cells")
+    call("sweep predict", "--model", file, *problem, "--over", GRIDS[name], "--workers", "1", "--store", "cells")
     _, document = call("merge", "cells")
     with xr.open_dataset(document["experiments"][0]["file"]) as data:
         assert 2 in data.sizes.values()
@@ -75,7 +83,7 @@ def test_runs_of_a_file(call, name, derivation, problem, run, judged):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [one[0] for one in FILES])
+@pytest.mark.parametrize("name", ["weight_decay", "trained_committee"])
 def test_claims_of_a_file(name):
     spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
