@@ -12,7 +12,6 @@ check_siblings(__name__)
 from dynamics.core import precision  # noqa: F401 - double precision first
 
 if TYPE_CHECKING:
-    from dynamics.additive.ambient_flow import ambient_gradient_flow
     from dynamics.additive.deflated_flow import DeflatedFlow, deflated_flow
     from dynamics.additive.gradient_descent import DescentResult, gradient_descent
     from dynamics.additive.gradient_flow import FlowResult, gradient_flow
@@ -50,7 +49,6 @@ __all__ = [
     "SdeResult",
     "SgdResult",
     "StiefelResult",
-    "ambient_gradient_flow",
     "committee_flow",
     "committee_sgd",
     "deflated_flow",

@@ -20,14 +20,14 @@ _NAMES = {
     "theory": """
         Activation Assumption Derivation DerivationError HittingLaw InitialState InputError LinearStart LinearTask
         Plateau Prediction QuadraticModel Selection SingleTask StabilityMap Step Student Subspace System Teacher
-        critical_step draw_initial_state draw_linear_start draw_linear_task draw_subspace finite_step gaps
+        critical_step draw_initial_state draw_linear_start draw_linear_task draw_subspace finite_step
         generative_exponent gradient_derivation hitting_law loss_derivation one_step overlap_flow plateau predict scores select
         stability_map
     """,
     "dynamics": """
         CommitteeResult DeflatedFlow DescentResult Ensemble FiniteStepResult FlowResult IntegrationError Interrupted
         LinearRun LoweredSystem QuadraticFlow RadialFit RetiringResult RiccatiFlow SdeResult SgdResult StiefelResult
-        ambient_gradient_flow committee_flow committee_sgd deflated_flow finite_step_flow gradient_descent
+        committee_flow committee_sgd deflated_flow finite_step_flow gradient_descent
         gradient_flow ito_ensemble label_noise_sgd linear_descent lower one_step_mean online_sgd oscillation
         quadratic_flow radial_phase retiring_flow riccati_flow sam sde_ensemble stiefel_sgd
     """,

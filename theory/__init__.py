@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from theory.one_task.plateau import Plateau, plateau
     from theory.one_task.single_task import SingleTask
     from theory.one_task.stability import StabilityMap, critical_step, stability_map
-    from theory.prediction.greedy import Selection, gaps, scores, select
+    from theory.prediction.greedy import Selection, scores, select
     from theory.prediction.predict import Prediction, predict
     from theory.quadratic.model import QuadraticModel
     from theory.quadratic.subspace import Subspace, draw_subspace
@@ -53,7 +53,6 @@ __all__ = [
     "draw_linear_task",
     "draw_subspace",
     "finite_step",
-    "gaps",
     "generative_exponent",
     "gradient_derivation",
     "hitting_law",

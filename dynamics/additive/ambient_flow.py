@@ -1,19 +1,11 @@
-r"""Gradient flow in ambient coordinates, as a cross-check of the overlap flow.
-
-The loss is written in the vectors $v_k\in R^d$ and differentiated by JAX: nothing of the derived drift is used.
-"""
-
-from collections.abc import Callable
-from functools import lru_cache
+r"""The loss in ambient coordinates $v_k\in R^d$, whose derivatives check the overlap flow: nothing derived is used."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynamics.core.flow import Reached, integrate
 from dynamics.core.lowering import lower_kernel
-from dynamics.core.precision import double_precision
-from theory import Activation, InitialState, Teacher
+from theory import Activation, InitialState
 
 
 def embed(initial: InitialState, dim: int) -> np.ndarray:
@@ -37,25 +29,3 @@ def ambient_loss(activation: Activation, vectors: jax.Array, a: jax.Array) -> ja
     itself = jnp.eye(mass.size, dtype=bool)
     angles = jnp.where(itself, 0.0, everyone @ everyone.T)
     return 0.5 * mass @ jnp.where(itself, float(activation.second_moment), kernel(angles)) @ mass
-
-
-@lru_cache(maxsize=32)
-def _solver(activation: Activation) -> Callable[..., Reached]:
-    """(vectors, a, times, rtol) → the vectors at the times, compiled once."""
-
-    def solve(vectors: jax.Array, a: jax.Array, times: jax.Array, rtol: float) -> Reached:
-        descent = jax.grad(lambda v: ambient_loss(activation, v, a))
-        return integrate(lambda v, _: -descent(v), vectors, 0.0, times[-1], rtol=rtol, times=times, meet=True)
-
-    return jax.jit(solve)
-
-
-@double_precision
-def ambient_gradient_flow(
-    activation: Activation, teacher: Teacher, initial: InitialState, *, times: np.ndarray, rtol: float = 1e-9
-) -> np.ndarray:
-    """Vectors v_k at `times` (increasing, > 0), shape (time, m, d). Raises `IntegrationError` if the solver fails."""
-    start = jnp.asarray(embed(initial, teacher.dim))
-    found = _solver(activation)(start, jnp.asarray(teacher.a), jnp.asarray(times), rtol)
-    found.check("ambient gradient flow", float(times[-1]))
-    return np.asarray(found.state)

@@ -16,7 +16,7 @@ from dynamics.core.precision import double_precision
 from dynamics.core.symmetric import Symmetric
 from dynamics.quadratic.riccati import checked_spectrum, checked_times
 from theory import InputError, Subspace, System
-from theory.quadratic.riccati import overlap_system, weight_system
+from theory.quadratic.riccati import overlap_system
 
 _MAX_STEPS = 1_000_000
 
@@ -74,18 +74,3 @@ def integrate_overlap(
     """G at increasing Riccati times, shape (T, M*, M*); `system` replaces the derived Riccati flow (a conjecture)."""
     z = start.orthonormal().on_teachers
     return integrate(system or overlap_system(), z @ z.T, checked_spectrum(spectrum, start), times, rtol, atol)
-
-
-@double_precision
-def integrate_weights(
-    spectrum: ArrayLike,
-    start: Subspace,
-    times: ArrayLike,
-    *,
-    rtol: float = 1e-8,
-    atol: float = 1e-11,
-    system: System | None = None,
-) -> np.ndarray:
-    """W at increasing Riccati times, shape (T, M*+r, N): rows on the teacher, then on the complement of the start."""
-    rates = np.concatenate([checked_spectrum(spectrum, start), np.zeros(len(start.rest))])
-    return integrate(system or weight_system(), start.rows, rates, times, rtol, atol, symmetric=False)

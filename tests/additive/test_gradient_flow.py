@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
+from ambient import ambient_gradient_flow
 from conftest import Frame, frame_of
 
-from dynamics.additive.ambient_flow import ambient_gradient_flow, embed
+from dynamics.additive.ambient_flow import embed
 from dynamics.additive.gradient_flow import (
     FlowResult,
     IntegrationError,

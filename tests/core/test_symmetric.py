@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from ambient import ambient_gradient_flow
 
-from dynamics.additive.ambient_flow import ambient_gradient_flow, ambient_loss, embed
+from dynamics.additive.ambient_flow import ambient_loss, embed
 from dynamics.additive.gradient_descent import gradient_descent
 from dynamics.additive.gradient_flow import gradient_flow
 from dynamics.additive.retiring_flow import retiring_flow

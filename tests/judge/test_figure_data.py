@@ -53,10 +53,8 @@ CALLS = {
         "overlap_curves": ((X, PAIR, [2.0, np.nan], ["a", "b"], [2.1, np.inf]), {}),
         "staircase": ((X, Y, [1.0, 3.0], [0.5, 0.2], _wave(5, 4)), {}),
         "score_matrix": ((np.array([[8.0, 2.0, 1.0], [4.0, 5.0, 0.0]]), 2), {}),
-        "prediction_scatter": (([10.0, 1000.0], [11.0, 900.0], [1.0, 50.0]), {}),
         "recovery_histogram": (([1.0, 2.0, 2.5, 3.0, np.inf], 2.4, 0.7, "steps"), {}),
         "mean_paths": ((X, _wave(5, 4), {"theory": Y}, {"rival": Y / 2}, "squared overlap"), {}),
-        "two_sample": (([0.0, 1.0, 2.0], [2.5, 3.5], ["exact", "ambient"]), {}),
     },
     "baselines": {
         "coverage": ((Y, Y / 2, Y / 3, 50), {}),
@@ -240,11 +238,11 @@ def test_curves_are_found_by_their_name_over_their_axis() -> None:
 
 
 def test_bars_bands_images_and_boxes_are_stored_with_their_ends() -> None:
-    points = figure_data(_figure("common", "prediction_scatter"))
-    ratio = points.measured_predicted.sel(curve="measured ± 1 stderr")
-    low, high = (points[f"measured_predicted_{end}"].sel(curve="measured ± 1 stderr") for end in ("low", "high"))
-    np.testing.assert_allclose(high - ratio, [0.1, 0.05])
-    np.testing.assert_allclose(ratio - low, [0.1, 0.05])
+    points = figure_data(_figure("selection", "predicted_and_measured"))
+    share = points.share.sel(curve="a")
+    low, high = (points[f"share_{end}"].sel(curve="a") for end in ("low", "high"))
+    np.testing.assert_allclose(high - share, Y / 9)
+    np.testing.assert_allclose(share - low, Y / 9)
     band = figure_data(_figure("common", "staircase"))
     runs = CALLS["common"]["staircase"][0][4]
     lower = band.population_loss_low.sel(curve="5–95 % of 5 runs")

@@ -104,16 +104,6 @@ def test_score_matrix_outlines_the_selected_diagonal_on_a_log_scale():
         figures.score_matrix(np.zeros((2, 2)), 1)
 
 
-def test_prediction_scatter_plots_the_ratio_with_its_error():
-    ax = figures.prediction_scatter([10.0, 1000.0], [11.0, 900.0], [1.0, 50.0]).axes[0]
-    points, _, (bars,) = ax.containers[0]
-    np.testing.assert_allclose(points.get_ydata(), [1.1, 0.9])
-    np.testing.assert_allclose([s[:, 1] for s in bars.get_segments()], [[1.0, 1.2], [0.85, 0.95]])
-    assert ax.get_xscale() == "log"
-    with pytest.raises(InputError, match="contains 0"):
-        figures.prediction_scatter([0.0], [1.0], 0.1)
-
-
 def test_recovery_histogram_counts_every_run_and_tells_of_the_lost_ones():
     samples = np.array([1.0, 2.0, 2.5, 3.0, 4.0, np.inf])
     ax = figures.recovery_histogram(samples, 2.4, 0.7, "steps").axes[0]
@@ -126,17 +116,6 @@ def test_recovery_histogram_counts_every_run_and_tells_of_the_lost_ones():
     assert ax.get_xlabel() == "steps"
     with pytest.raises(InputError, match="run longer"):
         figures.recovery_histogram([np.inf], 1.0, 1.0, "steps")
-
-
-def test_two_sample_finds_the_largest_distance():
-    ax = figures.two_sample([0.0, 1.0, 2.0, 3.0], [2.5, 3.5], ["exact", "ambient"]).axes[0]
-    gap = ax.lines[-1]
-    np.testing.assert_array_equal(gap.get_xdata(), [2.0, 2.0])
-    np.testing.assert_array_equal(gap.get_ydata(), [0.75, 0.0])
-    assert _names(ax) == ["exact (4)", "ambient (2)", "distance 0.750"]
-    np.testing.assert_allclose(ax.lines[0].get_ydata()[-1], 1.0)
-    with pytest.raises(InputError, match="sizes 0 and 1"):
-        figures.two_sample([], [1.0], "ab")
 
 
 def test_drawing_changes_no_global_setting():

@@ -77,7 +77,6 @@ def test_plateau_of_the_published_experiment() -> None:
     flips = LabelFlips(0.5, 10, "any")
     assert np.allclose(flips.mean_label(np.eye(10)), 0.5 * np.eye(10) + 0.05)
     assert flips.plateau == pytest.approx(0.01125, abs=1e-15)
-    assert LabelFlips(0.5, 10, "other").redraw_probability == pytest.approx(5 / 9)
 
 
 def test_variance_of_a_mode_by_iteration() -> None:

@@ -5,8 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from theory import Teacher, gaps, scores, select
+from theory import Teacher, scores, select
 from theory.prediction.greedy import reorder, row_gap_probability
+from theory.scaling.selection_draws import selected_gaps
 
 
 def brute_pairs(score: np.ndarray) -> list[tuple[int, int]]:
@@ -86,11 +87,13 @@ def test_a_near_tie_casts_doubt_on_what_follows_from_it() -> None:
     assert chosen.lead[1] == pytest.approx(5 / 4.9)  # direction 1 without neuron 0
 
 
-@pytest.mark.parametrize("wanted", [1, 2, 10])
-@pytest.mark.parametrize("score", matrices(), ids=lambda score: f"{score.shape[0]}x{score.shape[1]}")
-def test_gaps_are_the_lemma(score: np.ndarray, wanted: int) -> None:
-    found = gaps(score, wanted)
-    assert (found.row, found.column, found.threshold) == pytest.approx(brute_gaps(score, wanted), rel=1e-12)
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (3, 3), (7, 3), (3, 7), (15, 7)])
+def test_gaps_of_many_draws_are_the_lemma(shape: tuple[int, int]) -> None:
+    draws = np.random.default_rng(3).random((6, *shape))
+    for wanted in {1, min(shape)}:
+        found = selected_gaps(draws, wanted)
+        each = np.stack([found["row"], found["column"], found["threshold"]], axis=1)
+        np.testing.assert_allclose(each, [brute_gaps(score, wanted) for score in draws], rtol=1e-12)
 
 
 @pytest.mark.parametrize("exponent", [3, 4, 5, 6])

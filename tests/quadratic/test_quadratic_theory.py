@@ -26,7 +26,6 @@ from theory.quadratic.model import (
     half_times,
     optimal_risk,
     quadratic_moment,
-    spectrum_of,
 )
 from theory.quadratic.occupation import Occupation
 from theory.quadratic.subspace import draw_columns
@@ -159,9 +158,6 @@ def test_frames_are_orthonormal_with_small_rows() -> None:
         (lambda: Subspace.of_overlap(2 * np.eye(2)), "singular value 2"),
         (lambda: Subspace.of_overlap([[np.nan]]), "give a finite matrix"),
         (lambda: Subspace(np.ones((3, 2)), np.zeros((1, 2))).orthonormal(), "linearly dependent"),
-        (lambda: spectrum_of([[1.0, 0.5], [0.0, 1.0]]), "not symmetric"),
-        (lambda: spectrum_of([[1.0, 0.0], [0.0, -1.0]]), "eigenvalue -1"),
-        (lambda: spectrum_of(np.ones((2, 3))), "square"),
         (lambda: QuadraticModel(Teacher.power_law(2, 1.0, 10), 11), "student width 11 exceeds dim 10"),
         (lambda: QuadraticModel(Teacher.power_law(2, 1.0, 10), 2, 0.0), "speed factor is 0.0"),
         (lambda: QuadraticModel(Teacher.power_law(2, 1.0, 10), 2, -1.0), "speed factor is -1.0"),
@@ -203,14 +199,6 @@ def test_loss_times_are_those_of_the_decoupled_norm() -> None:
         assert (reached == pytest.approx(a / 2, rel=5e-3)) == (scale == 1)
     assert np.isinf(found[2])
     assert model.loss_times(0.1, np.array([9.0, 0.0, 0.0]))[0] == 9.0
-
-
-def test_spectrum_of_a_matrix() -> None:
-    rng = np.random.default_rng(1)
-    q = np.linalg.qr(rng.standard_normal((3, 3)))[0]
-    values, vectors = spectrum_of(q @ np.diag([1.0, 3.0, 2.0]) @ q.T)
-    assert values == pytest.approx([3, 2, 1])
-    assert np.allclose(vectors @ np.diag(values) @ vectors.T, q @ np.diag([1.0, 3.0, 2.0]) @ q.T)
 
 
 def test_emergence_times_and_decoupled_overlaps_agree() -> None:

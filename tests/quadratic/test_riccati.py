@@ -6,14 +6,15 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
+from ambient import ambient_gradient_flow
 
 from dynamics import quadratic_flow, riccati_flow
-from dynamics.additive.ambient_flow import ambient_gradient_flow, ambient_loss
+from dynamics.additive.ambient_flow import ambient_loss
 from dynamics.quadratic.riccati_data import riccati_dataset
-from dynamics.quadratic.riccati_integration import integrate, integrate_overlap, integrate_weights
+from dynamics.quadratic.riccati_integration import integrate, integrate_overlap
 from theory import Activation, InputError, QuadraticModel, Student, Subspace, Teacher, draw_initial_state, draw_subspace
 from theory.quadratic.occupation import Occupation
-from theory.quadratic.riccati import product_system
+from theory.quadratic.riccati import product_system, weight_system
 from theory.quadratic.subspace import draw_columns
 
 
@@ -87,7 +88,8 @@ def test_against_integration(width: int) -> None:
     a, times = spectrum(4), np.array([0.0, 0.5, 2.0, 8.0])
     start = draw_columns(4, width, 12, width)
     start = Subspace(0.1 * start.on_teachers, 0.1 * start.rest)
-    w = integrate_weights(a, start, times, rtol=1e-11, atol=1e-13)
+    rates = np.concatenate([a, np.zeros(len(start.rest))])
+    w = integrate(weight_system(), start.rows, rates, times, rtol=1e-11, atol=1e-13, symmetric=False)
     product, transposed = w @ np.swapaxes(w, 1, 2), np.swapaxes(w, 1, 2)
     flow = riccati_flow(a, start)
     assert np.allclose(quadratic_flow(a, start).matrix(times), product, atol=1e-9)

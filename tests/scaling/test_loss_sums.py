@@ -208,7 +208,7 @@ def test_expected_share_is_the_mean_of_drawn_staircases() -> None:
     times, weights = law.time_of(np.array([2, 20, 200])), np.arange(1, 301.0) ** -0.8
     runs = np.array(
         [
-            2 * LossSum.of(weights, law.reduced_times(law.law.quantile(rng.random(300))))(times) / law.norm2
+            2 * LossSum.of(weights, 1 / (weights * law.law.quantile(rng.random(300)) ** 2))(times) / law.norm2
             for _ in range(400)
         ]
     )
@@ -250,7 +250,7 @@ def test_reduced_times_are_the_leading_emergence_times() -> None:
     law, dim, overlap = PowerLawLoss(0.8, 6), 500, 0.1
     weights = np.arange(1, 7.0) ** -0.8 / np.sqrt(law.norm2)
     leading = [SingleTask(H4).leading_time(float(a), overlap) for a in weights]
-    reduced = law.reduced_times(np.full(6, overlap * np.sqrt(dim)))
+    reduced = np.arange(1, 7.0) ** 0.8 / (overlap * np.sqrt(dim)) ** 2
     np.testing.assert_allclose(law.unit(dim) * reduced, leading, rtol=1e-12)
 
 

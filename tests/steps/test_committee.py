@@ -30,7 +30,7 @@ from theory.steps.committee_checks import (
     numbered,
     order_parameters,
 )
-from theory.steps.slope_integrals import SlopeIntegrals, erf_three, erf_two, slope_integrals, symbols
+from theory.steps.slope_integrals import SlopeIntegrals, covariance_symbol, erf_two, slope_integrals, symbols
 from validation.experiments.committee_moments import remainder_and_noise
 
 TEXTS = ("erf", "z**2", "h3")
@@ -66,12 +66,14 @@ def test_a_slope_that_the_check_cannot_resolve_is_refused() -> None:
 
 
 def test_three_points_of_erf_are_as_published() -> None:
-    """Stein's lemma gives the published three-point function, to 30 digits at a generic covariance."""
-    zero = sp.Integer(0)
+    """Stein's lemma gives the three-point function of Saad and Solla 1995, to 30 digits at a generic covariance."""
+    zero, c = sp.Integer(0), covariance_symbol
     names = sp.symbols("g_1:4")
     derived = SlopeIntegrals(erf_two(), zero).first_order(numbered, *names)
     point = {x: sp.Rational(3 + 2 * i, 17) for i, x in enumerate(sorted(symbols(3).free_symbols, key=str))}
-    assert abs(sp.N((derived - erf_three()).subs(point), 40)) < 1e-30
+    root = sp.sqrt((1 + c(0, 0)) * (1 + c(2, 2)) - c(0, 2) ** 2)
+    published = 2 / sp.pi * (c(1, 2) * (1 + c(0, 0)) - c(0, 1) * c(0, 2)) / ((1 + c(0, 0)) * root)
+    assert abs(sp.N((derived - published).subs(point), 40)) < 1e-30
 
 
 def test_wick_powers_are_steins_lemma() -> None:

@@ -30,9 +30,6 @@ from theory.core.errors import InputError
 from theory.core.hermite import z
 from theory.core.teacher import Teacher
 
-REFERENCE = (
-    "Misiakiewicz and Saeed, arXiv:2403.08938; Canatar, Bordelon, Pehlevan, Nature Communications 12 (2021) 2914"
-)
 #: Degrees of the kernel that are kept apart; what is beyond acts as a ridge.
 DEGREES = 40
 EXPONENTIAL = "exp"

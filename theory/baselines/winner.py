@@ -49,14 +49,6 @@ def covering_probability(competition: Competition) -> np.ndarray:
     return np.concatenate([[1.0], np.cumprod(covered)])
 
 
-def weakest_wins_leading(condition: float, directions: float, power: float = 2.0) -> float:
-    """The large-P form of `weakest_wins` for Gaussian reaches."""
-    reach2 = float(GAUSSIAN.from_tail(1 / directions)) ** 2
-    c = condition ** (2 / power)
-    log = np.log(condition) / power + scipy.special.gammaln(c) + (c - 1) / 2 * np.log(np.pi * reach2 / 2)
-    return float(np.exp(log - c * np.log(directions)))
-
-
 def width_exponent(condition: float, directions: float, power: float = 2.0, law: OverlapLaw = GAUSSIAN) -> float:
     r"""$-\ln P(\text{weakest wins})/\ln P$: the width that covers the weakest direction is P to this power."""
     return -float(np.log(weakest_wins(condition, directions, power, law)) / np.log(directions))

@@ -1,4 +1,4 @@
-r"""The best schedule of plain SGD on the linear model with label noise, to first order in the step size.
+r"""The best schedule of plain SGD on the linear model (arXiv:2405.15074) with label noise, to first order in the step size.
 
 With $S(t)=\int_t^T\eta$, the step sizes still to come, the risk after T steps is
 
@@ -23,8 +23,6 @@ from theory.core.arguments import check_whole
 from theory.core.errors import InputError
 from theory.declared.inputs import Inputs
 from theory.declared.linear_model import LinearModel
-
-REFERENCE = "derived; the linear model: arXiv:2405.15074"
 
 #: Points of S, geometric between these ends in units of 1/λ₁ and of 1/λ_L.
 _POINTS, _ENDS = 4001, (1e-3, 20.0)

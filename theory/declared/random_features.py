@@ -37,8 +37,6 @@ from theory.declared import linear_model as exact
 from theory.declared.linear_model import LinearModel
 from theory.declared.linear_stability import modes
 
-REFERENCE = "arXiv:2405.15074; the linear model's exact recursion: derived"
-
 #: Terms summed one by one; Gauss–Legendre in ln j beyond, this many panels per unit with these many points.
 _FIRST, _PANELS, _POINTS = 150, 2, 8
 #: Infinite v.

@@ -133,14 +133,6 @@ def loss_time(activation: Activation, weight: float, half_time: float, norm2: fl
     return float(law(begun, norm2, weight, decay, _moment(activation))[0])
 
 
-def capture_gap(activation: Activation, weight: float, half_time: float, norm2: float, decay: float) -> float:
-    r"""$T^{loss}/T^{1/2}-1$: a rival neuron whose own time for the direction exceeds $T^{1/2}$ by less is captured by it.
-
-    Tends to $\kappa/(2\varphi(1)r^*)$ for late directions. Raises `InputError` as `loss_time`.
-    """
-    return loss_time(activation, weight, half_time, norm2, decay) / half_time - 1
-
-
 # ---------------------------------------------------------------------- the derivation
 
 _KERNEL = t**4 + t**3 / 2

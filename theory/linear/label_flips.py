@@ -53,11 +53,6 @@ class LabelFlips:
     def _number(self, expression: sp.Expr) -> float:
         return float(expression.subs({tau: sp.Rational(self.probability), c: self.classes}))
 
-    @property
-    def redraw_probability(self) -> float:
-        """τ′: replacing by one of *all* classes with probability τ′ has the same law."""
-        return self._number(_redraw(self.replacement))
-
     @cached_property
     def plateau(self) -> float:
         """Loss against clean labels, ½ mean over samples and classes, of a model that fits the mean label exactly."""

@@ -48,16 +48,6 @@ def error_recursion() -> sp.Expr:
 CRITICAL = 2 / (d + 2)
 
 
-def critical_step(width: float, dim: int, second_norm2: float = 1.0) -> float:
-    r"""Least-squares stability limit `CRITICAL`/Λ, $\Lambda=m/d+\|a\|^2$, at the published initialisation.
-
-    Raises `InputError` for a width or dimension below 1.
-    """
-    if width < 1 or dim < 1:
-        raise InputError(f"width is {width} and dim {dim}: give whole numbers, 1 or more")
-    return float(CRITICAL.subs(d, dim)) / (width / dim + second_norm2)
-
-
 def escape_time() -> sp.Expr:
     r"""$t_{esc}=2/(\sqrt m\,\eta^2\varrho^2)$: $|w|(1-e^{-\eta^2\varrho^2t/2})=1/\sqrt m$ at $|w|=1$, leading order."""
     return 2 / (sp.sqrt(m) * eta**2 * rho2)

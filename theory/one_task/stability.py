@@ -44,10 +44,6 @@ class StabilityMap:
         """(n, k) bool: the drift at the start grows the overlap."""
         return step_size < self.critical
 
-    def smallest_weight(self, step_size: float) -> np.ndarray:
-        """(n,) the smallest weight of the grid that is still learned; inf if none (Corollary 2.3)."""
-        return np.min(np.where(self.learned(step_size), self.weights, np.inf), axis=1)
-
 
 def stability_map(
     activation: Activation,

@@ -119,44 +119,12 @@ def _clearance(own: float, rivals: np.ndarray, taken: np.ndarray, place: int) ->
     return float(np.min(np.maximum(own / rivals[there], beaten), initial=np.inf))
 
 
-@dataclass(frozen=True)
-class Gaps:
-    """Lemma 3.1 of arXiv:2504.19983: by how much the selected entries beat their rivals, minus one.
-
-    Attributes:
-        row: $\\min_p S_{p,\\pi(p)}/\\max_{q>p}S_{p,\\pi(q)} - 1$.
-        column: $\\min_p S_{p,\\pi(p)}/\\max_{k>p}S_{k,\\pi(p)} - 1$.
-        threshold: $\\min_p S_{p,\\pi(p)}/\\max_{k,q>P_*}S_{k,\\pi(q)} - 1$.
-    """
-
-    row: float
-    column: float
-    threshold: float
-
-
-def gaps(score: np.ndarray, wanted: int) -> Gaps:
-    """The three gaps over the first `wanted` selected pairs (inf where there is no rival). `score`: (m, P)."""
-    ordered, n = reorder(score)
-    wanted = min(wanted, n)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        row = min((_ratio(ordered[p, p], ordered[p, p + 1 :]) for p in range(wanted)), default=np.inf)
-        column = min((_ratio(ordered[p, p], ordered[p + 1 :, p]) for p in range(wanted)), default=np.inf)
-        rest = ordered[wanted:, wanted:]
-        threshold = min((_ratio(ordered[p, p], rest) for p in range(wanted)), default=np.inf)
-    return Gaps(row - 1, column - 1, threshold - 1)
-
-
 def reorder(score: np.ndarray) -> tuple[np.ndarray, int]:
     """Rows and columns in the order of learning, unused ones last; and the number of selected pairs. `score`: (m, P)."""
     chosen = select(score)
     rows = [*chosen.neurons, *sorted(set(range(score.shape[0])) - set(chosen.neurons))]
     columns = [*chosen.directions, *sorted(set(range(score.shape[1])) - set(chosen.directions))]
     return score[np.ix_(np.array(rows, int), np.array(columns, int))], len(chosen.neurons)
-
-
-def _ratio(value: float, rivals: np.ndarray) -> float:
-    best = float(np.max(rivals, initial=0.0))
-    return float(value) / best if best > 0 else float("inf")
 
 
 def row_gap_probability(gap: float, exponent: int) -> float:

@@ -118,26 +118,6 @@ def check_width(width: int, dim: int) -> None:
         raise InputError(f"student width {width} exceeds dim {dim}: a subspace of R^d has dimension N <= d")
 
 
-def spectrum_of(matrix: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    r"""Eigenvalues (decreasing, positive) and eigenvectors of a symmetric teacher matrix $A$, shape (n, n).
-
-    For a teacher $f_*=x^\top Ax-\mathrm{tr}A$ that is not given by weights: `Teacher.of(eigenvalues, …)` in the basis of
-    the eigenvectors. Raises `InputError` for a matrix that is not square, finite, symmetric and positive definite.
-    """
-    array = np.asarray(matrix, dtype=float)
-    if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
-        raise InputError(f"matrix A has shape {array.shape}: give a square matrix")
-    if not np.all(np.isfinite(array)):
-        raise InputError("matrix A has entries that are not finite: drop or fix them")
-    asymmetry = float(np.abs(array - array.T).max())
-    if asymmetry > 1e-12 * np.abs(array).max():
-        raise InputError(f"matrix A is not symmetric (A - A.T is up to {asymmetry:.3g}): give (A + A.T)/2")
-    values, vectors = np.linalg.eigh(array)
-    if values[0] <= 0:
-        raise InputError(f"matrix A has the eigenvalue {values[0]:.3g}: all must be positive, drop the others")
-    return values[::-1], vectors[:, ::-1]
-
-
 # ------------------------------------------------------------------------------- risks
 
 

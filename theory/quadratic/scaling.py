@@ -23,7 +23,6 @@ from theory.core.errors import InputError
 
 beta, power = sp.symbols("beta nu", positive=True)
 _learned, _cost = sp.symbols("p C", positive=True)
-REFERENCE = "arXiv:2508.03688, time-complexity theorem; constants, speed factor and compute frontier derived"
 
 
 @cache

@@ -110,8 +110,3 @@ class Gumbel:
         x = b * (np.asarray(reach, dtype=float) - b)
         rate = -x - (x**2 / 2 + x) / b**2 if corrected else -x
         return np.exp(-np.exp(rate))
-
-    @property
-    def mean_square(self) -> float:
-        r"""$E\max^2=b^2+2\gamma+O(1/b^2)$, γ Euler's constant."""
-        return self.location**2 + 2 * float(np.euler_gamma)

@@ -106,10 +106,6 @@ class PowerLawLoss:
         """Reduced time $p^\\beta/g^{J-2}$ of direction p at the typical overlap. Shape of `direction`."""
         return np.asarray(direction, dtype=float) ** self.decay / self.typical_overlap ** (self.exponent - 2)
 
-    def reduced_times(self, overlaps: np.ndarray) -> np.ndarray:
-        """$s_p$ from overlaps (…, P) in the order of the directions."""
-        return np.arange(1, overlaps.shape[-1] + 1.0) ** self.decay / np.abs(overlaps) ** (self.exponent - 2)
-
     # ---------------------------------------------------------------- exact sums
 
     def share(self, times: ArrayLike, width: float = np.inf) -> np.ndarray:

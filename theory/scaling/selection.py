@@ -20,7 +20,6 @@ Source: the selection rule is arXiv:2504.19983, eq. (5); the law is derived here
 if odd degrees make them stall, negative overlaps score 0 and may leave a direction without a neuron.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -315,12 +314,6 @@ class EqualWeights:
                 f"width is {self.width!r} for {self.directions!r} directions: give at least as many neurons"
             )
 
-    @property
-    def mean_level(self) -> np.ndarray:
-        r"""(P,) $E[-\ln F(g_{(N)})]=\sum_{i<N}\frac1{(m-i)(P-i)}$ for the N-th selected reach, N = 1 … P."""
-        i = np.arange(self.directions)
-        return np.cumsum(1.0 / ((self.width - i) * (self.directions - i)))
-
     def success(self, reach: float) -> float:
         r"""P(every direction is selected with a reach above `reach`), by partial fractions of the sum of exponentials:
 
@@ -372,14 +365,3 @@ def well_separated_success(directions: int, width: int, reach: float, law: Overl
     r"""The same for weights so far apart that directions are served in order: $\prod_{j\le P}(1-F(g)^{m-P+j})$, m ≥ P."""
     free = width - directions + np.arange(1, directions + 1)
     return float(np.prod(-np.expm1(free * float(law.log_cdf(reach)))))
-
-
-def success_width(success: Callable[[int], float], least: int, level: float = 0.5) -> int:
-    """The smallest width from `least` on at which a success probability, increasing in the width, reaches `level`."""
-    low, high = least, least + 1
-    while success(high) < level:
-        low, high = high, 2 * high - least + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if success(middle) >= level else (middle, high)
-    return low if success(low) >= level else high

@@ -66,7 +66,11 @@ def draw_selected_scores(competition: Competition, draws: int, rng: np.random.Ge
 
 
 def selected_gaps(score: np.ndarray, wanted: int) -> dict[str, np.ndarray]:
-    """The three gaps of Lemma 3.1, each of shape (draws,), as `theory.gaps` has them, for (draws, m, P) scores at once.
+    r"""The three gaps of Lemma 3.1 of arXiv:2504.19983, each of shape (draws,), for (draws, m, P) scores at once; wanted ≤ P.
+
+    By how much the first `wanted` selected entries beat their rivals, minus one: ``row``
+    $\min_p S_{p,\pi(p)}/\max_{q>p}S_{p,\pi(q)}$, ``column`` $\min_p S_{p,\pi(p)}/\max_{k>p}S_{k,\pi(p)}$, ``threshold``
+    $\min_p S_{p,\pi(p)}/\max_{k,q>P_*}S_{k,\pi(q)}$, rows and columns in the order of learning.
 
     An entry is struck out by its neuron or by its direction, whichever is taken first, at that pair's score.
     """

@@ -42,12 +42,6 @@ def row() -> Neuron:
     return Neuron(value, sp.Integer(0), slope)
 
 
-def directional() -> Neuron:
-    r"""$F=\sigma(h/\sqrt r)$ sees the direction only: its gradient $\sigma'(z)(x-z\bar v)/\sqrt r$ is tangent to spheres."""
-    output = _sigma(h / sp.sqrt(r))
-    return Neuron(*[_in_z(x) for x in (output, 2 * sp.diff(output, r), sp.diff(output, h))])
-
-
 def _in_z(expression: sp.Expr) -> sp.Expr:
     """Substitute h = z√r and name σ(z), σ'(z)."""
     at_z = expression.subs(h, z * sp.sqrt(r)).doit()

@@ -165,13 +165,6 @@ def erf_two() -> sp.Expr:
     return 2 / sp.pi * sp.asin(c(0, 1) / sp.sqrt((1 + c(0, 0)) * (1 + c(1, 1))))
 
 
-def erf_three() -> sp.Expr:
-    r"""$I_3$ of $\mathrm{erf}(z/\sqrt2)$ as published (Saad and Solla 1995): a check of the one derived from $I_2$."""
-    c = covariance_symbol
-    root = sp.sqrt((1 + c(0, 0)) * (1 + c(2, 2)) - c(0, 2) ** 2)
-    return 2 / sp.pi * (c(1, 2) * (1 + c(0, 0)) - c(0, 1) * c(0, 2)) / ((1 + c(0, 0)) * root)
-
-
 def erf_four() -> sp.Expr:
     r"""$I_4$ of $\mathrm{erf}(z/\sqrt2)$ (Saad and Solla 1995).
 

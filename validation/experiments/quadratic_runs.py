@@ -1,6 +1,5 @@
 """Riccati flows from random subspaces, replica by replica, and what is read off them."""
 
-from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -50,15 +49,3 @@ def between(spectrum: np.ndarray, width: int, dim: int, first: int, last: int, c
     """Geometric times from T_first to T_last (directions counted from 1)."""
     moment = emergence_times(spectrum, dim, width)
     return np.geomspace(moment[first - 1], moment[last - 1], count)
-
-
-def solve_time(value: Callable[[float], float], level: float, low: float, high: float) -> float:
-    """Time at which a monotone function of time passes `level`, by bisection in log time."""
-    above = value(low) > level
-    for _ in range(60):
-        middle = float(np.sqrt(low * high))
-        if (value(middle) > level) == above:
-            low = middle
-        else:
-            high = middle
-    return high

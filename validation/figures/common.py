@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from theory import InputError
 from validation.figures.data import keep_runs
-from validation.figures.plot import INK, PALETTE, Plot, checked, colours
+from validation.figures.plot import PALETTE, Plot, checked, colours
 
 
 def overlap_curves(
@@ -118,29 +118,6 @@ def score_matrix(scores_reordered: ArrayLike, n_selected: int) -> Figure:
     return plot.figure
 
 
-def prediction_scatter(predicted: ArrayLike, measured: ArrayLike, stderr: ArrayLike) -> Figure:
-    """Measured over predicted against predicted, with bars of one standard error and the line at 1.
-
-    Args:
-        predicted: (n,) non-zero predictions.
-        measured: (n,) estimates.
-        stderr: (n,) or one number, standard errors of the estimates.
-
-    Raises `InputError` for shapes that differ, or a prediction of 0.
-    """
-    predicted = np.asarray(predicted, dtype=float)
-    measured = checked("measured", measured, predicted.shape)
-    if np.any(predicted == 0):
-        raise InputError("predicted: it contains 0, to which no ratio exists: leave those quantities out")
-    finite = predicted[np.isfinite(predicted)]
-    wide = finite.size and finite.min() > 0 and finite.max() > 10 * finite.min()
-    plot = Plot("predicted", "measured / predicted", "x" if wide else "")
-    plot.level(1.0, "theory", ls="--")
-    error = np.abs(np.asarray(stderr, dtype=float) / predicted)
-    plot.points(predicted, measured / predicted, "measured ± 1 stderr", PALETTE[0], error)
-    return plot.done()
-
-
 def recovery_histogram(samples: ArrayLike, predicted_mean: float, predicted_std: float, label: str) -> Figure:
     """Distribution of recovery times over replicas, with the predicted mean and spread.
 
@@ -189,29 +166,4 @@ def mean_paths(
         plot.theory(time, curve, name)
     for colour, (name, curve) in zip(PALETTE[1:], rivals.items(), strict=False):
         plot.limit(time, curve, name, colour, 2.0)
-    return plot.done()
-
-
-def two_sample(sample_a: ArrayLike, sample_b: ArrayLike, labels: Sequence[str], *, quantity: str = "value") -> Figure:
-    """Two empirical distribution functions, with the place of their largest distance (Kolmogorov–Smirnov).
-
-    Args:
-        sample_a: (n,) finite values.
-        sample_b: (k,) finite values.
-        labels: their two names.
-        quantity: name of the horizontal axis.
-
-    Raises `InputError` for a sample that is empty or not finite.
-    """
-    a, b = (np.sort(np.asarray(x, dtype=float)) for x in (sample_a, sample_b))
-    if a.size == 0 or b.size == 0 or not np.all(np.isfinite(a[[0, -1]]) & np.isfinite(b[[0, -1]])):
-        raise InputError(f"samples: sizes {a.size} and {b.size} or not finite: give two non-empty finite samples")
-    plot = Plot(quantity, "fraction of runs up to here")
-    for sample, name, colour, dashes in ((a, labels[0], PALETTE[0], "-"), (b, labels[1], PALETTE[1], "--")):
-        plot.ax.ecdf(sample, label=f"{name} ({sample.size})", color=colour, ls=dashes, lw=1.8)
-    both = np.concatenate([a, b])
-    share_a, share_b = np.searchsorted(a, both, "right") / a.size, np.searchsorted(b, both, "right") / b.size
-    worst = int(np.argmax(np.abs(share_a - share_b)))
-    ends = np.array([share_a[worst], share_b[worst]])
-    plot.curve([both[worst]] * 2, ends, f"distance {abs(ends[0] - ends[1]):.3f}", INK)
     return plot.done()
