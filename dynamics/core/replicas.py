@@ -59,6 +59,26 @@ def between(moments: Iterable[Clock]) -> Iterator[Stretch]:
     return (Stretch(begin, end) for begin, end in pairwise(moments))
 
 
+def in_blocks(
+    block: Callable[[S, Any, jax.Array], S], states: S, each: Any, first: int, blocks: int, group: int = 0
+) -> S:
+    """All replicas by `blocks` blocks from block number `first`; ``block(state, each, number)`` is one of one replica.
+
+    `states`, `each` (its key, say): arrays with the replicas in front. All go side by side; with `group` so many at a time,
+    from the first block to the last, so that their arrays stay in the processor's cache.
+    """
+    if not group:
+        together = jax.vmap(block, in_axes=(0, 0, None))
+        return jax.lax.fori_loop(first, first + blocks, lambda number, now: together(now, each, number), states)
+
+    def one(job: tuple[S, Any]) -> S:
+        state, own = job
+        return jax.lax.fori_loop(first, first + blocks, lambda number, now: block(now, own, number), state)
+
+    found: S = jax.lax.map(one, (states, each), batch_size=group)
+    return found
+
+
 @dataclass(frozen=True)
 class Told:
     """How a run is told of: what it is, its end (a step if whole, else a time), who is told of its progress, and what more."""

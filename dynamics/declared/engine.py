@@ -12,7 +12,7 @@ import numpy as np
 from dynamics.core.keys import stream_key
 from dynamics.core.lowering import lower_function
 from dynamics.core.outside import NO_MISTAKES, Mistakes
-from dynamics.core.replicas import Stretch
+from dynamics.core.replicas import Stretch, in_blocks
 from dynamics.declared import data_set
 from dynamics.declared.chain import BLOCK, Chain, Geometry, Shape, geometry, run_block, summary
 from dynamics.declared.rows import Rows
@@ -193,8 +193,7 @@ def advance_chains(
             return Run(chain, run.seen)
         return Run(chain, watch(run.seen, *summary(shape, space, chain), begin + shape.block))
 
-    everyone = jax.vmap(one, in_axes=(0, 0, None))
-    return jax.lax.fori_loop(first, first + blocks, lambda number, run: everyone(run, keys, number), run)
+    return in_blocks(one, run, keys, first, blocks)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -337,7 +336,9 @@ def advance_vectors(
 ) -> Run:
     """All replicas, a key (replica,) each, by `blocks` times `length` steps from step `step`."""
 
-    def one(run: Run, key: jax.Array, begin: jax.Array) -> Run:
+    def one(run: Run, key: jax.Array, block: jax.Array) -> Run:
+        begin = step + block * length
+
         def body(number: jax.Array, state: Vectors) -> Vectors:
             return vector_step(parts, target, eta, space, state, key, number)
 
@@ -347,5 +348,4 @@ def advance_vectors(
         rows = state.rows[0]
         return Run(state, watch(run.seen, rows @ space.directions.T, jnp.sum(rows**2, axis=1), begin + length))
 
-    everyone = jax.vmap(one, in_axes=(0, 0, None))
-    return jax.lax.fori_loop(0, blocks, lambda i, run: everyone(run, keys, step + i * length), run)
+    return in_blocks(one, run, keys, 0, blocks)

@@ -13,7 +13,7 @@ import numpy as np
 from dynamics.core.interrupted import Progress
 from dynamics.core.keys import replica_keys
 from dynamics.core.precision import double_precision
-from dynamics.core.replicas import Stretch
+from dynamics.core.replicas import Stretch, in_blocks
 from dynamics.declared.step import draw_signs
 from dynamics.linear.network import Moments, Network, Seen, look
 from dynamics.linear.run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, Setting, group_size
@@ -37,20 +37,15 @@ def stationary_second(step_size: float, width: int, rng: np.random.Generator) ->
 def _advance(
     method: Method, length: int, group: int, data: Data, networks: Network, keys: jax.Array, first: int, blocks: int
 ) -> Network:
-    def one(job: tuple[Network, jax.Array]) -> Network:
-        network, key = job
+    def step(network: Network, signs: jax.Array) -> tuple[Network, None]:
+        moved = take_step(method, data, network, network, Batch(jnp.zeros((0, 0)), jnp.zeros(0), jnp.asarray(0)))
+        return Network(moved.first, jump(data.step_size**0.25, network.second, signs)), None
 
-        def step(network: Network, signs: jax.Array) -> tuple[Network, None]:
-            moved = take_step(method, data, network, network, Batch(jnp.zeros((0, 0)), jnp.zeros(0), jnp.asarray(0)))
-            return Network(moved.first, jump(data.step_size**0.25, network.second, signs)), None
+    def block(network: Network, key: jax.Array, number: jax.Array) -> Network:
+        signs = draw_signs(jax.random.fold_in(key, number), (length, network.second.size))
+        return jax.lax.scan(step, network, signs)[0]
 
-        def block(number: jax.Array, network: Network) -> Network:
-            signs = draw_signs(jax.random.fold_in(key, number), (length, network.second.size))
-            return jax.lax.scan(step, network, signs)[0]
-
-        return jax.lax.fori_loop(first, first + blocks, block, network)
-
-    return jax.lax.map(one, (networks, keys), batch_size=group)
+    return in_blocks(block, networks, keys, first, blocks, group)
 
 
 @partial(jax.jit, static_argnums=0)

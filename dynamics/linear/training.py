@@ -23,7 +23,7 @@ import numpy as np
 from dynamics.core.interrupted import Progress
 from dynamics.core.keys import replica_keys
 from dynamics.core.precision import double_precision
-from dynamics.core.replicas import Stretch
+from dynamics.core.replicas import Stretch, in_blocks
 from dynamics.declared.engine import Space, draw
 from dynamics.declared.rows import Rows
 from dynamics.declared.step import Parts, follow, gradient
@@ -161,19 +161,15 @@ def advance_networks(
     Every array of `starts` and `networks` has the replicas in front: W has shape (R, k, d).
     """
 
-    def one(job: tuple[Network, Network, jax.Array]) -> Network:
-        start, network, key = job
+    def block(network: Network, each: tuple[Network, jax.Array], number: jax.Array) -> Network:
+        start, key = each
+        steps = step + (number - first) * length + jnp.arange(length)
+        # (Without samples, a key is a number.)
+        own = key if method.whole else jax.random.fold_in(key, number)
+        batches = samples_of(method, data, own, steps)
+        return jax.lax.scan(lambda w, x: (take_step(method, data, start, w, x), None), network, batches)[0]
 
-        def block(number: jax.Array, network: Network) -> Network:
-            steps = step + (number - first) * length + jnp.arange(length)
-            # (Without samples, a key is a number.)
-            own = key if method.whole else jax.random.fold_in(key, number)
-            batches = samples_of(method, data, own, steps)
-            return jax.lax.scan(lambda w, x: (take_step(method, data, start, w, x), None), network, batches)[0]
-
-        return jax.lax.fori_loop(first, first + blocks, block, network)
-
-    return jax.lax.map(one, (starts, networks, keys), batch_size=group)
+    return in_blocks(block, networks, (starts, keys), first, blocks, group)
 
 
 @partial(jax.jit, static_argnums=0)

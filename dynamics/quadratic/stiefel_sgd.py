@@ -27,7 +27,7 @@ from dynamics.core.interrupted import Progress
 from dynamics.core.keys import replica_keys
 from dynamics.core.outside import NO_MISTAKES, Mistakes, outside_columns, outside_factor, rotate_back
 from dynamics.core.precision import double_precision
-from dynamics.core.replicas import Stretch, Told, Track, drive, stretches
+from dynamics.core.replicas import Stretch, Told, Track, drive, in_blocks, stretches
 from dynamics.core.trajectory import Plotted, dataset, variable
 from theory import InputError, QuadraticModel, Subspace
 from theory.core.curves import first_crossing
@@ -257,8 +257,7 @@ def _advance(shape: Shape, scales: Scales, frames: Frames, keys: jax.Array, firs
     def one(state: Frames, key: jax.Array, number: jax.Array) -> Frames:
         return block(shape, scales, state, jax.random.fold_in(key, number))
 
-    everyone = jax.vmap(one, in_axes=(0, 0, None))
-    return jax.lax.fori_loop(first, first + blocks, lambda i, state: everyone(state, keys, i), frames)
+    return in_blocks(one, frames, keys, first, blocks)
 
 
 @partial(jax.jit, static_argnums=0)
