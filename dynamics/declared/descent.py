@@ -134,8 +134,7 @@ def _advance(
         given = {"b": second} if parts.student.trained else {}
         found = lowered.velocity(_split(rows.array, blocks), directions, given, parameters)
         along = rows._new(-jnp.moveaxis(found["T"], 0, 1).reshape(rows.array.shape))
-        if parts.student.rows == "projected":
-            along = along - rows * (along.dot(rows) / rows.dot(rows))
+        along = parts.student.tangent(along, rows)
         return Gradient(along, -found["b"] if parts.student.trained else jnp.zeros_like(second))
 
     def step(number: jax.Array, state: _Vectors) -> _Vectors:

@@ -56,9 +56,7 @@ def gradient(parts: Parts, labels: jax.Array, rows: Any, second: jax.Array) -> G
     found = rows.combination(weight * (delta * along_input))
     if student.homogeneous:
         found = found + _measured(student, rows) * jnp.sum(delta * along_self, axis=1)
-    if student.rows == "projected":
-        found = found - rows * (found.dot(rows) / rows.dot(rows))
-    return Gradient(found, output @ delta if student.trained else jnp.zeros_like(second))
+    return Gradient(student.tangent(found, rows), output @ delta if student.trained else jnp.zeros_like(second))
 
 
 def _neurons(parts: Parts, rows: Any) -> tuple[jax.Array, jax.Array, jax.Array]:

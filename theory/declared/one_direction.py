@@ -37,6 +37,7 @@ from theory.declared.model import DeclaredModel
 from theory.declared.rule import Gradient, Here, Moved, Rule
 from theory.declared.student import Student
 from theory.declared.target import Target, lower_numpy
+from theory.steps import neuron
 
 REFERENCE = "derived; arXiv:2003.10409 (plain SGD), arXiv:2402.03220 (reuse)"
 
@@ -78,6 +79,10 @@ class Plane:
     def elementwise(self, function: Any, *others: "Plane") -> "Plane":
         """Refused: coordinates do not exist. Raises `InputError`."""
         raise InputError("the rule works on coordinates, so that it does not turn with the axes: it has no ψ(y, z)")
+
+    def combination(self, coefficients: Any) -> "Plane":
+        """Of x alone: a coefficient for each sample."""
+        return self._new(0.0, coefficients)
 
     def fields(self) -> Any:
         """With x, one for each sample."""
@@ -122,9 +127,7 @@ def psi(student: Student, loss: Any, rule: Rule, labels: ArrayLike, z: ArrayLike
     def gradient(rows: Plane, second: Any) -> Gradient:
         h = rows.fields()
         delta = loss_slope(second * sigma(h), y)
-        found = rows._new(0.0, delta * second * slope(h))
-        if student.rows == "projected":
-            found = found - rows * (found.dot(rows) / rows.dot(rows))
+        found = student.tangent(rows.combination(delta * second * slope(h)), rows)
         return Gradient(found, delta * sigma(h) if student.trained else 0.0)
 
     start, still = Plane(1.0, 0.0, fields, square), Plane(0.0, 0.0, fields, square)
@@ -135,8 +138,10 @@ def psi(student: Student, loss: Any, rule: Rule, labels: ArrayLike, z: ArrayLike
 
 @lru_cache(maxsize=16)
 def _functions(student: Student) -> tuple[Any, Any]:
+    """F and F_h of a row at fields."""
     sigma = student.activation.function
-    return lower_numpy(sigma, (z,)), lower_numpy(sp.diff(sigma, z), (z,))
+    known, row = {neuron.value: sigma, neuron.slope: sp.diff(sigma, z)}, student.neuron
+    return lower_numpy(row.output.subs(known), (z,)), lower_numpy(row.along_input.subs(known), (z,))
 
 
 @lru_cache(maxsize=16)

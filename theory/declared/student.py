@@ -8,6 +8,7 @@ Committees: Saad and Solla 1995; the 2-homogeneous student: arXiv:2504.19983, se
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -59,6 +60,12 @@ class Student:
     def neuron(self) -> neuron.Neuron:
         """F, 2F_ρ and F_h in ρ, z, σ(z), σ'(z) (z = h for a committee), differentiated symbolically."""
         return neuron.two_homogeneous() if self.homogeneous else neuron.row()
+
+    def tangent(self, gradient: Any, rows: Any) -> Any:
+        """The gradient (vectors, as `theory.declared.rule.Vectors`) at `rows`; of projected rows its tangent part alone."""
+        if self.rows != "projected":
+            return gradient
+        return gradient - rows * (gradient.dot(rows) / rows.dot(rows))
 
 
 def committee(
