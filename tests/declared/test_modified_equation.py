@@ -26,7 +26,7 @@ LINE = Activation.parse("z")
 
 @pytest.mark.parametrize("derivation", [exact.derivation(), modified.derivation()], ids=lambda x: x.name)
 def test_every_step_holds_and_notices_a_dropped_term(derivation: Derivation) -> None:
-    assert derivation.verify() == len(derivation.steps) == 4
+    assert derivation.verify() == len(derivation.steps) >= 4
     for step in derivation.steps:
         for term in step.claim.as_ordered_terms():
             broken = replace(step, equation=equation(step.equation.lhs, step.claim - term))

@@ -10,6 +10,10 @@ $$Z^2\ell_{opt}\simeq\frac{C^e}{2\beta-1}\min_w w^{\kappa e}\,E\Big[\max\big(1,(
 Re-tuned step size ("unstable" discretisation of arXiv:2504.19983, Corollary 2.3): direction p survives steps up to
 $\eta\le cS_p$, $S_p=1/s_p$ its score, and needs $n\ge1/(\eta S_p)$ of them. What n steps can learn at best, over η, are the
 scores above $\max(\eta/c,1/(\eta n))\ge(cn)^{-1/2}$: the staircase at $s=\sqrt{cn}$, exactly.
+
+One schedule for all horizons, $\eta_n=\sqrt{c/2n}$: a direction grows while $\eta_n\le cS_p$, from $n_0=1/(2cS_p^2)$ on, until
+$\sum\eta_n\simeq\sqrt{2c}(\sqrt n-\sqrt{n_0})=1/S_p$: after twice the samples $1/(cS_p^2)$ of the step size that is tuned to
+it, whatever its score (derived).
 """
 
 from dataclasses import dataclass
@@ -97,6 +101,20 @@ def constant(law: PowerLawLoss, schedule: str = "fixed") -> float:
 def unstable_share(law: PowerLawLoss, samples: ArrayLike) -> np.ndarray:
     """ℓ after reduced samples cn at the best step size for them: the staircase at s = √(cn), exactly. Shape of `samples`."""
     return law.share(np.sqrt(np.asarray(samples, dtype=float)))
+
+
+#: Samples that η = √(c/2n) takes to any score, over those of the step size tuned to it.
+ONE_SCHEDULE = 2.0
+
+
+def one_schedule_share(law: PowerLawLoss, samples: ArrayLike) -> np.ndarray:
+    """ℓ after reduced samples cn of η = √(c/2n): the staircase at s = √(cn/2). Shape of `samples`."""
+    return unstable_share(law, np.asarray(samples, dtype=float) / ONE_SCHEDULE)
+
+
+def one_schedule_price(decay: float) -> float:
+    r"""Its loss over that of a tuned step size, $2^{(2\beta-1)/2\beta}$ at any number of samples (many directions, β > ½)."""
+    return float(ONE_SCHEDULE ** ((2 * decay - 1) / (2 * decay)))
 
 
 def stepped_loss(score: np.ndarray, weights: np.ndarray, step: float, samples: ArrayLike) -> np.ndarray:

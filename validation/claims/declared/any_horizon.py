@@ -20,6 +20,7 @@ from theory.declared.schedule import Power, Schedule
 from theory.declared.start import draw_start
 from theory.declared.student import committee
 from theory.declared.target import Additive
+from theory.scaling import frontiers
 from theory.scaling.power_law_loss import PowerLawLoss
 from validation.judge.claim import Control, Controls, Measurement, Part, claim
 from validation.judge.context import Context
@@ -110,9 +111,11 @@ def _growth() -> Iterator[Measurement]:
     # Whether a step at either end of the count is in it moves the sum by a step size, S, in 1/S.
     allowance = 4 * _SCORES[-1]
     wrong = _counted(_SCORES[-1], 1.0, 0.5) * unit
-    controls: Controls = {"tuned horizon": 1.0, "another constant": Control(2.0, wrong)}
+    controls: Controls = {"tuned horizon": 1.0, "another constant": Control(frontiers.ONE_SCHEDULE, wrong)}
     text = f"samples to a score S = {_SCORES[-1]:g} over 1/(cS²), growth counted while η ≤ cS, η = √(c/2n)"
-    yield Measurement(text, 2.0, last * unit, 0.0, allowance, controls, "a step at each end", key="factor")
+    yield Measurement(
+        text, frontiers.ONE_SCHEDULE, last * unit, 0.0, allowance, controls, "a step at each end", key="factor"
+    )
     octaves = np.log(_SCORES[0] / _SCORES[1])
     steep = np.log(_counted(_SCORES[1], scale, 1 / 3) / _counted(_SCORES[0], scale, 1 / 3)) / octaves
     controls = {"fixed step size": 1.0, "another power": Control(2.0, float(steep))}
@@ -125,8 +128,8 @@ def _growth() -> Iterator[Measurement]:
 
 def _loss(decay: float) -> Measurement:
     law, samples = PowerLawLoss(decay, 10**6), np.geomspace(30, 3000, 60) ** (2 * decay)
-    ratio = law.share(np.sqrt(samples / 2)) / law.share(np.sqrt(samples))
-    predicted = 2 ** ((2 * decay - 1) / (2 * decay))
+    ratio = frontiers.one_schedule_share(law, samples) / frontiers.unstable_share(law, samples)
+    predicted = frontiers.one_schedule_price(decay)
     # A finite teacher bends both losses: the two-term law's missing tail, at the end of the window.
     missing = (3000 / 1e6) ** (2 * decay - 1)
     steps = np.log(31 / 30) * (2 * decay - 1)

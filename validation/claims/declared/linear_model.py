@@ -33,6 +33,8 @@ _WEIGHT, _NOISE = 0.8, 0.5
 _EARLY, _LATE = 8, 160
 #: Eigenvalues of a matrix of order one, and of the step size where one of them crosses 1.
 _ROUNDING = 1e-9
+#: The recursion with 1 in the place of (b + 1)/b.
+_WITHOUT_FOURTH = exact.step_equations(exact.gradient_square(sp.Integer(1)))
 
 _RULES = {
     "plain": Rule(0.12, noise=_NOISE),
@@ -47,14 +49,6 @@ def _declared(rule: Rule) -> tuple[DeclaredModel, Start, LinearModel]:
     model = DeclaredModel(directions, Additive(_LINE, (_WEIGHT,)), committee(_LINE, 1), rule)
     start = draw_start(directions, 1)
     return model, start, linear_model(model, start)
-
-
-def _one_for_fourth_moment() -> dict[str, sp.Expr]:
-    """The recursion with 1 in the place of (b + 1)/b, E g² without the fourth moment's second term."""
-    extra = exact.lam**2 * exact.C / exact.batch
-    found = exact.step_equations()
-    weights = {"C": exact.eta**2 * exact.gamma**2, "X": -exact.eta * exact.gamma * exact.c, "V": exact.c**2}
-    return {name: sp.expand(found[name] - weight * extra) for name, weight in weights.items()}
 
 
 def _risks(rule: Rule, steps: int, saves: int, replicas: int, seed: int) -> np.ndarray:
@@ -76,7 +70,7 @@ def _step(name: str, rule: Rule, risks: np.ndarray, steps: int) -> Measurement:
     def after(model: LinearModel, equations: dict[str, sp.Expr] | None = None) -> float:
         return float(model.path(rule, steps, equations)[-1] @ model.eigenvalues)
 
-    controls: Controls = {"(b + 1)/b": after(model, _one_for_fourth_moment()), "multiplicities": after(_alone(model))}
+    controls: Controls = {"(b + 1)/b": after(model, _WITHOUT_FOURTH), "multiplicities": after(_alone(model))}
     estimate, stderr = mean_and_error(risks)
     text = f"mean excess risk after {steps} steps of SGD in coordinates, {name}, d = {_INPUTS.dim}"
     return Measurement(text, after(model), estimate, stderr, 0.0, controls, "none: exact", key=f"{name}-steps")
@@ -109,7 +103,7 @@ def _edge(name: str, rule: Rule) -> Measurement:
     predicted = stability.edge(model, rule)
     controls: Controls = {
         "edge 2/λ₁": 2 / float(model.eigenvalues.max()),
-        "(b + 1)/b": Control(predicted, _crossing(model, rule, _one_for_fourth_moment())),
+        "(b + 1)/b": Control(predicted, _crossing(model, rule, _WITHOUT_FOURTH)),
     }
     text = f"step size at which the recursion's spectral radius is 1, {name}"
     allowance = _ROUNDING * predicted

@@ -8,6 +8,7 @@ import numpy as np
 
 from dynamics.declared.simulate import declared_sgd
 from theory import Activation, SingleTask
+from theory.declared import modified_equation as modified
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
 from theory.declared.loss import Correlation
@@ -51,9 +52,10 @@ def _passages(beta: float, replicas: int, seed: int) -> np.ndarray:
 
 
 def _lag(beta: float) -> float:
-    r"""Delay of the mean path at the next order, $\ell h(1+\ln F_1/F_0)$: the start's lag, $-\ell hF'F$ in the drift (M9)."""
+    """Delay of the mean path at the next order."""
     begin, end = (float(SingleTask(_H3).speed(u, 1.0)) for u in (_BEGIN, _END))
-    return memory(Momentum(1.0, beta=beta)).lag * _STEP * (1 + float(np.log(end / begin)))
+    own = {modified.lag: memory(Momentum(1.0, beta=beta)).lag, modified.h: _STEP}
+    return float(modified.delay().subs({**own, modified.F_begin: begin, modified.F_end: end}))
 
 
 @claim(
