@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from validation.comparison import Case
+    from validation.comparisons.directions import Runs
 
 #: Samples of SGD over all replicas that take five to ten minutes.
 SGD_BUDGET = 3e8
@@ -38,16 +39,8 @@ def _online_sgd(resolved: Resolved, progress: Progress | None, _: object) -> Run
     import dynamics
 
     step_size, _, steps = resolved.run_length()
-    problem = resolved.problem
     sgd = dynamics.online_sgd(
-        *resolved.parts,
-        step_size=step_size,
-        steps=steps,
-        batch=problem.batch,
-        replicas=problem.replicas,
-        seed=problem.seed,
-        method=problem.method,
-        progress=progress,
+        *resolved.parts, step_size=step_size, steps=steps, progress=progress, **resolved.problem.sampling
     )
     return Run(sgd.dataset, int(sgd.diverged.sum()), sgd)
 
@@ -257,19 +250,16 @@ def _predicted(resolved: Resolved) -> "xr.Dataset":
 def _case(resolved: Resolved) -> "Case":
     from validation.comparisons.additive import additive_case
 
-    step_size, _, steps = resolved.run_length()
-    problem = resolved.problem
-    return additive_case(
-        *resolved.parts,
-        step_size=step_size,
-        steps=steps,
-        batch=problem.batch,
-        replicas=problem.replicas,
-        seed=problem.seed,
-        method=problem.method,
-        # More than this waits for an explicit --steps or --time.
-        budget=None if problem.steps or problem.time else SGD_BUDGET,
-    )
+    return additive_case(*resolved.parts, runs_of(resolved))
+
+
+def runs_of(resolved: Resolved) -> "Runs":
+    """How a comparison runs SGD: more than the budget waits for an explicit --steps or --time."""
+    from validation.comparisons.directions import Runs
+
+    (step_size, _, steps), problem = resolved.run_length(), resolved.problem
+    budget = None if problem.steps or problem.time else SGD_BUDGET
+    return Runs(step_size=step_size, steps=steps, budget=budget, **problem.sampling)
 
 
 # ------------------------------------------------------------------------- letters and allowances

@@ -108,13 +108,10 @@ def _run(resolved: Resolved, progress: Progress | None, _: object) -> Run:
         resolved.initial,
         step_size=resolved.step_size,
         steps=resolved.steps,
-        batch=problem.batch,
-        replicas=problem.replicas,
-        seed=problem.seed,
-        method=problem.method,
         ridge=problem.ridge,
         samples=problem.samples,
         progress=progress,
+        **problem.sampling,
     )
     return Run(result.dataset, result=result)
 

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from emergence.model import Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
-from emergence.models.additive import SGD_BUDGET
 from emergence.models.additive_problem import beyond
 from emergence.models.teacher import (
     EXPONENT,
@@ -392,17 +391,7 @@ def _case(resolved: Resolved) -> "Case":
         refuse(f"speed-factor is {problem.speed_factor:g}: compare runs the student with 1: leave it out")
     shared = {name: value for name, value in asdict(problem).items() if name != "speed_factor"}
     plain = additive.resolve(additive.AdditiveProblem(**shared))
-    step_size, _, steps = plain.run_length()
-    case = quadratic_case(
-        *plain.parts,
-        step_size=step_size,
-        steps=steps,
-        batch=problem.batch,
-        replicas=problem.replicas,
-        seed=problem.seed,
-        method=problem.method,
-        budget=None if problem.steps or problem.time else SGD_BUDGET,
-    )
+    case = quadratic_case(*plain.parts, additive.runs_of(plain))
     return replace(case, notes=(*plain.warnings, *case.notes), settings=plain.echo() | {"speed_factor": 1.0})
 
 

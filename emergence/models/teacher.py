@@ -134,6 +134,11 @@ class TrainedProblem(TeacherProblem):
     seed: int = option(0, Whole(0), "random seed")
     allow_unstable: bool = option(False, Switch(), "run a step size beyond the stability bound, with a warning")
 
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """What simulators of SGD are told beside step size and steps."""
+        return {name: getattr(self, name) for name in ("batch", "replicas", "seed", "method")}
+
     def check(self) -> None:
         super().check()
         self.check_room()

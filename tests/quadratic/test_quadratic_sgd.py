@@ -11,6 +11,7 @@ from theory import Activation, InputError, QuadraticModel, Student, Subspace, Te
 from theory.quadratic.step import fitted_shift, mean_step
 from theory.quadratic.stiefel import largest_step, radial_excess, retraction, step_drift
 from validation import compare
+from validation.comparisons.directions import Runs
 from validation.comparisons.quadratic import fitted_times, quadratic_case
 
 
@@ -108,7 +109,7 @@ def small_problem() -> tuple[Activation, Teacher, object]:
 
 def test_compare_judges_flow_and_sgd_by_the_closed_form(tmp_path: Path) -> None:
     activation, teacher, initial = small_problem()
-    case = quadratic_case(activation, teacher, initial, step_size=2e-4, steps=12_800, replicas=12, seed=1)
+    case = quadratic_case(activation, teacher, initial, Runs(step_size=2e-4, steps=12_800, replicas=12, seed=1))
     found = compare(case, out=tmp_path)
     assert [row["verdict"] for row in found.rows] == ["agrees", "agrees"]
     assert found.verdict_ok
@@ -122,12 +123,12 @@ def test_compare_judges_flow_and_sgd_by_the_closed_form(tmp_path: Path) -> None:
 
 def test_compare_says_so_where_it_cannot_judge() -> None:
     activation, teacher, initial = small_problem()
-    case = quadratic_case(activation, teacher, initial, step_size=2e-4, steps=9600, replicas=12, budget=1e3)
+    case = quadratic_case(activation, teacher, initial, Runs(step_size=2e-4, steps=9600, replicas=12, budget=1e3))
     skipped = compare(case)
     assert "SGD was not run" in skipped.notes[0]
     assert skipped.rows[0]["sgd_mean"] is None
     with pytest.raises(InputError, match="activation is 'h4'"):
-        quadratic_case(Activation.parse("h4"), teacher, initial, step_size=2e-4, steps=10)
+        quadratic_case(Activation.parse("h4"), teacher, initial, Runs(step_size=2e-4, steps=10))
 
 
 def test_the_shift_vanishes_with_the_step_and_is_halved_by_a_batch_of_two() -> None:

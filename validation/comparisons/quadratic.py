@@ -7,24 +7,12 @@ $S(t)$ from the user's own start, norms included.
 
 import numpy as np
 
-from dynamics import FlowResult, SgdResult, gradient_flow, online_sgd
 from dynamics.quadratic.quadratic_flow import QuadraticFlow, quadratic_flow
 from theory import Activation, InitialState, QuadraticModel, Subspace, Teacher
 from theory.core.curves import located_crossing
 from theory.quadratic.step import fitted_shift
-from validation.comparison import (
-    Case,
-    Found,
-    Progress,
-    Row,
-    Stage,
-    judge_replicas,
-    judged,
-    on_times,
-    summary,
-    too_much_work,
-)
-from validation.comparisons.additive import CAPTION, COLUMNS, FLOW, LARGEST_SHIFT, SGD
+from validation.comparison import Case, Found, Row, judge_replicas, judged, on_times, summary
+from validation.comparisons.directions import FLOW, LARGEST_SHIFT, SGD, Runs, beside, directions_case, worst
 from validation.figures.stiefel import Curve, measured_and_theory
 
 #: Times at which the closed form is looked at for a first crossing, then refined.
@@ -47,19 +35,7 @@ def fitted_times(model: QuadraticModel, flow: QuadraticFlow, t_end: float) -> np
     return np.array([located(j, curve) for j, curve in enumerate(held(grid).T)])
 
 
-def quadratic_case(
-    activation: Activation,
-    teacher: Teacher,
-    initial: InitialState,
-    *,
-    step_size: float,
-    steps: int,
-    batch: int = 1,
-    replicas: int = 32,
-    seed: int = 0,
-    method: str = "exact",
-    budget: float | None = None,
-) -> Case:
+def quadratic_case(activation: Activation, teacher: Teacher, initial: InitialState, runs: Runs) -> Case:
     """As `validation.comparisons.additive.additive_case`, for a multiple of z² − 1; times to half of each weight.
 
     The integrated overlap flow is judged against the closed form with the integrator's error as allowance; SGD against the
@@ -69,50 +45,19 @@ def quadratic_case(
     model = QuadraticModel.of(activation, teacher, initial.on_teachers.shape[0])
     columns, size = Subspace.of_state(initial), np.sqrt(model.speed_factor / model.norm)
     closed = quadratic_flow(model.spectrum, Subspace(size * columns.on_teachers, size * columns.rest))
-    t_end = step_size * steps
+    t_end, rest2 = runs.step_size * runs.steps, float(np.sum(columns.rest**2))
     predicted = fitted_times(model, closed, t_end)
-    shift = fitted_shift(model, columns.on_teachers, float(np.sum(columns.rest**2)), step_size, t_end, batch)
-
-    def flow(_: Found, progress: Progress | None) -> FlowResult:
-        return gradient_flow(activation, teacher, initial, t_end=t_end, step_size=step_size, progress=progress)
-
-    def sgd(_: Found, progress: Progress | None) -> SgdResult:
-        return online_sgd(
-            activation,
-            teacher,
-            initial,
-            step_size=step_size,
-            steps=steps,
-            batch=batch,
-            replicas=replicas,
-            seed=seed,
-            method=method,
-            progress=progress,
-        )
-
-    def judge(found: Found) -> tuple[list[Row], list[str]]:
-        rows = _known(predicted, found)
-        for j, row in enumerate(rows):
-            row |= _judged(float(predicted[j]), j, found, step_size, float(shift[j]))
-        return rows, [f"Direction {row['direction']}: {row['reason']}." for row in rows if row["reason"]]
-
-    skipped = too_much_work(replicas, steps, batch, budget)
-    return Case(
-        title=f"Theory, gradient flow and SGD: {activation.name}, d = {teacher.dim}",
-        unit="directions",
-        columns=COLUMNS,
-        stages=(Stage(FLOW, flow), *(() if skipped else (Stage(SGD, sgd),))),
-        judge=judge,
-        known=lambda found: _known(predicted, found),
+    shift = fitted_shift(model, columns.on_teachers, rest2, runs.step_size, t_end, runs.batch)
+    return directions_case(
+        activation,
+        teacher,
+        initial,
+        runs,
+        known=lambda found: beside(predicted, found[FLOW].loss_time),
+        judged=lambda j, found: _judged(float(predicted[j]), j, found, runs.step_size, float(shift[j])),
         figures=lambda found: _figures(model, closed, found),
-        caption=CAPTION,
-        notes=(skipped,) if skipped else (),
+        to_the_end=True,
     )
-
-
-def _known(predicted: np.ndarray, found: Found) -> list[Row]:
-    pairs = zip(predicted.tolist(), found[FLOW].loss_time.tolist(), strict=True)
-    return [{"direction": j, "predicted": x, "flow": y} for j, (x, y) in enumerate(pairs, start=1)]
 
 
 def _judged(predicted: float, j: int, found: Found, step_size: float, shift: float) -> Row:
@@ -125,9 +70,7 @@ def _judged(predicted: float, j: int, found: Found, step_size: float, shift: flo
     verdicts = [(judged(predicted, float(found[FLOW].loss_time[j]), 0.0, _FLOW * predicted, controls), "")]
     if sgd is not None:
         verdicts.append(_judge_sgd(predicted, times, shift, step_size * sgd.resolution, controls))
-    order = ("disagrees", "inconclusive", "agrees")
-    verdict, reason = min(verdicts, key=lambda one: order.index(one[0]))
-    return row | {"verdict": verdict, "reason": reason}
+    return row | worst(verdicts)
 
 
 def _judge_sgd(

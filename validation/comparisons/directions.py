@@ -1,0 +1,102 @@
+"""Gradient flow and online SGD from one start, judged direction by direction: what comparisons of additive teachers share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynamics import FlowResult, SgdResult, gradient_flow, online_sgd
+from theory import Activation, InitialState, Teacher
+from validation.comparison import Case, Found, Progress, Row, Stage, too_much_work
+
+#: A shift of SGD's time beyond this share of it is outside the small-step theory: no verdict is given.
+LARGEST_SHIFT = 0.3
+FLOW, SGD = "gradient flow", "SGD"
+COLUMNS = ("direction", "predicted", "low", "high", "flow", "sgd_mean", "sgd_stderr", "verdict")
+CAPTION = "Times in gradient-flow units: predicted, under gradient flow, and of SGD (mean over replicas)."
+#: Verdicts, the one that counts first.
+_ORDER = ("disagrees", "outside", "inconclusive", "not judged", "agrees")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    """How the flow and SGD are run: step size η, steps, samples of a step, replicas, seed, ``exact`` or ``ambient``.
+
+    `budget`: SGD is skipped, and this said, if replicas × steps × batch exceeds it (None: never).
+    """
+
+    step_size: float
+    steps: int
+    batch: int = 1
+    replicas: int = 32
+    seed: int = 0
+    method: str = "exact"
+    budget: float | None = None
+
+
+def directions_case(
+    activation: Activation,
+    teacher: Teacher,
+    initial: InitialState,
+    runs: Runs,
+    *,
+    known: Callable[[Found], list[Row]],
+    judged: Callable[[int, Found], Row],
+    figures: Callable[[Found], list[tuple[str, object]]],
+    to_the_end: bool,
+) -> Case:
+    """A row for each direction.
+
+    Args:
+        known: rows without verdicts. judged: what the row at a place gains, ``verdict`` and ``reason`` among it.
+        to_the_end: SGD runs all steps; else until every direction that the flow learns is learned.
+    """
+
+    def flow(_: Found, progress: Progress | None) -> FlowResult:
+        t_end = runs.step_size * runs.steps
+        return gradient_flow(activation, teacher, initial, t_end=t_end, step_size=runs.step_size, progress=progress)
+
+    def sgd(found: Found, progress: Progress | None) -> SgdResult:
+        learned = tuple(int(q) for q in np.flatnonzero(np.isfinite(found[FLOW].half_time)))
+        return online_sgd(
+            activation,
+            teacher,
+            initial,
+            step_size=runs.step_size,
+            steps=runs.steps,
+            batch=runs.batch,
+            replicas=runs.replicas,
+            seed=runs.seed,
+            method=runs.method,
+            stop_when_learned=None if to_the_end else learned or None,
+            progress=progress,
+        )
+
+    def judge(found: Found) -> tuple[list[Row], list[str]]:
+        rows = [row | judged(place, found) for place, row in enumerate(known(found))]
+        return rows, [f"Direction {row['direction']}: {row['reason']}." for row in rows if row["reason"]]
+
+    skipped = too_much_work(runs.replicas, runs.steps, runs.batch, runs.budget)
+    return Case(
+        title=f"Theory, gradient flow and SGD: {activation.name}, d = {teacher.dim}",
+        unit="directions",
+        columns=COLUMNS,
+        stages=(Stage(FLOW, flow), *(() if skipped else (Stage(SGD, sgd),))),
+        judge=judge,
+        known=known,
+        figures=figures,
+        caption=CAPTION,
+        notes=(skipped,) if skipped else (),
+    )
+
+
+def beside(predicted: np.ndarray, measured: np.ndarray) -> list[Row]:
+    """Times (P,) that are known without judging; no mean over replicas that happened to be early."""
+    pairs = zip(predicted.tolist(), measured.tolist(), strict=True)
+    return [{"direction": q, "predicted": x, "flow": y} for q, (x, y) in enumerate(pairs, start=1)]
+
+
+def worst(verdicts: list[tuple[str, str]]) -> Row:
+    """Of verdicts and their reasons the one that counts."""
+    verdict, reason = min(verdicts, key=lambda one: _ORDER.index(one[0]))
+    return {"verdict": verdict, "reason": reason}
