@@ -27,7 +27,6 @@ from theory.core.activation import Activation
 from theory.core.activation import c as cosine
 from theory.core.arguments import check_positive
 from theory.core.errors import InputError
-from theory.core.hermite import z
 from theory.core.teacher import Teacher
 
 #: Degrees of the kernel that are kept apart; what is beyond acts as a ridge.
@@ -113,8 +112,8 @@ class KernelRidge:
     @cached_property
     def target_weights(self) -> np.ndarray:
         r"""$\sigma(\sqrt d\,s)=\sum_kg_kQ_k(s)$: $g_k$, shape (DEGREES + 1,), zero beyond the activation's degree."""
-        sigma = sp.lambdify(z, self.activation.function, "numpy")
-        found = gegenbauer.project(lambda s: sigma(np.sqrt(self.dim) * s) + 0.0 * s, self.activation.degree, self.dim)
+        sigma = self.activation.arrays()
+        found = gegenbauer.project(lambda s: sigma(np.sqrt(self.dim) * s), self.activation.degree, self.dim)
         return np.pad(found, (0, DEGREES + 1 - found.size))[: DEGREES + 1]
 
     @cached_property

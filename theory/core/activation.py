@@ -8,12 +8,14 @@ $\langle u,w\rangle = c$. Everything that gradient flow on Gaussian data knows o
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from typing import Any
 
 import sympy as sp
 
 from theory.core import hermite
 from theory.core.activation_text import parse_expression
 from theory.core.errors import InputError
+from theory.core.lowered import lower_numpy
 
 z = hermite.z
 c = sp.Symbol("c", real=True)
@@ -362,6 +364,10 @@ class Activation:
     def function(self) -> sp.Expr:
         r"""$\sigma(z)$: the expression itself, or the Hermite expansion of an opaque function."""
         return self.polynomial if self.expression is None else self.expression
+
+    def arrays(self, order: int = 0) -> Callable[..., Any]:
+        """σ, or its derivative of this order, as a function of arrays of any shape."""
+        return lower_numpy(sp.diff(self.function, z, order), (z,))
 
     # ------------------------------------------------------------- assumptions
 

@@ -17,10 +17,10 @@ import numpy as np
 
 from theory.core.arguments import check_whole
 from theory.core.errors import InputError
+from theory.core.lowered import lower_numpy
 from theory.core.quadrature import gauss_hermite, gauss_legendre
 from theory.declared.model import DeclaredModel
 from theory.declared.one_direction import psi
-from theory.declared.target import lower_numpy
 
 #: Points for z and q each (exact for polynomial ψ up to degree 40); panels in u, and their points; step of f'.
 _NODES, _PANELS, _POINTS, _DIFFERENCE = 40, 24, 6, 1e-5

@@ -25,8 +25,9 @@ from theory.core.activation import Activation, z
 from theory.core.arguments import check_whole
 from theory.core.errors import InputError
 from theory.core.hermite import values
+from theory.core.lowered import lower_numpy
 from theory.core.quadrature import gauss_legendre
-from theory.declared.target import Target, lower_numpy
+from theory.declared.target import Target
 
 #: The line is cut off where a Gaussian's weight is below 1e-18, and looked at in cells of this many.
 _RANGE, _CELLS = 9.0, 18_000

@@ -31,12 +31,13 @@ from theory.core.arguments import check_positive, check_whole
 from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
 from theory.core.hermite import z
+from theory.core.lowered import lower_numpy
 from theory.core.quadrature import Rule as Quadrature
 from theory.core.quadrature import gauss_legendre
 from theory.declared.model import DeclaredModel
 from theory.declared.rule import Gradient, Here, Moved, Rule
 from theory.declared.student import Student
-from theory.declared.target import Target, lower_numpy
+from theory.declared.target import Target
 from theory.steps import neuron
 
 REFERENCE = "derived; arXiv:2003.10409 (plain SGD), arXiv:2402.03220 (reuse)"

@@ -10,12 +10,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import scipy
 import sympy as sp
 
 from theory.core.activation import Activation
 from theory.core.derivation import Assumption, Derivation, Step, equation
-from theory.core.hermite import z
 from theory.core.indexed import Sums, reads
 from theory.core.quadrature import gauss_hermite, product_rule
 from theory.declared.inputs import Inputs
@@ -49,11 +47,6 @@ class _Sampled(NamedTuple):
         return np.tensordot(self.weights, values, axes=1)
 
 
-def _function(expression: sp.Expr) -> Callable[[np.ndarray], np.ndarray]:
-    compiled = sp.lambdify(z, sp.N(expression, 17), modules=[{"erf": scipy.special.erf}, "numpy"])
-    return lambda x: compiled(x) + np.zeros_like(x)
-
-
 @lru_cache(maxsize=8)
 def _sampled(activation: Activation, link: Activation) -> _Sampled:
     forms = [form for x in (activation, link) if (form := as_erf(x)) is not None]
@@ -64,7 +57,7 @@ def _sampled(activation: Activation, link: Activation) -> _Sampled:
     grams = np.stack([vectors[:, i == _BLOCK] @ vectors[:, i == _BLOCK].T for i in range(2)])
     points, weights = product_rule(*[gauss_hermite(nodes)] * 3)
     x = points * np.sqrt(np.asarray(_INPUTS.eigenvalues))[_BLOCK]
-    sigma, slope, target = (_function(f) for f in (activation.function, sp.diff(activation.function, z), link.function))
+    sigma, slope, target = activation.arrays(), activation.arrays(1), link.arrays()
     fields = x @ vectors.T
     delta = sigma(fields[:, 2:]) @ _B - target(fields[:, :2]) @ _A
     noisy = np.concatenate([delta - _NOISE, delta + _NOISE])

@@ -20,12 +20,6 @@ Lower = Callable[[sp.Expr, Sequence[sp.Symbol]], Callable[..., Any]]
 MAX_DEGREE = 40
 
 
-def lower_numpy(expression: sp.Expr, symbols: Sequence[sp.Symbol]) -> Callable[..., Any]:
-    """A `Lower` for NumPy: functions of arrays, of the first one's shape where the expression is constant, too."""
-    compiled = sp.lambdify(symbols, sp.N(expression, 17), modules=["scipy", "numpy"])
-    return lambda *x: compiled(*x) + 0.0 * x[0]
-
-
 class Target(Protocol):
     """`count`: directions P. `value`: f* of fields (…, P), with what turns expressions into functions of arrays."""
 

@@ -17,7 +17,6 @@ import sympy as sp
 from theory.core.activation import Activation
 from theory.core.arguments import check_positive
 from theory.core.errors import InputError
-from theory.core.hermite import z
 from theory.core.quadrature import gauss_hermite
 
 
@@ -32,8 +31,7 @@ def kick_kurtosis(activation: Activation, weights: Sequence[float], direction: i
     if not 0 <= direction < len(weights):
         raise InputError(f"direction is {direction!r}: give an index from 0 to {len(weights) - 1}")
     points, share = gauss_hermite(2 * activation.degree + 4)  # exact for degree 4J + 4
-    sigma = _values(activation.function, points)
-    slope = _values(sp.diff(activation.function, z), points)
+    sigma, slope = activation.arrays()(points), activation.arrays(1)(points)
     powers = sigma[None] ** np.arange(5)[:, None]
     others = np.array([1.0, 0.0, 0.0, 0.0, 0.0])  # moments of Σ_{q≠p} a_q σ(x_q)
     for place, weight in enumerate(weights):
@@ -61,8 +59,8 @@ def kick_tail(activation: Activation, weight: float, size: float) -> float:
     check_positive(weight=weight, size=size)
     points = np.linspace(-_END, _END, _NODES)
     share = np.exp(-(points**2) / 2) / np.sqrt(2 * np.pi) * (points[1] - points[0])
-    slope = np.abs(_values(sp.diff(activation.function, z), points))
-    factor = weight * np.abs(_values(activation.function, points))[:, None] * slope
+    slope = np.abs(activation.arrays(1)(points))
+    factor = weight * np.abs(activation.arrays()(points))[:, None] * slope
     with np.errstate(divide="ignore"):
         return float(share @ (2 * scipy.special.ndtr(-size / factor)) @ share)
 
@@ -76,10 +74,6 @@ def kick_quantile(activation: Activation, weight: float, probability: float) -> 
         return float(np.log(max(kick_tail(activation, weight, np.exp(log_size)), 1e-300) / probability))
 
     return float(np.exp(scipy.optimize.brentq(excess, -30.0, 60.0, xtol=1e-10)))
-
-
-def _values(polynomial: sp.Expr, points: np.ndarray) -> np.ndarray:
-    return sp.lambdify(z, polynomial, "numpy")(points) + 0.0 * points
 
 
 def _of_sum(first: np.ndarray, second: np.ndarray, highest: int = 4) -> np.ndarray:

@@ -87,9 +87,7 @@ def noise_of_others(activation: Activation, weight: float, total: float) -> floa
 
 @lru_cache(maxsize=32)
 def _numerical(activation: Activation) -> tuple[Callable, Callable]:
-    return sp.lambdify(z, activation.function, "numpy"), sp.lambdify(
-        z, sp.diff(activation.function, z) + 0 * z, "numpy"
-    )
+    return activation.arrays(), activation.arrays(1)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,8 @@ which the mean motion vanishes is $\eta_c(1+\eta_cC_3/K)$.
 from dataclasses import replace
 
 import numpy as np
-import sympy as sp
 
 from theory.core.activation import Activation
-from theory.core.hermite import z
 from theory.core.quadrature import gauss_hermite, product_rule
 from theory.one_task.plateau import Plateau
 
@@ -41,8 +39,7 @@ def third_order(activation: Activation, weight: float, other: float, overlap: fl
     Raises `InputError` for an activation that is no polynomial.
     """
     activation.require_polynomial("the third order of a step")
-    sigma = sp.lambdify(z, activation.function, "numpy")
-    slope = sp.lambdify(z, sp.diff(activation.function, z), "numpy")
+    sigma, slope = activation.arrays(), activation.arrays(1)
     order = 3 * activation.degree + 2  # exact for degree 2·order − 1, at least that of g³
     points, mass = product_rule(*[gauss_hermite(order)] * 3)
     x, y, f = points.T

@@ -19,7 +19,6 @@ from theory.core.activation import Activation
 from theory.core.diagrams import d
 from theory.core.errors import InputError
 from theory.core.frame import eta
-from theory.core.hermite import z
 from theory.core.indexed import Sums, j, k, q
 from theory.core.quadrature import gauss_hermite, product_rule
 from theory.steps.slope_integrals import SlopeIntegrals, as_erf, covariance_symbol
@@ -95,11 +94,6 @@ def _steepest() -> float:
     return float(np.sqrt(((np.pi * (_MOST - 1) / 2 / _RANGE) ** 2 * 2 / np.log(2e12) - 1) / 8))
 
 
-def _function(expression: sp.Expr) -> Callable[[np.ndarray], np.ndarray]:
-    compiled = sp.lambdify(z, sp.N(expression, 17), modules=_MODULES)
-    return lambda x: compiled(x) + np.zeros_like(x)
-
-
 class Slope(sp.Function):
     r"""$\partial I_4/\partial C_{ab}$."""
 
@@ -145,7 +139,7 @@ def _number(shown: sp.Expr, integrals: SlopeIntegrals, gram: np.ndarray) -> floa
 def integral_residual(name: str, activation: Activation, integrals: SlopeIntegrals, shown: sp.Expr) -> sp.Expr:
     """What is shown of an integral (see `integral_equations`), and the closed form in use, minus quadrature, over its size."""
     x, weights = _rule(_nodes(activation) if activation.is_polynomial else _NODES, 4)
-    sigma, slope = _function(activation.function), _function(sp.diff(activation.function, z))
+    sigma, slope = activation.arrays(), activation.arrays(1)
     directions = _DIRECTIONS / max(1.0, _steepness(activation))
     g = (x @ directions.T).T
     gram = directions @ directions.T
@@ -189,7 +183,7 @@ def mean_residual(name: str, sums: Sums, activation: Activation, rows: str) -> s
 def _mean_step(activation: Activation, students: np.ndarray, rows: str) -> dict[str, np.ndarray]:
     """First order plus η × second order of T (2, 1) and Q (2, 2) after one step."""
     x, weights = _rule(_nodes(activation), 3) if activation.is_polynomial else _trapezoidal(activation)
-    sigma, slope = _function(activation.function), _function(sp.diff(activation.function, z))
+    sigma, slope = activation.arrays(), activation.arrays(1)
     fields = x @ students.T
     delta = sigma(fields) @ _WEIGHTS - _TEACHER_WEIGHT * sigma(x[:, 0])
     # (sample, student, coordinate)

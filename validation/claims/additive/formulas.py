@@ -101,7 +101,7 @@ def run_loss(context: Context) -> Iterator[Part]:
         controls = _wrong_losses(predicted, state, teacher.a)
         if all(abs(x / predicted - 1) > _APART for x in controls.values()):
             break
-    sigma = sp.lambdify(sp.Symbol("z", real=True), activation.function, "numpy")
+    sigma = activation.arrays()
     norms = np.linalg.norm(vectors, axis=1)
 
     def block() -> float:
@@ -326,9 +326,7 @@ def _noise_blocks(context: Context, activation: Activation, a: np.ndarray, dim: 
 
     The coordinates on the teachers, v̄ and u are drawn wider than they are and weighted back (importance sampling).
     """
-    symbol = sp.Symbol("z", real=True)
-    sigma = sp.lambdify(symbol, activation.function, "numpy")
-    slope = sp.lambdify(symbol, sp.diff(activation.function, symbol), "numpy")
+    sigma, slope = activation.arrays(), activation.arrays(1)
     rng = context.rng("E6", "samples", dim, direction)
     basis = np.eye(dim)
     basis[2:, 2:] = np.linalg.qr(rng.standard_normal((dim - 2, dim - 2)))[0]
@@ -397,9 +395,8 @@ def run_tail(context: Context) -> Iterator[Part]:
 
 def _tail_shares(context: Context, degree: int, sizes: np.ndarray, blocks: int) -> np.ndarray:
     """Shares of samples whose gradient along u exceeds each size, for a teacher, a student and u in generic position."""
-    symbol, activation = sp.Symbol("z", real=True), Activation.from_degree(degree)
-    sigma = sp.lambdify(symbol, activation.function, "numpy")
-    slope = sp.lambdify(symbol, sp.diff(activation.function, symbol), "numpy")
+    activation = Activation.from_degree(degree)
+    sigma, slope = activation.arrays(), activation.arrays(1)
     rng = context.rng("E33", "samples", degree)
     teacher, student, along, _ = np.linalg.qr(rng.standard_normal((4, 4)))[0]
     found = np.zeros(sizes.size)

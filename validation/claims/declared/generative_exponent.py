@@ -7,9 +7,10 @@ import sympy as sp
 
 from theory import Activation, generative_exponent
 from theory.core.hermite import values, z
+from theory.core.lowered import lower_numpy
 from theory.core.quadrature import gauss_hermite
 from theory.declared.generative import LEAST, label_information
-from theory.declared.target import Additive, Target, lower_numpy
+from theory.declared.target import Additive, Target
 from validation.experiments.links import binary, three_valued
 from validation.judge.claim import Control, Measurement, Part, claim
 from validation.judge.context import Context

@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 
 from dynamics.declared.flow import declared_flow
 from theory import Activation
-from theory.core.hermite import z
+from theory.core.lowered import lower_numpy
 from theory.core.quadrature import gauss_hermite, product_rule
 from theory.declared.directions import Directions
 from theory.declared.flow import population_flow
@@ -55,9 +55,8 @@ class _Explicit:
 
     @cached_property
     def _functions(self) -> tuple:
-        sigma = self.student.activation.function
-        row = [sp.lambdify(z, x, modules="numpy") for x in (sigma, sp.diff(sigma, z))]
-        return *row, sp.lambdify(_Z, self.target.expression, modules="numpy")
+        sigma = self.student.activation
+        return sigma.arrays(), sigma.arrays(1), lower_numpy(self.target.expression, _Z)
 
     def velocity(self, time: float, state: np.ndarray) -> np.ndarray:
         """Minus the gradient of the loss by rows and, if trained, the second layer; flat, both ways."""

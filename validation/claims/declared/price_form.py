@@ -7,11 +7,9 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import sympy as sp
 
 from dynamics.declared.population import LoweredPopulation, parameters_of
 from theory import Activation
-from theory.core.hermite import z
 from theory.core.quadrature import gauss_legendre
 from theory.declared.directions import Directions
 from theory.declared.flow import integrals_of, population_system
@@ -73,9 +71,7 @@ class _Explicit:
     @cached_property
     def _functions(self) -> tuple[Callable[[np.ndarray], np.ndarray], ...]:
         """The link and the activation."""
-        texts = (self.target.link.function, self.student.activation.function)
-        first, second = (sp.lambdify(z, text, modules=["scipy", "numpy"]) for text in texts)
-        return first, second
+        return self.target.link.arrays(), self.student.activation.arrays()
 
     def _neuron(self, number: int, vector: np.ndarray, field: np.ndarray) -> np.ndarray:
         link, activation = self._functions

@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 
 from theory import Activation
 from theory.core.activation import c, z
+from theory.core.lowered import lower_numpy
 from theory.declared import population_sam as theory
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
@@ -18,7 +19,6 @@ from theory.declared.model import DeclaredModel
 from theory.declared.one_direction import Drift, drift
 from theory.declared.rule import SAM, Rule
 from theory.declared.student import Student, committee
-from theory.declared.target import lower_numpy
 from validation.experiments.links import three_valued
 from validation.experiments.passages import passages
 from validation.judge.claim import Control, Measurement, Part, claim
