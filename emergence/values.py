@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from emergence.refusal import refuse
 
@@ -144,37 +144,41 @@ class Share(Number):
         return super().accepts(value) and value <= 1
 
 
+class Many(Kind):
+    """One or more of a kind."""
+
+    one: ClassVar[Kind]
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, list | tuple) and len(value) > 0 and all(self.one.accepts(item) for item in value)
+
+    def read(self, text: str) -> Any:
+        return self.one.read(text)
+
+
 @dataclass(frozen=True)
-class Numbers(Kind):
+class Numbers(Many):
     """One or more positive numbers."""
+
+    one: ClassVar = Number()
 
     @property
     def remedy(self) -> str:
         return f"give one or more numbers, each above 0 and finite ({SMALLEST:g} to {LARGEST:g})"
-
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, list | tuple) and len(value) > 0 and all(Number().accepts(item) for item in value)
-
-    def read(self, text: str) -> Any:
-        return Number().read(text)
 
     def clean(self, value: Any) -> tuple[float, ...]:
         return tuple(float(item) for item in value)
 
 
 @dataclass(frozen=True)
-class Wholes(Kind):
+class Wholes(Many):
     """One or more whole numbers, 1 or more each."""
+
+    one: ClassVar = Whole()
 
     @property
     def remedy(self) -> str:
         return "give one or more whole numbers, each 1 or more (at most 2**53)"
-
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, list | tuple) and len(value) > 0 and all(Whole().accepts(item) for item in value)
-
-    def read(self, text: str) -> Any:
-        return Whole().read(text)
 
     def clean(self, value: Any) -> tuple[int, ...]:
         return tuple(value)

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from emergence import output, table
 from emergence.calibration import Collection, lost, stored
-from emergence.commands.validate import folder_of, wanted, workers
+from emergence.commands.setup import store_of
+from emergence.commands.validate import wanted, workers
 from emergence.interruption import kept
+from emergence.kept_claims import DEFAULT_STORE
 from emergence.progress import Progress
 from emergence.result import Result
 from emergence.store.engine import Workers
@@ -37,7 +39,7 @@ def calibrate(asked: Sequence[Any], arguments: argparse.Namespace) -> Result:
     claims = runnable(select_claims(asked), named=bool(asked))
     seeds = Whole().check("--seeds", arguments.seeds)
     budget = float("inf") if arguments.budget is None else Number(zero=True).check("--budget", arguments.budget)
-    count, folder = workers(arguments.workers, seeds), folder_of(arguments)
+    count, folder = workers(arguments.workers, seeds), store_of(arguments, DEFAULT_STORE)
     output.make(folder, "store")
     with Progress(arguments.quiet) as progress, Store(folder) as store, Workers(count) as engine:
         store.sweep_up()

@@ -2,12 +2,14 @@
 
 import argparse
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
-from emergence import config, console, models
+from emergence import config, console, models, output
 from emergence.arguments import problem_flags
 from emergence.model import Comparer, Model, Resolved, Simulation
 from emergence.options import Problem, refuse_unused
+from emergence.store.folder import check
 
 
 def problem_of(arguments: argparse.Namespace) -> Problem:
@@ -40,6 +42,14 @@ def users(name: str, model: Model) -> list[str]:
 def identified(model: Model, problem: Mapping[str, Any]) -> dict[str, Any]:
     """The problem as it names files: simulations of two files of models may be called alike, and a file may change."""
     return {**problem, "model": models.reference(model)} if model.origin else dict(problem)
+
+
+def store_of(arguments: argparse.Namespace, default: str) -> Path:
+    """The folder of a store, checked but not made; `default`: its name in the folder of output. Raises `InputError`."""
+    beside = str(Path(output.DEFAULT if arguments.out is None else arguments.out) / default)
+    folder = beside if arguments.store is None else arguments.store
+    output.check(folder, label="store")
+    return check(folder)
 
 
 def announce(resolved: Resolved, simulation: Simulation | None = None, long: tuple[str, ...] = ()) -> None:

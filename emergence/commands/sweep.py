@@ -10,7 +10,7 @@ from typing import Any
 from emergence import config, console, output, pictures, table
 from emergence.arguments import problem_flags
 from emergence.cells import configuration, problem_of
-from emergence.commands.setup import check_uses
+from emergence.commands.setup import check_uses, store_of
 from emergence.interruption import kept
 from emergence.model import Model, Simulation
 from emergence.options import Problem, options, written
@@ -19,7 +19,7 @@ from emergence.refusal import is_refusal, refuse
 from emergence.result import Result
 from emergence.store import grid, merging
 from emergence.store.engine import Cluster, Workers, usable_cores
-from emergence.store.folder import Store, check, pace
+from emergence.store.folder import Store, pace
 from emergence.store.sweeping import Cell, Outcome, Sweep, label
 from emergence.values import Expression, Whole, shown
 
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> Result:
     axes = _axes(arguments, simulation)
     everything = _cells(arguments, simulation, axes, keep)
     cells = everything[grid.part(arguments.shard)]
-    folder = _folder(arguments)
+    folder = store_of(arguments, DEFAULT_STORE)
     missing = [cell for cell in cells if not (folder / cell.name).exists()]
     _check_expressions(arguments.model, missing)
     plan = merging.plan(everything[0].configuration, axes)
@@ -159,14 +159,6 @@ def _problem(model: Model, base: dict[str, Any], point: dict[str, Any]) -> Probl
         if is_refusal(error):
             refuse(f"cell {label(point)}: {error}")
         raise
-
-
-def _folder(arguments: argparse.Namespace) -> Path:
-    """The store's folder, checked but not made."""
-    default = str(Path(output.DEFAULT if arguments.out is None else arguments.out) / DEFAULT_STORE)
-    folder = default if arguments.store is None else arguments.store
-    output.check(folder, label="store")
-    return check(folder)
 
 
 def _check_expressions(model: Model, cells: list[Cell]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emergence import models, output, table
+from emergence.commands.setup import store_of
 from emergence.interruption import Kept
 from emergence.kept_claims import DEFAULT_STORE, KeptClaims
 from emergence.progress import Progress
@@ -15,7 +16,7 @@ from emergence.refusal import refuse
 from emergence.result import Result
 from emergence.store import grid
 from emergence.store.engine import Workers, usable_cores
-from emergence.store.folder import Store, check
+from emergence.store.folder import Store
 from emergence.values import Whole
 from emergence.verdicts import HEADERS, entry, row, summary, word
 from emergence.version import version
@@ -43,7 +44,7 @@ def judge(asked: "Sequence[Wanted]", arguments: argparse.Namespace) -> Result:
 
     Several seeds are all judged before the first report is written. Raises `InputError`, `Kept` on Ctrl-C.
     """
-    folder, store, seeds = output.asked(arguments.out), folder_of(arguments), _seeds(arguments)
+    folder, store, seeds = output.asked(arguments.out), store_of(arguments, DEFAULT_STORE), _seeds(arguments)
     claims, some = chosen(asked, arguments)  # refuses unknown ids before a folder is made for them
     if not claims:
         return Result(_document({}, seeds, arguments), "nothing is left to judge of what was asked for")
@@ -104,14 +105,6 @@ def _own(claim: "Claim") -> "Claim":
     from emergence.conjecture.judging import Judging, stored_claim
 
     return stored_claim(claim.runner.conjecture) if isinstance(claim.runner, Judging) else claim
-
-
-def folder_of(arguments: argparse.Namespace) -> Path:
-    """The folder of the store of verdicts, checked but not made. Raises `InputError`."""
-    default = str(Path(output.DEFAULT if arguments.out is None else arguments.out) / DEFAULT_STORE)
-    folder = default if arguments.store is None else arguments.store
-    output.check(folder, label="store")
-    return check(folder)
 
 
 def workers(asked: int | None, most: int) -> int:

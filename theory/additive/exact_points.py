@@ -84,12 +84,13 @@ def _numeric_overlaps() -> dict[str, np.ndarray]:
     return {name: number(array) for name, array in _symbolic_overlaps().items()}
 
 
-def _kernel(activation: Activation) -> Callable[[sp.Expr, int], sp.Expr]:
+def precise_kernel(activation: Activation) -> Callable[[sp.Expr, int], sp.Expr]:
+    """The dual kernel and its derivatives, (cosine, order) → 50 digits."""
     return lambda x, order: sp.N(activation.kernel_at(x, order), _DIGITS)
 
 
 def _evaluate(sums: Sums, free: tuple[sp.Symbol, ...], activation: Activation) -> np.ndarray:
-    return evaluate(sums, free, _numeric_overlaps(), _kernel(activation))
+    return evaluate(sums, free, _numeric_overlaps(), precise_kernel(activation))
 
 
 def _ambient_loss(activation: Activation) -> sp.Expr:
@@ -261,8 +262,8 @@ def step_residual(
     raw = [{"T": v[:, :_TEACHERS], "Q": v @ v.T} for v in (start, after)]
     arrays = {"a": arrays["a"], "eta": np.array(eta, dtype=object), **raw[0]}
     for symbol, definition in definitions.items():
-        arrays[str(symbol.base)] = evaluate(definition, tuple(symbol.indices), arrays, _kernel(activation))
-    derived = evaluate(sums, tuple(component.indices), arrays, _kernel(activation))
+        arrays[str(symbol.base)] = evaluate(definition, tuple(symbol.indices), arrays, precise_kernel(activation))
+    derived = evaluate(sums, tuple(component.indices), arrays, precise_kernel(activation))
     direct = (raw[1][str(component.base)] - raw[0][str(component.base)]) / eta
     return _largest(list((direct - derived).ravel()))
 
@@ -283,8 +284,8 @@ def coordinate_residual(
             "light": np.array([sp.Integer(int(i == own)) for i in range(_STUDENTS)], dtype=object),
         }
         for symbol, definition in definitions.items():
-            arrays[str(symbol.base)] = evaluate(definition, tuple(symbol.indices), arrays, _kernel(activation))
-        derived = evaluate(sums, tuple(component.indices), arrays, _kernel(activation))[own]
+            arrays[str(symbol.base)] = evaluate(definition, tuple(symbol.indices), arrays, precise_kernel(activation))
+        derived = evaluate(sums, tuple(component.indices), arrays, precise_kernel(activation))[own]
         along = velocity @ unit[own]
         turned = (velocity - along * unit[own]) / sp.sqrt(sizes[own])
         direct = {"t": turned[:_TEACHERS], "u": turned[_TEACHERS:], "r": 2 * sp.sqrt(sizes[own]) * along}

@@ -13,13 +13,13 @@ One noisy step of the sphere, $w\leftarrow w+\eta f_*(x)\sigma'(z)(x-zw)$ and no
 $\eta a\varphi'(u)(1-u^2)-\eta^2K(u)$ with variance $\eta^2N(u)$: `spherical_plateau` derives K and N.
 """
 
-from collections.abc import Callable
 from functools import cache, lru_cache, partial
 
 import numpy as np
 import sympy as sp
 
 from theory.additive import flow as additive
+from theory.additive.exact_points import precise_kernel
 from theory.additive.flow import GAUSSIAN, ORTHONORMAL, normal_form, summed
 from theory.baselines.winner import winning_probabilities
 from theory.core.activation import Activation
@@ -255,10 +255,6 @@ def _arrays() -> dict[str, np.ndarray]:
     }
 
 
-def _kernel_at(activation: Activation) -> Callable[[sp.Expr, int], sp.Expr]:
-    return lambda x, order: sp.N(activation.kernel_at(x, order), _DIGITS)
-
-
 def _climb(activation: Activation) -> np.ndarray:
     """Velocity of both neurons in R⁴: the gradient of their correlation as functions of v/|v|, by plain differentiation."""
     rows = []
@@ -276,7 +272,7 @@ def _flow_residual(component: sp.Indexed, sums: Sums, activation: Activation) ->
     climb, units = _climb(activation), np.array(_UNITS, dtype=object)
     half = climb @ units.T
     expected = climb[:, :2] if component.base == t else half + half.T
-    derived = evaluate(sums, component.indices, _arrays(), _kernel_at(activation))
+    derived = evaluate(sums, component.indices, _arrays(), precise_kernel(activation))
     off = [(0, 0), (0, 1), (1, 0), (1, 1)] if component.base == t else [(0, 1), (1, 0)]
     return max(abs(sp.N(derived[place] - expected[place], _DIGITS)) for place in off)
 
@@ -293,7 +289,7 @@ def _ratio_residual(activation: Activation, shown: sp.Expr) -> sp.Expr:
 
 def _second_layer_residual(activation: Activation, shown: sp.Expr) -> sp.Expr:
     """The condition against central differences of the loss, which is quadratic in r."""
-    arrays, kernel = _arrays(), _kernel_at(activation)
+    arrays, kernel = _arrays(), precise_kernel(activation)
     derived = evaluate(Sums.read(shown), (k,), arrays, kernel)
     worst = sp.Integer(0)
     for neuron in range(2):

@@ -81,14 +81,10 @@ def exponents() -> dict[str, sp.Expr]:
     tail of the directions that are not learned (β > ½).
     """
     law = emergence_law().subs({lam: p**-alpha, a: p**-beta}, simultaneous=True)
-    rank = _exponent(law, p)
+    rank = ideal_loss.exponent_in(law, p)
     left = ideal_loss.tail().subs(ideal_loss.beta, beta)
-    loss = _exponent(left.subs(ideal_loss.learned, p ** (1 / rank)), p)
-    return {"rank": rank, "trace": _exponent(emergence_law(), total), "loss": loss}
-
-
-def _exponent(expression: sp.Expr, variable: sp.Symbol) -> sp.Expr:
-    return sp.simplify(variable * sp.diff(sp.log(expression), variable))
+    loss = ideal_loss.exponent_in(left.subs(ideal_loss.learned, p ** (1 / rank)), p)
+    return {"rank": rank, "trace": ideal_loss.exponent_in(emergence_law(), total), "loss": loss}
 
 
 # ------------------------------------------------------------------------------- numbers

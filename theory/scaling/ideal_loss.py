@@ -42,14 +42,15 @@ def tail() -> sp.Expr:
     return sp.simplify(value.subs(steep, 2 * beta - 1))
 
 
-def _exponent(expression: sp.Expr, variable: sp.Symbol) -> sp.Expr:
+def exponent_in(expression: sp.Expr, variable: sp.Symbol) -> sp.Expr:
+    r"""$d\ln f/d\ln x$ of an expression f in x."""
     return sp.simplify(variable * sp.diff(sp.log(expression), variable))
 
 
 @cache
 def compute_exponent(samples: sp.Expr | int = kappa) -> sp.Expr:
     r"""$\frac{1-2\beta}{1+\kappa\beta}$: compute $m\,t^\kappa$, m = p(t), is $p^{1+\kappa\beta}$; κ = 2: re-tuned steps."""
-    return _exponent(tail().subs(learned, compute ** (1 / (1 + samples * beta))), compute)
+    return exponent_in(tail().subs(learned, compute ** (1 / (1 + samples * beta))), compute)
 
 
 @cache
@@ -59,10 +60,10 @@ def scaling_exponents() -> dict[str, sp.Expr]:
     ``time`` (1−2β)/β, ``width`` 1−2β, ``samples_unstable`` (1−2β)/(2β), ``compute`` (1−2β)/(1+β).
     """
     number_learned = speed ** (1 / beta)
-    time = _exponent(tail().subs(learned, number_learned), speed)
-    by_width = _exponent(tail().subs(learned, width), width)
+    time = exponent_in(tail().subs(learned, number_learned), speed)
+    by_width = exponent_in(tail().subs(learned, width), width)
     # Step η ∝ a_p re-tuned per horizon: n = T_p/η ∝ p^{2β}.
-    by_samples = _exponent(tail().subs(learned, samples ** (1 / (2 * beta))), samples)
+    by_samples = exponent_in(tail().subs(learned, samples ** (1 / (2 * beta))), samples)
     return {"time": time, "width": by_width, "samples_unstable": by_samples, "compute": compute_exponent(1)}
 
 
