@@ -217,6 +217,13 @@ def extrapolate(
     return Extrapolation(found, float(coefficient), chi2, N.size - 2, shift)
 
 
+def continued(values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """The limit of values (3 or more, …) whose changes go on as a geometric series, and how much that adds, each (…)."""
+    before, last = np.diff(np.asarray(values, dtype=float)[-3:], axis=0)
+    added = last * (last / before) / (1 - last / before)
+    return np.asarray(values, dtype=float)[-1] + added, np.abs(added)
+
+
 def _weighted_line(c: np.ndarray, s: np.ndarray, errors: np.ndarray | None) -> tuple[Sequence[float], float, float]:
     """(intercept, slope), standard error of the intercept, χ²."""
     scale = np.ones_like(s) if errors is None else errors

@@ -13,6 +13,7 @@ from theory.declared.optimal_schedule import best_schedule, exponents, least_ris
 from theory.declared.rule import Rule
 from validation.judge.claim import Control, Controls, Measurement, Part, claim
 from validation.judge.context import Context
+from validation.statistics.exponents import continued
 
 COST = 10
 
@@ -38,13 +39,6 @@ class Given:
     def __call__(self, step: np.ndarray) -> np.ndarray:
         """Of step numbers, any shape."""
         return np.asarray(self.sizes)[step]
-
-
-def _continued(values: np.ndarray) -> tuple[float, float]:
-    """The limit of three values whose changes continue as a geometric series, and what that adds."""
-    last, before = values[-1] - values[-2], values[-2] - values[-3]
-    added = last * (last / before) / (1 - last / before)
-    return float(values[-1] + added), abs(float(added))
 
 
 @cache
@@ -79,7 +73,7 @@ def _by_gradient(a: float, b: float) -> Iterator[Measurement]:
     steps = _STEPS[-1]
     falling = 1 - (np.arange(steps) + 0.5) / steps
     power = found[-1].reach / steps * 2 * b * falling ** (2 * b - 1)
-    limit, added = _continued(slopes)
+    limit, added = map(float, continued(slopes))
     controls: Controls = {
         "constant": 0.0,
         "(1 − t/T)^{2b−1}": Control(1.0, _slope(model, power)),
@@ -90,7 +84,7 @@ def _by_gradient(a: float, b: float) -> Iterator[Measurement]:
                       key=f"{key}-slope", details={"at steps": list(_STEPS), "slopes": slopes.tolist()})  # fmt: skip
     closed = [best_schedule(model, _BATCH, count).step_sizes for count in _STEPS]
     lost = np.array([_log_risk(model, x) - np.log(one.risk) for x, one in zip(closed, found, strict=True)])
-    limit, added = _continued(lost)
+    limit, added = map(float, continued(lost))
     wrong = {"constant": np.ones(steps), "1 − t/T": falling}
     controls = {name: Control(0.0, _scaled(model, x) - float(np.log(found[-1].risk))) for name, x in wrong.items()}
     text = f"ln of the risk that the closed form's schedule ends at, over the best one's, {law}"
@@ -104,7 +98,7 @@ def _in_the_limit(a: float, b: float) -> Iterator[Measurement]:
     slopes = np.array([(second - first) / np.log(2) for first, second in pairs])
     predicted = exponents(a, b)
     for place, name in enumerate(("risk", "reach")):
-        limit, added = _continued(slopes[:, place])
+        limit, added = map(float, continued(slopes[:, place]))
         yield Measurement(
             f"exponent in T of the best schedule's {name} S₀" if place else "exponent in T of the best schedule's risk",
             predicted[name], limit, 0.0, added, {"constant": predicted[f"constant {name}"]}, _SOURCE,

@@ -1,14 +1,13 @@
 """M24: compute-optimal random features, drawn and in their deterministic equivalent, and the exponents of phases I to III."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from theory.declared.random_features import RandomFeatures, Spectrum, crossing, phase_exponents
 from validation.judge.claim import Control, Measurement, Part, claim, computed_by
 from validation.judge.context import Context
-from validation.statistics.exponents import exponent_of, slope_weights
+from validation.statistics.exponents import continued, exponent_of, slope_weights
 from validation.statistics.frontier import Frontier, lower_envelope
 
 COST = 12
@@ -26,24 +25,6 @@ _FULL = ((0.75, 0.3, "I"), (0.75, 1.2, "III"))
 _DECIDES = {"I": ("target", "F₀ of a target"), "II": ("F_ac", "F_ac"), "III": ("K_pp", "kernel")}
 
 
-@dataclass(frozen=True)
-class _Exponents:
-    """Local exponents (risk, width) around each centre, (centres, 2)."""
-
-    values: np.ndarray
-
-    @property
-    def limit(self) -> np.ndarray:
-        """Both with the changes from centre to centre continued as a geometric series, (2,)."""
-        last, before = self.values[-1] - self.values[-2], self.values[-2] - self.values[-3]
-        return np.asarray(self.values[-1] + last * (last / before) / (1 - last / before))
-
-    @property
-    def allowance(self) -> np.ndarray:
-        """What that adds, (2,)."""
-        return np.abs(self.limit - self.values[-1])
-
-
 def _local(alpha: float, beta: float, centre: float, kernel: bool) -> np.ndarray:
     widths = [round(centre * _RATIO**k) for k in (-1, 0, 1)]
     features = [RandomFeatures(alpha, beta, width) for width in widths]
@@ -54,22 +35,24 @@ def _local(alpha: float, beta: float, centre: float, kernel: bool) -> np.ndarray
     return np.array(moved[:2]) / moved[2]
 
 
-def _exponents(alpha: float, beta: float, kernel: bool = True) -> _Exponents:
-    return _Exponents(np.array([_local(alpha, beta, centre, kernel) for centre in _CENTRES]))
+def _exponents(alpha: float, beta: float, kernel: bool = True) -> np.ndarray:
+    """Local exponents (risk, width) around each centre, (centres, 2)."""
+    return np.array([_local(alpha, beta, centre, kernel) for centre in _CENTRES])
 
 
 def _phase(alpha: float, beta: float, phase: str) -> Iterator[Measurement]:
     found, predicted = _exponents(alpha, beta), phase_exponents(alpha, beta)
     without, control = _DECIDES[phase]
     other = phase_exponents(alpha, beta, without)
-    measured = _exponents(alpha, beta, kernel=False) if phase == "III" else None
+    limit, added = continued(found)
+    measured = continued(_exponents(alpha, beta, kernel=False))[0] if phase == "III" else None
     for place, name in enumerate(("risk", "width")):
-        wrong = Control(predicted[place], float(measured.limit[place])) if measured else Control(other[place])
+        wrong = Control(other[place]) if measured is None else Control(predicted[place], float(measured[place]))
         text = f"exponent of the compute-optimal {name}, deterministic equivalent, α = {alpha:g}, β = {beta:g} (phase {phase})"
         yield Measurement(
-            text, predicted[place], float(found.limit[place]), 0.0, float(found.allowance[place]), {control: wrong},
+            text, predicted[place], float(limit[place]), 0.0, float(added[place]), {control: wrong},
             "what continuing the change from decade to decade adds", key=f"{phase}-{alpha:g}-{name}".replace(".", ""),
-            details={"at widths": list(_CENTRES), "exponents": found.values[:, place].tolist()},
+            details={"at widths": list(_CENTRES), "exponents": found[:, place].tolist()},
         )  # fmt: skip
 
 
