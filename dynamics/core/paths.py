@@ -118,7 +118,7 @@ def _one_step(scheme: Scheme, path: Paths, until: jax.Array, parameters: Any, no
     rank = jax.scipy.special.ndtr(normals[scheme.size :])
     new = active & sound & (path.variance < 0) & ((after <= 0) | (rank < chance))
     bridge = jnp.stack([jnp.full(events, path.time), jnp.full(events, dt), before, after], axis=-1)
-    stepped = Paths(
+    return Paths(
         jnp.where(active & sound, moved, path.y),
         jnp.where(active, jnp.where(last, until, path.time + dt), path.time),
         path.steps + active,
@@ -126,7 +126,6 @@ def _one_step(scheme: Scheme, path: Paths, until: jax.Array, parameters: Any, no
         jnp.where(new[:, None], bridge, path.crossed),
         jnp.where(new, variance, path.variance),
     )
-    return stepped
 
 
 @compiled

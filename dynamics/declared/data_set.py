@@ -132,7 +132,7 @@ def advance(
 
 
 @partial(jax.jit, static_argnums=0)
-def look(shape: Shape, space: Geometry, chain: Chain, fits: Fitting) -> tuple[Chain, jax.Array]:
+def look(shape: Shape, chain: Chain, fits: Fitting) -> tuple[Chain, jax.Array]:
     """All replicas as chains, and the mean loss (replica,) over each data set, noise that is drawn anew left out."""
 
     def one(fit: Fitting) -> tuple[Chain, jax.Array]:

@@ -164,7 +164,7 @@ class Exact(_Replicas):
         """Overlaps (replica, L, m, P) and Gram matrices (replica, L, m, m) by eigenspace, b (replica, m); of a data set the
         mean loss (replica,), too."""
         if isinstance(state, data_set.Fitting):
-            chains, loss = data_set.look(self.shape, self.space, self.start, state)
+            chains, loss = data_set.look(self.shape, self.start, state)
             return *self.look(chains), loss
         counts = self.model.inputs.multiplicities
         small = tuple((i, d) for i, d in enumerate(counts) if i not in self.reduced)
