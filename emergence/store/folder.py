@@ -177,9 +177,6 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.locks.close()
 
-    def has(self, name: str) -> bool:
-        return (self.folder / name).is_file()
-
     def read(self, name: str) -> Header | None:
         """The header of a cell, every byte checked; None if it is not there. Raises `DamagedError`."""
         content = self.content(name)

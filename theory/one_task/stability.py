@@ -40,10 +40,6 @@ class StabilityMap:
     critical: np.ndarray
     reach: float
 
-    def learned(self, step_size: float) -> np.ndarray:
-        """(n, k) bool: the drift at the start grows the overlap."""
-        return step_size < self.critical
-
 
 def stability_map(
     activation: Activation,

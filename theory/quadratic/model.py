@@ -85,11 +85,6 @@ class QuadraticModel:
         """$T_j$ in common time, shape (M*,), in the order of the weights; see `emergence_times`."""
         return self.common_time(emergence_times(self.spectrum, self.teacher.dim, self.width))
 
-    @property
-    def half_time(self) -> np.ndarray:
-        """Decoupled time to $G_{jj}=½$ in common time, shape (M*,); see `half_times`."""
-        return self.common_time(half_times(self.spectrum, self.teacher.dim, self.width))
-
     def loss_times(self, init_scale: float, half_times: np.ndarray) -> np.ndarray:
         r"""Common time to half of the target $\tilde a_j$ of $S_{jj}$, $S=\gamma WW^\top/\|a\|$; not before `half_times`.
 

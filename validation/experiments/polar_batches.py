@@ -22,7 +22,6 @@ from theory.declared.rule import Muon, Rule
 from theory.declared.start import Start
 from theory.declared.student import committee
 from theory.declared.target import Additive
-from validation.statistics.standard_errors import bootstrap_error
 
 WEIGHTS, _FOUND = np.array([1.0, 0.7, 0.5]), 0.6
 _H3 = Activation.parse("h3")
@@ -39,17 +38,6 @@ class Passages:
 
     steps: np.ndarray
     step_size: float
-
-    def exponent(self, rng: np.random.Generator) -> tuple[float, float]:
-        """Slope of the median's logarithm in ln a, and its standard error by resampling replicas; inf if a median is."""
-        x = np.log(WEIGHTS) - np.log(WEIGHTS).mean()
-
-        def slope(steps: np.ndarray) -> float:
-            return float(x @ np.log(np.median(steps, axis=0)) / (x @ x))
-
-        if not np.isfinite(np.median(self.steps, axis=0)).all():
-            return -np.inf, np.inf
-        return slope(self.steps), bootstrap_error(self.steps, slope, rng)
 
 
 def _model(dim: int, rule: Rule) -> tuple[DeclaredModel, Start]:
