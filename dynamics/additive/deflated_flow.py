@@ -48,6 +48,7 @@ class DeflatedFlow(Plotted):
 
     @cached_property
     def dataset(self) -> "xr.Dataset":  # type: ignore[override]
+        """The numbers of the flow by name."""
         import xarray as xr
 
         off = "time at which the direction is switched off, inf if never"

@@ -60,6 +60,7 @@ class Ensemble(Plotted):
 
     @cached_property
     def dataset(self) -> "xr.Dataset":  # type: ignore[override]
+        """The paths by name."""
         import xarray as xr
 
         def dims(name: str, further: int) -> tuple[str, ...]:
