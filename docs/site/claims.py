@@ -48,9 +48,8 @@ class Known:
         self.seeds = rows([line for line in page.splitlines() if line.startswith("| ")], "quantity", "seeds", "false")
         self.fixed = set(re.split(r"[,\s.]+", self._page("false_alarms", "## Nothing random").split("\n## ")[0]))
         self._broken = [_cells(line) for line in self._page("broken", "## Result").splitlines() if line[:3] == "| `"]
-        self._stated = [
-            cells for line in self._page("statements", "\n").splitlines() if len(cells := _cells(line)) == 4
-        ]
+        tables = [self._page(path.stem, "\n") for path in sorted((ROOT / "docs").glob("statements_*.md"))]
+        self._stated = [cells for line in "\n".join(tables).splitlines() if len(cells := _cells(line)) == 4]
 
     def _page(self, name: str, after: str) -> str:
         text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
