@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_site_in_order_has_no_faults(folder: Path) -> None:
-    assert check.faults(folder) == []
+    assert check.faults(folder, check.read_all(folder)) == []
 
 
 @pytest.mark.parametrize(
@@ -52,16 +52,29 @@ def test_a_site_in_order_has_no_faults(folder: Path) -> None:
 )
 def test_what_is_wrong_is_named(folder: Path, body: str, said: str) -> None:
     (folder / "index.html").write_text(PAGE.format(body))
-    assert check.faults(folder) == [f"index.html: {said}"]
+    assert check.faults(folder, check.read_all(folder)) == [f"index.html: {said}"]
 
 
 def test_styles_load_nothing_from_outside(folder: Path) -> None:
     (folder / "a.css").write_text("@font-face { src: url('https://fonts.example/a.woff2') }")
-    assert check.faults(folder) == ["a.css: loads https://fonts.example/a.woff2"]
+    assert check.faults(folder, check.read_all(folder)) == ["a.css: loads https://fonts.example/a.woff2"]
 
 
 def test_a_site_without_pages_is_a_fault(tmp_path: Path) -> None:
-    assert check.faults(tmp_path) == [f"{tmp_path} has no pages"]
+    assert check.faults(tmp_path, check.read_all(tmp_path)) == [f"{tmp_path} has no pages"]
+
+
+def test_what_is_too_far_from_the_first_page_is_named(folder: Path) -> None:
+    (folder / "three.html").write_text(PAGE.format('<h2 id="deep">x</h2>'))
+    (folder / "two.html").write_text(PAGE.format('<h2 id="part">x</h2><a href="three.html#deep">x</a>'))
+    pages = check.read_all(folder)
+    assert check.far(folder, pages, {r"two\.html#part": 1, r"three\.html#.*": 2, r"three\.html": 2}) == [
+        "three.html#top is not reached, and should be within 2"
+    ]
+    assert check.far(folder, pages, {r"three\.html#deep": 1, "four": 1}) == [
+        "three.html#deep is 2 clicks away, and should be within 1",
+        "no page is four",
+    ]
 
 
 @pytest.mark.parametrize(

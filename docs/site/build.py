@@ -70,11 +70,9 @@ def main(folder: Path) -> int:
     if status := build_main([*options, str(source), str(html)]):
         return status
     mend(html)
-    faults = check.faults(html)
-    print(
-        "\n".join(faults)
-        or f"{html / 'index.html'}: {len(list(html.rglob('*.html')))} pages, every link leads somewhere"
-    )
+    built = check.read_all(html)
+    faults = [*check.faults(html, built), *check.far(html, built)]
+    print("\n".join(faults) or f"{html / 'index.html'}: {len(built)} pages, every link leads somewhere")
     return 1 if faults else 0
 
 

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,6 +10,12 @@ from urllib.parse import unquote, urlsplit
 
 #: Attributes from which a browser loads something by itself.
 _LOADED = {("script", "src"), ("link", "href"), ("img", "src"), ("iframe", "src"), ("source", "src"), ("video", "src")}
+#: What a reader gets to from the first page: address (a pattern) → clicks, at the most. Each is there at least once.
+REACHED = {
+    r"reference/claims/\w+\.html#claim-.+": 2,
+    r"docs/own_activation\.html#its-figure": 4,
+    r"docs/explorer\.html": 2,
+}
 _STYLE = re.compile(r"""(?:url\(|@import\s+(?!url))\s*["']?([^"')\s]+)""")
 
 
@@ -53,9 +59,13 @@ def read(path: Path) -> Page:
     return page
 
 
-def faults(folder: Path) -> list[str]:
+def read_all(folder: Path) -> dict[str, Page]:
+    """Path → page, of all that were built."""
+    return {str(path): read(path) for path in sorted(folder.rglob("*.html")) if "_static" not in path.parts}
+
+
+def faults(folder: Path, pages: dict[str, Page]) -> list[str]:
     """One line for each link that leads nowhere and each thing loaded from outside, over all pages and styles."""
-    pages = {str(path): read(path) for path in sorted(folder.rglob("*.html")) if "_static" not in path.parts}
     found = [
         f"{os.path.relpath(path, folder)}: {text}" for path, page in pages.items() for text in _of(path, page, pages)
     ]
@@ -63,6 +73,42 @@ def faults(folder: Path) -> list[str]:
         text = style.read_text(encoding="utf-8")
         found += [f"{style.relative_to(folder)}: loads {url}" for url in _STYLE.findall(text) if _outside(url)]
     return found if pages else [f"{folder} has no pages"]
+
+
+def far(folder: Path, pages: Mapping[str, Page], reached: Mapping[str, int] = REACHED) -> list[str]:
+    """One line for each of the addresses that is not reached, or takes more clicks than it may."""
+    clicks = _clicks(str(folder / "index.html"), pages)
+    addresses = {
+        os.path.relpath(path, folder) + (f"#{anchor}" if anchor else ""): clicks.get((path, anchor))
+        for path, page in pages.items()
+        for anchor in ("", *page.anchors)
+    }
+    found = []
+    for pattern, most in reached.items():
+        meant = {address: count for address, count in addresses.items() if re.fullmatch(pattern, address)}
+        found += [] if meant else [f"no page is {pattern}"]
+        found += [
+            f"{address} is {'not reached' if count is None else f'{count} clicks away'}, and should be within {most}"
+            for address, count in meant.items()
+            if count is None or count > most
+        ]
+    return found
+
+
+def _clicks(start: str, pages: Mapping[str, Page]) -> dict[tuple[str, str], int]:
+    """(page, anchor) → the fewest links from the start that lead to it; "" is the page, by whichever of its anchors."""
+    known, left = {(start, ""): 0}, [start]
+    for path in left:  # it grows
+        for url in pages[path].linked:
+            parts, target = urlsplit(url), _target(path, url)
+            if parts.scheme or parts.netloc or target not in pages:
+                continue
+            count = known[path, ""] + 1
+            known.setdefault((target, unquote(parts.fragment)), count)
+            if target not in left:
+                known.setdefault((target, ""), count)
+                left.append(target)
+    return known
 
 
 def _outside(url: str) -> bool:

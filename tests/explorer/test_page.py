@@ -295,6 +295,16 @@ def test_a_loop_is_written_whole(command: Callable[..., Any], monkeypatch: pytes
     assert all(np.any(x != y) for x, y in pairwise(pictures))
 
 
+@pytest.mark.skipif(not loop.animation.writers.is_available("ffmpeg"), reason="ffmpeg is not installed: no film is made")
+def test_a_film_is_written(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "FRAMES", 3)
+    monkeypatch.setattr(loop, "HELD", 1)
+    ran = command("explore", "--activation", "h3", "--dim", "60", "--teacher-width", "1", "--quiet", "--loop", "a.mp4")
+    assert ran.code == 0, ran.err
+    assert Path("a.mp4").read_bytes()[4:8] == b"ftyp"
+    assert [path.name for path in Path.cwd().iterdir()] == ["a.mp4"]
+
+
 def test_the_stored_bands_are_those_of_the_grid() -> None:
     """Each problem of the grid is there, with what its start says and quantiles in order."""
     found = {one["name"]: one for one in bands.stored()}
