@@ -37,7 +37,7 @@ from theory.scaling.frontiers import exponent
 from theory.scaling.frontiers import frontier as law_frontier
 from theory.scaling.power_law_loss import PowerLawLoss
 from validation.experiments import polar_batches
-from validation.figures.common import overlap_curves, staircase
+from validation.figures.common import overlap_curves
 from validation.figures.plot import INK, Plot, colours
 
 IMAGES = Path(__file__).resolve().parent / "img"
@@ -65,11 +65,12 @@ def overlaps(prediction: Prediction, flow: FlowResult) -> Figure:
 
 def loss(prediction: Prediction, flow: FlowResult) -> Figure:
     """Loss beside the idealised staircase."""
-    jumps = np.concatenate([[0.0], np.sort(prediction.time_loss)])
     time, value = flow.dataset.time.values, flow.dataset.loss.values
-    figure = staircase(time, value, jumps, prediction.loss(jumps), log=False)
-    figure.axes[0].set_xscale("log")
-    return figure
+    jumps = np.concatenate([time[:1], np.sort(prediction.time_loss), time[-1:]])
+    plot = Plot("gradient-flow time", "population loss", "x")
+    plot.curve(time, value, "gradient flow", colours(1)[0])
+    plot.theory(jumps, prediction.loss(jumps), "idealised, times predicted", drawstyle="steps-post")
+    return plot.done()
 
 
 #: SGD against the floor: link and weights of the teacher, noise Δ, students, dimensions, n/d, replicas.
@@ -323,11 +324,14 @@ def slopes() -> Figure:
 
 #: Scripts of the gallery whose pictures stand on the pages, too.
 OF_GALLERY = (
+    "edge",
     "kernels",
     "label_noise",
     "power_law",
+    "real_steps",
     "recovery",
     "riccati",
+    "schedules",
     "selection",
     "sgd",
     "slopes",

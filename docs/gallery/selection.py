@@ -14,7 +14,8 @@ start = draw_initial_state(teacher, Student(width=24, init_scale=0.03), seed=2)
 pairs = predict(Activation.parse("h4"), teacher, start).selection
 
 plot, red = Plot("neuron", "direction", grid=False), PALETTE[1]
-plot.colour_bar(plot.ax.imshow(start.overlap.T**2, cmap="Blues", vmax=0.03), "squared overlap")
+image = plot.ax.imshow(start.overlap.T**2, cmap="Blues", vmax=0.03)
+plot.figure.colorbar(image, label="squared overlap", shrink=0.6)
 plot.ax.scatter(pairs.neurons, pairs.directions, s=260, marker="s", facecolors="none", edgecolors=red)
 for place, (neuron, direction) in enumerate(zip(pairs.neurons, pairs.directions, strict=True), start=1):
     plot.ax.text(neuron, direction, place, ha="center", va="center", color=red)

@@ -1,6 +1,6 @@
 """SGD beside gradient flow
 
-Online SGD, exact in law, at d = 64: sixteen runs scatter about the flow of the same start (black).
+Online SGD, exact in law, at d = 64: sixteen runs scatter about the flow of the same start (dashed).
 
 docs/simulator.md
 """
