@@ -142,7 +142,7 @@ def scaling() -> Figure:
     slope = phase_exponents(FEATURES, DECAY - FEATURES)[0]
     name = f"random features: kernel-like, slope → {slope:.2f}"
     plot.curve(compute, np.min(risks, axis=0), name, linear)
-    plot.ax.set_ylim(1e-7, 1.5)
+    plot.ax.set_ylim(1e-8, 1.5)
     return plot.done()
 
 
