@@ -295,7 +295,9 @@ def test_a_loop_is_written_whole(command: Callable[..., Any], monkeypatch: pytes
     assert all(np.any(x != y) for x, y in pairwise(pictures))
 
 
-@pytest.mark.skipif(not loop.animation.writers.is_available("ffmpeg"), reason="ffmpeg is not installed: no film is made")
+@pytest.mark.skipif(
+    not loop.animation.writers.is_available("ffmpeg"), reason="ffmpeg is not installed: no film is made"
+)
 def test_a_film_is_written(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "FRAMES", 3)
     monkeypatch.setattr(loop, "HELD", 1)
