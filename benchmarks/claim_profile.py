@@ -5,6 +5,7 @@ Claims of one module share simulations: the first that is run pays for all. Comp
 """
 
 import argparse
+import os
 import sys
 import threading
 import time
@@ -115,8 +116,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--cache", action="store_true", help="with what earlier runs have compiled")
     asked = parser.parse_args(argv)
-    if asked.cache:
-        cache.keep_compiled()
+    if not asked.cache:
+        os.environ[cache.VARIABLE] = cache.OFF
+    cache.keep_compiled()  # programs are compiled as those of the command line
     found = []
     for one in profile(asked.ids, asked.preset, asked.seed):
         shares = ", ".join(f"{kind} {one.seconds[kind]:.1f}" for kind in KINDS)

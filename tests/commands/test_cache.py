@@ -52,6 +52,25 @@ def test_what_the_user_has_set_stays(home: Path, monkeypatch: pytest.MonkeyPatch
     assert not list(home.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("", "--xla_backend_optimization_level=2"),
+        ("--xla_dump_to=x", "--xla_dump_to=x --xla_backend_optimization_level=2"),
+        ("--xla_backend_optimization_level=0", "--xla_backend_optimization_level=0"),
+    ],
+)
+def test_programs_are_compiled_without_waiting_for_the_last_percent(
+    given: str, found: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLA_FLAGS", given)
+    cache.keep_compiled()
+    assert os.environ["XLA_FLAGS"] == found
+    monkeypatch.setenv(cache.VARIABLE, cache.OFF)
+    cache.keep_compiled()
+    assert os.environ["XLA_FLAGS"] == found
+
+
 def test_a_folder_that_others_can_write_is_left_alone(home: Path) -> None:
     cache.keep_compiled()
     place = Path(os.environ.pop(JAX))
