@@ -1,5 +1,6 @@
 r"""The committee machine: integrals against quadrature, one step against Monte Carlo, paths against SGD in coordinates."""
 
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -120,6 +121,11 @@ def test_one_student_at_a_time_gives_the_same(monkeypatch: pytest.MonkeyPatch) -
         np.testing.assert_allclose(chunked[name], whole[name], rtol=1e-12, atol=1e-13)
 
 
+def derivatives(function: Callable[[jax.Array], jax.Array]) -> tuple[jax.Array, jax.Array]:
+    """The first two at 0."""
+    return jax.jvp(lambda x: jax.jvp(function, (x,), (1.0,))[1], (0.0,), (1.0,))
+
+
 def sampled_steps(text: str, rows: str, dim: int, step_size: float) -> list[tuple[np.ndarray, np.ndarray]]:
     """First order + η × second order of (T, Q) in one real step, differentiated automatically.
 
@@ -133,8 +139,7 @@ def sampled_steps(text: str, rows: str, dim: int, step_size: float) -> list[tupl
             moved = sgd_step(Activation.parse(text), rows, rates | {"eta": eta}, vectors, x)
             return row({"T": moved[:, :2], "Q": moved @ moved.T}, rows)
 
-        slope = lambda eta: jax.jvp(after, (eta,), (1.0,))[1]  # noqa: E731
-        first, second = jax.jvp(slope, (0.0,), (1.0,))
+        first, second = derivatives(after)
         return first + 0.5 * step_size * second
 
     changes, found = jax.jit(jax.vmap(change)), []
@@ -215,8 +220,7 @@ def test_moments_of_a_whole_step_against_sampled_steps() -> None:
             moved = sgd_step(activation, rows, given | {"eta": eta}, jnp.asarray(vectors), x)
             return jnp.append(moved[:, :2].ravel(), moved[0] @ moved[1])
 
-        slope = lambda eta: jax.jvp(after, (eta,), (1.0,))[1]  # noqa: E731
-        first, second = jax.jvp(slope, (0.0,), (1.0,))
+        first, second = derivatives(after)
         move = (after(jnp.asarray(step_size)) - after(jnp.asarray(0.0))) / step_size
         return move, move - first - 0.5 * step_size * second
 
