@@ -20,8 +20,9 @@
 # label. What do these steps do to a row that waits for it: is the overlap that it had by luck lost, or redrawn, and
 # how large?
 #
-# Below the conjecture is derived in four lines, written into a file that runs no code, planned, locked, and only then
-# judged, at four sizes ([how](../docs/claims.md)). Nothing is fitted.
+# Below the conjecture is derived in two lines, written into a file that runs no code, planned, locked, and only then
+# judged, at four sizes ([how](../docs/claims.md)). Nothing is fitted; step size and sizes were chosen by trial runs
+# with other random numbers, so that the limit can be seen, and the formula was not.
 #
 # ## 1. The conjecture
 #
