@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from dynamics.core.provenance import commit
-from validation.judge.alarms import REJECTED, Share, Tally
+from validation.judge.alarms import GENEROUS, GENEROUS_SEEDS, REJECTED, Share, Tally
 from validation.judge.claim import Claim
 from validation.report import alarms
 
@@ -70,6 +70,7 @@ def page(claims: Sequence[Claim], found: Found, preset: str, lost: Mapping[str, 
             "Error bars too small (C above 1 by 4 standard errors, no allowance)", rows, lambda row: row.overdispersed
         ),
         _section("Stated share above 1 % (few replicas)", rows, lambda row: row.few_replicas),
+        _generous(rows),
         "## Nothing random\n\nThe same numbers under two seeds, the controls' scores included, so no more were run: "
         f"{_list(fixed)}.\n",
         f"## Not run\n\nFewer than two seeds, so nothing is said of them here: {_list(missing)}.\n",
@@ -129,6 +130,14 @@ def _calibration(rows: Sequence[Tally]) -> str:
         f"Of the {len(rows)} quantities with a standard error and no allowance, {mean} have a mean z within two standard "
         f"errors of 0 and {square} a C within two of 1 (nominally 95 %); their mean C is {pooled:.3f}.\n"
     )
+
+
+def _generous(rows: Sequence[Tally]) -> str:
+    """Allowances that nothing came near."""
+    found = [f"| {row.id} | {row.seeds} | {row.taken:.2g} |" for row in rows if row.generous]
+    table = "\n".join(["| quantity | seeds | largest deviation / allowance |\n|---|--:|--:|", *found])
+    title = f"Allowances more than {GENEROUS:g} times the largest deviation of {GENEROUS_SEEDS} seeds or more"
+    return f"## {title}\n\n{table if found else 'None.'}\n"
 
 
 def _section(title: str, rows: Sequence[Tally], wanted: Callable[[Tally], bool]) -> str:

@@ -123,6 +123,9 @@ def test_nothing_is_retired_at_tolerance_zero_and_the_answer_is_the_same():
     assert np.all(np.isinf(kept.retired))
     assert np.isfinite(flow.retired).any()
     assert flow.steps < kept.steps
+    # Tsit5 has six stages a step. With nothing cut, all m = 6 students are sources, of P + rank = 3 + 6 coordinates each.
+    assert kept.evaluations == 6 * kept.steps
+    assert kept.flops == kept.evaluations * (4 * 6 * 6 * 9 + 16 * 6 * 9)
     learned = np.isfinite(kept.half_time)
     assert np.allclose(flow.half_time[learned], kept.half_time[learned], rtol=1e-4)
 

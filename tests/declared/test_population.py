@@ -238,6 +238,17 @@ def test_loss_of_any_states_is_that_of_the_flow() -> None:
         declared_loss(model, flow.overlap.values, flow.gram.values[:, :, :2], flow.second.values)
 
 
+def test_solver_steps_are_those_of_all_intervals() -> None:
+    """Each interval between recorded times takes a step at least, and the first half no more than the whole."""
+    model, start, times = (
+        model_of("relu, polynomial link, sphere"),
+        draw_start(DIRECTIONS, 3, 1.0),
+        np.linspace(0.0, 2.0, 9),
+    )
+    half, whole = (declared_flow(model, start, end, times[times <= end]).steps for end in (1.0, 2.0))
+    assert 4 <= half <= whole - 4
+
+
 def test_rows_of_a_sphere_stay_on_it() -> None:
     model = model_of("relu, polynomial link, sphere")
     flow = declared_flow(model, draw_start(DIRECTIONS, 3, 1.0), 20.0, np.array([20.0])).dataset

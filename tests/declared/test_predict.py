@@ -207,6 +207,11 @@ def test_the_bayes_floor_is_below_all_and_says_when_directions_are_not_weak() ->
     assert one.reasons == []
     _, found = said(inputs="100", activation="h2", teacher_weights=(1.0, 0.9), noise=0.1, steps=20_000)
     assert found.of_quantity(BAYES)[0].reasons[0].startswith("weak")
+    # One sample in a hundred dimensions tells nothing: all of the target is noise beside the direction.
+    _, found = said(inputs="100", activation="h2", teacher_weights=(1.0, 0.9), noise=0.5, steps=1)
+    (one,) = found.of_quantity(BAYES)
+    assert one.value == pytest.approx((1 + 0.81) / 2)
+    assert one.conditions[0].value == pytest.approx(1 / (0.25 + 1 + 0.81))
 
 
 # ------------------------------------------------------------------- conditions, what is unknown

@@ -123,6 +123,17 @@ def test_a_bound_has_no_stated_share() -> None:
     assert not found.too_many
 
 
+def test_an_allowance_that_nothing_comes_near_is_reported() -> None:
+    """Means of eight normals stay within 4/√8 = 1.4 of 0 under 20 seeds: 100 is too generous, 5 is not; 19 are few."""
+    found, few = over(seeds=20, allowance=100.0), over(seeds=19, allowance=100.0)
+    assert found.taken == pytest.approx(max(abs(measured(seed).estimate) for seed in range(20)) / 100)
+    assert found.generous
+    assert f"| {found.id} | 20 | {found.taken:.2g} |" in alarm_table.page([], {"E1": [found]}, "quick", {})
+    others = [few, over(seeds=20, allowance=5.0), over(seeds=20), over("disagrees", 20, allowance=100.0)]
+    assert not any(one.generous for one in others)
+    assert "seeds or more\n\nNone." in alarm_table.page([], {"E1": others}, "quick", {})
+
+
 def test_stated_share_is_students() -> None:
     assert stated_share(7) == pytest.approx(0.00519, rel=1e-3)
     assert stated_share(math.inf) == pytest.approx(6.334e-5, rel=1e-3)

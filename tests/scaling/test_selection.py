@@ -215,6 +215,8 @@ def test_winners_are_a_distribution() -> None:
 def test_two_directions_are_an_angle(condition: float) -> None:
     expected = 2 / np.pi * np.arctan(condition**-0.5)
     assert weakest_wins(condition, 2) == pytest.approx(expected, rel=1e-10)
+    # A competition that is told no power is the one of fourth degree, too.
+    assert winning_probabilities(Competition((condition, 1.0), 1))[1] == pytest.approx(expected, rel=1e-10)
 
 
 def test_width_exponents_of_the_baseline() -> None:

@@ -26,6 +26,8 @@ UNLIKELY = 1e-4
 LEAST_FREEDOM = 3.0
 #: With fewer seeds the spread of a standard error, and so ν, is not worth a warning.
 LEAST_SEEDS = 10
+#: An allowance is compared with what deviated under so many seeds, and is too generous if it is so many times the largest.
+GENEROUS_SEEDS, GENEROUS = 20, 10.0
 #: So many seeds tell whether anything in a claim is random.
 FIRST = 2
 #: Seed → verdicts on a claim.
@@ -68,6 +70,7 @@ class Tally:
         square: Σ(estimate − predicted)²/Σstderr² and its standard error: 1 if the error bars are right and nothing is
             biased, whatever ν.
         allowed: whether a bias is allowed for (a positive allowance). sigmas: standard errors that the rule allows.
+        taken: the largest |estimate − predicted| as a share of its allowance, noise included; NaN without one.
         stated: share of the seeds for which the rule lets a true claim disagree.
     """
 
@@ -84,6 +87,7 @@ class Tally:
     square: tuple[float, float]
     allowed: bool
     sigmas: float = SIGMAS
+    taken: float = math.nan
     stated: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -129,6 +133,11 @@ class Tally:
     def few_replicas(self) -> bool:
         """Whether the rule lets this true claim disagree for more than 1 % of the seeds."""
         return self._tells and self.stated > 0.01
+
+    @property
+    def generous(self) -> bool:
+        """Whether a true claim's allowance is more than ten times what ever deviated: it may hide an error of its size."""
+        return self.expected == "agrees" and self.seeds >= GENEROUS_SEEDS and self.taken * GENEROUS < 1
 
     @property
     def _tells(self) -> bool:
@@ -182,6 +191,7 @@ def tally(judged: Sequence[Verdict]) -> Tally:
         *_calibration(estimate - predicted, stderr),
         any(x.allowance > 0 for x in measured),
         measured[0].sigmas,
+        max((abs(x.estimate - x.predicted) / x.allowance for x in measured if x.allowance > 0), default=math.nan),
     )
 
 
