@@ -76,7 +76,7 @@ def work(project: Project, wanted: Sequence[Mutant], asked: argparse.Namespace) 
     dies_with_parent()
     preload(project.libraries, project.packages)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        scratch = Path(folder)
+        scratch = Path(folder).resolve()  # as the paths of lines are told
         overlay = Overlay(project.root, scratch / "tree")
         reach, results = Reach(project.root, asked.store / "reach"), Results(asked.store / "answers.jsonl")
         units = units_of(project, overlay, scratch)

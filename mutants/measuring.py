@@ -2,6 +2,7 @@
 
 import builtins
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ def recorded(root: Path, packages: Iterable[str]) -> Iterator["coverage.Coverage
     """Lines of the packages that run within, by context; `IMPORT` is the context until another is named."""
     import coverage
 
+    os.environ["COVERAGE_CORE"] = "ctrace"  # the other ones tell a line once, not once to each context
     folders = [str(root / name) for name in packages if (root / name).is_dir()]
     tracer = coverage.Coverage(data_file=None, config_file=False, source=folders, messages=False)
     tracer.set_option("run:disable_warnings", ["module-not-imported", "no-data-collected", "module-not-measured"])

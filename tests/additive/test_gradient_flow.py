@@ -14,6 +14,7 @@ from ambient import ambient_gradient_flow
 from conftest import Frame, frame_of
 
 from dynamics.additive.ambient_flow import embed
+from dynamics.additive.deflated_flow import bracket
 from dynamics.additive.gradient_flow import (
     FlowResult,
     IntegrationError,
@@ -198,6 +199,20 @@ def test_another_level_is_reached_later_and_on_time() -> None:
     found = gradient_flow(H4, teacher, initial, t_end=1.2 * exact, rtol=1e-10, atol=1e-14, level=0.9)
     assert found.half_time[0] == pytest.approx(exact, rel=1e-6)
     assert SingleTask(H4).half_time(1.0, initial.overlap[0, 0]) < exact * 0.99
+
+
+def test_a_learned_direction_is_switched_off_at_its_share_of_the_norm() -> None:
+    """One student alone, whose coupled flow is exact: the law of the norm on the plateau neglects the squared overlap."""
+    teacher = Teacher.power_law(1, 1.0, 400)
+    initial = draw_initial_state(teacher, Student(1, 0.1), 1)
+    times = np.linspace(420.0, 440.0, 1001)
+    exact = gradient_flow(H4, teacher, initial, t_end=times[-1], times=times).dataset
+    fitted = exact["norm2"].values[:, 0] * exact["overlap"].values[:, 0, 0] ** 2
+    found = bracket(H4, teacher, initial, t_end=times[-1])
+    off = [flow.off_time[0] for flow in (found.early, found.middle, found.late)]
+    np.testing.assert_allclose(
+        np.interp(off, times, fitted), [0.05, 0.5, 0.99], rtol=0, atol=initial.overlap[0, 0] ** 2
+    )
 
 
 def test_cost_is_counted(run: tuple[Frame, FlowResult]) -> None:

@@ -1,5 +1,6 @@
 """The law of greedy selection against closed forms, brute-force selection and draws."""
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -209,6 +210,16 @@ def test_winners_are_a_distribution() -> None:
         assert found.sum() == pytest.approx(1, abs=1e-9)
         assert found[1] == found[2]
     assert covering_probability(problem)[0] == 1.0
+
+
+def test_directions_are_covered_as_coupons_are_collected() -> None:
+    """Equal weights: inclusion and exclusion of the directions that nobody prefers, for a Poisson number of neurons."""
+    width, count = 6, 4
+    found = covering_probability(Competition.of(np.ones(count), width, 4))
+    missed = [
+        [(-1) ** j * math.comb(q, j) * np.exp(-width * j / count) for j in range(q + 1)] for q in range(count + 1)
+    ]
+    np.testing.assert_allclose(found, [sum(terms) for terms in missed], rtol=1e-9)
 
 
 @pytest.mark.parametrize("condition", [1.0, 2.0, 7.0])
