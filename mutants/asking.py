@@ -118,7 +118,7 @@ class Bench:
             if notice == OUT_OF_TIME and part == WHOLE:  # how much it takes is not known
                 yield self._nobody(mutant, share)
                 continue
-            if notice and part != REST and self._says_so_anyway(unit, notice):
+            if notice and self._says_so_anyway(unit, notice):
                 yield from self._again(mutant, [unit for unit, _ in asking], part)
                 return
             came = bool(notice) or any(row["came"] for row in _own(unit, rows))
@@ -127,8 +127,9 @@ class Bench:
                 return
 
     def _again(self, mutant: Mutant, units: Sequence[Unit], part: str) -> Iterator[Answer]:
-        """Without what said so anyway."""
-        yield from self._asked_whole(mutant, units) if part == WHOLE else self._parts(mutant, units, part)
+        """Without what said so anyway; not at all a claim that cannot be judged."""
+        fit = [unit for unit in units if (found := self.reach.known(unit)) is None or found.nodes]
+        yield from self._asked_whole(mutant, fit) if part == WHOLE else self._parts(mutant, fit, part)
 
     def _says_so_anyway(self, unit: Unit, notice: str) -> bool:
         """Whether a test fails, or a claim says the same, without the mutant: then nothing was noticed."""

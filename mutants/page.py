@@ -29,6 +29,9 @@ A mutant is one change of one expression of `theory`, `dynamics`, or of the judg
 * **count**: a whole number in a sum, degrees of freedom among them, ± 1. **error bar**: a standard error or an allowance × 2
   or × ½.
 
+Mutants that change no number that matters are *equivalent*: each was looked at by a person, and is in
+[mutants/equivalent.toml](../mutants/equivalent.toml) with the reason.
+
 Of each statement at most one is drawn, at random; the order is the seed's. Asked are the tests, and the claims, that come by
 the changed statement, as measured line by line; the cheapest first, until one notices: a test fails (and passes
 without the mutant), a verdict is not the expected one, or the process stops with an error or takes more than three times its

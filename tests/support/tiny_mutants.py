@@ -74,11 +74,13 @@ def test_others():
 
 
 def judged(name: str, seed: int) -> Verdicts:
-    """Two claims. Of A, one quantity is never as expected."""
+    """Of A, one quantity is never as expected; C cannot be judged."""
     from theory import small
 
     small.unheeded(1.0)
     small.positive(1.0)
+    if name == "C":
+        raise RuntimeError("not here")
     if name == "B":
         return {"B": ("agrees", True)}
     agrees = small.volume(1.0, 2.0) == 4.0 and small.scaled(1.0) == 3.0
@@ -86,7 +88,7 @@ def judged(name: str, seed: int) -> Verdicts:
 
 
 def claims() -> dict[str, str]:
-    return {"A": "claims/a.py", "B": "claims/b.py"}
+    return {"A": "claims/a.py", "B": "claims/b.py", "C": "claims/a.py"}
 
 
 def main() -> None:
