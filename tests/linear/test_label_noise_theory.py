@@ -170,6 +170,15 @@ def test_mean_alignment_against_random_neurons() -> None:
     assert random_alignment(8) < onset_level(8) < 1
 
 
+@pytest.mark.parametrize(("along", "across"), [(3.0, 1.0), (1.25, 1.0), (40.0, 1.0)])
+def test_mean_alignment_in_the_plane_is_an_arc(along: float, across: float) -> None:
+    r"""$E\,a|g_1|/\sqrt{a^2g_1^2+b^2g_2^2}$ over the angle, by $x=\sin\varphi$; in the plane the tails in s are longest."""
+    plane = Geometry.of(draw_linear_task(2, 1.0, None, 0))
+    root = np.sqrt(along**2 - across**2)
+    expected = 2 / np.pi * along / root * np.arcsin(root / along)
+    assert mean_alignment(plane, np.diag([along**2, across**2])) == pytest.approx(expected, rel=1e-9)
+
+
 def _plain_run(task: LinearTask, width: int, step: float, noise: float, steps: int, replicas: int) -> np.ndarray:
     """‖W‖² over its initial value after plain label-noise SGD."""
     rng = np.random.default_rng(7)
