@@ -34,6 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="those with this in path or digest")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes, each with a copy of the tree")
     parser.add_argument("--budget", type=float, default=300.0, metavar="S", help="processor seconds a mutant, twice")
+    parser.add_argument("--ask", choices=(TESTS, CLAIMS), help="only these")
     parser.add_argument("--claim-seed", type=int, default=0, metavar="N", help="under which claims are judged")
     parser.add_argument("--store", type=Path, default=ROOT / "emergence-out" / "mutants", metavar="DIR")
     parser.add_argument("--page", type=Path, metavar="FILE", help="written at the end")
@@ -86,7 +87,7 @@ def work(project: Project, wanted: Sequence[Mutant], asked: argparse.Namespace) 
             if not locks.take(mutant.digest):
                 continue
             results.refresh()
-            for whom in (TESTS, CLAIMS):
+            for whom in (asked.ask,) if asked.ask else (TESTS, CLAIMS):
                 try_one(bench, mutant, whom)
             print(told(outcome(mutant, holding(project, mutant, results), {})), flush=True)
             locks.release(mutant.digest)

@@ -101,7 +101,7 @@ def main() -> None:
         root / "tree", ("theory",), ("coverage", "pytest"), ("theory/small.py",), tests, claims, judged, 1.0
     )
     found = mutants_of(project.root, project.sources)
-    work(project, found, argparse.Namespace(store=root / "store", claim_seed=0, budget=100.0))
+    work(project, found, argparse.Namespace(store=root / "store", claim_seed=0, budget=100.0, ask=None))
     rows = [
         {
             "function": one.mutant.function,
