@@ -8,7 +8,7 @@ Diffrax events with a root finder on the solver's dense output, not read off a g
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import diffrax as dfx
 import jax
@@ -17,7 +17,7 @@ import numpy as np
 import optimistix as optx
 
 from dynamics.core.checks import check_start, record_times
-from dynamics.core.flow import Reached, integrate
+from dynamics.core.flow import MOST_STEPS, Reached, integrate
 from dynamics.core.interrupted import IntegrationError, Progress
 from dynamics.core.kept import compiled
 from dynamics.core.lowering import LoweredSystem, State, lower, lower_kernel
@@ -36,11 +36,17 @@ LEVEL = 0.5
 _ROUNDING = 1e-7
 #: Vectors that move by less than this until the end are at rest.
 _REST = 3e-3
+#: Shares of the squared masses: what rounding makes of a loss, and what the sharp tolerance leaves of it.
+_ROUNDED, _LEFT = 1e-15, 1e-11
 #: What relaxes within a time of 1 costs an explicit integrator a step for each: too many in a run as long as this.
 _STIFF = 1e5
+#: A run as long as this has steps of 1 at times that are further apart: its clock begins anew after so many steps.
+_UNEVEN, _ANEW = 1e12, 64
+#: Students that wait lose norm as 1/t. Over t_end, an error in it as large as itself would turn its sign.
+_LIGHTEST = 1e-3
 #: Tolerance on the way to rest, and the time that is given to it.
 _SHARP, _RELAXED = 1e-12, 256.0
-#: Of the root finder: relative in time, absolute in squared overlap (a crossing at time 1e8 has no more digits).
+#: Of the root finder: relative in time, absolute in squared overlap.
 _TIME_TOLERANCE, _OVERLAP_TOLERANCE = 1e-13, 1e-8
 
 
@@ -97,12 +103,35 @@ def _next_recovery(t: jax.Array, y: State, args: dict, **kwargs: object) -> jax.
     return jnp.maximum(jnp.max(overlap), jnp.max(norm))
 
 
+class _Crossing(optx.Bisection):
+    """Bisection that ends, too, where no time lies between the two: near 1e10 they are 1e-6 apart, and overlaps move more.
+
+    A crossing that is missed by so little is met again at the beginning of the next segment, whose clock begins at 0.
+    """
+
+    def terminate(
+        self, fn: Any, y: Any, args: Any, options: Any, state: Any, tags: frozenset[object]
+    ) -> tuple[jax.Array, optx.RESULTS]:
+        """Whether the tolerances are met, or the interval cannot be halved."""
+        met, result = super().terminate(fn, y, args, options, state, tags)
+        middle = state.lower + 0.5 * (state.upper - state.lower)
+        return met | (middle <= state.lower) | (middle >= state.upper), result
+
+
 @compiled
 def segment(
-    system: LoweredSystem, state: State, start: jax.Array, end: jax.Array, args: dict, rtol: float, atol: float
+    system: LoweredSystem,
+    state: State,
+    start: jax.Array,
+    end: jax.Array,
+    args: dict,
+    rtol: float,
+    atol: float,
+    *,
+    max_steps: int = MOST_STEPS,
 ) -> Reached:
     """From `start` to `end`, or to the next event of a `Recorder` with these `args`; both scalars."""
-    finder: optx.AbstractRootFinder = optx.Bisection(_TIME_TOLERANCE, _OVERLAP_TOLERANCE)  # type: ignore[call-arg]
+    finder: optx.AbstractRootFinder = _Crossing(_TIME_TOLERANCE, _OVERLAP_TOLERANCE)  # type: ignore[call-arg]
     drift = COSINES.packed(system.drift)
     event = dfx.Event(_next_recovery, finder, direction=True)
     # Counted from 0, which the flow does not notice: near 1e9 times are 1e-7 apart, too few to find an event between.
@@ -117,6 +146,7 @@ def segment(
         atol=atol,
         held=COSINES,
         event=event,
+        max_steps=max_steps,
     )
     return found._replace(time=jnp.where(found.time == length, end, start + found.time))
 
@@ -223,6 +253,7 @@ class _Run:
 
     def to(self, now: Moment, part: Stretch) -> Moment:
         """The flow at the end of the part, or where it is done; at rest it stays where it is."""
+        spent, anew = 0, _ANEW if self.t_end > _UNEVEN else MOST_STEPS
         while now.time < part.end and not self.done():
             end, rtol, atol = part.end, self.rtol, self.atol
             if self.t_end > _STIFF and self.descent is not None and np.all(self.recorder.loss_time < np.inf):
@@ -233,17 +264,24 @@ class _Run:
                     end = min(part.end, now.time + max(1.0, waited, 1e-12 * now.time))
                     rtol, atol = min(rtol, _SHARP), min(atol, 1e-3 * _SHARP)
             start, args = jnp.asarray(now.time), self.recorder.args
-            found = segment(self.lowered, now.state, start, jnp.asarray(end), args, rtol, atol)
-            found.check("gradient flow", self.t_end)
+            found = segment(self.lowered, now.state, start, jnp.asarray(end), args, rtol, atol, max_steps=anew)
             taken = int(found.steps)
+            spent += taken
+            if spent >= MOST_STEPS or not bool(found.more):
+                found._replace(steps=jnp.asarray(spent)).check("gradient flow", self.t_end)
             now = Moment(found.state, float(found.time), now.steps + taken, now.evaluations + 6 * taken + 2)
             self.recorder.record(now.state, now.time)
         return now
 
     def at_rest(self, now: Moment) -> bool:
-        r"""Whether no vector moves by `_REST` or more until the end: $|\Delta V|^2\le\Delta t\,L$, as $\dot L=-|\dot V|^2$."""
+        r"""Whether no vector moves by `_REST` or more until the end: $|\Delta V|^2\le\Delta t\,L$, as $\dot L=-|\dot V|^2$.
+
+        A loss that is 0 to rounding counts as 0; so does one that is 0 to the sharp tolerance and has had its time.
+        """
         loss = float(overlap_loss(self.lowered, now.state, self.recorder.a))
-        return max(loss, 0.0) * self.t_end <= _REST**2
+        masses = float(jnp.sum(self.recorder.a) + jnp.sum(now.state["r"]))
+        waited = now.time - float(self.recorder.loss_time.max()) >= _RELAXED
+        return loss <= max(_REST**2 / self.t_end, (_LEFT if waited else _ROUNDED) * masses**2)
 
     def look(self, now: Moment) -> tuple[float, jax.Array, jax.Array, float]:
         """Time, overlaps, squared norms and the loss, which must not have risen."""
@@ -294,7 +332,8 @@ def gradient_flow(
     check_start(initial, teacher)
     lowered = lowered_overlap_flow(activation) if system is None else lower(system)
     descent = _Descent(activation, teacher.a, rtol + atol) if system is None else None
-    flow = _Run(lowered, Recorder.empty(teacher.a, level), descent, rtol, atol, stop_when_learned, t_end)
+    finest = min(atol, _LIGHTEST / t_end)
+    flow = _Run(lowered, Recorder.empty(teacher.a, level), descent, rtol, finest, stop_when_learned, t_end)
     attributes: dict[str, str | float | int] = {
         "what": "gradient-flow",
         "activation": activation.name,

@@ -21,7 +21,8 @@ class Reached(NamedTuple):
 
     Attributes:
         state: at the times asked for (time axis first), else at the end. time: reached. good: whether that is the end, or
-            an event, with finite numbers. steps: taken, those included that were `rejected`.
+            an event, with finite numbers. steps: taken, those included that were `rejected`. more: whether it is but for them
+            that it is not good.
     """
 
     state: Any
@@ -29,6 +30,7 @@ class Reached(NamedTuple):
     good: jax.Array
     steps: jax.Array
     rejected: jax.Array
+    more: jax.Array
 
     def check(self, what: str, end: float, remedy: str = "end before, or raise rtol") -> None:
         """Raises `IntegrationError` if `what` stopped on its way to `end`."""
@@ -82,6 +84,7 @@ def integrate(
     found = jax.vmap(held.open)(solution.ys) if held else solution.ys
     found = jax.tree.map(lambda x: x[-1], found) if times is None else found
     finite = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(found)]
-    good = dfx.is_okay(solution.result) & jnp.all(jnp.stack(finite))
+    whole = jnp.all(jnp.stack(finite))
+    good, more = dfx.is_okay(solution.result) & whole, (solution.result == dfx.RESULTS.max_steps_reached) & whole
     time = jnp.max(jnp.where(jnp.isfinite(solution.ts), solution.ts, start))
-    return Reached(found, time, good, solution.stats["num_steps"], solution.stats["num_rejected_steps"])
+    return Reached(found, time, good, solution.stats["num_steps"], solution.stats["num_rejected_steps"], more)
