@@ -87,6 +87,7 @@ class Simulation:
         warn: lines for the user before it begins.
         cost: what a run takes at the least; None if nobody can say.
         checkpoints: the name of the folder that `run` keeps its checkpoints in, from the problem; None if it has none.
+        compute: ``step`` or ``time``, and what one of it costs in the compute of the model's scaling laws; None if undeclared.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Simulation:
     warn: Callable[[Any], tuple[str, ...]] = _silent
     cost: Callable[[Any], Cost] | None = None
     checkpoints: Callable[[Any], str] | None = None
+    compute: tuple[str, Callable[[Any], float]] | None = None
 
 
 @dataclass(frozen=True)

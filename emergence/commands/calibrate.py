@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from emergence import output, table
 from emergence.calibration import Collection, lost, stored
 from emergence.commands.setup import store_of
-from emergence.commands.validate import wanted, workers
+from emergence.commands.validate import one_size, wanted, workers
 from emergence.interruption import kept
 from emergence.kept_claims import DEFAULT_STORE
 from emergence.progress import Progress
@@ -36,6 +36,7 @@ def calibrate(asked: Sequence[Any], arguments: argparse.Namespace) -> Result:
     """
     from validation.judge.runner import runnable, select_claims
 
+    one_size(asked, arguments.preset)
     claims = runnable(select_claims(asked), named=bool(asked))
     seeds = Whole().check("--seeds", arguments.seeds)
     budget = float("inf") if arguments.budget is None else Number(zero=True).check("--budget", arguments.budget)

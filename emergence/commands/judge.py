@@ -49,6 +49,8 @@ def run(arguments: argparse.Namespace) -> Result:
     """
     if arguments.quantities:
         return _quantities(arguments)
+    from emergence.conjecture.judging import check_preset
+
     if not arguments.files:
         refuse("no file is given: give a claim file such as conjecture.toml or conjecture.py, or --quantities")
     seeds = _seeds(arguments)
@@ -59,6 +61,7 @@ def run(arguments: argparse.Namespace) -> Result:
     if not asked and not theories:
         refuse(f"{arguments.files[0]!r} has neither a claim nor a theory: see `emergence new claim NAME`")
     _distinct(asked)
+    check_preset((one.claim for one in asked), arguments.preset)
     if arguments.lock:
         return _lock(asked)
     if arguments.plan:

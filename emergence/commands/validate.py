@@ -45,6 +45,7 @@ def judge(asked: "Sequence[Wanted]", arguments: argparse.Namespace) -> Result:
     Several seeds are all judged before the first report is written. Raises `InputError`, `Kept` on Ctrl-C.
     """
     folder, store, seeds = output.asked(arguments.out), store_of(arguments, DEFAULT_STORE), _seeds(arguments)
+    one_size(asked, arguments.preset)
     claims, some = chosen(asked, arguments)  # refuses unknown ids before a folder is made for them
     if not claims:
         return Result(_document({}, seeds, arguments), "nothing is left to judge of what was asked for")
@@ -105,6 +106,14 @@ def _own(claim: "Claim") -> "Claim":
     from emergence.conjecture.judging import Judging, stored_claim
 
     return stored_claim(claim.runner.conjecture) if isinstance(claim.runner, Judging) else claim
+
+
+def one_size(asked: "Sequence[Wanted]", preset: str) -> None:
+    """Refuses a preset of conjectures; imports nothing where ids alone are asked for."""
+    if any(not isinstance(one, str) for one in asked):
+        from emergence.conjecture.judging import check_preset
+
+        check_preset(asked, preset)
 
 
 def workers(asked: int | None, most: int) -> int:

@@ -14,9 +14,9 @@ from emergence import cells, config, models
 from emergence.conjecture import quantity as quantities
 from emergence.conjecture.formula import Formula, formula
 from emergence.conjecture.quantity import AXES, Quantity
-from emergence.conjecture.symbols import Symbols, offered
+from emergence.conjecture.symbols import LETTERS, Symbols, offered
 from emergence.model import Model, Resolved, Simulation
-from emergence.options import Problem, kind, options, refuse_unused, written
+from emergence.options import Problem, default, kind, options, refuse_unused, written
 from emergence.refusal import is_refusal, refuse
 from emergence.store import grid
 from emergence.store.sweeping import Cell, label
@@ -40,6 +40,9 @@ FALSE_ALARMS, POWER = 1e-3, 0.9
 NO_ALLOWANCE = "none"
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _PYTHON = re.compile(r".*\.py(@[0-9a-f]*)?\s*\Z", re.DOTALL)
+#: Kinds of options that a formula may give; what makes a text one, not a range such as 0:10.
+_NUMBERS = (Whole, Number)
+_SYMBOL = re.compile(r"(?<![\w.])[A-Za-z_]")
 #: The number of one run, written in Python.
 Function = Callable[[Any], float]
 
@@ -60,8 +63,8 @@ class Conjecture:
 
     Attributes:
         where: what refusals begin with: the file. table: as it was read.
-        fixed, axes: values of the problem, those of the grid apart. quantities: what is measured; with `function` a single
-            one that only names it.
+        fixed, axes, tied: values of the problem, those of the grid apart, and those that are formulas in the others.
+        quantities: what is measured; with `function` a single one that only names it.
         predict, rivals: formulas; `curve`: of the curve whose slope is measured, not of the number.
         seeds: of the data. replicas: of each run; None where the simulation has none.
         allowances: names, and formulas. false_alarms: share of true claims that may be rejected. power: asked of a plan.
@@ -77,6 +80,7 @@ class Conjecture:
     simulation: Simulation
     fixed: Mapping[str, Any]
     axes: Mapping[str, tuple[Any, ...]]
+    tied: Mapping[str, Formula]
     quantities: tuple[Quantity, ...]
     predict: Formula
     rivals: Mapping[str, Formula]
@@ -100,6 +104,7 @@ class Conjecture:
     def point(self, values: Mapping[str, Any], seed: int) -> Point:
         """One problem. Raises `InputError` for one that cannot be run."""
         given = {**self.fixed, **values}
+        given |= {name: self._tied(name, one, given) for name, one in self.tied.items()}
         given |= {"seed": seed} if "seed" in options(self.model.problem) else {}
         given |= {"replicas": self.replicas} if self.replicas is not None else {}
         try:
@@ -112,6 +117,16 @@ class Conjecture:
                 refuse(f"{self.where}: problem ({place}): {error}")
             raise
         return Point(values, seed, problem, resolved)
+
+    def _tied(self, name: str, one: Formula, given: Mapping[str, Any]) -> Any:
+        """The value of an option that is a formula in others. Raises `InputError` for one of the wrong kind."""
+        model, found = self.model.problem, dict[str, float]()
+        for option in options(model):
+            value = given.get(option, default(model, option))
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                found |= dict.fromkeys((option, LETTERS.get(option, option)), float(value))
+        own, number = kind(model, name), one.number({symbol: found[symbol] for symbol in one.names})
+        return own.check(one.label, round(number) if isinstance(own, Whole) else number)
 
     def under(self, seed: int) -> "Conjecture":
         """The same with runs of its own: its seeds, `seed` times moved past all of them."""
@@ -173,7 +188,7 @@ def of_table(
                 f"{where}: {shown(name)} is no section: {did_you_mean(str(name), SECTIONS)}use {', '.join(SECTIONS)}"
             )
     model, simulation = _simulation(sections, where)
-    fixed, axes = _problem(sections["problem"], model, simulation, where)
+    fixed, axes, tied = _problem(sections["problem"], model, simulation, where)
     found = _quantities(sections["quantity"], simulation, axes, function, where)
     theory, rivals, curve = _formulas(sections, model, found, where)
     replicas = _replicas(sections["data"], simulation, model, where)
@@ -190,6 +205,7 @@ def of_table(
         simulation=simulation,
         fixed=fixed,
         axes=axes,
+        tied=tied,
         quantities=tuple(found),
         predict=theory,
         rivals=rivals,
@@ -208,8 +224,8 @@ def of_table(
 def _rates(judge: Mapping[str, Any], where: str) -> tuple[float, float]:
     """The share of false alarms and the power that are asked for."""
     found = []
-    for name, default in (("false-alarm-rate", FALSE_ALARMS), ("power", POWER)):
-        value = Share().check(f"{where}: judge.{name}", judge.get(name, default))
+    for name, usual in (("false-alarm-rate", FALSE_ALARMS), ("power", POWER)):
+        value = Share().check(f"{where}: judge.{name}", judge.get(name, usual))
         if value == 1:
             refuse(f"{where}: judge.{name} is 1: give a number between 0 and 1")
         found.append(value)
@@ -282,10 +298,11 @@ def _simulation(sections: Mapping[str, Mapping[str, Any]], where: str) -> tuple[
 
 def _problem(
     table: Mapping[str, Any], model: Model, simulation: Simulation, where: str
-) -> tuple[dict[str, Any], grid.Axes]:
-    """Values of the problem, and those of options that a list varies."""
+) -> tuple[dict[str, Any], grid.Axes, dict[str, Formula]]:
+    """Values of the problem, those of options that a list varies, and formulas of those that are tied to others."""
     fixed: dict[str, Any] = {}
     axes: grid.Axes = {}
+    bound: dict[str, tuple[str, str]] = {}
     for key, value in table.items():
         if key == config.MODEL:
             continue
@@ -297,10 +314,13 @@ def _problem(
             )
         if name in ("seed", "replicas"):
             refuse(f"{place} is {shown(value)}: give it as {'seeds' if name == 'seed' else name} in [data]")
-        if name in fixed or name in axes:
+        if name in fixed or name in axes or name in bound:
             refuse(f"{place} is given twice, with - and with _: drop one")
         if name not in simulation.uses:
             refuse_unused(name, f"{where}: problem.", simulation.name, model.users(name))
+        if isinstance(value, str) and isinstance(kind(model.problem, name), _NUMBERS) and _SYMBOL.search(value):
+            bound[name] = place, value
+            continue
         varied = _varied(model, name, value, place)
         if varied is None:
             fixed[name] = kind(model.problem, name).check(place, value)
@@ -308,7 +328,17 @@ def _problem(
             axes[name] = varied
     if grid.size(axes) > LARGEST:
         refuse(f"{where}: problem has {grid.size(axes)} grid points: at most {LARGEST}: shorten its lists")
-    return fixed, axes
+    return fixed, axes, _tied(bound, model, {*fixed, *axes})
+
+
+def _tied(bound: Mapping[str, tuple[str, str]], model: Model, given: set[str]) -> dict[str, Formula]:
+    """Formulas in the numbers of the problem: in options that are given, or have a default, and are no formulas themselves."""
+    known = set[str]()
+    for name in options(model.problem):
+        own, usual = kind(model.problem, name), default(model.problem, name)
+        if isinstance(own, _NUMBERS) and name not in bound and (name in given or usual is not None):
+            known |= {name, LETTERS.get(name, name)}
+    return {name: formula(place, text, known) for name, (place, text) in bound.items()}
 
 
 def _varied(model: Model, name: str, value: Any, place: str) -> tuple[Any, ...] | None:

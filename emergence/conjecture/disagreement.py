@@ -52,7 +52,12 @@ class Shape:
 
 
 def shape(conjecture: Conjecture, rows: Sequence[Row]) -> Shape | None:
-    """The shape of a disagreement; None where there are no ratios (signs differ, or values are 0)."""
+    """The shape of a disagreement; None where there are no ratios (signs differ, or values are 0).
+
+    What is wrong with a slope is an exponent, whatever the ratio of the two.
+    """
+    if all(row.quantity.kind == "slope" for row in rows):
+        return _exponent(rows)
     ratios = np.concatenate([row.measured / np.where(row.predicted == 0, np.nan, row.predicted) for row in rows])
     if not np.all(np.isfinite(ratios) & (ratios > 0)):
         return None
@@ -72,6 +77,20 @@ def shape(conjecture: Conjecture, rows: Sequence[Row]) -> Shape | None:
         return Shape(f"a constant factor: measured/predicted = {factor:.4g} (±{factor * error:.1g})", factor)
     ends = f"{ratios.min():.3g} to {ratios.max():.3g}"
     return Shape(f"a trend, or scatter, that no power of one symbol explains: measured/predicted from {ends}", factor)
+
+
+def _exponent(rows: Sequence[Row]) -> Shape | None:
+    """The shape of wrong slopes, all in one symbol."""
+    gaps = np.concatenate([row.measured - row.predicted for row in rows])
+    if not np.all(np.isfinite(gaps)):
+        return None
+    one, power = rows[0].quantity, float(np.mean(gaps))
+    symbol = LETTERS.get(one.axis, written(one.axis))
+    theory = float(np.mean(np.concatenate([row.predicted for row in rows])))
+    error = float(np.std(gaps, ddof=1)) / math.sqrt(gaps.size) if gaps.size > 1 else 0.0
+    about = f" (±{error:.1g})" if error else ""
+    words = f"an exponent: measured {symbol}^{theory + power:.3g}{about}, predicted {symbol}^{theory:.3g}"
+    return Shape(words, math.nan, symbol, power)
 
 
 def _varying(conjecture: Conjecture, rows: Sequence[Row]) -> Iterator[tuple[str, np.ndarray]]:
@@ -197,7 +216,7 @@ def _sizes(conjecture: Conjecture) -> Iterator[tuple[str, int]]:
     """Options that are sizes of the problem, as they are."""
     echo = conjecture.points[0].resolved.echo()
     for name in options(conjecture.model.problem):
-        sized = type(kind(conjecture.model.problem, name)) is Whole and name not in _KEPT
+        sized = type(kind(conjecture.model.problem, name)) is Whole and name not in (*_KEPT, *conjecture.tied)
         value: Any = echo.get(name)
         if sized and name in conjecture.simulation.uses and isinstance(value, int):
             if name == "teacher_width" and "teacher_weights" in conjecture.fixed:

@@ -3,23 +3,25 @@
 import json
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
 
+from emergence.arguments import PRESETS
 from emergence.conjecture import disagreement, lock, power
 from emergence.conjecture.conjecture import Conjecture
 from emergence.conjecture.formula import Formula
 from emergence.conjecture.runs import Runs
 from emergence.conjecture.symbols import LETTERS
-from emergence.conjecture.table import Centred, Row, centred, rows
+from emergence.conjecture.table import Centred, Row, bounds, rows
 from emergence.options import written
+from emergence.refusal import refuse
 from emergence.values import shown
 from validation.figures.plot import PALETTE, Plot
-from validation.judge.claim import Claim, Control, Measurement, Part, verdict_of
+from validation.judge.claim import Claim, Control, Measurement, Part, share_used, verdict_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -55,7 +57,7 @@ class Judging:
             measurements = self._explained(found, measurements)
         yield from measurements
         yield (
-            "Measured over predicted, with the standard errors that are allowed; dotted: the rivals.",
+            "Measured over predicted, with the standard errors that are allowed; diamonds: the rivals.",
             _figure(measurements),
         )
         yield _dataset(found, keys)
@@ -90,29 +92,82 @@ class Judging:
     def _measurement(self, row: Row, key: str, count: int) -> Measurement:
         conjecture = self.conjecture
         allowed = power.sigmas(row.measured.size, conjecture.false_alarms / count)
-        own = centred(row)
-        controls: dict[str, Control | float] = dict(own.rivals)
+        own = _held(row, allowed)
         details: dict[str, object] = {"runs": row.total, "estimator": _estimator(row)}
         if row.random:
             details["standard errors allowed"] = round(allowed, 3)
         if self.lock:
             details["lock"] = self.lock
         if row.missing:
-            own = replace(own, estimate=math.nan, stderr=math.nan)
-            # What is not measured rejects nothing.
-            controls = {name: Control(value, value, 0.0, 0.0) for name, value in own.rivals.items()}
-            details["not measured"] = (
-                f"{row.missing} of {row.total} runs gave no finite {row.quantity.name}: they diverged, or ended before it: "
-                "give a longer time or steps in [problem], or measure share_recovered"
-            )
+            details["not measured"] = _lost(row, own)
+        words = f"{row.name}{f' ({row.unit})' if row.unit not in ('', '1') else ''}"
         measurement = Measurement(
-            f"{row.name}{f' ({row.unit})' if row.unit not in ('', '1') else ''}",
-            own.predicted, own.estimate, own.stderr, own.allowance, controls,
+            f"{words}, {own.side}" if own.side else words,
+            own.predicted, own.estimate, own.stderr, own.allowance, own.controls,
             _allowance_text(conjecture), key, details, allowed,
         )  # fmt: skip
         if not row.missing:
             details |= _seen(conjecture, row, own, measurement, count)
         return measurement
+
+
+@dataclass(frozen=True)
+class _Held(Centred):
+    """The numbers that a row is judged by. `side`: which end of what is known the estimate is, if it is one."""
+
+    controls: Mapping[str, Control | float] = field(default_factory=dict)
+    side: str = ""
+
+
+def _held(row: Row, sigmas: float) -> _Held:
+    """Runs that gave no number lie between bounds: what is said of a row must be true wherever between them they are.
+
+    So a theory is rejected by the end that is nearer to it, and agrees only if both ends do. Else nothing is estimated (NaN).
+    """
+    least, most = bounds(row)
+    if not row.missing:
+        return _Held(**vars(least), controls=least.rivals)
+    ends = {"at least": least, "at most": most}
+
+    def off(end: Centred, value: float) -> float:
+        return share_used(end.estimate, value, end.allowance, end.stderr, sigmas)
+
+    def rejecting(value: float) -> str:
+        found = {"at least": value < least.estimate, "at most": value > most.estimate}
+        return next((side for side, beyond in found.items() if beyond and off(ends[side], value) > 1), "")
+
+    theory = least.predicted
+    side = rejecting(theory)
+    if not side and off(least, theory) <= 1 and off(most, theory) <= 1:
+        side = max(ends, key=lambda name: off(ends[name], theory))
+    controls: dict[str, Control | float] = {}
+    for name, value in least.rivals.items():
+        end = ends.get(rejecting(value) if side else "")
+        # (What is not measured rejects nothing.)
+        controls[name] = Control(value, value, 0.0, 0.0) if end is None else Control(value, end.estimate, end.stderr)
+    found = ends.get(side, replace(least, estimate=math.nan, stderr=math.nan))
+    return _Held(**vars(found), controls=controls, side=side)
+
+
+def _lost(row: Row, own: _Held) -> str:
+    """How many runs gave no number and why, what is known in spite of them, and what to do."""
+    least, most = bounds(row)
+    known = [
+        f"{side} {end.estimate:.4g}"
+        for side, end in (("at least", least), ("at most", most))
+        if math.isfinite(end.estimate)
+    ]
+    between = f"the mean is {' and '.join(known)}" if known else "so the mean is not known"
+    remedy = (
+        "" if row.quantity.kind == "share" else ": give a longer time or more steps in [problem], or measure a share"
+    )
+    return f"{missing(row)}; {between}{remedy if not own.side else ''}"
+
+
+def missing(row: Row) -> str:
+    """How many runs gave no number, and why; nothing if all did."""
+    said = (f"{count} of {row.total} runs ({_percent(count / row.total)}) {why}" for why, count in row.lost.items())
+    return "; ".join(said) + (f" ({row.stopped})" if row.stopped else "")
 
 
 def claim_of(conjecture: Conjecture, runs: Runs, lock: str = "", base: int = 0) -> Claim:
@@ -134,6 +189,16 @@ def claim_of(conjecture: Conjecture, runs: Runs, lock: str = "", base: int = 0) 
     )
 
 
+def check_preset(claims: Iterable[object], preset: str) -> None:
+    """Raises `InputError` if a preset other than the usual one is asked for of a conjecture, which has one size."""
+    for claim in claims:
+        if preset != PRESETS[0] and isinstance(claim, Claim) and isinstance(claim.runner, Judging):
+            refuse(
+                f"--preset is {preset}, but claim {claim.id} of {claim.runner.conjecture.where} has one size: leave --preset "
+                "out, and give seeds and replicas in [data]"
+            )
+
+
 def stored_claim(conjecture: Conjecture) -> Claim:
     """The claim as a store of verdicts takes it: its text tells one version from another, the code of its runs included.
 
@@ -145,8 +210,12 @@ def stored_claim(conjecture: Conjecture) -> Claim:
 
 def _regime(conjecture: Conjecture) -> str:
     given = {**conjecture.fixed, **{name: list(values) for name, values in conjecture.axes.items()}}
+    given |= {name: one.text for name, one in conjecture.tied.items()}
+    given |= {} if conjecture.replicas is None else {"replicas": conjecture.replicas}
     words = [f"{written(name)} = {value if isinstance(value, str) else shown(value)}" for name, value in given.items()]
-    seeds = f"seeds {shown(list(conjecture.seeds))}"
+    first, last, count = conjecture.seeds[0], conjecture.seeds[-1], len(conjecture.seeds)
+    several = conjecture.seeds == tuple(range(first, last + 1)) and count > 2
+    seeds = f"seeds {first} to {last}" if several else f"{count} seeds: {', '.join(map(str, conjecture.seeds))}"
     return f"{conjecture.simulation.name} of the model {conjecture.model.name}: {', '.join([*words, seeds])}"
 
 

@@ -28,7 +28,11 @@ def canonical(conjecture: Conjecture) -> dict[str, Any]:
         "expected": conjecture.expected,
         "model": conjecture.model.name,
         "simulation": conjecture.simulation.name,
-        "problem": {**conjecture.fixed, **{name: list(values) for name, values in conjecture.axes.items()}},
+        "problem": {
+            **conjecture.fixed,
+            **{name: list(values) for name, values in conjecture.axes.items()},
+            **{name: str(one.expression) for name, one in conjecture.tied.items()},
+        },
         "quantity": dict(conjecture.table.get("quantity", {})),
         "curve": conjecture.curve,
         "predict": str(conjecture.predict.expression),

@@ -12,8 +12,8 @@ import numpy as np
 
 from emergence.conjecture import power
 from emergence.conjecture.conjecture import Conjecture, Point
-from emergence.conjecture.judging import nearest
-from emergence.conjecture.runs import Runs
+from emergence.conjecture.judging import missing, nearest
+from emergence.conjecture.runs import Runs, Stopped
 from emergence.conjecture.table import Centred, Row, Said, centred, rows, said
 from emergence.options import options, written
 from emergence.refusal import is_refusal
@@ -38,7 +38,8 @@ class Planned:
         name: in words. predicted: of the pilot's problems. rival: the nearest one. distance: of it from the prediction.
         allowance, deviation: of a run, by the pilot; all in one unit. runs: independent ones that are needed; None if no
             number will do. have: those that the claim asks for. power: that these have. size: an option and the least value of
-            it, of those tried, at which the rival is further off than the allowance; None if there is none.
+            it, of those tried, at which the rival is further off than the allowance; None if there is none. lost: how many
+        runs of the pilot gave no number, and why, if any did: then nothing is planned.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Planned:
     have: int
     power: float
     size: tuple[str, int] | None
+    lost: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,12 +95,12 @@ def plan(conjecture: Conjecture, runs: Runs, pilot: int = PILOT) -> Plan:
     return Plan(planned, "seeds" if by_seeds else "replicas", pilot, sum(runs.seconds), each)
 
 
-def _runs(conjecture: Conjecture, runs: Runs, count: int) -> "tuple[list[Point], list[xr.Dataset]]":
+def _runs(conjecture: Conjecture, runs: Runs, count: int) -> "tuple[list[Point], list[xr.Dataset | Stopped]]":
     """The pilot's runs, of seeds of its own; starts that cannot be run are passed over, as often as there are others.
 
     Raises `InputError` if too few can.
     """
-    found: list[tuple[list[Point], list[xr.Dataset]]] = []
+    found: list[tuple[list[Point], list[xr.Dataset | Stopped]]] = []
     why: Exception | None = None
     for seed in _seeds(conjecture, 2 * count):
         try:
@@ -146,7 +148,8 @@ def _planned(conjecture: Conjecture, row: Row, count: int, have: int) -> Planned
     needed = power.needed(distance, own.allowance, deviation, rate, conjecture.power) if known else None
     has = power.power(have, distance, own.allowance, deviation, rate) if known else 0.0
     size = _separating(conjecture, row) if distance <= own.allowance else None
-    return Planned(row.name, own.predicted, rival, distance, own.allowance, deviation, needed, have, has, size)
+    lost = missing(row)
+    return Planned(row.name, own.predicted, rival, distance, own.allowance, deviation, needed, have, has, size, lost)
 
 
 def _on_its_problems(conjecture: Conjecture, row: Row) -> Centred | None:
@@ -190,6 +193,8 @@ def words(one: Planned, unit: str) -> str:
     """One plan in a sentence."""
     share = abs(one.predicted) or 1.0
     away = f"the nearest rival, {one.rival}, is {100 * one.distance / share:.2g} % away"
+    if one.lost:
+        return f"{one.name}: not planned: of the pilot {one.lost}: give a longer time or more steps in [problem]"
     if one.runs is None:
         told = f"{one.name}: hopeless: {away}, the allowance is {100 * one.allowance / share:.2g} %"
         return told + (f": {written(one.size[0])} = {one.size[1]} would separate them" if one.size else "")

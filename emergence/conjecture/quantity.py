@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 #: Axes of a curve's own, beside the options of a problem that a grid varies.
-AXES = ("time", "step", "samples")
+AXES = ("time", "step", "samples", "compute")
+#: What an axis of a run is: a coordinate of its data, and what one of it counts for.
+Axis = tuple[str, float]
 OVER = ("max", "mean", "min", "sum")
 
 
@@ -50,9 +52,9 @@ MEASURES = {
         ("level", "in"), ("of", "level"),
     ),
     "slope": Measure(
-        "least-squares slope of ln `of` in ln `in` over `window`: in time, step or samples, or in an option that the problem "
-        "varies (of the curve's value `at`)",
-        "1", _MEAN, ("in", "window", "at"), ("of", "in"),
+        "least-squares slope of ln `of` in ln `in` over `window`: in time, step, samples or compute; or in an option that "
+        "varies: of the number `of`, of the curve's value `at`, or of when it reaches `level` (`along` such an axis)",
+        "1", _MEAN, ("in", "window", "at", "level", "along"), ("of", "in"),
     ),
     "spread": Measure("standard deviation of `of` over runs", "of the variable", "jackknife over runs"),
     "share": Measure("share of runs in which `of` is finite", "1", "binomial"),
@@ -76,7 +78,8 @@ class Quantity:
     Attributes:
         kind: of `MEASURES`. of: a formula in the variables of the run. select: dimension → coordinate. over: how dimensions
             that remain are reduced, or nothing. axis: of `AXES`, or the option (its field's name) of a slope over the grid.
-        window: of a slope along a curve. at: when (None: the end). level: that is crossed.
+        window: of a slope along a curve. at: when (None: the end). level: that is crossed. along: of `AXES`, what `at` and
+        `level` of a slope over the grid are in.
         name: in words.
     """
 
@@ -88,6 +91,7 @@ class Quantity:
     window: Window | None = None
     at: float | None = None
     level: float | None = None
+    along: str = "time"
     name: str = ""
 
     @property
@@ -106,8 +110,10 @@ class Quantity:
         found = {"t": self.at, "level": self.level}
         return {name: value for name, value in found.items() if value is not None}
 
-    def of_run(self, run: "xr.Dataset", batch: float) -> float:
+    def of_run(self, run: "xr.Dataset", axes: Mapping[str, Axis]) -> float:
         """The number of one run (a dataset without replicas); the one of each grid point for a slope over the grid.
+
+        `axes`: of `AXES`, those that the simulation has.
 
         Raises `InputError` for dimensions that are left over, times that are not there, a slope of what is not positive.
         """
@@ -118,30 +124,42 @@ class Quantity:
             return float(values)
         if self.kind in ("value", "spread", "share"):
             refuse(f"{self.of.label} is {self.of.text!r}, a curve: measure its level, crossing or slope")
-        x, y = self._axis(run, batch), np.asarray(values, dtype=float)
-        if self.kind == "crossing":
-            return _crossing(x, y, float(self.level or 0.0))
+        x, y = self._axis(run, axes), np.asarray(values, dtype=float)
         if self.kind == "slope" and not self.across:
             return _slope(x, y, self.window)
-        return self._at(x, y)
+        return self._at(x, y) if self.level is None else _crossing(x, y, self.level)
 
-    def curve_slope(self, run: "xr.Dataset", batch: float, curve: Formula, values: Mapping[str, float]) -> float:
+    def reached(self, run: "xr.Dataset", axes: Mapping[str, Axis], lengths: Mapping[str, float]) -> float:
+        """What the number of a run exceeds that has not come to it by its end (inf): the end, in its unit; NaN if unknown.
+
+        `lengths`: of runs, by the unit of variables.
+        """
+        if self.level is not None:
+            return float(self._axis(run, axes)[-1])
+        plain = run[self.of.text].attrs.get("units", "") if self.of.text in run else ""
+        return lengths.get(plain, np.nan)
+
+    def curve_slope(
+        self, run: "xr.Dataset", axes: Mapping[str, Axis], curve: Formula, values: Mapping[str, float]
+    ) -> float:
         """The same estimator on a predicted curve at the abscissae of a run. Raises `InputError` as `of_run` does."""
-        x = self._axis(run, batch)
+        x = self._axis(run, axes)
         predicted = np.asarray(curve.value({**values, **dict.fromkeys(("t", *AXES), x)}), dtype=float)
         return _slope(x, np.broadcast_to(predicted, x.shape), self.window)
 
-    def _axis(self, run: "xr.Dataset", batch: float) -> np.ndarray:
-        name = "time" if self.axis not in AXES else self.axis
+    def _axis(self, run: "xr.Dataset", axes: Mapping[str, Axis]) -> np.ndarray:
+        key, name = ("along", self.along) if self.across else ("in", self.axis)
         if name in run.dims:
             return np.asarray(run[name].values, dtype=float)
-        if "step" not in run or np.any(run["step"].values < 0):
-            refuse(f"quantity.in is {self.axis!r}, but this simulation counts no steps: use time")
-        return np.asarray(run["step"].values, dtype=float) * (batch if name == "samples" else 1.0)
+        coordinate, each = axes.get(name, ("", 0.0))
+        if coordinate not in run.coords or np.any(run[coordinate].values < 0):
+            refuse(f"quantity.{key} is {name!r}, but this simulation counts no {name.removesuffix('s')}s: use time")
+        return np.asarray(run[coordinate].values, dtype=float) * each
 
     def _curve(self, dims: Any) -> str:
         """The dimension that a curve runs along: numbers of samples where a simulation has them, else time."""
-        return self.axis if self.axis in dims else "time"
+        own = self.along if self.across else self.axis
+        return own if own in dims else "time"
 
     def _at(self, x: np.ndarray, y: np.ndarray) -> float:
         if self.at is None:
@@ -239,6 +257,8 @@ def read(table: Mapping[str, Any], simulation: Simulation, options: Sequence[str
             f"{where}.in is {shown(table['in'])}: use {', '.join(AXES)}"
             + (", or an option that the problem varies" if kind == "slope" else "")
         )
+    if kind == "slope":
+        _of_slope(table, axis, where)
     window = _window(table, kind, axis, where)
     source = formula(f"{where}.of", of, simulation.variables)
     points = (dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values()))
@@ -267,6 +287,16 @@ def _kind(table: Mapping[str, Any], simulation: Simulation, where: str) -> tuple
     return kind, default if of is None else of
 
 
+def _of_slope(table: Mapping[str, Any], axis: str, where: str) -> None:
+    """Refuses what says at which place of a curve a number is taken, where the slope is the curve's own."""
+    for key in ("at", "level", "along"):
+        if key in table and axis in AXES:
+            refuse(f"{where}.{key} is {shown(table[key])}, but a slope in {axis} is of the whole curve: leave it out")
+    if "at" in table and "level" in table:
+        refuse(f"{where}.at is {shown(table['at'])}, and level is given: drop one")
+    Choice(AXES).check(f"{where}.along", table.get("along", "time"))
+
+
 def _window(table: Mapping[str, Any], kind: str, axis: str, where: str) -> Window | None:
     window = table.get("window")
     if window is None:
@@ -293,7 +323,10 @@ def _one(kind: str, of: Formula, table: Mapping[str, Any], axis: str, window: Wi
             select[key] = Whole(least).check(f"{where}.{key}", table[key])
     numbers = {key: _number(f"{where}.{key}", table[key]) for key in ("at", "level") if table.get(key) is not None}
     over = Choice(OVER).check(f"{where}.over", table["over"]) if "over" in table else ""
-    return Quantity(kind, of, select, over, axis, window, **numbers, name=_name(kind, of.text, table, axis))
+    along = str(table.get("along", "time"))
+    return Quantity(
+        kind, of, select, over, axis, window, **numbers, along=along, name=_name(kind, of.text, table, axis)
+    )
 
 
 def _number(label: str, value: Any) -> float:
@@ -302,12 +335,20 @@ def _number(label: str, value: Any) -> float:
     return float(value)
 
 
+def _place(of: str, table: Mapping[str, Any]) -> str:
+    """What a slope is of, in words."""
+    along = table.get("along", "time")
+    if "level" in table:
+        return f"{along} at which {of} reaches {table['level']}"
+    return f"{of} at {along} {table['at']}" if "at" in table else of
+
+
 def _name(kind: str, of: str, table: Mapping[str, Any], axis: str) -> str:
     words = {
         "value": of,
         "level": f"{of} at {axis} {table.get('at', 'the end')}",
         "crossing": f"{axis} at which {of} reaches {table.get('level')}",
-        "slope": f"slope of ln({of}) in ln({axis.replace('_', '-')})"
+        "slope": f"slope of ln({_place(of, table)}) in ln({axis.replace('_', '-')})"
         + (f" over {shown(table['window'])}" if "window" in table else ""),
         "spread": f"spread of {of} over runs",
         "share": f"share of runs with {of}",

@@ -4,16 +4,19 @@ Independent runs are the seeds (each with a start of its own), or the replicas w
 prediction, so a theory is held against the runs one by one.
 """
 
+import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from emergence.conjecture.conjecture import Conjecture, Point, pairs
 from emergence.conjecture.formula import Formula
-from emergence.conjecture.quantity import Quantity
+from emergence.conjecture.quantity import AXES, Axis, Quantity
+from emergence.conjecture.runs import Stopped
 from emergence.refusal import is_refusal, refuse
 from validation.statistics.exponents import slope_weights
 from validation.statistics.standard_errors import share_error
@@ -28,9 +31,11 @@ class Row:
 
     Attributes:
         quantity: what is measured. values: of the grid's options. points: its runs' problems.
-        measured: (n,) one for each independent run. predicted, allowed: (n,). rivals: name → (n,).
-        random: whether the runs differ by chance. missing: runs that gave no number, of how many.
+        measured: (n,) one for each independent run, NaN where it is not known. predicted, allowed: (n,). rivals: name → (n,).
+        random: whether the runs differ by chance. total: how many runs there are, replicas counted.
         unit: of the measured numbers.
+        lost: why runs gave no number → how many. stopped: what the first integrator that gave up said.
+        ends: (n,) each, between which the numbers of all runs are known to lie.
     """
 
     quantity: Quantity
@@ -41,9 +46,16 @@ class Row:
     allowed: np.ndarray
     rivals: Mapping[str, np.ndarray]
     random: bool
-    missing: int
     total: int
     unit: str
+    lost: Mapping[str, int] = field(default_factory=dict)
+    stopped: str = ""
+    ends: tuple[np.ndarray, np.ndarray] | None = None
+
+    @property
+    def missing(self) -> int:
+        """Runs that gave no number."""
+        return sum(self.lost.values())
 
     @property
     def name(self) -> str:
@@ -85,6 +97,12 @@ def centred(row: Row) -> Centred:
     allowance = float(np.mean(row.allowed * np.abs(centre / theory) if relative else row.allowed))
     rivals = {name: float(np.mean(scaled(values))) for name, values in row.rivals.items()}
     return Centred(centre, float(np.mean(each)), stderr, allowance, rivals)
+
+
+def bounds(row: Row) -> tuple[Centred, Centred]:
+    """The same with every number that is not known at its least, and at its most; infinite where it has no bound."""
+    least, most = row.ends or (row.measured, row.measured)
+    return centred(replace(row, measured=least)), centred(replace(row, measured=most))
 
 
 def check(conjecture: Conjecture) -> None:
@@ -135,7 +153,7 @@ def _told(conjecture: Conjecture) -> Iterator[None]:
         raise
 
 
-def rows(conjecture: Conjecture, points: Sequence[Point], data: "Sequence[xr.Dataset]") -> list[Row]:
+def rows(conjecture: Conjecture, points: Sequence[Point], data: "Sequence[xr.Dataset | Stopped]") -> list[Row]:
     """Every quantity at every grid point; a slope over the grid takes the points of its option together.
 
     Raises `InputError` for a measure that the data do not have, and a formula without a value.
@@ -161,40 +179,54 @@ def _groups(
 
 def _row(conjecture: Conjecture, one: Quantity, values: dict[str, Any], group: list[tuple[Point, Any]]) -> Row:
     runs = _by_seed(group)
-    readings = [_readings(conjecture, one, own) for own in runs]  # (R,) for each seed
-    predicted, rivals, allowed = _said(conjecture, one, runs)
-    replicated = "replica" in group[0][1].dims
-    lost = sum(int(np.sum(~np.isfinite(x))) for x in readings) if one.kind != "share" else 0
-    total = sum(x.size for x in readings)
-    if len(runs) > 1:
-        measured = _over_seeds(one.kind, readings)
-    else:
-        measured = _over_runs(one.kind, readings[0])
-        predicted, allowed = (np.full(measured.shape, x[0]) for x in (predicted, allowed))
-        rivals = {name: np.full(measured.shape, x[0]) for name, x in rivals.items()}
-    if replicated and measured.size == 1:
+    there = next((run for _, run in group if not isinstance(run, Stopped)), None)
+    if there is None and conjecture.curve and not one.across:
+        refuse(f"{conjecture.where}: no run came to its end, so the curve has no abscissae: {group[0][1].why}")
+    readings = [_readings(conjecture, one, own) for own in runs]  # one for each replica of each seed
+    # (A run that stopped is predicted at the times of another.)
+    has_times = [[(point, there if isinstance(run, Stopped) else run) for point, run in own] for own in runs]
+    predicted, rivals, allowed = _said(conjecture, one, has_times)
+    least, most = (_numbers(one.kind, end) for end in _ends(readings))
+    if len(runs) == 1:
+        predicted, allowed = (np.full(least.shape, x[0]) for x in (predicted, allowed))
+        rivals = {name: np.full(least.shape, x[0]) for name, x in rivals.items()}
+    if there is not None and "replica" in there.dims and least.size == 1:
         refuse(
             f"{conjecture.where}: data has a single run of chance, which has no standard error: give replicas or seeds"
         )
-    unit = _unit(one, group[0][1])
-    chance = measured.size > 1
-    of = tuple(point for point, _ in group)
-    return Row(one, values, of, measured, predicted, allowed, rivals, chance, lost, total, unit)
+    lost = Counter(x.why for own in readings for x in own if x.why)
+    measured, of = np.where(least == most, least, np.nan), tuple(point for point, _ in group)
+    unit = "" if there is None else _unit(one, there)
+    total, ends = sum(map(len, readings)), (least, most) if lost else None
+    stopped = next((run.why for _, run in group if isinstance(run, Stopped)), "")
+    return Row(one, values, of, measured, predicted, allowed, rivals, least.size > 1, total, unit, lost, stopped, ends)
 
 
-def _over_seeds(kind: str, readings: list[np.ndarray]) -> np.ndarray:
-    """(S,) one number for each seed."""
-    if kind == "spread" and readings[0].size == 1:
-        return _pseudo(np.concatenate(readings))
-    statistic = {"spread": lambda x: np.std(x, ddof=1), "share": lambda x: np.mean(np.isfinite(x))}.get(kind, np.mean)
-    return np.array([float(statistic(x)) for x in readings])
+@dataclass(frozen=True)
+class _Reading:
+    """The number of one run lies between `least` and `most`; they differ where it gave none, and `why` says why."""
+
+    least: float
+    most: float
+    why: str = ""
 
 
-def _over_runs(kind: str, readings: np.ndarray) -> np.ndarray:
-    """(R,) one number for each replica."""
-    if kind == "share":
-        return np.isfinite(readings).astype(float)
-    return _pseudo(readings) if kind == "spread" else readings
+def _unknown(why: str) -> _Reading:
+    return _Reading(-np.inf, np.inf, why)
+
+
+def _ends(readings: list[list[_Reading]]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """(R,) for each seed, at the least and at the most."""
+    return [np.array([x.least for x in own]) for own in readings], [np.array([x.most for x in own]) for own in readings]
+
+
+def _numbers(kind: str, readings: list[np.ndarray]) -> np.ndarray:
+    """(n,) independent numbers: one for each seed, or each replica of a single one."""
+    if len(readings) == 1 or (kind == "spread" and readings[0].size == 1):
+        every = np.concatenate(readings)
+        return _pseudo(every) if kind == "spread" else every
+    with np.errstate(invalid="ignore"):
+        return np.array([float(np.std(x, ddof=1) if kind == "spread" else np.mean(x)) for x in readings])
 
 
 def _pseudo(x: np.ndarray) -> np.ndarray:
@@ -202,33 +234,77 @@ def _pseudo(x: np.ndarray) -> np.ndarray:
     n = x.size
     if n < 3:
         refuse(f"data has {n} runs: a spread needs 3 or more, and an error of it many more")
-    left_out = np.array([np.std(np.delete(x, k), ddof=1) for k in range(n)])
-    return np.asarray(n * np.std(x, ddof=1) - (n - 1) * left_out)
+    with np.errstate(invalid="ignore"):
+        left_out = np.array([np.std(np.delete(x, k), ddof=1) for k in range(n)])
+        return np.asarray(n * np.std(x, ddof=1) - (n - 1) * left_out)
 
 
-def _readings(conjecture: Conjecture, one: Quantity, runs: list[tuple[Point, Any]]) -> np.ndarray:
-    """(R,) the number of each replica (one without replicas) of one seed; NaN of those that diverged."""
-    read = np.stack([_each(conjecture, one, point, run) for point, run in runs])  # (grid, R)
+def _readings(conjecture: Conjecture, one: Quantity, runs: list[tuple[Point, Any]]) -> list[_Reading]:
+    """Of every replica (one without replicas) of one seed."""
+    read = [_each(conjecture, one, point, run) for point, run in runs]
     if not one.across:
-        return np.asarray(read[0])
-    x = _abscissae(one, runs)
+        return read[0]
+    weights = slope_weights(_abscissae(one, runs))
+    return [_slope(weights, own) for own in zip(*read, strict=True)]
+
+
+def _slope(weights: np.ndarray, readings: Sequence[_Reading]) -> _Reading:
+    """Of the readings along a grid: a number that may be larger raises it where its weight is positive, else lowers it."""
+    least, most = (np.array([getattr(x, end) for x in readings]) for end in ("least", "most"))
+    if np.any(most <= 0):
+        return _unknown("gave a number that is not positive, which has no logarithm")
     with np.errstate(all="ignore"):
-        return np.asarray(slope_weights(x) @ np.log(read))
+        logs = np.log(np.maximum(least, 0.0)), np.log(most)
+    used = weights != 0
+    down, up = (float(np.sum(np.where(weights > 0, weights * a, weights * b)[used])) for a, b in (logs, reversed(logs)))
+    return _Reading(down, up, next((x.why for x in readings if x.why), ""))
 
 
-def _each(conjecture: Conjecture, one: Quantity, point: Point, run: "xr.Dataset") -> np.ndarray:
+def _each(conjecture: Conjecture, one: Quantity, point: Point, run: "xr.Dataset | Stopped") -> list[_Reading]:
+    share = one.kind == "share"
+    if isinstance(run, Stopped):
+        why = "could not be integrated"
+        count = getattr(point.problem, "replicas", 1) if "replicas" in conjecture.simulation.uses else 1
+        return list(itertools.repeat(_Reading(0.0, 1.0, why) if share else _unknown(why), count))
     singles = [run.isel(replica=r) for r in range(run.sizes["replica"])] if "replica" in run.dims else [run]
-    batch = float(getattr(point.problem, "batch", None) or 1)
-    found = []
-    for single in singles:
-        lost = "diverged" in single and bool(np.any(single["diverged"].values))
-        found.append(np.nan if lost else _number(conjecture, one, single, batch))
-    return np.array(found)
+    return [_reading(conjecture, one, point, single) for single in singles]
 
 
-def _number(conjecture: Conjecture, one: Quantity, run: "xr.Dataset", batch: float) -> float:
+def _reading(conjecture: Conjecture, one: Quantity, point: Point, run: "xr.Dataset") -> _Reading:
+    axes = _axes(conjecture, point)
+    lost = "diverged" in run and bool(np.any(run["diverged"].values))
+    value = np.nan if lost else _number(conjecture, one, run, axes)
+    if one.kind == "share":
+        return _Reading(float(np.isfinite(value)), float(np.isfinite(value)))
+    if np.isfinite(value):
+        return _Reading(value, value)
+    if lost:
+        return _unknown("diverged")
+    end = one.reached(run, axes, _lengths(point)) if value == np.inf and conjecture.function is None else np.nan
+    if np.isfinite(end):
+        return _Reading(end, np.inf, "ended before they came to it")
+    return _unknown("gave no finite number")
+
+
+def _axes(conjecture: Conjecture, point: Point) -> dict[str, Axis]:
+    """The axes of a run of this problem."""
+    batch, compute = float(getattr(point.problem, "batch", None) or 1), conjecture.simulation.compute
+    own = {} if compute is None else {"compute": (compute[0], float(compute[1](point.resolved)))}
+    return {"time": ("time", 1.0), "step": ("step", 1.0), "samples": ("step", batch), **own}
+
+
+def _lengths(point: Point) -> dict[str, float]:
+    """How long the runs of a problem are, by the unit of what they measure."""
+    from dynamics.core.trajectory import STEPS, TIME
+
+    echo = point.resolved.echo()
+    found = {unit: echo.get(name) for unit, name in ((TIME, "time"), (STEPS, "steps"))}
+    return {unit: float(value) for unit, value in found.items() if isinstance(value, int | float)}
+
+
+def _number(conjecture: Conjecture, one: Quantity, run: "xr.Dataset", axes: Mapping[str, Axis]) -> float:
     if conjecture.function is None:
-        return one.of_run(run, batch)
+        return one.of_run(run, axes)
     try:
         return float(conjecture.function(run))
     except Exception as error:
@@ -252,7 +328,7 @@ def _says(conjecture: Conjecture, one: Quantity, runs: list[tuple[Point, Any]], 
     values = [conjecture.symbols(point, one).values(_needed(theory, one)) for point, _ in runs]
     if conjecture.curve and not one.across:
         point, run = runs[0]
-        return one.curve_slope(run, float(getattr(point.problem, "batch", None) or 1), theory, values[0])
+        return one.curve_slope(run, _axes(conjecture, point), theory, values[0])
     each = [theory.number(own) for own in values]
     if not conjecture.curve:
         if one.across and len(set(each)) > 1:
@@ -267,7 +343,7 @@ def _says(conjecture: Conjecture, one: Quantity, runs: list[tuple[Point, Any]], 
 
 def _needed(theory: Formula, one: Quantity) -> tuple[str, ...]:
     """Symbols of a formula that a problem gives; a curve's own are those of its axis."""
-    return tuple(name for name in theory.names if name not in ("t", "time", "step", "samples") or name in one.symbols)
+    return tuple(name for name in theory.names if name not in ("t", *AXES) or name in one.symbols)
 
 
 def _allowed(conjecture: Conjecture, one: Quantity, runs: list[tuple[Point, Any]], predicted: float) -> float:

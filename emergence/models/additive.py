@@ -145,6 +145,15 @@ def _sde_cost(resolved: Resolved) -> Cost:
     return Cost(3 * overlaps**2 + resolved.problem.replicas * overlaps)
 
 
+def _sgd_compute(resolved: Resolved) -> float:
+    """Of a step: neurons times samples."""
+    return float(resolved.problem.student_width * resolved.problem.batch)
+
+
+def _width(resolved: Resolved) -> float:
+    return float(resolved.problem.student_width)
+
+
 # ------------------------------------------------------------- refusals before and tables after
 
 
@@ -318,6 +327,7 @@ MODEL = Model(
             variables=(*_STATE, "half_time", "half_neuron", "loss_time"),
             requires=lambda resolved: resolved.run_length(counted=False) and None,
             cost=_flow_cost,
+            compute=("time", _width),
         ),
         Simulation(
             name="online-sgd",
@@ -329,6 +339,7 @@ MODEL = Model(
             requires=lambda resolved: resolved.run_length() and None,
             warn=_long,
             cost=_sgd_cost,
+            compute=("step", _sgd_compute),
         ),
         Simulation(
             name="finite-step",
@@ -360,6 +371,7 @@ MODEL = Model(
             variables=(*_PREDICTED, "share", "loss_time", "light_share", "neglected", "solver_steps"),
             requires=_has_time,
             cost=_flow_cost,
+            compute=("time", _width),
         ),
         Simulation(
             name="gradient-descent",
@@ -370,6 +382,7 @@ MODEL = Model(
             variables=_PREDICTED,
             requires=lambda resolved: resolved.run_length() and None,
             cost=_descent_cost,
+            compute=("step", _width),
         ),
     ),
     predict=Predictor(

@@ -185,6 +185,7 @@ MODEL = Model(
             (*_STATE, "loss", "diverged"),
             _runs,
             cost=_sgd_cost,
+            compute=("step", lambda resolved: float(resolved.problem.student_width * (resolved.problem.batch or 1))),
         ),
         Simulation(
             "declared-flow",
@@ -194,6 +195,7 @@ MODEL = Model(
             _table,
             (*_STATE, "loss"),
             _flows_alone,
+            compute=("time", lambda resolved: float(resolved.problem.student_width)),
         ),
     ),
     predict=Predictor(document, data, _FRESH - {"replicas", "method"}, VARIABLES),

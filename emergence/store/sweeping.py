@@ -45,13 +45,17 @@ def label(values: dict[str, Any]) -> str:
 
 @dataclass
 class Outcome:
-    """What became of the cells. `found` were finished before or by another process; `damaged` were computed again."""
+    """What became of the cells. `found` were finished before or by another process; `damaged` were computed again.
+
+    `errors`: what the computation of failed cells raised, by name.
+    """
 
     computed: list[Cell] = field(default_factory=list)
     found: list[Cell] = field(default_factory=list)
     damaged: list[Cell] = field(default_factory=list)
     diverged: list[Cell] = field(default_factory=list)
     failed: list[tuple[Cell, str]] = field(default_factory=list)
+    errors: dict[str, Exception] = field(default_factory=dict)
 
     @property
     def finished(self) -> int:
@@ -186,6 +190,7 @@ class Sweep:
         try:
             content = future.result()
         except Exception as error:
+            self.outcome.errors[cell.name] = error
             self._fail(cell, _reason(error))
             return
         self._store.write(cell.name, content)

@@ -173,6 +173,9 @@ def test_lists(run: Callable, command: Callable, tmp_path: Path) -> None:
         ("quantity", 'measure = "half_time"\nwindow = [1, 2]', "no key of value"),
         ("quantity", 'measure = "slope"\nof = "loss"\nin = "time"', "has no window"),
         ("quantity", 'measure = "slope"\nof = "loss"\nin = "time"\nwindow = [2, 1]', "give increasing ends"),
+        ("quantity", 'measure = "slope"\nof = "loss"\nin = "time"\nlevel = 1\nwindow = [1, 2]', "is of the whole curve"),
+        ("quantity", 'measure = "slope"\nof = "loss"\nin = "dim"\nat = 1\nlevel = 1', "level is given: drop one"),
+        ("quantity", 'measure = "slope"\nof = "loss"\nin = "dim"\nalong = "dim"', "use one of time, step, samples, compute"),
         ("quantity", 'measure = "level"\nof = "loss"\nat = inf', "give a finite number"),
         ("quantity", 'measure = "half_time"\ndirection = 0', "direction is 0: give a whole number"),
         ("data", 'from = "gradient-flaw"', "did you mean gradient-flow?"),
@@ -193,6 +196,13 @@ def test_what_is_wrong_costs_one_line(section: str, lines: str, said: str, refus
     assert "x.toml" in err
     assert said in err, err
     assert not (tmp_path / "gone").exists()
+
+
+def test_a_claim_file_has_one_size(refused: Callable, tmp_path: Path) -> None:
+    file = written(tmp_path)
+    for command in ("judge", "validate", "calibrate"):
+        told = refused(command, file, "--preset", "full")
+        assert "--preset is full, but claim X1 of x.toml has one size: leave --preset out" in told
 
 
 def test_files_that_are_none(refused: Callable, tmp_path: Path) -> None:
@@ -310,6 +320,7 @@ def test_what_is_read_off_a_run(tmp_path: Path) -> None:
     base = table()
     found = of_table(base, "here")
     (data,) = Runs().of(found, found.points)
+    assert isinstance(data, xr.Dataset)
     everything = xr.Dataset.from_dict({**data.to_dict()})
     assert set(everything.data_vars) == {"loss", "diverged"}  # a store keeps what is asked for
     loss, step = data.loss.values, data.step.values
@@ -324,8 +335,9 @@ def test_what_is_read_off_a_run(tmp_path: Path) -> None:
     slopes = [np.polyfit(np.log(step[inside]), np.log(own[inside]), 1)[0] for own in loss]
     np.testing.assert_allclose(row.measured, slopes)
     (row,) = measured(
-        quantity={"measure": "slope", "of": "loss", "in": "samples", "window": window},
-        predict={"curve": "samples**-0.25"},
+        problem={**base["problem"], "batch": 1},
+        quantity={"measure": "slope", "of": "loss", "in": "compute", "window": window},
+        predict={"curve": "compute**-0.25"},
         rivals={"flat": "t**0*1"},
     )
     assert row.predicted[0] == pytest.approx(-0.25)
@@ -345,6 +357,20 @@ def test_a_slope_over_the_grid_and_what_may_stand_for_its_prediction() -> None:
     assert (row.predicted[0], row.rivals["one"][0]) == (pytest.approx(2), pytest.approx(1))
     (row,) = measured(**common, predict={"formula": "J/2"}, rivals={"one": "1"})
     assert row.predicted[0] == 1.5
+    (row,) = measured(
+        **common | {"quantity": {**common["quantity"], "at": 0.0}}, predict={"formula": "0"}, rivals={"one": "1"}
+    )
+    assert row.name == "slope of ln(loss at time 0.0) in ln(dim)"
+    assert abs(row.measured[0]) < 0.1
+    crossing = {**common["quantity"], "level": 0.5, "along": "samples"}
+    (one,) = of_table(table(**common | {"quantity": crossing, "predict": {"curve": "d"}}), "here").quantities
+    run = xr.Dataset({"loss": ("time", [1.0, 0.6, 0.4])}, {"time": [0.0, 1.0, 2.0], "step": ("time", [0, 10, 20])})
+    assert one.name == "slope of ln(samples at which loss reaches 0.5) in ln(dim)"
+    assert one.of_run(run, {"samples": ("step", 2.0)}) == pytest.approx(30)
+    assert one.of_run(run + 1, {"samples": ("step", 2.0)}) == math.inf
+    assert one.reached(run, {"samples": ("step", 2.0)}, {}) == 40
+    with pytest.raises(InputError, match="this simulation counts no samples"):
+        one.of_run(run, {"time": ("time", 1.0)})
     with pytest.raises(InputError, match=r"it changes along dim: give predict\.curve"):
         measured(**common, predict={"formula": "d"}, rivals={"one": "1"})
 
@@ -352,11 +378,12 @@ def test_a_slope_over_the_grid_and_what_may_stand_for_its_prediction() -> None:
 def test_a_single_run_of_chance_and_a_run_that_ends_too_early_judge_nothing() -> None:
     with pytest.raises(InputError, match="a single run of chance"):
         measured(data={"from": "online-sgd", "replicas": 1})
-    found = of_table(table(quantity={"measure": "half_steps"}), "here")
-    claim = claim_of(found, Runs())
+    late = {"quantity": {"measure": "half_steps"}, "predict": {"formula": "100"}, "rivals": {"one": "1"}}
+    claim = claim_of(of_table(table(**late), "here"), Runs())
     (verdict,) = [claim.judge(x) for x in claim.run(Context()).measurements]
     assert verdict.verdict == "inconclusive"
-    assert "8 of 8 runs gave no finite half_steps" in str(verdict.measurement.details["not measured"])
+    assert "8 of 8 runs (1e+02 %) ended before they came to it" in str(verdict.measurement.details["not measured"])
+    assert "the mean is at least 64: give a longer time" in str(verdict.measurement.details["not measured"])
 
 
 def test_runs_with_predictions_of_their_own_are_compared_one_by_one() -> None:
@@ -441,6 +468,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import xarray as xr
 
+from dynamics.core.interrupted import IntegrationError
 from emergence.model import Model, Run, Simulation
 from emergence.options import Problem, option
 from emergence.values import Number, Whole
@@ -451,6 +479,8 @@ from theory.core.streams import stream
 class Noise(Problem):
     dim: int = option(100, Whole(), "the larger, the less of it")
     replicas: int = option(8, Whole(), "independent numbers")
+    steps: float = option(9.0, Number(), "larger numbers are not reached")
+    stops: int = option(0, Whole(0), "seeds from this one on cannot be integrated")
     seed: int = option(0, Whole(0), "random seed")
 
 
@@ -467,11 +497,15 @@ class Resolved:
 
 
 def numbers(resolved, *_):
-    drawn = stream(resolved.problem.seed, "noise").normal(1.0, 0.1, resolved.problem.replicas)
-    return Run(xr.Dataset({"x": ("replica", drawn)}))
+    problem = resolved.problem
+    if 0 < problem.stops <= problem.seed:
+        raise IntegrationError("noise stopped at time 3 of 9: its numbers grow without bound; end before")
+    drawn = stream(problem.seed, "noise").normal(1.0, 0.1, problem.replicas)
+    reached = np.where(drawn <= problem.steps, drawn, np.inf)
+    return Run(xr.Dataset({"x": ("replica", reached, {"units": "steps"})}))
 
 
-USES = frozenset({"dim", "replicas", "seed"})
+USES = frozenset({"dim", "replicas", "steps", "stops", "seed"})
 MODEL = Model("noise", "normal numbers", Noise, lambda problem, simulation=None: Resolved(problem),
               (Simulation("numbers", "numbers", USES, numbers, lambda *_: "", ("x",)),))
 """
@@ -518,6 +552,54 @@ def test_a_plan_keeps_its_promise(tmp_path: Path) -> None:
         r"\S+ % of the prediction could have been seen, the nearest rival is 5 % away, \d+ runs would do",
         weak.measurement.details["underpowered"],
     )
+
+
+@pytest.mark.parametrize(
+    ("predict", "rival", "expected", "side"),
+    [
+        ("1", "2", "inconclusive", ""),
+        ("0.5", "0.6", "disagrees", ", at least"),
+        ("0.5", "1", "inconclusive", ", at least"),
+    ],
+)
+def test_runs_that_end_too_early_bound_the_mean_from_below(
+    predict: str, rival: str, expected: str, side: str, tmp_path: Path
+) -> None:
+    """Numbers of mean 1, of which those above 1.1 are not reached: 1.1 at least."""
+    problem = {"model": str(tmp_path / "noise.py"), "steps": 1.1}
+    asked = noise(tmp_path, problem=problem, predict={"formula": predict}, rivals={"other": rival},
+                  data={"from": "numbers", "replicas": 64})  # fmt: skip
+    (row,) = rows(asked, asked.points, Runs().of(asked, asked.points))
+    drawn = row.measured[np.isfinite(row.measured)]
+    late = row.missing
+    assert 0 < late < 30
+    found = verdict(asked)
+    assert (found.verdict, found.measurement.quantity) == (expected, f"x (steps){side}")
+    said = str(found.measurement.details["not measured"])
+    assert said.startswith(f"{late} of 64 runs")
+    assert "ended before they came to it; the mean is at least" in said
+    if side:
+        assert found.measurement.estimate == pytest.approx((drawn.sum() + 1.1 * late) / 64)
+    assert plan(asked, Runs()).rows[0].runs is None
+
+
+def test_runs_that_cannot_be_integrated_are_counted_and_refuse_nothing(tmp_path: Path) -> None:
+    problem = {"model": str(tmp_path / "noise.py"), "stops": 3}
+    some = noise(tmp_path, problem=problem, data={"from": "numbers", "seeds": "0:4"})
+    for runs in (Runs(), Runs(tmp_path / "runs")):
+        (row,) = rows(some, some.points, runs.of(some, some.points))
+        assert row.lost == {"could not be integrated": 8}
+        assert row.stopped.startswith("noise stopped at time 3 of 9")
+    found = verdict(some)
+    assert found.verdict == "inconclusive"
+    assert str(found.measurement.details["not measured"]).startswith(
+        "8 of 32 runs (25 %) could not be integrated (noise"
+    )
+    share = of_table({**some.table, "quantity": {"measure": "share", "of": "x"}}, "here")
+    (row,) = rows(share, share.points, Runs().of(share, share.points))
+    assert [x.tolist() for x in row.ends or ()] == [[1, 1, 1, 0], [1, 1, 1, 1]]
+    none = noise(tmp_path, problem={**problem, "stops": 1}, data={"from": "numbers", "seeds": [1, 2]})
+    assert verdict(none).verdict == "inconclusive"
 
 
 def test_a_hopeless_plan_says_so_and_which_size_separates(tmp_path: Path) -> None:
