@@ -258,7 +258,7 @@ python -m validation.broken --plain DIR --store FILE --table docs/broken.md
 which can be killed and run again, and is not edited by hand. Preset `quick`, seed 0.
 
 An entry point is a public function or class of `theory` that a module of the claims or of their experiments refers to
-([how it is replaced](claims.md#judge-your-own-theory-by-the-built-in-claims)). It is broken in what it returns; what it calls
+([how it is replaced](judging.md#judge-your-own-theory-by-the-built-in-claims)). It is broken in what it returns; what it calls
 itself stays right, and so does every simulator. Of a class, its methods and properties err; what it is made from is right.
 
 * **factor**: numbers, expressions, and the drift and noise of a system, times 1.05.

@@ -55,6 +55,7 @@ PARTS = {
                 "reference/commands",
                 "docs/models",
                 "reference/claims",
+                "docs/judging",
                 "docs/statements",
                 *(f"docs/statements_{name}" for name in ("paper", "slides", "talk", "label_noise")),
             ),

@@ -217,7 +217,7 @@ def of_table(
         power=power,
         function=function,
         code=code,
-        **_words(sections["claim"], where),
+        **_words(sections["claim"], where, found[0].name),
     )
 
 
@@ -256,7 +256,8 @@ def _section(table: Mapping[str, Any], name: str, where: str) -> Mapping[str, An
     return found
 
 
-def _words(claim: Mapping[str, Any], where: str) -> dict[str, str]:
+def _words(claim: Mapping[str, Any], where: str, quantity: str) -> dict[str, str]:
+    """Texts of the section [claim]; without a title it is the quantity, as the statement stands below it in a report."""
     words = {
         key: str(Text(example).check(f"{where}: claim.{key}", claim.get(key, default))).strip()
         for key, example, default in (
@@ -269,7 +270,7 @@ def _words(claim: Mapping[str, Any], where: str) -> dict[str, str]:
         refuse(f"{where}: claim.id is {shown(words['id'])}: use letters, digits, - and _ only, a letter first")
     if len(words["id"]) > 60:
         refuse(f"{where}: claim.id is {shown(words['id'])}: it names a file: use at most 60 characters")
-    title = str(Text("a few words").check(f"{where}: claim.title", claim.get("title", words["statement"])))
+    title = str(Text("a few words").check(f"{where}: claim.title", claim.get("title", quantity.replace("_", " "))))
     words["title"] = title if len(title) <= 80 else title[:79] + "…"
     words["kind"] = Choice(KINDS).check(f"{where}: claim.kind", claim.get("kind", "heuristic"))
     words["expected"] = Choice(("agrees", "disagrees")).check(

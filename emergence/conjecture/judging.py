@@ -57,8 +57,8 @@ class Judging:
             measurements = self._explained(found, measurements)
         yield from measurements
         yield (
-            "Measured over predicted, with the standard errors that are allowed; diamonds: the rivals.",
-            _figure(measurements),
+            "Measured over predicted, with the standard errors that are allowed; small: every run; diamonds: the rivals.",
+            _figure(measurements, found),
         )
         yield _dataset(found, keys)
 
@@ -220,9 +220,12 @@ def _regime(conjecture: Conjecture) -> str:
 
 
 def _latex(conjecture: Conjecture) -> str:
-    """The prediction; letters with a number behind them get it as an index."""
-    name = re.sub(r"[^A-Za-z ]+", " ", conjecture.quantities[0].name).strip() or "x"
-    return rf"\text{{{name}}} = {sp.latex(conjecture.predict.expression)}"
+    """The prediction; letters with a number behind them get it as an index, names of several words stand upright."""
+    name = re.sub(r"[^A-Za-z]+", " ", conjecture.quantities[0].name).strip() or "x"
+    theory = conjecture.predict.expression
+    words = {x: rf"\text{{{str(x).replace('_', ' ')}}}" for x in theory.free_symbols if "_" in str(x)}
+    said = sp.latex(theory, symbol_names=words)
+    return rf"\text{{{name}: that of }}{said}" if conjecture.curve else rf"\text{{{name}}} = {said}"
 
 
 def _allowance_text(conjecture: Conjecture) -> str:
@@ -306,7 +309,7 @@ def _grouped(number: int) -> str:
     return f"{number:,}".replace(",", " ")
 
 
-def _figure(measurements: list[Measurement]) -> object:
+def _figure(measurements: list[Measurement], found: list[Row]) -> object:
     """Ratios to the prediction in the order of the quantities, differences where a prediction is 0."""
     place = np.arange(1, len(measurements) + 1, dtype=float)
     zero = any(x.predicted == 0 for x in measurements)
@@ -316,6 +319,10 @@ def _figure(measurements: list[Measurement]) -> object:
 
     plot = Plot("quantity, in the order of the table", "measured − predicted" if zero else "measured / predicted")
     plot.level(0.0 if zero else 1.0, "prediction", ls="--")
+    with np.errstate(all="ignore"):
+        runs = [row.measured - row.predicted if zero else row.measured / row.predicted for row in found]
+    beside = [at + np.linspace(0.08, 0.3, run.size) for at, run in zip(place, runs, strict=True)]
+    plot.cloud(np.concatenate(beside), np.concatenate(runs), "single runs", color=PALETTE[0], s=9, alpha=0.5, lw=0)
     bars = np.array([x.sigmas * x.stderr / (1.0 if zero else abs(x.predicted)) for x in measurements])
     plot.points(place, [shifted(x.estimate, x) for x in measurements], "measured", PALETTE[0], np.nan_to_num(bars))
     for rival, name in enumerate(measurements[0].controls):

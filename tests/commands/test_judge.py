@@ -22,6 +22,7 @@ from emergence.conjecture import disagreement, power
 from emergence.conjecture.conjecture import Conjecture, of_table
 from emergence.conjecture.formula import formula
 from emergence.conjecture.judging import claim_of
+from emergence.conjecture.lock import canonical
 from emergence.conjecture.plan import plan, words
 from emergence.conjecture.runs import Runs
 from emergence.conjecture.table import centred, rows
@@ -355,6 +356,11 @@ def test_a_slope_over_the_grid_and_what_may_stand_for_its_prediction() -> None:
     common = {"problem": problem, "quantity": {"measure": "slope", "of": "loss", "in": "dim"}}
     (row,) = measured(**common, predict={"curve": "3*d**2"}, rivals={"one": "d"})
     assert (row.predicted[0], row.rivals["one"][0]) == (pytest.approx(2), pytest.approx(1))
+    wrong = replace(row, measured=np.array([2.0, 2.1]), predicted=np.array([0.5, 0.5]))
+    shape = disagreement.shape(of_table(table(**common), "here"), [wrong])
+    assert shape is not None
+    assert shape.words == "an exponent: measured d^2.05 (±0.05), predicted d^0.5"
+    assert (shape.symbol, shape.power) == ("d", pytest.approx(1.55))
     (row,) = measured(**common, predict={"formula": "J/2"}, rivals={"one": "1"})
     assert row.predicted[0] == 1.5
     (row,) = measured(
@@ -373,6 +379,21 @@ def test_a_slope_over_the_grid_and_what_may_stand_for_its_prediction() -> None:
         one.of_run(run, {"time": ("time", 1.0)})
     with pytest.raises(InputError, match=r"it changes along dim: give predict\.curve"):
         measured(**common, predict={"formula": "d"}, rivals={"one": "1"})
+
+
+def test_options_may_be_formulas_in_others() -> None:
+    problem = {**table()["problem"], "dim": [16, 64], "step-size": "0.02/d**1.5", "steps": "2*d*batch"}
+    found = of_table(table(problem=problem), "here")
+    assert [(x.problem.step_size, x.problem.steps) for x in found.points] == [  # type: ignore[attr-defined]
+        (pytest.approx(0.02 / 64), 32), (pytest.approx(0.02 / 512), 128),
+    ]  # fmt: skip
+    assert canonical(found)["problem"]["steps"] == "2*batch*d"
+    for step, said in (
+        ("1/eta", "step-size is '1/eta'"),
+        ("d-16", "problem.step-size is 0.0: give a finite number above 0"),
+    ):
+        with pytest.raises(InputError, match=re.escape(said)):
+            _ = of_table(table(problem={**problem, "step-size": step}), "here").points
 
 
 def test_a_single_run_of_chance_and_a_run_that_ends_too_early_judge_nothing() -> None:
@@ -662,18 +683,44 @@ _BLOCKS = re.compile(
 )
 
 
-def test_the_page_on_claims_shows_what_happens(command: Callable, tmp_path: Path) -> None:
+#: The page's judgement of samples takes a minute or two: here on a smaller grid, which gives the exponent another last digit.
+_SAMPLES = ("samples.toml", "dim = [64, 128, 256]", "dim = [32, 64]")
+
+
+def test_the_page_on_claims_shows_what_happens(
+    command: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")
     ran = []
     for file, content, line, output in _BLOCKS.findall(page):
         if file:
-            (tmp_path / file).write_text(content, encoding="utf-8")
+            small = content.replace(*_SAMPLES[1:]) if file == _SAMPLES[0] else content
+            (tmp_path / file).write_text(small, encoding="utf-8")
+            continue
+        if _SAMPLES[0] in line:
+            ran.append(_judged_smaller(command, line, output, monkeypatch))
             continue
         found = command(*shlex.split(line), *(() if "--lock" in line else ("--workers", "1", "--quiet")))
         missing = [x for x in output.splitlines() if x != "…" and x.rstrip() not in found.out.splitlines()]
         assert missing == [], found
         ran.append(found.code)
-    assert ran == [0, 0, 0, 1]
+    assert ran == [0, 0, 0, 1, 1]
     readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^\$ emergence judge .*?(?=^```)", readme, re.MULTILINE | re.DOTALL)
     assert [line for line in block.splitlines() if line != "…" and line not in page.splitlines()] == []
+
+
+def _judged_smaller(command: Callable, line: str, output: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The status of a command that is not run at its full size: verdict and shape are those of the page."""
+    monkeypatch.setattr(disagreement, "smallest", lambda *_: "not looked for")
+    found = command(*shlex.split(line), "--workers", "1", "--quiet")
+    said, shown = (re.search(r"^  it looks like: an exponent: (.*)$", x, re.M) for x in (found.out, output))
+    assert said is not None, found
+    assert shown is not None
+    numbers = [[float(x) for x in re.findall(r"d\^([\d.]+)", one[1])] for one in (said, shown)]
+    assert numbers[0] == [pytest.approx(numbers[1][0], abs=0.25), numbers[1][1]]
+    text = Path(_SAMPLES[0]).read_text(encoding="utf-8")
+    Path("right.toml").write_text(text.replace('"sqrt(d)"', '"time_half*sqrt(d)"'), encoding="utf-8")
+    right = command("judge", "right.toml", "--workers", "1", "--quiet")
+    assert right.code == 0, right
+    return int(found.code)
