@@ -132,7 +132,7 @@ class Quantity:
     def reached(self, run: "xr.Dataset", axes: Mapping[str, Axis], lengths: Mapping[str, float]) -> float:
         """What the number of a run exceeds that has not come to it by its end (inf): the end, in its unit; NaN if unknown.
 
-        `lengths`: of runs, by the unit of variables.
+        `lengths`: of runs, by the unit of variables. Raises `InputError` for an axis that the simulation does not have.
         """
         if self.level is not None:
             return float(self._axis(run, axes)[-1])

@@ -389,8 +389,8 @@ def test_options_may_be_formulas_in_others() -> None:
     ]  # fmt: skip
     assert canonical(found)["problem"]["steps"] == "2*batch*d"
     for step, said in (
-        ("1/eta", "step-size is '1/eta'"),
-        ("d-16", "problem.step-size is 0.0: give a finite number above 0"),
+        ("1/eta", "problem.step-size '1/eta' is not understood"),
+        ("d-16", "problem.step-size is 0: give a finite number, above 0"),
     ):
         with pytest.raises(InputError, match=re.escape(said)):
             _ = of_table(table(problem={**problem, "step-size": step}), "here").points
