@@ -100,9 +100,19 @@ def centred(row: Row) -> Centred:
 
 
 def bounds(row: Row) -> tuple[Centred, Centred]:
-    """The same with every number that is not known at its least, and at its most; infinite where it has no bound."""
-    least, most = row.ends or (row.measured, row.measured)
-    return centred(replace(row, measured=least)), centred(replace(row, measured=most))
+    """The same with every number that is not known at its least, and at its most; infinite where it has no bound.
+
+    Numbers at their bound do not scatter: how many there are of them does, and the mean with it, by so much at least.
+    """
+    least, most = (centred(replace(row, measured=end)) for end in row.ends or (row.measured, row.measured))
+    if row.ends is None:
+        return least, most
+    share = share_error(row.missing / row.total, row.measured.size)
+    return _no_surer(least, share), _no_surer(most, share)
+
+
+def _no_surer(end: Centred, share: float) -> Centred:
+    return replace(end, stderr=max(end.stderr, share * abs(end.estimate))) if np.isfinite(end.stderr) else end
 
 
 def check(conjecture: Conjecture) -> None:
