@@ -87,8 +87,8 @@ def test_a_flow_that_its_integrator_gives_up_keeps_what_it_has(
 
     segment = module.segment
 
-    def tired(*given: Any) -> Any:
-        found = segment(*given)
+    def tired(*given: Any, **more: Any) -> Any:
+        found = segment(*given, **more)
         return found._replace(good=found.time < 5.0)
 
     monkeypatch.setattr(module, "segment", tired)
