@@ -29,6 +29,8 @@ ONCE = {
     "leap": "leap",
     "flow time of the leap": "leap_time_power",
     "samples of the leap": "leap_sample_power",
+    "growth rate of the plateau": "plateau_rate",
+    "escape from the plateau": "escape_time",
     "effective step": "effective_step",
     "lag of the gradient": "lag",
     "loss at rest": "floor",

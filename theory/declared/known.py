@@ -10,8 +10,8 @@ import numpy as np
 
 from theory.prediction.validity import Condition
 
-#: Units: the sum of step sizes, steps, exponents of d, and numbers without one.
-TIME, STEPS, POWER, NUMBER = "time", "steps", "power of d", "1"
+#: Units: the sum of step sizes, one over it, steps, exponents of d, and numbers without one.
+TIME, RATE, STEPS, POWER, NUMBER = "time", "1/time", "steps", "power of d", "1"
 
 
 @dataclass(frozen=True)

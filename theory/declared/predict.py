@@ -14,6 +14,7 @@ from theory.core.arguments import check_whole
 from theory.core.errors import InputError
 from theory.declared import emergence, leap, linear_stability
 from theory.declared.emergence import BOUND, FLOOR, FOUND
+from theory.declared.escape import ESCAPE, escape
 from theory.declared.flow import is_quadratic, speed
 from theory.declared.generative import generative_exponent
 from theory.declared.known import NUMBER, POWER, STEPS, TIME, Knowledge, Known, Unknown, fact, small
@@ -99,7 +100,9 @@ def _degrees(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         )
     if not isinstance(target, Additive):
         how = "run declared-flow" if is_quadratic(model.loss) else "each row moves alone; run declared-flow"
-        yield Unknown("times of a target that is not additive", f"not known beyond their powers of d: {how}")
+        yield Unknown(
+            "times of a target that is not additive", f"not known beyond the first escape and their powers of d: {how}"
+        )
 
 
 def _unit_fields(model: DeclaredModel) -> tuple[Condition, ...]:
@@ -222,6 +225,7 @@ _SECTIONS: dict[str, Section] = {
     "exponents": _degrees,
     "effective step": _clock,
     FOUND: emergence.emergence,
+    ESCAPE: escape,
     DEGREE: _one_direction,
     FLOOR: _linear,
 }

@@ -1,0 +1,131 @@
+r"""Escape from the plateau where no overlap is found yet, linearised: targets that are not additive, and committees.
+
+While all overlaps T are small, and the rows' own Gram matrix Q stands still, the derived flow (`theory.declared.flow`) is
+linear, $\dot T=AT$ with $A=\partial\dot T/\partial T$ at T = 0, so that $T(t)=e^{At}T(0)$: overlaps grow at the largest
+eigenvalue of A, and the plateau lasts $\ln(1/|T(0)|)$ over it. This is leap 2. With leap 1 overlaps grow at once; with leap 3
+or more A has no growth, and the time is a power of the start (`theory.declared.leap`).
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from theory.core.errors import InputError
+from theory.core.indexed import j, k, q
+from theory.core.numeric_sums import NumericSums
+from theory.declared import population
+from theory.declared.flow import Q, T, i, integrals_of, is_quadratic, population_system, speed
+from theory.declared.known import RATE, TIME, Known, fact, small
+from theory.declared.model import DeclaredModel
+from theory.declared.population import check_target
+from theory.declared.start import Start
+from theory.declared.target import Additive
+
+REFERENCE = "derived; largest eigenvalue of the declared flow at zero overlap"
+GROWTH, ESCAPE = "growth rate of the plateau", "escape from the plateau"
+#: Correlation at which a direction has left the plateau; what counts as no growth; most overlaps that are linearised.
+FOUND, _NONE, _MOST = 0.3, 1e-6, 400
+#: Step of a difference, in units of the largest overlap there can be.
+_STEP = 1e-4
+#: Share of the growth at which the rows may still move among themselves.
+_STILL = 0.1
+
+
+class _Rates:
+    """The derived rates of T (L, m, P) and Q (L, m, m), in NumPy."""
+
+    def __init__(self, model: DeclaredModel) -> None:
+        system, activation = population_system(model), model.student.activation
+        free = {T[i, k, q]: (i, k, q), Q[i, k, j]: (i, k, j)}
+        self._sums = [NumericSums(system.drift[name], letters, activation) for name, letters in free.items()]
+        self._integrals, self._square = integrals_of(model), is_quadratic(model.loss)
+        numbers = population.constants(check_target(model.target), model.directions)
+        self._constants = population.shown(numbers, model.rule.signal)
+        self._given = {
+            "lambda": np.asarray(model.inputs.eigenvalues),
+            "Z": model.directions.grams,
+            "nu": np.asarray(speed(model.rule)),
+            "kappa": np.asarray(model.rule.decay),
+            "b": np.asarray(model.student.second),
+        }
+
+    def __call__(self, overlap: np.ndarray, gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        X, C = (np.einsum("i,i...->...", self._given["lambda"], x) for x in (overlap, gram))
+        rho = np.einsum("ikk->k", gram)
+        arrays: dict[str, Any] = self._given | {"T": overlap, "Q": gram, "X": X, "C": C, "rho": rho}
+        arrays |= self._integrals.at(population.numeric, X, C, rho, self._constants, self._square)
+        moved = [sums(arrays) for sums in self._sums]
+        return moved[0], moved[1]
+
+
+def escape(model: DeclaredModel, start: Start) -> Iterator[Known]:
+    """Rate, and first time at which some row's correlation with a direction is `FOUND`; nothing where rows alone have times.
+
+    Raises `InputError` where nothing is known, with the reason.
+    """
+    student = model.student
+    coupled = is_quadratic(model.loss) and not student.homogeneous and student.width > 1
+    if isinstance(model.target, Additive) and not coupled:
+        return
+    if model.rule.samples or student.trained:
+        what = "a data set is used again" if model.rule.samples else "the second layer is trained"
+        raise InputError(f"{what}: the plateau is not the one that is linearised here; run a simulation")
+    rates, gram, begin = _Rates(model), start.grams, start.overlaps(model.directions)
+    if begin.size > _MOST:
+        raise InputError(f"{begin.size} overlaps are too many to linearise (at most {_MOST}); run declared-flow")
+    still, moving = rates(np.zeros_like(begin), gram)
+    growth = _jacobian(rates, gram, begin)
+    if not (np.all(np.isfinite(growth)) and np.all(np.isfinite(moving))):
+        raise InputError("the flow has no slope at zero overlap; run declared-flow")
+    values, modes = np.linalg.eig(growth)
+    rate = float(values.real.max())
+    if float(np.abs(still).max()) > _NONE * max(float(np.abs(growth).max()) * float(np.abs(begin).max()), _NONE):
+        raise InputError(
+            "leap 1: overlaps grow at once; where they come to rest next is not known here; run declared-flow"
+        )
+    if rate <= _NONE:
+        raise InputError("no overlap grows linearly: the leap is above 2, and its time a power of d; run declared-flow")
+    slow = small(
+        "rows", float(np.abs(moving).max() / np.abs(gram).max()) / rate, _STILL,
+        "rows: among themselves they move at {:.2g} of the growth rate, which then changes",
+    )  # fmt: skip
+    settled = fact(
+        "sphere", student.rows != "free", "sphere: free rows change their lengths, and so the rate, meanwhile"
+    )
+    yield Known(GROWTH, rate, RATE, REFERENCE, (slow, settled))
+    time = _time(model, gram, begin, values, modes)
+    yield Known(ESCAPE, time, TIME, REFERENCE, (slow, settled))
+
+
+def _jacobian(rates: _Rates, gram: np.ndarray, begin: np.ndarray) -> np.ndarray:
+    """(n, n) of the n overlaps, by central differences about 0."""
+    size, columns = _STEP * float(np.sqrt(np.einsum("ikk->k", gram).max())), []
+    for unit in np.eye(begin.size):
+        moved = [rates(sign * size * unit.reshape(begin.shape), gram)[0].ravel() for sign in (1, -1)]
+        columns.append((moved[0] - moved[1]) / (2 * size))
+    return np.stack(columns, axis=1)
+
+
+def _time(model: DeclaredModel, gram: np.ndarray, begin: np.ndarray, values: np.ndarray, modes: np.ndarray) -> float:
+    """First time at which the linear flow has a correlation of `FOUND`, by halving; 0 if there, inf if never."""
+    eigenvalues = np.asarray(model.inputs.eigenvalues)
+    parts = np.linalg.lstsq(modes, begin.ravel().astype(complex), rcond=None)[0]  # (A may lack modes)
+    norms = np.sqrt(np.einsum("i,ikk->k", eigenvalues, gram)[:, None] * np.diag(model.directions.covariance))
+
+    def reached(time: float) -> bool:
+        now = (modes @ (np.exp(values * time) * parts)).real.reshape(begin.shape)
+        return bool(np.max(np.abs(np.einsum("i,ikp->kp", eigenvalues, now)) / norms) >= FOUND)
+
+    if reached(0.0):
+        return 0.0
+    rate, high = float(values.real.max()), 0.0
+    while not reached(high):
+        high += 1 / rate
+        if high * rate > 500:
+            return np.inf
+    low = high - 1 / rate
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high
