@@ -1,17 +1,21 @@
-"""M6: when a direction is found if the inputs have a power-law covariance."""
+"""M6, M30: when a direction is found if the inputs have a covariance, of a power law or spiked."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 
 from dynamics.declared.flow import declared_flow
-from theory import Activation
+from dynamics.declared.simulate import declared_sgd
+from theory import Activation, SingleTask
+from theory.core.curves import first_crossing
 from theory.declared import anisotropic_emergence as theory
 from theory.declared.directions import Directions
 from theory.declared.flow import population_flow
 from theory.declared.inputs import Inputs
+from theory.declared.lone_row import ERROR, Row, follow
 from theory.declared.model import DeclaredModel
 from theory.declared.rule import Rule
 from theory.declared.start import Start
@@ -19,6 +23,7 @@ from theory.declared.student import whitened
 from theory.declared.target import Additive
 from validation.judge.claim import Controls, Measurement, Part, claim
 from validation.judge.context import Context
+from validation.statistics.standard_errors import bootstrap_error
 
 COST = 5
 
@@ -138,3 +143,80 @@ def _in_trace() -> Measurement:
     }
     text = "exponent in Tr Λ of the same time of direction 12, h4, λ = p^−0.5, d = 300 and 3000"
     return Measurement(text, predicted, estimate, 0.0, allowance, wrong, _WHERE, "trace", {"limit": 1.0})
+
+
+# ------------------------------------------------------------------- real steps, a spiked covariance
+
+#: Inputs, and of each direction: its place, g at the start.
+_SPIKED = Inputs.spiked(32, 30.0, 12.0)
+_FOUND = {"spike": (1, 1.0), "bulk": (2, 3.0)}
+#: The smaller of two step sizes over the batch, times λ_p; batch; when runs end, in flow times; records.
+_STEP, _BATCH, _LATE, _SAVES = 6e-5, 32, 1.8, 240
+
+
+def _row(place: int, size: float) -> Start:
+    """A row with all squared coordinates equal but that on the direction, g² of them."""
+    parts, first = [], 0
+    for d in _SPIKED.multiplicities:
+        own = size if first <= place < first + d else 1.0
+        parts.append(np.array([[own, np.sqrt(d - 1)]])[:, :d])
+        first += d
+    total = np.sqrt(sum(np.sum(part**2) for part in parts))
+    return Start(tuple(1e-2 * part / total for part in parts))
+
+
+def _sgd_times(model: DeclaredModel, start: Start, end: float, replicas: int, seed: int) -> np.ndarray:
+    """Sum of step sizes until squared correlation ½, by replica; inf where that is late."""
+    size = float(model.rule.step_size)  # type: ignore[arg-type]
+    steps = int(_LATE * end / size)
+    data = declared_sgd(model, start, steps=steps, replicas=replicas, seed=seed, method="ambient", saves=_SAVES).dataset
+    values = np.asarray(_SPIKED.eigenvalues)
+    field = np.einsum("i,rti->rt", values, data.overlap.values[..., 0, 0])
+    return first_crossing(data.time.values, field**2 / np.einsum("i,rti->rt", values, data.gram.values[..., 0, 0]), 0.5)
+
+
+def _median(values: np.ndarray) -> float:
+    return float(np.median(values))
+
+
+@claim(
+    id="M30",
+    title="Emergence under a spiked covariance, by SGD",
+    statement="SGD finds directions in the spike and in the bulk at the times of one row's flow under the covariance.",
+    latex=r"n\eta\to T_p,\quad T_p\simeq(\mathrm{Tr}\Lambda)^{J/2-1}/(J(J-2)a\lambda_p^{J/2}|g_p|^{J-2})",
+    source="derived",
+    kind="asymptotic",
+    regime="one row normed by its field, η → 0 from two step sizes; the flow of the row, exactly",
+    controls=("isotropic inputs", "d for Tr Λ", "λ_p^{J/2−1}: metric forgotten"),
+)
+def run_spiked(context: Context) -> Iterator[Part]:
+    """Median of samples times step size to squared correlation ½, extrapolated to η = 0, against the flow."""
+    activation = Activation.parse("h3")
+    for name, (place, size) in _FOUND.items():
+        directions = Directions.eigenvectors(_SPIKED, [place], variance=1.0)
+        start, value = _row(place, size), 12.0 if name == "spike" else 1.0
+        model = DeclaredModel(directions, Additive(activation, (1.0,)), whitened(activation, 1), Rule(1.0))
+        exact = follow(model, Row.of(model, start, 0), 0, 100.0).found
+        found = []
+        for factor in (1, 2):
+            one = replace(model, rule=Rule(factor * _STEP / value * _BATCH, _BATCH))
+            seed, count = context.seed_for("M30", name, factor), context.pick(144, 1280)
+            runs = _sgd_times(one, start, exact, count, seed)
+            found.append((_median(runs), bootstrap_error(runs, _median, context.rng("M30", name, factor))))
+        (fine, e1), (coarse, e2) = found
+        task = SingleTask(activation)
+        overlap = size * float(np.sqrt(value / _SPIKED.trace))
+        controls: Controls = {
+            "isotropic": task.half_time(1.0, size / float(np.sqrt(_SPIKED.dim))),
+            "d for": task.half_time(value, size * float(np.sqrt(value / _SPIKED.dim))),
+        }
+        if value > 1:
+            controls["λ_p^{J/2−1}"] = task.half_time(1.0, overlap)
+        yield Measurement(
+            f"n·η to squared correlation ½, η → 0, direction in the {name}, h3, spiked(32, 30, 12)",
+            exact, 2 * fine - coarse, float(np.hypot(2 * e1, e2)),
+            (coarse - fine) ** 2 / exact + _LATE * exact / _SAVES + ERROR * exact, controls,
+            "square of the first order in η; spacing of the record", name,
+            {"at η": fine, "at 2η": coarse, "leading order": float(theory.emergence_time(
+                activation, 1.0, np.array([value]), _SPIKED.trace, np.array([size]))[0])},
+        )  # fmt: skip
