@@ -1,4 +1,4 @@
-"""E25, E35: emergence times of real online SGD, exact in law, against theory."""
+"""E25, E35, E44: emergence times of real online SGD, exact in law, against theory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -8,6 +8,7 @@ import numpy as np
 
 from dynamics import SgdResult, gradient_flow, online_sgd
 from theory import Activation, InitialState, Prediction, Student, Teacher, draw_initial_state, plateau, predict
+from theory.core.curves import first_crossing
 from theory.one_task.diffusion import OneTaskDiffusion
 from theory.one_task.hitting_distribution import hitting_distribution
 from theory.one_task.plateau import u as overlap_symbol
@@ -340,3 +341,52 @@ def run_windows(context: Context) -> Iterator[Part]:
     allowed, error = float(np.sum(predicted / chances * left_out)), share_error(share, len(times))
     source = computed_by(Law.within_left_out, reason)
     yield Measurement(text, predicted, share, error, allowed, controls, source, details=details)
+
+
+@claim(
+    id="E44",
+    title="Stages of SGD's way",
+    statement="SGD's time for the upper half of its way, in ln u, is that for the lower half times a power of the start.",
+    latex=r"\frac{t(\sqrt{u_0h}\to h)}{t(u_0\to\sqrt{u_0h})}\simeq\Big(\frac{u_0}h\Big)^{(J-2)/2},\quad h=\sqrt{1/2}",
+    source="arXiv:2504.19983, Lemmas D.5, D.7, D.8 and D.10; at finite step size by the one-task diffusion",
+    kind="asymptotic",
+    regime="small step size: relative spread about 12 %; direction clear of ties",
+    controls=("equal stages", "the power J − 1"),
+)
+def run_stages(context: Context) -> Iterator[Part]:
+    """Mean time from the geometric mean of start and √½ on, over the mean time to it, first direction."""
+    case = QUICK[1]
+    prediction, runs, flow, step_size, steps = _experiment(context, case)
+    direction = int(prediction.selection.directions[0])
+    law = _law(context, prediction, 0, flow, step_size, steps)
+    data, J = runs.dataset, prediction.activation.information_exponent
+    middle = float(np.sqrt(law.overlap * np.sqrt(0.5)))
+    path = data.overlap.values[:, :, prediction.neuron[direction], direction]
+    half = np.minimum(runs.half_steps[:, direction] * step_size, law.horizon)
+    found = np.stack([np.minimum(first_crossing(data.time.values, path, middle), law.horizon), half], axis=1)
+
+    def share(means: np.ndarray) -> float:
+        return float(means[1] / means[0] - 1)
+
+    def expected(diffusion: OneTaskDiffusion, cells: int = _CELLS) -> float:
+        ways = (hitting_distribution(diffusion, law.overlap, level, cells) for level in (middle**2, 0.5))
+        return share(np.array([way.cut_moments(law.horizon)[0] for way in ways]))
+
+    x, predicted = law.diffusion, expected(law.diffusion)
+    third = with_third_order(x.laws, x.weight, law.overlap, step_size, x.dim, x.total)
+    read = float(np.diff(data.time.values).max()) + _BLOCK * step_size  # the record, and looks at recovery
+    allowed = (
+        abs(expected(replace(x, constants=third)) - predicted)
+        + abs(expected(x, _CELLS // 2) - predicted)
+        + abs(law.flow / law.alone - 1) * predicted
+        + read / float(found[:, 0].mean())
+    )
+    error = bootstrap_error(found, lambda rows: share(rows.mean(axis=0)), context.rng("E44", "resampling"))
+    ratio = law.overlap / np.sqrt(0.5)
+    controls = {"equal stages": 1.0, "the power J − 1": float(ratio ** ((J - 1) / 2))}
+    reason = "third order of a step, coupling, the law's grid, spacing of the record and of looks"
+    text = f"time from √(u₀h) to h = √½ over that from u₀ to √(u₀h), {case.text}, d = {case.dim}"
+    details = {"limit (u₀/h)^((J−2)/2)": float(ratio ** ((J - 2) / 2)), "u₀": law.overlap}
+    yield Measurement(
+        text, predicted, share(found.mean(axis=0)), error, allowed, controls, reason, case.text, details=details
+    )
