@@ -107,6 +107,15 @@ def test_every_claim_command_and_page_stands_in_the_site() -> None:
     assert {f"docs/{path.stem}" for path in (pages.ROOT / "docs").glob("*.md")} <= listed
 
 
+def test_tables_of_verdicts_have_the_anchors_that_they_link_to() -> None:
+    known = claims.Known([claim for claim in catalogue() if claim.id in ("E1", "E2")])
+    for claim in known.claims:  # one quantity, and several
+        page = check.Page()
+        page.feed("\n".join(claims.judged(claim, known)))
+        assert {link.removeprefix("#") for link in page.linked} <= page.anchors
+        assert page.linked
+
+
 def test_what_a_source_prints_wrongly_is_among_the_errata() -> None:
     made = pages.all_pages()
     wrong = [claim.id for claim in catalogue() if claim.expected == "disagrees"]

@@ -186,7 +186,7 @@ def judged(claim: Claim, known: Known) -> list[str]:
     parts: list[str] = []
     if (found := known.judged.get(claim.id)) is not None:
         html = "\n".join(line for line in quantities(claim, found.verdicts).splitlines() if line)
-        parts += ["```{raw} html", f'<div class="verdicts">{html}</div>', "```", ""]
+        parts += ["```{raw} html", f'<div class="verdicts" id="{claim.id}">{html}</div>', "```", ""]
     if own := known.over_seeds(claim):
         parts += [f":::{{dropdown}} Verdicts over {own[0]['seeds']} seeds", "What the columns say: "]
         parts[-1] += "{doc}`/docs/false_alarms`."
