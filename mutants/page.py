@@ -45,6 +45,11 @@ spent before all were asked, it is *not finished*, and counts below as not notic
 def page(outcomes: Sequence[Outcome], seed: int, count: int, claim_seed: int, commit: str) -> str:
     """Of the mutants of one seed that were tried."""
     tried = [one for one in outcomes if one.tests.finished or one.tests.silent or one.claims.silent or one.reason]
+    # Those that were picked by hand, or for being quick, are no sample of the others.
+    skipped = outcomes and tried != list(outcomes[: len(tried)])
+    sample = (
+        "They were picked from these, not the first of them: the shares are theirs, and no estimate of the others'."
+    )
     counted = [one for one in tried if one.name != SAME]
     used = [one for one in counted if one.in_claims]
     by_tests = Share(sum(bool(one.tests.notice) for one in counted), len(counted))
@@ -53,7 +58,7 @@ def page(outcomes: Sequence[Outcome], seed: int, count: int, claim_seed: int, co
     stops = sum(one.claims.notice.startswith("stops") for one in used)
     parts = [
         _HEAD.format(seed=seed, count=count, commit=commit, claim_seed=claim_seed),
-        f"## Result\n\nTried: {len(tried)} of the {count} mutants of seed {seed}.\n",
+        f"## Result\n\nTried: {len(tried)} of the {count} mutants of seed {seed}.{f' {sample}' if skipped else ''}\n",
         "| | noticed | share | goal |\n|---|--:|--:|--:|",
         f"| by tests, of all that are not equivalent | {_told(by_tests)} | ≥ {GOALS['tests']:.0%} |",
         f"| by claims, of those in `theory` that a claim comes by | {_told(by_claims)} | ≥ {GOALS['claims']:.0%} |",

@@ -220,6 +220,13 @@ def test_an_equivalent_one_is_not_counted() -> None:
     assert "Tried: 4 of the 300 mutants of seed 1." in reviewed
 
 
+def test_mutants_that_were_picked_are_no_sample() -> None:
+    heard, nobody = Asked("tests/test_a.py::test_f", 0, True), Asked("", 0, False)
+    tried, untried = Outcome(ONE, heard, heard), Outcome(replace(ONE, line=1), nobody, nobody)
+    assert "no estimate of the others" in page([untried, tried], 1, 2, 0, "abc")
+    assert "no estimate of the others" not in page([tried, untried], 1, 2, 0, "abc")
+
+
 def test_what_was_not_finished_counts_as_not_noticed() -> None:
     unfinished = outcome(ONE, [Answer(ONE.digest, "", TESTS, "tests/test_a.py", "whole", "", 1.0, True)], {})
     assert unfinished.name == OPEN
