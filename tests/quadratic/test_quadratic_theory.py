@@ -257,6 +257,13 @@ def test_law_starts_and_ends_right() -> None:
     assert Occupation(a, 100, 100).risk([0.0, 5.0]) == pytest.approx([0.0, 0.0], abs=1e-12)
 
 
+@pytest.mark.parametrize("width", [3, 30, 48])
+def test_half_time_of_a_single_direction(width: int) -> None:
+    r"""Half a place is taken there, N − ½ of the d − 1 others: $2a\tau=\ln\frac{d-N-1/2}{N-1/2}$, near N = d/2, too."""
+    (found,) = Occupation(np.array([1.0]), 100, width).half_times()
+    assert found == pytest.approx(np.log((99.5 - width) / (width - 0.5)) / 2, rel=1e-5)
+
+
 def test_exact_mean_risk_at_the_start() -> None:
     """E tr(ÃGÃG) of a Haar projector is known exactly; the law must agree to relative order 1/d."""
     dim, width, a = 400, 120, spectrum(6)
