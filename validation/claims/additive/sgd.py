@@ -21,6 +21,8 @@ from validation.judge.under_test import once
 from validation.statistics.readings import deviation
 from validation.statistics.standard_errors import bootstrap_error, mean_and_error, share_error
 
+COST = 50
+
 #: How clear of ties a judged direction must be; and of how many standard deviations of noise in each overlap.
 _CLEAR, _NOISE = 1.5, 3.0
 #: With fewer replicas a standard deviation is not known well enough to reject its controls (4/√(2n) of it).
@@ -29,8 +31,9 @@ _LEAST_FOR_SPREAD = 128
 _HORIZON = 3.0
 #: Cells of the law's grid.
 _CELLS = 500
-#: Samples per block of the simulator, after which recovery is looked at.
-_BLOCK = 32
+#: Samples per block of the simulator, after which recovery is looked at. (At six students the Gram matrix of a longer block
+#: costs more than a block saves.)
+_BLOCK = 4
 
 
 @dataclass(frozen=True)

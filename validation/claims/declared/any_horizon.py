@@ -25,7 +25,7 @@ from theory.scaling.power_law_loss import PowerLawLoss
 from validation.judge.claim import Control, Controls, Measurement, Part, claim
 from validation.judge.context import Context
 
-COST = 4
+COST = 15
 
 #: Real steps: h3 in d dimensions, rows, weights of the direction among labels of variance 1, overlap that counts as found.
 _DIM, _ROWS, _WEIGHTS, _LEVEL = 32, 8, (0.5, 0.25, 0.125), 0.7
