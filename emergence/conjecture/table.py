@@ -264,10 +264,10 @@ def _slope(weights: np.ndarray, readings: Sequence[_Reading]) -> _Reading:
     if np.any(most <= 0):
         return _unknown("gave a number that is not positive, which has no logarithm")
     with np.errstate(all="ignore"):
-        logs = np.log(np.maximum(least, 0.0)), np.log(most)
-    used = weights != 0
-    down, up = (float(np.sum(np.where(weights > 0, weights * a, weights * b)[used])) for a, b in (logs, reversed(logs)))
-    return _Reading(down, up, next((x.why for x in readings if x.why), ""))
+        low, high = np.log(np.maximum(least, 0.0)), np.log(most)
+        ends = [np.where(weights > 0, weights * x, weights * y) for x, y in ((low, high), (high, low))]
+    down, up = (float(np.sum(end[weights != 0])) for end in ends)
+    return _Reading(down, up, next((x.why for x in readings if x.why), "") if down != up else "")
 
 
 def _each(conjecture: Conjecture, one: Quantity, point: Point, run: "xr.Dataset | Stopped") -> list[_Reading]:
