@@ -14,6 +14,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import metadata
 from pathlib import Path
 
 VARIABLE = "EMERGENCE_CACHE"
@@ -22,6 +23,8 @@ _JAX, _LEAST = "JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TI
 #: How hard LLVM works on a program. At the highest level, XLA's own choice, it takes twice as long for the loops of the
 #: simulators, and they run no faster.
 _FLAGS, _LEVEL, _HARD = "XLA_FLAGS", "--xla_backend_optimization_level", 2
+#: The last release of jaxlib that is known to take that option: one that it does not know ends the process.
+_TRIED = (0, 12)
 #: What Equinox, under Diffrax, does with an error in a compiled program.
 _ERRORS = "EQX_ON_ERROR"
 #: Seconds of compilation from which on a program is kept: all, since small ones are many and are read in a millisecond.
@@ -63,7 +66,7 @@ def keep_compiled() -> None:
     It compiles in less time, too, unless ``XLA_FLAGS`` says how hard it is to work on a program.
     """
     flags = os.environ.get(_FLAGS, "")
-    if _LEVEL not in flags:
+    if _LEVEL not in flags and _release() <= _TRIED:
         os.environ[_FLAGS] = f"{flags} {_LEVEL}={_HARD}".strip()
     root = folder()
     if root is None:
@@ -78,6 +81,11 @@ def keep_compiled() -> None:
         if _is_own(place):
             os.environ[_JAX] = str(place)
             os.environ.setdefault(_LEAST, _WORTH)
+
+
+def _release() -> tuple[int, ...]:
+    """Major and minor number of jaxlib, which is not imported."""
+    return tuple(int(part) for part in metadata.version("jaxlib").split(".")[:2])
 
 
 def tidy() -> None:

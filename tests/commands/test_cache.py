@@ -71,6 +71,13 @@ def test_programs_are_compiled_without_waiting_for_the_last_percent(
     assert os.environ["XLA_FLAGS"] == found
 
 
+def test_a_release_that_may_not_know_the_option_is_not_given_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    monkeypatch.setattr(cache.metadata, "version", lambda name: "99.0.1")
+    cache.keep_compiled()
+    assert "XLA_FLAGS" not in os.environ
+
+
 def test_a_folder_that_others_can_write_is_left_alone(home: Path) -> None:
     cache.keep_compiled()
     place = Path(os.environ.pop(JAX))
