@@ -14,7 +14,6 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from importlib import metadata
 from pathlib import Path
 
 VARIABLE = "EMERGENCE_CACHE"
@@ -84,8 +83,13 @@ def keep_compiled() -> None:
 
 
 def _release() -> tuple[int, ...]:
-    """Major and minor number of jaxlib, which is not imported."""
-    return tuple(int(part) for part in metadata.version("jaxlib").split(".")[:2])
+    """Major and minor number of jaxlib, which is not imported; of none, beyond all."""
+    from importlib import metadata
+
+    try:
+        return tuple(int(part) for part in metadata.version("jaxlib").split(".")[:2])
+    except metadata.PackageNotFoundError:
+        return (sys.maxsize,)
 
 
 def tidy() -> None:

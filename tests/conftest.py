@@ -1,6 +1,7 @@
 """Shared fixtures: students as explicit vectors with overlaps by plain linear algebra, and the command line."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from emergence import cache
 from emergence.cli import main
 from theory import InitialState, Teacher
 
+# Tests compile much and run little of it: without a cache, a quarter less time than at the level of the command line.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")
 cache.keep_compiled()  # before any test module imports JAX: a second run of the tests need not compile again
 
 

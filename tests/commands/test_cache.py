@@ -73,7 +73,7 @@ def test_programs_are_compiled_without_waiting_for_the_last_percent(
 
 def test_a_release_that_may_not_know_the_option_is_not_given_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XLA_FLAGS", raising=False)
-    monkeypatch.setattr(cache.metadata, "version", lambda name: "99.0.1")
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "99.0.1")
     cache.keep_compiled()
     assert "XLA_FLAGS" not in os.environ
 

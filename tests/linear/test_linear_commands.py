@@ -85,7 +85,7 @@ def test_flags_of_the_linear_network_are_refused_elsewhere(run):
     code, _, err = run("predict", "--noise", "3")
     assert code == 2
     assert "--noise is given, but predict does not use it (" in err
-    assert "predict --model linear, " in err
+    assert "(predict --model declared, " in err
     code, _, err = run("simulate", "lazy-rich", "--noise", "3")
     assert code == 2
     assert "--noise is given, but simulate lazy-rich does not use it (" in err
