@@ -30,7 +30,7 @@ A mutant is one change of one expression of `theory`, `dynamics`, or of the judg
   or × ½.
 
 Mutants that change no number that matters are *equivalent*: each was looked at by a person, and is in
-[mutants/equivalent.toml](../mutants/equivalent.toml) with the reason.
+`mutants/equivalent.toml` with the reason.
 
 Of each statement at most one is drawn, at random; the order is the seed's. Asked are the tests, and the claims, that come by
 the changed statement, as measured line by line; the cheapest first, until one notices: a test fails (and passes
