@@ -21,7 +21,7 @@ from emergence.options import written
 from emergence.refusal import refuse
 from emergence.values import shown
 from validation.figures.plot import PALETTE, Plot
-from validation.judge.claim import Claim, Control, Measurement, Part, share_used, verdict_of
+from validation.judge.claim import Claim, Control, Measurement, Part, percent, share_used, verdict_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -166,7 +166,7 @@ def _lost(row: Row, own: _Held) -> str:
 
 def missing(row: Row) -> str:
     """How many runs gave no number, and why; nothing if all did."""
-    said = (f"{count} of {row.total} runs ({_percent(count / row.total)}) {why}" for why, count in row.lost.items())
+    said = (f"{count} of {row.total} runs ({percent(count / row.total)}) {why}" for why, count in row.lost.items())
     return "; ".join(said) + (f" ({row.stopped})" if row.stopped else "")
 
 
@@ -264,8 +264,8 @@ def _seen(conjecture: Conjecture, row: Row, own: Centred, x: Measurement, count:
     size = abs(x.predicted) or 1.0
     seen = (x.allowance + x.sigmas * x.stderr) / size
     details: dict[str, object] = {
-        "smallest error seen": _percent(seen),
-        "nearest rival": f"{name}, {_percent(distance / size)} away",
+        "smallest error seen": percent(seen),
+        "nearest rival": f"{name}, {percent(distance / size)} away",
     }
     judged = verdict_of(x)
     alive = [control.name for control in judged.controls if not control.rejected]
@@ -287,11 +287,11 @@ def _underpowered(seen: float, distance: float, allowance: float, enough: int | 
     remedy = (
         f"{_grouped(enough)} runs would do"
         if enough is not None
-        else f"no number of runs would do: the allowance is {_percent(allowance)}"
+        else f"no number of runs would do: the allowance is {percent(allowance)}"
     )
     if enough is not None and not row.random:
         remedy = "give more seeds, or a smaller allowance"
-    return f"{_percent(seen)} of the prediction could have been seen, the nearest rival is {_percent(distance)} away, {remedy}"
+    return f"{percent(seen)} of the prediction could have been seen, the nearest rival is {percent(distance)} away, {remedy}"
 
 
 def nearest(own: Centred) -> tuple[str, float]:
@@ -299,10 +299,6 @@ def nearest(own: Centred) -> tuple[str, float]:
     gaps = {name: abs(value - own.predicted) for name, value in own.rivals.items()}
     name = min(gaps, key=lambda key: gaps[key])
     return name, gaps[name]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %" if share < 100 else f"{share:.2g} times"
 
 
 def _grouped(number: int) -> str:

@@ -20,6 +20,7 @@ from emergence.refusal import is_refusal
 from emergence.store import grid
 from emergence.values import MAX_WHOLE
 from theory.core.streams import integer_seed
+from validation.judge.claim import percent
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -192,11 +193,11 @@ def _separating(conjecture: Conjecture, row: Row) -> tuple[str, int] | None:
 def words(one: Planned, unit: str) -> str:
     """One plan in a sentence."""
     share = abs(one.predicted) or 1.0
-    away = f"the nearest rival, {one.rival}, is {100 * one.distance / share:.2g} % away"
+    away = f"the nearest rival, {one.rival}, is {percent(one.distance / share)} away"
     if one.lost:
         return f"{one.name}: not planned: of the pilot {one.lost}: give a longer time or more steps in [problem]"
     if one.runs is None:
-        told = f"{one.name}: hopeless: {away}, the allowance is {100 * one.allowance / share:.2g} %"
+        told = f"{one.name}: hopeless: {away}, the allowance is {percent(one.allowance / share)}"
         return told + (f": {written(one.size[0])} = {one.size[1]} would separate them" if one.size else "")
     enough = "enough" if one.have >= one.runs else "too few"
     return f"{one.name}: {one.runs} {unit} needed, {one.have} asked for ({enough}, power {one.power:.3f}); {away}"

@@ -29,6 +29,7 @@ from emergence.conjecture.table import centred, rows
 from emergence.store.engine import Here
 from theory import InputError
 from validation import Context
+from validation.judge.claim import percent
 
 #: Section → its lines; small enough for a second.
 LINES = {
@@ -632,6 +633,11 @@ def test_a_hopeless_plan_says_so_and_which_size_separates(tmp_path: Path) -> Non
     )
     (row,) = plan(noise(tmp_path, judge={"allowance": "0.1"}), Runs()).rows
     assert (row.runs, row.size) == (None, None)
+
+
+@pytest.mark.parametrize("share, said", [(0.0123, "1.2 %"), (0.997, "100 %"), (1.34, "134 %"), (120.0, "120 times")])
+def test_shares_are_said_in_figures(share: float, said: str) -> None:
+    assert percent(share) == said
 
 
 def test_a_rival_that_is_right_is_named(tmp_path: Path) -> None:

@@ -118,9 +118,14 @@ class Measurement:
     def title(self) -> str:
         """The quantity in words; one that notices only large errors says so."""
         weak = WEAK < self.smallest_error < math.inf
-        return (
-            f"{self.quantity} (notices errors above {100 * self.smallest_error:.2g} % only)" if weak else self.quantity
-        )
+        return f"{self.quantity} (notices errors above {percent(self.smallest_error)} only)" if weak else self.quantity
+
+
+def percent(share: float) -> str:
+    """A share in words: per cent to two digits, whole ones from a hundred on, and beyond a hundredfold how many times."""
+    if share >= 100:
+        return f"{share:.0f} times"
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
 
 
 def computed_by(function: Callable[..., object], text: str) -> str:
