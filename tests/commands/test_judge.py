@@ -635,7 +635,9 @@ def test_a_hopeless_plan_says_so_and_which_size_separates(tmp_path: Path) -> Non
     assert (row.runs, row.size) == (None, None)
 
 
-@pytest.mark.parametrize("share, said", [(0.0123, "1.2 %"), (0.997, "100 %"), (1.34, "134 %"), (120.0, "120 times")])
+@pytest.mark.parametrize(
+    ("share", "said"), [(0.0123, "1.2 %"), (0.997, "100 %"), (1.34, "134 %"), (120.0, "120 times")]
+)
 def test_shares_are_said_in_figures(share: float, said: str) -> None:
     assert percent(share) == said
 
