@@ -1,7 +1,8 @@
 """``python docs/site/measured.py``: tables of the pages on what claims measured, with the numbers of ``docs/verdicts.json``.
 
 A table belongs to it if its columns begin with *claim* and two are called *predicted* and *measured*; each row names a judged
-quantity (``S1.J1``). These two cells are rewritten, whatever else a page says is its own.
+quantity (``S1.J1``). These two cells are rewritten, and a third if there are columns *theirs*, a number from elsewhere, and *difference*:
+measured less theirs. Whatever else a page says is its own.
 """
 
 import math
@@ -31,16 +32,23 @@ def renewed(page: str, known: Mapping[str, Measurement]) -> str:
             cells = _cells(lines[i])
             one = known[cells[0]]
             cells[columns.index("predicted")], cells[columns.index("measured")] = written(one)
+            if {"theirs", "difference"} <= set(columns):
+                theirs = float(cells[columns.index("theirs")].replace("−", "-"))
+                cells[columns.index("difference")] = _figure(one.estimate - theirs, one)
             lines[i] = f"| {' | '.join(cells)} |".replace("|  |", "| |")
     return "\n".join(lines)
 
 
 def written(one: Measurement) -> tuple[str, str]:
     """Prediction and estimate, to two digits of the standard error; to four of the prediction where there is none."""
+    predicted, estimate, stderr = (_figure(x, one) for x in (one.predicted, one.estimate, one.stderr))
+    return predicted, f"{estimate} ± {stderr}" if one.stderr else estimate
+
+
+def _figure(number: float, one: Measurement) -> str:
     scale = one.stderr / 10 if one.stderr else abs(one.predicted) / 1000
     digits = max(0, -math.floor(math.log10(scale))) if scale else 4
-    predicted, estimate = (f"{x:.{digits}f}".replace("-", "−") for x in (one.predicted, one.estimate))
-    return predicted, f"{estimate} ± {one.stderr:.{digits}f}" if one.stderr else estimate
+    return f"{round(number, digits) + 0.0:.{digits}f}".replace("-", "−")  # −0 is 0
 
 
 def known() -> dict[str, Measurement]:

@@ -41,7 +41,7 @@ PARTS = {
             *(f"docs/{name}" for name in ("finite_step", "sde", "real_steps", "simulator", "rules")),
             *(f"docs/{name}" for name in ("decay_momentum_muon", "structured_inputs", "linear_model")),
             *(f"docs/{name}" for name in ("random_features", "schedules", "fixed_data", "floor", "quadratic")),
-            *(f"docs/{name}" for name in ("label_noise", "baselines")),
+            *(f"docs/{name}" for name in ("label_noise", "baselines", "published")),
         ],
     ),
     "reference": (
