@@ -1,8 +1,8 @@
 """``python docs/site/measured.py``: tables of the pages on what claims measured, with the numbers of ``docs/verdicts.json``.
 
-A table belongs to it if its columns begin with *claim* and two are called *predicted* and *measured*; each row names a judged
-quantity (``S1.J1``). These two cells are rewritten, and a third if there are columns *theirs*, a number from elsewhere, and *difference*:
-measured less theirs. Whatever else a page says is its own.
+A table belongs to it if its columns begin with *claim* and two are called *predicted* and *measured*; each row names a
+judged quantity (``S1.J1``). These two cells are rewritten, and a third if there are columns *theirs*, a number from
+elsewhere, and *difference*: measured less theirs. Whatever else a page says is its own.
 """
 
 import math
