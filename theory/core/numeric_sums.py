@@ -106,7 +106,8 @@ def _product(factors: Spread, found: list[np.ndarray]) -> np.ndarray:
 def _kernel(activation: Activation, order: int) -> Callable[[np.ndarray], np.ndarray]:
     """φ or a derivative of it on arrays, clipped to cosines."""
     expression = activation.dual_derivative(order) if order else activation.dual
-    if expression.is_polynomial(kernel_variable):
-        expression = sp.horner(expression, kernel_variable)
+    if expression.is_polynomial(kernel_variable):  # by Horner's rule: NumPy takes powers by logarithms
+        coefficients = [float(one) for one in sp.Poly(expression, kernel_variable).all_coeffs()]
+        return lambda x: np.polyval(coefficients, np.minimum(np.maximum(x, -1.0), 1.0))
     compiled = sp.lambdify(kernel_variable, expression, modules=["scipy", "numpy"])
     return lambda x: compiled(np.minimum(np.maximum(x, -1.0), 1.0)) + 0.0 * x

@@ -98,14 +98,14 @@ class SingleTask:
         self.require_transition()
         antiderivative = sp.integrate(1 / self.plateau_rate, M)
         power = sp.Rational(self.exponent - 2, 2)
-        scale = sp.simplify(antiderivative * M**power)  # antiderivative = scale · M^(1−J/2)
+        scale = sp.powsimp(antiderivative * M**power)  # antiderivative = scale · M^(1−J/2)
         return (M0**-power + time / scale) ** (-1 / power)
 
     @cached_property
     def emergence_time(self) -> sp.Expr:
         r"""$T_p=1/(J(J-2)\hat\sigma_J^2\,a\,M_0^{(J-2)/2})$: where the pre-recovery form blows up."""
         base = self.pre_recovery.as_base_exp()[0]
-        return sp.simplify(sp.solve(base, time)[0])
+        return sp.cancel(sp.solve(base, time, simplify=False)[0])
 
     @cached_property
     def implicit_antiderivative(self) -> sp.Expr:
@@ -427,7 +427,7 @@ def _scaled_lag() -> sp.Expr:
 
 def _with_factor(rate: sp.Expr) -> sp.Expr:
     """The rate of any kernel written with its factor 1 − u² in front, as one reads it."""
-    return sp.cancel(sp.simplify(rate / (1 - u**2))) * (1 - u**2)
+    return sp.cancel(rate / (1 - u**2)) * (1 - u**2)
 
 
 def _real_logarithms(expression: sp.Expr, variable: sp.Symbol) -> sp.Expr:

@@ -38,13 +38,14 @@ def staircase(
 def tail() -> sp.Expr:
     r"""$\int_p^\infty s^{-2\beta}ds = p^{1-2\beta}/(2\beta-1)$, the loss left after p directions (up to ½φ(1)/Z²)."""
     steep = sp.Symbol("gamma", positive=True)  # 2β = 1 + γ, so that SymPy knows the integral converges
-    value = sp.integrate(x ** (-1 - steep), (x, learned, sp.oo))
-    return sp.simplify(value.subs(steep, 2 * beta - 1))
+    antiderivative = sp.integrate(x ** (-1 - steep), x)
+    value = sp.limit(antiderivative, x, sp.oo) - antiderivative.subs(x, learned)
+    return sp.powsimp(value.subs(steep, 2 * beta - 1))
 
 
 def exponent_in(expression: sp.Expr, variable: sp.Symbol) -> sp.Expr:
     r"""$d\ln f/d\ln x$ of an expression f in x."""
-    return sp.simplify(variable * sp.diff(sp.log(expression), variable))
+    return sp.cancel(sp.powsimp(variable * sp.diff(expression, variable) / expression))
 
 
 @cache
