@@ -36,15 +36,38 @@ def test_the_models_noise_is_the_mean_over_widths_of_the_equivalents() -> None:
 
 @pytest.mark.parametrize(
     ("alpha", "beta", "risk", "width"),
-    [(0.75, 0.3, -1.1 / 2.5, 0.4), (0.75, 0.6, -1.7 / 2.7, 0.6 / 1.35), (0.75, 1.2, -2 / 3, 0.5)],
+    [
+        (0.75, 0.3, -1.1 / 2.5, 0.4),
+        (0.75, 0.6, -1.7 / 2.7, 0.6 / 1.35),
+        (0.75, 1.2, -2 / 3, 0.5),
+        (0.4, 0.3, 0.5 - 0.4 - 0.3, 0.5),  # Ib
+        (0.2, 0.9, 0.2 * 1.2 / (0.2 * (1.8 - 3) - 1.8 + 1), 1.2 / (4 * 0.04 + 1.2 * 1.6)),  # Ic
+        (0.4, 0.8, -0.4, 0.5),  # IVa
+        (0.27, 0.8, 0.46 * 1.14 / (2 * (0.432 + 0.27 - 1.6)), (0.27 - 0.8) / (0.432 + 0.27 - 1.6)),  # IVb
+    ],
 )
 def test_the_balance_gives_the_papers_exponents(alpha: float, beta: float, risk: float, width: float) -> None:
     assert phase_exponents(alpha, beta) == pytest.approx((risk, width), abs=1e-12)
 
 
+def test_the_equivalent_of_heavy_tails_is_the_mean_of_drawn_features() -> None:
+    features = RandomFeatures(0.4, 0.8, 100, 400)
+    step_size, steps = 0.5 / features.trace, np.array([30, 300, 3000])
+    drawn = np.log([features.draw(seed).risk(step_size, steps) for seed in range(8)])
+    error = drawn.std(axis=0, ddof=1) / np.sqrt(8)
+    expected = np.log(features.equivalent().risk(step_size, steps))
+    assert np.all(abs(drawn.mean(axis=0) - expected) < 4 * error + 1 / 100)
+    quiet = np.log(features.equivalent().risk(step_size, steps, kernel=False))
+    assert np.all(abs(quiet - expected)[1:] > 4 * error[1:] + 1 / 100)
+
+
 def test_what_is_refused() -> None:
-    with pytest.raises(InputError, match="alpha"):
+    with pytest.raises(InputError, match="alpha is 0.4: .* give one"):
         RandomFeatures(0.4, 0.3, 10)
+    with pytest.raises(InputError, match="alpha is 0.5: .* take another"):
+        phase_exponents(0.5, 1.0)
+    with pytest.raises(InputError, match="raise one of them"):
+        phase_exponents(0.2, 0.3)
     with pytest.raises(InputError, match="hidden"):
         RandomFeatures(0.75, 0.3, 10).draw()
     with pytest.raises(InputError, match="mean square grows"):

@@ -13,11 +13,13 @@ $$m(z)=\Big(1+\frac1d\sum_j\frac{j^{-2\alpha}}{j^{-2\alpha}m(z)-z}\Big)^{-1}.$$
 An integral around the positive spectrum, taken at points on the curve, makes a linear model of it whose eigenvalues and
 weights are complex: no random matrix is drawn, no v is too large.
 
-*Phases* (2α > 1). After r samples the excess risk is a sum of four terms: $F_0\asymp d^{-2\alpha+(1-2\beta)_+}$, what the
-features cannot express; $F_{pp}\asymp r^{-\rho/2\alpha}$, $\rho=2\alpha+2\beta-1$, the signal;
-$F_{ac}\asymp d^{-1}r^{-1+1/2\alpha}$ for β > ½, the features' distortion; $K_{pp}\asymp r^{-2+1/2\alpha}$, noise of SGD. At
-compute f = rd the best width balances the largest two, in phases I (β < ½), II (½ < β < α), III (β > α).
-For 2α < 1 nothing is claimed.
+*Phases* (2α + 2β > 1). With step sizes $\eta\asymp1/\mathrm{Tr}D$, constant for 2α > 1 and $d^{2\alpha-1}$ for
+2α < 1 and v in proportion to d, let τ = ηr after r samples. The excess risk is a sum of four terms:
+$F_0\asymp d^{-2\alpha+(1-2\beta)_+}$, what the features cannot express; $F_{pp}\asymp\tau^{-\rho/2\alpha}$,
+$\rho=2\alpha+2\beta-1$, the signal; $F_{ac}\asymp d^{-1}\tau^{-1+1/2\alpha}$ for β > ½, the features' distortion (below
+$F_0$ for 2α < 1); $K_{pp}\asymp\eta\,\tau^{-2+1/2\alpha}$, noise of SGD (below $F_{pp}$ for 2α < 1 and β < ½). At compute
+f = rd the best width balances two of them: for 2α > 1 in phases I (β < ½), II (½ < β < α), III (β > α); for 2α < 1 in
+Ib (β < ½), Ic (α < ¼ < ½ < β), IVb (¼ < α < 1 − 1/√2) and IVa above.
 """
 
 from dataclasses import dataclass
@@ -53,7 +55,7 @@ _FIXED, _NEWTON = 12, 60
 class RandomFeatures:
     r"""Attributes: alpha, beta: decays of $D^{1/2}$ and b. width: d. hidden: v, inf for as many as there are.
 
-    Raises `InputError` unless 2α > 1, β > 0 (so that all sums converge), and the width is whole and below v.
+    Raises `InputError` unless 2α > 1 or v is finite (so that the trace is), α, β > 0, and the width is whole and below v.
     """
 
     alpha: float
@@ -62,10 +64,12 @@ class RandomFeatures:
     hidden: float = np.inf
 
     def __post_init__(self) -> None:
-        check_positive(beta=self.beta)
+        check_positive(alpha=self.alpha, beta=self.beta)
         check_whole(width=self.width)
-        if not self.alpha > 0.5:
-            raise InputError(f"alpha is {self.alpha:g}: the features' variance is finite above one half; raise it")
+        if not (self.alpha > 0.5 or np.isfinite(self.hidden)):
+            raise InputError(
+                f"alpha is {self.alpha:g}: up to one half it takes a finite hidden for the variance to be finite; give one"
+            )
         if not self.width < self.hidden:
             raise InputError(
                 f"width is {self.width}, hidden {self.hidden:g}: take fewer features than hidden coordinates"
@@ -156,23 +160,30 @@ class Spectrum:
 def phase_exponents(alpha: float, beta: float, without: str = "") -> tuple[float, float]:
     r"""(x, y) of the least risk $f^x$ and its width $f^y$ at compute f, in the limit: the balance of the four terms.
 
-    Terms are $d^ir^j$; with $d=f^y$, $r=f^{1-y}$ the largest exponent is least at y, a linear programme. `without`: a term
-    left out, ``F_ac`` or ``K_pp``, or ``target`` for what $F_0$ owes to β. Raises `InputError` unless 2α > 1, and for another
-    name.
+    Terms are $d^i\tau^j$, $\tau=\eta r$; with $d=f^y$, $r=f^{1-y}$ the largest exponent is least at y, a linear programme.
+
+    Args:
+        without: a term left out, ``F_ac`` or ``K_pp``; or ``target`` for what $F_0$ owes to β, ``step`` for how η shrinks.
+    Raises `InputError` for 2α = 1 (logarithms), unless α > 0 and 2α + 2β > 1 (else nothing is learned), and for another name.
     """
-    check_one_of(("", "F_ac", "K_pp", "target"), without=without)
-    if not alpha > 0.5:
-        raise InputError(f"alpha is {alpha:g}: the phases are known above one half; raise it")
+    check_one_of(("", "F_ac", "K_pp", "target", "step"), without=without)
+    check_positive(alpha=alpha)
+    if alpha == 0.5:
+        raise InputError("alpha is 0.5: between the phases there are logarithms; take another")
+    if not 2 * alpha + 2 * beta > 1:
+        raise InputError(f"beta is {beta:g}, alpha {alpha:g}: the risk falls for 2α + 2β > 1; raise one of them")
+    wide = alpha > 0.5
+    shrink = 0.0 if wide or without == "step" else 2 * alpha - 1
     beyond = 0.0 if without == "target" else max(0.0, 1 - 2 * beta)
     terms = {"F_0": (beyond - 2 * alpha, 0.0), "F_pp": (0.0, -(2 * alpha + 2 * beta - 1) / (2 * alpha))}
-    terms["K_pp"] = (0.0, -2 + 1 / (2 * alpha))
-    if beta > 0.5:
+    if wide or beta > 0.5:
+        terms["K_pp"] = (shrink, -2 + 1 / (2 * alpha))
+    if wide and beta > 0.5:
         terms["F_ac"] = (-1.0, -1 + 1 / (2 * alpha))
     kept = [term for name, term in terms.items() if name != without]
-    rows = [[-1.0, width - samples] for width, samples in kept]
-    found = scipy.optimize.linprog(
-        [1, 0], A_ub=rows, b_ub=[-samples for _, samples in kept], bounds=[(None, 0), (0, 1)]
-    )
+    # ln τ = (1 − y + shrink·y) ln f
+    rows = [[-1.0, width + time * (shrink - 1)] for width, time in kept]
+    found = scipy.optimize.linprog([1, 0], A_ub=rows, b_ub=[-time for _, time in kept], bounds=[(None, 0), (0, 1)])
     return float(found.x[0]), float(found.x[1])
 
 
@@ -236,22 +247,34 @@ class Crossing:
     width: float
 
 
-def crossing(one: tuple[int, Spectrum], other: tuple[int, Spectrum], step_size: float, kernel: bool = True) -> Crossing:
-    """Of two widths and their spectra, the narrower first, batch 1: a point of the compute-optimal frontier.
+@dataclass(frozen=True)
+class Trained:
+    """Features of some width under SGD. Attributes: width: d. spectrum: theirs. step_size: η."""
+
+    width: int
+    spectrum: Spectrum
+    step_size: float
+
+    def risk(self, compute: ArrayLike, kernel: bool = True) -> np.ndarray:
+        """The whole risk after f/d samples, batch 1, at each compute f."""
+        return self.spectrum.risk(self.step_size, np.asarray(compute) / self.width, kernel=kernel)
+
+
+def crossing(narrow: Trained, wide: Trained, kernel: bool = True) -> Crossing:
+    """Where the wider of two becomes the better one: a point of the compute-optimal frontier.
 
     Raises `InputError` where the wider is not better after all.
     """
-    (narrow, first), (wide, second) = one, other
 
     def gap(log_f: ArrayLike) -> np.ndarray:
-        f = np.exp(log_f)
-        risks = (x.risk(step_size, f / d, kernel=kernel) for d, x in ((narrow, first), (wide, second)))
-        return np.subtract(*map(np.log, risks))
+        return np.subtract(*(np.log(one.risk(np.exp(log_f), kernel)) for one in (narrow, wide)))
 
-    grid = np.log(wide) + np.arange(1.0, 60.0)
+    grid = np.log(wide.width) + np.arange(1.0, 60.0)
     better = np.flatnonzero(gap(grid) > 0)
     if not better.size or not better[0]:
-        raise InputError(f"widths {narrow} and {wide} do not cross: take a larger width or a smaller step size")
+        raise InputError(
+            f"widths {narrow.width} and {wide.width} do not cross: take a larger width or a smaller step size"
+        )
     log_f = scipy.optimize.brentq(gap, grid[better[0] - 1], grid[better[0]], xtol=1e-12)
-    risk = float(first.risk(step_size, np.exp(log_f) / narrow, kernel=kernel))
-    return Crossing(float(np.exp(log_f)), risk, float(np.sqrt(narrow * wide)))
+    width = np.sqrt(float(narrow.width) * wide.width)
+    return Crossing(float(np.exp(log_f)), float(narrow.risk(np.exp(log_f), kernel)), float(width))
