@@ -62,9 +62,9 @@ def test_the_equivalent_of_heavy_tails_is_the_mean_of_drawn_features() -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(InputError, match="alpha is 0.4"):
+    with pytest.raises(InputError, match=r"alpha is 0\.4"):
         RandomFeatures(0.4, 0.3, 10)
-    with pytest.raises(InputError, match="alpha is 0.5"):
+    with pytest.raises(InputError, match=r"alpha is 0\.5"):
         phase_exponents(0.5, 1.0)
     with pytest.raises(InputError, match="raise one of them"):
         phase_exponents(0.2, 0.3)
