@@ -52,6 +52,6 @@ def run_martingale(context: Context) -> Iterator[Part]:
         }
         yield Measurement(
             f"mean operator norm of {_SAMPLES} samples' noise over its root, d = {_DIM}, N = {width}",
-            law, estimate, stderr, (teachers_share(model) + few_samples(model, _SAMPLES)) * law, controls,
-            computed_by(few_samples, "the sum is no Gaussian matrix yet; larger variance along the teacher"), f"N{width}",
+            law, estimate, stderr, (abs(teachers_share(model)) + few_samples(model, _SAMPLES)) * law, controls,
+            computed_by(few_samples, "the sum is no Gaussian matrix yet; another variance along the teacher"), f"N{width}",
         )  # fmt: skip
