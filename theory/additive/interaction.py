@@ -32,15 +32,21 @@ def moment_of_cosine(power: int, dim: int) -> sp.Rational:
 def mean_square(activation: Activation, norm2: np.ndarray, dim: int) -> float:
     r"""The mean square over random starts and students k of what all others add to $\dot t_{kq}/\sqrt{1-t_{kq}^2}$.
 
+    Any m and d ≥ 2. One over gradient-flow time; its root is the typical rate.
+
     Args:
+        activation: with a kernel that is a polynomial (one that is known by its Hermite coefficients only is cut off there).
         norm2: (m,) squared norms $r_l$. dim: d.
 
-    Raises `InputError` for an activation that is no polynomial (its moments are not summed here), and for d below 2.
+    Raises `InputError` for another kernel (its moments are not summed here), norms that are not finite or below 0, and d
+    below 2.
     """
+    if not np.all(np.isfinite(norm2)) or np.any(np.asarray(norm2) < 0):
+        raise InputError(f"norm2 is {norm2!r}: give squared norms, finite and 0 or more")
     slope = activation.kernel_at(_c, 1)
     if not slope.is_polynomial(_c):
         raise InputError(
-            f"activation {activation.name!r} has no polynomial kernel: give a mixture of Hermite polynomials"
+            f"activation is {activation.name!r}, whose kernel is no polynomial: give a mixture of Hermite polynomials"
         )
     square = sp.Poly(slope**2 * (1 - _c**2), _c)
     each = sum(float(x * moment_of_cosine(n, dim)) for (n,), x in square.terms())
