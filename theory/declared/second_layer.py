@@ -6,7 +6,7 @@ $\mathcal L=\tfrac12a^2\varphi(1)-ab\,\varphi(t)+\tfrac12b^2\varphi(1)$, so that
 $$\dot t=ab\,\varphi'(t)(1-t^2),\qquad\dot b=a\varphi(t)-b\varphi(1).$$
 
 While the row searches, b forgets its start within a time of 1/φ(1) and follows $a\varphi(t)/\varphi(1)$: the row moves as
-fast as it has already succeeded. With $\varphi\simeq\hat\sigma_J^2t^J$ that is
+fast as it has already succeeded. With $\varphi\simeq\hat\sigma_J^2t^J$, J ≥ 2, of an activation without a mean, that is
 $\dot t=(a\hat\sigma_J^2)^2Jt^{2J-1}/\varphi(1)$, hence
 
 $$T\simeq\frac{\varphi(1)}{2J(J-1)\,a^2\hat\sigma_J^4\,t_0^{2J-2}}\propto d^{J-1}$$
@@ -23,6 +23,7 @@ import scipy
 import sympy as sp
 
 from theory.core.activation import Activation
+from theory.core.arguments import check_positive
 from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
 
@@ -33,8 +34,10 @@ t0 = sp.Symbol("t_0", positive=True)
 b = sp.Symbol("b", real=True)
 J = sp.Symbol("J", positive=True)
 phi, slope = sp.Function(r"\varphi"), sp.Function(r"\varphi'")
-#: Flow times after which a run is given up, in units of the leading time.
-_PATIENCE = 20.0
+#: When a run is given up: leading times, and units of the clock, each of a leading time or a factor e in t.
+_PATIENCE, _MOST = 20.0, 1e4
+#: Errors of a step that do not matter, as shares of the overlap and the second layer of the search's beginning.
+_PRECISION = 1e-10
 
 
 def loss() -> sp.Expr:
@@ -58,7 +61,7 @@ def search_rate() -> sp.Expr:
     r"""$\dot t$ at small t, b at rest."""
     power = s * t**J
     slow = rates()[0].subs(b, followed()).subs({phi(t): power, slope(t): sp.diff(power, t)})
-    return sp.simplify(slow / (1 - t**2)).subs(t, 1) * t ** (2 * J - 1)
+    return sp.powsimp(sp.simplify(slow / (1 - t**2)))
 
 
 @cache
@@ -71,29 +74,63 @@ def leading_time() -> sp.Expr:
 def passage_time(activation: Activation, weight: float, overlap: float, second: float, level: float = 0.5) -> float:
     """Exact flow time from `overlap` and b = `second` to squared overlap `level`, by integration of the two rates.
 
-    Raises `InputError` for an information exponent below 2, an overlap of 0 or beyond ±1, and where the level is not reached
-    within 20 leading times.
+    Any activation, with a mean too; `weight` is a.
+
+    Raises `InputError` for an information exponent below 2, a weight that is not positive, an overlap of 0 or beyond ±1, a
+    level that is not between its square and 1, a `second` that is not finite, and where the level is not reached within 20
+    leading times.
     """
+    check_positive(weight=weight)
     if not 0 < abs(overlap) < 1:
         raise InputError(f"overlap is {overlap!r}: give a cosine between -1 and 1 that is not 0")
+    if not overlap**2 < level < 1:
+        raise InputError(f"level is {level!r}: give a squared overlap between that of the start, {overlap**2:g}, and 1")
+    if not np.isfinite(second):
+        raise InputError(f"second is {second!r}: give a finite number")
     if activation.information_exponent < 2:
-        raise InputError(f"{activation.name} has information exponent 1: no search; give 2 or more")
-    numbers = {a: weight, s: activation.leading, one: activation.second_moment, J: activation.information_exponent}
-    end = _PATIENCE * float(leading_time().subs({**numbers, t0: abs(overlap)}))
+        raise InputError(f"activation is {activation.name!r}, of information exponent 1: no search; give 2 or more")
+    J_ = activation.information_exponent
+    numbers = {a: weight, s: activation.leading, one: activation.second_moment, J: J_, t0: abs(overlap)}
+    unit, move = float(leading_time().subs(numbers)), _lowered(activation)
 
-    def arrived(time: float, y: np.ndarray) -> float:
+    def arrived(_: float, y: np.ndarray) -> float:
         return float(y[0] ** 2) - level
 
-    arrived.terminal = True  # type: ignore[attr-defined]
-    move = _lowered(activation)
-    found = scipy.integrate.solve_ivp(
-        lambda _, y: move(*y, weight), (0.0, end), (overlap, second), "LSODA", events=arrived, rtol=1e-9, atol=1e-14
-    )
+    def late(_: float, y: np.ndarray) -> float:
+        return float(y[2]) - _PATIENCE
+
+    arrived.terminal = late.terminal = True  # type: ignore[attr-defined]
+    resting = float(followed().subs(phi(t), s * t0**J).subs(numbers))
+    least = _PRECISION * np.array([abs(overlap), resting, 1.0])  # (b can be smaller than t by many orders.)
+    with np.errstate(over="ignore"):  # no rate depends on time: the step of its difference grows on and on
+        found = scipy.integrate.solve_ivp(
+            _clocked(move, weight, unit),
+            (0.0, _MOST),
+            (overlap, second, 0.0),
+            "Radau",
+            events=(arrived, late),
+            rtol=1e-9,
+            atol=least,
+        )
     if not found.t_events[0].size:
         raise InputError(
-            f"overlap is {overlap:g}, second layer {second:g}: not at {level:g} by time {end:.3g}; give others"
+            f"overlap is {overlap:g}, second layer {second:g}: not at {level:g} by time {_PATIENCE * unit:.3g}; give others"
         )
-    return float(found.t_events[0][0])
+    return unit * float(found.y_events[0][0, 2])
+
+
+def _clocked(move: Callable[..., list[float]], weight: float, unit: float) -> Callable[..., list[float]]:
+    """Rates of t, b and the time over `unit`, in a clock of ln t while t moves, and of the unit while it waits.
+
+    In time itself, of which a search of 1e17 has no finer than 16, neither b's relaxation nor the end could be followed.
+    """
+
+    def rate(_: float, y: np.ndarray) -> list[float]:
+        turning, growing = move(y[0], y[1], weight)
+        pace = 1 / (abs(turning / y[0]) + 1 / unit)
+        return [turning * pace, growing * pace, pace / unit]
+
+    return rate
 
 
 @lru_cache(maxsize=16)
