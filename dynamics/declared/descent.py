@@ -79,8 +79,10 @@ def population_descent(
     directions = jnp.asarray(np.pad(roots, ((0, 0), (0, 0), (0, start.width))))
     parts, free = parts_of(model), replace(model, student=replace(model.student, rows="free"))
     lowered, shown = lowered_population(free), lowered_population(model)
-    plain = {**parameters_of(free), "kappa": jnp.asarray(0.0)}
-    parameters = {**plain, **parameters_of(free, signal=model.rule.signal), "kappa": plain["kappa"]}
+    # (The rule itself decays the rows.)
+    plain, parameters = (
+        {**parameters_of(free, signal=signal), "kappa": jnp.asarray(0.0)} for signal in (1.0, model.rule.signal)
+    )
     extra = np.zeros((len(parts.rule.buffers), *rows.shape))
     begin = _Vectors(
         jnp.asarray(np.concatenate([rows[None], extra])), jnp.asarray(np.array(model.student.second, dtype=float))
