@@ -7,18 +7,14 @@ or more A has no growth, and the time is a power of the start (`theory.declared.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from theory.core.errors import InputError
-from theory.core.indexed import j, k, q
-from theory.core.numeric_sums import NumericSums
-from theory.declared import population
-from theory.declared.flow import Q, T, i, integrals_of, is_quadratic, population_system, speed
+from theory.declared.flow import is_quadratic
 from theory.declared.known import RATE, TIME, Known, fact, small
 from theory.declared.model import DeclaredModel
-from theory.declared.population import check_target
+from theory.declared.numeric_flow import Rates
 from theory.declared.start import Start
 from theory.declared.target import Additive
 
@@ -30,33 +26,6 @@ FOUND, _NONE, _MOST = 0.3, 1e-6, 400
 _STEP = 1e-4
 #: Share of the growth at which the rows may still move among themselves.
 _STILL = 0.1
-
-
-class _Rates:
-    """The derived rates of T (L, m, P) and Q (L, m, m), in NumPy."""
-
-    def __init__(self, model: DeclaredModel) -> None:
-        system, activation = population_system(model), model.student.activation
-        free = {T[i, k, q]: (i, k, q), Q[i, k, j]: (i, k, j)}
-        self._sums = [NumericSums(system.drift[name], letters, activation) for name, letters in free.items()]
-        self._integrals, self._square = integrals_of(model), is_quadratic(model.loss)
-        numbers = population.constants(check_target(model.target), model.directions)
-        self._constants = population.shown(numbers, model.rule.signal)
-        self._given = {
-            "lambda": np.asarray(model.inputs.eigenvalues),
-            "Z": model.directions.grams,
-            "nu": np.asarray(speed(model.rule)),
-            "kappa": np.asarray(model.rule.decay),
-            "b": np.asarray(model.student.second),
-        }
-
-    def __call__(self, overlap: np.ndarray, gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        X, C = (np.einsum("i,i...->...", self._given["lambda"], x) for x in (overlap, gram))
-        rho = np.einsum("ikk->k", gram)
-        arrays: dict[str, Any] = self._given | {"T": overlap, "Q": gram, "X": X, "C": C, "rho": rho}
-        arrays |= self._integrals.at(population.numeric, X, C, rho, self._constants, self._square)
-        moved = [sums(arrays) for sums in self._sums]
-        return moved[0], moved[1]
 
 
 def escape(model: DeclaredModel, start: Start) -> Iterator[Known]:
@@ -71,7 +40,7 @@ def escape(model: DeclaredModel, start: Start) -> Iterator[Known]:
     if model.rule.samples or student.trained:
         what = "a data set is used again" if model.rule.samples else "the second layer is trained"
         raise InputError(f"{what}: the plateau is not the one that is linearised here; run a simulation")
-    rates, gram, begin = _Rates(model), start.grams, start.overlaps(model.directions)
+    rates, gram, begin = Rates(model), start.grams, start.overlaps(model.directions)
     if begin.size > _MOST:
         raise InputError(f"{begin.size} overlaps are too many to linearise (at most {_MOST}); run declared-flow")
     still, moving = rates(np.zeros_like(begin), gram)
@@ -98,7 +67,7 @@ def escape(model: DeclaredModel, start: Start) -> Iterator[Known]:
     yield Known(ESCAPE, time, TIME, REFERENCE, (slow, settled))
 
 
-def _jacobian(rates: _Rates, gram: np.ndarray, begin: np.ndarray) -> np.ndarray:
+def _jacobian(rates: Rates, gram: np.ndarray, begin: np.ndarray) -> np.ndarray:
     """(n, n) of the n overlaps, by central differences about 0."""
     size, columns = _STEP * float(np.sqrt(np.einsum("ikk->k", gram).max())), []
     for unit in np.eye(begin.size):

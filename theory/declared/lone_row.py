@@ -14,18 +14,16 @@ covariance, decay and what the row does to itself are in it, the other rows are 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy
 
 from theory.core.errors import InputError
-from theory.core.indexed import j, k, q
-from theory.core.numeric_sums import NumericSums
 from theory.declared import population
 from theory.declared.directions import Directions
-from theory.declared.flow import Q, T, i, integrals_of, is_quadratic, population_system, speed
+from theory.declared.flow import integrals_of, speed
 from theory.declared.model import DeclaredModel
+from theory.declared.numeric_flow import Rates
 from theory.declared.start import Start
 from theory.declared.target import Additive
 from theory.declared.weight_decay import rest_norms
@@ -178,47 +176,21 @@ def _event(flow: "_Lone", p: int, name: str) -> Callable[[float, np.ndarray], fl
     return event
 
 
-class _Velocity:
-    """The derived flow of T (L, m, P) and Q (L, m, m), in NumPy; directions can be fitted and gone."""
+class _Velocity(Rates):
+    """The flow of labels' mean; directions can be fitted and gone."""
 
     def __init__(self, model: DeclaredModel) -> None:
-        if model.student.trained:
-            raise InputError("the second layer is trained: a row by itself has none; run declared-flow")
         model = of_mean_labels(model)
-        system, activation = population_system(model), model.student.activation
-        free = {T[i, k, q]: (i, k, q), Q[i, k, j]: (i, k, j)}
-        self.sums = [NumericSums(system.drift[name], letters, activation) for name, letters in free.items()]
-        self.integrals, self.square = integrals_of(model), is_quadratic(model.loss)
-        self.constants = population.constants(additive_target(model), model.directions)
-        self.eigenvalues, self.left = np.asarray(model.inputs.eigenvalues), self.constants["weights"].copy()
-        decay = model.rule.decay / speed(model.rule)
-        size = np.abs(self.left)
-        self.residues = np.sign(self.left) * (size - rest_norms(activation, size, decay))
-        self.given = {
-            "lambda": self.eigenvalues,
-            "Z": model.directions.grams,
-            "nu": np.asarray(speed(model.rule)),
-            "kappa": np.asarray(model.rule.decay),
-            "b": np.asarray(model.student.second),
-        }
+        super().__init__(model)
+        self.left = self.constants["weights"].copy()
+        decay, size = model.rule.decay / speed(model.rule), np.abs(self.left)
+        self.residues = np.sign(self.left) * (size - rest_norms(model.student.activation, size, decay))
 
     def fit(self, direction: int) -> None:
         """From here on only what weight decay leaves of a direction."""
         if direction >= 0:
             self.left[direction] = self.residues[direction]
             self.constants = self.constants | {"weights": self.left}
-
-    def fields(self, overlap: np.ndarray, gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Covariances X (m, P) and C (m, m)."""
-        return np.einsum("i,ikp->kp", self.eigenvalues, overlap), np.einsum("i,ikl->kl", self.eigenvalues, gram)
-
-    def __call__(self, overlap: np.ndarray, gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        X, C = self.fields(overlap, gram)
-        rho = np.einsum("ikk->k", gram)
-        arrays: dict[str, Any] = self.given | {"T": overlap, "Q": gram, "X": X, "C": C, "rho": rho}
-        arrays |= self.integrals.at(population.numeric, X, C, rho, self.constants, self.square)
-        moved = [sums(arrays) for sums in self.sums]
-        return moved[0], moved[1]
 
     def growth(self, overlap: np.ndarray, gram: np.ndarray) -> np.ndarray:
         """Logarithmic growth of all squared correlations with the directions, (m, P)."""
