@@ -1,5 +1,7 @@
 """Escape from the plateau: the linearised growth beside the flow, and when there is none."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,9 +13,10 @@ from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
 from theory.declared.loss import Correlation, Loss, Square
 from theory.declared.model import DeclaredModel
+from theory.declared.numeric_flow import Rates
 from theory.declared.predict import predict
 from theory.declared.rule import Rule
-from theory.declared.start import draw_start
+from theory.declared.start import Start, draw_start
 from theory.declared.student import Student, committee
 from theory.declared.target import Additive, Polynomial, Target
 
@@ -68,6 +71,35 @@ def test_where_nothing_grows_linearly_it_says_why(model: DeclaredModel, reason: 
     said = [x.sentence for x in predict(model, start).unknown if x.quantity == escape.ESCAPE]
     assert len(said) == 1
     assert reason in said[0]
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e9])
+def test_growth_is_none_beside_the_target_itself_not_in_absolute_terms(size: float) -> None:
+    model = made(Polynomial.parse("z1*z2"), committee(H2, 1, size, rows="sphere"), Correlation())
+    growth, _ = escape.escape(model, draw_start(PLAIN, 1, 1.0, seed=1))
+    assert growth.value == pytest.approx(size * np.sqrt(2), rel=1e-6)
+    power = replace(model, target=Polynomial.parse("h4(z1)*z2"), student=committee(Activation.parse("h5"), 1, size))
+    with pytest.raises(InputError, match="leap is above 2"):
+        list(escape.escape(power, draw_start(PLAIN, 1, 1.0, seed=1)))
+
+
+def test_what_grows_is_what_there_can_be() -> None:
+    """A direction has no part in the other's eigenspace, where rows that repel each other would tear any overlap apart.
+
+    Against small steps from overlaps that there are, their lengths taken off.
+    """
+    model = made(Additive(H2, (-1.0, -0.6)), committee(H2, 2, 1.0, rows="sphere"), Square(), SPIKED)
+    rows = np.array([[0.05, 0.02, 0.9, 0.1, 0.0], [0.03, 0.04, 0.5, 0.8, 0.0]])
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    start = Start((rows[:, :1], rows[:, 1:]))
+    growth, _ = escape.escape(model, start)
+    rates, gram, size = Rates(model), start.grams, 0.02
+    overlap = 1e-6 * start.overlaps(SPIKED)
+    for _ in range(1000):
+        moved = overlap + size * rates(overlap, gram)[0]
+        ratio = np.linalg.norm(moved) / np.linalg.norm(overlap)
+        overlap = moved / ratio
+    assert growth.value == pytest.approx((ratio - 1) / size, rel=1e-6)
 
 
 def test_free_rows_and_rows_that_move_are_outside_its_conditions() -> None:

@@ -20,10 +20,13 @@ from theory.declared.target import Additive
 
 REFERENCE = "derived; largest eigenvalue of the declared flow at zero overlap"
 GROWTH, ESCAPE = "growth rate of the plateau", "escape from the plateau"
-#: Correlation at which a direction has left the plateau; what counts as no growth; most overlaps that are linearised.
+#: Correlation at which a direction has left the plateau; which share of the rates far from it counts as none; most overlaps
+#: that are linearised.
 FOUND, _NONE, _MOST = 0.3, 1e-6, 400
-#: Step of a difference, in units of the largest overlap there can be.
-_STEP = 1e-4
+#: Step of a difference, in units of the largest overlap there can be: its square is well below what counts as none.
+_STEP = 1e-5
+#: Gram matrices of directions in an eigenspace: eigenvalues below this share of the largest count as zero.
+_RANK = 1e-9
 #: Share of the growth at which the rows may still move among themselves.
 _STILL = 0.1
 
@@ -44,16 +47,18 @@ def escape(model: DeclaredModel, start: Start) -> Iterator[Known]:
     if begin.size > _MOST:
         raise InputError(f"{begin.size} overlaps are too many to linearise (at most {_MOST}); run declared-flow")
     still, moving = rates(np.zeros_like(begin), gram)
-    growth = _jacobian(rates, gram, begin)
+    growth = _jacobian(rates, gram, model.directions.grams)
+    far = _far(gram, model.directions.grams)
+    large = float(np.abs(rates(far, gram)[0]).max())
     if not (np.all(np.isfinite(growth)) and np.all(np.isfinite(moving))):
         raise InputError("the flow has no slope at zero overlap; run declared-flow")
     values, modes = np.linalg.eig(growth)
     rate = float(values.real.max())
-    if float(np.abs(still).max()) > _NONE * max(float(np.abs(growth).max()) * float(np.abs(begin).max()), _NONE):
+    if float(np.abs(still).max()) > _NONE * large:
         raise InputError(
             "leap 1: overlaps grow at once; where they come to rest next is not known here; run declared-flow"
         )
-    if rate <= _NONE:
+    if rate <= _NONE * large / float(far.max()):
         raise InputError("no overlap grows linearly: the leap is above 2, and its time a power of d; run declared-flow")
     slow = small(
         "rows", float(np.abs(moving).max() / np.abs(gram).max()) / rate, _STILL,
@@ -67,11 +72,24 @@ def escape(model: DeclaredModel, start: Start) -> Iterator[Known]:
     yield Known(ESCAPE, time, TIME, REFERENCE, (slow, settled))
 
 
-def _jacobian(rates: Rates, gram: np.ndarray, begin: np.ndarray) -> np.ndarray:
-    """(n, n) of the n overlaps, by central differences about 0."""
+def _far(gram: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """Overlaps (L, m, P) that are as large as half of all that many rows and directions can have at once."""
+    m, P = gram.shape[1], directions.shape[1]
+    lengths = np.einsum("ikk,iqq->ikq", gram, directions)
+    return 0.5 * np.sqrt(np.maximum(lengths, 0.0) / (m * P))
+
+
+def _jacobian(rates: Rates, gram: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    r"""(n, n) of the n overlaps, by central differences about 0, after projection to overlaps that there can be.
+
+    Those of an eigenspace are in the range of its directions' Gram matrix; what is not has no growth here.
+    """
     size, columns = _STEP * float(np.sqrt(np.einsum("ikk->k", gram).max())), []
-    for unit in np.eye(begin.size):
-        moved = [rates(sign * size * unit.reshape(begin.shape), gram)[0].ravel() for sign in (1, -1)]
+    possible = np.linalg.pinv(directions, rcond=_RANK, hermitian=True) @ directions
+    shape = (len(gram), gram.shape[1], directions.shape[1])
+    for unit in np.eye(int(np.prod(shape))):
+        change = size * unit.reshape(shape) @ possible
+        moved = [rates(sign * change, gram)[0].ravel() for sign in (1, -1)]
         columns.append((moved[0] - moved[1]) / (2 * size))
     return np.stack(columns, axis=1)
 
