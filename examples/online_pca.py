@@ -8,6 +8,7 @@ t = η·steps.
 
 import math
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,7 +99,8 @@ class Resolved:
 
     @property
     def half_time(self) -> float:
-        return float(half_time().subs({u_0: abs(self.start[0]), lam: self.problem.spike}))
+        """0 if the row begins at squared overlap ½ or beyond."""
+        return max(0.0, float(half_time().subs({u_0: abs(self.start[0]), lam: self.problem.spike})))
 
     def echo(self) -> dict[str, Any]:
         return asdict(self.problem)
@@ -121,45 +123,54 @@ def _dataset(resolved: Resolved, time: np.ndarray, overlap: np.ndarray, dims: tu
 
     about = {"long_name": "overlap with the strong direction", "units": "1"}
     excess = resolved.problem.spike / 2 * (1 - overlap**2)
-    of_loss = {"long_name": "variance not explained, beyond the least", "units": "1"}
+    of_loss = {"long_name": "half of the variance not explained, beyond the least", "units": "1"}
     found = {"overlap": (dims, overlap, about), "loss": (dims, excess, of_loss)}
     return xr.Dataset(found, coords={"time": ("time", time, {"units": "gradient-flow time"})})
 
 
-def flow(resolved: Resolved, *_: object) -> Run:
-    """The derived drift, integrated."""
+def path(resolved: Resolved, time: np.ndarray) -> np.ndarray:
+    """The derived drift, integrated: overlaps at times that increase from 0."""
     from scipy.integrate import solve_ivp
 
     rate = sp.lambdify(u, drift().subs(lam, resolved.problem.spike))
+    found = solve_ivp(lambda _, y: rate(y), time[[0, -1]], resolved.start[:1], t_eval=time, rtol=1e-9, atol=1e-12)
+    return found.y[0]
+
+
+def flow(resolved: Resolved, *_: object) -> Run:
+    """The path at equidistant times."""
     time = np.linspace(0, resolved.problem.time, SAVES + 1)
-    path = solve_ivp(lambda _, y: rate(y), time[[0, -1]], resolved.start[:1], t_eval=time, rtol=1e-9, atol=1e-12)
-    return Run(_dataset(resolved, time, path.y[0], ("time",)))
+    return Run(_dataset(resolved, time, path(resolved, time), ("time",)))
 
 
-def sgd(resolved: Resolved, progress: Progress | None = None, _: object = None, share: float = 1.0) -> Run:
-    """Oja's rule in coordinates, all replicas at once, with a `share` of the step size: it knows nothing of the flow."""
+def sgd(resolved: Resolved, progress: Progress | None = None, _: object = None, finer: int = 1) -> Run:
+    """Oja's rule in coordinates, all replicas at once: it knows nothing of the flow.
+
+    With `finer` times as many steps, that much smaller, the records are at the same times.
+    """
     problem = resolved.problem
-    size = share * problem.step_size
-    marks = np.linspace(0, math.ceil(problem.time / size), SAVES + 1).round().astype(int)
+    total = math.ceil(problem.time / problem.step_size)
+    size = problem.time / total / finer
+    marks = finer * np.unique(np.linspace(0, total, SAVES + 1).round().astype(int))
     random = stream(problem.seed, "online PCA", "samples", int(marks[-1]))
     scale = np.ones(problem.dim)
     scale[0] = math.sqrt(1 + problem.spike)
     rows = np.tile(resolved.start, (problem.replicas, 1))
     overlap = [rows[:, 0]]
-    for place in range(SAVES):
-        for _step in range(marks[place + 1] - marks[place]):
+    for before, after in pairwise(marks):
+        for _step in range(before, after):
             x = random.standard_normal(rows.shape) * scale
             rows = rows + size * np.sum(rows * x, axis=1, keepdims=True) * x
             rows /= np.linalg.norm(rows, axis=1, keepdims=True)
         overlap.append(rows[:, 0])
         if progress is not None:
-            progress((place + 1) / SAVES, f"Oja's rule, step size {size:g}")
+            progress(after / marks[-1], f"Oja's rule, step size {size:g}")
     return Run(_dataset(resolved, size * marks, np.stack(overlap, axis=1), ("replica", "time")))
 
 
 def _table(resolved: Resolved, run: Run) -> str:
     mean = (run.data.overlap**2).mean([dim for dim in run.data.overlap.dims if dim != "time"])
-    rows = [(float(mean.time[i]), float(mean[i])) for i in range(0, SAVES + 1, SAVES // 6)]
+    rows = [(float(mean.time[i]), float(mean[i])) for i in np.linspace(0, mean.size - 1, 7).round().astype(int)]
     return render(("time", "squared overlap"), rows)
 
 
@@ -181,27 +192,29 @@ FLOW, SGD, HALF = "gradient flow", "SGD", "SGD, half the step size"
 
 
 def measurements(resolved: Resolved, found: Any) -> "list[Measurement]":
-    """The flow's half time beside the formula; SGD at η and η/2, extrapolated to 0, beside the flow; each with a rival."""
+    """The flow's half time, if it has one, beside the formula; SGD at η and η/2, extrapolated to 0, beside the flow at the
+    same time; each with a rival."""
     from theory.core.curves import first_crossing
     from validation import Measurement
     from validation.statistics.standard_errors import mean_and_error
 
-    curve, full, half = ((found[name].data.overlap ** 2).values for name in (FLOW, SGD, HALF))
-    time = found[FLOW].data.time.values
-    crossing, gap = float(first_crossing(time, curve, 0.5)), float(time[1])
-    # A line between two records errs by gap²/8 times the bend of u², at most 2λ²/27^½; its slope at the crossing is λ/2.
-    bend = resolved.problem.spike * gap**2 / (2 * math.sqrt(27))
-    rivals = {"rate not doubled for the square": 2 * resolved.half_time}
-    first = Measurement(
-        "half time, flow", resolved.half_time, crossing, 0.0, bend, rivals, "linear between records", "T"
-    )
-    place = int(np.searchsorted(time, resolved.half_time).clip(1, SAVES))
-    estimate, stderr = mean_and_error(2 * half[:, place] - full[:, place])
-    second = (float(half[:, place].mean()) - float(full[:, place].mean())) ** 2 / float(curve[place])
-    slow = float(np.interp(time[place] / 2, time, curve))
-    text, why = f"squared overlap at time {time[place]:.3g}, SGD", "second order of the extrapolation to η = 0"
-    rivals = {"half the rate": slow}
-    return [first, Measurement(text, float(curve[place]), estimate, stderr, second, rivals, why, "SGD")]
+    time, curve = found[FLOW].data.time.values, found[FLOW].data.overlap.values ** 2
+    judged = []
+    if 0 < resolved.half_time < time[-1]:
+        # A line between two records errs by gap²/8 times the bend of u², at most 2λ²/27^½; its slope at the crossing is λ/2.
+        bend = resolved.problem.spike * float(time[1]) ** 2 / (2 * math.sqrt(27))
+        rivals = {"rate not doubled for the square": 2 * resolved.half_time}
+        crossing, text = float(first_crossing(time, curve, 0.5)), "half time, flow"
+        judged = [Measurement(text, resolved.half_time, crossing, 0.0, bend, rivals, "linear between records", "T")]
+    marks = found[SGD].data.time.values
+    place = int(np.searchsorted(marks, resolved.half_time).clip(1, marks.size - 1))
+    full, half = (found[name].data.overlap.values[:, place] ** 2 for name in (SGD, HALF))
+    _, slow, exact = path(resolved, marks[place] * np.array([0.0, 0.5, 1.0])) ** 2
+    estimate, stderr = mean_and_error(2 * half - full)
+    second = (float(half.mean()) - float(full.mean())) ** 2 / float(exact)
+    text, why = f"squared overlap at time {marks[place]:.3g}, SGD", "second order of the extrapolation to η = 0"
+    rivals = {"half the rate": float(slow)}
+    return [*judged, Measurement(text, float(exact), estimate, stderr, second, rivals, why, "SGD")]
 
 
 def _case(resolved: Resolved) -> "Case":
@@ -212,12 +225,14 @@ def _case(resolved: Resolved) -> "Case":
     def judge(found: Any) -> tuple[list[dict[str, Any]], list[str]]:
         judged = measurements(resolved, found)
         values = [(x.quantity, x.predicted, x.estimate, x.stderr, verdict_of(x).verdict) for x in judged]
-        return [dict(zip(COLUMNS, row, strict=True)) for row in values], []
+        missing = [] if len(judged) == 2 else [f"half time {resolved.half_time:.3g} is not within the run: not judged"]
+        return [dict(zip(COLUMNS, row, strict=True)) for row in values], missing
 
     def figures(found: Any) -> list[tuple[str, object]]:
         if HALF not in found:
             return []
-        data, exact = found[HALF].data, {"gradient flow": found[FLOW].data.overlap.values ** 2}
+        data = found[HALF].data
+        exact = {"gradient flow": path(resolved, data.time.values) ** 2}
         figure = mean_paths(data.time.values, data.overlap.values**2, exact, {}, "squared overlap")
         return [("Squared overlap under Oja's rule at η/2, and under the flow.", figure)]
 
@@ -228,7 +243,7 @@ def _case(resolved: Resolved) -> "Case":
         stages=(
             Stage(FLOW, lambda *_: flow(resolved)),
             Stage(SGD, lambda _, progress: sgd(resolved, progress)),
-            Stage(HALF, lambda _, progress: sgd(resolved, progress, share=0.5)),
+            Stage(HALF, lambda _, progress: sgd(resolved, progress, finer=2)),
         ),
         judge=judge,
         known=lambda found: [],

@@ -3,13 +3,16 @@
 import importlib.util
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import xarray as xr
 
 import validation
 from emergence.cli import main
+from validation.judge.claim import verdict_of
 
 FOLDER = Path(__file__).parent.parent / "examples"
 #: File, its derivation, its options at a tiny size, and what a comparison of it judges.
@@ -32,7 +35,7 @@ FILES = [
         "online_pca",
         "online-pca",
         ["--dim", "8", "--seed", "1"],
-        ["--time", "1", "--step-size", "0.02", "--replicas", "3"],
+        ["--time", "2", "--step-size", "0.02", "--replicas", "3"],
         {"half time, flow"},
     ),
 ]
@@ -103,3 +106,40 @@ def test_claims_of_a_file_are_validated_by_its_path(call, tmp_path):
     code, document = call("validate", "mine.py")
     assert (code, [entry["verdict"] for entry in document["claims"]]) == (0, ["agrees"])
     assert main(["validate", str(FOLDER / "README.py")]) == 2
+
+
+@pytest.fixture(scope="module")
+def online_pca():
+    spec = importlib.util.spec_from_file_location("online_pca", FOLDER / "online_pca.py")
+    module = sys.modules["online_pca"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_finer_run_is_recorded_at_the_same_times_up_to_the_end(online_pca):
+    problem = online_pca.PcaProblem(dim=4, time=1.0, step_size=0.0126, replicas=2)  # 80 steps and a bit; 61 records
+    runs = [online_pca.sgd(online_pca.resolve(problem), finer=finer).data for finer in (1, 2)]
+    assert runs[0].time[-1] == 1.0
+    np.testing.assert_allclose(runs[0].time, runs[1].time, rtol=1e-12)
+    few = online_pca.sgd(online_pca.resolve(replace(problem, step_size=0.1))).data
+    assert few.time.size == 11
+
+
+@pytest.mark.parametrize(("time", "judged"), [(0.5, 1), (2.0, 2)])
+def test_a_half_time_beyond_the_run_is_not_judged(online_pca, time, judged):
+    problem = online_pca.PcaProblem(dim=50, time=time, step_size=2e-3, replicas=50)
+    resolved = online_pca.resolve(problem)
+    assert (resolved.half_time < time) == (judged == 2)
+    found = {
+        online_pca.FLOW: online_pca.flow(resolved),
+        online_pca.SGD: online_pca.sgd(resolved),
+        online_pca.HALF: online_pca.sgd(resolved, finer=2),
+    }
+    measured = online_pca.measurements(resolved, found)
+    assert len(measured) == judged
+    assert all(verdict_of(one).verdict != "disagrees" for one in measured)
+
+
+def test_a_row_that_begins_beyond_half_is_there_at_once(online_pca):
+    resolved = replace(online_pca.resolve(online_pca.PcaProblem(dim=2)), start=np.array([0.8, 0.6]))
+    assert resolved.half_time == 0.0
