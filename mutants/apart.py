@@ -68,7 +68,9 @@ def apart(job: Callable[[], None], root: Path, packages: Sequence[str], limit: f
             _leave(status)
     stopped = _wait(child, max(_LEAST, _WAITING * limit))
     words = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:] if log.is_file() else []
-    return Ended(_children() - began, stopped, "".join(words))
+    used = _children() - began
+    # The system kills at the limit, too; what it kills before wanted memory, or something else of the machine.
+    return Ended(used, TIME if stopped == signal.SIGKILL.name and used >= limit else stopped, "".join(words))
 
 
 def dies_with_parent() -> None:
@@ -121,7 +123,7 @@ def _wait(child: int, patience: float) -> str:
             os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        return TIME if number in (signal.SIGXCPU, signal.SIGKILL) else signal.Signals(number).name
+        return TIME if number == signal.SIGXCPU else signal.Signals(number).name
     return ""
 
 

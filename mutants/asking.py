@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,9 @@ _MEASURE = 900.0
 #: Units that are asked in one process: imports are paid once, and a kill of the whole loses no more than these.
 _TOGETHER, _UNMEASURED = 12, 1
 
-OUT_OF_TIME = "stops: it takes more than three times its time"
+#: How a notice begins that a process left by not coming to its end.
+STOPPED = "stops early: "
+OUT_OF_TIME = f"{STOPPED}it takes more than three times its time"
 Row = dict[str, object]
 #: A unit and its tests; all of them if None.
 Asking = tuple[Unit, list[str] | None]
@@ -46,7 +49,8 @@ class Bench:
     budget: float
     scratch: Path
     nearness: Nearness = field(init=False)
-    #: Whether the budget ended the last `ask`.
+    #: Processor seconds of the last `ask`, and whether the budget ended it.
+    used: float = field(default=0.0, init=False)
     spent: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -56,13 +60,12 @@ class Bench:
 
     def ask(self, mutant: Mutant, asked: str) -> Iterator[Answer]:
         """Answers as they come, until one is a notice, nobody is left, or the budget is spent."""
-        used, self.spent = 0.0, False
+        self.used, self.spent = 0.0, False
         for answer in self._asked(mutant, asked):
-            used += answer.seconds
             if answer.name:
                 self.results.add(answer)
                 yield answer
-            self.spent = used > self.budget
+            self.spent = self.used > self.budget
             if answer.notice or self.spent:
                 return
 
@@ -71,7 +74,9 @@ class Bench:
 
         Who was measured comes first; then files that import the mutated one themselves, whole; the others are measured before.
         """
-        candidates = self.nearness.candidates((x for x in self.units if x.asked == asked), mutant)
+        unfit = self.reach.unfit()
+        fit = (x for x in self.units if x.asked == asked and x.name not in unfit)
+        candidates = self.nearness.candidates(fit, mutant)
         known = (self._known(mutant, unit, part) for unit in candidates for part in (WHOLE, REACHING, REST))
         if noticed := next((answer for answer in known if answer is not None and answer.notice), None):
             yield noticed
@@ -113,12 +118,23 @@ class Bench:
             ended, rows = self._apart(self._job(asking), self._limit(asking))
         share = ended.seconds / len(asking)
         last = max((i for i, (unit, _) in enumerate(asking) if _own(unit, rows)), default=-1)
-        for i, (unit, _) in enumerate(asking):
-            notice = _notice(unit, rows, ended, i < last)
+        broken = {str(row.get("node")) for row in rows if row.get("outcome")} & {unit.name for unit, _ in asking}
+        for i, one in enumerate(asking):
+            unit, notice = one[0], _notice(one[0], rows, ended, i < last)
+            if broken and unit.name not in broken:  # a file that cannot be read ends the run before any test
+                continue
             if notice == OUT_OF_TIME and part == WHOLE:  # how much it takes is not known
                 yield self._nobody(mutant, share)
                 continue
-            if notice and self._says_so_anyway(unit, notice):
+            if notice.startswith(STOPPED) and len(asking) > 1:  # whose doing it was is known if each is asked by itself
+                for left in asking[i:]:
+                    yield from self._together(mutant, [left], part)
+                return
+            if notice.startswith(
+                STOPPED
+            ):  # what was compiled meanwhile need not be again, and the machine may be calmer
+                notice, rows = self._alone(mutant, one)
+            if notice and not self._is_heard(mutant, one, notice):
                 yield from self._again(mutant, [unit for unit, _ in asking], part)
                 return
             came = bool(notice) or any(row["came"] for row in _own(unit, rows))
@@ -128,25 +144,38 @@ class Bench:
 
     def _again(self, mutant: Mutant, units: Sequence[Unit], part: str) -> Iterator[Answer]:
         """Without what said so anyway; not at all a claim that cannot be judged."""
-        fit = [unit for unit in units if (found := self.reach.known(unit)) is None or found.nodes]
+        unfit = self.reach.unfit()
+        known = ((unit, self.reach.known(unit)) for unit in units if unit.name not in unfit)
+        fit = [unit for unit, found in known if found is None or found.nodes]
         yield from self._asked_whole(mutant, fit) if part == WHOLE else self._parts(mutant, fit, part)
 
-    def _says_so_anyway(self, unit: Unit, notice: str) -> bool:
-        """Whether a test fails, or a claim says the same, without the mutant: then nothing was noticed."""
-        if unit.asked == CLAIMS:
+    def _is_heard(self, mutant: Mutant, one: Asking, notice: str) -> bool:
+        """Whether it is the mutant that was noticed: alone the unit says so again, and without the mutant it does not.
+
+        What says so at times only, in company only, or anyway is not asked any more.
+        """
+        unit = one[0]
+        if unit.asked == CLAIMS and not notice.startswith(STOPPED):
+            return self._differs(unit, notice)
+        alone = (unit, [notice]) if "::" in notice else one
+        anyway = self._alone(None, alone)[0] if self._alone(mutant, alone)[0] else notice
+        if anyway:
+            self.reach.leave_out(anyway if "::" in anyway else unit.name)
+        return not anyway
+
+    def _differs(self, unit: Unit, notice: str) -> bool:
+        """Whether a claim says something else without the mutant; it is measured if need be."""
+        found = self.reach.known(unit)
+        if found is None or found.version != self.reach.version(unit.path):
+            self.measure(unit)
             found = self.reach.known(unit)
-            if found is None or found.version != self.reach.version(unit.path):
-                self.measure(unit)
-                found = self.reach.known(unit)
-            return found is None or not found.nodes or measuring.noticed(None, found.verdicts) == notice
-        if "::" not in notice:
-            return False
-        job = partial(measuring.run_tests, self.overlay.root, [unit.path], {notice: 0}, frozenset())
-        _, rows = self._apart(job, _MEASURE)
-        if any(row.get("node") == notice and row["outcome"] == "passed" for row in rows):
-            return False
-        self.reach.leave_out(notice)
-        return True
+        return found is not None and bool(found.nodes) and measuring.noticed(None, found.verdicts) != notice
+
+    def _alone(self, mutant: Mutant | None, one: Asking) -> tuple[str, list[Row]]:
+        """What a unit notices in a process of its own, and its rows; without a mutant it may take its time."""
+        with self.overlay.changed(mutant) if mutant else nullcontext():
+            ended, rows = self._apart(self._job([one]), self._limit([one]) if mutant else _MEASURE)
+        return _notice(one[0], rows, ended, False), rows
 
     def _known(self, mutant: Mutant, unit: Unit, part: str) -> Answer | None:
         return self.results.find(mutant.digest, self.version(mutant, unit), unit.asked, unit.name, part)
@@ -185,7 +214,9 @@ class Bench:
         """Processor seconds that are enough."""
         usual = [self.reach.known(unit) for unit, _ in asking]
         known = [
-            sum(x.nodes[node] for node in nodes or x.nodes) for x, (_, nodes) in zip(usual, asking, strict=True) if x
+            sum(x.nodes.get(node, self.project.patience) for node in nodes or x.nodes)
+            for x, (_, nodes) in zip(usual, asking, strict=True)
+            if x
         ]
         return _SLOWER * sum(known) + self.project.patience * (1 + 2 * (len(asking) - len(known)))
 
@@ -193,6 +224,7 @@ class Bench:
         with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
             out, log = Path(folder, "rows"), Path(folder, "log")
             ended = apart(lambda: job(out), self.overlay.root, self.project.packages, limit, log)
+            self.used += ended.seconds
             return ended, measuring.read(out)
 
 
@@ -227,7 +259,7 @@ def _notice(unit: Unit, rows: Sequence[Row], ended: Ended, finished: bool) -> st
     found = next((_said(row) for row in own if _said(row)), "")
     if found or finished or any("done" in row for row in rows) or (unit.asked == CLAIMS and own):
         return found
-    return OUT_OF_TIME if ended.stopped == TIME else f"stops: {ended.stopped or ended.said or 'it did not end'}"[:200]
+    return OUT_OF_TIME if ended.stopped == TIME else f"{STOPPED}{ended.stopped or ended.said or 'it did not end'}"[:200]
 
 
 def _own(unit: Unit, rows: Sequence[Row]) -> list[Row]:

@@ -102,17 +102,19 @@ class Reach:
         return found
 
     def unfit(self) -> frozenset[str]:
-        """Tests that fail, or have failed, without any mutant."""
+        """Tests that fail, and files and claims that come to no end, whatever mutant there is."""
         return frozenset(self._unfit.read_text(encoding="utf-8").splitlines()) if self._unfit.is_file() else frozenset()
 
     def leave_out(self, node: str) -> None:
-        """Note such a test."""
+        """Note one of them."""
         with open(self._unfit, "a", encoding="utf-8") as file:
             file.write(f"{node}\n")
 
     def version(self, path: str) -> str:
         """Of a file of the tree, read once."""
-        return self._versions.setdefault(path, digest_of(self._root / path))
+        if path not in self._versions:
+            self._versions[path] = digest_of(self._root / path)
+        return self._versions[path]
 
     def _path(self, unit: Unit) -> Path:
         return self._folder / f"{unit.asked}-{re.sub(r'[^A-Za-z0-9.-]', '_', unit.name)}.json"

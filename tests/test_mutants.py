@@ -170,10 +170,11 @@ def tried(folder: Path) -> list[dict[str, Any]]:
         ("scaled", "3.0 → (3.0 * 1.05)", "claim", "", "A.y disagrees"),
         ("unheeded", "7.0 → (7.0 * 1.05)", "neither", "", ""),
         ("positive", "x > 0 → (x >= 0)", "neither", "", ""),
-        ("endless", "x += 1 → x -= 1", "test", "stops: it takes more than three times its time", ""),
+        ("endless", "x += 1 → x -= 1", "test", "stops early: it takes more than three times its time", ""),
     ],
 )
 def test_who_notices(tiny: tuple, function: str, change: str, name: str, tests: str, claims: str) -> None:
+    """Files that cannot be read, or whose process ends early, do so without any mutant, and notice none."""
     (row,) = [row for row in tiny[1] if (row["function"], row["change"]) == (function, change)]
     assert (row["name"], row["tests"], row["claims"]) == (name, tests, claims)
 

@@ -67,6 +67,16 @@ def test_others():
     assert positive(2.0) == 2.0
 """,
     "tests/test_far.py": "from theory.second import twice\n\n\ndef test_twice():\n    assert twice(1.0) == -1.0\n",
+    "tests/test_unreadable.py": "import not_there\nfrom theory.small import unheeded\n\n\ndef test_it():\n    unheeded(1.0)\n",
+    "tests/test_dies.py": """import os
+
+from theory.small import positive, unheeded
+
+
+def test_it():
+    positive(unheeded(1.0))
+    os._exit(3)
+""",
     "tests/test_stranger.py": "def test_nothing():\n    assert True\n",
     "claims/a.py": "from theory.small import scaled, unheeded, volume\n",
     "claims/b.py": "from theory.small import positive\n",
