@@ -11,16 +11,27 @@ from mutants.results import CLAIMS, TESTS, Answer
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 #: The part of an answer which says that everybody was asked.
 END = "end"
-BOTH, TEST, CLAIM, NEITHER, OPEN, SAME = "both", "test", "claim", "neither", "not finished", "equivalent"
+#: The part of an answer which says that the budget was spent before.
+SPENT = "spent"
+#: Columns of the table; of one side alone only once the other was asked to the end.
+BOTH, TEST, CLAIM, NEITHER = "both", "tests alone", "claims alone", "neither"
+TEST_OPEN, CLAIM_OPEN, OPEN = "tests, claims not finished", "claims, tests not finished", "nobody so far, not finished"
+SAME = "equivalent"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What tests, or claims, said: the first notice; how many came by and said nothing; whether all were asked."""
+    """What tests, or claims, said.
+
+    Attributes:
+        notice: the first one. silent: how many came by and said nothing. finished: whether one noticed, or all were asked.
+        begun: whether any was asked.
+    """
 
     notice: str
     silent: int
     finished: bool
+    begun: bool = True
 
 
 @dataclass(frozen=True)
@@ -34,19 +45,31 @@ class Outcome:
 
     @property
     def name(self) -> str:
-        """One of the columns of the table; "neither" is said only once all were asked."""
+        """One of the columns of the table."""
         if self.reason:
             return SAME
         if self.tests.notice and self.claims.notice:
             return BOTH
-        if not (self.tests.finished and self.claims.finished):
-            return OPEN
-        return TEST if self.tests.notice else CLAIM if self.claims.notice else NEITHER
+        if self.tests.notice:
+            return TEST if self.claims.finished else TEST_OPEN
+        if self.claims.notice:
+            return CLAIM if self.tests.finished else CLAIM_OPEN
+        return NEITHER if self.tests.finished and self.claims.finished else OPEN
+
+    @property
+    def tried(self) -> bool:
+        """Whether anybody was asked."""
+        return self.tests.begun or self.claims.begun
+
+    @property
+    def in_theory(self) -> bool:
+        """Whether it is in a formula."""
+        return self.mutant.path.startswith("theory/")
 
     @property
     def in_claims(self) -> bool:
-        """Whether it is in a formula that claims come by."""
-        return self.mutant.path.startswith("theory/") and bool(self.claims.notice or self.claims.silent)
+        """Whether it is in a formula that claims come by, as far as they were asked."""
+        return self.in_theory and bool(self.claims.notice or self.claims.silent)
 
 
 def outcome(mutant: Mutant, answers: Sequence[Answer], reasons: dict[str, str]) -> Outcome:
@@ -58,7 +81,7 @@ def outcome(mutant: Mutant, answers: Sequence[Answer], reasons: dict[str, str]) 
 def _asked(answers: Sequence[Answer]) -> Asked:
     notice = next((one.notice for one in answers if one.notice), "")
     silent = len({one.name for one in answers if one.came and not one.notice})
-    return Asked(notice, silent, bool(notice) or any(one.part == END for one in answers))
+    return Asked(notice, silent, bool(notice) or any(one.part == END for one in answers), bool(answers))
 
 
 def reasons(path: Path = EQUIVALENT) -> dict[str, str]:

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from mutants.outcome import BOTH, CLAIM, NEITHER, OPEN, SAME, TEST, Outcome
+from mutants.outcome import BOTH, CLAIM, CLAIM_OPEN, NEITHER, OPEN, SAME, TEST, TEST_OPEN, Outcome
 from validation.judge.alarms import Share
 
-_COLUMNS = (BOTH, TEST, CLAIM, NEITHER, OPEN, SAME)
+_COLUMNS = (BOTH, TEST, CLAIM, NEITHER, TEST_OPEN, CLAIM_OPEN, OPEN, SAME)
 GOALS = {"tests": 0.97, "claims": 0.60}
 _LONGEST = 160
 
@@ -33,42 +33,49 @@ Mutants that change no number that matters are *equivalent*: each was looked at 
 `mutants/equivalent.toml` with the reason.
 
 Of each statement at most one is drawn, at random; the order is the seed's. Asked are the tests, and the claims, that come by
-the changed statement, as measured line by line; the cheapest first, until one notices: a test fails (and passes
-without the mutant), a verdict is not the expected one, or the process stops with an error or takes more than three times its
-processor time. First the tests that come by, then the rest of their files, which may use what those have compiled. A test
-that starts another process is not seen to come by what runs there. Each mutant has a budget of processor time; where it was
-spent before all were asked, it is *not finished*, and counts below as not noticed. The intervals are exact binomial ones of
-95 %.
+the changed statement, as measured line by line; the cheapest first, until one notices: a test fails, a verdict is not the
+expected one, or the process stops with an error or takes more than three times its processor time. A test that fails and a
+process that stops count only if they do so again alone, and do not without the mutant. First the tests that come by, then the
+rest of their files, which may use what those have compiled. A test that starts another process is not seen to come by what
+runs there. An answer counts as long as the mutated file and the file of the test or claim are the same.
+
+Tests have a budget of processor time for each mutant, and so have claims; where one was spent before all were asked, that side
+is *not finished*, and has not noticed. *Alone* means that the other side was asked to the end, and *neither* that both were.
+The intervals are exact binomial ones of 95 %.
 """
 
 
 def page(outcomes: Sequence[Outcome], seed: int, count: int, claim_seed: int, commit: str) -> str:
     """Of the mutants of one seed that were tried."""
-    tried = [one for one in outcomes if one.tests.finished or one.tests.silent or one.claims.silent or one.reason]
+    same = [one for one in outcomes if one.name == SAME]
+    others = [one for one in outcomes if one.name != SAME]
+    counted = [one for one in others if one.tried]
     # Those that were picked by hand, or for being quick, are no sample of the others.
-    skipped = outcomes and tried != list(outcomes[: len(tried)])
+    skipped = counted != others[: len(counted)]
     sample = (
         "They were picked from these, not the first of them: the shares are theirs, and no estimate of the others'."
     )
-    counted = [one for one in tried if one.name != SAME]
     used = [one for one in counted if one.in_claims]
+    unknown = [one for one in counted if one.in_theory and not one.in_claims and not one.claims.finished]
     by_tests = Share(sum(bool(one.tests.notice) for one in counted), len(counted))
     by_claims = Share(sum(bool(one.claims.notice) for one in used), len(used))
     neither = [one for one in counted if not one.tests.notice and not one.claims.notice]
     stops = sum(one.claims.notice.startswith("stops") for one in used)
     parts = [
         _HEAD.format(seed=seed, count=count, commit=commit, claim_seed=claim_seed),
-        f"## Result\n\nTried: {len(tried)} of the {count} mutants of seed {seed}.{f' {sample}' if skipped else ''}\n",
+        f"## Result\n\nTried: {len(counted)} of {len(others)} mutants of seed {seed} (equivalent, and left out: {len(same)})."
+        f"{f' {sample}' if skipped else ''}\n",
         "| | noticed | share | goal |\n|---|--:|--:|--:|",
         f"| by tests, of all that are not equivalent | {_told(by_tests)} | ≥ {GOALS['tests']:.0%} |",
         f"| by claims, of those in `theory` that a claim comes by | {_told(by_claims)} | ≥ {GOALS['claims']:.0%} |",
-        f"\nOf the {by_claims.hits} that claims noticed, {stops} stopped one with an error; the others changed a verdict.\n",
-        f"## By package\n\n{_table(tried, lambda one: one.mutant.path.split('/')[0])}\n",
-        f"## By kind\n\n{_table(tried, lambda one: one.mutant.kind)}\n",
+        f"\nOf the {by_claims.hits} that claims noticed, {stops} stopped one with an error; the others changed a verdict. Of "
+        f"{len(unknown)} more in `theory` it is not known yet whether a claim comes by.\n",
+        f"## By package\n\n{_table([*counted, *same], lambda one: one.mutant.path.split('/')[0])}\n",
+        f"## By kind\n\n{_table([*counted, *same], lambda one: one.mutant.kind)}\n",
         f"## Noticed by nothing\n\n{_list(one for one in neither if one.name == NEITHER)}\n",
         f"## Not finished, and not noticed so far\n\n{_list(one for one in neither if one.name == OPEN)}\n",
-        f"## Noticed by tests alone, in formulas that claims come by\n\n{_list(_unclaimed(used))}\n",
-        f"## Equivalent\n\n{_list((one for one in tried if one.name == SAME), reasons=True)}\n",
+        f"## Noticed by tests, and so far by no claim that comes by\n\n{_list(_unclaimed(used))}\n",
+        f"## Equivalent\n\n{_list(same, reasons=True)}\n",
     ]
     return "\n".join(parts)
 
@@ -108,5 +115,5 @@ def _row(one: Outcome, reasons: bool) -> str:
 
 
 def _short(text: str) -> str:
-    text = text.replace("`", "'").replace("|", "\\|")
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
+    short = text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
+    return short.replace("`", "'").replace("|", "\\|")

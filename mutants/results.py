@@ -15,7 +15,8 @@ class Answer:
 
     Attributes:
         mutant: its digest. version: of the mutated file and of who was asked, as they were.
-        asked: `TESTS` or `CLAIMS`. name: the file, or the claim. part: of a file of tests, "reaching" or "rest", or "whole".
+        asked: `TESTS` or `CLAIMS`. name: the file, or the claim; "" where all of them are meant.
+        part: of a file of tests, "reaching" or "rest", or "whole"; of all, whether they were asked to the end.
         notice: what noticed, and how; "" if nothing did. seconds: of processor time. came: whether the mutant was evaluated.
     """
 
@@ -51,6 +52,7 @@ class Results:
         self._known |= {_key(one): one for one in _answers(whole.decode(errors="replace"))}
 
     def find(self, mutant: str, version: str, asked: str, name: str, part: str) -> Answer | None:
+        """The answer of a unit in this version; None if it was not asked."""
         return self._known.get((mutant, version, asked, name, part))
 
     def of(self, mutant: str) -> list[Answer]:

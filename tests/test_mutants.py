@@ -12,13 +12,28 @@ from typing import Any
 
 import pytest
 
+from mutants.__main__ import holding
 from mutants.choosing import drawn
 from mutants.generating import mutants_of
 from mutants.mutant import CAME_BY, Mutant
-from mutants.outcome import CLAIM, NEITHER, OPEN, SAME, TEST, Asked, Outcome, outcome, reasons
+from mutants.outcome import (
+    CLAIM,
+    CLAIM_OPEN,
+    NEITHER,
+    OPEN,
+    SAME,
+    SPENT,
+    TEST,
+    TEST_OPEN,
+    Asked,
+    Outcome,
+    outcome,
+    reasons,
+)
 from mutants.page import page
 from mutants.project import this_project
-from mutants.results import TESTS, Answer, Results
+from mutants.reach import Reach
+from mutants.results import CLAIMS, TESTS, Answer, Results
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -166,11 +181,11 @@ def tried(folder: Path) -> list[dict[str, Any]]:
     ("function", "change", "name", "tests", "claims"),
     [
         ("volume", "2 → (2 + 1)", "both", "tests/test_near.py::test_volume", "A.y disagrees"),
-        ("turned", "-x → (x)", "test", "tests/test_far.py::test_twice", ""),
-        ("scaled", "3.0 → (3.0 * 1.05)", "claim", "", "A.y disagrees"),
+        ("turned", "-x → (x)", "tests alone", "tests/test_far.py::test_twice", ""),
+        ("scaled", "3.0 → (3.0 * 1.05)", "claims alone", "", "A.y disagrees"),
         ("unheeded", "7.0 → (7.0 * 1.05)", "neither", "", ""),
         ("positive", "x > 0 → (x >= 0)", "neither", "", ""),
-        ("endless", "x += 1 → x -= 1", "test", "stops early: it takes more than three times its time", ""),
+        ("endless", "x += 1 → x -= 1", "tests alone", "stops early: it takes more than three times its time", ""),
     ],
 )
 def test_who_notices(tiny: tuple, function: str, change: str, name: str, tests: str, claims: str) -> None:
@@ -218,22 +233,46 @@ def test_an_equivalent_one_is_not_counted() -> None:
     assert "| by tests, of all that are not equivalent | 3 of 3 | 100% " in reviewed
     assert "Noticed by nothing\n\nNone." in reviewed
     assert "no number changes |" in reviewed
-    assert "Tried: 4 of the 300 mutants of seed 1." in reviewed
+    assert "Tried: 3 of 3 mutants of seed 1 (equivalent, and left out: 1)." in reviewed
 
 
 def test_mutants_that_were_picked_are_no_sample() -> None:
-    heard, nobody = Asked("tests/test_a.py::test_f", 0, True), Asked("", 0, False)
+    heard, nobody = Asked("tests/test_a.py::test_f", 0, True), Asked("", 0, False, False)
     tried, untried = Outcome(ONE, heard, heard), Outcome(replace(ONE, line=1), nobody, nobody)
+    same = Outcome(replace(ONE, line=2), nobody, nobody, "no number changes")
     assert "no estimate of the others" in page([untried, tried], 1, 2, 0, "abc")
-    assert "no estimate of the others" not in page([tried, untried], 1, 2, 0, "abc")
+    for sample in ([tried, untried], [tried, untried, same], [same, tried, untried]):  # equivalent ones are never asked
+        assert "no estimate of the others" not in page(sample, 1, 2, 0, "abc")
 
 
-def test_what_was_not_finished_counts_as_not_noticed() -> None:
-    unfinished = outcome(ONE, [Answer(ONE.digest, "", TESTS, "tests/test_a.py", "whole", "", 1.0, True)], {})
+@pytest.mark.parametrize("part", ["whole", SPENT])
+def test_what_was_not_finished_counts_as_not_noticed(part: str) -> None:
+    """Also where the budget was spent before anybody came by."""
+    unfinished = outcome(ONE, [Answer(ONE.digest, "", TESTS, "tests/test_a.py", part, "", 1.0, part != SPENT)], {})
     assert unfinished.name == OPEN
     text = page([unfinished], 1, 300, 0, "abc")
     assert "| by tests, of all that are not equivalent | 0 of 1 |" in text
     assert "Not finished, and not noticed so far\n\n| mutant" in text
+
+
+def test_a_mutant_that_claims_notice_counts_though_no_test_was_asked() -> None:
+    heard = outcome(ONE, [Answer(ONE.digest, "", CLAIMS, "E1", "whole", "E1 disagrees", 1.0, True)], {})
+    assert heard.name == CLAIM_OPEN
+    assert "| by claims, of those in `theory` that a claim comes by | 1 of 1 |" in page([heard], 1, 1, 0, "abc")
+
+
+def test_what_was_noticed_by_a_file_that_has_changed_counts_no_more(tmp_path: Path) -> None:
+    for name in ("a.py", "test_a.py"):
+        (tmp_path / name).write_text("x = 1\n", encoding="utf-8")
+    paths, reach = {(TESTS, "test_a.py"): "test_a.py"}, Reach(tmp_path, tmp_path / "reach")
+    mutant, results = replace(ONE, path="a.py"), Results(tmp_path / "answers.jsonl")
+    version = f"{reach.version('a.py')} {reach.version('test_a.py')}"
+    answer = Answer(mutant.digest, version, TESTS, "test_a.py", "whole", "test_a.py::test_f", 1.0, True)
+    results.add(answer)
+    assert holding(reach, mutant, results, paths) == [answer]
+    assert holding(reach, mutant, results, {}) == []
+    (tmp_path / "test_a.py").write_text("x = 2\n", encoding="utf-8")
+    assert holding(Reach(tmp_path, tmp_path / "reach"), mutant, results, paths) == []
 
 
 @pytest.mark.parametrize(
@@ -242,7 +281,9 @@ def test_what_was_not_finished_counts_as_not_noticed() -> None:
         (Asked("x", 0, True), Asked("", 2, True), TEST),
         (Asked("", 2, True), Asked("x", 0, True), CLAIM),
         (Asked("", 0, True), Asked("", 0, True), NEITHER),
-        (Asked("x", 0, True), Asked("", 0, False), OPEN),
+        (Asked("x", 0, True), Asked("", 0, False), TEST_OPEN),
+        (Asked("", 0, False), Asked("x", 0, True), CLAIM_OPEN),
+        (Asked("", 1, True), Asked("", 0, False), OPEN),
     ],
 )
 def test_names(tests: Asked, claims: Asked, name: str) -> None:
