@@ -48,9 +48,16 @@ def test_a_site_in_order_has_no_faults(folder: Path) -> None:
         ('<img src="gone.png">', "loads gone.png, which is not there"),
         ('<p style="background: url(http://x/y.png)">', "loads http://x/y.png"),
         ("<style>@import url(https://x/y.css);</style>", "loads https://x/y.css"),
+        ('<img srcset="a.css 1x, https://x/y.png 2x">', "loads https://x/y.png"),
+        ('<object data="https://x/y.svg"></object>', "loads https://x/y.svg"),
+        ('<svg><use href="https://x/y.svg#a"/></svg>', "loads https://x/y.svg#a"),
+        ('<a href="../beside.html">x</a>', "links to ../beside.html, which is not there"),
+        ('<img src="../beside.html">', "loads ../beside.html, which is not there"),
     ],
 )
 def test_what_is_wrong_is_named(folder: Path, body: str, said: str) -> None:
+    """A file beside the site is there only where the site was built."""
+    (folder.parent / "beside.html").touch()
     (folder / "index.html").write_text(PAGE.format(body))
     assert check.faults(folder, check.read_all(folder)) == [f"index.html: {said}"]
 

@@ -9,7 +9,12 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 #: Attributes from which a browser loads something by itself.
-_LOADED = {("script", "src"), ("link", "href"), ("img", "src"), ("iframe", "src"), ("source", "src"), ("video", "src")}
+_LOADED = {
+    *((tag, "src") for tag in ("script", "img", "iframe", "source", "video", "audio", "embed", "input", "track")),
+    *((tag, "href") for tag in ("link", "image", "use")),
+    *((tag, "xlink:href") for tag in ("image", "use")),
+    *(("object", "data"), ("video", "poster")),
+}
 #: What a reader gets to from the first page: address (a pattern) → clicks, at the most. Each is there at least once.
 REACHED = {
     r"reference/claims/\w+\.html#claim-.+": 2,
@@ -38,6 +43,7 @@ class Page(HTMLParser):
         given = {name: value or "" for name, value in attrs}
         self.anchors |= {given[name] for name in ("id", "name") if given.get(name)}
         self.loaded += _STYLE.findall(given.get("style", ""))
+        self.loaded += [one.split()[0] for one in given.get("srcset", "").split(",") if one.strip()]
         for name, value in given.items():
             if (tag, name) in _LOADED and given.get("rel") not in (
                 "canonical",
@@ -67,7 +73,9 @@ def read_all(folder: Path) -> dict[str, Page]:
 def faults(folder: Path, pages: dict[str, Page]) -> list[str]:
     """One line for each link that leads nowhere and each thing loaded from outside, over all pages and styles."""
     found = [
-        f"{os.path.relpath(path, folder)}: {text}" for path, page in pages.items() for text in _of(path, page, pages)
+        f"{os.path.relpath(path, folder)}: {text}"
+        for path, page in pages.items()
+        for text in _of(path, page, pages, os.path.join(os.path.abspath(folder), ""))
     ]
     for style in sorted(folder.rglob("*.css")):
         text = style.read_text(encoding="utf-8")
@@ -115,17 +123,21 @@ def _outside(url: str) -> bool:
     return bool(urlsplit(url).netloc) or urlsplit(url).scheme in ("http", "https")
 
 
-def _of(path: str, page: Page, pages: dict[str, Page]) -> Iterator[str]:
+def _of(path: str, page: Page, pages: dict[str, Page], folder: str) -> Iterator[str]:
+    def there(target: str) -> bool:
+        """Whether a file is in the site: what lies beside it is not where the site goes."""
+        return os.path.exists(target) and os.path.join(os.path.abspath(target), "").startswith(folder)
+
     for url in page.loaded:
         if _outside(url):
             yield f"loads {url}"
-        elif urlsplit(url).scheme != "data" and not os.path.exists(_target(path, url)):
+        elif urlsplit(url).scheme != "data" and not there(_target(path, url)):
             yield f"loads {url}, which is not there"
     for url in dict.fromkeys(page.linked):
         parts, target = urlsplit(url), _target(path, url)
         if parts.scheme or parts.netloc:
             continue
-        if target not in pages and not os.path.exists(target):
+        if target not in pages and not there(target):
             yield f"links to {url}, which is not there"
         elif target in pages and unquote(parts.fragment) not in {"", *pages[target].anchors}:
             yield f"links to {url}: that page has no such anchor"
