@@ -31,7 +31,9 @@ def _drifts(activation: Activation, state: State, parameters: State, count: int)
 def _operations(activation: Activation, state: State, parameters: State) -> float:
     """Floating-point operations of one evaluation, as the compiler counts them."""
     drift = lowered_step(finite_step(activation)).drift
-    return float(jax.jit(drift).lower(state, parameters).compile().cost_analysis()["flops"])
+    found = jax.jit(drift).lower(state, parameters).compile().cost_analysis()
+    assert found is not None
+    return float(found["flops"])
 
 
 def run(width: int = 64, dim: int = 10**4, seconds: float = 0.3, repeats: int = 7) -> list[Row]:
@@ -43,10 +45,12 @@ def run(width: int = 64, dim: int = 10**4, seconds: float = 0.3, repeats: int = 
     rate = flops_per_second()
     for text in ("h3", "h4"):
         activation = Activation.parse(text)
-        drifts = partial(_drifts, activation, state, parameters)
-        first = once(lambda drifts=drifts: drifts(jnp.asarray(1)))
-        count = repetitions(lambda n, drifts=drifts: drifts(jnp.asarray(n)), seconds)
-        each = best_of({"drift": lambda drifts=drifts, n=count: drifts(jnp.asarray(n))}, repeats)["drift"] / count
+
+        def drifts(count: int, activation: Activation = activation) -> State:
+            return _drifts(activation, state, parameters, jnp.asarray(count))
+
+        first, count = once(partial(drifts, 1)), repetitions(drifts, seconds)
+        each = best_of({"drift": partial(drifts, count)}, repeats)["drift"] / count
         operations = _operations(activation, state, parameters)
         title = f"m=P={width}, {text}"
         rows += [

@@ -40,7 +40,7 @@ def training(replicas: int, seconds: float, repeats: int) -> list[Row]:
     ours = partial(advance_networks, method, BLOCK, group_size(replicas), data, networks, networks, keys, 0)
     assert task.inputs is not None
     plain = partial(numpy_linear.run, start.first[0], start.second[0], task.inputs, task.target, NOISE, STEP_SIZE)
-    calls = {"blocks": lambda count: ours(count, 0), "plain": plain}
+    calls: dict[str, Callable[[int], object]] = {"blocks": lambda count: ours(count, 0), "plain": plain}
     counts = {name: repetitions(call, seconds) for name, call in calls.items()}
     times = best_of({name: partial(call, counts[name]) for name, call in calls.items()}, repeats)
     step = 1e6 * times["blocks"] / counts["blocks"] / BLOCK
@@ -72,7 +72,7 @@ def _tree(paths: int, dim: int, step: float, steps: int) -> Callable[[], jax.Arr
     def one(key: jax.Array) -> jax.Array:
         brownian = dfx.VirtualBrownianTree(0.0, end, step / 2, (dim,), key)
         noise = dfx.ControlTerm(lambda t, y, args: diffusion, brownian)
-        terms = dfx.MultiTerm(dfx.ODETerm(lambda t, y, args: -y), noise)
+        terms: dfx.AbstractTerm = dfx.MultiTerm(dfx.ODETerm(lambda t, y, args: -y), noise)
         found = dfx.diffeqsolve(terms, dfx.Euler(), 0.0, end, step, jnp.ones(dim), max_steps=steps + 1)
         assert found.ys is not None
         return jnp.asarray(found.ys[0])

@@ -1,6 +1,7 @@
 """SDE ensembles with their own clocks against Diffrax at equal accuracy of the law, and the scale of a large dimension."""
 
 import time
+from collections.abc import Callable
 
 import diffrax as dfx
 import jax
@@ -41,7 +42,7 @@ def diffrax_times(dim: int, paths: int, steps: int) -> np.ndarray:
 
     def one(key: jax.Array) -> jax.Array:
         tree = dfx.VirtualBrownianTree(0.0, end, end / steps / 4, (1,), key)
-        terms = dfx.MultiTerm(
+        terms: dfx.AbstractTerm = dfx.MultiTerm(
             dfx.ODETerm(lambda t, y, x: scheme.drift(y, x)),
             dfx.ControlTerm(lambda t, y, x: jnp.diag(scheme.noise(y, x, jnp.ones(1))), tree),
         )
@@ -63,8 +64,8 @@ def diffrax_times(dim: int, paths: int, steps: int) -> np.ndarray:
     return np.asarray(_compiled(one, paths))
 
 
-def _compiled(one: object, paths: int) -> jax.Array:
-    return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), paths))  # type: ignore[arg-type]
+def _compiled(one: Callable[[jax.Array], jax.Array], paths: int) -> jax.Array:
+    return jnp.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), paths)))
 
 
 def equal_law(dim: int, paths: int, rival_paths: int, steps: int) -> list[Row]:
