@@ -206,6 +206,12 @@ def test_what_is_declared_is_what_is_there() -> None:
     assert f"--no-emit-package {_emergence.DISTRIBUTION} " in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
+def test_the_page_of_an_index_has_no_link_into_the_checkout() -> None:
+    text = PROJECT["project"]["readme"]["text"]
+    assert "emergence predict" in text
+    assert [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link] == []
+
+
 def test_nobody_is_sent_to_the_strangers_distribution() -> None:
     """On the package index ``emergence`` is somebody else's."""
     wrong = re.compile(r"pip install [^\n]*\bemergence(?!-sgd)\b|\bemergence\[")
