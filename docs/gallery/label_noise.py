@@ -1,6 +1,6 @@
 """Label noise: from lazy to rich
 
-Norm of the first layer of a linear network: label noise shrinks it, clean labels leave it alone.
+Norm of the first layer of a linear network: label noise shrinks it, clean labels leave it alone once they are fitted.
 
 docs/label_noise.md
 """

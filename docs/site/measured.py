@@ -1,8 +1,8 @@
 """``python docs/site/measured.py``: tables of the pages on what claims measured, with the numbers of ``docs/verdicts.json``.
 
 A table belongs to it if its columns begin with *claim* and two are called *predicted* and *measured*; each row names a
-judged quantity (``S1.J1``). These two cells are rewritten, and a third if there are columns *theirs*, a number from
-elsewhere, and *difference*: measured less theirs. Whatever else a page says is its own.
+judged quantity (``S1.J1``). These two cells are rewritten, that of *allowance* if there is one, and, where there is a column
+*theirs*, a number from elsewhere, *difference*: measured less theirs. Whatever else a page says is its own.
 """
 
 import math
@@ -14,6 +14,7 @@ import verdicts
 
 from validation.judge.catalogue import catalogue
 from validation.judge.claim import Measurement
+from validation.report.numerals import plain
 
 PAGES = Path(__file__).resolve().parents[1]
 _RULE = re.compile(r"\|[-:| ]+\|")
@@ -35,6 +36,8 @@ def renewed(page: str, known: Mapping[str, Measurement]) -> str:
             if {"theirs", "difference"} <= set(columns):
                 theirs = float(cells[columns.index("theirs")].replace("−", "-"))
                 cells[columns.index("difference")] = _figure(one.estimate - theirs, one)
+            if "allowance" in columns:
+                cells[columns.index("allowance")] = plain(one.allowance, 2)
             lines[i] = f"| {' | '.join(cells)} |".replace("|  |", "| |")
     return "\n".join(lines)
 
