@@ -104,9 +104,9 @@ class Conjecture:
     def point(self, values: Mapping[str, Any], seed: int) -> Point:
         """One problem. Raises `InputError` for one that cannot be run."""
         given = {**self.fixed, **values}
-        given |= {name: self._tied(name, one, given) for name, one in self.tied.items()}
         given |= {"seed": seed} if "seed" in options(self.model.problem) else {}
         given |= {"replicas": self.replicas} if self.replicas is not None else {}
+        given |= {name: self._tied(name, one, given) for name, one in self.tied.items()}
         try:
             problem = self.model.problem(**given)
             resolved = self.model.resolve(problem, self.simulation)

@@ -226,8 +226,7 @@ def _sizes(conjecture: Conjecture) -> Iterator[tuple[str, int]]:
 
 def _problem(conjecture: Conjecture) -> str:
     given = {**conjecture.fixed, **{name: list(values) for name, values in conjecture.axes.items()}}
-    more = f"; {len(conjecture.seeds)} seeds" + (
-        f", {conjecture.replicas} replicas" if conjecture.replicas is not None else ""
-    )
+    counts = {"seed": len(conjecture.seeds), "replica": conjecture.replicas}
+    more = "; " + ", ".join(f"{count} {name}{'s' * (count > 1)}" for name, count in counts.items() if count is not None)
     sizes = {name: given[name] for name, _ in _sizes(conjecture) if name in given}
     return (pairs(sizes) or ", ".join(written(name) for name in given)) + more

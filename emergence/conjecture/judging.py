@@ -22,6 +22,7 @@ from emergence.refusal import refuse
 from emergence.values import shown
 from validation.figures.plot import PALETTE, Plot
 from validation.judge.claim import Claim, Control, Measurement, Part, percent, share_used, verdict_of
+from validation.report.numerals import plain
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -261,12 +262,8 @@ def _parts(row: Row) -> list[str]:
 def _seen(conjecture: Conjecture, row: Row, own: Centred, x: Measurement, count: int) -> dict[str, object]:
     """The smallest error that was sure to be seen, the nearest rival, and the runs that would tell it."""
     name, distance = nearest(own)
-    size = abs(x.predicted) or 1.0
-    seen = (x.allowance + x.sigmas * x.stderr) / size
-    details: dict[str, object] = {
-        "smallest error seen": percent(seen),
-        "nearest rival": f"{name}, {percent(distance / size)} away",
-    }
+    seen, away = (told(gap, x.predicted) for gap in (x.allowance + x.sigmas * x.stderr, distance))
+    details: dict[str, object] = {"smallest error seen": seen, "nearest rival": f"{name}, {away} away"}
     judged = verdict_of(x)
     alive = [control.name for control in judged.controls if not control.rejected]
     if alive and judged.used > 1:
@@ -279,19 +276,16 @@ def _seen(conjecture: Conjecture, row: Row, own: Centred, x: Measurement, count:
             conjecture.false_alarms / count,
             conjecture.power,
         )
-        details["underpowered"] = _underpowered(seen, distance / size, x.allowance / size, enough, row)
+        remedy = _remedy(enough, told(x.allowance, x.predicted), row)
+        whole = " of the prediction" if x.predicted else ""
+        details["underpowered"] = f"{seen}{whole} could have been seen, the nearest rival is {away} away, {remedy}"
     return details
 
 
-def _underpowered(seen: float, distance: float, allowance: float, enough: int | None, row: Row) -> str:
-    remedy = (
-        f"{_grouped(enough)} runs would do"
-        if enough is not None
-        else f"no number of runs would do: the allowance is {percent(allowance)}"
-    )
-    if enough is not None and not row.random:
-        remedy = "give more seeds, or a smaller allowance"
-    return f"{percent(seen)} of the prediction could have been seen, the nearest rival is {percent(distance)} away, {remedy}"
+def _remedy(enough: int | None, allowance: str, row: Row) -> str:
+    if enough is None:
+        return f"no number of runs would do: the allowance is {allowance}"
+    return f"{_grouped(enough)} runs would do" if row.random else "give more seeds, or a smaller allowance"
 
 
 def nearest(own: Centred) -> tuple[str, float]:
@@ -299,6 +293,11 @@ def nearest(own: Centred) -> tuple[str, float]:
     gaps = {name: abs(value - own.predicted) for name, value in own.rivals.items()}
     name = min(gaps, key=lambda key: gaps[key])
     return name, gaps[name]
+
+
+def told(gap: float, predicted: float) -> str:
+    """A difference as a share of a prediction, in words; of a prediction of 0, which has no shares, as it is."""
+    return percent(gap / abs(predicted)) if predicted else plain(gap, 2)
 
 
 def _grouped(number: int) -> str:

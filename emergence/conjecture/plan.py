@@ -12,7 +12,7 @@ import numpy as np
 
 from emergence.conjecture import power
 from emergence.conjecture.conjecture import Conjecture, Point
-from emergence.conjecture.judging import missing, nearest
+from emergence.conjecture.judging import missing, nearest, told
 from emergence.conjecture.runs import Runs, Stopped
 from emergence.conjecture.table import Centred, Row, Said, centred, rows, said
 from emergence.options import options, written
@@ -20,7 +20,6 @@ from emergence.refusal import is_refusal
 from emergence.store import grid
 from emergence.values import MAX_WHOLE
 from theory.core.streams import integer_seed
-from validation.judge.claim import percent
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -171,7 +170,7 @@ def _centred(row: Row, found: Said) -> Centred:
 
 def _separating(conjecture: Conjecture, row: Row) -> tuple[str, int] | None:
     """The least dimension, of doubled ones, at which every rival is further off than the allowance."""
-    if "dim" not in options(conjecture.model.problem) or row.quantity.across == "dim":
+    if "dim" not in options(conjecture.model.problem) or "dim" in (row.quantity.across, *conjecture.tied):
         return None
     dim = int(getattr(row.points[0].problem, "dim"))  # noqa: B009
     for _ in range(_DOUBLINGS):
@@ -192,12 +191,11 @@ def _separating(conjecture: Conjecture, row: Row) -> tuple[str, int] | None:
 
 def words(one: Planned, unit: str) -> str:
     """One plan in a sentence."""
-    share = abs(one.predicted) or 1.0
-    away = f"the nearest rival, {one.rival}, is {percent(one.distance / share)} away"
+    away = f"the nearest rival, {one.rival}, is {told(one.distance, one.predicted)} away"
     if one.lost:
         return f"{one.name}: not planned: of the pilot {one.lost}: give a longer time or more steps in [problem]"
     if one.runs is None:
-        told = f"{one.name}: hopeless: {away}, the allowance is {percent(one.allowance / share)}"
-        return told + (f": {written(one.size[0])} = {one.size[1]} would separate them" if one.size else "")
+        hopeless = f"{one.name}: hopeless: {away}, the allowance is {told(one.allowance, one.predicted)}"
+        return hopeless + (f": {written(one.size[0])} = {one.size[1]} would separate them" if one.size else "")
     enough = "enough" if one.have >= one.runs else "too few"
     return f"{one.name}: {one.runs} {unit} needed, {one.have} asked for ({enough}, power {one.power:.3f}); {away}"

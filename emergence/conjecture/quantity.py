@@ -136,8 +136,12 @@ class Quantity:
         """
         if self.level is not None:
             return float(self._axis(run, axes)[-1])
-        plain = run[self.of.text].attrs.get("units", "") if self.of.text in run else ""
-        return lengths.get(plain, np.nan)
+        name = self.of.text
+        end = lengths.get(run[name].attrs.get("units", ""), np.nan) if name in run else np.nan
+        if not np.isfinite(end):
+            return np.nan
+        # A mean over directions exceeds that of the ones which came and the end in place of the others, not the end.
+        return self.of_run(run.assign({name: run[name].where(run[name] != np.inf, end)}), axes)
 
     def curve_slope(
         self, run: "xr.Dataset", axes: Mapping[str, Axis], curve: Formula, values: Mapping[str, float]
@@ -187,7 +191,7 @@ class Quantity:
                 f"{self.of.label} is {self.of.text!r}, with several {sizes}: give quantity.{rest[0]}, or quantity.over"
             )
         if rest:
-            values = getattr(values, self.over)(rest)
+            values = getattr(values, self.over)(rest, skipna=False)  # what is not known is not left out
         return values.squeeze([dim for dim in values.dims if dim != curve])
 
     def _chosen(self, array: "xr.DataArray") -> "xr.DataArray":
@@ -203,7 +207,9 @@ class Quantity:
 
 
 def _crossing(x: np.ndarray, y: np.ndarray, level: float) -> float:
-    """First abscissa at which the curve reaches the level from where it starts; inf if it never does."""
+    """First abscissa at which the curve reaches the level from where it starts; inf if it never does, NaN if unknown."""
+    if np.isnan(y[0]):
+        return np.nan
     side = np.sign(y - level)
     reached = np.flatnonzero((side == 0) | (side != side[0]))
     if not reached.size:
@@ -251,6 +257,9 @@ def read(table: Mapping[str, Any], simulation: Simulation, options: Sequence[str
     for key, values in lists.items():
         if not values or len(values) > 100:
             refuse(f"{where}.{key} has {len(values)} values: give from 1 to 100")
+        again = next((value for place, value in enumerate(values) if value in values[:place]), None)
+        if again is not None:
+            refuse(f"{where}.{key} has {shown(again)} twice: each value is a quantity of its own: drop one")
     axis = str(Text("time").check(f"{where}.in", table.get("in", "time"))).replace("-", "_")
     if axis not in AXES and (kind != "slope" or axis not in options):
         refuse(

@@ -21,7 +21,7 @@ from emergence.commands import calibrate, new
 from emergence.conjecture import disagreement, power
 from emergence.conjecture.conjecture import Conjecture, of_table
 from emergence.conjecture.formula import formula
-from emergence.conjecture.judging import claim_of
+from emergence.conjecture.judging import claim_of, told
 from emergence.conjecture.lock import canonical
 from emergence.conjecture.plan import plan, words
 from emergence.conjecture.runs import Runs
@@ -378,8 +378,31 @@ def test_a_slope_over_the_grid_and_what_may_stand_for_its_prediction() -> None:
     assert one.reached(run, {"samples": ("step", 2.0)}, {}) == 40
     with pytest.raises(InputError, match="this simulation counts no samples"):
         one.of_run(run, {"time": ("time", 1.0)})
+    unknown = run.assign(loss=("time", [math.nan, 0.6, 0.4]))
+    assert math.isnan(one.of_run(unknown, {"samples": ("step", 2.0)}))  # whence it crosses is not known
     with pytest.raises(InputError, match=r"it changes along dim: give predict\.curve"):
         measured(**common, predict={"formula": "d"}, rivals={"one": "1"})
+
+
+def test_a_mean_of_times_of_which_some_did_not_come_is_bounded_by_all_of_them() -> None:
+    base = {"predict": {"formula": "1"}, "rivals": {"one": "2"}, "data": {"from": "gradient-flow", "seeds": "0:3"}}
+    run = xr.Dataset({"half_time": ("direction", [1.0, math.inf], {"units": "gradient-flow time"})})
+    for over, least in (("mean", 2.5), ("max", 4.0), ("sum", 5.0)):
+        asked = of_table(table(**base, quantity={"measure": "half_time", "over": over}), "here")
+        (one,) = asked.quantities
+        assert one.of_run(run, {}) == math.inf
+        assert one.reached(run, {}, {"gradient-flow time": 4.0}) == least
+        assert math.isnan(one.reached(run, {}, {}))
+        assert math.isnan(one.of_run(run.where(run.half_time < 2), {}))  # one that is not known is not left out
+
+
+def test_a_difference_from_nothing_has_no_per_cent() -> None:
+    assert (told(0.5, 2.0), told(2.0, 2.0), told(0.013, 0.0), told(300.0, 1.0)) == (
+        "25 %",
+        "100 %",
+        "0.013",
+        "300 times",
+    )
 
 
 def test_options_may_be_formulas_in_others() -> None:
@@ -389,6 +412,14 @@ def test_options_may_be_formulas_in_others() -> None:
         (pytest.approx(0.02 / 64), 32), (pytest.approx(0.02 / 512), 128),
     ]  # fmt: skip
     assert canonical(found)["problem"]["steps"] == "2*batch*d"
+    own = of_table(
+        table(
+            problem={**problem, "step-size": 1e-6, "steps": "R*(1 + seed)"},
+            data={"from": "online-sgd", "replicas": 3, "seeds": [7]},
+        ),
+        "",
+    )
+    assert [x.problem.steps for x in own.points] == [24, 24]  # type: ignore[attr-defined]
     for step, said in (
         ("1/eta", "problem.step-size '1/eta' is not understood"),
         ("d-16", "problem.step-size is 0: give a finite number, above 0"),
@@ -404,7 +435,7 @@ def test_a_single_run_of_chance_and_a_run_that_ends_too_early_judge_nothing() ->
     claim = claim_of(of_table(table(**late), "here"), Runs())
     (verdict,) = [claim.judge(x) for x in claim.run(Context()).measurements]
     assert verdict.verdict == "inconclusive"
-    assert "8 of 8 runs (1e+02 %) ended before they came to it" in str(verdict.measurement.details["not measured"])
+    assert "8 of 8 runs (100 %) ended before they came to it" in str(verdict.measurement.details["not measured"])
     assert "the mean is at least 64: give a longer time" in str(verdict.measurement.details["not measured"])
 
 
