@@ -47,6 +47,9 @@ def run(arguments: argparse.Namespace) -> Result:
 
     Refuses files without claims, and whatever in them is not understood: one line names file, key, value and remedy.
     """
+    asked_for = [f"--{name}" for name in ("quantities", "symbols", "plan", "lock") if getattr(arguments, name)]
+    if len(asked_for) > 1:
+        refuse(f"{asked_for[1]} is given beside {asked_for[0]}: give one of them, then the other")
     if arguments.quantities:
         return _quantities(arguments)
     from emergence.conjecture.judging import check_preset
@@ -55,7 +58,7 @@ def run(arguments: argparse.Namespace) -> Result:
         refuse("no file is given: give a claim file such as conjecture.toml or conjecture.py, or --quantities")
     seeds = _seeds(arguments)
     if arguments.symbols:
-        return _symbols([_conjecture(path, seeds) for path in arguments.files])
+        return _symbols([_conjecture(path, seeds, arguments.seed) for path in arguments.files])
     asked = [one for path in arguments.files for one in _asked(path, seeds, arguments.seed)]
     theories = [(path, found) for path in arguments.files if (found := _theory(path)) is not None]
     if not asked and not theories:
@@ -78,9 +81,9 @@ def _seeds(arguments: argparse.Namespace) -> tuple[int, ...] | None:
     return None if arguments.seeds is None else seeds_of(arguments.seeds, "--seeds")
 
 
-def _conjecture(path: str, seeds: tuple[int, ...] | None) -> "Conjecture":
+def _conjecture(path: str, seeds: tuple[int, ...] | None, seed: int = 0) -> "Conjecture":
     """The conjecture of a file that has exactly one. Raises `InputError`."""
-    found = [one.conjecture for one in _asked(path, seeds) if one.conjecture is not None]
+    found = [one.conjecture for one in _asked(path, seeds, seed) if one.conjecture is not None]
     if len(found) != 1:
         refuse(f"{path!r} has {len(found)} claims about a problem: give a file with one")
     return found[0]
@@ -303,10 +306,14 @@ def _workers(arguments: argparse.Namespace) -> int:
 
 
 def _lock(asked: list[Asked]) -> Result:
+    """Lock all claims, or none: each can be run, and no other version of it is locked."""
     from emergence.conjecture import lock
 
     found = {}
     lines = []
+    for one in asked:
+        _announce(one)
+        lock.check(lock.place(one.file, one.claim.id), one.content)
     for one in asked:
         path, name = lock.place(one.file, one.claim.id), one.claim.id
         found[name] = {"file": str(path), "sha256": lock.write(path, one.content)}

@@ -70,11 +70,17 @@ def status(path: Path, content: Mapping[str, Any]) -> str:
     return LOCKED if _read(path) == digest(content) else EDITED
 
 
-def write(path: Path, content: Mapping[str, Any]) -> str:
-    """Lock a claim; its digest. Raises `InputError` where another version of it is locked already."""
+def check(path: Path, content: Mapping[str, Any]) -> str:
+    """The digest of a claim. Raises `InputError` where another version of it is locked already."""
     found = digest(content)
     if path.exists() and _read(path) != found:
         refuse(f"lock {str(path)!r} is of another version of claim {content['id']}: remove it to lock this one")
+    return found
+
+
+def write(path: Path, content: Mapping[str, Any]) -> str:
+    """Lock a claim; its digest. Raises `InputError` as `check` does."""
+    found = check(path, content)
     text = json.dumps({"claim": content["id"], "sha256": found, "canonical": content}, indent=2, sort_keys=True)
     write_atomically(path, lambda temporary: Path(temporary).write_text(f"{text}\n", encoding="utf-8"))
     return found

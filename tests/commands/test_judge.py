@@ -179,6 +179,7 @@ def test_lists(run: Callable, command: Callable, tmp_path: Path) -> None:
         ("quantity", 'measure = "slope"\nof = "loss"\nin = "dim"\nat = 1\nlevel = 1', "level is given: drop one"),
         ("quantity", 'measure = "slope"\nof = "loss"\nin = "dim"\nalong = "dim"', "use one of time, step, samples, compute"),
         ("quantity", 'measure = "level"\nof = "loss"\nat = inf', "give a finite number"),
+        ("quantity", 'measure = "level"\nof = "loss"\nat = [0, 1, 0.0]', "quantity.at has 0 twice"),
         ("quantity", 'measure = "half_time"\ndirection = 0', "direction is 0: give a whole number"),
         ("data", 'from = "gradient-flaw"', "did you mean gradient-flow?"),
         ("data", 'from = "gradient-flow"\nseeds = "0:1000000000"', "more than 1000000 values"),
@@ -198,6 +199,21 @@ def test_what_is_wrong_costs_one_line(section: str, lines: str, said: str, refus
     assert "x.toml" in err
     assert said in err, err
     assert not (tmp_path / "gone").exists()
+
+
+def test_two_wishes_cost_one_line(refused: Callable, tmp_path: Path) -> None:
+    told = refused("judge", written(tmp_path), "--plan", "--lock")
+    assert told.endswith("--lock is given beside --plan: give one of them, then the other\n")
+
+
+def test_what_cannot_be_run_is_not_locked(refused: Callable, tmp_path: Path) -> None:
+    """Of several claims all are locked, or none."""
+    good, claim = written(tmp_path), LINES["claim"].replace("X1", "X2")
+    bad = written(tmp_path, "bad.toml", claim=claim, problem=LINES["problem"].replace('"h6"', '"nothing"'))
+    assert "activation 'nothing' is not understood" in refused("judge", good, bad, "--lock")
+    other = written(tmp_path, "other.toml", claim=claim)
+    (tmp_path / "X2.lock").write_text("{}", encoding="utf-8")
+    assert "X2.lock' cannot be read" in refused("judge", good, other, "--lock")
 
 
 def test_a_claim_file_has_one_size(refused: Callable, tmp_path: Path) -> None:
