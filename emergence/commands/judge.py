@@ -281,6 +281,7 @@ def _plan(arguments: argparse.Namespace, asked: list[Asked]) -> Result:
     """How many runs each claim needs; nothing is kept of the pilot."""
     from emergence.conjecture.plan import plan, words
     from emergence.conjecture.runs import Runs
+    from validation.report.numerals import duration
 
     workers = _workers(arguments)
     entries, lines = [], []
@@ -295,8 +296,8 @@ def _plan(arguments: argparse.Namespace, asked: list[Asked]) -> Result:
         seconds = found.seconds(workers)
         entries.append({"claim": one.claim.id, **asdict(found), "runs": found.runs, "seconds": seconds})
         lines += [f"{one.claim.id}: {words(row, found.unit)}" for row in found.rows]
-        took = f"the pilot of {found.pilot} {found.unit} took {found.spent:.2g} s and is thrown away"
-        cost = "" if seconds is None else f"; {found.runs} {found.unit} would take about {seconds:.2g} s here"
+        took = f"the pilot of {found.pilot} {found.unit} took {duration(found.spent)} and is thrown away"
+        cost = "" if seconds is None else f"; {found.runs} {found.unit} would take about {duration(seconds)} here"
         lines.append(f"{one.claim.id}: {took}{cost}")
     return Result({"plans": entries}, "\n".join(lines))
 
