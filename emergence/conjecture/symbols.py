@@ -65,7 +65,8 @@ class Symbols:
             values = values[place]
         if not np.isfinite(values):
             refuse(
-                f"symbol {name!r} has no value for this problem ({self.resolved.headline()}): leave it out of formulas"
+                f"symbol {name!r} has no value for this problem ({self.resolved.headline()}): leave it out of formulas, "
+                "or take other seeds"
             )
         return float(values)
 

@@ -114,6 +114,16 @@ def test_a_wrong_statement_must_be_found_out_like_a_control() -> None:
     assert not tally(rows[2:]).too_many
 
 
+def test_a_seed_left_open_for_want_of_a_number_is_no_false_alarm_and_one_that_disagrees_is() -> None:
+    alive, dead = Control(0.0, 0.0, 0.0, 0.0), Control(9.0)
+    rest = [judged(measured(seed)) for seed in range(39)]
+    for control, hits, total in ((alive, 0, 39), (dead, 1, 40)):
+        nothing = Measurement("x", 0.0, math.nan, math.nan, 0.0, {"far": control}, "exact")
+        found = tally([judged(nothing), *rest])
+        assert (found.seeds, found.false.hits, found.false.total) == (40, hits, total)
+    assert tally([judged(Measurement("x", 0.0, math.nan, math.nan, 0.0, {"far": alive}, "exact")), *rest]).statistical
+
+
 def test_a_bound_has_no_stated_share() -> None:
     x = Measurement("x", 0.0, 0.5, 0.0, 1.0, {"far": 9.0}, "exact")
     found = tally([judged(x)] * 5)

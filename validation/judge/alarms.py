@@ -172,25 +172,27 @@ def is_random(seeds: Seeds) -> bool:
 
 
 def tally(judged: Sequence[Verdict]) -> Tally:
-    """Count the verdicts on one quantity, one per seed."""
-    claim, measured = judged[0].claim, [one.measurement for one in judged]
+    """Count the verdicts on one quantity, one per seed. Where it was left open for want of a number, nothing can be false."""
+    told = [one for one in judged if one.verdict != "inconclusive" or not math.isnan(one.measurement.estimate)]
+    claim, measured = judged[0].claim, [one.measurement for one in told]
     expected = "open" if claim.kind == "open" else claim.expected
-    predicted, estimate, stderr = np.array([(x.predicted, x.estimate, x.stderr) for x in measured], dtype=float).T
-    right = [one.used <= 1 for one in judged]
+    numerals = np.array([(x.predicted, x.estimate, x.stderr) for x in measured], dtype=float)
+    predicted, estimate, stderr = numerals.reshape(-1, 3).T
+    right = [one.used <= 1 for one in told]
     false = sum(right) if expected == "disagrees" else len(right) - sum(right)
     return Tally(
         judged[0].id,
-        measured[0].quantity,
+        judged[0].measurement.quantity,
         expected,
         len(judged),
         Counter(one.verdict for one in judged),
-        Share(0 if expected == "open" else false, len(judged)),
+        Share(0 if expected == "open" else false, len(told)),
         _controls(judged),
         len({repr(numbers(one)) for one in judged}) > 1,
         freedom(stderr),
         *_calibration(estimate - predicted, stderr),
         any(x.allowance > 0 for x in measured),
-        measured[0].sigmas,
+        judged[0].measurement.sigmas,
         max((abs(x.estimate - x.predicted) / x.allowance for x in measured if x.allowance > 0), default=math.nan),
     )
 
