@@ -111,7 +111,7 @@ for (trained, name), colour in zip(NAMES.items(), (BLUE, ORANGE), strict=True):
     ax.errorbar(
         loss.time[5::6], mean[5::6], error[5::6], fmt="o", ms=3, color=colour, label="SGD ± two standard errors"
     )
-ax.set(yscale="log", xlabel="time", ylabel="population loss", ylim=(5e-4, 0.3))
+ax.set(yscale="log", xlabel="time", ylabel="population loss", ylim=(2e-4, 0.3))
 ax.legend(frameon=False)
 plt.show()
 print("second layer at the end, trained:", np.round(flows[True].second.values[-1], 3))
