@@ -149,7 +149,8 @@ def told(one: Outcome) -> str:
     """A mutant, and what became of it, in one line."""
     by = "; ".join(x.notice for x in (one.tests, one.claims) if x.notice)
     mutant = one.mutant
-    return f"{mutant.digest} {mutant.path}:{mutant.line} {mutant.kind}: {mutant.change[:120]}: {one.name} {by}"
+    name = one.name if one.tried or one.reason else "not asked"
+    return f"{mutant.digest} {mutant.path}:{mutant.line} {mutant.kind}: {mutant.change[:120]}: {name} {by}"
 
 
 def _commit() -> str:
