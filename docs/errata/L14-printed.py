@@ -17,4 +17,4 @@ error = added.std(axis=0, ddof=1) / np.sqrt(len(added)) / unit
 plot.points(run.step[1:], added.mean(axis=0) / unit, "512 runs", "#0072B2", error)
 plot.level(1.0, "as printed", "#D55E00")
 plot.level(0.5, "corrected", ls="--")
-figure = plot.done()
+figure = plot.done(loc=(0.02, 0.62))
