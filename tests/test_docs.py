@@ -14,6 +14,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+#: A file of the repository, by its path in a line of code.
+_FILE = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|json|toml|md))`")
 _MAKE = re.compile(r"`make ([a-z]+)|^make ([a-z]+)", re.MULTILINE)
 #: Places on somebody's machine have no business in a committed notebook.
 _PRIVATE = re.compile(r"/(?:home|root|Users|tmp|work|mnt|private)/|[A-Z]:\\\\")
@@ -39,6 +41,12 @@ def claim_ids(page: str) -> set[str]:
 def test_links_resolve(page: Path) -> None:
     local = [link for link in _LINK.findall(text(page)) if "://" not in link]
     assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+def test_files_that_pages_name_are_there() -> None:
+    named = {(page.name, file) for page in PAGES for file in _FILE.findall(text(page))}
+    assert len(named) > 20
+    assert [one for one in sorted(named) if not (ROOT / one[1]).is_file()] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
