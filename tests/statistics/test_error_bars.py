@@ -215,6 +215,10 @@ def _measured(**changed: float | dict[str, float | Control]) -> Measurement:
         ({"controls": {"far": 9.0, "just": 1.899}}, "inconclusive"),
         ({"controls": {"own": Control(1.2, stderr=0.01, allowance=0.1)}}, "agrees"),
         ({"estimate": 5.0, "controls": {"near": 5.1}}, "inconclusive"),
+        ({"controls": {"never": float("inf")}}, "agrees"),
+        ({"estimate": float("nan")}, "disagrees"),
+        ({"controls": {"far": 9.0, "nothing": float("nan")}}, "inconclusive"),
+        ({"controls": {"own": Control(9.0, estimate=float("nan"))}}, "inconclusive"),
     ],
 )
 def test_the_rule_of_a_verdict(changed: dict[str, float], verdict: str) -> None:

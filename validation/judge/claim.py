@@ -137,7 +137,7 @@ def computed_by(function: Callable[..., object], text: str) -> str:
 class JudgedControl:
     """A judged control: `estimate` if it has data of its own, `used` and `z` as in `Verdict`.
 
-    It is rejected where `used` exceeds 1 (or is NaN).
+    It is rejected where `used` exceeds 1 (or is NaN), but not where a number of the control's own is NaN: it says nothing.
     """
 
     name: str
@@ -207,9 +207,9 @@ class Outcome:
         return found
 
 
-#: A measurement, a figure with its caption, or the dataset.
 #: What wrong theories predict, by the first words of their names.
 Controls = dict[str, Control | float]
+#: A measurement, a figure with its caption, or the dataset.
 Part = Union[Measurement, tuple[str, object], "xr.Dataset"]
 Runner = Callable[["Context"], Outcome | Iterable[Part]]
 
@@ -325,4 +325,6 @@ def _judge_control(name: str, wrong: Control | float, x: Measurement) -> JudgedC
         x.stderr if control.stderr is None else control.stderr,
     )
     used, z = share_used(*numbers, x.sigmas), standard_score(*numbers)
-    return JudgedControl(name, control.predicted, control.estimate, used, z, not agrees(*numbers, x.sigmas))
+    own = (control.predicted, control.estimate, control.allowance, control.stderr)
+    rejected = not agrees(*numbers, x.sigmas) and not any(one is not None and math.isnan(one) for one in own)
+    return JudgedControl(name, control.predicted, control.estimate, used, z, rejected)
