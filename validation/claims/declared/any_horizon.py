@@ -95,6 +95,8 @@ def _real_steps(context: Context) -> Measurement:
 
 #: Scores, over c = 1.
 _SCORES = (0.04, 0.01)
+#: Samples by which a count may be off: the first step, of size S, is two of the last, of size S/2; and the last one itself.
+_ENDS = 3
 
 
 def _counted(score: float, scale: float, power: float) -> float:
@@ -108,22 +110,17 @@ def _growth() -> Iterator[Measurement]:
     scale = float(np.sqrt(0.5))
     first, last = (_counted(score, scale, 0.5) for score in _SCORES)
     unit = _SCORES[-1] ** 2
-    # Whether a step at either end of the count is in it moves the sum by a step size, S, in 1/S.
-    allowance = 4 * _SCORES[-1]
     wrong = _counted(_SCORES[-1], 1.0, 0.5) * unit
     controls: Controls = {"tuned horizon": 1.0, "another constant": Control(frontiers.ONE_SCHEDULE, wrong)}
     text = f"samples to a score S = {_SCORES[-1]:g} over 1/(cS²), growth counted while η ≤ cS, η = √(c/2n)"
-    yield Measurement(
-        text, frontiers.ONE_SCHEDULE, last * unit, 0.0, allowance, controls, "a step at each end", key="factor"
-    )
+    source = "a step at each end"
+    yield Measurement(text, frontiers.ONE_SCHEDULE, last * unit, 0.0, _ENDS * unit, controls, source, key="factor")
     octaves = np.log(_SCORES[0] / _SCORES[1])
     steep = np.log(_counted(_SCORES[1], scale, 1 / 3) / _counted(_SCORES[0], scale, 1 / 3)) / octaves
     controls = {"fixed step size": 1.0, "another power": Control(2.0, float(steep))}
-    estimate = float(np.log(last / first) / octaves)
-    text = "exponent of these samples in 1/S"
-    yield Measurement(
-        text, 2.0, estimate, 0.0, 4 * _SCORES[0] / octaves, controls, "a step at each end", key="exponent"
-    )
+    allowance = _ENDS * (_SCORES[0] ** 2 + _SCORES[1] ** 2) / frontiers.ONE_SCHEDULE / octaves
+    text, estimate = "exponent of these samples in 1/S", float(np.log(last / first) / octaves)
+    yield Measurement(text, 2.0, estimate, 0.0, allowance, controls, source, key="exponent")
 
 
 def _loss(decay: float) -> Measurement:
