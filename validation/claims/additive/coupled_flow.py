@@ -497,22 +497,19 @@ class Windows:
     """Of one start, the separated directions.
 
     Attributes:
-        unit: largest M₀ ln(1/M₀). needed: the least δ with every half time in (1 ± δ)T_p. predicted: the same by the deflated
-            flow. slack: by which that may be off. held: share of the directions that are where Theorem C.1 has them, at
-            theory's δ: still light before (1 − δ)T_p, aligned and fitted at all later times. early: that share with (b) from
-            before T_p on.
+        run: whose record goes on beyond the last direction. unit: largest M₀ ln(1/M₀). needed: the least δ with every half
+            time in (1 ± δ)T_p. predicted: the same by the deflated flow. slack: by which that may be off.
     """
 
+    run: CoupledRun
     unit: float
     needed: float
     predicted: float
     slack: float
-    held: float
-    early: float
 
     @classmethod
     def of(cls, run: CoupledRun) -> "Windows":
-        """Of a run whose record goes on beyond the last direction."""
+        """Of a start with a separated direction or more."""
         use, x = run.separated, run.prediction
         leading, start = x.time_leading[use], x.overlap[use] ** 2
         needed = float(np.max(np.abs(run.flow.half_time[use] / leading - 1)))
@@ -520,13 +517,20 @@ class Windows:
         slack = (run.spread / run.deflated.half_time + run.light)[use]
         law = float(each.max())
         off = max(float(np.max(each + slack)) - law, law - float(np.max(each - slack)))
-        chosen = np.flatnonzero(use).tolist()
-        held, early = (np.mean([_where_it_is(run, q, law + off, side) for q in chosen]) for side in (1, -1))
-        return cls(float(np.max(start * np.log(1 / start))), needed, law, off, float(held), float(early))
+        return cls(run, float(np.max(start * np.log(1 / start))), needed, law, off)
+
+    def held(self, moved: float = 0.0) -> float:
+        """Share of the directions that are where Theorem C.1 has them, at theory's δ, about the time (1 + `moved`·δ)T_p.
+
+        (c): still light before δ of it; (b): aligned and fitted at all times from δ after it on.
+        """
+        delta = self.predicted + self.slack
+        chosen = np.flatnonzero(self.run.separated).tolist()
+        return float(np.mean([_where_it_is(self.run, q, delta, 1 + moved * delta) for q in chosen]))
 
 
-def _where_it_is(run: CoupledRun, direction: int, delta: float, side: int) -> bool:
-    """(b) from (1 ± δ)T_p on, `side` the sign, and (c) before (1 − δ)T_p: all that is recorded of the direction's neuron.
+def _where_it_is(run: CoupledRun, direction: int, delta: float, centre: float) -> bool:
+    """(c) before (centre − δ)T_p and (b) from (centre + δ)T_p on, in all that is recorded of the direction's neuron.
 
     From half its overlap to all but a share of its norm takes what a lone student takes.
     """
@@ -536,12 +540,13 @@ def _where_it_is(run: CoupledRun, direction: int, delta: float, side: int) -> bo
     start, first = abs(float(x.overlap[direction])), float(run.initial.norm2[neuron])
     path = once(lone_path, x.activation, 1)
     lag = path.loss_time(weight, start, first, 1 - _NORM_LEFT) - float(path.half_time(np.array(start))) / weight
-    after = time >= (1 + side * delta) * x.time_leading[direction] + side * lag
-    before = time <= (1 - delta) * x.time_leading[direction]
-    # Before: M = M₀/(1 − t/T) ≤ M₀/δ, and a light student does not grow while (1 − M)^{−2/J} is near 1.
-    light = np.all(square[before] <= start**2 / delta) and np.all(norm2[before] <= 1.1 * first)
+    before = time <= (centre - delta) * x.time_leading[direction]
+    after = time >= (centre + delta) * x.time_leading[direction] + lag
+    # Before: M = M₀/(1 − t/T) ≤ M₀/δ (J = 4), and a light student grows by (1 − M)^{−2/J} at most.
+    most = start**2 / delta
+    light = np.all(square[before] <= most) and np.all(norm2[before] ** 2 * (1 - most) <= first**2)
     fitted = np.all(square[after] >= 1 - _LEFT) and np.all(np.abs(norm2[after] / weight - 1) <= _NORM_LEFT)
-    return bool(light and fitted)
+    return bool(before.any() and light and after.any() and fitted)
 
 
 @claim(
@@ -567,14 +572,14 @@ def run_windows(context: Context) -> Iterator[Part]:
         law, slope, 0.0, float(np.abs(weights) @ (rows[3] / rows[2])), {"δ ∝ √M₀": law / 2, "δ ∝ M₀²": 2 * law}, source,
         "exponent", {"by theory": rows[2].tolist(), "δ": rows[1].tolist()},
     )  # fmt: skip
-    needed, predicted, off, held, early = (
-        float(np.mean([getattr(x, name) for x in found[-1]]))
-        for name in ("needed", "predicted", "slack", "held", "early")
+    needed, predicted, off = (
+        float(np.mean([getattr(x, name) for x in found[-1]])) for name in ("needed", "predicted", "slack")
     )
     text = "least δ for all directions, d = 10⁴, mean over starts"
     controls: Controls = {"no finite-size excess": 0.0, "δ ∝ √M₀": float(np.sqrt(predicted))}
     yield Measurement(text, predicted, needed, 0.0, off, controls, source, "width")
     text = "share of directions that are light before (1 − δ)T_p, and aligned and fitted ever after (1 + δ)T_p, d = 10⁴"
+    held, early = (float(np.mean([x.held(moved) for x in found[-1]])) for moved in (0.0, -2.0))
     wrong: Controls = {"learned before its time": Control(1.0, early)}
     yield Measurement(text, 1.0, held, 0.0, 0.0, wrong, "none: δ is theory's, with its slack", "events")
 
