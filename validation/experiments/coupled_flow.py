@@ -20,6 +20,7 @@ from theory import (
     draw_initial_state,
     overlap_flow,
     predict,
+    scores,
 )
 from theory.prediction.validity import finite_size_share
 from validation.judge.context import Context
@@ -64,8 +65,24 @@ class CoupledRun:
 
 def well_separated(prediction: Prediction) -> np.ndarray:
     """(P,) bool: learned, and clear of ties by more than finite size can reorder."""
-    least = np.maximum(SEPARATED, 1 + finite_size_share(prediction.overlap**2))
-    return prediction.learned & (prediction.lead >= least)
+    return prediction.learned & (prediction.lead >= _least_lead(prediction))
+
+
+def _least_lead(prediction: Prediction) -> np.ndarray:
+    """(P,) the ratio of scores from which on finite size does not reorder them."""
+    return np.maximum(SEPARATED, 1 + finite_size_share(prediction.overlap**2))
+
+
+def leads_throughout(prediction: Prediction, initial: InitialState) -> np.ndarray:
+    """(P,) bool: well separated, and no neuron that learns another direction gets near this one before.
+
+    The winner's score beats those of all others in its direction, of neurons that are taken by then too.
+    """
+    places = np.arange(prediction.teacher.width)
+    score = scores(initial.overlap, prediction.teacher, prediction.activation.information_exponent)
+    own = score[prediction.neuron, places]
+    score[prediction.neuron, places] = 0.0
+    return well_separated(prediction) & (own >= _least_lead(prediction) * score.max(axis=0))
 
 
 def coupled_start(context: Context, dim: int, number: int, init_scale: float = 0.03) -> tuple[InitialState, Prediction]:

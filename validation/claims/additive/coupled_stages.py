@@ -1,7 +1,6 @@
 """E40, E41: stages of a coupled run, and how little light students see of each other."""
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,7 @@ from dynamics.additive.gradient_flow import overlaps_of
 from dynamics.core.lowering import lower
 from theory import Activation, SingleTask, Student, Teacher, draw_initial_state, overlap_flow, predict
 from theory.additive.interaction import mean_square
-from validation.experiments.coupled_flow import light_pull, well_separated
+from validation.experiments.coupled_flow import leads_throughout, light_pull
 from validation.judge.claim import Controls, Measurement, Part, claim
 from validation.judge.context import Context
 from validation.judge.under_test import once
@@ -30,27 +29,23 @@ _WEAK, _STRONG = 0.05, 0.98
 _STAGED = {"h4": (256, 1024, 4096), "h6": (64, 128, 256)}
 
 
-@lru_cache(maxsize=32)
 def _stages(context: Context, text: str, dim: int, number: int) -> np.ndarray:
-    """(3, k) of the separated directions: share of the time between M = 0.05 and 0.98 in the coupled flow, by single tasks,
-    and the pull of other directions and light students on the neuron at the start."""
+    """(3, k) of the directions whose neuron leads throughout: share of the time between M = 0.05 and 0.98 in the coupled flow,
+    by single tasks, and the pull of other directions and light students on the neuron at the start."""
     activation = Activation.parse(text)
     teacher, rng = Teacher.power_law(4, 0.5, dim), context.rng("E40", "start", text, dim, number)
     initial = draw_initial_state(teacher, Student(16, 1e-2), rng)
     prediction, system = predict(activation, teacher, initial), once(overlap_flow, activation)
-    use = np.flatnonzero(well_separated(prediction))
+    use = np.flatnonzero(leads_throughout(prediction, initial))
     t_end = 1.4 * prediction.last_time
     context.progress(f"stages of {text}, d = {dim}, start {number + 1}")
-    runs = [
+    weak, strong = (
         gradient_flow(
             activation, teacher, initial, t_end=t_end, times=np.array([t_end]), level=level, system=system,
             stop_when_learned=True,
-        )
+        ).half_time[use]
         for level in (_WEAK, _STRONG)
-    ]  # fmt: skip
-    # (Who learns what is another claim's: a rival that is first at the lower level has stages of its own.)
-    use = use[np.all([run.neuron[use] == prediction.neuron[use] for run in runs], axis=0)]
-    weak, strong = (run.half_time[use] for run in runs)
+    )  # fmt: skip
     task = once(SingleTask, activation)
     pairs = [(float(teacher.a[q]), abs(float(prediction.overlap[q]))) for q in use]
     early, whole = (np.array([task.passage_time(a, u, np.sqrt(level)) for a, u in pairs]) for level in (_WEAK, _STRONG))
@@ -64,11 +59,12 @@ def _stages(context: Context, text: str, dim: int, number: int) -> np.ndarray:
 @claim(
     id="E40",
     title="Stages of a coupled run",
-    statement="Of several directions learned at once each spends all but a share d^{1−J/2} of its time below a small overlap.",
+    statement="Of several directions learned at once each spends the share of a single task, d^{1−J/2} in the limit, of its "
+    "time above a small overlap.",
     latex=r"\frac{t(M:0.05\to0.98)}{t(M:0\to0.98)}\propto d^{1-J/2}",
     source=f"{_PAPER}, Lemmas C.3 to C.6 and the remark after C.3; share derived",
     kind="asymptotic",
-    regime="directions clear of ties, whose neuron is first at both ends; against single tasks from the same overlaps",
+    regime="directions whose neuron leads all others from the start; against single tasks from the same overlaps",
     controls=("share d^{−1/2}", "share d^{−1}", "no stage is short"),
 )
 def run_stages(context: Context) -> Iterator[Part]:
