@@ -75,7 +75,7 @@ def run_second_layer(context: Context) -> Iterator[Part]:
         octaves, ratio = np.log(dims[1] / dims[0]), np.log(_WEIGHTS[0] / _WEIGHTS[1])
         source = computed_by(_pull, "what the other direction adds, at both ends")
         slopes = [float(np.mean(x[1] - x[0])) / octaves for x in (measured, alone, single)]
-        controls: Controls = {"as the 2-homogeneous": slopes[2], "b ∝ t": J / 2}
+        controls: Controls = {"as the 2-homogeneous": slopes[2], "b ∝ t": (J - 1) / 2}  # ṫ ∝ t·t^(J−1)
         yield Measurement(
             f"exponent in d of the time to squared overlap ½, both layers trained, {text}, d = {dims[0]} and {dims[1]}",
             slopes[1], slopes[0], 0.0, 2 * allowed / octaves, controls, source, f"{text}.d", {"limit": J - 1},
