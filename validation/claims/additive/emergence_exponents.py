@@ -161,13 +161,17 @@ def descent_points(context: Context, decay: float, starts: int) -> Points:
 def _measure(
     points: Points, place: int, quantity: str, key: str, asymptotic: float, wrong: Controls, allowance_from: str
 ) -> Measurement:
-    """One slope, with the slack of every point carried through the estimator's weights."""
+    """One slope, with the slack of every point carried through the estimator's weights.
+
+    Its error is that of measured less predicted: what starts differ by is in both.
+    """
     fit = regress(points.columns, points.measured, points.clusters)
+    gap = regress(points.columns, points.measured - points.predicted, points.clusters)
     predicted = float(fit.of(points.predicted)[place])
     allowance = float(np.abs(fit.weights[place]) @ points.slack)
     controls = off_by_a_tenth(predicted) | wrong
     details = {"asymptotic": asymptotic, "points": len(points.measured), "starts": fit.clusters}
-    slope, stderr = float(fit.slopes[place]), float(fit.stderr[place])
+    slope, stderr = float(fit.slopes[place]), float(gap.stderr[place])
     return Measurement(quantity, predicted, slope, stderr, allowance, controls, allowance_from, key, details)
 
 
