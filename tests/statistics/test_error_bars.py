@@ -7,10 +7,11 @@ within four standard errors of that ratio: an error bar twice or half as long, a
 import numpy as np
 import pytest
 
+from theory import InputError
 from theory.core.streams import generator
 from validation.claims.scaling.scaling import log_bias
 from validation.judge.claim import Control, Measurement, verdict_of
-from validation.statistics.exponents import extrapolate, slope_weights
+from validation.statistics.exponents import continued, extrapolate, slope_weights
 from validation.statistics.readings import carried_slope, deviation, read_mean
 from validation.statistics.regression import regress
 from validation.statistics.resampling import IndependentSamples, ReplicaCurves, jackknife_variance
@@ -233,3 +234,13 @@ def test_repetitions_would_notice_another_error_bar() -> None:
     for factor in (4, 1 / 4, 5 / 4, 4 / 5):
         with pytest.raises(AssertionError):
             _assert_honest(factor * honest, draws.mean(axis=1))
+
+
+def test_a_series_of_changes_goes_on_to_its_limit_or_has_none() -> None:
+    """1 + 2^−k, alternating too; changes that grow, or stay, lead nowhere; a value that rests is its own limit."""
+    steps = np.arange(5.0)
+    limit, added = continued(np.stack([1 + 0.5**steps, 1 + (-0.5) ** steps, 2.0**steps, steps, 0 * steps + 3], axis=1))
+    np.testing.assert_allclose(limit, [1.0, 1.0, np.nan, np.nan, 3.0], rtol=1e-14)
+    np.testing.assert_allclose(added, [0.0625, 0.0625, np.nan, np.nan, 0.0], rtol=1e-14)
+    with pytest.raises(InputError, match="2 given"):
+        continued([1.0, 2.0])

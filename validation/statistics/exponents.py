@@ -218,10 +218,21 @@ def extrapolate(
 
 
 def continued(values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """The limit of values (3 or more, …) whose changes go on as a geometric series, and how much that adds, each (…)."""
-    before, last = np.diff(np.asarray(values, dtype=float)[-3:], axis=0)
-    added = last * (last / before) / (1 - last / before)
-    return np.asarray(values, dtype=float)[-1] + added, np.abs(added)
+    r"""The limit of values whose changes go on as a geometric series, and how much that adds.
+
+    The last change Δ with the one before it, Δ', adds $|\Delta\,r/(1-r)|$, $r=\Delta/\Delta'$. Both (…) for values (n, …),
+    n from 3; nan where |r| is 1 or more: there is no limit then.
+
+    Raises `InputError` for fewer than three values.
+    """
+    found = np.asarray(values, dtype=float)
+    if len(found) < 3:
+        raise InputError(f"values: {len(found)} given: a series of changes goes on from three or more")
+    before, last = np.diff(found[-3:], axis=0)
+    shrinks = np.abs(last) < np.abs(before)
+    ratio = np.where(shrinks, last, np.nan) / np.where(shrinks, before, 1.0)
+    added = np.where(last == 0, 0.0, last * ratio / (1 - ratio))
+    return found[-1] + added, np.abs(added)
 
 
 def _weighted_line(c: np.ndarray, s: np.ndarray, errors: np.ndarray | None) -> tuple[Sequence[float], float, float]:
