@@ -70,7 +70,7 @@ def page(claims: Sequence[Claim], found: Found, preset: str, lost: Mapping[str, 
             "Error bars too small (C above 1 by 4 standard errors, no allowance)", rows, lambda row: row.overdispersed
         ),
         _section("Stated share above 1 % (few replicas)", rows, lambda row: row.few_replicas),
-        _generous(rows),
+        _generous([row for group in found.values() for row in group]),
         "## Nothing random\n\nThe same numbers under two seeds, the controls' scores included, so no more were run: "
         f"{_list(fixed)}.\n",
         f"## Not run\n\nFewer than two seeds, so nothing is said of them here: {_list(missing)}.\n",
@@ -136,7 +136,10 @@ def _generous(rows: Sequence[Tally]) -> str:
     """Allowances that nothing came near."""
     found = [f"| {row.id} | {row.seeds} | {row.taken:.2g} |" for row in rows if row.generous]
     table = "\n".join(["| quantity | seeds | largest deviation / allowance |\n|---|--:|--:|", *found])
-    title = f"Allowances more than {GENEROUS:g} times the largest deviation of {GENEROUS_SEEDS} seeds or more"
+    title = (
+        f"Allowances more than {GENEROUS:g} times the largest deviation, where nothing is random or of {GENEROUS_SEEDS} "
+        "seeds or more"
+    )
     return f"## {title}\n\n{table if found else 'None.'}\n"
 
 

@@ -144,6 +144,16 @@ def test_an_allowance_that_nothing_comes_near_is_reported() -> None:
     assert "seeds or more\n\nNone." in alarm_table.page([], {"E1": others}, "quick", {})
 
 
+def test_where_nothing_is_random_two_seeds_tell_an_allowance_that_is_too_generous() -> None:
+    def fixed(allowance: float, seeds: int) -> Tally:
+        return tally([judged(Measurement("x", 0.0, 1.0, 0.0, allowance, {"far": 200.0}, "exact"))] * seeds)
+
+    assert fixed(100.0, FIRST).generous
+    assert "| E1 | 2 | 0.01 |" in alarm_table.page([], {"E1": [fixed(100.0, FIRST)]}, "quick", {})
+    assert not fixed(100.0, FIRST - 1).generous
+    assert not fixed(9.0, FIRST).generous
+
+
 def test_stated_share_is_students() -> None:
     assert stated_share(7) == pytest.approx(0.00519, rel=1e-3)
     assert stated_share(math.inf) == pytest.approx(6.334e-5, rel=1e-3)

@@ -26,7 +26,8 @@ UNLIKELY = 1e-4
 LEAST_FREEDOM = 3.0
 #: With fewer seeds the spread of a standard error, and so ν, is not worth a warning.
 LEAST_SEEDS = 10
-#: An allowance is compared with what deviated under so many seeds, and is too generous if it is so many times the largest.
+#: An allowance is compared with what deviated under so many seeds (where nothing is random, under the `FIRST`), and is too
+#: generous if it is so many times the largest.
 GENEROUS_SEEDS, GENEROUS = 20, 10.0
 #: So many seeds tell whether anything in a claim is random.
 FIRST = 2
@@ -137,7 +138,8 @@ class Tally:
     @property
     def generous(self) -> bool:
         """Whether a true claim's allowance is more than ten times what ever deviated: it may hide an error of its size."""
-        return self.expected == "agrees" and self.seeds >= GENEROUS_SEEDS and self.taken * GENEROUS < 1
+        enough = self.seeds >= (GENEROUS_SEEDS if self.random else FIRST)
+        return self.expected == "agrees" and enough and self.taken * GENEROUS < 1
 
     @property
     def _tells(self) -> bool:
