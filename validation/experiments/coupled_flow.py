@@ -14,6 +14,7 @@ from theory import (
     Activation,
     InitialState,
     Prediction,
+    SingleTask,
     Student,
     System,
     Teacher,
@@ -39,7 +40,7 @@ class CoupledRun:
     Attributes:
         bracket: theory's deflated flow, with the switch early, in the middle and late.
         light: (P,) the light students' part of the winner's initial drift over the teachers' part: a relative error of
-            the deflated flow, which has massless students.
+            the deflated flow, which has massless students. others: (P,) what the other teachers take of that drift.
     """
 
     prediction: Prediction
@@ -47,6 +48,7 @@ class CoupledRun:
     flow: FlowResult
     bracket: Bracket
     light: np.ndarray
+    others: np.ndarray
     t_end: float
 
     @property
@@ -111,7 +113,8 @@ def _coupled_run(context: Context, dim: int, seed: int, init_scale: float) -> Co
     t_end = 1.25 * prediction.last_time
     flow = gradient_flow(activation, teacher, initial, t_end=t_end, times=_times(prediction, t_end), system=system)
     deflated = bracket(activation, teacher, initial, t_end=t_end, system=system)
-    return CoupledRun(prediction, initial, flow, deflated, light_pull(prediction, initial, system), t_end)
+    light, others = (pull(prediction, initial, system) for pull in (light_pull, teachers_pull))
+    return CoupledRun(prediction, initial, flow, deflated, light, others, t_end)
 
 
 def _times(prediction: Prediction, t_end: float) -> np.ndarray:
@@ -120,17 +123,28 @@ def _times(prediction: Prediction, t_end: float) -> np.ndarray:
     return np.geomspace(0.2 * first, t_end, 240)
 
 
+def _first_rates(prediction: Prediction, initial: InitialState, system: System) -> tuple[np.ndarray, np.ndarray]:
+    """(2, P) of each winner's overlap at the start its rate, and the same if no student had mass; NaN where none wins."""
+    lowered, state, a = lower(system), overlaps_of(initial), {"a": jnp.asarray(prediction.teacher.a)}
+    places = np.arange(prediction.teacher.width)
+    full, massless = (
+        np.asarray(lowered.drift(one, a)["t"])[prediction.neuron, places]
+        for one in (state, state | {"r": 0.0 * state["r"]})
+    )
+    return np.where(prediction.neuron >= 0, full, np.nan), np.where(prediction.neuron >= 0, massless, np.nan)
+
+
 def light_pull(prediction: Prediction, initial: InitialState, system: System) -> np.ndarray:
-    """(P,) the light students' part of each winner's initial drift over the teachers' part, in absolute value."""
-    lowered = lower(system)
-    state = overlaps_of(initial)
-    a = {"a": jnp.asarray(prediction.teacher.a)}
-    full = np.asarray(lowered.drift(state, a)["t"])
-    massless = np.asarray(lowered.drift(state | {"r": 0.0 * state["r"]}, a)["t"])
-    pull = np.zeros(prediction.teacher.width)
-    for q, k in enumerate(prediction.neuron):
-        pull[q] = abs((full[k, q] - massless[k, q]) / massless[k, q]) if k >= 0 else 0.0
-    return pull
+    """(P,) the light students' part of each winner's initial drift over the teachers' part, in absolute value; 0 for none."""
+    full, massless = _first_rates(prediction, initial, system)
+    return np.nan_to_num(np.abs((full - massless) / massless))
+
+
+def teachers_pull(prediction: Prediction, initial: InitialState, system: System) -> np.ndarray:
+    """(P,) by which share the other teachers hold each winner back at the start, in absolute value; 0 where none wins."""
+    _, massless = _first_rates(prediction, initial, system)
+    alone = once(SingleTask, prediction.activation).speed(prediction.overlap, 1.0) * prediction.teacher.a
+    return np.nan_to_num(np.abs(massless / alone - 1))
 
 
 @lru_cache(maxsize=16)

@@ -396,15 +396,14 @@ def _progress(run: CoupledRun) -> Iterator[tuple[float, float, float, float]]:
         whole, exact = x.time_leading[later], x.time_half[later]
         if time > 0.9 * exact:
             continue
-        neuron = x.neuron[later]
-        start = run.initial.overlap[neuron] ** 2
+        neuron, start = x.neuron[later], x.overlap[later] ** 2
         # 1/M falls linearly on the plateau (J = 4), so it can be interpolated.
         inverse = float(np.interp(time, data.time.values, 1 / data.overlap.values[:, neuron, later] ** 2))
         # Its other overlaps and the light students hold a neuron back, at the start most.
-        pull = x.teacher.a @ start**2 / (x.teacher.a[later] * start[later]) - start[later] + run.light[later]
+        pull = run.others[later] + run.light[later]
         law, size, held = (float(-np.log1p(-time / y)) for y in (whole, exact, whole / (1 - pull)))
         restarted = float(-np.log1p(-(time - since) / whole))
-        yield float(-np.log(inverse * start[later])), law, restarted, abs(size - law) + abs(held - law)
+        yield float(-np.log(inverse * start)), law, restarted, abs(size - law) + abs(held - law)
 
 
 @claim(

@@ -11,7 +11,7 @@ from dynamics.additive.gradient_flow import overlaps_of
 from dynamics.core.lowering import lower
 from theory import Activation, SingleTask, Student, Teacher, draw_initial_state, overlap_flow, predict
 from theory.additive.interaction import mean_square
-from validation.experiments.coupled_flow import leads_throughout, light_pull
+from validation.experiments.coupled_flow import leads_throughout, light_pull, teachers_pull
 from validation.judge.claim import Controls, Measurement, Part, claim
 from validation.judge.context import Context
 from validation.judge.under_test import once
@@ -49,11 +49,8 @@ def _stages(context: Context, text: str, dim: int, number: int) -> np.ndarray:
     task = once(SingleTask, activation)
     pairs = [(float(teacher.a[q]), abs(float(prediction.overlap[q]))) for q in use]
     early, whole = (np.array([task.passage_time(a, u, np.sqrt(level)) for a, u in pairs]) for level in (_WEAK, _STRONG))
-    own = initial.overlap[prediction.neuron[use]]
-    slope = np.abs(task.speed(own, 1.0) / (1 - own**2) * own) * teacher.a
-    mine = slope[np.arange(use.size), use]
-    pull = (slope.sum(axis=1) - mine) * own[np.arange(use.size), use] ** 2 / mine
-    return np.stack([1 - weak / strong, 1 - early / whole, pull + light_pull(prediction, initial, system)[use]])
+    pull = teachers_pull(prediction, initial, system) + light_pull(prediction, initial, system)
+    return np.stack([1 - weak / strong, 1 - early / whole, pull[use]])
 
 
 @claim(

@@ -8,13 +8,24 @@ import numpy as np
 
 from dynamics.additive.gradient_descent import gradient_descent
 from dynamics.additive.retiring_flow import retiring_flow
-from theory import Activation, InitialState, Prediction, SingleTask, Student, Teacher, draw_initial_state, predict
+from theory import (
+    Activation,
+    InitialState,
+    Prediction,
+    SingleTask,
+    Student,
+    Teacher,
+    draw_initial_state,
+    overlap_flow,
+    predict,
+)
 from theory.prediction.validity import validity
-from validation.experiments.coupled_flow import well_separated
+from validation.experiments.coupled_flow import teachers_pull, well_separated
 from validation.figures.exponents import Series, power_laws
 from validation.judge.claim import Controls, Measurement, Part, claim
 from validation.judge.context import Context
 from validation.judge.controls import TENTH, off_by_a_tenth
+from validation.judge.under_test import once
 from validation.statistics.regression import regress
 
 _ACTIVATION = Activation.parse("h4")
@@ -59,17 +70,9 @@ def draw_start(context: Context, decay: float, dim: int, number: int) -> Start:
     # form: what says how far finite size moves a time is no part of this claim, and takes longer than the flow.)
     valid = np.array([entry.valid for entry in validity(prediction, intervals=False)])
     chosen = np.flatnonzero(well_separated(prediction) & valid)
-    J = _ACTIVATION.information_exponent
-    overlap = initial.overlap[prediction.neuron[chosen]]  # (k, P)
-    own = overlap[np.arange(chosen.size), chosen]
-    # u̇_p = a_pφ'(u_p)(1 − u_p²) − u_p Σ_q≠p a_qφ'(u_q)u_q: the sum against the first term.
-    kernel = SingleTask(_ACTIVATION).speed(overlap, 1.0) / (1 - overlap**2)  # φ'(u)
-    shares = teacher.a[None, :] * np.abs(kernel * overlap)
-    rest = shares.sum(axis=1) - shares[np.arange(chosen.size), chosen]
-    pull = np.abs(own) * rest / (teacher.a[chosen] * np.abs(kernel[np.arange(chosen.size), chosen]))
-    return Start(
-        teacher, initial, prediction, chosen + 1, (dim * own**2) ** (J / 2 - 1), prediction.time_half[chosen], pull
-    )
+    scale = (np.sqrt(dim) * np.abs(prediction.overlap[chosen])) ** (_ACTIVATION.information_exponent - 2)
+    pull = teachers_pull(prediction, initial, once(overlap_flow, _ACTIVATION))[chosen]
+    return Start(teacher, initial, prediction, chosen + 1, scale, prediction.time_half[chosen], pull)
 
 
 @lru_cache(maxsize=256)
