@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -169,27 +170,9 @@ def declared_case(
             progress=progress,
         )
 
-    def judge(found: Found) -> tuple[list[Row], list[str]]:
-        measured = measurements(
-            model, found[FLOW], (found[SGD], found[HALF]), {n: flow(x) for n, x in rivals(model).items()}
-        )
-        values = [(x.quantity, x.predicted, x.estimate, x.stderr, verdict_of(x).verdict) for x in measured]
-        rows: list[Row] = [dict(zip(COLUMNS, row, strict=True)) for row in values]
-        times = emergences(model, start, found[FLOW])
-        notes = [f"{row['quantity'].capitalize()}: {row['reason']}." for row in times]
-        notes += [] if values else ["No SGD is judged: fewer than two replicas did not diverge."]
-        return [*rows, *times], notes
-
-    def figures(found: Found) -> list[tuple[str, object]]:
-        if HALF not in found:
-            return []
-        data = found[HALF].dataset.isel(replica=np.flatnonzero(~found[HALF].diverged))
-        loss = declared_loss(model, data.overlap.values, data.gram.values, data.second.values)
-        curves = {FLOW: found[FLOW], **{name: flow(x) for name, x in rivals(model).items()}}
-        at = data.time.values
-        on = {name: np.interp(at, times, one.dataset.loss.values) for name, one in curves.items()}
-        figure = mean_paths(at, loss, {FLOW: on.pop(FLOW)}, on, "loss")
-        return [("Loss of SGD at η/2, of the flow, and of flows that leave out what is special in the model.", figure)]
+    @cache
+    def others() -> dict[str, DeclaredFlow]:
+        return {name: flow(x) for name, x in rivals(model).items()}
 
     return Case(
         title="A declared model: population flow and SGD",
@@ -200,8 +183,32 @@ def declared_case(
             Stage(SGD, lambda _, progress: sgd(model.rule, steps, progress)),
             Stage(HALF, lambda _, progress: sgd(halved(model.rule), 2 * steps, progress)),
         ),
-        judge=judge,
+        judge=lambda found: _rows(model, start, found, others()),
         known=lambda found: [],
-        figures=figures,
+        figures=lambda found: _figures(model, found, others()) if HALF in found else [],
         caption="The flow beside SGD, extrapolated from η and η/2 to η = 0.",
     )
+
+
+def _rows(
+    model: DeclaredModel, start: Start, found: Found, others: Mapping[str, DeclaredFlow]
+) -> tuple[list[Row], list[str]]:
+    measured = measurements(model, found[FLOW], (found[SGD], found[HALF]), others)
+    values = [(x.quantity, x.predicted, x.estimate, x.stderr, verdict_of(x).verdict) for x in measured]
+    rows: list[Row] = [dict(zip(COLUMNS, row, strict=True)) for row in values]
+    times = emergences(model, start, found[FLOW])
+    notes = [f"{row['quantity'].capitalize()}: {row['reason']}." for row in times]
+    notes += [] if values else ["No SGD is judged: fewer than two replicas did not diverge."]
+    return [*rows, *times], notes
+
+
+def _figures(model: DeclaredModel, found: Found, others: Mapping[str, DeclaredFlow]) -> list[tuple[str, object]]:
+    data = found[HALF].dataset.isel(replica=np.flatnonzero(~found[HALF].diverged))
+    loss = declared_loss(model, data.overlap.values, data.gram.values, data.second.values)
+    at = data.time.values
+    on = {
+        name: np.interp(at, one.dataset.time.values, one.dataset.loss.values)
+        for name, one in ({FLOW: found[FLOW]} | dict(others)).items()
+    }
+    figure = mean_paths(at, loss, {FLOW: on.pop(FLOW)}, on, "loss")
+    return [("Loss of SGD at η/2, of the flow, and of flows that leave out what is special in the model.", figure)]
