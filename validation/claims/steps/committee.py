@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from dynamics.steps.committee import (
     lowered_committee,
     order_parameters,
 )
-from theory import Activation, InitialState, Teacher
+from theory import Activation, InitialState, System, Teacher
 from theory.steps.committee import committee
 from validation.experiments.committee_moments import CommitteeMoments
 from validation.figures.common import mean_paths
@@ -96,65 +97,95 @@ def run_committee(context: Context) -> Iterator[Part]:
         yield caption, figure
 
 
-def _judge(context: Context, case: _Case, number: int) -> tuple[Measurement, object]:
-    activation, start = Activation.parse(case.text), _start(case.rows)
-    teacher = Teacher.of([1.0, 1.0], case.dim, normalise=False)
-    step_size = case.scale / case.dim
-    steps = round(case.time / step_size)
-    system = once(committee, activation, case.rows)
+@dataclass(frozen=True)
+class _Problem:
+    """One experiment, and what the O(η²) map makes of it."""
 
-    def by_map(teacher: Teacher = teacher, weights: tuple[float, ...] = _WEIGHTS, bent: bool = True) -> CommitteeResult:
+    case: _Case
+
+    @cached_property
+    def activation(self) -> Activation:
+        return Activation.parse(self.case.text)
+
+    @cached_property
+    def start(self) -> InitialState:
+        return _start(self.case.rows)
+
+    @property
+    def step_size(self) -> float:
+        return self.case.scale / self.case.dim
+
+    @property
+    def steps(self) -> int:
+        return round(self.case.time / self.step_size)
+
+    @cached_property
+    def system(self) -> System:
+        return once(committee, self.activation, self.case.rows)
+
+    def teacher(self, dim: int) -> Teacher:
+        """Two equal directions."""
+        return Teacher.of([1.0, 1.0], dim, normalise=False)
+
+    def by_map(
+        self, dim: int | None = None, weights: tuple[float, ...] = _WEIGHTS, bent: bool = True
+    ) -> CommitteeResult:
+        """The map, in another dimension, with another second layer, or without its second order."""
         return committee_flow(
-            activation,
-            teacher,
+            self.activation,
+            self.teacher(dim or self.case.dim),
             weights,
-            start,
-            step_size=step_size,
-            steps=steps,
-            rows=case.rows,
+            self.start,
+            step_size=self.step_size,
+            steps=self.steps,
+            rows=self.case.rows,
             saves=_SAVES,
             method="map",
             second_order=bent,
-            system=system,
+            system=self.system,
         )
 
-    path = by_map()
-    curve, plain = path.dataset.loss.values, by_map(bent=False).dataset.loss.values
-    larger = by_map(Teacher.of([1.0, 1.0], 2 * case.dim, normalise=False)).dataset.loss.values
-    divided = by_map(weights=tuple(b / len(_WEIGHTS) for b in _WEIGHTS)).dataset.loss.values
-    moments = CommitteeMoments(
-        activation,
-        case.rows,
-        lowered_committee(system),
-        committee_parameters(teacher, _WEIGHTS, step_size),
-        (len(_WEIGHTS), teacher.width),
-    )
-    predicted = moments.mean_loss(order_parameters(start), path.dataset.step.values)
-    runs = committee_sgd(
-        activation,
-        teacher,
-        _WEIGHTS,
-        start,
-        step_size=step_size,
-        steps=steps,
-        rows=case.rows,
-        replicas=case.replicas,
-        saves=_SAVES,
-        seed=context.seed_for("F7", "SGD", number),
-    )
-    measured = runs.dataset.loss.values
+    def by_sgd(self, seed: int) -> CommitteeResult:
+        """Replicas of SGD."""
+        return committee_sgd(
+            self.activation,
+            self.teacher(self.case.dim),
+            _WEIGHTS,
+            self.start,
+            step_size=self.step_size,
+            steps=self.steps,
+            rows=self.case.rows,
+            replicas=self.case.replicas,
+            saves=_SAVES,
+            seed=seed,
+        )
+
+    def moments(self) -> CommitteeMoments:
+        """What corrects the map by whole steps and fluctuations."""
+        teacher = self.teacher(self.case.dim)
+        parameters = committee_parameters(teacher, _WEIGHTS, self.step_size)
+        sizes = (len(_WEIGHTS), teacher.width)
+        return CommitteeMoments(self.activation, self.case.rows, lowered_committee(self.system), parameters, sizes)
+
+
+def _judge(context: Context, case: _Case, number: int) -> tuple[Measurement, object]:
+    problem = _Problem(case)
+    path, plain = problem.by_map(), problem.by_map(bent=False).dataset.loss.values
+    curve = path.dataset.loss.values
+    predicted = problem.moments().mean_loss(order_parameters(problem.start), path.dataset.step.values)
+    measured = problem.by_sgd(context.seed_for("F7", "SGD", number)).dataset.loss.values
     estimate, stderr = mean_and_error(measured[:, -1])
-    allowed = abs(predicted.second_order)
-    text = f"mean loss after {steps} steps, {case.text}, {case.rows} rows, d = {case.dim}"
+    divided = tuple(b / len(_WEIGHTS) for b in _WEIGHTS)
     controls = {
         "without O(η²)": float(plain[-1]),
-        "dimension doubled": float(larger[-1]),
-        "second layer divided by the width": float(divided[-1]),
+        "dimension doubled": float(problem.by_map(2 * case.dim).dataset.loss.values[-1]),
+        "second layer divided by the width": float(problem.by_map(weights=divided).dataset.loss.values[-1]),
         **({"without whole steps and fluctuations": float(curve[-1])} if case.saturates else {}),
     }
+    text = f"mean loss after {problem.steps} steps, {case.text}, {case.rows} rows, d = {case.dim}"
     source = "second order of the correction to the map by whole steps and fluctuations"
-    details = {"step size": step_size, "loss by the map": float(curve[-1])}
-    key = f"{case.text}.{case.rows}"
+    details = {"step size": problem.step_size, "loss by the map": float(curve[-1])}
+    allowed, key = abs(predicted.second_order), f"{case.text}.{case.rows}"
     measurement = Measurement(text, predicted.value, estimate, stderr, allowed, controls, source, key, details)
     figure = mean_paths(
         path.dataset.time.values, measured, {"O(η²) map": curve}, {"without O(η²)": plain}, f"loss, {case.text}"
