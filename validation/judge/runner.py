@@ -74,11 +74,7 @@ def validate(
     declare, `theory` together with `workers` or `kept`, a process that died; `Interrupted` on Ctrl-C, with the run of the
     claims that were finished, and its report.
     """
-    if preset not in ("quick", "full"):
-        raise InputError(f"preset is {preset!r}: use quick or full")
-    if theory is not None and (workers or kept is not None):
-        other = "workers: other processes know" if workers else "kept: what is kept rests on"
-        raise InputError(f"theory is given with {other} the built-in theory only: drop one")
+    _check(preset, theory, workers, kept)
     known = {claim.id: claim for claim in catalogue()}
     selection = select(ids, list(known.values()))
     chosen = runnable(selection.claims, named=bool(ids))
@@ -92,10 +88,7 @@ def validate(
     tell = _Teller(progress, len(chosen))
     try:
         for claim, outcome, spent, found in _measured(chosen, context, workers, tell, kept):
-            run.outcomes[claim.id] = outcome
-            verdicts[claim.id] = [claim.judge(x, spent) for x in outcome.measurements]
-            if idle := unjudged(claim, verdicts[claim.id], preset):
-                warnings.warn(f"claim {claim.id} judges nothing by its {', '.join(map(repr, idle))}", stacklevel=3)
+            verdicts[claim.id] = _judge(run, claim, outcome, spent)
             if out is not None:
                 path = out / file_names.dataset_name(claim.id, run.mark)
                 made = provenance(seed=seed, preset=preset, theory=None if theory is None else theory.text)
@@ -114,12 +107,33 @@ def validate(
         judged = [claim for claim in chosen if claim.id in verdicts]
         _describe(run, judged, [claim for claim in judged if known.get(claim.id) == claim], kept)
         if out is not None and run.verdicts:
-            from validation.report.page import write_report
-
             asked = [] if selection.names == list(known) else selection.names
-            name = file_names.report_name(asked, run.mark, finished=tell.done == len(chosen))
-            run.report = write_report(out / name, run)
+            _report(run, out, asked, finished=tell.done == len(chosen))
     return run
+
+
+def _check(preset: str, theory: TheoryUnderTest | None, workers: Sequence[Submit], kept: Kept | None) -> None:
+    """Raise `InputError` for what `validate` cannot be asked for."""
+    if preset not in ("quick", "full"):
+        raise InputError(f"preset is {preset!r}: use quick or full")
+    if theory is not None and (workers or kept is not None):
+        other = "workers: other processes know" if workers else "kept: what is kept rests on"
+        raise InputError(f"theory is given with {other} the built-in theory only: drop one")
+
+
+def _judge(run: Run, claim: Claim, outcome: Outcome, spent: float) -> list[Verdict]:
+    """The verdicts on an outcome, which the run keeps; warns of controls by which nothing is judged."""
+    run.outcomes[claim.id] = outcome
+    verdicts = [claim.judge(x, spent) for x in outcome.measurements]
+    if idle := unjudged(claim, verdicts, run.preset):
+        warnings.warn(f"claim {claim.id} judges nothing by its {', '.join(map(repr, idle))}", stacklevel=4)
+    return verdicts
+
+
+def _report(run: Run, out: Path, asked: Sequence[str], finished: bool) -> None:
+    from validation.report.page import write_report
+
+    run.report = write_report(out / file_names.report_name(asked, run.mark, finished=finished), run)
 
 
 def _describe(run: Run, judged: list[Claim], known: list[Claim], kept: Kept | None) -> None:
