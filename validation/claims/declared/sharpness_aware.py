@@ -172,17 +172,18 @@ def run_single(context: Context) -> Iterator[Part]:
     for name, second in (("h3", -1.0), ("sin(z/sqrt(2))", 1.0)):
         student = _student(name, second)
         plain = _drift(student, Rule(1.0), dim)
-        bend = _drift(student, SAM(1.0, radius=small / dim**0.5), dim).coefficients[1] / small
+        bend, coarse = (
+            float(_drift(student, SAM(1.0, radius=x / dim**0.5), dim).coefficients[1]) / x for x in (small, 2 * small)
+        )
         slope = lower_numpy(sp.diff(student.activation.function, z), (z,))
         predicted = -_bent(lambda a: _LINK.value(a[:, None], lower_numpy)) * _bent(slope)
         controls: dict[str, Control | float] = {"SAM helps": -predicted, "SAM of": float(plain.coefficients[1])}
         if predicted > 0:
             controls["SAM repels"] = -predicted
         text = f"ν₂/(ρ√d) at ρ√d = {small:g}, student {name}"
-        allowance = 4 * small * abs(predicted)
-        yield Measurement(
-            text, predicted, float(bend), 0.0, allowance, controls, "next order in ρ√d", f"bend-{name[:2]}"
-        )
+        # (|x| is √d in the mean to a share of 1/4d, its powers alike.)
+        allowance, source = abs(coarse - bend) + abs(predicted) / dim, "change when ρ√d is doubled; finite d"
+        yield Measurement(text, predicted, bend, 0.0, allowance, controls, source, f"bend-{name[:2]}")
     student, rule = _student("h3", -1.0), SAM(1.0, radius=_RADIUS / _RUNS**0.5)
     found = _drift(student, rule)
     barrier = brentq(lambda u: float(np.polynomial.polynomial.polyval(u, found.coefficients)), 0.05, 0.4)
