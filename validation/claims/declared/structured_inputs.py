@@ -10,7 +10,6 @@ import numpy as np
 from dynamics.declared.flow import declared_flow
 from dynamics.declared.simulate import declared_sgd
 from theory import Activation, SingleTask
-from theory.core.curves import first_crossing
 from theory.declared import anisotropic_emergence as theory
 from theory.declared.directions import Directions
 from theory.declared.flow import population_flow
@@ -21,6 +20,7 @@ from theory.declared.rule import Rule
 from theory.declared.start import Start
 from theory.declared.student import whitened
 from theory.declared.target import Additive
+from validation.comparisons.declared import emergence_times
 from validation.judge.claim import Controls, Measurement, Part, claim
 from validation.judge.context import Context
 from validation.statistics.standard_errors import bootstrap_error
@@ -170,9 +170,7 @@ def _sgd_times(model: DeclaredModel, start: Start, end: float, replicas: int, se
     size = float(model.rule.step_size)  # type: ignore[arg-type]
     steps = int(_LATE * end / size)
     data = declared_sgd(model, start, steps=steps, replicas=replicas, seed=seed, method="ambient", saves=_SAVES).dataset
-    values = np.asarray(_SPIKED.eigenvalues)
-    field = np.einsum("i,rti->rt", values, data.overlap.values[..., 0, 0])
-    return first_crossing(data.time.values, field**2 / np.einsum("i,rti->rt", values, data.gram.values[..., 0, 0]), 0.5)
+    return emergence_times(model, data)[:, 0]
 
 
 def _median(values: np.ndarray) -> float:
