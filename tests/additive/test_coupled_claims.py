@@ -1,10 +1,15 @@
-"""How the claims on the coupled flow choose their starts, before any flow is looked at."""
+"""How the claims on the coupled flow choose their starts, before any flow is looked at; what their controls could see."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
+from theory import Activation, InitialState, Teacher, predict
 from validation import Context
-from validation.claims.additive import coupled_flow
-from validation.claims.additive.coupled_flow import Excess
+from validation.claims.additive import coupled_flow, emergence_exponents
+from validation.claims.additive.coupled_flow import Excess, Windows
+from validation.experiments.coupled_flow import coupled_run, leads_throughout, well_separated
 
 
 def excess(undeflated: float) -> Excess:
@@ -30,3 +35,42 @@ def test_a_theory_that_is_its_own_control_ends(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(coupled_flow, "coupled_run", lambda context, dim, number, scale=0.03: number)
     monkeypatch.setattr(Excess, "of", lambda context, dim, runs: excess(1.0227))
     assert len(coupled_flow._seeing(Context(), 256)[0]) == 12
+
+
+def test_a_flow_that_learns_too_early_is_what_the_control_of_the_windows_says() -> None:
+    """E39: each of two theories holds for the flow that it is right of, and fails for the other one."""
+    right = Windows.of(coupled_run(Context(), 256, 0))
+    run, delta = right.run, right.predicted + right.slack
+    times = run.flow.dataset.time.values
+    early = run.flow.dataset.assign_coords(time=times * (1 - 2 * delta))
+    wrong = replace(right, run=replace(run, flow=replace(run.flow, dataset=early)))
+    assert (right.held(), wrong.held(-2.0)) == (1.0, 1.0)
+    assert max(right.held(-2.0), wrong.held()) < 1.0
+
+
+def test_a_record_that_ends_before_a_direction_is_learned_does_not_hold_it() -> None:
+    right = Windows.of(coupled_run(Context(), 256, 0))
+    run = right.run
+    first = float(run.prediction.time_leading[run.separated].min())
+    short = run.flow.dataset.sel(time=run.flow.dataset.time < 0.9 * first)
+    assert replace(right, run=replace(run, flow=replace(run.flow, dataset=short))).held() == 0.0
+
+
+@pytest.mark.parametrize(("rival", "leads"), [(0.14, False), (0.10, True)])
+def test_a_rival_that_is_taken_later_may_be_first_at_a_low_level(rival: float, leads: bool) -> None:
+    """A neuron that learns the heavy direction is no rival to the score of another one's, but its overlap is ahead."""
+    overlap = np.array([[0.4, rival], [0.01, 0.12]])
+    initial = InitialState(overlap, np.diag(np.sqrt(1 - np.sum(overlap**2, axis=1))))
+    prediction = predict(Activation.parse("h4"), Teacher.of([1.0, 0.5], 64), initial)
+    assert prediction.neuron.tolist() == [0, 1]
+    assert well_separated(prediction)[1]
+    assert leads_throughout(prediction, initial)[1] == leads
+
+
+def test_the_error_of_an_exponent_is_that_of_its_gap_to_theory() -> None:
+    """E17: points that lie on theory have no error, however far apart they lie themselves."""
+    rng = np.random.default_rng(1)
+    columns, scatter = rng.normal(size=(24, 1)), rng.normal(size=24)
+    points = emergence_exponents.Points(columns, scatter, scatter, np.zeros(24), np.repeat(np.arange(6), 4))
+    found = emergence_exponents._measure(points, 0, "x", "x", 1.0, {}, "none")
+    assert (found.estimate, found.stderr) == (found.predicted, 0.0)
