@@ -56,15 +56,19 @@ def test_a_record_that_ends_before_a_direction_is_learned_does_not_hold_it() -> 
     assert replace(right, run=replace(run, flow=replace(run.flow, dataset=short))).held() == 0.0
 
 
-@pytest.mark.parametrize(("rival", "leads"), [(0.14, False), (0.10, True)])
-def test_a_rival_that_is_taken_later_may_be_first_at_a_low_level(rival: float, leads: bool) -> None:
-    """A neuron that learns the heavy direction is no rival to the score of another one's, but its overlap is ahead."""
-    overlap = np.array([[0.4, rival], [0.01, 0.12]])
+@pytest.mark.parametrize(
+    ("rival", "favourite", "leads"), [(0.14, 0.01, False), (0.10, 0.01, True), (0.10, 0.08, False)]
+)
+def test_a_pair_leads_throughout_if_no_other_of_its_row_or_column_is_ahead(
+    rival: float, favourite: float, leads: bool
+) -> None:
+    """Of the greedy choice too: the heavy direction's neuron may be nearer, or the light one's like the heavy one better."""
+    overlap = np.array([[0.4, rival], [favourite, 0.12]])
     initial = InitialState(overlap, np.diag(np.sqrt(1 - np.sum(overlap**2, axis=1))))
     prediction = predict(Activation.parse("h4"), Teacher.of([1.0, 0.5], 64), initial)
     assert prediction.neuron.tolist() == [0, 1]
     assert well_separated(prediction)[1]
-    assert leads_throughout(prediction, initial)[1] == leads
+    assert leads_throughout(prediction, initial).tolist() == [True, leads]
 
 
 def test_the_error_of_an_exponent_is_that_of_its_gap_to_theory() -> None:

@@ -75,16 +75,23 @@ def _least_lead(prediction: Prediction) -> np.ndarray:
     return np.maximum(SEPARATED, 1 + finite_size_share(prediction.overlap**2))
 
 
-def leads_throughout(prediction: Prediction, initial: InitialState) -> np.ndarray:
-    """(P,) bool: well separated, and no neuron that learns another direction gets near this one before.
+def rivalry(prediction: Prediction, initial: InitialState) -> np.ndarray:
+    """(P,) the largest other score of each direction's neuron, or of the direction, over the pair's own; inf where none wins.
 
-    The winner's score beats those of all others in its direction, of neurons that are taken by then too.
+    Those that are taken by the pair's turn count, too: below 1 the neuron is ahead in its direction, and the direction in it.
     """
-    places = np.arange(prediction.teacher.width)
     score = scores(initial.overlap, prediction.teacher, prediction.activation.information_exponent)
-    own = score[prediction.neuron, places]
-    score[prediction.neuron, places] = 0.0
-    return well_separated(prediction) & (own >= _least_lead(prediction) * score.max(axis=0))
+    found = np.full(prediction.teacher.width, np.inf)
+    for q in np.flatnonzero(prediction.neuron >= 0):
+        k = prediction.neuron[q]
+        others = np.concatenate([np.delete(score[k], q), np.delete(score[:, q], k)])
+        found[q] = others.max(initial=0.0) / score[k, q]
+    return found
+
+
+def leads_throughout(prediction: Prediction, initial: InitialState) -> np.ndarray:
+    """(P,) bool: well separated, and the pair leads all others of its neuron and its direction from the start, as clearly."""
+    return well_separated(prediction) & (rivalry(prediction, initial) * _least_lead(prediction) <= 1)
 
 
 def coupled_start(context: Context, dim: int, number: int, init_scale: float = 0.03) -> tuple[InitialState, Prediction]:

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.integrate import quad
 
 from dynamics import gradient_flow
 from dynamics.additive.gradient_flow import overlaps_of
 from dynamics.core.lowering import lower
 from theory import Activation, SingleTask, Student, Teacher, draw_initial_state, overlap_flow, predict
 from theory.additive.interaction import mean_square
-from validation.experiments.coupled_flow import leads_throughout, light_pull, teachers_pull
+from validation.experiments.coupled_flow import leads_throughout, light_pull, rivalry, teachers_pull
 from validation.judge.claim import Controls, Measurement, Part, claim
 from validation.judge.context import Context
 from validation.judge.under_test import once
@@ -30,8 +31,8 @@ _STAGED = {"h4": (256, 1024, 4096), "h6": (64, 128, 256)}
 
 
 def _stages(context: Context, text: str, dim: int, number: int) -> np.ndarray:
-    """(3, k) of the directions whose neuron leads throughout: share of the time between M = 0.05 and 0.98 in the coupled flow,
-    by single tasks, and the pull of other directions and light students on the neuron at the start."""
+    """(3, k) of the directions whose pair leads throughout: share of the time between M = 0.05 and 0.98 in the coupled flow,
+    by single tasks, and the pull of other directions and light students on the neuron, its mean over the search at most."""
     activation = Activation.parse(text)
     teacher, rng = Teacher.power_law(4, 0.5, dim), context.rng("E40", "start", text, dim, number)
     initial = draw_initial_state(teacher, Student(16, 1e-2), rng)
@@ -50,7 +51,16 @@ def _stages(context: Context, text: str, dim: int, number: int) -> np.ndarray:
     pairs = [(float(teacher.a[q]), abs(float(prediction.overlap[q]))) for q in use]
     early, whole = (np.array([task.passage_time(a, u, np.sqrt(level)) for a, u in pairs]) for level in (_WEAK, _STRONG))
     pull = teachers_pull(prediction, initial, system) + light_pull(prediction, initial, system)
-    return np.stack([1 - weak / strong, 1 - early / whole, pull[use]])
+    risen = [_risen(activation.information_exponent, ratio) for ratio in rivalry(prediction, initial)[use]]
+    return np.stack([1 - weak / strong, 1 - early / whole, pull[use] * risen])
+
+
+def _risen(J: int, ratio: float) -> float:
+    r"""Mean over the search of a pull over its start, for a rival overlap of so much of the score.
+
+    The pull $\propto t_p^J/t_q^{J-2}$, overlaps $\propto(1-S\tau)^{-1/(J-2)}$ with S of each, τ in units of the search.
+    """
+    return float(quad(lambda tau: (1 - tau) * (1 - ratio * tau) ** (-J / (J - 2)), 0, 1)[0])
 
 
 @claim(
@@ -61,7 +71,7 @@ def _stages(context: Context, text: str, dim: int, number: int) -> np.ndarray:
     latex=r"\frac{t(M:0.05\to0.98)}{t(M:0\to0.98)}\propto d^{1-J/2}",
     source=f"{_PAPER}, Lemmas C.3 to C.6 and the remark after C.3; share derived",
     kind="asymptotic",
-    regime="directions whose neuron leads all others from the start; against single tasks from the same overlaps",
+    regime="pairs that lead their neuron and their direction from the start; against single tasks from the same overlaps",
     controls=("share d^{−1/2}", "share d^{−1}", "no stage is short"),
 )
 def run_stages(context: Context) -> Iterator[Part]:
@@ -78,7 +88,7 @@ def run_stages(context: Context) -> Iterator[Part]:
         controls: Controls = {"share d^{−1/2}": -0.5}
         if J != 4:
             controls["share d^{−1}"] = -1.0
-        source = "pull of other directions and of light students on the neuron at the start"
+        source = "pull of other directions and of light students on the neuron, which grows as their overlaps do"
         yield Measurement(
             f"exponent in d of the share of time from M = {_WEAK:g} to {_STRONG:g}, coupled flow, {text}, d = {dims[0]} to "
             f"{dims[-1]}",
