@@ -363,7 +363,7 @@ def run_windows(context: Context) -> Iterator[Part]:
     latex=r"\frac{t(\sqrt{u_0h}\to h)}{t(u_0\to\sqrt{u_0h})}\simeq\Big(\frac{u_0}h\Big)^{(J-2)/2},\quad h=\sqrt{1/2}",
     source="arXiv:2504.19983, Lemmas D.5, D.7, D.8 and D.10; at finite step size by the one-task diffusion",
     kind="asymptotic",
-    regime="small step size: relative spread about 12 %; direction clear of ties",
+    regime="small step size: relative spread about 12 %; direction clear of ties; J = 3",
     controls=("equal stages", "the power J − 1"),
 )
 def run_stages(context: Context) -> Iterator[Part]:
