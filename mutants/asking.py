@@ -160,7 +160,7 @@ class Bench:
         alone = (unit, [notice]) if "::" in notice else one
         anyway = self._alone(None, alone)[0] if self._alone(mutant, alone)[0] else notice
         if anyway:
-            self.reach.leave_out(anyway if "::" in anyway else unit.name)
+            self.reach.leave_out(anyway if "::" in anyway else unit.name, unit.path)
         return not anyway
 
     def _differs(self, unit: Unit, notice: str) -> bool:

@@ -102,13 +102,15 @@ class Reach:
         return found
 
     def unfit(self) -> frozenset[str]:
-        """Tests that fail, and files and claims that come to no end, whatever mutant there is."""
-        return frozenset(self._unfit.read_text(encoding="utf-8").splitlines()) if self._unfit.is_file() else frozenset()
+        """Tests that fail, and files and claims that come to no end, whatever mutant there is, until they are changed."""
+        lines = self._unfit.read_text(encoding="utf-8").splitlines() if self._unfit.is_file() else []
+        noted = (line.split("\t") for line in lines)
+        return frozenset(node for node, *at in noted if not at or self.version(at[0]) == at[1])
 
-    def leave_out(self, node: str) -> None:
-        """Note one of them."""
+    def leave_out(self, node: str, path: str) -> None:
+        """Note one of them, that is in the file `path`."""
         with open(self._unfit, "a", encoding="utf-8") as file:
-            file.write(f"{node}\n")
+            file.write(f"{node}\t{path}\t{self.version(path)}\n")
 
     def version(self, path: str) -> str:
         """Of a file of the tree, read once."""

@@ -261,6 +261,16 @@ def test_a_mutant_that_claims_notice_counts_though_no_test_was_asked() -> None:
     assert "| by claims, of those in `theory` that a claim comes by | 1 of 1 |" in page([heard], 1, 1, 0, "abc")
 
 
+def test_what_is_left_out_is_asked_again_once_its_file_has_changed(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("x = 1\n", encoding="utf-8")
+    reach = Reach(tmp_path, tmp_path / "reach")
+    for one in ("test_a.py::test_f[a b]", "test_a.py"):
+        reach.leave_out(one, "test_a.py")
+    assert reach.unfit() == {"test_a.py::test_f[a b]", "test_a.py"}
+    (tmp_path / "test_a.py").write_text("x = 2\n", encoding="utf-8")
+    assert Reach(tmp_path, tmp_path / "reach").unfit() == set()
+
+
 def test_what_was_noticed_by_a_file_that_has_changed_counts_no_more(tmp_path: Path) -> None:
     for name in ("a.py", "test_a.py"):
         (tmp_path / name).write_text("x = 1\n", encoding="utf-8")
