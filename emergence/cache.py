@@ -9,6 +9,7 @@ code, so a folder that is not the user's alone is left alone.
 import hashlib
 import os
 import platform
+import re
 import stat
 import sys
 import zlib
@@ -83,13 +84,14 @@ def keep_compiled() -> None:
 
 
 def _release() -> tuple[int, ...]:
-    """Major and minor number of jaxlib, which is not imported; of none, beyond all."""
+    """Major and minor number of jaxlib, which is not imported; of none, and of one without numbers, beyond all."""
     from importlib import metadata
 
     try:
-        return tuple(int(part) for part in metadata.version("jaxlib").split(".")[:2])
+        found = re.match(r"(\d+)\.(\d+)", metadata.version("jaxlib"))
     except metadata.PackageNotFoundError:
-        return (sys.maxsize,)
+        found = None
+    return (sys.maxsize,) if found is None else (int(found[1]), int(found[2]))
 
 
 def tidy() -> None:

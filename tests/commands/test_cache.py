@@ -71,9 +71,12 @@ def test_programs_are_compiled_without_waiting_for_the_last_percent(
     assert os.environ["XLA_FLAGS"] == found
 
 
-def test_a_release_that_may_not_know_the_option_is_not_given_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("version", ["99.0.1", "0.13rc1", "unknown"])
+def test_a_release_that_may_not_know_the_option_is_not_given_it(
+    version: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("XLA_FLAGS", raising=False)
-    monkeypatch.setattr("importlib.metadata.version", lambda name: "99.0.1")
+    monkeypatch.setattr("importlib.metadata.version", lambda name: version)
     cache.keep_compiled()
     assert "XLA_FLAGS" not in os.environ
 
