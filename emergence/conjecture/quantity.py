@@ -9,7 +9,7 @@ import numpy as np
 
 from emergence.conjecture.formula import Formula, formula
 from emergence.model import Simulation
-from emergence.refusal import refuse
+from emergence.refusal import is_refusal, refuse
 from emergence.values import Choice, Number, Text, Whole, shown
 from theory.core.errors import did_you_mean
 from validation.statistics.exponents import Window, exponent_of
@@ -222,10 +222,18 @@ def _crossing(x: np.ndarray, y: np.ndarray, level: float) -> float:
 
 def _slope(x: np.ndarray, y: np.ndarray, window: Window | None) -> float:
     kept = x > 0
-    if np.any(~(y[kept] > 0)):
-        inside = window.places(x[kept]) if window is not None else np.full(kept.sum(), True)
-        if np.any(~(y[kept][inside] > 0)):
-            return float("nan")
+    inside = np.full(kept.sum(), True)
+    if window is not None:
+        try:
+            inside = window.places(x[kept])
+        except Exception as error:
+            if is_refusal(error):
+                refuse(
+                    f"quantity.{error}: the run is from {x[0]:g} to {x[-1]:g}: widen the window, or give a longer run"
+                )
+            raise
+    if np.any(~(y[kept][inside] > 0)):
+        return float("nan")
     with np.errstate(all="ignore"):
         return exponent_of(x[kept], y[kept], window)
 

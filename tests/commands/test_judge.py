@@ -30,6 +30,7 @@ from emergence.store.engine import Here
 from theory import InputError
 from validation import Context
 from validation.judge.claim import percent
+from validation.statistics.exponents import Window
 
 #: Section → its lines; small enough for a second.
 LINES = {
@@ -394,6 +395,11 @@ def test_a_slope_over_the_grid_and_what_may_stand_for_its_prediction() -> None:
     assert one.reached(run, {"samples": ("step", 2.0)}, {}) == 40
     with pytest.raises(InputError, match="this simulation counts no samples"):
         one.of_run(run, {"time": ("time", 1.0)})
+    window = Window(5.0, 9.0, "given")
+    with pytest.raises(
+        InputError, match=r"^quantity\.window \[5, 9\] holds 0 abscissae: .* from 0 to 2: widen the window"
+    ):
+        replace(one, axis="time", level=None, window=window).of_run(run, {})
     unknown = run.assign(loss=("time", [math.nan, 0.6, 0.4]))
     assert math.isnan(one.of_run(unknown, {"samples": ("step", 2.0)}))  # whence it crosses is not known
     with pytest.raises(InputError, match=r"it changes along dim: give predict\.curve"):
