@@ -256,7 +256,7 @@ class Trained:
     step_size: float
 
     def risk(self, compute: ArrayLike, kernel: bool = True) -> np.ndarray:
-        """The whole risk after f/d samples, batch 1, at each compute f."""
+        """The whole risk after f/d samples, batch 1, at each compute f, in the shape of `compute`."""
         return self.spectrum.risk(self.step_size, np.asarray(compute) / self.width, kernel=kernel)
 
 
