@@ -17,7 +17,7 @@ What differs by exchanging A and B, or (for two students) k and l, is computed o
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 
 import jax
 import jax.numpy as jnp
@@ -56,12 +56,11 @@ class Monomial:
         return Monomial(self.joined, self.first[::-1], self.second[::-1], _mirror(self.outer)).ordered
 
 
+@lru_cache(maxsize=1024)
 def _mirror(outer: sp.Expr) -> sp.Expr:
     """Exchange the two students; their correlation is symmetric and stays as it is written."""
-    correlation = [x for x in outer.atoms(sp.Indexed) if len(x.indices) == 2]
-    kept = {x: sp.Dummy() for x in correlation}
-    swapped = outer.xreplace(kept).subs({k: j, j: k}, simultaneous=True)
-    return swapped.xreplace({place: x for x, place in kept.items()})
+    correlations = {x: x for x in outer.atoms(sp.Indexed) if len(x.indices) == 2}
+    return outer.xreplace({k: j, j: k, **correlations})
 
 
 def is_frame_term(term: Term) -> bool:

@@ -30,7 +30,7 @@ from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch, Told, Track, drive, stretches
 from dynamics.core.symmetric import COSINES
 from dynamics.core.trajectory import Plotted, dataset
-from theory import Activation, InitialState, InputError, System, Teacher, finite_step, one_step
+from theory import Activation, InitialState, InputError, System, Teacher, finite_step, one_step, overlap_flow
 from theory.core.arguments import check_positive
 from theory.core.curves import first_crossing
 from theory.core.indexed import Sums
@@ -48,7 +48,7 @@ class LoweredFiniteStep:
     def __init__(self, system: System) -> None:
         self.system = system
         plain = {component: _part(sums, False) for component, sums in system.drift.items()}
-        self._plain: LoweredSystem = lower(replace(system, drift=plain))
+        self._plain: LoweredSystem = lower(replace(system, drift=plain, covariance={}))
         framed = {component: _part(sums, True) for component, sums in system.drift.items()}
         self._framed = {str(x.base): FrameSums(x, sums) for x, sums in framed.items() if sums}
 
@@ -74,7 +74,7 @@ def lowered_step(system: System) -> LoweredFiniteStep:
 @lru_cache(maxsize=16)
 def _lowered_one_step(activation: Activation, batch: int) -> LoweredFiniteStep:
     components: Mapping[sp.Indexed, Sums] = one_step(activation, batch)
-    return LoweredFiniteStep(replace(finite_step(activation, batch), drift=components, observables={}))
+    return LoweredFiniteStep(replace(overlap_flow(activation), drift=components, observables={}))
 
 
 @double_precision
