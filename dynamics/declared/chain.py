@@ -18,7 +18,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynamics.core.lowering import lower_function
-from dynamics.core.outside import NO_MISTAKES, Mistakes, outside_columns, outside_factor, rotate_back
+from dynamics.core.outside import (
+    NO_MISTAKES,
+    Mistakes,
+    drawn_once,
+    outside_columns,
+    outside_factor,
+    rotate_back,
+)
 from dynamics.declared import span
 from dynamics.declared.span import Frame, Span
 from dynamics.declared.step import Parts, noisy, take
@@ -118,8 +125,8 @@ def draw(
     """The samples on what is known, (B, L, P + n) and (B, D), and their labels (B,); of steps from number `first`."""
     P, B = shape.target.count, shape.samples
     blocks, coordinates = space.scale.size, space.plain_scale.size
-    x = jax.random.normal(key, (B, blocks * (P + n)))
-    known = x.reshape(B, blocks, P + n)
+    ready = jnp.all(space.freedom > 0)
+    known = drawn_once(lambda: jax.random.normal(key, (B * blocks * (P + n),)), ready).reshape(B, blocks, P + n)
     plain = space.plain_scale * jax.random.normal(jax.random.fold_in(key, 1), (B, coordinates)) if coordinates else None
     fields = jnp.zeros((B, P))
     if blocks:

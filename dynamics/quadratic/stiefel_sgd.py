@@ -25,7 +25,7 @@ import sympy as sp
 from dynamics.core.checks import check_run
 from dynamics.core.interrupted import Progress
 from dynamics.core.keys import replica_keys
-from dynamics.core.outside import NO_MISTAKES, Mistakes, outside_columns, outside_factor, rotate_back
+from dynamics.core.outside import NO_MISTAKES, Mistakes, chi_square, outside_columns, outside_factor, rotate_back
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch, Told, Track, drive, in_blocks, stretches
 from dynamics.core.trajectory import Plotted, dataset, variable
@@ -59,7 +59,7 @@ class Scales(NamedTuple):
 
 @dataclass(frozen=True)
 class Shape:
-    """What a compilation depends on. `few`: degrees of freedom outside, where they are fewer than a block's samples."""
+    """What a compilation depends on. `few`: degrees of freedom outside, where they are no more than a block's samples."""
 
     teacher_width: int
     width: int
@@ -146,8 +146,7 @@ def _outside(shape: Shape, scales: Scales, key: jax.Array) -> jax.Array:
         return outside_factor(key, shape.samples, shape.few, transpose)
     below, diagonal = jax.random.split(key)
     count = shape.samples
-    # Twice a gamma variable; written out because the degrees of freedom are data, not part of the compilation.
-    chi2 = 2 * jax.random.gamma(diagonal, (scales.freedom - jnp.arange(count)) / 2)
+    chi2 = chi_square(diagonal, scales.freedom - jnp.arange(count))
     factor = jnp.tril(jax.random.normal(below, (count, count)), -1) + jnp.diag(jnp.sqrt(chi2))
     return factor.T if transpose else factor
 
@@ -366,7 +365,7 @@ def _shape(
         inner = 1
     needed = min(batch, width) if batch > 1 else inner
     outside = dim if mistakes.forget_known else dim - count - width
-    few = outside if outside < needed else None
+    few = outside if outside <= needed else None
     return Shape(count, width, batch, inner, method, dim if method == "ambient" else None, few, mistakes)
 
 

@@ -22,7 +22,7 @@ from dynamics.additive.online_sgd import (
     Problem,
     online_sgd,
 )
-from dynamics.core.outside import Mistakes, outside_columns, outside_factor
+from dynamics.core.outside import Mistakes, chi_square, outside_columns, outside_factor
 from dynamics.core.replicas import Stretch
 from theory import Activation, InitialState, Student, Teacher, draw_initial_state
 from theory.declared.rule import Rule
@@ -121,6 +121,16 @@ def test_the_gram_matrix_of_samples_has_the_right_marginals() -> None:
         student = cosine * np.sqrt((freedom - 1) / (1 - cosine**2))
         p.append(stats.kstest(student, stats.t(freedom - 1).cdf).pvalue)
         assert min(p) > ACCEPT / len(p)
+
+
+def test_chi_squares_have_their_law_from_the_fewest_degrees_of_freedom_on() -> None:
+    """At two degrees one proposal in twenty is refused, and some have a negative root."""
+    freedom = jnp.array([2.0, 3.0, 4.0, 30.0, 4000.0])
+    draws = np.asarray(jax.vmap(lambda key: chi_square(key, freedom))(jax.random.split(jax.random.key(3), 50_000)))
+    p = [stats.kstest(draws[:, i], stats.chi2(float(n)).cdf).pvalue for i, n in enumerate(freedom)]
+    assert min(p) > ACCEPT / len(p)
+    wrong = [stats.kstest(draws[:, i], stats.chi2(1.05 * float(n)).cdf).pvalue for i, n in enumerate(freedom)]
+    assert max(wrong) < REJECT
 
 
 # --------------------------------------------------------- many steps: exact against ambient
