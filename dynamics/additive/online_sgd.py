@@ -5,6 +5,7 @@ and plain SGD, with a watch for recovery. Cost per step $O(m(P+m+B))$ with block
 $d\ge P+m$.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +24,7 @@ from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Told, Track, drive, stretches
 from dynamics.core.trajectory import Plotted, dataset
 from dynamics.declared.engine import Ambient, Exact, block_length, engine_of
+from dynamics.declared.lanes import until_ended
 from dynamics.declared.simulate import BLOW_UP
 from dynamics.declared.step import Run
 from theory import Activation, InitialState, InputError, Teacher
@@ -197,8 +199,7 @@ def online_sgd(
     problem = Problem.of(
         activation, teacher, initial, rule, steps=steps, method=method, block_steps=block_steps, mistakes=mistakes
     )
-    if stop_when_learned is not None and not all(0 <= q < teacher.width for q in stop_when_learned):
-        raise InputError(f"stop_when_learned is {stop_when_learned!r}: directions count from 0 to {teacher.width - 1}")
+    _check_directions(teacher, stop_when_learned=stop_when_learned or ())
 
     def done(track: Track[Run]) -> bool:
         lost = not np.any(np.isfinite(track.seen[-1][1]).all(axis=1))
@@ -210,6 +211,52 @@ def online_sgd(
     told = Told("online SGD", steps, progress, f", {replicas} replicas")
     result = partial(_result, problem, rule, method, seed)
     return drive(problem.begin(keys), parts, advance, partial(_observe, problem), result, told, done=done)
+
+
+@double_precision
+def recovery_steps(
+    activation: Activation,
+    teacher: Teacher,
+    initial: InitialState,
+    *,
+    step_size: float,
+    steps: int,
+    directions: Sequence[int],
+    batch: int = 1,
+    replicas: int = 32,
+    seed: int = 0,
+    block_steps: int | None = None,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """`SgdResult.half_steps`, (replica, P), of the replicas of `online_sgd`, each of which ends once it has these directions.
+
+    No replica waits for the slowest, and nothing is recorded on the way. `steps`: at most, inf is what has not come by then.
+
+    Raises: as `online_sgd`; `Interrupted` with the steps of the replicas that had ended, and inf.
+    """
+    check_run(step_size, seed, "exact", steps=steps, batch=batch, replicas=replicas)
+    rule = Rule(float(step_size), batch)
+    problem = Problem.of(activation, teacher, initial, rule, steps=steps, block_steps=block_steps)
+    _check_directions(teacher, directions=directions)
+    wanted = np.array(directions, dtype=int)
+    assert isinstance(problem.engine, Exact)
+    found = until_ended(
+        problem.engine,
+        replica_keys(seed, replicas, "online SGD"),
+        problem.watch,
+        problem.watch.start(),
+        lambda seen: jnp.isfinite(seen.half_step[:, wanted]).all(axis=1),
+        steps=steps,
+        what="online SGD",
+        progress=progress,
+    ).half_step
+    return np.where(found <= steps, found, np.inf)
+
+
+def _check_directions(teacher: Teacher, **given: Sequence[int]) -> None:
+    for name, directions in given.items():
+        if not all(0 <= q < teacher.width for q in directions):
+            raise InputError(f"{name} is {directions!r}: directions count from 0 to {teacher.width - 1}")
 
 
 def _observe(problem: Problem, run: Run) -> tuple[jax.Array, jax.Array, jax.Array]:

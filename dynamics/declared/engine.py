@@ -109,7 +109,7 @@ class _Replicas:
 class Exact(_Replicas):
     """The chain of Gram matrices."""
 
-    def __init__(self, model: DeclaredModel, start: Start, block: int, mistakes: Mistakes) -> None:
+    def __init__(self, model: DeclaredModel, start: Start, block: int, mistakes: Mistakes = NO_MISTAKES) -> None:
         self.model, P = model, model.directions.count
         parts = parts_of(model)
         n = start.width * (1 + len(parts.rule.buffers))
@@ -146,6 +146,14 @@ class Exact(_Replicas):
 
         return run
 
+    def onward(self, run: Run, keys: jax.Array, watch: Watch, behind: np.ndarray, blocks: int) -> Run:
+        """All replicas, with these keys (one each), by so many blocks from where each is: `behind` it are (replica,) blocks.
+
+        Not for a fixed data set.
+        """
+        begin = behind * self.shape.block
+        return advance_chains(self.shape, watch, constant(self.model), self.space, run, keys, behind, blocks, begin)
+
     def begin(self, keys: jax.Array, seen: Any = ()) -> Run:
         """As of all engines; a data set is drawn now."""
         run = super().begin(keys, seen)
@@ -179,21 +187,26 @@ def advance_chains(
     space: Geometry,
     run: Run,
     keys: jax.Array,
-    first: int,
+    first: jax.Array | int,
     blocks: int,
-    step: int,
+    step: jax.Array | int,
 ) -> Run:
-    """All replicas, a key (replica,) each, by `blocks` blocks from block number `first`, which begins at step `step`."""
+    """All replicas, a key (replica,) each, by `blocks` blocks from block number `first`, which begins at step `step`.
 
-    def one(run: Run, key: jax.Array, number: jax.Array) -> Run:
-        begin = step + (number - first) * shape.block
+    Both are of all replicas, or of each, (replica,).
+    """
+
+    def one(run: Run, own: tuple[jax.Array, jax.Array, jax.Array], number: jax.Array) -> Run:
+        key, first, step = own
+        begin = step + number * shape.block
         sizes = step_sizes(shape.parts, eta, begin + jnp.arange(shape.block))
-        chain = run_block(shape, space, sizes, run.vectors, jax.random.fold_in(key, number), begin)
+        chain = run_block(shape, space, sizes, run.vectors, jax.random.fold_in(key, first + number), begin)
         if watch is nothing:
             return Run(chain, run.seen)
         return Run(chain, watch(run.seen, *summary(shape, space, chain), begin + shape.block))
 
-    return in_blocks(one, run, keys, first, blocks)
+    own = (keys, *(jnp.broadcast_to(x, keys.shape) for x in (first, step)))
+    return in_blocks(one, run, own, 0, blocks)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

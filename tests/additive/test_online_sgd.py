@@ -16,6 +16,7 @@ from dynamics.additive.online_sgd import (
     Problem,
     SgdResult,
     online_sgd,
+    recovery_steps,
 )
 from dynamics.core.keys import replica_keys
 from dynamics.core.outside import rotate_back, strictly_lower
@@ -277,6 +278,17 @@ def test_it_stops_when_all_replicas_have_learned() -> None:
     assert early.steps < free.steps
     np.testing.assert_array_equal(early.half_steps[:, 0], free.half_steps[:, 0])
     assert early.dataset["step"].values[-1] == early.steps
+
+
+def test_replicas_that_end_one_by_one_are_those_that_run_together() -> None:
+    """More replicas than lanes, and a run that is short for some of them."""
+    settings: dict = {"step_size": 0.003, "steps": 64 * 12, "replicas": 70, "seed": 2, "block_steps": 8}
+    together = online_sgd(H4, TEACHER, START, saves=1, **settings).half_steps
+    found = recovery_steps(H4, TEACHER, START, directions=(0,), **settings)
+    np.testing.assert_array_equal(found[:, 0], together[:, 0])
+    assert 0.5 < np.isfinite(found[:, 0]).mean() < 1
+    both = recovery_steps(H4, TEACHER, START, directions=(0, 1), **settings)
+    np.testing.assert_array_equal(both, together)
 
 
 def test_the_smallest_dimension_runs() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 
 from dynamics.core.keys import replica_keys
 from dynamics.core.precision import double_precision
-from dynamics.core.replicas import Told, drive, stretches
-from dynamics.declared.engine import engine_of
+from dynamics.declared.engine import Exact
+from dynamics.declared.lanes import until_ended
 from theory import Activation
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
@@ -27,7 +27,6 @@ from validation.experiments.links import Again, Anew, binary, even_valued, three
 START, LEVEL, SHARE = 2.0, 0.4, 0.25
 #: Runs end after this many times the predicted steps.
 _PATIENCE = 8.0
-_LOOKS = 64
 #: |x|² where it stands beside its own component along the direction up to three times: E q²|x|⁶ = (d + 2)(d + 4)(d + 6).
 _MORE = 6
 
@@ -47,19 +46,11 @@ class FirstPassage:
 def passages(model: DeclaredModel, overlap: float, level: float, steps: int, replicas: int, seed: int) -> np.ndarray:
     """Steps until |u| passes `level`, (replicas,); inf where it does not within `steps`."""
     start = Start((np.array([[overlap, np.sqrt(1 - overlap**2)]]),))
-    engine = engine_of(model, start, "exact", 1)
+    engine = Exact(model, start, 1)
     keys = replica_keys(seed, replicas, "passages")
-    advance = engine.advance(keys, FirstPassage(level))
-    found = drive(
-        engine.begin(keys, jnp.zeros((), dtype=int)),
-        stretches(steps, _LOOKS),
-        advance,
-        lambda run: run.seen,
-        lambda track: np.asarray(track.seen[-1], dtype=float),
-        Told("passages", steps),
-        done=lambda track: bool(np.all(track.seen[-1] > 0)),
-    )
-    return np.where(found > 0, found, np.inf)
+    watch, seen = FirstPassage(level), np.zeros((), dtype=int)
+    found = until_ended(engine, keys, watch, seen, lambda seen: seen > 0, steps=steps, what="passages")
+    return np.where((found > 0) & (found <= steps), found, np.inf)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics import online_sgd
+from dynamics.additive.online_sgd import recovery_steps
 from dynamics.one_task.spherical_sgd import spherical_sgd
 from theory import Activation, InitialState, Teacher, plateau
 from theory.one_task.diffusion import OneTaskDiffusion
@@ -75,26 +75,24 @@ SPREAD_SCALED = (0.02, 0.01, 0.005)
 
 
 @lru_cache(maxsize=16)
-def recovery_steps(context: Context, case: Case, limit: int) -> np.ndarray:
+def samples_needed(context: Context, case: Case, limit: int) -> np.ndarray:
     """(R,) steps of exact SGD to squared overlap ½ with the chosen direction; inf beyond `limit`."""
     weights = [case.weight, *([case.other / np.sqrt(OTHERS)] * OTHERS if case.other > 0 else [])]
     overlap = np.zeros((1, len(weights)))
     overlap[0, 0] = _SCALE * case.overlap
     initial = InitialState(overlap, _SCALE * np.array([[np.sqrt(1 - case.overlap**2)]]))
-    runs = online_sgd(
+    return recovery_steps(
         _ACTIVATION,
         Teacher.of(weights, case.dim),
         initial,
         step_size=case.step_size,
         steps=limit,
+        directions=(0,),
         replicas=case.replicas,
-        saves=20,
-        stop_when_learned=(0,),
         block_steps=_BLOCK,
         seed=context.seed_for("E24-weight", "SGD", case.dim, f"{case.weight:g}", f"{case.scaled:g}"),
         progress=context.within(f"a = {case.weight:g}, c = {case.scaled:g}"),
-    )
-    return runs.half_steps[:, 0]
+    )[:, 0]
 
 
 @claim(
@@ -113,7 +111,7 @@ def run_weight(context: Context) -> Iterator[Part]:
     weights = np.array([case.weight for case in cases])
     expected = np.array([case.median(context) for case in cases])
     samples = [
-        recovery_steps(context, case, int(_PATIENCE * steps)) for case, steps in zip(cases, expected, strict=True)
+        samples_needed(context, case, int(_PATIENCE * steps)) for case, steps in zip(cases, expected, strict=True)
     ]
     curve = IndependentSamples(weights, samples, rng=context.rng("E24-weight", "resampling"))
     fit = fit_exponent(curve, Window(weights[0], weights[-1], "every weight simulated"))

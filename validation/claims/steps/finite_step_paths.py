@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics import online_sgd
+from dynamics.additive.online_sgd import recovery_steps
 from dynamics.one_task.chain import ChainLaw, one_task_chain
 from dynamics.one_task.one_step_drift import critical_step
 from dynamics.one_task.sde import RESOLUTION, OneTaskPaths, one_task_paths
@@ -114,21 +114,19 @@ SAMPLES_FULL = (*SAMPLES_QUICK, Case("h3", 512, 0.5, 128))
 @lru_cache(maxsize=16)
 def sgd_times(context: Context, case: Case) -> np.ndarray:
     """Recovery times of exact SGD in gradient-flow time; inf beyond the horizon."""
-    steps = int(np.ceil(case.horizon / case.step_size))
-    runs = online_sgd(
+    found = recovery_steps(
         case.activation,
         Teacher.of([1.0], case.dim),
         single_overlap_state(case.overlap, _SCALE),
         step_size=case.step_size,
-        steps=steps,
+        steps=int(np.ceil(case.horizon / case.step_size)),
+        directions=(0,),
         replicas=case.replicas,
-        saves=40,
         seed=context.seed_for("one task", "SGD", case.problem),
-        stop_when_learned=(0,),
         block_steps=BLOCK,
         progress=context.within(case.problem),
     )
-    times = runs.half_steps[:, 0] * case.step_size
+    times = found[:, 0] * case.step_size
     return np.where(times <= case.horizon, times, np.inf)
 
 

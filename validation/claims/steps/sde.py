@@ -6,7 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics import SdeResult, SgdResult, online_sgd, sde_ensemble
+from dynamics import SdeResult, sde_ensemble
+from dynamics.additive.online_sgd import recovery_steps
 from dynamics.steps.sde import RESOLUTION
 from theory import Activation, InitialState, SingleTask, Teacher, finite_step
 from theory.one_task.rare_samples import kick_kurtosis
@@ -80,18 +81,17 @@ FULL = (*QUICK, Pair("h3", 1000, 1.0, 96))
 
 
 @lru_cache(maxsize=8)
-def sgd_runs(context: Context, case: Pair) -> SgdResult:
-    """Exact SGD until both directions are recovered, or to the horizon."""
-    return online_sgd(
+def sgd_times(context: Context, case: Pair) -> np.ndarray:
+    """(replica, 2) recovery times of exact SGD in gradient-flow time; inf where not by the horizon."""
+    return case.step_size * recovery_steps(
         case.activation,
         case.teacher,
         case.start,
         step_size=case.step_size,
         steps=int(np.ceil(case.horizon / case.step_size)),
+        directions=(0, 1),
         replicas=case.replicas,
-        saves=20,
         seed=context.seed_for("F8", "SGD", case.dim),
-        stop_when_learned=(0, 1),
         block_steps=_BLOCK,
         progress=context.within(case.problem),
     )
@@ -143,7 +143,7 @@ def _cut(times: np.ndarray, horizon: float) -> np.ndarray:
 def run_overlaps(context: Context) -> Iterator[Part]:
     """Mean and standard deviation of each direction's min(T, horizon): SGD replicas against SDE paths."""
     for case in FULL if context.full else QUICK:
-        runs = sgd_runs(context, case)
+        runs = sgd_times(context, case)
         variants = {
             "SDE": sde_runs(context, case),
             "coarse": sde_runs(context, case, 2 * RESOLUTION),
@@ -157,15 +157,15 @@ def run_overlaps(context: Context) -> Iterator[Part]:
             "replicas), the SDE of all overlaps, and without its second order or its noise."
         )
         times = {name: run.half_time for name, run in variants.items() if name != "coarse"}
-        yield caption, recovery_of_directions(runs.half_steps * case.step_size, times, case.horizon)
+        yield caption, recovery_of_directions(runs, times, case.horizon)
 
 
 _REASON = "the SDE's own discretisation error (δ doubled) and the block of 8 samples"
 
 
-def _judge_means(case: Pair, runs: SgdResult, variants: dict[str, SdeResult]) -> Measurement:
+def _judge_means(case: Pair, runs: np.ndarray, variants: dict[str, SdeResult]) -> Measurement:
     """The mean over both directions and all runs: neither control is near it."""
-    measured = _cut(runs.half_steps * case.step_size, case.horizon)
+    measured = _cut(runs, case.horizon)
     times = {name: _cut(run.half_time, case.horizon) for name, run in variants.items()}
     mean, error = mean_and_error(measured.mean(axis=1))
     center, center_error = mean_and_error(times["SDE"].mean(axis=1))
@@ -184,18 +184,18 @@ def _judge_means(case: Pair, runs: SgdResult, variants: dict[str, SdeResult]) ->
     details = {
         **each,
         "O(η²) mean path": float(times["no diffusion"].mean()),
-        "share recovered": float(np.isfinite(runs.half_steps).mean()),
+        "share recovered": float(np.isfinite(runs).mean()),
         "SDE steps per path": float(variants["SDE"].steps.mean()),
-        "diverged": f"SGD {int(runs.diverged.sum())}, SDE {int(variants['SDE'].diverged.sum())}",
+        "diverged paths of the SDE": int(variants["SDE"].diverged.sum()),
     }
     return Measurement(text, center, mean, stderr, allowed, controls, _REASON, f"{case.text}-d{case.dim}.mean", details)
 
 
 def _judge_spread(
-    context: Context, case: Pair, runs: SgdResult, variants: dict[str, SdeResult], direction: int
+    context: Context, case: Pair, runs: np.ndarray, variants: dict[str, SdeResult], direction: int
 ) -> Measurement:
     """The standard deviation of one direction's time."""
-    measured = _cut(runs.half_steps[:, direction] * case.step_size, case.horizon)
+    measured = _cut(runs[:, direction], case.horizon)
     paths, coarse = (_cut(variants[name].half_time[:, direction], case.horizon) for name in ("SDE", "coarse"))
     rng = context.rng("F8", "resampling", case.dim, direction)
     error = np.hypot(bootstrap_error(measured, deviation, rng), bootstrap_error(paths, deviation, rng))
