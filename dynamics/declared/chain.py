@@ -312,12 +312,58 @@ def _sequence(
 ) -> After:
     r"""The steps of a block, in the block's own coordinates.
 
-    One kind, each row with itself and never without: $v_k=S_k(v_k^0+\sum_iG_{ki}x_i)$, so that only new columns of G are
-    written. Otherwise $v=Cv^0+Gx$ with C and G multiplied by each step's own coefficients.
+    Coefficients that each step multiplies, $v=Cv^0+Gx$, are those of a part of the block, whose first vectors are $v^0$; at
+    its end they multiply those of all parts before it, once. So a step costs what its part's samples cost.
     """
     batch, steps = shape.parts.rule.batch, shape.block
     K, m, B = begin.fields.shape
-    scaled = K == 1 and not shape.pairs and _keeps_rows(shape)
+    # (Each part multiplies its own columns at every step, and all columns once.)
+    whole = _scaled(shape) or steps < 4
+    part = steps if whole else min((n for n in range(2, steps + 1) if steps % n == 0), key=lambda n: n + steps / n)
+    if part == steps:
+        return _steps(shape, begin, gram, labels, first, step_sizes)[0]
+    columns = part * batch
+
+    def run(carry: tuple, inputs: tuple) -> tuple[tuple, None]:
+        own, tail, norms, second = carry
+        begins, before, rows, label, sizes = inputs
+        # Columns of samples to come are still zero, so the full product sees the past only.
+        past = (tail.reshape(K * m, B) @ rows.T).reshape(K, m, columns)
+        within = jax.lax.dynamic_slice(rows, (0, begins), (columns, columns))
+        now = Begin(on_kinds(own, before) + past, norms, second)
+        after, norms = _steps(shape, now, within, label, first + begins // batch, sizes)
+        tail = jax.lax.dynamic_update_slice(on_kinds(after.own, tail), after.tail, (0, 0, begins))
+        return (composed(after.own, own), tail, norms, after.second), None
+
+    count = steps // part
+    inputs = (
+        jnp.arange(count) * columns,
+        jnp.moveaxis(begin.fields.reshape(K, m, count, columns), 2, 0),
+        gram.reshape(count, columns, B),
+        labels.reshape(count, columns),
+        step_sizes.reshape(count, part),
+    )
+    start = identity(shape, K * m), jnp.zeros((K, m, B)), begin.norms, begin.second
+    (own, tail, _, second), _ = jax.lax.scan(run, start, inputs)
+    return After(own, tail, second)
+
+
+def _scaled(shape: Shape) -> bool:
+    """Whether a row is a number times what it began with and samples, $S(v^0+Gx)$."""
+    return shape.kinds == 1 and not shape.pairs and _keeps_rows(shape)
+
+
+def _steps(
+    shape: Shape, begin: Begin, gram: jax.Array, labels: jax.Array, first: jax.Array, step_sizes: jax.Array
+) -> tuple[After, jax.Array]:
+    r"""As many steps as there are `step_sizes`, and the norms at their end; `gram` (n, n) of their samples.
+
+    One kind, each row with itself and never without: $v_k=S_k(v_k^0+\sum_iG_{ki}x_i)$, so that only new columns of G are
+    written. Otherwise $v=Cv^0+Gx$ with C and G multiplied by each step's own coefficients.
+    """
+    batch, steps = shape.parts.rule.batch, step_sizes.size
+    K, m, B = begin.fields.shape
+    scaled = _scaled(shape)
 
     def packed(own: jax.Array, tail: jax.Array, norms: jax.Array) -> tuple[jax.Array, ...]:
         return (own[0, 0], tail[0], norms[0, 0]) if scaled else (own, tail, norms)
@@ -354,8 +400,8 @@ def _sequence(
     )
     start = packed(identity(shape, K * m), jnp.zeros((K, m, B)), begin.norms)
     (*end, second), _ = jax.lax.scan(step, (*start, begin.second), inputs)
-    own, tail, _ = opened(*end)
-    return After(own, own[0, 0][:, None] * tail if scaled else tail, second)
+    own, tail, norms = opened(*end)
+    return After(own, own[0, 0][:, None] * tail if scaled else tail, second), norms
 
 
 def _keeps_rows(shape: Shape) -> bool:
