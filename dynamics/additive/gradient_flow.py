@@ -311,7 +311,7 @@ def gradient_flow(
 
     Args:
         times: (n,) times to record, increasing, within [0, t_end]; 201 equidistant ones by default.
-        rtol, atol: tolerances of the adaptive integrator, per step.
+        rtol, atol: tolerances of the adaptive integrator, per step; atol at most 1e-3 / t_end, and as it was used in the data.
         level: squared overlap at which `half_time` is taken (½ unless a window is measured).
         stop_when_learned: stop, and record a last time, once every direction has reached `level`.
         step_size: only labels the dataset: its coordinate ``step`` is time / step_size (−1 without it).
@@ -339,7 +339,7 @@ def gradient_flow(
         "activation": activation.name,
         "dim": teacher.dim,
         "rtol": rtol,
-        "atol": atol,
+        "atol": finest,
         "precision": "float64",
     }
 
