@@ -294,3 +294,11 @@ def test_requirements_name_the_activation_and_the_remedy() -> None:
         Activation.parse("quadratic").require_exponent(4, "this")
     Activation.parse("h4").require_even("this")
     Activation.parse("h4").require_exponent(4, "this")
+
+
+def test_derivatives_as_arrays_end_at_a_kink() -> None:
+    points = np.array([-1.0, 2.0])
+    assert Activation.parse("h3").arrays(2)(points) == pytest.approx(np.sqrt(6) * points)
+    assert Activation.parse("relu(z)").arrays(1)(points).tolist() == [0.0, 1.0]
+    with pytest.raises(InputError, match=r"order is 2: .* take a lower one"):
+        Activation.parse("abs(z)").arrays(2)

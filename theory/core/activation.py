@@ -366,8 +366,14 @@ class Activation:
         return self.polynomial if self.expression is None else self.expression
 
     def arrays(self, order: int = 0) -> Callable[..., Any]:
-        """σ, or its derivative of this order, as a function of arrays of any shape."""
-        return lower_numpy(sp.diff(self.function, z, order), (z,))
+        """σ, or its derivative of this order, as a function of arrays of any shape.
+
+        Raises `InputError` for a derivative that is no function: beyond a kink.
+        """
+        derivative = sp.diff(self.function, z, order)
+        if derivative.has(sp.DiracDelta):
+            raise InputError(f"order is {order}: that derivative of {self.name!r} is no function; take a lower one")
+        return lower_numpy(derivative, (z,))
 
     # ------------------------------------------------------------- assumptions
 
