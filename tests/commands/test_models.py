@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 import xarray as xr
 
 from emergence.cells import compute, configuration
+from emergence.commands import sweep
 from emergence.model import Model
 from emergence.models import built_in, load
 from emergence.options import options, written
+from emergence.store.engine import Here
 from emergence.values import Switch
 
 ADDITIVE = {
@@ -72,8 +75,10 @@ def test_help_shows_the_options_of_the_model_and_no_others(asked: str, name: str
     ],
 )  # fmt: skip
 def test_a_sweep_computes_what_simulate_and_predict_do(
-    what: str, flags: list[str], axis: str, name: str, run: Callable
+    what: str, flags: list[str], axis: str, name: str, run: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if what in ("predict", "toy"):  # the others are computed in a process of their own, which takes seconds to import
+        monkeypatch.setattr(sweep, "Workers", lambda _: nullcontext(Here()))
     code, document, err = run("sweep", what, *flags, "--over", axis, "--workers", "1", "--quiet")
     assert (code, document["computed"]) == (0, 2), err
     option, values = axis.split("=")
