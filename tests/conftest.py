@@ -17,8 +17,8 @@ from emergence.cli import main
 from theory import InitialState, Teacher
 
 # Tests compile much and run little of it. Without a cache this takes a quarter less time than at the level of the command
-# line, and a third less again without XLA's fusion emitters, a fifth of which long loops give back. (jaxlib ends at an option
-# that it does not know.)
+# line, and a third less again without XLA's fusion emitters; long loops then run up to a fifth longer. (jaxlib ends at an
+# option that it does not know.)
 _QUICK = ["--xla_backend_optimization_level=1"]
 if metadata.version("jaxlib").startswith("0.10."):
     _QUICK.append("--xla_cpu_use_fusion_emitters=false")
