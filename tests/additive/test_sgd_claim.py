@@ -6,7 +6,7 @@ import pytest
 from theory import Activation, InitialState, Teacher, predict
 from theory.one_task.diffusion import OneTaskDiffusion
 from theory.one_task.hitting_distribution import hitting_distribution
-from validation.claims.additive.sgd import Law, _keeps_its_neuron
+from validation.claims.additive.sgd import _keeps_its_neuron
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,14 @@ def test_the_error_of_a_spread_is_that_of_the_law() -> None:
     """Standard deviations of 256 draws of a skewed law of recovery times scatter by as much, and four errors are rare."""
     diffusion = OneTaskDiffusion(Activation.parse("h3"), 0.7, 1e-5, 1.0, 128)
     start, horizon = 0.12, 12.0
-    law = Law(diffusion, start, horizon, 1.0, 1.0, 1.0)
+    law = hitting_distribution(diffusion, start, cells=500)
     times = np.linspace(0.0, horizon, 4001)
-    chance = np.maximum.accumulate(hitting_distribution(diffusion, start, cells=500).cdf(times))
+    chance = np.maximum.accumulate(law.cdf(times))
     rises = np.diff(chance, prepend=-1.0) > 0
     draws = np.interp(np.random.default_rng(3).random((4000, 256)), chance[rises], times[rises])
-    score = (draws.std(axis=1, ddof=1) - law.moments()[1]) / law.spread_error(256)
-    assert np.mean(score**2) == pytest.approx(1.0, abs=0.12)
-    assert np.mean(np.abs(score) > 4) < 0.003
+    mean, spread = law.cut_moments(horizon)
+    own, relative = law.spread_errors(horizon, 256)
+    seen = draws.std(axis=1, ddof=1)
+    for score in ((seen - spread) / own, np.log(seen / draws.mean(axis=1) * mean / spread) / relative):
+        assert np.mean(score**2) == pytest.approx(1.0, abs=0.12)
+        assert np.mean(np.abs(score) > 4) < 0.003

@@ -127,6 +127,21 @@ class HittingDistribution:
         mean = float(np.trapezoid(later, times))
         return mean, float(np.sqrt(2 * np.trapezoid(times * later, times) - mean**2))
 
+    def spread_errors(self, horizon: float, count: int, points: int = 801) -> tuple[float, float]:
+        r"""Standard errors, over `count` draws of min(T, horizon), of their standard deviation s and of $\ln(s/\bar T)$.
+
+        $s\sqrt{(\kappa-1)/4n}$ and $\sqrt{[(\kappa-1)/4+s^2/m^2-\mu_3/(s^2m)]/n}$, with the law's own mean m, third moment
+        $\mu_3$ and kurtosis κ. A spread is seen too small where the few late draws are missing, and there resampling sees too
+        small an error as well: of some hundred draws one spread in 500 lies four of its errors off, one in 2000 by the law's.
+        """
+        times = np.linspace(0.0, horizon, points)
+        mean, spread = self.cut_moments(horizon, points)
+        tails = np.where(times < mean, 0.0, 1.0) - self.cdf(times)  # moments about the mean, without what would cancel
+        third, fourth = (k * float(np.trapezoid((times - mean) ** (k - 1) * tails, times)) for k in (3, 4))
+        excess = (fourth / spread**4 - 1) / 4
+        relative = excess + (spread / mean) ** 2 - third / (spread**2 * mean)
+        return float(spread * np.sqrt(excess / count)), float(np.sqrt(relative / count))
+
     def moments(self) -> HittingLaw:
         """Mean and standard deviation, from their own equations on a fine grid of its own (whatever `cells`)."""
         grid = _grid(self.start, self.level, self.diffusion.even)

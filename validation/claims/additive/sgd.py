@@ -143,16 +143,8 @@ class Law:
         return hitting_distribution(diffusion or self.diffusion, self.overlap, cells=cells).cut_moments(self.horizon)
 
     def spread_error(self, count: int) -> float:
-        r"""Standard error of the standard deviation s of so many replicas, $s\sqrt{(\kappa-1)/4n}$, κ the law's own kurtosis.
-
-        A spread is seen too small where the few late replicas are missing, and there resampling sees too small an error as
-        well: of some hundred replicas of such laws one in 500 would lie four of its errors off, one in 2000 by the law's.
-        """
-        mean, spread = self.moments()
-        times = np.linspace(0.0, self.horizon, 801)
-        later = 1 - hitting_distribution(self.diffusion, self.overlap, cells=_CELLS).cdf(times)
-        fourth = mean**4 + 4 * float(np.trapezoid((times - mean) ** 3 * later, times))
-        return float(spread * np.sqrt((fourth / spread**4 - 1) / (4 * count)))
+        """Standard error of the standard deviation of so many replicas, by the law."""
+        return hitting_distribution(self.diffusion, self.overlap, cells=_CELLS).spread_errors(self.horizon, count)[0]
 
     @property
     def predicted(self) -> tuple[float, float]:

@@ -20,7 +20,6 @@ from validation.judge.context import Context
 from validation.judge.under_test import once
 from validation.statistics.exponents import Window, fit_exponent, slope_weights
 from validation.statistics.resampling import IndependentSamples
-from validation.statistics.standard_errors import bootstrap_error
 
 _ACTIVATION, _J = Activation.parse("h3"), 3
 _SCALE = 1e-3
@@ -145,9 +144,13 @@ def _log_spread(steps: np.ndarray) -> float:
 
 def _predicted_spread(family: Family, dim: int, whole: bool = True) -> float:
     """Standard deviation over mean of the recovery time, from the one-task law's distribution."""
-    law = family.law(dim, whole=whole)
-    mean, spread = law.cut_moments(_HORIZON * family.median(dim) * family.step_size(dim), 1001)
+    mean, spread = family.law(dim, whole=whole).cut_moments(_end(family, dim), 1001)
     return spread / mean
+
+
+def _end(family: Family, dim: int) -> float:
+    """Of the runs, in gradient-flow time."""
+    return _HORIZON * family.median(dim) * family.step_size(dim)
 
 
 @claim(
@@ -182,12 +185,7 @@ def run_spread(context: Context) -> Iterator[Part]:
     samples = samples[::-1]
     arrived = all(np.all(np.isfinite(x)) for x in samples)
     measured = np.array([_log_spread(x) if arrived else np.inf for x in samples])
-    errors = np.array(
-        [
-            bootstrap_error(x, _log_spread, context.rng("E24-spread", "resampling", i)) if arrived else 0
-            for i, x in enumerate(samples)
-        ]
-    )
+    errors = np.array([one.law(dim).spread_errors(_end(one, dim), replicas, 1001)[1] for one in families[::-1]])
     expected, second = (
         np.log([_predicted_spread(family, dim, whole) for family in families[::-1]]) for whole in (True, False)
     )
