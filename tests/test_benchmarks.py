@@ -121,44 +121,38 @@ def test_repetitions_reach_the_wanted_time(monkeypatch: pytest.MonkeyPatch) -> N
 # -------------------------------------------------------------------------------- floors
 
 
-def dots(jaxpr: Any) -> Iterator[float]:
-    """Operations of every matrix product in a traced function and those it calls, the inner steps' scan left out."""
+def equations(jaxpr: Any) -> Iterator[Any]:
+    """All of a traced function and those it calls, the inner steps' scan and loops that repeat a draw left out."""
     for equation in jaxpr.eqns:
-        if equation.primitive.name == "dot_general":
-            (contracted, _), _ = equation.params["dimension_numbers"]
-            left = equation.invars[0].aval.shape
-            yield 2 * math.prod(equation.outvars[0].aval.shape) * math.prod(left[i] for i in contracted)
-        for inner in equation.params.values() if equation.primitive.name != "scan" else ():
-            inner = getattr(inner, "jaxpr", inner)
-            if hasattr(inner, "eqns"):
-                yield from dots(inner)
+        yield equation
+        if equation.primitive.name not in ("scan", "while"):
+            for inner in jax.tree.leaves(equation.params, is_leaf=lambda x: hasattr(x, "jaxpr") or hasattr(x, "eqns")):
+                inner = getattr(inner, "jaxpr", inner)
+                if hasattr(inner, "eqns"):
+                    yield from equations(inner)
+
+
+def operations(dot: Any) -> float:
+    """Of a matrix product."""
+    (contracted, _), _ = dot.params["dimension_numbers"]
+    left = dot.invars[0].aval.shape
+    return 2 * math.prod(dot.outvars[0].aval.shape) * math.prod(left[i] for i in contracted)
 
 
 @pytest.mark.parametrize("width", [3, 8])
-def test_floor_counts_what_the_block_does(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted independently: random numbers as they are drawn, products as they stand in the traced block."""
+def test_floor_counts_what_the_block_does(width: int) -> None:
+    """Counted independently, as they stand in the traced block: Gaussians, one for each chi variable, and products."""
     problem = sgd_runs.Sizes(width, 100, block_steps=12)
     engine = problem.problem().engine
-    drawn = {"normal": 0, "chisquare": 0}
-
-    def counting(name: str) -> None:
-        original = getattr(jax.random, name)
-
-        def draw(key: jax.Array, *shape_or_freedom: object) -> jax.Array:
-            out: jax.Array = original(key, *shape_or_freedom)
-            drawn[name] += out.size
-            return out
-
-        monkeypatch.setattr(jax.random, name, draw)
-
-    for name in drawn:
-        counting(name)
     traced = jax.make_jaxpr(lambda chain, key: run_block(engine.shape, engine.space, jnp.ones(12), chain, key, 0))(
         engine.start, jax.random.key(0)
     )
+    found = {
+        name: [x for x in equations(traced.jaxpr) if x.primitive.name == name] for name in ("erf_inv", "dot_general")
+    }
     work = block_floor.work(problem)
-    assert drawn == {"normal": work.normals, "chisquare": work.chi}
-    assert sum(dots(traced.jaxpr)) == work.products
+    assert sum(x.outvars[0].aval.size for x in found["erf_inv"]) == work.normals + work.chi
+    assert sum(map(operations, found["dot_general"])) == work.products
 
 
 def test_floor_is_work_over_rate(monkeypatch: pytest.MonkeyPatch) -> None:

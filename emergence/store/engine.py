@@ -155,10 +155,12 @@ class Cluster:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # A scheduler that is gone cannot be told to drop what is in hand.
-        with contextlib.suppress(*(() if kind is None else (Exception,))):
+        # A scheduler that is gone cannot be told to drop what is in hand, nor that we leave; what went wrong is told already.
+        unheard = () if kind is None else (Exception,)
+        with contextlib.suppress(*unheard):
             self._executor.shutdown(wait=kind is None)
-        self._client.close(timeout=_PATIENCE)
+        with contextlib.suppress(*unheard):
+            self._client.close(timeout=_PATIENCE)
 
     @property
     def slots(self) -> int:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -235,6 +236,17 @@ def test_a_store_that_vanishes_costs_one_line(command: Callable, inline: None, m
         patched.setattr(Progress, "__call__", lambda *_: shutil.rmtree("emergence-out/sweep", ignore_errors=True))
         assert "it has gone while it was used: run it again" in _one_line(command(*SWEEP))
     assert "(4 computed, 0 found" in command(*SWEEP).out
+
+
+def test_what_a_dead_scheduler_says_at_the_end_hides_nothing() -> None:
+    def dead(**_: object) -> None:
+        raise RuntimeError("Cannot change state of expiring Timeout")
+
+    cluster = Cluster("tcp://127.0.0.1:1")
+    cluster._client = cluster._executor = SimpleNamespace(close=dead, shutdown=dead)
+    cluster.__exit__(InputError, InputError("it stopped answering"), None)
+    with pytest.raises(RuntimeError):
+        cluster.__exit__(None, None, None)
 
 
 def test_a_scheduler_that_dies_costs_the_cells_in_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
