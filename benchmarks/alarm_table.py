@@ -83,16 +83,10 @@ def _summary(random: Found, fixed: Sequence[str], missing: Sequence[str]) -> str
     rows = [row for group in random.values() for row in group if row.expected != "open"]
     true = [row for row in rows if row.expected == "agrees"]
     statistical = [row for row in true if row.statistical]
-    false = Share(sum(row.false.hits for row in statistical), sum(row.seeds for row in statistical))
-    bounded = Share(
-        sum(row.false.hits for row in true if not row.statistical),
-        sum(row.seeds for row in true if not row.statistical),
-    )
+    false = _pooled(statistical)
+    bounded = _pooled([row for row in true if not row.statistical])
     stated = sum(row.stated * row.seeds for row in statistical)
-    wrong = Share(
-        sum(row.false.hits for row in rows if row.expected == "disagrees"),
-        sum(row.seeds for row in rows if row.expected == "disagrees"),
-    )
+    wrong = _pooled([row for row in rows if row.expected == "disagrees"])
     controls = [share for row in rows for share in row.controls.values()]
     rejected = Share(sum(share.hits for share in controls), sum(share.total for share in controls))
     weakest = sum(share.value < REJECTED for share in controls)
@@ -119,6 +113,11 @@ def _summary(random: Found, fixed: Sequence[str], missing: Sequence[str]) -> str
     if exact:
         lines.append(_calibration(exact))
     return "\n".join(lines)
+
+
+def _pooled(rows: Sequence[Tally]) -> Share:
+    """False ones among all verdicts that could be."""
+    return Share(sum(row.false.hits for row in rows), sum(row.false.total for row in rows))
 
 
 def _calibration(rows: Sequence[Tally]) -> str:
