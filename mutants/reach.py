@@ -55,11 +55,15 @@ class Measured:
     verdicts: dict[str, Any]
 
     def reaching(self, mutant: Mutant) -> list[str]:
-        """Nodes that come by the mutated statement, the cheapest first; all of them if it runs at import."""
+        """Nodes that come by the mutated statement, the cheapest first; all of them if it runs at import.
+
+        And all that are known of a unit whose measurement did not end: it has no lines, and may come by anything.
+        """
         first, last = mutant.lines
         mask = ((1 << (last - first + 1)) - 1) << first
         found = {node for node, bits in self.lines.get(mutant.path, {}).items() if int(bits, 16) & mask}
-        return sorted(self.nodes if IMPORT in found else found & self.nodes.keys(), key=lambda node: self.nodes[node])
+        everyone = not self.lines or IMPORT in found
+        return sorted(self.nodes if everyone else found & self.nodes.keys(), key=lambda node: self.nodes[node])
 
 
 class Reach:
@@ -87,7 +91,7 @@ class Reach:
         return self._known[unit]
 
     def keep(self, unit: Unit, rows: Sequence[dict[str, Any]], seconds: float) -> Measured:
-        """Keep what a measurement wrote; one that did not end has come by nothing."""
+        """Keep what a measurement wrote."""
         lines: Lines = next((row["lines"] for row in rows if "lines" in row), {})
         nodes = {
             row["node"]: row["seconds"] for row in rows if row.get("outcome", "passed") == "passed" and "node" in row

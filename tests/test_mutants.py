@@ -32,7 +32,7 @@ from mutants.outcome import (
 )
 from mutants.page import page
 from mutants.project import this_project
-from mutants.reach import Reach
+from mutants.reach import Reach, Unit
 from mutants.results import CLAIMS, TESTS, Answer, Results
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -315,3 +315,14 @@ def test_answers_outlive_a_torn_line(tmp_path: Path) -> None:
     results = Results(tmp_path / "a.jsonl")
     results.add(replace(answer, name="tests/test_b.py"))
     assert {one.name for one in Results(tmp_path / "a.jsonl").of("m")} == {"tests/test_a.py", "tests/test_b.py"}
+
+
+def test_a_measurement_that_did_not_end_may_come_by_anything(tmp_path: Path) -> None:
+    """Its tests that passed are asked about every mutant; before, none was, about any."""
+    unit = Unit(TESTS, "tests/a.py", "tests/a.py")
+    found = Reach(tmp_path, tmp_path).keep(unit, [{"node": "one", "outcome": "passed", "seconds": 1.0}], 900.0)
+    assert found.reaching(ONE) == ["one"]
+    whole = Reach(tmp_path, tmp_path).keep(
+        unit, [{"node": "one", "outcome": "passed", "seconds": 1.0}, {"lines": {"theory/a.py": {}}}], 2.0
+    )
+    assert not whole.reaching(ONE)
