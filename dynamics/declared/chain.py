@@ -148,7 +148,7 @@ def run_block(
     known_key, outside_key = jax.random.split(key)
     noise_key = jax.random.fold_in(outside_key, 2**31 - 1)
     drawn = draw(shape, space, chain.plain.shape[0], known_key, noise_key, first)
-    begin = Begin(fields(chain, drawn).reshape(shape.kinds, -1, shape.samples), start_norms(shape, chain), chain.second)
+    before = fields(chain, drawn).reshape(shape.kinds, -1, shape.samples)
     beyond: list[jax.Array] = []
 
     def among() -> jax.Array:
@@ -156,11 +156,12 @@ def run_block(
         return gram(drawn, beyond[0])
 
     if shape.block == 1:
-        frame = Frame(begin.fields, begin.norms, among)
+        frame = Frame(before, start_norms(shape, chain), among)
         # (Normalised below, in coordinates: in coefficients that would ask for the samples' Gram matrix.)
         kinds, second = one_step(shape, frame, chain.second, drawn.labels, first, step_sizes[0], unit=False)
         after = After(*span.dense(kinds, frame), second)
     else:
+        begin = Begin(jnp.moveaxis(before, 1, 2), start_norms(shape, chain), chain.second)
         after = _sequence(shape, begin, among(), drawn.labels, first, step_sizes)
     tail = after.tail.reshape(-1, shape.samples)
     appended = tail @ beyond[0] if beyond else _columns(shape, space, outside_key, tail)
@@ -200,7 +201,7 @@ def summary(shape: Shape, space: Geometry, chain: Chain) -> tuple[jax.Array, jax
 
 
 class Begin(NamedTuple):
-    """What a block begins with: fields (K, m, B), norms in the rule's layout, and b."""
+    """What a block begins with: fields (K, B, m), rows last as the long axis of a step; norms in the rule's layout; and b."""
 
     fields: jax.Array
     norms: jax.Array
@@ -240,9 +241,7 @@ def start_norms(shape: Shape, chain: Chain) -> jax.Array:
         if shape.pairs:
             return jnp.einsum("inq,ilq->nl", x, x).reshape(K, n // K, K, n // K)
         kinds = x.reshape(len(x), K, n // K, x.shape[-1])
-        return jnp.stack(
-            [jnp.stack([jnp.sum(kinds[:, k] * kinds[:, l], axis=(0, 2)) for l in range(K)]) for k in range(K)]
-        )
+        return span.symmetric(K, lambda k, l: jnp.sum(kinds[:, k] * kinds[:, l], axis=(0, 2)))
 
     return of(chain.on) + of(chain.off) + of(chain.plain[None])
 
@@ -316,36 +315,37 @@ def _sequence(
     its end they multiply those of all parts before it, once. So a step costs what its part's samples cost.
     """
     batch, steps = shape.parts.rule.batch, shape.block
-    K, m, B = begin.fields.shape
+    K, B, m = begin.fields.shape
     # (Each part multiplies its own columns at every step, and all columns once.)
     whole = _scaled(shape) or steps < 4
     part = steps if whole else min((n for n in range(2, steps + 1) if steps % n == 0), key=lambda n: n + steps / n)
     if part == steps:
-        return _steps(shape, begin, gram, labels, first, step_sizes)[0]
+        after, _ = _steps(shape, begin, gram, labels, first, step_sizes)
+        return after._replace(tail=jnp.moveaxis(after.tail, 1, 2))
     columns = part * batch
 
     def run(carry: tuple, inputs: tuple) -> tuple[tuple, None]:
         own, tail, norms, second = carry
         begins, before, rows, label, sizes = inputs
         # Columns of samples to come are still zero, so the full product sees the past only.
-        past = (tail.reshape(K * m, B) @ rows.T).reshape(K, m, columns)
+        past = rows @ tail
         within = jax.lax.dynamic_slice(rows, (0, begins), (columns, columns))
-        now = Begin(on_kinds(own, before) + past, norms, second)
+        now = Begin(on_samples(own, before) + past, norms, second)
         after, norms = _steps(shape, now, within, label, first + begins // batch, sizes)
-        tail = jax.lax.dynamic_update_slice(on_kinds(after.own, tail), after.tail, (0, 0, begins))
+        tail = jax.lax.dynamic_update_slice(on_samples(after.own, tail), after.tail, (0, begins, 0))
         return (composed(after.own, own), tail, norms, after.second), None
 
     count = steps // part
     inputs = (
         jnp.arange(count) * columns,
-        jnp.moveaxis(begin.fields.reshape(K, m, count, columns), 2, 0),
+        jnp.moveaxis(begin.fields.reshape(K, count, columns, m), 1, 0),
         gram.reshape(count, columns, B),
         labels.reshape(count, columns),
         step_sizes.reshape(count, part),
     )
-    start = identity(shape, K * m), jnp.zeros((K, m, B)), begin.norms, begin.second
+    start = identity(shape, K * m), jnp.zeros((K, B, m)), begin.norms, begin.second
     (own, tail, _, second), _ = jax.lax.scan(run, start, inputs)
-    return After(own, tail, second)
+    return After(own, jnp.moveaxis(tail, 1, 2), second)
 
 
 def _scaled(shape: Shape) -> bool:
@@ -356,13 +356,13 @@ def _scaled(shape: Shape) -> bool:
 def _steps(
     shape: Shape, begin: Begin, gram: jax.Array, labels: jax.Array, first: jax.Array, step_sizes: jax.Array
 ) -> tuple[After, jax.Array]:
-    r"""As many steps as there are `step_sizes`, and the norms at their end; `gram` (n, n) of their samples.
+    r"""So many steps as there are `step_sizes`; the tail, rows last (K, n, m), and norms; `gram` (n, n) of their samples.
 
     One kind, each row with itself and never without: $v_k=S_k(v_k^0+\sum_iG_{ki}x_i)$, so that only new columns of G are
     written. Otherwise $v=Cv^0+Gx$ with C and G multiplied by each step's own coefficients.
     """
     batch, steps = shape.parts.rule.batch, step_sizes.size
-    K, m, B = begin.fields.shape
+    K, B, m = begin.fields.shape
     scaled = _scaled(shape)
 
     def packed(own: jax.Array, tail: jax.Array, norms: jax.Array) -> tuple[jax.Array, ...]:
@@ -375,33 +375,31 @@ def _steps(
         (own, tail, norms), second = opened(*carry[:3]), carry[3]
         begins, number, before, rows, label, step_size = inputs
         # Columns of samples to come are still zero, so the full product sees the past only.
-        past = jnp.sum(tail[:, :, None, :] * rows, axis=3)
-        now = own[0, 0][:, None] * (before + past) if scaled else on_kinds(own, before) + past
+        past = jnp.sum(tail[:, None] * rows[:, :, None], axis=2)
+        now = jnp.moveaxis(own[0, 0] * (before + past) if scaled else on_samples(own, before) + past, 1, 2)
         within = jax.lax.dynamic_slice(rows, (0, begins), (batch, batch))
         frame = Frame(now, norms, lambda: within)
         kinds, second = one_step(shape, frame, second, label, number, step_size)
         change = span.dense(kinds, frame)
         norms = span.norms_of(kinds, frame)
         own = composed(change.own, own)
-        if scaled:
-            new = change.tail / own[0, 0][:, None]
-        else:
-            tail, new = on_kinds(change.own, tail), change.tail
-        return (*packed(own, jax.lax.dynamic_update_slice(tail, new, (0, 0, begins)), norms), second), None
+        new = jnp.moveaxis(change.tail, 1, 2)
+        tail, new = (tail, new / own[0, 0]) if scaled else (on_samples(change.own, tail), new)
+        return (*packed(own, jax.lax.dynamic_update_slice(tail, new, (0, begins, 0)), norms), second), None
 
     number = jnp.arange(steps)
     inputs = (
         number * batch,
         first + number,
-        jnp.moveaxis(begin.fields.reshape(K, m, steps, batch), 2, 0),
+        jnp.moveaxis(begin.fields.reshape(K, steps, batch, m), 1, 0),
         gram.reshape(steps, batch, B),
         labels.reshape(steps, batch),
         step_sizes,
     )
-    start = packed(identity(shape, K * m), jnp.zeros((K, m, B)), begin.norms)
+    start = packed(identity(shape, K * m), jnp.zeros((K, B, m)), begin.norms)
     (*end, second), _ = jax.lax.scan(step, (*start, begin.second), inputs)
     own, tail, norms = opened(*end)
-    return After(own, own[0, 0][:, None] * tail if scaled else tail, second), norms
+    return After(own, own[0, 0] * tail if scaled else tail, second), norms
 
 
 def _keeps_rows(shape: Shape) -> bool:
@@ -422,6 +420,13 @@ def on_kinds(own: jax.Array, arrays: jax.Array) -> jax.Array:
     if own.ndim == 4:
         return jnp.einsum("kmln,lnb->kmb", own, arrays)
     return _sum([own[:, l, :, None] * arrays[l] for l in range(own.shape[1])])
+
+
+def on_samples(own: jax.Array, arrays: jax.Array) -> jax.Array:
+    """The same on arrays (K, B, m) with a row's numbers on B samples."""
+    if own.ndim == 4:
+        return jnp.einsum("kmln,lbn->kbm", own, arrays)
+    return _sum([own[:, l, None, :] * arrays[l] for l in range(own.shape[1])])
 
 
 def composed(change: jax.Array, own: jax.Array) -> jax.Array:

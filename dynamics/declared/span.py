@@ -224,5 +224,13 @@ def dense(kinds: list[Span], frame: Frame) -> Coefficients:
 def norms_of(kinds: list[Span], frame: Frame) -> jax.Array:
     """Inner products of the new kinds, in the frame's layout: (K, K, m), or with pairs (K, m, K, m)."""
     product = Span.gram if frame.pairs else Span.dot
-    found = jnp.stack([jnp.stack([product(one, two) for two in kinds]) for one in kinds])
+    found = symmetric(len(kinds), lambda i, j: product(kinds[i], kinds[j]))
     return jnp.moveaxis(found, 2, 1) if frame.pairs else found
+
+
+def symmetric(count: int, entry: Callable[[int, int], jax.Array]) -> jax.Array:
+    """`entry(i, j)` for all pairs below `count`, (count, count, …); each is computed once, the other is its transpose."""
+    found = {(i, j): entry(i, j) for j in range(count) for i in range(j + 1)}
+    return jnp.stack(
+        [jnp.stack([found[i, j] if i <= j else found[j, i].T for j in range(count)]) for i in range(count)]
+    )
