@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -179,7 +180,7 @@ def two_claims(monkeypatch: pytest.MonkeyPatch) -> list[Claim]:
     """A catalogue of one module: E1 measures something random, E2 does not."""
     fixed = Measurement("y", 1.0, 1.0, 0.0, 0.1, {"far": 9.0, "nearer": math.nan}, "exact")
     claims = [
-        claim(lambda context: Outcome([measured(context.seed), measured(context.seed + 1000)])),
+        claim(lambda context: Outcome([measured(context.seed), replace(measured(context.seed + 1000), key="more")])),
         claim(lambda context: Outcome([fixed]), "E2"),
     ]
     monkeypatch.setattr(catalogue, "modules", lambda: {ModuleType("claims.toy"): claims})
@@ -214,7 +215,7 @@ def test_seeds_are_resumed_and_fixed_claims_stop_after_two(two_claims: list[Clai
     assert is_random(cells["E1"])
     assert not is_random(cells["E2"])
     found = counted(cells)
-    assert [row.seeds for row in found["E1"]] == [4, 4]  # two quantities of one id stay apart
+    assert [row.seeds for row in found["E1"]] == [4, 4]
     page = alarm_table.page(two_claims, found, "quick", {"E1": [2, 5], "E2": []})
     assert "raised an error there: E1 (seed 2, 5)." in page
     assert "so no more were run: E2." in page
@@ -287,7 +288,7 @@ def test_the_command_counts_and_its_row_stands_in_the_report(
     assert found["false"] == {"hits": 0, "total": 12, "share": 0.0, "interval": [0.0, pytest.approx(0.2646, abs=1e-4)]}
     assert found["weak_controls"] == ["near"]
     text = command("calibrate", "E1", "--seeds", "3", "--workers", "1").out  # counts all that are there
-    assert "controls rejected for fewer than 95% of the seeds: E1: near, E1: near" in text
+    assert "controls rejected for fewer than 95% of the seeds: E1: near, E1.more: near" in text
     ran = command("validate", "E1", "--json", "--workers", "1")
     report = Path(ran.document["report"]).read_text(encoding="utf-8")
     assert "12 seeds: false alarms 0% [0%, 26 %]; weakest control" in report

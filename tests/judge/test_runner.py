@@ -220,6 +220,14 @@ def test_a_control_is_judged_by_the_name_that_its_claim_declares() -> None:
             names(*declared)
 
 
+def test_two_quantities_of_one_key_are_refused() -> None:
+    """The table, the data and the report know a quantity by its key."""
+    once = _claim("X1")
+    twice = replace(once, runner=lambda context: Outcome(2 * once.runner(context).measurements))
+    with pytest.raises(InputError, match="claim X1: its runner leaves two quantities of key ''"):
+        validate(twice)
+
+
 def test_a_control_that_nothing_is_judged_by_is_named() -> None:
     odd = replace(_claim("X1"), controls=("wrong", "never judged"))
     with pytest.warns(UserWarning, match="claim X1 judges nothing by its 'never judged'"):

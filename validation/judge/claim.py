@@ -265,9 +265,15 @@ class Claim:
         return (_named, where) if _named(*where) is self else super().__reduce__()
 
     def run(self, context: "Context") -> Outcome:
-        """What the runner leaves, the context's theory in force."""
+        """What the runner leaves, the context's theory in force. Raises `InputError` if two quantities have one key."""
         with context.theory.in_force():
-            return Outcome.of(self.runner(context))
+            outcome = Outcome.of(self.runner(context))
+        keys = [one.key for one in outcome.measurements]
+        if twice := [key for key in keys if keys.count(key) > 1]:
+            raise InputError(
+                f"claim {self.id}: its runner leaves two quantities of key {twice[0]!r}: give each one of its own"
+            )
+        return outcome
 
     def judge(self, measurement: Measurement, seconds: float = 0.0) -> Verdict:
         """The verdict on a measurement (of an ``open`` claim always open). Raises `InputError` as `control` does."""

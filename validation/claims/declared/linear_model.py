@@ -79,12 +79,14 @@ def _step(name: str, rule: Rule, risks: np.ndarray, steps: int) -> Measurement:
 def _floor(name: str, rule: Rule, risks: np.ndarray) -> Measurement:
     model = _declared(rule)[2]
     predicted, kappa = stability.floor(model, rule), stability.gain(model, rule)
-    left = abs(float(model.path(rule, _LATE)[-1] @ model.eigenvalues) - predicted)
+    path = model.path(rule, 2 * _LATE) @ model.eigenvalues
+    # By the recursion alone: an error of the floor is no part of it. Beyond twice the steps nothing is left.
+    left = abs(float(path[2 * _LATE] - path[_LATE]))
     controls: Controls = {"floor": _NOISE**2 * kappa, "multiplicities": stability.floor(_alone(model), rule)}
     estimate, stderr = mean_and_error(risks)
     text = f"mean excess risk where SGD in coordinates ends, {name}, 𝒦 = {kappa:.2f}"
-    return Measurement(text, predicted, estimate, stderr, left, controls, "what the start still leaves, by the recursion",
-                       key=f"{name}-floor")  # fmt: skip
+    source = "what the recursion still changes in as many steps again"
+    return Measurement(text, predicted, estimate, stderr, left, controls, source, key=f"{name}-floor")
 
 
 def _crossing(model: LinearModel, rule: Rule, equations: dict[str, sp.Expr] | None = None) -> float:

@@ -1,6 +1,6 @@
 """M25: the best schedule of SGD on the linear model, by gradient through the exact recursion, against its closed form."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -58,12 +58,12 @@ def _slope(model: LinearModel, sizes: np.ndarray) -> float:
     return float(np.polyfit(-0.5 * np.log(noise_kept(model, reach)), np.log(sizes), 1)[0])
 
 
-def _scaled(model: LinearModel, shape: np.ndarray) -> float:
-    """ln of the risk at the best multiple of a shape."""
+def _scaled(model: LinearModel, shape: np.ndarray) -> tuple[float, float]:
+    """Best multiple of a shape: ln of the risk, and the sum of its step sizes."""
     found = optimize.minimize_scalar(
         lambda log: _log_risk(model, np.exp(log) * shape), bounds=(-7, -0.5), method="bounded", options={"xatol": 0.02}
     )
-    return float(found.fun)
+    return float(found.fun), float(np.exp(found.x) * shape.sum())
 
 
 def _by_gradient(a: float, b: float) -> Iterator[Measurement]:
@@ -73,23 +73,38 @@ def _by_gradient(a: float, b: float) -> Iterator[Measurement]:
     steps = _STEPS[-1]
     falling = 1 - (np.arange(steps) + 0.5) / steps
     power = found[-1].reach / steps * 2 * b * falling ** (2 * b - 1)
-    limit, added = map(float, continued(slopes))
     controls: Controls = {
         "constant": 0.0,
         "(1 − t/T)^{2b−1}": Control(1.0, _slope(model, power)),
         "1 − t/T": Control(1.0, _slope(model, 2 * found[-1].reach / steps * falling)),
     }
     law = f"λ = k^−{b:g}, λw*² = k^−{a:g}, batch {_BATCH}"
-    yield Measurement(f"slope of ln η on −½ ln K(S), best schedules, {law}", 1.0, limit, 0.0, added, controls, _SOURCE,
-                      key=f"{key}-slope", details={"at steps": list(_STEPS), "slopes": slopes.tolist()})  # fmt: skip
-    closed = [best_schedule(model, _BATCH, count).step_sizes for count in _STEPS]
-    lost = np.array([_log_risk(model, x) - np.log(one.risk) for x, one in zip(closed, found, strict=True)])
-    limit, added = map(float, continued(lost))
-    wrong = {"constant": np.ones(steps), "1 − t/T": falling}
-    controls = {name: Control(0.0, _scaled(model, x) - float(np.log(found[-1].risk))) for name, x in wrong.items()}
+    text = f"slope of ln η on −½ ln K(S), best schedules, {law}"
+    yield _limit(text, 1.0, slopes.tolist(), controls, f"{key}-slope")
+    closed = [best_schedule(model, _BATCH, count) for count in _STEPS]
+    lost = [_log_risk(model, x.step_sizes) - np.log(one.risk) for x, one in zip(closed, found, strict=True)]
+    shapes = {"constant": np.ones(steps), "1 − t/T": falling}
+    wrong = {name: _scaled(model, shape) for name, shape in shapes.items()}
     text = f"ln of the risk that the closed form's schedule ends at, over the best one's, {law}"
-    yield Measurement(text, 0.0, limit, 0.0, added, controls, _SOURCE, key=f"{key}-lost",
-                      details={"at steps": list(_STEPS), "lost": lost.tolist()})  # fmt: skip
+    best = float(np.log(found[-1].risk))
+    yield _limit(text, 0.0, lost, {name: Control(0.0, risk - best) for name, (risk, _) in wrong.items()}, f"{key}-lost")
+    reach = [one.reach / x.reach for x, one in zip(closed, found, strict=True)]
+    text = f"sum of the best schedule's step sizes over the closed form's, {law}"
+    controls = {"constant": Control(1.0, wrong["constant"][1] / closed[-1].reach)}
+    yield _limit(text, 1.0, reach, controls, f"{key}-constant")
+    told = [np.log(least_risk(model, _BATCH, count)[0]) for count in _STEPS]
+    text = f"ln of the best schedule's risk over the closed form's, {law}"
+    controls = {"constant": Control(0.0, wrong["constant"][0] - float(told[-1]))}
+    yield _limit(
+        text, 0.0, [np.log(one.risk) - x for x, one in zip(told, found, strict=True)], controls, f"{key}-least"
+    )
+
+
+def _limit(text: str, predicted: float, values: Sequence[float], controls: Controls, key: str) -> Measurement:
+    """Where the values at `_STEPS` go."""
+    limit, added = map(float, continued(values))
+    details = {"at steps": list(_STEPS), "values": [float(x) for x in values]}
+    return Measurement(text, predicted, limit, 0.0, added, controls, _SOURCE, key=key, details=details)
 
 
 def _in_the_limit(a: float, b: float) -> Iterator[Measurement]:

@@ -102,12 +102,15 @@ def run_emergence(context: Context) -> Iterator[Part]:
 def _limit(
     dims: Sequence[int], width: int, runs: list[float], spreads: list[float], laws: list[list[float]], direction: int
 ) -> Measurement:
-    """Intercept of the ratio in 1/log(d/N); the allowance is how far the law's own intercept is from 1."""
+    """Intercept of the ratio in 1/log(d/N); the allowance is what the law's own curvature makes of it.
+
+    That is how far its intercept of first order lies from that of second: an error of T_j alone moves both alike.
+    """
     x = 1 / np.log(np.array(dims) / width)
-    design = np.stack([np.ones_like(x), x], axis=1)
-    weights = np.linalg.pinv(design)[0]
+    weights, bent = (np.linalg.pinv(x[:, None] ** np.arange(order + 1))[0] for order in (1, 2))
     law = np.array(laws)  # (dims, four laws)
-    curvature, shift = abs(float(weights @ law[:, 0]) - 1), _spread([float(weights @ column) for column in law.T])
+    curvature = abs(float((weights - bent) @ law[:, 0]))
+    shift = _spread([float(weights @ column) for column in law.T])
     estimate = float(weights @ np.array(runs))
     stderr = float(np.sqrt(weights**2 @ np.array(spreads) ** 2))
     allowed = curvature + shift
