@@ -291,7 +291,7 @@ def test_the_command_counts_and_its_row_stands_in_the_report(
     assert "controls rejected for fewer than 95% of the seeds: E1: near, E1.more: near" in text
     ran = command("validate", "E1", "--json", "--workers", "1")
     report = Path(ran.document["report"]).read_text(encoding="utf-8")
-    assert "12 seeds: false alarms 0% [0%, 26 %]; weakest control" in report
+    assert "12 seeds: false alarms 0% [0%, 26 %] (each of 2); weakest control" in report
     page = ["--store", "emergence-out/verdicts", "--page", "page.md"]
     assert false_alarms.main(page) == 0
     assert "near" in (tmp_path / "page.md").read_text(encoding="utf-8")
