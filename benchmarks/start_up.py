@@ -4,6 +4,7 @@ import sys
 
 from benchmarks.fresh import front_door, wall
 from benchmarks.row import Row
+from emergence import cache
 
 NAME = "start-up"
 #: The yardstick: its time is given in seconds, the others' as ratios to it.
@@ -18,12 +19,16 @@ TARGETS = {
     "emergence claims": 5.0,
     "emergence derive overlap-flow": 14.0,
     "emergence predict": 8.0,
+    # As the first time: above, all but the first of the repeats are answered from what was kept.
+    f"{cache.VARIABLE}={cache.OFF} emergence predict": None,
 }
 
 
 def command(name: str) -> list[str]:
     """What a name stands for: a command of ours, or what Python is told to do."""
     program, *rest = name.split()
+    if "=" in program:
+        return ["env", program, *command(" ".join(rest))]
     if program == "emergence":
         return [*front_door(), *rest]
     return [sys.executable, "-c", name.removeprefix("python -c ")]

@@ -23,7 +23,7 @@ EXIT_CODES = """exit status:
   3  internal error (EMERGENCE_DEBUG=1 shows the traceback)
   130  interrupted, the last line says what was kept
 
-EMERGENCE_CACHE: folder of compiled programs, or off (default: in the user's cache folder)"""
+EMERGENCE_CACHE: folder of compiled programs and of predictions, or off (default: in the user's cache folder)"""
 
 
 class UsageError(Exception):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 from emergence import config, models
+from emergence.answers import Answer, answered
 from emergence.model import Model
 from emergence.options import kind, options, written
 from emergence.refusal import is_refusal, refuse
@@ -69,12 +70,21 @@ def _able(model: Model, command: str, what: str) -> Model:
 
 def _claimed(activation: str | None) -> Model | None:
     """A model recognises its problems by the activation; one that cannot be read is refused later, with the option's name."""
+    if activation is None:
+        return None
     try:
-        return None if activation is None else models.recognised(activation)
+        found = answered({"model of": activation}, lambda: _recognised(activation)).document["name"]
     except Exception as error:
         if is_refusal(error):
             return None
         raise
+    return models.built_in().get(str(found))
+
+
+def _recognised(activation: str) -> Answer:
+    """The name of the model, which is kept: to read an activation takes SymPy."""
+    found = models.recognised(activation)
+    return Answer({"name": None if found is None else found.name}, "", ())
 
 
 def _value(argv: Sequence[str], flag: str) -> str | None:

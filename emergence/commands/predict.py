@@ -2,17 +2,32 @@
 
 import argparse
 
-from emergence import pictures
-from emergence.commands.setup import announce, check_uses, problem_of
+from emergence import config, console, pictures
+from emergence.answers import Answer, answered
+from emergence.arguments import problem_flags
+from emergence.commands.setup import check_uses, problem_of
 from emergence.result import Result
 
 
 def run(arguments: argparse.Namespace) -> Result:
-    """What the model predicts for the problem. Refuses options that the prediction does not use."""
+    """What the model predicts for the problem. Refuses options that the prediction does not use.
+
+    The answer for a model of ours is kept (`emergence.answers`): the same problem is not predicted twice.
+    """
     model, picture = arguments.model, pictures.asked(arguments.figure)
     check_uses(arguments, f"predict{model.flag}", model.predict.uses)
-    resolved = model.resolve(problem_of(arguments), None)
-    announce(resolved)
-    found = model.predict.document(resolved)
-    drawn = pictures.of_data(picture, lambda: model.predict.data(resolved))
-    return Result({**found.content, **drawn}, "\n".join([found.text, *pictures.told(drawn)]))
+
+    def answer() -> Answer:
+        resolved = model.resolve(problem_of(arguments), None)
+        found = model.predict.document(resolved)
+        drawn = pictures.of_data(picture, lambda: model.predict.data(resolved))
+        return Answer({**found.content, **drawn}, "\n".join([found.text, *pictures.told(drawn)]), resolved.warnings)
+
+    if picture is not None or model.origin:
+        found = answer()
+    else:
+        values = config.values(model, problem_flags(arguments), arguments.config)
+        found = answered({"predict": model.name, **values}, answer)
+    for text in found.warnings:
+        console.warn(text)
+    return Result(found.document, found.text)
