@@ -1,5 +1,6 @@
 """What theory says of a declared model: its numbers beside other roads to them, conditions, and what is not known."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -12,7 +13,17 @@ from emergence.models.declared_problem import DeclaredProblem, Resolved, resolve
 from theory import Activation
 from theory.declared.anisotropic_emergence import emergence_time
 from theory.declared.directions import Directions
-from theory.declared.emergence import BOUND, FITTED, FLOOR, FOUND, FOUND_STEPS, LEADING, NORM
+from theory.declared.emergence import (
+    BOUND,
+    FITTED,
+    FLOOR,
+    FOUND,
+    FOUND_STEPS,
+    LEADING,
+    MEAN_STEPS,
+    NORM,
+    SPREAD_STEPS,
+)
 from theory.declared.inputs import Inputs
 from theory.declared.known import Knowledge
 from theory.declared.leap import leaps
@@ -175,6 +186,29 @@ def test_decay_leaves_a_floor_and_lower_norms() -> None:
     norms = [one.value for one in found.of_quantity(NORM)]
     np.testing.assert_allclose(norms, [0.95, 0.45, 1 / 3 - 0.05])
     assert value(found, FLOOR) == pytest.approx(3 * 0.05**2 / 2)
+
+
+@pytest.mark.parametrize(("text", "known"), [("h2", False), ("h3", True), ("h4", True)])
+def test_from_exponent_3_on_the_law_of_sgd_and_the_capture_under_decay_are_known(text: str, known: bool) -> None:
+    """A start far from 1 is what both rest on: from exponent 2 downwards it is no power of the overlap that decides."""
+    given = {
+        "inputs": "300",
+        "teacher_width": 1,
+        "student_width": 4,
+        "activation": text,
+        "seed": 3,
+        "start_scale": 0.03,
+    }
+    (_, plain), (_, decays) = said(**given), said(**given, decay=0.1)
+    assert [len(plain.of_quantity(name)) for name in (MEAN_STEPS, SPREAD_STEPS)] == [known, known]
+    if known:
+        small, tiny = (said(**given, step_size=size)[1] for size in (1e-7, 1e-8))
+        late = [value(one, MEAN_STEPS) / value(one, FOUND_STEPS) - 1 for one in (small, tiny)]
+        wide = [value(one, SPREAD_STEPS) / value(one, FOUND_STEPS) for one in (small, tiny)]
+        assert 0 < late[0] < 0.1
+        assert late[0] / late[1] == pytest.approx(10, rel=0.01)  # to first order in the step size
+        assert wide[0] / wide[1] == pytest.approx(math.sqrt(10), rel=0.01)
+    assert (value(decays, FITTED) != value(plain, FITTED)) == known
 
 
 # ------------------------------------------------------------------- rules and linear model

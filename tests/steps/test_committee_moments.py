@@ -1,0 +1,50 @@
+"""Mean loss over noisy steps, where everything is linear but the loss, which is quadratic: known in closed form."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from theory import Activation
+from validation.experiments import committee_moments
+from validation.experiments.committee_moments import CommitteeMoments
+
+ETA, SHAPE, MARKS = 0.3, (2, 1), np.array([0, 2, 5, 6])
+#: Of each of `MARKS`: half of the steps on either side.
+KICKS = np.array([1.0, 2.5, 2.0, 0.5])
+_RNG = np.random.default_rng(5)
+MAP, HESSE, ROOT = (_RNG.normal(size=(5, 5)) for _ in range(3))
+MAP /= 1.2 * np.abs(np.linalg.eigvals(MAP)).max()
+HESSE, NOISE = HESSE + HESSE.T, ROOT @ ROOT.T
+SLOPE, REMAINDER, START = (_RNG.normal(size=5) for _ in range(3))
+
+
+def _loss(y: np.ndarray) -> float:
+    return float(SLOPE @ y + y @ HESSE @ y / 2)
+
+
+def test_the_mean_loss_of_linear_steps_is_that_of_their_mean_and_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
+    where = committee_moments._Coordinates(*SHAPE, "free")
+
+    def moved(_: Any, state: Any, __: Any, count: int, ___: bool) -> Any:
+        return where.state(np.linalg.matrix_power(MAP, count) @ np.asarray(where.row(state)))
+
+    def heights(_: Any, stacked: Any, __: Any) -> np.ndarray:
+        rows = [where.row({"T": T, "Q": Q}) for T, Q in zip(stacked["T"], stacked["Q"], strict=True)]
+        return np.array([_loss(np.asarray(row)) for row in rows])
+
+    for name, fake in {
+        "map_steps": moved,
+        "losses": heights,
+        "remainder_and_noise": lambda *_: (REMAINDER, NOISE),
+    }.items():
+        monkeypatch.setattr(committee_moments, name, fake)
+    moments: Any = CommitteeMoments(Activation.parse("h3"), "free", None, {"eta": ETA}, SHAPE)  # type: ignore[arg-type, dict-item]
+    found = moments.mean_loss(where.state(START), MARKS)
+    after = [np.linalg.matrix_power(MAP, int(MARKS[-1] - mark)) for mark in MARKS]
+    drift = ETA * sum(kick * power @ REMAINDER for kick, power in zip(KICKS, after, strict=True))
+    spread = ETA**2 * sum(kick * power @ NOISE @ power.T for kick, power in zip(KICKS, after, strict=True))
+    mean = after[0] @ START + drift
+    assert found.value == pytest.approx(_loss(mean) + np.trace(HESSE @ spread) / 2, rel=1e-6)
+    # In the strength of both, the spread's part is linear and the drift's has this square.
+    assert found.second_order == pytest.approx(drift @ HESSE @ drift / 2, rel=1e-5)
