@@ -12,10 +12,12 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from itertools import count
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+import jax
 import numpy as np
 import xarray as xr
 
@@ -27,6 +29,8 @@ from validation.judge.runner import validate
 from validation.judge.under_test import Entry, TheoryUnderTest, entry_points, name_of, walked
 
 _UNUSED, _STILL = "unused", "moves nothing"
+#: Claims after which compiled programs are dropped: a process can hold only so many.
+_FRESH = 40
 #: Relative change that other compilations of the same formula make.
 _ROUNDING = 1e-6
 _NOT_NAMED = (_UNUSED, "moves ", "stops: ")
@@ -195,7 +199,11 @@ class Table:
     def fill(self, entries: Sequence[Entry], budget: float) -> None:
         """Judge, what has cost least with its next claim first, until the budget of seconds is spent."""
         end = time.monotonic() + budget
-        while time.monotonic() < end:
+        for asked in count():
+            if time.monotonic() >= end:
+                return
+            if asked % _FRESH == 0:
+                jax.clear_caches()
             rows = [(entry, how) for entry in entries for how in BREAKS if self.left(entry, how)]
             if not rows:
                 return
