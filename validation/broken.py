@@ -5,6 +5,7 @@ cheapest first, until a verdict is not the expected one. What was judged is kept
 """
 
 import argparse
+import hashlib
 import json
 import re
 import time
@@ -21,10 +22,12 @@ import jax
 import numpy as np
 import xarray as xr
 
+from dynamics.core.storage import write_atomically
 from theory import InputError
 from validation.judge.breaks import BREAKS, Break, Broken
 from validation.judge.catalogue import catalogue
 from validation.judge.claim import SIGMAS, Claim, Verdict
+from validation.judge.lock import lock
 from validation.judge.runner import validate
 from validation.judge.under_test import Entry, TheoryUnderTest, entry_points, name_of, walked
 
@@ -165,18 +168,36 @@ def judged(entry: Entry, how: Break, claim: str, plain: Plain | None = None) -> 
     return plain.said(verdicts) if plain else "moves something", broken.summed
 
 
+@lru_cache(maxsize=1)
+def _promises() -> dict[str, str]:
+    """What each claim declares and measures, as a digest."""
+    return {one.id: hashlib.sha256("".join(lock(one)).encode()).hexdigest()[:16] for one in catalogue()}
+
+
 class Table:
     """What was judged: ``entry | break`` → claim → what it said; kept in a file.
 
+    What a claim said is dropped once it promises something else.
     `plain`: the claims under the right theory; cheap ones come first, and one that is not there is not run.
     """
 
     def __init__(self, store: Path, plain: Mapping[str, Plain]) -> None:
         self.store, self.plain = store, plain
         kept = json.loads(store.read_text()) if store.is_file() else {}
-        self.rows: dict[str, dict[str, str]] = kept.get("rows", {})
+        same = {name for name, digest in kept.get("claims", {}).items() if _promises().get(name) == digest}
+        self.rows: dict[str, dict[str, str]] = {
+            row: {claim: said for claim, said in answers.items() if claim in same}
+            for row, answers in kept.get("rows", {}).items()
+        }
         self.summed: set[str] = set(kept.get("summed", []))
-        self.seconds: dict[str, float] = {name: one.seconds for name, one in plain.items()} | kept.get("seconds", {})
+        before = {name: seconds for name, seconds in kept.get("seconds", {}).items() if name in same}
+        self.seconds: dict[str, float] = {name: one.seconds for name, one in plain.items()} | before
+
+    def keep(self) -> None:
+        """Write the file."""
+        kept = {"claims": _promises(), "rows": self.rows, "summed": sorted(self.summed), "seconds": self.seconds}
+        text = json.dumps(kept, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+        write_atomically(self.store, lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
 
     def row(self, entry: Entry, how: Break) -> dict[str, str]:
         return self.rows.setdefault(f"{name_of(entry)} | {how.name}", {})
@@ -212,9 +233,8 @@ class Table:
             self.row(entry, how)[claim], summed = judged(entry, how, claim, self.plain[claim])
             self.summed |= {name_of(entry)} if summed else set()
             # A claim that had found its data made by another takes longer alone.
-            self.seconds[claim] = max(self.seconds[claim], time.monotonic() - began)
-            kept = {"rows": self.rows, "summed": sorted(self.summed), "seconds": self.seconds}
-            self.store.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+            self.seconds[claim] = round(max(self.seconds[claim], time.monotonic() - began), 1)
+            self.keep()
             print(f"{name_of(entry)} | {how.name} | {claim}: {self.row(entry, how)[claim]}", flush=True)
 
     # ------------------------------------------------------------------ the page
@@ -260,10 +280,11 @@ claims whose code reaches it are judged, the cheapest first, and this table says
 
 ```
 emergence validate --out DIR
-python -m validation.broken --plain DIR --store FILE --table docs/broken.md
+python -m validation.broken --plain DIR --store docs/broken.json --table docs/broken.md
 ```
 
-which can be killed and run again, and is not edited by hand. Preset `quick`, seed 0.
+which can be killed and run again, and is not edited by hand: `broken.json` holds every answer, and drops those of a claim that
+promises something else now ([its lock](judging.md#add-a-claim)). Preset `quick`, seed 0.
 
 An entry point is a public function or class of `theory` that a module of the claims or of their experiments refers to
 ([how it is replaced](judging.md#judge-your-own-theory-by-the-built-in-claims)). It is broken in what it returns; what it calls

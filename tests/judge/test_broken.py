@@ -55,6 +55,19 @@ def test_a_killed_run_goes_on(tmp_path: Path, asked: list) -> None:
     assert again.cell(norm_step, FACTOR) == "L4"
 
 
+def test_what_a_claim_said_is_asked_again_once_it_promises_something_else(
+    tmp_path: Path, asked: list, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Table(tmp_path / "store.json", PLAIN).fill([norm_step], budget=60)
+    before = len(asked)
+    promises = broken._promises() | {"L3": "another"}
+    monkeypatch.setattr(broken, "_promises", lambda: promises)
+    again = Table(tmp_path / "store.json", PLAIN)
+    assert again.cell(norm_step, FACTOR) == "L4"
+    again.fill([norm_step], budget=60)
+    assert asked[before:] == [("exponent", "L3")]
+
+
 def test_nothing_is_begun_without_time_or_without_a_plain_run(tmp_path: Path, asked: list) -> None:
     Table(tmp_path / "a.json", PLAIN).fill([norm_step], budget=0)
     Table(tmp_path / "b.json", {}).fill([norm_step], budget=60)
