@@ -20,7 +20,7 @@ from validation.judge.context import Context
 from validation.judge.under_test import once
 from validation.statistics.exponents import slope_weights
 from validation.statistics.readings import carried_slope
-from validation.statistics.standard_errors import bootstrap_error, mean_and_error
+from validation.statistics.standard_errors import bootstrap_error, mean_and_error, share_error
 
 COST = 15
 
@@ -45,13 +45,16 @@ _DIRECTIONS, _STUDENTS, _DECAY = 8, 32, 1.5
     ),
 )
 def run_coverage(context: Context) -> Iterator[Part]:
-    """Directions learned without deflation (every start) and with it (some of them), against each theory's count."""
+    """Who wins a lone neuron; directions learned without deflation (every start) and with it (some); and both counts."""
     activation = Activation.parse("h4")
     teacher = Teacher.power_law(_DIRECTIONS, _DECAY, 1000)
     rng = context.rng("E28", "starts")
-    starts = [draw_initial_state(teacher, Student(_STUDENTS), rng) for _ in range(context.pick(128, 1024))]
+    starts = [draw_initial_state(teacher, Student(_STUDENTS), rng) for _ in range(context.pick(256, 1024))]
     ends = neuron_ends(activation, teacher, np.concatenate([start.overlap for start in starts]))
-    learned = np.any((ends**2 > 0.5).reshape(len(starts), _STUDENTS, _DIRECTIONS), axis=1)
+    taken = ends**2 > 0.5
+    wins = win_probabilities(teacher.a, 4)
+    yield _wins(teacher, float(wins[0]), taken[:, 0])
+    learned = np.any(taken.reshape(len(starts), _STUDENTS, _DIRECTIONS), axis=1)
     count, error = mean_and_error(learned.sum(axis=1))
     rule = expected_cover(teacher.a, 4, _STUDENTS)
     deflated = np.array([_deflated(context, activation, teacher, start) for start in starts[: context.pick(6, 24)]])
@@ -71,9 +74,22 @@ def run_coverage(context: Context) -> Iterator[Part]:
     source = "none: with deflation a free neuron is left for every direction"
     details = {"starts": len(deflated)}
     yield Measurement(text, float(_DIRECTIONS), float(fewest), 0.0, 0.0, controls, source, key="mse", details=details)
-    predicted = 1 - (1 - win_probabilities(teacher.a, 4)) ** _STUDENTS
-    figure = coverage(predicted, learned.mean(axis=0), deflated.mean(axis=0), len(starts))
+    figure = coverage(1 - (1 - wins) ** _STUDENTS, learned.mean(axis=0), deflated.mean(axis=0), len(starts))
     yield "Who is learned with and without deflation.", figure
+
+
+def _wins(teacher: Teacher, predicted: float, taken: np.ndarray) -> Measurement:
+    """Share of lone neurons (bools) that end at the largest direction."""
+    text = (
+        f"share of neurons that end at the largest of {_DIRECTIONS} directions, weights p^(−{_DECAY}), correlation loss"
+    )
+    controls = {
+        "nearest direction, weights ignored": 1 / _DIRECTIONS,
+        "score a|v̄| in place of a v̄²": float(win_probabilities(teacher.a, 3)[0]),
+    }
+    share = float(taken.mean())
+    source = "none: the rule is exact at any dimension"
+    return Measurement(text, predicted, share, share_error(share, taken.size), 0.0, controls, source, key="wins")
 
 
 def _deflated(context: Context, activation: Activation, teacher: Teacher, start: InitialState) -> np.ndarray:

@@ -8,7 +8,7 @@ from scipy import optimize
 
 from theory.baselines.winner import covering_probability, weakest_wins, width_exponent
 from theory.core.streams import Word
-from theory.scaling.extreme_overlaps import OverlapLaw
+from theory.scaling.extreme_overlaps import GAUSSIAN, OverlapLaw
 from theory.scaling.selection import (
     Competition,
     EqualWeights,
@@ -169,7 +169,7 @@ _TAIL_WIDTH, _TAIL_DIRECTIONS, _TAILS = 24, 8, (0.01, 0.03, 0.1)
 def run_small_gaps(context: Context) -> Iterator[Part]:
     """Share of draws with a gap below Δ, for each of the three, and its exponent in Δ."""
     m, count = _TAIL_WIDTH, _TAIL_DIRECTIONS
-    wanted, power, draws = count // 2, _EXPONENT - 2, context.pick(20_000, 100_000)
+    wanted, power, draws = count // 2, _EXPONENT - 2, context.pick(50_000, 100_000)
     law, competition = GapLaw(EqualWeights(count, m), wanted, power), Competition.of(np.ones(count), m, _EXPONENT)
     blocks = [selected_gaps(x, wanted) for x in _score_blocks(context, ("E31", "scores"), competition, draws)]
     rank, pair = np.arange(1, wanted + 1), _TAILS[1] / (np.pi * power)
@@ -210,7 +210,7 @@ _REACH = 1.0  # in units of d^(−1/2): the lemma's bound on a selected overlap
     latex=r"\Pr=1-\sum_j(-1)^{j-1}\binom Pj\frac{M+2j}{M+j}\frac{(M+P)!(M+j)!}{M!(M+P+j)!}F(1)^{j(M+j)},\ M=m-P",
     source=f"{_PAPER}, Lemma 3.1 and Theorem 2.1 (m of order P log P); law derived",
     kind="exact",
-    regime="exact for equal weights; Poisson count of failures for others",
+    regime="exact for equal weights and for weights far apart; Poisson count of failures for others",
     controls=(
         "no deflation: each neuron takes its own favourite",
         "each teacher takes its best neuron, shared or not",
@@ -232,11 +232,22 @@ def run_success(context: Context) -> Iterator[Part]:
     equal = {"independent of the weights": EqualWeights(32, 40).success(_REACH)}
     uneven = _success(context, weights, 8, predicted, np.log(predicted) ** 2 / 2, "uneven", equal)
     yield uneven
+    count, spare = 16, 5
+    apart = _APART ** np.arange(count)
+    predicted = well_separated_success(count, count + spare, _REACH)
+    # A smaller weight comes first only where an overlap with a larger one is smaller still: the chance of one such pair.
+    unlikely = count * (count + spare) * _APART ** (1 / (_EXPONENT - 2.0)) * float(GAUSSIAN.from_tail(1e-9))
+    equal = {"independent of the weights": EqualWeights(count, count + spare).success(_REACH)}
+    yield _success(context, apart, spare, predicted, unlikely, "apart", equal)
     enough = int(np.ceil(16 * np.log(16)))
     weights = np.arange(1, 17.0) ** -1.0
     law = selection_law(Competition.of(weights, enough, _EXPONENT))
     yield _success(context, weights, enough - 16, success_probability(law, _REACH), 0.0, "PlogP")
     yield _success_figure(points, uneven)
+
+
+#: Ratio of neighbouring weights that counts as far apart.
+_APART = 1e-15
 
 
 def _success(
@@ -260,7 +271,7 @@ def _success(
         **({"each teacher takes its best neuron, shared or not": alone} if predicted < 0.99 else {}),
         **(more or {}),
     }
-    decay = "equal weights" if weights[-1] == 1 else f"a_max/a_min = {weights[0] / weights[-1]:.0f}"
+    decay = "equal weights" if weights[-1] == 1 else f"a_max/a_min = {weights[0] / weights[-1]:.4g}"
     allowed = allowance + _law_dim(count)
     text = f"share of draws with every teacher selected above 1/√d, P = {count}, m = {width}, {decay}"
     source = computed_by(_law_dim, "second Bonferroni term where failures are counted as Poisson; P/d")
@@ -503,7 +514,7 @@ def run_tensor_power(context: Context) -> Iterator[Part]:
     freedom = _NARROW_DIM - _RIVALS
     rest = OverlapLaw(freedom)
     count = _RIVALS + 1
-    rivals = {J: _drawn_rivals(context, J, context.pick(4000, 100_000)) for J in (4, 6)}
+    rivals = {J: _drawn_rivals(context, J, context.pick(50_000, 100_000)) for J in (4, 6)}
     points = {}
     for condition, exponent in ((1.0, 4), (2.0, 4), (3.0, 4), (4.0, 4), (4.0, 6)):
         power = exponent - 2.0
@@ -521,8 +532,15 @@ def run_tensor_power(context: Context) -> Iterator[Part]:
         estimate, stderr = float(-np.log(mean) / np.log(count)), float(error / mean / np.log(count))
         source = "quadrature; exact at every d, because ratios of a neuron's overlaps are ratios of Gaussians"
         key = f"J{exponent}.kappa{condition:g}"
-        details = {"probability": weakest_wins(condition, count, power), "limit of the exponent": asymptotic}
+        wins = weakest_wins(condition, count, power)
+        details = {"probability": wins, "limit of the exponent": asymptotic}
         yield Measurement(text, predicted, estimate, stderr, 1e-9, controls, source, key, details)
+        if asymptotic <= 2:  # of a rarer win the draws' weights are too uneven for an error
+            text = f"P(weakest wins), P = {count}, κ = {condition:g}, J = {exponent}"
+            rivals_of = {"exponent 10 % larger": wins**1.1}
+            if condition > 1:
+                rivals_of["exponent κ^(2/(J−2)), its limit for huge P"] = count**-asymptotic
+            yield Measurement(text, wins, float(mean), float(error), 1e-9 * wins, rivals_of, source, f"{key}.share")
         if exponent == 4:
             points[f"κ = {condition:g}"] = ([count], [estimate], [stderr])
     sizes = np.geomspace(4, 1e12, 40)
