@@ -18,7 +18,8 @@ from theory.linear.task import LinearStart, LinearTask
 if TYPE_CHECKING:
     import xarray as xr
 
-#: A replica with a squared norm ‖W‖²_F + ‖a‖² this many times the initial one has diverged.
+#: A replica with a squared norm ‖W‖²_F + ‖a‖² this many times the initial one, and that of a network that has learned, 2‖θ*‖,
+#: has diverged.
 BLOW_UP = 1e6
 #: Replicas advance in groups of at most this many, so that a group's weights stay in the processor's cache.
 GROUP = 8
@@ -146,7 +147,8 @@ def _result(setting: Setting, attributes: dict[str, str | float | int], track: T
     escape = _escape_steps(stacked.pop("displaced"), steps, setting.start.width)
     with np.errstate(invalid="ignore"):
         size = stacked["frobenius2"] + stacked["second_norm2"]
-        lost = ~(size <= BLOW_UP * size[:, :1])
+        learned = 2 * float(np.linalg.norm(setting.task.target))
+        lost = ~(size <= BLOW_UP * np.maximum(size[:, :1], learned or 1.0))
     for values in stacked.values():
         values[lost] = np.nan
     stacked["overlap"] = stacked.pop("alignment")[..., None]

@@ -234,6 +234,14 @@ def test_an_unstable_run_is_marked_as_diverged(task, start):
     assert np.isnan(run.values("loss")[:, -1]).all()
 
 
+@pytest.mark.parametrize("size", [0.0, 1e-6])
+def test_a_run_that_learns_from_next_to_nothing_has_not_diverged(task, size):
+    start = LinearStart(np.full((4, task.dim), size), np.full(4, size))
+    run = oscillation(task, start, step_size=1e-2, steps=STEPS, replicas=64, saves=4)
+    assert not run.diverged.any()
+    assert np.isfinite(run.values("loss")).all()
+
+
 @pytest.mark.parametrize("run", [label_noise_sgd, partial(sam, radius=0.1), linear_descent, oscillation])
 def test_an_interrupted_run_keeps_what_was_done(task, start, run):
     def stop(fraction, text):

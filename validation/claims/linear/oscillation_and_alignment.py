@@ -92,7 +92,7 @@ def _oscillating(context: Context, eta: float, points: int | None) -> tuple[Line
     controls=("coefficient √η instead of √η/2 (a cross term dropped)", "η² in place of η^{3/2}", "off by 10 %"),
 )
 def run_rate(context: Context) -> Iterator[Part]:
-    """Decay rate of E‖W‖²_F above its floor over two times its inverse."""
+    """Decay rate of E‖W‖²_F above its floor over two times its inverse; its rise from W = 0 to that floor."""
     for eta in (4e-3, 1e-3) if context.full else (4e-3,):
         run, start = _oscillating(context, eta, None)
         width = start.width
@@ -118,6 +118,28 @@ def run_rate(context: Context) -> Iterator[Part]:
         exact = chain.mean_norm2(run.step, np.full(2, norm2[:, 0].mean() / 2), np.full(2, width / 2), eta, 0.5)
         caption = f"‖W‖²_F under the oscillation algorithm, η = {eta:g}: mean of the runs and the exact recursion."
         yield caption, curves(run.step, [norm2.mean(axis=0), exact], ["runs", "theory"], "‖W‖²_F")
+    yield from _rise(context, 1.6e-2)
+
+
+def _rise(context: Context, eta: float) -> Iterator[Measurement]:
+    """E‖W‖²_F from W = 0, half-way up to its floor and close to it."""
+    width, replicas, dim = round(eta**-0.5), context.pick(2048, 8192), 2
+    rate, unit = chain.decay_rate(width, eta), eta * width * 0.5**2 / 2
+    start = LinearStart(np.zeros((replicas, width, dim)), np.zeros((replicas, width)))
+    seed = context.seed_for("L17", "signs from zero")
+    task, steps = draw_linear_task(dim, 0.5, None, 0), 2 * int(3 / rate)
+    run = oscillation(task, start, step_size=eta, steps=steps, replicas=replicas, seed=seed, saves=12)
+    exact = chain.mean_norm2(run.step, np.zeros(2), np.full(2, width / 2), eta, 0.5)
+    left = float(np.exp(-rate * run.step[-1]))
+    for name, place, predicted, allowed in (
+        ("rise", 1, float(exact[1]), 0.0),
+        ("floor", -1, _floor(eta, width, 0.5), left),
+    ):
+        mean, error = mean_and_error(run.values("frobenius2")[:, place])
+        text = f"E‖W‖²_F over ηm‖θ*‖²/2, {rate * run.step[place]:.2g} times the inverse rate after W = 0"
+        controls = {"coefficient √η instead of √η/2 (a cross term dropped)": -np.expm1(-2 * rate * run.step[place]) / 2}
+        source = "none: exact recursion" if name == "rise" else "what is left of the rise, e^{−rate t}"
+        yield Measurement(text, predicted / unit, mean / unit, error / unit, allowed, controls, source, key=name)
 
 
 def _floor(eta: float, width: int, norm: float) -> float:
