@@ -28,6 +28,7 @@ from validation.judge.breaks import BREAKS, Break, Broken
 from validation.judge.catalogue import catalogue
 from validation.judge.claim import SIGMAS, Claim, Verdict
 from validation.judge.lock import lock
+from validation.judge.remembered import simulators_remembered
 from validation.judge.runner import validate
 from validation.judge.under_test import Entry, TheoryUnderTest, entry_points, name_of, walked
 
@@ -324,7 +325,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not entries:
         raise InputError(f"--only is {' '.join(given.only)!r}: no entry point has that in its name")
     table = Table(given.store, read_plain(given.plain))
-    table.fill(entries, given.budget)
+    with simulators_remembered():
+        table.fill(entries, given.budget)
     if given.table:
         given.table.write_text(table.page(), encoding="utf-8")
 
