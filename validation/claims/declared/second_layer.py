@@ -65,7 +65,7 @@ def _pull(activation: Activation) -> float:
     controls=("as the 2-homogeneous student", "a second layer that keeps its start", "b ∝ t, not t^J"),
 )
 def run_second_layer(context: Context) -> Iterator[Part]:
-    """Exponents in d and in a of the half times of two directions."""
+    """Exponents in d and in a of the half times of two directions, and one of these times."""
     for text, dims in _DIMENSIONS.items():
         activation, J = Activation.parse(text), Activation.parse(text).information_exponent
         found = [_times(activation, d) for d in dims]
@@ -85,4 +85,9 @@ def run_second_layer(context: Context) -> Iterator[Part]:
         yield Measurement(
             f"exponent in a of that time, a = {_WEIGHTS[0]:g} and {_WEIGHTS[1]:g}",
             powers[1], powers[0], 0.0, 2 * allowed / ratio, controls, source, f"{text}.a", {"limit": -2.0},
+        )  # fmt: skip
+        levels = [float(x[-1, 0]) for x in (measured, alone, single)]
+        yield Measurement(
+            f"ln of that time, {text}, d = {dims[-1]}, a = {_WEIGHTS[0]:g}",
+            levels[1], levels[0], 0.0, allowed, {"as the 2-homogeneous": levels[2]}, source, f"{text}.time",
         )  # fmt: skip

@@ -123,7 +123,7 @@ def run_rate(context: Context) -> Iterator[Part]:
 
 def _rise(context: Context, eta: float) -> Iterator[Measurement]:
     """E‖W‖²_F from W = 0, half-way up to its floor and close to it."""
-    width, replicas, dim = round(eta**-0.5), context.pick(2048, 8192), 2
+    width, replicas, dim = round(eta**-0.5), context.pick(4096, 8192), 2
     rate, unit = chain.decay_rate(width, eta), eta * width * 0.5**2 / 2
     start = LinearStart(np.zeros((replicas, width, dim)), np.zeros((replicas, width)))
     seed = context.seed_for("L17", "signs from zero")
