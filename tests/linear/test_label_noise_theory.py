@@ -215,6 +215,7 @@ def test_phases_of_the_published_setting() -> None:
     assert phases.escape_steps == pytest.approx(2 / (np.sqrt(1000) * 1e-6 * phases.residual_variance), rel=0.1)
     assert phases.escape_bound / phases.escape_steps > 270
     assert np.all(np.diff(phases.frobenius2) < 0)
+    assert np.allclose(np.diff(phases.times), phases.times[-1] / 100)
     assert phases.escape_steps < phases.onset_steps == phases.last_event < phases.times[-1]
     silent = predict_phases(draw_linear_task(20, 1.0, None, 0), width=1000, step_size=1e-3, noise=0.0)
     assert np.isinf(silent.escape_steps)

@@ -341,6 +341,7 @@ def predict_phases(
         task: target and training set (its covariance is the finite-n correction), or fresh samples.
         width: m. step_size: η. noise: σ. batch: samples per step.
         horizon: steps to integrate (default: twice the leading onset time).
+        points: equal intervals at whose ends the curves are given.
 
     Valid for m ≫ d and $\eta\Lambda\ll1$. Raises `InputError` for σ < 0, class labels, n ≤ d and a step size beyond the
     least-squares stability limit, which is named; it is that of the weights as noise and target make them, too.
