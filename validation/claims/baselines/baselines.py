@@ -49,7 +49,7 @@ def run_coverage(context: Context) -> Iterator[Part]:
     activation = Activation.parse("h4")
     teacher = Teacher.power_law(_DIRECTIONS, _DECAY, 1000)
     rng = context.rng("E28", "starts")
-    starts = [draw_initial_state(teacher, Student(_STUDENTS), rng) for _ in range(context.pick(256, 1024))]
+    starts = [draw_initial_state(teacher, Student(_STUDENTS), rng) for _ in range(context.pick(512, 2048))]
     ends = neuron_ends(activation, teacher, np.concatenate([start.overlap for start in starts]))
     taken = ends**2 > 0.5
     wins = win_probabilities(teacher.a, 4)

@@ -234,6 +234,7 @@ def _risk_figure(context: Context, decay: float, teachers: int, widths: Sequence
         "top N + 1",
         "top N − 1",
         "integral in place of the sum",
+        "sum of the directions beyond N",
         "exponent in time, (1 − 2β)/β at β = 0.75",
         "1 − β",
     ),
@@ -243,7 +244,7 @@ def run_floor(context: Context) -> Iterator[Part]:
     decay, dim = 1.0, 10**6
     a = power_law(200, decay)
     levels = []
-    for width in (5, 10, 20, 40):
+    for width in (5, 10, 20, 39, 40):
         gap = a[width - 1] - a[width]
         # e^{−2τ gap} d/N = 1e−10: what is left of the transient, up to a factor of order N.
         late = np.array([np.log(1e10 * dim / width) / (2 * gap)])
@@ -260,6 +261,7 @@ def run_floor(context: Context) -> Iterator[Part]:
             text = f"late risk, β = 1, M* = 200, N = {width}"
             source = "transient left at the chosen time"
             yield Measurement(text, level, estimate, stderr, 1e-10 * width**2, controls, source, key=f"N{width}")
+    yield _integral(decay, a.size, levels.pop(-2), levels[-1])
     widths = np.array([5.0, 10.0, 20.0, 40.0])
     rest = 2 * scaling.tail_beyond(decay, a.size) / scaling.partial_norm2(decay, a.size)
     predicted = log_slope(widths, np.array([floor(a, int(x)) for x in widths]) + rest)
@@ -269,6 +271,20 @@ def run_floor(context: Context) -> Iterator[Part]:
     source = "transient left at the chosen time"
     details = {"asymptotic": 1 - 2 * decay}
     yield Measurement(text, predicted, measured, 0.0, 1e-8, wrong, source, key="exponent", details=details)
+
+
+def _integral(decay: float, teachers: int, before: float, level: float) -> Measurement:
+    """The leading form of the floor: an integral, which the mean of the sums beyond N − 1 and beyond N = 40 meets."""
+    width, kept, rest = 40, scaling.partial_norm2(decay, teachers), scaling.tail_beyond(decay, teachers)
+    # The infinite teacher in its own units.
+    estimate = ((before + level) / 2 * kept + 2 * rest) / (kept + rest)
+    predicted = scaling.floor_integral(decay, width)
+    # Of the trapezoidal rule beyond N: at most an eighth of the slope there.
+    allowed = predicted * decay * (2 * decay - 1) / (4 * width**2)
+    controls = {"sum of the directions beyond N": 2 * scaling.tail_beyond(decay, width) / (kept + rest)}
+    text = "late risk for M* to infinity, β = 1, mean of N = 39 and 40"
+    source = "error of the trapezoidal rule; transient left at the chosen time"
+    return Measurement(text, predicted, estimate, 0.0, allowed, controls, source, key="integral")
 
 
 def _half_of_first(risk: np.ndarray) -> float:

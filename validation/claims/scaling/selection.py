@@ -232,13 +232,13 @@ def run_success(context: Context) -> Iterator[Part]:
     equal = {"independent of the weights": EqualWeights(32, 40).success(_REACH)}
     uneven = _success(context, weights, 8, predicted, np.log(predicted) ** 2 / 2, "uneven", equal)
     yield uneven
-    count, spare = 16, 5
+    count, spare = 16, 2
     apart = _APART ** np.arange(count)
     predicted = well_separated_success(count, count + spare, _REACH)
     # A smaller weight comes first only where an overlap with a larger one is smaller still: the chance of one such pair.
     unlikely = count * (count + spare) * _APART ** (1 / (_EXPONENT - 2.0)) * float(GAUSSIAN.from_tail(1e-9))
     equal = {"independent of the weights": EqualWeights(count, count + spare).success(_REACH)}
-    yield _success(context, apart, spare, predicted, unlikely, "apart", equal)
+    yield _success(context, apart, spare, predicted, unlikely, "apart", equal, 4)
     enough = int(np.ceil(16 * np.log(16)))
     weights = np.arange(1, 17.0) ** -1.0
     law = selection_law(Competition.of(weights, enough, _EXPONENT))
@@ -258,11 +258,12 @@ def _success(
     allowance: float,
     key: str,
     more: Mapping[str, float] | None = None,
+    finer: int = 1,
 ) -> Measurement:
     count, width = weights.size, weights.size + spare
     competition = Competition.of(weights, width, _EXPONENT)
     # What depends on the weights needs finer eyes; of a small share as many draws see less.
-    draws = context.pick(4000 if more else 2400 if predicted < 0.5 else 800, 15_000)
+    draws = finer * context.pick(4000 if more else 2400 if predicted < 0.5 else 800, 15_000)
     scores = _selected(context, ("E26", "scores", key), competition, draws)
     share = float(np.mean(np.all(scores >= competition.a * _REACH**competition.power, axis=1)))
     alone = float((-np.expm1(width * competition.law.log_cdf(_REACH))) ** count)
