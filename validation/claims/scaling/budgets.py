@@ -260,6 +260,7 @@ def run_frontier(context: Context) -> Iterator[Part]:
         )
         yield slope_measurement(text, run.curve, fit, predicted, asymptotic, controls, name(decay))
         yield run.width_exponent(context.rng("E22", "best width", name(decay)), f"{name(decay)}.width")
+        yield run.level(wrong, f"{name(decay)}.level")
         if decay == 0.8:
             panels.append(_panel(run, teachers))
     yield from _trend(context, 0.8)
@@ -305,6 +306,15 @@ class _Widths:
         source = "bootstrap estimate of the bias"
         details = {"asymptotic": 1 / (1 + decay)}
         return Measurement(text, predicted, estimate, stderr, allowed, controls, source, key=key, details=details)
+
+    def level(self, wrong: PowerLawLoss, key: str) -> Measurement:
+        """Least loss three quarters up the costs, at the width that is best in theory: no minimum over noise."""
+        place = 3 * self.costs.size // 4
+        width, predicted = int(self.expected.width[place]), float(self.expected.share[place])
+        losses = self.losses[int(np.flatnonzero(self.widths == width)[0])][:, place]
+        text = f"least share left at compute {self.costs[place]:.3g}, width {width}, β = {self.law.decay:g}"
+        controls = {"β 10 % larger": float(wrong.share(self.costs[place] / width, float(width)))}
+        return Measurement(text, predicted, *mean_and_error(losses), 0.0, controls, "none: exact sum", key=key)
 
 
 def _best_width(widths: np.ndarray, losses: np.ndarray) -> np.ndarray:
