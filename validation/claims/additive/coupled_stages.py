@@ -124,7 +124,7 @@ def run_interaction(context: Context) -> Iterator[Part]:
         activation, teacher = Activation.parse(text), Teacher.power_law(4, 1.0, dim)
         drift = jax.jit(lower(once(overlap_flow, activation)).drift)
         weights, rng, means = {"a": jnp.asarray(teacher.a)}, context.rng("E41", text, dim), []
-        for _ in range(context.pick(400, 4000)):
+        for _ in range(context.pick(1600, 8000)):
             initial = draw_initial_state(teacher, Student(16, 0.3), rng)
             state = overlaps_of(initial)
             gap = drift(state, weights)["t"] - drift(state | {"r": 0.0 * state["r"]}, weights)["t"]

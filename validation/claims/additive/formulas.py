@@ -359,7 +359,7 @@ _LIKELY, _RARE, _BLOCK = 1e-2, 1e-4, 500_000
     controls=("exponent 2/J", "exponential tail", "Gaussian tail", "the other information exponent"),
 )
 def run_tail(context: Context) -> Iterator[Part]:
-    """Per-sample gradients of a light student: exponent in s of −ln P between P = 1e-2 and 1e-4, and P at the far end."""
+    """Per-sample gradients of a light student: exponent in s of −ln P between P = 1e-2 and 1e-4, and P at both ends."""
     count = context.pick(4, 40)
     ends = {J: [kick_quantile(Activation.from_degree(J), 1.0, p) for p in (_LIKELY, _RARE)] for J in (3, 4)}
     rise = float(np.log(np.log(_RARE) / np.log(_LIKELY)))
@@ -384,13 +384,14 @@ def run_tail(context: Context) -> Iterator[Part]:
         error = float(np.sqrt(lever @ covariance @ lever))
         yield Measurement(text, rise / span, estimate, error, 0.0, controls, source, f"h{J}.exponent", details)
         spread = float(np.sqrt(J))  # of the same noise, E6
-        text = f"P(|⟨∇ℓ, u⟩| > s‖v‖) over its law's, s = {sizes[1]:.3g} ({sizes[1] / spread:.2g} standard deviations), h{J}"
-        controls = {
-            "Gaussian tail": float(2 * ndtr(-sizes[1] / spread)) / _RARE,
-            "exponential tail": float(np.exp(-np.sqrt(2) * sizes[1] / spread)) / _RARE,
-        }
-        error = float(np.sqrt(shares[1] / draws)) / _RARE
-        yield Measurement(text, 1.0, float(shares[1]) / _RARE, error, 0.0, controls, source, f"h{J}.far")
+        for key, chance, size, share in zip(("near", "far"), (_LIKELY, _RARE), sizes, shares, strict=True):
+            text = f"P(|⟨∇ℓ, u⟩| > s‖v‖) over its law's, s = {size:.3g} ({size / spread:.2g} standard deviations), h{J}"
+            controls = {
+                "Gaussian tail": float(2 * ndtr(-size / spread)) / chance,
+                "exponential tail": float(np.exp(-np.sqrt(2) * size / spread)) / chance,
+            }
+            error = float(np.sqrt(share / draws)) / chance
+            yield Measurement(text, 1.0, float(share) / chance, error, 0.0, controls, source, f"h{J}.{key}")
 
 
 def _tail_shares(context: Context, degree: int, sizes: np.ndarray, blocks: int) -> np.ndarray:
