@@ -185,7 +185,7 @@ def _heavy_share(decay: float, part: float, left: np.ndarray, exact: float, limi
     controls=(*TENTH, "fixed step size"),
 )
 def run_retuned(context: Context) -> Iterator[Part]:
-    """Frontier over step sizes of the loss after n samples."""
+    """Frontier over step sizes of the loss after n samples, and the least loss at one number of them."""
     teachers, replicas = context.pick(2048, 10**4), context.pick(24, 100)
     for decay in DECAYS:
         law, rng = PowerLawLoss(decay, teachers, LargestOverlap(NEURONS)), context.rng("E21", name(decay))
@@ -208,6 +208,14 @@ def run_retuned(context: Context) -> Iterator[Part]:
         asymptotic, retuned = exponent_value("samples_unstable", decay), frontiers.unstable_share(law, samples)
         one = slope_measurement(text, curve, fit, predicted, asymptotic, {"fixed step size": fixed}, name(decay))
         yield replace(one, details={**one.details, "all step sizes": exponent_of(samples, retuned)})
+        place = 3 * samples.size // 4
+        best = int(np.argmin([x[place] for x in exact]))  # in theory: no minimum over noise
+        yield Measurement(
+            f"least share left after {samples[place]:.3g} samples, step size {steps[best]:.3g}, β = {decay:g}",
+            float(expected[place]), *mean_and_error(losses[best][:, place]), 0.0,
+            {"fixed step size": float(expected[0] * (samples[place] / samples[0]) ** fixed)},
+            "none: exact sum", key=f"{name(decay)}.level",
+        )  # fmt: skip
         if decay == 0.8:
             single = [(steps[i], losses[i].mean(axis=0)) for i in (0, 4, 8, 12, 16)]
             panel = figures.retuned(samples, single, retuned, expected[0] * (samples / samples[0]) ** fixed)
