@@ -238,7 +238,7 @@ def run_success(context: Context) -> Iterator[Part]:
     # A smaller weight comes first only where an overlap with a larger one is smaller still: the chance of one such pair.
     unlikely = count * (count + spare) * _APART ** (1 / (_EXPONENT - 2.0)) * float(GAUSSIAN.from_tail(1e-9))
     equal = {"independent of the weights": EqualWeights(count, count + spare).success(_REACH)}
-    yield _success(context, apart, spare, predicted, unlikely, "apart", equal, 4)
+    yield _success(context, apart, spare, predicted, unlikely, "apart", equal, 6)
     enough = int(np.ceil(16 * np.log(16)))
     weights = np.arange(1, 17.0) ** -1.0
     law = selection_law(Competition.of(weights, enough, _EXPONENT))
