@@ -225,6 +225,9 @@ def test_the_smallest_error_is_the_tolerance_as_a_share_of_the_prediction():
     assert [at_edge.verdict, beyond.verdict] == ["agrees", "disagrees"]
     assert math.isinf(Measurement("q", 0.0, 0.0, 0.1, 0.0, {}, "").smallest_error)
     assert math.isnan(Measurement("q", 1.0, 0.0, math.nan, 0.0, {}, "").smallest_error)
+    statistic = Measurement("mean square of z", 1.0, 1.1, 0.3, 0.0, {}, "", seen=0.02)
+    assert statistic.smallest_error == 0.02
+    assert statistic.title == statistic.quantity
 
 
 def test_claims_are_listed_by_the_system_that_they_are_about():

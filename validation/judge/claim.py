@@ -89,6 +89,8 @@ class Measurement:
         key: suffix of the id if the claim has several quantities (``beta`` in ``E17.beta``).
         details: anything else worth keeping (numbers, short texts).
         sigmas: standard errors allowed, where a claim states its own share of false alarms.
+        seen: the smallest relative error of the formula that would have been noticed, where the quantity is a statistic of
+            what the formula predicts (a mean square of z), so that a share of the quantity says nothing.
     """
 
     quantity: str
@@ -101,14 +103,17 @@ class Measurement:
     key: str = ""
     details: Mapping[str, object] = field(default_factory=dict)
     sigmas: float = SIGMAS
+    seen: float | None = None
 
     @property
     def smallest_error(self) -> float:
-        """The smallest error of the prediction that would have been noticed, (allowance + 4·stderr) / |predicted|.
+        """The smallest error of the prediction that would have been noticed, (allowance + 4·stderr) / |predicted|, or `seen`.
 
         Had the measurement hit the truth, a prediction off by a larger share would disagree. NaN without finite numbers; inf
         for a prediction of 0, to which no share exists.
         """
+        if self.seen is not None:
+            return self.seen
         tolerance = self.allowance + self.sigmas * self.stderr
         if not math.isfinite(tolerance) or not math.isfinite(self.predicted):
             return math.nan

@@ -16,7 +16,7 @@ from theory import Activation, InitialState, SingleTask, System, Teacher, finite
 from validation.experiments.one_step import BLOCK, StepSamples, sampled_expansion, sampled_step
 from validation.experiments.states import overlaps_of_vectors, random_vectors
 from validation.figures.common import mean_paths
-from validation.judge.claim import Control, Controls, Measurement, Part, claim, computed_by
+from validation.judge.claim import SIGMAS, Control, Controls, Measurement, Part, claim, computed_by
 from validation.judge.context import Context
 from validation.judge.under_test import once
 from validation.statistics.standard_errors import mean_and_error
@@ -110,7 +110,10 @@ def _judged(
     count = sum(x.mean.size for x in samples)
     text = f"mean square of z over {count} entries, {quantity}"
     source = "exact; error from the correlations of the entries"
-    return Measurement(text, 1.0, score.value, score.error, 0.0, controls, source, key=key)
+    # All entries wrong by a share ε add ε² of their own mean square to that of z.
+    signal = sum(float(np.sum((y / x.stderr) ** 2)) for x, y in zip(samples, right, strict=True)) / count
+    seen = float(np.sqrt(SIGMAS * score.error / signal))
+    return Measurement(text, 1.0, score.value, score.error, 0.0, controls, source, key=key, seen=seen)
 
 
 @lru_cache(maxsize=8)
