@@ -7,6 +7,7 @@ import pytest
 import sympy as sp
 
 from dynamics import gradient_flow, retiring_flow
+from dynamics.additive import retiring_flow as module
 from dynamics.core.interrupted import IntegrationError
 from theory import Activation, InputError, Student, Teacher, draw_initial_state, predict
 from theory.additive import exact_points, retirement
@@ -217,3 +218,13 @@ def test_retirement_times_do_not_depend_on_what_is_recorded():
     both = np.isfinite(runs[0].retired) & np.isfinite(runs[1].retired)
     # Recorded times end steps, which moves the end of the step in which a pair comes to rest.
     assert np.allclose(runs[0].retired[both], runs[1].retired[both], rtol=0.05)
+
+
+@pytest.mark.parametrize("whole", [20, 32, 50, 64, 100, 1000])
+def test_arrays_are_cut_to_the_smallest_size_that_holds_what_is_left(whole: int) -> None:
+    """Sizes halve, so that few are compiled; none is below 32, which no cut would speed up."""
+    sizes = [whole]
+    while sizes[-1] > 32:
+        sizes.append(max(32, -(-sizes[-1] // 2)))
+    for count in range(whole + 1):
+        assert module._size(count, whole) == min(size for size in sizes if size >= count)
