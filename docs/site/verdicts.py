@@ -27,7 +27,7 @@ from validation.judge.selection import natural
 FILE = Path(__file__).resolve().parents[1] / "verdicts.json"
 #: Of all runs those that everybody can repeat in minutes.
 PRESET, SEED = "quick", 0
-_UNSAID: dict[str, Any] = {"details": {}, "key": "", "sigmas": SIGMAS}
+_UNSAID: dict[str, Any] = {"details": {}, "key": "", "sigmas": SIGMAS, "seen": None}
 
 
 @dataclass(frozen=True)
