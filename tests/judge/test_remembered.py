@@ -67,6 +67,22 @@ def test_functions_are_told_apart_by_what_they_enclose(simulate):
         inner.__module__ = "validation.claims.own"
         return inner
 
+    def scaled(factor):
+        def inner(x, *, factor=factor):
+            return factor * x
+
+        return inner
+
+    def unfinished():
+        def inner():
+            return later
+
+        before = simulate(inner)
+        assert simulate(inner) != before  # what it encloses is not there yet
+        later = 1
+
+    unfinished()
+    assert simulate(scaled(2)) == simulate(scaled(2)) != simulate(scaled(3))
     assert simulate(power(2)) == simulate(power(2)) != simulate(power(3))
     own = asks_theory()
     assert simulate(own) != simulate(own)

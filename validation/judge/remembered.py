@@ -63,7 +63,7 @@ def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes | None:
     written = io.BytesIO()
     try:
         _Key(written, protocol=5).dump((args, sorted((name, one) for name, one in kwargs.items() if name != _TOLD)))
-    except (pickle.PicklingError, TypeError, AttributeError, RecursionError):
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError):
         return None
     return hashlib.sha256(written.getvalue()).digest()
 
@@ -81,7 +81,7 @@ class _Key(pickle.Pickler):
             raise pickle.PicklingError(f"{value!r} does not tell one call from another")
         if isinstance(value, FunctionType) and "<locals>" in value.__qualname__:
             enclosed = [cell.cell_contents for cell in value.__closure__ or ()]
-            return tuple, (marshal.dumps(value.__code__), value.__defaults__, enclosed)
+            return tuple, (marshal.dumps(value.__code__), value.__defaults__, value.__kwdefaults__, enclosed)
         if is_dataclass(value) and not isinstance(value, type):
             return tuple, (type(value), [getattr(value, field.name) for field in fields(value)])
         return NotImplemented
