@@ -283,7 +283,7 @@ def _integral(decay: float, teachers: int, before: float, level: float) -> Measu
     allowed = predicted * decay * (2 * decay - 1) / (4 * width**2)
     controls = {"sum of the directions beyond N": 2 * scaling.tail_beyond(decay, width) / (kept + rest)}
     text = "late risk for M* to infinity, β = 1, mean of N = 39 and 40"
-    source = "error of the trapezoidal rule; transient left at the chosen time"
+    source = "error of the trapezoidal rule"
     return Measurement(text, predicted, estimate, 0.0, allowed, controls, source, key="integral")
 
 
