@@ -238,7 +238,7 @@ def run_success(context: Context) -> Iterator[Part]:
     # A smaller weight comes first only where an overlap with a larger one is smaller still: the chance of one such pair.
     unlikely = count * (count + spare) * _APART ** (1 / (_EXPONENT - 2.0)) * float(GAUSSIAN.from_tail(1e-9))
     equal = {"independent of the weights": EqualWeights(count, count + spare).success(_REACH)}
-    yield _success(context, apart, spare, predicted, unlikely, "apart", equal, 6)
+    yield _success(context, apart, spare, predicted, unlikely, "apart", equal, finer=6)
     enough = int(np.ceil(16 * np.log(16)))
     weights = np.arange(1, 17.0) ** -1.0
     law = selection_law(Competition.of(weights, enough, _EXPONENT))
@@ -258,8 +258,10 @@ def _success(
     allowance: float,
     key: str,
     more: Mapping[str, float] | None = None,
+    *,
     finer: int = 1,
 ) -> Measurement:
+    """`more`: controls of this case alone. `finer`: times as many draws as such a case has."""
     count, width = weights.size, weights.size + spare
     competition = Competition.of(weights, width, _EXPONENT)
     # What depends on the weights needs finer eyes; of a small share as many draws see less.
