@@ -1,14 +1,15 @@
-"""The page on false alarms, from the tallies."""
+"""The page on false alarms, from the rows of the claims."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from dynamics.core.provenance import commit
+from benchmarks.alarm_rows import Row, earlier
 from validation.judge.alarms import GENEROUS, GENEROUS_SEEDS, REJECTED, Share, Tally
-from validation.judge.claim import Claim
 from validation.report import alarms
 
-Found = Mapping[str, Sequence[Tally]]
+Rows = Mapping[str, Row]
+#: Marks what is of an earlier version.
+_EARLIER = "†"
 
 _HEAD = """# False alarms
 
@@ -16,14 +17,15 @@ Does the toolkit cry wolf? Claims are run under many seeds, and this page counts
 made by
 
 ```
-emergence calibrate --seeds 100 --store DIR
-python -m benchmarks.false_alarms --store DIR --page docs/false_alarms.md
+emergence calibrate --seeds 20 --store DIR E26 Q8
+python -m benchmarks.false_alarms --store DIR --data docs/false_alarms.json --page docs/false_alarms.md
 ```
 
-of which the first can be killed and run again, and is not edited by hand. A cell of the store is one claim under one seed;
-it counts as long as no code that the claim can reach has changed (theory, simulators, the rule of judgement) and the
-libraries are the same. Preset: `{preset}`, at its usual size: no claim is shrunk for this table. Seeds are 0, 1, 2, …; one
-that is missing is named. Code: commit `{commit}`.
+of which the first can be killed and run again, and is not edited by hand. The second puts what the store has of the present
+code in place of those claims' rows in `false_alarms.json`, and leaves the others as they are. A row stands for the commit that
+it names. † marks a row of an earlier version: what the claim promises ([its lock](judging.md#add-a-claim)) has changed since,
+so that it says little of the present claim; it counts in no number of the result and in no list. Preset: quick, at its usual
+size: no claim is shrunk for this table. Seeds are 0, 1, 2, …; one that is missing is named.
 
 ## What is counted
 
@@ -44,68 +46,91 @@ A quantity with no standard error is judged by its allowance alone: a bound, not
 """
 
 
-def page(claims: Sequence[Claim], found: Found, preset: str, lost: Mapping[str, Sequence[int]]) -> str:
-    """The page in Markdown. `found`: claim id → tallies; claims that are missing there were not run.
-
-    `lost`: claim id → seeds before its last one that have no verdict.
-    """
-    random = {name: rows for name, rows in found.items() if any(row.random for row in rows)}
-    fixed = [name for name in found if name not in random]
-    missing = [claim.id for claim in claims if claim.id not in found]
-    rows = [row for group in random.values() for row in group]
+def page(rows: Rows, now: Mapping[str, str]) -> str:
+    """The page in Markdown. `now`: id of each claim of the catalogue → digest of what it promises."""
+    old = earlier(rows, now)
+    present = {name: row for name, row in rows.items() if name not in old}
+    random = {name: row for name, row in present.items() if row.random}
+    drawn = [tally for row in random.values() for tally in row.tallies]
+    lost = {name: row.lost for name, row in rows.items()}
+    fixed = [name + _EARLIER * (name in old) for name, row in rows.items() if not row.random]
     parts = [
-        _HEAD.format(preset=preset, commit=commit() or "unknown"),
-        _summary(random, fixed, missing),
+        _HEAD,
+        _summary(present, random, old, [name for name in now if name not in rows]),
         f"## Seeds without a verdict\n\nThe claim raised an error there: {_list(_named(lost))}.\n",
-        _section("Cried wolf more often than stated", rows, lambda row: row.too_many),
+        _section("Cried wolf more often than stated", drawn, lambda row: row.too_many),
         _section(
-            f"Controls rejected for fewer than {REJECTED:.0%} of the seeds", rows, lambda row: bool(row.weak_controls)
+            f"Controls rejected for fewer than {REJECTED:.0%} of the seeds", drawn, lambda row: bool(row.weak_controls)
         ),
         _section(
             "Open questions (a control that survives is an answer, and counts nowhere above)",
-            rows,
+            drawn,
             lambda row: row.expected == "open",
         ),
         _section(
-            "Error bars too small (C above 1 by 4 standard errors, no allowance)", rows, lambda row: row.overdispersed
+            "Error bars too small (C above 1 by 4 standard errors, no allowance)", drawn, lambda row: row.overdispersed
         ),
-        _section("Stated share above 1 % (few replicas)", rows, lambda row: row.few_replicas),
-        _generous([row for group in found.values() for row in group]),
+        _section("Stated share above 1 % (few replicas)", drawn, lambda row: row.few_replicas),
+        _generous([tally for row in present.values() for tally in row.tallies]),
         "## Nothing random\n\nThe same numbers under two seeds, the controls' scores included, so no more were run: "
         f"{_list(fixed)}.\n",
-        f"## Not run\n\nFewer than two seeds, so nothing is said of them here: {_list(missing)}.\n",
-        f"## All quantities\n\n{table(rows)}\n",
+        f"## Not run\n\nNothing is said of them here: {_list([name for name in now if name not in rows])}.\n",
+        f"## Of an earlier version\n\nTo be run again: {_list(old)}.\n",
+        _commits(rows),
+        f"## All quantities\n\n{table([tally for row in rows.values() if row.random for tally in row.tallies], old)}\n",
     ]
     return "\n".join(parts)
 
 
-def _summary(random: Found, fixed: Sequence[str], missing: Sequence[str]) -> str:
-    rows = [row for group in random.values() for row in group if row.expected != "open"]
+def _commits(rows: Rows) -> str:
+    """Which code each row is of, and what the older ones do not hold."""
+    of: dict[str, list[str]] = {}
+    for name, row in rows.items():
+        of.setdefault(row.commit, []).append(name)
+    lines = [f"* `{commit}`: {', '.join(names)}" for commit, names in of.items()]
+    part = [name for name, row in rows.items() if not row.whole]
+    if part:
+        lines += [
+            "",
+            "Rows that were made before there was a data file hold of each quantity only the weakest control, the largest "
+            f"deviation only where it is far below its allowance, and ν to three digits: {', '.join(part)}.",
+        ]
+    return "\n".join(["## Of which code\n", *lines, ""])
+
+
+def _summary(present: Rows, random: Rows, old: Sequence[str], missing: Sequence[str]) -> str:
+    rows = [tally for row in random.values() for tally in row.tallies if tally.expected != "open"]
     true = [row for row in rows if row.expected == "agrees"]
     statistical = [row for row in true if row.statistical]
     false = _pooled(statistical)
     bounded = _pooled([row for row in true if not row.statistical])
     stated = sum(row.stated * row.seeds for row in statistical)
     wrong = _pooled([row for row in rows if row.expected == "disagrees"])
-    controls = [share for row in rows for share in row.controls.values()]
+    controls = [
+        share for row in random.values() if row.whole for tally in _judged(row) for share in tally.controls.values()
+    ]
     rejected = Share(sum(share.hits for share in controls), sum(share.total for share in controls))
-    weakest = sum(share.value < REJECTED for share in controls)
+    weakest = [tally.weakest[1] for tally in rows if tally.weakest is not None]
+    weak = sum(share.value < REJECTED for share in weakest)
     exact = [row for row in statistical if not row.allowed and not math.isnan(row.square[0])]
-    seeds = [group[0].seeds for group in random.values()]
+    seeds = [row.seeds for row in random.values()]
     lines = [
         "## Result\n",
-        f"Claims that depend on the seed: {len(random)} with {len(rows)} judged quantities; "
-        f"{sum(n >= 100 for n in seeds)} of them were run under 100 seeds or more, "
+        f"Claims that depend on the seed: {len(random)} with {sum(len(row.tallies) for row in random.values())} judged "
+        f"quantities; {sum(n >= 100 for n in seeds)} of them were run under 100 seeds or more, "
         f"{sum(20 <= n < 100 for n in seeds)} under 20 to 99, {sum(n < 20 for n in seeds)} under fewer. "
-        f"Claims with nothing random in them: {len(fixed)}. Claims not run: {len(missing)}.\n",
+        f"Claims with nothing random in them: {len(present) - len(random)}. Claims whose rows are of an earlier version: "
+        f"{len(old)}. Claims not run: {len(missing)}.\n",
         "| | verdicts | share | stated |",
         "|---|--:|--:|--:|",
         f"| false alarms, judged with a standard error | {_count(false)} | {alarms.share(false)} "
         f"| at most {_mean(stated, false)} |",
         f"| false alarms, judged by a bound alone | {_count(bounded)} | {alarms.share(bounded)} | 0 |",
         f"| statements printed wrongly that passed | {_count(wrong)} | {alarms.share(wrong)} | |",
-        f"| controls rejected | {_count(rejected)} | {alarms.share(rejected)} | at least {REJECTED:.0%} |",
-        f"| controls that were rejected for fewer than {REJECTED:.0%} of the seeds | {weakest} of {len(controls)} | | 0 |",
+        f"| controls rejected, where all are known | {_count(rejected)} | {alarms.share(rejected)} "
+        f"| at least {REJECTED:.0%} |",
+        f"| quantities whose weakest control was rejected for fewer than {REJECTED:.0%} of the seeds "
+        f"| {weak} of {len(weakest)} | | 0 |",
         "",
         "Quantities of one claim, and claims that share a simulation, are not independent: the intervals of these pooled "
         "shares take them as if they were; those of single quantities below rest on independent seeds.\n",
@@ -113,6 +138,10 @@ def _summary(random: Found, fixed: Sequence[str], missing: Sequence[str]) -> str
     if exact:
         lines.append(_calibration(exact))
     return "\n".join(lines)
+
+
+def _judged(row: Row) -> Iterable[Tally]:
+    return (tally for tally in row.tallies if tally.expected != "open")
 
 
 def _pooled(rows: Sequence[Tally]) -> Share:
@@ -147,10 +176,14 @@ def _section(title: str, rows: Sequence[Tally], wanted: Callable[[Tally], bool])
     return f"## {title}\n\n" + (f"{table(chosen)}\n" if chosen else "None.\n")
 
 
-def table(rows: Sequence[Tally]) -> str:
-    """One line per quantity, in Markdown."""
+def table(tallies: Sequence[Tally], old: Collection[str] = ()) -> str:
+    """One line per quantity, in Markdown; those of the `old` claims are marked."""
     lines = ["| " + " | ".join(alarms.HEAD) + " |", "|---|--:|---|--:|--:|--:|--:|--:|---|"]
-    return "\n".join(lines + ["| " + " | ".join(alarms.row(one)) + " |" for one in rows])
+    for tally in tallies:
+        name, *cells = alarms.row(tally)
+        mark = _EARLIER * (tally.id.partition(".")[0] in old)
+        lines.append("| " + " | ".join([name + mark, *cells]) + " |")
+    return "\n".join(lines)
 
 
 def _mean(total: float, share: Share) -> str:

@@ -46,7 +46,7 @@ class Known:
         self.judged = verdicts.read(claims)
         page = self._page("false_alarms", "## All quantities")
         self.seeds = rows([line for line in page.splitlines() if line.startswith("| ")], "quantity", "seeds", "false")
-        self.fixed = set(re.split(r"[,\s.]+", self._page("false_alarms", "## Nothing random").split("\n## ")[0]))
+        self.fixed = set(re.split(r"[,\s.†]+", self._page("false_alarms", "## Nothing random").split("\n## ")[0]))
         self._broken = [_cells(line) for line in self._page("broken", "## Result").splitlines() if line[:3] == "| `"]
         tables = [self._page(path.stem, "\n") for path in sorted((ROOT / "docs").glob("statements_*.md"))]
         self._stated = [cells for line in "\n".join(tables).splitlines() if len(cells := _cells(line)) == 4]
@@ -59,7 +59,7 @@ class Known:
 
     def over_seeds(self, claim: Claim) -> list[dict[str, str]]:
         """The claim's rows of the page of false alarms."""
-        return [row for row in self.seeds if row["quantity"].rstrip("*").partition(".")[0] == claim.id]
+        return [row for row in self.seeds if row["quantity"].rstrip("*†").partition(".")[0] == claim.id]
 
     def false_alarms(self, claim: Claim) -> str:
         """The quantity's that cried wolf most often, in short."""
@@ -68,7 +68,8 @@ class Known:
             return "nothing random" if claim.id in self.fixed else ""
         worst = max(shares, key=lambda text: float(found[0]) if (found := _NUMBER.match(text)) else 0.0)
         share, _, interval = worst.replace(" ", "\N{NO-BREAK SPACE}").partition("\N{NO-BREAK SPACE}[")
-        return f"{share} of {self.over_seeds(claim)[0]['seeds']} [{interval}"
+        earlier = " (earlier version)" * self.over_seeds(claim)[0]["quantity"].endswith("†")
+        return f"{share} of {self.over_seeds(claim)[0]['seeds']} [{interval}{earlier}"
 
     def noticed(self, claim: Claim) -> list[str]:
         """Entry points of `theory` that were broken, and this claim was the first not as expected."""

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import alarm_table, false_alarms
+from benchmarks import alarm_rows, alarm_table, false_alarms
+from benchmarks.alarm_rows import Row
 from emergence import calibration, verdict_cells
 from emergence.commands import calibrate
 from emergence.commands.calibrate import counted
@@ -50,6 +51,11 @@ def judged(one: Measurement, **options: str) -> Verdict:
 
 def over(expected: str = "agrees", seeds: int = SEEDS, kind: str = "exact", **options: float) -> Tally:
     return tally([judged(measured(seed, **options), expected=expected, kind=kind) for seed in range(seeds)])
+
+
+def page_of(*tallies: Tally) -> str:
+    """The page on one claim, whose rows are of the present version."""
+    return alarm_table.page({"E1": Row("c", "l", tallies)}, {"E1": "l"})
 
 
 # ---------------------------------------------------------------------------- statistics
@@ -139,10 +145,10 @@ def test_an_allowance_that_nothing_comes_near_is_reported() -> None:
     found, few = over(seeds=20, allowance=100.0), over(seeds=19, allowance=100.0)
     assert found.taken == pytest.approx(max(abs(measured(seed).estimate) for seed in range(20)) / 100)
     assert found.generous
-    assert f"| {found.id} | 20 | {found.taken:.2g} |" in alarm_table.page([], {"E1": [found]}, "quick", {})
+    assert f"| {found.id} | 20 | {found.taken:.2g} |" in page_of(found)
     others = [few, over(seeds=20, allowance=5.0), over(seeds=20), over("disagrees", 20, allowance=100.0)]
     assert not any(one.generous for one in others)
-    assert "seeds or more\n\nNone." in alarm_table.page([], {"E1": others}, "quick", {})
+    assert "seeds or more\n\nNone." in page_of(*others)
 
 
 def test_where_nothing_is_random_two_seeds_tell_an_allowance_that_is_too_generous() -> None:
@@ -150,7 +156,7 @@ def test_where_nothing_is_random_two_seeds_tell_an_allowance_that_is_too_generou
         return tally([judged(Measurement("x", 0.0, 1.0, 0.0, allowance, {"far": 200.0}, "exact"))] * seeds)
 
     assert fixed(100.0, FIRST).generous
-    assert "| E1 | 2 | 0.01 |" in alarm_table.page([], {"E1": [fixed(100.0, FIRST)]}, "quick", {})
+    assert "| E1 | 2 | 0.01 |" in page_of(fixed(100.0, FIRST))
     assert not fixed(100.0, FIRST - 1).generous
     assert not fixed(9.0, FIRST).generous
 
@@ -216,7 +222,8 @@ def test_seeds_are_resumed_and_fixed_claims_stop_after_two(two_claims: list[Clai
     assert not is_random(cells["E2"])
     found = counted(cells)
     assert [row.seeds for row in found["E1"]] == [4, 4]
-    page = alarm_table.page(two_claims, found, "quick", {"E1": [2, 5], "E2": []})
+    rows = {"E1": Row("c", "l", tuple(found["E1"]), (2, 5)), "E2": Row("c", "l", tuple(found["E2"]))}
+    page = alarm_table.page(rows, dict.fromkeys(rows, "l"))
     assert "raised an error there: E1 (seed 2, 5)." in page
     assert "so no more were run: E2." in page
     assert "| E1 | 4 |" in page
@@ -292,8 +299,10 @@ def test_the_command_counts_and_its_row_stands_in_the_report(
     ran = command("validate", "E1", "--json", "--workers", "1")
     report = Path(ran.document["report"]).read_text(encoding="utf-8")
     assert "12 seeds: false alarms 0% [0%, 26 %] (each of 2); weakest control" in report
-    page = ["--store", "emergence-out/verdicts", "--page", "page.md"]
-    assert false_alarms.main(page) == 0
+    monkeypatch.setattr(false_alarms, "catalogue", lambda: two_claims)
+    monkeypatch.setattr(alarm_rows, "locks", lambda: dict.fromkeys(("E1", "E2"), "now"))
+    assert false_alarms.main(["--store", "emergence-out/verdicts", "--data", "rows.json", "--page", "page.md"]) == 0
+    assert sorted(alarm_rows.read(tmp_path / "rows.json")) == ["E1", "E2"]
     assert "near" in (tmp_path / "page.md").read_text(encoding="utf-8")
 
 
@@ -318,3 +327,67 @@ def test_every_claim_has_a_name_of_its_own_code() -> None:
 def test_tallies_keep_the_order_of_the_report() -> None:
     rows = [judged(measured(0)), judged(measured(1))]
     assert [row.seeds for row in tallies({1: rows, 0: rows})] == [2, 2]
+
+
+# ----------------------------------------------------------------------- rows beside the page
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def test_rows_come_back_from_their_file(tmp_path: Path) -> None:
+    own = over("disagrees", seeds=20, kind="asymptotic", allowance=0.1)
+    exact = tally([judged(Measurement("y", 0.0, 1.0, 0.0, 4.0, {"far": 200.0}, "exact"))] * 2)
+    rows = {"E1": Row("abc", "1f", (own, over(seeds=20)), (3,)), "E2": Row("abc", "2f", (exact,), (), False)}
+    alarm_rows.write(tmp_path / "rows.json", rows)
+    found = alarm_rows.read(tmp_path / "rows.json")
+    assert alarm_table.page(found, dict.fromkeys(rows, "1f")) == alarm_table.page(rows, dict.fromkeys(rows, "1f"))
+    (again, _) = found["E1"].tallies
+    assert (again.id, again.expected, again.verdicts, again.controls) == (
+        own.id,
+        own.expected,
+        own.verdicts,
+        own.controls,
+    )
+    assert (again.square, again.taken) == (pytest.approx(own.square, rel=1e-5), pytest.approx(own.taken, rel=1e-5))
+    assert found["E2"].tallies[0].random is False
+    assert (found["E1"].lost, found["E2"].whole) == ((3,), False)
+    assert alarm_rows.read(tmp_path / "none.json") == {}
+
+
+def test_a_claim_that_is_run_anew_replaces_its_own_rows_only() -> None:
+    def row(lock: str, seeds: int) -> Row:
+        return Row("c", lock, (over(seeds=seeds),))
+
+    old = {"E1": row("a", 8), "E2": row("a", 8), "E3": row("a", 8), "E9": row("a", 8)}
+    new = {"E1": row("a", 20), "E2": row("a", 4), "E3": row("b", 4), "E4": row("b", 4)}
+    found = alarm_rows.replaced(old, new, {"E1": "a", "E2": "a", "E3": "b", "E4": "b"})
+    assert {name: one.seeds for name, one in found.items()} == {
+        "E1": 20,
+        "E2": 8,
+        "E3": 4,
+        "E4": 4,
+    }  # E9 is no claim now
+
+
+def test_rows_of_an_earlier_version_are_marked_and_count_nowhere() -> None:
+    wolf = Row("c", "old", (over(seeds=20, gap=9.0),))
+    wolves, marked = (alarm_table.page({"E1": wolf}, {"E1": now}) for now in ("old", "new"))
+    assert "stated\n\n| quantity" in wolves  # cried wolf more often than stated
+    assert "| false alarms, judged with a standard error | 20 of 20 |" in wolves
+    assert "stated\n\nNone." in marked
+    assert "| false alarms, judged with a standard error | 0 of 0 |" in marked
+    assert "To be run again: E1." in marked
+    assert "\n| E1† | 20 |" in marked
+    assert "†" not in wolves.partition("## Result")[2]
+
+
+def test_the_page_is_that_of_its_data_and_marks_what_has_changed_since() -> None:
+    """If this fails after a claim has changed: python -m benchmarks.false_alarms --data … --page … marks its rows."""
+    page = (DOCS / "false_alarms.md").read_text(encoding="utf-8")
+    rows, now = alarm_rows.read(DOCS / "false_alarms.json"), alarm_rows.locks()
+    assert page == alarm_table.page(rows, now)
+    names = [line.split()[1] for line in page.partition("## All quantities")[2].splitlines() if line[:2] == "| "][1:]
+    changed = {name for name, row in rows.items() if row.lock != now[name] and row.random}
+    assert {one.split(".")[0].strip("*†") for one in names if "†" in one} == changed
+    assert not {one.split(".")[0].strip("*†") for one in names if "†" not in one} & changed
+    assert set(rows) <= set(now)
