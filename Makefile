@@ -43,9 +43,9 @@ lint: $(STAMP)
 fuzz: $(STAMP)
 	$(BIN)/python tests/support/fuzzing.py $(ARGS)
 
-# Formulas broken one at a time; ARGS='--seed 1 --count 300 --workers 2'. What was found stays in emergence-out/mutants.
+# Formulas broken one at a time; ARGS='--seed 1 --count 300 --workers 2'. What was found stays in docs/mutants.json.
 mutants: $(STAMP)
-	$(BIN)/python -m mutants --page docs/mutants.md $(ARGS)
+	$(BIN)/python -m mutants --page docs/mutants.md --kept docs/mutants.json $(ARGS)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks $(ARGS)

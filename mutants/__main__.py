@@ -1,24 +1,27 @@
 """The command line of ``python -m mutants``."""
 
 import argparse
+import json
 import multiprocessing
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from emergence import cache
 from emergence.store.locks import Locks
 from mutants import measuring
 from mutants.apart import apart, dies_with_parent, preload
-from mutants.asking import Bench
+from mutants.asking import Bench, holds
 from mutants.choosing import drawn
 from mutants.generating import mutants_of
-from mutants.mutant import Mutant
-from mutants.outcome import END, SPENT, Outcome, outcome, reasons
-from mutants.overlay import Overlay
+from mutants.mutant import Mutant, overlapping
+from mutants.outcome import Outcome, outcome, reasons
+from mutants.overlay import overlay
 from mutants.project import Project, this_project
 from mutants.reach import Reach, Unit
 from mutants.results import CLAIMS, TESTS, Answer, Results
@@ -29,35 +32,39 @@ ROOT = Path(__file__).resolve().parents[1]
 def main(argv: Sequence[str] | None = None) -> int:
     """Try mutants, and write the page. Status 1 if a worker has not come to its end."""
     parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the choice of mutants")
-    parser.add_argument("--count", type=_positive, default=300, metavar="N", help="how many of that seed")
+    parser.add_argument("--seed", type=int, nargs="+", default=[0], metavar="N", help="of the choice of mutants")
+    parser.add_argument("--count", type=_positive, default=300, metavar="N", help="how many of each seed")
     parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="those with this in path or digest")
-    parser.add_argument(
-        "--workers", type=_positive, default=1, metavar="N", help="processes, each with a copy of the tree"
-    )
+    parser.add_argument("--workers", type=_positive, default=1, metavar="N", help="processes")
     parser.add_argument("--budget", type=_positive, default=300, metavar="S", help="processor seconds a mutant, twice")
     parser.add_argument("--ask", choices=(TESTS, CLAIMS), help="only these")
     parser.add_argument("--claim-seed", type=int, default=0, metavar="N", help="under which claims are judged")
     parser.add_argument("--store", type=Path, default=ROOT / "emergence-out" / "mutants", metavar="DIR")
+    parser.add_argument("--kept", type=Path, metavar="FILE", help="what the store holds in one file, read and written")
     parser.add_argument("--page", type=Path, metavar="FILE", help="written at the end")
     parser.add_argument("--list", action="store_true", help="show the mutants and what is known of them; run nothing")
     asked = parser.parse_args(argv)
     project = this_project(ROOT)
-    chosen = list(islice(drawn(mutants_of(ROOT, project.sources), asked.seed), asked.count))
-    wanted = [one for one in chosen if not asked.only or any(x in one.path or x == one.digest for x in asked.only)]
+    everywhere = mutants_of(ROOT, project.sources)
+    chosen = {seed: list(islice(drawn(everywhere, seed), asked.count)) for seed in asked.seed}
+    several = list({one.digest: one for found in chosen.values() for one in found}.values())
+    wanted = [one for one in several if not asked.only or any(x in one.path or x == one.digest for x in asked.only)]
     if not wanted:
-        parser.error(f"--only is {' '.join(asked.only)}, which none of the {len(chosen)} mutants has: see --list")
-    failed = 0 if asked.list else _work(project, wanted, asked)
+        parser.error(f"--only is {' '.join(asked.only)}, which none of the {len(several)} mutants has: see --list")
+    if asked.kept and asked.kept.is_file():
+        unpack(json.loads(asked.kept.read_text(encoding="utf-8")), asked.store)
+    failed = 0 if asked.list else _work(project, several, wanted, asked)
     if failed:
         print(f"{failed} of {asked.workers} workers ended early: run the same again", file=sys.stderr)
-    found = outcomes(project, chosen, asked.store)
-    for one in found if asked.list else ():
+    found = {seed: outcomes(project, ones, asked.store) for seed, ones in chosen.items()}
+    for one in (x for ones in found.values() for x in ones) if asked.list else ():
         print(told(one))
+    if asked.kept:
+        asked.kept.write_text(written(pack(project, everywhere, asked.store)), encoding="utf-8")
     if asked.page:
         from mutants.page import page
 
-        text = page(found, asked.seed, asked.count, asked.claim_seed, _commit())
-        asked.page.write_text(text, encoding="utf-8")
+        asked.page.write_text(page(found, asked.count, asked.claim_seed, _commit()), encoding="utf-8")
     return 1 if failed else 0
 
 
@@ -68,12 +75,12 @@ def _positive(text: str) -> int:
     return number
 
 
-def _work(project: Project, wanted: Sequence[Mutant], asked: argparse.Namespace) -> int:
+def _work(project: Project, several: Sequence[Mutant], wanted: Sequence[Mutant], asked: argparse.Namespace) -> int:
     """All workers; each takes the next mutant that nobody has. Returns how many did not come to their end."""
     cache.keep_compiled()  # JAX is told before it is imported; a program that differs is compiled anew
     left = [one for one in wanted if one.digest not in reasons()]
     context = multiprocessing.get_context("fork")
-    workers = [context.Process(target=work, args=(project, left, asked)) for _ in range(asked.workers)]
+    workers = [context.Process(target=work, args=(project, several, left, asked)) for _ in range(asked.workers)]
     for worker in workers:
         worker.start()
     try:
@@ -85,42 +92,47 @@ def _work(project: Project, wanted: Sequence[Mutant], asked: argparse.Namespace)
     return sum(worker.exitcode != 0 for worker in workers)
 
 
-def work(project: Project, wanted: Sequence[Mutant], asked: argparse.Namespace) -> None:
-    """One worker: its mutants one after the other, tests before claims."""
+def work(project: Project, several: Sequence[Mutant], wanted: Sequence[Mutant], asked: argparse.Namespace) -> None:
+    """One worker, whose overlay has `several` mutants: those that are wanted one after the other, tests before claims."""
     dies_with_parent()
-    preload(project.libraries, project.packages)
+    aside = {one.digest for one in overlapping(several)}
+    there = [one for one in several if one.digest not in aside]
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        scratch = Path(folder).resolve()  # as the paths of lines are told
-        overlay = Overlay(project.root, scratch / "tree")
-        reach, results = Reach(project.root, asked.store / "reach"), Results(asked.store / "answers.jsonl")
-        units = units_of(project, overlay, scratch)
-        paths = {(unit.asked, unit.name): unit.path for unit in units}
-        bench = Bench(project, overlay, reach, results, units, asked.claim_seed, asked.budget, scratch)
+        scratch = Path(folder).resolve()
+        tree = scratch / "tree"
+        overlay(project.root, tree, there)
+        preload(project.libraries, project.packages, tree)
+        reach, results = Reach(project.root, asked.store / "reach", there), Results(asked.store / "answers.jsonl")
+        reach.at_import = at_import(there)
+        units = units_of(project, tree, scratch)
+        bench = Bench(project, tree, reach, results, units, asked.claim_seed, asked.budget, scratch)
         locks = Locks(asked.store / ".locks")
         for mutant in wanted:
+            if mutant.digest in aside:
+                print(f"{mutant.digest} overlaps with one that was drawn before it: ask for its seed alone", flush=True)
+                continue
             if not locks.take(mutant.digest):
                 continue
             results.refresh()
-            for whom in (asked.ask,) if asked.ask else (TESTS, CLAIMS):
-                try_one(bench, mutant, whom)
-            print(told(outcome(mutant, holding(reach, mutant, results, paths), {})), flush=True)
+            answers = [bench.ask(mutant, whom) for whom in ((asked.ask,) if asked.ask else (TESTS, CLAIMS))]
+            print(f"{told(outcome(mutant, answers, {}))} ({bench.used:.0f} s)", flush=True)
             locks.release(mutant.digest)
 
 
-def try_one(bench: Bench, mutant: Mutant, whom: str) -> None:
-    """Ask, and note when everybody was asked, or the budget did not last so long."""
-    notices = [answer.notice for answer in bench.ask(mutant, whom)]
-    if not any(notices):
-        version, part = bench.reach.version(mutant.path), SPENT if bench.spent else END
-        bench.results.add(Answer(mutant.digest, version, whom, "", part, "", bench.used))
+def at_import(mutants: Sequence[Mutant]) -> frozenset[str]:
+    """Which were come by while the project was imported."""
+    from importlib import import_module
+
+    from mutants.switch import NAME
+
+    seen = import_module(NAME).seen() if any(mutants) else ()
+    return frozenset(seen)
 
 
-def units_of(project: Project, overlay: Overlay, scratch: Path) -> list[Unit]:
-    """Everybody who can be asked. The catalogue is read in a process of its own: nothing of the project stays here."""
+def units_of(project: Project, root: Path, scratch: Path) -> list[Unit]:
+    """Everybody who can be asked. The catalogue is read in a process of its own, which leaves nothing here."""
     out = scratch / "claims"
-    ended = apart(
-        lambda: measuring.wrote(out, **project.claims()), overlay.root, project.packages, 300.0, scratch / "log"
-    )
+    ended = apart(lambda: measuring.wrote(out, **project.claims()), root, (), 300.0, scratch / "log")
     if ended.stopped or not out.is_file():
         raise RuntimeError(f"the catalogue of claims cannot be read: {ended.stopped or ended.said}")
     claims = measuring.read(out)[0]
@@ -128,21 +140,48 @@ def units_of(project: Project, overlay: Overlay, scratch: Path) -> list[Unit]:
     return [*tests, *(Unit(CLAIMS, name, str(path)) for name, path in claims.items())]
 
 
-def holding(reach: Reach, mutant: Mutant, results: Results, paths: Mapping[tuple[str, str], str]) -> list[Answer]:
-    """Answers that were given on the mutated file as it is, by tests and claims as they are; `paths`: where each lies."""
-    own = reach.version(mutant.path)
-    return [
-        one
-        for one in results.of(mutant.digest)
-        if one.version == (f"{own} {reach.version(paths.get((one.asked, one.name), ''))}" if one.name else own)
-    ]
-
-
 def outcomes(project: Project, chosen: Sequence[Mutant], store: Path) -> list[Outcome]:
-    """Of all mutants that were chosen."""
+    """Of all mutants that were chosen, from the answers that hold."""
     results, known, reach = Results(store / "answers.jsonl"), reasons(), Reach(project.root, store / "reach")
-    paths = {(TESTS, path): path for path in project.tests} | {(CLAIMS, x): y for x, y in project.claims().items()}
-    return [outcome(one, holding(reach, one, results, paths), known) for one in chosen]
+    paths = paths_of(project)
+    found = {one: [x for side in (TESTS, CLAIMS) if (x := results.find(one.digest, side))] for one in chosen}
+    return [outcome(one, [x for x in said if holds(reach, one, x, paths)], known) for one, said in found.items()]
+
+
+def paths_of(project: Project) -> dict[tuple[str, str], str]:
+    """Where each test and claim lies."""
+    return {(TESTS, path): path for path in project.tests} | {(CLAIMS, x): y for x, y in project.claims().items()}
+
+
+def pack(project: Project, everywhere: Sequence[Mutant], store: Path) -> dict[str, Any]:
+    """What the store holds of the tree as it is: answers, and who comes by."""
+    results, reach, paths = Results(store / "answers.jsonl"), Reach(project.root, store / "reach"), paths_of(project)
+    mutants = {one.digest: one for one in everywhere}
+    there = [(mutants[one.mutant], one) for one in results.all() if one.mutant in mutants]
+    return {"answers": [asdict(one) for mutant, one in there if holds(reach, mutant, one, paths)], **reach.pack()}
+
+
+def unpack(packed: dict[str, Any], store: Path) -> None:
+    """Take over what is not known here."""
+    Results(store / "answers.jsonl").take_over(Answer(**one) for one in packed["answers"])
+    Reach(ROOT, store / "reach").unpack(packed)
+
+
+def written(packed: dict[str, Any]) -> str:
+    """As JSON, with a line for each answer, each set of mutants and each unit."""
+    parts = [f'"answers": [\n{_lines(map(_json, packed["answers"]))}\n]']
+    for part in ("drawn", "units"):
+        lines = _lines(f"{_json(name)}: {_json(one)}" for name, one in packed[part].items())
+        parts.append(f'"{part}": {{\n{lines}\n}}')
+    return f"{{\n{_lines(parts)}\n}}\n"
+
+
+def _lines(parts: Iterable[str]) -> str:
+    return ",\n".join(parts)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def told(one: Outcome) -> str:

@@ -1,13 +1,15 @@
 """A function in a process of its own, in the overlay, within limits of time and memory.
 
-The process is forked from one that has imported the libraries, which takes longer than most tests, and nothing of the
-project: that is imported anew, from the overlay. Limits are of processor time, so that a busy machine kills nothing.
+The process is forked from one that has imported the libraries and, from the overlay, the project, which takes longer than most
+tests. Nothing there has computed anything. Limits are of processor time, so that a busy machine kills nothing.
 """
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import os
+import pkgutil
 import resource
 import signal
 import sys
@@ -35,15 +37,35 @@ class Ended:
     said: str
 
 
-def preload(libraries: Sequence[str], packages: Sequence[str]) -> None:
-    """Import libraries, those that are there, and forget the project. For one thread: threads do not survive a fork."""
+def preload(libraries: Sequence[str], packages: Sequence[str], root: Path) -> None:
+    """Import libraries, those that are there, and what is at `root` of the packages. For one thread: none survives a fork."""
     os.environ |= dict.fromkeys(_THREADS, "1")
     for name in libraries:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
+        _imported(name)
     warnings.filterwarnings("ignore", message=".*fork.*", category=RuntimeWarning)
     warnings.filterwarnings("ignore", message=".*fork.*", category=DeprecationWarning)
     forget(packages)
+    from_root(root)
+    for package in packages:
+        _imported(package)
+        for found in pkgutil.walk_packages(getattr(sys.modules.get(package), "__path__", ()), f"{package}."):
+            if not found.name.endswith("__main__"):
+                _imported(found.name)
+    gc.collect()
+    gc.freeze()  # what is shared with the children is not touched by their collectors
+
+
+def _imported(name: str) -> None:
+    with contextlib.suppress(Exception):  # what needs more than is installed
+        importlib.import_module(name)
+
+
+def from_root(root: Path) -> None:
+    """Import from there, and nothing from where this was started."""
+    here = os.getcwd()
+    sys.path[:] = [str(root), *(x for x in sys.path if x not in ("", here, str(root), os.environ.get("PYTHONPATH")))]
+    os.environ["PYTHONPATH"] = str(root)
+    importlib.invalidate_caches()
 
 
 def forget(packages: Iterable[str]) -> None:
@@ -52,14 +74,16 @@ def forget(packages: Iterable[str]) -> None:
         del sys.modules[name]
 
 
-def apart(job: Callable[[], None], root: Path, packages: Sequence[str], limit: float, log: Path) -> Ended:
-    """Run `job` in a child whose imports come from `root`; `limit`: seconds of processor time; `log`: all that it prints."""
+def apart(job: Callable[[], None], root: Path, anew: Sequence[str], limit: float, log: Path) -> Ended:
+    """Run `job` in a child at `root`; `anew`: packages that it imports again; `limit`: seconds of processor time; `log`: what
+    it prints.
+    """
     began = _children()
     child = os.fork()
     if not child:
         status = 1
         try:
-            _enter(root, packages, limit, log)
+            _enter(root, anew, limit, log)
             job()
             status = 0
         except BaseException:
@@ -79,7 +103,7 @@ def dies_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
-def _enter(root: Path, packages: Sequence[str], limit: float, log: Path) -> None:
+def _enter(root: Path, anew: Sequence[str], limit: float, log: Path) -> None:
     os.setsid()
     dies_with_parent()
     for name in (signal.SIGINT, signal.SIGTERM):
@@ -90,12 +114,9 @@ def _enter(root: Path, packages: Sequence[str], limit: float, log: Path) -> None
     sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
         os.dup2(sink, stream)
-    here = os.getcwd()
-    sys.path[:] = [str(root), *(x for x in sys.path if x not in ("", here, os.environ.get("PYTHONPATH")))]
-    os.environ["PYTHONPATH"] = str(root)
+    from_root(root)
     os.chdir(root)
-    importlib.invalidate_caches()
-    forget(packages)
+    forget(anew)
 
 
 def _leave(status: int) -> None:

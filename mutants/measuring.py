@@ -1,149 +1,95 @@
-"""What runs in a process of its own: files of tests, or claims, with or without a record of the lines that they come by."""
+"""What runs in a process of its own: a file of tests, or a claim, with a mutant or without, and which ones it comes by."""
 
-import builtins
 import json
 import os
 import sys
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import CAME_BY
 from mutants.project import Verdicts
 
 if TYPE_CHECKING:
-    import coverage
     import pytest
-
-#: Path → who came by → the lines, as the bits of a number in hexadecimal digits.
-Lines = dict[str, dict[str, str]]
-IMPORT = ""
-
-
-@contextmanager
-def recorded(root: Path, packages: Iterable[str]) -> Iterator["coverage.Coverage"]:
-    """Lines of the packages that run within, by context; `IMPORT` is the context until another is named."""
-    import coverage
-
-    os.environ["COVERAGE_CORE"] = "ctrace"  # the other ones tell a line once, not once to each context
-    folders = [str(root / name) for name in packages if (root / name).is_dir()]
-    tracer = coverage.Coverage(data_file=None, config_file=False, source=folders, messages=False)
-    tracer.set_option("run:disable_warnings", ["module-not-imported", "no-data-collected", "module-not-measured"])
-    tracer.start()
-    try:
-        yield tracer
-    finally:
-        tracer.stop()
-
-
-def lines_of(tracer: "coverage.Coverage", root: Path) -> Lines:
-    """Who came by which lines."""
-    data = tracer.get_data()
-    found: Lines = {}
-    for path in data.measured_files():
-        bits: dict[str, int] = {}
-        for line, contexts in data.contexts_by_lineno(path).items():
-            for context in contexts:
-                bits[context] = bits.get(context, 0) | 1 << line
-        found[Path(path).relative_to(root).as_posix()] = {name: f"{value:x}" for name, value in bits.items()}
-    return found
 
 
 class Recorder:
     """A plugin of pytest's: which tests run, in which order, and what became of each, as a line of JSON.
 
-    `wanted`: node → its place in the order; all that is there if None, but `unfit` ones.
+    `wanted`: node → its place in the order; all that is there if None.
     """
 
-    def __init__(
-        self,
-        out: Path,
-        wanted: Mapping[str, int] | None,
-        unfit: Collection[str] = (),
-        tracer: "coverage.Coverage | None" = None,
-    ) -> None:
-        self._out, self._wanted, self._unfit, self._tracer = out, wanted, unfit, tracer
+    def __init__(self, out: Path, wanted: Mapping[str, int] | None) -> None:
+        self._out, self._wanted = out, wanted
         self._began, self._outcome = 0.0, "passed"
 
     def pytest_collection_modifyitems(self, items: "list[pytest.Item]") -> None:
-        items[:] = [x for x in items if x.nodeid not in self._unfit]
         if self._wanted is not None:
             wanted = self._wanted
             items[:] = sorted((x for x in items if x.nodeid in wanted), key=lambda x: wanted[x.nodeid])
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._began, self._outcome = time.process_time(), "passed"
-        if self._tracer is not None:
-            self._tracer.switch_context(nodeid)
+        self._began, self._outcome = _processor(), "passed"
 
     def pytest_runtest_logreport(self, report: "pytest.TestReport") -> None:
         if report.outcome != "passed" and self._outcome != "failed":
             self._outcome = report.outcome
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        seconds = time.process_time() - self._began
-        wrote(self._out, node=nodeid, outcome=self._outcome, seconds=seconds, came=came_by())
+        wrote(self._out, node=nodeid, outcome=self._outcome, seconds=_processor() - self._began, came=come_by())
 
     def pytest_collectreport(self, report: "pytest.CollectReport") -> None:
         if report.outcome == "failed":
             wrote(self._out, node=report.nodeid, outcome="failed", seconds=0.0)
 
 
-def came_by() -> bool:
-    """Whether the mutant has been evaluated in this process since this was last asked."""
-    return bool(vars(builtins).pop(CAME_BY, False))
+def _processor() -> float:
+    """Seconds of this process, and of those that it has started."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
-def run_tests(
-    root: Path, files: Sequence[str], wanted: Mapping[str, int] | None, unfit: Collection[str], out: Path
-) -> None:
-    """Run the wanted tests in their order, or all, until one fails."""
-    if _pytest(root, files, Recorder(out, wanted, unfit), "-x") in (0, 1, 5):  # passed, failed, nothing to run
-        wrote(out, done=True)
+def come_by() -> list[str]:
+    """Which mutants were come by since this was last asked."""
+    import _mutant_switch
+
+    found: list[str] = _mutant_switch.come_by()
+    return found
 
 
-def record_tests(root: Path, packages: Iterable[str], file: str, out: Path) -> None:
-    """Run a file of tests, and write which lines each comes by."""
-    with recorded(root, packages) as tracer:
-        _pytest(root, [file], Recorder(out, None, tracer=tracer))
-    wrote(out, lines=lines_of(tracer, root))
+def turn_on(mutant: str, noted: Path) -> None:
+    """The mutant of this digest; "" is none."""
+    import _mutant_switch
+
+    _mutant_switch.turn_on(mutant, str(noted))
 
 
-def _pytest(root: Path, files: Sequence[str], plugin: Recorder, *options: str) -> int:
+def run_tests(root: Path, file: str, wanted: Sequence[str] | None, mutant: str, out: Path) -> None:
+    """Run the wanted tests of a file in their order, until one fails; without a mutant, all of them, to the end."""
     import pytest
 
+    os.environ.pop("XLA_FLAGS", None)  # the tests have their own
     sys.path.insert(0, str(root / "tests" / "support"))
-    quiet = ("-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", f"--rootdir={root}")
-    return int(pytest.main([*quiet, *options, *(str(root / file) for file in files)], plugins=[plugin]))
+    turn_on(mutant, out.with_name("noted"))
+    ranks = None if wanted is None else {node: rank for rank, node in enumerate(wanted)}
+    options = ("-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", f"--rootdir={root}")
+    apart = (f"--basetemp={out.with_name('tmp')}", *(["-x"] if mutant else []))
+    status = pytest.main([*options, *apart, str(root / file)], plugins=[Recorder(out, ranks)])
+    if status in (0, 1, 5):  # passed, failed, nothing to run
+        wrote(out, done=True)
 
 
 Judge = Callable[[str, int], Verdicts]
 
 
-def run_claims(judge: Judge, seed: int, before: Mapping[str, Verdicts | None], out: Path) -> None:
-    """Judge claims in the order of `before`, what they said of the right formulas, until one says otherwise.
-
-    Where None stands for it, until a quantity is not as expected.
-    """
-    for name, right in before.items():
-        began = time.process_time()
-        notice = noticed(right, said(judge, name, seed))
-        wrote(out, node=name, notice=notice, seconds=time.process_time() - began, came=came_by())
-        if notice:
-            break
+def run_claim(judge: Judge, seed: int, name: str, mutant: str, out: Path) -> None:
+    """Judge a claim."""
+    turn_on(mutant, out.with_name("noted"))
+    began = _processor()
+    found = said(judge, name, seed)
+    state = "failed" if "stops" in found else "passed"
+    wrote(out, node=name, verdicts=found, outcome=state, seconds=_processor() - began, came=come_by())
     wrote(out, done=True)
-
-
-def record_claim(judge: Judge, seed: int, name: str, root: Path, packages: Iterable[str], out: Path) -> None:
-    """Judge a claim, and write what it says and which lines it comes by."""
-    began = time.process_time()
-    with recorded(root, packages) as tracer:
-        found = said(judge, name, seed)
-    seconds = time.process_time() - began
-    wrote(out, node=name, verdicts=found, outcome="failed" if "stops" in found else "passed", seconds=seconds)
-    wrote(out, lines=lines_of(tracer, root))
 
 
 def said(judge: Judge, name: str, seed: int) -> dict[str, Any]:
@@ -154,11 +100,11 @@ def said(judge: Judge, name: str, seed: int) -> dict[str, Any]:
         return {"stops": [f"{type(stop).__name__}: {stop}"[:200], False]}
 
 
-def noticed(before: Mapping[str, Sequence[Any]] | None, after: Mapping[str, Sequence[Any]]) -> str:
+def noticed(before: Mapping[str, Sequence[Any]], after: Mapping[str, Sequence[Any]]) -> str:
     """The first quantity that was as expected and is so no more; "" if there is none."""
     if "stops" in after:
         return f"stops: {after['stops'][0]}"
-    for name, (_, expected) in (before or dict.fromkeys(after, ("", True))).items():
+    for name, (_, expected) in before.items():
         if expected and name not in after:
             return f"{name} is not judged"
         if expected and not after[name][1]:

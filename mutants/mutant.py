@@ -2,11 +2,10 @@
 
 import ast
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: Set in `builtins` when a mutant is evaluated, in whichever process.
-CAME_BY = "_mutant_came_by"
-_MARK = ast.parse(f"__import__('builtins').__dict__.__setitem__({CAME_BY!r}, True)", mode="eval").body
+from mutants.switch import NAME
 
 
 @dataclass(frozen=True)
@@ -44,33 +43,61 @@ class Mutant:
         """The statement that it is in; of one statement at most one mutant is drawn."""
         return self.path, self.function, self.statement
 
-    def applied(self, source: str) -> str:
-        """The file's text with the change, which tells when it is evaluated."""
-        content = source.encode()
-        if content[self.start : self.end].decode() != self.before:
-            raise ValueError(f"{self.path}:{self.line} is not what the mutant was made from")
-        return (content[: self.start] + _marked(self.after).encode() + content[self.end :]).decode()
-
     @property
     def change(self) -> str:
         """In words, for a table."""
         return f"{' '.join(self.before.split())} → {' '.join(self.after.split())}"
 
 
-def _marked(text: str) -> str:
-    """An expression, neighbours ``b, a`` or an ``x -= a``, of which the first value is preceded by the mark."""
-    node = ast.parse(text).body[0]
-    match node:
+def switched(source: str, mutants: Sequence[Mutant]) -> str:
+    """A file's text in which each of the mutants is there, but off until it is turned on.
+
+    One may lie within another, which stands where it is off. Raises `ValueError` where two overlap otherwise, and for a text
+    that is not the one that a mutant was made from.
+    """
+    content = source.encode()
+    return _within(content, 0, len(content), sorted(mutants, key=lambda one: (one.start, -one.end))).decode()
+
+
+def overlapping(mutants: Sequence[Mutant]) -> list[Mutant]:
+    """Those that overlap with an earlier one of their file, and neither lies within the other."""
+    kept: dict[str, list[Mutant]] = {}
+    left = []
+    for one in mutants:
+        before = kept.setdefault(one.path, [])
+        if any(x.start < one.start < x.end < one.end or one.start < x.start < one.end < x.end for x in before):
+            left.append(one)
+        else:
+            before.append(one)
+    return left
+
+
+def _within(content: bytes, start: int, end: int, mutants: Sequence[Mutant]) -> bytes:
+    """The text from `start` to `end`."""
+    done, at, left = b"", start, [*mutants]
+    while left:
+        outer, *others = left
+        left = [one for one in others if one.start >= outer.end]
+        inner = [one for one in others if one.end <= outer.end]
+        if len(left) + len(inner) < len(others):
+            raise ValueError(f"{outer.path}:{outer.line}: mutants overlap")
+        if content[outer.start : outer.end].decode() != outer.before:
+            raise ValueError(f"{outer.path}:{outer.line} is not what the mutant was made from")
+        before = _within(content, outer.start, outer.end, inner)
+        done += content[at : outer.start] + _choice(outer, before.decode()).encode()
+        at = outer.end
+    return done + content[at:end]
+
+
+def _choice(mutant: Mutant, before: str) -> str:
+    """The expression, or the neighbours ``b, a``, if the mutant is on, else what was there; for ``x -= a`` its value."""
+    on = f"__import__({NAME!r}).on({mutant.digest!r})"
+    match ast.parse(mutant.after).body[0]:
         case ast.AugAssign():
-            node.value = _after_mark(node.value)
-            return ast.unparse(node)
-        case ast.Expr(value=ast.Tuple(elts=[first, *rest])):
-            return ", ".join(map(ast.unparse, [_after_mark(first), *rest]))
+            target, value = (part.strip() for part in before.split("=", 1))
+            return f"{target}= ((0 - ({value})) if {on} else ({value}))"
+        case ast.Expr(value=ast.Tuple()):
+            return f"*(({mutant.after}) if {on} else ({before}))"
         case ast.Expr():
-            return f"({ast.unparse(_after_mark(node.value))})"
-    raise ValueError(f"{text!r} is no change of an expression")
-
-
-def _after_mark(value: ast.expr) -> ast.expr:
-    """The mark is None, so that the value is what it was."""
-    return ast.BoolOp(ast.Or(), [_MARK, value])
+            return f"(({mutant.after}) if {on} else ({before}))"
+    raise ValueError(f"{mutant.after!r} is no change of an expression")

@@ -9,10 +9,6 @@ from mutants.mutant import Mutant
 from mutants.results import CLAIMS, TESTS, Answer
 
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
-#: The part of an answer which says that everybody was asked.
-END = "end"
-#: The part of an answer which says that the budget was spent before.
-SPENT = "spent"
 #: Columns of the table; of one side alone only once the other was asked to the end.
 BOTH, TEST, CLAIM, NEITHER = "both", "tests alone", "claims alone", "neither"
 TEST_OPEN, CLAIM_OPEN, OPEN = "tests, claims not finished", "claims, tests not finished", "nobody so far, not finished"
@@ -74,14 +70,12 @@ class Outcome:
 
 def outcome(mutant: Mutant, answers: Sequence[Answer], reasons: dict[str, str]) -> Outcome:
     """From the answers that hold."""
-    tests, claims = ([one for one in answers if one.asked == asked] for asked in (TESTS, CLAIMS))
+    tests, claims = (next((one for one in answers if one.asked == asked), None) for asked in (TESTS, CLAIMS))
     return Outcome(mutant, _asked(tests), _asked(claims), reasons.get(mutant.digest, ""))
 
 
-def _asked(answers: Sequence[Answer]) -> Asked:
-    notice = next((one.notice for one in answers if one.notice), "")
-    silent = len({one.name for one in answers if one.came and not one.notice})
-    return Asked(notice, silent, bool(notice) or any(one.part == END for one in answers), bool(answers))
+def _asked(answer: Answer | None) -> Asked:
+    return Asked(answer.notice, len(answer.silent), answer.finished) if answer else Asked("", 0, False, False)
 
 
 def reasons(path: Path = EQUIVALENT) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The page on mutants, from what was found so far."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mutants.outcome import BOTH, CLAIM, CLAIM_OPEN, NEITHER, OPEN, SAME, TEST, TEST_OPEN, Outcome
 from validation.judge.alarms import Share
@@ -15,7 +15,7 @@ _HEAD = """# Mutants
 Formulas are broken one at a time, in a copy of the tree, and tests and claims are asked who notices. The page is made by
 
 ```
-make mutants ARGS='--seed {seed} --count {count}'
+make mutants ARGS='--seed {seeds} --count {count}'
 ```
 
 which can be killed and run again, and is not edited by hand. Code: `{commit}`. Claims: preset `quick`, seed {claim_seed}.
@@ -32,56 +32,72 @@ A mutant is one change of one expression of `theory`, `dynamics`, or of the judg
 Mutants that change no number that matters are *equivalent*: each was looked at by a person, and is in
 `mutants/equivalent.toml` with the reason.
 
-Of each statement at most one is drawn, at random; the order is the seed's. Asked are the tests, and the claims, that come by
-the changed statement, as measured line by line; the cheapest first, until one notices: a test fails, a verdict is not the
-expected one, or the process stops with an error or takes more than three times its processor time. A test that fails and a
-process that stops count only if they do so again alone, and do not without the mutant. First the tests that come by, then the
-rest of their files, which may use what those have compiled. A test that starts another process is not seen to come by what
-runs there. An answer counts as long as the mutated file and the file of the test or claim are the same.
+Of each statement at most one is drawn, at random; the order is the seed's. All that are drawn are in the copy, each behind a
+switch that notes when it is asked, so that one run of a file of tests, or of a claim, with none of them on tells which ones it
+comes by. Asked are those that come by, the cheapest first, until one notices: a test fails, a verdict is not the expected one,
+or the process stops with an error or takes 30 s and three times its processor time. A test that fails and a process that stops
+count only if they do so again alone, and do not without the mutant. First the tests that come by, then the rest of their
+files, which may use what those have compiled.
 
-Tests have a budget of processor time for each mutant, and so have claims; where one was spent before all were asked, that side
-is *not finished*, and has not noticed. *Alone* means that the other side was asked to the end, and *neither* that both were.
-The intervals are exact binomial ones of 95 %.
+`mutants.json` keeps the answers, and who comes by. That somebody noticed counts as long as the mutated statement is the same,
+and so is the test that noticed, with all that its file has beside other tests, or the claim's file; what else has changed is
+not looked at. That nobody did counts as long as the mutated file and the files of all that came by are the same. The others
+are asked again.
+
+Tests have a budget of processor time for each mutant, and so have claims, measuring included; where one was spent before all
+were asked, that side is *not finished*, and has not noticed. *Alone* means that the other side was asked to the end, and
+*neither* that both were. The intervals are exact binomial ones of 95 %.
 """
 
 
-def page(outcomes: Sequence[Outcome], seed: int, count: int, claim_seed: int, commit: str) -> str:
-    """Of the mutants of one seed that were tried."""
-    same = [one for one in outcomes if one.name == SAME]
-    others = [one for one in outcomes if one.name != SAME]
-    counted = [one for one in others if one.tried]
-    # Those that were picked by hand, or for being quick, are no sample of the others.
-    skipped = counted != others[: len(counted)]
-    sample = (
-        "They were picked from these, not the first of them: the shares are theirs, and no estimate of the others'."
-    )
-    used = [one for one in counted if one.in_claims]
-    unknown = [one for one in counted if one.in_theory and not one.in_claims and not one.claims.finished]
-    by_tests = Share(sum(bool(one.tests.notice) for one in counted), len(counted))
-    by_claims = Share(sum(bool(one.claims.notice) for one in used), len(used))
+def page(found: Mapping[int, Sequence[Outcome]], count: int, claim_seed: int, commit: str) -> str:
+    """Of the mutants of each seed that were tried."""
+    several = list({one.mutant.digest: one for outcomes in found.values() for one in outcomes}.values())
+    same = [one for one in several if one.name == SAME]
+    counted = [one for one in several if one.name != SAME and one.tried]
     neither = [one for one in counted if not one.tests.notice and not one.claims.notice]
-    stops = sum(one.claims.notice.startswith("stops") for one in used)
+    seeds = " ".join(str(seed) for seed in found)
     parts = [
-        _HEAD.format(seed=seed, count=count, commit=commit, claim_seed=claim_seed),
-        f"## Result\n\nTried: {len(counted)} of {len(others)} mutants of seed {seed} (equivalent, and left out: {len(same)})."
-        f"{f' {sample}' if skipped else ''}\n",
-        "| | noticed | share | goal |\n|---|--:|--:|--:|",
-        f"| by tests, of all that are not equivalent | {_told(by_tests)} | ≥ {GOALS['tests']:.0%} |",
-        f"| by claims, of those in `theory` that a claim comes by | {_told(by_claims)} | ≥ {GOALS['claims']:.0%} |",
-        f"\nOf the {by_claims.hits} that claims noticed, {stops} stopped one with an error; the others changed a verdict. Of "
-        f"{len(unknown)} more in `theory` it is not known yet whether a claim comes by.\n",
+        _HEAD.format(seeds=seeds, count=count, commit=commit, claim_seed=claim_seed),
+        *(_result(outcomes, seed) for seed, outcomes in found.items()),
         f"## By package\n\n{_table([*counted, *same], lambda one: one.mutant.path.split('/')[0])}\n",
         f"## By kind\n\n{_table([*counted, *same], lambda one: one.mutant.kind)}\n",
         f"## Noticed by nothing\n\n{_list(one for one in neither if one.name == NEITHER)}\n",
         f"## Not finished, and not noticed so far\n\n{_list(one for one in neither if one.name == OPEN)}\n",
-        f"## Noticed by tests, and so far by no claim that comes by\n\n{_list(_unclaimed(used))}\n",
+        "## Noticed by tests, and so far by no claim that comes by\n\n"
+        f"{_list(one for one in counted if one.in_claims and one.tests.notice and not one.claims.notice)}\n",
         f"## Equivalent\n\n{_list(same, reasons=True)}\n",
     ]
     return "\n".join(parts)
 
 
-def _unclaimed(used: Sequence[Outcome]) -> list[Outcome]:
-    return [one for one in used if one.tests.notice and not one.claims.notice]
+def _result(outcomes: Sequence[Outcome], seed: int) -> str:
+    """Of one seed."""
+    others = [one for one in outcomes if one.name != SAME]
+    counted = [one for one in others if one.tried]
+    # Those that were picked by hand, or for being quick, are no sample of the others.
+    skipped = counted != others[: len(counted)]
+    sample = (
+        " They were picked from these, not the first of them: the shares are theirs, and no estimate of the others'."
+    )
+    used = [one for one in counted if one.in_claims]
+    heard = [one for one in used if one.claims.notice]
+    unknown = [one for one in counted if one.in_theory and not one.in_claims and not one.claims.finished]
+    stops = sum(one.claims.notice.startswith("stops") for one in heard)
+    left = sum(not one.tests.finished for one in counted)
+    parts = [
+        f"## Result, seed {seed}\n\nTried: {len(counted)} of {len(others)} mutants of seed {seed} (equivalent, and left out: "
+        f"{len(outcomes) - len(others)}).{sample if skipped else ''}\n",
+        "| | noticed | share | goal |\n|---|--:|--:|--:|",
+        f"| by tests, of all that are not equivalent | "
+        f"{_told(Share(sum(bool(one.tests.notice) for one in counted), len(counted)))} | ≥ {GOALS['tests']:.0%} |",
+        f"| by claims, of those in `theory` that a claim comes by | {_told(Share(len(heard), len(used)))} | "
+        f"≥ {GOALS['claims']:.0%} |",
+        f"\nOf those that tests did not notice, {left} are not asked to the end. Of the {len(heard)} that claims noticed, "
+        f"{stops} stopped one with an error; the others changed a verdict. Of {len(unknown)} more in `theory` it is not known "
+        "yet whether a claim comes by.\n",
+    ]
+    return "\n".join(parts)
 
 
 def _told(share: Share) -> str:

@@ -1,7 +1,8 @@
 """What is mutated here, and who is asked."""
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 #: Quantity → verdict, and whether it is the expected one.
@@ -11,7 +12,7 @@ Verdicts = Mapping[str, tuple[str, bool]]
 _LIBRARIES = (
     *("numpy", "scipy.integrate", "scipy.optimize", "scipy.stats", "scipy.special", "scipy.linalg", "sympy"),
     *("jax", "jax.numpy", "equinox", "diffrax", "optimistix", "xarray", "h5netcdf", "matplotlib.figure", "tqdm"),
-    *("pytest", "coverage"),
+    *("pytest",),
 )
 _FORMULAS = (
     *("theory/**/*.py", "dynamics/**/*.py"),
@@ -49,13 +50,12 @@ class Project:
     """A tree with formulas, tests and claims.
 
     Attributes:
-        root: of the tree. packages: what is imported from it, to be imported anew for each mutant. libraries: what else is
-            imported, once.
+        root: of the tree. packages: what is imported from it. libraries: what else is imported.
         sources: files with formulas. tests: files of tests. All below `root`, with slashes.
         claims: called in a process of its own: id of each claim → the file that measures it.
         judge: called likewise with an id and a seed: what the claim's quantities came to.
-        patience: processor seconds that a process may take beyond three times what it takes without a mutant; where that is
-            not known, three times as many for each file of tests or claim.
+        usual: processor seconds of claims, as far as they are known before any is measured.
+        patience: processor seconds that a process may take beyond three times what it takes without a mutant.
     """
 
     root: Path
@@ -65,6 +65,7 @@ class Project:
     tests: tuple[str, ...]
     claims: Callable[[], Mapping[str, str]]
     judge: Callable[[str, int], Verdicts]
+    usual: Mapping[str, float] = field(default_factory=dict)
     patience: float = 30.0
 
 
@@ -80,6 +81,7 @@ def this_project(root: Path) -> Project:
         tuple(sorted(set(tests) - _READERS)),
         claims_of_catalogue,
         judged,
+        json.loads((root / "docs" / "broken.json").read_text(encoding="utf-8"))["seconds"],
     )
 
 

@@ -1,31 +1,32 @@
-"""Which tests and claims come by which lines: measured once for each file of tests and each claim, and kept.
+"""Which tests and claims come by which mutants: measured once for each file of tests and each claim, and kept.
 
-What is kept of a file holds as long as that file and the one that is asked about are the same. Code under `jit` is traced in
-Python, so its lines count for the test that traced it; another test that uses what was compiled then does not come by, and is
-asked later as one of the "rest" of its file.
+All drawn mutants are in the overlay, each behind a switch which notes that it was asked, so that one run without any of them
+tells who comes by which. What is kept of a unit holds for the mutants that were there, as long as its file and the mutated
+one are the same. Code under `jit` is traced in Python, so it counts for the test that traced it; another test that uses what
+was compiled then does not come by, and is asked later as one of the "rest" of its file.
 """
 
+import ast
 import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from emergence.store.code_digest import Code
-from mutants.measuring import IMPORT, Lines
 from mutants.mutant import Mutant
 from mutants.results import TESTS
 
 _FIXTURES = re.compile(r"\b(command|run|refused)\b")
 
 
-def digest_of(path: Path) -> str:
-    """Of a file as it is."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else ""
+def digest_of(content: bytes) -> str:
+    """Ten hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()[:10]
 
 
 @dataclass(frozen=True)
@@ -38,50 +39,71 @@ class Unit:
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """The mutants that were there when a unit was measured: their digests, and of each of their files the version."""
+
+    digests: list[str]
+    sources: dict[str, str]
+
+    @cached_property
+    def label(self) -> str:
+        """Its name in the store."""
+        return digest_of(json.dumps([self.digests, self.sources]).encode())
+
+
+@dataclass(frozen=True)
 class Measured:
     """What one unit came by.
 
     Attributes:
-        version: of the unit's file. sources: digest of each file that it came by. lines: who came by what.
-        nodes: seconds of processor time of each test that passes (of a claim, its id). seconds: of the whole, with imports.
-        verdicts: of a claim, what its quantities came to.
+        version: of the unit's file. drawn: the label of the mutants that were there. seconds: of processor time, in all.
+        nodes: of each test that passes (of a claim, its id), seconds, and which mutants it comes by, as the bits of a number
+            in hexadecimal digits. whole: whether the measurement came to its end in time. verdicts: of a claim, what its
+            quantities came to.
     """
 
     version: str
-    sources: dict[str, str]
-    lines: Lines
-    nodes: dict[str, float]
+    drawn: str
     seconds: float
-    verdicts: dict[str, Any]
+    nodes: dict[str, tuple[float, str]]
+    whole: bool = True
+    verdicts: dict[str, Any] = field(default_factory=dict)
 
-    def reaching(self, mutant: Mutant) -> list[str]:
-        """Nodes that come by the mutated statement, the cheapest first; all of them if it runs at import.
-
-        And all that are known of a unit whose measurement did not end: it has no lines, and may come by anything.
-        """
-        first, last = mutant.lines
-        mask = ((1 << (last - first + 1)) - 1) << first
-        found = {node for node, bits in self.lines.get(mutant.path, {}).items() if int(bits, 16) & mask}
-        everyone = not self.lines or IMPORT in found
-        return sorted(self.nodes if everyone else found & self.nodes.keys(), key=lambda node: self.nodes[node])
+    def seconds_of(self, nodes: Iterable[str]) -> float:
+        """Of some nodes together."""
+        return sum(self.nodes[node][0] for node in nodes)
 
 
 class Reach:
-    """What was measured of a tree, in a folder with one file for each unit."""
+    """What was measured of a tree, in a folder with one file for each unit; `mutants`: those that are in the overlay."""
 
-    def __init__(self, root: Path, folder: Path) -> None:
+    def __init__(self, root: Path, folder: Path, mutants: Sequence[Mutant] = ()) -> None:
         self._root, self._folder = root, folder
         self._known: dict[Unit, Measured | None] = {}
-        self._unfit = folder / "unfit"
+        self._sets: dict[str, Drawn | None] = {}
+        #: Digests of mutants that run when a module is imported: everybody comes by.
+        self.at_import: frozenset[str] = frozenset()
         folder.mkdir(parents=True, exist_ok=True)
+        self.drawn = Drawn([one.digest for one in mutants], {one.path: self.version(one.path) for one in mutants})
+        if mutants:
+            self._write(self._set(self.drawn.label), asdict(self.drawn))
 
     def get(self, unit: Unit, mutant: Mutant) -> Measured | None:
-        """What was measured of a unit, if it still holds for the mutant's file."""
+        """What was measured of a unit, if it still holds for the mutant."""
         found = self.known(unit)
-        if found is None or found.version != self.version(unit.path):
-            return None
-        before = found.sources.get(mutant.path)
-        return found if before in (None, self.version(mutant.path)) else None
+        drawn = self._drawn(found.drawn) if found and found.version == self.version(unit.path) else None
+        there = drawn is not None and mutant.digest in drawn.digests
+        return found if there and drawn and drawn.sources[mutant.path] == self.version(mutant.path) else None
+
+    def reaching(self, unit: Unit, mutant: Mutant) -> list[str]:
+        """Nodes of a unit that come by, the cheapest first; all of them if the mutant runs at import."""
+        found = self.get(unit, mutant)
+        if found is None or (drawn := self._drawn(found.drawn)) is None:
+            return []
+        bit = 1 << drawn.digests.index(mutant.digest)
+        everyone = mutant.digest in self.at_import
+        by = [node for node, (_, bits) in found.nodes.items() if everyone or int(bits or "0", 16) & bit]
+        return sorted(by, key=lambda node: found.nodes[node][0])
 
     def known(self, unit: Unit) -> Measured | None:
         """What was measured of a unit, of whatever version."""
@@ -90,37 +112,78 @@ class Reach:
             self._known[unit] = Measured(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
         return self._known[unit]
 
-    def keep(self, unit: Unit, rows: Sequence[dict[str, Any]], seconds: float) -> Measured:
+    def keep(self, unit: Unit, rows: Sequence[dict[str, Any]], seconds: float, whole: bool) -> Measured:
         """Keep what a measurement wrote."""
-        lines: Lines = next((row["lines"] for row in rows if "lines" in row), {})
+        place = {digest: i for i, digest in enumerate(self.drawn.digests)}
         nodes = {
-            row["node"]: row["seconds"] for row in rows if row.get("outcome", "passed") == "passed" and "node" in row
+            row["node"]: (round(row["seconds"], 2), f"{sum(1 << place[x] for x in row['came'] if x in place):x}")
+            for row in rows
+            if row.get("outcome") == "passed" and "came" in row
         }
         verdicts: dict[str, Any] = next((row["verdicts"] for row in rows if "verdicts" in row), {})
-        sources = {path: self.version(path) for path in lines}
-        found = Measured(self.version(unit.path), sources, lines, nodes, seconds, verdicts)
-        temporary = self._folder / f".{os.getpid()}"
-        temporary.write_text(json.dumps(asdict(found)), encoding="utf-8")
-        temporary.replace(self._path(unit))
-        self._known[unit] = found
+        found = Measured(self.version(unit.path), self.drawn.label, round(seconds, 1), nodes, whole, verdicts)
+        self._keep(unit, found)
         return found
 
-    def unfit(self) -> frozenset[str]:
-        """Tests that fail, and files and claims that come to no end, whatever mutant there is, until they are changed."""
-        lines = self._unfit.read_text(encoding="utf-8").splitlines() if self._unfit.is_file() else []
-        noted = (line.split("\t") for line in lines)
-        return frozenset(node for node, *at in noted if not at or self.version(at[0]) == at[1])
-
-    def leave_out(self, node: str, path: str) -> None:
-        """Note one of them, that is in the file `path`."""
-        with open(self._unfit, "a", encoding="utf-8") as file:
-            file.write(f"{node}\t{path}\t{self.version(path)}\n")
+    def leave_out(self, unit: Unit, nodes: Iterable[str]) -> None:
+        """Tests that fail at times, in company only, or whose process ends early, whatever mutant there is."""
+        if found := self.known(unit):
+            left = {node: value for node, value in found.nodes.items() if node not in set(nodes)}
+            self._keep(unit, Measured(**{**asdict(found), "nodes": left}))
 
     def version(self, path: str) -> str:
         """Of a file of the tree, read once."""
         if path not in self._versions:
-            self._versions[path] = digest_of(self._root / path)
+            file = self._root / path
+            self._versions[path] = digest_of(file.read_bytes()) if file.is_file() else ""
         return self._versions[path]
+
+    def version_of_test(self, path: str, node: str) -> str:
+        """Of a file without its other tests: adding one changes nothing for those that are there."""
+        name = node.partition("::")[2].partition("[")[0].rpartition("::")[2]
+        key = f"{path}::{name}"
+        if key not in self._versions:
+            file = self._root / path
+            tree = ast.parse(file.read_bytes() if file.is_file() else b"")
+            tests = [x for x in tree.body if isinstance(x, ast.FunctionDef) and x.name.startswith("test_")]
+            there = not name or any(isinstance(x, ast.FunctionDef) and x.name == name for x in ast.walk(tree))
+            tree.body = [x for x in tree.body if x not in tests or not name or x.name == name]
+            self._versions[key] = digest_of(ast.dump(tree).encode()) if there else ""
+        return self._versions[key]
+
+    # ------------------------------------------------------------------ the store
+
+    def pack(self) -> dict[str, Any]:
+        """All that holds for the tree as it is, for `unpack`."""
+        units = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in self._folder.glob("*-*.json")}
+        sets = {label: asdict(drawn) for x in units.values() if (drawn := self._drawn(label := x["drawn"]))}
+        return {"drawn": sets, "units": dict(sorted(units.items()))}
+
+    def unpack(self, packed: Mapping[str, Any]) -> None:
+        """Take over what was kept elsewhere of units that are not known here."""
+        for label, drawn in packed.get("drawn", {}).items():
+            self._write(self._set(label), drawn)
+        for name, found in packed.get("units", {}).items():
+            if not (self._folder / name).is_file():
+                self._write(self._folder / name, found)
+
+    def _keep(self, unit: Unit, found: Measured) -> None:
+        self._write(self._path(unit), asdict(found))
+        self._known[unit] = found
+
+    def _write(self, path: Path, content: Any) -> None:
+        temporary = self._folder / f".{os.getpid()}"
+        temporary.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+        temporary.replace(path)
+
+    def _drawn(self, label: str) -> Drawn | None:
+        if label not in self._sets:
+            path = self._set(label)
+            self._sets[label] = Drawn(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+        return self._sets[label]
+
+    def _set(self, label: str) -> Path:
+        return self._folder / f"{label}.json"
 
     def _path(self, unit: Unit) -> Path:
         return self._folder / f"{unit.asked}-{re.sub(r'[^A-Za-z0-9.-]', '_', unit.name)}.json"
@@ -148,11 +211,14 @@ class Nearness:
         """Whether the unit's file itself imports what is mutated."""
         return self._root / mutant.path in self._needed(unit.path)
 
-    def _rank(self, unit: Unit, mutant: Mutant) -> tuple[bool, bool, int]:
-        """What imports the file itself, first what imports little else; then the same wing."""
-        needed = self._needed(unit.path)
+    def _rank(self, unit: Unit, mutant: Mutant) -> tuple[bool, bool, bool, bool, int]:
+        """What is named after the file; what imports it itself, and of that what compiles nothing, of the same wing; then what
+        imports little else.
+        """
+        named = Path(unit.path).stem == f"test_{Path(mutant.path).stem}"
         same = Path(unit.path).parent.name == Path(mutant.path).parent.name
-        return not self.is_near(unit, mutant), not same, len(needed)
+        compiles = any(path.relative_to(self._root).parts[0] == "dynamics" for path in self._all(unit))
+        return not named, not self.is_near(unit, mutant), compiles, not same, len(self._needed(unit.path))
 
     def _needed(self, path: str) -> set[Path]:
         if path not in self._direct:

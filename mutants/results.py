@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 TESTS, CLAIMS = "tests", "claims"
@@ -11,32 +11,35 @@ TESTS, CLAIMS = "tests", "claims"
 
 @dataclass(frozen=True)
 class Answer:
-    """What one file of tests, or one claim, said of one mutant.
+    """What the tests, or the claims, said of one mutant.
 
     Attributes:
-        mutant: its digest. version: of the mutated file and of who was asked, as they were.
-        asked: `TESTS` or `CLAIMS`. name: the file, or the claim; "" where all of them are meant.
-        part: of a file of tests, "reaching" or "rest", or "whole"; of all, whether they were asked to the end.
-        notice: what noticed, and how; "" if nothing did. seconds: of processor time. came: whether the mutant was evaluated.
+        mutant: its digest. asked: `TESTS` or `CLAIMS`.
+        notice: what noticed, and how; "" if nothing did. by: the file of tests, or the claim, that did.
+        version: of who noticed; of the mutated file if nothing did.
+        silent: file or claim that came by and said nothing → its version, and how much of it was asked.
+        finished: whether one noticed, or everybody was asked. budget: processor seconds that were allowed.
+        seconds: that were used.
     """
 
     mutant: str
-    version: str
     asked: str
-    name: str
-    part: str
     notice: str
-    seconds: float
-    came: bool = False
+    by: str
+    version: str
+    silent: dict[str, str] = field(default_factory=dict)
+    finished: bool = True
+    budget: float = 0.0
+    seconds: float = 0.0
 
 
 class Results:
-    """All answers, in memory and in the file."""
+    """The last answer on each mutant, in memory and in the file."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self.folder = path, path.parent
+        self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._known: dict[tuple[str, ...], Answer] = {}
+        self._known: dict[tuple[str, str], Answer] = {}
         self._read = 0
         self.refresh()
 
@@ -49,31 +52,31 @@ class Results:
             content = file.read()
         whole = content[: content.rfind(b"\n") + 1]
         self._read += len(whole)
-        self._known |= {_key(one): one for one in _answers(whole.decode(errors="replace"))}
+        self._known |= {(one.mutant, one.asked): one for one in _answers(whole.decode(errors="replace"))}
 
-    def find(self, mutant: str, version: str, asked: str, name: str, part: str) -> Answer | None:
-        """The answer of a unit in this version; None if it was not asked."""
-        return self._known.get((mutant, version, asked, name, part))
-
-    def of(self, mutant: str) -> list[Answer]:
-        """All answers on a mutant, of whatever version."""
-        return [one for one in self._known.values() if one.mutant == mutant]
+    def find(self, mutant: str, asked: str) -> Answer | None:
+        """The last answer, of whatever version."""
+        return self._known.get((mutant, asked))
 
     def add(self, answer: Answer) -> None:
-        """Keep an answer that is not there yet; it is on the disk when this returns."""
-        if _key(answer) in self._known:
-            return
+        """Keep an answer; it is on the disk when this returns."""
         line = json.dumps(asdict(answer), ensure_ascii=False) + "\n"
         with open(self._path, "ab") as file:  # one write to the end of a file is not torn by another process's
             torn = file.tell() and not _ends_with_line(self._path)
             file.write(("\n" * torn + line).encode())
             file.flush()
             os.fsync(file.fileno())
-        self._known[_key(answer)] = answer
+        self._known[answer.mutant, answer.asked] = answer
 
+    def take_over(self, answers: Iterable[Answer]) -> None:
+        """Those that were kept elsewhere, on mutants that nobody was asked about here."""
+        for one in answers:
+            if (one.mutant, one.asked) not in self._known:
+                self.add(one)
 
-def _key(one: Answer) -> tuple[str, ...]:
-    return one.mutant, one.version, one.asked, one.name, one.part
+    def all(self) -> list[Answer]:
+        """The last ones, in the order of the mutants."""
+        return [self._known[key] for key in sorted(self._known)]
 
 
 def _ends_with_line(path: Path) -> bool:

@@ -5,24 +5,24 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mutants.__main__ import holding
+from mutants.__main__ import written
+from mutants.asking import holds, told
 from mutants.choosing import drawn
 from mutants.generating import mutants_of
-from mutants.mutant import CAME_BY, Mutant
+from mutants.mutant import Mutant, overlapping, switched
 from mutants.outcome import (
     CLAIM,
     CLAIM_OPEN,
     NEITHER,
     OPEN,
     SAME,
-    SPENT,
     TEST,
     TEST_OPEN,
     Asked,
@@ -116,9 +116,74 @@ def test_mutants_of_the_formulas_are_python_and_are_told_apart(all_mutants: list
     assert {one.path.partition("/")[0] for one in all_mutants} == {"theory", "dynamics", "validation"}
     for one in islice(drawn(all_mutants, 5), 60):
         source = (ROOT / one.path).read_text(encoding="utf-8")
-        changed = one.applied(source)
-        assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source))
-        assert CAME_BY in changed
+        changed = switched(source, [one])
+        assert resolved(changed, "") == ast.dump(ast.parse(source))
+        assert resolved(changed, one.digest) != ast.dump(ast.parse(source))
+
+
+def resolved(text: str, on: str) -> str:
+    """The syntax of a changed file with every switch decided: the mutant `on` is, the others are not."""
+    return ast.dump(Decided(on).visit(ast.parse(text)))
+
+
+class Decided(ast.NodeTransformer):
+    def __init__(self, on: str) -> None:
+        self.on = on
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        if "_mutant_switch" not in ast.unparse(node.test):
+            return node
+        return node.body if ast.literal_eval(node.test.args[0]) == self.on else node.orelse  # type: ignore[attr-defined]
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        node.args = self.flat(node.args)
+        return node
+
+    def visit_Tuple(self, node: ast.Tuple) -> ast.AST:
+        self.generic_visit(node)
+        node.elts = self.flat(node.elts)
+        return node
+
+    def flat(self, nodes: list[ast.expr]) -> list[ast.expr]:
+        """Neighbours in their places: a starred tuple is none of the project's own."""
+        starred = [isinstance(x, ast.Starred) and isinstance(x.value, ast.Tuple) for x in nodes]
+        return [y for x, all_ in zip(nodes, starred, strict=True) for y in (x.value.elts if all_ else [x])]  # type: ignore[attr-defined]
+
+
+def test_all_mutants_of_a_draw_are_in_one_text(all_mutants: list[Mutant]) -> None:
+    """Those of two seeds, which may lie within each other; each alone is as if it were there alone."""
+    path = (
+        "theory/core/gaussian.py"
+        if any(x.path == "theory/core/gaussian.py" for x in all_mutants)
+        else all_mutants[0].path
+    )
+    source = (ROOT / path).read_text(encoding="utf-8")
+    few = [one for seed in (1, 2) for one in drawn([x for x in all_mutants if x.path == path], seed)]
+    aside = overlapping(few)
+    there = list({one.digest: one for one in few if one not in aside}.values())
+    text = switched(source, there)
+    assert len(there) > 5
+    assert resolved(text, "") == ast.dump(ast.parse(source))
+    for one in there:
+        assert resolved(text, one.digest) == resolved(switched(source, [one]), one.digest)
+
+
+@pytest.mark.parametrize(
+    ("source", "change", "expected"),
+    [
+        ("y = 2 * x", "2 → (2 * 1.05)", "y = (2 * 1.05) * x"),
+        ("y = x[i, j]", "i, j → j, i", "y = x[j, i]"),
+        ("y += f(x)", "y += f(x) → y -= f(x)", "y += 0 - f(x)"),
+        ("y -= x", "y -= x → y += x", "y -= 0 - x"),
+        ("y = a - b", "a - b → (-(b))", "y = -b"),
+    ],
+)
+def test_a_mutant_that_is_on(source: str, change: str, expected: str, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(source, encoding="utf-8")
+    (one,) = [one for one in mutants_of(tmp_path, ["a.py"]) if one.change == change]
+    assert resolved(switched(source, [one]), one.digest) == ast.dump(ast.parse(expected))
 
 
 def test_reviewed_mutants_are_still_there(all_mutants: list[Mutant]) -> None:
@@ -154,7 +219,7 @@ def test_a_mutant_of_another_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 2.5\n", encoding="utf-8")
     (mutant,) = mutants_of(tmp_path, ["a.py"])
     with pytest.raises(ValueError, match=r"a\.py:1 is not what the mutant was made from"):
-        mutant.applied("y = 123\n")
+        switched("y = 123\n", [mutant])
 
 
 # ----------------------------------------------------------------------------------- a tiny tree
@@ -207,7 +272,7 @@ def test_the_tree_itself_is_never_changed(tiny: tuple) -> None:
 
 
 def test_a_killed_run_goes_on(tiny: tuple) -> None:
-    """With its last line cut short, that answer alone is asked for again."""
+    """With its last line cut short, that mutant alone is asked about again."""
     path = tiny[0] / "store" / "answers.jsonl"
     whole = path.read_text(encoding="utf-8")
     path.write_text(whole[:-20], encoding="utf-8")
@@ -218,6 +283,19 @@ def test_a_killed_run_goes_on(tiny: tuple) -> None:
     assert len(again) == len(lines) + 1
 
 
+def test_who_comes_by_is_measured_without_any_mutant(tiny: tuple) -> None:
+    """Of the tiny tree's near tests, and only of those that pass."""
+    store = tiny[0] / "store" / "reach"
+    found = json.loads((store / "tests-tests_test_near.py.json").read_text(encoding="utf-8"))
+    digests = json.loads((store / f"{found['drawn']}.json").read_text(encoding="utf-8"))["digests"]
+    function = {row["digest"]: row["function"] for row in tiny[1]}
+    by = {
+        node.partition("::")[2]: {function[x] for i, x in enumerate(digests) if int(bits, 16) >> i & 1}
+        for node, (_, bits) in found["nodes"].items()
+    }
+    assert by == {"test_volume": {"volume"}, "test_others": {"unheeded", "endless", "positive"}}
+
+
 # ------------------------------------------------------------------------------ counts and page
 
 ONE = Mutant("theory/a.py", "f", 7, (7, 7), "factor", 0, 1, "2", "(2 * 1.05)", "return 2 * x")
@@ -225,11 +303,11 @@ ONE = Mutant("theory/a.py", "f", 7, (7, 7), "factor", 0, 1, "2", "(2 * 1.05)", "
 
 def test_an_equivalent_one_is_not_counted() -> None:
     silent, heard = Asked("", 3, True), Asked("tests/test_a.py::test_f", 0, True)
-    rest = [Outcome(replace(ONE, line=i), heard, silent) for i in (1, 2, 3)]
-    counted = page([*rest, Outcome(ONE, silent, silent)], 1, 300, 0, "abc")
+    rest = [Outcome(replace(ONE, copy=i), heard, silent) for i in (1, 2, 3)]
+    counted = page({1: [*rest, Outcome(ONE, silent, silent)]}, 300, 0, "abc")
     assert "| by tests, of all that are not equivalent | 3 of 4 | 75% " in counted
     assert "Noticed by nothing\n\n| mutant" in counted
-    reviewed = page([*rest, Outcome(ONE, silent, silent, "no number changes")], 1, 300, 0, "abc")
+    reviewed = page({1: [*rest, Outcome(ONE, silent, silent, "no number changes")]}, 300, 0, "abc")
     assert "| by tests, of all that are not equivalent | 3 of 3 | 100% " in reviewed
     assert "Noticed by nothing\n\nNone." in reviewed
     assert "no number changes |" in reviewed
@@ -238,51 +316,77 @@ def test_an_equivalent_one_is_not_counted() -> None:
 
 def test_mutants_that_were_picked_are_no_sample() -> None:
     heard, nobody = Asked("tests/test_a.py::test_f", 0, True), Asked("", 0, False, False)
-    tried, untried = Outcome(ONE, heard, heard), Outcome(replace(ONE, line=1), nobody, nobody)
-    same = Outcome(replace(ONE, line=2), nobody, nobody, "no number changes")
-    assert "no estimate of the others" in page([untried, tried], 1, 2, 0, "abc")
+    tried, untried = Outcome(ONE, heard, heard), Outcome(replace(ONE, copy=1), nobody, nobody)
+    same = Outcome(replace(ONE, copy=2), nobody, nobody, "no number changes")
+    assert "no estimate of the others" in page({1: [untried, tried]}, 2, 0, "abc")
     for sample in ([tried, untried], [tried, untried, same], [same, tried, untried]):  # equivalent ones are never asked
-        assert "no estimate of the others" not in page(sample, 1, 2, 0, "abc")
+        assert "no estimate of the others" not in page({1: sample}, 2, 0, "abc")
 
 
-@pytest.mark.parametrize("part", ["whole", SPENT])
-def test_what_was_not_finished_counts_as_not_noticed(part: str) -> None:
+def test_two_seeds_are_counted_each_by_itself() -> None:
+    silent, heard = Asked("", 3, True), Asked("tests/test_a.py::test_f", 0, True)
+    both = {
+        1: [Outcome(ONE, heard, silent)],
+        2: [Outcome(ONE, heard, silent), Outcome(replace(ONE, copy=1), silent, silent)],
+    }
+    text = page(both, 2, 0, "abc")
+    assert "| by tests, of all that are not equivalent | 1 of 1 |" in text
+    assert "| by tests, of all that are not equivalent | 1 of 2 |" in text
+    assert "| theory | 0 | 1 | 0 | 1 | 0 | 0 | 0 | 0 | 2 |" in text  # what both have drawn is one
+
+
+@pytest.mark.parametrize("silent", [{"tests/test_a.py": "abc whole"}, {}])
+def test_what_was_not_finished_counts_as_not_noticed(silent: dict[str, str]) -> None:
     """Also where the budget was spent before anybody came by."""
-    unfinished = outcome(ONE, [Answer(ONE.digest, "", TESTS, "tests/test_a.py", part, "", 1.0, part != SPENT)], {})
+    unfinished = outcome(ONE, [Answer(ONE.digest, TESTS, "", "", "v", silent, finished=False)], {})
     assert unfinished.name == OPEN
-    text = page([unfinished], 1, 300, 0, "abc")
+    text = page({1: [unfinished]}, 300, 0, "abc")
     assert "| by tests, of all that are not equivalent | 0 of 1 |" in text
     assert "Not finished, and not noticed so far\n\n| mutant" in text
 
 
 def test_a_mutant_that_claims_notice_counts_though_no_test_was_asked() -> None:
-    heard = outcome(ONE, [Answer(ONE.digest, "", CLAIMS, "E1", "whole", "E1 disagrees", 1.0, True)], {})
+    heard = outcome(ONE, [Answer(ONE.digest, CLAIMS, "E1 disagrees", "E1", "v")], {})
     assert heard.name == CLAIM_OPEN
-    assert "| by claims, of those in `theory` that a claim comes by | 1 of 1 |" in page([heard], 1, 1, 0, "abc")
+    assert "| by claims, of those in `theory` that a claim comes by | 1 of 1 |" in page({1: [heard]}, 1, 0, "abc")
 
 
-def test_what_is_left_out_is_asked_again_once_its_file_has_changed(tmp_path: Path) -> None:
-    (tmp_path / "test_a.py").write_text("x = 1\n", encoding="utf-8")
-    reach = Reach(tmp_path, tmp_path / "reach")
-    for one in ("test_a.py::test_f[a b]", "test_a.py"):
-        reach.leave_out(one, "test_a.py")
-    assert reach.unfit() == {"test_a.py::test_f[a b]", "test_a.py"}
-    (tmp_path / "test_a.py").write_text("x = 2\n", encoding="utf-8")
-    assert Reach(tmp_path, tmp_path / "reach").unfit() == set()
+TREE = {
+    "a.py": "x = 1\n",
+    "test_a.py": "from a import x\n\ny = 1\n\n\ndef test_f():\n    assert x == y\n\n\ndef test_g():\n    pass\n",
+}
 
 
-def test_what_was_noticed_by_a_file_that_has_changed_counts_no_more(tmp_path: Path) -> None:
-    for name in ("a.py", "test_a.py"):
-        (tmp_path / name).write_text("x = 1\n", encoding="utf-8")
-    paths, reach = {(TESTS, "test_a.py"): "test_a.py"}, Reach(tmp_path, tmp_path / "reach")
-    mutant, results = replace(ONE, path="a.py"), Results(tmp_path / "answers.jsonl")
-    version = f"{reach.version('a.py')} {reach.version('test_a.py')}"
-    answer = Answer(mutant.digest, version, TESTS, "test_a.py", "whole", "test_a.py::test_f", 1.0, True)
-    results.add(answer)
-    assert holding(reach, mutant, results, paths) == [answer]
-    assert holding(reach, mutant, results, {}) == []
-    (tmp_path / "test_a.py").write_text("x = 2\n", encoding="utf-8")
-    assert holding(Reach(tmp_path, tmp_path / "reach"), mutant, results, paths) == []
+@pytest.mark.parametrize(
+    ("path", "before", "after", "noticed", "silent"),
+    [
+        ("test_a.py", "", "", True, True),
+        ("test_a.py", "assert x == y", "assert x != y", False, False),
+        ("test_a.py", "y = 1", "y = 2", False, False),
+        ("test_a.py", "pass", "assert True", True, False),
+        ("test_a.py", "test_f", "test_h", False, False),
+        ("a.py", "x = 1", "x = 1\nz = 2", True, False),
+    ],
+)
+def test_how_long_an_answer_counts(
+    path: str, before: str, after: str, noticed: bool, silent: bool, tmp_path: Path
+) -> None:
+    """A notice while the test is the same, silence while both files are."""
+    for name, text in TREE.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    paths, mutant, reach = (
+        {(TESTS, "test_a.py"): "test_a.py"},
+        replace(ONE, path="a.py"),
+        Reach(tmp_path, tmp_path / "r"),
+    )
+    by = told(reach, Unit(TESTS, "test_a.py", "test_a.py"), "test_a.py::test_f[2]")
+    one = Answer(mutant.digest, TESTS, "test_a.py::test_f[2]", "test_a.py", by)
+    kept = {"test_a.py": f"{reach.version('test_a.py')} whole"}
+    other = Answer(mutant.digest, TESTS, "", "", reach.version("a.py"), kept)
+    assert not holds(reach, mutant, one, {})
+    (tmp_path / path).write_text(TREE[path].replace(before, after) if before else TREE[path], encoding="utf-8")
+    now = Reach(tmp_path, tmp_path / "r")
+    assert (holds(now, mutant, one, paths), holds(now, mutant, other, paths)) == (noticed, silent)
 
 
 @pytest.mark.parametrize(
@@ -308,21 +412,45 @@ def test_an_equivalent_one_needs_a_reason(tmp_path: Path) -> None:
 
 
 def test_answers_outlive_a_torn_line(tmp_path: Path) -> None:
-    answer = Answer("m", "v", TESTS, "tests/test_a.py", "whole", "", 1.0, True)
+    answer = Answer("m", TESTS, "", "", "v")
     Results(tmp_path / "a.jsonl").add(answer)
     with open(tmp_path / "a.jsonl", "a", encoding="utf-8") as file:
-        file.write('{"mutant": "m", "versi')
+        file.write('{"mutant": "n", "versi')
     results = Results(tmp_path / "a.jsonl")
-    results.add(replace(answer, name="tests/test_b.py"))
-    assert {one.name for one in Results(tmp_path / "a.jsonl").of("m")} == {"tests/test_a.py", "tests/test_b.py"}
+    results.add(replace(answer, mutant="o"))
+    assert [one.mutant for one in Results(tmp_path / "a.jsonl").all()] == ["m", "o"]
 
 
-def test_a_measurement_that_did_not_end_may_come_by_anything(tmp_path: Path) -> None:
-    """Its tests that passed are asked about every mutant; before, none was, about any."""
+def test_a_measurement_that_did_not_end_is_no_whole_one(tmp_path: Path) -> None:
+    """Who comes by of what was not run is not known; of what was, it is."""
+    unit, other = Unit(TESTS, "tests/a.py", "tests/a.py"), replace(ONE, copy=1)
+    reach = Reach(tmp_path, tmp_path, [ONE, other])
+    row = {"node": "tests/a.py::test_f", "outcome": "passed", "seconds": 1.0, "came": [other.digest]}
+    reach.keep(unit, [row], 900.0, whole=False)
+    again = Reach(tmp_path, tmp_path)
+    found = again.get(unit, ONE)
+    assert found is not None
+    assert not found.whole
+    assert (again.reaching(unit, ONE), again.reaching(unit, other)) == ([], ["tests/a.py::test_f"])
+    assert again.get(unit, replace(ONE, copy=2)) is None  # it was not there
+    again.at_import = frozenset({ONE.digest})
+    assert again.reaching(unit, ONE) == ["tests/a.py::test_f"]
+
+
+def test_what_is_kept_in_the_repository_goes_on_elsewhere(tmp_path: Path) -> None:
+    """Who comes by, too, and what is known there already stays."""
     unit = Unit(TESTS, "tests/a.py", "tests/a.py")
-    found = Reach(tmp_path, tmp_path).keep(unit, [{"node": "one", "outcome": "passed", "seconds": 1.0}], 900.0)
-    assert found.reaching(ONE) == ["one"]
-    whole = Reach(tmp_path, tmp_path).keep(
-        unit, [{"node": "one", "outcome": "passed", "seconds": 1.0}, {"lines": {"theory/a.py": {}}}], 2.0
-    )
-    assert not whole.reaching(ONE)
+    reach = Reach(tmp_path, tmp_path / "one", [ONE])
+    reach.keep(unit, [{"node": "tests/a.py::f", "outcome": "passed", "seconds": 1.0, "came": [ONE.digest]}], 2.0, True)
+    results = Results(tmp_path / "one" / "a.jsonl")
+    results.add(Answer("m", TESTS, "tests/a.py::f", "tests/a.py", "v"))
+    text = written({"answers": [asdict(one) for one in results.all()], **reach.pack()})
+    packed = json.loads(text)
+    other, there = Reach(tmp_path, tmp_path / "two"), Results(tmp_path / "two" / "a.jsonl")
+    other.unpack(packed)
+    there.take_over(Answer(**one) for one in packed["answers"])
+    assert other.reaching(unit, ONE) == ["tests/a.py::f"]
+    assert there.all() == results.all()
+    there.add(Answer("m", TESTS, "", "", "new"))
+    there.take_over(results.all())
+    assert there.all()[0].version == "new"

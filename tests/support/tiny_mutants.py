@@ -107,11 +107,9 @@ def main() -> None:
         (root / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
         (root / "tree" / name).write_text(text, encoding="utf-8")
     tests = tuple(name for name in FILES if name.startswith("tests/"))
-    project = Project(
-        root / "tree", ("theory",), ("coverage", "pytest"), ("theory/small.py",), tests, claims, judged, 1.0
-    )
+    project = Project(root / "tree", ("theory",), ("pytest",), ("theory/small.py",), tests, claims, judged, {}, 1.0)
     found = mutants_of(project.root, project.sources)
-    work(project, found, argparse.Namespace(store=root / "store", claim_seed=0, budget=100.0, ask=None))
+    work(project, found, found, argparse.Namespace(store=root / "store", claim_seed=0, budget=100.0, ask=None))
     rows = [
         {
             "function": one.mutant.function,
