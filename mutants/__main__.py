@@ -102,7 +102,8 @@ def work(project: Project, several: Sequence[Mutant], wanted: Sequence[Mutant], 
         tree = scratch / "tree"
         overlay(project.root, tree, there)
         preload(project.libraries, project.packages, tree)
-        reach, results = Reach(project.root, asked.store / "reach", there), Results(asked.store / "answers.jsonl")
+        reach = Reach(project.root, asked.store / "reach", there, tree)
+        results = Results(asked.store / "answers.jsonl")
         reach.at_import = at_import(there)
         units = units_of(project, tree, scratch)
         bench = Bench(project, tree, reach, results, units, asked.claim_seed, asked.budget, scratch)

@@ -58,9 +58,14 @@ class Outcome:
         return self.tests.begun or self.claims.begun
 
     @property
+    def package(self) -> str:
+        """The first folder of its path."""
+        return self.mutant.path.partition("/")[0]
+
+    @property
     def in_theory(self) -> bool:
         """Whether it is in a formula."""
-        return self.mutant.path.startswith("theory/")
+        return self.package == "theory"
 
     @property
     def in_claims(self) -> bool:

@@ -60,7 +60,7 @@ def page(found: Mapping[int, Sequence[Outcome]], count: int, claim_seed: int, co
     parts = [
         _HEAD.format(seeds=seeds, count=count, commit=commit, claim_seed=claim_seed),
         *(_result(outcomes, seed) for seed, outcomes in found.items()),
-        f"## By package\n\n{_table([*counted, *same], lambda one: one.mutant.path.split('/')[0])}\n",
+        f"## By package\n\n{_table([*counted, *same], lambda one: one.package)}\n",
         f"## By kind\n\n{_table([*counted, *same], lambda one: one.mutant.kind)}\n",
         f"## Noticed by nothing\n\n{_list(one for one in neither if one.name == NEITHER)}\n",
         f"## Not finished, and not noticed so far\n\n{_list(one for one in neither if one.name == OPEN)}\n",
@@ -72,25 +72,24 @@ def page(found: Mapping[int, Sequence[Outcome]], count: int, claim_seed: int, co
 
 
 def _result(outcomes: Sequence[Outcome], seed: int) -> str:
-    """Of one seed."""
+    """Of one seed, in all and by package, whose mutants are a sample each."""
     others = [one for one in outcomes if one.name != SAME]
     counted = [one for one in others if one.tried]
-    # Those that were picked by hand, or for being quick, are no sample of the others.
-    skipped = counted != others[: len(counted)]
-    sample = (
-        " They were picked from these, not the first of them: the shares are theirs, and no estimate of the others'."
-    )
     used = [one for one in counted if one.in_claims]
     heard = [one for one in used if one.claims.notice]
     unknown = [one for one in counted if one.in_theory and not one.in_claims and not one.claims.finished]
     stops = sum(one.claims.notice.startswith("stops") for one in heard)
     left = sum(not one.tests.finished for one in counted)
+    rows = [
+        f"| by tests, in {name} | {_by_tests([one for one in counted if one.package == name])} | |"
+        for name in sorted({one.package for one in counted})
+    ]
     parts = [
         f"## Result, seed {seed}\n\nTried: {len(counted)} of {len(others)} mutants of seed {seed} (equivalent, and left out: "
-        f"{len(outcomes) - len(others)}).{sample if skipped else ''}\n",
+        f"{len(outcomes) - len(others)}).{_sample(others)}\n",
         "| | noticed | share | goal |\n|---|--:|--:|--:|",
-        f"| by tests, of all that are not equivalent | "
-        f"{_told(Share(sum(bool(one.tests.notice) for one in counted), len(counted)))} | ≥ {GOALS['tests']:.0%} |",
+        f"| by tests, of all that are not equivalent | {_by_tests(counted)} | ≥ {GOALS['tests']:.0%} |",
+        *(rows if len(rows) > 1 else ()),
         f"| by claims, of those in `theory` that a claim comes by | {_told(Share(len(heard), len(used)))} | "
         f"≥ {GOALS['claims']:.0%} |",
         f"\nOf those that tests did not notice, {left} are not asked to the end. Of the {len(heard)} that claims noticed, "
@@ -98,6 +97,24 @@ def _result(outcomes: Sequence[Outcome], seed: int) -> str:
         "yet whether a claim comes by.\n",
     ]
     return "\n".join(parts)
+
+
+def _sample(others: Sequence[Outcome]) -> str:
+    """Whether those that were tried are the first ones, and so a sample: of all, of each package, or of nothing."""
+    if _first(others):
+        return ""
+    if all(_first([one for one in others if one.package == name]) for name in {one.package for one in others}):
+        return " Of each package they are the first ones: the shares by package are estimates, that of all is none."
+    return " They were picked from these, not the first of them: the shares are theirs, and no estimate of the others'."
+
+
+def _first(others: Sequence[Outcome]) -> bool:
+    tried = [one.tried for one in others]
+    return tried == sorted(tried, reverse=True)
+
+
+def _by_tests(outcomes: Sequence[Outcome]) -> str:
+    return _told(Share(sum(bool(one.tests.notice) for one in outcomes), len(outcomes)))
 
 
 def _told(share: Share) -> str:

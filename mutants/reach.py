@@ -75,9 +75,13 @@ class Measured:
 
 
 class Reach:
-    """What was measured of a tree, in a folder with one file for each unit; `mutants`: those that are in the overlay."""
+    """What was measured of a tree, in a folder with one file for each unit.
 
-    def __init__(self, root: Path, folder: Path, mutants: Sequence[Mutant] = ()) -> None:
+    `mutants`: those that are in the overlay. `copied`: the overlay, where tests and claims are as they are asked, whoever
+    edits the tree meanwhile.
+    """
+
+    def __init__(self, root: Path, folder: Path, mutants: Sequence[Mutant] = (), copied: Path | None = None) -> None:
         self._root, self._folder = root, folder
         self._known: dict[Unit, Measured | None] = {}
         self._sets: dict[str, Drawn | None] = {}
@@ -85,6 +89,7 @@ class Reach:
         self.at_import: frozenset[str] = frozenset()
         folder.mkdir(parents=True, exist_ok=True)
         self.drawn = Drawn([one.digest for one in mutants], {one.path: self.version(one.path) for one in mutants})
+        self._root = copied or root
         if mutants:
             self._write(self._set(self.drawn.label), asdict(self.drawn))
 

@@ -323,6 +323,16 @@ def test_mutants_that_were_picked_are_no_sample() -> None:
         assert "no estimate of the others" not in page({1: sample}, 2, 0, "abc")
 
 
+def test_the_first_ones_of_each_package_are_a_sample_of_it() -> None:
+    heard, nobody = Asked("tests/test_a.py::test_f", 0, True), Asked("", 0, False, False)
+    tried, other = Outcome(ONE, heard, nobody), Outcome(replace(ONE, path="dynamics/b.py"), nobody, nobody)
+    last = Outcome(replace(ONE, copy=1), heard, nobody)
+    text = page({1: [tried, other, last]}, 3, 0, "abc")
+    assert "the shares by package are estimates, that of all is none" in text
+    heard_too = replace(other, tests=heard)
+    assert "| by tests, in dynamics | 1 of 1 | 100% (3% – 100%) | |" in page({1: [tried, heard_too]}, 2, 0, "abc")
+
+
 def test_two_seeds_are_counted_each_by_itself() -> None:
     silent, heard = Asked("", 3, True), Asked("tests/test_a.py::test_f", 0, True)
     both = {
