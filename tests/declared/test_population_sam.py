@@ -9,7 +9,7 @@ from theory.declared import population_sam as sam
 def test_values() -> None:
     assert sam.slowdown(4, 0.5) == pytest.approx(4)
     assert sam.slowdown(3, 0.0) == 1
-    assert sam.slowdown(3, 1.5) == float("inf")
+    assert sam.slowdown(3, 1.0) == sam.slowdown(3, 1.5) == float("inf")
     assert sam.held_overlap(3, 0.1, 0.2, 1e9) == pytest.approx(0.2)
 
 

@@ -87,6 +87,22 @@ def test_error_bars_half_as_large_as_they_should_be_are_found() -> None:
     assert found.too_many
 
 
+def test_the_errors_of_a_calibration_are_as_long_as_its_scatter() -> None:
+    """Of the mean score and of the mean square, over many counts: twice or half as long would be 4 or ¼ here."""
+    count, seeds = 300, 20
+    found = [tally([judged(measured(seeds * k + seed)) for seed in range(seeds)]) for k in range(count)]
+    for values, errors in (np.array([one.mean for one in found]).T, np.array([one.square for one in found]).T):
+        scatter, ratios = (values - values.mean()) ** 2 / np.var(values), errors**2 / np.var(values)
+        error = np.std(ratios - ratios.mean() * scatter) / np.sqrt(count)
+        assert error < 0.1
+        assert abs(ratios.mean() - 1) < 4 * error + 2 / seeds  # to first order, the ratio's
+
+
+def test_error_bars_are_too_small_from_four_standard_errors_on() -> None:
+    assert replace(over(), square=(1.401, 0.1)).overdispersed
+    assert not replace(over(), square=(1.399, 0.1)).overdispersed
+
+
 def test_a_bias_within_the_allowance_is_no_defect_and_one_without_is() -> None:
     assert not over(gap=0.5, allowance=0.5).too_many
     assert over(gap=0.5, allowance=0.5).mean[0] > 1

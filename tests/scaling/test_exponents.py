@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from theory import InputError
-from validation.statistics.exponents import Window, exponent_of, extrapolate, fit_exponent, slope_weights
+from validation.statistics.exponents import (
+    LocalSlopes,
+    Window,
+    exponent_of,
+    extrapolate,
+    fit_exponent,
+    local_slopes,
+    slope_weights,
+)
 from validation.statistics.frontier import Frontier, lower_envelope
 from validation.statistics.resampling import IndependentSamples, ReplicaCurves
 
@@ -84,6 +92,25 @@ def test_correction_to_scaling_matches_its_finite_size_prediction() -> None:
     assert late.local is not None
     assert not late.local.flagged
     assert late.prefactor == pytest.approx(1, rel=0.1)
+
+
+@pytest.mark.parametrize(("errors", "flagged"), [(4.05, True), (3.95, False), (-4.05, True), (-3.95, False)])
+def test_a_drift_is_flagged_from_four_of_its_own_errors_on(errors: float, flagged: bool) -> None:
+    """A bend at the start of the last piece changes the drift of a mean logarithm, and not its error."""
+    logs = 0.2 * np.random.default_rng(14).standard_normal((30, X.size)) - np.log(X)
+
+    def local(bend: float) -> LocalSlopes:
+        bent = np.exp(logs + bend * np.maximum(np.log(X / X[-3]), 0))
+        curves = ReplicaCurves(X, bent, rng=np.random.default_rng(1), statistic="log-mean", resamples=20)
+        found = local_slopes(curves, ALL, pieces=2)
+        assert found is not None
+        return found
+
+    straight, bent = local(0.0).drift, local(1.0).drift
+    bend = (errors * straight.stderr - straight.value) / (bent.value - straight.value)
+    found = local(bend)
+    assert found.drift.value == pytest.approx(errors * found.drift.stderr)
+    assert found.flagged == flagged
 
 
 def test_window_and_importance_choose_the_points() -> None:

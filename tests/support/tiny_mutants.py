@@ -16,6 +16,8 @@ FILES = {
     "theory/__init__.py": "",
     "theory/small.py": '''"""A few formulas; 2 * 3 is no formula here."""
 
+UNIT = 4.0
+
 
 def volume(width: float, height: float) -> float:
     """Noticed by both."""
@@ -49,7 +51,11 @@ def endless(x: float) -> float:
     return x
 ''',
     "theory/second.py": "from theory.small import turned\n\n\ndef twice(x):\n    return turned(x)\n",
-    "tests/test_near.py": """from theory.small import endless, positive, unheeded, volume
+    "tests/test_near.py": """from theory.small import UNIT, endless, positive, unheeded, volume
+
+
+def test_unit():
+    assert UNIT == 4.0
 
 
 def test_volume():
