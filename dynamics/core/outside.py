@@ -20,11 +20,13 @@ class Mistakes:
         forget_known: draw the outside part with d degrees of freedom instead of d − P − m.
         transpose: use Bartlett's factor transposed.
         forget_scale: leave the input's standard deviation out of the new columns.
+        share_outside: draw all eigenspaces' outside parts from the same random numbers.
     """
 
     forget_known: bool = False
     transpose: bool = False
     forget_scale: bool = False
+    share_outside: bool = False
 
 
 NO_MISTAKES = Mistakes()

@@ -272,7 +272,9 @@ def _columns(shape: Shape, space: Geometry, key: jax.Array, tail: jax.Array) -> 
 def _beyond(shape: Shape, space: Geometry, key: jax.Array, make: Callable[..., jax.Array]) -> jax.Array:
     """What `make` makes of a key and the degrees of freedom of each eigenspace, times its standard deviation."""
     count = space.scale.size
-    found = _each(make, key[None] if count == 1 else jax.random.split(key, count), space.freedom)
+    alike = count == 1 or shape.mistakes.share_outside
+    keys = jnp.broadcast_to(key, (count, *key.shape)) if alike else jax.random.split(key, count)
+    found = _each(make, keys, space.freedom)
     return found if shape.mistakes.forget_scale else scaled(shape, space, found)
 
 

@@ -25,14 +25,15 @@ from validation.statistics.standard_errors import mean_and_error
 COST = 14
 
 _STEPS = 8
-#: Of the one eigenspace that is large enough to be reduced.
-_LARGE = 1
+#: Of the eigenspaces that are large enough to be reduced.
+_LARGE, _OTHER = 1, 2
 _KNOWN, _SCALE = "degrees of freedom d for d − r", "√λ forgotten on the new column"
+_SHARED = "one χ for all eigenspaces"
 
 
 def _model() -> DeclaredModel:
-    """A small eigenspace kept in coordinates, a large one reduced; momentum, batch 2, label noise, a link of its own."""
-    directions = Directions.random(Inputs.blocks((1.5, 3), (0.6, 20)), 1, 1.0)
+    """A small eigenspace kept in coordinates, two large ones reduced; momentum, batch 2, label noise, a link of its own."""
+    directions = Directions.random(Inputs.blocks((1.5, 3), (0.6, 20), (1.0, 12)), 1, 1.0)
     student = committee(Activation.parse("erf"), 2, (1.0, -0.7))
     rule = Momentum(0.3, batch=2, beta=0.5, noise=0.3)
     return DeclaredModel(directions, Additive(Activation.parse("erf(2*z)"), (1.0,)), student, rule)
@@ -51,15 +52,21 @@ def _drawn(replicas: int, seed: int, method: str, mistakes: Mistakes = NO_MISTAK
         "square": norm**2,
         "pair": gram[:, _LARGE, 0, 1],
         "across": norm * gram[:, 0, 0, 0],
+        "between": _centred(np.log(norm)) * _centred(np.log(gram[:, _OTHER, 0, 0])),
         "overlap": norm * overlap[:, _LARGE, 0, 0] ** 2,
     }
 
 
+def _centred(values: np.ndarray) -> np.ndarray:
+    return values - values.mean()
+
+
 _TEXTS = {
-    "norm": "mean squared norm of a row in the large eigenspace",
+    "norm": "mean squared norm of a row in a large eigenspace",
     "square": "mean of its square",
     "pair": "mean product of two rows there",
     "across": "mean of the norm's square times that in the small eigenspace",
+    "between": "covariance of the logarithms of a row's squared norms in the two large eigenspaces",
     "overlap": "mean of the norm's square times the overlap's",
 }
 
@@ -72,12 +79,12 @@ _TEXTS = {
     source="Bartlett 1933; derived",
     kind="exact",
     regime="rules that turn with the axes",
-    controls=(_KNOWN, f"{_SCALE} (full)", "factor transposed"),
+    controls=(_KNOWN, _SHARED, f"{_SCALE} (full)", "factor transposed"),
 )
 def run_law(context: Context) -> Iterator[Part]:
     """Moments after 8 steps, chain against coordinates; the appended columns' Gram matrix at fixed unequal gradients."""
     replicas = context.pick(40_000, 400_000)
-    wrong = {_KNOWN: Mistakes(forget_known=True)}
+    wrong = {_KNOWN: Mistakes(forget_known=True), _SHARED: Mistakes(share_outside=True)}
     if context.full:
         wrong[_SCALE] = Mistakes(forget_scale=True)
     runs = {"right": NO_MISTAKES, **wrong}
@@ -87,10 +94,15 @@ def run_law(context: Context) -> Iterator[Part]:
         found = {name: mean_and_error(values[key]) for name, values in drawn.items()}
         predicted, error = mean_and_error(plain[key])
         both = {name: float(np.hypot(stderr, error)) for name, (_, stderr) in found.items()}
-        controls: Controls = {name: Control(predicted, found[name][0], both[name]) for name in wrong}
+        controls: Controls = {name: Control(predicted, found[name][0], both[name]) for name in wrong if _shows(name, key)}
         text = f"{text}, {_STEPS} steps"
         yield Measurement(text, predicted, found["right"][0], both["right"], 0.0, controls, "two samples", key=key)
     yield _tail(context)
+
+
+def _shows(mistake: str, key: str) -> bool:
+    """One χ for all leaves the law of each eigenspace as it is."""
+    return mistake != _SHARED or key == "between"
 
 
 @double_precision
