@@ -94,7 +94,9 @@ def run_law(context: Context) -> Iterator[Part]:
         found = {name: mean_and_error(values[key]) for name, values in drawn.items()}
         predicted, error = mean_and_error(plain[key])
         both = {name: float(np.hypot(stderr, error)) for name, (_, stderr) in found.items()}
-        controls: Controls = {name: Control(predicted, found[name][0], both[name]) for name in wrong if _shows(name, key)}
+        controls: Controls = {
+            name: Control(predicted, found[name][0], both[name]) for name in wrong if _shows(name, key)
+        }
         text = f"{text}, {_STEPS} steps"
         yield Measurement(text, predicted, found["right"][0], both["right"], 0.0, controls, "two samples", key=key)
     yield _tail(context)
