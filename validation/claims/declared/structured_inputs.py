@@ -87,9 +87,14 @@ def _times(name: str, alpha: float, dim: int, ranks: tuple[int, ...] = _RANKS) -
 def _slope(x: np.ndarray, measured: np.ndarray, brackets: np.ndarray) -> tuple[float, float, float]:
     """Least-squares slopes of ln T in x: estimate, prediction, allowance."""
     weights = (x - x.mean()) / np.sum((x - x.mean()) ** 2)
-    logs = np.log(brackets)
-    spread = np.ptp(logs, axis=1) / 2 + (1.1 * np.exp(np.ptp(logs, axis=1)) - 0.9) / _RECORDS + 1e4 * _RTOL
-    return float(weights @ np.log(measured)), float(weights @ logs.mean(axis=1)), float(np.abs(weights) @ spread)
+    predicted = np.log(brackets).mean(axis=1)
+    return float(weights @ np.log(measured)), float(weights @ predicted), float(np.abs(weights) @ _spread(brackets))
+
+
+def _spread(brackets: np.ndarray) -> np.ndarray:
+    """What ln T may stray from the middle of its bracket, (k,)."""
+    widths = np.ptp(np.log(brackets), axis=1)
+    return widths / 2 + (1.1 * np.exp(widths) - 0.9) / _RECORDS + 1e4 * _RTOL
 
 
 @claim(
@@ -108,7 +113,7 @@ def _slope(x: np.ndarray, measured: np.ndarray, brackets: np.ndarray) -> tuple[f
     ),
 )
 def run_emergence(context: Context) -> Iterator[Part]:
-    """Exponents in p and in Tr Λ of flow times to squared cosine ½, one row and one direction at a time."""
+    """Flow times to squared cosine ½, one row and one direction at a time; their exponents in p and in Tr Λ."""
     cases = [("h4", 0.5), ("h4", 0.8), ("h3", 0.8)]
     for name, alpha in cases if context.full else cases[:2]:
         activation = Activation.parse(name)
@@ -124,7 +129,28 @@ def run_emergence(context: Context) -> Iterator[Part]:
         text = f"exponent in p of the time to squared cosine ½, {name}, λ = p^−{alpha:g}, d = 3000, p = 2 … 30"
         key = f"rank-{name}-{alpha:g}".replace(".", "")
         yield Measurement(text, predicted, estimate, 0.0, allowance, wrong, _WHERE, key, {"limit": limit})
+        yield _time(activation, alpha, measured, brackets)
     yield _in_trace()
+
+
+def _time(activation: Activation, alpha: float, measured: np.ndarray, brackets: np.ndarray) -> Measurement:
+    """The time itself, of the direction whose bracket is the narrowest."""
+    place = int(np.argmin(np.ptp(np.log(brackets), axis=1)))
+    inputs, value = _inputs(alpha, 3000), _RANKS[place] ** -alpha
+    squares = float(np.dot(inputs.multiplicities, np.square(inputs.eigenvalues)))
+    predicted = float(np.exp(np.log(brackets[place]).mean()))
+    wrong: Controls = {
+        name: theory.half_time(activation, 1.0, weight, float(np.sqrt(squared)), 0.0)
+        for name, (weight, squared) in {
+            "effective dimension": (value, squares / inputs.trace**2),
+            "λ_p^{J/2−1}": (1.0, value / inputs.trace),
+            "d for": (value, value / inputs.dim),
+        }.items()
+    }
+    text = f"time to squared cosine ½, {activation.name}, λ = p^−{alpha:g}, d = 3000, p = {_RANKS[place]}"
+    key = f"time-{activation.name}-{alpha:g}".replace(".", "")
+    allowance = predicted * float(_spread(brackets)[place])
+    return Measurement(text, predicted, float(measured[place]), 0.0, allowance, wrong, _WHERE, key)
 
 
 def _in_trace() -> Measurement:
