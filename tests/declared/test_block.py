@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from dynamics.core.keys import replica_keys
+from dynamics.core.outside import NO_MISTAKES
 from dynamics.declared.chain import draw, outside, run_block, summary
-from dynamics.declared.engine import Exact, engine_of
+from dynamics.declared.engine import Ambient, Exact, engine_of
 from theory import Activation
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
@@ -66,3 +67,16 @@ def test_a_block_is_its_steps_in_coordinates(rule: Any, rows: str, block: int) -
     overlap, norm2 = summary(shape, space, moved)
     np.testing.assert_allclose(overlap, expected[:, :P], rtol=0, atol=1e-12)
     np.testing.assert_allclose(norm2, np.sum(expected**2, axis=1), rtol=1e-12)
+
+
+def test_what_is_looked_at_is_that_of_each_eigenspace() -> None:
+    """Several small ones, which are kept in coordinates, between large ones, which are reduced."""
+    directions = Directions.random(Inputs.blocks((2.0, 40), (1.5, 2), (1.2, 60), (0.9, 3), (0.5, 4)), P, 1.0, seed=3)
+    model = DeclaredModel(directions, Additive(H3, (1.0, 0.6)), committee(H3, m, SECOND), Rule(STEP))
+    start = draw_start(directions, m, 1.0, seed=6)
+    exact = engine_of(model, start, "exact", 4)
+    assert isinstance(exact, Exact) and len(exact.reduced) == 2
+    for engine in (exact, Ambient(model, start, NO_MISTAKES)):
+        overlap, gram, _ = engine.look(engine.begin(replica_keys(1, 2, "look")).vectors)
+        np.testing.assert_allclose(overlap, np.broadcast_to(start.overlaps(directions), overlap.shape), atol=1e-14)
+        np.testing.assert_allclose(gram, np.broadcast_to(start.grams, gram.shape), atol=1e-14)
