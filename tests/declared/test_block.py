@@ -75,7 +75,8 @@ def test_what_is_looked_at_is_that_of_each_eigenspace() -> None:
     model = DeclaredModel(directions, Additive(H3, (1.0, 0.6)), committee(H3, m, SECOND), Rule(STEP))
     start = draw_start(directions, m, 1.0, seed=6)
     exact = engine_of(model, start, "exact", 4)
-    assert isinstance(exact, Exact) and len(exact.reduced) == 2
+    assert isinstance(exact, Exact)
+    assert len(exact.reduced) == 2
     for engine in (exact, Ambient(model, start, NO_MISTAKES)):
         overlap, gram, _ = engine.look(engine.begin(replica_keys(1, 2, "look")).vectors)
         np.testing.assert_allclose(overlap, np.broadcast_to(start.overlaps(directions), overlap.shape), atol=1e-14)
