@@ -1,47 +1,41 @@
 """Hostile command lines and files, drawn from the table of every option that there is.
 
 Options, their kinds and choices are read off the parser, which is made of the models' records; so a new command, model or
-option is attacked without a line here. Each input is run in a process of its own up to where a simulation would begin.
+option is attacked without a line here. Each input is run to where a simulation would begin (`attempts`).
 
-``python tests/support/fuzzing.py --seed 0`` goes on until it is stopped; it prints what it finds and how to see it again.
+``python tests/support/fuzzing.py --seed 0`` goes on until it is stopped, and prints what it finds. Seed and number are an
+input: ``--first 1000`` goes on where a run of 1000 ended, and ``--first 412 --count 1`` is one of them again.
 """
 
 import argparse
-import contextlib
+import itertools
 import json
-import os
 import random
 import re
-import resource
 import shlex
-import signal
 import sys
 import tempfile
 import time
-import traceback
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from attempts import STARTED, Attempt, Server
 from hostile_files import hostile
 
-from emergence import choosing, models
+from emergence import models
 from emergence.arguments import parser
-from emergence.cli import main
 from emergence.options import kind, options, sweepable, written
-from emergence.progress import Progress
 from emergence.values import MANY, Choice, Expression, Kind, Number, Numbers, Switch, Text, Whole, Wholes
 from theory.core.activation_text import ACTIVATION
 from theory.declared import text as declared
-from validation import catalogue
 
-#: Processor seconds and bytes that an input may take before it is refused or a simulation begins.
-SECONDS, MEMORY = 10.0, 2_000_000_000
-#: Seconds after which a process is killed: of its processor's, and of waiting, on a busy machine too.
-_KILLED_AFTER, _PATIENCE = 30, 120.0
-_STARTED = 99
+#: How an input may end, by its status; and after how many inputs a word is said.
+ENDS = {0: "done", 1: "done", 2: "refused", STARTED: "to be simulated", None: "killed"}
+TOLD = 1000
 
 JUNK = (
     "", " ", "-", "--", "=", "\0", "\n", "a\nb", "\t", "é", "½", "٣", "𝟛", "\u202e", "\ud800", "🜨", "'", '"', "%s", "%", "{}",
@@ -83,53 +77,6 @@ class Option:
     named: str
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """What became of an input: `status` (None: killed), standard error, seconds of processor time, bytes at most."""
-
-    argv: tuple[str, ...]
-    status: int | None
-    out: str
-    err: str
-    seconds: float
-    memory: int
-    signal: int = 0
-
-    @property
-    def fault(self) -> str:
-        """What is wrong with it, empty if nothing."""
-        if self.status is None:
-            return f"killed by signal {self.signal}"
-        if self.status not in (0, 1, 2, _STARTED):
-            return f"status {self.status}"
-        told = self.err.splitlines()
-        if any(not line.startswith("emergence: ") for line in told):
-            return "other lines than its own on standard error"
-        errors = [line for line in told if line.startswith("emergence: error: ")]
-        if len(errors) != (self.status == 2) or (self.status == 2 and self.out):
-            return "not exactly one line of error"
-        if any(len(line) > 2000 for line in errors):
-            return "a line that no one can read"
-        if self.seconds > SECONDS:
-            return f"{self.seconds:.0f} s"
-        if self.memory > MEMORY:
-            return f"{self.memory / 1e9:.1f} GB"
-        return self._unread()
-
-    def _unread(self) -> str:
-        if "--json" not in self.argv or self.status not in (0, 1) or {"-h", "--help", "--version"} & {*self.argv}:
-            return ""
-        try:
-            json.loads(self.out, parse_constant=_no_constant)
-        except ValueError as problem:
-            return f"no JSON: {problem}"
-        return ""
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(name)
-
-
 # ------------------------------------------------------------------------------ the table
 
 
@@ -160,11 +107,12 @@ def _option(problem: Any, action: argparse.Action) -> Option:
 
 
 class Drawing:
-    """Draws inputs from the seed; `folder` holds the hostile files."""
+    """Draws an input from the seed; `folder` holds the hostile files, and those that are drawn come beside it."""
 
-    def __init__(self, seed: int, folder: Path) -> None:
+    def __init__(self, seed: str, folder: Path) -> None:
         self.random, self.folder = random.Random(seed), folder
         self.files = sorted(str(path) for path in folder.iterdir())
+        self.configs = 0
 
     def argv(self) -> tuple[str, ...]:
         """A command line: often good but for one or two values, seldom wholly wrong."""
@@ -312,10 +260,10 @@ class Drawing:
                     ("[sweep]\nseed = '0:3'", "sweep = 3", "[dim]\nx = 1", "[[a]]", "model = 3", "\ud800")
                 )
             ]
-        handle, path = tempfile.mkstemp(suffix=".toml", dir=".")
-        with open(handle, "w", encoding="utf-8", errors="surrogatepass") as file:
-            file.write("\n".join(lines))
-        return path
+        self.configs += 1
+        path = self.folder.with_name(f"drawn{self.configs}.toml")
+        path.write_text("\n".join(lines), encoding="utf-8", errors="surrogatepass")
+        return str(path)
 
     def _toml(self, problem: Any, name: str) -> str:
         own = kind(problem, name)
@@ -343,112 +291,74 @@ def _name(simulation: Any) -> str:
     return str(simulation.name)
 
 
-# ------------------------------------------------------------------------------ one attempt
-
-
-class _StartedError(BaseException):
-    """A simulation would begin now."""
-
-
-def attempt(argv: Sequence[str], folder: Path) -> Attempt:
-    """Run a command line in a process and a folder of its own until it ends or a simulation would begin."""
-    with tempfile.TemporaryDirectory(dir=folder) as here:
-        out, err = Path(here, "out"), Path(here, "err")
-        before = time.monotonic()
-        child = os.fork()
-        if child == 0:
-            _begin(argv, here, out, err)
-        used, status = None, 0
-        while used is None:
-            ended, status, usage = os.wait4(child, os.WNOHANG)
-            if ended:
-                used = usage
-            elif time.monotonic() - before > _PATIENCE:
-                os.kill(child, signal.SIGKILL)
-            time.sleep(0.005)
-        code = os.waitstatus_to_exitcode(status)
-        texts = [path.read_text(errors="replace") if path.exists() else "" for path in (out, err)]
-    return Attempt(
-        tuple(argv),
-        code if code >= 0 else None,
-        *texts,
-        used.ru_utime + used.ru_stime,
-        used.ru_maxrss * 1024,
-        max(0, -code),
-    )
-
-
-def _begin(argv: Sequence[str], here: str, out: Path, err: Path) -> None:
-    """In the child: nothing of the parent's is left, and it never returns."""
-    status = 3
-    try:
-        for path, stream in ((out, 1), (err, 2)):
-            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), stream)
-        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        work = Path(here, "work")
-        work.mkdir()
-        os.chdir(work)
-        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CPU, (_KILLED_AFTER, _KILLED_AFTER))
-        Progress.__enter__ = _start  # type: ignore[method-assign]
-        status = main(list(argv))
-    except _StartedError:
-        status = _STARTED
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(status)
-
-
-def _start(self: Progress) -> Progress:
-    raise _StartedError
-
-
 # ------------------------------------------------------------------------------ without end
 
 
-def attempts(seed: int, folder: Path) -> Iterator[Attempt]:
-    """Inputs of a seed and what became of them, without end."""
-    catalogue()  # imports, once for all, what every child would have to
-    drawing = Drawing(seed, hostile(folder / "hostile"))
-    work = folder / "configs"
-    work.mkdir()
-    os.chdir(work)
-    choosing._switches()
-    yield from (attempt(argv, folder) for argv in ONCE)
-    while True:
-        argv = tuple(os.path.abspath(x) if x.startswith("./tmp") else x for x in drawing.argv())
-        yield attempt(argv, folder)
+def drawn(seed: int, number: int, folder: Path) -> tuple[str, ...]:
+    """Input `number` of a seed: those that were found once come first, each other one is drawn by itself."""
+    if number < len(ONCE):
+        return ONCE[number]
+    return Drawing(f"{seed}/{number}", folder).argv()
 
 
-def _shown(one: Attempt) -> str:
+def _shown(name: str, one: Attempt) -> str:
     words = " ".join(shlex.quote(word if len(word) < 200 else f"{word[:80]}…({len(word)})") for word in one.argv)
     last = one.err.strip().splitlines()[-1:] or [""]
-    return re.sub(r"[\ud800-\udfff]", "?", f"{one.fault}: emergence {words}\n    {last[0][:300]}")
+    return re.sub(r"[\ud800-\udfff]", "?", f"{name}, {one.fault}: emergence {words}\n    {last[0][:300]}")
+
+
+@dataclass
+class Count:
+    """Of inputs: tried, told apart by how they ended; faults seen in a fork, and those that a fresh process repeats."""
+
+    tried: int = 0
+    seen: int = 0
+    found: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        ends = ", ".join(f"{number} {what}" for what, number in sorted(self.ends.items()))
+        return f"{self.tried} inputs ({ends}), {self.seen} seen, {self.found} found"
+
+
+def tried(seed: int, numbers: Iterable[int], shallow: bool) -> Iterator[Count]:
+    """The count after every input. A fault that is seen in a fork is found, and printed, if a fresh process repeats it."""
+    count = Count()
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(Path(folder), shallow)
+        files = hostile(Path(folder, "hostile"))
+        for number in numbers:
+            argv = drawn(seed, number, files)
+            one = server.attempt(argv)
+            count.tried += 1
+            count.ends[ENDS.get(one.status, "otherwise")] += 1
+            if one.fault:
+                count.seen += 1
+                again = server.afresh(argv)
+                count.found += bool(again.fault)
+                name, told = f"seed {seed}, input {number}", sys.stdout if again.fault else sys.stderr
+                print(
+                    _shown(name, again) if again.fault else _shown(f"{name}, not repeated", one), file=told, flush=True
+                )
+            yield count
 
 
 def fuzz(arguments: Sequence[str]) -> int:
     """Attack until `--count` inputs are tried, or for ever; status 1 if anything was found."""
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--seed", type=int, default=0)
+    asked.add_argument("--first", type=int, default=0, help="number of the first input to try (default: 0)")
     asked.add_argument("--count", type=int, default=None, help="inputs to try (default: without end)")
+    asked.add_argument(
+        "--shallow", action="store_true", help="stop where the problem is read and mathematics would begin"
+    )
     given = asked.parse_args(arguments)
-    found, tried, before = 0, 0, time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        for tried, one in enumerate(attempts(given.seed, Path(folder)), start=1):
-            if one.fault:
-                found += 1
-                print(_shown(one), flush=True)
-            if tried % 200 == 0 or tried == given.count:
-                print(f"{tried} inputs, {found} found, {time.monotonic() - before:.0f} s", file=sys.stderr, flush=True)
-            if tried == given.count:
-                break
-    return 1 if found else 0
+    numbers = itertools.count(given.first) if given.count is None else range(given.first, given.first + given.count)
+    before, count = time.monotonic(), Count()
+    for count in tried(given.seed, numbers, given.shallow):
+        if count.tried % TOLD == 0 or count.tried == given.count:
+            print(f"{count}, {time.monotonic() - before:.0f} s", file=sys.stderr, flush=True)
+    return 1 if count.found else 0
 
 
 if __name__ == "__main__":
