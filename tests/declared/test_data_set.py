@@ -23,6 +23,8 @@ from theory.declared.target import Additive
 #: 12 samples in an eigenspace of 500 dimensions and one of 3.
 DIRECTIONS = Directions.random(Inputs.blocks((1.5, 500), (4.0, 3)), 2, 1.0, 1)
 STEPS = 60
+#: Muon divides by singular values, so that rounding of the last digit (1e-16) grows from step to step.
+_ROUNDING = 1e-9
 
 
 def model(rule: Rule) -> DeclaredModel:
@@ -36,7 +38,7 @@ def model(rule: Rule) -> DeclaredModel:
     "rule", [Rule(0.05, samples=12), Momentum(0.05, 3, samples=12), Muon(0.02, 4, samples=12, beta=0.5)]
 )
 def test_coefficients_follow_explicit_vectors(rule: Rule) -> None:
-    """Five passes and more on the data set that was drawn, here with vectors in its own coordinates: to 1e-11."""
+    """Five passes and more on the data set that was drawn, here with vectors in its own coordinates."""
     given, keys = model(rule), replica_keys(0, 1, "data set")
     engine = engine_of(given, draw_start(DIRECTIONS, 3, 1.0, 3), "exact", 1)
     begun = engine.begin(keys)
@@ -67,10 +69,10 @@ def test_coefficients_follow_explicit_vectors(rule: Rule) -> None:
         kinds = jnp.stack([moved.rows.array, *(moved.buffers[name].array for name in rule.buffers)])
         b = moved.second
     expected = kinds[0][:, :2] @ engine.space.directions[0].T
-    np.testing.assert_allclose(overlap[1], expected, atol=1e-11)
-    np.testing.assert_allclose(second, b, atol=1e-11)
+    np.testing.assert_allclose(overlap[1], expected, rtol=0, atol=_ROUNDING)
+    np.testing.assert_allclose(second, b, rtol=0, atol=_ROUNDING)
     fields = jax.scipy.special.erf(kinds[0] @ samples.T)
-    np.testing.assert_allclose(loss, 0.5 * jnp.mean((b @ fields - fit.drawn.labels) ** 2), rtol=0, atol=1e-11)
+    np.testing.assert_allclose(loss, 0.5 * jnp.mean((b @ fields - fit.drawn.labels) ** 2), rtol=0, atol=_ROUNDING)
     assert np.abs(np.asarray(kinds[0])[:, :2] - np.asarray(start.on[0, :3])).max() > 0.01
 
 
