@@ -1,9 +1,12 @@
 """Shared fixtures: students as explicit vectors with overlaps by plain linear algebra, and the command line."""
 
+import contextlib
+import ctypes
 import gc
 import json
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -25,12 +28,34 @@ if metadata.version("jaxlib").startswith("0.10."):
 os.environ.setdefault("XLA_FLAGS", " ".join(_QUICK))
 cache.keep_compiled()  # before any test module imports JAX: a second run of the tests need not compile again
 
+#: Bytes.
+_LEAN = 3 << 29
+
 
 def pytest_collection_finish() -> None:
     """What is imported stays: the collector passes it over, and comes seldom (tracing makes objects by the million)."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def lean() -> Iterator[None]:
+    """A process that holds more than `_LEAN` bytes drops its compiled programs after a file, which few others use."""
+    yield
+    if "jax" in sys.modules and resident() > _LEAN:
+        import jax
+
+        jax.clear_caches()
+        gc.collect()
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)  # of GNU's C library
+    
+
+def resident() -> int:
+    """Bytes of memory that this process holds; 0 where the system does not say."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.is_file() else 0
 
 
 @pytest.fixture(autouse=True)
