@@ -50,7 +50,7 @@ def lean() -> Iterator[None]:
         gc.collect()
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)  # of GNU's C library
-    
+
 
 def resident() -> int:
     """Bytes of memory that this process holds; 0 where the system does not say."""
