@@ -80,7 +80,7 @@ def _symbolic_overlaps() -> dict[str, np.ndarray]:
 
 @cache
 def _numeric_overlaps() -> dict[str, np.ndarray]:
-    number = np.vectorize(lambda x: sp.N(sp.sympify(x).subs(_values()), _DIGITS), otypes=[object])
+    number = np.vectorize(lambda x: sp.N(sp.sympify(x).xreplace(_values()), _DIGITS), otypes=[object])
     return {name: number(array) for name, array in _symbolic_overlaps().items()}
 
 
@@ -143,7 +143,7 @@ def kernel_residual(activation: Activation, shown: sp.Expr) -> sp.Expr:
 
 def loss_residual(loss: Sums, activation: Activation) -> sp.Expr:
     """The loss formula against the double sum over all (teacher and student) neurons."""
-    return sp.N(_ambient_loss(activation).subs(_values()), _DIGITS) - _evaluate(loss, (), activation)[()]
+    return sp.N(_ambient_loss(activation).xreplace(_values()), _DIGITS) - _evaluate(loss, (), activation)[()]
 
 
 def tensor_residual(shown: sp.Expr, loss: Sums) -> sp.Expr:
@@ -184,7 +184,7 @@ def frame_residual(coordinate: sp.Indexed, shown: sp.Expr) -> sp.Expr:
     """∇_{v_0} of t, c or r by differentiation in coordinates, against the derived combination of vectors."""
     place = {k: 0, p: 1, l: 1}
     symbolic = _symbolic_overlaps()[str(coordinate.base)][tuple(place[i] for i in coordinate.indices)]
-    direct = [sp.N(sp.diff(symbolic, x).subs(_values()), _DIGITS) for x in _coordinates()[0]]
+    direct = [sp.N(sp.diff(symbolic, x).xreplace(_values()), _DIGITS) for x in _coordinates()[0]]
     return _largest([x - y for x, y in zip(direct, _explicit(shown, place), strict=True)])
 
 
@@ -211,7 +211,7 @@ def _explicit(shown: sp.Expr, place: dict[sp.Symbol, int]) -> list[sp.Expr]:
 def _velocities(activation: Activation) -> tuple[tuple[sp.Expr, ...], ...]:
     """−∇_{v_k}L at the point, by differentiating the ambient loss."""
     loss = _ambient_loss(activation)
-    return tuple(tuple(-sp.N(sp.diff(loss, x).subs(_values()), _DIGITS) for x in row) for row in _coordinates())
+    return tuple(tuple(-sp.N(sp.diff(loss, x).xreplace(_values()), _DIGITS) for x in row) for row in _coordinates())
 
 
 def radial_residual(radial: Sums, activation: Activation) -> sp.Expr:
@@ -243,7 +243,7 @@ def flow_residual(component: sp.Indexed, sums: Sums, activation: Activation) -> 
     differences = []
     for place in np.ndindex(*derived.shape):
         direct = sum(
-            sp.diff(symbolic[place], x).subs(_values()) * speed
+            sp.diff(symbolic[place], x).xreplace(_values()) * speed
             for row, velocity in zip(_coordinates(), _velocities(activation), strict=True)
             for x, speed in zip(row, velocity, strict=True)
         )

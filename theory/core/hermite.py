@@ -30,9 +30,9 @@ def from_polynomial(expression: sp.Expr) -> dict[int, sp.Expr]:
     for (power,), coefficient in sp.Poly(expression, z).terms():
         for k in range(power // 2 + 1):
             j = power - 2 * k
-            share = sp.Rational(factorial(power), 2**k * factorial(k) * factorial(j)) * sp.sqrt(factorial(j))
-            found[j] = found.get(j, sp.Integer(0)) + coefficient * share
-    simplified = {j: sp.expand(value) for j, value in found.items()}
+            share = coefficient * sp.Rational(factorial(power), 2**k * factorial(k) * factorial(j))
+            found[j] = found.get(j, sp.Integer(0)) + share
+    simplified = {j: sp.expand(value * sp.sqrt(factorial(j))) for j, value in found.items()}
     return {j: value for j, value in sorted(simplified.items()) if value != 0}
 
 

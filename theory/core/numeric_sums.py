@@ -108,6 +108,16 @@ def _kernel(activation: Activation, order: int) -> Callable[[np.ndarray], np.nda
     expression = activation.dual_derivative(order) if order else activation.dual
     if expression.is_polynomial(kernel_variable):  # by Horner's rule: NumPy takes powers by logarithms
         coefficients = [float(one) for one in sp.Poly(expression, kernel_variable).all_coeffs()]
-        return lambda x: np.polyval(coefficients, np.minimum(np.maximum(x, -1.0), 1.0))
+        return lambda x: _horner(coefficients, np.minimum(np.maximum(x, -1.0), 1.0))
     compiled = sp.lambdify(kernel_variable, expression, modules=["scipy", "numpy"])
     return lambda x: compiled(np.minimum(np.maximum(x, -1.0), 1.0)) + 0.0 * x
+
+
+def _horner(coefficients: list[float], x: np.ndarray) -> np.ndarray:
+    """The polynomial at x, highest power first, to the bit what `numpy.polyval` gives; nothing is added where there is 0."""
+    value = np.full_like(x, coefficients[0])
+    for coefficient in coefficients[1:]:
+        value *= x
+        if coefficient:
+            value += coefficient
+    return value

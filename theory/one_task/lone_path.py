@@ -9,6 +9,7 @@ direction, the longer its norm takes. Valid while nothing else pulls (otherwise 
 gradient-flow times of ½E(f*−f)².
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -31,19 +32,23 @@ _SMALL = np.array(1e-6)
 _NODES = 5
 
 
+@lru_cache(maxsize=64)
+def _rates(activation: Activation) -> Callable[[np.ndarray], list[np.ndarray]]:
+    """u ↦ φ′(u), and the norm's growth rate 4φ(u), of unit weight: both from the derived flow, made once for both ends."""
+    slope = sp.cancel(alone(additive.overlap_drift()[overlaps[k, q]]) / (a * (1 - u**2)))
+    growth = sp.expand(SingleTask(activation).norm_rate.subs(a, 1)).coeff(r0, 1)
+    found: Callable[[np.ndarray], list[np.ndarray]] = sp.lambdify(
+        u, [slope.replace(Dual, activation.kernel_at), growth], modules=["scipy", "numpy"]
+    )
+    return found
+
+
 @dataclass(frozen=True)
 class LonePath:
     """The way of one student to one end, squared overlap 1 at u = `end` = ±1, for unit weight."""
 
     activation: Activation
     end: int
-
-    @cached_property
-    def _rates(self) -> np.ufunc:
-        """u ↦ φ′(u), and the norm's growth rate 4φ(u), of unit weight: both from the derived flow."""
-        slope = sp.cancel(alone(additive.overlap_drift()[overlaps[k, q]]) / (a * (1 - u**2)))
-        growth = sp.expand(SingleTask(self.activation).norm_rate.subs(a, 1)).coeff(r0, 1)
-        return sp.lambdify(u, [slope.replace(Dual, self.activation.kernel_at), growth], modules=["scipy", "numpy"])
 
     @cached_property
     def repulsion(self) -> float:
@@ -63,7 +68,7 @@ class LonePath:
     def _integrate(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Time and growth of unit weight from y = `low` to `high`, elementwise; inf where the student stalls."""
         y, weights = gauss_legendre(low, high, _NODES)
-        slope, growth = (x + 0.0 * y for x in self._rates(self.end * np.tanh(y)))
+        slope, growth = (x + 0.0 * y for x in _rates(self.activation)(self.end * np.tanh(y)))
         stalled = np.any(self.end * slope <= 0, axis=-1)
         with np.errstate(divide="ignore", invalid="ignore"):
             slowness = weights / (self.end * slope)
