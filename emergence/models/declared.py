@@ -1,6 +1,7 @@
 r"""A declared model: any Gaussian inputs, target, student, loss and rule that turns with the axes (`theory.declared`)."""
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from emergence.model import Comparer, Derive, Model, Predictor, Progress, Run, Simulation, Symbol
@@ -159,8 +160,26 @@ def _derived(activation: "Activation", homogeneous: bool) -> Any:
     return population_flow(DeclaredModel(directions, Additive(activation, (1.0,)), student, Rule(1.0)))
 
 
+def _step(activation: "Activation") -> Any:
+    """Moments of a step of free rows."""
+    from theory.declared.step_derivation import derivation
+    from theory.declared.step_moments import StepMoments
+
+    return derivation(StepMoments(activation, activation))
+
+
+def _unit_step(activation: "Activation", rows: str) -> Any:
+    """Moments of a step of rows of unit length."""
+    from theory.declared.step_moments import StepMoments
+    from theory.declared.unit_derivation import derivation
+    from theory.declared.unit_rows import UnitStepMoments
+
+    return derivation(UnitStepMoments(StepMoments(activation, activation), rows))
+
+
 _ALL = frozenset(options(DeclaredProblem))
 _FRESH = _ALL - {"samples", "order", "renewed"}
+_UNIT_ROWS = ("sphere", "projected")
 _STATE = ("overlap", "gram", "second")
 
 
@@ -203,6 +222,8 @@ MODEL = Model(
     derivations={
         "declared-flow": Derive(lambda activation: _derived(activation, True), "h4", kernel=False),
         "declared-committee": Derive(lambda activation: _derived(activation, False), "erf", kernel=False),
+        "declared-step": Derive(_step, "h3", kernel=False),
+        **{f"declared-step-{rows}": Derive(partial(_unit_step, rows=rows), "h3", kernel=False) for rows in _UNIT_ROWS},
     },
     symbols={
         "d": Symbol("input dimension", lambda resolved: resolved.model.inputs.dim),

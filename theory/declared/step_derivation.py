@@ -23,17 +23,17 @@ from theory.steps.slope_integrals import as_erf
 REFERENCE = "Saad and Solla 1995, Phys. Rev. E 52, 4225 (one eigenvalue); blocks, batches and label noise derived"
 #: Largest relative residual: rounding of sums of about a hundred thousand terms, and the rule's error for erf.
 TOLERANCE = 1e-10
-_INPUTS = Inputs((1.7, 0.6), (1, 2))
-_BLOCK = np.array([0, 1, 1])
+INPUTS = Inputs((1.7, 0.6), (1, 2))
+BLOCK = np.array([0, 1, 1])
 _TEACHERS = np.array([[0.5, 0.1, -0.2], [-0.1, 0.4, 0.3]])
 _ROWS = np.array([[0.3, 0.4, 0.1], [-0.2, 0.2, 0.5]])
-_A, _B = np.array([0.8, -0.5]), np.array([0.7, -0.4])
-_ETA, _BATCH, _NOISE = 0.37, 2, 0.3
+FIRST, SECOND = np.array([0.8, -0.5]), np.array([0.7, -0.4])
+ETA, BATCH, NOISE = 0.37, 2, 0.3
 #: Points per coordinate for erf, whose vectors are made as short as it is steep.
 _NODES = 36
 
 
-class _Sampled(NamedTuple):
+class Sampled(NamedTuple):
     """Vectors (N, 3), V^i (2, N, N); points x (n, 3) with weights (n,), and δσ'(g_k) there (n, m), the noise in δ."""
 
     vectors: np.ndarray
@@ -48,32 +48,34 @@ class _Sampled(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def _sampled(activation: Activation, link: Activation) -> _Sampled:
+def sampled(activation: Activation, link: Activation, unit: bool = False) -> Sampled:
+    """Two teachers and two rows at the points of a rule; rows of length 1 if `unit`."""
     forms = [form for x in (activation, link) if (form := as_erf(x)) is not None]
     steep = max([1.0, *(abs(float(slope)) for _, slope in forms)])
     degrees = 0 if forms else max(activation.degree, link.degree) + activation.degree
     nodes = _NODES if forms else degrees + 2
-    vectors = np.concatenate([_TEACHERS, _ROWS]) / steep
-    grams = np.stack([vectors[:, i == _BLOCK] @ vectors[:, i == _BLOCK].T for i in range(2)])
+    rows = _ROWS / np.linalg.norm(_ROWS, axis=1, keepdims=True) if unit else _ROWS / steep
+    vectors = np.concatenate([_TEACHERS / steep, rows])
+    grams = np.stack([vectors[:, i == BLOCK] @ vectors[:, i == BLOCK].T for i in range(2)])
     points, weights = product_rule(*[gauss_hermite(nodes)] * 3)
-    x = points * np.sqrt(np.asarray(_INPUTS.eigenvalues))[_BLOCK]
+    x = points * np.sqrt(np.asarray(INPUTS.eigenvalues))[BLOCK]
     sigma, slope, target = activation.arrays(), activation.arrays(1), link.arrays()
     fields = x @ vectors.T
-    delta = sigma(fields[:, 2:]) @ _B - target(fields[:, :2]) @ _A
-    noisy = np.concatenate([delta - _NOISE, delta + _NOISE])
+    delta = sigma(fields[:, 2:]) @ SECOND - target(fields[:, :2]) @ FIRST
+    noisy = np.concatenate([delta - NOISE, delta + NOISE])
     slopes = noisy[:, None] * np.tile(slope(fields[:, 2:]), (2, 1))
-    return _Sampled(vectors, grams, np.tile(x, (2, 1)), np.tile(weights, 2) / 2, slopes)
+    return Sampled(vectors, grams, np.tile(x, (2, 1)), np.tile(weights, 2) / 2, slopes)
 
 
 def residual_of(name: str, moments: StepMoments) -> Callable[[sp.Basic], sp.Expr]:
     """The check of one of `theory.declared.step_moments.EQUATIONS` as it is shown, for these activations."""
 
     def residual(shown: Sums) -> sp.Expr:
-        sampled = _sampled(moments.activation, moments.link)
+        points = sampled(moments.activation, moments.link)
         gaps = []
         for used in (StepMoments(moments.activation, moments.link, ((name, shown),)), moments):
-            arrays = used.arrays(sampled.grams, _INPUTS, _A, _B)
-            known, right = _ROADS[name](sampled, used.solved(arrays, _ETA, _BATCH, _NOISE))
+            arrays = used.arrays(points.grams, INPUTS, FIRST, SECOND)
+            known, right = _ROADS[name](points, used.solved(arrays, ETA, BATCH, NOISE))
             gaps.append(np.abs(known - right).max() / np.abs(right).max())
         return sp.Float(np.max(gaps))
 
@@ -84,53 +86,53 @@ def residual_of(name: str, moments: StepMoments) -> Callable[[sp.Basic], sp.Expr
 Pair = tuple[np.ndarray, np.ndarray]
 
 
-def _gradient(x: _Sampled, found: dict[str, np.ndarray]) -> Pair:
-    metric = np.asarray(_INPUTS.eigenvalues)[_BLOCK]
+def _gradient(x: Sampled, found: dict[str, np.ndarray]) -> Pair:
+    metric = np.asarray(INPUTS.eigenvalues)[BLOCK]
     return found["G"] @ x.vectors * metric, x.mean(x.slopes[:, :, None] * x.x[:, None, :])
 
 
-def _product(x: _Sampled, found: dict[str, np.ndarray]) -> Pair:
+def _product(x: Sampled, found: dict[str, np.ndarray]) -> Pair:
     return found["Phi"], x.mean(x.slopes[:, :, None] * x.slopes[:, None, :])
 
 
-def _hessian(x: _Sampled, found: dict[str, np.ndarray]) -> Pair:
-    metric = np.diag(np.asarray(_INPUTS.eigenvalues)[_BLOCK])
+def _hessian(x: Sampled, found: dict[str, np.ndarray]) -> Pair:
+    metric = np.diag(np.asarray(INPUTS.eigenvalues)[BLOCK])
     curved = np.einsum("klAB,Ac,Bd->klcd", found["H"], x.vectors, x.vectors)
     right = np.einsum("n,nk,nl,nc,nd->klcd", x.weights, x.slopes, x.slopes, x.x, x.x, optimize=True)
     return found["Phi"][:, :, None, None] * metric + metric @ curved @ metric, right
 
 
-def _halves_of(x: _Sampled) -> np.ndarray:
+def _halves_of(x: Sampled) -> np.ndarray:
     """One sample's displacements of each row along each vector, by eigenspace, (n, 2, m, N)."""
-    parts = [x.x[:, i == _BLOCK] @ x.vectors[:, i == _BLOCK].T for i in range(2)]
-    return -_ETA * np.einsum("nk,k,inU->nikU", x.slopes, _B, np.stack(parts))
+    parts = [x.x[:, i == BLOCK] @ x.vectors[:, i == BLOCK].T for i in range(2)]
+    return -ETA * np.einsum("nk,k,inU->nikU", x.slopes, SECOND, np.stack(parts))
 
 
-def _teacher_mean(x: _Sampled, found: dict[str, np.ndarray]) -> Pair:
+def _teacher_mean(x: Sampled, found: dict[str, np.ndarray]) -> Pair:
     return found["T"], x.mean(_halves_of(x)[..., :2])
 
 
-def _row_mean(x: _Sampled, found: dict[str, np.ndarray]) -> Pair:
+def _row_mean(x: Sampled, found: dict[str, np.ndarray]) -> Pair:
     """A batch of two: each sample with itself and with the other, over 4."""
     first = x.mean(_halves_of(x)[..., 2:])
-    moves = -_ETA * (x.slopes * _B)[:, :, None] * x.x[:, None, :]
+    moves = -ETA * (x.slopes * SECOND)[:, :, None] * x.x[:, None, :]
     mean, second = x.mean(moves), []
     for i in range(2):
-        own = moves[:, :, i == _BLOCK]
+        own = moves[:, :, i == BLOCK]
         alone = np.einsum("n,nkc,nlc->kl", x.weights, own, own, optimize=True)
-        across = mean[:, i == _BLOCK] @ mean[:, i == _BLOCK].T
+        across = mean[:, i == BLOCK] @ mean[:, i == BLOCK].T
         second.append((alone + across + across + alone) / 4)
     return found["Q"], first + np.swapaxes(first, 1, 2) + np.stack(second)
 
 
-def _covariance(x: _Sampled, found: dict[str, np.ndarray]) -> Pair:
+def _covariance(x: Sampled, found: dict[str, np.ndarray]) -> Pair:
     halves = _halves_of(x).reshape(len(x.x), -1)
     centred = halves - x.mean(halves)
     right = (x.weights[:, None] * centred).T @ centred / 2
     return found["halves"], right.reshape(found["halves"].shape)
 
 
-_ROADS: dict[str, Callable[[_Sampled, dict[str, np.ndarray]], Pair]] = {
+_ROADS: dict[str, Callable[[Sampled, dict[str, np.ndarray]], Pair]] = {
     "G": _gradient,
     "Phi": _product,
     "H": _hessian,
@@ -163,4 +165,4 @@ def derivation(moments: StepMoments) -> Derivation:
         Assumption("covariance: first order of the displacements"),
     )
     named = {EQUATIONS[name][0]: value for name, value in shown.items()}
-    return Derivation("step-moments", steps, named, assumptions, REFERENCE)
+    return Derivation("declared-step", steps, named, assumptions, REFERENCE)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -97,17 +98,24 @@ def teacher_mean() -> Sums:
     return Sums.of((-eta * b[k] * lam[i] * G[k, A] * Z[i, A, q], A))
 
 
-def row_mean() -> Sums:
-    r"""$E\,\Delta V^i_{kl}$, exact: what one sample's square gives, over the batch, and the square of the mean."""
-    pair, sample = eta**2 * b[k] * b[l], 1 / batch
+def square_mean() -> Sums:
+    r"""$E\langle u_k,u_l\rangle^i$ of a batch's descents $u_k=-b_k\delta\sigma'(g_k)x$: a sample's square, and the mean's."""
+    pair, sample = b[k] * b[l], 1 / batch
     terms = [
-        Term(-eta * b[k] * lam[i] * G[k, A] * Y[i, A, l], (A,)),
-        Term(-eta * b[l] * lam[i] * G[l, A] * Y[i, A, k], (A,)),
         Term(pair * sample * lam[i] * n[i] * Phi[k, l]),
         Term(pair * sample * lam[i] ** 2 * V[i, A, B] * H[k, l, A, B], (A, B)),
         Term(pair * (1 - sample) * lam[i] ** 2 * G[k, A] * V[i, A, B] * G[l, B], (A, B)),
     ]
     return collect(terms)
+
+
+def row_mean() -> Sums:
+    r"""$E\,\Delta V^i_{kl}$, exact: both halves of first order, and $\eta^2$ × `square_mean`."""
+    terms = [
+        Term(-eta * b[k] * lam[i] * G[k, A] * Y[i, A, l], (A,)),
+        Term(-eta * b[l] * lam[i] * G[l, A] * Y[i, A, k], (A,)),
+    ]
+    return collect([*terms, *square_mean().scaled(eta**2)])
 
 
 def half_covariance() -> Sums:
@@ -329,31 +337,37 @@ def step_moments(model: DeclaredModel, start: Start, equations: Mapping[str, Sum
     """Of the first step of a declared model from `start`. `equations`: in the place of those derived, by name.
 
     Raises `InputError` for what is no committee with free rows and fixed second layer, additive target, square loss and plain
-    SGD without decay, and for activations without closed integrals.
+    SGD without decay, and for activations without closed integrals. Rows of unit length: `theory.declared.unit_rows`.
     """
+    if model.student.rows != "free":
+        raise InputError(f"rows are {model.student.rows!r}: use unit_step_moments of theory.declared.unit_rows")
+    free, where, numbers = described(model, start, equations)
+    return free.at(*where, **numbers)
+
+
+#: V^i, inputs, teachers' weights and second layer: what `StepMoments.at` takes by place.
+Where = tuple[np.ndarray, Inputs, np.ndarray, np.ndarray]
+
+
+def described(
+    model: DeclaredModel, start: Start, equations: Mapping[str, Sums] | None = None
+) -> tuple[StepMoments, Where, dict[str, Any]]:
+    """What moments of a step take from a model, whatever its rows: by place, and by name. Raises as `step_moments`."""
     student, target, rule = model.student, model.target, model.rule
     plain = type(rule) is Rule and not (rule.decay or rule.samples) and isinstance(model.loss, Square)
-    plain = plain and isinstance(target, Additive)
-    if student.homogeneous or student.trained or student.rows != "free" or not plain:
+    if student.homogeneous or student.trained or not plain or not isinstance(target, Additive):
         raise InputError(
-            "moments of a step are known for a committee with free rows and a fixed second layer, an additive target, the "
+            "moments of a step are known for a committee with a fixed second layer, an additive target, the "
             "square loss and plain SGD without decay on fresh samples: declare these, or simulate the step"
         )
-    assert isinstance(target, Additive)
     start.check(model.directions)
     size = rule.step_size(0) if callable(rule.step_size) else rule.step_size
     overlaps = start.overlaps(model.directions)
     upper = np.concatenate([model.directions.grams, np.swapaxes(overlaps, 1, 2)], axis=2)
     grams = np.concatenate([upper, np.concatenate([overlaps, start.grams], axis=2)], axis=1)
-    return StepMoments(student.activation, target.link, tuple((equations or {}).items())).at(
-        grams,
-        model.inputs,
-        np.asarray(target.weights),
-        np.asarray(student.second),
-        step_size=float(size),
-        batch_size=rule.batch,
-        noise_size=rule.noise_deviation,
-    )
+    where = grams, model.inputs, np.asarray(target.weights), np.asarray(student.second)
+    numbers = {"step_size": float(size), "batch_size": rule.batch, "noise_size": rule.noise_deviation}
+    return StepMoments(student.activation, target.link, tuple((equations or {}).items())), where, numbers
 
 
 def _covariances(C: np.ndarray, *vertices: np.ndarray) -> list[np.ndarray]:

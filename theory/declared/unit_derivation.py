@@ -1,0 +1,184 @@
+r"""The derivation of `theory.declared.unit_rows`, each equation checked on a step written out in coordinates of $R^3$.
+
+The rows after the step are scaled to unit length and differentiated twice by the step size, coordinate by coordinate; what
+comes out is averaged at the points of `theory.declared.step_derivation`, for a batch of two. Nothing of Stein's lemma, of the
+closed integrals, or of the split into radial and tangent parts is used in the means.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+import sympy as sp
+
+from theory.core.derivation import Assumption, Derivation, Step, equation
+from theory.core.errors import InputError
+from theory.core.indexed import Sums, reads
+from theory.declared import step_derivation
+from theory.declared.step_derivation import (
+    BATCH,
+    BLOCK,
+    ETA,
+    FIRST,
+    INPUTS,
+    NOISE,
+    REFERENCE,
+    SECOND,
+    Sampled,
+    sampled,
+)
+from theory.declared.step_moments import EQUATIONS as FREE
+from theory.declared.unit_rows import UnitStepMoments, equations
+
+#: Largest relative residual: rounding, for polynomials.
+TOLERANCE = 1e-10
+
+
+class _Descents:
+    """u_k (n, m, 3) at the points, and averages over a batch."""
+
+    def __init__(self, x: Sampled, rows: str) -> None:
+        self.x, self.rows = x, x.vectors[FIRST.size :]
+        self.full = -(x.slopes * SECOND)[:, :, None] * x.x[:, None, :]
+        self.radial = np.einsum("nkc,kc->nk", self.full, self.rows)
+        self.tangent = self.full - self.radial[:, :, None] * self.rows
+        self.used = self.tangent if rows == "projected" else self.full
+
+    def along(self, moves: np.ndarray) -> np.ndarray:
+        """⟨u_k, v_U⟩^i, (n, 2, m, N)."""
+        parts = [moves[..., i == BLOCK] @ self.x.vectors[:, i == BLOCK].T for i in range(2)]
+        return np.stack(parts, axis=1)
+
+    def product(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """E of the outer product of two batch means, from one sample's values (n, …)."""
+        alone = np.tensordot(self.x.weights[(..., *[None] * (one.ndim - 1))] * one, other, axes=(0, 0))
+        return (alone + (BATCH - 1) * np.multiply.outer(self.x.mean(one), self.x.mean(other))) / BATCH
+
+    def covariance(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """Of two batch means."""
+        centred = one - self.x.mean(one)
+        return np.tensordot(self.x.weights[(..., *[None] * (one.ndim - 1))] * centred, other, axes=(0, 0)) / BATCH
+
+    def quadratic(self, form: Callable[..., np.ndarray]) -> np.ndarray:
+        """E of a quadratic form of batch means of descents (…, m, 3)."""
+        mean = np.asarray(self.x.mean(self.used))
+        return (self.x.mean(form(self.used)) + (BATCH - 1) * form(mean[None])[0]) / BATCH
+
+
+@lru_cache(maxsize=4)
+def _orders(rows_too: bool) -> tuple[Callable, Callable]:
+    """η- and η²-coefficient of ⟨v_k', v⟩^i, or of ⟨v_k', v_l'⟩^i, as functions of the coordinates of rows and moves.
+
+    The coordinates of eigenspace i have weight 1, the others 0.
+    """
+    step = sp.Symbol("eta")
+    row, move, other, push, weight = (sp.symbols(f"{letter}0:3") for letter in "vgwhe")
+    after = sp.Matrix(row) + step * sp.Matrix(move)
+    after = after / sp.sqrt(after.dot(after))
+    behind = sp.Matrix(other)
+    if rows_too:
+        behind = behind + step * sp.Matrix(push)
+        behind = behind / sp.sqrt(behind.dot(behind))
+    product = sum(e * x * y for e, x, y in zip(weight, after, behind, strict=True))
+    orders = [sp.diff(product, step, n).subs(step, 0) / n for n in (1, 2)]
+    compiled = [sp.lambdify([*row, *move, *other, *push, *weight], x, modules="numpy", cse=True) for x in orders]
+    return compiled[0], compiled[1]
+
+
+def _moved(d: _Descents, others: np.ndarray, pushes: bool) -> np.ndarray:
+    """Mean of ⟨v_k', v_U⟩^i or ⟨v_k', v_l'⟩^i minus what it was, to order η², (2, m, N or m)."""
+    first, second = _orders(pushes)
+
+    def form(order: Callable, i: int, k: int, place: int) -> Callable[[np.ndarray], np.ndarray]:
+        def value(moves: np.ndarray) -> np.ndarray:
+            push = moves[:, place] if pushes else 0 * moves[:, 0]
+            vectors = d.rows[k], moves[:, k], others[place], push, 1.0 * (i == BLOCK)
+            return np.asarray(order(*[x[..., c] for x in vectors for c in range(3)]))
+
+        return value
+
+    found = np.empty((2, len(d.rows), len(others)))
+    for i, k, place in np.ndindex(*found.shape):
+        linear = d.x.mean(form(first, i, k, place)(d.used))
+        found[i, k, place] = ETA * linear + ETA**2 * d.quadratic(form(second, i, k, place))
+    return found
+
+
+def _squares(d: _Descents) -> np.ndarray:
+    """E⟨u_k, u_l⟩^i, (2, m, m)."""
+    both = d.product(d.full, d.full)
+    return np.stack([np.einsum("kclc->kl", both[:, i == BLOCK][..., i == BLOCK]) for i in range(2)])
+
+
+_ROADS: dict[str, Callable[[_Descents], np.ndarray]] = {
+    "u": lambda d: d.x.mean(d.along(d.full)),
+    "S": _squares,
+    "D": lambda d: d.product(d.along(d.full), d.along(d.full)),
+    "R": lambda d: d.product(d.radial, d.along(d.full)),
+    "P": lambda d: d.product(d.radial, d.radial),
+    "s": lambda d: np.einsum("kckc->k", d.product(d.tangent, d.tangent)),
+    "Delta": lambda d: _moved(d, d.x.vectors, False),
+    "Q": lambda d: _moved(d, d.rows, True),
+    "Theta": lambda d: ETA**2 * d.covariance(d.along(d.tangent), d.along(d.full)),
+    "halves": lambda d: ETA**2 * d.covariance(d.along(d.tangent), d.along(d.tangent)),
+}
+
+#: What both kinds of rows stand on: the first steps of `step_derivation`.
+_SHARED = tuple(FREE[name][0] for name in ("G", "Phi", "H"))
+
+_TITLES = {
+    "u": "Mean descent along a vector of the frame",
+    "S": "Second moments: two descents",
+    "D": "Second moments: descents along vectors of the frame",
+    "R": "Second moments: radial part, and a descent along a vector",
+    "P": "Second moments: two radial parts",
+    "s": "Mean square of the tangent part",
+    "Delta": "Mean of a step along a vector of the frame (the teacher's among them)",
+    "Q": "Mean of a step: rows with rows",
+    "Theta": "Covariance of a tangent part and a descent",
+    "halves": "Covariance of a step, displacements of first order",
+}
+
+
+def residual_of(name: str, moments: UnitStepMoments) -> Callable[[sp.Basic], sp.Expr]:
+    """The check of one of `theory.declared.unit_rows.equations` as it is shown, for these activations."""
+
+    def residual(shown: Sums) -> sp.Expr:
+        points = sampled(moments.free.activation, moments.free.link, unit=True)
+        right = _ROADS[name](_Descents(points, moments.rows))
+        gaps = []
+        for used in (UnitStepMoments(moments.free, moments.rows, ((name, shown),)), moments):
+            arrays = used.free.arrays(points.grams, INPUTS, FIRST, SECOND)
+            known = used.solved(arrays, ETA, BATCH, NOISE)[name]
+            gaps.append(np.abs(known - right).max() / np.abs(right).max())
+        return sp.Float(np.max(gaps))
+
+    return reads(residual)
+
+
+def derivation(moments: UnitStepMoments) -> Derivation:
+    """The equations of unit rows for these activations, with the integrals that they stand on, each with its check.
+
+    Raises `InputError` for what is no polynomial: the averages of the check are exact for polynomials only.
+    """
+    for function in (moments.free.activation, moments.free.link):
+        if not function.is_polynomial:
+            raise InputError(
+                f"activation {function.name!r} is no polynomial: steps of unit rows are checked for polynomials; use e.g. h3"
+            )
+    found = equations(moments.rows)
+    shown = {name: found[name][1].as_sympy() for name in _TITLES}
+    steps = tuple(
+        Step(title, equation(found[name][0], shown[name]), residual_of(name, moments), TOLERANCE)
+        for name, title in _TITLES.items()
+    )
+    assumptions = (
+        Assumption("Gaussian inputs, a batch of fresh samples each step"),
+        Assumption("rows of unit norm, second layer fixed, square loss"),
+        Assumption("step size small: terms of third order left out; covariance: first order of the displacements"),
+    )
+    before = step_derivation.derivation(moments.free)
+    shared = before.steps[: len(_SHARED)]
+    named = {left: before.equations[left] for left in _SHARED}
+    named |= {found[name][0]: value for name, value in shown.items()}
+    return Derivation("declared-step-" + moments.rows, (*shared, *steps), named, assumptions, REFERENCE)
