@@ -39,8 +39,9 @@ def _vectors() -> np.ndarray:
 @pytest.mark.parametrize("rows", ROWS)
 def test_every_equation_holds_and_notices_a_dropped_term(rows: str) -> None:
     found = derivation(UnitStepMoments(StepMoments(H3, H2), rows))
-    assert found.verify() == len(equations(rows))
-    for step in found.steps:
+    own = found.steps[-len(equations(rows)) :]
+    assert found.verify() == len(found.steps) > len(own)
+    for step in own:
         terms = step.claim.as_ordered_terms()
         for dropped in terms:
             rest = [x for x in terms if x is not dropped]

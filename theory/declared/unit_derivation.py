@@ -61,8 +61,9 @@ class _Descents:
 
     def quadratic(self, form: Callable[..., np.ndarray]) -> np.ndarray:
         """E of a quadratic form of batch means of descents (…, m, 3)."""
-        mean = np.asarray(self.x.mean(self.used))
-        return (self.x.mean(form(self.used)) + (BATCH - 1) * form(mean[None])[0]) / BATCH
+        means: np.ndarray = np.asarray(form(np.asarray(self.x.mean(self.used))[None]))
+        alone: np.ndarray = np.asarray(self.x.mean(form(self.used)))
+        return np.asarray((alone + (BATCH - 1) * means[0]) / BATCH)
 
 
 @lru_cache(maxsize=4)
@@ -92,7 +93,7 @@ def _moved(d: _Descents, others: np.ndarray, pushes: bool) -> np.ndarray:
     def form(order: Callable, i: int, k: int, place: int) -> Callable[[np.ndarray], np.ndarray]:
         def value(moves: np.ndarray) -> np.ndarray:
             push = moves[:, place] if pushes else 0 * moves[:, 0]
-            vectors = d.rows[k], moves[:, k], others[place], push, 1.0 * (i == BLOCK)
+            vectors = d.rows[k], moves[:, k], others[place], push, np.where(i == BLOCK, 1.0, 0.0)
             return np.asarray(order(*[x[..., c] for x in vectors for c in range(3)]))
 
         return value

@@ -173,7 +173,7 @@ class UnitStepMoments:
         batch_size: int = 1,
         noise_size: float = 0.0,
     ) -> Moments:
-        r"""As `StepMoments.at`, mean to second order in the step size, covariance at leading order.
+        r"""As `StepMoments.at`, from $V^i$ = `grams` (L, N, N), a (P,), b (m,): mean to second order, leading covariance.
 
         Raises `InputError` as that, and for rows that are not of unit length.
         """
