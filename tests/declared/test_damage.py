@@ -1,5 +1,7 @@
 """Damage of a schedule: weights along a passage against closed sums and a passage of tiny steps in one dimension."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,19 @@ def test_early_steps_weigh_more_and_constant_ones_add_up() -> None:
     delay, variance = found.of(steps)
     assert delay == pytest.approx(1e-2 * float(found.spans @ found.delay), rel=1e-3)
     assert variance == pytest.approx(1e-2 * float(found.spans @ found.variance), rel=1e-3)
+
+
+def test_a_step_counts_where_the_passage_is_at_its_time() -> None:
+    """With equal weights a linear schedule sums to ∫₀^L t dt = L²/2, as middles of spans give it for any spans."""
+    found = damage(model("h3", 50), 0.2, 0.8)
+    even = replace(found, delay=np.ones_like(found.delay))
+    ends = np.sqrt(np.linspace(0, 1.1 * found.length**2, 100_001)[1:])
+    sizes = np.diff(ends, prepend=0.0)
+    middles = ends - sizes / 2
+    grown = float(np.interp(even.clock, middles, middles) @ even.spans)
+    assert grown == pytest.approx(found.length**2 / 2, rel=1e-6)
+    expected = float(np.interp(even.clock, middles, sizes) @ even.spans)
+    assert even.of(sizes)[0] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,17 @@ def test_quantiles_invert_the_distribution_and_its_error_is_small() -> None:
     assert np.max(np.abs(fine.cdf(times) - law.cdf(times))) <= law.error(times) < 1e-5
 
 
+def test_from_no_overlap_at_all() -> None:
+    """Noise leaves the reflecting end: the limit of starts ever nearer to it, whose deterministic times grow beyond bounds."""
+    even, start = problem()
+    laws = [hitting_distribution(even, share * start, cells=200) for share in (0.0, 1e-4, 1e-2)]
+    none, *near = (law.quantile(0.5) for law in laws)
+    assert near == pytest.approx([none, none], rel=1e-3)
+    assert none > hitting_distribution(even, start).quantile(0.5)
+    times = np.array([0.0, none, 1e4 * none])
+    assert laws[0].cdf(times) == pytest.approx([0, 0.5, 1], abs=1e-4)
+
+
 def test_sign_and_late_starts() -> None:
     even, start = problem()
     assert hitting_distribution(even, -start).quantile(0.5) == hitting_distribution(even, start).quantile(0.5)

@@ -143,6 +143,9 @@ def test_states_outside_their_domain_are_put_back() -> None:
     assert np.all(np.sum(t**2, axis=1) <= 1 + 1e-12)
     assert np.linalg.eigvalsh(c - t @ t.T).min() > -1e-12
     np.testing.assert_allclose(np.diag(c), 1.0)
+    # A row that has just left the ball goes back to its surface, not into it.
+    barely = diffusion.state(diffusion.keep(jnp.array([1.01, 0.0, 0.2, 0.7, 0.15, -3.0, -2.0])))
+    np.testing.assert_allclose(np.linalg.norm(barely["t"], axis=1), [1.0, np.hypot(0.2, 0.7)])
 
 
 @pytest.mark.slow

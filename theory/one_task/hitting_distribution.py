@@ -33,6 +33,10 @@ _DAMPING = 20.0
 #: Coefficients below this share of the first one end the series.
 _NEGLIGIBLE = 1e-13
 _MOST_TERMS = 2**14
+#: Starts below it may be left by noise long before the drift leaves them.
+_NEAR = 1e-2
+#: Where they do not end it, the window is so many times shorter for what happens early in it.
+_SHORTER = 8
 #: Cells of the grid of the moments, geometric above a tenth of the start: every scale up to the level is resolved.
 _FINE = 20_000
 #: A quantile beyond this many deterministic hitting times is reported as infinite.
@@ -96,8 +100,13 @@ class HittingDistribution:
         times = np.asarray(times, dtype=float)
         if self.start >= self.level:
             return np.where(times >= 0, 1.0, 0.0)
-        series = self._series(float(np.max(times, initial=0.0)))
-        return np.array([series(t) for t in times.ravel()]).reshape(times.shape)
+        latest = float(np.max(times, initial=0.0))
+        series = self._series(latest)
+        found = np.array([series(t) for t in times.ravel()]).reshape(times.shape)
+        early = times < latest / _SHORTER
+        if np.any(early & (times > 0)) and not series.resolved and series(latest / _SHORTER) > 0.5:
+            found[early] = self.cdf(times[early])
+        return found
 
     def quantile(self, probability: float) -> float:
         """The time by which the level is reached with `probability` in (0, 1); inf if it is practically never.
@@ -109,6 +118,8 @@ class HittingDistribution:
         if self.start >= self.level:
             return 0.0
         end = unit = self._scale()
+        while not (series := self._series(end)).resolved and series(end / _SHORTER) >= probability:
+            end /= _SHORTER
         while (series := self._series(end))(end) < probability:
             end *= 2
             if end > _LONGEST * unit:
@@ -150,9 +161,13 @@ class HittingDistribution:
         return HittingLaw(mean, float(np.sqrt(max(variance, 0.0))))
 
     def _scale(self) -> float:
-        """A time of the order of the hitting time: the deterministic one without shrinkage."""
+        """A time of the order of the hitting time: the deterministic one without shrinkage, or the mean if noise is faster.
+
+        (From a start near 0 the drift alone takes so long that a window of its time cannot tell when noise arrives.)
+        """
         least = max(abs(self.start), 1e-6)
-        return SingleTask(self.diffusion.activation).passage_time(self.diffusion.weight, least, self.level)
+        alone = SingleTask(self.diffusion.activation).passage_time(self.diffusion.weight, least, self.level)
+        return float(np.fmin(alone, self.moments().mean)) if self.start < _NEAR else alone
 
     def _series(self, latest: float) -> "_Series":
         return _series(self, latest)
@@ -160,10 +175,11 @@ class HittingDistribution:
 
 @dataclass(frozen=True)
 class _Series:
-    """The damped Fourier series of P(T ≤ t), good for 0 ≤ t ≤ L/2."""
+    """The damped Fourier series of P(T ≤ t), good for 0 ≤ t ≤ L/2; `resolved`: whether its last terms are negligible."""
 
     length: float
     coefficients: np.ndarray
+    resolved: bool
 
     def __call__(self, time: float) -> float:
         if time <= 0:
@@ -214,14 +230,13 @@ def hitting_law(
 def _series(law: HittingDistribution, latest: float) -> _Series:
     length = 2 * latest
     found: list[np.ndarray] = []
-    first, count = 0, 256
-    while first < _MOST_TERMS:
+    first, count, resolved = 0, 256, False
+    while first < _MOST_TERMS and not resolved:
         s = (_DAMPING + 2j * np.pi * np.arange(first, first + count)) / length
         found.append(law.transform(s) / s)
-        if np.max(np.abs(found[-1][-8:])) <= _NEGLIGIBLE * abs(found[0][0]):
-            break
+        resolved = bool(np.max(np.abs(found[-1][-8:])) <= _NEGLIGIBLE * abs(found[0][0]))
         first, count = first + count, first + count
-    return _Series(length, np.concatenate(found))
+    return _Series(length, np.concatenate(found), resolved)
 
 
 def _cells(start: float, end: float, even: bool, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
