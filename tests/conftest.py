@@ -29,7 +29,7 @@ os.environ.setdefault("XLA_FLAGS", " ".join(_QUICK))
 cache.keep_compiled()  # before any test module imports JAX: a second run of the tests need not compile again
 
 #: Bytes.
-_LEAN = 3 << 29
+_LEAN = 9 << 28
 
 
 def pytest_collection_finish() -> None:
