@@ -18,7 +18,7 @@ NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(120)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 OVERLAPS = (-0.9, -0.3, 0.0, 0.25, 0.7, 0.95)
 #: Seconds that reading a text may take, refusal included.
-PATIENCE = 10
+PATIENCE = 4
 
 
 def by_grid(function: Callable[[np.ndarray], np.ndarray], overlap: float) -> float:

@@ -6,7 +6,7 @@ For unit vectors $u, w$ and $x\sim N(0, I)$: $E[h_i(u\cdot x)\,h_j(w\cdot x)] = 
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cache
-from math import factorial
+from math import factorial, sqrt
 
 import numpy as np
 import scipy
@@ -43,7 +43,7 @@ def values(points: np.ndarray, degree: int) -> np.ndarray:
     if degree > 0:
         out[1] = points
     for j in range(1, degree):
-        out[j + 1] = (points * out[j] - np.sqrt(j) * out[j - 1]) / np.sqrt(j + 1)
+        out[j + 1] = (points * out[j] - sqrt(j) * out[j - 1]) / sqrt(j + 1)
     return out
 
 
