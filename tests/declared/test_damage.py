@@ -61,16 +61,13 @@ def test_early_steps_weigh_more_and_constant_ones_add_up() -> None:
 
 
 def test_a_step_counts_where_the_passage_is_at_its_time() -> None:
-    """With equal weights a linear schedule sums to ∫₀^L t dt = L²/2, as middles of spans give it for any spans."""
+    """Steps c times the time at their middles, and equal weights: the sum is ∫₀^L ct dt = cL²/2, whatever the spans."""
     found = damage(model("h3", 50), 0.2, 0.8)
     even = replace(found, delay=np.ones_like(found.delay))
-    ends = np.sqrt(np.linspace(0, 1.1 * found.length**2, 100_001)[1:])
-    sizes = np.diff(ends, prepend=0.0)
-    middles = ends - sizes / 2
-    grown = float(np.interp(even.clock, middles, middles) @ even.spans)
-    assert grown == pytest.approx(found.length**2 / 2, rel=1e-6)
-    expected = float(np.interp(even.clock, middles, sizes) @ even.spans)
-    assert even.of(sizes)[0] == pytest.approx(expected, rel=1e-12)
+    ratio = 1.01
+    ends = 1e-6 * ratio ** np.arange(np.log(1e6 * 1.1 * found.length) / np.log(ratio))
+    share = 2 * (ratio - 1) / (ratio + 1)
+    assert even.of(np.diff(ends, prepend=0.0))[0] == pytest.approx(share * found.length**2 / 2, rel=1e-9)
 
 
 @pytest.mark.parametrize(
