@@ -33,10 +33,8 @@ _DAMPING = 20.0
 #: Coefficients below this share of the first one end the series.
 _NEGLIGIBLE = 1e-13
 _MOST_TERMS = 2**14
-#: Starts below it may be left by noise long before the drift leaves them.
-_NEAR = 1e-2
-#: Where they do not end it, the window is so many times shorter for what happens early in it.
-_SHORTER = 8
+#: Where they do not end it, the window is so many times shorter for what happens early in it, if more than this share does.
+_SHORTER, _EARLY = 8, 0.01
 #: Cells of the grid of the moments, geometric above a tenth of the start: every scale up to the level is resolved.
 _FINE = 20_000
 #: A quantile beyond this many deterministic hitting times is reported as infinite.
@@ -104,7 +102,7 @@ class HittingDistribution:
         series = self._series(latest)
         found = np.array([series(t) for t in times.ravel()]).reshape(times.shape)
         early = times < latest / _SHORTER
-        if np.any(early & (times > 0)) and not series.resolved and series(latest / _SHORTER) > 0.5:
+        if np.any(early & (times > 0)) and not series.resolved and series(latest / _SHORTER) > _EARLY:
             found[early] = self.cdf(times[early])
         return found
 
@@ -167,7 +165,7 @@ class HittingDistribution:
         """
         least = max(abs(self.start), 1e-6)
         alone = SingleTask(self.diffusion.activation).passage_time(self.diffusion.weight, least, self.level)
-        return float(np.fmin(alone, self.moments().mean)) if self.start < _NEAR else alone
+        return float(np.fmin(alone, self.moments().mean))
 
     def _series(self, latest: float) -> "_Series":
         return _series(self, latest)
