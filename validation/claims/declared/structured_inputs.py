@@ -55,11 +55,15 @@ def _start(inputs: Inputs, count: int) -> Start:
     return Start(tuple(parts))
 
 
+def _squares(inputs: Inputs) -> float:
+    """Tr Λ²."""
+    return float(np.dot(inputs.multiplicities, np.square(inputs.eigenvalues)))
+
+
 def _bracket(activation: Activation, inputs: Inputs, value: float) -> np.ndarray:
     """Half times at the two ends of what the mean eigenvalue of the rest can be, (2,)."""
     overlap = float(np.sqrt(1 / theory.effective_dimension(inputs, value)))
-    squares = float(np.dot(inputs.multiplicities, np.square(inputs.eigenvalues)))
-    begin = (squares - value**2) / (inputs.trace - value)
+    begin = (_squares(inputs) - value**2) / (inputs.trace - value)
     return np.array([theory.half_time(activation, 1.0, value, overlap, rest) for rest in (begin, 0.0)])
 
 
@@ -137,13 +141,13 @@ def _time(activation: Activation, alpha: float, measured: np.ndarray, brackets: 
     """The time itself, of the direction whose bracket is the narrowest."""
     place = int(np.argmin(np.ptp(np.log(brackets), axis=1)))
     inputs, value = _inputs(alpha, 3000), _RANKS[place] ** -alpha
-    squares = float(np.dot(inputs.multiplicities, np.square(inputs.eigenvalues)))
+    alone = 1 / theory.effective_dimension(inputs, value)
     predicted = float(np.exp(np.log(brackets[place]).mean()))
     wrong: Controls = {
         name: theory.half_time(activation, 1.0, weight, float(np.sqrt(squared)), 0.0)
         for name, (weight, squared) in {
-            "effective dimension": (value, squares / inputs.trace**2),
-            "λ_p^{J/2−1}": (1.0, value / inputs.trace),
+            "effective dimension": (value, _squares(inputs) / inputs.trace**2),
+            "λ_p^{J/2−1}": (1.0, alone),
             "d for": (value, value / inputs.dim),
         }.items()
     }
@@ -158,7 +162,7 @@ def _in_trace() -> Measurement:
     found = [_times("h4", 0.5, 300, (12,)), tuple(x[2:3] for x in _times("h4", 0.5, 3000))]
     inputs = [_inputs(0.5, dim) for dim in (300, 3000)]
     traces = np.array([x.trace for x in inputs])
-    squares = [np.dot(x.multiplicities, np.square(x.eigenvalues)) for x in inputs]
+    squares = [_squares(x) for x in inputs]
     measured, brackets = (np.concatenate([x[i] for x in found]) for i in (0, 1))
     estimate, predicted, allowance = _slope(np.log(traces), measured, brackets)
     per = 1 / np.log(traces[1] / traces[0])
