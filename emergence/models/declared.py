@@ -174,7 +174,16 @@ def _unit_step(activation: "Activation", rows: str) -> Any:
     from theory.declared.unit_derivation import derivation
     from theory.declared.unit_rows import UnitStepMoments
 
-    return derivation(UnitStepMoments(StepMoments(activation, activation), rows))
+    return derivation(UnitStepMoments(StepMoments(activation, activation), rows=rows))
+
+
+def _homogeneous_step(activation: "Activation", whitened: bool) -> Any:
+    """Moments of a step of a 2-homogeneous student."""
+    from theory.declared.homogeneous_derivation import derivation
+    from theory.declared.homogeneous_rows import HomogeneousStepMoments
+    from theory.declared.step_moments import StepMoments
+
+    return derivation(HomogeneousStepMoments(StepMoments(activation, activation), whitened=whitened))
 
 
 _ALL = frozenset(options(DeclaredProblem))
@@ -224,6 +233,8 @@ MODEL = Model(
         "declared-committee": Derive(lambda activation: _derived(activation, False), "erf", kernel=False),
         "declared-step": Derive(_step, "h3", kernel=False),
         **{f"declared-step-{rows}": Derive(partial(_unit_step, rows=rows), "h3", kernel=False) for rows in _UNIT_ROWS},
+        "declared-step-homogeneous": Derive(partial(_homogeneous_step, whitened=False), "h3", kernel=False),
+        "declared-step-whitened": Derive(partial(_homogeneous_step, whitened=True), "h3", kernel=False),
     },
     symbols={
         "d": Symbol("input dimension", lambda resolved: resolved.model.inputs.dim),

@@ -12,10 +12,11 @@ from theory.core.streams import stream
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
 from theory.declared.model import DeclaredModel
+from theory.declared.one_step import step_moments
 from theory.declared.rule import Momentum, Rule
 from theory.declared.start import draw_start
 from theory.declared.step_derivation import derivation
-from theory.declared.step_moments import EQUATIONS, StepMoments, step_moments
+from theory.declared.step_moments import EQUATIONS, StepMoments
 from theory.declared.student import committee as declared_committee
 from theory.declared.target import Additive
 from theory.steps import committee_checks
@@ -57,7 +58,7 @@ def test_what_has_no_closed_moments_is_refused() -> None:
 
     with pytest.raises(InputError, match="closed for polynomials"):
         step_moments(model(Rule(0.1), h2), start)
-    with pytest.raises(InputError, match="plain SGD without decay"):
+    with pytest.raises(InputError, match="plain SGD on fresh"):
         step_moments(model(Momentum(0.1), erf), start)
     covariance = step_moments(model(Rule(0.1, batch=2), erf), start).row_covariance.reshape(8, 8)
     assert np.allclose(covariance, covariance.T)

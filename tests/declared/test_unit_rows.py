@@ -13,13 +13,14 @@ from theory.core.streams import stream
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
 from theory.declared.model import DeclaredModel
+from theory.declared.one_step import step_moments
 from theory.declared.rule import Rule
 from theory.declared.start import draw_start
-from theory.declared.step_moments import StepMoments, step_moments
+from theory.declared.step_moments import StepMoments
 from theory.declared.student import committee as declared_committee
 from theory.declared.target import Additive
 from theory.declared.unit_derivation import derivation
-from theory.declared.unit_rows import ROWS, UnitStepMoments, equations, unit_step_moments
+from theory.declared.unit_rows import ROWS, UnitStepMoments, equations
 from theory.steps import committee_checks
 from theory.steps.committee import Q, T, committee
 
@@ -38,7 +39,7 @@ def _vectors() -> np.ndarray:
 
 @pytest.mark.parametrize("rows", ROWS)
 def test_every_equation_holds_and_notices_a_dropped_term(rows: str) -> None:
-    found = derivation(UnitStepMoments(StepMoments(H3, H2), rows))
+    found = derivation(UnitStepMoments(StepMoments(H3, H2), rows=rows))
     own = found.steps[-len(equations(rows)) :]
     assert found.verify() == len(found.steps) > len(own)
     for step in own:
@@ -59,7 +60,7 @@ def test_one_eigenvalue_orthonormal_teachers_and_the_students_own_link_are_the_c
     students /= np.linalg.norm(students, axis=1, keepdims=True)
     arrays = committee_checks.order_parameters(students, a, b, size)
     drift = committee(activation, rows).drift
-    moments = UnitStepMoments(StepMoments(activation, activation), rows)
+    moments = UnitStepMoments(StepMoments(activation, activation), rows=rows)
     found = moments.at(arrays["C"][None], Inputs.isotropic(7), a, b, step_size=size)
     for moment, component in ((found.teachers, T[k, q]), (found.rows, Q[k, j])):
         known = size * committee_checks.evaluate(drift[component], arrays)
@@ -113,8 +114,8 @@ def test_explicit_vectors_have_these_means_and_reject_a_dropped_term(rows: str) 
     size, batch, noise, count = 1e-4, 2, 0.5, 400_000
     ahead, back = _steps(rows, size, count, batch, noise)
     free = StepMoments(_SIGMA, _LINK)
-    known = _second(UnitStepMoments(free, rows), batch, noise)
-    first = _mean(UnitStepMoments(free, rows), 1.0, batch, noise) - known
+    known = _second(UnitStepMoments(free, rows=rows), batch, noise)
+    first = _mean(UnitStepMoments(free, rows=rows), 1.0, batch, noise) - known
     assert np.abs(_scores((ahead - back) / (2 * size), first)).max() < 4
     sampled = (ahead + back) / (2 * size**2)
     assert np.abs(_scores(sampled, known)).max() < 4
@@ -122,7 +123,7 @@ def test_explicit_vectors_have_these_means_and_reject_a_dropped_term(rows: str) 
         terms = equations(rows)[name][1]
         for dropped in terms:
             if name in ("s", "S") or dropped.body.coeff(eta, 2) != 0:
-                wrong = UnitStepMoments(free, rows, ((name, Sums(x for x in terms if x is not dropped)),))
+                wrong = UnitStepMoments(free, ((name, Sums(x for x in terms if x is not dropped)),), rows)
                 assert np.abs(_scores(sampled, _second(wrong, batch, noise))).max() > 10
 
 
@@ -137,7 +138,7 @@ def test_explicit_vectors_have_this_covariance(rows: str) -> None:
     ahead, _ = _steps(rows, size, 200_000, batch, noise)
     vectors = _vectors()
     grams = np.stack([vectors[:, i == _BLOCK] @ vectors[:, i == _BLOCK].T for i in range(2)])
-    found = UnitStepMoments(StepMoments(_SIGMA, _LINK), rows).at(
+    found = UnitStepMoments(StepMoments(_SIGMA, _LINK), rows=rows).at(
         grams, _INPUTS, _A, _B, step_size=size, batch_size=batch, noise_size=noise
     )
     moved = ahead.reshape(-1, 2, 2, 2, 2)[:, :, 0].reshape(groups, -1, 8) / size  # teachers: (i, k, q)
@@ -152,19 +153,23 @@ def test_explicit_vectors_have_this_covariance(rows: str) -> None:
     assert gaps[1] > 15
 
 
-def test_what_is_not_of_unit_length_or_free_is_refused() -> None:
+def test_decay_is_undone_by_the_scaling_but_for_the_size_of_the_step() -> None:
+    """As one step without decay of size η/(1 − ηκ): (1 − ηκ)v + ηu and v + ηu/(1 − ηκ) have one direction."""
     directions = Directions.random(Inputs.blocks((2.0, 2), (0.5, 3)), 2)
-    start = draw_start(directions, 2)
+    start, student = draw_start(directions, 2), declared_committee(H3, 2, rows="sphere")
+    decayed, plain, other = (
+        step_moments(DeclaredModel(directions, Additive(H2, (1.0, 0.5)), student, rule), start)
+        for rule in (Rule(0.1, decay=2.0), Rule(0.1 / 0.8), Rule(0.1))
+    )
+    assert np.allclose(decayed.rows, plain.rows, rtol=1e-12)
+    assert not np.allclose(decayed.rows, other.rows, rtol=1e-2)
 
-    def model(rows: str) -> DeclaredModel:
-        student = declared_committee(H3, 2, rows=rows)
-        return DeclaredModel(directions, Additive(H2, (1.0, 0.5)), student, Rule(0.1))
 
-    with pytest.raises(InputError, match="unit_step_moments"):
-        step_moments(model("sphere"), start)
-    with pytest.raises(InputError, match="rows"):
-        unit_step_moments(model("free"), start)
+def test_what_is_not_of_unit_length_is_refused() -> None:
+    moments = UnitStepMoments(StepMoments(H3, H2))
     with pytest.raises(InputError, match="rows on a sphere begin with 1"):
-        UnitStepMoments(StepMoments(H3, H2)).at(np.eye(4)[None] * 2, Inputs.isotropic(7), _A, _B, step_size=0.1)
+        moments.at(np.eye(4)[None] * 2, Inputs.isotropic(7), _A, _B, step_size=0.1)
+    with pytest.raises(InputError, match="nothing is left of a row"):
+        moments.at(np.eye(4)[None], Inputs.isotropic(7), _A, _B, step_size=0.1, decay=10.0)
     with pytest.raises(InputError, match="polynomial"):
         derivation(UnitStepMoments(StepMoments(Activation.parse("erf"), H2)))

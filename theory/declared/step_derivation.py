@@ -6,13 +6,13 @@ lemma or of the closed integrals is used.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import sympy as sp
 
-from theory.core.activation import Activation
 from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.indexed import Sums, reads
 from theory.core.quadrature import gauss_hermite, product_rule
@@ -28,7 +28,7 @@ BLOCK = np.array([0, 1, 1])
 _TEACHERS = np.array([[0.5, 0.1, -0.2], [-0.1, 0.4, 0.3]])
 _ROWS = np.array([[0.3, 0.4, 0.1], [-0.2, 0.2, 0.5]])
 FIRST, SECOND = np.array([0.8, -0.5]), np.array([0.7, -0.4])
-ETA, BATCH, NOISE = 0.37, 2, 0.3
+ETA, BATCH, NOISE, DECAY = 0.37, 2, 0.3, 0.4
 #: Points per coordinate for erf, whose vectors are made as short as it is steep.
 _NODES = 36
 
@@ -46,22 +46,46 @@ class Sampled(NamedTuple):
         """E of values (n, …)."""
         return np.tensordot(self.weights, values, axes=1)
 
+    def product(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """E of the outer product of two means over a batch, from one sample's values (n, …)."""
+        alone = np.tensordot(self._weighed(one), other, axes=(0, 0))
+        return (alone + (BATCH - 1) * np.multiply.outer(self.mean(one), self.mean(other))) / BATCH
+
+    def covariance(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """Of two means over a batch."""
+        return np.tensordot(self._weighed(one - self.mean(one)), other, axes=(0, 0)) / BATCH
+
+    def _weighed(self, values: np.ndarray) -> np.ndarray:
+        return self.weights[(..., *[None] * (values.ndim - 1))] * values
+
+
+def along(moves: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """By eigenspace, inner products of moves (n, m, 3) with vectors (N, 3): (n, 2, m, N)."""
+    return np.stack([moves[..., i == BLOCK] @ vectors[:, i == BLOCK].T for i in range(2)], axis=1)
+
+
+def inside(products: np.ndarray) -> np.ndarray:
+    """By eigenspace, inner products (2, m, m) from those of coordinates (m, 3, m, 3)."""
+    return np.stack([np.einsum("kclc->kl", products[:, i == BLOCK][..., i == BLOCK]) for i in range(2)])
+
 
 @lru_cache(maxsize=8)
-def sampled(activation: Activation, link: Activation, unit: bool = False) -> Sampled:
+def sampled(moments: StepMoments, unit: bool = False) -> Sampled:
     """Two teachers and two rows at the points of a rule; rows of length 1 if `unit`."""
-    forms = [form for x in (activation, link) if (form := as_erf(x)) is not None]
+    activation, links = moments.activation, (*moments.links, moments.links[0])[:2]
+    forms = [form for x in (activation, *links) if (form := as_erf(x)) is not None]
     steep = max([1.0, *(abs(float(slope)) for _, slope in forms)])
-    degrees = 0 if forms else max(activation.degree, link.degree) + activation.degree
+    degrees = 0 if forms else max(x.degree for x in (activation, *links)) + activation.degree
     nodes = _NODES if forms else degrees + 2
     rows = _ROWS / np.linalg.norm(_ROWS, axis=1, keepdims=True) if unit else _ROWS / steep
     vectors = np.concatenate([_TEACHERS / steep, rows])
     grams = np.stack([vectors[:, i == BLOCK] @ vectors[:, i == BLOCK].T for i in range(2)])
     points, weights = product_rule(*[gauss_hermite(nodes)] * 3)
     x = points * np.sqrt(np.asarray(INPUTS.eigenvalues))[BLOCK]
-    sigma, slope, target = activation.arrays(), activation.arrays(1), link.arrays()
+    sigma, slope = activation.arrays(), activation.arrays(1)
     fields = x @ vectors.T
-    delta = sigma(fields[:, 2:]) @ SECOND - target(fields[:, :2]) @ FIRST
+    target = sum(a * link.arrays()(field) for a, link, field in zip(FIRST, links, fields.T, strict=False))
+    delta = (sigma(fields[:, 2:]) @ SECOND if moments.coupled else 0.0) - target
     noisy = np.concatenate([delta - NOISE, delta + NOISE])
     slopes = noisy[:, None] * np.tile(slope(fields[:, 2:]), (2, 1))
     return Sampled(vectors, grams, np.tile(x, (2, 1)), np.tile(weights, 2) / 2, slopes)
@@ -71,11 +95,11 @@ def residual_of(name: str, moments: StepMoments) -> Callable[[sp.Basic], sp.Expr
     """The check of one of `theory.declared.step_moments.EQUATIONS` as it is shown, for these activations."""
 
     def residual(shown: Sums) -> sp.Expr:
-        points = sampled(moments.activation, moments.link)
+        points = sampled(moments)
         gaps = []
-        for used in (StepMoments(moments.activation, moments.link, ((name, shown),)), moments):
+        for used in (replace(moments, equations=((name, shown),)), moments):
             arrays = used.arrays(points.grams, INPUTS, FIRST, SECOND)
-            known, right = _ROADS[name](points, used.solved(arrays, ETA, BATCH, NOISE))
+            known, right = _ROADS[name](points, used.solved(arrays, ETA, BATCH, NOISE, DECAY))
             gaps.append(np.abs(known - right).max() / np.abs(right).max())
         return sp.Float(np.max(gaps))
 
@@ -102,34 +126,30 @@ def _hessian(x: Sampled, found: dict[str, np.ndarray]) -> Pair:
     return found["Phi"][:, :, None, None] * metric + metric @ curved @ metric, right
 
 
-def _halves_of(x: Sampled) -> np.ndarray:
-    """One sample's displacements of each row along each vector, by eigenspace, (n, 2, m, N)."""
-    parts = [x.x[:, i == BLOCK] @ x.vectors[:, i == BLOCK].T for i in range(2)]
-    return -ETA * np.einsum("nk,k,inU->nikU", x.slopes, SECOND, np.stack(parts))
+def _moves(x: Sampled) -> np.ndarray:
+    """One sample's steps, (n, m, 3)."""
+    return -ETA * (x.slopes * SECOND)[:, :, None] * x.x[:, None, :]
 
 
 def _teacher_mean(x: Sampled, found: dict[str, np.ndarray]) -> Pair:
-    return found["T"], x.mean(_halves_of(x)[..., :2])
+    right = x.mean(along(_moves(x), x.vectors[:2])) - ETA * DECAY * x.grams[:, 2:, :2]
+    return found["T"], right
 
 
 def _row_mean(x: Sampled, found: dict[str, np.ndarray]) -> Pair:
-    """A batch of two: each sample with itself and with the other, over 4."""
-    first = x.mean(_halves_of(x)[..., 2:])
-    moves = -ETA * (x.slopes * SECOND)[:, :, None] * x.x[:, None, :]
-    mean, second = x.mean(moves), []
-    for i in range(2):
-        own = moves[:, :, i == BLOCK]
-        alone = np.einsum("n,nkc,nlc->kl", x.weights, own, own, optimize=True)
-        across = mean[:, i == BLOCK] @ mean[:, i == BLOCK].T
-        second.append((alone + across + across + alone) / 4)
-    return found["Q"], first + np.swapaxes(first, 1, 2) + np.stack(second)
+    """On rows that have decayed."""
+    return found["Q"], rows_mean(x, _moves(x))
+
+
+def rows_mean(x: Sampled, moves: np.ndarray) -> np.ndarray:
+    """Both ends of a step of these moves (n, m, 3) on decayed rows, (2, m, m)."""
+    left, first, before = 1 - ETA * DECAY, x.mean(along(moves, x.vectors[2:])), x.grams[:, 2:, 2:]
+    return (left**2 - 1) * before + left * (first + np.swapaxes(first, 1, 2)) + inside(x.product(moves, moves))
 
 
 def _covariance(x: Sampled, found: dict[str, np.ndarray]) -> Pair:
-    halves = _halves_of(x).reshape(len(x.x), -1)
-    centred = halves - x.mean(halves)
-    right = (x.weights[:, None] * centred).T @ centred / 2
-    return found["halves"], right.reshape(found["halves"].shape)
+    displacements = along(_moves(x), x.vectors)
+    return found["halves"], x.covariance(displacements, displacements)
 
 
 _ROADS: dict[str, Callable[[Sampled, dict[str, np.ndarray]], Pair]] = {
@@ -161,7 +181,7 @@ def derivation(moments: StepMoments) -> Derivation:
     )
     assumptions = (
         Assumption("Gaussian inputs, a batch of fresh samples each step"),
-        Assumption("free rows, second layer fixed, square loss"),
+        Assumption("free rows, second layer fixed"),
         Assumption("covariance: first order of the displacements"),
     )
     named = {EQUATIONS[name][0]: value for name, value in shown.items()}

@@ -10,15 +10,16 @@ $$E\,\delta\sigma'(g_k)x=\Lambda\sum_AG_{kA}v_A,\qquad
 E\,\Psi_{kl}xx^\top=\Phi_{kl}\Lambda+\Lambda\Big(\sum_{AB}H_{klAB}v_Av_B^\top\Big)\Lambda,$$
 
 where H sums $E\,\partial_a\partial_b\Psi$ over *ordered* pairs of Gaussians. As rows are free, V is a polynomial of degree two
-in η and the mean of a step is exact; the covariance is that of the displacements of first order. One eigenvalue, orthonormal
-teachers and the student's own link: `theory.steps.committee` (Saad and Solla 1995, Phys. Rev. E 52, 4225; blocks derived).
+in η and the mean of a step is exact; the covariance is that of the displacements of first order. Under the correlation loss
+$\delta=-y$: ω of the rows is 0. A polynomial target is additive over more directions (`theory.declared.powers`). One
+eigenvalue, orthonormal teachers and the student's own link: `theory.steps.committee` (Saad and Solla 1995, Phys. Rev. E 52,
+4225; blocks derived).
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import product
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -27,16 +28,11 @@ from theory.core.activation import Activation
 from theory.core.arguments import check_positive, check_whole
 from theory.core.errors import InputError
 from theory.core.frame import A, B, N, eta, noise, w
-from theory.core.hermite import z
 from theory.core.indexed import Index, Sums, Term, collect, k, l, q
 from theory.core.numeric_sums import NumericSums
+from theory.declared.flow import kappa
 from theory.declared.inputs import Inputs
-from theory.declared.loss import Square
-from theory.declared.model import DeclaredModel
-from theory.declared.rule import Rule
-from theory.declared.start import Start
-from theory.declared.target import Additive
-from theory.steps.slope_integrals import MAX_DEGREE, as_erf, covariance_symbol, erf_four, erf_two, wick_expectation
+from theory.declared.step_integrals import FOUR, TWO, Table, of_slopes, of_two
 
 #: Eigenspaces, and ends of displacements (any vector of the frame).
 L = sp.Symbol("L", integer=True, positive=True)
@@ -48,8 +44,10 @@ lam, n, V, b = (sp.IndexedBase(name) for name in ("lambda", "n", "V", "b"))
 #: The frame's inner products with teachers and with rows, (L, N, P) and (L, N, m); one eigenspace or row with itself.
 Z, Y, same, itself = sp.IndexedBase("Z"), sp.IndexedBase("Y"), sp.IndexedBase("delta"), sp.IndexedBase("I")
 G, Phi, H = sp.IndexedBase("G"), sp.IndexedBase("Phi"), sp.IndexedBase("H")
-#: Eσ''(g_k)τ(g_A) and Eσ'(g_k)τ'(g_A); row k as vector A of the frame, 1 or 0.
-own, cross, place = sp.IndexedBase("K"), sp.IndexedBase("M"), sp.IndexedBase("E")
+#: Eσ(g_k)τ(g_A), Eσ''(g_k)τ(g_A) and Eσ'(g_k)τ'(g_A); row k as vector A of the frame, 1 or 0.
+output, own, cross, place = (sp.IndexedBase(name) for name in ("O", "K", "M", "E"))
+#: Covariance of the displacements of free rows without weight decay: what "halves" is in `MoreMoments`.
+spread = sp.IndexedBase("Gamma")
 _VERTICES = (k, l, A, B)
 
 
@@ -94,8 +92,8 @@ def hessian() -> Sums:
 
 
 def teacher_mean() -> Sums:
-    r"""$E\,\Delta V^i_{kq}$, exact: $-\eta b_k\lambda_i\sum_AG_{kA}V^i_{Aq}$."""
-    return Sums.of((-eta * b[k] * lam[i] * G[k, A] * Z[i, A, q], A))
+    r"""$E\,\Delta V^i_{kq}$, exact: $-\eta b_k\lambda_i\sum_AG_{kA}V^i_{Aq}-\eta\kappa V^i_{kq}$."""
+    return Sums.of((-eta * b[k] * lam[i] * G[k, A] * Z[i, A, q], A), (-eta * kappa * place[k, A] * Z[i, A, q], A))
 
 
 def square_mean() -> Sums:
@@ -110,12 +108,10 @@ def square_mean() -> Sums:
 
 
 def row_mean() -> Sums:
-    r"""$E\,\Delta V^i_{kl}$, exact: both halves of first order, and $\eta^2$ × `square_mean`."""
-    terms = [
-        Term(-eta * b[k] * lam[i] * G[k, A] * Y[i, A, l], (A,)),
-        Term(-eta * b[l] * lam[i] * G[l, A] * Y[i, A, k], (A,)),
-    ]
-    return collect([*terms, *square_mean().scaled(eta**2)])
+    r"""$E\,\Delta V^i_{kl}$, exact: both halves of first order, $\eta^2$ × `square_mean`, and weight decay."""
+    halves = Sums.of((-eta * b[k] * lam[i] * G[k, A] * Y[i, A, l], A), (-eta * b[l] * lam[i] * G[l, A] * Y[i, A, k], A))
+    decayed = Term(((1 - eta * kappa) ** 2 - 1) * place[l, A] * Y[i, A, k], (A,))
+    return collect([*halves.scaled(1 - eta * kappa), *square_mean().scaled(eta**2), decayed])
 
 
 def half_covariance() -> Sums:
@@ -130,7 +126,9 @@ def half_covariance() -> Sums:
 
 
 #: Name → equation's left side, terms, and free letters.
-EQUATIONS: dict[str, tuple[str, Sums, tuple[sp.Symbol, ...]]] = {
+Equations = dict[str, tuple[str, Sums, tuple[sp.Symbol, ...]]]
+
+EQUATIONS: Equations = {
     "G": ("G_{kA}", gradient(), (k, A)),
     "Phi": (r"\Phi_{kl}", product_mean(), (k, l)),
     "H": ("H_{klUW}", hessian(), (k, l, U, W)),
@@ -138,80 +136,6 @@ EQUATIONS: dict[str, tuple[str, Sums, tuple[sp.Symbol, ...]]] = {
     "Q": (r"E\,\Delta V^{i}_{kl}", row_mean(), (i, k, l)),
     "halves": (r"\mathrm{Cov}", half_covariance(), (i, k, U, h, l, W)),
 }
-
-
-# ----------------------------------------------------------------------- the integrals
-
-
-@dataclass(frozen=True)
-class Integrals:
-    """Closed forms for a student's activation and two functions of the frame, in `covariance_symbol`s.
-
-    Attributes:
-        two: E σ(g₁)τ(g₂). four: E σ'(g₁)σ'(g₂)τ(g₃)τ'(g₄).
-    """
-
-    two: sp.Expr
-    four: sp.Expr
-
-    def bend(self, first: int, second: int) -> sp.Expr:
-        """E ∂∂ of four points, vertices from 0."""
-        return sp.diff(self.four, covariance_symbol(first, second)) * (2 if first == second else 1)
-
-
-@lru_cache(maxsize=32)
-def integrals(activation: Activation, one: Activation, other: Activation) -> Integrals:
-    r"""Of polynomials, or of $s\,\mathrm{erf}(bz)$ with scales of their own. Raises `InputError` for any other."""
-    functions = (activation, activation, one, other)
-    erfs = [form for x in functions if (form := as_erf(x)) is not None]
-    if len(erfs) == 4:
-        steep = [sp.sqrt(2) * slope for _, slope in erfs]
-        size = sp.Mul(*[scale for scale, _ in erfs])
-
-        def stretched(x: sp.Expr, ends: tuple[int, ...]) -> sp.Expr:
-            pairs = [(c, d) for c in range(len(ends)) for d in range(c, len(ends))]
-            known = {
-                covariance_symbol(c, d): steep[ends[c]] * steep[ends[d]] * covariance_symbol(c, d) for c, d in pairs
-            }
-            return x.subs(known, simultaneous=True)
-
-        pair = erfs[0][0] * erfs[2][0] * stretched(erf_two(), (0, 2))
-        return Integrals(pair, size * steep[0] * steep[1] * stretched(erf_four(), (0, 1, 2, 3)))
-    if erfs or not all(x.is_polynomial and x.degree <= MAX_DEGREE for x in functions):
-        names = ", ".join(sorted({x.name for x in functions}))
-        raise InputError(
-            f"moments of a step are closed for polynomials up to degree {MAX_DEGREE}, or for erf's alone, not for {names}: "
-            "use such an activation and link, or simulate the step"
-        )
-    values = [sp.expand(x.function) for x in functions]
-    slopes = [sp.diff(values[0], z)] * 2
-    return Integrals(wick_expectation([values[0], values[2]]), wick_expectation([*slopes, *values[2:]]))
-
-
-@lru_cache(maxsize=64)
-def _compiled(activation: Activation, one: Activation, other: Activation) -> Callable[..., list[np.ndarray]]:
-    """F and its bends (a ≤ b), as a function of the ten covariances."""
-    found = integrals(activation, one, other)
-    return _function([found.four, *[found.bend(*pair) for pair in _PAIRS]], _PAIRS)
-
-
-@lru_cache(maxsize=32)
-def _compiled_pair(activation: Activation, link: Activation) -> Callable[..., list[np.ndarray]]:
-    """Eσ''τ, Eσ'τ', and bends of Eσ'τ' (a ≤ b) of two Gaussians, as a function of three covariances."""
-    two = integrals(activation, link, link).two
-    slopes = sp.diff(two, covariance_symbol(0, 1))
-    bends = [sp.diff(slopes, covariance_symbol(*pair)) * (2 if pair[0] == pair[1] else 1) for pair in _FLAT]
-    return _function([2 * sp.diff(two, covariance_symbol(0, 0)), slopes, *bends], _FLAT)
-
-
-_PAIRS = [(x, y) for x in range(4) for y in range(x, 4)]
-_FLAT = [(0, 0), (0, 1), (1, 1)]
-
-
-def _function(expressions: list[sp.Expr], pairs: list[tuple[int, int]]) -> Callable[..., list[np.ndarray]]:
-    names = [covariance_symbol(*pair) for pair in pairs]
-    compiled = sp.lambdify(names, [sp.N(x, 17) for x in expressions], modules="numpy", cse=True)
-    return lambda *values: [x + 0.0 * sum(values) for x in compiled(*values)]
 
 
 # ------------------------------------------------------------------------------ numbers
@@ -247,20 +171,27 @@ class Moments:
 
 @dataclass(frozen=True)
 class StepMoments:
-    r"""Moments of a step for an activation and a link, from `EQUATIONS`, or from others put in the place of some.
+    r"""Moments of a step of free rows for an activation and a link, from `EQUATIONS`, or from others put in the place of some.
 
     Attributes:
-        activation: σ. link: $\sigma_*$. equations: name → terms, where they are not those derived.
+        activation: σ. link: $\sigma_*$, or one for each direction. equations: name → terms, where they are not those derived.
+        coupled: whether students see each other, as under the square loss; not under correlation.
     """
 
     activation: Activation
-    link: Activation
+    link: Activation | tuple[Activation, ...]
     equations: tuple[tuple[str, Sums], ...] = ()
+    coupled: bool = True
 
     @cached_property
     def _sums(self) -> dict[str, NumericSums]:
         terms = {name: sums for name, (_, sums, _) in EQUATIONS.items()} | dict(self.equations)
         return {name: NumericSums(terms[name], free, self.activation) for name, (_, _, free) in EQUATIONS.items()}
+
+    @property
+    def links(self) -> tuple[Activation, ...]:
+        """Those that are different."""
+        return tuple(dict.fromkeys(self.link)) if isinstance(self.link, tuple) else (self.link,)
 
     def arrays(self, grams: np.ndarray, inputs: Inputs, a: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
         r"""What the equations are about, by name. `grams`: $V^i$, (L, N, N), teachers first; a (P,); second: b (m,)."""
@@ -269,105 +200,111 @@ class StepMoments:
         C = np.einsum("i,iAB->AB", values, grams)
         counts = np.asarray(inputs.multiplicities, dtype=float)
         found = {"lambda": values, "n": counts, "V": grams, "Z": grams[:, :, :P], "Y": grams[:, :, P:]}
-        found |= {"w": np.concatenate([-a, second]), "b": second, "delta": np.eye(values.size), "I": np.eye(P + m)}
-        return found | {"E": np.eye(P + m)[P:]} | self._pairs(C, P) | self._fours(C, P)
+        found |= {"w": np.concatenate([-a, second * self.coupled]), "b": second}
+        found |= {"delta": np.eye(values.size), "I": np.eye(P + m), "E": np.eye(P + m)[P:]}
+        return found | self._pairs(C, P) | self.fours(C, P, of_slopes, [F.name, *[bend(*pair).name for pair in FOUR]])
 
-    def _kinds(self, P: int, size: int) -> list[tuple[Activation, np.ndarray]]:
-        return [(self.link, np.arange(P)), (self.activation, np.arange(P, size))]
+    def kinds(self, P: int, size: int) -> list[tuple[Activation, np.ndarray]]:
+        """The different functions of the frame's fields, and which fields they are of.
+
+        Raises `InputError` if links are given, but not one for each direction.
+        """
+        each = self.link if isinstance(self.link, tuple) else (self.link,) * P
+        if len(each) != P:
+            raise InputError(f"{len(each)} links are given for {P} directions: give one for all, or one for each")
+        found = [(link, np.array([p for p in range(P) if each[p] == link])) for link in self.links]
+        return [*found, (self.activation, np.arange(P, size))]
 
     def _pairs(self, C: np.ndarray, P: int) -> dict[str, np.ndarray]:
-        rows = np.arange(P, len(C))
-        found: dict[str, list[np.ndarray]] = {"K": [], "M": []}
-        for tau, where in self._kinds(P, len(C)):
-            values = _compiled_pair(self.activation, tau)(*_covariances(C, rows, where))
-            found["K"].append(values[0])
-            found["M"].append(values[1])
-        flat = _compiled_pair(self.activation, self.activation)(*_covariances(C, rows, rows))
-        bends = {flat_bend(*pair).name: x for pair, x in zip(_FLAT, flat[2:], strict=True)}
-        return {name: np.concatenate(parts, axis=1) for name, parts in found.items()} | {"F^0": flat[1]} | bends
-
-    def _fours(self, C: np.ndarray, P: int) -> dict[str, np.ndarray]:
         size, rows = len(C), np.arange(P, len(C))
-        found = np.empty((len(_PAIRS) + 1, rows.size, rows.size, size, size))
-        for (one, first), (other, second) in product(self._kinds(P, size), repeat=2):
-            values = _compiled(self.activation, one, other)(*_covariances(C, rows, rows, first, second))
+        found = np.empty((3, rows.size, size))
+        for tau, where in self.kinds(P, size):
+            found[:, :, where] = of_two(self.activation, tau)(*_covariances(C, rows, where))[:3]
+        flat = of_two(self.activation, self.activation)(*_covariances(C, rows, rows))
+        names = [output.name, own.name, cross.name]
+        flats = [F_0.name, *[flat_bend(*pair).name for pair in TWO]]
+        return dict(zip(names, found, strict=True)) | dict(zip(flats, flat[2:], strict=True))
+
+    def fours(self, C: np.ndarray, P: int, table: Callable[..., Table], names: list[str]) -> dict[str, np.ndarray]:
+        """Integrals of four fields, two rows and two of the frame, (m, m, N, N), by these names."""
+        size, rows = len(C), np.arange(P, len(C))
+        found = np.empty((len(names), rows.size, rows.size, size, size))
+        for (one, first), (other, second) in product(self.kinds(P, size), repeat=2):
+            values = table(self.activation, one, other)(*_covariances(C, rows, rows, first, second))
             found[:, :, :, first[:, None], second[None, :]] = np.stack(values)
-        names = [F.name, *[bend(*pair).name for pair in _PAIRS]]
         return dict(zip(names, found, strict=True))
 
     def solved(
-        self, arrays: Mapping[str, np.ndarray], step_size: float, batch_size: int = 1, noise_size: float = 0.0
+        self,
+        arrays: Mapping[str, np.ndarray],
+        /,
+        step_size: float,
+        batch_size: float = 1,
+        noise_size: float = 0.0,
+        decay: float = 0.0,
     ) -> dict[str, np.ndarray]:
         """`arrays` with G, Φ and H, and then the moments, by the names of `EQUATIONS`; axes are their free letters: of shape
         (m, N), (m, m), (m, m, N, N), (L, m, P), (L, m, m) and (L, m, N, L, m, N).
 
-        Raises `InputError` for a step size, batch or noise out of range.
+        Raises `InputError` for a step size, batch, noise or decay out of range.
         """
         check_positive(step_size=step_size)
         check_whole(batch=batch_size)
-        if not (np.isfinite(noise_size) and noise_size >= 0):
-            raise InputError(f"noise is {noise_size!r}: give a finite number, 0 or more")
-        numbers = {eta.name: step_size, batch.name: batch_size, noise.name: noise_size}
+        for name, value in (("noise", noise_size), ("decay", decay)):
+            if not (np.isfinite(value) and value >= 0):
+                raise InputError(f"{name} is {value!r}: give a finite number, 0 or more")
+        numbers = {eta.name: step_size, batch.name: batch_size, noise.name: noise_size, kappa.name: decay}
         found = {**arrays, **{name: np.asarray(float(value)) for name, value in numbers.items()}}
         for name, sums in self._sums.items():
             found[name] = sums(found)
         return found
 
-    def at(
-        self,
-        grams: np.ndarray,
-        inputs: Inputs,
-        a: np.ndarray,
-        second: np.ndarray,
-        *,
-        step_size: float,
-        batch_size: int = 1,
-        noise_size: float = 0.0,
-    ) -> Moments:
+    def at(self, grams: np.ndarray, inputs: Inputs, a: np.ndarray, second: np.ndarray, /, **numbers: float) -> Moments:
         r"""Mean and leading covariance of a step from $V^i$ = `grams` (L, N, N), teachers first; a (P,); second: b (m,).
 
-        The mean is exact for any step size; the covariance is that of the terms of first order in it. Raises `InputError` for
-        activations without closed integrals, and for a step size, batch or noise out of range.
+        The mean is exact for any step size; the covariance is that of the terms of first order in it.
+
+        Args:
+            numbers: `step_size`, `batch_size`, `noise_size` and `decay` of `solved`.
+
+        Raises `InputError` for activations without closed integrals, and as `solved`.
         """
-        found = self.solved(self.arrays(grams, inputs, a, second), step_size, batch_size, noise_size)
+        found = self.solved(self.arrays(grams, inputs, a, second), **numbers)
         return Moments(found["T"], found["Q"], found["halves"])
 
 
-def step_moments(model: DeclaredModel, start: Start, equations: Mapping[str, Sums] | None = None) -> Moments:
-    """Of the first step of a declared model from `start`. `equations`: in the place of those derived, by name.
+@dataclass(frozen=True)
+class MoreMoments:
+    """Moments that follow from those of free rows by further equations, solved one after the other.
 
-    Raises `InputError` for what is no committee with free rows and fixed second layer, additive target, square loss and plain
-    SGD without decay, and for activations without closed integrals. Rows of unit length: `theory.declared.unit_rows`.
+    Attributes:
+        free: of free rows. replaced: name → terms, where they are not those derived.
     """
-    if model.student.rows != "free":
-        raise InputError(f"rows are {model.student.rows!r}: use unit_step_moments of theory.declared.unit_rows")
-    free, where, numbers = described(model, start, equations)
-    return free.at(*where, **numbers)
 
+    free: StepMoments
+    replaced: tuple[tuple[str, Sums], ...] = ()
 
-#: V^i, inputs, teachers' weights and second layer: what `StepMoments.at` takes by place.
-Where = tuple[np.ndarray, Inputs, np.ndarray, np.ndarray]
+    @property
+    def equations(self) -> Equations:
+        """Those derived. Raises `NotImplementedError`: of a kind of rows."""
+        raise NotImplementedError
 
+    @cached_property
+    def _sums(self) -> dict[str, NumericSums]:
+        given = dict(self.replaced)
+        found = self.equations.items()
+        return {name: NumericSums(given.get(name, sums), free, self.free.activation) for name, (_, sums, free) in found}
 
-def described(
-    model: DeclaredModel, start: Start, equations: Mapping[str, Sums] | None = None
-) -> tuple[StepMoments, Where, dict[str, Any]]:
-    """What moments of a step take from a model, whatever its rows: by place, and by name. Raises as `step_moments`."""
-    student, target, rule = model.student, model.target, model.rule
-    plain = type(rule) is Rule and not (rule.decay or rule.samples) and isinstance(model.loss, Square)
-    if student.homogeneous or student.trained or not plain or not isinstance(target, Additive):
-        raise InputError(
-            "moments of a step are known for a committee with a fixed second layer, an additive target, the "
-            "square loss and plain SGD without decay on fresh samples: declare these, or simulate the step"
-        )
-    start.check(model.directions)
-    size = rule.step_size(0) if callable(rule.step_size) else rule.step_size
-    overlaps = start.overlaps(model.directions)
-    upper = np.concatenate([model.directions.grams, np.swapaxes(overlaps, 1, 2)], axis=2)
-    grams = np.concatenate([upper, np.concatenate([overlaps, start.grams], axis=2)], axis=1)
-    where = grams, model.inputs, np.asarray(target.weights), np.asarray(student.second)
-    numbers = {"step_size": float(size), "batch_size": rule.batch, "noise_size": rule.noise_deviation}
-    return StepMoments(student.activation, target.link, tuple((equations or {}).items())), where, numbers
+    def solved(self, arrays: Mapping[str, np.ndarray], /, **numbers: float) -> dict[str, np.ndarray]:
+        """What `equations` are about, by name; axes are their free letters, of length L (i, h), m (k, l) and N (U, W).
+
+        Raises `InputError` as `StepMoments.solved`.
+        """
+        found = self.free.solved(arrays, **numbers)
+        found[spread.name] = found["halves"]
+        for name, sums in self._sums.items():
+            found[name] = sums(found)
+        return found
 
 
 def _covariances(C: np.ndarray, *vertices: np.ndarray) -> list[np.ndarray]:

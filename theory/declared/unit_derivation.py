@@ -6,13 +6,13 @@ closed integrals, or of the split into radial and tangent parts is used in the m
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 import sympy as sp
 
 from theory.core.derivation import Assumption, Derivation, Step, equation
-from theory.core.errors import InputError
 from theory.core.indexed import Sums, reads
 from theory.declared import step_derivation
 from theory.declared.step_derivation import (
@@ -25,6 +25,8 @@ from theory.declared.step_derivation import (
     REFERENCE,
     SECOND,
     Sampled,
+    along,
+    inside,
     sampled,
 )
 from theory.declared.step_moments import EQUATIONS as FREE
@@ -35,7 +37,7 @@ TOLERANCE = 1e-10
 
 
 class _Descents:
-    """u_k (n, m, 3) at the points, and averages over a batch."""
+    """u_k (n, m, 3) at the points, and their parts."""
 
     def __init__(self, x: Sampled, rows: str) -> None:
         self.x, self.rows = x, x.vectors[FIRST.size :]
@@ -43,21 +45,6 @@ class _Descents:
         self.radial = np.einsum("nkc,kc->nk", self.full, self.rows)
         self.tangent = self.full - self.radial[:, :, None] * self.rows
         self.used = self.tangent if rows == "projected" else self.full
-
-    def along(self, moves: np.ndarray) -> np.ndarray:
-        """⟨u_k, v_U⟩^i, (n, 2, m, N)."""
-        parts = [moves[..., i == BLOCK] @ self.x.vectors[:, i == BLOCK].T for i in range(2)]
-        return np.stack(parts, axis=1)
-
-    def product(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """E of the outer product of two batch means, from one sample's values (n, …)."""
-        alone = np.tensordot(self.x.weights[(..., *[None] * (one.ndim - 1))] * one, other, axes=(0, 0))
-        return (alone + (BATCH - 1) * np.multiply.outer(self.x.mean(one), self.x.mean(other))) / BATCH
-
-    def covariance(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Of two batch means."""
-        centred = one - self.x.mean(one)
-        return np.tensordot(self.x.weights[(..., *[None] * (one.ndim - 1))] * centred, other, axes=(0, 0)) / BATCH
 
     def quadratic(self, form: Callable[..., np.ndarray]) -> np.ndarray:
         """E of a quadratic form of batch means of descents (…, m, 3)."""
@@ -105,23 +92,17 @@ def _moved(d: _Descents, others: np.ndarray, pushes: bool) -> np.ndarray:
     return found
 
 
-def _squares(d: _Descents) -> np.ndarray:
-    """E⟨u_k, u_l⟩^i, (2, m, m)."""
-    both = d.product(d.full, d.full)
-    return np.stack([np.einsum("kclc->kl", both[:, i == BLOCK][..., i == BLOCK]) for i in range(2)])
-
-
 _ROADS: dict[str, Callable[[_Descents], np.ndarray]] = {
-    "u": lambda d: d.x.mean(d.along(d.full)),
-    "S": _squares,
-    "D": lambda d: d.product(d.along(d.full), d.along(d.full)),
-    "R": lambda d: d.product(d.radial, d.along(d.full)),
-    "P": lambda d: d.product(d.radial, d.radial),
-    "s": lambda d: np.einsum("kckc->k", d.product(d.tangent, d.tangent)),
+    "u": lambda d: d.x.mean(along(d.full, d.x.vectors)),
+    "S": lambda d: inside(d.x.product(d.full, d.full)),
+    "D": lambda d: d.x.product(along(d.full, d.x.vectors), along(d.full, d.x.vectors)),
+    "R": lambda d: d.x.product(d.radial, along(d.full, d.x.vectors)),
+    "P": lambda d: d.x.product(d.radial, d.radial),
+    "s": lambda d: np.einsum("kckc->k", d.x.product(d.tangent, d.tangent)),
     "Delta": lambda d: _moved(d, d.x.vectors, False),
     "Q": lambda d: _moved(d, d.rows, True),
-    "Theta": lambda d: ETA**2 * d.covariance(d.along(d.tangent), d.along(d.full)),
-    "halves": lambda d: ETA**2 * d.covariance(d.along(d.tangent), d.along(d.tangent)),
+    "Theta": lambda d: ETA**2 * d.x.covariance(along(d.tangent, d.x.vectors), along(d.full, d.x.vectors)),
+    "halves": lambda d: ETA**2 * d.x.covariance(along(d.tangent, d.x.vectors), along(d.tangent, d.x.vectors)),
 }
 
 #: What both kinds of rows stand on: the first steps of `step_derivation`.
@@ -145,12 +126,12 @@ def residual_of(name: str, moments: UnitStepMoments) -> Callable[[sp.Basic], sp.
     """The check of one of `theory.declared.unit_rows.equations` as it is shown, for these activations."""
 
     def residual(shown: Sums) -> sp.Expr:
-        points = sampled(moments.free.activation, moments.free.link, unit=True)
+        points = sampled(moments.free, unit=True)
         right = _ROADS[name](_Descents(points, moments.rows))
         gaps = []
-        for used in (UnitStepMoments(moments.free, moments.rows, ((name, shown),)), moments):
+        for used in (replace(moments, replaced=((name, shown),)), moments):
             arrays = used.free.arrays(points.grams, INPUTS, FIRST, SECOND)
-            known = used.solved(arrays, ETA, BATCH, NOISE)[name]
+            known = used.solved(arrays, step_size=ETA, batch_size=BATCH, noise_size=NOISE)[name]
             gaps.append(np.abs(known - right).max() / np.abs(right).max())
         return sp.Float(np.max(gaps))
 
@@ -162,11 +143,8 @@ def derivation(moments: UnitStepMoments) -> Derivation:
 
     Raises `InputError` for what is no polynomial: the averages of the check are exact for polynomials only.
     """
-    for function in (moments.free.activation, moments.free.link):
-        if not function.is_polynomial:
-            raise InputError(
-                f"activation {function.name!r} is no polynomial: steps of unit rows are checked for polynomials; use e.g. h3"
-            )
+    for function in (moments.free.activation, *moments.free.links):
+        function.require_polynomial("the check of a step of unit rows")
     found = equations(moments.rows)
     shown = {name: found[name][1].as_sympy() for name in _TITLES}
     steps = tuple(
@@ -175,7 +153,7 @@ def derivation(moments: UnitStepMoments) -> Derivation:
     )
     assumptions = (
         Assumption("Gaussian inputs, a batch of fresh samples each step"),
-        Assumption("rows of unit norm, second layer fixed, square loss"),
+        Assumption("rows of unit norm, second layer fixed"),
         Assumption("step size small: terms of third order left out; covariance: first order of the displacements"),
     )
     before = step_derivation.derivation(moments.free)

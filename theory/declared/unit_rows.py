@@ -7,14 +7,13 @@ $$v_k'=v_k+\eta\mathbf a_k-\eta^2\big(\rho_k\mathbf a_k+\tfrac12|\mathbf a_k|^2v
 
 on a ``sphere``; of ``projected`` rows, which step along $\mathbf a_k$ alone, without $\rho_k\mathbf a_k$. So all that a step
 needs are the second moments of displacements $\langle u_k,v_U\rangle^i$ along the frame and of $\langle u_k,u_l\rangle^i$,
-which free rows have, for any eigenvalues, Gram matrix of the teacher, link, batch and label noise. Valid for
-$\sum_iV^i_{kk}=1$ and $\eta^2E|\mathbf a_k|^2\ll1$. One eigenvalue, orthonormal teachers and the student's own link:
+which free rows have, for any eigenvalues, Gram matrix of the teacher, link, batch and label noise. Weight decay is undone by
+the scaling but for the step, which is $\eta/(1-\eta\kappa)$ then. Valid for $\sum_iV^i_{kk}=1$ and
+$\eta^2E|\mathbf a_k|^2\ll1$. One eigenvalue, orthonormal teachers and the student's own link:
 `theory.steps.committee` (blocks derived).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import sympy as sp
@@ -23,32 +22,30 @@ from theory.core.arguments import check_one_of
 from theory.core.errors import InputError
 from theory.core.frame import A, eta
 from theory.core.indexed import Index, Sums, k, l
-from theory.core.numeric_sums import NumericSums
 from theory.declared.inputs import Inputs
-from theory.declared.model import DeclaredModel
-from theory.declared.start import Start
 from theory.declared.step_moments import (
+    Equations,
     G,
     L,
     Moments,
-    StepMoments,
+    MoreMoments,
     U,
     V,
     W,
     Y,
     b,
-    described,
     h,
     i,
     lam,
     place,
+    spread,
     square_mean,
 )
 
 ROWS = ("sphere", "projected")
 
-#: Mean and covariance of $\langle u_k,v_U\rangle^i$; its second moments, also with $\rho_l$, and those of $\rho$.
-mean, spread = sp.IndexedBase("u"), sp.IndexedBase("Gamma")
+#: Mean of $\langle u_k,v_U\rangle^i$; its second moments, also with $\rho_l$, and those of $\rho$.
+mean = sp.IndexedBase("u")
 second, radial, twice = sp.IndexedBase("D"), sp.IndexedBase("R"), sp.IndexedBase("P")
 #: $E\langle u_k,u_l\rangle^i$, $E|\mathbf a_k|^2$, and the mean displacement of $v_k$ along $v_U$.
 square, size, moved = sp.IndexedBase("S"), sp.IndexedBase("s"), sp.IndexedBase("Delta")
@@ -101,7 +98,7 @@ def half_covariance() -> Sums:
 
 
 #: Name → equation's left side, terms, and free letters, in the order in which they are solved.
-EQUATIONS: dict[str, tuple[str, Sums, tuple[sp.Symbol, ...]]] = {
+EQUATIONS: Equations = {
     "u": (r"E\langle u_{k},v_{U}\rangle^{i}", Sums.of((-b[k] * lam[i] * G[k, A] * V[i, A, U], A)), (i, k, U)),
     "S": (r"E\langle u_{k},u_{l}\rangle^{i}", square_mean(), (i, k, l)),
     "D": (
@@ -123,7 +120,7 @@ EQUATIONS: dict[str, tuple[str, Sums, tuple[sp.Symbol, ...]]] = {
 }
 
 
-def equations(rows: str = "sphere") -> dict[str, tuple[str, Sums, tuple[sp.Symbol, ...]]]:
+def equations(rows: str = "sphere") -> Equations:
     """`EQUATIONS` for one of `ROWS`. Raises `InputError` for others."""
     check_one_of(ROWS, rows=rows)
     left, _, free = EQUATIONS["Delta"]
@@ -131,36 +128,19 @@ def equations(rows: str = "sphere") -> dict[str, tuple[str, Sums, tuple[sp.Symbo
 
 
 @dataclass(frozen=True)
-class UnitStepMoments:
+class UnitStepMoments(MoreMoments):
     """Moments of a step of unit rows.
 
     Attributes:
-        free: those of free rows, for the same activation and link. rows: one of `ROWS`. replaced: name → terms, where they
-            are not those derived.
+        rows: one of `ROWS`. free, replaced: as `MoreMoments`.
     """
 
-    free: StepMoments
     rows: str = "sphere"
-    replaced: tuple[tuple[str, Sums], ...] = ()
 
-    @cached_property
-    def _sums(self) -> dict[str, NumericSums]:
-        given = dict(self.replaced)
-        found = equations(self.rows).items()
-        return {name: NumericSums(given.get(name, sums), free, self.free.activation) for name, (_, sums, free) in found}
-
-    def solved(
-        self, arrays: Mapping[str, np.ndarray], step_size: float, batch_size: int = 1, noise_size: float = 0.0
-    ) -> dict[str, np.ndarray]:
-        """What `equations` are about, by name; axes are their free letters, of length L (i, h), m (k, l) and N (U, W).
-
-        `arrays`: of `StepMoments.arrays`. Raises `InputError` as `StepMoments.solved`.
-        """
-        found = self.free.solved(arrays, step_size, batch_size, noise_size)
-        found["Gamma"] = found["halves"]
-        for name, sums in self._sums.items():
-            found[name] = sums(found)
-        return found
+    @property
+    def equations(self) -> Equations:
+        """Those of these rows."""
+        return equations(self.rows)
 
     def at(
         self,
@@ -168,27 +148,22 @@ class UnitStepMoments:
         inputs: Inputs,
         a: np.ndarray,
         second: np.ndarray,
-        *,
+        /,
         step_size: float,
-        batch_size: int = 1,
-        noise_size: float = 0.0,
+        decay: float = 0.0,
+        **numbers: float,
     ) -> Moments:
         r"""As `StepMoments.at`, from $V^i$ = `grams` (L, N, N), a (P,), b (m,): mean to second order, leading covariance.
 
-        Raises `InputError` as that, and for rows that are not of unit length.
+        Raises `InputError` as that, for rows that are not of unit length, and for weight decay that leaves nothing of a row.
         """
         length = np.einsum("iAA->A", grams)[a.size :]
         if not np.allclose(length, 1.0, rtol=1e-9):
             raise InputError(f"squared norms of the rows are {length}: rows on a sphere begin with 1")
-        found = self.solved(self.free.arrays(grams, inputs, a, second), step_size, batch_size, noise_size)
+        if not step_size * decay < 1:
+            raise InputError(
+                f"decay is {decay:g}, step size {step_size:g}: nothing is left of a row; lower one of them"
+            )
+        size = step_size / (1 - step_size * decay)
+        found = self.solved(self.free.arrays(grams, inputs, a, second), step_size=size, **numbers)
         return Moments(found["Delta"][:, :, : a.size], found["Q"], found["halves"])
-
-
-def unit_step_moments(model: DeclaredModel, start: Start) -> Moments:
-    """Of the first step of a declared model from `start`, whose rows are on a sphere or projected.
-
-    Raises `InputError` for free rows, and as `theory.declared.step_moments.step_moments` for other parts of a model.
-    """
-    check_one_of(ROWS, rows=model.student.rows)
-    free, where, numbers = described(model, start)
-    return UnitStepMoments(free, model.student.rows).at(*where, **numbers)
