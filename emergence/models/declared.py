@@ -234,7 +234,8 @@ MODEL = Model(
         "declared-step": Derive(_step, "h3", kernel=False),
         **{f"declared-step-{rows}": Derive(partial(_unit_step, rows=rows), "h3", kernel=False) for rows in _UNIT_ROWS},
         "declared-step-homogeneous": Derive(partial(_homogeneous_step, whitened=False), "h3", kernel=False),
-        "declared-step-whitened": Derive(partial(_homogeneous_step, whitened=True), "h3", kernel=False),
+        # (Of h3 alone, at unit variance, E σσ'' is zero: a term that nothing would check.)
+        "declared-step-whitened": Derive(partial(_homogeneous_step, whitened=True), "h1+h3", kernel=False),
     },
     symbols={
         "d": Symbol("input dimension", lambda resolved: resolved.model.inputs.dim),
