@@ -27,7 +27,7 @@ from dynamics.core.outside import (
     rotate_back,
 )
 from dynamics.declared import span
-from dynamics.declared.span import Frame, Span
+from dynamics.declared.span import Frame, Norms, Span
 from dynamics.declared.step import Parts, noisy, take
 from theory.declared.directions import Directions
 from theory.declared.rule import Rule
@@ -204,7 +204,7 @@ class Begin(NamedTuple):
     """What a block begins with: fields (K, B, m), rows last as the long axis of a step; norms in the rule's layout; and b."""
 
     fields: jax.Array
-    norms: jax.Array
+    norms: Norms
     second: jax.Array
 
 
@@ -232,18 +232,18 @@ def one_step(
     return [moved.rows, *(moved.buffers[name] for name in names)], moved.second
 
 
-def start_norms(shape: Shape, chain: Chain) -> jax.Array:
-    """Inner products of all vectors, in the layout of the rule: (K, K, m), or with `pairs` (K, m, K, m)."""
+def start_norms(shape: Shape, chain: Chain) -> Norms:
+    """Inner products of all vectors, in the layout of the rule."""
     K = shape.kinds
 
-    def of(x: jax.Array) -> jax.Array:
-        n = x.shape[-2]
+    def of(x: jax.Array) -> Norms:
+        kinds = x.reshape(len(x), K, x.shape[1] // K, x.shape[2])
         if shape.pairs:
-            return jnp.einsum("inq,ilq->nl", x, x).reshape(K, n // K, K, n // K)
-        kinds = x.reshape(len(x), K, n // K, x.shape[-1])
+            return span.symmetric(K, lambda k, l: jnp.einsum("imq,inq->mn", kinds[:, k], kinds[:, l]))
         return span.symmetric(K, lambda k, l: jnp.sum(kinds[:, k] * kinds[:, l], axis=(0, 2)))
 
-    return of(chain.on) + of(chain.off) + of(chain.plain[None])
+    parts = of(chain.on), of(chain.off), of(chain.plain[None])
+    return jax.tree.map(lambda *x: _sum(list(x)), *parts)
 
 
 def scaled(shape: Shape, space: Geometry, array: jax.Array) -> jax.Array:
@@ -357,7 +357,7 @@ def _scaled(shape: Shape) -> bool:
 
 def _steps(
     shape: Shape, begin: Begin, gram: jax.Array, labels: jax.Array, first: jax.Array, step_sizes: jax.Array
-) -> tuple[After, jax.Array]:
+) -> tuple[After, Norms]:
     r"""So many steps as there are `step_sizes`; the tail, rows last (K, n, m), and norms; `gram` (n, n) of their samples.
 
     One kind, each row with itself and never without: $v_k=S_k(v_k^0+\sum_iG_{ki}x_i)$, so that only new columns of G are
@@ -367,14 +367,14 @@ def _steps(
     K, B, m = begin.fields.shape
     scaled = _scaled(shape)
 
-    def packed(own: jax.Array, tail: jax.Array, norms: jax.Array) -> tuple[jax.Array, ...]:
-        return (own[0, 0], tail[0], norms[0, 0]) if scaled else (own, tail, norms)
+    def packed(own: jax.Array, tail: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return (own[0, 0], tail[0]) if scaled else (own, tail)
 
-    def opened(own: jax.Array, tail: jax.Array, norms: jax.Array) -> tuple[jax.Array, ...]:
-        return (own[None, None], tail[None], norms[None, None]) if scaled else (own, tail, norms)
+    def opened(own: jax.Array, tail: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return (own[None, None], tail[None]) if scaled else (own, tail)
 
     def step(carry: tuple, inputs: tuple) -> tuple[tuple, None]:
-        (own, tail, norms), second = opened(*carry[:3]), carry[3]
+        (own, tail), norms, second = opened(*carry[:2]), *carry[2:]
         begins, number, before, rows, label, step_size = inputs
         # Columns of samples to come are still zero, so the full product sees the past only.
         past = jnp.sum(tail[:, None] * rows[:, :, None], axis=2)
@@ -387,7 +387,7 @@ def _steps(
         own = composed(change.own, own)
         new = jnp.moveaxis(change.tail, 1, 2)
         tail, new = (tail, new / own[0, 0]) if scaled else (on_samples(change.own, tail), new)
-        return (*packed(own, jax.lax.dynamic_update_slice(tail, new, (0, begins, 0)), norms), second), None
+        return (*packed(own, jax.lax.dynamic_update_slice(tail, new, (0, begins, 0))), norms, second), None
 
     number = jnp.arange(steps)
     inputs = (
@@ -398,9 +398,9 @@ def _steps(
         labels.reshape(steps, batch),
         step_sizes,
     )
-    start = packed(identity(shape, K * m), jnp.zeros((K, B, m)), begin.norms)
-    (*end, second), _ = jax.lax.scan(step, (*start, begin.second), inputs)
-    own, tail, norms = opened(*end)
+    start = (*packed(identity(shape, K * m), jnp.zeros((K, B, m))), begin.norms, begin.second)
+    (*end, norms, second), _ = jax.lax.scan(step, start, inputs)
+    own, tail = opened(*end)
     return After(own, own[0, 0] * tail if scaled else tail, second), norms
 
 

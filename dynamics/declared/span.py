@@ -1,9 +1,9 @@
 r"""Vectors by their coefficients: on what a step begins with (rows and buffers, K kinds of m each) and on its samples.
 
 Inner products follow from those of the frame, so that a rule written in vectors (`theory.declared.rule`) costs what its
-coefficients cost, whatever the dimension. Two layouts of what is known: each row with its own kinds only ((K, K, m) inner
-products), which most rules need, or every row with every other ((K, m, K, m)), for rules that mix rows with memory. The
-formulas are derived from bilinearity alone; where the frame's numbers are from, `dynamics.declared.chain` says.
+coefficients cost, whatever the dimension. Two layouts of what is known: each row with its own kinds only, which most rules
+need, or every row with every other, for rules that mix rows with memory (`Norms`). The formulas are derived from bilinearity
+alone; where the frame's numbers are from, `dynamics.declared.chain` says.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,15 +23,20 @@ class NeedsPairsError(Exception):
     """The rule needs inner products of different rows, which this layout does not carry."""
 
 
+#: Inner products of kinds i ≤ j: of each row with its own, (m,), or of every row with every other, (m, m). (Apart, not as one
+#: array: a step writes each of them once, and the compiler makes slow code of what puts arrays together.)
+Norms = dict[tuple[int, int], jax.Array]
+
+
 class Frame:
     """What a step begins with.
 
     Attributes:
-        fields: inner products with the samples, (K, m, b). norms: with one another, (K, K, m) or (K, m, K, m). gram: of the
-            samples, (b, b); made by `make_gram` when a rule first asks.
+        fields: inner products with the samples, (K, m, b). norms: `Norms`, with one another. gram: of the samples, (b, b);
+            made by `make_gram` when a rule first asks.
     """
 
-    def __init__(self, fields: jax.Array, norms: jax.Array, make_gram: Callable[[], jax.Array]) -> None:
+    def __init__(self, fields: jax.Array, norms: Norms, make_gram: Callable[[], jax.Array]) -> None:
         self.fields, self.norms, self._make = fields, norms, make_gram
 
     @cached_property
@@ -40,7 +45,11 @@ class Frame:
 
     @property
     def pairs(self) -> bool:
-        return self.norms.ndim == 4
+        return self.norms[0, 0].ndim == 2
+
+    def product(self, i: int, j: int) -> jax.Array:
+        """Of kind i with kind j, in the layout of `norms`."""
+        return self.norms[i, j] if i <= j else self.norms[j, i].T
 
     def kind(self, number: int) -> "Span":
         """The vectors of one kind."""
@@ -113,7 +122,7 @@ class Span:
         found = jnp.zeros(m)
         for i, a in self.own.items():
             for j, b in other.own.items():
-                norm = jnp.diagonal(frame.norms[i, :, j, :]) if frame.pairs else frame.norms[i, j]
+                norm = jnp.diagonal(frame.product(i, j)) if frame.pairs else frame.product(i, j)
                 found = found + a * b * norm
         for one, two in ((self, other), (other, self)):
             if two.tail is not None:
@@ -131,7 +140,7 @@ class Span:
         found = jnp.zeros((m, m))
         for i, a in self.own.items():
             for j, b in other.own.items():
-                found = found + _apply(a, _apply(b, frame.norms[i, :, j, :].T).T)
+                found = found + _apply(a, _apply(b, frame.product(j, i)).T)
         for one, two, turn in ((self, other, False), (other, self, True)):
             if two.tail is not None:
                 for i, a in one.own.items():
@@ -221,16 +230,12 @@ def dense(kinds: list[Span], frame: Frame) -> Coefficients:
     return Coefficients(own, jnp.stack([jnp.zeros((m, b)) if one.tail is None else one.tail for one in kinds]))
 
 
-def norms_of(kinds: list[Span], frame: Frame) -> jax.Array:
-    """Inner products of the new kinds, in the frame's layout: (K, K, m), or with pairs (K, m, K, m)."""
+def norms_of(kinds: list[Span], frame: Frame) -> Norms:
+    """Inner products of the new kinds, in the frame's layout."""
     product = Span.gram if frame.pairs else Span.dot
-    found = symmetric(len(kinds), lambda i, j: product(kinds[i], kinds[j]))
-    return jnp.moveaxis(found, 2, 1) if frame.pairs else found
+    return symmetric(len(kinds), lambda i, j: product(kinds[i], kinds[j]))
 
 
-def symmetric(count: int, entry: Callable[[int, int], jax.Array]) -> jax.Array:
-    """`entry(i, j)` for all pairs below `count`, (count, count, …); each is computed once, the other is its transpose."""
-    found = {(i, j): entry(i, j) for j in range(count) for i in range(j + 1)}
-    return jnp.stack(
-        [jnp.stack([found[i, j] if i <= j else found[j, i].T for j in range(count)]) for i in range(count)]
-    )
+def symmetric(count: int, entry: Callable[[int, int], jax.Array]) -> Norms:
+    """`entry(i, j)` for all i ≤ j below `count`."""
+    return {(i, j): entry(i, j) for j in range(count) for i in range(j + 1)}
