@@ -10,7 +10,7 @@ import numpy as np
 
 from dynamics.core.precision import double_precision
 from dynamics.declared.rows import Rows
-from dynamics.declared.span import Frame, dense
+from dynamics.declared.span import Frame, dense, symmetric
 from dynamics.declared.step import Parts, take
 from theory import Activation
 from theory.declared.loss import Square
@@ -109,7 +109,7 @@ def _by_products(rule: Rule, data: _Data) -> _Path:
 
     def step(state: tuple, given: tuple) -> tuple:
         (vectors, second), (samples, labels, number) = state, given
-        norms = jnp.einsum("kmd,lnd->kmln", vectors, vectors)
+        norms = symmetric(len(vectors), lambda i, j: vectors[i] @ vectors[j].T)
         frame = Frame(vectors @ samples.T, norms, lambda: samples @ samples.T)
         buffers = {name: frame.kind(i + 1) for i, name in enumerate(rule.buffers)}
         moved = take(parts, frame.kind(0), second, buffers, labels, number, jnp.asarray(rule.step_size))
