@@ -186,6 +186,15 @@ def _homogeneous_step(activation: "Activation", whitened: bool) -> Any:
     return derivation(HomogeneousStepMoments(StepMoments(activation, activation), whitened=whitened))
 
 
+def _trained_step(activation: "Activation") -> Any:
+    """Moments of a step of a trained second layer."""
+    from theory.declared.step_moments import StepMoments
+    from theory.declared.trained_derivation import derivation
+    from theory.declared.trained_layer import TrainedLayer
+
+    return derivation(TrainedLayer(StepMoments(activation, activation)))
+
+
 _ALL = frozenset(options(DeclaredProblem))
 _FRESH = _ALL - {"samples", "order", "renewed"}
 _UNIT_ROWS = ("sphere", "projected")
@@ -233,6 +242,7 @@ MODEL = Model(
         "declared-committee": Derive(lambda activation: _derived(activation, False), "erf", kernel=False),
         "declared-step": Derive(_step, "h3", kernel=False),
         **{f"declared-step-{rows}": Derive(partial(_unit_step, rows=rows), "h3", kernel=False) for rows in _UNIT_ROWS},
+        "declared-step-trained": Derive(_trained_step, "h3", kernel=False),
         "declared-step-homogeneous": Derive(partial(_homogeneous_step, whitened=False), "h3", kernel=False),
         # (Of h3 alone, at unit variance, E σσ'' is zero: a term that nothing would check.)
         "declared-step-whitened": Derive(partial(_homogeneous_step, whitened=True), "h1+h3", kernel=False),

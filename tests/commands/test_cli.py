@@ -336,7 +336,9 @@ _SHOWN = {
     "committee": ("erf", r"\frac{2 \operatorname{asin}{\left(\frac{2 c}{3} \right)}}{\pi}"),
     "declared-flow": ("h4", None),
     "declared-committee": ("erf", None),
-    **dict.fromkeys([f"declared-step{rows}" for rows in ("", "-sphere", "-projected", "-homogeneous")], ("h3", None)),
+    **dict.fromkeys(
+        [f"declared-step{rows}" for rows in ("", "-sphere", "-projected", "-trained", "-homogeneous")], ("h3", None)
+    ),
     "declared-step-whitened": ("h1+h3", None),
     **dict.fromkeys(("label-noise", "oscillation", "alignment", "sam"), ("h1", None)),
 }

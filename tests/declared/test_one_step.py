@@ -1,5 +1,6 @@
 """The first step of a declared model against real ones, whatever its student, target and loss."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from theory.declared.one_step import step_moments
 from theory.declared.powers import as_additive
 from theory.declared.rule import Momentum, Rule
 from theory.declared.start import draw_start
-from theory.declared.step_moments import Moments, StepMoments
+from theory.declared.step_moments import Moments, SecondLayer, StepMoments
 from theory.declared.student import Student, committee, two_homogeneous, whitened
 from theory.declared.target import Additive, Polynomial
+from theory.declared.trained_layer import ROWS
 
 SIGMA, LINK = Activation.parse("h2+h1"), Activation.parse("h2-h1")
 ADDITIVE = Additive(LINK, (1.0, -0.6))
@@ -73,6 +75,44 @@ def test_real_steps_have_this_mean_and_covariance(model: DeclaredModel) -> None:
     assert gaps[1] > 15
 
 
+@pytest.mark.parametrize("rows", ROWS)
+def test_a_trained_second_layer_moves_so_beside_its_rows(rows: str) -> None:
+    """Mean of b within 4.5 standard errors, and its covariances, with the rows' overlaps too; decay takes .3 of a row."""
+    # (So small for unit rows that their third order is far below a standard error.)
+    size, groups = (0.02 if rows == "free" else 1e-4), 200
+    rule = Rule(size, batch=2, noise=3.0, decay=0.3 / size, noise_law="signs")
+    student = committee(SIGMA, 2, (0.9, -0.6), trained=True, rows=rows)
+    model = _model(student, PRODUCT, rule)
+    start = draw_start(model.directions, 2, 1.0, seed=0)
+    run = declared_sgd(model, start, steps=1, replicas=200_000, seed=3, saves=1, method="ambient").dataset
+    second, overlap = ((run[name][:, -1] - run[name][:, 0]).values for name in ("second", "overlap"))
+
+    def layer(**changed: Any) -> SecondLayer:
+        found = step_moments(_model(student, PRODUCT, replace(rule, **changed)), start).second
+        assert found is not None
+        return found
+
+    error = second.std(axis=0) / np.sqrt(len(second))
+    assert np.abs((second.mean(axis=0) - layer().mean) / error).max() < 4.5
+    assert np.abs((second.mean(axis=0) - 1.05 * layer().mean) / error).max() > 4.5
+    both = np.concatenate([second, overlap.reshape(len(overlap), -1)], axis=1).reshape(groups, -1, 2 + overlap[0].size)
+    both = both - both.mean(axis=1, keepdims=True)
+    each = np.einsum("gnx,gny->gxy", both[:, :, :2], both) / (both.shape[1] - 1)
+    error = each.std(axis=0, ddof=1) / np.sqrt(groups)
+
+    def gap(theory: SecondLayer) -> tuple[float, float]:
+        along = theory.with_rows[..., : model.directions.count]
+        known = np.concatenate([theory.covariance, along.reshape(2, -1)], axis=1)
+        found = np.abs((each.mean(axis=0) - known) / error)
+        return found[:, :2].max(), found[:, 2:].max()
+
+    assert max(gap(layer())) < 4.5
+    assert min(gap(layer(batch=1))) > 15
+    assert min(gap(layer(noise=0.0))) > 15
+    if rows != "free":
+        assert gap(layer(decay=0.0))[1] > 9
+
+
 @pytest.mark.parametrize(
     "text", ["h1(z1) + h1(z1)*h1(z2)*h1(z3)", "h2(z1)*h2(z2) + z3**2*z1 - 3", "z1*z2", "z1**2*z2**3 + 1", "z1*z2 + 1"]
 )
@@ -93,15 +133,15 @@ def test_a_polynomial_of_one_field_at_a_time_is_the_additive_target() -> None:
     polynomial = Polynomial.parse("h2(z1) - h1(z1) - 0.6*(h2(z2) - h1(z2))")
     one, other = (_model(student, target) for target in (ADDITIVE, polynomial))
     start = draw_start(one.directions, 2)
-    for x, y in zip(*(vars(step_moments(model, start)).values() for model in (one, other)), strict=True):
-        assert np.allclose(x, y, rtol=1e-12, atol=1e-14)
+    found = [step_moments(model, start) for model in (one, other)]
+    for name in ("teachers", "rows", "halves"):
+        assert np.allclose(*(getattr(x, name) for x in found), rtol=1e-12, atol=1e-14)
 
 
 def test_what_is_not_known_is_refused() -> None:
     student = committee(SIGMA, 2)
     start = draw_start(_model(student).directions, 2)
     for model in (
-        _model(committee(SIGMA, 2, trained=True)),
         _model(student, rule=Momentum(0.1)),
         _model(student, rule=Rule(0.1, samples=20)),
     ):

@@ -23,7 +23,6 @@ from theory.core.frame import A, B, eta, noise, w
 from theory.core.indexed import Sums, Term, collect, k, l
 from theory.declared.flow import kappa
 from theory.declared.inputs import Inputs
-from theory.declared.step_integrals import of_outputs
 from theory.declared.step_moments import (
     Equations,
     G,
@@ -35,21 +34,21 @@ from theory.declared.step_moments import (
     Y,
     b,
     batch,
-    cross,
+    flat_outputs,
+    flat_slope_at,
     h,
     i,
     itself,
     lam,
     output,
-    own,
+    outputs,
     place,
+    slope_at,
     spread,
 )
 from theory.declared.unit_rows import EQUATIONS as UNIT
 from theory.declared.unit_rows import mean, radial, square, twice
 
-#: $E\sigma\sigma\tau\tau'$ of vertices k, l, A, B, and $E\sigma\sigma$; (m, m, N, N) and (m, m).
-outputs, flat_outputs = sp.IndexedBase("F^v"), sp.IndexedBase("F^{0v}")
 #: M by eigenspace: 1, or λ. Lengths $\sqrt{\rho_k}$ (m,), and of the frame's vectors in units of those in it (N,).
 metric, root, length = sp.IndexedBase("mu"), sp.IndexedBase("g"), sp.IndexedBase("f")
 #: $E\delta\sigma(z_k)$, $E\delta^2\sigma\sigma$, J; $E\gamma_k\langle u_l,v_U\rangle^i$, and means and moments of c.
@@ -57,16 +56,6 @@ error, growth, tilt = sp.IndexedBase("e"), sp.IndexedBase("N"), sp.IndexedBase("
 grown, coefficient = sp.IndexedBase("g_u"), sp.IndexedBase("c")
 mixed, pair, moved = sp.IndexedBase("c_u"), sp.IndexedBase("c_c"), sp.IndexedBase("Delta")
 _VERTICES = (k, l, A, B)
-
-
-def slope_at(vertex: int) -> sp.IndexedBase:
-    r"""Mean slope of $\sigma\sigma'\tau\tau'$ at one of the vertices k, l, A, B; (m, m, N, N)."""
-    return sp.IndexedBase(f"F^s_{vertex + 1}")
-
-
-def flat_slope_at(vertex: int) -> sp.IndexedBase:
-    r"""The same of $\sigma\sigma'$ alone, (m, m)."""
-    return sp.IndexedBase(f"F^{{0s}}_{vertex + 1}")
 
 
 # -------------------------------------------------------------------- what is derived
@@ -197,12 +186,7 @@ class HomogeneousStepMoments(MoreMoments):
         scaled = grams / lengths[:, None] / lengths
         found = self.free.arrays(scaled, inputs, a, second * rho)
         found |= {"mu": values if self.whitened else np.ones_like(values), "g": lengths[P:], "f": lengths}
-        C = np.einsum("i,iAB->AB", values, scaled)
-        names = [outputs.name, *[slope_at(vertex).name for vertex in range(4)]]
-        found |= self.free.fours(C, P, of_outputs, names)
-        flat = {flat_outputs: found[output.name][:, P:], flat_slope_at(0): found[cross.name][:, P:]}
-        flat[flat_slope_at(1)] = found[own.name][:, P:].T
-        return found | {base.name: value for base, value in flat.items()}
+        return self.with_outputs(found)
 
     def at(self, grams: np.ndarray, inputs: Inputs, a: np.ndarray, second: np.ndarray, /, **numbers: float) -> Moments:
         r"""As `StepMoments.at`, from $V^i$ = `grams` (L, N, N), a (P,), b (m,).

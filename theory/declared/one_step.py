@@ -5,6 +5,7 @@ batches, label noise, links of their own and polynomial targets derived.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from theory.declared.rule import Rule
 from theory.declared.start import Start
 from theory.declared.step_moments import Moments, StepMoments
 from theory.declared.target import Additive, Polynomial
+from theory.declared.trained_layer import TrainedLayer
 from theory.declared.unit_rows import UnitStepMoments
 
 
@@ -37,19 +39,19 @@ def step_moments(model: DeclaredModel, start: Start, equations: Mapping[str, Sum
 
     Of free rows, 2-homogeneous ones too, the mean is exact (`theory.declared.step_moments`, `homogeneous_rows`), of unit rows
     it holds the terms of second order (`unit_rows`). A polynomial target is taken as a sum over linear forms of its directions
-    (`powers`); the moments are those of the directions.
+    (`powers`); the moments are those of the directions. Of a trained second layer they hold its own (`trained_layer`).
 
     Args:
         equations: terms in the place of those derived, by name: the last ones of the student's rows, or of free rows.
 
-    Raises `InputError` for a trained second layer, targets that are neither additive nor polynomial, other losses than square
+    Raises `InputError` for targets that are neither additive nor polynomial, other losses than square
     and correlation, other rules than plain SGD on fresh samples, and activations without closed integrals.
     """
     student, rule = model.student, model.rule
-    if student.trained or type(rule) is not Rule or rule.samples or not isinstance(model.target, Additive | Polynomial):
+    if type(rule) is not Rule or rule.samples or not isinstance(model.target, Additive | Polynomial):
         raise InputError(
-            "moments of a step are known for a fixed second layer, an additive or polynomial target and plain SGD on fresh "
-            "samples: declare these, or simulate the step"
+            "moments of a step are known for an additive or polynomial target and plain SGD on fresh samples: declare "
+            "these, or simulate the step"
         )
     start.check(model.directions)
     forms = as_additive(model.target)
@@ -66,7 +68,11 @@ def step_moments(model: DeclaredModel, start: Start, equations: Mapping[str, Sum
         made = HomogeneousStepMoments(StepMoments(student.activation, links, (), coupled), given, student.whitened)
     elif student.rows != "free":
         made = UnitStepMoments(StepMoments(student.activation, links, (), coupled), given, student.rows)
-    return _of_directions(made.at(*state, batch_size=rule.batch, **numbers), model.directions.count)
+    found = made.at(*state, batch_size=rule.batch, **numbers)
+    if student.trained:
+        layer = TrainedLayer(StepMoments(student.activation, links, (), coupled), rows=student.rows)
+        found = replace(found, second=layer.at(*state, batch_size=rule.batch, **numbers))
+    return _of_directions(found, model.directions.count)
 
 
 def _grams(model: DeclaredModel, start: Start) -> np.ndarray:
@@ -89,4 +95,7 @@ def _of_directions(moments: Moments, count: int) -> Moments:
     """Without the forms after the first `count`."""
     forms = np.arange(count, moments.teachers.shape[2])
     halves = np.delete(np.delete(moments.halves, forms, axis=2), forms, axis=5)
-    return Moments(moments.teachers[:, :, :count], moments.rows, halves)
+    second = moments.second
+    if second is not None:
+        second = replace(second, with_rows=np.delete(second.with_rows, forms, axis=3))
+    return Moments(moments.teachers[:, :, :count], moments.rows, halves, second)

@@ -34,13 +34,14 @@ _NODES = 36
 
 
 class Sampled(NamedTuple):
-    """Vectors (N, 3), V^i (2, N, N); points x (n, 3) with weights (n,), and δσ'(g_k) there (n, m), the noise in δ."""
+    """Vectors (N, 3), V^i (2, N, N); points x (n, 3) with weights (n,), δσ'(g_k) and δσ(g_k) there (n, m), the noise in δ."""
 
     vectors: np.ndarray
     grams: np.ndarray
     x: np.ndarray
     weights: np.ndarray
     slopes: np.ndarray
+    pulls: np.ndarray
 
     def mean(self, values: np.ndarray) -> np.ndarray:
         """E of values (n, …)."""
@@ -87,8 +88,8 @@ def sampled(moments: StepMoments, unit: bool = False) -> Sampled:
     target = sum(a * link.arrays()(field) for a, link, field in zip(FIRST, links, fields.T, strict=False))
     delta = (sigma(fields[:, 2:]) @ SECOND if moments.coupled else 0.0) - target
     noisy = np.concatenate([delta - NOISE, delta + NOISE])
-    slopes = noisy[:, None] * np.tile(slope(fields[:, 2:]), (2, 1))
-    return Sampled(vectors, grams, np.tile(x, (2, 1)), np.tile(weights, 2) / 2, slopes)
+    slopes, pulls = (noisy[:, None] * np.tile(of(fields[:, 2:]), (2, 1)) for of in (slope, sigma))
+    return Sampled(vectors, grams, np.tile(x, (2, 1)), np.tile(weights, 2) / 2, slopes, pulls)
 
 
 def residual_of(name: str, moments: StepMoments) -> Callable[[sp.Basic], sp.Expr]:
@@ -126,19 +127,19 @@ def _hessian(x: Sampled, found: dict[str, np.ndarray]) -> Pair:
     return found["Phi"][:, :, None, None] * metric + metric @ curved @ metric, right
 
 
-def _moves(x: Sampled) -> np.ndarray:
+def moves_of(x: Sampled) -> np.ndarray:
     """One sample's steps, (n, m, 3)."""
     return -ETA * (x.slopes * SECOND)[:, :, None] * x.x[:, None, :]
 
 
 def _teacher_mean(x: Sampled, found: dict[str, np.ndarray]) -> Pair:
-    right = x.mean(along(_moves(x), x.vectors[:2])) - ETA * DECAY * x.grams[:, 2:, :2]
+    right = x.mean(along(moves_of(x), x.vectors[:2])) - ETA * DECAY * x.grams[:, 2:, :2]
     return found["T"], right
 
 
 def _row_mean(x: Sampled, found: dict[str, np.ndarray]) -> Pair:
     """On rows that have decayed."""
-    return found["Q"], rows_mean(x, _moves(x))
+    return found["Q"], rows_mean(x, moves_of(x))
 
 
 def rows_mean(x: Sampled, moves: np.ndarray) -> np.ndarray:
@@ -148,7 +149,7 @@ def rows_mean(x: Sampled, moves: np.ndarray) -> np.ndarray:
 
 
 def _covariance(x: Sampled, found: dict[str, np.ndarray]) -> Pair:
-    displacements = along(_moves(x), x.vectors)
+    displacements = along(moves_of(x), x.vectors)
     return found["halves"], x.covariance(displacements, displacements)
 
 

@@ -32,7 +32,7 @@ from theory.core.indexed import Index, Sums, Term, collect, k, l, q
 from theory.core.numeric_sums import NumericSums
 from theory.declared.flow import kappa
 from theory.declared.inputs import Inputs
-from theory.declared.step_integrals import FOUR, TWO, Table, of_slopes, of_two
+from theory.declared.step_integrals import FOUR, TWO, Table, of_outputs, of_slopes, of_two
 
 #: Eigenspaces, and ends of displacements (any vector of the frame).
 L = sp.Symbol("L", integer=True, positive=True)
@@ -62,6 +62,20 @@ F, F_0 = sp.IndexedBase("F"), sp.IndexedBase("F^0")
 def flat_bend(first: int, second: int) -> sp.IndexedBase:
     r"""The same of $\sigma'(g_k)\sigma'(g_l)$ alone, (m, m)."""
     return sp.IndexedBase(f"F^0_{min(first, second) + 1}{max(first, second) + 1}")
+
+
+#: $E\sigma\sigma\tau\tau'$ of vertices k, l, A, B, and $E\sigma\sigma$; (m, m, N, N) and (m, m).
+outputs, flat_outputs = sp.IndexedBase("F^v"), sp.IndexedBase("F^{0v}")
+
+
+def slope_at(vertex: int) -> sp.IndexedBase:
+    r"""Mean slope of $\sigma\sigma'\tau\tau'$ at one of the vertices k, l, A, B; (m, m, N, N)."""
+    return sp.IndexedBase(f"F^s_{vertex + 1}")
+
+
+def flat_slope_at(vertex: int) -> sp.IndexedBase:
+    r"""The same of $\sigma\sigma'$ alone, (m, m)."""
+    return sp.IndexedBase(f"F^{{0s}}_{vertex + 1}")
 
 
 # -------------------------------------------------------------------- what is derived
@@ -142,17 +156,32 @@ EQUATIONS: Equations = {
 
 
 @dataclass(frozen=True)
+class SecondLayer:
+    """Of one step of a trained second layer b.
+
+    Attributes:
+        mean: of Δb, (m,). covariance: (m, m). with_rows: covariance with displacements of rows along the frame's vectors,
+            (m, L, m, N).
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    with_rows: np.ndarray
+
+
+@dataclass(frozen=True)
 class Moments:
     """Of one step.
 
     Attributes:
         teachers, rows: means of ΔV's entries, (L, m, P) and (L, m, m). halves: covariance of displacements of rows along the
-            frame's vectors, (L, m, N, L, m, N).
+            frame's vectors, (L, m, N, L, m, N). second: of b, if it is trained.
     """
 
     teachers: np.ndarray
     rows: np.ndarray
     halves: np.ndarray
+    second: SecondLayer | None = None
 
     @property
     def teacher_covariance(self) -> np.ndarray:
@@ -294,6 +323,19 @@ class MoreMoments:
         given = dict(self.replaced)
         found = self.equations.items()
         return {name: NumericSums(given.get(name, sums), free, self.free.activation) for name, (_, sums, free) in found}
+
+    def with_outputs(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """`arrays` of free rows with the integrals in which neurons' outputs matter beside their slopes: those of four fields
+        (m, m, N, N), of rows alone (m, m).
+
+        Raises `InputError` for what is no polynomial up to degree 6.
+        """
+        P, C = arrays["Z"].shape[2], np.einsum("i,iAB->AB", arrays["lambda"], arrays["V"])
+        names = [outputs.name, *[slope_at(vertex).name for vertex in range(4)]]
+        flat = {flat_outputs: arrays[output.name][:, P:], flat_slope_at(0): arrays[cross.name][:, P:]}
+        flat[flat_slope_at(1)] = arrays[own.name][:, P:].T
+        found = {**arrays, **self.free.fours(C, P, of_outputs, names)}
+        return found | {base.name: value for base, value in flat.items()}
 
     def solved(self, arrays: Mapping[str, np.ndarray], /, **numbers: float) -> dict[str, np.ndarray]:
         """What `equations` are about, by name; axes are their free letters, of length L (i, h), m (k, l) and N (U, W).

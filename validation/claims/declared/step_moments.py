@@ -12,13 +12,13 @@ from theory.core.indexed import Sums, Term
 from theory.declared.directions import Directions
 from theory.declared.flow import kappa
 from theory.declared.homogeneous_rows import EQUATIONS as HOMOGENEOUS
-from theory.declared.homogeneous_rows import error, slope_at
+from theory.declared.homogeneous_rows import error
 from theory.declared.inputs import Inputs
 from theory.declared.model import DeclaredModel
 from theory.declared.one_step import step_moments
 from theory.declared.rule import Rule
 from theory.declared.start import Start, draw_start
-from theory.declared.step_moments import EQUATIONS, Equations, G, H, Moments, Y, i, lam
+from theory.declared.step_moments import EQUATIONS, Equations, G, H, Moments, Y, i, lam, slope_at
 from theory.declared.student import committee, two_homogeneous
 from theory.declared.target import Additive, Polynomial
 from validation.judge.claim import Controls, Measurement, Part, claim
@@ -38,9 +38,8 @@ def _model(homogeneous: bool) -> tuple[DeclaredModel, Start]:
     """Vectors fixed before any run: what is random are the samples, so that wrong theories are as far off at every seed."""
     directions = Directions.random(Inputs.blocks((2.0, 2), (0.5, 3)), 2, 1.0, seed=_VECTORS)
     start = draw_start(directions, 2, 0.5 if homogeneous else 1.0, seed=_VECTORS)
-    if (
-        homogeneous
-    ):  # (a batch whose mean is nearly normal: a product's single samples have no error bar that could be trusted)
+    if homogeneous:
+        # (A batch whose mean is nearly normal: a product's single samples have no error bar that could be trusted.)
         product, rule = Polynomial.parse("h2(z1) + h1(z1)*h1(z2)"), Rule(0.5, batch=16, noise=1.0, decay=1.2)
         return DeclaredModel(directions, product, two_homogeneous(Activation.parse("h2+h1"), 2), rule), start
     target = Additive(Activation.parse("erf(2*z)"), (1.0, -0.6))
