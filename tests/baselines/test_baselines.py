@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy
 import sympy as sp
 import xarray as xr
 
@@ -75,6 +76,19 @@ def test_product_from_unequal_starts() -> None:
         toy.product_time([0.1, 0.1], 0.5)
     with pytest.raises(InputError, match="starts reach half the goal 1"):
         toy.product_sharpness([0.9, 0.9, 0.9])
+
+
+def test_sharpness_of_a_product_is_that_of_its_flow() -> None:
+    """Factors integrated one by one, ẇ_i = 2(W − Πw)Πw/w_i."""
+    starts, goal = np.array([0.1, 0.2, 0.4]), 1.5
+
+    def rate(_: float, w: np.ndarray) -> np.ndarray:
+        return 2 * (goal - np.prod(w)) * np.prod(w) / w
+
+    levels = [lambda _, w, level=level: np.prod(w) - level * goal for level in (0.1, 0.5, 0.9)]
+    flow = scipy.integrate.solve_ivp(rate, (0, 50), starts, "DOP853", events=levels, rtol=1e-11, atol=1e-13)
+    early, half, late = (float(times[0]) for times in flow.t_events)
+    assert Toy(3, "product").product_sharpness(starts.tolist(), goal) == pytest.approx((late - early) / half, rel=1e-7)
 
 
 def test_toy_times_have_the_goals_unit() -> None:

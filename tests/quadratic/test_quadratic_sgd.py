@@ -8,7 +8,7 @@ import pytest
 from dynamics import radial_phase
 from dynamics.quadratic.quadratic_flow import quadratic_flow
 from theory import Activation, InputError, QuadraticModel, Student, Subspace, Teacher, draw_initial_state, draw_subspace
-from theory.quadratic.step import fitted_shift, mean_step
+from theory.quadratic.step import fitted_shift, mean_step, reduced_rate
 from theory.quadratic.stiefel import largest_step, radial_excess, retraction, step_drift
 from validation import compare
 from validation.comparisons.directions import Runs
@@ -31,6 +31,21 @@ def test_mean_of_a_plain_step_is_the_derived_one() -> None:
     first = (both - mean_step(S, M, -step_size)) / 2
     assert np.abs((np.mean(means, axis=0) - both) / error).max() < 4.5
     assert np.abs((np.mean(means, axis=0) - first) / error).max() > 50
+
+
+def test_directions_outside_are_taken_together() -> None:
+    """Against the step of the whole matrix of R^d; half of either source of the mass outside would be seen."""
+    dim, outside, step_size = 1500, 0.01, 0.02
+    model = QuadraticModel(Teacher((0.8, 0.6), dim), 4)
+    inner = np.array([[1e-3, 2e-4], [2e-4, 5e-4]])
+    light = outside / (dim - 2)
+    S, M = light * np.eye(dim), np.zeros((dim, dim))
+    S[:2, :2], M[:2, :2] = inner, np.diag(model.teacher.a)
+    whole = mean_step(S, M, step_size) / step_size
+    found = reduced_rate(np.append(inner.ravel(), outside), model, step_size)
+    np.testing.assert_allclose(found[:-1].reshape(2, 2), whole[:2, :2], rtol=1e-4)
+    own = 8 * outside**2 / (dim - 2)
+    assert found[-1] - own == pytest.approx(np.trace(whole[2:, 2:]), rel=3e-5)
 
 
 def test_the_retraction_is_the_polar_factor() -> None:

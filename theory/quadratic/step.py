@@ -26,8 +26,11 @@ def mean_step(S: np.ndarray, M: np.ndarray, step_size: float) -> np.ndarray:
     return 4 * step_size * (B @ S + S @ B) + 4 * step_size**2 * second
 
 
-def _reduced_rate(state: np.ndarray, model: QuadraticModel, step_size: float) -> np.ndarray:
-    """dS/dt on the teacher directions and of the mass outside, spread evenly over d − P light directions."""
+def reduced_rate(state: np.ndarray, model: QuadraticModel, step_size: float) -> np.ndarray:
+    """dS/dt on the teacher directions and of the mass outside, spread evenly over d − P light directions, both (P² + 1,).
+
+    `state`: S there, row after row, and the mass. What the outside loses by its own size, 8·mass²/(d − P), is left out.
+    """
     count = model.teacher.width
     S, outside = state[:-1].reshape(count, count), state[-1]
     M, rest = np.diag(model.teacher.a), model.teacher.dim - count
@@ -61,7 +64,7 @@ def fitted_shift(
     reached = []
     for step in (0.0, step_size * scale / batch):
         found = scipy.integrate.solve_ivp(
-            lambda _, y, step=step: _reduced_rate(y, model, step),
+            lambda _, y, step=step: reduced_rate(y, model, step),
             (0.0, times[-1]),
             start,
             "LSODA",
