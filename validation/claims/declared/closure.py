@@ -261,7 +261,8 @@ def _closes(data: _Data, rule: Muon, key: str) -> Part:
     if key in wrong:
         name, how = wrong[key]
         other = _explicit(_Wrong(0.1, batch=rule.batch, how=how), data)
-        controls[name] = Control(0.0, _gap(other.rows, path.rows))
+        # (After one step: a wrong path may overflow later, and what is no number rejects nothing.)
+        controls[name] = Control(0.0, _gap(other.rows[:1], path.rows[:1]))
     text = f"largest relative deviation of a path from inner products, batch {rule.batch}, average β = {rule.beta:g}"
     estimate = _gap(_by_products(rule, data).rows, path.rows)
     source = "rounding, and the smallest singular value"
