@@ -63,7 +63,9 @@ class Bench:
         paths = {(unit.asked, unit.name): unit.path for unit in self.units}
         if before is None or not holds(self.reach, mutant, before, paths):
             before = Answer(mutant.digest, asked, "", "", self.reach.version(mutant.path), {}, False)
-        if before.finished or before.budget >= self.budget:
+        if before.notice or (before.finished and not self._newcomers(mutant, before)):
+            return before
+        if not before.finished and before.budget >= self.budget:
             return before
         self.used = 0.0
         answer = replace(self._ask(mutant, before), budget=self.budget, seconds=round(before.seconds + self.used, 1))
@@ -83,6 +85,11 @@ class Bench:
                 return replace(before, silent=silent)
         found = [self.reach.get(unit, mutant) for unit in self._candidates(mutant, before.asked)]
         return replace(before, silent=silent, finished=all(one is not None and one.whole for one in found))
+
+    def _newcomers(self, mutant: Mutant, before: Answer) -> list[Unit]:
+        """Who was not there when everybody was asked: not measured, or comes by and has not said that it saw nothing."""
+        left = [unit for unit in self._candidates(mutant, before.asked) if unit.name not in before.silent]
+        return [unit for unit in left if self.reach.get(unit, mutant) is None or self.reach.reaching(unit, mutant)]
 
     def _candidates(self, mutant: Mutant, asked: str) -> list[Unit]:
         return self.nearness.candidates((x for x in self.units if x.asked == asked), mutant)

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -285,6 +286,15 @@ def test_a_killed_run_goes_on(tiny: tuple) -> None:
     again = path.read_text(encoding="utf-8").splitlines()
     assert again[: len(lines) - 1] == lines[:-1]
     assert len(again) == len(lines) + 1
+
+
+def test_a_file_of_tests_that_is_new_is_asked_about_what_nobody_noticed(tiny: tuple, tmp_path: Path) -> None:
+    folder = tmp_path / "again"
+    shutil.copytree(tiny[0], folder)
+    text = "from theory.small import unheeded\n\n\ndef test_it():\n    assert unheeded(1.0) == 7.0\n"
+    (folder / "tree" / "tests" / "test_new.py").write_text(text, encoding="utf-8")
+    (row,) = [row for row in tried(folder) if row["function"] == "unheeded"]
+    assert (row["name"], row["tests"]) == ("tests alone", "tests/test_new.py::test_it")
 
 
 def test_who_comes_by_is_measured_without_any_mutant(tiny: tuple) -> None:

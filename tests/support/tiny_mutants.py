@@ -112,7 +112,7 @@ def main() -> None:
     for name, text in FILES.items():
         (root / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
         (root / "tree" / name).write_text(text, encoding="utf-8")
-    tests = tuple(name for name in FILES if name.startswith("tests/"))
+    tests = tuple(sorted(f"tests/{path.name}" for path in (root / "tree" / "tests").glob("test_*.py")))
     project = Project(root / "tree", ("theory",), ("pytest",), ("theory/small.py",), tests, claims, judged, {}, 1.0)
     found = mutants_of(project.root, project.sources)
     work(project, found, found, argparse.Namespace(store=root / "store", claim_seed=0, budget=100.0, ask=None))
