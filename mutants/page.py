@@ -41,8 +41,8 @@ files, which may use what those have compiled.
 
 `mutants.json` keeps the answers, and who comes by. That somebody noticed counts as long as the mutated statement is the same,
 and so is the test that noticed, with all that its file has beside other tests, or the claim's file; what else has changed is
-not looked at. That nobody did counts as long as the mutated file and the files of all that came by are the same, and nobody new
-comes by. The others are asked again.
+not looked at. That nobody did counts as long as the mutated file and the files of all that came by are the same, and nobody
+new comes by. The others are asked again.
 
 Tests have a budget of processor time for each mutant, and so have claims, measuring included; where one was spent before all
 were asked, that side is *not finished*, and has not noticed. *Alone* means that the other side was asked to the end, and

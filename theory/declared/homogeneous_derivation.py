@@ -6,19 +6,16 @@ and descent is used for a step's mean and covariance; the moments that they are 
 """
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import sympy as sp
 
-from theory.core.derivation import Assumption, Derivation, Step, equation
+from theory.core.derivation import Derivation
 from theory.core.hermite import z
-from theory.core.indexed import Sums, reads
 from theory.declared import step_derivation
 from theory.declared.homogeneous_rows import EQUATIONS, HomogeneousStepMoments
 from theory.declared.step_derivation import (
-    BATCH,
     BLOCK,
     DECAY,
     ETA,
@@ -27,6 +24,8 @@ from theory.declared.step_derivation import (
     NOISE,
     Sampled,
     along,
+    compared,
+    composed,
     inside,
     rows_mean,
     sampled,
@@ -34,8 +33,6 @@ from theory.declared.step_derivation import (
 from theory.declared.step_moments import EQUATIONS as FREE
 
 REFERENCE = "step of arXiv:2504.19983, section 2.2; blocks, batches, own links and label noise derived"
-#: Largest relative residual: rounding, for polynomials.
-TOLERANCE = 1e-10
 _METRIC = np.asarray(INPUTS.eigenvalues)[BLOCK]
 
 
@@ -146,19 +143,15 @@ def _tilted(d: _Steps) -> np.ndarray:
 def residual_of(name: str, moments: HomogeneousStepMoments) -> Callable[[sp.Basic], sp.Expr]:
     """The check of one of `theory.declared.homogeneous_rows.EQUATIONS` as it is shown, for these activations."""
 
-    def residual(shown: Sums) -> sp.Expr:
-        steps, gaps = _Steps(moments), []
-        for used in (replace(moments, replaced=((name, shown),)), moments):
-            arrays = used.arrays(steps.x.grams, INPUTS, FIRST, np.ones(len(steps.rows)))
-            known = used.solved(arrays, step_size=ETA, batch_size=BATCH, noise_size=NOISE, decay=DECAY)[name]
-            if name == "J":  # by the vector that it stands for
-                known, right = known @ steps.unit * _METRIC, _tilted(steps)
-            else:
-                right = _ROADS[name](steps)
-            gaps.append(np.abs(known - right).max() / np.abs(right).max())
-        return sp.Float(np.max(gaps))
+    def road() -> tuple[np.ndarray, np.ndarray]:
+        steps = _Steps(moments)
+        return steps.x.grams, _tilted(steps) if name == "J" else _ROADS[name](steps)
 
-    return reads(residual)
+    def vector(known: np.ndarray) -> np.ndarray:
+        """J by the vector that it stands for."""
+        return known @ _Steps(moments).unit * _METRIC
+
+    return compared(name, moments, road, np.ones(2), DECAY, vector if name == "J" else None)
 
 
 #: What it stands on: the first steps of `step_derivation`.
@@ -172,19 +165,12 @@ def derivation(moments: HomogeneousStepMoments) -> Derivation:
     """
     for function in (moments.free.activation, *moments.free.links):
         function.require_polynomial("a step of a 2-homogeneous student")
-    shown = {name: EQUATIONS[name][1].as_sympy() for name in _TITLES}
-    steps = tuple(
-        Step(title, equation(EQUATIONS[name][0], shown[name]), residual_of(name, moments), TOLERANCE)
-        for name, title in _TITLES.items()
-    )
     assumptions = (
-        Assumption("Gaussian inputs, a batch of fresh samples each step"),
-        Assumption("2-homogeneous student: free rows; in the frame of unit rows b are squared norms, g and f lengths"),
-        Assumption("μ is λ, the student being whitened" if moments.whitened else "μ is 1"),
-        Assumption("covariance: first order of the displacements"),
+        "Gaussian inputs, a batch of fresh samples each step",
+        "2-homogeneous student: free rows; in the frame of unit rows b are squared norms, g and f lengths",
+        "μ is λ, the student being whitened" if moments.whitened else "μ is 1",
+        "covariance: first order of the displacements",
     )
-    before = step_derivation.derivation(moments.free)
-    named = {left: before.equations[left] for left in _SHARED}
-    named |= {EQUATIONS[name][0]: value for name, value in shown.items()}
+    residual, before = partial(residual_of, moments=moments), (step_derivation.derivation(moments.free), _SHARED)
     name = "declared-step-" + ("whitened" if moments.whitened else "homogeneous")
-    return Derivation(name, (*before.steps[: len(_SHARED)], *steps), named, assumptions, REFERENCE)
+    return composed(name, EQUATIONS, _TITLES, residual, assumptions, REFERENCE, before)

@@ -5,9 +5,9 @@ tensor Gauss–Hermite rules, exact for polynomials; for erf of short vectors th
 lemma or of the closed integrals is used.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.indexed import Sums, reads
 from theory.core.quadrature import gauss_hermite, product_rule
 from theory.declared.inputs import Inputs
-from theory.declared.step_moments import EQUATIONS, StepMoments
+from theory.declared.step_moments import EQUATIONS, Equations, MoreMoments, StepMoments
 from theory.steps.slope_integrals import as_erf
 
 REFERENCE = "Saad and Solla 1995, Phys. Rev. E 52, 4225 (one eigenvalue); blocks, batches and label noise derived"
@@ -173,17 +173,65 @@ _TITLES = {
 }
 
 
+def composed(
+    name: str,
+    equations: Equations,
+    titles: Mapping[str, str],
+    residual: Callable[[str], Callable[[sp.Basic], sp.Expr]],
+    assumptions: Sequence[str],
+    reference: str = REFERENCE,
+    before: tuple[Derivation, Sequence[str]] | None = None,
+) -> Derivation:
+    """The derivation that shows `equations` by the names of `titles`, each with its check, `residual` of its name.
+
+    Args:
+        before: a derivation, and the left sides of its first equations, on which these stand.
+    """
+    shown = {one: equations[one][1].as_sympy() for one in titles}
+    steps = [
+        Step(title, equation(equations[one][0], shown[one]), residual(one), TOLERANCE) for one, title in titles.items()
+    ]
+    named = {equations[one][0]: value for one, value in shown.items()}
+    if before is not None:
+        whole, shared = before
+        steps = [*whole.steps[: len(shared)], *steps]
+        named = {**{left: whole.equations[left] for left in shared}, **named}
+    return Derivation(name, tuple(steps), named, tuple(map(Assumption, assumptions)), reference)
+
+
+def compared(
+    name: str,
+    moments: MoreMoments,
+    road: Callable[[], tuple[np.ndarray, np.ndarray]],
+    second: np.ndarray = SECOND,
+    decay: float = 0.0,
+    put: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> Callable[[sp.Basic], sp.Expr]:
+    """The check of one of the equations of `moments` as it is shown: its largest relative difference from a road of its own.
+
+    Args:
+        road: makes $V^i$ (2, N, N) of the points and, there, what the equation says. second, decay: b (m,), and weight decay.
+        put: makes of the derived numbers what `road` is about.
+    """
+
+    def residual(shown: Sums) -> sp.Expr:
+        (grams, right), gaps = road(), []
+        for used in (replace(moments, replaced=((name, shown),)), moments):
+            arrays = used.arrays(grams, INPUTS, FIRST, second)
+            numbers = {"step_size": ETA, "batch_size": BATCH, "noise_size": NOISE, "decay": decay}
+            known = used.solved(arrays, **numbers)[name]
+            known = known if put is None else put(known)
+            gaps.append(np.abs(known - right).max() / np.abs(right).max())
+        return sp.Float(np.max(gaps))
+
+    return reads(residual)
+
+
 def derivation(moments: StepMoments) -> Derivation:
     """The equations of a step's moments for these activations, each with its check."""
-    shown = {name: EQUATIONS[name][1].as_sympy() for name in _TITLES}
-    steps = tuple(
-        Step(title, equation(EQUATIONS[name][0], shown[name]), residual_of(name, moments), TOLERANCE)
-        for name, title in _TITLES.items()
-    )
     assumptions = (
-        Assumption("Gaussian inputs, a batch of fresh samples each step"),
-        Assumption("free rows, second layer fixed"),
-        Assumption("covariance: first order of the displacements"),
+        "Gaussian inputs, a batch of fresh samples each step",
+        "free rows, second layer fixed",
+        "covariance: first order of the displacements",
     )
-    named = {EQUATIONS[name][0]: value for name, value in shown.items()}
-    return Derivation("declared-step", steps, named, assumptions, REFERENCE)
+    return composed("declared-step", EQUATIONS, _TITLES, partial(residual_of, moments=moments), assumptions)

@@ -324,6 +324,10 @@ class MoreMoments:
         found = self.equations.items()
         return {name: NumericSums(given.get(name, sums), free, self.free.activation) for name, (_, sums, free) in found}
 
+    def arrays(self, grams: np.ndarray, inputs: Inputs, a: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
+        r"""What the equations are about, by name: those of free rows, or more. $V^i$ (L, N, N), a (P,), b (m,)."""
+        return self.free.arrays(grams, inputs, a, second)
+
     def with_outputs(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """`arrays` of free rows with the integrals in which neurons' outputs matter beside their slopes: those of four fields
         (m, m, N, N), of rows alone (m, m).

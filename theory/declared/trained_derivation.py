@@ -5,33 +5,30 @@ lemma or of closed integrals is used.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import sympy as sp
 
-from theory.core.derivation import Assumption, Derivation, Step, equation
-from theory.core.indexed import Sums, reads
+from theory.core.derivation import Derivation
 from theory.declared import step_derivation
 from theory.declared.step_derivation import (
-    BATCH,
     BLOCK,
     ETA,
     FIRST,
     INPUTS,
-    NOISE,
-    REFERENCE,
-    SECOND,
     Sampled,
     along,
+    compared,
+    composed,
     moves_of,
     sampled,
 )
 from theory.declared.step_moments import EQUATIONS as FREE
 from theory.declared.trained_layer import EQUATIONS, TrainedLayer
 
-#: Largest relative residual: rounding, for polynomials.
-TOLERANCE = 1e-10
+#: What it stands on: the first step of `step_derivation`.
+_SHARED = (FREE["G"][0],)
 
 
 def _moves(x: Sampled) -> np.ndarray:
@@ -70,22 +67,15 @@ _TITLES = {
 def residual_of(name: str, moments: TrainedLayer) -> Callable[[sp.Basic], sp.Expr]:
     """The check of one of `theory.declared.trained_layer.EQUATIONS` as it is shown, for these activations."""
 
-    def residual(shown: Sums) -> sp.Expr:
+    def road() -> tuple[np.ndarray, np.ndarray]:
         points = sampled(moments.free, unit=True)
-        right, gaps = _ROADS[name](points), []
-        for used in (replace(moments, replaced=((name, shown),)), moments):
-            arrays = used.arrays(points.grams, INPUTS, FIRST, SECOND)
-            known = used.solved(arrays, step_size=ETA, batch_size=BATCH, noise_size=NOISE)[name]
-            if name == "J":  # by the vector that it stands for
-                known = known @ points.vectors * np.asarray(INPUTS.eigenvalues)[BLOCK]
-            gaps.append(np.abs(known - right).max() / np.abs(right).max())
-        return sp.Float(np.max(gaps))
+        return points.grams, _ROADS[name](points)
 
-    return reads(residual)
+    def vector(known: np.ndarray) -> np.ndarray:
+        """J by the vector that it stands for."""
+        return known @ sampled(moments.free, unit=True).vectors * np.asarray(INPUTS.eigenvalues)[BLOCK]
 
-
-#: What it stands on: the first step of `step_derivation`.
-_SHARED = FREE["G"][0]
+    return compared(name, moments, road, put=vector if name == "J" else None)
 
 
 def derivation(moments: TrainedLayer) -> Derivation:
@@ -95,16 +85,10 @@ def derivation(moments: TrainedLayer) -> Derivation:
     """
     for function in (moments.free.activation, *moments.free.links):
         function.require_polynomial("a step of a trained second layer")
-    shown = {name: EQUATIONS[name][1].as_sympy() for name in _TITLES}
-    steps = tuple(
-        Step(title, equation(EQUATIONS[name][0], shown[name]), residual_of(name, moments), TOLERANCE)
-        for name, title in _TITLES.items()
-    )
     assumptions = (
-        Assumption("Gaussian inputs, a batch of fresh samples each step"),
-        Assumption("a committee whose second layer takes gradient steps beside its rows; weight decay of the rows"),
-        Assumption("covariance with rows: first order of their displacements"),
+        "Gaussian inputs, a batch of fresh samples each step",
+        "a committee whose second layer takes gradient steps beside its rows; weight decay of the rows",
+        "covariance with rows: first order of their displacements",
     )
-    before = step_derivation.derivation(moments.free)
-    named = {_SHARED: before.equations[_SHARED]} | {EQUATIONS[name][0]: value for name, value in shown.items()}
-    return Derivation("declared-step-trained", (before.steps[0], *steps), named, assumptions, REFERENCE)
+    residual, before = partial(residual_of, moments=moments), (step_derivation.derivation(moments.free), _SHARED)
+    return composed("declared-step-trained", EQUATIONS, _TITLES, residual, assumptions, before=before)

@@ -6,34 +6,28 @@ closed integrals, or of the split into radial and tangent parts is used in the m
 """
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import sympy as sp
 
-from theory.core.derivation import Assumption, Derivation, Step, equation
-from theory.core.indexed import Sums, reads
+from theory.core.derivation import Derivation
 from theory.declared import step_derivation
 from theory.declared.step_derivation import (
     BATCH,
     BLOCK,
     ETA,
     FIRST,
-    INPUTS,
-    NOISE,
-    REFERENCE,
     SECOND,
     Sampled,
     along,
+    compared,
+    composed,
     inside,
     sampled,
 )
 from theory.declared.step_moments import EQUATIONS as FREE
 from theory.declared.unit_rows import UnitStepMoments, equations
-
-#: Largest relative residual: rounding, for polynomials.
-TOLERANCE = 1e-10
 
 
 class _Descents:
@@ -125,17 +119,11 @@ _TITLES = {
 def residual_of(name: str, moments: UnitStepMoments) -> Callable[[sp.Basic], sp.Expr]:
     """The check of one of `theory.declared.unit_rows.equations` as it is shown, for these activations."""
 
-    def residual(shown: Sums) -> sp.Expr:
+    def road() -> tuple[np.ndarray, np.ndarray]:
         points = sampled(moments.free, unit=True)
-        right = _ROADS[name](_Descents(points, moments.rows))
-        gaps = []
-        for used in (replace(moments, replaced=((name, shown),)), moments):
-            arrays = used.free.arrays(points.grams, INPUTS, FIRST, SECOND)
-            known = used.solved(arrays, step_size=ETA, batch_size=BATCH, noise_size=NOISE)[name]
-            gaps.append(np.abs(known - right).max() / np.abs(right).max())
-        return sp.Float(np.max(gaps))
+        return points.grams, _ROADS[name](_Descents(points, moments.rows))
 
-    return reads(residual)
+    return compared(name, moments, road)
 
 
 def derivation(moments: UnitStepMoments) -> Derivation:
@@ -145,19 +133,11 @@ def derivation(moments: UnitStepMoments) -> Derivation:
     """
     for function in (moments.free.activation, *moments.free.links):
         function.require_polynomial("the check of a step of unit rows")
-    found = equations(moments.rows)
-    shown = {name: found[name][1].as_sympy() for name in _TITLES}
-    steps = tuple(
-        Step(title, equation(found[name][0], shown[name]), residual_of(name, moments), TOLERANCE)
-        for name, title in _TITLES.items()
-    )
     assumptions = (
-        Assumption("Gaussian inputs, a batch of fresh samples each step"),
-        Assumption("rows of unit norm, second layer fixed"),
-        Assumption("step size small: terms of third order left out; covariance: first order of the displacements"),
+        "Gaussian inputs, a batch of fresh samples each step",
+        "rows of unit norm, second layer fixed",
+        "step size small: terms of third order left out; covariance: first order of the displacements",
     )
-    before = step_derivation.derivation(moments.free)
-    shared = before.steps[: len(_SHARED)]
-    named = {left: before.equations[left] for left in _SHARED}
-    named |= {found[name][0]: value for name, value in shown.items()}
-    return Derivation("declared-step-" + moments.rows, (*shared, *steps), named, assumptions, REFERENCE)
+    residual, before = partial(residual_of, moments=moments), (step_derivation.derivation(moments.free), _SHARED)
+    name = "declared-step-" + moments.rows
+    return composed(name, equations(moments.rows), _TITLES, residual, assumptions, before=before)

@@ -165,5 +165,5 @@ class UnitStepMoments(MoreMoments):
                 f"decay is {decay:g}, step size {step_size:g}: nothing is left of a row; lower one of them"
             )
         size = step_size / (1 - step_size * decay)
-        found = self.solved(self.free.arrays(grams, inputs, a, second), step_size=size, **numbers)
+        found = self.solved(self.arrays(grams, inputs, a, second), step_size=size, **numbers)
         return Moments(found["Delta"][:, :, : a.size], found["Q"], found["halves"])
