@@ -17,7 +17,7 @@ from mutants.results import CLAIMS, TESTS, Answer, Results
 REACHING, WHOLE = "reaching", "whole"
 #: So many times what it takes without a mutant may a process take, and `Project.patience` more.
 _SLOWER = 3
-#: Processor seconds for measuring a unit, or the budget.
+#: Processor seconds for measuring a unit.
 _MEASURE = 900.0
 #: A file that does not import the mutated one is asked as if it took so many times as long.
 _FAR = 4
@@ -34,8 +34,8 @@ class Bench:
 
     Attributes:
         project: the tree. root: of the overlay, from which it is imported here. seed: of the claims. scratch: for logs.
-        budget: processor seconds for the tests, and for the claims, of one mutant, and for measuring each of them; a later run
-            that has more goes on.
+        budget: processor seconds for the tests, and for the claims, of one mutant; a later run that has more goes on.
+            Measuring a unit serves all mutants and is no part of it.
     """
 
     project: Project
@@ -114,9 +114,9 @@ class Bench:
                 yield unit, WHOLE, [node for node in found.nodes if node not in reaching]
 
     def _is_known(self, unit: Unit, mutant: Mutant) -> bool:
-        """Whether a unit is measured, as far as the budget goes."""
+        """Whether a unit is measured, as far as time goes."""
         found = self.reach.get(unit, mutant)
-        return found is not None and (found.whole or found.seconds >= min(self.budget, _MEASURE))
+        return found is not None and (found.whole or found.seconds >= _MEASURE)
 
     def _cost(self, unit: Unit, mutant: Mutant) -> float:
         """Of a measured unit, processor seconds until a notice, where the nearest are the likeliest to give one."""
@@ -158,7 +158,9 @@ class Bench:
 
     def measure(self, unit: Unit) -> None:
         """Have a unit run without a mutant, and note what it comes by."""
-        ended, rows = self._apart(self._job("", unit, None), min(self.budget, _MEASURE), fresh=False)
+        before = self.used
+        ended, rows = self._apart(self._job("", unit, None), _MEASURE, fresh=False)
+        self.used = before
         self.reach.keep(unit, rows, ended.seconds, ended.stopped != TIME)
 
     def _run(self, mutant: str, unit: Unit, nodes: Sequence[str], fresh: bool = False) -> tuple[str, list[Row]]:

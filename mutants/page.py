@@ -44,9 +44,9 @@ and so is the test that noticed, with all that its file has beside other tests, 
 not looked at. That nobody did counts as long as the mutated file and the files of all that came by are the same, and nobody
 new comes by. The others are asked again.
 
-Tests have a budget of processor time for each mutant, and so have claims, measuring included; where one was spent before all
-were asked, that side is *not finished*, and has not noticed. *Alone* means that the other side was asked to the end, and
-*neither* that both were. The intervals are exact binomial ones of 95 %.
+Tests have a budget of processor time for each mutant, and so have claims; where one was spent before all were asked, that side
+is *not finished*, and has not noticed. *Alone* means that the other side was asked to the end, and *neither* that both were.
+The intervals are exact binomial ones of 95 %.
 """
 
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,8 @@ from mutants.mutant import Mutant
 from mutants.results import TESTS
 
 _FIXTURES = re.compile(r"\b(command|run|refused)\b")
+#: A package whose modules are found by walking its folder; without a name, the package that walks.
+_WALKED = re.compile(r"\b(?:iter_modules|walk_packages)\((?:([\w.]+)\.)?__path__")
 
 
 def digest_of(content: bytes) -> str:
@@ -240,5 +242,12 @@ class Nearness:
                 starts += [one for one in support.glob("*.py") if re.search(rf"\b{one.stem}\b", text)]
                 conftest = self._root / "tests" / "conftest.py"
                 starts += [conftest] * (conftest.is_file() and bool(_FIXTURES.search(text)))
-            self._reached[unit.path] = self._code.reached(*starts)
+            reached = self._code.reached(*starts)
+            listed = [module for path in reached for module in self._walked(path)]
+            self._reached[unit.path] = reached | self._code.reached(*listed)
         return self._reached[unit.path]
+
+    def _walked(self, path: Path) -> Iterator[Path]:
+        """Modules that one finds by walking folders, which no import names."""
+        for name in _WALKED.findall(path.read_text(encoding="utf-8")):
+            yield from (self._root.joinpath(*name.split(".")) if name else path.parent).rglob("*.py")

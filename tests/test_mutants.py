@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from mutants.__main__ import written
-from mutants.asking import holds, told
+from mutants.apart import Ended
+from mutants.asking import Bench, holds, told
 from mutants.choosing import drawn
 from mutants.generating import mutants_of
 from mutants.mutant import Mutant, overlapping, switched
@@ -32,7 +33,7 @@ from mutants.outcome import (
     reasons,
 )
 from mutants.page import page
-from mutants.project import this_project
+from mutants.project import Project, this_project
 from mutants.reach import Reach, Unit
 from mutants.results import CLAIMS, TESTS, Answer, Results
 
@@ -248,6 +249,7 @@ def tried(folder: Path) -> list[dict[str, Any]]:
     [
         ("volume", "2 → (2 + 1)", "both", "tests/test_near.py::test_volume", "A.y disagrees"),
         ("turned", "-x → (x)", "tests alone", "tests/test_far.py::test_twice", ""),
+        ("listed", "x - 5.0 → (x + 5.0)", "tests alone", "tests/test_shelf.py::test_it", ""),
         ("scaled", "3.0 → (3.0 * 1.05)", "claims alone", "", "A.y disagrees"),
         ("unheeded", "7.0 → (7.0 * 1.05)", "neither", "", ""),
         ("positive", "x > 0 → (x >= 0)", "neither", "", ""),
@@ -308,6 +310,23 @@ def test_who_comes_by_is_measured_without_any_mutant(tiny: tuple) -> None:
         for node, (_, bits) in found["nodes"].items()
     }
     assert by == {"test_unit": set(), "test_volume": {"volume"}, "test_others": {"unheeded", "endless", "positive"}}
+
+
+def test_measuring_is_no_part_of_a_budget(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What one mutant has measured serves all."""
+    unit = Unit(TESTS, "tests/a.py", "tests/a.py")
+    reach, results = Reach(tmp_path, tmp_path, [ONE]), Results(tmp_path / "a.jsonl")
+    project = Project(tmp_path, (), (), (), (), dict, lambda *_: {}, {}, 1.0)
+    bench = Bench(project, tmp_path, reach, results, [unit], 0, 1.0, tmp_path)
+
+    def slowly(*_: object, fresh: bool) -> tuple[Ended, list[dict[str, Any]]]:
+        bench.used += 500.0
+        return Ended(500.0, "", ""), []
+
+    monkeypatch.setattr(bench, "_apart", slowly)
+    bench.measure(unit)
+    assert reach.get(unit, ONE) is not None
+    assert bench.used == 0.0
 
 
 # ------------------------------------------------------------------------------ counts and page

@@ -44,6 +44,11 @@ def positive(x: float) -> float:
     return x if x > 0 else 0 * x
 
 
+def listed(x: float) -> float:
+    """Noticed by a test that finds it by walking a folder."""
+    return x - 5.0
+
+
 def endless(x: float) -> float:
     """Comes to no end if the sign is wrong."""
     while x < 3:
@@ -51,6 +56,13 @@ def endless(x: float) -> float:
     return x
 ''',
     "theory/second.py": "from theory.small import turned\n\n\ndef twice(x):\n    return turned(x)\n",
+    "theory/shelf/__init__.py": """import pkgutil
+from importlib import import_module
+
+ALL = [import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
+""",
+    "theory/shelf/book.py": "from theory.small import listed\n",
+    "tests/test_shelf.py": "import theory.shelf as s\n\n\ndef test_it():\n    assert s.ALL[0].listed(5.0) == 0.0\n",
     "tests/test_near.py": """from theory.small import UNIT, endless, positive, unheeded, volume
 
 
