@@ -12,6 +12,7 @@ from emergence.model import Simulation
 from emergence.models.teacher import ACTIVATION
 from emergence.options import Problem, option, written
 from emergence.refusal import is_refusal, refuse
+from emergence.resources import Cost
 from emergence.values import Choice, Expression, Number, Numbers, Switch, Text, Whole
 
 if TYPE_CHECKING:
@@ -177,17 +178,22 @@ class DeclaredProblem(Problem):
                 refuse(f"{written(name)} is given, but {why}: leave it out")
 
     @property
+    def count(self) -> int:
+        """Directions of an additive target."""
+        return (self.teacher_width or 2) if self.teacher_weights is None else len(self.teacher_weights)
+
+    @property
     def weights(self) -> tuple[float, ...]:
         """Of an additive target."""
         if self.teacher_weights is not None:
             return self.teacher_weights
         beta = 1.0 if self.teacher_exponent is None else self.teacher_exponent
-        return tuple(float(p) ** -beta for p in range(1, (self.teacher_width or 2) + 1))
+        return tuple(float(p) ** -beta for p in range(1, self.count + 1))
 
     def decided(self) -> dict[str, Any]:
         found: dict[str, Any] = {"inputs": pinned(self.inputs), "rule": pinned(self.rule)}
         if self.target == "additive":
-            found |= {"link": self.link or self.activation, "teacher_width": len(self.weights)}
+            found |= {"link": self.link or self.activation, "teacher_width": self.count}
             found["teacher_exponent"] = self._exponent
         if self.student == "committee":
             found |= {"second": self.second or (1.0,), "rows": self.rows or "free"}
@@ -283,6 +289,8 @@ def resolve(problem: DeclaredProblem, simulation: Simulation | None = None) -> R
     from theory.declared.start import draw_start
     from theory.declared.text import parse_directions
 
+    if problem.target == "additive":
+        Cost(problem.count**2).check("the directions' Gram matrix", ["teacher_width"])
     inputs, target = inputs_of(problem.inputs), _target(problem)
     directions = parse_directions(problem.directions, inputs, target.count, problem.seed)
     start = draw_start(directions, problem.student_width, problem.decided()["start_scale"], problem.seed)

@@ -67,6 +67,22 @@ def test_overlap_coordinates_agree_with_ambient_ones(text: str) -> None:
     assert np.abs(norm2[-1] - initial.norm2).max() > 0.3
 
 
+@pytest.mark.parametrize("text", ["h4", "h3", "erf"])
+def test_rounding_asymmetries_decay_while_students_grow(text: str) -> None:
+    """Of a small antisymmetric part A of the students' overlaps, the rate along A, where the teachers pull all students on."""
+    cosines = np.array([[0.6, 0.3], [0.5, 0.4], [0.4, 0.5]])
+    given = {"t": cosines, "c": (1 + np.eye(3)) / 2, "r": np.full(3, 0.01)}
+    state, weights = {name: jnp.asarray(x) for name, x in given.items()}, {"a": jnp.asarray([1.0, 0.6])}
+    gap = np.triu(np.ones((3, 3)), 1)
+    gap -= gap.T
+
+    def rate(size: float) -> np.ndarray:
+        return np.asarray(compiled_drift(Activation.parse(text))({**state, "c": state["c"] + size * gap}, weights)["c"])
+
+    assert np.all(compiled_drift(Activation.parse(text))(state, weights)["r"] > 0)
+    assert np.sum((rate(1e-6) - rate(-1e-6)) * gap) < 0
+
+
 def test_embedding_keeps_the_gram_matrix() -> None:
     teacher = Teacher.of([1, 0.6], 9)
     initial = draw_initial_state(teacher, Student(3, 0.4), 0)

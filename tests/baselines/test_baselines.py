@@ -105,6 +105,7 @@ def test_toy_flow_reaches_its_levels_in_time() -> None:
     error = np.abs(result.times - exact).max(axis=1)
     assert np.all(error < 10 * result.error + 1e-10 * exact[:, 1])
     assert np.all(error < 1e-6 * exact[:, 1])
+    assert np.all(result.error < 1e-6 * exact[:, 1])
     loss = result.dataset.loss.values
     assert np.all(np.diff(loss, axis=1) < 0)
 

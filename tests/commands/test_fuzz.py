@@ -44,6 +44,7 @@ def test_what_ends_as_it_should_is_no_fault(good: Attempt) -> None:
         replace(REFUSED, err=2 * REFUSED.err),
         replace(REFUSED, err=f"Traceback\n{REFUSED.err}"),
         replace(REFUSED, err=f"emergence: error: {'x' * 5000}\n"),
+        replace(REFUSED, err="emergence: error: the problem does not fit into memory: lower dim\n"),
         replace(REFUSED, left=(".tmp-x.nc",)),
         replace(REFUSED, seconds=1.01 * SECONDS),
         replace(REFUSED, memory=MEMORY + 1),
@@ -97,3 +98,17 @@ def test_a_fault_counts_only_if_a_process_of_its_own_repeats_it() -> None:
     done = subprocess.run([sys.executable, "-c", code, support], capture_output=True, text=True, check=True)
     assert "seed 1, input 3, not repeated, status 3" in done.stderr
     assert "1 seen, 0 found" in done.stdout
+
+
+def test_an_input_that_kills_its_process_takes_no_other_with_it(tmp_path: Path) -> None:
+    """Each one that comes after the killed one is tried in the next fork."""
+    (tmp_path / "fatal.py").write_text("import os\n\nos.kill(os.getpid(), 9)\n", encoding="utf-8")
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from attempts import Server; from pathlib import Path\n"
+        "good, bad = ['--version'], ['predict', '--model', f'{sys.argv[2]}/fatal.py']\n"
+        "for one in Server(Path(sys.argv[2]), True).attempts([good, bad, ['no-command'], bad, good]):\n"
+        "    print(one.status, one.signal, bool(one.out), len(one.err.splitlines()))\n"
+    )
+    words = (str(Path(fuzzing.__file__).parent), str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["0 0 True 0", "None 9 False 0", "2 0 False 1", "None 9 False 0", "0 0 True 0"]

@@ -69,5 +69,6 @@ def test_the_lone_row_of_a_polar_step() -> None:
     light = [polar_emergence.half_time(Activation.from_degree(J), 0.7, 1e-6, 0.01, light=True) for J in (3, 4, 6)]
     assert light == pytest.approx([0.00899, 0.00860, 0.00828], abs=1e-5)
     assert polar_emergence.half_time(Activation.from_degree(4), 0.7, 1e-5, 0.1) == pytest.approx(0.1, rel=1e-3)
+    assert polar_emergence.half_time(Activation.from_degree(4), 0.7, 0.5**0.5 - 1e-9, 0.1) == pytest.approx(0, abs=1e-8)
     with pytest.raises(InputError):
         polar_emergence.half_time(Activation.from_degree(4), 0.7, 0.8, 0.1)

@@ -24,6 +24,15 @@ def test_two_samples_by_quadrature() -> None:
     assert normalised_drift(STUDENT, TARGET, Correlation(), 2, u) == pytest.approx(known, rel=1e-6)
 
 
+@pytest.mark.parametrize("size", [0.1, 10.0])
+def test_a_step_of_one_length_knows_no_unit_of_labels(size: float) -> None:
+    """Only the direction of the batch's gradient counts, which the correlation loss scales by the labels' unit."""
+    target = Additive(Activation.parse("sin(z)+2"), (size,))
+    plain = Additive(Activation.parse("sin(z)+2"), (1.0,))
+    known = normalised_drift(STUDENT, plain, Correlation(), 3, 0.3)
+    assert normalised_drift(STUDENT, target, Correlation(), 3, 0.3) == pytest.approx(known, rel=1e-9)
+
+
 def test_a_single_sample_and_overlaps_out_of_range_are_refused() -> None:
     with pytest.raises(InputError, match="batch"):
         normalised_drift(STUDENT, TARGET, Correlation(), 1, 0.1)

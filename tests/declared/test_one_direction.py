@@ -15,6 +15,7 @@ from theory.declared.one_direction import derivation, drift, psi
 from theory.declared.rule import SAM, Adam, Ahead, Alternating, Clipped, Muon, Normalised, Reuse, Rule
 from theory.declared.student import Student, committee
 from theory.declared.target import Additive
+from validation.experiments.links import Anew
 
 SIZE, DIM = 1e-3, 50.0
 Y, Z = np.array([[1.3], [-0.4]]), np.array([[0.3, -0.7, 2.5]])
@@ -36,6 +37,7 @@ TABLE: dict[Rule, Function] = {
     Muon(SIZE): lambda g: np.sign(g) / np.sqrt(DIM),
     Clipped(SIZE, limit=2.0): clip,
     Alternating(SIZE, second_step=0.6): lambda g: g + 0.6 * Y * g * np.sin(Z),
+    Anew(SIZE, ratio=0.6 / SIZE): lambda g: g + 0.6 * Y * g * np.sin(Z),
     Ahead(SIZE, ahead=0.02): lambda g: Y * np.cos(Z + 0.02 * DIM * g),
     Reuse(SIZE): lambda g: g + Y * np.cos(Z + SIZE * DIM * g),
     SAM(SIZE, radius=0.1): lambda g: Y * np.cos(Z - 0.1 * np.sqrt(DIM) * np.sign(g)),
@@ -44,7 +46,7 @@ TABLE: dict[Rule, Function] = {
 
 @pytest.mark.parametrize("rule", TABLE, ids=lambda rule: type(rule).__name__)
 def test_psi_is_the_formula_of_the_rule(rule: Rule) -> None:
-    found = psi(student(isinstance(rule, Alternating)), Correlation(), rule, Y, Z, DIM)
+    found = psi(student(isinstance(rule, Alternating | Anew)), Correlation(), rule, Y, Z, DIM)
     assert np.allclose(found, TABLE[rule](Y * np.cos(Z)), rtol=1e-9)
 
 

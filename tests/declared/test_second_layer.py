@@ -20,6 +20,7 @@ H3 = Activation.parse("h3")
 
 
 def test_its_equations_are_checked() -> None:
+    assert second_layer.derivation().verify() > 0
     assert survivors(second_layer.derivation()) == []
 
 

@@ -195,6 +195,8 @@ def test_a_quantity_is_asked_for_by_its_claim_and_key(monkeypatch: pytest.Monkey
     assert len(validate(["E1.end", "E1"]).verdicts) == 3
     with pytest.raises(InputError, match=r"quantity 'E1.slop' is unknown: did you mean E1.slope\? use E1.slope, "):
         validate(["E1.slop"])
+    with pytest.raises(InputError, match=r"claim id .* is unknown"):
+        validate(["[" * 100_000])
 
 
 @pytest.mark.parametrize("name", ["", "7", "E7.h3", "a/b", "E*", "é"])

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dynamics.core.keys import stream_key
 from dynamics.networks import (
     Comparison,
     ImageSet,
@@ -37,7 +38,8 @@ from dynamics.networks.labels import flipped
 from dynamics.networks.lazy_rich import CLEAN, NOISY, SAM
 from dynamics.networks.linearised import LinearState, expected_loss, linear_step, modes
 from dynamics.networks.merging import groups, merge_rows
-from dynamics.networks.residual import RESNET18, Folded, folded
+from dynamics.networks.residual import RESNET18, Folded, folded, trained_part
+from dynamics.networks.training import cross_entropy
 from theory import InputError
 from theory.linear.label_flips import REPLACEMENTS, LabelFlips, derivation, variance_function
 
@@ -211,14 +213,39 @@ def test_resnet18_has_its_published_size() -> None:
 
 
 def test_training_learns_and_label_noise_costs_training_loss(toy: ImageSet) -> None:
-    compared = compare_algorithms(toy, Comparison(replace(TINY, epochs=12), (0.3,), (0.05,), replicas=2))
+    told: list[float] = []
+    experiment = Comparison(replace(TINY, epochs=12), (0.3,), (0.05,), replicas=2)
+    compared = compare_algorithms(toy, experiment, progress=lambda share, _: told.append(share))
+    assert told == pytest.approx(np.arange(1, 73) / 72)  # of 12 epochs in each of 3 arms and 2 replicas
     last = compared.dataset.isel(epoch=-1).mean("replica")
     assert float(last.test_accuracy.sel(arm="sgd")) > 0.8
     assert float(last.train_loss.sel(arm="label-noise-0.3")) > float(last.train_loss.sel(arm="sgd")) + 0.2
     assert compared.diverged == 0
-    pruned = prune_networks(toy, Comparison(replace(TINY, epochs=12), (0.3,), (0.05,), replicas=2), compared)
+    pruned = prune_networks(toy, experiment, compared)
     assert np.allclose(pruned.accuracy_by_share.isel(share=0), compared.dataset.test_accuracy.isel(epoch=-1))
     assert np.all(np.diff(pruned.kept_by_share.values) <= 0)
+
+
+def test_a_sharpness_aware_step_takes_the_gradient_a_radius_uphill(toy: ImageSet) -> None:
+    """One step on all images; uphill by the radius, whatever the gradient's length, which is far from 1."""
+    training = replace(TINY, epochs=1, batch=64, radius=0.3, double=True)
+    start = draw_resnet(stream_key(0, "network training", "start"), 1, 3, training.widths, training.blocks, F64)
+    weights, statistics = eqx.partition(start, trained_part(start))
+
+    def loss(weights: ResNet) -> jax.Array:
+        images = jnp.asarray(toy.standardised(per_channel=True)[0], F64)
+        logits, _ = eqx.combine(weights, statistics)(images, training=True)
+        return cross_entropy(logits, jnp.asarray(toy.train_labels))
+
+    gradient = jax.grad(loss)(weights)
+    length = float(jnp.linalg.norm(jnp.concatenate([x.ravel() for x in jax.tree.leaves(gradient)])))
+    assert abs(length - 1) > 0.2
+    uphill = jax.grad(loss)(jax.tree.map(lambda w, g: w + training.radius / length * g, weights, gradient))
+    trained = train(toy, training).network
+    for before, slope, after in zip(
+        *map(jax.tree.leaves, (weights, uphill, eqx.filter(trained, trained_part(start)))), strict=True
+    ):
+        np.testing.assert_allclose(after, before - training.step_size * slope, rtol=1e-9, atol=1e-12)
 
 
 def test_the_same_seed_trains_the_same_network(toy: ImageSet) -> None:

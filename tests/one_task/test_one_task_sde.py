@@ -109,6 +109,15 @@ def test_hitting_times_are_exact_for_constant_coefficients(step: float) -> None:
         assert stats.kstest(ends, exact.cdf).pvalue < 1e-6
 
 
+def test_a_path_that_starts_beyond_its_event_takes_no_step() -> None:
+    steps = {"step": jnp.full(2, 0.5)}
+    start = start_paths(BROWNIAN, np.array([[1.5], [0.0]]), steps)
+    found = run_paths(BROWNIAN, start, steps, replica_keys(3, 2, "test"), 60.0, batch=2)
+    assert np.asarray(found.steps).tolist()[0] == 0
+    assert np.asarray(found.steps).tolist()[1] > 0
+    assert hitting_times(found, np.random.default_rng(3))[0, 0] == 0
+
+
 def test_strong_order_against_diffrax_on_the_same_brownian_paths() -> None:
     """Diffrax's ItoMilstein on a fine grid of a VirtualBrownianTree; our step on coarser grids of the same paths."""
     from dynamics.one_task.sde import scheme_of

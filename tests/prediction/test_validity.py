@@ -136,3 +136,5 @@ def test_shares_go_one_way_until_a_direction_is_found() -> None:
         alone = deflated_rows(*start, share=share, light=True)
         np.testing.assert_array_equal(own.half_time, alone.half_time)
         np.testing.assert_array_equal(own.neuron, alone.neuron)
+    half = deflated_rows(*start, light=True)  # a direction is done with once half of it is learned
+    np.testing.assert_array_equal(half.half_time, deflated_rows(*start, share=0.5, light=True).half_time)

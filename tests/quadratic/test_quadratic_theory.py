@@ -247,6 +247,15 @@ def test_law_fills_the_width() -> None:
         assert variance[0] > 0
         assert logit.shape == (1, 30)
     assert law.diagonal([0.0])[0] == pytest.approx([12 / 10**4] * 30)
+    assert law._laws([0.0])[1][0] == pytest.approx(12 * (1 - 12 / 10**4))  # V at the start, where all places are alike
+
+
+def test_fluctuations_keep_the_mean_of_the_odds() -> None:
+    r"""Of a place that is hardly ever taken, whose share is its odds; three points leave out $s^6/120$ of spread s."""
+    law = Occupation(spectrum(3), 100, 5, fluctuations=True)
+    variance = 4.0
+    found = law._mean(np.array([[-20.0]]), np.array([variance]), 1)[0, 0]
+    assert found == pytest.approx(np.exp(-20.0), rel=2 * (2 / variance) ** 3 / 120)
 
 
 def test_law_starts_and_ends_right() -> None:

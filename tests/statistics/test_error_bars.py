@@ -149,6 +149,12 @@ def test_the_clustered_error_and_the_jackknife_of_a_contrast(statistic: str, wei
     _assert_honest(np.array([curve.jackknife(weights) ** 2 for curve in curves]), values, 0.05 * (statistic == "mean"))
 
 
+def test_a_mean_of_logarithms_has_one_error_either_way() -> None:
+    """It is linear in the replicas: to leave one out at a time is to look at how they scatter, at any number of them."""
+    curve = ReplicaCurves(X, _correlated(generator(16), 3), rng=generator(17), statistic="log-mean", resamples=20)
+    assert curve.jackknife(slope_weights(X)) == pytest.approx(curve.stderr(slope_weights(X)), rel=1e-12)
+
+
 def test_the_error_of_a_median() -> None:
     """By its bootstrap, which at 41 replicas is some per cent long: π/2 of the mean's for a Gaussian."""
     rng = generator(11)
@@ -194,6 +200,14 @@ def test_scores_of_two_samples_of_one_law() -> None:
     assert np.var(scores) == pytest.approx(1.0, abs=4 * np.sqrt(2 / 400) + 0.02)
     moved = compare_samples(rng.standard_normal((100, 1)), 1.0 + 2 * rng.standard_normal((400, 1))).z[0]
     assert abs(moved) > 4
+
+
+def test_samples_are_compared_about_their_mean() -> None:
+    """Where zero lies says nothing: products of observables are those of their deviations."""
+    rng = generator(18)
+    one, other = rng.standard_normal((200, 2)), 1.2 * rng.standard_normal((300, 2))
+    far = compare_samples(one + 50.0, other + 50.0)
+    np.testing.assert_allclose(far.z, compare_samples(one, other).z, rtol=1e-8)
 
 
 def _measured(**changed: float | dict[str, float | Control]) -> Measurement:

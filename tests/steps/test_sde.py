@@ -143,6 +143,19 @@ def test_states_outside_their_domain_are_put_back() -> None:
     assert np.all(np.sum(t**2, axis=1) <= 1 + 1e-12)
     assert np.linalg.eigvalsh(c - t @ t.T).min() > -1e-12
     np.testing.assert_allclose(np.diag(c), 1.0)
+    # Of three students, whose c − tt' has eigenvalues 0.5 and −0.001: what is put back has moved by no more than that.
+    axes = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+    spoilt = (axes * [0.5, 0.4, -0.001]) @ axes.T
+    spoilt /= np.sqrt(np.outer(np.diag(spoilt), np.diag(spoilt)))
+    t = 0.5 * np.eye(3, 2)
+    rest = 1 - np.sum(t**2, axis=1)
+    c = t @ t.T + spoilt * np.sqrt(np.outer(rest, rest))
+    three = OverlapDiffusion(system(), 3, 2)
+    row = three.row({"t": jnp.asarray(t), "c": jnp.asarray(c), "r": jnp.full(3, 0.1)})
+    state = three.state(three.keep(row))
+    assert np.linalg.eigvalsh(c - t @ t.T).min() < -1e-3
+    assert np.linalg.eigvalsh(np.asarray(state["c"]) - t @ t.T).min() > -1e-12
+    np.testing.assert_allclose(state["c"], c, atol=0.01)
     # A row that has just left the ball goes back to its surface, not into it.
     barely = diffusion.state(diffusion.keep(jnp.array([1.01, 0.0, 0.2, 0.7, 0.15, -3.0, -2.0])))
     np.testing.assert_allclose(np.linalg.norm(barely["t"], axis=1), [1.0, np.hypot(0.2, 0.7)])

@@ -1,7 +1,7 @@
 """Command lines run to where a simulation would begin, in forks of one process that has everything imported, and afresh.
 
-A fork takes a hundredth of what a process takes to start, and ends as one; what is wrong in a fork only says something of
-forks, so a fault counts when a process of its own, which knows of nothing, repeats it.
+A fork takes a hundredth of what a process takes to start, and a hundred inputs share one. What is wrong there only may come of
+the company, so a fault counts when a process of its own, which knows of nothing, repeats it.
 """
 
 import contextlib
@@ -15,9 +15,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,6 +29,10 @@ SECONDS, MEMORY = 10.0, 2_000_000_000
 #: Seconds after which a process is killed: of its processor's, and of waiting, on a busy machine too.
 _KILLED_AFTER, _PATIENCE = 30, 120
 STARTED = 99
+#: How a refusal for want of memory begins: here memory is short, where a user has more that would be taken.
+_FULL = "the problem does not fit into memory"
+#: Inputs that one fork tries.
+_TOGETHER = 1000
 #: What names the parts that files are written by.
 _PARTS = ".tmp-*"
 _PACKAGES = ("theory", "dynamics", "validation", "emergence")
@@ -74,6 +81,8 @@ class Attempt:
             return "not exactly one line of error"
         if any(len(line) > 2000 for line in errors):
             return "a line that no one can read"
+        if _FULL in self.err:
+            return f"more than {MEMORY / 1e9:.0f} GB"
         if self.left:
             return f"half-written {', '.join(self.left)}"
         if self.seconds > SECONDS:
@@ -105,23 +114,21 @@ class Server:
         _load()
         gc.freeze()
 
-    def attempt(self, argv: Sequence[str]) -> Attempt:
-        """In a fork."""
-
-        def begin(here: str) -> int:
-            child = os.fork()
-            if child == 0:
-                _run(argv, here, self.shallow)
-            return child
-
-        return self._attempt(argv, begin)
+    def attempts(self, inputs: Iterable[Sequence[str]]) -> Iterator[Attempt]:
+        """One after the other, `_TOGETHER` in a fork; in the next one those that it does not come to."""
+        waiting = iter(inputs)
+        while some := list(islice(waiting, _TOGETHER)):
+            while some:
+                ended = self._ended(some, partial(self._fork, some))
+                yield from ended
+                some = some[len(ended) :]
 
     def afresh(self, argv: Sequence[str]) -> Attempt:
         """In a process that has imported nothing, and finds nothing kept."""
         with tempfile.TemporaryDirectory(dir=self.folder) as cache:
 
             def begin(here: str) -> int:
-                told = json.dumps([list(argv), here, self.shallow]).encode()
+                told = json.dumps([[list(argv)], here, self.shallow]).encode()
                 environment = {**os.environ, "EMERGENCE_CACHE": cache}
                 process = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, env=environment)
                 assert process.stdin is not None
@@ -130,16 +137,38 @@ class Server:
                 process.returncode = 0  # it is waited for below
                 return process.pid
 
-            return self._attempt(argv, begin)
+            return self._ended([argv], begin)[0]
 
-    def _attempt(self, argv: Sequence[str], begin: Callable[[str], int]) -> Attempt:
+    def _fork(self, inputs: Sequence[Sequence[str]], here: str) -> int:
+        child = os.fork()
+        if child == 0:
+            _run(inputs, here, self.shallow)
+        return child
+
+    def _ended(self, inputs: Sequence[Sequence[str]], begin: Callable[[str], int]) -> list[Attempt]:
+        """Of the first inputs, one at least, what became of them in one process: the last one may be what killed it."""
         with tempfile.TemporaryDirectory(dir=self.folder) as here:
             _, status, used = os.wait4(begin(here), 0)
-            code = os.waitstatus_to_exitcode(status)
-            texts = [_text(Path(here, name)) for name in ("out", "err")]
-            left = tuple(sorted(path.name for path in Path(here, "work").rglob(_PARTS)))
-        seconds, memory = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
-        return Attempt(tuple(argv), code if code >= 0 else None, *texts, seconds, memory, left, max(0, -code))
+            rows: list[tuple[int | None, float, int, int]] = [
+                (*json.loads(line), 0) for line in _text(Path(here, "rows")).splitlines()
+            ]
+            if (code := os.waitstatus_to_exitcode(status)) != 0:
+                number = code if code > 0 else None
+                rows.append((number, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024, max(0, -code)))
+            return [
+                Attempt(tuple(argv), ended, *_streams(folder), seconds, memory, _parts(folder), signal)
+                for i, (argv, (ended, seconds, memory, signal)) in enumerate(zip(inputs, rows, strict=False))
+                for folder in (Path(here, str(i)),)
+            ]
+
+
+def _streams(folder: Path) -> tuple[str, str]:
+    return _text(folder / "out"), _text(folder / "err")
+
+
+def _parts(folder: Path) -> tuple[str, ...]:
+    """Parts of files that were left."""
+    return tuple(sorted(path.name for path in Path(folder, "work").rglob(_PARTS)))
 
 
 def _text(path: Path) -> str:
@@ -170,24 +199,46 @@ def _load() -> None:
     arguments.parser = kept
 
 
-def _run(argv: Sequence[str], here: str, shallow: bool) -> NoReturn:
-    """In the child: nothing of the parent's is left, and it never returns."""
+def _run(inputs: Sequence[Sequence[str]], here: str, shallow: bool) -> NoReturn:
+    """In the child: nothing of the parent's is left, and it never returns.
+
+    An input that takes too much is the last one: what comes after would seem to.
+    """
     status = 3
     try:
-        for name, stream in (("out", 1), ("err", 2)):
-            os.dup2(os.open(Path(here, name), os.O_WRONLY | os.O_CREAT, 0o600), stream)
-        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        work = Path(here, "work")
-        work.mkdir()
-        os.chdir(work)
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CPU, (_KILLED_AFTER, _KILLED_AFTER))
-        signal.alarm(_PATIENCE)
         _stop(shallow)
-        from emergence.cli import main
+        rows = os.open(Path(here, "rows"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        for place, argv in enumerate(inputs):
+            before = time.process_time()
+            resource.setrlimit(resource.RLIMIT_CPU, (int(before) + _KILLED_AFTER, resource.RLIM_INFINITY))
+            signal.alarm(_PATIENCE)
+            ended = _one(argv, Path(here, str(place)))
+            seconds = time.process_time() - before
+            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            os.write(rows, f"{json.dumps([ended, seconds, memory])}\n".encode())
+            if seconds > SECONDS or memory > MEMORY or _FULL in _text(Path(here, str(place), "err")):
+                break
+        status = 0
+    finally:
+        os._exit(status)
 
+
+def _one(argv: Sequence[str], here: Path) -> int:
+    """The exit status of one input, with files for its streams and a folder of its own to work in."""
+    Path(here, "work").mkdir(parents=True)
+    for name, stream in (("out", 1), ("err", 2)):
+        file = os.open(here / name, os.O_WRONLY | os.O_CREAT, 0o600)
+        os.dup2(file, stream)
+        os.close(file)
+    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+    os.chdir(here / "work")
+    from emergence.cli import main
+
+    status = 3
+    try:
         status = main(list(argv))
     except StartedError:
         status = STARTED
@@ -197,7 +248,7 @@ def _run(argv: Sequence[str], here: str, shallow: bool) -> NoReturn:
         with contextlib.suppress(Exception):
             sys.stdout.flush()
             sys.stderr.flush()
-        os._exit(status)
+    return status
 
 
 def _stop(shallow: bool) -> None:

@@ -135,7 +135,7 @@ def overlap_drift() -> dict[sp.Indexed, Sums]:
     t_dot = direction_component().scaled(1 / sp.sqrt(r[k]))
     half = velocity_k.dot((v(j) + v(k).scaled(-symmetric_overlap(k, j))).scaled(1 / sp.sqrt(r[k])))
     c_dot = normal_form(half + half.renamed({k: j, j: k}))
-    # Written with c_kj itself, not its mirror image c_jk: then rounding asymmetries decay instead of growing.
+    # Written with c_kj itself, not its mirror image c_jk: then rounding asymmetries of students that grow decay.
     c_dot = Sums(Term(term.body.xreplace({c[j, k]: c[k, j]}), term.bound) for term in c_dot)
     r_dot = radial_component().scaled(2 * sp.sqrt(r[k]))
     return {t[k, q]: t_dot, c[k, j]: c_dot, r[k]: r_dot}

@@ -4,6 +4,7 @@ An activation is an expression in z; a `Grammar` of other names and functions re
 """
 
 import ast
+import math
 import operator
 import re
 from collections.abc import Callable
@@ -70,6 +71,8 @@ _BINARY: dict[type, Callable[[sp.Expr, sp.Expr], sp.Expr]] = {
     ast.Pow: operator.pow,
 }
 MAX_POWER = 40
+#: Terms of a power or a product that is multiplied out, as SymPy does to see whether it is real: beyond, it would take long.
+MAX_TERMS = 2000
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,9 @@ class Grammar:
             product and self._size(left) + self._size(right) > MAX_POWER
         ):
             raise self.refusal(text, f"its degree exceeds {MAX_POWER}")
+        terms = _chosen(_terms(left), right) if power else _terms(left) * _terms(right) if product else 1
+        if terms > MAX_TERMS:
+            raise self.refusal(text, f"multiplied out it has more than {MAX_TERMS} terms")
         return _BINARY[type(node.op)](left, right)
 
     def _size(self, expression: sp.Expr) -> int:
@@ -169,6 +175,20 @@ class Grammar:
         if len(arguments) != expected:
             raise self.refusal(text, f"{name} takes {expected} argument{'s' * (expected > 1)}")
         return function(*arguments)
+
+
+def _terms(expression: sp.Expr) -> int:
+    """At most so many has an expression that is multiplied out."""
+    if expression.is_Add:
+        return sum(_terms(x) for x in expression.args)
+    if expression.is_Mul:
+        return math.prod(_terms(x) for x in expression.args)
+    return _chosen(_terms(expression.base), expression.exp) if expression.is_Pow else 1
+
+
+def _chosen(terms: int, power: sp.Expr) -> int:
+    """Terms of a power of a sum; a power that is no whole number is not multiplied out."""
+    return math.comb(terms + abs(int(power)) - 1, terms - 1) if power.is_Integer else 1
 
 
 def _named(name: str) -> sp.Expr | None:
