@@ -245,6 +245,7 @@ HOSTILE = [
     "z**(-1/0)", "é", "lambda: 0", "0x10*h4", "z**(log(0)-log(0))", "Max(sqrt(-1), z)", "exp(40**20)*h4",
     "exp(exp(exp(exp(9))))*h4", "1e99999999*h4", "((z**40)**40)**40", "(((1+z)**40)**40)**40",
     f"({'+'.join(f'exp(z/{k})' for k in range(1, 10))})**-40", "*".join(["(exp(z)+exp(z/2)+exp(z/3))"] * 9),
+    "cos(cos(exp(1e29))**40*cos(exp(1e29))**40)", "sin(exp(1e29))*z",
 ]  # fmt: skip
 
 

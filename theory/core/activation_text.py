@@ -72,7 +72,7 @@ _BINARY: dict[type, Callable[[sp.Expr, sp.Expr], sp.Expr]] = {
 }
 MAX_POWER = 40
 #: Terms of a power or a product that is multiplied out, as SymPy does to see whether it is real: beyond, it would take long.
-MAX_TERMS = 2000
+MAX_TERMS = 5000
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,7 @@ class Grammar:
             raise self.refusal(text, "it has no value") from None
         if expression.has(sp.nan, sp.zoo, sp.oo) or expression.has(sp.I):
             raise self.refusal(text, "it is not finite and real")
+        self._check(_terms(expression), text)
         return expression
 
     def refusal(self, text: str, why: str, hint: str = "") -> InputError:
@@ -158,9 +159,12 @@ class Grammar:
         ):
             raise self.refusal(text, f"its degree exceeds {MAX_POWER}")
         terms = _chosen(_terms(left), right) if power else _terms(left) * _terms(right) if product else 1
+        self._check(terms, text)
+        return _BINARY[type(node.op)](left, right)
+
+    def _check(self, terms: int, text: str) -> None:
         if terms > MAX_TERMS:
             raise self.refusal(text, f"multiplied out it has more than {MAX_TERMS} terms")
-        return _BINARY[type(node.op)](left, right)
 
     def _size(self, expression: sp.Expr) -> int:
         """Digits of a number, or the degree."""
@@ -174,6 +178,8 @@ class Grammar:
         expected, function = found
         if len(arguments) != expected:
             raise self.refusal(text, f"{name} takes {expected} argument{'s' * (expected > 1)}")
+        if any(x.is_number and not abs(sp.N(x, 5)) < 1e30 for x in arguments):  # its digits would take for ever
+            raise self.refusal(text, f"{name} is taken of a number that is not below 1e30")
         return function(*arguments)
 
 
