@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 
 import numpy as np
@@ -11,6 +12,7 @@ import sympy as sp
 from scipy import special
 
 from theory import Activation, InputError
+from theory.core import activation_text
 from theory.core.activation import c
 from theory.core.activation_text import parse_expression
 
@@ -245,7 +247,7 @@ HOSTILE = [
     "z**(-1/0)", "é", "lambda: 0", "0x10*h4", "z**(log(0)-log(0))", "Max(sqrt(-1), z)", "exp(40**20)*h4",
     "exp(exp(exp(exp(9))))*h4", "1e99999999*h4", "((z**40)**40)**40", "(((1+z)**40)**40)**40",
     f"({'+'.join(f'exp(z/{k})' for k in range(1, 10))})**-40", "*".join(["(exp(z)+exp(z/2)+exp(z/3))"] * 9),
-    "cos(cos(exp(1e29))**40*cos(exp(1e29))**40)", "sin(exp(1e29))*z",
+    "cos(cos(exp(1e29))**40*cos(exp(1e29))**40)", "sin(exp(1e29))*z", "z/log(0)",
 ]  # fmt: skip
 
 
@@ -257,6 +259,22 @@ def test_hostile_text_is_refused_in_one_line(text: str) -> None:
     assert len(message.splitlines()) == 1
     assert message.startswith("activation ")
     assert len(message) < 400
+
+
+def test_what_takes_long_to_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function of which SymPy would never have done."""
+
+    def endless(_: sp.Expr) -> sp.Expr:
+        while True:
+            pass
+
+    monkeypatch.setattr(activation_text, "SECONDS", 0.1)
+    grammar = replace(activation_text.ACTIVATION, function=lambda _: (1, endless))
+    before = signal.getsignal(signal.SIGVTALRM)
+    with patience(PATIENCE), pytest.raises(InputError, match=r"it takes more than 0\.1 s to read"):
+        grammar.parse("tanh(z)")
+    assert signal.getsignal(signal.SIGVTALRM) is before
+    assert signal.getitimer(signal.ITIMER_VIRTUAL)[0] == 0
 
 
 @pytest.mark.parametrize(

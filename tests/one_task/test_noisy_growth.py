@@ -21,6 +21,15 @@ def test_the_lag_of_exponential_growth_is_that_of_the_logarithm() -> None:
     assert found == pytest.approx(steps, rel=1e-6)
 
 
+@pytest.mark.parametrize("power", [1, 3])
+def test_steps_are_those_of_the_recursion(power: int) -> None:
+    growth = NoisyGrowth(power, 1e-3, 1.0, 3.0, 1e-4, 0.01)
+    x, count = growth.start, 0
+    while x < growth.end:
+        x, count = x + growth.rate * x**power, count + 1
+    assert growth.steps == pytest.approx(count, abs=1)
+
+
 def test_leaving_probability_has_both_limits() -> None:
     assert leaving_probability(0.01) == pytest.approx(0, abs=1e-20)
     assert leaving_probability(30.0) == pytest.approx(1, abs=1e-6)

@@ -23,6 +23,15 @@ def _loss(y: np.ndarray) -> float:
     return float(SLOPE @ y + y @ HESSE @ y / 2)
 
 
+def test_vectors_have_their_overlaps() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((2, 5))
+    T, Q = rows[:, :2], rows @ rows.T
+    vectors = committee_moments._vectors(T, Q)
+    np.testing.assert_allclose(vectors @ vectors.T, Q, atol=1e-12)
+    np.testing.assert_array_equal(vectors[:, :2], T)
+
+
 def test_the_mean_loss_of_linear_steps_is_that_of_their_mean_and_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
     where = committee_moments._Coordinates(*SHAPE, "free")
 

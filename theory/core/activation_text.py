@@ -7,7 +7,10 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import sympy as sp
@@ -73,6 +76,8 @@ _BINARY: dict[type, Callable[[sp.Expr, sp.Expr], sp.Expr]] = {
 MAX_POWER = 40
 #: Terms of a power or a product that is multiplied out, as SymPy does to see whether it is real: beyond, it would take long.
 MAX_TERMS = 5000
+#: Processor seconds that reading may take: SymPy looks whether what it builds is real, which some nested powers make long.
+SECONDS = 6.0
 
 
 @dataclass(frozen=True)
@@ -103,8 +108,11 @@ class Grammar:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise self.refusal(text, "it is not an expression") from None
         try:
-            expression = self._build(tree.body, text)
-        except RecursionError:
+            with _within(SECONDS):
+                expression = self._build(tree.body, text)
+        except _TooLong:
+            raise self.refusal(text, f"it takes more than {SECONDS:g} s to read") from None
+        except (RecursionError, SystemError):
             raise self.refusal(text, "it is nested too deeply") from None
         except InputError:
             raise
@@ -180,7 +188,33 @@ class Grammar:
             raise self.refusal(text, f"{name} takes {expected} argument{'s' * (expected > 1)}")
         if any(x.is_number and not abs(sp.N(x, 5)) < 1e30 for x in arguments):  # its digits would take for ever
             raise self.refusal(text, f"{name} is taken of a number that is not below 1e30")
-        return function(*arguments)
+        found = function(*arguments)
+        if found in (sp.zoo, sp.nan, sp.oo, -sp.oo):
+            raise self.refusal(text, f"{name} has no value there")
+        return found
+
+
+class _TooLong(BaseException):
+    """Reading has taken all its time. (Not an `Exception`, which SymPy might take for one of its own.)"""
+
+
+@contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    """Raise `_TooLong` after so many processor seconds; only the main thread, and not on Windows, can be stopped so."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise _TooLong
+
+    handler = signal.signal(signal.SIGVTALRM, stop)
+    left, _ = signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, left)
+        signal.signal(signal.SIGVTALRM, handler)
 
 
 def _terms(expression: sp.Expr) -> int:
