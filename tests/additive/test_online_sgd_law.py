@@ -10,6 +10,8 @@ same tests at $p < 10^{-6}$.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +28,7 @@ from dynamics.core.outside import Mistakes, chi_square, outside_columns, outside
 from dynamics.core.replicas import Stretch
 from theory import Activation, InitialState, Student, Teacher, draw_initial_state
 from theory.declared.rule import Rule
+from validation.comparisons.additive import judge_sgd
 
 ACCEPT, REJECT = 1e-4, 1e-6
 NONE = Mistakes()
@@ -334,3 +337,15 @@ def test_p_values_are_uniform_over_seeds() -> None:
             values.append(p[name])
     for name, values in found.items():
         assert stats.kstest(values, "uniform").pvalue > ACCEPT / len(found), (name, sorted(values))
+
+
+def test_compare_expects_replicas_where_fluctuations_move_the_flow() -> None:
+    """By as much as that is what the law of small steps may err: 10 of the flow and 0.8 more hold from 10 to 11.6."""
+    law = SimpleNamespace(mean=10.8)
+    prediction: Any = SimpleNamespace(
+        activation=Activation.from_degree(4), time_half=np.array([10.0]), sgd_law=lambda *_: law
+    )
+    runs: Any = SimpleNamespace(step_size=0.1, batch=1)
+    scatter = np.linspace(-0.01, 0.01, 50)
+    verdicts = {at: judge_sgd(prediction, 0, 10.0, at + scatter, runs)[0] for at in (9.2, 9.9, 10.1, 11.5, 11.7)}
+    assert verdicts == {9.2: "disagrees", 9.9: "disagrees", 10.1: "agrees", 11.5: "agrees", 11.7: "disagrees"}

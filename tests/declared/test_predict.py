@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -186,6 +187,14 @@ def test_decay_leaves_a_floor_and_lower_norms() -> None:
     norms = [one.value for one in found.of_quantity(NORM)]
     np.testing.assert_allclose(norms, [0.95, 0.45, 1 / 3 - 0.05])
     assert value(found, FLOOR) == pytest.approx(3 * 0.05**2 / 2)
+
+
+@pytest.mark.parametrize("flips", [{}, {"noise_law": "flips", "noise": 0.2}], ids=["clean", "flips"])
+def test_directions_that_nobody_learns_leave_their_squares(flips: dict[str, Any]) -> None:
+    """Whatever the labels' flips: the loss is that of the clean target, ½a² of each direction for h3, which has φ(1) = 1."""
+    given = {"inputs": "300", "student_width": 1, "decay": 0.1, "start_scale": 0.03, "seed": 3, **flips}
+    left = [value(said(**given, teacher_weights=weights)[1], FLOOR) for weights in ((1.0,), (1.0, 0.5, 0.2))]
+    assert left[1] - left[0] == pytest.approx((0.5**2 + 0.2**2) / 2)
 
 
 @pytest.mark.parametrize(("text", "known"), [("h2", False), ("h3", True), ("h4", True)])

@@ -39,7 +39,7 @@ def _judged(prediction: Prediction, q: int, own: Validity, found: Found, runs: R
         times = sgd.half_steps[:, q] * runs.step_size
         row |= summary(times, "sgd")
         if verdicts[0][0] == "agrees":
-            verdicts.append(_judge_sgd(prediction, q, measured, times, runs))
+            verdicts.append(judge_sgd(prediction, q, measured, times, runs))
     return row | worst(verdicts)
 
 
@@ -70,7 +70,11 @@ def _controls(prediction: Prediction, time: float) -> dict[str, float]:
     return {"halved": time / 2, "J − 1": time * (J - 2) / (J - 1)}
 
 
-def _judge_sgd(prediction: Prediction, q: int, flow: float, times: np.ndarray, runs: Runs) -> tuple[str, str]:
+def judge_sgd(prediction: Prediction, q: int, flow: float, times: np.ndarray, runs: Runs) -> tuple[str, str]:
+    """Verdict and reason for direction q, found at `times` (replicas,) by SGD and at `flow` by gradient flow.
+
+    The law of small steps moves the flow's time, and may err by as much; beyond `LARGEST_SHIFT` there is no verdict.
+    """
     shift = prediction.sgd_law(q, runs.step_size, runs.batch).mean - float(prediction.time_half[q])
     if abs(shift) > LARGEST_SHIFT * flow:
         return "inconclusive", (
