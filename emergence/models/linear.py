@@ -131,6 +131,7 @@ def resolve(problem: LinearProblem, simulation: Simulation | None = None) -> Res
     if not noisy:
         _only_clean(problem, what)
     seed, classes = problem.seed, problem.label_flip > 0
+    _held(problem).check("the start", ["student_width", "dim", "replicas", "train_size"])
     task = theory.draw_linear_task(problem.dim, problem.target_norm, problem.train_size or None, seed, classes)
     start = theory.draw_linear_start(problem.student_width, problem.dim, seed, problem.replicas)
     determined = not classes and (not problem.train_size or problem.train_size > problem.dim)
@@ -239,12 +240,17 @@ def _sam(resolved: Resolved, progress: Progress | None, _: object) -> Run:
     return Run(run.dataset, int(run.diverged.sum()), run)
 
 
+def _held(problem: LinearProblem, operations: float = 0.0) -> Cost:
+    """Both layers of every replica, and the training set."""
+    weights = float(problem.student_width) * (problem.dim + 1)
+    return Cost(problem.replicas * weights + float(problem.train_size) * problem.dim, operations * weights)
+
+
 def _cost(resolved: Resolved) -> Cost:
-    """Both layers of every replica, the training set, and four multiplications for each weight and sample."""
-    problem, weights = resolved.problem, float(resolved.problem.student_width) * (resolved.problem.dim + 1)
+    """What is held, and four multiplications for each weight and sample."""
+    problem = resolved.problem
     batch = problem.train_size if problem.full_batch else problem.batch
-    samples = float(resolved.run_length()) * batch * problem.replicas
-    return Cost(problem.replicas * weights + float(problem.train_size) * problem.dim, 4.0 * samples * weights)
+    return _held(problem, 4.0 * float(resolved.run_length()) * batch * problem.replicas)
 
 
 def _table(_: Resolved, run: Run) -> str:

@@ -158,6 +158,7 @@ def test_residual_solves_its_equation_and_the_limit_is_the_isotropic_one() -> No
     assert np.allclose(L @ H @ found.error + found.error @ H @ L, 1e-2 * L @ second @ L)
     fresh = Geometry.of(draw_linear_task(20, 1.0, None, 0))
     assert stability_limit(fresh, 50 * np.eye(2), 1.0) == pytest.approx(2 / (22 * 51))
+    assert stability_limit(fresh, 50 * np.eye(2), 1.0, 2**53) == pytest.approx(2 / 51)  # gradient descent
 
 
 def test_mean_alignment_against_random_neurons() -> None:

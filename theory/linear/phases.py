@@ -166,7 +166,10 @@ def stability_limit(geometry: Geometry, gram: np.ndarray, norm2: float, batch: i
     def excess(share: float) -> float:
         return geometry.fourth / batch * float(many @ _error_shape(values, share * pole, own)) - 1
 
-    return float(scipy.optimize.brentq(excess, 0.0, 1 - 1e-12, xtol=1e-14)) * pole
+    last = 1 - 1e-12
+    if excess(last) <= 0:  # batches so large that the gain is below 1 up to the pole
+        return pole
+    return float(scipy.optimize.brentq(excess, 0.0, last, xtol=1e-14)) * pole
 
 
 @dataclass(frozen=True)

@@ -197,6 +197,10 @@ class BayesFloor:
         gaps = np.array([self._gap(error, samples) for error in scan])
         rising = np.flatnonzero((gaps[:-1] < 0) & (gaps[1:] >= 0))
         found = [scipy.optimize.brentq(self._gap, scan[i], scan[i + 1], (samples,), rtol=1e-13) for i in rising]
+        if gaps[0] >= 0 and (not found or samples > np.count_nonzero(self._overlaps(samples, 0.0))):
+            # Noise is lost to rounding. Then all is found exactly from one sample for each unknown number on: the free
+            # entropy is ½(n/d − k) ln(1/Δ) of k directions.
+            return 0.0
         best = max(found, key=partial(self._free_entropy, samples))
         if self.beyond and self._overlaps(samples, best)[-1] > 0:
             raise InputError(f"samples is {samples:g}: more than the {len(self.squares)} listed directions are found")
