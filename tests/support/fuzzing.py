@@ -64,7 +64,10 @@ ONCE = (
     ("simulate", "online-sgd", "--replicas", "100000000"), ("simulate", "online-sgd", "--batch", "100000000"),
     ("predict", "--teacher-weights", "1e-100", "1e100"), ("check-law", "sgd(" + "9" * 4400 + ")"),
     ("simulate", "declared-sgd", "--rule", "reuse(1000000000)"), ("simulate", "kernel-ridge", "--dim", "1000000000"),
-    ("claims", "[" * 100_000),
+    ("claims", "[" * 100_000), ("simulate", "label-noise", "--model", "linear", "--dim", "1000000000"),
+    ("predict", "--model", "declared", "--noise", "1e-90"),
+    ("predict", "--model", "declared", "--teacher-width", "1000000000"),
+    ("compare", "--model", "linear", "--batch", "9007199254740992"), ("derive", "loss", "--activation", "cos(cos(exp(1e29)))"),
     ("derive", "loss", "--activation", f"cos(({'+'.join(f'exp(z/{k})' for k in range(1, 10))})**-40)"),
 )  # fmt: skip
 
