@@ -1,6 +1,7 @@
 """The machine's memory and speed: what is free, what a run takes at least, and what a user can do. Imports nothing heavy."""
 
 import contextlib
+import errno
 import math
 import os
 from collections.abc import Iterable, Iterator
@@ -88,8 +89,10 @@ def bounded() -> Iterator[None]:
 
 
 def remedy(error: Exception) -> str | None:
-    """One line for an error that lies in memory or in the devices asked for; None for any other."""
+    """One line for an error that lies in memory, in a file's name or in the devices asked for; None for any other."""
     text = str(error)
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return f"{str(error.filename)[:60]}… is too long for the name of a file: give a shorter one"
     if isinstance(error, MemoryError) or any(sign in text for sign in _TOO_LARGE):
         return f"the problem does not fit into memory: {_lower(SIZES)}"
     if isinstance(error, RuntimeError) and "nable to initialize backend" in text:

@@ -1,5 +1,6 @@
 r"""Toy losses $(w_*-w^k)^2$ and $(w_*-w_1\cdots w_k)^2$, a baseline: when a plateau ends sharply."""
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,14 @@ class Resolved:
         return f"toy losses, goal {self.problem.goal:g}"
 
 
+def _power(start: float, exponent: int) -> float:
+    """Infinity beyond what a double holds."""
+    try:
+        return start**exponent
+    except OverflowError:
+        return math.inf
+
+
 def resolve(problem: ToyProblem, simulation: Simulation | None = None) -> Resolved:
     """Raises `InputError` for starts too near to the goal, or too low for floating point."""
     from theory.baselines.toy import SHAPES, Toy
@@ -47,7 +56,7 @@ def resolve(problem: ToyProblem, simulation: Simulation | None = None) -> Resolv
     exponents = dict.fromkeys(problem.exponents)
     toys = [Toy(k, shape) for k in exponents for shape in SHAPES if k > 1 or shape == "power"]
     highest, lowest = max(problem.starts), min(problem.starts)
-    reach = max(highest**toy.exponent for toy in toys) / problem.goal
+    reach = max(_power(highest, toy.exponent) for toy in toys) / problem.goal
     if reach >= 0.1:
         refuse(f"--starts holds {highest:g}, whose power reaches {reach:.3g} of the goal: start below a tenth of it")
     least = min(lowest**toy.exponent for toy in toys) / problem.goal

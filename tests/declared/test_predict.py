@@ -221,6 +221,9 @@ def test_from_exponent_3_on_the_law_of_sgd_and_the_capture_under_decay_are_known
         assert few.holds
         assert few.value == pytest.approx(late[0])
     assert (value(decays, FITTED) != value(plain, FITTED)) == known
+    conditions = {name: decays.of_quantity(name)[0].conditions for name in (FOUND, FITTED)}
+    told = {name: any(x.sentence.startswith("capture") for x in those) for name, those in conditions.items()}
+    assert told == {FOUND: False, FITTED: known}  # what comes late is no condition of itself
 
 
 # ------------------------------------------------------------------- rules and linear model

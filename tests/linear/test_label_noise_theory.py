@@ -323,6 +323,15 @@ def test_sam_collapses_below_its_radius_by_the_root_of_the_step() -> None:
         assert held[1] < 0.1
 
 
+@pytest.mark.parametrize("turn", [[0, 1, 2], [2, 0, 1]])
+def test_full_batch_sam_takes_from_the_stiffest_direction(turn: list[int]) -> None:
+    r"""λ_j g_j = 4, 5, 2: the second chatters at first, and $-d\ln\|W\|^2=2\eta\rho^2c\,(2/(2-\eta c))^2/\|W\|^2$ a step."""
+    covariance, gram = np.diag(np.array([1.0, 0.5, 2.0])[turn]), np.diag(np.array([4.0, 10.0, 1.0])[turn])
+    eta, radius, steps = 0.01, 0.1, 10
+    rate = 2 * eta * radius**2 * 5 * (2 / (2 - 5 * eta)) ** 2 / 15
+    assert sam.full_batch_fall(radius, eta, covariance, gram, steps) == pytest.approx(-rate * steps, rel=1e-3)
+
+
 def test_sam_limits() -> None:
     assert sam.decay_rate(0.2, 1e-9, 1000.0, 0.0, 20) == pytest.approx(2e-9 * 0.04, rel=1e-3)
     assert sam.collapse_radius(0.25, 20) == pytest.approx(sam.collapse_radius(1.0, 20) / 2)

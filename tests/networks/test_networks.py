@@ -212,6 +212,13 @@ def test_resnet18_has_its_published_size() -> None:
     assert logits.shape == (2, 10)
 
 
+def test_a_residual_network_starts_with_outputs_of_the_size_of_its_features() -> None:
+    """Variances 1/fan-in of the head and 2/fan-in of the stem, within four standard errors."""
+    start = draw_resnet(jax.random.key(0), 3, 100, (64, 100), 1, F64)
+    for weights, variance in ((start.head, 1 / 100), (start.stem.weight, 2 / 27)):
+        assert float(jnp.var(weights)) == pytest.approx(variance, rel=4 * np.sqrt(2 / weights.size))
+
+
 def test_training_learns_and_label_noise_costs_training_loss(toy: ImageSet) -> None:
     told: list[float] = []
     experiment = Comparison(replace(TINY, epochs=12), (0.3,), (0.05,), replicas=2)

@@ -1,7 +1,7 @@
 """Command lines run to where a simulation would begin, in forks of one process that has everything imported, and afresh.
 
-A fork takes a hundredth of what a process takes to start, and a thousand inputs share one. What is wrong there only may come of
-the company, so a fault counts when a process of its own, which knows of nothing, repeats it.
+A fork takes a hundredth of what a process takes to start, and a thousand inputs share one. What is wrong there only may come
+of the company, so a fault counts when a process of its own, which knows of nothing, repeats it.
 """
 
 import contextlib
