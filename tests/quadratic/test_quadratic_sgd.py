@@ -156,6 +156,21 @@ def test_the_shift_vanishes_with_the_step_and_is_halved_by_a_batch_of_two() -> N
     assert np.all(np.abs(fitted_shift(model, columns.on_teachers, outside, 1e-8, 2.0)) < 1e-4)
 
 
+def test_the_shift_of_a_student_narrower_than_its_teacher_stays_what_it_is() -> None:
+    """However long one looks: what rounding leaves below zero of a product of rank 2 must not run away."""
+    teacher = Teacher.power_law(4, 1.0, 64)
+    columns = Subspace.of_state(draw_initial_state(teacher, Student(2, 0.3), seed=0))
+    outside = float(np.sum(columns.rest**2))
+    early, late = (
+        fitted_shift(QuadraticModel(teacher, 2), columns.on_teachers, outside, 1e-5, end) for end in (20.0, 200.0)
+    )
+    assert early[0] == pytest.approx(late[0], rel=0.02)  # of times on a grid of 1500
+    assert -0.01 < early[0] < -0.001
+    assert np.isnan(late[3])
+    with pytest.raises(InputError, match="start smaller"):
+        fitted_shift(QuadraticModel(teacher, 2), 1e90 * columns.on_teachers, outside, 1e-5, 20.0)
+
+
 def test_predicted_times_are_those_of_the_closed_form() -> None:
     _, teacher, initial = small_problem()
     model, columns = QuadraticModel(teacher, 4), Subspace.of_state(initial)

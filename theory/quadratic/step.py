@@ -15,6 +15,11 @@ from theory.core.curves import first_crossing
 from theory.core.errors import InputError
 from theory.quadratic.model import QuadraticModel
 
+#: Directions up to which the integrator may be implicit: its Jacobian has P⁴ entries.
+_IMPLICIT = 30
+#: Step size times squared norm of the start, beyond which no step goes down.
+_LARGEST_MASS = 1e3
+
 
 def mean_step(S: np.ndarray, M: np.ndarray, step_size: float) -> np.ndarray:
     """E ΔS of one step of size η on ½(f*−f)², σ = z² − 1, for symmetric S and M of one shape (n, n)."""
@@ -46,6 +51,12 @@ def reduced_rate(state: np.ndarray, model: QuadraticModel, step_size: float) -> 
     return np.append(within.ravel(), grown)
 
 
+def _positive(state: np.ndarray, count: int) -> np.ndarray:
+    """With S positive semidefinite: what rounding leaves below 0 of an S without full rank would run to −∞."""
+    values, axes = np.linalg.eigh(state[:-1].reshape(count, count))
+    return np.append(((axes * np.maximum(values, 0.0)) @ axes.T).ravel(), state[-1])
+
+
 def fitted_shift(
     model: QuadraticModel, on_teachers: np.ndarray, outside: float, step_size: float, t_end: float, batch: int = 1
 ) -> np.ndarray:
@@ -60,21 +71,25 @@ def fitted_shift(
     """
     scale = model.second_moment / 2  # another multiple of z² − 1 scales time and step alike
     start = np.append((on_teachers @ on_teachers.T).ravel(), outside)
+    mass, count = float(np.sum(on_teachers**2)) + outside, model.teacher.width
+    if not step_size * scale * mass < _LARGEST_MASS:
+        raise InputError(
+            f"the start has squared norm {mass:.3g}: no step of {step_size:g} goes down from there; start smaller"
+        )
     times = np.linspace(0.0, t_end * scale, 1500)
     reached = []
     for step in (0.0, step_size * scale / batch):
         found = scipy.integrate.solve_ivp(
-            lambda _, y, step=step: reduced_rate(y, model, step),
+            lambda _, y, step=step: reduced_rate(_positive(y, count), model, step),
             (0.0, times[-1]),
             start,
-            "LSODA",
+            "LSODA" if count <= _IMPLICIT else "DOP853",
             times,
             rtol=1e-7,
             atol=1e-12,
         )
         if not found.success:
             raise InputError(f"step_size is {step_size:g}: its mean drift cannot be followed: lower it")
-        count = model.teacher.width
         held = np.einsum("jjt->jt", found.y[:-1].reshape(count, count, -1))
         reached.append(first_crossing(times, held, model.teacher.a / 2))
     with np.errstate(invalid="ignore"):
