@@ -67,6 +67,7 @@ ONCE = (
     ("claims", "[" * 100_000), ("simulate", "label-noise", "--model", "linear", "--dim", "1000000000"),
     ("predict", "--model", "declared", "--noise", "1e-90"),
     ("predict", "--model", "declared", "--teacher-width", "1000000000"),
+    ("compare", "--model", "quadratic", "--init-scale", "1e90"), ("compare", "--model", "quadratic", "--student-width", "2"),
     ("simulate", "toy", "--starts", "1e-30", "1e90"), ("simulate", "lazy-rich", "--data", "9" * 4400),
     ("compare", "--model", "linear", "--batch", "9007199254740992"), ("derive", "loss", "--activation", "cos(cos(exp(1e29)))"),
     ("derive", "loss", "--activation", f"cos(({'+'.join(f'exp(z/{k})' for k in range(1, 10))})**-40)"),
