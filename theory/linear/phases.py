@@ -92,6 +92,11 @@ class Geometry:
         values, vectors = np.linalg.eigh(self.covariance)
         return (vectors * np.sqrt(values)) @ vectors.T
 
+    @cached_property
+    def inverse_root(self) -> np.ndarray:
+        r"""$\hat H^{-1/2}$."""
+        return np.linalg.inv(self.root)
+
     @property
     def dim(self) -> float:
         return float(np.sum(self.multiplicity))
@@ -147,10 +152,10 @@ def residual(
     gain = geometry.fourth / batch * float(many @ shape)
     scale = noise**2 / batch / (1 - gain) if gain < 1 else np.nan
     scaled = scale * (vectors * np.where(np.isfinite(shape), shape, 0.0)) @ vectors.T
-    inverse = np.linalg.inv(root)
-    error = inverse @ scaled @ inverse
+    error = geometry.inverse_root @ scaled @ geometry.inverse_root
     second = root @ (scale * np.eye(len(values)) + own * scaled) @ root
-    flat = np.linalg.inv(gram + norm2 * np.eye(len(gram)))
+    turned = root @ vectors
+    flat = (turned / values) @ turned.T  # Λ⁻¹
     return Residual(error, second, flat @ error @ flat, gain)
 
 
