@@ -115,6 +115,7 @@ def test_unbalanced_factors_are_less_sharp_and_conserve_their_squares() -> None:
     toy = Toy(3, "product")
     result = toy_flow(toy, [[0.01, 0.01, 0.01], [0.001, 0.01, 0.1]])
     assert result.times[1, 1] < result.times[0, 1]
+    assert toy.product_time([0.001, 0.01, 0.1], 0.5) == pytest.approx(result.times[1, 1], rel=1e-6)
     assert result.sharpness[1] > 1.5 * result.sharpness[0]
 
 

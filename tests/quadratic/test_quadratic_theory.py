@@ -158,6 +158,7 @@ def test_frames_are_orthonormal_with_small_rows() -> None:
         (lambda: Subspace.of_overlap(2 * np.eye(2)), "singular value 2"),
         (lambda: Subspace.of_overlap([[np.nan]]), "give a finite matrix"),
         (lambda: Subspace(np.ones((3, 2)), np.zeros((1, 2))).orthonormal(), "linearly dependent"),
+        (lambda: Subspace(np.eye(3, 2) * [1, 0], np.zeros((1, 2))).orthonormal(), "linearly dependent"),
         (lambda: QuadraticModel(Teacher.power_law(2, 1.0, 10), 11), "student width 11 exceeds dim 10"),
         (lambda: QuadraticModel(Teacher.power_law(2, 1.0, 10), 2, 0.0), "speed factor is 0.0"),
         (lambda: QuadraticModel(Teacher.power_law(2, 1.0, 10), 2, -1.0), "speed factor is -1.0"),
