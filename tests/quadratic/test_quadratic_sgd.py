@@ -7,12 +7,22 @@ import pytest
 
 from dynamics import radial_phase
 from dynamics.quadratic.quadratic_flow import quadratic_flow
-from theory import Activation, InputError, QuadraticModel, Student, Subspace, Teacher, draw_initial_state, draw_subspace
+from theory import (
+    Activation,
+    InitialState,
+    InputError,
+    QuadraticModel,
+    Student,
+    Subspace,
+    Teacher,
+    draw_initial_state,
+    draw_subspace,
+)
 from theory.quadratic.step import fitted_shift, mean_step, reduced_rate
 from theory.quadratic.stiefel import largest_step, radial_excess, retraction, step_drift
 from validation import compare
 from validation.comparisons.directions import Runs
-from validation.comparisons.quadratic import fitted_times, quadratic_case
+from validation.comparisons.quadratic import fitted_times, inner_times, quadratic_case
 
 
 def test_mean_of_a_plain_step_is_the_derived_one() -> None:
@@ -146,29 +156,36 @@ def test_compare_says_so_where_it_cannot_judge() -> None:
         quadratic_case(Activation.parse("h4"), teacher, initial, Runs(step_size=2e-4, steps=10))
 
 
+def shift_of(teacher: Teacher, initial: InitialState, step_size: float, t_end: float, batch: int = 1) -> np.ndarray:
+    columns = Subspace.of_state(initial)
+    model, outside = QuadraticModel(teacher, columns.on_teachers.shape[1]), float(np.sum(columns.rest**2))
+    alone = inner_times(model, columns, t_end)
+    return fitted_shift(model, columns.on_teachers, outside, alone, step_size, t_end, batch)
+
+
 def test_the_shift_vanishes_with_the_step_and_is_halved_by_a_batch_of_two() -> None:
+    """In proportion to the step, to first order: the flow in closed form is what an integrated step of no size is."""
     _, teacher, initial = small_problem()
-    model, columns = QuadraticModel(teacher, 4), Subspace.of_state(initial)
-    outside = float(np.sum(columns.rest**2))
-    shifts = [fitted_shift(model, columns.on_teachers, outside, *options) for options in ((1e-4, 2.0), (2e-4, 2.0, 2))]
+    shifts = [shift_of(teacher, initial, *options) for options in ((1e-4, 2.0), (2e-4, 2.0, 2))]
     assert np.allclose(shifts[0], shifts[1])
     assert np.all(np.abs(shifts[0]) > 1e-4)
-    assert np.all(np.abs(fitted_shift(model, columns.on_teachers, outside, 1e-8, 2.0)) < 1e-4)
+    assert shift_of(teacher, initial, 1e-6, 2.0) == pytest.approx(shifts[0] / 100, rel=0.05)
 
 
-def test_the_shift_of_a_student_narrower_than_its_teacher_stays_what_it_is() -> None:
-    """However long one looks: what rounding leaves below zero of a product of rank 2 must not run away."""
+@pytest.mark.parametrize("width", [2, 8])
+def test_a_shift_is_known_as_soon_as_its_time_is_over_and_stays_what_it_is(width: int) -> None:
+    """However long one looks, for a student narrower than its teacher too, which never finds the last direction."""
     teacher = Teacher.power_law(4, 1.0, 64)
-    columns = Subspace.of_state(draw_initial_state(teacher, Student(2, 0.3), seed=0))
-    outside = float(np.sum(columns.rest**2))
-    early, late = (
-        fitted_shift(QuadraticModel(teacher, 2), columns.on_teachers, outside, 1e-5, end) for end in (20.0, 200.0)
-    )
-    assert early[0] == pytest.approx(late[0], rel=0.02)  # of times on a grid of 1500
-    assert -0.01 < early[0] < -0.001
-    assert np.isnan(late[3])
+    initial = draw_initial_state(teacher, Student(width, 0.3), seed=0)
+    columns = Subspace.of_state(initial)
+    times = inner_times(QuadraticModel(teacher, width), columns, 200.0)
+    early, late = (shift_of(teacher, initial, 1e-5, end) for end in (1.02 * times[0], 800.0))
+    assert early[0] == pytest.approx(late[0], rel=1e-3)
+    assert np.all(np.isnan(early[1:]))
+    assert np.isnan(late[3]) == (width == 2)
+    assert -0.01 < late[0] < 0
     with pytest.raises(InputError, match="start smaller"):
-        fitted_shift(QuadraticModel(teacher, 2), 1e90 * columns.on_teachers, outside, 1e-5, 20.0)
+        fitted_shift(QuadraticModel(teacher, width), 1e90 * columns.on_teachers, 0.0, times, 1e-5, 20.0)
 
 
 def test_predicted_times_are_those_of_the_closed_form() -> None:

@@ -8,10 +8,11 @@ derived by the moments of Gaussian quadratic forms (cumulants $2^{n-1}\sum\mathr
 feed the d − P directions outside the teacher, whose mass comes back through tr S: the reason why ηd must be small.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy
 
-from theory.core.curves import first_crossing
 from theory.core.errors import InputError
 from theory.quadratic.model import QuadraticModel
 
@@ -51,47 +52,47 @@ def reduced_rate(state: np.ndarray, model: QuadraticModel, step_size: float) -> 
     return np.append(within.ravel(), grown)
 
 
-def _positive(state: np.ndarray, count: int) -> np.ndarray:
-    """With S positive semidefinite: what rounding leaves below 0 of an S without full rank would run to −∞."""
-    values, axes = np.linalg.eigh(state[:-1].reshape(count, count))
-    return np.append(((axes * np.maximum(values, 0.0)) @ axes.T).ravel(), state[-1])
-
-
 def fitted_shift(
-    model: QuadraticModel, on_teachers: np.ndarray, outside: float, step_size: float, t_end: float, batch: int = 1
+    model: QuadraticModel,
+    on_teachers: np.ndarray,
+    outside: float,
+    fitted: np.ndarray,
+    step_size: float,
+    t_end: float,
+    batch: int = 1,
 ) -> np.ndarray:
     r"""By how much the second-order drift moves the times at which $S_{jj}$ reaches half of $a_j$, shape (P,).
 
     Args:
         model: with speed factor 1. on_teachers: $\Theta^\top W$ at time 0, (P, m). outside: mass $\mathrm{tr}\,S$ outside
-            the teacher directions. step_size, t_end: of ½E(f*−f)², common time. batch: divides the second order.
+            the teacher directions. fitted: those times of the flow without a second order and without what is outside,
+            (P,), in closed form: integrated, S of a student narrower than its teacher would lose its rank to rounding.
+            step_size, t_end: of ½E(f*−f)², common time. batch: divides the second order.
 
     Fluctuations are left out, of the same order in ηd; so the shift serves as an allowance, not as a prediction.
-    Returns nan where a direction does not get there. Raises `InputError` if the mean drift cannot be followed.
+    Returns nan where a direction does not get there. Raises `InputError` if the mean drift cannot be followed: from a start that
+    is too far out, or at too large a step.
     """
-    scale = model.second_moment / 2  # another multiple of z² − 1 scales time and step alike
-    start = np.append((on_teachers @ on_teachers.T).ravel(), outside)
-    mass, count = float(np.sum(on_teachers**2)) + outside, model.teacher.width
+    scale, count = model.second_moment / 2, model.teacher.width  # another multiple of z² − 1 scales time and step alike
+    mass = float(np.sum(on_teachers**2)) + outside
     if not step_size * scale * mass < _LARGEST_MASS:
         raise InputError(
             f"the start has squared norm {mass:.3g}: no step of {step_size:g} goes down from there; start smaller"
         )
-    times = np.linspace(0.0, t_end * scale, 1500)
-    reached = []
-    for step in (0.0, step_size * scale / batch):
-        found = scipy.integrate.solve_ivp(
-            lambda _, y, step=step: reduced_rate(_positive(y, count), model, step),
-            (0.0, times[-1]),
-            start,
-            "LSODA" if count <= _IMPLICIT else "DOP853",
-            times,
-            rtol=1e-7,
-            atol=1e-12,
-        )
-        if not found.success:
-            raise InputError(f"step_size is {step_size:g}: its mean drift cannot be followed: lower it")
-        held = np.einsum("jjt->jt", found.y[:-1].reshape(count, count, -1))
-        reached.append(first_crossing(times, held, model.teacher.a / 2))
-    with np.errstate(invalid="ignore"):
-        shift = (reached[1] - reached[0]) / scale
-    return np.where(np.isfinite(shift), shift, np.nan)
+
+    def above(j: int) -> Callable[[float, np.ndarray], float]:
+        return lambda _, state: float(state[j * (count + 1)] - model.teacher.a[j] / 2)
+
+    found = scipy.integrate.solve_ivp(
+        lambda _, state: reduced_rate(state, model, step_size * scale / batch),
+        (0.0, t_end * scale),
+        np.append((on_teachers @ on_teachers.T).ravel(), outside),
+        "LSODA" if count <= _IMPLICIT else "DOP853",
+        events=[above(j) for j in range(count)],
+        rtol=1e-7,
+        atol=1e-12,
+    )
+    if not found.success:
+        raise InputError(f"step_size is {step_size:g}: its mean drift cannot be followed: lower it")
+    reached = np.array([times[0] if times.size else np.nan for times in found.t_events]) / scale
+    return np.where(np.isfinite(fitted), reached - fitted, np.nan)

@@ -35,6 +35,13 @@ def fitted_times(model: QuadraticModel, flow: QuadraticFlow, t_end: float) -> np
     return np.array([located(j, curve) for j, curve in enumerate(held(grid).T)])
 
 
+def inner_times(model: QuadraticModel, columns: Subspace, t_end: float) -> np.ndarray:
+    """`fitted_times` of the flow of the teacher block alone, without what the student has outside, (P,)."""
+    left, values, _ = np.linalg.svd(columns.on_teachers, full_matrices=False)
+    alone = Subspace(np.sqrt(model.speed_factor / model.norm) * left * values, np.zeros((1, values.size)))
+    return fitted_times(model, quadratic_flow(model.spectrum, alone), t_end)
+
+
 def quadratic_case(activation: Activation, teacher: Teacher, initial: InitialState, runs: Runs) -> Case:
     """As `validation.comparisons.additive.additive_case`, for a multiple of z² − 1; times to half of each weight.
 
@@ -47,7 +54,8 @@ def quadratic_case(activation: Activation, teacher: Teacher, initial: InitialSta
     closed = quadratic_flow(model.spectrum, Subspace(size * columns.on_teachers, size * columns.rest))
     t_end, rest2 = runs.step_size * runs.steps, float(np.sum(columns.rest**2))
     predicted = fitted_times(model, closed, t_end)
-    shift = fitted_shift(model, columns.on_teachers, rest2, runs.step_size, t_end, runs.batch)
+    alone = inner_times(model, columns, t_end)
+    shift = fitted_shift(model, columns.on_teachers, rest2, alone, runs.step_size, t_end, runs.batch)
     return directions_case(
         activation,
         teacher,
