@@ -209,11 +209,11 @@ def _within(seconds: float) -> Iterator[None]:
         raise _TooLong
 
     handler = signal.signal(signal.SIGVTALRM, stop)
-    left, _ = signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    before = signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, left)
+        signal.setitimer(signal.ITIMER_VIRTUAL, *before)
         signal.signal(signal.SIGVTALRM, handler)
 
 
