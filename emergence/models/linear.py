@@ -240,10 +240,10 @@ def _sam(resolved: Resolved, progress: Progress | None, _: object) -> Run:
     return Run(run.dataset, int(run.diverged.sum()), run)
 
 
-def _held(problem: LinearProblem, operations: float = 0.0) -> Cost:
-    """Both layers of every replica, and the training set."""
+def _held(problem: LinearProblem, per_weight: float = 0.0) -> Cost:
+    """Both layers of every replica and the training set, and so many operations for each weight of a replica."""
     weights = float(problem.student_width) * (problem.dim + 1)
-    return Cost(problem.replicas * weights + float(problem.train_size) * problem.dim, operations * weights)
+    return Cost(problem.replicas * weights + float(problem.train_size) * problem.dim, per_weight * weights)
 
 
 def _cost(resolved: Resolved) -> Cost:
