@@ -152,7 +152,8 @@ class Server:
             rows: list[tuple[int | None, float, int, int]] = [
                 (*json.loads(line), 0) for line in _text(Path(here, "rows")).splitlines()
             ]
-            if (code := os.waitstatus_to_exitcode(status)) != 0:
+            code = os.waitstatus_to_exitcode(status)
+            if code != 0 or not rows:  # (whatever ends the process in silence is a fault of the first)
                 number = code if code > 0 else None
                 rows.append((number, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024, max(0, -code)))
             return [
@@ -212,18 +213,24 @@ def _run(inputs: Sequence[Sequence[str]], here: str, shallow: bool) -> NoReturn:
         _stop(shallow)
         rows = os.open(Path(here, "rows"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         for place, argv in enumerate(inputs):
-            before = time.process_time()
-            resource.setrlimit(resource.RLIMIT_CPU, (int(before) + _KILLED_AFTER, resource.RLIM_INFINITY))
+            before, _ = _used()
+            resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + _KILLED_AFTER, resource.RLIM_INFINITY))
             signal.alarm(_PATIENCE)
             ended = _one(argv, Path(here, str(place)))
-            seconds = time.process_time() - before
-            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            after, memory = _used()
+            seconds = after - before
             os.write(rows, f"{json.dumps([ended, seconds, memory])}\n".encode())
             if seconds > SECONDS or memory > MEMORY or _FULL in _text(Path(here, str(place), "err")):
                 break
         status = 0
     finally:
         os._exit(status)
+
+
+def _used() -> tuple[float, int]:
+    """Seconds of processor time and the largest memory in bytes, of this process and of those that it has waited for."""
+    both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(x.ru_utime + x.ru_stime for x in both), 1024 * max(x.ru_maxrss for x in both)
 
 
 def _one(argv: Sequence[str], here: Path) -> int:

@@ -14,6 +14,7 @@ import os
 import random
 import re
 import shlex
+import shutil
 import sys
 import tempfile
 import time
@@ -38,7 +39,7 @@ from theory.declared import text as declared
 ENDS = {0: "done", 1: "done", 2: "refused", STARTED: "to be simulated", None: "killed"}
 TOLD = 1000
 #: Memory that looks like a folder, where there is one: most of what a refusal takes is files that are made and removed.
-QUICK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+QUICK = "/dev/shm" if os.access("/dev/shm", os.W_OK) and shutil.disk_usage("/dev/shm").free > 1e9 else None
 
 JUNK = (
     "", " ", "-", "--", "=", "\0", "\n", "a\nb", "\t", "é", "½", "٣", "𝟛", "\u202e", "\ud800", "🜨", "'", '"', "%s", "%", "{}",
@@ -67,7 +68,9 @@ ONCE = (
     ("claims", "[" * 100_000), ("simulate", "label-noise", "--model", "linear", "--dim", "1000000000"),
     ("predict", "--model", "declared", "--noise", "1e-90"),
     ("predict", "--model", "declared", "--teacher-width", "1000000000"),
-    ("compare", "--model", "quadratic", "--init-scale", "1e90"), ("compare", "--model", "quadratic", "--student-width", "2"),
+    ("compare", "--model", "quadratic", "--init-scale", "1e90"),
+    ("compare", "--model", "quadratic", "--dim", "33", "--student-width", "2", "--steps", "10000000"),
+    ("compare", "--model", "quadratic", "--teacher-width", "100", "--allow-unstable"),
     ("simulate", "toy", "--starts", "1e-30", "1e90"), ("simulate", "lazy-rich", "--data", "9" * 4400),
     ("compare", "--model", "linear", "--batch", "9007199254740992"), ("derive", "loss", "--activation", "cos(cos(exp(1e29)))"),
     ("derive", "loss", "--activation", f"cos(({'+'.join(f'exp(z/{k})' for k in range(1, 10))})**-40)"),
