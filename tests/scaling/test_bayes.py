@@ -17,13 +17,18 @@ def test_each_direction_is_found_from_the_threshold_on_at_its_overlap() -> None:
     assert channel.overlap(np.array(1e9)) == pytest.approx(1 - 1 / 4e9, abs=1e-15)
 
 
-@pytest.mark.parametrize("noise", [1e-18, 1e-180])
-def test_labels_without_noise_tell_all_from_a_sample_for_each_number_on(noise: float) -> None:
-    """Of two directions, at n/d above 2; the error of noise that can be seen is in proportion to it."""
-    squares = np.array([0.8, 0.2])
-    assert BayesFloor(Channel(3), squares, noise).error(30.0) == 0.0
-    seen = [BayesFloor(Channel(3), squares, x).error(30.0) / x for x in (1e-6, 1e-5)]
-    assert seen[0] == pytest.approx(seen[1], rel=1e-3)
+@pytest.mark.parametrize("degree", [2, 3, 4])
+def test_labels_without_noise_tell_all_from_a_sample_for_each_number_on(degree: int) -> None:
+    """Of two directions, above n/d = 2; below, the error is that of little noise, and above it is in proportion to it."""
+
+    def error(noise: float, samples: float) -> float:
+        return BayesFloor(Channel(degree), np.array([0.8, 0.2]), noise).error(samples)
+
+    for noise in (1e-18, 1e-180):
+        assert error(noise, 2.1) == 0.0
+        assert error(noise, 1.9) == pytest.approx(error(1e-10, 1.9), rel=1e-6)
+    assert error(1e-18, 1.9) > 0.1
+    assert error(1e-10, 2.1) / 1e-10 == pytest.approx(error(1e-8, 2.1) / 1e-8, rel=1e-3)
 
 
 def test_without_samples_to_speak_of_nothing_is_known() -> None:

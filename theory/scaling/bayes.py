@@ -187,8 +187,9 @@ class BayesFloor:
     def error(self, samples: float) -> float:
         r"""ε at n/d = `samples`: where it reproduces itself, $\varepsilon=\sum a_p^2(1-q_p^J)$.
 
-        Of several such errors (phases) the one of the highest free entropy. Errors are scanned, then bracketed; where a
-        direction is found the sum jumps, which is never a maximum.
+        Of several such errors (phases) the one of the highest free entropy; 0 where noise is lost to rounding and there are
+        more samples than unknown numbers. Errors are scanned, then bracketed; where a direction is found the sum jumps, which
+        is never a maximum.
         Raises `InputError` unless `samples` is positive, and where directions beyond the listed ones would be found.
         """
         check_positive(samples=samples)
