@@ -70,8 +70,8 @@ def fitted_shift(
             step_size, t_end: of ½E(f*−f)², common time. batch: divides the second order.
 
     Fluctuations are left out, of the same order in ηd; so the shift serves as an allowance, not as a prediction.
-    Returns nan where a direction does not get there. Raises `InputError` if the mean drift cannot be followed: from a start that
-    is too far out, or at too large a step.
+    Returns nan where a direction does not get there. Raises `InputError` if the mean drift cannot be followed: from a start
+    that is too far out, or at too large a step.
     """
     scale, count = model.second_moment / 2, model.teacher.width  # another multiple of z² − 1 scales time and step alike
     mass = float(np.sum(on_teachers**2)) + outside
