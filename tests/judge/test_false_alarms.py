@@ -98,6 +98,14 @@ def test_the_errors_of_a_calibration_are_as_long_as_its_scatter() -> None:
         assert abs(ratios.mean() - 1) < 4 * error + 2 / seeds  # to first order, the ratio's
 
 
+def test_gaps_in_proportion_to_their_error_bars_have_no_scatter() -> None:
+    """Twice the error bar, whatever that is: the mean square is 4 for every seed, and its error is rounding."""
+    verdicts = [judged(Measurement("x", 0.0, 2 * error, error, 0.0, {}, "exact")) for error in (0.1, 0.7, 2.0)]
+    value, error = tally(verdicts).square
+    assert value == pytest.approx(4)
+    assert error < 1e-12
+
+
 def test_error_bars_are_too_small_from_four_standard_errors_on() -> None:
     assert replace(over(), square=(1.401, 0.1)).overdispersed
     assert not replace(over(), square=(1.399, 0.1)).overdispersed

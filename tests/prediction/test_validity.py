@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 from dynamics.additive.deflated_flow import deflated_flow
 from dynamics.additive.gradient_flow import lowered_overlap_flow, overlaps_of
@@ -67,6 +68,23 @@ def test_heavy_students_are_outside() -> None:
     assert all("norms" in own for own in broken(problem("h4+2", dim=2000)))
     assert "norms" in broken(problem("h4", dim=24, scale=2.0))[0]
     assert not any("norms" in own for own in broken(problem("h4", dim=2000, scale=2.0)))  # they shrink
+
+
+@pytest.mark.parametrize("text", ["h4+0.3", "h4+h2/5-0.2", "h4"])
+def test_the_mass_of_a_student_that_waits_is_the_time_average_of_its_own_flow(text: str) -> None:
+    """With no overlap, its squared norm follows the derived flow: pulled by a mean, if there is one, and by itself."""
+    found = problem(text, width=2, students=1, scale=0.3)
+    state = {name: np.asarray(value) for name, value in overlaps_of(found.initial).items()}
+    flow, wait, heaviest = lowered_overlap_flow(found.activation), found.time_half[0], found.teacher.a[0]
+
+    def rate(time: float, y: np.ndarray) -> np.ndarray:
+        moved = flow.drift(state | {"t": 0 * state["t"], "r": y[:1]}, {"a": found.teacher.a})
+        return np.append(np.asarray(moved["r"]), y[0])
+
+    start = np.append(found.initial.norm2, 0.0)
+    mass = solve_ivp(rate, (0, wait), start, "LSODA", rtol=1e-10, atol=1e-14).y[1, -1] / wait
+    norms = next(one for one in validity(found, False)[0].conditions if one.name == "norms")
+    assert norms.value == pytest.approx(mass / heaviest, rel=1e-6)
 
 
 def test_a_start_that_is_nearly_there_is_outside() -> None:

@@ -256,7 +256,7 @@ def _mean_mass(prediction: Prediction, time: float) -> float:
     growth = 4 * float(activation.squared_mean) * float(prediction.teacher.a.sum()) * time
     if time == 0:
         return float(prediction.initial.norm2.sum())
-    log_waited = np.log(time) + (np.log(np.expm1(growth) / growth) if 0 < growth < 500 else growth)
+    log_waited = np.log(time) + (growth + np.log(-np.expm1(-growth) / growth) if growth > 0 else 0.0)
     return float(
         np.sum(np.logaddexp(0.0, np.log(repulsion * prediction.initial.norm2) + log_waited)) / (repulsion * time)
     )

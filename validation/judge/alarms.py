@@ -109,8 +109,7 @@ class Tally:
             return self.false.value > 1 - REJECTED
         if not self.statistical:
             return self.false.hits > 0
-        share = max(self.stated, stated_share(math.inf, self.sigmas))
-        return self.false.hits > 0 and float(stats.binom.sf(self.false.hits - 1, self.seeds, share)) < UNLIKELY
+        return self.false.hits > 0 and float(stats.binom.sf(self.false.hits - 1, self.seeds, self.stated)) < UNLIKELY
 
     @property
     def weak_controls(self) -> list[str]:
