@@ -24,6 +24,16 @@ def test_two_samples_by_quadrature() -> None:
     assert normalised_drift(STUDENT, TARGET, Correlation(), 2, u) == pytest.approx(known, rel=1e-6)
 
 
+def test_gradients_whose_mean_is_zero_by_two_samples() -> None:
+    """An odd link without overlap: p is as often positive as negative, and only its square sets the scale."""
+    target, draws = Additive(Activation.parse("sin(z)"), (1.0,)), np.random.default_rng(3).normal(size=(2, 2, 400_000))
+    p = np.sin(draws[1]) * (1 + np.cos(draws[0]) / 2)
+    along = (draws[1] * p).sum(axis=0) / np.sqrt((p**2).sum(axis=0))
+    error = along.std(ddof=1) / np.sqrt(along.size)
+    known = normalised_drift(STUDENT, target, Correlation(), 2, 0.0)
+    assert abs(known - along.mean()) < 4 * error < 0.01 * known
+
+
 @pytest.mark.parametrize("size", [0.1, 10.0])
 def test_a_step_of_one_length_knows_no_unit_of_labels(size: float) -> None:
     """Only the direction of the batch's gradient counts, which the correlation loss scales by the labels' unit."""

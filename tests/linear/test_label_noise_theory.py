@@ -37,6 +37,15 @@ def test_derivation_holds(make: Callable[[], Derivation]) -> None:
     assert make().verify() >= 4
 
 
+def test_the_averaged_flow_says_what_it_rests_on() -> None:
+    """``derive label-noise`` shows the exact identities first, all of them, then what follows to first order."""
+    exact, shown = label_noise.derivation(), label_noise_averaging.derivation()
+    titles = [step.title for step in exact.steps]
+    assert [step.title for step in shown.steps][: len(titles)] == titles
+    assert set(exact.equations) < set(shown.equations)
+    assert set(exact.assumptions) < set(shown.assumptions)
+
+
 def test_a_broken_law_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     right = label_noise.stationary_error
     monkeypatch.setattr(label_noise, "stationary_error", lambda: right() * sp.Rational(21, 20))
