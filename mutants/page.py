@@ -119,7 +119,8 @@ def _by_tests(outcomes: Sequence[Outcome]) -> str:
 
 def _told(share: Share) -> str:
     low, high = share.interval
-    value = f"{share.value:.0%} ({low:.0%} – {high:.0%})" if share.total else "–"
+    digits = 0 if share.hits in (0, share.total) else 1  # 248 of 249 are not 100%
+    value = f"{share.value:.{digits}%} ({low:.{digits}%} – {high:.{digits}%})" if share.total else "–"
     return f"{share.hits} of {share.total} | {value}"
 
 

@@ -338,7 +338,7 @@ def test_an_equivalent_one_is_not_counted() -> None:
     silent, heard = Asked("", 3, True), Asked("tests/test_a.py::test_f", 0, True)
     rest = [Outcome(replace(ONE, copy=i), heard, silent) for i in (1, 2, 3)]
     counted = page({1: [*rest, Outcome(ONE, silent, silent)]}, 300, 0, "abc")
-    assert "| by tests, of all that are not equivalent | 3 of 4 | 75% " in counted
+    assert "| by tests, of all that are not equivalent | 3 of 4 | 75.0% " in counted
     assert "Noticed by nothing\n\n| mutant" in counted
     reviewed = page({1: [*rest, Outcome(ONE, silent, silent, "no number changes")]}, 300, 0, "abc")
     assert "| by tests, of all that are not equivalent | 3 of 3 | 100% " in reviewed

@@ -359,3 +359,20 @@ def test_the_lazy_phase_of_sam_ends_within_its_fall_time(step_size: float) -> No
         20 / (step_size * 0.04) * np.log(400 / (20 * 0.5))
     )
     assert sam.fall_time(0.0, step_size, 400, 0.5, 20, full_batch=True) == np.inf
+
+
+@pytest.mark.parametrize("step_size", [1e-30, 1e-60, 1e-90])
+def test_small_steps_learn_the_same_in_their_own_time(step_size: float) -> None:
+    """At ηΛ → 0 the flow knows one time only, 1/(ησ)², and what the weights come to by then depends on neither."""
+    task = draw_linear_task(4, 1.0, 40, 0)
+    one, same = (predict_phases(task, width=40, step_size=x, noise=1e-50) for x in (1e-20, step_size))
+    unit = (step_size / 1e-20) ** 2
+    times = [[x.escape_steps, x.onset_steps, 1 / x.decay_rate] for x in (one, same)]
+    np.testing.assert_allclose(np.multiply(times[1], unit), times[0], rtol=1e-7)
+    np.testing.assert_allclose(same.frobenius2, one.frobenius2, rtol=1e-7)
+
+
+def test_noise_too_weak_to_be_counted_moves_nothing() -> None:
+    """The steps until the norm falls, ∝ 1/(ησ)², are more than a number holds."""
+    rest = predict_phases(draw_linear_task(4, 1.0, 40, 0), width=40, step_size=1e-80, noise=1e-90)
+    assert (rest.decay_rate, rest.escape_steps, rest.onset_steps) == (0.0, np.inf, np.inf)

@@ -374,11 +374,12 @@ def predict_phases(
         "stability_limit": limit,
         "escape_bound": escape_bound(width, step_size, noise),
     }
-    if noise == 0:
+    kick = (step_size * noise) ** 2
+    leading = lazy_fall(width, geometry.dim, norm) * batch / kick if kick >= np.finfo(float).tiny else np.inf
+    if not np.isfinite(2 * leading):  # no noise, or so little that a number cannot count the steps
         return _resting(known, width, on_manifold, task.dim, np.inf if horizon is None else horizon)
     packed = np.concatenate([gram.ravel(), [on_manifold], np.zeros(2 * gram.size)])
     rate = -geometry.trace(law(0.0, packed)[: gram.size].reshape(gram.shape)) / geometry.trace(gram)
-    leading = lazy_fall(width, geometry.dim, norm) / (step_size * noise) ** 2 * batch
     times = np.linspace(0.0, 2 * leading if horizon is None else horizon, points + 1)
     return _moving(known | {"decay_rate": rate}, _solved(law, packed, times[-1], width), times, width, geometry)
 
@@ -411,15 +412,21 @@ class _Moment(NamedTuple):
 
 
 def _solved(law: Law, start: np.ndarray, end: float, width: int) -> Callable[[float], _Moment]:
-    """The averaged flow from a packed state."""
+    """The averaged flow from a packed state; in units of `end`, as squares of rates per step may be below any number."""
     solution = scipy.integrate.solve_ivp(
-        law, (0.0, end), start, "DOP853", dense_output=True, rtol=_TOLERANCE, atol=1e-9
+        lambda share, packed: end * law(share * end, packed),
+        (0.0, 1.0),
+        start,
+        "DOP853",
+        dense_output=True,
+        rtol=_TOLERANCE,
+        atol=1e-9,
     ).sol
     shape = law.geometry.covariance.shape
     size = law.geometry.covariance.size
 
     def seen(time: float) -> _Moment:
-        y = solution(time)
+        y = solution(time / end)
         gram, norm2, now = law.observed(y[:size].reshape(shape), y[size])
         accumulated, turned = y[size + 1 :].reshape(2, *shape)
         moved = _median_displacement(law, accumulated, turned, now.boost, width)
