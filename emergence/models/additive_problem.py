@@ -6,10 +6,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from emergence.model import Simulation
+from emergence.models.run_length import check_steps
 from emergence.models.teacher import INIT_SCALE, TrainedProblem
 from emergence.options import option
 from emergence.refusal import refuse
-from emergence.values import MAX_WHOLE, Number, Whole
+from emergence.values import Number, Whole
 
 if TYPE_CHECKING:
     import theory
@@ -86,8 +87,8 @@ class Resolved:
                 f"seed {self.problem.seed}: no direction is predicted to be learned, so step-size and steps have no "
                 "default: give both, raise student-width or change seed"
             )
-        if counted and self.steps > MAX_WHOLE:
-            refuse(f"steps is {self.steps:.3g}: more than 2**53 steps cannot be run: raise step-size or lower time")
+        if counted:
+            check_steps(self.steps)
         return self.step_size, self.time, self.steps
 
     def truncated(self) -> str:

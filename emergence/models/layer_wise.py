@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from emergence.model import Model, Progress, Run, Simulation
 from emergence.models.additive_problem import beyond
+from emergence.models.run_length import steps_in
 from emergence.models.teacher import ACTIVATION, EXPONENT, TrainedProblem, of_directions, replicas_cost
 from emergence.options import option, options
 from emergence.refusal import refuse
-from emergence.values import MAX_WHOLE, Expression, Number, Whole
+from emergence.values import Expression, Number, Whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,10 +93,7 @@ def _default_steps(problem: LayerWiseProblem, last: float, step_size: float) -> 
     time = problem.time if problem.time is not None else HORIZON * last
     if time == 0:
         refuse(f"seed {problem.seed}: no direction is predicted to be learned: give --steps, or change seed")
-    steps = max(1, math.ceil(time / step_size))
-    if steps > MAX_WHOLE:
-        refuse(f"steps is {steps:.3g}: more than 2**53 steps cannot be run: raise step-size or lower time")
-    return steps
+    return steps_in(time, step_size)
 
 
 def _run(resolved: Resolved, progress: Progress | None, _: object) -> Run:

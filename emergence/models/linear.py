@@ -5,10 +5,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from emergence.model import Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
+from emergence.models.run_length import check_steps
 from emergence.options import Problem, option, written
 from emergence.refusal import refuse
 from emergence.resources import Cost
-from emergence.values import MAX_WHOLE, Number, Share, Switch, Whole
+from emergence.values import Number, Share, Switch, Whole
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -90,8 +91,7 @@ class Resolved:
         """Steps to run. Raises `InputError` if nothing decides them."""
         if self.steps is None:
             refuse("steps has no default here (nothing is predicted for this problem): give --steps")
-        if self.steps > MAX_WHOLE:
-            refuse(f"steps is {self.steps:.3g}: more than 2**53 steps cannot be run: raise step-size, or give --steps")
+        check_steps(self.steps, "raise step-size, or give --steps")
         return self.steps
 
     def headline(self) -> str:
@@ -159,7 +159,7 @@ def _default_steps(problem: LinearProblem, phases: "Phases | None", what: str) -
         last = time_to_level(width, eta, norm)
     else:
         last = fall_time(problem.sam_radius, eta, width, norm, problem.dim, problem.full_batch)
-    return math.ceil(HORIZON * last) if math.isfinite(last) else None
+    return math.ceil(HORIZON * last) if math.isfinite(HORIZON * last) else None
 
 
 def _only_clean(problem: LinearProblem, what: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from emergence.model import Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
 from emergence.models.additive_problem import beyond
+from emergence.models.run_length import steps_in
 from emergence.models.teacher import (
     EXPONENT,
     INIT_SCALE,
@@ -19,7 +20,7 @@ from emergence.models.teacher import (
 from emergence.options import option
 from emergence.refusal import refuse
 from emergence.resources import Cost
-from emergence.values import MAX_WHOLE, Expression, Number, Whole
+from emergence.values import Expression, Number, Whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -172,11 +173,7 @@ def _stiefel(resolved: Resolved) -> ResolvedStiefel:
     bound, direction = largest_step(model, problem.batch)
     step_size = SAFE_FRACTION["stiefel-sgd"] * bound if problem.step_size is None else problem.step_size
     warnings = beyond(step_size, bound, direction, problem.allow_unstable)
-    steps = problem.steps
-    if steps is None:
-        steps = max(1, math.ceil(min(resolved.time / step_size, 1e300)))
-    if steps > MAX_WHOLE:
-        refuse(f"steps is {steps:.3g}: more than 2**53 steps cannot be run: raise step-size or lower time")
+    steps = steps_in(resolved.time, step_size) if problem.steps is None else problem.steps
     return ResolvedStiefel(problem, resolved.activation, model, tuple(warnings), step_size, steps, bound, direction)
 
 

@@ -356,7 +356,7 @@ def predict_phases(
     """
     if not (np.isfinite(noise) and noise >= 0):
         raise InputError(f"noise is {noise!r}: give a finite number, 0 or more")
-    check_positive(step_size=step_size)
+    check_positive(step_size=step_size, **({} if horizon is None else {"horizon": horizon}))
     geometry = Geometry.of(task)
     norm, gram = float(np.linalg.norm(geometry.target)), width / geometry.dim * np.eye(len(geometry.target))
     limit = stability_limit(geometry, gram, 1.0, batch)

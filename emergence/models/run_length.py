@@ -1,0 +1,18 @@
+"""How many steps a run takes, and how many can be run."""
+
+import math
+
+from emergence.refusal import refuse
+from emergence.values import MAX_WHOLE
+
+
+def check_steps(steps: float, remedy: str = "raise step-size or lower time") -> None:
+    """Raises `InputError` for more steps than can be counted one by one."""
+    if steps > MAX_WHOLE:
+        refuse(f"steps is {steps:.3g}: more than 2**53 steps cannot be run: {remedy}")
+
+
+def steps_in(time: float, step_size: float) -> int:
+    """The fewest steps of one size that last as long as `time`, at least one. Raises `InputError` as `check_steps` does."""
+    check_steps(time / step_size)
+    return max(1, math.ceil(time / step_size))
