@@ -83,9 +83,10 @@ def fitted_shift(
     def above(j: int) -> Callable[[float, np.ndarray], float]:
         return lambda _, state: float(state[j * (count + 1)] - model.teacher.a[j] / 2)
 
+    # In units of the end: an integrator's smallest step is one of time's digits, and its events' error absolute.
     found = scipy.integrate.solve_ivp(
-        lambda _, state: reduced_rate(state, model, step_size * scale / batch),
-        (0.0, t_end * scale),
+        lambda _, state: t_end * scale * reduced_rate(state, model, step_size * scale / batch),
+        (0.0, 1.0),
         np.append((on_teachers @ on_teachers.T).ravel(), outside),
         "LSODA" if count <= _IMPLICIT else "DOP853",
         events=[above(j) for j in range(count)],
@@ -94,5 +95,5 @@ def fitted_shift(
     )
     if not found.success:
         raise InputError(f"step_size is {step_size:g}: its mean drift cannot be followed: lower it")
-    reached = np.array([times[0] if times.size else np.nan for times in found.t_events]) / scale
+    reached = np.array([times[0] if times.size else np.nan for times in found.t_events]) * t_end
     return np.where(np.isfinite(fitted), reached - fitted, np.nan)
