@@ -293,6 +293,7 @@ def resolve(problem: DeclaredProblem, simulation: Simulation | None = None) -> R
         Cost(problem.count**2).check("the directions' Gram matrix", ["teacher_width"])
     inputs, target = inputs_of(problem.inputs), _target(problem)
     directions = parse_directions(problem.directions, inputs, target.count, problem.seed)
+    _check_rows(problem.student_width, target.count, inputs)
     start = draw_start(directions, problem.student_width, problem.decided()["start_scale"], problem.seed)
     usual = _USUAL / inputs.trace
     rule = rule_of(problem.rule, _common(problem), usual)
@@ -395,6 +396,12 @@ def _student(problem: DeclaredProblem) -> "Student":
     second = problem.second or (1.0,)
     weights = second * width if len(second) == 1 else second
     return committee(activation, width, weights, problem.train_second, problem.rows or "free")
+
+
+def _check_rows(width: int, directions: int, inputs: "Inputs") -> None:
+    """Raises `InputError` for rows whose coordinates, and their squares at the same time, do not fit into memory."""
+    numbers = 2 * width * sum(min(d, directions + width) for d in inputs.multiplicities)
+    Cost(numbers).check("the coordinates of the student's rows", ["student_width", "dim"])
 
 
 def _steps_to(step_size: "float | Schedule", time: float) -> int:

@@ -73,6 +73,8 @@ ONCE = (
     ("compare", "--model", "quadratic", "--teacher-width", "100", "--allow-unstable"),
     ("simulate", "toy", "--starts", "1e-30", "1e90"), ("simulate", "lazy-rich", "--data", "9" * 4400),
     ("simulate", "layer-wise", "--model", "layer-wise", "--teacher-exponent", "1e3"),
+    ("compare", "--model", "declared", "--student-width", "10000000"),
+    ("predict", "--model", "declared", "--student-width", "2147483648"),
     ("compare", "--model", "quadratic", "--steps", "5000", "--teacher-weights", "1e-100", "1e100", "2", "1e100", "1e30"),
     ("predict", "--model", "linear", "--step-size", "1e-90", "--label-flip", "-0.0", "--noise", "1e-100"),
     ("compare", "--model", "linear", "--batch", "9007199254740992"), ("derive", "loss", "--activation", "cos(cos(exp(1e29)))"),

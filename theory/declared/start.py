@@ -74,4 +74,6 @@ def draw_start(directions: Directions, width: int, scale: float = 1.0, seed: int
             columns.append(rng.standard_normal((width, rest)))
         parts.append(np.concatenate(columns, axis=1))
     size = scale / np.sqrt(sum(np.sum(part**2, axis=1) for part in parts))
-    return Start(tuple(size[:, None] * part for part in parts))
+    for part in parts:
+        part *= size[:, None]
+    return Start(tuple(parts))

@@ -37,6 +37,8 @@ from theory.linear.task import LinearTask, lazy_fall
 ONSET_SHARE = 0.25
 _TOLERANCE = 1e-6
 _NODES = 200
+#: Inputs that are whitened together.
+_BLOCK = 1 << 15
 
 
 def random_alignment(dim: int) -> float:
@@ -82,7 +84,8 @@ class Geometry:
                 f"train_size is {count} in dimension {task.dim}: give more training points than dimensions"
             )
         covariance = task.inputs.T @ task.inputs / count
-        whitened = np.einsum("ni,ni->n", task.inputs, np.linalg.solve(covariance, task.inputs.T).T)
+        parts = np.array_split(task.inputs, -(-count // _BLOCK))
+        whitened = np.concatenate([np.einsum("ni,in->n", x, np.linalg.solve(covariance, x.T)) for x in parts])
         fourth = float(np.mean(whitened**2)) / (task.dim * (task.dim + 2))
         return Geometry(covariance, task.target, np.ones(task.dim), fourth)
 
