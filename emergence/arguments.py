@@ -39,7 +39,10 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**options)
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}: see {self.prog} --help")
+        missing = message.partition("required: ")[2].split(", ")
+        offered = [x.choices for x in self._actions if x.choices and x.metavar in missing]
+        remedy = f"use one of {', '.join(map(str, offered[0]))}: " if offered else ""
+        raise UsageError(f"{message}: {remedy}see {self.prog} --help")
 
     def print_help(self, file: Any = None) -> None:
         """Raises `InputError` where standard output takes nothing."""
