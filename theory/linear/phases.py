@@ -150,16 +150,14 @@ def residual(
     $\tau=(\sigma^2+\kappa\,\mathrm{tr}C')/\mathrm{batch}$ closes it.
     """
     values, vectors, many = _modes(geometry, gram, norm2)
-    own, root = _own(geometry, batch), geometry.root
+    own, turned, flat = _own(geometry, batch), geometry.root @ vectors, geometry.inverse_root @ vectors
     shape = _error_shape(values, step_size, own)
     gain = geometry.fourth / batch * float(many @ shape)
     scale = noise**2 / batch / (1 - gain) if gain < 1 else np.nan
-    scaled = scale * (vectors * np.where(np.isfinite(shape), shape, 0.0)) @ vectors.T
-    error = geometry.inverse_root @ scaled @ geometry.inverse_root
-    second = root @ (scale * np.eye(len(values)) + own * scaled) @ root
-    turned = root @ vectors
-    flat = (turned / values) @ turned.T  # Λ⁻¹
-    return Residual(error, second, flat @ error @ flat, gain)
+    scaled = scale * np.where(np.isfinite(shape), shape, 0.0)
+    second = scale * geometry.covariance + own * (turned * scaled) @ turned.T
+    # (Λ⁻¹ is root V λ⁻¹ Vᵀ root.)
+    return Residual((flat * scaled) @ flat.T, second, (turned * (scaled / values**2)) @ turned.T, gain)
 
 
 def stability_limit(geometry: Geometry, gram: np.ndarray, norm2: float, batch: int = 1) -> float:
