@@ -73,6 +73,7 @@ ONCE = (
     ("compare", "--model", "quadratic", "--teacher-width", "100", "--allow-unstable"),
     ("simulate", "toy", "--starts", "1e-30", "1e90"), ("simulate", "lazy-rich", "--data", "9" * 4400),
     ("simulate", "layer-wise", "--model", "layer-wise", "--teacher-exponent", "1e3"),
+    ("compare", "--activation", "cos(sqrt(" + "+".join(f"exp(z/{k})" for k in range(1, 10)) + ")**-40)"),
     ("compare", "--model", "declared", "--student-width", "10000000"),
     ("predict", "--model", "declared", "--student-width", "2147483648"),
     ("compare", "--model", "quadratic", "--steps", "5000", "--teacher-weights", "1e-100", "1e100", "2", "1e100", "1e30"),

@@ -46,6 +46,8 @@ _Shape = tuple[sp.Expr, Callable[[int], sp.Expr], sp.Expr]
 
 def with_erf(expression: sp.Expr, factor: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr] | None:
     """(a, b, p) of a·factor·erf(bz) + p, p a polynomial; None for any other expression."""
+    if not expression.has(sp.erf):
+        return None
     expression = sp.expand(expression)
     polynomial = sp.Add(*(x for x in sp.Add.make_args(expression) if x.is_polynomial(z)))
     scale, slope = sp.Wild("s", exclude=[z, 0]), sp.Wild("b", exclude=[z, 0])

@@ -120,7 +120,8 @@ class Grammar:
             raise self.refusal(text, "it has no value") from None
         if expression.has(sp.nan, sp.zoo, sp.oo) or expression.has(sp.I):
             raise self.refusal(text, "it is not finite and real")
-        self._check(_terms(expression), text)
+        # Powers of powers become one, within functions too, and those are multiplied out as well.
+        self._check(max(_terms(x) for x in sp.preorder_traversal(expression)), text)
         return expression
 
     def refusal(self, text: str, why: str, hint: str = "") -> InputError:
