@@ -1,0 +1,52 @@
+"""Times of passage over dimensions: exponents and error bars against known laws."""
+
+import numpy as np
+import pytest
+
+from validation.experiments.passages import Passages
+
+X = np.array([10.0, 20.0, 40.0, 80.0])
+TERMS = np.array([[2.0, 0.5, 0.1]] * 4) * X[:, None] ** np.array([1.5, 2.0, 3.0])
+
+
+def drawn(replicas: int, seed: int, exponent: float = 1.7) -> Passages:
+    """Exponential times whose mean grows as a power."""
+    times = np.random.default_rng(seed).exponential(size=(4, replicas))
+    return Passages(X, times * X[:, None] ** exponent, TERMS)
+
+
+def test_a_medians_error_bar_is_read_off_the_order_statistics_about_it() -> None:
+    """ln n = q² at the quantiles q: the median is ¼, and the standard error of q = ½ there, 1/(2√n), moves it by as much."""
+    count = 10_000
+    logs = ((np.arange(count) + 0.5) / count) ** 2
+    values, errors = Passages(X[:1], np.exp(logs)[None], TERMS[:1]).medians()
+    assert values[0] == pytest.approx(0.25, rel=1e-3)
+    assert errors[0] == pytest.approx(0.5 / np.sqrt(count), rel=0.01)
+
+
+def test_error_bars_of_both_slopes_are_as_long_as_their_scatter() -> None:
+    runs = [drawn(400, seed) for seed in range(300)]
+    for which in (Passages.slope, Passages.mean_slope):
+        values, errors = np.array([which(run) for run in runs]).T
+        assert abs(values.mean() - 1.7) < 4 * values.std() / np.sqrt(len(runs))
+        # The scatter of 300 is known to 4 %, an error bar from two order statistics of 400 is up to some per cent off.
+        assert np.sqrt(np.mean(errors**2)) == pytest.approx(values.std(ddof=1), rel=0.16)
+
+
+def test_runs_that_have_missed_leave_the_median() -> None:
+    run = drawn(40_001, 1)
+    logs = np.sort(run.steps, axis=1)
+    missed = np.where(np.arange(40_001) < 36_000, logs, np.inf)
+    value, error = Passages(X, missed, TERMS).mean_slope()
+    assert Passages(X, missed, TERMS).found == pytest.approx(0.9, abs=1e-4)
+    assert abs(value - 1.7) < 4 * error
+    # A Gaussian of the same quartiles, ln(ln 4/ln(4/3)) = 1.5725 apart, whose median scatters √(π/2) more than its mean.
+    known = np.sqrt(np.pi / 2) * 1.5725 / 1.349 / np.sqrt(40_001) / np.sqrt(np.sum((np.log(X) - np.log(X).mean()) ** 2))
+    assert error == pytest.approx(known, rel=0.02)
+
+
+def test_what_is_predicted_adds_its_orders() -> None:
+    run = Passages(X, np.ones((4, 4)), TERMS)
+    by_hand = [float(np.polyfit(np.log(X), np.log(TERMS[:, :n].sum(axis=1)), 1)[0]) for n in (1, 2, 3)]
+    assert [run.theory(n) for n in (1, 2, 3)] == pytest.approx(by_hand, rel=1e-9)
+    assert run.left_out() == pytest.approx(by_hand[1] - by_hand[0] + by_hand[2] - by_hand[1], rel=1e-9)
