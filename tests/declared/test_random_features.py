@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from theory import InputError
-from theory.declared.random_features import RandomFeatures, phase_exponents
+from theory.declared.random_features import RandomFeatures, Trained, crossing, phase_exponents
 from theory.declared.rule import Rule
 
 
@@ -59,6 +59,17 @@ def test_the_equivalent_of_heavy_tails_is_the_mean_of_drawn_features() -> None:
     assert np.all(abs(drawn.mean(axis=0) - expected) < 4 * error + 1 / 100)
     quiet = np.log(features.equivalent().risk(step_size, steps, kernel=False))
     assert np.all(abs(quiet - expected)[1:] > 4 * error[1:] + 1 / 100)
+
+
+def test_where_two_widths_cross_the_wider_becomes_the_better_one() -> None:
+    """On a grid of compute in steps of 2 %, drawn features of 20 and 60 out of 300."""
+    two = [Trained(width, RandomFeatures(0.75, 0.6, width, 300).draw(2), 0.002) for width in (20, 60)]
+    found = crossing(*two)
+    compute = found.compute * np.geomspace(1e-2, 1e2, 460)
+    better = two[1].risk(compute) < two[0].risk(compute)
+    assert np.array_equal(better, compute > found.compute)
+    assert found.risk == pytest.approx(two[1].risk(found.compute), rel=1e-9)
+    assert found.width == pytest.approx(np.sqrt(1200))
 
 
 def test_what_is_refused() -> None:

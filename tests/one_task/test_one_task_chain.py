@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dynamics import online_sgd
-from dynamics.one_task.chain import one_task_chain, step_generator
+from dynamics.one_task.chain import ChainLaw, one_task_chain, step_generator
 from dynamics.one_task.one_step_drift import one_step_drift
 from theory import Activation, InputError, Teacher
 from theory.one_task.diffusion import OneTaskDiffusion
@@ -12,6 +12,16 @@ from theory.one_task.hitting_distribution import hitting_distribution
 from validation.experiments.states import single_overlap_state
 
 H3, H4 = Activation.parse("h3"), Activation.parse("h4")
+
+
+def test_moments_of_a_law_that_is_known() -> None:
+    """An exponential of mean 1 up to H = 60, and the scatter of its samples' standard deviation."""
+    times = np.linspace(0, 60, 20_001)
+    law = ChainLaw(times, np.exp(-times))
+    assert law.cdf(np.array([0.0, 1.0, 61.0])) == pytest.approx([0.0, 1 - np.exp(-1), np.nan], rel=1e-5, nan_ok=True)
+    assert [law.moment(k) for k in (1, 2, 3, 4)] == pytest.approx([1, 2, 6, 24], rel=1e-5)
+    assert (law.mean, law.std) == pytest.approx((1, 1), rel=1e-5)
+    assert law.std_error(50) == pytest.approx(np.sqrt((9 - 1) / (4 * 50)), rel=1e-4)  # the fourth central moment is 9
 
 
 def test_small_steps_are_the_diffusion() -> None:
