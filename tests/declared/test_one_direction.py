@@ -11,7 +11,7 @@ from theory import Activation, InputError
 from theory.core.derivation import DerivationError, equation
 from theory.core.quadrature import gauss_hermite, product_rule
 from theory.declared.loss import Correlation
-from theory.declared.one_direction import derivation, drift, psi
+from theory.declared.one_direction import Plane, derivation, drift, psi
 from theory.declared.rule import SAM, Adam, Ahead, Alternating, Clipped, Muon, Normalised, Reuse, Rule
 from theory.declared.student import Student, committee
 from theory.declared.target import Additive
@@ -42,6 +42,36 @@ TABLE: dict[Rule, Function] = {
     Reuse(SIZE): lambda g: g + Y * np.cos(Z + SIZE * DIM * g),
     SAM(SIZE, radius=0.1): lambda g: Y * np.cos(Z - 0.1 * np.sqrt(DIM) * np.sign(g)),
 }
+
+
+def test_a_plane_of_a_row_and_a_sample_is_one() -> None:
+    """Against explicit vectors of R⁶: a row of length 1 and three samples."""
+    rng = np.random.default_rng(4)
+    w, x = rng.normal(size=6), rng.normal(size=(3, 6))
+    w /= np.linalg.norm(w)
+    z, square = x @ w, np.sum(x**2, axis=1)
+    p, q, r, s = rng.normal(size=(4, 3))
+    first, second = Plane(p, q, z, square), Plane(r, s, z, square)
+
+    def explicit(plane: Plane) -> np.ndarray:
+        return np.asarray(plane.own)[..., None] * w + np.asarray(plane.tail)[:, None] * x
+
+    a, b = explicit(first), explicit(second)
+    made = (
+        (first + second, a + b),
+        (first - second, a - b),
+        (-first, -a),
+        (3.0 * first, 3.0 * a),
+        (first / 4.0, a / 4.0),
+        (first.polar(), a / np.linalg.norm(a, axis=1)[:, None]),
+        (first.combination(s), s[:, None] * x),
+        (first.mixed(s), s[:, None] * a),
+    )
+    for found, known in made:
+        np.testing.assert_allclose(explicit(found), known, rtol=1e-12)
+    np.testing.assert_allclose(first.dot(second), np.sum(a * b, axis=1), rtol=1e-12)
+    np.testing.assert_allclose(first.fields(), np.sum(a * x, axis=1), rtol=1e-12)
+    np.testing.assert_allclose(first.norms(), np.linalg.norm(a, axis=1), rtol=1e-12)
 
 
 @pytest.mark.parametrize("rule", TABLE, ids=lambda rule: type(rule).__name__)

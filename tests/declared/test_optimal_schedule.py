@@ -22,6 +22,18 @@ def test_the_closed_form_is_least_among_its_multiples_and_keeps_its_constant() -
     assert least_risk(MODEL, 4, 800)[0] < found.risk < least_risk(MODEL, 2, 400)[0]
 
 
+@pytest.mark.parametrize("noise", [0.3, 1.0, 2.0])
+def test_the_least_risk_is_that_of_its_schedule(noise: float) -> None:
+    """What is left of the signal, and of each step's noise what the steps after it keep."""
+    model, batch = replace(MODEL, noise=noise), 4
+    found = best_schedule(model, batch, 4000)
+    left = np.cumsum(found.step_sizes[::-1])[::-1] - found.step_sizes / 2
+    paid = noise**2 / batch * float(found.step_sizes**2 @ noise_kept(model, left))
+    signal = float(np.exp(-2 * found.reach * model.eigenvalues) @ (model.eigenvalues * model.start))
+    assert found.risk == pytest.approx(signal + paid, rel=1e-3)
+    assert found.risk < 0.999 * (signal + 1.05 * paid)
+
+
 def test_the_gradient_ends_where_no_step_size_matters() -> None:
     found = optimal_schedule(MODEL, 4, 60)
     first = best_schedule(MODEL, 4, 60)

@@ -18,6 +18,7 @@ from theory import (
     draw_initial_state,
     draw_subspace,
 )
+from theory.core.quadrature import gauss_hermite
 from theory.quadratic.step import fitted_shift, mean_step, reduced_rate
 from theory.quadratic.stiefel import largest_step, radial_excess, retraction, step_drift
 from validation import compare
@@ -111,6 +112,20 @@ def test_the_radial_phase_has_the_derived_excess() -> None:
     predicted = leading / samples * (1 + next_order / samples)
     assert abs(excess.mean() - predicted) < 4 * error + predicted * (next_order / samples)
     assert abs(excess.mean() - predicted / 2) > 8 * error
+
+
+@pytest.mark.parametrize("angle", [0.0, 0.5, 1.2])
+def test_the_excess_of_one_neuron_is_a_gaussian_moment(angle: float) -> None:
+    """E r²k in the plane of two teachers, by quadrature: u along the neuron, v across."""
+    model = QuadraticModel(Teacher.power_law(2, 1.0, 50), 1, 1.0)
+    along, across = np.array([np.cos(angle), np.sin(angle)]), np.array([-np.sin(angle), np.cos(angle)])
+    points, mass = gauss_hermite(12)
+    u, v = points[:, None], points[None, :]
+    residual = 2 * (along * model.spectrum @ across) * u * v + (across * model.spectrum @ across) * (v**2 - 1)
+    leverage = (u**4 - 2 * u**2 + 1) / 2
+    known = mass @ (residual**2 * leverage) @ mass
+    assert radial_excess(model, along[:, None])[0] == pytest.approx(known, rel=1e-10)
+    assert radial_excess(model, along[:, None])[1] == pytest.approx(mass @ leverage[:, 0] ** 2, rel=1e-10)
 
 
 def test_the_projection_only_helps_and_many_samples_give_the_best_gram() -> None:

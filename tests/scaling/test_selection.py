@@ -166,11 +166,12 @@ def test_success_depends_on_the_spare_neurons_alone() -> None:
     assert few > many > 0.8
 
 
-def test_rare_failures_are_poisson() -> None:
+@pytest.mark.parametrize("reach", [0.9, 1.0, 1.1])
+def test_rare_failures_are_poisson(reach: float) -> None:
     for spare in (8, 15, 25):
         law = selection_law(Competition.of(np.ones(16), 16 + spare, 4))
-        exact = EqualWeights(16, 16 + spare).success(1.0)
-        assert success_probability(law, 1.0) == pytest.approx(exact, abs=np.log(exact) ** 2 / 2 + 1e-6)
+        exact = EqualWeights(16, 16 + spare).success(reach)
+        assert success_probability(law, reach) == pytest.approx(exact, abs=np.log(exact) ** 2 / 2 + 1e-6)
 
 
 # ------------------------------------------------------------------------------- gaps
