@@ -17,7 +17,7 @@ from dynamics.baselines.kernel_ridge import fitted_risk, kernel_ridge
 from dynamics.baselines.layer_wise import LayerWiseResult, layer_wise_sgd, neuron_ends, second_layer
 from dynamics.baselines.toy_flow import LEVELS, toy_flow
 from dynamics.core.lowering import lower
-from theory import Activation, InputError, Student, Teacher, draw_initial_state
+from theory import Activation, InitialState, InputError, Student, Teacher, draw_initial_state
 from theory.baselines import gegenbauer
 from theory.baselines.correlation import (
     correlation_flow,
@@ -252,6 +252,17 @@ def test_both_methods_have_the_same_law(runs: dict[str, LayerWiseResult]) -> Non
     assert np.abs(score).max() < 4
     moved = np.abs(means["exact"][:6] - START.overlap.ravel()) / errors["exact"][:6]
     assert moved.max() > 10  # the run does move
+
+
+def test_only_the_directions_of_the_start_count() -> None:
+    """Longer rows, each in its own way, begin and go on as those of length 1."""
+    size = np.array([[2.0], [0.5], [1.5]])
+    start = InitialState(size * START.on_teachers, size * START.residual)
+    setting = {"step_size": 4e-3, "steps": 8, "replicas": 3, "seed": 3, "saves": 2}
+    one, longer = (layer_wise_sgd(H3, TEACHER, x, **setting).dataset for x in (START, start))
+    np.testing.assert_allclose(longer.overlap, one.overlap, rtol=1e-10)
+    np.testing.assert_allclose(longer.norm2, 1.0, rtol=1e-10)
+    np.testing.assert_allclose(longer.loss, one.loss, rtol=1e-10)
 
 
 def test_a_fit_to_samples_costs_more_than_the_population_fit(runs: dict[str, LayerWiseResult]) -> None:

@@ -52,6 +52,27 @@ def test_whole_steps_keep_their_digits_when_tiny() -> None:
         np.testing.assert_allclose(first, other, rtol=1e-5)
 
 
+def test_a_first_step_has_the_law_of_explicit_vectors() -> None:
+    """In R¹², at a step so large that the sample's whole length counts; a rest that is 5 % longer is told from it."""
+    dim, start, step_size, count = 12, 0.5, 0.5, 400_000
+    runs = spherical_sgd(H2, dim, start, step_size=step_size, steps=1, replicas=count, level=0.99, seed=2)
+    x = np.random.default_rng(3).normal(size=(count, dim))
+    row = np.array([start, np.sqrt(1 - start**2), *np.zeros(dim - 2)])
+
+    def moved(longer: float) -> np.ndarray:
+        scaled = x * np.array([1.0, 1.0, *np.full(dim - 2, longer)])
+        sigma, slope = (lambda z: (z**2 - 1) / np.sqrt(2)), (lambda z: np.sqrt(2) * z)
+        z = scaled @ row
+        after = row + (step_size * (sigma(scaled[:, 0]) - sigma(z)) * slope(z))[:, None] * (scaled - z[:, None] * row)
+        return after[:, 0] / np.linalg.norm(after, axis=1)
+
+    for power in (1, 2):
+        found, right, wrong = (u**power for u in (runs.overlap, moved(1.0), moved(1.05**0.5)))
+        error = np.hypot(found.std(), right.std()) / np.sqrt(count)
+        assert abs(found.mean() - right.mean()) < 4 * error
+        assert abs(found.mean() - wrong.mean()) > 4 * error or power == 1  # ten standard errors of the square
+
+
 def test_quadrature_of_whole_steps_has_converged(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a step size beyond the critical one, where the expansion has long failed."""
     law = spherical_step(H3).diffusion(0.3 / 64**1.5, 64)
