@@ -15,7 +15,7 @@ MODEL = power_law(200, 2.5, 1.5)
 
 def test_the_closed_form_is_least_among_its_multiples_and_keeps_its_constant() -> None:
     found = best_schedule(MODEL, 4, 400)
-    assert found.step_sizes.sum() == pytest.approx(found.reach, rel=1e-2)
+    assert found.step_sizes.sum() == pytest.approx(found.reach, rel=1e-5)  # midpoints: an error of 1/T², not 1/T
     left = np.cumsum(found.step_sizes[::-1])[::-1] - found.step_sizes / 2
     kept = np.log(found.step_sizes * np.sqrt(noise_kept(MODEL, left)))
     assert np.ptp(kept) < 0.05 < 0.5 < np.ptp(np.log(found.step_sizes))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from validation.experiments.passages import Passages
+from validation.experiments.passages import LEVEL, START, Passages, case_of, passages, predicted_steps
 
 X = np.array([10.0, 20.0, 40.0, 80.0])
 TERMS = np.array([[2.0, 0.5, 0.1]] * 4) * X[:, None] ** np.array([1.5, 2.0, 3.0])
@@ -50,3 +50,17 @@ def test_what_is_predicted_adds_its_orders() -> None:
     by_hand = [float(np.polyfit(np.log(X), np.log(TERMS[:, :n].sum(axis=1)), 1)[0]) for n in (1, 2, 3)]
     assert [run.theory(n) for n in (1, 2, 3)] == pytest.approx(by_hand, rel=1e-9)
     assert run.left_out() == pytest.approx(by_hand[1] - by_hand[0] + by_hand[2] - by_hand[1], rel=1e-9)
+
+
+def test_runs_of_a_link_pass_when_predicted_and_not_before() -> None:
+    """Plain SGD on h3 in 64 dimensions, once for long and once to the median."""
+    one, dim, replicas = case_of("sgd", "h3"), 64, 40
+    size = one.step_size(dim)
+    predicted = sum(predicted_steps(one, dim, size)[:2])
+    model, start = one.model(dim, size), START / np.sqrt(dim)
+    steps = passages(model, start, LEVEL, int(8 * predicted), replicas, 3)
+    assert np.all(steps > 10)
+    assert np.median(steps) == pytest.approx(predicted, rel=0.7)  # runs scatter by a factor of ten, some are still away
+    half = int(np.median(steps))
+    cut = passages(model, start, LEVEL, half, replicas, 3)
+    np.testing.assert_array_equal(cut, np.where(steps <= half, steps, np.inf))
