@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,21 @@ def test_intervals_hold_the_times_of_the_coupled_flow(spiked: tuple) -> None:
         assert one.low <= one.value <= one.high
         assert one.low <= times[one.place - 1] <= one.high
         assert (row["verdict"], row["predicted"]) == ("agrees", one.value)
+
+
+@pytest.mark.parametrize("spiked", [SPIKED], indirect=True, ids=["light"])
+def test_a_record_may_miss_the_interval_by_its_spacing(spiked: tuple) -> None:
+    """Of a record that is thinned out, times are off by parts of its spacing."""
+    resolved, found, flow = spiked
+    missed = 0
+    for every in (20, 40, 80):
+        coarse = replace(flow, dataset=flow.dataset.isel(time=slice(0, None, every)))
+        times = emergence_times(resolved.model, coarse.dataset)
+        for one, row in zip(found.of_quantity(FOUND), emergences(resolved.model, resolved.start, coarse), strict=True):
+            measured = times[one.place - 1]
+            missed += not one.low <= measured <= one.high
+            assert row["verdict"] == "agrees", (every, one, measured)
+    assert missed > 0
 
 
 def test_what_leaves_the_covariance_out_is_outside_the_intervals(spiked: tuple) -> None:

@@ -197,3 +197,8 @@ def test_approximate_laws_are_refused_or_really_checked(text: str) -> None:
         wrong = replace(constants, **{name: getattr(constants, name) * sp.Rational(21, 20)})
         with pytest.raises(DerivationError):
             wrong.derivation().verify()
+
+
+def test_without_an_overlap_nothing_is_opposed() -> None:
+    """Neither signal nor drift: no step is too large."""
+    assert plateau(Activation.parse("h3")).critical_step(1.0, 0.0, 1.0, 100) == float("inf")
