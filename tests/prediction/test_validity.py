@@ -127,6 +127,13 @@ def test_without_an_interval_it_is_said_why() -> None:
     assert "no direction" in validity(nothing)[0].no_interval
 
 
+def test_the_most_overlaps_still_have_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = problem("h4")
+    for most, has in ((18, True), (17, False)):
+        monkeypatch.setattr("theory.prediction.validity.MOST_OVERLAPS", most)
+        assert (validity(found)[0].no_interval == "") is has
+
+
 def test_a_stiff_problem_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("theory.prediction.deflation._MOST_EVALUATIONS", 20)
     found = problem("h4")
