@@ -254,6 +254,25 @@ def test_both_methods_have_the_same_law(runs: dict[str, LayerWiseResult]) -> Non
     assert moved.max() > 10  # the run does move
 
 
+@pytest.mark.parametrize("activation", [H3, H4], ids=["h3", "h4"])
+def test_the_loss_settles_where_drift_and_shrinkage_balance(activation: Activation) -> None:
+    """To first order in the step: at two step sizes, what is left out falls with the step."""
+    weights, dim, left = np.array([0.8, 0.6]), 50, []
+    degree = activation.information_exponent  # φ(u) = u^J
+    for step_size in (1e-7, 1e-8):
+        lost = 0.0
+        for weight in weights:
+            shrinkage, _ = spherical_plateau(activation).laws(weight, 1.0, dim)
+            u = scipy.optimize.brentq(
+                lambda u, k=shrinkage, w=weight: w * degree * u ** (degree - 1) * (1 - u * u) - step_size * float(k(u)),
+                0.9, 1.0, xtol=1e-15,
+            )  # fmt: skip
+            lost += weight**2 * (1 - u ** (2 * degree)) / 2
+        left.append(abs(settled_loss(activation, weights, step_size, dim) / lost - 1))
+    assert left[0] < 0.02
+    assert left[1] < 0.2 * left[0]
+
+
 def test_only_the_directions_of_the_start_count() -> None:
     """Longer rows, each in its own way, begin and go on as those of length 1."""
     size = np.array([[2.0], [0.5], [1.5]])

@@ -102,6 +102,9 @@ def test_the_sum_is_the_integral_at_any_overlap(rule: Rule) -> None:
         labels = target.value(a, lambda e, x: sp.lambdify(x, e, modules=["scipy", "numpy"]))
         direct = weights @ (psi(network, Correlation(), rule, labels, z, DIM) * root * q)
         assert found.at(u) == pytest.approx(direct, abs=1e-6)
+    labels = target.value(q[:, None], lambda e, x: sp.lambdify(x, e, modules=["scipy", "numpy"]))
+    alone = psi(network, Correlation(), rule, labels, z, DIM)  # where the label knows nothing of the field
+    assert found.square == pytest.approx(weights @ alone**2, rel=1e-4)
 
 
 def test_what_a_second_look_at_a_sample_does_to_the_information_exponent() -> None:

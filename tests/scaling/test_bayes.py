@@ -67,3 +67,10 @@ def test_of_two_phases_the_likelier_one_is_taken() -> None:
 def test_refusals_name_what_to_do(make, words: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InputError, match=words):
         make()
+
+
+@pytest.mark.parametrize("decay", [0.7, 1.0, 2.0])
+def test_the_constant_of_degree_two_has_a_closed_form(decay: float) -> None:
+    shown = float(bayes.quadratic_constant().subs(bayes.beta, decay))
+    assert shown == pytest.approx(bayes.constant(Channel(2), decay), rel=1e-9)
+    assert shown == pytest.approx(1 - 1 / (2 * (2 * decay + 1)) + 1 / (2 * (2 * decay - 1)), rel=1e-9)
