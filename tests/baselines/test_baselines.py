@@ -263,10 +263,11 @@ def test_the_loss_settles_where_drift_and_shrinkage_balance(activation: Activati
         lost = 0.0
         for weight in weights:
             shrinkage, _ = spherical_plateau(activation).laws(weight, 1.0, dim)
-            u = scipy.optimize.brentq(
-                lambda u, k=shrinkage, w=weight: w * degree * u ** (degree - 1) * (1 - u * u) - step_size * float(k(u)),
-                0.9, 1.0, xtol=1e-15,
-            )  # fmt: skip
+
+            def excess(u: float, weight: float = weight, step: float = step_size, law: Callable = shrinkage) -> float:
+                return weight * degree * u ** (degree - 1) * (1 - u * u) - step * float(law(u))
+
+            u = scipy.optimize.brentq(excess, 0.9, 1.0, xtol=1e-15)
             lost += weight**2 * (1 - u ** (2 * degree)) / 2
         left.append(abs(settled_loss(activation, weights, step_size, dim) / lost - 1))
     assert left[0] < 0.02
