@@ -9,7 +9,7 @@ from theory import Activation, InitialState, Teacher, predict
 from validation import Context
 from validation.claims.additive import coupled_flow, emergence_exponents
 from validation.claims.additive.coupled_flow import Excess, Windows
-from validation.experiments.coupled_flow import coupled_run, leads_throughout, well_separated
+from validation.experiments.coupled_flow import coupled_run, leads_throughout, well_separated, without_deflation
 
 
 def excess(undeflated: float) -> Excess:
@@ -46,6 +46,19 @@ def test_a_flow_that_learns_too_early_is_what_the_control_of_the_windows_says() 
     wrong = replace(right, run=replace(run, flow=replace(run.flow, dataset=early)))
     assert (right.held(), wrong.held(-2.0)) == (1.0, 1.0)
     assert max(right.held(-2.0), wrong.held()) < 1.0
+
+
+def test_the_pull_of_light_students_goes_with_their_norms_and_that_of_teachers_does_not() -> None:
+    heavy, light = (coupled_run(Context(), 256, 0, scale) for scale in (0.03, 0.003))  # squares a hundred times smaller
+    assert heavy.light.max() > 20 * light.light.max()
+    assert min(heavy.others.max(), light.others.max()) > 0.01
+
+
+def test_without_deflation_the_first_direction_is_learned_all_the_same() -> None:
+    run, free = coupled_run(Context(), 256, 0), without_deflation(Context(), 256, 0)
+    first = np.argmin(run.deflated.half_time)
+    assert free.half_time[first] == pytest.approx(run.deflated.half_time[first], rel=1e-6)
+    assert np.max(np.abs(np.log(free.half_time / run.deflated.half_time))) > 0.1  # some later, or never
 
 
 def test_a_record_that_ends_before_a_direction_is_learned_does_not_hold_it() -> None:
