@@ -39,6 +39,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**options)
 
     def error(self, message: str) -> NoReturn:
+        """Raises `UsageError`; of a missing argument with what it can be."""
         missing = message.partition("required: ")[2].split(", ")
         offered = [x.choices for x in self._actions if x.choices and x.metavar in missing]
         remedy = f"use one of {', '.join(map(str, offered[0]))}: " if offered else ""
