@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from emergence.model import Comparer, Derive, Model, Predictor, Progress, Run, Simulation, Symbol
 from emergence.models.declared_prediction import VARIABLES, data, document
 from emergence.models.declared_problem import DeclaredProblem, Resolved, resolve, stepping
+from emergence.models.run_length import check_steps
 from emergence.models.teacher import state_size
 from emergence.options import options
 from emergence.refusal import refuse
@@ -86,6 +87,7 @@ def _runs(resolved: Resolved) -> None:
     from dynamics.core.outside import NO_MISTAKES
     from dynamics.declared.engine import Exact
 
+    check_steps(resolved.steps)
     if resolved.problem.method == "exact":
         with stepping(resolved.problem.rule):
             Exact(resolved.model, resolved.start, 1, NO_MISTAKES)
@@ -133,6 +135,7 @@ def _case(resolved: Resolved) -> "Case":
     from validation.comparisons.declared import declared_case
 
     _flows(resolved)
+    check_steps(resolved.steps)
     problem = resolved.problem
     return declared_case(
         resolved.model,

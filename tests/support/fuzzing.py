@@ -75,6 +75,8 @@ ONCE = (
     ("simulate", "layer-wise", "--model", "layer-wise", "--teacher-exponent", "1e3"),
     ("compare", "--activation", "cos(sqrt(" + "+".join(f"exp(z/{k})" for k in range(1, 10)) + ")**-40)"),
     ("compare", "--model", "declared", "--student-width", "10000000"),
+    ("simulate", "declared-sgd", "--time", "1e10", "--step-size", "1e-10"),
+    ("compare", "--model", "declared", "--time", "1e10", "--step-size", "1e-10"),
     ("predict", "--model", "declared", "--student-width", "2147483648"),
     ("compare", "--model", "quadratic", "--steps", "5000", "--teacher-weights", "1e-100", "1e100", "2", "1e100", "1e30"),
     ("predict", "--model", "linear", "--step-size", "1e-90", "--label-flip", "-0.0", "--noise", "1e-100"),
