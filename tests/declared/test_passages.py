@@ -1,9 +1,16 @@
 """Times of passage over dimensions: exponents and error bars against known laws."""
 
+from typing import Any
+
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
+from dynamics.core.keys import replica_keys
+from dynamics.declared.engine import Exact
+from dynamics.declared.lanes import until_ended
+from theory.declared.start import Start
 from validation.experiments.passages import LEVEL, START, Passages, case_of, passages
 
 X = np.array([10.0, 20.0, 40.0, 80.0])
@@ -81,3 +88,20 @@ def test_first_passages_have_the_law_of_explicit_vectors() -> None:
     half = int(np.median(steps))
     cut = passages(one.model(dim, size), start, LEVEL, half, replicas, 3)
     np.testing.assert_array_equal(cut, np.where(steps <= half, steps, np.inf))
+
+
+def clock(seen: Any, overlap: Any, size: Any, step: Any) -> Any:
+    """What is seen is the step."""
+    return step
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 5])
+def test_replicas_that_never_end_run_all_their_steps_and_no_more(lanes: int) -> None:
+    """Five of them, one lane after the other; 512 steps are two to a look."""
+    one, dim = case_of("sgd", "h3"), 40
+    engine = Exact(one.model(dim, 1e-4), Start((np.array([[0.3, np.sqrt(0.91)]]),)), 1)
+    keys, begin = replica_keys(0, 5, "clock"), np.zeros((), dtype=int)
+    found = until_ended(
+        engine, keys, clock, begin, lambda seen: jnp.zeros(seen.shape, dtype=bool), steps=512, what="clock", lanes=lanes
+    )
+    np.testing.assert_array_equal(found, 512)
