@@ -78,16 +78,10 @@ class HittingDistribution:
         s = np.asarray(s, dtype=complex)
         if self.start >= self.level:
             return np.ones_like(s)
-        lower, width, middle = _cells(self.start, self.level, self.diffusion.even, self.cells)
-        drift, noise = self.diffusion.coefficients(middle)
-        if not np.all(noise > 0):
-            raise InputError(
-                f"step_size is {self.diffusion.step_size:g}: the variance of a step is not positive at overlap "
-                f"{float(middle[np.argmin(noise > 0)]):.3g}, far beyond the diffusion: lower it, or take the law of whole "
-                "steps (theory.one_task.spherical_step)"
-            )
+        nodes, drift, noise = _coefficients(self)
         slope, logarithm = np.zeros_like(s), np.zeros_like(s)
-        for b, D, cell, below in zip(drift.tolist(), noise.tolist(), width.tolist(), lower.tolist(), strict=True):
+        width = np.diff(nodes).tolist()
+        for b, D, cell, below in zip(drift.tolist(), noise.tolist(), width, nodes[:-1].tolist(), strict=True):
             slope, gain = through_cell(slope, s, b, D, cell)
             if below >= self.start - 1e-15:
                 logarithm += gain
@@ -165,7 +159,9 @@ class HittingDistribution:
         """
         least = max(abs(self.start), 1e-6)
         alone = SingleTask(self.diffusion.activation).passage_time(self.diffusion.weight, least, self.level)
-        return float(np.fmin(alone, self.moments().mean))
+        nodes, drift, noise = _coefficients(self)
+        mean = np.interp(self.start, nodes, _solve(nodes, drift, noise)[0])
+        return float(np.fmin(alone, mean))
 
     def _series(self, latest: float) -> "_Series":
         return _series(self, latest)
@@ -237,8 +233,23 @@ def _series(law: HittingDistribution, latest: float) -> _Series:
     return _Series(length, np.concatenate(found), resolved)
 
 
-def _cells(start: float, end: float, even: bool, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lower ends, widths and middles of the cells, with a node at the start.
+@lru_cache(maxsize=64)
+def _coefficients(law: HittingDistribution) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Nodes of the law's grid, drift and noise in the middle of its cells. Raises `InputError` as `transform` does."""
+    nodes = _cells(law.start, law.level, law.diffusion.even, law.cells)
+    middle = 0.5 * (nodes[1:] + nodes[:-1])
+    drift, noise = law.diffusion.coefficients(middle)
+    if not np.all(noise > 0):
+        raise InputError(
+            f"step_size is {law.diffusion.step_size:g}: the variance of a step is not positive at overlap "
+            f"{float(middle[np.argmin(noise > 0)]):.3g}, far beyond the diffusion: lower it, or take the law of whole "
+            "steps (theory.one_task.spherical_step)"
+        )
+    return nodes, drift, noise
+
+
+def _cells(start: float, end: float, even: bool, count: int) -> np.ndarray:
+    """Nodes of so many cells, one of them at the start.
 
     Cells are equally wide in arsinh(u/s), s = |start|: fine around the start and below, geometric above it.
     """
@@ -252,7 +263,7 @@ def _cells(start: float, end: float, even: bool, count: int) -> tuple[np.ndarray
         nodes = np.concatenate([np.linspace(bottom, middle, below, endpoint=False), nodes])
     nodes = scale * np.sinh(nodes)
     nodes[below] = start
-    return nodes[:-1], np.diff(nodes), 0.5 * (nodes[1:] + nodes[:-1])
+    return nodes
 
 
 def through_cell(
