@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dynamics.core.threefry import THREEFRY
 from theory.core import streams
 from theory.core.streams import Word
 
@@ -13,7 +14,7 @@ from theory.core.streams import Word
 def stream_key(seed: int, *words: Word) -> jax.Array:
     """The key of a name, a scalar. Raises `InputError` unless the seed is a whole number ≥ 0."""
     data = streams.sequence(seed, *words, use="key").generate_state(2, np.uint32)
-    return jax.random.wrap_key_data(jnp.asarray(data), impl="threefry2x32")
+    return jax.random.wrap_key_data(jnp.asarray(data), impl=THREEFRY)
 
 
 def replica_keys(seed: int, replicas: int, *words: Word) -> jax.Array:

@@ -5,8 +5,7 @@ With the coordinates on what is known it makes chains of overlaps that are exact
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -61,21 +60,6 @@ def drawn_once(draw: Callable[[], Any], ready: jax.Array) -> Any:
     return jax.lax.cond(ready, draw, lambda: nothing)
 
 
-class _Proposal(NamedTuple):
-    """Of a gamma variable: the next one's key, a Gaussian and a uniform number."""
-
-    key: jax.Array
-    normal: jax.Array
-    uniform: jax.Array
-
-
-@jax.vmap
-def _propose(key: jax.Array) -> _Proposal:
-    # (The keys are those by which JAX draws such a variable.)
-    key, normal, uniform = jax.random.split(key, 3)
-    return _Proposal(key, jax.random.normal(jax.random.split(normal)[1]), jax.random.uniform(uniform))
-
-
 def chi_square(key: jax.Array, freedom: jax.Array) -> jax.Array:
     r"""Independent $\chi^2_\nu$ for each of `freedom` (n,), all of them at least 2.
 
@@ -85,18 +69,21 @@ def chi_square(key: jax.Array, freedom: jax.Array) -> jax.Array:
     """
     delta = freedom / 2 - 1 / 3
 
-    def cube(now: _Proposal) -> jax.Array:
-        return (1 + now.normal / (3 * jnp.sqrt(delta))) ** 3
+    def propose(number: int | jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The cubes v of round `number`, and which are refused."""
+        gaussian, uniform = jax.random.split(jax.random.fold_in(key, number))
+        x = jax.random.normal(gaussian, delta.shape)
+        v = (1 + x / (3 * jnp.sqrt(delta))) ** 3
+        bound = x**2 / 2 + delta * (1 - v + jnp.log(jnp.maximum(v, 1e-300)))
+        return v, ~((v > 0) & (jnp.log(jax.random.uniform(uniform, delta.shape)) < bound))
 
-    def refused(now: _Proposal) -> jax.Array:
-        v, log_u = cube(now), jnp.log(now.uniform)
-        return ~((v > 0) & (log_u < now.normal**2 / 2 + delta * (1 - v + jnp.log(jnp.maximum(v, 1e-300)))))
+    def again(now: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
+        number, v, refused = now
+        new, unlucky = propose(number)
+        return number + 1, jnp.where(refused, new, v), refused & unlucky
 
-    def again(now: _Proposal) -> _Proposal:
-        return jax.tree.map(partial(jnp.where, refused(now)), _propose(now.key), now)
-
-    first = _propose(jax.vmap(lambda key: jax.random.split(key)[0])(jax.random.split(key, freedom.size)))
-    return 2 * delta * cube(jax.lax.while_loop(lambda now: jnp.any(refused(now)), again, first))
+    first = (jnp.asarray(1), *propose(0))
+    return 2 * delta * jax.lax.while_loop(lambda now: jnp.any(now[2]), again, first)[1]
 
 
 def strictly_lower(packed: jax.Array, count: int) -> jax.Array:
