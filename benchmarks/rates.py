@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from benchmarks.timing import best_of
 from dynamics.core import precision  # noqa: F401 - double precision first
+from dynamics.core.keys import replica_keys
 
 
 @partial(jax.jit, static_argnums=1)
@@ -25,7 +26,7 @@ def _normals(keys: jax.Array, count: int, rounds: int) -> jax.Array:
 @lru_cache(maxsize=4)
 def seconds_per_normal(replicas: int = 64, count: int = 1024, rounds: int = 100, repeats: int = 9) -> float:
     """Seconds per standard normal in double precision, drawn as the simulator does: one key per replica, all cores."""
-    keys = jax.random.split(jax.random.key(0), replicas)
+    keys = replica_keys(0, replicas, "rate of normals")
     _normals(keys, count, 1).block_until_ready()
     seconds = best_of({"normals": lambda: _normals(keys, count, rounds)}, repeats)["normals"]
     return seconds / (replicas * count * rounds)
