@@ -43,7 +43,7 @@ def _split(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return jnp.stack(_counted(key, shape), axis=-1)
 
 
-def _fold_in(key: jax.Array, number: jax.Array) -> jax.Array:
+def _fold_in(key: jax.Array, number: int | jax.Array) -> jax.Array:
     return jnp.stack(_encrypted(key, jnp.uint32(0), jnp.asarray(number).astype(jnp.uint32)))
 
 
@@ -54,5 +54,11 @@ def _seed(number: jax.Array) -> jax.Array:
 
 #: For `jax.random.wrap_key_data`.
 THREEFRY = define_prng_impl(
-    key_shape=(2,), seed=_seed, split=_split, random_bits=_bits, fold_in=_fold_in, name="unrolled_threefry2x32", tag="fru"
+    key_shape=(2,),
+    seed=_seed,
+    split=_split,
+    random_bits=_bits,
+    fold_in=_fold_in,
+    name="unrolled_threefry2x32",
+    tag="fru",
 )
