@@ -4,6 +4,8 @@ On processors JAX's generator runs its rounds in a loop, which hides them from t
 of its own. Written out they become one pass together with what is made of the numbers.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,8 +29,11 @@ def _encrypted(key: jax.Array, high: jax.Array, low: jax.Array) -> tuple[jax.Arr
 
 
 def _counted(key: jax.Array, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
-    """64 bits for every entry of an array, from its number."""
-    number = jax.lax.iota(jnp.uint64, int(np.prod(shape, dtype=int))).reshape(shape)
+    """64 bits for every entry of an array, from its number; without double precision JAX has no whole numbers beyond 32 bits."""
+    size = math.prod(shape)
+    if size < 2**32:
+        return _encrypted(key, jnp.uint32(0), jax.lax.iota(jnp.uint32, size).reshape(shape))
+    number = jax.lax.iota(jnp.uint64, size).reshape(shape)
     return _encrypted(key, (number >> 32).astype(jnp.uint32), number.astype(jnp.uint32))
 
 

@@ -54,5 +54,14 @@ def test_what_is_made_of_bits_is_that_of_jax() -> None:
         assert np.array_equal(draw(theirs), draw(ours))
 
 
+@pytest.mark.parametrize("double", [False, True])
+def test_single_precision_draws_the_same_words(double: bool) -> None:
+    with jax.enable_x64(double):
+        theirs, ours = same_keys(7)
+        assert equal(jax.random.split(theirs, 5), jax.random.split(ours, 5))
+        assert np.array_equal(jax.random.bits(theirs, (9,), jnp.uint32), jax.random.bits(ours, (9,), jnp.uint32))
+        assert np.array_equal(jax.random.normal(theirs, (9,)), jax.random.normal(ours, (9,)))
+
+
 def test_streams_are_made_by_it() -> None:
     assert stream_key(0, "x").dtype == jax.random.key(0, impl=THREEFRY).dtype
