@@ -29,7 +29,7 @@ def _encrypted(key: jax.Array, high: jax.Array, low: jax.Array) -> tuple[jax.Arr
 
 
 def _counted(key: jax.Array, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
-    """64 bits for every entry of an array, from its number; without double precision JAX has no whole numbers beyond 32 bits."""
+    """64 bits for every entry of an array, from its number. (In single precision JAX has no whole numbers beyond 32 bits.)"""
     size = math.prod(shape)
     if size < 2**32:
         return _encrypted(key, jnp.uint32(0), jax.lax.iota(jnp.uint32, size).reshape(shape))
