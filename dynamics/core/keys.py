@@ -1,20 +1,17 @@
 """JAX keys of named random streams: the rule is that of `theory.core.streams`."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynamics.core.threefry import THREEFRY
+from dynamics.core.threefry import THREEFRY, folded
 from theory.core import streams
 from theory.core.streams import Word
 
 
 def stream_key(seed: int, *words: Word) -> jax.Array:
     """The key of a name, a scalar. Raises `InputError` unless the seed is a whole number ≥ 0."""
-    data = streams.sequence(seed, *words, use="key").generate_state(2, np.uint32)
-    return jax.random.wrap_key_data(jnp.asarray(data), impl=THREEFRY)
+    return _key(_data(seed, *words))
 
 
 def replica_keys(seed: int, replicas: int, *words: Word) -> jax.Array:
@@ -22,4 +19,12 @@ def replica_keys(seed: int, replicas: int, *words: Word) -> jax.Array:
 
     A replica's path then does not depend on how many others run.
     """
-    return jax.vmap(partial(jax.random.fold_in, stream_key(seed, *words)))(jnp.arange(replicas))
+    return _key(folded(_data(seed, *words), np.arange(replicas, dtype=np.uint32)))
+
+
+def _data(seed: int, *words: Word) -> np.ndarray:
+    return streams.sequence(seed, *words, use="key").generate_state(2, np.uint32)
+
+
+def _key(data: np.ndarray) -> jax.Array:
+    return jax.random.wrap_key_data(jnp.asarray(data), impl=THREEFRY)

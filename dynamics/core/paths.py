@@ -88,7 +88,7 @@ def start_paths(scheme: Scheme, y: np.ndarray, parameters: Any) -> Paths:
     count = y.shape[0]
     gaps = jax.vmap(scheme.gap)(jnp.asarray(y), parameters)
     crossed = jnp.zeros((*gaps.shape, 4))
-    variance = jnp.where(gaps > 0, -1.0, 0.0)
+    variance = jnp.where(gaps > 0, jnp.full_like(gaps, -1.0), 0.0)
     nothing = jnp.zeros(count)
     return Paths(jnp.asarray(y), nothing, nothing.astype(int), nothing.astype(bool), crossed, variance)
 
@@ -171,7 +171,7 @@ def run_paths(
     ends = jnp.broadcast_to(jnp.asarray(until, float), count)
     done: list[Paths] = []
     for first in range(0, count, batch):
-        part = slice(first, min(first + batch, count))
+        part = np.arange(first, min(first + batch, count))
         mine, until_, numbers, own = _take((paths, ends, parameters, keys), part)
         report = None if progress is None else partial(progress, first / count)
         done.append(_run_batch(scheme, mine, until_, numbers, own, least, report))
@@ -208,7 +208,7 @@ def _run_batch(
         if going.size == 0 or (going.size <= smaller < where.size):
             everyone = _put(everyone, where, current)
             if going.size == 0:
-                return _take(everyone, slice(count))
+                return _take(everyone, np.arange(count))
             # Filled up with paths that have ended: they stand still.
             rest = np.setdiff1d(np.arange(where.size), going)[: smaller - going.size]
             kept = np.sort(np.concatenate([going, rest]))
@@ -216,10 +216,12 @@ def _run_batch(
             working = _take(working, kept)
 
 
-def _take(tree: Any, places: np.ndarray | slice) -> Any:
+@jax.jit
+def _take(tree: Any, places: np.ndarray) -> Any:
     return jax.tree.map(lambda x: x[places], tree)
 
 
+@jax.jit
 def _put(everyone: Paths, places: np.ndarray, some: Paths) -> Paths:
     return jax.tree.map(lambda all_, new: all_.at[places].set(new), everyone, some)
 

@@ -5,6 +5,8 @@ of its own. Written out they become one pass together with what is made of the n
 """
 
 import math
+from functools import partial
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +18,10 @@ _PARITY = np.uint32(0x1BD11BDA)
 _WORDS = {8: jnp.uint8, 16: jnp.uint16, 32: jnp.uint32, 64: jnp.uint64}
 
 
-def _encrypted(key: jax.Array, high: jax.Array, low: jax.Array) -> tuple[jax.Array, jax.Array]:
+_A = TypeVar("_A", jax.Array, np.ndarray)
+
+
+def _encrypted(key: _A, high: Any, low: _A) -> tuple[_A, _A]:
     """The block cipher of a key (2,) at counters of 64 bits, as two arrays uint32 of one shape."""
     keys = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
     x, y = high + keys[0], low + keys[1]
@@ -37,6 +42,7 @@ def _counted(key: jax.Array, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Arr
     return _encrypted(key, (number >> 32).astype(jnp.uint32), number.astype(jnp.uint32))
 
 
+@partial(jax.jit, static_argnums=(1, 2), inline=True)
 def _bits(key: jax.Array, width: int, shape: tuple[int, ...]) -> jax.Array:
     high, low = _counted(key, shape)
     if width == 64:
@@ -44,12 +50,19 @@ def _bits(key: jax.Array, width: int, shape: tuple[int, ...]) -> jax.Array:
     return (high ^ low).astype(_WORDS[width])
 
 
+@partial(jax.jit, static_argnums=1, inline=True)
 def _split(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return jnp.stack(_counted(key, shape), axis=-1)
 
 
+@partial(jax.jit, inline=True)
 def _fold_in(key: jax.Array, number: int | jax.Array) -> jax.Array:
     return jnp.stack(_encrypted(key, jnp.uint32(0), jnp.asarray(number).astype(jnp.uint32)))
+
+
+def folded(key: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """The data (n, 2) of a key (2,) with each of the numbers (n,) folded in, all uint32: with nothing to compile."""
+    return np.stack(_encrypted(key[:, None], np.zeros_like(numbers), numbers), axis=-1)
 
 
 def _seed(number: jax.Array) -> jax.Array:

@@ -103,7 +103,13 @@ class _Replicas:
 
     def begin(self, keys: jax.Array, seen: Any = ()) -> Run:
         """Replicas at the start, one for each key; `seen` of one of them."""
-        return Run(*jax.tree.map(lambda x: jnp.broadcast_to(x, (keys.size, *jnp.shape(x))), (self.start, seen)))
+        return Run(*_repeated((self.start, seen), keys.size))
+
+
+@partial(jax.jit, static_argnums=1)
+def _repeated(one: Any, count: int) -> Any:
+    """Arrays with `count` copies of these."""
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *jnp.shape(x))), one)
 
 
 class Exact(_Replicas):

@@ -52,18 +52,24 @@ def test_what_the_user_has_set_stays(home: Path, monkeypatch: pytest.MonkeyPatch
     assert not list(home.iterdir())
 
 
+LEVEL, EMITTERS = "--xla_backend_optimization_level", "--xla_cpu_use_fusion_emitters"
+
+
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("version", "given", "found"),
     [
-        ("", "--xla_backend_optimization_level=2"),
-        ("--xla_dump_to=x", "--xla_dump_to=x --xla_backend_optimization_level=2"),
-        ("--xla_backend_optimization_level=0", "--xla_backend_optimization_level=0"),
+        ("0.10.2", "", f"{LEVEL}=2 {EMITTERS}=false"),
+        ("0.12.0.1", "", f"{LEVEL}=2"),
+        ("0.10.2", "--xla_dump_to=x", f"--xla_dump_to=x {LEVEL}=2 {EMITTERS}=false"),
+        ("0.10.2", f"{LEVEL}=0", f"{LEVEL}=0 {EMITTERS}=false"),
+        ("0.10.2", f"{EMITTERS}=true", f"{EMITTERS}=true {LEVEL}=2"),
     ],
 )
 def test_programs_are_compiled_without_waiting_for_the_last_percent(
-    given: str, found: str, home: Path, monkeypatch: pytest.MonkeyPatch
+    version: str, given: str, found: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XLA_FLAGS", given)
+    monkeypatch.setattr("importlib.metadata.version", lambda name: version)
     cache.keep_compiled()
     assert os.environ["XLA_FLAGS"] == found
     monkeypatch.setenv(cache.VARIABLE, cache.OFF)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dynamics.core.keys import stream_key
+from dynamics.core.keys import replica_keys, stream_key
 from dynamics.core.precision import double_precision
 from dynamics.core.threefry import THREEFRY
 
@@ -65,3 +65,10 @@ def test_single_precision_draws_the_same_words(double: bool) -> None:
 
 def test_streams_are_made_by_it() -> None:
     assert stream_key(0, "x").dtype == jax.random.key(0, impl=THREEFRY).dtype
+
+
+@double_precision
+def test_keys_of_replicas_are_the_key_of_the_name_with_their_numbers_folded_in() -> None:
+    one, many = stream_key(3, "a", 2), replica_keys(3, 5, "a", 2)
+    theirs = jax.random.wrap_key_data(jax.random.key_data(one), impl="threefry2x32")
+    assert equal(jnp.stack([jax.random.fold_in(theirs, i) for i in range(5)]), many)

@@ -43,7 +43,13 @@ def values(points: np.ndarray, degree: int, dim: int) -> np.ndarray:
 
 
 def series(points: np.ndarray, coefficients: np.ndarray, dim: int) -> np.ndarray:
-    r"""$\sum_kf_kQ_k(s)$ by Clenshaw's recurrence: three arrays of the shape of `points`, whatever the degree."""
+    r"""$\sum_kf_kQ_k(s)$ by Clenshaw's recurrence: three arrays of the shape of `points`, whatever the degree.
+
+    Where s is a cosine, $|Q_k|\le1$, so that the last terms go which together are below rounding.
+    """
+    sizes = np.abs(coefficients)
+    beyond = np.cumsum(sizes[::-1])[::-1] <= np.finfo(float).eps / 8 * sizes.sum()
+    coefficients = coefficients[: max(1, len(coefficients) - int(beyond.sum()))]
     later, last = np.zeros_like(points), np.zeros_like(points)
     for k in range(len(coefficients) - 1, 0, -1):
         rise = (2 * k + dim - 2) / (k + dim - 2)

@@ -22,6 +22,7 @@ f = rd the best width balances two of them: for 2α > 1 in phases I (β < ½), I
 Ib (β < ½), Ic (α < ¼ < ½ < β), IVb (¼ < α < 1 − 1/√2) and IVa above.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -38,6 +39,9 @@ from theory.core.streams import stream
 from theory.declared import linear_model as exact
 from theory.declared.linear_model import LinearModel
 from theory.declared.linear_stability import modes
+
+#: A risk at any steps, or compute, in their shape.
+Curve = Callable[[ArrayLike], np.ndarray]
 
 #: Terms summed one by one; Gauss–Legendre in ln j beyond, this many panels per unit with these many points.
 _FIRST, _PANELS, _POINTS = 150, 2, 8
@@ -143,8 +147,11 @@ class Spectrum:
         integral of $-\hat P\,(1-\zeta)^n$ around the other poles. `kernel`: without it SGD's own noise K is left out.
         Raises `InputError` for a step size that is not positive, or beyond the edge of stability.
         """
+        return self.curve(step_size, batch, kernel)(steps)
+
+    def curve(self, step_size: float, batch: int = 1, kernel: bool = True) -> Curve:
+        """`risk` as a function of the steps; what does not depend on them is worked out once. Raises as it does."""
         check_positive(step_size=step_size)
-        given = np.asarray(steps, dtype=float)
         decay, push = _lowered()(self.values, self.count, step_size, batch)
         push = push * self.values if kernel else 0 * self.values
         if not (np.all(np.real(decay) > 0) and np.real(np.sum(push / decay)) < 1):
@@ -152,9 +159,9 @@ class Spectrum:
         ends = np.abs(decay).min() * _OUTER, 1.0
         zeta, around = _curve(float(np.log(ends[0])), float(np.log(ends[1])), _OUTER_HEIGHT)
         known, noise = _transform(self.signal, decay, zeta), _transform(push, decay, zeta)
-        left = np.exp(given[..., None] * np.log1p(-zeta))
-        moved = left @ ((known - self.least / zeta) / (1 - noise) * around)
-        return np.real(moved) + self.least / (1 - np.real(np.sum(push / decay)))
+        poles = (known - self.least / zeta) / (1 - noise) * around
+        limit, left = self.least / (1 - np.real(np.sum(push / decay))), np.log1p(-zeta)
+        return lambda steps: np.real(np.exp(np.asarray(steps, dtype=float)[..., None] * left) @ poles) + limit
 
 
 def phase_exponents(alpha: float, beta: float, without: str = "") -> tuple[float, float]:
@@ -257,7 +264,12 @@ class Trained:
 
     def risk(self, compute: ArrayLike, kernel: bool = True) -> np.ndarray:
         """The whole risk after f/d samples, batch 1, at each compute f, in the shape of `compute`."""
-        return self.spectrum.risk(self.step_size, np.asarray(compute) / self.width, kernel=kernel)
+        return self.curve(kernel)(compute)
+
+    def curve(self, kernel: bool = True) -> Curve:
+        """`risk` as a function of the compute."""
+        after = self.spectrum.curve(self.step_size, kernel=kernel)
+        return lambda compute: after(np.asarray(compute) / self.width)
 
 
 def crossing(narrow: Trained, wide: Trained, kernel: bool = True) -> Crossing:
@@ -266,8 +278,10 @@ def crossing(narrow: Trained, wide: Trained, kernel: bool = True) -> Crossing:
     Raises `InputError` where the wider is not better after all.
     """
 
+    curves = [one.curve(kernel) for one in (narrow, wide)]
+
     def gap(log_f: ArrayLike) -> np.ndarray:
-        return np.subtract(*(np.log(one.risk(np.exp(log_f), kernel)) for one in (narrow, wide)))
+        return np.subtract(*(np.log(risk(np.exp(log_f))) for risk in curves))
 
     grid = np.log(wide.width) + np.arange(1.0, 60.0)
     better = np.flatnonzero(gap(grid) > 0)
@@ -277,4 +291,4 @@ def crossing(narrow: Trained, wide: Trained, kernel: bool = True) -> Crossing:
         )
     log_f = scipy.optimize.brentq(gap, grid[better[0] - 1], grid[better[0]], xtol=1e-12)
     width = np.sqrt(float(narrow.width) * wide.width)
-    return Crossing(float(np.exp(log_f)), float(narrow.risk(np.exp(log_f), kernel)), float(width))
+    return Crossing(float(np.exp(log_f)), float(curves[0](np.exp(log_f))), float(width))

@@ -15,6 +15,7 @@ their squared length alone.
 
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -64,8 +65,8 @@ class _Coordinates:
     def upper(self) -> tuple[np.ndarray, np.ndarray]:
         return np.triu_indices(self.width, 1 if self.unit else 0)
 
-    def row(self, y: State) -> jax.Array:
-        return jnp.concatenate([y["T"].ravel(), y["Q"][self.upper]])
+    def row(self, y: Any, module: Any = jnp) -> Any:
+        return module.concatenate([y["T"].ravel(), y["Q"][self.upper]])
 
     def state(self, row: np.ndarray) -> dict[str, np.ndarray]:
         width, directions = self.shape
@@ -147,7 +148,7 @@ class CommitteeMoments:
 
     def _closed(self, start: State, marks: np.ndarray, strength: float) -> float:
         """Mean loss with `strength` times R and D."""
-        mean = np.asarray(self._where.row(start))
+        mean = self._where.row(jax.device_get(start), np)
         spread = np.zeros((mean.size, mean.size))
         counts = np.diff(marks)
         # Half an interval's kick at both ends: a record between two intervals gets half of each.
@@ -174,7 +175,8 @@ class CommitteeMoments:
 
     def _after(self, row: np.ndarray, count: int) -> np.ndarray:
         state = jax.tree.map(jnp.asarray, self._where.state(row))
-        return np.asarray(self._where.row(map_steps(self._lowered, state, self._parameters, count, self._where.unit)))
+        after = jax.device_get(map_steps(self._lowered, state, self._parameters, count, self._where.unit))
+        return np.asarray(self._where.row(after, np))
 
 
 def _axes(spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
