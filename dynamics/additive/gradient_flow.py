@@ -91,9 +91,9 @@ def _aligned_overlap(state: Mapping[str, jax.Array]) -> jax.Array:
     return jnp.max(state["t"] ** 2, axis=0)
 
 
-def _aligned_norm(state: Mapping[str, jax.Array], a: jax.Array) -> jax.Array:
-    """(P,) Σ_k r_k t_kq² / a_q: the learned share of each direction's weight."""
-    return jnp.einsum("k,kq->q", state["r"], state["t"] ** 2) / a
+def _aligned_norm(state: Mapping[str, Any], a: Any) -> Any:
+    """(P,) Σ_k r_k t_kq² / a_q: the learned share of each direction's weight; of NumPy's arrays, or of JAX's."""
+    return state["r"] @ state["t"] ** 2 / a
 
 
 def _next_recovery(t: jax.Array, y: State, args: dict, **kwargs: object) -> jax.Array:
@@ -161,7 +161,7 @@ def overlap_loss(system: LoweredSystem, state: State, a: jax.Array) -> jax.Array
 class Recorder:
     """Hitting times collected along the way (host side); arrays of shape (P,)."""
 
-    a: jax.Array
+    a: np.ndarray
     level: float
     half_time: np.ndarray
     neuron: np.ndarray
@@ -170,24 +170,25 @@ class Recorder:
     @classmethod
     def empty(cls, a: np.ndarray, level: float) -> "Recorder":
         count = len(a)
-        return cls(jnp.asarray(a), level, np.full(count, np.inf), np.full(count, -1), np.full(count, np.inf))
+        return cls(np.asarray(a, dtype=float), level, np.full(count, np.inf), np.full(count, -1), np.full(count, np.inf))
 
     @property
-    def args(self) -> dict[str, jax.Array]:
+    def args(self) -> dict[str, Any]:
         return {
             "a": self.a,
-            "level": jnp.asarray(self.level),
-            "learned": jnp.asarray(np.isfinite(self.half_time)),
-            "fitted": jnp.asarray(np.isfinite(self.loss_time)),
+            "level": np.asarray(self.level),
+            "learned": np.isfinite(self.half_time),
+            "fitted": np.isfinite(self.loss_time),
         }
 
-    def record(self, state: State, time: float) -> None:
+    def record(self, state: Mapping[str, Any], time: float) -> None:
         """Takes `time` for the directions that are new at the level, and at half of their norm."""
-        squares = np.asarray(state["t"]) ** 2
+        state = jax.device_get(state)
+        squares = state["t"] ** 2
         new = (squares.max(axis=0) >= self.level - _ROUNDING) & ~np.isfinite(self.half_time)
         self.half_time[new] = time
         self.neuron[new] = squares.argmax(axis=0)[new]
-        fitted = (np.asarray(_aligned_norm(state, self.a)) >= LEVEL - _ROUNDING) & ~np.isfinite(self.loss_time)
+        fitted = (_aligned_norm(state, self.a) >= LEVEL - _ROUNDING) & ~np.isfinite(self.loss_time)
         self.loss_time[fitted] = time
 
 
@@ -263,14 +264,15 @@ class _Run:
                 if waited < _RELAXED:  # sharply: the errors of usual steps would keep it from coming to rest
                     end = min(part.end, now.time + max(1.0, waited, 1e-12 * now.time))
                     rtol, atol = min(rtol, _SHARP), min(atol, 1e-3 * _SHARP)
-            start, args = jnp.asarray(now.time), self.recorder.args
-            found = segment(self.lowered, now.state, start, jnp.asarray(end), args, rtol, atol, max_steps=anew)
-            taken = int(found.steps)
+            start, args = np.asarray(now.time), self.recorder.args
+            found = segment(self.lowered, now.state, start, np.asarray(end), args, rtol, atol, max_steps=anew)
+            seen: Reached = jax.device_get(found)  # (all at once: each look at a number waits, and takes its time)
+            taken = int(seen.steps)
             spent += taken
-            if spent >= MOST_STEPS or not bool(found.more):
-                found._replace(steps=jnp.asarray(spent)).check("gradient flow", self.t_end)
-            now = Moment(found.state, float(found.time), now.steps + taken, now.evaluations + 6 * taken + 2)
-            self.recorder.record(now.state, now.time)
+            if spent >= MOST_STEPS or not seen.more:
+                seen._replace(steps=jnp.asarray(spent)).check("gradient flow", self.t_end)
+            now = Moment(found.state, float(seen.time), now.steps + taken, now.evaluations + 6 * taken + 2)
+            self.recorder.record(seen.state, now.time)
         return now
 
     def at_rest(self, now: Moment) -> bool:
