@@ -69,7 +69,7 @@ class Sizes:
         """Of a block, at least."""
         kinds = 1 + len(self.rule.buffers)
         return block_floor.declared_work(
-            self.width, self.width, kinds, self.rule.batch, block_length(self.rule, 10**6), self.eigenvalues
+            self.width, self.width, kinds, self.rule.batch, block_length(self.rule, self.width, 10**6), self.eigenvalues
         )
 
 
@@ -78,7 +78,7 @@ class Prepared:
 
     def __init__(self, sizes: Sizes, replicas: int) -> None:
         model = sizes.model
-        self.block, self.replicas = block_length(sizes.rule, 10**6), replicas
+        self.block, self.replicas = block_length(sizes.rule, sizes.width, 10**6), replicas
         start = draw_start(model.directions, sizes.width, INIT_SCALE)
         engine = engine_of(model, start, "exact", self.block)
         keys = replica_keys(0, replicas, "benchmark")
@@ -110,7 +110,7 @@ def rules(width: int, dims: tuple[int, int], replicas: int, seconds: float, repe
         title = f"{name}, m=P={width}"
         rows.append(Row(NAME, f"{title}, d={dims[0]}", near[name], "µs/replica-step"))
         rows.append(Row(NAME, f"{title} / plain", near[name] / near["plain"], "", TARGETS.get(name)))
-        floor = 1e6 * sum(block_floor.seconds(Sizes(rule, width, dims[0]).work)) / block_length(rule, 10**6)
+        floor = 1e6 * sum(block_floor.seconds(Sizes(rule, width, dims[0]).work)) / block_length(rule, width, 10**6)
         rows.append(Row(NAME, f"{title}, cost / floor", near[name] / floor, ""))
         pair = costs({str(dim): Sizes(rule, width, dim) for dim in dims}, replicas, seconds, repeats)
         ratio = pair[str(dims[1])] / pair[str(dims[0])]

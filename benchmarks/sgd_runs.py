@@ -2,14 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 
 from benchmarks.timing import once
 from dynamics.additive.online_sgd import Problem
+from dynamics.core.keys import replica_keys
 from dynamics.core.replicas import Stretch
+from dynamics.declared.engine import block_length
 from dynamics.declared.step import Run
 from theory import Activation, Student, Teacher, draw_initial_state
 from theory.declared.rule import Rule
@@ -40,8 +41,12 @@ class Sizes:
     width: int
     dim: int
     method: str = "exact"
-    block_steps: int = 32
     activation: str = "h4"
+
+    @property
+    def block_steps(self) -> int:
+        """Of the simulator's own choice."""
+        return block_length(Rule(STEP_SIZE), self.width, 10**6)
 
     def problem(self) -> Problem:
         """Ready to run."""
@@ -55,7 +60,7 @@ class Sizes:
 def prepare(sizes: Sizes, replicas: int) -> Timed:
     """Compile the simulator's own driver."""
     problem, block = sizes.problem(), sizes.block_steps
-    keys = jax.vmap(partial(jax.random.fold_in, jax.random.key(0)))(jnp.arange(replicas))
+    keys = replica_keys(0, replicas, "benchmark")
     start = problem.begin(keys)
     run = problem.engine.advance(keys, problem.watch)
 

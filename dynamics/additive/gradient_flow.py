@@ -170,7 +170,9 @@ class Recorder:
     @classmethod
     def empty(cls, a: np.ndarray, level: float) -> "Recorder":
         count = len(a)
-        return cls(np.asarray(a, dtype=float), level, np.full(count, np.inf), np.full(count, -1), np.full(count, np.inf))
+        return cls(
+            np.asarray(a, dtype=float), level, np.full(count, np.inf), np.full(count, -1), np.full(count, np.inf)
+        )
 
     @property
     def args(self) -> dict[str, Any]:

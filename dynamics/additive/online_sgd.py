@@ -122,8 +122,9 @@ class Problem:
         """By default of the 2-homogeneous student and the square loss. Raises `InputError`."""
         check_whole(block_steps=1 if block_steps is None else block_steps)
         check_start(initial, teacher, rows=True)
-        block = block_length(rule, steps, block_steps)
-        own = two_homogeneous(activation, initial.on_teachers.shape[0]) if student is None else student
+        width = initial.on_teachers.shape[0]
+        block = block_length(rule, width, steps, block_steps)
+        own = two_homogeneous(activation, width) if student is None else student
         model = additive_model(activation, teacher, own, rule, Square() if loss is None else loss)
         engine = engine_of(model, start_of(initial), method, block, mistakes)
         return cls(activation, teacher, engine, Recovery(teacher.weights), block)
@@ -185,7 +186,7 @@ def online_sgd(
         method: ``exact`` (exact in law, cost independent of d) or ``ambient`` (explicit vectors of R^d).
         saves: how many times to record, equidistant. stop_when_learned: indices (from 0) of directions; stop once all
             replicas have recovered them.
-        block_steps: steps per block (default: about 32 samples); recovery is looked at once per block.
+        block_steps: steps per block (default: 8 to 32 samples, by width); recovery is looked at once per block.
         mistakes: built-in errors for controls. progress: called with (fraction, text).
 
     Returns: `SgdResult`; a replica that blows up is marked in `diverged` and is NaN from there on.

@@ -69,11 +69,17 @@ def engine_of(
     return Exact(model, start, block, mistakes) if method == "exact" else Ambient(model, start, mistakes, data)
 
 
-def block_length(rule: Rule, steps: int, given: int | None = None, saves: int | None = None) -> int:
-    """Steps of a block: about 32 samples, never more than the run is long; with `saves` such that each ends a block."""
+def block_length(rule: Rule, width: int, steps: int, given: int | None = None, saves: int | None = None) -> int:
+    """Steps of a block, never more than the run is long; with `saves` such that each ends a block.
+
+    8 samples for fewer than 8 vectors, rows and buffers, 16 for fewer than 32, else `BLOCK`: a longer block's Gram matrix
+    costs more than it saves, by a factor of two for a few vectors (measured).
+    """
     if given is not None:
         return given
-    most = max(1, min(BLOCK // rule.batch, steps))
+    vectors = width * (1 + len(rule.buffers))
+    samples = BLOCK >> int(vectors < 32) >> int(vectors < 8)
+    most = max(1, min(samples // rule.batch, steps))
     if saves is None:
         return most
     gap, rest = divmod(steps, min(saves, steps))

@@ -64,7 +64,7 @@ def declared_sgd(
 
     Args:
         method: ``exact`` (in law, any d) or ``ambient`` (explicit vectors of R^d, which runs any rule).
-        block_steps: steps that share a draw of samples' Gram matrix (default: about 32 samples, and every save ends a
+        block_steps: steps that share a draw of samples' Gram matrix (default: 8 to 32 samples, and every save ends a
             block); the law is the same.
         loss: record the population loss, too (`declared_loss`), of models that have it in closed form.
         data: the fixed data set itself (n, d), of all replicas, in the coordinates of `start`; with ``ambient`` only.
@@ -82,7 +82,7 @@ def declared_sgd(
     start.check(model.directions)
     if start.width != model.student.width:
         raise InputError(f"start has {start.width} rows, the student {model.student.width}: draw one for this student")
-    block = block_length(rule, steps, block_steps, saves)
+    block = block_length(rule, start.width, steps, block_steps, saves)
     engine = engine_of(model, start, method, block, mistakes, data)
     keys = replica_keys(seed, replicas, "declared SGD", method)
     told = Told("SGD", steps, progress, f", {replicas} replicas")

@@ -25,7 +25,7 @@ import sympy as sp
 from dynamics.core.checks import check_run
 from dynamics.core.interrupted import Progress
 from dynamics.core.keys import replica_keys
-from dynamics.core.outside import NO_MISTAKES, Mistakes, chi_square, outside_columns, outside_factor, rotate_back
+from dynamics.core.outside import NO_MISTAKES, Mistakes, drawn_once, outside_columns, outside_factor, rotate_back
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch, Told, Track, drive, in_blocks, stretches
 from dynamics.core.trajectory import Plotted, dataset, variable
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_SAVES = 200
 #: Samples in a block: at least these, and about as many as neurons.
-_BLOCK = 32
+_BLOCK = 8
 
 
 class Frames(NamedTuple):
@@ -141,21 +141,22 @@ def _targets(scales: Scales, on_teachers: jax.Array) -> jax.Array:
 
 def _outside(shape: Shape, scales: Scales, key: jax.Array) -> jax.Array:
     """Factor A (samples, ·) of the Gram matrix of a block's samples outside everything known."""
-    transpose = shape.mistakes.transpose
-    if shape.few is not None:
-        return outside_factor(key, shape.samples, shape.few, transpose)
-    below, diagonal = jax.random.split(key)
-    count = shape.samples
-    chi2 = chi_square(diagonal, scales.freedom - jnp.arange(count))
-    factor = jnp.tril(jax.random.normal(below, (count, count)), -1) + jnp.diag(jnp.sqrt(chi2))
-    return factor.T if transpose else factor
+    freedom = scales.freedom if shape.few is None else shape.few
+    return outside_factor(key, shape.samples, freedom, shape.mistakes.transpose)
+
+
+def _known(shape: Shape, scales: Scales, known: jax.Array, key: jax.Array) -> jax.Array:
+    """Coordinates of a block's samples on the rows `known`, (samples, ·)."""
+    count = known.shape[1]
+    row = drawn_once(lambda: jax.random.normal(key, (shape.samples * count,)), scales.step_size > 0)
+    return row.reshape(shape.samples, count)
 
 
 def _exact_block(shape: Shape, scales: Scales, frames: Frames, key: jax.Array) -> Frames:
     """One block of steps, batch 1."""
     known_key, outside_key = jax.random.split(key)
     known = jnp.concatenate(frames, axis=1)
-    x = jax.random.normal(known_key, (shape.samples, known.shape[1]))
+    x = _known(shape, scales, known, known_key)
     beyond = _outside(shape, scales, outside_key)
     units, along_self, along_input = _sequence(shape, scales, known @ x.T, x @ x.T + beyond @ beyond.T, x)
     # Row t of C is what step t adds along ĥ_t: c₁ ĥᵀ(W before it) + c₂ x. W before it holds the rows of earlier steps.
@@ -192,7 +193,7 @@ def _exact_batch(shape: Shape, scales: Scales, frames: Frames, key: jax.Array) -
     """One step with a mini-batch: tangent $\\Delta=\\sum_ig_i(x_i-Wh_i)^\\top$ and the general polar factor."""
     known_key, outside_key = jax.random.split(key)
     known = jnp.concatenate(frames, axis=1)
-    x = jax.random.normal(known_key, (shape.samples, known.shape[1]))
+    x = _known(shape, scales, known, known_key)
     h = known @ x.T
     output = scales.speed_factor * (jnp.sum(h**2, axis=0) - shape.width)
     push = _push()(scales.step_size, scales.speed_factor, _targets(scales, x[:, : shape.teacher_width]), output)
@@ -313,7 +314,7 @@ def stiefel_sgd(
         seed: the same seed gives the same replicas, whatever their number.
         method: ``exact`` (exact in law, cost independent of d) or ``ambient`` (explicit vectors of R^d).
         saves: how many times to record, equidistant. stop_at_risk: stop once all replicas' risk is at or below it.
-        block_steps: steps per block (default: about 32 samples; 1 with mini-batches). mistakes: controls of tests.
+        block_steps: steps per block (default: 8, or half the width; 1 with mini-batches). mistakes: controls of tests.
 
     Returns: `StiefelResult`. The retraction keeps W on the manifold (to 1e-12 after any number of steps), so nothing
     diverges: too large a step shows as a risk that stays up.
@@ -360,7 +361,7 @@ def _shape(
     model: QuadraticModel, batch: int, steps: int, method: str, block_steps: int | None, mistakes: Mistakes
 ) -> Shape:
     count, width, dim = model.teacher.width, model.width, model.teacher.dim
-    inner = block_steps or max(1, min(max(_BLOCK, width), steps))
+    inner = block_steps or max(1, min(max(_BLOCK, width // 2), steps))
     if batch > 1 and method == "exact":
         inner = 1
     needed = min(batch, width) if batch > 1 else inner

@@ -359,7 +359,7 @@ def committee_sgd(
     parameters = committee_parameters(teacher, student_weights, step_size)
     rule = SGD(float(step_size))
     model = additive_model(activation, teacher, _student(activation, student_weights, rows), rule)
-    block = block_length(rule, steps, saves=saves)
+    block = block_length(rule, len(student_weights), steps, saves=saves)
     engine = engine_of(model, start_of(initial), method, block)
     lowered = lowered_committee(committee(activation, rows))
 
