@@ -41,12 +41,13 @@ class Sizes:
     width: int
     dim: int
     method: str = "exact"
+    block: int | None = None
     activation: str = "h4"
 
     @property
     def block_steps(self) -> int:
-        """Of the simulator's own choice."""
-        return block_length(Rule(STEP_SIZE), self.width, 10**6)
+        """Those given, or of the simulator's own choice."""
+        return block_length(Rule(STEP_SIZE), self.width, 10**6, self.block)
 
     def problem(self) -> Problem:
         """Ready to run."""

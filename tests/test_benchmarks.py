@@ -142,7 +142,7 @@ def operations(dot: Any) -> float:
 @pytest.mark.parametrize("width", [3, 8])
 def test_floor_counts_what_the_block_does(width: int) -> None:
     """Counted independently, as they stand in the traced block: Gaussians, one for each chi variable, and products."""
-    problem = sgd_runs.Sizes(width, 100, block_steps=12)
+    problem = sgd_runs.Sizes(width, 100, block=12)
     engine = problem.problem().engine
     traced = jax.make_jaxpr(lambda chain, key: run_block(engine.shape, engine.space, jnp.ones(12), chain, key, 0))(
         engine.start, jax.random.key(0)
@@ -158,7 +158,7 @@ def test_floor_counts_what_the_block_does(width: int) -> None:
 def test_floor_is_work_over_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_floor.rates, "seconds_per_normal", lambda: 2.0)
     monkeypatch.setattr(block_floor.rates, "flops_per_second", lambda: 4.0)
-    problem = sgd_runs.Sizes(8, 100)
+    problem = sgd_runs.Sizes(8, 100, block=32)
     work = block_floor.work(problem)
     random, operations = block_floor.seconds_per_step(problem)
     assert random == 2.0 * (work.normals + work.chi) / 32
@@ -194,7 +194,7 @@ def test_a_run_that_stands_still_or_diverges_is_not_timed(monkeypatch: pytest.Mo
     for step_size in (1e-300, 1e300):
         monkeypatch.setattr(sgd_runs, "STEP_SIZE", step_size)
         with pytest.raises(RuntimeError, match="did not move, or diverged"):
-            sgd_runs.prepare(sgd_runs.Sizes(2, 20, "ambient", block_steps=2), 1)
+            sgd_runs.prepare(sgd_runs.Sizes(2, 20, "ambient", block=2), 1)
 
 
 # --------------------------------------------------------------------------------- smoke
