@@ -352,6 +352,18 @@ def test_gegenbauer_addition_theorem() -> None:
     )
 
 
+def test_a_series_leaves_out_what_is_below_rounding_and_no_more() -> None:
+    points, dim, eps = np.linspace(-1, 1, 9), 5, np.finfo(float).eps
+    falling = 0.2 ** np.arange(60)
+    falling[7] = 0.0
+    whole = falling @ gegenbauer.values(points, 59, dim)
+    assert np.max(np.abs(gegenbauer.series(points, falling, dim) - whole)) < 8 * eps * falling.sum()
+    # One late term above rounding is there; Q_k(1) = 1.
+    late = np.array([1.0, *np.zeros(20), 64 * eps])
+    assert gegenbauer.series(np.array([1.0]), late, dim)[0] - 1 == pytest.approx(64 * eps, abs=8 * eps)
+    assert np.array_equal(gegenbauer.series(points, np.zeros(4), dim), np.zeros(9))
+
+
 def test_energies_are_those_of_the_target() -> None:
     """Σ_k F_k² = E f_*² on the sphere, by sampling; for h2 all of it at degree 2."""
     problem = KernelRidge(Activation.parse("h2+h3"), Teacher.of([1.0, 0.5], 6), Kernel.parse("exp"))

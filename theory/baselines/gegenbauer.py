@@ -45,7 +45,7 @@ def values(points: np.ndarray, degree: int, dim: int) -> np.ndarray:
 def series(points: np.ndarray, coefficients: np.ndarray, dim: int) -> np.ndarray:
     r"""$\sum_kf_kQ_k(s)$ by Clenshaw's recurrence: three arrays of the shape of `points`, whatever the degree.
 
-    Where s is a cosine, $|Q_k|\le1$, so that the last terms go which together are below rounding.
+    Points s in [−1, 1], where $|Q_k|\le1$: the last terms are left out which together are below rounding of $\sum_k|f_k|$.
     """
     sizes = np.abs(coefficients)
     beyond = np.cumsum(sizes[::-1])[::-1] <= np.finfo(float).eps / 8 * sizes.sum()
