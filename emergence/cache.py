@@ -21,8 +21,8 @@ VARIABLE = "EMERGENCE_CACHE"
 OFF = "off"
 _JAX, _LEAST = "JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
 #: XLA's options for compiling in less time, and the last release of jaxlib that is known to take each: one that it does not
-#: know ends the process. At LLVM's highest level, XLA's own choice, it takes twice as long for the loops of the simulators;
-#: without the fusion emitters a third less again. They run no faster with either.
+#: know ends the process. With XLA's own choices, the highest level and the emitters, it takes up to twice as long for the
+#: loops of the simulators, which run no faster.
 _FLAGS = "XLA_FLAGS"
 _QUICK = (("--xla_backend_optimization_level=2", (0, 12)), ("--xla_cpu_use_fusion_emitters=false", (0, 10)))
 #: What Equinox, under Diffrax, does with an error in a compiled program.
