@@ -145,9 +145,8 @@ def _outside(shape: Shape, scales: Scales, key: jax.Array) -> jax.Array:
     return outside_factor(key, shape.samples, freedom, shape.mistakes.transpose)
 
 
-def _known(shape: Shape, scales: Scales, known: jax.Array, key: jax.Array) -> jax.Array:
-    """Coordinates of a block's samples on the rows `known`, (samples, ·)."""
-    count = known.shape[1]
+def _known(shape: Shape, scales: Scales, count: int, key: jax.Array) -> jax.Array:
+    """`count` coordinates of each of a block's samples, (samples, count)."""
     row = drawn_once(lambda: jax.random.normal(key, (shape.samples * count,)), scales.step_size > 0)
     return row.reshape(shape.samples, count)
 
@@ -156,7 +155,7 @@ def _exact_block(shape: Shape, scales: Scales, frames: Frames, key: jax.Array) -
     """One block of steps, batch 1."""
     known_key, outside_key = jax.random.split(key)
     known = jnp.concatenate(frames, axis=1)
-    x = _known(shape, scales, known, known_key)
+    x = _known(shape, scales, known.shape[1], known_key)
     beyond = _outside(shape, scales, outside_key)
     units, along_self, along_input = _sequence(shape, scales, known @ x.T, x @ x.T + beyond @ beyond.T, x)
     # Row t of C is what step t adds along ĥ_t: c₁ ĥᵀ(W before it) + c₂ x. W before it holds the rows of earlier steps.
@@ -193,7 +192,7 @@ def _exact_batch(shape: Shape, scales: Scales, frames: Frames, key: jax.Array) -
     """One step with a mini-batch: tangent $\\Delta=\\sum_ig_i(x_i-Wh_i)^\\top$ and the general polar factor."""
     known_key, outside_key = jax.random.split(key)
     known = jnp.concatenate(frames, axis=1)
-    x = _known(shape, scales, known, known_key)
+    x = _known(shape, scales, known.shape[1], known_key)
     h = known @ x.T
     output = scales.speed_factor * (jnp.sum(h**2, axis=0) - shape.width)
     push = _push()(scales.step_size, scales.speed_factor, _targets(scales, x[:, : shape.teacher_width]), output)

@@ -150,7 +150,10 @@ class Spectrum:
         return self.curve(step_size, batch, kernel)(steps)
 
     def curve(self, step_size: float, batch: int = 1, kernel: bool = True) -> Curve:
-        """`risk` as a function of the steps; what does not depend on them is worked out once. Raises as it does."""
+        """`risk` as a function of the steps, in their shape; what does not depend on them is worked out once.
+
+        Raises `InputError` as `risk` does.
+        """
         check_positive(step_size=step_size)
         decay, push = _lowered()(self.values, self.count, step_size, batch)
         push = push * self.values if kernel else 0 * self.values
@@ -267,7 +270,7 @@ class Trained:
         return self.curve(kernel)(compute)
 
     def curve(self, kernel: bool = True) -> Curve:
-        """`risk` as a function of the compute."""
+        """`risk` as a function of the compute f, in its shape. Raises `InputError` beyond the edge of stability."""
         after = self.spectrum.curve(self.step_size, kernel=kernel)
         return lambda compute: after(np.asarray(compute) / self.width)
 
@@ -277,7 +280,6 @@ def crossing(narrow: Trained, wide: Trained, kernel: bool = True) -> Crossing:
 
     Raises `InputError` where the wider is not better after all.
     """
-
     curves = [one.curve(kernel) for one in (narrow, wide)]
 
     def gap(log_f: ArrayLike) -> np.ndarray:

@@ -66,6 +66,7 @@ class _Coordinates:
         return np.triu_indices(self.width, 1 if self.unit else 0)
 
     def row(self, y: Any, module: Any = jnp) -> Any:
+        """T and Q's entries in one row; by NumPy outside compiled code, where each operation of JAX is a program."""
         return module.concatenate([y["T"].ravel(), y["Q"][self.upper]])
 
     def state(self, row: np.ndarray) -> dict[str, np.ndarray]:
