@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dynamics.core.interrupted import IntegrationError, Interrupted, Progress
@@ -75,8 +76,20 @@ def in_blocks(
         state, own = job
         return jax.lax.fori_loop(first, first + blocks, lambda number, now: block(now, own, number), state)
 
-    found: S = jax.lax.map(one, (states, each), batch_size=group)
-    return found
+    return _in_groups(jax.vmap(one), (states, each), min(group, jax.tree.leaves(each)[0].shape[0]))
+
+
+def _in_groups(together: Callable[[Any], S], jobs: Any, group: int) -> S:
+    """`lax.map` with a batch size, which cannot put arrays together that have an axis of length 0."""
+    replicas = jax.tree.leaves(jobs)[0].shape[0]
+    whole = replicas - replicas % group
+    groups = jax.tree.map(lambda x: x[:whole].reshape(whole // group, group, *x.shape[1:]), jobs)
+    found: S = jax.tree.map(lambda x: x.reshape(whole, *x.shape[2:]), jax.lax.map(together, groups))
+    if whole == replicas:
+        return found
+    rest = together(jax.tree.map(lambda x: x[whole:], jobs))
+    joined: S = jax.tree.map(lambda *parts: jnp.concatenate(parts), found, rest)
+    return joined
 
 
 @dataclass(frozen=True)

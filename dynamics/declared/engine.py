@@ -26,6 +26,8 @@ from theory.declared.target import Target
 
 #: Share of a row that weight decay may take in a step: of less than this much, nothing would be left after a block.
 _MOST_DECAY = 1 - 1e-9
+#: Bytes that the samples of replicas side by side may take: of more, one group goes after the other.
+_AT_ONCE = 2e9
 
 
 def parts_of(model: DeclaredModel) -> Parts:
@@ -218,7 +220,15 @@ def advance_chains(
         return Run(chain, watch(run.seen, *summary(shape, space, chain), begin + shape.block))
 
     own = (keys, *(jnp.broadcast_to(x, keys.shape) for x in (first, step)))
-    return in_blocks(one, run, own, 0, blocks)
+    return in_blocks(one, run, own, 0, blocks, _together(shape, space, run.vectors, keys.size))
+
+
+def _together(shape: Shape, space: Geometry, chains: Chain, replicas: int) -> int:
+    """How many replicas go side by side; 0 for all. Of each: samples on what is known, outside it, and their Gram matrix."""
+    B, known = shape.samples, shape.target.count + chains.plain.shape[1]
+    numbers = B * (space.scale.size * (known + B) + space.plain_scale.size + 2 * B)
+    group = max(1, int(_AT_ONCE / (8 * numbers)))
+    return group if group < replicas else 0
 
 
 @partial(jax.jit, static_argnums=(0, 1))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from dynamics import (
     retiring_flow,
 )
 from dynamics.core.interrupted import IntegrationError
-from dynamics.core.replicas import Stretch, Told, Track, between, drive, stretches
+from dynamics.core.replicas import Stretch, Told, Track, between, drive, in_blocks, stretches
 from dynamics.one_task.spherical_sgd import spherical_sgd
 from theory import Activation, Student, System, Teacher, draw_initial_state
 from theory.core.derivation import Derivation
@@ -172,3 +173,18 @@ def test_an_interrupted_search_for_hitting_times_keeps_those_it_has() -> None:
     np.testing.assert_array_equal(
         part.hitting_steps, spherical_sgd(H3, 50, 0.2, steps=part.steps, **options).hitting_steps
     )
+
+
+@pytest.mark.parametrize("group", [1, 3, 4, 7, 12])
+def test_replicas_in_groups_are_those_side_by_side(group: int) -> None:
+    """Of any number, a rest included, and with arrays that hold nothing."""
+    states = {"x": jnp.arange(14.0).reshape(7, 2), "none": jnp.zeros((7, 2, 0))}
+    each = jnp.arange(7.0)
+
+    def block(state: dict[str, jax.Array], own: jax.Array, number: jax.Array) -> dict[str, jax.Array]:
+        return {**state, "x": 2 * state["x"] + own * number}
+
+    together = in_blocks(block, states, each, 3, 4)
+    apart = in_blocks(block, states, each, 3, 4, group)
+    np.testing.assert_array_equal(apart["x"], together["x"])
+    assert apart["none"].shape == (7, 2, 0)
