@@ -234,9 +234,11 @@ def _judging(commands: Any, common: Parser, out: Parser) -> None:
     validate = commands.add_parser("validate", help="judge claims, write a report", parents=[common, out])
     validate.add_argument("--seed", type=Whole().read, default=0, help="random seed (default: 0)")
     validate.add_argument(
-        "ids", nargs="*", metavar="ID",
+        "ids",
+        nargs="*",
+        metavar="ID",
         help="claims to judge, patterns such as 'E1*', quantities such as E7.h3, or Python files with CLAIMS (default: all)",
-    )  # fmt: skip
+    )
     validate.add_argument("--preset", choices=PRESETS, default="quick", help="size of the experiments (default: quick)")
     validate.add_argument(
         "--workers", type=Whole().read, metavar="N", help="processes (default: one per core, at most 4)"
@@ -340,9 +342,11 @@ def _name_argument(command: Parser, destination: str, names: Mapping[str, str]) 
 def _sweep(sweep: Parser) -> None:
     options = sweep.add_argument_group("sweep")
     options.add_argument(
-        "--over", action="append", metavar="NAME=VALUES",
+        "--over",
+        action="append",
+        metavar="NAME=VALUES",
         help="vary an option: student-width=8,16,32 or seed=0:10 (again for more; also a table [sweep] in the file)",
-    )  # fmt: skip
+    )
     options.add_argument("--store", metavar="DIR", help="folder of the finished cells (default: OUT/sweep)")
     options.add_argument("--keep", nargs="+", metavar="VARIABLE", help="variables to store (default: all)")
     options.add_argument("--workers", type=Whole().read, metavar="N", help="local processes (default: one per core)")

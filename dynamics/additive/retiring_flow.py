@@ -495,8 +495,12 @@ def _cut(flow: _Flow, carry: Carry, ledger: _Ledger) -> Carry:
     nothing = {name: jnp.zeros_like(x) for name, x in state.items()}
     cast = carry.cast._replace(a=carry.cast.a[q], alive=carry.cast.alive[k], open=carry.cast.open[q], kept=nothing)
     small = carry._replace(
-        state=state, cast=cast, hits=_renumbered(carry.hits, k, q), pull=carry.pull[k], neglected=carry.neglected[k],
-    )  # fmt: skip
+        state=state,
+        cast=cast,
+        hits=_renumbered(carry.hits, k, q),
+        pull=carry.pull[k],
+        neglected=carry.neglected[k],
+    )
     small = _recast(flow, small, room)._replace(jumped=jnp.asarray(True))
     solver = dfx.Tsit5().init(flow.term, small.time, small.time + small.step, state, small.cast)
     return small._replace(solver=solver)

@@ -59,9 +59,12 @@ def optimal_schedule(model: LinearModel, batch: int, steps: int) -> Optimum:
         return float(value), np.asarray(slope)
 
     found = optimize.minimize(
-        objective, np.log(first.step_sizes), jac=True, method="L-BFGS-B",
+        objective,
+        np.log(first.step_sizes),
+        jac=True,
+        method="L-BFGS-B",
         options={"maxiter": _ITERATIONS, "ftol": 1e-15, "gtol": 1e-9},
-    )  # fmt: skip
+    )
     if found.nit >= _ITERATIONS:
         raise InputError(f"steps is {steps}: no best schedule after {_ITERATIONS} iterations; take fewer steps")
     sizes = np.exp(found.x)

@@ -57,9 +57,13 @@ class ImageSet:
             if not 1 <= wanted <= there:
                 raise InputError(f"{name} images is {wanted}, but {self.name} has {there}: ask for 1 to {there}")
         return ImageSet(
-            self.name, self.classes, self.train[:train], self.train_labels[:train], self.test[:test],
+            self.name,
+            self.classes,
+            self.train[:train],
+            self.train_labels[:train],
+            self.test[:test],
             self.test_labels[:test],
-        )  # fmt: skip
+        )
 
     def standardised(self, *, per_channel: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Training and test images in single precision, shifted and scaled to mean 0 and variance 1 of the training set.

@@ -332,8 +332,11 @@ def _quantities(arguments: argparse.Namespace) -> Result:
     chosen = [(x.model, x.simulation) for x in (_conjecture(path, None) for path in arguments.files)]
     listed = chosen or [(model, one) for model in models.built_in().values() for one in model.cells]
     rows = [(name, one.text, one.unit, one.error, ", ".join(one.keys)) for name, one in MEASURES.items()]
-    rows += [(name, f"{kind} of {' or '.join(dict.fromkeys(of))}", MEASURES[kind].unit, MEASURES[kind].error, "")
-             for name, (kind, of) in ALIASES.items() if name not in MEASURES]  # fmt: skip
+    rows += [
+        (name, f"{kind} of {' or '.join(dict.fromkeys(of))}", MEASURES[kind].unit, MEASURES[kind].error, "")
+        for name, (kind, of) in ALIASES.items()
+        if name not in MEASURES
+    ]
     variables = [(model.name, one.name, ", ".join(one.variables)) for model, one in listed]
     document = {
         "measures": [dict(zip(("measure", "what", "unit", "error", "keys"), row, strict=True)) for row in rows],

@@ -87,9 +87,10 @@ class DeclaredProblem(Problem):
     }
 
     inputs: str = option(
-        "128", Said("spiked(512, 5, 3)"),
+        "128",
+        Said("spiked(512, 5, 3)"),
         "inputs: d, or blocks(3x6, 1x14), spiked(512, 5, 3), power-law(1000, 1.2), or a Python file with INPUTS",
-    )  # fmt: skip
+    )
     target: str = option(
         "additive", Text("additive"), "additive, a polynomial such as z1 + z1*z2 or h2(z1)*h1(z2), or its sign(…)"
     )
@@ -118,9 +119,10 @@ class DeclaredProblem(Problem):
     )
     loss: str = option("square", Choice(("square", "correlation")), "loss of a sample")
     rule: str = option(
-        "sgd", Said("sgd"),
+        "sgd",
+        Said("sgd"),
         "sgd, momentum(0.9), reuse(3), sam(0.2), muon(0.5), clipped(1), adam … or a Python file with a RULE",
-    )  # fmt: skip
+    )
     step_size: str | None = option(
         None,
         Said("0.01"),

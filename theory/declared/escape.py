@@ -61,9 +61,11 @@ def escape(model: DeclaredModel, start: Start) -> Iterator[Known]:
     if rate <= _NONE * large / float(far.max()):
         raise InputError("no overlap grows linearly: the leap is above 2, and its time a power of d; run declared-flow")
     slow = small(
-        "rows", float(np.abs(moving).max() / np.abs(gram).max()) / rate, _STILL,
+        "rows",
+        float(np.abs(moving).max() / np.abs(gram).max()) / rate,
+        _STILL,
         "rows: among themselves they move at {:.2g} of the growth rate, which then changes",
-    )  # fmt: skip
+    )
     settled = fact(
         "sphere", student.rows != "free", "sphere: free rows change their lengths, and so the rate, meanwhile"
     )

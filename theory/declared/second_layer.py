@@ -176,8 +176,11 @@ def derivation() -> Derivation:
     """Both rates, where b rests, and the time."""
     moved = rates()
     shown = {
-        r"\dot t": moved[0], r"\dot b": moved[1], "b": followed(), "T": leading_time(),
-    }  # fmt: skip
+        r"\dot t": moved[0],
+        r"\dot b": moved[1],
+        "b": followed(),
+        "T": leading_time(),
+    }
     titles = ("A row on the sphere", "Its second layer", "It follows the row", "The search, t small")
     checks: list[Callable[[sp.Basic], sp.Expr]] = [
         partial(_rate_residuals, 0),

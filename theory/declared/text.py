@@ -145,11 +145,13 @@ def _own(function: Callable[..., Any], *others: Collection[str]) -> dict[str, in
 def _usage(name: str, own: Mapping[str, inspect.Parameter]) -> str:
     """How it is written."""
     shown = [
-        f"{'3x6' if get_origin(one.annotation) is tuple else one.name}, …" if one.kind is one.VAR_POSITIONAL
-        else one.name if one.default is one.empty
+        f"{'3x6' if get_origin(one.annotation) is tuple else one.name}, …"
+        if one.kind is one.VAR_POSITIONAL
+        else one.name
+        if one.default is one.empty
         else f"{one.name}={one.default}"
         for one in own.values()
-    ]  # fmt: skip
+    ]
     return f"{name}({', '.join(shown)})" if shown else name
 
 

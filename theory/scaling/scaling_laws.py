@@ -148,9 +148,8 @@ def _power_laws(degree: int) -> tuple[Step, ...]:
     law = (_MOMENT * s ** ((1 - 2 * beta) / beta) - (P + sp.Rational(1, 2)) ** (1 - 2 * beta)) / (2 * beta - 1)
     bent = (1 - 2 * beta) / beta / (1 - (_LEARNED / P) ** (2 * beta - 1))
     series = b**q * (
-        1 + q * sp.EulerGamma / b**2
-        + (q * (q - 2) / 2 * (sp.EulerGamma**2 + sp.pi**2 / 6) - q * sp.EulerGamma) / b**4
-    )  # fmt: skip
+        1 + q * sp.EulerGamma / b**2 + (q * (q - 2) / 2 * (sp.EulerGamma**2 + sp.pi**2 / 6) - q * sp.EulerGamma) / b**4
+    )
     return (
         _step(ASYMPTOTIC, "Power law with the missing tail, 1 ≪ p(s) ≪ P, q = (J−2)(1−2β)/β", r"{Z^2}\ell(s)\simeq", law,
               partial(_two_terms_residual, 0.8, degree), 1e-10),

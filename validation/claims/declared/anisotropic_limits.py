@@ -41,8 +41,12 @@ def _ranked(rank: float) -> tuple[float, float]:
 def _time(activation: Activation) -> Measurement:
     """Half time over T_p."""
     J = activation.information_exponent
-    leading = theory.emergence_time(activation, 1.0, _VALUE, _TRACES[J])
-    ratios = np.array([_half_time(activation, 1.0, _VALUE, trace) for trace in _TRACES[J]]) / leading
+    ratios = np.array(
+        [
+            _half_time(activation, 1.0, _VALUE, trace) / float(theory.emergence_time(activation, 1.0, _VALUE, trace))
+            for trace in _TRACES[J].tolist()
+        ]
+    )
     limit, moved = _limit(ratios)
     controls: Controls = {
         "λ_p^{J/2−1}: metric forgotten": Control(1.0, limit / _VALUE),
