@@ -9,6 +9,7 @@ from theory.scaling.largest_overlap import LargestOverlap
 from theory.scaling.power_law_loss import PowerLawLoss
 from validation.judge.claim import Control, Controls, Measurement, claim
 from validation.judge.context import Context
+from validation.judge.under_test import built_in
 from validation.statistics.exponents import continued
 
 COST = 3
@@ -67,7 +68,7 @@ def run_limits(context: Context) -> Iterator[Measurement]:
             ratios = shares / frontiers.corrected_frontier(law, costs, schedule)
             limit, added = map(float, continued(ratios))
             typical = law.typical_overlap ** ((law.exponent - 2) * frontiers.SCHEDULES[schedule] * predicted)
-            wrong = Control(1.0, limit * frontiers.constant(law, schedule) / typical)
+            wrong = Control(1.0, limit * built_in(frontiers.constant)(law, schedule) / typical)
             text = f"least loss over the power law with its constant, {what}"
             yield Measurement(
                 text, 1.0, limit, 0.0, added, {"every overlap typical": wrong}, _SOURCE, f"{key}.constant",
