@@ -19,7 +19,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 
-import mpmath
 import numpy as np
 import scipy
 import sympy as sp
@@ -41,8 +40,6 @@ ENTROPY = (q + sp.log(1 - q)) / 2
 _NEWTON, _SETTLED = 100, 1e-15
 #: Points at which errors are scanned; directions of a power law that are looked at one by one.
 _SCAN, _EXPLICIT = 64, 10**5
-#: Digits of quadratures.
-_DIGITS = 30
 
 
 _entropy = sp.lambdify(q, ENTROPY, modules="numpy")
@@ -244,19 +241,28 @@ def exponent() -> sp.Expr:
 def constant(channel: Channel, decay: float) -> float:
     r"""$\lim\varepsilon\alpha/(\Delta k)=s_B[\int_0^1x^{-2\beta}(1-q(s_Bx^{-2\beta})^J)dx+\tfrac1{2\beta-1}]$, $x=p/k$.
 
-    Integrated over q, with x from s(q). Raises `InputError` for β ≤ ½, where most of the error is never explained.
+    Integrated over $y=(1-q)^{1/2\beta}$ with x from s(q): nothing is singular where $s\to\infty$, $q\to1$. Raises `InputError`
+    for β ≤ ½, where most of the error is never explained.
     """
     _above_half(decay)
     begin, least = channel.threshold
-    kept, signal = (sp.lambdify(q, value, "mpmath") for value in (channel.left, channel.signal))
-    rate = sp.lambdify(q, sp.diff(channel.signal, q) / channel.signal, "mpmath")  # d ln s / dq = −2β d ln x / dq
+    power = 1 / (2 * decay)
+    kept, signal, rate = _at_the_end(channel)
 
-    def found(at: mpmath.mpf) -> mpmath.mpf:
-        power = 1 - 1 / (2 * decay)
-        return kept(at) * (signal(at) / begin) ** power * begin * rate(at) / (2 * decay)
+    def found(y: float) -> float:
+        left = y ** (2 * decay)
+        return float(kept(left) * signal(left) ** (1 - power) * rate(left) * begin**power)
 
-    with mpmath.workdps(_DIGITS):  # the integrand is singular at q = 1, where 1 − q cancels
-        return float(mpmath.quad(found, [least, 1])) + begin / (2 * decay - 1)
+    whole, _ = scipy.integrate.quad(found, 0, (1 - least) ** power, epsabs=0, epsrel=1e-13, limit=200)
+    return float(whole) + begin / (2 * decay - 1)
+
+
+def _at_the_end(channel: Channel) -> tuple[Callable, ...]:
+    r"""$(1-q^J)/u$, $su$ and $u\,d\ln s/dq=-2\beta u\,d\ln x/dq$ in u = 1 − q, where they are finite."""
+    u = sp.Symbol("u", positive=True)
+    slope = sp.diff(channel.signal, q) / channel.signal
+    shown = (channel.left / u, channel.signal * u, slope * u)
+    return tuple(sp.lambdify(u, sp.cancel(one.subs(q, 1 - u)), "math") for one in shown)
 
 
 @cache
