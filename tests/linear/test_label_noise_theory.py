@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import mpmath
 import numpy as np
 import pytest
 import sympy as sp
@@ -288,6 +289,27 @@ def test_the_time_to_a_level_is_when_the_exact_mean_is_there() -> None:
     assert around[1] == pytest.approx(step**0.5, rel=5e-3)
     assert oscillation.time_to_level(200, 0.5, 1.0) == np.inf  # the first layer grows
     assert oscillation.time_to_level(2, 0.5, 3.0) == np.inf  # the floor is above
+
+
+@pytest.mark.parametrize("step", [1e-3, 1e-12, 1e-20])
+def test_small_steps_lose_no_digits(step: float) -> None:
+    """Against fifty digits, after about as many steps as the laws are for."""
+    with mpmath.workdps(60):
+        exact, norm = mpmath.mpf(step), mpmath.mpf(0.5)
+        growth = 1 + exact * norm
+        saturated = mpmath.log(4 * norm / mpmath.mpf("1e-6")) / (2 * mpmath.log(growth))
+        along = (growth ** mpmath.nint(2 / exact) + (2 - growth) ** mpmath.nint(2 / exact)) / 2
+        turn = 1 - 2 * exact ** mpmath.mpf(1.5) + 3 * exact**3
+        level = 3 * exact ** mpmath.mpf(2.5) * norm**2 / (1 - turn)
+        left = level + (1 - level) * turn ** mpmath.nint(exact ** mpmath.mpf(-1.5))
+    target = np.array([0.5, 0.0])
+    found = alignment.saturation_time(np.array([[1e-3, 0.0]]), np.zeros(1), target, step)
+    assert found == pytest.approx(float(saturated), rel=1e-12)
+    cosine = alignment.linear_cosines(np.array([[1.0, 1.0]]), np.zeros(1), target, step, round(2 / step))
+    assert cosine == pytest.approx(float(along / mpmath.sqrt(along**2 + 1)), rel=1e-12)
+    steps = np.array([2.0 * round(step**-1.5)])
+    norms = oscillation.mean_norm2(steps, np.array([1.0, 0.0]), np.array([3.0, 0.0]), step, 0.5)
+    assert norms == pytest.approx(float(left), rel=1e-10)
 
 
 def test_phase_two_of_a_plain_loop() -> None:

@@ -7,8 +7,12 @@ $\frac14\sum p_i^2e^{2\tau}\approx\|\theta^*\|$ (arXiv:2603.10397, section 4.4, 
 Lemma 4.5 lacks a factor 1/η).
 """
 
+from collections.abc import Callable
+from functools import lru_cache
+
 import numpy as np
 import sympy as sp
+from sympy.codegen.rewriting import log1p_opt, optimize
 
 from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
@@ -57,7 +61,13 @@ def saturation_time(first: np.ndarray, second: np.ndarray, target: np.ndarray, s
         raise InputError(
             f"first: its growing part has squared norm {growing:.3g}: give weights below 4‖θ*‖ = {4 * norm:.3g}"
         )
-    return float(alignment_time().subs({eta: step_size, T: norm, P2: growing}))
+    return float(_alignment_time_at()(step_size, norm, growing))
+
+
+@lru_cache(maxsize=1)
+def _alignment_time_at() -> Callable[..., float]:
+    """`alignment_time` in doubles, in which 1 + η‖θ*‖ forgets a small step size and log1p does not."""
+    return sp.lambdify((eta, T, P2), optimize(alignment_time(), (log1p_opt,)), "numpy")
 
 
 def linear_cosines(
@@ -66,7 +76,9 @@ def linear_cosines(
     r"""(m,) $|\cos(w_i,\theta^*)|$ after `steps` of the linearised dynamics, in closed form by the spectrum of $\mathsf M$."""
     norm = float(np.linalg.norm(target))
     direction = target / norm
-    along, grow, shrink = first @ direction, (1 + step_size * norm) ** steps, (1 - step_size * norm) ** steps
+    along, rate = first @ direction, step_size * norm
+    grow = np.exp(steps * np.log1p(rate))
+    shrink = np.exp(steps * np.log1p(-rate)) if rate < 1 else (1 - rate) ** steps
     moved = (along + second) / 2 * grow + (along - second) / 2 * shrink
     across2 = np.sum(first**2, axis=1) - along**2
     return np.asarray(np.abs(moved) / np.sqrt(moved**2 + across2))

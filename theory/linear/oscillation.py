@@ -85,7 +85,8 @@ def mean_norm2(
         )
     level = _gain_at(np.asarray(on, dtype=float), step_size, target_norm**2) / -shrinkage
     turns = np.stack([(np.asarray(times) + 1) // 2, np.asarray(times) // 2])
-    return np.sum(level[:, None] + (np.asarray(start) - level)[:, None] * (1 + shrinkage)[:, None] ** turns, axis=0)
+    left = np.exp(turns * np.log1p(shrinkage)[:, None])
+    return np.sum(level[:, None] + (np.asarray(start) - level)[:, None] * left, axis=0)
 
 
 def decay_rate(width: int, step_size: float) -> float:

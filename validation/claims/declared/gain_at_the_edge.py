@@ -1,0 +1,61 @@
+"""M33: the linear model's gain is 1 where its whole recursion begins to grow."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from scipy import optimize
+
+from theory.declared import linear_stability as stability
+from theory.declared.linear_model import LinearModel
+from theory.declared.rule import Momentum, Rule
+from validation.judge.claim import Controls, Measurement, claim
+from validation.judge.context import Context
+
+COST = 1
+
+#: Four eigenspaces, one of them of a hundred dimensions; label noise.
+_MODEL = LinearModel(np.array([2.0, 0.7, 0.3, 0.02]), np.array([1.0, 3.0, 8.0, 100.0]), 0.5, np.ones(4))
+_RULES = {
+    "plain": Rule(1.0),
+    "batch": Rule(1.0, batch=5),
+    "heavy": Momentum(1.0, batch=2, beta=0.8, kind="heavy"),
+    "nesterov": Momentum(1.0, batch=3, beta=0.6, kind="nesterov"),
+}
+#: Relative, of the step size: eigenvalues of a matrix of order one.
+_ROUNDING = 1e-9
+
+
+def _edge(rule: Rule) -> float:
+    """Step size at which the whole recursion's largest eigenvalue is 1."""
+
+    def size(step: float) -> float:
+        return float(np.abs(np.linalg.eigvals(stability.matrix(_MODEL, replace(rule, step_size=step)))).max()) - 1
+
+    top = 2 / float(_MODEL.eigenvalues.max())
+    return float(optimize.brentq(size, 1e-2 * top, 4 * top, xtol=1e-15, rtol=1e-13))
+
+
+@claim(
+    id="M33",
+    title="Gain at the edge of stability",
+    statement="The linear model's mean squares begin to grow at the step size where the gain is 1, at any batch and momentum.",
+    latex=r"\varrho(\mathcal M)=1\iff\mathcal K=\sum_\lambda\lambda[(1-M_\lambda)^{-1}B_\lambda]_C=1",
+    source="derived",
+    kind="exact",
+    regime="Gaussian inputs, fresh samples; two routes to the edge, no runs",
+    controls=("a step size 5 % smaller", "edge 2/λ₁"),
+)
+def run_edge(context: Context) -> Iterator[Measurement]:
+    """The gain at the step size where the spectral radius of the recursion is 1."""
+    for name, rule in _RULES.items():
+        edge = _edge(rule)
+        at, below = (stability.gain(_MODEL, replace(rule, step_size=step)) for step in (edge, 0.95 * edge))
+        slope = (at - below) / 0.05
+        plain = 1.99 / float(_MODEL.eigenvalues.max())
+        controls: Controls = {
+            "a step size 5 % smaller": below,
+            "edge 2/λ₁": stability.gain(_MODEL, replace(rule, step_size=plain)),
+        }
+        text = f"gain where the spectral radius is 1, {name}"
+        yield Measurement(text, 1.0, at, 0.0, slope * _ROUNDING, controls, "rounding of eigenvalues", name)
