@@ -24,6 +24,8 @@ _RULES = {
 }
 #: Relative, of the step size: eigenvalues of a matrix of order one.
 _ROUNDING = 1e-9
+#: Steps until the mean squares stand still.
+_LATE = 4000
 
 
 def _edge(rule: Rule) -> float:
@@ -44,7 +46,7 @@ def _edge(rule: Rule) -> float:
     source="derived",
     kind="exact",
     regime="Gaussian inputs, fresh samples; two routes to the edge, no runs",
-    controls=("a step size 5 % smaller", "edge 2/λ₁"),
+    controls=("a step size 5 % smaller", "edge 2/λ₁", "floor without 1 − 𝒦"),
 )
 def run_edge(context: Context) -> Iterator[Measurement]:
     """The gain at the step size where the spectral radius of the recursion is 1."""
@@ -59,3 +61,17 @@ def run_edge(context: Context) -> Iterator[Measurement]:
         }
         text = f"gain where the spectral radius is 1, {name}"
         yield Measurement(text, 1.0, at, 0.0, slope * _ROUNDING, controls, "rounding of eigenvalues", name)
+        yield _below(name, replace(rule, step_size=edge / 2))
+
+
+def _below(name: str, rule: Rule) -> Measurement:
+    """R∞ = σ²𝒦/(1 − 𝒦), solved for 𝒦, of the recursion's last step."""
+    risk = _MODEL.path(rule, 2 * _LATE)[[_LATE, -1]] @ _MODEL.eigenvalues
+    noise = _MODEL.noise**2
+    middle, end = risk / (noise + risk)
+    text = f"gain at half that step size, by where the recursion ends, {name}"
+    controls: Controls = {"floor without 1 − 𝒦": float(risk[1] / noise)}
+    allowed = float(abs(end - middle)) + _ROUNDING
+    source = "what the recursion still changes in as many steps again, and rounding"
+    predicted = stability.gain(_MODEL, rule)
+    return Measurement(text, predicted, float(end), 0.0, allowed, controls, source, f"{name}.half")
