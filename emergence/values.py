@@ -1,14 +1,18 @@
 """Kinds of values that options take: one rule for flags, TOML keys and Python callers, so one message for all three."""
 
 import math
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, ClassVar
 
 from emergence.refusal import refuse
 
 #: Whole numbers up to here are exact as doubles too, so they survive JSON and every array type.
 MAX_WHOLE = 2**53
+#: A number with a power of ten, and no more digits than it can have.
+_POWER = re.compile(r"[0-9]{1,17}(\.[0-9]{1,17})?[eE]\+?[0-9]{1,2}")
 #: Positive numbers stay in this range so that their squares neither vanish nor overflow.
 SMALLEST, LARGEST = 1e-100, 1e100
 
@@ -89,7 +93,7 @@ class Switch(Kind):
 
 @dataclass(frozen=True)
 class Whole(Kind):
-    """A whole number from `least` to 2⁵³; 4.0 is not one."""
+    """A whole number from `least` to 2⁵³; 4.0 is not one, but 1e6 on a command line is."""
 
     least: int = 1
 
@@ -104,7 +108,15 @@ class Whole(Kind):
         try:
             return int(text)
         except ValueError:
-            return text
+            return _whole(text)
+
+
+def _whole(text: str) -> Any:
+    """1e6 and 2.5e3 as they are written on a command line; any other text as it is."""
+    if _POWER.fullmatch(text) is None:
+        return text
+    number = Decimal(text)
+    return int(number) if number == number.to_integral_value() else text
 
 
 @dataclass(frozen=True)

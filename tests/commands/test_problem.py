@@ -13,6 +13,7 @@ from emergence.models import quadratic
 from emergence.models.additive import MODEL, resolve
 from emergence.models.additive import AdditiveProblem as Problem
 from emergence.options import options
+from emergence.values import Whole
 from theory import InputError
 from theory.core.defaults import HORIZON, SAFE_FRACTION
 
@@ -130,6 +131,15 @@ def test_a_flag_sets_aside_its_rivals_in_the_file(tmp_path: Path) -> None:
     path = _toml(tmp_path, "teacher_weights = [1, 0.5]\nsteps = 5\n")
     problem = build(MODEL, {"teacher_exponent": 2.0, "time": 3.0}, path)
     assert (problem.exponent, problem.width, problem.time, problem.steps) == (2.0, 8, 3.0, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [("64", 64), ("1e6", 10**6), ("2.5E+3", 2500), ("9007199254740993e0", 2**53 + 1)]
+    + [(text, text) for text in ("1.23e1", "1e-3", "4.0", "e3", "1e", "1e999", "-1e3", "1e1000000000")],
+)
+def test_whole_numbers_of_flags_may_have_a_power_of_ten(text: str, read: object) -> None:
+    assert Whole().read(text) == read
 
 
 def test_rivals_in_one_file_are_refused(tmp_path: Path) -> None:
