@@ -237,8 +237,8 @@ def _directions(resolved: Resolved) -> list[dict[str, object]]:
     from theory.quadratic.subspace import draw_columns
 
     model, problem = resolved.model, resolved.problem
-    start = draw_columns(problem.width, model.width, model.teacher.dim, problem.seed).orthonormal()
-    overlap2, leading = np.sum(start.on_teachers**2, axis=1), model.emergence_time
+    start = draw_columns(problem.width, model.width, model.teacher.dim, problem.seed)
+    overlap2, leading = start.squared_overlaps(), model.emergence_time
     step = resolved.step_size
     return [
         {

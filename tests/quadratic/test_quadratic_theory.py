@@ -28,7 +28,7 @@ from theory.quadratic.model import (
     quadratic_moment,
 )
 from theory.quadratic.occupation import Occupation
-from theory.quadratic.subspace import draw_columns
+from theory.quadratic.subspace import Subspace, draw_columns
 
 
 def spectrum(teachers: int, decay: float = 1.0) -> np.ndarray:
@@ -291,3 +291,17 @@ def test_half_times_solve_the_law() -> None:
     found = [law.diagonal([times[j]])[0, j] for j in range(12)]
     assert found == pytest.approx([0.5] * 12, abs=1e-5)
     assert np.array_equal(Occupation(spectrum(3), 10, 6).half_times(), np.zeros(3))
+
+
+@pytest.mark.parametrize(("teachers", "width", "dim"), [(4, 6, 100), (8, 50, 59), (8, 50, 58), (60, 40, 10**9)])
+def test_squared_overlaps_need_no_frame(teachers: int, width: int, dim: int) -> None:
+    """Triangular and not, many more directions than columns and few more."""
+    columns = draw_columns(teachers, width, dim, 1)
+    frame = columns.orthonormal().on_teachers
+    np.testing.assert_allclose(columns.squared_overlaps(), np.sum(frame**2, axis=1), rtol=1e-12)
+
+
+def test_squared_overlaps_of_dependent_columns_are_refused() -> None:
+    columns = Subspace(np.ones((2, 3)), np.diag([1.0, 0.0, 0.0]))
+    with pytest.raises(InputError, match="linearly dependent"):
+        columns.squared_overlaps()

@@ -20,6 +20,8 @@ from theory.quadratic.model import check_width
 
 #: How far Z₀ᵀZ₀ may exceed the identity by rounding.
 _ROUNDING = 1e-12
+#: Below this ratio of its diagonal's entries a triangle is not solved with.
+_SMALL = 1e-3
 _NAME = "subspace"
 
 
@@ -65,6 +67,20 @@ class Subspace:
             rows = scipy.linalg.solve_triangular(triangle, rows.T, trans="T").T
         count = self.on_teachers.shape[0]
         return Subspace(rows[:count], rows[count:])
+
+    def squared_overlaps(self) -> np.ndarray:
+        r"""$\|U^\top\theta_j\|^2$ of each teacher with the span, (M*,), without a frame where `rest` is triangular.
+
+        With T the columns on the teachers and R the others, $S=T(R^\top R)^{-1}T^\top$, it is the diagonal of $S(1+S)^{-1}$:
+        O(M*N²) in place of O(N³). Raises `InputError` if the columns are dependent.
+        """
+        size = np.abs(np.diag(self.rest))
+        square = self.rest.shape == (self.width, self.width)
+        if not square or np.any(np.tril(self.rest, -1)) or size.min() <= _SMALL * size.max():
+            return np.asarray(np.sum(self.orthonormal().on_teachers ** 2, axis=1))
+        reach = scipy.linalg.solve_triangular(self.rest, self.on_teachers.T, trans="T")
+        gram = reach.T @ reach
+        return np.asarray(np.diag(np.linalg.solve(np.eye(len(gram)) + gram, gram)))
 
     @classmethod
     def of_overlap(cls, overlap: ArrayLike) -> "Subspace":
