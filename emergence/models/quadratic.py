@@ -232,7 +232,6 @@ def _exponents(resolved: Resolved) -> dict[str, float | None]:
 
 def _directions(resolved: Resolved) -> list[dict[str, object]]:
     """One entry per direction, from 1, in the order of the weights; `neuron` and T_p do not apply (no decoupling)."""
-
     from theory.quadratic.subspace import draw_columns
 
     model, problem = resolved.model, resolved.problem

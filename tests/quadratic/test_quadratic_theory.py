@@ -28,7 +28,7 @@ from theory.quadratic.model import (
     quadratic_moment,
 )
 from theory.quadratic.occupation import Occupation
-from theory.quadratic.subspace import Subspace, draw_columns
+from theory.quadratic.subspace import draw_columns
 
 
 def spectrum(teachers: int, decay: float = 1.0) -> np.ndarray:
