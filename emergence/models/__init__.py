@@ -60,12 +60,14 @@ def _executed(path: str, file: Path, content: bytes) -> ModuleType:
     """`content`: of the file, so that one that has changed is run again."""
     name = f"emergence_model_{file.stem}"
     spec = spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
+    if spec is None:
         refuse(f"file {path!r} cannot be read as Python: give the path of a file that ends in .py")
     module = module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
     try:
-        spec.loader.exec_module(module)
+        # (What was read, not by the loader: that leaves compiled code beside the file, and takes it for that of a file
+        # which was changed within a second.)
+        exec(compile(content, file, "exec"), vars(module))
     except (Exception, SystemExit) as error:  # a file that leaves would take the command along, as if it were done
         if is_refusal(error):
             raise

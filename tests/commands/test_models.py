@@ -1,7 +1,9 @@
 """Models as records: what they promise is in the data, their help is their own, and a user's file is served like ours."""
 
 import json
+import os
 import re
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,7 +15,7 @@ import xarray as xr
 from emergence.cells import compute, configuration
 from emergence.commands import sweep
 from emergence.model import Model
-from emergence.models import built_in, load
+from emergence.models import built_in, load, module_of
 from emergence.options import options, written
 from emergence.store.engine import Here
 from emergence.values import Switch
@@ -266,3 +268,16 @@ def test_switches_have_both_forms(command: Callable) -> None:
     text = command("simulate", "--model", "linear", "--help").out
     for name, one in options(built_in()["linear"].problem).items():
         assert (f"--no-{written(name)}" in text) is isinstance(one.metadata["kind"], Switch)
+
+
+def test_a_file_is_run_as_it_stands_and_nothing_is_left_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it changes within a second and keeps its size, and where Python writes compiled code."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    file = tmp_path / "own.py"
+    for number in (1, 2):
+        file.write_text(f"NUMBER = {number}\n")
+        os.utime(file, (1e9, 1e9))
+        assert number == module_of(str(file)).NUMBER
+    assert list(tmp_path.iterdir()) == [file]
