@@ -2,7 +2,7 @@
 
 import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import jax
@@ -35,15 +35,6 @@ RUNS: dict[str, tuple[System, Callable[[System], object]]] = {
         lambda own: integrate_overlap([1.0, 0.5], draw_subspace(2, 1, 8, 0), [0.1], system=own),
     ),
 }
-
-
-@pytest.fixture(autouse=True)
-def _only_what_is_new() -> Iterator[None]:
-    """What other tests have left is not looked through again."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def _alive() -> int:
