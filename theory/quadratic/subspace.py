@@ -20,7 +20,7 @@ from theory.quadratic.model import check_width
 
 #: How far Z₀ᵀZ₀ may exceed the identity by rounding.
 _ROUNDING = 1e-12
-#: Below this ratio of its diagonal's entries a triangle is not solved with.
+#: Below this ratio of its diagonal's entries, where digits are lost with it, a triangle is not solved with: a frame is made.
 _SMALL = 1e-3
 _NAME = "subspace"
 

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+import sympy as sp
 from scipy import optimize
 
+from theory.declared import linear_model as exact
 from theory.declared import linear_stability as stability
 from theory.declared.linear_model import LinearModel
 from theory.declared.rule import Momentum, Rule
@@ -22,17 +24,20 @@ _RULES = {
     "heavy": Momentum(1.0, batch=2, beta=0.8, kind="heavy"),
     "nesterov": Momentum(1.0, batch=3, beta=0.6, kind="nesterov"),
 }
+#: The recursion with 1 in the place of (b + 1)/b.
+_WITHOUT_FOURTH = exact.step_equations(exact.gradient_square(sp.Integer(1)))
 #: Relative, of the step size: eigenvalues of a matrix of order one.
 _ROUNDING = 1e-9
 #: Steps until the mean squares stand still.
 _LATE = 4000
 
 
-def _edge(rule: Rule) -> float:
+def _edge(rule: Rule, equations: dict[str, sp.Expr] | None = None) -> float:
     """Step size at which the whole recursion's largest eigenvalue is 1."""
 
     def size(step: float) -> float:
-        return float(np.abs(np.linalg.eigvals(stability.matrix(_MODEL, replace(rule, step_size=step)))).max()) - 1
+        matrix = stability.matrix(_MODEL, replace(rule, step_size=step), equations)
+        return float(np.abs(np.linalg.eigvals(matrix)).max()) - 1
 
     top = 2 / float(_MODEL.eigenvalues.max())
     return float(optimize.brentq(size, 1e-2 * top, 4 * top, xtol=1e-15, rtol=1e-13))
@@ -46,7 +51,7 @@ def _edge(rule: Rule) -> float:
     source="derived",
     kind="exact",
     regime="Gaussian inputs, fresh samples; two routes to the edge, no runs",
-    controls=("a step size 5 % smaller", "edge 2/λ₁", "floor without 1 − 𝒦"),
+    controls=("a step size 5 % smaller", "(b + 1)/b → 1", "floor without 1 − 𝒦"),
 )
 def run_edge(context: Context) -> Iterator[Measurement]:
     """The gain at the step size where the spectral radius of the recursion is 1."""
@@ -54,11 +59,8 @@ def run_edge(context: Context) -> Iterator[Measurement]:
         edge = _edge(rule)
         at, below = (stability.gain(_MODEL, replace(rule, step_size=step)) for step in (edge, 0.95 * edge))
         slope = (at - below) / 0.05
-        plain = 1.99 / float(_MODEL.eigenvalues.max())
-        controls: Controls = {
-            "a step size 5 % smaller": below,
-            "edge 2/λ₁": stability.gain(_MODEL, replace(rule, step_size=plain)),
-        }
+        wrong = stability.gain(_MODEL, replace(rule, step_size=_edge(rule, _WITHOUT_FOURTH)))
+        controls: Controls = {"a step size 5 % smaller": below, "(b + 1)/b": wrong}
         text = f"gain where the spectral radius is 1, {name}"
         yield Measurement(text, 1.0, at, 0.0, slope * _ROUNDING, controls, "rounding of eigenvalues", name)
         yield _below(name, replace(rule, step_size=edge / 2))

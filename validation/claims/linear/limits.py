@@ -36,7 +36,7 @@ def _alignment() -> Measurement:
         ratios.append(saturated / alignment.corrected_alignment_time(step, _TARGET))
     limit, added = _limit(np.array(ratios))
     text = "when growth from rows of order √η saturates, over ln(1/η)/(η‖θ*‖), η to 0"
-    controls: Controls = {"the whole of it": 1.0, "ln(1/η)/‖θ*‖, as printed": Control(0.5, limit * _ALIGNING[0])}
+    controls: Controls = {"the whole of it": 1.0, "ln(1/η)/‖θ*‖, as printed": Control(0.5, limit / _ALIGNING[0])}
     return Measurement(text, 0.5, limit, 0.0, added, controls, _SOURCE, "alignment", {"values": ratios})
 
 

@@ -13,16 +13,17 @@ from validation.experiments.quadratic_runs import between, power_law
 from validation.judge.claim import Controls, Measurement, claim
 from validation.judge.context import Context
 from validation.statistics.exponents import continued
-from validation.statistics.frontier import lower_envelope
 
 COST = 4
 
-_CHANGES = "changes of the law's slope: later directions or fewer widths, and the square root of d"
+_CHANGES = "changes of the law's slope: other directions, and the square root of d"
 _GROWTH = "what continuing the change from one size to the next adds"
 #: d of a limit, and its square root.
 _DIM, _NEARER = 10**30, 10**15
 #: Directions between which the slope in time is read, and later ones.
 _EARLY, _LATE = (10, 100), (30, 300)
+#: Directions learned at the two costs of a slope in compute, and at lower costs.
+_MANY, _FEW = (80, 320), (20, 80)
 
 
 def _tail(decay: float, teachers: int) -> float:
@@ -37,14 +38,26 @@ def _in_time(decay: float, dim: int, ranks: tuple[int, int]) -> float:
     return log_slope(times, Occupation(a, dim, width).risk(times) + _tail(decay, a.size))
 
 
-def _in_compute(nu: float, dim: int, widths: Sequence[int]) -> float:
-    """Slope of the law's least risk at compute N·t, β = 1, γ = N^−ν."""
-    a = power_law(10 * widths[-1], 1.0)
-    grids = [between(a, width, dim, 2, 3 * width, 24) for width in widths]
-    risks = [Occupation(a, dim, n).risk(times) + _tail(1.0, a.size) for n, times in zip(widths, grids, strict=True)]
-    clocks = [times * n ** (1 + nu) for n, times in zip(widths, grids, strict=True)]
-    cost = np.geomspace(clocks[1][6], clocks[-3][15], 12)
-    return log_slope(cost, lower_envelope(clocks, risks, cost)[0])
+def _least(dim: int, learned: int, nu: float) -> tuple[float, float]:
+    """Compute N·t at which `learned` directions emerge at their own width, and the law's least risk there, β = 1, γ = N^−ν.
+
+    Widths are tried from an eighth of `learned` to eight times as many, then between the neighbours of the best.
+    """
+    a = power_law(16 * learned + 1000, 1.0)
+    cost = learned ** (1 + nu) * float(emergence_times(a, dim, learned)[learned - 1])
+    low, high = learned / 8, 8.0 * learned
+    for _ in range(2):
+        widths = [int(x) for x in np.unique(np.geomspace(max(low, 1.0), high, 40).round())]
+        risks = [float(Occupation(a, dim, n).risk(np.array([cost / n ** (1 + nu)]))[0]) for n in widths]
+        place = int(np.argmin(risks))
+        low, high = widths[place - 1], widths[place + 1]
+    return cost, risks[place] + _tail(1.0, a.size)
+
+
+def _in_compute(nu: float, dim: int, learned: tuple[int, int]) -> float:
+    """Slope of the law's least risk at compute N·t between two costs."""
+    (first, more), (last, less) = (_least(dim, p, nu) for p in learned)
+    return float(np.log(less / more) / np.log(last / first))
 
 
 def _grown(reading: Sequence[float]) -> tuple[float, float]:
@@ -125,11 +138,8 @@ def run_limits(context: Context) -> Iterator[Measurement]:
         allowed = abs(slope - nearer) + abs(slope - later)
         key = f"time.beta{decay:g}"
         yield Measurement(text, scaling.time_exponent(decay), slope, 0.0, allowed, controls, _CHANGES, key)
-    widths = [8, 11, 16, 22, 32, 45, 64, 90, 128, 180, 256]
     for nu in (0.0, 0.5):
-        slope, nearer, fewer = (
-            _in_compute(nu, *case) for case in ((_DIM, widths), (_NEARER, widths), (_DIM, widths[:-2]))
-        )
+        slope, nearer, fewer = (_in_compute(nu, *case) for case in ((_DIM, _MANY), (_NEARER, _MANY), (_DIM, _FEW)))
         controls = {
             "exponent in time": scaling.time_exponent(1.0),
             "the other parametrisation": scaling.compute_exponent(1.0, 0.5 - nu),
