@@ -28,6 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     3 internal error (a traceback with ``EMERGENCE_DEBUG=1``); 130 interrupted (Ctrl-C, SIGTERM, SIGHUP).
     """
     console.secure()
+    # An accelerator is slower at long loops of small steps, and its memory is reserved by whoever starts it: only on request.
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
     with heeded(), resources.bounded():
         return _ended(argv)
 

@@ -4,12 +4,16 @@ A context around each function would not be enough. Outside it the first operati
 or on an equation lowered by `dynamics.lower`, gives float32 without a word, and other threads do not see it. So the
 switch is global, set before anything here makes an array; a program in single precision beside it keeps its numbers under
 ``with jax.enable_x64(False)``, and what it calls here computes in double precision all the same (`double_precision`).
+
+Where JAX has an accelerator, ours computes on the processor beside it unless the user names a device: its loops take many
+small steps one after the other, and to start each of them on an accelerator takes longer than the step.
 """
 
 import os
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -25,16 +29,25 @@ def is_double() -> bool:
 
 
 def double_precision(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """`function` in double precision, also where its caller has switched to single."""
+    """`function` in double precision, also where its caller has switched to single, and on the processor (`_place`)."""
 
     @wraps(function)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        if is_double():
-            return function(*args, **kwargs)
-        with jax.enable_x64(True):
+        with nullcontext() if is_double() else jax.enable_x64(True), _place():
             return function(*args, **kwargs)
 
     return run
+
+
+def _place() -> AbstractContextManager[object]:
+    """The processor, if JAX would take an accelerator that nobody has asked for.
+
+    ``JAX_PLATFORMS``, ``jax_default_device`` and ``jax.default_device`` ask.
+    """
+    asked = jax.config.jax_platforms or jax.config.jax_default_device  # type: ignore[attr-defined]
+    if asked or jax.default_backend() == "cpu":
+        return nullcontext()
+    return jax.default_device(jax.devices("cpu")[0])
 
 
 def _switch_on() -> None:

@@ -1,12 +1,11 @@
 """A problem of the additive model: its options, and what they mean: start, prediction, step size, length of a run."""
 
-import math
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from emergence.model import Simulation
-from emergence.models.run_length import check_steps
+from emergence.models.run_length import check_steps, fewest_steps
 from emergence.models.teacher import INIT_SCALE, TrainedProblem
 from emergence.options import option
 from emergence.refusal import refuse
@@ -169,4 +168,4 @@ def _length(
         return time, None
     if step_size * LONGEST < time:
         refuse(f"step-size is {step_size:g}: time {time:g} would take over {LONGEST:g} steps: raise it or lower dim")
-    return time, max(1, math.ceil(time / step_size))
+    return time, fewest_steps(time, step_size)

@@ -1,6 +1,5 @@
 r"""Options of a declared model: inputs, target, student, loss and rule as text, and what they mean."""
 
-import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from emergence import models
 from emergence.model import Simulation
+from emergence.models.run_length import ROUNDING, fewest_steps
 from emergence.models.teacher import ACTIVATION
 from emergence.options import Problem, option, written
 from emergence.refusal import is_refusal, refuse
@@ -409,11 +409,11 @@ def _check_rows(width: int, directions: int, inputs: "Inputs") -> None:
 def _steps_to(step_size: "float | Schedule", time: float) -> int:
     """The fewest steps whose sizes sum to `time`. Raises `InputError` where a schedule never does."""
     if not callable(step_size):
-        return max(1, math.ceil(time / step_size * (1 - 1e-12)))
+        return fewest_steps(time, step_size)
     import numpy as np
 
     count = min(step_size.end or _LONGEST, _LONGEST)
     total = np.cumsum(np.asarray(step_size(np.arange(count))))
     if total[-1] < time:
         refuse(f"time is {time:g}, but the step sizes sum to {total[-1]:.4g} in {count} steps: lower it, or give steps")
-    return int(np.searchsorted(total, time * (1 - 1e-12))) + 1
+    return int(np.searchsorted(total, time * (1 - ROUNDING))) + 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from emergence.model import Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
 from emergence.models.additive_problem import beyond
-from emergence.models.run_length import steps_in
+from emergence.models.run_length import fewest_steps, steps_in
 from emergence.models.teacher import (
     EXPONENT,
     INIT_SCALE,
@@ -20,7 +20,7 @@ from emergence.models.teacher import (
 from emergence.options import option
 from emergence.refusal import refuse
 from emergence.resources import Cost
-from emergence.values import Expression, Number, Whole
+from emergence.values import MAX_WHOLE, Expression, Number, Whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,7 +106,7 @@ class Resolved:
         """The full problem, defaults included."""
         steps = self.problem.steps
         if steps is None and self.step_size is not None:
-            steps = max(1, math.ceil(min(self.time / self.step_size, 2.0**53)))
+            steps = fewest_steps(min(self.time / self.step_size, MAX_WHOLE), 1.0)
         decided = {"time": self.time, "steps": steps, "activation": self.activation.name}
         return asdict(self.problem) | self.problem.decided() | decided | {"speed_factor": self.model.speed_factor}
 

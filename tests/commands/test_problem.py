@@ -12,6 +12,7 @@ from emergence.config import build, load
 from emergence.models import quadratic
 from emergence.models.additive import MODEL, resolve
 from emergence.models.additive import AdditiveProblem as Problem
+from emergence.models.run_length import steps_in
 from emergence.options import options
 from emergence.values import Whole
 from theory import InputError
@@ -203,6 +204,13 @@ def test_length_converts_between_steps_and_time() -> None:
     assert by_steps.time == pytest.approx(1e-3)
     by_time = resolve(replace(SMALL, step_size=1e-6, time=1e-3 + 5e-7))
     assert by_time.steps == 1001
+
+
+@pytest.mark.parametrize(("time", "steps"), [(1.1, 11), (0.7, 7), (2.3, 23), (0.71, 8), (0.01, 1)])
+def test_whole_numbers_of_steps_are_whole_but_for_rounding(time: float, steps: int) -> None:
+    assert steps_in(time, 0.1) == steps  # (1.1 / 0.1 is more than 11)
+    model = quadratic.MODEL
+    assert model.resolve(model.problem(step_size=0.1, time=time), None).echo()["steps"] == steps
 
 
 def test_a_step_size_beyond_the_bound_is_refused_naming_bound_and_direction() -> None:

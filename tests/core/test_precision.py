@@ -47,7 +47,7 @@ unnamed = lambda: shown(train())
 
 def python(code: str, **environment: str) -> str:
     """What a fresh interpreter prints, warnings included."""
-    kept = {name: value for name, value in os.environ.items() if name != "JAX_ENABLE_X64"}
+    kept = {name: value for name, value in os.environ.items() if name not in ("JAX_ENABLE_X64", "JAX_PLATFORMS")}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=kept | environment, capture_output=True, text=True, check=True
     )
@@ -110,6 +110,43 @@ def test_every_public_function_that_uses_jax_sees_to_its_precision() -> None:
     numerical = [f for f in functions if {"jax", "jnp"} & set(vars(sys.modules[f.__module__]))]
     assert len(numerical) > 20
     assert [f.__name__ for f in numerical if f.__code__ is not code] == []
+
+
+# --------------------------------------------------------------------------------------------------- the place
+
+
+@precision.double_precision
+def _device() -> object:
+    return jax.config.jax_default_device
+
+
+@pytest.fixture
+def unasked() -> Iterator[None]:
+    """A process whose user has named no device."""
+    before = jax.config.jax_platforms  # type: ignore[attr-defined]
+    jax.config.update("jax_platforms", None)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_platforms", before)
+
+
+def test_ours_leave_an_accelerator_alone_that_nobody_asks_for(unasked: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    processor = jax.devices("cpu")[0]
+    assert _device() is None  # the processor is all there is
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert _device() == processor
+    assert jax.config.jax_default_device is None  # type: ignore[attr-defined]  # the user's own arrays go where they went
+    with jax.default_device(jax.devices()[-1]):
+        assert _device() == jax.devices()[-1]
+    jax.config.update("jax_platforms", "cuda,cpu")
+    assert _device() is None
+
+
+@pytest.mark.parametrize(("asked", "found"), [({}, "cpu"), ({"JAX_PLATFORMS": "cuda"}, "cuda")])
+def test_so_does_the_command_line(asked: dict[str, str], found: str) -> None:
+    code = "import os; from emergence.cli import main; main(['claims', 'E7']); print(os.environ['JAX_PLATFORMS'])"
+    assert python(code, **asked).splitlines()[-1] == found
 
 
 # ------------------------------------------------------------------------------------------------- the warning
