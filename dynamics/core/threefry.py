@@ -52,12 +52,20 @@ def _bits(key: jax.Array, width: int, shape: tuple[int, ...]) -> jax.Array:
 
 @partial(jax.jit, static_argnums=1, inline=True)
 def _split(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    return jnp.stack(_counted(key, shape), axis=-1)
+    return _apart(jnp.stack(_counted(key, shape), axis=-1))
 
 
 @partial(jax.jit, inline=True)
 def _fold_in(key: jax.Array, number: int | jax.Array) -> jax.Array:
-    return jnp.stack(_encrypted(key, jnp.uint32(0), jnp.asarray(number).astype(jnp.uint32)))
+    return _apart(jnp.stack(_encrypted(key, jnp.uint32(0), jnp.asarray(number).astype(jnp.uint32))))
+
+
+def _apart(key: jax.Array) -> jax.Array:
+    """A key in a pass of its own, where jaxlib 0.12 could compile without end: keys of keys, and what is made of their draws.
+
+    (The flipped labels of `dynamics.networks.lazy_rich` did.)
+    """
+    return jax.lax.optimization_barrier(key)
 
 
 def folded(key: np.ndarray, numbers: np.ndarray) -> np.ndarray:
