@@ -164,8 +164,10 @@ def test_verdicts_are_kept_claim_by_claim(tmp_path: Path) -> None:
         assert "E9" in verdicts.update(store, catalogue(), file)
     kept = verdicts.read(catalogue(), file)
     assert list(kept) == sorted({one.id, other.id, "E6"}, key=list(content).index)
-    assert kept[one.id] == verdicts.read([one])[one.id]
-    assert kept[other.id].verdicts == verdicts.read([other])[other.id].verdicts
+    assert repr(kept[one.id]) == repr(
+        verdicts.read([one])[one.id]
+    )  # (a NaN equals none, from Python 3.13 on in records, too)
+    assert repr(kept[other.id].verdicts) == repr(verdicts.read([other])[other.id].verdicts)
 
 
 def test_a_page_without_its_table_is_refused() -> None:
