@@ -164,9 +164,8 @@ def test_verdicts_are_kept_claim_by_claim(tmp_path: Path) -> None:
         assert "E9" in verdicts.update(store, catalogue(), file)
     kept = verdicts.read(catalogue(), file)
     assert list(kept) == sorted({one.id, other.id, "E6"}, key=list(content).index)
-    assert repr(kept[one.id]) == repr(
-        verdicts.read([one])[one.id]
-    )  # (a NaN equals none, from Python 3.13 on in records, too)
+    # As text: a NaN equals none, from Python 3.13 on within records, too.
+    assert repr(kept[one.id]) == repr(verdicts.read([one])[one.id])
     assert repr(kept[other.id].verdicts) == repr(verdicts.read([other])[other.id].verdicts)
 
 
