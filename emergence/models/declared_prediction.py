@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 BY_DIRECTION = {
     "emergence, leading order": "time_leading",
     "emergence": "time_half",
-    "half of its loss gone": "time_loss",
+    "half of its norm fitted": "time_loss",
     "emergence in steps": "steps_half",
     "squared norm at rest": "rest_norm",
     "emergence of SGD, mean": "sgd_mean",

@@ -70,6 +70,9 @@ def test_product_from_unequal_starts() -> None:
     toy = Toy(3, "product")
     assert toy.product_time([0.02] * 3, 0.5, 8.0) == pytest.approx(toy.passage_time(0.02, 0.5, 8.0), rel=1e-9)
     assert toy.product_time([0.9, 0.9, 0.9], 0.5) == 0
+    for begun in np.linspace(0.01, 0.49, 40):  # one factor alone relaxes exponentially
+        alone = Toy(1, "product").product_time([begun], 0.5)
+        assert alone == pytest.approx(np.log((1 - begun) / 0.5) / 2, rel=1e-9)
     # Two factors so large that they hardly move multiply the speed of the third, which relaxes exponentially.
     assert toy.product_time([1e-6, 1e3, 1e3], 0.5, 8.0) == pytest.approx(np.log((8 - 1) / 4) / (2 * 1e12), rel=1e-4)
     with pytest.raises(InputError, match="starts has 2 numbers"):
@@ -317,6 +320,14 @@ def test_settled_loss_is_linear_in_the_step() -> None:
     assert settled_loss(H3, np.array([0.8, 0.6]), 2e-4, 50) == pytest.approx(
         2 * settled_loss(H3, np.array([0.8, 0.6]), 1e-4, 50)
     )
+
+
+def test_below_exponent_3_neurons_settle_at_a_direction_only_if_it_is_the_only_one() -> None:
+    h2 = Activation.parse("h2")
+    assert settled_loss(h2, np.array([0.8]), 1e-4, 50) > 0
+    for weights, total in (([0.8, 0.5], None), ([0.8], 1.0)):
+        with pytest.raises(InputError, match="has information exponent 2, but where neurons settle"):
+            settled_loss(h2, np.array(weights), 1e-4, 50, total)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ def test_many_samples_find_what_fresh_ones_find() -> None:
     fresh, slope = found_by(linear(0.0), 0.1, 3)
     assert fresh == pytest.approx(1 - 0.8**3)
     assert slope == pytest.approx(-3 * 0.2**2 * 0.8 * 7)
+    assert found_by(linear(0.0), 0.5, 1) == (1, 0)  # all in one step
 
 
 def test_anisotropic_inputs_are_refused() -> None:

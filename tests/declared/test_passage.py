@@ -1,14 +1,25 @@
 """Steps until one direction is found: against integrals in closed form, and refusals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from theory import InputError
-from theory.declared.one_direction import Drift
+from theory import Activation, InputError
+from theory.declared.damage import damage, step_means
+from theory.declared.directions import Directions
+from theory.declared.inputs import Inputs
+from theory.declared.loss import Correlation, Loss, Square
+from theory.declared.model import DeclaredModel
+from theory.declared.one_direction import Drift, drift_of
 from theory.declared.passage import allowed_step, passage_steps
+from theory.declared.rule import Rule
+from theory.declared.student import committee
+from theory.declared.target import Additive
 
 DIM, START, LEVEL = 400.0, 0.05, 0.4
-LINEAR = Drift(np.array([0.0, 0.3]), 2.0)
+#: As of a ψ² that is 2 whatever the sample.
+LINEAR = Drift(np.array([0.0, 0.3]), np.array([2.0]), np.array([0.0]))
 
 
 def test_a_linear_drift_in_closed_form() -> None:
@@ -32,6 +43,25 @@ def test_at_the_whole_step_size_drift_and_shrinkage_meet() -> None:
 
 def test_no_way_over_a_barrier_and_none_from_nowhere() -> None:
     with pytest.raises(InputError, match="is not found from"):
-        allowed_step(Drift(np.array([0.0, -0.1, 0.5]), 1.0), DIM, START, LEVEL)
+        allowed_step(replace(LINEAR, coefficients=np.array([0.0, -0.1, 0.5])), DIM, START, LEVEL)
     with pytest.raises(InputError, match="0 < start < level < 1"):
         passage_steps(LINEAR, DIM, 1e-4, 0.5, 0.4)
+
+
+@pytest.mark.parametrize("loss", [Correlation(), Square()])
+@pytest.mark.parametrize("link", ["h2", "0.8*h2+0.6*h3"])
+def test_the_next_order_is_that_of_one_step_size_throughout(link: str, loss: Loss) -> None:
+    """By sums of Hermite tables here, by quadrature over samples at each overlap there; Eψ² varies with the overlap."""
+    dim, step, activation = 50, 1e-4, Activation.parse(link)
+    student, target = committee(activation, 1, rows="sphere"), Additive(activation, (1.0,))
+    directions = Directions.orthonormal(Inputs.isotropic(dim), 1)
+    model = DeclaredModel(directions, target, student, Rule(step), loss)
+    found = drift_of(model)
+    first, second = passage_steps(found, dim, step, 0.3, 0.7)
+    other = damage(model, 0.3, 0.7)
+    assert first == pytest.approx(other.length / step, rel=1e-8)
+    assert second == pytest.approx(other.delay @ other.spans, rel=1e-6)
+    square = found.squares_at(0.7)[0] / found.square
+    assert abs(square - 1) > 0.3
+    f, shrinkage, _ = step_means(model, np.linspace(0.3, 0.7, 50))
+    assert allowed_step(found, dim, 0.3, 0.7) == pytest.approx(np.min(f / shrinkage), rel=2e-3)

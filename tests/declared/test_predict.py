@@ -31,7 +31,7 @@ from theory.declared.known import Knowledge
 from theory.declared.leap import leaps
 from theory.declared.linear_model import linear_model
 from theory.declared.linear_stability import edge, floor
-from theory.declared.lone_row import ERROR, Row, alone, follow, growth_rates, leading_times
+from theory.declared.lone_row import ERROR, Row, alone, follow, growth_rates, leading_times, rest_norm
 from theory.declared.loss import Correlation
 from theory.declared.model import DeclaredModel
 from theory.declared.one_direction import drift_of
@@ -198,6 +198,46 @@ def test_momentum_divides_times_and_multiplies_the_step() -> None:
     assert value(moved, BOUND) == pytest.approx((1 - beta) * value(plain, BOUND))
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"link": "0.4*h3+0.9*h5", "activation": "h3"},
+        {"activation": "h3", "decay": 0.3},
+        {"activation": "h4", "link": "0.5*h4+h6", "decay": 0.1},
+        {
+            "activation": "h4",
+            "inputs": "spiked(200, 3)",
+            "directions": "eigenvectors(1)",
+            "student": "whitened",
+            "decay": 0.05,
+        },
+    ],
+    ids=["link", "decay", "both", "whitened"],
+)
+def test_fitted_is_half_of_the_norm_at_which_the_flow_rests(given: dict[str, Any]) -> None:
+    shape = {"teacher_width": 1, "student_width": 1, "start_scale": 0.05, "seed": 1, "teacher_weights": (0.8,)}
+    resolved, found = said(**{"inputs": "isotropic(200)", **shape, **given})
+    model, (fitted,) = resolved.model, found.of_quantity(FITTED)
+    assert fitted.value > value(found, FOUND)
+    end = 4 * fitted.value
+    flow = declared_flow(model, resolved.start, end, np.linspace(0, end, 4000)).dataset
+    eigenvalues, sizes = np.asarray(model.inputs.eigenvalues), flow.gram.values.reshape(len(flow.time), -1)
+    norm2 = sizes @ eigenvalues if model.student.whitened else sizes.sum(axis=1)
+    field = flow.overlap.values.reshape(len(flow.time), -1) @ eigenvalues
+    cosine2 = field**2 / (sizes @ eigenvalues)  # the direction's own field has variance 1
+    rest = norm2[-1]
+    assert rest == pytest.approx(rest_norm(model, 0), rel=1e-4)
+    assert abs(rest / 0.8 - 1) > 0.02
+    crossed = float(flow.time.values[np.argmax(norm2 * cosine2 >= rest / 2)])
+    assert crossed == pytest.approx(fitted.value, rel=2e-3)
+
+
+def test_the_correlation_loss_has_no_norm_at_rest() -> None:
+    _, found = said(inputs="isotropic(200)", activation="h3", loss="correlation", teacher_width=1, student_width=1)
+    assert value(found, FOUND) > 0
+    assert not found.of_quantity(FITTED)
+
+
 def test_decay_leaves_a_floor_and_lower_norms() -> None:
     _, found = said(inputs="300", teacher_width=3, student_width=6, decay=0.1, start_scale=0.03, seed=3)
     norms = [one.value for one in found.of_quantity(NORM)]
@@ -254,6 +294,34 @@ def test_the_barrier_is_where_the_drift_turns() -> None:
     assert barrier == pytest.approx(-drift.coefficients[1] / drift.coefficients[2], rel=0.2)
     assert value(found, DEGREE) == 2
     assert any(reason.startswith("sign") for reason in found.of_quantity("samples of the rule")[0].reasons)
+
+
+ROW = {"inputs": "isotropic(100)", "activation": "h3", "student": "committee", "rows": "sphere", "student_width": 1} | {
+    "teacher_width": 1,
+    "loss": "correlation",
+}
+
+
+@pytest.mark.parametrize("second", [1.0, 0.5, -1.0])
+def test_the_drift_of_a_row_is_that_of_its_own_second_layer(second: float) -> None:
+    _, found = said(**ROW, second=(second,))
+    assert value(found, "coefficient of the leading degree") == pytest.approx(3 * second)
+    (samples,) = found.of_quantity("samples of the rule")
+    assert [x.split(":")[0] for x in samples.reasons] == (["sign"] if second < 0 else [])
+
+
+@pytest.mark.parametrize(
+    ("given", "reasons"),
+    [
+        ({"directions": "random(4)"}, ["variance"]),
+        ({"inputs": "isotropic(100, 4)"}, ["isotropic", "variance"]),
+        ({"inputs": "blocks(3x20, 1x60)", "directions": "orthonormal"}, ["isotropic", "variance"]),
+    ],
+)
+def test_the_drift_of_a_row_is_that_of_fields_of_variance_1(given: dict, reasons: list[str]) -> None:
+    _, found = said(**{**ROW, **given})
+    (one,) = found.of_quantity("coefficient of the leading degree")
+    assert [x.split(":")[0] for x in one.reasons] == reasons
 
 
 def test_edge_and_floor_of_the_linear_model() -> None:

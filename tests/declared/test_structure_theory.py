@@ -39,6 +39,14 @@ def test_isotropic_inputs_are_the_known_single_task(name: str) -> None:
     assert emergence.rates()[1].subs({emergence.lam: 1, emergence.mu: 1}).has(emergence.phi)
 
 
+def test_a_negative_cosine_of_an_even_activation_is_a_positive_one_and_of_an_odd_one_grows_never() -> None:
+    for name, same in (("h4", True), ("h3", False)):
+        activation = Activation.parse(name)
+        found, mirrored = (emergence.half_time(activation, 1.0, 1.0, x, 0.5) for x in (0.1, -0.1))
+        assert np.isfinite(found)
+        assert mirrored == (pytest.approx(found) if same else np.inf)
+
+
 def test_the_time_falls_with_the_mean_of_the_rest() -> None:
     times = [emergence.half_time(H4, 1.0, 0.5, 0.07, rest) for rest in (0.0, 0.5, 1.0, 3.0)]
     assert np.all(np.diff(times) < 0)

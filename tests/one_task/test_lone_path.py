@@ -76,3 +76,12 @@ def test_mixed_parity_stalls_only_on_one_side() -> None:
 def test_which_activations_compete_by_positive_overlaps_only(text: str, expected: bool) -> None:
     """φ′ changes its sign on the way of 0.5h₄ − 0.7h₅, not before squared overlap ½ for a little h₅."""
     assert one_sided(Activation.parse(text)) is expected
+
+
+def test_no_way_leads_through_a_point_of_rest() -> None:
+    for text in ("h3", "0.8*h3+0.6*h4"):
+        path = lone_path(Activation.parse(text), 1)
+        assert np.isinf(path.half_time(np.array([-0.2, -1e-9, 0.0]))).all()
+        assert path.loss_time(1.0, -0.2, 0.01) == np.inf
+    crossing = lone_path(Activation.parse("h1"), 1)
+    assert crossing.half_time(np.array([-0.2])) == pytest.approx(np.arctanh(np.sqrt(0.5)) + np.arctanh(0.2))

@@ -32,7 +32,9 @@ def test_steps_are_those_of_the_recursion(power: int) -> None:
 
 def test_leaving_probability_has_both_limits() -> None:
     assert leaving_probability(0.01) == pytest.approx(0, abs=1e-20)
-    assert leaving_probability(30.0) == pytest.approx(1, abs=1e-6)
+    assert [leaving_probability(s) for s in (30.0, 1e3, 1e5)] == pytest.approx([1] * 3, abs=1e-12)
+    near = [leaving_probability(1 + x) for x in (-1e-9, 1e-9)]  # by one form, and by the other
+    assert near[0] == pytest.approx(near[1], abs=2e-9)
     series = 1 - 4 / np.pi * (np.exp(-(np.pi**2) / 8) - np.exp(-9 * np.pi**2 / 8) / 3)
     assert leaving_probability(1.0) == pytest.approx(series, abs=1e-6)
 

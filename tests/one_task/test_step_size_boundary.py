@@ -11,7 +11,7 @@ from theory import Activation, InputError
 from theory.one_task.diffusion import OneTaskDiffusion
 from theory.one_task.hitting_distribution import hitting_distribution, hitting_law
 from theory.one_task.plateau import plateau
-from theory.one_task.spherical_step import noise_of_others, spherical_step
+from theory.one_task.spherical_step import WholeStep, noise_of_others, spherical_step
 from theory.one_task.third_order import third_order, with_third_order
 from validation.claims.one_task import step_size_boundary
 from validation.judge.claim import agrees
@@ -39,6 +39,13 @@ def test_one_step_among_others_has_the_mean_and_variance_of_the_law() -> None:
     assert moved.var() == pytest.approx(variance, rel=tolerance + 1e-3)
     quiet = replace(law, total=weight**2).coefficients(np.array([start]))[1]
     assert abs(float(quiet[0]) * eta / moved.var() - 1) > tolerance
+
+
+def test_whole_steps_need_a_smooth_activation_and_three_dimensions() -> None:
+    assert np.isfinite(WholeStep(Activation.parse("tanh"), 1.0, 1e-3, 1.0, 20).coefficients(np.array([0.1]))).all()
+    for text, dim, said in (("relu", 20, "is not smooth"), ("abs(z)", 20, "is not smooth"), ("h3", 2, "dim is 2")):
+        with pytest.raises(InputError, match=said):
+            WholeStep(Activation.parse(text), 1.0, 1e-3, 1.0, dim)
 
 
 def test_quadrature_among_others_has_converged(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import mpmath
 import numpy as np
 import pytest
-from scipy import integrate
+from scipy import integrate, stats
 from sympy import lambdify
 
 from benchmarks import loss_sum
@@ -130,6 +130,11 @@ def test_moments_of_the_largest_overlap() -> None:
         2**-0.25 * float(mpmath.gamma(0.25) / mpmath.sqrt(mpmath.pi)), rel=1e-10
     )
     assert LargestOverlap(1).moment(-1) == np.inf
+    signed = LargestOverlap(2, OverlapLaw(signed=True))
+    normal = stats.norm
+    above, _ = integrate.quad(lambda u: 2 * normal.cdf(u) * normal.pdf(u) * np.exp(-u), 0, np.inf)
+    assert signed.expect(lambda g: np.exp(-g)) == pytest.approx(0.25 + above, rel=1e-9)
+    assert signed.expect(lambda g: g**2) == pytest.approx(signed.moment(2), rel=1e-9)
     for law in (LargestOverlap(3), LargestOverlap(1000), LargestOverlap(50, OverlapLaw(40))):
         assert law.expect(np.ones_like) == pytest.approx(1, rel=1e-12)
         drawn = law.quantile(np.random.default_rng(0).random(20_000))

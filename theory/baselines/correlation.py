@@ -159,8 +159,14 @@ def settled_loss(
     Near $u=1$ the drift balances at $1-u^2=\eta K(1)/(a\varphi'(1))$, and a neuron explains $\varphi(u)^2/\varphi(1)$ of its
     direction, so that the loss is $\tfrac12\sum_pa_p^2\varphi'(1)(1-u_p^2)=\tfrac\eta2\sum_pa_pK_p(1)$ to first order in η.
     `total`: Σa² of the whole teacher, where `weights` are some of its directions (the others add $\tfrac12a_p^2\varphi(1)$).
+
+    Raises `InputError` as `spherical_plateau`, and for an information exponent below 3 in a teacher of more than one
+    direction, where a neuron does not stay at its own: the others pull at it to first order.
     """
-    mass_ = float(np.sum(np.asarray(weights) ** 2)) if total is None else total
+    own = float(np.sum(np.asarray(weights) ** 2))
+    mass_ = own if total is None else total
+    if len(weights) > 1 or mass_ > own * (1 + 1e-12):
+        activation.require_exponent(3, "where neurons settle beside other directions")
     laws = [spherical_plateau(activation).laws(float(x), mass_, dim)[0] for x in weights]
     return float(step_size / 2 * sum(x * float(law(1.0)) for x, law in zip(weights, laws, strict=True)))
 

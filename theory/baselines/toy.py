@@ -163,7 +163,8 @@ class Toy:
         if fitted(first) >= level * goal:
             return 0.0
         # Every square grows, so that of the least is below what it would need if all others stayed.
-        last = np.log(least) + 2 * np.log(level * goal / fitted(first))
+        # (A little more, since one factor needs just that.)
+        last = np.log(least) + 2 * np.log(level * goal / fitted(first)) + 1e-9
         end = scipy.optimize.brentq(lambda y: np.log(fitted(y) / (level * goal)), first, last, xtol=1e-14)
 
         def rate(y: float) -> float:

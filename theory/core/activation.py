@@ -39,6 +39,8 @@ def _closed_dual(expression: sp.Expr) -> sp.Expr | None:
     return dual + sum(((2 * coefficient(j) * p + p**2) * c**j for j, p in powers), start=sp.Integer(0))
 
 
+#: What may bend or jump at a point.
+_KINKED = (sp.Max, sp.Min, sp.Abs, sp.sign, sp.Heaviside, sp.Piecewise)
 #: Largest b² of erf(bz) whose kernel double precision tells from that of a jump.
 _STEEPEST = 1e12
 _Shape = tuple[sp.Expr, Callable[[int], sp.Expr], sp.Expr]
@@ -110,7 +112,7 @@ def with_signed_power(expression: sp.Expr) -> tuple[sp.Expr, int, sp.Expr] | Non
 
     It is a polynomial on either side of 0, and the two differ by the monomial $2gz^n$. None for any other expression.
     """
-    if not expression.has(sp.Max, sp.Min, sp.Abs, sp.sign, sp.Heaviside, sp.Piecewise):
+    if not expression.has(*_KINKED):
         return None
     side = sp.Symbol("side", positive=True)
     above, below = expression.subs(z, side), expression.subs(z, -side)
@@ -292,6 +294,11 @@ class Activation:
     @property
     def is_polynomial(self) -> bool:
         return self.expression is not None and bool(self.expression.is_polynomial(z))
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether it is a formula without a kink or jump."""
+        return self.expression is not None and not self.expression.has(*_KINKED)
 
     @property
     def is_quadratic(self) -> bool:

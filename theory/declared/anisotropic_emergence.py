@@ -36,6 +36,9 @@ from theory.scaling import ideal_loss
 
 REFERENCE = "derived; arXiv:2504.19983, Theorem 2.1 for isotropic inputs"
 
+#: Overlaps at which growth is looked at before it is integrated.
+_LOOKS = 400
+
 #: Cosine, weight, squared norm, eigenvalue of the direction, mean eigenvalue μ of the rest, φ(1), Tr Λ, g, t(0).
 t, a, r, lam, mu, one, total, g, begin = sp.symbols(
     r"t a r lambda mu varphi(1) \mathrm{Tr}\Lambda g t_0", positive=True
@@ -122,7 +125,8 @@ def half_time(activation: Activation, weight: float, eigenvalue: float, overlap:
     r"""Flow time from cosine `overlap` to $t^2=\tfrac12$, every degree of σ, a light neuron (r → 0), μ = `rest` throughout.
 
     While light the row forgets its largest eigenvalues first, so μ falls, and the time rises as μ falls: the true time lies
-    between those at `rest` $=\mu(0)=\mathrm{Tr}\Lambda^2/\mathrm{Tr}\Lambda$ (nearly) and at 0.
+    between those at `rest` $=\mu(0)=\mathrm{Tr}\Lambda^2/\mathrm{Tr}\Lambda$ (nearly) and at 0. It is inf if the cosine
+    does not grow on the whole way.
 
     Raises `InputError` for an information exponent below 3, and unless 0 < overlap² < ½, weight and eigenvalue are positive
     and rest is 0 or more.
@@ -133,12 +137,15 @@ def half_time(activation: Activation, weight: float, eigenvalue: float, overlap:
         raise InputError(
             f"overlap is {overlap!r}, rest {rest!r}: give 0 < overlap² < ½ and a mean eigenvalue, 0 or more"
         )
-    speed = _speed(activation)
-    goal = np.sqrt(0.5)
-    value, _ = scipy.integrate.quad(
-        lambda y: np.exp(y) / speed(np.exp(y), weight, eigenvalue, rest), np.log(overlap), np.log(goal), limit=500
-    )
-    return float(value)
+    side, ends = np.sign(overlap), (np.log(abs(overlap)), np.log(0.5) / 2)
+
+    def growth(y: ArrayLike) -> np.ndarray:
+        """Of ln|t|."""
+        return side * _speed(activation)(side * np.exp(y), weight, eigenvalue, rest) / np.exp(y)
+
+    if np.min(growth(np.linspace(*ends, _LOOKS))) <= 0:
+        return float("inf")
+    return float(scipy.integrate.quad(lambda y: 1 / growth(y), *ends, limit=500)[0])
 
 
 @lru_cache(maxsize=16)

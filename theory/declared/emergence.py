@@ -24,7 +24,7 @@ from theory.prediction.greedy import select
 from theory.prediction.predict import Prediction, predict
 from theory.prediction.validity import WIDEST, Condition, validity
 
-LEADING, FOUND, FITTED = "emergence, leading order", "emergence", "half of its loss gone"
+LEADING, FOUND, FITTED = "emergence, leading order", "emergence", "half of its norm fitted"
 FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS = "emergence in steps", "emergence of SGD, mean", "emergence of SGD, spread"
 BOUND, NORM, FLOOR = "largest step size", "squared norm at rest", "loss at rest"
 _ADDITIVE = "arXiv:2504.19983, Theorem 2.1; theory.prediction"
@@ -124,7 +124,7 @@ def _of_sgd(
 
 
 def _fitted(prediction: Prediction, p: int, decay: float) -> tuple[float, tuple[Condition, ...]]:
-    """When half its loss is gone, with weight decay by the law of light rows, and whether that comes soon enough."""
+    """When the norm is half of that at rest, with weight decay by the law of light rows; whether that comes soon enough."""
     time, half = float(prediction.time_loss[p]), float(prediction.time_half[p])
     if not decay or not 0 < half < np.inf or prediction.activation.information_exponent < 3:
         return time, ()
@@ -223,7 +223,7 @@ def _by_rows(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         low, high = max(min(times) - spread, 0.0) / (1 + pulled), (max(times) + spread) * (1 + pulled)
         conditions = (*general, _tie(low, high, lead), _norms(pulled))
         yield Known(FOUND, times[0], TIME, source, conditions, p + 1, low, high)
-        if model.student.homogeneous:
+        if np.isfinite(lone_row.rest_norm(model, p)):
             yield Known(FITTED, passages[0].fitted, TIME, source, conditions, p + 1)
         gone.append((passages[0].fitted, p))
     for p in sorted(set(range(model.target.count)) - {p for _, p, _ in rows.pairs}):

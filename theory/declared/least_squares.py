@@ -58,7 +58,7 @@ def found_by(linear: LinearModel, step_size: float, steps: int) -> tuple[float, 
     """
     value, dim = _isotropic(linear)
     left, move = 1 - step_size * value, step_size * value
-    return 1 - left**steps, -comb(steps, 2) * move**2 * left ** (steps - 2) * (dim + 1)
+    return 1 - left**steps, -comb(steps, 2) * move**2 * left ** max(steps - 2, 0) * (dim + 1)
 
 
 def _isotropic(linear: LinearModel) -> tuple[float, int]:

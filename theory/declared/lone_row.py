@@ -21,10 +21,11 @@ import scipy
 from theory.core.errors import InputError
 from theory.declared import population
 from theory.declared.directions import Directions
-from theory.declared.flow import integrals_of, speed
+from theory.declared.flow import integrals_of, is_quadratic, speed
 from theory.declared.model import DeclaredModel
 from theory.declared.numeric_flow import Rates
 from theory.declared.start import Start
+from theory.declared.student import Student
 from theory.declared.target import Additive
 from theory.declared.weight_decay import rest_norms
 
@@ -132,11 +133,46 @@ class Passage:
     Attributes:
         found: the first at which $\mathrm{Corr}(\langle v,x\rangle,\langle w_p,x\rangle)^2$ is `FOUND`; inf if not by the end,
             or another direction is found first; nan if the row is too stiff to follow.
-        fitted: the first at which $\rho\,\mathrm{Corr}^2$ is half the weight (2-homogeneous), or the same as `found`.
+        fitted: the first at which $\rho\,\mathrm{Corr}^2$ is half of `rest_norm`, or the same as `found` where that is inf.
     """
 
     found: float
     fitted: float
+
+
+def rest_norm(model: DeclaredModel, p: int) -> float:
+    r"""$r^*$, the norm (ρ, or $v^\top\Lambda v$ of a whitened student) at which a row along direction p, by itself, rests.
+
+    Along a direction $\dot r/r$ is linear in r: by the 2-homogeneous student and the square loss it falls from what the target
+    pulls, $r^*=a\,E[g\sigma]/E[\sigma^2]-\kappa/(2E[\sigma^2])$ in isotropic inputs with link g. 0 if the row shrinks, inf of
+    any other student or loss. (Decay turns a row that is no eigenvector of the covariance, and its norm is then nearly this.)
+
+    Raises `InputError` for models without a flow.
+    """
+    if not (model.student.homogeneous and is_quadratic(model.loss)):
+        return np.inf
+    single = alone(model, p)
+    student, along = model.student, single.directions.grams[:, 0, 0]
+    velocity = _Velocity(replace(single, student=replace(student, width=1, second=student.second[:1])))
+
+    def growth(size: float) -> float:
+        """Of v = size · w."""
+        overlap, gram = size * along[:, None, None], size**2 * along[:, None, None]
+        at, moved = (_norm2(student, velocity.fields(*x)[1], x[1]) for x in ((overlap, gram), velocity(overlap, gram)))
+        return moved / at
+
+    def resting(sign: int) -> float:
+        near, far = growth(sign), growth(sign * np.sqrt(2))  # r at once and twice that of w
+        pulled = 2 * near - far
+        return float(max(pulled / (near - far), 0.0))
+
+    unit = _norm2(student, velocity.fields(along[:, None, None], along[:, None, None])[1], along)
+    return unit * max(resting(1), resting(-1))
+
+
+def _norm2(student: Student, variance: np.ndarray, gram: np.ndarray) -> float:
+    """The squared norm that multiplies a 2-homogeneous student's σ, of one row with this field's variance (1, 1)."""
+    return float(variance[0, 0]) if student.whitened else float(gram.sum())
 
 
 def follow(model: DeclaredModel, row: Row, p: int, until: float, switched: Sequence[tuple[float, int]] = ()) -> Passage:
@@ -146,7 +182,8 @@ def follow(model: DeclaredModel, row: Row, p: int, until: float, switched: Seque
 
     Raises `InputError` for models without a flow.
     """
-    flow = _Lone(model, row)
+    rest = rest_norm(model, p)
+    flow = _Lone(model, row, None if np.isinf(rest) else rest / 2 if rest > 0 else np.inf)
     events = [_event(flow, p, name) for name in ("found", "fitted", "elsewhere")]
     y, now, found = flow.begin, 0.0, np.inf
     if flow.measures(y, p)["found"] >= 0:
@@ -211,9 +248,9 @@ def _of_width_one(model: DeclaredModel, row: Row) -> DeclaredModel:
 
 
 class _Lone:
-    """One row's flow. Its vector: T (L, P), Q (L,)."""
+    """One row's flow. Its vector: T (L, P), Q (L,). level: of the norm at which all is fitted; None: once found."""
 
-    def __init__(self, model: DeclaredModel, row: Row) -> None:
+    def __init__(self, model: DeclaredModel, row: Row, level: float | None) -> None:
         model = of_mean_labels(model)
         self.velocity, self.begin = (
             _Velocity(_of_width_one(model, row)),
@@ -221,7 +258,7 @@ class _Lone:
         )
         self.shape = (len(model.inputs.eigenvalues), model.target.count)
         self.weights, self.variance = np.abs(additive_target(model).weights), np.diag(model.directions.covariance)
-        self.student, self.evaluations = model.student, 0
+        self.student, self.level, self.evaluations = model.student, level, 0
 
     def split(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         blocks, count = self.shape
@@ -234,8 +271,7 @@ class _Lone:
         squared = X[0] ** 2 / (C[0, 0] * self.variance)
         others = squared[(np.arange(squared.size) != p) & (np.abs(self.velocity.left) == self.weights)]
         found = float(squared[p]) - FOUND
-        norm2 = C[0, 0] if self.student.whitened else gram.sum()
-        fitted = float(norm2 * squared[p] - self.weights[p] / 2) if self.student.homogeneous else found
+        fitted = found if self.level is None else _norm2(self.student, C, gram) * float(squared[p]) - self.level
         return {"found": found, "fitted": fitted, "elsewhere": float(np.max(others, initial=0.0)) - FOUND}
 
     def rate(self, time: float, y: np.ndarray) -> np.ndarray:

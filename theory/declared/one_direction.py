@@ -166,18 +166,30 @@ def _panels(function: Any) -> Quadrature:
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    r"""$\nu_1,\nu_2,\dots$ of a rule, (degrees,), and mean ψ² (for the noise of a step).
+    r"""$\nu_1,\nu_2,\dots$ of a rule, (degrees,), and means of ψ² (for the noise of a step), all as series in u.
 
-    Attributes: coefficients: $\nu_i$. square: $E\psi^2$ at u = 0.
+    Attributes: coefficients: $\nu_i$. squares: of $E\psi^2$. bends: of $E\partial_a^2\psi^2$, a the direction's coordinate.
     """
 
     coefficients: np.ndarray
-    square: float
+    squares: np.ndarray
+    bends: np.ndarray
 
     def at(self, u: ArrayLike) -> np.ndarray:
         r"""$E\,\Delta u/\gamma$, same shape as u."""
         given = np.asarray(u, dtype=float)
         return (1 - given**2) * np.polynomial.polynomial.polyval(given, self.coefficients)
+
+    @property
+    def square(self) -> float:
+        r"""$E\psi^2$ at u = 0."""
+        return float(self.squares[0])
+
+    def squares_at(self, u: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        r"""$E\psi^2$ and $E\psi^2q^2=E\psi^2+(1-u^2)E\partial_a^2\psi^2$ (Stein's lemma), both in the shape of u."""
+        given = np.asarray(u, dtype=float)
+        mean, bend = (np.polynomial.polynomial.polyval(given, x) for x in (self.squares, self.bends))
+        return mean, mean + (1 - given**2) * bend
 
     def exponent(self, least: float = 1e-6) -> int:
         r"""The first i with $|\nu_i|>$ least; 0 if there is none."""
@@ -210,8 +222,12 @@ def drift(student: Student, target: Target, loss: Any, rule: Rule, dim: float, d
     points = grid(student, target, degrees)
     values = psi(student, loss, rule, points.labels[:, None], points.fields[None, :], dim)
     table = points.table(values)
-    found = [table[i, i - 1] / factorial(i - 1) for i in range(1, degrees + 1)]
-    return Drift(np.array(found), float(points.table(values**2)[0, 0]))
+    return Drift(_series(table, 1), *(_series(points.table(values**2), by) for by in (0, 2)))
+
+
+def _series(table: np.ndarray, by: int) -> np.ndarray:
+    r"""Coefficients in u of $E\partial_a^{by}f$ at correlation u, by Mehler's formula, from $E f\,He_i(a)He_j(b)$."""
+    return np.array([table[i + by, i] / factorial(i) for i in range(len(table) - by)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -122,14 +122,15 @@ def _one_direction(model: DeclaredModel, start: Start) -> Iterator[Known | Unkno
         raise InputError("a data set is used again: samples do not count as fresh ones; run declared-sgd")
     if isinstance(target, Additive):
         target = replace(target, weights=target.weights[:1])
-    row = committee(model.student.activation, 1, rows="sphere")
+    row = student if sphere else committee(student.activation, 1, rows="sphere")
     found = drift(row, target, model.loss, replace(rule, batch=1, noise=0.0, decay=0.0), float(model.inputs.trace))
     conditions = (
         fact(
             "isotropic",
-            model.inputs.is_isotropic,
-            "isotropic: for |x|² stands its mean, the trace, of other inputs too",
+            model.inputs.eigenvalues == (1.0,),
+            "isotropic: it is that of isotropic inputs of variance 1, with the trace for |x|²",
         ),
+        *_unit_fields(model),
         fact("row", sphere, "row: it is that of one row on the sphere with second layer 1"),
         fact("batch", rule.batch == 1, f"batch: it is that of batch 1, not {rule.batch}"),
         fact("one direction", model.target.count == 1, "one direction: the others, noise on its label, are left out"),

@@ -97,9 +97,11 @@ def decay_rate(width: int, step_size: float) -> float:
 def time_to_level(width: int, step_size: float, target_norm: float, level: float | None = None) -> float:
     r"""Steps until $E\frac1m\sum|w_i|^2$ falls from 1 to `level` (default √η): $t_0\approx\frac12\eta^{-3/2}\ln\frac1\eta$.
 
-    inf if the floor is above the level, or the first layer grows.
+    0 if the level is 1 or more, inf if the floor is above the level, or the first layer grows.
     """
     level = step_size**0.5 if level is None else level
+    if level >= 1:
+        return 0.0
     if decay_rate(width, step_size) <= 0:
         return float("inf")
     bottom = float(floor().subs({eta: step_size, N: width / 2, T2: target_norm**2})) / (width / 2)

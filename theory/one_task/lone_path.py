@@ -86,17 +86,22 @@ class LonePath:
         return self.end * float(np.tanh(self._edges[int(np.argmax(stalled))])) if stalled.any() else float(self.end)
 
     def half_time(self, overlap: np.ndarray) -> np.ndarray:
-        """Time to squared overlap ½ of unit weight, shape of `overlap` (signed): inf if it stalls or leaves for elsewhere."""
+        """Time to squared overlap ½ of unit weight, shape of `overlap` (signed): inf if it stalls or leaves for elsewhere.
+
+        (From 0 or beyond it there is no way where a small overlap has no velocity.)
+        """
         start = self._start(overlap)
         last = int(np.searchsorted(self._edges, _HALF))
         left = np.append(np.cumsum(self._panels[0][:last][::-1])[::-1], 0.0)  # from each edge on
         place = np.minimum(np.searchsorted(self._edges[: last + 1], start), last)
         first, _ = self._integrate(start, self._edges[place])
-        return np.where(start >= _HALF, 0.0, first + left[place])
+        return np.where(start >= _HALF, 0.0, np.where(self._cut_off(start), np.inf, first + left[place]))
 
     def loss_time(self, weight: float, overlap: float, norm2: float, share: float = 0.5) -> float:
         r"""Exact time until $ru^2$ reaches `share` of the weight; inf if never. The norm starts at `norm2`."""
         start = self._start(np.array(overlap))
+        if self._cut_off(start):
+            return float("inf")
         first = int(np.searchsorted(self._edges, start, side="right"))
         begun = self._integrate(start, self._edges[first])
         time, growth = (np.append(own, rest[first:]) for own, rest in zip(begun, self._panels, strict=True))
@@ -122,6 +127,10 @@ class LonePath:
             mean = np.where(np.abs(growth) < 1e-8, 1 + growth / 2, np.expm1(np.minimum(growth, 500)) / growth)
         held_back = np.log(self.repulsion * time * mean) + risen[:-1]
         return np.log(norm2) + risen - np.logaddexp.accumulate(np.append(0.0, held_back + np.log(norm2)))
+
+    def _cut_off(self, start: np.ndarray) -> np.ndarray:
+        """Whether 0, where nothing moves, lies between the start and the end."""
+        return (start <= 0) & (self.activation.information_exponent > 1)
 
     def _start(self, overlap: np.ndarray) -> np.ndarray:
         return np.arctanh(self.end * np.asarray(overlap, dtype=float))

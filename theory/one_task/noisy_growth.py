@@ -27,7 +27,7 @@ from theory.core.errors import InputError
 alpha, x, start, end = sp.symbols("alpha x x_0 X", positive=True)
 #: Mean overshoot of a Gaussian random walk over a barrier, in steps: $-\zeta(1/2)/\sqrt{2\pi}$ (Chernoff; Siegmund 1985).
 OVERSHOOT = float(-sp.zeta(sp.Rational(1, 2)) / sp.sqrt(2 * sp.pi))
-_TERMS = 60
+_TERMS = 12
 
 
 def steps_of_growth(power: int) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
@@ -107,6 +107,11 @@ class NoisyGrowth:
 
 
 def leaving_probability(share: float) -> float:
-    r"""$P(\max_{u\le s}|B_u|>1)=4\sum_{j\ge0}(-1)^j\Phi(-(2j+1)/\sqrt s)$, by the reflection principle."""
-    odd = 2 * np.arange(_TERMS) + 1
-    return float(4 * np.sum((-1.0) ** np.arange(_TERMS) * scipy.special.ndtr(-odd / np.sqrt(share))))
+    r"""$P(\max_{u\le s}|B_u|>1)=4\sum_{j\ge0}(-1)^j\Phi(-(2j+1)/\sqrt s)$, by the reflection principle.
+
+    For s > 1 by its other form, which then converges: $1-\frac4\pi\sum_j\frac{(-1)^j}{2j+1}e^{-(2j+1)^2\pi^2s/8}$.
+    """
+    odd, signs = 2 * np.arange(_TERMS) + 1, (-1.0) ** np.arange(_TERMS)
+    if share > 1:
+        return float(1 - 4 / np.pi * np.sum(signs / odd * np.exp(-((odd * np.pi) ** 2) * share / 8)))
+    return float(4 * np.sum(signs * scipy.special.ndtr(-odd / np.sqrt(share))))

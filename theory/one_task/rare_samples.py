@@ -9,6 +9,7 @@ exponent that is not stated). Derived here.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import scipy
@@ -17,7 +18,8 @@ import sympy as sp
 from theory.core.activation import Activation
 from theory.core.arguments import check_positive
 from theory.core.errors import InputError
-from theory.core.quadrature import gauss_hermite
+from theory.core.hermite import z
+from theory.core.quadrature import Rule, gauss_hermite, gauss_legendre
 
 
 def kick_kurtosis(activation: Activation, weights: Sequence[float], direction: int = 0) -> float:
@@ -45,24 +47,39 @@ def kick_kurtosis(activation: Activation, weights: Sequence[float], direction: i
     return float(fourth / second**2)
 
 
-#: Ends and nodes of the trapezoidal rule in x and in z: what lies beyond has probability 1e-18.
-_END, _NODES = 9.0, 601
+#: Ends of the integrals over x and z: what lies beyond has probability 1e-18; the widest panel, and its points.
+_END, _WIDEST, _POINTS = 9.0, 0.5, 8
+#: Beside a root: the narrowest panel, below which no more than that much probability lies, and the ratio of each to the next.
+_NARROWEST, _RATIO = 1e-9, 4.0
+
+
+@lru_cache(maxsize=16)
+def _panels(polynomial: sp.Expr) -> Rule:
+    """Points and weights of a standard Gaussian, in panels that fall geometrically towards each root."""
+    roots = np.array([float(x) for x in sp.Poly(polynomial, z).nroots(n=30) if abs(sp.im(x)) < 1e-15])
+    beside = np.geomspace(_NARROWEST, _WIDEST, 2 + round(np.log(_WIDEST / _NARROWEST) / np.log(_RATIO)))
+    near = roots[:, None] + np.concatenate([-beside, [0.0], beside])
+    edges = np.concatenate([np.linspace(-_END, _END, round(2 * _END / _WIDEST) + 1), near.ravel()])
+    edges = np.unique(edges[np.abs(edges) <= _END])
+    points, weights = (x.ravel() for x in gauss_legendre(edges[:-1], edges[1:], _POINTS))
+    return points, weights * np.exp(-(points**2) / 2) / np.sqrt(2 * np.pi)
 
 
 def kick_tail(activation: Activation, weight: float, size: float) -> float:
     r"""$P(|\xi_\perp|>s)$ for the kick $\xi_\perp=a\sigma(x)\sigma'(z)y$ across one teacher of weight a, student at overlap 0.
 
-    The trapezoidal rule over the independent Gaussians x and z of $2\Phi(-s/|a\sigma\sigma'|)$.
+    Over the independent Gaussians x and z of $2\Phi(-s/|a\sigma\sigma'|)$, in panels that fall geometrically
+    towards each root of σ and of σ': beside it a small s is not small.
+
     Raises: `InputError` for an activation that is no polynomial, a weight or a size that is not positive.
     """
     activation.require_polynomial("the tail of a kick")
     check_positive(weight=weight, size=size)
-    points = np.linspace(-_END, _END, _NODES)
-    share = np.exp(-(points**2) / 2) / np.sqrt(2 * np.pi) * (points[1] - points[0])
-    slope = np.abs(activation.arrays(1)(points))
-    factor = weight * np.abs(activation.arrays()(points))[:, None] * slope
+    sigma, slope = activation.function, sp.diff(activation.function, z)
+    (x, across), (y, along) = _panels(sigma), _panels(slope)
+    factor = weight * np.abs(activation.arrays()(x))[:, None] * np.abs(activation.arrays(1)(y))
     with np.errstate(divide="ignore"):
-        return float(share @ (2 * scipy.special.ndtr(-size / factor)) @ share)
+        return float(across @ (2 * scipy.special.ndtr(-size / factor)) @ along)
 
 
 def kick_quantile(activation: Activation, weight: float, probability: float) -> float:

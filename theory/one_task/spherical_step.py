@@ -26,7 +26,9 @@ import numpy as np
 import sympy as sp
 
 from theory.core.activation import Activation
+from theory.core.arguments import check_whole
 from theory.core.derivation import Assumption, Derivation, Step, equation
+from theory.core.errors import InputError
 from theory.core.gaussian import standard_expectation
 from theory.core.hermite import z
 from theory.core.quadrature import chi_squared, gauss_hermite
@@ -49,6 +51,8 @@ class WholeStep(Diffusion):
     Attributes:
         weight: a. step_size: η. total: A, other directions being noise of variance (A − a²) E σ². dim: d.
         amplitude: of the noise; 1 is right (others are controls).
+
+    Raises `InputError` for an activation with a kink, across which the quadrature is off by some per cent, and for d < 3.
     """
 
     activation: Activation
@@ -57,6 +61,11 @@ class WholeStep(Diffusion):
     total: float
     dim: int
     amplitude: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.activation.is_smooth:
+            raise InputError(f"activation {self.activation.name!r} is not smooth: whole steps need one without kinks")
+        check_whole(3, dim=self.dim)
 
     def coefficients(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Drift and diffusion at overlaps of shape (n,): mean and variance of u' − u, over η."""

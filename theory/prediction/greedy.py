@@ -138,5 +138,8 @@ def row_gap_probability(gap: float, exponent: int) -> float:
 
 
 def row_gap_bound(gap: float, exponent: int) -> float:
-    r"""$\Delta/(\pi(J-2))$, the bound on `row_gap_probability` that Lemma 3.1 uses (tight as Δ → 0)."""
+    r"""$\Delta/(\pi(J-2))$, the bound on `row_gap_probability` that Lemma 3.1 uses.
+
+    As Δ → 0 it is tight for even J, and four times the probability for odd J.
+    """
     return gap / (np.pi * (exponent - 2))

@@ -61,7 +61,8 @@ def _unscaled(model: QuadraticModel) -> float:
 def largest_singular_value(rows: int, columns: int) -> float:
     r"""Mean operator norm of a matrix of independent standard Gaussians, with its Tracy-Widom shift.
 
-    Off by 2 % at most, half a per cent from 400 entries on; one row or column: exactly $\sqrt2\,\Gamma((n+1)/2)/\Gamma(n/2)$.
+    Off by little more than 2 % at most, half a per cent from 400 entries on. One row or column: exactly
+    $\sqrt2\,\Gamma((n+1)/2)/\Gamma(n/2)$.
 
     Raises `InputError` unless both are whole numbers from 1, and for fewer than 40 entries of more rows and columns than one.
     """

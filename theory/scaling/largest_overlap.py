@@ -87,7 +87,9 @@ class LargestOverlap:
     def expect(self, function: Function) -> np.ndarray:
         """E[f(g)]: nodes (n,) go to a function of shape (..., n), the result is (...,)."""
         log_reach, log_weights = self._rule(0.0)
-        return np.asarray(function(np.exp(log_reach))) @ np.exp(log_weights)
+        found = np.asarray(function(np.exp(log_reach))) @ np.exp(log_weights)
+        # (None of them may be positive.)
+        return found + 0.5**self.count * np.asarray(function(np.zeros(1)))[..., 0] if self.law.signed else found
 
     def moment(self, power: float) -> float:
         """E[g^power] by quadrature, to about 12 digits.
