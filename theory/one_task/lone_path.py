@@ -98,7 +98,7 @@ class LonePath:
         return np.where(start >= _HALF, 0.0, np.where(self._cut_off(start), np.inf, first + left[place]))
 
     def loss_time(self, weight: float, overlap: float, norm2: float, share: float = 0.5) -> float:
-        r"""Exact time until $ru^2$ reaches `share` of the weight; inf if never. The norm starts at `norm2`."""
+        r"""Time until $ru^2$ reaches `share` of the weight, to about 1e-5 of it; inf if never. The norm starts at `norm2`."""
         start = self._start(np.array(overlap))
         if self._cut_off(start):
             return float("inf")

@@ -51,12 +51,12 @@ def _number(name: str, decay: float, nu: float = 0.0) -> float:
 
 
 def time_exponent(decay: float) -> float:
-    """(1 − 2β)/β."""
+    """(1 − 2β)/β, the law of the risk for β > ½ only."""
     return _number("time", decay)
 
 
 def compute_exponent(decay: float, nu: float = 0.0) -> float:
-    """(1 − 2β)/(1 + β + ν) at γ = N^(−ν): ν = 0 or ½."""
+    """(1 − 2β)/(1 + β + ν) at γ = N^(−ν): ν = 0 or ½. The law of the risk for β > ½ only."""
     return _number("compute", decay, nu)
 
 
