@@ -157,6 +157,33 @@ def test_closed_dual_and_hermite_series_are_one_function(text: str) -> None:
     assert float(activation.leading) == pytest.approx(float(activation.coefficients[J]) ** 2, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("text", "order", "derivative"),
+    [
+        ("relu**2", 1, lambda x: 2 * np.maximum(x, 0)),
+        ("relu**2", 2, lambda x: 2.0 * (x > 0)),
+        ("abs(z)*z+h3", 1, lambda x: 2 * np.abs(x) + 3 * (x**2 - 1) / np.sqrt(6)),
+        ("relu**3/2", 1, lambda x: 1.5 * np.maximum(x, 0) ** 2),
+        ("relu**3/2", 2, lambda x: 3 * np.maximum(x, 0)),
+        ("relu**3/2", 3, lambda x: 3.0 * (x > 0)),
+    ],
+)
+def test_derivatives_of_the_kernels_of_powers_of_relu_have_no_poles(
+    text: str, order: int, derivative: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    r"""$\varphi^{(n)}(c)=E\sigma^{(n)}(g)\sigma^{(n)}(h)$, at ±1, too, where single terms are infinite; exact and compiled."""
+    activation, line = Activation.parse(text), np.linspace(-10, 10, 200_001)
+    weight = np.exp(-(line**2) / 2) / np.sqrt(2 * np.pi) * 1e-4
+    for end in (1, -1):
+        known = float(weight @ (derivative(line) * derivative(end * line)))
+        assert float(activation.kernel_at(end, order)) == pytest.approx(known, rel=1e-3)
+        lowered = sp.lambdify(c, activation.dual_derivative(order))(float(end))
+        assert lowered == pytest.approx(known, rel=1e-3)
+    series = sum(special.poch(j - order + 1, order) * float(x) ** 2 * 0.3 ** (j - order)
+                 for j, x in activation.coefficients.items() if j >= order)  # fmt: skip
+    assert float(activation.kernel_at(sp.Float(0.3), order)) == pytest.approx(series, rel=1e-9)
+
+
 def test_derivative_of_the_kernel_is_the_kernel_of_the_derivative() -> None:
     """φ'(c) = Eσ'(g)σ'(h)."""
     activation = Activation.parse("0.8*h4+0.6*h6")

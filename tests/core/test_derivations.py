@@ -27,7 +27,7 @@ from theory.core.indexed import Sums, Term, collect, k, l, q, r, reads, t
 from theory.one_task import single_task as single
 from theory.scaling import ideal_loss
 
-TEXTS = ["h3", "h4", "h6", "0.8*h4+0.6*h6", "h3+h4", "h4+1", "quadratic", "h1", "erf", "relu", "tanh"]
+TEXTS = ["h3", "h4", "h6", "0.8*h4+0.6*h6", "h3+h4", "h4+1", "quadratic", "h1", "erf", "relu", "relu**2", "tanh"]
 MAKERS: dict[str, Callable[[Activation], Derivation]] = {
     "loss": loss_derivation,
     "gradient": gradient_derivation,

@@ -56,6 +56,8 @@ CASES = {
     ),
     "2-homogeneous relu": (two_homogeneous(act("relu"), 3), additive("abs(z)"), Square()),
     "2-homogeneous, staircase": (two_homogeneous(act("h2+0.3*h1"), 3), STAIRCASE, Square()),
+    "relu squared": (committee(act("relu**2"), 3, 0.5), additive("relu**2+h3"), Square()),
+    "2-homogeneous relu cubed": (two_homogeneous(act("relu**3/4"), 3), additive("z*abs(z)"), Correlation()),
     "whitened relu": (whitened(act("relu"), 3), additive("erf"), Square()),
     "whitened, staircase": (whitened(act("h3+0.3*h1"), 3), STAIRCASE, Square()),
     "gated, staircase": (committee(act("z*erf(z)"), 3, 0.5), STAIRCASE, Square()),

@@ -170,7 +170,7 @@ def test_stability_bound_is_the_smallest_over_pairs() -> None:
     assert len({round(x, 12) for x in each}) == 3
 
 
-@pytest.mark.parametrize("text", ["erf", "relu", "tanh"])
+@pytest.mark.parametrize("text", ["erf", "relu", "relu**2", "z*abs(z)", "tanh"])
 def test_other_activations_get_the_leading_order_in_dimension(text: str) -> None:
     """κ ≈ ½dEσ²Eσ'² and ν ≈ Eσ²Eσ'², moments by quadrature on a fine line."""
     activation = Activation.parse(text)

@@ -23,6 +23,7 @@ SLOPES: dict[str, Callable[[float], float]] = {
     "h1": lambda x: 1.0,
     "erf": lambda x: 2 / np.pi * (2 / 3) / np.sqrt(1 - 4 * x**2 / 9),
     "relu": lambda x: (np.pi - np.arccos(x)) / (2 * np.pi),
+    "relu**2": lambda x: 2 / np.pi * (np.sqrt(1 - x**2) + x * (np.pi - np.arccos(x))),  # four times the kernel of relu
 }
 
 
@@ -119,7 +120,7 @@ def test_mixed_parity_beyond_the_barrier_runs_away_from_it() -> None:
     assert task.half_time(1.0, -0.78, 0.9) == pytest.approx(expected, rel=1e-7)
 
 
-@pytest.mark.parametrize("text", ["h1", "erf", "relu"])
+@pytest.mark.parametrize("text", ["h1", "erf", "relu", "relu**2"])
 @pytest.mark.parametrize("start", [-0.3, -0.05, 0.0])
 def test_exponent_one_has_no_barrier(text: str, start: float) -> None:
     """φ'(0) > 0: a negative overlap crosses zero and emerges all the same, only later."""

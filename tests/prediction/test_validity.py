@@ -57,7 +57,7 @@ def test_a_clear_problem_is_inside_and_its_interval_narrow() -> None:
         assert own.low <= alone <= own.high < 1.03 * own.low
 
 
-@pytest.mark.parametrize(("text", "name"), [("relu", "exponent"), ("h2+h4", "exponent")])
+@pytest.mark.parametrize(("text", "name"), [("relu", "exponent"), ("relu**2", "exponent"), ("h2+h4", "exponent")])
 @pytest.mark.parametrize("intervals", [False, True])
 def test_low_exponents_are_outside(text: str, name: str, intervals: bool) -> None:
     assert all(name in own for own in broken(problem(text), intervals))

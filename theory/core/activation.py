@@ -146,6 +146,23 @@ def arc_cosine_kernel(order: int) -> sp.Expr:
     return sp.expand(primitive - primitive.subs(c, 0) + start)
 
 
+def without_poles(expression: sp.Expr) -> sp.Expr:
+    r"""The same in powers of $\sqrt{1-c^2}$: poles at c = ±1 whose sum is none cancel, as in the derivatives of $K_2$."""
+    root = sp.Dummy("s", positive=True)
+
+    def as_root(power: sp.Expr) -> sp.Expr:
+        return root ** (2 * power.exp)
+
+    flat = expression.replace(lambda x: x.is_Pow and x.base == 1 - c**2, as_root)
+    if not flat.has(root):
+        return expression
+    even = sp.expand(flat).replace(
+        lambda x: x.is_Pow and x.base == c and x.exp.is_Integer,
+        lambda x: (1 - root**2) ** (x.exp // 2) * c ** (x.exp % 2),
+    )
+    return sp.expand(even).subs(root, sp.sqrt(1 - c**2))
+
+
 def _in_floats(expression: sp.Expr) -> sp.Expr:
     """Whole numbers that no machine word holds become floats: generated code could not multiply an array by them."""
     large = [x for x in expression.atoms(sp.Rational) if max(abs(x.p), x.q) > 2**26]  # their squares stand in kernels
@@ -348,7 +365,7 @@ class Activation:
 
     def dual_derivative(self, order: int = 1) -> sp.Expr:
         r"""$\varphi^{(n)}(c)$."""
-        return sp.diff(self.dual, c, order)
+        return without_poles(sp.diff(self.dual, c, order))
 
     def kernel_at(self, cosine: sp.Expr, order: int = 0) -> sp.Expr:
         r"""$\varphi^{(n)}$ at a cosine, exactly."""

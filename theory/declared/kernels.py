@@ -23,6 +23,7 @@ from theory.core.activation import (
     signed_power_coefficient,
     with_erf,
     with_signed_power,
+    without_poles,
 )
 from theory.core.activation import c as cosine
 from theory.core.errors import InputError
@@ -189,6 +190,6 @@ def derivative(expression: sp.Expr, by: sp.Symbol) -> sp.Expr:
     turned = sp.diff(expression, cosine)
     if turned == 0 or through == 0:
         return sp.diff(expression, by)
-    # In terms of the cosine again; expanded, so that what is singular at cosine 1 cancels.
+    # In terms of the cosine again.
     found = sp.diff(expression, by) + turned * through.subs(q12, cosine * sp.sqrt(q11 * q22))
-    return sp.expand(found)
+    return without_poles(sp.expand(found))

@@ -116,7 +116,7 @@ class Plateau:
         """
         shrinkage = _compiled(self.shrinkage_law, weight, total, dim, batch)
         gain, loss = float(signal(self.activation).subs({a: weight, u: overlap})), float(shrinkage(overlap))
-        return gain / loss if gain * loss > 0 else float("inf")
+        return float("inf") if gain * loss <= 0 else gain / loss  # (and not a number where one of them is none)
 
     def stability_bound(
         self, weights: np.ndarray, overlaps: np.ndarray, total: float, dim: int, batch: int = 1
