@@ -191,16 +191,18 @@ def _plain(value: Any) -> Any:
 
 
 def over_replicas(times: np.ndarray, lost: np.ndarray | None = None, spread: bool = False) -> dict[str, list[Any]]:
-    """Mean, standard error and number of the replicas that got there, per direction; `lost` ones never do.
+    """Number of the replicas that got there, their mean and standard error, per direction; `lost` ones never do.
 
     None where too few did. `spread`: their standard deviation, too.
     """
-    columns: dict[str, list[Any]] = {name: [] for name in ("mean", "±", *(("spread",) if spread else ()), "reached it")}
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("reached it", "their mean", "±", *(("spread",) if spread else ()))
+    }
     kept = times if lost is None else np.where(np.asarray(lost)[:, None], np.inf, times)
     for own in kept.T:
         reached = own[np.isfinite(own)]
         deviation = float(reached.std(ddof=1)) if reached.size > 1 else None
-        columns["mean"].append(float(reached.mean()) if reached.size else None)
+        columns["their mean"].append(float(reached.mean()) if reached.size else None)
         columns["±"].append(None if deviation is None else deviation / math.sqrt(reached.size))
         if spread:
             columns["spread"].append(deviation)

@@ -158,11 +158,12 @@ def judged(predicted: float, estimate: float, stderr: float, allowance: float, c
 
 
 def summary(times: np.ndarray, name: str) -> Row:
-    """``NAME_mean`` and ``NAME_stderr`` of the replicas that got there."""
-    reached = times[np.isfinite(times)]
-    if reached.size < 2:
-        return {f"{name}_mean": float(reached[0]) if reached.size else None, f"{name}_stderr": None}
-    mean, error = mean_and_error(reached)
+    """``NAME_mean`` and ``NAME_stderr`` over replicas; nothing where some did not get there, as others come early."""
+    if not np.isfinite(times).all():
+        return {}
+    if times.size < 2:
+        return {f"{name}_mean": float(times[0]), f"{name}_stderr": None}
+    mean, error = mean_and_error(times)
     return {f"{name}_mean": mean, f"{name}_stderr": error}
 
 

@@ -29,12 +29,17 @@ def run(arguments: argparse.Namespace) -> Result:
         compared = validation.compare(case, out=folder, page=page, problem=problem, progress=progress)
     if compared.diverged:
         console.warn("a simulation diverged: lower step-size or raise batch")
-    for note in compared.notes:
-        console.warn(note)
     drawn = pictures.of_figures(picture, [figure for _, figure in compared.figures] if picture else [])
-    document = {"problem": problem, case.unit: compared.rows, "report": str(compared.report), **drawn}
+    document = {
+        "problem": problem,
+        case.unit: compared.rows,
+        "notes": compared.notes,
+        "report": str(compared.report),
+        **drawn,
+    }
     shown = [[row.get(name) for name in case.columns] for row in compared.rows]
-    lines = [resolved.headline(), "", table.render(case.columns, shown), "", f"report: {compared.report}"]
+    notes = ["", *compared.notes] if compared.notes else []
+    lines = [resolved.headline(), "", table.render(case.columns, shown), *notes, "", f"report: {compared.report}"]
     return Result(
         document, "\n".join([*lines, *pictures.told(drawn)]), 0 if compared.verdict_ok and not compared.diverged else 1
     )

@@ -2,7 +2,7 @@ r"""Options of a declared model: inputs, target, student, loss and rule as text,
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _FILE = re.compile(r"(.*\.py)(?:@([0-9a-f]+))?\Z", re.DOTALL)
 #: Options that are fields of every rule, beside the step size, which is text.
 RULE_OPTIONS = ("batch", "noise", "noise_law", "noise_period", "decay", "samples", "order", "renewed")
-#: The usual step size, times the trace of the covariance; and the share of the largest one that it does not exceed.
+#: The usual effective step, times the trace of the covariance; and the share of the largest one that it does not exceed.
 _USUAL, _INSIDE = 0.02, 0.25
 #: Steps that are summed over to find when a schedule has come to a time.
 _LONGEST = 10**7
@@ -126,8 +126,8 @@ class DeclaredProblem(Problem):
     step_size: str | None = option(
         None,
         Said("0.01"),
-        "a number, or power(0.1, 0.5), linear(0.1, 0, 1000) (default: 0.02 / trace of the covariance, or a quarter of the "
-        "largest step size that theory knows, if that is less)",
+        "a number, or power(0.1, 0.5), linear(0.1, 0, 1000) (default: 0.02 / trace of the covariance, over the gain of "
+        "momentum, or a quarter of the largest step size that theory knows, if that is less)",
     )
     batch: int | None = option(None, Whole(), "samples in one step (default 1)")
     noise: float | None = option(
@@ -310,13 +310,17 @@ def resolve(problem: DeclaredProblem, simulation: Simulation | None = None) -> R
 
 
 def _in_bounds(model: "DeclaredModel", start: "Start", usual: float) -> "DeclaredModel":
-    """With a step size well below the largest that theory knows, where the usual one is not."""
+    """With the usual effective step, or one well below the largest that theory knows."""
     from dataclasses import replace
 
+    from theory import InputError
+    from theory.declared.flow import speed
     from theory.declared.predict import largest_step
 
+    with suppress(InputError):  # of a rule without a flow
+        usual = usual / speed(model.rule)
     most = float(f"{_INSIDE * largest_step(model, start):.2g}")
-    return model if most >= usual else replace(model, rule=replace(model.rule, step_size=most))
+    return replace(model, rule=replace(model.rule, step_size=min(most, usual)))
 
 
 def inputs_of(text: str) -> "Inputs":

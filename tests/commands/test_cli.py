@@ -452,8 +452,8 @@ def test_simulate_online_sgd(command: Callable, dynamics: FakeDynamics) -> None:
     assert (asked["steps"], asked["batch"], asked["replicas"]) == (50, 4, 3)
     assert (asked["method"], asked["seed"]) == ("ambient", 5)
     first, second = (line.split() for line in ran.out.splitlines() if line.strip().startswith(("1 ", "2 ")))
-    assert first[2:] == ["20", "5.774", "3", "of", "3", "yes"]  # mean and standard error of 10, 20, 30
-    assert second[2:] == ["5", "-", "1", "of", "3", "yes"]
+    assert first[2:] == ["3", "of", "3", "20", "5.774", "yes"]  # mean and standard error of 10, 20, 30
+    assert second[2:] == ["1", "of", "3", "5", "-", "yes"]
     (file,) = Path("emergence-out").iterdir()
     assert ran.out.endswith(f"written: {file}\n")
 
@@ -501,18 +501,19 @@ def test_compare(command: Callable, monkeypatch: pytest.MonkeyPatch, fine: bool,
         asked.update(options)
         report = options["out"] / options["page"]
         rows = [{**entry, "verdict": "agrees"}]
-        return SimpleNamespace(rows=rows, notes=[], report=report, verdict_ok=fine, diverged=diverged)
+        return SimpleNamespace(rows=rows, notes=["SGD was not run."], report=report, verdict_ok=fine, diverged=diverged)
 
     monkeypatch.setattr(validation, "compare", compare)
     ran = command("compare", *SMALL, "--steps", "9", "--json", "--quiet")
     assert ran.code == code
     assert ("diverged" in ran.err) == diverged
     document = ran.document
-    assert set(document) == {"problem", "directions", "report"}
+    assert set(document) == {"problem", "directions", "notes", "report"}
+    assert document["notes"] == ["SGD was not run."]
     assert document["directions"] == [{**entry, "flow": None, "sgd_mean": 2.5, "sgd_stderr": None, "verdict": "agrees"}]
     assert (asked["problem"]["steps"], asked["out"]) == (9, Path("emergence-out"))
     other = command("compare", *SMALL, "--quiet").out
-    assert "agrees" in other
+    assert "agrees\n\nSGD was not run.\n" in other  # where a reader of the verdict sees it
     assert document["report"].endswith(".html")
     assert document["report"] not in other  # another problem
 

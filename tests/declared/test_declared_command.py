@@ -26,6 +26,8 @@ FLAGS = [
     "--activation", "erf", "--student-width", "2", "--second", "0.5", "-0.5", "--train-second", "--rule", "momentum(0.5)",
     "--step-size", "1e-2", "--batch", "2", "--noise", "0.1", "--steps", "16", "--replicas", "3",
 ]  # fmt: skip
+#: Averaged momentum, which gains nothing.
+MEAN = "momentum(0.9, kind=average)"
 TINY = ["--inputs", "16", "--student-width", "2", "--steps", "4", "--replicas", "2", "--quiet"]
 
 
@@ -200,3 +202,20 @@ def test_sgd_shows_the_population_loss_where_it_is_known(activation: str, known:
         _, flow, _ = run("simulate", "declared-flow", *given)
         begins = xr.load_dataset(flow["file"], engine="h5netcdf").loss.values[0]
         np.testing.assert_allclose(found[:, 0], begins, rtol=1e-12)
+
+
+@pytest.mark.parametrize("inputs", ["128", "spiked(512, 5)"])
+def test_the_default_step_counts_the_gain_of_momentum(run: Callable, inputs: str) -> None:
+    sizes = {rule: _echo(inputs=inputs, rule=rule)["step_size"] for rule in ("sgd", "momentum(0.9)", MEAN)}
+    assert sizes["momentum(0.9)"] == pytest.approx(0.1 * sizes["sgd"], rel=0.02)  # two digits of it
+    assert sizes[MEAN] == pytest.approx(sizes["sgd"])
+    flags = ["--inputs", inputs, "--rule", "momentum(0.9)", "--steps", "2000", "--replicas", "4", "--quiet"]
+    code, document, err = run("simulate", "declared-sgd", *flags)
+    assert code == 0, err
+    assert not xr.load_dataset(document["file"], engine="h5netcdf").diverged.values.any()
+
+
+def test_a_table_of_nothing_names_the_step_size(command: Callable) -> None:
+    ran = command("simulate", "declared-sgd", *TINY, "--step-size", "1e6")
+    assert ran.code == 1
+    assert "every replica diverged: give a step size below 1000000.0" in ran.out

@@ -22,6 +22,7 @@ from theory.core.quadrature import gauss_hermite
 from theory.quadratic.step import fitted_shift, mean_step, reduced_rate
 from theory.quadratic.stiefel import largest_step, radial_excess, retraction, step_drift
 from validation import compare
+from validation.comparison import summary
 from validation.comparisons.directions import Runs
 from validation.comparisons.quadratic import fitted_times, inner_times, quadratic_case
 
@@ -211,3 +212,9 @@ def test_predicted_times_are_those_of_the_closed_form() -> None:
     for j, time in enumerate(times):
         held = np.sum(flow.factor(model.riccati_time([time]))[0].on_teachers ** 2, axis=1)[j]
         assert held == pytest.approx(model.spectrum[j] / 2, rel=1e-8)
+
+
+def test_a_mean_over_replicas_is_that_of_all_or_none() -> None:
+    assert summary(np.array([1.0, 2.0, 3.0]), "sgd") == {"sgd_mean": 2.0, "sgd_stderr": pytest.approx(3**-0.5)}
+    assert summary(np.array([1.0, np.inf, 3.0]), "sgd") == {}
+    assert summary(np.array([1.0]), "sgd") == {"sgd_mean": 1.0, "sgd_stderr": None}

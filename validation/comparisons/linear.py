@@ -87,7 +87,7 @@ def _judged(times: np.ndarray, predicted: float, run: LinearRun, phases: Phases,
     if abs(without - 1) >= 2 * tolerance:  # else no least-squares error to speak of
         controls["σ² for ϱ²"] = predicted * without
     verdict, reason = judge_replicas(times, predicted, predicted * tolerance, controls)
-    return {"verdict": verdict, "reason": reason} | (summary(times, "sgd") if np.isfinite(times).all() else {})
+    return {"verdict": verdict, "reason": reason} | summary(times, "sgd")
 
 
 def _figures(phases: Phases | None, run: LinearRun, width: int) -> list[tuple[str, Any]]:

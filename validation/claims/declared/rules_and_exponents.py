@@ -78,7 +78,7 @@ def run_normalised(context: Context) -> Iterator[Part]:
 )
 def run_reuse(context: Context) -> Iterator[Part]:
     """Slopes in d of both rules, and in the second layer's step."""
-    replicas = context.pick(32, 64)
+    replicas = context.pick(48, 64)
     for rule, dims in {"reuse": (256, 1024), "alternating": (128, 512)}.items():
         found = run_case(case_of(rule, "three-valued"), dims, replicas, context.seed_for("M14", rule))
         wrong = {"information": theory_slope(case_of("sgd", "three-valued"), dims)}
