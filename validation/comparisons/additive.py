@@ -92,7 +92,8 @@ def _figures(prediction: Prediction, found: Found) -> list[tuple[str, object]]:
     labels = [f"direction {q + 1}" for q in learned]
     curves = overlap_curves(times, squares, prediction.time_half[learned], labels)
     bands = None if sgd is None else on_times(times, sgd.dataset.loss)
-    stairs = staircase(times, data.loss.values, times, prediction.loss(times), replicas=bands)
+    names = ("gradient flow", "SGD: ")
+    stairs = staircase(times, data.loss.values, times, prediction.loss(times), replicas=bands, names=names)
     return [
         ("Squared overlaps of the greedily selected neurons under gradient flow, and predicted times.", curves),
         ("Loss of gradient flow (and of SGD replicas) beside the idealised staircase.", stairs),

@@ -59,6 +59,7 @@ def staircase(
     replicas: ArrayLike | None = None,
     *,
     log: bool = True,
+    names: tuple[str, str] = ("measured", ""),
 ) -> Figure:
     """Loss against time with the idealised staircase.
 
@@ -69,6 +70,7 @@ def staircase(
         ideal_loss: (k,) its value from that time on, just after each jump.
         replicas: (R, n) loss of independent runs, drawn as the band between the 5 % and 95 % quantiles.
         log: both axes logarithmic (times and losses ≤ 0 are left out).
+        names: of the curve, and what stands before "5–95 % of R runs".
     """
     time, ideal_time = np.asarray(time, dtype=float), np.asarray(ideal_time, dtype=float)
     ideal_loss = checked("ideal_loss", ideal_loss, ideal_time.shape)
@@ -77,8 +79,8 @@ def staircase(
         runs = checked("replicas", replicas, (len(np.asarray(replicas)), time.size))
         keep_runs(plot.figure, runs, time=time)
         low, high = np.quantile(runs, [0.05, 0.95], axis=0)
-        plot.band(time, low, high, f"5–95 % of {len(runs)} runs", PALETTE[4], 0.35)
-    plot.curve(time, checked("loss", loss, time.shape), "measured", PALETTE[0])
+        plot.band(time, low, high, f"{names[1]}5–95 % of {len(runs)} runs", PALETTE[4], 0.35)
+    plot.curve(time, checked("loss", loss, time.shape), names[0], PALETTE[0])
     # The last stair is drawn to the end of the data, the first from its beginning.
     shown = time[time > 0] if log else time
     steps = np.append(np.maximum(ideal_time, shown[0]) if ideal_time.size else ideal_time, time[-1])
