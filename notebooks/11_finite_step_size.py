@@ -91,5 +91,5 @@ for scaled, (second, sgd) in runs.items():
 
 # %% [markdown]
 # **Verdict.** At both step sizes SGD is far from gradient flow, and a larger step learns later. The second order has
-# nearly all of the gap, without a fit. What is left, a few standard errors, is what fluctuations do to the mean: of
-# first order in η as well, but without the factor d.
+# the gap, without a fit: SGD is within one standard error of it. What fluctuations do to the mean is of first order in η
+# as well, but without the factor d: too small for these runs to see.

@@ -15,9 +15,12 @@ from emergence.cli import main
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _PYTHON = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+_TOML = re.compile(r"^```toml\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 _CONSOLE = re.compile(r"^```console\n\$ emergence (.*?)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 #: Commands quick enough to be run again here; the others are parsed.
 RERUN = ("predict", "derive")
+#: Commands of the README that take half a minute each: run again in a slow test.
+RERUN_SLOWLY = ("compare", "judge")
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,30 @@ def test_console_example(example: Example, capsys: pytest.CaptureFixture[str]) -
         assert missing(example.shown, capsys.readouterr().out) == []
 
 
+def slow_examples() -> list[Example]:
+    """The README's blocks that are run again in a slow test."""
+    return [
+        example
+        for example in examples(_CONSOLE)
+        if example.name.startswith("README-") and shlex.split(example.source)[0] in RERUN_SLOWLY
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", slow_examples(), ids=lambda example: example.name)
+def test_slow_console_example_of_the_readme(
+    example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    claim = _TOML.search((ROOT / "docs" / "claims.md").read_text(encoding="utf-8"))
+    assert claim is not None
+    (tmp_path / "weight.toml").write_text(claim[1], encoding="utf-8")  # the first file of the how-to
+    assert main(shlex.split(example.source)) == 0
+    assert missing(example.shown, capsys.readouterr().out) == []
+
+
 def test_examples_were_found() -> None:
+    assert {shlex.split(example.source)[0] for example in slow_examples()} == set(RERUN_SLOWLY)
     found = {example.name for example in examples(_PYTHON)}
     assert {"README-1", "declared-1"} <= found
     assert len(found) >= 18
