@@ -13,6 +13,7 @@ from emergence.models.declared import MODEL
 from emergence.models.declared_prediction import BY_DIRECTION, ONCE
 from emergence.models.declared_problem import DeclaredProblem, Resolved, resolve
 from theory import Activation
+from theory.declared import emergence as emergence_module
 from theory.declared.anisotropic_emergence import emergence_time
 from theory.declared.directions import Directions
 from theory.declared.emergence import (
@@ -345,6 +346,91 @@ def test_the_bayes_floor_is_below_all_and_says_when_directions_are_not_weak() ->
     (one,) = found.of_quantity(BAYES)
     assert one.value == pytest.approx((1 + 0.81) / 2)
     assert one.conditions[0].value == pytest.approx(1 / (0.25 + 1 + 0.81))
+
+
+def measured(resolved: Resolved, end: float, points: int = 4000) -> np.ndarray:
+    """When each direction is found by the flow of all rows, to the spacing of its record, (P,)."""
+    flow = declared_flow(resolved.model, resolved.start, end, np.linspace(0, end, points)).dataset
+    directions, eigenvalues = resolved.model.directions, np.asarray(resolved.model.inputs.eigenvalues)
+    fields = np.einsum("i,tikp->tkp", eigenvalues, flow.overlap.values)
+    sizes = np.einsum("i,tikk->tk", eigenvalues, flow.gram.values)[:, :, None] * np.diag(directions.covariance)
+    found = (fields**2 >= 0.5 * sizes).any(axis=1)
+    return np.where(found.any(axis=0), flow.time.values[found.argmax(axis=0)], np.inf)
+
+
+#: Directions of cosines up to .62, rows of both signs; rows one of which begins near three directions.
+INDEPENDENT = (
+    {"inputs": "power-law(24, 1.13, bins=4)", "directions": "random(1)", "student": "committee", "rows": "sphere",
+     "second": (0.1,), "student_width": 2, "seed": 4},
+    {"inputs": "blocks(3x8, 1x16)", "directions": "random(1)", "student": "committee", "rows": "sphere", "decay": 0.02,
+     "activation": "h4+0.1*h5", "student_width": 5, "seed": 646},
+    {"inputs": "spiked(24, 30)", "directions": "eigenvectors(0, 2, 5, variance=1)", "activation": "0.99*h4-0.56*h8",
+     "student_width": 7, "start_scale": 0.001, "decay": 0.1, "seed": 970},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("given", INDEPENDENT, ids=["sphere", "many", "at once"])
+def test_by_the_correlation_loss_the_first_of_all_rows_finds_a_direction(given: dict[str, Any]) -> None:
+    resolved, found = said(**{"activation": "h4", "teacher_weights": (1.0, 1.0, 1.0), "loss": "correlation"} | given)
+    entries = found.of_quantity(FOUND)
+    end = 1.5 * max(one.value for one in entries)
+    times = measured(resolved, end)
+    for one in entries:
+        assert one.low - end / 4000 <= times[one.place - 1] <= one.high + end / 4000
+        assert np.isfinite(one.value)
+
+
+@pytest.mark.parametrize("loss", ["square", "correlation"])
+def test_a_row_that_shrinks_by_many_orders_is_followed(loss: str) -> None:
+    """Its norm falls to 1e-25 of the start before it finds the spike."""
+    given = {"directions": "eigenvectors(1)", "teacher_weights": (1.0,), "student_width": 1, "decay": 0.3}
+    resolved, found = said(inputs="spiked(512, 4)", **given, start_scale=0.1, seed=1, loss=loss)
+    (one,) = found.of_quantity(FOUND)
+    assert one.reasons == []
+    assert one.low - 0.05 <= measured(resolved, 120.0, 2401)[0] <= one.high + 0.05
+    assert one.high - one.low < 0.4
+
+
+def test_never_is_as_sure_as_where_the_rows_go() -> None:
+    given = {"inputs": "spiked(24, 8)", "directions": "random(1)", "activation": "h3+0.5*h4", "student": "whitened"}
+    _, found = said(**given, teacher_weights=(1.0, 1.0), student_width=3, start_scale=0.1, seed=771)
+    near, never = found.of_quantity(FOUND)
+    assert (near.reasons[0][:3], never.value, never.reasons[0][:3]) == ("tie", np.inf, "tie")
+
+
+def test_an_interval_that_begins_at_the_start_is_a_tie() -> None:
+    assert not emergence_module._tie(0.0, 2.0, 3.0).holds
+    assert emergence_module._tie(0.0, 0.0, 3.0).holds  # at once
+    assert emergence_module._tie(np.inf, np.inf, 3.0).holds  # never
+    assert emergence_module._tie(1.9, 2.0, 3.0).holds
+
+
+def test_what_is_fitted_is_as_sure_as_who_learns_it() -> None:
+    _, found = said(
+        inputs="24", activation="h3+0.5*h4", teacher_weights=(1.0, 1.0), student_width=3, start_scale=0.03, seed=397
+    )
+    first, second = found.of_quantity(NORM)
+    (floor,) = found.of_quantity(FLOOR)
+    assert [bool(one.reasons) for one in (first, second, floor)] == [False, True, True]
+
+
+@pytest.mark.parametrize(("scale", "light"), [(0.1, True), (1.0, False)])
+def test_the_largest_step_is_that_of_light_students(scale: float, light: bool) -> None:
+    _, found = said(
+        inputs="32", activation="h3", teacher_weights=(1.0, 0.5), student_width=8, start_scale=scale, seed=0
+    )
+    (bound,) = found.of_quantity(BOUND)
+    assert [x.split(":")[0] for x in bound.reasons] == ([] if light else ["light"])
+    (value,) = (x.value for x in bound.conditions if x.name == "light")
+    norms = 8 * scale**4  # rows at right angles, nearly
+    assert value == pytest.approx(norms / 1.25, rel=0.1)
+
+
+def test_the_bayes_floor_is_that_of_many_dimensions() -> None:
+    for dim, holds in ((8, False), (200, True)):
+        _, found = said(inputs=str(dim), activation="h2", teacher_weights=(0.1,) * 2, noise=1.0, steps=10)
+        (one,) = found.of_quantity(BAYES)
+        assert ("dimension" not in [x.split(":")[0] for x in one.reasons]) == holds
 
 
 # ------------------------------------------------------------------- conditions, what is unknown

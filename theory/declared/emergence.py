@@ -11,7 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
+from theory.core.activation import c as cosine
 from theory.core.errors import InputError
+from theory.core.lowered import lower_numpy
 from theory.declared import lone_row, weight_decay
 from theory.declared.additive import additive_parts
 from theory.declared.flow import is_quadratic, speed
@@ -30,6 +32,8 @@ BOUND, NORM, FLOOR = "largest step size", "squared norm at rest", "loss at rest"
 _ADDITIVE = "arXiv:2504.19983, Theorem 2.1; theory.prediction"
 #: Directions that are followed at finite size, in the order of learning; and how far, in units of 1/S (exponent 2 or more).
 _FOLLOWED, _HORIZON = 6, 40.0
+#: Where rows do not see each other any of them may be the first: all are followed up to this many, else the fastest to each.
+_ALL, _FASTEST = 16, 3
 #: What makes a row light.
 _MASSLESS = 1e-6
 
@@ -90,9 +94,21 @@ def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float) ->
         conditions = (
             fact("momentum", type(rule) is Rule, "momentum: the bound is on the effective step, to first order in it"),
             fact("noise", not rule.noise, "noise: that on labels is not in the bound"),
+            _light(prediction),
         )
         source = "second order of one step on the plateau; theory.one_task.plateau"
         yield Known(BOUND, bound, TIME, source, conditions, worst + 1)
+
+
+def _light(prediction: Prediction) -> Condition:
+    r"""$E f^2$ of the students at the start beside $Ef_*^2$: the noise of a step counts the target's alone."""
+    activation, initial = prediction.activation, prediction.initial
+    norms, cosines = initial.norm2, np.clip(initial.student_overlap, -1.0, 1.0)
+    own = norms @ lower_numpy(activation.dual, (cosine,))(cosines) @ norms
+    share = float(own / (np.sum(prediction.teacher.a**2) * float(activation.second_moment)))
+    return small(
+        "light", share, 0.2, "light: the students' own noise is {:.2g} of the target's, and is not in the bound"
+    )
 
 
 def _bound(prediction: Prediction, rule: Rule) -> tuple[float, int]:
@@ -141,13 +157,17 @@ def _rest(prediction: Prediction, decay: float, signal: float) -> Iterator[Known
     """
     activation, weights = prediction.activation, prediction.teacher.a
     centred = (fact("mean", activation.squared_mean == 0, "mean: the activation has one, which all rows fit together"),)
+    # (Who learns a direction, and whether anybody does, decides what is fitted.)
+    found = [one.conditions for one in validity(prediction)]
     learned = prediction.learned
     norms = np.where(learned, weight_decay.rest_norms(activation, weights, decay), 0.0)
     for p, norm in enumerate(norms):
-        yield Known(NORM, float(norm), NUMBER, weight_decay.REFERENCE, centred, p + 1)
+        yield Known(NORM, float(norm), NUMBER, weight_decay.REFERENCE, (*centred, *found[p]), p + 1)
     missed = float(prediction.loss(np.array([np.inf]))[0]) / signal**2
     floor = missed + weight_decay.floor(activation, weights[learned], decay, signal)
-    yield Known(FLOOR, floor, NUMBER, weight_decay.REFERENCE, centred)
+    yield Known(
+        FLOOR, floor, NUMBER, weight_decay.REFERENCE, (*centred, *dict.fromkeys(x for one in found for x in one))
+    )
 
 
 # ------------------------------------------------------------------------- rows by themselves
@@ -155,7 +175,7 @@ def _rest(prediction: Prediction, decay: float, signal: float) -> Iterator[Known
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Rates of all pairs, and who finds what, in which order."""
+    """Rates of all pairs, and who finds what, in which order, by the square loss."""
 
     model: DeclaredModel
     start: Start
@@ -170,23 +190,32 @@ class _Rows:
 
     @cached_property
     def pairs(self) -> list[tuple[int, int, float]]:
-        """(row, direction, lead): greedy; by the correlation loss each row goes where it grows fastest."""
-        if is_quadratic(self.model.loss):
-            chosen = select(np.maximum(self.rates, 0.0))
-            return list(zip(chosen.neurons.tolist(), chosen.directions.tolist(), chosen.lead.tolist(), strict=True))
-        best, found = np.argmax(self.rates, axis=1), []
-        for p in range(self.rates.shape[1]):
-            rows = np.flatnonzero((best == p) & (self.rates[:, p] > 0))
-            if rows.size:
-                found.append((int(rows[np.argmax(self.rates[rows, p])]), p, np.inf))
-        return sorted(found, key=lambda pair: -self.rates[pair[0], pair[1]])
+        """(row, direction, lead), greedy."""
+        chosen = select(np.maximum(self.rates, 0.0))
+        return list(zip(chosen.neurons.tolist(), chosen.directions.tolist(), chosen.lead.tolist(), strict=True))
+
+    @cached_property
+    def independent(self) -> np.ndarray:
+        """By the correlation loss: when each row finds each direction, (m, P), nan where it is not known; inf of rows that
+        are not followed and have not found it at once.
+        """
+        directions = self.model.directions
+        eigenvalues = np.asarray(self.model.inputs.eigenvalues)
+        fields = np.einsum("i,ikp->kp", eigenvalues, self.start.overlaps(directions))
+        sizes = np.einsum("i,ikk->k", eigenvalues, self.start.grams)[:, None] * np.diag(directions.covariance)
+        times = np.where(fields**2 >= lone_row.FOUND * sizes, 0.0, np.inf)
+        count = len(times) if len(times) <= _ALL else _FASTEST
+        best = self.rates.max(axis=0)
+        if np.any(best > 0):
+            until = _HORIZON / best[best > 0].min()
+            for row in np.unique(np.argsort(-self.rates, axis=0)[:count]).tolist():
+                times[row] = lone_row.found_times(self.model, Row.of(self.model, self.start, row), until)
+        return times
 
     def passages(self, row: int, p: int, switched: Sequence[tuple[float, int]]) -> list[Passage]:
-        """Of the row that sees all directions that are left; by the square loss also of the row alone, and massless."""
+        """Of the row alone, of it and all directions that are left, and of a massless one."""
         model, until = self.model, _HORIZON / self.rates[row, p]
         own = Row.of(model, self.start, row)
-        if not is_quadratic(model.loss):
-            return [follow(model, own, p, until)]
         found = [follow(alone(model, p), own.towards(p), 0, until), follow(model, own, p, until, switched)]
         if model.student.homogeneous:
             found.append(follow(alone(model, p), Row.of(model, self.start, row, _MASSLESS).towards(p), 0, until))
@@ -203,8 +232,12 @@ def _by_rows(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         )
     unit = np.allclose(np.diag(model.directions.covariance), 1.0)
     source, general, gone = lone_row.REFERENCE, _general(rows.degree, unit), list[tuple[float, int]]()
+    ties: list[Condition] = []
     keeps = model.student.homogeneous or model.student.rows != "free"
     kept = fact("rows", keeps, "rows: a free row of a committee changes its length, and so its rate, while it waits")
+    if not is_quadratic(model.loss):
+        yield from _by_independent_rows(rows, general, kept if unit else None)
+        return
     for place, (row, p, lead) in enumerate(rows.pairs):
         if rows.degree >= 3 and unit:
             leading = float(lone_row.leading_times(rows.rates[row, p], rows.degree))
@@ -215,19 +248,45 @@ def _by_rows(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         passages = rows.passages(row, p, gone)
         times = [one.found for one in passages]
         if np.isnan(times).any():
-            yield Unknown(FOUND, f"direction {p + 1}: its row is too stiff to follow; run declared-flow")
+            yield Unknown(
+                FOUND, f"direction {p + 1}: its row is too stiff or gets too short to follow; run declared-flow"
+            )
             continue
         pulled = _pull(model, start, row, p, times[0]) + lone_row.ERROR
-        # (What moves the time between these rows, once more for its own second order.)
-        spread = max(times) - min(times) if np.isfinite(times).all() else 0.0
-        low, high = max(min(times) - spread, 0.0) / (1 + pulled), (max(times) + spread) * (1 + pulled)
-        conditions = (*general, _tie(low, high, lead), _norms(pulled))
+        low, high = _interval(times, pulled)
+        ties.append(_tie(low, high, lead))
+        conditions = (*general, ties[-1], _norms(pulled))
         yield Known(FOUND, times[0], TIME, source, conditions, p + 1, low, high)
-        if np.isfinite(lone_row.rest_norm(model, p)):
-            yield Known(FITTED, passages[0].fitted, TIME, source, conditions, p + 1)
+        if model.student.homogeneous:
+            low, high = _interval([one.fitted for one in passages], pulled)
+            conditions = (*conditions, _tie(low, high, lead))
+            yield Known(FITTED, passages[0].fitted, TIME, source, conditions, p + 1, low, high)
         gone.append((passages[0].fitted, p))
     for p in sorted(set(range(model.target.count)) - {p for _, p, _ in rows.pairs}):
-        yield Known(FOUND, np.inf, TIME, source, general, p + 1, np.inf, np.inf)
+        # (A row that is near a tie may come here in place of where it is sent.)
+        yield Known(FOUND, np.inf, TIME, source, (*general, *ties), p + 1, np.inf, np.inf)
+
+
+def _by_independent_rows(
+    rows: _Rows, general: tuple[Condition, ...], kept: Condition | None
+) -> Iterator[Known | Unknown]:
+    """By the correlation loss no row sees another: the first to find a direction decides. Without `kept` no leading order."""
+    source = lone_row.REFERENCE
+    all_ = fact(
+        "all rows", len(rows.rates) <= _ALL, f"all rows: only the {_FASTEST} fastest to each direction are followed"
+    )
+    for p, times in enumerate(rows.independent.T):
+        most = rows.rates[:, p].max()
+        if rows.degree >= 3 and kept is not None and most > 0:
+            leading = float(lone_row.leading_times(most, rows.degree))
+            yield Known(LEADING, leading, TIME, source, (*general, kept), p + 1)
+        if np.isnan(times).any():
+            yield Unknown(
+                FOUND, f"direction {p + 1}: a row is too stiff or gets too short to follow; run declared-flow"
+            )
+            continue
+        time, exact = float(times.min()), 1 + lone_row.ERROR
+        yield Known(FOUND, time, TIME, source, (*general, all_), p + 1, time / exact, time * exact)
 
 
 def _general(degree: int, unit: bool) -> tuple[Condition, ...]:
@@ -236,8 +295,14 @@ def _general(degree: int, unit: bool) -> tuple[Condition, ...]:
     return fact("exponent", degree >= 3, grows), fact("variance", unit, varied)
 
 
+def _interval(times: Sequence[float], pulled: float) -> tuple[float, float]:
+    """What moves a time between these rows, once more for its own second order, and the other rows' pull."""
+    spread = max(times) - min(times) if np.isfinite(times).all() else 0.0
+    return max(min(times) - spread, 0.0) / (1 + pulled), (max(times) + spread) * (1 + pulled)
+
+
 def _tie(low: float, high: float, lead: float) -> Condition:
-    width = high / low if 0 < low < np.inf else 1.0  # at once, or never
+    width = 1.0 if low == high else high / low if low > 0 else np.inf  # at once, or never; from the start on
     sentence = f"tie (lead {lead:.3g}): other directions, or its own norm, move the time by a factor {{:.3g}}"
     return small("tie", width, WIDEST, sentence)
 

@@ -33,6 +33,10 @@ REFERENCE = "derived; one row of the declared flow, isotropic inputs: arXiv:2504
 
 #: Tolerances of a step, by which a time is right to `ERROR`; most evaluations of one row, some seconds.
 _RTOL, _ATOL, ERROR, _MOST = 1e-5, 1e-13, 1e-3, 4000
+#: Changes of the logarithm of a squared norm that are followed; and how far it goes beyond both its start and its rest.
+_LEAST, _MOST_FREE, _BEYOND = -120.0, 40.0, 10.0
+#: Such a change of a row that nothing holds back.
+_SETTLED = 30.0
 #: Squared correlation of the row's field with the direction's at which it is found.
 FOUND = 0.5
 
@@ -132,7 +136,7 @@ class Passage:
 
     Attributes:
         found: the first at which $\mathrm{Corr}(\langle v,x\rangle,\langle w_p,x\rangle)^2$ is `FOUND`; inf if not by the end,
-            or another direction is found first; nan if the row is too stiff to follow.
+            or another direction is found first; nan if the row is too stiff or gets too short to follow.
         fitted: the first at which $\rho\,\mathrm{Corr}^2$ is half of `rest_norm`, or the same as `found` where that is inf.
     """
 
@@ -193,7 +197,7 @@ def follow(model: DeclaredModel, row: Row, p: int, until: float, switched: Seque
             done = scipy.integrate.solve_ivp(flow.rate, (now, time), y, "LSODA", events=events, rtol=_RTOL, atol=_ATOL)
         except OverflowError:
             return Passage(np.nan, np.nan)
-        if not done.success:
+        if not done.success or done.y[-1].min() < _LEAST:
             return Passage(np.nan, np.nan)
         found = min([found, *done.t_events[0].tolist()])
         if done.t_events[1].size or (done.t_events[2].size and not np.isfinite(found)):
@@ -201,6 +205,33 @@ def follow(model: DeclaredModel, row: Row, p: int, until: float, switched: Seque
         y, now = done.y[:, -1], time
         flow.velocity.fit(gone)
     return Passage(found, np.inf)
+
+
+def found_times(model: DeclaredModel, row: Row, until: float) -> np.ndarray:
+    """When one row by itself finds each direction, (P,): 0 at once, inf if not by the end, nan if it cannot be followed.
+
+    By the correlation loss rows do not see each other, so that the first of them finds a direction when the flow does.
+
+    Raises `InputError` for models without a flow.
+    """
+    flow, count = _Lone(model, row, None), model.target.count
+    times = np.array([0.0 if flow.measures(flow.begin, p)["found"] >= 0 else np.inf for p in range(count)])
+
+    def grown(time: float, y: np.ndarray) -> float:
+        """A row that is so long does not turn any more."""
+        return float(y[-1]) - _SETTLED
+
+    grown.terminal = True  # type: ignore[attr-defined]
+    events = [*(_event(flow, p, "found") for p in range(count)), grown]
+    try:
+        done = scipy.integrate.solve_ivp(
+            flow.rate, (0.0, until), flow.begin, "LSODA", events=events, rtol=_RTOL, atol=_ATOL
+        )
+    except OverflowError:
+        return np.where(times == 0, 0.0, np.nan)
+    first = np.array([one[0] if one.size else np.inf for one in done.t_events[:count]])
+    lost = not done.success or done.y[-1].min() < _LEAST
+    return np.where(times == 0, 0.0, np.where(np.isinf(first) & lost, np.nan, first))
 
 
 def _event(flow: "_Lone", p: int, name: str) -> Callable[[float, np.ndarray], float]:
@@ -248,21 +279,27 @@ def _of_width_one(model: DeclaredModel, row: Row) -> DeclaredModel:
 
 
 class _Lone:
-    """One row's flow. Its vector: T (L, P), Q (L,). level: of the norm at which all is fitted; None: once found."""
+    r"""One row's flow. Its vector: $T/\sqrt\rho$ (L, P), $Q/\rho$ (L,) and $\ln(\rho/\rho(0))$, for a row that waits may
+    shrink by any factor. level: of the norm at which all is fitted; None: once found.
+    """
 
     def __init__(self, model: DeclaredModel, row: Row, level: float | None) -> None:
         model = of_mean_labels(model)
-        self.velocity, self.begin = (
-            _Velocity(_of_width_one(model, row)),
-            np.concatenate([x.ravel() for x in row.arrays]),
-        )
+        self.velocity, self.size = _Velocity(_of_width_one(model, row)), float(row.square.sum())
+        begun = row.overlap / np.sqrt(self.size), row.square / self.size, np.zeros(1)
+        self.begin = np.concatenate([x.ravel() for x in begun])
         self.shape = (len(model.inputs.eigenvalues), model.target.count)
         self.weights, self.variance = np.abs(additive_target(model).weights), np.diag(model.directions.covariance)
         self.student, self.level, self.evaluations = model.student, level, 0
+        rest = 2 * level if level is not None and np.isfinite(level) else 0.0
+        self.most = _MOST_FREE if level is None else float(np.log(_BEYOND * max(rest / self.size, 1.0)))
 
     def split(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """T (L, 1, P) and Q (L, 1, 1)."""
         blocks, count = self.shape
-        return y[: blocks * count].reshape(blocks, 1, count), y[blocks * count :].reshape(blocks, 1, 1)
+        norm2 = self.size * np.exp(np.clip(y[-1], _LEAST, self.most))  # (a trial step may leave all bounds)
+        overlap, square = y[: blocks * count].reshape(blocks, 1, count), y[blocks * count : -1].reshape(blocks, 1, 1)
+        return np.sqrt(norm2) * overlap, norm2 * square
 
     def measures(self, y: np.ndarray, p: int) -> dict[str, float]:
         """Positive once direction p is found, or fitted, or another one that is on is found."""
@@ -279,4 +316,9 @@ class _Lone:
         if self.evaluations > _MOST or not np.all(np.isfinite(y)):
             raise OverflowError
         with np.errstate(all="ignore"):  # a trial step may leave the positive; what is not finite ends the run
-            return np.concatenate([x.ravel() for x in self.velocity(*self.split(y))])
+            overlap, square = self.split(y)
+            turned, grown = self.velocity(overlap, square)
+            norm2 = square.sum()
+            rate = grown.sum() / norm2
+            moved = (turned - rate / 2 * overlap) / np.sqrt(norm2), (grown - rate * square) / norm2, rate
+            return np.concatenate([np.ravel(x) for x in moved])

@@ -34,6 +34,8 @@ from theory.declared.target import Additive
 from theory.prediction.validity import Condition
 from theory.scaling import bayes
 
+#: Directions over dimensions up to which a law of d → ∞ is off by a few per cent (about P/d of itself).
+_FEW = 0.03
 DEGREE, BAYES = "leading degree of the rule", "loss that no estimator beats"
 _HERMITE = "Hermite expansion; arXiv:2003.10409"
 _GENERATIVE = "arXiv:2403.05529; theory.declared.generative"
@@ -218,7 +220,8 @@ def _bayes(samples: int | None, model: DeclaredModel, start: Start) -> Iterator[
     error = found.error(samples / model.inputs.dim)
     share = float(squares[0] / (noise**2 + error))
     weak = small("weak", share, 0.2, "weak: the largest direction is {:.2g} of all noise, and should be little")
-    yield Known(BAYES, error / 2, NUMBER, bayes.REFERENCE, (weak,))
+    count = small("dimension", target.count / model.inputs.dim, _FEW, "dimension: it holds for d → ∞; P/d is {:.2g}")
+    yield Known(BAYES, error / 2, NUMBER, bayes.REFERENCE, (weak, count))
 
 
 #: By what is unknown if they refuse.

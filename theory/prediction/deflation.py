@@ -148,7 +148,9 @@ class _Flow:
         self.half, self.due = np.full((2, self.width), np.inf)
         self.neuron, self.evaluations = np.full(self.width, -1), 0
         rest = initial.student_overlap - initial.overlap @ initial.overlap.T
-        self.rest = rest / np.sqrt(np.outer(np.diag(rest), np.diag(rest)))  # cosines of the residuals
+        size = np.sqrt(np.maximum(np.diag(rest), 0.0))
+        size = np.where(size > 0, size, 1.0)  # (of students within the teachers' span there is none)
+        self.rest = rest / np.outer(size, size)  # cosines of the residuals
 
     def split(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         size = self.count * self.width
