@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dynamics.declared.flow import declared_flow
+from emergence.models.declared_problem import DeclaredProblem, resolve
 from theory import Activation, InputError
 from theory.core.curves import first_crossing
 from theory.declared import escape
@@ -111,3 +112,20 @@ def test_free_rows_and_rows_that_move_are_outside_its_conditions() -> None:
 def test_rows_that_have_times_of_their_own_are_left_to_them() -> None:
     model = made(PAIR, committee(H2, 2, rows="sphere"), Correlation())
     assert list(escape.escape(model, draw_start(PLAIN, 2, 1.0, seed=1))) == []
+
+
+@pytest.mark.parametrize(("target", "activation", "leads"), [
+    ("h2(z1) + 0.1*h3(z1)", "h2+0.2*h3", True), ("z1*z2", "h2", True), ("0.1*h2(z1) + h3(z1)", "0.3*h2+h3", False),
+])  # fmt: skip
+def test_the_linear_order_says_how_far_it_leads(target: str, activation: str, leads: bool) -> None:
+    """Where it does, the flow's own time is late or early by the share that higher orders have of the rates."""
+    shape = {"student": "committee", "rows": "sphere", "student_width": 1 + ("z2" in target), "loss": "correlation"}
+    resolved = resolve(DeclaredProblem(inputs="200", target=target, activation=activation, **shape, seed=1))
+    (one,) = [x for x in escape.escape(resolved.model, resolved.start) if x.quantity == escape.ESCAPE]
+    (share,) = [x.value for x in one.conditions if x.name == "linear"]
+    assert (one.reasons == []) == leads
+    flow = declared_flow(resolved.model, resolved.start, 3 * one.value, np.linspace(0, 3 * one.value, 6001)).dataset
+    cosines = np.abs(flow.overlap.values).max(axis=(1, 2, 3))  # isotropic inputs, rows and directions of length 1
+    assert cosines.max() >= escape.FOUND
+    off = abs(flow.time.values[np.argmax(cosines >= escape.FOUND)] / one.value - 1)
+    assert (share / 2 < off < 2 * share) if leads else off > 0.2

@@ -6,7 +6,7 @@ eigenvalue of A, and the plateau lasts $\ln(1/|T(0)|)$ over it. This is leap 2. 
 or more A has no growth, and the time is a power of the start (`theory.declared.leap`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from theory.declared.model import DeclaredModel
 from theory.declared.numeric_flow import Rates
 from theory.declared.start import Start
 from theory.declared.target import Additive
+from theory.prediction.validity import Condition
 
 REFERENCE = "derived; largest eigenvalue of the declared flow at zero overlap"
 GROWTH, ESCAPE = "growth rate of the plateau", "escape from the plateau"
@@ -29,6 +30,8 @@ _STEP = 1e-5
 _RANK = 1e-9
 #: Share of the growth at which the rows may still move among themselves.
 _STILL = 0.1
+#: Share of the linear rate that higher orders may have, and at how many points of the way.
+_LINEAR, _LOOKS = 0.2, 9
 
 
 def escape(model: DeclaredModel, start: Start) -> Iterator[Known]:
@@ -70,8 +73,9 @@ def escape(model: DeclaredModel, start: Start) -> Iterator[Known]:
         "sphere", student.rows != "free", "sphere: free rows change their lengths, and so the rate, meanwhile"
     )
     yield Known(GROWTH, rate, RATE, REFERENCE, (slow, settled))
-    time = _time(model, gram, begin, values, modes)
-    yield Known(ESCAPE, time, TIME, REFERENCE, (slow, settled))
+    linear = _linear(begin, values, modes)
+    time = _time(model, gram, linear, rate)
+    yield Known(ESCAPE, time, TIME, REFERENCE, (slow, settled, _leads(rates, gram, growth, linear, time)))
 
 
 def _far(gram: np.ndarray, directions: np.ndarray) -> np.ndarray:
@@ -96,19 +100,37 @@ def _jacobian(rates: Rates, gram: np.ndarray, directions: np.ndarray) -> np.ndar
     return np.stack(columns, axis=1)
 
 
-def _time(model: DeclaredModel, gram: np.ndarray, begin: np.ndarray, values: np.ndarray, modes: np.ndarray) -> float:
+def _linear(begin: np.ndarray, values: np.ndarray, modes: np.ndarray) -> Callable[[float], np.ndarray]:
+    """T (L, m, P) of the linear flow as a function of time."""
+    parts = np.linalg.lstsq(modes, begin.ravel().astype(complex), rcond=None)[0]  # (A may lack modes)
+    return lambda time: (modes @ (np.exp(values * time) * parts)).real.reshape(begin.shape)
+
+
+def _leads(
+    rates: Rates, gram: np.ndarray, growth: np.ndarray, linear: Callable[[float], np.ndarray], time: float
+) -> Condition:
+    r"""What higher orders add to $\dot T$, as a mean over the way, on which ln T grows evenly: the share of the time."""
+    shares = []
+    for at in np.linspace(0.0, time, _LOOKS) if 0 < time < np.inf else ():
+        now = linear(at)
+        first = (growth @ now.ravel()).reshape(now.shape)
+        shares.append(np.linalg.norm(rates(now, gram)[0] - first) / np.linalg.norm(first))
+    words = "linear: higher orders of the overlaps move them at {:.2g} of the linear rate"
+    return small("linear", float(np.mean(shares)) if shares else 0.0, _LINEAR, words)
+
+
+def _time(model: DeclaredModel, gram: np.ndarray, linear: Callable[[float], np.ndarray], rate: float) -> float:
     """First time at which the linear flow has a correlation of `FOUND`, by halving; 0 if there, inf if never."""
     eigenvalues = np.asarray(model.inputs.eigenvalues)
-    parts = np.linalg.lstsq(modes, begin.ravel().astype(complex), rcond=None)[0]  # (A may lack modes)
     norms = np.sqrt(np.einsum("i,ikk->k", eigenvalues, gram)[:, None] * np.diag(model.directions.covariance))
 
     def reached(time: float) -> bool:
-        now = (modes @ (np.exp(values * time) * parts)).real.reshape(begin.shape)
+        now = linear(time)
         return bool(np.max(np.abs(np.einsum("i,ikp->kp", eigenvalues, now)) / norms) >= FOUND)
 
     if reached(0.0):
         return 0.0
-    rate, high = float(values.real.max()), 0.0
+    high = 0.0
     while not reached(high):
         high += 1 / rate
         if high * rate > 500:
