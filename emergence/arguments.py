@@ -4,7 +4,10 @@ Imports nothing heavy.
 """
 
 import argparse
+import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from emergence import choosing, console, models, output
@@ -16,6 +19,8 @@ PRESETS = ("quick", "full")
 #: The title of the group of options that the model brings begins so.
 PROBLEM = "problem: "
 _ENDINGS = ", ".join(f".{name}" for name in output.PICTURES)
+#: What argparse says where no value follows an option, or a flag does.
+_LACKING = re.compile(r"(argument (--[\w-]+): expected (?:at least )?one argument)")
 EXIT_CODES = """exit status:
   0  done, every verdict as expected
   1  done, some verdict not as expected, or a simulation diverged
@@ -154,13 +159,26 @@ def _refuse_of_other_models(given: argparse.Namespace, unknown: Sequence[str]) -
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The command line understood; ``model`` is the record that the command is about. Raises `UsageError`, `InputError`."""
     chosen, named = choosing.model_of(argv)
-    return parser(chosen, named).parse_args(argv)
+    try:
+        return parser(chosen, named, choosing.simulation_of(argv)).parse_args(argv)
+    except UsageError as error:
+        raise UsageError(_with_dash(str(error), argv)) from None
 
 
-def parser(model: Model | None = None, named: bool = False) -> Parser:
+def _with_dash(message: str, argv: Sequence[str]) -> str:
+    """Of an option whose value begins with a dash and was taken for a flag: how to write it."""
+    lacking = _LACKING.match(message)
+    for flag, value in pairwise(argv):
+        if lacking and flag == lacking[2] and value.startswith("-") and not value.startswith("--"):
+            return f"{lacking[1]}: write {shlex.quote(f'{flag}={value}')}{message[lacking.end() :]}"
+    return message
+
+
+def parser(model: Model | None = None, named: bool = False, what: str = "") -> Parser:
     """The whole command line; commands that take a problem have the options of `model` (the default one's if None).
 
-    `named`: the model was asked for, so what others can do is left out.
+    `named`: the model was asked for, so what others can do is left out. `what`: of the model's simulations, the one whose
+    options are shown by help; all are, if it is none of them.
     """
     model = model or models.default()
     whose = (model,) if named else tuple(models.built_in().values())
@@ -191,7 +209,7 @@ def parser(model: Model | None = None, named: bool = False) -> Parser:
         if command == "sweep":
             _sweep(one)
         one.add_argument("--figure", metavar="FILE", help=f"draw it, too: {_ENDINGS}")
-        _problem(one, model)
+        _problem(one, model, _used(model, command, what))
     reproduce = commands.add_parser(
         "reproduce", help="published figures, theory beside experiment", parents=[common, out]
     )
@@ -206,7 +224,7 @@ def parser(model: Model | None = None, named: bool = False) -> Parser:
         "--loop", metavar="FILE", help="the staircase as .mp4, .gif or .svg frames, in place of a page"
     )
     explore.add_argument("--config", metavar="FILE", help="TOML file with the names of the options; flags win")
-    _problem(explore, models.default())
+    _problem(explore, models.default(), frozenset(options(models.default().problem)))
     _plotting(commands, common)
     merge = commands.add_parser("merge", help="a results store as one netCDF file", parents=[common, out])
     merge.add_argument("store", metavar="STORE", help="folder written by emergence sweep")
@@ -370,11 +388,25 @@ def _out() -> Parser:
     return group
 
 
-def _problem(command: Parser, model: Model) -> None:
-    """One flag for every option of the model; absent flags stay absent, so that a configuration file can speak."""
+def _used(model: Model, command: str, what: str) -> frozenset[str]:
+    """Options that are not refused: those that the model's record says the command uses."""
+    if command in ("predict", "compare"):
+        asked = model.predict if command == "predict" else model.compare
+        return frozenset() if asked is None else asked.uses
+    cells = model.simulations if command == "simulate" else model.cells
+    named = [one for one in cells if one.name == what]
+    return frozenset().union(*(one.uses for one in named or cells))
+
+
+def _problem(command: Parser, model: Model, used: frozenset[str]) -> None:
+    """One flag for every option of the model; absent flags stay absent, so that a configuration file can speak.
+
+    Help shows those that are `used`; the others are understood, so that they are refused for what they are.
+    """
     group = command.add_argument_group(f"{PROBLEM}{model.name}, {model.help}")
     for name in options(model.problem):
-        own, text = kind(model.problem, name), help_of(model.problem, name).replace("%", "%%")
+        own = kind(model.problem, name)
+        text = help_of(model.problem, name).replace("%", "%%") if name in used else argparse.SUPPRESS
         flag, absent = f"--{written(name)}", argparse.SUPPRESS
         if isinstance(own, Switch):
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text, default=absent)
@@ -382,7 +414,7 @@ def _problem(command: Parser, model: Model) -> None:
             many, metavar = "+" if isinstance(own, MANY) else None, name.split("_")[-1].upper()
             group.add_argument(flag, type=own.read, nargs=many, help=text, metavar=metavar, default=absent)
         if also := options(model.problem)[name].metadata["also"]:
-            text = f"{also}: another name for {flag}"
+            text = f"{also}: another name for {flag}" if name in used else text
             group.add_argument(f"--{also.split()[0]}", dest=name, action=_Alias, kind=own, help=text, default=absent)
 
 

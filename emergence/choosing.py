@@ -21,13 +21,13 @@ def model_of(argv: Sequence[str]) -> tuple[Model, bool]:
 
     Raises `InputError` for a model that there is not, and for one that cannot do what is asked.
     """
-    command = next((word for word in argv if not word.startswith("-")), None)
+    command = _command(argv)
     if command not in (*COMMANDS, "derive"):
         return models.default(), False
     name, file = _value(argv, "--model"), _value(argv, "--config") if command != "derive" else None
     if name is None and file is not None and command in COMMANDS:
         name = config.named_model(file)
-    what = next(_positional(argv[argv.index(command) + 1 :]), "") if command in ("simulate", "sweep") else ""
+    what = simulation_of(argv)
     if name is not None:
         return _able(models.named(name), command, what), True
     if "predict" in (command, what) or command == "compare":
@@ -35,6 +35,16 @@ def model_of(argv: Sequence[str]) -> tuple[Model, bool]:
     else:
         found = models.of_simulation(what)
     return found or models.default(), False
+
+
+def simulation_of(argv: Sequence[str]) -> str:
+    """What ``simulate`` or ``sweep`` is asked for, as it is written; nothing if it is not said, or of another command."""
+    command = _command(argv)
+    return next(_positional(argv[argv.index(command) + 1 :]), "") if command in ("simulate", "sweep") else ""
+
+
+def _command(argv: Sequence[str]) -> str | None:
+    return next((word for word in argv if not word.startswith("-")), None)
 
 
 def _positional(argv: Sequence[str]) -> Iterator[str]:

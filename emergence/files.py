@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from emergence import jsonio, output
 from emergence.interruption import Kept
+from emergence.options import Problem, free, once
 from emergence.refusal import is_refusal, refuse
 from emergence.store.folder import digest
 
@@ -48,23 +49,24 @@ class DataFile:
 
     Attributes:
         folder: checked, perhaps not made yet. what: the simulation. problem: its problem in full, as it is echoed.
-        name: of the file.
+        name: of the file. asked: the problem, from which the rest of it follows.
     """
 
     folder: Path
     what: str
     problem: Mapping[str, Any]
     name: str
+    asked: Problem
 
     @classmethod
-    def of(cls, arguments: argparse.Namespace, problem: Mapping[str, Any], free: tuple[str, ...] = ()) -> "DataFile":
-        """The file of ``simulate WHAT``, nothing made yet; `free` options do not change the result, nor the name.
+    def of(cls, arguments: argparse.Namespace, problem: Mapping[str, Any], asked: Problem) -> "DataFile":
+        """The file of ``simulate WHAT`` of a full problem, nothing made yet; free options have no part in its name.
 
         Raises `InputError` if it could not be written into the folder.
         """
-        decides = {name: value for name, value in problem.items() if name not in free}
+        decides = {name: value for name, value in problem.items() if name not in free(type(asked))}
         name = file_name(arguments.what, decides)
-        return cls(output.asked(arguments.out, name), arguments.what, problem, name)
+        return cls(output.asked(arguments.out, name), arguments.what, problem, name, asked)
 
     def make_folder(self) -> Path:
         """Make the folder. Raises `InputError` if it cannot be written to."""
@@ -97,9 +99,11 @@ class DataFile:
             refuse(f"{stop}; {told}")
 
     def document(self, data: "xr.Dataset", path: Path) -> dict[str, object]:
-        """The JSON document of every simulation."""
+        """The JSON document of every simulation; its `problem` can be given again, what follows from it is `decided`."""
         variables = {str(name): list(variable.dims) for name, variable in data.data_vars.items()}
-        return {"what": self.what, "problem": self.problem, "file": str(path), "variables": variables}
+        problem, decided = once(self.asked, self.problem)
+        more = {"decided": decided, "file": str(path), "variables": variables}
+        return {"what": self.what, "problem": problem, **more}
 
     def _write(self, name: str, data: "xr.Dataset") -> Path:
         from dynamics.core.provenance import provenance

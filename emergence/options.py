@@ -59,6 +59,23 @@ def free(problem: type[Problem]) -> tuple[str, ...]:
     return tuple(name for name, one in options(problem).items() if one.metadata["free"])
 
 
+def once(problem: Problem, full: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A full problem so that it can be given again, and what follows from it.
+
+    Of two options that exclude each other (`Problem.rivals`, both ways) it has the one that was given; where neither was,
+    the later one (a run's time, from which its steps follow).
+    """
+    rivals, follows = type(problem).rivals, dict[str, Any]()
+    for place, name in enumerate(order := list(options(type(problem)))):
+        for rival in rivals.get(name, ()):
+            given = getattr(problem, rival) != default(type(problem), rival)
+            weaker = given or order.index(rival) > place
+            excludes = name in rivals.get(rival, ()) and full.get(rival) is not None
+            if excludes and weaker and getattr(problem, name) is None and full.get(name) is not None:
+                follows[name] = full[name]
+    return {name: value for name, value in full.items() if name not in follows}, follows
+
+
 def sweepable(problem: type[Problem]) -> list[str]:
     """Options that a sweep may vary, as they are written."""
     return [

@@ -17,9 +17,9 @@ _HEAD = """# Models
 What the command line knows of each system, made from its record by `python -m emergence.reference`. A system of your own
 is a Python file with such a record: `--model path/to/my_model.py` (see [examples](../examples/README.md)).
 
-`emergence COMMAND --model NAME --help` shows the options of one model. Options that are given on the command line and
-would change nothing are refused; a TOML file (`--config`) may say more of a problem than one command uses, and names its
-model by the key `model`.
+`emergence COMMAND --model NAME --help` shows the options of one model that the command uses. Options that are given on the
+command line and would change nothing are refused; a TOML file (`--config`) may say more of a problem than one command uses,
+and names its model by the key `model`.
 """
 
 

@@ -40,8 +40,16 @@ class Kind(ABC):
     def check(self, name: str, value: Any) -> Any:
         """The value in its standard type. Raises `InputError` naming `name`, the value and the remedy."""
         if not self.accepts(value):
-            refuse(f"{name} is {shown(value)}: {self.remedy}")
+            refuse(f"{name} is {self.seen(value)}: {self.remedy_of(value)}")
         return self.clean(value)
+
+    def seen(self, value: Any) -> str:
+        """A refused value as one short line."""
+        return shown(value)
+
+    def remedy_of(self, value: Any) -> str:
+        """The remedy for this value."""
+        return self.remedy
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,9 @@ class Whole(Kind):
     def accepts(self, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and self.least <= value <= MAX_WHOLE
 
+    def seen(self, value: Any) -> str:
+        return _as_written(value)  # 5.0 is refused for its point
+
     def read(self, text: str) -> Any:
         try:
             return int(text)
@@ -164,6 +175,15 @@ class Many(Kind):
     def accepts(self, value: Any) -> bool:
         return isinstance(value, list | tuple) and len(value) > 0 and all(self.one.accepts(item) for item in value)
 
+    def seen(self, value: Any) -> str:
+        return _as_written(value)
+
+    def remedy_of(self, value: Any) -> str:
+        if self.one.accepts(value):
+            return f"give a list, [{_as_written(value)}]"
+        listed = isinstance(value, list | tuple) and any(isinstance(item, str) and "," in item for item in value)
+        return f"{self.remedy}{', separated by spaces, not commas' if listed else ''}"
+
     def read(self, text: str) -> Any:
         return self.one.read(text)
 
@@ -204,6 +224,14 @@ def shown(value: Any) -> str:
     """A value as one short line, for a message."""
     text = f"[{', '.join(shown(item) for item in value[:8])}]" if isinstance(value, list | tuple) else _plain(value)
     return text if len(text) <= 80 else text[:79] + "…"
+
+
+def _as_written(value: Any) -> str:
+    """The same with the point of numbers that are no whole ones: 5.0 is not 5."""
+    if isinstance(value, list | tuple) and any(isinstance(item, float) for item in value):
+        text = f"[{', '.join(map(_as_written, value[:8]))}]"
+        return text if len(text) <= 80 else text[:79] + "…"
+    return repr(value) if isinstance(value, float) else shown(value)
 
 
 def _plain(value: Any) -> str:

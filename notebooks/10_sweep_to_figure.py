@@ -43,7 +43,8 @@ BLUE, ORANGE, INK = "#0072B2", "#D55E00", "#333333"
 #
 # Gradient flow of 16 neurons and one direction: two activations, three dimensions, six random starts; and what is
 # predicted of the same starts. A cell is one file in the store; the same command, run again, computes only what is
-# missing.
+# missing. (In a script, rather than a notebook, the call of `main` stands under `if __name__ == "__main__":`, as every
+# worker runs the script, too.)
 
 # %%
 GRID = "--teacher-weights 1 --student-width 16 --over activation=h3,h4 --over dim=64,512,4096 --over seed=0:6"

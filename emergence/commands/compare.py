@@ -3,7 +3,7 @@
 import argparse
 
 from emergence import console, output, pictures, table
-from emergence.commands.setup import affordable, announce, check_uses, identified, problem_of
+from emergence.commands.setup import affordable, announce, check_uses, identified, problem_of, told
 from emergence.files import file_name, reporting
 from emergence.progress import Progress
 from emergence.result import Result
@@ -16,7 +16,8 @@ def run(arguments: argparse.Namespace) -> Result:
     """
     model, picture = arguments.model, pictures.asked(arguments.figure)
     check_uses(arguments, f"compare{model.flag}", model.compare.uses)
-    resolved = model.resolve(problem_of(arguments), None)
+    asked = problem_of(arguments)
+    resolved = model.resolve(asked, None)
     long = affordable(f"compare{model.flag}", model.compare, resolved)
     case = model.compare.case(resolved)
     problem = identified(model, {"model": model.name} | dict(case.settings or resolved.echo()))
@@ -31,7 +32,7 @@ def run(arguments: argparse.Namespace) -> Result:
         console.warn("a simulation diverged: lower step-size or raise batch")
     drawn = pictures.of_figures(picture, [figure for _, figure in compared.figures] if picture else [])
     document = {
-        "problem": problem,
+        **told(asked, {"problem": problem}),
         case.unit: compared.rows,
         "notes": compared.notes,
         "report": str(compared.report),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from emergence import config, console, output
 from emergence.arguments import problem_flags
-from emergence.commands.setup import check_uses, problem_of
+from emergence.commands.setup import check_uses, problem_of, told
 from emergence.model import DEFAULT
 from emergence.models.additive_problem import AdditiveProblem, Resolved, resolve
 from emergence.progress import Progress
@@ -80,7 +80,7 @@ def _loop(arguments: argparse.Namespace, problem: AdditiveProblem) -> Result:
 def _told(resolved: Resolved, files: tuple[Path, ...], text: str) -> Result:
     for warning in resolved.warnings:
         console.warn(warning)
-    document = {"files": [str(x) for x in files], "problem": resolved.echo()}
+    document = told(resolved.problem, {"files": [str(x) for x in files], "problem": resolved.echo()})
     return Result(document, f"{resolved.headline()}\n{text}")
 
 

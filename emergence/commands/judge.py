@@ -176,6 +176,7 @@ def _judge(
     jobs: list[tuple[Any, TheoryUnderTest | None, int]]
     for one in asked:
         _announce(one)
+        _check_chance(one)
     output.make(folder)
     with Progress(arguments.quiet) as progress, _going_on(folder / RUNS):
         runs = Runs(folder / RUNS, workers, progress)
@@ -255,6 +256,14 @@ def _announce(one: Asked) -> None:
                 warnings.warn(f"{one.claim.id}: {text}", stacklevel=2)
 
 
+def _check_chance(one: Asked) -> None:
+    """Refuse a claim that no data of its own could judge; a plan needs no seeds, and says how many to give."""
+    from emergence.conjecture.table import check_chance
+
+    if one.conjecture is not None:
+        check_chance(one.conjecture, one.conjecture.points)
+
+
 #: Details that are said in words, those of a whole claim once.
 _WHY = ("not measured", "told apart", "underpowered")
 _SHAPE = (
@@ -314,6 +323,7 @@ def _lock(asked: list[Asked]) -> Result:
     lines = []
     for one in asked:
         _announce(one)
+        _check_chance(one)
         lock.check(lock.place(one.file, one.claim.id), one.content)
     for one in asked:
         path, name = lock.place(one.file, one.claim.id), one.claim.id

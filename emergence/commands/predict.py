@@ -5,7 +5,7 @@ import argparse
 from emergence import config, console, pictures
 from emergence.answers import Answer, answered
 from emergence.arguments import problem_flags
-from emergence.commands.setup import check_uses, problem_of
+from emergence.commands.setup import check_uses, problem_of, told
 from emergence.result import Result
 
 
@@ -18,10 +18,13 @@ def run(arguments: argparse.Namespace) -> Result:
     check_uses(arguments, f"predict{model.flag}", model.predict.uses)
 
     def answer() -> Answer:
-        resolved = model.resolve(problem_of(arguments), None)
+        problem = problem_of(arguments)
+        resolved = model.resolve(problem, None)
         found = model.predict.document(resolved)
         drawn = pictures.of_data(picture, lambda: model.predict.data(resolved))
-        return Answer({**found.content, **drawn}, "\n".join([found.text, *pictures.told(drawn)]), resolved.warnings)
+        return Answer(
+            {**told(problem, found.content), **drawn}, "\n".join([found.text, *pictures.told(drawn)]), resolved.warnings
+        )
 
     if picture is not None or model.origin:
         found = answer()

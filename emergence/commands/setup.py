@@ -8,7 +8,7 @@ from typing import Any
 from emergence import config, console, models, output
 from emergence.arguments import problem_flags
 from emergence.model import Comparer, Model, Resolved, Simulation
-from emergence.options import Problem, refuse_unused
+from emergence.options import Problem, once, refuse_unused
 from emergence.store.folder import check
 
 
@@ -42,6 +42,14 @@ def users(name: str, model: Model) -> list[str]:
 def identified(model: Model, problem: Mapping[str, Any]) -> dict[str, Any]:
     """The problem as it names files: simulations of two files of models may be called alike, and a file may change."""
     return {**problem, "model": models.reference(model)} if model.origin else dict(problem)
+
+
+def told(problem: Problem, document: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON document whose full `problem` can be given again (--config); what follows from it is `decided`."""
+    if not isinstance(full := document.get("problem"), Mapping):
+        return dict(document)
+    given, decided = once(problem, full)
+    return {**document, "problem": given, "decided": decided}
 
 
 def store_of(arguments: argparse.Namespace, default: str) -> Path:

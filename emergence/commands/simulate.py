@@ -7,7 +7,6 @@ from emergence import console, pictures
 from emergence.commands.setup import affordable, announce, check_uses, identified, problem_of
 from emergence.files import DataFile
 from emergence.interruption import kept
-from emergence.options import free
 from emergence.progress import Progress
 from emergence.result import Result
 
@@ -21,7 +20,7 @@ def run(arguments: argparse.Namespace) -> Result:
     resolved = arguments.model.resolve(problem, simulation)
     simulation.requires(resolved)
     long = affordable(f"simulate {simulation.name}", simulation, resolved)
-    file = DataFile.of(arguments, identified(arguments.model, resolved.echo()), free(arguments.model.problem))
+    file = DataFile.of(arguments, identified(arguments.model, resolved.echo()), problem)
     folder = file.make_folder()
     announce(resolved, simulation, long)
     checkpoints = None if simulation.checkpoints is None else folder / simulation.checkpoints(resolved)

@@ -43,6 +43,8 @@ _PYTHON = re.compile(r".*\.py(@[0-9a-f]*)?\s*\Z", re.DOTALL)
 #: Kinds of options that a formula may give; what makes a text one, not a range such as 0:10.
 _NUMBERS = (Whole, Number)
 _SYMBOL = re.compile(r"(?<![\w.])[A-Za-z_]")
+#: A word, or several with hyphens: the name of an allowance, or the difference of symbols.
+_NAME = re.compile(r"[A-Za-z]\w*(-[A-Za-z]\w*)*")
 #: The number of one run, written in Python.
 Function = Callable[[Any], float]
 
@@ -100,6 +102,16 @@ class Conjecture:
     def points(self) -> list[Point]:
         """Every problem with its objects, seed by seed within each. Raises `InputError` for one that cannot be run."""
         return [self.point(values, seed) for values in grid.points(dict(self.axes)) for seed in self.seeds]
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether something of a run is drawn: its start, its noise or its data."""
+        return "seed" in self.simulation.uses
+
+    @property
+    def replicated(self) -> bool:
+        """Whether one seed makes several independent runs."""
+        return "replicas" in self.simulation.uses
 
     def point(self, values: Mapping[str, Any], seed: int) -> Point:
         """One problem. Raises `InputError` for one that cannot be run."""
@@ -409,6 +421,12 @@ def _replicas(table: Mapping[str, Any], simulation: Simulation, model: Model, wh
 
 
 def _seeds(value: Any, where: str) -> tuple[int, ...]:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:  # (others are refused for what they are)
+        refuse(
+            f'{where}: data.seeds is {shown(value)}: write "0:{value}" for so many seeds, [{value}] for this one'
+            if value
+            else f"{where}: data.seeds is 0: write [0] for this seed"
+        )
     return (0,) if value is None else seeds_of(value, f"{where}: data.seeds")
 
 
@@ -439,10 +457,13 @@ def _allowances(value: Any, model: Model, found: list[Quantity], where: str) -> 
                 )
             chosen.append(one)
             continue
-        if isinstance(one, str) and re.fullmatch(r"[a-z]+(-[a-z]+)+", one):
-            near = did_you_mean(one, model.allowances)
-            refuse(f"{place} is {one!r}: {near}use {', '.join([NO_ALLOWANCE, *model.allowances])}, or a formula")
-        chosen.append(formula(place, one, {*offered(model), *found[0].symbols, "predicted"}))
+        symbols = {*offered(model), *found[0].symbols, "predicted"}
+        if isinstance(one, str) and _NAME.fullmatch(one) and not {*one.split("-")} <= {*symbols, "pi"}:
+            names = [NO_ALLOWANCE, *model.allowances]
+            refuse(
+                f"{place} is {one!r}: {did_you_mean(one, [*names, *symbols])}use {', '.join(names)}, or a formula in symbols"
+            )
+        chosen.append(formula(place, one, symbols))
     return tuple(chosen)
 
 

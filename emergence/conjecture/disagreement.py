@@ -170,14 +170,19 @@ def _words(text: str) -> frozenset[str]:
 
 
 def smallest(conjecture: Conjecture, disagrees: Callable[[Conjecture], bool]) -> str:
-    """The smallest problem that still disagrees, found by halving sizes, the grid and the runs in turn; in words."""
+    """The smallest problem that still disagrees, found by halving sizes, the grid and the runs in turn; in words.
+
+    They say so where the search had no time, or no tries, for a smaller one: which one it ends at depends on the machine then.
+    """
     tries, until = 0, time.monotonic() + _SECONDS
     found, again = conjecture, True
     while again:
         again = False
         for smaller in _smaller(found):
-            if tries >= _TRIES or time.monotonic() > until:
-                return _problem(found)
+            late = time.monotonic() > until
+            if late or tries >= _TRIES:
+                spent = f"{_SECONDS:g} s" if late else f"{_TRIES} tries"
+                return f"{_problem(found)} (search stopped after {spent}: smaller ones were not tried)"
             tries += 1
             if _still(smaller, disagrees):
                 found, again = smaller, True

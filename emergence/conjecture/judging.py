@@ -16,7 +16,7 @@ from emergence.conjecture.conjecture import Conjecture
 from emergence.conjecture.formula import Formula
 from emergence.conjecture.runs import Runs
 from emergence.conjecture.symbols import LETTERS
-from emergence.conjecture.table import Centred, Row, bounds, rows
+from emergence.conjecture.table import Centred, Row, bounds, check_chance, rows
 from emergence.options import written
 from emergence.refusal import refuse
 from emergence.values import shown
@@ -51,6 +51,7 @@ class Judging:
             return
         conjecture = self.conjecture
         points = conjecture.points
+        check_chance(conjecture, points)
         found = rows(conjecture, points, self.runs.of(conjecture, points))
         keys = _keys(found)
         measurements = [self._measurement(row, key, len(found)) for row, key in zip(found, keys, strict=True)]

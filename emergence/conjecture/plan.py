@@ -120,7 +120,7 @@ def _runs(conjecture: Conjecture, runs: Runs, count: int) -> "tuple[list[Point],
 
 def _replicated(conjecture: Conjecture) -> bool:
     """Whether replicas are the independent runs: one seed, and a simulation that has them."""
-    return len(conjecture.seeds) == 1 and "replicas" in conjecture.simulation.uses
+    return len(conjecture.seeds) == 1 and conjecture.replicated
 
 
 def _replicas(conjecture: Conjecture) -> int:
@@ -129,7 +129,7 @@ def _replicas(conjecture: Conjecture) -> int:
 
 def _seeds(conjecture: Conjecture, count: int) -> list[int]:
     """Seeds of a stream of their own, none of them the data's."""
-    if "seed" not in conjecture.simulation.uses:
+    if not conjecture.by_chance:
         return list(conjecture.seeds)
     drawn = (integer_seed(0, "pilot", conjecture.id, place) for place in range(10 * count))
     return [seed for seed in dict.fromkeys(drawn) if seed not in conjecture.seeds][:count]

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -67,6 +67,8 @@ ALIASES = {
 }
 #: Keys that any measure takes.
 _COMMON = ("measure", "of", "direction", "neuron", "select", "over")
+#: Measures of numbers, not of curves.
+_PLAIN = ("value", "spread", "share")
 #: Keys whose lists make several quantities.
 _LISTS = ("direction", "at", "level")
 
@@ -122,8 +124,8 @@ class Quantity:
             if self.kind in ("level", "crossing") or (self.kind == "slope" and not self.across):
                 refuse(f"{self.of.label} is {self.of.text!r}, a number, no curve: measure its value")
             return float(values)
-        if self.kind in ("value", "spread", "share"):
-            refuse(f"{self.of.label} is {self.of.text!r}, a curve: measure its level, crossing or slope")
+        if self.kind in _PLAIN:
+            _refuse_curve(self.of)
         x, y = self._axis(run, axes), np.asarray(values, dtype=float)
         if self.kind == "slope" and not self.across:
             return _slope(x, y, self.window)
@@ -206,6 +208,13 @@ class Quantity:
         return array
 
 
+def _refuse_curve(of: Formula) -> NoReturn:
+    refuse(
+        f"{of.label} is {of.text!r}, a curve, of which this measure takes no number: "
+        f'write measure = "level" with of = "{of.text}" (or crossing, slope)'
+    )
+
+
 def _crossing(x: np.ndarray, y: np.ndarray, level: float) -> float:
     """First abscissa at which the curve reaches the level from where it starts; inf if it never does, NaN if unknown."""
     if np.isnan(y[0]):
@@ -277,9 +286,13 @@ def read(table: Mapping[str, Any], simulation: Simulation, options: Sequence[str
     if kind == "slope":
         _of_slope(table, axis, where)
     window = _window(table, kind, axis, where)
-    source = formula(f"{where}.of", of, simulation.variables)
+    # (A variable's own name is a measure, and then it is that key that is wrong, if any.)
+    source = formula(f"{where}.{'of' if 'of' in table or kind != 'value' else 'measure'}", of, simulation.variables)
     points = (dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values()))
-    return [_one(kind, source, {**table, **point}, axis, window, where) for point in points]
+    found = [_one(kind, source, {**table, **point}, axis, window, where) for point in points]
+    if kind in _PLAIN and set(source.names) & set(simulation.curves) and "time" not in found[0].select:
+        _refuse_curve(source)
+    return found
 
 
 def _kind(table: Mapping[str, Any], simulation: Simulation, where: str) -> tuple[str, object]:

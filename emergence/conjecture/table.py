@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -128,6 +128,21 @@ def check(conjecture: Conjecture) -> None:
                     said(conjecture, one, [point for point, _ in group])
 
 
+def check_chance(conjecture: Conjecture, points: Sequence[Point]) -> None:
+    """Refuses, before anything runs, a single run whose start or noise is drawn: its scatter is not known, and 0 is wrong."""
+    replicas = getattr(points[0].problem, "replicas", 1) if conjecture.replicated else 1
+    if conjecture.by_chance and replicas == 1 and len({point.seed for point in points}) == 1:
+        _refuse_single(conjecture, points[0])
+
+
+def _refuse_single(conjecture: Conjecture, point: Point) -> NoReturn:
+    remedy = "replicas or seeds" if conjecture.replicated else "several seeds"
+    refuse(
+        f"{conjecture.where}: data has a single run of chance (seed {point.seed}), which has no standard error: "
+        f'give {remedy}, such as seeds = "0:6"'
+    )
+
+
 Said = tuple[np.ndarray, dict[str, np.ndarray], np.ndarray]
 
 
@@ -200,10 +215,8 @@ def _row(conjecture: Conjecture, one: Quantity, values: dict[str, Any], group: l
     if len(runs) == 1:
         predicted, allowed = (np.full(least.shape, x[0]) for x in (predicted, allowed))
         rivals = {name: np.full(least.shape, x[0]) for name, x in rivals.items()}
-    if there is not None and "replica" in there.dims and least.size == 1:
-        refuse(
-            f"{conjecture.where}: data has a single run of chance, which has no standard error: give replicas or seeds"
-        )
+    if least.size == 1 and conjecture.by_chance:
+        _refuse_single(conjecture, group[0][0])
     lost = Counter(x.why for own in readings for x in own if x.why)
     measured, of = np.where(least == most, least, np.nan), tuple(point for point, _ in group)
     unit = "" if there is None else _unit(one, there)
@@ -274,7 +287,7 @@ def _each(conjecture: Conjecture, one: Quantity, point: Point, run: "xr.Dataset 
     share = one.kind == "share"
     if isinstance(run, Stopped):
         why = "could not be integrated"
-        count = getattr(point.problem, "replicas", 1) if "replicas" in conjecture.simulation.uses else 1
+        count = getattr(point.problem, "replicas", 1) if conjecture.replicated else 1
         return list(itertools.repeat(_Reading(0.0, 1.0, why) if share else _unknown(why), count))
     singles = [run.isel(replica=r) for r in range(run.sizes["replica"])] if "replica" in run.dims else [run]
     return [_reading(conjecture, one, point, single) for single in singles]

@@ -201,7 +201,7 @@ def _trained_step(activation: "Activation") -> Any:
 _ALL = frozenset(options(DeclaredProblem))
 _FRESH = _ALL - {"samples", "order", "renewed"}
 _UNIT_ROWS = ("sphere", "projected")
-_STATE = ("overlap", "gram", "second")
+_CURVES = ("overlap", "gram", "second", "loss")
 
 
 def _link(resolved: Resolved) -> "Activation":
@@ -222,8 +222,9 @@ MODEL = Model(
             _ALL,
             _sgd,
             _table,
-            (*_STATE, "loss", "diverged"),
+            (*_CURVES, "diverged"),
             _runs,
+            curves=_CURVES,
             cost=_sgd_cost,
             compute=("step", lambda resolved: float(resolved.problem.student_width * (resolved.problem.batch or 1))),
         ),
@@ -233,8 +234,9 @@ MODEL = Model(
             _FRESH - {"batch", "replicas", "method"},
             _flow,
             _table,
-            (*_STATE, "loss"),
+            _CURVES,
             _flows_alone,
+            curves=_CURVES,
             compute=("time", lambda resolved: float(resolved.problem.student_width)),
         ),
     ),

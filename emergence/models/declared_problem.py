@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: A Python file, and perhaps the digest of the content that is meant.
 _FILE = re.compile(r"(.*\.py)(?:@([0-9a-f]+))?\Z", re.DOTALL)
+#: One with arguments behind it, which only names of ours have.
+_CALLED = re.compile(r"(.*\.py)\s*\((.*)\)\s*\Z", re.DOTALL)
 #: Options that are fields of every rule, beside the step size, which is text.
 RULE_OPTIONS = ("batch", "noise", "noise_law", "noise_period", "decay", "samples", "order", "renewed")
 #: The usual effective step, times the trace of the covariance; and the share of the largest one that it does not exceed.
@@ -223,6 +225,11 @@ def from_file(text: str, name: str) -> Any:
     """
     match = _FILE.match(text)
     if match is None:
+        if called := _CALLED.match(text):
+            make = f"set its fields there, such as {name} = MyOwn({called[2]})"
+            refuse(
+                f"{name.lower()} is {text!r}: a file takes no arguments in brackets: {make}, and name {called[1]} alone"
+            )
         return None
     found = getattr(models.module_of(match[1]), name, None)
     if found is None:
@@ -266,6 +273,8 @@ class Resolved:
         rule = self.model.rule
         common = {name: getattr(rule, name) for name in ("step_size", *RULE_OPTIONS)}
         shown = {name: str(value) if callable(value) else value for name, value in common.items()}
+        if not rule.samples and self.problem.order is None:  # fresh samples have none, and it is refused
+            shown["order"] = None
         return asdict(self.problem) | self.problem.decided() | shown | {"steps": self.steps}
 
     def headline(self) -> str:

@@ -157,6 +157,7 @@ MODEL = Model(
             run=_run,
             table=_table,
             cost=lambda x: replicas_cost(x.problem, x.problem.student_width, x.problem.width, x.steps),
+            curves=("overlap", "norm2", "loss", "second_layer"),
             variables=("overlap", "norm2", "loss", "half_steps", "second_layer", "fitted_loss"),
         ),
     ),

@@ -116,6 +116,7 @@ def _table(_: Resolved, run: Run) -> str:
     return f"{table.render(headers, rows)}\n\n{note}"
 
 
+_CURVES = ("loss_train", "loss_test", "norm", "displacement", "departure", "expected_loss")
 MODEL = Model(
     name="lazy-rich",
     help="a network on few images beside its linearisation",
@@ -129,9 +130,8 @@ MODEL = Model(
             run=_run,
             table=_table,
             cost=_cost,
-            variables=(
-                *("loss_train", "loss_test", "norm", "displacement", "departure", "expected_loss", "kernel_change"),
-            ),
+            variables=(*_CURVES, "kernel_change"),
+            curves=_CURVES,
             checkpoints=lambda resolved: checkpoint_folder(resolved.values),
         ),
     ),

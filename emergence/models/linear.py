@@ -329,7 +329,15 @@ MODEL = Model(
     resolve=resolve,
     simulations=(
         Simulation(
-            "label-noise", "SGD with noise on the labels", _RUNS, _label_noise, _table, _DATA, _has_length, cost=_cost
+            "label-noise",
+            "SGD with noise on the labels",
+            _RUNS,
+            _label_noise,
+            _table,
+            _DATA,
+            _has_length,
+            cost=_cost,
+            curves=_DATA,
         ),
         Simulation(
             "oscillation",
@@ -340,6 +348,7 @@ MODEL = Model(
             _DATA,
             _has_length,
             cost=_cost,
+            curves=_DATA,
         ),
         Simulation(
             "sam",
@@ -350,6 +359,7 @@ MODEL = Model(
             _DATA,
             _has_length,
             cost=_cost,
+            curves=_DATA,
         ),
     ),
     predict=Predictor(_predict, _predicted, _NOISE, (*PREDICTED, *CURVES)),

@@ -5,10 +5,12 @@ import logging
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 from emergence.refusal import refuse
@@ -18,6 +20,8 @@ _ONE_THREAD = {"NPROC": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"
 #: Several workers share one accelerator: none may reserve its memory for itself.
 _SHARED = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 _PATIENCE = 10
+#: What keeps lines of a script for the process that was started with it: any of them is taken at its word.
+_GUARDS = ('if __name__ == "__main__"', "__name__", "parent_process")
 
 Task = Callable[[Mapping[str, Any]], bytes]
 
@@ -65,6 +69,7 @@ class Workers:
         self._before: dict[str, str | None] = {}
 
     def __enter__(self) -> Self:
+        _check_guarded()
         wanted = _ONE_THREAD | {key: os.environ.get(key, value) for key, value in _SHARED.items()}
         self._before = {key: os.environ.get(key) for key in wanted}
         os.environ |= wanted  # inherited by every process started from here on
@@ -98,6 +103,22 @@ class Workers:
         context = multiprocessing.get_context("spawn")  # a fork of a process that has started JAX can hang
         self._end, self._lifeline = context.Pipe(duplex=False)
         self._pool = ProcessPoolExecutor(self.slots, mp_context=context, initializer=_begin, initargs=(self._end,))
+
+
+def _check_guarded() -> None:
+    """Refuses to start processes from a script that would start them again in each.
+
+    A new process runs the script that this one runs (`multiprocessing`, spawn), but for what stands below one of `_GUARDS`.
+    A module that is run by its name (``python -m``), a notebook or a prompt is not run again.
+    """
+    script = sys.modules.get("__main__")
+    path = getattr(script, "__file__", None)
+    again = getattr(multiprocessing.current_process(), "_inheriting", False)  # it is such a process, at its beginning
+    if not again and path is not None and getattr(script, "__spec__", None) is None:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            again = not any(word in Path(path).read_text(encoding="utf-8") for word in _GUARDS)
+    if again:  # (the name is not yet that of a module in a process at its beginning)
+        refuse(f"script {path or sys.argv[0]!r} is run by every worker, too: put the call under `{_GUARDS[0]}:`")
 
 
 @contextlib.contextmanager

@@ -140,8 +140,16 @@ def test_what_will_not_end_soon_says_so_first(
         (["predict", "--step-size", "nan"], "--step-size is nan"),
         (["predict", "--step-size", "1"], "stability bound"),
         (["predict", "--init-scale", "0"], "--init-scale is 0"),
-        (["predict", "--teacher-weights", "1", "x"], "--teacher-weights is [1, 'x']"),
-        (["predict", "--teacher-weights", "1", "-1"], "--teacher-weights is [1, -1]"),
+        (["predict", "--teacher-weights", "1", "x"], "--teacher-weights is [1.0, 'x']"),
+        (["predict", "--teacher-weights", "1", "-1"], "--teacher-weights is [1.0, -1.0]"),
+        (["predict", "--teacher-weights", "1,0.5"], "separated by spaces, not commas"),
+        (
+            ["predict", "--activation", "-h4"],
+            "expected one argument: write --activation=-h4: see emergence predict --help",
+        ),
+        (["predict", "--activation", "-0.5*h4"], "write '--activation=-0.5*h4': see"),
+        (["predict", "--activation", "--json"], "expected one argument: see emergence predict --help"),
+        (["predict", "--activation"], "expected one argument: see emergence predict --help"),
         (["predict", "--teacher-weights", "1", "--teacher-exponent", "1"], "give one of them"),
         (["compare", "--steps", "1", "--time", "1"], "give one of them"),
         (["compare", "--method", "fast"], "--method is 'fast'"),
@@ -251,10 +259,10 @@ def test_predict_document(command: Callable) -> None:
     ran = command("predict", "--json", *SMALL, "--seed", "3", "--step-size", "1e-6")
     assert (ran.code, ran.err) == (0, "")
     document = ran.document
-    assert set(document) == {"problem", "directions", "exponents", "window", "loss", "no_interval"}
+    assert set(document) == {"problem", "decided", "directions", "exponents", "window", "loss", "no_interval"}
     assert document["no_interval"] is None
     assert document["problem"]["step_size"] == 1e-6
-    assert document["problem"]["steps"] == math.ceil(document["problem"]["time"] / 1e-6)
+    assert document["decided"] == {"steps": math.ceil(document["problem"]["time"] / 1e-6)}
     teacher, student = theory.Teacher.power_law(2, 1.0, 64), theory.Student(6)
     initial = theory.draw_initial_state(teacher, student, 3)
     prediction = theory.predict(theory.Activation.parse("h4"), teacher, initial)
@@ -440,7 +448,8 @@ def test_simulate_gradient_flow(command: Callable, dynamics: FakeDynamics) -> No
     with xr.open_dataset(document["file"], engine="h5netcdf") as stored:
         assert {str(name): list(v.dims) for name, v in stored.data_vars.items()} == document["variables"]
         assert {"time", "step"} <= set(stored.coords)
-        assert json.loads(stored.attrs["problem"]) == document["problem"]
+        assert json.loads(stored.attrs["problem"]) == document["problem"] | document["decided"]
+        assert list(document["decided"]) == ["steps"]
     assert os.listdir("deep/er") == [Path(document["file"]).name]
 
 
@@ -469,7 +478,7 @@ def test_divergence_is_said_and_is_status_1(command: Callable, dynamics: FakeDyn
     ran = command("simulate", "online-sgd", *SMALL, "--replicas", "3", "--json", "--quiet")
     assert ran.code == 1
     assert "2 of 3 replicas diverged" in ran.err
-    assert set(ran.document) == {"what", "problem", "file", "variables"}
+    assert set(ran.document) == {"what", "problem", "decided", "file", "variables"}
 
 
 def test_a_run_without_an_end_is_refused(command: Callable, dynamics: FakeDynamics) -> None:
@@ -508,7 +517,7 @@ def test_compare(command: Callable, monkeypatch: pytest.MonkeyPatch, fine: bool,
     assert ran.code == code
     assert ("diverged" in ran.err) == diverged
     document = ran.document
-    assert set(document) == {"problem", "directions", "notes", "report"}
+    assert set(document) == {"problem", "decided", "directions", "notes", "report"}
     assert document["notes"] == ["SGD was not run."]
     assert document["directions"] == [{**entry, "flow": None, "sgd_mean": 2.5, "sgd_stderr": None, "verdict": "agrees"}]
     assert (asked["problem"]["steps"], asked["out"]) == (9, Path("emergence-out"))

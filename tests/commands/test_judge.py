@@ -25,7 +25,7 @@ from emergence.conjecture.judging import claim_of, told
 from emergence.conjecture.lock import canonical
 from emergence.conjecture.plan import plan, words
 from emergence.conjecture.runs import Runs
-from emergence.conjecture.table import centred, rows
+from emergence.conjecture.table import centred, check_chance, rows
 from emergence.store.engine import Here
 from theory import InputError
 from validation import Context
@@ -149,6 +149,7 @@ def test_lists(run: Callable, command: Callable, tmp_path: Path) -> None:
     [
         ("predict", "formula = \"__import__('os').system('touch gone')\"", "predict.formula"),
         ("predict", 'formula = "().__class__"', "predict.formula"),
+        ("predict", 'formula = "d^2"', "write ** for powers, and use numbers, + - * / **"),
         ("predict", 'formula = "9**9**9"', "not a number up to 40"),
         ("predict", f'formula = "{"(" * 400}d"', "predict.formula"),
         ("predict", f'formula = "{"d+" * 400}d"', "longer than 500 characters: shorten it"),
@@ -181,12 +182,22 @@ def test_lists(run: Callable, command: Callable, tmp_path: Path) -> None:
         ("quantity", 'measure = "slope"\nof = "loss"\nin = "dim"\nalong = "dim"', "use one of time, step, samples, compute"),
         ("quantity", 'measure = "level"\nof = "loss"\nat = inf', "give a finite number"),
         ("quantity", 'measure = "level"\nof = "loss"\nat = [0, 1, 0.0]', "quantity.at has 0 twice"),
+        ("quantity", 'measure = "loss"', "quantity.measure is 'loss', a curve"),
+        ("quantity", 'measure = "loss"', 'write measure = "level" with of = "loss" (or crossing, slope)'),
+        ("quantity", 'measure = "share"\nof = "2*loss"', "quantity.of is '2*loss', a curve"),
         ("quantity", 'measure = "half_time"\ndirection = 0', "direction is 0: give a whole number"),
         ("data", 'from = "gradient-flaw"', "did you mean gradient-flow?"),
         ("data", 'from = "gradient-flow"\nseeds = "0:1000000000"', "more than 1000000 values"),
         ("data", 'from = "gradient-flow"\nseeds = [1, 1]', "each once"),
+        ("data", 'from = "gradient-flow"\nseeds = 4', 'data.seeds is 4: write "0:4" for so many seeds, [4] for this one'),
+        ("data", 'from = "gradient-flow"\nseeds = 0', "data.seeds is 0: write [0] for this seed"),
+        ("data", 'from = "gradient-flow"\nseeds = -1', "data.seeds is -1: give a whole number"),
+        ("data", 'from = "gradient-flow"\nseeds = [4]', "a single run of chance (seed 4), which has no standard error"),
+        ("data", 'from = "gradient-flow"', 'no standard error: give several seeds, such as seeds = "0:6"'),
         ("data", 'from = "gradient-flow"\nreplicas = 8', "has no replicas: leave it out"),
         ("judge", 'allowance = "infinite-size"', "use none, finite-size, small-step, or a formula"),
+        ("judge", 'allowance = "finitesize"', "did you mean finite-size? use none, finite-size, small-step, or a formula"),
+        ("judge", 'allowance = "nothing"', "use none, finite-size, small-step, or a formula"),
         ("judge", "power = 2", "judge.power is 2: give a number from 0 to 1"),
         ("judge", "false-alarms = 0.1", "did you mean false-alarm-rate?"),
         ("claim", 'id = "../X"\nstatement = "s"', "claim.id is '../X': use letters"),
@@ -462,6 +473,50 @@ def test_a_single_run_of_chance_and_a_run_that_ends_too_early_judge_nothing() ->
     assert "the mean is at least 64: give a longer time" in str(verdict.measurement.details["not measured"])
 
 
+def test_a_curve_is_no_measure_and_costs_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a model does not say what its curves are, the first run tells."""
+    monkeypatch.setattr(Runs, "of", lambda *_: pytest.fail("it was run"))
+    declared = {"problem": {"inputs": "16"}, "data": {"from": "declared-sgd"}, "predict": {"formula": "1"}, "judge": {}}
+    with pytest.raises(InputError, match=r"^here: quantity\.measure is 'loss', a curve"):
+        of_table(table(**declared, quantity={"measure": "loss"}), "here")
+    told = of_table(table(**declared, quantity={"measure": "loss", "select": {"time": 0.0}}), "here")
+    with pytest.raises(
+        InputError, match=r"quantity\.measure is 'loss', a curve, of which this measure takes no number"
+    ):
+        replace(told.quantities[0], select={}).of_run(xr.Dataset({"loss": ("time", [1.0, 0.5])}), {})
+
+
+def test_one_random_start_is_refused_before_it_runs(
+    run: Callable, refused: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot be locked either; a plan says how many seeds to give."""
+    one = {"data": {"from": "gradient-flow", "seeds": [4]}, "quantity": {"measure": "half_time"}}
+    read = of_table(table(**one), "here")
+    monkeypatch.setattr(Runs, "of", lambda *_: pytest.fail("it was run"))
+    with pytest.raises(InputError, match=r"here: data has a single run of chance \(seed 4\)"):
+        list(claim_of(read, Runs()).runner(Context()))
+    file = written(tmp_path, problem=LINES["problem"].replace("[64, 128]", "32"), data='from = "gradient-flow"')
+    assert "a single run of chance (seed 0)" in refused("judge", file, "--lock")
+    assert not (tmp_path / "X1.lock").exists()
+    noise = {"data": 'from = "online-sgd"\nreplicas = 1', "quantity": 'measure = "half_steps"', "judge": ""}
+    again = written(tmp_path, problem=LINES["problem"].replace("[64, 128]", "32"), **noise)
+    assert "no standard error: give replicas or seeds" in refused("judge", again)
+    file = written(tmp_path, problem=LINES["problem"].replace("[64, 128]", "32"), data='from = "gradient-flow"')
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    code, document, err = run("judge", file, "--plan", "--workers", "1", "--quiet")
+    assert code == 0, err
+    assert (document["plans"][0]["unit"], document["plans"][0]["rows"][0]["have"]) == ("seeds", 1)
+    sure = of_table(
+        table(
+            problem={}, data={"from": "toy"}, predict={"formula": "1"}, rivals={"none": "0"},
+            quantity={"measure": "value", "of": "1 + 0*level_time", "over": "mean"}, judge={},
+        ), "here",
+    )  # fmt: skip
+    assert not sure.by_chance
+    check_chance(sure, sure.points)
+
+
 def test_runs_with_predictions_of_their_own_are_compared_one_by_one() -> None:
     (row,) = measured()
     predicted = np.array([1.0, 10.0, 100.0, 1e4])
@@ -507,6 +562,7 @@ def test_formulas_have_the_symbols_they_are_given_and_numbers_for_powers_or_not(
     assert formula("f", "d**(J/2-1)*sqrt(4)", known).number({"d": 3.0, "J": 4.0}) == pytest.approx(6)
     assert formula("f", 2, known).number({}) == 2
     assert formula("f", "d**d**d", known).value({"d": np.float64(50.0)}) == math.inf
+    assert of_table(table(judge={"allowance": "d-m"}), "here").allowances  # a difference of symbols, no name
     with pytest.raises(InputError, match="f is 'log\\(d\\)': it has no finite value where d = 0: mend it"):
         formula("f", "log(d)", known).number({"d": 0.0})
 
@@ -731,6 +787,22 @@ def test_a_disagreement_is_a_factor_or_an_exponent(formula: str, words: str, sym
     # It still disagrees wherever dim is 16 or more and there are two seeds.
     smallest = disagreement.smallest(found, lambda one: min(one.axes["dim"]) >= 16)
     assert smallest == "dim = [16], student-width = 1; 2 seeds"
+
+
+@pytest.mark.parametrize(("limit", "value", "spent"), [("_SECONDS", 0.0, "0 s"), ("_TRIES", 1, "1 tries")])
+def test_a_search_that_is_stopped_says_so(
+    limit: str, value: float, spent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which problem it had come to depends on the machine."""
+    asked = noise(tmp_path, problem={"model": str(tmp_path / "noise.py"), "dim": 100})
+    whole = disagreement.smallest(asked, lambda _: True)
+    assert whole == "dim = 1; 1 seed, 2 replicas"
+    if limit == "_SECONDS":  # the clock has moved whenever it is looked at
+        monkeypatch.setattr(disagreement.time, "monotonic", map(float, range(99)).__next__)
+    monkeypatch.setattr(disagreement, limit, value)
+    stopped = disagreement.smallest(asked, lambda _: True)
+    reached = "dim = 100; 1 seed, 8 replicas" if limit == "_SECONDS" else "dim = 50; 1 seed, 8 replicas"
+    assert stopped == f"{reached} (search stopped after {spent}: smaller ones were not tried)"
 
 
 def test_statements_of_the_catalogue_are_found_by_their_words() -> None:

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import xarray as xr
 
+from emergence import config, jsonio
 from emergence.cells import compute, configuration
 from emergence.commands import sweep
 from emergence.model import Model
 from emergence.models import built_in, load, module_of
-from emergence.options import options, written
+from emergence.options import once, options, written
 from emergence.store.engine import Here
 from emergence.values import Switch
 
@@ -44,7 +45,48 @@ def test_the_data_hold_the_variables_that_the_record_names(model: Model, simulat
     tiny = TINY[model.name] | (SDE if simulation.name == "sde" else {})
     resolved = model.resolve(model.problem(**tiny), simulation)
     simulation.requires(resolved)
-    assert set(simulation.run(resolved, None, None).data.data_vars) == set(simulation.variables)
+    data = simulation.run(resolved, None, None).data
+    assert set(data.data_vars) == set(simulation.variables)
+    assert {name for name in simulation.variables if "time" in data[name].dims} == set(simulation.curves)
+
+
+#: Options of `TINY` that are given otherwise, or not at all (None): what excludes each other, one after another.
+WAYS: tuple[dict[str, Any], ...] = (
+    {}, {"steps": None}, {"steps": None, "time": 0.05}, {"teacher_width": None, "teacher_weights": (0.8, 0.5)},
+    {"teacher_weights": None, "teacher_exponent": 0.7}, {"noise": None, "label_flip": 0.1},
+)  # fmt: skip
+
+
+def _lines(problem: dict[str, Any]) -> str:
+    """The problem of a JSON document as a configuration file, which has no null."""
+    return "\n".join(f"{name} = {json.dumps(value)}" for name, value in problem.items() if value is not None)
+
+
+@pytest.mark.parametrize(("model", "simulation"), CELLS, ids=lambda one: one.name)
+def test_a_problem_that_is_printed_can_be_given_again(model: Model, simulation: Any, tmp_path: Path) -> None:
+    """As a configuration file, whichever of its options that exclude each other were given: it is the same problem."""
+    tiny = TINY[model.name] | (SDE if simulation.name == "sde" else {})
+    for way in (way for way in WAYS if set(way) <= simulation.uses):
+        problem = model.problem(**tiny | way)
+        full = json.loads(jsonio.dumps(model.resolve(problem, simulation).echo()))
+        printed, follows = once(problem, full)
+        assert full == printed | follows
+        assert [name for name in follows if getattr(problem, name) is not None] == []
+        (tmp_path / "again.toml").write_text(_lines(printed), encoding="utf-8")
+        again = model.resolve(config.build(model, {}, str(tmp_path / "again.toml")), simulation).echo()
+        assert json.loads(jsonio.dumps(again)) == full, way
+
+
+def test_the_problem_of_a_document_is_a_configuration_file(run: Callable, tmp_path: Path) -> None:
+    for command in (["predict"], ["simulate", "gradient-flow"]):
+        small = ["--activation", "h3", "--dim", "16", "--teacher-width", "1", "--student-width", "2"]
+        code, document, err = run(*command, *small, "--quiet")
+        assert code in (0, 1), err
+        (tmp_path / "again.toml").write_text(_lines(document["problem"]), encoding="utf-8")
+        again = run(*command, "--config", "again.toml", "--quiet")[1]
+        assert again["problem"] == document["problem"]
+        assert again["decided"] == document["decided"]
+        assert ("time" in again["problem"], list(again["decided"])) == (True, ["steps"])
 
 
 def _offered(text: str) -> set[str]:
@@ -54,7 +96,7 @@ def _offered(text: str) -> set[str]:
 
 @pytest.mark.parametrize("name", built_in())
 @pytest.mark.parametrize("asked", ["predict", "simulate", "compare", "sweep"])
-def test_help_shows_the_options_of_the_model_and_no_others(asked: str, name: str, command: Callable) -> None:
+def test_help_shows_the_options_that_the_command_uses_and_no_others(asked: str, name: str, command: Callable) -> None:
     model = built_in()[name]
     ran = command(asked, "--model", name, "--help")
     if getattr(model, asked, True) is None:
@@ -62,7 +104,26 @@ def test_help_shows_the_options_of_the_model_and_no_others(asked: str, name: str
         assert f"model is {name!r}: {asked} knows nothing of it" in ran.err
         return
     assert (ran.code, ran.err) == (0, "")
-    assert _offered(ran.out) - {"--paths"} == {f"--{written(one)}" for one in options(model.problem)}
+    one = getattr(model, asked, None)
+    cells = model.cells if asked == "sweep" else model.simulations
+    uses = frozenset().union(*(cell.uses for cell in cells)) if one is None else one.uses
+    assert _offered(ran.out) - {"--paths"} == {f"--{written(name)}" for name in uses}
+    for cell in cells if one is None else ():
+        told = command(asked, cell.name, "--model", name, "--help").out
+        assert _offered(told) - {"--paths"} == {f"--{written(name)}" for name in cell.uses}, cell.name
+
+
+def test_what_help_does_not_show_is_refused_all_the_same(command: Callable, refused: Callable) -> None:
+    """By the record that decides what help shows."""
+    shown = _offered(command("predict", "--help").out)
+    for name, value in (("steps", "9"), ("time", "1"), ("replicas", "4"), ("method", "ambient")):
+        assert f"--{name}" not in shown
+        assert f"--{name} is given, but predict does not use it (" in refused("predict", f"--{name}", value)
+    assert "--steps" not in _offered(command("simulate", "retiring-flow", "--help").out)
+    assert "--steps" in _offered(command("simulate", "--help").out)
+    assert "--steps is given, but simulate retiring-flow does not" in refused(
+        "simulate", "retiring-flow", "--steps", "9"
+    )
 
 
 @pytest.mark.parametrize(
@@ -200,7 +261,8 @@ def test_a_model_of_ones_own_is_simulated_predicted_and_compared(
     assert code == 0
     assert [row["verdict"] for row in document["places"]] == ["agrees"]
     assert "Values at the end." in Path(document["report"]).read_text(encoding="utf-8")
-    assert _offered(command("simulate", *own, "--help").out) == {"--rate", "--points", "--label"}
+    assert _offered(command("simulate", *own, "--help").out) == {"--rate", "--points"}
+    assert _offered(command("predict", *own, "--help").out) == {"--rate", "--label"}
     assert "--label is given, but simulate decay does not use it (predict --model " in refused(
         "simulate", "decay", *own, "--label", "1"
     )

@@ -591,6 +591,36 @@ def test_a_worker_killed_from_outside_costs_nothing(tmp_path: Path) -> None:
     assert (outcome.finished, outcome.failed) == (12, [])
 
 
+@pytest.mark.parametrize(
+    ("head", "guard", "said"),
+    [
+        ("", "", "script '{script}' is run by every worker, too: put the call under `if __name__ == \"__main__\":`"),
+        # What looks guarded, and is not, is found out by the worker, which says the same.
+        ("# __name__\n", "", "script '{script}' is run by every worker, too"),
+        ("", 'if __name__ == "__main__":\n    ', ""),
+    ],
+)
+def test_a_script_whose_workers_would_sweep_again_is_told_what_to_do(
+    head: str, guard: str, said: str, tmp_path: Path
+) -> None:
+    """A worker of a spawned process runs its parent's script."""
+    script = tmp_path / "script.py"
+    small = "sweep predict --over seed=0:2 --dim 16 --teacher-width 1 --student-width 1 --workers 1 --quiet"
+    script.write_text(
+        f"{head}import sys\nfrom emergence.cli import main\n{guard}sys.exit(main({small.split()}))\n", encoding="utf-8"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    ran = subprocess.run([sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    store = tmp_path / "emergence-out" / "sweep"
+    if not said:
+        assert (ran.returncode, ran.stderr, finished(store)) == (0, "", 2)
+        return
+    assert f"emergence: error: {said.format(script=script)}" in ran.stderr
+    assert ran.returncode == (1 if head else 2)
+    if not head:
+        assert (ran.stderr.count("\n"), store.exists()) == (1, False)
+
+
 class _with:
     """An engine with another computation."""
 

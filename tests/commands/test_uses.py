@@ -165,12 +165,13 @@ def _before(uses: frozenset[str], name: str) -> dict[str, str]:
 
 
 def _result(argv: list[str], handed: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """What a simulator is handed, or the document without the problem that it repeats, or the refusal."""
+    """What a simulator is handed, or the document without the problem that it repeats and its length, or the refusal."""
     handed.clear()
     code = main(argv)
     shown = capsys.readouterr()
     if code == 0:
-        return json.dumps({name: value for name, value in json.loads(shown.out).items() if name != "problem"})
+        repeated = ("problem", "decided")
+        return json.dumps({name: value for name, value in json.loads(shown.out).items() if name not in repeated})
     assert code == 2 or handed, (argv, shown.err)
     return "".join(handed) or shown.err
 

@@ -114,6 +114,16 @@ def test_selu_has_mean_zero_and_keeps_the_variance() -> None:
     assert sum(value**2 for value in activation.coefficients.values()) == pytest.approx(1 - activation.truncation_error)
 
 
+def test_powers_and_jumps_are_refused_with_what_to_write() -> None:
+    with pytest.raises(
+        InputError, match=r"'z\^2-1' is not understood \(\^ is no power\): write \*\* for powers, and use h1"
+    ):
+        Activation.parse("z^2-1")
+    for name in ("sign(z)", "Sgn(z)", "heaviside"):
+        with pytest.raises(InputError, match=r"\): it has a jump, so no gradient: use h1"):
+            Activation.parse(name)
+
+
 @pytest.mark.parametrize(
     ("text", "meant"), [("gleu", "gelu"), ("ReLU", "relu"), ("sine(z)", "sin"), ("quadratik", "quadratic")]
 )

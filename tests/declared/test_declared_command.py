@@ -88,7 +88,8 @@ def test_what_is_given_wins_over_the_rule_of_a_file(tmp_path: Path) -> None:
 def test_the_length_of_a_schedule(run: Callable) -> None:
     asked = [x for x in TINY if x not in ("--steps", "4")]
     document = run("simulate", "declared-sgd", *asked, "--step-size", "linear(0.001, 0, 100)", "--time", "0.03")[1]
-    assert document["problem"]["steps"] == 37  # Σ_{j<n} η(1 − j/N) ≥ 0.03
+    assert (document["problem"]["time"], "steps" in document["problem"]) == (0.03, False)
+    assert document["decided"]["steps"] == 37  # Σ_{j<n} η(1 − j/N) ≥ 0.03
     data = xr.load_dataset(document["file"], engine="h5netcdf")
     assert data.time.values[-1] == pytest.approx(sum(0.001 * (1 - n / 100) for n in range(37)))
 
@@ -106,6 +107,8 @@ def test_a_rule_of_coordinates_runs_in_coordinates(run: Callable) -> None:
         (["--inputs", "bad.py"], "has no INPUTS"),
         (["--rule", "adam"], "run it with method = 'ambient'"),
         (["--rule", "momentum(1)"], "give 0 ≤ beta < 1"),
+        (["--rule", "bad.py(0.5)"], "set its fields there, such as RULE = MyOwn(0.5), and name bad.py alone"),
+        (["--inputs", "bad.py()"], "inputs is 'bad.py()': a file takes no arguments in brackets"),
         (["--rule", "bad.py"], "RULE of 'bad.py' is a int: give a frozen dataclass that derives from Rule"),
         (["--rule", "broken.py"], "its step raises AttributeError: 'Here' object has no attribute 'row': mend it"),
         (["--rule", "sign.py"], "method = 'ambient'"),

@@ -197,6 +197,13 @@ def test_momentum_divides_times_and_multiplies_the_step() -> None:
         np.testing.assert_allclose(times[1], (1 - beta) * np.array(times[0]))
     assert value(moved, "effective step") == pytest.approx(1e-5 / (1 - beta))
     assert value(moved, BOUND) == pytest.approx((1 - beta) * value(plain, BOUND))
+    # It is to be compared with the step size as it is given, and its condition says so.
+    (bound,) = moved.of_quantity(BOUND)
+    (said_of_it,) = [one.sentence for one in bound.conditions if one.sentence.startswith("momentum")]
+    assert said_of_it.startswith(
+        "momentum: it is the step size as given, 0.1 of the effective step, whose bound is that of"
+    )
+    assert bound.value / (1 - beta) == pytest.approx(value(plain, BOUND))
 
 
 @pytest.mark.parametrize(

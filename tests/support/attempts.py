@@ -193,9 +193,9 @@ def _load() -> None:
         for named in (False, True):
             known[model.name, named] = make(model, named)
 
-    def kept(model: Any = None, named: bool = False) -> Any:
-        model = model or models.default()
-        return make(model, named) if model.origin else known[model.name, named]
+    def kept(model: Any = None, named: bool = False, what: str = "") -> Any:
+        model = model or models.default()  # (`what` decides what help shows, not what is understood)
+        return make(model, named, what) if model.origin else known[model.name, named]
 
     arguments.parser = kept
 

@@ -65,6 +65,8 @@ _FUNCTIONS: dict[str, Callable[..., sp.Expr]] = {
     "Max": sp.Max,
     "max": sp.Max,
 }
+#: No functions here, however near to one that is.
+_JUMPS = ("sign", "sgn", "step", "heaviside")
 _OF_TWO = ("Max", "max")
 _BINARY: dict[type, Callable[[sp.Expr, sp.Expr], sp.Expr]] = {
     ast.Add: operator.add,
@@ -130,6 +132,8 @@ class Grammar:
         return InputError(f"{self.what} {shown!r} is not understood ({why}): {hint}use {self.allowed}")
 
     def _unknown(self, text: str, kind: str, name: str) -> InputError:
+        if name.lower() in _JUMPS:  # known well, and not meant for one that is there
+            return self.refusal(text, f"unknown {kind} {name!r}", "it has a jump, so no gradient: ")
         return self.refusal(text, f"unknown {kind} {name[:20]!r}", did_you_mean(name[:20], self.known))
 
     def _build(self, node: ast.expr, text: str) -> sp.Expr:
@@ -147,6 +151,8 @@ class Grammar:
             return self._binary(node, text)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
             return self._call(node.func.id, [self._build(argument, text) for argument in node.args], text)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor):
+            raise self.refusal(text, "^ is no power", "write ** for powers, and ")
         raise self.refusal(text, f"{type(node).__name__} is not allowed")
 
     def _number(self, written: str, text: str) -> sp.Rational:

@@ -92,7 +92,7 @@ def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float) ->
     if prediction.learned.any():
         bound, worst = _bound(prediction, rule)
         conditions = (
-            fact("momentum", type(rule) is Rule, "momentum: the bound is on the effective step, to first order in it"),
+            fact("momentum", type(rule) is Rule, _given_step(rule)),
             fact("noise", not rule.noise, "noise: that on labels is not in the bound"),
             _light(prediction),
         )
@@ -108,6 +108,15 @@ def _light(prediction: Prediction) -> Condition:
     share = float(own / (np.sum(prediction.teacher.a**2) * float(activation.second_moment)))
     return small(
         "light", share, 0.2, "light: the students' own noise is {:.2g} of the target's, and is not in the bound"
+    )
+
+
+def _given_step(rule: Rule) -> str:
+    """Which step size `BOUND` is of where momentum adds steps up: η, of the effective step η/(1 − β)."""
+    share = 1 / speed(rule)
+    return (
+        f"momentum: it is the step size as given, {share:.3g} of the effective step, whose bound is that of plain SGD, to "
+        "first order in it"
     )
 
 
