@@ -473,7 +473,7 @@ def test_simulations_write_what_they_say(argv: list[str], variables: set[str], r
     assert variables <= set(document["variables"])
     data = xr.load_dataset(document["file"])
     assert {name: list(data[name].dims) for name in document["variables"]} == document["variables"]
-    assert json.loads(data.attrs["problem"]) == document["problem"]
+    assert json.loads(data.attrs["problem"]) == document["problem"] | document["decided"]
 
 
 def test_a_configuration_file_speaks(run: Callable, tmp_path: Path) -> None:
