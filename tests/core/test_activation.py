@@ -194,6 +194,17 @@ def test_derivatives_of_the_kernels_of_powers_of_relu_have_no_poles(
     assert float(activation.kernel_at(sp.Float(0.3), order)) == pytest.approx(series, rel=1e-9)
 
 
+def test_floats_leave_no_poles_of_their_rounding() -> None:
+    """A square of a relu in floats, alone or so small that its decimals become floats."""
+    small, exact = Activation.parse("1e-9*relu**2+h4"), Activation.parse("h4")
+    floats = Activation.from_expression(sp.Float(0.3) * sp.Max(sp.Symbol("z", real=True), 0) ** 2)
+    for end, mirrored in ((1, 1), (-1, 0)):  # both slopes are positive on one side only
+        for order in (1, 2):
+            assert float(small.kernel_at(end, order)) == pytest.approx(float(exact.kernel_at(end, order)), rel=1e-6)
+            assert float(floats.kernel_at(end, order)) == pytest.approx(0.18 * mirrored, abs=1e-12)
+    assert not floats.kernel_at(1, 3).is_finite  # a pole that is one
+
+
 def test_derivative_of_the_kernel_is_the_kernel_of_the_derivative() -> None:
     """φ'(c) = Eσ'(g)σ'(h)."""
     activation = Activation.parse("0.8*h4+0.6*h6")

@@ -41,6 +41,8 @@ def _closed_dual(expression: sp.Expr) -> sp.Expr | None:
 
 #: What may bend or jump at a point.
 _KINKED = (sp.Max, sp.Min, sp.Abs, sp.sign, sp.Heaviside, sp.Piecewise)
+#: Share of the terms of a sum below which what they leave is their rounding.
+_ROUNDING = 1e-9
 #: Largest b² of erf(bz) whose kernel double precision tells from that of a jump.
 _STEEPEST = 1e12
 _Shape = tuple[sp.Expr, Callable[[int], sp.Expr], sp.Expr]
@@ -156,11 +158,21 @@ def without_poles(expression: sp.Expr) -> sp.Expr:
     flat = expression.replace(lambda x: x.is_Pow and x.base == 1 - c**2, as_root)
     if not flat.has(root):
         return expression
-    even = sp.expand(flat).replace(
+    flat = sp.expand(flat)
+    even = flat.replace(
         lambda x: x.is_Pow and x.base == c and x.exp.is_Integer,
         lambda x: (1 - root**2) ** (x.exp // 2) * c ** (x.exp % 2),
     )
-    return sp.expand(even).subs(root, sp.sqrt(1 - c**2))
+
+    def poles(terms: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:
+        """Terms that are infinite at ±1, and the number before each."""
+        args = sp.Add.make_args(terms)
+        return [(x, abs(x.as_coeff_Mul()[0])) for x in args if x.as_coeff_exponent(root)[1].is_negative]
+
+    found, size = sp.expand(even), max((number for _, number in poles(flat)), default=sp.Integer(0))
+    # (Numbers that are floats cancel but for their rounding.)
+    left = [x for x, number in poles(found) if number.is_Float and number < _ROUNDING * size]
+    return (found - sp.Add(*left)).subs(root, sp.sqrt(1 - c**2))
 
 
 def _in_floats(expression: sp.Expr) -> sp.Expr:
