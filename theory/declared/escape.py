@@ -110,13 +110,17 @@ def _leads(
     rates: Rates, gram: np.ndarray, growth: np.ndarray, linear: Callable[[float], np.ndarray], time: float
 ) -> Condition:
     r"""What higher orders add to $\dot T$, as a mean over the way, on which ln T grows evenly: the share of the time."""
-    shares = []
-    for at in np.linspace(0.0, time, _LOOKS) if 0 < time < np.inf else ():
+
+    def share(at: float) -> float:
         now = linear(at)
         first = (growth @ now.ravel()).reshape(now.shape)
-        shares.append(np.linalg.norm(rates(now, gram)[0] - first) / np.linalg.norm(first))
-    words = "linear: higher orders of the overlaps move them at {:.2g} of the linear rate"
-    return small("linear", float(np.mean(shares)) if shares else 0.0, _LINEAR, words)
+        return float(np.linalg.norm(rates(now, gram)[0] - first) / np.linalg.norm(first))
+
+    # (At once: nothing has moved. Where the linear order never gets there, any other decides.)
+    mean = np.inf if np.isinf(time) else 0.0 if time == 0 else np.mean([share(x) for x in np.linspace(0, time, _LOOKS)])
+    return small(
+        "linear", float(mean), _LINEAR, "linear: higher orders of the overlaps move them at {:.2g} of the linear rate"
+    )
 
 
 def _time(model: DeclaredModel, gram: np.ndarray, linear: Callable[[float], np.ndarray], rate: float) -> float:
