@@ -42,7 +42,9 @@ def test_one_step_among_others_has_the_mean_and_variance_of_the_law() -> None:
 
 
 def test_whole_steps_need_a_smooth_activation_and_three_dimensions() -> None:
-    assert np.isfinite(WholeStep(Activation.parse("tanh"), 1.0, 1e-3, 1.0, 20).coefficients(np.array([0.1]))).all()
+    smooth = Activation.parse("tanh")
+    drift, _ = WholeStep(smooth, 1.0, 1e-7, 1.0, 20).coefficients(np.array([0.1]))
+    assert drift[0] == pytest.approx(float(smooth.kernel_at(0.1, 1)) * (1 - 0.1**2), rel=1e-5)  # that of the flow
     for text, dim, said in (("relu", 20, "is not smooth"), ("abs(z)", 20, "is not smooth"), ("h3", 2, "dim is 2")):
         with pytest.raises(InputError, match=said):
             WholeStep(Activation.parse(text), 1.0, 1e-3, 1.0, dim)
