@@ -31,7 +31,9 @@ _CALLED = re.compile(r"(.*\.py)\s*\((.*)\)\s*\Z", re.DOTALL)
 #: Options that are fields of every rule, beside the step size, which is text.
 RULE_OPTIONS = ("batch", "noise", "noise_law", "noise_period", "decay", "samples", "order", "renewed")
 #: The usual effective step, times the trace of the covariance; and the share of the largest one that it does not exceed.
-_USUAL, _INSIDE = 0.02, 0.25
+_USUAL, _INSIDE = 0.02, 0.125
+#: The usual steps: the least, the most, and as many as 1.2 times the last time that theory knows takes.
+_LEAST_STEPS, _MOST_STEPS, _BEYOND = 10_000, 10**6, 1.2
 #: Steps that are summed over to find when a schedule has come to a time.
 _LONGEST = 10**7
 
@@ -129,7 +131,7 @@ class DeclaredProblem(Problem):
         None,
         Said("0.01"),
         "a number, or power(0.1, 0.5), linear(0.1, 0, 1000) (default: 0.02 / trace of the covariance, over the gain of "
-        "momentum, or a quarter of the largest step size that theory knows, if that is less)",
+        "momentum, or an eighth of the largest step size that theory knows, if that is less)",
     )
     batch: int | None = option(None, Whole(), "samples in one step (default 1)")
     noise: float | None = option(
@@ -148,7 +150,9 @@ class DeclaredProblem(Problem):
     )
     renewed: bool = option(False, Switch(), "draw the noise of a data set's labels anew at every step")
     start_scale: float | None = option(None, Number(), "length of the rows at the start (default 0.3; 1 on a sphere)")
-    steps: int | None = option(None, Whole(), "steps (default 10000)")
+    steps: int | None = option(
+        None, Whole(), "steps (default: 1.2 times the last emergence that theory knows, 10000 to a million)"
+    )
     time: float | None = option(None, Number(), "run until the step sizes sum to this, instead of --steps")
     replicas: int = option(32, Whole(), "independent runs")
     method: str = option("exact", Choice(("exact", "ambient")), "SGD in overlaps (exact) or in R^d (ambient)")
@@ -312,10 +316,22 @@ def resolve(problem: DeclaredProblem, simulation: Simulation | None = None) -> R
     if problem.step_size is None and rule.step_size == usual:
         model = _in_bounds(model, start, usual)
     size = model.rule.step_size
-    steps = problem.steps or (10_000 if problem.time is None else _steps_to(size, problem.time))
+    steps = problem.steps or (_usual_steps(model, start) if problem.time is None else _steps_to(size, problem.time))
     check_length(size, steps)
     time = float(np.sum(size(np.arange(steps)))) if callable(size) else size * steps
     return Resolved(problem, model, start, steps, time)
+
+
+def _usual_steps(model: "DeclaredModel", start: "Start") -> int:
+    """Until the last direction is fitted, and a little longer, where theory knows when that is."""
+    from theory import InputError
+    from theory.declared.emergence import last_time
+
+    known, size = 0.0, model.rule.step_size
+    if not callable(size):
+        with suppress(InputError):  # of a rule without a flow
+            known = _BEYOND * last_time(model, start) / size
+    return int(min(max(known, _LEAST_STEPS), _MOST_STEPS))
 
 
 def _in_bounds(model: "DeclaredModel", start: "Start", usual: float) -> "DeclaredModel":

@@ -7,23 +7,29 @@ from scipy import integrate
 
 from theory import Activation, SingleTask
 from theory.core.activation import c
+from theory.declared.weight_decay import loss_time as weight_decay_time
+from theory.declared.weight_decay import rest_norms
 from theory.one_task.lone_path import lone_path, one_sided
 
 INF = float("inf")
 
 
-def integrated(text: str, weight: float, overlap: float, norm2: float, end: float = 1e4) -> tuple[float, float]:
-    """First times of squared overlap ½ and of half the target norm, by LSODA on (u, r); inf if not by `end`."""
+def integrated(
+    text: str, weight: float, overlap: float, norm2: float, end: float = 1e4, decay: float = 0.0
+) -> tuple[float, float]:
+    """First times of squared overlap ½ and of half of what is fitted, by LSODA on (u, ln r); inf if not by `end`."""
     activation = Activation.parse(text)
     kernel, slope = (sp.lambdify(c, x, "scipy") for x in (activation.dual, activation.dual_derivative()))
     scale = float(activation.second_moment)
 
     def rate(t: float, y: np.ndarray) -> list[float]:
-        u, r = float(np.clip(y[0], -1, 1)), y[1]  # relu's kernel ends at 1
-        return [weight * slope(u) * (1 - u * u), 4 * r * (weight * kernel(u) - r * scale)]
+        u, r = float(np.clip(y[0], -1, 1)), np.exp(y[1])  # relu's kernel ends at 1
+        return [weight * slope(u) * (1 - u * u), 4 * (weight * kernel(u) - r * scale) - 2 * decay]
 
-    events = [lambda t, y: y[0] ** 2 - 0.5, lambda t, y: y[1] * y[0] ** 2 - weight / 2]
-    done = integrate.solve_ivp(rate, (0, end), [overlap, norm2], "LSODA", events=events, rtol=1e-11, atol=1e-14)
+    rest = weight - decay / (2 * scale)
+    events = [lambda t, y: y[0] ** 2 - 0.5, lambda t, y: np.exp(y[1]) * y[0] ** 2 - rest / 2]
+    start = [overlap, np.log(norm2)]
+    done = integrate.solve_ivp(rate, (0, end), start, "LSODA", events=events, rtol=1e-11, atol=1e-13)
     half, loss = (float(found[0]) if found.size else INF for found in done.t_events)
     return half, loss
 
@@ -41,6 +47,26 @@ def test_times_of_direction_and_norm(text: str, weight: float, overlap: float, s
         assert path.half_time(np.array([overlap]))[0] / weight == pytest.approx(half, rel=1e-6)
     assert path.loss_time(weight, overlap, scale**2) == pytest.approx(loss, rel=1e-4)
     assert path.loss_time(weight, overlap, scale**2) - half == pytest.approx(loss - half, rel=1e-3)
+
+
+@pytest.mark.parametrize("scale", [0.003, 0.3])
+@pytest.mark.parametrize(
+    ("text", "weight", "overlap", "decay"),
+    [("h4", 0.8, 0.04, 0.02), ("h3", 0.7, 0.05, 0.3), ("h2", 0.7, 0.05, 0.3), ("relu", 0.7, 0.05, 0.1),
+     ("h4", 0.3, 0.04, 0.7)],
+)  # fmt: skip
+def test_under_decay_half_of_what_is_left_comes_late_or_never(
+    text: str, weight: float, overlap: float, decay: float, scale: float
+) -> None:
+    half, loss = integrated(text, weight, overlap, scale**2, decay=decay)
+    path = lone_path(Activation.parse(text), 1)
+    assert path.loss_time(weight, overlap, scale**2, decay=decay) == pytest.approx(loss, rel=1e-4)
+    assert path.loss_time(weight, overlap, scale**2) < loss
+    assert (loss == INF) == (path.rest(weight, decay) == 0) == (decay == 0.7)
+    assert path.rest(weight, decay) == rest_norms(path.activation, [weight], decay)[0]
+    light = weight_decay_time(path.activation, weight, half, 1e-20, decay) if text in ("h3", "h4") else None
+    if light is not None:
+        assert path.loss_time(weight, overlap, 1e-20, decay=decay) == pytest.approx(light, rel=1e-4)
 
 
 def test_the_norm_pays_for_the_wait() -> None:

@@ -24,7 +24,7 @@ from theory.declared.rule import Rule
 from theory.declared.start import Start
 from theory.prediction.greedy import select
 from theory.prediction.predict import Prediction, predict
-from theory.prediction.validity import WIDEST, Condition, validity
+from theory.prediction.validity import WIDEST, Condition, Validity, validity
 
 LEADING, FOUND, FITTED = "emergence, leading order", "emergence", "half of its norm fitted"
 FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS = "emergence in steps", "emergence of SGD, mean", "emergence of SGD, spread"
@@ -45,7 +45,7 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
             f"data set of {model.rule.samples} samples: times are known on fresh samples only; run declared-sgd"
         )
     pace, signal = speed(model.rule), model.rule.signal
-    model = lone_row.of_mean_labels(model)
+    prediction, model = additive_prediction(model, start), lone_row.of_mean_labels(model)
     if model.student.trained:
         raise InputError("the second layer is trained: rows are no longer light or alone; run declared-flow")
     if is_quadratic(model.loss) and not model.student.homogeneous and model.student.width > 1:
@@ -53,8 +53,8 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
             f"{model.student.width} rows of a committee pull at each other as strongly as the target does; run declared-flow, "
             "or predict the correlation loss"
         )
-    parts = additive_parts(model, start)
-    entries = list(_by_rows(model, start) if parts is None else _additive(model.rule, predict(*parts), pace, signal))
+    additive = None if prediction is None else _additive(model.rule, prediction, pace, signal)
+    entries = list(_by_rows(model, start) if additive is None else additive)
     yield from entries
     size = model.rule.step_size
     if callable(size):
@@ -72,23 +72,19 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
 
 def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float) -> Iterator[Known | Unknown]:
     """By the additive model's own prediction. Weight decay leaves directions as they are while students are light."""
-    decay, half = rule.decay / pace, prediction.time_half
-    fitted = [_fitted(prediction, p, decay) for p in range(prediction.teacher.width)]
-    for p, own in enumerate(validity(prediction)):
-        place = p + 1
-        # (A direction that is fitted late is one that later neurons can still be drawn to.)
-        late = [x for q, (_, captured) in enumerate(fitted) if half[q] < half[p] for x in captured]
-        conditions = (*own.conditions, *late)
+    found = validity(prediction)
+    for p, own in enumerate(found):
+        place, conditions = p + 1, own.conditions
         if np.isfinite(prediction.time_leading[p]):
             yield Known(LEADING, prediction.time_leading[p] / pace, TIME, _ADDITIVE, conditions, place)
-        time = float(half[p]) / pace
+        time = float(prediction.time_half[p]) / pace
         yield Known(FOUND, time, TIME, _ADDITIVE, conditions, place, own.low / pace, own.high / pace)
-        loss_time, captured = fitted[p]
-        source = weight_decay.REFERENCE if decay else _ADDITIVE
-        yield Known(FITTED, loss_time / pace, TIME, source, (*conditions, *captured), place)
+        loss_time, low, high = (x / pace for x in (float(prediction.time_loss[p]), *own.fitted))
+        source = weight_decay.REFERENCE if prediction.decay else _ADDITIVE
+        yield Known(FITTED, loss_time, TIME, source, (*conditions, *_fitted(low, high)), place, low, high)
         if type(rule) is Rule and not callable(rule.step_size) and not rule.noise:
             yield from _of_sgd(prediction, p, float(rule.step_size), rule.batch, conditions)
-    yield from _rest(prediction, decay, signal)
+    yield from _rest(prediction, found, signal)
     if prediction.learned.any():
         bound, worst = _bound(prediction, rule)
         conditions = (
@@ -126,11 +122,26 @@ def _bound(prediction: Prediction, rule: Rule) -> tuple[float, int]:
     return bound / speed(rule), worst
 
 
+def additive_prediction(model: DeclaredModel, start: Start) -> Prediction | None:
+    """That of a model that is the additive one, in its own time, `speed` times the sum of step sizes; None of others.
+
+    Raises `InputError` of a rule that has no speed.
+    """
+    pace, model = speed(model.rule), lone_row.of_mean_labels(model)
+    parts = additive_parts(model, start)
+    return None if parts is None else predict(*parts, model.rule.decay / pace)
+
+
 def largest_step(model: DeclaredModel, start: Start) -> float:
     """`BOUND` of a model that is the additive one; inf of others. Raises `InputError` where it has none."""
-    model = lone_row.of_mean_labels(model)
-    parts = additive_parts(model, start)
-    return np.inf if parts is None else _bound(predict(*parts), model.rule)[0]
+    prediction = additive_prediction(model, start)
+    return np.inf if prediction is None else _bound(prediction, model.rule)[0]
+
+
+def last_time(model: DeclaredModel, start: Start) -> float:
+    """When the last direction of an additive model is fitted, as a sum of step sizes; 0 where that is not known."""
+    prediction = None if model.rule.samples else additive_prediction(model, start)
+    return 0.0 if prediction is None or not prediction.learned.any() else prediction.last_time / speed(model.rule)
 
 
 def _of_sgd(
@@ -148,34 +159,34 @@ def _of_sgd(
     yield Known(SPREAD_STEPS, law.std / size, STEPS, source, (*conditions, few), p + 1)
 
 
-def _fitted(prediction: Prediction, p: int, decay: float) -> tuple[float, tuple[Condition, ...]]:
-    """When the norm is half of that at rest, with weight decay by the law of light rows; whether that comes soon enough."""
-    time, half = float(prediction.time_loss[p]), float(prediction.time_half[p])
-    if not decay or not 0 < half < np.inf or prediction.activation.information_exponent < 3:
-        return time, ()
-    norm2, lead = float(prediction.initial.norm2[prediction.neuron[p]]), float(prediction.lead[p])
-    late = weight_decay.loss_time(prediction.activation, float(prediction.teacher.a[p]), half, norm2, decay)
-    words = f"capture: with decay direction {p + 1} is fitted {{:.3g}} times as late as found, a rival as near as {lead:.3g}"
-    return late, (small("capture", late / half, lead, words),)
+def _fitted(low: float, high: float) -> tuple[Condition, ...]:
+    """Whether what moves the time when a direction is fitted leaves it a time; said where there is an interval."""
+    if np.isnan(low):
+        return ()
+    width = 1.0 if low == high else high / low if low > 0 else np.inf
+    return (small("fitted", width, WIDEST, "fitted: other students and directions move that time by a factor {:.3g}"),)
 
 
-def _rest(prediction: Prediction, decay: float, signal: float) -> Iterator[Known]:
-    """Norms at rest, and the loss that is left: of directions that are not learned, and what decay and flips leave of others.
+def _rest(prediction: Prediction, found: Sequence[Validity], signal: float) -> Iterator[Known]:
+    """Norms at rest, and the loss that is left: of directions that are not fitted, and what decay and flips leave of others.
 
     The prediction's weights are `signal` times those of the target.
     """
-    activation, weights = prediction.activation, prediction.teacher.a
+    activation, weights, decay = prediction.activation, prediction.teacher.a, prediction.decay
     centred = (fact("mean", activation.squared_mean == 0, "mean: the activation has one, which all rows fit together"),)
     # (Who learns a direction, and whether anybody does, decides what is fitted.)
-    found = [one.conditions for one in validity(prediction)]
-    learned = prediction.learned
-    norms = np.where(learned, weight_decay.rest_norms(activation, weights, decay), 0.0)
+    fitted = np.isfinite(prediction.time_loss)
+    norms = np.where(fitted, weight_decay.rest_norms(activation, weights, decay), 0.0)
     for p, norm in enumerate(norms):
-        yield Known(NORM, float(norm), NUMBER, weight_decay.REFERENCE, (*centred, *found[p]), p + 1)
+        yield Known(NORM, float(norm), NUMBER, weight_decay.REFERENCE, (*centred, *found[p].conditions), p + 1)
     missed = float(prediction.loss(np.array([np.inf]))[0]) / signal**2
-    floor = missed + weight_decay.floor(activation, weights[learned], decay, signal)
+    floor = missed + weight_decay.floor(activation, weights[fitted], decay, signal)
     yield Known(
-        FLOOR, floor, NUMBER, weight_decay.REFERENCE, (*centred, *dict.fromkeys(x for one in found for x in one))
+        FLOOR,
+        floor,
+        NUMBER,
+        weight_decay.REFERENCE,
+        (*centred, *dict.fromkeys(x for one in found for x in one.conditions)),
     )
 
 

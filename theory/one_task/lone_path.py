@@ -4,9 +4,10 @@ With $u=\pm\tanh y$ the direction moves by $\dot y=\pm a\varphi'(u)$: time and g
 weight by a factor only. Given the path the norm obeys a Bernoulli equation, $\dot r=r(g-4\varphi(1)r)$ with
 $g=4a\varphi(u)$:
 $$r(t)=\frac{r_0e^{\Phi}}{1+4\varphi(1)r_0\int_0^te^{\Phi}},\qquad\Phi=\int_0^tg$$
-(`derive norm`). On a plateau without growth the student shrinks, $r_0/(1+4\varphi(1)r_0t)$, so that the later it finds its
-direction, the longer its norm takes. Valid while nothing else pulls (otherwise `theory.additive.flow`); times are
-gradient-flow times of ½E(f*−f)².
+(`derive norm`). Weight decay κ turns no row and takes 2κ off g, so that r rests at
+$r^*=(4a\varphi(1)-2\kappa)/4\varphi(1)$. On a plateau without growth the student shrinks, $r_0/(1+4\varphi(1)r_0t)$, so
+that the later it finds its direction, the longer its norm takes. Valid while nothing else pulls (otherwise
+`theory.additive.flow`); times are gradient-flow times of ½E(f*−f)².
 """
 
 from collections.abc import Callable
@@ -97,23 +98,31 @@ class LonePath:
         first, _ = self._integrate(start, self._edges[place])
         return np.where(start >= _HALF, 0.0, np.where(self._cut_off(start), np.inf, first + left[place]))
 
-    def loss_time(self, weight: float, overlap: float, norm2: float, share: float = 0.5) -> float:
-        r"""Time until $ru^2$ reaches `share` of the weight, to about 1e-5 of it; inf if never. The norm starts at `norm2`."""
-        start = self._start(np.array(overlap))
-        if self._cut_off(start):
+    def rest(self, weight: float, decay: float = 0.0) -> float:
+        r"""$r^*$, where the norm of a student at u = 1 rests, at least 0: what it fits of its teacher."""
+        _, growth = _rates(self.activation)(np.array(1.0))
+        return max(float(weight * growth - 2 * decay) / self.repulsion, 0.0)
+
+    def loss_time(self, weight: float, overlap: float, norm2: float, share: float = 0.5, decay: float = 0.0) -> float:
+        r"""Time until $ru^2$ reaches `share` of $r^*$, to about 1e-5 of it; inf if never. The norm starts at `norm2`."""
+        start, rest = self._start(np.array(overlap)), self.rest(weight, decay)
+        if self._cut_off(start) or rest == 0:
             return float("inf")
         first = int(np.searchsorted(self._edges, start, side="right"))
         begun = self._integrate(start, self._edges[first])
         time, growth = (np.append(own, rest[first:]) for own, rest in zip(begun, self._panels, strict=True))
         kept = slice(0, int(np.argmax(~np.isfinite(time))) if not np.isfinite(time).all() else None)
-        time, growth = time[kept] / weight, growth[kept]
+        time = time[kept] / weight
+        growth = growth[kept] - 2 * decay * time
         y = np.concatenate([[start], self._edges[first:]])[: len(time) + 1]
         clock = np.concatenate([[0.0], np.cumsum(time)])
         with np.errstate(divide="ignore"):  # u = 0 on the way from a negative overlap
-            reached = self._log_norm(norm2, time, growth) + np.log(np.tanh(y) ** 2) - np.log(share * weight)
+            reached = self._log_norm(norm2, time, growth) + np.log(np.tanh(y) ** 2) - np.log(share * rest)
         there = np.flatnonzero(reached >= 0)
         if there.size == 0:
-            return float("inf")
+            # (The rate is constant at the end of the way; a norm that decay has made too small for it goes on at that rate.)
+            rate = growth[-1] / time[-1] if time.size else 0.0
+            return float(clock[-1] - reached[-1] / rate) if rate > 0 and kept.stop is None else float("inf")
         after = int(there[0])
         if after == 0:
             return 0.0

@@ -3,9 +3,10 @@ r"""The deflated flow: what a prediction leaves out, computed before any coupled
 A prediction takes each pair by itself. Beyond it the overlap flow has (1) the other directions that a neuron also leans to,
 (2) rivals that go on until a direction is fitted, not found, (3) the pull of the other students. A fitted neuron cancels its
 teacher (arXiv:2504.19983, section 3), so each teacher is switched off a norm lag after its direction was found: early, in the
-middle or late. Students that have found nothing keep the directions of their residuals as long as they are light, so that
-the rows t are all there is to integrate. Massless rows have (1) and (2). With `light`, students pull at each other, with the
-norms that each would have by itself (`theory.one_task.lone_path`): that has (3) to first order in those norms.
+middle or late. (Under weight decay that is later, and what is not fitted goes on to pull.) Students that have found nothing
+keep the directions of their residuals as long as they are light, so that the rows t are all there is to integrate. Massless
+rows have (1) and (2). With `light`, students pull at each other, with the norms that each would have by itself
+(`theory.one_task.lone_path`): that has (3) to first order in those norms.
 
 `dynamics.deflated_flow` integrates massless rows of any system, compiled; this is for predictions, in NumPy.
 """
@@ -40,11 +41,13 @@ class TooLong(Exception):
 @dataclass(frozen=True)
 class DeflatedRows:
     """Attributes: half_time (P,) first gradient-flow time of squared overlap ½, inf if not by the end; neuron (P,) who
-    reached it, −1 for none.
+    reached it, −1 for none. loss_time (P,) when all students together have half of what is fitted of that direction, inf if
+    never, or switched off before.
     """
 
     half_time: np.ndarray
     neuron: np.ndarray
+    loss_time: np.ndarray
 
 
 def deflated_rows(
@@ -55,14 +58,15 @@ def deflated_rows(
     *,
     share: float = 0.5,
     light: bool = False,
+    decay: float = 0.0,
 ) -> DeflatedRows:
-    """Integrate the rows to `t_end`, each direction switched off at `share` of its target norm.
+    """Integrate the rows to `t_end`, each direction switched off at `share` of what is fitted of it.
 
     Args:
-        light: with the pull of the students that have found nothing; without, they are massless.
+        decay: weight decay κ. light: with the pull of the students that have found nothing; without, they are massless.
     Raises: `TooLong` beyond some ten thousand evaluations: a student that aligns without ever fitting makes the rows stiff.
     """
-    (found,) = rows_by_share(activation, teacher, initial, t_end, (share,), light=light)
+    (found,) = rows_by_share(activation, teacher, initial, t_end, (share,), light=light, decay=decay)
     return found
 
 
@@ -74,9 +78,10 @@ def rows_by_share(
     shares: Sequence[float],
     *,
     light: bool = False,
+    decay: float = 0.0,
 ) -> list[DeflatedRows]:
     """`deflated_rows` for each of some shares: until a first direction is found they are one flow, integrated once."""
-    flows = [_Flow(activation, teacher, initial, share, light) for share in shares]
+    flows = [_Flow(activation, teacher, initial, share, light, decay) for share in shares]
     first, start = flows[0], np.concatenate([initial.overlap.ravel(), np.zeros(2 * flows[0].count)])
     for flow in flows:
         flow.switch(0.0, start)
@@ -93,7 +98,7 @@ def _followed(flow: "_Flow", now: float, y: np.ndarray, t_end: float) -> Deflate
     while True:
         flow.switch(now, y)
         if now >= t_end:
-            return DeflatedRows(flow.half, flow.neuron)
+            return DeflatedRows(flow.half, flow.neuron, flow.fitted)
         now, y = _leg(flow, now, y, min(float(flow.due.min()), t_end))
 
 
@@ -101,7 +106,7 @@ def _leg(flow: "_Flow", now: float, y: np.ndarray, until: float) -> tuple[float,
     """Time and state where the next direction is found, or `until`."""
 
     def event(time: float, y: np.ndarray) -> float:
-        return flow.found(y)
+        return max(flow.found(y), flow.fit(y))
 
     event.terminal, event.direction = True, 1  # type: ignore[attr-defined]
     done = scipy.integrate.solve_ivp(flow.rate, (now, until), y, "DOP853", events=event, rtol=_RTOL, atol=_ATOL)
@@ -138,15 +143,22 @@ class _Flow:
     """One integration. Its vector: rows t, growth Φ of every student, and ∫e^Φ, in this order."""
 
     def __init__(
-        self, activation: Activation, teacher: Teacher, initial: InitialState, share: float, light: bool
+        self,
+        activation: Activation,
+        teacher: Teacher,
+        initial: InitialState,
+        share: float,
+        light: bool,
+        decay: float,
     ) -> None:
-        self.activation, self.share, self.light = activation, share, light
+        self.activation, self.share, self.light, self.decay = activation, share, light, decay
         self.start = initial.norm2
         self.drift, self.repulsion = _drift(activation), 4 * float(activation.second_moment)
         self.count, self.width = initial.overlap.shape
         self.own, self.weights = teacher.a, teacher.a.copy()
-        self.half, self.due = np.full((2, self.width), np.inf)
+        self.half, self.due, self.fitted = np.full((3, self.width), np.inf)
         self.neuron, self.evaluations = np.full(self.width, -1), 0
+        self.rests = np.array([lone_path(activation, 1).rest(float(weight), decay) for weight in teacher.a])
         rest = initial.student_overlap - initial.overlap @ initial.overlap.T
         size = np.sqrt(np.maximum(np.diag(rest), 0.0))
         size = np.where(size > 0, size, 1.0)  # (of students within the teachers' span there is none)
@@ -167,7 +179,7 @@ class _Flow:
             radius = np.sqrt(np.maximum(1 - np.sum(t**2, axis=1), 0.0))
             cosines = t @ t.T + self.rest * np.outer(radius, radius)
             velocity = velocity + self.drift.students(arrays | {"c": cosines, "r": self.norm2(y, idle=True)})
-        growth = self.drift.growth(arrays)
+        growth = self.drift.growth(arrays) - 2 * self.decay
         return np.concatenate([velocity.ravel(), growth, np.exp(np.minimum(risen, _MOST_GROWTH))])
 
     def norm2(self, y: np.ndarray, idle: bool = False) -> np.ndarray:
@@ -183,14 +195,26 @@ class _Flow:
         largest = np.max(self.split(y)[0] ** 2, axis=0)
         return float(np.max(np.where(np.isinf(self.half), largest, 0.0)) - 0.5)
 
+    def fit(self, y: np.ndarray) -> float:
+        """Positive once a further direction that is found has half of what is fitted of it."""
+        waits = np.isfinite(self.half) & np.isinf(self.fitted) & (self.weights == self.own) & (self.rests > 0)
+        return float(np.max(self.share_of(y, waits), initial=0.0) - 0.5)
+
+    def share_of(self, y: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        """What all students have of `directions`, of what is fitted."""
+        return (self.norm2(y) @ self.split(y)[0][:, directions] ** 2) / self.rests[directions]
+
     def switch(self, time: float, y: np.ndarray) -> None:
-        """Record what was found, and switch off what is fitted."""
+        """Record what was found and fitted, and switch off what is fitted."""
         t, norm2 = self.split(y)[0], self.norm2(y)
         for at in np.flatnonzero(np.isinf(self.half) & (np.max(t**2, axis=0) >= 0.5 - _LEVEL)):
             winner = int(np.argmax(t[:, at] ** 2))
             half = float(np.copysign(np.sqrt(0.5), t[winner, at]))
             path = lone_path(self.activation, 1 if half > 0 else -1)
             self.half[at], self.neuron[at] = time, winner
-            self.due[at] = time + path.loss_time(float(self.own[at]), half, float(norm2[winner]), self.share)
+            start = float(self.own[at]), half, float(norm2[winner])
+            self.due[at] = time + path.loss_time(*start, self.share, self.decay)
+        done = np.flatnonzero(np.isfinite(self.half) & np.isinf(self.fitted) & (self.rests > 0))
+        self.fitted[done[self.share_of(y, done) >= 0.5 - _LEVEL]] = time
         for at in np.flatnonzero(self.due <= time):
-            self.weights[at], self.due[at] = 0.0, np.inf
+            self.weights[at], self.due[at] = self.own[at] - self.rests[at], np.inf

@@ -29,11 +29,12 @@ class Prediction:
         overlap: its signed initial overlap (nan if none).
         time_leading: T_p (nan for an information exponent below 3).
         time_half: exact time to squared overlap ½, all degrees.
-        time_loss: exact one-task time to half the target norm along this direction, the norm's own decay included.
+        time_loss: exact one-task time to half of what is fitted of this direction, the norm's own decay included.
         lead: by which factor the greedy pair is clear of any tie (see `Selection.lead`); near 1: a tie.
         selection: the greedy pairs in the order of learning.
         initial: the start it was made from. What must hold for these numbers, and how far they may be off, says
             `theory.prediction.validity`.
+        decay: weight decay κ of the students, which turns none of them.
     """
 
     teacher: Teacher
@@ -46,6 +47,7 @@ class Prediction:
     lead: np.ndarray
     selection: Selection
     initial: InitialState
+    decay: float = 0.0
 
     @property
     def learned(self) -> np.ndarray:
@@ -64,7 +66,10 @@ class Prediction:
         return float(finite.max())
 
     def loss(self, times: np.ndarray) -> np.ndarray:
-        """Idealised loss, ½φ(1)Σa²·1{t < time_loss} for an activation without mean (see `theory.scaling.ideal_loss`)."""
+        """Idealised loss, ½φ(1)Σa²·1{t < time_loss} for an activation without mean (see `theory.scaling.ideal_loss`).
+
+        What weight decay leaves of a fitted direction is not in it.
+        """
         moments = float(self.activation.second_moment), float(self.activation.squared_mean)
         return ideal_loss.staircase(times, self.time_loss, self.teacher.a, *moments)
 
@@ -101,8 +106,8 @@ def _single_task(activation: Activation) -> SingleTask:
     return SingleTask(activation)
 
 
-def predict(activation: Activation, teacher: Teacher, initial: InitialState) -> Prediction:
-    """Greedy selection by the exact one-task times, then the times of the selected pairs."""
+def predict(activation: Activation, teacher: Teacher, initial: InitialState, decay: float = 0.0) -> Prediction:
+    """Greedy selection by the exact one-task times, then the times of the selected pairs; with weight decay κ = `decay`."""
     task = _single_task(activation)
     overlap = initial.overlap
     selection = select(exact_scores(overlap, teacher, activation))
@@ -118,5 +123,7 @@ def predict(activation: Activation, teacher: Teacher, initial: InitialState) -> 
             leading[direction] = task.leading_time(weight, own)
         half[direction] = task.half_time(weight, own)
         end = 1 if float(task.speed(own, weight)) > 0 else -1
-        loss[direction] = lone_path(activation, end).loss_time(weight, own, float(norm2[neuron[direction]]))
-    return Prediction(teacher, activation, neuron, start, leading, half, loss, lead, selection, initial)
+        loss[direction] = lone_path(activation, end).loss_time(
+            weight, own, float(norm2[neuron[direction]]), decay=decay
+        )
+    return Prediction(teacher, activation, neuron, start, leading, half, loss, lead, selection, initial, decay)

@@ -55,6 +55,7 @@ class Validity:
 
     Attributes:
         low, high: the half time's interval in gradient-flow time; both inf for "never by the end"; nan without one.
+        fitted: the same of the loss time, low and high.
         no_interval: why there is none, "" if there is.
     """
 
@@ -62,6 +63,7 @@ class Validity:
     low: float = np.nan
     high: float = np.nan
     no_interval: str = ""
+    fitted: tuple[float, float] = (np.nan, np.nan)
 
     @property
     def broken(self) -> tuple[Condition, ...]:
@@ -80,7 +82,7 @@ class Validity:
 def validity(prediction: Prediction, intervals: bool = True) -> list[Validity]:
     """One entry per direction. `intervals`: integrate the deflated flow, seconds at most; else closed forms alone."""
     general = [
-        (_exponent(prediction), *_parity(prediction, q), *_grown(prediction, q))
+        (_exponent(prediction), *_parity(prediction, q), *_heavy(prediction, q))
         for q in range(prediction.teacher.width)
     ]
     flows: list[DeflatedRows] = []
@@ -121,11 +123,12 @@ def _flows(prediction: Prediction) -> tuple[list[DeflatedRows], str]:
         return [], "no direction is predicted to be learned"
     if overlaps > MOST_OVERLAPS:
         return [], f"{overlaps} overlaps of students and teachers are more than {MOST_OVERLAPS}"
-    until = HORIZON * prediction.last_time
+    ends = np.concatenate([prediction.time_half, prediction.time_loss])
+    until = HORIZON * float(ends[np.isfinite(ends)].max())  # (what decay forbids is found and never fitted)
     try:
-        start = prediction.activation, prediction.teacher, prediction.initial
-        massless = deflated_rows(*start, until)
-        return [massless, *rows_by_share(*start, until, _SWITCHES, light=True)], ""
+        start, decay = (prediction.activation, prediction.teacher, prediction.initial, until), prediction.decay
+        massless = deflated_rows(*start, decay=decay)
+        return [massless, *rows_by_share(*start, _SWITCHES, light=True, decay=decay)], ""
     except TooLong:
         return [], "the deflated flow is stiff here and would take too long"
 
@@ -166,17 +169,13 @@ def _stalled(prediction: Prediction, q: int) -> tuple[Condition, ...]:
     return (Condition("parity", held == 0, float(held), 0.0, sentence),)
 
 
-def _grown(prediction: Prediction, q: int) -> tuple[Condition, ...]:
-    """Students that a mean has grown are not light, and what is of first order in their norms does not bound the rest."""
-    if prediction.activation.squared_mean == 0 or not np.isfinite(prediction.time_half[q]):
+def _heavy(prediction: Prediction, q: int) -> tuple[Condition, ...]:
+    """Of students that are not light, by their start or by a mean, what is of first order in norms does not bound the rest."""
+    if not np.isfinite(prediction.time_half[q]):
         return ()
-    return (_heavy(prediction, q),)
-
-
-def _heavy(prediction: Prediction, q: int) -> Condition:
     mass = _mean_mass(prediction, float(prediction.time_half[q])) / float(prediction.teacher.a[q])
     sentence = f"norms: while it waits, the students weigh {mass:.3g} of its weight, and pull like its teacher"
-    return Condition("norms", mass <= 0.5, mass, 0.5, sentence)
+    return (Condition("norms", mass <= 0.5, mass, 0.5, sentence),)
 
 
 # ------------------------------------------------------------------------- by the deflated flow
@@ -185,19 +184,40 @@ def _heavy(prediction: Prediction, q: int) -> Condition:
 def _bracketed(prediction: Prediction, q: int, general: tuple[Condition, ...], flows: list[DeflatedRows]) -> Validity:
     alone = float(prediction.time_half[q])
     massless, *light = (float(flow.half_time[q]) for flow in flows)
+    low, high = _interval(alone, massless, light)
     found = np.array([alone, massless, *light])
+    fitted = _fitted(prediction, q, flows, low, high)
     if np.isinf(found).all():
-        return Validity(general, np.inf, np.inf)
+        return Validity(general, low, high, fitted=fitted)
     if np.isinf(found).any():
         settled = np.isinf([alone, massless]).any()
         cause = _tie(prediction, q, np.inf) if settled else _pull(np.inf, np.inf)
-        return Validity((*general, cause), float(found.min()), np.inf)
-    # What the light students do, once more for its own second order; the moment of the switch, likewise.
-    pull, spread = abs(light[0] - massless), max(light) - min(light)
-    low, high = float(found.min()) - pull - spread, float(found.max()) + pull + spread
+        return Validity((*general, cause), low, high, fitted=fitted)
     width = high / low if low > 0 else np.inf
-    cause = _pull(pull / massless, width) if pull > spread + abs(massless - alone) else _tie(prediction, q, width)
-    return Validity((*general, cause), max(low, 0.0) * (1 - _ROUNDING), high * (1 + _ROUNDING))
+    pull = abs(light[0] - massless)
+    by_pull = pull > max(light) - min(light) + abs(massless - alone)
+    cause = _pull(pull / massless, width) if by_pull else _tie(prediction, q, width)
+    return Validity((*general, cause), low, high, fitted=fitted)
+
+
+def _fitted(prediction: Prediction, q: int, flows: list[DeflatedRows], low: float, high: float) -> tuple[float, float]:
+    """What holds the loss time: of the pair alone and of all light students, and as far as these are from one another or the
+    ends of the half time's interval from one another.
+    """
+    alone, all_ = float(prediction.time_loss[q]), float(flows[-1].loss_time[q])
+    first, last = min(alone, all_), max(alone, all_)
+    if np.isinf(last):
+        return first, np.inf
+    return max(first - (last - first) - (high - low), 0.0), last + (last - first) + high - low
+
+
+def _interval(alone: float, massless: float, light: Sequence[float]) -> tuple[float, float]:
+    """What holds them all: what the light students do, once more for its own second order; the switch's moment, likewise."""
+    found = np.array([alone, massless, *light])
+    if np.isinf(found).any():
+        return float(found.min()), np.inf
+    moved = abs(light[0] - massless) + max(light) - min(light)
+    return max(float(found.min()) - moved, 0.0) * (1 - _ROUNDING), (float(found.max()) + moved) * (1 + _ROUNDING)
 
 
 def _tie(prediction: Prediction, q: int, width: float) -> Condition:
@@ -241,7 +261,6 @@ def _estimated(prediction: Prediction, q: int, limits: np.ndarray) -> tuple[Cond
     large = f"dimension: finite size is {share:.0%} of the time"
     return (
         Condition("tie", lead >= limits[q], lead, float(limits[q]), tie),
-        *(() if _grown(prediction, q) else (_heavy(prediction, q),)),  # said already of an activation with a mean
         Condition("dimension", share <= 0.5, share, 0.5, large),
     )
 
@@ -249,14 +268,14 @@ def _estimated(prediction: Prediction, q: int, limits: np.ndarray) -> tuple[Cond
 def _mean_mass(prediction: Prediction, time: float) -> float:
     r"""$\frac1T\int_0^T\sum_kr_kdt=\sum_k\ln(1+br_k(0)I)/(bT)$, each student by itself on its plateau.
 
-    $b=4\varphi(1)$, $I=(e^{gT}-1)/g$ with the growth $g=4\varphi(0)\sum a$ that a mean gives.
+    $b=4\varphi(1)$, $I=(e^{gT}-1)/g$ with the growth $g=4\varphi(0)\sum a-2\kappa$ that a mean and weight decay give.
     """
     activation = prediction.activation
     repulsion = 4 * float(activation.second_moment)
-    growth = 4 * float(activation.squared_mean) * float(prediction.teacher.a.sum()) * time
+    growth = (4 * float(activation.squared_mean) * float(prediction.teacher.a.sum()) - 2 * prediction.decay) * time
     if time == 0:
         return float(prediction.initial.norm2.sum())
-    log_waited = np.log(time) + (growth + np.log(-np.expm1(-growth) / growth) if growth > 0 else 0.0)
+    log_waited = np.log(time) + (max(growth, 0.0) + np.log(-np.expm1(-abs(growth)) / abs(growth)) if growth else 0.0)
     return float(
         np.sum(np.logaddexp(0.0, np.log(repulsion * prediction.initial.norm2) + log_waited)) / (repulsion * time)
     )
