@@ -186,23 +186,6 @@ def test_clocks() -> None:
     assert model.emergence_time == pytest.approx(np.log(50) / (2 * 0.5 * 2 * 2 * np.array([3.0, 4.0])))
 
 
-@pytest.mark.parametrize("init_scale", [0.1, 1.0])
-def test_loss_times_are_those_of_the_decoupled_norm(init_scale: float) -> None:
-    """At the loss time Ṡ = 2(ã − S)S has brought S to ã/2, from the mean that random columns have; a late direction waits."""
-    model = QuadraticModel(Teacher.of([3.0, 2.0, 1.0], 40, normalise=False), 30, 0.5)
-    columns = np.random.default_rng(1).standard_normal((2000, 40, 30))
-    columns *= init_scale / np.linalg.norm(columns, axis=1)[:, None]
-    start = 0.5 / model.norm * np.sum(columns[:, :3] ** 2, axis=2)
-    found = model.loss_times(init_scale, np.array([0.0, 0.0, np.inf]))
-    for j, scale in ((0, 1.0), (1, 1.0), (0, 1.05)):
-        a, end = model.spectrum[j], float(model.riccati_time(found[j]))
-        size = scale * start.mean() * np.exp(2 * a * end)
-        reached = a * size / (a + size - scale * start.mean())
-        assert (reached == pytest.approx(a / 2, rel=5e-3)) == (scale == 1)
-    assert np.isinf(found[2])
-    assert model.loss_times(init_scale, np.array([9.0, 0.0, 0.0]))[0] == 9.0
-
-
 def test_emergence_times_and_decoupled_overlaps_agree() -> None:
     a = spectrum(3)
     half = half_times(a, 10**6, 4)

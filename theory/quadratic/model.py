@@ -85,19 +85,6 @@ class QuadraticModel:
         """$T_j$ in common time, shape (M*,), in the order of the weights; see `emergence_times`."""
         return self.common_time(emergence_times(self.spectrum, self.teacher.dim, self.width))
 
-    def loss_times(self, init_scale: float, half_times: np.ndarray) -> np.ndarray:
-        r"""Common time to half of the target $\tilde a_j$ of $S_{jj}$, $S=\gamma WW^\top/\|a\|$; not before `half_times`.
-
-        From N random columns of norm σ₀, $S_{jj}(0)=\gamma\sigma_0^2N/(\|a\|d)$, and decoupled, $\dot S_{jj}=2(\tilde a_j-
-        S_{jj})S_{jj}$ in Riccati time: $\ln(\tilde a_j/S_{jj}(0)-1)/(2\tilde a_j)$.
-
-        Args:
-            init_scale: σ₀. half_times: common times (M*,) at which the directions are found, inf if never.
-        """
-        start = init_scale**2 * self.speed_factor / self.norm * self.width / self.teacher.dim
-        odds = np.maximum(self.spectrum / start - 1, 1.0)
-        return np.maximum(half_times, self.common_time(np.log(odds) / (2 * self.spectrum)))
-
 
 def quadratic_moment(activation: Activation) -> float:
     """φ(1) of a multiple of z² − 1. Raises `InputError` for any other activation."""

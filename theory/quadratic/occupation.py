@@ -25,11 +25,9 @@ import scipy
 from numpy.typing import ArrayLike
 
 from theory.core.quadrature import gauss_hermite
+from theory.quadratic.filling import fermi, level
 from theory.quadratic.model import check_width
 
-#: Bisection steps for the level, at most; double precision is reached well before.
-_STEPS = 200
-_TOLERANCE = 1e-13
 #: Times at which the level is sampled for the emergence times of all directions.
 _SAMPLES = 800
 
@@ -70,10 +68,10 @@ class Occupation:
     def _mean(self, logit: np.ndarray, variance: np.ndarray, power: int) -> np.ndarray:
         """Mean of g^power over log-odds with the mean odds of `logit` and variance 2/V, by three-point quadrature."""
         if not self.fluctuations:
-            return _fermi(logit)[0] ** power
+            return fermi(logit)[0] ** power
         spread = np.sqrt(2 / np.maximum(variance, 1.0))[:, None]
         rule = zip(*gauss_hermite(3), strict=True)
-        return np.sum([mass * _fermi(logit + x * spread - spread**2 / 2)[0] ** power for x, mass in rule], axis=0)
+        return np.sum([mass * fermi(logit + x * spread - spread**2 / 2)[0] ** power for x, mass in rule], axis=0)
 
     def half_times(self) -> np.ndarray:
         r"""First times at which the bare $g_j=½$, shape (M*,); inf for directions that the width cannot hold.
@@ -85,39 +83,21 @@ class Occupation:
             return np.zeros(self.spectrum.size)
         start = np.log(self.dim / self.width - 1) / 2
         times = np.geomspace(0.9 * start / self.spectrum.max(), 1e3 * start / self.spectrum.min(), _SAMPLES)
-        level = -self._level(2 * times[:, None] * self.spectrum) / (2 * times)
-        falling = np.append(True, np.diff(np.minimum.accumulate(level)) < -1e-12 * level[:-1])
-        known = level[falling][::-1], np.log(times[falling])[::-1]
+        mu = -self._level(2 * times[:, None] * self.spectrum) / (2 * times)
+        falling = np.append(True, np.diff(np.minimum.accumulate(mu)) < -1e-12 * mu[:-1])
+        known = mu[falling][::-1], np.log(times[falling])[::-1]
         found = np.exp(scipy.interpolate.PchipInterpolator(*known, extrapolate=False)(self.spectrum))
-        return np.where(self.spectrum > level[falling][-1], found, np.inf)
+        return np.where(self.spectrum > mu[falling][-1], found, np.inf)
 
     def _laws(self, times: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Log-odds on the teacher directions, shape (T, M*); V, shape (T,); Σ ã g q, shape (T,)."""
         energy = 2 * np.atleast_1d(np.asarray(times, dtype=float))[:, None] * self.spectrum[None, :]
-        level = self._level(energy)
-        g, q = _fermi(energy + level[:, None])
-        outside, empty = _fermi(level)
+        log_kappa = self._level(energy)
+        g, q = fermi(energy + log_kappa[:, None])
+        outside, empty = fermi(log_kappa)
         variance = np.sum(g * q, axis=1) + (self.dim - self.spectrum.size) * outside * empty
-        return energy + level[:, None], variance, np.sum(self.spectrum * g * q, axis=1)
+        return energy + log_kappa[:, None], variance, np.sum(self.spectrum * g * q, axis=1)
 
     def _level(self, energy: np.ndarray) -> np.ndarray:
-        """log κ at each time: the root of Σ_j g_j = N, which increases in log κ, by bisection."""
-        count = self.dim - self.spectrum.size
-        if self.width >= self.dim:
-            return np.full(len(energy), np.inf)
-        high = np.full(len(energy), np.log(self.width / (self.dim - self.width)))  # energies ≥ 0: occupation ≥ N there
-        low = high - energy.max(axis=1) - 1.0
-        for _ in range(_STEPS):
-            middle = 0.5 * (low + high)
-            filled = np.sum(_fermi(energy + middle[:, None])[0], axis=1) + count * _fermi(middle)[0]
-            low, high = np.where(filled < self.width, middle, low), np.where(filled < self.width, high, middle)
-            if np.all(high - low <= _TOLERANCE * np.maximum(1.0, np.abs(high))):
-                break
-        return 0.5 * (low + high)
-
-
-def _fermi(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """1/(1+e^{−x}) and 1/(1+e^x), without overflow and without cancellation."""
-    small = np.exp(-np.abs(x))
-    larger, smaller = 1 / (1 + small), small / (1 + small)
-    return np.where(x >= 0, larger, smaller), np.where(x >= 0, smaller, larger)
+        """log κ at each time: the root of Σ_j g_j = N."""
+        return level(energy, np.zeros(len(energy)), self.dim - self.spectrum.size, self.width)

@@ -1,0 +1,131 @@
+"""The law of the flow with norms, against the closed form of the flow from many random starts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dynamics.quadratic.quadratic_flow import quadratic_flow
+from emergence.models.quadratic import MODEL, QuadraticProblem, resolve
+from theory import InputError, Subspace
+from theory.quadratic.flow_law import FlowLaw
+
+ONE_OVER = 1 / np.arange(1.0, 9.0)
+EQUAL = np.ones(6)
+
+
+def law(weights: np.ndarray, width: int, dim: int = 300, norm2: float = 1e-4) -> FlowLaw:
+    return FlowLaw(weights / np.linalg.norm(weights), dim, width, norm2)
+
+
+def drawn(made: FlowLaw, times: np.ndarray, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """S_jj (count, T, M*) and R_GF (count, T) of the flow from random columns."""
+    generator, held, risks = np.random.default_rng(seed), [], []
+    for _ in range(count):
+        columns = generator.standard_normal((made.dim, made.width))
+        columns *= np.sqrt(made.norm2) / np.linalg.norm(columns, axis=0)
+        _, rest = np.linalg.qr(columns[made.spectrum.size :])
+        flow = quadratic_flow(made.spectrum, Subspace(columns[: made.spectrum.size], rest))
+        held.append([np.sum(one.on_teachers**2, axis=1) for one in flow.factor(times)])
+        risks.append(flow.risk(times))
+    return np.array(held), np.array(risks)
+
+
+@pytest.mark.parametrize(
+    ("weights", "width", "norm2"),
+    [(ONE_OVER, 20, 1e-4), (ONE_OVER, 40, 3.0), (EQUAL, 12, 1e-3)],
+    ids=["light", "heavy", "equal"],
+)
+def test_means_of_random_starts_are_the_law_up_to_one_over_the_width(
+    weights: np.ndarray, width: int, norm2: float
+) -> None:
+    """And not to that of a student a quarter wider."""
+    made = law(weights, width, norm2=norm2)
+    times = np.append(0.0, np.geomspace(0.3, 3, 7) * np.log(made.dim / norm2) / (2 * made.spectrum[0]))
+    (held, risks), count = drawn(made, times, 40), np.sqrt(40)
+    share, error = (held / made.spectrum).mean(axis=0), (held / made.spectrum).std(axis=0, ddof=1) / count
+    whole, its_error = risks.mean(axis=0), risks.std(axis=0, ddof=1) / count
+
+    def fits(one: FlowLaw) -> bool:
+        expected, loss = one.diagonal(times) / one.spectrum, one.risk(times)
+        shares = np.abs(share - expected) <= 4.5 * error + 0.5 / width * np.maximum(expected[0], expected)
+        return bool(np.all(shares) and np.all(np.abs(whole - loss) <= 4.5 * its_error + loss / width))
+
+    assert fits(made)
+    assert not fits(replace(made, width=width * 5 // 4))
+
+
+def test_it_begins_at_the_moments_of_random_columns() -> None:
+    made = law(ONE_OVER, 12, norm2=0.7)
+    a, N, d, rho = made.spectrum, 12, 300, 0.7
+    assert made.diagonal([0.0])[0] == pytest.approx(rho * N / d * np.ones(8))
+    square = N * rho**2 + N * (N - 1) * rho**2 / d
+    exact = 2 * (1 - 2 * a.sum() * rho * N / d + square)
+    assert made.risk([0.0])[0] == pytest.approx(exact, rel=2 / d)
+
+
+@pytest.mark.parametrize("width", [4, 8, 40])
+def test_it_ends_at_the_best_fit_of_its_width(width: int) -> None:
+    made = law(ONE_OVER, width)
+    late = 3e3 * np.log(made.dim / made.norm2)
+    assert made.risk([late])[0] == pytest.approx(2 * np.sum(made.spectrum[width:] ** 2), abs=1e-3)
+    assert np.isfinite(made.half_times()).tolist() == [j < width for j in range(8)]
+    assert np.all(np.isfinite(made.risk([1e6 * late])))
+
+
+@pytest.mark.parametrize("norm2", [1e-8, 1e-2, 5.0])
+def test_half_times_are_crossings_of_the_law(norm2: float) -> None:
+    made = law(ONE_OVER, 12, norm2=norm2)
+    found = made.half_times()
+    for j in np.flatnonzero(found > 0):
+        before, after = made.diagonal(found[j] * np.array([0.999, 1.001]))[:, j] / made.spectrum[j]
+        assert before < 0.5 < after
+    begun = norm2 * 12 / 300
+    assert np.array_equal(found == 0, begun >= made.spectrum / 2)
+
+
+def test_medians_of_few_columns_are_its_times() -> None:
+    """Within 3 % where one column more or less moves them by less than 10 %, at four columns; the decoupled time is not."""
+    made = law(1 / np.arange(1.0, 7.0), 4, dim=1000)
+    found, moved = made.half_times(), made.moved_by_a_column()
+    times = np.append(0.0, np.geomspace(0.3 * found[0], 3 * found[2], 200))
+    held, _ = drawn(made, times, 200, seed=3)
+    share = held / made.spectrum
+    first = times[np.argmax(share >= 0.5, axis=1)]  # (count, M*), on the grid of times, 1.5 % apart
+    kept = np.flatnonzero((moved <= 0.1) & np.isfinite(found))
+    assert kept.tolist() == [0, 1, 2]
+    assert np.median(first[:, kept], axis=0) == pytest.approx(found[kept] * 1.007, rel=0.03)
+    alone = np.log(made.spectrum * 1000 / (made.norm2 * 4) - 1) / (2 * made.spectrum)
+    assert np.median(first[:, 2]) > 1.05 * alone[2]
+
+
+def test_a_column_decides_about_the_last_direction_that_is_held() -> None:
+    made = law(1 / np.arange(1.0, 7.0), 4, dim=1000)
+    moved = made.moved_by_a_column()
+    assert np.isinf(moved).tolist() == [False, False, False, True, True, False]
+    assert moved[5] == 0  # neither four nor five hold it
+    fewer, more = (replace(made, width=n).half_times()[:3] for n in (3, 5))
+    own = made.half_times()[:3]
+    assert moved[:3] == pytest.approx(np.maximum(fewer / own - 1, 1 - more / own))
+
+
+@pytest.mark.parametrize(("width", "norm2"), [(0, 1.0), (301, 1.0), (4, 0.0), (4, -1.0)])
+def test_what_is_no_start_is_refused(width: int, norm2: float) -> None:
+    with pytest.raises(InputError):
+        law(ONE_OVER, width, norm2=norm2)
+
+
+def test_predictions_of_narrow_students_and_large_steps_say_what_they_are() -> None:
+    """Equal weights that share a width have a default time; steps that no SGD could take are the flow's."""
+    shared = QuadraticProblem(student_width=4, dim=200, teacher_exponent=0.0)
+    text = MODEL.predict.document(resolve(shared)).text
+    assert np.isinf(resolve(shared).half_time).all()
+    assert "outside, direction 1, 2, 3, 4, 5, 6, 7, 8: width: one of 4 columns" in text
+    wide, far = (
+        QuadraticProblem(student_width=4, dim=100, teacher_weights=(1.0, 0.5), step_size=x) for x in (1e-4, 0.5)
+    )
+    assert resolve(wide).warnings == ()
+    assert "step-size is 0.5, beyond 0.0004999, the bound of Stiefel SGD" in resolve(far).warnings[0]
+    entries = MODEL.predict.document(resolve(wide)).content
+    assert [one["valid"] for one in entries["directions"]] == [True, True]
+    assert entries["loss"]["flow"][0] == pytest.approx(0.5 * 2 * 1.25 / 2.5 * 2, rel=1e-3)

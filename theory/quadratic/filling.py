@@ -1,0 +1,46 @@
+"""How a width is shared: Fermi functions whose common level is fixed by the number of columns.
+
+Derived: what the deterministic equivalents of `theory.quadratic.occupation` and `theory.quadratic.flow_law` have in common.
+No units; energies are logarithms of growth.
+"""
+
+import numpy as np
+
+#: Bisection steps for the level, at most; double precision is reached well before.
+_STEPS = 200
+_TOLERANCE = 1e-13
+
+
+def fermi(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """1/(1+e^{−x}) and 1/(1+e^x), elementwise, without overflow and without cancellation."""
+    small = np.exp(-np.abs(x))
+    larger, smaller = 1 / (1 + small), small / (1 + small)
+    return np.where(x >= 0, larger, smaller), np.where(x >= 0, smaller, larger)
+
+
+def level(energy: np.ndarray, others: np.ndarray, count: int, width: float, own: float = 0.0) -> np.ndarray:
+    r"""The root ℓ of $\sum_jf(E_j+\ell)+n\,f(E_0+\ell)+\omega e^\ell=N$ at each time, f the Fermi function, by bisection.
+
+    Args:
+        energy: $E_j$, shape (T, M*). others: $E_0$, shape (T,), of `count` = n more directions. width: N. own: ω ≥ 0.
+
+    Shape (T,); inf where nothing but the directions takes up the width (ω = 0) and they are no more than N.
+    """
+    total = energy.shape[1] + count
+    if own == 0 and width >= total:
+        return np.full(len(energy), np.inf)
+    with np.errstate(divide="ignore"):
+        weights = np.concatenate([energy, (others + np.log(count))[:, None]], axis=1)
+        # Each f is at most its exponential, and so at least this much is needed; at most what the least of them asks for.
+        low = np.log(width) - np.logaddexp(np.logaddexp.reduce(weights, axis=1), np.log(own))
+        least = np.minimum(energy.min(axis=1), others) if count else energy.min(axis=1)
+        high = np.log(width / (total - width)) - least if width < total else np.full(len(energy), np.inf)
+        high = np.minimum(high, np.log(width) - np.log(own)) if own else high
+    for _ in range(_STEPS):
+        middle = 0.5 * (low + high)
+        filled = np.sum(fermi(energy + middle[:, None])[0], axis=1) + count * fermi(others + middle)[0]
+        filled = filled + own * np.exp(middle) if own else filled
+        low, high = np.where(filled < width, middle, low), np.where(filled < width, high, middle)
+        if np.all(high - low <= _TOLERANCE * np.maximum(1.0, np.abs(high))):
+            break
+    return 0.5 * (low + high)
