@@ -126,4 +126,8 @@ def data(resolved: Resolved) -> "xr.Dataset":
         else:
             once[ONCE[one.quantity]] = value
     by_direction = {name: ("direction", values) for name, values in columns.items()}
-    return xr.Dataset({**by_direction, **once}, coords={"direction": np.arange(1, count + 1)})
+    made = xr.Dataset({**by_direction, **once}, coords={"direction": np.arange(1, count + 1)})
+    units = {one.quantity: one.unit for one in found.known}
+    for quantity, name in (BY_DIRECTION | ONCE).items():
+        made[name].attrs = {"long_name": f"predicted {quantity}", "units": units.get(quantity, "1")}
+    return made
