@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from emergence import choosing, console, models, output
 from emergence.model import Model
+from emergence.models.additive_problem import EXPLORED
 from emergence.options import help_of, kind, options, refuse_unused, written
 from emergence.values import MANY, Kind, Number, Switch, Whole
 
@@ -224,7 +225,7 @@ def parser(model: Model | None = None, named: bool = False, what: str = "") -> P
         "--loop", metavar="FILE", help="the staircase as .mp4, .gif or .svg frames, in place of a page"
     )
     explore.add_argument("--config", metavar="FILE", help="TOML file with the names of the options; flags win")
-    _problem(explore, models.default(), frozenset(options(models.default().problem)))
+    _problem(explore, models.default(), EXPLORED)
     _plotting(commands, common)
     merge = commands.add_parser("merge", help="a results store as one netCDF file", parents=[common, out])
     merge.add_argument("store", metavar="STORE", help="folder written by emergence sweep")

@@ -7,22 +7,17 @@ from emergence import config, console, output
 from emergence.arguments import problem_flags
 from emergence.commands.setup import check_uses, problem_of, told
 from emergence.model import DEFAULT
-from emergence.models.additive_problem import AdditiveProblem, Resolved, resolve
+from emergence.models.additive_problem import EXPLORED, AdditiveProblem, Resolved, resolve
 from emergence.progress import Progress
 from emergence.refusal import refuse
 from emergence.result import Result
 
-#: Options of the problem that the page knows.
-USES = frozenset(
-    {"activation", "dim", "teacher_width", "teacher_exponent", "teacher_weights", "normalise", "student_width"}
-    | {"init_scale", "seed", "step_size", "time", "replicas"}
-)
 NAME = "explorer.html"
 
 
 def run(arguments: argparse.Namespace) -> Result:
     """Derive, print and write the page, or a loop. Refuses options that it does not use, and problems that it cannot hold."""
-    check_uses(arguments, "explore", USES)
+    check_uses(arguments, "explore", EXPLORED)
     model = None if arguments.config is None else config.named_model(arguments.config)
     if model not in (None, DEFAULT):
         refuse(f"config {arguments.config}: model is {model!r}: explore opens with the model {DEFAULT}, leave it out")

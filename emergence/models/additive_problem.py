@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 LONGEST = 1e200
 #: Relative L² weight beyond the stored Hermite degrees above which the user is told.
 TRUNCATION_WARNING = 0.01
+#: Options that the explorer's page knows.
+EXPLORED = frozenset(
+    {"activation", "dim", "teacher_width", "teacher_exponent", "teacher_weights", "normalise", "student_width"}
+    | {"init_scale", "seed", "step_size", "time", "replicas"}
+)
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,8 @@ def test_what_help_does_not_show_is_refused_all_the_same(command: Callable, refu
         assert f"--{name}" not in shown
         assert f"--{name} is given, but predict does not use it (" in refused("predict", f"--{name}", value)
     assert "--steps" not in _offered(command("simulate", "retiring-flow", "--help").out)
+    assert {"--steps", "--batch", "--method"} & _offered(command("explore", "--help").out) == set()
+    assert "--batch is given, but explore does not use it" in refused("explore", "--batch", "2")
     assert "--steps" in _offered(command("simulate", "--help").out)
     assert "--steps is given, but simulate retiring-flow does not" in refused(
         "simulate", "retiring-flow", "--steps", "9"
