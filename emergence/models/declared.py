@@ -114,7 +114,8 @@ def _table(resolved: Resolved, run: Run) -> str:
     if "replica" in data.dims:
         data = data.isel(replica=np.flatnonzero(~data.diverged.values))
         if not data.sizes["replica"]:
-            return f"every replica diverged: give a step size below {resolved.echo()['step_size']}"
+            gentler = "" if resolved.problem.rule == "sgd" else f", or less than rule {resolved.problem.rule}"
+            return f"every replica diverged: give a step size below {resolved.echo()['step_size']}{gentler}"
     norm = np.sqrt(np.einsum("...ikk->...k", data.gram.values))
     length = np.sqrt(np.einsum("ipp->p", resolved.model.directions.grams))
     cosine = np.abs(data.overlap.sum("eigenspace").values) / (norm[..., None] * length)

@@ -10,8 +10,10 @@ import xarray as xr
 
 from emergence.cells import compute, configuration
 from emergence.models.declared import MODEL
-from emergence.models.declared_problem import DeclaredProblem
+from emergence.models.declared_problem import DeclaredProblem, resolve
 from theory import InputError
+from theory.declared.emergence import BOUND, FITTED
+from theory.declared.predict import predict
 from validation.experiments import declared_law
 from validation.experiments.declared_law import Problem
 
@@ -221,4 +223,26 @@ def test_the_default_step_counts_the_gain_of_momentum(run: Callable, inputs: str
 def test_a_table_of_nothing_names_the_step_size(command: Callable) -> None:
     ran = command("simulate", "declared-sgd", *TINY, "--step-size", "1e6")
     assert ran.code == 1
-    assert "every replica diverged: give a step size below 1000000.0" in ran.out
+    assert "every replica diverged: give a step size below 1000000.0\n" in ran.out
+    ran = command("simulate", "declared-sgd", *TINY, "--rule", "ahead(1e6)", "--step-size", "1")
+    assert "every replica diverged: give a step size below 1.0, or less than rule ahead(1e6)\n" in ran.out
+
+
+def test_a_run_is_long_enough_for_what_theory_expects() -> None:
+    """By default: past the last direction, in steps well below the largest; as long as always where no time is known."""
+    given = {"inputs": "64", "activation": "h3", "student_width": 4, "teacher_width": 2}
+    resolved = resolve(DeclaredProblem(**given))
+    known = predict(resolved.model, resolved.start)
+    fitted = [x.value for x in known.of_quantity(FITTED) if np.isfinite(x.value)]
+    assert max(fitted) < resolved.time < 1.3 * max(fitted)
+    (largest,) = known.of_quantity(BOUND)
+    assert resolved.model.rule.step_size == pytest.approx(largest.value / 8, rel=0.05)
+    for more in (
+        {"rule": "muon(0.5)"},
+        {"samples": 100},
+        {"student": "committee", "rows": "sphere"},
+        {"step_size": "power(0.01, 0.5)"},
+    ):
+        assert resolve(DeclaredProblem(**given, **more)).steps == 10_000
+    assert resolve(DeclaredProblem(**given, step_size="1e-9")).steps == 10**6
+    assert resolve(DeclaredProblem(**given, steps=50)).steps == 50
