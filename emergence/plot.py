@@ -29,7 +29,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import AutoLocator, MaxNLocator
 
-from dynamics.core.plot import INK, PALETTE, SMALL, TEXT, Plot, colours, shades, wrapped
+from dynamics.core.plot import INK, PALETTE, SMALL, TEXT, Plot, colours, covered, shades, wrapped
 from dynamics.core.plotted import figure as dataset
 from dynamics.core.storage import write_atomically
 from emergence.output import PICTURES
@@ -192,7 +192,9 @@ def _compact(ax: Axes, figure: Figure) -> None:
     columns = 2 if max(map(len, names)) < _SHORT else 1
     above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": columns}
     made = ax.legend(handles, names, **tight, **(above if len(names) > _INSIDE else {"loc": "best"}))
-    if len(names) > _INSIDE:
+    if outside := len(names) <= _INSIDE and covered(ax):
+        made = ax.legend(handles, names, **tight, **above)
+    if outside or len(names) > _INSIDE:
         made.set_label(_ABOVE)
         if legend.get_label() != _ABOVE:  # it was not there before
             rows = -(-len(names) // columns)

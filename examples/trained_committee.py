@@ -243,7 +243,7 @@ def _dataset(resolved: Resolved, y: Mapping[str, Any], loss: Any, time: np.ndarr
     rows, other = (*lead, "neuron"), resolved.teacher.width
     return xr.Dataset(
         {
-            "T": variable((*rows, "direction"), y["T"], "overlap of row and teacher direction"),
+            "T": variable((*rows, "direction"), y["T"], "inner product of row and teacher direction"),
             "Q": variable((*rows, "other"), y["Q"], "overlap of two rows"),
             "b": variable(rows, y["b"], "second-layer weight"),
             "loss": variable(lead, loss, "population loss ½E(f*−f)²"),

@@ -66,6 +66,21 @@ def wrapped(text: str, inches: float, size: float) -> str:
     return "\n".join(lines)
 
 
+def covered(ax: Axes) -> bool:
+    """Whether the legend, where it is drawn, lies over a curve or a band (lines right across the axes do not count)."""
+    legend, figure = ax.get_legend(), ax.get_figure(root=True)
+    if legend is None or not isinstance(figure, Figure):
+        return False
+    figure.draw_without_rendering()
+    box = legend.get_window_extent()
+    curves = [
+        (line.get_path(), line.get_transform(), False) for line in ax.lines if line.get_transform() == ax.transData
+    ]
+    bands = [(path, band.get_transform(), True) for band in ax.collections for path in band.get_paths()]
+    paths = ((path.cleaned(place, remove_nans=True), filled) for path, place, filled in (*curves, *bands))
+    return any(path.intersects_bbox(box, filled=filled) for path, filled in paths)
+
+
 def checked(name: str, values: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
     """As numbers. Raises `InputError` unless they have this shape."""
     array = np.asarray(values, dtype=float)

@@ -1,7 +1,8 @@
 """Any labelled result as a figure: its dimensions say what curves run along, what is averaged, and what makes a family.
 
-Curves run along ``over`` (time where there is one); replicas and seeds are averaged, with the range that they span; of
-the neurons of an overlap the best one is shown for each direction; every other dimension makes a family of curves.
+Curves run along ``over`` (time where there is one; where each curve has times of its own, against these); replicas and seeds
+are averaged, with the range that they span; of the neurons of an overlap the best one is shown for each direction; every other
+dimension makes a family of curves.
 """
 
 import itertools
@@ -13,7 +14,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from dynamics.core.plot import INK, TEXT, Plot, colours, wrapped
+from dynamics.core.plot import INK, TEXT, Plot, colours, covered, wrapped
 from theory import InputError
 from theory.core.errors import did_you_mean
 
@@ -63,9 +64,9 @@ def figure(data: xr.Dataset, *variables: str, over: str = "", log: str | None = 
             )
     drawn = Figure(figsize=(_WIDTH, _HEIGHT * len(names) + 0.5), layout="constrained")
     panels = drawn.subplots(len(names), 1, sharex=True, squeeze=False).ravel()
+    x = _places(data, over)
     for name, ax in zip(names, panels, strict=True):
         shown, text = _reduced(data[name])
-        x = data.coords[over] if over in data.coords else xr.DataArray(np.arange(data.sizes[over]), dims=over)
         text = wrapped(text, _HEIGHT - 0.6, TEXT)
         plot = Plot(_label(x, over) if ax is panels[-1] else "", text, _scales(x, shown, log), ax=ax)
         _families(plot, x, shown, over, _predicted(data, name, over))
@@ -75,7 +76,22 @@ def figure(data: xr.Dataset, *variables: str, over: str = "", log: str | None = 
         if x.dtype.kind == "i" and ax.get_xscale() == "linear":
             ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         plot.done(few=True)
+        if covered(ax):
+            plot.done(few=True, outside=True)
     return drawn
+
+
+def _clock(data: xr.Dataset) -> xr.DataArray | None:
+    """Times that are a variable, since each curve has its own; its last dimension numbers them."""
+    return data["time"] if "time" in data.data_vars and data["time"].dims else None
+
+
+def _places(data: xr.Dataset, over: str) -> xr.DataArray:
+    """Where the points of curves along `over` are: at their times, else at the labels of the dimension, else numbered."""
+    clock = _clock(data)
+    if clock is not None and over == clock.dims[-1]:
+        return clock
+    return data.coords[over] if over in data.coords else xr.DataArray(np.arange(data.sizes[over]), dims=over)
 
 
 def axis_of(data: xr.Dataset) -> str:
@@ -86,6 +102,9 @@ def axis_of(data: xr.Dataset) -> str:
     long = [str(dim) for dim, size in data.sizes.items() if size > 1]
     if not long:
         raise InputError("the data have no dimension of two points or more: there is no curve to draw")
+    clock = _clock(data)
+    if clock is not None and clock.dims[-1] in long:
+        return str(clock.dims[-1])
     measured = [dim for dim in long if dim in data.coords and data[dim].dtype.kind in "fi" and dim not in COUNTED]
     counted = [dim for dim in COUNTED if dim in long]
     return "time" if "time" in long else next(iter((*measured, *counted, *long)))
@@ -93,11 +112,16 @@ def axis_of(data: xr.Dataset) -> str:
 
 def _default(data: xr.Dataset, over: str) -> tuple[str, ...]:
     # Of a sweep, over its options, what is known at the end: not what has a time beside.
-    unwanted = {*_MATRICES, *(() if over == "time" else ("time",))}
+    clock = _clock(data)
+    unwanted = {*_MATRICES, "time", *([] if clock is None else clock.dims[-1:])} - {over}
     drawable = [
         str(name)
         for name, one in data.data_vars.items()
-        if over in one.dims and not unwanted & set(one.dims) and one.dtype.kind in "fi" and np.isfinite(one).any()
+        if over in one.dims
+        and name != "time"
+        and not unwanted & set(one.dims)
+        and one.dtype.kind in "fi"
+        and np.isfinite(one).any()
     ]
     if not drawable:
         raise InputError(f"nothing in the data runs along {over!r}: give over, one of {_listed(data.dims)}")
@@ -111,9 +135,8 @@ def _reduced(one: xr.DataArray) -> tuple[xr.DataArray, str]:
     """Of overlaps the best neuron's, squared; anything else as it is; with its name."""
     text = str(one.attrs.get("long_name", str(one.name).replace("_", " "))).split(":")[0].split(" (")[0].strip()
     if {"neuron", "direction"} <= set(one.dims):
-        return (one**2).max(
-            "neuron"
-        ), "squared overlap, best neuron" if one.name == "overlap" else f"largest square, {text}"
+        short = text.removeprefix("normalised ").split(" of ")[0]  # (overlaps are cosines, unless they say otherwise)
+        return (one**2).max("neuron"), f"squared {short}, best neuron"
     unit = str(one.attrs.get("units", "1"))
     return one, text if unit == "1" else f"{text} [{unit}]"
 
@@ -171,10 +194,21 @@ def _ends(runs: np.ndarray, which: np.ufunc) -> np.ndarray:
 
 def _members(shown: xr.DataArray, dims: Sequence[Hashable]) -> Iterator[tuple[str, dict[Hashable, int]]]:
     """(name, positions) of every combination of the other dimensions."""
-    labels = {dim: shown[dim].values.tolist() if dim in shown.coords else range(shown.sizes[dim]) for dim in dims}
+    labels = {dim: _names(shown, dim) for dim in dims}
     for place in itertools.product(*(range(shown.sizes[dim]) for dim in dims)):
-        words = [f"{str(dim).replace('_', ' ')} {_short(labels[dim][i])}" for dim, i in zip(dims, place, strict=True)]
+        words = [
+            labels[dim][i] for dim, i in zip(dims, place, strict=True) if dim in shown.coords or shown.sizes[dim] > 1
+        ]
         yield ", ".join(words), dict(zip(dims, place, strict=True))
+
+
+def _names(shown: xr.DataArray, dim: Hashable) -> list[str]:
+    """Of each place: its label; without labels, by what else is known along the dimension and tells places apart (an
+    eigenspace by its eigenvalue), else its index."""
+    along = [name for name, one in shown.coords.items() if one.dims == (dim,) and len(np.unique(one)) == one.size]
+    name = dim if dim in shown.coords else next(iter(along), dim)
+    values = shown[name].values.tolist() if name in shown.coords else range(shown.sizes[dim])
+    return [f"{str(name).replace('_', ' ')} {_short(value)}" for value in values]
 
 
 def _short(value: object) -> str:

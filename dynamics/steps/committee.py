@@ -296,7 +296,7 @@ def _result(states: State, loss: jax.Array, at: np.ndarray, step_size: float, ab
     leading = ("replica", "time") if T.ndim == 4 else ("time",)
     data = xr.Dataset(
         {
-            "T": variable((*leading, "neuron", "direction"), T, "overlap of row and teacher direction"),
+            "T": variable((*leading, "neuron", "direction"), T, "inner product of row and teacher direction"),
             "Q": variable((*leading, "neuron", "other"), Q, "overlap of two rows"),
             "loss": variable(leading, height, "population loss ½E(f*−f)²"),
         },

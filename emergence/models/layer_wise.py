@@ -35,7 +35,10 @@ class LayerWiseProblem(TrainedProblem):
 
 @dataclass(frozen=True)
 class Resolved:
-    """A problem with its objects; `neuron`, `predicted`: who learns each direction, and its flow time."""
+    """A problem with its objects; `neuron`, `predicted`: who learns each direction, and its flow time (−1 and inf if none).
+
+    `unknown`: why theory does not say who learns what, "" if it does.
+    """
 
     problem: LayerWiseProblem
     activation: "theory.Activation"
@@ -46,6 +49,7 @@ class Resolved:
     step_size: float
     steps: int
     warnings: tuple[str, ...]
+    unknown: str
 
     def echo(self) -> dict[str, Any]:
         run = {"step_size": self.step_size, "steps": self.steps, "time": self.step_size * self.steps}
@@ -64,17 +68,19 @@ def resolve(problem: LayerWiseProblem, simulation: Simulation | None = None) -> 
     import numpy as np
 
     import theory
-    from theory.baselines.correlation import correlation_flow, spherical_plateau, undeflated_winners
+    from theory.baselines.correlation import alone_winners, correlation_flow, spherical_plateau
     from theory.core.defaults import SAFE_FRACTION
 
     activation, teacher = theory.Activation.parse(problem.activation), problem.teacher()
     correlation_flow(activation)  # refuses a mean
     initial = theory.draw_initial_state(teacher, theory.Student(problem.student_width, 1.0), problem.seed)
-    neuron, predicted = undeflated_winners(activation, teacher, initial)
-    learned = np.flatnonzero(np.isfinite(predicted))
+    neuron, predicted, unknown = _winners(activation, teacher, initial)
+    # (Where theory does not say who learns what, a run is as long as if each direction were the only one.)
+    fastest, time = alone_winners(activation, teacher, initial) if unknown else (neuron, predicted)
+    learned = np.flatnonzero(np.isfinite(time))
     bound = math.inf
     if activation.is_polynomial and learned.size:
-        overlaps, total = initial.overlap[neuron[learned], learned], float(np.sum(teacher.a**2))
+        overlaps, total = initial.overlap[fastest[learned], learned], float(np.sum(teacher.a**2))
         laws = spherical_plateau(activation)
         bound, _ = laws.stability_bound(teacher.a[learned], overlaps, total, problem.dim, problem.batch)
     step = problem.step_size
@@ -83,8 +89,23 @@ def resolve(problem: LayerWiseProblem, simulation: Simulation | None = None) -> 
             refuse("step-size has no default for this activation or start: give --step-size")
         step = SAFE_FRACTION["correlation-flow"] * bound
     warnings = tuple(beyond(step, bound, None, problem.allow_unstable))
-    steps = problem.steps or _default_steps(problem, float(predicted[learned].max(initial=0.0)), step)
-    return Resolved(problem, activation, teacher, initial, neuron, predicted, step, steps, warnings)
+    steps = problem.steps or _default_steps(problem, float(time[learned].max(initial=0.0)), step)
+    return Resolved(problem, activation, teacher, initial, neuron, predicted, step, steps, warnings, unknown)
+
+
+def _winners(
+    activation: "theory.Activation", teacher: "theory.Teacher", initial: "theory.InitialState"
+) -> tuple["np.ndarray", "np.ndarray", str]:
+    """Who learns each direction, when, and why that is not known."""
+    import numpy as np
+
+    import theory
+    from theory.baselines.correlation import undeflated_winners
+
+    try:
+        return *undeflated_winners(activation, teacher, initial), ""
+    except theory.InputError as refusal:
+        return np.full(teacher.width, -1), np.full(teacher.width, np.inf), str(refusal)
 
 
 def _default_steps(problem: LayerWiseProblem, last: float, step_size: float) -> int:
@@ -130,6 +151,8 @@ def _table(resolved: Resolved, run: Run) -> str:
         "",
         f"loss after the second layer: {first} at the start, {last} at step {run.result.steps} (population fit)",
     ]
+    if resolved.unknown:
+        lines.append(f"no steps predicted: {resolved.unknown}")
     if "fitted_loss" in data:
         lines.append(f"after a fit to fresh samples: {table.cell(float(data.fitted_loss.mean()))}")
     return "\n".join(lines)

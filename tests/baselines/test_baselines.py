@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,8 @@ from dynamics.baselines.kernel_ridge import fitted_risk, kernel_ridge
 from dynamics.baselines.layer_wise import LayerWiseResult, layer_wise_sgd, neuron_ends, second_layer
 from dynamics.baselines.toy_flow import LEVELS, toy_flow
 from dynamics.core.lowering import lower
+from emergence.model import Run
+from emergence.models import layer_wise
 from theory import Activation, InitialState, InputError, Student, Teacher, draw_initial_state
 from theory.baselines import gegenbauer
 from theory.baselines.correlation import (
@@ -175,6 +178,57 @@ def test_the_first_neuron_at_each_direction_is_the_fastest_that_goes_there() -> 
         alone = [SingleTask(H4).half_time(float(teacher.a[q]), float(initial.overlap[i, q])) for i in range(6)]
         assert ends[neuron[q]] == q
         assert time[q] == alone[neuron[q]] == min(alone[i] for i in np.flatnonzero(ends == q))
+
+
+def climbed(coefficients: dict[int, float], weights: tuple[float, ...], start: np.ndarray, end: float) -> np.ndarray:
+    """Overlaps (P, times) of one neuron by the correlation flow written out, φ' = Σ j σ_j² u^(j−1), on 2001 times to `end`."""
+    a = np.array(weights)
+
+    def velocity(_: float, t: np.ndarray) -> np.ndarray:
+        pull = a * sum(j * c**2 * t ** (j - 1) for j, c in coefficients.items())
+        return np.asarray(pull - t * (pull @ t))
+
+    times = np.linspace(0, end, 2001)
+    return np.asarray(scipy.integrate.solve_ivp(velocity, (0, end), start, t_eval=times, rtol=1e-9, atol=1e-12).y)
+
+
+def test_below_exponent_3_no_score_says_where_a_neuron_goes() -> None:
+    """At J = 2 all end at the largest weight, at J = 1 between all, as fast as no single direction would pull."""
+    teacher = Teacher((1.0, 0.5), 64)
+    initial = draw_initial_state(teacher, Student(6, 1.0), 1)
+    by_score = np.argmax(scores(initial.overlap, teacher, 2), axis=1)
+    ends = [np.argmax(climbed({2: 1.0}, (1.0, 0.5), start, 60.0)[:, -1] ** 2) for start in initial.overlap]
+    assert by_score.max() == 1
+    assert ends == [0] * 6
+    mixed = climbed({1: 1.0}, (1.0, 0.5), initial.overlap[0], 60.0)[:, -1]
+    assert mixed == pytest.approx(np.array([1.0, 0.5]) / np.hypot(1.0, 0.5))
+    for link in ("h2", "h1+0.3*h3"):
+        with pytest.raises(InputError, match="needs 3 or more"):
+            undeflated_winners(Activation.parse(link), teacher, initial)
+
+
+@pytest.mark.parametrize("link", ["h2", "h1+0.3*h3"])
+def test_of_one_direction_the_time_is_known_at_any_exponent(link: str) -> None:
+    activation, teacher = Activation.parse(link), Teacher((1.0,), 64)
+    initial = draw_initial_state(teacher, Student(6, 1.0), 1)
+    neuron, time = undeflated_winners(activation, teacher, initial)
+    coefficients = {j: float(c) for j, c in activation.coefficients.items()}
+    path = climbed(coefficients, (1.0,), initial.overlap[neuron[0]], 10.0)[0]
+    assert time[0] == pytest.approx(float(np.interp(0.5, path**2, np.linspace(0, 10.0, 2001))), abs=1e-3)
+
+
+def test_a_run_whose_times_are_not_known_says_why() -> None:
+    resolved = layer_wise.resolve(
+        layer_wise.LayerWiseProblem(activation="h2", dim=16, teacher_width=2, student_width=2)
+    )
+    assert resolved.steps > 0
+    result = SimpleNamespace(half_steps=np.full((2, 2), np.nan), steps=resolved.steps)
+    shown = layer_wise._table(
+        resolved, Run(xr.Dataset({"loss": (("replica", "time"), np.ones((2, 2)))}), result=result)
+    )
+    assert "no steps predicted: activation 'h2' has information exponent 2" in shown
+    rows = [line.split() for line in shown.splitlines() if line.strip().startswith(("1 ", "2 "))]
+    assert [row[2:4] for row in rows] == [["-", "-"], ["-", "-"]]
 
 
 def test_win_probabilities_against_draws() -> None:

@@ -14,6 +14,7 @@ import dynamics
 from dynamics.core.plot import INK, PALETTE, shades, wrapped
 from dynamics.core.plotted import figure
 from dynamics.core.trajectory import Plotted, dataset
+from emergence import plot
 from theory import Activation, InputError, Subspace
 from theory.core.derivation import Step, equation
 
@@ -75,6 +76,55 @@ def test_a_prediction_beside_what_was_measured_is_dashed():
     (ax,) = figure(data, "loss").axes
     dashed = next(line for line in ax.lines if line.get_linestyle() == "--")
     np.testing.assert_array_equal(dashed.get_ydata(), TIME)
+
+
+def test_curves_with_times_of_their_own_are_drawn_against_these():
+    times = np.array([[0.0, 1.0, 4.0, 5.0], [0.0, 10.0, 80.0, 90.0]])
+    share = np.array([[0.01, 0.1, 0.5, 0.9], [0.001, 0.1, 0.5, 0.9]])
+    clock = (("start", "sample"), times, {"units": "flow time"})
+    data = xr.Dataset({"time": clock, "share": (("start", "sample"), share)}, {"start": [0.01, 0.001]})
+    (ax,) = figure(data).axes
+    assert ax.get_xlabel() == "flow time"
+    assert [line.get_label() for line in ax.lines] == ["start 0.01", "start 0.001"]
+    for line, at, values in zip(ax.lines, times, share, strict=True):
+        np.testing.assert_array_equal(line.get_xdata(), at)
+        np.testing.assert_array_equal(line.get_ydata(), values)
+
+
+def _by_eigenspace(eigenvalues: list[float]) -> xr.Dataset:
+    """Inner products that go up and down all over the axes."""
+    count = len(eigenvalues)
+    waves = 1 + np.sin(np.arange(60.0)[:, None] * (1 + np.arange(2 * count)))
+    overlap = waves.reshape(60, count, 1, 2)
+    text = {"long_name": "inner product with a direction"}
+    dims = ("time", "eigenspace", "neuron", "direction")
+    known = {"time": np.arange(60.0), "direction": [1, 2], "eigenvalue": ("eigenspace", eigenvalues)}
+    return xr.Dataset({"overlap": (dims, overlap, text)}, known)
+
+
+@pytest.mark.parametrize(
+    ("eigenvalues", "names"),
+    [
+        ([5.0, 1.0], ["eigenvalue 5, direction 1", "eigenvalue 5, direction 2", "eigenvalue 1, direction 1"]),
+        ([1.0, 1.0], ["eigenspace 0, direction 1", "eigenspace 0, direction 2", "eigenspace 1, direction 1"]),
+        ([1.0], ["direction 1", "direction 2"]),
+    ],
+)
+def test_an_eigenspace_is_named_by_its_eigenvalue(eigenvalues, names):
+    (ax,) = figure(_by_eigenspace(eigenvalues)).axes
+    assert [line.get_label() for line in ax.lines][: len(names)] == names
+    assert " ".join(ax.get_ylabel().split()) == "squared inner product with a direction, best neuron"
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_legend_lies_on_no_curve(narrow):
+    full, empty = (figure(data) for data in (_by_eigenspace([5.0, 1.0]), _data()))
+    for drawn, outside in ((full, True), (empty, False)):
+        if narrow:
+            plot.paper(drawn)
+        drawn.draw_without_rendering()
+        (ax, legend) = (drawn.axes[-1], drawn.axes[-1].get_legend())
+        assert legend.get_window_extent().overlaps(ax.get_window_extent()) != outside
 
 
 @pytest.mark.parametrize(

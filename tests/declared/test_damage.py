@@ -11,7 +11,7 @@ from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
 from theory.declared.loss import Correlation
 from theory.declared.model import DeclaredModel
-from theory.declared.rule import Rule
+from theory.declared.rule import Momentum, Rule
 from theory.declared.student import committee
 from theory.declared.target import Additive
 
@@ -75,6 +75,7 @@ def test_a_step_counts_where_the_passage_is_at_its_time() -> None:
     [
         (lambda: damage(model("h3", 50), 0.5, 0.2), "0 < start < level"),
         (lambda: damage(model("h3", 50, count=2), 0.2, 0.5), "2 directions"),
+        (lambda: damage(model("h3", 50, Momentum(1e-3, beta=0.5)), 0.2, 0.5), "momentum of beta 0.5: its lag"),
         (lambda: damage(model("h3", 50), 0.2, 0.5).of(np.ones(1) * 1e-3), "give more steps"),
     ],
 )

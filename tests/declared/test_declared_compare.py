@@ -11,7 +11,7 @@ from dynamics.declared.flow import declared_flow
 from emergence.models.declared_problem import DeclaredProblem, resolve
 from theory.declared.rule import Momentum, Rule
 from theory.declared.schedule import Linear
-from validation.comparisons.declared import HALF, SGD, declared_case, halved, measurements, rivals
+from validation.comparisons.declared import HALF, SGD, declared_case, halved, measurements, readings, rivals
 from validation.judge.claim import verdict_of
 
 PROBLEM = DeclaredProblem(
@@ -49,6 +49,15 @@ def test_sgd_extrapolated_to_zero_step_size_is_the_flow(found: dict) -> None:
     assert {row["quantity"]: row["verdict"] for row in rows} == {
         "loss, mean over the run": "agrees", "loss at the end": "agrees", "squared norms at the end": "agrees",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "judged"), [("free", True), ("sphere", False), ("projected", False)])
+def test_norms_that_a_constraint_keeps_are_not_judged(rows: str, judged: bool) -> None:
+    resolved = resolve(DeclaredProblem(inputs="8", student="committee", activation="erf", student_width=2, rows=rows))
+    flow = declared_flow(resolved.model, resolved.start, 0.1, np.linspace(0, 0.1, 3))
+    moved = float(np.ptp(np.einsum("tikk->t", flow.dataset.gram.values)))
+    assert (moved > 1e-6) == judged
+    assert ("squared norms at the end" in readings(resolved.model, flow)) == judged
 
 
 def test_a_flow_that_leaves_the_decay_out_disagrees(found: dict) -> None:

@@ -12,7 +12,7 @@ from theory.core.derivation import DerivationError, equation
 from theory.core.quadrature import gauss_hermite, product_rule
 from theory.declared.loss import Correlation
 from theory.declared.one_direction import Plane, derivation, drift, psi
-from theory.declared.rule import SAM, Adam, Ahead, Alternating, Clipped, Muon, Normalised, Reuse, Rule
+from theory.declared.rule import SAM, Adam, Ahead, Alternating, Clipped, Momentum, Muon, Normalised, Reuse, Rule
 from theory.declared.student import Student, committee
 from theory.declared.target import Additive
 from validation.experiments.links import Anew
@@ -113,6 +113,37 @@ def test_what_a_second_look_at_a_sample_does_to_the_information_exponent() -> No
     assert drift(student(), h3, first, Ahead(SIZE, ahead=0.02), DIM).exponent() == 1
     assert drift(student(True), h3, first, Alternating(SIZE, second_step=0.5), DIM).exponent() == 2
     assert drift(student(), h3, first, Normalised(SIZE), DIM).exponent() == 1
+
+
+def kept_still(kind: str, beta: float, u: float, rng: np.random.Generator) -> tuple[float, float]:
+    """Mean and standard error of (1 − u²)E ψq of h2 after 40 steps of momentum that a row in R⁴ does not follow."""
+    velocity, count, share = np.zeros((20_000, 4)), 20_000, 1 - beta if kind == "average" else 1.0
+    row, direction = np.array([1.0, 0.0, 0.0, 0.0]), np.array([u, np.sqrt(1 - u * u), 0.0, 0.0])
+    for _ in range(40):
+        x = rng.standard_normal((count, 4))
+        label, z = ((x @ direction) ** 2 - 1) / np.sqrt(2), x @ row
+        climb = (label * np.sqrt(2) * z)[:, None] * (x - z[:, None] * row)
+        velocity = beta * velocity + share * climb
+        along = beta * velocity + climb if kind == "nesterov" else velocity
+    moved = along @ direction
+    return float(moved.mean()), float(moved.std() / np.sqrt(count))
+
+
+@pytest.mark.parametrize("kind", ["heavy", "average", "nesterov"])
+def test_the_drift_of_momentum_is_that_of_buffers_that_are_full(kind: str) -> None:
+    h2, beta, u = Activation.parse("h2"), 0.6, 0.4
+    rule = Momentum(SIZE, beta=beta, kind=kind)
+    found = drift(committee(h2, 1, rows="sphere"), Additive(h2, (1.0,)), Correlation(), rule, 4.0)
+    mean, error = kept_still(kind, beta, u, np.random.default_rng(7))
+    assert error < 0.05 * mean
+    assert found.at(u) == pytest.approx(mean, abs=4 * error)
+
+
+def test_the_first_step_of_a_rule_with_memory_is_not_its_drift() -> None:
+    h3 = Additive(Activation.parse("h3"), (1.0,))
+    with pytest.raises(InputError, match=r"rule is Muon: .*\(average\)"):
+        drift(student(), h3, Correlation(), Muon(SIZE, beta=0.9), DIM)
+    assert drift(student(), h3, Correlation(), Muon(SIZE), DIM).exponent() == 1  # what it keeps, it does not use
 
 
 def test_what_has_no_drift_of_one_direction_is_refused() -> None:

@@ -337,6 +337,15 @@ def test_the_drift_of_a_row_is_that_of_its_own_second_layer(second: float) -> No
     assert [x.split(":")[0] for x in samples.reasons] == (["sign"] if second < 0 else [])
 
 
+def test_rules_with_memory_are_not_read_from_their_first_step() -> None:
+    """The first step of momentum is a tenth of what a sample moves; that of Muon's average is a normalised one."""
+    _, found = said(**ROW, rule="momentum(0.9)")
+    assert value(found, "coefficient of the leading degree") == pytest.approx(3 / (1 - 0.9))
+    _, found = said(**ROW, rule="muon(0.9)")
+    assert "kept" in next(x.sentence for x in found.unknown if x.quantity == DEGREE)
+    assert not found.of_quantity("coefficient of the leading degree")
+
+
 @pytest.mark.parametrize(
     ("given", "reasons"),
     [
@@ -371,7 +380,31 @@ def test_the_bayes_floor_is_below_all_and_says_when_directions_are_not_weak() ->
     _, found = said(inputs="100", activation="h2", teacher_weights=(1.0, 0.9), noise=0.5, steps=1)
     (one,) = found.of_quantity(BAYES)
     assert one.value == pytest.approx((1 + 0.81) / 2)
-    assert one.conditions[0].value == pytest.approx(1 / (0.25 + 1 + 0.81))
+    (weak,) = (x.value for x in one.conditions if x.name == "weak")
+    assert weak == pytest.approx(1 / (0.25 + 1 + 0.81))
+
+
+@pytest.mark.parametrize(
+    ("directions", "reasons"),
+    [("orthonormal", []), ("random(1)", []), ("random(0.3)", ["variance"]), ("random(3)", ["variance"])],
+)
+def test_the_bayes_floor_is_below_the_mean_where_it_holds(directions: str, reasons: list[str]) -> None:
+    """That of few samples is the whole loss: half of the labels' variance without noise, which a constant has already."""
+    weights, rng = np.array([0.3, 0.2]), np.random.default_rng(5)
+    given = {"inputs": "200", "activation": "h2", "teacher_weights": tuple(weights), "noise": 1.0, "steps": 600}
+    resolved, found = said(**given, directions=directions)
+    (one,) = found.of_quantity(BAYES)
+    assert [x.split(":")[0] for x in one.reasons] == reasons
+    fields = rng.multivariate_normal(np.zeros(2), resolved.model.directions.covariance, 200_000)
+    constant = float(((fields**2 - 1) @ weights / np.sqrt(2)).var() / 2)
+    assert (one.value == pytest.approx(constant, rel=0.05)) == (not reasons)
+
+
+def test_the_bayes_floor_is_that_of_independent_directions() -> None:
+    resolved, _ = said(inputs="200", activation="h2", teacher_weights=(0.3, 0.2), noise=1.0, steps=600)
+    close = Directions(resolved.model.directions.inputs, np.array([[[1.0, 0.8], [0.8, 1.0]]]))
+    found = predict(replace(resolved.model, directions=close), resolved.start, 600)
+    assert [x.split(":")[0] for x in found.of_quantity(BAYES)[0].reasons] == ["independent"]
 
 
 def measured(resolved: Resolved, end: float, points: int = 4000) -> np.ndarray:

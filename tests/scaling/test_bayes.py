@@ -1,7 +1,10 @@
 """The Bayes-optimal floor: what the claim does not ask: its refusals, its edges, several phases."""
 
+import itertools
+
 import numpy as np
 import pytest
+import scipy
 
 from theory import Activation, InputError
 from theory.scaling import bayes
@@ -43,13 +46,70 @@ def test_what_is_not_listed_is_left() -> None:
     assert all_of_them.beyond == 0
 
 
+def gaps(floor: BayesFloor, ratio: float, errors: np.ndarray) -> np.ndarray:
+    """What an error exceeds that which it leaves, with the overlaps written out."""
+    signals = ratio * floor.squares / (floor.noise + errors[:, None])
+    return np.asarray(errors - (1 - floor.channel.overlap(signals) ** floor.channel.degree) @ floor.squares)
+
+
 def test_of_two_phases_the_likelier_one_is_taken() -> None:
     """Equal weights without noise to speak of: all known or none, each reproducing itself."""
     floor = BayesFloor(Channel(4), np.ones(3), noise=0.05)
     for ratio, learned in ((3.5, 0), (4.0, 3)):
-        gaps = [floor._gap(error, ratio) for error in np.geomspace(1e-3, 3.2, 400)]
-        assert np.count_nonzero(np.diff(np.sign(gaps))) == 3
+        assert np.count_nonzero(np.diff(np.sign(gaps(floor, ratio, np.geomspace(1e-3, 3.2, 400))))) == 3
         assert floor.learned(ratio) == learned
+
+
+def climbed(degree: int, squares: np.ndarray, noise: float, ratio: float) -> float:
+    """Error at the highest free entropy, climbed to from every corner of the overlaps."""
+
+    def entropy(overlaps: np.ndarray) -> np.ndarray:
+        rest = noise + (1 - overlaps**degree) @ squares
+        return np.asarray(np.sum(overlaps + np.log1p(-overlaps), axis=-1) / 2 - ratio / 2 * np.log(rest))
+
+    corners, bounds = itertools.product((0.0, 0.6, 0.95), repeat=squares.size), [(0, 1 - 1e-9)] * squares.size
+    tops = [scipy.optimize.minimize(lambda x: -float(entropy(x)), x, bounds=bounds, tol=1e-13) for x in corners]
+    best = min(tops, key=lambda top: float(top.fun)).x
+    return float(squares @ (1 - best**degree))
+
+
+@pytest.mark.parametrize(
+    ("degree", "weights", "noise", "ratio", "error"),
+    [
+        (3, (0.5, 0.4), 1.0, 8.2, 0.3301),
+        (3, (1.0, 0.6), 0.2, 3.0, 0.6417),
+        (3, (0.5, 0.5, 0.4, 0.4), 1.0, 13.5, 0.5536),
+        (4, (0.542, 0.421, 0.368, 0.307), 1.0, 11.289, 0.5624),
+    ],
+)
+def test_a_phase_between_two_jumps_is_not_missed(
+    degree: int, weights: tuple[float, ...], noise: float, ratio: float, error: float
+) -> None:
+    """One more direction would be found soon: its jump is close to the error of the phase without it."""
+    squares = np.square(weights)
+    found = BayesFloor(Channel(degree), squares, noise).error(ratio)
+    assert found == pytest.approx(climbed(degree, squares, noise, ratio), rel=1e-5)
+    assert found == pytest.approx(error, abs=1e-4)
+
+
+def test_the_floor_is_the_highest_free_entropy_of_random_teachers() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        degree, squares = int(rng.integers(2, 6)), np.sort(rng.uniform(0.1, 1.0, 2))[::-1]
+        noise, ratio = float(10 ** rng.uniform(-1, 0.5)), float(10 ** rng.uniform(0.3, 1.6))
+        found = BayesFloor(Channel(degree), squares, noise).error(ratio)
+        assert found == pytest.approx(climbed(degree, squares, noise, ratio), rel=1e-4), (degree, squares, noise, ratio)
+
+
+def test_of_many_directions_no_phase_is_missed() -> None:
+    """Against a scan of the gap with 200 000 points, of a power law whose directions are found one by one."""
+    floor = BayesFloor.power_law(3, 0.7, teachers=40, noise=0.3)
+    errors = np.linspace(1e-3, 1.01, 200_001)
+    for ratio in (5.0, 20.0, 60.0, 200.0):
+        at = gaps(floor, ratio, errors)
+        rises = np.flatnonzero((at[:-1] < 0) & (at[1:] >= 0))
+        likeliest = max(errors[rises], key=lambda error: floor._free_entropy(ratio, error))
+        assert floor.error(ratio) == pytest.approx(likeliest, abs=2e-5)
 
 
 @pytest.mark.parametrize(

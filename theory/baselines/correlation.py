@@ -116,15 +116,32 @@ def undeflated_winners(
     squared overlap ½, inf if none; both of shape (P,).
 
     Every neuron climbs alone: it goes to the direction of its largest leading score (`theory.scores`).
+
+    Raises `InputError` for an information exponent below 3 in a teacher of more than one direction: at 2 every neuron ends at
+    the largest weight, however it starts, at 1 between all of them, and no plateau keeps directions apart on the way.
     """
+    if teacher.width > 1:
+        activation.require_exponent(3, "which direction a neuron takes")
     score = scores(initial.overlap, teacher, activation.information_exponent)
-    goes, task = np.argmax(score, axis=1), SingleTask(activation)
-    neuron, time = np.full(teacher.width, -1), np.full(teacher.width, np.inf)
-    for at, weight_ in enumerate(teacher.a.tolist()):
-        mine = np.flatnonzero((goes == at) & (score[:, at] > 0))
-        if mine.size:
-            neuron[at] = mine[np.argmax(score[mine, at])]
-            time[at] = task.half_time(weight_, float(initial.overlap[neuron[at], at]))
+    goes = np.argmax(score, axis=1)[:, None] == np.arange(teacher.width)
+    return _fastest(activation, teacher, initial, np.where(goes, score, 0.0))
+
+
+def alone_winners(activation: Activation, teacher: Teacher, initial: InitialState) -> tuple[np.ndarray, np.ndarray]:
+    """As `undeflated_winners`, both (P,), if each direction were the only one: how long a run must be for all of them, at any
+    exponent.
+    """
+    return _fastest(activation, teacher, initial, scores(initial.overlap, teacher, activation.information_exponent))
+
+
+def _fastest(
+    activation: Activation, teacher: Teacher, initial: InitialState, score: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each direction the neuron of the largest positive score (m, P), and its time alone."""
+    neuron = np.where(score.max(axis=0) > 0, np.argmax(score, axis=0), -1)
+    task, time = SingleTask(activation), np.full(teacher.width, np.inf)
+    for at in np.flatnonzero(neuron >= 0):
+        time[at] = task.half_time(float(teacher.a[at]), float(initial.overlap[neuron[at], at]))
     return neuron, time
 
 

@@ -21,6 +21,7 @@ from theory.core.lowered import lower_numpy
 from theory.core.quadrature import gauss_hermite, gauss_legendre
 from theory.declared.model import DeclaredModel
 from theory.declared.one_direction import psi
+from theory.declared.rule import Momentum
 
 #: Points for z and q each (exact for polynomial ψ up to degree 40); panels in u, and their points; step of f'.
 _NODES, _PANELS, _POINTS, _DIFFERENCE = 40, 24, 6, 1e-5
@@ -73,9 +74,18 @@ def damage(model: DeclaredModel, start: float, level: float) -> Damage:
 
 
 def step_means(model: DeclaredModel, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """f, K and N at overlaps u, each (n,). Raises `InputError` for a target of more than one direction, and as `psi` does."""
+    """f, K and N at overlaps u, each (n,).
+
+    Raises `InputError` for a target of more than one direction, for momentum, whose lag counts at this order, too, and as
+    `psi` does.
+    """
     if model.target.count != 1:
         raise InputError(f"target has {model.target.count} directions: the damage is that of one")
+    if isinstance(model.rule, Momentum) and model.rule.beta:
+        raise InputError(
+            f"rule is momentum of beta {model.rule.beta:g}: its lag delays as much as the length of a step does, and is "
+            "not known here; use a rule without memory"
+        )
     d = model.inputs.dim
     check_whole(2, dim=d)
     (points, weights), rows = gauss_hermite(_NODES), []

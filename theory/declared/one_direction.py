@@ -13,10 +13,12 @@ by Stein's lemma and Mehler's formula (derived here; plain SGD: arXiv:2003.10409
 The first i with $\nu_i\ne0$ decides the samples needed, $\nu_i^{-2}d^{(i-1)\vee1}$ and a logarithm at i = 2: rules that use a
 sample twice, or normalise, change ψ and so i (arXiv:2402.03220).
 
-ψ is read off the rule itself, run on vectors of the plane of w and x.
+ψ is read off the rule itself, run on vectors of the plane of w and x. Momentum is linear in the gradients: a row that hardly
+moves while it remembers is moved by each sample in the end by $\sum_j\kappa_j$ times what plain SGD does
+(`theory.declared.modified_equation`), and ψ is that. Any other rule that keeps something of earlier samples has no ψ.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import factorial
 from typing import Any
@@ -35,7 +37,8 @@ from theory.core.lowered import lower_numpy
 from theory.core.quadrature import Rule as Quadrature
 from theory.core.quadrature import gauss_legendre
 from theory.declared.model import DeclaredModel
-from theory.declared.rule import Gradient, Here, Moved, Rule
+from theory.declared.modified_equation import memory
+from theory.declared.rule import Gradient, Here, Momentum, Moved, Rule
 from theory.declared.student import Student
 from theory.declared.target import Target
 from theory.steps import neuron
@@ -44,6 +47,8 @@ REFERENCE = "derived; arXiv:2003.10409 (plain SGD), arXiv:2402.03220 (reuse)"
 
 #: A Gaussian's weight beyond is below 1e-18; panels no wider than this, with this many points.
 _RANGE, _PANEL, _POINTS = 9.0, 0.25, 8
+#: Own part and tail of what a buffer may hold: a rule that does not notice it has no memory.
+_KEPT = (0.7, 0.3)
 #: Degrees of the sum: at |u| ≤ ½ what is left out is below 1e-6 for ψ of order one.
 DEGREES = 20
 
@@ -112,15 +117,20 @@ class Plane:
 def psi(student: Student, loss: Any, rule: Rule, labels: ArrayLike, z: ArrayLike, square: float) -> np.ndarray:
     r"""ψ at labels y and fields z (same shape), $|x|^2=$ `square`: the coefficient of x in the step, over the step size.
 
-    `loss`: hashable, with a `value` that SymPy can differentiate (`theory.declared.loss`).
+    Of momentum in all steps that the sample has a part in. `loss`: hashable, with a `value` that SymPy can differentiate
+    (`theory.declared.loss`).
 
-    Raises `InputError` unless the student is one row on the sphere, not 2-homogeneous, and the rule's batch is 1.
+    Raises `InputError` unless the student is one row on the sphere, not 2-homogeneous, and the rule's batch is 1; and for a
+    rule other than momentum whose step depends on what it kept of earlier ones.
     """
     if student.width != 1 or student.homogeneous or student.rows == "free" or rule.batch != 1:
         raise InputError(
             "ψ is that of one row on the sphere and batch 1: declare a committee of width 1, rows = sphere"
         )
     check_positive(square=square)
+    if type(rule) is Momentum:
+        whole = memory(replace(rule, decay=0.0, samples=0)).total
+        return whole * psi(student, loss, Rule(rule.step_size), labels, z, square)
     y, fields = np.broadcast_arrays(np.asarray(labels, dtype=float), np.asarray(z, dtype=float))
     (sigma, slope), loss_slope = _functions(student), _slope_of(loss)
     size = float(rule.step_size(0)) if callable(rule.step_size) else float(rule.step_size)
@@ -131,10 +141,18 @@ def psi(student: Student, loss: Any, rule: Rule, labels: ArrayLike, z: ArrayLike
         found = student.tangent(rows.combination(delta * second * slope(h)), rows)
         return Gradient(found, delta * sigma(h) if student.trained else 0.0)
 
-    start, still = Plane(1.0, 0.0, fields, square), Plane(0.0, 0.0, fields, square)
-    at = Here(start, student.second[0], dict.fromkeys(rule.buffers, still), 0, size, gradient)
-    moved: Moved = rule.step(at)
-    return np.asarray(moved.rows.tail / size) + 0.0 * y
+    def coefficient(kept: Plane) -> np.ndarray:
+        start = Plane(1.0, 0.0, fields, square)
+        after: Moved = rule.step(Here(start, student.second[0], dict.fromkeys(rule.buffers, kept), 0, size, gradient))
+        return np.asarray(after.rows.tail / size) + 0.0 * y
+
+    first = coefficient(Plane(0.0, 0.0, fields, square))
+    if rule.buffers and not np.array_equal(first, coefficient(Plane(*_KEPT, fields, square)), equal_nan=True):
+        raise InputError(
+            f"rule is {type(rule).__name__}: its step depends on what it kept of earlier ones ({', '.join(rule.buffers)}), so "
+            "that its first step is not that of a run; simulate it, or use momentum, or the rule without memory"
+        )
+    return first
 
 
 @lru_cache(maxsize=16)

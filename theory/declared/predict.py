@@ -36,6 +36,8 @@ from theory.scaling import bayes
 
 #: Directions over dimensions up to which a law of d → ∞ is off by a few per cent (about P/d of itself).
 _FEW = 0.03
+#: Squared cosine of two directions that independent draws hardly reach in dimensions for which P/d is small.
+_COSINE = 0.1
 DEGREE, BAYES = "leading degree of the rule", "loss that no estimator beats"
 _HERMITE = "Hermite expansion; arXiv:2003.10409"
 _GENERATIVE = "arXiv:2403.05529; theory.declared.generative"
@@ -221,7 +223,15 @@ def _bayes(samples: int | None, model: DeclaredModel, start: Start) -> Iterator[
     share = float(squares[0] / (noise**2 + error))
     weak = small("weak", share, 0.2, "weak: the largest direction is {:.2g} of all noise, and should be little")
     count = small("dimension", target.count / model.inputs.dim, _FEW, "dimension: it holds for d → ∞; P/d is {:.2g}")
-    yield Known(BAYES, error / 2, NUMBER, bayes.REFERENCE, (weak, count))
+    yield Known(BAYES, error / 2, NUMBER, bayes.REFERENCE, (*_unit_fields(model), _independent(model), weak, count))
+
+
+def _independent(model: DeclaredModel) -> Condition:
+    """Cosines of directions that are drawn one by one are of order d^-1/2; larger ones an estimator could know of."""
+    fields = model.directions.covariance
+    cosines = fields**2 / np.outer(np.diag(fields), np.diag(fields)) - np.eye(len(fields))
+    sentence = "independent: two directions have squared cosine {:.2g}, and are no independent ones"
+    return small("independent", float(cosines.max()), _COSINE, sentence)
 
 
 #: By what is unknown if they refuse.

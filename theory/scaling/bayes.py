@@ -28,6 +28,7 @@ from theory.core.arguments import check_positive, check_whole
 from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
 from theory.core.power_sums import power_sum
+from theory.scaling.bayes_phases import phases
 from theory.scaling.ideal_loss import beta, tail
 from theory.scaling.ideal_loss import learned as directions
 
@@ -38,8 +39,8 @@ q, s, alpha, a, noise, others, x = sp.symbols("q s alpha a Delta Q x", positive=
 ENTROPY = (q + sp.log(1 - q)) / 2
 #: Steps of Newton's method for overlaps, and the one that is no step.
 _NEWTON, _SETTLED = 100, 1e-15
-#: Points at which errors are scanned; directions of a power law that are looked at one by one.
-_SCAN, _EXPLICIT = 64, 10**5
+#: Directions of a power law that are looked at one by one.
+_EXPLICIT = 10**5
 
 
 _entropy = sp.lambdify(q, ENTROPY, modules="numpy")
@@ -184,18 +185,19 @@ class BayesFloor:
     def error(self, samples: float) -> float:
         r"""ε at n/d = `samples`: where it reproduces itself, $\varepsilon=\sum a_p^2(1-q_p^J)$.
 
-        Of several such errors (phases) the one of the highest free entropy; 0 where noise is lost to rounding and there are
-        more samples than unknown numbers. Errors are scanned, then bracketed; where a direction is found the sum jumps, which
-        is never a maximum.
+        Of several such errors (`theory.scaling.bayes_phases`) the one of the highest free entropy; 0 where noise is lost to
+        rounding and there are more samples than unknown numbers.
         Raises `InputError` unless `samples` is positive, and where directions beyond the listed ones would be found.
         """
         check_positive(samples=samples)
-        total = float(self.squares.sum()) + self.beyond
-        scan = np.concatenate([[0.0], np.geomspace(1e-9, 1.0, _SCAN), [1 + 1e-9]]) * total
-        gaps = np.array([self._gap(error, samples) for error in scan])
-        rising = np.flatnonzero((gaps[:-1] < 0) & (gaps[1:] >= 0))
-        found = [scipy.optimize.brentq(self._gap, scan[i], scan[i + 1], (samples,), rtol=1e-13) for i in rising]
-        if gaps[0] >= 0 and (not found or samples > np.count_nonzero(self._overlaps(samples, 0.0))):
+        end = (float(self.squares.sum()) + self.beyond) * (1 + 1e-9)  # (all of it is left where nothing is found)
+        jumps = samples * self.squares / self.channel.found_from - self.noise
+
+        def left(error: float) -> float:
+            return self._left(self._overlaps(samples, error))
+
+        found = phases(left, jumps, self.noise, end)
+        if left(0.0) <= 0 and (not found or samples > np.count_nonzero(self._overlaps(samples, 0.0))):
             # Noise is lost to rounding. Then all is found exactly from one sample for each unknown number on: the free
             # entropy is ½(n/d − k) ln(1/Δ) of k directions.
             return 0.0
@@ -213,9 +215,6 @@ class BayesFloor:
     @cached_property
     def _kept(self) -> Callable:
         return sp.lambdify(q, self.channel.left, modules="numpy")
-
-    def _gap(self, error: float, samples: float) -> float:
-        return error - self._left(self._overlaps(samples, error))
 
     def _free_entropy(self, samples: float, error: float) -> float:
         return float(_entropy(self._overlaps(samples, error)).sum() - samples / 2 * np.log(self.noise + error))
