@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emergence import table
+from emergence import conditions, table
 from emergence.model import Document
 from theory.one_task.lone_path import one_sided
 from theory.prediction.validity import Validity, staircase_reasons
@@ -101,7 +101,7 @@ def staircase(resolved: "Resolved") -> tuple[list[float], list[float]]:
 
 def marks(validities: Sequence[Validity]) -> list[str]:
     """``yes``, or the names of the conditions that do not hold, for a column ``valid``."""
-    return [", ".join(dict.fromkeys(x.name for x in own.broken)) or "yes" for own in validities]
+    return [conditions.mark(own.conditions) for own in validities]
 
 
 def explained(validities: Sequence[Validity]) -> list[str]:

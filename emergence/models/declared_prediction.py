@@ -3,6 +3,7 @@
 import math
 from typing import TYPE_CHECKING, Any
 
+from emergence import conditions
 from emergence.model import Document
 from emergence.models.declared_problem import Resolved, stepping
 
@@ -79,27 +80,24 @@ def _entry(one: "Known") -> dict[str, object]:
         "unit": one.unit,
         "source": one.source,
         "valid": one.reasons or True,
-        "conditions": [{"name": x.name, "holds": x.holds, "value": x.value, "limit": x.limit} for x in one.conditions],
+        "conditions": conditions.listed(one.conditions),
     }
 
 
 def _text(resolved: Resolved, found: "Knowledge") -> str:
     from emergence import table
 
-    rows, outside = [], dict[str, list[str]]()
-    for one in found.known:
-        broken = ", ".join(dict.fromkeys(x.name for x in one.conditions if not x.holds)) or "yes"
-        rows.append((one.quantity, one.place, one.value, one.low, one.high, one.unit, broken))
-        name = one.quantity if one.place is None else f"{one.quantity} {one.place}"
-        for reason in one.reasons:
-            outside.setdefault(reason, []).append(name)
+    rows = [
+        (one.quantity, one.place, one.value, one.low, one.high, one.unit, conditions.mark(one.conditions))
+        for one in found.known
+    ]
+    named = [(x.quantity if x.place is None else f"{x.quantity} {x.place}", x.conditions) for x in found.known]
     return "\n".join(
         [
             resolved.headline(),
             "",
             table.render(("quantity", "direction", "predicted", "low", "high", "unit", "valid"), rows),
-            *(["", "outside its conditions"] if outside else []),
-            *(f"   {reason}: {', '.join(names)}" for reason, names in outside.items()),
+            *conditions.explained(named),
             *(["", "not known"] if found.unknown else []),
             *(f"   {one.quantity}: {one.sentence}" for one in found.unknown),
             "",

@@ -4,11 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy
 import sympy as sp
 
 from theory import InputError
+from theory.core import matrices
 from theory.core.derivation import DerivationError, equation
 from theory.core.streams import stream
+from theory.linear import two_layer as shown
 from theory.linear.two_layer import D, TwoLayer, draw_balanced, mode_time, two_layer
 
 
@@ -47,6 +50,45 @@ def test_a_long_time_does_not_overflow_and_ends_at_the_target() -> None:
     assert np.allclose(found.at([1e4])[0][4:, :4], target(), atol=1e-9)
 
 
+def _descended(found: TwoLayer, time: float) -> np.ndarray:
+    """W₂W₁ after gradient flow of both layers, integrated."""
+    (width, inputs), outputs = found.first.shape, len(found.second)
+
+    def slope(_: float, packed: np.ndarray) -> np.ndarray:
+        down, up = packed[: width * inputs].reshape(width, inputs), packed[width * inputs :].reshape(outputs, width)
+        error = found.target - up @ down
+        return np.concatenate([(up.T @ error).ravel(), (error @ down.T).ravel()])
+
+    packed = np.concatenate([found.first.ravel(), found.second.ravel()])
+    end = scipy.integrate.solve_ivp(slope, (0.0, time), packed, "DOP853", rtol=1e-10, atol=1e-12).y[:, -1]
+    return end[width * inputs :].reshape(outputs, width) @ end[: width * inputs].reshape(width, inputs)
+
+
+@pytest.mark.parametrize(("width", "shift", "loss"), [(1, 0.0, 2.5), (2, 0.0, 0.5), (2, 0.5, 0.5), (1, 5.0, 2.5)])
+def test_a_network_narrower_than_its_target_keeps_its_rank(width: int, shift: float, loss: float) -> None:
+    """Σ = diag(3, 2, 1): what is left is ½ of the squares beyond the width, for ever, and a long time takes no minutes."""
+    found = draw_balanced(np.diag([3.0, 2.0, 1.0]), width, shift, 0.3, np.random.default_rng(0))
+    for time, path in zip((5.0, 15.0, 40.0, 1e4), found.at([5.0, 15.0, 40.0, 1e4]), strict=True):
+        values = np.linalg.svd(path[3:, :3])[1]
+        assert np.all(values[width:] < 1e-12 * values[0])
+        if time < 1e4:
+            assert np.allclose(path[3:, :3], _descended(found, time), atol=1e-8)
+    assert np.sum((found.target - path[3:, :3]) ** 2) / 2 == pytest.approx(loss, rel=1e-12)
+
+
+@pytest.mark.parametrize("shift", [0.8, -0.7, 0.0])
+def test_a_path_is_the_shown_closed_form(shift: float) -> None:
+    """In one stretch of length 1, with exponentials from their power series."""
+    found = start(shift)
+    move = found.signal - shift / 2 * found.sides
+    size = len(move)
+    both = scipy.linalg.expm(np.block([[-move, np.eye(size)], [np.zeros((size, size)), move]]))
+    grown = both[size:, size:]  # (Van Loan 1978: the corner is e^{-F}∫e^{2Fs}ds)
+    closed = matrices.function(shown.closed_product(), (shown.E, shown.Phi, shown.P_0, shown.Id))
+    expected = closed(grown, grown @ both[:size, size:], found.frame @ found.frame.T, np.eye(size))
+    assert np.allclose(found.at(1.0)[0], expected, rtol=1e-11, atol=1e-12)
+
+
 def test_a_mode_without_unbalance_is_the_logistic_curve() -> None:
     strength = np.array([0.05, 0.4, 0.99])
     logistic = np.log(strength * (1.2 - 0.05) / (0.05 * (1.2 - strength))) / 2.4
@@ -64,3 +106,5 @@ def test_what_has_no_start_or_no_closed_form_is_refused() -> None:
         TwoLayer(target(), np.eye(2), np.eye(3, 2))
     with pytest.raises(InputError, match="increasing"):
         start(0.5).at([1.0, 0.5])
+    with pytest.raises(InputError, match="not finite"):
+        start(0.5).at([1.0, np.inf])

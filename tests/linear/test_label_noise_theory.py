@@ -364,6 +364,67 @@ def test_full_batch_sam_takes_from_the_stiffest_direction(turn: list[int]) -> No
     assert sam.full_batch_fall(radius, eta, covariance, gram, steps) == pytest.approx(-rate * steps, rel=1e-3)
 
 
+def _sam_step(W: np.ndarray, a: np.ndarray, x: np.ndarray, target: np.ndarray, radius: float, step: float) -> tuple:
+    """One step of SAM from W (run, m, d) and a (run, m) on batches x (run, b, d)."""
+
+    def gradients(W: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        error = np.einsum("rmd,rm->rd", W, a) - target
+        slope = np.einsum("rb,rbd->rd", np.einsum("rbd,rd->rb", x, error), x) / x.shape[1]
+        return a[:, :, None] * slope[:, None], np.einsum("rmd,rd->rm", W, slope)
+
+    first, second = gradients(W, a)
+    size = radius / np.sqrt(np.sum(first**2, axis=(1, 2)) + np.sum(second**2, axis=1))
+    first, second = gradients(W + size[:, None, None] * first, a + size[:, None] * second)
+    return W - step * first, a - step * second
+
+
+@pytest.mark.parametrize("batch", [1, 2, 8])
+def test_sam_on_batches_decays_at_its_own_rate(batch: int) -> None:
+    """Small steps from the published start, reduced to the d + 1 rows that a step changes; single samples decay at 2ηρ²."""
+    dim, width, step, radius, runs = 10, 1000, 2e-5, 0.2, 32
+    rng = np.random.default_rng(0)
+    start = draw_linear_start(width, dim, rng, runs)
+    joint = np.linalg.qr(np.concatenate([start.first, start.second[..., None]], axis=2))[1]
+    W, a, target, before = joint[..., :-1], joint[..., -1], np.eye(dim)[0], 0.0
+    for now in range(8000):
+        if now == 4000:
+            before = np.log(np.sum(W**2, axis=(1, 2)))
+        W, a = _sam_step(W, a, rng.standard_normal((runs, batch, dim)), target, radius, step)
+    rates = (before - np.log(np.sum(W**2, axis=(1, 2)))) / 4000
+    assert rates.mean() == pytest.approx(sam.batch_decay_rate(radius, step, dim, batch), rel=0.05)
+    assert sam.fall_time(radius, step, width, 1.0, dim, batch=batch) * rates.mean() == pytest.approx(
+        2 * np.log(width / dim), rel=0.06
+    )
+
+
+def test_sam_on_batches_outlives_the_collapse_radius_of_single_samples() -> None:
+    """One aligned neuron at 1.3 ρ_c: lost with single samples, held with eight."""
+    dim, step, held = 20, 0.004, []
+    radius = 1.3 * sam.collapse_radius(1.0, dim)
+    for batch in (1, 8):
+        rng = np.random.default_rng(0)
+        W, a = np.zeros((8, 1, dim)), np.full((8, 1), dim**-0.25)
+        W[:, 0, 0] = 1.01 * dim**0.25  # (where all labels are met, a gradient has no direction)
+        for _ in range(int(40 / step)):
+            W, a = _sam_step(W, a, rng.standard_normal((8, batch, dim)), np.eye(dim)[0], radius, step)
+        held.append(np.mean(W[:, 0, 0] * a[:, 0] > 0.5))
+    assert held == [0.0, 1.0]
+
+
+def test_one_step_of_sam_in_the_plane_is_that_of_random_inputs() -> None:
+    rng, weight, norm2, radius, step = np.random.default_rng(0), 500.0, 1000.0, 0.2, 1e-4
+    spread = sam.slope_spread(step, weight + 1, 2, radius * np.sqrt(norm2 + 2))
+    W = np.vstack([np.sqrt(weight) * np.eye(2), np.zeros(2)])
+    a = np.array([spread / np.sqrt(weight), 0.0, 0.0])
+    a[2] = np.sqrt(1 - a @ a)
+    x = rng.standard_normal((200_000, 1, 2))
+    after = _sam_step(np.tile(W, (len(x), 1, 1)), np.tile(a, (len(x), 1)), x, np.zeros(2), radius, step)[0]
+    fall = 1 - np.sum(after**2, axis=(1, 2)) / norm2
+    assert abs(fall.mean() - sam.one_step_decay(radius, step, norm2, 1.0, 2)[0]) < 4 * fall.std() / np.sqrt(len(x))
+    with pytest.raises(InputError, match="dim is 1: an error across the target needs 2"):
+        sam.one_step_decay(radius, step, norm2, 1.0, 1)
+
+
 def test_sam_limits() -> None:
     assert sam.decay_rate(0.2, 1e-9, 1000.0, 0.0, 20) == pytest.approx(2e-9 * 0.04, rel=1e-3)
     assert sam.collapse_radius(0.25, 20) == pytest.approx(sam.collapse_radius(1.0, 20) / 2)

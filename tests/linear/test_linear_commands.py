@@ -81,6 +81,73 @@ def test_a_radius_that_collapses_the_network_is_refused_or_warned_about(run):
     assert "--noise is given, but simulate sam does not use it (" in err
 
 
+def test_a_radius_that_collapses_single_samples_is_no_limit_of_batches(run):
+    options = ["--dim", "4", "--student-width", "30", "--step-size", "0.005", "--replicas", "2", "--train-size", "0"]
+    radius = ["--sam-radius", "1.4", "--steps", "50"]
+    code, _, err = run("simulate", "sam", *options, *radius)
+    assert code == 2
+    assert "SAM collapses the network to zero" in err
+    code, _, err = run("simulate", "sam", *options, *radius, "--batch", "8")
+    assert code == 0
+    assert "where batches of 8 do so is not known" in err
+
+
+def test_predict_says_what_each_number_rests_on(run):
+    code, document, _ = run("predict", "--model", "linear", *SMALL[:8])
+    assert code == 0
+    assert set(document["valid"]) == set(document["conditions"]) == set(document["phases"])
+    assert document["valid"]["onset_steps"] is True
+    narrow = ["--dim", "4", "--student-width", "4", "--step-size", "0.005", "--noise", "2"]
+    code, document, _ = run("predict", "--model", "linear", *narrow)
+    assert code == 0
+    assert document["valid"]["escape_steps"][0].startswith("width: d/m is 1,")
+    width = document["conditions"]["stability_limit"][0]
+    assert (width["name"], width["holds"], width["value"], width["limit"]) == ("width", False, 1.0, 0.2)
+
+
+def test_compare_gives_no_verdict_on_a_number_outside_its_conditions(run):
+    narrow = [
+        "--dim",
+        "4",
+        "--student-width",
+        "4",
+        "--step-size",
+        "0.005",
+        "--noise",
+        "2",
+        "--replicas",
+        "2",
+        "--quiet",
+    ]
+    code, document, _ = run("compare", "--model", "linear", *narrow, "--steps", "40000")
+    assert code == 0
+    rows = {row["quantity"]: row for row in document["phases"]}
+    assert rows["onset of alignment"]["verdict"] == "outside"
+    assert rows["onset of alignment"]["reason"].startswith("width: d/m is 1,")
+
+
+def test_noise_that_pauses_is_predicted_with_its_pauses(run):
+    """Twice as late, but for the pause that has not come yet; and that is what SGD does."""
+    wide = ["--dim", "4", "--student-width", "100", "--train-size", "0", "--noise", "3", "--step-size", "0.004"]
+    ran = [*wide, "--steps", "12000", "--replicas", "6", "--seed", "1", "--quiet"]
+    plain = run("predict", "--model", "linear", *wide)[1]["phases"]
+    code, document, _ = run("compare", "--model", "linear", *ran, "--noise-period", "200")
+    assert code == 0
+    rows = {row["quantity"]: row for row in document["phases"]}
+    escape = rows["median escape from the lazy regime"]
+    assert escape["predicted"] == pytest.approx(plain["escape_steps"] + 200 * (plain["escape_steps"] // 200))
+    for row in (escape, rows["steps to half of ‖W‖²_F"]):
+        assert abs(row["sgd_mean"] - row["predicted"]) < 0.1 * row["predicted"] + 3 * row["sgd_stderr"]
+        assert row["sgd_mean"] > 1.3 * row["predicted"] / 2 + 3 * row["sgd_stderr"]
+
+
+def test_clean_labels_are_said_to_be_clean(command):
+    ran = command("simulate", "oscillation", "--dim", "4", "--student-width", "6", "--steps", "20", "--quiet")
+    assert ", clean labels, step size" in ran.out
+    one = ["--dim", "1", "--student-width", "30", "--step-size", "1e-4"]
+    assert command("predict", "--model", "linear", *one).code == 0  # one direction is aligned from the start
+
+
 def test_flags_of_the_linear_network_are_refused_elsewhere(run):
     code, _, err = run("predict", "--noise", "3")
     assert code == 2

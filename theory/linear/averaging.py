@@ -20,7 +20,7 @@ from theory.core.matrices import function
 from theory.core.streams import stream
 from theory.linear import label_noise, law
 from theory.linear.label_noise import name
-from theory.linear.phases import Geometry, Law, Residual
+from theory.linear.phases import Geometry, Law, Residual, State
 from theory.linear.sde import numbers, weight_sde
 
 #: Covariance of the boosts in the checks; what is left is of second order in it.
@@ -127,8 +127,9 @@ def flow_residual(which: str, claim: sp.Basic) -> sp.Expr:
     J, K = np.diag([1.0] * _DIM + [-1.0]), joint.T @ joint
     change = np.zeros_like(K)
     change[:_DIM, :_DIM], change[_DIM, _DIM] = gram_rate, norm_rate
-    code = averaged(0.0, np.concatenate([gram.ravel(), [size2], np.zeros(2 * _DIM**2)]))
-    own = {"G": (code[: _DIM**2].reshape(_DIM, _DIM), gram_rate), "A": (code[_DIM**2], norm_rate)}
+    began = State(gram, size2, np.zeros((_DIM + 1, _DIM + 1)), np.zeros((_DIM, _DIM)))
+    code = State.of(averaged(0.0, began.packed), _DIM)
+    own = {"G": (code.gram, gram_rate), "A": (code.norm2, norm_rate)}
     gaps = [np.max(np.abs((own[which][0] - own[which][1]) / np.max(np.abs(own[which][1]))))] if which in own else []
     for power in (1, 2, 3):
         exact = np.trace(np.linalg.matrix_power(slow, power - 1) @ moved)

@@ -12,26 +12,31 @@ $\beta=\Lambda^{-1}C\Lambda^{-1}$ the covariance of the boosts and $C=E\,ee^\top
 $\Lambda\hat HC+C\hat H\Lambda=\eta\Lambda S\Lambda$. A finite
 training set enters through $\hat H=X^\top X/n$ and one number:
 $S=\sigma^2\hat H+\kappa\{\mathrm{tr}(\hat HC)\hat H+2\hat HC\hat H\}$, with κ the mean of
-$(x^\top\hat H^{-1}x)^2$ over d(d + 2) (its mean over training sets is n/(n + 2)).
+$(x^\top\hat H^{-1}x)^2$ over d(d + 2) (its mean over training sets is n/(n + 2)). The largest step size and the error at the
+start are exact for the set (`theory.linear.training_set`); the start is that of fitted labels (`theory.linear.fitting`).
 Derived for arXiv:2603.10397, section 4; time in steps.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 
-from theory.core.arguments import check_positive
+from theory.core.arguments import check_positive, check_whole
 from theory.core.curves import located_crossing
 from theory.core.errors import InputError
 from theory.core.matrices import function
 from theory.core.quadrature import gauss_legendre
 from theory.linear import law as shown
+from theory.linear.fitting import Fitted, fitted
 from theory.linear.label_noise import escape_bound
+from theory.linear.phase_validity import Neglected
 from theory.linear.task import LinearTask, lazy_fall
+from theory.linear.training_set import Settled, affordable, largest_step, settled
+from theory.prediction.validity import Condition
 
 #: Alignment has set in when the mean absolute cosine has gone this share of the way from a random direction's to 1.
 ONSET_SHARE = 0.25
@@ -60,12 +65,16 @@ class Geometry:
         covariance: $\hat H$, shape (D, D). target: θ*, shape (D,).
         multiplicity: (D,) how many identical, decoupled directions a coordinate stands for; Σ = d.
         fourth: κ, the kurtosis of the inputs over that of a Gaussian with their covariance; 1 for fresh samples.
+        inputs: (n, d) the training set; None for fresh samples, and where its own fourth moments would take too long.
+        points: n/d, inf for fresh samples.
     """
 
     covariance: np.ndarray
     target: np.ndarray
     multiplicity: np.ndarray
     fourth: float
+    inputs: np.ndarray | None = None
+    points: float = np.inf
 
     @staticmethod
     def of(task: LinearTask) -> "Geometry":
@@ -87,7 +96,8 @@ class Geometry:
         parts = np.array_split(task.inputs, -(-count // _BLOCK))
         whitened = np.concatenate([np.einsum("ni,in->n", x, np.linalg.solve(covariance, x.T)) for x in parts])
         fourth = float(np.mean(whitened**2)) / (task.dim * (task.dim + 2))
-        return Geometry(covariance, task.target, np.ones(task.dim), fourth)
+        own = task.inputs if affordable(task.inputs) else None
+        return Geometry(covariance, task.target, np.ones(task.dim), fourth, own, count / task.dim)
 
     @cached_property
     def root(self) -> np.ndarray:
@@ -163,8 +173,11 @@ def residual(
 def stability_limit(geometry: Geometry, gram: np.ndarray, norm2: float, batch: int = 1) -> float:
     r"""Largest step size with a stationary least-squares error; $\frac2{(d+2)\Lambda}$ for isotropic weights, batch 1.
 
-    The root of $\frac\kappa{\mathrm{batch}}\sum_j\eta\lambda_j/(2-\mathrm{own}\,\eta\lambda_j)=1$. `gram`: G (D, D).
+    Fresh samples: the root of $\frac\kappa{\mathrm{batch}}\sum_j\eta\lambda_j/(2-\mathrm{own}\,\eta\lambda_j)=1$; a training
+    set: with its own fourth moments (`theory.linear.training_set`), κ if it has no `inputs`. `gram`: G (D, D).
     """
+    if geometry.inputs is not None:
+        return largest_step(geometry.inputs, gram + norm2 * np.eye(len(gram)), batch)
     values, _, many = _modes(geometry, gram, norm2)
     own = _own(geometry, batch)
     pole = 2 / (own * float(np.max(values)))
@@ -178,10 +191,39 @@ def stability_limit(geometry: Geometry, gram: np.ndarray, norm2: float, batch: i
     return float(scipy.optimize.brentq(excess, 0.0, last, xtol=1e-14)) * pole
 
 
+class State(NamedTuple):
+    r"""What `Law` moves, in the mean over the boosts.
+
+    Attributes:
+        gram: G, (D, D). norm2: A. moved: T − I, (D + 1, D + 1), with $[W\ a]\leftarrow[W\ a]T$ since the start.
+        turned: (D, D) mean square of the rotations of W.
+    """
+
+    gram: np.ndarray
+    norm2: float
+    moved: np.ndarray
+    turned: np.ndarray
+
+    @property
+    def packed(self) -> np.ndarray:
+        """One after the other."""
+        return np.concatenate([np.ravel(x) for x in self])
+
+    @staticmethod
+    def of(packed: np.ndarray, size: int) -> "State":
+        """Of what is `packed`, for D = `size`."""
+        gram, norm2, moved, turned = np.split(packed, np.cumsum([size**2, 1, (size + 1) ** 2]))
+        square = size, size
+        return State(gram.reshape(square), norm2[0], moved.reshape(size + 1, -1), turned.reshape(square))
+
+
 @dataclass(frozen=True)
 class Law:
-    """The averaged flow; the state is G (D, D), A, and L (D, D) and V (D, D), the accumulated half rate and rotation of W
-    (for displacements)."""
+    r"""The averaged flow of a packed `State`. `gram`: G, (D, D). `error`: C, (D, D). R, β, rotations: (D, D).
+
+    G and A belong to $[W\ a]\leftarrow[W\ a]T$ with $\dot T=T\begin{psmallmatrix}-\eta^2R/2&q\\q^\top&-\eta^2R_a/2
+    \end{psmallmatrix}$: what is taken from the layers, and the force that holds θ = θ*.
+    """
 
     geometry: Geometry
     step_size: float
@@ -200,12 +242,33 @@ class Law:
         for _ in range(3):
             now = self.residual(seen, size)
             if not now.gain < 1:
-                raise InputError(
-                    f"step_size is {self.step_size:g} with noise {self.noise:g}: weights as large as noise and target make "
-                    "them have no stationary least-squares error: lower the step size, the noise or the target's norm"
-                )
+                raise self._unsettled()
             seen, size = (f(gram, norm2, now.boost) for f in self._means)
         return seen, size, now
+
+    def variance(self, error: np.ndarray) -> float:
+        r"""ϱ² at the least-squares error C."""
+        return self.noise**2 + self.geometry.trace(self.geometry.covariance @ error)
+
+    def limit(self, start: Fitted) -> float:
+        """Largest step size with a stationary least-squares error once the labels are fitted."""
+        return stability_limit(self.geometry, start.gram, start.norm2, self.batch)
+
+    def settled(self, start: Fitted) -> Settled:
+        """The error once the labels are fitted: exact for a training set of which the geometry has the inputs."""
+        if not self.step_size < self.limit(start):
+            raise self._unsettled()
+        if self.geometry.inputs is not None:
+            stiffness = start.gram + start.norm2 * np.eye(len(start.gram))
+            return settled(self.geometry.inputs, stiffness, self.step_size, self.noise, self.batch)
+        error = self.residual(start.gram, start.norm2).error
+        return Settled(error, self.variance(error))
+
+    def _unsettled(self) -> InputError:
+        return InputError(
+            f"step_size is {self.step_size:g} with noise {self.noise:g}: weights as large as noise and target make "
+            "them have no stationary least-squares error: lower the step size, the noise or the target's norm"
+        )
 
     def rates(self, now: Residual) -> tuple[np.ndarray, float]:
         """R and R_a."""
@@ -221,16 +284,17 @@ class Law:
         return np.asarray(self._turning(now.second, now.boost, self.step_size))
 
     def __call__(self, _: float, packed: np.ndarray) -> np.ndarray:
-        size = len(self.geometry.target)
-        gram, norm2 = packed[: size**2].reshape(size, size), packed[size**2]
+        state = State.of(packed, len(self.geometry.target))
+        gram, norm2, size = state.gram, state.norm2, len(state.gram)
         now = self.observed(gram, norm2)[2]
         first, second = self.rates(now)
         target, eta = self.geometry.target[:, None], self.step_size
         force = self._force(gram + norm2 * np.eye(size), first, second, target, eta)
         gram_rate = self._gram_rate(gram, first, target, force, eta)
         norm_rate = self._norm_rate(norm2, second, target, force, eta)
-        half = eta**2 / 2 * first
-        return np.concatenate([gram_rate.ravel(), [norm_rate], half.ravel(), self.turning(now).ravel()])
+        pace = np.block([[-(eta**2) / 2 * first, force], [force.T, -(eta**2) / 2 * np.array([[second]])]])
+        moved = pace + state.moved @ pace
+        return State(gram_rate, float(norm_rate), moved, self.turning(now)).packed
 
     # The shown equations, compiled; a coordinate counts as often as the directions that it stands for in the first five.
 
@@ -276,6 +340,7 @@ class Phases:
         times: (T,) steps at which the curves are given.
         frobenius2, second_norm2: (T,) mean $\|W\|_F^2$ and $\|a\|^2$. alignment: (T,) mean absolute cosine.
         top_share: (T,) $s_1/\|W\|_F$ of the mean Gram matrix.
+        neglected: the sizes of what is left out.
     """
 
     residual_variance: float
@@ -291,11 +356,32 @@ class Phases:
     alignment: np.ndarray
     boost: np.ndarray
     top_share: np.ndarray
+    neglected: Neglected
+
+    @property
+    def conditions(self) -> Mapping[str, tuple[Condition, ...]]:
+        """What must hold for each number, by its name."""
+        return self.neglected.conditions
 
     @property
     def last_event(self) -> float:
-        """Steps until the last thing that is predicted to happen: the onset, or the end of the curves."""
-        return self.onset_steps if np.isfinite(self.onset_steps) else float(self.times[-1])
+        """Steps until the last thing that is predicted to happen: the onset, or the end of the curves; the end, too, if
+        fitting the labels has aligned the layers at once."""
+        return self.onset_steps if 0 < self.onset_steps < np.inf else float(self.times[-1])
+
+    def paused(self, period: int) -> "Phases":
+        r"""The same with noise for `period` steps, none for as many, and so on: $n\mapsto n+p\lfloor n/p\rfloor$.
+
+        Without noise nothing moves that noise moves, once the error of θ has relaxed: for periods much longer than that. The
+        decay rate is that with noise on. Raises `InputError` for a period that is no whole number, 1 or more.
+        """
+        check_whole(period=period)
+
+        def late(steps: Any) -> Any:
+            return np.where(np.isfinite(steps), steps + period * np.floor(steps / period), steps)
+
+        escape, onset = float(late(self.escape_steps)), float(late(self.onset_steps))
+        return replace(self, escape_steps=escape, onset_steps=onset, times=late(self.times))
 
     @cached_property
     def norm_at(self) -> Callable[[np.ndarray], np.ndarray]:
@@ -321,17 +407,23 @@ def mean_alignment(geometry: Geometry, gram: np.ndarray) -> float:
     return float(2 / np.sqrt(np.pi) * np.sqrt(2 / np.pi) * np.sum(weights * jacobian * density))
 
 
-def _median_displacement(law: Law, accumulated: np.ndarray, turned: np.ndarray, boost: np.ndarray, width: int) -> float:
-    r"""Median of $|w_i(t)-w_i(0)|^2\approx|(I-e^{-L})w_i|^2+w_i^\top Vw_i+a_i^2\mathrm{tr}\beta$ with $w_i\sim N(0,I/d)$.
+def _median_displacement(law: Law, start: Fitted, state: "State", boost: np.ndarray, width: int) -> float:
+    r"""Median of $|w_i(t)-w_i(0)|^2$ over neurons $w_i(0)\sim N(0,I/d)$, $a_i(0)\sim N(0,1/m)$.
 
-    The law of the quadratic form is replaced by the gamma law with its mean and variance (exact for isotropic L).
+    With T the mean map of [W a], the fit of the labels first, V the rotations' mean square and β that of the boosts,
+    $$w_i(t)-w_i(0)=(T_{ww}-I)^\top w_i+T_{aw}^\top a_i+\Omega w_i+(T_{wa}^\top w_i+T_{aa}a_i)\,b,$$
+    and θ(0) is unlearned. The law of its square is replaced by the gamma law with the same mean and variance.
     """
-    trace = law.geometry.trace
-    moved = np.eye(len(accumulated)) - scipy.linalg.expm(-accumulated)
-    square = (moved.T @ moved + turned) / law.geometry.dim
-    mean, variance = trace(square), 2 * trace(square @ square)
-    middle = float(scipy.special.gammaincinv(mean**2 / variance, 0.5)) * variance / mean if variance > 0 else 0.0
-    return middle + trace(boost) / width
+    dim, size, trace = law.geometry.dim, len(boost), law.geometry.trace
+    scale = np.append(np.full(size, dim**-0.5), width**-0.5)
+    moved = scale[:, None] * state.moved[:, :size]
+    seen = scale * (state.moved[:, size] + np.eye(size + 1)[size])
+    form = moved @ moved.T + trace(boost) * np.outer(seen, seen)
+    form[:size, :size] += state.turned / dim
+    form[size, size] += start.unlearned / width
+    many = np.append(law.geometry.multiplicity, 1.0)
+    mean, variance = many @ np.diagonal(form), 2 * many @ np.diagonal(form @ form)
+    return float(scipy.special.gammaincinv(mean**2 / variance, 0.5) * variance / mean)
 
 
 def predict_phases(
@@ -352,8 +444,9 @@ def predict_phases(
         horizon: steps to integrate (default: twice the leading onset time).
         points: equal intervals at whose ends the curves are given.
 
-    Valid for m ≫ d and $\eta\Lambda\ll1$. Raises `InputError` for σ < 0, class labels, n ≤ d and a step size beyond the
-    least-squares stability limit, which is named; it is that of the weights as noise and target make them, too.
+    Valid for m ≫ d and times that are long against the error's relaxation; `Phases.conditions` has the sizes. Raises
+    `InputError` for σ < 0, class labels, n ≤ d and a step size beyond the least-squares stability limit, which is named; it
+    is that of the weights as noise and target make them, too.
     """
     if not (np.isfinite(noise) and noise >= 0):
         raise InputError(f"noise is {noise!r}: give a finite number, 0 or more")
@@ -366,40 +459,80 @@ def predict_phases(
             f"step_size is {step_size:g}, beyond the least-squares stability limit {limit:.3g} of the initial weights: "
             "give a smaller step size or width, or a larger batch"
         )
-    on_manifold = max(1 - geometry.dim / width, 0.0) + norm**2 * geometry.dim / width
+    made = fitted(geometry.target, geometry.dim, width)
     law = Law(geometry, step_size, noise, batch)
-    start = law.residual(gram, on_manifold)
+    began = law.settled(made)
     known = {
-        "residual_variance": noise**2 + geometry.trace(geometry.covariance @ start.error),
-        "lms_error": geometry.trace(start.error),
+        "residual_variance": began.residual_variance,
+        "lms_error": geometry.trace(began.error),
         "stability_limit": limit,
         "escape_bound": escape_bound(width, step_size, noise),
     }
+    sizes = _sizes(law, made, began.residual_variance, width)
     kick = (step_size * noise) ** 2
     leading = lazy_fall(width, geometry.dim, norm) * batch / kick if kick >= np.finfo(float).tiny else np.inf
     if not np.isfinite(2 * leading):  # no noise, or so little that a number cannot count the steps
-        return _resting(known, width, on_manifold, task.dim, np.inf if horizon is None else horizon)
-    packed = np.concatenate([gram.ravel(), [on_manifold], np.zeros(2 * gram.size)])
-    rate = -geometry.trace(law(0.0, packed)[: gram.size].reshape(gram.shape)) / geometry.trace(gram)
+        return _resting(known, made, geometry, np.inf if horizon is None else horizon, sizes)
+    rate = -geometry.trace(State.of(law(0.0, _first(made)), len(gram)).gram) / geometry.trace(made.gram)
     times = np.linspace(0.0, 2 * leading if horizon is None else horizon, points + 1)
-    return _moving(known | {"decay_rate": rate}, _solved(law, packed, times[-1], width), times, width, geometry)
+    return _moving(known | {"decay_rate": rate}, _solved(law, made, times[-1], width), times, width, geometry, sizes)
 
 
-def _resting(known: dict[str, float], width: int, norm2: float, dim: int, end: float) -> Phases:
-    """Without noise nothing moves."""
-    keep = np.ones(2)
+#: What is neglected, from the steps to the escape and tr β at the onset.
+_Sizes = Callable[[float, float], Neglected]
+
+
+def _sizes(law: Law, start: Fitted, variance: float, width: int) -> _Sizes:
+    r"""The error relaxes within $1/(2\eta\bar\Lambda(1-\eta/\eta_c))$ steps, $\bar\Lambda=\mathrm{tr}(\hat H\Lambda)/d$."""
+    geometry, size = law.geometry, len(start.gram)
+    stiffness = start.gram + start.norm2 * np.eye(size)
+    pace = 2 * law.step_size * geometry.trace(geometry.covariance @ stiffness) / geometry.dim
+    relaxation = 1 / (pace * (1 - law.step_size / law.limit(start)))
+    moved = _median_displacement(law, start, State.of(_first(start), size), np.zeros((size, size)), width)
+    simple = law.variance(law.residual(start.gram, start.norm2).error)
+    own = geometry.inputs is not None or not np.isfinite(geometry.points)
+    moments = (abs(simple / variance - 1) if variance > 0 else 0.0) if own else None
+
+    def sized(escape: float, late: float) -> Neglected:
+        waited = relaxation / escape if escape > 0 else 0.0
+        return Neglected(
+            geometry.dim / width,
+            float(np.sqrt(moved * width)),
+            start.boosted,
+            waited,
+            late,
+            moments,
+            geometry.points,
+        )
+
+    return sized
+
+
+def _first(start: Fitted) -> np.ndarray:
+    """The packed state before noise has moved anything."""
+    return State(start.gram, start.norm2, start.moved, np.zeros_like(start.gram)).packed
+
+
+def _resting(known: dict[str, float], start: Fitted, geometry: Geometry, end: float, sizes: _Sizes) -> Phases:
+    """Without noise nothing moves once the labels are fitted."""
+    keep, neglected = np.ones(2), sizes(np.inf, 0.0)
     return Phases(
         **known,
         decay_rate=0.0,
-        escape_steps=np.inf,
+        escape_steps=np.inf if neglected.fitted < 1 else 0.0,
         onset_steps=np.inf,
         times=np.array([0.0, end]),
-        frobenius2=width * keep,
-        second_norm2=norm2 * keep,
-        alignment=random_alignment(dim) * keep,
+        frobenius2=geometry.trace(start.gram) * keep,
+        second_norm2=start.norm2 * keep,
+        alignment=mean_alignment(geometry, start.gram) * keep,
         boost=0 * keep,
-        top_share=keep / np.sqrt(dim),
+        top_share=_top_share(start.gram, geometry) * keep,
+        neglected=neglected,
     )
+
+
+def _top_share(gram: np.ndarray, geometry: Geometry) -> float:
+    return float(np.sqrt(np.linalg.eigvalsh(gram)[-1] / geometry.trace(gram)))
 
 
 class _Moment(NamedTuple):
@@ -412,44 +545,49 @@ class _Moment(NamedTuple):
     moved: float
 
 
-def _solved(law: Law, start: np.ndarray, end: float, width: int) -> Callable[[float], _Moment]:
-    """The averaged flow from a packed state; in units of `end`, as squares of rates per step may be below any number."""
+def _solved(law: Law, start: Fitted, end: float, width: int) -> Callable[[float], _Moment]:
+    """The averaged flow from fitted labels; in units of `end`, as squares of rates per step may be below any number."""
     solution = scipy.integrate.solve_ivp(
         lambda share, packed: end * law(share * end, packed),
         (0.0, 1.0),
-        start,
+        _first(start),
         "DOP853",
         dense_output=True,
         rtol=_TOLERANCE,
         atol=1e-9,
     ).sol
-    shape = law.geometry.covariance.shape
-    size = law.geometry.covariance.size
 
     def seen(time: float) -> _Moment:
-        y = solution(time / end)
-        gram, norm2, now = law.observed(y[:size].reshape(shape), y[size])
-        accumulated, turned = y[size + 1 :].reshape(2, *shape)
-        moved = _median_displacement(law, accumulated, turned, now.boost, width)
+        state = State.of(solution(time / end), len(start.gram))
+        gram, norm2, now = law.observed(state.gram, state.norm2)
+        moved = _median_displacement(law, start, state, now.boost, width)
         return _Moment(gram, float(norm2), law.geometry.trace(now.boost), mean_alignment(law.geometry, gram), moved)
 
     return seen
 
 
 def _moving(
-    known: dict[str, float], seen: Callable[[float], _Moment], times: np.ndarray, width: int, geometry: Geometry
+    known: dict[str, float],
+    seen: Callable[[float], _Moment],
+    times: np.ndarray,
+    width: int,
+    geometry: Geometry,
+    sizes: _Sizes,
 ) -> Phases:
     """The curves at `times`, and where they pass their levels."""
     gram, norm2, boost, alignment, moved = (np.array(x) for x in zip(*map(seen, times), strict=True))
     frobenius2, level = np.array([geometry.trace(x) for x in gram]), onset_level(round(geometry.dim))
+    escape = located_crossing(times, moved, 1 / width, lambda time: seen(time).moved, rtol=1e-8)
+    onset = located_crossing(times, alignment, level, lambda time: seen(time).alignment, rtol=1e-8)
     return Phases(
         **known,
-        escape_steps=located_crossing(times, moved, 1 / width, lambda time: seen(time).moved, rtol=1e-8),
-        onset_steps=located_crossing(times, alignment, level, lambda time: seen(time).alignment, rtol=1e-8),
+        escape_steps=escape,
+        onset_steps=onset,
         times=times,
         frobenius2=frobenius2,
         second_norm2=norm2,
         alignment=alignment,
         boost=boost,
-        top_share=np.sqrt(np.linalg.eigvalsh(gram)[:, -1] / frobenius2),
+        top_share=np.array([_top_share(x, geometry) for x in gram]),
+        neglected=sizes(escape, seen(min(onset, times[-1])).boost),
     )

@@ -98,7 +98,10 @@ def one_step_decay(
     in the span of e, θ* and the rest of x, whose squared length is averaged over its law.
 
     Returns: mean of $-\Delta\|W\|_F^2/\|W\|_F^2$, and of $\Delta|e|^2/|e|^2$ (0 where τ is stationary).
+    Raises `InputError` for d < 2, where no e is across θ*, and for step sizes beyond the least-squares limit.
     """
+    if dim < 2:
+        raise InputError(f"dim is {dim}: an error across the target needs 2 dimensions, give 2 or more")
     weight = norm2 / dim
     curvature = np.sqrt(norm2 + dim * second_norm2)
     tau = slope_spread(step_size, weight + second_norm2, dim, radius * curvature) if spread is None else spread
@@ -123,9 +126,15 @@ def _samples(dim: int) -> Rule:
     half, mass = gauss_legendre(0.0, _FARTHEST, _ALONG_ERROR)
     mass = mass * np.exp(-(half**2) / 2)
     sides = np.concatenate([half, -half]), np.concatenate([mass, mass]) / (2 * mass.sum())
+    return product_rule(sides, gauss_hermite(_ALONG_TARGET), _lengths(dim - 2))
+
+
+def _lengths(dim: int) -> Rule:
+    """Equally likely lengths of a Gaussian vector, in 0 dimensions 0, and their weights."""
+    if dim == 0:
+        return np.zeros(1), np.ones(1)
     probabilities = (np.arange(_LENGTHS) + 0.5) / _LENGTHS
-    lengths = np.sqrt(2 * scipy.special.gammaincinv((dim - 2) / 2, probabilities))
-    return product_rule(sides, gauss_hermite(_ALONG_TARGET), (lengths, np.full(_LENGTHS, 1 / _LENGTHS)))
+    return np.sqrt(2 * scipy.special.gammaincinv(dim / 2, probabilities)), np.full(_LENGTHS, 1 / _LENGTHS)
 
 
 def _step(
@@ -147,17 +156,33 @@ def full_batch_decay_rate(radius: float, step_size: float, dim: int) -> float:
     return 2 * step_size * radius**2 / dim
 
 
+def batch_decay_rate(radius: float, step_size: float, dim: int, batch: int) -> float:
+    r"""$2\eta\rho^2q/d$ per step of SAM on b fresh samples, lazy phase, small steps: from $2\eta\rho^2$ to $2\eta\rho^2/d$.
+
+    With $S=\frac1b\sum xx^\top$ and $g=Se$ the perturbation adds $\rho\sqrt\Lambda\,S\hat g$ to g, so that a step takes the
+    share $2\eta\rho^2q/d$ from $\|W\|_F^2=d\Lambda$, $q=E\,\hat g^\top S\hat g$. The samples have the squared length
+    $Z\sim\chi^2_b$ along e, and $H\sim\chi^2_{d-1}$ across it when weighted by that, so that
+    $q=\frac1bE\{Z+H+(b-1)\frac H{Z+H}\}$ with H/(Z + H) of a Beta law.
+    """
+    both = batch + dim - 1
+    return 2 * step_size * radius**2 / dim * (both + (batch - 1) * (dim - 1) / both) / batch
+
+
 def fall_time(
-    radius: float, step_size: float, width: int, target_norm: float, dim: int, full_batch: bool = False
+    radius: float, step_size: float, width: int, target_norm: float, dim: int, full_batch: bool = False, batch: int = 1
 ) -> float:
     r"""Steps within which the lazy phase ends: twice `lazy_fall` over the rate at the published start; inf if none falls.
 
-    Twice, as the rate falls on the way, by up to the factor at which it starts above $2\eta\rho^2$.
-    Raises `InputError` beyond the least-squares stability limit.
+    Twice, as the rate falls on the way, by up to the factor at which it starts above $2\eta\rho^2$. Batches of several
+    samples: at the rate of small steps, which is the least. Raises `InputError` beyond the least-squares stability limit
+    of single samples, where these are used.
     """
-    rate = (
-        full_batch_decay_rate(radius, step_size, dim) if full_batch else decay_rate(radius, step_size, width, 1.0, dim)
-    )
+    if full_batch:
+        rate = full_batch_decay_rate(radius, step_size, dim)
+    elif batch > 1:
+        rate = batch_decay_rate(radius, step_size, dim, batch)
+    else:
+        rate = decay_rate(radius, step_size, width, 1.0, dim)
     return 2 * lazy_fall(width, dim, target_norm) / rate if rate > 0 else float("inf")
 
 

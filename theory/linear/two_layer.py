@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 import sympy as sp
 from numpy.typing import ArrayLike
 
@@ -29,6 +30,8 @@ from theory.core.arguments import check_positive, check_whole
 from theory.core.derivation import CHECK_DIGITS, Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
 
+#: No exponent of a stretch is larger: squares of its exponential are numbers.
+_STRETCH = 300.0
 REFERENCE = "arXiv:1312.6120 (modes); arXiv:2409.14623 (λ-balanced); groups of hidden units derived here"
 
 _n, _m = sp.symbols("n m", integer=True, positive=True)
@@ -152,24 +155,27 @@ class TwoLayer:
     def at(self, times: ArrayLike, shift: float | None = None) -> np.ndarray:
         r"""$P=QQ^\top$ at `times` (increasing, ≥ 0) by the closed form, shape (time, n, n); its lower left block is $W_2W_1$.
 
-        It is put in from one short stretch to the next, so that no exponential overflows. `shift`: another λ than the
-        start's own. Raises `InputError` for a start that is not λ-balanced.
+        It is put in as $Q\leftarrow e^{Fh}Q(I+Q^\top\Phi_hQ)^{-1/2}$ from one stretch h to the next, so that P never has a
+        higher rank than Q: in P itself, rounding adds directions that Q lacks, and they grow. Time: one small
+        factorisation per 300/‖F‖. `shift`: another λ than the start's own. Raises `InputError` for times that are not as
+        above, and for a start that is not λ-balanced.
         """
         moments = np.atleast_1d(np.asarray(times, dtype=float))
-        if moments.size == 0 or moments[0] < 0 or np.any(np.diff(moments) < 0):
-            raise InputError("times are empty, negative or not increasing: give increasing times, 0 or more")
+        if moments.size == 0 or not np.all(np.isfinite(moments)) or moments[0] < 0 or np.any(np.diff(moments) < 0):
+            raise InputError(
+                "times are empty, negative, not finite or not increasing: give increasing times, 0 or more"
+            )
         make = matrices.function(generator(), (S, J, lam))
         rates, basis = np.linalg.eigh(make(self.signal, self.sides, self.shift if shift is None else shift))
-        closed = matrices.function(closed_product(), (E, Phi, P_0, Id))
-        state, now, found = self.frame @ self.frame.T, 0.0, []
+        modes, now, found = basis.T @ self.frame, 0.0, []
         for moment in moments:
-            pieces = int(np.ceil((moment - now) * float(np.abs(rates).max()))) or 1
-            grown, summed = _exponentials(rates, basis, (moment - now) / pieces)
+            pieces = int(np.ceil((moment - now) * float(np.abs(rates).max()) / _STRETCH)) or 1
+            grown, summed = _exponentials(rates, (moment - now) / pieces)
             for _ in range(pieces if moment > now else 0):
-                state = closed(grown, summed, state, np.eye(len(state)))
-                state = (state + state.T) / 2
+                modes = _moved(modes, grown, summed)
             now = moment
-            found.append(state)
+            state = basis @ modes
+            found.append(state @ state.T)
         return np.stack(found)
 
     def groups(self) -> tuple[np.ndarray, np.ndarray]:
@@ -179,11 +185,25 @@ class TwoLayer:
         return shifts, columns[:, :, None] * columns[:, None, :]
 
 
-def _exponentials(rates: np.ndarray, basis: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
-    r"""$e^{Ft}$ and $\int_0^te^{2Fs}ds$, (n, n)."""
+def _exponentials(rates: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
+    r"""$e^{Ft}$ and $\int_0^te^{2Fs}ds$ in the eigenvectors of F, (n,)."""
     safe = np.where(rates == 0, 1.0, rates)
-    integral = np.where(rates == 0, time, np.expm1(2 * safe * time) / (2 * safe))
-    return basis * np.exp(rates * time) @ basis.T, basis * integral @ basis.T
+    return np.exp(rates * time), np.where(rates == 0, time, np.expm1(2 * safe * time) / (2 * safe))
+
+
+def _moved(modes: np.ndarray, grown: np.ndarray, summed: np.ndarray) -> np.ndarray:
+    r"""$e^{Ft}Q(I+Q^\top\Phi Q)^{-1/2}$ up to a turn of the hidden units, in the eigenvectors of F; Q (n, m).
+
+    $I+Q^\top\Phi Q=K^\top K$ for I above $\Phi^{1/2}Q$, and $K(K^\top K)^{-1/2}$ is the orthogonal factor of K. With rows
+    sorted by size and columns pivoted that factor is accurate row by row, however different the rows are (Cox and Higham
+    1998), where $K^\top K$ would keep the largest only.
+    """
+    root = np.sqrt(summed)[:, None]
+    stacked = np.concatenate([np.eye(modes.shape[1]), root * modes])
+    order = np.argsort(-np.abs(stacked).max(axis=1), kind="stable")
+    turned = np.empty_like(stacked)
+    turned[order] = scipy.linalg.qr(stacked[order], mode="economic", pivoting=True)[0]
+    return grown[:, None] / root * turned[modes.shape[1] :]
 
 
 def mode_time(strength: ArrayLike, start: float, singular_value: float, shift: float = 0.0) -> np.ndarray:

@@ -14,6 +14,9 @@ from validation.figures.linear import neuron_paths, norm_and_alignment
 
 RUN, CLOSE = "the first run", "the second run"
 COLUMNS = ("quantity", "predicted", "sgd_mean", "sgd_stderr", "verdict")
+_HALVED, _ESCAPED, _ALIGNED = "steps to half of ‖W‖²_F", "median escape from the lazy regime", "onset of alignment"
+#: The number of the phases whose conditions are those of what is measured.
+_RESTS_ON = {_HALVED: "decay_rate", _ESCAPED: "escape_steps", _ALIGNED: "onset_steps"}
 _NOTHING = "Nothing is predicted: that needs label noise, real labels and more training points than dimensions."
 
 
@@ -48,7 +51,7 @@ def linear_case(
         if phases is None:
             return [], [_NOTHING]
         rows = [
-            {"quantity": name, "predicted": predicted} | _judged(times, predicted, run, phases, noise2)
+            {"quantity": name, "predicted": predicted} | _judged(name, times, predicted, run, phases, noise2)
             for name, (times, predicted, run) in _measured(phases, found, dim).items()
         ]
         return rows, [f"{row['quantity']}: {row['reason']}." for row in rows if row["reason"]]
@@ -72,15 +75,18 @@ def _measured(phases: Phases, found: Found, dim: int) -> dict[str, tuple[np.ndar
     halved, expected = halving_steps(run, phases, phases.frobenius2[0] / 2)
     escaped = np.median(early.escape_steps, axis=1)
     return {
-        "steps to half of ‖W‖²_F": (halved, expected, run),
-        "median escape from the lazy regime": (escaped, float(phases.escape_steps), early),
-        "onset of alignment": (onset_steps(run, dim), float(phases.onset_steps), run),
+        _HALVED: (halved, expected, run),
+        _ESCAPED: (escaped, float(phases.escape_steps), early),
+        _ALIGNED: (onset_steps(run, dim), float(phases.onset_steps), run),
     }
 
 
-def _judged(times: np.ndarray, predicted: float, run: LinearRun, phases: Phases, noise2: float) -> Row:
+def _judged(name: str, times: np.ndarray, predicted: float, run: LinearRun, phases: Phases, noise2: float) -> Row:
     if not np.isfinite(predicted) or predicted > run.step[-1]:
         return {"verdict": "not judged", "reason": ""}
+    broken = [one.sentence for one in phases.conditions[_RESTS_ON[name]] if not one.holds]
+    if broken:
+        return {"verdict": "outside", "reason": "; ".join(broken)} | summary(times, "sgd")
     tolerance = ACCURACY + float(run.step[1] - run.step[0]) / predicted
     without = phases.residual_variance / noise2
     controls = {"twice": 2 * predicted}

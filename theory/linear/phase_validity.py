@@ -1,0 +1,99 @@
+r"""What must hold for the phases of label-noise SGD (`theory.linear.phases`), each number by itself.
+
+The limits are from runs of the algorithm itself (d = 5 and 20, fresh samples; 12 to 60 runs, times to 1-3 %): up to them a
+number is off by 10 % at most, mostly by less than 5 %.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from theory.declared.known import fact, small
+from theory.prediction.validity import Condition
+
+#: d/m. At a fifth the escape is off by 0-5 %, the onset by 3-8 % and the limit by 2-6 %; at a third some runs in
+#: d = 5 took half as long again to the onset, at 1 some networks never escape.
+_NARROW = 0.2
+#: Displacement by fitting alone, over 1/√m: 0.41 leaves the escape 1-4 % off, 0.60 one of 25 %.
+_FITTED = 0.5
+#: sinh of twice the rapidity of the fit: 3.4 leaves the onset 3 % off, 6.9 one of 25 %.
+_BOOSTED = 4.0
+#: Steps of relaxation over steps to the escape: 1/40 leaves errors of 2-7 %, 1/16 of 3-16 %, 1/4 of 26 %.
+_RELAXED = 1 / 30
+#: tr β at the onset: 0.14-0.21 leaves it 4-6 % off, 0.38 10 %, 0.55 13 %, 0.62 25 %.
+_LATE = 0.3
+#: Share by which κ in place of all fourth moments moves ϱ²: the rates follow it.
+_MOMENTS = 0.05
+#: Points per dimension from which κ can stand for all fourth moments of a set: it moves the limit by 1-2 %.
+_POINTS = 10.0
+
+
+@dataclass(frozen=True)
+class Neglected:
+    r"""What the phases neglect.
+
+    Attributes:
+        narrow: d/m. fitted: median displacement by fitting the labels, over 1/√m.
+        boosted: $\sinh2\varphi=2\|\theta^*\|/(g+A_0)$ of the fit.
+        relaxed: steps of the error's relaxation over steps to the escape; 0 if that is while the labels are fitted.
+        late: tr β at the onset, or the last one if there is none.
+        moments: relative change of ϱ² by κ in place of the set's fourth moments; None if these are not known.
+        points: training points per dimension, inf for fresh samples.
+    """
+
+    narrow: float
+    fitted: float
+    boosted: float
+    relaxed: float
+    late: float
+    moments: float | None
+    points: float
+
+    @property
+    def conditions(self) -> Mapping[str, tuple[Condition, ...]]:
+        """Those of each number of `theory.linear.phases.Phases`, by its name."""
+        layers = self._narrow(), self._boosted()
+        start, flow = (*layers, self._relaxed(), *self._counted()), (*layers, *self._moments())
+        return {
+            "residual_variance": start,
+            "lms_error": start,
+            "stability_limit": (self._narrow(), *self._counted()),
+            "decay_rate": (*flow, self._relaxed()),
+            "escape_steps": (*flow, self._fitted(), self._relaxed()),
+            "escape_bound": (self._narrow(),),
+            "onset_steps": (*flow, self._late()),
+        }
+
+    def _narrow(self) -> Condition:
+        sentence = "width: d/m is {:.2g}, and the layers' own fluctuations decide: give m of 5 d or more"
+        return small("width", self.narrow, _NARROW, sentence)
+
+    def _boosted(self) -> Condition:
+        sentence = "norm: 2|θ*| is {:.2g} of |W|²/d + |a|², fitting the labels aligns the layers: give a larger width"
+        return small("norm", self.boosted, _BOOSTED, sentence)
+
+    def _fitted(self) -> Condition:
+        sentence = "fit: fitting the labels alone moves the median neuron by {:.2g} of the way: give a larger width"
+        return small("fit", self.fitted, _FITTED, sentence)
+
+    def _relaxed(self) -> Condition:
+        sentence = "relaxation: the error takes {:.2g} of the time to the escape to settle: give a smaller step size"
+        return small("relaxation", self.relaxed, _RELAXED, sentence)
+
+    def _late(self) -> Condition:
+        sentence = "boosts: by the onset their variance is {:.2g}, and its square is left out: give less noise"
+        return small("boosts", self.late, _LATE, sentence)
+
+    def _moments(self) -> tuple[Condition, ...]:
+        if self.moments is None:
+            return self._counted()
+        sentence = (
+            "training set: one number for its fourth moments moves the noise by {:.0%}: give more training points"
+        )
+        return (small("training set", self.moments, _MOMENTS, sentence),)
+
+    def _counted(self) -> tuple[Condition, ...]:
+        """Where the fourth moments are too many to use, the set has to be large for its dimension."""
+        sentence = (
+            f"training set: {self.points:.2g} points a dimension, and its fourth moments are too many: give 10 or more"
+        )
+        return () if self.moments is not None else (fact("training set", self.points >= _POINTS, sentence),)
