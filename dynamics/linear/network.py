@@ -55,6 +55,13 @@ def effective(network: Network) -> jax.Array:
     return jnp.sum(network.second[:, None] * network.first, axis=0)
 
 
+def linearised_effective(start: Network, network: Network) -> jax.Array:
+    """θ to first order about the start, shape (d,): that of the lazy model."""
+    moved = jax.tree.map(jnp.subtract, network, start)
+    value, change = jax.jvp(effective, (start,), (moved,))
+    return value + change
+
+
 def quadratic_loss(theta: jax.Array, moments: Moments) -> jax.Array:
     r"""$\tfrac12(\theta^\top\Sigma\theta-2b^\top\theta+c)$, θ (d,): the loss of a training set or the population."""
     return 0.5 * (theta @ moments.covariance @ theta - 2 * moments.cross @ theta + moments.constant)
@@ -77,14 +84,23 @@ def reduce(start: LinearStart, replicas: int) -> tuple[jax.Array, Network]:
     return jnp.asarray(basis), Network(jnp.asarray(reduced[..., :-1]), jnp.asarray(reduced[..., -1]))
 
 
-def look(task_loss: tuple[Moments, Moments], target: jax.Array, tracked: int, start: Network, now: Network) -> Seen:
+def look(
+    task_loss: tuple[Moments, Moments],
+    target: jax.Array,
+    tracked: int,
+    start: Network,
+    now: Network,
+    linearised: bool = False,
+) -> Seen:
     """Everything that is recorded, from a whole network now and at its start; `tracked` neurons are kept one by one.
+
+    θ and the losses are those of the network, or of its first-order expansion about the start if that is what is trained.
 
     Alignments are cosines between $w_i$ and θ*, the `target` (d,), their mean is over absolute values; ``top_share`` is
     $s_1/|W|_F$.
     """
     population, training = task_loss
-    theta = effective(now)
+    theta = linearised_effective(start, now) if linearised else effective(now)
     norm2 = jnp.sum(now.first**2, axis=1)
     frobenius2 = jnp.sum(norm2)
     alignment = now.first @ (target / jnp.linalg.norm(target)) / jnp.sqrt(jnp.where(norm2 > 0, norm2, 1.0))

@@ -27,7 +27,16 @@ from dynamics.core.replicas import Stretch, in_blocks
 from dynamics.declared.engine import Space, draw
 from dynamics.declared.rows import Rows
 from dynamics.declared.step import Parts, follow, gradient
-from dynamics.linear.network import Moments, Network, Seen, effective, look, quadratic_loss, reduce
+from dynamics.linear.network import (
+    Moments,
+    Network,
+    Seen,
+    effective,
+    linearised_effective,
+    look,
+    quadratic_loss,
+    reduce,
+)
 from dynamics.linear.run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, Setting, group_size
 from theory import Activation, InputError
 from theory.core.arguments import check_whole
@@ -80,13 +89,6 @@ def data_of(task: LinearTask, moments: Moments, step_size: float) -> Data:
 # ------------------------------------------------------------------------------- gradients
 
 
-def _linearised(start: Network, network: Network) -> jax.Array:
-    """θ to first order about the start."""
-    moved = jax.tree.map(jnp.subtract, network, start)
-    value, change = jax.jvp(effective, (start,), (moved,))
-    return value + change
-
-
 def _through_theta(
     method: Method, moments: Moments, start: Network, parts: Parts, labels: jax.Array, rows: Rows, second: jax.Array
 ) -> Gradient:
@@ -95,7 +97,7 @@ def _through_theta(
     That is the correlation loss on the one input r with label −1; and r itself is the gradient of a network of one row, θ.
     """
     here = Network(rows.array, second)
-    theta = _linearised(start, here) if method.linearised else effective(here)
+    theta = linearised_effective(start, here) if method.linearised else effective(here)
     if method.whole:
         slope = jax.grad(quadratic_loss)(theta, moments)[None]
     else:
@@ -172,9 +174,15 @@ def advance_networks(
     return in_blocks(block, networks, (starts, keys), first, blocks, group)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jax.jit, static_argnums=(0, 1))
 def _look(
-    tracked: int, losses: tuple[Moments, Moments], target: jax.Array, basis: jax.Array, starts: Network, now: Network
+    tracked: int,
+    linearised: bool,
+    losses: tuple[Moments, Moments],
+    target: jax.Array,
+    basis: jax.Array,
+    starts: Network,
+    now: Network,
 ) -> Seen:
     """`look` at every replica, its neurons restored by its basis."""
 
@@ -182,7 +190,7 @@ def _look(
         place, *networks = job
         rows = basis[place % len(basis)]
         start, whole = (Network(rows @ w.first, rows @ w.second) for w in networks)
-        return look(losses, target, tracked, start, whole)
+        return look(losses, target, tracked, start, whole, linearised)
 
     return jax.lax.map(one, (jnp.arange(len(now.second)), starts, now))
 
@@ -200,7 +208,7 @@ def _train(setting: Setting, rule: Rule, what: str, *, whole: bool = False, line
         return advance_networks(method, part.length, group, data, starts, networks, keys, *where)
 
     def seen(now: Network) -> Seen:
-        return _look(setting.shown, setting.losses, data.space.directions[0], basis, starts, now)
+        return _look(setting.shown, linearised, setting.losses, data.space.directions[0], basis, starts, now)
 
     numbers: dict[str, Any] = {"flip" if rule.noise_law == "flips" else "noise": rule.noise}
     numbers["radius"] = rule.radius if isinstance(rule, SAM) else 0.0

@@ -89,14 +89,32 @@ def centred(row: Row) -> Centred:
         return np.asarray(centre * values / theory if relative else centre + values - theory)
 
     with np.errstate(invalid="ignore"):
-        each = scaled(row.measured)
+        each = scaled(_pooled(row))
         deviation = float(np.std(each, ddof=1)) if each.size > 1 else 0.0
     stderr = deviation / np.sqrt(each.size)
     if row.quantity.kind == "share":
-        stderr = max(stderr, share_error(float(np.clip(np.mean(row.measured), 0, 1)), each.size))
+        # (A share that happens to be nearer to 0 or 1 says of itself that it hardly scatters: the predicted one may say more.)
+        shares = (float(np.clip(np.mean(x), 0, 1)) for x in (row.measured, theory))
+        stderr = max(stderr, *(share_error(share, row.total) for share in shares))
     allowance = float(np.mean(row.allowed * np.abs(centre / theory) if relative else row.allowed))
     rivals = {name: float(np.mean(scaled(values))) for name, values in row.rivals.items()}
     return Centred(centre, float(np.mean(each)), stderr, allowance, rivals)
+
+
+def _pooled(row: Row) -> np.ndarray:
+    r"""(n,) the measured numbers; spreads of the replicas of several seeds such that their mean ratio to what is predicted is
+    $\sqrt{\overline{r^2}}$ of the seeds' ratios r, to first order one by one.
+
+    Variances are unbiased, so that many seeds of few replicas come to the truth; spreads of few replicas are too low.
+    """
+    clusters = row.total > row.measured.size
+    if row.quantity.kind != "spread" or not clusters or not np.all(row.predicted > 0):
+        return row.measured
+    squares = (row.measured / row.predicted) ** 2
+    whole = float(np.sqrt(np.mean(squares)))
+    if not 0 < whole < np.inf:
+        return row.measured
+    return row.predicted * (whole + (squares - whole**2) / (2 * whole))
 
 
 def bounds(row: Row) -> tuple[Centred, Centred]:

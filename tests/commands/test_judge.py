@@ -8,12 +8,14 @@ import shlex
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from emergence.arguments import NEW
@@ -25,7 +27,7 @@ from emergence.conjecture.judging import claim_of, told
 from emergence.conjecture.lock import canonical
 from emergence.conjecture.plan import plan, words
 from emergence.conjecture.runs import Runs
-from emergence.conjecture.table import centred, check_chance, rows
+from emergence.conjecture.table import Centred, Row, centred, check_chance, rows
 from emergence.store.engine import Here
 from theory import InputError
 from validation import Context
@@ -536,6 +538,49 @@ def test_runs_with_predictions_of_their_own_are_compared_one_by_one() -> None:
     assert differences.estimate == pytest.approx(np.mean(own.measured))
 
 
+@lru_cache(maxsize=1)
+def _any_row() -> Row:
+    (row,) = measured()
+    return row
+
+
+def _seeds(kind: str, runs: np.ndarray, predicted: ArrayLike) -> Centred:
+    """Of runs (seed, replica), as a row has them."""
+    row = _any_row()
+    values = runs.mean(axis=1) if kind == "share" else runs.std(axis=1, ddof=1)
+    values = runs[0] if len(runs) == 1 else values
+    spread = replace(row.quantity, kind=kind)
+    own = np.broadcast_to(predicted, values.shape).astype(float)
+    return centred(
+        replace(row, quantity=spread, measured=values, predicted=own, allowed=0 * own, rivals={}, total=runs.size)
+    )
+
+
+def test_spreads_of_few_replicas_are_not_too_small_and_their_error_is_that_of_their_scatter() -> None:
+    """Means of spreads would be 0.89 of them at three replicas, however many seeds."""
+    rng, found = np.random.default_rng(3), []
+    for _ in range(300):
+        scales = rng.uniform(0.5, 2.0, 100)  # each seed has a prediction of its own
+        one = _seeds("spread", scales[:, None] * rng.standard_normal((100, 3)), scales)
+        found.append((one.estimate / one.predicted, one.stderr / one.predicted))
+    ratios, errors = np.array(found).T
+    assert ratios.mean() == pytest.approx(1.0, abs=4 * ratios.std() / np.sqrt(300) + 0.01)
+    assert np.sqrt(np.mean(errors**2)) == pytest.approx(ratios.std(), rel=0.2)
+    assert np.mean(np.abs(ratios - 1) > 4 * errors) < 0.01
+
+
+def test_the_error_of_a_share_counts_runs_and_knows_the_one_predicted() -> None:
+    """Of six seeds of a hundred runs each: that of 600 runs, or of six shares if that is more. Near 0, what theory says."""
+    rng = np.random.default_rng(4)
+    found = np.array(
+        [(x.estimate, x.stderr) for x in (_seeds("share", 1.0 * (rng.random((6, 100)) < 0.5), 0.5) for _ in range(300))]
+    )
+    assert 0.9 < np.sqrt(np.mean(found[:, 1] ** 2)) / np.std(found[:, 0]) < 1.35  # (the larger of two errors)
+    rare = [_seeds("share", 1.0 * (rng.random((1, 100)) < 0.05), np.array(0.05)) for _ in range(2000)]
+    assert np.mean([abs(x.estimate - 0.05) > 3.3 * x.stderr for x in rare]) < 0.004
+    assert min(x.stderr for x in rare) >= np.sqrt(0.05 * 0.95 / 100)
+
+
 # ------------------------------------------------------------------------------ power and formulas
 
 
@@ -599,6 +644,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from dynamics.core.interrupted import IntegrationError
 from emergence.model import Model, Run, Simulation

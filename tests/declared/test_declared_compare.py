@@ -11,7 +11,7 @@ from dynamics.declared.flow import declared_flow
 from emergence.models.declared_problem import DeclaredProblem, resolve
 from theory.declared.rule import Momentum, Rule
 from theory.declared.schedule import Linear
-from validation.comparisons.declared import HALF, SGD, declared_case, halved, measurements, readings, rivals
+from validation.comparisons.declared import FLOW, HALF, SGD, declared_case, halved, measurements, readings, rivals
 from validation.judge.claim import verdict_of
 
 PROBLEM = DeclaredProblem(
@@ -49,6 +49,34 @@ def test_sgd_extrapolated_to_zero_step_size_is_the_flow(found: dict) -> None:
     assert {row["quantity"]: row["verdict"] for row in rows} == {
         "loss, mean over the run": "agrees", "loss at the end": "agrees", "squared norms at the end": "agrees",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"loss": "correlation", "step_size": "0.3", "time": 3.0},
+        {"noise": 0.3, "step_size": "0.02", "time": 25.0, "start_scale": 1.0},
+    ],
+    ids=["negative", "near zero"],
+)
+def test_a_loss_is_judged_beside_what_it_began_with(given: dict) -> None:
+    """The right flow agrees and one that ends elsewhere does not, where the loss is negative, and where it ends near 0."""
+    rows = {} if "start_scale" in given else {"rows": "sphere"}
+    shape = {"inputs": "20", "teacher_weights": (1.0,), "student": "committee", "activation": "erf", "student_width": 1}
+    resolved = resolve(DeclaredProblem(**shape, **rows, **given, batch=2))
+    size = float(resolved.model.rule.step_size)
+    case = declared_case(
+        resolved.model, resolved.start, steps=resolved.steps, time=resolved.time, replicas=128, seed=1, method="exact"
+    )
+    ran: dict = {}
+    for stage in case.stages:
+        ran[stage.name] = stage.run(ran, None)
+    judged = measurements(resolved.model, ran[FLOW], (ran[SGD], ran[HALF]), {})
+    scale = abs(float(ran[FLOW].dataset.loss[0])) + abs(float(ran[FLOW].dataset.loss[-1]))
+    for one in judged:
+        assert 0 <= one.allowance < 0.1 * max(scale, abs(one.predicted)), (one.title, one.allowance)
+        assert verdict_of(one).verdict == "agrees", one
+    assert size > 0
 
 
 @pytest.mark.parametrize(("rows", "judged"), [("free", True), ("sphere", False), ("projected", False)])

@@ -134,6 +134,11 @@ def test_the_linearised_model_is_linear_regression_in_its_features(task, start):
         )
     assert np.allclose(run.values("norm2")[0, -1], np.sum((w + move_w) ** 2, axis=1), rtol=1e-11)
     assert np.allclose(run.values("second")[0, -1], a + move_a, rtol=1e-10)
+    # What is recorded is the loss of that model, not of the network with its weights.
+    theta = (w + move_w).T @ a + w.T @ move_a
+    assert np.allclose(run.values("theta")[0, -1], theta, rtol=1e-9)
+    off = np.sum((theta - task.target) ** 2) / 2
+    assert run.values("loss")[0, -1] == pytest.approx(off, rel=1e-9) or task.inputs is not None
 
 
 def test_noise_comes_and_goes_with_the_period(task):

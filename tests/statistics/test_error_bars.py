@@ -14,7 +14,7 @@ from validation.judge.claim import Control, Measurement, verdict_of
 from validation.statistics.exponents import continued, extrapolate, slope_weights
 from validation.statistics.readings import carried_slope, deviation, read_mean
 from validation.statistics.regression import regress
-from validation.statistics.resampling import IndependentSamples, ReplicaCurves, jackknife_variance
+from validation.statistics.resampling import IndependentSamples, ReplicaCurves, jackknife_variance, spread_of
 from validation.statistics.standard_errors import bootstrap_error, mean_and_error, share_error
 from validation.statistics.two_samples import compare_samples
 
@@ -168,6 +168,31 @@ def test_the_error_of_a_median() -> None:
     assert 0.85 < np.mean(errors) / np.std(values) < 1.25
 
 
+@pytest.mark.parametrize("censored", [0.0, 0.1])
+def test_the_error_of_a_median_of_runs_that_may_never_arrive(censored: float) -> None:
+    """Of 24 runs at each of four places: a number, as long as the slope's scatter; so is the interval."""
+    rng, x = generator(21), np.array([1.0, 2.0, 4.0, 8.0])
+    weights, found = slope_weights(x), []
+    for _ in range(120):
+        samples = [one * np.exp(0.5 * rng.standard_normal(24)) for one in x]
+        samples = [np.where(sample > np.quantile(sample, 1 - censored), np.inf, sample) for sample in samples]
+        estimate = IndependentSamples(x, samples, rng=rng, resamples=200).contrast(weights)
+        found.append((estimate.value, estimate.stderr, estimate.high - estimate.low))
+    slopes, errors, widths = np.array(found).T
+    assert np.all(np.isfinite(errors))
+    assert np.all(np.isfinite(widths))
+    assert slopes.mean() == pytest.approx(1.0, abs=4 * slopes.std() / np.sqrt(120))
+    assert 0.85 < np.sqrt(np.mean(errors**2)) / slopes.std(ddof=1) < 1.35
+
+
+def test_draws_that_are_mostly_infinite_have_no_error() -> None:
+    draws = np.where(np.arange(100) < 30, np.inf, generator(22).standard_normal(100))
+    assert spread_of(draws) == np.inf
+    few = np.where(np.arange(10_000) < 100, np.inf, generator(23).standard_normal(10_000))
+    assert spread_of(few) == pytest.approx(1.0, abs=0.05)
+    assert spread_of(few[100:]) == np.std(few[100:], ddof=1)
+
+
 def test_independent_samples_add_their_variances() -> None:
     rng = generator(12)
     samples = [rng.exponential(size=30), rng.exponential(size=50)]
@@ -232,6 +257,8 @@ def _measured(**changed: float | dict[str, float | Control]) -> Measurement:
         ({"estimate": 5.0, "controls": {"near": 5.1}}, "inconclusive"),
         ({"controls": {"never": float("inf")}}, "agrees"),
         ({"estimate": float("nan")}, "disagrees"),
+        ({"stderr": float("nan")}, "inconclusive"),
+        ({"stderr": float("inf")}, "inconclusive"),
         ({"controls": {"far": 9.0, "nothing": float("nan")}}, "inconclusive"),
         ({"controls": {"own": Control(9.0, estimate=float("nan"))}}, "inconclusive"),
     ],

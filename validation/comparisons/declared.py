@@ -85,7 +85,9 @@ def measurements(
     found = []
     for name, predicted in exact.items():
         estimate, stderr = mean_and_error(2 * half[name] - full[name])
-        second = (float(half[name].mean()) - float(full[name].mean())) ** 2 / float(predicted)
+        # Beside what it began with, too: a loss that ends near 0, or of either sign, is no scale of itself.
+        scale = max(abs(float(predicted)), abs(float(others["nothing learned"][name])))
+        second = (float(half[name].mean()) - float(full[name].mean())) ** 2 / scale
         controls = {other: float(values[name]) for other, values in others.items()}
         why = "second order of the extrapolation to η = 0"
         found.append(Measurement(name, float(predicted), estimate, stderr, second, controls, why))

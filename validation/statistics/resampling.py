@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 from theory import InputError
@@ -25,6 +26,8 @@ from theory import InputError
 STATISTICS = ("mean", "log-mean", "median")
 RESAMPLES = 1000
 CONFIDENCE = 0.95
+#: Of a Gaussian, one standard deviation below and above the mean.
+_ONE_SIGMA = scipy.special.ndtr(np.array([-1.0, 1.0]))
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ def variance(shares: Shares, paired: bool = False) -> float:
     """Variance of the sum of all weights · logs; `paired`: replica r of all blocks is one cluster, else all are apart."""
     if shares[0][0].statistic == "median":
         draws = [block.draws @ weights for block, weights in shares]
-        return float(sum(np.var(x, ddof=1) for x in _joined(draws, paired)))
+        return sum(spread_of(x) ** 2 for x in _joined(draws, paired))
     groups = _joined([block.influence(weights) for block, weights in shares], paired)
     return float(sum(np.mean(x**2) / (len(x) - 1) for x in groups))
 
@@ -261,11 +264,20 @@ class IndependentSamples(ReplicaCurves):
             self._blocks.append((slice(place, place + 1), block))
 
 
+def spread_of(draws: np.ndarray) -> float:
+    """Standard deviation of draws (n,); half of what the middle 68 % span where some are infinite, as medians of censored
+    runs may be: inf if too many are.
+    """
+    if np.all(np.isfinite(draws)):
+        return float(np.std(draws, ddof=1))
+    low, high = np.quantile(draws, _ONE_SIGMA, method="inverted_cdf")
+    return float((high - low) / 2) if np.isfinite(low) else float("inf")
+
+
 def _quantiles(values: np.ndarray, ends: np.ndarray) -> tuple[float, float]:
     """Quantiles that stay defined where some values are infinite."""
-    if not np.all(np.isfinite(values)):
-        return -np.inf, np.inf
-    low, high = np.quantile(values, ends)
+    finite = bool(np.all(np.isfinite(values)))
+    low, high = np.quantile(values, ends) if finite else np.quantile(values, ends, method="inverted_cdf")
     return float(low), float(high)
 
 

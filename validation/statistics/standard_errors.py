@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from validation.statistics.resampling import drawn_replicas
+from validation.statistics.resampling import drawn_replicas, spread_of
 
 
 def mean_and_error(values: np.ndarray) -> tuple[float, float]:
@@ -18,9 +18,9 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
 def bootstrap_error(
     values: np.ndarray, statistic: Callable[[np.ndarray], float], rng: np.random.Generator, resamples: int = 400
 ) -> float:
-    """Standard error of a statistic by resampling replicas (first axis) with replacement."""
+    """Standard error of a statistic by resampling replicas (first axis) with replacement; `spread_of` what it gave."""
     drawn = drawn_replicas(rng, len(values), resamples)
-    return float(np.std([statistic(values[replicas]) for replicas in drawn], ddof=1))
+    return spread_of(np.array([statistic(values[replicas]) for replicas in drawn]))
 
 
 def share_error(share: float, count: int) -> float:
