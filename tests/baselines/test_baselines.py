@@ -472,6 +472,9 @@ def test_kernel_ridge_is_reproducible() -> None:
     first, again = kernel_ridge(problem, [20, 40], replicas=3), kernel_ridge(problem, [20], replicas=2)
     assert np.array_equal(first.risk[:2, 0], again.risk[:, 0])
     assert first.dataset.risk.dims == ("replica", "samples")
+    done: list[float] = []
+    kernel_ridge(problem, [10, 20], replicas=2, progress=lambda share, _: done.append(share))
+    assert done == [0.25, 0.5, 0.75, 1.0]
 
 
 def test_kernel_ridge_refuses_bad_input() -> None:

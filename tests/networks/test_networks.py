@@ -103,6 +103,13 @@ def wide() -> tuple[FullyConnected, jax.Array]:
     return network, jax.random.normal(jax.random.key(1), (4, 5), F64)
 
 
+def test_weights_have_variance_one_over_their_inputs_and_biases_one() -> None:
+    drawn = draw_network(jax.random.key(3), 50, 400, 30, F64)
+    for weights, fan_in in zip(jax.tree.leaves(drawn), (50, 1, 400, 1), strict=True):
+        scale = np.asarray(weights).std() * np.sqrt(fan_in)
+        assert scale == pytest.approx(1.0, abs=4 / np.sqrt(2 * weights.size))
+
+
 def _explicit_kernel(network: FullyConnected, x: jax.Array) -> np.ndarray:
     jacobian = jax.jacrev(outputs)(network, x)
     rows = np.concatenate([np.asarray(leaf).reshape(x.shape[0] * 3, -1) for leaf in jax.tree.leaves(jacobian)], axis=1)

@@ -127,6 +127,19 @@ def _mean_gradient(case: Exact) -> np.ndarray:
     return -(case.weights @ np.asarray(moved)[:, : STUDENTS * DIM]).reshape(STUDENTS, DIM)
 
 
+def test_the_expansion_of_a_step_is_that_of_small_steps(exact: Callable[[str], Exact]) -> None:
+    """Of squared norms, which steps of (T, Q) have too."""
+    case, small = exact("h3"), 1e-10
+    moved = _stepped(
+        case.activation, case.teacher.weights, jnp.asarray(case.vectors), jnp.asarray(case.points), jnp.asarray(small)
+    )
+    diagonal = STUDENTS * WIDTH + np.array(
+        [i for i, (k, h) in enumerate(zip(*np.triu_indices(STUDENTS), strict=True)) if k == h]
+    )
+    rates = np.asarray(moved)[:, diagonal] / small
+    np.testing.assert_allclose(case.first[:, -STUDENTS:], rates, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("text", TEXTS)
 def test_covariance_is_exact(exact: Callable[[str], Exact], text: str) -> None:
     case = exact(text)
