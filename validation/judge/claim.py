@@ -322,7 +322,8 @@ def verdict_of(x: Measurement) -> Judgement:
     controls = tuple(_judge_control(name, control, x) for name, control in x.controls.items())
     verdict = "agrees" if agrees(*numbers, x.sigmas) else "disagrees"
     # (An error that is no number says neither that a theory is wrong nor that its rivals are.)
-    if math.isnan(x.stderr) or not controls or not all(control.rejected for control in controls):
+    unsure = math.isnan(x.stderr) and not math.isnan(x.estimate)
+    if unsure or not controls or not all(control.rejected for control in controls):
         verdict = "inconclusive"
     return Judgement(verdict, share_used(*numbers, x.sigmas), standard_score(*numbers), controls)
 
