@@ -9,6 +9,7 @@ from dynamics.quadratic.quadratic_flow import quadratic_flow
 from emergence.models.quadratic import MODEL, QuadraticProblem, resolve
 from theory import InputError, Subspace
 from theory.quadratic.flow_law import FlowLaw
+from theory.quadratic.occupation import Occupation
 
 ONE_OVER = 1 / np.arange(1.0, 9.0)
 EQUAL = np.ones(6)
@@ -107,6 +108,14 @@ def test_a_column_decides_about_the_last_direction_that_is_held() -> None:
     fewer, more = (replace(made, width=n).half_times()[:3] for n in (3, 5))
     own = made.half_times()[:3]
     assert moved[:3] == pytest.approx(np.maximum(fewer / own - 1, 1 - more / own))
+
+
+def test_a_dimension_may_be_any_whole_number() -> None:
+    """Beyond those of a machine, too: times grow by ln d, as they do between smaller ones."""
+    at = [law(ONE_OVER, 12, dim=d).half_times()[:3] for d in (10**30, 10**60, 10**90)]
+    assert np.diff(at, axis=0)[1] == pytest.approx(np.diff(at, axis=0)[0], rel=1e-3)
+    half = [Occupation(ONE_OVER / np.linalg.norm(ONE_OVER), d, 12).half_times()[:3] for d in (10**30, 10**60, 10**90)]
+    assert np.diff(half, axis=0) == pytest.approx(np.diff(at, axis=0), rel=1e-3)
 
 
 @pytest.mark.parametrize(("width", "norm2"), [(0, 1.0), (301, 1.0), (4, 0.0), (4, -1.0)])

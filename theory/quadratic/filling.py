@@ -18,7 +18,7 @@ def fermi(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(x >= 0, larger, smaller), np.where(x >= 0, smaller, larger)
 
 
-def level(energy: np.ndarray, others: np.ndarray, count: int, width: float, own: float = 0.0) -> np.ndarray:
+def level(energy: np.ndarray, others: np.ndarray, count: float, width: float, own: float = 0.0) -> np.ndarray:
     r"""The root ℓ of $\sum_jf(E_j+\ell)+n\,f(E_0+\ell)+\omega e^\ell=N$ at each time, f the Fermi function, by bisection.
 
     Args:

@@ -60,13 +60,13 @@ class FlowLaw:
     def risk(self, times: ArrayLike) -> np.ndarray:
         """Mean of R_GF, shape (T,); 2 at f = 0."""
         held, others, norm2 = self._laws(times)
-        count = self.dim - self.spectrum.size
+        count = float(self.dim - self.spectrum.size)
         off = np.sum(self.spectrum**2) - 2 * np.sum(self.spectrum * held, axis=1)
         return 2 * (off + np.sum(held**2, axis=1) + count * others**2 + norm2)
 
     def half_times(self) -> np.ndarray:
         r"""First times of $S_{jj}=\tilde a_j/2$, shape (M*,): 0 if it starts above, inf if the width cannot hold it."""
-        a, begun = self.spectrum, self.norm2 * self.width / self.dim
+        a, begun = self.spectrum, self.norm2 * self.width / float(self.dim)
         alone = np.log(np.maximum(a / begun - 1, 2.0)) / (2 * a)
         times = np.append(0.0, np.geomspace(_EARLY * alone.min(), _LATE * alone.max(), _SAMPLES))
         share = self.diagonal(times) / a
@@ -100,7 +100,11 @@ class FlowLaw:
     def _laws(self, times: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """S_jj on the teacher directions, (T, M*); on any other, (T,); the sum of squares off the diagonal, (T,)."""
         tau = np.atleast_1d(np.asarray(times, dtype=float))
-        growth, count, own = 2 * tau[:, None] * self.spectrum, self.dim - self.spectrum.size, self.dim / self.norm2
+        growth, count, own = (
+            2 * tau[:, None] * self.spectrum,
+            float(self.dim - self.spectrum.size),
+            float(self.dim) / self.norm2,
+        )
         with np.errstate(divide="ignore"):
             energy, outside = growth + np.log(-np.expm1(-growth)) - np.log(self.spectrum), np.log(2 * tau)
         log_g = level(energy, outside, count, self.width, own)

@@ -100,4 +100,4 @@ class Occupation:
 
     def _level(self, energy: np.ndarray) -> np.ndarray:
         """log κ at each time: the root of Σ_j g_j = N."""
-        return level(energy, np.zeros(len(energy)), self.dim - self.spectrum.size, self.width)
+        return level(energy, np.zeros(len(energy)), float(self.dim - self.spectrum.size), self.width)
