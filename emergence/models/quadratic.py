@@ -252,20 +252,11 @@ def _validity(resolved: Resolved) -> "list[Validity]":
     from theory.declared.known import small
     from theory.prediction.validity import Validity
 
-    width = f"width: one of {resolved.model.width} columns more or less, and so the start,"
+    column = f"width: one of {resolved.model.width} columns more or less, and so the start,"
+    moved = resolved.flow_law.moved_by_a_column().tolist()
+    words = ("decides whether it is learned" if math.isinf(x) else "moves its times by {:.0%}" for x in moved)
     return [
-        Validity(
-            (
-                small(
-                    "width",
-                    moved,
-                    MOST_MOVED,
-                    f"{width} "
-                    + ("decides whether it is learned" if math.isinf(moved) else "moves its times by {:.0%}"),
-                ),
-            )
-        )
-        for moved in resolved.flow_law.moved_by_a_column().tolist()
+        Validity((small("width", x, MOST_MOVED, f"{column} {said}"),)) for x, said in zip(moved, words, strict=True)
     ]
 
 

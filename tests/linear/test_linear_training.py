@@ -137,8 +137,12 @@ def test_the_linearised_model_is_linear_regression_in_its_features(task, start):
     # What is recorded is the loss of that model, not of the network with its weights.
     theta = (w + move_w).T @ a + w.T @ move_a
     assert np.allclose(run.values("theta")[0, -1], theta, rtol=1e-9)
-    off = np.sum((theta - task.target) ** 2) / 2
-    assert run.values("loss")[0, -1] == pytest.approx(off, rel=1e-9) or task.inputs is not None
+    assert run.values("loss")[0, -1] == pytest.approx(np.sum((theta - task.target) ** 2) / 2, rel=1e-9)
+    assert run.values("train_loss")[0, -1] == pytest.approx(
+        np.mean((task.inputs @ (theta - task.target)) ** 2) / 2, rel=1e-9
+    )
+    whole = (w + move_w).T @ (a + move_a)
+    assert np.linalg.norm(theta - whole) > 1e-3 * np.linalg.norm(whole)
 
 
 def test_noise_comes_and_goes_with_the_period(task):
