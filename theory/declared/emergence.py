@@ -161,10 +161,13 @@ def _of_sgd(
 
 def _fitted(low: float, high: float) -> tuple[Condition, ...]:
     """Whether what moves the time when a direction is fitted leaves it a time; said where there is an interval."""
-    if np.isnan(low):
-        return ()
-    width = 1.0 if low == high else high / low if low > 0 else np.inf
-    return (small("fitted", width, WIDEST, "fitted: other students and directions move that time by a factor {:.3g}"),)
+    sentence = "fitted: other students and directions move that time by a factor {:.3g}"
+    return () if np.isnan(low) else (small("fitted", _wide(low, high), WIDEST, sentence),)
+
+
+def _wide(low: float, high: float) -> float:
+    """High over low: 1 of what is at once, or never; inf of what may be from the start on."""
+    return 1.0 if low == high else high / low if low > 0 else np.inf
 
 
 def _rest(prediction: Prediction, found: Sequence[Validity], signal: float) -> Iterator[Known]:
@@ -322,9 +325,8 @@ def _interval(times: Sequence[float], pulled: float) -> tuple[float, float]:
 
 
 def _tie(low: float, high: float, lead: float) -> Condition:
-    width = 1.0 if low == high else high / low if low > 0 else np.inf  # at once, or never; from the start on
     sentence = f"tie (lead {lead:.3g}): other directions, or its own norm, move the time by a factor {{:.3g}}"
-    return small("tie", width, WIDEST, sentence)
+    return small("tie", _wide(low, high), WIDEST, sentence)
 
 
 def _pull(model: DeclaredModel, start: Start, row: int, p: int, time: float) -> float:

@@ -197,8 +197,13 @@ class _Flow:
 
     def fit(self, y: np.ndarray) -> float:
         """Positive once a further direction that is found has half of what is fitted of it."""
-        waits = np.isfinite(self.half) & np.isinf(self.fitted) & (self.weights == self.own) & (self.rests > 0)
-        return float(np.max(self.share_of(y, waits), initial=0.0) - 0.5)
+        return float(np.max(self.share_of(y, self.waiting), initial=0.0) - 0.5)
+
+    @property
+    def waiting(self) -> np.ndarray:
+        """Directions, from 0, that are found and can still be fitted: not forbidden by decay, nor switched off."""
+        open_ = (self.weights == self.own) & (self.rests > 0)
+        return np.flatnonzero(np.isfinite(self.half) & np.isinf(self.fitted) & open_)
 
     def share_of(self, y: np.ndarray, directions: np.ndarray) -> np.ndarray:
         """What all students have of `directions`, of what is fitted."""
@@ -214,7 +219,7 @@ class _Flow:
             self.half[at], self.neuron[at] = time, winner
             start = float(self.own[at]), half, float(norm2[winner])
             self.due[at] = time + path.loss_time(*start, self.share, self.decay)
-        done = np.flatnonzero(np.isfinite(self.half) & np.isinf(self.fitted) & (self.rests > 0))
+        done = self.waiting
         self.fitted[done[self.share_of(y, done) >= 0.5 - _LEVEL]] = time
         for at in np.flatnonzero(self.due <= time):
             self.weights[at], self.due[at] = self.own[at] - self.rests[at], np.inf
