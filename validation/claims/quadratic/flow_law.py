@@ -18,6 +18,7 @@ from theory.quadratic.occupation import Occupation
 from theory.quadratic.subspace import draw_columns
 from validation.claims.quadratic.exact import PAPER
 from validation.experiments.quadratic_runs import power_law
+from validation.figures.stiefel import Curve, measured_and_theory
 from validation.judge.claim import Controls, Measurement, Part, claim, computed_by
 from validation.judge.context import Context
 from validation.statistics.readings import Reading, read_mean
@@ -118,6 +119,20 @@ def _loss(context: Context, case: Case, name: str) -> Measurement:
     return Measurement(text, of_law(law), estimate, stderr, _moved(law, of_law), controls, _FROM, f"loss-{name}")
 
 
+def _figure(context: Context) -> tuple[str, object]:
+    """The risk from light and heavy columns in time, and the law's."""
+    curves = []
+    for name, case in (("light", _LIGHT), ("heavy", _HEAVY)):
+        times = np.linspace(0.02, 1.6, 60) * float(case.law.half_times()[case.direction - 1])
+        _, risks = _runs(context, case, tuple(times.tolist()), 16)
+        error = risks.std(axis=0, ddof=1) / np.sqrt(len(risks))
+        label = f"{name} columns: squared norm {case.norm2:g}, d = {case.dim:.0e}".replace("+0", "")
+        curves.append(Curve(label, times, risks.mean(axis=0), error, case.law.risk(times)))
+    sizes = f"N = {_LIGHT.width}, M* = {_LIGHT.count}, β = 1"
+    caption = f"Risk of ordinary columns, {sizes}: the mean of 16 starts with its standard error, and the law (dashed)."
+    return caption, measured_and_theory(curves, "Riccati time", "risk 2‖M − S‖²", log_x=True, theory_name="law")
+
+
 @claim(
     id="Q23",
     title="Gradient flow of a quadratic network, norms included",
@@ -139,3 +154,4 @@ def run_flow_law(context: Context) -> Iterator[Part]:
     yield _fitted(context, _LIGHT)
     yield _loss(context, _LIGHT, "light")
     yield _loss(context, _HEAVY, "heavy")
+    yield _figure(context)
