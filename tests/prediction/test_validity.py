@@ -145,7 +145,7 @@ def test_a_stiff_problem_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_random_problems_do_what_is_stated() -> None:
     """Flows of random problems are within the stated intervals, most directions are inside, and wrong theories are not."""
     texts = [("even", "h4"), ("odd", "h3"), ("both parities", "0.5*h4-0.7*h5"), ("mean", "h4-1")]
-    judged = [x for kind, text in texts for seed in range(6) for x in judge_problem(kind, text, seed)]
+    judged = [x for kind, text in texts for seed in range(3) for x in judge_problem(kind, text, seed)]
     assert wrong(judged) == [], table(judged)
     assert sum(x.inside for x in judged) > len(judged) / 2
     timed = [x for x in judged if x.inside and np.isfinite(x.time)]
