@@ -411,18 +411,44 @@ def test_sam_on_batches_outlives_the_collapse_radius_of_single_samples() -> None
     assert held == [0.0, 1.0]
 
 
-def test_one_step_of_sam_in_the_plane_is_that_of_random_inputs() -> None:
-    rng, weight, norm2, radius, step = np.random.default_rng(0), 500.0, 1000.0, 0.2, 1e-4
-    spread = sam.slope_spread(step, weight + 1, 2, radius * np.sqrt(norm2 + 2))
-    W = np.vstack([np.sqrt(weight) * np.eye(2), np.zeros(2)])
-    a = np.array([spread / np.sqrt(weight), 0.0, 0.0])
-    a[2] = np.sqrt(1 - a @ a)
-    x = rng.standard_normal((200_000, 1, 2))
-    after = _sam_step(np.tile(W, (len(x), 1, 1)), np.tile(a, (len(x), 1)), x, np.zeros(2), radius, step)[0]
+@pytest.mark.parametrize("dim", [2, 3, 5])
+def test_one_step_of_sam_is_that_of_random_inputs(dim: int) -> None:
+    """Fall of the norm and growth of |e|² at half of the stationary spread, where it is far from 0."""
+    rng, weight, norm2, radius, step = np.random.default_rng(0), 500.0, 500.0 * dim, 0.2, 1e-4
+    spread = sam.slope_spread(step, weight + 1, dim, radius * np.sqrt(norm2 + dim)) / 2
+    W = np.vstack([np.sqrt(weight) * np.eye(dim), np.zeros(dim)])
+    a = np.zeros(dim + 1)
+    a[0] = spread / np.sqrt(weight)
+    a[-1] = np.sqrt(1 - a @ a)
+    x = rng.standard_normal((200_000, 1, dim))
+    after, last = _sam_step(np.tile(W, (len(x), 1, 1)), np.tile(a, (len(x), 1)), x, np.zeros(dim), radius, step)
     fall = 1 - np.sum(after**2, axis=(1, 2)) / norm2
-    assert abs(fall.mean() - sam.one_step_decay(radius, step, norm2, 1.0, 2)[0]) < 4 * fall.std() / np.sqrt(len(x))
+    growth = np.sum(np.einsum("rmd,rm->rd", after, last) ** 2, axis=1) / spread**2 - 1
+    predicted = sam.one_step_decay(radius, step, norm2, 1.0, dim, spread)
+    for found, expected in zip((fall, growth), predicted, strict=True):
+        assert abs(found.mean() - expected) < 4 * found.std() / np.sqrt(len(x))
+    assert predicted[1] > 1 / dim
     with pytest.raises(InputError, match="dim is 1: an error across the target needs 2"):
         sam.one_step_decay(radius, step, norm2, 1.0, 1)
+
+
+@pytest.mark.parametrize(("dim", "share", "slack"), [(3, 0.01, 0.12), (5, 0.3, 0.03), (20, 0.3, 0.01)])
+def test_the_stationary_spread_and_the_decay_of_sam_in_few_dimensions(dim: int, share: float, slack: float) -> None:
+    """SAM on the error alone, at ΛI = I and ρ = 1, k(d + 2) = 2·share: rms slope to `slack`, rate/2ηρ² to 1 %."""
+    rng, step = np.random.default_rng(0), 2 * share / (dim + 2)
+    spread = sam.slope_spread(step, 1.0, dim, np.sqrt(dim))
+    error, squares, kicks = np.full((2000, dim), spread / np.sqrt(dim)), [], []
+    for now in range(2 * round(4 / step)):
+        x = rng.standard_normal(error.shape)
+        seen = np.sum(x * error, axis=1)
+        slope = seen + np.sign(seen) * np.linalg.norm(x, axis=1)
+        if now >= 4 / step:
+            squares.append(np.mean(np.sum(error**2, axis=1)))
+            kicks.append(np.mean(slope**2) / dim)
+        error -= step * slope[:, None] * x
+    assert spread == pytest.approx(np.sqrt(np.mean(squares)), rel=slack)
+    rate = sam.decay_rate(1e-3, step / 1e9, 1e9 * dim, 0.0, dim) / (2 * step / 1e9 * 1e-6)
+    assert rate == pytest.approx(np.mean(kicks), rel=0.01)
 
 
 def test_sam_limits() -> None:

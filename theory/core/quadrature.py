@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 #: Points and weights.
@@ -30,10 +31,14 @@ _unit_legendre = lru_cache(maxsize=64)(np.polynomial.legendre.leggauss)
 
 
 def chi_squared(freedom: int, count: int) -> Rule:
-    """Points and weights (count,) for a chi-squared variable, by the cube-root (Wilson–Hilferty) transformation."""
-    points, weights = gauss_hermite(count)
-    spread = 2 / (9 * freedom)
-    return freedom * np.maximum(1 - spread + np.sqrt(spread) * points, 0.0) ** 3, weights
+    r"""Points and weights (count,) of $E\,f(X)$, $X\sim\chi^2$ with `freedom` ≥ 0: exact up to degree 2·count − 1.
+
+    From the recurrence of the Laguerre polynomials (Golub and Welsch 1969).
+    """
+    k = np.arange(count)
+    beside = np.sqrt(k[1:] * (k[1:] + freedom / 2 - 1))
+    points, vectors = scipy.linalg.eigh_tridiagonal(2 * k + freedom / 2, beside)
+    return 2 * np.maximum(points, 0.0), vectors[0] ** 2
 
 
 def product_rule(*axes: Rule) -> Rule:
