@@ -189,21 +189,15 @@ def _excesses(problem: LinearProblem, limit: float | None, what: str) -> list[st
     if limit is not None and problem.step_size >= limit:
         text = f"step-size is {problem.step_size:g}, beyond the least-squares stability limit {limit:.3g}"
         found.append((text, "lower it, raise batch"))
-    unsure = []
     if what == "sam" and not problem.full_batch and problem.label_flip == 0:
-        critical = collapse_radius(problem.target_norm, problem.dim)
-        radius = f"sam-radius is {problem.sam_radius:g}"
-        if problem.sam_radius >= critical and problem.batch == 1:
-            found.append((f"{radius}: from {critical:.3g} on SAM collapses the network to zero", "lower it"))
-        elif problem.sam_radius >= critical:  # batches average: of two lost below 1.3 of it, of eight not yet there
-            unsure = [
-                f"{radius}: from {critical:.3g} on SAM on single samples collapses the network to zero; where batches of "
-                f"{problem.batch} do so is not known, but it is beyond"
-            ]
+        critical = collapse_radius(problem.target_norm, problem.dim, problem.batch)
+        if problem.sam_radius >= critical:
+            text = f"sam-radius is {problem.sam_radius:g}: from {critical:.3g} on SAM collapses the network to zero"
+            found.append((text, "lower it"))
     for text, remedy in found:
         if not problem.allow_unstable:
             refuse(f"{text}: {remedy}, or give --allow-unstable")
-    return [*(text for text, _ in found), *unsure]
+    return [text for text, _ in found]
 
 
 # ------------------------------------------------------------------------- simulations

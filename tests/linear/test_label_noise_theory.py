@@ -334,10 +334,10 @@ def test_phase_two_of_a_plain_loop() -> None:
 
 
 def test_sam_collapses_below_its_radius_by_the_root_of_the_step() -> None:
-    """Half of 32 runs of one aligned neuron in d = 20 are lost within time 60 at ρ_c(0.97 − 2.1√η): between ±5 %."""
+    """Half of 32 runs of one aligned neuron in d = 20 are lost within time 60 at ρ_c(1.01 − 2.2√η): between ±5 %."""
     dim, runs = 20, 32
     for step_size in (0.016, 0.004):
-        edge = 0.97 - 2.1 * step_size**0.5
+        edge = 1.01 - 2.2 * step_size**0.5
         radius = sam.collapse_radius(1.0, dim) * np.repeat([edge - 0.05, edge + 0.05], runs)
         rng, first = np.random.default_rng(0), np.zeros((2 * runs, dim))
         first[:, 0], second = dim**0.25, np.full(2 * runs, dim**-0.25)
@@ -397,18 +397,26 @@ def test_sam_on_batches_decays_at_its_own_rate(batch: int) -> None:
     )
 
 
-def test_sam_on_batches_outlives_the_collapse_radius_of_single_samples() -> None:
-    """One aligned neuron at 1.3 ρ_c: lost with single samples, held with eight."""
+@pytest.mark.parametrize("batch", [2, 8])
+def test_sam_on_batches_collapses_from_a_radius_of_its_own(batch: int) -> None:
+    """One aligned neuron within time 40 at η = .004: held at .9 of it, lost at 1.05; far beyond one sample's."""
     dim, step, held = 20, 0.004, []
-    radius = 1.3 * sam.collapse_radius(1.0, dim)
-    for batch in (1, 8):
-        rng = np.random.default_rng(0)
+    for share in (0.9, 1.05):
+        rng, radius = np.random.default_rng(0), share * sam.collapse_radius(1.0, dim, batch)
         W, a = np.zeros((8, 1, dim)), np.full((8, 1), dim**-0.25)
         W[:, 0, 0] = 1.01 * dim**0.25  # (where all labels are met, a gradient has no direction)
         for _ in range(int(40 / step)):
             W, a = _sam_step(W, a, rng.standard_normal((8, batch, dim)), np.eye(dim)[0], radius, step)
         held.append(np.mean(W[:, 0, 0] * a[:, 0] > 0.5))
-    assert held == [0.0, 1.0]
+    assert held == [1.0, 0.0]
+
+
+def test_the_collapse_radius_of_one_direction_and_of_many_samples() -> None:
+    r"""S becomes a number: w = a, and the perturbation takes all of both layers at $\rho=D=\sqrt{2\|\theta^*\|}$."""
+    assert sam.collapse_radius(0.5, 1) == pytest.approx(1.0, rel=1e-9)
+    assert sam.collapse_radius(2.0, 20, 10**7) == pytest.approx(2.0, rel=1e-5)
+    with pytest.raises(InputError, match="batch 0: give positive values"):
+        sam.collapse_radius(1.0, 20, 0)
 
 
 @pytest.mark.parametrize("dim", [2, 3, 5])
