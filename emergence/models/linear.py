@@ -136,7 +136,8 @@ def resolve(problem: LinearProblem, simulation: Simulation | None = None) -> Res
     task = theory.draw_linear_task(problem.dim, problem.target_norm, problem.train_size or None, seed, classes)
     start = theory.draw_linear_start(problem.student_width, problem.dim, seed, problem.replicas)
     determined = not classes and (not problem.train_size or problem.train_size > problem.dim)
-    limit = _limit(problem, task) if determined and what != "oscillation" else None
+    limited = what != "oscillation" and (determined or problem.full_batch)
+    limit = _limit(problem, task, start) if limited else None
     warnings = _excesses(problem, limit, what)
     phases = None
     stable = limit is not None and problem.step_size < limit
@@ -145,11 +146,11 @@ def resolve(problem: LinearProblem, simulation: Simulation | None = None) -> Res
             task, width=problem.student_width, step_size=problem.step_size, noise=problem.sigma, batch=problem.batch
         )
         phases = phases.paused(problem.noise_period) if problem.noise_period else phases
-    steps = problem.steps or _default_steps(problem, phases, what)
+    steps = problem.steps or _default_steps(problem, task, phases, what)
     return Resolved(problem, what, task, start, phases, limit, steps, tuple(warnings))
 
 
-def _default_steps(problem: LinearProblem, phases: "Phases | None", what: str) -> int | None:
+def _default_steps(problem: LinearProblem, task: "theory.LinearTask", phases: "Phases | None", what: str) -> int | None:
     from theory.core.defaults import HORIZON
     from theory.linear.oscillation import time_to_level
     from theory.linear.sam import fall_time
@@ -160,7 +161,8 @@ def _default_steps(problem: LinearProblem, phases: "Phases | None", what: str) -
     elif what == "oscillation":
         last = time_to_level(width, eta, norm)
     else:
-        last = fall_time(problem.sam_radius, eta, width, norm, problem.dim, problem.full_batch, problem.batch)
+        covariance = _covariance(task) if problem.full_batch else None
+        last = fall_time(problem.sam_radius, eta, width, norm, problem.dim, covariance, problem.batch)
     return math.ceil(HORIZON * last) if math.isfinite(HORIZON * last) else None
 
 
@@ -171,11 +173,23 @@ def _only_clean(problem: LinearProblem, what: str) -> None:
             refuse(f"{written(name)} is {getattr(problem, name):g}, but {what} has clean labels: leave it out")
 
 
-def _limit(problem: LinearProblem, task: "theory.LinearTask") -> float:
+def _covariance(task: "theory.LinearTask") -> Any:
+    """Of the training inputs, X'X/n."""
+    assert task.inputs is not None
+    return task.inputs.T @ task.inputs / len(task.inputs)
+
+
+def _limit(problem: LinearProblem, task: "theory.LinearTask", start: "theory.LinearStart") -> float:
+    """Of steps on samples at the mean start; of the whole training set, at the stiffest start of the replicas."""
     import numpy as np
 
     from theory.linear.phases import Geometry, stability_limit
+    from theory.linear.sam import full_batch_limit
 
+    if problem.full_batch:
+        covariance = _covariance(task)
+        starts = zip(start.first, start.second, strict=True)
+        return min(full_batch_limit(covariance, W.T @ W, float(a @ a)) for W, a in starts)
     geometry = Geometry.of(task)
     gram = problem.student_width / problem.dim * np.eye(len(geometry.target))
     return stability_limit(geometry, gram, 1.0, problem.batch)
@@ -188,7 +202,7 @@ def _excesses(problem: LinearProblem, limit: float | None, what: str) -> list[st
     found = []
     if limit is not None and problem.step_size >= limit:
         text = f"step-size is {problem.step_size:g}, beyond the least-squares stability limit {limit:.3g}"
-        found.append((text, "lower it, raise batch"))
+        found.append((text, "lower it" if problem.full_batch else "lower it, raise batch"))
     if what == "sam" and not problem.full_batch and problem.label_flip == 0:
         critical = collapse_radius(problem.target_norm, problem.dim, problem.batch)
         if problem.sam_radius >= critical:

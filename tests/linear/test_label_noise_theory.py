@@ -364,6 +364,33 @@ def test_full_batch_sam_takes_from_the_stiffest_direction(turn: list[int]) -> No
     assert sam.full_batch_fall(radius, eta, covariance, gram, steps) == pytest.approx(-rate * steps, rel=1e-3)
 
 
+@pytest.mark.parametrize(("share", "grows"), [(0.97, False), (1.03, True)])
+def test_full_batch_sam_is_stable_up_to_its_own_limit(share: float, grows: bool) -> None:
+    """Plain steps on six points from a small error: it shrinks to the reach of the perturbation, or grows by 1.06 a step."""
+    rng = np.random.default_rng(0)
+    x, W, a = rng.standard_normal((1, 6, 3)), rng.standard_normal((1, 40, 3)), rng.standard_normal((1, 40))
+    start = np.einsum("rmd,rm->rd", W, a)
+    target = start[0] + 1e-4 * rng.standard_normal(3)
+    step = share * sam.full_batch_limit(x[0].T @ x[0] / 6, W[0].T @ W[0], float(a[0] @ a[0]))
+    for _ in range(100):
+        W, a = _sam_step(W, a, x, target, 1e-8, step)
+    left = np.linalg.norm(np.einsum("rmd,rm->rd", W, a) - target) / np.linalg.norm(start - target)
+    assert left > 10 if grows else left < 0.1
+
+
+@pytest.mark.parametrize("values", [[1.0, 1.0, 1.0], [2.5, 1.0, 0.1]])
+def test_full_batch_sam_falls_within_its_fall_time(values: list[float]) -> None:
+    """By the law of a run, half of `fall_time` is enough, and a fifth of that is not."""
+    width, norm, step, radius, covariance = 300, 0.5, 1e-6, 0.1, np.diag(values)
+    goal = np.log(width / (3 * norm))
+    half = sam.fall_time(radius, step, width, norm, 3, covariance) / 2
+    falls = [-sam.full_batch_fall(radius, step, covariance, width / 3 * np.eye(3), x * half) for x in (0.2, 1.0)]
+    assert falls[0] < goal
+    assert falls[1] >= goal * (1 - 1e-3)
+    rank_deficient = sam.fall_time(radius, step, width, norm, 3, np.diag([1.0, 1.0, 0.0]))
+    assert rank_deficient == pytest.approx(2 / 3 * sam.fall_time(radius, step, width, norm, 3, np.eye(3)))
+
+
 def _sam_step(W: np.ndarray, a: np.ndarray, x: np.ndarray, target: np.ndarray, radius: float, step: float) -> tuple:
     """One step of SAM from W (run, m, d) and a (run, m) on batches x (run, b, d)."""
 
@@ -473,10 +500,10 @@ def test_the_lazy_phase_of_sam_ends_within_its_fall_time(step_size: float) -> No
     waits = [1 / sam.decay_rate(0.2, step_size, float(np.exp(x)), 1.0, 20) for x in logs]
     found = sam.fall_time(0.2, step_size, 400, 0.5, 20)
     assert 0.25 * found < np.trapezoid(waits, logs) < found
-    assert sam.fall_time(0.2, step_size, 400, 0.5, 20, full_batch=True) == pytest.approx(
+    assert sam.fall_time(0.2, step_size, 400, 0.5, 20, np.eye(20)) == pytest.approx(
         20 / (step_size * 0.04) * np.log(400 / (20 * 0.5))
     )
-    assert sam.fall_time(0.0, step_size, 400, 0.5, 20, full_batch=True) == np.inf
+    assert sam.fall_time(0.0, step_size, 400, 0.5, 20, np.eye(20)) == np.inf
 
 
 @pytest.mark.parametrize("step_size", [1e-30, 1e-60, 1e-90])

@@ -88,6 +88,17 @@ def test_a_radius_that_collapses_single_samples_is_no_limit_of_batches(run):
         assert (found, "SAM collapses the network to zero" in err) == (code, code == 2)
 
 
+def test_the_step_of_a_full_batch_has_a_limit_of_its_own(run):
+    """Between that of single samples, .030, and 2/λ(ĤΛ), .098, it runs and its error does not grow; beyond, it is refused."""
+    options = ["--dim", "4", "--student-width", "30", "--train-size", "12", "--replicas", "2", "--sam-radius", "0.01"]
+    for arguments, code in ((["0.06"], 2), (["0.06", "--full-batch"], 0), (["0.2", "--full-batch"], 2)):
+        found, document, err = run("simulate", "sam", *options, "--steps", "200", "--step-size", *arguments)
+        assert (found, "beyond the least-squares stability limit" in err) == (code, code == 2)
+        if not code:
+            with xr.open_dataset(document["file"]) as data:
+                assert float(data.train_loss[:, -1].max()) < 0.01 * float(data.train_loss[:, 0].min())
+
+
 def test_predict_says_what_each_number_rests_on(run):
     code, document, _ = run("predict", "--model", "linear", *SMALL[:8])
     assert code == 0

@@ -60,6 +60,8 @@ _decay_at = sp.lambdify((eta, rho, r, tau, D, d, frobenius, norm, b), DECAY.subs
 _ALONG_ERROR, _FARTHEST, _ALONG_TARGET, _LENGTHS = 120, 10.0, 4, 20
 #: The target over the error there: small, as its size must not matter.
 _SMALL = 1e-3
+#: Eigenvalues of the inputs' covariance below this share of the largest are 0.
+_NULL = 1e-10
 
 
 def mean_overlap(dim: int) -> float:
@@ -151,9 +153,22 @@ def _step(
     return new, second - step_size * steep[:, None] * np.einsum("smi,si->sm", there, x)
 
 
-def full_batch_decay_rate(radius: float, step_size: float, dim: int) -> float:
-    r"""$2\eta\rho^2/d$ per step at the start, for small steps and isotropic inputs; `full_batch_fall` is the law of a run."""
+def full_batch_decay_rate(radius: float, step_size: float, dim: float) -> float:
+    r"""$2\eta\rho^2/d$ per step at the start, for small steps and isotropic inputs; `full_batch_fall` is the law of a run.
+
+    For other inputs $\mathrm{tr}\hat H^{-1}$ in place of d gives the rate once all directions shrink together, the least.
+    """
     return 2 * step_size * radius**2 / dim
+
+
+def full_batch_limit(covariance: np.ndarray, gram: np.ndarray, second_norm2: float) -> float:
+    r"""Largest η at which the error of full-batch SAM stays bounded, as of gradient descent: $2/\lambda_{\max}(\hat H\Lambda)$.
+
+    With $\Lambda=G+\|a\|^2I$ the perturbation adds a force of bounded size to $e\leftarrow e-\eta\Lambda\hat He$ (lazy phase).
+    Args: Ĥ (d, d), $G=W^\top W$ (d, d), $\|a\|^2$.
+    """
+    stiffness = gram + second_norm2 * np.eye(len(gram))
+    return float(2 / np.linalg.eigvals(covariance @ stiffness).real.max())
 
 
 def batch_decay_rate(radius: float, step_size: float, dim: int, batch: int) -> float:
@@ -169,16 +184,24 @@ def batch_decay_rate(radius: float, step_size: float, dim: int, batch: int) -> f
 
 
 def fall_time(
-    radius: float, step_size: float, width: int, target_norm: float, dim: int, full_batch: bool = False, batch: int = 1
+    radius: float,
+    step_size: float,
+    width: int,
+    target_norm: float,
+    dim: int,
+    covariance: np.ndarray | None = None,
+    batch: int = 1,
 ) -> float:
     r"""Steps within which the lazy phase ends: twice `lazy_fall` over the rate at the published start; inf if none falls.
 
     Twice, as the rate falls on the way, by up to the factor at which it starts above $2\eta\rho^2$. Batches of several
-    samples: at the rate of small steps, which is the least. Raises `InputError` beyond the least-squares stability limit
+    samples, and with their `covariance` all training inputs in each step: at the rate of small steps, which is the least.
+    Directions without inputs never fall and are left out. Raises `InputError` beyond the least-squares stability limit
     of single samples, where these are used.
     """
-    if full_batch:
-        rate = full_batch_decay_rate(radius, step_size, dim)
+    if covariance is not None:
+        values = np.linalg.eigvalsh(covariance)
+        rate = full_batch_decay_rate(radius, step_size, float(np.sum(1 / values[values > _NULL * values[-1]])))
     elif batch > 1:
         rate = batch_decay_rate(radius, step_size, dim, batch)
     else:
