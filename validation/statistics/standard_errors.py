@@ -18,9 +18,17 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
 def bootstrap_error(
     values: np.ndarray, statistic: Callable[[np.ndarray], float], rng: np.random.Generator, resamples: int = 400
 ) -> float:
-    """Standard error of a statistic by resampling replicas (first axis) with replacement; `spread_of` what it gave."""
-    drawn = drawn_replicas(rng, len(values), resamples)
-    return spread_of(np.array([statistic(values[replicas]) for replicas in drawn]))
+    r"""Standard error of a statistic by resampling n replicas (first axis) with replacement: $\sqrt{n/(n-1)}$ × `spread_of`.
+
+    The factor makes the squared error of a mean unbiased, as in `mean_and_error`: resamples scatter about the sample's mean.
+    Of a median of 4 to 8 Gaussian replicas the squared error is 1.5 to 1.7 times too large (measured; 1.1 to 1.3 without).
+    Needs two replicas or more. Raises `ValueError` for fewer.
+    """
+    count = len(values)
+    if count < 2:
+        raise ValueError("a standard error needs two independent replicas or more")
+    drawn = drawn_replicas(rng, count, resamples)
+    return float(np.sqrt(count / (count - 1))) * spread_of(np.array([statistic(values[x]) for x in drawn]))
 
 
 def share_error(share: float, count: int) -> float:
