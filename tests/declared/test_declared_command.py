@@ -246,3 +246,19 @@ def test_a_run_is_long_enough_for_what_theory_expects() -> None:
         assert resolve(DeclaredProblem(**given, **more)).steps == 10_000
     assert resolve(DeclaredProblem(**given, step_size="1e-9")).steps == 10**6
     assert resolve(DeclaredProblem(**given, steps=50)).steps == 50
+
+
+@pytest.mark.parametrize(
+    ("far", "near", "name"), [("sam(0.1)", "sam(0.01)", "radius"), ("ahead(0.1)", "ahead(0.00001)", "ahead")]
+)
+def test_a_rule_that_looks_too_far_ahead_is_told_before_the_run(run, far, near, name):
+    """At the default step size, which is an eighth of the largest of SGD, not the usual one of rules without a bound."""
+    options = ["--steps", "2000", "--replicas", "4"]
+    code, document, err = run("simulate", "declared-sgd", "--rule", far, *options)
+    assert f"{name} of the rule is 0.1, beyond" in err
+    sizes = []
+    for rule in (near, "sgd"):
+        code, document, err = run("simulate", "declared-sgd", "--rule", rule, *options)
+        assert (code, "of the rule is" in err, "diverged" in err) == (0, False, False)
+        sizes.append(document["problem"]["step_size"])
+    assert sizes[0] == sizes[1]
