@@ -162,7 +162,7 @@ def full_batch_decay_rate(radius: float, step_size: float, dim: float) -> float:
 
 
 def full_batch_limit(covariance: np.ndarray, gram: np.ndarray, second_norm2: float) -> float:
-    r"""Largest η at which the error of full-batch SAM stays bounded, that of descent: $2/\lambda_{\max}(\hat H\Lambda)$.
+    r"""Largest η at which the error of full-batch SAM stays bounded, as of descent: $2/\lambda_{\max}(\hat H\Lambda)$.
 
     With $\Lambda=G+\|a\|^2I$ the perturbation adds a force of bounded size to $e\leftarrow e-\eta\Lambda\hat He$ (lazy phase).
     Args: Ĥ (d, d), $G=W^\top W$ (d, d), $\|a\|^2$.
