@@ -55,6 +55,8 @@ class LinearProblem(Problem):
             refuse(f"noise is {self.noise:g} and label-flip is {self.label_flip:g}: give one of them")
         if self.full_batch and not self.train_size:
             refuse("full-batch is given with train-size 0: there is no training set, give train-size")
+        if self.full_batch and self.batch != 1:
+            refuse(f"batch is {self.batch} and full-batch takes the whole training set: give one of them")
 
     @property
     def sigma(self) -> float:

@@ -99,6 +99,11 @@ def test_the_step_of_a_full_batch_has_a_limit_of_its_own(run):
                 assert float(data.train_loss[:, -1].max()) < 0.01 * float(data.train_loss[:, 0].min())
 
 
+def test_a_full_batch_has_no_size(run):
+    found, _, err = run("simulate", "sam", "--train-size", "12", "--full-batch", "--batch", "4")
+    assert (found, "batch is 4 and full-batch takes the whole training set" in err) == (2, True)
+
+
 def test_predict_says_what_each_number_rests_on(run):
     code, document, _ = run("predict", "--model", "linear", *SMALL[:8])
     assert code == 0

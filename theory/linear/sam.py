@@ -227,7 +227,9 @@ def full_batch_fall(radius: float, step_size: float, covariance: np.ndarray, gra
     if np.allclose(values, values[0]):
         along = np.linalg.eigvalsh(gram)
     order = np.argsort(-values * along)
-    levels, inverse = (values * along)[order], 1 / values[order]
+    levels, along = (values * along)[order], along[order]
+    with np.errstate(divide="ignore"):
+        inverse = 1 / values[order]  # (without inputs a direction is never engaged)
     if step_size * levels[0] >= 2:
         raise InputError(f"step_size is {step_size:g}, beyond the limit {2 / levels[0]:.3g}: give a smaller step size")
 
@@ -247,8 +249,8 @@ def full_batch_fall(radius: float, step_size: float, covariance: np.ndarray, gra
     level = (
         top if left == 0 else scipy.optimize.brentq(lambda c: clock(c) - goal, low, top) if clock(low) < goal else low
     )
-    final = level * total + float(np.sum((levels * inverse)[engaged:]))
-    return float(np.log(final / np.sum(levels * inverse)))
+    final = level * total + float(np.sum(along[engaged:]))
+    return float(np.log(final / np.sum(along)))
 
 
 def _inner_growths(ratio: float, dim: int, batch: int) -> np.ndarray:
