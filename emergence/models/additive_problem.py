@@ -123,7 +123,7 @@ def resolve(problem: AdditiveProblem, simulation: Simulation | None = None) -> R
     step_size = problem.step_size
     if step_size is None and bound is not None:
         step_size = SAFE_FRACTION["overlap-flow"] * bound[0]
-    warnings = (*_truncation(activation), *_excess(problem, bound))
+    warnings = (*_truncation(activation), *_excess(problem, bound), *_heavy(prediction, bound))
     time, steps = _length(problem, prediction, step_size)
     return Resolved(problem, activation, teacher, student, initial, prediction, bound, step_size, time, steps, warnings)
 
@@ -145,6 +145,15 @@ def _excess(problem: AdditiveProblem, bound: tuple[float, int] | None) -> list[s
     if problem.step_size is None or bound is None:
         return []
     return beyond(problem.step_size, *bound, problem.allow_unstable)
+
+
+def _heavy(prediction: "theory.Prediction", bound: tuple[float, int] | None) -> list[str]:
+    from theory.prediction.validity import light
+
+    if bound is None:
+        return []
+    own = light(prediction, bound[1])
+    return [] if own.holds else [f"stability bound {bound[0]:.4g}: {own.sentence}"]
 
 
 def beyond(step_size: float, bound: float, direction: int | None, allowed: bool) -> list[str]:

@@ -480,9 +480,6 @@ def test_the_largest_step_is_that_of_light_students(scale: float, light: bool) -
     )
     (bound,) = found.of_quantity(BOUND)
     assert [x.split(":")[0] for x in bound.reasons] == ([] if light else ["light"])
-    (value,) = (x.value for x in bound.conditions if x.name == "light")
-    norms = 8 * scale**4  # rows at right angles, nearly
-    assert value == pytest.approx(norms / 1.25, rel=0.1)
 
 
 def test_the_bayes_floor_is_that_of_many_dimensions() -> None:

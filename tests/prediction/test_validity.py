@@ -1,17 +1,21 @@
 """Conditions and intervals of predictions: what breaks them is named, and the coupled flow is where they say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
 from dynamics.additive.deflated_flow import deflated_flow
 from dynamics.additive.gradient_flow import lowered_overlap_flow, overlaps_of
-from theory import Activation, Prediction, Student, Teacher, draw_initial_state, predict
+from dynamics.steps.finite_step import lowered_step, parameters_of
+from emergence.cli import main
+from theory import Activation, Prediction, Student, Teacher, draw_initial_state, finite_step, predict
 from theory.additive import flow as additive
 from theory.core.indexed import k, q, t
 from theory.core.numeric_sums import NumericSums
 from theory.prediction.deflation import TooLong, deflated_rows, rows_by_share
-from theory.prediction.validity import MOST_OVERLAPS, staircase_reasons, validity
+from theory.prediction.validity import MOST_OVERLAPS, _norms_alone, light, staircase_reasons, validity
 from validation.random_problems import judge_problem, table, wrong
 
 INF = float("inf")
@@ -79,12 +83,53 @@ def test_the_mass_of_a_student_that_waits_is_the_time_average_of_its_own_flow(te
 
     def rate(time: float, y: np.ndarray) -> np.ndarray:
         moved = flow.drift(state | {"t": 0 * state["t"], "r": y[:1]}, {"a": found.teacher.a})
-        return np.append(np.asarray(moved["r"]), y[0])
+        return np.array([moved["r"][0], y[0], y[0] ** 2])
 
-    start = np.append(found.initial.norm2, 0.0)
-    mass = solve_ivp(rate, (0, wait), start, "LSODA", rtol=1e-10, atol=1e-14).y[1, -1] / wait
+    start = np.append(found.initial.norm2, [0.0, 0.0])
+    _, mass, square = solve_ivp(rate, (0, wait), start, "LSODA", rtol=1e-10, atol=1e-14).y[:, -1] / wait
     norms = next(one for one in validity(found, False)[0].conditions if one.name == "norms")
     assert norms.value == pytest.approx(mass / heaviest, rel=1e-6)
+    assert _norms_alone(found, wait)[1] == pytest.approx(square, rel=1e-6)
+
+
+@pytest.mark.parametrize("text", ["h3", "h4"])
+def test_what_is_not_light_shrinks_an_overlap_like_a_real_step(text: str) -> None:
+    """Second order of the exact mean step at the start, beside that of light students, by what the students add."""
+    found = problem(text, width=2, students=4, dim=2000, scale=0.3)
+    q = int(found.selection.directions[0])
+    at = int(found.neuron[q]), q
+    drift = lowered_step(finite_step(found.activation)).drift
+
+    def second(scale: float) -> float:
+        numbers = parameters_of(found.teacher, 1.0)
+        state = overlaps_of(found.initial) | {"r": scale * found.initial.norm2}
+        moved = [drift(state, numbers | {"eta": eta})["t"] for eta in (np.asarray(0.0), np.asarray(1.0))]
+        return float(moved[1][at] - moved[0][at])
+
+    at_once = replace(found, time_half=np.zeros(2))
+    assert light(at_once, q).value == pytest.approx(second(1.0) / second(0.0) - 1, rel=0.1)
+    assert not light(at_once, q).holds
+    assert light(found, q).value < light(at_once, q).value  # they shrink while they wait
+
+
+def test_heavy_students_put_the_largest_step_outside(capsys: pytest.CaptureFixture) -> None:
+    """It is that of light students: said where it is printed."""
+    argv = [
+        "predict",
+        "--activation",
+        "h3",
+        "--dim",
+        "64",
+        "--teacher-width",
+        "1",
+        "--student-width",
+        "2",
+        "--seed",
+        "3",
+    ]
+    for scale, said in (("0.01", False), ("0.7", True)):
+        assert main([*argv, "--init-scale", scale]) == 0
+        assert ("the students' own noise is" in capsys.readouterr().err) == said
 
 
 def test_a_start_that_is_nearly_there_is_outside() -> None:

@@ -11,9 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from theory.core.activation import c as cosine
 from theory.core.errors import InputError
-from theory.core.lowered import lower_numpy
 from theory.declared import lone_row, weight_decay
 from theory.declared.additive import additive_parts
 from theory.declared.flow import is_quadratic, speed
@@ -24,7 +22,7 @@ from theory.declared.rule import Rule
 from theory.declared.start import Start
 from theory.prediction.greedy import select
 from theory.prediction.predict import Prediction, predict
-from theory.prediction.validity import WIDEST, Condition, Validity, validity
+from theory.prediction.validity import WIDEST, Condition, Validity, light, validity
 
 LEADING, FOUND, FITTED = "emergence, leading order", "emergence", "half of its norm fitted"
 FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS = "emergence in steps", "emergence of SGD, mean", "emergence of SGD, spread"
@@ -90,21 +88,10 @@ def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float) ->
         conditions = (
             fact("momentum", type(rule) is Rule, _given_step(rule)),
             fact("noise", not rule.noise, "noise: that on labels is not in the bound"),
-            _light(prediction),
+            light(prediction, worst),
         )
         source = "second order of one step on the plateau; theory.one_task.plateau"
         yield Known(BOUND, bound, TIME, source, conditions, worst + 1)
-
-
-def _light(prediction: Prediction) -> Condition:
-    r"""$E f^2$ of the students at the start beside $Ef_*^2$: the noise of a step counts the target's alone."""
-    activation, initial = prediction.activation, prediction.initial
-    norms, cosines = initial.norm2, np.clip(initial.student_overlap, -1.0, 1.0)
-    own = norms @ lower_numpy(activation.dual, (cosine,))(cosines) @ norms
-    share = float(own / (np.sum(prediction.teacher.a**2) * float(activation.second_moment)))
-    return small(
-        "light", share, 0.2, "light: the students' own noise is {:.2g} of the target's, and is not in the bound"
-    )
 
 
 def _given_step(rule: Rule) -> str:
@@ -154,9 +141,10 @@ def _of_sgd(
     law = prediction.sgd_law(p, size, batch)
     shift = abs(law.mean - half) / half
     few = small("step size", shift, 0.3, "step size: fluctuations move the time by {:.0%}, beyond first order")
+    conditions = (*conditions, few, light(prediction, p))
     source = "one-task diffusion; theory.one_task.hitting_distribution"
-    yield Known(MEAN_STEPS, law.mean / size, STEPS, source, (*conditions, few), p + 1)
-    yield Known(SPREAD_STEPS, law.std / size, STEPS, source, (*conditions, few), p + 1)
+    yield Known(MEAN_STEPS, law.mean / size, STEPS, source, conditions, p + 1)
+    yield Known(SPREAD_STEPS, law.std / size, STEPS, source, conditions, p + 1)
 
 
 def _fitted(low: float, high: float) -> tuple[Condition, ...]:

@@ -10,9 +10,14 @@ rate: outside. Without the deflated flow the same causes are estimated in closed
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
+from theory.core.activation import Activation
+from theory.core.activation import c as cosine
+from theory.core.lowered import lower_numpy
+from theory.core.quadrature import gauss_hermite
 from theory.one_task.lone_path import lone_path
 from theory.one_task.single_task import SingleTask
 from theory.prediction.deflation import DeflatedRows, TooLong, deflated_rows, rows_by_share
@@ -30,6 +35,8 @@ WIDEST = 2.0
 _ROUNDING = 1e-6
 #: A stall nearer to 0 than this is at 0: the overlap shrinks.
 _SMALL = 1e-6
+#: Share of the target's noise that the students' own may have at the start; and points of its quadrature.
+_OWN_NOISE, _POINTS = 0.2, 64
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,32 @@ def validity(prediction: Prediction, intervals: bool = True) -> list[Validity]:
             Validity((*own, *_estimated(prediction, q, factors)), no_interval=missing) for q, own in enumerate(general)
         ]
     return [_bracketed(prediction, q, own, flows) for q, own in enumerate(general)]
+
+
+def light(prediction: Prediction, q: int) -> Condition:
+    r"""What a step's second order sees of the students themselves while direction q waits, beside the target: neither
+    `Prediction.stability_bound` nor `Prediction.sgd_law` counts it.
+
+    To leading order in d a step shrinks the overlap of student k by $\tfrac12dE(f_*-f)^2\sigma'(z_k)^2$. Its own part of
+    that is $r_k^2E\sigma^2\sigma'^2$, and of all others and of the target it is $E(\cdot)^2\varphi'(1)$. The value is the
+    ratio of students to target in the mean over the wait, each student by itself: what is heavy at the start shrinks.
+    """
+    activation, cosines = prediction.activation, np.clip(prediction.initial.student_overlap, -1.0, 1.0)
+    _, squares = _norms_alone(prediction, float(prediction.time_half[q]))
+    sizes, height = np.sqrt(squares), float(activation.second_moment)
+    whole = sizes @ lower_numpy(activation.dual, (cosine,))(cosines) @ sizes
+    own = whole + (_own_shrinkage(activation) - height) * squares[prediction.neuron[q]]
+    share = float(own / (np.sum(prediction.teacher.a**2) * height))
+    sentence = f"light: while it waits, the students' own noise is {share:.2g} of the target's, and is not counted"
+    return Condition("light", share <= _OWN_NOISE, share, _OWN_NOISE, sentence)
+
+
+@lru_cache(maxsize=64)
+def _own_shrinkage(activation: Activation) -> float:
+    r"""$E\sigma^2\sigma'^2/\varphi'(1)$."""
+    points, weights = gauss_hermite(_POINTS)
+    value, slope = (np.asarray(activation.arrays(order)(points)) for order in (0, 1))
+    return float(weights @ (value * slope) ** 2 / float(activation.kernel_at(1, 1)))
 
 
 def staircase_reasons(prediction: Prediction, validities: Sequence[Validity]) -> list[str]:
@@ -266,16 +299,23 @@ def _estimated(prediction: Prediction, q: int, limits: np.ndarray) -> tuple[Cond
 
 
 def _mean_mass(prediction: Prediction, time: float) -> float:
-    r"""$\frac1T\int_0^T\sum_kr_kdt=\sum_k\ln(1+br_k(0)I)/(bT)$, each student by itself on its plateau.
+    """Of all students, the mean over the time."""
+    return float(np.sum(_norms_alone(prediction, time)[0]))
 
-    $b=4\varphi(1)$, $I=(e^{gT}-1)/g$ with the growth $g=4\varphi(0)\sum a-2\kappa$ that a mean and weight decay give.
+
+def _norms_alone(prediction: Prediction, time: float) -> tuple[np.ndarray, np.ndarray]:
+    r"""$\frac1T\int_0^Tr_kdt=\ln(1+br_k(0)I)/(bT)$ and $\frac1T\int_0^Tr_k^2dt$, (m,), each student by itself on its plateau.
+
+    $\dot r=gr-br^2$ with $b=4\varphi(1)$ and the growth $g=4\varphi(0)\sum a-2\kappa$ that a mean and weight decay give:
+    $I=(e^{gT}-1)/g$, and $b\int r^2=g\int r-r(T)+r(0)$.
     """
-    activation = prediction.activation
-    repulsion = 4 * float(activation.second_moment)
-    growth = (4 * float(activation.squared_mean) * float(prediction.teacher.a.sum()) - 2 * prediction.decay) * time
+    activation, start = prediction.activation, prediction.initial.norm2
     if time == 0:
-        return float(prediction.initial.norm2.sum())
+        return start, start**2
+    repulsion = 4 * float(activation.second_moment)
+    rate = 4 * float(activation.squared_mean) * float(prediction.teacher.a.sum()) - 2 * prediction.decay
+    growth = rate * time
     log_waited = np.log(time) + (max(growth, 0.0) + np.log(-np.expm1(-abs(growth)) / abs(growth)) if growth else 0.0)
-    return float(
-        np.sum(np.logaddexp(0.0, np.log(repulsion * prediction.initial.norm2) + log_waited)) / (repulsion * time)
-    )
+    risen = np.logaddexp(0.0, np.log(repulsion * start) + log_waited)
+    mean, moved = risen / (repulsion * time), start * np.expm1(growth - risen)
+    return mean, np.maximum(rate * mean - moved / time, 0.0) / repulsion
