@@ -11,23 +11,25 @@ import pytest
 from matplotlib.figure import Figure
 from scipy import integrate, stats
 
-from theory import InputError, select
+from theory import InputError, Teacher, select
 from theory.baselines.winner import (
     covering_probability,
     weakest_wins,
     width_exponent,
     winning_probabilities,
 )
+from theory.scaling.competition import Competition
 from theory.scaling.extreme_overlaps import GAUSSIAN, OverlapLaw
 from theory.scaling.selection import (
-    Competition,
     EqualWeights,
     selection_law,
+    selection_probability,
     success_probability,
     well_separated_success,
 )
 from theory.scaling.selection_draws import draw_overlaps, draw_selected_scores, selected_scores
 from theory.scaling.selection_gaps import GAPS, GapLaw
+from theory.scaling.selection_sets import MOST_DIRECTIONS, free_sets
 from validation import Context, catalogue
 from validation.figures.selection import predicted_and_measured
 
@@ -124,6 +126,40 @@ def test_first_correction_brings_the_law_to_the_draws() -> None:
     allowance = abs(law.first_missed() - law.first_missed(correlated=False))
     assert abs(law.first_missed() - missed.mean()) < 4 * error + allowance
     assert allowance < 0.05 * missed.mean()
+
+
+@pytest.mark.parametrize(
+    ("width", "count", "exponent"), [(1, 2, 4), (2, 2, 3), (3, 4, 3), (4, 4, 3), (5, 6, 4), (9, 6, 5)]
+)
+def test_who_is_selected_of_few_is_as_drawn_matrices_say(width: int, count: int, exponent: int) -> None:
+    problem, draws = power_law(count, 1.0, width, exponent), 20_000
+    block = np.random.default_rng(8).standard_normal((draws, width, count))
+    reach = np.maximum(block, 0) if exponent % 2 else np.abs(block)
+    selected = selected_scores(problem.a * reach**problem.power) > 0
+    teacher = Teacher.of(problem.a, 10**9, normalise=False)
+    drawn = np.column_stack([selected, np.logical_and.accumulate(selected, axis=1)]).mean(axis=0)
+    law = selection_law(problem)
+    stated = np.concatenate([selection_probability(teacher, width, exponent), law.all_selected()[1:]])
+    error = np.sqrt(stated * (1 - stated) / draws)
+    assert np.all(np.abs(drawn - stated) <= 4.5 * error + 1e-7)
+    independent = np.abs(drawn - np.concatenate([1 - law.missed, law.all_selected(correlated=False)[1:]]))
+    assert np.any(independent > 5 * error + 1e-3)
+
+
+def test_all_of_equal_directions_are_selected_as_often_as_is_solved() -> None:
+    for count, width in ((2, 2), (5, 6), (8, 8), (3, 10**9)):
+        law = OverlapLaw(signed=True)
+        sets = free_sets(Competition(tuple([1.0] * count), width, 1.0, law))
+        assert sets.all_selected[-1] == pytest.approx(EqualWeights(count, width, law).success(0.0), abs=1e-6)
+        assert sets.probability.sum() == pytest.approx(1.0, abs=1e-7)
+    with pytest.raises(InputError, match="goes up to"):
+        free_sets(power_law(MOST_DIRECTIONS + 1, 1.0, 3))
+
+
+def test_no_more_are_all_selected_than_there_are_neurons() -> None:
+    found = selection_law(power_law(12, 1.0, 7)).all_selected()
+    assert np.all(found[:8] > 0)
+    np.testing.assert_array_equal(found[8:], 0.0)
 
 
 def test_odd_activations_may_leave_directions_without_a_neuron() -> None:

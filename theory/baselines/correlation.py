@@ -34,7 +34,7 @@ from theory.one_task.plateau import Plateau, TargetMoments, signal
 from theory.one_task.plateau import u as overlap
 from theory.one_task.single_task import SingleTask
 from theory.prediction.greedy import scores
-from theory.scaling.selection import Competition
+from theory.scaling.competition import Competition
 
 REFERENCE = "arXiv:2406.11828; Li, Ma, Zhang (COLT 2020); slides of arXiv:2504.19983; clock and winner derived"
 _DIGITS = 50

@@ -13,8 +13,8 @@ import numpy as np
 import scipy
 
 from theory.core.errors import InputError
+from theory.scaling.competition import Competition
 from theory.scaling.extreme_overlaps import GAUSSIAN, OverlapLaw
-from theory.scaling.selection import Competition
 
 
 def weakest_wins(condition: float, directions: float, power: float = 2.0, law: OverlapLaw = GAUSSIAN) -> float:

@@ -5,7 +5,7 @@ The law that they follow is that of `theory.scaling.selection`.
 
 import numpy as np
 
-from theory.scaling.selection import Competition
+from theory.scaling.competition import Competition
 
 
 def draw_overlaps(width: int, directions: int, dim: int, draws: int, rng: np.random.Generator) -> np.ndarray:

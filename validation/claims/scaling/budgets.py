@@ -8,11 +8,12 @@ import numpy as np
 from dynamics.additive.retiring_flow import retiring_flow
 from theory import Activation, Prediction, Student, Teacher, draw_initial_state, predict
 from theory.scaling import frontiers
+from theory.scaling.competition import Competition
 from theory.scaling.largest_overlap import LargestOverlap
 from theory.scaling.loss_sums import smooth_loss
 from theory.scaling.power_law_loss import PowerLawLoss
 from theory.scaling.scaling_laws import exponent_value
-from theory.scaling.selection import Competition, selection_law
+from theory.scaling.selection import selection_law
 from validation.claims.scaling.scaling import (
     BIAS,
     DECAYS,

@@ -17,13 +17,14 @@ from theory.core import power_sums
 from theory.core.curves import crossing_time
 from theory.one_task import single_task
 from theory.prediction.validity import finite_size_share
+from theory.scaling.competition import Competition
 from theory.scaling.extreme_overlaps import OverlapLaw
 from theory.scaling.finite_dim_loss import FiniteDimLoss
 from theory.scaling.largest_overlap import FixedOverlap, LargestOverlap
 from theory.scaling.loss_sums import LossSum, smooth_loss
 from theory.scaling.power_law_loss import PowerLawLoss
 from theory.scaling.scaling_laws import exponent_value
-from theory.scaling.selection import Competition, SelectionLaw, selection_law
+from theory.scaling.selection import SelectionLaw, selection_law
 from validation.experiments.loss_draws import greedy_scores, independent_staircases, staircases, weights_of
 from validation.figures import scaling as figures
 from validation.judge.claim import Controls, Measurement, Part, claim, computed_by

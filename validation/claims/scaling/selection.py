@@ -8,9 +8,9 @@ from scipy import optimize
 
 from theory.baselines.winner import covering_probability, weakest_wins, width_exponent
 from theory.core.streams import Word
+from theory.scaling.competition import Competition
 from theory.scaling.extreme_overlaps import GAUSSIAN, OverlapLaw
 from theory.scaling.selection import (
-    Competition,
     EqualWeights,
     SelectionLaw,
     selection_law,
