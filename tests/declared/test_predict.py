@@ -92,6 +92,31 @@ def test_an_activation_finds_what_it_has_degrees_for() -> None:
     assert "direction 3: in no term" in next(x.sentence for x in found.unknown if x.quantity == "leap")
 
 
+@pytest.mark.parametrize(("text", "cancelled"), [("h2(z1)*z3 - h2(z2)*z3", True), ("h2(z1)*z3 + h2(z2)*z3", False)])
+def test_terms_that_cancel_where_a_row_rests_are_outside(text: str, cancelled: bool) -> None:
+    """They leave what starts small to a later order: its time grows with ln d, where leap 1 takes as long in any dimension."""
+    times = []
+    for dim in (10**4, 10**8):
+        resolved, known = said(
+            inputs=str(dim), target=f"z1 + z2 + {text}", activation="h1+h2+h3", student="committee", rows="sphere",
+            student_width=1, loss="correlation", seed=3,
+        )  # fmt: skip
+        flow = declared_flow(resolved.model, resolved.start, 6.0, np.linspace(0, 6, 1201)).dataset
+        times.append(flow.time.values[np.argmax(flow.overlap.values[:, 0, 0, 2] ** 2 > 0.04)])
+    for one in (x for x in known.known if "leap" in x.quantity):
+        assert [x.split(":")[0] for x in one.reasons] == ["cancel"] * cancelled
+    assert value(known, "leap") == 1
+    assert (times[1] > 1.5 * times[0] > 0) == cancelled
+    assert np.all(np.array(times) > 0)
+
+
+def test_what_is_left_of_a_leaps_terms_is_that_of_where_rows_rest() -> None:
+    r"""By the correlation loss of $z_1+1.3z_2$ alone: $t\propto(1,1.3)$, and $t_1-t_2$ of $t_1+t_2$ is 0.3/2.3."""
+    made = leaps(Polynomial.parse("z1 + 1.3*z2 + z1*h2(z3) - z2*h2(z3)"), Activation.parse("h1+h3"), (1.0, -1.0))
+    assert [one.size for one in made] == [1, 1, 2]
+    assert made[-1].share == pytest.approx(0.3 / 2.3, rel=1e-6)
+
+
 # ---------------------------------------------------------------------- a row by itself
 
 
