@@ -11,7 +11,7 @@ from dynamics.core.keys import replica_keys
 from dynamics.declared.engine import Exact
 from dynamics.declared.lanes import until_ended
 from theory.declared.start import Start
-from validation.experiments.passages import LEVEL, START, Passages, case_of, passages
+from validation.experiments.passages import LEVEL, START, Passages, case_of, passages, run_points
 
 X = np.array([10.0, 20.0, 40.0, 80.0])
 TERMS = np.array([[2.0, 0.5, 0.1]] * 4) * X[:, None] ** np.array([1.5, 2.0, 3.0])
@@ -88,6 +88,23 @@ def test_first_passages_have_the_law_of_explicit_vectors() -> None:
     half = int(np.median(steps))
     cut = passages(one.model(dim, size), start, LEVEL, half, replicas, 3)
     np.testing.assert_array_equal(cut, np.where(steps <= half, steps, np.inf))
+
+
+def test_runs_and_their_prediction_go_from_the_same_overlap() -> None:
+    r"""Plain SGD on h3, whose drift is $3u^2(1-u^2)$: from $2/\sqrt d$ to 0.4, by hand, and the mean of 200 runs."""
+    one, dim = case_of("sgd", "h3"), 100
+    size = one.step_size(dim) / 4
+    run = run_points([1.0], [(one, dim, size)], 200, 1)
+    first, second, _ = run.predicted[0]
+
+    def flow(start: float) -> float:
+        return (1 / start - 1 / 0.4 + np.arctanh(0.4) - np.arctanh(start)) / (3 * size)
+
+    assert first == pytest.approx(flow(2 / np.sqrt(dim)), rel=1e-6)
+    error, beyond = run.steps.std() / np.sqrt(run.steps.size), second**2 / first
+    assert abs(run.steps.mean() - first - second) < 4 * error + beyond
+    for wrong in (2 / dim, 1 / np.sqrt(dim)):
+        assert abs(run.steps.mean() - flow(wrong) - second) > 2 * (4 * error + beyond)
 
 
 def clock(seen: Any, overlap: Any, size: Any, step: Any) -> Any:

@@ -28,7 +28,7 @@ from theory.core.hermite import z
 from theory.core.indexed import Sums, Term, k, l, q, r, s, t
 from theory.steps.moments import require_polynomial
 
-#: Residual correlations: ``left[k, x, e]`` is $C_{xe}-C_{xk}C_{ke}$.
+#: Residual correlations: ``left[k, x, e]`` is $C_{xe}-C_{xk}C_{ke}$, symmetric in x and e.
 left = sp.IndexedBase("D")
 _TWO = sp.Integer(2)
 Writer = Callable[[Sequence[sp.Symbol], sp.Expr], list[Term]]
