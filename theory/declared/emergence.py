@@ -223,11 +223,16 @@ class _Rows:
                 times[row] = lone_row.found_times(self.model, Row.of(self.model, self.start, row), until)
         return times
 
-    def passages(self, row: int, p: int, switched: Sequence[tuple[float, int]]) -> list[Passage]:
-        """Of the row alone, of it and all directions that are left, and of a massless one."""
+    def passages(self, row: int, p: int, gone: Sequence[tuple[Passage, int]]) -> list[Passage]:
+        """Of the row alone; of it and all directions, those that are `gone` fitted in the middle, early and late; and of a
+        massless one.
+        """
         model, until = self.model, _HORIZON / self.rates[row, p]
         own = Row.of(model, self.start, row)
-        found = [follow(alone(model, p), own.towards(p), 0, until), follow(model, own, p, until, switched)]
+        found = [follow(alone(model, p), own.towards(p), 0, until)]
+        switches = [[(time, q) for time in one.switches] for one, q in gone]
+        for switched in zip(*switches, strict=True) if gone else [()]:
+            found.append(follow(model, own, p, until, switched))
         if model.student.homogeneous:
             found.append(follow(alone(model, p), Row.of(model, self.start, row, _MASSLESS).towards(p), 0, until))
         return found
@@ -242,7 +247,7 @@ def _by_rows(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
             else "link and activation share degree 1: all rows grow together, at once; run declared-flow"
         )
     unit = np.allclose(np.diag(model.directions.covariance), 1.0)
-    source, general, gone = lone_row.REFERENCE, _general(rows.degree, unit), list[tuple[float, int]]()
+    source, general, gone = lone_row.REFERENCE, _general(rows.degree, unit), list[tuple[Passage, int]]()
     ties: list[Condition] = []
     keeps = model.student.homogeneous or model.student.rows != "free"
     kept = fact("rows", keeps, "rows: a free row of a committee changes its length, and so its rate, while it waits")
@@ -272,7 +277,7 @@ def _by_rows(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
             low, high = _interval([one.fitted for one in passages], pulled)
             conditions = (*conditions, _tie(low, high, lead))
             yield Known(FITTED, passages[0].fitted, TIME, source, conditions, p + 1, low, high)
-        gone.append((passages[0].fitted, p))
+        gone.append((passages[0], p))
     for p in sorted(set(range(model.target.count)) - {p for _, p, _ in rows.pairs}):
         # (A row that is near a tie may come here in place of where it is sent.)
         yield Known(FOUND, np.inf, TIME, source, (*general, *ties), p + 1, np.inf, np.inf)

@@ -9,7 +9,9 @@ $$S_{kp}=\frac{\dot X_{kp}}{X_{kp}}=\nu b_ka_p\Gamma_p\frac{\partial_tN_{kp}}{X_
 N the teacher's integral (`theory.declared.population`), ν the rule's speed. Where the pair's first common degree J is 3 or
 more $S\propto|X|^{J-2}$, and $T_{kp}=1/((J-2)S_{kp})$ is the leading time (derived; isotropic inputs: arXiv:2504.19983,
 eq. (5)). At finite size a row by itself has the model's own derived flow, of L + LP numbers, which is integrated here:
-covariance, decay and what the row does to itself are in it, the other rows are not.
+covariance, decay and what the row does to itself are in it, the other rows are not; of a direction that is fitted the row
+that rests along it is. (Under another covariance a 2-homogeneous row's fields have no unit variance, and it leaves much of its
+direction: lower degrees of σ, with which it holds other rows.)
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +29,6 @@ from theory.declared.numeric_flow import Rates
 from theory.declared.start import Start
 from theory.declared.student import Student
 from theory.declared.target import Additive
-from theory.declared.weight_decay import rest_norms
 
 REFERENCE = "derived; one row of the declared flow, isotropic inputs: arXiv:2504.19983, eq. (5)"
 
@@ -37,6 +38,8 @@ _RTOL, _ATOL, ERROR, _MOST = 1e-5, 1e-13, 1e-3, 4000
 _LEAST, _MOST_FREE, _BEYOND = -120.0, 40.0, 10.0
 #: Such a change of a row that nothing holds back.
 _SETTLED = 30.0
+#: A direction begins to be fitted at one part in so many of what is.
+_TWENTIETH = 20
 #: Squared correlation of the row's field with the direction's at which it is found.
 FOUND = 0.5
 
@@ -138,10 +141,25 @@ class Passage:
         found: the first at which $\mathrm{Corr}(\langle v,x\rangle,\langle w_p,x\rangle)^2$ is `FOUND`; inf if not by the end,
             or another direction is found first; nan if the row is too stiff or gets too short to follow.
         fitted: the first at which $\rho\,\mathrm{Corr}^2$ is half of `rest_norm`, or the same as `found` where that is inf.
+        begun: the first at which it is a twentieth, 0 at once.
     """
 
     found: float
     fitted: float
+    begun: float = np.inf
+
+    @property
+    def switches(self) -> tuple[float, float, float]:
+        r"""When 50, 5 and 99 % are fitted, in this order: as the norm grows, $\dot r=g\,r(1-r/r^*)$, the last by
+        $\ln99/\ln19$ of the time from the second to the first after the first.
+        """
+        if not np.isfinite(self.fitted):
+            return (np.inf,) * 3
+        return (
+            self.fitted,
+            self.begun,
+            self.fitted + (self.fitted - self.begun) * float(np.log(99) / np.log(_TWENTIETH - 1)),
+        )
 
 
 def rest_norm(model: DeclaredModel, p: int) -> float:
@@ -153,8 +171,13 @@ def rest_norm(model: DeclaredModel, p: int) -> float:
 
     Raises `InputError` for models without a flow.
     """
+    return _rest(model, p)[0]
+
+
+def _rest(model: DeclaredModel, p: int) -> tuple[float, float]:
+    """`rest_norm`, and s of the row $s w_p$ that has it, nan where that is inf."""
     if not (model.student.homogeneous and is_quadratic(model.loss)):
-        return np.inf
+        return np.inf, np.nan
     single = alone(model, p)
     student, along = model.student, single.directions.grams[:, 0, 0]
     velocity = _Velocity(replace(single, student=replace(student, width=1, second=student.second[:1])))
@@ -171,7 +194,8 @@ def rest_norm(model: DeclaredModel, p: int) -> float:
         return float(max(pulled / (near - far), 0.0))
 
     unit = _norm2(student, velocity.fields(along[:, None, None], along[:, None, None])[1], along)
-    return unit * max(resting(1), resting(-1))
+    square, sign = max((resting(sign), sign) for sign in (1, -1))
+    return unit * square, sign * float(np.sqrt(square))
 
 
 def _norm2(student: Student, variance: np.ndarray, gram: np.ndarray) -> float:
@@ -180,18 +204,16 @@ def _norm2(student: Student, variance: np.ndarray, gram: np.ndarray) -> float:
 
 
 def follow(model: DeclaredModel, row: Row, p: int, until: float, switched: Sequence[tuple[float, int]] = ()) -> Passage:
-    """One row to direction p, the other directions on; `switched`: (time, direction) from which on one is fitted.
-
-    What weight decay leaves of a fitted direction stays on.
+    """One row to direction p, the other directions on; `switched`: (time, direction) from which on one is fitted, by a row
+    that rests along it.
 
     Raises `InputError` for models without a flow.
     """
     rest = rest_norm(model, p)
     flow = _Lone(model, row, None if np.isinf(rest) else rest / 2 if rest > 0 else np.inf)
-    events = [_event(flow, p, name) for name in ("found", "fitted", "elsewhere")]
-    y, now, found = flow.begin, 0.0, np.inf
-    if flow.measures(y, p)["found"] >= 0:
-        found = 0.0
+    events = [_event(flow, p, name) for name in ("found", "fitted", "elsewhere", "begun")]
+    y, now = flow.begin, 0.0
+    found, begun = (0.0 if flow.measures(y, p)[name] >= 0 else np.inf for name in ("found", "begun"))
     for time, gone in [*sorted(x for x in switched if x[0] < until and x[1] != p), (until, -1)]:
         try:
             done = scipy.integrate.solve_ivp(flow.rate, (now, time), y, "LSODA", events=events, rtol=_RTOL, atol=_ATOL)
@@ -199,9 +221,9 @@ def follow(model: DeclaredModel, row: Row, p: int, until: float, switched: Seque
             return Passage(np.nan, np.nan)
         if not done.success or done.y[-1].min() < _LEAST:
             return Passage(np.nan, np.nan)
-        found = min([found, *done.t_events[0].tolist()])
+        found, begun = min([found, *done.t_events[0].tolist()]), min([begun, *done.t_events[3].tolist()])
         if done.t_events[1].size or (done.t_events[2].size and not np.isfinite(found)):
-            return Passage(found, float(done.t_events[1][0]) if done.t_events[1].size else np.inf)
+            return Passage(found, float(done.t_events[1][0]) if done.t_events[1].size else np.inf, begun)
         y, now = done.y[:, -1], time
         flow.velocity.fit(gone)
     return Passage(found, np.inf)
@@ -235,30 +257,39 @@ def found_times(model: DeclaredModel, row: Row, until: float) -> np.ndarray:
 
 
 def _event(flow: "_Lone", p: int, name: str) -> Callable[[float, np.ndarray], float]:
-    """The measure of this name turns positive; being found does not end the run."""
+    """The measure of this name turns positive; to be found, or to begin to be fitted, does not end the run."""
 
     def event(time: float, y: np.ndarray) -> float:
         return flow.measures(y, p)[name]
 
-    event.terminal, event.direction = name != "found", 1  # type: ignore[attr-defined]
+    event.terminal, event.direction = name not in ("found", "begun"), 1  # type: ignore[attr-defined]
     return event
 
 
 class _Velocity(Rates):
-    """The flow of labels' mean; directions can be fitted and gone."""
+    """The flow of labels' mean; along directions that are fitted rows rest, and do not move."""
 
     def __init__(self, model: DeclaredModel) -> None:
-        model = of_mean_labels(model)
-        super().__init__(model)
-        self.left = self.constants["weights"].copy()
-        decay, size = model.rule.decay / speed(model.rule), np.abs(self.left)
-        self.residues = np.sign(self.left) * (size - rest_norms(model.student.activation, size, decay))
+        self.model = of_mean_labels(model)
+        super().__init__(self.model)
+        self.resting: dict[int, float] = {}
 
     def fit(self, direction: int) -> None:
-        """From here on only what weight decay leaves of a direction."""
+        """From here on a row $s w_p$ rests along a direction."""
         if direction >= 0:
-            self.left[direction] = self.residues[direction]
-            self.constants = self.constants | {"weights": self.left}
+            self.resting[direction] = _rest(self.model, direction)[1]
+            self._given["b"] = np.append(self._given["b"], self.model.student.second[0])
+
+    def __call__(self, overlap: np.ndarray, gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of the rows that move."""
+        if not self.resting:
+            return super().__call__(overlap, gram)
+        places, sizes, count = list(self.resting), np.array(list(self.resting.values())), overlap.shape[1]
+        along = sizes[:, None] * self.model.directions.grams[:, places]
+        cross = sizes * overlap[:, :, places]
+        whole = np.block([[gram, cross], [cross.transpose(0, 2, 1), along[:, :, places] * sizes]])
+        turned, grown = super().__call__(np.concatenate([overlap, along], axis=1), whole)
+        return turned[:, :count], grown[:, :count, :count]
 
     def growth(self, overlap: np.ndarray, gram: np.ndarray) -> np.ndarray:
         """Logarithmic growth of all squared correlations with the directions, (m, P)."""
@@ -289,7 +320,7 @@ class _Lone:
         begun = row.overlap / np.sqrt(self.size), row.square / self.size, np.zeros(1)
         self.begin = np.concatenate([x.ravel() for x in begun])
         self.shape = (len(model.inputs.eigenvalues), model.target.count)
-        self.weights, self.variance = np.abs(additive_target(model).weights), np.diag(model.directions.covariance)
+        self.variance = np.diag(model.directions.covariance)
         self.student, self.level, self.evaluations = model.student, level, 0
         rest = 2 * level if level is not None and np.isfinite(level) else 0.0
         self.most = _MOST_FREE if level is None else float(np.log(_BEYOND * max(rest / self.size, 1.0)))
@@ -306,10 +337,14 @@ class _Lone:
         overlap, gram = self.split(y)
         X, C = self.velocity.fields(overlap, gram)
         squared = X[0] ** 2 / (C[0, 0] * self.variance)
-        others = squared[(np.arange(squared.size) != p) & (np.abs(self.velocity.left) == self.weights)]
+        others = np.delete(squared, [p, *self.velocity.resting])
         found = float(squared[p]) - FOUND
-        fitted = found if self.level is None else _norm2(self.student, C, gram) * float(squared[p]) - self.level
-        return {"found": found, "fitted": fitted, "elsewhere": float(np.max(others, initial=0.0)) - FOUND}
+        elsewhere = float(np.max(others, initial=0.0)) - FOUND
+        if self.level is None:
+            return {"found": found, "fitted": found, "begun": found, "elsewhere": elsewhere}
+        norm2 = _norm2(self.student, C, gram) * float(squared[p])
+        begun = norm2 - 2 * self.level / _TWENTIETH
+        return {"found": found, "fitted": norm2 - self.level, "begun": begun, "elsewhere": elsewhere}
 
     def rate(self, time: float, y: np.ndarray) -> np.ndarray:
         self.evaluations += 1
