@@ -42,7 +42,7 @@ class TooLong(Exception):
 class DeflatedRows:
     """Attributes: half_time (P,) first gradient-flow time of squared overlap ½, inf if not by the end; neuron (P,) who
     reached it, −1 for none. loss_time (P,) when all students together have half of what is fitted of that direction, inf if
-    never, or switched off before.
+    never, or switched off before: it is watched where the switch is later than half.
     """
 
     half_time: np.ndarray
@@ -201,8 +201,10 @@ class _Flow:
 
     @property
     def waiting(self) -> np.ndarray:
-        """Directions, from 0, that are found and can still be fitted: not forbidden by decay, nor switched off."""
-        open_ = (self.weights == self.own) & (self.rests > 0)
+        """Directions, from 0, that are found and can still be fitted: not forbidden by decay, nor switched off; none where
+        they are switched off by then.
+        """
+        open_ = (self.weights == self.own) & (self.rests > 0) & (self.share > 0.5)
         return np.flatnonzero(np.isfinite(self.half) & np.isinf(self.fitted) & open_)
 
     def share_of(self, y: np.ndarray, directions: np.ndarray) -> np.ndarray:
