@@ -101,7 +101,7 @@ class SelectionLaw:
 
         Exact up to `MOST_DIRECTIONS` directions. For more
         $\prod_p(1-\phi_p)\exp\sum_{p<p'}C_{pp'}/((1-\phi_p)(1-\phi_{p'}))$, covariances C to leading order, and 0 for q > m:
-        beside draws of P = 9 to 32 off by at most 0.01 from m = 2P on, 0.03 up to m = P/2, and between them by up to 0.1, for
+        beside draws of P = 9 to 32 off by at most 0.01 at m = 2P, 0.03 at m = P/2, and at P − 1 to P + 1 by up to 0.1, for
         even activations (m < P) 0.2. Without `correlated` the fluid limit, in which directions are independent: up to 0.36.
         """
         if correlated and len(self.competition.weights) <= MOST_DIRECTIONS:
