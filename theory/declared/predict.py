@@ -38,12 +38,9 @@ from theory.scaling import bayes
 _FEW = 0.03
 #: Squared cosine of two directions that independent draws hardly reach in dimensions for which P/d is small.
 _COSINE = 0.1
-DEGREE, BAYES = (
-    "leading degree of the rule",
-    "loss that no estimator beats",
-)  #: Share of their sizes that the terms of a leap add up to, below which they count as cancelled.
+#: Share of their sizes that the terms of a leap add up to, below which they count as cancelled.
 _CANCELLED = 0.01
-
+DEGREE, BAYES = "leading degree of the rule", "loss that no estimator beats"
 _HERMITE = "Hermite expansion; arXiv:2003.10409"
 _GENERATIVE = "arXiv:2403.05529; theory.declared.generative"
 
