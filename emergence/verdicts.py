@@ -52,7 +52,8 @@ def summary(verdicts: "Sequence[Verdict]") -> str:
     """How many there are of each."""
     counts = ", ".join(f"{number} {name}" for name, number in sorted(Counter(v.verdict for v in verdicts).items()))
     surprises = sum(not verdict.as_expected for verdict in verdicts)
-    return f"{len(verdicts)} quantities: {counts}; {surprises} not as expected"
+    quantities = "1 quantity" if len(verdicts) == 1 else f"{len(verdicts)} quantities"
+    return f"{quantities}: {counts}; {surprises} not as expected"
 
 
 def _rounded(value: float) -> float:

@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> Result:
     _distinct(asked)
     check_preset((one.claim for one in asked), arguments.preset)
     if arguments.lock:
-        return _lock(asked)
+        return _lock(arguments, asked)
     if arguments.plan:
         return _plan(arguments, asked)
     return _judge(arguments, asked, theories, seeds)
@@ -315,10 +315,14 @@ def _workers(arguments: argparse.Namespace) -> int:
     return usable_cores() if arguments.workers is None else Whole().check("--workers", arguments.workers)
 
 
-def _lock(asked: list[Asked]) -> Result:
-    """Lock all claims, or none: each can be run, and no other version of it is locked."""
+def _lock(arguments: argparse.Namespace, asked: list[Asked]) -> Result:
+    """Lock all claims, or none: each can be run, and no other version of it is locked.
+
+    A claim that was judged before, whatever it said then, is locked after data.
+    """
     from emergence.conjecture import lock
 
+    folder = output.asked(arguments.out)
     found = {}
     lines = []
     for one in asked:
@@ -327,8 +331,11 @@ def _lock(asked: list[Asked]) -> Result:
         lock.check(lock.place(one.file, one.claim.id), one.content)
     for one in asked:
         path, name = lock.place(one.file, one.claim.id), one.claim.id
-        found[name] = {"file": str(path), "sha256": lock.write(path, one.content)}
-        lines.append(f"{name}: locked, {found[name]['sha256']} in {Path(one.file).parent / path.name}")
+        data = folder / f"{name}.nc"
+        made = lock.write(path, one.content, data.exists())
+        found[name] = {"file": str(path), "sha256": made["sha256"], "after_data": bool(made.get("after_data"))}
+        late = f" (after data: {data})" if found[name]["after_data"] else ""
+        lines.append(f"{name}: locked{late}, {made['sha256']} in {Path(one.file).parent / path.name}")
     return Result({"locks": found}, "\n".join(lines))
 
 

@@ -26,6 +26,8 @@ CONVENTIONS = {
     4.0: "four times: the loss without the ½, and a rate without its 2, do that",
     0.25: "a quarter: two factors ½ do that",
     math.sqrt(2): "√2: z²−1 in place of h2, or a norm in place of its square, does that",
+    math.log(10): "ln 10: log10 in place of ln does that (log is the natural one)",
+    1 / math.log(10): "1/ln 10: ln in place of log10 does that",
     1 / math.sqrt(2): "1/√2: h2 in place of z²−1, or a squared norm in place of its root, does that",
 }
 #: A power is told from a factor if it is so many standard errors from 0, and leaves at most this share of the scatter.

@@ -14,7 +14,7 @@ from emergence.store.folder import digest
 from emergence.values import shown
 from validation.judge.claim import Claim
 
-LOCKED, UNLOCKED, EDITED = "locked", "unlocked", "edited after lock"
+LOCKED, UNLOCKED, EDITED, LATE = "locked", "unlocked", "edited after lock", "locked after data"
 #: Bytes of a lock, at most.
 _LARGEST = 1_000_000
 
@@ -64,30 +64,39 @@ def place(file: str, name: str) -> Path:
 
 
 def status(path: Path, content: Mapping[str, Any]) -> str:
-    """``locked``, ``unlocked`` or ``edited after lock``. Raises `InputError` for a lock that is none."""
+    """One of the four words above. Raises `InputError` for a lock that is none."""
     if not path.exists():
         return UNLOCKED
-    return LOCKED if _read(path) == digest(content) else EDITED
+    lock = _read(path)
+    if lock["sha256"] != digest(content):
+        return EDITED
+    return LATE if lock.get("after_data") else LOCKED
 
 
 def check(path: Path, content: Mapping[str, Any]) -> str:
     """The digest of a claim. Raises `InputError` where another version of it is locked already."""
     found = digest(content)
-    if path.exists() and _read(path) != found:
+    if path.exists() and _read(path)["sha256"] != found:
         refuse(f"lock {str(path)!r} is of another version of claim {content['id']}: remove it to lock this one")
     return found
 
 
-def write(path: Path, content: Mapping[str, Any]) -> str:
-    """Lock a claim; its digest. Raises `InputError` as `check` does."""
+def write(path: Path, content: Mapping[str, Any], after_data: bool) -> dict[str, Any]:
+    """Lock a claim, of which there were data before or not; what the lock holds. One that is there stays.
+
+    Raises `InputError` as `check` does.
+    """
     found = check(path, content)
-    text = json.dumps({"claim": content["id"], "sha256": found, "canonical": content}, indent=2, sort_keys=True)
+    if path.exists():
+        return _read(path)
+    lock = {"claim": content["id"], "sha256": found, "canonical": dict(content), "after_data": after_data}
+    text = json.dumps(lock, indent=2, sort_keys=True)
     write_atomically(path, lambda temporary: Path(temporary).write_text(f"{text}\n", encoding="utf-8"))
-    return found
+    return lock
 
 
-def _read(path: Path) -> str:
-    """The digest in a lock, which must be that of what it says was locked."""
+def _read(path: Path) -> dict[str, Any]:
+    """A lock, whose digest must be that of what it says was locked."""
     try:
         with open(path, "rb") as file:
             found = json.loads(file.read(_LARGEST))
@@ -96,4 +105,4 @@ def _read(path: Path) -> str:
         refuse(f"lock {str(path)!r} cannot be read ({shown(str(problem))}): remove it and lock the claim again")
     if not whole:
         refuse(f"lock {str(path)!r} has been edited: its sha256 is not that of its content: remove it and lock again")
-    return str(found["sha256"])
+    return dict(found)

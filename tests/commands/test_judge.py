@@ -331,6 +331,9 @@ def test_a_locked_claim_says_so_and_an_edited_one_too(run: Callable, refused: Ca
     document = run("judge", again, "--workers", "1", "--quiet")[1]
     assert document["locks"] == {"X1": "locked"}
     assert "(locked)" in document["claims"][0]["source"]
+    (tmp_path / "X1.lock").unlink()
+    assert run("judge", again, "--lock")[1]["locks"]["X1"]["after_data"] is True
+    assert run("judge", again, "--workers", "1", "--quiet")[1]["locks"] == {"X1": "locked after data"}
     edited = written(tmp_path, problem=small, predict='formula = "1/(23*a*u0**4)"')
     assert run("judge", edited, "--workers", "1", "--quiet")[1]["locks"] == {"X1": "edited after lock"}
     assert "is of another version of claim X1" in refused("judge", edited, "--lock")
@@ -737,7 +740,7 @@ def test_a_plan_keeps_its_promise(tmp_path: Path) -> None:
     [
         ("1", "2", "inconclusive", ""),
         ("0.5", "0.6", "disagrees", ", at least"),
-        ("0.5", "1", "inconclusive", ", at least"),
+        ("0.5", "1", "disagrees", ", at least"),
     ],
 )
 def test_runs_that_end_too_early_bound_the_mean_from_below(
@@ -800,7 +803,7 @@ def test_shares_are_said_in_figures(share: float, said: str) -> None:
 
 def test_a_rival_that_is_right_is_named(tmp_path: Path) -> None:
     found = verdict(noise(tmp_path, predict={"formula": "3"}, rivals={"one": "1"}))
-    assert found.verdict == "inconclusive"
+    assert found.verdict == "disagrees"
     assert found.measurement.details["told apart"] == "the prediction is rejected, and one is not"
 
 

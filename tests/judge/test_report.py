@@ -83,7 +83,7 @@ def _verdicts():
     return [
         _verdict("E10", key="beta"),
         _verdict("E2", estimate=1.5),
-        _verdict("E1", estimate=1.5, control=1.5, expected="disagrees"),
+        _verdict("E1", control=1.001, expected="disagrees"),
         _verdict("Q3", estimate=1.5, expected="disagrees"),
         _verdict("L4", control=None, kind="open", controls=()),
         _verdict("S1", expected="disagrees"),

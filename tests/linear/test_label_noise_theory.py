@@ -131,7 +131,9 @@ def test_full_batch_fall_of_one_direction_after_another() -> None:
     assert sam.full_batch_fall(0.3, 1e-6, np.eye(3), 50 * np.eye(3), 1000) == pytest.approx(
         -2e-6 * 0.09 / 3 * 1000, rel=1e-3
     )
-    without = sam.full_batch_fall(0.3, 5e-3, np.diag([1.0, 2.0, 0.0]), gram, 4000)  # nothing is seen of the third direction
+    without = sam.full_batch_fall(
+        0.3, 5e-3, np.diag([1.0, 2.0, 0.0]), gram, 4000
+    )  # nothing is seen of the third direction
     seen = sam.full_batch_fall(0.3, 5e-3, inputs[:2, :2], gram[:2, :2], 4000)
     assert 150 * np.exp(without) == pytest.approx(90 * np.exp(seen) + 60, rel=1e-12)
     with pytest.raises(InputError, match=r"step_size is 0.1"):

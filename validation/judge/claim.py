@@ -2,8 +2,8 @@
 
 A quantity agrees with a prediction when |estimate − predicted| ≤ allowance + 4·stderr. The allowance is an error that
 theory or the integrator's own tolerance computes; the standard error comes from independent replicas. Every quantity
-carries controls, wrong theories judged on the same data by the same rule: if one of them is not rejected, the data cannot
-tell right from wrong and the verdict is ``inconclusive``.
+carries controls, wrong theories judged on the same data by the same rule: if one of them is not rejected, agreement does not
+tell right from wrong and the verdict is ``inconclusive``. A prediction that the data reject disagrees, whoever else is left.
 """
 
 import math
@@ -165,7 +165,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A judged measurement: ``agrees``, ``disagrees``, ``inconclusive`` (a control survived) or ``open``.
+    """A judged measurement: ``agrees``, ``disagrees``, ``inconclusive`` (beside it a control survived) or ``open``.
 
     `used`: see `share_used`. `z`: see `standard_score`.
     """
@@ -321,9 +321,11 @@ def verdict_of(x: Measurement) -> Judgement:
     numbers = (x.estimate, x.predicted, x.allowance, x.stderr)
     controls = tuple(_judge_control(name, control, x) for name, control in x.controls.items())
     verdict = "agrees" if agrees(*numbers, x.sigmas) else "disagrees"
+    measured = not math.isnan(x.estimate)
+    # What is rejected is wrong, whoever else is left.
+    told = all(control.rejected for control in controls) or (verdict == "disagrees" and measured)
     # (An error that is no number says neither that a theory is wrong nor that its rivals are.)
-    unsure = math.isnan(x.stderr) and not math.isnan(x.estimate)
-    if unsure or not controls or not all(control.rejected for control in controls):
+    if not controls or not told or (measured and math.isnan(x.stderr)):
         verdict = "inconclusive"
     return Judgement(verdict, share_used(*numbers, x.sigmas), standard_score(*numbers), controls)
 
