@@ -32,6 +32,9 @@ CONVENTIONS = {
 }
 #: A power is told from a factor if it is so many standard errors from 0, and leaves at most this share of the scatter.
 _CLEAR, _LEFT = 4.0, 0.5
+#: Least likeness to a statement of the catalogue. Words that say nothing of a subject (half: that of half_time, mostly).
+_LIKE = 0.2
+_COMMON = frozenset({"the", "are", "and", "not", "for", "with", "has", "its", "than", "half"})
 #: Options that do not make a problem smaller.
 _KEPT = ("seed", "steps", "batch", "replicas")
 #: Tries of the search for a small problem, and its seconds.
@@ -144,18 +147,23 @@ def known(conjecture: Conjecture, found: Shape, rows: Sequence[Row]) -> str:
 
 
 def statements(text: str, count: int = 2) -> list[str]:
-    """The catalogue's statements that share most with a text: words count by how rare they are."""
+    """The catalogue's statements that are most like a text: the cosine of their words, each by how rare it is.
+
+    Those that share one word only, or little of all, are not like it.
+    """
     claims, found = _catalogue()
     rare = Counter(word for words in found for word in words)
     own = _words(text)
 
+    def size(words: frozenset[str]) -> float:
+        return sum(math.log(len(found) / max(rare[word], 1)) ** 2 for word in words)
+
     def alike(words: frozenset[str]) -> float:
-        weight = {word: math.log(len(found) / rare[word]) for word in words}
-        size = math.sqrt(sum(x**2 for x in weight.values())) or 1.0
-        return sum(weight[word] for word in words & own) / size
+        shared = words & own
+        return size(shared) / math.sqrt(size(words) * size(own)) if len(shared) > 1 else 0.0
 
     order = sorted(range(len(found)), key=lambda place: -alike(found[place]))
-    return [claims[place] for place in order[:count] if alike(found[place]) > 0]
+    return [claims[place] for place in order[:count] if alike(found[place]) > _LIKE]
 
 
 @cache
@@ -168,7 +176,7 @@ def _catalogue() -> tuple[list[str], list[frozenset[str]]]:
 
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(word.rstrip("s") for word in re.findall(r"[a-z]{3,}", text.lower()))
+    return frozenset(word.rstrip("s") for word in re.findall(r"[a-z]{3,}", text.lower()) if word not in _COMMON)
 
 
 def smallest(conjecture: Conjecture, disagrees: Callable[[Conjecture], bool]) -> str:

@@ -74,7 +74,7 @@ class Judging:
             about["it looks like"] = form.words
             if known := disagreement.known(self.conjecture, form, found):
                 about["known to do that"] = known
-        if near := disagreement.statements(f"{self.conjecture.statement} {found[0].quantity.name.replace('_', ' ')}"):
+        if near := disagreement.statements(self.conjecture.statement):
             about["nearest statements of the catalogue"] = ", ".join(near)
         about["smallest problem that still disagrees"] = disagreement.smallest(self.conjecture, self._disagrees)
         explained = list(measurements)

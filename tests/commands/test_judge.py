@@ -856,7 +856,9 @@ def test_a_search_that_is_stopped_says_so(
 
 def test_statements_of_the_catalogue_are_found_by_their_words() -> None:
     assert disagreement.statements("a linear network under label noise")[0].startswith("L")
-    assert disagreement.statements("xyzzy") == []
+    assert disagreement.statements("Directions emerge at times inverse to their weight")[0].startswith("E17")
+    for text in ("xyzzy", "half time", "The plateau of h2 lasts log d"):
+        assert disagreement.statements(text) == []
 
 
 # ------------------------------------------------------------------------------ the page
