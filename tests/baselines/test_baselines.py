@@ -35,6 +35,7 @@ from theory.baselines.kernel_ridge import Kernel, KernelRidge
 from theory.baselines.toy import Toy
 from theory.baselines.toy import derivation as toy_derivation
 from theory.core import hermite
+from theory.core.activation import c as cosine
 from theory.core.derivation import DerivationError, Step
 from theory.one_task.plateau import plateau, u
 from theory.one_task.single_task import SingleTask
@@ -441,6 +442,77 @@ def test_energies_are_those_of_the_target() -> None:
     assert pure.energies[2] == pytest.approx(pure.total)
 
 
+@pytest.mark.parametrize("dim", [12, 100, 1000, 10**4, 10**8])
+def test_weights_of_a_squared_cosine_at_any_dimension(dim: int) -> None:
+    """s² = 1/d + (1 − 1/d)Q₂: nothing is left for a ridge."""
+    problem = KernelRidge(Activation.parse("h2"), Teacher.of([1.0], dim), Kernel.parse("h2"))
+    expected = np.zeros_like(problem.kernel_weights)
+    expected[[0, 2]] = 1 / dim, 1 - 1 / dim
+    assert problem.kernel_weights == pytest.approx(expected, rel=1e-9, abs=1e-15)
+    assert problem.effective_ridge == pytest.approx(problem.ridge, rel=1e-10)
+    # n = B₂/2 samples hold half of one degree, up to the ridge and the constant.
+    assert problem.risk(problem.multiplicities[2] / 2) == pytest.approx(problem.total / 2, rel=0.05)
+
+
+@pytest.mark.parametrize("dim", [5, 100])
+def test_weights_of_the_exponential_are_bessel_functions(dim: int) -> None:
+    """Gegenbauer's expansion of the plane wave: w_k = B_k Γ(d/2) 2^{d/2−1} I_{k+d/2−1}(1)."""
+    k = np.arange(9)
+    counts = np.array([float(gegenbauer.multiplicity(dim, one)) for one in k])
+    unit = np.exp(scipy.special.gammaln(dim / 2) + (dim / 2 - 1) * np.log(2))
+    expected = counts * unit * scipy.special.iv(k + dim / 2 - 1, 1.0)
+    found = KernelRidge(H3, Teacher.of([1.0], dim), Kernel.parse("exp")).kernel_weights[:9]
+    assert found == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", ["relu", "gelu", "erf"])
+@pytest.mark.parametrize("dim", [3, 7])
+def test_weights_of_kernels_of_activations_are_means_over_the_sphere(name: str, dim: int) -> None:
+    """w_k = B_k E k(s)Q_k(s), by adaptive quadrature at small dimensions, where little cancels."""
+    kernel, degrees = Kernel.parse(name), 13
+    counts = np.array([float(gegenbauer.multiplicity(dim, k)) for k in range(degrees)])
+
+    def integrand(angle: float) -> np.ndarray:
+        s = np.array(np.cos(angle))
+        law = np.sin(angle) ** (dim - 2)
+        return law * np.append(kernel.function(s) * gegenbauer.values(s, degrees - 1, dim), 1.0)
+
+    found, _ = scipy.integrate.quad_vec(integrand, 0.0, np.pi, epsabs=1e-14, limit=500)
+    weights = KernelRidge(H3, Teacher.of([1.0], dim), kernel).kernel_weights[:degrees]
+    assert weights == pytest.approx(counts * found[:-1] / found[-1], abs=1e-11)
+
+
+@pytest.mark.parametrize(("degree", "dim"), [(4, 50), (8, 1000), (20, 40), (20, 10**6)])
+def test_the_energy_of_a_hermite_polynomial_is_its_mean_square(degree: int, dim: int) -> None:
+    """From the moments of a coordinate, in fractions: E(√d s)^2i = Π_l (2l + 1)d/(d + 2l)."""
+    square = (sp.hermite_prob(degree, hermite.z) ** 2).as_poly(hermite.z)
+    moments = lambda i: sp.prod([sp.Rational((2 * m + 1) * dim, dim + 2 * m) for m in range(i)])  # noqa: E731
+    expected = sum(value * moments(power // 2) for (power,), value in square.terms()) / sp.factorial(degree)
+    problem = KernelRidge(Activation.from_degree(degree), Teacher.of([1.0], dim), Kernel.parse("exp"))
+    assert problem.total == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_the_equivalent_is_the_mean_of_fits_at_larger_dimension() -> None:
+    """Fits in NumPy of h2 with the kernel s², whose error is a quadratic form's; d = 80."""
+    dim, samples, ridge, replicas = 80, 2800, 1e-3, 6
+    rng, risk = np.random.default_rng(0), []
+    for _ in range(replicas):
+        x = rng.standard_normal((samples, dim))
+        x *= np.sqrt(dim) / np.linalg.norm(x, axis=1, keepdims=True)
+        alpha = scipy.linalg.solve(
+            (x @ x.T / dim) ** 2 + ridge * np.eye(samples), (x[:, 0] ** 2 - 1) / np.sqrt(2), assume_a="pos"
+        )
+        # f* − f̂ = xᵀMx − 1/√2, |x|² = d
+        form = -(x.T * alpha) @ x / dim**2
+        form[0, 0] += 1 / np.sqrt(2)
+        trace = np.trace(form)
+        risk.append((trace**2 + 2 * np.sum(form**2)) * dim / (dim + 2) - np.sqrt(2) * trace + 0.5)
+    error = np.std(risk, ddof=1) / np.sqrt(replicas)
+    problem = KernelRidge(Activation.parse("h2"), Teacher.of([1.0], dim), Kernel.parse("h2"), ridge)
+    assert problem.risk(samples) == pytest.approx(np.mean(risk), abs=4 * error)
+    assert error < 0.06 * np.mean(risk)
+
+
 def test_exact_risk_against_a_test_set() -> None:
     """The population error of a fit, against fresh points."""
     problem = KernelRidge(H3, Teacher.of([1.0, 1.0], 6), Kernel.parse("exp"), ridge=1e-2)
@@ -485,6 +557,8 @@ def test_kernel_ridge_refuses_bad_input() -> None:
         KernelRidge(Activation.parse("erf"), teacher, Kernel.parse("exp"))
     with pytest.raises(InputError, match="dim"):
         KernelRidge(H3, Teacher.of([1.0], 2), Kernel.parse("exp"))
+    with pytest.raises(InputError, match=r"kernel is 'cos'.*power series"):
+        KernelRidge(H3, teacher, Kernel("cos", sp.cos(cosine)))
     with pytest.raises(InputError, match="samples"):
         kernel_ridge(KernelRidge(H3, teacher, Kernel.parse("exp")), [10**6])
 

@@ -7,16 +7,14 @@ $E_x[Q_k(\langle x,y\rangle)Q_l(\langle x,y'\rangle)]=\delta_{kl}Q_k(\langle y,y
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 from math import comb
 
 import numpy as np
-import scipy
 
 from theory.core.errors import InputError
 
-#: Points of the quadrature: exact for polynomials up to degree 399, and beyond any kernel's needs.
-_POINTS = 200
+#: Levels of the continued fraction; points on the half circle, and the end of their parameter: z is ±1 there, to rounding.
+_TERMS, _POINTS, _REACH = 200, 301, 3.4
 
 
 def multiplicity(dim: int, degree: int) -> int:
@@ -58,20 +56,48 @@ def series(points: np.ndarray, coefficients: np.ndarray, dim: int) -> np.ndarray
     return coefficients[0] + points * later - last / (dim - 1)
 
 
-@lru_cache(maxsize=64)
-def _quadrature(dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of the law of one coordinate of a uniform point of the sphere."""
+def _neighbours(degree: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    r"""$u_k$ and $v_k$ of $s\,Q_k=u_kQ_{k+1}+v_kQ_{k-1}$, k = 0 … degree: positive, with the sum 1."""
     check_dim(dim)
-    nodes, weights = scipy.special.roots_gegenbauer(_POINTS, (dim - 2) / 2)
-    # (The total weight under- or overflows in high dimension: the nodes are right, the law is normalised here.)
-    return nodes, weights / weights.sum()
+    k = np.arange(degree + 1.0)
+    return (k + dim - 2) / (2 * k + dim - 2), k / (2 * k + dim - 2)
+
+
+def hermite(degree: int, dim: int) -> np.ndarray:
+    r"""$h_j(\sqrt d\,s)=\sum_kH_{jk}Q_k(s)$, j and k from 0 to `degree`: H, by the recurrence of $h_j$.
+
+    Rounding is of the order of $10^{-15}\sqrt{B_k}$, that of a function whose mean square is 1. Raises `InputError` for d < 3.
+    """
+    rise, fall = _neighbours(degree, dim)
+    out = np.eye(1 + degree)
+    out[1:] = 0.0
+    for j in range(degree):
+        times = np.append(0.0, (rise * out[j])[:-1]) + np.append((fall * out[j])[1:], 0.0)
+        out[j + 1] = (np.sqrt(dim) * times - np.sqrt(j) * out[j - 1]) / np.sqrt(j + 1)
+    return out
 
 
 def project(function: Callable[[np.ndarray], np.ndarray], degree: int, dim: int) -> np.ndarray:
-    r"""$f_0\dots f_{degree}$ of a function of s on [−1, 1]; exact for polynomials up to degree 399 − degree.
+    r"""$f_0\dots f_{degree}$ of $f=\sum_jc_js^j$, $\sum_j|c_j|<\infty$, f given for complex |s| ≤ 1: (degree + 1,).
 
-    Shape (degree + 1,). Raises `InputError` for d < 3.
+    The mean of $f\,Q_k$ is lost in its rounding where $B_k$ is large. Cauchy's integral over the unit circle is not:
+    $$f_k=\frac1{2\pi i}\oint f(z)R_k(z)\,dz,\qquad\frac1{z-s}=\sum_kR_k(z)Q_k(s),$$
+    where $R_k/R_{k-1}=u_{k-1}/(z-v_{k+1}R_{k+1}/R_k)$ is a continued fraction. For real $c_j$ and any d the error is of the
+    order of $10^{-14}\sum_j|c_j|$, and what `_TERMS` levels leave out, as Gauss quadrature with as many points does: below
+    $10^{-11}$ for kernels of activations with a kink. Raises `InputError` for d < 3.
     """
-    nodes, weights = _quadrature(dim)
-    sizes = np.array([float(multiplicity(dim, k)) for k in range(degree + 1)])
-    return sizes * (values(nodes, degree, dim) @ (weights * function(nodes)))
+    z, around = _half_circle()
+    rise, fall = _neighbours(_TERMS, dim)
+    ratios = np.zeros((_TERMS + 1, z.size), dtype=complex)
+    for k in range(_TERMS - 1, -1, -1):
+        ratios[k] = (rise[k - 1] if k else 1.0) / (z - fall[k + 1] * ratios[k + 1])
+    return np.asarray((np.cumprod(ratios[: degree + 1], axis=0) @ (function(z) * around)).real)
+
+
+def _half_circle() -> tuple[np.ndarray, np.ndarray]:
+    r"""z on the upper half of the unit circle and $dz/\pi i$, by the tanh-sinh rule: f may have branch points at ±1."""
+    t = np.linspace(-_REACH, _REACH, _POINTS)
+    # Shares of the half circle up to its nearer end: differences from ±1 keep their digits.
+    short = 1 / (1 + np.exp(np.pi * np.sinh(np.abs(t))))
+    z = np.where(t < 0, np.exp(1j * np.pi * short), -np.exp(-1j * np.pi * short))
+    return z, z * short * (1 - short) * np.pi * np.cosh(t) * (t[1] - t[0])

@@ -31,12 +31,17 @@ from theory.core.teacher import Teacher
 
 #: Degrees of the kernel that are kept apart; what is beyond acts as a ridge.
 DEGREES = 40
+#: Shares of k(1): below the one a weight may be rounding, the other is what weights and their sum may be off by.
+_ROUNDING, _SLACK = 1e-14, 1e-6
 EXPONENTIAL = "exp"
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """An inner-product kernel k(s), s the cosine of two inputs. Attributes: name; expression in `theory.core.activation.c`."""
+    r"""An inner-product kernel $k(s)=\sum_jc_js^j$, $c_j\ge0$, s the cosine of two inputs.
+
+    Attributes: name; expression in `theory.core.activation.c`.
+    """
 
     name: str
     expression: sp.Expr
@@ -53,10 +58,19 @@ class Kernel:
         return cls(activation.name, activation.dual)
 
     @cached_property
-    def function(self) -> Callable[[np.ndarray], np.ndarray]:
-        """k as a NumPy function; rounding beyond ±1 is cut off."""
+    def in_the_disc(self) -> Callable[[np.ndarray], np.ndarray]:
+        """k as a NumPy function of s, real or complex, |s| ≤ 1."""
         compiled = sp.lambdify(cosine, self.expression, modules=["scipy", "numpy"])
-        return lambda s: compiled(np.clip(s, -1.0, 1.0)) + 0.0 * s
+        return lambda s: compiled(s) + 0.0 * s
+
+    def function(self, cosines: np.ndarray) -> np.ndarray:
+        """k(s); rounding beyond ±1 is cut off."""
+        return self.in_the_disc(np.clip(cosines, -1.0, 1.0))
+
+    @cached_property
+    def trace(self) -> float:
+        """k(1), what an input has with itself."""
+        return float(self.function(np.ones(1))[0])
 
 
 @dataclass(frozen=True)
@@ -67,7 +81,7 @@ class KernelRidge:
         activation, teacher: the target; d is the teacher's. kernel: k. ridge: λ > 0, added to the diagonal of K.
 
     Raises `InputError` for an activation that is no polynomial, d < 3, a d with more harmonics of the last degree than there
-    are doubles for, or a ridge that is not positive and finite.
+    are doubles for, a ridge that is not positive and finite, or a kernel that is not positive on the sphere.
     """
 
     activation: Activation
@@ -81,6 +95,12 @@ class KernelRidge:
             raise InputError(f"dim is {self.dim}: its harmonics of degree {DEGREES} cannot be counted: lower it")
         self.activation.require_polynomial("the target, whose degrees on the sphere must be exact,")
         check_positive(ridge=self.ridge)
+        found, whole = self._projected, self.kernel.trace
+        if not (found.min() >= -_SLACK * whole and found.sum() <= (1 + _SLACK) * whole):
+            raise InputError(
+                f"kernel is {self.kernel.name!r}: with k(1) = {whole:.3g} the sum of its weights is {found.sum():.3g} "
+                f"and the least {found.min():.3g}; give a power series with coefficients of 0 or more"
+            )
 
     @property
     def dim(self) -> int:
@@ -92,11 +112,13 @@ class KernelRidge:
         return np.array([float(gegenbauer.multiplicity(self.dim, k)) for k in range(DEGREES + 1)])
 
     @cached_property
+    def _projected(self) -> np.ndarray:
+        return gegenbauer.project(self.kernel.in_the_disc, DEGREES, self.dim)
+
+    @property
     def kernel_weights(self) -> np.ndarray:
-        """$w_k\\ge0$ of the kernel, shape (DEGREES + 1,)."""
-        found = gegenbauer.project(self.kernel.function, DEGREES, self.dim)
-        total = float(self.kernel.function(np.ones(1))[0])
-        return np.where(found > 1e-14 * total, found, 0.0)
+        """$w_k\\ge0$ of the kernel, shape (DEGREES + 1,); what may be rounding is 0."""
+        return np.where(self._projected > _ROUNDING * self.kernel.trace, self._projected, 0.0)
 
     @property
     def eigenvalues(self) -> np.ndarray:
@@ -106,15 +128,14 @@ class KernelRidge:
     @cached_property
     def effective_ridge(self) -> float:
         """λ and the kernel's weight beyond `DEGREES`, which no number of samples resolves."""
-        tail = float(self.kernel.function(np.ones(1))[0]) - float(self.kernel_weights.sum())
-        return self.ridge + max(tail, 0.0)
+        return self.ridge + max(self.kernel.trace - float(self.kernel_weights.sum()), 0.0)
 
     @cached_property
     def target_weights(self) -> np.ndarray:
         r"""$\sigma(\sqrt d\,s)=\sum_kg_kQ_k(s)$: $g_k$, shape (DEGREES + 1,), zero beyond the activation's degree."""
-        sigma = self.activation.arrays()
-        found = gegenbauer.project(lambda s: sigma(np.sqrt(self.dim) * s), self.activation.degree, self.dim)
-        return np.pad(found, (0, DEGREES + 1 - found.size))[: DEGREES + 1]
+        degrees = list(self.activation.coefficients)
+        values = np.array([float(value) for value in self.activation.coefficients.values()])
+        return np.asarray(values @ gegenbauer.hermite(DEGREES, self.dim)[degrees])
 
     @cached_property
     def energies(self) -> np.ndarray:
