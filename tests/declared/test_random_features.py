@@ -18,12 +18,60 @@ def test_the_risk_of_a_drawn_spectrum_is_the_recursions() -> None:
     )
 
 
-@pytest.mark.parametrize(("alpha", "width"), [(0.75, 30), (1.0, 10**5)])
-def test_the_equivalent_has_the_trace_and_as_many_eigenvalues(alpha: float, width: int) -> None:
-    features = RandomFeatures(alpha, 0.8, width)
+@pytest.mark.parametrize(
+    ("alpha", "width", "hidden"),
+    [
+        *((0.75, width, np.inf) for width in (1, 2, 6, 30)),
+        *((1.0, 10**5, np.inf), (0.1, 100, 400), (0.1, 100, 1600), (0.4, 20, 2000), (4.0, 20, 400)),
+        *((0.2, 300, 330), (0.75, 100, 101), (0.01, 1000, 1001), (0.75, 10**9, 10**9 + 1)),
+    ],
+)
+def test_the_equivalent_has_the_trace_and_as_many_eigenvalues(alpha: float, width: int, hidden: float) -> None:
+    features = RandomFeatures(alpha, 0.8, width, hidden)
     found = features.equivalent()
     assert found.count.sum().real == pytest.approx(width, rel=1e-10)
     assert (found.count * found.values).sum().real == pytest.approx(features.trace, rel=1e-8)
+
+
+@pytest.mark.parametrize(("width", "hidden"), [(100, 101), (100, 400), (3, 3000)])
+def test_the_spectrum_of_equal_coordinates_ends_as_marchenko_and_pastur_say(width: int, hidden: int) -> None:
+    root = np.sqrt(hidden / width)
+    assert RandomFeatures(1e-12, 1.0, width, hidden).support == pytest.approx(
+        ((root - 1) ** 2, (root + 1) ** 2), rel=1e-8
+    )
+
+
+@pytest.mark.parametrize(("alpha", "hidden"), [(0.75, 101), (0.75, 400), (0.2, 1600)])
+def test_drawn_eigenvalues_lie_in_the_support(alpha: float, hidden: int) -> None:
+    """But for the features' fluctuations: 99 of 100 of 20 draws, and only in a support that is no longer than that."""
+    features = RandomFeatures(alpha, 1.0, 100, hidden)
+    low, high = features.support
+    values = np.concatenate([features.draw(seed).values for seed in range(20)])
+    assert np.mean((values > low) & (values < high)) > 0.99
+    assert np.mean((values > low * 4) & (values < high / 1.5)) < 0.99
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta", "width", "hidden"),
+    [(0.1, 0.9, 100, 1600), (0.2, 0.9, 100, 1600), (0.4, 0.8, 20, 2000), (0.2, 0.9, 300, 330), (0.75, 0.6, 4, 3000)],
+)
+def test_the_risk_of_wide_and_of_narrow_spectra_is_that_of_drawn_features(
+    alpha: float, beta: float, width: int, hidden: int
+) -> None:
+    """Flat spectra, few features, and nearly as many as coordinates: the least risk, and that of SGD."""
+    features = RandomFeatures(alpha, beta, width, hidden)
+    found, step_size, steps = features.equivalent(), 0.3 / features.trace, np.array([3, 30, 3000])
+    spectra = [features.draw(seed) for seed in range(24)]
+    drawn = np.array([[one.least, *one.risk(step_size, steps)] for one in spectra])
+    error = drawn.std(axis=0, ddof=1) / np.sqrt(len(drawn))
+    expected = np.array([found.least, *found.risk(step_size, steps)])
+    assert np.all(abs(drawn.mean(axis=0) - expected) < 4 * error + drawn.mean(axis=0) / width)
+
+
+def test_a_curve_that_loses_eigenvalues_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("theory.declared.random_features._DENSITY", 2)
+    with pytest.raises(InputError, match=r"eigenvalues of sum .* in the place of 300 of sum"):
+        RandomFeatures(0.2, 0.9, 300, 330).equivalent()
 
 
 def test_the_models_noise_is_the_mean_over_widths_of_the_equivalents() -> None:

@@ -24,7 +24,7 @@ Ib (β < ½), Ic (α < ¼ < ½ < β), IVb (¼ < α < 1 − 1/√2) and IVa above
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -47,12 +47,12 @@ Curve = Callable[[ArrayLike], np.ndarray]
 _FIRST, _PANELS, _POINTS = 150, 2, 8
 #: Infinite v.
 _FAR = 1e16
-#: The curve around the spectrum: from this share of $d^{-2\alpha}$ to this multiple of the largest eigenvalue of D; its height
-#: in ln z; points per unit of ln z.
-_LOW, _HIGH, _HEIGHT, _DENSITY = 0.02, 2.0, 0.8, 50
+#: Height of the curve around the spectrum in ln z; points per unit of ln z; what its number and trace may be off by.
+_HEIGHT, _DENSITY, _MISSED = 0.8, 50, 1e-6
 #: The same around the decays of the risk: begins at this share of the smallest.
 _OUTER, _OUTER_HEIGHT = 0.3, 1.2
-_FIXED, _NEWTON = 12, 60
+#: Of ln z, the path to the curve; Newton's steps at a point at most.
+_FAR_OUT, _NEWTON = np.arange(60, 0, -1) / 10, 30
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,29 @@ class RandomFeatures:
         j, weights = _coordinates(self.hidden)
         return float(weights @ j ** (-2 * self.alpha))
 
+    @cached_property
+    def support(self) -> tuple[float, float]:
+        r"""Ends of the equivalent's positive spectrum: where $z(s)=-\frac1s+\frac1d\sum_j\frac{D_j}{1+D_js}$ turns.
+
+        (Silverstein and Choi 1995.) $z'=0$ is $\sum_jq_j^2=d$, $q_j=D_js/(1+D_js)$: once below the spectrum, s = y > 0, and
+        once above it, s = −y/(1 + y). There $z=\frac1d\sum_jD_j/(1+D_js)^2$.
+        """
+        j, weights = _coordinates(self.hidden)
+        d, variance = self.width, j ** (-2 * self.alpha)
+        # No |q| is above Dy: y is at least where Σ(Dy)² = d; at most where the first `few` have q² ≥ d/few, the first q² = d.
+        few = min(self.hidden, 4.0 * d)
+        start = 0.5 * np.log(d / (weights @ variance**2))
+        ends = 2 * self.alpha * np.log(few) - np.log(np.sqrt(few / d) - 1), 0.5 * np.log(d)
+        found = []
+        for rest, own, end in zip((variance, 1 - variance), (0.0, 1.0), ends, strict=True):
+
+            def excess(log: float, rest: np.ndarray = rest) -> float:
+                return float(np.log(weights @ (variance / (np.exp(-log) + rest)) ** 2 / d))
+
+            inverse = np.exp(-scipy.optimize.brentq(excess, start - 1, end + 1))
+            found.append(float(weights @ (variance * ((inverse + own) / (inverse + rest)) ** 2) / d))
+        return found[0], found[1]
+
     def draw(self, seed: int = 0) -> "Spectrum":
         """S of random W. Raises `InputError` for infinite v."""
         if not np.isfinite(self.hidden):
@@ -98,18 +121,30 @@ class RandomFeatures:
         return Spectrum(values, np.ones_like(values), signal, whole - float(signal.sum()))
 
     def equivalent(self) -> "Spectrum":
-        """The deterministic one: complex points on one half of a curve around the spectrum."""
+        """The deterministic one: complex points on one half of a curve around the spectrum.
+
+        Raises `InputError` where numbers lose its eigenvalues: their count is to be d and their sum Tr D, to 1e-6.
+        """
         j, weights = _coordinates(self.hidden)
         d, variance = self.width, j ** (-2 * self.alpha)
-        z, around = _curve(float(np.log(_LOW) - 2 * self.alpha * np.log(d)), float(np.log(_HIGH)), _HEIGHT)
+        low, high = np.log(self.support)
+        # The spectrum's ends are the foci: no larger curve is needed for a large height.
+        beyond = np.hypot((high - low) / 2, _HEIGHT) - (high - low) / 2
+        z, around = _curve(low - beyond, high + beyond, _HEIGHT)
         m = _companion(z, variance, weights, d)
         seen = variance[:, None] * m
         # Without −1/z, which has no pole inside: v of them would drown the rest.
         resolvent = weights[:, None] * seen / (z * (seen - z))
         target = j ** (-2 * self.alpha - 2 * self.beta)
-        signal = target @ resolvent * around
+        signal, count = target @ resolvent * around, resolvent.sum(axis=0) * around
+        number, trace = float(count.sum().real), float((count @ z).real)
+        if not max(abs(number / d - 1), abs(trace / self.trace - 1)) < _MISSED:
+            raise InputError(
+                f"alpha is {self.alpha:g}, width {d}, hidden {self.hidden:g}: {number:g} eigenvalues of sum {trace:g} are "
+                f"found in the place of {d} of sum {self.trace:g}; take a smaller alpha or width, or draw"
+            )
         whole = float(weights @ target)
-        return Spectrum(z, resolvent.sum(axis=0) * around, signal, whole - float(signal.sum().real))
+        return Spectrum(z, count, signal, whole - float(signal.sum().real))
 
     def truncated(self) -> "Spectrum":
         """The first d coordinates themselves in the place of features: what a diagonal model makes of it."""
@@ -235,17 +270,21 @@ def _transform(weights: np.ndarray, decay: np.ndarray, zeta: np.ndarray) -> np.n
 
 
 def _companion(z: np.ndarray, variance: np.ndarray, weights: np.ndarray, width: int) -> np.ndarray:
-    """m(z): averaged iterations, then Newton's."""
-    m = np.ones_like(z)
-    for turn in range(_FIXED + _NEWTON):
-        ratio = variance[:, None] / (variance[:, None] * m - z)
-        value, slope = weights @ ratio / width, -(weights @ ratio**2) / width
-        new = 0.5 * m + 0.5 / (1 + value) if turn < _FIXED else m - (m * (1 + value) - 1) / (1 + value + m * slope)
-        done = turn > _FIXED and np.max(np.abs(new - m) / np.abs(m)) < 1e-13
-        m = new
-        if done:
-            break
-    return m
+    """m(z) at points that follow one another, by Newton's method along a path from far out, where it is 1.
+
+    (From 1 at once it may end on another sheet, where there are few more coordinates than features.)
+    """
+    m, found = 1.0 + 0.0j, []
+    for point in np.concatenate([z[0] * np.exp(_FAR_OUT), z]):
+        for _ in range(_NEWTON):
+            ratio = variance / (variance * m - point)
+            value, slope = weights @ ratio / width, -(weights @ ratio**2) / width
+            step = (m * (1 + value) - 1) / (1 + value + m * slope)
+            m = m - step
+            if abs(step) < 1e-13 * abs(m):
+                break
+        found.append(m)
+    return np.array(found[-z.size :])
 
 
 @dataclass(frozen=True)
