@@ -10,8 +10,10 @@ $\eta\propto1/\sqrt{K(S)}$, at any size of the spectrum, and
 
 $$R(T)=\min_{S_0}\Big[\sum\lambda C(0)e^{-2\lambda S_0}+\frac{\sigma^2}{bT}\Big(\int_0^{S_0}\sqrt K\,dS\Big)^2\Big].$$
 
-For $\lambda_k=k^{-b}$, $\lambda_kw_k^{*2}=k^{-a}$, a > b, that is $\eta\propto(1-t/T)^{2b-1}$, $S_0\propto T^{b/a}$ and
-$R\propto T^{-(a-1)/a}$ in the limit; one step size for all T steps reaches $T^{-(a-1)/(a-1+b)}$.
+For $\lambda_k=k^{-b}$, $\lambda_kw_k^{*2}=k^{-a}$, b > ½, a > b, 1, ever so many of them, that is $\eta\propto(1-t/T)^{2b-1}$,
+$S_0\propto T^{b/a}$ and $R\propto T^{-(a-1)/a}$ in the limit. One step size for all T steps pays
+$\frac{\sigma^2S_0}{bT}\int_0^{S_0}K\,dS\asymp S_0^{\max(1,1/b)}/T$ (b = 1: and a logarithm) for a signal
+$S_0^{-(a-1)/b}$: it reaches $T^{-(a-1)/(a-1+\max(1,b))}$, for b ≤ 1 the exponent of the best.
 """
 
 from dataclasses import dataclass
@@ -63,14 +65,17 @@ class Optimum:
 
 
 def least_risk(model: LinearModel, batch: int, steps: int) -> tuple[float, float]:
-    """R(T) and S₀ of the minimum above. Raises `InputError` without noise: to first order nothing limits the step size."""
+    """R(T) and S₀ of the minimum above.
+
+    Raises `InputError` without noise, or with next to none: to first order nothing limits the step size.
+    """
     place, reach, paid = _minimum(model, batch, steps)
     cost = model.noise**2 / (batch * steps) * float(np.interp(place, reach, paid)) ** 2
     return float(signal_left(model, place)) + cost, place
 
 
 def best_schedule(model: LinearModel, batch: int, steps: int) -> Optimum:
-    """The minimum above with its schedule, at the middle of each step. Raises `InputError` without noise."""
+    """The minimum above with its schedule, at the middle of each step. Raises `InputError` as `least_risk` does."""
     place, reach, paid = _minimum(model, batch, steps)
     whole = float(np.interp(place, reach, paid))
     left = np.interp(whole * (1 - (np.arange(steps) + 0.5) / steps), paid, reach)
@@ -89,16 +94,22 @@ def _minimum(model: LinearModel, batch: int, steps: int) -> tuple[float, np.ndar
     paid = np.concatenate([[0.0], np.cumsum(np.diff(reach) * (root[1:] + root[:-1]) / 2)])
     gained = np.exp(-2 * reach[:, None] * model.eigenvalues) @ (model.eigenvalues**2 * model.start)
     slope = model.noise**2 / (batch * steps) * paid * root - gained
-    first = int(np.flatnonzero(slope > 0)[0])
+    beyond = np.flatnonzero(slope > 0)
+    if not beyond.size:
+        raise InputError(
+            f"noise is {model.noise:g}: in {steps} steps the best step sizes have a sum beyond {reach[-1]:.3g}, where "
+            "nothing is left of the signal; give more noise or fewer steps"
+        )
+    first = int(beyond[0])
     return float(np.interp(0.0, slope[first - 1 : first + 1], reach[first - 1 : first + 1])), reach, paid
 
 
 def exponents(a: float, b: float) -> dict[str, float]:
     """Of T in the limit: ``risk`` and ``reach`` of the best schedule, and of the best single step size (``constant …``).
 
-    Raises `InputError` unless a > b > ½.
+    At b = 1 the best single step size has a logarithm besides. Raises `InputError` unless b > ½, a > b and a > 1.
     """
-    if not a > b > 0.5:
-        raise InputError(f"a is {a:g}, b is {b:g}: the exponents are those of a > b > 1/2")
-    whole = a - 1 + b
+    if not (a > b > 0.5 and a > 1):
+        raise InputError(f"a is {a:g}, b is {b:g}: the exponents are those of a > b > 1/2, a > 1")
+    whole = a - 1 + max(1.0, b)
     return {"risk": -(a - 1) / a, "reach": b / a, "constant risk": -(a - 1) / whole, "constant reach": b / whole}
