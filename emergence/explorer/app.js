@@ -246,7 +246,8 @@ const runNoise = runner((record, done, error) => {
     { at: [record.end, share.at(-1)[1]], text: "s₁ / ‖W‖", colour: "var(--d2)", anchor: "end", dy: 18 });
   chart(byId("noise"), { x: { range: [0, record.end], label: "SGD steps" }, y: { range: [0, 1.15], label: "norm and rank" }, layers, height: 230,
     summary: `Label noise: the norm falls to ${shown(norm.at(-1)[1])} of its start and the leading singular value holds ${shown(share.at(-1)[1])} of it.` });
-  byId("noisetext").textContent = noise.eta < record.limit ? "" : `η is beyond the least-squares limit ${shown(record.limit)}: the error does not settle.`;
+  const beyond = noise.eta < record.limit ? "" : `η is beyond the least-squares limit ${shown(record.limit)}: the error does not settle.`;
+  byId("noisetext").textContent = record.diverged ? `SGD diverges after ${record.steps.at(-1)} steps. ${beyond}` : beyond;
 });
 
 // ------------------------------------------------------------------ exact SGD, computed before

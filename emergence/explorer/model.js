@@ -390,25 +390,26 @@ function* riccatiRun({ a, P, m, d, seed }) {
 // ------------------------------------------------------------------ label noise
 
 /**
- * Order parameters of label-noise SGD on the two-layer linear network, Euler–Maruyama steps of one SGD step each:
- * {steps, frobenius, second, share, error, escape, end}: ‖W‖²_F, ‖a‖², s₁/‖W‖_F and |e|² against steps.
+ * Label-noise SGD on the two-layer linear network, exactly, in its order parameters: {steps, frobenius, second, share, error,
+ * escape, end, diverged}: ‖W‖²_F, ‖a‖², s₁/‖W‖_F and |e|² against steps. `draw` fills a step's sample and returns the noise of
+ * its label.
  */
-function* labelNoiseRun({ d, m, sigma, eta, seed }, points = 240) {
-  const { system, views, flat } = vectorField("label-noise-order-parameters", { d }, [], {});
+function* labelNoiseRun({ d, m, sigma, eta, seed }, points = 240, draw = labelNoise(sigma, seed + 1)) {
+  const { system, views, flat } = vectorField("label-noise-step", { d }, [], {});
   const target = Array.from({ length: d }, (_, i) => (i ? 0 : 1));
-  const identity = Array.from({ length: d * d }, (_, i) => (i % (d + 1) ? 0 : 1));
-  const parameters = { target, eta, sigma, identity };
-  const state = flat(linearStart({ d, m, seed })), y = views(state), normals = quickNormals(seed + 1);
-  const drift = new Float64Array(state.length), noise = new Float64Array(state.length), B = new Float64Array(d);
+  const parameters = { target, eta, x: new Float64Array(d), epsilon: 0 };
+  const state = flat(linearStart({ d, m, seed })), y = views(state), drift = new Float64Array(state.length);
   const end = Math.ceil((1.6 * Math.max(1, Math.log(m / d))) / (eta * sigma) ** 2), every = Math.max(1, Math.ceil(end / points));
   const limit = formulas.labelLimit(d)[0], product = eta * (m / d + 1), stable = product < limit;
   const escape = formulas.escape(m, eta, sigma ** 2 + (stable ? formulas.labelError(product, d, sigma)[0] : 0))[0];
-  const record = { steps: [], frobenius: [], second: [], share: [], error: [], escape, end, limit: limit / (m / d + 1), done: false };
-  const root = Math.sqrt(eta);
+  const record = { steps: [], frobenius: [], second: [], share: [], error: [], escape, end, limit: limit / (m / d + 1), diverged: false, done: false };
   for (let n = 0; n <= end; n++) {
     if (n % every === 0) {
       const trace = target.reduce((sum, _, i) => sum + y.G[i * (d + 1)], 0);
-      if (!(trace < 1e3 * m)) break;
+      if (!(trace < 1e3 * m)) {
+        record.diverged = true;
+        break;
+      }
       record.steps.push(n);
       record.frobenius.push(trace);
       record.second.push(y.A[0]);
@@ -416,13 +417,21 @@ function* labelNoiseRun({ d, m, sigma, eta, seed }, points = 240) {
       record.error.push(target.reduce((sum, x, i) => sum + (y.theta[i] - x) ** 2, 0));
       yield record;
     }
-    for (let i = 0; i < d; i++) B[i] = root * normals();
+    parameters.epsilon = draw(parameters.x);
     system.drift(y, parameters, views(drift));
-    system.noise(y, B, parameters, views(noise));
-    for (let i = 0; i < state.length; i++) state[i] += eta * drift[i] + noise[i];
+    for (let i = 0; i < state.length; i++) state[i] += eta * drift[i];
   }
   record.done = true;
   yield record;
+}
+
+/** Fresh samples N(0, I) into an array, with label noise of fair signs ±σ. */
+function labelNoise(sigma, seed) {
+  const normals = quickNormals(seed);
+  return x => {
+    for (let i = 0; i < x.length; i++) x[i] = normals();
+    return normals() < 0 ? -sigma : sigma;
+  };
 }
 
 /** w_ij ~ N(0, 1/d), a_i ~ N(0, 1/m), as products. */

@@ -16,7 +16,8 @@ from emergence.options import help_of, options
 from emergence.refusal import refuse
 from emergence.version import version
 from theory import Activation, overlap_flow
-from theory.linear.sde import order_parameter_sde
+from theory.core.indexed import Sums
+from theory.linear.step import order_parameter_step
 from theory.quadratic.riccati import overlap_system
 from validation.report.formula import mathml
 
@@ -116,17 +117,20 @@ def _sliders(sliders: Sequence[Slider], at: Mapping[str, Any]) -> list[dict[str,
 
 
 def equations(activation: Activation) -> dict[str, list[str]]:
-    """The drift of each system that the page integrates, as MathML."""
-    shown = (overlap_flow(activation), overlap_system(), order_parameter_sde())
+    """The drift of each system that the page integrates, and of what it steps the change over η, as MathML."""
+    rate, change = r"\dot{{{}}}_{{{}}}", r"\Delta {}_{{{}}}/\eta"
+    shown = ((overlap_flow(activation), rate), (overlap_system(), rate), (order_parameter_step(), change))
 
-    def rate(component: sp.Indexed) -> str:
-        return rf"\dot{{{sp.latex(component.base.label)}}}_{{{','.join(map(str, component.indices))}}}"
+    def line(component: sp.Indexed, sums: Sums, mark: str) -> str:
+        left = mark.format(sp.latex(component.base.label), ",".join(map(str, component.indices)))
+        return mathml(f"{left} = {sp.latex(sums.as_sympy())}")
 
     return {
         system.name.replace("-", " "): [
-            mathml(f"{rate(component)} = {sp.latex(sums.as_sympy())}") for component, sums in system.drift.items()
+            *(line(component, sums, mark) for component, sums in system.drift.items()),
+            *(line(symbol, sums, "{}_{{{}}}") for symbol, sums in system.definitions.items()),
         ]
-        for system in shown
+        for system, mark in shown
     }
 
 

@@ -14,7 +14,7 @@ from theory.core.indexed import k, q, t
 from theory.core.javascript import function, kernel, print_system
 from theory.core.streams import sequence
 from theory.linear import label_noise
-from theory.linear.sde import order_parameter_sde
+from theory.linear.step import order_parameter_step
 from theory.one_task.diffusion import ARGUMENTS, one_task_laws
 from theory.one_task.single_task import M0, SingleTask, a, alone, eps, r0, u
 from theory.quadratic import riccati
@@ -36,10 +36,10 @@ def _mixture(degrees: tuple[int, ...]) -> tuple[Activation, tuple[sp.Symbol, ...
 
 def systems() -> dict[str, str]:
     """The printed systems by name."""
-    made = (overlap_flow(Activation.from_degree(4)), riccati.overlap_system(), order_parameter_sde())
+    made = (overlap_flow(Activation.from_degree(4)), riccati.overlap_system(), order_parameter_step())
     return {
         name: print_system(system)
-        for name, system in zip(("overlap-flow", "riccati", "label-noise-order-parameters"), made, strict=True)
+        for name, system in zip(("overlap-flow", "riccati", "label-noise-step"), made, strict=True)
     }
 
 

@@ -21,6 +21,7 @@ from theory.core.contractions import name_of
 from theory.core.indexed import Sums, evaluate
 from theory.core.javascript import function, kernel, print_system
 from theory.linear.sde import order_parameter_sde, weight_sde
+from theory.linear.step import order_parameter_step
 from theory.one_task.diffusion import ARGUMENTS, one_task_laws
 from theory.quadratic.riccati import overlap_system, product_system, weight_system
 from theory.steps.finite_step import finite_step
@@ -43,6 +44,7 @@ SYSTEMS: dict[str, System] = {
     "quadratic weights": weight_system(),
     **{f"label noise, {moments}": order_parameter_sde(moments) for moments in ("covariance", "second")},
     "label noise, weights": weight_sde(),
+    "label noise, step": order_parameter_step(),
 }
 
 

@@ -21,6 +21,7 @@ from theory.declared.student import committee as committee_student
 from theory.declared.target import Additive
 from theory.linear.label_flips import derivation as label_flips
 from theory.linear.sde import order_parameter_sde, weight_sde
+from theory.linear.step import order_parameter_step
 from theory.one_task.spherical_step import spherical_step
 from theory.quadratic.riccati import overlap_system, product_system, weight_system
 from theory.steps.committee import committee
@@ -54,6 +55,7 @@ OTHERS = {
     "spherical rows": lambda: committee(Activation.parse("h2"), "sphere"),
     "weight diffusion": weight_sde,
     "order-parameter diffusion": lambda: order_parameter_sde("second"),
+    "order-parameter step": order_parameter_step,
     "riccati": overlap_system,
     "quadratic product": product_system,
     "quadratic weights": weight_system,

@@ -11,6 +11,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from browser import CHROMIUM, Browser
@@ -18,13 +20,16 @@ from PIL import Image, ImageSequence
 from scipy.integrate import solve_ivp
 
 from dynamics.core.lowering import lower
+from dynamics.linear.network import Network, moments_of
+from dynamics.linear.training import data_of, method_of, samples_of, take_step
 from emergence.arguments import parse
 from emergence.commands.setup import check_uses, problem_of
 from emergence.explorer import bands, loop, page
 from emergence.models.additive_problem import AdditiveProblem, resolve
 from theory import Activation, InputError, Student, Teacher, draw_initial_state, overlap_flow
 from theory.core.numeric_sums import NumericSums
-from theory.linear.task import draw_linear_start
+from theory.declared.rule import Rule
+from theory.linear.task import draw_linear_start, draw_linear_task
 from theory.one_task.diffusion import OneTaskDiffusion
 from theory.one_task.hitting_distribution import hitting_distribution
 from theory.one_task.single_task import SingleTask
@@ -212,22 +217,62 @@ def test_a_plateau_that_no_page_can_wait_for_is_said(scripts: str) -> None:
 
 
 @needs_node
-def test_label_noise_starts_where_the_package_does_and_loses_its_norm(scripts: str) -> None:
-    start = draw_linear_start(40, 3, 5)
-    found = run(
-        scripts,
-        """
-        const { G, theta, A } = linearStart({ d: 3, m: 40, seed: 5 });
-        let record;
-        for (record of labelNoiseRun({ d: 3, m: 40, sigma: 2, eta: 0.004, seed: 1 }));
-        return { G: [...G], theta: [...theta], A: A[0], norm: record.frobenius, share: record.share, escape: record.escape };
-        """,
-    )
+def test_label_noise_is_the_simulator_step_by_step(scripts: str) -> None:
+    """The page's own run, given the samples of SGD of all weights; near the limit, where a diffusion's steps break down."""
+    dim, width, noise, step, steps = 2, 64, 4.0, 0.012, 2000
+    task, start = draw_linear_task(dim, 1.0, None, 0), draw_linear_start(width, dim, 5)
+    method = method_of(task, width, Rule(1.0, 1, noise))
+    data = data_of(task, moments_of(task), step)
+    batches = samples_of(method, data, jax.random.key(3), jnp.arange(steps))
+    first = Network(jnp.asarray(start.first), jnp.asarray(start.second))
+    _, seen = jax.lax.scan(lambda w, x: (take_step(method, data, first, w, x), w), first, batches)
+    inputs, labels = np.asarray(batches.samples)[:, 0], np.asarray(batches.labels)[:, 0]
+    given = {"x": inputs.tolist(), "epsilon": (labels - inputs @ task.target).tolist()}
+    body = """
+      const made = { d: 2, m: 64, sigma: 4, eta: 0.012, seed: 5 };
+      let n = 0, record;
+      const draw = x => { x.set(given.x[n]); return given.epsilon[n++]; };
+      for (record of labelNoiseRun(made, 1e6, draw)) if (n === given.x.length - 1) break;
+      const { frobenius, second, share, error, steps } = record, { G, theta, A } = linearStart(made);
+      return { frobenius, second, share, error, steps, G: [...G], theta: [...theta], A: A[0] };
+    """
+    found = run(scripts, f"const given = {json.dumps(given)};" + body)
     np.testing.assert_allclose(found["G"], (start.first.T @ start.first).ravel(), rtol=1e-10)
     np.testing.assert_allclose(found["theta"], start.first.T @ start.second, rtol=1e-10)
     assert found["A"] == pytest.approx(float(start.second @ start.second), rel=1e-10)
-    assert found["norm"][-1] < 0.2 * found["norm"][0]
-    assert found["share"][-1] > 0.8 > found["share"][0]
+    W, a = np.asarray(seen.first), np.asarray(seen.second)
+    size = np.sum(W**2, axis=(1, 2))
+    assert found["steps"] == list(range(steps))
+    np.testing.assert_allclose(found["frobenius"], size, rtol=1e-6)
+    np.testing.assert_allclose(found["second"], np.sum(a**2, axis=1), rtol=1e-6)
+    np.testing.assert_allclose(found["share"], np.linalg.norm(W, 2, axis=(1, 2)) / np.sqrt(size), rtol=1e-6)
+    error = np.sum((np.einsum("nki,nk->ni", W, a) - task.target) ** 2, axis=1)
+    np.testing.assert_allclose(found["error"], error, rtol=1e-6, atol=1e-6)
+
+
+@needs_node
+def test_label_noise_draws_its_law_and_loses_its_norm(scripts: str) -> None:
+    """Moments of the page's own samples within 4 standard errors; runs that lose their norm, or say that they diverge."""
+    count = 20_000
+    body = """
+      const draw = labelNoise(1.5, 7), x = new Float64Array(3), drawn = [];
+      for (let n = 0; n < count; n++) { const epsilon = draw(x); drawn.push([...x, epsilon]); }
+      const last = options => { let record; for (record of labelNoiseRun(options)); return record; };
+      const lost = last({ d: 3, m: 40, sigma: 2, eta: 0.004, seed: 1 }), beyond = last({ d: 3, m: 40, sigma: 2, eta: 0.2, seed: 1 });
+      return { drawn, lost, beyond };
+    """
+    found = run(scripts, f"const count = {count};" + body)
+    drawn = np.array(found["drawn"])
+    drawn[:, 3] /= 1.5
+    assert np.all(np.abs(drawn[:, 3]) == 1)
+    assert np.all(np.abs(drawn.mean(axis=0)) < 4 / np.sqrt(count))
+    assert np.all(np.abs(drawn.T @ drawn / count - np.eye(4)) < 4 * np.sqrt((1 + np.eye(4)) / count))
+    lost, beyond = found["lost"], found["beyond"]
+    assert lost["frobenius"][-1] < 0.2 * lost["frobenius"][0]
+    assert lost["share"][-1] > 0.8 > lost["share"][0]
+    assert lost["steps"][-1] > 0.99 * lost["end"]
+    assert not lost["diverged"]
+    assert beyond["diverged"]
 
 
 # ------------------------------------------------------------------------------------- the command
