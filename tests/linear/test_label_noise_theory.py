@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 
 import mpmath
 import numpy as np
@@ -59,6 +60,39 @@ def test_order_parameters_are_the_image_of_the_weights(moments: str) -> None:
     """Itô's formula, entry by entry."""
     assert sde.check(1 if moments == "covariance" else 2) < 1e-12
     assert sde.order_parameter_sde(moments).derivation.verify() == 6
+
+
+def _fresh_steps(dim: int, noise: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Samples (n, d), label noise (n,) and weights (n,) that give exact means of polynomials of degree 9 in each x_i."""
+    points, weights = np.polynomial.hermite_e.hermegauss(5)
+    grid = np.array(list(product(*[range(5)] * dim)))
+    chances = np.prod(weights[grid], axis=1) / np.sqrt(2 * np.pi) ** dim / 2
+    return np.tile(points[grid], (2, 1)), np.repeat([noise, -noise], len(grid)), np.tile(chances, 2)
+
+
+def test_order_parameters_have_the_moments_of_a_step() -> None:
+    """Means over fresh samples by quadrature: the drift is a step's mean with c = 2, the noise its covariance with c = 1."""
+    rng, dim, eta, noise = np.random.default_rng(4), 2, 0.05, 0.7
+    W, a, target = rng.standard_normal((3, dim)), rng.standard_normal(3), np.array([0.9, -0.4])
+    orders = {"G": W.T @ W, "theta": W.T @ a, "A": np.array([a @ a])}
+    constants = {"target": target, "eta": np.array(eta), "sigma": np.array(noise)}
+    diffusions = {c: sde.numbers(sde.order_parameter_sde(c), {"identity": np.eye(dim), **orders, **constants})
+                  for c in ("covariance", "second")}  # fmt: skip
+    x, epsilon, chances = _fresh_steps(dim, noise)
+    pull = (x @ (orders["theta"] - target) - epsilon)[:, None] * x
+    after, second = W - eta * np.einsum("k,ni->nki", a, pull), a - eta * pull @ W.T
+    stepped = {"G": np.einsum("nki,nkh->nih", after, after), "theta": np.einsum("nki,nk->ni", after, second),
+               "A": np.sum(second**2, axis=1)[:, None]}  # fmt: skip
+    for name, before in orders.items():
+        mean = np.tensordot(chances, (stepped[name] - before) / eta, axes=1)
+        np.testing.assert_allclose(diffusions["second"][0][name], mean, rtol=1e-12)
+        assert np.abs(diffusions["covariance"][0][name] - mean).max() > 0.01 * np.abs(mean).max()
+    linear = -np.einsum("ni,h->nih", pull, orders["theta"])
+    linear = (linear + linear.transpose(0, 2, 1)).reshape(len(x), -1)  # a step of G to first order in η
+    spread = (linear * chances[:, None]).T @ linear - np.outer(chances @ linear, chances @ linear)
+    kick = {c: found[1]["G"].reshape(-1, dim) for c, found in diffusions.items()}
+    np.testing.assert_allclose(kick["covariance"] @ kick["covariance"].T, eta * spread, rtol=1e-12)
+    assert np.abs(kick["second"] @ kick["second"].T - eta * spread).max() > 0.1 * eta * np.abs(spread).max()
 
 
 def test_a_broken_diffusion_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

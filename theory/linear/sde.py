@@ -4,11 +4,12 @@ One step moves the weights by $-\eta(ag^\top,Wg)$ with $E\,g=e$, $E\,gg^\top=\va
 $\varrho^2=\sigma^2+|e|^2$. With $t=\eta\cdot$ steps this is, to the order of a diffusion (Itô),
 $$dW=-a\,(e\,dt+\sqrt\eta\,dN)^\top,\qquad da=-W(e\,dt+\sqrt\eta\,dN),\qquad dN=(\varrho I+\gamma ee^\top)\,dB,$$
 $\gamma=c/(\varrho+\sqrt{\varrho^2+c|e|^2})$, so that $E\,dN\,dN^\top=(\varrho^2I+c\,ee^\top)dt$. c = 1 is the covariance of g:
-then an Euler–Maruyama step of length η has the first two moments of an SGD step. c = 2 is its second moment: then the
-continuous diffusion itself has SGD's mean drift of $WW^\top-aa^\top$ and its stationary least-squares error.
+then an Euler–Maruyama step of all weights of length η has the first two moments of an SGD step. c = 2 is its second moment:
+then the continuous diffusion itself has SGD's mean drift of $WW^\top-aa^\top$ and its stationary least-squares error.
 
 $(G,\theta,A)=(W^\top W,W^\top a,\|a\|^2)$ close among themselves, whatever the width: the drift picks up the Itô terms
-$\eta A\,\Sigma$, $\eta\Sigma\theta$ and $\eta\,\mathrm{tr}(G\Sigma)$, $\Sigma=\varrho^2I+c\,ee^\top$.
+$\eta A\,\Sigma$, $\eta\Sigma\theta$ and $\eta\,\mathrm{tr}(G\Sigma)$, $\Sigma=\varrho^2I+c\,ee^\top$. With c = 2 their drift is the mean of an
+SGD step over η, exactly; SGD's own step is `theory.linear.step`.
 (arXiv:2603.10397, section 4.1; derived.)
 """
 
@@ -85,10 +86,18 @@ def weight_sde(moments: str = "covariance") -> System:
     return _system("label-noise-weights", drift, noise, definitions, share)
 
 
-def order_parameter_sde(moments: str = "covariance") -> System:
+def order_parameter_sde(moments: str = "second") -> System:
     r"""The diffusion of $G=W^\top W$, $\theta=W^\top a$ and $A=\|a\|^2$: closed, for any width.
 
-    State: G (d, d), theta (d,), A (1,). Parameters, arguments and what is raised as for `weight_sde`, and ``identity`` (d, d).
+    State: G (d, d), theta (d,), A (1,). Parameters: those of `weight_sde`, and ``identity`` (d, d).
+
+    Args:
+        moments: ``"second"`` (c = 2: the drift is the mean of an SGD step, the noise has $ee^\top$ too much) or
+            ``"covariance"`` (c = 1: the noise has the covariance of a step to leading order in η, the drift lacks
+            $\eta A\,ee^\top$, $\eta ee^\top\theta$ and $\eta e^\top Ge$).
+
+    Euler–Maruyama steps of length η do not stay products of weights, and ‖a‖² may fall below 0: for steps of SGD take
+    `theory.linear.step.order_parameter_step`. Raises `InputError` for other `moments`.
     """
     share = _share(moments)
     c, root = sp.Integer(share), sp.sqrt(eta)
