@@ -85,8 +85,8 @@ class Compared(Plotted):
 
     @property
     def diverged(self) -> int:
-        """Runs whose loss is no longer finite."""
-        return sum(run.diverged for runs in self.networks.values() for run in runs)
+        """How many replicas did, in any arm."""
+        return sum(any(run.diverged for run in runs) for runs in zip(*self.networks.values(), strict=True))
 
 
 @double_precision
@@ -166,7 +166,8 @@ def prune_networks(
 
     Returns: ``kept_by_threshold`` and ``accuracy_by_threshold`` on (arm, replica, threshold): merge while the distance is
     at most β times the largest; ``kept_by_share`` (share) and ``accuracy_by_share`` on (arm, replica, share): merge a
-    given share of every group's channels, so that all networks keep equally many parameters.
+    given share of every group's channels, so that all networks keep equally many parameters. Of a network that diverged
+    nothing is pruned: NaN.
     """
     import xarray as xr
 
@@ -174,6 +175,8 @@ def prune_networks(
     x, y = jnp.asarray(test, comparison.training.dtype), jnp.asarray(images.test_labels)
 
     def pruned(run: Trained, threshold: float, most: float) -> tuple[float, float]:
+        if run.diverged:
+            return np.nan, np.nan
         cut = merge_features(run.network, threshold, most=most)
         return cut.kept, evaluate(cut.network, x, y)[1]
 
@@ -187,7 +190,7 @@ def prune_networks(
         {
             "kept_by_threshold": ((*dims, "threshold"), by_threshold[..., 0], _kept_note()),
             "accuracy_by_threshold": ((*dims, "threshold"), by_threshold[..., 1], _accuracy_note()),
-            "kept_by_share": ("share", by_share[0, 0, :, 0], _kept_note()),
+            "kept_by_share": ("share", np.fmax.reduce(by_share[..., 0], axis=(0, 1)), _kept_note()),
             "accuracy_by_share": ((*dims, "share"), by_share[..., 1], _accuracy_note()),
         },
         coords={

@@ -44,7 +44,7 @@ def merge_features(
         threshold: β ≥ 0; infinite to merge until `most` stops it. most: largest share of a group's channels that may be
             merged away, in [0, 1]; one always stays. first_stage: stages before it, and the stem if it is above 0, stay.
 
-    Raises: `InputError` for numbers out of range.
+    Raises: `InputError` for numbers out of range, and for a network with weights that are not finite.
     """
     if not threshold >= 0:
         raise InputError(f"threshold is {threshold!r}: give a number, 0 or more")
@@ -54,6 +54,8 @@ def merge_features(
         raise InputError(f"first_stage is {first_stage!r}: the network has stages 0 to {len(network.stages) - 1}")
     plain = network if isinstance(network.stem, Folded) else folded(network)
     tensors = _tensors(plain)
+    if not all(np.isfinite(x).all() for x in tensors.values()):
+        raise InputError("network has weights that are not finite, so nothing is close: train with a smaller step size")
     before = sum(x.size for x in tensors.values())
     for group in groups(plain, first_stage):
         tensors |= _merged_group({name: tensors[name] for name, _ in group}, group, threshold, most)
@@ -129,8 +131,8 @@ def merge_rows(features: np.ndarray, threshold: float, most: float = 1.0) -> tup
     for _ in range(min(int(np.floor(most * count + 1e-9)), count - 1)):
         i, j = sorted(np.unravel_index(np.argmin(distance), distance.shape))
         # Differences of squares round; the pair that matters is measured directly.
-        closest = float(np.sum((means[i] - means[j]) ** 2))
-        if not closest <= threshold * float(np.max(distance[np.isfinite(distance)])):
+        closest, largest = float(np.sum((means[i] - means[j]) ** 2)), float(np.max(distance[np.isfinite(distance)]))
+        if closest > 0 and not closest <= threshold * largest:  # equal rows merge; (∞ · 0 is no number)
             break
         total = multiplicity[i] + multiplicity[j]
         means[i] = (multiplicity[i] * means[i] + multiplicity[j] * means[j]) / total

@@ -73,7 +73,7 @@ class Trained:
 
     Attributes:
         network: as trained. records: name of `RECORDS` → one number per epoch: mean loss of the batches as trained on, loss
-            and accuracy on the test images. diverged: the loss is no longer finite.
+            and accuracy on the test images. diverged: the loss or a weight is no longer finite (relu may hide a weight's nan).
     """
 
     network: ResNet[Unit]
@@ -85,7 +85,7 @@ class Trained:
 
     @property
     def diverged(self) -> bool:
-        return any(not np.isfinite(values).all() for values in self.records.values())
+        return not all(np.isfinite(x).all() for x in (*self.records.values(), *jax.tree.leaves(self.network)))
 
 
 @double_precision

@@ -6,8 +6,10 @@ import pickle
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -370,6 +372,23 @@ def test_rows_merge_closest_first_with_multiplicity() -> None:
     assert merge_rows(rows, 0.003)[1].tolist() == [1, 1, 2]
     assert merge_rows(rows, np.inf)[1].tolist() == [4]
     assert merge_rows(rows, np.inf, 0.5)[1].tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.01, np.inf])
+def test_equal_rows_are_one_at_any_threshold(threshold: float) -> None:
+    assert merge_rows(np.ones((6, 3)), threshold)[1].tolist() == [6]
+    assert merge_rows(np.ones((6, 3)), threshold, 0.5)[1].tolist() == [4, 1, 1]
+
+
+def test_a_diverged_network_is_not_pruned(command: Callable[..., Any]) -> None:
+    """Its weights are NaN, its loss is finite: exit code 1, no accuracy, and no merging of what is not finite."""
+    ran = command("simulate", "pruning", "--step-size", "1e30", "--epochs", "1", "--replicas", "1", "--widths", "4", "8", "--quiet", "--json")  # fmt: skip
+    assert ran.code == 1, ran.err
+    assert "1 of 1 replicas diverged" in ran.err
+    network = _random_folded()
+    broken = eqx.tree_at(lambda x: x.head, network, network.head.at[0, 0].set(np.nan))
+    with pytest.raises(InputError, match="weights that are not finite"):
+        merge_features(broken, 0.1)
 
 
 @pytest.mark.parametrize(
