@@ -258,7 +258,8 @@ def test_label_noise_draws_its_law_and_loses_its_norm(scripts: str) -> None:
       const draw = labelNoise(1.5, 7), x = new Float64Array(3), drawn = [];
       for (let n = 0; n < count; n++) { const epsilon = draw(x); drawn.push([...x, epsilon]); }
       const last = options => { let record; for (record of labelNoiseRun(options)); return record; };
-      const lost = last({ d: 3, m: 40, sigma: 2, eta: 0.004, seed: 1 }), beyond = last({ d: 3, m: 40, sigma: 2, eta: 0.2, seed: 1 });
+      const problem = { d: 3, m: 40, sigma: 2, eta: 0.004, seed: 1 };
+      const lost = last(problem), beyond = last({ ...problem, eta: 0.2 });
       return { drawn, lost, beyond };
     """
     found = run(scripts, f"const count = {count};" + body)

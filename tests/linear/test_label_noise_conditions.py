@@ -120,6 +120,27 @@ def test_near_the_limit_the_escape_is_outside_its_conditions() -> None:
         assert not _broken(far, name)
 
 
+def test_a_direction_of_little_data_keeps_its_error() -> None:
+    """A plain loop over all weights: at a tenth to a fifth of the escape |θ − θ*|² is not settled, ϱ² is."""
+    task, width, step, noise, replicas = draw_linear_task(2, 0.1, 3, 1620), 100, 2e-3, 4.0, 100
+    phases, rng = predict_phases(task, width=width, step_size=step, noise=noise), np.random.default_rng(1)
+    start = draw_linear_start(width, 2, rng, replicas)
+    joint = np.concatenate([start.first, start.second[..., None]], axis=2)
+    tenth, off = int(phases.escape_steps / 10), []
+    for now in range(2 * tenth):
+        x, W, a = task.inputs[rng.integers(3, size=replicas)], joint[..., :-1], joint[..., -1]
+        seen = np.einsum("rmd,rd->rm", W, x)
+        slope = step * (np.sum(a * seen, axis=1) - x @ task.target - noise * rng.choice([-1, 1], replicas))
+        joint = joint - slope[:, None, None] * np.concatenate([a[..., None] * x[:, None], seen[..., None]], axis=2)
+        if now >= tenth:
+            off.append(np.einsum("rmd,rm->rd", W, a) - task.target)
+    error = np.mean(np.sum(np.square(off), axis=2), axis=0)
+    assert phases.lms_error - error.mean() > 0.1 * phases.lms_error + 2 * error.std() / np.sqrt(replicas)
+    assert _broken(phases, "lms_error") == {"relaxation"}
+    assert noise**2 + np.mean((np.array(off) @ task.inputs.T) ** 2) == pytest.approx(phases.residual_variance, rel=0.02)
+    assert not _broken(phases, "residual_variance")
+
+
 def test_large_boosts_put_the_onset_outside_its_conditions() -> None:
     """σ = 5 at m = 100: the second order of β shows at the onset; at σ = 2 it does not."""
     step = 4e-3

@@ -382,7 +382,8 @@ def test_equal_rows_are_one_at_any_threshold(threshold: float) -> None:
 
 def test_a_diverged_network_is_not_pruned(command: Callable[..., Any]) -> None:
     """Its weights are NaN, its loss is finite: exit code 1, no accuracy, and no merging of what is not finite."""
-    ran = command("simulate", "pruning", "--step-size", "1e30", "--epochs", "1", "--replicas", "1", "--widths", "4", "8", "--quiet", "--json")  # fmt: skip
+    options = "--step-size 1e30 --epochs 1 --replicas 1 --widths 4 8 --quiet --json"
+    ran = command("simulate", "pruning", *options.split())
     assert ran.code == 1, ran.err
     assert "1 of 1 replicas diverged" in ran.err
     network = _random_folded()

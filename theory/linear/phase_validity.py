@@ -17,7 +17,8 @@ _NARROW = 0.2
 _FITTED = 0.5
 #: sinh of twice the rapidity of the fit: 3.4 leaves the onset 3 % off, 6.9 one of 25 %.
 _BOOSTED = 4.0
-#: Steps of relaxation over steps to the escape: 1/40 leaves errors of 2-7 %, 1/16 of 3-16 %, 1/4 of 26 %.
+#: Steps of relaxation over steps to the escape: 1/40 leaves errors of 2-7 %, 1/16 of 3-16 %, 1/4 of 26 %. Along a set's
+#: slowest direction, of the error of θ at a tenth of that time: up to 1/31 5 % at most, 1/16 to 1/14 4-17 %, 1/3 17 %.
 _RELAXED = 1 / 30
 #: tr β at the onset: 0.14-0.21 leaves it 4-6 % off, 0.38 10 %, 0.55 13 %, 0.62 25 %.
 _LATE = 0.3
@@ -35,6 +36,7 @@ class Neglected:
         narrow: d/m. fitted: median displacement by fitting the labels, over 1/√m.
         boosted: $\sinh2\varphi=2\|\theta^*\|/(g+A_0)$ of the fit.
         relaxed: steps of the error's relaxation over steps to the escape; 0 if that is while the labels are fitted.
+        slowest: the same for the direction in which the error relaxes last.
         late: tr β at the onset, or the last one if there is none.
         moments: relative change of ϱ² by κ in place of the set's fourth moments; None if these are not known.
         points: training points per dimension, inf for fresh samples.
@@ -44,6 +46,7 @@ class Neglected:
     fitted: float
     boosted: float
     relaxed: float
+    slowest: float
     late: float
     moments: float | None
     points: float
@@ -52,13 +55,14 @@ class Neglected:
     def conditions(self) -> Mapping[str, tuple[Condition, ...]]:
         """Those of each number of `theory.linear.phases.Phases`, by its name."""
         layers = self._narrow(), self._boosted()
-        start, flow = (*layers, self._relaxed(), *self._counted()), (*layers, *self._moments())
+        settled, flow = self._relaxed(self.relaxed), (*layers, *self._moments())
         return {
-            "residual_variance": start,
-            "lms_error": start,
+            "residual_variance": (*layers, settled, *self._counted()),
+            # A direction of little data is little of ϱ², but as much of |θ − θ*|² as any other.
+            "lms_error": (*layers, self._relaxed(self.slowest), *self._counted()),
             "stability_limit": (self._narrow(), *self._counted()),
-            "decay_rate": (*flow, self._relaxed()),
-            "escape_steps": (*flow, self._fitted(), self._relaxed()),
+            "decay_rate": (*flow, settled),
+            "escape_steps": (*flow, self._fitted(), settled),
             "escape_bound": (self._narrow(),),
             "onset_steps": (*flow, self._late()),
         }
@@ -75,9 +79,9 @@ class Neglected:
         sentence = "fit: fitting the labels alone moves the median neuron by {:.2g} of the way: give a larger width"
         return small("fit", self.fitted, _FITTED, sentence)
 
-    def _relaxed(self) -> Condition:
+    def _relaxed(self, share: float) -> Condition:
         sentence = "relaxation: the error takes {:.2g} of the time to the escape to settle: give a smaller step size"
-        return small("relaxation", self.relaxed, _RELAXED, sentence)
+        return small("relaxation", share, _RELAXED, sentence)
 
     def _late(self) -> Condition:
         sentence = "boosts: by the onset their variance is {:.2g}, and its square is left out: give less noise"

@@ -483,23 +483,26 @@ _Sizes = Callable[[float, float], Neglected]
 
 
 def _sizes(law: Law, start: Fitted, variance: float, width: int) -> _Sizes:
-    r"""The error relaxes within $1/(2\eta\bar\Lambda(1-\eta/\eta_c))$ steps, $\bar\Lambda=\mathrm{tr}(\hat H\Lambda)/d$."""
+    r"""The error relaxes within $1/(2\eta\bar\Lambda(1-\eta/\eta_c))$ steps, $\bar\Lambda=\mathrm{tr}(\hat H\Lambda)/d$;
+    along its slowest direction with the least eigenvalue of $\hat H\Lambda$ in place of $\bar\Lambda$.
+    """
     geometry, size = law.geometry, len(start.gram)
-    stiffness = start.gram + start.norm2 * np.eye(size)
-    pace = 2 * law.step_size * geometry.trace(geometry.covariance @ stiffness) / geometry.dim
-    relaxation = 1 / (pace * (1 - law.step_size / law.limit(start)))
+    values, _, many = _modes(geometry, start.gram, start.norm2)
+    paces = np.array([many @ values / geometry.dim, np.min(values)])
+    relaxation = 1 / (2 * law.step_size * paces * (1 - law.step_size / law.limit(start)))
     moved = _median_displacement(law, start, State.of(_first(start), size), np.zeros((size, size)), width)
     simple = law.variance(law.residual(start.gram, start.norm2).error)
     own = geometry.inputs is not None or not np.isfinite(geometry.points)
     moments = (abs(simple / variance - 1) if variance > 0 else 0.0) if own else None
 
     def sized(escape: float, late: float) -> Neglected:
-        waited = relaxation / escape if escape > 0 else 0.0
+        waited, slowest = relaxation / escape if escape > 0 else (0.0, 0.0)
         return Neglected(
             geometry.dim / width,
             float(np.sqrt(moved * width)),
             start.boosted,
-            waited,
+            float(waited),
+            float(slowest),
             late,
             moments,
             geometry.points,
