@@ -122,6 +122,9 @@ def test_powers_and_jumps_are_refused_with_what_to_write() -> None:
     for name in ("sign(z)", "Sgn(z)", "heaviside"):
         with pytest.raises(InputError, match=r"\): it has a jump, so no gradient: use h1"):
             Activation.parse(name)
+    for name, meant in (("ln(z)", "log is the natural logarithm"), ("log10(z)", r"write log\(x\)/log\(10\)")):
+        with pytest.raises(InputError, match=rf"\): {meant}: use h1"):
+            Activation.parse(name)
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,12 @@ _FUNCTIONS: dict[str, Callable[..., sp.Expr]] = {
 }
 #: No functions here, however near to one that is.
 _JUMPS = ("sign", "sgn", "step", "heaviside")
+#: Where there is the natural one.
+_LOGARITHMS = {
+    "ln": "log is the natural logarithm: ",
+    "log10": "write log(x)/log(10): ",
+    "log2": "write log(x)/log(2): ",
+}
 _OF_TWO = ("Max", "max")
 _BINARY: dict[type, Callable[[sp.Expr, sp.Expr], sp.Expr]] = {
     ast.Add: operator.add,
@@ -134,7 +140,8 @@ class Grammar:
     def _unknown(self, text: str, kind: str, name: str) -> InputError:
         if name.lower() in _JUMPS:  # known well, and not meant for one that is there
             return self.refusal(text, f"unknown {kind} {name!r}", "it has a jump, so no gradient: ")
-        return self.refusal(text, f"unknown {kind} {name[:20]!r}", did_you_mean(name[:20], self.known))
+        hint = _LOGARITHMS.get(name) if self.function("log") is not None else None
+        return self.refusal(text, f"unknown {kind} {name[:20]!r}", hint or did_you_mean(name[:20], self.known))
 
     def _build(self, node: ast.expr, text: str) -> sp.Expr:
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
