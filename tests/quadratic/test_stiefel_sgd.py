@@ -127,14 +127,22 @@ def test_the_mean_step_is_the_derived_drift() -> None:
 
 
 def test_first_order_drift_is_the_riccati_flow() -> None:
-    model = model_of(500, 3, 5)
-    start = draw_subspace(5, 3, 500, 0)
+    model = model_of(500, 5, 4)
+    start = draw_subspace(4, 5, 500, 0)
     times = np.linspace(0.0, 12.0, 5)
     G = mean_flow(model, start.on_teachers, times, step_size=0.0)
     exact = riccati_flow(model.spectrum, start).factor(times)
     assert np.abs(G - exact @ np.swapaxes(exact, 1, 2)).max() < 1e-6
     risk = projected_risk(model.spectrum, G)
     assert risk[0] > 1.9 > risk[-1] + 0.5
+
+
+@pytest.mark.parametrize("step_size", [0.0, 1e-3])
+def test_a_mean_of_narrow_frames_is_refused(step_size: float) -> None:
+    """SGD keeps tr G ≤ N; the mean drift at P = 4, N = 2, d = 40 ended at tr G = 3.9 and a negative risk."""
+    start = draw_subspace(4, 2, 40, 0)
+    with pytest.raises(InputError, match="student width is 2, below 4 teacher directions"):
+        mean_flow(model_of(40, 2, 4), start.on_teachers, np.array([0.0, 24.0]), step_size=step_size)
 
 
 def test_the_manifold_is_kept_and_the_risk_falls() -> None:
