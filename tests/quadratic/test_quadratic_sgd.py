@@ -172,6 +172,17 @@ def test_compare_says_so_where_it_cannot_judge() -> None:
         quadratic_case(Activation.parse("h4"), teacher, initial, Runs(step_size=2e-4, steps=10))
 
 
+def test_compare_judges_no_first_times_of_a_start_that_holds_half() -> None:
+    """Of heavy columns every first time is 0, of theory and runs alike: not a time, and no agreement."""
+    teacher = Teacher.power_law(2, 1.0, 40)
+    initial = draw_initial_state(teacher, Student(16, 3.0), 1)
+    case = quadratic_case(Activation.parse("quadratic"), teacher, initial, Runs(step_size=1e-5, steps=100, replicas=2))
+    found = compare(case)
+    assert [row["verdict"] for row in found.rows] == ["not judged", "not judged"]
+    assert all(row[name] is None for row in found.rows for name in ("predicted", "flow", "sgd_mean"))
+    assert "the start holds half of its weight already" in found.notes[0]
+
+
 def shift_of(teacher: Teacher, initial: InitialState, step_size: float, t_end: float, batch: int = 1) -> np.ndarray:
     columns = Subspace.of_state(initial)
     model, outside = QuadraticModel(teacher, columns.on_teachers.shape[1]), float(np.sum(columns.rest**2))

@@ -28,7 +28,7 @@ from theory.core.arguments import check_positive
 from theory.quadratic.filling import fermi, level
 from theory.quadratic.model import check_width
 
-#: Times at which S is looked at for a first crossing, from so early to so late in units of the decoupled ones.
+#: Times at which S is looked at for a crossing, from so early to so late in units of the decoupled ones.
 _SAMPLES, _EARLY, _LATE = 400, 0.1, 100.0
 
 
@@ -65,19 +65,23 @@ class FlowLaw:
         return 2 * (off + np.sum(held**2, axis=1) + count * others**2 + norm2)
 
     def half_times(self) -> np.ndarray:
-        r"""First times of $S_{jj}=\tilde a_j/2$, shape (M*,): 0 if it starts above, inf if the width cannot hold it."""
+        r"""Times from which on $S_{jj}\ge\tilde a_j/2$, shape (M*,): 0 if it never is below, inf if the width cannot hold it.
+
+        Heavy columns shrink first: a direction that starts above may drop below, and counts when it is back.
+        """
         a, begun = self.spectrum, self.norm2 * self.width / float(self.dim)
         alone = np.log(np.maximum(a / begun - 1, 2.0)) / (2 * a)
         times = np.append(0.0, np.geomspace(_EARLY * alone.min(), _LATE * alone.max(), _SAMPLES))
         share = self.diagonal(times) / a
         # While S grows by itself its log-odds are a straight line in time.
         odds = np.log(np.maximum(share, np.finfo(float).tiny)) - np.log(np.maximum(1 - share, np.finfo(float).eps))
-        after = np.argmax(odds >= 0, axis=0)
-        before, column = np.maximum(after - 1, 0), np.arange(a.size)
+        below, last, column = odds < 0, len(times) - 1, np.arange(a.size)
+        before = last - np.argmax(below[::-1], axis=0)  # the last time below, if any
+        after = np.minimum(before + 1, last)
         low, high = odds[before, column], odds[after, column]
         part = np.divide(-low, high - low, out=np.zeros_like(low), where=high > low)
         found = times[before] + part * (times[after] - times[before])
-        return np.where(odds.max(axis=0) < 0, np.inf, np.where(after == 0, 0.0, found))
+        return np.where(below[-1], np.inf, np.where(below.any(axis=0), found, 0.0))
 
     def moved_by_a_column(self) -> np.ndarray:
         """Relative change of the half times by one column more or less, the larger, (M*,): the size of what is of order 1/N.
