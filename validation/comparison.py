@@ -170,11 +170,16 @@ def summary(times: np.ndarray, name: str) -> Row:
 def judge_replicas(
     times: np.ndarray, predicted: float, allowance: float, controls: Mapping[str, float], late: str = "disagrees"
 ) -> tuple[str, str]:
-    """Verdict and reason of the mean over replicas; where some never got there ``inconclusive``, or `late` if most did not."""
+    """Verdict and reason of the mean over replicas; where some never got there ``inconclusive``, or `late` if most did not.
+
+    One replica, there or not, is ``inconclusive``: it may be any of its law.
+    """
+    if times.size < 2:
+        return "inconclusive", "one replica has no standard error: give --replicas 2 or more"
     missing = int(np.sum(~np.isfinite(times)))
-    if missing or times.size < 2:
+    if missing:
         reason = f"{missing} of {times.size} replicas had not got there when the run ended"
-        return "inconclusive" if missing < times.size / 2 else late, reason
+        return "inconclusive" if missing <= times.size / 2 else late, reason
     verdict = judged(predicted, *mean_and_error(times), allowance, controls)
     return verdict, "" if verdict == "agrees" else f"the mean over replicas beside {predicted:.4g}: {verdict}"
 

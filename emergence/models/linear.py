@@ -319,15 +319,23 @@ def _predict(resolved: Resolved) -> Document:
 
 
 def _predicted(resolved: Resolved) -> "xr.Dataset":
-    """Both phases as numbers, NaN where nothing is predicted, and the averaged flow's curves along ``step``."""
+    """Both phases as numbers, NaN where nothing is predicted, and the averaged flow's curves along ``step``.
+
+    ``valid``, along the names of the numbers, is 1 where the conditions of one hold, and else 0.
+    """
+    import numpy as np
     import xarray as xr
 
-    phases = resolved.phases
-    found: dict[str, Any] = {name: math.nan if phases is None else float(getattr(phases, name)) for name in PREDICTED}
+    from emergence import conditions
+
+    phases, names = resolved.phases, {"quantity": np.array(PREDICTED, dtype=object)}
     if phases is None:
-        return xr.Dataset(found)
+        nothing = dict.fromkeys(PREDICTED, math.nan)
+        return xr.Dataset({**nothing, "valid": ("quantity", np.zeros(len(PREDICTED)))}, coords=names)
+    found: dict[str, Any] = {name: float(getattr(phases, name)) for name in PREDICTED}
     found |= {name: ("step", getattr(phases, name)) for name in CURVES}
-    return xr.Dataset(found, coords={"step": phases.times})
+    found["valid"] = ("quantity", [float(not conditions.reasons(phases.conditions[name])) for name in PREDICTED])
+    return xr.Dataset(found, coords={"step": phases.times, **names})
 
 
 def _case(resolved: Resolved) -> "Case":
@@ -396,7 +404,7 @@ MODEL = Model(
             curves=_DATA,
         ),
     ),
-    predict=Predictor(_predict, _predicted, _NOISE, (*PREDICTED, *CURVES)),
+    predict=Predictor(_predict, _predicted, _NOISE, (*PREDICTED, "valid", *CURVES)),
     compare=Comparer(_case, _RUNS, _cost),
     derivations={
         "label-noise": Derive("theory.linear.averaging:derivation", "h1", fixed=True),

@@ -272,6 +272,23 @@ def test_phases_of_the_published_setting() -> None:
     assert np.isinf(silent.onset_steps)
 
 
+def test_the_bound_on_the_escape_stays_a_bound_for_batches() -> None:
+    """By as much as for single samples; σ² in place of σ²/b put it at 7343, where brute force escapes at 12 848."""
+    phases = predict_phases(draw_linear_task(20, 1.0, None, 0), width=400, step_size=0.02, noise=4.0, batch=1000)
+    assert phases.escape_steps == pytest.approx(12_848, rel=0.05)
+    assert phases.escape_bound / phases.escape_steps > 270
+
+
+@pytest.mark.parametrize("noise", [4.0, 0.0])
+def test_an_onset_before_any_noise_is_outside(noise: float) -> None:
+    """In one dimension all cosines are 1 at once; a target that is large for the width aligns by the fit."""
+    for dim, norm, early in ((1, 1.0, True), (4, 300.0, True), (4, 1.0, False)):
+        task = draw_linear_task(dim, norm, None, 0)
+        phases = predict_phases(task, width=50, step_size=1e-5, noise=noise)
+        (onset,) = (one for one in phases.conditions["onset_steps"] if one.name == "onset")
+        assert (phases.onset_steps == 0) == early == (not onset.holds)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

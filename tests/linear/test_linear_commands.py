@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from emergence.models.linear import MODEL, LinearProblem, resolve
 from theory import InputError
 from validation.claims.linear.label_noise_sgd import boundary
 from validation.figures.linear import alternating, curves, neuron_paths, norm_and_alignment
@@ -136,6 +137,29 @@ def test_compare_gives_no_verdict_on_a_number_outside_its_conditions(run):
     rows = {row["quantity"]: row for row in document["phases"]}
     assert rows["onset of alignment"]["verdict"] == "outside"
     assert rows["onset of alignment"]["reason"].startswith("width: d/m is 1,")
+
+
+def test_an_onset_at_the_start_is_outside_and_no_error(run):
+    line = ["--dim", "1", "--student-width", "50", "--train-size", "0", "--step-size", "0.004", "--replicas", "2", "--quiet"]
+    code, document, _ = run("compare", "--model", "linear", *line)
+    assert code == 0
+    row = {row["quantity"]: row for row in document["phases"]}["onset of alignment"]
+    assert (row["verdict"], row["predicted"]) == ("outside", 0.0)
+    assert row["reason"].startswith("onset: neurons are aligned before any noise")
+
+
+def test_a_sweep_of_predictions_marks_what_is_outside():
+    """As `predict` does, each number by itself; where nothing is predicted nothing is valid."""
+
+    def valid(**options):
+        data = MODEL.predict.data(resolve(LinearProblem(dim=4, train_size=0, step_size=0.005, **options)))
+        return dict(zip(data.valid.quantity.values.tolist(), data.valid.values.tolist(), strict=True))
+
+    assert set(valid(student_width=100, noise=2.0).values()) == {1.0}
+    assert set(valid(student_width=4, noise=2.0).values()) == {0.0}
+    late = valid(student_width=100, noise=6.0)  # the error takes too long to settle, and the onset waits for longer
+    assert [name for name in late if late[name]] == ["stability_limit", "escape_bound", "onset_steps"]
+    assert set(valid(student_width=100, noise=0.0).values()) == {0.0}
 
 
 def test_noise_that_pauses_is_predicted_with_its_pauses(run):

@@ -58,9 +58,15 @@ def printed_escape_bound() -> sp.Expr:
     return 384 * sp.sqrt(sp.log(m)) / (sigma**2 * eta**2 * sp.sqrt(m))
 
 
-def escape_bound(width: int, step_size: float, noise: float) -> float:
-    """`printed_escape_bound` for numbers; inf without noise."""
-    return float(printed_escape_bound().subs({m: width, eta: step_size, sigma: noise})) if noise else float("inf")
+def escape_bound(width: int, step_size: float, noise: float, batch: int = 1) -> float:
+    r"""`printed_escape_bound` for numbers; inf without noise.
+
+    The theorem takes single samples. The mean of b has noise of variance σ²/b, whose part of $E\,gg^\top$ is what moves the
+    norms: so has σ² here.
+    """
+    if not noise:
+        return float("inf")
+    return float(printed_escape_bound().subs({m: width, eta: step_size, sigma: noise / batch**0.5}))
 
 
 def norm_step(input_overlap: np.ndarray, second: np.ndarray, input_norm2: np.ndarray, slope: np.ndarray) -> np.ndarray:

@@ -38,6 +38,7 @@ class Neglected:
         relaxed: steps of the error's relaxation over steps to the escape; 0 if that is while the labels are fitted.
         slowest: the same for the direction in which the error relaxes last.
         late: tr β at the onset, or the last one if there is none.
+        aligned: whether fitting the labels leaves neurons as aligned as at the onset; in one dimension they always are.
         moments: relative change of ϱ² by κ in place of the set's fourth moments; None if these are not known.
         points: training points per dimension, inf for fresh samples.
     """
@@ -48,6 +49,7 @@ class Neglected:
     relaxed: float
     slowest: float
     late: float
+    aligned: bool
     moments: float | None
     points: float
 
@@ -64,7 +66,7 @@ class Neglected:
             "decay_rate": (*flow, settled),
             "escape_steps": (*flow, self._fitted(), settled),
             "escape_bound": (self._narrow(),),
-            "onset_steps": (*flow, self._late()),
+            "onset_steps": (*flow, self._late(), self._unaligned()),
         }
 
     def _narrow(self) -> Condition:
@@ -86,6 +88,13 @@ class Neglected:
     def _late(self) -> Condition:
         sentence = "boosts: by the onset their variance is {:.2g}, and its square is left out: give less noise"
         return small("boosts", self.late, _LATE, sentence)
+
+    def _unaligned(self) -> Condition:
+        sentence = (
+            "onset: neurons are aligned before any noise, by fitting the labels or as in one dimension: give a larger width "
+            "or dim"
+        )
+        return fact("onset", not self.aligned, sentence)
 
     def _moments(self) -> tuple[Condition, ...]:
         if self.moments is None:

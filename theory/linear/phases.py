@@ -334,9 +334,9 @@ class Phases:
         stability_limit: largest step size with a stationary least-squares error at the initial weights.
         decay_rate: $-\frac d{dt}\ln\|W\|_F^2$ at the start.
         escape_steps: when the median neuron has moved by $1/\sqrt m$ (the lazy regime ends; definition 4.1).
-        escape_bound: $T_1=384\sqrt{\ln m}/(\sigma^2\eta^2\sqrt m)$ of theorem 4.2, as printed.
+        escape_bound: $T_1=384\sqrt{\ln m}/(\sigma^2\eta^2\sqrt m)$ of theorem 4.2, as printed, with σ²/b for batches of b.
         boost: (T,) tr β, the size of the terms left out being its square.
-        onset_steps: when the mean absolute cosine with θ* passes `onset_level`.
+        onset_steps: when the mean absolute cosine with θ* passes `onset_level`; 0 if fitting the labels has done so.
         times: (T,) steps at which the curves are given.
         frobenius2, second_norm2: (T,) mean $\|W\|_F^2$ and $\|a\|^2$. alignment: (T,) mean absolute cosine.
         top_share: (T,) $s_1/\|W\|_F$ of the mean Gram matrix.
@@ -466,7 +466,7 @@ def predict_phases(
         "residual_variance": began.residual_variance,
         "lms_error": geometry.trace(began.error),
         "stability_limit": limit,
-        "escape_bound": escape_bound(width, step_size, noise),
+        "escape_bound": escape_bound(width, step_size, noise, batch),
     }
     sizes = _sizes(law, made, began.residual_variance, width)
     kick = (step_size * noise) ** 2
@@ -478,8 +478,8 @@ def predict_phases(
     return _moving(known | {"decay_rate": rate}, _solved(law, made, times[-1], width), times, width, geometry, sizes)
 
 
-#: What is neglected, from the steps to the escape and tr β at the onset.
-_Sizes = Callable[[float, float], Neglected]
+#: What is neglected, from the steps to the escape, tr β at the onset, and the mean absolute cosine once labels are fitted.
+_Sizes = Callable[[float, float, float], Neglected]
 
 
 def _sizes(law: Law, start: Fitted, variance: float, width: int) -> _Sizes:
@@ -495,7 +495,7 @@ def _sizes(law: Law, start: Fitted, variance: float, width: int) -> _Sizes:
     own = geometry.inputs is not None or not np.isfinite(geometry.points)
     moments = (abs(simple / variance - 1) if variance > 0 else 0.0) if own else None
 
-    def sized(escape: float, late: float) -> Neglected:
+    def sized(escape: float, late: float, alignment: float) -> Neglected:
         waited, slowest = relaxation / escape if escape > 0 else (0.0, 0.0)
         return Neglected(
             geometry.dim / width,
@@ -504,6 +504,7 @@ def _sizes(law: Law, start: Fitted, variance: float, width: int) -> _Sizes:
             float(waited),
             float(slowest),
             late,
+            alignment >= onset_level(round(geometry.dim)),
             moments,
             geometry.points,
         )
@@ -518,16 +519,17 @@ def _first(start: Fitted) -> np.ndarray:
 
 def _resting(known: dict[str, float], start: Fitted, geometry: Geometry, end: float, sizes: _Sizes) -> Phases:
     """Without noise nothing moves once the labels are fitted."""
-    keep, neglected = np.ones(2), sizes(np.inf, 0.0)
+    keep, alignment = np.ones(2), mean_alignment(geometry, start.gram)
+    neglected = sizes(np.inf, 0.0, alignment)
     return Phases(
         **known,
         decay_rate=0.0,
         escape_steps=np.inf if neglected.fitted < 1 else 0.0,
-        onset_steps=np.inf,
+        onset_steps=0.0 if neglected.aligned else np.inf,
         times=np.array([0.0, end]),
         frobenius2=geometry.trace(start.gram) * keep,
         second_norm2=start.norm2 * keep,
-        alignment=mean_alignment(geometry, start.gram) * keep,
+        alignment=alignment * keep,
         boost=0 * keep,
         top_share=_top_share(start.gram, geometry) * keep,
         neglected=neglected,
@@ -592,5 +594,5 @@ def _moving(
         alignment=alignment,
         boost=boost,
         top_share=np.array([_top_share(x, geometry) for x in gram]),
-        neglected=sizes(escape, seen(min(onset, times[-1])).boost),
+        neglected=sizes(escape, seen(min(onset, times[-1])).boost, alignment[0]),
     )

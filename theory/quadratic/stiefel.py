@@ -111,7 +111,7 @@ def _trace(X: np.ndarray) -> np.ndarray:
 def mean_flow(
     model: QuadraticModel, on_teachers: np.ndarray, times: np.ndarray, *, step_size: float, rtol: float = 1e-8
 ) -> np.ndarray:
-    r"""G(τ) of the second-order mean drift `step_drift`, fluctuations of G left out, for students at least as wide as the teacher.
+    r"""G(τ) of the second-order mean drift `step_drift`, fluctuations of G left out, for N ≥ P.
 
     Args:
         on_teachers: $Z_0=\Theta^\top W_0$, (…, P, N), of orthonormal frames. times: increasing Riccati times from 0 on.
