@@ -8,8 +8,8 @@ then an Euler–Maruyama step of all weights of length η has the first two mome
 then the continuous diffusion itself has SGD's mean drift of $WW^\top-aa^\top$ and its stationary least-squares error.
 
 $(G,\theta,A)=(W^\top W,W^\top a,\|a\|^2)$ close among themselves, whatever the width: the drift picks up the Itô terms
-$\eta A\,\Sigma$, $\eta\Sigma\theta$ and $\eta\,\mathrm{tr}(G\Sigma)$, $\Sigma=\varrho^2I+c\,ee^\top$. With c = 2 their drift is
-the mean of an SGD step over η, exactly; SGD's own step is `theory.linear.step`.
+$\eta A\,\Sigma$, $\eta\Sigma\theta$ and $\eta\,\mathrm{tr}(G\Sigma)$, $\Sigma=\varrho^2I+c\,ee^\top$. With c = 2 their drift
+is the mean of an SGD step over η, exactly; SGD's own step is `theory.linear.step`.
 (arXiv:2603.10397, section 4.1; derived.)
 """
 
