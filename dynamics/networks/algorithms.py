@@ -131,7 +131,7 @@ def _history(images: ImageSet, comparison: Comparison, networks: dict[str, list[
     epochs = comparison.training.epochs
 
     def padded(values: list[float]) -> list[float]:
-        return values[:epochs] + [np.nan] * (epochs - len(values))
+        return values + [np.nan] * (epochs - len(values))
 
     variables = {
         name: (

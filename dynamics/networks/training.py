@@ -102,7 +102,8 @@ def train(
     Args:
         resume: continue from `path` if it is there; without it a file at `path` is overwritten.
 
-    Raises: `InputError` if a batch is larger than the training set, or the checkpoint is damaged or of another run.
+    Raises: `InputError` if a batch is larger than the training set, or the checkpoint is damaged, of another run, or of more
+    epochs than asked for.
     """
     if training.batch > len(images.train):
         raise InputError(f"batch is {training.batch}, but there are {len(images.train)} training images: lower it")
@@ -111,7 +112,9 @@ def train(
     start_key, key = (stream_key(training.seed, "network training", purpose) for purpose in ("start", "epochs"))
     channels, classes = images.shape[2], len(images.classes)
     start = draw_resnet(start_key, channels, classes, training.widths, training.blocks, training.dtype)
-    trained = _resumed(path, start, about) if resume and path is not None and path.is_file() else Trained(start)
+    trained = Trained(start)
+    if resume and path is not None and path.is_file():
+        trained = _resumed(path, start, about, training.epochs)
     while trained.epochs < training.epochs and not trained.diverged:
         epoch_key = jax.random.fold_in(key, trained.epochs)
         trained.network, loss = _epoch(trained.network, data, training, epoch_key)
@@ -147,11 +150,17 @@ def _about(images: ImageSet, training: Training) -> dict[str, Any]:
     return settings | {"widths": list(training.widths), "data": fingerprint(images)}
 
 
-def _resumed(path: Path, like: ResNet[Unit], about: dict[str, Any]) -> Trained:
+def _resumed(path: Path, like: ResNet[Unit], about: dict[str, Any], epochs: int) -> Trained:
     network, stored = checkpoint.load(path, like)
     checkpoint.check_same(path, stored, about)
     kept = checkpoint.records(path, lambda: {name: list(map(float, stored["records"][name])) for name in RECORDS})
-    return Trained(network, kept)
+    trained = Trained(network, kept)
+    if trained.epochs > epochs:  # only the last network is kept
+        raise InputError(
+            f"epochs is {epochs}, but checkpoint {str(path)!r} is the network after {trained.epochs}: "
+            f"give {trained.epochs} or more, or remove it to start afresh"
+        )
+    return trained
 
 
 def _epoch(network: ResNet[Unit], data: _Data, training: Training, key: jax.Array) -> tuple[ResNet[Unit], float]:
