@@ -11,6 +11,7 @@ from emergence.conjecture.formula import Formula, formula
 from emergence.model import Simulation
 from emergence.refusal import is_refusal, refuse
 from emergence.values import Choice, Number, Text, Whole, shown
+from theory.core.curves import crossing_time
 from theory.core.errors import did_you_mean
 from validation.statistics.exponents import Window, exponent_of
 
@@ -217,16 +218,8 @@ def _refuse_curve(of: Formula) -> NoReturn:
 
 def _crossing(x: np.ndarray, y: np.ndarray, level: float) -> float:
     """First abscissa at which the curve reaches the level from where it starts; inf if it never does, NaN if unknown."""
-    if np.isnan(y[0]):
-        return np.nan
-    side = np.sign(y - level)
-    reached = np.flatnonzero((side == 0) | (side != side[0]))
-    if not reached.size:
-        return np.inf
-    k = int(reached[0])
-    if k == 0 or side[k] == 0:
-        return float(x[k])
-    return float(x[k - 1] + (level - y[k - 1]) / (y[k] - y[k - 1]) * (x[k] - x[k - 1]))
+    found = crossing_time(x, y, level, falling=bool(y[0] > level))
+    return np.nan if np.any(np.isnan(y[x < found])) else found
 
 
 def _slope(x: np.ndarray, y: np.ndarray, window: Window | None) -> float:

@@ -386,6 +386,14 @@ def test_what_is_read_off_a_run(tmp_path: Path) -> None:
     assert set(row.measured) <= {0.0, 1.0}
 
 
+def test_a_curve_that_overflows_or_is_not_known_crosses_a_level_where_it_is_known_to() -> None:
+    (quantity,) = of_table(table(quantity={"measure": "crossing", "of": "loss", "level": 1.0}), "here").quantities
+    time = {"time": ("time", 1.0)}
+    for loss, crossed in (([0, np.inf, 2], 2.0), ([2, 1.5, -np.inf], 3.0), ([0, 2, np.nan], 1.5), ([0, np.nan, 2], np.nan)):
+        run = xr.Dataset({"loss": ("time", np.array(loss, dtype=float))}, coords={"time": [1.0, 2.0, 3.0]})
+        assert quantity.of_run(run, time) == pytest.approx(crossed, nan_ok=True)
+
+
 def test_a_slope_over_the_grid_and_what_may_stand_for_its_prediction() -> None:
     problem = {**table()["problem"], "dim": [8, 16], "step-size": 1e-4}
     common = {"problem": problem, "quantity": {"measure": "slope", "of": "loss", "in": "dim"}}

@@ -27,6 +27,20 @@ def test_straight_in_logarithmic_time() -> None:
         assert first_crossing(times, -np.log(times), level, falling=True) > 1.05 * found
 
 
+def test_a_level_is_passed_before_the_first_time_that_has_a_logarithm() -> None:
+    times = np.array([0.0, 1.0, 10.0])
+    curves = np.array([[0.0, 1.0, 2.0], [0.0, 0.0, 1.0]])
+    np.testing.assert_allclose(first_crossing(times, curves, 0.5, log_time=True), [0.5, np.sqrt(10.0)])
+
+
+@pytest.mark.parametrize("log_time", [False, True])
+def test_an_infinite_value_is_beyond_the_level_from_its_record_on(log_time: bool) -> None:
+    """As of a risk that overflows: the time before it, at which the curve was still below, is no crossing."""
+    times, curves = np.array([1.0, 2.0, 3.0]), np.array([[0.0, np.inf, 2.0], [0.0, -np.inf, 2.0], [-np.inf, 0.0, np.inf]])
+    np.testing.assert_allclose(first_crossing(times, curves, 1.0, log_time=log_time), [2.0, 3.0, 3.0])
+    np.testing.assert_allclose(first_crossing(times, -curves, -1.0, falling=True, log_time=log_time), [2.0, 3.0, 3.0])
+
+
 def test_a_crossing_of_a_function_is_located_in_its_interval() -> None:
     times = np.linspace(0, 3, 4)
     assert located_crossing(times, times**2, 2.0, lambda t: t**2) == pytest.approx(np.sqrt(2), rel=1e-10)

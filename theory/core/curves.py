@@ -16,10 +16,11 @@ def first_crossing(
 
     Args:
         times: (n,) increasing. values: (..., n); nan is on neither side. level: one number, or (...).
-        log_time: straight in ln t in place of t.
+        log_time: straight in ln t in place of t, but in t itself from a time that has no logarithm, as 0.
 
     Returns:
-        (...,) times; times[0] where a curve starts there or beyond, inf where it never arrives.
+        (...,) times; times[0] where a curve starts there or beyond, inf where it never arrives. No line leads to or from an
+        infinite value: the level is passed at the first record beyond it then.
     """
     sign, clock = -1.0 if falling else 1.0, np.asarray(times, dtype=float)
     heights, goal = sign * np.asarray(values, dtype=float), sign * np.asarray(level, dtype=float)
@@ -28,10 +29,12 @@ def first_crossing(
     before = np.maximum(place - 1, 0)
     low, high = (np.take_along_axis(heights, i[..., None], axis=-1)[..., 0] for i in (before, place))
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = (goal - low) / (high - low)
-        along = np.log(clock) if log_time else clock
-        between = along[before] + share * (along[place] - along[before])
-    found = np.where(place > 0, np.exp(between) if log_time else between, clock[0])
+        share = np.where(np.isinf(high - low), 1.0, (goal - low) / (high - low))
+        start, end = clock[before], clock[place]
+        between = start + share * (end - start)
+        if log_time:
+            between = np.where(start > 0, np.exp(np.log(start) + share * (np.log(end) - np.log(start))), between)
+    found = np.where(place > 0, between, clock[0])
     return np.where(above.any(axis=-1), found, np.inf)
 
 
