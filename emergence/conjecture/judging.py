@@ -128,11 +128,12 @@ def _held(row: Row, sigmas: float) -> _Held:
     """
     least, most = bounds(row)
     if not row.missing:
-        return _Held(**vars(least), controls=least.rivals)
+        own = {name: Control(value, stderr=least.beside(value)) for name, value in least.rivals.items()}
+        return _Held(**vars(least), controls=own)
     ends = {"at least": least, "at most": most}
 
     def off(end: Centred, value: float) -> float:
-        return share_used(end.estimate, value, end.allowance, end.stderr, sigmas)
+        return share_used(end.estimate, value, end.allowance, end.beside(value), sigmas)
 
     def rejecting(value: float) -> str:
         found = {"at least": value < least.estimate, "at most": value > most.estimate}
@@ -146,7 +147,8 @@ def _held(row: Row, sigmas: float) -> _Held:
     for name, value in least.rivals.items():
         end = ends.get(rejecting(value) if side else "")
         # (What is not measured rejects nothing.)
-        controls[name] = Control(value, value, 0.0, 0.0) if end is None else Control(value, end.estimate, end.stderr)
+        unsaid = Control(value, value, 0.0, 0.0)
+        controls[name] = unsaid if end is None else Control(value, end.estimate, end.beside(value))
     found = ends.get(side, replace(least, estimate=math.nan, stderr=math.nan))
     return _Held(**vars(found), controls=controls, side=side)
 
@@ -273,7 +275,7 @@ def _seen(conjecture: Conjecture, row: Row, own: Centred, x: Measurement, count:
         enough = power.needed(
             distance,
             x.allowance,
-            x.stderr * math.sqrt(row.measured.size),
+            own.beside(own.rivals[name]) * math.sqrt(row.measured.size),
             conjecture.false_alarms / count,
             conjecture.power,
         )

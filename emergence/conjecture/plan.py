@@ -140,7 +140,7 @@ def _planned(conjecture: Conjecture, row: Row, count: int, have: int) -> Planned
     own = _on_its_problems(conjecture, row) or pilot
     rival, distance = nearest(own)
     n = row.measured.size
-    deviation = power.upper_deviation(pilot.stderr * math.sqrt(n), n)
+    deviation = power.upper_deviation(pilot.beside(pilot.rivals[rival]) * math.sqrt(n), n)
     if np.all(row.predicted != 0) and pilot.predicted != 0:  # in proportion, where runs are compared in proportion
         deviation *= abs(own.predicted / pilot.predicted)
     rate = conjecture.false_alarms / count

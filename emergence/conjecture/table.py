@@ -66,13 +66,27 @@ class Row:
 
 @dataclass(frozen=True)
 class Centred:
-    """All runs as one: prediction, estimate, standard error and allowance in one unit, and what each rival says."""
+    """All runs as one: prediction, estimate, standard error and allowance in one unit, and what each rival says.
+
+    Attributes:
+        stderr: of the difference to the prediction. of_log: of the estimate's logarithm, where logarithms are compared, else 0.
+    """
 
     predicted: float
     estimate: float
     stderr: float
     allowance: float
     rivals: Mapping[str, float]
+    of_log: float = 0.0
+
+    def beside(self, value: float) -> float:
+        """Standard error of the difference to what a theory says: as many of them as of the logarithms', if these are compared."""
+        return self.of_log * _log_mean(self.estimate, value) if self.of_log and value > 0 else self.stderr
+
+
+def _log_mean(x: float, y: float) -> float:
+    """The logarithmic mean (x − y)/(ln x − ln y) of two positive numbers, with x itself for y = x."""
+    return (x - y) / np.log1p((x - y) / y) if x != y else x
 
 
 def centred(row: Row) -> Centred:
@@ -98,7 +112,28 @@ def centred(row: Row) -> Centred:
         stderr = max(stderr, *(share_error(share, row.total) for share in shares))
     allowance = float(np.mean(row.allowed * np.abs(centre / theory) if relative else row.allowed))
     rivals = {name: float(np.mean(scaled(values))) for name, values in row.rivals.items()}
-    return Centred(centre, float(np.mean(each)), stderr, allowance, rivals)
+    found = Centred(centre, float(np.mean(each)), stderr, allowance, rivals)
+    return _by_logarithms(found, row) if row.quantity.kind == "spread" else found
+
+
+def _by_logarithms(found: Centred, row: Row) -> Centred:
+    r"""A spread is compared by its logarithm, whose error is at least that of normal numbers, $1/\sqrt{2\nu}$ for ν degrees of
+    freedom.
+
+    A sample that happens to scatter little says of itself that this is sure, too: the error of the spread itself is smaller then.
+    """
+    if not min(found.predicted, found.estimate) > 0:
+        return found
+    of_log = found.stderr / found.estimate
+    if not _clustered(row):
+        of_log = max(of_log, 1 / np.sqrt(2 * max(row.measured.size - 1, 1)))
+    by_log = replace(found, of_log=float(of_log))
+    return replace(by_log, stderr=by_log.beside(found.predicted))
+
+
+def _clustered(row: Row) -> bool:
+    """Whether each of the numbers is of several replicas."""
+    return row.total > row.measured.size
 
 
 def _pooled(row: Row) -> np.ndarray:
@@ -107,8 +142,7 @@ def _pooled(row: Row) -> np.ndarray:
 
     Variances are unbiased, so that many seeds of few replicas come to the truth; spreads of few replicas are too low.
     """
-    clusters = row.total > row.measured.size
-    if row.quantity.kind != "spread" or not clusters or not np.all(row.predicted > 0):
+    if row.quantity.kind != "spread" or not _clustered(row) or not np.all(row.predicted > 0):
         return row.measured
     squares = (row.measured / row.predicted) ** 2
     whole = float(np.sqrt(np.mean(squares)))

@@ -36,7 +36,10 @@ def test_a_level_is_passed_before_the_first_time_that_has_a_logarithm() -> None:
 @pytest.mark.parametrize("log_time", [False, True])
 def test_an_infinite_value_is_beyond_the_level_from_its_record_on(log_time: bool) -> None:
     """As of a risk that overflows: the time before it, at which the curve was still below, is no crossing."""
-    times, curves = np.array([1.0, 2.0, 3.0]), np.array([[0.0, np.inf, 2.0], [0.0, -np.inf, 2.0], [-np.inf, 0.0, np.inf]])
+    times, curves = (
+        np.array([1.0, 2.0, 3.0]),
+        np.array([[0.0, np.inf, 2.0], [0.0, -np.inf, 2.0], [-np.inf, 0.0, np.inf]]),
+    )
     np.testing.assert_allclose(first_crossing(times, curves, 1.0, log_time=log_time), [2.0, 3.0, 3.0])
     np.testing.assert_allclose(first_crossing(times, -curves, -1.0, falling=True, log_time=log_time), [2.0, 3.0, 3.0])
 

@@ -306,7 +306,9 @@ def test_checkpoints_of_other_runs_and_damaged_ones_are_refused(toy: ImageSet, t
     with pytest.raises(InputError, match=r"was written with step_size 0\.1, not 0\.2"):
         train(toy, replace(TINY, step_size=0.2), path=path, resume=True)
     train(toy, replace(TINY, epochs=2), path=path, resume=True)
-    with pytest.raises(InputError, match=r"epochs is 1, but .*run\.npz' is the network after 2: give 2 or more, or remove"):
+    with pytest.raises(
+        InputError, match=r"epochs is 1, but .*run\.npz' is the network after 2: give 2 or more, or remove"
+    ):
         train(toy, replace(TINY, epochs=1), path=path, resume=True)
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(InputError, match=r"run\.npz' is damaged .* remove it"):
