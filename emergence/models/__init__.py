@@ -43,9 +43,10 @@ def named(name: str) -> Model:
 
 def load(path: str) -> Model:
     """The `MODEL` of a Python file, which is run for it. Raises `InputError`."""
-    model = getattr(module_of(path), "MODEL", None)
-    if not isinstance(model, Model):
-        refuse(f"model is {path!r}: it has no MODEL: end it with MODEL = Model(…) of emergence.model")
+    module = module_of(path)
+    if not isinstance(model := getattr(module, "MODEL", None), Model):
+        wrong = f"its MODEL is of type {type(model).__name__}" if hasattr(module, "MODEL") else "it has no MODEL"
+        refuse(f"model is {path!r}: {wrong}: end it with MODEL = Model(…) of emergence.model")
     return replace(model, origin=str(Path(path).resolve()))
 
 

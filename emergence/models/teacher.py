@@ -128,7 +128,7 @@ class TrainedProblem(TeacherProblem):
     step_size: float | None = option(None, Number(), "SGD step size (default: a safe fraction of the stability bound)")
     batch: int = option(1, Whole(), "samples in one SGD step")
     steps: int | None = option(None, Whole(), "SGD steps (default: enough for the last predicted direction)")
-    time: float | None = option(None, Number(), "gradient-flow time to integrate to, instead of --steps")
+    time: float | None = option(None, Number(), "gradient-flow time to integrate to, in place of a number of steps")
     replicas: int = option(32, Whole(), "independent runs")
     method: str = option("exact", Choice(("exact", "ambient")), "SGD in overlaps (exact) or in R^d (ambient)")
     seed: int = option(0, Whole(0), "random seed")

@@ -169,6 +169,7 @@ def test_what_will_not_end_soon_says_so_first(
         (["derive", "ricatti"], "'ricatti': did you mean riccati?"),
         (["predcit"], "did you mean predict?"),
         (["predict", "--dmi", "3"], "did you mean --dim?"),
+        (["predict", "--out", "folder"], "predict writes no folder, use --figure or --json"),
         (["simulate", "gradient_flow"], "did you mean gradient-flow?"),
         (["sweep", "predict", "--over", "dimm=3"], "did you mean dim?"),
         (["validate", "e77"], "did you mean E7?"),

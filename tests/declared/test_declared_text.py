@@ -133,6 +133,7 @@ def test_a_new_name_needs_no_parser() -> None:
     ("read", "text", "said"),
     [
         (parse_inputs, "spikd(3)", "did you mean spiked?"),
+        (parse_inputs, "spiked(32)", "write spiked(32, 8), or isotropic(32)"),
         (parse_inputs, "blocks(3, 4)", "'3' is no pair such as 3x6: use blocks(3x6, …)"),
         (parse_inputs, "blocks(3x6, -1x4)", "eigenvalue is -1.0"),
         (parse_inputs, "blocks()", "0 eigenvalues"),

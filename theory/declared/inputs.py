@@ -66,9 +66,11 @@ class Inputs:
     def spiked(cls, dim: int, *spikes: float) -> "Inputs":
         r"""Identity but for some eigenvalues: $\Lambda=I+\sum_s(\lambda_s-1)u_su_s^\top$.
 
-        Raises `InputError` for d spikes or more (`blocks` takes those), or one that is not positive.
+        Raises `InputError` for no spike, for d or more (`blocks` takes those), or one that is not positive.
         """
         check_whole(dim=dim)
+        if not spikes:
+            raise InputError(f"spiked({dim}) has no spike: write spiked({dim}, 8), or isotropic({dim})")
         if len(spikes) >= dim:
             raise InputError(f"dim is {dim}, with {len(spikes)} spikes: give fewer spikes, or raise dim")
         return cls.blocks(*((value, 1) for value in spikes), (1.0, dim - len(spikes)))
