@@ -63,7 +63,9 @@ class Parser(argparse.ArgumentParser):
             _refuse_of_other_models(given, unknown)
             known = [flag for action in command._actions for flag in action.option_strings]
             folder = unknown[0].partition("=")[0] == "--out" and "--figure" in known
-            remedy = f"{given.command} writes no folder, use --figure or --json: " if folder else _near(unknown[0], known)
+            remedy = (
+                f"{given.command} writes no folder, use --figure or --json: " if folder else _near(unknown[0], known)
+            )
             raise UsageError(f"unrecognized arguments: {' '.join(unknown)}: {remedy}see {command.prog} --help")
         return given
 

@@ -156,6 +156,7 @@ def paper(figure: Figure, width: str | float = "column", font: float = 8.0) -> F
     figure.set_size_inches(inches, inches * max(figure.get_figheight() / figure.get_figwidth(), 0.5))
     for text in figure.findobj(Text):
         text.set_fontsize(float(text.get_fontsize()) * letters)
+    _widen(figure)
     for ax in figure.axes:
         ax.tick_params(labelsize=font * SMALL / TEXT)
         _fit(ax, figure)
@@ -166,6 +167,14 @@ def paper(figure: Figure, width: str | float = "column", font: float = 8.0) -> F
     for marks in figure.findobj(Collection):
         marks.set_linewidth((np.atleast_1d(marks.get_linewidth()) * thinner).tolist())
     return figure
+
+
+def _widen(figure: Figure) -> None:
+    """Axes without room for legends beside them: these are made anew, and the layout would not give the room back."""
+    for ax in figure.axes:
+        if legend := ax.get_legend():
+            legend.set_in_layout(False)
+    figure.draw_without_rendering()
 
 
 def _fit(ax: Axes, figure: Figure) -> None:

@@ -3,10 +3,14 @@
 Curves run along ``over`` (time where there is one; where each curve has times of its own, against these); replicas and seeds
 are averaged, with the range that they span; of the neurons of an overlap the best one is shown for each direction; every other
 dimension makes a family of curves.
+
+Seeds that were recorded at times of their own are interpolated before they are averaged, over the times that all of them have.
+Where some runs of a variable are inf (an event that has not come by the end), the median stands in place of the mean, with inf
+counted, and the range is open above. A legend counts the values that are finite, where some are not.
 """
 
 import itertools
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +30,8 @@ COUNTED = ("direction", "neuron", "eigenspace", "other", "input", *AVERAGED)
 _MATRICES = ("other", "input")
 #: What is shown first where nothing is asked for.
 _FIRST = ("loss", "risk", "overlap", "diagonal", "share", "mean_norm", "mean_alignment", "time_half", "overlap2")
+#: What is shown only when asked for.
+_UNASKED = ("time", "diverged")
 _PANELS = 3
 #: Recorded at points that are this uneven, or spread over this factor, an axis is logarithmic.
 _UNEVEN, _SPREAD = 1.5, 30.0
@@ -34,6 +40,8 @@ _WIDTH, _HEIGHT = 7.0, 2.9
 _LINEAR = ("overlap", "diagonal", "share")
 #: So few points are shown as such.
 _FEW = 20
+#: Share of a time that is rounding.
+_ROUNDING = 1e-9
 
 
 def figure(data: xr.Dataset, *variables: str, over: str = "", log: str | None = None) -> Figure:
@@ -48,7 +56,7 @@ def figure(data: xr.Dataset, *variables: str, over: str = "", log: str | None = 
     Returns:
         A matplotlib figure, to restyle at will: ``figure.axes`` are the panels.
 
-    Raises: `InputError` for a variable or a dimension that is not there, and where nothing can be drawn.
+    Raises: `InputError` for a variable or a dimension that is not there, and where nothing finite can be drawn.
     """
     over = over or axis_of(data)
     if over not in data.dims:
@@ -62,6 +70,8 @@ def figure(data: xr.Dataset, *variables: str, over: str = "", log: str | None = 
             raise InputError(
                 f"variable {name!r} does not run along {over!r}: use over, one of {_listed(data[name].dims)}"
             )
+        if not _finite(data[name]):
+            raise InputError(f"variable {name!r} has no finite value to draw: leave it out, or make the runs longer")
     drawn = Figure(figsize=(_WIDTH, _HEIGHT * len(names) + 0.5), layout="constrained")
     panels = drawn.subplots(len(names), 1, sharex=True, squeeze=False).ravel()
     x = _places(data, over)
@@ -69,15 +79,21 @@ def figure(data: xr.Dataset, *variables: str, over: str = "", log: str | None = 
         shown, text = _reduced(data[name])
         text = wrapped(text, _HEIGHT - 0.6, TEXT)
         plot = Plot(_label(x, over) if ax is panels[-1] else "", text, _scales(x, shown, log), ax=ax)
-        _families(plot, x, shown, over, _predicted(data, name, over))
         beside = data.get(f"predicted_{name}")
-        if beside is not None and beside.dims == (over,) and x.ndim == 1:
+        beside = beside if beside is not None and beside.dims == (over,) and x.ndim == 1 else None
+        top = _open_top(plot, shown, beside)
+        _families(plot, x, shown, over, _predicted(data, name, over), top)
+        if beside is not None:
             plot.theory(x, beside, "predicted")
+        if np.isfinite(top):
+            ax.set_ylim(top=top)
         if x.dtype.kind == "i" and ax.get_xscale() == "linear":
             ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         plot.done(few=True)
         if covered(ax):
             plot.done(few=True, outside=True)
+        if ax.get_yscale() == "linear":  # (a common offset would stand where the legend may)
+            ax.ticklabel_format(axis="y", useOffset=False)
     return drawn
 
 
@@ -117,23 +133,24 @@ def _default(data: xr.Dataset, over: str) -> tuple[str, ...]:
     drawable = [
         str(name)
         for name, one in data.data_vars.items()
-        if over in one.dims
-        and name != "time"
-        and not unwanted & set(one.dims)
-        and one.dtype.kind in "fi"
-        and np.isfinite(one).any()
+        if over in one.dims and name not in _UNASKED and not unwanted & set(one.dims) and _finite(one)
     ]
     if not drawable:
-        raise InputError(f"nothing in the data runs along {over!r}: give over, one of {_listed(data.dims)}")
+        raise InputError(f"nothing finite in the data runs along {over!r}: give over, one of {_listed(data.dims)}")
     rank = {name: place for place, name in enumerate(_FIRST)}
     drawable.sort(key=lambda name: rank.get(name, len(rank)))
     known = [name for name in drawable if name in rank]
     return tuple((known or drawable)[:_PANELS])
 
 
+def _finite(one: xr.DataArray) -> bool:
+    return one.dtype.kind in "fi" and bool(np.isfinite(one).any())
+
+
 def _reduced(one: xr.DataArray) -> tuple[xr.DataArray, str]:
     """Of overlaps the best neuron's, squared; anything else as it is; with its name."""
-    text = str(one.attrs.get("long_name", str(one.name).replace("_", " "))).split(":")[0].split(" (")[0].strip()
+    text = str(one.attrs.get("long_name", str(one.name).replace("_", " "))).split(":")[0].split(" (")[0]
+    text = text.split(", inf")[0].strip()
     if {"neuron", "direction"} <= set(one.dims):
         short = text.removeprefix("normalised ").split(" of ")[0]  # (overlaps are cosines, unless they say otherwise)
         return (one**2).max("neuron"), f"squared {short}, best neuron"
@@ -143,7 +160,16 @@ def _reduced(one: xr.DataArray) -> tuple[xr.DataArray, str]:
 
 def _label(x: xr.DataArray, over: str) -> str:
     unit = str(x.attrs.get("units", ""))
-    return unit if unit not in ("", "1") else over.replace("_", " ")
+    name = unit if unit not in ("", "1") else over.replace("_", " ")
+    averaged = [dim for dim in AVERAGED if dim in x.dims and dim != over]
+    apart = averaged and _apart(x.transpose(*averaged, ...).values.reshape(-1, *x.shape[len(averaged) :]))
+    return f"{name}, as far as all runs of a curve go" if apart else name
+
+
+def _apart(places: np.ndarray) -> bool:
+    """Whether runs, along the first axis, have points of their own, by more than rounding; those without any do not count."""
+    low, high = np.fmin.reduce(places, axis=0), np.fmax.reduce(places, axis=0)
+    return bool(np.any(high - low > _ROUNDING * np.fmax(abs(low), abs(high))))
 
 
 def _scales(x: xr.DataArray, shown: xr.DataArray, log: str | None) -> str:
@@ -163,33 +189,78 @@ def _wide(values: np.ndarray) -> bool:
     return bool(finite.size and finite.max() > _SPREAD * finite.min())
 
 
-def _families(plot: Plot, x: xr.DataArray, shown: xr.DataArray, over: str, marks: Mapping[str, float]) -> None:
-    """One curve for each member of the family, in its colour, with the prediction of its place where there is one."""
+def _families(
+    plot: Plot, x: xr.DataArray, shown: xr.DataArray, over: str, marks: Mapping[str, float], top: float
+) -> None:
+    """One curve for each member of the family, in its colour, with the prediction of its place where there is one.
+
+    `top`: where the axes end above if some runs are inf, else inf.
+    """
     others = [dim for dim in shown.dims if dim != over and dim not in AVERAGED]
     members = list(_members(shown, others))
+    late = np.isfinite(top)
     for (name, place), colour in zip(members, colours(len(members)), strict=True):
-        at = np.asarray(x.isel({k: v for k, v in place.items() if k in x.dims}), dtype=float)
-        runs = np.asarray(shown.isel(place).transpose(..., over), dtype=float).reshape(-1, shown.sizes[over])
-        if at.ndim > 1:  # each seed recorded at times of its own: they are the same up to rounding, or it has none
-            at = np.nanmean(at.reshape(-1, at.shape[-1]), axis=0)
-        runs = np.where(np.isfinite(runs), runs, np.nan)
-        mean = _mean(runs)
-        label = name or ("mean of runs" if len(runs) > 1 else str(shown.name))
+        own = x.isel({k: v for k, v in place.items() if k in x.dims})
+        at, runs = _aligned(*(_rows(one, over) for one in xr.broadcast(own, shown.isel(place))))
+        count, kind = _counted(runs), ("median" if late else "mean") if len(runs) > 1 else ""
+        words = (name, kind if late else "", count) if name else (f"{kind} of runs" if kind else str(shown.name), count)
+        label = ", ".join(filter(None, words))
         if len(runs) > 1:
-            plot.band(at, _ends(runs, np.fmin), _ends(runs, np.fmax), f"_{label}, lowest to highest run", colour, 0.2)
+            low, high = (np.minimum(_each(runs, end), top) for end in (np.min, np.max))
+            plot.band(at, low, high, f"_{label}, lowest to highest run", colour, 0.2)
         style: dict[str, Any] = {"marker": "o", "ms": 4} if at.size <= _FEW else {}
-        plot.curve(at, mean, label if len(members) > 1 or len(runs) > 1 else f"_{label}", colour, **style)
+        told = len(members) > 1 or len(runs) > 1 or count
+        middle = _each(runs, np.median if late else np.mean)
+        plot.curve(at, np.where(np.isfinite(middle), middle, np.nan), label if told else f"_{label}", colour, **style)
         if name in marks:
             plot.vertical(marks[name], f"_{name}, predicted", colour if len(members) > 1 else INK)
 
 
-def _mean(runs: np.ndarray) -> np.ndarray:
-    count = np.sum(np.isfinite(runs), axis=0)
-    return np.where(count > 0, np.nansum(runs, axis=0) / np.maximum(count, 1), np.nan)
+def _rows(one: xr.DataArray, over: str) -> np.ndarray:
+    """Every run, shape (runs, points)."""
+    return np.asarray(one.transpose(..., over), dtype=float).reshape(-1, one.sizes[over])
 
 
-def _ends(runs: np.ndarray, which: np.ufunc) -> np.ndarray:
-    return np.asarray(which.reduce(runs, axis=0))
+def _aligned(at: np.ndarray, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Points (n,) that all runs have, and the runs there, (runs, n), of which each was recorded at points of its own.
+
+    Where these differ by more than rounding: those of the run that ends first, from where all have begun, and the others
+    interpolated between their own. A run without points is not known anywhere.
+    """
+    if not _apart(at):
+        return np.fmax.reduce(at, axis=0), runs
+    known = np.isfinite(at)
+    some = known.any(axis=1)
+    begins, ends = np.fmin.reduce(at, axis=1), np.fmax.reduce(at, axis=1)
+    first = int(np.nanargmin(ends))
+    common = at[first][known[first] & (at[first] >= np.nanmax(begins))]
+    moved = [
+        np.interp(common, own[here], run[here]) if one else np.full(common.size, np.nan)
+        for own, run, here, one in zip(at, runs, known, some, strict=True)
+    ]
+    return common, np.array(moved)
+
+
+def _open_top(plot: Plot, shown: xr.DataArray, beside: xr.DataArray | None) -> float:
+    """Where the axes end above if some runs are inf, so that a range that is open there reaches their edge; else inf."""
+    if not np.isposinf(shown).any():
+        return float(np.inf)
+    values = np.concatenate([np.ravel(one) for one in (shown, beside) if one is not None])
+    low, high = (float(end(values[np.isfinite(values)])) for end in (np.min, np.max))
+    return 1.3 * high if plot.ax.get_yscale() == "log" else high + 0.1 * ((high - low) or abs(high) or 1.0)
+
+
+def _counted(runs: np.ndarray) -> str:
+    """How many values are finite where any run has one, of (runs, n); nothing if all are."""
+    known = runs[:, ~np.isnan(runs).all(axis=0)]
+    count = int(np.isfinite(known).sum())
+    return "" if count == known.size else f"{count} of {known.size} finite"
+
+
+def _each(runs: np.ndarray, what: Callable[[np.ndarray], Any]) -> np.ndarray:
+    """At each point, of the runs that are known there; NaN where none is."""
+    known = (one[~np.isnan(one)] for one in runs.T)
+    return np.array([what(one) if one.size else np.nan for one in known], dtype=float)
 
 
 def _members(shown: xr.DataArray, dims: Sequence[Hashable]) -> Iterator[tuple[str, dict[Hashable, int]]]:

@@ -1,5 +1,6 @@
 """Figures from the command line and from Python: drawn from what is stored, in a paper's width, refused in one line."""
 
+import itertools
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -47,6 +48,19 @@ def _run_file(path: Path, engine: str = "h5netcdf") -> Path:
 
 def _law(figure: Figure) -> float:
     return next(line.get_ydata()[-1] for line in figure.axes[0].lines if line.get_label() == "law")
+
+
+def test_legends_take_no_room_from_the_axes_beside_them() -> None:
+    """Two panels whose names stand above them, first drawn with legends at their side."""
+    waves = np.sin(np.arange(40.0)[:, None, None] * np.arange(1, 7).reshape(3, 2))
+    named = {"student_width": [4, 6, 8], "direction": [1, 2]}
+    over, dims = np.arange(40.0), ("time", "student_width", "direction")
+    data = xr.Dataset({"loss": (dims[:2], waves[..., 0]), "share": (dims, waves)}, {"time": over, **named})
+    figure = plot.paper(plot.dataset(data))
+    figure.draw_without_rendering()
+    assert min(ax.get_position().width for ax in figure.axes) > 0.6
+    labels = [text.get_window_extent() for text in figure.axes[-1].get_xticklabels() if text.get_text()]
+    assert not any(one.overlaps(other) for one, other in itertools.pairwise(labels))
 
 
 def test_a_claim_s_figures_are_drawn_again(tmp_path: Path) -> None:

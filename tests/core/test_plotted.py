@@ -91,6 +91,59 @@ def test_curves_with_times_of_their_own_are_drawn_against_these():
         np.testing.assert_array_equal(line.get_ydata(), values)
 
 
+def _seeds_at_times_of_their_own(ends: list[float], slopes: list[float]) -> xr.Dataset:
+    """Of each seed a straight line, recorded at five times until an end of its own."""
+    times = np.outer(ends, np.linspace(0, 1, 5))
+    clock = (("seed", "time"), times, {"units": "flow time"})
+    return xr.Dataset({"loss": (("seed", "time"), times * np.array(slopes)[:, None])}, {"time": clock})
+
+
+def test_seeds_with_times_of_their_own_are_averaged_at_equal_times_as_far_as_all_go():
+    slopes = [1.0, 3.0, 8.0, np.nan]  # (the last one's cell is missing)
+    (ax,) = figure(_seeds_at_times_of_their_own([4.0, 13.0, 1.0, np.nan], slopes), log="").axes
+    (line,) = ax.lines
+    np.testing.assert_array_equal(line.get_xdata(), [0.0, 0.25, 0.5, 0.75, 1.0])
+    np.testing.assert_allclose(line.get_ydata(), 4.0 * line.get_xdata())
+    edges = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert (edges.min(), edges.max()) == (0.0, 8.0)
+    assert ax.get_xlabel() == "flow time, as far as all runs of a curve go"
+    assert line.get_label() == "mean of runs, 15 of 20 finite"
+
+
+def test_times_that_differ_by_rounding_are_one_axis():
+    (ax,) = figure(_seeds_at_times_of_their_own([4.0, 4.0 * (1 - 1e-14)], [1.0, 3.0])).axes
+    (line,) = ax.lines
+    np.testing.assert_allclose(line.get_ydata(), [0.0, 2.0, 4.0, 6.0, 8.0])
+    assert (ax.get_xlabel(), line.get_label()) == ("flow time", "mean of runs")
+
+
+INF, NAN = np.inf, np.nan
+
+
+@pytest.mark.parametrize("log", ["", "y"])
+def test_what_has_not_come_by_the_end_counts_in_the_median_and_opens_the_range(log):
+    """Half of the runs of width 8 have not come, so that their median is not known either."""
+    steps = [[1.0, 2.0, 4.0, INF], [2.0, 3.0, 5.0, 9.0], [1.0, 2.0, INF, INF], [1.0, 2.0, 3.0, NAN]]
+    known = {"student_width": [4, 6, 8, 10]}
+    (ax,) = figure(xr.Dataset({"half_steps": (("student_width", "seed"), steps)}, known), log=log).axes
+    (line,) = ax.lines
+    np.testing.assert_array_equal(line.get_ydata(), [3.0, 4.0, NAN, 2.0])
+    assert line.get_label() == "median of runs, 12 of 16 finite"
+    corners = ax.collections[0].get_paths()[0].vertices
+    high = {x: max(y for at, y in corners if at == x) for x in known["student_width"]}
+    top = ax.get_ylim()[1]
+    assert top > 9.0
+    assert high == {4: top, 6: 9.0, 8: top, 10: 3.0}
+    assert ax.get_ylim()[0] < 1.0
+
+
+def test_a_member_of_which_nothing_has_come_is_named_all_the_same():
+    steps = xr.DataArray([[[1.0, INF], [2.0, INF]], [[3.0, INF], [INF, INF]]], dims=("width", "seed", "direction"))
+    (ax,) = figure(xr.Dataset({"half_steps": steps}), over="width").axes
+    names = [line.get_label() for line in ax.lines]
+    assert names == ["direction 0, median, 3 of 4 finite", "direction 1, median, 0 of 4 finite"]
+
+
 def _by_eigenspace(eigenvalues: list[float]) -> xr.Dataset:
     """Inner products that go up and down all over the axes."""
     count = len(eigenvalues)
@@ -133,8 +186,15 @@ def test_a_legend_lies_on_no_curve(narrow):
         (_data(), ("los",), "", "variable 'los' is not in the data: did you mean loss"),
         (_data(), (), "tim", "over is 'tim': did you mean time"),
         (_data(), ("loss",), "neuron", "variable 'loss' does not run along 'neuron': use over, one of time"),
+        (
+            xr.Dataset({"half_steps": ("width", [INF, NAN])}),
+            ("half_steps",),
+            "",
+            "'half_steps' has no finite value to draw",
+        ),
+        (xr.Dataset({"half_steps": ("width", [INF, INF])}), (), "", "nothing finite in the data runs along 'width'"),
         (xr.Dataset({"a": 1.0}), (), "", "no dimension of two points"),
-        (xr.Dataset({"name": ("time", ["a", "b"])}), (), "", "nothing in the data runs along 'time'"),
+        (xr.Dataset({"name": ("time", ["a", "b"])}), (), "", "nothing finite in the data runs along 'time'"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(data, names, over, message):
