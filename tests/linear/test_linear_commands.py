@@ -140,8 +140,8 @@ def test_compare_gives_no_verdict_on_a_number_outside_its_conditions(run):
 
 
 def test_an_onset_at_the_start_is_outside_and_no_error(run):
-    line = ["--dim", "1", "--student-width", "50", "--train-size", "0", "--step-size", "0.004", "--replicas", "2", "--quiet"]
-    code, document, _ = run("compare", "--model", "linear", *line)
+    line = ["--dim", "1", "--student-width", "50", "--train-size", "0", "--step-size", "0.004"]
+    code, document, _ = run("compare", "--model", "linear", *line, "--replicas", "2", "--quiet")
     assert code == 0
     row = {row["quantity"]: row for row in document["phases"]}["onset of alignment"]
     assert (row["verdict"], row["predicted"]) == ("outside", 0.0)
