@@ -70,7 +70,7 @@ def figure(data: xr.Dataset, *variables: str, over: str = "", log: str | None = 
             raise InputError(
                 f"variable {name!r} does not run along {over!r}: use over, one of {_listed(data[name].dims)}"
             )
-        if not _finite(data[name]):
+        if data[name].dtype.kind == "f" and not np.isfinite(data[name]).any():
             raise InputError(f"variable {name!r} has no finite value to draw: leave it out, or make the runs longer")
     drawn = Figure(figsize=(_WIDTH, _HEIGHT * len(names) + 0.5), layout="constrained")
     panels = drawn.subplots(len(names), 1, sharex=True, squeeze=False).ravel()
@@ -133,7 +133,11 @@ def _default(data: xr.Dataset, over: str) -> tuple[str, ...]:
     drawable = [
         str(name)
         for name, one in data.data_vars.items()
-        if over in one.dims and name not in _UNASKED and not unwanted & set(one.dims) and _finite(one)
+        if over in one.dims
+        and name not in _UNASKED
+        and not unwanted & set(one.dims)
+        and one.dtype.kind in "fi"
+        and np.isfinite(one).any()
     ]
     if not drawable:
         raise InputError(f"nothing finite in the data runs along {over!r}: give over, one of {_listed(data.dims)}")
@@ -141,10 +145,6 @@ def _default(data: xr.Dataset, over: str) -> tuple[str, ...]:
     drawable.sort(key=lambda name: rank.get(name, len(rank)))
     known = [name for name in drawable if name in rank]
     return tuple((known or drawable)[:_PANELS])
-
-
-def _finite(one: xr.DataArray) -> bool:
-    return one.dtype.kind in "fi" and bool(np.isfinite(one).any())
 
 
 def _reduced(one: xr.DataArray) -> tuple[xr.DataArray, str]:

@@ -308,7 +308,10 @@ def _grouped(number: int) -> str:
 
 
 def _figure(measurements: list[Measurement], found: list[Row]) -> object:
-    """Ratios to the prediction in the order of the quantities, differences where a prediction is 0."""
+    """Ratios to the prediction in the order of the quantities, differences where a prediction is 0.
+
+    Ratios that are far apart, as those of a far rival, are on a logarithmic axis.
+    """
     place = np.arange(1, len(measurements) + 1, dtype=float)
     zero = any(x.predicted == 0 for x in measurements)
 
@@ -323,10 +326,16 @@ def _figure(measurements: list[Measurement], found: list[Row]) -> object:
     plot.cloud(np.concatenate(beside), np.concatenate(runs), "single runs", color=PALETTE[0], s=9, alpha=0.5, lw=0)
     bars = np.array([x.sigmas * x.stderr / (1.0 if zero else abs(x.predicted)) for x in measurements])
     plot.points(place, [shifted(x.estimate, x) for x in measurements], "measured", PALETTE[0], np.nan_to_num(bars))
+    shown = list(runs)
     for rival, name in enumerate(measurements[0].controls):
         each = [verdict_of(x).controls[rival].predicted for x in measurements]
         values = [shifted(value, x) for value, x in zip(each, measurements, strict=True)]
         plot.limit(place, values, name, PALETTE[1 + rival % 7], marker="D", fillstyle="none")
+        shown.append(np.array(values))
+    ratios = np.concatenate(shown)
+    ratios = ratios[np.isfinite(ratios)]
+    if not zero and ratios.size and 0 < _FAR * ratios.min() < ratios.max():
+        plot.ax.set_yscale("log")
     plot.ax.set_xticks(place)
     plot.ax.set_xlim(0.5, len(measurements) + 0.5)
     return plot.done()

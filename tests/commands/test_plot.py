@@ -52,9 +52,9 @@ def _law(figure: Figure) -> float:
 
 def test_legends_take_no_room_from_the_axes_beside_them() -> None:
     """Two panels whose names stand above them, first drawn with legends at their side."""
-    waves = np.sin(np.arange(40.0)[:, None, None] * np.arange(1, 7).reshape(3, 2))
+    waves = 1e-3 * np.sin(np.arange(40.0)[:, None, None] * np.arange(1, 7).reshape(3, 2))
     named = {"student_width": [4, 6, 8], "direction": [1, 2]}
-    over, dims = np.arange(40.0), ("time", "student_width", "direction")
+    over, dims = np.arange(40.0) / 100, ("time", "student_width", "direction")
     data = xr.Dataset({"loss": (dims[:2], waves[..., 0]), "share": (dims, waves)}, {"time": over, **named})
     figure = plot.paper(plot.dataset(data))
     figure.draw_without_rendering()

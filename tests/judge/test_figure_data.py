@@ -204,7 +204,8 @@ def test_the_stored_data_redraw_the_figure(module: str, name: str, tmp_path: Pat
 
 @pytest.mark.parametrize(("module", "name"), CASES)
 def test_a_figure_is_drawn_again_from_its_data(module: str, name: str) -> None:
-    """Every curve, in its colour, under its name; a second vertical axis becomes axes of its own."""
+    """Every curve, in its colour, under its name, between the limits and at the ticks that were set; a second vertical axis
+    becomes axes of its own."""
     figure = _figure(module, name)
     again = redraw(figure_data(figure))
 
@@ -222,6 +223,11 @@ def test_a_figure_is_drawn_again_from_its_data(module: str, name: str) -> None:
             np.testing.assert_allclose(new.values[side][kept], old.values[side][shown])
         assert new.look == old.look or not old.look[0]
     assert {panel.xlabel for panel in panels(again)} == {panel.xlabel for panel in panels(figure)}
+    assert _set_by_hand(again) == _set_by_hand(figure)
+
+
+def _set_by_hand(figure: Figure) -> dict[tuple[str, str, str], dict[str, dict[str, str]]]:
+    return {(panel.title, panel.xlabel, panel.ylabel): panel.fixed for panel in panels(figure)}
 
 
 def test_data_of_no_figure_are_refused() -> None:

@@ -39,7 +39,9 @@ def figure_data(figure: Figure, caption: str = "", reserved: Collection[str] = (
           (box): bars of a histogram, shaded spans, outlines;
         * the values behind an image, over its two axes.
 
-        Attributes: ``caption``, and ``not_stored``, kinds of artists that were not understood (empty for our figures).
+        Attributes of a variable: ``long_name``, ``scale``, and the ``limits`` and ``ticks`` of its axis if they were set by
+        hand. Of the dataset: ``caption``, and ``not_stored``, kinds of artists that were not
+        understood (empty for our figures).
     """
     build = _Builder(reserved)
     shown = panels(figure)
@@ -69,6 +71,7 @@ class _Builder:
         """Add everything of one pair of axes."""
         across, up = _slug(panel.xlabel), _slug(panel.ylabel)
         about = {"x": _about(panel.xlabel, panel.xscale), "y": _about(panel.ylabel, panel.yscale)}
+        about = {axis: text | panel.fixed.get(axis, {}) for axis, text in about.items()}
         panel_title = {"panel": panel.title} if panel.title else {}
         for group in _grouped(panel.curves):
             self._curves(group, across, up, about, panel_title)

@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import FixedLocator
 
 #: What matplotlib calls an artist that nobody named.
 _NAMELESS = re.compile(r"_child\d+|_nolegend_|_container\d+|")
@@ -74,13 +75,18 @@ class Field:
 
 @dataclass
 class Panel:
-    """One pair of axes. `unread`: kinds of artists that this module does not know; their data are not here."""
+    """One pair of axes.
+
+    `fixed`: of ``x`` and ``y``, the ``limits`` and ``ticks`` that were set by hand, numbers between spaces. `unread`: kinds
+    of artists that this module does not know; their data are not here.
+    """
 
     title: str
     xlabel: str
     ylabel: str
     xscale: str
     yscale: str
+    fixed: dict[str, dict[str, str]] = field(default_factory=dict)
     curves: list[Curve] = field(default_factory=list)
     boxes: list[Box] = field(default_factory=list)
     verticals: list[Mark] = field(default_factory=list)
@@ -102,7 +108,7 @@ def _all_axes(axes: Iterable[Axes]) -> Iterator[Axes]:
 
 def _panel(ax: Axes) -> Panel:
     titles = [title for side in ("left", "center", "right") if (title := ax.get_title(loc=side))]
-    found = Panel(" ".join(titles), _label(ax, "x"), _label(ax, "y"), ax.get_xscale(), ax.get_yscale())
+    found = Panel(" ".join(titles), _label(ax, "x"), _label(ax, "y"), ax.get_xscale(), ax.get_yscale(), _fixed(ax))
     done: set[Artist] = set()
     for container in ax.containers:
         if isinstance(container, ErrorbarContainer):
@@ -119,6 +125,21 @@ def _panel(ax: Axes) -> Panel:
         if artist not in done:
             _read(ax, artist, found)
     return found
+
+
+def _fixed(ax: Axes) -> dict[str, dict[str, str]]:
+    """For `Panel.fixed`."""
+    found: dict[str, dict[str, str]] = {"x": {}, "y": {}}
+    for name, axis, chosen in (("x", ax.xaxis, ax.get_autoscalex_on()), ("y", ax.yaxis, ax.get_autoscaley_on())):
+        if not chosen:
+            found[name]["limits"] = _spaced(axis.get_view_interval())
+        if isinstance(axis.get_major_locator(), FixedLocator):
+            found[name]["ticks"] = _spaced(axis.get_majorticklocs())
+    return found
+
+
+def _spaced(values: Iterable[float]) -> str:
+    return " ".join(f"{float(value)!r}" for value in values)
 
 
 def _label(ax: Axes, which: str) -> str:

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
@@ -21,12 +22,13 @@ _WIDTH, _HEIGHT = 7.0, 4.2
 
 @dataclass(frozen=True)
 class _Place:
-    """Which pair of axes: its title and labels, and their scales."""
+    """Which pair of axes: its title and labels, and their scales. `axes`: x and y, of which one may have been set by hand."""
 
     title: str
     xlabel: str
     ylabel: str
     log: str
+    axes: tuple[xr.DataArray, xr.DataArray] = field(compare=False)
 
 
 def redraw(data: xr.Dataset) -> Figure:
@@ -63,7 +65,22 @@ def redraw(data: xr.Dataset) -> Figure:
             _draw_group(plot, data, dim)
         _draw_marks(plot, data, place)
         plot.done(few=True)
+        _fix(ax, place)
     return figure
+
+
+def _fix(ax: Axes, place: _Place) -> None:
+    """Limits and ticks that were set by hand."""
+    for axis, of in zip((ax.xaxis, ax.yaxis), place.axes, strict=True):
+        if ticks := _numbers(of, "ticks"):
+            axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.set(
+        **{f"{name}lim": found for name, of in zip("xy", place.axes, strict=True) if (found := _numbers(of, "limits"))}
+    )
+
+
+def _numbers(of: xr.DataArray, name: str) -> list[float]:
+    return [float(word) for word in str(of.attrs.get(name, "")).split()]
 
 
 def _dims(data: xr.Dataset, kind: str) -> list[str]:
@@ -97,17 +114,22 @@ def _x(data: xr.Dataset, dim: str) -> xr.DataArray:
 
 def _place_of(data: xr.Dataset, dim: str) -> _Place:
     x, y = _x(data, dim), next(iter(_parts(data, dim).values()))
-    return _Place(str(y.attrs.get("panel", "")), _text(x), _text(y), _log(x, y))
+    return _place(y, x, y)
+
+
+def _place(one: xr.DataArray, x: xr.DataArray, y: xr.DataArray) -> _Place:
+    """Of something drawn, over x and y."""
+    return _Place(str(one.attrs.get("panel", "")), _text(x), _text(y), _log(x, y), (x, y))
 
 
 def _map_place(one: xr.DataArray) -> _Place:
     y, x = (one[dim] for dim in one.dims)
-    return _Place(str(one.attrs.get("panel", "")), _text(x), _text(y), _log(x, y))
+    return _place(one, x, y)
 
 
 def _box_place(data: xr.Dataset, dim: str) -> _Place:
     left, _, bottom, _ = (one for one in data.data_vars.values() if one.dims == (dim,))
-    return _Place(str(left.attrs.get("panel", "")), _text(left), _text(bottom), _log(left, bottom))
+    return _place(left, left, bottom)
 
 
 def _is_map(one: xr.DataArray) -> bool:
