@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
     from validation.judge.context import Context
 
+#: Ratios that differ by more than this factor are on a logarithmic axis.
+_FAR = 10.0
+
 
 @dataclass(frozen=True)
 class Judging:
@@ -326,13 +329,13 @@ def _figure(measurements: list[Measurement], found: list[Row]) -> object:
     plot.cloud(np.concatenate(beside), np.concatenate(runs), "single runs", color=PALETTE[0], s=9, alpha=0.5, lw=0)
     bars = np.array([x.sigmas * x.stderr / (1.0 if zero else abs(x.predicted)) for x in measurements])
     plot.points(place, [shifted(x.estimate, x) for x in measurements], "measured", PALETTE[0], np.nan_to_num(bars))
-    shown = list(runs)
+    drawn = list(runs)
     for rival, name in enumerate(measurements[0].controls):
         each = [verdict_of(x).controls[rival].predicted for x in measurements]
         values = [shifted(value, x) for value, x in zip(each, measurements, strict=True)]
         plot.limit(place, values, name, PALETTE[1 + rival % 7], marker="D", fillstyle="none")
-        shown.append(np.array(values))
-    ratios = np.concatenate(shown)
+        drawn.append(np.array(values))
+    ratios = np.concatenate(drawn)
     ratios = ratios[np.isfinite(ratios)]
     if not zero and ratios.size and 0 < _FAR * ratios.min() < ratios.max():
         plot.ax.set_yscale("log")
