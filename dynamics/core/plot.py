@@ -77,7 +77,9 @@ def covered(ax: Axes) -> bool:
         (line.get_path(), line.get_transform(), False) for line in ax.lines if line.get_transform() == ax.transData
     ]
     bands = [(path, band.get_transform(), True) for band in ax.collections for path in band.get_paths()]
-    paths = ((path.cleaned(place, remove_nans=True), filled) for path, place, filled in (*curves, *bands))
+    # (`cleaned` itself would leave out what a logarithmic axis does.)
+    drawn = ((place.transform_path(path), filled) for path, place, filled in (*curves, *bands))
+    paths = ((path.cleaned(remove_nans=True), filled) for path, filled in drawn)
     return any(path.intersects_bbox(box, filled=filled) for path, filled in paths)
 
 

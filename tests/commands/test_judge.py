@@ -18,6 +18,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from emergence import plot
 from emergence.arguments import NEW
 from emergence.commands import calibrate, new
 from emergence.conjecture import disagreement, power
@@ -90,6 +91,9 @@ def test_a_file_is_judged_by_the_road_of_the_catalogue(run: Callable, tmp_path: 
     assert data.measured.shape == (2, 6)
     assert data.rival.values.tolist() == ["half of it", "no overlap"]
     np.testing.assert_allclose(data.sel(rival="half of it").rival_predicted, data.predicted / 2)
+    (axes,) = plot.file(document["files"]["X1"]).axes
+    assert (axes.get_xlim(), axes.get_xticks().tolist()) == ((0.5, 2.5), [1, 2])
+    assert axes.get_yscale() == "log"  # what has no overlap is far away
     # Runs are kept: another prediction of the same data costs no run.
     before = {path.name: path.stat().st_mtime_ns for path in Path("emergence-out/runs").glob("*.nc")}
     assert len(before) == 12

@@ -172,7 +172,8 @@ def test_an_eigenspace_is_named_by_its_eigenvalue(eigenvalues, names):
 @pytest.mark.parametrize("narrow", [False, True])
 def test_a_legend_lies_on_no_curve(narrow):
     full, empty = (figure(data) for data in (_by_eigenspace([5.0, 1.0]), _data()))
-    for drawn, outside in ((full, True), (empty, False)):
+    spread = xr.Dataset({"loss": (("seed", "time"), [[1e2] * 9, [1e4] * 9])}, {"time": np.arange(9.0)})
+    for drawn, outside in ((full, True), (empty, False), (figure(spread, log="y"), True)):
         if narrow:
             plot.paper(drawn)
         drawn.draw_without_rendering()
