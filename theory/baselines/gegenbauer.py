@@ -64,7 +64,7 @@ def _neighbours(degree: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def hermite(degree: int, dim: int) -> np.ndarray:
-    r"""$h_j(\sqrt d\,s)=\sum_kH_{jk}Q_k(s)$, j and k from 0 to `degree`: H, by the recurrence of $h_j$.
+    r"""$h_j(\sqrt d\,s)=\sum_kH_{jk}Q_k(s)$, H of shape (degree + 1, degree + 1), by the recurrence of $h_j$.
 
     Rounding is of the order of $10^{-15}\sqrt{B_k}$, that of a function whose mean square is 1. Raises `InputError` for d < 3.
     """

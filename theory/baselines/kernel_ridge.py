@@ -64,7 +64,7 @@ class Kernel:
         return lambda s: compiled(s) + 0.0 * s
 
     def function(self, cosines: np.ndarray) -> np.ndarray:
-        """k(s); rounding beyond ±1 is cut off."""
+        """k(s), of the shape of s; rounding beyond ±1 is cut off."""
         return self.in_the_disc(np.clip(cosines, -1.0, 1.0))
 
     @cached_property
