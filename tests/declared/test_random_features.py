@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy
 
 from theory import InputError
 from theory.declared.random_features import RandomFeatures, Trained, crossing, phase_exponents
@@ -66,6 +67,27 @@ def test_the_risk_of_wide_and_of_narrow_spectra_is_that_of_drawn_features(
     error = drawn.std(axis=0, ddof=1) / np.sqrt(len(drawn))
     expected = np.array([found.least, *found.risk(step_size, steps)])
     assert np.all(abs(drawn.mean(axis=0) - expected) < 4 * error + drawn.mean(axis=0) / width)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "width", "hidden"), [(0.75, 100, 101), (0.2, 100, 1600), (0.75, 30, np.inf), (1.0, 1, 2)]
+)
+def test_what_no_feature_sees_is_the_rest_of_the_signal(alpha: float, width: int, hidden: float) -> None:
+    """The least risk and the whole signal sum up to the target's variance."""
+    found = RandomFeatures(alpha, 0.6, width, hidden).equivalent()
+    j = np.arange(1, min(hidden, 10**7) + 1)
+    whole = np.sum(j ** (-2 * alpha - 1.2)) + (
+        0 if np.isfinite(hidden) else scipy.special.zeta(2 * alpha + 1.2, j[-1] + 1)
+    )
+    assert found.least + found.signal.sum().real == pytest.approx(whole, rel=1e-7)
+    assert found.least < 0.999 * whole
+
+
+def test_the_least_risk_is_positive_below_the_rounding_of_the_whole() -> None:
+    """It falls as d^(−2α) for β > ½, from 1e-16 of the whole here."""
+    features = [RandomFeatures(2.0, 2.0, width) for width in (10**4, 2 * 10**4, 4 * 10**4)]
+    least = np.array([one.equivalent().least for one in features])
+    assert np.diff(np.log2(least)) == pytest.approx([-4, -4], abs=1e-3)
 
 
 def test_a_curve_that_loses_eigenvalues_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

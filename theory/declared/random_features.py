@@ -94,19 +94,25 @@ class RandomFeatures:
         """
         j, weights = _coordinates(self.hidden)
         d, variance = self.width, j ** (-2 * self.alpha)
-        # No |q| is above Dy: y is at least where Σ(Dy)² = d; at most where the first `few` have q² ≥ d/few, the first q² = d.
+        below, above = self._inverse(variance, 2), self._inverse(1 - variance, 2)
+        low, high = below / (below + variance), (above + 1) / (above + 1 - variance)
+        return float(weights @ (variance * low**2) / d), float(weights @ (variance * high**2) / d)
+
+    def _inverse(self, rest: np.ndarray, power: int) -> float:
+        r"""1/y where $\sum_jq_j^{power}=d$, $q_j=D_j/(1/y+\text{rest}_j)$; rest: D or 1 − D, (n,)."""
+        j, weights = _coordinates(self.hidden)
+        d, variance = self.width, j ** (-2 * self.alpha)
+        # No q is above Dy: y is at least where Σ(Dy)^power = d. At most the first is d by itself (its rest being 0), or the
+        # first few are d together.
         few = min(self.hidden, 4.0 * d)
-        start = 0.5 * np.log(d / (weights @ variance**2))
-        ends = 2 * self.alpha * np.log(few) - np.log(np.sqrt(few / d) - 1), 0.5 * np.log(d)
-        found = []
-        for rest, own, end in zip((variance, 1 - variance), (0.0, 1.0), ends, strict=True):
+        ends = np.log(d / (weights @ variance**power)) / power, np.log(d) / power
+        if rest[0]:
+            ends = ends[0], 2 * self.alpha * np.log(few) - np.log((few / d) ** (1 / power) - 1)
 
-            def excess(log: float, rest: np.ndarray = rest) -> float:
-                return float(np.log(weights @ (variance / (np.exp(-log) + rest)) ** 2 / d))
+        def excess(log: float) -> float:
+            return float(np.log(weights @ (variance / (np.exp(-log) + rest)) ** power / d))
 
-            inverse = np.exp(-scipy.optimize.brentq(excess, start - 1, end + 1))
-            found.append(float(weights @ (variance * ((inverse + own) / (inverse + rest)) ** 2) / d))
-        return found[0], found[1]
+        return float(np.exp(-scipy.optimize.brentq(excess, ends[0] - 1, ends[1] + 1, xtol=1e-14)))
 
     def draw(self, seed: int = 0) -> "Spectrum":
         """S of random W. Raises `InputError` for infinite v."""
@@ -143,8 +149,10 @@ class RandomFeatures:
                 f"alpha is {self.alpha:g}, width {d}, hidden {self.hidden:g}: {number:g} eigenvalues of sum {trace:g} are "
                 f"found in the place of {d} of sum {self.trace:g}; take a smaller alpha or width, or draw"
             )
-        whole = float(weights @ target)
-        return Spectrum(z, count, signal, whole - float(signal.sum().real))
+        # What no feature sees: −z times the resolvent at z = 0, where Σ q = d, q = D/(1/y + D).
+        unseen = self._inverse(variance, 1)
+        least = float((weights * target) @ (unseen / (unseen + variance)))
+        return Spectrum(z, count, signal, least)
 
     def truncated(self) -> "Spectrum":
         """The first d coordinates themselves in the place of features: what a diagonal model makes of it."""
