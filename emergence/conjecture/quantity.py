@@ -57,7 +57,10 @@ MEASURES = {
         "varies: of the number `of`, of the curve's value `at`, or of when it reaches `level` (`along` such an axis)",
         "1", _MEAN, ("in", "window", "at", "level", "along"), ("of", "in"),
     ),
-    "spread": Measure("standard deviation of `of` over runs", "of the variable", "of its logarithm: jackknife over runs, that of normal numbers at least"),
+    "spread": Measure(
+        "standard deviation of `of` over runs", "of the variable",
+        "of its logarithm: jackknife over runs, that of normal numbers at least",
+    ),
     "share": Measure("share of runs in which `of` is finite", "1", "binomial"),
 }  # fmt: skip
 #: Other names, and the variable that they are of where a simulation has it.

@@ -69,7 +69,7 @@ class Centred:
     """All runs as one: prediction, estimate, standard error and allowance in one unit, and what each rival says.
 
     Attributes:
-        stderr: of the difference to the prediction. of_log: of the estimate's logarithm, where logarithms are compared, else 0.
+        stderr: of the difference to the prediction. of_log: of the estimate's logarithm, where logarithms are compared.
     """
 
     predicted: float
@@ -80,7 +80,7 @@ class Centred:
     of_log: float = 0.0
 
     def beside(self, value: float) -> float:
-        """Standard error of the difference to what a theory says: as many of them as of the logarithms', if these are compared."""
+        """Standard error of the difference to what a theory says: that of the logarithms in this unit if these are compared."""
         return self.of_log * _log_mean(self.estimate, value) if self.of_log and value > 0 else self.stderr
 
 
@@ -107,9 +107,9 @@ def centred(row: Row) -> Centred:
         deviation = float(np.std(each, ddof=1)) if each.size > 1 else 0.0
     stderr = deviation / np.sqrt(each.size)
     if row.quantity.kind == "share":
-        # (A share that happens to be nearer to 0 or 1 says of itself that it hardly scatters: the predicted one may say more.)
-        shares = (float(np.clip(np.mean(x), 0, 1)) for x in (row.measured, theory))
-        stderr = max(stderr, *(share_error(share, row.total) for share in shares))
+        stderr = max(
+            stderr, share_error(float(np.clip(np.mean(row.measured), 0, 1)), row.total, float(np.mean(theory)))
+        )
     allowance = float(np.mean(row.allowed * np.abs(centre / theory) if relative else row.allowed))
     rivals = {name: float(np.mean(scaled(values))) for name, values in row.rivals.items()}
     found = Centred(centre, float(np.mean(each)), stderr, allowance, rivals)
@@ -117,10 +117,9 @@ def centred(row: Row) -> Centred:
 
 
 def _by_logarithms(found: Centred, row: Row) -> Centred:
-    r"""A spread is compared by its logarithm, whose error is at least that of normal numbers, $1/\sqrt{2\nu}$ for ν degrees of
-    freedom.
+    r"""A spread is compared by its logarithm; of one sample its error is at least that of normal numbers, $1/\sqrt{2(n-1)}$.
 
-    A sample that happens to scatter little says of itself that this is sure, too: the error of the spread itself is smaller then.
+    A sample that happens to scatter little says of itself that this is sure, too: the error of the spread is smaller then.
     """
     if not min(found.predicted, found.estimate) > 0:
         return found

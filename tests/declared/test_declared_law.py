@@ -91,7 +91,7 @@ def test_samples_that_cannot_be_compared_are_refused() -> None:
     with pytest.raises(InputError, match="shapes"):
         compare_samples(_draw(1), _draw(2)[:, :2])
     with pytest.raises(InputError, match="100 are needed"):
-        compare_samples(_draw(1, 50), _draw(2))
+        compare_samples(_draw(1, 50), _draw(2, 50))
 
 
 # ------------------------------------------------------------------------- laws

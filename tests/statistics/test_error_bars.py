@@ -6,6 +6,7 @@ within four standard errors of that ratio: an error bar twice or half as long, a
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from theory import InputError
 from theory.core.streams import generator
@@ -78,6 +79,25 @@ def test_the_error_of_a_share(share: float) -> None:
 def test_the_error_of_a_share_of_nothing_is_that_of_one_count() -> None:
     assert share_error(0.0, 20) == share_error(1.0, 20) == pytest.approx(share_error(1 / 20, 20))
     assert share_error(1 / 20, 20) == pytest.approx(np.sqrt(0.05 * 0.95 / 20))
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.02, 200), (0.05, 100), (0.97, 150), (0.5, 20)])
+def test_few_counts_of_a_known_share_lie_within_its_error(share: float, count: int) -> None:
+    """By the binomial law, beyond four errors no more often than a normal number; by the measured share's own more often."""
+    found = np.arange(count + 1)
+    law, normal = stats.binom.pmf(found, count, share), 2 * stats.norm.sf(4)
+
+    def beyond(*predicted: float) -> float:
+        return float(
+            sum(
+                p
+                for k, p in zip(found, law, strict=True)
+                if abs(k / count - share) > 4 * share_error(k / count, count, *predicted)
+            )
+        )
+
+    assert beyond(share) <= normal
+    assert beyond() > 30 * normal
 
 
 def test_a_deviation_is_of_one_sample() -> None:
@@ -221,10 +241,32 @@ def test_the_allowance_for_the_bias_of_a_logarithm(replicas: int) -> None:
 def test_scores_of_two_samples_of_one_law() -> None:
     """Of different sizes and variances: Welch's z is standard."""
     rng = generator(14)
-    scores = [compare_samples(rng.standard_normal((100, 1)), rng.standard_normal((400, 1))).z[0] for _ in range(400)]
+    scores = [compare_samples(rng.standard_normal((100, 1)), rng.standard_normal((200, 1))).z[0] for _ in range(400)]
     assert np.var(scores) == pytest.approx(1.0, abs=4 * np.sqrt(2 / 400) + 0.02)
-    moved = compare_samples(rng.standard_normal((100, 1)), 1.0 + 2 * rng.standard_normal((400, 1))).z[0]
+    moved = compare_samples(rng.standard_normal((100, 1)), 2.0 + 2 * rng.standard_normal((200, 1))).z[0]
     assert abs(moved) > 4
+
+
+def test_sizes_of_two_samples_of_one_skewed_law() -> None:
+    """Small beside large, means and squares of a log-normal number differ far more often than they say: refused."""
+    rng, repetitions = generator(21), 600
+    alarms = np.mean(
+        [
+            compare_samples(*(np.exp(rng.standard_normal((n, 2))) for n in (100, 200))).p < 0.01
+            for _ in range(repetitions)
+        ]
+    )
+    assert alarms < 0.01 + 4 * np.sqrt(0.01 / repetitions)
+    with pytest.raises(InputError, match="100 and 201 replicas: give at most twice as many"):
+        compare_samples(np.ones((100, 2)), np.ones((201, 2)))
+
+
+def test_two_samples_of_signs() -> None:
+    """Balanced, their squares about the mean do not vary: that says nothing, and hides nothing of another observable."""
+    signs, other = np.resize([1.0, -1.0], 200), generator(22).standard_normal((2, 200))
+    one, same, moved = (np.column_stack([signs, x]) for x in (other[0], other[1], other[1] + 1))
+    assert compare_samples(one, same).p > 1e-3
+    assert compare_samples(one, moved).p < 1e-9
 
 
 def test_samples_are_compared_about_their_mean() -> None:

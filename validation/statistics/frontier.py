@@ -52,8 +52,11 @@ class Frontier(LogCurve):
         statistic: over replicas: ``mean``, ``log-mean`` or ``median``. rng, resamples, confidence: of the bootstrap.
         paired: replica r of every curve is one cluster, as where all come from one seed; needs as many of each curve.
 
-    Intervals are percentile intervals: the minimum is not smooth where curves cross. Raises: `InputError` for shapes that
-    do not fit, values that are not positive, a point that no curve reaches.
+    Intervals are percentile intervals: the minimum is not smooth where curves cross. The least of several noisy means lies too
+    low where their errors are as large as their distances, and its resamples lie lower still. (Three crossing curves: the mean
+    logarithm is off by −0.025, −0.005 and 0.000 of errors of 0.070, 0.037 and 0.019 with 12, 50 and 200 replicas, and 95 %
+    intervals hold the truth in 83, 92 and 94 %; slopes show next to no bias, and their intervals hold it in 91 to 93 %.)
+    Raises: `InputError` for shapes that do not fit, values that are not positive, a point that no curve reaches.
     """
 
     def __init__(

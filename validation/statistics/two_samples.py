@@ -2,7 +2,9 @@ r"""Whether two samples have one law: all first and second moments, and all dist
 
 Welch's $z=(\bar x-\bar y)/\sqrt{s_x^2/n_x+s_y^2/n_y}$ for every observable and every product of two, and the
 Kolmogorov–Smirnov test for every observable; the smallest p-value times their number (Bonferroni) bounds the chance of it
-under equal laws.
+under equal laws, as far as z is normal. Skewed moments are so only beside as many of their like: of three normal or
+log-normal (σ = ½, 1) observables P(p < 0.001) was measured at 0.0015 at most for sizes within a factor of two, from 100
+replicas on, but at 0.006 to 0.10 for 100 beside 2000.
 """
 
 from dataclasses import dataclass
@@ -55,10 +57,15 @@ class TwoSamples:
 def compare_samples(one: np.ndarray, other: np.ndarray) -> TwoSamples:
     """Two samples (replica, observable). A replica with a NaN has diverged: how many did is compared, too.
 
-    Raises `InputError` for samples of different observables, and for fewer than 100 replicas that have not diverged.
+    Raises `InputError` for samples of different observables, for sizes that differ by more than a factor of two, and for fewer
+    than 100 replicas that have not diverged.
     """
     if one.ndim != 2 or other.ndim != 2 or one.shape[1] != other.shape[1]:
         raise InputError(f"samples have shapes {one.shape} and {other.shape}: give (replica, observable), alike")
+    if max(len(one), len(other)) > 2 * min(len(one), len(other)):
+        raise InputError(
+            f"samples have {len(one)} and {len(other)} replicas: give at most twice as many of one as of the other"
+        )
     kept = [x[np.isfinite(x).all(axis=1)] for x in (one, other)]
     if min(len(x) for x in kept) < 100:
         raise InputError(
@@ -85,4 +92,5 @@ def _moments(x: np.ndarray) -> np.ndarray:
 
 def _welch(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     error = np.sqrt(one.var(axis=0, ddof=1) / len(one) + other.var(axis=0, ddof=1) / len(other))
-    return (one.mean(axis=0) - other.mean(axis=0)) / error
+    # (The square of a number that is ±1 is a constant.)
+    return (one.mean(axis=0) - other.mean(axis=0)) / np.maximum(error, _CONSTANT)
