@@ -80,7 +80,7 @@ class Centred:
     of_log: float = 0.0
 
     def beside(self, value: float) -> float:
-        """Standard error of the difference to what a theory says: that of the logarithms in this unit if these are compared."""
+        """Standard error of the difference to a theory: in this unit that of the logarithms, if they are compared."""
         return self.of_log * _log_mean(self.estimate, value) if self.of_log and value > 0 else self.stderr
 
 
