@@ -195,7 +195,7 @@ def fall_time(
     r"""Steps within which the lazy phase ends: twice `lazy_fall` over the rate at the published start; inf if none falls.
 
     Twice, as the rate falls on the way, by up to the factor at which it starts above $2\eta\rho^2$. Batches of several
-    samples, and with their `covariance` (d, d) all training inputs in each step: at the rate of small steps, which is the least.
+    samples, and with their `covariance` (d, d) all training inputs in each step: at the rate of small steps, the least.
     Directions without inputs never fall and are left out. Raises `InputError` beyond the least-squares stability limit
     of single samples, where these are used.
     """
