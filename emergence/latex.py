@@ -7,7 +7,7 @@ from typing import Any
 _MATH = {
     "½": r"\tfrac12", "²": "^2", "₀": "_0", "₁": "_1", "₂": "_2", "₃": "_3", "₄": "_4", "′": "'",
     "·": r"\cdot", "−": "-", "→": r"\to", "≥": r"\ge", "≤": r"\le",
-    "≪": r"\ll", "≫": r"\gg", "≈": r"\approx", "∝": r"\propto", "∈": r"\in", "∞": r"\infty", "∑": r"\sum",
+    "√": r"\surd", "≪": r"\ll", "≫": r"\gg", "≈": r"\approx", "∝": r"\propto", "∈": r"\in", "∞": r"\infty", "∑": r"\sum",
     "α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "δ": r"\delta", "ε": r"\epsilon", "η": r"\eta", "κ": r"\kappa",
     "θ": r"\theta", "ρ": r"\rho", "ϱ": r"\varrho", "ℓ": r"\ell", "Λ": r"\Lambda", "Φ": r"\Phi", "∫": r"\int",
     "λ": r"\lambda", "μ": r"\mu", "ν": r"\nu", "π": r"\pi", "σ": r"\sigma", "τ": r"\tau", "φ": r"\varphi",
