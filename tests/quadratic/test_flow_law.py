@@ -90,7 +90,7 @@ def test_heavy_columns_hold_a_direction_when_it_is_back() -> None:
     The band of a median of 100, 5 standard errors of 1.25 σ/√100, is about 6 %. Where nothing drops below, the time is 0.
     """
     made = law(1 / np.arange(1.0, 5.0), 32, dim=400, norm2=4.0)
-    times = np.append(0.0, np.geomspace(1e-3, 60, 400))
+    times = np.append(0.0, np.geomspace(1e-2, 20, 250))
     held, _ = drawn(made, times, 100)
     above = held >= made.spectrum / 2
     assert above[:, 0].mean(axis=0)[1:].min() > 0.95
