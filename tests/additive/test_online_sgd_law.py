@@ -236,6 +236,7 @@ def test_too_many_degrees_of_freedom_are_rejected(name: str) -> None:
     assert all(p[f"r{k}"] < REJECT for k in range(setting.width))
 
 
+@pytest.mark.slow
 def test_a_transposed_factor_is_rejected_after_many_steps() -> None:
     """`transpose` in the batch-5 setting: p = 1.5e-9 for the loss."""
     setting = SETTINGS["batch 5 > m, every step"]

@@ -760,7 +760,7 @@ def test_a_steep_erf_is_expanded_like_a_jump(command: Callable) -> None:
     assert command("predict", "--activation", "erf(1e20*z)", *SMALL).code == 0
 
 
-@pytest.mark.parametrize("activation", ["exp(-exp(z))", "(sin(z)+cos(z))**40"])
+@pytest.mark.parametrize("activation", ["exp(-exp(z))", pytest.param("(sin(z)+cos(z))**40", marks=pytest.mark.slow)])
 def test_long_series_are_predicted_at_once(command: Callable, activation: str) -> None:
     """Equations are simplified with the kernel still a symbol: with its forty degrees in place that takes minutes."""
     before = time.process_time()

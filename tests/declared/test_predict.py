@@ -317,7 +317,7 @@ def test_from_exponent_3_on_the_law_of_sgd_is_known(text: str, known: bool) -> N
         assert few.value == pytest.approx(late[0])
 
 
-@pytest.mark.parametrize("decay", [0.0, 0.1])
+@pytest.mark.parametrize("decay", [pytest.param(0.0, marks=pytest.mark.slow), 0.1])
 def test_times_of_several_students_are_within_their_intervals(decay: float) -> None:
     """When each direction is found and when fitted, by the flow: under decay a late fit lets rivals through."""
     weights, judged = (0.504, 0.693, 0.583, 0.533), 0
