@@ -109,7 +109,9 @@ def test_predict_says_what_each_number_rests_on(run):
     code, document, _ = run("predict", "--model", "linear", *SMALL[:8])
     assert code == 0
     assert set(document["valid"]) == set(document["conditions"]) == set(document["phases"])
-    assert document["valid"]["onset_steps"] is True
+    assert document["valid"]["onset_steps"] is document["valid"]["escape_bound"] is True
+    code, document, _ = run("predict", "--model", "linear", *SMALL[:8], "--batch", "4")
+    assert document["valid"]["escape_bound"] == ["batch: the theorem is for single samples: give batch 1"]
     narrow = ["--dim", "4", "--student-width", "4", "--step-size", "0.005", "--noise", "2"]
     code, document, _ = run("predict", "--model", "linear", *narrow)
     assert code == 0

@@ -40,7 +40,7 @@ class Neglected:
         late: tr β at the onset, or the last one if there is none.
         aligned: whether fitting the labels leaves neurons as aligned as at the onset; in one dimension they always are.
         moments: relative change of ϱ² by κ in place of the set's fourth moments; None if these are not known.
-        points: training points per dimension, inf for fresh samples.
+        points: training points per dimension, inf for fresh samples. batch: samples in a step.
     """
 
     narrow: float
@@ -52,6 +52,7 @@ class Neglected:
     aligned: bool
     moments: float | None
     points: float
+    batch: int
 
     @property
     def conditions(self) -> Mapping[str, tuple[Condition, ...]]:
@@ -65,13 +66,16 @@ class Neglected:
             "stability_limit": (self._narrow(), *self._counted()),
             "decay_rate": (*flow, settled),
             "escape_steps": (*flow, self._fitted(), settled),
-            "escape_bound": (self._narrow(),),
+            "escape_bound": (self._narrow(), self._single()),
             "onset_steps": (*flow, self._late(), self._unaligned()),
         }
 
     def _narrow(self) -> Condition:
         sentence = "width: d/m is {:.2g}, and the layers' own fluctuations decide: give m of 5 d or more"
         return small("width", self.narrow, _NARROW, sentence)
+
+    def _single(self) -> Condition:
+        return fact("batch", self.batch == 1, "batch: the theorem is for single samples: give batch 1")
 
     def _boosted(self) -> Condition:
         sentence = "norm: 2|θ*| is {:.2g} of |W|²/d + |a|², fitting the labels aligns the layers: give a larger width"

@@ -507,6 +507,7 @@ def _sizes(law: Law, start: Fitted, variance: float, width: int) -> _Sizes:
             alignment >= onset_level(round(geometry.dim)),
             moments,
             geometry.points,
+            law.batch,
         )
 
     return sized
