@@ -35,7 +35,7 @@ WIDEST = 2.0
 _ROUNDING = 1e-6
 #: A stall nearer to 0 than this is at 0: the overlap shrinks.
 _SMALL = 1e-6
-#: Share of the target's noise that the students' own may have at the start; and points of its quadrature.
+#: Share of the target's noise that the students' own may have in the mean over the wait; and points of its quadrature.
 _OWN_NOISE, _POINTS = 0.2, 64
 
 

@@ -42,7 +42,7 @@ class FreeSets:
 
 
 def members(count: int) -> np.ndarray:
-    """(2^P, P) bool."""
+    """(2^P, P) bool: whether direction q is in set number n, by bit q of n."""
     return (np.arange(2**count)[:, None] >> np.arange(count)) & 1 == 1
 
 
