@@ -16,7 +16,7 @@ from validation.statistics.exponents import continued, extrapolate, slope_weight
 from validation.statistics.readings import carried_slope, deviation, read_mean
 from validation.statistics.regression import regress
 from validation.statistics.resampling import IndependentSamples, ReplicaCurves, jackknife_variance, spread_of
-from validation.statistics.standard_errors import bootstrap_error, mean_and_error, share_error
+from validation.statistics.standard_errors import bootstrap_error, draws_to_see, mean_and_error, share_error
 from validation.statistics.two_samples import compare_samples
 
 
@@ -330,3 +330,9 @@ def test_a_series_of_changes_goes_on_to_its_limit_or_has_none() -> None:
     np.testing.assert_allclose(added, [0.0625, 0.0625, np.nan, np.nan, 0.0], rtol=1e-14)
     with pytest.raises(InputError, match="2 given"):
         continued([1.0, 2.0])
+
+
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
+def test_so_many_draws_see_a_share_to_so_much(share: float) -> None:
+    shares = np.random.default_rng(0).binomial(draws_to_see(share, 0.05), share, size=20_000) / draws_to_see(share, 0.05)
+    assert 4 * shares.std() / share == pytest.approx(0.05, rel=4 / np.sqrt(2 * 20_000) + 0.001)

@@ -31,6 +31,11 @@ def bootstrap_error(
     return float(np.sqrt(count / (count - 1))) * spread_of(np.array([statistic(values[x]) for x in drawn]))
 
 
+def draws_to_see(share: float, relative: float) -> int:
+    r"""Draws of which a `share` is expected, after which four standard errors of it are `relative` of it: 16(1 − p)/(p r²)."""
+    return int(np.ceil(16 * (1 - share) / (share * relative**2)))
+
+
 def share_error(share: float, count: int, predicted: float | None = None) -> float:
     """Binomial standard error of a share, or of the `predicted` one if that is larger; at 0 or 1 that of one count in `count`.
 

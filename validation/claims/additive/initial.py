@@ -29,7 +29,7 @@ def run_row_gap(context: Context) -> Iterator[Part]:
     """Share of neurons whose scores for two equal teachers are within 1 + Δ of each other."""
     gap, neurons = 0.2, 400
     teacher = Teacher.of([1.0, 1.0], 1000)
-    draws = context.pick(400, 2500)
+    draws = context.pick(1300, 2500)
     rng = context.rng("E13", "starts")
     overlaps = np.concatenate([draw_initial_state(teacher, Student(neurons), rng).overlap for _ in range(draws)])
     for J in (4, 6):
@@ -100,7 +100,7 @@ def run_regularity(context: Context) -> Iterator[Part]:
 )
 def run_order_statistics(context: Context) -> Iterator[Part]:
     """Share of draws whose least overlap of all is small, and in which the r-th largest of a column is large."""
-    m, width, dim, draws = 64, 16, 10_000, context.pick(4000, 40_000)
+    m, width, dim, draws = 64, 16, 10_000, context.pick(8000, 40_000)
     law, rng = OverlapLaw(dim), context.rng("E32", "least")
     level = float(law.from_tail(1 - 0.7 / (m * width)))  # 0.7 overlaps below it are to be expected
     below = -np.expm1(law.log_cdf(level))  # P(g > level)

@@ -83,7 +83,7 @@ _TEXTS = {
 )
 def run_law(context: Context) -> Iterator[Part]:
     """Moments after 8 steps, chain against coordinates; the appended columns' Gram matrix at fixed unequal gradients."""
-    replicas = context.pick(40_000, 400_000)
+    replicas = context.pick(64_000, 400_000)
     wrong = {_KNOWN: Mistakes(forget_known=True), _SHARED: Mistakes(share_outside=True)}
     if context.full:
         wrong[_SCALE] = Mistakes(forget_scale=True)

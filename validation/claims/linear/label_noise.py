@@ -497,7 +497,7 @@ def _oscillation(context: Context, step_size: float) -> tuple[LinearRun, int]:
     """Replicas to 1.3 times the predicted t₀, m = η^{-1/2}, d = 4."""
     width, dim = round(step_size**-0.5), 4
     steps = int(1.3 * oscillation_law.time_to_level(width, step_size, 1.0))
-    replicas = context.pick(64, 256)
+    replicas = context.pick(240, 512)
     start = draw_linear_start(width, dim, context.rng("oscillation", "start", width), replicas)
     task = draw_linear_task(dim, 1.0, None, 0)
     seed = context.seed_for("oscillation", "signs", width)

@@ -433,7 +433,7 @@ def _coupled_start(context: Context, law: Law, task: LinearTask) -> LinearStart:
 @lru_cache(maxsize=2)
 def _diffusion(context: Context) -> dict[str, np.ndarray]:
     """Order parameters at the end, (replica, 3), of SGD, of the diffusion and of its controls, from one start."""
-    replicas, dim = context.pick(800, 2000), int(_SDE["dim"])
+    replicas, dim = context.pick(960, 2000), int(_SDE["dim"])
     task, law = draw_linear_task(dim, _SDE["target"], None, 0), lower(weight_sde("covariance"))
     start = _coupled_start(context, law, task)
     sgd = label_noise_sgd(

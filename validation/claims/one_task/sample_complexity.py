@@ -82,7 +82,7 @@ def _median(family: Family, dim: int, whole: bool, cells: int) -> float:
 #: c well below the critical step size, so that the one-task diffusion has many small steps at every size.
 QUICK = (
     Family(1, 0.5, 1.0, ((100, 64), (1000, 64), (10_000, 64))),
-    Family(2, 0.1, 1.0, ((100, 64), (1000, 64), (8000, 32))),
+    Family(2, 0.1, 1.0, ((100, 80), (1000, 80), (8000, 40))),
     Family(3, 0.04, 8.0, ((64, 96), (128, 96), (256, 64))),
     Family(4, 0.02, 8.0, ((48, 64), (64, 48), (96, 24)), sharp=False),
 )

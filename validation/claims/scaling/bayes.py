@@ -154,7 +154,7 @@ def _spectral(context: Context) -> Measurement:
     size = round(_SIGNAL * (1 + _WEIGHT**2) / _WEIGHT**2 * _DIM)
     floor = BayesFloor(Channel(2), np.array([_WEIGHT**2]))
     predicted = float(floor.overlaps(size / _DIM)[0])
-    rng, replicas = context.rng("M27", "spectrum"), context.pick(40, 400)
+    rng, replicas = context.rng("M27", "spectrum"), context.pick(100, 400)
     estimate, stderr = mean_and_error(np.array([_estimate(size, rng) for _ in range(replicas)]))
     finite, error = mean_and_error(np.array([_channel(size, rng) for _ in range(context.pick(200, 2000))]))
     wrong: Controls = {

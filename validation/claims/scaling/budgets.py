@@ -83,7 +83,7 @@ _PARTS = np.array([0.05, 0.3])
 def _heavy_size(context: Context, decay: float, teachers: int, rng: np.random.Generator) -> HeavySize:
     law = PowerLawLoss(decay, teachers, LargestOverlap(NEURONS))
     times = np.geomspace(float(law.time_of(0.02 * teachers)), float(law.time_of(0.8 * teachers)), 24)
-    scores = independent_scores(decay, teachers, NEURONS, context.pick(400, 2000), rng)
+    scores = independent_scores(decay, teachers, NEURONS, context.pick(900, 2000), rng)
     at = law.time_of(_PARTS * teachers)
     # At these times the limit law has learned x of the teacher, x in units of the typical overlap.
     limit = law.heavy_limit((at / teachers**decay) ** (1 / decay))
@@ -387,7 +387,7 @@ def _trend(context: Context, decay: float) -> Iterator[Measurement]:
 
 def _greedy(context: Context, decay: float) -> Measurement:
     """The frontier when m neurons compete for P directions: overlaps depend on the width as well."""
-    teachers, replicas = context.pick(96, 256), 160
+    teachers, replicas = context.pick(96, 256), 320
     widths = np.array([6, 12, 24, 48] if not context.full else [8, 16, 32, 64, 128])
     weights, rng = weights_of(decay, teachers), context.rng("E22", "greedy")
     law = PowerLawLoss(decay, teachers, LargestOverlap(int(widths[-1])))

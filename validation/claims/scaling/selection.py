@@ -24,7 +24,7 @@ from validation.judge.claim import Measurement, Part, claim, computed_by
 from validation.judge.context import Context
 from validation.statistics.exponents import slope_weights
 from validation.statistics.readings import carried_slope
-from validation.statistics.standard_errors import bootstrap_error, mean_and_error, share_error
+from validation.statistics.standard_errors import bootstrap_error, draws_to_see, mean_and_error, share_error
 
 COST = 14
 
@@ -169,7 +169,7 @@ _TAIL_WIDTH, _TAIL_DIRECTIONS, _TAILS = 24, 8, (0.01, 0.03, 0.1)
 def run_small_gaps(context: Context) -> Iterator[Part]:
     """Share of draws with a gap below Δ, for each of the three, and its exponent in Δ."""
     m, count = _TAIL_WIDTH, _TAIL_DIRECTIONS
-    wanted, power, draws = count // 2, _EXPONENT - 2, context.pick(50_000, 100_000)
+    wanted, power, draws = count // 2, _EXPONENT - 2, context.pick(400_000, 800_000)
     law, competition = GapLaw(EqualWeights(count, m), wanted, power), Competition.of(np.ones(count), m, _EXPONENT)
     blocks = [selected_gaps(x, wanted) for x in _score_blocks(context, ("E31", "scores"), competition, draws)]
     rank, pair = np.arange(1, wanted + 1), _TAILS[1] / (np.pi * power)
@@ -264,8 +264,8 @@ def _success(
     """`more`: controls of this case alone. `finer`: times as many draws as such a case has."""
     count, width = weights.size, weights.size + spare
     competition = Competition.of(weights, width, _EXPONENT)
-    # What depends on the weights needs finer eyes; of a small share as many draws see less.
-    draws = finer * context.pick(4000 if more else 2400 if predicted < 0.5 else 800, 15_000)
+    # What depends on the weights needs finer eyes.
+    draws = max(finer * context.pick(5000 if more else 800, 15_000), draws_to_see(predicted, context.pick(0.045, 0.03)))
     scores = _selected(context, ("E26", "scores", key), competition, draws)
     share = float(np.mean(np.all(scores >= competition.a * _REACH**competition.power, axis=1)))
     alone = float((-np.expm1(width * competition.law.log_cdf(_REACH))) ** count)
@@ -315,7 +315,7 @@ _WIDTHS = (8, 16, 32)
 def _narrow(context: Context, width: int, decay: float) -> tuple[SelectionLaw, np.ndarray]:
     """A student too narrow for its 64 teachers: the law, and (draws, P) selected scores."""
     competition = Competition.of(np.arange(1, _TEACHERS + 1.0) ** -decay, width, _EXPONENT)
-    draws = context.pick(1500, 15_000)
+    draws = context.pick(16_000, 32_000)
     return selection_law(competition), _selected(
         context, ("E19-E27", "scores", width, f"{decay:g}"), competition, draws
     )

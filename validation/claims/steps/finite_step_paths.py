@@ -92,7 +92,7 @@ class Case:
 
 
 #: A run that meets many of the samples that matter, those with |x_p|² ≈ 4J−2: the diffusion is near there.
-MANY = Case("h3", 256, 0.5, 400)
+MANY = Case("h3", 256, 0.5, 480)
 #: Outside of the diffusion: a handful of samples decide a run.
 SMALL = Case("h4", 64, 1.0, 128)
 #: Half of the drift's boundary: the diffusion says that few runs recover. SGD does better.
