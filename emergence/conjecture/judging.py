@@ -16,7 +16,7 @@ from emergence.conjecture.conjecture import Conjecture
 from emergence.conjecture.formula import Formula
 from emergence.conjecture.runs import Runs
 from emergence.conjecture.symbols import LETTERS
-from emergence.conjecture.table import Centred, Row, bounds, check_chance, rows
+from emergence.conjecture.table import TWICE, Centred, Row, bounds, check_chance, rows
 from emergence.options import written
 from emergence.refusal import refuse
 from emergence.values import shown
@@ -190,7 +190,7 @@ def claim_of(conjecture: Conjecture, runs: Runs, lock: str = "", base: int = 0) 
         source=f"{conjecture.source} ({lock})" if lock else conjecture.source,
         kind=conjecture.kind,
         regime=_regime(conjecture),
-        controls=tuple(conjecture.rivals),
+        controls=tuple(dict.fromkeys((*conjecture.rivals, *([TWICE] if conjecture.predict.expression != 0 else [])))),
         runner=Judging(conjecture, runs, lock, base),
         expected=conjecture.expected,
     )

@@ -64,6 +64,11 @@ class Row:
         return f"{self.quantity.name}{f', {where}' if where else ''}"
 
 
+#: A rival of every prediction other than 0: data that cannot tell it say nothing of the predicted number, however far off
+#: the rivals of the file are.
+TWICE = "twice the prediction"
+
+
 @dataclass(frozen=True)
 class Centred:
     """All runs as one: prediction, estimate, standard error and allowance in one unit, and what each rival says.
@@ -112,6 +117,8 @@ def centred(row: Row) -> Centred:
         )
     allowance = float(np.mean(row.allowed * np.abs(centre / theory) if relative else row.allowed))
     rivals = {name: float(np.mean(scaled(values))) for name, values in row.rivals.items()}
+    if centre:
+        rivals.setdefault(TWICE, 2 * centre)
     found = Centred(centre, float(np.mean(each)), stderr, allowance, rivals)
     return _by_logarithms(found, row) if row.quantity.kind == "spread" else found
 

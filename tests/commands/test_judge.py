@@ -104,6 +104,15 @@ def test_a_file_is_judged_by_the_road_of_the_catalogue(run: Callable, tmp_path: 
     assert before.items() <= after.items()  # and those of smaller problems that disagree, too
 
 
+def test_a_far_rival_does_not_make_few_data_agree(tmp_path: Path) -> None:
+    """Two runs allow 636 of their standard errors: some fifty times the prediction, which the rival is beyond."""
+    asked = noise(tmp_path, rivals={"far": "1e4"}, judge={"false-alarm-rate": 0.001})
+    few, many = (verdict(replace(asked, replicas=n)) for n in (2, 16))
+    assert {one.name: one.rejected for one in few.controls} == {"far": True, "twice the prediction": False}
+    assert (few.verdict, many.verdict) == ("inconclusive", "agrees")
+    assert "runs would do" in few.measurement.details["underpowered"]
+
+
 def test_seeds_of_the_command_line_stand_for_those_of_the_file(run: Callable, tmp_path: Path) -> None:
     file = written(tmp_path, problem=LINES["problem"].replace("[64, 128]", "32"))
     document = run("judge", file, "--seeds", "3,5", "--workers", "1", "--quiet")[1]

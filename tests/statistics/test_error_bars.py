@@ -334,5 +334,6 @@ def test_a_series_of_changes_goes_on_to_its_limit_or_has_none() -> None:
 
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
 def test_so_many_draws_see_a_share_to_so_much(share: float) -> None:
-    shares = np.random.default_rng(0).binomial(draws_to_see(share, 0.05), share, size=20_000) / draws_to_see(share, 0.05)
+    draws = draws_to_see(share, 0.05)
+    shares = np.random.default_rng(0).binomial(draws, share, size=20_000) / draws
     assert 4 * shares.std() / share == pytest.approx(0.05, rel=4 / np.sqrt(2 * 20_000) + 0.001)

@@ -347,9 +347,9 @@ _FINITE = "variance of the relative error of one fit: the square of what the the
 
 
 def _finite(risks: np.ndarray) -> float:
-    """Relative error allowed to a mean risk: one fit strays by n^(−½), the rate of the theorem; the mean by the square of that.
+    """Relative error allowed to a mean risk: one fit strays by n^(−½), the theorem's rate; the mean by the square of that.
 
-    Measured at the cases of E37 for d = 8 and 12 (thousands of fits): 0.6 to 1.0 of it, where 1/n is a third to an eighth of it.
+    Measured at the cases of E37 for d = 8 and 12 (thousands of fits): 0.6 to 1.0 of it; 1/n is once to an eighth of that.
     """
     return float(np.var(risks, ddof=1) / np.mean(risks) ** 2)
 
@@ -483,4 +483,6 @@ def run_two_degrees(context: Context) -> Iterator[Part]:
         controls = {"nothing before": late, "all of it": early}
         details = {"energies": (problem.energies[1:4] / problem.total).tolist()}
         key = f"n{sizes.index(n) + 1}"
-        yield Measurement(text, expected, *mean_and_error(values), expected * _finite(values), controls, _FINITE, key, details)
+        yield Measurement(
+            text, expected, *mean_and_error(values), expected * _finite(values), controls, _FINITE, key, details
+        )
