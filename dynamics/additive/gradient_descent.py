@@ -17,7 +17,7 @@ from dynamics.core.interrupted import Progress
 from dynamics.core.kept import compiled
 from dynamics.core.lowering import LoweredSystem, State, lower
 from dynamics.core.precision import double_precision
-from dynamics.core.replicas import Stretch, Told, Track, between, drive
+from dynamics.core.replicas import Stretch, Told, Track, drive, steps_between
 from dynamics.core.symmetric import GRAM
 from dynamics.core.trajectory import STEPS, Plotted, variable
 from theory import Activation, InitialState, InputError, Teacher
@@ -127,6 +127,9 @@ def gradient_descent(
         return not np.isfinite(track.seen[-1])
 
     begun = bool(marks[0] == 0)
-    parts, told = between(marks.tolist() if begun else [0, *marks.tolist()]), Told("gradient descent", steps, progress)
+    parts, told = (
+        steps_between(marks.tolist() if begun else [0, *marks.tolist()]),
+        Told("gradient descent", steps, progress),
+    )
     start, look = (state, jnp.where(_learned(state), 0.0, jnp.inf)), lambda now: _loss(system, now[0], constants)
     return drive(start, parts, advance, look, result, told, done=done, from_start=begun)

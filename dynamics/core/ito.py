@@ -22,7 +22,7 @@ from dynamics.core.kept import compiled
 from dynamics.core.keys import replica_keys
 from dynamics.core.lowering import Arrays, State
 from dynamics.core.precision import double_precision
-from dynamics.core.replicas import Stretch, Told, Track, between, drive
+from dynamics.core.replicas import Stretch, Told, Track, drive, steps_between
 from dynamics.core.trajectory import Plotted, ends, variable
 from theory import InputError
 
@@ -119,7 +119,7 @@ def ito_ensemble(
         return Ensemble(np.array(track.at) * step, seen, ~np.logical_and.reduce(finite))
 
     told = Told("Itô ensemble", steps, progress)
-    return drive(start_state, between(marks.tolist()), advance, jax.vmap(observe or (lambda y: y)), result, told)
+    return drive(start_state, steps_between(marks.tolist()), advance, jax.vmap(observe or (lambda y: y)), result, told)
 
 
 @compiled

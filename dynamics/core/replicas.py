@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from time import perf_counter
 from typing import Any, Generic, TypeVar
 
 import jax
@@ -15,6 +16,8 @@ S = TypeVar("S")
 R = TypeVar("R")
 #: Step number (whole), or time.
 Clock = int | float
+#: Seconds that one call of compiled code takes, about: while it goes on, Ctrl-C waits.
+_CALL = 1.0
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,13 @@ class Stretch:
     first: int = 0
     blocks: int = 1
     length: int = 1
+
+    def blocks_from(self, behind: int, blocks: int) -> "Stretch":
+        """Those `blocks` of its blocks that come after the first `behind`."""
+        if blocks == self.blocks:
+            return self  # (whose ends may be times)
+        begin = self.begin + behind * self.length
+        return Stretch(begin, begin + blocks * self.length, self.first + behind, blocks, self.length)
 
 
 @dataclass(frozen=True)
@@ -55,8 +65,13 @@ def stretches(steps: int, saves: int, length: int = 1) -> Iterator[Stretch]:
         yield Stretch(total * length, steps, total, 1, rest)
 
 
+def steps_between(numbers: Iterable[int]) -> Iterator[Stretch]:
+    """From each step number to the next, in blocks of one step."""
+    return (Stretch(begin, end, begin, end - begin) for begin, end in pairwise(numbers))
+
+
 def between(moments: Iterable[Clock]) -> Iterator[Stretch]:
-    """From each moment to the next."""
+    """From each moment to the next, in one block: for what is not the same if it stops on the way."""
     return (Stretch(begin, end) for begin, end in pairwise(moments))
 
 
@@ -114,6 +129,31 @@ class Told:
             self.progress(now / self.end, f"{self.what}: {self.at(now)}{note}")
 
 
+class _Calls:
+    """Cuts stretches between blocks into calls of about `_CALL` seconds; the first is of one block."""
+
+    def __init__(self) -> None:
+        self._blocks = 1
+
+    def over(self, part: Stretch, state: S, advance: Callable[[S, Stretch], S], told: Told) -> S:
+        """The state at the end of the part; what is told on the way there is told."""
+        behind = 0
+        while (count := self._blocks) < part.blocks - behind:
+            piece, begun = part.blocks_from(behind, count), perf_counter()
+            state = jax.block_until_ready(advance(state, piece))
+            self._learn(perf_counter() - begun)
+            told.tell(piece.end, state)
+            behind += count
+        # (Nobody waits for the last one here: the look at it is prepared meanwhile.)
+        return advance(state, part.blocks_from(behind, part.blocks - behind))
+
+    def _learn(self, seconds: float) -> None:
+        if seconds < _CALL / 2:
+            self._blocks *= 2
+        elif seconds > 2 * _CALL:
+            self._blocks = max(1, self._blocks // 2)
+
+
 def drive(
     state: S,
     parts: Iterable[Stretch],
@@ -127,15 +167,17 @@ def drive(
 ) -> R:
     """Alternate ``advance(state, stretch)`` and ``look(state)`` (arrays) until the parts are over or the run is `done`.
 
-    `result` makes what is returned of all that was seen, of the start too if `from_start`. Raises `Interrupted` on Ctrl-C,
-    and passes an `IntegrationError` on, both with the result up to the last look.
+    A part of many blocks is given to `advance` in several, block after block; how many at once is a matter of speed, so that
+    it must be none for the result. `result` makes what is returned of all that was seen, of the start too if `from_start`.
+    Raises `Interrupted` on Ctrl-C, and passes an `IntegrationError` on, both with the result up to the last look.
     """
     track: Track[S] = Track(state)
+    calls = _Calls()
     try:
         if from_start:
             track = Track(state, (jax.device_get(look(state)),), (0,))
         for part in parts:
-            state = advance(state, part)
+            state = calls.over(part, state, advance, told)
             # (Whole or not at all, wherever Ctrl-C comes.)
             track = Track(state, (*track.seen, jax.device_get(look(state))), (*track.at, part.end))
             told.tell(part.end, state)

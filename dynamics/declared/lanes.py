@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynamics.core.interrupted import Progress
-from dynamics.core.replicas import Stretch, Told, between, drive
+from dynamics.core.replicas import Stretch, Told, drive, stretches
 from dynamics.declared.engine import Exact
 from dynamics.declared.step import Run, Watch
 
@@ -75,9 +75,11 @@ def until_ended(
     def begin(replica: np.ndarray) -> Run:
         return engine.begin(keys[np.minimum(replica, count - 1)], seen)
 
-    def advance(now: _Lanes, _: Stretch) -> _Lanes:
-        last = now.blocks + stride
-        run = engine.onward(now.run, keys[np.minimum(now.replica, count - 1)], watch, now.blocks, stride)
+    def advance(now: _Lanes, part: Stretch) -> _Lanes:
+        last = now.blocks + part.blocks
+        run = engine.onward(now.run, keys[np.minimum(now.replica, count - 1)], watch, now.blocks, part.blocks)
+        if (part.first + part.blocks) % stride:
+            return now._replace(run=run, blocks=last)
         over = np.asarray(ended(run.seen)) | (last >= most)
         known = over & (now.replica < count)
         for into, own in zip(jax.tree.leaves(now.found), jax.tree.leaves(jax.device_get(run.seen)), strict=True):
@@ -90,10 +92,11 @@ def until_ended(
     found = jax.tree.map(lambda x: np.broadcast_to(x, (count, *np.shape(x))).copy(), seen)
     first = np.arange(width)
     start = _Lanes(begin(first), first, np.zeros(width, dtype=int), width, found)
-    end = -(-most // stride) * -(-count // width) * stride * block
+    looks = -(-most // stride) * -(-count // width)
+    end = looks * stride * block
     return drive(
         start,
-        between(range(0, end + 1, stride * block)),
+        stretches(end, looks, block),
         advance,
         lambda now: now.replica,
         lambda track: track.state.found,

@@ -27,7 +27,7 @@ from dynamics.core.interrupted import Progress
 from dynamics.core.kept import compiled, kept
 from dynamics.core.lowering import Arrays, LoweredSystem, State, lower
 from dynamics.core.precision import double_precision
-from dynamics.core.replicas import Stretch, Told, Track, drive, stretches
+from dynamics.core.replicas import Stretch, Told, Track, between, drive, marks, steps_between
 from dynamics.core.symmetric import COSINES
 from dynamics.core.trajectory import Plotted, dataset
 from theory import Activation, InitialState, InputError, System, Teacher, finite_step, one_step, overlap_flow
@@ -200,7 +200,7 @@ def finite_step_flow(
 
     return drive(
         overlaps_of(initial),
-        stretches(steps, saves),
+        (steps_between if method == "map" else between)(marks(steps, saves)),
         advance,
         lambda state: _snapshot(activation, state, teacher),
         lambda track: _result(activation, teacher, track, step_size, batch, method),

@@ -1,6 +1,8 @@
 """The one loop from save to save: what it visits, what it tells, and what is left when it is stopped."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -14,19 +16,45 @@ from dynamics import (
     Interrupted,
     committee_flow,
     committee_sgd,
+    finite_step_flow,
     gradient_descent,
     gradient_flow,
     ito_ensemble,
+    label_noise_sgd,
     lower,
     online_sgd,
+    oscillation,
     retiring_flow,
 )
+from dynamics.additive.online_sgd import recovery_steps
+from dynamics.baselines.layer_wise import layer_wise_sgd
+from dynamics.core import replicas
 from dynamics.core.interrupted import IntegrationError
 from dynamics.core.replicas import Stretch, Told, Track, between, drive, in_blocks, stretches
+from dynamics.declared.descent import population_descent
+from dynamics.declared.simulate import declared_sgd
 from dynamics.one_task.spherical_sgd import spherical_sgd
-from theory import Activation, Student, System, Teacher, draw_initial_state
+from dynamics.quadratic.stiefel_sgd import stiefel_sgd
+from theory import (
+    Activation,
+    QuadraticModel,
+    Student,
+    System,
+    Teacher,
+    draw_initial_state,
+    draw_linear_start,
+    draw_linear_task,
+    draw_subspace,
+)
 from theory.core.derivation import Derivation
 from theory.core.indexed import B, Sums, Term, i
+from theory.declared.directions import Directions
+from theory.declared.inputs import Inputs
+from theory.declared.model import DeclaredModel
+from theory.declared.rule import Rule
+from theory.declared.start import draw_start
+from theory.declared.student import committee
+from theory.declared.target import Additive
 
 H3, ERF = Activation.parse("h3"), Activation.parse("erf")
 TEACHER = Teacher.of([1.0, 0.5], 12)
@@ -61,7 +89,30 @@ def test_a_run_is_looked_at_from_start_to_end_and_says_so() -> None:
     track = counted(told, lambda _, part: int(part.end))
     assert track.at == tuple(range(0, 101, 10))
     assert track.columns(axis=0)[0].tolist() == list(range(0, 101, 10))
-    assert said[4] == "0.5 count: step 50 of 100, now 50"
+    assert [one for one in said if "step 50 " in one] == ["0.5 count: step 50 of 100, now 50"]
+
+
+def test_a_stretch_is_cut_into_calls_of_about_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 0.03 s a block, on a clock of the test's own, after a first call that is also compiled: 1, 1, 2, 4, …, 32, 32, …"""
+    clock, calls = [0.0], []
+    monkeypatch.setattr(replicas, "perf_counter", lambda: clock[0])
+    said: list[float] = []
+
+    def advance(step: int, part: Stretch) -> int:
+        assert part.begin == step
+        clock[0] += 0.03 * part.blocks + (0 if calls else 5.0)
+        calls.append(part.blocks)
+        return int(part.end)
+
+    told = Told("count", 400, lambda share, _: said.append(400 * share))
+    track: Track[int] = drive(
+        0, stretches(400, 2), advance, lambda step: (np.asarray(step),), lambda track: track, told
+    )
+    assert track.at == (0, 200, 400)
+    assert calls[:7] == [1, 1, 2, 4, 8, 16, 32]
+    assert max(calls) == 32
+    assert len(calls) < 22
+    np.testing.assert_allclose(said, np.cumsum(calls))
 
 
 def test_a_run_is_over_when_it_is_done() -> None:
@@ -188,3 +239,61 @@ def test_replicas_in_groups_are_those_side_by_side(group: int) -> None:
     apart = in_blocks(block, states, each, 3, 4, group)
     np.testing.assert_array_equal(apart["x"], together["x"])
     assert apart["none"].shape == (7, 2, 0)
+
+
+# ------------------------------------------------------------------------------- cut into calls, as the speed may have it
+
+
+ISOTROPIC = Directions.orthonormal(Inputs.isotropic(6), 2)
+MODEL = DeclaredModel(ISOTROPIC, Additive(H3, (1.0, 0.5)), committee(H3, 2), Rule(1e-3, batch=2))
+FITTED = replace(MODEL, rule=Rule(1e-3, samples=16))
+ROWS = draw_start(ISOTROPIC, 2, seed=0)
+LINEAR = draw_linear_task(4, 0.7, 30, 1)
+NEURONS = draw_linear_start(3, 4, 2)
+WHITE, FRAME = QuadraticModel(TEACHER, 2), draw_subspace(2, 2, 12, 5)
+#: Every simulator in steps that is not above; each stretch has several blocks.
+CUT: dict[str, Callable[[], Any]] = {
+    **{name: partial(lambda run, along: along(run()), *RUNS[name]) for name in ("committee map", "Itô")},
+    "gradient descent": lambda: gradient_descent(
+        H3, TEACHER, START, step_size=1e-3, steps=20, saves=np.array([0, 7, 20])
+    ).loss,
+    "online SGD": lambda: online_sgd(H3, TEACHER, START, **SGD, block_steps=1).dataset.loss,
+    "committee SGD": lambda: committee_sgd(
+        ERF, TEACHER, [1.0, 0.5], START, step_size=1e-3, steps=320, saves=2, replicas=2
+    ).dataset.T,
+    "layer-wise SGD": lambda: layer_wise_sgd(H3, TEACHER, START, **SGD, block_steps=1).dataset.loss,
+    "recovery steps": lambda: recovery_steps(
+        H3, TEACHER, START, step_size=1e-3, steps=4000, replicas=40, directions=(0,), block_steps=2
+    ),
+    "Stiefel SGD": lambda: stiefel_sgd(WHITE, FRAME, **SGD, block_steps=1).dataset.overlap,
+    "Stiefel SGD of mini-batches": lambda: stiefel_sgd(WHITE, FRAME, **SGD, batch=3).dataset.overlap,
+    "declared SGD": lambda: declared_sgd(MODEL, ROWS, steps=24, saves=4, replicas=2, block_steps=1).dataset.overlap,
+    "vectors": lambda: declared_sgd(MODEL, ROWS, steps=24, saves=4, replicas=2, method="ambient").dataset.overlap,
+    "a data set": lambda: declared_sgd(FITTED, ROWS, steps=24, saves=4, replicas=2, block_steps=1).dataset.overlap,
+    "population descent": lambda: population_descent(MODEL, ROWS, steps=24, saves=4).overlap,
+    "label noise": lambda: label_noise_sgd(LINEAR, NEURONS, step_size=1e-2, steps=800, noise=1.0, saves=2).dataset.theta,
+    "oscillation": lambda: oscillation(LINEAR, NEURONS, step_size=1e-2, steps=800, saves=2).dataset.theta,
+    "finite step": lambda: finite_step_flow(
+        H3, TEACHER, START, step_size=1e-3, steps=20, saves=4, method="map"
+    ).dataset.loss,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CUT)
+def test_how_a_run_is_cut_changes_no_bit(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run() -> np.ndarray:
+        return np.asarray(CUT[what]())
+
+    whole_parts: list[int] = []
+
+    def whole(_: Any, part: Stretch, state: Any, advance: Callable[..., Any], told: Told) -> Any:
+        whole_parts.append(part.blocks)
+        return advance(state, part)
+
+    with monkeypatch.context() as uncut:
+        uncut.setattr(replicas._Calls, "over", whole)
+        expected = run()
+    # A call is never quick enough for more than one block.
+    monkeypatch.setattr(replicas, "_CALL", 0.0)
+    np.testing.assert_array_equal(run(), expected)
+    assert max(whole_parts) > 1
