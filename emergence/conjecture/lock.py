@@ -1,4 +1,8 @@
-"""Locks: the SHA-256 of a claim as it stood before the data, in a file ``ID.lock`` beside it."""
+"""Locks: the SHA-256 of a claim as it stood before the data, in a file ``ID.lock`` beside it.
+
+The digest is of the claim and of whether there were data. Older locks, whose digest is of the claim alone, are read as they
+were; nothing tells whether somebody has changed what they say about data.
+"""
 
 import json
 from collections.abc import Mapping
@@ -15,6 +19,8 @@ from emergence.values import shown
 from validation.judge.claim import Claim
 
 LOCKED, UNLOCKED, EDITED, LATE = "locked", "unlocked", "edited after lock", "locked after data"
+#: Said of an older lock beside that it is locked.
+OLD = "before data or after is not under its digest"
 #: Bytes of a lock, at most.
 _LARGEST = 1_000_000
 
@@ -64,21 +70,21 @@ def place(file: str, name: str) -> Path:
 
 
 def status(path: Path, content: Mapping[str, Any]) -> str:
-    """One of the four words above. Raises `InputError` for a lock that is none."""
+    """One of the four words above, with `OLD` where it applies. Raises `InputError` for a lock that is none."""
     if not path.exists():
         return UNLOCKED
     lock = _read(path)
-    if lock["sha256"] != digest(content):
+    if digest(lock["canonical"]) != digest(content):
         return EDITED
-    return LATE if lock.get("after_data") else LOCKED
+    if lock.get("after_data"):
+        return LATE
+    return f"{LOCKED}, {OLD}" if _is_old(lock) else LOCKED
 
 
-def check(path: Path, content: Mapping[str, Any]) -> str:
-    """The digest of a claim. Raises `InputError` where another version of it is locked already."""
-    found = digest(content)
-    if path.exists() and _read(path)["sha256"] != found:
+def check(path: Path, content: Mapping[str, Any]) -> None:
+    """Raises `InputError` where another version of a claim is locked already."""
+    if path.exists() and digest(_read(path)["canonical"]) != digest(content):
         refuse(f"lock {str(path)!r} is of another version of claim {content['id']}: remove it to lock this one")
-    return found
 
 
 def write(path: Path, content: Mapping[str, Any], after_data: bool) -> dict[str, Any]:
@@ -86,13 +92,18 @@ def write(path: Path, content: Mapping[str, Any], after_data: bool) -> dict[str,
 
     Raises `InputError` as `check` does.
     """
-    found = check(path, content)
+    check(path, content)
     if path.exists():
         return _read(path)
-    lock = {"claim": content["id"], "sha256": found, "canonical": dict(content), "after_data": after_data}
+    under = {"canonical": dict(content), "after_data": after_data}
+    lock = {"claim": content["id"], "sha256": digest(under), **under}
     text = json.dumps(lock, indent=2, sort_keys=True)
     write_atomically(path, lambda temporary: Path(temporary).write_text(f"{text}\n", encoding="utf-8"))
     return lock
+
+
+def _is_old(lock: Mapping[str, Any]) -> bool:
+    return bool(lock["sha256"] == digest(lock["canonical"]))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -100,7 +111,8 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             found = json.loads(file.read(_LARGEST))
-        whole = isinstance(found, dict) and digest(found["canonical"]) == found["sha256"]
+        under = {name: found[name] for name in ("canonical", "after_data") if name in found}
+        whole = _is_old(found) or digest(under) == found["sha256"]
     except (OSError, ValueError, KeyError, RecursionError, TypeError) as problem:
         refuse(f"lock {str(path)!r} cannot be read ({shown(str(problem))}): remove it and lock the claim again")
     if not whole:

@@ -25,11 +25,12 @@ from emergence.conjecture import disagreement, power
 from emergence.conjecture.conjecture import Conjecture, of_table
 from emergence.conjecture.formula import formula
 from emergence.conjecture.judging import claim_of, told
-from emergence.conjecture.lock import canonical
+from emergence.conjecture.lock import OLD, canonical
 from emergence.conjecture.plan import plan, words
 from emergence.conjecture.runs import Runs
 from emergence.conjecture.table import Centred, Row, _numbers, centred, check_chance, rows
 from emergence.store.engine import Here
+from emergence.store.folder import digest
 from theory import InputError
 from validation import Context
 from validation.judge.claim import percent
@@ -347,6 +348,15 @@ def test_a_locked_claim_says_so_and_an_edited_one_too(run: Callable, refused: Ca
     (tmp_path / "X1.lock").unlink()
     assert run("judge", again, "--lock")[1]["locks"]["X1"]["after_data"] is True
     assert run("judge", again, "--workers", "1", "--quiet")[1]["locks"] == {"X1": "locked after data"}
+    late = json.loads((tmp_path / "X1.lock").read_text(encoding="utf-8"))
+    # Whether there were data is under the digest, but for a lock of an older version.
+    (tmp_path / "X1.lock").write_text(json.dumps(late | {"after_data": False}), encoding="utf-8")
+    assert "has been edited: its sha256" in refused("judge", again)
+    for flag, word in ((True, "locked after data"), (False, f"locked, {OLD}")):
+        old = late | {"sha256": digest(late["canonical"]), "after_data": flag}
+        (tmp_path / "X1.lock").write_text(json.dumps(old), encoding="utf-8")
+        assert run("judge", again, "--workers", "1", "--quiet")[1]["locks"] == {"X1": word}
+    (tmp_path / "X1.lock").write_text(json.dumps(late), encoding="utf-8")
     edited = written(tmp_path, problem=small, predict='formula = "1/(23*a*u0**4)"')
     assert run("judge", edited, "--workers", "1", "--quiet")[1]["locks"] == {"X1": "edited after lock"}
     assert "is of another version of claim X1" in refused("judge", edited, "--lock")
