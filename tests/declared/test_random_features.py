@@ -42,6 +42,16 @@ def test_the_spectrum_of_equal_coordinates_ends_as_marchenko_and_pastur_say(widt
     )
 
 
+@pytest.mark.parametrize(("width", "more"), [(10**13, 1), (10**14, 100), (10**15, 100), (10**15, 10**4)])
+def test_a_few_coordinates_more_than_features_are_told_apart_or_refused(width: int, more: int) -> None:
+    """Marchenko and Pastur's lower end, (√(v/d) − 1)²; rounding δ of v costs a share of up to 2δ/(v − d)."""
+    low, _ = RandomFeatures(1e-12, 1.0, width, width + more).support
+    rounding = np.finfo(float).eps * width * np.log(width)
+    assert low == pytest.approx((more / (2 * width)) ** 2, rel=2 * rounding / more)
+    with pytest.raises(InputError, match=rf"width is {10**15}, hidden 1 more: .*; take fewer features"):
+        RandomFeatures(1.0, 0.3, 10**15, 10**15 + 1).equivalent()
+
+
 @pytest.mark.parametrize(("alpha", "hidden"), [(0.75, 101), (0.75, 400), (0.2, 1600)])
 def test_drawn_eigenvalues_lie_in_the_support(alpha: float, hidden: int) -> None:
     """But for the features' fluctuations: 99 of 100 of 20 draws, and only in a support that is no longer than that."""

@@ -45,8 +45,8 @@ Curve = Callable[[ArrayLike], np.ndarray]
 
 #: Terms summed one by one; Gauss–Legendre in ln j beyond, this many panels per unit with these many points.
 _FIRST, _PANELS, _POINTS = 150, 2, 8
-#: Infinite v.
-_FAR = 1e16
+#: Infinite v; v − d at least, in roundings of a sum over v.
+_FAR, _ROOM = 1e16, 10
 #: Height of the curve around the spectrum in ln z; points per unit of ln z; what its number and trace may be off by.
 _HEIGHT, _DENSITY, _MISSED = 0.8, 50, 1e-6
 #: The same around the decays of the risk: begins at this share of the smallest.
@@ -91,12 +91,25 @@ class RandomFeatures:
 
         (Silverstein and Choi 1995.) $z'=0$ is $\sum_jq_j^2=d$, $q_j=D_js/(1+D_js)$: once below the spectrum, s = y > 0, and
         once above it, s = −y/(1 + y). There $z=\frac1d\sum_jD_j/(1+D_js)^2$.
+
+        The lower end is off by a share of up to 2δ/(v − d), where δ = εv ln v is what rounding (ε) costs a sum over v.
+        Raises `InputError` for v − d below 10δ: from v ≈ 10¹³ on for v = d + 1, and for d ≈ 10¹⁶ at any v.
         """
+        self._check_room()
         j, weights = _coordinates(self.hidden)
         d, variance = self.width, j ** (-2 * self.alpha)
         below, above = self._inverse(variance, 2), self._inverse(1 - variance, 2)
         low, high = below / (below + variance), (above + 1) / (above + 1 - variance)
         return float(weights @ (variance * low**2) / d), float(weights @ (variance * high**2) / d)
+
+    def _check_room(self) -> None:
+        last = min(self.hidden, _FAR)
+        room = _ROOM * np.finfo(float).eps * last * np.log(last)
+        if last - self.width < room:
+            raise InputError(
+                f"width is {self.width}, hidden {self.hidden - self.width:g} more: double precision needs {room:.2g} more "
+                f"among {last:g} to tell them apart; take fewer features"
+            )
 
     def _inverse(self, rest: np.ndarray, power: int) -> float:
         r"""1/y where $\sum_jq_j^{power}=d$, $q_j=D_j/(1/y+\text{rest}_j)$; rest: D or 1 − D, (n,)."""
