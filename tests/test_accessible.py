@@ -12,7 +12,7 @@ import verdicts
 from browser import CHROMIUM, Browser
 
 from emergence.explorer import bands, page
-from emergence.models.additive_problem import AdditiveProblem
+from emergence.models.additive_problem import AdditiveProblem, resolve
 from theory import Activation
 from validation import Run, catalogue
 from validation.report.page import write_report
@@ -45,7 +45,7 @@ def test_the_explorer(tmp_path: Path) -> None:
     problem = AdditiveProblem(dim=200, teacher_width=2, student_width=4, activation="h3")
     activation = Activation.parse(problem.activation)
     file = tmp_path / "explorer.html"
-    text = page.render(page.settings(problem, activation), activation, 0.01, bands.stored())
+    text = page.render(page.settings(problem, activation), activation, 0.01, bands.stored(), resolve(problem).validity)
     file.write_text(text, encoding="utf-8")
     assert faults(file) == []
 

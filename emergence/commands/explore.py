@@ -53,7 +53,7 @@ def _page(resolved: Resolved, simulated: bool, progress: Progress) -> str:
     if simulated:
         bands = [band(resolved, "this problem", progress), *bands]
     progress(0.9, "printing the derived equations")
-    return render(chosen, resolved.activation, share, bands)
+    return render(chosen, resolved.activation, share, bands, resolved.validity)
 
 
 def _loop(arguments: argparse.Namespace, problem: AdditiveProblem) -> Result:

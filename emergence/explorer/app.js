@@ -74,7 +74,7 @@ function slider(host, { id, label, min, max, step, value, log = false, help = ""
 // ------------------------------------------------------------------ the sandbox
 
 const state = structuredClone(page.settings);
-const bench = { problem: null, prediction: null, record: null, bound: null, share: page.settings.share, time: 1, sliders: {} };
+const bench = { problem: null, prediction: null, record: null, bound: null, known: null, share: page.settings.share, time: 1, sliders: {} };
 
 /** From the settings to everything that is shown. */
 function renew() {
@@ -91,7 +91,8 @@ function renew() {
     bench.sliders.d.set(state.d);
   }
   bench.problem = problemOf(state);
-  bench.prediction = predict(bench.problem);
+  bench.known = JSON.stringify(state) === JSON.stringify(page.settings) ? page.known : null;
+  bench.prediction = judged(predict(bench.problem), bench.known);
   bench.bound = stabilityBound(bench.problem, bench.prediction);
   bench.laws = null;
   if (!bench.prediction.pairs.length) note.textContent = "No neuron can grow from this start: every overlap leans the wrong way. Change the seed.";
@@ -166,10 +167,10 @@ function drawTable(done) {
   const { record } = bench, { problem, prediction } = record;
   const rows = Array.from(problem.a, (weight, p) => {
     const x = prediction.directions[p], own = `<th scope="row"><span class="swatch" style="background:${colour(p)}"></span>${p + 1}</th><td>${shown(weight)}</td>`;
-    if (!x) return `<tr>${own}<td>none</td><td>–</td><td>never</td><td>${done ? "never" : "…"}</td><td>–</td></tr>`;
+    if (!x) return `<tr>${own}<td>none</td><td>–</td><td>never</td><td>–</td><td></td><td>${done ? "never" : "…"}</td><td>–</td></tr>`;
     const found = record.half[p] ?? (done ? Infinity : null);
-    return `<tr>${own}<td>${x.neuron + 1}</td><td${x.tie ? ' class="tie"' : ""}>${shown(x.lead)}${x.tie ? " near tie" : ""}</td>` +
-      `<td>${shown(x.half, 4)}</td><td>${found === null ? "…" : shown(found, 4)}</td><td>${shown(record.fitted[p] ?? (done ? Infinity : null), 4)}</td></tr>`;
+    return `<tr>${own}<td>${x.neuron}</td><td>${shown(x.lead)}</td><td>${shown(x.half, 4)}</td>` +
+      `<td>${x.low === null ? "–" : `${shown(x.low, 4)} – ${shown(x.high, 4)}`}</td><td${x.outside ? ` class="tie" title="${escaped(x.why)}"` : ""}>${escaped(x.outside || "yes")}</td><td>${found === null ? "…" : shown(found, 4)}</td><td>${shown(record.fitted[p] ?? (done ? Infinity : null), 4)}</td></tr>`;
   });
   byId("rows").innerHTML = rows.join("");
 }
@@ -294,14 +295,13 @@ function command() {
 function conjecture(options) {
   const J = bench.problem.activation.exponent, formula = facts.times[J];
   if (!formula) return `# An information exponent of ${J} has no leading emergence time: give one of ${facts.leastWithLaw} or more.\n`;
-  const learned = bench.prediction.directions.filter(Boolean), clear = learned.filter(x => !x.tie);
-  const found = (clear.length ? clear : learned).map(x => x.direction + 1);
+  const { found, note } = judgeable(bench.prediction, bench.known);
   if (!found.length) return "# Nothing is predicted to be learned from this start: change the seed or raise m.\n";
   const text = formula.replace(/\bL\b\*?/, x => (leading() === 1 ? (x.endsWith("*") ? "" : "1") : `${leading()}${x.endsWith("*") ? "*" : ""}`));
   const value = v => (Array.isArray(v) ? `[${v.map(value).join(", ")}]` : typeof v === "string" ? JSON.stringify(v) : String(v));
   const problem = Object.entries({ ...options, seed: undefined }).filter(([, v]) => v !== undefined);
   return [
-    ...(clear.length ? [] : ["# Every direction is near a tie: finite size decides, and no single time is predicted.", ""]),
+    ...(note ? [`# ${note}`, ""] : []),
     "[claim]", 'id = "X1"', `statement = "The emergence time is ${text}."`, 'kind = "asymptotic"', "",
     "[problem]", ...problem.map(([name, v]) => `${written(name)} = ${value(v)}`), "",
     "[quantity]", 'measure = "half_time"', ...(bench.problem.P > 1 ? [`direction = ${value(found)}`] : []), "",

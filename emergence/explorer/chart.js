@@ -101,7 +101,7 @@ function matrix(host, { rows, columns, value, marks, summary, rowTitle, columnTi
   const heads = Array.from({ length: columns }, (_, p) =>
     `<text x="${left + (p + 0.5) * w}" y="${top - 5}" text-anchor="middle" style="fill:${colour(p)};font-weight:600">${p + 1}</text>`);
   const numbers = Array.from({ length: rows }, (_, k) => (h >= 11 || k % 4 === 0)
-    ? `<text x="${left - 6}" y="${top + (k + 0.5) * h + 4}" text-anchor="end">${k + 1}</text>` : "");
+    ? `<text x="${left - 6}" y="${top + (k + 0.5) * h + 4}" text-anchor="end">${k}</text>` : "");
   host.innerHTML = `<svg viewBox="0 0 ${width} ${top + rows * h + 6}" role="img" aria-label="${escaped(summary)}">` +
     `<text x="${left}" y="10">${escaped(columnTitle)} →</text><text x="0" y="${top - 5}">${escaped(rowTitle)}</text>` +
     `${heads.join("")}${numbers.join("")}${cells.join("")}</svg>`;

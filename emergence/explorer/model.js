@@ -169,7 +169,7 @@ function lonePath(phi, a, u, r, keep = null, until = 0) {
   return { half, fitted };
 }
 
-/** Who learns what, when: per direction {neuron, overlap, lead, half, loss, leading, tie}; null where nothing is learned. */
+/** Who learns what, when: per direction {neuron, overlap, lead, half, loss, leading, below}; null where nothing is learned. `below`: the lead, the closed-form limit. */
 function predict(problem) {
   const { phi, a, P, m, start, activation } = problem;
   const score = scoresOf(problem), pairs = select(score, m, P), found = Array(P).fill(null);
@@ -180,9 +180,27 @@ function predict(problem) {
     const loss = Number.isFinite(half) ? loneLoss(phi, weight, overlap, start.r[neuron]) : Infinity;
     limit = Math.max(limit, (half > 0 ? loss / half : 1) * (1 - 3 * share * Math.log(share)));
     const leading = formulas.emergence[activation.exponent]?.(weight, share, activation.leading)[0] ?? null;
-    found[direction] = { direction, neuron, overlap, lead, half, loss, leading, tie: lead < limit };
+    found[direction] = { direction, neuron, overlap, lead, half, loss, leading, below: lead < limit };
   }
   return { score, pairs, directions: found };
+}
+
+const BELOW = "lead below the closed-form limit: `emergence predict` decides";
+
+/**
+ * The prediction with {low, high, outside, why} in each direction: as `emergence predict` gives them where it was asked (`known`,
+ * one of each direction); else no interval, and outside what the closed-form limit of the lead leaves open. */
+function judged(prediction, known) {
+  const open = x => ({ low: null, high: null, outside: x.below ? BELOW : "", why: "" });
+  const directions = prediction.directions.map((x, p) => x && { ...x, ...(known?.[p] ?? open(x)) });
+  return { ...prediction, directions };
+}
+
+/** Directions whose times can be judged, counted from 1; all that are learned if there is none, with the reason. */
+function judgeable(prediction, known) {
+  const learned = prediction.directions.filter(Boolean), inside = learned.filter(x => !x.outside);
+  const none = known ? "No time is inside its conditions: `emergence predict` says why." : "Every lead is below the closed-form limit: `emergence predict` decides.";
+  return { found: (inside.length ? inside : learned).map(x => x.direction + 1), note: inside.length ? "" : none };
 }
 
 /** Its loss time; on a plateau so long that the norm's lag is nothing beside it, its half time. */

@@ -18,6 +18,7 @@ from emergence.version import version
 from theory import Activation, overlap_flow
 from theory.core.indexed import Sums
 from theory.linear.step import order_parameter_step
+from theory.prediction.validity import Validity
 from theory.quadratic.riccati import overlap_system
 from validation.report.formula import mathml
 
@@ -106,6 +107,19 @@ def settings(problem: AdditiveProblem, activation: Activation) -> dict[str, Any]
     return {**known, **own, "weights": weights, "normalise": problem.normalise, "time": problem.time}
 
 
+def known(validity: Sequence[Validity]) -> list[dict[str, Any]]:
+    """What ``emergence predict`` says of each direction, as the scripts take it: interval, what is broken, and why."""
+    return [
+        {
+            "low": None if one.no_interval else one.low,
+            "high": None if one.no_interval else one.high,
+            "outside": ", ".join(condition.name for condition in one.broken),
+            "why": "; ".join(one.reasons),
+        }
+        for one in validity
+    ]
+
+
 def _sliders(sliders: Sequence[Slider], at: Mapping[str, Any]) -> list[dict[str, Any]]:
     """As the scripts take them, each wide enough for its value, with the help of the option that it is."""
     found = []
@@ -139,8 +153,16 @@ def core(own: Activation | None = None) -> str:
     return "\n".join([printed(own), *(_file(name) for name in _CORE)])
 
 
-def render(chosen: Mapping[str, Any], activation: Activation, share: float, bands: Sequence[Mapping[str, Any]]) -> str:
-    """The page, opening with these settings and with a step of this share of its bound; `bands`: SGD runs to show."""
+def render(
+    chosen: Mapping[str, Any],
+    activation: Activation,
+    share: float,
+    bands: Sequence[Mapping[str, Any]],
+    validity: Sequence[Validity],
+) -> str:
+    """The page, opening with these settings, of which `validity` is, and with a step of this share of its bound; `bands`: SGD
+    runs to show.
+    """
     own = activation if chosen["own"] else None
     content = {
         "settings": {**chosen, "share": share},
@@ -149,6 +171,7 @@ def render(chosen: Mapping[str, Any], activation: Activation, share: float, band
         "labelNoise": _NOISE,
         "activations": [{"name": name, "mixture": mixture(Activation.parse(name))} for name in _OFFERED],
         "bands": list(bands),
+        "known": known(validity),
         "conjecture": CONJECTURE,
     }
     script = "\n".join([core(own), f"const page = {json.dumps(content)};", *(_file(name) for name in _SHOWN)])

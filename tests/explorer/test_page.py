@@ -135,6 +135,38 @@ def test_the_scripts_say_what_python_says(scripts: str, case: tuple[Any, ...]) -
     assert found["directions"][first]["loss"] == pytest.approx(prediction.time_loss[first], rel=2e-3)
 
 
+#: Directions 2, 4 and 5 have leads below their closed-form limit; by the deflated flow direction 4 alone is a tie.
+CLOSE = ("h4", 5, 1.0, 16, 1000, 0.03, 0)
+
+
+@needs_node
+def test_a_direction_is_judged_as_predict_judges_it_and_left_to_it_when_a_slider_has_moved(
+    scripts: str, command: Callable[..., Any]
+) -> None:
+    """Neurons, intervals and what is valid, of the problem that the page opens with; of others no interval is shown."""
+    names = ("activation", "teacher-width", "teacher-exponent", "student-width", "dim", "init-scale", "seed")
+    flags = [part for name, value in zip(names, CLOSE, strict=True) for part in (f"--{name}", str(value))]
+    said = json.loads(command("predict", *flags, "--json", "--quiet").out)["directions"]
+    problem = AdditiveProblem(**{name.replace("-", "_"): x for name, x in zip(names, CLOSE, strict=True)})
+    known = page.known(resolve(problem).validity)
+    body = """
+      const ahead = predict(problemOf(settings)), say = x => ({ ...judged(ahead, x), ...judgeable(judged(ahead, x), x) });
+      return [say(known), say(null)];
+    """
+    here, moved = run(scripts, f"const settings = {json.dumps(settings_of(CLOSE))}, known = {json.dumps(known)};{body}")
+    for name in ("neuron", "low", "high"):
+        assert [one[name] for one in here["directions"]] == [one[name] for one in said]
+    assert [one["outside"] == "" for one in here["directions"]] == [one["valid"] is True for one in said]
+    assert here["found"] == [one["direction"] for one in said if one["valid"] is True] == [1, 2, 3, 5]
+    assert here["directions"][3]["outside"] == "tie"
+    assert here["directions"][3]["why"] == said[3]["valid"][0]
+    below = [one for one in moved["directions"] if one["outside"]]
+    assert [one["direction"] + 1 for one in below] == [2, 4, 5]
+    assert {one["outside"] for one in below} == {"lead below the closed-form limit: `emergence predict` decides"}
+    assert all(one["low"] is None for one in moved["directions"])
+    assert moved["found"] == [1, 3]
+
+
 @needs_node
 def test_the_integrator_against_another_one(scripts: str) -> None:
     """The whole coupled flow by LSODA on the NumPy lowering: half times, and the loss at the end."""
@@ -406,7 +438,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a browser says of the page after every slider was moved and every button pressed, at 380 pixels."""
     problem = AdditiveProblem(dim=200, teacher_width=2, student_width=4, activation="h3")
     activation = Activation.parse(problem.activation)
-    whole = page.render(page.settings(problem, activation), activation, 0.01, bands.stored())
+    whole = page.render(page.settings(problem, activation), activation, 0.01, bands.stored(), resolve(problem).validity)
     assert len(whole.encode()) < 1_500_000
     file = tmp_path_factory.mktemp("page") / "explorer.html"
     file.write_text(whole, encoding="utf-8")
@@ -454,6 +486,35 @@ def test_the_commands_are_ones_that_are_understood(opened: dict[str, Any]) -> No
     judged = AdditiveProblem(**{name.replace("-", "_"): value for name, value in table["problem"].items()})
     assert judged == replace(said[0], seed=0)
     assert table["data"]["seeds"].startswith(f"{said[0].seed}:")
+
+
+@needs_browser
+def test_the_table_counts_neurons_as_predict_does_and_says_what_is_valid(tmp_path: Path) -> None:
+    """Of the problem that it opens with, and after a slider has moved and come back."""
+    names = ("activation", "teacher_width", "teacher_exponent", "student_width", "dim", "init_scale", "seed")
+    resolved = resolve(AdditiveProblem(**dict(zip(names, CLOSE, strict=True))))
+    file = tmp_path / "explorer.html"
+    chosen = page.settings(resolved.problem, resolved.activation)
+    file.write_text(page.render(chosen, resolved.activation, 0.01, [], resolved.validity), encoding="utf-8")
+    cells = """[...document.querySelectorAll("#rows tr")].map(x => [...x.cells].map(y => y.textContent))"""
+    shown = f"{cells}.map(x => [x[2], x[6]])"
+    move = """(seed => {
+      const x = document.getElementById("s-seed");
+      x.value = seed;
+      x.dispatchEvent(new Event("input"));
+    })"""
+    words = ["yes" if one.valid else "tie" for one in resolved.validity]
+    valid = [[str(k), word] for k, word in zip(resolved.prediction.neuron, words, strict=True)]
+    with Browser(1000, 800) as browser:
+        browser.open(file)
+        browser.wait(f"JSON.stringify({shown}) === {json.dumps(json.dumps(valid, separators=(',', ':')))}")
+        browser.evaluate(f"{move}(1);0")
+        browser.wait(f"{cells}.length === 5 && {cells}.every(x => x[5] === '–')")
+        browser.evaluate(f"{move}(0);0")
+        browser.wait(f"JSON.stringify({shown}) === {json.dumps(json.dumps(valid, separators=(',', ':')))}")
+        heads = """[...document.querySelectorAll("#matrix text[text-anchor=end]")].map(x => x.textContent)"""
+        assert browser.evaluate(heads) == [str(neuron) for neuron in range(16)]
+        assert browser.said == []
 
 
 @needs_browser
