@@ -9,7 +9,7 @@ from scipy import integrate, optimize
 
 from theory import Activation, InputError, generative_exponent
 from theory.core.hermite import z
-from theory.declared.generative import label_information
+from theory.declared.generative import LEAST, label_information, least_seen
 from theory.declared.target import Additive, Lower
 
 
@@ -22,13 +22,52 @@ class Piecewise:
         return lower(sp.Piecewise((z, z > 1), (-1, z < -0.3), (z**2, True)), (z,))(fields[..., 0])
 
 
-@pytest.mark.parametrize("link", ["h1", "z**3+z", "z+sin(z)/2", "exp(z/3)"])
+class Root:
+    """√z: no value on half of the line."""
+
+    count = 1
+
+    def value(self, fields: Any, lower: Lower) -> Any:
+        return lower(sp.sqrt(z), (z,))(fields[..., 0])
+
+
+@pytest.mark.parametrize("link", ["h1", "z**3+z", "z+sin(z)/2", "exp(z/3)", "(exp(z)-1)/z"])
 def test_labels_that_tell_inputs_apart_show_everything(link: str) -> None:
     assert label_information(Activation.parse(link), 5) == pytest.approx(np.ones(5), abs=1e-6)
 
 
-def test_labels_that_tell_inputs_apart_but_for_their_sign_show_even_degrees() -> None:
-    assert label_information(Activation.parse("abs(z)"), 4) == pytest.approx([0, 1, 0, 1], abs=1e-6)
+@pytest.mark.parametrize("link", ["abs(z)", "tanh(z)/z", "z/tanh(z)", "log(abs(z))"])
+def test_labels_that_tell_inputs_apart_but_for_their_sign_show_even_degrees(link: str) -> None:
+    assert label_information(Activation.parse(link), 4) == pytest.approx([0, 1, 0, 1], abs=1e-6)
+
+
+def test_a_formula_that_is_0_over_0_at_a_point_has_a_label_there() -> None:
+    """(1 − exp(−z²))/z = y has two roots of one sign, on either side of its largest value."""
+
+    def label(a: float) -> float:
+        return float(-np.expm1(-a * a) / a)
+
+    def weight(a: float) -> float:
+        slope = 2 * np.exp(-a * a) + np.expm1(-a * a) / a**2
+        return float(np.exp(-a * a / 2) / abs(slope))
+
+    top = optimize.brentq(lambda a: 2 * np.exp(-a * a) + np.expm1(-a * a) / a**2, 0.5, 2)
+
+    def seen(a: float) -> float:
+        bracket = (top, 1e12) if a < top else (1e-12, top)
+        other = optimize.brentq(lambda x: label(x) - label(a), *bracket, xtol=1e-13)
+        p, q = weight(a), weight(other)
+        mean = (p * a + q * other) / (p + q)
+        return float(mean**2 * np.exp(-a * a / 2) / np.sqrt(2 * np.pi))
+
+    ends = ((1e-6, top - 1e-6), (top + 1e-6, 9))
+    known = 2 * sum(integrate.quad(seen, *one, limit=200)[0] for one in ends)
+    assert label_information(Activation.parse("(1-exp(-z**2))/z"), 1)[0] == pytest.approx(known, abs=1e-5)
+
+
+def test_a_link_without_values_is_refused() -> None:
+    with pytest.raises(InputError, match="no finite value near -9"):
+        generative_exponent(Root())
 
 
 def test_a_constant_part_shows_its_mean() -> None:
@@ -74,6 +113,33 @@ def test_polynomials(link: str, known: int) -> None:
     activation = Activation.parse(link)
     assert generative_exponent(activation) == known
     assert np.flatnonzero(label_information(activation, 2) > 1e-6)[0] + 1 == known
+
+
+@pytest.mark.parametrize(("text", "degree"), [("sin(5*z)", 1), ("cos(5*z)", 2)])
+def test_it_is_no_more_than_the_information_exponent(text: str, degree: int) -> None:
+    r"""E e^{5iz} h_k = (5i)^k e^{−25/2}/√k!: too little of these degrees for the quadrature's threshold."""
+    link = Activation.parse(text)
+    mean = np.exp(-12.5) if text.startswith("cos") else 0.0
+    whole = (1 + np.exp(-50) * (1 if mean else -1)) / 2
+    share = 5 ** (2 * degree) * np.exp(-25) / degree / whole  # (k! = k for these two)
+    for one in (link, Additive(link, (-2.0,))):
+        found = least_seen(one)
+        assert found.degree == degree == generative_exponent(one)
+        assert found.share == pytest.approx(share, rel=1e-4)
+        assert found.share < LEAST
+
+
+@pytest.mark.parametrize(("slope", "cut"), [(20, 0.95), (50, 0.38)])
+def test_labels_that_doubles_cannot_tell_apart_show_less(slope: int, cut: float) -> None:
+    """tanh(sz) is ±1 in doubles beyond the cut: less is seen than of z cut off there, more than of z cut off at half of it."""
+
+    def clipped(at: float) -> np.ndarray:
+        return label_information(Activation.parse(f"max({-at},-max({-at},-z))"), 3)
+
+    assert np.tanh(slope * cut * 1.01) == 1.0
+    found = label_information(Activation.parse(f"tanh({slope}*z)"), 3)
+    assert np.all(found < clipped(cut))
+    assert np.all(found > clipped(cut / 2))
 
 
 def test_targets_of_several_directions_are_refused() -> None:

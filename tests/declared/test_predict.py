@@ -12,7 +12,7 @@ from dynamics.declared.flow import declared_flow
 from emergence.models.declared import MODEL
 from emergence.models.declared_prediction import BY_DIRECTION, ONCE
 from emergence.models.declared_problem import DeclaredProblem, Resolved, resolve
-from theory import Activation
+from theory import Activation, InputError
 from theory.core.curves import first_crossing
 from theory.declared import emergence as emergence_module
 from theory.declared.anisotropic_emergence import emergence_time
@@ -37,7 +37,7 @@ from theory.declared.lone_row import ERROR, Row, alone, follow, growth_rates, le
 from theory.declared.loss import Correlation
 from theory.declared.model import DeclaredModel
 from theory.declared.one_direction import drift_of
-from theory.declared.predict import BAYES, DEGREE, predict
+from theory.declared.predict import BAYES, DEGREE, GENERATIVE, predict
 from theory.declared.rule import Momentum, Rule
 from theory.declared.start import draw_start
 from theory.declared.student import committee, two_homogeneous, whitened
@@ -77,6 +77,32 @@ def value(found: Knowledge, quantity: str) -> float:
 def test_leaps_count_degrees_of_what_is_not_found_yet(text: str, sizes: list[int], found: list[tuple]) -> None:
     made = leaps(Polynomial.parse(text), Activation.parse("h1+h2+h3+h4"))
     assert ([one.size for one in made], [one.found for one in made]) == (sizes, found)
+
+
+def test_a_link_that_is_0_over_0_has_its_leap_and_its_exponents() -> None:
+    link = "sin(z)/z"
+    _, found = said(link=link, activation="h4", student="committee", rows="sphere", student_width=1, loss="correlation")
+    assert [value(found, f"{kind} exponent of the link") for kind in ("information", "generative")] == [2, 2]
+    assert value(found, "leap") == 4
+    assert not [x for one in found.known if "of the link" in one.quantity for x in one.reasons if x.startswith("share")]
+
+
+def test_an_exponent_of_next_to_nothing_is_outside() -> None:
+    _, found = said(link="sin(5*z)", activation="h3", student_width=1, teacher_weights=(1.0,))
+    for kind in ("information", "generative"):
+        (one,) = found.of_quantity(f"{kind} exponent of the link")
+        assert one.value == 1
+        assert [x.split(":")[0] for x in one.reasons] == ["share"]
+
+
+def test_what_labels_do_not_show_leaves_the_leaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(link: object) -> None:
+        raise InputError("nothing is seen")
+
+    monkeypatch.setattr("theory.declared.predict.least_seen", refused)
+    _, found = said(activation="h4")
+    assert value(found, "leap") == 4
+    assert [x.sentence for x in found.unknown if x.quantity == GENERATIVE] == ["nothing is seen"]
 
 
 def test_the_size_of_a_leap_decides_powers_of_d() -> None:
@@ -411,6 +437,19 @@ def test_the_bayes_floor_is_below_all_and_says_when_directions_are_not_weak() ->
     assert one.value == pytest.approx((1 + 0.81) / 2)
     (weak,) = (x.value for x in one.conditions if x.name == "weak")
     assert weak == pytest.approx(1 / (0.25 + 1 + 0.81))
+
+
+@pytest.mark.parametrize("degree", [3, 4])
+@pytest.mark.parametrize("factor", [2.0, -1.0, -0.5])
+def test_the_bayes_floor_of_a_multiple_is_in_other_units(degree: int, factor: float) -> None:
+    """y/c has the noise ς/|c|, whose law its sign does not change; losses are in units of c²."""
+    given = {"inputs": "100", "student": "committee", "teacher_weights": (0.12, 0.09), "steps": 10**6}
+    _, found = said(**given, activation=f"{factor}*h{degree}", noise=1.0)
+    _, plain = said(**given, activation=f"h{degree}", noise=1.0 / abs(factor))
+    (one,), (other,) = found.of_quantity(BAYES), plain.of_quantity(BAYES)
+    assert one.value == pytest.approx(factor**2 * other.value, rel=1e-9)
+    assert [x.value for x in one.conditions] == pytest.approx([x.value for x in other.conditions], rel=1e-9)
+    assert one.reasons == other.reasons
 
 
 @pytest.mark.parametrize(

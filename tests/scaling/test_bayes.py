@@ -116,7 +116,12 @@ def test_of_many_directions_no_phase_is_missed() -> None:
     ("make", "words"),
     [
         (lambda: Channel(1), "degree is 1"),
-        (lambda: Channel.of(Activation.parse("h2+h4")), "Hermite polynomial such as h4"),
+        (
+            lambda: Channel.of(Activation.parse("h2+h4")),
+            "'h2\\+h4', no multiple of one Hermite polynomial: .* such as h4",
+        ),
+        (lambda: Channel.of(Activation.parse("erf(z/sqrt(2))")), r"activation is 'erf\(z/sqrt\(2\)\)', no multiple"),
+        (lambda: Channel.of(Activation.parse("z")), "activation is 'z', of degree 1: the floor is known"),
         (lambda: BayesFloor(Channel(2), np.array([0.1, 0.2])), "largest first"),
         (lambda: BayesFloor(Channel(2), np.ones(2), noise=0.0), "noise is 0.0"),
         (lambda: BayesFloor.power_law(2, 0.6, np.inf).error(1e9), "more than the"),

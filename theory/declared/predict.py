@@ -10,13 +10,14 @@ from functools import partial
 
 import numpy as np
 
+from theory.core.activation import Activation
 from theory.core.arguments import check_whole
 from theory.core.errors import InputError
 from theory.declared import emergence, leap, linear_stability
 from theory.declared.emergence import BOUND, FLOOR, FOUND
 from theory.declared.escape import ESCAPE, escape
 from theory.declared.flow import is_quadratic, speed
-from theory.declared.generative import generative_exponent
+from theory.declared.generative import LEAST, leading_share, least_seen
 from theory.declared.known import NUMBER, POWER, STEPS, TIME, Knowledge, Known, Unknown, fact, small
 from theory.declared.leap import leaps
 from theory.declared.linear_model import linear_model
@@ -41,6 +42,7 @@ _COSINE = 0.1
 #: Share of their sizes that the terms of a leap add up to, below which they count as cancelled.
 _CANCELLED = 0.01
 DEGREE, BAYES = "leading degree of the rule", "loss that no estimator beats"
+GENERATIVE = "generative exponent of the link"
 _HERMITE = "Hermite expansion; arXiv:2003.10409"
 _GENERATIVE = "arXiv:2403.05529; theory.declared.generative"
 
@@ -77,16 +79,12 @@ def _degrees(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
     target, unit = check_target(model.target), _unit_fields(model)
     activation = model.student.activation
     if isinstance(target, Additive):
-        yield Known("information exponent of the link", target.link.information_exponent, NUMBER, _HERMITE, unit)
-        yield Known("information exponent of the activation", activation.information_exponent, NUMBER, _HERMITE)
+        for name, one, conditions in (("link", target.link, unit), ("activation", activation, ())):
+            conditions = (*conditions, _visible(leading_share(one)))
+            yield Known(f"information exponent of the {name}", one.information_exponent, NUMBER, _HERMITE, conditions)
         if degree := common_degree(model):
             yield Known("first common degree", degree, NUMBER, _HERMITE, unit)
-        one = fact(
-            "one direction", target.count == 1, "one direction: it is that of one, whose label shows nothing else"
-        )
-        yield Known(
-            "generative exponent of the link", generative_exponent(target.link), NUMBER, _GENERATIVE, (*unit, one)
-        )
+        yield from _asked(GENERATIVE, partial(_generative, target.link), model, start)
     made = leaps(target, activation, sorted(set(np.sign(model.student.second).tolist()) - {0.0}))
     missing = sorted(set(range(target.count)) - {q for one in made for q in one.found})
     if made:
@@ -112,6 +110,23 @@ def _degrees(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         yield Unknown(
             "times of a target that is not additive", f"not known beyond the first escape and their powers of d: {how}"
         )
+
+
+def _generative(link: Activation, model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
+    alone = "one direction: it is that of one, whose label shows nothing else"
+    conditions = (*_unit_fields(model), fact("one direction", model.target.count == 1, alone))
+    seen = least_seen(link)
+    if not np.isnan(seen.share):
+        conditions = (*conditions, _visible(seen.share))
+    yield Known(GENERATIVE, seen.degree, NUMBER, _GENERATIVE, conditions)
+
+
+def _visible(share: float) -> Condition:
+    """That a degree has a share of the label's second moment which a run may see."""
+    sentence = (
+        f"share: that degree is {share:.2g} of the second moment; a higher one decides unless the overlap is tiny"
+    )
+    return Condition("share", share > LEAST, share, LEAST, sentence)
 
 
 def _unit_fields(model: DeclaredModel) -> tuple[Condition, ...]:
@@ -222,8 +237,9 @@ def _bayes(samples: int | None, model: DeclaredModel, start: Start) -> Iterator[
     same = model.rule.noise_law == "gaussian" and not model.rule.noise_period
     if not (noise and same and model.inputs.is_isotropic):
         raise InputError("known for labels with the same Gaussian noise throughout, in isotropic inputs, only")
-    squares = np.sort(np.square(target.weights))[::-1]
-    found = bayes.BayesFloor(bayes.Channel.of(target.link), squares, noise**2)
+    channel = bayes.Channel.of(target.link)
+    squares = np.sort(np.square(target.weights))[::-1] * float(target.link.second_moment)
+    found = bayes.BayesFloor(channel, squares, noise**2)
     error = found.error(samples / model.inputs.dim)
     share = float(squares[0] / (noise**2 + error))
     weak = small("weak", share, 0.2, "weak: the largest direction is {:.2g} of all noise, and should be little")

@@ -68,12 +68,19 @@ class Channel:
 
     @classmethod
     def of(cls, activation: Activation) -> "Channel":
-        """Of the link $h_J$. Raises `InputError` for a mixture of degrees."""
-        if activation.coefficients != {activation.information_exponent: 1}:
+        r"""Of the link $ch_J$; $|c|$ is a factor of all weights, and the sign of all labels tells nothing.
+
+        Raises `InputError` for a mixture of degrees, and for degree 1.
+        """
+        degree = activation.information_exponent
+        mixed = list(activation.coefficients) != [degree]
+        if mixed or degree < 2:
+            what = "no multiple of one Hermite polynomial" if mixed else f"of degree {degree}"
             raise InputError(
-                f"activation is {activation}: the floor is known for a Hermite polynomial such as h4; use one"
+                f"activation is {activation.name!r}, {what}: the floor is known for a Hermite polynomial of degree 2 or more; "
+                "use one such as h4"
             )
-        return cls(activation.information_exponent)
+        return cls(degree)
 
     @property
     def left(self) -> sp.Expr:
@@ -283,7 +290,9 @@ def _above_half(decay: float) -> None:
 
 
 def derivation(activation: Activation) -> Derivation:
-    """``derive bayes-floor``. Raises `InputError` unless the link is a Hermite polynomial $h_J$, J ≥ 2."""
+    """``derive bayes-floor``. Raises `InputError` unless the link is a multiple of a Hermite polynomial $h_J$, J ≥ 2; then a
+    is the weight of $h_J$ itself.
+    """
     channel = Channel.of(activation)
     spinodal, least = channel.spinodal
     shown = {"s(q)": channel.signal, "s_{sp}": spinodal, "q_{sp}": least, r"\gamma_n": exponent()}
