@@ -273,6 +273,7 @@ def test_truncation_error_is_the_weight_beyond_the_last_degree() -> None:
         ("exp(-abs(z))", float(np.exp(2) * special.erfc(np.sqrt(2)))),
         ("relu(z-1)", special.ndtr(-1)),
         ("tanh", WEIGHTS @ np.cosh(NODES) ** -4.0),
+        ("tanh(z)/z", WEIGHTS @ ((np.cosh(NODES) ** -2.0 - np.tanh(NODES) / NODES) / NODES) ** 2),
     ],
 )
 def test_truncation_of_the_drift_is_that_of_its_kernel_at_1(text: str, slope: float) -> None:

@@ -66,7 +66,7 @@ def test_a_formula_that_is_0_over_0_at_a_point_has_a_label_there() -> None:
 
 
 def test_a_link_without_values_is_refused() -> None:
-    with pytest.raises(InputError, match="no finite value near -9"):
+    with pytest.raises(InputError, match="function has no finite value near -9"):
         generative_exponent(Root())
 
 

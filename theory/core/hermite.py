@@ -12,6 +12,8 @@ import numpy as np
 import scipy
 import sympy as sp
 
+from theory.core.lowered import finite
+
 z = sp.Symbol("z", real=True)
 
 
@@ -83,11 +85,10 @@ def from_function(function: Callable[[float], float], degree: int) -> tuple[dict
 def slope_truncation(function: Callable[[float], float], coefficients: Mapping[int, float]) -> float:
     r"""$1-\sum_jj\hat\sigma_j^2/E\sigma'^2$ over the degrees given: 0 within about 1e-7, and nearly 1 where σ jumps.
 
-    $E\sigma'^2$ by the slopes of secants over cells of 0.001, in which a jump cannot hide. No cell ends at 0, where a formula
-    may be 0/0.
+    $E\sigma'^2$ by the slopes of secants over cells of 0.001, in which a jump cannot hide.
     """
-    points, width = np.linspace(-14.0, 14.0, 28_000, retstep=True)
-    steps = np.diff(np.vectorize(function, otypes=[float])(points))
+    points, width = np.linspace(-14.0, 14.0, 28_001, retstep=True)
+    steps = np.diff(finite(np.vectorize(function, otypes=[float]))(points))
     middle = points[1:] - width / 2
     total = float(np.sum(steps**2 * np.exp(-(middle**2) / 2)) / (width * np.sqrt(2 * np.pi)))
     kept = sum(j * value * value for j, value in coefficients.items())

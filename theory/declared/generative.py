@@ -8,7 +8,7 @@ $E\,\zeta_k^2\ge(E\,yh_k)^2/E\,y^2$. By the coarea formula
 $$\zeta_k(y)=\frac{\sum_rp_rh_k(a_r)}{\sum_rp_r},\qquad p_r=\frac{e^{-a_r^2/2}}{|\sigma_*'(a_r)|},\quad\sigma_*(a_r)=y,$$
 
 and where $\sigma_*$ is constant on a set A of positive weight, $\zeta_k=E[h_k1_A]/P(A)$. Labels that are equal in doubles
-count as equal, even where tanh(20z) only saturates: conditioned on less, $E\,\zeta_k^2$ is less, never more (0.905 in place of 1).
+count as equal, even where tanh(20z) only saturates: conditioned on less, $E\,\zeta_k^2$ is less, never more (0.905, not 1).
 
 A polynomial has exponent 1 unless it is even, and 2 if it is even: at large |y| its level set is one point, where
 $\zeta_1\ne0$, or two, $a_+>0>a_-$. There $\zeta_1\equiv0$ means that $e^{-a_+^2/2}-e^{-a_-^2/2}$ does not change with y, and
@@ -26,7 +26,7 @@ from theory.core.activation import Activation, z
 from theory.core.arguments import check_whole
 from theory.core.errors import InputError
 from theory.core.hermite import values
-from theory.core.lowered import lower_numpy
+from theory.core.lowered import finite, lower_numpy
 from theory.core.quadrature import gauss_legendre
 from theory.declared.target import Additive, Target
 
@@ -38,8 +38,6 @@ _PANEL, _POINTS = 0.25, 10
 _HALVINGS, _BISECTIONS = 30, 54
 #: Half a central difference, at most; what counts as rounding of a label beside its size, and where it blurs an extremum.
 _APART, _ROUNDING, _BLURRED = 1e-3, 1e-15, 1e-5
-#: How far to both sides a formula is asked that has no value at a point: squared, and 1e-16 over that, are equally small.
-_ASIDE = 1e-4
 #: Degrees that are searched, and the least E ζ_k² that counts: quadrature errs below 1e-8 (`tests/declared`).
 DEGREES, LEAST = 20, 1e-6
 
@@ -124,32 +122,10 @@ def label_information(link: Activation | Target, degrees: int = 6) -> np.ndarray
 def _function(link: Activation | Target) -> Function:
     """The label of points (…)."""
     if isinstance(link, Activation):
-        return _mended(lower_numpy(link.function, (z,)))
+        return finite(lower_numpy(link.function, (z,)))
     if link.count != 1:
         raise InputError(f"target has {link.count} directions: the generative exponent is that of a link of one")
-    return _mended(lambda a: np.asarray(link.value(np.asarray(a)[..., None], lower_numpy), dtype=float))
-
-
-def _mended(label: Function) -> Function:
-    """The same, with the mean of both sides where a formula has no finite value (sin(z)/z at 0).
-
-    What comes out raises `InputError` where the sides have none either.
-    """
-
-    def mended(a: np.ndarray) -> np.ndarray:
-        with np.errstate(all="ignore"):
-            found = np.array(label(a), dtype=float)
-            lost = ~np.isfinite(found)
-            if lost.any():
-                found[lost] = (label(a[lost] - _ASIDE) + label(a[lost] + _ASIDE)) / 2
-        if not np.all(np.isfinite(found[lost])):
-            at = a[lost][~np.isfinite(found[lost])][0]
-            raise InputError(
-                f"link has no finite value near {at:.4g}: give one that is finite on [-{_RANGE:g}, {_RANGE:g}]"
-            )
-        return found
-
-    return mended
+    return finite(lambda a: np.asarray(link.value(np.asarray(a)[..., None], lower_numpy), dtype=float))
 
 
 # ------------------------------------------------------------------------ pieces of the line
