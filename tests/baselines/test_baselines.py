@@ -539,6 +539,26 @@ def test_deterministic_equivalent_and_its_limits() -> None:
     assert blind.risk(1e5) >= blind.energies[3]
 
 
+@pytest.mark.parametrize("kernel", ["relu", "h1+h2"])
+def test_a_degree_that_the_kernel_does_not_have_is_always_left(kernel: str) -> None:
+    """The fit itself leaves it, whatever n; with many samples no more. h5 has a part of degree 1 as well, which is learned."""
+    problem = KernelRidge(Activation.parse("h5"), Teacher.of([1.0], 8), Kernel.parse(kernel), 1e-6)
+    left = problem.energies[3] + problem.energies[5]
+    assert problem.staircase(1e5) == pytest.approx(left)
+    assert problem.staircase(5) == pytest.approx(problem.total)  # the constant alone
+    assert 0.02 * problem.total < problem.energies[1] == pytest.approx(problem.total - problem.staircase(10))
+    fits = kernel_ridge(problem, [1500], replicas=3).risk
+    assert fits.min() > 0.99 * left  # (the mean over the sphere is an exact integral)
+
+
+def test_harmonics_that_the_kernel_does_not_have_need_no_samples() -> None:
+    """In d = 6 degrees 0 to 4 have 1, 6, 20, 50, 105 harmonics: an even kernel resolves 4 from 126 on, not 182."""
+    even, every = (KernelRidge(H4, Teacher.of([1.0], 6), Kernel.parse(one), 1e-9) for one in ("h2+h4+2", "exp"))
+    assert even.staircase(125) > 0 == even.staircase(127)
+    assert every.staircase(181) > 0 == every.staircase(183)
+    assert even.risk(160) < 1e-3 * even.total < 1e-2 * every.risk(160)
+
+
 def test_kernel_ridge_is_reproducible() -> None:
     problem = KernelRidge(H3, Teacher.of([1.0], 6), Kernel.parse("relu"))
     first, again = kernel_ridge(problem, [20, 40], replicas=3), kernel_ridge(problem, [20], replicas=2)

@@ -177,9 +177,13 @@ class KernelRidge:
         return bias / (1 - degrees_of_freedom / samples)
 
     def staircase(self, samples: float) -> float:
-        r"""The asymptotic picture: every degree with fewer than n harmonics (all degrees up to it) learned, no other."""
+        r"""The asymptotic picture: every degree of the kernel with fewer than n harmonics (all its degrees up to it) learned, no
+        other. What is left of degrees that it does not have acts as noise, which `risk` counts and this does not.
+        """
         check_positive(samples=samples)
-        return float(self.energies[np.cumsum(self.multiplicities) > samples].sum())
+        own = self.kernel_weights > 0
+        learned = own & (np.cumsum(np.where(own, self.multiplicities, 0.0)) <= samples)
+        return float(self.energies[~learned].sum())
 
     def samples_to(self, risk: float) -> float:
         """The largest n with at least this predicted mean squared error (risk falls beyond it); `InputError` if none."""
