@@ -30,6 +30,8 @@ z1, z2, z3 = (sp.Symbol(f"z{p}", real=True) for p in (1, 2, 3))
         ("z1 + z1*z2 + z1*z2*z3", z1 + z1 * z2 + z1 * z2 * z3, 3),
         ("h2(z1) + h2(z1)*h1(z2)", (z1**2 - 1) / sp.sqrt(2) * (1 + z2), 2),
         ("0.1*z3", z3 / 10, 3),
+        ("h3(z1)/sqrt(6) + sqrt(6)*pi*z2", hermite(3).subs(z, z1) / sp.sqrt(6) + sp.sqrt(6) * sp.pi * z2, 2),
+        ("max(2, exp(1))*z1", sp.E * z1, 1),
         ("h3(2*z1 - z2)", hermite(3).subs(z, 2 * z1 - z2), 2),
     ],
 )
@@ -46,7 +48,13 @@ def test_a_target_has_the_hermite_coefficients_that_it_is_written_with() -> None
     ("text", "said"),
     [
         ("z", "unknown name 'z'): did you mean z"),
-        ("sin(z1)", "unknown function 'sin'"),
+        ("sin(z1)", "sin is of numbers only"),
+        ("sqrt(z1**2)", "sqrt is of numbers only"),
+        ("sqr(6)*z1", "unknown function 'sqr'): did you mean sqrt"),
+        ("sqrt(-6)*z1", "not finite and real"),
+        ("(-1)**(1/3)*z1", "a coefficient is not real"),
+        ("log(0)*z1", "log has no value there"),
+        ("exp(60)*exp(60)*z1", "a coefficient is not real and below 1e+30"),
         ("3", "no field"),
         ("z1 - z1", "no field"),
         ("z1/z2", "no polynomial"),

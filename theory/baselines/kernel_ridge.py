@@ -177,8 +177,8 @@ class KernelRidge:
         return bias / (1 - degrees_of_freedom / samples)
 
     def staircase(self, samples: float) -> float:
-        r"""The asymptotic picture: every degree of the kernel with fewer than n harmonics (all its degrees up to it) learned, no
-        other. What is left of degrees that it does not have acts as noise, which `risk` counts and this does not.
+        r"""The asymptotic picture: every degree of the kernel with fewer than n harmonics (all its degrees up to it) learned,
+        no other. What is left of degrees that it does not have acts as noise, which `risk` counts and this does not.
         """
         check_positive(samples=samples)
         own = self.kernel_weights > 0

@@ -254,7 +254,8 @@ def _named(name: str) -> sp.Expr | None:
     return _NAMED.get(name)
 
 
-def _function(name: str) -> tuple[int, Callable[..., sp.Expr]] | None:
+def function_named(name: str) -> tuple[int, Callable[..., sp.Expr]] | None:
+    """The number of its arguments, and the function; None if there is none of this name."""
     return (2 if name in _OF_TWO else 1, _FUNCTIONS[name]) if name in _FUNCTIONS else None
 
 
@@ -268,7 +269,7 @@ ACTIVATION = Grammar(
     "h1, h2, …, relu, tanh, erf, gelu, silu, sigmoid, softplus, elu, selu, quadratic, or an expression in z such as "
     "0.8*h4+0.6*h6 or z**4-6*z**2+3",
     _named,
-    _function,
+    function_named,
     _degree,
     (*_NAMED, *_FUNCTIONS),
 )
