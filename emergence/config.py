@@ -87,6 +87,11 @@ def tables(path: str, what: str = "config", example: str = "dim = 1024") -> dict
         refuse(f"{what} {path!r} is not a TOML file ({shown(str(problem))}): write lines such as {example}")
 
 
+def claim_tables(path: str) -> dict[str, Any]:
+    """The tables of a claim file. Raises `InputError` for a file that is no TOML file."""
+    return tables(path, "claim file", '[claim] and id = "X1"')
+
+
 def values(model: Model, flags: Mapping[str, Any], path: str | None = None) -> dict[str, Any]:
     """Values of a configuration file with flags over them, each good by itself. Raises `InputError`."""
     return merged(model.problem, {} if path is None else load(path, model.problem), flags)

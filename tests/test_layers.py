@@ -128,6 +128,8 @@ def test_no_module_is_hidden_by_a_public_name(package: str) -> None:
         ("import dynamics", {"sympy", "scipy", "diffrax", "xarray"}),
         ("import emergence.cli", NUMERICAL | {"numpy", "sympy", "scipy", "xarray", "matplotlib"}),
         ("from emergence.cli import main; main(['claims'])", NUMERICAL | {"numpy", "sympy", "scipy", "matplotlib"}),
+        ("from emergence.cli import main; main(['validate', 'E99'])", NUMERICAL | {"sympy", "scipy", "matplotlib"}),
+        ("from emergence.cli import main; main(['judge', 'none.toml'])", NUMERICAL | {"sympy", "scipy", "matplotlib"}),
     ],
 )
 def test_what_is_imported_loads_nothing_heavier(program: str, heavy: set[str]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emergence import models, output, table
+from emergence import config, models, output, table
 from emergence.commands.setup import affordable
 from emergence.commands.validate import where
 from emergence.interruption import Kept
@@ -50,6 +50,8 @@ def run(arguments: argparse.Namespace) -> Result:
     asked_for = [f"--{name}" for name in ("quantities", "symbols", "plan", "lock") if getattr(arguments, name)]
     if len(asked_for) > 1:
         refuse(f"{asked_for[1]} is given beside {asked_for[0]}: give one of them, then the other")
+    for path in arguments.files:  # before the imports, which take seconds
+        _check_there(path)
     if arguments.quantities:
         return _quantities(arguments)
     from emergence.conjecture.judging import check_preset
@@ -89,6 +91,16 @@ def _conjecture(path: str, seeds: tuple[int, ...] | None, seed: int = 0) -> "Con
     return found[0]
 
 
+def _check_there(path: str) -> None:
+    """Raises `InputError` for a file that cannot be read, or is of no kind that has claims."""
+    if path.endswith(".toml"):
+        config.claim_tables(path)
+    elif path.endswith(".py"):
+        models.path_of(path)
+    else:
+        refuse(f"file {path!r} is neither TOML nor Python: give one that ends in .toml or .py")
+
+
 def _asked(path: str, seeds: tuple[int, ...] | None, seed: int = 0) -> list[Asked]:
     """The claims of a TOML file (one; nothing in it is executed) or of a Python file, with the runs of --seed.
 
@@ -101,8 +113,6 @@ def _asked(path: str, seeds: tuple[int, ...] | None, seed: int = 0) -> list[Aske
     if path.endswith(".toml"):
         read = conjecture.of_file(path, seeds).under(seed)
         return [Asked(path, claim_of(read, Runs()), read, lock.canonical(read))]
-    if not path.endswith(".py"):
-        refuse(f"file {path!r} is neither TOML nor Python: give one that ends in .toml or .py")
     found = []
     for claim in _claims(path):
         runner = claim.runner

@@ -136,6 +136,10 @@ def _seeds(arguments: argparse.Namespace) -> list[int]:
 
 def chosen(asked: "Sequence[Wanted]", arguments: argparse.Namespace) -> "tuple[list[Claim], list[Wanted]]":
     """The claims of this run, and what asks for them: nothing for the whole catalogue. Raises `InputError`."""
+    from validation.judge.listing import listed
+    from validation.judge.selection import select
+
+    select([one for one in asked if isinstance(one, str)], listed())  # refuses before the imports, which take seconds
     from validation.judge.apart import in_order
     from validation.judge.runner import runnable, selected
 

@@ -169,7 +169,7 @@ def of_file(path: str, seeds: tuple[int, ...] | None = None) -> Conjecture:
 
     Raises `InputError` for a file that is none: one line that names the file, the key, its value and the remedy.
     """
-    table = config.tables(path, "claim file", '[claim] and id = "X1"')
+    table = config.claim_tables(path)
     for section in ("claim", "problem", "quantity", "predict", "rivals", "data"):
         if section not in table:
             refuse(f"claim file {path!r} has no section [{section}]: give it one")

@@ -171,6 +171,8 @@ def test_what_will_not_end_soon_says_so_first(
         (["predict", "--dmi", "3"], "did you mean --dim?"),
         (["predict", "--out", "folder"], "predict writes no folder, use --figure or --json"),
         (["simulate", "gradient_flow"], "did you mean gradient-flow?"),
+        (["simulate", "sgd"], "did you mean online-sgd, declared-sgd or stiefel-sgd? use one of"),
+        (["predict", "--step", "3"], "did you mean --step-size or --steps?"),
         (["sweep", "predict", "--over", "dimm=3"], "did you mean dim?"),
         (["validate", "e77"], "did you mean E7?"),
         (["derive", "ideal-loss", "--activation", "h3"], "even"),

@@ -26,6 +26,7 @@ from theory.declared.emergence import (
     LEADING,
     MEAN_STEPS,
     NORM,
+    OF_SGD,
     SPREAD_STEPS,
 )
 from theory.declared.inputs import Inputs
@@ -343,6 +344,42 @@ def test_from_exponent_3_on_the_law_of_sgd_is_known(text: str, known: bool) -> N
         assert few.value == pytest.approx(late[0])
 
 
+def test_steps_of_a_schedule_add_up_to_the_times() -> None:
+    given = {"inputs": "300", "activation": "h4", "teacher_width": 1, "student_width": 1, "start_scale": 0.03}
+    _, constant = said(**given, step_size="1e-5")
+    _, same = said(**given, step_size="power(1e-5, 0)")
+    (one,), (other,) = constant.of_quantity(FOUND_STEPS), same.of_quantity(FOUND_STEPS)
+    assert [other.value, other.low, other.high] == pytest.approx([one.value, one.low, one.high], rel=1e-9)
+    assert other.reasons == one.reasons
+    assert any(x.quantity == OF_SGD and "schedule" in x.sentence for x in same.unknown)
+    assert constant.of_quantity(MEAN_STEPS)
+    # Ση(1 + n/n₀)^−½ = 2ηn₀(√(1 + N/n₀) − 1), but for half a step at the start, which is √(1 + N/n₀)/2 at the end.
+    size, after = 1e-4, 1e4
+    _, slower = said(**given, step_size=f"power({size}, 0.5, {after})")
+    (found,) = slower.of_quantity(FOUND)
+    expected = after * ((1 + found.value / (2 * size * after)) ** 2 - 1)
+    assert value(slower, FOUND_STEPS) == pytest.approx(expected, abs=math.sqrt(1 + expected / after))
+    assert expected > 2 * value(constant, FOUND_STEPS) * 1e-5 / size
+
+
+def test_a_schedule_that_is_over_before_has_no_steps() -> None:
+    given = {"inputs": "300", "activation": "h4", "teacher_width": 1, "student_width": 1, "start_scale": 0.03}
+    resolved, found = said(**given, step_size="linear(1e-3, 0, 1000)", steps=1000)
+    assert value(found, FOUND) > sum(resolved.model.rule.step_size(n) for n in range(1000))
+    assert not found.of_quantity(FOUND_STEPS)
+    (left,) = (x.sentence for x in found.unknown if x.quantity == FOUND_STEPS)
+    assert left.startswith("direction 1: the schedule's first 1000 steps add up to less")
+
+
+def test_steps_of_a_step_size_beyond_the_largest_are_outside() -> None:
+    given = {"inputs": "300", "activation": "h4", "teacher_width": 1, "student_width": 1, "start_scale": 0.03}
+    bound = value(said(**given)[1], BOUND)
+    for factor, outside in ((0.9, False), (1.1, True)):
+        _, found = said(**given, step_size=f"power({factor * bound}, 0.1, 1e5)")
+        (one,) = found.of_quantity(FOUND_STEPS)
+        assert any(x.startswith("step size") for x in one.reasons) == outside
+
+
 @pytest.mark.parametrize("decay", [pytest.param(0.0, marks=pytest.mark.slow), 0.1])
 def test_times_of_several_students_are_within_their_intervals(decay: float) -> None:
     """When each direction is found and when fitted, by the flow: under decay a late fit lets rivals through."""
@@ -450,6 +487,15 @@ def test_the_bayes_floor_of_a_multiple_is_in_other_units(degree: int, factor: fl
     assert one.value == pytest.approx(factor**2 * other.value, rel=1e-9)
     assert [x.value for x in one.conditions] == pytest.approx([x.value for x in other.conditions], rel=1e-9)
     assert one.reasons == other.reasons
+
+
+def test_how_heavy_students_are_is_a_plain_number() -> None:
+    _, found = said(activation="softplus", student_width=64)
+    (one,) = (x for x in found.of_quantity(BOUND)[0].conditions if x.name == "light")
+    assert one.value > 1000
+    shown = one.sentence.split(" times the target's")[0].rsplit(" ", 1)[1]
+    assert shown.isdigit()
+    assert float(shown) == pytest.approx(one.value, rel=0.05)
 
 
 @pytest.mark.parametrize(

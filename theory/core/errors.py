@@ -5,6 +5,9 @@ import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+#: Letters from which on a part of a name says which is meant; and names that are offered for it.
+_TELLING, _MOST = 3, 4
+
 
 class InputError(ValueError):
     """Bad input. The message is one line that names the argument, its value and the remedy."""
@@ -18,8 +21,11 @@ def not_installed(package: str) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``did you mean h4? `` for the known name nearest to one that is unknown, whatever its case; else nothing.
 
+    Names that contain the unknown one are nearest, a few of them at most: ``did you mean online-sgd or stiefel-sgd? ``.
     It goes in front of a remedy: ``… is unknown: did you mean h4? use one of …``.
     """
-    lower = {one.lower(): one for one in known}
-    near = get_close_matches(name.lower(), lower, n=1)
-    return f"did you mean {lower[near[0]]}? " if near else ""
+    asked, lower = name.lower(), {one.lower(): one for one in known}
+    around = [one for one in lower if asked in one] if len(asked) >= _TELLING else []
+    near = around[:_MOST] or get_close_matches(asked, lower, n=1)
+    *others, last = [lower[one] for one in near] or [""]
+    return f"did you mean {', '.join(others)}{' or ' * bool(others)}{last}? " if last else ""

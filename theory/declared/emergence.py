@@ -19,6 +19,7 @@ from theory.declared.known import NUMBER, STEPS, TIME, Known, Unknown, fact, sma
 from theory.declared.lone_row import Passage, Row, alone, follow
 from theory.declared.model import DeclaredModel
 from theory.declared.rule import Rule
+from theory.declared.schedule import MOST_STEPS, steps_until
 from theory.declared.start import Start
 from theory.prediction.greedy import select
 from theory.prediction.predict import Prediction, predict
@@ -26,6 +27,7 @@ from theory.prediction.validity import WIDEST, Condition, Validity, light, valid
 
 LEADING, FOUND, FITTED = "emergence, leading order", "emergence", "half of its norm fitted"
 FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS = "emergence in steps", "emergence of SGD, mean", "emergence of SGD, spread"
+OF_SGD = "emergence of SGD"
 BOUND, NORM, FLOOR = "largest step size", "squared norm at rest", "loss at rest"
 _ADDITIVE = "arXiv:2504.19983, Theorem 2.1; theory.prediction"
 #: Directions that are followed at finite size, in the order of learning; and how far, in units of 1/S (exponent 2 or more).
@@ -54,18 +56,27 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
     additive = None if prediction is None else _additive(model.rule, prediction, pace, signal)
     entries = list(_by_rows(model, start) if additive is None else additive)
     yield from entries
-    size = model.rule.step_size
-    if callable(size):
-        return
+    yield from _in_steps(model.rule, entries)
+
+
+def _in_steps(rule: Rule, entries: Sequence[Known | Unknown]) -> Iterator[Known | Unknown]:
+    """Times as steps, by the sum of step sizes."""
+    found = [x for x in entries if isinstance(x, Known) and x.quantity == FOUND]
+    times = np.array([(x.value, x.low, x.high) for x in found]).reshape(-1, 3)
+    steps, size = steps_until(rule.step_size, times)
     bound = next((x.value for x in entries if isinstance(x, Known) and x.quantity == BOUND), np.inf)
     stable = small(
         "step size", size, bound, "step size: {:.3g} is beyond the largest, where noise undoes an overlap's growth"
     )
-    for entry in entries:
-        if isinstance(entry, Known) and entry.quantity == FOUND:
-            value, low, high = (x / size for x in (entry.value, entry.low, entry.high))
-            conditions = (*entry.conditions, stable)
-            yield Known(FOUND_STEPS, value, STEPS, entry.source, conditions, entry.place, low, high)
+    for entry, (value, low, high) in zip(found, steps.tolist(), strict=True):
+        if np.isinf(value) and np.isfinite(entry.value):
+            ends = getattr(rule.step_size, "end", None) or MOST_STEPS
+            yield Unknown(
+                FOUND_STEPS,
+                f"direction {entry.place}: the schedule's first {ends} steps add up to less than its time, {entry.value:.4g}",
+            )
+            continue
+        yield Known(FOUND_STEPS, value, STEPS, entry.source, (*entry.conditions, stable), entry.place, low, high)
 
 
 def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float) -> Iterator[Known | Unknown]:
@@ -82,6 +93,8 @@ def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float) ->
         yield Known(FITTED, loss_time, TIME, source, (*conditions, *_fitted(low, high)), place, low, high)
         if type(rule) is Rule and not callable(rule.step_size) and not rule.noise:
             yield from _of_sgd(prediction, p, float(rule.step_size), rule.batch, conditions)
+    if type(rule) is Rule and callable(rule.step_size) and prediction.activation.information_exponent >= 3:
+        yield Unknown(OF_SGD, "the step size is a schedule: the law of SGD's times is known for a constant one only")
     yield from _rest(prediction, found, signal)
     if prediction.learned.any():
         bound, worst = _bound(prediction, rule)

@@ -6,8 +6,13 @@ Powers $\tfrac12<s\le1$ are those of Robbins and Monro 1951: $\sum\eta_n=\infty$
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from theory.core.arguments import check_positive, check_whole
 from theory.core.errors import InputError
+
+#: Steps of a schedule that are counted, one by one, and how many of them at a time.
+MOST_STEPS, _AT_ONCE = 3 * 10**7, 2**20
 
 
 class Schedule(Protocol):
@@ -63,3 +68,24 @@ def check_length(schedule: "Schedule | float", steps: int) -> None:
         raise InputError(
             f"steps is {steps}, but the schedule of the step size ends after {end}: run {end} steps, or extend it"
         )
+
+
+def steps_until(step_size: "float | Schedule", times: np.ndarray) -> tuple[np.ndarray, float]:
+    """Steps after which the step sizes add up to these times, of their shape, and the largest of those that are counted.
+
+    inf for a time that is not reached within `MOST_STEPS` of a schedule, or before it is over; nan for one that is nan.
+    """
+    if not callable(step_size):
+        return times / step_size, float(step_size)
+    found = np.where(np.isnan(times), np.nan, np.inf)
+    last = min(getattr(step_size, "end", None) or MOST_STEPS, MOST_STEPS)
+    first, before, largest = 0, 0.0, 0.0
+    while first < last and np.any(open_ := np.isinf(found) & np.isfinite(times)):
+        count = min(first + 1024, _AT_ONCE, last - first)
+        sizes = step_size(np.arange(first, first + count, dtype=float)) + np.zeros(count)
+        sums = before + np.cumsum(sizes)
+        here = open_ & (times <= sums[-1])
+        at = np.searchsorted(sums, times[here])
+        found[here] = first + at + 1 - (sums[at] - times[here]) / sizes[at]
+        first, before, largest = first + count, float(sums[-1]), max(largest, float(sizes.max()))
+    return found, largest

@@ -118,7 +118,11 @@ def light(prediction: Prediction, q: int) -> Condition:
     whole = sizes @ lower_numpy(activation.dual, (cosine,))(cosines) @ sizes
     own = whole + (_own_shrinkage(activation) - height) * squares[prediction.neuron[q]]
     share = float(own / (np.sum(prediction.teacher.a**2) * height))
-    sentence = f"light: while it waits, the students' own noise is {share:.2g} of the target's, and is not counted"
+    times = f"{float(f'{share:.2g}'):.6g}"  # 1700, not 1.7e+03
+    sentence = (
+        f"light: while it waits, the students' own noise is {times} times the target's and is not counted, so this is not to "
+        "be trusted"
+    )
     return Condition("light", share <= _OWN_NOISE, share, _OWN_NOISE, sentence)
 
 
