@@ -10,8 +10,8 @@ import sympy as sp
 from theory import Activation, InputError
 from theory.core.derivation import DerivationError, equation
 from theory.core.quadrature import gauss_hermite, product_rule
-from theory.declared.loss import Correlation
-from theory.declared.one_direction import Plane, derivation, drift, psi
+from theory.declared.loss import Correlation, Square
+from theory.declared.one_direction import Plane, derivation, drift, first_step, psi
 from theory.declared.rule import SAM, Adam, Ahead, Alternating, Clipped, Momentum, Muon, Normalised, Reuse, Rule
 from theory.declared.student import Student, committee
 from theory.declared.target import Additive
@@ -156,3 +156,90 @@ def test_what_has_no_drift_of_one_direction_is_refused() -> None:
         drift(student(), h3, Correlation(), Rule(SIZE, noise=1.0), DIM)
     with pytest.raises(InputError, match="2 directions"):
         drift(student(), replace(h3, weights=(1.0, 1.0)), Correlation(), Rule(SIZE), DIM)
+
+
+@pytest.mark.parametrize(
+    "rule", [SAM(1e-4, radius=0.1), Reuse(1e-4), Ahead(1e-4, ahead=1e-3)], ids=lambda x: type(x).__name__
+)
+@pytest.mark.parametrize("text", ["h4", "0.8*h4+0.2*h2"])
+def test_an_even_label_has_no_odd_degree(rule: Rule, text: str) -> None:
+    """ψ(y, b) is even in a, whatever it is: the rounding of heavy tails is no degree."""
+    even = Activation.parse(text)
+    found = drift(committee(even, 1, rows="sphere"), Additive(even, (1.0,)), Square(), rule, 100.0)
+    assert found.exponent() == 2
+    assert not found.seen[::2].any()
+
+
+def by_shifted_midpoints(rule: str, count: int) -> np.ndarray:
+    """ν₁ and ν₂ of h3 under the square loss at d = 100, written out, on midpoints: jumps lie anywhere between them."""
+    edges = np.linspace(-9, 9, count + 1)
+    a, b = edges[:-1] + 0.31 * (edges[1] - edges[0]), edges[:-1] + 0.73 * (edges[1] - edges[0])
+    weights = [np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi) * (x[1] - x[0]) for x in (a, b)]
+    h3, slope = (lambda x: (x**3 - 3 * x) / np.sqrt(6)), (lambda x: (3 * x**2 - 3) / np.sqrt(6))
+    y = h3(a)[:, None]
+    sign = np.sign((h3(b) - y) * slope(b))
+    at = b + 0.1 * 10 * sign
+    step = -sign / 10 if rule == "normalised" else -(h3(at) - y) * slope(at)
+    return np.array([(weights[0] * a) @ step @ weights[1], (weights[0] * (a**2 - 1)) @ step @ (weights[1] * b)])
+
+
+@pytest.mark.parametrize("rule", [SAM(SIZE, radius=0.1), Normalised(SIZE)], ids=["sam", "normalised"])
+def test_jumps_where_the_square_loss_is_fitted(rule: Rule) -> None:
+    h3 = Activation.parse("h3")
+    found = drift(committee(h3, 1, rows="sphere"), Additive(h3, (1.0,)), Square(), rule, 100.0)
+    rough, fine = (by_shifted_midpoints(rule.__class__.__name__.lower(), count) for count in (2000, 4000))
+    assert np.abs(fine - rough).max() < 0.003 * np.abs(fine).max()
+    np.testing.assert_allclose(found.coefficients[:2], fine, atol=2 * np.abs(fine - rough).max())
+
+
+def test_second_moments_of_heavy_tails_are_whole_or_refused() -> None:
+    """Of ψ = g + yσ'(b + ηd g), g = yσ', a polynomial in a and in b: exact by Gauss and Hermite."""
+    h6, step = Activation.parse("h6"), 2e-4
+    student, target, rule = committee(h6, 1, rows="sphere"), Additive(h6, (1.0,)), Reuse(step)
+    points, weights = product_rule(gauss_hermite(80), gauss_hermite(80))
+    a, b = points.T
+    value, slope = (np.asarray(h6.arrays(order)(x)) for order, x in ((0, a), (1, b)))
+    psi = value * slope + value * np.asarray(h6.arrays(1)(b + step * 100 * value * slope))
+    assert drift(student, target, Correlation(), rule, 100.0).square == pytest.approx(weights @ psi**2, rel=1e-6)
+    with pytest.raises(InputError, match="standard deviations"):
+        drift(student, target, Correlation(), replace(rule, passes=3), 100.0)
+
+
+def one_step(link: Function, slope: Function, eta: float, dim: int, u: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard error of Δu/η (less its part of first order), and ψq√(1 − u²), of reuse, in R^d, correlation loss."""
+    rng, count, rest = np.random.default_rng(3), 400_000, np.sqrt(1 - u * u)
+    x = rng.standard_normal((count, dim))
+    label = link(u * x[:, 0] + rest * x[:, 1])
+    row = np.zeros((count, dim))
+    row[:, 0] = 1.0
+    for _ in range(2):
+        row += eta * (label * slope(np.einsum("nd,nd->n", row, x)))[:, None] * x
+    climb = rest * row[:, 1] / eta
+    row /= np.linalg.norm(row, axis=1)[:, None]
+    whole = (u * row[:, 0] + rest * row[:, 1] - u) / eta
+    both = np.array([climb, whole])
+    return both.mean(axis=1), both.std(axis=1) / np.sqrt(count)
+
+
+@pytest.mark.parametrize(("dim", "eta"), [(3, 2e-3), (10, 2e-2)])
+def test_the_first_step_is_that_of_vectors(dim: int, eta: float) -> None:
+    h3, u = Activation.parse("h3"), 0.3
+    found = first_step(committee(h3, 1, rows="sphere"), Additive(h3, (1.0,)), Correlation(), Reuse(eta), dim, u)
+    means, errors = one_step(h3.arrays(0), h3.arrays(1), eta, dim, u)
+    assert abs(found.whole - means[1]) < 4 * errors[1]
+    assert abs(found.first - means[0]) < 4 * errors[0]
+    assert abs(found.first - found.whole) > 8 * errors[1]  # (the orders that tell the two apart are seen)
+
+
+def test_the_law_of_the_length_moves_a_normalised_step() -> None:
+    """In R¹⁰ by samples: a fifth more than with |x|² = 10."""
+    h3, u, rng = Activation.parse("h3"), 0.3, np.random.default_rng(5)
+    student, target, rule = committee(h3, 1, rows="sphere"), Additive(h3, (1.0,)), Normalised(1e-6)
+    x = rng.standard_normal((1_000_000, 10))
+    z, q = x[:, 0], x[:, 1]
+    sign = np.sign(np.asarray(h3.arrays(0)(u * z + np.sqrt(1 - u * u) * q)) * np.asarray(h3.arrays(1)(z)))
+    steps = sign * np.sqrt(1 - u * u) * q / np.linalg.norm(x, axis=1)
+    error = steps.std() / 1000
+    found = first_step(student, target, Correlation(), rule, 10.0, u)
+    assert abs(found.first - steps.mean()) < 4 * error
+    assert abs(float(drift(student, target, Correlation(), rule, 10.0).at(u)) - steps.mean()) > 40 * error

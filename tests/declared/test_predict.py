@@ -452,6 +452,25 @@ def test_the_drift_of_a_row_is_that_of_fields_of_variance_1(given: dict, reasons
     assert [x.split(":")[0] for x in one.reasons] == reasons
 
 
+@pytest.mark.parametrize(
+    ("given", "reasons"),
+    [
+        ({"inputs": "1000", "rule": "normalised"}, []),
+        ({"inputs": "10", "rule": "normalised"}, ["dimension"]),
+        ({"inputs": "1", "rule": "normalised"}, ["dimension"]),
+        # γK/f = γ u d Eψ²/2 / (ν₃ u²) = 5γd at u = 1/10, Eψ² = 3 and ν₃ = 3
+        ({"step_size": "0.0003"}, []),
+        ({"step_size": "0.001"}, ["step size"]),
+        ({"inputs": "1000", "activation": "h4", "rule": "reuse(2)", "step_size": "0.001"}, ["dimension", "step size"]),
+    ],
+)
+def test_the_drift_of_a_row_is_of_first_order_in_large_dimension(given: dict, reasons: list[str]) -> None:
+    _, found = said(**{**ROW, **given})
+    for quantity in (DEGREE, "coefficient of the leading degree", "samples of the rule"):
+        (one,) = found.of_quantity(quantity)
+        assert [x.split(":")[0] for x in one.reasons] == reasons
+
+
 def test_edge_and_floor_of_the_linear_model() -> None:
     given = {"student": "committee", "activation": "h1", "student_width": 1, "teacher_width": 1, "noise": 0.5}
     resolved, found = said(**given, inputs="blocks(3x4, 1x20)", step_size="0.01", rule="momentum(0.5)")

@@ -40,8 +40,8 @@ def normalised_drift(student: Student, target: Target, loss: Any, batch: int, u:
     check_whole(2, batch=batch)
     if target.count != 1 or not abs(u) <= 0.5:
         raise InputError(f"target has {target.count} directions, overlap is {u!r}: give one direction, |u| up to 0.5")
-    points = grid(student, target, _DEGREES)
-    p = psi(student, loss, Rule(1.0), points.labels[:, None], points.fields[None, :], 1.0)
+    points = grid(student, target, loss, _DEGREES)
+    p = psi(student, loss, Rule(1.0), points.labels, points.fields, 1.0)
     edges = np.linspace(0, 1, _PANELS + 1)
     x, weights = (v.ravel() for v in gauss_legendre(edges[:-1], edges[1:], _POINTS))
     scale = points.table(p**2)[0, 0] ** -0.5

@@ -9,9 +9,12 @@ E\,\Delta u=\gamma(1-u^2)\sum_{i\ge1}\nu_iu^{i-1}+O(\gamma^2),$$
 
 $$\nu_i=\frac{E\,\psi(f_*(a),b)\,He_i(a)\,He_{i-1}(b)}{(i-1)!},\quad a,b\text{ independent},$$
 
-by Stein's lemma and Mehler's formula (derived here; plain SGD: arXiv:2003.10409). For $|x|^2$ stands d, which costs O(1/d).
-The first i with $\nu_i\ne0$ decides the samples needed, $\nu_i^{-2}d^{(i-1)\vee1}$ and a logarithm at i = 2: rules that use a
-sample twice, or normalise, change ψ and so i (arXiv:2402.03220).
+by Stein's lemma and Mehler's formula (derived here; plain SGD: arXiv:2003.10409). For $|x|^2$ stands d, which costs O(1/d),
+more for a ψ of high degree in it; `first_step` is the mean step without that, and at any step size. (u' is that of projected
+rows; of others it differs from order γ² on.)
+
+The first i with $\nu_i\ne0$ decides the samples needed, $\nu_i^{-2}d^{(i-1)\vee1}$ and a logarithm at i = 2: rules that use
+a sample twice, or normalise, change ψ and so i (arXiv:2402.03220).
 
 ψ is read off the rule itself, run on vectors of the plane of w and x. Momentum is linear in the gradients: a row that hardly
 moves while it remembers is moved by each sample in the end by $\sum_j\kappa_j$ times what plain SGD does
@@ -19,9 +22,9 @@ moves while it remembers is moved by each sample in the end by $\sum_j\kappa_j$ 
 """
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import factorial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -34,8 +37,7 @@ from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
 from theory.core.hermite import z
 from theory.core.lowered import lower_numpy
-from theory.core.quadrature import Rule as Quadrature
-from theory.core.quadrature import gauss_legendre
+from theory.core.quadrature import chi_squared, gauss_legendre
 from theory.declared.model import DeclaredModel
 from theory.declared.modified_equation import memory
 from theory.declared.rule import Gradient, Here, Momentum, Moved, Rule
@@ -45,8 +47,14 @@ from theory.steps import neuron
 
 REFERENCE = "derived; arXiv:2003.10409 (plain SGD), arXiv:2402.03220 (reuse)"
 
-#: A Gaussian's weight beyond is below 1e-18; panels no wider than this, with this many points.
-_RANGE, _PANEL, _POINTS = 9.0, 0.25, 8
+#: Panels reach so far, further only if more than this share of Eψ² comes from the last unit (a Gaussian has 1e-15 there).
+_REACHES, _OUTER = (9.0, 15.0), 1e-6
+#: Panels no wider than this, with this many points; places of a unit between which a sign is looked at.
+_PANEL, _POINTS, _PLACES = 0.25, 8, 200
+#: An error is taken for so many times what panels twice as wide change, and this share of the terms without their signs.
+_SAFETY, _ROUNDING = 10.0, 1e-10
+#: Points of |x|², beside its parts along w and the direction.
+_LENGTHS = 5
 #: Own part and tail of what a buffer may hold: a rule that does not notice it has no memory.
 _KEPT = (0.7, 0.3)
 #: Degrees of the sum: at |u| ≤ ½ what is left out is below 1e-6 for ψ of order one.
@@ -56,10 +64,10 @@ DEGREES = 20
 class Plane:
     """own · w + tail · x on many samples at once: what `theory.declared.rule.Vectors` has, for one row.
 
-    Attributes: own, tail: one number for each sample. z, square: ⟨w, x⟩ and |x|², of each sample.
+    Attributes: own, tail: one number for each sample. z, square: ⟨w, x⟩ and |x|², of each sample or one for all.
     """
 
-    def __init__(self, own: Any, tail: Any, z: np.ndarray, square: float) -> None:
+    def __init__(self, own: Any, tail: Any, z: np.ndarray, square: Any) -> None:
         self.own, self.tail, self.z, self.square = own, tail, z, square
 
     def _new(self, own: Any, tail: Any) -> "Plane":
@@ -114,7 +122,7 @@ class Plane:
         return self / (length + (length == 0))
 
 
-def psi(student: Student, loss: Any, rule: Rule, labels: ArrayLike, z: ArrayLike, square: float) -> np.ndarray:
+def psi(student: Student, loss: Any, rule: Rule, labels: ArrayLike, z: ArrayLike, square: ArrayLike) -> np.ndarray:
     r"""ψ at labels y and fields z (same shape), $|x|^2=$ `square`: the coefficient of x in the step, over the step size.
 
     Of momentum in all steps that the sample has a part in. `loss`: hashable, with a `value` that SymPy can differentiate
@@ -123,17 +131,27 @@ def psi(student: Student, loss: Any, rule: Rule, labels: ArrayLike, z: ArrayLike
     Raises `InputError` unless the student is one row on the sphere, not 2-homogeneous, and the rule's batch is 1; and for a
     rule other than momentum whose step depends on what it kept of earlier ones.
     """
+    return np.asarray(_moved(student, loss, rule, labels, z, square).tail / _size(rule))
+
+
+def _size(rule: Rule) -> float:
+    """η, of a schedule the first."""
+    return float(rule.step_size(0)) if callable(rule.step_size) else float(rule.step_size)
+
+
+def _moved(student: Student, loss: Any, rule: Rule, labels: ArrayLike, z: ArrayLike, square: ArrayLike) -> Plane:
+    """The row after a step, not yet back on the sphere; arguments and refusals as of `psi`."""
     if student.width != 1 or student.homogeneous or student.rows == "free" or rule.batch != 1:
         raise InputError(
             "ψ is that of one row on the sphere and batch 1: declare a committee of width 1, rows = sphere"
         )
-    check_positive(square=square)
+    check_positive(square=np.min(square))
+    size = _size(rule)
     if type(rule) is Momentum:
         whole = memory(replace(rule, decay=0.0, samples=0)).total
-        return whole * psi(student, loss, Rule(rule.step_size), labels, z, square)
+        return _moved(student, loss, Rule(whole * size), labels, z, square)
     y, fields = np.broadcast_arrays(np.asarray(labels, dtype=float), np.asarray(z, dtype=float))
     (sigma, slope), loss_slope = _functions(student), _slope_of(loss)
-    size = float(rule.step_size(0)) if callable(rule.step_size) else float(rule.step_size)
 
     def gradient(rows: Plane, second: Any) -> Gradient:
         h = rows.fields()
@@ -141,13 +159,13 @@ def psi(student: Student, loss: Any, rule: Rule, labels: ArrayLike, z: ArrayLike
         found = student.tangent(rows.combination(delta * second * slope(h)), rows)
         return Gradient(found, delta * sigma(h) if student.trained else 0.0)
 
-    def coefficient(kept: Plane) -> np.ndarray:
+    def after(kept: Plane) -> Plane:
         start = Plane(1.0, 0.0, fields, square)
-        after: Moved = rule.step(Here(start, student.second[0], dict.fromkeys(rule.buffers, kept), 0, size, gradient))
-        return np.asarray(after.rows.tail / size) + 0.0 * y
+        found: Moved = rule.step(Here(start, student.second[0], dict.fromkeys(rule.buffers, kept), 0, size, gradient))
+        return found.rows + Plane(0.0, 0.0 * y, fields, square)
 
-    first = coefficient(Plane(0.0, 0.0, fields, square))
-    if rule.buffers and not np.array_equal(first, coefficient(Plane(*_KEPT, fields, square)), equal_nan=True):
+    first = after(Plane(0.0, 0.0, fields, square))
+    if rule.buffers and not np.array_equal(first.tail, after(Plane(*_KEPT, fields, square)).tail, equal_nan=True):
         raise InputError(
             f"rule is {type(rule).__name__}: its step depends on what it kept of earlier ones ({', '.join(rule.buffers)}), so "
             "that its first step is not that of a run; simulate it, or use momentum, or the rule without memory"
@@ -156,11 +174,13 @@ def psi(student: Student, loss: Any, rule: Rule, labels: ArrayLike, z: ArrayLike
 
 
 @lru_cache(maxsize=16)
-def _functions(student: Student) -> tuple[Any, Any]:
+def _functions(student: Student) -> tuple[Any, ...]:
     """F and F_h of a row at fields."""
     sigma = student.activation.function
     known, row = {neuron.value: sigma, neuron.slope: sp.diff(sigma, z)}, student.neuron
-    return lower_numpy(row.output.subs(known), (z,)), lower_numpy(row.along_input.subs(known), (z,))
+    value, slope = (x.subs(known) for x in (row.output, row.along_input))
+    # (Powers of arrays are slow.)
+    return tuple(lower_numpy(sp.horner(x, z) if x.is_polynomial(z) else x, (z,)) for x in (value, slope))
 
 
 @lru_cache(maxsize=16)
@@ -170,33 +190,61 @@ def _slope_of(loss: Any) -> Any:
     return lower_numpy(sp.diff(loss.value(output, label), output), (output, label))
 
 
-def _panels(function: Any) -> Quadrature:
-    """Points and weights of E f(a), a ~ N(0, 1), panels split where `function` changes its sign (jumps included)."""
-    grid = np.linspace(-_RANGE, _RANGE, 4001)
-    values = np.sign(function(grid))
-    turns = np.flatnonzero(values[1:] * values[:-1] < 0)
-    roots = [scipy.optimize.bisect(lambda x: float(function(np.array([x]))[0]), grid[i], grid[i + 1]) for i in turns]
-    zeros = grid[values == 0] if (values == 0).sum() < 20 else []
-    edges = np.unique([*np.arange(-_RANGE, _RANGE + _PANEL / 2, _PANEL), *roots, *zeros])
-    points, weights = gauss_legendre(edges[:-1], edges[1:], _POINTS)
-    return points.ravel(), (weights * np.exp(-(points**2) / 2)).ravel() / np.sqrt(2 * np.pi)
+def _turns(function: Any, rows: int, reach: float) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and places at which `function(row, x)`, |x| ≤ reach, changes its sign, jumps included, or is 0."""
+    places = np.linspace(-reach, reach, int(2 * reach * _PLACES) + 1)
+    signs = np.sign(function(np.arange(rows)[:, None], places[None, :]))
+    row, left = np.nonzero(signs[:, 1:] * signs[:, :-1] < 0)
+    low, high, sign = places[left], places[left + 1], signs[row, left]
+    for _ in range(50):
+        middle = (low + high) / 2
+        before = np.sign(function(row, middle)) == sign
+        low, high = np.where(before, middle, low), np.where(before, high, middle)
+    zeros = signs == 0
+    zeros[zeros.sum(axis=1) >= 20] = False  # (a stretch on which it vanishes)
+    at, place = np.nonzero(zeros)
+    return np.concatenate([row, at]), np.concatenate([(low + high) / 2, places[place]])
+
+
+def _panels(
+    rows: np.ndarray, places: np.ndarray, count: int, reach: float, panel: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Points and weights (count, n) of E f(x), x ~ N(0, 1), panels of each row split at its places."""
+    order = np.argsort(rows, kind="stable")
+    rows, places = rows[order], places[order]
+    rank = np.arange(rows.size) - np.searchsorted(rows, rows)
+    even = np.arange(-reach, reach + panel / 2, panel)
+    edges = np.full((count, even.size + (int(rank.max()) + 1 if rank.size else 0)), reach)
+    edges[:, : even.size] = even
+    edges[rows, even.size + rank] = places
+    edges.sort(axis=1)  # (panels of no width at the end, with weight 0)
+    points, weights = (x.reshape(count, -1) for x in gauss_legendre(edges[:, :-1], edges[:, 1:], _POINTS))
+    return points, weights * np.exp(-(points**2) / 2) / np.sqrt(2 * np.pi)
 
 
 @dataclass(frozen=True, eq=False)
 class Drift:
     r"""$\nu_1,\nu_2,\dots$ of a rule, (degrees,), and means of ψ² (for the noise of a step), all as series in u.
 
-    Attributes: coefficients: $\nu_i$. squares: of $E\psi^2$. bends: of $E\partial_a^2\psi^2$, a the direction's coordinate.
+    Attributes:
+        coefficients: $\nu_i$. squares: of $E\psi^2$. bends: of $E\partial_a^2\psi^2$, a the direction's coordinate.
+        errors: of the coefficients, by their quadrature, (degrees,) or one for all; what is not above counts as 0.
     """
 
     coefficients: np.ndarray
     squares: np.ndarray
     bends: np.ndarray
+    errors: np.ndarray | float = 0.0
 
     def at(self, u: ArrayLike) -> np.ndarray:
         r"""$E\,\Delta u/\gamma$, same shape as u."""
         given = np.asarray(u, dtype=float)
         return (1 - given**2) * np.polynomial.polynomial.polyval(given, self.coefficients)
+
+    @property
+    def seen(self) -> np.ndarray:
+        r"""$\nu_i$, or 0 where it is not above its error, (degrees,)."""
+        return np.where(np.abs(self.coefficients) > self.errors, self.coefficients, 0.0)
 
     @property
     def square(self) -> float:
@@ -209,26 +257,27 @@ class Drift:
         mean, bend = (np.polynomial.polynomial.polyval(given, x) for x in (self.squares, self.bends))
         return mean, mean + (1 - given**2) * bend
 
-    def exponent(self, least: float = 1e-6) -> int:
-        r"""The first i with $|\nu_i|>$ least; 0 if there is none."""
-        found = np.flatnonzero(np.abs(self.coefficients) > least)
+    def exponent(self, least: float = 0.0) -> int:
+        r"""The first i with $|\nu_i|$ above `least` and its error; 0 if there is none."""
+        found = np.flatnonzero(np.abs(self.seen) > least)
         return int(found[0]) + 1 if found.size else 0
 
     def barrier(self) -> float | None:
         r"""The least 0 < u < 1 at which the drift turns from negative to positive; None if it never does."""
-        roots = np.polynomial.polynomial.polyroots(np.trim_zeros(self.coefficients, "b"))
+        roots = np.polynomial.polynomial.polyroots(np.trim_zeros(self.seen, "b"))
         places = np.sort(roots.real[(np.abs(roots.imag) < 1e-9) & (roots.real > 1e-9) & (roots.real < 1)])
-        slopes = np.polynomial.polynomial.polyval(places, np.polynomial.polynomial.polyder(self.coefficients))
+        slopes = np.polynomial.polynomial.polyval(places, np.polynomial.polynomial.polyder(self.seen))
         return next((float(u) for u, slope in zip(places, slopes, strict=True) if slope > 0), None)
 
 
 def drift(student: Student, target: Target, loss: Any, rule: Rule, dim: float, degrees: int = DEGREES) -> Drift:
-    r"""$\nu_i$ by Gauss–Legendre panels in a and b, split where the label and σ' change sign.
+    r"""$\nu_i$ by Gauss–Legendre panels in a and b, split where label, σ' and ∂ℓ/∂f change sign.
 
     Args:
         target: of one direction. dim: d, in the place of $|x|^2$.
 
-    Raises `InputError` for a target of more directions, label noise, a fixed data set, and what has no ψ (see `psi`).
+    Raises `InputError` for a target of more directions, label noise, a fixed data set, what has no ψ (see `psi`), and a ψ so
+    large far out that Eψ² is not found.
     """
     check_whole(degrees=degrees)
     if target.count != 1 or rule.noise or rule.samples:
@@ -236,11 +285,12 @@ def drift(student: Student, target: Target, loss: Any, rule: Rule, dim: float, d
             f"target has {target.count} directions, noise is {rule.noise:g}, data set {rule.samples}: the drift is that of "
             "one direction on fresh samples without label noise"
         )
-
-    points = grid(student, target, degrees)
-    values = psi(student, loss, rule, points.labels[:, None], points.fields[None, :], dim)
-    table = points.table(values)
-    return Drift(_series(table, 1), *(_series(points.table(values**2), by) for by in (0, 2)))
+    points, values = _within_reach(student, target, loss, rule, dim, degrees)
+    coarse = grid(student, target, loss, degrees, points.reach, 2 * _PANEL)
+    other = _series(coarse.table(psi(student, loss, rule, coarse.labels, coarse.fields, dim)), 1)
+    found = _series(points.table(values), 1)
+    errors = _SAFETY * np.abs(found - other) + _ROUNDING * _series(points.sizes(np.abs(values)), 1)
+    return Drift(found, *(_series(points.table(values**2), by) for by in (0, 2)), errors)
 
 
 def _series(table: np.ndarray, by: int) -> np.ndarray:
@@ -250,32 +300,123 @@ def _series(table: np.ndarray, by: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Points of independent a and b in panels: labels (A,) and fields b (B,), Hermite polynomials times weights of each.
+    """Points of independent a and b in panels: a and its label (A, 1), fields b (A or 1, B), and their weights.
 
-    Attributes: by_label: (degrees + 1, A). by_field: (degrees + 1, B).
+    Attributes: places: a. outer, inner: weights, of the shapes of a and b. reach: of the panels. degrees: of `table`.
     """
 
+    places: np.ndarray
     labels: np.ndarray
     fields: np.ndarray
-    by_label: np.ndarray
-    by_field: np.ndarray
+    outer: np.ndarray
+    inner: np.ndarray
+    reach: float
+    degrees: int
 
     def table(self, values: np.ndarray) -> np.ndarray:
         r"""$E f\,He_i(a)He_j(b)$ of values (A, B), (degrees + 1, degrees + 1)."""
-        return np.asarray(self.by_label @ values @ self.by_field.T)
+        return self._sums(values, *self._polynomials)
+
+    def sizes(self, values: np.ndarray) -> np.ndarray:
+        r"""$E f\,|He_i(a)He_j(b)|$ of values (A, B), (degrees + 1, degrees + 1)."""
+        return self._sums(values, *map(np.abs, self._polynomials))
+
+    def mean(self, values: np.ndarray) -> float:
+        """E f of values (A, B)."""
+        return float(np.sum(self.outer * self.inner * values))
+
+    @cached_property
+    def _polynomials(self) -> tuple[np.ndarray, np.ndarray]:
+        """Times the weights, (degrees + 1, A) and (degrees + 1, A or 1, B)."""
+        order = np.arange(self.degrees + 1)[:, None, None]
+        by_label, by_field = (scipy.special.eval_hermitenorm(order, x) for x in (self.places, self.fields))
+        return (by_label * self.outer)[:, :, 0], by_field * self.inner
+
+    def _sums(self, values: np.ndarray, by_label: np.ndarray, by_field: np.ndarray) -> np.ndarray:
+        if len(self.fields) == 1:
+            return np.asarray(by_label @ values @ by_field[:, 0].T)
+        return np.asarray(by_label @ np.einsum("ab,jab->aj", values, by_field))
 
 
-def grid(student: Student, target: Target, degrees: int) -> Grid:
-    """Panels split where the label and σ' change sign; of a target of one direction, up to this degree, a scalar."""
+def grid(
+    student: Student, target: Target, loss: Any, degrees: int, reach: float = _REACHES[0], panel: float = _PANEL
+) -> Grid:
+    """Of a target of one direction: panels split where a gradient may jump, which is where it is 0, or the label jumps.
+
+    In b where σ' or, at the point's label, ∂ℓ/∂f change sign; in a where the label does, and where two such b merge.
+    """
+    (sigma, slope), loss_slope, second = _functions(student), _slope_of(loss), student.second[0]
 
     def label(a: np.ndarray) -> np.ndarray:
-        return np.asarray(target.value(a[:, None], lower_numpy))
+        return np.asarray(target.value(a[..., None], lower_numpy))
 
-    (a, outer), (b, inner) = _panels(label), _panels(_functions(student)[1])
-    order = np.arange(degrees + 1)[:, None]
-    return Grid(
-        label(a), b, scipy.special.eval_hermitenorm(order, a) * outer, scipy.special.eval_hermitenorm(order, b) * inner
+    _, flat = _turns(lambda _, b: slope(b), 1, reach)
+    heights = np.unique(np.round(second * sigma(flat), 12))
+
+    def merged(row: np.ndarray, a: np.ndarray) -> np.ndarray:
+        y = label(a)
+        return np.where(row == heights.size, y, loss_slope(np.append(heights, 0.0)[row] + 0.0 * y, y))
+
+    _, splits = _turns(merged, heights.size + 1, reach)
+    splits = np.unique(splits)
+    a, outer = _panels(np.zeros(splits.size, dtype=int), splits, 1, reach, panel)
+    a, outer = a.T, outer.T
+    y = label(a[:, 0])
+    rows, places = _turns(lambda row, b: loss_slope(second * sigma(b), y[row]), y.size, reach)
+    count = y.size if rows.size else 1  # (without such places all labels have the same panels)
+    rows = np.append(rows, np.repeat(np.arange(count), flat.size))
+    b, inner = _panels(rows, np.append(places, np.tile(flat, count)), count, reach, panel)
+    return Grid(a, y[:, None], b, outer, inner, reach, degrees)
+
+
+def _within_reach(
+    student: Student, target: Target, loss: Any, rule: Rule, dim: float, degrees: int
+) -> tuple[Grid, np.ndarray]:
+    """Points that hold Eψ², and ψ at them."""
+    for reach in _REACHES:
+        points = grid(student, target, loss, degrees, reach)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = psi(student, loss, rule, points.labels, points.fields, dim)
+            outside = np.maximum(np.abs(points.places), np.abs(points.fields)) > reach - 1
+            if points.mean(values**2 * outside) <= _OUTER * points.mean(values**2):
+                return points, values
+    raise InputError(
+        f"Eψ² comes from labels or fields beyond {_REACHES[-1]:g} standard deviations, which no run sees: lower the step "
+        "size, the passes or the degree of link and activation"
     )
+
+
+class FirstStep(NamedTuple):
+    r"""$E\,\Delta u/\gamma$ to first order in γ, and `whole` at the rule's γ; `square`: $E\psi^2$."""
+
+    first: float
+    whole: float
+    square: float
+
+
+def first_step(student: Student, target: Target, loss: Any, rule: Rule, dim: float, u: float) -> FirstStep:
+    r"""Means over a step at overlap u, |u| < 1, with the law of $|x|^2=z^2+q^2+\chi^2_{d-2}$ (no last term for d up to 2).
+
+    By quadrature; of momentum the step is one of all that a sample moves. Arguments as of `drift`.
+
+    Raises `InputError` for u out of range, and as `drift`.
+    """
+    if not abs(u) < 1:
+        raise InputError(f"overlap is {u!r}: give one between -1 and 1")
+    points, _ = _within_reach(student, target, loss, rule, dim, 0)
+    a, b, rest, size = points.places, points.fields, np.sqrt(1 - u * u), _size(rule)
+    q = (a - u * b) / rest
+    # (Density of the correlated pair over that of the independent one.)
+    density = np.exp((a**2 - q**2) / 2) / rest
+    total = np.zeros(3)
+    for beside, weight in zip(*chi_squared(max(dim - 2, 0.0), _LENGTHS), strict=True):
+        after = _moved(student, loss, rule, points.labels, b, b**2 + q**2 + beside)
+        along, side = after.own + after.tail * b, after.tail * np.sqrt(q**2 + beside)
+        length, climb = np.hypot(along, side), rest * after.tail * q
+        short = np.where(along > 0, side * (side / (length + np.abs(along))), length - along)
+        parts = climb / size, (climb - u * short) / length / size, (after.tail / size) ** 2
+        total += [weight * points.mean(density * x) for x in parts]
+    return FirstStep(*total.tolist())
 
 
 def drift_of(model: DeclaredModel) -> Drift:

@@ -2,7 +2,8 @@ r"""Steps until one direction is found: the largest step size that a rule stands
 
 From the drift $\gamma f(u)$, $f=(1-u^2)\sum_i\nu_iu^{i-1}$ (`theory.declared.one_direction`), the shrinkage of the row
 $\gamma^2K$, $K=\tfrac12uE\psi^2(q^2+d-2)$, and the variance $\gamma^2N$, $N=(1-u^2)E\psi^2q^2-f^2$, of a step (means at
-overlap u, by Mehler's formula). The overlap grows as long as $\gamma K<f$: a step size is the `share` of the largest one with
+overlap u, by Mehler's formula; of projected rows: of others K is larger by $\sqrt{1-u^2}E\psi^2zq$, a share of
+O(1/d)). The overlap grows as long as $\gamma K<f$: a step size is the `share` of the largest one with
 that on the whole way. The mean number of steps from $u_0$ to $u_1$ is, by Itô's formula for the remaining time
 $\int_u^{u_1}dv/f$ (derived),
 

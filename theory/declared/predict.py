@@ -26,7 +26,7 @@ from theory.declared.model import DeclaredModel
 from theory.declared.modified_equation import REFERENCE as CLOCK_REFERENCE
 from theory.declared.modified_equation import memory
 from theory.declared.one_direction import REFERENCE as DRIFT_REFERENCE
-from theory.declared.one_direction import Drift, drift
+from theory.declared.one_direction import Drift, FirstStep, drift, first_step
 from theory.declared.population import check_target
 from theory.declared.rule import Rule
 from theory.declared.start import Start
@@ -41,6 +41,9 @@ _FEW = 0.03
 _COSINE = 0.1
 #: Share of their sizes that the terms of a leap add up to, below which they count as cancelled.
 _CANCELLED = 0.01
+#: Shares of the drift of one direction: what |x|² for d may cost, and what the next orders in the step size, which are that at
+#: a quarter of the largest step size.
+_LENGTH, _FIRST_ORDER = 0.05, 0.25
 DEGREE, BAYES = "leading degree of the rule", "loss that no estimator beats"
 GENERATIVE = "generative exponent of the link"
 _HERMITE = "Hermite expansion; arXiv:2003.10409"
@@ -147,7 +150,8 @@ def _one_direction(model: DeclaredModel, start: Start) -> Iterator[Known | Unkno
     if isinstance(target, Additive):
         target = replace(target, weights=target.weights[:1])
     row = student if sphere else committee(student.activation, 1, rows="sphere")
-    found = drift(row, target, model.loss, replace(rule, batch=1, noise=0.0, decay=0.0), float(model.inputs.trace))
+    lone, dim = replace(rule, batch=1, noise=0.0, decay=0.0), float(model.inputs.trace)
+    found = drift(row, target, model.loss, lone, dim)
     conditions = (
         fact(
             "isotropic",
@@ -160,28 +164,59 @@ def _one_direction(model: DeclaredModel, start: Start) -> Iterator[Known | Unkno
         fact("one direction", model.target.count == 1, "one direction: the others, noise on its label, are left out"),
         fact("labels", not rule.noise, "labels: without their noise"),
     )
-    yield from _of_drift(found, model.inputs.dim, conditions)
+    exact = partial(first_step, row, target, model.loss, lone, dim)
+    yield from _of_drift(found, model.inputs.dim, exact, conditions)
 
 
-def _of_drift(found: Drift, dim: int, conditions: tuple[Condition, ...]) -> Iterator[Known | Unknown]:
+def _of_drift(
+    found: Drift, dim: int, exact: Callable[[float], FirstStep], general: tuple[Condition, ...]
+) -> Iterator[Known | Unknown]:
+    """`exact`: `first_step` at an overlap. A barrier is judged where it is, all else at overlap d^-1/2."""
     first, source = found.exponent(), DRIFT_REFERENCE
     if not first:
         yield Unknown(DEGREE, "no ν_i up to degree 20: at first order the rule sees nothing of this link")
         return
+    start, value = float(dim) ** -0.5, float(found.coefficients[first - 1])
     # (At overlap d^-1/2, where a row begins, a small coefficient of low degree may not lead yet.)
-    size = np.abs(found.coefficients) * float(dim) ** (-np.arange(len(found.coefficients)) / 2)
-    here, value = int(np.argmax(size)) + 1, float(found.coefficients[first - 1])
+    size = np.abs(found.seen) * start ** np.arange(len(found.seen))
+    share = float(np.broadcast_to(found.errors, found.seen.shape)[first - 1]) / abs(value)
+    general = (*general, small("quadrature", share, _LENGTH, "quadrature: it is known to {:.2g} of itself only"))
+    conditions = (*general, *_first_order(found, exact, start, size.max(), f"the drift at overlap {start:.2g}"))
     drawn = fact(
         "sign", value > 0, "sign: its coefficient is negative, so that small positive overlaps are driven back"
     )
     yield Known(DEGREE, first, NUMBER, source, conditions)
-    yield Known("leading degree at overlap d^-1/2", here, NUMBER, source, conditions)
+    yield Known("leading degree at overlap d^-1/2", int(np.argmax(size)) + 1, NUMBER, source, conditions)
     yield Known("coefficient of the leading degree", value, NUMBER, source, conditions)
-    yield Known("noise over signal", found.square / value**2, NUMBER, source, conditions)
+    noise = (*conditions, *_noise(found, exact, start))
+    yield Known("noise over signal", found.square / value**2, NUMBER, source, noise)
     yield Known("samples of the rule", max(1, first - 1), POWER, source, (*conditions, drawn))
     barrier = None if value > 0 else found.barrier()
     if barrier is not None:
-        yield Known("overlap to start above", barrier, NUMBER, source, conditions)
+        rise = (1 - barrier**2) * np.polynomial.Polynomial(found.seen).deriv()(barrier)
+        moved = _first_order(found, exact, barrier, float(barrier * rise), "it")  # (by a step of Newton's)
+        yield Known("overlap to start above", barrier, NUMBER, source, (*general, *moved))
+
+
+def _first_order(
+    found: Drift, exact: Callable[[float], FirstStep], u: float, scale: float, of: str
+) -> tuple[Condition, ...]:
+    """What the law of |x|² and a step of finite size change of the drift at overlap u, over `scale`."""
+    if u >= 1:
+        return (fact("dimension", False, "dimension: no direction is at right angles to the target's"),)
+    step = exact(u)
+    away, later = abs(step.first - float(found.at(u))) / scale, abs(step.whole - step.first) / scale
+    length = f"dimension: it has d for |x|², whose law moves {of} by {{:.2g}} of its size"
+    order = f"step size: what is beyond its first order moves {of} by {{:.2g}} of its size; lower it"
+    return small("dimension", away, _LENGTH, length), small("step size", later, _FIRST_ORDER, order)
+
+
+def _noise(found: Drift, exact: Callable[[float], FirstStep], u: float) -> tuple[Condition, ...]:
+    """What the law of |x|² changes of Eψ² at overlap u."""
+    if u >= 1:
+        return ()
+    away = abs(exact(u).square / float(found.squares_at(u)[0]) - 1)
+    return (small("dimension", away, _LENGTH, "dimension: the law of |x|² moves the noise by {:.2g} of it"),)
 
 
 # --------------------------------------------------------------------------------- clock
