@@ -30,7 +30,7 @@ def gauss_legendre(low: ArrayLike, high: ArrayLike, count: int) -> Rule:
 _unit_legendre = lru_cache(maxsize=64)(np.polynomial.legendre.leggauss)
 
 
-def chi_squared(freedom: int, count: int) -> Rule:
+def chi_squared(freedom: float, count: int) -> Rule:
     r"""Points and weights (count,) of $E\,f(X)$, $X\sim\chi^2$ with `freedom` ≥ 0: exact up to degree 2·count − 1.
 
     From the recurrence of the Laguerre polynomials (Golub and Welsch 1969).

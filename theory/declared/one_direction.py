@@ -290,7 +290,8 @@ def drift(student: Student, target: Target, loss: Any, rule: Rule, dim: float, d
     other = _series(coarse.table(psi(student, loss, rule, coarse.labels, coarse.fields, dim)), 1)
     found = _series(points.table(values), 1)
     errors = _SAFETY * np.abs(found - other) + _ROUNDING * _series(points.sizes(np.abs(values)), 1)
-    return Drift(found, *(_series(points.table(values**2), by) for by in (0, 2)), errors)
+    squares, bends = (_series(points.table(values**2), by) for by in (0, 2))
+    return Drift(found, squares, bends, errors)
 
 
 def _series(table: np.ndarray, by: int) -> np.ndarray:
