@@ -123,7 +123,7 @@ def resolve(problem: AdditiveProblem, simulation: Simulation | None = None) -> R
     step_size = problem.step_size
     if step_size is None and bound is not None:
         step_size = SAFE_FRACTION["overlap-flow"] * bound[0]
-    warnings = (*_truncation(activation), *_excess(problem, bound), *_heavy(prediction, bound))
+    warnings = (*_truncation(activation), *_excess(problem, bound), *_doubts(problem, prediction, bound))
     time, steps = _length(problem, prediction, step_size)
     return Resolved(problem, activation, teacher, student, initial, prediction, bound, step_size, time, steps, warnings)
 
@@ -147,13 +147,16 @@ def _excess(problem: AdditiveProblem, bound: tuple[float, int] | None) -> list[s
     return beyond(problem.step_size, *bound, problem.allow_unstable)
 
 
-def _heavy(prediction: "theory.Prediction", bound: tuple[float, int] | None) -> list[str]:
-    from theory.prediction.validity import light
+def _doubts(
+    problem: AdditiveProblem, prediction: "theory.Prediction", bound: tuple[float, int] | None
+) -> list[str]:
+    """What does not hold of the bound."""
+    from theory.prediction.validity import of_step
 
     if bound is None:
         return []
-    own = light(prediction, bound[1])
-    return [] if own.holds else [f"stability bound {bound[0]:.4g}: {own.sentence}"]
+    conditions = of_step(prediction, bound[1], bound[0], problem.batch)
+    return [f"stability bound {bound[0]:.4g}: {own.sentence}" for own in conditions if not own.holds]
 
 
 def beyond(step_size: float, bound: float, direction: int | None, allowed: bool) -> list[str]:

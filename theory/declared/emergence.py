@@ -5,9 +5,10 @@ The additive model itself (isotropic inputs, orthonormal directions) has its own
 (`theory.declared.lone_row`). Times are sums of step sizes.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -18,12 +19,18 @@ from theory.declared.flow import is_quadratic, speed
 from theory.declared.known import NUMBER, STEPS, TIME, Known, Unknown, fact, small
 from theory.declared.lone_row import Passage, Row, alone, follow
 from theory.declared.model import DeclaredModel
+from theory.declared.one_direction import Drift, drift_of
+from theory.declared.one_direction import REFERENCE as DRIFT_REFERENCE
+from theory.declared.passage import Wandering, allowed_step
 from theory.declared.rule import Rule
 from theory.declared.schedule import MOST_STEPS, steps_until
 from theory.declared.start import Start
+from theory.declared.student import committee
+from theory.declared.target import Additive
+from theory.one_task.hitting_distribution import HittingLaw, hitting_distribution
 from theory.prediction.greedy import select
 from theory.prediction.predict import Prediction, predict
-from theory.prediction.validity import WIDEST, Condition, Validity, light, validity
+from theory.prediction.validity import MOVED, WIDEST, Condition, Validity, of_step, validity
 
 LEADING, FOUND, FITTED = "emergence, leading order", "emergence", "half of its norm fitted"
 FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS = "emergence in steps", "emergence of SGD, mean", "emergence of SGD, spread"
@@ -36,6 +43,10 @@ _FOLLOWED, _HORIZON = 6, 40.0
 _ALL, _FASTEST = 16, 3
 #: What makes a row light.
 _MASSLESS = 1e-6
+#: By how much of its time SGD may miss that of the flow, as what the steps of the flow are worth.
+_FLUCTUATIONS = 0.3
+#: Overlap at which a direction counts as found.
+_LEVEL = float(np.sqrt(lone_row.FOUND))
 
 
 def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
@@ -53,30 +64,57 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
             f"{model.student.width} rows of a committee pull at each other as strongly as the target does; run declared-flow, "
             "or predict the correlation loss"
         )
-    additive = None if prediction is None else _additive(model.rule, prediction, pace, signal)
-    entries = list(_by_rows(model, start) if additive is None else additive)
+    if prediction is not None:
+        entries = list(_additive(model.rule, prediction, pace, signal))
+        law: Callable[[int], HittingLaw | None] = partial(_law_of_sgd, prediction, model.rule)
+    else:
+        entries, lone = list(_by_rows(model, start)), _lone(model, start)
+        entries += [] if lone is None else [lone.largest_step]
+        law = partial(_law_of_row, lone)
     yield from entries
-    yield from _in_steps(model.rule, entries)
+    yield from _in_steps(model.rule, entries, law)
 
 
-def _in_steps(rule: Rule, entries: Sequence[Known | Unknown]) -> Iterator[Known | Unknown]:
-    """Times as steps, by the sum of step sizes."""
-    found = [x for x in entries if isinstance(x, Known) and x.quantity == FOUND]
-    times = np.array([(x.value, x.low, x.high) for x in found]).reshape(-1, 3)
+def _in_steps(
+    rule: Rule, entries: Sequence[Known | Unknown], law: Callable[[int], HittingLaw | None]
+) -> Iterator[Known | Unknown]:
+    """The flow's times as steps, by the sum of step sizes. Steps of SGD take as long where their own `law`, in flow time, is
+    near: the interval holds its mean, give or take its spread.
+    """
+    found = [x for x in entries if isinstance(x, Known) and x.quantity == FOUND and x.place is not None]
+    times = np.array([x.value for x in found])
     steps, size = steps_until(rule.step_size, times)
-    bound = next((x.value for x in entries if isinstance(x, Known) and x.quantity == BOUND), np.inf)
-    stable = small(
-        "step size", size, bound, "step size: {:.3g} is beyond the largest, where noise undoes an overlap's growth"
-    )
-    for entry, (value, low, high) in zip(found, steps.tolist(), strict=True):
+    bound = next((x.value for x in entries if isinstance(x, Known) and x.quantity == BOUND), 0.0)
+    stable = _stable(size, bound)
+    for entry, value in zip(found, steps.tolist(), strict=True):
         if np.isinf(value) and np.isfinite(entry.value):
-            ends = getattr(rule.step_size, "end", None) or MOST_STEPS
+            last = getattr(rule.step_size, "end", None) or MOST_STEPS
             yield Unknown(
                 FOUND_STEPS,
-                f"direction {entry.place}: the schedule's first {ends} steps add up to less than its time, {entry.value:.4g}",
+                f"direction {entry.place}: the schedule's first {last} steps add up to less than its time, {entry.value:.4g}",
             )
             continue
-        yield Known(FOUND_STEPS, value, STEPS, entry.source, (*entry.conditions, stable), entry.place, low, high)
+        known = stable.holds and not callable(rule.step_size) and 0 < entry.value < np.inf
+        own = law(entry.place - 1) if known and entry.place is not None else None
+        moved = 0.0 if own is None else (abs(own.mean - entry.value) + own.std) / entry.value
+        conditions = (
+            *entry.conditions,
+            stable,
+            fact("noise", not rule.noise, "noise: what that on labels moves SGD by is not known"),
+            fact("fluctuations", entry.value < np.inf, "fluctuations: noise may find what the flow never does"),
+            fact("fluctuations", not callable(rule.step_size), "fluctuations: known for constant steps only"),
+            small("fluctuations", moved, _FLUCTUATIONS, "fluctuations: SGD is {:.2g} times it off, in mean and spread"),
+        )
+        ends = np.array([entry.low / (1 + moved), entry.high * (1 + moved)])
+        low, high = steps_until(rule.step_size, ends)[0].tolist()
+        yield Known(FOUND_STEPS, value, STEPS, entry.source, conditions, entry.place, low, high)
+
+
+def _stable(size: float, bound: float) -> Condition:
+    """A bound of 0: none is known."""
+    none = "step size: no largest one is known for this model: a run at half of it says whether it is small"
+    beyond = f"step size: {size:.3g} is beyond the largest, where noise undoes an overlap's growth"
+    return Condition("step size", size <= bound, size, bound, beyond if bound > 0 else none)
 
 
 def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float) -> Iterator[Known | Unknown]:
@@ -92,7 +130,7 @@ def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float) ->
         source = weight_decay.REFERENCE if prediction.decay else _ADDITIVE
         yield Known(FITTED, loss_time, TIME, source, (*conditions, *_fitted(low, high)), place, low, high)
         if type(rule) is Rule and not callable(rule.step_size) and not rule.noise:
-            yield from _of_sgd(prediction, p, float(rule.step_size), rule.batch, conditions)
+            yield from _of_sgd(prediction, rule, p, conditions)
     if type(rule) is Rule and callable(rule.step_size) and prediction.activation.information_exponent >= 3:
         yield Unknown(OF_SGD, "the step size is a schedule: the law of SGD's times is known for a constant one only")
     yield from _rest(prediction, found, signal)
@@ -101,7 +139,7 @@ def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float) ->
         conditions = (
             fact("momentum", type(rule) is Rule, _given_step(rule)),
             fact("noise", not rule.noise, "noise: that on labels is not in the bound"),
-            light(prediction, worst),
+            *of_step(prediction, worst, bound * speed(rule), rule.batch),
         )
         source = "second order of one step on the plateau; theory.one_task.plateau"
         yield Known(BOUND, bound, TIME, source, conditions, worst + 1)
@@ -133,9 +171,12 @@ def additive_prediction(model: DeclaredModel, start: Start) -> Prediction | None
 
 
 def largest_step(model: DeclaredModel, start: Start) -> float:
-    """`BOUND` of a model that is the additive one; inf of others. Raises `InputError` where it has none."""
+    """`BOUND`; inf where none is known. Raises `InputError` where an additive model has none."""
     prediction = additive_prediction(model, start)
-    return np.inf if prediction is None else _bound(prediction, model.rule)[0]
+    if prediction is not None:
+        return _bound(prediction, model.rule)[0]
+    lone = _lone(model, start)
+    return np.inf if lone is None else lone.largest_step.value
 
 
 def last_time(model: DeclaredModel, start: Start) -> float:
@@ -144,17 +185,23 @@ def last_time(model: DeclaredModel, start: Start) -> float:
     return 0.0 if prediction is None or not prediction.learned.any() else prediction.last_time / speed(model.rule)
 
 
-def _of_sgd(
-    prediction: Prediction, p: int, size: float, batch: int, conditions: tuple[Condition, ...]
-) -> Iterator[Known]:
-    """Mean and spread over replicas of SGD, to first order in the step size."""
+def _law_of_sgd(prediction: Prediction, rule: Rule, p: int) -> HittingLaw | None:
+    """In the time of the entries; of momentum, by the effective step. None from exponent 2 downwards."""
     half = float(prediction.time_half[p])
     if not np.isfinite(half) or half == 0 or prediction.activation.information_exponent < 3:
+        return None
+    pace = speed(rule)
+    law = prediction.sgd_law(p, pace * float(rule.step_size), rule.batch)  # type: ignore[arg-type]
+    return HittingLaw(law.mean / pace, law.std / pace)
+
+
+def _of_sgd(prediction: Prediction, rule: Rule, p: int, conditions: tuple[Condition, ...]) -> Iterator[Known]:
+    """Mean and spread over replicas of SGD: at steps up to the largest, where they may be far from the flow's time."""
+    law, size = _law_of_sgd(prediction, rule, p), float(rule.step_size)  # type: ignore[arg-type]
+    if law is None:
         return
-    law = prediction.sgd_law(p, size, batch)
-    shift = abs(law.mean - half) / half
-    few = small("step size", shift, 0.3, "step size: fluctuations move the time by {:.0%}, beyond first order")
-    conditions = (*conditions, few, light(prediction, p))
+    stable = _stable(size, _bound(prediction, rule)[0])
+    conditions = (*conditions, stable, *of_step(prediction, p, size, rule.batch))
     source = "one-task diffusion; theory.one_task.hitting_distribution"
     yield Known(MEAN_STEPS, law.mean / size, STEPS, source, conditions, p + 1)
     yield Known(SPREAD_STEPS, law.std / size, STEPS, source, conditions, p + 1)
@@ -350,3 +397,58 @@ def _pull(model: DeclaredModel, start: Start, row: int, p: int, time: float) -> 
 
 def _norms(pulled: float) -> Condition:
     return small("norms", pulled, 0.5, "norms: the other rows' pull moves the time by {:.0%}, to first order")
+
+
+# ----------------------------------------------------------- one row on the sphere and its steps
+
+
+@dataclass(frozen=True, eq=False)
+class _Lone:
+    """The row that is fastest to the only direction: its drift, of batch 1, and its overlap at the start."""
+
+    model: DeclaredModel
+    drift: Drift
+    overlap: float
+
+    @property
+    def dim(self) -> float:
+        return float(self.model.inputs.dim)
+
+    @cached_property
+    def largest_step(self) -> Known:
+        """Raises `InputError` for a row that is not driven to the direction all the way. A batch divides the second order."""
+        rule = self.model.rule
+        value = rule.batch * allowed_step(self.drift, self.dim, self.overlap, _LEVEL)
+        moved = value * float(np.sqrt(self.dim * self.drift.square / rule.batch))
+        conditions = (
+            fact("momentum", type(rule) is Rule, "momentum: the bound is that of plain SGD, to first order in the memory"),
+            small("whole steps", moved, MOVED, "whole steps: one of that size moves the row by {:.2g}, beyond second order"),
+        )
+        return Known(BOUND, value, TIME, DRIFT_REFERENCE, conditions, 1)
+
+    def law(self) -> HittingLaw:
+        """Of the steps of SGD, as sums of step sizes."""
+        rule = self.model.rule
+        size = float(rule.step_size) / rule.batch  # type: ignore[arg-type]
+        walk = Wandering(self.drift, self.dim, size, self.model.student.activation)
+        return hitting_distribution(walk, self.overlap, lone_row.FOUND).moments()
+
+
+def _law_of_row(lone: _Lone | None, p: int) -> HittingLaw | None:
+    return None if lone is None else lone.law()
+
+
+def _lone(model: DeclaredModel, start: Start) -> _Lone | None:
+    """None where no bound on its steps is known: directions or eigenvalues that differ, label noise, any rows but unit ones."""
+    student = model.student
+    crowd = is_quadratic(model.loss) and student.width > 1
+    if crowd or student.trained or student.homogeneous or not isinstance(model.target, Additive):
+        return None
+    row = int(np.argmax(lone_row.growth_rates(model, start)[:, 0]))
+    single = committee(student.activation, 1, student.second[row], rows=student.rows)
+    with suppress(InputError):
+        drift = drift_of(replace(model, student=single, rule=replace(model.rule, batch=1, decay=0.0)))
+        overlap = float(start.overlaps(model.directions)[0, row, 0] / np.sqrt(start.grams[0, row, row]))
+        lone = _Lone(model, drift, abs(overlap) if student.activation.parity == "even" else overlap)
+        return lone if lone.largest_step.value > 0 else None
+    return None

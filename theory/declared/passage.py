@@ -13,12 +13,16 @@ so that $n\asymp\nu_i^{-2}E\psi^2d^{(i-1)\vee1}$ at that step size, $\nu_i$ the 
 i = 2 (arXiv:2003.10409 for plain SGD).
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from theory.core.activation import Activation
 from theory.core.arguments import check_positive
 from theory.core.errors import InputError
 from theory.core.quadrature import gauss_legendre
 from theory.declared.one_direction import Drift
+from theory.one_task.diffusion import Diffusion
 
 #: Panels between the overlaps, at equal ratios, and points of each.
 _PANELS, _POINTS = 60, 8
@@ -69,3 +73,25 @@ def _between(start: float, level: float) -> tuple[np.ndarray, np.ndarray]:
     edges = np.geomspace(start, level, _PANELS + 1)
     points, weights = gauss_legendre(edges[:-1], edges[1:], _POINTS)
     return points.ravel(), weights.ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class Wandering(Diffusion):
+    r"""The diffusion with the moments of a step, $du=(f-\gamma K)dt+\sqrt{\gamma N}dW$ in the sum of step sizes, for the law of a
+    passage (`theory.one_task.hitting_distribution`).
+
+    It has what $E\,n$ to first order in γ leaves out: rows that noise drives to where they hardly grow.
+
+    Attributes: step_size: γ, over the batch. activation: that of the row, even where u and −u are one. weight: of no meaning.
+    """
+
+    drift: Drift
+    dim: float
+    step_size: float
+    activation: Activation
+    weight: float = 1.0
+
+    def coefficients(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Drift and variance at overlaps of shape (n,)."""
+        shrinkage, variance = _second_order(self.drift, self.dim, overlap)
+        return self.drift.at(overlap) - self.step_size * shrinkage, self.step_size * variance

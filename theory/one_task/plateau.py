@@ -23,9 +23,13 @@ from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
 from theory.core.gaussian import standard_expectation
 from theory.core.hermite import z
+from theory.core.lowered import lower_numpy
+from theory.core.quadrature import gauss_hermite
 
 u, a, d, mass = sp.symbols("u a d A", positive=True)
 REFERENCE = "second-order expansion of one SGD step; derived for every polynomial activation"
+#: Of a quadrature of what is no polynomial.
+_POINTS = 64
 
 
 def mehler(first: sp.Expr, second: sp.Expr) -> sp.Expr:
@@ -118,6 +122,18 @@ class Plateau:
         gain, loss = float(signal(self.activation).subs({a: weight, u: overlap})), float(shrinkage(overlap))
         return float("inf") if gain * loss <= 0 else gain / loss  # (and not a number where one of them is none)
 
+    def neglected(self, weight: float, overlap: float, total: float, dim: int) -> float:
+        r"""Share of K that its leading order in d leaves out at a small overlap, $|(K(0)+\kappa u)/K-1|$; 0 of exact laws.
+
+        Of an activation without mean and with information exponent 3 or more: else the other directions' labels add more.
+        """
+        if _exact(self.activation):
+            return 0.0
+        values = {u: overlap, a: weight, mass: total, d: dim}
+        # K(0) = 2 E f_*²x_p · E σσ', and E σσ' = ½ E zσ²; nothing of definite parity has it.
+        whole = a**2 * _moment(z * self.activation.function**2) ** 2 + _general_shrinkage(self.activation) * u
+        return abs(float((whole / self.shrinkage_law).subs(values)) - 1)
+
     def stability_bound(
         self, weights: np.ndarray, overlaps: np.ndarray, total: float, dim: int, batch: int = 1
     ) -> tuple[float, int]:
@@ -182,7 +198,9 @@ def plateau(activation: Activation) -> Plateau:
     """Derive K and N.
 
     An activation that is no polynomial, or has a mean or an exponent below 3, gets the leading order in d, which needs
-    its kernel only: K ≈ ½ d A φ(1) φ'(1) u, N ≈ A φ(1) φ'(1) (since E σ'² = φ'(1)).
+    its kernel only: K ≈ ½ d A φ(1) φ'(1) u, N ≈ A φ(1) φ'(1) (since E σ'² = φ'(1)). With a mean or an exponent below 3 that
+    is no more than the order of magnitude: K(0), and the labels of other directions that one sees at once, are left out
+    (`theory.prediction.validity.of_step` says so).
     """
     if not _exact(activation):
         energy = activation.second_moment * activation.kernel_at(1, 1)
@@ -253,9 +271,14 @@ def _general_shrinkage(activation: Activation) -> sp.Expr:
     # E f_*²|g-part|²: |x|² splits into ζ² (student's own coordinate) and the d−1 others.
     size = total * _moment(chi**2 + 2 * z * chi * psi + psi**2 * (z**2 - 1)) + _moment(psi**2) * (total * d + spread)
     # (g·e)(g·v̄) to first order in u: 2f_*²{χσ + x_p²(σψ)'}, and E f_*²x_p² = total + own.
-    bend = 2 * (total * _moment(chi * sigma) + (total + own) * _moment(sp.diff(sigma * psi, z)))
+    # (E(σψ)' = E zσψ: a kink has no second derivative.)
+    bend = 2 * (total * _moment(chi * sigma) + (total + own) * _moment(z * sigma * psi))
     return sp.expand(bend + size / 2 - 6 * total * _moment(sigma**2))
 
 
-def _moment(polynomial: sp.Expr) -> sp.Expr:
-    return standard_expectation(sp.expand(polynomial), z)
+def _moment(function: sp.Expr) -> sp.Expr:
+    """E of a function of one standard Gaussian: exact for polynomials, else by quadrature."""
+    if function.is_polynomial(z):
+        return standard_expectation(sp.expand(function), z)
+    points, weights = gauss_hermite(_POINTS)
+    return sp.Float(float(weights @ lower_numpy(function, (z,))(points)))

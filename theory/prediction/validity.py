@@ -19,6 +19,7 @@ from theory.core.activation import c as cosine
 from theory.core.lowered import lower_numpy
 from theory.core.quadrature import gauss_hermite
 from theory.one_task.lone_path import lone_path
+from theory.one_task.plateau import plateau as laws
 from theory.one_task.single_task import SingleTask
 from theory.prediction.deflation import DeflatedRows, TooLong, deflated_rows, rows_by_share
 from theory.prediction.predict import Prediction
@@ -37,6 +38,8 @@ _ROUNDING = 1e-6
 _SMALL = 1e-6
 #: Share of the target's noise that the students' own may have in the mean over the wait; and points of its quadrature.
 _OWN_NOISE, _POINTS = 0.2, 64
+#: What the leading order in d of a step's second order may leave out; and how far a step may move a student, over its norm.
+_LEADING, MOVED = 0.1, 0.3
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,37 @@ def light(prediction: Prediction, q: int) -> Condition:
         "be trusted"
     )
     return Condition("light", share <= _OWN_NOISE, share, _OWN_NOISE, sentence)
+
+
+def of_step(prediction: Prediction, q: int, step_size: float, batch: int = 1) -> tuple[Condition, ...]:
+    r"""What must hold of a step's second order (`theory.one_task.plateau`) while direction q waits, for a bound, which is itself
+    such a step size, and for a law of SGD.
+
+    Of an activation with a mean, or of information exponent 1 or 2, second order has terms that are left out; of one that
+    is no polynomial it is the leading order in d, and what that leaves out is to be small. So is the step, with
+    $\eta\sqrt{dE f_*^2E\sigma'^2/b}$ over the student's norm: at 0.3 a drift of h3 in 100 dimensions does not vanish at the bound
+    but is 0.13 of that of the flow there, at 0.1 it is 0.1.
+    """
+    activation, teacher = prediction.activation, prediction.teacher
+    total, mean = float(np.sum(teacher.a**2)), float(activation.squared_mean)
+    J = activation.information_exponent
+    known = J >= 3 and mean == 0
+    left = (
+        laws(activation).neglected(float(teacher.a[q]), float(prediction.overlap[q]), total, teacher.dim) if known else 0.0
+    )
+    square = teacher.dim * total * float(activation.second_moment * activation.kernel_at(1, 1)) / batch
+    moved = step_size * np.sqrt(square)
+    few = f"second order: of information exponent {J} a step sees the other directions' labels, too; it is derived from 3 on"
+    one = f"second order: the activation's mean, {np.sqrt(mean):.3g} in size, is left out of it"
+    large = f"dimension: the second order of a step is its leading order in d, which leaves out {left:.0%}"
+    far = f"whole steps: one of that size moves the student by {moved:.2g} of its norm, beyond second order"
+    return (
+        Condition("exponent", J >= 3, J, 3, few),
+        Condition("mean", mean == 0, mean, 0.0, one),
+        Condition("dimension", left <= _LEADING, left, _LEADING, large),
+        Condition("whole steps", bool(moved <= MOVED), float(moved), MOVED, far),
+        light(prediction, q),
+    )
 
 
 @lru_cache(maxsize=64)
