@@ -147,9 +147,7 @@ def _excess(problem: AdditiveProblem, bound: tuple[float, int] | None) -> list[s
     return beyond(problem.step_size, *bound, problem.allow_unstable)
 
 
-def _doubts(
-    problem: AdditiveProblem, prediction: "theory.Prediction", bound: tuple[float, int] | None
-) -> list[str]:
+def _doubts(problem: AdditiveProblem, prediction: "theory.Prediction", bound: tuple[float, int] | None) -> list[str]:
     """What does not hold of the bound."""
     from theory.prediction.validity import of_step
 

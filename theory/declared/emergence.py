@@ -19,8 +19,8 @@ from theory.declared.flow import is_quadratic, speed
 from theory.declared.known import NUMBER, STEPS, TIME, Known, Unknown, fact, small
 from theory.declared.lone_row import Passage, Row, alone, follow
 from theory.declared.model import DeclaredModel
-from theory.declared.one_direction import Drift, drift_of
 from theory.declared.one_direction import REFERENCE as DRIFT_REFERENCE
+from theory.declared.one_direction import Drift, drift_of
 from theory.declared.passage import Wandering, allowed_step
 from theory.declared.rule import Rule
 from theory.declared.schedule import MOST_STEPS, steps_until
@@ -420,10 +420,9 @@ class _Lone:
         rule = self.model.rule
         value = rule.batch * allowed_step(self.drift, self.dim, self.overlap, _LEVEL)
         moved = value * float(np.sqrt(self.dim * self.drift.square / rule.batch))
-        conditions = (
-            fact("momentum", type(rule) is Rule, "momentum: the bound is that of plain SGD, to first order in the memory"),
-            small("whole steps", moved, MOVED, "whole steps: one of that size moves the row by {:.2g}, beyond second order"),
-        )
+        plain = "momentum: the bound is that of plain SGD, to first order in the memory"
+        far = "whole steps: one of that size moves the row by {:.2g}, beyond second order"
+        conditions = fact("momentum", type(rule) is Rule, plain), small("whole steps", moved, MOVED, far)
         return Known(BOUND, value, TIME, DRIFT_REFERENCE, conditions, 1)
 
     def law(self) -> HittingLaw:
@@ -439,7 +438,7 @@ def _law_of_row(lone: _Lone | None, p: int) -> HittingLaw | None:
 
 
 def _lone(model: DeclaredModel, start: Start) -> _Lone | None:
-    """None where no bound on its steps is known: directions or eigenvalues that differ, label noise, any rows but unit ones."""
+    """None where no bound on its steps is known: several directions or eigenvalues, label noise, rows of any length."""
     student = model.student
     crowd = is_quadratic(model.loss) and student.width > 1
     if crowd or student.trained or student.homogeneous or not isinstance(model.target, Additive):

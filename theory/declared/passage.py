@@ -77,8 +77,8 @@ def _between(start: float, level: float) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True, eq=False)
 class Wandering(Diffusion):
-    r"""The diffusion with the moments of a step, $du=(f-\gamma K)dt+\sqrt{\gamma N}dW$ in the sum of step sizes, for the law of a
-    passage (`theory.one_task.hitting_distribution`).
+    r"""The diffusion with the moments of a step, $du=(f-\gamma K)dt+\sqrt{\gamma N}dW$ in the sum of step sizes, for the law
+    of a passage (`theory.one_task.hitting_distribution`).
 
     It has what $E\,n$ to first order in γ leaves out: rows that noise drives to where they hardly grow.
 

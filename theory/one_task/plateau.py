@@ -24,7 +24,7 @@ from theory.core.errors import InputError
 from theory.core.gaussian import standard_expectation
 from theory.core.hermite import z
 from theory.core.lowered import lower_numpy
-from theory.core.quadrature import gauss_hermite
+from theory.core.quadrature import gauss_hermite, product_rule
 
 u, a, d, mass = sp.symbols("u a d A", positive=True)
 REFERENCE = "second-order expansion of one SGD step; derived for every polynomial activation"
@@ -123,15 +123,21 @@ class Plateau:
         return float("inf") if gain * loss <= 0 else gain / loss  # (and not a number where one of them is none)
 
     def neglected(self, weight: float, overlap: float, total: float, dim: int) -> float:
-        r"""Share of K that its leading order in d leaves out at a small overlap, $|(K(0)+\kappa u)/K-1|$; 0 of exact laws.
+        r"""Share of K that its leading order in d, at small overlap, leaves out; 0 of exact laws. Beside it stands
+        $K(0)+\kappa u+\tfrac12du\,a^2\{E\sigma(x_p)^2\sigma'(z)^2-E\sigma^2E\sigma'^2\}$.
 
         Of an activation without mean and with information exponent 3 or more: else the other directions' labels add more.
         """
         if _exact(self.activation):
             return 0.0
-        values = {u: overlap, a: weight, mass: total, d: dim}
+        sigma, values = self.activation.function, {u: overlap, a: weight, mass: total, d: dim}
         # K(0) = 2 E f_*²x_p · E σσ', and E σσ' = ½ E zσ²; nothing of definite parity has it.
-        whole = a**2 * _moment(z * self.activation.function**2) ** 2 + _general_shrinkage(self.activation) * u
+        whole = a**2 * _moment(z * sigma**2) ** 2 + _general_shrinkage(self.activation) * u
+        value, slope = (self.activation.arrays(order) for order in (0, 1))
+        points, weights = product_rule(*[gauss_hermite(_POINTS)] * 2)
+        x, across = points.T
+        joint = weights @ (value(x) * slope(overlap * x + np.sqrt(1 - overlap**2) * across)) ** 2
+        whole += d / 2 * u * a**2 * (float(joint) - _moment(sigma**2) * _moment(sp.diff(sigma, z) ** 2))
         return abs(float((whole / self.shrinkage_law).subs(values)) - 1)
 
     def stability_bound(
