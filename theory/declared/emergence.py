@@ -45,6 +45,9 @@ _ALL, _FASTEST = 16, 3
 _MASSLESS = 1e-6
 #: By how much of its time SGD may miss that of the flow, as what the steps of the flow are worth.
 _FLUCTUATIONS = 0.3
+#: Largest squared norm, over the target's, at which students that noise keeps there have been seen not to diverge (h3: 0 of
+#: 200 at 0.04, 10 of 12 at 0.08).
+_GROWN = 0.05
 #: Overlap at which a direction counts as found.
 _LEVEL = float(np.sqrt(lone_row.FOUND))
 
@@ -201,7 +204,13 @@ def _of_sgd(prediction: Prediction, rule: Rule, p: int, conditions: tuple[Condit
     if law is None:
         return
     stable = _stable(size, _bound(prediction, rule)[0])
-    conditions = (*conditions, stable, *of_step(prediction, p, size, rule.batch))
+    # Noise adds η²E|g|²r to a squared norm r and its own fit takes 4ηφ(1)r² off: r rests at ηE|g|²/4φ(1), E|g|² ≈ dAφ(1)φ'(1).
+    slope, total = float(prediction.activation.kernel_at(1, 1)), float(np.sum(prediction.teacher.a**2))
+    rest = size * prediction.teacher.dim * np.sqrt(total) * slope / (4 * rule.batch)
+    grown = small(
+        "grown", rest, _GROWN, "grown: noise keeps students at {:.2g} of the target's size, where SGD may diverge"
+    )
+    conditions = (*conditions, stable, grown, *of_step(prediction, p, size, rule.batch))
     source = "one-task diffusion; theory.one_task.hitting_distribution"
     yield Known(MEAN_STEPS, law.mean / size, STEPS, source, conditions, p + 1)
     yield Known(SPREAD_STEPS, law.std / size, STEPS, source, conditions, p + 1)
