@@ -3,7 +3,7 @@
 Nothing is derived here: each number names its source (times: `theory.declared.emergence`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ from theory.declared.escape import ESCAPE, escape
 from theory.declared.flow import is_quadratic, speed
 from theory.declared.generative import LEAST, leading_share, least_seen
 from theory.declared.known import NUMBER, POWER, STEPS, TIME, Knowledge, Known, Unknown, fact, small
-from theory.declared.leap import leaps
+from theory.declared.leap import Staircase, fits, leaps
 from theory.declared.linear_model import linear_model
 from theory.declared.lone_row import common_degree
 from theory.declared.model import DeclaredModel
@@ -29,9 +29,10 @@ from theory.declared.one_direction import REFERENCE as DRIFT_REFERENCE
 from theory.declared.one_direction import Drift, FirstStep, drift, first_step
 from theory.declared.population import check_target
 from theory.declared.rule import Rule
+from theory.declared.seen import seen_terms
 from theory.declared.start import Start
 from theory.declared.student import committee
-from theory.declared.target import Additive
+from theory.declared.target import Additive, Polynomial
 from theory.prediction.validity import Condition
 from theory.scaling import bayes
 
@@ -39,8 +40,6 @@ from theory.scaling import bayes
 _FEW = 0.03
 #: Squared cosine of two directions that independent draws hardly reach in dimensions for which P/d is small.
 _COSINE = 0.1
-#: Share of their sizes that the terms of a leap add up to, below which they count as cancelled.
-_CANCELLED = 0.01
 #: Shares of the drift of one direction: what |x|² for d may cost, and what the next orders in the step size, which are that at
 #: a quarter of the largest step size.
 _LENGTH, _FIRST_ORDER = 0.05, 0.25
@@ -88,26 +87,7 @@ def _degrees(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         if degree := common_degree(model):
             yield Known("first common degree", degree, NUMBER, _HERMITE, unit)
         yield from _asked(GENERATIVE, partial(_generative, target.link), model, start)
-    made = leaps(target, activation, sorted(set(np.sign(model.student.second).tolist()) - {0.0}))
-    missing = sorted(set(range(target.count)) - {q for one in made for q in one.found})
-    if made:
-        largest = max(made, key=lambda one: one.size)
-        orthonormal = np.allclose(model.directions.covariance, np.eye(target.count)) and model.inputs.is_isotropic
-        basis = fact("basis", orthonormal, "basis: directions are not orthonormal in isotropic inputs")
-        plain = fact(
-            "rule", type(model.rule) is Rule and not model.rule.samples, "rule: that of plain SGD on fresh samples"
-        )
-        share = min(one.share for one in made)
-        cancel = f"cancel: where a row rests, the terms of a leap add up to {share:.2g} of their sizes; a later order decides"
-        held = Condition("cancel", share >= _CANCELLED, share, _CANCELLED, cancel)
-        yield Known("leap", largest.size, NUMBER, leap.REFERENCE, (basis, held))
-        yield Known("flow time of the leap", largest.time_power, POWER, leap.REFERENCE, (basis, held))
-        yield Known("samples of the leap", largest.sample_power, POWER, leap.REFERENCE, (basis, held, plain))
-    if missing:
-        names = ", ".join(str(q + 1) for q in missing)
-        yield Unknown(
-            "leap", f"direction {names}: in no term that the activation sees at first order; it may never be found"
-        )
+    yield from _leaps(model, target)
     if not isinstance(target, Additive):
         how = "run declared-flow" if is_quadratic(model.loss) else "each row moves alone; run declared-flow"
         yield Unknown(
@@ -130,6 +110,67 @@ def _visible(share: float) -> Condition:
         f"share: that degree is {share:.2g} of the second moment; a higher one decides unless the overlap is tiny"
     )
     return Condition("share", share > LEAST, share, LEAST, sentence)
+
+
+def _leaps(model: DeclaredModel, target: Additive | Polynomial) -> Iterator[Known | Unknown]:
+    """Of all that rows find, with what must hold of rows, directions and dimension."""
+    student, source = model.student, leap.REFERENCE
+    made, sure, led = _staircase(model, target)
+    missing = sorted(set(range(target.count)) - set(made.found))
+    names = ", ".join(str(q + 1) for q in missing)
+    if made.size:
+        orthonormal = np.allclose(model.directions.covariance, np.eye(target.count)) and model.inputs.is_isotropic
+        least = _overlap(model)
+        later = f"order: at overlap {led:.2g}, below d^-1/2, another order is as large as the one that decides"
+        conditions = (
+            fact("basis", orthonormal, "basis: directions are not orthonormal in isotropic inputs"),
+            fact("never", not missing, f"never: it is that of what is found, without direction {names}"),
+            fact(
+                "rows",
+                sure,
+                "rows: what rows share, or lengths or signs that change, may decide; run declared-flow",
+            ),
+            fact("width", made.rows <= student.width, f"width: to rest at all that is found it takes {made.rows} rows"),
+            Condition("order", led >= least, led, least, later),
+        )
+        plain = fact(
+            "rule", type(model.rule) is Rule and not model.rule.samples, "rule: that of plain SGD on fresh samples"
+        )
+        yield Known("leap", made.size, NUMBER, source, conditions)
+        yield Known("flow time of the leap", max(one.time_power for one in made.leaps), POWER, source, conditions)
+        samples = max(one.sample_power for one in made.leaps)
+        yield Known("samples of the leap", samples, POWER, source, (*conditions, plain))
+    if missing:
+        terms = seen_terms(target, student.activation)
+        blind = [q for q in missing if not any(alpha[q] for alpha in terms)]
+        why = "in no term that the activation sees" if blind == missing else "rows are not drawn to it, or driven back,"
+        yield Unknown("leap", f"direction {names}: {why} at first order; it may never be found")
+
+
+def _overlap(model: DeclaredModel) -> float:
+    """That rows begin with."""
+    return float(model.inputs.dim) ** -0.5
+
+
+def _staircase(model: DeclaredModel, target: Additive | Polynomial) -> tuple[Staircase, bool, float]:
+    """The leaps, whether they are the same by all that is not known of rows that are not each alone on a sphere, and the
+    overlap up to which what decides leads: a slope that is too weak for its dimension counts where they change without it.
+    """
+    student, weak = model.student, _overlap(model)
+    signs = sorted(set(np.sign(student.second).tolist()) - {0.0})
+    shared = is_quadratic(model.loss) and student.width > 1
+    made = leaps(target, student.activation, signs, shared)
+
+    def same(signs: Sequence[float], shared: bool, weakest: float = 0.0) -> bool:
+        other = leaps(target, student.activation, signs, shared, weakest)
+        return (other.size, other.found) == (made.size, made.found)
+
+    led = made.lead if made.leak >= weak or same(signs, shared, weak) else min(made.lead, made.leak)
+    if shared and student.homogeneous and fits(target, student.activation, made.rests):
+        return made, True, led
+    alone = student.homogeneous or student.rows != "free"
+    sure = (alone and not shared) or same(signs, not shared)
+    return made, sure and (not student.trained or same((-1.0, 1.0), shared)), led
 
 
 def _unit_fields(model: DeclaredModel) -> tuple[Condition, ...]:
