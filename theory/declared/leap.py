@@ -321,7 +321,7 @@ def _settled(seen: Seen, row: _Row, vector: np.ndarray, away: np.ndarray, weakes
 
 def _lead(seen: Seen, u: np.ndarray, vector: np.ndarray, size: int, pull: float) -> float:
     r"""Overlap at which a later form is as large as the leading one, $\min_k(c_\ell/c_k)^{1/(k-\ell)}$; at most 1."""
-    orders = np.pad(seen.orders(u, vector), (0, 2))
+    orders = np.pad(seen.orders(u, vector), (0, 3))
     if size == 2:
         orders[1] -= pull
         orders[3] = abs(orders[3]) + pull  # (the next order of the sphere itself)

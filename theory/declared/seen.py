@@ -18,8 +18,9 @@ from theory.declared.target import Additive, Polynomial, monomials
 
 #: Length of a step uphill, the shortest, and the most of them.
 _STEP, _SHORTEST, _MOST = 0.03, 1e-5, 2000
-#: Newton's steps, half of what their differences span, the share of a slope that is none, and the change that is rounding.
-_NEWTON, _APART, _FLAT, _ROUNDING = 40, 1e-5, 1e-8, 1e-13
+#: Newton's steps, half of what their differences span, the share of a slope that is none, that of a saddle's, and the change
+#: that is rounding.
+_NEWTON, _APART, _FLAT, _SADDLE, _ROUNDING = 40, 1e-5, 1e-8, 1e-5, 1e-13
 
 
 def seen_terms(target: Additive | Polynomial, activation: Activation) -> dict[tuple[int, ...], float]:
@@ -81,9 +82,10 @@ class Seen:
         r"""∇ at y (…, P) of the form of degree k in bΦ(u + y): the power k − 1 of ε in $\nabla b\Phi(u+\varepsilon y)$."""
         if not u.any():
             return self._parts[k].slope(y) if k in self._parts else np.zeros_like(y)
-        roots = np.exp(2j * np.pi * np.arange(self.degree) / self.degree)
+        count = max(self.degree, k)
+        roots = np.exp(2j * np.pi * np.arange(count) / count)
         around = self.slope(u + roots.reshape(-1, *(1,) * y.ndim) * y)
-        return np.asarray(np.tensordot(roots ** (1 - k), around, 1).real / self.degree)
+        return np.asarray(np.tensordot(roots ** (1 - k), around, 1).real / count)
 
     def orders(self, u: np.ndarray, y: np.ndarray) -> np.ndarray:
         """What the forms of degrees 1, 2, … at u do along y, each at unit size: y · `form_slope`."""
@@ -93,7 +95,8 @@ class Seen:
 def climb(slope: Callable[[np.ndarray], np.ndarray], start: np.ndarray, step: float = _STEP) -> np.ndarray:
     r"""Points (n, P) on the way uphill to rest in the unit ball, $\dot t\propto s-t(t\cdot s)$ with the slope s (…, P) at t.
 
-    Runge and Kutta's steps of one length until the way turns back, and Newton's from there; shorter ones where that goes away.
+    Runge and Kutta's steps of one length until the way turns back, and Newton's from there; shorter ones where that goes away. From a saddle it
+    goes on.
     """
 
     def rate(t: np.ndarray) -> np.ndarray:
@@ -111,12 +114,16 @@ def climb(slope: Callable[[np.ndarray], np.ndarray], start: np.ndarray, step: fl
         c = ahead(t + step / 2 * b)
         d = ahead(t + step * c)
         if min(a @ b, a @ c, a @ d) <= 0:
-            rest = _rest(rate, t)
+            rest, off = _rest(rate, t)
             if np.linalg.norm(rest - t) < 3 * step:
-                return np.array([*way, rest])
-            step /= 4
-            if step < _SHORTEST:
-                break
+                way.append(rest)
+                if off is None:
+                    break
+                t = rest + step * (off if off @ (t - rest) >= 0 else -off)
+            else:
+                step /= 4
+                if step < _SHORTEST:
+                    break
             continue
         t = t + step / 6 * (a + 2 * b + 2 * c + d)
         t = t / max(1.0, float(np.linalg.norm(t)))
@@ -124,12 +131,19 @@ def climb(slope: Callable[[np.ndarray], np.ndarray], start: np.ndarray, step: fl
     return np.array(way)
 
 
-def _rest(rate: Callable[[np.ndarray], np.ndarray], t: np.ndarray) -> np.ndarray:
-    """Newton's steps to where the rate is 0; along what has none, not at all."""
+def _rest(rate: Callable[[np.ndarray], np.ndarray], t: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Newton's steps to where the rate is 0; along what has none, not at all. With the way off, if it is a saddle."""
     for _ in range(_NEWTON):
-        moved = rate(t + _APART * np.eye(len(t))) - rate(t - _APART * np.eye(len(t)))
-        change = np.linalg.lstsq(moved.T / (2 * _APART), -rate(t), rcond=_FLAT)[0]
+        change = np.linalg.lstsq(_moved(rate, t), -rate(t), rcond=_FLAT)[0]
         t = t + change
         if np.linalg.norm(change) < _ROUNDING or np.linalg.norm(t) > 2:
             break
-    return t
+    values, vectors = np.linalg.eig(_moved(rate, t))
+    off = int(np.argmax(values.real))
+    return t, vectors[:, off].real if values[off].real > _SADDLE * np.abs(values).max() else None
+
+
+def _moved(rate: Callable[[np.ndarray], np.ndarray], t: np.ndarray) -> np.ndarray:
+    """Its derivative, by central differences."""
+    apart = _APART * np.eye(len(t))
+    return np.asarray((rate(t + apart) - rate(t - apart)).T / (2 * _APART))
