@@ -33,8 +33,9 @@ REFERENCE = "derived; leaps: arXiv:2302.11055"
 _BEGIN, _EXACT, _NONE = 0.05, 1e-13, 1e-7
 #: Cosine with a direction, and part of a new one outside those known, that are rounding.
 _ROUNDING = 1e-5
-#: Searches for further maxima of a form, their steps, and the turn from symmetric starts; most rests.
-_SEARCHES, _LONG, _TURN, _MOST = 6, 0.1, 1e-2, 1000
+#: Searches for further maxima of a form, their steps, their pull to unit length in units of the slope, and the turn from
+#: symmetric starts; most rests.
+_SEARCHES, _LONG, _HOLD, _TURN, _MOST = 6, 0.1, 10.0, 1e-2, 1000
 
 
 @dataclass(frozen=True)
@@ -270,13 +271,18 @@ def _maxima(
         return np.asarray(seen.form_slope(u, k, y @ basis.T) @ basis)
 
     size = float(max(np.abs(slope(y / np.linalg.norm(y))).max() for y in rng.standard_normal((8, basis.shape[1]))))
+
+    def held(y: np.ndarray) -> np.ndarray:
+        """At unit length, where the form is negative, too."""
+        return np.asarray(slope(y) + _HOLD * size * y)
+
     for search in range(basis.shape[1] + _SEARCHES):
         # First in what the maxima so far do not span, but for a turn: where terms are apart each search finds another.
         left = _outside(spanned) if search < basis.shape[1] else np.eye(basis.shape[1])
         left = left if left.size else np.eye(basis.shape[1])
         start = left @ rng.standard_normal(left.shape[1])
         start = start / np.linalg.norm(start) + _TURN * rng.standard_normal(len(start)) / len(start) ** 0.5
-        y = climb(slope, start / np.linalg.norm(start), _LONG)[-1]
+        y = climb(held, start / np.linalg.norm(start), _LONG)[-1]
         y /= np.linalg.norm(y)
         if y @ slope(y) <= _ROUNDING * size:
             all_grow = False

@@ -95,8 +95,8 @@ class Seen:
 def climb(slope: Callable[[np.ndarray], np.ndarray], start: np.ndarray, step: float = _STEP) -> np.ndarray:
     r"""Points (n, P) on the way uphill to rest in the unit ball, $\dot t\propto s-t(t\cdot s)$ with the slope s (…, P) at t.
 
-    Runge and Kutta's steps of one length until the way turns back, and Newton's from there; shorter ones where that goes away. From a saddle it
-    goes on.
+    Runge and Kutta's steps of one length until the way turns back, and Newton's from there; shorter ones where that goes away.
+    From a saddle it goes on.
     """
 
     def rate(t: np.ndarray) -> np.ndarray:
