@@ -16,8 +16,8 @@ import scipy
 from theory.core.activation import Activation
 from theory.declared.target import Additive, Polynomial, monomials
 
-#: Length of a step uphill, the shortest, and the most of them.
-_STEP, _SHORTEST, _MOST = 0.03, 1e-5, 2000
+#: Length of a step uphill, the shortest, the most of them, and of rests that it may leave.
+_STEP, _SHORTEST, _MOST, _TRIES = 0.03, 1e-3, 400, 4
 #: Newton's steps, half of what their differences span, the share of a slope that is none, that of a saddle's, and the change
 #: that is rounding.
 _NEWTON, _APART, _FLAT, _SADDLE, _ROUNDING = 40, 1e-5, 1e-8, 1e-5, 1e-13
@@ -107,7 +107,7 @@ def climb(slope: Callable[[np.ndarray], np.ndarray], start: np.ndarray, step: fl
         now = rate(t)
         return np.asarray(now / max(float(np.linalg.norm(now)), 1e-300))
 
-    way, t = [start], start
+    way, t, left = [start], start, _TRIES
     for _ in range(_MOST):
         a = ahead(t)
         b = ahead(t + step / 2 * a)
@@ -117,7 +117,8 @@ def climb(slope: Callable[[np.ndarray], np.ndarray], start: np.ndarray, step: fl
             rest, off = _rest(rate, t)
             if np.linalg.norm(rest - t) < 3 * step:
                 way.append(rest)
-                if off is None:
+                left -= 1
+                if off is None or not left:
                     break
                 t = rest + step * (off if off @ (t - rest) >= 0 else -off)
             else:
