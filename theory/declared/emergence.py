@@ -5,9 +5,9 @@ The additive model itself (isotropic inputs, orthonormal directions) has its own
 (`theory.declared.lone_row`). Times are sums of step sizes.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -17,7 +17,7 @@ from theory.declared import lone_row, weight_decay
 from theory.declared.additive import additive_parts
 from theory.declared.flow import is_quadratic, speed
 from theory.declared.known import NUMBER, STEPS, TIME, Known, Unknown, fact, small
-from theory.declared.lone_row import Passage, Row, alone, follow
+from theory.declared.lone_row import Course, Passage, Row, alone, follow
 from theory.declared.model import DeclaredModel
 from theory.declared.one_direction import REFERENCE as DRIFT_REFERENCE
 from theory.declared.one_direction import Drift, drift_of
@@ -41,8 +41,10 @@ _ADDITIVE = "arXiv:2504.19983, Theorem 2.1; theory.prediction"
 _FOLLOWED, _HORIZON = 6, 40.0
 #: Where rows do not see each other any of them may be the first: all are followed up to this many, else the fastest to each.
 _ALL, _FASTEST = 16, 3
-#: What makes a row light.
-_MASSLESS = 1e-6
+#: What makes a row light; and the least time of a score.
+_MASSLESS, _AT_ONCE = 1e-6, 1e-12
+#: By so much a rate at the start may be behind and its row yet the first.
+_NEAR = 2.0
 #: By how much of its time SGD may miss that of the flow, as what the steps of the flow are worth.
 _FLUCTUATIONS = 0.3
 #: Largest squared norm, over the target's, at which students that noise keeps there have been seen not to diverge (h3: 0 of
@@ -255,56 +257,178 @@ def _rest(prediction: Prediction, found: Sequence[Validity], signal: float) -> I
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Rates of all pairs, and who finds what, in which order, by the square loss."""
+    """Rates of all pairs, and who finds what, in which order."""
 
     model: DeclaredModel
     start: Start
+    _alone: dict[tuple[int, int], Passage] = field(default_factory=dict)
 
     @cached_property
     def rates(self) -> np.ndarray:
         return lone_row.growth_rates(self.model, self.start)
 
     @cached_property
+    def leading(self) -> np.ndarray:
+        """Times of the leading degree alone, (m, P)."""
+        rates = lone_row.growth_rates(lone_row.of_leading_degree(self.model), self.start)
+        return lone_row.leading_times(rates, self.degree)
+
+    @cached_property
     def degree(self) -> int:
         return lone_row.common_degree(self.model)
 
     @cached_property
-    def pairs(self) -> list[tuple[int, int, float]]:
-        """(row, direction, lead), greedy."""
-        chosen = select(np.maximum(self.rates, 0.0))
-        return list(zip(chosen.neurons.tolist(), chosen.directions.tolist(), chosen.lead.tolist(), strict=True))
+    def first(self) -> np.ndarray:
+        """Which directions any row has found at the start, (P,) bool."""
+        found = [lone_row.at_once(self.model, Row.of(self.model, self.start, row)) for row in range(len(self.rates))]
+        return np.any(found, axis=0)
 
     @cached_property
-    def independent(self) -> np.ndarray:
-        """By the correlation loss: when each row finds each direction, (m, P), nan where it is not known; inf of rows that
-        are not followed and have not found it at once.
-        """
-        directions = self.model.directions
-        eigenvalues = np.asarray(self.model.inputs.eigenvalues)
-        fields = np.einsum("i,ikp->kp", eigenvalues, self.start.overlaps(directions))
-        sizes = np.einsum("i,ikk->k", eigenvalues, self.start.grams)[:, None] * np.diag(directions.covariance)
-        times = np.where(fields**2 >= lone_row.FOUND * sizes, 0.0, np.inf)
-        count = len(times) if len(times) <= _ALL else _FASTEST
-        best = self.rates.max(axis=0)
-        if np.any(best > 0):
-            until = _HORIZON / best[best > 0].min()
-            for row in np.unique(np.argsort(-self.rates, axis=0)[:count]).tolist():
-                times[row] = lone_row.found_times(self.model, Row.of(self.model, self.start, row), until)
-        return times
+    def followed(self) -> list[int]:
+        """Rows whose courses are followed: all, or else the fastest to each direction."""
+        count = len(self.rates) if len(self.rates) <= _ALL else _FASTEST
+        return np.unique(np.argsort(-self.rates, axis=0)[:count]).tolist()
 
-    def passages(self, row: int, p: int, gone: Sequence[tuple[Passage, int]]) -> list[Passage]:
+    @cached_property
+    def all_followed(self) -> Condition:
+        few = len(self.followed) == len(self.rates)
+        return fact("all rows", few, f"all rows: only the {_FASTEST} fastest to each direction are followed")
+
+    @property
+    def horizon(self) -> float:
+        """Of the slowest direction."""
+        best = np.abs(self.rates).max(axis=0)
+        return float(_HORIZON / best[best > 0].min()) if np.any(best > 0) else 0.0
+
+    def courses(self, gone: Sequence[tuple[Passage, int, int]] = ()) -> list[Course]:
+        """Of the rows that are followed, those `gone` (passage, direction, row) fitted in the middle, but by the row itself."""
+        if not self.horizon:
+            return [Course(np.where(self.first, 0.0, np.inf))]
+        found = []
+        for row in self.followed:
+            switched = [(one.switches[0], p) for one, p, owner in gone if owner != row]
+            found.append(lone_row.course(self.model, Row.of(self.model, self.start, row), self.horizon, switched))
+        return found
+
+    def alone(self, row: int, p: int) -> Passage:
+        """Of a row and a direction, all others left out."""
+        if (row, p) not in self._alone:
+            until, own = _HORIZON / self.rates[row, p], Row.of(self.model, self.start, row)
+            self._alone[row, p] = follow(alone(self.model, p), own.towards(p), 0, until)
+        return self._alone[row, p]
+
+    @cached_property
+    def pairs(self) -> list[tuple[int, int, float]]:
+        """(row, direction, lead), greedy by the times at which rows alone find directions: rates at the start say in which
+        order to look, since they change on the way, most of rows that lean away.
+        """
+        score = max(self.degree - 2, 1) * np.maximum(self.rates, 0.0)
+        while True:
+            chosen = select(score)
+            pairs = list(zip(chosen.neurons.tolist(), chosen.directions.tolist(), chosen.lead.tolist(), strict=True))
+            near = [
+                (k, p)
+                for row, p, _ in pairs[:_FOLLOWED]
+                for k in np.flatnonzero(score[:, p] * _NEAR >= score[row, p]).tolist()
+                if (k, p) not in self._alone
+            ]
+            if self.degree < 3 or not near:
+                return pairs
+            for k, p in near:
+                time = self.alone(k, p).found
+                if not np.isnan(time):  # (else by its rate; who it is then is said not to be known)
+                    score[k, p] = 1 / max(time, _AT_ONCE)
+
+    def rivals(self, p: int, until: float, taken: Collection[int]) -> list[int]:
+        """Rows that are not taken and by themselves find a direction until then, in this order."""
+        times = {
+            k: one.found for (k, q), one in self._alone.items() if q == p and k not in taken and one.found <= until
+        }
+        return sorted(times, key=times.__getitem__)
+
+    def passages(self, row: int, p: int, gone: Sequence[tuple[Passage, int, int]]) -> list[Passage]:
         """Of the row alone; of it and all directions, those that are `gone` fitted in the middle, early and late; and of a
         massless one.
         """
         model, until = self.model, _HORIZON / self.rates[row, p]
         own = Row.of(model, self.start, row)
-        found = [follow(alone(model, p), own.towards(p), 0, until)]
-        switches = [[(time, q) for time in one.switches] for one, q in gone]
+        found = [self.alone(row, p)]
+        switches = [[(time, q) for time in one.switches] for one, q, _ in gone]
         for switched in zip(*switches, strict=True) if gone else [()]:
             found.append(follow(model, own, p, until, switched))
         if model.student.homogeneous:
             found.append(follow(alone(model, p), Row.of(model, self.start, row, _MASSLESS).towards(p), 0, until))
         return found
+
+
+@dataclass(frozen=True)
+class _Found:
+    """One direction, by the row that greedily has it.
+
+    Attributes:
+        row, p, lead: of the pair. passages: of the row. low, high: of the time when any row has found it.
+        pulled: by which share other rows move it. rivals: other rows that are on their way before it is fitted.
+    """
+
+    row: int
+    p: int
+    lead: float
+    passages: tuple[Passage, ...]
+    low: float
+    high: float
+    pulled: float
+    rivals: tuple[Passage, ...]
+
+    @property
+    def unknown(self) -> bool:
+        return any(np.isnan(one.found) for one in self.passages)
+
+    @property
+    def fits(self) -> bool:
+        """A row that leans away rests at −e, on which it fits the even degrees only."""
+        return bool(np.isfinite(self.passages[0].fitted))
+
+    @property
+    def fitted(self) -> Passage:
+        """That of the row, or of another one where it does not fit it."""
+        first = self.passages[0]
+        return first if self.fits else min((first, *self.rivals), key=lambda one: one.fitted)
+
+    @property
+    def fitted_interval(self) -> tuple[float, float]:
+        """Rivals share what is to be fitted, no earlier than the first of them begins."""
+        low, high = _interval([one.fitted for one in self.passages], self.pulled)
+        return min([low, *(min(one.begun, self.passages[0].begun) for one in self.rivals)]), high
+
+    @property
+    def parity(self) -> Condition:
+        away = any(np.isinf(one.fitted) for one in (self.passages[0], *self.rivals))
+        sentence = "parity: a row that leans away is there, and would rest at −e, which fits the even degrees only"
+        return fact("parity", not away or np.isinf(self.fitted.fitted), sentence)
+
+
+def _finds(rows: _Rows) -> Iterator[_Found]:
+    """Pair by pair. Of a direction that two rows may have it is not known which of them is left for later ones."""
+    taken, gone, doubtful = set[int](), list[tuple[Passage, int, int]](), 0
+    for row, p, lead in rows.pairs[:_FOLLOWED]:
+        own = rows.passages(row, p, gone)
+        pulled = _pull(rows.model, rows.start, row, p, own[0].found) + lone_row.ERROR
+        spans = [_interval([one.found for one in own], pulled)]
+        for other in rows.rivals(p, spans[0][1], {*taken, row}):
+            spans.append(_interval([one.found for one in rows.passages(other, p, gone)], pulled))
+        highs = sorted(high for _, high in spans)
+        high = highs[doubtful] if doubtful < len(highs) else np.inf
+        late = own[0].fitted if np.isfinite(own[0].fitted) else np.inf
+        others = [rows.alone(k, p) for k in rows.rivals(p, late, {*taken, row})]
+        found = _Found(row, p, lead, tuple(own), min(low for low, _ in spans), high, pulled, tuple(others))
+        yield found
+        if found.unknown:
+            continue
+        gone.append((found.fitted, p, row))
+        if sum(low < high for low, _ in spans) > 1 or not found.fits:
+            doubtful += 1
+        else:
+            taken.add(row)
 
 
 def _by_rows(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
@@ -316,62 +440,86 @@ def _by_rows(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
             else "link and activation share degree 1: all rows grow together, at once; run declared-flow"
         )
     unit = np.allclose(np.diag(model.directions.covariance), 1.0)
-    source, general, gone = lone_row.REFERENCE, _general(rows.degree, unit), list[tuple[Passage, int]]()
-    ties: list[Condition] = []
+    general = _general(rows.degree, unit)
     keeps = model.student.homogeneous or model.student.rows != "free"
     kept = fact("rows", keeps, "rows: a free row of a committee changes its length, and so its rate, while it waits")
     if not is_quadratic(model.loss):
         yield from _by_independent_rows(rows, general, kept if unit else None)
         return
-    for place, (row, p, lead) in enumerate(rows.pairs):
-        if rows.degree >= 3 and unit:
-            leading = float(lone_row.leading_times(rows.rates[row, p], rows.degree))
-            yield Known(LEADING, leading, TIME, source, (*general, kept), p + 1)
+    found = list(_finds(rows))
+    passing = _passing(rows, found)
+    for place, (row, p, _) in enumerate(rows.pairs):
+        if rows.degree >= 3 and unit and np.isfinite(rows.leading[row, p]):
+            yield Known(LEADING, float(rows.leading[row, p]), TIME, lone_row.REFERENCE, (*general, kept), p + 1)
         if place >= _FOLLOWED:
             yield Unknown(FOUND, f"direction {p + 1} is after the first {_FOLLOWED}: its leading order is all there is")
-            continue
-        passages = rows.passages(row, p, gone)
-        times = [one.found for one in passages]
-        if np.isnan(times).any():
-            yield Unknown(
-                FOUND, f"direction {p + 1}: its row is too stiff or gets too short to follow; run declared-flow"
-            )
-            continue
-        pulled = _pull(model, start, row, p, times[0]) + lone_row.ERROR
-        low, high = _interval(times, pulled)
-        ties.append(_tie(low, high, lead))
-        conditions = (*general, ties[-1], _norms(pulled))
-        yield Known(FOUND, times[0], TIME, source, conditions, p + 1, low, high)
-        if model.student.homogeneous:
-            low, high = _interval([one.fitted for one in passages], pulled)
-            conditions = (*conditions, _tie(low, high, lead))
-            yield Known(FITTED, passages[0].fitted, TIME, source, conditions, p + 1, low, high)
-        gone.append((passages[0], p))
+        elif found[place].unknown or np.isnan(passing[p]):
+            yield _stiff(p)
+        else:
+            yield from _of_pair(found[place], float(passing[p]), general, model.student.homogeneous)
+    # (A row that is near a tie may come here in place of where it is sent.)
+    ties = [_tie(one.low, one.high, one.lead) for one in found]
     for p in sorted(set(range(model.target.count)) - {p for _, p, _ in rows.pairs}):
-        # (A row that is near a tie may come here in place of where it is sent.)
-        yield Known(FOUND, np.inf, TIME, source, (*general, *ties), p + 1, np.inf, np.inf)
+        time, exact = float(passing[p]), 1 + lone_row.ERROR
+        if np.isnan(time):
+            yield _stiff(p)
+            continue
+        conditions = (*general, *ties, rows.all_followed)
+        yield Known(FOUND, time, TIME, lone_row.REFERENCE, conditions, p + 1, time / exact, time * exact)
+
+
+def _stiff(p: int) -> Unknown:
+    return Unknown(FOUND, f"direction {p + 1}: a row is too stiff or gets too short to follow; run declared-flow")
+
+
+def _passing(rows: _Rows, found: Sequence[_Found]) -> np.ndarray:
+    """When any row finds each direction, on its way to another one or on from it, (P,); nan where that is not known.
+
+    Of directions that are not correlated a row has one: it does not turn on.
+    """
+    fields = rows.model.directions.covariance
+    if np.allclose(fields, np.diag(np.diag(fields))):
+        return np.where(rows.first, 0.0, np.inf)
+    gone = [(one.fitted, one.p, one.row) for one in found if not one.unknown]
+    return np.min([one.found for one in rows.courses(gone)], axis=0)
+
+
+def _of_pair(
+    found: _Found, passing: float, general: tuple[Condition, ...], homogeneous: bool
+) -> Iterator[Known | Unknown]:
+    """`passing`: when another row may have it."""
+    time, low = min(found.passages[0].found, passing), min(found.low, passing / (1 + found.pulled))
+    high = 0.0 if passing == 0 else found.high
+    conditions, source = (*general, _tie(low, high, found.lead), _norms(found.pulled)), lone_row.REFERENCE
+    yield Known(FOUND, time, TIME, source, conditions, found.p + 1, low, high)
+    if homogeneous:
+        low, high = found.fitted_interval
+        conditions = (*conditions, _tie(low, high, found.lead), found.parity)
+        yield Known(FITTED, found.fitted.fitted, TIME, source, conditions, found.p + 1, low, high)
 
 
 def _by_independent_rows(
     rows: _Rows, general: tuple[Condition, ...], kept: Condition | None
 ) -> Iterator[Known | Unknown]:
     """By the correlation loss no row sees another: the first to find a direction decides. Without `kept` no leading order."""
-    source = lone_row.REFERENCE
-    all_ = fact(
-        "all rows", len(rows.rates) <= _ALL, f"all rows: only the {_FASTEST} fastest to each direction are followed"
-    )
-    for p, times in enumerate(rows.independent.T):
-        most = rows.rates[:, p].max()
-        if rows.degree >= 3 and kept is not None and most > 0:
-            leading = float(lone_row.leading_times(most, rows.degree))
-            yield Known(LEADING, leading, TIME, source, (*general, kept), p + 1)
+    source, courses = lone_row.REFERENCE, rows.courses()
+    free = not (rows.model.student.homogeneous or rows.model.student.rows != "free")
+    ends = np.array([one.grown if free else np.inf for one in courses])
+    for p, times in enumerate(np.array([one.found for one in courses]).T):
+        most = rows.leading[:, p].min() if rows.degree >= 3 else np.inf
+        if kept is not None and np.isfinite(most):
+            yield Known(LEADING, float(most), TIME, source, (*general, kept), p + 1)
         if np.isnan(times).any():
-            yield Unknown(
-                FOUND, f"direction {p + 1}: a row is too stiff or gets too short to follow; run declared-flow"
-            )
+            yield _stiff(p)
             continue
-        time, exact = float(times.min()), 1 + lone_row.ERROR
-        yield Known(FOUND, time, TIME, source, (*general, all_), p + 1, time / exact, time * exact)
+        row, exact = int(times.argmin()), 1 + lone_row.ERROR
+        time, end = 0.0 if rows.first[p] else float(times[row]), float(np.delete(ends, row).min(initial=np.inf))
+        # (The row itself is infinite after it has found the direction, though maybe not in time's last digits.)
+        if np.isinf(time):
+            end = float(ends.min())
+        grown = fact("grown", time * exact < end or np.isinf(end), f"grown: at {end:.4g} a free row is infinite")
+        conditions = (*general, rows.all_followed, *([grown] if free else []))
+        yield Known(FOUND, time, TIME, source, conditions, p + 1, time / exact, time * exact)
 
 
 def _general(degree: int, unit: bool) -> tuple[Condition, ...]:
@@ -392,7 +540,7 @@ def _tie(low: float, high: float, lead: float) -> Condition:
 
 
 def _pull(model: DeclaredModel, start: Start, row: int, p: int, time: float) -> float:
-    r"""The other rows' share of the growth: that at the start times their mean norm while it waits over that at the start.
+    r"""The other rows' share of the growth: that of each at the start times its mean norm while it waits over that at the start.
 
     A light 2-homogeneous row alone shrinks, $\int_0^Tr\,dt=\ln(1+4\varphi(1)r(0)T)/(4\varphi(1))$; rows pull at
     each other by the square loss only.
@@ -400,8 +548,8 @@ def _pull(model: DeclaredModel, start: Start, row: int, p: int, time: float) -> 
     if model.student.width == 1 or not is_quadratic(model.loss):
         return 0.0
     norms, waited = np.einsum("ikk->k", start.grams), 4 * float(model.student.activation.second_moment) * time
-    mean = np.log1p(norms * waited).sum() / (norms * waited).sum() if 0 < waited < np.inf else 1.0
-    return float(mean) * lone_row.pull(model, start, row, p)
+    mean = np.log1p(norms * waited) / (norms * waited) if 0 < waited < np.inf else np.ones_like(norms)
+    return float(mean @ lone_row.pulls(model, start, row, p))
 
 
 def _norms(pulled: float) -> Condition:

@@ -7,8 +7,8 @@ $$S_{kp}=\frac{\dot X_{kp}}{X_{kp}}=\nu b_ka_p\Gamma_p\frac{\partial_tN_{kp}}{X_
 \Gamma_p=\sum_i\lambda_i^2\|w_p^i\|^2,$$
 
 N the teacher's integral (`theory.declared.population`), ν the rule's speed. Where the pair's first common degree J is 3 or
-more $S\propto|X|^{J-2}$, and $T_{kp}=1/((J-2)S_{kp})$ is the leading time (derived; isotropic inputs: arXiv:2504.19983,
-eq. (5)). At finite size a row by itself has the model's own derived flow, of L + LP numbers, which is integrated here:
+more, the part of degree J of the link has $S\propto|X|^{J-2}$, and with it $T_{kp}=1/((J-2)S_{kp})$ is the leading time
+(derived; isotropic inputs: arXiv:2504.19983, eq. (5)). At finite size a row by itself has the model's own derived flow, of L + LP numbers, which is integrated here:
 covariance, decay and what the row does to itself are in it, the other rows are not; of a direction that is fitted the row
 that rests along it is. (Under another covariance a 2-homogeneous row's fields have no unit variance, and it leaves much of its
 direction: lower degrees of σ, with which it holds other rows.)
@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
+from theory.core.activation import Activation
 from theory.core.errors import InputError
 from theory.declared import population
 from theory.declared.directions import Directions
@@ -38,6 +39,8 @@ _RTOL, _ATOL, ERROR, _MOST = 1e-5, 1e-13, 1e-3, 4000
 _LEAST, _MOST_FREE, _BEYOND = -120.0, 40.0, 10.0
 #: Such a change of a row that nothing holds back.
 _SETTLED = 30.0
+#: The clock's unit is so small a share of the end; and it goes on for as many ends.
+_CLOCK = 40.0
 #: A direction begins to be fitted at one part in so many of what is.
 _TWENTIETH = 20
 #: Squared correlation of the row's field with the direction's at which it is found.
@@ -96,8 +99,22 @@ def growth_rates(model: DeclaredModel, start: Start) -> np.ndarray:
     return np.nan_to_num(rate, posinf=0.0, neginf=0.0)
 
 
+def of_leading_degree(model: DeclaredModel) -> DeclaredModel:
+    """The same with degree J of the link alone, whose `growth_rates` those of small overlaps are.
+
+    Raises `InputError` for a target that is not additive.
+    """
+    target, degree = additive_target(model), common_degree(model)
+    own = target.link.coefficients
+    if not degree or set(own) == {degree}:
+        return model
+    return replace(model, target=replace(target, link=Activation.from_coefficients({degree: own[degree]})))
+
+
 def leading_times(rates: np.ndarray, degree: int) -> np.ndarray:
-    r"""$T_{kp}$ in the sum of step sizes, shape of `rates`; inf where an overlap shrinks. Needs J = `degree` ≥ 3."""
+    r"""$T_{kp}$ in the sum of step sizes, shape of `rates`, those of degree J = `degree` ≥ 3 alone (`of_leading_degree`);
+    inf where an overlap shrinks.
+    """
     with np.errstate(divide="ignore"):
         return np.where(rates > 0, 1 / ((degree - 2) * np.where(rates > 0, rates, 1.0)), np.inf)
 
@@ -229,31 +246,84 @@ def follow(model: DeclaredModel, row: Row, p: int, until: float, switched: Seque
     return Passage(found, np.inf)
 
 
-def found_times(model: DeclaredModel, row: Row, until: float) -> np.ndarray:
-    """When one row by itself finds each direction, (P,): 0 at once, inf if not by the end, nan if it cannot be followed.
+@dataclass(frozen=True)
+class Course:
+    """Where one row goes.
+
+    Attributes:
+        found: when it finds each direction, (P,): 0 at once, inf if not by the end, nan if it cannot be followed so far.
+        grown: when it has grown so much that nothing holds it back, inf if not by the end.
+    """
+
+    found: np.ndarray
+    grown: float = np.inf
+
+
+def course(model: DeclaredModel, row: Row, until: float, switched: Sequence[tuple[float, int]] = ()) -> Course:
+    r"""One row by itself, whatever it finds on its way; `switched` as in `follow`.
 
     By the correlation loss rows do not see each other, so that the first of them finds a direction when the flow does.
+    A free row of a committee is infinite in a finite time there: time t runs as $t+\tau|\ln\rho|$ does, which has no end.
 
     Raises `InputError` for models without a flow.
     """
-    flow, count = _Lone(model, row, None), model.target.count
-    times = np.array([0.0 if flow.measures(flow.begin, p)["found"] >= 0 else np.inf for p in range(count)])
+    count, unit = model.target.count, until / _CLOCK
+    held = max(rest_norm(model, p) for p in range(count))
+    flow = _Lone(model, row, None if np.isinf(held) else held / 2)
+    settled = np.inf if is_quadratic(model.loss) else _SETTLED
+    times = np.where(at_once(model, row), 0.0, np.inf)
 
-    def grown(time: float, y: np.ndarray) -> float:
-        """A row that is so long does not turn any more."""
-        return float(y[-1]) - _SETTLED
+    def rate(clock: float, y: np.ndarray) -> np.ndarray:
+        moved = flow.rate(y[-1], y[:-1])
+        return np.append(moved, 1.0) / (1 + unit * abs(moved[-1]))
 
-    grown.terminal = True  # type: ignore[attr-defined]
-    events = [*(_event(flow, p, "found") for p in range(count)), grown]
-    try:
-        done = scipy.integrate.solve_ivp(
-            flow.rate, (0.0, until), flow.begin, "LSODA", events=events, rtol=_RTOL, atol=_ATOL
-        )
-    except OverflowError:
-        return np.where(times == 0, 0.0, np.nan)
-    first = np.array([one[0] if one.size else np.inf for one in done.t_events[:count]])
-    lost = not done.success or done.y[-1].min() < _LEAST
-    return np.where(times == 0, 0.0, np.where(np.isinf(first) & lost, np.nan, first))
+    y = np.append(flow.begin, 0.0)
+    for end, gone in [*sorted(x for x in switched if x[0] < until), (until, -1)]:
+        finds = [_found_event(flow, p) for p in range(count)]
+        events = [*finds, _reaches(-2, settled), _reaches(-1, end)]
+        try:
+            done = scipy.integrate.solve_ivp(
+                rate, (0.0, until * _CLOCK), y, "LSODA", events=events, rtol=_RTOL, atol=_ATOL
+            )
+        except OverflowError:
+            return Course(np.where(np.isinf(times), np.nan, times))
+        first = [one[0, -1] if len(one) else np.inf for one in done.y_events[:count]]
+        times = np.minimum(times, first)
+        y = done.y[:, -1]
+        if done.t_events[count].size:
+            return Course(times, float(y[-1]))
+        if not done.success or not done.t_events[-1].size or done.y[-2].min() < _LEAST:
+            return Course(np.where(np.isinf(times), np.nan, times))
+        flow.velocity.fit(gone)
+    return Course(times)
+
+
+def at_once(model: DeclaredModel, row: Row) -> np.ndarray:
+    """Which directions a row has found where it begins, (P,) bool."""
+    eigenvalues = np.asarray(model.inputs.eigenvalues)
+    sizes = float(eigenvalues @ row.square) * np.diag(model.directions.covariance)
+    return (eigenvalues @ row.overlap) ** 2 >= FOUND * sizes
+
+
+def _reaches(place: int, level: float) -> Callable[[float, np.ndarray], float]:
+    """A number of the state comes to a level, and the run ends."""
+
+    def event(clock: float, y: np.ndarray) -> float:
+        return float(y[place]) - level
+
+    event.terminal, event.direction = True, 1  # type: ignore[attr-defined]
+    return event
+
+
+def _found_event(flow: "_Lone", p: int) -> Callable[[float, np.ndarray], float]:
+    """`_event` of a state that ends with the time."""
+    found = _event(flow, p, "found")
+
+    def event(clock: float, y: np.ndarray) -> float:
+        return found(clock, y[:-1])
+
+    event.direction = 1  # type: ignore[attr-defined]
+    return event
 
 
 def _event(flow: "_Lone", p: int, name: str) -> Callable[[float, np.ndarray], float]:
@@ -297,12 +367,21 @@ class _Velocity(Rates):
         return 2 * moved[0] / at[0] - (np.diag(moved[1]) / np.diag(at[1]))[:, None]
 
 
-def pull(model: DeclaredModel, start: Start, row: int, p: int) -> float:
-    """By which share the other rows change the growth of a row's correlation with direction p, at the start."""
-    own = Row.of(model, start, row)
+def pulls(model: DeclaredModel, start: Start, row: int, p: int) -> np.ndarray:
+    """By which share each of the other rows changes the growth of a row's correlation with direction p, at the start, (m,).
+
+    One by one: those of both signs may cancel there, and not later.
+    """
+    own, overlaps, grams = Row.of(model, start, row), start.overlaps(model.directions), start.grams
     alone_ = _Velocity(_of_width_one(model, own)).growth(*own.arrays)[0, p]
-    whole = _Velocity(model).growth(start.overlaps(model.directions), start.grams)[row, p]
-    return float(abs(whole / alone_ - 1))
+    found = np.zeros(start.width)
+    for other in range(start.width):
+        if other != row:
+            two, second = [row, other], model.student.second
+            student = replace(model.student, width=2, second=(second[row], second[other]))
+            both = _Velocity(replace(model, student=student)).growth(overlaps[:, two], grams[:, two][:, :, two])[0, p]
+            found[other] = abs(both / alone_ - 1)
+    return found
 
 
 def _of_width_one(model: DeclaredModel, row: Row) -> DeclaredModel:
