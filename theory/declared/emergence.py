@@ -43,6 +43,8 @@ _FOLLOWED, _HORIZON = 6, 40.0
 _ALL, _FASTEST = 16, 3
 #: What makes a row light; and the least time of a score.
 _MASSLESS, _AT_ONCE = 1e-6, 1e-12
+#: Squared cosine of two directions that independent draws hardly reach in dimensions for which P/d is small.
+_COSINE = 0.1
 #: By so much a rate at the start may be behind and its row yet the first.
 _NEAR = 2.0
 #: By how much of its time SGD may miss that of the flow, as what the steps of the flow are worth.
@@ -301,7 +303,7 @@ class _Rows:
         return float(_HORIZON / best[best > 0].min()) if np.any(best > 0) else 0.0
 
     def courses(self, gone: Sequence[tuple[Passage, int, int]] = ()) -> list[Course]:
-        """Of the rows that are followed, those `gone` (passage, direction, row) fitted in the middle, but by the row itself."""
+        """Of the rows that are followed, those `gone` (passage, direction, row) fitted, in the middle, not its own."""
         if not self.horizon:
             return [Course(np.where(self.first, 0.0, np.inf))]
         found = []
@@ -410,6 +412,7 @@ class _Found:
 def _finds(rows: _Rows) -> Iterator[_Found]:
     """Pair by pair. Of a direction that two rows may have it is not known which of them is left for later ones."""
     taken, gone, doubtful = set[int](), list[tuple[Passage, int, int]](), 0
+    model_fits = rows.model.student.homogeneous
     for row, p, lead in rows.pairs[:_FOLLOWED]:
         own = rows.passages(row, p, gone)
         pulled = _pull(rows.model, rows.start, row, p, own[0].found) + lone_row.ERROR
@@ -418,8 +421,10 @@ def _finds(rows: _Rows) -> Iterator[_Found]:
             spans.append(_interval([one.found for one in rows.passages(other, p, gone)], pulled))
         highs = sorted(high for _, high in spans)
         high = highs[doubtful] if doubtful < len(highs) else np.inf
-        late = own[0].fitted if np.isfinite(own[0].fitted) else np.inf
-        others = [rows.alone(k, p) for k in rows.rivals(p, late, {*taken, row})]
+        if model_fits and np.isinf(own[0].fitted):  # any other row may be the one that fits it
+            for other in np.flatnonzero(rows.rates[:, p] > 0).tolist()[:_ALL]:
+                rows.alone(other, p)
+        others = [rows.alone(k, p) for k in rows.rivals(p, own[0].fitted, {*taken, row})]
         found = _Found(row, p, lead, tuple(own), min(low for low, _ in spans), high, pulled, tuple(others))
         yield found
         if found.unknown:
@@ -447,7 +452,7 @@ def _by_rows(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         yield from _by_independent_rows(rows, general, kept if unit else None)
         return
     found = list(_finds(rows))
-    passing = _passing(rows, found)
+    passing, finder = _passing(rows, found)
     for place, (row, p, _) in enumerate(rows.pairs):
         if rows.degree >= 3 and unit and np.isfinite(rows.leading[row, p]):
             yield Known(LEADING, float(rows.leading[row, p]), TIME, lone_row.REFERENCE, (*general, kept), p + 1)
@@ -459,29 +464,50 @@ def _by_rows(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
             yield from _of_pair(found[place], float(passing[p]), general, model.student.homogeneous)
     # (A row that is near a tie may come here in place of where it is sent.)
     ties = [_tie(one.low, one.high, one.lead) for one in found]
+    begun = min((one.passages[0].begun for one in found), default=np.inf)
     for p in sorted(set(range(model.target.count)) - {p for _, p, _ in rows.pairs}):
-        time, exact = float(passing[p]), 1 + lone_row.ERROR
+        time = float(passing[p])
         if np.isnan(time):
             yield _stiff(p)
             continue
-        conditions = (*general, *ties, rows.all_followed)
-        yield Known(FOUND, time, TIME, lone_row.REFERENCE, conditions, p + 1, time / exact, time * exact)
+        conditions = (*general, *ties, rows.all_followed, *_at_rest(model, time, begun))
+        pulled = lone_row.ERROR + (_pull(model, start, finder[p], p, time) if 0 < time < np.inf else 0.0)
+        conditions = (*conditions, _norms(pulled))
+        low, high = _interval([time], pulled)
+        yield Known(FOUND, time, TIME, lone_row.REFERENCE, conditions, p + 1, low, high)
+
+
+def _at_rest(model: DeclaredModel, time: float, begun: float) -> tuple[Condition, ...]:
+    """Rows rest along correlated directions nearly, and share them: what turns on, or is held, there is not known."""
+    if model.student.width == 1 or time <= begun:
+        return ()
+    held = f"rest: rows that rest near correlated directions from {begun:.3g} on decide when, or whether, it is found"
+    return independent(model), fact("rest", np.isinf(time), held)
+
+
+def independent(model: DeclaredModel) -> Condition:
+    """Cosines of directions that are drawn one by one are of order d^-1/2."""
+    fields = model.directions.covariance
+    cosines = fields**2 / np.outer(np.diag(fields), np.diag(fields)) - np.eye(len(fields))
+    sentence = "independent: two directions have squared cosine {:.2g}, and are no independent ones"
+    return small("independent", float(cosines.max()), _COSINE, sentence)
 
 
 def _stiff(p: int) -> Unknown:
     return Unknown(FOUND, f"direction {p + 1}: a row is too stiff or gets too short to follow; run declared-flow")
 
 
-def _passing(rows: _Rows, found: Sequence[_Found]) -> np.ndarray:
-    """When any row finds each direction, on its way to another one or on from it, (P,); nan where that is not known.
+def _passing(rows: _Rows, found: Sequence[_Found]) -> tuple[np.ndarray, list[int]]:
+    """When any row finds each direction, on its way to another one or on from it, (P,), nan where that is not known; and who.
 
     Of directions that are not correlated a row has one: it does not turn on.
     """
     fields = rows.model.directions.covariance
     if np.allclose(fields, np.diag(np.diag(fields))):
-        return np.where(rows.first, 0.0, np.inf)
+        return np.where(rows.first, 0.0, np.inf), [0] * len(fields)
     gone = [(one.fitted, one.p, one.row) for one in found if not one.unknown]
-    return np.min([one.found for one in rows.courses(gone)], axis=0)
+    times = np.array([one.found for one in rows.courses(gone)])
+    return np.where(rows.first, 0.0, times.min(axis=0)), [rows.followed[k] for k in times.argmin(axis=0)]
 
 
 def _of_pair(
@@ -540,7 +566,7 @@ def _tie(low: float, high: float, lead: float) -> Condition:
 
 
 def _pull(model: DeclaredModel, start: Start, row: int, p: int, time: float) -> float:
-    r"""The other rows' share of the growth: that of each at the start times its mean norm while it waits over that at the start.
+    r"""The other rows' share of the growth: that of each at the start times its mean norm in the wait over that at the start.
 
     A light 2-homogeneous row alone shrinks, $\int_0^Tr\,dt=\ln(1+4\varphi(1)r(0)T)/(4\varphi(1))$; rows pull at
     each other by the square loss only.

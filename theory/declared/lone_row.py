@@ -8,10 +8,10 @@ $$S_{kp}=\frac{\dot X_{kp}}{X_{kp}}=\nu b_ka_p\Gamma_p\frac{\partial_tN_{kp}}{X_
 
 N the teacher's integral (`theory.declared.population`), ν the rule's speed. Where the pair's first common degree J is 3 or
 more, the part of degree J of the link has $S\propto|X|^{J-2}$, and with it $T_{kp}=1/((J-2)S_{kp})$ is the leading time
-(derived; isotropic inputs: arXiv:2504.19983, eq. (5)). At finite size a row by itself has the model's own derived flow, of L + LP numbers, which is integrated here:
-covariance, decay and what the row does to itself are in it, the other rows are not; of a direction that is fitted the row
-that rests along it is. (Under another covariance a 2-homogeneous row's fields have no unit variance, and it leaves much of its
-direction: lower degrees of σ, with which it holds other rows.)
+(derived; isotropic inputs: arXiv:2504.19983, eq. (5)). At finite size a row by itself has the model's own derived flow, of
+L + LP numbers, which is integrated here: covariance, decay and what the row does to itself are in it, the other rows are not;
+of a direction that is fitted the row that rests along it is. (Under another covariance a 2-homogeneous
+row's fields have no unit variance, and it leaves much of its direction: lower degrees of σ, with which it holds other rows.)
 """
 
 from collections.abc import Callable, Sequence

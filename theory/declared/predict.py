@@ -38,8 +38,6 @@ from theory.scaling import bayes
 
 #: Directions over dimensions up to which a law of d → ∞ is off by a few per cent (about P/d of itself).
 _FEW = 0.03
-#: Squared cosine of two directions that independent draws hardly reach in dimensions for which P/d is small.
-_COSINE = 0.1
 #: Shares of the drift of one direction: what |x|² for d may cost, and what the next orders in the step size, which are that at
 #: a quarter of the largest step size.
 _LENGTH, _FIRST_ORDER = 0.05, 0.25
@@ -320,15 +318,9 @@ def _bayes(samples: int | None, model: DeclaredModel, start: Start) -> Iterator[
     share = float(squares[0] / (noise**2 + error))
     weak = small("weak", share, 0.2, "weak: the largest direction is {:.2g} of all noise, and should be little")
     count = small("dimension", target.count / model.inputs.dim, _FEW, "dimension: it holds for d → ∞; P/d is {:.2g}")
-    yield Known(BAYES, error / 2, NUMBER, bayes.REFERENCE, (*_unit_fields(model), _independent(model), weak, count))
-
-
-def _independent(model: DeclaredModel) -> Condition:
-    """Cosines of directions that are drawn one by one are of order d^-1/2; larger ones an estimator could know of."""
-    fields = model.directions.covariance
-    cosines = fields**2 / np.outer(np.diag(fields), np.diag(fields)) - np.eye(len(fields))
-    sentence = "independent: two directions have squared cosine {:.2g}, and are no independent ones"
-    return small("independent", float(cosines.max()), _COSINE, sentence)
+    yield Known(
+        BAYES, error / 2, NUMBER, bayes.REFERENCE, (*_unit_fields(model), emergence.independent(model), weak, count)
+    )
 
 
 #: By what is unknown if they refuse.
