@@ -103,6 +103,11 @@ class Simulation:
     compute: tuple[str, Callable[[Any], float]] | None = None
     curves: tuple[str, ...] = ()
 
+    @property
+    def forewarns(self) -> bool:
+        """Whether anything can be said of how long a run takes before it begins."""
+        return self.cost is not None or self.warn is not _silent
+
 
 @dataclass(frozen=True)
 class Predictor:

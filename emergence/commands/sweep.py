@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import itertools
+import warnings
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from emergence.values import Expression, Whole, shown
 DEFAULT_STORE = "sweep"
 #: So many cells are listed to people; the JSON document lists all.
 _LISTED = 200
+#: So many cells, spread over the grid, are asked how long they take: each costs a prediction.
+_ASKED = 16
 
 
 def run(arguments: argparse.Namespace) -> Result:
@@ -46,6 +49,7 @@ def run(arguments: argparse.Namespace) -> Result:
     _check_expressions(arguments.model, missing)
     plan = merging.plan(everything[0].configuration, axes)
     if arguments.list:
+        _forewarn(arguments.model, simulation, missing)
         return _listed(arguments, axes, cells, folder)
     with contextlib.ExitStack() as stack:
         # Whatever can be refused is refused before the store is touched: a scheduler that is not there, too.
@@ -57,6 +61,7 @@ def run(arguments: argparse.Namespace) -> Result:
         store, progress = stack.enter_context(Store(folder)), stack.enter_context(Progress(arguments.quiet))
         store.record(merging.plan_name(plan), plan)
         store.sweep_up()
+        _forewarn(arguments.model, simulation, missing)
         sweep = Sweep(store, cells, console.warn, progress)
         if sweep.unfinished:  # or damaged
             count = min(workers, len(sweep.unfinished))
@@ -170,6 +175,36 @@ def _check_expressions(model: Model, cells: list[Cell]) -> None:
 
         for text in texts:
             theory.Activation.parse(text)
+
+
+def _forewarn(model: Model, simulation: Simulation, cells: list[Cell]) -> None:
+    """Say of the longest cell, among some of the grid, what ``simulate`` says of a run that does not end soon."""
+    if not simulation.forewarns:
+        return
+    last = len(cells) - 1
+    places = {round(last * place / (_ASKED - 1)) for place in range(_ASKED)} if len(cells) > _ASKED else range(len(cells))
+    found = [(*_long(model, simulation, cells[place]), cells[place].label) for place in sorted(places)]
+    long = [one for one in found if one[1]]
+    if long:
+        _, texts, name = max(long, key=lambda one: one[0])
+        share = f"; {len(long)} of {len(found)} cells that were asked are long" if len(found) > 1 else ""
+        console.warn(f"cell {name}: {'; '.join(texts)}{share}")
+
+
+def _long(model: Model, simulation: Simulation, cell: Cell) -> tuple[float, tuple[str, ...]]:
+    """Operations of a cell, where they are known, and lines about its length; a cell that cannot be computed has none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            resolved = model.resolve(problem_of(model, cell.configuration["problem"]), simulation)
+            simulation.requires(resolved)
+        except Exception as error:
+            if is_refusal(error):  # it fails when it is computed, and says so
+                return 0.0, ()
+            raise
+    cost = None if simulation.cost is None else simulation.cost(resolved)
+    general = () if cost is None else cost.warnings(simulation.name, simulation.uses)
+    return (0.0 if cost is None else cost.operations), simulation.warn(resolved) or general
 
 
 def _engine(scheduler: str | None, workers: int) -> AbstractContextManager[Workers | Cluster]:

@@ -706,6 +706,38 @@ def test_a_list_tells_the_pace_of_what_is_finished(tmp_path: Path, capsys: pytes
     assert "6 cells, 3 to compute: about 30 s at the pace of those finished, one in 10 s" in capsys.readouterr().out
 
 
+LONG = ["sweep", "online-sgd", "--activation", "h3", "--dim", "256", "--over", "student-width=4,8", "--over", "seed=0:2"]
+
+
+def test_the_longest_cell_is_named_before_hours_are_spent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The cell that is named is the one for which `simulate` counts most samples."""
+    assert main([*LONG, "--store", str(tmp_path / "store"), "--list"]) == 0
+    said = capsys.readouterr().err
+    assert said.count("warning: cell ") == 1
+    steps = {
+        (width, seed): resolve(Problem(activation="h3", dim=256, student_width=width, seed=seed)).run_length()[2]
+        for width in (4, 8)
+        for seed in (0, 1)
+    }
+    width, seed = max(steps, key=lambda one: steps[one] * one[0])
+    assert f"cell student-width={width} seed={seed}: online-sgd needs" in said
+    assert "4 of 4 cells that were asked are long" in said
+    assert not (tmp_path / "store").exists()
+    assert main([*LONG, "--steps", "1000", "--store", str(tmp_path / "store"), "--list"]) == 0
+    assert "warning" not in capsys.readouterr().err
+
+
+def test_a_sweep_names_its_longest_cell_and_not_one_that_cannot_run(
+    run: Callable, inline: Inline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("emergence.models.additive.SGD_BUDGET", 100.0)
+    small = ["--activation", "h3", "--dim", "16", "--teacher-width", "2", "--student-width", "3", "--replicas", "2"]
+    code, document, err = run("sweep", "online-sgd", *small, "--steps", "64", "--over", "step-size=1e-3,1e9", "--quiet")
+    assert (code, document["computed"], len(document["failed"])) == (1, 1, 1)
+    assert "cell step-size=0.001: online-sgd needs 1.3e+02 samples" in err
+    assert "1 of 2 cells that were asked are long" in err
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.034, "0.034 s"), (42.0, "42 s"), (720, "12 min"), (12_240, "3.4 h"), (200_000, "2.3 days")]
 )
