@@ -1,14 +1,16 @@
 """``emergence judge``: claims of one's own, from files, by the road of the catalogue."""
 
 import argparse
+import shlex
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from emergence import config, models, output, table
+from emergence.arguments import PRESETS
 from emergence.commands.setup import affordable
 from emergence.commands.validate import where
 from emergence.interruption import Kept
@@ -191,11 +193,11 @@ def _judge(
     with Progress(arguments.quiet) as progress, _going_on(folder / RUNS):
         runs = Runs(folder / RUNS, workers, progress)
         judged = [
-            claim_of(one.conjecture, runs, states[one.claim.id], arguments.seed)
+            _told(one, arguments, claim_of(one.conjecture, runs, states[one.claim.id], arguments.seed))
             for one in asked
             if one.conjecture is not None
         ]
-        plain = [one.claim for one in asked if one.conjecture is None]
+        plain = [_told(one, arguments, one.claim) for one in asked if one.conjecture is None]
         # Seeds are those of a problem's runs, or of a claim that measures by itself.
         repeated = seeds if seeds and plain else ()
         together = judged if repeated else [*judged, *plain]
@@ -217,6 +219,20 @@ def _judge(
     rows = table.render(HEADERS, [row(verdict) for verdict in verdicts])
     lines = [rows, "", summary(verdicts), *_sentences(verdicts, states), *map(where, done)]
     return Result(document, "\n".join(lines), 0 if all(one.as_expected for one in done) else 1)
+
+
+def _told(one: Asked, arguments: argparse.Namespace, claim: "Claim") -> "Claim":
+    """A claim with what its report says of the command; one of the catalogue stays as it is."""
+    from emergence.conjecture.judging import seeds_in_words
+    from validation.judge.catalogue import catalogue
+
+    if claim in catalogue():
+        return claim
+    options = [] if arguments.seeds is None else [f"--seeds={arguments.seeds}"]
+    options += [f"--seed={arguments.seed}"] if arguments.seed else []
+    options += [f"--preset={arguments.preset}"] if arguments.preset != PRESETS[0] else []
+    again = shlex.join(["emergence", "judge", Path(one.file).name, *options])
+    return replace(claim, again=again, seeds="" if one.conjecture is None else seeds_in_words(one.conjecture))
 
 
 @contextmanager

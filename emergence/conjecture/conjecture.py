@@ -66,7 +66,7 @@ class Conjecture:
     Attributes:
         where: what refusals begin with: the file. table: as it was read.
         fixed, axes, tied: values of the problem, those of the grid apart, and those that are formulas in the others.
-        quantities: what is measured; with `function` a single one that only names it.
+        quantities: what is measured; with `function` a single one that only names it. measured: all of them, in words.
         predict, rivals: formulas; `curve`: of the curve whose slope is measured, not of the number.
         seeds: of the data. replicas: of each run; None where the simulation has none.
         allowances: names, and formulas. false_alarms: share of true claims that may be rejected. power: asked of a plan.
@@ -84,6 +84,7 @@ class Conjecture:
     axes: Mapping[str, tuple[Any, ...]]
     tied: Mapping[str, Formula]
     quantities: tuple[Quantity, ...]
+    measured: str
     predict: Formula
     rivals: Mapping[str, Formula]
     curve: bool
@@ -202,6 +203,7 @@ def of_table(
     model, simulation = _simulation(sections, where)
     fixed, axes, tied = _problem(sections["problem"], model, simulation, where)
     found = _quantities(sections["quantity"], simulation, axes, function, where)
+    measured = found[0].name if function else quantities.together(sections["quantity"], simulation, f"{where}: quantity")
     theory, rivals, curve = _formulas(sections, model, found, where)
     replicas = _replicas(sections["data"], simulation, model, where)
     chosen = _seeds(sections["data"].get("seeds"), where) if seeds is None else seeds
@@ -219,6 +221,7 @@ def of_table(
         axes=axes,
         tied=tied,
         quantities=tuple(found),
+        measured=measured,
         predict=theory,
         rivals=rivals,
         curve=curve,
@@ -229,7 +232,7 @@ def of_table(
         power=power,
         function=function,
         code=code,
-        **_words(sections["claim"], where, found[0].name),
+        **_words(sections["claim"], where, measured),
     )
 
 
@@ -269,7 +272,7 @@ def _section(table: Mapping[str, Any], name: str, where: str) -> Mapping[str, An
 
 
 def _words(claim: Mapping[str, Any], where: str, quantity: str) -> dict[str, str]:
-    """Texts of the section [claim]; without a title it is the quantity, as the statement stands below it in a report."""
+    """Texts of the section [claim]; without a title it is what is measured, as the statement stands below it in a report."""
     words = {
         key: str(Text(example).check(f"{where}: claim.{key}", claim.get(key, default))).strip()
         for key, example, default in (

@@ -220,15 +220,20 @@ def _regime(conjecture: Conjecture) -> str:
     given |= {name: one.text for name, one in conjecture.tied.items()}
     given |= {} if conjecture.replicas is None else {"replicas": conjecture.replicas}
     words = [f"{written(name)} = {value if isinstance(value, str) else shown(value)}" for name, value in given.items()]
+    parts = [*words, seeds_in_words(conjecture)]
+    return f"{conjecture.simulation.name} of the model {conjecture.model.name}: {', '.join(parts)}"
+
+
+def seeds_in_words(conjecture: Conjecture) -> str:
+    """Of the data."""
     first, last, count = conjecture.seeds[0], conjecture.seeds[-1], len(conjecture.seeds)
     several = conjecture.seeds == tuple(range(first, last + 1)) and count > 2
-    seeds = f"seeds {first} to {last}" if several else f"{count} seeds: {', '.join(map(str, conjecture.seeds))}"
-    return f"{conjecture.simulation.name} of the model {conjecture.model.name}: {', '.join([*words, seeds])}"
+    return f"seeds {first} to {last}" if several else f"{count} seeds: {', '.join(map(str, conjecture.seeds))}"
 
 
 def _latex(conjecture: Conjecture) -> str:
-    """The prediction; letters with a number behind them get it as an index, names of several words stand upright."""
-    name = re.sub(r"[^A-Za-z]+", " ", conjecture.quantities[0].name).strip() or "x"
+    """The prediction of all that is measured; letters with a number behind them get it as an index, words stand upright."""
+    name = re.sub(r"[^A-Za-z0-9,.;:()*/+=-]+", " ", conjecture.measured).strip() or "x"
     theory = conjecture.predict.expression
     words = {x: rf"\text{{{str(x).replace('_', ' ')}}}" for x in theory.free_symbols if "_" in str(x)}
     said = sp.latex(theory, symbol_names=words)

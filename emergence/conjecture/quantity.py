@@ -291,6 +291,13 @@ def read(table: Mapping[str, Any], simulation: Simulation, options: Sequence[str
     return found
 
 
+def together(table: Mapping[str, Any], simulation: Simulation, where: str) -> str:
+    """All quantities of a table that `read` takes in one name: lists stand in it as they are given."""
+    kind, of = _kind(table, simulation, where)
+    lists = {key: ", ".join(map(shown, table[key])) for key in _LISTS if isinstance(table.get(key), list)}
+    return _name(kind, str(of), {**table, **lists}, str(table.get("in", "time")).replace("-", "_"))
+
+
 def _kind(table: Mapping[str, Any], simulation: Simulation, where: str) -> tuple[str, object]:
     """Of `MEASURES`, and what it is of: a variable's own name is a measure, too."""
     name, of = table.get("measure"), table.get("of")
@@ -379,4 +386,5 @@ def _name(kind: str, of: str, table: Mapping[str, Any], axis: str) -> str:
         "spread": f"spread of {of} over runs",
         "share": f"share of runs with {of}",
     }[kind]
-    return words + (f", direction {table['direction']}" if "direction" in table else "")
+    several = "s" if "," in str(table.get("direction")) else ""
+    return words + (f", direction{several} {table['direction']}" if "direction" in table else "")

@@ -114,6 +114,42 @@ def test_a_far_rival_does_not_make_few_data_agree(tmp_path: Path) -> None:
     assert "runs would do" in few.measurement.details["underpowered"]
 
 
+def test_a_report_speaks_of_all_quantities_of_the_seeds_of_the_file_and_of_its_command(
+    run: Callable, tmp_path: Path
+) -> None:
+    two = {
+        "problem": 'activation = "h4"\ndim = 2000\nteacher-width = 2\nstudent-width = 8',
+        "quantity": 'measure = "half_time"\ndirection = [1, 2]',
+        "predict": 'formula = "time_half"',
+        "rivals": '"half of it" = "time_half/2"',
+        "data": 'from = "gradient-flow"\nseeds = "2:5"',
+    }
+    code, document, err = run("judge", written(tmp_path, **two), "--workers", "1", "--quiet")
+    assert code == 0, err
+    page = Path(document["report"]).read_text(encoding="utf-8")
+    head, formula = page.partition("</header>")[0], page.partition('aria-label="Formula of X1"')[2].partition("</div>")[0]
+    assert "<h3>X1 · half time, directions 1, 2</h3>" in page
+    assert "directions&#x000A0;1,&#x000A0;2" in formula
+    assert ("seeds 2 to 4" in head, "preset" in head) == (True, False)
+    assert page.count("<code>emergence judge x.toml</code>") == 2  # of the claim alone, and of the page
+    again = run("judge", "x.toml", "--seeds", "2:4", "--workers", "1", "--quiet")[1]
+    page = Path(again["report"]).read_text(encoding="utf-8")
+    assert page.count("<code>emergence judge x.toml --seeds=2:4</code>") == 2
+    assert "2 seeds: 2, 3" in page.partition("</header>")[0]
+
+
+@pytest.mark.parametrize(
+    ("quantity", "said"),
+    [
+        ({"measure": "level", "of": "loss", "at": [0.1, 0.2]}, "loss at time 0.1, 0.2"),
+        ({"measure": "crossing", "of": "loss", "level": [0.5, 0.4]}, "time at which loss reaches 0.5, 0.4"),
+        ({"measure": "half_steps", "direction": [1]}, "half_steps, direction 1"),
+    ],
+)
+def test_lists_stand_in_the_name_of_what_is_measured(quantity: dict[str, Any], said: str) -> None:
+    assert of_table(table(quantity=quantity), "x.toml").measured == said
+
+
 def test_seeds_of_the_command_line_stand_for_those_of_the_file(run: Callable, tmp_path: Path) -> None:
     file = written(tmp_path, problem=LINES["problem"].replace("[64, 128]", "32"))
     document = run("judge", file, "--seeds", "3,5", "--workers", "1", "--quiet")[1]

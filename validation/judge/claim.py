@@ -238,6 +238,8 @@ class Claim:
         requires: a package beyond the plain installation that the runner needs (its name for pip), or nothing.
         origin: the file of the user's own that it was loaded from, or nothing. text: that from which it was made, in
             canonical form, where it was made of a text: it tells one version of the claim from another, as code does.
+        seeds: of its data in words, where they are its own and no seed of the run decides them, or nothing. again: the
+            command that judges it again, of a file that a report cannot know, or nothing.
 
     Raises `InputError` for an id or kind that is none, and without controls.
     """
@@ -255,6 +257,8 @@ class Claim:
     requires: str = ""
     origin: str = ""
     text: str = ""
+    seeds: str = ""
+    again: str = ""
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):  # it names a file; a dot sets a quantity's key apart

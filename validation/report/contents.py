@@ -173,9 +173,14 @@ def _section(run: "Run", verdicts: tuple[Verdict, ...], folded: bool) -> Section
 
 
 def alone(run: "Run", claim: Claim) -> dict[str, str]:
-    """``Alone`` → the command that judges a claim alone, as in this run; nothing where theory or claim came from Python."""
+    """``Alone`` → the command that judges a claim alone, as in this run; nothing where theory or claim came from Python.
+
+    A claim that says itself how it is judged again is believed.
+    """
     names = {one.id: one for one in catalogue()}
     file = getattr(sys.modules.get(claim.runner.__module__), "__file__", None)
+    if claim.again:
+        return {"Alone": claim.again}
     if ".own-theory" in run.mark:
         return {}
     if names.get(claim.id) == claim:

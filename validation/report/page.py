@@ -54,6 +54,7 @@ def write_report(path: Path, run: "Run") -> Path:
         claims=len(sections),
         kinds=[(kind, names.count(kind.name)) for kind in STATUSES if kind.name in names],
         sources=sorted((-sources.count(paper), paper) for paper in set(sources)),
+        drawn=_drawn(run).get("Seeds", f"preset {run.preset} · seed {run.seed}"),
         provenance=_provenance(run, [section.claim.id for section in sections]),
         sigmas=f"{SIGMAS:g}",
     )
@@ -65,17 +66,28 @@ _MOST_IDS = 30
 
 def _provenance(run: "Run", ids: Sequence[str]) -> dict[str, str]:
     """How the page was made, in words; no path, no host."""
-    own = any(
-        not v.claim.runner.__module__.startswith("validation.") for v in run.verdicts
-    )  # their file is not known here
-    again = {"Again": command(run, [] if len(ids) > _MOST_IDS else ids)} if ".own" not in run.mark and not own else {}
     return {
         "Version": f"emergence {run.version}" + (f", commit {commit()}" if commit() else ""),
-        "Preset, seed": f"{run.preset}, {run.seed}",
+        **_drawn(run),
         "Libraries": ", ".join(f"{name} {version}" for name, version in libraries().items()),
         "Machine": f"{run.machine}; {numerals.duration(run.seconds)}",
-        **again,
+        **_again(run, ids),
     }
+
+
+def _drawn(run: "Run") -> dict[str, str]:
+    """Size and seed of a run, or the seeds of its claims where all have their own, and one size."""
+    own = dict.fromkeys(verdict.claim.seeds for verdict in run.verdicts)
+    return {"Preset, seed": f"{run.preset}, {run.seed}"} if "" in own else {"Seeds": "; ".join(own)}
+
+
+def _again(run: "Run", ids: Sequence[str]) -> dict[str, str]:
+    """The command that makes the page again; nothing where it rests on a file that is not known here."""
+    told = dict.fromkeys(verdict.claim.again for verdict in run.verdicts)
+    if "" not in told:
+        return {"Again": " && ".join(told)}
+    own = any(not verdict.claim.runner.__module__.startswith("validation.") for verdict in run.verdicts)
+    return {} if own or ".own" in run.mark else {"Again": command(run, [] if len(ids) > _MOST_IDS else ids)}
 
 
 def write_comparison(
