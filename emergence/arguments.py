@@ -203,6 +203,7 @@ def parser(model: Model | None = None, named: bool = False, what: str = "") -> P
     derive.add_argument("--model", dest="model_name", metavar="MODEL", help=_MODEL_HELP)
     derive.add_argument("--activation", help="an activation, as in predict (default: the derivation's own, mostly h4)")
     derive.add_argument("--latex", action="store_true", help="print a LaTeX document")
+    derive.description = _described(derive.description, "emergence derive single-task --activation h4")
     for command, (text, shared) in _TAKING.items():
         one = commands.add_parser(command, help=text, parents=[common, *([out] if shared else [])])
         if command in ("simulate", "sweep"):
@@ -213,6 +214,7 @@ def parser(model: Model | None = None, named: bool = False, what: str = "") -> P
             _sweep(one)
         one.add_argument("--figure", metavar="FILE", help=f"draw it, too: {_ENDINGS}")
         _problem(one, model, _used(model, command, what))
+        one.description = _described(_OTHERS[command], "" if named else _EXAMPLES[command])
     reproduce = commands.add_parser(
         "reproduce", help="published figures, theory beside experiment", parents=[common, out]
     )
@@ -349,13 +351,28 @@ _TAKING = {
     "compare": ("prediction and simulation side by side", True),
     "sweep": ("a grid of problems into a results store", True),
 }
+#: Whose options a help does not show.
+_OF_MODEL = "Another model has options of its own: add --model NAME to this help."
+_OF_WHAT = "The options shown are those of WHAT: name it before --help. " + _OF_MODEL
+_OTHERS = {"predict": _OF_MODEL, "compare": _OF_MODEL, "simulate": _OF_WHAT, "sweep": _OF_WHAT}
+_EXAMPLES = {
+    "predict": "emergence predict --dim 10000 --teacher-width 4 --student-width 16",
+    "simulate": "emergence simulate gradient-flow --dim 1000 --teacher-width 4 --figure flow.pdf",
+    "compare": "emergence compare --activation h3 --dim 64 --teacher-width 2 --student-width 6 --replicas 16",
+    "sweep": "emergence sweep predict --dim 256 --over student-width=8,16 --over seed=0:4",
+}
 _MODEL_HELP = "a model by name, or a Python file with a MODEL (default: the one of WHAT, or of the activation)"
+
+
+def _described(text: str | None, example: str) -> str:
+    return "\n".join([*([text] if text else []), *([f"example: {example}"] if example else [])])
 
 
 def _name_argument(command: Parser, destination: str, names: Mapping[str, str]) -> None:
     """The positional name of what is to be done; the help says what each is."""
     command.add_argument(destination, choices=tuple(names), metavar=destination.upper(), help=", ".join(names))
-    lines = [f"  {name:<20} {text}" for name, text in names.items() if text]
+    wide = max(map(len, names), default=0)
+    lines = [f"  {name:<{wide}}  {text}" for name, text in names.items() if text]
     if lines:
         command.epilog = "\n".join([f"{destination.upper()}:", *lines])
 

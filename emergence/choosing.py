@@ -114,5 +114,5 @@ def names(command: str, whose: Sequence[Model]) -> Mapping[str, str]:
 
 
 def derivations(whose: Sequence[Model]) -> Mapping[str, str]:
-    """Names of derivations, without help."""
-    return {name: "" for x in whose for name in x.derivations}
+    """Names of derivations, and what each is of."""
+    return {name: one.help for x in whose for name, one in x.derivations.items()}

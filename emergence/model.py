@@ -178,7 +178,7 @@ class Derive:
         make: a function of the activation, or its place ``package.module:name``; its result is the derivation, or has it
             as its `part`.
         activation: where none is given. fixed: it has no other, and the function takes none.
-        kernel: the activation's own kernel φ stands among its equations.
+        kernel: the activation's own kernel φ stands among its equations. help: a few words.
     """
 
     make: str | Callable[..., Any]
@@ -186,6 +186,7 @@ class Derive:
     fixed: bool = False
     part: str = "derivation"
     kernel: bool = True
+    help: str = ""
 
     @property
     def plain(self) -> bool:

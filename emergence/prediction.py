@@ -25,6 +25,7 @@ COLUMNS = (
 )
 
 _TIME = "gradient-flow time"
+_UNSTABLE = "samples_unstable: in samples n, with the step size re-tuned to each n: the largest at which what n can learn survives"
 #: Long names and units of what a file holds along ``direction``.
 _MEANING = {
     "weight": ("weight of the direction", "1"),
@@ -125,6 +126,20 @@ def _stairs(resolved: "Resolved", loss: dict) -> list[str]:
     ]
 
 
+def _never(resolved: "Resolved") -> list[str]:
+    """Why directions have no neuron and no time."""
+    lost = [str(place) for place, neuron in enumerate(resolved.prediction.neuron, start=1) if neuron < 0]
+    if not lost:
+        return []
+    wrong = ", and one whose overlap has the wrong sign finds none" if one_sided(resolved.activation) else ""
+    count = resolved.student.width
+    several = "s" if len(lost) > 1 else ""
+    return [
+        f"-, direction{several} {', '.join(lost)}: no neuron is left of {count} that leans towards it: never found (a neuron finds "
+        f"one direction{wrong})"
+    ]
+
+
 def _text(resolved: "Resolved", document: dict) -> str:
     valid = marks(resolved.validity)
     rows = [[*(entry[name] for name in COLUMNS), own] for entry, own in zip(document["directions"], valid, strict=True)]
@@ -140,11 +155,13 @@ def _text(resolved: "Resolved", document: dict) -> str:
             "",
             table.render((*COLUMNS, "valid"), rows),
             *explained(resolved.validity),
+            *_never(resolved),
             *([f"no interval: {document['no_interval']}"] if document["no_interval"] else []),
             "",
             *_stairs(resolved, loss),
             "",
             f"exponents of the loss in: {exponents}",
+            *([_UNSTABLE] if document["exponents"]["samples_unstable"] is not None else []),
             *finite,
             *([f"kernel: {resolved.truncated()}"] if resolved.activation.drift_truncation_error else []),
             "times are gradient-flow times of ½E(f*−f)²; steps = time / step size; low to high: time_half with what finite",

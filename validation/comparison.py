@@ -37,7 +37,7 @@ class Case:
         judge: rows (columns, ``verdict``, and perhaps ``reason``) and notes (sentences), from what the stages handed back.
         known: rows without verdicts, of an interrupted comparison; of what is there.
         figures: captions and matplotlib figures, of what is there.
-        notes: sentences said in any case. caption: of the table.
+        notes: sentences said in any case. caption: of the table. rule: what "agrees" means in it, in one sentence.
         settings: the whole problem as it is run, where it is not as it was resolved.
     """
 
@@ -49,6 +49,7 @@ class Case:
     known: Callable[[Found], list[Row]]
     figures: Callable[[Found], list[tuple[str, object]]]
     caption: str
+    rule: str = ""
     notes: tuple[str, ...] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
 
@@ -146,7 +147,9 @@ def _write(
     from validation.report.page import write_comparison
 
     shown = {name: value for name, value in problem.items() if value is not None}
-    return write_comparison(path, case.title, shown, case.unit, case.columns, rows, figures, notes, case.caption)
+    return write_comparison(
+        path, case.title, shown, case.unit, case.columns, rows, figures, notes, case.caption, case.rule
+    )
 
 
 # ------------------------------------------------------------------------------ judging

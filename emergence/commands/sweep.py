@@ -182,7 +182,9 @@ def _forewarn(model: Model, simulation: Simulation, cells: list[Cell]) -> None:
     if not simulation.forewarns:
         return
     last = len(cells) - 1
-    places = {round(last * place / (_ASKED - 1)) for place in range(_ASKED)} if len(cells) > _ASKED else range(len(cells))
+    places = (
+        {round(last * place / (_ASKED - 1)) for place in range(_ASKED)} if len(cells) > _ASKED else range(len(cells))
+    )
     found = [(*_long(model, simulation, cells[place]), cells[place].label) for place in sorted(places)]
     long = [one for one in found if one[1]]
     if long:

@@ -203,7 +203,9 @@ def of_table(
     model, simulation = _simulation(sections, where)
     fixed, axes, tied = _problem(sections["problem"], model, simulation, where)
     found = _quantities(sections["quantity"], simulation, axes, function, where)
-    measured = found[0].name if function else quantities.together(sections["quantity"], simulation, f"{where}: quantity")
+    measured = (
+        found[0].name if function else quantities.together(sections["quantity"], simulation, f"{where}: quantity")
+    )
     theory, rivals, curve = _formulas(sections, model, found, where)
     replicas = _replicas(sections["data"], simulation, model, where)
     chosen = _seeds(sections["data"].get("seeds"), where) if seeds is None else seeds

@@ -201,7 +201,7 @@ def _trained_step(activation: "Activation") -> Any:
 
 _ALL = frozenset(options(DeclaredProblem))
 _FRESH = _ALL - {"samples", "order", "renewed"}
-_UNIT_ROWS = ("sphere", "projected")
+_UNIT_ROWS = {"sphere": "renormed after it", "projected": "the gradient projected, then renormed"}
 _CURVES = ("overlap", "gram", "second", "loss")
 
 
@@ -244,14 +244,41 @@ MODEL = Model(
     predict=Predictor(document, data, _FRESH - {"replicas", "method"}, VARIABLES),
     compare=Comparer(_case, _FRESH, _sgd_cost),
     derivations={
-        "declared-flow": Derive(lambda activation: _derived(activation, True), "h4", kernel=False),
-        "declared-committee": Derive(lambda activation: _derived(activation, False), "erf", kernel=False),
-        "declared-step": Derive(_step, "h3", kernel=False),
-        **{f"declared-step-{rows}": Derive(partial(_unit_step, rows=rows), "h3", kernel=False) for rows in _UNIT_ROWS},
-        "declared-step-trained": Derive(_trained_step, "h3", kernel=False),
-        "declared-step-homogeneous": Derive(partial(_homogeneous_step, whitened=False), "h3", kernel=False),
+        "declared-flow": Derive(
+            lambda activation: _derived(activation, True),
+            "h4",
+            kernel=False,
+            help="population flow of 2-homogeneous rows",
+        ),
+        "declared-committee": Derive(
+            lambda activation: _derived(activation, False), "erf", kernel=False, help="population flow of a committee"
+        ),
+        "declared-step": Derive(_step, "h3", kernel=False, help="moments of one step: mean and covariance"),
+        **{
+            f"declared-step-{rows}": Derive(
+                partial(_unit_step, rows=rows),
+                "h3",
+                kernel=False,
+                help=f"moments of a step of rows of unit length, {how}",
+            )
+            for rows, how in _UNIT_ROWS.items()
+        },
+        "declared-step-trained": Derive(
+            _trained_step, "h3", kernel=False, help="moments of a step of a trained second layer"
+        ),
+        "declared-step-homogeneous": Derive(
+            partial(_homogeneous_step, whitened=False),
+            "h3",
+            kernel=False,
+            help="moments of a step of 2-homogeneous rows",
+        ),
         # (Of h3 alone, at unit variance, E σσ'' is zero: a term that nothing would check.)
-        "declared-step-whitened": Derive(partial(_homogeneous_step, whitened=True), "h1+h3", kernel=False),
+        "declared-step-whitened": Derive(
+            partial(_homogeneous_step, whitened=True),
+            "h1+h3",
+            kernel=False,
+            help="the same of rows normed by their fields",
+        ),
     },
     symbols={
         "d": Symbol("input dimension", lambda resolved: resolved.model.inputs.dim),

@@ -407,9 +407,15 @@ MODEL = Model(
     predict=Predictor(_predict, _predicted, _NOISE, (*PREDICTED, "valid", *CURVES)),
     compare=Comparer(_case, _RUNS, _cost),
     derivations={
-        "label-noise": Derive("theory.linear.averaging:derivation", "h1", fixed=True),
-        "oscillation": Derive("theory.linear.oscillation:derivation", "h1", fixed=True),
-        "alignment": Derive("theory.linear.alignment:derivation", "h1", fixed=True),
-        "sam": Derive("theory.linear.sam:derivation", "h1", fixed=True),
+        "label-noise": Derive(
+            "theory.linear.averaging:derivation", "h1", fixed=True, help="averaged flow of label-noise SGD"
+        ),
+        "oscillation": Derive(
+            "theory.linear.oscillation:derivation", "h1", fixed=True, help="fast oscillation of the second layer"
+        ),
+        "alignment": Derive(
+            "theory.linear.alignment:derivation", "h1", fixed=True, help="alignment of neurons, late rates"
+        ),
+        "sam": Derive("theory.linear.sam:derivation", "h1", fixed=True, help="sharpness-aware steps"),
     },
 )

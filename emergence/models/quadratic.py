@@ -495,7 +495,7 @@ MODEL = Model(
         shown=frozenset({"steps", "time"}),
     ),
     compare=Comparer(_case, _SGD - {"speed_factor"} | {"init_scale"}),
-    derivations={"riccati": Derive(_derive, "quadratic")},
+    derivations={"riccati": Derive(_derive, "quadratic", help="Riccati flow of a quadratic network, solved")},
     matches=_is_quadratic,
     symbols=of_directions(lambda resolved: resolved.model.teacher.a) | {"J": EXPONENT},
 )

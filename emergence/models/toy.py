@@ -117,5 +117,7 @@ MODEL = Model(
             variables=("share", "time", "loss", "sharpness", "level_time"),
         ),
     ),
-    derivations={"toy": Derive("theory.baselines.toy:derivation", "h3", kernel=False)},
+    derivations={
+        "toy": Derive("theory.baselines.toy:derivation", "h3", kernel=False, help="the toy flow in closed form")
+    },
 )

@@ -4,6 +4,8 @@ import errno
 import json
 import math
 import os
+import re
+import shlex
 import subprocess
 import sys
 import time
@@ -83,6 +85,21 @@ def test_help_of_every_command(command: Callable, name: str) -> None:
     assert ("--out" in ran.out) is (name not in ("claims", "derive", "predict"))  # these write nothing
     assert ("--seed" in ran.out) is (name not in ("claims", "derive", "merge"))  # these draw nothing
     assert "SUPPRESS" not in ran.out
+
+
+@pytest.mark.parametrize("name", ["derive", "predict", "simulate", "compare", "sweep"])
+def test_help_says_where_other_options_are_and_shows_a_command(command: Callable, name: str) -> None:
+    said = command(name, "--help").out
+    assert name == "derive" or "add --model NAME to this help" in said
+    (example,) = re.findall(r"^example: emergence (.*)$", said, re.MULTILINE)
+    assert parse(shlex.split(example)).command == name
+
+
+def test_every_derivation_has_a_word_in_the_help(command: Callable) -> None:
+    said = command("derive", "--help").out.partition("NAME:\n")[2]
+    explained = dict(re.findall(r"^  (\S+)  +(\S.*)$", said, re.MULTILINE))
+    assert set(explained) == {name for model in built_in().values() for name in model.derivations}
+    assert len(set(explained.values())) == len(explained)
 
 
 def test_a_name_is_of_one_model() -> None:
@@ -331,6 +348,22 @@ def test_a_time_outside_its_conditions_is_marked_with_the_reason(command: Callab
     assert "loss just after" not in shown
 
 
+def test_predict_says_why_a_direction_is_never_found(command: Callable) -> None:
+    few = ["predict", "--activation", "h4", "--dim", "64", "--teacher-width", "4", "--student-width", "3"]
+    found = command(*few, "--json").document["directions"]
+    (lost,) = [entry["direction"] for entry in found if entry["neuron"] is None]
+    said = command(*few).out
+    assert f"-, direction {lost}: no neuron is left of 3 that leans towards it: never found" in said
+    assert "wrong sign" not in said  # h4 is even
+    assert "samples_unstable: in samples n" in said
+    few[few.index("h4")], few[few.index("3")] = "h3", "4"  # odd: as many neurons as directions need not be enough
+    lost = [x["direction"] for x in command(*few, "--json").document["directions"] if x["neuron"] is None]
+    said = command(*few).out
+    assert f"direction{'s' * (len(lost) > 1)} {', '.join(map(str, lost))}: no neuron is left of 4" in said
+    assert "(a neuron finds one direction, and one whose overlap has the wrong sign finds none)" in said
+    assert "never found" not in command("predict", "--dim", "64", "--teacher-width", "2", "--student-width", "8").out
+
+
 def test_predict_for_people(command: Callable) -> None:
     ran = command("predict", *SMALL)
     assert ran.code == 0
@@ -523,9 +556,12 @@ def test_compare(command: Callable, monkeypatch: pytest.MonkeyPatch, fine: bool,
     assert set(document) == {"problem", "decided", "directions", "notes", "report"}
     assert document["notes"] == ["SGD was not run."]
     assert document["directions"] == [{**entry, "flow": None, "sgd_mean": 2.5, "sgd_stderr": None, "verdict": "agrees"}]
-    assert (asked["problem"]["steps"], asked["out"]) == (9, Path("emergence-out"))
+    assert (asked["problem"]["--steps"], asked["out"]) == (9, Path("emergence-out"))
     other = command("compare", *SMALL, "--quiet").out
-    assert "agrees\n\nSGD was not run.\n" in other  # where a reader of the verdict sees it
+    table, _, notes = other.partition("\nTimes in gradient-flow units (steps times step size), those of SGD too")
+    assert table.endswith("agrees")
+    assert "Agrees: the time of the flow lies between low and high" in notes
+    assert "\n\nSGD was not run.\n" in notes  # where a reader of the verdict sees it
     assert document["report"].endswith(".html")
     assert document["report"] not in other  # another problem
 

@@ -127,7 +127,10 @@ def test_a_report_speaks_of_all_quantities_of_the_seeds_of_the_file_and_of_its_c
     code, document, err = run("judge", written(tmp_path, **two), "--workers", "1", "--quiet")
     assert code == 0, err
     page = Path(document["report"]).read_text(encoding="utf-8")
-    head, formula = page.partition("</header>")[0], page.partition('aria-label="Formula of X1"')[2].partition("</div>")[0]
+    head, formula = (
+        page.partition("</header>")[0],
+        page.partition('aria-label="Formula of X1"')[2].partition("</div>")[0],
+    )
     assert "<h3>X1 · half time, directions 1, 2</h3>" in page
     assert "directions&#x000A0;1,&#x000A0;2" in formula
     assert ("seeds 2 to 4" in head, "preset" in head) == (True, False)

@@ -706,7 +706,18 @@ def test_a_list_tells_the_pace_of_what_is_finished(tmp_path: Path, capsys: pytes
     assert "6 cells, 3 to compute: about 30 s at the pace of those finished, one in 10 s" in capsys.readouterr().out
 
 
-LONG = ["sweep", "online-sgd", "--activation", "h3", "--dim", "256", "--over", "student-width=4,8", "--over", "seed=0:2"]
+LONG = [
+    "sweep",
+    "online-sgd",
+    "--activation",
+    "h3",
+    "--dim",
+    "256",
+    "--over",
+    "student-width=4,8",
+    "--over",
+    "seed=0:2",
+]
 
 
 def test_the_longest_cell_is_named_before_hours_are_spent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -359,6 +359,16 @@ def test_a_measurement_without_finite_value_is_reported_not_dropped(tmp_path):
 _COLUMNS = ("direction", "predicted", "flow", "sgd_mean", "sgd_stderr", "verdict")
 
 
+def test_a_comparison_says_how_it_was_made(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["/somewhere/bin/emergence", "compare", "--dim", "64"])
+    path = report.write_comparison(tmp_path / "c.html", "t", {"--seed": 7}, "directions", (), [], [], (), "Times.")
+    facts = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", path.read_text(), re.S))
+    assert facts["Command"] == "<code>emergence compare --dim 64</code>"
+    assert facts["Seed"] == "7"
+    assert facts["Version"].startswith("emergence ")
+    assert {"Libraries", "Machine"} <= facts.keys()
+
+
 def test_comparison_page(tmp_path):
     rows = [
         {"direction": 1, "predicted": 123.4, "flow": 125.0, "sgd_mean": 130.0, "sgd_stderr": 3.0, "verdict": "agrees"},
@@ -368,7 +378,7 @@ def test_comparison_page(tmp_path):
     problem = {"activation": "<h4>", "teacher_weights": [1.0, 0.5], "normalise": True}
     figures = [("fig", _figure())]
     path = report.write_comparison(
-        tmp_path / "c.html", "My $h_4$", problem, "directions", _COLUMNS, rows, figures, ["A note."], "Times."
+        tmp_path / "c.html", "My $h_4$", problem, "directions", _COLUMNS, rows, figures, ["A note."], "Times.", "The rule."
     )
     page = path.read_text()
     parsed = _Page(page)
@@ -380,6 +390,7 @@ def test_comparison_page(tmp_path):
     assert 'class="chip unexpected"' in body[2][1]
     assert "as expected" not in body[2][1]
     assert "A note." in parsed.words
+    assert "The rule." in parsed.words
     assert "&lt;h4&gt;" in page
     assert "<title>My h_4</title>" in page
     assert len(parsed.all("img")) == 1

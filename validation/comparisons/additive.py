@@ -7,6 +7,13 @@ from theory.prediction.validity import Validity, validity
 from validation.comparison import Case, Found, Row, judge_replicas, judged, on_times, summary
 from validation.comparisons.directions import FLOW, LARGEST_SHIFT, SGD, Runs, beside, directions_case, worst
 from validation.figures.common import overlap_curves, staircase
+from validation.judge.claim import SIGMAS
+
+_RULE = (
+    "Agrees: the time of the flow lies between low and high, the interval that the prediction states, and the mean of SGD, "
+    f"where it was run, within {SIGMAS:g} standard errors and the derived shift of small steps of the time of the flow; wrong "
+    "theories must be rejected."
+)
 
 
 def additive_case(activation: Activation, teacher: Teacher, initial: InitialState, runs: Runs) -> Case:
@@ -26,6 +33,7 @@ def additive_case(activation: Activation, teacher: Teacher, initial: InitialStat
         known=lambda found: beside(prediction.time_half, found[FLOW].half_time),
         judged=lambda q, found: _judged(prediction, q, validities[q], found, runs),
         figures=lambda found: _figures(prediction, found),
+        rule=_RULE,
         to_the_end=False,
     )
 

@@ -23,7 +23,7 @@ from theory.declared.schedule import Schedule
 from theory.declared.start import Start
 from validation.comparison import Case, Found, Row, Stage, judged
 from validation.figures.common import mean_paths
-from validation.judge.claim import Measurement, verdict_of
+from validation.judge.claim import SIGMAS, Measurement, verdict_of
 from validation.statistics.standard_errors import mean_and_error
 
 if TYPE_CHECKING:
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 FLOW, SGD, HALF = "population flow", "SGD", "SGD, half the step size"
 COLUMNS = ("quantity", "predicted", "measured_mean", "measured_stderr", "verdict")
+_RULE = (
+    f"Agrees: the mean of SGD lies within {SIGMAS:g} standard errors and the second order of the extrapolation of what the "
+    "flow says; flows that leave something out must be rejected. Emergence times are those of the flow: they must lie in the "
+    "interval of the prediction."
+)
 #: Times at which the flow is read, the start not counted.
 _READ = 200
 
@@ -191,6 +196,7 @@ def declared_case(
         known=lambda found: [],
         figures=lambda found: _figures(model, found, others()) if HALF in found else [],
         caption="The flow beside SGD, extrapolated from η and η/2 to η = 0.",
+        rule=_RULE,
     )
 
 

@@ -13,7 +13,10 @@ from validation.comparison import Case, Found, Progress, Row, Stage, too_much_wo
 LARGEST_SHIFT = 0.3
 FLOW, SGD = "gradient flow", "SGD"
 COLUMNS = ("direction", "predicted", "low", "high", "flow", "sgd_mean", "sgd_stderr", "verdict")
-CAPTION = "Times in gradient-flow units: predicted, under gradient flow, and of SGD (mean over replicas)."
+CAPTION = (
+    "Times in gradient-flow units (steps times step size), those of SGD too: predicted, under gradient flow, and of SGD (mean "
+    "over replicas)."
+)
 #: Verdicts, the one that counts first.
 _ORDER = ("disagrees", "outside", "inconclusive", "not judged", "agrees")
 
@@ -43,13 +46,14 @@ def directions_case(
     known: Callable[[Found], list[Row]],
     judged: Callable[[int, Found], Row],
     figures: Callable[[Found], list[tuple[str, object]]],
+    rule: str,
     to_the_end: bool,
 ) -> Case:
     """A row for each direction.
 
     Args:
         known: rows without verdicts. judged: what the row at a place gains, ``verdict`` and ``reason`` among it.
-        to_the_end: SGD runs all steps; else until every direction that the flow learns is learned.
+        rule: see `Case`. to_the_end: SGD runs all steps; else until every direction that the flow learns is learned.
     """
 
     def flow(_: Found, progress: Progress | None) -> FlowResult:
@@ -86,6 +90,7 @@ def directions_case(
         known=known,
         figures=figures,
         caption=CAPTION,
+        rule=rule,
         notes=(skipped,) if skipped else (),
     )
 

@@ -11,12 +11,17 @@ from theory.linear.phases import Phases
 from validation.comparison import Case, Found, Progress, Row, Stage, judge_replicas, summary
 from validation.experiments.averaged_flow import ACCURACY, halving_steps, onset_steps
 from validation.figures.linear import neuron_paths, norm_and_alignment
+from validation.judge.claim import SIGMAS
 
 RUN, CLOSE = "the first run", "the second run"
 COLUMNS = ("quantity", "predicted", "sgd_mean", "sgd_stderr", "verdict")
 _HALVED, _ESCAPED, _ALIGNED = "steps to half of ‖W‖²_F", "median escape from the lazy regime", "onset of alignment"
 #: The number of the phases whose conditions are those of what is measured.
 _RESTS_ON = {_HALVED: "decay_rate", _ESCAPED: "escape_steps", _ALIGNED: "onset_steps"}
+_RULE = (
+    f"Agrees: the mean over replicas lies within {SIGMAS:g} standard errors, {ACCURACY:.0%} of the prediction and the spacing of "
+    "the records of the predicted steps; wrong theories must be rejected."
+)
 _NOTHING = "Nothing is predicted: that needs label noise, real labels and more training points than dimensions."
 
 
@@ -65,6 +70,7 @@ def linear_case(
         known=lambda found: [],
         figures=lambda found: _figures(phases, found[RUN], width),
         caption="Times in steps: predicted by the averaged flow, and measured (mean over replicas).",
+        rule=_RULE,
     )
 
 

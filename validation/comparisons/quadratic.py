@@ -14,11 +14,17 @@ from theory.quadratic.step import fitted_shift
 from validation.comparison import Case, Found, Row, judge_replicas, judged, on_times, summary
 from validation.comparisons.directions import FLOW, LARGEST_SHIFT, SGD, Runs, beside, directions_case, worst
 from validation.figures.stiefel import Curve, measured_and_theory
+from validation.judge.claim import SIGMAS
 
 #: Times at which the closed form is looked at for a first crossing, then refined.
 _GRID = 400
 #: Relative accuracy of the integrated flow's times: its tolerance 1e-8, times the 1e3 steps it may take.
 _FLOW = 1e-5
+_RULE = (
+    "Agrees: the time of the flow is the predicted one to the error of the integrator, and the mean of SGD, where it was run, "
+    f"lies within {SIGMAS:g} standard errors and the derived shift of the step of the predicted time; wrong theories must be "
+    "rejected."
+)
 _HEAVY = "the start holds half of its weight already, and first times are what is judged: lower --init-scale"
 
 
@@ -67,6 +73,7 @@ def quadratic_case(activation: Activation, teacher: Teacher, initial: InitialSta
         known=lambda found: beside(predicted, np.where(heavy, np.nan, found[FLOW].loss_time)),
         judged=lambda j, found: _judged(float(predicted[j]), j, found, runs.step_size, float(shift[j])),
         figures=lambda found: _figures(model, closed, found),
+        rule=_RULE,
         to_the_end=True,
     )
 

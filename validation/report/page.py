@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from dynamics.core.provenance import commit, libraries
+from _emergence import __version__
+from dynamics.core.provenance import command as command_line
+from dynamics.core.provenance import commit, libraries, machine
 from dynamics.core.storage import write_atomically
 from theory import InputError
 from validation.judge.claim import SIGMAS, Claim, Verdict
@@ -67,11 +69,31 @@ _MOST_IDS = 30
 def _provenance(run: "Run", ids: Sequence[str]) -> dict[str, str]:
     """How the page was made, in words; no path, no host."""
     return {
-        "Version": f"emergence {run.version}" + (f", commit {commit()}" if commit() else ""),
+        "Version": _version(run.version),
         **_drawn(run),
-        "Libraries": ", ".join(f"{name} {version}" for name, version in libraries().items()),
+        "Libraries": _libraries(),
         "Machine": f"{run.machine}; {numerals.duration(run.seconds)}",
         **_again(run, ids),
+    }
+
+
+def _version(version: str) -> str:
+    return f"emergence {version}" + (f", commit {commit()}" if commit() else "")
+
+
+def _libraries() -> str:
+    return ", ".join(f"{name} {version}" for name, version in libraries().items())
+
+
+def _made(problem: Mapping[str, object]) -> dict[str, str]:
+    """How the page of a comparison was made, in words."""
+    seed = problem.get("--seed", problem.get("seed"))
+    return {
+        "Version": _version(__version__),
+        **({} if seed is None else {"Seed": str(seed)}),
+        "Command": command_line(),
+        "Libraries": _libraries(),
+        "Machine": machine(),
     }
 
 
@@ -100,6 +122,7 @@ def write_comparison(
     figures: Sequence[tuple[str, object]],
     notes: Sequence[str],
     caption: str,
+    rule: str = "",
 ) -> Path:
     """Write the page that compares prediction and simulations for one problem.
 
@@ -112,7 +135,7 @@ def write_comparison(
             word. rows: None where nothing is known.
         figures: captions and matplotlib figures.
         notes: sentences below the table; ``$…$`` is a formula.
-        caption: of the table.
+        caption: of the table. rule: what "agrees" means in it.
 
     Returns:
         `path`.
@@ -125,6 +148,7 @@ def write_comparison(
         if lacking:
             raise InputError(f"rows: row {index} lacks {', '.join(sorted(lacking))}: give None where nothing is known")
     names = {"title": title, "problem": problem, "unit": unit, "rows": rows, "notes": notes, "caption": caption}
+    names |= {"rule": rule, "provenance": _made(problem)}
     shown = [name for name in columns if not name.endswith("_stderr")]
     pictures = [(text or f"Figure of {title}", picture(figure)) for text, figure in figures]
     return _write(path, "comparison.html.j2", columns=shown, figures=pictures, **names)
