@@ -25,7 +25,7 @@ COLUMNS = (
 )
 
 _TIME = "gradient-flow time"
-_UNSTABLE = "samples_unstable: in samples n, with the step size re-tuned to each n: the largest at which what n can learn survives"
+_UNSTABLE = "samples_unstable: in samples n, the step size re-tuned to each n: the largest that all survive which n can learn"
 #: Long names and units of what a file holds along ``direction``.
 _MEANING = {
     "weight": ("weight of the direction", "1"),
@@ -135,8 +135,8 @@ def _never(resolved: "Resolved") -> list[str]:
     count = resolved.student.width
     several = "s" if len(lost) > 1 else ""
     return [
-        f"-, direction{several} {', '.join(lost)}: no neuron is left of {count} that leans towards it: never found (a neuron finds "
-        f"one direction{wrong})"
+        f"-, direction{several} {', '.join(lost)}: no neuron is left of {count} that leans towards it: never found (a neuron "
+        f"finds one direction{wrong})"
     ]
 
 

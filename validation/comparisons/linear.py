@@ -19,8 +19,8 @@ _HALVED, _ESCAPED, _ALIGNED = "steps to half of ‖W‖²_F", "median escape fro
 #: The number of the phases whose conditions are those of what is measured.
 _RESTS_ON = {_HALVED: "decay_rate", _ESCAPED: "escape_steps", _ALIGNED: "onset_steps"}
 _RULE = (
-    f"Agrees: the mean over replicas lies within {SIGMAS:g} standard errors, {ACCURACY:.0%} of the prediction and the spacing of "
-    "the records of the predicted steps; wrong theories must be rejected."
+    f"Agrees: the mean over replicas lies within {SIGMAS:g} standard errors, {ACCURACY:.0%} of the prediction and the "
+    "spacing of the records of the predicted steps; wrong theories must be rejected."
 )
 _NOTHING = "Nothing is predicted: that needs label noise, real labels and more training points than dimensions."
 
