@@ -25,7 +25,9 @@ COLUMNS = (
 )
 
 _TIME = "gradient-flow time"
-_UNSTABLE = "samples_unstable: in samples n, the step size re-tuned to each n: the largest that all survive which n can learn"
+_UNSTABLE = (
+    "samples_unstable: in samples n, the step size re-tuned to each n: the largest that all survive which n can learn"
+)
 #: Long names and units of what a file holds along ``direction``.
 _MEANING = {
     "weight": ("weight of the direction", "1"),

@@ -46,6 +46,11 @@ def stage(source: Path) -> None:
         path = source / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    for name, words in pages.LOOKED_FOR.items():
+        path = source / f"{name}.md"
+        path.write_text(pages.findable(path.read_text(encoding="utf-8"), words), encoding="utf-8")
+    for path in (source / "notebooks").glob("*.ipynb"):
+        path.write_text(pages.notebook(path.read_text(encoding="utf-8")), encoding="utf-8")
     gallery.stage(source / "gallery")
     errata.stage(source / "errata")
 

@@ -68,6 +68,7 @@ html_theme = "sphinx_book_theme"
 html_title = "emergence"
 html_static_path = ["static", str(_MATHJAX)]
 html_css_files = ["site.css", "verdicts.css"]
+html_search_scorer = "static/scorer.js"
 html_copy_source = False
 html_show_sourcelink = False
 html_show_search_summary = False  # it would fetch pages, which a browser refuses for files on disk
