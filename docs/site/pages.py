@@ -196,11 +196,12 @@ def cite() -> str:
     )
     links = [f"* [arXiv:{paper}](https://arxiv.org/abs/{paper})" for paper in papers]
     return "\n".join(
-        ["# Cite", "", about["message"], "", "```bibtex", entry, "```", "", "The papers:", "", *links, ""]
-        + [
-            "What of each paper is judged stands in [statements of the sources](docs/statements.md). The same as a file for "
+        [
+            *("# Cite", "", about["message"], "", "```bibtex", entry, "```", "", "The papers:", "", *links, ""),
+            "What of each paper is judged stands in [statements of the sources](docs/statements.md). The same as a file for",
+            "reference managers: [CITATION.cff](CITATION.cff).",
+            "",
         ]
-        + ["reference managers: [CITATION.cff](CITATION.cff).", ""]
     )
 
 

@@ -316,3 +316,14 @@ def test_the_figures_of_claims_are_stored_as_they_are_drawn(name: str) -> None:
         assert has_data(data)
         _assert_lines_are_stored(figure, data)
         _assert_named(data)
+
+
+def test_a_figure_drawn_again_says_what_its_dashes_are():
+    """As the first one did; what is dashed beside no named curve has no key."""
+    first = importlib.import_module("validation.figures.exponents").power_laws([SERIES], "x", "y")
+    texts = [
+        [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+        for figure in (first, redraw(figure_data(first)))
+    ]
+    assert texts == [["h4", "predicted"]] * 2
+    assert redraw(figure_data(first)).axes[0].get_legend().legend_handles[1].get_linestyle() == "--"

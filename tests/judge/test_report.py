@@ -378,7 +378,16 @@ def test_comparison_page(tmp_path):
     problem = {"activation": "<h4>", "teacher_weights": [1.0, 0.5], "normalise": True}
     figures = [("fig", _figure())]
     path = report.write_comparison(
-        tmp_path / "c.html", "My $h_4$", problem, "directions", _COLUMNS, rows, figures, ["A note."], "Times.", "The rule."
+        tmp_path / "c.html",
+        "My $h_4$",
+        problem,
+        "directions",
+        _COLUMNS,
+        rows,
+        figures,
+        ["A note."],
+        "Times.",
+        "The rule.",
     )
     page = path.read_text()
     parsed = _Page(page)

@@ -64,9 +64,18 @@ def redraw(data: xr.Dataset) -> Figure:
         for dim in curves.get(place, []):
             _draw_group(plot, data, dim)
         _draw_marks(plot, data, place)
-        plot.done(few=True)
+        plot.done(*_keys(ax), few=True)
         _fix(ax, place)
     return figure
+
+
+def _keys(ax: Axes) -> list[tuple[str, str]]:
+    """What a style of line means, (style, word): of curves that are called "NAME, word" beside a named curve NAME."""
+    named = set(ax.get_legend_handles_labels()[1])
+    hidden = [
+        (str(line.get_linestyle()), str(line.get_label()).removeprefix("_").rpartition(", ")) for line in ax.get_lines()
+    ]
+    return list(dict.fromkeys((style, word) for style, (name, _, word) in hidden if name in named))
 
 
 def _fix(ax: Axes, place: _Place) -> None:
