@@ -194,3 +194,28 @@ def test_a_script_of_the_gallery_leaves_its_picture(tmp_path: Path) -> None:
     assert (tmp_path / "riccati.png").stat().st_size > 5000
     assert entry.code.startswith("import")
     assert '"""' not in entry.code
+
+
+def test_every_card_has_a_sentence_of_its_own() -> None:
+    said = {one: pages.card(one).split("\n")[-3] for part in pages.PARTS for one in pages.members(part)}
+    assert [one for one, words in said.items() if not words.endswith((".", "?", "!"))] == []
+    assert len(set(said.values())) == len(said)
+    assert set(pages.SENTENCES) <= set(said)
+
+
+def test_the_page_on_citing_has_the_papers_of_the_readme() -> None:
+    page = pages.cite()
+    assert [paper for paper in ("2504.19983", "2508.03688", "2603.10397") if f"arxiv.org/abs/{paper}" not in page] == []
+    assert "@software{" in page
+
+
+def test_words_that_lead_the_search_stand_below_a_title_of_a_page_that_is_there() -> None:
+    made = pages.all_pages()
+    assert [
+        one for one in pages.LOOKED_FOR if f"{one}.md" not in made and not (pages.ROOT / f"{one}.md").is_file()
+    ] == []
+    assert (
+        pages.findable("# A\n\nb", ("c", "d")) == "# A\n\n```{index} single: ! c\n```\n```{index} single: ! d\n```\n\nb"
+    )
+    words = [word.lower() for one in pages.LOOKED_FOR.values() for word in one]
+    assert len(set(words)) == len(words)
