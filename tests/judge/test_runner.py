@@ -193,7 +193,9 @@ def test_a_quantity_is_asked_for_by_its_claim_and_key(monkeypatch: pytest.Monkey
     for text, kept in asked.items():
         assert [verdict.id for verdict in validate([text]).verdicts] == kept
     assert len(validate(["E1.end", "E1"]).verdicts) == 3
-    with pytest.raises(InputError, match=r"quantity 'E1.slop' is unknown: did you mean E1.slope or E1.slope.error\? use E1"):
+    with pytest.raises(
+        InputError, match=r"quantity 'E1.slop' is unknown: did you mean E1.slope or E1.slope.error\? use E1"
+    ):
         validate(["E1.slop"])
     with pytest.raises(InputError, match=r"claim id .* is unknown"):
         validate(["[" * 100_000])

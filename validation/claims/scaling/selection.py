@@ -265,7 +265,9 @@ def _success(
     count, width = weights.size, weights.size + spare
     competition = Competition.of(weights, width, _EXPONENT)
     # What depends on the weights needs finer eyes.
-    draws = max(finer * context.pick(5000 if more else 800, 15_000), draws_to_see(predicted, 0.03 if context.full else 0.045))
+    draws = max(
+        finer * context.pick(5000 if more else 800, 15_000), draws_to_see(predicted, 0.03 if context.full else 0.045)
+    )
     scores = _selected(context, ("E26", "scores", key), competition, draws)
     share = float(np.mean(np.all(scores >= competition.a * _REACH**competition.power, axis=1)))
     alone = float((-np.expm1(width * competition.law.log_cdf(_REACH))) ** count)
