@@ -1,16 +1,24 @@
 r"""Escape from the plateau where no overlap is found yet, linearised: targets that are not additive, and committees.
 
-While all overlaps T are small, and the rows' own Gram matrix Q stands still, the derived flow (`theory.declared.flow`) is
-linear, $\dot T=AT$ with $A=\partial\dot T/\partial T$ at T = 0, so that $T(t)=e^{At}T(0)$: overlaps grow at the largest
-eigenvalue of A, and the plateau lasts $\ln(1/|T(0)|)$ over it. This is leap 2. With leap 1 overlaps grow at once; with leap 3
-or more A has no growth, and the time is a power of the start (`theory.declared.leap`).
+While all overlaps T are small, the rows' own Gram matrix Q moves by itself in the derived flow (`theory.declared.flow`), and
+T linearly:
+
+$$\dot Q=G(0,Q),\qquad\dot T=A(Q)\,T,\qquad A=\partial\dot T/\partial T|_{T=0}.$$
+
+Where rows stand still, overlaps grow at the largest eigenvalue of A, and the plateau lasts $\ln(1/|T(0)|)$ over it. Rows that
+attract or repel each other leave $d^{-1/2}$ as fast as the overlaps do, and lengths of free rows change: A is taken along the
+way. This is leap 2. With leap 1 overlaps grow at once; with leap 3 or more A is 0, and the time is a power of the start
+(`theory.declared.leap`); where A is negative, small overlaps are driven back.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
+import scipy
 
 from theory.core.errors import InputError
+from theory.declared.directions import Directions
 from theory.declared.flow import is_quadratic
 from theory.declared.known import RATE, TIME, Known, fact, small
 from theory.declared.model import DeclaredModel
@@ -19,23 +27,28 @@ from theory.declared.start import Start
 from theory.declared.target import Additive
 from theory.prediction.validity import Condition
 
-REFERENCE = "derived; largest eigenvalue of the declared flow at zero overlap"
+REFERENCE = "derived; declared flow linearised at zero overlap"
 GROWTH, ESCAPE = "growth rate of the plateau", "escape from the plateau"
 #: Correlation at which a direction has left the plateau; which share of the rates far from it counts as none; most overlaps
 #: that are linearised.
 FOUND, _NONE, _MOST = 0.3, 1e-6, 400
 #: Step of a difference, in units of the largest overlap there can be: its square is well below what counts as none.
 _STEP = 1e-5
+#: Rounding of a sum of forces, in units of the largest, over `_NONE`: below it nothing is seen of the target.
+_ROUNDING = 1e-7
 #: Gram matrices of directions in an eigenspace: eigenvalues below this share of the largest count as zero.
 _RANK = 1e-9
-#: Share of the growth at which the rows may still move among themselves.
+#: Share by which the growth rate may change on the way.
 _STILL = 0.1
 #: Share of the linear rate that higher orders may have, and at how many points of the way.
 _LINEAR, _LOOKS = 0.2, 9
+#: How long the way is followed, over the growth rate at the start; and errors of its integration, relative to itself.
+_LONGEST, _ERROR = 100.0, 1e-6
 
 
 def escape(model: DeclaredModel, start: Start) -> Iterator[Known]:
-    """Rate, and first time at which some row's correlation with a direction is `FOUND`; nothing where rows alone have times.
+    """Rate at the start, and first time at which some row's correlation with a direction is `FOUND`; nothing where rows alone
+    have times.
 
     Raises `InputError` where nothing is known, with the reason.
     """
@@ -49,33 +62,36 @@ def escape(model: DeclaredModel, start: Start) -> Iterator[Known]:
     rates, gram, begin = Rates(model), start.grams, start.overlaps(model.directions)
     if begin.size > _MOST:
         raise InputError(f"{begin.size} overlaps are too many to linearise (at most {_MOST}); run declared-flow")
-    still, moving = rates(np.zeros_like(begin), gram)
-    growth = _jacobian(rates, gram, model.directions.grams)
+    rate = _growth(rates, gram, model.directions)
+    _check(model, rates, gram, rate)
+    path = _follow(model, rates, begin, gram, _LONGEST / rate)
+    changed = abs(_growth(rates, path.at(path.end)[1], model.directions) / rate - 1)
+    rows = "rows: among themselves they move, and by the escape have changed the growth rate by {:.2g} of itself"
+    yield Known(GROWTH, rate, RATE, REFERENCE, (small("rows", changed, _STILL, rows),))
+    yield Known(ESCAPE, path.time, TIME, REFERENCE, (_leads(rates, path),))
+
+
+def _check(model: DeclaredModel, rates: Rates, gram: np.ndarray, rate: float) -> None:
+    """Raises `InputError` unless overlaps grow linearly, and only so."""
     far = _far(gram, model.directions.grams)
-    large = float(np.abs(rates(far, gram)[0]).max())
-    if not (np.all(np.isfinite(growth)) and np.all(np.isfinite(moving))):
+    still, moving = rates(np.zeros_like(far), gram)
+    second = float(np.abs(model.student.second).max())
+    force = rates.eigenvalues.max() * second * (second + float(np.sqrt(rates.constants["square"])))
+    large = max(float(np.abs(rates(far, gram)[0]).max()), _ROUNDING * force * float(far.max()))
+    if not (np.isfinite(rate) and np.all(np.isfinite(moving))):
         raise InputError("the flow has no slope at zero overlap; run declared-flow")
-    values, modes = np.linalg.eig(growth)
-    rate = float(values.real.max())
     if float(np.abs(still).max()) > _NONE * large:
         raise InputError(
             "leap 1: overlaps grow at once; where they come to rest next is not known here; run declared-flow"
         )
-    if rate <= _NONE * large / float(far.max()):
+    none = _NONE * large / float(far.max())
+    if rate < -none:
+        raise InputError(
+            f"small overlaps shrink, at a rate of {-rate:.3g} or more: rows are driven back to the plateau, unless their "
+            "motion among themselves changes the sign; start from larger overlaps, or turn signs of the second layer"
+        )
+    if rate <= none:
         raise InputError("no overlap grows linearly: the leap is above 2, and its time a power of d; run declared-flow")
-    slow = small(
-        "rows",
-        float(np.abs(moving).max() / np.abs(gram).max()) / rate,
-        _STILL,
-        "rows: among themselves they move at {:.2g} of the growth rate, which then changes",
-    )
-    settled = fact(
-        "sphere", student.rows != "free", "sphere: free rows change their lengths, and so the rate, meanwhile"
-    )
-    yield Known(GROWTH, rate, RATE, REFERENCE, (slow, settled))
-    linear = _linear(begin, values, modes)
-    time = _time(model, gram, linear, rate)
-    yield Known(ESCAPE, time, TIME, REFERENCE, (slow, settled, _leads(rates, gram, growth, linear, time)))
 
 
 def _far(gram: np.ndarray, directions: np.ndarray) -> np.ndarray:
@@ -85,62 +101,83 @@ def _far(gram: np.ndarray, directions: np.ndarray) -> np.ndarray:
     return 0.5 * np.sqrt(np.maximum(lengths, 0.0) / (m * P))
 
 
-def _jacobian(rates: Rates, gram: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    r"""(n, n) of the n overlaps, by central differences about 0, after projection to overlaps that there can be.
+def _slope(rates: Rates, gram: np.ndarray, overlap: np.ndarray) -> np.ndarray:
+    """A(Q) T by a central difference about 0."""
+    largest = float(np.abs(overlap).max())
+    if not largest:
+        return overlap
+    size = _STEP * float(np.sqrt(np.einsum("ikk->k", gram).max())) / largest
+    ahead, behind = (rates(sign * size * overlap, gram)[0] for sign in (1, -1))
+    return (ahead - behind) / (2 * size)
 
-    Those of an eigenspace are in the range of its directions' Gram matrix; what is not has no growth here.
+
+def _growth(rates: Rates, gram: np.ndarray, directions: Directions) -> float:
+    r"""The largest real part of an eigenvalue of A(Q), on overlaps that there can be: $T^i=Y^iW^{i\top}$.
+
+    Rows of an eigenspace have no overlap with what its directions' Gram matrix $W^iW^{i\top}$ lacks.
     """
-    size, columns = _STEP * float(np.sqrt(np.einsum("ikk->k", gram).max())), []
-    possible = np.linalg.pinv(directions, rcond=_RANK, hermitian=True) @ directions
-    shape = (len(gram), gram.shape[1], directions.shape[1])
-    for unit in np.eye(int(np.prod(shape))):
-        change = size * unit.reshape(shape) @ possible
-        moved = [rates(sign * change, gram)[0].ravel() for sign in (1, -1)]
-        columns.append((moved[0] - moved[1]) / (2 * size))
-    return np.stack(columns, axis=1)
+    roots, inverse = directions.roots, np.linalg.pinv(directions.roots, rcond=np.sqrt(_RANK))
+    sizes = np.sum(roots**2, axis=1)
+    there = np.flatnonzero(np.repeat(sizes[:, None] > _RANK * sizes.max(), gram.shape[1], axis=1))
+    columns = []
+    for place in there:
+        unit = np.zeros(len(gram) * gram.shape[1] * directions.count)
+        unit[place] = 1.0
+        overlap = unit.reshape(len(gram), gram.shape[1], -1) @ roots.transpose(0, 2, 1)
+        columns.append((_slope(rates, gram, overlap) @ inverse.transpose(0, 2, 1)).ravel()[there])
+    found = np.stack(columns, axis=1)
+    return float(np.linalg.eigvals(found).real.max()) if np.all(np.isfinite(found)) else np.nan
 
 
-def _linear(begin: np.ndarray, values: np.ndarray, modes: np.ndarray) -> Callable[[float], np.ndarray]:
-    """T (L, m, P) of the linear flow as a function of time."""
-    parts = np.linalg.lstsq(modes, begin.ravel().astype(complex), rcond=None)[0]  # (A may lack modes)
-    return lambda time: (modes @ (np.exp(values * time) * parts)).real.reshape(begin.shape)
+@dataclass(frozen=True)
+class _Path:
+    """Attributes: time: of the escape, inf if there is none. end: of the path. at: T and Q at a time."""
+
+    time: float
+    end: float
+    at: Callable[[float], tuple[np.ndarray, np.ndarray]]
 
 
-def _leads(
-    rates: Rates, gram: np.ndarray, growth: np.ndarray, linear: Callable[[float], np.ndarray], time: float
-) -> Condition:
+def _follow(model: DeclaredModel, rates: Rates, begin: np.ndarray, gram: np.ndarray, until: float) -> _Path:
+    """The linear path until a correlation is `FOUND`."""
+    variances = np.diag(model.directions.covariance)
+
+    def parts(state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        Q = state[begin.size :].reshape(gram.shape)
+        # (The rates take Q as symmetric: what rounding makes of it otherwise would grow.)
+        return state[: begin.size].reshape(begin.shape), (Q + Q.transpose(0, 2, 1)) / 2
+
+    def speed(time: float, state: np.ndarray) -> np.ndarray:
+        T, Q = parts(state)
+        return np.concatenate([_slope(rates, Q, T).ravel(), rates(np.zeros_like(T), Q)[1].ravel()])
+
+    def missing(time: float, state: np.ndarray) -> float:
+        X, C = rates.fields(*parts(state))
+        return FOUND - float(np.max(np.abs(X) / np.sqrt(np.diag(C)[:, None] * variances)))
+
+    first = np.concatenate([begin.ravel(), gram.ravel()])
+    if missing(0.0, first) <= 0:
+        return _Path(0.0, 0.0, lambda time: (begin, gram))
+    missing.terminal = True  # type: ignore[attr-defined]
+    small_part = _ERROR * float(np.abs(begin).max()) or _ERROR
+    way = scipy.integrate.solve_ivp(
+        speed, (0.0, until), first, "LSODA", events=missing, dense_output=True, rtol=_ERROR, atol=small_part
+    )
+    return _Path(float(way.t[-1]) if way.status == 1 else np.inf, float(way.t[-1]), lambda time: parts(way.sol(time)))
+
+
+def _leads(rates: Rates, path: _Path) -> Condition:
     r"""What higher orders add to $\dot T$, as a mean over the way, on which ln T grows evenly: the share of the time."""
 
     def share(at: float) -> float:
-        now = linear(at)
-        first = (growth @ now.ravel()).reshape(now.shape)
-        return float(np.linalg.norm(rates(now, gram)[0] - first) / np.linalg.norm(first))
+        T, Q = path.at(at)
+        first = _slope(rates, Q, T)
+        return float(np.linalg.norm(rates(T, Q)[0] - first) / np.linalg.norm(first))
 
-    # (At once: nothing has moved. Where the linear order never gets there, any other decides.)
-    mean = np.inf if np.isinf(time) else 0.0 if time == 0 else np.mean([share(x) for x in np.linspace(0, time, _LOOKS)])
+    if np.isinf(path.time):
+        return fact("linear", False, "linear: the linear order never gets there, and higher orders decide")
+    # (At once: nothing has moved.)
+    mean = float(np.mean([share(x) for x in np.linspace(0, path.time, _LOOKS)])) if path.time else 0.0
     return small(
-        "linear", float(mean), _LINEAR, "linear: higher orders of the overlaps move them at {:.2g} of the linear rate"
+        "linear", mean, _LINEAR, "linear: higher orders of the overlaps move them at {:.2g} of the linear rate"
     )
-
-
-def _time(model: DeclaredModel, gram: np.ndarray, linear: Callable[[float], np.ndarray], rate: float) -> float:
-    """First time at which the linear flow has a correlation of `FOUND`, by halving; 0 if there, inf if never."""
-    eigenvalues = np.asarray(model.inputs.eigenvalues)
-    norms = np.sqrt(np.einsum("i,ikk->k", eigenvalues, gram)[:, None] * np.diag(model.directions.covariance))
-
-    def reached(time: float) -> bool:
-        now = linear(time)
-        return bool(np.max(np.abs(np.einsum("i,ikp->kp", eigenvalues, now)) / norms) >= FOUND)
-
-    if reached(0.0):
-        return 0.0
-    high = 0.0
-    while not reached(high):
-        high += 1 / rate
-        if high * rate > 500:
-            return np.inf
-    low = high - 1 / rate
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (low, middle) if reached(middle) else (middle, high)
-    return high
