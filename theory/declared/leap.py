@@ -33,6 +33,8 @@ REFERENCE = "derived; leaps: arXiv:2302.11055"
 _BEGIN, _EXACT, _NONE = 0.05, 1e-13, 1e-7
 #: Cosine with a direction, and part of a new one outside those known, that are rounding.
 _ROUNDING = 1e-5
+#: Rows nearer to each other than this rest at one place.
+_SAME = 1e-3
 #: Searches for further maxima of a form, their steps, their pull to unit length in units of the slope, and the turn from
 #: symmetric starts; most rests.
 _SEARCHES, _LONG, _HOLD, _TURN, _MOST = 6, 0.1, 10.0, 1e-2, 1000
@@ -189,14 +191,19 @@ def _shared(seen: list[Seen], weakest: float) -> Staircase:
     known, steps = np.zeros((count, 0)), list[_Step]()
     rows = [(one, _Row(np.zeros(count), np.zeros((count, 0)))) for one in seen]
     for _ in range(count):
-        after = [(one, row) for one, row in rows for row in _next(one, row, known, False, weakest)[0]]
+        # (Forms of degree 3 and more are dear, and not asked where a smaller leap is made.)
+        for most in (2, None):
+            after = [(one, row) for one, row in rows for row in _next(one, row, known, False, weakest, most)[0]]
+            if after:
+                break
         made = [(row.steps[-1].largest if row.steps else 0, one, row) for one, row in after]
         if not made:
             break
         least = min(size for size, _, _ in made)
         for size, one, row in made:
             if size == least:
-                rows.append((one, _Row(row.at, row.known)))
+                if all(other is not one or np.linalg.norm(x.at - row.at) > _SAME for other, x in rows):
+                    rows.append((one, _Row(row.at, row.known)))
                 steps += row.steps
                 for step in row.steps:
                     known = _with(known, step.vector)
@@ -206,12 +213,14 @@ def _shared(seen: list[Seen], weakest: float) -> Staircase:
 # ------------------------------------------------------------------------------ one leap
 
 
-def _next(seen: Seen, row: _Row, away: np.ndarray, pulled: bool, weakest: float) -> tuple[list[_Row], float]:
-    """Rows after the next leap out of `away`, and `Staircase.lead` of what keeps it from one."""
+def _next(
+    seen: Seen, row: _Row, away: np.ndarray, pulled: bool, weakest: float, most: int | None = None
+) -> tuple[list[_Row], float]:
+    """Rows after the next leap out of `away`, `most` its size, and `Staircase.lead` of what keeps it from one."""
     u = row.at
     pull = float(u @ seen.slope(u)) if pulled else 0.0
     largest = max((step.largest for step in row.steps), default=0)
-    grown, lead = _grows(seen, u, _outside(away), pull)
+    grown, lead = _grows(seen, u, _outside(away), pull, most)
     found = []
     for size, vector in grown:
         step = _Step(size, max(largest, size), vector, _lead(seen, u, vector, size, pull))
@@ -220,7 +229,9 @@ def _next(seen: Seen, row: _Row, away: np.ndarray, pulled: bool, weakest: float)
     return found, lead
 
 
-def _grows(seen: Seen, u: np.ndarray, basis: np.ndarray, pull: float) -> tuple[list[tuple[int, np.ndarray]], float]:
+def _grows(
+    seen: Seen, u: np.ndarray, basis: np.ndarray, pull: float, most: int | None
+) -> tuple[list[tuple[int, np.ndarray]], float]:
     """Sizes and unit vectors of the leaps at u, in the span of a basis (P, n)."""
     small = (_NONE if u.any() else _EXACT) * seen.size
     first = basis.T @ seen.slope(u)
@@ -239,7 +250,7 @@ def _grows(seen: Seen, u: np.ndarray, basis: np.ndarray, pull: float) -> tuple[l
         return [(2, way * vector) for way in _ways(seen, u)], 1.0
     if pull > small:
         return [], _kept(seen, u, basis @ vectors[:, -1], float(over[-1]), small, pull)
-    return list(_higher(seen, u, basis @ vectors[:, np.abs(over) <= small], rng)), 1.0
+    return [] if most == 2 else list(_higher(seen, u, basis @ vectors[:, np.abs(over) <= small], rng)), 1.0
 
 
 def _higher(seen: Seen, u: np.ndarray, basis: np.ndarray, rng: np.random.Generator) -> Iterator[tuple[int, np.ndarray]]:
