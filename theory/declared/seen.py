@@ -17,7 +17,7 @@ from theory.core.activation import Activation
 from theory.declared.target import Additive, Polynomial, monomials
 
 #: Length of a step uphill, the shortest, the most of them, and of rests that it may leave.
-_STEP, _SHORTEST, _MOST, _TRIES = 0.03, 1e-3, 400, 4
+_STEP, _SHORTEST, _MOST, _TRIES = 0.03, 1e-5, 2000, 12
 #: Newton's steps, half of what their differences span, the share of a slope that is none, that of a saddle's, and the change
 #: that is rounding.
 _NEWTON, _APART, _FLAT, _SADDLE, _ROUNDING = 40, 1e-5, 1e-8, 1e-5, 1e-13
