@@ -193,7 +193,8 @@ def _slope_of(loss: Any) -> Any:
 def _turns(function: Any, rows: int, reach: float) -> tuple[np.ndarray, np.ndarray]:
     """Rows and places at which `function(row, x)`, |x| ≤ reach, changes its sign, jumps included, or is 0."""
     places = np.linspace(-reach, reach, int(2 * reach * _PLACES) + 1)
-    signs = np.sign(function(np.arange(rows)[:, None], places[None, :]))
+    with np.errstate(all="ignore"):  # (a link may be 0/0 at a place, which is no turn)
+        signs = np.sign(function(np.arange(rows)[:, None], places[None, :]))
     row, left = np.nonzero(signs[:, 1:] * signs[:, :-1] < 0)
     low, high, sign = places[left], places[left + 1], signs[row, left]
     for _ in range(50):
