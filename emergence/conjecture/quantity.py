@@ -292,7 +292,10 @@ def read(table: Mapping[str, Any], simulation: Simulation, options: Sequence[str
 
 
 def together(table: Mapping[str, Any], simulation: Simulation, where: str) -> str:
-    """All quantities of a table that `read` takes in one name: lists stand in it as they are given."""
+    """All quantities of a table that `read` takes in one name: lists stand in it as they are given.
+
+    Raises `InputError` for what is no measure.
+    """
     kind, of = _kind(table, simulation, where)
     lists = {key: ", ".join(map(shown, table[key])) for key in _LISTS if isinstance(table.get(key), list)}
     return _name(kind, str(of), {**table, **lists}, str(table.get("in", "time")).replace("-", "_"))

@@ -89,6 +89,10 @@ COMMANDS: dict[str, list[list[str]]] = {
 }
 
 
+#: That take ten seconds or more.
+SLOW = ("check-law", "judge --plan", "calibrate", "sweep")
+
+
 def sections() -> dict[str, set[str]]:
     """Heading → keys of its table."""
     found = {}
@@ -125,7 +129,7 @@ def empty(key: str, known: set[str]) -> bool:
     return any(one.startswith((f"{key}[", f"{key}.")) for one in known)
 
 
-@pytest.mark.parametrize("title", COMMANDS)
+@pytest.mark.parametrize("title", [pytest.param(x, marks=pytest.mark.slow) if x in SLOW else x for x in COMMANDS])
 def test_the_page_names_every_key_and_no_other(
     title: str, run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,7 +198,7 @@ def drawn(seed: int) -> DeclaredModel:
 
 def test_of_random_models_each_valid_time_is_that_of_the_flow() -> None:
     ratios = []
-    for seed in range(60):
+    for seed in range(24):
         model = drawn(seed)
         try:
             _, time = escape.escape(model, start_of(model, seed))
@@ -207,7 +207,7 @@ def test_of_random_models_each_valid_time_is_that_of_the_flow() -> None:
         if time.reasons or not time.value:
             continue
         ratios.append(time.value / crossing(model, start_of(model, seed), 5 * time.value))
-    assert len(ratios) >= 20
+    assert len(ratios) >= 8
     # (Conditions leave to higher orders a share of 0.2 of the linear rate.)
     assert 0.8 < min(ratios) <= max(ratios) < 1.25
 

@@ -132,7 +132,7 @@ def leaps(
 
 
 def fits(target: Additive | Polynomial, activation: Activation, rests: np.ndarray) -> bool:
-    r"""Whether rows at `rests` $u_j$ are what is seen with some norms $r_j\ge0$: $\Phi(t)=\sum_jr_j\varphi(u_j\cdot t)$."""
+    r"""Whether rows at `rests` $u_j$, (n, P), are what is seen, of norms $r_j\ge0$: $\Phi(t)=\sum_jr_j\varphi(u_j\cdot t)$."""
     terms = seen_terms(target, activation)
     if not len(rests) or not terms:
         return False

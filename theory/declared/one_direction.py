@@ -244,7 +244,7 @@ class Drift:
 
     @property
     def seen(self) -> np.ndarray:
-        r"""$\nu_i$, or 0 where it is not above its error, (degrees,)."""
+        r"""$\nu_i$, or 0 where it is not above its error, shape (degrees,)."""
         return np.where(np.abs(self.coefficients) > self.errors, self.coefficients, 0.0)
 
     @property
