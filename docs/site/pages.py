@@ -94,7 +94,7 @@ SENTENCES = {
     "docs/statements_slides": "What the slides say beyond the paper.",
     "docs/statements_talk": "The talk, and the paper on quadratic networks.",
     "docs/statements_label_noise": "Every numbered statement on label-noise SGD.",
-    "docs/false_alarms": "How often true claims are rejected, over a hundred seeds.",
+    "docs/false_alarms": "How often true claims are rejected, counted over many seeds.",
     "docs/broken": "Each formula is broken on purpose: which claims notice.",
     "docs/mutants": "Each formula is broken in a copy of the tree: which tests notice.",
     "CONTRIBUTING": "How to set up, test and change the toolkit.",
