@@ -215,7 +215,7 @@ def test_words_that_lead_the_search_stand_below_a_title_of_a_page_that_is_there(
         one for one in pages.LOOKED_FOR if f"{one}.md" not in made and not (pages.ROOT / f"{one}.md").is_file()
     ] == []
     assert (
-        pages.findable("# A\n\nb", ("c", "d")) == "# A\n\n```{index} single: ! c\n```\n```{index} single: ! d\n```\n\nb"
+        pages.findable("# A\n\nb", ("c", "d")) == "# A\n\n```{index} ! single: c\n```\n```{index} ! single: d\n```\n\nb"
     )
     words = [word.lower() for one in pages.LOOKED_FOR.values() for word in one]
     assert len(set(words)) == len(words)

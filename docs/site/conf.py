@@ -68,6 +68,7 @@ html_theme = "sphinx_book_theme"
 html_title = "emergence"
 html_static_path = ["static", str(_MATHJAX)]
 html_css_files = ["site.css", "verdicts.css"]
+smartquotes_action = "q"  # (quotes alone: -- begins an option here)
 html_search_scorer = str(Path(__file__).parent / "static" / "scorer.js")
 html_copy_source = False
 html_show_sourcelink = False

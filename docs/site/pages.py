@@ -208,7 +208,7 @@ def cite() -> str:
 def findable(text: str, words: Iterable[str]) -> str:
     """A page in Markdown with words that lead the search to it, below its title."""
     title, _, rest = text.partition("\n")
-    entries = [f"```{{index}} single: ! {word}\n```" for word in words]
+    entries = [f"```{{index}} ! single: {word}\n```" for word in words]
     return "\n".join([title, "", *entries, rest])
 
 
