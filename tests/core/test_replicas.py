@@ -279,7 +279,11 @@ CUT: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", CUT)
+#: That compile for seconds.
+_SLOW = ("recovery steps", "committee SGD", "Stiefel SGD of mini-batches")
+
+
+@pytest.mark.parametrize("what", [pytest.param(x, marks=pytest.mark.slow) if x in _SLOW else x for x in CUT])
 def test_how_a_run_is_cut_changes_no_bit(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def run() -> np.ndarray:
         return np.asarray(CUT[what]())

@@ -76,7 +76,7 @@ def only(found: Knowledge, quantity: str) -> Known:
     return one
 
 
-@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.slow), 4])
 @pytest.mark.parametrize("student", [SPHERE, LIGHT], ids=["sphere", "homogeneous"])
 def test_steps_are_valid_where_sgd_takes_them(student: Student, batch: int) -> None:
     """Far below the largest step size SGD is where the flow is; nearer to it it is not, and that is said."""
