@@ -192,8 +192,8 @@ def _shared(seen: list[Seen], weakest: float) -> Staircase:
     rows = [(one, _Row(np.zeros(count), np.zeros((count, 0)))) for one in seen]
     for _ in range(count):
         # (Forms of degree 3 and more are dear, and not asked where a smaller leap is made.)
-        for most in (2, None):
-            after = [(one, row) for one, row in rows for row in _next(one, row, known, False, weakest, most)[0]]
+        for higher in (False, True):
+            after = [(one, row) for one, row in rows for row in _next(one, row, known, False, weakest, higher)[0]]
             if after:
                 break
         made = [(row.steps[-1].largest if row.steps else 0, one, row) for one, row in after]
@@ -214,13 +214,13 @@ def _shared(seen: list[Seen], weakest: float) -> Staircase:
 
 
 def _next(
-    seen: Seen, row: _Row, away: np.ndarray, pulled: bool, weakest: float, most: int | None = None
+    seen: Seen, row: _Row, away: np.ndarray, pulled: bool, weakest: float, higher: bool = True
 ) -> tuple[list[_Row], float]:
-    """Rows after the next leap out of `away`, `most` its size, and `Staircase.lead` of what keeps it from one."""
+    """Rows after the next leap out of `away`, of 3 or more if `higher`, and `Staircase.lead` of what keeps it from one."""
     u = row.at
     pull = float(u @ seen.slope(u)) if pulled else 0.0
     largest = max((step.largest for step in row.steps), default=0)
-    grown, lead = _grows(seen, u, _outside(away), pull, most)
+    grown, lead = _grows(seen, u, _outside(away), pull, higher)
     found = []
     for size, vector in grown:
         step = _Step(size, max(largest, size), vector, _lead(seen, u, vector, size, pull))
@@ -230,7 +230,7 @@ def _next(
 
 
 def _grows(
-    seen: Seen, u: np.ndarray, basis: np.ndarray, pull: float, most: int | None
+    seen: Seen, u: np.ndarray, basis: np.ndarray, pull: float, higher: bool
 ) -> tuple[list[tuple[int, np.ndarray]], float]:
     """Sizes and unit vectors of the leaps at u, in the span of a basis (P, n)."""
     small = (_NONE if u.any() else _EXACT) * seen.size
@@ -250,7 +250,8 @@ def _grows(
         return [(2, way * vector) for way in _ways(seen, u)], 1.0
     if pull > small:
         return [], _kept(seen, u, basis @ vectors[:, -1], float(over[-1]), small, pull)
-    return [] if most == 2 else list(_higher(seen, u, basis @ vectors[:, np.abs(over) <= small], rng)), 1.0
+    still = basis @ vectors[:, np.abs(over) <= small]
+    return list(_higher(seen, u, still, rng)) if higher else [], 1.0
 
 
 def _higher(seen: Seen, u: np.ndarray, basis: np.ndarray, rng: np.random.Generator) -> Iterator[tuple[int, np.ndarray]]:
