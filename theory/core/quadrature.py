@@ -35,6 +35,7 @@ def chi_squared(freedom: float, count: int) -> Rule:
 
     From the recurrence of the Laguerre polynomials (Golub and Welsch 1969).
     """
+    # (SciPy's `roots_genlaguerre` gives no numbers from a freedom of 1000 on, and takes none of 0.)
     k = np.arange(count)
     beside = np.sqrt(k[1:] * (k[1:] + freedom / 2 - 1))
     points, vectors = scipy.linalg.eigh_tridiagonal(2 * k + freedom / 2, beside)
