@@ -39,5 +39,4 @@ def scripts() -> dict[str, Script]:
 def stage(folder: Path) -> None:
     """Write the pictures into a folder."""
     folder.mkdir(parents=True)
-    for path in sorted(SCRIPTS.glob("*.py")):
-        gallery.draw(path, folder)
+    gallery.draw_all(sorted(SCRIPTS.glob("*.py")), folder)

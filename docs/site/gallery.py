@@ -4,10 +4,16 @@ A script's docstring is its title, its sentence, and the page that explains it; 
 """
 
 import ast
+import multiprocessing
 import re
 import runpy
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+from emergence.cache import keep_compiled
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "gallery"
 
@@ -28,10 +34,6 @@ class Entry:
         said, code = parted(path)
         title, sentence, page = re.split(r"\n\s*\n", said)
         return cls(path.stem, title, " ".join(sentence.split()), page, code)
-
-    def draw(self, folder: Path) -> None:
-        """Run the script and write its picture."""
-        draw(SCRIPTS / f"{self.name}.py", folder)
 
     @property
     def card(self) -> str:
@@ -60,6 +62,12 @@ def draw(script: Path, folder: Path) -> None:
     figure.savefig(folder / f"{script.stem}.png", dpi=110, metadata={"Software": None})
 
 
+def draw_all(scripts: Sequence[Path], folder: Path) -> None:
+    """`draw` each, side by side: in processes of their own, for a fork after JAX has begun may stand still."""
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"), initializer=keep_compiled) as pool:
+        list(pool.map(partial(draw, folder=folder), scripts))
+
+
 def entries() -> list[Entry]:
     """All scripts, by name."""
     return [Entry.read(path) for path in sorted(SCRIPTS.glob("*.py"))]
@@ -69,8 +77,8 @@ def stage(folder: Path) -> None:
     """Write the gallery's pages and pictures into a folder."""
     found = entries()
     folder.mkdir(parents=True)
+    draw_all([SCRIPTS / f"{entry.name}.py" for entry in found], folder)
     for entry in found:
-        entry.draw(folder)
         (folder / f"{entry.name}.md").write_text(entry.text, encoding="utf-8")
     tree = ["```{toctree}", ":hidden:", "", *(entry.name for entry in found), "```", ""]
     head = ["# Gallery", "", "Each picture was made by the lines on its page when this site was built.", ""]

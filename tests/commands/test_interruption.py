@@ -148,9 +148,10 @@ def test_commands_say_what_there_is_when_nothing_or_everything_is_kept(
 @pytest.mark.parametrize(
     ("argv", "word"),
     [
-        (
+        pytest.param(
             ["simulate", "gradient-flow", "--dim", "4096", "--teacher-width", "48", "--student-width", "192"],
             "flow: time",
+            marks=pytest.mark.slow,
         ),
         (["compare", *SMALL, "--step-size", "1e-5", "--time", "60"], "online SGD: step"),
     ],

@@ -44,7 +44,8 @@ def _alive() -> int:
 
 
 @pytest.mark.parametrize(
-    "what", [pytest.param(x, marks=pytest.mark.slow) if x in ("finite step", "committee") else x for x in RUNS]
+    "what",
+    [pytest.param(x, marks=pytest.mark.slow) if x in ("finite step", "committee", "Riccati") else x for x in RUNS],
 )
 def test_nothing_is_kept_of_a_system_that_is_gone(what: str) -> None:
     """A second system of the same shapes leaves nothing behind; while it lives, its programs do too."""

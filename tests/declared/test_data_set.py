@@ -22,7 +22,7 @@ from theory.declared.target import Additive
 
 #: 12 samples in an eigenspace of 500 dimensions and one of 3.
 DIRECTIONS = Directions.random(Inputs.blocks((1.5, 500), (4.0, 3)), 2, 1.0, 1)
-PASSES = 10
+PASSES = 4
 
 
 def model(rule: Rule) -> DeclaredModel:
@@ -36,7 +36,7 @@ def model(rule: Rule) -> DeclaredModel:
     "rule", [Rule(0.05, samples=12), Momentum(0.05, 3, samples=12), Muon(0.02, 4, samples=12, beta=0.5)]
 )
 def test_coefficients_follow_explicit_vectors(rule: Rule) -> None:
-    """Ten passes on the data set that was drawn, here with vectors in its own coordinates: to 1e-12.
+    """Some passes on the data set that was drawn, here with vectors in its own coordinates: to 1e-12.
 
     (Muon divides by singular values: every six steps make what rounding moves ten times as large, a changed last digit of the
     start as much as the coefficients.)

@@ -55,7 +55,11 @@ def seen(overlap: np.ndarray, gram: np.ndarray, second: np.ndarray) -> np.ndarra
     return np.concatenate([x.reshape(*second.shape[:-1], -1) for x in (overlap, gram, second)], axis=-1)
 
 
-@pytest.mark.parametrize("name", CASES)
+#: Run by hand: their terms are those of `test_population` and `test_homogeneous_rows`, too.
+SLOW = ("whitened", "nesterov, 2-homogeneous, correlation")
+
+
+@pytest.mark.parametrize("name", [pytest.param(x, marks=pytest.mark.slow) if x in SLOW else x for x in CASES])
 def test_sgd_tends_to_its_flow(name: str) -> None:
     student, target, rule, loss = CASES[name]
     model = DeclaredModel(DIRECTIONS, target, student, rule, loss)

@@ -126,9 +126,9 @@ def test_the_share_used_and_z(numbers: tuple[float, float, float, float], used: 
 
 
 def test_beside_agrees_the_share_is_at_most_one_and_z_at_most_four() -> None:
-    rng = np.random.default_rng(0)
+    rng, claim = np.random.default_rng(0), _claim(figures=0)
     for estimate, allowance, stderr in rng.exponential([[2.0, 1.0, 0.3]], (200, 3)):
-        verdict = _claim().judge(Measurement("x", 0.0, estimate, stderr, allowance, {"far": 1e9}, ""))
+        verdict = claim.judge(Measurement("x", 0.0, estimate, stderr, allowance, {"far": 1e9}, ""))
         assert (verdict.verdict == "agrees") == (verdict.used <= 1) == (abs(verdict.z) <= 4)
 
 

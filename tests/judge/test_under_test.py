@@ -13,8 +13,8 @@ from theory.core.power_sums import power_sum
 from theory.linear import oscillation, sam
 from theory.linear.label_noise import norm_step
 from theory.quadratic.model import flow_risk
+from theory.scaling.frontiers import corrected_frontier
 from theory.scaling.scaling_laws import exponent_value
-from theory.scaling.selection import success_probability
 from validation import Context, TheoryUnderTest, catalogue, validate
 from validation.broken import judged, users
 from validation.claims.linear import label_noise, oscillation_and_alignment
@@ -161,7 +161,7 @@ NAMED = {
     "linear": (norm_step, EXPONENT, "L1"),
     "one_task": (SingleTask, FACTOR, "S4"),
     "quadratic": (flow_risk, EXPONENT, "Q1"),
-    "scaling": (success_probability, FACTOR, "E26"),
+    "scaling": (corrected_frontier, FACTOR, "E45"),
     "core": (power_sum, EXPONENT, "S10"),
 }
 

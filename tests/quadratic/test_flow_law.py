@@ -1,11 +1,12 @@
 """The law of the flow with norms, against the closed form of the flow from many random starts."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from dynamics.quadratic.quadratic_flow import quadratic_flow
+from dynamics.quadratic.quadratic_flow import QuadraticFlow, quadratic_flow
 from emergence.models.quadratic import MODEL, QuadraticProblem, resolve
 from theory import InputError, Subspace
 from theory.quadratic.flow_law import FlowLaw
@@ -19,17 +20,19 @@ def law(weights: np.ndarray, width: int, dim: int = 300, norm2: float = 1e-4) ->
     return FlowLaw(weights / np.linalg.norm(weights), dim, width, norm2)
 
 
-def drawn(made: FlowLaw, times: np.ndarray, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """S_jj (count, T, M*) and R_GF (count, T) of the flow from random columns."""
-    generator, held, risks = np.random.default_rng(seed), [], []
+def drawn(made: FlowLaw, count: int, seed: int = 0) -> Iterator[QuadraticFlow]:
+    """The flow from random columns."""
+    generator = np.random.default_rng(seed)
     for _ in range(count):
         columns = generator.standard_normal((made.dim, made.width))
         columns *= np.sqrt(made.norm2) / np.linalg.norm(columns, axis=0)
-        _, rest = np.linalg.qr(columns[made.spectrum.size :])
-        flow = quadratic_flow(made.spectrum, Subspace(columns[: made.spectrum.size], rest))
-        held.append([np.sum(one.on_teachers**2, axis=1) for one in flow.factor(times)])
-        risks.append(flow.risk(times))
-    return np.array(held), np.array(risks)
+        rest = np.linalg.qr(columns[made.spectrum.size :], mode="r")
+        yield quadratic_flow(made.spectrum, Subspace(columns[: made.spectrum.size], rest))
+
+
+def held_by(flows: Iterable[QuadraticFlow], times: np.ndarray) -> np.ndarray:
+    """S_jj, (count, T, M*)."""
+    return np.array([[np.sum(one.on_teachers**2, axis=1) for one in flow.factor(times)] for flow in flows])
 
 
 @pytest.mark.parametrize(
@@ -43,7 +46,8 @@ def test_means_of_random_starts_are_the_law_up_to_one_over_the_width(
     """And not to that of a student a quarter wider."""
     made = law(weights, width, norm2=norm2)
     times = np.append(0.0, np.geomspace(0.3, 3, 7) * np.log(made.dim / norm2) / (2 * made.spectrum[0]))
-    (held, risks), count = drawn(made, times, 40), np.sqrt(40)
+    flows, count = list(drawn(made, 40)), np.sqrt(40)
+    held, risks = held_by(flows, times), np.array([flow.risk(times) for flow in flows])
     share, error = (held / made.spectrum).mean(axis=0), (held / made.spectrum).std(axis=0, ddof=1) / count
     whole, its_error = risks.mean(axis=0), risks.std(axis=0, ddof=1) / count
 
@@ -91,7 +95,7 @@ def test_heavy_columns_hold_a_direction_when_it_is_back() -> None:
     """
     made = law(1 / np.arange(1.0, 5.0), 32, dim=400, norm2=4.0)
     times = np.append(0.0, np.geomspace(1e-2, 20, 250))
-    held, _ = drawn(made, times, 100)
+    held = held_by(drawn(made, 100), times)
     above = held >= made.spectrum / 2
     assert above[:, 0].mean(axis=0)[1:].min() > 0.95
     last = len(times) - 1 - np.argmax(~above[:, ::-1], axis=1)  # (count, M*), the last time below
@@ -105,7 +109,7 @@ def test_medians_of_few_columns_are_its_times() -> None:
     made = law(1 / np.arange(1.0, 7.0), 4, dim=1000)
     found, moved = made.half_times(), made.moved_by_a_column()
     times = np.append(0.0, np.geomspace(0.3 * found[0], 3 * found[2], 200))
-    held, _ = drawn(made, times, 200, seed=3)
+    held = held_by(drawn(made, 200, seed=3), times)
     share = held / made.spectrum
     after = np.argmax(share >= 0.5, axis=1)
     first = np.sqrt(times[after] * times[np.maximum(after - 1, 1)])  # (count, M*), between two times 2 % apart
