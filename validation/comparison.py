@@ -9,13 +9,17 @@ import numpy as np
 
 from dynamics.core.interrupted import Interrupted, unfinished
 from dynamics.core.precision import double_precision
-from validation.judge.claim import Measurement, verdict_of
-from validation.statistics.standard_errors import mean_and_error
+from validation.judge.claim import SIGMAS, Measurement, verdict_of
+from validation.statistics.standard_errors import mean_and_error, share_error, sigmas
 
 Progress = Callable[[float, str], None]
 Row = dict[str, Any]
 #: What the stages of a comparison have handed back so far, by their names.
 Found = Mapping[str, Any]
+#: A right prediction is rejected so often at most, however few the replicas.
+FALSE_ALARMS = 1e-3
+#: How far a mean over replicas may lie from what is predicted, in words.
+WITHIN = f"{SIGMAS:g} standard errors (of few replicas more: Student's quantile at {FALSE_ALARMS:g})"
 
 
 @dataclass(frozen=True)
@@ -155,9 +159,21 @@ def _write(
 # ------------------------------------------------------------------------------ judging
 
 
-def judged(predicted: float, estimate: float, stderr: float, allowance: float, controls: Mapping[str, float]) -> str:
+def judged(
+    predicted: float,
+    estimate: float,
+    stderr: float,
+    allowance: float,
+    controls: Mapping[str, float],
+    sigmas: float = SIGMAS,
+) -> str:
     """The verdict by the rule of the claims."""
-    return verdict_of(Measurement("", predicted, estimate, stderr, allowance, controls, "")).verdict
+    return verdict_of(Measurement("", predicted, estimate, stderr, allowance, controls, "", sigmas=sigmas)).verdict
+
+
+def allowed(replicas: int) -> float:
+    """Standard errors that a mean over replicas may be off. (4 are exceeded by 16 % of right predictions with two.)"""
+    return max(SIGMAS, sigmas(replicas, FALSE_ALARMS))
 
 
 def summary(times: np.ndarray, name: str) -> Row:
@@ -171,19 +187,26 @@ def summary(times: np.ndarray, name: str) -> Row:
 
 
 def judge_replicas(
-    times: np.ndarray, predicted: float, allowance: float, controls: Mapping[str, float], late: str = "disagrees"
+    times: np.ndarray, predicted: float, allowance: float, controls: Mapping[str, float], end: float
 ) -> tuple[str, str]:
-    """Verdict and reason of the mean over replicas; where some never got there ``inconclusive``, or `late` if most did not.
+    """Verdict and reason of the mean over replicas, of runs until `end`.
 
-    One replica, there or not, is ``inconclusive``: it may be any of its law.
+    Where some never got there, the mean is at least that with the end in their place: ``disagrees`` if this is too late
+    already, else ``inconclusive``. One replica, there or not, is ``inconclusive``: it may be any of its law.
     """
-    if times.size < 2:
+    count = times.size
+    if count < 2:
         return "inconclusive", "one replica has no standard error: give --replicas 2 or more"
     missing = int(np.sum(~np.isfinite(times)))
+    mean, error = mean_and_error(np.minimum(times, end) if missing else times)
+    if missing:  # those at the end do not scatter, but how many there are does
+        error = max(error, mean * share_error(missing / count, count))
+    verdict = judged(predicted, mean, error, allowance, controls, allowed(count))
     if missing:
-        reason = f"{missing} of {times.size} replicas had not got there when the run ended"
-        return "inconclusive" if missing <= times.size / 2 else late, reason
-    verdict = judged(predicted, *mean_and_error(times), allowance, controls)
+        late = verdict == "disagrees" and mean > predicted
+        return "disagrees" if late else "inconclusive", (
+            f"{missing} of {count} replicas had not got there when the run ended, at {end:.4g}"
+        )
     return verdict, "" if verdict == "agrees" else f"the mean over replicas beside {predicted:.4g}: {verdict}"
 
 

@@ -23,6 +23,7 @@ from emergence.values import shown
 from validation.figures.plot import PALETTE, Plot
 from validation.judge.claim import Claim, Control, Measurement, Part, percent, share_used, verdict_of
 from validation.report.numerals import plain
+from validation.statistics.standard_errors import sigmas
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -96,7 +97,7 @@ class Judging:
 
     def _measurement(self, row: Row, key: str, count: int) -> Measurement:
         conjecture = self.conjecture
-        allowed = power.sigmas(row.measured.size, conjecture.false_alarms / count)
+        allowed = sigmas(row.measured.size, conjecture.false_alarms / count)
         own = _held(row, allowed)
         details: dict[str, object] = {"runs": row.total, "estimator": _estimator(row)}
         if row.random:

@@ -9,15 +9,10 @@ import math
 
 from scipy import stats
 
+from validation.statistics.standard_errors import sigmas
+
 #: More runs than this are hopeless.
 MOST = 10**7
-
-
-def sigmas(count: int, false_alarms: float) -> float:
-    """Standard errors that `count` independent runs allow, so that a right prediction is rejected with this probability."""
-    if count < 2:
-        return float(stats.norm.isf(false_alarms / 2))
-    return float(stats.t.isf(false_alarms / 2, count - 1))
 
 
 def power(count: int, distance: float, allowance: float, deviation: float, false_alarms: float) -> float:

@@ -35,6 +35,7 @@ from theory import InputError
 from validation import Context
 from validation.judge.claim import percent
 from validation.statistics.exponents import Window
+from validation.statistics.standard_errors import sigmas
 
 #: Section → its lines; small enough for a second.
 LINES = {
@@ -660,7 +661,7 @@ def test_the_spread_of_one_sample_is_told_from_threefold_ones_and_seldom_from_it
     arguments = {"lognormal": (0.0, 0.3), "choice": ([-1.0, 1.0],)}.get(law, ())
     true = {"lognormal": math.sqrt(math.expm1(0.09) * math.exp(0.09))}.get(law, 1.0)
     found = [_seeds("spread", getattr(rng, law)(*arguments, size=(1, 16)), true) for _ in range(count)]
-    allowed = power.sigmas(16, 0.01)
+    allowed = sigmas(16, 0.01)
     own, less, more = (
         np.mean([abs(x.estimate - value) > allowed * x.beside(value) for x in found])
         for value in (true, true / 3, 3 * true)
@@ -704,7 +705,7 @@ def test_power_is_that_of_the_rule() -> None:
     rng = np.random.default_rng(1)
     draws = rng.normal(0.0, deviation, size=(40_000, n))
     gap = np.abs(draws.mean(axis=1) - distance)
-    rejected = gap > allowance + power.sigmas(n, rate) * draws.std(axis=1, ddof=1) / math.sqrt(n)
+    rejected = gap > allowance + sigmas(n, rate) * draws.std(axis=1, ddof=1) / math.sqrt(n)
     share = float(rejected.mean())
     assert power.power(n, distance, allowance, deviation, rate) == pytest.approx(
         share, abs=4 * math.sqrt(0.25 / 40_000)

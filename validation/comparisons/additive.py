@@ -4,21 +4,21 @@ import numpy as np
 
 from theory import Activation, InitialState, Prediction, Teacher, predict
 from theory.prediction.validity import Validity, validity
-from validation.comparison import Case, Found, Row, judge_replicas, judged, on_times, summary
+from validation.comparison import WITHIN, Case, Found, Row, judge_replicas, judged, on_times, summary
 from validation.comparisons.directions import FLOW, LARGEST_SHIFT, SGD, Runs, beside, directions_case, worst
 from validation.figures.common import overlap_curves, staircase
-from validation.judge.claim import SIGMAS
 
 _RULE = (
     "Agrees: the time of the flow lies between low and high, the interval that the prediction states, and the mean of SGD, "
-    f"where it was run, within {SIGMAS:g} standard errors and the derived shift of small steps of the time of the flow; wrong "
+    f"where it was run, within {WITHIN} and the derived shift of small steps of the time of the flow; wrong "
     "theories must be rejected."
 )
 
 
 def additive_case(activation: Activation, teacher: Teacher, initial: InitialState, runs: Runs) -> Case:
     """The flow is judged against the interval that the prediction states, where its conditions hold; SGD against the flow
-    plus the derived fluctuation shift, with that shift as allowance and 4 standard errors.
+    plus the derived fluctuation shift, with that shift as allowance and the standard errors of
+    `validation.comparison.allowed`.
 
     Raises: `InputError` for an information exponent below 3 (no emergence time).
     """
@@ -89,7 +89,7 @@ def judge_sgd(prediction: Prediction, q: int, flow: float, times: np.ndarray, ru
             f"at this step size fluctuations move the time by {shift / flow:+.0%}, beyond the small-step theory; lower "
             "--step-size for a verdict"
         )
-    return judge_replicas(times, flow + shift, abs(shift), _controls(prediction, flow + shift))
+    return judge_replicas(times, flow + shift, abs(shift), _controls(prediction, flow + shift), runs.end)
 
 
 def _figures(prediction: Prediction, found: Found) -> list[tuple[str, object]]:

@@ -21,9 +21,9 @@ from theory.declared.predict import predict
 from theory.declared.rule import Momentum, Rule
 from theory.declared.schedule import Schedule
 from theory.declared.start import Start
-from validation.comparison import Case, Found, Row, Stage, judged
+from validation.comparison import WITHIN, Case, Found, Row, Stage, allowed, judged
 from validation.figures.common import mean_paths
-from validation.judge.claim import SIGMAS, Measurement, verdict_of
+from validation.judge.claim import Measurement, verdict_of
 from validation.statistics.standard_errors import mean_and_error
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FLOW, SGD, HALF = "population flow", "SGD", "SGD, half the step size"
 COLUMNS = ("quantity", "predicted", "measured_mean", "measured_stderr", "verdict")
 _RULE = (
-    f"Agrees: the mean of SGD lies within {SIGMAS:g} standard errors and the second order of the extrapolation of what the "
+    f"Agrees: the mean of SGD lies within {WITHIN} and the second order of the extrapolation of what the "
     "flow says; flows that leave something out must be rejected. Emergence times are those of the flow: they must lie in the "
     "interval of the prediction."
 )
@@ -95,7 +95,9 @@ def measurements(
         second = (float(half[name].mean()) - float(full[name].mean())) ** 2 / scale
         controls = {other: float(values[name]) for other, values in others.items()}
         why = "second order of the extrapolation to η = 0"
-        found.append(Measurement(name, float(predicted), estimate, stderr, second, controls, why))
+        found.append(
+            Measurement(name, float(predicted), estimate, stderr, second, controls, why, sigmas=allowed(kept.size))
+        )
     return found
 
 

@@ -36,6 +36,11 @@ class Runs:
     method: str = "exact"
     budget: float | None = None
 
+    @property
+    def end(self) -> float:
+        """Of the runs, in gradient-flow time."""
+        return self.step_size * self.steps
+
 
 def directions_case(
     activation: Activation,
@@ -57,8 +62,7 @@ def directions_case(
     """
 
     def flow(_: Found, progress: Progress | None) -> FlowResult:
-        t_end = runs.step_size * runs.steps
-        return gradient_flow(activation, teacher, initial, t_end=t_end, step_size=runs.step_size, progress=progress)
+        return gradient_flow(activation, teacher, initial, t_end=runs.end, step_size=runs.step_size, progress=progress)
 
     def sgd(found: Found, progress: Progress | None) -> SgdResult:
         learned = tuple(int(q) for q in np.flatnonzero(np.isfinite(found[FLOW].half_time)))

@@ -8,10 +8,9 @@ import numpy as np
 
 from dynamics import LinearRun
 from theory.linear.phases import Phases
-from validation.comparison import Case, Found, Progress, Row, Stage, judge_replicas, summary
+from validation.comparison import WITHIN, Case, Found, Progress, Row, Stage, judge_replicas, summary
 from validation.experiments.averaged_flow import ACCURACY, halving_steps, onset_steps
 from validation.figures.linear import neuron_paths, norm_and_alignment
-from validation.judge.claim import SIGMAS
 
 RUN, CLOSE = "the first run", "the second run"
 COLUMNS = ("quantity", "predicted", "sgd_mean", "sgd_stderr", "verdict")
@@ -19,7 +18,7 @@ _HALVED, _ESCAPED, _ALIGNED = "steps to half of ‖W‖²_F", "median escape fro
 #: The number of the phases whose conditions are those of what is measured.
 _RESTS_ON = {_HALVED: "decay_rate", _ESCAPED: "escape_steps", _ALIGNED: "onset_steps"}
 _RULE = (
-    f"Agrees: the mean over replicas lies within {SIGMAS:g} standard errors, {ACCURACY:.0%} of the prediction and the "
+    f"Agrees: the mean over replicas lies within {WITHIN}, {ACCURACY:.0%} of the prediction and the "
     "spacing of the records of the predicted steps; wrong theories must be rejected."
 )
 _NOTHING = "Nothing is predicted: that needs label noise, real labels and more training points than dimensions."
@@ -98,7 +97,7 @@ def _judged(name: str, times: np.ndarray, predicted: float, run: LinearRun, phas
     controls = {"twice": 2 * predicted}
     if abs(without - 1) >= 2 * tolerance:  # else no least-squares error to speak of
         controls["σ² for ϱ²"] = predicted * without
-    verdict, reason = judge_replicas(times, predicted, predicted * tolerance, controls)
+    verdict, reason = judge_replicas(times, predicted, predicted * tolerance, controls, float(run.step[-1]))
     return {"verdict": verdict, "reason": reason} | summary(times, "sgd")
 
 

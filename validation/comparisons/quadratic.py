@@ -11,10 +11,9 @@ from dynamics.quadratic.quadratic_flow import QuadraticFlow, quadratic_flow
 from theory import Activation, InitialState, QuadraticModel, Subspace, Teacher
 from theory.core.curves import located_crossing
 from theory.quadratic.step import fitted_shift
-from validation.comparison import Case, Found, Row, judge_replicas, judged, on_times, summary
+from validation.comparison import WITHIN, Case, Found, Row, judge_replicas, judged, on_times, summary
 from validation.comparisons.directions import FLOW, LARGEST_SHIFT, SGD, Runs, beside, directions_case, worst
 from validation.figures.stiefel import Curve, measured_and_theory
-from validation.judge.claim import SIGMAS
 
 #: Times at which the closed form is looked at for a first crossing, then refined.
 _GRID = 400
@@ -22,7 +21,7 @@ _GRID = 400
 _FLOW = 1e-5
 _RULE = (
     "Agrees: the time of the flow is the predicted one to the error of the integrator, and the mean of SGD, where it was run, "
-    f"lies within {SIGMAS:g} standard errors and the derived shift of the step of the predicted time; wrong theories must be "
+    f"lies within {WITHIN} and the derived shift of the step of the predicted time; wrong theories must be "
     "rejected."
 )
 _HEAVY = "the start holds half of its weight already, and first times are what is judged: lower --init-scale"
@@ -53,13 +52,13 @@ def quadratic_case(activation: Activation, teacher: Teacher, initial: InitialSta
     """As `validation.comparisons.additive.additive_case`, for a multiple of z² − 1; times to half of each weight.
 
     The integrated overlap flow is judged against the closed form with the integrator's error as allowance; SGD against the
-    same with the shift of the derived second-order drift as allowance and 4 standard errors. Raises `InputError` for
-    another activation.
+    same with the shift of the derived second-order drift as allowance and the standard errors of
+    `validation.comparison.allowed`. Raises `InputError` for another activation.
     """
     model = QuadraticModel.of(activation, teacher, initial.on_teachers.shape[0])
     columns, size = Subspace.of_state(initial), np.sqrt(model.speed_factor / model.norm)
     closed = quadratic_flow(model.spectrum, Subspace(size * columns.on_teachers, size * columns.rest))
-    t_end, rest2 = runs.step_size * runs.steps, float(np.sum(columns.rest**2))
+    t_end, rest2 = runs.end, float(np.sum(columns.rest**2))
     predicted = fitted_times(model, closed, t_end)
     heavy = predicted == 0  # so is the first time of any run: no time at which it is learned
     predicted = np.where(heavy, np.nan, predicted)
@@ -71,38 +70,37 @@ def quadratic_case(activation: Activation, teacher: Teacher, initial: InitialSta
         initial,
         runs,
         known=lambda found: beside(predicted, np.where(heavy, np.nan, found[FLOW].loss_time)),
-        judged=lambda j, found: _judged(float(predicted[j]), j, found, runs.step_size, float(shift[j])),
+        judged=lambda j, found: _judged(float(predicted[j]), j, found, runs, float(shift[j])),
         figures=lambda found: _figures(model, closed, found),
         rule=_RULE,
         to_the_end=True,
     )
 
 
-def _judged(predicted: float, j: int, found: Found, step_size: float, shift: float) -> Row:
+def _judged(predicted: float, j: int, found: Found, runs: Runs, shift: float) -> Row:
     if np.isnan(predicted):
         return {"verdict": "not judged", "reason": _HEAVY}
     sgd = found.get(SGD)
-    times = np.array([]) if sgd is None else sgd.loss_steps[:, j] * step_size
+    times = np.array([]) if sgd is None else sgd.loss_steps[:, j] * runs.step_size
     row = {} if sgd is None else summary(times, "sgd")
     if not np.isfinite(predicted):
         return row | {"verdict": "not judged", "reason": ""}
     controls = {"half": predicted / 2, "double": 2 * predicted}
     verdicts = [(judged(predicted, float(found[FLOW].loss_time[j]), 0.0, _FLOW * predicted, controls), "")]
     if sgd is not None:
-        verdicts.append(_judge_sgd(predicted, times, shift, step_size * sgd.resolution, controls))
+        verdicts.append(_judge_sgd(predicted, times, shift, runs.step_size * sgd.resolution, controls, runs.end))
     return row | worst(verdicts)
 
 
 def _judge_sgd(
-    predicted: float, times: np.ndarray, shift: float, resolution: float, controls: dict[str, float]
+    predicted: float, times: np.ndarray, shift: float, resolution: float, controls: dict[str, float], end: float
 ) -> tuple[str, str]:
     if not abs(shift) <= LARGEST_SHIFT * predicted:
         return "inconclusive", (
             f"at this step size the second-order drift moves the time by more than {LARGEST_SHIFT:.0%}; lower "
             "--step-size for a verdict"
         )
-    # A time near the end of the run is passed by few replicas, whatever the theory.
-    return judge_replicas(times, predicted, abs(shift) + resolution, controls, late="inconclusive")
+    return judge_replicas(times, predicted, abs(shift) + resolution, controls, end)
 
 
 def _figures(model: QuadraticModel, closed: QuadraticFlow, found: Found) -> list[tuple[str, object]]:

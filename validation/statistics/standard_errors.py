@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+from scipy import stats
 
 from validation.statistics.resampling import drawn_replicas, spread_of
 
@@ -44,3 +45,13 @@ def share_error(share: float, count: int, predicted: float | None = None) -> flo
     """
     shares = (share,) if predicted is None else (share, min(max(predicted, 0.0), 1.0))
     return float(np.sqrt(max(1 / count - 1 / count**2, *(x * (1 - x) for x in shares)) / count))
+
+
+def sigmas(count: int, false_alarms: float) -> float:
+    """Standard errors that `count` independent runs allow, so that a right prediction is rejected with this probability.
+
+    Student's quantile: exact for normal runs.
+    """
+    if count < 2:
+        return float(stats.norm.isf(false_alarms / 2))
+    return float(stats.t.isf(false_alarms / 2, count - 1))
