@@ -169,6 +169,20 @@ def test_the_clustered_error_and_the_jackknife_of_a_contrast(statistic: str, wei
     _assert_honest(np.array([curve.jackknife(weights) ** 2 for curve in curves]), values, 0.05 * (statistic == "mean"))
 
 
+@pytest.mark.parametrize("statistic", ["mean", "log-mean"])
+@pytest.mark.parametrize("replicas", [2, 3, 4])
+def test_intervals_of_few_replicas_hold_the_truth(statistic: str, replicas: int) -> None:
+    """Resamples of one replica alone know no error; with two or three replicas there are too many of them for an interval."""
+    rng, count, truth = generator(18), 200, np.array([1.0, 2.0, 4.0])
+    runs = truth * np.exp(0.1 * rng.standard_normal((count, replicas, 3)))
+    found = [
+        ReplicaCurves(X, one, rng=rng, statistic=statistic, resamples=400).contrast(slope_weights(X)) for one in runs
+    ]
+    covered = np.mean([one.covers(float(slope_weights(X) @ np.log(truth))) for one in found])
+    assert covered > 0.95 - 4 * np.sqrt(0.95 * 0.05 / count)
+    assert all(np.isinf(one.high) == (replicas < 4) for one in found)
+
+
 def test_a_mean_of_logarithms_has_one_error_either_way() -> None:
     """It is linear in the replicas: to leave one out at a time is to look at how they scatter, at any number of them."""
     curve = ReplicaCurves(X, _correlated(generator(16), 3), rng=generator(17), statistic="log-mean", resamples=20)

@@ -8,7 +8,9 @@ weights w, the contrast $c=\sum_jw_j\ln\bar y_j$ has
   linearisation of c in each replica; for medians, which have none, the spread of the bootstrap;
 * an interval from R-out-of-R resampling of replicas. For means it is the symmetric studentised one, $c\pm s\,q$ with q
   the quantile of $|c^*-c|/s^*$, whose coverage errs least where replicas are few, skewed or heavy-tailed (there
-  $c\pm1.96\,s$ and percentile intervals are too short); for medians the percentile interval;
+  $c\pm1.96\,s$ and percentile intervals are too short); it is infinite where more of the resamples than the interval may
+  miss are of one replica alone, as at 95 % with two or three replicas. For medians it is the percentile interval, which
+  lies in the sample's range, as a median of R replicas itself does in $1-2^{1-R}$ of samples: 50, 75 and 88 % of two to four;
 * the standard error of the jackknife over replicas, as a check on the linearisation.
 """
 
@@ -26,6 +28,8 @@ from theory import InputError
 STATISTICS = ("mean", "log-mean", "median")
 RESAMPLES = 1000
 CONFIDENCE = 0.95
+#: A resample whose error is this share of the sample's has none but rounding.
+_ALONE = 1e-9
 #: Of a Gaussian, one standard deviation below and above the mean.
 _ONE_SIGMA = scipy.special.ndtr(np.array([-1.0, 1.0]))
 
@@ -223,9 +227,9 @@ class ReplicaCurves(LogCurve):
             low, high = _quantiles(draws, (1 + np.array([-1, 1]) * self.confidence) / 2)
         else:
             spread = np.sqrt(np.sum([b.resampled_variances(weights[place]) for place, b in self._blocks], axis=0))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                scores = np.abs(draws - value) / spread
-            reach = stderr * float(np.quantile(scores[np.isfinite(scores)], self.confidence))
+            apart = spread > _ALONE * stderr  # (one replica, again and again, has no error of its own)
+            scores = np.where(apart, np.abs(draws - value) / np.where(apart, spread, 1.0), np.inf)
+            reach = stderr * _quantiles(scores, np.array([self.confidence] * 2))[0]
             low, high = value - reach, value + reach
         return Estimate(value, stderr, low, high, self.confidence)
 
