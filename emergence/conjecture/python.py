@@ -1,6 +1,5 @@
 """``from emergence import claim``: a claim of one's own, its measurement a Python function."""
 
-import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from emergence.conjecture.conjecture import Function, of_table
 from emergence.conjecture.judging import claim_of
 from emergence.conjecture.runs import Runs
 from emergence.refusal import refuse
+from emergence.store.code_digest import own_digest
 from validation.judge import claim as judge
 from validation.judge.claim import Claim
 
@@ -51,10 +51,10 @@ def claim(**texts: Any) -> Callable[[Any], Claim]:
 
 
 def _origin(function: Function) -> tuple[str, str]:
-    """The name of the function's file, and the digest of its content."""
+    """The name of the function's file, and the digest of its code."""
     try:
-        path = Path(cast(str, inspect.getsourcefile(function)))
-        return path.name, hashlib.sha256(path.read_bytes()).hexdigest()
+        path = Path(cast(str, inspect.getsourcefile(function))).resolve()
+        return path.name, own_digest(path)
     except (OSError, TypeError):
         return getattr(function, "__name__", "claim"), ""
 

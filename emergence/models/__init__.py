@@ -1,6 +1,5 @@
 """The models that the command line knows: every module of this folder with a `MODEL`, and files of the user's own."""
 
-import hashlib
 import pkgutil
 import sys
 from collections.abc import Mapping
@@ -92,8 +91,10 @@ def path_of(path: str) -> Path:
 
 
 def code_of(path: str) -> str:
-    """The digest of a file's content. Raises `InputError` for one that is not there."""
-    return hashlib.sha256(path_of(path).read_bytes()).hexdigest()[:16]
+    """The digest of a file and of what it imports from files of its owner's. Raises `InputError` if it is not there."""
+    from emergence.store.code_digest import own_digest
+
+    return own_digest(path_of(path))[:16]
 
 
 def of_simulation(name: str) -> Model | None:

@@ -8,7 +8,6 @@ outside the project, what it imports from files of its owner's counts too, and t
 import ast
 import hashlib
 import sys
-import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -17,6 +16,8 @@ from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 PACKAGES = ("theory", "dynamics", "validation", "emergence")
+#: Folders that libraries are installed into, by whatever Python or for whomever.
+_LIBRARIES = {"site-packages", "dist-packages"}
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -125,13 +126,13 @@ def _read(path: Path) -> _Read:
 
 
 def _used(nodes: list[ast.AST], bound: str) -> Iterator[str]:
-    """Attributes of a module that are used; "*" if anything else is done with it."""
+    """Attributes of a module that are used; "*" if anything else is done with it, or nothing: it is there for what it does."""
     attributes = [
         x for x in nodes if isinstance(x, ast.Attribute) and _dotted(x.value, bound) and ast.unparse(x.value) == bound
     ]
     loaded = sum(isinstance(x, ast.Name) and x.id == bound and isinstance(x.ctx, ast.Load) for x in nodes)
     yield from (x.attr for x in attributes)
-    if loaded != len(attributes):  # (never so for a dotted name)
+    if loaded != len(attributes) or not attributes:
         yield "*"
 
 
@@ -150,14 +151,31 @@ def _outside(path: Path) -> list[str]:
     return [name for name in names if name and name not in PACKAGES and name not in sys.stdlib_module_names]
 
 
+def own_digest(path: Path) -> str:
+    """SHA-256 of a file outside the project, and of all files of its owner's that it can reach, as they are written.
+
+    Of a file that Python cannot read it is that of the file alone.
+    """
+    found, left = [path], [path]
+    while left:
+        try:
+            new = [one for one in sorted(_owned(left.pop())) if one not in found]
+        except (SyntaxError, ValueError):  # whoever runs it is told
+            new = []
+        found += new
+        left += new
+    return hashlib.sha256(b"".join(one.read_bytes() for one in found)).hexdigest()
+
+
 def _owned(path: Path) -> Iterator[Path]:
     """Files of its owner's that a file outside the project imports: those that no library has brought."""
-    libraries = [Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")]
     for name in _outside(path):
-        found = PathFinder.find_spec(name)
+        found = PathFinder.find_spec(name, [str(path.parent), *sys.path])
         for origin in () if found is None else (found.origin, *(found.submodule_search_locations or ())):
-            place = Path(origin or "").resolve()
-            if not any(place.is_relative_to(library) for library in libraries):
+            if origin is None:  # a package without a file of its own
+                continue
+            place = Path(origin).resolve()
+            if not _LIBRARIES & set(place.parts):
                 yield from sorted(place.rglob("*.py")) if place.is_dir() else [place] * (place.suffix == ".py")
 
 

@@ -1,5 +1,6 @@
 """A stored verdict holds as long as nothing has changed that could change it: what counts, and what does not."""
 
+import hashlib
 import inspect
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from types import FrameType
 
 import pytest
 
-from emergence.store.code_digest import Code
+from emergence.store.code_digest import Code, own_digest
 from validation.judge.catalogue import catalogue, module_of
 from validation.judge.context import Context
 
@@ -94,3 +95,38 @@ def test_code_that_runs_is_code_that_counts(name: str) -> None:
     seen = {path for path in seen if path.relative_to(ROOT).parts[0] in ("theory", "dynamics", "validation")}
     assert len(seen) > 3
     assert seen <= Code(ROOT).reached(Path(str(module_of(claim).__file__)))
+
+
+def test_a_file_of_ones_own_changes_with_what_it_imports_of_ones_own(tmp_path: Path) -> None:
+    """Directly or by another file, from beside it; not with its neighbours, nor in a folder that is a package of no file."""
+    texts = {
+        "own.py": "import numpy\nfrom factors import FACTOR\nimport apart.deep\n",
+        "factors.py": "from units import UNIT\nFACTOR = 2 * UNIT\n",
+        "units.py": "UNIT = 1\n",
+        "apart/deep.py": "",
+        "neighbour.py": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+
+    def digest_with(name: str) -> str:
+        (tmp_path / name).write_text(texts[name] + "CHANGED = 1\n", encoding="utf-8")
+        found = own_digest(tmp_path / "own.py")
+        (tmp_path / name).write_text(texts[name], encoding="utf-8")
+        return found
+
+    before = own_digest(tmp_path / "own.py")
+    found = {name: digest_with(name) for name in texts}
+    assert {name for name, one in found.items() if one != before} == {
+        "own.py",
+        "factors.py",
+        "units.py",
+        "apart/deep.py",
+    }
+    assert own_digest(tmp_path / "own.py") == before
+
+
+def test_a_file_that_python_cannot_read_has_a_digest(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("def (", encoding="utf-8")
+    assert own_digest(tmp_path / "own.py") == hashlib.sha256(b"def (").hexdigest()

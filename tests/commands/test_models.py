@@ -296,6 +296,20 @@ def test_a_model_that_has_changed_computes_no_cell_of_the_old_one(own: list[str]
     assert configuration(model, "decay", model.problem(rate=2.0)) != asked
 
 
+def test_a_model_changes_with_the_files_that_it_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store has no cell of it then, and a sweep that began before goes on with none."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "rates_of_mine.py").write_text("FASTER = 1\n", encoding="utf-8")
+    file = tmp_path / "my_model.py"
+    file.write_text("from rates_of_mine import FASTER\n" + OWN, encoding="utf-8")
+    model = load(str(file))
+    asked = configuration(model, "decay", model.problem(rate=2.0))
+    (tmp_path / "rates_of_mine.py").write_text("FASTER = 2\n", encoding="utf-8")
+    assert configuration(model, "decay", model.problem(rate=2.0)) != asked
+    with pytest.raises(ValueError, match="has changed since the sweep began"):
+        compute(asked)
+
+
 def test_two_files_with_simulations_of_one_name_write_two_files(own: list[str], run: Callable, tmp_path: Path) -> None:
     _, first, _ = run("simulate", "decay", *own, "--rate", "2", "--quiet")
     (tmp_path / "my_model.py").write_text(OWN + "\n# another law\n")
