@@ -18,6 +18,8 @@ from emergence.options import kind, options, written
 from emergence.refusal import is_refusal
 from emergence.values import Whole
 from theory import InputError
+from validation.statistics.regression import regress
+from validation.statistics.standard_errors import mean_and_error
 
 #: Factors that a convention makes, and which.
 CONVENTIONS = {
@@ -67,17 +69,23 @@ def shape(conjecture: Conjecture, rows: Sequence[Row]) -> Shape | None:
     if not np.all(np.isfinite(ratios) & (ratios > 0)):
         return None
     logs = np.log(ratios)
+    clusters = _clusters(rows)
     factor, scatter = float(np.exp(np.mean(logs))), float(np.std(logs))
     best: tuple[float, str, float, float] | None = None
     for name, x in _varying(conjecture, rows):
-        power, error, left = _line(x, logs)
+        try:
+            line = regress(x[:, None], logs, clusters)
+        except InputError:  # too few runs tell a power
+            continue
+        power, error = float(line.slopes[0]), float(line.stderr[0])
+        left = float(np.std(logs - power * x))
         if abs(power) > _CLEAR * error and left <= _LEFT * scatter and (best is None or left < best[0]):
             best = left, name, power, error
     if best is not None:
         _, name, power, error = best
         words = f"an exponent: measured/predicted grows as {name}^{power:.3g} (±{error:.1g})"
         return Shape(words, factor, name, power)
-    error = scatter / math.sqrt(logs.size)
+    error = _error_of_mean(logs, clusters)
     if scatter <= max(0.1, abs(math.log(factor)) / 4):
         return Shape(f"a constant factor: measured/predicted = {factor:.4g} (±{factor * error:.1g})", factor)
     ends = f"{ratios.min():.3g} to {ratios.max():.3g}"
@@ -92,7 +100,7 @@ def _exponent(rows: Sequence[Row]) -> Shape | None:
     one, power = rows[0].quantity, float(np.mean(gaps))
     symbol = LETTERS.get(one.axis, written(one.axis))
     theory = float(np.mean(np.concatenate([row.predicted for row in rows])))
-    error = float(np.std(gaps, ddof=1)) / math.sqrt(gaps.size) if gaps.size > 1 else 0.0
+    error = _error_of_mean(gaps, _clusters(rows))
     about = f" (±{error:.1g})" if error else ""
     words = f"an exponent: measured {symbol}^{theory + power:.3g}{about}, predicted {symbol}^{theory:.3g}"
     return Shape(words, math.nan, symbol, power)
@@ -121,12 +129,20 @@ def _of_runs(conjecture: Conjecture, row: Row, name: str) -> np.ndarray:
     return values if values.size == row.measured.size else np.full(row.measured.size, values[0])
 
 
-def _line(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
-    """Slope, its standard error, and the scatter that is left."""
-    across = x - x.mean()
-    slope = float(across @ y / (across @ across))
-    left = float(np.std(y - y.mean() - slope * across))
-    return slope, left / math.sqrt(float(across @ across)) * math.sqrt(y.size / max(y.size - 2, 1)), left
+def _clusters(rows: Sequence[Row]) -> np.ndarray:
+    """(n,) of which cluster each run of all rows is: those of one seed share their start at all grid points.
+
+    Without chance each is one by itself.
+    """
+    if not any(row.random for row in rows):
+        return np.arange(sum(row.measured.size for row in rows))
+    return np.concatenate([np.arange(row.measured.size) for row in rows])
+
+
+def _error_of_mean(values: np.ndarray, clusters: np.ndarray) -> float:
+    """From the scatter of the clusters' own means; 0 of a single one."""
+    means = np.array([values[clusters == one].mean() for one in np.unique(clusters)])
+    return mean_and_error(means)[1] if means.size > 1 else 0.0
 
 
 def known(conjecture: Conjecture, found: Shape, rows: Sequence[Row]) -> str:

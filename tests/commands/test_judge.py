@@ -951,6 +951,47 @@ def test_a_disagreement_is_a_factor_or_an_exponent(formula: str, words: str, sym
     assert smallest == "dim = [16], student-width = 1; 2 seeds"
 
 
+def _half_times(seeds: str) -> tuple[Conjecture, list[Row], np.ndarray]:
+    """A claim on two dimensions, its rows with exact times, and the starts' overlaps."""
+    found = of_table(
+        table(
+            problem={"activation": "h6", "dim": [64, 128], "teacher-weights": [0.8], "normalise": False, "student-width": 1},
+            quantity={"measure": "half_time"}, predict={"formula": "1/(24*a*u0**4)"}, rivals={"one": "a"},
+            data={"from": "gradient-flow", "seeds": seeds},
+        ), "here",
+    )  # fmt: skip
+    data = [xr.Dataset({"half_time": ("direction", [1.0])}) for _ in found.points]
+    judged = rows(found, found.points, data)
+    u0 = np.array([float(point.resolved.prediction.overlap[0]) for point in found.points[: judged[0].measured.size]])
+    return found, [replace(row, measured=row.predicted) for row in judged], u0
+
+
+def test_the_error_of_a_factor_is_that_of_runs_which_share_their_starts() -> None:
+    """Two grid points with the same starts tell no more of a factor than one: the scatter of six runs, not of twelve."""
+    found, exact, _ = _half_times("0:6")
+    rng, factors, errors = np.random.default_rng(1), [], []
+    for _ in range(300):
+        ratios = 2 * np.exp(0.02 * rng.standard_normal(6))
+        shape = disagreement.shape(found, [replace(row, measured=ratios * row.predicted) for row in exact])
+        assert shape is not None
+        if shape.words.startswith("a constant factor"):
+            factors.append(shape.factor)
+            errors.append(float(shape.words.partition("±")[2].rstrip(")")))
+    assert len(factors) > 280
+    ratio = np.mean(np.square(errors)) / np.var(factors, ddof=1)
+    assert abs(ratio - 1) < 4 * np.sqrt((2 + 2 / 5) / len(factors)) + 0.02  # (errors are rounded to one digit)
+
+
+def test_two_runs_tell_no_power_of_what_differs_between_them() -> None:
+    """Through two points there is a line of no error."""
+    found, exact, u0 = _half_times("0:2")
+    assert u0[0] != u0[1]
+    shape = disagreement.shape(found, [replace(exact[0], measured=np.array([2.1, 1.9]) * exact[0].predicted)])
+    assert shape is not None
+    assert shape.symbol == ""
+    assert shape.words == "a constant factor: measured/predicted = 1.997 (±0.1)"
+
+
 @pytest.mark.parametrize(("limit", "value", "spent"), [("_SECONDS", 0.0, "0 s"), ("_TRIES", 1, "1 tries")])
 def test_a_search_that_is_stopped_says_so(
     limit: str, value: float, spent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
