@@ -106,7 +106,7 @@ def spherical_sgd(
 
     Args:
         dim: d. overlap: u at the start. step_size: η, of ½(σ(x_e) − σ(z))². level: overlap, not squared.
-        seed: replica i is the same whatever the number of replicas.
+        seed: replica i is the same whatever the number of replicas, and a longer run begins with a shorter one.
         weight, noise: a and s of a direction among others (`theory.one_task.spherical_step.noise_of_others`).
 
     Cost: three random numbers per replica and step, at any d. Times are steps, one fresh sample each.
@@ -117,24 +117,25 @@ def spherical_sgd(
     """
     _check(dim, overlap, step_size, steps, replicas, level)
     _check_target(weight, noise)
+    # Gaussians step after step, lengths from a generator of their own: how many are drawn at once does not matter.
     # (SFC64 draws faster than NumPy's default, and nothing else is done here.)
-    streams = [Generator(SFC64(sequence(seed, "spherical SGD", replica=i))) for i in range(replicas)]
+    seeds = [sequence(seed, "spherical SGD", replica=i) for i in range(replicas)]
+    streams = [(Generator(SFC64(one)), Generator(SFC64(one.spawn(1)[0]))) for one in seeds]
     reached = overlap >= level or (activation.parity == "even" and -overlap >= level)
     hit = jnp.full(replicas, 0.0 if reached else jnp.inf)
     chain = (jnp.full(replicas, float(overlap)), hit, jnp.asarray(0.0))
-    rows = 4 if noise > 0 else 3
-    block = max(1, min(steps, _HELD // (rows * replicas)))
-    samples = np.empty((replicas, rows, block))
+    count = 3 if noise > 0 else 2
+    block = max(1, min(steps, _HELD // ((count + 1) * replicas)))
+    gaussians, halves = np.empty((replicas, block, count)), np.empty((replicas, block, 1))
     eta, height, target = jnp.asarray(float(step_size)), jnp.asarray(float(level)), jnp.asarray([weight, noise])
     limit = jnp.asarray(float(steps))
 
     def advance(chain: tuple, _: Stretch) -> tuple:
-        for row, stream in zip(samples, streams, strict=True):
-            stream.standard_normal(out=row[:2])
-            stream.standard_gamma((dim - 2) / 2, out=row[2])
-            stream.standard_normal(out=row[3:])
-        samples[:, 2] *= 2
-        return advance_overlaps(activation, eta, height, chain, jnp.asarray(samples.transpose(2, 1, 0)), target, limit)
+        for own, half, (first, second) in zip(gaussians, halves, streams, strict=True):
+            first.standard_normal(out=own)
+            second.standard_gamma((dim - 2) / 2, out=half)
+        drawn = np.concatenate([gaussians[..., :2], 2 * halves, gaussians[..., 2:]], axis=2).transpose(1, 2, 0)
+        return advance_overlaps(activation, eta, height, chain, jnp.asarray(drawn), target, limit)
 
     def result(track: Track[tuple]) -> SphericalRuns:
         return SphericalRuns(np.asarray(track.state[1]), np.asarray(track.state[0]), int(track.at[-1]))

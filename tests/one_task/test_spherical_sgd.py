@@ -53,8 +53,8 @@ def test_whole_steps_keep_their_digits_when_tiny() -> None:
 
 
 def test_a_first_step_has_the_law_of_explicit_vectors() -> None:
-    """In R¹², at a step so large that the sample's whole length counts; a rest that is 5 % longer is told from it."""
-    dim, start, step_size, count = 12, 0.3, 3.0, 150_000
+    """In R¹², at a step so large that the sample's whole length counts; a rest that is 10 % longer is told from it."""
+    dim, start, step_size, count = 12, 0.3, 3.0, 40_000
     runs = spherical_sgd(H2, dim, start, step_size=step_size, steps=1, replicas=count, level=0.99, seed=2)
     x = np.random.default_rng(3).normal(size=(count, dim))
     row = np.array([start, np.sqrt(1 - start**2), *np.zeros(dim - 2)])
@@ -67,7 +67,7 @@ def test_a_first_step_has_the_law_of_explicit_vectors() -> None:
         return after[:, 0] / np.linalg.norm(after, axis=1)
 
     for power in (1, 2):
-        found, right, wrong = (u**power for u in (runs.overlap, moved(1.0), moved(1.05**0.5)))
+        found, right, wrong = (u**power for u in (runs.overlap, moved(1.0), moved(1.1**0.5)))
         error = np.hypot(found.std(), right.std()) / np.sqrt(count)
         assert abs(found.mean() - right.mean()) < 4 * error
         assert abs(found.mean() - wrong.mean()) > 4 * error or power == 1  # of the square, seven standard errors
@@ -124,6 +124,18 @@ def test_a_replica_does_not_depend_on_how_many_others_run() -> None:
     assert few.overlap.tolist() == many.overlap[:2].tolist()
     other = spherical_sgd(H3, 30, 0.4, replicas=2, **{**options, "seed": 5})
     assert few.overlap.tolist() != other.overlap.tolist()
+
+
+def test_neither_others_nor_the_end_of_the_run_change_a_replica(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where random numbers are drawn in pieces, and how long these are depends on both."""
+    monkeypatch.setattr("dynamics.one_task.spherical_sgd._HELD", 2**10)
+    options = {"step_size": 0.002, "level": 0.99, "noise": 0.3, "seed": 4}
+    one, many = (spherical_sgd(H3, 30, 0.4, steps=300, replicas=n, **options) for n in (1, 7))
+    assert one.overlap[0] == many.overlap[0]
+    hits = [spherical_sgd(H3, 30, 0.4, steps=n, replicas=8, **options | {"level": 0.45}) for n in (60, 700)]
+    early = np.isfinite(hits[0].hitting_steps)
+    assert early.any()
+    assert np.array_equal(hits[0].hitting_steps[early], hits[1].hitting_steps[early])
 
 
 def test_what_has_arrived_has_arrived_at_once() -> None:
