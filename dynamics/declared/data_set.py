@@ -16,7 +16,7 @@ from dynamics.core.replicas import Stretch
 from dynamics.declared import chain as chains
 from dynamics.declared import span
 from dynamics.declared.chain import Chain, Drawn, Geometry, Shape
-from dynamics.declared.span import Frame, Span
+from dynamics.declared.span import Frame, Norms, Span
 from dynamics.declared.step import Run, Watch, mean_loss, noisy, nothing, places, step_sizes
 
 
@@ -25,7 +25,8 @@ class Fitting(NamedTuple):
 
     Attributes:
         drawn, beyond: the data set in coordinates. fields (K, m, n), gram (n, n): inner products of what vectors began with,
-            and of samples, with samples. own, tail (K, m, n): the vectors' coefficients. second: b.
+            and of samples, with samples. own, tail (K, m, n): the vectors' coefficients.
+        norms: their inner products. second: b.
     """
 
     drawn: Drawn
@@ -34,6 +35,7 @@ class Fitting(NamedTuple):
     gram: jax.Array
     own: jax.Array
     tail: jax.Array
+    norms: Norms
     second: jax.Array
 
 
@@ -46,7 +48,8 @@ def begin(shape: Shape, space: Geometry, chain: Chain, key: jax.Array) -> Fittin
     fields = chains.fields(chain, drawn).reshape(shape.kinds, -1, shape.samples)
     own = chains.identity(shape, n)
     gram = chains.gram(drawn, beyond)
-    return Fitting(drawn, beyond, fields, gram, own, jnp.zeros_like(fields), chain.second)
+    norms = chains.start_norms(shape, chain)
+    return Fitting(drawn, beyond, fields, gram, own, jnp.zeros_like(fields), norms, chain.second)
 
 
 def vectors(shape: Shape, chain: Chain, fit: Fitting) -> tuple[list[Span], Frame]:
@@ -62,8 +65,11 @@ def steps(
     """One replica from step number `begins` to `ends`, both scalars, as η is where the rule has no schedule."""
     rule = shape.parts.rule
 
-    def body(number: jax.Array, carry: tuple) -> tuple:
-        own, tail, norms, second = carry
+    def body(number: jax.Array, now: Fitting) -> Fitting:
+        own, tail = now.own, now.tail
+        # Norms follow step by step; from the coefficients, so that rounding does not add up, once in as many steps as cost as
+        # much. (At which ones depends on nothing but their number: runs are cut anywhere.)
+        norms = jax.lax.cond(number % rule.samples == 0, measured, lambda now: now.norms, now)
         order, noise = jax.random.split(jax.random.fold_in(key, number))
         at = places(rule, order, number)
         rows = fit.gram[:, at]
@@ -71,16 +77,18 @@ def steps(
         labels = fit.drawn.labels[at]
         labels = noisy(rule, labels, noise, number) if rule.renewed else labels
         size = step_sizes(shape.parts, eta, number[None])[0]
-        kinds, second = chains.one_step(shape, frame, second, labels, number, size)
+        kinds, second = chains.one_step(shape, frame, now.second, labels, number, size)
         change = span.dense(kinds, frame)
         tail = chains.on_kinds(change.own, tail).at[:, :, at].add(change.tail)
-        return chains.composed(change.own, own), tail, span.norms_of(kinds, frame), second
+        own, norms = chains.composed(change.own, own), span.norms_of(kinds, frame)
+        return now._replace(own=own, tail=tail, norms=norms, second=second)
 
-    # Norms follow step by step; from the coefficients, so that rounding does not add up, at the beginning of each stretch.
-    kinds, frame = vectors(shape, chain, fit)
-    start = fit.own, fit.tail, span.norms_of(kinds, frame), fit.second
-    own, tail, _, second = jax.lax.fori_loop(begins, ends, body, start)
-    return fit._replace(own=own, tail=tail, second=second)
+    def measured(now: Fitting) -> Norms:
+        kinds, frame = vectors(shape, chain, now)
+        return span.norms_of(kinds, frame)
+
+    found: Fitting = jax.lax.fori_loop(begins, ends, body, fit)
+    return found
 
 
 def as_chain(chain: Chain, fit: Fitting) -> Chain:

@@ -246,7 +246,8 @@ def test_replicas_in_groups_are_those_side_by_side(group: int) -> None:
 
 ISOTROPIC = Directions.orthonormal(Inputs.isotropic(6), 2)
 MODEL = DeclaredModel(ISOTROPIC, Additive(H3, (1.0, 0.5)), committee(H3, 2), Rule(1e-3, batch=2))
-FITTED = replace(MODEL, rule=Rule(1e-3, samples=16))
+#: Of rows whose lengths matter: these follow step by step.
+FITTED = replace(MODEL, student=committee(H3, 2, rows="sphere"), rule=Rule(0.1, samples=16))
 ROWS = draw_start(ISOTROPIC, 2, seed=0)
 LINEAR = draw_linear_task(4, 0.7, 30, 1)
 NEURONS = draw_linear_start(3, 4, 2)
