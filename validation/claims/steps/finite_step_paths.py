@@ -189,7 +189,7 @@ def chain_law(case: Case, cells: int = 300, order: int = 96) -> ChainLaw:
     title="Recovery times where the step size matters",
     statement="Where gradient flow is off by a factor, the law of real steps has the mean and the spread of SGD's "
     "recovery times.",
-    latex=r"P(T>n\eta)=\sum_j\big(e^{n(P-1)}\big)_{u_0j},\quad P(u'\mid u)\ \text{of one real step}",
+    latex=r"P(T>n\eta)=\sum_j\big(P^n\big)_{u_0j},\quad P(u'\mid u)\ \text{of one real step}",
     source="derived",
     kind="exact",
     regime="one light student, η d^(J/2) of order one, at any dimension",
