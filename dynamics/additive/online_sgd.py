@@ -291,6 +291,7 @@ def _result(problem: Problem, rule: Rule, method: str, seed: int, track: Track[R
     overlap, norm2, loss = track.columns()
     with np.errstate(invalid="ignore"):
         lost = ~np.isfinite(norm2).all(axis=2) | (norm2.max(axis=2) > BLOW_UP)
+    lost = np.logical_or.accumulate(lost, axis=1)  # for good, even if it comes back
     for values in (overlap, norm2, loss):
         values[lost] = np.nan
     seen, steps, eta = track.state.seen, np.array(track.at), float(rule.step_size)  # type: ignore[arg-type]

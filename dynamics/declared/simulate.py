@@ -37,7 +37,8 @@ class DeclaredRun(Plotted):
 
     Attributes:
         dataset: `overlap` (replica, time, eigenspace, neuron, direction), `gram` (replica, time, eigenspace, neuron, other),
-            `second` (replica, time, neuron); coordinate ``step``. diverged: (replica,) bool.
+            `second` (replica, time, neuron); coordinate ``step``. diverged: (replica,) whether a squared norm was above 10⁶
+            when it was looked at, or anything not finite; NaN from there on.
     """
 
     dataset: "xr.Dataset"
@@ -100,6 +101,7 @@ def _result(model: DeclaredModel, method: str, seed: int, loss: bool, track: Tra
     size = np.einsum("rtikk->rtk", gram)
     with np.errstate(invalid="ignore"):
         lost = ~np.isfinite(size).all(axis=2) | ~np.isfinite(second).all(axis=2) | (size.max(axis=2) > BLOW_UP)
+    lost = np.logical_or.accumulate(lost, axis=1)  # for good, even if it comes back
     for values in (overlap, gram, second):
         values[lost] = np.nan
     steps = np.array(track.at)
@@ -136,4 +138,5 @@ def step_times(model: DeclaredModel, steps: np.ndarray) -> np.ndarray:
     given = model.rule.step_size
     if not callable(given):
         return steps * float(given)
-    return np.concatenate([[0.0], np.cumsum(np.asarray(given(np.arange(steps[-1]))))])[steps]
+    numbers = np.arange(steps[-1])
+    return np.concatenate([[0.0], np.cumsum(np.broadcast_to(given(numbers), numbers.shape))])[steps]

@@ -109,7 +109,7 @@ def places(rule: Rule, key: jax.Array, step: jax.Array) -> jax.Array:
 def step_sizes(parts: Parts, given: jax.Array, steps: jax.Array) -> jax.Array:
     """η of these steps (n,): of the schedule, or `given` throughout."""
     schedule = parts.rule.step_size
-    return schedule(steps) if callable(schedule) else jnp.broadcast_to(given, steps.shape)
+    return jnp.broadcast_to(schedule(steps) if callable(schedule) else given, steps.shape)
 
 
 def take(

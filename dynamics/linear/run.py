@@ -149,6 +149,7 @@ def _result(setting: Setting, attributes: dict[str, str | float | int], track: T
         size = stacked["frobenius2"] + stacked["second_norm2"]
         learned = 2 * float(np.linalg.norm(setting.task.target))
         lost = ~(size <= BLOW_UP * np.maximum(size[:, :1], learned or 1.0))
+    lost = np.logical_or.accumulate(lost, axis=1)  # for good, even if it comes back
     for values in stacked.values():
         values[lost] = np.nan
     stacked["overlap"] = stacked.pop("alignment")[..., None]

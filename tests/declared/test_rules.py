@@ -6,9 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dynamics.declared import simulate
+from dynamics.declared.engine import constant, parts_of
 from dynamics.declared.rows import Rows
 from dynamics.declared.simulate import declared_sgd
-from dynamics.declared.step import Parts, take
+from dynamics.declared.step import Parts, step_sizes, take
 from theory import Activation, InputError
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
@@ -82,6 +84,43 @@ def test_rows_may_be_forgotten(rule: Rule) -> None:
         lengths.append(np.einsum("riaa->r", run.dataset.gram.values[:, -1]))
     error = np.hypot(*(x.std() / np.sqrt(x.size) for x in lengths))
     assert abs(lengths[0].mean() - lengths[1].mean()) < 4.5 * error
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One number for one step and for many."""
+
+    end: int | None = None
+
+    def __call__(self, step: object) -> float:
+        return 0.25
+
+
+def test_a_schedule_may_be_one_number() -> None:
+    model = declared(Rule(Constant()), dim=4)
+    run = declared_sgd(
+        model, draw_start(model.directions, 2, 1.0), steps=8, replicas=1, saves=2, method="ambient", block_steps=1
+    )
+    assert run.dataset.time.values.tolist() == [0.0, 1.0, 2.0]
+    assert step_sizes(parts_of(model), constant(model), jnp.arange(3)).tolist() == [0.25] * 3
+
+
+def test_what_has_diverged_has_diverged_even_if_it_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Least squares without a target beyond its stability: the squared norm is a product of random factors, up and down."""
+    line, directions = Activation.parse("z"), Directions.orthonormal(Inputs.isotropic(20), 1)
+    model = DeclaredModel(directions, Additive(line, (1e-9,)), committee(line, 1), Rule(2.15 / 22))
+
+    def run() -> np.ndarray:
+        start = draw_start(directions, 1, 30.0)
+        run = declared_sgd(model, start, steps=400, replicas=40, saves=50, method="ambient")
+        return run.dataset.gram.values[..., 0, 0, 0]
+
+    marked = run()
+    monkeypatch.setattr(simulate, "BLOW_UP", np.inf)
+    whole = run()
+    beyond = np.maximum.accumulate(whole, axis=1) > 1e6
+    assert np.any(beyond & (whole < 1e6))
+    np.testing.assert_array_equal(marked, np.where(beyond, np.nan, whole))
 
 
 @pytest.mark.parametrize("method", ["exact", "ambient"])
