@@ -312,3 +312,9 @@ def test_a_whitened_student_is_simulated_in_coordinates_only() -> None:
     assert not declared_sgd(model, start, steps=2, replicas=1, method="ambient").diverged.any()
     with pytest.raises(InputError, match="whitened"):
         replace(committee(act("h3"), 2), whitened=True)
+
+
+@pytest.mark.parametrize("change", [{"second": (1.0, 3.0)}, {"trained": True}, {"rows": "sphere"}])
+def test_a_2_homogeneous_student_has_no_second_layer_but_its_norms(change: dict) -> None:
+    with pytest.raises(InputError, match="give weights of 1, or use a committee"):
+        replace(two_homogeneous(act("h3"), 2), **change)

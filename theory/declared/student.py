@@ -30,7 +30,8 @@ class Student:
         rows: one of `ROWS`. homogeneous: whether F is 2-homogeneous. whitened: whether its norm is that of the field.
 
     Raises `InputError` for a width that is no whole number from 1, unknown `rows`, weights that are not m finite numbers, a
-    2-homogeneous student with a trained second layer or rows that are not free, or a whitened one that is not 2-homogeneous.
+    2-homogeneous student with a second layer that is trained or not 1, or rows that are not free, or a whitened one that is
+    not 2-homogeneous.
     """
 
     activation: Activation
@@ -48,10 +49,10 @@ class Student:
             raise InputError(
                 f"second layer has {len(self.second)} weights: give {self.width} finite ones, one for each row"
             )
-        if self.homogeneous and (self.trained or self.rows != "free"):
+        if self.homogeneous and (self.trained or self.rows != "free" or any(b != 1 for b in self.second)):
             raise InputError(
-                "a 2-homogeneous student has its second layer in the norms of free rows: use a committee for a trained "
-                "second layer or for rows on a sphere"
+                "a 2-homogeneous student has its second layer in the norms of free rows: give weights of 1, or use a "
+                "committee for a second layer or for rows on a sphere"
             )
         if self.whitened and not self.homogeneous:
             raise InputError("a committee has no norms in its second layer: whitened is for the 2-homogeneous student")
