@@ -231,7 +231,8 @@ def recovery_steps(
 ) -> np.ndarray:
     """`SgdResult.half_steps`, (replica, P), of the replicas of `online_sgd`, each of which ends once it has these directions.
 
-    No replica waits for the slowest, and nothing is recorded on the way. `steps`: at most, inf is what has not come by then.
+    No replica waits for the slowest, and nothing is recorded on the way. `steps`: at most, in whole blocks (`block_steps`);
+    inf is what has not come by then.
 
     Raises: as `online_sgd`; `Interrupted` with the steps of the replicas that had ended, and inf.
     """

@@ -79,8 +79,11 @@ class ImageSet:
 
 
 def fingerprint(images: ImageSet) -> str:
-    """A short text that changes with the training images or labels."""
-    return f"{images.train.shape} {zlib.crc32(images.train_labels.tobytes(), zlib.crc32(images.train.tobytes())):08x}"
+    """A short text that changes with the images or labels, those for testing included."""
+    code = 0
+    for part in (images.train, images.train_labels, images.test, images.test_labels):
+        code = zlib.crc32(part.tobytes(), code)
+    return f"{images.train.shape} {code:08x}"
 
 
 def load_images(source: str) -> ImageSet:

@@ -305,6 +305,8 @@ def test_checkpoints_of_other_runs_and_damaged_ones_are_refused(toy: ImageSet, t
     train(toy, replace(TINY, epochs=1), path=path)
     with pytest.raises(InputError, match=r"was written with step_size 0\.1, not 0\.2"):
         train(toy, replace(TINY, step_size=0.2), path=path, resume=True)
+    with pytest.raises(InputError, match="was written with data"):  # losses on other test images are another column
+        train(replace(toy, test_labels=toy.test_labels[::-1]), TINY, path=path, resume=True)
     train(toy, replace(TINY, epochs=2), path=path, resume=True)
     with pytest.raises(
         InputError, match=r"epochs is 1, but .*run\.npz' is the network after 2: give 2 or more, or remove"
