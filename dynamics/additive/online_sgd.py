@@ -21,7 +21,7 @@ from dynamics.core.keys import replica_keys
 from dynamics.core.lowering import State
 from dynamics.core.outside import NO_MISTAKES, Mistakes
 from dynamics.core.precision import double_precision
-from dynamics.core.replicas import Told, Track, drive, stretches
+from dynamics.core.replicas import Told, Track, drive, for_good, stretches
 from dynamics.core.trajectory import Plotted, dataset
 from dynamics.declared.engine import Ambient, Exact, block_length, engine_of
 from dynamics.declared.lanes import until_ended
@@ -292,7 +292,7 @@ def _result(problem: Problem, rule: Rule, method: str, seed: int, track: Track[R
     overlap, norm2, loss = track.columns()
     with np.errstate(invalid="ignore"):
         lost = ~np.isfinite(norm2).all(axis=2) | (norm2.max(axis=2) > BLOW_UP)
-    lost = np.logical_or.accumulate(lost, axis=1)  # for good, even if it comes back
+    lost = for_good(lost)
     for values in (overlap, norm2, loss):
         values[lost] = np.nan
     seen, steps, eta = track.state.seen, np.array(track.at), float(rule.step_size)  # type: ignore[arg-type]

@@ -56,6 +56,11 @@ def marks(steps: int, saves: int) -> list[int]:
     return np.unique(np.linspace(0, steps, min(saves, steps) + 1).round().astype(np.int64)).tolist()
 
 
+def for_good(lost: Any) -> Any:
+    """Replicas that are lost at a save (R, saves), and at all later ones, even if their numbers come back."""
+    return np.logical_or.accumulate(lost, axis=1)
+
+
 def stretches(steps: int, saves: int, length: int = 1) -> Iterator[Stretch]:
     """Between saves, in blocks of `length` steps; a shorter last block if steps do not divide."""
     total, rest = divmod(steps, length)

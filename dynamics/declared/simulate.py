@@ -14,7 +14,7 @@ from dynamics.core.interrupted import Progress
 from dynamics.core.keys import replica_keys
 from dynamics.core.outside import NO_MISTAKES, Mistakes
 from dynamics.core.precision import double_precision
-from dynamics.core.replicas import Told, Track, drive, stretches
+from dynamics.core.replicas import Told, Track, drive, for_good, stretches
 from dynamics.core.trajectory import Plotted, time_axis, variable
 from dynamics.declared.engine import block_length, engine_of
 from dynamics.declared.population import declared_loss, lowered_population
@@ -101,7 +101,7 @@ def _result(model: DeclaredModel, method: str, seed: int, loss: bool, track: Tra
     size = np.einsum("rtikk->rtk", gram)
     with np.errstate(invalid="ignore"):
         lost = ~np.isfinite(size).all(axis=2) | ~np.isfinite(second).all(axis=2) | (size.max(axis=2) > BLOW_UP)
-    lost = np.logical_or.accumulate(lost, axis=1)  # for good, even if it comes back
+    lost = for_good(lost)
     for values in (overlap, gram, second):
         values[lost] = np.nan
     steps = np.array(track.at)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dynamics.core.checks import check_run
 from dynamics.core.interrupted import Progress
-from dynamics.core.replicas import Stretch, Told, Track, drive, stretches
+from dynamics.core.replicas import Stretch, Told, Track, drive, for_good, stretches
 from dynamics.core.trajectory import Plotted, time_axis, variable
 from dynamics.linear.network import Moments, Network, Seen, moments_of
 from theory import InputError
@@ -149,7 +149,7 @@ def _result(setting: Setting, attributes: dict[str, str | float | int], track: T
         size = stacked["frobenius2"] + stacked["second_norm2"]
         learned = 2 * float(np.linalg.norm(setting.task.target))
         lost = ~(size <= BLOW_UP * np.maximum(size[:, :1], learned or 1.0))
-    lost = np.logical_or.accumulate(lost, axis=1)  # for good, even if it comes back
+    lost = for_good(lost)
     for values in stacked.values():
         values[lost] = np.nan
     stacked["overlap"] = stacked.pop("alignment")[..., None]
