@@ -76,7 +76,7 @@ def test_the_bound_covers_the_force_it_bounds():
         assert np.linalg.norm(tangent) <= limit * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("text", ["h4", "h3"])
+@pytest.mark.parametrize("text", ["h4", pytest.param("h3", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_times_equal_those_of_the_plain_flow_within_the_bound(text, seed):
     activation, teacher, start, prediction = problem(600, seed=seed, activation=Activation.parse(text))

@@ -37,7 +37,9 @@ def test_every_equation_holds_and_notices_a_dropped_term(free: StepMoments, whit
                 broken.verify()
 
 
-@pytest.mark.parametrize(("text", "batch"), [("h3", 1), ("h2", 3), ("0.8*h4+0.6*h2", 2)])
+@pytest.mark.parametrize(
+    ("text", "batch"), [("h3", 1), ("h2", 3), pytest.param("0.8*h4+0.6*h2", 2, marks=pytest.mark.slow)]
+)
 def test_one_eigenvalue_and_orthonormal_directions_are_the_finite_step(text: str, batch: int) -> None:
     activation, size, dim = Activation.parse(text), 0.3, 9
     teacher = Teacher((0.9, 0.4), dim)

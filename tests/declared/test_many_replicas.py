@@ -19,9 +19,9 @@ H3 = Activation.parse("h3")
 
 
 def test_groups_of_replicas_are_the_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 7 with batches of 6: 6·(1 + 1 + 6 + 2·6) numbers each, three at a time."""
+    """Of 7 with batches of 2: 2·(1 + 1 + 2 + 2·2) numbers each, three at a time."""
     directions = Directions.orthonormal(Inputs.isotropic(400), 1)
-    rule = Normalised(0.1, batch=6)
+    rule = Normalised(0.1, batch=2)
     model = DeclaredModel(directions, Additive(H3, (1.0,)), committee(H3, 1, rows="sphere"), rule, Correlation())
     start = draw_start(directions, 1, 1.0)
 
@@ -30,7 +30,7 @@ def test_groups_of_replicas_are_the_replicas(monkeypatch: pytest.MonkeyPatch) ->
         return declared_sgd(model, start, steps=5, replicas=7, seed=3, saves=1).dataset.overlap.values
 
     together = run()
-    monkeypatch.setattr(engine, "_AT_ONCE", 3.5 * 8 * 6 * 20)
+    monkeypatch.setattr(engine, "_AT_ONCE", 3.5 * 8 * 2 * 8)
     found: list[int] = []
     whole = engine.in_blocks
 

@@ -72,7 +72,9 @@ def declared(rule: Rule, dim: int = 100) -> DeclaredModel:
     return DeclaredModel(directions, Additive(activation, (1.0,)), committee(activation, 2), rule)
 
 
-@pytest.mark.parametrize("rule", [Forgetful(0.1), Rule(Linear(0.5, 0.0, 40), decay=2.0, noise=0.3)])
+@pytest.mark.parametrize(
+    "rule", [pytest.param(Forgetful(0.1), marks=pytest.mark.slow), Rule(Linear(0.5, 0.0, 40), decay=2.0, noise=0.3)]
+)
 def test_rows_may_be_forgotten(rule: Rule) -> None:
     """A step that leaves nothing of a row: blocks of many steps have the law of explicit vectors."""
     model = declared(rule)
