@@ -1,8 +1,7 @@
 """Indexed sums on arrays of floats: the derived expressions as NumPy code, for what must answer without a compiler."""
 
 import string
-from collections.abc import Callable, Hashable, Mapping
-from functools import reduce
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ from theory.core.activation import c as kernel_variable
 from theory.core.indexed import Dual, Sums, Term
 
 Arrays = Mapping[str, np.ndarray]
-#: A value: the places of its axes among those of its term, increasing, and its number among the values.
-Part = tuple[tuple[int, ...], int]
+#: A value: the places of its axes among those of its term, increasing, and its name in the code.
+Part = tuple[tuple[int, ...], str]
 
 
 class NumericSums:
@@ -28,18 +27,20 @@ class NumericSums:
 
     def __init__(self, sums: Sums, free: tuple[sp.Symbol, ...], activation: Activation) -> None:
         self._activation = activation
-        self._numbers: dict[Hashable, int] = {}
-        self._values: list[tuple[Callable[[Any], np.ndarray], int | None]] = []  # of another value, or of the arrays
-        self._terms = [self._term(term, free) for term in sums]
+        self._names: dict[str, str] = {}
+        self._lines: list[str] = []
+        self._called: dict[str, Any] = {"einsum": np.einsum, "asarray": np.asarray}
+        terms = [self._term(term, free) for term in sums]
+        body = [*self._lines, f"return asarray({' + '.join(['0', *terms])})"]
+        # Written out, for arrays are small here: to walk through terms takes longer than to compute them.
+        exec("\n ".join(["def value(arrays):", *body]), self._called)
 
     def __call__(self, arrays: Arrays) -> np.ndarray:
         """The value, with one axis for each free index."""
-        found: list[np.ndarray] = []
-        for compute, source in self._values:
-            found.append(compute(arrays if source is None else found[source]))
-        return np.asarray(sum(term(found) for term in self._terms))
+        found: np.ndarray = self._called["value"](arrays)
+        return found
 
-    def _term(self, term: Term, free: tuple[sp.Symbol, ...]) -> Callable[[list[np.ndarray]], np.ndarray]:
+    def _term(self, term: Term, free: tuple[sp.Symbol, ...]) -> str:
         axes = (*free, *term.bound)
         number, factors = term.body.as_coeff_mul()
         parts = sorted((self._part(factor, axes) for factor in factors), key=lambda part: -len(part[0]))
@@ -49,58 +50,50 @@ class NumericSums:
             groups.append([part]) if home is None else home.append(part)
         letters = string.ascii_lowercase
         subscripts = ",".join("".join(letters[place] for place in group[0][0]) for group in groups)
-        contraction = f"{subscripts}->{letters[: len(free)]}"
-        factor, products = float(number), [_spread(group) for group in groups]
+        products = [_product(group) for group in groups]
         if len(products) == 1 and subscripts == letters[: len(free)]:
-            return lambda found: factor * _product(products[0], found)
-        return lambda found: factor * np.einsum(contraction, *(_product(product, found) for product in products))
+            return f"{float(number)!r} * ({products[0]})"
+        return f"{float(number)!r} * einsum('{subscripts}->{letters[: len(free)]}', {', '.join(products)})"
 
     def _part(self, factor: sp.Expr, axes: tuple[sp.Symbol, ...]) -> Part:
         """A component, a number by its name, a power of one, or the kernel (or its derivative) at one."""
         base, power = factor.as_base_exp()
         if power != 1:
             places, root = self._part(base, axes)
-            exponent = int(power)
-            return places, self._number(("power", exponent, root), lambda x: x**exponent, root)
+            return places, self._named(f"{root} ** {int(power)}")
         if isinstance(base, Dual):
             (places, at), order = self._part(base.args[0], axes), int(base.args[1])
-            return places, self._number(("kernel", order, at), _kernel(self._activation, order), at)
+            self._called[f"kernel{order}"] = _kernel(self._activation, order)
+            return places, self._named(f"kernel{order}({at})")
         if isinstance(base, sp.Symbol):
-            return (), self._number((base.name,), lambda arrays: np.asarray(arrays[base.name]))
+            return (), self._named(f"asarray(arrays[{base.name!r}])")
         found = [axes.index(index) for index in base.indices]
-        name, places = str(base.base), tuple(sorted(set(found)))
+        array, places = f"arrays[{str(base.base)!r}]", tuple(sorted(set(found)))
         if len(places) < len(found):  # an index stands twice: the diagonal
             letters = string.ascii_lowercase
             diagonal = f"{''.join(letters[n] for n in found)}->{''.join(letters[n] for n in places)}"
-            return places, self._number((name, diagonal), lambda arrays: np.einsum(diagonal, arrays[name]))
+            return places, self._named(f"einsum('{diagonal}', {array})")
         order_of = tuple(int(i) for i in np.argsort(found))
-        if order_of == tuple(range(len(found))):
-            return places, self._number((name,), lambda arrays: arrays[name])
-        return places, self._number((name, order_of), lambda arrays: np.transpose(arrays[name], order_of))
+        turned = "" if order_of == tuple(range(len(found))) else f".transpose({order_of})"
+        return places, self._named(array + turned)
 
-    def _number(self, key: Hashable, compute: Callable[[Any], np.ndarray], source: int | None = None) -> int:
-        """The number of a value, given when it is first asked for."""
-        if key not in self._numbers:
-            self._numbers[key] = len(self._values)
-            self._values.append((compute, source))
-        return self._numbers[key]
-
-
-#: Factors of a product: their numbers, and what spreads each over the axes of the first.
-Spread = list[tuple[int, tuple[slice | None, ...] | None]]
+    def _named(self, value: str) -> str:
+        """The name of a value, given when it is first asked for."""
+        if value not in self._names:
+            self._names[value] = f"v{len(self._names)}"
+            self._lines.append(f"{self._names[value]} = {value}")
+        return self._names[value]
 
 
-def _spread(group: list[Part]) -> Spread:
-    widest = group[0][0]
-    return [
-        (number, None if places == widest else tuple(slice(None) if x in places else None for x in widest))
-        for places, number in group
-    ]
-
-
-def _product(factors: Spread, found: list[np.ndarray]) -> np.ndarray:
+def _product(group: list[Part]) -> str:
     """On the axes of the first, from left to right."""
-    return reduce(np.multiply, [found[n] if over is None else found[n][over] for n, over in factors])
+    widest = group[0][0]
+
+    def spread(places: tuple[int, ...]) -> str:
+        over = ", ".join(":" if x in places else "None" for x in widest)
+        return "" if places == widest else f"[{over}]"
+
+    return " * ".join(name + spread(places) for places, name in group)
 
 
 def _kernel(activation: Activation, order: int) -> Callable[[np.ndarray], np.ndarray]:
