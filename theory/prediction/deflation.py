@@ -3,9 +3,9 @@ r"""The deflated flow: what a prediction leaves out, computed before any coupled
 A prediction takes each pair by itself. Beyond it the overlap flow has (1) the other directions that a neuron also leans to,
 (2) rivals that go on until a direction is fitted, not found, (3) the pull of the other students. A fitted neuron cancels its
 teacher (arXiv:2504.19983, section 3), so each teacher is switched off a norm lag after its direction was found: early, in the
-middle or late. (Under weight decay that is later, and what is not fitted goes on to pull.) Students that have found nothing
-keep the directions of their residuals as long as they are light, so that the rows t are all there is to integrate. Massless
-rows have (1) and (2). With `light`, students pull at each other, with the norms that each would have by itself
+middle or late. (Under weight decay that is later, and what is not fitted goes on to pull.) Students keep the directions of
+their residuals as long as they are light, so that the rows t are all there is to integrate. Massless rows have (1) and (2).
+With `light`, students pull at each other until they fit what they found, with the norms that each would have by itself
 (`theory.one_task.lone_path`): that has (3) to first order in those norms.
 
 `dynamics.deflated_flow` integrates massless rows of any system, compiled; this is for predictions, in NumPy.
@@ -30,6 +30,8 @@ from theory.one_task.lone_path import lone_path
 _RTOL, _ATOL = 1e-8, 1e-11
 #: Largest logarithm of a growth that is followed; and how closely a crossing of squared overlap ½ is located.
 _MOST_GROWTH, _LEVEL = 500.0, 1e-6
+#: The row that found a direction is light until it has this share of what is fitted.
+_LIGHT = 0.05
 #: Evaluations of the right-hand side in one flow: some seconds.
 _MOST_EVALUATIONS = 60_000
 
@@ -41,8 +43,9 @@ class TooLong(Exception):
 @dataclass(frozen=True)
 class DeflatedRows:
     """Attributes: half_time (P,) first gradient-flow time of squared overlap ½, inf if not by the end; neuron (P,) who
-    reached it, −1 for none. loss_time (P,) when all students together have half of what is fitted of that direction, inf if
-    never, or switched off before: it is watched where the switch is later than half.
+    reached it, of several at the start the one that fits it first, −1 for none. loss_time (P,) when all students together have
+    half of what is fitted of that direction, inf if never, or switched off before: it is watched where the switch is later
+    than half.
     """
 
     half_time: np.ndarray
@@ -99,7 +102,7 @@ def _followed(flow: "_Flow", now: float, y: np.ndarray, t_end: float) -> Deflate
         flow.switch(now, y)
         if now >= t_end:
             return DeflatedRows(flow.half, flow.neuron, flow.fitted)
-        now, y = _leg(flow, now, y, min(float(flow.due.min()), t_end))
+        now, y = _leg(flow, now, y, min(float(np.minimum(flow.due, flow.light_until).min()), t_end))
 
 
 def _leg(flow: "_Flow", now: float, y: np.ndarray, until: float) -> tuple[float, np.ndarray]:
@@ -156,7 +159,8 @@ class _Flow:
         self.drift, self.repulsion = _drift(activation), 4 * float(activation.second_moment)
         self.count, self.width = initial.overlap.shape
         self.own, self.weights = teacher.a, teacher.a.copy()
-        self.half, self.due, self.fitted = np.full((3, self.width), np.inf)
+        self.half, self.due, self.fitted, self.light_until = np.full((4, self.width), np.inf)
+        self.grown = np.zeros(self.width, bool)
         self.neuron, self.evaluations = np.full(self.width, -1), 0
         self.rests = np.array([lone_path(activation, 1).rest(float(weight), decay) for weight in teacher.a])
         rest = initial.student_overlap - initial.overlap @ initial.overlap.T
@@ -183,11 +187,11 @@ class _Flow:
         return np.concatenate([velocity.ravel(), growth, np.exp(np.minimum(risen, _MOST_GROWTH))])
 
     def norm2(self, y: np.ndarray, idle: bool = False) -> np.ndarray:
-        """(m,) squared norms by the law of a lone student; `idle`: 0 for those that have found a direction."""
+        """(m,) squared norms by the law of a lone student; `idle`: 0 for those that fit what they found."""
         _, risen, waited = self.split(y)
         norm2 = self.start * np.exp(np.minimum(risen, _MOST_GROWTH)) / (1 + self.repulsion * self.start * waited)
         if idle:
-            norm2[self.neuron[self.neuron >= 0]] = 0.0
+            norm2[self.neuron[self.grown]] = 0.0
         return norm2
 
     def found(self, y: np.ndarray) -> float:
@@ -211,16 +215,22 @@ class _Flow:
         """What all students have of `directions`, of what is fitted."""
         return (self.norm2(y) @ self.split(y)[0][:, directions] ** 2) / self.rests[directions]
 
+    def fits(self, at: int, overlap: float, norm2: float, share: float) -> float:
+        """How long a row that found a direction takes to fit a share of it; inf if never, as one that leans away may."""
+        path = lone_path(self.activation, 1 if overlap > 0 else -1)
+        return path.loss_time(float(self.own[at]), overlap, norm2, share, self.decay)
+
     def switch(self, time: float, y: np.ndarray) -> None:
         """Record what was found and fitted, and switch off what is fitted."""
         t, norm2 = self.split(y)[0], self.norm2(y)
         for at in np.flatnonzero(np.isinf(self.half) & (np.max(t**2, axis=0) >= 0.5 - _LEVEL)):
-            winner = int(np.argmax(t[:, at] ** 2))
-            half = float(np.copysign(np.sqrt(0.5), t[winner, at]))
-            path = lone_path(self.activation, 1 if half > 0 else -1)
-            self.half[at], self.neuron[at] = time, winner
-            start = float(self.own[at]), half, float(norm2[winner])
-            self.due[at] = time + path.loss_time(*start, self.share, self.decay)
+            there = np.flatnonzero(t[:, at] ** 2 >= 0.5 - _LEVEL)
+            fits = [self.fits(int(at), float(t[row, at]), float(norm2[row]), self.share) for row in there]
+            winner = there[np.argmin(fits)]
+            self.half[at], self.neuron[at], self.due[at] = time, winner, time + min(fits)
+            self.light_until[at] = time + self.fits(int(at), float(t[winner, at]), float(norm2[winner]), _LIGHT)
+        self.grown |= self.light_until <= time
+        self.light_until[self.grown] = np.inf
         done = self.waiting
         self.fitted[done[self.share_of(y, done) >= 0.5 - _LEVEL]] = time
         for at in np.flatnonzero(self.due <= time):

@@ -216,10 +216,19 @@ def _exponent(prediction: Prediction) -> Condition:
 def _parity(prediction: Prediction, q: int) -> tuple[Condition, ...]:
     overlap = float(prediction.overlap[q])
     if not np.isfinite(overlap):
-        return ()
+        return _left(prediction, q)
     fits = overlap > 0 or prediction.activation.parity == "even" or prediction.activation.information_exponent == 1
     sentence = "parity: its neuron leans away, and would turn to −e, which fits the even degrees only"
-    return Condition("parity", fits, overlap, 0.0, sentence), *_stalled(prediction, q)
+    return Condition("parity", fits, overlap, 0.0, sentence), *_left(prediction, q), *_stalled(prediction, q)
+
+
+def _left(prediction: Prediction, q: int) -> tuple[Condition, ...]:
+    """A neuron that begins near −e and leaves: it is free for other directions, and its own is left for other neurons."""
+    leaves = np.isfinite(prediction.time_half) & np.isinf(prediction.time_loss) & (prediction.overlap < 0)
+    earlier = np.flatnonzero(leaves & (prediction.time_half <= prediction.time_half[q]) & (np.arange(leaves.size) != q))
+    places = ", ".join(str(p + 1) for p in earlier)
+    sentence = f"parity: the neuron that begins near −e of direction {places} leaves, and may find this one"
+    return () if not earlier.size else (Condition("parity", False, float(earlier.size), 0.0, sentence),)
 
 
 def _stalled(prediction: Prediction, q: int) -> tuple[Condition, ...]:
