@@ -8,10 +8,12 @@ import mpmath
 import numpy as np
 import pytest
 import sympy as sp
+from scipy.integrate import solve_ivp
 
 from theory import Derivation, DerivationError, InputError
 from theory.linear import alignment, label_noise, oscillation, sam, sde
 from theory.linear import averaging as label_noise_averaging
+from theory.linear.kick import kick_forms
 from theory.linear.phases import (
     Geometry,
     Law,
@@ -577,3 +579,33 @@ def test_noise_too_weak_to_be_counted_moves_nothing() -> None:
     """The steps until the norm falls, ∝ 1/(ησ)², are more than a number holds."""
     rest = predict_phases(draw_linear_task(4, 1.0, 40, 0), width=40, step_size=1e-80, noise=1e-90)
     assert (rest.decay_rate, rest.escape_steps, rest.onset_steps) == (0.0, np.inf, np.inf)
+
+
+def test_what_a_kick_leaves_is_what_the_flow_back_leaves() -> None:
+    """A kick and its opposite, so that odd orders drop out, each followed by the gradient flow until Wᵀa = θ* again."""
+    rng, size, goal = np.random.default_rng(1), 1e-3, 0.5 * np.eye(4)[0]
+    columns = np.linalg.qr(rng.standard_normal((7, 7)))[0]
+    first = columns[:, :4] * np.sqrt([3.0, 2.0, 2.0, 2.0])
+    second = first @ np.linalg.solve(first.T @ first, goal) + 0.4 * columns[:, 5]
+
+    def order(rows: np.ndarray, last: np.ndarray) -> np.ndarray:
+        total = np.sum(rows**2)
+        return np.array([np.log(total), np.sum(rows[:, 0] ** 2) / total, np.log(last @ last)])
+
+    def back(time: float, flat: np.ndarray) -> np.ndarray:
+        rows, last = flat[:28].reshape(7, 4), flat[28:]
+        error = rows.T @ last - goal
+        return np.concatenate([-np.outer(last, error).ravel(), -rows @ error])
+
+    along, across = kick_forms(np.sum(first**2), second @ second, 3 / 9, goal @ goal, 4)
+    for gradient in rng.standard_normal((3, 4)):
+        left = np.zeros(3)
+        for sign in (size, -size):
+            rows, last = first - sign * np.outer(second, gradient), second - sign * first @ gradient
+            start = np.concatenate([rows.ravel(), last])
+            end = solve_ivp(back, (0, 20), start, "DOP853", rtol=1e-12, atol=1e-14).y[:, -1]
+            left += (order(end[:28].reshape(7, 4), end[28:]) - order(first, second)) / 2
+        forms = along * gradient[0] ** 2 + across * np.sum(gradient[1:] ** 2)
+        np.testing.assert_allclose(
+            left / size**2, forms, atol=1e-4
+        )  # of order size², and exp(−2·20) is left of the error

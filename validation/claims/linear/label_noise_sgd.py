@@ -13,6 +13,7 @@ from dynamics.core.ito import Ensemble, Law
 from dynamics.core.lowering import Arrays, State
 from dynamics.linear.network import reduce
 from theory import LinearStart, LinearTask, draw_linear_start, draw_linear_task
+from theory.linear.kick import kick_forms
 from theory.linear.label_noise import stationary_error
 from theory.linear.phases import Phases, predict_phases
 from theory.linear.sde import weight_sde
@@ -499,20 +500,23 @@ def run_diffusion(context: Context) -> Iterator[Part]:
 
 
 def _fourth_moment_excess(run: LinearRun, task: LinearTask) -> np.ndarray:
-    r"""Variance of ln‖W‖²_F that SGD has beyond its diffusion: $\sum\frac{\eta^4}{d^2}(E|g|^4-E|\hat g|^4)$.
+    r"""Covariance of the order parameters that SGD has beyond its diffusion, (3, 3).
 
-    The norm moves by $-\eta^2|Wg|^2$, so its variance asks for the fourth moment of g = ℓ'x, which a Gaussian of the same
-    covariance does not have: with |e|² = E at its stationary value, isotropic weights, and moments of Gaussian x,
-    $E|g|^4=d(d+2)\sigma^4+6E\sigma^2(d+2)(d+4)+3E^2(d+4)(d+6)$ against $d(d+2)(\sigma^2+E)^2$.
+    A step leaves forms $\eta^2g^\top Mg$ of them (`theory.linear.kick`), and those ask for the fourth moment of g = ℓ'x,
+    which a Gaussian of the same covariance does not have: with |e|² = E at its stationary value, in any direction, Gaussian x
+    and noise ±σ, $E(g^\top Mg)(g^\top Ng)=\kappa(2\mathrm{tr}MN+\mathrm{tr}M\,\mathrm{tr}N)$ with
+    $\kappa=\sigma^4+6E\sigma^2\frac{d+4}d+3E^2\frac{(d+4)(d+6)}{d(d+2)}$ against $(\sigma^2+E)^2$.
     """
     eta, noise2, dim = _SDE["step_size"], _SDE["noise"] ** 2, task.dim
-    k = eta * (run.values("frobenius2") / dim + run.values("second_norm2")).mean(axis=0)
-    error = np.array([float(stationary_error(x, dim, _SDE["noise"])) for x in k])
-    sgd = (
-        dim * (dim + 2) * noise2**2 + 6 * error * noise2 * (dim + 2) * (dim + 4) + 3 * error**2 * (dim + 4) * (dim + 6)
-    )
-    gaussian = dim * (dim + 2) * (noise2 + error) ** 2
-    return np.array(np.trapezoid(eta**4 / dim**2 * (sgd - gaussian), run.step))
+    norm2, first2 = run.values("norm2"), run.values("frobenius2")
+    share = np.sum(norm2 * run.values("overlap")[..., 0] ** 2, axis=-1) / first2
+    first2, second2, share = first2.mean(axis=0), run.values("second_norm2").mean(axis=0), share.mean(axis=0)
+    along, across = kick_forms(first2, second2, share, float(task.target @ task.target), dim)
+    error = np.array([float(stationary_error(x, dim, _SDE["noise"])) for x in eta * (first2 / dim + second2)])
+    sgd = noise2**2 + 6 * error * noise2 * (dim + 4) / dim + 3 * error**2 * (dim + 4) * (dim + 6) / (dim * (dim + 2))
+    trace, both = along + (dim - 1) * across, np.einsum("xt,yt->xyt", along, along)
+    both = 2 * (both + (dim - 1) * np.einsum("xt,yt->xyt", across, across)) + np.einsum("xt,yt->xyt", trace, trace)
+    return np.array(np.trapezoid(eta**4 * (sgd - (noise2 + error) ** 2) * both, run.step))
 
 
 def _covariance(context: Context, ends: dict[str, np.ndarray], x: int, y: int) -> Measurement:
@@ -523,7 +527,7 @@ def _covariance(context: Context, ends: dict[str, np.ndarray], x: int, y: int) -
     sde_error = bootstrap_error(ends["sde"], statistic, context.rng("L26", "resampling", "SDE", x, y))
     plain = statistic(ends["sde"])
     # The excess is damped, as ϱ² grows with the norm: what is left of it at the end lies between nothing and all.
-    half = float(ends["excess"]) / 2 if x == y == 0 else 0.0
+    half = float(ends["excess"][x, y]) / 2
     predicted = plain + half
     controls = {"opposite sign": -plain}
     if x == y:
@@ -532,11 +536,7 @@ def _covariance(context: Context, ends: dict[str, np.ndarray], x: int, y: int) -
     stderr = float(np.hypot(sgd_error, sde_error))
     text = f"covariance of {_TEXTS[x]} and {_TEXTS[y]}, SGD against the diffusion"
     source = (
-        "fourth moments of the gradient, which the diffusion does not have: half of their share, the middle being predicted"
-        if half
-        else "none: both by the same steps"
+        "fourth moments of the gradient, which the diffusion lacks: half of their share, the middle being predicted"
     )
-    details = {"of the diffusion": plain}
-    return Measurement(
-        text, predicted, estimate, stderr, half, controls, source, key=f"cov.{_NAMES[x]}.{_NAMES[y]}", details=details
-    )
+    details, key = {"of the diffusion": plain}, f"cov.{_NAMES[x]}.{_NAMES[y]}"
+    return Measurement(text, predicted, estimate, stderr, abs(half), controls, source, key, details)
