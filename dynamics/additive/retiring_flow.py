@@ -101,13 +101,14 @@ class RetiringResult(Plotted):
     Attributes:
         times: (S,) gradient-flow times of ½E(f*−f)².
         loss: (S,) the loss at `times`.
-        half_time, neuron, loss_time: (P,) as in `FlowResult`; an odd activation learns by positive overlaps alone.
+        half_time, neuron, loss_time: (P,) as in `FlowResult`; of an odd activation, by positive overlaps alone.
         retired: (P,) time at which the direction's pair left the equations; inf if it never did.
         neglected: (P,) bound on the angle by which what retirement neglects had turned the direction's neuron when it
             reached ½: the relative error of its emergence time is at most about (J − 2) times this.
         light_share: (P,) forces of light students over the whole force on the direction's neuron, averaged over the time to
             ½: leaving them out would change its emergence time by about this share.
-        share: (S, P) learned share $\sum_kr_kt_{kq}^2/a_q$ of each direction at `times` (1 once its pair has left).
+        share: (S, P) learned share $\sum_kr_kt_{kq}^2/a_q$ of each direction at `times`, of the same overlaps (1 once its
+            pair has left).
         steps: solver steps, rejected ones included. evaluations: of the right-hand side.
         flops: of those evaluations, 4·m·S·(P + rank) for the matrix products and 16·m·(P + rank) for everything else, at
             the sizes of their time.
@@ -161,7 +162,7 @@ class _Flow(eqx.Module):
     whole: LoweredSystem = eqx.field(static=True)
     profiles: Profiles = eqx.field(static=True)
     kernel: Kernel = eqx.field(static=True)
-    even: bool = eqx.field(static=True)
+    parity: str | None = eqx.field(static=True)
     rtol: float = eqx.field(static=True)
     atol: float = eqx.field(static=True)
     tolerance: float = eqx.field(static=True)
@@ -197,8 +198,8 @@ class _Flow(eqx.Module):
         return dfx.PIDController(rtol=self.rtol, atol=self.atol, norm=optx.max_norm)
 
     def aligned(self, t: jax.Array, level: float) -> jax.Array:
-        """(m, P) which neurons point at which direction, up to a squared overlap of `level`."""
-        return (t**2 >= level) if self.even else (jnp.maximum(t, 0.0) ** 2 >= level)
+        """(m, P) which neurons may fit which direction, up to a squared overlap of `level`: of −e, only even ones."""
+        return (t**2 >= level) if self.parity == "even" else (jnp.maximum(t, 0.0) ** 2 >= level)
 
     def pull(self, state: State, new: jax.Array) -> jax.Array:
         """(m,) bound on the force that retiring the directions `new` neglects, on each neuron that is left."""
@@ -288,7 +289,7 @@ def _recast(flow: _Flow, x: Carry, room: int) -> Carry:
 
 def _observed(flow: _Flow, state: State, a: jax.Array) -> tuple[jax.Array, jax.Array]:
     """(m, P) squared overlaps and (P,) learned shares Σ_k r_k t_kq² / a_q (0 where there is no direction)."""
-    squares = state["t"] ** 2 if flow.even else jnp.maximum(state["t"], 0.0) ** 2
+    squares = jnp.maximum(state["t"], 0.0) ** 2 if flow.parity == "odd" else state["t"] ** 2
     return squares, state["r"] @ squares / jnp.where(a > 0, a, jnp.inf)
 
 
@@ -609,7 +610,7 @@ def retiring_flow(
 def _flow(activation: Activation, rtol: float, atol: float, tolerance: float, heavy: float) -> _Flow:
     profiles, kernel = _lowered_bound(activation)
     return _Flow(
-        _lowered(activation), lowered_overlap_flow(activation), profiles, kernel, activation.parity == "even",
+        _lowered(activation), lowered_overlap_flow(activation), profiles, kernel, activation.parity,
         rtol, atol, tolerance, jnp.asarray(heavy),
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ import sympy as sp
 from dynamics import gradient_flow, retiring_flow
 from dynamics.additive import retiring_flow as module
 from dynamics.core.interrupted import IntegrationError
-from theory import Activation, InputError, Student, Teacher, draw_initial_state, predict
+from theory import Activation, InitialState, InputError, Student, Teacher, draw_initial_state, predict
 from theory.additive import exact_points, retirement
 from theory.additive.sourced_flow import sourced_flow
 from theory.core.derivation import DerivationError
@@ -228,3 +228,18 @@ def test_arrays_are_cut_to_the_smallest_size_that_holds_what_is_left(whole: int)
         sizes.append(max(32, -(-sizes[-1] // 2)))
     for count in range(whole + 1):
         assert module._size(count, whole) == min(size for size in sizes if size >= count)
+
+
+def test_a_student_that_points_away_counts_for_an_activation_of_both_parities():
+    """Under h₃ + 2h₄ it learns from −e, too: φ(−1) = 3. On ±e a student is alone: ṙ = 4r(aφ(±1) − rφ(1)), in closed form."""
+    teacher = Teacher.of([1.0, 1.0], 10)
+    start = InitialState(np.diag([-0.1, 0.1]), np.zeros((2, 2)))
+    flow = retiring_flow(Activation.parse("h3+2*h4"), teacher, start, t_end=3.0, times=np.array([3.0]))
+    rates, limits = 4 * teacher.a * [3, 5], teacher.a * [3 / 5, 1]
+    half = np.log((limits / 0.01 - 1) / (2 * limits / teacher.a - 1)) / rates
+    assert flow.half_time.tolist() == [0.0, 0.0]
+    assert flow.neuron.tolist() == [0, 1]
+    np.testing.assert_allclose(flow.loss_time, half, rtol=1e-5)  # the integrator's, at rtol 1e-6
+    np.testing.assert_allclose(flow.share[-1], [3 / 5, 1], rtol=1e-5)
+    assert np.isinf(flow.retired[0])  # what it cannot fit stays in the equations
+    assert np.isfinite(flow.retired[1])
