@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from emergence import output
-from emergence.refusal import refuse
+from emergence import console, output
+from emergence.refusal import is_refusal, refuse
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -23,13 +23,26 @@ def asked(file: str | None, label: str = "--figure") -> Path | None:
     return path
 
 
-def of_data(path: Path | None, data: "Callable[[], xr.Dataset]", over: str = "") -> dict[str, object]:
-    """The dataset as a figure in a paper's width, if one was asked for: ``figure``, its file, for the JSON document."""
+def of_data(
+    path: Path | None, data: "Callable[[], xr.Dataset]", over: "Callable[[xr.Dataset], str]" = lambda data: ""
+) -> dict[str, object]:
+    """The dataset as a figure in a paper's width, if one was asked for: ``figure``, its file, for the JSON document.
+
+    Where there is nothing to draw a warning says so: what was computed is no worse for it.
+    """
     if path is None:
         return {}
     from emergence import plot
 
-    return of_figures(path, [plot.dataset(data(), over=over)])
+    try:
+        found = data()
+        drawn = plot.dataset(found, over=over(found))
+    except Exception as error:
+        if not is_refusal(error):
+            raise
+        console.warn(f"no figure is drawn: {error}")
+        return {}
+    return of_figures(path, [drawn])
 
 
 def of_figures(path: Path | None, figures: "Sequence[object]") -> dict[str, object]:

@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import warnings
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,10 +83,7 @@ def run(arguments: argparse.Namespace) -> Result:
         "diverged": [_entry(cell) for cell in outcome.diverged],
         "failed": [_entry(cell) | {"reason": reason} for cell, reason in outcome.failed],
     }
-    drawn: dict[str, object] = {}
-    if picture is not None:
-        data = merging.of_plan(folder, plan)
-        drawn = pictures.of_data(picture, lambda: data, _over(axes, data))
+    drawn = pictures.of_data(picture, lambda: merging.of_plan(folder, plan), partial(_over, axes))
     text = "\n".join([_text(arguments, axes, folder, outcome), *pictures.told(drawn)])
     return Result(document | drawn, text, 1 if outcome.failed or outcome.diverged else 0)
 

@@ -171,6 +171,15 @@ def test_figure_of_a_prediction_a_run_and_a_sweep(run: Callable) -> None:
     assert Path("new/s.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_an_answer_without_anything_to_draw_is_an_answer(run: Callable) -> None:
+    one = ["--dim", "64", "--teacher-width", "1", "--student-width", "3", "--quiet"]
+    plain = run("predict", *one)
+    code, document, err = run("predict", *one, "--figure", "p.svg")
+    assert (code, document) == plain[:2] == (0, document)
+    assert err.startswith("emergence: warning: no figure is drawn: the data have no dimension of two points or more")
+    assert not Path("p.svg").exists()
+
+
 @pytest.mark.parametrize("asked", ["predict", "simulate gradient-flow", "compare", "sweep predict"])
 def test_a_figure_that_could_not_be_written_is_refused_before_anything_runs(run: Callable, asked: str) -> None:
     over = ["--over", "seed=0:2"] if "sweep" in asked else []

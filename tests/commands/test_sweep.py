@@ -458,6 +458,15 @@ def test_a_failing_cell_is_status_1(run: Callable, inline: Inline) -> None:
     assert "cell step-size=1e+09 failed" in err
 
 
+def test_a_figure_of_failed_cells_is_none_and_hides_no_reason(run: Callable, inline: Inline) -> None:
+    code, document, err = run("sweep", "predict", *SMALL, "--over", "step-size=1e8,1e9", "--figure", "w.pdf")
+    assert code == 1
+    assert [one["cell"]["step_size"] for one in document["failed"]] == [1e8, 1e9]
+    assert "warning: no figure is drawn: store is" in err
+    assert "figure" not in document
+    assert not Path("w.pdf").exists()
+
+
 def test_a_sweep_table_in_the_configuration_file(run: Callable, inline: Inline, tmp_path: Path) -> None:
     (tmp_path / "p.toml").write_text('activation = "h3"\ndim = 64\nteacher_weights = [1, 0.5]\n[sweep]\nseed = "0:2"\n')
     flags = ["--config", "p.toml", "--student-width", "4", "--quiet"]
