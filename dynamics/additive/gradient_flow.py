@@ -56,7 +56,7 @@ class FlowResult(Plotted):
 
     Attributes:
         dataset: overlap, norm2, loss on (time, neuron, direction).
-        half_time: (P,) first time at which some neuron's squared overlap reaches ½; inf if never.
+        half_time: (P,) first time at which some neuron's squared overlap reaches the level (½); inf if never.
         neuron: (P,) the neuron that reached it, −1 if none.
         loss_time: (P,) first time at which Σ_k r_k t_kq² reaches a_q/2 (half of the direction's norm); inf if never.
         steps: solver steps, rejected ones included.
@@ -351,7 +351,7 @@ def gradient_flow(
         moments, overlap, norm2, loss = (x[: grid.size] for x in track.columns(axis=0))
         hits, steps = flow.recorder, track.state.steps
         ends = {"half_time": hits.half_time, "half_neuron": hits.neuron, "loss_time": hits.loss_time}
-        data = dataset(moments, overlap, norm2, loss, step_size=step_size, attributes=attributes, **ends)
+        data = dataset(moments, overlap, norm2, loss, step_size=step_size, attributes=attributes, level=level, **ends)
         return FlowResult(data, hits.half_time, hits.neuron, hits.loss_time, steps, track.state.evaluations)
 
     start = Moment(overlaps_of(initial))

@@ -556,7 +556,8 @@ def retiring_flow(
         tolerance: a direction is retired when its aligned neurons ($1-t_{kq}^2$ below this) are at rest, up to this
             share of its weight. 0 retires nothing.
         light: the forces of students of a mass below this share of the smallest weight are computed anew only once in
-            64 steps. 0: at every evaluation; with `tolerance` 0, the plain coupled flow.
+            64 steps. 0: at every evaluation; with `tolerance` 0, the plain coupled flow. Between, light students do not
+            feel each other change: a floor of the loss that they alone make may be off by half of itself.
         max_steps: give up beyond this many solver steps.
 
     Returns: `RetiringResult`. Cost per right-hand side: m·S·(P + rank) of what is left, S of it being sources.

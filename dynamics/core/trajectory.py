@@ -23,6 +23,7 @@ _VARIABLES = {
     "loss": ("population loss ½E(f*−f)²", "1"),
 }
 #: What is known of each direction, or of each replica, at the end of a run: name → dimensions, long name, unit.
+#: Times are at a squared overlap of ½ unless a run says otherwise, see `dataset`.
 _ENDS = {
     "half_time": ("direction", "first time of a squared overlap of ½ with the direction, inf if none", TIME),
     "half_neuron": ("direction", "neuron that reached it, −1 if none", "1"),
@@ -64,12 +65,16 @@ def time_axis(time: np.ndarray, steps: np.ndarray | None = None) -> dict[str, An
     return axis if steps is None else axis | {"step": variable("time", steps, "SGD step", STEPS)}
 
 
-def ends(**values: np.ndarray | bool) -> dict[str, Any]:
-    """Variables of a run's end by name: one number per direction, or per replica and direction; ``diverged``: per replica."""
+def ends(level: float = 0.5, **values: np.ndarray | bool) -> dict[str, Any]:
+    """Variables of a run's end by name: one number per direction, or per replica and direction; ``diverged``: per replica.
+
+    `level`: the squared overlap at which ``half_time`` was taken.
+    """
     found = {}
     for name, value in values.items():
         own, text, unit = _ENDS[name]
         dims = (own,) if own else ()
+        text = text if level == 0.5 else text.replace("overlap of ½", f"overlap of {level:g}")
         found[name] = variable(dims if np.ndim(value) == len(dims) else ("replica", *dims), value, text, unit)
     return found
 
@@ -82,6 +87,7 @@ def dataset(
     *,
     step_size: float | None = None,
     attributes: Mapping[str, str | float | int] | None = None,
+    level: float = 0.5,
     **end: np.ndarray | bool,
 ) -> "xr.Dataset":
     """Arrays (replica, time, neuron, direction), or without the replica axis, with coordinates and units.
@@ -89,7 +95,7 @@ def dataset(
     Args:
         time: gradient-flow times, shape (time,).
         step_size: the coordinate ``step`` is time / η; −1 without it (a gradient flow has no steps), and where it exceeds 2⁶³.
-        end: what is known at the end, see `ends`: ``half_time``, ``diverged`` …
+        level, end: what is known at the end, see `ends`: ``half_time``, ``diverged`` …
     """
     import xarray as xr
 
@@ -107,4 +113,4 @@ def dataset(
     }
     if overlap.ndim == 4:
         coordinates["replica"] = np.arange(overlap.shape[0])
-    return xr.Dataset(variables | ends(**end), coords=coordinates, attrs=dict(attributes or {}))
+    return xr.Dataset(variables | ends(level, **end), coords=coordinates, attrs=dict(attributes or {}))

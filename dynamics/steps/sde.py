@@ -208,7 +208,8 @@ def sde_ensemble(
         attributes = about | {"steps_per_path": float(ensemble.steps.mean())}
         times = hitting_times(ensemble, stream(seed, "SDE", "crossings"))[:, : teacher.width]
         ends = {"half_time": times, "diverged": np.asarray(ensemble.diverged)}
-        data = dataset(np.array(track.at), overlap, norm2, loss, step_size=step_size, attributes=attributes, **ends)
+        at = np.array(track.at)
+        data = dataset(at, overlap, norm2, loss, step_size=step_size, attributes=attributes, level=level, **ends)
         return SdeResult(data, times, ends["diverged"], np.asarray(ensemble.steps), resolution, np.asarray(ensemble.y))
 
     parts = between(np.linspace(0.0, time, saves + 1).tolist())

@@ -214,6 +214,7 @@ def test_another_level_is_reached_later_and_on_time() -> None:
     exact = SingleTask(H4).half_time(1.0, initial.overlap[0, 0], 0.9)
     found = gradient_flow(H4, teacher, initial, t_end=1.2 * exact, rtol=1e-10, atol=1e-14, level=0.9)
     assert found.half_time[0] == pytest.approx(exact, rel=1e-6)
+    assert "squared overlap of 0.9 with" in found.dataset["half_time"].attrs["long_name"]
     assert SingleTask(H4).half_time(1.0, initial.overlap[0, 0]) < exact * 0.99
 
 
