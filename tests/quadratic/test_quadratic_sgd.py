@@ -105,14 +105,40 @@ def learned_frame(width: int) -> tuple[QuadraticModel, Subspace]:
 
 def test_the_radial_phase_has_the_derived_excess() -> None:
     model, frame = learned_frame(4)
-    leading, next_order = radial_excess(model, frame.on_teachers)
+    leading, second = radial_excess(model, frame.on_teachers)
     samples = 400
     fits = [radial_phase(model, frame, samples, seed) for seed in range(300)]
     excess = np.array([fit.unprojected - fit.optimal for fit in fits])
     error = excess.std(ddof=1) / np.sqrt(len(excess))
-    predicted = leading / samples * (1 + next_order / samples)
-    assert abs(excess.mean() - predicted) < 4 * error + predicted * (next_order / samples)
+    predicted = leading / samples + second / samples**2
+    assert abs(excess.mean() - predicted) < 4 * error + second / samples**2
     assert abs(excess.mean() - predicted / 2) > 8 * error
+
+
+def beyond_leading(model: QuadraticModel, z: np.ndarray, samples: int, rng: np.random.Generator) -> tuple[float, float]:
+    """n'² times what the excess of least squares in span z has beyond |g|², whose mean is the leading order; its error."""
+    a, (i, j) = model.spectrum, np.triu_indices(z.shape[1])
+    x = rng.standard_normal((1_200_000 // samples, samples, a.size))
+    u = x @ z
+    features = (u[..., i] * u[..., j] - (i == j)) / np.where(i == j, np.sqrt(2), 1.0)
+    best = (z.T @ (a[:, None] * z))[i, j] * np.where(i == j, np.sqrt(2), 2.0)
+    turned = np.swapaxes(features, 1, 2)
+    g = turned @ ((x**2 - 1) @ a - features @ best)[..., None] / samples
+    left = np.linalg.solve(turned @ features / samples, g)
+    gaps = samples**2 * np.sum(left**2 - g**2, axis=(1, 2))
+    return float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
+
+
+def test_the_radial_excess_has_its_second_order() -> None:
+    """From n' = 80 and 160, so that the third order is gone."""
+    model, rng = QuadraticModel(Teacher.power_law(4, 1.0, 50), 3, 1.0), np.random.default_rng(0)
+    z = np.linalg.qr(rng.standard_normal((4, 3)))[0]
+    (coarse, e1), (fine, e2) = (beyond_leading(model, z, n, rng) for n in (80, 160))
+    error = np.hypot(e1, 2 * e2)
+    leading, second = radial_excess(model, z)
+    assert abs(2 * fine - coarse - second) < 4 * error
+    # (27 is E k²/D: what samples would do if their residuals knew nothing of their inputs.)
+    assert abs(2 * fine - coarse - 27 * leading) > 4 * error
 
 
 @pytest.mark.parametrize("angle", [0.0, 0.5, 1.2])
@@ -126,7 +152,9 @@ def test_the_excess_of_one_neuron_is_a_gaussian_moment(angle: float) -> None:
     leverage = (u**4 - 2 * u**2 + 1) / 2
     known = mass @ (residual**2 * leverage) @ mass
     assert radial_excess(model, along[:, None])[0] == pytest.approx(known, rel=1e-10)
-    assert radial_excess(model, along[:, None])[1] == pytest.approx(mass @ leverage[:, 0] ** 2, rel=1e-10)
+    square = mass @ leverage**2
+    known = mass @ (residual**2 * leverage * (3 * square - 2 * leverage - 1)) @ mass
+    assert radial_excess(model, along[:, None])[1] == pytest.approx(float(known), rel=1e-10)
 
 
 def test_the_projection_only_helps_and_many_samples_give_the_best_gram() -> None:

@@ -19,6 +19,7 @@ from functools import cache
 import numpy as np
 import scipy
 import sympy as sp
+from numpy.polynomial import Polynomial
 
 from theory.core.errors import InputError
 from theory.quadratic.model import QuadraticModel
@@ -173,26 +174,35 @@ def largest_step(model: QuadraticModel, batch: int = 1) -> tuple[float, int]:
 
 
 def radial_excess(model: QuadraticModel, on_teachers: np.ndarray) -> tuple[float, float]:
-    r"""Excess risk of phase II times n', to leading order in 1/n', and the relative size of the next order times n'.
+    r"""Two orders of the excess risk of phase II: what stands over n', and what stands over n'².
 
-    Least squares in the $D=N(N+1)/2$ entries of $\Omega\Omega^\top$ has excess $\tfrac1{n'}E[r^2k]$ with leverage
-    $k=\tfrac12(|u|^4-2|u|^2+N)$, $E\,k=D$, and residual $r=2u^\top C_{uv}v+v^\top C_{vv}v-\mathrm{tr}C_{vv}$, the part of
-    $\mathsf M$ outside the fitted span. Gaussian moments: $E[r^2k]=D\,R_{opt}+8(N+1)\|C_{uv}\|_F^2$. The next order is
-    relative $E[k^2]/(Dn')$, as for any least-squares fit.
+    Least squares in the $D=N(N+1)/2$ entries of $\Omega\Omega^\top$, whitened features φ of $|\phi|^2=k$ and residual
+    $r=2u^\top C_{uv}v+v^\top C_{vv}v-\mathrm{tr}C_{vv}$, the part of $\mathsf M$ outside the fitted span; $E[r|u]=0$. The excess
+    is $g^\top\hat G^{-2}g$ with $g=\tfrac1{n'}\sum r\phi$, $\hat G=\tfrac1{n'}\sum\phi\phi^\top$, expanded about $\hat G=I$:
+
+    $$\frac{E[r^2k]}{n'}+\frac{E[r^2(3\,\phi^\top E[k\phi\phi^\top]\phi-2k^2-k)]}{n'^2}+O(n'^{-3}).$$
+
+    All are moments of $|u|^2$: $k=\tfrac12(|u|^4-2|u|^2+N)$, of which $(|u|^2-N)^2/2N$ is along the trace and
+    $\tfrac{N-1}{2N}|u|^4$ across it; $E[r^2\,|\,|u|]=R_{opt}+4\|C_{uv}\|_F^2(|u|^2/N-1)$. So
+    $E[r^2k]=D\,R_{opt}+8(N+1)\|C_{uv}\|_F^2$.
 
     Args:
         on_teachers: $Z=\Theta^\top U$, (P, N), of an orthonormal frame.
     """
     a, width = model.spectrum, model.width
-    entries = width * (width + 1) / 2
     inner = on_teachers.T @ (a[:, None] * on_teachers)
     square = float(np.sum((a[:, None] * on_teachers) ** 2))
     cross = square - float(np.sum(inner**2))
     best = 2 * (float(np.sum(a**2)) - float(np.sum(inner**2)))
-    return entries * best + 8 * (width + 1) * cross, _leverage_square(width) / entries
+    moments = np.cumprod(np.append(1.0, width + 2.0 * np.arange(5)))  # of |u|² ~ χ²_N
 
+    def mean(of: Polynomial) -> float:
+        return float(of.coef @ moments[: of.coef.size])
 
-def _leverage_square(width: int) -> float:
-    r"""$E\,k^2$ of the leverage $k=\tfrac12(|u|^4-2|u|^2+N)$, $|u|^2\sim\chi^2_N$."""
-    first, second, third, fourth = np.cumprod(width + 2.0 * np.arange(4)).tolist()  # moments of |u|²
-    return (fourth - 4 * third + (4 + 2 * width) * second - 4 * width * first + width**2) / 4
+    length = Polynomial([0.0, 1.0])  # |u|²
+    leverage, trace = (length**2 - 2 * length + width) / 2, (length - width) ** 2 / (2 * width)
+    residual = best + 4 * cross * (length / width - 1)
+    # φᵀE[kφφᵀ]φ: one value along the trace, one across it, whose (N − 1)(N + 2)/2 entries share what k has there.
+    across = (width - 1) / (2 * width**2 * (width + 2)) * mean(leverage * length**2) * length**2
+    seen = mean(leverage * trace) * trace + across
+    return mean(residual * leverage), mean(residual * (3 * seen - 2 * leverage**2 - leverage))

@@ -544,7 +544,7 @@ def run_radial(context: Context) -> Iterator[Part]:
         z = riccati_flow(model.spectrum, start).factor([RADIAL_TIME])[0]
         frame = Subspace.of_overlap(z)
         entries = width * (width + 1) // 2
-        scale, next_order = radial_excess(model, z)
+        leading, second = radial_excess(model, z)
         rng = context.rng("Q15", "samples", width)
         rows = np.array(
             [
@@ -554,19 +554,19 @@ def run_radial(context: Context) -> Iterator[Part]:
         )
         samples = np.array(PER_ENTRY) * entries
         mean, error = rows.mean(axis=0), rows.std(axis=0, ddof=1) / np.sqrt(len(rows))
-        theory = scale / samples * (1 + next_order / samples)
+        theory = leading / samples + second / samples**2
         curves.append(Curve(f"N = {width}", samples / width**2, mean, error, theory))
         last, n = float(theory[-1]), int(samples[-1])
         text, source = (
             f"excess risk of the radial fit, N = {width}, n' = {n}",
-            computed_by(radial_excess, "the next order in 1/n'"),
+            computed_by(radial_excess, "the second order in 1/n', the last one kept"),
         )
         controls = {
-            "N parameters in place of N(N+1)/2": last * width / entries if width > 3 else last / 2,
+            "N parameters in place of N(N+1)/2": last * width / entries,
             "residual variance halved": last / 2,
             "N² parameters": last * width**2 / entries,
         }
-        allowed = scale / n * next_order / n
+        allowed = abs(second) / n**2
         yield Measurement(text, last, float(mean[-1]), float(error[-1]), allowed, controls, source, f"excess{width}")
         needed.append(n * mean[-1])
         wanted.append(n * last)
@@ -592,6 +592,6 @@ def _judge_width_exponent(
     predicted, entries = (carried_slope(widths, x)[0] for x in (wanted, [n * (n + 1) / 2 for n in widths]))
     text = "exponent in N of the samples for a given excess risk"
     controls = {"n' ∝ N": predicted - 1, "n' ∝ N³": predicted + 1, "n' independent of N": predicted - 2}
-    source = computed_by(radial_excess, "the next order in 1/n' at each width")
+    source = computed_by(radial_excess, "the second order in 1/n', the last one kept, at each width")
     details = {"N(N+1)/2 alone": entries, "limit at fixed remaining risk": 2.0}
     return Measurement(text, predicted, estimate, stderr, allowance, controls, source, key="exponent", details=details)
