@@ -94,7 +94,8 @@ def test_runs_and_their_prediction_go_from_the_same_overlap() -> None:
     r"""Plain SGD on h3, whose drift is $3u^2(1-u^2)$: from $2/\sqrt d$ to 0.4, by hand, and the mean of 200 runs."""
     one, dim = case_of("sgd", "h3"), 100
     size = one.step_size(dim) / 4
-    run = run_points([1.0], [(one, dim, size)], 200, 1)
+    run = run_points([1.0, 2.0], [(one, dim, size)] * 2, 100, 1)
+    assert not np.any(run.steps[0] == run.steps[1])  # each point has samples of its own
     first, second, _ = run.predicted[0]
 
     def flow(start: float) -> float:

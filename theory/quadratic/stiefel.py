@@ -177,8 +177,8 @@ def radial_excess(model: QuadraticModel, on_teachers: np.ndarray) -> tuple[float
     r"""Two orders of the excess risk of phase II: what stands over n', and what stands over n'².
 
     Least squares in the $D=N(N+1)/2$ entries of $\Omega\Omega^\top$, whitened features φ of $|\phi|^2=k$ and residual
-    $r=2u^\top C_{uv}v+v^\top C_{vv}v-\mathrm{tr}C_{vv}$, the part of $\mathsf M$ outside the fitted span; $E[r|u]=0$. The excess
-    is $g^\top\hat G^{-2}g$ with $g=\tfrac1{n'}\sum r\phi$, $\hat G=\tfrac1{n'}\sum\phi\phi^\top$, expanded about $\hat G=I$:
+    $r=2u^\top C_{uv}v+v^\top C_{vv}v-\mathrm{tr}C_{vv}$, the part of $\mathsf M$ outside the fitted span; $E[r|u]=0$. The
+    excess is $g^\top\hat G^{-2}g$, $g=\tfrac1{n'}\sum r\phi$, $\hat G=\tfrac1{n'}\sum\phi\phi^\top$, expanded about I:
 
     $$\frac{E[r^2k]}{n'}+\frac{E[r^2(3\,\phi^\top E[k\phi\phi^\top]\phi-2k^2-k)]}{n'^2}+O(n'^{-3}).$$
 

@@ -11,6 +11,7 @@ from dynamics.core.precision import double_precision
 from dynamics.declared.engine import Exact
 from dynamics.declared.lanes import until_ended
 from theory import Activation
+from theory.core import streams
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
 from theory.declared.loss import Correlation
@@ -144,12 +145,13 @@ def predicted_steps(case: Case, dim: int, step_size: float) -> tuple[float, floa
 
 
 def run_points(x: Sequence[float], points: Sequence[tuple[Case, int, float]], replicas: int, seed: int) -> Passages:
-    """Cases, dimensions and step sizes, one for each x."""
+    """Cases, dimensions and step sizes, one for each x, with samples of its own: slopes take the points as independent."""
     rows, predicted = [], []
-    for case, dim, size in points:
+    for place, (case, dim, size) in enumerate(points):
         terms = predicted_steps(case, dim, size)
         steps = int(_PATIENCE * sum(terms))
-        rows.append(passages(case.model(dim, size), START / np.sqrt(dim), LEVEL, steps, replicas, seed))
+        own = streams.integer_seed(seed, "passages", place)
+        rows.append(passages(case.model(dim, size), START / np.sqrt(dim), LEVEL, steps, replicas, own))
         predicted.append(terms)
     return Passages(np.array(x, dtype=float), np.stack(rows), np.array(predicted))
 
