@@ -323,7 +323,15 @@ def _narrow(context: Context, width: int, decay: float) -> tuple[SelectionLaw, n
     )
 
 
-_CORRECTION = computed_by(SelectionLaw.residual, "the last correction kept, of first order in 1/m")
+_CORRECTION = computed_by(SelectionLaw.all_selected, "the last correction kept, of first order in 1/m")
+_SECOND = computed_by(SelectionLaw.residual, "square of the law's correction of first order in 1/m")
+#: What the law is without it.
+_FLUID = "fluid limit without its correction"
+
+
+def _left(corrected: float, fluid: float) -> float:
+    """What a law may be wrong by: where its correction is a share c of it, the next is of the order of c²."""
+    return abs(corrected) * float(np.log(corrected / fluid)) ** 2
 
 
 @claim(
@@ -393,6 +401,7 @@ def run_selected(context: Context) -> Iterator[Part]:
         "slope 10 % larger",
         "every teacher has all neurons to itself",
         "typical overlap for every teacher",
+        _FLUID,
     ),
 )
 def run_floor(context: Context) -> Iterator[Part]:
@@ -404,9 +413,9 @@ def run_floor(context: Context) -> Iterator[Part]:
         cases = [_narrow(context, m, decay) for m in _WIDTHS]
         floors = [mean_and_error((scores == 0) @ square) for _, scores in cases]
         predicted = np.array([law.residual(square) for law, _ in cases])
-        errors = np.array([abs(law.residual(square) - law.residual(square, corrected=False)) for law, _ in cases])
-        yield _prefactor(decay, square, predicted[1] / tails[1], errors[1] / tails[1], floors[1], tails[1])
-        yield _floor_slope(decay, predicted, errors, floors, tails)
+        fluid = np.array([law.residual(square, corrected=False) for law, _ in cases])
+        yield _prefactor(decay, square, predicted[1] / tails[1], fluid[1] / tails[1], floors[1], tails[1])
+        yield _floor_slope(decay, predicted, fluid, floors, tails)
         yield _half_way(decay, square, *cases[1])
         name = f"β = {decay}"
         curves[name] = (_WIDTHS, predicted / square.sum())
@@ -424,28 +433,29 @@ def run_floor(context: Context) -> Iterator[Part]:
 
 
 def _prefactor(
-    decay: float, square: np.ndarray, predicted: float, allowance: float, floor: tuple[float, float], tail: float
+    decay: float, square: np.ndarray, predicted: float, fluid: float, floor: tuple[float, float], tail: float
 ) -> Measurement:
     m = _WIDTHS[1]
     text = f"loss left over the ideal tail, m = {m}, P = {_TEACHERS}, β = {decay}"
     controls = {
         "the m largest teachers are learned": 1.0,
         "any m teachers are learned": float((1 - m / _TEACHERS) * square.sum() / tail),
+        _FLUID: fluid,
     }
-    mean, error = floor[0] / tail, floor[1] / tail
-    return Measurement(text, predicted, mean, error, allowance, controls, _CORRECTION, f"prefactor.beta{decay}")
+    mean, error, allowed = floor[0] / tail, floor[1] / tail, _left(predicted, fluid)
+    return Measurement(text, predicted, mean, error, allowed, controls, _SECOND, f"prefactor.beta{decay}")
 
 
 def _floor_slope(
-    decay: float, predicted: np.ndarray, errors: np.ndarray, floors: list[tuple[float, float]], tails: np.ndarray
+    decay: float, predicted: np.ndarray, fluid: np.ndarray, floors: list[tuple[float, float]], tails: np.ndarray
 ) -> Measurement:
     mean, error = np.array(floors).T
-    estimate, stderr, allowed = carried_slope(_WIDTHS, mean, error / mean, errors / predicted)
-    slope, ideal = (carried_slope(_WIDTHS, values)[0] for values in (predicted, tails))
+    estimate, stderr, allowed = carried_slope(_WIDTHS, mean, error / mean, np.log(predicted / fluid) ** 2)
+    slope, plain, ideal = (carried_slope(_WIDTHS, values)[0] for values in (predicted, fluid, tails))
     text = f"slope of ln(loss left) in ln m, m = 8 … 32, P = {_TEACHERS}, β = {decay}"
-    controls = {"ideal tail on the same widths": ideal, "slope 10 % larger": 1.1 * slope}
+    controls = {"ideal tail on the same widths": ideal, "slope 10 % larger": 1.1 * slope, _FLUID: plain}
     details = {"asymptotic 1 − 2β": round(1 - 2 * decay, 6)}
-    return Measurement(text, slope, estimate, stderr, allowed, controls, _CORRECTION, f"slope.beta{decay}", details)
+    return Measurement(text, slope, estimate, stderr, allowed, controls, _SECOND, f"slope.beta{decay}", details)
 
 
 def _half_way(decay: float, square: np.ndarray, law: SelectionLaw, scores: np.ndarray) -> Measurement:
@@ -456,13 +466,15 @@ def _half_way(decay: float, square: np.ndarray, law: SelectionLaw, scores: np.nd
     typical = float(problem.law.from_tail(1 / problem.width))
     predicted = law.residual(square, score) / square.sum()
     free_for_all = np.exp(problem.width * problem.log_cdf(score))
-    allowed = abs(predicted - law.residual(square, score, corrected=False) / square.sum())
+    fluid = law.residual(square, score, corrected=False) / square.sum()
     text = f"loss over initial loss at the time when m/2 teachers are learned, m = {problem.width}, β = {decay}"
     controls = {
         "every teacher has all neurons to itself": float(free_for_all @ square / square.sum()),
         "typical overlap for every teacher": float(square @ (problem.threshold(score) > typical) / square.sum()),
+        _FLUID: fluid,
     }
-    return Measurement(text, predicted, estimate, stderr, allowed, controls, _CORRECTION, key=f"half.beta{decay}")
+    allowed = _left(predicted, fluid)
+    return Measurement(text, predicted, estimate, stderr, allowed, controls, _SECOND, key=f"half.beta{decay}")
 
 
 @claim(
@@ -473,7 +485,7 @@ def _half_way(decay: float, square: np.ndarray, law: SelectionLaw, scores: np.nd
     source=f"{_PAPER}, Proposition 2.2(b); value derived",
     kind="asymptotic",
     regime="m < P, power-law weights; fluid limit with its first correction",
-    controls=("the larger of the two taken as exact", "their sum taken as exact"),
+    controls=("the larger of the two taken as exact", "their sum taken as exact", _FLUID),
 )
 def run_corner(context: Context) -> Iterator[Part]:
     """Loss over the width's floor at the time when directions with all neurons to themselves would leave that floor."""
@@ -492,12 +504,15 @@ def run_corner(context: Context) -> Iterator[Part]:
             score = float(np.exp(log_score))
             mean, error = mean_and_error((scores <= score) @ square / floor)
             predicted = law.residual(square, score) / floor
-            allowed = abs(predicted - law.residual(square, score, corrected=False) / floor)
+            fluid = law.residual(square, score, corrected=False) / floor
             text = (
                 f"loss over the width's floor where time would leave as much, m = {width}, P = {_TEACHERS}, β = {decay}"
             )
             controls = {"the larger": 1.0, "their sum": 2.0}
-            yield Measurement(text, predicted, mean, error, allowed, controls, _CORRECTION, f"m{width}.beta{decay}")
+            if width == _WIDTHS[0]:  # (of wider students the correction is no more than some errors)
+                controls[_FLUID] = fluid
+            allowed = _left(predicted, fluid)
+            yield Measurement(text, predicted, mean, error, allowed, controls, _SECOND, f"m{width}.beta{decay}")
 
 
 _RIVALS, _NARROW_DIM = 127, 256
