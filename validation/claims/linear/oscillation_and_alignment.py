@@ -85,11 +85,12 @@ def _oscillating(context: Context, eta: float, points: int | None) -> tuple[Line
 @claim(
     id="L17",
     title="Rate of the oscillation",
-    statement="Under the oscillation algorithm E‖W‖²_F decays at the rate η^{3/2} per step.",
-    latex=r"E\|W(t)\|_F^2=\|W(0)\|_F^2e^{-\eta^{3/2}t}",
+    statement="Under the oscillation algorithm E‖W‖²_F decays to a floor of order ηm‖θ*‖², at the rate η^{3/2} per step.",
+    latex=r"E\|W(t)\|_F^2-R_\infty=(\|W(0)\|_F^2-R_\infty)(1-2\eta^{3/2}+\tfrac m2\eta^3)^{t/2},\quad "
+    r"R_\infty=\tfrac12\eta m\|\theta^*\|^2/(1-\tfrac m4\eta^{3/2})",
     source=f"{_SOURCE}, Lemma 4.4; rate derived",
     kind="exact",
-    regime="population gradient, m = η^{-1/2}",
+    regime="population gradient, half of the neurons on; m = η^{-1/2}",
     controls=("coefficient √η instead of √η/2 (a cross term dropped)", "η² in place of η^{3/2}", "off by 10 %"),
 )
 def run_rate(context: Context) -> Iterator[Part]:

@@ -71,8 +71,8 @@ def _start(rows: str) -> InitialState:
 @claim(
     id="F7",
     title="Committee machines at finite step size",
-    statement="The loss of a committee machine under SGD follows the order parameters with the O(η²) term, for erf, "
-    "square and h₃.",
+    statement="The mean loss of a committee machine under SGD is that of the O(η²) map of its order parameters, with what "
+    "whole steps and fluctuations add, for erf, square and h₃.",
     latex=r"\dot Q_{kj}\ni\eta b_kb_jE\,\delta^2\sigma'(z_k)\sigma'(z_j)|x|^2",
     source="Saad and Solla 1995, Phys. Rev. E 52, 4225 (erf, free rows); others derived",
     kind="asymptotic",
@@ -85,7 +85,7 @@ def _start(rows: str) -> InitialState:
     ),
 )
 def run_committee(context: Context) -> Iterator[Part]:
-    """Mean loss of SGD in coordinates against the O(η²) map, for each activation."""
+    """Mean loss of SGD in coordinates against the O(η²) map, whole steps and fluctuations added, for each activation."""
     for number, case in enumerate(_CASES["full" if context.full else "quick"]):
         context.progress(f"committee, {case.text}, {case.rows} rows, d = {case.dim}")
         measurement, figure = _judge(context, case, number)

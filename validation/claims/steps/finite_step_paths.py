@@ -433,7 +433,7 @@ def run_discretisation(context: Context) -> Iterator[Part]:
     latex=r"T\sim a^{-2}d^{J-1}",
     source="arXiv:2504.19983, Theorem 2.1",
     kind="asymptotic",
-    regime="one light student; compared with the exact finite-size law over the same sizes",
+    regime="one light student; compared with the one-task diffusion's law over the same sizes",
     controls=("one power of d more", "one power of d less"),
 )
 def run_samples(context: Context) -> Iterator[Part]:
