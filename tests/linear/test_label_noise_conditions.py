@@ -152,6 +152,24 @@ def test_large_boosts_put_the_onset_outside_its_conditions() -> None:
     assert not _broken(weak, "onset_steps")
 
 
+def test_boosts_of_few_dimensions_put_the_onset_outside() -> None:
+    """It comes more than a tenth later than predicted, by three standard errors, where tr β is 0.22."""
+    dim, width, step, noise, runs = 2, 10, 1 / 120, 4.0, 200
+    task, rng = draw_linear_task(dim, 0.3, None, 0), np.random.default_rng(1)
+    phases = predict_phases(task, width=width, step_size=step, noise=noise)
+    first, second = rng.standard_normal((runs, width, dim)) / dim**0.5, rng.standard_normal((runs, width)) / width**0.5
+    along = task.target / np.linalg.norm(task.target)
+    for _ in range(round(1.1 * phases.onset_steps)):
+        x = rng.standard_normal((runs, dim))
+        error = np.einsum("rmd,rm,rd->r", first, second, x) - x @ task.target - noise * rng.choice([-1, 1], runs)
+        kick = step * error[:, None] * x
+        first, second = first - second[..., None] * kick[:, None], second - np.einsum("rmd,rd->rm", first, kick)
+    means = (np.abs(first @ along) / np.linalg.norm(first, axis=2)).mean(axis=1)
+    assert means.mean() + 3 * means.std(ddof=1) / runs**0.5 < onset_level(dim)
+    assert phases.boost[np.searchsorted(phases.times, phases.onset_steps)] < 0.25
+    assert _broken(phases, "onset_steps") == {"boosts"}
+
+
 def test_a_width_of_the_order_of_the_dimension_is_outside() -> None:
     for width in (1, 20, 60):
         phases = _phases(width, 1e-3, 4.0)

@@ -1,6 +1,6 @@
 r"""What must hold for the phases of label-noise SGD (`theory.linear.phases`), each number by itself.
 
-The limits are from runs of the algorithm itself (d = 5 and 20, fresh samples; 12 to 60 runs, times to 1-3 %): up to them a
+The limits are from runs of the algorithm itself (d = 2 to 20, fresh samples; 12 to 100 runs, times to 1-3 %): up to them a
 number is off by 10 % at most, mostly by less than 5 %.
 """
 
@@ -20,8 +20,9 @@ _BOOSTED = 4.0
 #: Steps of relaxation over steps to the escape: 1/40 leaves errors of 2-7 %, 1/16 of 3-16 %, 1/4 of 26 %. Along a set's
 #: slowest direction, of the error of θ at a tenth of that time: up to 1/31 5 % at most, 1/16 to 1/14 4-17 %, 1/3 17 %.
 _RELAXED = 1 / 30
-#: tr β at the onset: 0.14-0.21 leaves it 4-6 % off, 0.38 10 %, 0.55 13 %, 0.62 25 %.
-_LATE = 0.3
+#: tr β/√d at the onset, which comes the later (d = 2 to 20, the error settled): 0.025-0.05 by 2-7 %, 0.05-0.075 by 4-10 %,
+#: 0.075-0.1 by 5-10 %, 0.11-0.16 by 15-25 %. Not settled (1/20 to 1/4): up to 0.075 by 4-10 %.
+_LATE = 0.075
 #: Share by which κ in place of all fourth moments moves ϱ²: the rates follow it.
 _MOMENTS = 0.05
 #: Points per dimension from which κ can stand for all fourth moments of a set: it moves the limit by 1-2 %.
@@ -37,7 +38,7 @@ class Neglected:
         boosted: $\sinh2\varphi=2\|\theta^*\|/(g+A_0)$ of the fit.
         relaxed: steps of the error's relaxation over steps to the escape; 0 if that is while the labels are fitted.
         slowest: the same for the direction in which the error relaxes last.
-        late: tr β at the onset, or the last one if there is none.
+        late: tr β/√d, the norm of an isotropic β, at the onset, or the last one if there is none.
         aligned: whether fitting the labels leaves neurons as aligned as at the onset; in one dimension they always are.
         moments: relative change of ϱ² by κ in place of the set's fourth moments; None if these are not known.
         points: training points per dimension, inf for fresh samples. batch: samples in a step.
@@ -90,7 +91,9 @@ class Neglected:
         return small("relaxation", share, _RELAXED, sentence)
 
     def _late(self) -> Condition:
-        sentence = "boosts: by the onset their variance is {:.2g}, and its square is left out: give less noise"
+        sentence = (
+            "boosts: by the onset tr β/√d of their covariance is {:.2g}, and its square is left out: give less noise"
+        )
         return small("boosts", self.late, _LATE, sentence)
 
     def _unaligned(self) -> Condition:

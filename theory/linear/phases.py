@@ -503,7 +503,7 @@ def _sizes(law: Law, start: Fitted, variance: float, width: int) -> _Sizes:
             start.boosted,
             float(waited),
             float(slowest),
-            late,
+            late / geometry.dim**0.5,
             alignment >= onset_level(round(geometry.dim)),
             moments,
             geometry.points,
