@@ -29,6 +29,7 @@ from dynamics.core.replicas import Stretch
 from theory import Activation, InitialState, Student, Teacher, draw_initial_state
 from theory.declared.rule import Rule
 from validation.comparisons.additive import judge_sgd
+from validation.comparisons.directions import Runs
 
 ACCEPT, REJECT = 1e-4, 1e-6
 NONE = Mistakes()
@@ -346,7 +347,7 @@ def test_compare_expects_replicas_where_fluctuations_move_the_flow() -> None:
     prediction: Any = SimpleNamespace(
         activation=Activation.from_degree(4), time_half=np.array([10.0]), sgd_law=lambda *_: law
     )
-    runs: Any = SimpleNamespace(step_size=0.1, batch=1)
+    runs = Runs(step_size=0.1, steps=200)
     scatter = np.linspace(-0.01, 0.01, 50)
     verdicts = {at: judge_sgd(prediction, 0, 10.0, at + scatter, runs)[0] for at in (9.2, 9.9, 10.1, 11.5, 11.7)}
     assert verdicts == {9.2: "disagrees", 9.9: "disagrees", 10.1: "agrees", 11.5: "agrees", 11.7: "disagrees"}
@@ -354,7 +355,7 @@ def test_compare_expects_replicas_where_fluctuations_move_the_flow() -> None:
 
 def test_no_verdict_where_fluctuations_move_the_flow_by_more_than_three_tenths() -> None:
     scatter = 10.0 + np.linspace(-0.01, 0.01, 50)
-    runs: Any = SimpleNamespace(step_size=0.1, batch=1)
+    runs = Runs(step_size=0.1, steps=200)
     verdicts = []
     for shift in (-3.05, -2.95, 2.95, 3.05):
         law = SimpleNamespace(mean=10.0 + shift)
