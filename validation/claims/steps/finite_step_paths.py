@@ -510,9 +510,7 @@ def _share(context: Context, case: Case, law: HittingDistribution, times: np.nda
     allowed = law.error(np.array([end])) + block + kicks
     text = f"share of SGD runs recovered by the law's {100 * _QUANTILE:.0f} % quantile, {case.problem}"
     controls = {"no O(η²) drift": float(bare.cdf(np.array([end]))[0]), "gradient flow": still}
-    source = computed_by(
-        HittingDistribution.error,
-        "the grid of the backward equation, the block of 8 samples, and that kicks are not Gaussian: the law of real steps",
-    )
+    source = computed_by(HittingDistribution.error, "the block of 8 samples, the grid of the backward equation")
+    source = computed_by(one_task_chain, f"{source}, and that kicks are not Gaussian: the law of real steps")
     details = {"samples of a run over the kurtosis of a kick": samples, "left out: kicks that are not Gaussian": kicks}
     return Measurement(text, _QUANTILE, estimate, stderr, allowed, controls, source, key=case.name, details=details)
