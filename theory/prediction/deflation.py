@@ -226,7 +226,7 @@ class _Flow:
         for at in np.flatnonzero(np.isinf(self.half) & (np.max(t**2, axis=0) >= 0.5 - _LEVEL)):
             there = np.flatnonzero(t[:, at] ** 2 >= 0.5 - _LEVEL)
             fits = [self.fits(int(at), float(t[row, at]), float(norm2[row]), self.share) for row in there]
-            winner = there[np.argmin(fits)]
+            winner = there[np.lexsort((-(t[there, at] ** 2), fits))[0]]  # (if none fits, the nearest)
             self.half[at], self.neuron[at], self.due[at] = time, winner, time + min(fits)
             self.light_until[at] = time + self.fits(int(at), float(t[winner, at]), float(norm2[winner]), _LIGHT)
         self.grown |= self.light_until <= time
