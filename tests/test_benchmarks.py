@@ -214,6 +214,7 @@ def test_online_sgd_benchmark_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         assert found[f"{rival} / exact"] == pytest.approx(found[rival] / found[f"{title}, d=20"])
 
 
+@pytest.mark.slow
 def test_declared_benchmark_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rates, "seconds_per_normal", lambda: 1e-8)
     monkeypatch.setattr(rates, "flops_per_second", lambda: 1e10)
@@ -239,6 +240,7 @@ def test_derivation_stages_are_timed() -> None:
     assert min(found.values()) > 0
 
 
+@pytest.mark.slow
 def test_finite_step_benchmark_runs() -> None:
     found = values(finite_step.run(3, 40, seconds=1e-3, repeats=1))
     assert found["m=P=3, h3, drift with all O(η²) terms"] > 0

@@ -113,6 +113,7 @@ def all_mutants() -> list[Mutant]:
     return mutants_of(ROOT, this_project(ROOT).sources)
 
 
+@pytest.mark.slow
 def test_mutants_of_the_formulas_are_python_and_are_told_apart(all_mutants: list[Mutant]) -> None:
     assert len({one.digest for one in all_mutants}) == len(all_mutants) > 10_000
     assert {one.path.partition("/")[0] for one in all_mutants} == {"theory", "dynamics", "validation"}

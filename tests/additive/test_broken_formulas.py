@@ -5,6 +5,7 @@ from functools import cached_property
 
 import pytest
 import sympy as sp
+from tiers import some_slow
 
 from theory import Activation, SingleTask, System, overlap_flow, plateau
 from theory.one_task.plateau import Plateau
@@ -61,7 +62,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", some_slow(BROKEN, ("T_p with 8 for J = 6", "no cross terms")))
 def test_a_broken_formula_is_named(name: str) -> None:
     claim, broken, caught = BROKEN[name]
     failed = {verdict.id for verdict in validate([claim], theory=broken).verdicts if verdict.verdict == "disagrees"}

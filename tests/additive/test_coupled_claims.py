@@ -37,6 +37,7 @@ def test_a_theory_that_is_its_own_control_ends(monkeypatch: pytest.MonkeyPatch) 
     assert len(coupled_flow._seeing(Context(), 256)[0]) == 12
 
 
+@pytest.mark.slow
 def test_a_flow_that_learns_too_early_is_what_the_control_of_the_windows_says() -> None:
     """E39: each of two theories holds for the flow that it is right of, and fails for the other one."""
     right = Windows.of(coupled_run(Context(), 256, 0))

@@ -12,6 +12,7 @@ import pytest
 import xarray as xr
 from ambient import ambient_gradient_flow
 from conftest import Frame, frame_of
+from tiers import some_slow
 
 from dynamics.additive.ambient_flow import embed
 from dynamics.additive.deflated_flow import bracket
@@ -53,7 +54,7 @@ def compiled_drift(activation: Activation) -> Callable:
 # ------------------------------------------------------------------------------- ambient coordinates
 
 
-@pytest.mark.parametrize("text", ["h4", "erf"])
+@pytest.mark.parametrize("text", some_slow(["h4", "erf"], ("h4",)))
 def test_overlap_coordinates_agree_with_ambient_ones(text: str) -> None:
     """Three students far from alignment in R^7, until norms and overlaps have moved by much more than 1e-6."""
     activation, teacher = Activation.parse(text), Teacher.of([1, 0.6], 7)
@@ -145,6 +146,7 @@ def run(frame: Make) -> tuple[Frame, FlowResult]:
     return point, gradient_flow(H4, point.teacher, point.initial, t_end=60.0, times=np.linspace(0, 60, 2001))
 
 
+@pytest.mark.slow
 def test_loss_decreases(run: tuple[Frame, FlowResult]) -> None:
     loss = run[1].dataset["loss"].values
     assert np.all(np.diff(loss) < 1e-9)

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+from tiers import some_slow
 
 from dynamics.additive.online_sgd import (
     BLOW_UP,
@@ -169,6 +170,8 @@ SETTINGS = {
     "erf, nothing outside": Setting("erf", 4, 2, 0.2, 64, 1, 8),
     "quadratic, block of 8": Setting("quadratic", 9, 2, 0.008, 64, 1, 8),
 }
+#: One batch in a block and a block of batches, inside and outside, are looked at in every run of the tests.
+SLOW = ("block of 32, in coordinates", "block of 4, Bartlett", "batch 2 < m, every step", "batch 5 > m, every step")
 REPLICAS = 10_000
 
 
@@ -205,7 +208,7 @@ def p_values(first: Sample, second: Sample) -> dict[str, float]:
     return {name: float(stats.ks_2samp(values, second[name], method="asymp").pvalue) for name, values in first.items()}
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", some_slow(SETTINGS, SLOW))
 def test_exact_and_ambient_sgd_have_the_same_law(name: str) -> None:
     """Smallest of the 11 to 14 p-values, setting by setting: 0.21, 0.06, 0.11, 0.03, 0.12, 0.08."""
     p = p_values(sample(SETTINGS[name], "exact", 10), sample(SETTINGS[name], "ambient", 11))
@@ -246,6 +249,7 @@ def test_a_transposed_factor_is_rejected_after_many_steps() -> None:
     assert min(p.values()) < REJECT
 
 
+@pytest.mark.slow
 def test_cosines_between_students_have_the_same_law() -> None:
     """The dataset has no student overlaps, so the chain is run by hand here. Smallest p 0.26."""
     setting = SETTINGS["block of 4, Bartlett"]

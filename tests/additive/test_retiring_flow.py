@@ -117,6 +117,7 @@ def test_loss_equals_that_of_the_plain_flow():
     assert np.all(np.abs(flow.loss - loss) <= 1e-6 + 3e-4 * loss[0])
 
 
+@pytest.mark.slow
 def test_nothing_is_retired_at_tolerance_zero_and_the_answer_is_the_same():
     activation, teacher, start, prediction = problem(400, width=3, students=6)
     end = 1.1 * prediction.last_time
@@ -131,6 +132,7 @@ def test_nothing_is_retired_at_tolerance_zero_and_the_answer_is_the_same():
     assert np.allclose(flow.half_time[learned], kept.half_time[learned], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_number_of_steps_hardly_grows_with_the_dimension():
     """Plain flows take steps in proportion to d (stiffness of what is learned); here only the plateau's logarithm counts."""
     steps = {}

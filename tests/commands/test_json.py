@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import some_slow
 
 from emergence import models
 from emergence import reproduction as experiments
@@ -89,8 +90,8 @@ COMMANDS: dict[str, list[list[str]]] = {
 }
 
 
-#: That take ten seconds or more.
-SLOW = ("check-law", "judge --plan", "calibrate", "sweep")
+#: That take eight seconds or more, or repeat others.
+SLOW = ("check-law", "judge --plan", "calibrate", "sweep", "reproduce", "compare, declared")
 
 
 def sections() -> dict[str, set[str]]:
@@ -129,7 +130,7 @@ def empty(key: str, known: set[str]) -> bool:
     return any(one.startswith((f"{key}[", f"{key}.")) for one in known)
 
 
-@pytest.mark.parametrize("title", [pytest.param(x, marks=pytest.mark.slow) if x in SLOW else x for x in COMMANDS])
+@pytest.mark.parametrize("title", some_slow(COMMANDS, SLOW))
 def test_the_page_names_every_key_and_no_other(
     title: str, run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

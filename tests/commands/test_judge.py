@@ -163,6 +163,7 @@ def test_seeds_of_the_command_line_stand_for_those_of_the_file(run: Callable, tm
     assert "runs would do" in document["claims"][0]["details"]["underpowered"]
 
 
+@pytest.mark.slow
 def test_a_claim_file_is_calibrated_each_seed_with_runs_of_its_own(
     run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1038,6 +1039,7 @@ _SAMPLES = "samples.toml"
 _SMALLER = {"dim = [64, 128, 256]": "dim = [32, 64]", "time = 20 ": "time = 10 ", 'seeds = "0:8"': 'seeds = "0:6"'}
 
 
+@pytest.mark.slow
 def test_the_page_on_claims_shows_what_happens(
     command: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

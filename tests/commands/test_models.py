@@ -131,8 +131,9 @@ def test_what_help_does_not_show_is_refused_all_the_same(command: Callable, refu
 @pytest.mark.parametrize(
     ("what", "flags", "axis", "name"),
     [
-        ("label-noise", ["--dim", "4", "--student-width", "6", "--train-size", "12", "--step-size", "0.005", "--steps", "20",
-                         "--replicas", "2"], "seed=0,1", "linear"),
+        pytest.param(
+            "label-noise", ["--dim", "4", "--student-width", "6", "--train-size", "12", "--step-size", "0.005",
+                            "--steps", "20", "--replicas", "2"], "seed=0,1", "linear", marks=pytest.mark.slow),
         ("predict", ["--model", "linear", "--dim", "4", "--student-width", "30", "--step-size", "0.005"], "noise=2,3",
          "linear"),
         ("toy", ["--exponents", "2"], "goal=1,2", "toy"),

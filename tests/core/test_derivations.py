@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 import sympy as sp
+from tiers import some_slow
 
 from theory import (
     Activation,
@@ -69,7 +70,7 @@ def test_ideal_loss_refuses_what_its_theorem_does_not_cover(text: str) -> None:
         ideal_loss.derivation(Activation.parse(text))
 
 
-@pytest.mark.parametrize("text", ["h3", "h4", "h5", "0.8*h4+0.6*h6", "h3+h4", "2*h4"])
+@pytest.mark.parametrize("text", some_slow(["h3", "h4", "h5", "0.8*h4+0.6*h6", "h3+h4", "2*h4"], ("0.8*h4+0.6*h6",)))
 def test_plateau_holds(text: str) -> None:
     assert plateau(Activation.parse(text)).derivation().verify() >= 2
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
+from tiers import some_slow
 
 from dynamics import committee_flow, finite_step_flow, gradient_flow, lower, sde_ensemble
 from dynamics.core.kept import compiled, kept
@@ -45,7 +46,7 @@ def _alive() -> int:
 
 @pytest.mark.parametrize(
     "what",
-    [pytest.param(x, marks=pytest.mark.slow) if x in ("finite step", "committee", "Riccati") else x for x in RUNS],
+    some_slow(RUNS, ("finite step", "committee", "Riccati", "SDE")),
 )
 def test_nothing_is_kept_of_a_system_that_is_gone(what: str) -> None:
     """A second system of the same shapes leaves nothing behind; while it lives, its programs do too."""

@@ -35,6 +35,7 @@ def test_other_variables_are_refused() -> None:
         PolynomialTable.of([sp.Poly(X, X), sp.Poly(X, X, Y)])
 
 
+@pytest.mark.slow
 def test_integrals_of_the_largest_degree_are_to_be_had() -> None:
     """Thousands of terms, against a rule of the plane that is exact for them."""
     h6 = Activation.parse("h6")

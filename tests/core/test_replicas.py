@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import sympy as sp
+from tiers import some_slow
 
 from dynamics import (
     Interrupted,
@@ -203,7 +204,7 @@ RUNS: dict[str, tuple[Callable[..., Any], Callable[[Any], np.ndarray]]] = {
 }
 
 
-@pytest.mark.parametrize("what", RUNS)
+@pytest.mark.parametrize("what", some_slow(RUNS, ("committee SGD", "committee map", "retiring flow")))
 def test_what_an_interrupted_run_keeps_is_the_start_of_the_whole(what: str) -> None:
     run, along = RUNS[what]
     whole = along(run())
@@ -284,7 +285,7 @@ CUT: dict[str, Callable[[], Any]] = {
 _SLOW = ("recovery steps", "committee SGD", "Stiefel SGD of mini-batches")
 
 
-@pytest.mark.parametrize("what", [pytest.param(x, marks=pytest.mark.slow) if x in _SLOW else x for x in CUT])
+@pytest.mark.parametrize("what", some_slow(CUT, _SLOW))
 def test_how_a_run_is_cut_changes_no_bit(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def run() -> np.ndarray:
         return np.asarray(CUT[what]())

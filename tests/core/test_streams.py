@@ -201,7 +201,8 @@ def streams_of(chosen: Sequence[Claim], seed: int) -> list[Made]:
 CHEAP = ("E4", "E13", "L1", "L2", "L2-printed", "L15", "L18", "L19", "L20", "L21", "Q1", "Q5", "S7", "S10")
 
 
-@pytest.mark.parametrize("which", [CHEAP, pytest.param((), marks=pytest.mark.slow)], ids=["cheap", "all"])
+@pytest.mark.slow
+@pytest.mark.parametrize("which", [CHEAP, ()], ids=["cheap", "all"])
 def test_no_two_streams_of_the_claims_are_alike(which: tuple[str, ...]) -> None:
     seed = 411  # no other test's, so that nothing comes out of a cache
     found = streams_of([claim for claim in catalogue() if not which or claim.id in which], seed)

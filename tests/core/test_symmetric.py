@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from ambient import ambient_gradient_flow
+from tiers import some_slow
 
 from dynamics.additive.ambient_flow import ambient_loss, embed
 from dynamics.additive.gradient_descent import gradient_descent
@@ -51,7 +52,7 @@ def against_vectors(activation: Activation, teacher: Teacher, initial: InitialSt
         assert norm2.sum(axis=1).max() > 0.5
 
 
-@pytest.mark.parametrize("exponent", [1, 2, 3, 4, *(pytest.param(J, marks=pytest.mark.slow) for J in (5, 6, 7, 8))])
+@pytest.mark.parametrize("exponent", some_slow(range(1, 9), (1, 3, 4, 5, 6, 7, 8)))
 def test_random_activations_follow_explicit_vectors(exponent: int) -> None:
     against_vectors(*problem(0, exponent))
 
@@ -101,7 +102,8 @@ def test_a_loss_that_rises_stops_the_flow(monkeypatch: pytest.MonkeyPatch) -> No
 # ------------------------------------------------------------------------------------ other flows and maps
 
 
-@pytest.mark.parametrize("text", ["h4-1", pytest.param("h6-0.5", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["h4-1", "h6-0.5"])
 def test_retiring_flow_keeps_directions_on_the_sphere(text: str) -> None:
     activation, teacher = Activation.parse(text), Teacher.of([1, 0.6], DIM)
     initial = draw_initial_state(teacher, Student(WIDTH, 0.03), 0)
@@ -122,6 +124,7 @@ def finite_step_loss(method: str, step_size: float, dim: int = 10**6) -> np.ndar
     return found.dataset.loss.values[1:]
 
 
+@pytest.mark.slow
 def test_finite_step_flow_with_a_mean_becomes_the_gradient_flow() -> None:
     teacher = Teacher.of([1, 0.6], DIM)
     initial = draw_initial_state(teacher, Student(WIDTH, 0.03), 0)

@@ -33,7 +33,12 @@ def model(rule: Rule) -> DeclaredModel:
 
 
 @pytest.mark.parametrize(
-    "rule", [Rule(0.05, samples=12), Momentum(0.05, 3, samples=12), Muon(0.02, 4, samples=12, beta=0.5)]
+    "rule",
+    [
+        pytest.param(Rule(0.05, samples=12), marks=pytest.mark.slow),
+        pytest.param(Momentum(0.05, 3, samples=12), marks=pytest.mark.slow),
+        Muon(0.02, 4, samples=12, beta=0.5),
+    ],
 )
 def test_coefficients_follow_explicit_vectors(rule: Rule) -> None:
     """Some passes on the data set that was drawn, here with vectors in its own coordinates: to 1e-12.

@@ -209,7 +209,7 @@ def test_sgd_shows_the_population_loss_where_it_is_known(activation: str, known:
         np.testing.assert_allclose(found[:, 0], begins, rtol=1e-12)
 
 
-@pytest.mark.parametrize("inputs", ["128", "spiked(512, 5)"])
+@pytest.mark.parametrize("inputs", ["128", pytest.param("spiked(512, 5)", marks=pytest.mark.slow)])
 def test_the_default_step_counts_the_gain_of_momentum(run: Callable, inputs: str) -> None:
     sizes = {rule: _echo(inputs=inputs, rule=rule)["step_size"] for rule in ("sgd", "momentum(0.9)", MEAN)}
     assert sizes["momentum(0.9)"] == pytest.approx(0.1 * sizes["sgd"], rel=0.02)  # two digits of it
@@ -249,7 +249,11 @@ def test_a_run_is_long_enough_for_what_theory_expects() -> None:
 
 
 @pytest.mark.parametrize(
-    ("far", "near", "name"), [("sam(0.1)", "sam(0.01)", "radius"), ("ahead(0.1)", "ahead(0.00001)", "ahead")]
+    ("far", "near", "name"),
+    [
+        ("sam(0.1)", "sam(0.01)", "radius"),
+        pytest.param("ahead(0.1)", "ahead(0.00001)", "ahead", marks=pytest.mark.slow),
+    ],
 )
 def test_a_rule_that_looks_too_far_ahead_is_told_before_the_run(run, far, near, name):
     """At the default step size, which is an eighth of the largest of SGD, not the usual one of rules without a bound."""

@@ -44,6 +44,7 @@ def found() -> dict:
     return ran | {"case": case, "model": resolved.model}
 
 
+@pytest.mark.slow
 def test_sgd_extrapolated_to_zero_step_size_is_the_flow(found: dict) -> None:
     rows, _ = found["case"].judge(found)
     assert {row["quantity"]: row["verdict"] for row in rows} == {

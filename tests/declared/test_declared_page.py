@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "declared.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```console\n\$ emergence (.*?)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 #: Commands that take a minute.
-LONG = ("check-law", "compare")
+LONG = ("check-law", "compare", "simulate declared-sgd --inputs")
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def made(target: Target, student: Student, loss: Loss, directions: Directions = 
     ("model", "rate"),
     [
         (made(Z1Z2, committee(H2, 1, rows="sphere"), Correlation()), np.sqrt(2)),
-        (made(PAIR, committee(H2, 2, 0.05, rows="sphere"), Square()), 0.1),
+        pytest.param(made(PAIR, committee(H2, 2, 0.05, rows="sphere"), Square()), 0.1, marks=pytest.mark.slow),
         (made(PAIR, committee(H2, 2, 0.02, rows="sphere"), Square(), SPIKED), None),
     ],
     ids=["staircase", "committee", "covariance"],
@@ -218,7 +218,8 @@ def test_rows_that_have_times_of_their_own_are_left_to_them() -> None:
 
 
 @pytest.mark.parametrize(("target", "activation", "leads"), [
-    ("h2(z1) + 0.1*h3(z1)", "h2+0.2*h3", True), ("z1*z2", "h2", True), ("0.1*h2(z1) + h3(z1)", "0.3*h2+h3", False),
+    ("h2(z1) + 0.1*h3(z1)", "h2+0.2*h3", True), pytest.param("z1*z2", "h2", True, marks=pytest.mark.slow),
+    ("0.1*h2(z1) + h3(z1)", "0.3*h2+h3", False),
 ])  # fmt: skip
 def test_the_linear_order_says_how_far_it_leads(target: str, activation: str, leads: bool) -> None:
     """Where it does, the flow's own time is late or early by the share that higher orders have of the rates."""

@@ -28,7 +28,7 @@ FLIPS = Rule(2e-3, 16, noise=0.2, noise_law="flips")
 
 @pytest.mark.parametrize(
     ("target", "period"),
-    [(Additive(H2, (1.0, 0.6)), 0), (Polynomial.parse("h2(z1) + z1*z2"), 3)],
+    [pytest.param(Additive(H2, (1.0, 0.6)), 0, marks=pytest.mark.slow), (Polynomial.parse("h2(z1) + z1*z2"), 3)],
     ids=["additive", "polynomial, half of the time"],
 )
 def test_sgd_on_labels_that_flip_follows_the_flow_of_their_mean(target: Additive | Polynomial, period: int) -> None:

@@ -21,7 +21,7 @@ H1H2, H1H3, H2, H3 = (Activation.parse(text) for text in ("h2+h1", "h3+h1", "h2-
     ("free", "whitened"),
     [
         (StepMoments(H3, H1H2), False),
-        (StepMoments(H1H3, (H2, H3)), True),
+        pytest.param(StepMoments(H1H3, (H2, H3)), True, marks=pytest.mark.slow),
         (StepMoments(H1H2, H2, coupled=False), False),
     ],
 )

@@ -35,9 +35,10 @@ def _ends(model: DeclaredModel, method: str, steps: int = 4, **options: object) 
 @pytest.mark.parametrize(
     ("rule", "mistakes"),
     [
-        (
+        pytest.param(
             SAM(0.2, 2, 0.4, radius=0.5, layers="both", noise_law="flips", noise_period=2),
             [{"noise_period": 0}, {"layers": "first"}],
+            marks=pytest.mark.slow,
         ),
         (
             Rule(0.1, 2, 6.0, samples=4, order="replacement", renewed=True, noise_law="signs"),

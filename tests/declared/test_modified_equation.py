@@ -43,7 +43,7 @@ def declared(rule: Rule) -> DeclaredModel:
     "rule",
     [
         Rule(Linear(0.2, 0.05, 12), batch=2, noise=0.5),
-        Momentum(0.1, beta=0.6, kind="nesterov", noise=0.5),
+        pytest.param(Momentum(0.1, beta=0.6, kind="nesterov", noise=0.5), marks=pytest.mark.slow),
     ],
     ids=["schedule", "nesterov"],
 )

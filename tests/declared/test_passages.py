@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+from tiers import some_slow
 
 from dynamics.core.keys import replica_keys
 from dynamics.declared.engine import Exact
@@ -90,6 +91,7 @@ def test_first_passages_have_the_law_of_explicit_vectors() -> None:
     np.testing.assert_array_equal(cut, np.where(steps <= half, steps, np.inf))
 
 
+@pytest.mark.slow
 def test_runs_and_their_prediction_go_from_the_same_overlap() -> None:
     r"""Plain SGD on h3, whose drift is $3u^2(1-u^2)$: from $2/\sqrt d$ to 0.4, by hand, and the mean of 200 runs."""
     one, dim = case_of("sgd", "h3"), 100
@@ -113,7 +115,7 @@ def clock(seen: Any, overlap: Any, size: Any, step: Any) -> Any:
     return step
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 5])
+@pytest.mark.parametrize("lanes", some_slow([1, 2, 5], (2, 5)))
 def test_replicas_that_never_end_run_all_their_steps_and_no_more(lanes: int) -> None:
     """Five of them, one lane after the other; 512 steps are two to a look."""
     one, dim = case_of("sgd", "h3"), 40

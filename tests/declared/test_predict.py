@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import sympy as sp
 import xarray as xr
+from tiers import some_slow
 
 from dynamics.declared.flow import declared_flow
 from emergence.models.declared import MODEL
@@ -366,7 +367,7 @@ def test_momentum_divides_times_and_multiplies_the_step() -> None:
     "given",
     [
         {"link": "0.4*h3+0.9*h5", "activation": "h3"},
-        {"activation": "h3", "decay": 0.3},
+        pytest.param({"activation": "h3", "decay": 0.3}, marks=pytest.mark.slow),
         {"activation": "h4", "link": "0.5*h4+h6", "decay": 0.1},
         {
             "activation": "h4",
@@ -478,9 +479,10 @@ def test_steps_of_a_step_size_beyond_the_largest_are_outside() -> None:
         assert any(x.startswith("step size") for x in one.reasons) == outside
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("decay", "seed"),
-    [(0.1, 2), *(pytest.param(*given, marks=pytest.mark.slow) for given in ((0.0, 2), (0.0, 686), (0.1, 686)))],
+    [(0.1, 2), (0.0, 2), (0.0, 686), (0.1, 686)],
 )
 def test_times_of_several_students_are_within_their_intervals(decay: float, seed: int) -> None:
     """When each direction is found and when fitted, by the flow: under decay a late fit lets rivals through."""
@@ -665,7 +667,7 @@ INDEPENDENT = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("given", INDEPENDENT, ids=["sphere", "many", "at once"])
+@pytest.mark.parametrize("given", some_slow(INDEPENDENT, INDEPENDENT[2:]), ids=["sphere", "many", "at once"])
 def test_by_the_correlation_loss_the_first_of_all_rows_finds_a_direction(given: dict[str, Any]) -> None:
     resolved, found = said(**{"activation": "h4", "teacher_weights": (1.0, 1.0, 1.0), "loss": "correlation"} | given)
     entries = found.of_quantity(FOUND)
@@ -696,7 +698,10 @@ def fitted_times(resolved: Resolved, flow: xr.Dataset) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("given", "reasons"),
-    [(FIRST | {"seed": 0}, []), (ALONE | {"seed": 989, "start_scale": 0.3, "decay": 0.05}, ["parity"])],
+    [
+        pytest.param(FIRST | {"seed": 0}, [], marks=pytest.mark.slow),
+        (ALONE | {"seed": 989, "start_scale": 0.3, "decay": 0.05}, ["parity"]),
+    ],
     ids=["is overtaken", "is first"],
 )
 def test_a_row_that_leans_away_fits_no_direction(given: dict[str, Any], reasons: list[str]) -> None:
@@ -777,6 +782,7 @@ def test_never_is_as_sure_as_where_the_rows_go() -> None:
     assert all(one.low <= by_flow[one.place - 1] <= one.high for one in (near, later))
 
 
+@pytest.mark.slow
 def test_a_row_that_cannot_fit_its_direction_holds_another_one_up() -> None:
     """Its fields have variance 0.28 there, so that h4 is mostly of degree 2 to it; in whitened units it leaves nothing."""
     given = {

@@ -23,7 +23,9 @@ from theory.steps import committee_checks
 from theory.steps.committee import Q, T, committee
 
 
-@pytest.mark.parametrize(("student", "link"), [("h3", "h2+h1"), ("erf", "erf(2*z)")])
+@pytest.mark.parametrize(
+    ("student", "link"), [("h3", "h2+h1"), pytest.param("erf", "erf(2*z)", marks=pytest.mark.slow)]
+)
 def test_every_equation_holds_and_notices_a_dropped_term(student: str, link: str) -> None:
     found = derivation(StepMoments(Activation.parse(student), Activation.parse(link)))
     assert found.verify() == len(EQUATIONS)

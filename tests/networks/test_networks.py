@@ -173,6 +173,7 @@ def test_expected_loss_by_simulation(wide: tuple[FullyConnected, jax.Array]) -> 
     assert abs(losses.mean() - noiseless) > 4 * error
 
 
+@pytest.mark.slow
 def test_lazy_rich_approaches_its_linearisation_with_width(toy: ImageSet) -> None:
     departure = [
         lazy_rich(toy, LazyRich(images=6, hidden=width, step_size=0.01, steps=200, replicas=4, saves=2, radius=0.01))
@@ -228,6 +229,7 @@ def test_a_residual_network_starts_with_outputs_of_the_size_of_its_features() ->
         assert float(jnp.var(weights)) == pytest.approx(variance, rel=4 * np.sqrt(2 / weights.size))
 
 
+@pytest.mark.slow
 def test_training_learns_and_label_noise_costs_training_loss(toy: ImageSet) -> None:
     told: list[float] = []
     experiment = Comparison(replace(TINY, epochs=12), (0.3,), (0.05,), replicas=2)
@@ -352,6 +354,7 @@ def _doubled(network: ResNet[Folded]) -> ResNet[Folded]:
     return _rebuilt(network, tensors)
 
 
+@pytest.mark.slow
 def test_equal_channels_merge_without_changing_the_function() -> None:
     network = _random_folded()
     double = _doubled(network)
@@ -387,6 +390,7 @@ def test_equal_rows_are_one_at_any_threshold(threshold: float) -> None:
     assert merge_rows(np.ones((6, 3)), threshold, 0.5)[1].tolist() == [4, 1, 1]
 
 
+@pytest.mark.slow
 def test_a_diverged_network_is_not_pruned(command: Callable[..., Any]) -> None:
     """Its weights are NaN, its loss is finite: exit code 1, no accuracy, and no merging of what is not finite."""
     options = "--step-size 1e30 --epochs 1 --replicas 1 --widths 4 8 --quiet --json"

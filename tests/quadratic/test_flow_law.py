@@ -88,6 +88,7 @@ def test_half_times_are_crossings_of_the_law(norm2: float) -> None:
     assert np.all(found > 0)
 
 
+@pytest.mark.slow
 def test_heavy_columns_hold_a_direction_when_it_is_back() -> None:
     """From columns of norm 2 directions 2 to 4 start above half, shrink, and come back: medians of the closed form.
 
@@ -104,6 +105,7 @@ def test_heavy_columns_hold_a_direction_when_it_is_back() -> None:
     assert np.array_equal(law(np.ones(1), 300, norm2=4.0).half_times(), [0.0])
 
 
+@pytest.mark.slow
 def test_medians_of_few_columns_are_its_times() -> None:
     """Within 3 % where one column more or less moves them by less than 10 %, at four columns; the decoupled time is not."""
     made = law(1 / np.arange(1.0, 7.0), 4, dim=1000)

@@ -200,6 +200,7 @@ def test_compare_says_so_where_it_cannot_judge() -> None:
         quadratic_case(Activation.parse("h4"), teacher, initial, Runs(step_size=2e-4, steps=10))
 
 
+@pytest.mark.slow
 def test_compare_judges_no_first_times_of_a_start_that_holds_half() -> None:
     """Of heavy columns every first time is 0, of theory and runs alike: not a time, and no agreement."""
     teacher = Teacher.power_law(2, 1.0, 40)

@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy import stats
+from tiers import some_slow
 
 from dynamics.core.interrupted import Interrupted
 from dynamics.core.outside import NO_MISTAKES, Mistakes
@@ -54,7 +55,7 @@ def p_values(first: dict[str, np.ndarray], second: dict[str, np.ndarray]) -> lis
     return [float(stats.ks_2samp(first[name], second[name], method="asymp").pvalue) for name in first]
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", some_slow(SETTINGS, ("block of 16, D = 3", "batch 5 > N")))
 def test_exact_and_ambient_stiefel_sgd_have_the_same_law(name: str) -> None:
     first, second = sample(name, "exact", 10), sample(name, "ambient", 11)
     p = p_values(first, second)

@@ -82,6 +82,7 @@ def test_without_noise_every_path_is_the_mean_path() -> None:
     assert still.half_time[0, 0] == pytest.approx(flow.half_time[0], rel=3e-3)
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_paths_whatever_their_number() -> None:
     few, many = ensemble(paths=200), ensemble(paths=256)
     np.testing.assert_allclose(few.half_time, many.half_time[:200], rtol=1e-12)
