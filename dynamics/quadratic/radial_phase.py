@@ -29,7 +29,7 @@ class RadialFit:
 
 
 def radial_phase(model: QuadraticModel, frame: Subspace, samples: int, seed: int | np.random.Generator) -> RadialFit:
-    """Fit the radial part on `samples` fresh samples (n'); below D = N(N+1)/2 of them the least-norm fit.
+    """Fit the radial part on `samples` fresh samples (n'); below D = N(N+1)/2 of them that of least ‖ΩΩ⊤‖_F.
 
     Args:
         frame: an orthonormal frame U. Cost n'·D² operations, memory n'·D numbers.
@@ -42,9 +42,10 @@ def radial_phase(model: QuadraticModel, frame: Subspace, samples: int, seed: int
     x = rng.standard_normal((samples, a.size))
     u = x @ frame.on_teachers + rng.standard_normal((samples, frame.rest.shape[0])) @ frame.rest
     i, j = np.triu_indices(width)
-    # Entry (i, j) of the symmetric S appears twice off the diagonal.
-    features = np.where(i == j, 1.0, 2.0) * (u[:, i] * u[:, j] - (i == j))
-    entries = np.linalg.lstsq(features, (x**2 - 1) @ a, rcond=None)[0]
+    # An entry off the diagonal appears twice in the symmetric S: in units of √2 the least norm is ‖S‖_F, of no basis.
+    twice = np.where(i == j, 1.0, np.sqrt(2))
+    features = twice * (u[:, i] * u[:, j] - (i == j))
+    entries = np.linalg.lstsq(features, (x**2 - 1) @ a, rcond=None)[0] / twice
     fitted = np.zeros((width, width))
     fitted[i, j] = fitted[j, i] = entries
     values, vectors = np.linalg.eigh(fitted)

@@ -39,6 +39,8 @@ LARGEST_FRAME = 2**25
 HEADERS = ("direction", "weight", "time_emergence", "time_half", "time_loss", "steps_half")
 #: A law of many columns is trusted where one more or less moves its times by no more (4 columns: medians 1 % off at 3 to 7 %).
 MOST_MOVED = 0.1
+#: Share of starts that may end otherwise than the law says.
+MOST_UNDECIDED = 0.05
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class Resolved:
 
     @cached_property
     def half_time(self) -> "np.ndarray":
-        """When G_jj = ½, shape (M*,); inf for directions that the width cannot hold."""
+        """When G_jj = ½ first, shape (M*,); inf where it never is."""
         return self.model.common_time(self.law.half_times())
 
     @cached_property
@@ -248,15 +250,30 @@ def _predict(resolved: Resolved) -> Document:
 
 
 def _validity(resolved: Resolved) -> "list[Validity]":
-    """By how much one column more or less moves each direction's times."""
+    """By how much one column more or less moves a direction's times (the larger), and whether start or others take it."""
+    import numpy as np
+
     from theory.declared.known import small
     from theory.prediction.validity import Validity
 
+    law = resolved.flow_law
     column = f"width: one of {resolved.model.width} columns more or less, and so the start,"
-    moved = resolved.flow_law.moved_by_a_column().tolist()
+    start = (
+        f"start: more than {MOST_UNDECIDED:.0%} of starts end otherwise, as where nearly equal weights share a width"
+    )
+    others = "others: it is held for a while only, and then displaced by stronger ones"
+    moved = np.maximum(law.moved_by_a_column(), resolved.law.moved_by_a_column()).tolist()
+    lost = law.held_for_a_while().tolist()
     words = ("decides whether it is learned" if math.isinf(x) else "moves its times by {:.0%}" for x in moved)
     return [
-        Validity((small("width", x, MOST_MOVED, f"{column} {said}"),)) for x, said in zip(moved, words, strict=True)
+        Validity(
+            (
+                small("width", x, MOST_MOVED, f"{column} {said}"),
+                small("start", share, MOST_UNDECIDED, start),
+                small("others", gone, 0.0, others),
+            )
+        )
+        for x, said, share, gone in zip(moved, words, law.undecided().tolist(), lost, strict=True)
     ]
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy
 
 from dynamics.quadratic.quadratic_flow import QuadraticFlow, quadratic_flow
 from emergence.models.quadratic import MODEL, QuadraticProblem, resolve
@@ -130,6 +131,27 @@ def test_a_column_decides_about_the_last_direction_that_is_held() -> None:
     fewer, more = (replace(made, width=n).half_times()[:3] for n in (3, 5))
     own = made.half_times()[:3]
     assert moved[:3] == pytest.approx(np.maximum(fewer / own - 1, 1 - more / own))
+    assert np.isinf(law(ONE_OVER, 8, dim=8).moved_by_a_column()).tolist() == 7 * [False] + [True]  # no wider one exists
+
+
+@pytest.mark.parametrize(("count", "width"), [(7, 2), (7, 5), (30, 12), (30, 20)])
+def test_the_start_decides_who_has_a_width_that_equal_weights_share(count: int, width: int) -> None:
+    """The late subspace is uniform among the P directions: G_jj has the law Beta(N/2, (P − N)/2)."""
+    share = scipy.stats.beta.cdf(0.5, width / 2, (count - width) / 2)
+    rare = min(share, 1 - share)
+    assert rare > 0.08
+    assert law(np.ones(count), width, dim=1000).undecided() == pytest.approx(np.full(count, rare), rel=1e-3)
+    assert np.all(law(ONE_OVER, 8, dim=1000).undecided() < 1e-9)
+
+
+def test_what_is_displaced_later_is_held_for_a_while() -> None:
+    """Direction 15 and on of twenty close weights, fourteen columns: in the mean of starts above half, and not in the end."""
+    made = law(np.arange(1, 21.0) ** -0.02, 14)
+    assert made.held_for_a_while().tolist() == [j >= 14 for j in range(20)]
+    held = held_by(drawn(made, 20), np.array([1.5 * made.half_times()[0], 2e4]))[:, :, 15:] / made.spectrum[15:]
+    assert held[:, 0].mean() > 0.55
+    assert held[:, 1].max() < 0.5
+    assert not law(ONE_OVER, 4).held_for_a_while().any()
 
 
 def test_a_dimension_may_be_any_whole_number() -> None:
@@ -152,11 +174,26 @@ def test_predictions_of_narrow_students_and_large_steps_say_what_they_are() -> N
     text = MODEL.predict.document(resolve(shared)).text
     assert np.isinf(resolve(shared).half_time).all()
     assert "outside, direction 1, 2, 3, 4, 5, 6, 7, 8: width: one of 4 columns" in text
+    assert "outside, direction 1, 2, 3, 4, 5, 6, 7, 8: start: more than 5% of starts" in text
+    close = MODEL.predict.document(resolve(replace(shared, teacher_exponent=0.01, student_width=6, dim=10**6))).text
+    assert "outside, direction 7, 8: others: it is held for a while only" in close
     wide, far = (
         QuadraticProblem(student_width=4, dim=100, teacher_weights=(1.0, 0.5), step_size=x) for x in (1e-4, 0.5)
     )
     assert resolve(wide).warnings == ()
     assert "step-size is 0.5, beyond 0.0004999, the bound of Stiefel SGD" in resolve(far).warnings[0]
-    entries = MODEL.predict.document(resolve(wide)).content
+    entries = MODEL.predict.document(resolve(replace(wide, dim=10**4))).content
     assert [one["valid"] for one in entries["directions"]] == [True, True]
     assert entries["loss"]["flow"][0] == pytest.approx(1.0, rel=1e-3)  # ½φ(1)‖a‖², the student being light
+
+
+def test_a_half_time_is_judged_by_what_a_column_does_to_it() -> None:
+    """Not by what it does to the loss: light norms grow for long, and the loss's times do not know the columns then."""
+    assert scipy.stats.beta.sf(0.5, 49 / 2, 51 / 2) > 0.4  # so many starts of 49 columns hold half at time 0
+    many = QuadraticProblem(student_width=49, dim=100, teacher_weights=(1.0, 0.5))
+    few = replace(many, student_width=3, dim=30, init_scale=1e-30)
+    for problem in (many, few):
+        resolved = resolve(problem)
+        assert np.all(resolved.flow_law.moved_by_a_column() < 0.02)
+        entries = MODEL.predict.document(resolved).content["directions"]
+        assert all("columns more or less" in one["valid"][0] for one in entries)

@@ -115,6 +115,17 @@ def test_the_radial_phase_has_the_derived_excess() -> None:
     assert abs(excess.mean() - predicted / 2) > 8 * error
 
 
+@pytest.mark.parametrize("samples", [4, 9, 30])
+def test_the_radial_phase_knows_no_basis_of_its_subspace(samples: int) -> None:
+    """With fewer samples than its ten entries, too."""
+    model, frame = learned_frame(4)
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((4, 4)))[0]
+    turned = Subspace(frame.on_teachers @ turn, frame.rest @ turn)
+    plain, other = (radial_phase(model, one, samples, 1) for one in (frame, turned))
+    assert other.unprojected == pytest.approx(plain.unprojected, rel=1e-9)
+    assert other.gram == pytest.approx(turn.T @ plain.gram @ turn, abs=1e-8)
+
+
 def beyond_leading(model: QuadraticModel, z: np.ndarray, samples: int, rng: np.random.Generator) -> tuple[float, float]:
     """n'² times what the excess of least squares in span z has beyond |g|², whose mean is the leading order; its error."""
     a, (i, j) = model.spectrum, np.triu_indices(z.shape[1])

@@ -4,6 +4,8 @@ Derived: what the deterministic equivalents of `theory.quadratic.occupation` and
 No units; energies are logarithms of growth.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 #: Bisection steps for the level, at most; double precision is reached well before.
@@ -44,3 +46,21 @@ def level(energy: np.ndarray, others: np.ndarray, count: float, width: float, ow
         if np.all(high - low <= _TOLERANCE * np.maximum(1.0, np.abs(high))):
             break
     return 0.5 * (low + high)
+
+
+def moved_by_a_column(half_times: Callable[[float], np.ndarray], width: float, dim: int) -> np.ndarray:
+    """Relative change of the half times by one column more or less, the larger, (M*,): the size of what is of order 1/N.
+
+    `half_times`: of a width. Relative to the other where they are 0; inf where a column decides whether there is one at all.
+    No width is more than d.
+    """
+    own = half_times(width)
+    others = [half_times(n) if n > 0 else np.full_like(own, np.inf) for n in (width - 1, width + 1) if n <= dim]
+    return np.asarray(np.max([_moved(own, x) for x in others], axis=0))
+
+
+def _moved(own: np.ndarray, other: np.ndarray) -> np.ndarray:
+    known = np.isfinite(own) & np.isfinite(other) & (other != own)
+    apart = np.subtract(other, own, out=np.zeros_like(own), where=known)
+    scale = np.where(own > 0, own, other)
+    return np.divide(np.abs(apart), scale, out=np.where(other == own, 0.0, np.inf), where=known)

@@ -20,12 +20,14 @@ time, normalised spectrum.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 from theory.core.arguments import check_positive
-from theory.quadratic.filling import fermi, level
+from theory.quadratic.filling import fermi, level, moved_by_a_column
 from theory.quadratic.model import check_width
 
 #: Times at which S is looked at for a crossing, from so early to so late in units of the decoupled ones.
@@ -59,7 +61,7 @@ class FlowLaw:
 
     def risk(self, times: ArrayLike) -> np.ndarray:
         """Mean of R_GF, shape (T,); 2 at f = 0."""
-        held, others, norm2 = self._laws(times)
+        held, others, norm2, *_ = self._laws(times)
         count = float(self.dim - self.spectrum.size)
         off = np.sum(self.spectrum**2) - 2 * np.sum(self.spectrum * held, axis=1)
         return 2 * (off + np.sum(held**2, axis=1) + count * others**2 + norm2)
@@ -69,13 +71,10 @@ class FlowLaw:
 
         Heavy columns shrink first: a direction that starts above may drop below, and counts when it is back.
         """
-        a, begun = self.spectrum, self.norm2 * self.width / float(self.dim)
-        alone = np.log(np.maximum(a / begun - 1, 2.0)) / (2 * a)
-        times = np.append(0.0, np.geomspace(_EARLY * alone.min(), _LATE * alone.max(), _SAMPLES))
-        share = self.diagonal(times) / a
+        times, share = self._course
         # While S grows by itself its log-odds are a straight line in time.
         odds = np.log(np.maximum(share, np.finfo(float).tiny)) - np.log(np.maximum(1 - share, np.finfo(float).eps))
-        below, last, column = odds < 0, len(times) - 1, np.arange(a.size)
+        below, last, column = odds < 0, len(times) - 1, np.arange(self.spectrum.size)
         before = last - np.argmax(below[::-1], axis=0)  # the last time below, if any
         after = np.minimum(before + 1, last)
         low, high = odds[before, column], odds[after, column]
@@ -84,25 +83,39 @@ class FlowLaw:
         return np.where(below[-1], np.inf, np.where(below.any(axis=0), found, 0.0))
 
     def moved_by_a_column(self) -> np.ndarray:
-        """Relative change of the half times by one column more or less, the larger, (M*,): the size of what is of order 1/N.
+        """Relative change of the half times by one column more or less, (M*,): `theory.quadratic.filling`."""
+        return moved_by_a_column(lambda n: replace(self, width=int(n)).half_times(), self.width, self.dim)
 
-        inf where one of them decides whether the direction is held at all.
+    def undecided(self) -> np.ndarray:
+        r"""Share of starts that end on the other side of half than the law, (M*,): of equal weights each start holds others.
+
+        $p_j$ of a start has the law Beta(V/2q, V/2p), whose log-odds have the variance 2/V of `theory.quadratic.occupation`:
+        exact for P equal weights and N < P, whose late subspace is uniform among them (V = Ppq).
         """
-        own, widths = self.half_times(), (self.width - 1, self.width + 1)
-        others = [
-            replace(self, width=n).half_times() if 1 <= n <= self.dim else np.full_like(own, np.inf) for n in widths
-        ]
-        moved = [self._moved(own, x) for x in others]
-        return np.max(moved, axis=0)
+        *_, odds, spread = self._laws(self._course[0][-1])
+        less, more = fermi(-np.abs(odds[0]))
+        settled = less < np.finfo(float).tiny
+        shape = [spread[0] / (2 * np.where(settled, 1.0, x)) for x in (less, more)]
+        return np.where(settled, 0.0, scipy.special.betainc(*shape, 0.5))
 
-    @staticmethod
-    def _moved(own: np.ndarray, other: np.ndarray) -> np.ndarray:
-        known = (own > 0) & np.isfinite(own) & np.isfinite(other)
-        apart = np.subtract(other, own, out=np.zeros_like(own), where=known)
-        return np.divide(np.abs(apart), own, out=np.where(other == own, 0.0, np.inf), where=known)
+    def held_for_a_while(self) -> np.ndarray:
+        """Whether $S_{jj}$ is at half of its target or above at some time but not late, (M*,): others displace it."""
+        above = self._course[1] >= 0.5
+        return np.asarray(above.any(axis=0) & ~above[-1])
 
-    def _laws(self, times: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """S_jj on the teacher directions, (T, M*); on any other, (T,); the sum of squares off the diagonal, (T,)."""
+    @cached_property
+    def _course(self) -> tuple[np.ndarray, np.ndarray]:
+        r"""Times from 0 to late ones, (T,), and $S_{jj}/\tilde a_j$ there, (T, M*)."""
+        a, begun = self.spectrum, self.norm2 * self.width / float(self.dim)
+        alone = np.log(np.maximum(a / begun - 1, 2.0)) / (2 * a)
+        times = np.append(0.0, np.geomspace(_EARLY * alone.min(), _LATE * alone.max(), _SAMPLES))
+        return times, self.diagonal(times) / a
+
+    def _laws(self, times: ArrayLike) -> tuple[np.ndarray, ...]:
+        """S_jj on the teacher directions, (T, M*); on any other, (T,); the sum of squares off the diagonal, (T,).
+
+        Beside them ln(p/q) on the teacher directions, (T, M*), and Σpq + dg/ρ of all, (T,).
+        """
         tau = np.atleast_1d(np.asarray(times, dtype=float))
         growth, count, own = (
             2 * tau[:, None] * self.spectrum,
@@ -112,8 +125,9 @@ class FlowLaw:
         with np.errstate(divide="ignore"):
             energy, outside = growth + np.log(-np.expm1(-growth)) - np.log(self.spectrum), np.log(2 * tau)
         log_g = level(energy, outside, count, self.width, own)
-        (p, q), (p0, q0) = fermi(energy + log_g[:, None]), fermi(outside + log_g)
-        held = np.exp(growth + log_g[:, None] - np.logaddexp(0.0, energy + log_g[:, None]))
+        odds = energy + log_g[:, None]
+        (p, q), (p0, q0) = fermi(odds), fermi(outside + log_g)
+        held = np.exp(growth + log_g[:, None] - np.logaddexp(0.0, odds))
         others = np.exp(log_g - np.logaddexp(0.0, outside + log_g))
         spread = np.sum(p * q, axis=1) + count * p0 * q0 + own * np.exp(log_g)
-        return held, others, (np.sum(held * q, axis=1) + count * others * q0) ** 2 / spread
+        return held, others, (np.sum(held * q, axis=1) + count * others * q0) ** 2 / spread, odds, spread

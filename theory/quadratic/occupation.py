@@ -18,14 +18,14 @@ This is one of several corrections of relative order 1/N; `fluctuations=True` in
 time, normalised spectrum.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
 from theory.core.quadrature import gauss_hermite
-from theory.quadratic.filling import fermi, level
+from theory.quadratic.filling import fermi, level, moved_by_a_column
 from theory.quadratic.model import check_width
 
 #: Times at which the level is sampled for the emergence times of all directions.
@@ -74,7 +74,7 @@ class Occupation:
         return np.sum([mass * fermi(logit + x * spread - spread**2 / 2)[0] ** power for x, mass in rule], axis=0)
 
     def half_times(self) -> np.ndarray:
-        r"""First times at which the bare $g_j=½$, shape (M*,); inf for directions that the width cannot hold.
+        r"""First times at which the bare $g_j=½$, shape (M*,); inf where that is never reached.
 
         The condition is $\tilde a_j=\mu(\tau)$ with the level $\mu=-\log\kappa/(2\tau)$, which falls as τ grows: one curve,
         sampled and inverted by monotone interpolation, serves all directions (relative error below 1e-5).
@@ -88,6 +88,10 @@ class Occupation:
         known = mu[falling][::-1], np.log(times[falling])[::-1]
         found = np.exp(scipy.interpolate.PchipInterpolator(*known, extrapolate=False)(self.spectrum))
         return np.where(self.spectrum > mu[falling][-1], found, np.inf)
+
+    def moved_by_a_column(self) -> np.ndarray:
+        """Relative change of the half times by one column more or less, (M*,): `theory.quadratic.filling`."""
+        return moved_by_a_column(lambda n: replace(self, width=n).half_times(), self.width, self.dim)
 
     def _laws(self, times: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Log-odds on the teacher directions, shape (T, M*); V, shape (T,); Σ ã g q, shape (T,)."""
