@@ -102,7 +102,7 @@ def _result(model: DeclaredModel, method: str, seed: int, loss: bool, track: Tra
     with np.errstate(invalid="ignore"):
         lost = ~np.isfinite(size).all(axis=2) | ~np.isfinite(second).all(axis=2) | (size.max(axis=2) > BLOW_UP)
     lost = for_good(lost)
-    for values in (overlap, gram, second):
+    for values in (overlap, gram, second, *fitted):
         values[lost] = np.nan
     steps = np.array(track.at)
     leading = ("replica", "time")
