@@ -5,6 +5,7 @@ import argparse
 import theory
 from emergence import console, latex, models
 from emergence.model import Derive
+from emergence.models.additive_problem import truncated
 from emergence.refusal import refuse
 from emergence.result import Result
 from theory.core import matrices
@@ -22,7 +23,8 @@ def derivation_of(name: str, model: object) -> Derive:
 
 def run(arguments: argparse.Namespace) -> Result:
     """Derive, verify, print. The activation's own kernel φ stands among the equations as ``\\varphi(c)``
-    (the linear network has none). Refuses --latex with --json."""
+    (the linear network has none), and among the assumptions what it leaves out where it is a series. Refuses --latex with
+    --json."""
     if arguments.latex and arguments.json:
         refuse("--latex is given with --json: drop one (the JSON document holds the LaTeX of every step)")
     make = derivation_of(arguments.name, arguments.model)
@@ -38,12 +40,13 @@ def run(arguments: argparse.Namespace) -> Result:
     steps = [(step.title, step.latex()) for step in derivation.steps]
     kernel = {} if make.plain else {r"\varphi(c)": activation.dual}
     equations = {**kernel, **derivation.equations}
+    series = [f"the kernel is a series: {truncated(activation)}"] if activation.is_series and not make.fixed else []
     document = {
         "name": derivation.name,
         "activation": activation.name,
         "steps": [{"title": title, "latex": text} for title, text in steps],
         "equations": {name: matrices.latex(value) for name, value in equations.items()},
-        "assumptions": [str(assumption) for assumption in derivation.assumptions],
+        "assumptions": [*map(str, derivation.assumptions), *series],
         "reference": derivation.reference,
     }
     text = latex.document(document, verified) if arguments.latex else _text(document, derivation, verified)

@@ -252,7 +252,7 @@ function staircase({ a, phi, activation }, directions, end) {
 function* flowRun(problem, prediction, tolerance = 2e-6) {
   const { m, P, a, phi, start } = problem;
   const { system, f, flat, views } = vectorField("overlap-flow", { m, P }, phi, { a });
-  const times = prediction.directions.filter(x => x && Number.isFinite(x.loss)).map(x => x.loss);
+  const times = prediction.directions.flatMap(x => (x ? [x.half, x.loss] : [])).filter(x => Number.isFinite(x) && x > 0);
   const end = problem.time ?? (times.length ? facts.horizon * Math.max(...times) : 100 / Math.max(...a));
   const typical = rms(start.t) / 4;
   const floor = flat({ t: start.t.map(() => typical), c: start.c.map(() => 1), r: start.r.map(x => x / 4) });

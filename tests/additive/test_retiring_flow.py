@@ -24,7 +24,7 @@ def problem(dim, width=6, students=12, scale=0.01, seed=0, activation=H4):
     return activation, teacher, start, predict(activation, teacher, start)
 
 
-@pytest.mark.parametrize("text", ["h3", "h4", "h6", "0.8*h4+0.6*h6", "quadratic", "erf"])
+@pytest.mark.parametrize("text", ["h3", "h4", "h6", "0.8*h4+0.6*h6", "quadratic", "erf", "1e3*h3", "1e-3*h4"])
 def test_retirement_is_derived_for_any_activation(text):
     assert retirement.derivation(Activation.parse(text)).verify() == 2
 

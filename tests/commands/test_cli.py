@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import sympy as sp
 import xarray as xr
+from scipy import stats
 
 import theory
 import validation.judge.runner
@@ -405,6 +406,18 @@ def test_derive_document_and_latex(command: Callable, name: str) -> None:
     assert shown.count("{") - shown.count(r"\{") == shown.count("}") - shown.count(r"\}")
     assert shown.count(r"\[ ") == len(document["steps"]) + len(document["equations"])
     assert shown.rstrip().endswith(r"\end{document}")
+
+
+def test_derive_says_what_a_series_leaves_out(command: Callable) -> None:
+    """sin(bz): squared Hermite coefficients are Poisson weights of mean b², of odd degrees; nothing of a closed kernel."""
+    odd = np.arange(1, 400, 2)
+    weights = stats.poisson(36).pmf(odd)
+    missed = [x[20:].sum() / x.sum() for x in (weights, weights * odd)]
+    assumed = command("derive", "single-task", "--activation", "sin(6*z)", "--json").document["assumptions"]
+    assert assumed[-1].startswith(
+        f"the kernel is a series: Hermite degrees up to 39 miss {missed[0]:.2g} of Eσ² and {missed[1]:.2g} of Eσ'²"
+    )
+    assert "series" not in command("derive", "single-task", "--activation", "relu").out
 
 
 def test_derive_verifies_before_it_prints(command: Callable, monkeypatch: pytest.MonkeyPatch) -> None:

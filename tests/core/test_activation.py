@@ -374,3 +374,11 @@ def test_derivatives_as_arrays_end_at_a_kink() -> None:
     assert Activation.parse("relu(z)").arrays(1)(points).tolist() == [0.0, 1.0]
     with pytest.raises(InputError, match=r"order is 2: .* take a lower one"):
         Activation.parse("abs(z)").arrays(2)
+
+
+def test_a_mean_that_is_rounding_is_none() -> None:
+    """|z| less its degrees 0 and 2 as decimals of 16 digits; of 7 digits a mean is left."""
+    kinked = "abs(z) - {} - 0.3989422804014327*(z**2 - 1)"
+    assert Activation.parse(kinked.format("0.7978845608028654")).squared_mean == 0
+    left = float(Activation.parse(kinked.format("0.7978846")).squared_mean)
+    assert left == pytest.approx((np.sqrt(2 / np.pi) - 0.7978846) ** 2, rel=1e-6)

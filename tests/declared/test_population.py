@@ -47,7 +47,7 @@ def additive(text: str, *weights: float) -> Additive:
 
 #: Every kind of activation, target, rows and loss.
 CASES = {
-    "erf, own link, trained": (committee(act("erf"), 3, 0.5, trained=True), additive("erf(2*z)"), Square()),
+    "steep erf, own link, trained": (committee(act("erf(12*z)"), 3, 0.5, trained=True), additive("erf(2*z)"), Square()),
     "relu, polynomial link, sphere": (committee(act("relu"), 3, 0.5, rows="sphere"), additive("h3+h2"), Square()),
     "polynomial, gated link, projected": (
         committee(act("h3+z"), 3, 0.5, True, "projected"),
@@ -56,7 +56,7 @@ CASES = {
     ),
     "2-homogeneous relu": (two_homogeneous(act("relu"), 3), additive("abs(z)"), Square()),
     "2-homogeneous, staircase": (two_homogeneous(act("h2+0.3*h1"), 3), STAIRCASE, Square()),
-    "relu squared": (committee(act("relu**2"), 3, 0.5), additive("relu**2+h3"), Square()),
+    "2-homogeneous relu squared": (two_homogeneous(act("relu**2"), 3), additive("relu**2+h3"), Square()),
     "2-homogeneous relu cubed": (two_homogeneous(act("relu**3/4"), 3), additive("z*abs(z)"), Correlation()),
     "whitened relu": (whitened(act("relu"), 3), additive("erf"), Square()),
     "whitened, staircase": (whitened(act("h3+0.3*h1"), 3), STAIRCASE, Square()),
@@ -231,7 +231,7 @@ def test_momentum_is_a_faster_clock_of_the_rows() -> None:
 
 
 def test_loss_of_any_states_is_that_of_the_flow() -> None:
-    model = model_of("erf, own link, trained")
+    model = model_of("steep erf, own link, trained")
     flow = declared_flow(model, draw_start(DIRECTIONS, 3, 1.0), 1.0, np.array([0.0, 0.5, 1.0])).dataset
     names = ("overlap", "gram", "second")
     again = declared_loss(model, *(np.stack([flow[name].values] * 2, axis=1) for name in names))

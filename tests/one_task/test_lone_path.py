@@ -77,6 +77,14 @@ def test_the_norm_pays_for_the_wait() -> None:
     assert max(abs(light), abs(heavy)) < 0.02
 
 
+@pytest.mark.parametrize("text", ["0.6*h3+0.8*h4", "0.2*h2-0.7*h5+h6", "0.56*h3+h4"])
+def test_at_the_other_end_half_of_a_weight_is_fitted_late_or_never(text: str) -> None:
+    """φ(−1)/φ(1) of it is fitted there: 0.28, 0.36 and 0.52."""
+    _, loss = integrated(text, 0.7, -0.8, 1e-4)
+    assert lone_path(Activation.parse(text), -1).loss_time(0.7, -0.8, 1e-4) == pytest.approx(loss, rel=1e-4)
+    assert (loss == INF) == (text != "0.56*h3+h4")
+
+
 @pytest.mark.parametrize("text", ["h3", "h4", "h2", "0.8*h4+0.6*h6", "0.5*h4-0.7*h5", "relu-z/2"])
 def test_half_times_are_those_of_the_single_task(text: str) -> None:
     """Both signs, stalls included; a start beyond the level takes no time."""

@@ -208,6 +208,15 @@ def test_norm_rate_of_an_unaligned_student() -> None:
     assert found == pytest.approx(4 * 0.2 * (0.7 * (0.64 * 0.5**4 + 0.36 * 0.5**6) - 0.2), rel=1e-12)
 
 
+def test_what_is_printed_of_a_norm_tells_it_from_its_start() -> None:
+    """The law of the plateau solves the printed rate at u = 0, and starts from r₀, which the rate does not know."""
+    shown = SingleTask(Activation.parse("h4")).norm_derivation().equations
+    rate, law, norm = shown[r"\dot r"], shown["r(t)"], sp.Symbol("r", positive=True)
+    assert sp.simplify(sp.diff(law, time) - rate.subs({u: 0, norm: law})) == 0
+    assert law.subs(time, 0) == r0
+    assert not rate.has(r0)
+
+
 def test_norm_and_direction_are_tied_by_invariants() -> None:
     """Along the joint ODE of a light student of h4, r(1−M)^{1/2} stays put while M goes from 0.1 to nearly 1."""
     task = SingleTask(Activation.parse("h4"))

@@ -87,7 +87,7 @@ def derivation(activation: Activation) -> Derivation:
             "With light neurons about it follows them: their interaction loses its tangent projection",
             equation(r"\Pi_q(k,l)", projection()),
             lambda shown: _projection_residual(activation, shown),
-            _ROUNDING,
+            _ROUNDING * float(activation.second_moment),
         ),
     )
     assumptions = (GAUSSIAN, ORTHONORMAL, _LIGHT)

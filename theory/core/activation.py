@@ -325,6 +325,11 @@ class Activation:
         return self.expression is not None and bool(self.expression.is_polynomial(z))
 
     @property
+    def is_series(self) -> bool:
+        """Whether its kernel is a sum over the stored degrees that leaves something out."""
+        return self.closed_dual is None and not self.is_polynomial
+
+    @property
     def is_smooth(self) -> bool:
         """Whether it is a formula without a kink or jump."""
         return self.expression is not None and not self.expression.has(*_KINKED)
@@ -390,8 +395,8 @@ class Activation:
 
     @cached_property
     def squared_mean(self) -> sp.Expr:
-        r"""$\varphi(0) = (E\sigma)^2$."""
-        return sp.simplify(self.kernel_at(0))
+        r"""$\varphi(0) = (E\sigma)^2$: 0 where the mean is rounding, as of the other degrees."""
+        return sp.simplify(self.kernel_at(0)) if 0 in self.coefficients else sp.Integer(0)
 
     @property
     def polynomial(self) -> sp.Expr:

@@ -69,14 +69,26 @@ class Point:
         gram = np.einsum("pi,qi->ipq", self.directions, self.directions)
         return constants(self.target, Directions(Inputs((1.7, 0.6), (1, 1)), gram))
 
+    @property
+    def steepness(self) -> float:
+        """The largest b of an erf(bz), at least 1."""
+        functions = [self.student.activation.function]
+        if isinstance(self.target, Additive):
+            functions.append(self.target.link.function)
+        return max([1.0, *(abs(float(sp.diff(x.args[0], z))) for f in functions for x in f.atoms(sp.erf))])
+
     @cached_property
     def sample(self) -> tuple[np.ndarray, np.ndarray]:
         """Inputs x (n, 2) and weights (n,) of E."""
         crossed = np.concatenate([self.rows, self.directions]) * np.sqrt(_EIGENVALUES)
         cuts = np.arctan2(crossed[:, 0], -crossed[:, 1])
-        cuts = np.unique(np.mod(np.concatenate([cuts, cuts + np.pi, [0.0]]), 2 * np.pi))
+        finer = 4.0 ** -np.arange(1, 1 + np.ceil(np.log2(self.steepness) / 2))
+        near = np.concatenate([[0.0], finer, -finer])
+        cuts = np.concatenate([cuts, cuts + np.pi])[:, None] + near
+        cuts = np.unique(np.mod(np.append(cuts, 0.0), 2 * np.pi))
         angle, share = (x.ravel() for x in gauss_legendre(cuts, np.append(cuts[1:], 2 * np.pi), _ANGULAR))
-        radius, along = (x.ravel() for x in gauss_legendre(np.zeros(1), np.full(1, _RADIUS), _RADIAL))
+        rings = _RADIUS * np.concatenate([[0.0], finer[::-1], [1.0]])
+        radius, along = (x.ravel() for x in gauss_legendre(rings[:-1], rings[1:], _RADIAL))
         u = radius[:, None, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
         weights = (along * radius * np.exp(-(radius**2) / 2))[:, None] * share / (2 * np.pi)
         return u.reshape(-1, 2) * np.sqrt(_EIGENVALUES), weights.ravel()
@@ -189,7 +201,8 @@ def integral_residual(point: Point, name: str, shown: sp.Expr) -> sp.Expr:
     if name.startswith("Mt") and len(name) > 2:
         known = known[:, int(name[2:])]
     known = known.reshape(found.shape)
-    return sp.Float(np.abs(found - known).max() / np.abs(known).max())
+    whole = np.einsum("n,nk,nl->kl", weights, output, value)  # (of z² and its like the one by ρ is 0)
+    return sp.Float(np.abs(found - known).max() / max(np.abs(known).max(), np.abs(whole).max()))
 
 
 def _shown(point: Point, name: str, shown: sp.Expr) -> np.ndarray:

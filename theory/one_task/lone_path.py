@@ -104,7 +104,7 @@ class LonePath:
         return max(float(weight * growth - 2 * decay) / self.repulsion, 0.0)
 
     def loss_time(self, weight: float, overlap: float, norm2: float, share: float = 0.5, decay: float = 0.0) -> float:
-        r"""Time until $ru^2$ reaches `share` of $r^*$, to about 1e-5 of it; inf if never. The norm starts at `norm2`."""
+        r"""Time until $ru^2$ reaches `share` of $r^*$, to about 1e-5 of it; inf if never, as at −e where that fits less."""
         start, rest = self._start(np.array(overlap)), self.rest(weight, decay)
         if self._cut_off(start) or rest == 0:
             return float("inf")
@@ -120,14 +120,22 @@ class LonePath:
             reached = self._log_norm(norm2, time, growth) + np.log(np.tanh(y) ** 2) - np.log(share * rest)
         there = np.flatnonzero(reached >= 0)
         if there.size == 0:
-            # (The rate is constant at the end of the way; a norm that decay has made too small for it goes on at that rate.)
-            rate = growth[-1] / time[-1] if time.size else 0.0
-            return float(clock[-1] - reached[-1] / rate) if rate > 0 and kept.stop is None else float("inf")
+            if not time.size or kept.stop is not None:
+                return float("inf")
+            log_norm = reached[-1] + np.log(share * rest)
+            return float(clock[-1] + self._grown_later(log_norm, growth[-1] / time[-1], share * rest))
         after = int(there[0])
         if after == 0:
             return 0.0
         part = -reached[after - 1] / (reached[after] - reached[after - 1])
         return float(clock[after - 1] + part * time[after - 1])
+
+    def _grown_later(self, log_norm: float, rate: float, goal: float) -> float:
+        r"""How long an aligned norm takes to its goal: logistic, to the rest $g/4\varphi(1)$ of this end; inf beyond."""
+        if self.repulsion * goal >= rate:  # (at −e, where less is fitted; or by decay)
+            return float("inf")
+        here, there = (x + np.log(self.repulsion / rate) for x in (log_norm, np.log(goal)))
+        return float((there - np.log1p(-np.exp(there)) - here + np.log1p(-np.exp(here))) / rate)
 
     def _log_norm(self, norm2: float, time: np.ndarray, growth: np.ndarray) -> np.ndarray:
         """ln r at the start and after each panel, the growth rate taken as constant within one; in logarithms throughout."""

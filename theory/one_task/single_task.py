@@ -24,6 +24,8 @@ from theory.core.indexed import a as weights
 from theory.core.indexed import t as overlaps
 
 u, M, M0, a, time, r0, eps = sp.symbols("u M M_0 a t r_0 epsilon", positive=True)
+#: The squared norm itself, in the equations of `SingleTask.norm_derivation`; r₀ is what it starts from.
+_norm = sp.Symbol("r", positive=True)
 #: Φ(t), the growth of a norm that nothing holds back; b = 4φ(1), its own repulsion; an earlier time.
 risen, repulsion, _past = sp.Function(r"\Phi")(time), sp.Symbol("b", positive=True), sp.Symbol("s", positive=True)
 REFERENCE = "arXiv:2504.19983, Theorem 2.1 and its proof sketch; constants derived for every J"
@@ -324,17 +326,18 @@ class SingleTask:
         """``derive norm``: the norm's rate, the logistic lag, and the two invariants that tie norm to direction."""
         J = self.exponent
         pure = SingleTask(Activation.from_coefficients({J: self.activation.coefficients[J]}))
-        light = sp.expand(pure.norm_rate).coeff(r0, 1).subs(u, sp.sqrt(M))
-        early = r0 * (1 - M) ** sp.Rational(2, J)
-        late = (1 - M) * (r0 / (a - r0)) ** sp.Rational(J, 2)
-        rate_late = pure.norm_rate.subs(u, 1)
+        rate, pure_rate = (x.norm_rate.subs(r0, _norm) for x in (self, pure))
+        light = sp.expand(pure_rate).coeff(_norm, 1).subs(u, sp.sqrt(M))
+        early = _norm * (1 - M) ** sp.Rational(2, J)
+        late = (1 - M) * (_norm / (a - _norm)) ** sp.Rational(J, 2)
+        rate_late = pure_rate.subs(u, 1)
         tolerance = self.activation.check_tolerance
         steps = [
             Step(
                 "A lone student's squared norm",
-                equation(r"\dot r", self.norm_rate),
+                equation(r"\dot r", rate),
                 lambda shown: _at_point(
-                    shown - 4 * r0 * (a * self.activation.kernel_at(u) - r0 * self.activation.second_moment)
+                    shown - 4 * _norm * (a * self.activation.kernel_at(u) - _norm * self.activation.second_moment)
                 ),
                 tolerance,
             ),
@@ -366,7 +369,7 @@ class SingleTask:
                 "Pure degree, light student: r(1−M)^{2/J} is constant",
                 equation(r"\mathrm{const}", early),
                 lambda shown: _at_point(
-                    sp.diff(shown, r0) * light * r0 + sp.diff(shown, M) * pure.leading_squared_rate
+                    sp.diff(shown, _norm) * light * _norm + sp.diff(shown, M) * pure.leading_squared_rate
                 ),
                 tolerance,
             ),
@@ -374,12 +377,12 @@ class SingleTask:
                 "Pure degree, aligned student: (1−M)(r/(a−r))^{J/2} is constant",
                 equation(r"\mathrm{const}", late),
                 lambda shown: _at_point(
-                    sp.diff(shown, r0) * rate_late + sp.diff(shown, M) * pure.convergence_rate * (1 - M)
+                    sp.diff(shown, _norm) * rate_late + sp.diff(shown, M) * pure.convergence_rate * (1 - M)
                 ),
                 tolerance,
             ),
         ]
-        equations = {r"\dot r": self.norm_rate, "r(t)": self.plateau_norm, "t_{norm}": self.norm_lag}
+        equations = {r"\dot r": rate, "r(t)": self.plateau_norm, "t_{norm}": self.norm_lag}
         return Derivation("norm", tuple(steps), equations, (ALONE,), REFERENCE)
 
 
@@ -389,6 +392,7 @@ _POINT = {
     a: sp.Rational(4, 5),
     time: sp.Rational(1, 9),
     r0: sp.Rational(1, 11),
+    _norm: sp.Rational(1, 13),
     u: sp.Rational(2, 5),
     eps: sp.Rational(1, 3),
 }

@@ -29,7 +29,8 @@ class Prediction:
         overlap: its signed initial overlap (nan if none).
         time_leading: T_p (nan for an information exponent below 3).
         time_half: exact time to squared overlap ½, all degrees.
-        time_loss: exact one-task time to half of what is fitted of this direction, the norm's own decay included.
+        time_loss: exact one-task time to half of what is fitted at +e of this direction, the norm's own decay included; inf
+            of a neuron that turns to −e and fits less of it.
         lead: by which factor the greedy pair is clear of any tie (see `Selection.lead`); near 1: a tie.
         selection: the greedy pairs in the order of learning.
         initial: the start it was made from. What must hold for these numbers, and how far they may be off, says
@@ -56,8 +57,12 @@ class Prediction:
 
     @property
     def last_time(self) -> float:
-        """The last finite loss time. Raises `InputError` if nothing is predicted to be learned."""
-        finite = self.time_loss[np.isfinite(self.time_loss)]
+        """The last finite time at which a direction is found or fitted (some are found only: at −e, or under decay).
+
+        Raises `InputError` if nothing is predicted to be learned.
+        """
+        times = np.concatenate([self.time_half, self.time_loss])
+        finite = times[np.isfinite(times) & (times > 0)]
         if finite.size == 0:
             raise InputError(
                 f"activation {self.activation.name!r}: no direction is predicted to be learned from this start; "

@@ -224,7 +224,9 @@ def _parity(prediction: Prediction, q: int) -> tuple[Condition, ...]:
 
 def _left(prediction: Prediction, q: int) -> tuple[Condition, ...]:
     """A neuron that begins near −e and leaves: it is free for other directions, and its own is left for other neurons."""
-    leaves = np.isfinite(prediction.time_half) & np.isinf(prediction.time_loss) & (prediction.overlap < 0)
+    ahead = prediction.overlap < 0
+    ahead[ahead] = SingleTask(prediction.activation).speed(prediction.overlap[ahead], 1.0) > 0
+    leaves = np.isfinite(prediction.time_half) & ahead
     earlier = np.flatnonzero(leaves & (prediction.time_half <= prediction.time_half[q]) & (np.arange(leaves.size) != q))
     places = ", ".join(str(p + 1) for p in earlier)
     sentence = f"parity: the neuron that begins near −e of direction {places} leaves, and may find this one"
