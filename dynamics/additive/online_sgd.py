@@ -78,7 +78,8 @@ class SgdResult(Plotted):
         dataset: overlap, norm2, loss on (replica, time, neuron, direction); coordinate ``step``.
         half_steps: (replica, P) first step (to `resolution`) with a squared overlap ≥ ½; inf if not reached.
         loss_steps: (replica, P) first step with Σ_k r_k t_kq² ≥ a_q/2; inf if not reached.
-        diverged: (replica,) bool.
+        diverged: (replica,) whether a squared norm was above 10⁶ when it was looked at, on any scale of weights, or anything
+            not finite; NaN from there on. A squared norm beyond it is no recovery, either.
         steps: steps run. resolution: recovery is looked at every so many steps.
     """
 
@@ -184,8 +185,8 @@ def online_sgd(
         seed: the same seed gives the same result, replica by replica, whatever the number of
             replicas (up to the last bits of rounding).
         method: ``exact`` (exact in law, cost independent of d) or ``ambient`` (explicit vectors of R^d).
-        saves: how many times to record, equidistant. stop_when_learned: indices (from 0) of directions; stop once all
-            replicas have recovered them.
+        saves: how many times to record, at equal distances but for whole blocks, and at the end.
+        stop_when_learned: indices (from 0) of directions; stop once all replicas have recovered them.
         block_steps: steps per block (default: 8 to 32 samples, by width); recovery is looked at once per block.
         mistakes: built-in errors for controls. progress: called with (fraction, text).
 
@@ -231,8 +232,9 @@ def recovery_steps(
 ) -> np.ndarray:
     """`SgdResult.half_steps`, (replica, P), of the replicas of `online_sgd`, each of which ends once it has these directions.
 
-    No replica waits for the slowest, and nothing is recorded on the way. `steps`: at most, in whole blocks (`block_steps`);
-    inf is what has not come by then.
+    No replica waits for the slowest, and nothing is recorded on the way. Recovery is looked at at the ends of blocks
+    (`block_steps`, by default 8 to 32 samples), so that steps are multiples of a block, late by less than one. `steps`: at
+    most; inf is what was not seen at the end of a block by then.
 
     Raises: as `online_sgd`; `Interrupted` with the steps of the replicas that had ended, and inf.
     """

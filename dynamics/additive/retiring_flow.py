@@ -515,7 +515,8 @@ def _cut(flow: _Flow, carry: Carry, ledger: _Ledger) -> Carry:
     residual = np.concatenate([np.asarray(carry.state["u"])[k], np.asarray(carry.state["t"])[k][:, gone]], axis=1)
     state = {"t": carry.state["t"][k][:, q], "u": _compressed(residual), "r": carry.state["r"][k]}
     nothing = {name: jnp.zeros_like(x) for name, x in state.items()}
-    cast = carry.cast._replace(a=carry.cast.a[q], alive=carry.cast.alive[k], open=carry.cast.open[q], kept=nothing, then=nothing)
+    old = carry.cast
+    cast = old._replace(a=old.a[q], alive=old.alive[k], open=old.open[q], kept=nothing, then=nothing)
     small = carry._replace(
         state=state,
         cast=cast,

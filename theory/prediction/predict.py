@@ -56,12 +56,15 @@ class Prediction:
 
     @property
     def last_time(self) -> float:
-        """The last finite loss time. Raises `InputError` if nothing is predicted to be learned."""
+        """The last finite loss time. Raises `InputError` if nothing is predicted to be fitted."""
         finite = self.time_loss[np.isfinite(self.time_loss)]
         if finite.size == 0:
+            found = int(self.learned.sum())
+            what = f"{found} predicted to be found, none to be fitted" if found else "none predicted to be learned"
+            lower = ", or lower decay" if self.decay else ""
             raise InputError(
-                f"activation {self.activation.name!r}: no direction is predicted to be learned from this start; "
-                "raise student width or change seed"
+                f"activation {self.activation.name!r}: no direction is fitted from this start ({what}); raise student width "
+                f"or change seed{lower}"
             )
         return float(finite.max())
 
