@@ -25,7 +25,7 @@ from dynamics.core.replicas import Told, Track, drive, for_good, stretches
 from dynamics.core.trajectory import Plotted, dataset
 from dynamics.declared.engine import Ambient, Exact, block_length, engine_of
 from dynamics.declared.lanes import until_ended
-from dynamics.declared.simulate import BLOW_UP
+from dynamics.declared.simulate import BLOW_UP, natural_size
 from dynamics.declared.step import Run
 from theory import Activation, InitialState, InputError, Teacher
 from theory.core.arguments import check_whole
@@ -49,9 +49,10 @@ class Recovered(NamedTuple):
 
 @dataclass(frozen=True)
 class Recovery:
-    """Watches for recovery of directions with these weights."""
+    """Watches for recovery of directions with these weights, by replicas whose squared norms are all below `limit`."""
 
     weights: tuple[float, ...]
+    limit: float
 
     def start(self) -> Recovered:
         """Nothing yet."""
@@ -61,7 +62,7 @@ class Recovery:
         """From overlaps (m, P) and squared norms (m,) at step `now`."""
         squares = overlap**2
         # An exploding replica passes through all overlaps: nothing it does counts as recovery.
-        sane = jnp.max(norm2) < BLOW_UP
+        sane = jnp.max(norm2) < self.limit
         share = jnp.where(sane, jnp.max(squares / norm2[:, None], axis=0), 0.0)
         norm = jnp.where(sane, jnp.sum(squares, axis=0) / jnp.asarray(self.weights), 0.0)
         return Recovered(
@@ -78,7 +79,8 @@ class SgdResult(Plotted):
         dataset: overlap, norm2, loss on (replica, time, neuron, direction); coordinate ``step``.
         half_steps: (replica, P) first step (to `resolution`) with a squared overlap ≥ ½; inf if not reached.
         loss_steps: (replica, P) first step with Σ_k r_k t_kq² ≥ a_q/2; inf if not reached.
-        diverged: (replica,) bool.
+        diverged: (replica,) whether a squared norm was above 10⁶ times the largest at the start, or the norm of the weights,
+            when it was looked at, or anything not finite; NaN from there on.
         steps: steps run. resolution: recovery is looked at every so many steps.
     """
 
@@ -126,8 +128,9 @@ class Problem:
         block = block_length(rule, width, steps, block_steps)
         own = two_homogeneous(activation, width) if student is None else student
         model = additive_model(activation, teacher, own, rule, Square() if loss is None else loss)
-        engine = engine_of(model, start_of(initial), method, block, mistakes)
-        return cls(activation, teacher, engine, Recovery(teacher.weights), block)
+        start = start_of(initial)
+        watch = Recovery(teacher.weights, BLOW_UP * natural_size(model, start))
+        return cls(activation, teacher, engine_of(model, start, method, block, mistakes), watch, block)
 
     def begin(self, keys: jax.Array) -> Run:
         """Replicas at the start, one for each key."""
@@ -184,8 +187,8 @@ def online_sgd(
         seed: the same seed gives the same result, replica by replica, whatever the number of
             replicas (up to the last bits of rounding).
         method: ``exact`` (exact in law, cost independent of d) or ``ambient`` (explicit vectors of R^d).
-        saves: how many times to record, equidistant. stop_when_learned: indices (from 0) of directions; stop once all
-            replicas have recovered them.
+        saves: how many times to record, at equal distances but for whole blocks, and at the end.
+        stop_when_learned: indices (from 0) of directions; stop once all replicas have recovered them.
         block_steps: steps per block (default: 8 to 32 samples, by width); recovery is looked at once per block.
         mistakes: built-in errors for controls. progress: called with (fraction, text).
 
@@ -231,8 +234,9 @@ def recovery_steps(
 ) -> np.ndarray:
     """`SgdResult.half_steps`, (replica, P), of the replicas of `online_sgd`, each of which ends once it has these directions.
 
-    No replica waits for the slowest, and nothing is recorded on the way. `steps`: at most, in whole blocks (`block_steps`);
-    inf is what has not come by then.
+    No replica waits for the slowest, and nothing is recorded on the way. Recovery is looked at at the ends of blocks
+    (`block_steps`, by default 8 to 32 samples), so that steps are multiples of a block, late by less than one. `steps`: at
+    most; inf is what was not seen at the end of a block by then.
 
     Raises: as `online_sgd`; `Interrupted` with the steps of the replicas that had ended, and inf.
     """
@@ -291,7 +295,7 @@ def attributes(problem: Problem, rule: Rule, what: str, method: str, seed: int) 
 def _result(problem: Problem, rule: Rule, method: str, seed: int, track: Track[Run]) -> SgdResult:
     overlap, norm2, loss = track.columns()
     with np.errstate(invalid="ignore"):
-        lost = ~np.isfinite(norm2).all(axis=2) | (norm2.max(axis=2) > BLOW_UP)
+        lost = ~np.isfinite(norm2).all(axis=2) | (norm2.max(axis=2) > problem.watch.limit)
     lost = for_good(lost)
     for values in (overlap, norm2, loss):
         values[lost] = np.nan

@@ -6,8 +6,8 @@ the next direction takes $d^{J/2-1}$ times longer. But a fitted neuron cancels i
 directions: steps grow, arrays shrink. A pair that does not come to rest within the tolerance stays in: correct, if slow.
 
 What makes it wide is that everyone acts on everyone. But a student acts in proportion to its mass, so only those that are
-growing or fitted (sources) act at every evaluation (`theory.additive.sourced_flow`); the force of the many light ones,
-small and slow, is computed once in many steps and kept in between.
+growing or fitted (sources) act at every evaluation (`theory.additive.sourced_flow`); the force of the many light ones is
+kept, and computed anew whenever they have grown, shrunk or turned by a share of themselves.
 
 Masked entries are zero (norms, weights, overlaps), which the derived drift treats as absent; when enough of them have
 gathered, the arrays are cut to the next of a few sizes, so that few programs are compiled.
@@ -48,6 +48,8 @@ _CUT, _SMALLEST = 0.5, 32
 _SOURCES = 32
 #: Steps between two looks by the host (progress, cuts).
 _LEG = 64
+#: The kept force of light students is computed anew once they have changed by this share of their mass.
+_STALE = 0.1
 _BISECTIONS = 40
 #: Unaligned neurons may hold this many tolerances of a direction that is retired.
 _LIGHT = 10.0
@@ -66,7 +68,7 @@ class Cast(NamedTuple):
     """Who takes part: weights (0: retired), neurons and directions that are left, and who of them are sources.
 
     `sources` are S indices of neurons, filled up with 0; `acting` says which of them are meant. `kept` is the force of all
-    others as it was when last computed: on t and u, and on ln r.
+    others as it was when last computed: on t and u, and on ln r; and `then` where they were, r being 0 of sources.
     """
 
     a: jax.Array
@@ -75,6 +77,7 @@ class Cast(NamedTuple):
     sources: jax.Array
     acting: jax.Array
     kept: State
+    then: State
 
 
 class Carry(NamedTuple):
@@ -92,6 +95,7 @@ class Carry(NamedTuple):
     taken: jax.Array
     failed: jax.Array
     crowded: jax.Array
+    stale: jax.Array
 
 
 @dataclass(frozen=True)
@@ -105,8 +109,9 @@ class RetiringResult(Plotted):
         retired: (P,) time at which the direction's pair left the equations; inf if it never did.
         neglected: (P,) bound on the angle by which what retirement neglects had turned the direction's neuron when it
             reached ½: the relative error of its emergence time is at most about (J − 2) times this.
-        light_share: (P,) forces of light students over the whole force on the direction's neuron, averaged over the time to
-            ½: leaving them out would change its emergence time by about this share.
+        light_share: (P,) forces of light students over those of all others on the overlap of the direction's neuron with it,
+            at most 1, averaged over the time to ½: leaving them out would change its `half_time` by about this share, where
+            what they do to masses does not matter.
         share: (S, P) learned share $\sum_kr_kt_{kq}^2/a_q$ of each direction at `times`, of the same overlaps (1 once its
             pair has left).
         steps: solver steps, rejected ones included. evaluations: of the right-hand side.
@@ -177,10 +182,16 @@ class _Flow(eqx.Module):
         state = _on_sphere(state)
         parameters = {f"source_{name}": state[name][cast.sources] for name in ("t", "u")}
         parameters["source_r"] = jnp.where(cast.acting, state["r"][cast.sources], 0.0)
-        silent = jnp.ones_like(state["r"]).at[cast.sources].add(-1.0 * cast.acting)
-        drift = self.system.drift(state, {"a": cast.a, "light": silent, **parameters})
+        drift = self.system.drift(state, {"a": cast.a, "light": _silent(state, cast), **parameters})
         kept = {**cast.kept, "r": state["r"] * cast.kept["r"]}
         return _masked(_tangent({name: drift[name] + kept[name] for name in drift}, state), cast.alive)
+
+    def stale(self, state: State, cast: Cast) -> jax.Array:
+        """Whether the light students have grown, shrunk, turned, become sources or left by `_STALE` of their mass."""
+        now, then = _silent(state, cast) * state["r"], cast.then["r"]
+        moved = {name: state[name] - cast.then[name] for name in ("t", "u")}
+        turned = jnp.sqrt(_along(moved, moved))[:, 0]
+        return jnp.sum(jnp.abs(now - then) + jnp.minimum(now, then) * turned) > _STALE * jnp.sum(then)
 
     def sources(self, state: State, alive: jax.Array, room: int) -> tuple[jax.Array, jax.Array, jax.Array]:
         """(room,) indices of the sources, which of them are meant, and whether there are more than that."""
@@ -208,6 +219,15 @@ class _Flow(eqx.Module):
         per_direction = [jnp.where(new, state["r"] @ mass, 0.0) for mass in masses]
         total = sum(force @ share for force, share in zip(forces, per_direction, strict=True))
         return jnp.asarray(total)
+
+
+def _silent(state: State, cast: Cast) -> jax.Array:
+    """(m,) 1 for a student that is no source, else 0."""
+    return jnp.ones_like(state["r"]).at[cast.sources].add(-1.0 * cast.acting)
+
+
+def _any_light(state: State, cast: Cast) -> jax.Array:
+    return jnp.any(_silent(state, cast) * state["r"] > 0)
 
 
 def _masked(state: State, alive: jax.Array) -> State:
@@ -239,11 +259,11 @@ def _tangent(velocity: State, state: State) -> State:
 
 @eqx.filter_jit
 def _leg(flow: _Flow, carry: Carry, target: jax.Array) -> Carry:
-    """Some steps towards `target`: until it is reached, `_LEG` steps are done, or the solver gives up."""
+    """Some steps towards `target`: until it is reached, `_LEG` steps are done, a look is due, or the solver gives up."""
     limit = carry.taken + _LEG
 
     def going(x: Carry) -> jax.Array:
-        return (x.time < target) & (x.taken < limit) & ~x.failed & ~x.crowded
+        return (x.time < target) & (x.taken < limit) & ~x.failed & ~x.crowded & ~x.stale
 
     return jax.lax.while_loop(going, lambda x: _one_step(flow, x, target), carry)
 
@@ -284,7 +304,9 @@ def _recast(flow: _Flow, x: Carry, room: int) -> Carry:
     """The same with its sources chosen anew."""
     sources, acting, crowded = flow.sources(x.state, x.cast.alive, room)
     same = jnp.array_equal(sources, x.cast.sources) & jnp.array_equal(acting, x.cast.acting)
-    return x._replace(cast=x.cast._replace(sources=sources, acting=acting), crowded=crowded, jumped=x.jumped | ~same)
+    cast = x.cast._replace(sources=sources, acting=acting)
+    stale = x.stale | flow.stale(x.state, cast)
+    return x._replace(cast=cast, crowded=crowded, jumped=x.jumped | ~same, stale=stale)
 
 
 def _observed(flow: _Flow, state: State, a: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -371,13 +393,14 @@ def _start(flow: _Flow, state: State, a: jax.Array, room: int) -> Carry:
     hits = Hits(half, neuron, fitted, never)
     zero, solver = jnp.asarray(0.0), dfx.Tsit5()
     sources, acting, crowded = flow.sources(state, alive, room)
-    cast = Cast(a, alive, open, sources, acting, {name: jnp.zeros_like(x) for name, x in state.items()})
+    zeros = {name: jnp.zeros_like(x) for name, x in state.items()}
+    cast = Cast(a, alive, open, sources, acting, kept=zeros, then=zeros)
     step, _ = flow.controller.init(flow.term, zero, zero + 1.0, state, None, cast, solver.func, solver.order(flow.term))
     step = jnp.asarray(step)
     nothing = jnp.zeros(width)
     return Carry(
         zero, step, state, cast, hits, nothing, nothing, solver.init(flow.term, zero, step, state, cast),
-        jnp.asarray(True), jnp.asarray(0), jnp.asarray(False), crowded,
+        jnp.asarray(True), jnp.asarray(0), jnp.asarray(False), crowded, _any_light(state, cast),
     )  # fmt: skip
 
 
@@ -391,10 +414,7 @@ def _seen(flow: _Flow, carry: Carry) -> tuple[jax.Array, jax.Array]:
 
 @eqx.filter_jit
 def _look(flow: _Flow, carry: Carry) -> tuple[Carry, jax.Array]:
-    """The same with the force of the light students computed anew; and (m,) its share of the force on each neuron.
-
-    The share is that along the direction in which the neuron moves fastest.
-    """
+    """The same with the force of the light students computed anew; and (m, P) its share of that of all others on overlaps."""
     nothing = {name: jnp.zeros_like(x) for name, x in carry.state.items()}
     cast = carry.cast._replace(kept=nothing)
     whole = cast._replace(sources=jnp.arange(cast.alive.size), acting=cast.alive)
@@ -402,10 +422,10 @@ def _look(flow: _Flow, carry: Carry) -> tuple[Carry, jax.Array]:
     kept = {name: everyone[name] - few[name] for name in few}
     mass = carry.state["r"]
     kept["r"] = jnp.where(mass > 0, kept["r"] / jnp.where(mass > 0, mass, 1.0), 0.0)
-    fastest = jnp.argmax(jnp.abs(few["t"]), axis=1)[:, None]
-    along, missing = (jnp.take_along_axis(x["t"], fastest, axis=1)[:, 0] for x in (few, kept))
-    share = jnp.where(along == 0, 0.0, jnp.abs(missing / jnp.where(along == 0, 1.0, along)))
-    return carry._replace(cast=cast._replace(kept=kept), jumped=jnp.asarray(True)), share
+    along, missing = jnp.abs(few["t"]), jnp.abs(kept["t"])
+    share = jnp.where(missing >= along, 1.0 * (missing > 0), missing / jnp.where(along == 0, 1.0, along))
+    cast = cast._replace(kept=kept, then={**carry.state, "r": _silent(carry.state, cast) * mass})
+    return carry._replace(cast=cast, jumped=jnp.asarray(True), stale=jnp.asarray(False)), share
 
 
 @dataclass
@@ -434,9 +454,9 @@ class _Ledger:
             hits,
             never.copy(),
             np.zeros(count),
-            np.zeros(width),
+            np.zeros((width, count)),
             np.zeros(count),
-            np.zeros(width),
+            np.zeros((width, count)),
         )
 
     @property
@@ -454,14 +474,15 @@ class _Ledger:
     def note(self, carry: Carry) -> None:
         """Copy hits (once) and retirements, and count the work done since the last note."""
         now = float(carry.time)
-        self.light[self.neurons] += self.shared * (now - self.noted)
+        self.light[np.ix_(self.neurons, self.directions)] += self.shared * (now - self.noted)
         self.noted = now
         half, neuron, fitted, retired = (np.asarray(x)[: len(self.directions)] for x in carry.hits)
         new = np.isfinite(half) & ~np.isfinite(self.hits["half"][self.directions])
         self.hits["half"][self.directions[new]] = half[new]
         self.hits["neuron"][self.directions[new]] = self.neurons[neuron[new]]
         self.neglected[self.directions[new]] = np.asarray(carry.neglected)[neuron[new]]
-        self.left_out[self.directions[new]] = self.light[self.neurons[neuron[new]]] / np.maximum(half[new], 1e-300)
+        left_out = self.light[self.neurons[neuron[new]], self.directions[new]]
+        self.left_out[self.directions[new]] = left_out / np.maximum(half[new], 1e-300)
         self.hits["fitted"][self.directions] = np.minimum(self.hits["fitted"][self.directions], fitted)
         self.retired[self.directions] = np.minimum(self.retired[self.directions], retired)
         m, rank = carry.state["u"].shape
@@ -494,7 +515,8 @@ def _cut(flow: _Flow, carry: Carry, ledger: _Ledger) -> Carry:
     residual = np.concatenate([np.asarray(carry.state["u"])[k], np.asarray(carry.state["t"])[k][:, gone]], axis=1)
     state = {"t": carry.state["t"][k][:, q], "u": _compressed(residual), "r": carry.state["r"][k]}
     nothing = {name: jnp.zeros_like(x) for name, x in state.items()}
-    cast = carry.cast._replace(a=carry.cast.a[q], alive=carry.cast.alive[k], open=carry.cast.open[q], kept=nothing)
+    old = carry.cast
+    cast = old._replace(a=old.a[q], alive=old.alive[k], open=old.open[q], kept=nothing, then=nothing)
     small = carry._replace(
         state=state,
         cast=cast,
@@ -502,7 +524,8 @@ def _cut(flow: _Flow, carry: Carry, ledger: _Ledger) -> Carry:
         pull=carry.pull[k],
         neglected=carry.neglected[k],
     )
-    small = _recast(flow, small, room)._replace(jumped=jnp.asarray(True))
+    small = _recast(flow, small, room)
+    small = small._replace(jumped=jnp.asarray(True), stale=_any_light(small.state, small.cast))
     solver = dfx.Tsit5().init(flow.term, small.time, small.time + small.step, state, small.cast)
     return small._replace(solver=solver)
 
@@ -555,9 +578,9 @@ def retiring_flow(
         rtol, atol: tolerances per step, in the largest component.
         tolerance: a direction is retired when its aligned neurons ($1-t_{kq}^2$ below this) are at rest, up to this
             share of its weight. 0 retires nothing.
-        light: the forces of students of a mass below this share of the smallest weight are computed anew only once in
-            64 steps. 0: at every evaluation; with `tolerance` 0, the plain coupled flow. Between, light students do not
-            feel each other change: a floor of the loss that they alone make may be off by half of itself.
+        light: the forces of students of a mass below this share of the smallest weight are computed anew only once those
+            students have changed by a tenth of their mass, at the end of the step that does it. 0: at every evaluation;
+            with `tolerance` 0, the plain coupled flow.
         max_steps: give up beyond this many solver steps.
 
     Returns: `RetiringResult`. Cost per right-hand side: m·S·(P + rank) of what is left, S of it being sources.
@@ -577,25 +600,24 @@ def retiring_flow(
     width = initial.overlap.shape[0]
     ledger = _Ledger.empty(*initial.overlap.shape)
 
-    def advance(now: tuple[Carry, float], part: Stretch) -> tuple[Carry, float]:
-        carry, looked = now
+    def advance(carry: Carry, part: Stretch) -> Carry:
         while float(carry.time) < part.end:
-            if ledger.counted - looked >= _LEG and light:
+            if bool(carry.stale):
                 carry, share_of_light = _look(flow, carry)
-                ledger.shared, looked = np.asarray(share_of_light), ledger.counted
+                ledger.shared = np.asarray(share_of_light)
             carry = _leg(flow, carry, jnp.asarray(part.end))
             ledger.note(carry)
             _complain(carry, max_steps, t_end)
             before, carry = carry, _cut(flow, carry, ledger)
             if carry is not before:  # a new basis: the forces that were kept were in the old one
-                looked, ledger.shared = -np.inf, np.zeros(len(ledger.neurons))
-        return carry, looked
+                ledger.shared = np.zeros(carry.state["t"].shape)
+        return carry
 
-    def look(now: tuple[Carry, float]) -> tuple[float, float, np.ndarray]:
-        loss, shares = _seen(flow, now[0])
-        return float(now[0].time), float(loss), ledger.whole(np.asarray(shares))
+    def look(now: Carry) -> tuple[float, float, np.ndarray]:
+        loss, shares = _seen(flow, now)
+        return float(now.time), float(loss), ledger.whole(np.asarray(shares))
 
-    def result(track: Track[tuple[Carry, float]]) -> RetiringResult:
+    def result(track: Track[Carry]) -> RetiringResult:
         times, loss, share = (x[: grid.size] for x in track.columns(axis=0))
         return RetiringResult(
             times, loss, ledger.hits["half"], ledger.hits["neuron"], ledger.hits["fitted"], ledger.retired,
@@ -605,7 +627,7 @@ def retiring_flow(
     start = _start(flow, coordinates_of(initial), jnp.asarray(teacher.a), min(width, _SOURCES) if light else width)
     moments = [0.0, *grid[grid > 0].tolist(), *([t_end] if grid[-1] < t_end else [])]
     told = Told("gradient flow", float(t_end), progress, lambda now: f": {ledger.learned} of {teacher.width} learned")
-    return drive((start, -np.inf), between(moments), advance, look, result, told, from_start=bool(grid[0] == 0))
+    return drive(start, between(moments), advance, look, result, told, from_start=bool(grid[0] == 0))
 
 
 def _flow(activation: Activation, rtol: float, atol: float, tolerance: float, heavy: float) -> _Flow:

@@ -62,7 +62,7 @@ def for_good(lost: Any) -> Any:
 
 
 def stretches(steps: int, saves: int, length: int = 1) -> Iterator[Stretch]:
-    """Between saves, in blocks of `length` steps; a shorter last block if steps do not divide."""
+    """Between saves, at equal distances but for whole blocks of `length` steps; a shorter last block if they do not divide."""
     total, rest = divmod(steps, length)
     for first, last in pairwise(marks(total, saves)):
         yield Stretch(first * length, last * length, first, last - first, length)

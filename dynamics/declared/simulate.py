@@ -27,7 +27,7 @@ from theory.declared.start import Start
 if TYPE_CHECKING:
     import xarray as xr
 
-#: A replica whose squared norms exceed this has diverged.
+#: A replica one of whose squared norms is so many times the natural one has diverged.
 BLOW_UP = 1e6
 
 
@@ -38,7 +38,7 @@ class DeclaredRun(Plotted):
     Attributes:
         dataset: `overlap` (replica, time, eigenspace, neuron, direction), `gram` (replica, time, eigenspace, neuron, other),
             `second` (replica, time, neuron); coordinate ``step``. diverged: (replica,) whether a squared norm was above 10⁶
-            when it was looked at, or anything not finite; NaN from there on.
+            times `natural_size` when it was looked at, or anything not finite; NaN from there on.
     """
 
     dataset: "xr.Dataset"
@@ -89,18 +89,27 @@ def declared_sgd(
     told = Told("SGD", steps, progress, f", {replicas} replicas")
     if loss:
         lowered_population(model)  # refuses what has none
-    result = partial(_result, model, method, seed, loss)
+    result = partial(_result, model, BLOW_UP * natural_size(model, start), method, seed, loss)
     parts = stretches(steps, saves, block)
     return drive(engine.begin(keys), parts, engine.advance(keys), lambda run: engine.look(run.vectors), result, told)
 
 
-def _result(model: DeclaredModel, method: str, seed: int, loss: bool, track: Track[Any]) -> DeclaredRun:
+def natural_size(model: DeclaredModel, start: Start) -> float:
+    """The largest squared norm of a row at the start, or of one that fits: a direction's, of 2-homogeneous rows times the norm
+    of the weights.
+    """
+    weights = getattr(model.target, "weights", (1.0,)) if model.student.homogeneous else (1.0,)
+    fits = np.linalg.norm(weights) * np.max(np.einsum("ipp->p", model.directions.grams))
+    return float(max(np.max(np.einsum("ikk->k", start.grams)), fits))
+
+
+def _result(model: DeclaredModel, limit: float, method: str, seed: int, loss: bool, track: Track[Any]) -> DeclaredRun:
     import xarray as xr
 
     overlap, gram, second, *fitted = track.columns()
     size = np.einsum("rtikk->rtk", gram)
     with np.errstate(invalid="ignore"):
-        lost = ~np.isfinite(size).all(axis=2) | ~np.isfinite(second).all(axis=2) | (size.max(axis=2) > BLOW_UP)
+        lost = ~np.isfinite(size).all(axis=2) | ~np.isfinite(second).all(axis=2) | (size.max(axis=2) > limit)
     lost = for_good(lost)
     for values in (overlap, gram, second, *fitted):
         values[lost] = np.nan

@@ -344,7 +344,8 @@ def _workers(arguments: argparse.Namespace) -> int:
 def _lock(arguments: argparse.Namespace, asked: list[Asked]) -> Result:
     """Lock all claims, or none: each can be run, and no other version of it is locked.
 
-    A claim that was judged before, whatever it said then, is locked after data.
+    A claim that was judged before into the folder of ``--out``, whatever it said then, is locked after data; no other is
+    looked into.
     """
     from emergence.conjecture import lock
 

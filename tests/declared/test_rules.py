@@ -19,7 +19,7 @@ from theory.declared.model import DeclaredModel
 from theory.declared.rule import SAM, Adam, Clipped, Here, Momentum, Moved, Muon, Normalised, Rule
 from theory.declared.schedule import Linear
 from theory.declared.start import draw_start
-from theory.declared.student import committee
+from theory.declared.student import committee, two_homogeneous
 from theory.declared.target import Additive
 
 ROWS, SAMPLE = np.array([[1.0, 0.5, 0.0], [0.2, -1.0, 0.3]]), np.array([[0.3, -0.4, 1.0]])
@@ -117,12 +117,31 @@ def test_what_has_diverged_has_diverged_even_if_it_comes_back(monkeypatch: pytes
         run = declared_sgd(model, start, steps=400, replicas=40, saves=50, method="ambient")
         return run.dataset.gram.values[..., 0, 0, 0]
 
+    monkeypatch.setattr(simulate, "BLOW_UP", 1e6 / 30.0**2)  # of the squared norm at the start
     marked = run()
     monkeypatch.setattr(simulate, "BLOW_UP", np.inf)
     whole = run()
     beyond = np.maximum.accumulate(whole, axis=1) > 1e6
     assert np.any(beyond & (whole < 1e6))
     np.testing.assert_array_equal(marked, np.where(beyond, np.nan, whole))
+
+
+@pytest.mark.slow
+def test_what_diverges_does_not_depend_on_the_unit_of_the_target() -> None:
+    """With weights, squared norms and 1/η in units of s the run is the same."""
+    directions = Directions.orthonormal(Inputs.isotropic(20), 1)
+    square = Activation.parse("h2")
+
+    def run(unit: float) -> np.ndarray:
+        model = DeclaredModel(directions, Additive(square, (unit,)), two_homogeneous(square, 1), Rule(0.2 / unit))
+        start = draw_start(directions, 1, 0.5 * np.sqrt(unit))
+        run = declared_sgd(model, start, steps=12, replicas=16, saves=12, method="ambient")
+        return run.dataset.gram.values[..., 0, 0, 0] / unit
+
+    plain = run(1.0)
+    assert 0 < np.isnan(plain[:, -1]).mean() < 1
+    for unit in (1e-7, 1e7):
+        np.testing.assert_allclose(run(unit), plain, rtol=1e-6)
 
 
 @pytest.mark.parametrize("method", ["exact", "ambient"])

@@ -16,6 +16,7 @@ from theory.declared.known import Knowledge, Known
 from theory.declared.model import DeclaredModel
 from theory.declared.predict import largest_step, predict
 from theory.declared.rule import Momentum, Rule
+from theory.declared.schedule import Linear, Power
 from theory.declared.start import Start
 from theory.declared.student import Student, committee, two_homogeneous
 from theory.declared.target import Additive
@@ -34,12 +35,13 @@ def sigma(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def steps_to_find(student: Student, overlap: float, rule: Rule, replicas: int, seed: int = 0) -> np.ndarray:
     """When u² first is ½, one for each replica: the row in its plane with the direction; what is new is χ² long."""
-    rng, size, batch = np.random.default_rng(seed), float(rule.step_size), rule.batch  # type: ignore[arg-type]
+    rng, batch, sizes = np.random.default_rng(seed), rule.batch, rule.step_size
     length = 1.0 if student.rows == "sphere" else SCALE
     along, across = np.full(replicas, overlap * length), np.full(replicas, np.sqrt(1 - overlap**2) * length)
     found, live = np.zeros(replicas), np.arange(replicas)
     for step in range(1, 10**6):
         x, y = rng.standard_normal((2, batch, live.size))
+        size = float(sizes(step - 1)) if callable(sizes) else sizes
         norm2 = along**2 + across**2
         z = (along * x + across * y) / np.sqrt(norm2)
         (value, slope), label = sigma(z), sigma(x)[0]
@@ -97,6 +99,19 @@ def test_steps_are_valid_where_sgd_takes_them(student: Student, batch: int) -> N
         else:
             assert abs(steps.mean() - entry.value) > 4 * error
             assert off + steps.std() / entry.value > 0.3
+
+
+def test_steps_of_a_schedule_are_valid_where_its_steps_are_small_and_last() -> None:
+    overlap, steps = 0.4, 7500  # (of the flow, at 0.04 of the largest step size)
+    size = 0.04 * only(knowledge(LIGHT, overlap, Rule(1e-9)), BOUND).value
+    slower = Rule(Power(size, 0.5, steps))
+    entry = only(knowledge(LIGHT, overlap, slower), FOUND_STEPS)
+    found = steps_to_find(LIGHT, overlap, slower, 16)
+    assert not entry.reasons
+    assert entry.value > 1.2 * steps
+    assert entry.low < found.mean() - found.std() < found.mean() + found.std() < entry.high
+    ends = Rule(Linear(size, 0.1 * size, 2 * steps))
+    assert [x.split(":")[0] for x in only(knowledge(LIGHT, overlap, ends), FOUND_STEPS).reasons] == ["schedule"]
 
 
 def test_below_the_bound_the_mean_of_sgd_is_valid_and_right_where_the_flow_is_not() -> None:

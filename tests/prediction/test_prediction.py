@@ -132,8 +132,10 @@ def test_exponent_one_learns_from_negative_overlaps_too(text: str) -> None:
 def test_nothing_to_learn_is_said_not_guessed() -> None:
     found = predict(Activation.parse("h3"), Teacher.of([1.0], 50), state([[-0.1]]))
     assert not found.learned.any()
-    with pytest.raises(InputError, match="no direction"):
+    with pytest.raises(InputError, match="no direction is predicted to be learned"):
         _ = found.last_time
+    decayed = predict(Activation.parse("h4"), Teacher.of([1.0], 50), state([[0.2]]), decay=50.0)
+    assert decayed.last_time == decayed.time_half[0] > 0  # found, and never fitted
     with pytest.raises(InputError, match="no direction"):
         found.stability_bound()
     assert found.loss(np.array([0.0, 1e9])) == pytest.approx([0.5, 0.5])

@@ -56,6 +56,14 @@ def test_massless_rows_are_the_compiled_deflated_flow(text: str, share: float) -
     np.testing.assert_array_equal(rows.neuron, compiled.neuron)
 
 
+def test_what_is_found_at_the_start_is_in_no_tie() -> None:
+    teacher, overlap = Teacher.of([1.0, 0.5], 100), np.array([[0.9, 0.0], [0.1, 0.2], [0.05, 0.1]])
+    beside = np.diag(np.sqrt(1 - np.sum(overlap**2, axis=1)))
+    found = predict(Activation.parse("h4"), teacher, InitialState(0.03 * overlap, 0.03 * beside))
+    assert found.time_half[0] == 0
+    assert broken(found, intervals=True) == broken(found) == [set(), set()]
+
+
 def test_a_clear_problem_is_inside_and_its_interval_narrow() -> None:
     found = problem("h4", dim=4000)
     for own, alone in zip(validity(found), found.time_half, strict=True):

@@ -30,7 +30,7 @@ from theory.declared.target import Additive
 from theory.one_task.hitting_distribution import HittingLaw, hitting_distribution
 from theory.prediction.greedy import select
 from theory.prediction.predict import Prediction, predict
-from theory.prediction.validity import MOVED, WIDEST, Condition, Validity, of_step, validity
+from theory.prediction.validity import MOVED, WIDEST, Condition, Validity, of_step, validity, wide
 
 LEADING, FOUND, FITTED = "emergence, leading order", "emergence", "half of its norm fitted"
 FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS = "emergence in steps", "emergence of SGD, mean", "emergence of SGD, spread"
@@ -73,7 +73,7 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         )
     if prediction is not None:
         entries = list(_additive(model.rule, prediction, pace, signal))
-        law: Callable[[int], HittingLaw | None] = partial(_law_of_sgd, prediction, model.rule)
+        law: Callable[[Rule, int], HittingLaw | None] = partial(_law_of_sgd, prediction)
     else:
         entries, lone = list(_by_rows(model, start)), _lone(model, start)
         entries += [] if lone is None else [lone.largest_step]
@@ -83,10 +83,11 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
 
 
 def _in_steps(
-    rule: Rule, entries: Sequence[Known | Unknown], law: Callable[[int], HittingLaw | None]
+    rule: Rule, entries: Sequence[Known | Unknown], law: Callable[[Rule, int], HittingLaw | None]
 ) -> Iterator[Known | Unknown]:
     """The flow's times as steps, by the sum of step sizes. Steps of SGD take as long where their own `law`, in flow time, is
-    near: the interval holds its mean, give or take its spread.
+    near: the interval holds its mean, give or take its spread. A schedule moves them by no more than its largest step would if
+    all were as large.
     """
     found = [x for x in entries if isinstance(x, Known) and x.quantity == FOUND and x.place is not None]
     times = np.array([x.value for x in found])
@@ -101,19 +102,20 @@ def _in_steps(
                 f"direction {entry.place}: the schedule's first {last} steps add up to less than its time, {entry.value:.4g}",
             )
             continue
-        known = stable.holds and not callable(rule.step_size) and 0 < entry.value < np.inf
-        own = law(entry.place - 1) if known and entry.place is not None else None
+        known = stable.holds and 0 < entry.value < np.inf
+        own = law(replace(rule, step_size=size), entry.place - 1) if known and entry.place is not None else None
         moved = 0.0 if own is None else (abs(own.mean - entry.value) + own.std) / entry.value
+        ends = np.array([entry.low / (1 + moved), entry.high * (1 + moved)])
+        low, high = steps_until(rule.step_size, ends)[0].tolist()
+        over = np.isinf(high) and np.isfinite(entry.high)
         conditions = (
             *entry.conditions,
             stable,
+            fact("schedule", not over, "schedule: it may be over before SGD is there"),
             fact("noise", not rule.noise, "noise: what that on labels moves SGD by is not known"),
             fact("fluctuations", entry.value < np.inf, "fluctuations: noise may find what the flow never does"),
-            fact("fluctuations", not callable(rule.step_size), "fluctuations: known for constant steps only"),
             small("fluctuations", moved, _FLUCTUATIONS, "fluctuations: SGD is {:.2g} times it off, in mean and spread"),
         )
-        ends = np.array([entry.low / (1 + moved), entry.high * (1 + moved)])
-        low, high = steps_until(rule.step_size, ends)[0].tolist()
         yield Known(FOUND_STEPS, value, STEPS, entry.source, conditions, entry.place, low, high)
 
 
@@ -223,12 +225,7 @@ def _of_sgd(prediction: Prediction, rule: Rule, p: int, conditions: tuple[Condit
 def _fitted(low: float, high: float) -> tuple[Condition, ...]:
     """Whether what moves the time when a direction is fitted leaves it a time; said where there is an interval."""
     sentence = "fitted: other students and directions move that time by a factor {:.3g}"
-    return () if np.isnan(low) else (small("fitted", _wide(low, high), WIDEST, sentence),)
-
-
-def _wide(low: float, high: float) -> float:
-    """High over low: 1 of what is at once, or never; inf of what may be from the start on."""
-    return 1.0 if low == high else high / low if low > 0 else np.inf
+    return () if np.isnan(low) else (small("fitted", wide(low, high), WIDEST, sentence),)
 
 
 def _rest(prediction: Prediction, found: Sequence[Validity], signal: float) -> Iterator[Known]:
@@ -562,7 +559,7 @@ def _interval(times: Sequence[float], pulled: float) -> tuple[float, float]:
 
 def _tie(low: float, high: float, lead: float) -> Condition:
     sentence = f"tie (lead {lead:.3g}): other directions, or its own norm, move the time by a factor {{:.3g}}"
-    return small("tie", _wide(low, high), WIDEST, sentence)
+    return small("tie", wide(low, high), WIDEST, sentence)
 
 
 def _pull(model: DeclaredModel, start: Start, row: int, p: int, time: float) -> float:
@@ -608,16 +605,15 @@ class _Lone:
         conditions = fact("momentum", type(rule) is Rule, plain), small("whole steps", moved, MOVED, far)
         return Known(BOUND, value, TIME, DRIFT_REFERENCE, conditions, 1)
 
-    def law(self) -> HittingLaw:
-        """Of the steps of SGD, as sums of step sizes."""
-        rule = self.model.rule
+    def law(self, rule: Rule) -> HittingLaw:
+        """Of the steps of SGD by this rule, of constant steps, as sums of step sizes."""
         size = float(rule.step_size) / rule.batch  # type: ignore[arg-type]
         walk = Wandering(self.drift, self.dim, size, self.model.student.activation)
         return hitting_distribution(walk, self.overlap, lone_row.FOUND).moments()
 
 
-def _law_of_row(lone: _Lone | None, p: int) -> HittingLaw | None:
-    return None if lone is None else lone.law()
+def _law_of_row(lone: _Lone | None, rule: Rule, p: int) -> HittingLaw | None:
+    return None if lone is None else lone.law(rule)
 
 
 def _lone(model: DeclaredModel, start: Start) -> _Lone | None:

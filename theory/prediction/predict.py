@@ -59,7 +59,7 @@ class Prediction:
     def last_time(self) -> float:
         """The last finite time at which a direction is found or fitted (some are found only: at −e, or under decay).
 
-        Raises `InputError` if nothing is predicted to be learned.
+        Raises `InputError` if none is after the start.
         """
         times = np.concatenate([self.time_half, self.time_loss])
         finite = times[np.isfinite(times) & (times > 0)]

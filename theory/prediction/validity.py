@@ -273,10 +273,10 @@ def _bracketed(prediction: Prediction, q: int, general: tuple[Condition, ...], f
         settled = np.isinf([alone, massless]).any()
         cause = _tie(prediction, q, np.inf) if settled else _pull(np.inf, np.inf)
         return Validity((*general, cause), low, high, fitted=fitted)
-    width = high / low if low > 0 else np.inf
+    width = wide(low, high)
     pull = abs(light[0] - massless)
     by_pull = pull > max(light) - min(light) + abs(massless - alone)
-    cause = _pull(pull / massless, width) if by_pull else _tie(prediction, q, width)
+    cause = _pull(pull / massless if massless else np.inf, width) if by_pull else _tie(prediction, q, width)
     return Validity((*general, cause), low, high, fitted=fitted)
 
 
@@ -298,6 +298,11 @@ def _interval(alone: float, massless: float, light: Sequence[float]) -> tuple[fl
         return float(found.min()), np.inf
     moved = abs(light[0] - massless) + max(light) - min(light)
     return max(float(found.min()) - moved, 0.0) * (1 - _ROUNDING), (float(found.max()) + moved) * (1 + _ROUNDING)
+
+
+def wide(low: float, high: float) -> float:
+    """High over low: 1 of what is at once, or never; inf of what may be from the start on."""
+    return 1.0 if low == high else high / low if low > 0 else np.inf
 
 
 def _tie(prediction: Prediction, q: int, width: float) -> Condition:
@@ -327,14 +332,15 @@ def _tie_limits(prediction: Prediction) -> np.ndarray:
     limits = np.ones(prediction.teacher.width)
     largest = 1.0
     for q in prediction.selection.directions:
-        late = prediction.time_loss[q] / prediction.time_half[q] if prediction.time_half[q] > 0 else np.inf
-        largest = max(largest, late * (1 + float(finite_size_share(prediction.overlap[q] ** 2))))
+        if prediction.time_half[q] > 0:  # (what is found at once, or who found it, no finite size moves)
+            late = prediction.time_loss[q] / prediction.time_half[q]
+            largest = max(largest, late * (1 + float(finite_size_share(prediction.overlap[q] ** 2))))
         limits[q] = largest
     return limits
 
 
 def _estimated(prediction: Prediction, q: int, limits: np.ndarray) -> tuple[Condition, ...]:
-    if not np.isfinite(prediction.time_half[q]):
+    if not 0 < prediction.time_half[q] < np.inf:
         return ()
     lead, share = float(prediction.lead[q]), float(finite_size_share(prediction.overlap[q] ** 2))
     tie = f"near tie (lead {lead:.3g}, less than {limits[q]:.3g}): finite size decides who learns it, and when"

@@ -22,6 +22,7 @@ from validation.statistics.resampling import (
     Replicas,
     Shares,
     abscissae,
+    percentile_interval,
     resample_counts,
 )
 
@@ -52,7 +53,9 @@ class Frontier(LogCurve):
         statistic: over replicas: ``mean``, ``log-mean`` or ``median``. rng, resamples, confidence: of the bootstrap.
         paired: replica r of every curve is one cluster, as where all come from one seed; needs as many of each curve.
 
-    Intervals are percentile intervals: the minimum is not smooth where curves cross. The least of several noisy means lies too
+    Intervals are percentile intervals: the minimum is not smooth where curves cross. At 95 % they are infinite for five
+    replicas or fewer (`percentile_interval`), and of means too short for some more (two crossing curves: 85 to 86 % hold the
+    truth with 6 replicas, 88 to 90 % with 8, 92 % with 12). The least of several noisy means lies too
     low where their errors are as large as their distances, and its resamples lie lower still. (Three crossing curves: the mean
     logarithm is off by −0.025, −0.005 and 0.000 of errors of 0.070, 0.037 and 0.019 with 12, 50 and 200 replicas, and 95 %
     intervals hold the truth in 83, 92 and 94 %; slopes show next to no bias, and their intervals hold it in 91 to 93 %.)
@@ -115,9 +118,8 @@ class Frontier(LogCurve):
 
     def contrast(self, weights: np.ndarray) -> Estimate:
         weights = np.asarray(weights, dtype=float)
-        ends = (1 + np.array([-1, 1]) * self.confidence) / 2
-        low, high = np.quantile(self._draws @ weights, ends)
-        return Estimate(float(weights @ self.logs), self.stderr(weights), float(low), float(high), self.confidence)
+        low, high = percentile_interval(self._draws @ weights, self.shares(weights), self.confidence)
+        return Estimate(float(weights @ self.logs), self.stderr(weights), low, high, self.confidence)
 
     def shares(self, weights: np.ndarray) -> Shares:
         """Each curve's part of a contrast: its weights where it is lowest."""

@@ -10,7 +10,8 @@ weights w, the contrast $c=\sum_jw_j\ln\bar y_j$ has
   the quantile of $|c^*-c|/s^*$, whose coverage errs least where replicas are few, skewed or heavy-tailed (there
   $c\pm1.96\,s$ and percentile intervals are too short); it is infinite where more of the resamples than the interval may
   miss are of one replica alone, as at 95 % with two or three replicas. For medians it is the percentile interval, which
-  lies in the sample's range, as a median of R replicas itself does in $1-2^{1-R}$ of samples: 50, 75 and 88 % of two to four;
+  lies in the sample's range, as the true median does in $1-2^{1-R}$ of samples of R: where that is less than the interval's
+  confidence, as at 95 % with five replicas or fewer, it is infinite;
 * the standard error of the jackknife over replicas, as a check on the linearisation.
 """
 
@@ -224,7 +225,7 @@ class ReplicaCurves(LogCurve):
         stderr = self.stderr(weights)
         draws = np.sum([block.draws @ weights[place] for place, block in self._blocks], axis=0)
         if self.statistic == "median" or not stderr > 0:
-            low, high = _quantiles(draws, (1 + np.array([-1, 1]) * self.confidence) / 2)
+            low, high = percentile_interval(draws, self.shares(weights), self.confidence)
         else:
             spread = np.sqrt(np.sum([b.resampled_variances(weights[place]) for place, b in self._blocks], axis=0))
             apart = spread > _ALONE * stderr  # (one replica, again and again, has no error of its own)
@@ -276,6 +277,18 @@ def spread_of(draws: np.ndarray) -> float:
         return float(np.std(draws, ddof=1))
     low, high = np.quantile(draws, _ONE_SIGMA, method="inverted_cdf")
     return float((high - low) / 2) if np.isfinite(low) else float("inf")
+
+
+def percentile_interval(draws: np.ndarray, shares: Shares, confidence: float) -> tuple[float, float]:
+    """Between the percentiles of draws (B,) of a contrast with these shares.
+
+    Infinite where a sample in it has too few replicas: of R, the true median is outside of all in $2^{1-R}$ of samples. Draws
+    that are all alike have no error at any number.
+    """
+    few = any(2.0 ** (1 - block.count) > 1 - confidence for block, weights in shares if np.any(weights != 0))
+    if few and np.any(draws != draws[0]):
+        return -np.inf, np.inf
+    return _quantiles(draws, (1 + np.array([-1, 1]) * confidence) / 2)
 
 
 def _quantiles(values: np.ndarray, ends: np.ndarray) -> tuple[float, float]:
