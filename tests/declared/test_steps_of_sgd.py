@@ -101,6 +101,7 @@ def test_steps_are_valid_where_sgd_takes_them(student: Student, batch: int) -> N
             assert off + steps.std() / entry.value > 0.3
 
 
+@pytest.mark.slow
 def test_steps_of_a_schedule_are_valid_where_its_steps_are_small_and_last() -> None:
     overlap, steps = 0.4, 7500  # (of the flow, at 0.04 of the largest step size)
     size = 0.04 * only(knowledge(LIGHT, overlap, Rule(1e-9)), BOUND).value
