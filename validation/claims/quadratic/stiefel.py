@@ -194,17 +194,11 @@ def _tracking_in_time(model: QuadraticModel, context: Context, coarse: Tracked, 
     """
     places = [int(np.argmin(np.abs(one.times - MIDDLE))) for one in (coarse, run)]
     at, riccati = places[1], float(run.riccati[places[1]])
-    excess, drift = (
-        2 * fine - whole
-        for whole, fine in (
-            [one.excess[:, place] for one, place in zip((coarse, run), places, strict=True)],
-            [
-                float(one.mean_drift[place] - one.riccati[place])
-                for one, place in zip((coarse, run), places, strict=True)
-            ],
-        )
-    )
-    gap, stderr = mean_and_error(excess)
+    pairs = list(zip((coarse, run), places, strict=True))
+    excess_whole, excess_fine = (one.excess[:, place] for one, place in pairs)
+    drift_whole, drift_fine = (float(one.mean_drift[place] - one.riccati[place]) for one, place in pairs)
+    drift = 2 * drift_fine - drift_whole
+    gap, stderr = mean_and_error(2 * excess_fine - excess_whole)
     single, single_error = mean_and_error(run.excess[:, at])
     starts, _ = _common(context)
 
@@ -212,7 +206,7 @@ def _tracking_in_time(model: QuadraticModel, context: Context, coarse: Tracked, 
         time = factor * run.times[at : at + 1]
         return float(np.mean([riccati_flow(model.spectrum, start).risk(time)[0] for start in starts]))
 
-    controls = {
+    controls: dict[str, Control | float] = {
         "γ forgotten (time √N times faster)": wrong(model.width**0.5),
         "loss without its factor ¼ (time twice as fast)": wrong(2.0),
         "time half as fast": wrong(0.5),
