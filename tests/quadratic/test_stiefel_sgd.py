@@ -16,7 +16,7 @@ from dynamics.core.outside import NO_MISTAKES, Mistakes
 from dynamics.quadratic.riccati import riccati_flow
 from dynamics.quadratic.stiefel_sgd import StiefelResult, stiefel_sgd
 from theory import InputError, QuadraticModel, Subspace, Teacher, draw_subspace
-from theory.quadratic.stiefel import largest_step, mean_flow, projected_risk, step_drift
+from theory.quadratic.stiefel import largest_step, mean_flow, projected_risk, single_passage, step_drift
 
 ACCEPT, REJECT = 1e-4, 1e-6
 REPLICAS = 4000
@@ -251,3 +251,44 @@ def test_bad_input_is_one_line(change: dict, text: str) -> None:
     with pytest.raises(InputError, match=text) as caught:
         stiefel_sgd(options.pop("model"), options.pop("start"), **options)
     assert "\n" not in str(caught.value)
+
+
+# ------------------------------------------------------------------------------- one row, one direction
+
+
+def test_passage_of_one_row_without_steps_is_the_riccati_flow() -> None:
+    """ln of the odds m²/(1 − m²) grows by 2 in a unit of Riccati time."""
+    model = QuadraticModel(Teacher.power_law(1, 1.0, 1000), 1, 1.0)
+    start, level = 0.3, 0.8
+    odds = [m**2 / (1 - m**2) for m in (start, level)]
+    found = single_passage(model, np.array([start, -start, 0.9]), level, step_size=1e-8)
+    np.testing.assert_allclose(found, np.array([1, 1, 0]) * np.log(odds[1] / odds[0]) / 2, rtol=2e-4)
+
+
+def test_passage_of_one_row_knows_its_noise() -> None:
+    """Plain projected steps of vectors, beside the law: to (M* + N)/d, where the drift without its noise is 20 % short."""
+    dim, replicas, level = 16, 2000, 0.84
+    model, rng = QuadraticModel(Teacher.power_law(1, 1.0, dim), 1, 1.0), np.random.default_rng(5)
+    step_size = 0.2 / dim / 4
+    w = rng.standard_normal((replicas, dim))
+    w /= np.linalg.norm(w, axis=1, keepdims=True)
+    expected = single_passage(model, w[:, 0], level, step_size=step_size) / (4 * step_size)
+    steps = np.where(np.abs(w[:, 0]) >= level, 0, -1)
+    for step in range(1, 3000):
+        going = np.flatnonzero(steps < 0)
+        if not going.size:
+            break
+        x, row = rng.standard_normal((going.size, dim)), w[going]
+        h = np.sum(row * x, axis=1)
+        row = row + (2 * step_size * (x[:, 0] ** 2 - h**2) * h)[:, None] * (x - h[:, None] * row)
+        w[going] = row / np.linalg.norm(row, axis=1, keepdims=True)
+        steps[going[np.abs(w[going, 0]) >= level]] = step
+    assert np.all(steps >= 0)
+    gap = (steps - expected) / expected.mean()
+    assert abs(gap.mean()) < 2 / dim + 4 * gap.std(ddof=1) / np.sqrt(replicas)
+    assert gap.std(ddof=1) / np.sqrt(replicas) < 0.012  # (the drift without its noise is 20 % short)
+
+
+def test_passage_of_several_rows_is_refused() -> None:
+    with pytest.raises(InputError, match="2 rows for 1 directions"):
+        single_passage(QuadraticModel(Teacher.power_law(1, 1.0, 50), 2, 1.0), np.array([0.1]), 0.5, step_size=1e-3)

@@ -83,12 +83,21 @@ def step_drift(G: np.ndarray, a: np.ndarray, width: int, dim: int, speed_factor:
 
     Returns: dG/dt in Riccati time, (…, P, P).
     """
-    M, eye = np.diag(a), np.eye(a.size)
-    MG = M @ G
+    MG = np.diag(a) @ G
     riccati = MG + np.swapaxes(MG, -1, -2) - 2 * G @ MG
     if step == 0:
         return riccati
-    out = eye - G
+    gain, loss = _second_order(G, a, width, dim, speed_factor)
+    return riccati + step / 4 * (gain - loss)
+
+
+def _second_order(
+    G: np.ndarray, a: np.ndarray, width: int, dim: int, speed_factor: float
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""What the new sample adds to G and what the old direction takes from it, of $K=$ gain − loss in `step_drift`."""
+    M = np.diag(a)
+    MG = M @ G
+    out = np.eye(a.size) - G
     inner, inner2 = G @ MG, G @ M @ MG  # ΠMΠ and ΠM²Π, seen from the teachers
     b_in, b2_all = (
         _trace(MG) - speed_factor * width,
@@ -101,7 +110,7 @@ def step_drift(G: np.ndarray, a: np.ndarray, width: int, dim: int, speed_factor:
     loss = 16 * (inner2 - inner @ MG) + 8 * b_out * (inner - speed_factor * G)
     loss = loss + 8 * (dim - width) * (inner2 - 2 * speed_factor * inner + speed_factor**2 * G)
     loss = loss + (8 * b2_out + 2 * (dim - width) * b2_all) * G
-    return riccati + step / 4 * (gain - loss)
+    return gain, loss
 
 
 def _trace(X: np.ndarray) -> np.ndarray:
@@ -144,6 +153,39 @@ def mean_flow(
     if not solution.success:
         raise InputError(f"times end at {times[-1]:g}: the mean flow could not be followed there ({solution.message})")
     return solution.y.T.reshape(len(times), *start.shape)
+
+
+def single_passage(model: QuadraticModel, overlaps: np.ndarray, level: float, *, step_size: float) -> np.ndarray:
+    r"""Mean Riccati time in which one row reaches the overlap `level` with the one direction (N = P = 1), noise and all.
+
+    With one row $G=m^2$ is a diffusion: `step_drift` is its drift, and $E(\Delta G)^2=4G\,E\,\tau^2(\theta^\top n)^2$ its
+    noise, the gain of the drift seen from outside. In m, with gain g and loss l of `step_drift`,
+    $$b=\frac{2G(1-G)-\frac\epsilon4l}{2m},\qquad D=\frac\epsilon4g,\qquad bT'+\tfrac D2T''=-1,\quad T'(0)=0,\ T(h)=0.$$
+    Left out is what whole steps and kicks that are not Gaussian add, relative O(1/d) at fixed ηd. (ηd = 0.05: the
+    time to half the initial risk is 1.39 of the Riccati flow's at d = 512; measured 1.38(2). The mean drift alone gives 1.22.)
+
+    Args: overlaps (n,) at the start, either sign; those beyond `level` take no time. step_size: η of the loss ½(f*−f)².
+    Raises `InputError` for more than one row or direction.
+    """
+    if model.width != 1 or model.teacher.width != 1:
+        raise InputError(
+            f"{model.width} rows for {model.teacher.width} directions: the law of a passage is derived for one of each"
+        )
+    step, factor = model.riccati_rate * step_size, model.speed_factor / model.norm
+
+    def rates(m: float, state: np.ndarray) -> list[float]:
+        """T' and T, up to a constant."""
+        gain, loss = (
+            float(x[0, 0]) for x in _second_order(np.array([[m * m]]), model.spectrum, 1, model.teacher.dim, factor)
+        )
+        drift = m * (1 - m * m) - step / 8 * loss / m if m > 0 else 0.0
+        return [-8 / (step * gain) * (1 + drift * state[0]), state[0]]
+
+    ends = np.minimum(np.abs(overlaps), level)
+    solution = scipy.integrate.solve_ivp(
+        rates, (0.0, level), (0.0, 0.0), "LSODA", rtol=1e-8, atol=1e-10, dense_output=True
+    )
+    return np.asarray(solution.sol(ends)[1] - solution.y[1, -1])
 
 
 def projected_risk(spectrum: np.ndarray, G: np.ndarray) -> np.ndarray:

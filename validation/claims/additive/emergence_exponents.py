@@ -27,6 +27,7 @@ from validation.judge.context import Context
 from validation.judge.controls import TENTH, off_by_a_tenth
 from validation.judge.under_test import once
 from validation.statistics.regression import regress
+from validation.statistics.standard_errors import mean_and_error
 
 _ACTIVATION = Activation.parse("h4")
 WIDTH, STUDENTS, SCALE = 8, 32, 1e-3
@@ -216,15 +217,19 @@ def run_emergence(context: Context) -> Iterator[Part]:
 
 
 def _curves(points: Points, decay: float, dims: tuple[int, ...]) -> list[Series]:
-    """Geometric means over starts for each rank, with two standard errors."""
+    """Geometric means over starts for each rank, with two standard errors (no bar where there is one start)."""
     found = []
     for dim in dims:
         here = points.columns[:, 1] == np.log(dim)
         ranks = np.unique(points.columns[here, 0])
         groups = [here & (points.columns[:, 0] == rank) for rank in ranks]
         logs = np.array([points.measured[group].mean() for group in groups])
-        bars = np.array([2 * points.measured[group].std() / np.sqrt(group.sum()) for group in groups])
+        bars = 2 * np.array([_error(points.measured[group]) for group in groups])
         theory = np.exp([points.predicted[group].mean() for group in groups])
         name = f"β = {decay:g}, d = {dim}"
         found.append(Series(name, np.exp(ranks), np.exp(logs), np.exp(logs - bars), np.exp(logs + bars), theory))
     return found
+
+
+def _error(values: np.ndarray) -> float:
+    return mean_and_error(values)[1] if values.size > 1 else 0.0

@@ -196,8 +196,7 @@ def run_single(context: Context) -> Iterator[Part]:
         if predicted == 0:
             controls = {"SAM helps": 1.0}
             # (The same runs with plain SGD, which population SAM of this radius is.)
-            other, _ = _share_learned(student, Rule(size), start, 2 * steps, seed)
-            controls["SAM of"] = other
+            controls["SAM of"] = Control(predicted, *_share_learned(student, Rule(size), start, 2 * steps, seed))
         else:
             controls = {"SAM repels": 0.0}
         text = f"share of runs that reach |u| > {_LEARNED:g} from {place:g} u*, u* = {barrier:.3f}, h3, d = {_RUNS}"

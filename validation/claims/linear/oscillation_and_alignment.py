@@ -16,7 +16,7 @@ from validation.figures.linear import curves, neuron_paths, norm_and_alignment
 from validation.judge.claim import Control, Measurement, Part, claim
 from validation.judge.context import Context
 from validation.judge.under_test import built_in
-from validation.statistics.standard_errors import bootstrap_error, mean_and_error
+from validation.statistics.standard_errors import bootstrap_error, mean_and_error, share_error
 
 _SOURCE = "arXiv:2603.10397"
 DIM = 20
@@ -464,9 +464,8 @@ def run_sam(context: Context) -> Iterator[Part]:
         controls = {"collapsed" if held else "held": 0.0 if held else 1.0}
         source = "none: a run is held or it is not"
         details = {"mean of ⟨θ, θ*⟩": float(along.mean())}
-        yield Measurement(
-            text, expected, *mean_and_error((along > 0.5).astype(float)), 0.0, controls, source, key, details
-        )
+        share = float(np.mean(along > 0.5))
+        yield Measurement(text, expected, share, share_error(share, replicas), 0.0, controls, source, key, details)
     measurement, rich, lazy = _full_batch(context, start)
     yield measurement
     root = np.sqrt(run.values("frobenius2") / width)

@@ -16,15 +16,16 @@ from dynamics.quadratic.radial_phase import radial_phase
 from dynamics.quadratic.riccati import RiccatiFlow, riccati_flow
 from dynamics.quadratic.stiefel_sgd import StiefelResult, stiefel_sgd
 from theory import QuadraticModel, Subspace, Teacher, draw_subspace
-from theory.core.curves import first_crossing, log_slope
+from theory.core.curves import first_crossing, linear_weights, log_slope
 from theory.core.streams import Word
 from theory.quadratic.model import half_times
-from theory.quadratic.stiefel import PAPER_STEP, mean_flow, projected_risk, radial_excess
+from theory.quadratic.stiefel import PAPER_STEP, mean_flow, projected_risk, radial_excess, single_passage
 from validation.figures.stiefel import Curve, measured_and_theory
-from validation.judge.claim import Measurement, Part, claim, computed_by
+from validation.judge.claim import Control, Measurement, Part, claim, computed_by
 from validation.judge.context import Context
-from validation.statistics.readings import carried_slope, read_mean
-from validation.statistics.standard_errors import mean_and_error
+from validation.statistics.exponents import slope_weights
+from validation.statistics.readings import Reading, carried_slope, read_mean
+from validation.statistics.standard_errors import bootstrap_error, mean_and_error
 
 COST = 34
 
@@ -62,13 +63,17 @@ MIDDLE = 4.0
 
 @dataclass(frozen=True)
 class Tracked:
-    """Runs at one step size beside theory; times in Riccati time, risks averaged over starts or (replica, time)."""
+    """Runs at one step size beside theory; times in Riccati time, risks averaged over starts or (replica, time).
+
+    excess: (replica, time) risk less that of the Riccati flow from the same start.
+    """
 
     load: float
     times: np.ndarray
     risk: np.ndarray
     mean_drift: np.ndarray
     riccati: np.ndarray
+    excess: np.ndarray
 
 
 @lru_cache(maxsize=2)
@@ -96,8 +101,8 @@ def _tracked(context: Context, load: float, batch: int = 1) -> Tracked:
     )
     times = run.dataset.riccati_time.values
     drift = projected_risk(model.spectrum, mean_flow(model, _stacked(starts), times, step_size=step_size))
-    riccati = np.mean([riccati_flow(model.spectrum, start).risk(times) for start in starts], axis=0)
-    return Tracked(load, times, run.risk, drift.mean(axis=1), riccati)
+    riccati = np.array([riccati_flow(model.spectrum, start).risk(times) for start in starts])
+    return Tracked(load, times, run.risk, drift.mean(axis=1), riccati.mean(axis=0), run.risk - riccati)
 
 
 @claim(
@@ -118,6 +123,7 @@ def _tracked(context: Context, load: float, batch: int = 1) -> Tracked:
         "γ forgotten (time √N times faster)",
         "loss without its factor ¼ (time twice as fast)",
         "time half as fast",
+        "not extrapolated: the risk at one step size",
     ),
 )
 def run_tracking(context: Context) -> Iterator[Part]:
@@ -140,7 +146,7 @@ def run_tracking(context: Context) -> Iterator[Part]:
         details = {"SGD risk": float(run.risk[:, -1].mean()), "Riccati risk": float(run.riccati[-1])}
         yield Measurement(text, predicted, gap, stderr, allowed, controls, source, f"late{run.load:g}", details)
     yield _trend(context, runs)
-    yield _tracking_in_time(model, context, runs[-1])
+    yield _tracking_in_time(model, context, *runs[-2:])
     figure = measured_and_theory(
         [_curve(run) for run in runs],
         "Riccati time",
@@ -180,25 +186,36 @@ def _trend(context: Context, runs: list[Tracked]) -> Measurement:
     return Measurement(text, expected, estimate, stderr, allowance, controls, source, "exponent", details)
 
 
-def _tracking_in_time(model: QuadraticModel, context: Context, run: Tracked) -> Measurement:
-    """The risk in the middle of learning at the smallest step size, against the Riccati flow itself."""
-    at = int(np.argmin(np.abs(run.times - MIDDLE)))
-    shift = abs(float(run.mean_drift[at] - run.riccati[at]))
-    estimate, stderr = mean_and_error(run.risk[:, at])
+def _tracking_in_time(model: QuadraticModel, context: Context, coarse: Tracked, run: Tracked) -> Measurement:
+    """The risk in the middle of learning, extrapolated from the two smallest step sizes, against the Riccati flow itself.
+
+    There the fluctuations of G, which the mean drift leaves out, move the risk as much as that drift does, to first order in
+    ηd: twice the excess at half the step size less that at the whole one is free of both.
+    """
+    places = [int(np.argmin(np.abs(one.times - MIDDLE))) for one in (coarse, run)]
+    at, riccati = places[1], float(run.riccati[places[1]])
+    pairs = list(zip((coarse, run), places, strict=True))
+    excess_whole, excess_fine = (one.excess[:, place] for one, place in pairs)
+    drift_whole, drift_fine = (float(one.mean_drift[place] - one.riccati[place]) for one, place in pairs)
+    drift = 2 * drift_fine - drift_whole
+    gap, stderr = mean_and_error(2 * excess_fine - excess_whole)
+    single, single_error = mean_and_error(run.excess[:, at])
     starts, _ = _common(context)
 
     def wrong(factor: float) -> float:
         time = factor * run.times[at : at + 1]
         return float(np.mean([riccati_flow(model.spectrum, start).risk(time)[0] for start in starts]))
 
-    controls = {
+    controls: dict[str, Control | float] = {
         "γ forgotten (time √N times faster)": wrong(model.width**0.5),
         "loss without its factor ¼ (time twice as fast)": wrong(2.0),
         "time half as fast": wrong(0.5),
+        "not extrapolated": Control(riccati, riccati + single, single_error),
     }
-    text = f"risk at Riccati time {run.times[at]:.3g}, ηd = {run.load:g}"
-    source = computed_by(mean_flow, "the second-order drift's own shift of the risk")
-    return Measurement(text, float(run.riccati[at]), estimate, stderr, shift, controls, source, key="middle")
+    text = f"risk at Riccati time {run.times[at]:.3g}, ηd = {coarse.load:g} and {run.load:g} extrapolated to 0"
+    source = computed_by(mean_flow, "second order in ηd: what the same extrapolation leaves of the mean drift's shift")
+    details = {f"risk at ηd = {run.load:g}": riccati + single}
+    return Measurement(text, riccati, riccati + gap, stderr, abs(drift), controls, source, "middle", details)
 
 
 @claim(
@@ -250,17 +267,33 @@ _LIMIT, _LOOKS = 32, 40
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples to a fixed risk over dimensions: measured (replica, size), by the mean drift and by the Riccati flow."""
+    """Samples to a fixed risk over dimensions, (replica, size), of the same starts.
+
+    Attributes:
+        measured: by SGD. riccati: by the Riccati flow. drift: by the mean drift. theory: by the drift and its noise where
+            these are derived, M* = N = 1; else by the drift alone.
+    """
 
     dims: np.ndarray
     measured: np.ndarray
+    theory: np.ndarray
     drift: np.ndarray
     riccati: np.ndarray
+
+    def read(self, reading: Reading, rng: np.random.Generator) -> tuple[float, float]:
+        """A reading of the mean samples, and the error of measured less predicted: what starts differ by is in both."""
+        both = np.stack([self.measured, self.theory], axis=1)
+        gap = partial(_gap_of, reading)
+        return reading(self.measured.mean(axis=0)), bootstrap_error(both, lambda x: gap(x.mean(axis=0)), rng)
+
+
+def _gap_of(reading: Reading, both: np.ndarray) -> float:
+    return reading(both[0]) - reading(both[1])
 
 
 @lru_cache(maxsize=8)
 def _samples(context: Context, count: int, width: int, target: float, dims: tuple[int, ...]) -> Samples:
-    measured, drift, riccati = [], [], []
+    measured, theory, drift, riccati = [], [], [], []
     for dim in dims:
         model = _model(count, width, dim)
         # A single direction starts from one overlap, whose spread is wider.
@@ -271,8 +304,14 @@ def _samples(context: Context, count: int, width: int, target: float, dims: tupl
         times = np.linspace(0.0, horizon, 2 * _LIMIT * _LOOKS)
         hits = [_hitting_time(riccati_flow(model.spectrum, start), target, horizon) for start in starts]
         means = projected_risk(model.spectrum, mean_flow(model, _stacked(starts), times, step_size=step_size)).T
-        riccati.append(float(np.mean(hits)) / per_step)
-        drift.append(first_crossing(times, means, target, falling=True).mean() / per_step)
+        riccati.append(np.array(hits) / per_step)
+        drift.append(first_crossing(times, means, target, falling=True) / per_step)
+        if count == width == 1:  # risk 2(1 − m⁴)
+            overlaps = _stacked(starts)[:, 0, 0]
+            level = float((1 - target / 2) ** 0.25)
+            theory.append(single_passage(model, overlaps, level, step_size=step_size) / per_step)
+        else:
+            theory.append(drift[-1])
         run = stiefel_sgd(
             model,
             starts,
@@ -284,7 +323,7 @@ def _samples(context: Context, count: int, width: int, target: float, dims: tupl
             progress=context.within(f"d = {dim}"),
         )
         measured.append(run.steps_to(target))
-    return Samples(np.array(dims), np.stack(measured, axis=1), np.array(drift), np.array(riccati))
+    return Samples(np.array(dims), *(np.stack(x, axis=1) for x in (measured, theory, drift, riccati)))
 
 
 def _hitting_time(flow: RiccatiFlow, target: float, end: float) -> float:
@@ -298,34 +337,37 @@ def _hitting_time(flow: RiccatiFlow, target: float, end: float) -> float:
     return float(brentq(excess, 0.0, end)) if excess(end) <= 0 else np.inf
 
 
-def _judge_exponent(context: Context, found: Samples, name: str) -> Measurement:
+def _judge_exponent(context: Context, found: Samples, name: str, slack: np.ndarray | None, source: str) -> Measurement:
+    """`slack`: (size,) relative, of the predicted samples; None: the change of the exponent by the drift's second order."""
     estimate, error = np.inf, 0.0
+    slope = partial(log_slope, found.dims)
     if np.all(np.isfinite(found.measured)):
-        rng = context.rng("Q13-Q18", "resampling", name)
-        estimate, error = read_mean(found.measured, partial(log_slope, found.dims), rng)
-    predicted, first_order = (log_slope(found.dims, values) for values in (found.drift, found.riccati))
+        estimate, error = found.read(slope, context.rng("Q13-Q18", "resampling", name))
+    predicted, drift, riccati = (slope(x.mean(axis=0)) for x in (found.theory, found.drift, found.riccati))
     controls = {
         "d without the logarithm": 1.0,
         "step size ∝ d^{−3/2}": predicted + 0.5,
         "step size ∝ d^{−2}, as at information exponent 4": predicted + 1.0,
         "√d samples": predicted - 0.5,
     }
-    allowed = abs(predicted - first_order)
+    allowed = abs(drift - riccati) if slack is None else float(np.abs(slope_weights(found.dims)) @ slack)
     text = f"exponent of the samples to a fixed risk in d, {name}, ηd = {LOAD:g}"
-    source = computed_by(mean_flow, "the second-order drift's own change of the exponent")
     details = {
         "limit d → ∞": 1.0,
-        "Riccati flow": first_order,
+        "Riccati flow": riccati,
+        "mean drift": drift,
         "dimensions": found.dims,
         "samples over d": found.measured.mean(axis=0) / found.dims,
     }
     return Measurement(text, predicted, estimate, error, allowed, controls, source, key="exponent", details=details)
 
 
-def _samples_figure(found: Samples) -> object:
+def _samples_figure(found: Samples, theory_name: str = "drift to second order") -> object:
     error = found.measured.std(axis=0, ddof=1) / np.sqrt(len(found.measured)) / found.dims
-    curve = Curve("SGD", found.dims, found.measured.mean(axis=0) / found.dims, error, found.drift / found.dims)
-    limit = ("Riccati flow", found.dims.astype(float), found.riccati / found.dims)
+    curve = Curve(
+        "SGD", found.dims, found.measured.mean(axis=0) / found.dims, error, found.theory.mean(axis=0) / found.dims
+    )
+    limit = ("Riccati flow", found.dims.astype(float), found.riccati.mean(axis=0) / found.dims)
     return measured_and_theory(
         [curve],
         "input dimension d",
@@ -334,7 +376,7 @@ def _samples_figure(found: Samples) -> object:
         points=True,
         log_x=True,
         log_y=False,
-        theory_name="drift to second order",
+        theory_name=theory_name,
     )
 
 
@@ -358,8 +400,12 @@ def run_samples(context: Context) -> Iterator[Part]:
     dims = (32, 64, 128, 256, 512, 1024, 2048, 4096) if context.full else (32, 64, 128, 256, 512)
     found = _samples(context, 3, 3, 0.6, dims)
     caption = "Samples to risk 0.6 over d: a straight line on this axis is d log d (M* = N = 3, decay 1)."
-    yield _judge_exponent(context, found, "M* = N = 3, decay 1")
+    source = "fluctuations of G, of first order in ηd as the second-order drift is: its change of the exponent"
+    yield _judge_exponent(context, found, "M* = N = 3, decay 1", None, computed_by(mean_flow, source))
     yield caption, _samples_figure(found)
+
+
+_NO_SECOND, _NO_NOISE = "no second order of a step (Riccati flow)", "second-order drift without its noise"
 
 
 @claim(
@@ -367,7 +413,7 @@ def run_samples(context: Context) -> Iterator[Part]:
     title="One direction: phase retrieval",
     statement="For M* = 1 the samples to a fixed risk are d log d.",
     latex=r"n\simeq\frac{1}{2\eta}\log d",
-    source=f"{_SOURCE}, the case M* = 1; coefficient with its second-order drift derived",
+    source=f"{_SOURCE}, the case M* = 1; drift and noise of a step derived",
     kind="asymptotic",
     regime="M* = N = 1, ηd fixed",
     controls=(
@@ -378,36 +424,51 @@ def run_samples(context: Context) -> Iterator[Part]:
         "no logarithm",
         "d log² d: slope at the largest d",
         "loss without its ½ (a quarter of the samples)",
+        _NO_SECOND,
+        _NO_NOISE,
     ),
 )
 def run_phase_retrieval(context: Context) -> Iterator[Part]:
     """M* = N = 1: d log d samples."""
     dims = (32, 128, 512, 2048, 8192) if context.full else (32, 128, 512)
     found = _samples(context, 1, 1, 1.0, dims)
-    yield _judge_exponent(context, found, "M* = N = 1")
-    yield _judge_slope(context, found)
+    slack = 2 / found.dims  # (M* + N)/d
+    source = computed_by(single_passage, "whole steps and kicks that are not Gaussian, relative (M* + N)/d")
+    yield _judge_exponent(context, found, "M* = N = 1", slack, source)
+    yield _judge_slope(context, found, slack, source)
+    yield _judge_samples(context, found, slack, source)
     caption = "Phase retrieval (M* = N = 1): samples to half the initial risk over d."
-    yield caption, _samples_figure(found)
+    yield caption, _samples_figure(found, "drift to second order, and its noise")
 
 
-def _judge_slope(context: Context, found: Samples) -> Measurement:
+def _judge_slope(context: Context, found: Samples, slack: np.ndarray, source: str) -> Measurement:
     """Coefficient of log d in samples / d."""
-
-    def slope(values: np.ndarray) -> float:
-        return float(np.polyfit(np.log(found.dims), values / found.dims, 1)[0])
-
-    predicted, first_order = slope(found.drift), slope(found.riccati)
+    weights = linear_weights(np.log(found.dims)[:, None], np.ones(len(found.dims)))[0] / found.dims
+    slope = weights.dot
+    predicted, riccati = (float(slope(x.mean(axis=0))) for x in (found.theory, found.riccati))
     controls = {
         "no logarithm": 0.0,
         "d log² d: slope at the largest d": 2 * predicted,
         "loss without its ½ (a quarter of the samples)": predicted / 4,
     }
-    estimate, stderr = read_mean(found.measured, slope, context.rng("Q18", "resampling"))
-    allowed = abs(predicted - first_order)
+    estimate, stderr = found.read(slope, context.rng("Q18", "resampling"))
+    allowed = float(np.abs(weights) @ (slack * found.theory.mean(axis=0)))
     text = f"coefficient of ln d in samples / d, M* = N = 1, ηd = {LOAD:g}"
-    source = computed_by(mean_flow, "the second-order drift's own change of the coefficient")
-    details = {"Riccati flow": first_order, "limit ηd → 0": 0.5 / LOAD}
+    details = {"Riccati flow": riccati, "limit ηd → 0": 0.5 / LOAD}
     return Measurement(text, predicted, estimate, stderr, allowed, controls, source, key="coefficient", details=details)
+
+
+def _judge_samples(context: Context, found: Samples, slack: np.ndarray, source: str) -> Measurement:
+    """Samples at the largest d over those of the Riccati flow from the same starts: what drift and noise of a step add."""
+    measured, theory, drift, riccati = (x[:, -1] for x in (found.measured, found.theory, found.drift, found.riccati))
+    whole = float(riccati.mean())
+    predicted = float(theory.mean()) / whole
+    gap, stderr = mean_and_error((measured - theory) / whole)
+    controls = {_NO_SECOND: 1.0, _NO_NOISE: float(drift.mean()) / whole}
+    text = f"samples over the Riccati flow's, d = {found.dims[-1]}, M* = N = 1, ηd = {LOAD:g}"
+    return Measurement(
+        text, predicted, predicted + gap, stderr, float(slack[-1]) * predicted, controls, source, key="samples"
+    )
 
 
 # ------------------------------------------------------------- Q14: largest usable step size
@@ -476,8 +537,10 @@ def run_largest_step(context: Context) -> Iterator[Part]:
         largest = np.array([_largest(cell.measured.mean(axis=0)) for cell in cells])
         theory = np.array([_largest(cell.drift) for cell in cells])
         rng = context.rng("Q14", "resampling", f"{decay:g}")
-        draws = [[_resampled(cell, rng) for cell in cells] for _ in range(200)]
-        error = float(np.std([np.polyfit(sizes, draw, 1)[0] for draw in draws], ddof=1))
+        spread = np.array(
+            [bootstrap_error(cell.measured, lambda rows: _largest(rows.mean(axis=0)), rng, 200) for cell in cells]
+        )
+        error = float(np.sqrt(slope_weights(counts) ** 2 @ spread**2))
         predicted, estimate = (float(np.polyfit(sizes, values, 1)[0]) for values in (theory, largest))
         text = f"exponent of the largest usable ηd in M*, decay {decay:g}, d = {RATIO} M*"
         controls = {"samples d·M*^{1+β} needed": -decay} if decay else {}
@@ -492,8 +555,8 @@ def run_largest_step(context: Context) -> Iterator[Part]:
         }
         source = "none: an open question"
         yield Measurement(text, predicted, estimate, error, 0.0, controls, source, f"decay{decay:g}", details)
-        spread = np.std([np.exp(draw) for draw in draws], axis=0, ddof=1)
-        curves.append(Curve(f"decay {decay:g}", np.array(counts), np.exp(largest), spread, np.exp(theory)))
+        bars = np.exp(largest) * spread
+        curves.append(Curve(f"decay {decay:g}", np.array(counts), np.exp(largest), bars, np.exp(theory)))
     figure = measured_and_theory(
         curves,
         "teacher width M* = N",
@@ -504,11 +567,6 @@ def run_largest_step(context: Context) -> Iterator[Part]:
     )
     caption = f"Largest usable step size: excess risk {EXCESS:g} at {HORIZON:g} times the last direction's time."
     yield caption, figure
-
-
-def _resampled(cell: Usable, rng: np.random.Generator) -> float:
-    count = len(cell.measured)
-    return _largest(cell.measured[rng.integers(0, count, count)].mean(axis=0))
 
 
 # ------------------------------------------------------------------------ Q15: phase II

@@ -25,9 +25,11 @@ from validation.claims.scaling.scaling import (
     SHARE,
     TOLERANCE,
     greedy_share,
+    limit_measurement,
     log_bias,
     name,
     slope_measurement,
+    sums_measurement,
     time_at,
     window_times,
 )
@@ -279,17 +281,21 @@ def run_frontier(context: Context) -> Iterator[Part]:
     yield from panels
 
 
+def _grids(law: PowerLawLoss, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Widths, and costs of the window."""
+    low, high = (float(frontiers.cost_of(law, x)) for x in (FIRST, law.teachers / SHARE))
+    return np.unique(np.geomspace(FIRST / 2, law.teachers / 4, count).astype(int)), np.geomspace(low, high, 40)
+
+
 class _Widths:
     """Drawn loss curves of students of many widths over one grid of costs, and what exact sums say of them."""
 
     def __init__(self, law: PowerLawLoss, replicas: int, rng: np.random.Generator, count: int = 16) -> None:
-        self.law, last = law, int(law.teachers)
-        self.widths = np.unique(np.geomspace(FIRST / 2, last / 4, count).astype(int))
-        low, high = (float(frontiers.cost_of(law, x)) for x in (FIRST, last / SHARE))
-        self.costs = np.geomspace(low, high, 40)
+        self.law = law
+        self.widths, self.costs = _grids(law, count)
         self.losses = [independent_staircases(law, self.costs / m, replicas, rng, int(m)) for m in self.widths]
         self.curve = Frontier([self.costs] * len(self.losses), self.losses, self.costs, rng=rng)
-        self.fit = fit_exponent(self.curve, Window(low, high, REASON))
+        self.fit = fit_exponent(self.curve, Window(self.costs[0], self.costs[-1], REASON))
         self.expected = frontiers.frontier(law, self.costs, self.widths)
 
     def width_exponent(self, rng: np.random.Generator, key: str) -> Measurement:
@@ -303,12 +309,13 @@ class _Widths:
             reading(np.array([row[rng.integers(replicas, size=replicas)].mean(axis=0) for row in runs]))
             for _ in range(100)
         ]
+        unbiased = np.sqrt(replicas / (replicas - 1))  # (resamples scatter about the sample's mean)
         law, decay = self.law, self.law.decay
         predicted, estimate = (
             reading(np.array([law.share(self.costs / m, float(m)) for m in self.widths])),
             reading(runs.mean(axis=1)),
         )
-        stderr = float(np.std(draws, ddof=1))
+        stderr = float(unbiased * np.std(draws, ddof=1))
         allowed = float(abs(np.mean(draws) - estimate))
         text = f"slope of the best width in compute, β = {decay:g}, P = {int(self.law.teachers)}"
         controls = {**off_by_a_tenth(predicted), "m ∝ C: no more time": 1.0, "m fixed": 0.0}
@@ -369,7 +376,12 @@ def _trend(context: Context, decay: float) -> Iterator[Measurement]:
     lengths = np.log(np.array(sizes) / (SHARE * FIRST))
     measured, sums = (extrapolate(lengths, x, errors, power=2.0) for x in (slopes, predicted))
     asymptotic = exponent_value("compute", decay)
-    details: dict[str, object] = {"P": list(sizes), "measured": slopes.tolist(), "exact sums": predicted.tolist()}
+    details: dict[str, object] = {
+        "P": list(sizes),
+        "measured": slopes.tolist(),
+        "exact sums": predicted.tolist(),
+        "asymptotic": asymptotic,
+    }
     expected = predicted[-1] - predicted[0]
     estimate = slopes[-1] - slopes[0]
     stderr = float(np.hypot(errors[0], errors[-1]))
@@ -377,12 +389,15 @@ def _trend(context: Context, decay: float) -> Iterator[Measurement]:
     text = f"slope of the frontier at P = {sizes[-1]:.0e} less that at P = {sizes[0]:.0e}, β = {decay:g}"
     controls = {"no dependence on P": 0.0}
     yield Measurement(text, expected, estimate, stderr, allowance, controls, BIAS, key="trend", details=details)
-    allowance = abs(sums.limit.value - asymptotic) + max(allowed)
-    text = f"slope of the frontier extrapolated in 1/ln(P/{SHARE * FIRST})², β = {decay:g}"
-    controls = {**off_by_a_tenth(asymptotic), "re-tuned step sizes": exponent_value("compute_unstable", decay)}
-    source = f"the same extrapolation of the exact sums, and {BIAS}"
-    error = measured.limit.stderr
-    yield Measurement(text, asymptotic, measured.limit.value, error, allowance, controls, source, "limit", details)
+    wrong: Controls = {"re-tuned step sizes": exponent_value("compute_unstable", decay)}
+    yield limit_measurement(decay, measured.limit, sums.limit.value, max(allowed), wrong, details)
+
+    def slope_of(teachers: float) -> float:
+        law = PowerLawLoss(decay, teachers, LargestOverlap(NEURONS))
+        widths, costs = _grids(law, 12)
+        return exponent_of(costs, frontiers.frontier(law, costs, widths).share)
+
+    yield sums_measurement(decay, slope_of, asymptotic, wrong)
 
 
 def _greedy(context: Context, decay: float) -> Measurement:

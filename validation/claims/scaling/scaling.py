@@ -5,7 +5,7 @@ same estimator on the same window. The asymptotic exponent stands beside it. Win
 the fourth on, so that no single stair matters much, to an eighth of all.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -32,7 +32,7 @@ from validation.judge.context import Context
 from validation.judge.controls import TENTH, off_by_a_tenth
 from validation.statistics.exponents import ExponentFit, Window, exponent_of, extrapolate, fit_exponent, slope_weights
 from validation.statistics.readings import read_mean
-from validation.statistics.resampling import IndependentSamples, LogCurve, ReplicaCurves
+from validation.statistics.resampling import Estimate, IndependentSamples, LogCurve, ReplicaCurves
 
 PAPER = "arXiv:2504.19983"
 DECAYS = (0.6, 0.8, 1.0, 1.5, 2.0)
@@ -180,7 +180,12 @@ def _trend(context: Context, decay: float) -> Iterator[Measurement]:
     # least-squares slope by a term of order 1/L².
     lengths = np.log(np.array(sizes) / (SHARE * FIRST))
     measured, sums = (extrapolate(lengths, x, errors, power=2.0) for x in (slopes, predicted))
-    details: dict[str, object] = {"P": list(sizes), "measured": slopes, "exact sums": predicted}
+    details: dict[str, object] = {
+        "P": list(sizes),
+        "measured": slopes,
+        "exact sums": predicted,
+        "asymptotic": asymptotic,
+    }
     expected = predicted[-1] - predicted[0]
     estimate = slopes[-1] - slopes[0]
     stderr = float(np.hypot(errors[0], errors[-1]))
@@ -188,12 +193,42 @@ def _trend(context: Context, decay: float) -> Iterator[Measurement]:
     text = f"slope at P = {sizes[-1]:.0e} less slope at P = {sizes[0]:.0e}, β = {decay:g}"
     controls = {"no dependence on P": 0.0}
     yield Measurement(text, expected, estimate, stderr, allowance, controls, BIAS, key="trend", details=details)
-    allowance = abs(sums.limit.value - asymptotic) + max(allowed)
+    wrong: Controls = {"exponent in width, 1 − 2β": 1 - 2 * decay}
+    yield limit_measurement(decay, measured.limit, sums.limit.value, max(allowed), wrong, details)
+
+    def slope_of(teachers: float) -> float:
+        law = PowerLawLoss(decay, teachers, LargestOverlap(NEURONS))
+        times = window_times(law, teachers / SHARE)
+        return exponent_of(times, law.share(times))
+
+    yield sums_measurement(decay, slope_of, asymptotic, wrong)
+
+
+def limit_measurement(
+    decay: float, found: Estimate, predicted: float, bias: float, controls: Controls, details: dict[str, object]
+) -> Measurement:
+    """Measured slopes taken to P → ∞, beside what the same extrapolation, sizes and weights, makes of the exact sums."""
     text = f"slope extrapolated in 1/ln(P/{SHARE * FIRST})², β = {decay:g}"
-    controls = {**off_by_a_tenth(asymptotic), "exponent in width, 1 − 2β": 1 - 2 * decay}
-    source = f"the same extrapolation of the exact sums, and {BIAS}"
-    error = measured.limit.stderr
-    yield Measurement(text, asymptotic, measured.limit.value, error, allowance, controls, source, "limit", details)
+    wrong = off_by_a_tenth(predicted) | controls
+    return Measurement(text, predicted, found.value, found.stderr, bias, wrong, BIAS, "limit", details)
+
+
+#: Numbers of directions of the exact sums: ln P doubles.
+_SUMS = (1e3, 1e6, 1e12)
+
+
+def sums_measurement(
+    decay: float, slope_of: Callable[[float], float], asymptotic: float, controls: Controls
+) -> Measurement:
+    """Slopes of the exact sums taken to P → ∞ from two sizes; what half the logarithms give differs by more than is left."""
+    slopes = np.array([slope_of(teachers) for teachers in _SUMS])
+    lengths = np.log(np.array(_SUMS) / (SHARE * FIRST))
+    coarse, fine = (extrapolate(lengths[x], slopes[x], power=2.0).limit.value for x in (slice(2), slice(1, 3)))
+    text = f"slope of the exact sums extrapolated in 1/ln(P/{SHARE * FIRST})², P = 1e6 and 1e12, β = {decay:g}"
+    wrong = off_by_a_tenth(asymptotic) | controls
+    details: dict[str, object] = {"P": list(_SUMS), "slopes": slopes.tolist()}
+    source = "change from P = 1e3 and 1e6, of half the logarithms"
+    return Measurement(text, asymptotic, fine, 0.0, abs(fine - coarse), wrong, source, "sums", details)
 
 
 def _greedy(context: Context, decay: float) -> Iterator[Measurement]:

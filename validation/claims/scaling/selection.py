@@ -109,7 +109,7 @@ def _gap_slope(
     """The least-squares slope of ln median against ln m or ln P, with the finite-size prediction of the same slope."""
     lever = slope_weights([cell[place] for cell in swept])
     medians = np.array([laws[cell].median(gap) for cell in swept])
-    errors = np.array([laws[cell].median_error(gap) for cell in swept])
+    linear = np.array([laws[cell].median(gap, exact=False) for cell in swept])
     estimate = float(lever @ np.log([np.median(drawn[cell][gap]) for cell in swept]))
     rng = context.rng("E14", "resampling", name, gap)
     spread = [bootstrap_error(drawn[cell][gap], lambda v: float(np.log(np.median(v))), rng, 200) for cell in swept]
@@ -123,13 +123,15 @@ def _gap_slope(
     else:
         controls["shrinking as 1/m"] = -1.0
     stderr = float(np.sqrt(np.sum((lever * np.array(spread)) ** 2)))
-    allowed = float(np.abs(lever) @ (errors / medians))
+    # (A gap of a share more rivals is by that share smaller.)
+    allowed = float(np.abs(lever) @ [_law_dim(cell[1]) for cell in swept])
     text = f"slope of ln median {gap} gap in ln {name}"
-    source = computed_by(GapLaw.median_error, "curvature of the scores' law over the levels' spread")
+    source = computed_by(_law_dim, "P/d at each size")
     details = {
         "union bound": _UNION[gap][place],
         "medians": [float(np.median(drawn[cell][gap])) for cell in swept],
         "predicted medians": medians.tolist(),
+        "slope linear in the levels": float(lever @ np.log(linear)),
     }
     return Measurement(text, predicted, estimate, stderr, allowed, controls, source, f"{gap}.{name}", details)
 
@@ -153,6 +155,7 @@ def _gap_figures(
     return figures
 
 
+_LINEAR = "logarithms linear in the levels"
 _TAIL_WIDTH, _TAIL_DIRECTIONS, _TAILS = 24, 8, (0.01, 0.03, 0.1)
 
 
@@ -164,7 +167,13 @@ _TAIL_WIDTH, _TAIL_DIRECTIONS, _TAILS = 24, 8, (0.01, 0.03, 0.1)
     source=f"{_PAPER}, Lemma 3.1 (probability 1 − δ); law derived",
     kind="asymptotic",
     regime="equal weights, P_* = P/2, m ≥ P; compared with the finite-size law",
-    controls=("union bound over all pairs", "selection forgotten: its pairs as independent", "∝ √Δ", "∝ Δ²"),
+    controls=(
+        "union bound over all pairs",
+        "selection forgotten: its pairs as independent",
+        "∝ √Δ",
+        "∝ Δ²",
+        _LINEAR,
+    ),
 )
 def run_small_gaps(context: Context) -> Iterator[Part]:
     """Share of draws with a gap below Δ, for each of the three, and its exponent in Δ."""
@@ -182,21 +191,21 @@ def run_small_gaps(context: Context) -> Iterator[Part]:
     for gap in GAPS:
         below = np.concatenate([block[gap] for block in blocks])[:, None] < np.array(_TAILS)
         shares = below.mean(axis=0)
-        chance, plain = (-np.expm1(np.array([law.log_survival(gap, x, y) for x in _TAILS])) for y in (True, False))
-        allowed = np.abs(chance - plain) + _law_dim(count) * chance
+        chance, linear = (-np.expm1(np.array([law.log_survival(gap, x, y) for x in _TAILS])) for y in (True, False))
         text = f"share of draws with a {gap} gap below {_TAILS[1]:g}, m = {m}, P = {count}"
-        source = computed_by(GapLaw.log_survival, "curvature of the scores' law over the levels' spread; P/d")
+        source = computed_by(_law_dim, "P/d")
         controls = {
             "union bound": min(1.0, float(pairs[gap][0] * pair)),
             "selection forgotten": float(-np.expm1(-pairs[gap][1] * pair)),
+            _LINEAR: float(linear[1]),
         }
         at, stderr = (float(chance[1]), float(shares[1])), share_error(float(shares[1]), draws)
-        yield Measurement(text, *at, stderr, float(allowed[1]), controls, source, gap)
+        yield Measurement(text, *at, stderr, _law_dim(count) * at[0], controls, source, gap)
         lever = slope_weights(_TAILS)
         relative = np.cov(below.T) / draws / np.outer(shares, shares)  # the same draws give all three shares
         text = f"exponent of that share in Δ = {', '.join(f'{x:g}' for x in _TAILS)}, {gap} gap"
         slopes = float(lever @ np.log(chance)), float(lever @ np.log(shares))
-        error, slack = float(np.sqrt(lever @ relative @ lever)), float(np.abs(lever) @ (allowed / chance))
+        error, slack = float(np.sqrt(lever @ relative @ lever)), float(np.abs(lever).sum()) * _law_dim(count)
         yield Measurement(text, *slopes, error, slack, {"∝ √Δ": 0.5, "∝ Δ²": 2.0}, source, f"{gap}.exponent")
 
 
@@ -314,16 +323,15 @@ _WIDTHS = (8, 16, 32)
 
 
 @lru_cache(maxsize=16)
-def _narrow(context: Context, width: int, decay: float) -> tuple[SelectionLaw, np.ndarray]:
-    """A student too narrow for its 64 teachers: the law, and (draws, P) selected scores."""
+def _narrow(context: Context, width: int, decay: float, finer: int = 1) -> tuple[SelectionLaw, np.ndarray]:
+    """A student too narrow for its 64 teachers: the law, and (draws, P) selected scores, `finer` times as many as usual."""
     competition = Competition.of(np.arange(1, _TEACHERS + 1.0) ** -decay, width, _EXPONENT)
-    draws = context.pick(16_000, 32_000)
+    draws = finer * context.pick(16_000, 32_000)
     return selection_law(competition), _selected(
         context, ("E19-E27", "scores", width, f"{decay:g}"), competition, draws
     )
 
 
-_CORRECTION = computed_by(SelectionLaw.all_selected, "the last correction kept, of first order in 1/m")
 _SECOND = computed_by(SelectionLaw.residual, "square of the law's correction of first order in 1/m")
 #: What the law is without it.
 _FLUID = "fluid limit without its correction"
@@ -346,6 +354,7 @@ def _left(corrected: float, fluid: float) -> float:
         "the m largest teachers are learned",
         "no deflation: each neuron takes its own favourite",
         "the same for p ≤ m/2",
+        _FLUID,
     ),
 )
 def run_selected(context: Context) -> Iterator[Part]:
@@ -353,7 +362,7 @@ def run_selected(context: Context) -> Iterator[Part]:
     curves, points = {}, {}
     width = 16
     for decay in _DECAYS:
-        law, scores = _narrow(context, width, decay)
+        law, scores = _narrow(context, width, decay, 3)  # its correction is 1 % of a share
         missed = np.hstack([scores == 0, np.ones((len(scores), 1), dtype=bool)])
         estimate, stderr = mean_and_error(missed.argmax(axis=1) + 1)
         alone = covering_probability(law.competition)
@@ -367,13 +376,20 @@ def run_selected(context: Context) -> Iterator[Part]:
             {"first missed index / m": estimate / width},
         )
         controls = {"the m largest teachers are learned": width + 1.0, favourite: float(alone.sum())}
-        allowed = abs(first - others) + _law_dim(_TEACHERS) * width
-        yield Measurement(text, first, estimate, stderr, allowed, controls, _CORRECTION, f"first.beta{decay}", details)
+        # Of each chance that the first index missed is beyond q, whose sum it is; corrections of the sum nearly cancel.
+        second = float(np.sum([_left(x, y) for x, y in zip(every[:width], independent, strict=False)]))
+        allowed = second + _law_dim(_TEACHERS) * width
+        details["without the correction"] = others
+        yield Measurement(text, first, estimate, stderr, allowed, controls, _SECOND, f"first.beta{decay}", details)
         text = f"share of draws that learn all teachers p ≤ m/4, m = {width}, β = {decay}"
-        controls = {"the same for p ≤ m/2": float(every[2 * quarter]), favourite: float(alone[quarter])}
-        predicted, stderr = float(every[quarter]), share_error(share, len(scores))
-        allowed = abs(float(every[quarter] - independent[quarter]))
-        yield Measurement(text, predicted, share, stderr, allowed, controls, _CORRECTION, f"quarter.beta{decay}")
+        predicted, fluid = float(every[quarter]), float(independent[quarter])
+        controls = {
+            "the same for p ≤ m/2": float(every[2 * quarter]),
+            favourite: float(alone[quarter]),
+            _FLUID: fluid,
+        }
+        stderr, allowed = share_error(share, len(scores)), _left(predicted, fluid) + _law_dim(_TEACHERS)
+        yield Measurement(text, predicted, share, stderr, allowed, controls, _SECOND, f"quarter.beta{decay}")
         name = f"β = {decay}"
         index = np.arange(1, _TEACHERS + 1)
         learned = 1 - missed[:, :-1].mean(axis=0)
