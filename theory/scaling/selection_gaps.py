@@ -96,7 +96,8 @@ class GapLaw:
             added = near * given[:-1] + (1 - kept - near) * given[1:]
             later[-1] = given[-1]
             later[-2::-1] = scipy.signal.lfilter([1.0], [1.0, -kept], added[::-1], zi=[kept * given[-1]])[0]
-        return float(np.log(later[0]))
+        with np.errstate(divide="ignore"):  # (none of so large a gap)
+            return float(np.log(later[0]))
 
     def median(self, gap: str, exact: bool = True) -> float:
         """The Δ that the gap exceeds in half of all draws. Raises `InputError` if there is none below 1e12."""
