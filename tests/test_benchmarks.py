@@ -200,6 +200,7 @@ def test_a_run_that_stands_still_or_diverges_is_not_timed(monkeypatch: pytest.Mo
 # --------------------------------------------------------------------------------- smoke
 
 
+@pytest.mark.slow
 def test_online_sgd_benchmark_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rates, "seconds_per_normal", partial(rates.seconds_per_normal, 2, 16, 10, 1))
     monkeypatch.setattr(rates, "flops_per_second", partial(rates.flops_per_second, 64, 1))
@@ -224,6 +225,7 @@ def test_declared_benchmark_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(values(rows)) == len(rows) == 2 * 4 + 2 * 2 + 2
 
 
+@pytest.mark.slow
 def test_gradient_flow_benchmark_runs() -> None:
     found = values(gradient_flow.run(2, 6, 40, seconds=1e-3, repeats=1, flow_repeats=1))
     assert found["directions predicted but not recovered by then"] == 0

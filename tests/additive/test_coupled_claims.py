@@ -49,6 +49,7 @@ def test_a_flow_that_learns_too_early_is_what_the_control_of_the_windows_says() 
     assert max(right.held(-2.0), wrong.held()) < 1.0
 
 
+@pytest.mark.slow
 def test_the_pull_of_light_students_goes_with_their_norms_and_that_of_teachers_does_not() -> None:
     heavy, light = (coupled_run(Context(), 256, 0, scale) for scale in (0.03, 0.003))  # squares a hundred times smaller
     assert heavy.light.max() > 20 * light.light.max()

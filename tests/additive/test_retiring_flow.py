@@ -112,6 +112,7 @@ def test_forces_of_light_students_that_are_kept_cost_less_than_their_share(text,
     assert np.all(kept.share[-1][np.isfinite(kept.retired)] == 1.0)
 
 
+@pytest.mark.slow
 def test_loss_equals_that_of_the_plain_flow():
     activation, teacher, start, prediction = problem(600)
     times = np.linspace(1.0, 1.2 * prediction.last_time, 30)
@@ -204,6 +205,7 @@ def test_too_few_steps_are_said():
         retiring_flow(activation, teacher, start, t_end=prediction.last_time, max_steps=10)
 
 
+@pytest.mark.slow
 def test_weights_of_a_teacher_that_starts_learned():
     """A direction that is fitted from the start is recorded at time 0 and leaves at once."""
     activation, teacher, start, _ = problem(50, width=2, students=2)

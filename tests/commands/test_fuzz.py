@@ -15,7 +15,7 @@ from emergence.models import built_in
 from emergence.options import options, written
 
 #: Inputs drawn, beside those that were found before. (`make fuzz` goes on without end.)
-DRAWN = 14
+DRAWN = 10
 
 REFUSED = Attempt(("predict",), 2, "", "emergence: error: no\n", 1.0, 10**8)
 GOOD = replace(REFUSED, argv=("predict", "--json"), status=0, out="{}", err="emergence: 4 steps\n")

@@ -91,7 +91,17 @@ COMMANDS: dict[str, list[list[str]]] = {
 
 
 #: That take eight seconds or more, or repeat others.
-SLOW = ("check-law", "judge --plan", "calibrate", "sweep", "reproduce", "compare, declared")
+SLOW = (
+    "check-law",
+    "judge --plan",
+    "calibrate",
+    "sweep",
+    "reproduce",
+    "compare, declared",
+    "compare",
+    "plot",
+    "explore",
+)
 
 
 def sections() -> dict[str, set[str]]:

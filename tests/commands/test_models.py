@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import xarray as xr
+from tiers import some_slow
 
 from emergence import config, jsonio
 from emergence.cells import compute, configuration
@@ -38,9 +39,13 @@ TINY: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 SDE = {"teacher_width": 1, "student_width": 1, "step_size": 1e-4, "allow_unstable": True}
 CELLS = [(model, one) for model in built_in().values() for one in model.cells]
+#: That compile most.
+LONG = ("finite-step", "sde", "retiring-flow", "layer-wise", "lazy-rich", "label-noise-network", "pruning")
 
 
-@pytest.mark.parametrize(("model", "simulation"), CELLS, ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    ("model", "simulation"), some_slow(CELLS, [x for x in CELLS if x[1].name in LONG]), ids=lambda one: one.name
+)
 def test_the_data_hold_the_variables_that_the_record_names(model: Model, simulation: Any) -> None:
     tiny = TINY[model.name] | (SDE if simulation.name == "sde" else {})
     resolved = model.resolve(model.problem(**tiny), simulation)

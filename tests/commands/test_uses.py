@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiers import some_slow
 
 import dynamics
 from dynamics import networks
@@ -125,6 +126,8 @@ def _shown(value: Any) -> str:
     return "" if callable(value) else repr(value)
 
 
+#: Whose options take long to try.
+_LONG = ("predict --model declared", "simulate label-noise", "simulate declared-sgd", "compare --model linear")
 #: Name of the command, its words, its model, and the options that its record says it uses.
 _COMMANDS: dict[str, tuple[Model, frozenset[str]]] = {
     **{f"predict{m.flag}": (m, m.predict.uses) for m in MODELS.values() if m.predict is not None},
@@ -176,7 +179,7 @@ def _result(argv: list[str], handed: list[str], capsys: pytest.CaptureFixture[st
     return "".join(handed) or shown.err
 
 
-@pytest.mark.parametrize("command", _COMMANDS)
+@pytest.mark.parametrize("command", some_slow(_COMMANDS, _LONG))
 def test_an_option_changes_something_or_is_refused(
     command: str, handed: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

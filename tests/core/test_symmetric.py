@@ -133,6 +133,7 @@ def test_finite_step_flow_with_a_mean_becomes_the_gradient_flow() -> None:
     np.testing.assert_allclose(finite_step_loss("flow", 1e-9), plain, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_map_with_a_mean_differs_from_its_flow_by_the_second_order() -> None:
     gaps = [np.abs(finite_step_loss("map", eta) - finite_step_loss("flow", eta)).max() for eta in (0.02, 0.01)]
     assert 3 < gaps[0] / gaps[1] < 5
@@ -165,6 +166,7 @@ def test_gradient_descent_with_kernels_that_end_at_one(text: str, width: int, te
     assert expected[400] < 0.9 * expected[0]
 
 
+@pytest.mark.slow
 def test_retiring_flow_of_relu_starts() -> None:
     teacher = Teacher.power_law(8, 1.0, 100)
     initial = draw_initial_state(teacher, Student(3, 0.3), 0)

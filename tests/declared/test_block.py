@@ -43,7 +43,7 @@ def steps(rule: Momentum, on_sphere: bool, rows: np.ndarray, samples: np.ndarray
     ("rule", "rows", "block"),
     [
         (Rule(STEP), "free", 12),
-        (Momentum(STEP, beta=0.9), "free", 7),
+        pytest.param(Momentum(STEP, beta=0.9), "free", 7, marks=pytest.mark.slow),
         (Momentum(STEP, beta=0.9), "free", 12),
         (Momentum(STEP, beta=0.2, kind="nesterov", batch=2, decay=0.3), "sphere", 6),
     ],

@@ -248,11 +248,12 @@ def test_a_run_is_long_enough_for_what_theory_expects() -> None:
     assert resolve(DeclaredProblem(**given, steps=50)).steps == 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("far", "near", "name"),
     [
         ("sam(0.1)", "sam(0.01)", "radius"),
-        pytest.param("ahead(0.1)", "ahead(0.00001)", "ahead", marks=pytest.mark.slow),
+        ("ahead(0.1)", "ahead(0.00001)", "ahead"),
     ],
 )
 def test_a_rule_that_looks_too_far_ahead_is_told_before_the_run(run, far, near, name):

@@ -138,6 +138,7 @@ def one_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declared_law, "design", lambda rules, inputs, *_: [replace(chosen, inputs=inputs[-1])])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_problem")
 def test_a_rule_that_looks_behind_its_vectors_has_another_law() -> None:
     told: list[float] = []

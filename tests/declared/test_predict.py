@@ -318,6 +318,7 @@ def test_intervals_hold_the_times_of_the_coupled_flow(spiked: tuple) -> None:
 ONE = SPIKED | {"directions": "eigenvectors(1)", "teacher_weights": (1.0,), "student_width": 1, "decay": 0.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spiked", [ONE], indirect=True, ids=["one"])
 def test_a_record_may_miss_the_interval_by_its_spacing(spiked: tuple) -> None:
     """Of a record that is thinned out, times are off by parts of its spacing."""
@@ -333,6 +334,7 @@ def test_a_record_may_miss_the_interval_by_its_spacing(spiked: tuple) -> None:
     assert missed == 3
 
 
+@pytest.mark.slow
 def test_what_leaves_the_covariance_out_is_outside_the_intervals(spiked: tuple) -> None:
     """Isotropic inputs of the same trace, rows at the same places: times off by the square of the variance."""
     resolved, found, flow = spiked
@@ -696,10 +698,11 @@ def fitted_times(resolved: Resolved, flow: xr.Dataset) -> np.ndarray:
     return first_crossing(flow.time.values, (held / rests).T, 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "reasons"),
     [
-        pytest.param(FIRST | {"seed": 0}, [], marks=pytest.mark.slow),
+        (FIRST | {"seed": 0}, []),
         (ALONE | {"seed": 989, "start_scale": 0.3, "decay": 0.05}, ["parity"]),
     ],
     ids=["is overtaken", "is first"],
@@ -762,6 +765,7 @@ def test_leading_order_is_that_of_the_leading_degree_by_either_road() -> None:
     assert value(by_rows, LEADING) == pytest.approx(value(additive, LEADING), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["square", "correlation"])
 def test_a_row_that_shrinks_by_many_orders_is_followed(loss: str) -> None:
     """Its norm falls to 1e-25 of the start before it finds the spike."""
@@ -773,6 +777,7 @@ def test_a_row_that_shrinks_by_many_orders_is_followed(loss: str) -> None:
     assert one.high - one.low < 0.4
 
 
+@pytest.mark.slow
 def test_never_is_as_sure_as_where_the_rows_go() -> None:
     given = {"inputs": "spiked(24, 8)", "directions": "random(1)", "activation": "h3+0.5*h4", "student": "whitened"}
     resolved, found = said(**given, teacher_weights=(1.0, 1.0), student_width=3, start_scale=0.1, seed=771)

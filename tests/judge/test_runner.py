@@ -333,6 +333,7 @@ class _Nothing:
 CHEAP = ["E4", "E27", "L1", "L2", "L2-printed", "L4", "Q8", "S7", "S10"]
 
 
+@pytest.mark.slow
 def test_cheap_claims_judge_the_controls_that_they_list() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)

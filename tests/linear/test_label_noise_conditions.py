@@ -141,6 +141,7 @@ def test_a_direction_of_little_data_keeps_its_error() -> None:
     assert not _broken(phases, "residual_variance")
 
 
+@pytest.mark.slow
 def test_large_boosts_put_the_onset_outside_its_conditions() -> None:
     """σ = 5 at m = 100: the second order of β shows at the onset; at σ = 2 it does not."""
     step = 4e-3

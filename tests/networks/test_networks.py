@@ -266,6 +266,7 @@ def test_a_sharpness_aware_step_takes_the_gradient_a_radius_uphill(toy: ImageSet
         np.testing.assert_allclose(after, before - training.step_size * slope, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_same_seed_trains_the_same_network(toy: ImageSet) -> None:
     first, again, other = (train(toy, replace(TINY, seed=seed, flip_probability=0.2)).network for seed in (1, 1, 2))
     assert eqx.tree_equal(first, again)

@@ -73,6 +73,7 @@ def test_sign_and_late_starts() -> None:
     assert hitting_distribution(even, 0.9).quantile(0.3) == 0.0
 
 
+@pytest.mark.slow
 def test_beyond_the_boundary_recovery_is_rare_and_a_quantile_may_be_infinite() -> None:
     diffusion, start = problem("h4", 400, 200.0)
     assert diffusion.step_size > 5 * plateau(diffusion.activation).critical_step(1.0, start, 1.0, 400)

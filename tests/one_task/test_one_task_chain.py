@@ -86,9 +86,8 @@ def test_the_grid_hardly_matters_where_kicks_are_large() -> None:
     assert laws[0].mean == pytest.approx(laws[1].mean, rel=3e-3)
 
 
-@pytest.mark.parametrize(
-    ("activation", "dim", "scaled"), [pytest.param(H4, 32, 0.5, marks=pytest.mark.slow), (H3, 40, 1.0)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("activation", "dim", "scaled"), [(H4, 32, 0.5), (H3, 40, 1.0)])
 def test_large_steps_have_the_law_of_sgd(activation: Activation, dim: int, scaled: float) -> None:
     """Where the diffusion of second order is a tenth or more off in the mean."""
     step_size, start, replicas = scaled / dim ** (activation.information_exponent / 2), float(np.sqrt(8 / dim)), 2000

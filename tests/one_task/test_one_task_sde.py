@@ -118,6 +118,7 @@ def test_a_path_that_starts_beyond_its_event_takes_no_step() -> None:
     assert hitting_times(found, np.random.default_rng(3))[0, 0] == 0
 
 
+@pytest.mark.slow
 def test_strong_order_against_diffrax_on_the_same_brownian_paths() -> None:
     """Diffrax's ItoMilstein on a fine grid of a VirtualBrownianTree; our step on coarser grids of the same paths."""
     from dynamics.one_task.sde import scheme_of

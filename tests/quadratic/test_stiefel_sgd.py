@@ -108,6 +108,7 @@ def test_block_length_does_not_change_the_law() -> None:
 # ---------------------------------------------------------------- mean drift, manifold, interface
 
 
+@pytest.mark.slow
 def test_the_mean_step_is_the_derived_drift() -> None:
     """Mean change of G in one small step over 4·10⁵ replicas, against first order alone and against both."""
     dim, count, width = 40, 2, 2

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import sympy as sp
+from tiers import some_slow
 
 import dynamics.steps.committee as dynamics_committee
 from dynamics.steps.committee import (
@@ -156,7 +157,7 @@ def row(y: dict, rows: str) -> jax.Array:
     return jnp.concatenate([y["T"].ravel(), y["Q"][i, h]])
 
 
-@pytest.mark.parametrize(("text", "rows"), [("erf", "free"), ("erf", "sphere")])
+@pytest.mark.parametrize(("text", "rows"), some_slow([("erf", "free"), ("erf", "sphere")], [("erf", "sphere")]))
 def test_mean_of_a_step_against_monte_carlo(text: str, rows: str) -> None:
     """z-scores of the right spread; without the second order, or with twice the dimension, far too large."""
     dim, step_size = 12, 0.5
@@ -182,6 +183,7 @@ def start(rows: str) -> InitialState:
     return InitialState(on_teachers, residual)
 
 
+@pytest.mark.slow
 def test_flow_passes_through_the_points_of_the_map() -> None:
     """Their distance falls as η² or faster (a ratio of 4); without the correction it would fall as η (2)."""
     teacher, gaps = Teacher.of([1.0, 1.0], 50, normalise=False), []

@@ -7,5 +7,7 @@ import pytest
 
 
 def some_slow(values: Iterable[Any], slow: Container[Any]) -> list[Any]:
-    """The values of one parameter, those in `slow` marked so: they repeat what the others show, or take seconds."""
-    return [pytest.param(x, marks=pytest.mark.slow) if x in slow else x for x in values]
+    """Values of a parameter (tuples: of several), those in `slow` marked so: they repeat what others show, or take long."""
+    return [
+        pytest.param(*(x if isinstance(x, tuple) else (x,)), marks=pytest.mark.slow) if x in slow else x for x in values
+    ]
