@@ -48,13 +48,12 @@ def level(energy: np.ndarray, others: np.ndarray, count: float, width: float, ow
     return 0.5 * (low + high)
 
 
-def moved_by_a_column(half_times: Callable[[float], np.ndarray], width: float, dim: int) -> np.ndarray:
+def moved_by_a_column(own: np.ndarray, half_times: Callable[[float], np.ndarray], width: float, dim: int) -> np.ndarray:
     """Relative change of the half times by one column more or less, the larger, (M*,): the size of what is of order 1/N.
 
-    `half_times`: of a width. Relative to the other where they are 0; inf where a column decides whether there is one at all.
-    No width is more than d.
+    `own`: half times at this width, (M*,); `half_times`: those at another. Relative to the other where they are 0; inf where
+    a column decides whether there is one at all. No width is more than d.
     """
-    own = half_times(width)
     others = [half_times(n) if n > 0 else np.full_like(own, np.inf) for n in (width - 1, width + 1) if n <= dim]
     return np.asarray(np.max([_moved(own, x) for x in others], axis=0))
 

@@ -84,7 +84,9 @@ class FlowLaw:
 
     def moved_by_a_column(self) -> np.ndarray:
         """Relative change of the half times by one column more or less, (M*,): `theory.quadratic.filling`."""
-        return moved_by_a_column(lambda n: replace(self, width=int(n)).half_times(), self.width, self.dim)
+        return moved_by_a_column(
+            self.half_times(), lambda n: replace(self, width=int(n)).half_times(), self.width, self.dim
+        )
 
     def undecided(self) -> np.ndarray:
         r"""Share of starts that end on the other side of half than the law, (M*,): of equal weights each start holds others.

@@ -91,7 +91,7 @@ class Occupation:
 
     def moved_by_a_column(self) -> np.ndarray:
         """Relative change of the half times by one column more or less, (M*,): `theory.quadratic.filling`."""
-        return moved_by_a_column(lambda n: replace(self, width=n).half_times(), self.width, self.dim)
+        return moved_by_a_column(self.half_times(), lambda n: replace(self, width=n).half_times(), self.width, self.dim)
 
     def _laws(self, times: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Log-odds on the teacher directions, shape (T, M*); V, shape (T,); Σ ã g q, shape (T,)."""
