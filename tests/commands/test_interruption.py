@@ -173,6 +173,7 @@ def test_a_real_ctrl_c(argv: list[str], word: str, tmp_path: Path) -> None:
     assert kept.stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_a_long_run_answers_sigterm_at_once(tmp_path: Path) -> None:
     """17 hours of work, 300 seconds of a processor from save to save; batch systems kill half a minute after it."""
     flags = ["--activation", "h3", "--dim", "256", "--student-width", "8", "--out", str(tmp_path)]
@@ -186,7 +187,7 @@ def test_a_long_run_answers_sigterm_at_once(tmp_path: Path) -> None:
         said = process.communicate(timeout=60)[1].splitlines()[-1]
     finally:
         process.kill()
-    assert process.returncode == 130
+    assert process.returncode == 130, said
     kept = Path(said.split(" kept in ")[1])
     assert kept.name.endswith(".unfinished.nc")
     assert xr.load_dataset(kept, engine="h5netcdf").attrs["interrupted"].startswith("at step 0 of 1")
