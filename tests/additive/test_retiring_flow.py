@@ -94,9 +94,13 @@ def test_times_equal_those_of_the_plain_flow_within_the_bound(text, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("text", "width", "students", "end"), [("h3", 6, 12, None), ("h2", 3, 40, 8.0)])
-def test_forces_of_light_students_that_are_kept_cost_less_than_their_share(text, width, students, end):
-    """A student is light up to 1 % of the smallest weight, and so is what lags behind of it; under h₂ all 40 grow at once."""
+@pytest.mark.parametrize(
+    ("text", "width", "students", "end", "most"), [("h3", 6, 12, None, 0.001), ("h2", 3, 40, 8.0, 0.004)]
+)
+def test_forces_of_light_students_that_are_kept_cost_less_than_their_share(text, width, students, end, most):
+    """A student is light up to 1 % of the smallest weight, and a tenth of it may lag behind: 1e-3. Under h₂ all 40 grow at
+    once, which could be 4 %; a tenth of that is asked (forces renewed once in 64 steps moved times by 1.4 %).
+    """
     activation, teacher, start, prediction = problem(
         600, width, students, 0.01 if end is None else 0.003, int(end is None), Activation.parse(text)
     )
@@ -106,7 +110,7 @@ def test_forces_of_light_students_that_are_kept_cost_less_than_their_share(text,
     assert learned.any()
     assert np.array_equal(exact.neuron, kept.neuron)
     off = np.abs(kept.loss_time[learned] / exact.loss_time[learned] - 1)
-    assert 1e-6 < off.max() < (0.1 * 0.01 if text == "h3" else 0.1 * 0.1 * 40 * 0.01)
+    assert 1e-6 < off.max() < most
     assert 0 < kept.light_share.max() < 0.1
     assert kept.share.shape == (kept.times.size, teacher.width)
     assert np.all(kept.share[-1][np.isfinite(kept.retired)] == 1.0)
