@@ -37,8 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(argv)
     rows, now = alarm_rows.read(asked.data), alarm_rows.locks()
     if asked.store is not None:
-        rows = alarm_rows.replaced(rows, found(asked.store), now)
-        alarm_rows.write(asked.data, rows)
+        alarm_rows.write(asked.data, alarm_rows.replaced(rows, found(asked.store), now))
+        rows = alarm_rows.read(asked.data)  # (with the digits that the file has)
     asked.page.write_text(alarm_table.page(rows, now), encoding="utf-8")
     return 0
 
