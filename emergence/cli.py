@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from _emergence import StrangerError, check_siblings
 from emergence import cache, console, jsonio, output, resources
 from emergence.arguments import UsageError, parse
-from emergence.interruption import NOTHING, Kept, heeded
+from emergence.interruption import NOTHING, Kept, asked, heeded
 from emergence.patience import Patience
 from emergence.refusal import is_refusal, refuse
 from emergence.result import Result
@@ -48,7 +48,10 @@ def _ended(argv: Sequence[str] | None) -> int:
         console.fail(str(stop) if isinstance(stop, Kept) else NOTHING, label="interrupted")
         return INTERRUPTED
     except Exception as error:
-        return _report(error)
+        if not asked.is_set():
+            return _report(error)
+        console.fail(f"the command could not end as it should ({type(error).__name__}: {error})", label="interrupted")
+        return INTERRUPTED
 
 
 def _run(arguments: argparse.Namespace) -> Result:

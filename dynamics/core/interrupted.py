@@ -39,5 +39,13 @@ class Interrupted(KeyboardInterrupt, Stopped):
         self.result, self.at = result, at
 
 
+def on_request(error: BaseException) -> bool:
+    """Whether an error is Ctrl-C, or what a library made of one that came in the middle of its work."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__cause__
+    return cause is not None
+
+
 class IntegrationError(RuntimeError, Stopped):
     """The integrator gave up: the message says at what time, why, and what to do."""

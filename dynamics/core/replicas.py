@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynamics.core.interrupted import IntegrationError, Interrupted, Progress
+from dynamics.core.interrupted import IntegrationError, Interrupted, Progress, on_request
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -174,7 +174,8 @@ def drive(
 
     A part of many blocks is given to `advance` in several, block after block; how many at once is a matter of speed, so that
     it must be none for the result. `result` makes what is returned of all that was seen, of the start too if `from_start`.
-    Raises `Interrupted` on Ctrl-C, and passes an `IntegrationError` on, both with the result up to the last look.
+    Raises `Interrupted` on Ctrl-C (whatever a library made of it: `on_request`), and passes an `IntegrationError` on, both with
+    the result up to the last look.
     """
     track: Track[S] = Track(state)
     calls = _Calls()
@@ -188,12 +189,13 @@ def drive(
             told.tell(part.end, state)
             if done(track):
                 break
-    except (KeyboardInterrupt, IntegrationError) as stop:
+    except (KeyboardInterrupt, Exception) as stop:
         if not track.seen:
             raise
         at = f"at {told.at(track.at[-1])}"
-        if isinstance(stop, KeyboardInterrupt):
+        if on_request(stop):
             raise Interrupted(result(track), at) from stop
-        stop.result, stop.at = result(track), at
+        if isinstance(stop, IntegrationError):
+            stop.result, stop.at = result(track), at
         raise
     return result(track)

@@ -98,6 +98,32 @@ def test_requests_to_end_are_heeded_like_ctrl_c(one: signal.Signals, command: Ca
         signal.signal(one, before)
 
 
+def _swallow() -> None:
+    """What a library written in another language makes of a request in the middle of its work."""
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except KeyboardInterrupt as stop:
+        raise SystemError("returned a result with an exception set") from stop
+
+
+def test_a_request_that_a_library_turns_into_an_error_is_heeded(
+    command: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(theory.Activation, "parse", lambda *_, **__: _swallow())
+        said = _one_line(command("predict"), 130)
+    assert said.startswith("emergence: interrupted: ")
+    assert "SystemError: returned a result" in said
+
+    def ask(self: Progress, fraction: float, text: str = "") -> None:
+        if fraction >= 0.3:
+            _swallow()
+
+    monkeypatch.setattr(Progress, "__call__", ask)
+    argv = ["sweep", "predict", "--activation", "h3", "--dim", "64", "--over", "seed=0:4", "--workers", "1"]
+    assert "the cells so far are kept in" in _one_line(command(*argv), 130)
+
+
 def test_sigterm_keeps_what_is_finished(command: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     def ask(self: Progress, fraction: float, text: str = "") -> None:
         if fraction >= 0.3:
