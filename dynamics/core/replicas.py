@@ -174,8 +174,8 @@ def drive(
 
     A part of many blocks is given to `advance` in several, block after block; how many at once is a matter of speed, so that
     it must be none for the result. `result` makes what is returned of all that was seen, of the start too if `from_start`.
-    Raises `Interrupted` on Ctrl-C (whatever a library made of it: `on_request`), and passes an `IntegrationError` on; both have
-    the result up to the last look.
+    Raises `Interrupted` on Ctrl-C (whatever a library made of it: `on_request`), and passes an `IntegrationError` on; both
+    have the result up to the last look.
     """
     track: Track[S] = Track(state)
     calls = _Calls()
