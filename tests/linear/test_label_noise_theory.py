@@ -257,9 +257,9 @@ def test_norm_decay_of_a_plain_loop(train_size: int | None) -> None:
     measured = np.log(_plain_run(task, width, step, noise, steps, 96))
     predicted = float(np.log(phases.frobenius2[-1] / width))
     gap = abs(measured.mean() - predicted)
-    assert gap < 4 * measured.std() / np.sqrt(96) + phases.boost[-1] * abs(predicted)
+    assert gap < 4 * measured.std() / np.sqrt(96) + phases.left_out[-1] * abs(predicted)
     wrong = predicted * noise**2 / phases.residual_variance
-    assert abs(measured.mean() - wrong) > 4 * measured.std() / np.sqrt(96) + phases.boost[-1] * abs(predicted)
+    assert abs(measured.mean() - wrong) > 4 * measured.std() / np.sqrt(96) + phases.left_out[-1] * abs(predicted)
 
 
 def test_phases_of_the_published_setting() -> None:

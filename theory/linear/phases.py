@@ -335,7 +335,9 @@ class Phases:
         decay_rate: $-\frac d{dt}\ln\|W\|_F^2$ at the start.
         escape_steps: when the median neuron has moved by $1/\sqrt m$ (the lazy regime ends; definition 4.1).
         escape_bound: $T_1=384\sqrt{\ln m}/(\sigma^2\eta^2\sqrt m)$ of theorem 4.2, as printed, with σ²/b for batches of b.
-        boost: (T,) tr β, the size of the terms left out being its square.
+        boost: (T,) tr β.
+        left_out: (T,) relative size of what the rates leave out, $(\mathrm{tr}\beta)^2+\frac2d\mathrm{tr}\beta$: the second
+            order in β, and that S at the error that makes a boost is not its mean.
         onset_steps: when the mean absolute cosine with θ* passes `onset_level`; 0 if fitting the labels has done so.
         times: (T,) steps at which the curves are given.
         frobenius2, second_norm2: (T,) mean $\|W\|_F^2$ and $\|a\|^2$. alignment: (T,) mean absolute cosine.
@@ -355,6 +357,7 @@ class Phases:
     second_norm2: np.ndarray
     alignment: np.ndarray
     boost: np.ndarray
+    left_out: np.ndarray
     top_share: np.ndarray
     neglected: Neglected
 
@@ -532,6 +535,7 @@ def _resting(known: dict[str, float], start: Fitted, geometry: Geometry, end: fl
         second_norm2=start.norm2 * keep,
         alignment=alignment * keep,
         boost=0 * keep,
+        left_out=0 * keep,
         top_share=_top_share(start.gram, geometry) * keep,
         neglected=neglected,
     )
@@ -594,6 +598,7 @@ def _moving(
         second_norm2=norm2,
         alignment=alignment,
         boost=boost,
+        left_out=boost**2 + 2 / geometry.dim * boost,
         top_share=np.array([_top_share(x, geometry) for x in gram]),
         neglected=sizes(escape, seen(min(onset, times[-1])).boost, alignment[0]),
     )

@@ -29,6 +29,7 @@ COST = 11
 WIDTH, DIM, STEP_SIZE, NOISE, TARGET = 1000, 20, 1e-3, 4.0, 1.0
 _SOURCE = "arXiv:2603.10397"
 _STATED = "the 10 % that the claim states: an accuracy asked for, not a derived bound"
+_LEFT_OUT = "what the averaged flow leaves out of its rates then (Phases.left_out), and of a set's fourth moments"
 
 
 # --------------------------------------------------------------------------- two phases
@@ -66,6 +67,8 @@ def published(context: Context, points: int) -> Published:
         progress=context.within(f"n = {points}"),
     )
     # Looked at 200 times before the predicted escape, so that its time is known to half a per cent.
+    options["replicas"] = context.pick(16, 96)
+    start = draw_linear_start(WIDTH, DIM, context.rng("published", "early start", points), options["replicas"])
     early = label_noise_sgd(task, start, steps=int(2 * phases.escape_steps), saves=400, **options)
     return Published(task, phases, uncorrected, run, early)
 
@@ -86,7 +89,8 @@ def boundary(steps: np.ndarray, alignment: np.ndarray) -> float:
     id="L11",
     title="Two phases",
     statement="At the published setting the norm falls first and alignment follows; norm decay, median escape from the lazy "
-    "regime and onset of alignment are predicted within the stated 10 %, at n = 200 with the finite-n correction.",
+    "regime and onset of alignment are predicted up to what the averaged flow leaves out (at n = 200 with the finite-n "
+    "correction), the boundary between the phases within a stated 10 %.",
     latex=r"t_{1/2}(\|W\|_F^2),\ t_{esc},\ t_{onset}",
     source=f"{_SOURCE}, Figure 2, Table 1; times derived",
     kind="asymptotic",
@@ -121,7 +125,8 @@ def _ratio(
     times: np.ndarray,
     predicted: float,
     wrong: dict[str, float],
-    allowance: float = ACCURACY,
+    allowance: float,
+    source: str,
     **details: object,
 ) -> Measurement:
     """A measured time over the predicted one; `wrong` are the times of wrong theories."""
@@ -129,7 +134,12 @@ def _ratio(
     estimate, stderr = mean_and_error(times / predicted) if finite else (np.inf, 0.0)
     controls = {text: time / predicted for text, time in wrong.items()}
     kept = {"predicted steps": predicted, "replicas": len(times), **details}
-    return Measurement(f"{name}, measured / predicted", 1.0, estimate, stderr, allowance, controls, _STATED, key, kept)
+    return Measurement(f"{name}, measured / predicted", 1.0, estimate, stderr, allowance, controls, source, key, kept)
+
+
+def _left_out(phases: Phases, steps: float) -> float:
+    """By how much the averaged flow's rates may be off up to a time."""
+    return float(np.interp(steps, phases.times, phases.left_out)) + (phases.neglected.moments or 0.0)
 
 
 def _halving(data: Published, points: int) -> Measurement:
@@ -138,7 +148,8 @@ def _halving(data: Published, points: int) -> Measurement:
     times, predicted = halving_steps(data.run, phases, level)
     bare = predicted * phases.residual_variance / NOISE**2  # ϱ² = σ²: the noise alone, without the error it causes
     wrong = {"noise alone, no least-squares error": bare, "twice the rate (no ½ in the amplitude)": predicted / 2}
-    return _ratio(f"steps to half of ‖W‖²_F, n = {points}", f"n{points}.halving", times, predicted, wrong)
+    text, allowed = f"steps to half of ‖W‖²_F, n = {points}", _left_out(phases, predicted)
+    return _ratio(text, f"n{points}.halving", times, predicted, wrong, allowed, _LEFT_OUT)
 
 
 def _escape(data: Published, points: int) -> Measurement:
@@ -149,7 +160,9 @@ def _escape(data: Published, points: int) -> Measurement:
         "noise alone, no least-squares error": phases.escape_steps * phases.residual_variance / NOISE**2,
     }
     text, looks = f"median escape from the lazy regime, n = {points}", int(data.early.step[1])
-    return _ratio(text, f"n{points}.escape", times, phases.escape_steps, wrong, resolution_steps=looks)
+    allowed = _left_out(phases, phases.escape_steps) + phases.neglected.relaxed
+    source = f"{_LEFT_OUT}; and the error's relaxation, before which it kicks less"
+    return _ratio(text, f"n{points}.escape", times, phases.escape_steps, wrong, allowed, source, resolution_steps=looks)
 
 
 def _onset(data: Published, points: int) -> Measurement:
@@ -158,8 +171,10 @@ def _onset(data: Published, points: int) -> Measurement:
     if points <= 10 * DIM:
         wrong["no finite-n correction"] = data.uncorrected.onset_steps
     text = f"onset of alignment (mean |cos| a quarter of the way from chance to 1), n = {points}"
-    bare = data.uncorrected.onset_steps
-    return _ratio(text, f"n{points}.onset", times, phases.onset_steps, wrong, uncorrected_steps=bare)
+    bare, allowed = data.uncorrected.onset_steps, _left_out(phases, phases.onset_steps)
+    return _ratio(
+        text, f"n{points}.onset", times, phases.onset_steps, wrong, allowed, _LEFT_OUT, uncorrected_steps=bare
+    )
 
 
 def _boundary(data: Published, points: int) -> Measurement:
@@ -176,6 +191,7 @@ def _boundary(data: Published, points: int) -> Measurement:
         predicted,
         wrong,
         ACCURACY + grid,
+        _STATED,
     )
 
 
@@ -195,7 +211,9 @@ def _order_of_phases(data: Published, points: int) -> Measurement:
     estimate, stderr = mean_and_error(np.array([lag(*pair) for pair in pairs]))
     text = f"late share of the alignment's rise minus late share of the norm's fall, n = {points}"
     controls = {"both at once (one phase)": 0.0, "alignment first": -predicted}
-    return Measurement(text, predicted, estimate, stderr, ACCURACY, controls, _STATED, key=f"n{points}.order")
+    return Measurement(
+        text, predicted, estimate, stderr, _left_out(phases, kink), controls, _LEFT_OUT, key=f"n{points}.order"
+    )
 
 
 def _figures(data: Published, points: int) -> list[tuple[str, object]]:
