@@ -65,7 +65,7 @@ def chi_square(key: jax.Array, freedom: jax.Array) -> jax.Array:
 
     Twice a gamma variable of shape α = ν/2 (Marsaglia and Tsang 2000): with $\delta=\alpha-\tfrac13$ it is
     $\delta(1+x/\sqrt{9\delta})^3$ for a Gaussian x, which is nearly always accepted. The first proposals are made inside
-    the loop, too: a second copy of what draws them would be a quarter of all that a simulator has to compile.
+    the loop, too: a second copy of what draws them takes a sixth of a simulator's time to compile.
     """
     delta = freedom / 2 - 1 / 3
 
