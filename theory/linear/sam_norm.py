@@ -29,8 +29,9 @@ class NormCourse:
 
     Attributes:
         norm2, second_norm2: ‖W‖²_F and ‖a‖². spread: τ, the root mean square of |e|.
-        left_out: $\int\mathrm{tr}\beta\,|d\ln\|W\|^2|$ until then, $\mathrm{tr}\beta=\tau^2/(w+\|a\|^2)^2$ the mean square of the
-            boosts by which e makes G lean: the relative order of what an isotropic G leaves out.
+        left_out: $\int\mathrm{tr}\beta\,|d\ln\|W\|^2|$ until then, with the mean square
+            $\mathrm{tr}\beta=\tau^2/(w+\|a\|^2)^2$ of the boosts by which e makes G lean: the relative order of what an
+            isotropic G leaves out.
     """
 
     norm2: np.ndarray
