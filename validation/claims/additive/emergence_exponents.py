@@ -179,18 +179,27 @@ def descent_points(context: Context, decay: float, starts: int) -> Points:
 
 
 def _measure(
-    points: Points, place: int, quantity: str, key: str, asymptotic: float, wrong: Controls, simpler: str, source: str
+    points: Points,
+    place: int,
+    quantity: str,
+    key: str,
+    asymptotic: float,
+    wrong: Controls,
+    simpler: str | None,
+    source: str,
 ) -> Measurement:
     """One slope, with the slack of every point carried through the estimator's weights.
 
-    Its error is that of measured less predicted: what starts differ by is in both.
+    Its error is that of measured less predicted: what starts differ by is in both. `simpler` names the control of the
+    simpler times, where they are far enough from the right ones to be rejected.
     """
     fit = regress(points.columns, points.measured, points.clusters)
     gap = regress(points.columns, points.measured - points.predicted, points.clusters)
     predicted = float(fit.of(points.predicted)[place])
     allowance = float(np.abs(fit.weights[place]) @ points.slack)
-    simple = float(fit.of(points.simple)[place])
-    controls = off_by_a_tenth(predicted) | wrong | {simpler: simple}
+    controls = off_by_a_tenth(predicted) | wrong
+    if simpler is not None:
+        controls |= {simpler: float(fit.of(points.simple)[place])}
     details = {"asymptotic": asymptotic, "points": len(points.measured), "starts": fit.clusters}
     slope, stderr = float(fit.slopes[place]), float(gap.stderr[place])
     return Measurement(quantity, predicted, slope, stderr, allowance, controls, source, key, details)
@@ -223,7 +232,7 @@ def run_emergence(context: Context) -> Iterator[Part]:
         points = flow_points(context, decay, dims, starts)
         what = f"of the emergence time t_p g_p² of the coupled flow, h4, P = {WIDTH}, m = {STUDENTS}, β = {decay:g}"
         wrong: Controls = {"t ∝ p^{2β} (step size re-tuned)": 2 * decay, "t ∝ p^{β/2}": decay / 2}
-        yield _measure(points, 0, f"exponent in p {what}", f"beta{decay:g}", decay, wrong, _ALONE, coupling)
+        yield _measure(points, 0, f"exponent in p {what}", f"beta{decay:g}", decay, wrong, None, coupling)
         wrong = {"d^{1/2} (J = 3)": 0.5, "d^{3/2} (J = 5)": 1.5, "d^{J/2}": 2.0}
         yield _measure(points, 1, f"exponent in d {what}", f"dim{decay:g}", 1.0, wrong, _ALONE, coupling)
         curves += _curves(points, decay, dims)
