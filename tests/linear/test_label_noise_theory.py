@@ -25,6 +25,7 @@ from theory.linear.phases import (
     residual,
     stability_limit,
 )
+from theory.linear.sam_norm import norm_course
 from theory.linear.task import LinearTask, draw_linear_start, draw_linear_task
 
 DERIVATIONS = (
@@ -535,6 +536,37 @@ def test_one_step_of_sam_is_that_of_random_inputs(dim: int) -> None:
     assert predicted[1] > 1 / dim
     with pytest.raises(InputError, match="dim is 1: an error across the target needs 2"):
         sam.one_step_decay(radius, step, norm2, 1.0, 1)
+
+
+def test_the_norm_falls_as_its_course_says() -> None:
+    """Plain SAM on 64 networks in d = 8 at k(d + 2) = 1: ‖W‖² and ‖a‖², which falls to a sixth; not as at ‖a‖² = 1."""
+    rng, width, dim, radius, step, steps = np.random.default_rng(0), 200, 8, 0.3, 4e-3, np.array([0, 100, 600])
+    W = rng.standard_normal((64, width, dim)) / np.sqrt(dim)
+    a, target = rng.standard_normal((64, width)) / np.sqrt(width), np.eye(dim)[0]
+    found = norm_course(radius, step, width, dim, 1.0, steps)
+    before, last = np.log(np.sum(W**2, axis=(1, 2))), 0
+    for now, law, second2, allowed in zip(
+        steps[1:], np.log(found.norm2 / width)[1:], found.second_norm2[1:], found.left_out[1:], strict=True
+    ):
+        for _ in range(now - last):
+            W, a = _sam_step(W, a, rng.standard_normal((64, 1, dim)), target, radius, step)
+        last, fall, lengths = now, np.log(np.sum(W**2, axis=(1, 2))) - before, np.sum(a**2, axis=1)
+        assert abs(fall.mean() - law) < allowed + 4 * fall.std() / 8
+        assert abs(lengths.mean() - second2) < 0.03 * second2 + 4 * lengths.std() / 8
+    norm2 = float(width)
+    for _ in range(last):
+        norm2 *= np.exp(-sam.decay_rate(radius, step, norm2, 1.0, dim))
+    assert abs(fall.mean() - np.log(norm2 / width)) > allowed + 4 * fall.std() / 8
+
+
+def test_a_course_that_is_none_is_refused() -> None:
+    for numbers, words in (
+        ((0.2, 1e-3, 20, 20), "dim is 20 and width 20: give 2 dimensions or more, and more"),
+        ((0.2, 1e-2, 1000, 20), "stability limit"),
+        ((0.2, 8e-4, 2000, 50), "step_size is 0.0008: the error grows as large as the weights"),
+    ):
+        with pytest.raises(InputError, match=words):
+            norm_course(*numbers, 1.0, np.array([0, 1000]))
 
 
 @pytest.mark.parametrize(("dim", "share", "slack"), [(3, 0.01, 0.12), (5, 0.3, 0.03), (20, 0.3, 0.01)])

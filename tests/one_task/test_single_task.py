@@ -242,3 +242,24 @@ def test_squared_rate_is_two_u_times_the_rate() -> None:
     task = SingleTask(Activation.parse("0.8*h4+0.6*h6"))
     expected = 2 * a * (1 - M) * (4 * sp.Rational(16, 25) * M**2 + 6 * sp.Rational(9, 25) * M**3)
     assert sp.expand(task.squared_rate - expected) == 0
+
+
+@pytest.mark.parametrize(("text", "start"), [("h4", 0.1), ("h3", 0.05), ("0.8*h4+0.6*h6", 0.2)])
+def test_explicit_steps_lag_as_said(text: str, start: float) -> None:
+    """Ascent of one light student v on ‖v‖²φ(u), steps to u² = ½ (a share of the last by the flow), as the step size falls."""
+    activation = Activation.parse(text)
+    task, end = SingleTask(activation), float(np.sqrt(0.5))
+    lags = []
+    for step in (0.02, 0.01):
+        v, count = np.array([start, np.sqrt(1 - start**2)]), 0.0
+        while v[0] ** 2 < end**2 * (v @ v):
+            before, u = v, v[0] / np.linalg.norm(v)
+            slope = float(task.speed(u, 1.0)) / (1 - u**2)
+            pull = np.array([1.0, 0.0]) - u * v / np.linalg.norm(v)
+            v = v + step * (2 * float(activation.kernel_at(u, 0)) * v + slope * np.linalg.norm(v) * pull)
+            count += 1
+        last, now = (w[0] / np.linalg.norm(w) for w in (before, v))
+        count -= 1 - task.passage_time(1.0, last, end) / task.passage_time(1.0, last, now)
+        lags.append(count - task.half_time(1.0, start) / step)
+    extrapolated = 2 * lags[1] - lags[0]
+    assert extrapolated == pytest.approx(task.step_lag(start, end), rel=2e-3)

@@ -59,9 +59,11 @@ def test_estimator_of_the_critical_step_size() -> None:
 def test_emergence_exponents_at_one_start_per_dimension(monkeypatch: pytest.MonkeyPatch) -> None:
     context = Context(seed=3)  # (at some, a start has no direction to be judged)
     points = emergence_exponents.flow_points(context, 0.8, (1024, 4096), 2)
-    exponent = emergence_exponents._measure(points, 0, "p", "p", 0.8, {}, "")
+    exponent = emergence_exponents._measure(points, 0, "p", "p", 0.8, {}, "alone", "")
     assert abs(exponent.estimate - exponent.predicted) < exponent.allowance + 4 * exponent.stderr
     assert exponent.predicted == pytest.approx(0.8, abs=0.02)
+    alone = emergence_exponents._measure(replace(points, predicted=points.simple), 0, "p", "p", 0.8, {}, "alone", "")
+    assert abs(alone.estimate - alone.predicted) > exponent.allowance + 4 * exponent.stderr
     assert exponent.details["starts"] == 4
 
 

@@ -27,6 +27,7 @@ from theory.scaling.selection import (
     success_probability,
     well_separated_success,
 )
+from theory.scaling.selection_count import none_missed
 from theory.scaling.selection_draws import draw_overlaps, draw_selected_scores, selected_scores
 from theory.scaling.selection_gaps import GAPS, GapLaw
 from theory.scaling.selection_sets import MOST_DIRECTIONS, free_sets
@@ -160,6 +161,29 @@ def test_no_more_are_all_selected_than_there_are_neurons() -> None:
     found = selection_law(power_law(12, 1.0, 7)).all_selected()
     assert np.all(found[:8] > 0)
     np.testing.assert_array_equal(found[8:], 0.0)
+
+
+@pytest.mark.parametrize(("width", "count", "decay"), [(10, 12, 1.0), (31, 32, 0.7), (8, 16, 1.0)])
+def test_how_often_all_are_selected_although_each_takes_a_neuron_from_the_others(
+    width: int, count: int, decay: float
+) -> None:
+    """The product of pairs is up to .06, .17 and .016 off."""
+    problem, draws = power_law(count, decay, width), 10_000
+    scores = draw_selected_scores(problem, draws, np.random.default_rng(3))
+    drawn = np.logical_and.accumulate(scores > 0, axis=1).mean(axis=0)
+    found = selection_law(problem).all_selected()[1:]
+    assert np.all(np.abs(found - drawn) < 0.021 + 4 * np.sqrt(drawn * (1 - drawn) / draws))
+    np.testing.assert_array_equal(found[width:], 0.0)
+
+
+def test_none_is_missed_of_independent_and_of_exclusive_directions() -> None:
+    """Independent: the product; all exclusive, or the number fixed: 1 less the sum, and 0."""
+    missed = np.array([0.1, 0.25, 0.4])
+    np.testing.assert_allclose(none_missed(missed, np.zeros((3, 3))), np.cumprod([1, 0.9, 0.75, 0.6]), rtol=1e-8)
+    exclusive = -np.outer(missed, missed)
+    np.testing.assert_allclose(none_missed(missed, exclusive), 1 - np.cumsum([0, *missed]), atol=1e-3)
+    assert none_missed(np.array([0.5, 0.5]), np.full((2, 2), -0.25))[2] == pytest.approx(0.0, abs=1e-3)
+    assert none_missed(np.array([0.0, 1.0]), np.zeros((2, 2))).tolist() == [1.0, 1.0, 0.0]
 
 
 def test_odd_activations_may_leave_directions_without_a_neuron() -> None:

@@ -122,26 +122,26 @@ def one_step_decay(
     first = np.vstack([np.sqrt(weight) * np.eye(3), np.zeros(3)])
     second = np.append(theta / np.sqrt(weight), 0.0)
     second[3] = np.sqrt(max(second_norm2 - second @ second, 0.0))
-    x, mass = _samples(dim)
-    new, last = _step(first, second, goal, x, radius, step_size)
+    x, mass = inputs_by_error(dim, _ALONG_ERROR, _ALONG_TARGET, _LENGTHS)
+    new, last = whole_step(first, second, goal, x, radius, step_size)
     change = np.sum(new**2, axis=(1, 2)) - np.sum(first**2)
     error = np.sum((np.einsum("smi,sm->si", new, last) - goal) ** 2, axis=1)
     return float(-(mass @ change) / norm2), float(mass @ error / tau**2 - 1)
 
 
-def _samples(dim: int) -> Rule:
+def inputs_by_error(dim: int, along_error: int, along_target: int, lengths: int) -> Rule:
     """Points (n, 3) and weights (n,) of a Gaussian input: along the error, along the target, and its remaining length.
 
-    The slope changes sign with the first coordinate, so that this one has a rule on each half-line.
+    The slope changes sign with the first coordinate, so that this one has a rule of `along_error` nodes on each half-line.
     """
-    half, mass = gauss_legendre(0.0, _FARTHEST, _ALONG_ERROR)
+    half, mass = gauss_legendre(0.0, _FARTHEST, along_error)
     mass = mass * np.exp(-(half**2) / 2)
     sides = np.concatenate([half, -half]), np.concatenate([mass, mass]) / (2 * mass.sum())
-    squares, shares = chi_squared(dim - 2, _LENGTHS)
-    return product_rule(sides, gauss_hermite(_ALONG_TARGET), (np.sqrt(squares), shares))
+    squares, shares = chi_squared(dim - 2, lengths)
+    return product_rule(sides, gauss_hermite(along_target), (np.sqrt(squares), shares))
 
 
-def _step(
+def whole_step(
     first: np.ndarray, second: np.ndarray, goal: np.ndarray, x: np.ndarray, radius: float, step_size: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """W (n, m, d) and a (n, m) after one step of SAM from W (m, d) and a (m,), on each of the inputs x (n, d) alone."""

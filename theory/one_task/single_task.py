@@ -227,6 +227,23 @@ class SingleTask:
             return 0.0
         return float(self._lag(weight, init_norm2))
 
+    def step_lag(self, start: float, end: float) -> float:
+        r"""Time over η by which explicit steps of a light student lag behind the flow between two overlaps of one sign.
+
+        To second order a step turns the student by $\eta\dot\vartheta(1-\eta\dot\rho)$ ($u=\cos\vartheta$, ρ = ln‖v‖), the
+        flow by $\eta\dot\vartheta+\frac{\eta^2}2\ddot\vartheta$: to first order in η the lag is
+        $\frac12\ln(\dot\vartheta_{end}/\dot\vartheta_0)+\rho_{end}-\rho_0$, with $d\rho/du=2\varphi/(\varphi'(1-u^2))$.
+        """
+        turning = np.abs(self.speed(np.array([start, end]), 1.0)) / np.sqrt(1 - np.array([start, end]) ** 2)
+        grown, _ = scipy.integrate.quad(lambda x: self._growth(x) / self.speed(x, 1.0), start, end, epsrel=1e-9)
+        return float(np.log(turning[1] / turning[0]) / 2 + grown)
+
+    @cached_property
+    def _growth(self) -> Callable:
+        """ρ̇ of a light student at weight 1, half of that of ln r."""
+        half = sp.diff(self.norm_rate, r0).subs({r0: 0, a: 1}) / 2
+        return sp.lambdify(u, half, modules=["scipy", "numpy"])
+
     def speed(self, overlap: np.ndarray | float, weight: float) -> np.ndarray:
         r"""$\dot u = a\varphi'(u)(1-u^2)$ for numbers. Elementwise in u."""
         return self._rate(overlap, weight) + 0.0 * np.asarray(overlap)

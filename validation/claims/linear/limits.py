@@ -1,4 +1,4 @@
-"""L27: the alignment time and the full-batch rate of SAM, as the step size goes to 0."""
+"""L27: the alignment time and the rates of SAM, as the step size goes to 0 or the dimension to infinity."""
 
 from collections.abc import Iterator
 
@@ -52,18 +52,33 @@ def _full_batch() -> Measurement:
     return Measurement(text, 1.0, limit, 0.0, added, controls, _SOURCE, "full-batch", {"values": falls})
 
 
+def _single_samples() -> Measurement:
+    """One whole step as dimensions are doubled, at the same kd, ρD and squared length of the columns."""
+    ratios = []
+    for dim in _DIM * 2 ** np.arange(4):
+        step, radius = 1 / (_SQUARE * dim), _RADIUS / 10 * float(np.sqrt(_DIM / dim))
+        state = (radius, step, _SQUARE * dim, 1.0, int(dim))
+        ratios.append(float(sam_theory.one_step_decay(*state)[0] / sam_theory.decay_rate(*state)))
+    limit, added = _limit(np.array(ratios))
+    text = "fall of ‖W‖²_F in one whole step of single-sample SAM over the derived rate, kd = 1, d to ∞"
+    bare = 2 * step * radius**2 / sam_theory.decay_rate(*state)
+    controls: Controls = {"single-sample rate 2ηρ²": bare, "rate ηρ²/d": bare / (2 * int(dim))}
+    return Measurement(text, 1.0, limit, 0.0, added, controls, _SOURCE, "single", {"values": ratios})
+
+
 @claim(
     id="L27",
-    title="Small steps: alignment and full-batch SAM",
+    title="Limits: alignment and the decay rates of SAM",
     statement="Neurons of size √η stop growing after half of ln(1/η)/(η‖θ*‖) steps; full-batch SAM shrinks isotropic rows "
-    "at the rate 2ηρ²/d.",
+    "at the rate 2ηρ²/d, and single samples, a step at a time, at the derived rate.",
     latex=r"t_2\to\frac{\ln(1/\eta)}{2\eta\|\theta^*\|},\quad-\tfrac{d}{dt}\ln\|W\|_F^2\to\frac{2\eta\rho^2}d",
     source="derived",
     kind="asymptotic",
-    regime="η to 0, no runs: laws that L19 and L22 compare with runs",
+    regime="η to 0 or d to ∞, no runs: laws that L19 and L22 compare with runs",
     controls=("the whole of it", "ln(1/η)/‖θ*‖, as printed", "single-sample rate 2ηρ²", "rate ηρ²/d"),
 )
 def run_limits(context: Context) -> Iterator[Measurement]:
-    """Both times and rates at falling step sizes."""
+    """The time and the rates, at falling step sizes and in growing dimension."""
     yield _alignment()
     yield _full_batch()
+    yield _single_samples()

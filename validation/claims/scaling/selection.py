@@ -17,6 +17,7 @@ from theory.scaling.selection import (
     success_probability,
     well_separated_success,
 )
+from theory.scaling.selection_count import none_missed
 from theory.scaling.selection_draws import draw_overlaps, selected_gaps, selected_scores
 from theory.scaling.selection_gaps import GAPS, GapLaw
 from validation.figures.selection import Curve, Points, predicted_and_measured
@@ -337,6 +338,23 @@ _SECOND = computed_by(SelectionLaw.residual, "square of the law's correction of 
 _FLUID = "fluid limit without its correction"
 
 
+_CLOSED = computed_by(
+    none_missed, "squares of the first correction of each chance, and of what the closure adds to pairs' covariances"
+)
+
+
+def _beyond(law: SelectionLaw, every: np.ndarray) -> float:
+    """What the mean of the first missed index may be wrong by: of each chance that it is beyond q, whose sum it is.
+
+    By the square of what the correction of the single chances does to it, and of what the closure does beyond pairs.
+    """
+    count = law.competition.width
+    kept, fluid = (np.log1p(-law.free(0.0, corrected=x))[:count] for x in (True, False))
+    pairs = np.triu(law.covariance[:count, :count] * np.exp(-kept - kept[:, None]), 1).sum(axis=0)
+    single, closed = np.cumsum(kept - fluid), np.log(every[1 : count + 1]) - np.cumsum(kept + pairs)
+    return float(every[1 : count + 1] @ (single**2 + closed**2))
+
+
 def _left(corrected: float, fluid: float) -> float:
     """What a law may be wrong by: where its correction is a share c of it, the next is of the order of c²."""
     return abs(corrected) * float(np.log(corrected / fluid)) ** 2
@@ -376,11 +394,9 @@ def run_selected(context: Context) -> Iterator[Part]:
             {"first missed index / m": estimate / width},
         )
         controls = {"the m largest teachers are learned": width + 1.0, favourite: float(alone.sum())}
-        # Of each chance that the first index missed is beyond q, whose sum it is; corrections of the sum nearly cancel.
-        second = float(np.sum([_left(x, y) for x, y in zip(every[:width], independent, strict=False)]))
-        allowed = second + _law_dim(_TEACHERS) * width
+        allowed = _beyond(law, every) + _law_dim(_TEACHERS) * width
         details["without the correction"] = others
-        yield Measurement(text, first, estimate, stderr, allowed, controls, _SECOND, f"first.beta{decay}", details)
+        yield Measurement(text, first, estimate, stderr, allowed, controls, _CLOSED, f"first.beta{decay}", details)
         text = f"share of draws that learn all teachers p ≤ m/4, m = {width}, β = {decay}"
         predicted, fluid = float(every[quarter]), float(independent[quarter])
         controls = {
