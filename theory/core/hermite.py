@@ -53,7 +53,7 @@ def values(points: np.ndarray, degree: int) -> np.ndarray:
 
 
 def from_function(function: Callable[[float], float], degree: int) -> tuple[dict[int, float], float]:
-    r"""Hermite coefficients up to `degree` of a Python function, by adaptive quadrature with breaks at 0 and where it is rough.
+    r"""Hermite coefficients up to `degree` of a Python function, by adaptive quadrature broken at 0 and where it is rough.
 
     Returns the coefficients and the relative truncation error
     $1 - \sum_{j\le n}\hat\sigma_j^2 / E\sigma^2$ (in $L^2$ of the Gaussian). Raises `ValueError` if the function is not finite
