@@ -13,6 +13,8 @@ _STEPS = 200
 _TOLERANCE = 1e-13
 #: Slope over the width below which the rounding of the sum moves its root by more than about 1e-10.
 _FLAT = 1e-6
+#: Energies that are held at once: more leave the processor's cache.
+_BLOCK = 2**16
 
 
 def fermi(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -42,13 +44,27 @@ def level(energy: np.ndarray, others: np.ndarray, count: float, width: float, ow
         least = np.minimum(energy.min(axis=1), others) if count else energy.min(axis=1)
         high = np.log(width / (total - width)) - least if width < total else np.full(len(energy), np.inf)
         high = np.minimum(high, np.log(width) - np.log(own)) if own else high
+    blocks = np.array_split(np.arange(len(energy)), max(1, energy.size // _BLOCK))
+    return np.concatenate([_root(energy[x], others[x], count, own, width, low[x], high[x]) for x in blocks])
+
+
+def _root(
+    energy: np.ndarray,
+    others: np.ndarray,
+    count: float,
+    own: float,
+    width: float,
+    low: np.ndarray,
+    high: np.ndarray,
+) -> np.ndarray:
+    """The level between `low` and `high`, (T,): Newton's method for ln of the sum, which has no bend where all are empty."""
     middle, last, rows = 0.5 * (low + high), high - low, np.arange(len(energy))
     for _ in range(_STEPS):
         filled, slope = _filled(energy[rows], others[rows], count, own, middle[rows])
         under = filled < width
         low[rows], high[rows] = np.where(under, middle[rows], low[rows]), np.where(under, high[rows], middle[rows])
         newton = middle[rows] - filled / np.maximum(slope, _FLAT * width) * np.log(filled / width)
-        # (Where the sum is flat its rounding decides where Newton goes: halving goes to the left end of what is level.)
+        # (Where the sum is flat its rounding would decide where Newton goes.)
         good = (np.abs(newton - middle[rows]) < last[rows] / 2) & (slope > _FLAT * width)
         good &= (low[rows] <= newton) & (newton <= high[rows])
         step = np.where(good, newton, 0.5 * (low[rows] + high[rows])) - middle[rows]
