@@ -34,7 +34,8 @@ _NODES = 36
 
 
 class Sampled(NamedTuple):
-    """Vectors (N, 3), V^i (2, N, N); points x (n, 3) with weights (n,), δσ'(g_k) and δσ(g_k) there (n, m), the noise in δ, and its size."""
+    """Vectors (N, 3), V^i (2, N, N); points x (n, 3) with weights (n,), δσ'(g_k) and δσ(g_k) there (n, m),
+    the noise in δ; and its size."""
 
     vectors: np.ndarray
     grams: np.ndarray
