@@ -110,9 +110,10 @@ class Resolved:
             if problem.step_size is None:
                 refuse(f"steps is {problem.steps} without step-size: give --step-size too, or --time")
             return problem.steps * problem.step_size
-        found = self.half_time[np.isfinite(self.half_time)]
-        # Of a width that equal weights share none may come to ½: they are there when they would emerge alone.
-        last = float(found.max()) if found.size else float(self.model.emergence_time.max())
+        # Of a width that equal weights share none may come to ½, and near N = d/2 all are there from the start: it is over
+        # no sooner than when they would emerge alone.
+        alone, held = self.model.emergence_time, np.isfinite(self.half_time)
+        last = float(np.maximum(self.half_time, alone)[held].max()) if held.any() else float(alone.max())
         return HORIZON * last if last > 0 else HORIZON * float(self.model.common_time(1.0))
 
     @property

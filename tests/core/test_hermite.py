@@ -64,3 +64,14 @@ def test_expansion_of_a_function_matches_its_projections() -> None:
 def test_function_that_is_not_finite_is_refused() -> None:
     with pytest.raises(ValueError, match="finite"):
         hermite.from_function(lambda x: np.inf if x > 3 else 0.0, 4)
+
+
+@pytest.mark.parametrize("width", [3e-2, 3e-3, 3e-4])
+def test_a_bump_that_is_narrower_than_the_quadratures_points_is_seen(width: float) -> None:
+    place, height = 1.2345, 10.0
+    found, _ = hermite.from_function(lambda x: x + height * np.exp(-(((x - place) / width) ** 2)), 40)
+    # E of the bump times 1 and z, in closed form: a Gaussian of the mean and variance of the product of the two.
+    spread = width**2 / 2
+    mean = height * np.sqrt(spread / (1 + spread)) * np.exp(-(place**2) / (2 * (1 + spread)))
+    assert found[0] == pytest.approx(mean, rel=1e-9)
+    assert found[1] == pytest.approx(1 + mean * place / (1 + spread), rel=1e-9)

@@ -62,3 +62,10 @@ def test_what_is_no_polynomial_is_refused() -> None:
         moments.at(np.eye(2)[None], Inputs.isotropic(7), np.ones(1), np.ones(1), step_size=0.1)
     with pytest.raises(InputError, match="polynomial"):
         derivation(moments)
+
+
+def test_the_check_of_a_square_knows_that_it_grows_by_nothing_beside_its_row() -> None:
+    """Of z² the neuron is ⟨v, x⟩², and c = 2γ − ⟨u, v̄⟩ = 0: its rounding is none of c, but of its two parts."""
+    square = Activation.parse("z**2")
+    found = derivation(HomogeneousStepMoments(StepMoments(square, square)))
+    assert found.verify() == len(found.steps)

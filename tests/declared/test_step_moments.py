@@ -24,7 +24,8 @@ from theory.steps.committee import Q, T, committee
 
 
 @pytest.mark.parametrize(
-    ("student", "link"), [("h3", "h2+h1"), pytest.param("erf", "erf(2*z)", marks=pytest.mark.slow)]
+    ("student", "link"),
+    [("h3", "h2+h1"), ("1e-6*h4", "1e-6*h4"), pytest.param("erf", "erf(2*z)", marks=pytest.mark.slow)],
 )
 def test_every_equation_holds_and_notices_a_dropped_term(student: str, link: str) -> None:
     found = derivation(StepMoments(Activation.parse(student), Activation.parse(link)))

@@ -126,3 +126,8 @@ def test_emerging_staircase_follows_the_time_exponent() -> None:
     assert ideal_loss.tail().subs({ideal_loss.beta: 1, ideal_loss.learned: 100}) == pytest.approx(
         2 * float(loss[0]), rel=1e-2
     )
+
+
+def test_steps_of_the_derivation_have_words_and_no_keys() -> None:
+    found = ideal_loss.derivation(H4)
+    assert not [step.title for step in found.steps if "_" in step.title]

@@ -21,7 +21,6 @@ from theory.declared.step_derivation import (
     ETA,
     FIRST,
     INPUTS,
-    NOISE,
     Sampled,
     along,
     compared,
@@ -52,7 +51,7 @@ class _Steps:
         links = (*free.links, free.links[0])
         ends = self.x.x @ self.x.vectors[: FIRST.size].T
         target = sum(a * link.arrays()(end) for a, link, end in zip(FIRST, links, ends.T, strict=False))
-        noise = NOISE * np.where(np.arange(len(self.x.x)) < len(self.x.x) // 2, -1, 1)
+        noise = self.x.noise * np.where(np.arange(len(self.x.x)) < len(self.x.x) // 2, -1, 1)
         self.delta = (self.output @ self.rho if free.coupled else 0.0) - target + noise
 
     @cached_property
@@ -114,6 +113,12 @@ _ROADS: dict[str, Callable[[_Steps], np.ndarray]] = {
     "Q": lambda d: rows_mean(d.x, d.moves),
     "halves": lambda d: d.x.covariance(d.displacements, d.displacements),
 }
+#: What those are made of that may be 0.
+_SIZES: dict[str, Callable[[_Steps], np.ndarray]] = {
+    "c": lambda d: d.x.mean(2 * np.abs(d.grown)),
+    "c_u": lambda d: d.x.product(2 * np.abs(d.grown), np.abs(d.ahead)),
+    "c_c": lambda d: d.x.product(2 * np.abs(d.grown), 2 * np.abs(d.grown)),
+}
 
 _TITLES = {
     "u": "Mean descent along a vector of the frame",
@@ -143,15 +148,19 @@ def _tilted(d: _Steps) -> np.ndarray:
 def residual_of(name: str, moments: HomogeneousStepMoments) -> Callable[[sp.Basic], sp.Expr]:
     """The check of one of `theory.declared.homogeneous_rows.EQUATIONS` as it is shown, for these activations."""
 
-    def road() -> tuple[np.ndarray, np.ndarray]:
+    def road() -> tuple[Sampled, np.ndarray]:
         steps = _Steps(moments)
-        return steps.x.grams, _tilted(steps) if name == "J" else _ROADS[name](steps)
+        return steps.x, _tilted(steps) if name == "J" else _ROADS[name](steps)
 
     def vector(known: np.ndarray) -> np.ndarray:
         """J by the vector that it stands for."""
         return known @ _Steps(moments).unit * _METRIC
 
-    return compared(name, moments, road, np.ones(2), DECAY, vector if name == "J" else None)
+    def least() -> float:
+        r"""Of a growth $c=2\gamma-\langle u,\bar v\rangle$, which is 0 where the neuron is a square: that of its two parts."""
+        return float(np.abs(_SIZES[name](_Steps(moments))).max()) if name in _SIZES else 0.0
+
+    return compared(name, moments, road, np.ones(2), DECAY, vector if name == "J" else None, least)
 
 
 #: What it stands on: the first steps of `step_derivation`.

@@ -34,7 +34,8 @@ _NODES = 36
 
 
 class Sampled(NamedTuple):
-    """Vectors (N, 3), V^i (2, N, N); points x (n, 3) with weights (n,), δσ'(g_k) and δσ(g_k) there (n, m), the noise in δ."""
+    """Vectors (N, 3), V^i (2, N, N); points x (n, 3) with weights (n,), δσ'(g_k) and δσ(g_k) there (n, m),
+    the noise in δ; and its size."""
 
     vectors: np.ndarray
     grams: np.ndarray
@@ -42,6 +43,7 @@ class Sampled(NamedTuple):
     weights: np.ndarray
     slopes: np.ndarray
     pulls: np.ndarray
+    noise: float
 
     def mean(self, values: np.ndarray) -> np.ndarray:
         """E of values (n, …)."""
@@ -87,9 +89,11 @@ def sampled(moments: StepMoments, unit: bool = False) -> Sampled:
     fields = x @ vectors.T
     target = sum(a * link.arrays()(field) for a, link, field in zip(FIRST, links, fields.T, strict=False))
     delta = (sigma(fields[:, 2:]) @ SECOND if moments.coupled else 0.0) - target
-    noisy = np.concatenate([delta - NOISE, delta + NOISE])
+    # (In the residual's own size: small labels would be lost in the rounding of its mean.)
+    noise = NOISE * float(np.sqrt(weights @ delta**2))
+    noisy = np.concatenate([delta - noise, delta + noise])
     slopes, pulls = (noisy[:, None] * np.tile(of(fields[:, 2:]), (2, 1)) for of in (slope, sigma))
-    return Sampled(vectors, grams, np.tile(x, (2, 1)), np.tile(weights, 2) / 2, slopes, pulls)
+    return Sampled(vectors, grams, np.tile(x, (2, 1)), np.tile(weights, 2) / 2, slopes, pulls, noise)
 
 
 def residual_of(name: str, moments: StepMoments) -> Callable[[sp.Basic], sp.Expr]:
@@ -100,7 +104,7 @@ def residual_of(name: str, moments: StepMoments) -> Callable[[sp.Basic], sp.Expr
         gaps = []
         for used in (replace(moments, equations=((name, shown),)), moments):
             arrays = used.arrays(points.grams, INPUTS, FIRST, SECOND)
-            known, right = _ROADS[name](points, used.solved(arrays, ETA, BATCH, NOISE, DECAY))
+            known, right = _ROADS[name](points, used.solved(arrays, ETA, BATCH, points.noise, DECAY))
             gaps.append(np.abs(known - right).max() / np.abs(right).max())
         return sp.Float(np.max(gaps))
 
@@ -202,26 +206,29 @@ def composed(
 def compared(
     name: str,
     moments: MoreMoments,
-    road: Callable[[], tuple[np.ndarray, np.ndarray]],
+    road: Callable[[], tuple[Sampled, np.ndarray]],
     second: np.ndarray = SECOND,
     decay: float = 0.0,
     put: Callable[[np.ndarray], np.ndarray] | None = None,
+    least: Callable[[], float] = lambda: 0.0,
 ) -> Callable[[sp.Basic], sp.Expr]:
     """The check of one of the equations of `moments` as it is shown: its largest relative difference from a road of its own.
 
     Args:
-        road: makes $V^i$ (2, N, N) of the points and, there, what the equation says. second, decay: b (m,), and weight decay.
-        put: makes of the derived numbers what `road` is about.
+        road: makes the points and, there, what the equation says. second, decay: b (m,), and weight decay.
+        put: makes of the derived numbers what `road` is about. least: of the size to which the difference is relative: that of
+            the terms of which the equation is made, where these may cancel.
     """
 
     def residual(shown: Sums) -> sp.Expr:
-        (grams, right), gaps = road(), []
+        (points, right), gaps = road(), []
+        size = max(float(np.abs(right).max()), least())
         for used in (replace(moments, replaced=((name, shown),)), moments):
-            arrays = used.arrays(grams, INPUTS, FIRST, second)
-            numbers = {"step_size": ETA, "batch_size": BATCH, "noise_size": NOISE, "decay": decay}
+            arrays = used.arrays(points.grams, INPUTS, FIRST, second)
+            numbers = {"step_size": ETA, "batch_size": BATCH, "noise_size": points.noise, "decay": decay}
             known = used.solved(arrays, **numbers)[name]
             known = known if put is None else put(known)
-            gaps.append(np.abs(known - right).max() / np.abs(right).max())
+            gaps.append(np.abs(known - right).max() / size)
         return sp.Float(np.max(gaps))
 
     return reads(residual)

@@ -67,9 +67,9 @@ _TITLES = {
 def residual_of(name: str, moments: TrainedLayer) -> Callable[[sp.Basic], sp.Expr]:
     """The check of one of `theory.declared.trained_layer.EQUATIONS` as it is shown, for these activations."""
 
-    def road() -> tuple[np.ndarray, np.ndarray]:
+    def road() -> tuple[Sampled, np.ndarray]:
         points = sampled(moments.free, unit=True)
-        return points.grams, _ROADS[name](points)
+        return points, _ROADS[name](points)
 
     def vector(known: np.ndarray) -> np.ndarray:
         """J by the vector that it stands for."""

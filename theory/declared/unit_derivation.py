@@ -119,9 +119,9 @@ _TITLES = {
 def residual_of(name: str, moments: UnitStepMoments) -> Callable[[sp.Basic], sp.Expr]:
     """The check of one of `theory.declared.unit_rows.equations` as it is shown, for these activations."""
 
-    def road() -> tuple[np.ndarray, np.ndarray]:
+    def road() -> tuple[Sampled, np.ndarray]:
         points = sampled(moments.free, unit=True)
-        return points.grams, _ROADS[name](_Descents(points, moments.rows))
+        return points, _ROADS[name](_Descents(points, moments.rows))
 
     return compared(name, moments, road)
 

@@ -8,9 +8,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-#: Bisection steps for the level, at most; double precision is reached well before.
+#: Steps for the level, at most; double precision is reached well before.
 _STEPS = 200
 _TOLERANCE = 1e-13
+#: Slope over the width below which the rounding of the sum moves its root by more than about 1e-10.
+_FLAT = 1e-6
+#: Energies that are held at once: more leave the processor's cache.
+_BLOCK = 2**16
 
 
 def fermi(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -21,7 +25,9 @@ def fermi(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def level(energy: np.ndarray, others: np.ndarray, count: float, width: float, own: float = 0.0) -> np.ndarray:
-    r"""The root ℓ of $\sum_jf(E_j+\ell)+n\,f(E_0+\ell)+\omega e^\ell=N$ at each time, f the Fermi function, by bisection.
+    r"""The root ℓ of $\sum_jf(E_j+\ell)+n\,f(E_0+\ell)+\omega e^\ell=N$ at each time, f the Fermi function.
+
+    By Newton's method within a bracket that is halved where that does not help.
 
     Args:
         energy: $E_j$, shape (T, M*). others: $E_0$, shape (T,), of `count` = n more directions. width: N. own: ω ≥ 0.
@@ -38,14 +44,44 @@ def level(energy: np.ndarray, others: np.ndarray, count: float, width: float, ow
         least = np.minimum(energy.min(axis=1), others) if count else energy.min(axis=1)
         high = np.log(width / (total - width)) - least if width < total else np.full(len(energy), np.inf)
         high = np.minimum(high, np.log(width) - np.log(own)) if own else high
+    blocks = np.array_split(np.arange(len(energy)), max(1, energy.size // _BLOCK))
+    return np.concatenate([_root(energy[x], others[x], count, own, width, low[x], high[x]) for x in blocks])
+
+
+def _root(
+    energy: np.ndarray,
+    others: np.ndarray,
+    count: float,
+    own: float,
+    width: float,
+    low: np.ndarray,
+    high: np.ndarray,
+) -> np.ndarray:
+    """The level between `low` and `high`, (T,): Newton's method for ln of the sum, which has no bend where all are empty."""
+    middle, last, rows = 0.5 * (low + high), high - low, np.arange(len(energy))
     for _ in range(_STEPS):
-        middle = 0.5 * (low + high)
-        filled = np.sum(fermi(energy + middle[:, None])[0], axis=1) + count * fermi(others + middle)[0]
-        filled = filled + own * np.exp(middle) if own else filled
-        low, high = np.where(filled < width, middle, low), np.where(filled < width, high, middle)
-        if np.all(high - low <= _TOLERANCE * np.maximum(1.0, np.abs(high))):
+        filled, slope = _filled(energy[rows], others[rows], count, own, middle[rows])
+        under = filled < width
+        low[rows], high[rows] = np.where(under, middle[rows], low[rows]), np.where(under, high[rows], middle[rows])
+        newton = middle[rows] - filled / np.maximum(slope, _FLAT * width) * np.log(filled / width)
+        # (Where the sum is flat its rounding would decide where Newton goes.)
+        good = (np.abs(newton - middle[rows]) < last[rows] / 2) & (slope > _FLAT * width)
+        good &= (low[rows] <= newton) & (newton <= high[rows])
+        step = np.where(good, newton, 0.5 * (low[rows] + high[rows])) - middle[rows]
+        middle[rows], last[rows] = middle[rows] + step, np.where(good, np.abs(step), high[rows] - low[rows])
+        rows = rows[last[rows] > _TOLERANCE * np.maximum(1.0, np.abs(middle[rows]))]
+        if not rows.size:
             break
-    return 0.5 * (low + high)
+    return middle
+
+
+def _filled(
+    energy: np.ndarray, others: np.ndarray, count: float, own: float, at: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The sum of `level` at the level `at`, (T,), and its slope there."""
+    (up, down), (more, less) = fermi(energy + at[:, None]), fermi(others + at)
+    free = own * np.exp(at) if own else 0.0
+    return up.sum(axis=1) + count * more + free, np.einsum("tj,tj->t", up, down) + count * more * less + free
 
 
 def moved_by_a_column(own: np.ndarray, half_times: Callable[[float], np.ndarray], width: float, dim: int) -> np.ndarray:

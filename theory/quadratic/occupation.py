@@ -19,6 +19,7 @@ time, normalised spectrum.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import scipy
@@ -79,6 +80,10 @@ class Occupation:
         The condition is $\tilde a_j=\mu(\tau)$ with the level $\mu=-\log\kappa/(2\tau)$, which falls as τ grows: one curve,
         sampled and inverted by monotone interpolation, serves all directions (relative error below 1e-5).
         """
+        return self._half_times.copy()
+
+    @cached_property
+    def _half_times(self) -> np.ndarray:
         if self.width >= self.dim / 2:
             return np.zeros(self.spectrum.size)
         start = np.log(self.dim / self.width - 1) / 2

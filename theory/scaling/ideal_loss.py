@@ -54,6 +54,16 @@ def compute_exponent(samples: sp.Expr | int = kappa) -> sp.Expr:
     return exponent_in(tail().subs(learned, compute ** (1 / (1 + samples * beta))), compute)
 
 
+#: What each exponent is in, in words.
+NAMES = {
+    "time": "time",
+    "width": "width",
+    "samples_unstable": "samples at re-tuned steps",
+    "compute": "compute",
+    "compute_unstable": "compute at re-tuned steps",
+}
+
+
 @cache
 def scaling_exponents() -> dict[str, sp.Expr]:
     r"""Exponents of the loss, by algebra from the tail: p(t) ∝ t^{1/β}, p ≤ m, C = m t, and η ∝ a_p.
@@ -103,7 +113,7 @@ def derivation(activation: Activation) -> Derivation:
             lambda shown: sp.simplify(sp.diff(shown, learned) + learned ** (-2 * beta)),
         ),
         *[
-            Step(f"Exponent of the loss in {name}", equation(symbol, value), partial(_exponent_residual, name))
+            Step(f"Exponent of the loss in {NAMES[name]}", equation(symbol, value), partial(_exponent_residual, name))
             for (name, value), symbol in zip(
                 scaling_exponents().items(), (r"\gamma_t", r"\gamma_m", r"\gamma_n", r"\gamma_C"), strict=True
             )

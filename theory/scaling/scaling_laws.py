@@ -33,13 +33,13 @@ REFERENCE = (
     "overlaps, heavy tail and re-tuned frontier derived"
 )
 EXACT, ASYMPTOTIC, HEURISTIC = "exact", "asymptotic", "heuristic"
-#: Symbol and words of each exponent.
-_NAMES = {
-    "time": (r"\gamma_{t}", "time"),
-    "width": (r"\gamma_{m}", "width"),
-    "samples_unstable": (r"\gamma_{n}", "samples at re-tuned steps"),
-    "compute": (r"\gamma_{C}", "compute"),
-    "compute_unstable": (r"\gamma_{C,n}", "compute at re-tuned steps"),
+#: Symbol of each exponent.
+_SYMBOLS = {
+    "time": r"\gamma_{t}",
+    "width": r"\gamma_{m}",
+    "samples_unstable": r"\gamma_{n}",
+    "compute": r"\gamma_{C}",
+    "compute_unstable": r"\gamma_{C,n}",
 }
 #: The window of `window_exponents`: first direction, last as a share of all, points.
 _FIRST, _SHARE, _POINTS = 4, 8, 24
@@ -111,7 +111,7 @@ def derivation(activation: Activation) -> Derivation:
     activation.require_exponent(4, "Theorem 2.1 (the loss sum)")
     degree = activation.information_exponent
     steps = (*_exact_steps(degree), *_power_laws(degree), *_frontier_steps(degree), _shape(activation))
-    equations = {_NAMES[name][0]: value for name, value in exponents().items()}
+    equations = {_SYMBOLS[name]: value for name, value in exponents().items()}
     assumptions = (
         Assumption("β > ½ for the power laws, β < ½ for the heavy tail; J the information exponent"),
         Assumption(
@@ -162,7 +162,7 @@ def _power_laws(degree: int) -> tuple[Step, ...]:
         _step(ASYMPTOTIC, "Heavy tail at finite P", r"{Z^2}\ell(s)\simeq", law,
               partial(_two_terms_residual, 0.4, degree), 1e-10),
         *(
-            _step(ASYMPTOTIC, f"Exponent of the loss in {_NAMES[name][1]}", _NAMES[name][0], value,
+            _step(ASYMPTOTIC, f"Exponent of the loss in {ideal_loss.NAMES[name]}", _SYMBOLS[name], value,
                   partial(_exponent_residual, name), 1e-6)
             for name, value in exponents().items()
         ),

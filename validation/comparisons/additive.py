@@ -59,7 +59,8 @@ def _judge_flow(prediction: Prediction, q: int, own: Validity, measured: float, 
         return "not judged", f"no interval: {own.no_interval}"
     if np.isinf(own.low):  # never
         unexpected = f"predicted never, learned at {measured:.4g}"
-        return ("disagrees", unexpected) if np.isfinite(measured) else ("not judged", "")
+        silent = f"predicted never, and not learned by {t_end:.4g}: no time to judge"
+        return ("disagrees", unexpected) if np.isfinite(measured) else ("not judged", silent)
     if own.high > t_end:
         return "not judged", f"the run ends at {t_end:.4g}, before it must have emerged"
     if not np.isfinite(measured):

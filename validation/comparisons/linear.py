@@ -87,8 +87,10 @@ def _measured(phases: Phases, found: Found, dim: int) -> dict[str, tuple[np.ndar
 
 
 def _judged(name: str, times: np.ndarray, predicted: float, run: LinearRun, phases: Phases, noise2: float) -> Row:
-    if not np.isfinite(predicted) or predicted > run.step[-1]:
-        return {"verdict": "not judged", "reason": ""}
+    if not np.isfinite(predicted):
+        return {"verdict": "not judged", "reason": "the theory says never: nothing to compare a time with"}
+    if predicted > run.step[-1]:
+        return {"verdict": "not judged", "reason": f"predicted after the run's end at {run.step[-1]:.4g} steps"}
     broken = [one.sentence for one in phases.conditions[_RESTS_ON[name]] if not one.holds]
     if broken:
         return {"verdict": "outside", "reason": "; ".join(broken)} | summary(times, "sgd")

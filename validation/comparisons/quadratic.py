@@ -25,6 +25,7 @@ _RULE = (
     "rejected."
 )
 _HEAVY = "the start holds half of its weight already, and first times are what is judged: lower --init-scale"
+_NEVER = "the theory says never, as stronger ones take up the width: nothing to compare a time with"
 
 
 def fitted_times(model: QuadraticModel, flow: QuadraticFlow, t_end: float) -> np.ndarray:
@@ -84,7 +85,7 @@ def _judged(predicted: float, j: int, found: Found, runs: Runs, shift: float) ->
     times = np.array([]) if sgd is None else sgd.loss_steps[:, j] * runs.step_size
     row = {} if sgd is None else summary(times, "sgd")
     if not np.isfinite(predicted):
-        return row | {"verdict": "not judged", "reason": ""}
+        return row | {"verdict": "not judged", "reason": _NEVER}
     controls = {"half": predicted / 2, "double": 2 * predicted}
     verdicts = [(judged(predicted, float(found[FLOW].loss_time[j]), 0.0, _FLOW * predicted, controls), "")]
     if sgd is not None:
