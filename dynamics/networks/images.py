@@ -164,7 +164,7 @@ def _unpickled(path: Path) -> dict[Any, Any]:
         raise _damaged(path, str(problem) or type(problem).__name__) from None
     if not isinstance(stored, dict):
         raise _damaged(path, "it holds no dictionary")
-    return {key.encode() if isinstance(key, str) else key: value for key, value in stored.items()}
+    return {key.encode(errors="replace") if isinstance(key, str) else key: value for key, value in stored.items()}
 
 
 def _memorable(content: bytes) -> bytes:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Ratios that differ by more than this factor are on a logarithmic axis.
 _FAR = 10.0
+#: Standard errors outside the allowance beyond which it is said how many runs would reject the prediction.
+_BEYOND = 2.0
 
 
 @dataclass(frozen=True)
@@ -281,14 +283,13 @@ def _seen(conjecture: Conjecture, row: Row, own: Centred, x: Measurement, count:
     if alive and judged.used > 1:
         details["told apart"] = f"the prediction is rejected, and {', '.join(alive)} is not"
     elif alive:
-        enough = power.needed(
-            distance,
-            x.allowance,
-            own.beside(own.rivals[name]) * math.sqrt(row.measured.size),
-            conjecture.false_alarms / count,
-            conjecture.power,
-        )
+        runs, asked = math.sqrt(row.measured.size), (conjecture.false_alarms / count, conjecture.power)
+        enough = power.needed(distance, x.allowance, own.beside(own.rivals[name]) * runs, *asked)
         remedy = _remedy(enough, told(x.allowance, x.predicted), row)
+        if row.random and abs(judged.z) > _BEYOND:
+            rejecting = power.needed(abs(x.estimate - x.predicted), x.allowance, x.stderr * runs, *asked)
+            if rejecting is not None and (enough is None or rejecting < enough):
+                remedy += f"; {_grouped(rejecting)} would reject it if what they give stays"
         whole = " of the prediction" if x.predicted else ""
         details["underpowered"] = f"{seen}{whole} could have been seen, the nearest rival is {away} away, {remedy}"
     return details

@@ -52,8 +52,8 @@ function slider(host, { id, label, min, max, step, value, log = false, help = ""
   host.append(box);
   const input = box.querySelector("input"), output = box.querySelector("output");
   if (log) input.step = (to(max) - to(min)) / 120;
-  const whole = step === 1 && !log;
-  const read = () => (log && step === 1 ? Math.max(min, Math.round(from(input.value))) : whole ? Math.round(input.value) : from(input.value));
+  const whole = step === 1;
+  const read = () => (whole ? Math.max(min, Math.round(from(input.value))) : from(input.value));
   const tell = v => {
     output.textContent = shown(v, whole ? 6 : digits);
     input.setAttribute("aria-valuetext", output.textContent);
@@ -80,7 +80,9 @@ const bench = { problem: null, prediction: null, record: null, bound: null, know
 function renew() {
   const note = byId("note");
   note.textContent = "";
-  if (!state.own && !facts.degrees.some(j => state.mixture[j])) {
+  const empty = !state.own && !facts.degrees.some(j => state.mixture[j]);
+  byId("shown").hidden = empty;
+  if (empty) {
     note.textContent = "Every Hermite coefficient is zero: give one of them.";
     return;
   }
@@ -167,10 +169,10 @@ function drawTable(done) {
   const { record } = bench, { problem, prediction } = record;
   const rows = Array.from(problem.a, (weight, p) => {
     const x = prediction.directions[p], own = `<th scope="row"><span class="swatch" style="background:${colour(p)}"></span>${p + 1}</th><td>${shown(weight)}</td>`;
-    if (!x) return `<tr>${own}<td>none</td><td>–</td><td>never</td><td>–</td><td></td><td>${done ? "never" : "…"}</td><td>–</td></tr>`;
-    const found = record.half[p] ?? (done ? Infinity : null);
+    const flow = [record.half[p], record.fitted[p]].map(t => t ?? (done ? Infinity : null)).map(t => (t === null ? "…" : shown(t, 4))).join("</td><td>");
+    if (!x) return `<tr>${own}<td>none</td><td>–</td><td>never</td><td>–</td><td></td><td>${flow}</td></tr>`;
     return `<tr>${own}<td>${x.neuron}</td><td>${shown(x.lead)}</td><td>${shown(x.half, 4)}</td>` +
-      `<td>${x.low === null ? "–" : `${shown(x.low, 4)} – ${shown(x.high, 4)}`}</td><td${x.outside ? ` class="tie" title="${escaped(x.why)}"` : ""}>${escaped(x.outside || "yes")}</td><td>${found === null ? "…" : shown(found, 4)}</td><td>${shown(record.fitted[p] ?? (done ? Infinity : null), 4)}</td></tr>`;
+      `<td>${x.low === null ? "–" : `${shown(x.low, 4)} – ${shown(x.high, 4)}`}</td><td${x.outside ? ` class="tie" title="${escaped(x.why)}"` : ""}>${escaped(x.outside || "yes")}</td><td>${flow}</td></tr>`;
   });
   byId("rows").innerHTML = rows.join("");
 }
@@ -225,7 +227,8 @@ const runLaws = runner((result, done, error) => {
 // ------------------------------------------------------------------ quadratic networks, label noise
 
 const runRiccati = runner((record, done, error) => {
-  if (error || !record) return;
+  byId("riccatitext").textContent = error ? `The flow is not integrated: ${error.message}.` : "";
+  if (!record) return void (byId("riccati").innerHTML = "");
   const { P } = record, layers = [], x = { range: [0, record.end], label: "Riccati time" };
   for (let p = 0; p < P; p++) {
     layers.push({ line: record.times.map((t, i) => [t, record.spectrum[i][p]]), colour: "var(--hollow)", width: 1.2 });
@@ -245,10 +248,11 @@ const runNoise = runner((record, done, error) => {
   if (record.escape < record.end) layers.push({ rule: record.escape, dash: "3 4", width: 1.2 }, { at: [record.escape, 1.1], text: "lazy regime ends", dx: 5, dy: 4 });
   layers.push({ at: [record.end, norm.at(-1)[1]], text: "‖W‖² / m", colour: "var(--d7)", anchor: "end", dy: -8 },
     { at: [record.end, share.at(-1)[1]], text: "s₁ / ‖W‖", colour: "var(--d2)", anchor: "end", dy: 18 });
-  chart(byId("noise"), { x: { range: [0, record.end], label: "SGD steps" }, y: { range: [0, 1.15], label: "norm and rank" }, layers, height: 230,
-    summary: `Label noise: the norm falls to ${shown(norm.at(-1)[1])} of its start and the leading singular value holds ${shown(share.at(-1)[1])} of it.` });
+  const top = Math.max(1.15, 1.05 * Math.max(...norm.map(([, v]) => v)));
+  chart(byId("noise"), { x: { range: [0, record.end], label: "SGD steps" }, y: { range: [0, top], label: "norm and rank" }, layers, height: 230,
+    summary: `Label noise: ‖W‖² falls to ${shown(norm.at(-1)[1] / norm[0][1])} of its start and the leading singular value holds ${shown(share.at(-1)[1])} of it.` });
   const beyond = noise.eta < record.limit ? "" : `η is beyond the least-squares limit ${shown(record.limit)}: the error does not settle.`;
-  byId("noisetext").textContent = record.diverged ? `SGD diverges after ${record.steps.at(-1)} steps. ${beyond}` : beyond;
+  byId("noisetext").textContent = record.diverged === null ? beyond : `SGD diverges within ${shown(record.diverged, 6)} steps. ${beyond}`;
 });
 
 // ------------------------------------------------------------------ exact SGD, computed before
@@ -284,7 +288,7 @@ const quoted = text => (/^[\w.,/-]+$/.test(text) ? text : `"${text}"`);
 function command() {
   const options = { ...optionsOf() }, eta = bench.bound > 0 && bench.bound < Infinity ? stepSize() : null;
   const flags = Object.entries(options).map(([name, value]) =>
-    value === false ? `--no-${written(name)}` : `--${written(name)} ${Array.isArray(value) ? value.join(" ") : quoted(String(value))}`);
+    value === false ? `--no-${written(name)}` : `--${written(name)}${typeof value === "string" && value.startsWith("-") ? "=" : " "}${Array.isArray(value) ? value.join(" ") : quoted(String(value))}`);
   const problem = flags.join(" ");
   byId("command").textContent = [`emergence predict ${problem}`, `emergence simulate gradient-flow ${problem}`,
     `emergence compare ${problem}${eta ? ` --step-size ${eta}` : ""}`, `emergence judge ${page.conjecture}`].join("\n");

@@ -9,11 +9,8 @@ function shown(x, digits = 3) {
   if (x === null || x === undefined || Number.isNaN(x)) return "–";
   if (!Number.isFinite(x)) return x > 0 ? "never" : "−∞";
   if (x === 0) return "0";
-  const size = Math.floor(Math.log10(Math.abs(x)));
-  if (size >= 5 || size < -3) {
-    const factor = (x / 10 ** size).toPrecision(digits).replace(/\.?0+$/, "");
-    return factor === "1" ? `10${raised(size)}` : `${factor}·10${raised(size)}`.replace("-", "−");
-  }
+  const [factor, size] = x.toExponential(digits - 1).split("e").map(Number);
+  if (size >= 5 || size < -3) return factor === 1 ? `10${raised(size)}` : `${factor}·10${raised(size)}`.replace("-", "−");
   return Number(x.toPrecision(digits)).toLocaleString("en", { maximumFractionDigits: 8, useGrouping: Math.abs(x) >= 1e4 }).replace("-", "−");
 }
 

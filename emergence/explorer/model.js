@@ -27,7 +27,19 @@ function vectorField(name, sizes, phi, parameters) {
     for (const [key, view] of Object.entries(views(y))) view.set(state[key]);
     return y;
   };
-  return { system, views, flat, f: (y, out) => system.drift(views(y), parameters, views(out)) };
+  const f = (y, out) => {
+    system.drift(views(y), parameters, views(out));
+    if (name === "overlap-flow") keepCosines(views(out).c, sizes.m);
+  };
+  return { system, views, flat, f };
+}
+
+/** Rates of cosines: one for both sides of the diagonal, none on it; rounding in what differs there grows where students repel. */
+function keepCosines(rate, m) {
+  for (let k = 0; k < m; k++) {
+    rate[k * m + k] = 0;
+    for (let l = 0; l < k; l++) rate[k * m + l] = rate[l * m + k];
+  }
 }
 
 const rms = values => Math.sqrt(values.reduce((sum, x) => sum + x * x, 0) / values.length);
@@ -169,7 +181,7 @@ function lonePath(phi, a, u, r, keep = null, until = 0) {
   return { half, fitted };
 }
 
-/** Who learns what, when: per direction {neuron, overlap, lead, half, loss, leading, below}; null where nothing is learned. `below`: the lead, the closed-form limit. */
+/** Who learns what, when: per direction {neuron, overlap, lead, half, loss, leading, doubt}; null where nothing is learned. */
 function predict(problem) {
   const { phi, a, P, m, start, activation } = problem;
   const score = scoresOf(problem), pairs = select(score, m, P), found = Array(P).fill(null);
@@ -180,18 +192,24 @@ function predict(problem) {
     const loss = Number.isFinite(half) ? loneLoss(phi, weight, overlap, start.r[neuron]) : Infinity;
     limit = Math.max(limit, (half > 0 ? loss / half : 1) * (1 - 3 * share * Math.log(share)));
     const leading = formulas.emergence[activation.exponent]?.(weight, share, activation.leading)[0] ?? null;
-    found[direction] = { direction, neuron, overlap, lead, half, loss, leading, below: lead < limit };
+    found[direction] = { direction, neuron, overlap, lead, half, loss, leading, doubt: doubtOf(activation, overlap, lead < limit) };
   }
   return { score, pairs, directions: found };
+}
+
+/** What closed forms hold against a direction's time: see `theory.prediction.validity`, which asks for more. */
+function doubtOf({ exponent, parity }, overlap, below) {
+  const found = [[exponent < facts.leastWithLaw, "exponent"], [overlap < 0 && parity !== "even", "parity"], [below, BELOW]];
+  return found.flatMap(([broken, name]) => (broken ? [name] : [])).join(", ");
 }
 
 const BELOW = "lead below the closed-form limit: `emergence predict` decides";
 
 /**
  * The prediction with {low, high, outside, why} in each direction: as `emergence predict` gives them where it was asked (`known`,
- * one of each direction); else no interval, and outside what the closed-form limit of the lead leaves open. */
+ * one of each direction); else no interval, and outside what closed forms exclude or leave open. */
 function judged(prediction, known) {
-  const open = x => ({ low: null, high: null, outside: x.below ? BELOW : "", why: "" });
+  const open = x => ({ low: null, high: null, outside: x.doubt, why: "" });
   const directions = prediction.directions.map((x, p) => x && { ...x, ...(known?.[p] ?? open(x)) });
   return { ...prediction, directions };
 }
@@ -199,7 +217,7 @@ function judged(prediction, known) {
 /** Directions whose times can be judged, counted from 1; all that are learned if there is none, with the reason. */
 function judgeable(prediction, known) {
   const learned = prediction.directions.filter(Boolean), inside = learned.filter(x => !x.outside);
-  const none = known ? "No time is inside its conditions: `emergence predict` says why." : "Every lead is below the closed-form limit: `emergence predict` decides.";
+  const none = known ? "No time is inside its conditions: `emergence predict` says why." : "No time is clear of doubt in closed form: `emergence predict` decides.";
   return { found: (inside.length ? inside : learned).map(x => x.direction + 1), note: inside.length ? "" : none };
 }
 
@@ -287,14 +305,16 @@ function* flowRun(problem, prediction, tolerance = 2e-6) {
 
 /**
  * P(T ≤ t) of the time at which the squared overlap reaches `level` under the one-task diffusion: see
- * `theory.one_task.hitting_distribution`, whose method this is. Returns a function of t, good up to `latest`.
+ * `theory.one_task.hitting_distribution`, whose method this is; of a neuron that leans to −e the level is there. Returns a function
+ * of t, good up to `latest`.
  */
 function hittingDistribution(law, weight, eta, overlap, even, latest, { level = 0.5, cells = 600 } = {}) {
-  const start = even ? Math.abs(overlap) : overlap, end = Math.sqrt(level), damping = 20, length = 2 * latest;
+  const start = Math.abs(overlap), side = even || overlap > 0 ? 1 : -1, end = Math.sqrt(level), damping = 20, length = 2 * latest;
   const nodes = cellNodes(start, end, even, cells), count = nodes.length - 1;
   const drift = new Float64Array(count), noise = new Float64Array(count), width = new Float64Array(count);
   for (let i = 0; i < count; i++) {
-    [drift[i], noise[i]] = law((nodes[i] + nodes[i + 1]) / 2, eta, weight);
+    [drift[i], noise[i]] = law((side * (nodes[i] + nodes[i + 1])) / 2, eta, weight);
+    drift[i] *= side;
     width[i] = nodes[i + 1] - nodes[i];
     if (!(noise[i] > 0)) return null;
   }
@@ -386,7 +406,7 @@ function drawSubspace({ P, m, d, seed }) {
 /** The Riccati flow: {times, diagonal: [[…]], spectrum: [[…]], risk, half}; Riccati time. */
 function* riccatiRun({ a, P, m, d, seed }) {
   const norm = Math.hypot(...a), spectrum = a.map(x => x / norm);
-  const half = Array.from(spectrum, x => formulas.riccatiHalf(x, Math.max(d / m, 1.0001))[0]);
+  const half = Array.from(spectrum, x => Math.max(0, formulas.riccatiHalf(x, Math.max(d / m, 1.0001))[0]));
   const { system, f, flat, views } = vectorField("riccati", { P }, [], { a: spectrum });
   const y = flat({ G: drawSubspace({ P, m, d, seed }) }), end = facts.horizon * Math.max(...half, 1);
   const record = { P, times: [], diagonal: [], spectrum: [], risk: [], half, end, done: false };
@@ -409,8 +429,8 @@ function* riccatiRun({ a, P, m, d, seed }) {
 
 /**
  * Label-noise SGD on the two-layer linear network, exactly, in its order parameters: {steps, frobenius, second, share, error,
- * escape, end, diverged}: ‖W‖²_F, ‖a‖², s₁/‖W‖_F and |e|² against steps. `draw` fills a step's sample and returns the noise of
- * its label.
+ * escape, end, diverged}: ‖W‖²_F, ‖a‖², s₁/‖W‖_F and |e|² against steps; the step by which it has diverged, or null. Where the error
+ * does not settle the lazy regime has no end that is known. `draw` fills a step's sample and returns the noise of its label.
  */
 function* labelNoiseRun({ d, m, sigma, eta, seed }, points = 240, draw = labelNoise(sigma, seed + 1)) {
   const { system, views, flat } = vectorField("label-noise-step", { d }, [], {});
@@ -419,13 +439,13 @@ function* labelNoiseRun({ d, m, sigma, eta, seed }, points = 240, draw = labelNo
   const state = flat(linearStart({ d, m, seed })), y = views(state), drift = new Float64Array(state.length);
   const end = Math.ceil((1.6 * Math.max(1, Math.log(m / d))) / (eta * sigma) ** 2), every = Math.max(1, Math.ceil(end / points));
   const limit = formulas.labelLimit(d)[0], product = eta * (m / d + 1), stable = product < limit;
-  const escape = formulas.escape(m, eta, sigma ** 2 + (stable ? formulas.labelError(product, d, sigma)[0] : 0))[0];
-  const record = { steps: [], frobenius: [], second: [], share: [], error: [], escape, end, limit: limit / (m / d + 1), diverged: false, done: false };
+  const escape = stable ? formulas.escape(m, eta, sigma ** 2 + formulas.labelError(product, d, sigma)[0])[0] : Infinity;
+  const record = { steps: [], frobenius: [], second: [], share: [], error: [], escape, end, limit: limit / (m / d + 1), diverged: null, done: false };
   for (let n = 0; n <= end; n++) {
     if (n % every === 0) {
       const trace = target.reduce((sum, _, i) => sum + y.G[i * (d + 1)], 0);
       if (!(trace < 1e3 * m)) {
-        record.diverged = true;
+        record.diverged = n;
         break;
       }
       record.steps.push(n);

@@ -207,26 +207,27 @@ function chebyshevStep(f, y, slope, size, stages, out, [one, two, rate]) {
   }
 }
 
-/** Largest modulus of an eigenvalue of the Jacobian, with room, by the power method on differences of f. */
+/**
+ * Largest modulus of an eigenvalue of the Jacobian, with room, by the power method on differences of f. It begins with a part of
+ * every component: one below the rounding of y would never grow. Where f has an edge it goes to and fro: the larger of both counts.
+ */
 function spectralRadius(f, y, slope, direction, [point, rate]) {
   const n = y.length, length = v => Math.sqrt(v.reduce((sum, x) => sum + x * x, 0));
+  const known = length(direction) > 0 ? direction : slope, share = (0.1 * (length(known) || 1)) / Math.sqrt(n);
+  for (let i = 0; i < n; i++) direction[i] = known[i] + share * Math.cos(7 * i + 1);
   let size = length(direction);
-  if (!(size > 0)) {
-    for (let i = 0; i < n; i++) direction[i] = slope[i] + 1e-3 * Math.cos(7 * i + 1);
-    size = length(direction) || 1;
-  }
   const reach = 1e-7 * Math.max(length(y), 1e-3);
-  let radius = 0;
+  let radius = 0, last = 0;
   for (let turn = 0; turn < 40; turn++) {
     for (let i = 0; i < n; i++) point[i] = y[i] + (reach / size) * direction[i];
     f(point, rate);
     for (let i = 0; i < n; i++) direction[i] = (rate[i] - slope[i]) / reach;
     size = length(direction);
     const settled = Math.abs(size - radius) < 0.02 * size;
-    radius = size;
+    [last, radius] = [radius, size];
     if (!(size > 0) || (turn > 1 && settled)) break;
   }
-  return 1.25 * radius;
+  return 1.25 * Math.max(last, radius);
 }
 
 /** When a rising quantity passes `level` between two times: by the cubic through [value, rate] at both. */

@@ -860,6 +860,18 @@ def test_a_plan_keeps_its_promise(tmp_path: Path) -> None:
     )
 
 
+def test_what_is_too_weak_to_reject_says_how_many_runs_would(tmp_path: Path) -> None:
+    """A prediction two of its runs' deviations off: many runs tell its near rival from it, few reject both."""
+    asked = noise(tmp_path, predict={"formula": "0.8"}, rivals={"near": "0.801"}, judge={"false-alarm-rate": 0.001})
+    few = verdict(replace(asked, replicas=4))
+    said = re.search(r" [\d ]+ runs would do; (\d+) would reject it", few.measurement.details["underpowered"])
+    assert few.verdict == "inconclusive"
+    assert said is not None
+    assert verdict(replace(asked, replicas=2 * int(said[1]))).verdict == "disagrees"
+    right = verdict(replace(asked, predict=noise(tmp_path).predict, rivals=noise(tmp_path).rivals, replicas=4))
+    assert "would reject" not in right.measurement.details["underpowered"]
+
+
 @pytest.mark.parametrize(
     ("predict", "rival", "expected", "side"),
     [

@@ -453,6 +453,7 @@ def test_a_missing_or_damaged_batch_is_named(batches: Path, name: str) -> None:
         b"",
         pickle.dumps([1, 2]),
         pickle.dumps({b"data": 1}),
+        pickle.dumps({"\ud800": 1}),
         b"\x80\x02garbage",
     ):
         (batches / name).write_bytes(damaged)

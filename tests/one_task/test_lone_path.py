@@ -49,6 +49,14 @@ def test_times_of_direction_and_norm(text: str, weight: float, overlap: float, s
     assert path.loss_time(weight, overlap, scale**2) - half == pytest.approx(loss - half, rel=1e-3)
 
 
+def test_the_norm_of_a_student_with_a_mean_rests_on_a_plateau_however_long() -> None:
+    """It grows by more than e^500 in a part of it, if nothing holds it back."""
+    half, loss = integrated("h4+0.5", 0.7, 5e-4, 1e-3, end=1e7)
+    path = lone_path(Activation.parse("h4+0.5"), 1)
+    assert path.half_time(np.array([5e-4]))[0] / 0.7 == pytest.approx(half, rel=1e-6)
+    assert path.loss_time(0.7, 5e-4, 1e-3) == pytest.approx(loss, rel=1e-6)
+
+
 @pytest.mark.parametrize("scale", [0.003, 0.3])
 @pytest.mark.parametrize(
     ("text", "weight", "overlap", "decay"),

@@ -140,9 +140,9 @@ class LonePath:
     def _log_norm(self, norm2: float, time: np.ndarray, growth: np.ndarray) -> np.ndarray:
         """ln r at the start and after each panel, the growth rate taken as constant within one; in logarithms throughout."""
         risen = np.concatenate([[0.0], np.cumsum(growth)])
-        with np.errstate(divide="ignore", over="ignore"):
-            mean = np.where(np.abs(growth) < 1e-8, 1 + growth / 2, np.expm1(np.minimum(growth, 500)) / growth)
-        held_back = np.log(self.repulsion * time * mean) + risen[:-1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = np.where(np.abs(growth) < 1e-8, 1 + growth / 2, -np.expm1(-np.abs(growth)) / np.abs(growth))
+        held_back = np.log(self.repulsion * time * mean) + np.maximum(growth, 0) + risen[:-1]
         return np.log(norm2) + risen - np.logaddexp.accumulate(np.append(0.0, held_back + np.log(norm2)))
 
     def _cut_off(self, start: np.ndarray) -> np.ndarray:
