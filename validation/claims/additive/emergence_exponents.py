@@ -224,7 +224,7 @@ def _measure(
 def run_emergence(context: Context) -> Iterator[Part]:
     """Exponents of p, d and η over random starts with known g_p."""
     dims = (1024, 4096, 16384, 65536) if context.full else (1024, 4096, 16384)
-    starts = context.pick(8, 16)
+    starts = context.pick(4, 16)  # (their scatter is a thousandth of the allowance)
     source = "directions switched off early or late, pull of light students at the start; the integrator's tolerances"
     coupling = computed_by(rows_by_share, source)
     curves = []
