@@ -86,7 +86,8 @@ def one_task_chain(
         direction: index from 0. step_size: η, batch 1. cells: of the grid on each side of u = 0. order: nodes per Gaussian.
 
     Cost: order² · 5 nodes (times order/2 for a second direction) at each grid point, and powers of a matrix of
-    2·cells + 1 rows. The grid's error is of second order in the cell over the spread of u: compare with half as many cells.
+    2·cells + 1 rows. The grid's error is of second order in the cell where a cell is smaller than the rare
+    kicks that matter, and falls more slowly above: compare with half as many cells.
     Mean and spread are those of a number of whole steps, up to a twelfth of a squared step in the variance.
 
     Raises: `InputError` for more than two teachers, d < P + 2, an overlap that is not below the level, or a number that is not
