@@ -90,6 +90,6 @@ def test_the_error_of_an_exponent_is_that_of_its_gap_to_theory() -> None:
     """E17: points that lie on theory have no error, however far apart they lie themselves."""
     rng = np.random.default_rng(1)
     columns, scatter = rng.normal(size=(24, 1)), rng.normal(size=24)
-    points = emergence_exponents.Points(columns, scatter, scatter, np.zeros(24), np.repeat(np.arange(6), 4))
-    found = emergence_exponents._measure(points, 0, "x", "x", 1.0, {}, "none")
+    points = emergence_exponents.Points(columns, scatter, scatter, scatter, np.zeros(24), np.repeat(np.arange(6), 4))
+    found = emergence_exponents._measure(points, 0, "x", "x", 1.0, {}, "the same", "none")
     assert (found.estimate, found.stderr) == (found.predicted, 0.0)

@@ -673,11 +673,12 @@ INDEPENDENT = (
 def test_by_the_correlation_loss_the_first_of_all_rows_finds_a_direction(given: dict[str, Any]) -> None:
     resolved, found = said(**{"activation": "h4", "teacher_weights": (1.0, 1.0, 1.0), "loss": "correlation"} | given)
     entries = found.of_quantity(FOUND)
-    end = 1.5 * max(one.value for one in entries)
+    known = [one.value for one in entries if np.isfinite(one.value)]
+    assert len(known) > 1
+    end = 1.5 * max(known)
     times = measured(resolved, recorded(resolved, end))
-    for one in entries:
+    for one in entries:  # (one that no row ever finds is found at inf in the record, too)
         assert one.low - end / 4000 <= times[one.place - 1] <= one.high + end / 4000
-        assert np.isfinite(one.value)
 
 
 #: Degrees of both parities; the row whose overlap is largest leans away from its direction.

@@ -33,8 +33,9 @@ from theory.declared.target import Additive
 
 REFERENCE = "derived; one row of the declared flow, isotropic inputs: arXiv:2504.19983, eq. (5)"
 
-#: Tolerances of a step, by which a time is right to `ERROR`; most evaluations of one row, some seconds.
-_RTOL, _ATOL, ERROR, _MOST = 1e-5, 1e-13, 1e-3, 4000
+#: Tolerances of a step, by which a time is right to `ERROR`; most evaluations of one row, some seconds, and for each number
+#: that it is followed by (so many does a Jacobian by differences take).
+_RTOL, _ATOL, ERROR, _MOST, _MOST_EACH = 1e-5, 1e-13, 1e-3, 4000, 200
 #: Changes of the logarithm of a squared norm that are followed; and how far it goes beyond both its start and its rest.
 _LEAST, _MOST_FREE, _BEYOND = -120.0, 40.0, 10.0
 #: Such a change of a row that nothing holds back.
@@ -427,7 +428,7 @@ class _Lone:
 
     def rate(self, time: float, y: np.ndarray) -> np.ndarray:
         self.evaluations += 1
-        if self.evaluations > _MOST or not np.all(np.isfinite(y)):
+        if self.evaluations > max(_MOST, _MOST_EACH * y.size) or not np.all(np.isfinite(y)):
             raise OverflowError
         with np.errstate(all="ignore"):  # a trial step may leave the positive; what is not finite ends the run
             overlap, square = self.split(y)

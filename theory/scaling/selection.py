@@ -82,7 +82,7 @@ class SelectionLaw:
 
         Tends to `missed` as s → 0. `corrected`: with the first correction in the inverse size.
         """
-        x = np.clip(np.log(np.asarray(score, dtype=float)), self.log_score[-1], self.log_score[0])
+        x = np.log(np.clip(np.asarray(score, dtype=float), *np.exp(self.log_score[[-1, 0]])))
         log_fluid, shift = self._curves
         fluid = np.exp(np.minimum(log_fluid(x), 0.0))
         return np.clip(fluid * (1 + shift(x)) if corrected else fluid, 0.0, 1.0)

@@ -351,8 +351,9 @@ def _beyond(law: SelectionLaw, every: np.ndarray) -> float:
     count = law.competition.width
     kept, fluid = (np.log1p(-law.free(0.0, corrected=x))[:count] for x in (True, False))
     pairs = np.triu(law.covariance[:count, :count] * np.exp(-kept - kept[:, None]), 1).sum(axis=0)
-    single, closed = np.cumsum(kept - fluid), np.log(every[1 : count + 1]) - np.cumsum(kept + pairs)
-    return float(every[1 : count + 1] @ (single**2 + closed**2))
+    chance = every[1 : count + 1]
+    single, closed = np.cumsum(kept - fluid), np.log(np.where(chance > 0, chance, 1.0)) - np.cumsum(kept + pairs)
+    return float(chance @ (single**2 + closed**2))
 
 
 def _left(corrected: float, fluid: float) -> float:
