@@ -56,6 +56,7 @@ def test_the_pull_of_light_students_goes_with_their_norms_and_that_of_teachers_d
     assert min(heavy.others.max(), light.others.max()) > 0.01
 
 
+@pytest.mark.slow
 def test_without_deflation_the_first_direction_is_learned_all_the_same() -> None:
     run, free = coupled_run(Context(), 256, 0), without_deflation(Context(), 256, 0)
     first = np.argmin(run.deflated.half_time)

@@ -196,6 +196,7 @@ def drawn(seed: int) -> DeclaredModel:
     return made(target, student, Square(), Directions.orthonormal(inputs, target.count, seed))
 
 
+@pytest.mark.slow
 def test_of_random_models_each_valid_time_is_that_of_the_flow() -> None:
     ratios = []
     for seed in range(24):

@@ -61,6 +61,7 @@ def test_what_is_predicted_adds_its_orders() -> None:
     assert run.left_out() == pytest.approx(by_hand[1] - by_hand[0] + by_hand[2] - by_hand[1], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_first_passages_have_the_law_of_explicit_vectors() -> None:
     """Plain SGD on h3 in 40 dimensions, 2000 runs of either kind; runs of a step half as large again are told from them."""
     one, dim, replicas, most = case_of("sgd", "h3"), 40, 2000, 400

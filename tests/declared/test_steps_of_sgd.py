@@ -115,6 +115,7 @@ def test_steps_of_a_schedule_are_valid_where_its_steps_are_small_and_last() -> N
     assert [x.split(":")[0] for x in only(knowledge(LIGHT, overlap, ends), FOUND_STEPS).reasons] == ["schedule"]
 
 
+@pytest.mark.slow
 def test_below_the_bound_the_mean_of_sgd_is_valid_and_right_where_the_flow_is_not() -> None:
     overlap, replicas = 0.2, 400
     bound = only(knowledge(LIGHT, overlap, Rule(1e-9)), BOUND).value

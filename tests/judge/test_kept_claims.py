@@ -148,6 +148,7 @@ def test_damaged_and_hostile_cells_are_judged_again(validate: Command) -> None:
     assert len(list(store.glob("*.corrupt"))) == 3
 
 
+@pytest.mark.slow
 def test_several_seeds_leave_a_report_each(validate: Command) -> None:
     ran = validate("--seeds", "0,5", "--json")
     assert ran.document["seeds"] == [0, 5]

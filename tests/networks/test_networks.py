@@ -244,6 +244,7 @@ def test_training_learns_and_label_noise_costs_training_loss(toy: ImageSet) -> N
     assert np.all(np.diff(pruned.kept_by_share.values) <= 0)
 
 
+@pytest.mark.slow
 def test_a_sharpness_aware_step_takes_the_gradient_a_radius_uphill(toy: ImageSet) -> None:
     """One step on all images; uphill by the radius, whatever the gradient's length, which is far from 1."""
     training = replace(TINY, epochs=1, batch=64, radius=0.3, double=True)

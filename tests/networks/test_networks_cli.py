@@ -23,6 +23,7 @@ def test_lazy_rich_writes_its_dataset(run: Callable, tmp_path: Path) -> None:
     assert dict(data.sizes) == {"replica": 2, "arm": 2, "model": 2, "time": 21}
 
 
+@pytest.mark.slow
 def test_pruning_reuses_what_was_trained(run: Callable, tmp_path: Path) -> None:
     assert run("simulate", "label-noise-network", *NET)[0] == 0
     (checkpoints,) = (tmp_path / "emergence-out").glob("checkpoints-*")

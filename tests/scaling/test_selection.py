@@ -332,6 +332,7 @@ def test_cheap_claims_agree(name: str) -> None:
     assert len(outcome.figures) == 1
 
 
+@pytest.mark.slow
 def test_prediction_says_how_likely_each_direction_is(run: Callable) -> None:
     found = {}
     for width in ("3", "12"):
