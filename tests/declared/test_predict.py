@@ -677,8 +677,11 @@ def test_by_the_correlation_loss_the_first_of_all_rows_finds_a_direction(given: 
     assert len(known) > 1
     end = 1.5 * max(known)
     times = measured(resolved, recorded(resolved, end))
-    for one in entries:  # (one that no row ever finds is found at inf in the record, too)
+    late = times if len(known) == len(entries) else measured(resolved, recorded(resolved, 100 * end, 400))
+    for one in entries:
         assert one.low - end / 4000 <= times[one.place - 1] <= one.high + end / 4000
+        # (Never: not long after the last one, either.)
+        assert np.isfinite(one.value) == np.isfinite(late[one.place - 1])
 
 
 #: Degrees of both parities; the row whose overlap is largest leans away from its direction.
