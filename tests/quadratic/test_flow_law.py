@@ -211,6 +211,6 @@ def test_level_fills_the_width_at_early_and_late_times(count: float, own: float,
 
 
 def test_default_length_near_half_of_the_dimensions_is_that_of_its_neighbours() -> None:
-    """There a direction is at ½ from nearly the start, and a run of 1.3 times that showed nothing: .034, .54 at N = 51."""
+    """There a direction is at ½ from nearly the start, and a run of 1.3 times that showed nothing: .034, .325 at N = 51."""
     ends = [resolve(QuadraticProblem(student_width=n, dim=100, teacher_width=4)).time for n in (47, 48, 49, 50, 51)]
     np.testing.assert_allclose(ends[1:], ends[:-1], rtol=0.1)
