@@ -241,7 +241,7 @@ def run_emergence(context: Context) -> Iterator[Part]:
     source = computed_by(SingleTask.step_lag, "twice the square of the lag's share; the flow's own tolerances")
     wrong = {"steps ∝ η^{−2}": -2.0, "steps ∝ η^{−1/2}": -0.5}
     yield _measure(points, 0, text, "eta", -1.0, wrong, _NO_LAG, source)
-    caption = "Emergence time t_p g_p² of the coupled flow, mean over starts; dashed: exact single-task times."
+    caption = "Emergence time t_p g_p² of the coupled flow, mean over starts; dashed: times of the deflated flow."
     yield caption, power_laws(curves, "rank p", "time × g²")
 
 
