@@ -32,6 +32,23 @@ cache.keep_compiled()  # before any test module imports JAX: a second run of the
 _LEAN = 9 << 28
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Cases that ``slow_for`` names are slow; one that does not exist is an error, unless single cases were asked for."""
+    left: dict[str, set[str]] = {}
+    for item in items:
+        for mark in item.iter_markers("slow_for"):
+            named = {name.encode("unicode_escape").decode() for name in mark.args}
+            case = item.callspec.id  # type: ignore[attr-defined]
+            left.setdefault(item.nodeid.partition("[")[0], named).discard(case)
+            if case in named:
+                item.add_marker("slow")
+    if any(left.values()) and not any("[" in asked for asked in config.args):
+        raise pytest.UsageError(
+            f"slow_for names cases that do not exist: { {test: x for test, x in left.items() if x} }"
+        )
+
+
 def pytest_collection_finish() -> None:
     """What is imported stays: the collector passes it over, and comes seldom (tracing makes objects by the million)."""
     gc.collect()

@@ -188,6 +188,7 @@ def test_the_gallery_is_short_and_leads_to_pages() -> None:
     assert [entry.name for entry in found if len([line for line in entry.code.splitlines() if line]) > 14] == []
 
 
+@pytest.mark.slow
 def test_a_script_of_the_gallery_leaves_its_picture(tmp_path: Path) -> None:
     (entry,) = (entry for entry in gallery.entries() if entry.name == "riccati")
     gallery.draw_all([gallery.SCRIPTS / "riccati.py"], tmp_path)

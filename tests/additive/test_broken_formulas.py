@@ -5,7 +5,6 @@ from functools import cached_property
 
 import pytest
 import sympy as sp
-from tiers import some_slow
 
 from theory import Activation, SingleTask, System, overlap_flow, plateau
 from theory.one_task.plateau import Plateau
@@ -62,23 +61,24 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", some_slow(BROKEN, ("T_p with 8 for J = 6", "no cross terms", "φ′ wrong by 5 %, seen in the emergence time"))
-)
+@pytest.mark.slow_for("T_p with 8 for J = 6", "no cross terms", "φ′ wrong by 5 %, seen in the emergence time")
+@pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_formula_is_named(name: str) -> None:
     claim, broken, caught = BROKEN[name]
     failed = {verdict.id for verdict in validate([claim], theory=broken).verdicts if verdict.verdict == "disagrees"}
     assert caught <= failed
 
 
+@pytest.mark.slow_for("E2", "E3", "E7", "E8")
 @pytest.mark.parametrize(
     "claim",
-    some_slow(["E2", "E3", "E4", "E5", "E7", "E7-printed", "E8", "S3", "S4", "S4-printed"], ("E2", "E3", "E7", "E8")),
+    ["E2", "E3", "E4", "E5", "E7", "E7-printed", "E8", "S3", "S4", "S4-printed"],
 )
 def test_the_right_formula_is_not(claim: str) -> None:
     assert validate([claim]).as_expected
 
 
+@pytest.mark.slow
 def test_broken_plateau_noise_is_caught() -> None:
     def wrong(activation: Activation) -> Plateau:
         right = plateau(activation)

@@ -64,6 +64,7 @@ def test_without_deflation_the_first_direction_is_learned_all_the_same() -> None
     assert np.max(np.abs(np.log(free.half_time / run.deflated.half_time))) > 0.1  # some later, or never
 
 
+@pytest.mark.slow
 def test_a_record_that_ends_before_a_direction_is_learned_does_not_hold_it() -> None:
     right = Windows.of(coupled_run(Context(), 256, 0))
     run = right.run

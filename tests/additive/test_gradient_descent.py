@@ -23,6 +23,7 @@ def test_the_map_is_derived(text):
     assert descent_map(Activation.parse(text)).derivation.verify() == 2
 
 
+@pytest.mark.slow_for("quadratic")
 @pytest.mark.parametrize("text", ACTIVATIONS)
 def test_equals_descent_on_explicit_vectors(text):
     activation = Activation.parse(text)

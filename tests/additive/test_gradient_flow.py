@@ -12,7 +12,6 @@ import pytest
 import xarray as xr
 from ambient import ambient_gradient_flow
 from conftest import Frame, frame_of
-from tiers import some_slow
 
 from dynamics.additive.ambient_flow import embed
 from dynamics.additive.deflated_flow import bracket
@@ -54,7 +53,8 @@ def compiled_drift(activation: Activation) -> Callable:
 # ------------------------------------------------------------------------------- ambient coordinates
 
 
-@pytest.mark.parametrize("text", some_slow(["h4", "erf"], ("h4",)))
+@pytest.mark.slow_for("h4")
+@pytest.mark.parametrize("text", ["h4", "erf"])
 def test_overlap_coordinates_agree_with_ambient_ones(text: str) -> None:
     """Three students far from alignment in R^7, until norms and overlaps have moved by much more than 1e-6."""
     activation, teacher = Activation.parse(text), Teacher.of([1, 0.6], 7)
@@ -96,7 +96,8 @@ def test_embedding_keeps_the_gram_matrix() -> None:
 # ------------------------------------------------------------------------------------- closed forms
 
 
-@pytest.mark.parametrize("text", some_slow(["h3", "h4", "0.8*h4+0.6*h6", "erf", "quadratic"], ("h3", "quadratic")))
+@pytest.mark.slow_for("h3", "quadratic", "erf")
+@pytest.mark.parametrize("text", ["h3", "h4", "0.8*h4+0.6*h6", "erf", "quadratic"])
 def test_a_lone_neuron_takes_the_single_task_time(text: str) -> None:
     """m = P = 1 from a tiny norm: a neuron's direction does not see its own norm, so the quadrature is exact."""
     activation, teacher = Activation.parse(text), Teacher.of([1.0], 50)
@@ -117,6 +118,7 @@ def test_a_lone_aligned_neuron_grows_by_the_logistic_law() -> None:
     assert found.half_time[0] == 0.0
 
 
+@pytest.mark.slow_for("0", "3")
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_well_separated_directions_are_learned_by_the_greedy_winners_at_the_exact_times(seed: int) -> None:
     """d = 10⁴, P = 8, m = 32, a ∝ 1/p: within 0.5 % wherever the winner leads by 10 % (largest seen: 0.09 %)."""

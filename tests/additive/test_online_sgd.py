@@ -233,6 +233,7 @@ def test_a_diverged_replica_records_no_recovery_afterwards() -> None:
     assert not np.any(np.isfinite(recorded) & (recorded >= since[:, None]))
 
 
+@pytest.mark.slow_for("ambient")
 @pytest.mark.parametrize("method", ["exact", "ambient"])
 def test_a_diverging_replica_leaves_its_neighbours_alone(method: str) -> None:
     problem = Problem.of(H4, TEACHER, START, Rule(0.004), steps=64, method=method, block_steps=8)
@@ -280,6 +281,7 @@ def test_it_stops_when_all_replicas_have_learned() -> None:
     assert early.dataset["step"].values[-1] == early.steps
 
 
+@pytest.mark.slow
 def test_replicas_that_end_one_by_one_are_those_that_run_together() -> None:
     """More replicas than lanes, and a run that is short for some of them."""
     settings: dict = {"step_size": 0.003, "steps": 64 * 12, "replicas": 70, "seed": 2, "block_steps": 8}

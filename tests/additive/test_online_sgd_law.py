@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
-from tiers import some_slow
 
 from dynamics.additive.online_sgd import (
     BLOW_UP,
@@ -99,6 +98,7 @@ def test_outside_columns_have_the_moments_of_a_wishart_matrix(case: str) -> None
     assert min(p) > ACCEPT / len(p)
 
 
+@pytest.mark.slow_for("b < m")
 @pytest.mark.parametrize("case", ["b < m", "b = m", "b > m", "rank 1, b > m"])
 def test_a_transposed_bartlett_factor_is_rejected(case: str) -> None:
     """Smallest p below 1e-89 in every case."""
@@ -170,8 +170,6 @@ SETTINGS = {
     "erf, nothing outside": Setting("erf", 4, 2, 0.2, 64, 1, 8),
     "quadratic, block of 8": Setting("quadratic", 9, 2, 0.008, 64, 1, 8),
 }
-#: One batch in a block and a block of batches, inside and outside, are looked at in every run of the tests.
-SLOW = ("block of 32, in coordinates", "block of 4, Bartlett", "batch 2 < m, every step", "batch 5 > m, every step")
 REPLICAS = 10_000
 
 
@@ -208,7 +206,15 @@ def p_values(first: Sample, second: Sample) -> dict[str, float]:
     return {name: float(stats.ks_2samp(values, second[name], method="asymp").pvalue) for name, values in first.items()}
 
 
-@pytest.mark.parametrize("name", some_slow(SETTINGS, SLOW))
+@pytest.mark.slow_for(
+    "block of 32, in coordinates",
+    "block of 4, Bartlett",
+    "batch 2 < m, every step",
+    "batch 5 > m, every step",
+    "quadratic, block of 8",
+    "erf, nothing outside",
+)
+@pytest.mark.parametrize("name", SETTINGS)
 def test_exact_and_ambient_sgd_have_the_same_law(name: str) -> None:
     """Smallest of the 11 to 14 p-values, setting by setting: 0.21, 0.06, 0.11, 0.03, 0.12, 0.08."""
     p = p_values(sample(SETTINGS[name], "exact", 10), sample(SETTINGS[name], "ambient", 11))
@@ -216,6 +222,9 @@ def test_exact_and_ambient_sgd_have_the_same_law(name: str) -> None:
     assert min(p.values()) > ACCEPT / (len(p) * len(SETTINGS)), p
 
 
+@pytest.mark.slow_for(
+    "batch 5 > m, every step", "block of 32, in coordinates", "batch 2 < m, every step", "batch 2, block of 3, Bartlett"
+)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_compared_quantities_move(name: str) -> None:
     """Overlaps spread over replicas by 0.05 or more; some replicas recover and some do not."""
@@ -231,6 +240,7 @@ def test_the_compared_quantities_move(name: str) -> None:
     assert any(0.05 < share < 0.95 for share in shares)
 
 
+@pytest.mark.slow_for("batch 2 < m, every step")
 @pytest.mark.parametrize("name", ["block of 4, Bartlett", "batch 2 < m, every step"])
 def test_too_many_degrees_of_freedom_are_rejected(name: str) -> None:
     """`forget_known`: d in place of d − P − m. Loss: p = 1e-223 and 0 (underflow); norms: below 1e-76."""
@@ -309,6 +319,7 @@ def numpy_sgd(setting: Setting, seed: int) -> np.ndarray:
     return v
 
 
+@pytest.mark.slow_for("batch 2 < m, every step")
 @pytest.mark.parametrize("name", ["block of 4, Bartlett", "batch 2 < m, every step"])
 def test_exact_sgd_has_the_law_of_a_plain_loop(name: str) -> None:
     """Nothing in common but the initial state. Smallest p 0.20 and 0.29; with the mistake 1e-85 and 1e-274."""

@@ -492,6 +492,7 @@ def test_the_energy_of_a_hermite_polynomial_is_its_mean_square(degree: int, dim:
     assert problem.total == pytest.approx(float(expected), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_equivalent_is_the_mean_of_fits_at_larger_dimension() -> None:
     """Fits in NumPy of h2 with the kernel s², whose error is a quadratic form's; d = 80."""
     dim, samples, ridge, replicas = 80, 2800, 1e-3, 6

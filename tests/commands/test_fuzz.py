@@ -86,6 +86,7 @@ def test_hostile_command_lines_that_are_read_only() -> None:
     assert "done" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_fault_counts_only_if_a_process_of_its_own_repeats_it() -> None:
     """Forks of a process whose commands are broken all see a fault; a fresh process finds none."""
     code = (

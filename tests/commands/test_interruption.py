@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import xarray as xr
-from tiers import some_slow
 
 from emergence.cli import main
 from emergence.files import file_name
@@ -56,7 +55,8 @@ def stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Capt
     return call
 
 
-@pytest.mark.parametrize("what", some_slow(SIMULATED, ("finite-step", "layer-wise", "sde", "stiefel-sgd")))
+@pytest.mark.slow_for("finite-step", "sde", "stiefel-sgd", "layer-wise", "label-noise")
+@pytest.mark.parametrize("what", SIMULATED)
 def test_a_simulation_keeps_what_it_has_beside_the_whole(what: str, stopped: Callable[..., str]) -> None:
     said = stopped("simulate", what, *SIMULATED[what])
     found = re.fullmatch(r"emergence: interrupted: (.*): what was finished is kept in (.*)", said)

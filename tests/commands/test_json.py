@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiers import some_slow
 
 from emergence import models
 from emergence import reproduction as experiments
@@ -90,20 +89,6 @@ COMMANDS: dict[str, list[list[str]]] = {
 }
 
 
-#: That take eight seconds or more, or repeat others.
-SLOW = (
-    "check-law",
-    "judge --plan",
-    "calibrate",
-    "sweep",
-    "reproduce",
-    "compare, declared",
-    "compare",
-    "plot",
-    "explore",
-)
-
-
 def sections() -> dict[str, set[str]]:
     """Heading → keys of its table."""
     found = {}
@@ -140,7 +125,19 @@ def empty(key: str, known: set[str]) -> bool:
     return any(one.startswith((f"{key}[", f"{key}.")) for one in known)
 
 
-@pytest.mark.parametrize("title", some_slow(COMMANDS, SLOW))
+@pytest.mark.slow_for(
+    "compare",
+    "compare, declared",
+    "sweep",
+    "plot",
+    "explore",
+    "reproduce",
+    "judge --plan",
+    "calibrate",
+    "check-law",
+    "merge",
+)
+@pytest.mark.parametrize("title", COMMANDS)
 def test_the_page_names_every_key_and_no_other(
     title: str, run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

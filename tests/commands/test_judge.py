@@ -373,6 +373,7 @@ def test_a_theory_is_judged_against_claims(run: Callable, refused: Callable, tmp
     )
 
 
+@pytest.mark.slow
 def test_a_locked_claim_says_so_and_an_edited_one_too(run: Callable, refused: Callable, tmp_path: Path) -> None:
     small = LINES["problem"].replace("[64, 128]", "32")
     file = written(tmp_path, problem=small)
@@ -743,6 +744,7 @@ def test_formulas_have_the_symbols_they_are_given_and_numbers_for_powers_or_not(
 # ------------------------------------------------------------------------------ files to start from
 
 
+@pytest.mark.slow
 def test_new_files_run_as_they_stand(
     run: Callable, command: Callable, refused: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

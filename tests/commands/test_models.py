@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import xarray as xr
-from tiers import some_slow
 
 from emergence import config, jsonio
 from emergence.cells import compute, configuration
@@ -39,13 +38,20 @@ TINY: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 SDE = {"teacher_width": 1, "student_width": 1, "step_size": 1e-4, "allow_unstable": True}
 CELLS = [(model, one) for model in built_in().values() for one in model.cells]
-#: That compile most.
-LONG = ("finite-step", "sde", "retiring-flow", "layer-wise", "lazy-rich", "label-noise-network", "pruning")
 
 
-@pytest.mark.parametrize(
-    ("model", "simulation"), some_slow(CELLS, [x for x in CELLS if x[1].name in LONG]), ids=lambda one: one.name
+@pytest.mark.slow_for(
+    "additive-finite-step",
+    "additive-sde",
+    "additive-retiring-flow",
+    "layer-wise-layer-wise",
+    "lazy-rich-lazy-rich",
+    "residual-network-label-noise-network",
+    "residual-network-pruning",
+    "additive-gradient-flow",
+    "quadratic-stiefel-sgd",
 )
+@pytest.mark.parametrize(("model", "simulation"), CELLS, ids=lambda one: one.name)
 def test_the_data_hold_the_variables_that_the_record_names(model: Model, simulation: Any) -> None:
     tiny = TINY[model.name] | (SDE if simulation.name == "sde" else {})
     resolved = model.resolve(model.problem(**tiny), simulation)
@@ -133,6 +139,7 @@ def test_what_help_does_not_show_is_refused_all_the_same(command: Callable, refu
     )
 
 
+@pytest.mark.slow_for("kernel-ridge-flags3-ridge=0.001,0.01-kernel-ridge")
 @pytest.mark.parametrize(
     ("what", "flags", "axis", "name"),
     [
@@ -279,6 +286,7 @@ def test_a_model_of_ones_own_is_simulated_predicted_and_compared(
     assert "use one of decay" in refused("simulate", "gradient", *own)
 
 
+@pytest.mark.slow
 def test_a_sweep_of_it_runs_in_worker_processes_and_merges(own: list[str], run: Callable, refused: Callable) -> None:
     code, document, err = run("sweep", "decay", *own, "--over", "rate=1,2", "--workers", "2", "--quiet")
     assert (code, document["computed"], document["failed"]) == (0, 2, []), err

@@ -73,6 +73,7 @@ def _from_sweep(what: str, store: Path, problem: Problem) -> xr.Dataset:
     return merged.sel(steps=problem.steps, drop=True).dropna("time", how="all").set_xindex("time")
 
 
+@pytest.mark.slow_for("finite-step")
 @pytest.mark.parametrize("what", KINDS)
 def test_python_command_line_and_sweep_give_the_same_dataset(what: str, run: Callable, tmp_path: Path) -> None:
     here = PYTHON[what](resolve(TINY)).dataset

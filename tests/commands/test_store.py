@@ -191,6 +191,7 @@ with Store(Path(sys.argv[1])) as store:
 """
 
 
+@pytest.mark.slow
 def test_a_store_survives_many_kills_while_being_written(tmp_path: Path) -> None:
     """SIGKILL at random moments, most of them within a write; then one run to the end."""
     cells = dict(sealed(number) for number in range(300))

@@ -265,6 +265,7 @@ def test_two_processes_share_a_store_without_doing_anything_twice(tmp_path: Path
 # --------------------------------------------------------------------------------- cells
 
 
+@pytest.mark.slow_for("model4-retiring-flow-problem4", "model0-gradient-flow-problem0")
 @pytest.mark.parametrize(
     ("model", "what", "problem"),
     [
@@ -584,6 +585,7 @@ def test_killed_interrupted_and_resumed_is_byte_for_byte_undisturbed(tmp_path: P
     assert contents(store) == contents(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_worker_killed_from_outside_costs_nothing(tmp_path: Path) -> None:
     """The pool breaks, is made anew, and the cells in hand are computed again."""
     with Store(tmp_path / "store") as store, Workers(2) as engine:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiers import some_slow
 
 import dynamics
 from dynamics import networks
@@ -126,8 +125,6 @@ def _shown(value: Any) -> str:
     return "" if callable(value) else repr(value)
 
 
-#: Whose options take long to try.
-_LONG = ("predict --model declared", "simulate label-noise", "simulate declared-sgd", "compare --model linear")
 #: Name of the command, its words, its model, and the options that its record says it uses.
 _COMMANDS: dict[str, tuple[Model, frozenset[str]]] = {
     **{f"predict{m.flag}": (m, m.predict.uses) for m in MODELS.values() if m.predict is not None},
@@ -179,7 +176,10 @@ def _result(argv: list[str], handed: list[str], capsys: pytest.CaptureFixture[st
     return "".join(handed) or shown.err
 
 
-@pytest.mark.parametrize("command", some_slow(_COMMANDS, _LONG))
+@pytest.mark.slow_for(
+    "predict --model declared", "compare --model linear", "simulate declared-sgd", "simulate label-noise"
+)
+@pytest.mark.parametrize("command", _COMMANDS)
 def test_an_option_changes_something_or_is_refused(
     command: str, handed: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -228,6 +228,7 @@ def _value(model: Model, name: str, texts: tuple[str, ...]) -> Any:
     return own.check(name, [own.read(text) for text in texts] if isinstance(own, MANY) else own.read(texts[0]))
 
 
+@pytest.mark.slow_for("declared-predict", "linear-label-noise")
 @pytest.mark.parametrize(("model", "simulation"), _CELLS, ids=lambda one: one.name)
 def test_what_a_sweep_varies_changes_its_cells(
     model: Model, simulation: Simulation, handed: list[str], capsys: pytest.CaptureFixture[str]

@@ -8,7 +8,6 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
-from tiers import some_slow
 
 from dynamics import committee_flow, finite_step_flow, gradient_flow, lower, sde_ensemble
 from dynamics.core.kept import compiled, kept
@@ -44,9 +43,10 @@ def _alive() -> int:
     return len(jax.devices()[0].client.live_executables())
 
 
+@pytest.mark.slow_for("finite step", "committee", "SDE", "Riccati")
 @pytest.mark.parametrize(
     "what",
-    some_slow(RUNS, ("finite step", "committee", "Riccati", "SDE")),
+    RUNS,
 )
 def test_nothing_is_kept_of_a_system_that_is_gone(what: str) -> None:
     """A second system of the same shapes leaves nothing behind; while it lives, its programs do too."""

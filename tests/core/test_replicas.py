@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import sympy as sp
-from tiers import some_slow
 
 from dynamics import (
     Interrupted,
@@ -213,7 +212,8 @@ RUNS: dict[str, tuple[Callable[..., Any], Callable[[Any], np.ndarray]]] = {
 }
 
 
-@pytest.mark.parametrize("what", some_slow(RUNS, ("committee SGD", "committee map", "retiring flow")))
+@pytest.mark.slow_for("committee SGD", "committee map", "retiring flow")
+@pytest.mark.parametrize("what", RUNS)
 def test_what_an_interrupted_run_keeps_is_the_start_of_the_whole(what: str) -> None:
     run, along = RUNS[what]
     whole = along(run())
@@ -290,11 +290,16 @@ CUT: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 
 
-#: That compile for seconds.
-_SLOW = ("recovery steps", "committee SGD", "Stiefel SGD of mini-batches")
-
-
-@pytest.mark.parametrize("what", some_slow(CUT, _SLOW))
+@pytest.mark.slow_for(
+    "committee SGD",
+    "recovery steps",
+    "Stiefel SGD of mini-batches",
+    "layer-wise SGD",
+    "Stiefel SGD",
+    "committee map",
+    "finite step",
+)
+@pytest.mark.parametrize("what", CUT)
 def test_how_a_run_is_cut_changes_no_bit(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def run() -> np.ndarray:
         return np.asarray(CUT[what]())

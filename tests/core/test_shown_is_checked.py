@@ -123,6 +123,7 @@ def survivors(derivation: Derivation, most: int | None = SAMPLE) -> list[str]:
     return found
 
 
+@pytest.mark.slow_for("committee-h3", "finite-step-h2")
 @pytest.mark.parametrize(("name", "text"), OFFERED)
 def test_an_equation_that_is_changed_fails_its_own_check(name: str, text: str) -> None:
     assert survivors(DERIVATIONS[name](Activation.parse(text))) == []

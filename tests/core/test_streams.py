@@ -8,7 +8,6 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from tiers import some_slow
 
 import theory
 from dynamics import committee_sgd, ito_ensemble, label_noise_sgd, oscillation
@@ -147,7 +146,8 @@ SIMULATORS: dict[str, Callable[[int], np.ndarray]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", some_slow(SIMULATORS, ("layer-wise SGD", "committee SGD", "lazy to rich")))
+@pytest.mark.slow_for("layer-wise SGD", "committee SGD", "lazy to rich")
+@pytest.mark.parametrize("name", SIMULATORS)
 def test_a_replica_does_not_depend_on_how_many_run(name: str) -> None:
     few, more = (SIMULATORS[name](count) for count in (2, 5))
     assert len(few), len(more) == (2, 5)

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from ambient import ambient_gradient_flow
-from tiers import some_slow
 
 from dynamics.additive.ambient_flow import ambient_loss, embed
 from dynamics.additive.gradient_descent import gradient_descent
@@ -52,7 +51,8 @@ def against_vectors(activation: Activation, teacher: Teacher, initial: InitialSt
         assert norm2.sum(axis=1).max() > 0.5
 
 
-@pytest.mark.parametrize("exponent", some_slow(range(1, 9), (1, 3, 4, 5, 6, 7, 8)))
+@pytest.mark.slow_for("1", "3", "4", "5", "6", "7", "8")
+@pytest.mark.parametrize("exponent", range(1, 9))
 def test_random_activations_follow_explicit_vectors(exponent: int) -> None:
     against_vectors(*problem(0, exponent))
 
@@ -154,6 +154,7 @@ def descent_on_vectors(
     return losses
 
 
+@pytest.mark.slow_for("Abs(z)-1-1")
 @pytest.mark.parametrize(("text", "width", "teachers"), [("relu", 3, 8), ("Abs(z)", 1, 1), ("h4+0.5", 6, 2)])
 def test_gradient_descent_with_kernels_that_end_at_one(text: str, width: int, teachers: int) -> None:
     """A cosine of a neuron with itself is 1 up to rounding, where relu's kernel ends."""

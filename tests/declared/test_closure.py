@@ -10,6 +10,7 @@ from validation.judge.context import Context
 DATA = _data(Context(), "test of closure", 2)
 
 
+@pytest.mark.slow_for("nesterov")
 @pytest.mark.parametrize("name", ["nesterov", "alternating", "sam", "muon"])
 def test_inner_products_give_the_very_path(name: str) -> None:
     rule = _rules(2)[name]

@@ -52,6 +52,7 @@ def test_sgd_extrapolated_to_zero_step_size_is_the_flow(found: dict) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow_for("near zero")
 @pytest.mark.parametrize(
     "given",
     [

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
-from tiers import some_slow
 
 from emergence.models import module_of
 from theory import InputError
@@ -112,7 +111,8 @@ MADE = {
 }
 
 
-@pytest.mark.parametrize("name", some_slow(MADE, ("a file's rule, one by one",)))
+@pytest.mark.slow_for("a file's rule, one by one")
+@pytest.mark.parametrize("name", MADE)
 def test_the_law_is_that_of_explicit_vectors_and_mistakes_are_rejected(name: str) -> None:
     """Smallest p 0.1 or more; mistakes 1e-20 or less."""
     problem, rule, mistakes = MADE[name]

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tiers import some_slow
 
 from dynamics.declared.descent import population_descent
 from dynamics.declared.flow import declared_flow
@@ -28,7 +27,8 @@ STUDENTS = {
 }
 
 
-@pytest.mark.parametrize("name", some_slow(STUDENTS, ("trained, projected",)))
+@pytest.mark.slow_for("trained, projected")
+@pytest.mark.parametrize("name", STUDENTS)
 def test_small_steps_are_the_flow(name: str) -> None:
     """Extrapolated from two step sizes."""
     student: Student = STUDENTS[name]

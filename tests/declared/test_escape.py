@@ -218,6 +218,7 @@ def test_rows_that_have_times_of_their_own_are_left_to_them() -> None:
     assert list(escape.escape(model, draw_start(PLAIN, 2, 1.0, seed=1))) == []
 
 
+@pytest.mark.slow_for("h2(z1) + 0.1*h3(z1)-h2+0.2*h3-True")
 @pytest.mark.parametrize(("target", "activation", "leads"), [
     ("h2(z1) + 0.1*h3(z1)", "h2+0.2*h3", True), pytest.param("z1*z2", "h2", True, marks=pytest.mark.slow),
     ("0.1*h2(z1) + h3(z1)", "0.3*h2+h3", False),

@@ -17,6 +17,7 @@ from theory.declared.step_moments import StepMoments
 H1H2, H1H3, H2, H3 = (Activation.parse(text) for text in ("h2+h1", "h3+h1", "h2-h1", "h3"))
 
 
+@pytest.mark.slow_for("free2-False")
 @pytest.mark.parametrize(
     ("free", "whitened"),
     [

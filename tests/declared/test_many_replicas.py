@@ -18,6 +18,7 @@ from theory.declared.target import Additive
 H3 = Activation.parse("h3")
 
 
+@pytest.mark.slow
 def test_groups_of_replicas_are_the_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 7 with batches of 2: 2·(1 + 1 + 2 + 2·2) numbers each, three at a time."""
     directions = Directions.orthonormal(Inputs.isotropic(400), 1)

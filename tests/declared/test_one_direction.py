@@ -158,6 +158,7 @@ def test_what_has_no_drift_of_one_direction_is_refused() -> None:
         drift(student(), replace(h3, weights=(1.0, 1.0)), Correlation(), Rule(SIZE), DIM)
 
 
+@pytest.mark.slow_for("0.8*h4+0.2*h2-SAM", "0.8*h4+0.2*h2-Reuse", "0.8*h4+0.2*h2-Ahead")
 @pytest.mark.parametrize(
     "rule", [SAM(1e-4, radius=0.1), Reuse(1e-4), Ahead(1e-4, ahead=1e-3)], ids=lambda x: type(x).__name__
 )

@@ -34,6 +34,7 @@ def _model(student: Student, target: Any = ADDITIVE, rule: Rule | None = None, *
     )
 
 
+@pytest.mark.slow_for("homogeneous-product", "committee-product")
 @pytest.mark.parametrize(
     "model",
     [
@@ -75,6 +76,7 @@ def test_real_steps_have_this_mean_and_covariance(model: DeclaredModel) -> None:
     assert gaps[1] > 15
 
 
+@pytest.mark.slow_for("free")
 @pytest.mark.parametrize("rows", ROWS)
 def test_a_trained_second_layer_moves_so_beside_its_rows(rows: str) -> None:
     """Mean of b within 4.5 standard errors, and its covariances, with the rows' overlaps too; decay takes half of a row."""

@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
-from tiers import some_slow
 
 from dynamics.core.keys import replica_keys
 from dynamics.declared.engine import Exact
@@ -116,7 +115,8 @@ def clock(seen: Any, overlap: Any, size: Any, step: Any) -> Any:
     return step
 
 
-@pytest.mark.parametrize("lanes", some_slow([1, 2, 5], (2, 5)))
+@pytest.mark.slow_for("2", "5")
+@pytest.mark.parametrize("lanes", [1, 2, 5])
 def test_replicas_that_never_end_run_all_their_steps_and_no_more(lanes: int) -> None:
     """Five of them, one lane after the other; 512 steps are two to a look."""
     one, dim = case_of("sgd", "h3"), 40

@@ -74,6 +74,7 @@ def test_every_step_holds_on_its_own_road(name: str) -> None:
     assert population_flow(model_of(name)).derivation.verify() >= 7
 
 
+@pytest.mark.slow_for("relu, polynomial link, sphere", "whitened, staircase")
 @pytest.mark.parametrize("name", CASES)
 def test_lowered_code_is_the_shown_equations(name: str) -> None:
     """Matrix products against loops over indices, where eigenspaces, rows and directions differ in number."""
@@ -160,6 +161,7 @@ def test_one_eigenvalue_is_the_overlap_flow_symbol_by_symbol(text: str) -> None:
         assert all(sp.expand(sp.expand(x - y)) == 0 for x, y in pairs)
 
 
+@pytest.mark.slow_for("projected")
 @pytest.mark.parametrize("rows", ["free", "sphere", "projected"])
 def test_one_eigenvalue_is_the_committee_of_erf(rows: str) -> None:
     """For any rule of rows, in numbers."""

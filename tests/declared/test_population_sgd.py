@@ -59,6 +59,7 @@ def seen(overlap: np.ndarray, gram: np.ndarray, second: np.ndarray) -> np.ndarra
 SLOW = ("whitened", "nesterov, 2-homogeneous, correlation")
 
 
+@pytest.mark.slow_for("decay, trained, own link")
 @pytest.mark.parametrize("name", [pytest.param(x, marks=pytest.mark.slow) if x in SLOW else x for x in CASES])
 def test_sgd_tends_to_its_flow(name: str) -> None:
     student, target, rule, loss = CASES[name]

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import sympy as sp
 import xarray as xr
-from tiers import some_slow
 
 from dynamics.declared.flow import declared_flow
 from emergence.models.declared import MODEL
@@ -148,6 +147,7 @@ def reasons(found: Knowledge) -> list[str]:
 LONE = {"student": "committee", "rows": "sphere", "student_width": 1, "loss": "correlation"}
 
 
+@pytest.mark.slow_for("h2(z1)*z3 - h2(z2)*z3-2")
 @pytest.mark.parametrize(("text", "size"), [("h2(z1)*z3 - h2(z2)*z3", 2), ("h2(z1)*z3 + h2(z2)*z3", 1)])
 def test_terms_that_cancel_where_a_row_rests_leap_by_a_later_order(text: str, size: int) -> None:
     """Their time grows with ln d, where leap 1 takes as long in any dimension."""
@@ -161,6 +161,7 @@ def test_terms_that_cancel_where_a_row_rests_leap_by_a_later_order(text: str, si
     assert np.all(np.array(times) > 0)
 
 
+@pytest.mark.slow_for("given0", "given2")
 @pytest.mark.parametrize("given", [
     {"target": "-h2(z1)", "activation": "h2", **LONE},
     {"target": "h2(z1)", "activation": "h2", "second": (-1.0,), **LONE},
@@ -365,6 +366,7 @@ def test_momentum_divides_times_and_multiplies_the_step() -> None:
     assert bound.value / (1 - beta) == pytest.approx(value(plain, BOUND))
 
 
+@pytest.mark.slow_for("link", "whitened")
 @pytest.mark.parametrize(
     "given",
     [
@@ -412,6 +414,7 @@ def test_decay_leaves_a_floor_and_lower_norms() -> None:
     assert value(found, FLOOR) == pytest.approx(3 * 0.05**2 / 2)
 
 
+@pytest.mark.slow_for("flips")
 @pytest.mark.parametrize("flips", [{}, {"noise_law": "flips", "noise": 0.2}], ids=["clean", "flips"])
 def test_directions_that_nobody_learns_leave_their_squares(flips: dict[str, Any]) -> None:
     """Whatever the labels' flips: the loss is that of the clean target, ½a² of each direction for h3, which has φ(1) = 1."""
@@ -420,6 +423,7 @@ def test_directions_that_nobody_learns_leave_their_squares(flips: dict[str, Any]
     assert left[1] - left[0] == pytest.approx((0.5**2 + 0.2**2) / 2)
 
 
+@pytest.mark.slow_for("h4-True")
 @pytest.mark.parametrize(("text", "known"), [("h2", False), ("h3", True), ("h4", True)])
 def test_from_exponent_3_on_the_law_of_sgd_is_known(text: str, known: bool) -> None:
     """A start far from 1 is what both rest on: from exponent 2 downwards it is no power of the overlap that decides."""
@@ -556,6 +560,7 @@ def test_the_drift_of_a_row_is_that_of_fields_of_variance_1(given: dict, reasons
     assert [x.split(":")[0] for x in one.reasons] == reasons
 
 
+@pytest.mark.slow_for("given5-reasons5")
 @pytest.mark.parametrize(
     ("given", "reasons"),
     [
@@ -599,6 +604,7 @@ def test_the_bayes_floor_is_below_all_and_says_when_directions_are_not_weak() ->
     assert weak == pytest.approx(1 / (0.25 + 1 + 0.81))
 
 
+@pytest.mark.slow_for("-0.5-3", "-1.0-4", "2.0-3", "2.0-4")
 @pytest.mark.parametrize("degree", [3, 4])
 @pytest.mark.parametrize("factor", [2.0, -1.0, -0.5])
 def test_the_bayes_floor_of_a_multiple_is_in_other_units(degree: int, factor: float) -> None:
@@ -612,6 +618,7 @@ def test_the_bayes_floor_of_a_multiple_is_in_other_units(degree: int, factor: fl
     assert one.reasons == other.reasons
 
 
+@pytest.mark.slow
 def test_how_heavy_students_are_is_a_plain_number() -> None:
     _, found = said(activation="softplus", student_width=64)
     (one,) = (x for x in found.of_quantity(BOUND)[0].conditions if x.name == "light")
@@ -621,6 +628,7 @@ def test_how_heavy_students_are_is_a_plain_number() -> None:
     assert float(shown) == pytest.approx(one.value, rel=0.05)
 
 
+@pytest.mark.slow_for("random(0.3)-reasons2", "random(1)-reasons1")
 @pytest.mark.parametrize(
     ("directions", "reasons"),
     [("orthonormal", []), ("random(1)", []), ("random(0.3)", ["variance"]), ("random(3)", ["variance"])],
@@ -669,7 +677,8 @@ INDEPENDENT = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("given", some_slow(INDEPENDENT, INDEPENDENT[2:]), ids=["sphere", "many", "at once"])
+@pytest.mark.slow_for("at once", "sphere")
+@pytest.mark.parametrize("given", INDEPENDENT, ids=["sphere", "many", "at once"])
 def test_by_the_correlation_loss_the_first_of_all_rows_finds_a_direction(given: dict[str, Any]) -> None:
     resolved, found = said(**{"activation": "h4", "teacher_weights": (1.0, 1.0, 1.0), "loss": "correlation"} | given)
     entries = found.of_quantity(FOUND)
@@ -728,6 +737,7 @@ def test_a_row_that_leans_away_fits_no_direction(given: dict[str, Any], reasons:
         assert one.reasons or one.low - end / 4000 <= fitted_by_flow[one.place - 1] <= one.high + end / 4000
 
 
+@pytest.mark.slow
 def test_free_rows_are_followed_until_they_are_infinite() -> None:
     r"""By the correlation loss of h4 a long row alone has $\dot\rho\propto\rho^2$; the flow ends with the first."""
     free = {"activation": "h4", "student": "committee", "loss": "correlation", "rows": "free", "inputs": "40"}
@@ -759,6 +769,7 @@ def test_what_a_row_turns_on_to_is_found() -> None:
             assert one.low <= by_flow[one.place - 1] <= one.high
 
 
+@pytest.mark.slow
 def test_leading_order_is_that_of_the_leading_degree_by_either_road() -> None:
     """A link that differs in the seventh digit goes by rows, the additive model by its own theory."""
     given = {
@@ -869,6 +880,7 @@ def test_the_bayes_floor_is_that_of_many_dimensions() -> None:
 FEW = {"teacher_width": 2, "student_width": 2}
 
 
+@pytest.mark.slow_for("given2-norms")
 @pytest.mark.parametrize(
     ("given", "reason"),
     [

@@ -51,6 +51,7 @@ def test_every_equation_holds_and_notices_a_dropped_term(rows: str) -> None:
                 broken.verify()
 
 
+@pytest.mark.slow_for("h3-sphere")
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("text", ["h3", "erf"])
 def test_one_eigenvalue_orthonormal_teachers_and_the_students_own_link_are_the_committee(rows: str, text: str) -> None:

@@ -92,6 +92,7 @@ ANSWER = """
 """
 
 
+@pytest.mark.slow_for("0.5*h4-0.7*h6", "h3")
 @needs_node
 @pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case[0])
 def test_the_scripts_say_what_python_says(scripts: str, case: tuple[Any, ...]) -> None:

@@ -49,6 +49,7 @@ def lines(ran: Any, *beginnings: str) -> list[str]:
     return [line.split()[0] for line in said if line.startswith(beginnings or ("toy-",)) and " agrees, " in line]
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_bytes() -> None:
     """At two random moments; a third run finishes. In a process that has started nothing, for it forks."""
     command = [sys.executable, "-m", "benchmarks.kill_validate", "--kills", "2", str(TOYS)]

@@ -120,6 +120,7 @@ def _broken_rates(self: Law, now: Residual) -> tuple[np.ndarray, float]:
     return first, np.trace(S) * (1 + np.trace(boost)) - np.trace(S @ boost)
 
 
+@pytest.mark.slow_for("observed-Gram matrix")
 @pytest.mark.parametrize(
     ("method", "title"),
     [
@@ -476,6 +477,7 @@ def _sam_step(W: np.ndarray, a: np.ndarray, x: np.ndarray, target: np.ndarray, r
     return W - step * first, a - step * second
 
 
+@pytest.mark.slow_for("8", "1")
 @pytest.mark.parametrize("batch", [1, 2, 8])
 def test_sam_on_batches_decays_at_its_own_rate(batch: int) -> None:
     """Small steps from the published start, reduced to the d + 1 rows that a step changes; single samples decay at 2ηρ²."""
@@ -495,6 +497,7 @@ def test_sam_on_batches_decays_at_its_own_rate(batch: int) -> None:
     )
 
 
+@pytest.mark.slow_for("8")
 @pytest.mark.parametrize("batch", [2, 8])
 def test_sam_on_batches_collapses_from_a_radius_of_its_own(batch: int) -> None:
     """One aligned neuron within time 40 at η = .004: held at .9 of it, lost at 1.05; far beyond one sample's."""

@@ -82,6 +82,7 @@ def _matches(run, replica, w, a, start, target):
     assert np.allclose(run.values("loss")[replica, -1], 0.5 * np.sum((w.T @ a - target) ** 2), rtol=1e-10)
 
 
+@pytest.mark.slow_for("3")
 @pytest.mark.parametrize("batch", [1, 3])
 def test_label_noise_sgd_is_the_plain_loop_over_all_neurons(task, start, batch):
     run = label_noise_sgd(

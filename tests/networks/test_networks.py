@@ -284,6 +284,7 @@ train(images, setting, path=Path(sys.argv[2]), progress=lambda f, text: print(te
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_bit_by_bit(toy: ImageSet, tmp_path: Path) -> None:
     stored, path = tmp_path / "toy.pickle", tmp_path / "run.npz"
     stored.write_bytes(pickle.dumps(toy))

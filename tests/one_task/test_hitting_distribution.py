@@ -17,6 +17,7 @@ def problem(text: str = "h4", dim: int = 64, scaled: float = 0.5) -> tuple[OneTa
     return OneTaskDiffusion(Activation.parse(text), 1.0, scaled / dim**2, 1.0, dim), float(np.sqrt(6 / dim))
 
 
+@pytest.mark.slow_for("h3-64-0.5")
 @pytest.mark.parametrize(("text", "dim", "scaled"), [("h4", 64, 0.1), ("h4", 1000, 0.02), ("h3", 64, 0.5)])
 def test_moments_are_those_of_the_backward_equations(text: str, dim: int, scaled: float) -> None:
     """Mean and spread from the distribution and from `hitting_law`, two different equations.

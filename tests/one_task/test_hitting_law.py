@@ -31,6 +31,7 @@ def simulated(
     return hit
 
 
+@pytest.mark.slow_for("h4-0.3-64-0.02")
 @pytest.mark.parametrize(
     ("text", "start", "dim", "fraction"), [("h4", 0.3, 64, 0.02), ("h4", 0.3, 64, 0.2), ("h3", 0.3, 64, 0.03)]
 )

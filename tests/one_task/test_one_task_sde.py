@@ -40,6 +40,7 @@ def distance(times: np.ndarray, diffusion: OneTaskDiffusion, horizon: float = 6.
     return float(np.max(np.maximum(law - rank, rank + 1 / times.size - law)))
 
 
+@pytest.mark.slow_for("0")
 @pytest.mark.parametrize("seed", [0, 1])
 def test_recovery_times_have_the_law(seed: int) -> None:
     """Kolmogorov's test at 1e-4; a wrong noise, or no shrinkage, fails it."""

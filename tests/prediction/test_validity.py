@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
-from tiers import some_slow
 
 from dynamics.additive.deflated_flow import deflated_flow
 from dynamics.additive.gradient_flow import lowered_overlap_flow, overlaps_of
@@ -84,7 +83,8 @@ def test_heavy_students_are_outside() -> None:
     assert not any("norms" in own for own in broken(problem("h4", dim=2000, scale=2.0)))  # they shrink
 
 
-@pytest.mark.parametrize("text", some_slow(["h4+0.3", "h4+h2/5-0.2", "h4"], ("h4+0.3", "h4")))
+@pytest.mark.slow_for("h4+0.3", "h4")
+@pytest.mark.parametrize("text", ["h4+0.3", "h4+h2/5-0.2", "h4"])
 def test_the_mass_of_a_student_that_waits_is_the_time_average_of_its_own_flow(text: str) -> None:
     """With no overlap, its squared norm follows the derived flow: pulled by a mean, if there is one, and by itself."""
     found = problem(text, width=2, students=1, scale=0.3)

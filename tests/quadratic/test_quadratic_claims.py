@@ -50,6 +50,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow_for("decoupled directions")
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_formula_is_named(name: str) -> None:
     claim, broken, caught = BROKEN[name]

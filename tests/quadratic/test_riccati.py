@@ -83,6 +83,7 @@ def test_properties_at_any_time(width: int, dim: int) -> None:
     assert np.all(np.isfinite(late))
 
 
+@pytest.mark.slow_for("9")
 @pytest.mark.parametrize("width", [2, 9])
 def test_against_integration(width: int) -> None:
     a, times = spectrum(4), np.array([0.0, 0.5, 2.0, 8.0])

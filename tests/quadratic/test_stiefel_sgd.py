@@ -9,7 +9,6 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy import stats
-from tiers import some_slow
 
 from dynamics.core.interrupted import Interrupted
 from dynamics.core.outside import NO_MISTAKES, Mistakes
@@ -56,7 +55,8 @@ def p_values(first: dict[str, np.ndarray], second: dict[str, np.ndarray]) -> lis
     return [float(stats.ks_2samp(first[name], second[name], method="asymp").pvalue) for name in first]
 
 
-@pytest.mark.parametrize("name", some_slow(SETTINGS, ("block of 16, D = 3", "batch 5 > N")))
+@pytest.mark.slow_for("block of 16, D = 3", "batch 5 > N", "batch 2 = N", "one step, D = 2")
+@pytest.mark.parametrize("name", SETTINGS)
 def test_exact_and_ambient_stiefel_sgd_have_the_same_law(name: str) -> None:
     first, second = sample(name, "exact", 10), sample(name, "ambient", 11)
     p = p_values(first, second)

@@ -324,6 +324,7 @@ def test_figure_shows_theory_and_points() -> None:
     assert figure.axes[0].get_xscale() == "log"
 
 
+@pytest.mark.slow_for("E27")
 @pytest.mark.parametrize("name", ["E27", "S7"])
 def test_cheap_claims_agree(name: str) -> None:
     claim = next(claim for claim in catalogue() if claim.id == name)
@@ -351,6 +352,7 @@ def test_law_takes_the_dimension() -> None:
     assert Competition.of([1.0], 2, 3).law.signed
 
 
+@pytest.mark.slow_for("64")
 @pytest.mark.parametrize("width", [16, 64])
 def test_the_table_of_narrow_students_is_the_corrected_law(width: int) -> None:
     page = (Path(__file__).parents[2] / "docs" / "selection.md").read_text()

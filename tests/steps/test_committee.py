@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import sympy as sp
-from tiers import some_slow
 
 import dynamics.steps.committee as dynamics_committee
 from dynamics.steps.committee import (
@@ -91,6 +90,7 @@ def test_wick_powers_are_steins_lemma() -> None:
     assert sp.expand(found.subs(at_point) - known) == 0
 
 
+@pytest.mark.slow_for("h3-projected")
 @pytest.mark.parametrize(("text", "rows"), CASES)
 def test_derivation_holds_and_a_wrong_one_does_not(text: str, rows: str) -> None:
     system = committee(Activation.parse(text), rows)
@@ -108,6 +108,7 @@ def lowered_and_known(text: str, rows: str) -> tuple:
     return system, known, jax.jit(LoweredCommittee(system).drift)(state, parameters)
 
 
+@pytest.mark.slow_for("quadratic-sphere")
 @pytest.mark.parametrize(("text", "rows"), CASES)
 def test_lowered_drift_is_the_reference(text: str, rows: str) -> None:
     """Broadcast code against loops over indices."""
@@ -157,7 +158,8 @@ def row(y: dict, rows: str) -> jax.Array:
     return jnp.concatenate([y["T"].ravel(), y["Q"][i, h]])
 
 
-@pytest.mark.parametrize(("text", "rows"), some_slow([("erf", "free"), ("erf", "sphere")], [("erf", "sphere")]))
+@pytest.mark.slow_for("erf-sphere")
+@pytest.mark.parametrize(("text", "rows"), [("erf", "free"), ("erf", "sphere")])
 def test_mean_of_a_step_against_monte_carlo(text: str, rows: str) -> None:
     """z-scores of the right spread; without the second order, or with twice the dimension, far too large."""
     dim, step_size = 12, 0.5

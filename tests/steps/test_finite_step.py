@@ -98,6 +98,7 @@ def correction(case: Exact, dim: int = DIM, batch: int = 1) -> np.ndarray:
     return row(drift(case.state, given)) - row(drift(case.state, given | {"eta": jnp.asarray(0.0)}))
 
 
+@pytest.mark.slow_for("quadratic", "h3+h4")
 @pytest.mark.parametrize("text", TEXTS)
 def test_second_order_terms_are_the_exact_moments(exact: Callable[[str], Exact], text: str) -> None:
     case = exact(text)
