@@ -1,6 +1,8 @@
 r"""Population flow of declared models: derivations, the present systems as special cases, closed forms, lowered code."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -46,26 +48,34 @@ def additive(text: str, *weights: float) -> Additive:
 
 
 #: Every kind of activation, target, rows and loss.
-CASES = {
-    "steep erf, own link, trained": (committee(act("erf(12*z)"), 3, 0.5, trained=True), additive("erf(2*z)"), Square()),
-    "relu, polynomial link, sphere": (committee(act("relu"), 3, 0.5, rows="sphere"), additive("h3+h2"), Square()),
-    "polynomial, gated link, projected": (
+CASES: dict[str, Callable[[], Any]] = {
+    "steep erf, own link, trained": lambda: (
+        committee(act("erf(12*z)"), 3, 0.5, trained=True),
+        additive("erf(2*z)"),
+        Square(),
+    ),
+    "relu, polynomial link, sphere": lambda: (
+        committee(act("relu"), 3, 0.5, rows="sphere"),
+        additive("h3+h2"),
+        Square(),
+    ),
+    "polynomial, gated link, projected": lambda: (
         committee(act("h3+z"), 3, 0.5, True, "projected"),
         additive("z*erf(z)+h3"),
         Correlation(),
     ),
-    "2-homogeneous relu": (two_homogeneous(act("relu"), 3), additive("abs(z)"), Square()),
-    "2-homogeneous, staircase": (two_homogeneous(act("h2+0.3*h1"), 3), STAIRCASE, Square()),
-    "2-homogeneous relu squared": (two_homogeneous(act("relu**2"), 3), additive("relu**2+h3"), Square()),
-    "2-homogeneous relu cubed": (two_homogeneous(act("relu**3/4"), 3), additive("z*abs(z)"), Correlation()),
-    "whitened relu": (whitened(act("relu"), 3), additive("erf"), Square()),
-    "whitened, staircase": (whitened(act("h3+0.3*h1"), 3), STAIRCASE, Square()),
-    "gated, staircase": (committee(act("z*erf(z)"), 3, 0.5), STAIRCASE, Square()),
+    "2-homogeneous relu": lambda: (two_homogeneous(act("relu"), 3), additive("abs(z)"), Square()),
+    "2-homogeneous, staircase": lambda: (two_homogeneous(act("h2+0.3*h1"), 3), STAIRCASE, Square()),
+    "2-homogeneous relu squared": lambda: (two_homogeneous(act("relu**2"), 3), additive("relu**2+h3"), Square()),
+    "2-homogeneous relu cubed": lambda: (two_homogeneous(act("relu**3/4"), 3), additive("z*abs(z)"), Correlation()),
+    "whitened relu": lambda: (whitened(act("relu"), 3), additive("erf"), Square()),
+    "whitened, staircase": lambda: (whitened(act("h3+0.3*h1"), 3), STAIRCASE, Square()),
+    "gated, staircase": lambda: (committee(act("z*erf(z)"), 3, 0.5), STAIRCASE, Square()),
 }
 
 
 def model_of(name: str) -> DeclaredModel:
-    student, target, loss = CASES[name]
+    student, target, loss = CASES[name]()
     return DeclaredModel(DIRECTIONS, target, student, Rule(0.1, decay=0.2), loss)
 
 
