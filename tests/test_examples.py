@@ -71,7 +71,9 @@ def test_theory_of_a_file(call, name, derivation, problem, run, judged):
     assert len(document) >= 2
 
 
-@pytest.mark.slow_for("trained_committee-trained-committee-problem1-run1-judged1")
+@pytest.mark.slow_for(
+    "trained_committee-trained-committee-problem1-run1-judged1", "online_pca-online-pca-problem2-run2-judged2"
+)
 @EACH
 def test_runs_of_a_file(call, monkeypatch, name, derivation, problem, run, judged):
     if name != "online_pca":  # cells of one file are computed in a process of their own, which takes seconds to import

@@ -47,7 +47,7 @@ def missing(shown: str, printed: str) -> list[str]:
     return [line for line in shown.splitlines() if line != "…" and line.rstrip() not in lines]
 
 
-@pytest.mark.slow_for("plots-1", "real_steps-1")
+@pytest.mark.slow_for("plots-1", "real_steps-1", "declared-1", "judging-2")
 @pytest.mark.parametrize("example", examples(_PYTHON), ids=lambda example: example.name)
 def test_python_example_prints_what_the_page_shows(
     example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -53,7 +53,7 @@ def compiled_drift(activation: Activation) -> Callable:
 # ------------------------------------------------------------------------------- ambient coordinates
 
 
-@pytest.mark.slow_for("h4")
+@pytest.mark.slow_for("erf")
 @pytest.mark.parametrize("text", ["h4", "erf"])
 def test_overlap_coordinates_agree_with_ambient_ones(text: str) -> None:
     """Three students far from alignment in R^7, until norms and overlaps have moved by much more than 1e-6."""

@@ -129,6 +129,7 @@ def test_the_same_seed_gives_the_same_result(base: SgdResult) -> None:
     assert np.nanmin(np.abs(sgd(seed=5).dataset["loss"][:, -1] - base.dataset["loss"][:, -1])) > 0
 
 
+@pytest.mark.slow
 def test_a_replica_does_not_depend_on_how_many_others_run(base: SgdResult) -> None:
     """To rounding: vector instructions may take the last few replicas of an array another way."""
     few = sgd(replicas=7)
@@ -180,6 +181,7 @@ def test_every_method_returns_the_same_labelled_dataset(method: str, batch: int,
     xr.testing.assert_identical(xr.load_dataset(tmp_path / "sgd.nc", engine="h5netcdf"), data)
 
 
+@pytest.mark.slow_for("21-saved0-ambient")
 @pytest.mark.parametrize("method", ["exact", "ambient"])
 @pytest.mark.parametrize(("steps", "saved"), [(21, [0, 8, 16, 21]), (5, [0, 5])])
 def test_exactly_the_steps_asked_for_are_run(method: str, steps: int, saved: list[int]) -> None:
@@ -261,6 +263,7 @@ def test_a_small_step_size_does_not_diverge() -> None:
     assert not sgd(step_size=1e-4).diverged.any()
 
 
+@pytest.mark.slow
 def test_the_loss_of_relu_students_is_defined() -> None:
     result = sgd(activation=Activation.parse("relu"), step_size=0.01)
     assert not result.diverged.any()
@@ -293,6 +296,7 @@ def test_replicas_that_end_one_by_one_are_those_that_run_together() -> None:
     np.testing.assert_array_equal(both, together)
 
 
+@pytest.mark.slow
 def test_the_smallest_dimension_runs() -> None:
     """d = P + m: nothing is left outside teachers and students."""
     teacher = Teacher.of([1, 0.6], 4)

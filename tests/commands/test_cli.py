@@ -390,7 +390,9 @@ _SHOWN = {
 }
 
 
-@pytest.mark.slow_for("declared-step-whitened", "committee", "label-noise")
+@pytest.mark.slow_for(
+    "declared-step-whitened", "committee", "label-noise", "finite-step", "riccati", "declared-step-homogeneous"
+)
 @pytest.mark.parametrize("name", [name for model in built_in().values() for name in model.derivations])
 def test_derive_document_and_latex(command: Callable, name: str) -> None:
     document = command("derive", name, "--json", "--quiet").document

@@ -106,6 +106,7 @@ def test_a_flow_that_its_integrator_gives_up_keeps_what_it_has(
     assert os.listdir(tmp_path) == [Path(said.split(" kept in ")[1]).name]
 
 
+@pytest.mark.slow_for("flags2-online SGD-in SGD, at")
 @pytest.mark.parametrize(
     ("flags", "at", "there"),
     [

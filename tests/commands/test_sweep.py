@@ -297,6 +297,7 @@ def test_a_quadratic_prediction_is_that_of_its_own_model(run: Callable) -> None:
     assert data.exponent_time.item() == document["exponents"]["time"]
 
 
+@pytest.mark.slow
 def test_a_sweep_of_subspaces_merges_over_widths(run: Callable, inline: Inline) -> None:
     """The speed factor N^(−1/2) follows the swept width; the activation needs no flag."""
     grid = ["--dim", "40", "--teacher-width", "3", "--steps", "64", "--replicas", "2", "--over", "student-width=1,2"]
@@ -566,7 +567,7 @@ def end_after_another_cell(sweep: "subprocess.Popen[bytes]", store: Path, ending
 
 def test_killed_interrupted_and_resumed_is_byte_for_byte_undisturbed(tmp_path: Path) -> None:
     """Workers die with their killed parent; an interrupt is 130; what is finished is kept; the end is the same."""
-    grid = ["--over", "seed=0:100", "--workers"]
+    grid = ["--over", "seed=0:50", "--workers"]
     rng = random.Random(2)
     undisturbed = start(*grid, "1", "--store", "whole", folder=tmp_path)
     store = tmp_path / "broken"
@@ -580,7 +581,7 @@ def test_killed_interrupted_and_resumed_is_byte_for_byte_undisturbed(tmp_path: P
     out, err = (last := start(*grid, "2", "--store", "broken", "--json", folder=tmp_path)).communicate()
     assert (last.returncode, err) == (0, b"")
     document = json.loads(out)
-    assert (document["found"], document["computed"], document["damaged"]) == (reached, 100 - reached, [])
+    assert (document["found"], document["computed"], document["damaged"]) == (reached, 50 - reached, [])
     assert undisturbed.wait() == 0
     assert contents(store) == contents(tmp_path / "whole")
 
@@ -602,6 +603,7 @@ def test_a_worker_killed_from_outside_costs_nothing(tmp_path: Path) -> None:
     assert (outcome.finished, outcome.failed) == (12, [])
 
 
+@pytest.mark.slow_for("guarded")
 @pytest.mark.parametrize(
     ("head", "guard", "said"),
     [
@@ -610,6 +612,7 @@ def test_a_worker_killed_from_outside_costs_nothing(tmp_path: Path) -> None:
         ("# __name__\n", "", "script '{script}' is run by every worker, too"),
         ("", 'if __name__ == "__main__":\n    ', ""),
     ],
+    ids=["plain", "seems guarded", "guarded"],
 )
 def test_a_script_whose_workers_would_sweep_again_is_told_what_to_do(
     head: str, guard: str, said: str, tmp_path: Path

@@ -177,7 +177,7 @@ def _result(argv: list[str], handed: list[str], capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.slow_for(
-    "predict --model declared", "compare --model linear", "simulate declared-sgd", "simulate label-noise"
+    "predict --model declared", "compare --model linear", "simulate declared-sgd", "simulate label-noise", "predict"
 )
 @pytest.mark.parametrize("command", _COMMANDS)
 def test_an_option_changes_something_or_is_refused(

@@ -73,6 +73,7 @@ def single() -> Iterator[None]:
 # -------------------------------------------------------------------------------- a float32 program beside us
 
 
+@pytest.mark.slow
 def test_a_float32_program_keeps_its_numbers_beside_dynamics() -> None:
     alone = python(PROGRAM + "print(named()); print(unnamed())").splitlines()
     assert alone[0] == alone[1]

@@ -123,12 +123,13 @@ def survivors(derivation: Derivation, most: int | None = SAMPLE) -> list[str]:
     return found
 
 
-@pytest.mark.slow_for("committee-h3", "finite-step-h2")
+@pytest.mark.slow_for("committee-h3", "finite-step-h2", "committee-erf", "label-noise-h1")
 @pytest.mark.parametrize(("name", "text"), OFFERED)
 def test_an_equation_that_is_changed_fails_its_own_check(name: str, text: str) -> None:
     assert survivors(DERIVATIONS[name](Activation.parse(text))) == []
 
 
+@pytest.mark.slow_for("spherical rows")
 @pytest.mark.parametrize("name", OTHERS)
 def test_so_does_one_of_a_system_that_no_name_offers(name: str) -> None:
     assert survivors(OTHERS[name]().derivation) == []

@@ -39,7 +39,7 @@ def steps(rule: Momentum, on_sphere: bool, rows: np.ndarray, samples: np.ndarray
     return rows
 
 
-@pytest.mark.slow_for("parts of batches")
+@pytest.mark.slow_for("parts of batches", "parts")
 @pytest.mark.parametrize(
     ("rule", "rows", "block"),
     [

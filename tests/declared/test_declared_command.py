@@ -229,6 +229,7 @@ def test_a_table_of_nothing_names_the_step_size(command: Callable) -> None:
     assert "every replica diverged: give a step size below 1.0, or less than rule ahead(1e6)\n" in ran.out
 
 
+@pytest.mark.slow
 def test_a_run_is_long_enough_for_what_theory_expects() -> None:
     """By default: past the last direction, in steps well below the largest; as long as always where no time is known."""
     given = {"inputs": "64", "activation": "h3", "student_width": 4, "teacher_width": 2}

@@ -19,6 +19,7 @@ BLOCKS = re.findall(r"^```console\n\$ emergence (.*?)\n(.*?)^```$", PAGE, re.MUL
 LONG = ("check-law", "compare", "simulate declared-sgd --inputs")
 
 
+@pytest.mark.slow_for('simulate declared-sgd --inputs "spiked(3', "simulate declared-sgd --rule examples/cl")
 @pytest.mark.parametrize(
     ("source", "shown"),
     [

@@ -304,6 +304,7 @@ def spiked(request: pytest.FixtureRequest) -> tuple:
     return resolved, found, declared_flow(resolved.model, resolved.start, end, np.linspace(0, end, 2001))
 
 
+@pytest.mark.slow_for("light")
 def test_intervals_hold_the_times_of_the_coupled_flow(spiked: tuple) -> None:
     resolved, found, flow = spiked
     rows = emergences(resolved.model, resolved.start, flow)
@@ -604,7 +605,7 @@ def test_the_bayes_floor_is_below_all_and_says_when_directions_are_not_weak() ->
     assert weak == pytest.approx(1 / (0.25 + 1 + 0.81))
 
 
-@pytest.mark.slow_for("-0.5-3", "-1.0-4", "2.0-3", "2.0-4")
+@pytest.mark.slow_for("-0.5-3", "-1.0-4", "2.0-3", "2.0-4", "-1.0-3")
 @pytest.mark.parametrize("degree", [3, 4])
 @pytest.mark.parametrize("factor", [2.0, -1.0, -0.5])
 def test_the_bayes_floor_of_a_multiple_is_in_other_units(degree: int, factor: float) -> None:
@@ -880,7 +881,7 @@ def test_the_bayes_floor_is_that_of_many_dimensions() -> None:
 FEW = {"teacher_width": 2, "student_width": 2}
 
 
-@pytest.mark.slow_for("given2-norms")
+@pytest.mark.slow_for("given2-norms", "given0-variance")
 @pytest.mark.parametrize(
     ("given", "reason"),
     [

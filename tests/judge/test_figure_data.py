@@ -190,7 +190,7 @@ def test_every_figure_of_the_vocabulary_is_here() -> None:
         assert makers == set(CALLS.get(path.stem, {})), path.stem
 
 
-@pytest.mark.slow_for("reproduction-frontier_figure")
+@pytest.mark.slow_for("reproduction-frontier_figure", "reproduction-emergence_figure")
 @pytest.mark.parametrize(("module", "name"), CASES)
 def test_the_stored_data_redraw_the_figure(module: str, name: str, tmp_path: Path) -> None:
     figure = _figure(module, name)
@@ -306,7 +306,7 @@ def test_panels_of_a_figure_are_kept_apart() -> None:
     assert names == {"(a)", "(b)", "(c)"}
 
 
-@pytest.mark.slow_for("E26", "L17")
+@pytest.mark.slow_for("E26", "L17", "Q19")
 @pytest.mark.parametrize("name", ["E26", "L17", "Q19", "S5"])
 def test_the_figures_of_claims_are_stored_as_they_are_drawn(name: str) -> None:
     (claim,) = select_claims([name])

@@ -166,7 +166,7 @@ NAMED = {
 }
 
 
-@pytest.mark.slow_for("additive")
+@pytest.mark.slow_for("additive", "baselines")
 @pytest.mark.parametrize("wing", NAMED)
 def test_a_broken_entry_point_is_named(wing: str) -> None:
     entry, how, claim = NAMED[wing]

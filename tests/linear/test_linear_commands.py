@@ -164,6 +164,7 @@ def test_a_sweep_of_predictions_marks_what_is_outside():
     assert set(valid(student_width=100, noise=0.0).values()) == {0.0}
 
 
+@pytest.mark.slow
 def test_noise_that_pauses_is_predicted_with_its_pauses(run):
     """Twice as late, but for the pause that has not come yet; and that is what SGD does."""
     wide = ["--dim", "4", "--student-width", "100", "--train-size", "0", "--noise", "3", "--step-size", "0.004"]

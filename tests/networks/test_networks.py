@@ -186,6 +186,7 @@ def test_lazy_rich_approaches_its_linearisation_with_width(toy: ImageSet) -> Non
     assert np.isfinite(float(departure[1].sel(arm=SAM)))
 
 
+@pytest.mark.slow
 def test_lazy_rich_arms_share_the_start_and_resume_bit_by_bit(toy: ImageSet, tmp_path: Path) -> None:
     experiment = LazyRich(images=4, hidden=8, step_size=0.05, steps=40, replicas=2, saves=4)
     whole = lazy_rich(toy, experiment, folder=tmp_path / "a").dataset
@@ -406,6 +407,7 @@ def test_a_diverged_network_is_not_pruned(command: Callable[..., Any]) -> None:
         merge_features(broken, 0.1)
 
 
+@pytest.mark.slow_for("bad0")
 @pytest.mark.parametrize(
     "bad", [{"threshold": -1.0}, {"threshold": 0.1, "most": 2.0}, {"threshold": 0.1, "first_stage": 9}]
 )

@@ -50,7 +50,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.slow_for("decoupled directions")
+@pytest.mark.slow_for("decoupled directions", "2 dropped from 2GAG, in the solution")
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_formula_is_named(name: str) -> None:
     claim, broken, caught = BROKEN[name]

@@ -107,6 +107,7 @@ def test_product_system_integrates_to_the_same() -> None:
     assert np.allclose(found, quadratic_flow(a, start).matrix(times), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_same_as_the_additive_models_gradient_flow() -> None:
     """Ambient gradient flow of the additive model with σ = z² − 1, in common time, has the loss of the closed form."""
     quadratic, teacher = Activation.parse("quadratic"), Teacher.power_law(3, 1.0, 8)

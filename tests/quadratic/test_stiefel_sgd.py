@@ -168,6 +168,7 @@ def test_the_manifold_is_kept_for_a_million_steps() -> None:
         assert np.abs(frame.rows.T @ frame.rows - np.eye(6)).max() < 1e-12
 
 
+@pytest.mark.slow
 def test_replicas_do_not_depend_on_their_number() -> None:
     model, start = model_of(50), draw_subspace(P, N, 50, 0)
     few, many = (

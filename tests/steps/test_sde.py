@@ -90,6 +90,7 @@ def test_a_seed_gives_the_same_paths_whatever_their_number() -> None:
     assert not np.array_equal(many.half_time, ensemble(seed=4).half_time)
 
 
+@pytest.mark.slow
 def test_the_file_has_the_layout_of_sgd() -> None:
     data = ensemble().dataset
     assert data.overlap.dims == ("replica", "time", "neuron", "direction")
