@@ -91,7 +91,6 @@ def one_step_mean(
     return {"T": initial.on_teachers + np.asarray(moved["T"]), "Q": gram + np.asarray(moved["Q"])}
 
 
-@compiled
 def _raw_increments(lowered: LoweredFiniteStep, state: State, parameters: State) -> State:
     shapes = {"T": state["t"], "Q": state["c"]}
     return lowered.drift({**state, **shapes}, parameters)
