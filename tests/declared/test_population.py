@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import mpmath as mp
 import numpy as np
 import pytest
 import sympy as sp
@@ -24,7 +25,7 @@ from theory.declared.inputs import Inputs
 from theory.declared.kernels import q11, q12, q22, rho1, rho2
 from theory.declared.loss import Correlation, Square
 from theory.declared.model import DeclaredModel
-from theory.declared.population import constants, covariances, degrees, integrals, moment_symbol
+from theory.declared.population import constants, covariances, degrees, integrals, moment_symbol, numeric
 from theory.declared.rule import Momentum, Muon, Rule
 from theory.declared.start import draw_start
 from theory.declared.student import Student, committee, two_homogeneous, whitened
@@ -169,6 +170,27 @@ def test_one_eigenvalue_is_the_overlap_flow_symbol_by_symbol(text: str) -> None:
         known = evaluate(sums, component.indices, arrays, act(text).kernel_at)
         pairs = zip(np.ravel(moved[str(component.base)]), known.ravel(), strict=True)
         assert all(sp.expand(sp.expand(x - y)) == 0 for x, y in pairs)
+
+
+def test_a_steep_gate_keeps_its_digits_at_parallel_rows() -> None:
+    """z·erf(1000z), q = 1: E F'² and (E F'Fh − E F'²)/2 by mpmath; terms of order 1000 lost seven digits of them."""
+    steep = 1000
+    found = integrals(act(f"z*erf({steep}*z)"), False, additive("z*erf(z)"))
+    names = ("K1", "K2")
+    K1, K2 = numeric(tuple(found.pair[x] for x in names), found.pair_symbols)(1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+
+    def value(x: mp.mpf) -> mp.mpf:
+        return x * mp.erf(steep * x)
+
+    def slope(x: mp.mpf) -> mp.mpf:
+        return mp.erf(steep * x) + 2 * steep * x / mp.sqrt(mp.pi) * mp.exp(-((steep * x) ** 2))
+
+    def mean(f: Callable[[mp.mpf], mp.mpf]) -> mp.mpf:
+        return 2 * mp.quad(lambda x: f(x) * mp.npdf(x), [0, 1e-3, 4e-3, 1, 4, 12])
+
+    both = mean(lambda x: slope(x) ** 2)
+    assert abs(K2 / both - 1) < 1e-12
+    assert abs(K1 - (mean(lambda x: slope(x) * value(x) * x) - both) / 2) < 1e-12
 
 
 @pytest.mark.slow_for("projected")

@@ -185,11 +185,39 @@ def homogeneous(expression: sp.Expr, both: bool = True) -> sp.Expr:
 
 
 def derivative(expression: sp.Expr, by: sp.Symbol) -> sp.Expr:
-    """Derivative of a kernel, the one through `cosine` included."""
+    """Derivative of a kernel, the one through `cosine` included; what cancels in that of erf(bz) at large b is gone."""
     through = sp.diff(q12 / sp.sqrt(q11 * q22), by)
     turned = sp.diff(expression, cosine)
     if turned == 0 or through == 0:
-        return sp.diff(expression, by)
+        return _without_steep_terms(sp.diff(expression, by), expression)
     # In terms of the cosine again.
     found = sp.diff(expression, by) + turned * through.subs(q12, cosine * sp.sqrt(q11 * q22))
     return without_poles(sp.expand(found))
+
+
+def _without_steep_terms(slope: sp.Expr, expression: sp.Expr) -> sp.Expr:
+    r"""A derivative of kernels of erf(bz) in powers of $A=1+2b^2q_{11}$, $B=1+2b^2q_{22}$, $D=AB-4b^4q_{12}^2$.
+
+    At parallel rows terms of order b leave a sum of order 1/b of z·erf(bz): with $4b^4q_{12}^2=AB-D$ they cancel as symbols.
+    $D=A+B-1+4b^4(q_{11}q_{22}-q_{12}^2)$ then keeps what is left of it at large b.
+    """
+    arcs = [x for x in expression.atoms(sp.asin) if x.has(q12)]
+    if not arcs:
+        return slope
+    (arc,) = arcs  # (an activation has one special part)
+    (sine,) = arc.args
+    a, b, d, angle = sp.symbols("A B D theta", positive=True, cls=sp.Dummy)
+    (first,) = (x.base for x in sine.atoms(sp.Pow) if x.base.has(q11))
+    (second,) = (x.base for x in sine.atoms(sp.Pow) if x.base.has(q22))
+    steep = sine * sp.sqrt(first * second) / q12
+    flat = slope.subs(arc, angle).replace(
+        lambda x: x.is_Pow and x.base.has(q12) and x.base.is_Add, lambda x: (d / (a * b)) ** x.exp
+    )
+    flat = flat.subs({first: a, second: b}).subs({q11: q11 * (a - 1) / (first - 1), q22: q22 * (b - 1) / (second - 1)})
+    even = sp.expand(flat).replace(
+        lambda x: x.is_Pow and x.base == q12 and x.exp.is_Integer,
+        lambda x: ((a * b - d) / steep**2) ** (x.exp // 2) * q12 ** (x.exp % 2),
+    )
+    product = sp.expand(steep**-2 * (first - 1) * (second - 1))
+    root = first + second - 1 + steep**2 * (product - q12**2)
+    return sp.expand(even).subs({a: first, b: second, d: root, angle: arc})

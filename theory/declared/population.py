@@ -112,27 +112,30 @@ def integrals(
     """
     pair = kernel(activation, activation)
     pair = homogeneous(pair) if two_homogeneous else pair
-    norms = {rho1: q11, rho2: q22} if whitened else {}
-    pair = pair.subs(norms, simultaneous=True)
-    whole = {
-        "K": pair,
-        "K1": derivative(pair, q11),
-        "K2": derivative(pair, q12),
-        "Kr": derivative(pair, rho1),
-    }
+    whole = _derived(pair, "K", whitened, {"K2": q12})
     if isinstance(target, Additive):
         one = kernel(activation, target.link)
-        one = (homogeneous(one, both=False) if two_homogeneous else one).subs(norms, simultaneous=True)
-        slopes = {"Mt": derivative(one, q12)}
+        one = homogeneous(one, both=False) if two_homogeneous else one
+        slopes = {"Mt": q12}
     else:
         one = _of_polynomial(activation, target)
         fields = covariances(target.count)
         if two_homogeneous:
             scaled = {q11: q11 / rho1, **{t: t / sp.sqrt(rho1) for t in fields}}
-            one = (rho1 * one.subs(scaled, simultaneous=True)).subs(norms, simultaneous=True)
-        slopes = {f"Mt{p}": sp.diff(one, t) for p, t in enumerate(fields)}
-    cross = {"M": one, "M1": derivative(one, q11), "Mr": derivative(one, rho1), **slopes}
+            one = rho1 * one.subs(scaled, simultaneous=True)
+        slopes = {f"Mt{p}": t for p, t in enumerate(fields)}
+    cross = _derived(one, "M", whitened, slopes)
     return Integrals(whole, cross, target)
+
+
+def _derived(one: sp.Expr, name: str, whitened: bool, slopes: Mapping[str, sp.Symbol]) -> dict[str, sp.Expr]:
+    """An integral with its derivatives by variance, squared norm (which are one if `whitened`) and covariances."""
+    variables = {name + "1": q11, **slopes, name + "r": rho1}
+    found = {name: one, **{key: derivative(one, by) for key, by in variables.items()}}
+    if not whitened:
+        return found
+    found |= {name + "1": found[name + "1"] + found[name + "r"], name + "r": sp.Integer(0)}
+    return {key: value.subs({rho1: q11, rho2: q22}, simultaneous=True) for key, value in found.items()}
 
 
 def check_target(target: Target) -> Additive | Polynomial:
