@@ -497,13 +497,18 @@ def _stiff(p: int) -> Unknown:
 def _passing(rows: _Rows, found: Sequence[_Found]) -> tuple[np.ndarray, list[int]]:
     """When any row finds each direction, on its way to another one or on from it, (P,), nan where that is not known; and who.
 
-    Of directions that are not correlated a row has one: it does not turn on.
+    Of directions that are not correlated a row has one: it does not turn on. A row that is driven from what nobody has is yet
+    followed: rates change, sign included, with its norm and its overlaps.
     """
-    fields = rows.model.directions.covariance
-    if np.allclose(fields, np.diag(np.diag(fields))):
-        return np.where(rows.first, 0.0, np.inf), [0] * len(fields)
+    fields, paired = rows.model.directions.covariance, [p for _, p, _ in rows.pairs]
+    nobody = np.where(rows.first, 0.0, np.inf)
+    correlated = not np.allclose(fields, np.diag(np.diag(fields)))
+    if not correlated and len(paired) in (len(fields), len(rows.rates)):
+        return nobody, [0] * len(fields)
     gone = [(one.fitted, one.p, one.row) for one in found if not one.unknown]
     times = np.array([one.found for one in rows.courses(gone)])
+    if not correlated:
+        times[:, paired] = nobody[paired]
     return np.where(rows.first, 0.0, times.min(axis=0)), [rows.followed[k] for k in times.argmin(axis=0)]
 
 
