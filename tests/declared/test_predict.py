@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 import sympy as sp
 import xarray as xr
 
@@ -50,6 +51,7 @@ from theory.declared.lone_row import (
 )
 from theory.declared.loss import Correlation
 from theory.declared.model import DeclaredModel
+from theory.declared.numeric_flow import Rates
 from theory.declared.one_direction import drift_of
 from theory.declared.predict import BAYES, DEGREE, GENERATIVE, predict
 from theory.declared.rule import Momentum, Rule
@@ -265,6 +267,35 @@ def test_a_row_by_itself_in_isotropic_inputs_is_the_exact_one_task_path(sphere: 
         assert found.fitted == pytest.approx(path.loss_time(weight, u, 0.05**2), rel=ERROR)
     J = activation.information_exponent
     assert leading_times(rates, J)[row, p] == pytest.approx(1 / (J * (J - 2) * weight * abs(u) ** (J - 2)))
+
+
+def test_a_row_that_is_driven_away_at_the_start_may_turn() -> None:
+    """Its norm falls, and with it what it does to itself: its flow, raw products by LSODA, crosses ½ in the interval."""
+    resolved, found = said(
+        activation="0.3*h3-h4",
+        student_width=1,
+        seed=197,
+        teacher_weights=(0.65,),
+        inputs="power-law(1000, 0.5, bins=4)",
+        directions="eigenvectors(0)",
+        decay=0.01,
+        start_scale=1.0,
+    )
+    model, start = resolved.model, resolved.start
+    (known,) = found.of_quantity(FOUND)
+    rates, blocks = Rates(model), len(model.inputs.eigenvalues)
+
+    def moved(time: float, y: np.ndarray) -> np.ndarray:
+        return np.concatenate([x.ravel() for x in rates(y[:blocks, None, None], y[blocks:, None, None])])
+
+    def squared(time: float, y: np.ndarray) -> float:
+        X, C = (rates.eigenvalues @ part for part in (y[:blocks], y[blocks:]))
+        return float(X**2 / (C * model.directions.covariance[0, 0])) - 0.5
+
+    y = np.concatenate([start.overlaps(model.directions).ravel(), start.grams.ravel()])
+    flow = scipy.integrate.solve_ivp(moved, (0, 13), y, "LSODA", events=squared, rtol=1e-8, atol=1e-12)
+    assert not known.reasons
+    assert known.low < flow.t_events[0][0] < known.high < 1.01 * known.low
 
 
 def test_leading_times_under_a_covariance_are_those_of_the_whitened_law() -> None:

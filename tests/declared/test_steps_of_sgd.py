@@ -133,6 +133,17 @@ def test_below_the_bound_the_mean_of_sgd_is_valid_and_right_where_the_flow_is_no
     assert {x.split(":")[0] for x in beyond.reasons} == {"step size", "grown"}
 
 
+def test_a_mean_of_rare_runs_that_stay_elsewhere_is_outside() -> None:
+    """0.3h₃ − h₄ turns back at u = −0.07 and rests at −e: the mean is beyond all numbers, which is no *never*."""
+    problem = DeclaredProblem(
+        activation="0.3*h3-h4", inputs="100000", student_width=1, teacher_weights=(1.0,), seed=1, step_size="1e-9"
+    )
+    resolved = resolve(problem)
+    found = only(predict(resolved.model, resolved.start), MEAN_STEPS)
+    assert np.isinf(found.value)
+    assert any(reason.startswith("stays") for reason in found.reasons)
+
+
 @pytest.mark.parametrize("share", [0.25, 2.5])
 def test_beyond_the_largest_step_of_a_row_on_the_sphere_an_overlap_does_not_grow(share: float) -> None:
     overlap, count = 0.2, 4_000_000

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy
 import sympy as sp
 
 from theory import Activation, InputError, hitting_law, plateau
@@ -31,6 +32,26 @@ def test_moments_are_those_of_the_backward_equations(text: str, dim: int, scaled
     mean = np.trapezoid(later, times)
     assert mean == pytest.approx(law.mean, rel=1e-3)
     assert np.sqrt(2 * np.trapezoid(times * later, times) - mean**2) == pytest.approx(law.std, rel=5e-3)
+
+
+def test_a_barrier_that_is_hardly_met_leaves_the_moments_finite() -> None:
+    """0.3h₃ − h₄ in 10¹² dimensions: mean of du = (0.27u² − ku)dt + √D dW to infinity by its double integral. Behind
+    u = −0.07 the drift turns back, and there the mean exceeds every number.
+    """
+    dim = 10**12
+    diffusion = OneTaskDiffusion(Activation.parse("0.3*h3-h4"), 1.0, 0.1 * dim**-1.5, 1.0, dim)
+    start = dim**-0.5
+    drift, noise = (float(x[0]) for x in diffusion.coefficients(np.array([start])))
+    v = np.linspace(-12, 12, 24001)  # in units of the start
+    potential = 2 * start / noise * (0.27 * start**2 * v**3 / 3 - (0.27 * start**2 - drift) * v**2 / 2)
+    reached = scipy.integrate.cumulative_trapezoid(np.exp(potential), v, initial=0)
+    later = v >= 1
+    mean = 2 * start**2 / noise * np.trapezoid((np.exp(-potential) * reached)[later], v[later]) + 1 / (
+        0.27 * 12 * start
+    )
+    law = hitting_distribution(diffusion, start, 0.7).moments()
+    assert law.mean == pytest.approx(mean, rel=0.02)
+    assert 0.9 < law.std / law.mean < 0.95
 
 
 def test_brownian_motion_with_drift() -> None:

@@ -218,8 +218,11 @@ def _of_sgd(prediction: Prediction, rule: Rule, p: int, conditions: tuple[Condit
     )
     conditions = (*conditions, stable, grown, *of_step(prediction, p, size, rule.batch))
     source = "one-task diffusion; theory.one_task.hitting_distribution"
-    yield Known(MEAN_STEPS, law.mean / size, STEPS, source, conditions, p + 1)
-    yield Known(SPREAD_STEPS, law.std / size, STEPS, source, conditions, p + 1)
+    for quantity, value in ((MEAN_STEPS, law.mean), (SPREAD_STEPS, law.std)):
+        stays = "stays: it is that of rare runs which noise carries to where the drift turns back, and which stay there"
+        yield Known(
+            quantity, value / size, STEPS, source, (*conditions, fact("stays", np.isfinite(value), stays)), p + 1
+        )
 
 
 def _fitted(low: float, high: float) -> tuple[Condition, ...]:

@@ -16,6 +16,7 @@ Mean $m$ and variance $V$ of T solve the backward equations $b\,m'+\tfrac D2m''=
 $h$, reflected likewise. (The variance has an equation of its own: as a difference of moments it would drown in rounding.)
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -291,6 +292,7 @@ def _grid(start: float, end: float, even: bool) -> np.ndarray:
     return half if even else np.concatenate([-half[:0:-1], half])
 
 
+@np.errstate(over="ignore")  # what is larger than all numbers is inf
 def _solve(grid: np.ndarray, drift: np.ndarray, diffusion: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance at the nodes, integrated from the reflecting end; exact for cells of constant coefficients.
 
@@ -303,22 +305,28 @@ def _solve(grid: np.ndarray, drift: np.ndarray, diffusion: np.ndarray) -> tuple[
     # First and second averages of e^{-x s} over a cell, by series where x is small.
     first = np.where(small, 1 - exponent / 2 + exponent**2 / 6, -np.expm1(-safe) / safe)
     second = np.where(small, 0.5 - exponent / 6, (1 - first) / safe)
-    cells = _sweep(np.exp(-exponent), width, first, second, 2 / diffusion)
-    slope = cells / width  # −m', averaged over each cell
-    variance = _sweep(np.exp(-exponent), width, first, second, 2 * slope**2)
-    return _from_end(cells), _from_end(variance)
+    known = exponent, np.log(width), np.log(first), np.log(second)
+    cells = _sweep(*known, np.log(2 / diffusion))
+    slope = cells - known[1]  # ln −m', averaged over each cell
+    variance = _sweep(*known, np.log(2) + 2 * slope)
+    return _from_end(np.exp(cells)), _from_end(np.exp(variance))
 
 
 def _sweep(
-    decay: np.ndarray, width: np.ndarray, first: np.ndarray, second: np.ndarray, source: np.ndarray
+    exponent: np.ndarray, width: np.ndarray, first: np.ndarray, second: np.ndarray, source: np.ndarray
 ) -> np.ndarray:
-    """∫ I over each cell, I carried from cell to cell by I ← I·decay + source·width·first."""
-    nodes = np.zeros(width.size)
-    value = 0.0
-    for i, (factor, gain) in enumerate(zip(decay.tolist(), (source * width * first).tolist(), strict=True)):
+    """ln ∫ I over each cell, I carried from cell to cell by I ← I·e^(−exponent) + source·width·first; all but the exponent
+    as logarithms, too.
+
+    (Behind a barrier I exceeds every number, and comes down again on the way to the level.)
+    """
+    nodes = np.empty(width.size)
+    value = -math.inf
+    for i, (down, gain) in enumerate(zip(exponent.tolist(), (source + width + first).tolist(), strict=True)):
         nodes[i] = value
-        value = value * factor + gain
-    return nodes * width * first + source * width**2 * second
+        low, value = sorted((value - down, gain))
+        value += math.log1p(math.exp(low - value))
+    return np.logaddexp(nodes + width + first, source + 2 * width + second)
 
 
 def _from_end(cells: np.ndarray) -> np.ndarray:
