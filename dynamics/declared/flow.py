@@ -1,6 +1,7 @@
 r"""The population flow of a declared model in time.
 
-The derived equations (`theory.declared.flow`) are integrated by Diffrax. The state has $Lm(P+(m+1)/2)$ numbers and no d.
+The derived equations (`theory.declared.flow`) are integrated by Diffrax, for unit rows and logarithms of their squared norms:
+one that waits under weight decay loses 50 orders of magnitude and no digit. The state has $Lm(P+(m+1)/2)+m$ numbers and no d.
 """
 
 from dataclasses import dataclass
@@ -41,8 +42,41 @@ class _Blocks(Symmetric):
         return jax.vmap(partial(Symmetric.full, self))(held)
 
 
-#: How Q is held.
-GRAMS = _Blocks("Q", False)
+#: How Q is held; and the smallest logarithm of a squared norm with which forces are computed: lighter rows turn alike, and
+#: powers of their products underflow (from −118 on for h6).
+_GRAMS, _LIGHTEST = _Blocks("Q", False), -50.0
+
+
+class _Held:
+    r"""A state as it is integrated: $T/\sqrt{\rho_k}$, $Q/\sqrt{\rho_k\rho_j}$ and $\ln\rho_k$ (``size``)."""
+
+    @staticmethod
+    def of(state: State) -> State:
+        """Of a state T, Q and, if trained, b."""
+        rho = jnp.einsum("ikk->k", state["Q"])
+        return _GRAMS.pack({**_divided(state, jnp.sqrt(rho)), "size": jnp.log(rho)})
+
+    @staticmethod
+    def open(held: State, lightest: float = _LIGHTEST) -> State:
+        """The state, rows no lighter than that."""
+        whole = dict(_GRAMS.open(held))
+        return _divided(whole, jnp.exp(-jnp.maximum(whole.pop("size"), lightest) / 2))
+
+    @staticmethod
+    def velocity(lowered: LoweredPopulation, held: State, parameters: State) -> State:
+        """Of what is held. (Rows that errors made no unit ones stay as they are: they are made unit before anything else.)"""
+        state = _Held.open(held)
+        size = jnp.sqrt(jnp.einsum("ikk->k", state["Q"]))
+        unit, moved = _divided(state, size), _divided(lowered.drift(state, parameters), size)
+        growth = jnp.einsum("ikk->k", moved["Q"])
+        along = (growth[:, None] + growth) / 2
+        turned = {"T": moved["T"] - growth[:, None] / 2 * unit["T"], "Q": moved["Q"] - along * unit["Q"]}
+        return _GRAMS.pack({**moved, **turned, "size": growth})
+
+
+def _divided(state: State, size: jax.Array) -> State:
+    """T and Q of rows (m,) times shorter."""
+    return {**state, "T": state["T"] / size[:, None], "Q": state["Q"] / (size[:, None] * size)}
 
 
 @dataclass(frozen=True)
@@ -68,12 +102,13 @@ def _segment(
     rtol: float,
     atol: float,
 ) -> Reached:
-    return integrate(GRAMS.packed(lowered.drift), state, start, end, parameters, rtol=rtol, atol=atol, held=GRAMS)
+    return integrate(partial(_Held.velocity, lowered), state, start, end, parameters, rtol=rtol, atol=atol)
 
 
 @compiled
-def _loss(lowered: LoweredPopulation, state: State, parameters: State) -> jax.Array:
-    return lowered.loss(state, parameters)
+def _seen(lowered: LoweredPopulation, held: State, parameters: State) -> tuple[jax.Array, ...]:
+    state = _Held.open(held, -600.0)
+    return state["T"], state["Q"], {**parameters, **state}["b"], lowered.loss(_Held.open(held), parameters)
 
 
 def flow_state(model: DeclaredModel, start: Start) -> State:
@@ -109,8 +144,8 @@ def declared_flow(
 
     Args:
         times: (n,) times to record, increasing, within [0, t_end]; 101 equidistant ones by default.
-        rtol: tolerance of a step, relative. atol: absolute, a thousandth of `rtol` by default; give less than the products of
-            rows that become very short, as they do under weight decay before they find anything.
+        rtol: tolerance of a step, relative. atol: absolute, of products of unit rows, of logarithms of squared norms and of
+            a trained second layer; a thousandth of `rtol` by default.
         system: integrate this `System` in place of the derived one (to test a conjecture).
 
     Raises:
@@ -124,7 +159,7 @@ def declared_flow(
     grid = record_times(t_end, times, lambda: np.linspace(0.0, t_end, 101))
     pace, lowered = speed(model.rule), lowered_population(model, system)
     parameters, plain = parameters_of(model, pace, model.rule.signal), parameters_of(model, pace)
-    state, taken = flow_state(model, start), [0]
+    state, taken = _Held.of(flow_state(model, start)), [0]
 
     def advance(state: State, part: Stretch) -> State:
         found = _segment(lowered, state, jnp.asarray(part.begin), jnp.asarray(part.end), parameters, rtol, least)
@@ -133,8 +168,7 @@ def declared_flow(
         return found.state
 
     def look(state: State) -> tuple[jax.Array, ...]:
-        second = state["b"] if "b" in state else parameters["b"]
-        return state["T"], state["Q"], second, _loss(lowered, state, plain)
+        return _seen(lowered, state, plain)
 
     def result(track: Track[State]) -> DeclaredFlow:
         axis = time_axis(np.array(track.at, dtype=float))

@@ -30,6 +30,7 @@ from theory.declared.rule import Momentum, Muon, Rule
 from theory.declared.start import draw_start
 from theory.declared.student import Student, committee, two_homogeneous, whitened
 from theory.declared.target import Additive, Polynomial, monomials, symbols
+from theory.one_task.lone_path import lone_path
 from theory.steps.committee import committee as committee_system
 from theory.steps.committee_checks import evaluate as evaluate_floats
 from theory.steps.committee_checks import order_parameters
@@ -170,6 +171,18 @@ def test_one_eigenvalue_is_the_overlap_flow_symbol_by_symbol(text: str) -> None:
         known = evaluate(sums, component.indices, arrays, act(text).kernel_at)
         pairs = zip(np.ravel(moved[str(component.base)]), known.ravel(), strict=True)
         assert all(sp.expand(sp.expand(x - y)) == 0 for x, y in pairs)
+
+
+def test_a_row_that_decays_by_fifty_orders_turns_as_it_would() -> None:
+    """Decay shrinks a lone row and does not turn it: half of 0.2h₄ is found when its one-task path says, ‖v‖² near 10⁻¹⁰⁰."""
+    sigma, directions = act("0.2*h4"), Directions.orthonormal(Inputs.isotropic(100), 1)
+    model = DeclaredModel(directions, Additive(sigma, (0.8,)), two_homogeneous(sigma, 1), Rule(1e-3, decay=0.1))
+    start = draw_start(directions, 1, 0.3, seed=5)
+    half = float(lone_path(sigma, 1).half_time(np.array(abs(start.overlaps(directions)[0, 0, 0]) / 0.3))) / 0.8
+    flow = declared_flow(model, start, half, np.array([half])).dataset
+    square = flow.gram.values[-1, 0, 0, 0]
+    assert flow.overlap.values[-1, 0, 0, 0] ** 2 / square == pytest.approx(0.5, abs=1e-3)
+    assert np.log(square) < -200
 
 
 def test_a_steep_gate_keeps_its_digits_at_parallel_rows() -> None:

@@ -529,7 +529,7 @@ def test_times_of_several_students_are_within_their_intervals(decay: float, seed
     resolved, found = said(**given, start_scale=0.001, decay=decay, seed=seed)
     model, fitted = resolved.model, found.of_quantity(FITTED)
     times = np.linspace(0, 1.2 * max(x.high if np.isfinite(x.high) else x.value for x in fitted), 4001)
-    flow = declared_flow(model, resolved.start, times[-1], times, rtol=1e-8, atol=1e-18).dataset
+    flow = declared_flow(model, resolved.start, times[-1], times, rtol=1e-8).dataset
     held = np.sum(flow.overlap.values[:, 0] ** 2, axis=1)  # (time, direction) what all rows have of it
     rests = rest_norms(model.student.activation, weights, decay)
     by_flow, judged = (emergence_times(model, flow), first_crossing(times, (held / rests).T, 0.5)), 0
