@@ -44,6 +44,8 @@ _STILL = 0.1
 _LINEAR, _LOOKS = 0.2, 9
 #: How long the way is followed, over the growth rate at the start; and errors of its integration, relative to itself.
 _LONGEST, _ERROR = 100.0, 1e-6
+#: Share of the shortest row's squared norm at which a row has vanished.
+_GONE = 1e-8
 
 
 def escape(model: DeclaredModel, start: Start) -> Iterator[Known]:
@@ -158,12 +160,21 @@ def _follow(model: DeclaredModel, rates: Rates, begin: np.ndarray, gram: np.ndar
     first = np.concatenate([begin.ravel(), gram.ravel()])
     if missing(0.0, first) <= 0:
         return _Path(0.0, 0.0, lambda time: (begin, gram))
-    missing.terminal = True  # type: ignore[attr-defined]
-    small_part = _ERROR * float(np.abs(begin).max()) or _ERROR
-    way = scipy.integrate.solve_ivp(
-        speed, (0.0, until), first, "LSODA", events=missing, dense_output=True, rtol=_ERROR, atol=small_part
-    )
-    return _Path(float(way.t[-1]) if way.status == 1 else np.inf, float(way.t[-1]), lambda time: parts(way.sol(time)))
+    shortest = float(np.einsum("ikk->k", gram).min())
+    small_part = np.full(first.size, _ERROR * float(np.abs(begin).max()) or _ERROR)
+    small_part[begin.size :] = _ERROR * _GONE * shortest
+
+    def left(time: float, state: np.ndarray) -> float:
+        """Of the shortest row."""
+        return float(np.einsum("ikk->k", parts(state)[1]).min()) - _GONE * shortest
+
+    missing.terminal = left.terminal = True  # type: ignore[attr-defined]
+    with np.errstate(invalid="ignore"):  # (a trial step may leave the positive)
+        way = scipy.integrate.solve_ivp(
+            speed, (0.0, until), first, "LSODA", events=(missing, left), dense_output=True, rtol=_ERROR, atol=small_part
+        )
+    time = float(way.t[-1]) if way.t_events[0].size else np.inf
+    return _Path(time, float(way.t[-1]), lambda time: parts(way.sol(time)))
 
 
 def _leads(rates: Rates, path: _Path) -> Condition:
