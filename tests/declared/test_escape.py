@@ -172,6 +172,38 @@ def test_overlaps_that_shrink_are_not_said_to_wait_for_a_power_of_d() -> None:
         list(escape.escape(spiked, start_of(spiked)))
 
 
+@pytest.mark.parametrize("problem", [
+    {"target": "1e-3*z1*z2", "activation": "h2", "inputs": "200", "student_width": 2, "seed": 55},
+    {"target": "z1*z2", "activation": "h2", "inputs": "1000000000", "start_scale": 3.0, "student_width": 2},
+])  # fmt: skip
+def test_overlaps_of_heavy_rows_shrink_until_these_are_light(problem: dict[str, Any]) -> None:
+    one = resolve(DeclaredProblem(**problem))
+    growth, time = escape.escape(one.model, one.start)
+    assert growth.value < 0
+    assert [x.split(":")[0] for x in growth.reasons] == ["rows"]
+    assert time.reasons == []
+    assert crossing(one.model, one.start, 3 * time.value) == pytest.approx(time.value, rel=0.1)
+
+
+def test_rows_that_vanish_on_the_way_end_it(recwarn: pytest.WarningsRecorder) -> None:
+    """An odd activation has nothing of an even target: decay takes its rows away."""
+    one = resolve(
+        DeclaredProblem(
+            activation="h3+0.5*h1",
+            target="h2(z1)+0.5*h2(z2)",
+            student="committee",
+            student_width=2,
+            seed=55,
+            inputs="200",
+            decay=0.05,
+        )
+    )
+    growth, time = escape.escape(one.model, one.start)
+    assert np.isfinite(growth.conditions[0].value)
+    assert np.isinf(time.value)
+    assert not recwarn.list
+
+
 def test_a_rate_that_is_rounding_is_none() -> None:
     """The activation shares no degree with the target: nothing moves, and nothing says how large a rate would be."""
     model = made(

@@ -44,6 +44,8 @@ _STILL = 0.1
 _LINEAR, _LOOKS = 0.2, 9
 #: How long the way is followed, over the growth rate at the start; and errors of its integration, relative to itself.
 _LONGEST, _ERROR = 100.0, 1e-6
+#: Share of the squared norms at which rows are light.
+_LIGHT = 1e-12
 #: Share of the shortest row's squared norm at which a row has vanished.
 _GONE = 1e-8
 
@@ -64,9 +66,13 @@ def escape(model: DeclaredModel, start: Start) -> Iterator[Known]:
     rates, gram, begin = Rates(model), start.grams, start.overlaps(model.directions)
     if begin.size > _MOST:
         raise InputError(f"{begin.size} overlaps are too many to linearise (at most {_MOST}); run declared-flow")
-    rate = _growth(rates, gram, model.directions)
-    _check(model, rates, gram, rate)
-    path = _follow(model, rates, begin, gram, _LONGEST / rate)
+    rate = lasting = _growth(rates, gram, model.directions)
+    waiting = gram
+    if student.homogeneous and rate < 0:  # what heavy rows do to themselves and to each other ends as they get light
+        waiting = _LIGHT * gram
+        lasting = _growth(rates, waiting, model.directions)
+    _check(model, rates, waiting, lasting)
+    path = _follow(model, rates, begin, gram, _LONGEST / lasting)
     changed = abs(_growth(rates, path.at(path.end)[1], model.directions) / rate - 1)
     rows = "rows: among themselves they move, and by the escape have changed the growth rate by {:.2g} of itself"
     yield Known(GROWTH, rate, RATE, REFERENCE, (small("rows", changed, _STILL, rows),))
