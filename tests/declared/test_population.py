@@ -185,6 +185,14 @@ def test_a_row_that_decays_by_fifty_orders_turns_as_it_would() -> None:
     assert np.log(square) < -200
 
 
+def test_a_gentle_gate_keeps_its_digits() -> None:
+    """z·erf(z/1000) is z² nearly, and ρσ(h/√ρ) then h² whatever ρ: what is left of the derivative by ρ, in 60 digits."""
+    found = integrals(act("z*erf(z/1000)"), True, additive("z*erf(z)"))
+    place = dict(zip(found.pair_symbols, map(sp.Rational, ("1", "0.3", "1", "1", "1", "0.3")), strict=True))
+    K, Kr = numeric((found.pair["K"], found.pair["Kr"]), found.pair_symbols)(*map(float, place.values()))
+    assert abs(Kr - float(sp.N(found.pair["Kr"].subs(place), 60))) < 1e-9 * K
+
+
 def test_a_steep_gate_keeps_its_digits_at_parallel_rows() -> None:
     """z·erf(1000z), q = 1: E F'² and (E F'Fh − E F'²)/2 by mpmath; terms of order 1000 lost seven digits of them."""
     steep = 1000

@@ -269,6 +269,12 @@ def test_a_row_by_itself_in_isotropic_inputs_is_the_exact_one_task_path(sphere: 
     assert leading_times(rates, J)[row, p] == pytest.approx(1 / (J * (J - 2) * weight * abs(u) ** (J - 2)))
 
 
+def test_labels_of_two_classes_are_sent_to_no_flow() -> None:
+    """`declared-flow` refuses them."""
+    _, found = said(target="sign(z1*z2)", student_width=1)
+    assert not any("declared-flow" in one.sentence for one in found.unknown)
+
+
 def test_a_row_that_is_driven_away_at_the_start_may_turn() -> None:
     """Its norm falls, and with it what it does to itself: its flow, raw products by LSODA, crosses ½ in the interval."""
     resolved, found = said(

@@ -29,7 +29,7 @@ from theory.declared.model import DeclaredModel
 from theory.declared.numeric_flow import Rates
 from theory.declared.start import Start
 from theory.declared.student import Student
-from theory.declared.target import Additive
+from theory.declared.target import Additive, Polynomial
 
 REFERENCE = "derived; one row of the declared flow, isotropic inputs: arXiv:2504.19983, eq. (5)"
 
@@ -62,7 +62,8 @@ def additive_target(model: DeclaredModel) -> Additive:
     """The target. Raises `InputError` if it is not additive."""
     if isinstance(model.target, Additive):
         return model.target
-    raise InputError("the target is not additive: no time of its directions is known; run declared-flow")
+    how = "run declared-flow" if isinstance(model.target, Polynomial) else "simulate it"
+    raise InputError(f"the target is not additive: no time of its directions is known; {how}")
 
 
 def of_mean_labels(model: DeclaredModel) -> DeclaredModel:
