@@ -15,6 +15,7 @@ from theory.linear import alignment, label_noise, oscillation, sam, sde
 from theory.linear import averaging as label_noise_averaging
 from theory.linear.kick import kick_forms
 from theory.linear.phases import (
+    Forces,
     Geometry,
     Law,
     Residual,
@@ -128,6 +129,7 @@ def _broken_rates(self: Law, now: Residual) -> tuple[np.ndarray, float]:
         ("turning", "Rotation"),
         ("__call__", "Averaged flow"),
         ("observed", "Gram matrix"),
+        ("forces", "Mean of the boosts"),
     ],
 )
 def test_an_averaged_flow_that_is_off_by_five_per_cent_is_noticed(
@@ -139,12 +141,18 @@ def test_an_averaged_flow_that_is_off_by_five_per_cent_is_noticed(
         seen, size, now = right(self, gram, norm2)
         return gram + 1.05 * (seen - gram), size, now
 
+    def forces(self: Law, *arguments: object) -> Forces:
+        found = right(self, *arguments)
+        return found._replace(mean=1.05 * found.mean)
+
     def scaled(self: Law, *arguments: object) -> np.ndarray:
         value = np.array(right(self, *arguments))
         value[:1] *= 1.05  # of the flow: one entry of dG/dt
         return value
 
-    monkeypatch.setattr(Law, method, {"rates": _broken_rates, "observed": observed}.get(method, scaled))
+    monkeypatch.setattr(
+        Law, method, {"rates": _broken_rates, "observed": observed, "forces": forces}.get(method, scaled)
+    )
     with pytest.raises(DerivationError, match=title):
         label_noise_averaging.derivation().verify()
 

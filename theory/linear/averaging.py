@@ -10,6 +10,7 @@ polar decomposition. What is of first order in β is isolated by a small β.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy
@@ -37,10 +38,10 @@ def generator(boost: np.ndarray) -> np.ndarray:
     return found
 
 
-def _boosts(covariance: np.ndarray) -> list[np.ndarray]:
-    """Points of equal weight with mean 0 and the given covariance."""
+def _boosts(covariance: np.ndarray, mean: np.ndarray | float = 0.0) -> list[np.ndarray]:
+    """Points of equal weight with the given covariance, (d, d), and mean, (d,)."""
     columns = (np.real(scipy.linalg.sqrtm(covariance)) * np.sqrt(len(covariance))).T
-    return [sign * column for column in columns for sign in (1.0, -1.0)]
+    return [sign * column + mean for column in columns for sign in (1.0, -1.0)]
 
 
 def _mean(function: Callable[[np.ndarray], np.ndarray], boosts: list[np.ndarray]) -> np.ndarray:
@@ -62,11 +63,23 @@ def _law(target: np.ndarray) -> Law:
 def _slow_drift(joint: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Drift of D per step at the weights [W a], by Itô's formula from the diffusion of all weights."""
     W, a = joint[:, :-1], joint[:, -1]
-    constants = {"target": target, "eta": np.array(_STEP), "sigma": np.array(_NOISE)}
-    drift, kick = numbers(weight_sde("second"), {"W": W, "a": a, **constants})
+    drift, kick = _diffusion(joint, target)
     first = W @ drift["W"].T - np.outer(a, drift["a"])
     ito = np.einsum("kiB,liB->kl", kick["W"], kick["W"]) - kick["a"] @ kick["a"].T
     return np.asarray(_STEP * (first + first.T + ito))
+
+
+def _diffusion(joint: np.ndarray, target: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Drift and noise of the weights per η at [W a]."""
+    constants = {"target": target, "eta": np.array(_STEP), "sigma": np.array(_NOISE)}
+    return numbers(weight_sde("second"), {"W": joint[:, :-1], "a": joint[:, -1], **constants})
+
+
+def _output_drift(joint: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Drift of θ = Wᵀa per η, likewise."""
+    drift, kick = _diffusion(joint, target)
+    ito = np.einsum("kiB,kB->i", kick["W"], kick["a"])
+    return np.asarray(drift["W"].T @ joint[:, -1] + joint[:, :-1].T @ drift["a"] + ito)
 
 
 def _rates(state: Residual, shown: Mapping[str, sp.Basic]) -> tuple[np.ndarray, float]:
@@ -76,25 +89,27 @@ def _rates(state: Residual, shown: Mapping[str, sp.Basic]) -> tuple[np.ndarray, 
     return np.asarray(first), float(other)
 
 
-def _slow(joint: np.ndarray, first: np.ndarray, other: float, shown: sp.Basic) -> np.ndarray:
+def _slow(joint: np.ndarray, first: np.ndarray, other: float, lean: np.ndarray, shown: sp.Basic) -> np.ndarray:
     """The shown mean drift of D at the weights [W a]."""
-    symbols = (law.W, law.a, law.R, law.R_a, law.eta)
-    return np.asarray(function(shown, symbols)(joint[:, :-1], joint[:, -1:], first, other, _STEP))
+    symbols = (law.W, law.a, law.R, law.R_a, law.lean, law.eta)
+    return np.asarray(function(shown, symbols)(joint[:, :-1], joint[:, -1:], first, other, lean, _STEP))
 
 
 def rates_residual(which: str, claim: sp.Basic) -> sp.Expr:
-    """R and R_a, their parts of order β singled out, and D's mean drift, against its mean over exact boosts; `Law` too."""
+    """R, R_a and c, their parts of order β singled out, and D's mean drift, against its mean over exact boosts; `Law` too."""
     shown = {**_SHOWN, which: claim}
     joint, gram, target = _weights()
     stiffness = gram + joint[:, -1] @ joint[:, -1] * np.eye(_DIM)
-    boost = SMALL * np.array([[1.0, 0.0], [0.0, 0.4]])
+    boost, mean = SMALL * np.array([[1.0, 0.0], [0.0, 0.4]]), SMALL * np.array([0.7, -0.3])
+    lean = function(shown["c"], (law.S, law.mean, law.eta))
 
     def derived(size: float, rates: Callable[[Residual], tuple[np.ndarray, float]]) -> np.ndarray:
         error = size * stiffness @ boost @ stiffness
         second = (_NOISE**2 + np.trace(error)) * np.eye(_DIM) + 2 * error
-        return _slow(joint, *rates(Residual(error, second, size * boost, 0.0)), shown["drift"])
+        pulled = lean(second, size * mean[:, None], _STEP)
+        return _slow(joint, *rates(Residual(error, second, size * boost, 0.0)), pulled, shown["drift"])
 
-    exact = _mean(lambda b: _slow_drift(joint @ scipy.linalg.expm(generator(b)), target), _boosts(boost))
+    exact = _mean(lambda b: _slow_drift(joint @ scipy.linalg.expm(generator(b)), target), _boosts(boost, mean))
     still = _slow_drift(joint, target)
     gaps = []
     for rates in (lambda state: _rates(state, shown), _law(target).rates):
@@ -115,25 +130,52 @@ def flow_residual(which: str, claim: sp.Basic) -> sp.Expr:
     shown = {**_SHOWN, which: claim}
     joint, gram, target = _weights()
     size2, goal, averaged = float(joint[:, -1] @ joint[:, -1]), target[:, None], _law(target)
-    first, other = averaged.rates(averaged.observed(gram, size2)[2])
+    now = averaged.observed(gram, size2)[2]
+    first, other = averaged.rates(now)
     stiffness = gram + size2 * np.eye(_DIM)
-    force = function(shown["q"], (law.Lambda, law.R, law.R_a, law.target, law.eta))(
-        stiffness, first, other, goal, _STEP
-    )
-    gram_rate = function(shown["G"], (law.G, law.R, law.target, law.q, law.eta))(gram, first, goal, force, _STEP)
-    norm_rate = function(shown["A"], (law.A, law.R_a, law.target, law.q, law.eta))(size2, other, goal, force, _STEP)
-    moved = _slow(joint, first, other, law.SLOW_DRIFT)
+    symbols = (law.Lambda, law.R, law.R_a, law.target, law.eta)
+    force = function(shown["q"], symbols)(stiffness, first, other, goal, _STEP)
+
+    def pace(lean: np.ndarray) -> tuple[np.ndarray, float]:
+        q_W = function(shown["q_W"], (law.Lambda, law.G, law.q, law.lean))(stiffness, gram, force, lean)
+        q_a = function(shown["q_a"], (law.Lambda, law.A, law.q, law.lean))(stiffness, size2, force, lean)
+        gram_rate = function(shown["G"], (law.G, law.R, law.target, law.q_W, law.eta))(gram, first, goal, q_W, _STEP)
+        norm_rate = function(shown["A"], (law.A, law.R_a, law.target, law.q_a, law.eta))(size2, other, goal, q_a, _STEP)
+        return np.asarray(gram_rate), float(norm_rate)
+
+    lean = np.array([[-0.7], [0.4]]) * _STEP**2  # as large as the force
+    moved = _slow(joint, first, other, lean, law.SLOW_DRIFT)
     slow = joint[:, :-1] @ joint[:, :-1].T - np.outer(joint[:, -1], joint[:, -1])
     J, K = np.diag([1.0] * _DIM + [-1.0]), joint.T @ joint
     change = np.zeros_like(K)
-    change[:_DIM, :_DIM], change[_DIM, _DIM] = gram_rate, norm_rate
+    change[:_DIM, :_DIM], change[_DIM, _DIM] = pace(lean)
     began = State(gram, size2, np.zeros((_DIM + 1, _DIM + 1)), np.zeros((_DIM, _DIM)))
     code = State.of(averaged(0.0, began.packed), _DIM)
-    own = {"G": (code.gram, gram_rate), "A": (code.norm2, norm_rate)}
+    gram_rate, norm_rate = pace(averaged.forces(gram, size2, now).lean)
+    own: dict[str, tuple[Any, Any]] = {"G": (code.gram, gram_rate), "A": (code.norm2, norm_rate)}
     gaps = [np.max(np.abs((own[which][0] - own[which][1]) / np.max(np.abs(own[which][1]))))] if which in own else []
     for power in (1, 2, 3):
         exact = np.trace(np.linalg.matrix_power(slow, power - 1) @ moved)
         gaps.append(np.trace(np.linalg.matrix_power(K @ J, power - 1) @ change @ J) / exact - 1)
+    return sp.Float(float(np.max(np.abs(gaps))))
+
+
+def mean_residual(_: str, claim: sp.Basic) -> sp.Expr:
+    """θ rests in the mean over exact boosts with the shown mean: its drift against η S θ*, by Itô's formula; `Law` too."""
+    joint, gram, target = _weights()
+    size2 = float(joint[:, -1] @ joint[:, -1])
+    averaged, goal, stiffness = _law(target), target[:, None], gram + size2 * np.eye(_DIM)
+    now = averaged.residual(gram, size2)
+    force = function(law.FORCE, (law.Lambda, law.R, law.R_a, law.target, law.eta))(
+        stiffness, *averaged.rates(now), goal, _STEP
+    )
+    symbols = (law.Lambda, law.inputs, law.q, law.boost, law.target, law.eta)
+    shown = function(claim, symbols)(stiffness, np.eye(_DIM), force, now.boost, goal, _STEP)
+    gaps = []
+    for mean in (shown, averaged.forces(gram, size2, now).mean):
+        boosts = _boosts(now.boost, np.ravel(mean))
+        drift = _mean(lambda b: _output_drift(joint @ scipy.linalg.expm(generator(b)), target), boosts)
+        gaps.append(drift / (_STEP * np.max(np.abs(now.second @ target))))
     return sp.Float(float(np.max(np.abs(gaps))))
 
 
@@ -147,8 +189,10 @@ def means_residual(which: str, claim: sp.Basic) -> sp.Expr:
         turned = joint @ scipy.linalg.expm(generator(boost))
         return np.asarray(turned.T @ turned)
 
-    exact = _mean(moved, _boosts(now.boost)) - joint.T @ joint
-    found = function(claim, (law.G, law.A, law.boost))(gram, size2, now.boost)
+    mean = _law(target).forces(gram, size2, now).mean
+    exact = _mean(moved, _boosts(now.boost, mean[:, 0])) - joint.T @ joint
+    symbols = (law.G, law.A, law.boost, law.mean, law.target)
+    found = function(claim, symbols)(gram, size2, now.boost, mean, target[:, None])
     code, before = (seen, gram) if which == "seen G" else (size, size2)
     known = exact[:_DIM, :_DIM] if which == "seen G" else exact[_DIM, _DIM]
     gap = np.max([np.max(np.abs(value - before - known)) for value in (found, code)])
@@ -178,6 +222,10 @@ _SHOWN = {
     "R": law.RATE,
     "R_a": law.OTHER_RATE,
     "q": law.FORCE,
+    "mean": law.MEAN,
+    "c": law.LEAN,
+    "q_W": law.FIRST_FORCE,
+    "q_a": law.OTHER_FORCE,
     "G": law.GRAM_RATE,
     "A": law.NORM_RATE,
     "seen G": law.SEEN_GRAM,
@@ -198,8 +246,12 @@ def derivation() -> Derivation:
     steps = (
         _step(first, "R", "R", rates, _RELATIVE),
         _step("Rate of the second layer, likewise", "R_a", "R_a", rates, _RELATIVE),
+        _step("What the mean μ of the boosts adds to the drift", "c", "c", rates, _RELATIVE),
         _step("Mean drift over the boosts", r"E_b\,\Delta(WW^{\top}-aa^{\top})", "drift", rates, _RELATIVE),
         _step("The force that holds θ = θ*, Λ = G + A", "q", "q", flow, 1e-9),
+        _step("Mean of the boosts, with which θ rests", r"\mu", "mean", mean_residual, _RELATIVE),
+        _step("The force on the first layer, along a", "q_W", "q_W", flow, 1e-9),
+        _step("The force on the second layer, along W", "q_a", "q_a", flow, 1e-9),
         _step(f"{held}: Gram matrix", r"\dot G", "G", flow, 1e-9),
         _step(f"{held}: norm of the second layer", r"\dot A", "A", flow, 1e-9),
         _step("Mean Gram matrix over the boosts", r"E_b\,G", "seen G", means, _RELATIVE),
@@ -212,7 +264,10 @@ def derivation() -> Derivation:
             _RELATIVE,
         ),
     )
-    flows = {"R": law.RATE, "R_a": law.OTHER_RATE, "q": law.FORCE, r"\dot G": law.GRAM_RATE, r"\dot A": law.NORM_RATE}
+    flows = {
+        **{"R": law.RATE, "R_a": law.OTHER_RATE, "q": law.FORCE, r"\mu": law.MEAN, "c": law.LEAN},
+        **{"q_W": law.FIRST_FORCE, "q_a": law.OTHER_FORCE, r"\dot G": law.GRAM_RATE, r"\dot A": law.NORM_RATE},
+    }
     return replace(
         exact,
         steps=exact.steps + steps,

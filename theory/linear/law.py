@@ -1,7 +1,7 @@
 r"""The averaged flow of label-noise SGD as matrix expressions: what ``derive label-noise`` shows, checks, and is integrated.
 
-S = E ggᵀ, β the covariance of the boosts, G = WᵀW and A = ‖a‖² in the mean over them, Λ = G + A (see
-`theory.linear.phases`).
+S = E ggᵀ, β the covariance of the boosts and μ their mean, G = WᵀW and A = ‖a‖² without them, Λ = G + A, Ĥ the inputs'
+covariance (see `theory.linear.phases`).
 """
 
 import sympy as sp
@@ -12,20 +12,28 @@ eta, A = sp.symbols("eta A", positive=True)
 R_a = sp.Symbol("R_a")
 W, a = sp.MatrixSymbol("W", m, d), sp.MatrixSymbol("a", m, 1)
 S, boost, G, R, Lambda = (sp.MatrixSymbol(name, d, d) for name in ("S", "beta", "G", "R", "Lambda"))
-target, q = sp.MatrixSymbol(r"\theta^{*}", d, 1), sp.MatrixSymbol("q", d, 1)
+inputs = sp.MatrixSymbol(r"\hat{H}", d, d)
+target, q, mean, lean, q_W, q_a = (
+    sp.MatrixSymbol(name, d, 1) for name in (r"\theta^{*}", "q", r"\mu", "c", "q_W", "q_a")
+)
 _HALF = sp.Rational(1, 2)
 
 #: Mean drift of WWᵀ − aaᵀ over the boosts.
-SLOW_DRIFT = -(eta**2) * (W * R * W.T - R_a * a * a.T)
+SLOW_DRIFT = -(eta**2) * (W * R * W.T - R_a * a * a.T) + W * lean * a.T + a * lean.T * W.T
 #: R and R_a to first order in β.
 RATE = S + _HALF * (boost * S + S * boost) - sp.Trace(S) * boost
 OTHER_RATE = sp.Trace(S) * (1 + sp.Trace(boost)) - sp.Trace(S * boost)
-#: Rates of G and A at θ = θ*, per step, with the force q that holds θ there.
+#: The force q that holds θ = θ*, the mean of the boosts with which θ rests, and what it adds to the drift.
 FORCE = eta**2 / 2 * Lambda.I * (R * target + R_a * target)
-GRAM_RATE = -(eta**2) / 2 * (R * G + G * R) + target * q.T + q * target.T
-NORM_RATE = -(eta**2) * R_a * A + 2 * sp.Trace(target * q.T)
+MEAN = -Lambda.I * (inputs.I * q / eta + 3 * _HALF * boost * target + _HALF * sp.Trace(boost) * target)
+LEAN = eta**2 * (sp.Trace(S) * mean - S * mean)
+#: The forces on W (along a) and on a (along W), and the rates of G and A, per step.
+FIRST_FORCE = q + Lambda.I * G * lean
+OTHER_FORCE = q - A * Lambda.I * lean
+GRAM_RATE = -(eta**2) / 2 * (R * G + G * R) + target * q_W.T + q_W * target.T
+NORM_RATE = -(eta**2) * R_a * A + 2 * sp.Trace(target * q_a.T)
 #: Means of G and A over the boosts, from those of the slow manifold.
-SEEN_GRAM = G + A * boost + _HALF * (boost * G + G * boost)
-SEEN_NORM = A * (1 + sp.Trace(boost)) + sp.Trace(boost * G)
+SEEN_GRAM = G + A * boost + _HALF * (boost * G + G * boost) + target * mean.T + mean * target.T
+SEEN_NORM = A * (1 + sp.Trace(boost)) + sp.Trace(boost * G) + 2 * sp.Trace(target * mean.T)
 #: Growth of E ΩΩᵀ in a step: boosts in different directions compose to a rotation.
 TURNING = eta**2 / 4 * (sp.Trace(S) * boost + sp.Trace(boost) * S - boost * S - S * boost)

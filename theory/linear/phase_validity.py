@@ -20,9 +20,8 @@ _BOOSTED = 4.0
 #: Steps of relaxation over steps to the escape: 1/40 leaves errors of 2-7 %, 1/16 of 3-16 %, 1/4 of 26 %. Along a set's
 #: slowest direction, of the error of θ at a tenth of that time: up to 1/31 5 % at most, 1/16 to 1/14 4-17 %, 1/3 17 %.
 _RELAXED = 1 / 30
-#: tr β/√d at the onset, which comes the later (d = 2 to 20, the error settled): 0.025-0.05 by 2-7 %, 0.05-0.075 by 4-10 %,
-#: 0.075-0.1 by 5-10 %, 0.11-0.16 by 15-25 %. Not settled (1/20 to 1/4): up to 0.075 by 4-10 %.
-_LATE = 0.075
+#: tr β/√d at the onset (d = 2 to 20), which is 0-2 % early up to 0.08, 1-4 % at 0.08-0.12, 6-10 % at 0.13-0.19, 25 % at 0.3.
+_LATE = 0.1
 #: Share by which κ in place of all fourth moments moves ϱ²: the rates follow it.
 _MOMENTS = 0.05
 #: Points per dimension from which κ can stand for all fourth moments of a set: it moves the limit by 1-2 %.

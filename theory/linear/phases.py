@@ -5,12 +5,16 @@ With $B=[W\ a]$ a step is $B\leftarrow B(I-\eta\mathsf M_g)$, $\mathsf M_g=\begi
 within $1/(\eta\Lambda)$ steps, $\Lambda=W^\top W+\|a\|^2$. So D is slow, and its exact drift $-\eta^2(WSW^\top-\mathrm{tr}S\,
 aa^\top)$, $S=E\,gg^\top$, averaged over the stationary boosts, is a closed flow of $G=W^\top W$ and $A=\|a\|^2$ at $\theta=
 \theta^*$:
-$$\dot G=-\tfrac{\eta^2}2(RG+GR)+\theta^*q^\top+q\theta^{*\top},\quad\dot A=-\eta^2R_aA+2\langle\theta^*,q\rangle,\quad
+$$\dot G=-\tfrac{\eta^2}2(RG+GR)+\theta^*q_W^\top+q_W\theta^{*\top},\quad\dot A=-\eta^2R_aA+2\langle\theta^*,q_a\rangle,\quad
 q=\tfrac{\eta^2}2\Lambda^{-1}(R+R_a)\theta^*,$$
 $R=S+\tfrac12(\beta S+S\beta)-\mathrm{tr}S\,\beta$, $R_a=\mathrm{tr}S(1+\mathrm{tr}\beta)-\mathrm{tr}(S\beta)$, with
 $\beta=\Lambda^{-1}C\Lambda^{-1}$ the covariance of the boosts and $C=E\,ee^\top$ the least-squares error, which solves
-$\Lambda\hat HC+C\hat H\Lambda=\eta\Lambda S\Lambda$. A finite
-training set enters through $\hat H=X^\top X/n$ and one number:
+$\Lambda\hat HC+C\hat H\Lambda=\eta\Lambda S\Lambda$. A boost b makes
+$e=\Lambda b+\tfrac32b\langle b,\theta^*\rangle+\tfrac12|b|^2\theta^*$, and e pulls with $\eta\hat HEe=-q$ in the mean: boosts
+have the mean μ, which adds $Wca^\top+ac^\top W^\top$ to the drift of D,
+$$\mu=-\Lambda^{-1}\{\hat H^{-1}q/\eta+\tfrac32\beta\theta^*+\tfrac12\mathrm{tr}\beta\,\theta^*\},\quad
+c=\eta^2(\mathrm{tr}S-S)\mu,\quad q_W=q+\Lambda^{-1}Gc,\quad q_a=q-A\Lambda^{-1}c.$$
+A finite training set enters through $\hat H=X^\top X/n$ and one number:
 $S=\sigma^2\hat H+\kappa\{\mathrm{tr}(\hat HC)\hat H+2\hat HC\hat H\}$, with κ the mean of
 $(x^\top\hat H^{-1}x)^2$ over d(d + 2) (its mean over training sets is n/(n + 2)). The largest step size and the error at the
 start are exact for the set (`theory.linear.training_set`); the start is that of fitted labels (`theory.linear.fitting`).
@@ -217,12 +221,26 @@ class State(NamedTuple):
         return State(gram.reshape(square), norm2[0], moved.reshape(size + 1, -1), turned.reshape(square))
 
 
+class Forces(NamedTuple):
+    r"""What holds θ = θ*, (D, 1) each.
+
+    Attributes:
+        mean: μ of the boosts. lean: c, what it adds to the drift of D: $Wca^\top+ac^\top W^\top$.
+        first: $q_W$, by which W moves along a. other: $q_a$, by which a moves along W.
+    """
+
+    mean: np.ndarray
+    lean: np.ndarray
+    first: np.ndarray
+    other: np.ndarray
+
+
 @dataclass(frozen=True)
 class Law:
     r"""The averaged flow of a packed `State`. `gram`: G, (D, D). `error`: C, (D, D). R, β, rotations: (D, D).
 
-    G and A belong to $[W\ a]\leftarrow[W\ a]T$ with $\dot T=T\begin{psmallmatrix}-\eta^2R/2&q\\q^\top&-\eta^2R_a/2
-    \end{psmallmatrix}$: what is taken from the layers, and the force that holds θ = θ*.
+    G and A belong to $[W\ a]\leftarrow[W\ a]T$ with $\dot T=T\begin{psmallmatrix}-\eta^2R/2&q_a\\q_W^\top&-\eta^2R_a/2
+    \end{psmallmatrix}$: what is taken from the layers, and the forces that hold θ = θ*.
     """
 
     geometry: Geometry
@@ -243,8 +261,9 @@ class Law:
             now = self.residual(seen, size)
             if not now.gain < 1:
                 raise self._unsettled()
-            seen, size = (f(gram, norm2, now.boost) for f in self._means)
-        return seen, size, now
+            mean = self.forces(gram, norm2, now).mean
+            seen, size = (f(gram, norm2, now.boost, mean, self._goal) for f in self._means)
+        return seen, float(size), now
 
     def variance(self, error: np.ndarray) -> float:
         r"""ϱ² at the least-squares error C."""
@@ -275,6 +294,15 @@ class Law:
         first, other = (f(now.second, now.boost) for f in self._rates)
         return first, other
 
+    def forces(self, gram: np.ndarray, norm2: float, now: Residual) -> "Forces":
+        """Mean of the boosts and forces at the slow weights of G and A."""
+        stiffness = gram + norm2 * np.eye(len(gram))
+        of_force, of_mean, of_lean, on_first, on_other = self._forces
+        force = of_force(stiffness, *self.rates(now), self._goal, self.step_size)
+        mean = of_mean(stiffness, self.geometry.covariance, force, now.boost, self._goal, self.step_size)
+        lean = of_lean(now.second, mean, self.step_size)
+        return Forces(mean, lean, on_first(stiffness, gram, force, lean), on_other(stiffness, norm2, force, lean))
+
     def turning(self, now: Residual) -> np.ndarray:
         r"""Growth per step of $E\,\Omega\Omega^\top$: boosts in different directions compose to a rotation of the inputs.
 
@@ -285,14 +313,13 @@ class Law:
 
     def __call__(self, _: float, packed: np.ndarray) -> np.ndarray:
         state = State.of(packed, len(self.geometry.target))
-        gram, norm2, size = state.gram, state.norm2, len(state.gram)
+        gram, norm2 = state.gram, state.norm2
         now = self.observed(gram, norm2)[2]
         first, second = self.rates(now)
-        target, eta = self.geometry.target[:, None], self.step_size
-        force = self._force(gram + norm2 * np.eye(size), first, second, target, eta)
-        gram_rate = self._gram_rate(gram, first, target, force, eta)
-        norm_rate = self._norm_rate(norm2, second, target, force, eta)
-        pace = np.block([[-(eta**2) / 2 * first, force], [force.T, -(eta**2) / 2 * np.array([[second]])]])
+        target, eta, forces = self._goal, self.step_size, self.forces(gram, norm2, now)
+        gram_rate = self._gram_rate(gram, first, target, forces.first, eta)
+        norm_rate = self._norm_rate(norm2, second, target, forces.other, eta)
+        pace = np.block([[-(eta**2) / 2 * first, forces.other], [forces.first.T, -(eta**2) / 2 * np.array([[second]])]])
         moved = pace + state.moved @ pace
         return State(gram_rate, float(norm_rate), moved, self.turning(now)).packed
 
@@ -300,7 +327,7 @@ class Law:
 
     @cached_property
     def _means(self) -> tuple[Callable, ...]:
-        symbols = (shown.G, shown.A, shown.boost)
+        symbols = (shown.G, shown.A, shown.boost, shown.mean, shown.target)
         return tuple(function(x, symbols, self.geometry.trace) for x in (shown.SEEN_GRAM, shown.SEEN_NORM))
 
     @cached_property
@@ -311,17 +338,29 @@ class Law:
     def _turning(self) -> Callable:
         return function(shown.TURNING, (shown.S, shown.boost, shown.eta), self.geometry.trace)
 
+    @property
+    def _goal(self) -> np.ndarray:
+        return self.geometry.target[:, None]
+
     @cached_property
-    def _force(self) -> Callable:
-        return function(shown.FORCE, (shown.Lambda, shown.R, shown.R_a, shown.target, shown.eta))
+    def _forces(self) -> tuple[Callable, ...]:
+        q, boost, goal, eta = shown.q, shown.boost, shown.target, shown.eta
+        parts = (
+            (shown.FORCE, (shown.Lambda, shown.R, shown.R_a, goal, eta)),
+            (shown.MEAN, (shown.Lambda, shown.inputs, q, boost, goal, eta)),
+            (shown.LEAN, (shown.S, shown.mean, eta)),
+            (shown.FIRST_FORCE, (shown.Lambda, shown.G, q, shown.lean)),
+            (shown.OTHER_FORCE, (shown.Lambda, shown.A, q, shown.lean)),
+        )
+        return tuple(function(equation, symbols, self.geometry.trace) for equation, symbols in parts)
 
     @cached_property
     def _gram_rate(self) -> Callable:
-        return function(shown.GRAM_RATE, (shown.G, shown.R, shown.target, shown.q, shown.eta))
+        return function(shown.GRAM_RATE, (shown.G, shown.R, shown.target, shown.q_W, shown.eta))
 
     @cached_property
     def _norm_rate(self) -> Callable:
-        return function(shown.NORM_RATE, (shown.A, shown.R_a, shown.target, shown.q, shown.eta))
+        return function(shown.NORM_RATE, (shown.A, shown.R_a, shown.target, shown.q_a, shown.eta))
 
 
 @dataclass(frozen=True)
@@ -337,11 +376,13 @@ class Phases:
         escape_bound: $T_1=384\sqrt{\ln m}/(\sigma^2\eta^2\sqrt m)$ of theorem 4.2, as printed, with σ²/b for batches of b.
         boost: (T,) tr β.
         left_out: (T,) relative size of what the rates leave out, $(\mathrm{tr}\beta)^2+\frac2d\mathrm{tr}\beta$: the second
-            order in β, and that S at the error that makes a boost is not its mean.
-        onset_steps: when the mean absolute cosine with θ* passes `onset_level`; 0 if fitting the labels has done so.
+            order in β, and that S at the error that makes a boost is not its mean. (Rotations of the slow weights are left
+            out of G, too: at the published size they move it along θ* by less than tr β/20.)
+        onset_steps: when the mean absolute cosine with θ*, over neurons and runs, passes `onset_level`; 0 if fitting the
+            labels has done so.
         times: (T,) steps at which the curves are given.
         frobenius2, second_norm2: (T,) mean $\|W\|_F^2$ and $\|a\|^2$. alignment: (T,) mean absolute cosine.
-        top_share: (T,) $s_1/\|W\|_F$ of the mean Gram matrix.
+        top_share: (T,) mean $s_1/\|W\|_F$.
         neglected: the sizes of what is left out.
     """
 
@@ -536,21 +577,32 @@ def _resting(known: dict[str, float], start: Fitted, geometry: Geometry, end: fl
         alignment=alignment * keep,
         boost=0 * keep,
         left_out=0 * keep,
-        top_share=_top_share(start.gram, geometry) * keep,
+        top_share=_top_share(start.gram, np.zeros_like(start.gram), geometry) * keep,
         neglected=neglected,
     )
 
 
-def _top_share(gram: np.ndarray, geometry: Geometry) -> float:
-    return float(np.sqrt(np.linalg.eigvalsh(gram)[-1] / geometry.trace(gram)))
+def _top_share(gram: np.ndarray, boost: np.ndarray, geometry: Geometry) -> float:
+    r"""Mean $s_1/\|W\|_F$ from the mean G, which a boost b moves by $\theta^*b^\top+b\theta^{*\top}$.
+
+    Between the top eigenvector and another one this has the mean square $\gamma_i^2$, and the top eigenvalue x of the moved
+    G is, to its second order, that of $x-\lambda_1=\sum_i\gamma_i^2/(x-\lambda_i)$: of a matrix with only these entries.
+    """
+    values, vectors = np.linalg.eigh(gram)
+    along, spread = vectors.T @ geometry.target, vectors.T @ boost @ vectors
+    squares = along**2 * spread[-1, -1] + along[-1] ** 2 * np.diagonal(spread) + 2 * along[-1] * along * spread[-1]
+    arrow = np.diag(values)
+    arrow[-1, :-1] = arrow[:-1, -1] = np.sqrt((vectors.T**2 @ geometry.multiplicity * squares)[:-1])
+    return float(np.sqrt(np.linalg.eigvalsh(arrow)[-1] / geometry.trace(gram)))
 
 
 class _Moment(NamedTuple):
-    """What is seen at one time: mean G and A, tr β, the mean absolute cosine, the median squared displacement."""
+    """What is seen at one time: mean G and A, tr β, s₁/‖W‖, the mean absolute cosine, the median squared displacement."""
 
     gram: np.ndarray
     norm2: float
     boost: float
+    top_share: float
     alignment: float
     moved: float
 
@@ -571,7 +623,8 @@ def _solved(law: Law, start: Fitted, end: float, width: int) -> Callable[[float]
         state = State.of(solution(time / end), len(start.gram))
         gram, norm2, now = law.observed(state.gram, state.norm2)
         moved = _median_displacement(law, start, state, now.boost, width)
-        return _Moment(gram, float(norm2), law.geometry.trace(now.boost), mean_alignment(law.geometry, gram), moved)
+        total, top = law.geometry.trace(now.boost), _top_share(gram, now.boost, law.geometry)
+        return _Moment(gram, norm2, total, top, mean_alignment(law.geometry, gram), moved)
 
     return seen
 
@@ -585,7 +638,7 @@ def _moving(
     sizes: _Sizes,
 ) -> Phases:
     """The curves at `times`, and where they pass their levels."""
-    gram, norm2, boost, alignment, moved = (np.array(x) for x in zip(*map(seen, times), strict=True))
+    gram, norm2, boost, top_share, alignment, moved = (np.array(x) for x in zip(*map(seen, times), strict=True))
     frobenius2, level = np.array([geometry.trace(x) for x in gram]), onset_level(round(geometry.dim))
     escape = located_crossing(times, moved, 1 / width, lambda time: seen(time).moved, rtol=1e-8)
     onset = located_crossing(times, alignment, level, lambda time: seen(time).alignment, rtol=1e-8)
@@ -599,6 +652,6 @@ def _moving(
         alignment=alignment,
         boost=boost,
         left_out=boost**2 + 2 / geometry.dim * boost,
-        top_share=np.array([_top_share(x, geometry) for x in gram]),
+        top_share=top_share,
         neglected=sizes(escape, seen(min(onset, times[-1])).boost, alignment[0]),
     )
