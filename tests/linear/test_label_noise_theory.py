@@ -23,6 +23,7 @@ from theory.linear.phases import (
     onset_level,
     predict_phases,
     random_alignment,
+    relaxing,
     residual,
     stability_limit,
 )
@@ -270,6 +271,28 @@ def test_norm_decay_of_a_plain_loop(train_size: int | None) -> None:
     assert gap < 4 * measured.std() / np.sqrt(96) + phases.left_out[-1] * abs(predicted)
     wrong = predicted * noise**2 / phases.residual_variance
     assert abs(measured.mean() - wrong) > 4 * measured.std() / np.sqrt(96) + phases.left_out[-1] * abs(predicted)
+
+
+def test_the_error_kicks_while_it_relaxes() -> None:
+    """The sum of S over large steps without noise against those steps, C ↦ C − η(ΛC + CΛ) + η²ΛSΛ, S = tr C + 2C."""
+    step, gram, norm2 = 0.1, np.diag([3.0, 1.0, 0.5]), 0.2
+    geometry, stiffness = Geometry(np.eye(3), np.eye(3)[0], np.ones(3), 1.0), gram + norm2 * np.eye(3)
+    error, total = residual(geometry, gram, norm2, step, 2.0, 1).error, np.zeros((3, 3))
+    left = error
+    for _ in range(400):
+        kick = np.trace(left) * np.eye(3) + 2 * left
+        total += kick
+        left = left - step * (stiffness @ left + left @ stiffness) + step**2 * stiffness @ kick @ stiffness
+    assert relaxing(geometry, gram, norm2, step, 1, error) == pytest.approx(total, rel=1e-9)
+
+
+def test_a_pause_takes_the_boosts_and_what_the_error_kicks() -> None:
+    """Isotropic: boosts have |e|²/Λ of ‖W‖², and the error kicks for 1/(2k − k²(d + 2)) steps more, k = ηΛ."""
+    dim, step, gram, norm2 = 4, 2e-4, 1000 * np.eye(4), 0.5
+    law = Law(Geometry(np.eye(dim), np.eye(dim)[0], np.ones(dim), 1.0), step, 0.5, 1)
+    k, error = step * 1000.5, np.trace(law.observed(gram, norm2)[2].error)
+    kicks = step**2 * error * (1 + 2 / dim) * (1 - dim * norm2 / 4000) / (2 * k - k**2 * (dim + 2))
+    assert law.switched(gram, norm2) == pytest.approx(error / 1000.5 / 4000 + kicks, rel=3e-3)
 
 
 def test_phases_of_the_published_setting() -> None:

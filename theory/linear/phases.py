@@ -174,6 +174,26 @@ def residual(
     return Residual((flat * scaled) @ flat.T, second, (turned * (scaled / values**2)) @ turned.T, gain)
 
 
+def relaxing(
+    geometry: Geometry, gram: np.ndarray, norm2: float, step_size: float, batch: int, error: np.ndarray
+) -> np.ndarray:
+    r"""Sum of S over the steps in which the error C (D, D) relaxes without noise, (D, D).
+
+    In the eigenvectors of `residual` a step maps $c'\leftarrow c'-2\eta\lambda c'+\eta^2\lambda^2(\mathrm{own}\,c'+\tau)$,
+    $\tau=\frac\kappa{\mathrm{batch}}\mathrm{tr}C'$: sums X and T of both obey
+    $\eta\lambda(2-\mathrm{own}\,\eta\lambda)X=c'+\eta^2\lambda^2T$. For a gain below 1.
+    """
+    values, vectors, many = _modes(geometry, gram, norm2)
+    own, turned = _own(geometry, batch), geometry.root @ vectors
+    shape = _error_shape(values, step_size, own)
+    steps = shape / (step_size * values) ** 2  # 1/(ηλ(2 − own ηλ))
+    began = np.diagonal(turned.T @ error @ turned)
+    share = geometry.fourth / batch * many
+    total = float(share @ (steps * began)) / (1 - float(share @ shape))
+    summed = steps * began + shape * total
+    return np.asarray(total * geometry.covariance + own * (turned * summed) @ turned.T)
+
+
 def stability_limit(geometry: Geometry, gram: np.ndarray, norm2: float, batch: int = 1) -> float:
     r"""Largest step size with a stationary least-squares error; $\frac2{(d+2)\Lambda}$ for isotropic weights, batch 1.
 
@@ -254,16 +274,26 @@ class Law:
     def observed(self, gram: np.ndarray, norm2: float) -> tuple[np.ndarray, float, Residual]:
         """Mean G and A over the boosts, and the residual that goes with them.
 
+        Raises `InputError` where `relaxed` does.
+        """
+        now = self.relaxed(gram, norm2)
+        mean = self.forces(gram, norm2, now).mean
+        seen, size = (f(gram, norm2, now.boost, mean, self._goal) for f in self._means)
+        return seen, float(size), now
+
+    def relaxed(self, gram: np.ndarray, norm2: float) -> Residual:
+        """The residual at the weights that boosts about 0 make of G and A.
+
         Raises `InputError` where the least-squares error has no stationary value (its gain reaches 1).
         """
-        seen, size = gram, norm2
-        for _ in range(3):
-            now = self.residual(seen, size)
+        now = self.residual(gram, norm2)
+        for _ in range(2):
             if not now.gain < 1:
-                raise self._unsettled()
-            mean = self.forces(gram, norm2, now).mean
-            seen, size = (f(gram, norm2, now.boost, mean, self._goal) for f in self._means)
-        return seen, float(size), now
+                break
+            now = self.residual(*(f(gram, norm2, now.boost, 0 * self._goal, self._goal) for f in self._means))
+        if not now.gain < 1:
+            raise self._unsettled()
+        return now
 
     def variance(self, error: np.ndarray) -> float:
         r"""ϱ² at the least-squares error C."""
@@ -303,6 +333,20 @@ class Law:
         lean = of_lean(now.second, mean, self.step_size)
         return Forces(mean, lean, on_first(stiffness, gram, force, lean), on_other(stiffness, norm2, force, lean))
 
+    def switched(self, gram: np.ndarray, norm2: float) -> float:
+        r"""By how much $\ln\|W\|_F^2$ falls once noise stops, at the slow weights of G and A.
+
+        The boosts go, and while the error relaxes it kicks. When noise is back, as much is made up.
+        """
+        seen, size, now = self.observed(gram, norm2)
+        kicks = relaxing(self.geometry, seen, size, self.step_size, self.batch, now.error)
+        last = Residual(now.error, kicks, np.zeros_like(gram), now.gain)
+        first, second = self.rates(last)
+        of_force, trace = self._forces[0], self.geometry.trace
+        force = of_force(gram + norm2 * np.eye(len(gram)), first, second, self._goal, self.step_size)
+        fall = -trace(self._gram_rate(gram, first, self._goal, force, self.step_size))
+        return float(np.log(trace(seen) / trace(gram)) + fall / trace(gram))
+
     def turning(self, now: Residual) -> np.ndarray:
         r"""Growth per step of $E\,\Omega\Omega^\top$: boosts in different directions compose to a rotation of the inputs.
 
@@ -314,7 +358,7 @@ class Law:
     def __call__(self, _: float, packed: np.ndarray) -> np.ndarray:
         state = State.of(packed, len(self.geometry.target))
         gram, norm2 = state.gram, state.norm2
-        now = self.observed(gram, norm2)[2]
+        now = self.relaxed(gram, norm2)
         first, second = self.rates(now)
         target, eta, forces = self._goal, self.step_size, self.forces(gram, norm2, now)
         gram_rate = self._gram_rate(gram, first, target, forces.first, eta)
@@ -383,6 +427,7 @@ class Phases:
         times: (T,) steps at which the curves are given.
         frobenius2, second_norm2: (T,) mean $\|W\|_F^2$ and $\|a\|^2$. alignment: (T,) mean absolute cosine.
         top_share: (T,) mean $s_1/\|W\|_F$.
+        switched: (T,) by how much $\ln\|W\|_F^2$ falls if noise stops then, as the boosts and the error relax.
         neglected: the sizes of what is left out.
     """
 
@@ -400,6 +445,7 @@ class Phases:
     boost: np.ndarray
     left_out: np.ndarray
     top_share: np.ndarray
+    switched: np.ndarray
     neglected: Neglected
 
     @property
@@ -416,8 +462,9 @@ class Phases:
     def paused(self, period: int) -> "Phases":
         r"""The same with noise for `period` steps, none for as many, and so on: $n\mapsto n+p\lfloor n/p\rfloor$.
 
-        Without noise nothing moves that noise moves, once the error of θ has relaxed: for periods much longer than that. The
-        decay rate is that with noise on. Raises `InputError` for a period that is no whole number, 1 or more.
+        Without noise nothing moves that noise moves, once the error of θ has relaxed: for periods much longer than that, and
+        curves stay those with noise: `switched` says what a pause takes. The decay rate is that with noise on. Raises
+        `InputError` for a period that is no whole number, 1 or more.
         """
         check_whole(period=period)
 
@@ -578,6 +625,7 @@ def _resting(known: dict[str, float], start: Fitted, geometry: Geometry, end: fl
         boost=0 * keep,
         left_out=0 * keep,
         top_share=_top_share(start.gram, np.zeros_like(start.gram), geometry) * keep,
+        switched=0 * keep,
         neglected=neglected,
     )
 
@@ -597,12 +645,13 @@ def _top_share(gram: np.ndarray, boost: np.ndarray, geometry: Geometry) -> float
 
 
 class _Moment(NamedTuple):
-    """What is seen at one time: mean G and A, tr β, s₁/‖W‖, the mean absolute cosine, the median squared displacement."""
+    """What is seen at one time: mean G and A, tr β, s₁/‖W‖, `Law.switched`, mean absolute cosine, median displacement²."""
 
     gram: np.ndarray
     norm2: float
     boost: float
     top_share: float
+    switched: float
     alignment: float
     moved: float
 
@@ -624,7 +673,8 @@ def _solved(law: Law, start: Fitted, end: float, width: int) -> Callable[[float]
         gram, norm2, now = law.observed(state.gram, state.norm2)
         moved = _median_displacement(law, start, state, now.boost, width)
         total, top = law.geometry.trace(now.boost), _top_share(gram, now.boost, law.geometry)
-        return _Moment(gram, norm2, total, top, mean_alignment(law.geometry, gram), moved)
+        switched = law.switched(state.gram, state.norm2)
+        return _Moment(gram, norm2, total, top, switched, mean_alignment(law.geometry, gram), moved)
 
     return seen
 
@@ -638,7 +688,7 @@ def _moving(
     sizes: _Sizes,
 ) -> Phases:
     """The curves at `times`, and where they pass their levels."""
-    gram, norm2, boost, top_share, alignment, moved = (np.array(x) for x in zip(*map(seen, times), strict=True))
+    gram, norm2, boost, top_share, switched, alignment, moved = map(np.array, zip(*map(seen, times), strict=True))
     frobenius2, level = np.array([geometry.trace(x) for x in gram]), onset_level(round(geometry.dim))
     escape = located_crossing(times, moved, 1 / width, lambda time: seen(time).moved, rtol=1e-8)
     onset = located_crossing(times, alignment, level, lambda time: seen(time).alignment, rtol=1e-8)
@@ -653,5 +703,6 @@ def _moving(
         boost=boost,
         left_out=boost**2 + 2 / geometry.dim * boost,
         top_share=top_share,
+        switched=switched,
         neglected=sizes(escape, seen(min(onset, times[-1])).boost, alignment[0]),
     )
