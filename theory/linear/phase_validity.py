@@ -20,7 +20,8 @@ _BOOSTED = 4.0
 #: Steps of relaxation over steps to the escape: 1/40 leaves errors of 2-7 %, 1/16 of 3-16 %, 1/4 of 26 %. Along a set's
 #: slowest direction, of the error of θ at a tenth of that time: up to 1/31 5 % at most, 1/16 to 1/14 4-17 %, 1/3 17 %.
 _RELAXED = 1 / 30
-#: tr β/√d at the onset (d = 2 to 20), which is 0-2 % early up to 0.08, 1-4 % at 0.08-0.12, 6-10 % at 0.13-0.19, 25 % at 0.3.
+#: tr β/√d at the onset (d = 2 to 20), which comes early by up to 2 % until 0.1, 2-6 % at 0.12-0.14, 9-16 % at 0.17-0.19;
+#: beyond, none may be predicted.
 _LATE = 0.1
 #: Share by which κ in place of all fourth moments moves ϱ²: the rates follow it.
 _MOMENTS = 0.05
