@@ -173,6 +173,7 @@ def test_one_eigenvalue_is_the_overlap_flow_symbol_by_symbol(text: str) -> None:
         assert all(sp.expand(sp.expand(x - y)) == 0 for x, y in pairs)
 
 
+@pytest.mark.slow
 def test_a_row_that_decays_by_fifty_orders_turns_as_it_would() -> None:
     """Decay shrinks a lone row and does not turn it: half of 0.2h₄ is found when its one-task path says, ‖v‖² near 10⁻¹⁰⁰."""
     sigma, directions = act("0.2*h4"), Directions.orthonormal(Inputs.isotropic(100), 1)
