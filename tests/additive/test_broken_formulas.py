@@ -69,7 +69,7 @@ def test_a_broken_formula_is_named(name: str) -> None:
     assert caught <= failed
 
 
-@pytest.mark.slow_for("E2", "E3", "E7", "E8")
+@pytest.mark.slow_for("E2", "E3", "E7", "E8", "S3")
 @pytest.mark.parametrize(
     "claim",
     ["E2", "E3", "E4", "E5", "E7", "E7-printed", "E8", "S3", "S4", "S4-printed"],

@@ -158,6 +158,7 @@ def test_results_do_not_depend_on_when_they_are_saved(method: str) -> None:
 # ------------------------------------------------------------------------------------------ schema
 
 
+@pytest.mark.slow_for("exact-3")
 @pytest.mark.parametrize(("method", "batch"), [("exact", 1), ("exact", 3), ("ambient", 1), ("ambient", 3)])
 def test_every_method_returns_the_same_labelled_dataset(method: str, batch: int, tmp_path: Path) -> None:
     result = sgd(method=method, batch=batch)

@@ -90,6 +90,7 @@ ONE_STEP = {
 }
 
 
+@pytest.mark.slow_for("b = m", "b > m")
 @pytest.mark.parametrize("case", ONE_STEP)
 def test_outside_columns_have_the_moments_of_a_wishart_matrix(case: str) -> None:
     """2·10⁵ draws a case. Smallest p times the number of moments: 0.008 (b = m; 0.07 over 40 other seeds) to 0.9."""
@@ -279,6 +280,7 @@ def test_cosines_between_students_have_the_same_law() -> None:
         assert np.std(first[np.isfinite(first)]) > 0.05
 
 
+@pytest.mark.slow
 def test_block_length_does_not_change_the_law() -> None:
     """1 and 32 steps a block (recovery times aside: they are looked at once a block). Smallest p 0.016."""
     long = SETTINGS["block of 32, in coordinates"]

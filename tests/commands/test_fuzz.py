@@ -101,6 +101,7 @@ def test_a_fault_counts_only_if_a_process_of_its_own_repeats_it() -> None:
     assert "1 seen, 0 found" in done.stdout
 
 
+@pytest.mark.slow
 def test_an_input_that_kills_its_process_takes_no_other_with_it(tmp_path: Path) -> None:
     """Each one that comes after the killed one is tried in the next fork."""
     (tmp_path / "fatal.py").write_text("import os\n\nos.kill(os.getpid(), 9)\n", encoding="utf-8")

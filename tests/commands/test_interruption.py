@@ -147,6 +147,7 @@ def test_commands_say_what_there_is_when_nothing_or_everything_is_kept(
         assert stopped(*argv) == "emergence: interrupted: nothing was written"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("argv", "word"),
     [

@@ -136,6 +136,7 @@ def empty(key: str, known: set[str]) -> bool:
     "calibrate",
     "check-law",
     "merge",
+    "judge",
 )
 @pytest.mark.parametrize("title", COMMANDS)
 def test_the_page_names_every_key_and_no_other(

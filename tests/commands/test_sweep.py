@@ -265,7 +265,7 @@ def test_two_processes_share_a_store_without_doing_anything_twice(tmp_path: Path
 # --------------------------------------------------------------------------------- cells
 
 
-@pytest.mark.slow_for("model4-retiring-flow-problem4", "model0-gradient-flow-problem0")
+@pytest.mark.slow_for("model4-retiring-flow-problem4", "model0-gradient-flow-problem0", "model2-online-sgd-problem2")
 @pytest.mark.parametrize(
     ("model", "what", "problem"),
     [

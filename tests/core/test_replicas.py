@@ -212,7 +212,7 @@ RUNS: dict[str, tuple[Callable[..., Any], Callable[[Any], np.ndarray]]] = {
 }
 
 
-@pytest.mark.slow_for("committee SGD", "committee map", "retiring flow", "online SGD")
+@pytest.mark.slow_for("committee SGD", "committee map", "retiring flow", "online SGD", "gradient flow")
 @pytest.mark.parametrize("what", RUNS)
 def test_what_an_interrupted_run_keeps_is_the_start_of_the_whole(what: str) -> None:
     run, along = RUNS[what]

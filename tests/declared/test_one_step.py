@@ -34,7 +34,7 @@ def _model(student: Student, target: Any = ADDITIVE, rule: Rule | None = None, *
     )
 
 
-@pytest.mark.slow_for("homogeneous-product", "committee-product")
+@pytest.mark.slow_for("homogeneous-product", "committee-product", "homogeneous")
 @pytest.mark.parametrize(
     "model",
     [

@@ -715,6 +715,7 @@ INDEPENDENT = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.slow_for("at once", "sphere")
 @pytest.mark.parametrize("given", INDEPENDENT, ids=["sphere", "many", "at once"])
 def test_by_the_correlation_loss_the_first_of_all_rows_finds_a_direction(given: dict[str, Any]) -> None:
@@ -942,6 +943,7 @@ def test_a_condition_that_does_not_hold_is_said(given: dict, reason: str) -> Non
     assert any(x.startswith(reason) for one in found.of_quantity(FOUND) for x in one.reasons)
 
 
+@pytest.mark.slow_for("given3-emergence-it has no flow here")
 @pytest.mark.parametrize(
     ("given", "quantity", "sentence"),
     [

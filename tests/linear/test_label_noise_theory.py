@@ -122,7 +122,7 @@ def _broken_rates(self: Law, now: Residual) -> tuple[np.ndarray, float]:
     return first, np.trace(S) * (1 + np.trace(boost)) - np.trace(S @ boost)
 
 
-@pytest.mark.slow_for("observed-Gram matrix", "turning-Rotation")
+@pytest.mark.slow_for("observed-Gram matrix", "turning-Rotation", "__call__-Averaged flow")
 @pytest.mark.parametrize(
     ("method", "title"),
     [

@@ -306,6 +306,7 @@ def test_a_killed_run_resumes_bit_by_bit(toy: ImageSet, tmp_path: Path) -> None:
     assert resumed.records == whole.records
 
 
+@pytest.mark.slow
 def test_checkpoints_of_other_runs_and_damaged_ones_are_refused(toy: ImageSet, tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
     train(toy, replace(TINY, epochs=1), path=path)

@@ -45,6 +45,7 @@ def test_sums_on_arrays_are_the_compiled_drift(text: str) -> None:
     np.testing.assert_allclose(code(full), np.asarray(expected), rtol=1e-10, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "share"), [("h4", 0.99), ("h4", 0.05)])
 def test_massless_rows_are_the_compiled_deflated_flow(text: str, share: float) -> None:
     found = problem(text)
@@ -83,6 +84,7 @@ def test_heavy_students_are_outside() -> None:
     assert not any("norms" in own for own in broken(problem("h4", dim=2000, scale=2.0)))  # they shrink
 
 
+@pytest.mark.slow
 @pytest.mark.slow_for("h4+0.3", "h4")
 @pytest.mark.parametrize("text", ["h4+0.3", "h4+h2/5-0.2", "h4"])
 def test_the_mass_of_a_student_that_waits_is_the_time_average_of_its_own_flow(text: str) -> None:
@@ -197,6 +199,7 @@ def test_a_stiff_problem_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "stiff" in validity(found)[0].no_interval
 
 
+@pytest.mark.slow
 @pytest.mark.slow_for("three")
 @pytest.mark.parametrize("seeds", [1, 3], ids=["one", "three"])
 def test_random_problems_do_what_is_stated(seeds: int) -> None:

@@ -64,6 +64,7 @@ def test_exact_and_ambient_stiefel_sgd_have_the_same_law(name: str) -> None:
     assert np.std(first["norm on teachers"]) > 0.02, "the compared quantities must move"
 
 
+@pytest.mark.slow_for("block of 16, D = 3")
 @pytest.mark.parametrize("name", ["block of 16, D = 3", "batch 2 = N", "one step, D = 2"])
 def test_too_many_degrees_of_freedom_are_rejected(name: str) -> None:
     p = p_values(sample(name, "exact", 10, Mistakes(forget_known=True)), sample(name, "ambient", 11))

@@ -165,6 +165,7 @@ def test_moments_of_a_finite_dimension(dim: int, digits: float) -> None:
     assert law.moment(4.0) == pytest.approx(3 * dim / (dim + 2), rel=10**-digits)
 
 
+@pytest.mark.slow_for("5000")
 @pytest.mark.parametrize("dim", [12, 40, 5000])
 def test_every_moment_of_one_overlap(dim: int) -> None:
     """E g^q is a ratio of beta functions; down to the one that diverges, where g² underflows."""

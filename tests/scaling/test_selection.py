@@ -163,6 +163,7 @@ def test_no_more_are_all_selected_than_there_are_neurons() -> None:
     np.testing.assert_array_equal(found[8:], 0.0)
 
 
+@pytest.mark.slow_for("31-32-0.7")
 @pytest.mark.parametrize(("width", "count", "decay"), [(10, 12, 1.0), (31, 32, 0.7), (8, 16, 1.0)])
 def test_how_often_all_are_selected_although_each_takes_a_neuron_from_the_others(
     width: int, count: int, decay: float

@@ -56,6 +56,7 @@ def test_integrals_are_their_quadrature(text: str, name: str) -> None:
     assert abs(float(integral_residual(name, activation, right, 1.05 * integral_equations(right)[name]))) > 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "rows"), [pytest.param("erf(2*z)", "free", marks=pytest.mark.slow), ("-3*erf(z/3)", "projected")]
 )
@@ -108,7 +109,7 @@ def lowered_and_known(text: str, rows: str) -> tuple:
     return system, known, jax.jit(LoweredCommittee(system).drift)(state, parameters)
 
 
-@pytest.mark.slow_for("quadratic-sphere")
+@pytest.mark.slow_for("quadratic-sphere", "erf-free")
 @pytest.mark.parametrize(("text", "rows"), CASES)
 def test_lowered_drift_is_the_reference(text: str, rows: str) -> None:
     """Broadcast code against loops over indices."""
