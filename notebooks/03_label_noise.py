@@ -30,9 +30,10 @@ from IPython.display import Math, display
 from dynamics import ito_ensemble, label_noise_sgd, lower, sam
 from theory import draw_linear_start, draw_linear_task
 from theory.linear.averaging import derivation
-from theory.linear.phases import onset_level, predict_phases
+from theory.linear.phases import predict_phases
 from theory.linear.sam import collapse_radius, decay_rate
 from theory.linear.sde import weight_sde
+from validation.experiments.averaged_flow import halving_steps, onset_steps
 
 plt.rcParams.update(
     {"figure.figsize": (7.0, 4.0), "figure.dpi": 80, "axes.spines.top": False, "axes.spines.right": False}
@@ -70,7 +71,7 @@ print(f"median escape          {phases.escape_steps:8.0f} steps   (printed bound
 print(f"onset of alignment     {phases.onset_steps:8.0f} steps   (fresh samples: {uncorrected.onset_steps:.0f})")
 
 # %%
-REPLICAS = 4
+REPLICAS = 16
 start = draw_linear_start(WIDTH, DIM, 1, REPLICAS)
 options = {"step_size": STEP_SIZE, "replicas": REPLICAS, "seed": 2}
 steps = int(1.5 * phases.onset_steps)
@@ -87,6 +88,7 @@ right.plot(phases.times, phases.alignment, "--", color=INK)
 for axis in (left, right):
     axis.axvline(phases.onset_steps, color=INK, lw=0.8, ls=":")
     axis.set(xlabel="step", xlim=(0, steps))
+    axis.locator_params(axis="x", nbins=5)
 left.set(ylabel="‖W‖² / m", title="Phase I: the first layer shrinks", yscale="log")
 right.set(ylabel="mean |cos| with θ*", title="Phase II: it aligns (dotted: predicted onset)", ylim=(0, 1))
 left.legend(frameon=False)
@@ -96,24 +98,12 @@ plt.show()
 # Measured over predicted, by the same rules as in the validation report. The escape is looked at more closely, in a
 # short run of its own.
 
-
 # %%
-def first_passage(run, name: str, level: float, rising: bool) -> np.ndarray:
-    """Steps at which each replica first passes `level`, linear between records."""
-    sign = 1 if rising else -1
-    found = []
-    for values in sign * run.values(name):
-        last = int(np.argmax(values >= sign * level))
-        found.append(np.interp(sign * level, values[last - 1 : last + 1], run.step[last - 1 : last + 1]))
-    return np.array(found)
-
-
 early = label_noise_sgd(task, start, steps=int(2 * phases.escape_steps), noise=NOISE, saves=400, **options)
-half = np.interp(-WIDTH / 2, -phases.frobenius2, phases.times)
 for name, times, predicted in (
-    ("half of ‖W‖²", first_passage(noisy, "frobenius2", WIDTH / 2, False), half),
+    ("half of ‖W‖²", *halving_steps(noisy, phases, WIDTH / 2)),
     ("median escape", np.median(early.escape_steps, axis=1), phases.escape_steps),
-    ("onset", first_passage(noisy, "mean_alignment", onset_level(DIM), True), phases.onset_steps),
+    ("onset", onset_steps(noisy, DIM), phases.onset_steps),
 ):
     ratio = times / predicted
     print(f"{name:14s} measured / predicted = {ratio.mean():.3f} ± {ratio.std(ddof=1) / REPLICAS**0.5:.3f}")
