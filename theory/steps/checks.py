@@ -1,9 +1,10 @@
-r"""Independent checks of `theory.steps.finite_step`: one step written out in $R^3$ and averaged monomial by monomial.
+r"""Independent checks of `theory.steps.finite_step`: one step written out in $R^2$ and $R^3$ and averaged monomial by
+monomial.
 
 The step is $v'=v+\eta G(x)$ with G the gradient of the sample loss in coordinates; the new coordinates are differentiated
 twice by η, and the polynomials that result are averaged over independent Gaussians. Nothing of the decomposition into
 radial and tangent parts, of the diagram formula, or of the dimension's role is used. One teacher, two students in a
-common plane, at rational points.
+common plane, at rational points. (In one dimension alone a coefficient such as d − 3 would not be seen.)
 """
 
 import math
@@ -19,7 +20,7 @@ from theory.core.hermite import z
 from theory.core.indexed import Sums, Term
 
 _WEIGHT = sp.Rational(4, 5)
-_DIM, _DIGITS = 3, 50
+_DIMENSIONS, _DIGITS = (2, 3), 50
 _UNITS = ((sp.Rational(3, 5), sp.Rational(4, 5)), (sp.Rational(12, 13), sp.Rational(-5, 13)))
 _SIZES = (sp.Rational(1, 2), sp.Rational(1, 3))
 _X = sp.symbols("x_0:3", real=True)
@@ -44,13 +45,13 @@ def diagram_residual(shown: sp.Expr) -> sp.Expr:
     return sp.expand(known - shown.xreplace(dict(zip(_NAMES, correlations, strict=True))))
 
 
-#: A polynomial in x_0, x_1, x_2: powers → coefficient, to 50 digits.
+#: A polynomial in the coordinates of x: powers → coefficient, to 50 digits.
 _Polynomial = dict[tuple[int, ...], mpmath.mpf]
 
 
 @lru_cache(maxsize=8)
-def _moves(activation: Activation) -> tuple[_Polynomial, ...]:
-    """Coordinates of G_1 and G_2 (six polynomials), −∇ of the sample loss ½(f* − f)² at the point."""
+def _moves(activation: Activation, dim: int) -> tuple[_Polynomial, ...]:
+    """Coordinates of G_1 and G_2 (2·dim polynomials), −∇ of the sample loss ½(f* − f)² at the point."""
     sigma = activation.function
     slope = sp.diff(sigma, z)
     points = [sum(u * x for u, x in zip(unit, _X, strict=False)) for unit in _UNITS]
@@ -59,14 +60,17 @@ def _moves(activation: Activation) -> tuple[_Polynomial, ...]:
     found = []
     for unit, size, point in zip(_UNITS, _SIZES, points, strict=True):
         along = 2 * sigma.subs(z, point) - point * slope.subs(z, point)  # d/dv of ‖v‖²σ(⟨v,x⟩/‖v‖)
-        vector = [along * size * u for u in (*unit, sp.Integer(0))]
-        moves = [-sp.expand(delta * (y + size * slope.subs(z, point) * x)) for y, x in zip(vector, _X, strict=True)]
-        found += [_numeric(move) for move in moves]
+        for u, x in zip(_padded(unit, dim), _X[:dim], strict=True):
+            found.append(_numeric(-sp.expand(delta * size * (along * u + slope.subs(z, point) * x)), dim))
     return tuple(found)
 
 
-def _numeric(polynomial: sp.Expr) -> _Polynomial:
-    terms = sp.Poly(polynomial, *_X).terms()
+def _padded(unit: tuple[sp.Expr, ...], dim: int) -> tuple[sp.Expr, ...]:
+    return (*unit, *[sp.Integer(0)] * (dim - len(unit)))
+
+
+def _numeric(polynomial: sp.Expr, dim: int) -> _Polynomial:
+    terms = sp.Poly(polynomial, *_X[:dim]).terms()
     with mpmath.workdps(_DIGITS):
         return {powers: _number(value) for powers, value in terms}
 
@@ -87,9 +91,13 @@ def _double_factorial(n: int) -> int:
 
 
 def second_order_residual(name: str, sums: Sums, activation: Activation, batch: int) -> sp.Expr:
-    """The η²-coefficient of a coordinate's mean after one step, minus what `sums` gives (they carry one η)."""
-    symbols = [sp.symbols(f"G{k}_0:3") for k in range(2)]
-    start = [[n * u for u in (*unit, sp.Integer(0))] for unit, n in zip(_UNITS, _SIZES, strict=True)]
+    """What the η²-coefficient of a coordinate's mean after one step differs by from `sums` (which carry one η); ≥ 0."""
+    return sp.Add(*(abs(_gap(name, sums, activation, batch, dim)) for dim in _DIMENSIONS))
+
+
+def _gap(name: str, sums: Sums, activation: Activation, batch: int, dim: int) -> sp.Expr:
+    symbols = [sp.symbols(f"G{k}_0:{dim}") for k in range(2)]
+    start = [[n * u for u in _padded(unit, dim)] for unit, n in zip(_UNITS, _SIZES, strict=True)]
     after = [[x + _ETA * g for x, g in zip(row, names, strict=True)] for row, names in zip(start, symbols, strict=True)]
     square = [sum(x**2 for x in row) for row in after]
     coordinate = {
@@ -98,8 +106,8 @@ def second_order_residual(name: str, sums: Sums, activation: Activation, batch: 
         "r": square[0],
     }[name]
     bend = sp.expand(sp.diff(coordinate, _ETA, 2).subs(_ETA, 0) / 2)
-    moves = _moves(activation)
-    constant: _Polynomial = {(0, 0, 0): mpmath.mpf(1)}
+    moves = _moves(activation, dim)
+    constant: _Polynomial = {(0,) * dim: mpmath.mpf(1)}
     flat = [g for names in symbols for g in names]
     with mpmath.workdps(_DIGITS):
         known = mpmath.mpf(0)
@@ -108,10 +116,10 @@ def second_order_residual(name: str, sums: Sums, activation: Activation, batch: 
             mean = _average(first, constant) * _average(second, constant) if batch > 1 else mpmath.mpf(0)
             value = (_average(first, second) + (batch - 1) * mean) / batch
             known += _number(coefficient) * value
-        return sp.Float(str(known - _at_point(sums)), _DIGITS)
+        return sp.Float(str(known - _at_point(sums, dim)), _DIGITS)
 
 
-def _at_point(sums: Sums) -> mpmath.mpf:
+def _at_point(sums: Sums, dim: int) -> mpmath.mpf:
     """`sums` over η at the point, for the first student, the second student and the only teacher."""
     frame = [(sp.Integer(1), sp.Integer(0)), *_UNITS]
     cosines = np.array([[_number(x[0] * y[0] + x[1] * y[1]) for y in frame] for x in frame], dtype=object)
@@ -121,7 +129,7 @@ def _at_point(sums: Sums) -> mpmath.mpf:
     place = {"k": 1, "j": 2, "q": 0}
     total = mpmath.mpf(0)
     for term in sums:
-        scalar, indexed = _factors(term)
+        scalar, indexed = _factors(term, dim)
         letters = [str(i) for i in term.bound]
         for where in np.ndindex(*[len(frame)] * len(letters)):
             at = place | dict(zip(letters, where, strict=True))
@@ -130,7 +138,7 @@ def _at_point(sums: Sums) -> mpmath.mpf:
     return total
 
 
-def _factors(term: Term) -> tuple[mpmath.mpf, list[tuple[str, tuple[str, ...], int]]]:
+def _factors(term: Term, dim: int) -> tuple[mpmath.mpf, list[tuple[str, tuple[str, ...], int]]]:
     """The numerical coefficient of a product (η = 1), and its indexed factors: name, index letters, power."""
     scalar, indexed = sp.Integer(1), []
     for factor in sp.Mul.make_args(term.body):
@@ -139,7 +147,7 @@ def _factors(term: Term) -> tuple[mpmath.mpf, list[tuple[str, tuple[str, ...], i
             indexed.append((str(base.base), tuple(str(i) for i in base.indices), int(power)))
         else:
             scalar *= factor
-    return _number(scalar.subs({_ETA: 1, diagrams.d: _DIM})), indexed
+    return _number(scalar.subs({_ETA: 1, diagrams.d: dim})), indexed
 
 
 def _number(value: sp.Expr) -> mpmath.mpf:

@@ -328,9 +328,9 @@ def _narrow(context: Context, width: int, decay: float, finer: int = 1) -> tuple
     """A student too narrow for its 64 teachers: the law, and (draws, P) selected scores, `finer` times as many as usual."""
     competition = Competition.of(np.arange(1, _TEACHERS + 1.0) ** -decay, width, _EXPONENT)
     draws = finer * context.pick(16_000, 32_000)
-    return selection_law(competition), _selected(
-        context, ("E19-E27", "scores", width, f"{decay:g}"), competition, draws
-    )
+    name: tuple[Word, ...] = ("E19-E27", "scores", width, f"{decay:g}")
+    name += (finer,) if finer > 1 else ()  # no draws of two cases are alike
+    return selection_law(competition), _selected(context, name, competition, draws)
 
 
 _SECOND = computed_by(SelectionLaw.residual, "square of the law's correction of first order in 1/m")
