@@ -305,24 +305,29 @@ function* flowRun(problem, prediction, tolerance = 2e-6) {
 
 /**
  * P(T ≤ t) of the time at which the squared overlap reaches `level` under the one-task diffusion: see
- * `theory.one_task.hitting_distribution`, whose method this is; of a neuron that leans to −e the level is there. Returns a function
+ * `theory.one_task.hitting_distribution`, whose method this is: at e or, unless u and −u are one (`even`), at −e. Returns a function
  * of t, good up to `latest`.
  */
 function hittingDistribution(law, weight, eta, overlap, even, latest, { level = 0.5, cells = 600 } = {}) {
-  const start = Math.abs(overlap), side = even || overlap > 0 ? 1 : -1, end = Math.sqrt(level), damping = 20, length = 2 * latest;
+  const start = even ? Math.abs(overlap) : overlap, end = Math.sqrt(level), damping = 20, length = 2 * latest;
   const nodes = cellNodes(start, end, even, cells), count = nodes.length - 1;
   const drift = new Float64Array(count), noise = new Float64Array(count), width = new Float64Array(count);
   for (let i = 0; i < count; i++) {
-    [drift[i], noise[i]] = law((side * (nodes[i] + nodes[i + 1])) / 2, eta, weight);
-    drift[i] *= side;
+    [drift[i], noise[i]] = law((nodes[i] + nodes[i + 1]) / 2, eta, weight);
     width[i] = nodes[i + 1] - nodes[i];
     if (!(noise[i] > 0)) return null;
   }
   const first = nodes.findIndex(x => x >= start - 1e-15);
+  const mirrored = { drift: drift.map(b => -b).reverse(), noise: noise.slice().reverse(), width: width.slice().reverse() };
   const real = [], imaginary = [];
   let size = 1;
   for (let n = 0; n < 4096; n++) {
-    const [x, y] = transform(damping / length, (2 * Math.PI * n) / length, drift, noise, width, first);
+    const at = [damping / length, (2 * Math.PI * n) / length];
+    let [x, y] = transform(...at, drift, noise, width, first, even ? 0 : ABSORBED);
+    if (!even) {
+      const turned = transform(...at, mirrored.drift, mirrored.noise, mirrored.width, count - first, ABSORBED);
+      [x, y] = [x + turned[0], y + turned[1]];
+    }
     real.push(x);
     imaginary.push(y);
     if (n === 0) size = Math.hypot(x, y);
@@ -337,6 +342,9 @@ function hittingDistribution(law, weight, eta, overlap, even, latest, { level = 
   };
 }
 
+/** m'/m beside an end that does not count. */
+const ABSORBED = 1e100;
+
 /** Edges of the cells, equally wide in arsinh(u/s), s = |start|, with a node at the start. */
 function cellNodes(start, end, even, count) {
   const scale = Math.max(Math.abs(start), 1e-6 * end), low = even ? 0 : -end;
@@ -349,9 +357,12 @@ function cellNodes(start, end, even, count) {
   ];
 }
 
-/** E e^{−sT}/s at s = x + iy: m'/m carried from the reflecting end cell by cell, exactly for constant coefficients. */
-function transform(x, y, drift, noise, width, first) {
-  let wr = 0, wi = 0, logR = 0, logI = 0;
+/**
+ * E e^{−sT}/s at s = x + iy of what ends at the last node: m'/m carried from `slope` at the first cell by cell, exactly for constant
+ * coefficients.
+ */
+function transform(x, y, drift, noise, width, first, slope) {
+  let wr = slope, wi = 0, logR = 0, logI = 0;
   for (let i = 0; i < drift.length; i++) {
     const b = drift[i], D = noise[i];
     const [rr, ri] = complexRoot(b * b + 2 * D * x, 2 * D * y);

@@ -21,6 +21,9 @@ BY_DIRECTION = {
     "squared norm at rest": "rest_norm",
     "emergence of SGD, mean": "sgd_mean",
     "emergence of SGD, spread": "sgd_spread",
+    "share of SGD that turns to -e": "sgd_turned",
+    "emergence of SGD at e, mean": "sgd_mean_at_e",
+    "emergence of SGD at e, spread": "sgd_spread_at_e",
 }
 ONCE = {
     "information exponent of the link": "link_exponent",

@@ -28,10 +28,12 @@ from theory.declared.emergence import (
     FOUND,
     FOUND_STEPS,
     LEADING,
+    MEAN_AT_E,
     MEAN_STEPS,
     NORM,
     OF_SGD,
     SPREAD_STEPS,
+    TURNED_SHARE,
 )
 from theory.declared.inputs import Inputs
 from theory.declared.known import Knowledge
@@ -485,6 +487,18 @@ def test_from_exponent_3_on_the_law_of_sgd_is_known(text: str, known: bool) -> N
         (few,) = (x for x in small.of_quantity(FOUND_STEPS)[0].conditions if x.sentence.startswith("fluctuations: SGD"))
         assert few.holds
         assert few.value == pytest.approx(late[0] + wide[0])
+
+
+def test_a_neuron_of_both_parities_may_turn_to_minus_e() -> None:
+    """0.3h₃ − h₄: what turns to −e is found there; of all runs the mean is finite. Of h₃ nothing is said of −e."""
+    given = {"inputs": "64", "teacher_width": 1, "student_width": 1, "start_scale": 0.03, "seed": 2}
+    _, mixed = said(**given, activation="0.3*h3-h4")
+    turned, mean, at_e = (value(mixed, name) for name in (TURNED_SHARE, MEAN_STEPS, MEAN_AT_E))
+    assert 0.001 < turned < 0.999
+    assert 0 < value(mixed, SPREAD_STEPS) < 5 * mean < math.inf
+    assert 0 < (1 - turned) * at_e < mean
+    _, odd = said(**given, activation="h3")
+    assert not odd.of_quantity(TURNED_SHARE)
 
 
 def test_steps_of_a_schedule_add_up_to_the_times() -> None:

@@ -1,6 +1,6 @@
 """The distribution of hitting times: against its own moments, exact solutions, simulated paths, and in limits."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ import scipy
 import sympy as sp
 
 from theory import Activation, InputError, hitting_law, plateau
-from theory.one_task.diffusion import OneTaskDiffusion
+from theory.one_task.diffusion import Diffusion, OneTaskDiffusion
 from theory.one_task.hitting_distribution import HittingDistribution, hitting_distribution, through_cell
 from theory.one_task.plateau import u
 
@@ -130,3 +130,58 @@ def test_a_variance_that_is_not_positive_is_refused() -> None:
     cut = replace(diffusion, constants=replace(laws, variance_law=laws.variance_law * (sp.Rational(2, 5) - u)))
     with pytest.raises(InputError, match=r"step_size is 0\.00012.*not positive at overlap 0\.4"):
         hitting_distribution(cut, start).quantile(0.5)
+
+
+@dataclass(frozen=True)
+class Steady(Diffusion):
+    """Constant drift and noise, of a neuron of both parities."""
+
+    drift: float
+    noise: float
+    activation: Activation
+    weight: float = 1.0
+    step_size: float = 1.0
+
+    def coefficients(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.drift + 0 * overlap, self.noise + 0 * overlap
+
+
+@pytest.mark.parametrize("drift", [0.3, -0.2])
+def test_a_run_ends_at_either_end(drift: float) -> None:
+    """Brownian motion with drift between −h and h: shares, transform and mean have closed forms."""
+    noise, h, start = 0.2, float(np.sqrt(0.5)), 0.1
+    law = hitting_distribution(Steady(drift, noise, Activation.parse("h3-h4")), start)
+    scale = lambda x: -np.expm1(-2 * drift * (x + h) / noise)  # noqa: E731
+    turned = 1 - scale(start) / scale(h)
+    found, up, down = (law.moments(end) for end in (0, 1, -1))
+    assert found.turned == up.turned == pytest.approx(turned, rel=1e-6)
+    assert found.mean == pytest.approx((h * (1 - 2 * turned) - start) / drift, rel=1e-4)
+    s = np.array([0.5 + 1j, 3.0 - 2j])
+    # Of what ends at h and at −h, and of both its slope at s = 0.
+    root = lambda s: np.sqrt(drift**2 + 2 * noise * s) / noise  # noqa: E731
+    ends = [
+        lambda s, e=e: np.exp(drift * (e * h - start) / noise) * np.sinh(root(s) * (h + e * start)) / np.sinh(2 * root(s) * h)
+        for e in (1, -1)
+    ]  # fmt: skip
+    np.testing.assert_allclose(law.transform(s), ends[0](s) + ends[1](s), rtol=1e-9)
+    for one, end in zip((up, down), ends, strict=True):
+        logs = np.log(end(np.array([1e-3, 0.0, -1e-3])))
+        assert one.mean == pytest.approx((logs[2] - logs[0]) / 2e-3, rel=1e-4)
+        assert one.std**2 == pytest.approx((logs[0] - 2 * logs[1] + logs[2]) / 1e-6, rel=1e-3)
+
+
+def test_a_neuron_of_both_parities_may_turn_to_minus_e() -> None:
+    """0.3h₃ − h₄ from +0.2, by its distribution and by moments' equations; h₃ does not turn."""
+    mixed = OneTaskDiffusion(Activation.parse("0.3*h3-h4"), 1.0, 4e-4, 1.0, 64)
+    law = hitting_distribution(mixed, 0.2, cells=500)
+    found, up, down = (law.moments(end) for end in (0, 1, -1))
+    assert 0.01 < found.turned < 0.99
+    assert found.mean == pytest.approx((1 - found.turned) * up.mean + found.turned * down.mean, rel=1e-6)
+    assert up.mean < found.mean < down.mean
+    times = np.linspace(0, found.mean + 60 * found.std, 6001)
+    later = 1 - law.cdf(times)
+    assert np.trapezoid(later, times) == pytest.approx(found.mean, rel=1e-3)
+    odd, start = problem("h3", 64, 0.1)
+    assert hitting_distribution(odd, start).moments().turned < 1e-9
+    assert np.isnan(hitting_distribution(odd, 0.9).moments(-1).mean)
+    assert hitting_distribution(odd, -0.9).moments().turned == 1

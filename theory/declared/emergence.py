@@ -34,7 +34,8 @@ from theory.prediction.validity import MOVED, WIDEST, Condition, Validity, of_st
 
 LEADING, FOUND, FITTED = "emergence, leading order", "emergence", "half of its norm fitted"
 FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS = "emergence in steps", "emergence of SGD, mean", "emergence of SGD, spread"
-OF_SGD = "emergence of SGD"
+OF_SGD, TURNED_SHARE = "emergence of SGD", "share of SGD that turns to -e"
+MEAN_AT_E, SPREAD_AT_E = "emergence of SGD at e, mean", "emergence of SGD at e, spread"
 BOUND, NORM, FLOOR = "largest step size", "squared norm at rest", "loss at rest"
 _ADDITIVE = "arXiv:2504.19983, Theorem 2.1; theory.prediction"
 #: Directions that are followed at finite size, in the order of learning; and how far, in units of 1/S (exponent 2 or more).
@@ -194,14 +195,16 @@ def last_time(model: DeclaredModel, start: Start) -> float:
     return 0.0 if prediction is None or not prediction.learned.any() else prediction.last_time / speed(model.rule)
 
 
-def _law_of_sgd(prediction: Prediction, rule: Rule, p: int) -> HittingLaw | None:
-    """In the time of the entries; of momentum, by the effective step. None from exponent 2 downwards."""
+def _law_of_sgd(prediction: Prediction, rule: Rule, p: int, end: int = 0) -> HittingLaw | None:
+    """In the time of the entries; of momentum, by the effective step. None from exponent 2 downwards. `end`: see
+    `Prediction.sgd_law`.
+    """
     half = float(prediction.time_half[p])
     if not np.isfinite(half) or half == 0 or prediction.activation.information_exponent < 3:
         return None
     pace = speed(rule)
-    law = prediction.sgd_law(p, pace * float(rule.step_size), rule.batch)  # type: ignore[arg-type]
-    return HittingLaw(law.mean / pace, law.std / pace)
+    law = prediction.sgd_law(p, pace * float(rule.step_size), rule.batch, end)  # type: ignore[arg-type]
+    return HittingLaw(law.mean / pace, law.std / pace, law.turned)
 
 
 def _of_sgd(prediction: Prediction, rule: Rule, p: int, conditions: tuple[Condition, ...]) -> Iterator[Known]:
@@ -218,11 +221,16 @@ def _of_sgd(prediction: Prediction, rule: Rule, p: int, conditions: tuple[Condit
     )
     conditions = (*conditions, stable, grown, *of_step(prediction, p, size, rule.batch))
     source = "one-task diffusion; theory.one_task.hitting_distribution"
-    for quantity, value in ((MEAN_STEPS, law.mean), (SPREAD_STEPS, law.std)):
-        stays = "stays: it is that of rare runs which noise carries to where the drift turns back, and which stay there"
-        yield Known(
-            quantity, value / size, STEPS, source, (*conditions, fact("stays", np.isfinite(value), stays)), p + 1
-        )
+    found = [(MEAN_STEPS, SPREAD_STEPS, law)]
+    if prediction.activation.parity is None:
+        yield Known(TURNED_SHARE, law.turned, NUMBER, source, conditions, p + 1)
+        at_e = _law_of_sgd(prediction, rule, p, 1)
+        found += [(MEAN_AT_E, SPREAD_AT_E, at_e)] if at_e is not None and not np.isnan(at_e.mean) else []
+    stays = "stays: it is that of rare runs which noise carries to where the drift turns back, and which stay there"
+    for mean, spread, one in found:
+        own = (*conditions, fact("stays", np.isfinite(one.std), stays))
+        yield Known(mean, one.mean / size, STEPS, source, own, p + 1)
+        yield Known(spread, one.std / size, STEPS, source, own, p + 1)
 
 
 def _fitted(low: float, high: float) -> tuple[Condition, ...]:

@@ -2,18 +2,22 @@ r"""Law of the emergence time of one direction under SGD, from the one-task diff
 
 In gradient-flow time $t=\eta\cdot$steps the overlap of a light student obeys $du=b\,dt+\sqrt D\,dW$,
 $b=a\varphi'(u)(1-u^2)-\eta K(u)$, $D=\eta N(u)$, with the derived laws of `theory.plateau`; valid while the student is light
-and steps are small ($\eta N\ll u^2$). The Laplace transform $m(u)=E_ue^{-sT}$ of the hitting time of a level $h$ solves the
-backward equation
-$$\tfrac D2m''+bm'=sm,\qquad m(h)=1,$$
-reflected at 0 (even activations) or at $-h$. Its logarithmic slope $w=m'/m$ is carried from the reflecting end cell by
-cell, exactly for constant coefficients, so that nothing overflows however small the noise is. The distribution function
+and steps are small ($\eta N\ll u^2$). A direction is found at $u^2=h^2$, at either end: a run of an activation of both
+parities may turn to −e, where it stays and fits the even degrees. The Laplace transform $m(u)=E_u[e^{-sT};u_T=h]$ of the
+runs that end at $h$ solves the backward equation
+$$\tfrac D2m''+bm'=sm,\qquad m(h)=1,\quad m(-h)=0,$$
+or is reflected at 0 (even activations, to which u and −u are one); that of the others is its mirror image. Its logarithmic
+slope $w=m'/m$ is carried from the other end cell by cell, exactly for constant coefficients, so that nothing overflows
+however small the noise is. The distribution function
 follows on a window of length $L$ from the Fourier series of the damped function $e^{-\sigma t}P(T\le t)$, whose
 coefficients are $m/s$ at $s=\sigma+2\pi ik/L$ (Dubner and Abate, 1968); with $\sigma L=20$ and times up to $L/2$ the
 aliasing error is below $e^{-20}$. What remains is the grid's error, of second order in the cell width, estimated by
 halving the number of cells.
 
-Mean $m$ and variance $V$ of T solve the backward equations $b\,m'+\tfrac D2m''=-1$ and $b\,V'+\tfrac D2V''=-D\,m'^2$, zero at
-$h$, reflected likewise. (The variance has an equation of its own: as a difference of moments it would drown in rounding.)
+The share that ends at $h$ is $\psi(u)\propto\int_{-h}^ue^{-\int2b/D}$, and those runs are the diffusion of drift
+$b+D\psi'/\psi$ (Doob), which never comes to $-h$. Mean $m$ and variance $V$ of T at a given end, with its drift, solve
+$b\,m'+\tfrac D2m''=-1$ and $b\,V'+\tfrac D2V''=-D\,m'^2$, zero at $h$. (The variance has an equation of its own: as a
+difference of moments it would drown in rounding.)
 """
 
 import math
@@ -38,16 +42,24 @@ _MOST_TERMS = 2**14
 _SHORTER, _EARLY = 8, 0.01
 #: Cells of the grid of the moments, geometric above a tenth of the start: every scale up to the level is resolved.
 _FINE = 20_000
+#: Slope of the logarithm at an end where all ends that does not count; a share of such ends that is none.
+_ABSORBED, _NO_SHARE = 1e300, 1e-16
+#: Growth of B over a cell that stands for an infinite one, beside an end that is never hit.
+_STEEPEST = 1e100
 #: A quantile beyond this many deterministic hitting times is reported as infinite.
 _LONGEST = 1e4
 
 
 @dataclass(frozen=True)
 class HittingLaw:
-    """Mean and standard deviation of the hitting time, in gradient-flow time (divide by η for steps)."""
+    """Mean and standard deviation of the hitting time, in gradient-flow time (divide by η for steps).
+
+    `turned`: the share of the runs that end at −e (0 of even activations, to which it is e).
+    """
 
     mean: float
     std: float
+    turned: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -55,7 +67,7 @@ class HittingDistribution:
     """Law of a hitting time; every time is gradient-flow time (divide by η for steps).
 
     Attributes:
-        start: overlap at time 0. level: overlap (not squared) that is hit. cells: of the grid in the overlap.
+        start: overlap at time 0. level: overlap that is hit, of either sign (not squared). cells: of the grid in the overlap.
 
     Raises `InputError` for a level outside (0, 1), and for a diffusion without noise.
     """
@@ -77,21 +89,20 @@ class HittingDistribution:
         Raises `InputError` where the variance of a step is not positive.
         """
         s = np.asarray(s, dtype=complex)
-        if self.start >= self.level:
+        if abs(self.start) >= self.level:
             return np.ones_like(s)
         nodes, drift, noise = _coefficients(self)
-        slope, logarithm = np.zeros_like(s), np.zeros_like(s)
-        width = np.diff(nodes).tolist()
-        for b, D, cell, below in zip(drift.tolist(), noise.tolist(), width, nodes[:-1].tolist(), strict=True):
-            slope, gain = through_cell(slope, s, b, D, cell)
-            if below >= self.start - 1e-15:
-                logarithm += gain
-        return np.exp(-logarithm)
+        if self.diffusion.even:
+            return _to_the_end(s, self.start, nodes, drift, noise, 0.0)
+        found = _to_the_end(s, self.start, nodes, drift, noise, _ABSORBED)
+        if np.exp(np.interp(self.start, nodes, _log_shares(nodes, drift, noise)[1])) > _NO_SHARE:
+            found += _to_the_end(s, -self.start, -nodes[::-1], -drift[::-1], noise[::-1], _ABSORBED)
+        return found
 
     def cdf(self, times: np.ndarray) -> np.ndarray:
         """P(T ≤ t) at `times`, shape (n,)."""
         times = np.asarray(times, dtype=float)
-        if self.start >= self.level:
+        if abs(self.start) >= self.level:
             return np.where(times >= 0, 1.0, 0.0)
         latest = float(np.max(times, initial=0.0))
         series = self._series(latest)
@@ -108,7 +119,7 @@ class HittingDistribution:
         """
         if not 0 < probability < 1:
             raise InputError(f"probability is {probability!r}: give a number between 0 and 1")
-        if self.start >= self.level:
+        if abs(self.start) >= self.level:
             return 0.0
         end = unit = self._scale()
         while not (series := self._series(end)).resolved and series(end / _SHORTER) >= probability:
@@ -146,12 +157,18 @@ class HittingDistribution:
         relative = excess + (spread / mean) ** 2 - third / (spread**2 * mean)
         return float(spread * np.sqrt(excess / count)), float(np.sqrt(relative / count))
 
-    def moments(self) -> HittingLaw:
-        """Mean and standard deviation, from their own equations on a fine grid of its own (whatever `cells`)."""
+    def moments(self, end: int = 0) -> HittingLaw:
+        """Mean and standard deviation, from their own equations on a fine grid of its own (whatever `cells`).
+
+        Args:
+            end: 1 or −1 for the runs that end at this sign of the level alone (nan where none does), 0 for all.
+        """
+        if abs(self.start) >= self.level:
+            sign = np.sign(self.start)
+            return HittingLaw(*((0.0, 0.0) if end * sign >= 0 else (np.nan, np.nan)), turned=float(sign < 0))
         grid = _grid(self.start, self.level, self.diffusion.even)
         drift, noise = self.diffusion.coefficients(0.5 * (grid[1:] + grid[:-1]))
-        mean, variance = (float(np.interp(self.start, grid, curve)) for curve in _solve(grid, drift, noise))
-        return HittingLaw(mean, float(np.sqrt(max(variance, 0.0))))
+        return _law(self.start, grid, drift, noise, self.diffusion.even, end)
 
     def _scale(self) -> float:
         """A time of the order of the hitting time: the deterministic one without shrinkage, or the mean if noise is faster.
@@ -161,8 +178,7 @@ class HittingDistribution:
         least = max(abs(self.start), 1e-6)
         alone = SingleTask(self.diffusion.activation).passage_time(self.diffusion.weight, least, self.level)
         nodes, drift, noise = _coefficients(self)
-        mean = np.interp(self.start, nodes, _solve(nodes, drift, noise)[0])
-        return float(np.fmin(alone, mean))
+        return float(np.fmin(alone, _law(self.start, nodes, drift, noise, self.diffusion.even).mean))
 
     def _series(self, latest: float) -> "_Series":
         return _series(self, latest)
@@ -187,7 +203,7 @@ class _Series:
 def hitting_distribution(
     diffusion: Diffusion, overlap: float, level: float = 0.5, cells: int = 2000
 ) -> HittingDistribution:
-    """Law of the time at which the squared overlap reaches `level`, started from the signed overlap `overlap`.
+    """Law of the time at which the squared overlap reaches `level`, at e or −e, started from the signed overlap `overlap`.
 
     Args:
         cells: of the grid; `HittingDistribution.error` says what it costs.
@@ -209,7 +225,8 @@ def hitting_law(
     level: float = 0.5,
     constants: Plateau | None = None,
 ) -> HittingLaw:
-    """Mean and spread of the time at which the squared overlap reaches `level`, started from the overlap `overlap`.
+    """Mean and spread of the time at which the squared overlap reaches `level`, at e or −e, from the overlap `overlap`, and
+    the share that ends at −e.
 
     Args:
         weight: a_p. overlap: signed initial overlap. step_size: η. total: Σa². dim: d. batch: samples per step.
@@ -267,6 +284,22 @@ def _cells(start: float, end: float, even: bool, count: int) -> np.ndarray:
     return nodes
 
 
+@np.errstate(
+    divide="ignore", invalid="ignore"
+)  # log m gains infinitely much in the cell beside an end that does not count
+def _to_the_end(
+    s: np.ndarray, start: float, nodes: np.ndarray, drift: np.ndarray, noise: np.ndarray, slope: float
+) -> np.ndarray:
+    """$E[e^{-sT}]$ of what ends at the last node, from the logarithmic slope at the first."""
+    slopes, logarithm = np.full_like(s, slope), np.zeros_like(s)
+    cells = zip(drift.tolist(), noise.tolist(), np.diff(nodes).tolist(), nodes[:-1].tolist(), strict=True)
+    for b, D, width, below in cells:
+        slopes, gain = through_cell(slopes, s, b, D, width)
+        if below >= start - 1e-15:
+            logarithm += gain
+    return np.exp(-logarithm)
+
+
 def through_cell(
     slope: np.ndarray, s: np.ndarray, drift: float, diffusion: float, width: float
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -292,24 +325,62 @@ def _grid(start: float, end: float, even: bool) -> np.ndarray:
     return half if even else np.concatenate([-half[:0:-1], half])
 
 
-@np.errstate(over="ignore")  # what is larger than all numbers is inf
-def _solve(grid: np.ndarray, drift: np.ndarray, diffusion: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance at the nodes, integrated from the reflecting end; exact for cells of constant coefficients.
+def _law(start: float, grid: np.ndarray, drift: np.ndarray, noise: np.ndarray, even: bool, end: int = 0) -> HittingLaw:
+    """Of the diffusion with these coefficients in the grid's cells; `end` as in `HittingDistribution.moments`."""
+    exponent = _exponents(grid, drift, noise)
+    if even:
+        return HittingLaw(*_solve(start, grid, exponent, noise))
+    shares = _log_shares(grid, drift, noise)
+    up, down = (float(np.exp(np.interp(start, grid, one))) for one in shares)
+    mirrored = -start, -grid[::-1], -(exponent + 2 * np.diff(shares[1]))[::-1], noise[::-1]
+    ways = (1, up, (start, grid, exponent + 2 * np.diff(shares[0]), noise)), (-1, down, mirrored)
+    found = [(share, *_solve(*way)) for sign, share, way in ways if share > 0 and end * sign >= 0]
+    if not found:
+        return HittingLaw(np.nan, np.nan, down)
+    share, means, spreads = (np.array(x) for x in zip(*found, strict=True))
+    mean = float(share @ means / share.sum())
+    variance = share @ (spreads**2 + (means - mean) ** 2) / share.sum() if np.isfinite(mean) else np.inf
+    return HittingLaw(mean, float(np.sqrt(variance)), down)
 
-    With $B'=2b/D$, $I_g(y)=\\int^ye^{B(w)-B(y)}g(w)dw$ obeys $I'=g-B'I$; $m'=-I_{2/D}$ and $V'=-I_{2m'^2}$.
-    """
-    width = np.diff(grid)
-    exponent = np.maximum(2 * drift / diffusion * width, -700.0)  # against overflow where the drift points back
+
+def _exponents(grid: np.ndarray, drift: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Growth of $B=\\int2b/D$ over each cell."""
+    return np.maximum(2 * drift / noise * np.diff(grid), -700.0)  # against overflow where the drift points back
+
+
+def _averages(exponent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First and second averages of e^{-x s} over a cell, by series where x is small."""
     small = np.abs(exponent) < 1e-4
     safe = np.where(small, 1.0, exponent)
-    # First and second averages of e^{-x s} over a cell, by series where x is small.
     first = np.where(small, 1 - exponent / 2 + exponent**2 / 6, -np.expm1(-safe) / safe)
-    second = np.where(small, 0.5 - exponent / 6, (1 - first) / safe)
-    known = exponent, np.log(width), np.log(first), np.log(second)
+    return first, np.where(small, 0.5 - exponent / 6, (1 - first) / safe)
+
+
+def _log_shares(grid: np.ndarray, drift: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Logarithms of the shares that end at the last node and at the first, at every node."""
+    exponent = _exponents(grid, drift, noise)
+    climbed = np.concatenate([[0.0], np.cumsum(exponent)])
+    cells = np.log(np.diff(grid)) + np.log(_averages(exponent)[0]) - climbed[:-1]
+    up = np.append(-np.inf, np.logaddexp.accumulate(cells))
+    down = np.append(np.logaddexp.accumulate(cells[::-1])[::-1], -np.inf)
+    return up - up[-1], down - down[0]
+
+
+@np.errstate(over="ignore")  # what is larger than all numbers is inf
+def _solve(start: float, grid: np.ndarray, exponent: np.ndarray, diffusion: np.ndarray) -> tuple[float, float]:
+    """Mean and standard deviation from `start`, integrated from the end that is not hit; exact for cells of constant
+    coefficients, over which $B=\\int2b/D$ grows by `exponent`.
+
+    $I_g(y)=\\int^ye^{B(w)-B(y)}g(w)dw$ obeys $I'=g-B'I$; $m'=-I_{2/D}$ and $V'=-I_{2m'^2}$.
+    """
+    exponent = np.clip(exponent, -700.0, _STEEPEST)
+    first, second = _averages(exponent)
+    known = exponent, np.log(np.diff(grid)), np.log(first), np.log(second)
     cells = _sweep(*known, np.log(2 / diffusion))
     slope = cells - known[1]  # ln −m', averaged over each cell
     variance = _sweep(*known, np.log(2) + 2 * slope)
-    return _from_end(np.exp(cells)), _from_end(np.exp(variance))
+    mean, square = (float(np.interp(start, grid, _from_end(np.exp(x)))) for x in (cells, variance))
+    return mean, float(np.sqrt(max(square, 0.0)))
 
 
 def _sweep(

@@ -12,7 +12,8 @@ from theory.core.activation import Activation
 from theory.core.errors import InputError
 from theory.core.initial import InitialState
 from theory.core.teacher import Teacher
-from theory.one_task.hitting_distribution import HittingLaw, hitting_law
+from theory.one_task.diffusion import OneTaskDiffusion
+from theory.one_task.hitting_distribution import HittingLaw, hitting_distribution
 from theory.one_task.lone_path import lone_path
 from theory.one_task.plateau import plateau
 from theory.one_task.single_task import SingleTask
@@ -92,17 +93,19 @@ class Prediction:
         )
         return bound, int(index[worst])
 
-    def sgd_law(self, direction: int, step_size: float, batch: int = 1) -> HittingLaw:
-        """Mean and spread of this direction's emergence time under SGD, from the one-task diffusion."""
-        return hitting_law(
+    def sgd_law(self, direction: int, step_size: float, batch: int = 1, end: int = 0) -> HittingLaw:
+        """Mean and spread of this direction's emergence time under SGD, from the one-task diffusion, and the share of the runs
+        that turn to −e: of all runs (`end` 0), or of those alone that end at ±e (`end` ±1).
+        """
+        diffusion = OneTaskDiffusion(
             self.activation,
             float(self.teacher.a[direction]),
-            float(self.overlap[direction]),
             step_size,
             float(np.sum(self.teacher.a**2)),
             self.teacher.dim,
             batch,
         )
+        return hitting_distribution(diffusion, float(self.overlap[direction])).moments(end)
 
 
 @lru_cache(maxsize=64)
