@@ -245,6 +245,23 @@ def test_of_random_models_each_valid_time_is_that_of_the_flow() -> None:
     assert 0.8 < min(ratios) <= max(ratios) < 1.25
 
 
+@pytest.mark.parametrize(
+    ("activation", "seed", "valid"), [("abs(z)", 0, True), ("abs(z)", 1, True), ("h2-h4", 1, False)]
+)
+def test_what_overlaps_do_to_the_lengths_of_rows_is_of_higher_order_too(
+    activation: str, seed: int, valid: bool
+) -> None:
+    """Of a 2-homogeneous student T grows at its linear rate all the way, and correlations do not: the rows get longer."""
+    shape = {"target": "z1**2*z2**2", "loss": "correlation", "student_width": 1, "inputs": "32"}
+    one = resolve(DeclaredProblem(activation=activation, seed=seed, **shape))
+    (time,) = [x for x in escape.escape(one.model, one.start) if x.quantity == escape.ESCAPE]
+    off = crossing(one.model, one.start, 3 * time.value) / time.value - 1
+    (linear,) = time.conditions
+    assert off > 0.04
+    assert linear.value == pytest.approx(off, rel=0.3)
+    assert (time.reasons == []) == valid == (off < 0.2)
+
+
 def test_rows_that_have_times_of_their_own_are_left_to_them() -> None:
     model = made(PAIR, committee(H2, 2, rows="sphere"), Correlation())
     assert list(escape.escape(model, draw_start(PLAIN, 2, 1.0, seed=1))) == []

@@ -40,7 +40,7 @@ _ROUNDING = 1e-7
 _RANK = 1e-9
 #: Share by which the growth rate may change on the way.
 _STILL = 0.1
-#: Share of the linear rate that higher orders may have, and at how many points of the way.
+#: Share of the time that higher orders may move, and at how many points of the way it is looked at.
 _LINEAR, _LOOKS = 0.2, 9
 #: How long the way is followed, over the growth rate at the start; and errors of its integration, relative to itself.
 _LONGEST, _ERROR = 100.0, 1e-6
@@ -76,7 +76,7 @@ def escape(model: DeclaredModel, start: Start) -> Iterator[Known]:
     changed = abs(_growth(rates, path.at(path.end)[1], model.directions) / rate - 1)
     rows = "rows: among themselves they move, and by the escape have changed the growth rate by {:.2g} of itself"
     yield Known(GROWTH, rate, RATE, REFERENCE, (small("rows", changed, _STILL, rows),))
-    yield Known(ESCAPE, path.time, TIME, REFERENCE, (_leads(rates, path),))
+    yield Known(ESCAPE, path.time, TIME, REFERENCE, (_leads(model, rates, path),))
 
 
 def _check(model: DeclaredModel, rates: Rates, gram: np.ndarray, rate: float) -> None:
@@ -183,18 +183,34 @@ def _follow(model: DeclaredModel, rates: Rates, begin: np.ndarray, gram: np.ndar
     return _Path(time, float(way.t[-1]), lambda time: parts(way.sol(time)))
 
 
-def _leads(rates: Rates, path: _Path) -> Condition:
-    r"""What higher orders add to $\dot T$, as a mean over the way, on which ln T grows evenly: the share of the time."""
+def _leads(model: DeclaredModel, rates: Rates, path: _Path) -> Condition:
+    r"""By which share of the time the escape may be off: a correlation c grows evenly on the way in ln c, so that a rate g in
+    place of the linear one $g_0$ takes it the mean of $g_0/g$ times as long.
+
+    Rates of correlations: what overlaps do to the rows' lengths, $\dot Q(T,Q)$ for $\dot Q(0,Q)$, is of higher order, too. By
+    the square loss rows grow together, and all count; else that which escapes.
+    """
+    if np.isinf(path.time):
+        return fact("linear", False, "linear: the linear order never gets there, and higher orders decide")
+    variances = np.diag(model.directions.covariance)
+    X, C = rates.fields(*path.at(path.time))
+    first_there = int(np.argmax(np.max(np.abs(X / np.sqrt(variances)), axis=1) / np.sqrt(np.diag(C))))
+    rows = slice(None) if is_quadratic(model.loss) else slice(first_there, first_there + 1)
+
+    def moving(T: np.ndarray, Q: np.ndarray, turned: np.ndarray, grown: np.ndarray) -> np.ndarray:
+        """Of their correlations, (rows, P)."""
+        (X, C), (dX, dC) = rates.fields(T, Q), rates.fields(turned, grown)
+        own = np.diag(C)[:, None]
+        found: np.ndarray = (dX - X * np.diag(dC)[:, None] / (2 * own)) / np.sqrt(own * variances)
+        return found[rows]
 
     def share(at: float) -> float:
         T, Q = path.at(at)
-        first = _slope(rates, Q, T)
-        return float(np.linalg.norm(rates(T, Q)[0] - first) / np.linalg.norm(first))
+        first = moving(T, Q, _slope(rates, Q, T), rates(np.zeros_like(T), Q)[1])
+        whole = moving(T, Q, *rates(T, Q))
+        along = float(np.sum(whole * first))
+        return abs(float(np.sum(first**2)) / along - 1) if along > 0 else np.inf
 
-    if np.isinf(path.time):
-        return fact("linear", False, "linear: the linear order never gets there, and higher orders decide")
     # (At once: nothing has moved.)
     mean = float(np.mean([share(x) for x in np.linspace(0, path.time, _LOOKS)])) if path.time else 0.0
-    return small(
-        "linear", mean, _LINEAR, "linear: higher orders of the overlaps move them at {:.2g} of the linear rate"
-    )
+    return small("linear", mean, _LINEAR, "linear: higher orders of the overlaps move it by {:.2g} of the time")
