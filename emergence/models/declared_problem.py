@@ -30,7 +30,8 @@ _FILE = re.compile(r"(.*\.py)(?:@([0-9a-f]+))?\Z", re.DOTALL)
 _CALLED = re.compile(r"(.*\.py)\s*\((.*)\)\s*\Z", re.DOTALL)
 #: Options that are fields of every rule, beside the step size, which is text.
 RULE_OPTIONS = ("batch", "noise", "noise_law", "noise_period", "decay", "samples", "order", "renewed")
-#: The usual effective step, times the trace of the covariance; and the share of the largest one that it does not exceed.
+#: The usual effective step, times the trace of the covariance and the unit of gradients; and the share of the largest one that
+#: it does not exceed.
 _USUAL, _INSIDE = 0.02, 0.125
 #: A rule that looks ahead may move the fields of a sample of its batch by this share of their size: more, and their slopes,
 #: which grow by powers, set the noise (measured: of h4, d = 128, mean squared gradients are 12 times as large at .27).
@@ -134,7 +135,7 @@ class DeclaredProblem(Problem):
         None,
         Said("0.01"),
         "a number, or power(0.1, 0.5), linear(0.1, 0, 1000) (default: 0.02 / trace of the covariance, over the gain of "
-        "momentum, or an eighth of the largest step size that theory knows, if that is less)",
+        "momentum and the sizes of student and target, or an eighth of the largest that theory knows, if that is less)",
     )
     batch: int | None = option(None, Whole(), "samples in one step (default 1)")
     noise: float | None = option(
@@ -346,11 +347,33 @@ def _in_bounds(model: "DeclaredModel", start: "Start", usual: float) -> "Declare
     from theory.declared.flow import speed
     from theory.declared.predict import largest_step
 
-    with suppress(InputError):  # of a rule without a flow
-        usual = usual / speed(model.rule)
+    with suppress(InputError):  # of a rule without a flow, whose steps may know no units
+        usual = usual / (speed(model.rule) * _gradients_unit(model))
     known = min(largest_step(x, start) for x in (model, _without_look(model)))
     most = float(f"{_INSIDE * known:.2g}")
     return replace(model, rule=replace(model.rule, step_size=min(most, usual)))
+
+
+def _gradients_unit(model: "DeclaredModel") -> float:
+    r"""What gradients are measured in, 1 if a normalised student learns a normalised target: $\max|b|\sqrt{E\sigma^2}$ times
+    the target's size, or the student's own if that is larger and not in its norms.
+
+    Of $c f_*$ and $c\sigma$ gradients are c² times as large, and steps $\eta/c^2$ take the same way.
+    """
+    import numpy as np
+
+    from theory.declared import population
+    from theory.declared.flow import is_quadratic
+    from theory.declared.target import Additive, Polynomial
+
+    student, target, size = model.student, model.target, 1.0
+    own = float(np.max(np.abs(student.second))) * float(np.sqrt(float(student.activation.second_moment)))
+    if isinstance(target, Additive):
+        size = float(np.max(np.abs(target.weights))) * float(np.sqrt(float(target.link.second_moment)))
+    elif isinstance(target, Polynomial):
+        size = float(np.sqrt(population.constants(target, model.directions)["square"]))
+    held = is_quadratic(model.loss) and not student.homogeneous
+    return own * (max(size, own) if held else size) or 1.0
 
 
 def _without_look(model: "DeclaredModel") -> "DeclaredModel":

@@ -10,7 +10,7 @@ from emergence.models.declared_problem import DeclaredProblem, resolve
 from theory import Activation, InitialState, Teacher
 from theory import predict as predict_additive
 from theory.declared.directions import Directions
-from theory.declared.emergence import BOUND, FOUND, FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS
+from theory.declared.emergence import BOUND, FOUND, FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS, TURNED_SHARE
 from theory.declared.inputs import Inputs
 from theory.declared.known import Knowledge, Known
 from theory.declared.model import DeclaredModel
@@ -133,12 +133,25 @@ def test_below_the_bound_the_mean_of_sgd_is_valid_and_right_where_the_flow_is_no
     assert {x.split(":")[0] for x in beyond.reasons} == {"step size", "grown"}
 
 
-def test_a_mean_of_rare_runs_that_stay_elsewhere_is_outside() -> None:
-    """0.3h₃ − h₄ turns back at u = −0.07 and rests at −e: the mean is beyond all numbers, which is no *never*."""
+def test_runs_that_turn_to_minus_e_are_found_there() -> None:
+    """0.3h₃ − h₄ turns back at u = −0.07 and rests at −e, which is an end: the mean is a number."""
     problem = DeclaredProblem(
         activation="0.3*h3-h4", inputs="100000", student_width=1, teacher_weights=(1.0,), seed=1, step_size="1e-9"
     )
     resolved = resolve(problem)
+    found = predict(resolved.model, resolved.start)
+    mean, spread, flow = (only(found, name) for name in (MEAN_STEPS, SPREAD_STEPS, FOUND_STEPS))
+    assert 0 < mean.value - flow.value < spread.value < np.inf
+    assert not any(reason.startswith("stays") for reason in mean.reasons)
+    assert 0 < only(found, TURNED_SHARE).value < 0.5
+
+
+def test_a_mean_beyond_all_numbers_is_outside() -> None:
+    """Beyond the largest step size h4's overlap is held near 0, in many dimensions for good: that is no *never*."""
+    given = {"activation": "h4", "inputs": "100000", "student_width": 1, "teacher_weights": (1.0,), "seed": 1}
+    first = resolve(DeclaredProblem(**given))
+    bound = largest_step(first.model, first.start)
+    resolved = resolve(DeclaredProblem(**given, step_size=f"{1e4 * bound}"))
     found = only(predict(resolved.model, resolved.start), MEAN_STEPS)
     assert np.isinf(found.value)
     assert any(reason.startswith("stays") for reason in found.reasons)
@@ -211,6 +224,26 @@ def test_the_usual_step_of_a_row_is_an_eighth_of_the_largest() -> None:
     bound = largest_step(resolved.model, resolved.start)
     assert resolved.model.rule.step_size == pytest.approx(bound / 8, rel=0.05)
     assert bound < 2e-5 / 8
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"loss": "correlation", "student_width": 1, "teacher_width": 1, "seed": 2},
+        {"student_width": 1, "teacher_width": 1, "seed": 2},
+        {"student": "committee"},
+        {"student": "committee", "rows": "sphere", "loss": "correlation", "rule": "momentum(0.9)"},
+    ],
+)
+def test_the_usual_step_of_a_target_and_student_times_c_is_that_over_its_square(shape: dict[str, Any]) -> None:
+    """Gradients are c² times as large: the same way in as many steps. Of a rule that knows no units it stays."""
+    sizes = {
+        factor: resolve(DeclaredProblem(activation=f"{factor}*h3+{factor}*h4", **shape)).model.rule.step_size
+        for factor in ("1", "1e-6")
+    }
+    assert sizes["1e-6"] == pytest.approx(1e12 * sizes["1"], rel=0.05)  # (an eighth of the largest is rounded)
+    plain = [resolve(DeclaredProblem(activation=text, rule="adam")).model.rule.step_size for text in ("h4", "1e-3*h4")]
+    assert plain[0] == plain[1]
 
 
 # ---------------------------------------------------------------------- second order of a step
