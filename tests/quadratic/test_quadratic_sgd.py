@@ -1,6 +1,7 @@
 """Finite steps of quadratic networks: moments of a plain SGD step, the radial phase, and the comparison command's engine."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,8 +24,8 @@ from theory.quadratic.step import fitted_shift, mean_step, reduced_rate
 from theory.quadratic.stiefel import largest_step, radial_excess, retraction, step_drift
 from validation import compare
 from validation.comparison import summary
-from validation.comparisons.directions import Runs
-from validation.comparisons.quadratic import fitted_times, inner_times, quadratic_case
+from validation.comparisons.directions import FLOW, Runs
+from validation.comparisons.quadratic import fitted_times, inner_times, learned_times, quadratic_case
 
 
 def test_mean_of_a_plain_step_is_the_derived_one() -> None:
@@ -263,6 +264,27 @@ def test_predicted_times_are_those_of_the_closed_form() -> None:
     for j, time in enumerate(times):
         held = np.sum(flow.factor(model.riccati_time([time]))[0].on_teachers ** 2, axis=1)[j]
         assert held == pytest.approx(model.spectrum[j] / 2, rel=1e-8)
+
+
+@pytest.mark.parametrize(("width", "learned"), [(3, 3), (2, 2)])
+def test_what_a_short_run_does_not_see_is_predicted_all_the_same(width: int, learned: int) -> None:
+    teacher = Teacher.of([3.0, 2.0, 1.0], 10**6)
+    model = QuadraticModel(teacher, width)
+    columns = Subspace.of_state(draw_initial_state(teacher, Student(width, 0.03), seed=0))
+    size = np.sqrt(model.speed_factor / model.norm)
+    flow = quadratic_flow(model.spectrum, Subspace(size * columns.on_teachers, size * columns.rest))
+    short, long = learned_times(model, flow, 1e-3), fitted_times(model, flow, 60.0)
+    assert np.isfinite(short).tolist() == [place < learned for place in range(3)]
+    np.testing.assert_allclose(short, long, rtol=1e-8)
+
+
+def test_a_run_that_ends_early_is_not_called_never() -> None:
+    teacher = Teacher.power_law(2, 1.0, 64)
+    initial = draw_initial_state(teacher, Student(2, 0.03), seed=0)
+    case = quadratic_case(Activation.parse("quadratic"), teacher, initial, Runs(step_size=1e-4, steps=100, budget=0))
+    rows, notes = case.judge({FLOW: SimpleNamespace(loss_time=np.full(2, np.inf))})
+    assert all(row["verdict"] == "not judged" and np.isfinite(row["predicted"]) for row in rows)
+    assert all("the run ends at 0.01" in note for note in notes)
 
 
 def test_a_mean_over_replicas_is_that_of_all_or_none() -> None:

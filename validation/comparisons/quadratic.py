@@ -10,6 +10,7 @@ import numpy as np
 from dynamics.quadratic.quadratic_flow import QuadraticFlow, quadratic_flow
 from theory import Activation, InitialState, QuadraticModel, Subspace, Teacher
 from theory.core.curves import located_crossing
+from theory.quadratic.model import floor
 from theory.quadratic.step import fitted_shift
 from validation.comparison import WITHIN, Case, Found, Row, judge_replicas, judged, on_times, summary
 from validation.comparisons.directions import FLOW, LARGEST_SHIFT, SGD, Runs, beside, directions_case, worst
@@ -17,6 +18,8 @@ from validation.figures.stiefel import Curve, measured_and_theory
 
 #: Times at which the closed form is looked at for a first crossing, then refined.
 _GRID = 400
+#: Beyond the run, times are doubled at most so often, until less than this share of the lightest direction's risk is to learn.
+_DOUBLINGS, _LEFT = 60, 1e-3
 #: Relative accuracy of the integrated flow's times: its tolerance 1e-8, times the 1e3 steps it may take.
 _FLOW = 1e-5
 _RULE = (
@@ -28,9 +31,11 @@ _HEAVY = "the start holds half of its weight already, and first times are what i
 _NEVER = "the theory says never, as stronger ones take up the width: nothing to compare a time with"
 
 
-def fitted_times(model: QuadraticModel, flow: QuadraticFlow, t_end: float) -> np.ndarray:
-    """First common time with S_jj ≥ a_j/2, shape (P,); inf if not by `t_end`."""
-    grid = np.linspace(0.0, t_end, _GRID)
+def fitted_times(
+    model: QuadraticModel, flow: QuadraticFlow, t_end: float, start: float = 0.0, points: int = _GRID
+) -> np.ndarray:
+    """First common time from `start` on with S_jj ≥ a_j/2, shape (P,); inf if not by `t_end`."""
+    grid = np.linspace(start, t_end, points)
 
     def held(times: np.ndarray) -> np.ndarray:
         factors = flow.factor(model.riccati_time(times))
@@ -40,6 +45,19 @@ def fitted_times(model: QuadraticModel, flow: QuadraticFlow, t_end: float) -> np
         return located_crossing(grid, curve, 0.0, lambda t: held(np.array([t]))[0, j], xtol=1e-10 * t_end)
 
     return np.array([located(j, curve) for j, curve in enumerate(held(grid).T)])
+
+
+def learned_times(model: QuadraticModel, flow: QuadraticFlow, t_end: float) -> np.ndarray:
+    """`fitted_times`, also of directions that are learned after `t_end`, (P,); inf if never."""
+    times = fitted_times(model, flow, t_end)
+    least = floor(model.spectrum, model.width) + _LEFT * float(model.spectrum.min()) ** 2
+    last, t_end = t_end, max(2 * t_end, float(model.emergence_time.min()) / 2)
+    for _ in range(_DOUBLINGS):
+        if np.isfinite(times).all() or flow.risk(model.riccati_time(np.array([last])))[0] <= least:
+            break
+        times = np.minimum(times, fitted_times(model, flow, t_end, last, _GRID // 4))
+        last, t_end = t_end, 2 * t_end
+    return times
 
 
 def inner_times(model: QuadraticModel, columns: Subspace, t_end: float) -> np.ndarray:
@@ -60,7 +78,7 @@ def quadratic_case(activation: Activation, teacher: Teacher, initial: InitialSta
     columns, size = Subspace.of_state(initial), np.sqrt(model.speed_factor / model.norm)
     closed = quadratic_flow(model.spectrum, Subspace(size * columns.on_teachers, size * columns.rest))
     t_end, rest2 = runs.end, float(np.sum(columns.rest**2))
-    predicted = fitted_times(model, closed, t_end)
+    predicted = learned_times(model, closed, t_end)
     heavy = predicted == 0  # so is the first time of any run: no time at which it is learned
     predicted = np.where(heavy, np.nan, predicted)
     alone = inner_times(model, columns, t_end)
@@ -86,6 +104,11 @@ def _judged(predicted: float, j: int, found: Found, runs: Runs, shift: float) ->
     row = {} if sgd is None else summary(times, "sgd")
     if not np.isfinite(predicted):
         return row | {"verdict": "not judged", "reason": _NEVER}
+    if predicted > runs.end and not np.isfinite(found[FLOW].loss_time[j]):
+        return row | {
+            "verdict": "not judged",
+            "reason": f"the run ends at {runs.end:.4g}, before it must have been learned",
+        }
     controls = {"half": predicted / 2, "double": 2 * predicted}
     verdicts = [(judged(predicted, float(found[FLOW].loss_time[j]), 0.0, _FLOW * predicted, controls), "")]
     if sgd is not None:
