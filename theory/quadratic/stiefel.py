@@ -87,11 +87,11 @@ def step_drift(G: np.ndarray, a: np.ndarray, width: int, dim: int, speed_factor:
     riccati = MG + np.swapaxes(MG, -1, -2) - 2 * G @ MG
     if step == 0:
         return riccati
-    gain, loss = _second_order(G, a, width, dim, speed_factor)
+    gain, loss = second_order(G, a, width, dim, speed_factor)
     return riccati + step / 4 * (gain - loss)
 
 
-def _second_order(
+def second_order(
     G: np.ndarray, a: np.ndarray, width: int, dim: int, speed_factor: float
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""What the new sample adds to G and what the old direction takes from it, of $K=$ gain − loss in `step_drift`."""
@@ -176,7 +176,7 @@ def single_passage(model: QuadraticModel, overlaps: np.ndarray, level: float, *,
     def rates(m: float, state: np.ndarray) -> list[float]:
         """T' and T, up to a constant."""
         gain, loss = (
-            float(x[0, 0]) for x in _second_order(np.array([[m * m]]), model.spectrum, 1, model.teacher.dim, factor)
+            float(x[0, 0]) for x in second_order(np.array([[m * m]]), model.spectrum, 1, model.teacher.dim, factor)
         )
         drift = m * (1 - m * m) - step / 8 * loss / m if m > 0 else 0.0
         return [-8 / (step * gain) * (1 + drift * state[0]), state[0]]
