@@ -5,7 +5,7 @@ averaged and then retracted. With $Z=\Theta^\top W$, $G=ZZ^\top$, the mean tange
 mean square of tangents $\kappa$, $\tilde W^\top\tilde W=I+\kappa$, the mean map is (derived)
 $$F(G)=(Z+\bar\delta)(I+\kappa)^{-1}(Z+\bar\delta)^\top+\tfrac{\epsilon^2}{4b}\,\mathrm{gain}-\tfrac1b\bar\delta\bar\delta^\top,
 \qquad Z\kappa Z^\top=\tfrac{\epsilon^2}{4b}\,\mathrm{loss}+\big(1-\tfrac1b\big)\epsilon^2G\tilde A(I-G)\tilde AG,$$
-gain and loss those of `step_drift`, which is its limit $\epsilon\to0$ at fixed ε/b. One sample moves the projector, exactly, by
+gain and loss those of `step_drift`, its limit $\epsilon\to0$ at fixed ε/b. One sample moves the projector, exactly, by
 $$D=\frac{\tfrac{\epsilon_1}2q\,(uv^\top+vu^\top)+\tfrac{\epsilon_1^2}4q^2(|u|^2vv^\top-|v|^2uu^\top)}{1+\tau^2},\qquad
 \tau=\tfrac{\epsilon_1}2q|u||v|,\quad\epsilon_1=\epsilon/b.$$
 At the fixed point $G^*=F(G^*)$, with $A=F'(G^*)$, the covariance of G solves $C=ACA^\top+b\,\mathrm{Cov}D$ (Lyapunov), and
@@ -35,7 +35,8 @@ class Stationary:
 
     Attributes:
         fixed_point: $G^*$ of the mean map, (P, P). mean: E G. covariance: C in `coordinates` (n, n), n = P(P + 1)/2.
-        drift: $R(G^*)$. fluctuation: what C moves, by the curvature of the mean map and of the risk. kicks: what whole angles do.
+        drift: $R(G^*)$. fluctuation: what C moves of the risk, by its curvature and that of the mean map. kicks: what whole
+            angles do.
         rate: λ in Riccati time, at which the slowest deviation decays.
     """
 
@@ -146,7 +147,7 @@ def stationary(model: QuadraticModel, step_size: float, batch: int = 1) -> Stati
     x, A = found.x, _slope(step, found.x)
     held = np.linalg.eigvalsh(to(x))
     slowest = float(np.max(np.abs(np.linalg.eigvals(A))))
-    if not (slowest < 1 and 0 < held[0] and held[-1] <= 1):
+    if not (slowest < 1 and held[0] > 0 and held[-1] <= 1):
         raise InputError(f"step_size is {step_size:g}: no stable state holds all {count} directions; lower it")
     noise, kick = sample_moments(to(x), model, step_size / batch)
     C = scipy.linalg.solve_discrete_lyapunov(A, batch * noise)

@@ -20,6 +20,7 @@ from theory import QuadraticModel, Subspace, Teacher, draw_subspace
 from theory.core.curves import first_crossing, linear_weights, log_slope
 from theory.core.streams import Word
 from theory.quadratic.model import half_times
+from theory.quadratic.passage import passage_times
 from theory.quadratic.stationary import Stationary, stationary
 from theory.quadratic.stiefel import PAPER_STEP, mean_flow, projected_risk, radial_excess, single_passage
 from validation.figures.stiefel import Curve, measured_and_theory
@@ -101,7 +102,9 @@ class Tracked:
         return self.state.risk - self.late_riccati
 
 
-_NEXT_ORDER = computed_by(Stationary.next_order, "square of what fluctuations and whole angles do, the next order in 1/d")
+_NEXT_ORDER = computed_by(
+    Stationary.next_order, "square of what fluctuations and whole angles do, the next order in 1/d"
+)
 
 
 @lru_cache(maxsize=2)
@@ -176,9 +179,7 @@ def run_tracking(context: Context) -> Iterator[Part]:
             "mean drift alone": float(run.mean_drift[-1]),
             "from Riccati time": float(run.times[run.late][0]),
         }
-        yield Measurement(
-            text, run.late_gap, gap, stderr, allowed, controls, _NEXT_ORDER, f"late{run.load:g}", details
-        )
+        yield Measurement(text, run.late_gap, gap, stderr, allowed, controls, _NEXT_ORDER, f"late{run.load:g}", details)
     yield _trend(context, runs)
     yield _tracking_in_time(model, context, *runs[-2:])
     figure = measured_and_theory(
@@ -304,8 +305,7 @@ class Samples:
     """Samples to a fixed risk over dimensions, (replica, size), of the same starts.
 
     Attributes:
-        measured: by SGD. riccati: by the Riccati flow. drift: by the mean drift. theory: by the drift and its noise where
-            these are derived, M* = N = 1; else by the drift alone.
+        measured: by SGD. riccati: by the Riccati flow. drift: by the mean drift. theory: by the drift and its noise.
     """
 
     dims: np.ndarray
@@ -345,7 +345,7 @@ def _samples(context: Context, count: int, width: int, target: float, dims: tupl
             level = float((1 - target / 2) ** 0.25)
             theory.append(single_passage(model, overlaps, level, step_size=step_size) / per_step)
         else:
-            theory.append(drift[-1])
+            theory.append(_passages(context, model, starts, target))
         run = stiefel_sgd(
             model,
             starts,
@@ -360,6 +360,27 @@ def _samples(context: Context, count: int, width: int, target: float, dims: tupl
     return Samples(np.array(dims), *(np.stack(x, axis=1) for x in (measured, theory, drift, riccati)))
 
 
+def _passages(
+    context: Context,
+    model: QuadraticModel,
+    starts: list[Subspace],
+    target: float,
+    noise: float = 1.0,
+    early: bool = False,
+) -> np.ndarray:
+    """Samples of each start with the noise of a step, or with what of it comes before the first direction emerges."""
+    step_size = LOAD / model.teacher.dim / PAPER_STEP
+    times = passage_times(
+        model,
+        _stacked(starts),
+        target,
+        step_size=step_size,
+        until=float(half_times(model.spectrum, model.teacher.dim, model.width)[0]) if early else np.inf,
+        seed=context.seed_for("Q13-Q18", "passages", model.teacher.dim),
+    )
+    return times / (model.riccati_rate * step_size)
+
+
 def _hitting_time(flow: RiccatiFlow, target: float, end: float) -> float:
     """First time at or below the target, inf if after `end`; the risk only falls, so bisection finds it."""
 
@@ -371,8 +392,7 @@ def _hitting_time(flow: RiccatiFlow, target: float, end: float) -> float:
     return float(brentq(excess, 0.0, end)) if excess(end) <= 0 else np.inf
 
 
-def _judge_exponent(context: Context, found: Samples, name: str, slack: np.ndarray | None, source: str) -> Measurement:
-    """`slack`: (size,) relative, of the predicted samples; None: the change of the exponent by the drift's second order."""
+def _judge_exponent(context: Context, found: Samples, name: str, allowed: float, source: str) -> Measurement:
     estimate, error = np.inf, 0.0
     slope = partial(log_slope, found.dims)
     if np.all(np.isfinite(found.measured)):
@@ -384,7 +404,6 @@ def _judge_exponent(context: Context, found: Samples, name: str, slack: np.ndarr
         "step size ∝ d^{−2}, as at information exponent 4": predicted + 1.0,
         "√d samples": predicted - 0.5,
     }
-    allowed = abs(drift - riccati) if slack is None else float(np.abs(slope_weights(found.dims)) @ slack)
     text = f"exponent of the samples to a fixed risk in d, {name}, ηd = {LOAD:g}"
     details = {
         "limit d → ∞": 1.0,
@@ -396,7 +415,7 @@ def _judge_exponent(context: Context, found: Samples, name: str, slack: np.ndarr
     return Measurement(text, predicted, estimate, error, allowed, controls, source, key="exponent", details=details)
 
 
-def _samples_figure(found: Samples, theory_name: str = "drift to second order") -> object:
+def _samples_figure(found: Samples) -> object:
     error = found.measured.std(axis=0, ddof=1) / np.sqrt(len(found.measured)) / found.dims
     curve = Curve(
         "SGD", found.dims, found.measured.mean(axis=0) / found.dims, error, found.theory.mean(axis=0) / found.dims
@@ -410,8 +429,11 @@ def _samples_figure(found: Samples, theory_name: str = "drift to second order") 
         points=True,
         log_x=True,
         log_y=False,
-        theory_name=theory_name,
+        theory_name="drift to second order, and its noise",
     )
+
+
+_NO_SECOND, _NO_NOISE = "no second order of a step (Riccati flow)", "second-order drift without its noise"
 
 
 @claim(
@@ -427,6 +449,8 @@ def _samples_figure(found: Samples, theory_name: str = "drift to second order") 
         "step size ∝ d^{−3/2}",
         "step size ∝ d^{−2}, as at information exponent 4",
         "√d samples",
+        _NO_SECOND,
+        _NO_NOISE,
     ),
 )
 def run_samples(context: Context) -> Iterator[Part]:
@@ -434,12 +458,28 @@ def run_samples(context: Context) -> Iterator[Part]:
     dims = (32, 64, 128, 256, 512, 1024, 2048, 4096) if context.full else (32, 64, 128, 256, 512)
     found = _samples(context, 3, 3, 0.6, dims)
     caption = "Samples to risk 0.6 over d: a straight line on this axis is d log d (M* = N = 3, decay 1)."
-    source = "fluctuations of G, of first order in ηd as the second-order drift is: its change of the exponent"
-    yield _judge_exponent(context, found, "M* = N = 3, decay 1", None, computed_by(mean_flow, source))
+    source = computed_by(passage_times, "noise after the first direction has emerged: all of it")
+    early = np.empty(len(dims))
+    for size, dim in enumerate(dims):
+        model = _model(3, 3, dim)
+        starts = _starts(context, model, 64, "Q13-Q18")
+        early[size] = _passages(context, model, starts, 0.6, early=True).mean()
+
+    def allowance(reading: Reading) -> float:
+        return abs(reading(early) - reading(found.theory.mean(axis=0)))
+
+    yield _judge_exponent(context, found, "M* = N = 3, decay 1", allowance(partial(log_slope, dims)), source)
+    riccati = found.riccati.mean(axis=0)
+
+    def excess(samples: np.ndarray) -> float:
+        return float(np.mean(samples / riccati))
+
+    estimate, error = found.read(excess, context.rng("Q13-Q18", "resampling", "excess"))
+    predicted = excess(found.theory.mean(axis=0))
+    controls = {_NO_SECOND: 1.0, _NO_NOISE: excess(found.drift.mean(axis=0))}
+    text = f"samples over the Riccati flow's, mean over d, M* = N = 3, ηd = {LOAD:g}"
+    yield Measurement(text, predicted, estimate, error, allowance(excess), controls, source, key="samples")
     yield caption, _samples_figure(found)
-
-
-_NO_SECOND, _NO_NOISE = "no second order of a step (Riccati flow)", "second-order drift without its noise"
 
 
 @claim(
@@ -468,11 +508,12 @@ def run_phase_retrieval(context: Context) -> Iterator[Part]:
     found = _samples(context, 1, 1, 1.0, dims)
     slack = 2 / found.dims  # (M* + N)/d
     source = computed_by(single_passage, "whole steps and kicks that are not Gaussian, relative (M* + N)/d")
-    yield _judge_exponent(context, found, "M* = N = 1", slack, source)
+    of_slope = float(np.abs(slope_weights(found.dims)) @ slack)
+    yield _judge_exponent(context, found, "M* = N = 1", of_slope, source)
     yield _judge_slope(context, found, slack, source)
     yield _judge_samples(context, found, slack, source)
     caption = "Phase retrieval (M* = N = 1): samples to half the initial risk over d."
-    yield caption, _samples_figure(found, "drift to second order, and its noise")
+    yield caption, _samples_figure(found)
 
 
 def _judge_slope(context: Context, found: Samples, slack: np.ndarray, source: str) -> Measurement:
