@@ -5,8 +5,8 @@ $r_j=\tilde a_j-\tfrac\epsilon8\ell$. What has been added by then is a Gaussian 
 $$s_j=\int_0^Te^{-2r_jt}\,\tfrac\epsilon4\tfrac{\mathrm{gain}_{jj}}N\,dt=\frac{\epsilon\,\mathrm{gain}_{jj}(0)}{8r_jN}\,(1-e^{-2r_jT}),$$
 gain that of `theory.quadratic.stiefel.step_drift` at G = 0. It is of the size of the start itself, 1/d at fixed ηd, so that a
 risk is reached later, and by a share that does not vanish with 1/d (P = N = 3, d = 128, ηd = 0.2 of the paper's loss, risk
-0.6: Riccati time 6.07(3), here 6.05, by `mean_flow` 5.46). From $Z_0+\sqrt{s}\,\xi$ the noise is left out, and the gain with it:
-$$\dot Z=\tilde AZ-ZZ^\top\tilde AZ-\tfrac\epsilon8Z\kappa,\qquad\kappa=E\,q^2|v|^2hh^\top,\quad Z\kappa Z^\top=\mathrm{loss}.$$
+0.6: Riccati time 6.07(3), here 6.05, by `mean_flow` 5.46). From $Z_0+\sqrt{s}\,\xi$ on there is no noise, and so no gain:
+$$\dot Z=\tilde AZ-ZZ^\top\tilde AZ-\tfrac\epsilon8Z\kappa,\quad\kappa=E\,q^2|v|^2hh^\top,\quad Z\kappa Z^\top=\mathrm{loss}.$$
 Derived; for one row and one direction `theory.quadratic.stiefel.single_passage` has the noise at all times.
 """
 

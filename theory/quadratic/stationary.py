@@ -1,11 +1,12 @@
 r"""The stationary state of Stiefel SGD on a quadratic network, N ≥ P: mean of whole steps, fluctuations, kicks.
 
-Of a step with b samples, in the notation of `theory.quadratic.stiefel` and with ε its Riccati time, first the tangents are
-averaged and then retracted. With $Z=\Theta^\top W$, $G=ZZ^\top$, the mean tangent $\bar\delta=\epsilon(I-G)\tilde AZ$ and the
-mean square of tangents $\kappa$, $\tilde W^\top\tilde W=I+\kappa$, the mean map is (derived)
-$$F(G)=(Z+\bar\delta)(I+\kappa)^{-1}(Z+\bar\delta)^\top+\tfrac{\epsilon^2}{4b}\,\mathrm{gain}-\tfrac1b\bar\delta\bar\delta^\top,
-\qquad Z\kappa Z^\top=\tfrac{\epsilon^2}{4b}\,\mathrm{loss}+\big(1-\tfrac1b\big)\epsilon^2G\tilde A(I-G)\tilde AG,$$
-gain and loss those of `step_drift`, its limit $\epsilon\to0$ at fixed ε/b. One sample moves the projector, exactly, by
+A step averages the tangents of b samples and then retracts. In the notation of `theory.quadratic.stiefel`, with ε the Riccati
+time of a step, $Z=\Theta^\top W$, $G=ZZ^\top$, the mean tangent $\bar\delta=\epsilon(I-G)\tilde AZ$ and $\kappa$ the mean
+square of tangents, $E\tilde W^\top\tilde W=I+\kappa$, many samples take G to (derived)
+$$F_\infty(G)=(Z+\bar\delta)(I+\kappa)^{-1}(Z+\bar\delta)^\top+\tfrac{\epsilon^2}{4b}\,\mathrm{gain}-\tfrac1b\bar\delta\bar\delta^\top,
+\quad Z\kappa Z^\top=\tfrac{\epsilon^2}{4b}\,\mathrm{loss}+\big(1-\tfrac1b\big)\epsilon^2G\tilde A(I-G)\tilde AG,$$
+gain and loss those of `step_drift`. Of what is beyond second order pairs of samples have the share 1 − 1/b, so that F is
+$F_\infty$ less 1/b of that: for b = 1 `step_drift`, for many samples the retracted mean. Exactly, one moves the projector by
 $$D=\frac{\tfrac{\epsilon_1}2q\,(uv^\top+vu^\top)+\tfrac{\epsilon_1^2}4q^2(|u|^2vv^\top-|v|^2uu^\top)}{1+\tau^2},\qquad
 \tau=\tfrac{\epsilon_1}2q|u||v|,\quad\epsilon_1=\epsilon/b.$$
 At the fixed point $G^*=F(G^*)$, with $A=F'(G^*)$, the covariance of G solves $C=ACA^\top+b\,\mathrm{Cov}D$ (Lyapunov), and
@@ -21,10 +22,12 @@ import scipy
 
 from theory.core.errors import InputError
 from theory.quadratic.model import QuadraticModel
-from theory.quadratic.stiefel import mean_flow, projected_risk, second_order
+from theory.quadratic.stiefel import projected_risk, second_order, step_drift
 
 #: log2 of the points of the quasi-Monte Carlo rule, and P up to which it is kept: six dimensions at P = 3 are known to 1 %.
 _POINTS, _LARGEST = 15, 8
+#: Relaxation times of the smallest weight after which the mean is near its fixed point.
+_SETTLED = 100
 #: Steps of central differences: of a derivative, and of a second one.
 _FIRST, _SECOND = 1e-5, 1e-3
 
@@ -69,13 +72,15 @@ def coordinates(count: int) -> np.ndarray:
 
 def mean_map(G: np.ndarray, model: QuadraticModel, step_size: float, batch: int = 1) -> np.ndarray:
     """F(G), (P, P), of an invertible G, for one step of `step_size` (of ½E(f*−f)²) with `batch` samples; N ≥ P."""
+    pairs, speed = 1 - 1 / batch, model.speed_factor / model.norm
     a, epsilon, one = np.diag(model.spectrum), model.riccati_rate * step_size, np.eye(model.teacher.width)
-    gain, loss = second_order(G, model.spectrum, model.width, model.teacher.dim, model.speed_factor / model.norm)
-    outside = a @ (one - G) @ a
-    shrink = epsilon**2 * (loss / (4 * batch) + (1 - 1 / batch) * G @ outside @ G)
-    moved = one + epsilon * (one - G) @ a
-    square = epsilon**2 * (one - G) @ a @ G @ a @ (one - G)
-    return moved @ G @ np.linalg.solve(G + shrink, G) @ moved.T + (epsilon**2 * gain / 4 - square) / batch
+    gain, loss = second_order(G, model.spectrum, model.width, model.teacher.dim, speed)
+    taken = epsilon**2 * G @ a @ (one - G) @ a @ G
+    added = epsilon**2 * (one - G) @ a @ G @ a @ (one - G)
+    moved, shrink = one + epsilon * (one - G) @ a, epsilon**2 / (4 * batch) * loss + pairs * taken
+    whole = moved @ G @ np.linalg.solve(G + shrink, G) @ moved.T + (epsilon**2 * gain / 4 - added) / batch
+    drift = step_drift(G, model.spectrum, model.width, model.teacher.dim, speed, epsilon / batch)
+    return pairs * whole + (G + epsilon * drift + pairs * (added - taken)) / batch
 
 
 def sample_moments(G: np.ndarray, model: QuadraticModel, step_size: float) -> tuple[np.ndarray, np.ndarray]:
@@ -117,19 +122,21 @@ def _root(X: np.ndarray) -> np.ndarray:
 def stationary(model: QuadraticModel, step_size: float, batch: int = 1) -> Stationary:
     r"""Late mean of G and of the risk, with all that is of order 1/d at fixed ηd/b.
 
-    Left out: the next order (`Stationary.next_order`), and with batches what pairs of samples add to the kicks and to the
-    covariance, relative b/d of the kicks' share. (P = N = 3, d = 128, ηd = 0.2 of the paper's loss, b = 128: measured risk
+    Left out: the next order (`Stationary.next_order`), and with batches what pairs of samples add to the kicks, relative b/d,
+    and whole steps to the covariance, relative ε. (P = N = 3, d = 128, ηd = 0.2 of the paper's loss, b = 128: measured risk
     .0953(2), here .0953, `mean_flow` .0915.)
 
     Args: step_size: η of ½(f*−f)², of the whole step. batch: its samples.
-    Raises `InputError` for N < P or P > 8, and where no stable fixed point holds every direction: the step is too large.
+    Raises `InputError` for N < P or P > 8, and where no stable fixed point is found: the step is too large.
     """
     count = model.teacher.width
+    if model.width < count:
+        raise InputError(
+            f"student width is {model.width}, below {count} teacher directions: the mean drift forgets rank there"
+        )
     if count > _LARGEST:
         raise InputError(f"{count} directions: the moments of a step are known for {_LARGEST} at most")
     basis = coordinates(count)
-    start = np.eye(count, model.width)[None] * 0.999
-    settled = mean_flow(model, start, np.array([0.0, 100 / model.spectrum.min()]), step_size=step_size / batch)[-1, 0]
 
     def to(x: np.ndarray) -> np.ndarray:
         return np.einsum("c,cij->ij", x, basis)
@@ -143,12 +150,18 @@ def stationary(model: QuadraticModel, step_size: float, batch: int = 1) -> Stati
     def risk(x: np.ndarray) -> np.ndarray:
         return projected_risk(model.spectrum, to(x))[None]
 
-    found = scipy.optimize.root(lambda x: step(x) - x, back(settled), tol=1e-13)
+    def rate(_: float, x: np.ndarray) -> np.ndarray:
+        return (step(x) - x) / (model.riccati_rate * step_size)
+
+    # From all that can be held: a start of little may not grow at a step at which much is kept.
+    end = (0.0, _SETTLED / model.spectrum.min())
+    settled = scipy.integrate.solve_ivp(rate, end, back(0.999 * np.eye(count)), "LSODA", rtol=1e-6, atol=1e-9).y[:, -1]
+    found = scipy.optimize.root(lambda x: step(x) - x, settled, tol=1e-13)
     x, A = found.x, _slope(step, found.x)
     held = np.linalg.eigvalsh(to(x))
     slowest = float(np.max(np.abs(np.linalg.eigvals(A))))
     if not (slowest < 1 and held[0] > 0 and held[-1] <= 1):
-        raise InputError(f"step_size is {step_size:g}: no stable state holds all {count} directions; lower it")
+        raise InputError(f"step_size is {step_size:g}: no stable state of {count} directions is found; lower it")
     noise, kick = sample_moments(to(x), model, step_size / batch)
     C = scipy.linalg.solve_discrete_lyapunov(A, batch * noise)
     bent, kicked = (np.linalg.solve(np.eye(x.size) - A, y) for y in (_bend(step, x, C), batch * kick))

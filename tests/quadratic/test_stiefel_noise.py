@@ -1,0 +1,161 @@
+"""Noise of Stiefel SGD: moments of one step, the stationary risk with whole steps and fluctuations, passages."""
+
+import numpy as np
+import pytest
+
+from dynamics.quadratic.stiefel_sgd import stiefel_sgd
+from theory import InputError, QuadraticModel, Subspace, Teacher, draw_subspace
+from theory.core.curves import first_crossing
+from theory.quadratic.passage import frame_shrinkage, passage_times
+from theory.quadratic.stationary import coordinates, mean_map, sample_moments, stationary
+from theory.quadratic.stiefel import mean_flow, projected_risk, second_order, single_passage, step_drift
+
+
+def model_of(dim: int, width: int, count: int) -> QuadraticModel:
+    return QuadraticModel(Teacher.power_law(count, 1.0, dim), width, width**-0.5)
+
+
+def some_frame(width: int, count: int) -> np.ndarray:
+    """Overlaps (P, N) of an orthonormal frame, none of them special."""
+    turned = np.linalg.qr(np.random.default_rng(3).standard_normal((width, width)))[0]
+    return np.asarray((0.8 * np.eye(count, width) + 0.05 * np.ones((count, width))) @ turned)
+
+
+def test_mean_map_of_one_sample_is_the_mean_drift_and_of_many_the_retracted_mean() -> None:
+    """The latter with explicit frames: W goes up (I − WWᵀ)MW by ε and is made orthonormal again."""
+    model, Z, step_size = model_of(60, 4, 3), some_frame(4, 3), 0.1
+    epsilon = model.riccati_rate * step_size
+    speed = model.speed_factor / model.norm
+    one = Z @ Z.T + epsilon * step_drift(Z @ Z.T, model.spectrum, 4, 60, speed, epsilon)
+    np.testing.assert_allclose(mean_map(Z @ Z.T, model, step_size), one, rtol=1e-13, atol=1e-15)
+    frame = Subspace.of_overlap(Z)
+    W = np.vstack([frame.on_teachers, frame.rest])
+    M = np.diag(np.append(model.spectrum, np.zeros(len(W) - 3)))
+    moved = W + epsilon * (np.eye(len(W)) - W @ W.T) @ M @ W
+    many = (moved @ np.linalg.solve(moved.T @ moved, moved.T))[:3, :3]
+    np.testing.assert_allclose(mean_map(Z @ Z.T, model, step_size, 10**14), many, rtol=1e-11)
+    assert np.abs(one - many).max() > 0.01
+
+
+def test_noise_of_a_small_step_is_that_of_its_moments() -> None:
+    r"""Cov of $q\,x^\top Sx$ by the cumulants of quadratic forms, $2^{n-1}\sum\mathrm{tr}$ over cyclic orders."""
+    model, Z, step_size = model_of(60, 4, 3), some_frame(4, 3), 1e-8
+    values, vectors = np.linalg.eigh(Z @ Z.T)
+    inside, outside = ((vectors * np.sqrt(x)) @ vectors.T for x in (values, 1 - values))
+    teachers, held = np.vstack([inside, outside]), np.diag(np.repeat([1.0, 0.0], 3))
+    B = teachers @ np.diag(model.spectrum) @ teachers.T - model.speed_factor / model.norm * held
+    forms = [held @ teachers @ E @ teachers.T @ (np.eye(6) - held) for E in coordinates(3)]
+    forms = [F + F.T for F in forms]
+    beyond = 2 * (model.speed_factor / model.norm) ** 2  # Var q of the fourth column, which no form sees
+    expected = np.empty((6, 6))
+    for i, S in enumerate(forms):
+        for j, T in enumerate(forms):
+            fourth = 16 * np.trace(2 * B @ B @ S @ T + B @ S @ B @ T)
+            pairs = (2 * np.trace(B @ B) + beyond) * 2 * np.trace(S @ T) + 8 * np.trace(B @ S) * np.trace(B @ T)
+            expected[i, j] = fourth + pairs - 4 * np.trace(B @ S) * np.trace(B @ T)
+    found, kick = sample_moments(Z @ Z.T, model, step_size)
+    found = found / (model.riccati_rate * step_size / 2) ** 2
+    np.testing.assert_allclose(found, expected, atol=0.01 * expected.max())
+    assert np.abs(kick).max() < 1e-20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("batch", "step_size"), [(1, 0.01), (16, 0.05)])
+def test_moments_of_a_whole_step_are_those_of_sgd(batch: int, step_size: float) -> None:
+    """One step from one start, 2·10⁵ times: mean, with all and with half of what is beyond the drift, and covariance."""
+    dim, replicas = 24, 200_000
+    model, Z = model_of(dim, 2, 2), some_frame(2, 2)
+    run = stiefel_sgd(
+        model, Subspace.of_overlap(Z), step_size=step_size, steps=1, batch=batch, replicas=replicas, saves=1
+    )
+    y = run.dataset.overlap.values[:, -1]
+    moved = np.einsum("rki,rkj,cij->rc", y, y, coordinates(2))
+    noise, kick = sample_moments(Z @ Z.T, model, step_size / batch)
+    second = np.einsum("ij,cij->c", mean_map(Z @ Z.T, model, step_size, batch), coordinates(2))
+    mean, error = moved.mean(axis=0), moved.std(axis=0) / np.sqrt(replicas)
+    epsilon = model.riccati_rate * step_size
+    drift = step_drift(Z @ Z.T, model.spectrum, 2, dim, model.speed_factor / model.norm, epsilon / batch)
+    small = np.einsum("ij,cij->c", Z @ Z.T + epsilon * drift, coordinates(2))
+    whole = second + batch * kick
+    assert np.abs((mean - whole) / error).max() < 4.5
+    assert np.abs((mean - (whole + small) / 2) / error).max() > 12
+    if batch == 1:
+        np.testing.assert_allclose(np.cov(moved.T), noise, atol=0.02 * noise.max())
+
+
+def test_corrections_of_the_stationary_risk_go_like_the_step() -> None:
+    """At fixed ηd all are ∝ 1/d, hence ∝ η; the fixed point stays."""
+    parts = []
+    for dim in (2000, 4000):
+        found = stationary(model_of(dim, 3, 3), 0.2 / dim / 4)
+        parts.append([found.fluctuation, found.kicks, 1e-3 * found.drift])
+    np.testing.assert_allclose(np.divide(*parts), [2, 2, 1], rtol=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("load", [0.4, 0.2])
+def test_stationary_risk_is_that_of_sgd(load: float) -> None:
+    """A batch of d samples: neither the mean drift, nor half of what is added to it, is what SGD does."""
+    dim = batch = 32
+    model, step_size = model_of(dim, 2, 2), load / 4
+    state = stationary(model, step_size, batch)
+    alone = stationary(model, step_size / batch).drift
+    start = Subspace.of_overlap(np.linalg.cholesky(state.fixed_point))
+    steps = int(150 / (model.riccati_rate * step_size))
+    run = stiefel_sgd(model, start, step_size=step_size, batch=batch, steps=steps, replicas=1024, saves=100)
+    late = run.risk[:, 20:].mean(axis=1)
+    mean, error = late.mean(), late.std(ddof=1) / 32
+    assert abs(mean - state.risk) < 4 * error + state.next_order(state.risk)
+    assert abs(mean - (state.risk + alone) / 2) > 8 * error
+
+
+@pytest.mark.parametrize(("width", "count"), [(9, 9), (2, 3)])
+def test_what_has_no_stationary_law_is_refused(width: int, count: int) -> None:
+    with pytest.raises(InputError, match=f"{count} .*directions"):
+        stationary(model_of(100, width, count), 1e-6)
+
+
+# ------------------------------------------------------------------------------------ passages
+
+
+@pytest.mark.parametrize("width", [2, 3, 5])
+def test_shrinkage_of_a_frame_is_that_of_its_projector(width: int) -> None:
+    model, Z = model_of(60, width, 3), np.random.default_rng(1).standard_normal((2, 3, width)) / 5
+    G = Z @ np.swapaxes(Z, 1, 2)
+    _, loss = second_order(G, model.spectrum, width, 60, model.speed_factor / model.norm)
+    np.testing.assert_allclose(frame_shrinkage(Z, model) @ np.swapaxes(Z, 1, 2), loss, rtol=1e-12, atol=1e-14)
+
+
+def test_passages_of_one_row_are_those_of_its_law() -> None:
+    """Within 0.6 %, where the mean drift is 12 % short, and half the noise without its share of the drift 1.8 % long."""
+    model, step_size = model_of(512, 1, 1), 0.2 / 512 / 4
+    Z = np.stack([draw_subspace(1, 1, 512, seed).on_teachers for seed in range(64)])
+    law = single_passage(model, Z[:, 0, 0], 0.5**0.25, step_size=step_size).mean()
+    found, half = (passage_times(model, Z, 1.0, step_size=step_size, noise=x, draws=64).mean() for x in (1.0, 0.5))
+    times = np.linspace(0.0, 60.0, 1201)
+    risks = projected_risk(model.spectrum, mean_flow(model, Z, times, step_size=step_size))
+    alone = first_crossing(times, risks.T, 1.0, falling=True).mean()
+    assert found == pytest.approx(law, rel=0.006)
+    assert half > 1.012 * law
+    assert alone < 0.92 * law
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("load", [0.2, 0.1])
+def test_passages_of_several_rows_are_those_of_sgd(load: float) -> None:
+    dim, width = 64, 3
+    model, step_size = model_of(dim, width, 3), load / dim / 4
+    starts = [draw_subspace(3, width, dim, seed) for seed in range(1024)]
+    Z = np.stack([start.on_teachers for start in starts])
+    per = model.riccati_rate * step_size
+    run = stiefel_sgd(model, starts, step_size=step_size, steps=int(150 / per), saves=2000, stop_at_risk=0.6, seed=4)
+    measured = run.steps_to(0.6) * per
+    for noise, right in ((1.0, True), (0.5, False)):
+        gap = measured - passage_times(model, Z, 0.6, step_size=step_size, noise=noise)
+        error = gap.std(ddof=1) / np.sqrt(gap.size)
+        assert (abs(gap.mean()) < 4 * error) == right, (load, noise, gap.mean(), error)
+
+
+def test_a_step_at_which_a_row_does_not_grow_has_no_passages() -> None:
+    with pytest.raises(InputError, match="direction 3 does not grow"):
+        passage_times(model_of(100, 3, 3), np.eye(3)[None] / 10, 0.6, step_size=0.8 / 100 / 4)
