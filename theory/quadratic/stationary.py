@@ -57,12 +57,12 @@ class Stationary:
         return self.drift + self.fluctuation + self.kicks
 
     def next_order(self, gap: float) -> float:
-        """The size of what is left out, if it is to the corrections as they are to the gap."""
+        """One number: the size of what is left out, if it is to the corrections as they are to the gap."""
         return (abs(self.fluctuation) + abs(self.kicks)) ** 2 / gap
 
 
 def coordinates(count: int) -> np.ndarray:
-    """Orthonormal basis of the symmetric matrices, (P(P + 1)/2, P, P)."""
+    """Orthonormal basis of the symmetric matrices, (n, P, P), n = P(P + 1)/2."""
     rows, columns = np.triu_indices(count)
     basis = np.zeros((rows.size, count, count))
     basis[np.arange(rows.size), rows, columns] = np.where(rows == columns, 1.0, 0.5**0.5)
