@@ -94,7 +94,7 @@ def step_drift(G: np.ndarray, a: np.ndarray, width: int, dim: int, speed_factor:
 def second_order(
     G: np.ndarray, a: np.ndarray, width: int, dim: int, speed_factor: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""What the new sample adds to G and what the old direction takes from it, of $K=$ gain − loss in `step_drift`, both (…, P, P)."""
+    r"""What a sample adds to G, and the old direction takes from it: $K=$ gain − loss of `step_drift`, (…, P, P) each."""
     M = np.diag(a)
     MG = M @ G
     out = np.eye(a.size) - G
@@ -129,7 +129,7 @@ def mean_flow(
 
     Returns: (time, …, P, P). What the fluctuations would add to the η-dependence is small once G is stationary, relative
     O((P+N)/d) (P = N = 2, d = 40: SGD's late risk .0489(10), here .0488), and while G grows where N ≫ P (P = 4, N = 16: .13
-    falling to .01); `theory.quadratic.stationary` has it then. Else it may be all of it while G grows, and of the other sign (P = N = 2, d = 640, a tenth of
+    falling to .01). Else it may be all of it while G grows, and of the other sign (P = N = 2, d = 640, a tenth of
     `largest_step`: +.09 of the risk at τ = 11.5, where −.03 is found; P = N = 8, d = 320: 4.5 times what is found).
 
     Raises `InputError` for N < P, where a mean has directions beyond the N that a frame spans and grows them to tr G > N
