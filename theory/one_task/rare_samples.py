@@ -25,7 +25,7 @@ from theory.core.quadrature import Rule, gauss_hermite, gauss_legendre
 def kick_kurtosis(activation: Activation, weights: Sequence[float], direction: int = 0) -> float:
     r"""$\beta_2=E\xi^4/(E\xi^2)^2$ at overlap 0; teacher weights (P,), direction counted from 0.
 
-    Exact: the moments of a sum of independent terms by their recurrence, each by Gaussian quadrature of sufficient order.
+    Exact: the terms' moments by Gaussian quadrature of sufficient order, those of their sum by cumulants, which add up.
 
     Raises: `InputError` for an activation that is no polynomial, or a direction that is none.
     """
@@ -34,14 +34,12 @@ def kick_kurtosis(activation: Activation, weights: Sequence[float], direction: i
         raise InputError(f"direction is {direction!r}: give an index from 0 to {len(weights) - 1}")
     points, share = gauss_hermite(2 * activation.degree + 4)  # exact for degree 4J + 4
     sigma, slope = activation.arrays()(points), activation.arrays(1)(points)
-    powers = sigma[None] ** np.arange(5)[:, None]
-    others = np.array([1.0, 0.0, 0.0, 0.0, 0.0])  # moments of Σ_{q≠p} a_q σ(x_q)
-    for place, weight in enumerate(weights):
-        if place != direction:
-            others = _of_sum(others, weight ** np.arange(5) * (powers @ share))
-    own = weights[direction] ** np.arange(5)
+    powers, orders = sigma[None] ** np.arange(5)[:, None], np.arange(5)
+    others = np.delete(np.asarray(weights, dtype=float), direction)
+    rest = _from_cumulants(_cumulants(powers @ share) * np.sum(others[:, None] ** orders, axis=0))
+    own = weights[direction] ** orders
     second, fourth = (
-        _of_sum(others, own * (powers @ (share * points**order)), order)[order] * float(share @ slope**order)
+        _of_sum(rest, own * (powers @ (share * points**order)), order)[order] * float(share @ slope**order)
         for order in (2, 4)
     )
     return float(fourth / second**2)
@@ -91,6 +89,20 @@ def kick_quantile(activation: Activation, weight: float, probability: float) -> 
         return float(np.log(max(kick_tail(activation, weight, np.exp(log_size)), 1e-300) / probability))
 
     return float(np.exp(scipy.optimize.brentq(excess, -30.0, 60.0, xtol=1e-10)))
+
+
+def _cumulants(moments: np.ndarray) -> np.ndarray:
+    """Orders 0 … 4 from the moments' (5,); that of order 0 is 0."""
+    _, m, m2, m3, m4 = moments
+    return np.array(
+        [0, m, m2 - m**2, m3 - 3 * m * m2 + 2 * m**3, m4 - 4 * m * m3 - 3 * m2**2 + 12 * m**2 * m2 - 6 * m**4]
+    )
+
+
+def _from_cumulants(cumulants: np.ndarray) -> np.ndarray:
+    """The inverse of `_cumulants`."""
+    _, k, k2, k3, k4 = cumulants
+    return np.array([1, k, k2 + k**2, k3 + 3 * k * k2 + k**3, k4 + 4 * k * k3 + 3 * k2**2 + 6 * k**2 * k2 + k**4])
 
 
 def _of_sum(first: np.ndarray, second: np.ndarray, highest: int = 4) -> np.ndarray:
