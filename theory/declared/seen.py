@@ -16,11 +16,12 @@ import scipy
 from theory.core.activation import Activation
 from theory.declared.target import Additive, Polynomial, monomials
 
-#: Length of a step uphill, the shortest, the most of them, and of rests that it may leave.
-_STEP, _SHORTEST, _MOST, _TRIES = 0.03, 1e-5, 2000, 12
-#: Newton's steps, half of what their differences span, the share of a slope that is none, that of a saddle's, and the change
-#: that is rounding.
-_NEWTON, _APART, _FLAT, _SADDLE, _ROUNDING = 40, 1e-5, 1e-8, 1e-5, 1e-13
+#: Length of a step uphill, the shortest, by how much one is longer than the last, the most of them, and of rests that it may
+#: leave.
+_STEP, _SHORTEST, _LONGER, _MOST, _TRIES = 0.03, 1e-5, 1.2, 2000, 12
+#: Newton's steps, half of what their differences span, the share of a slope that is none, that of a saddle's, the change that
+#: is rounding, and the distance of two rests that are one.
+_NEWTON, _APART, _FLAT, _SADDLE, _ROUNDING, _ONE = 40, 1e-5, 1e-8, 1e-5, 1e-13, 1e-6
 
 
 def seen_terms(target: Additive | Polynomial, activation: Activation) -> dict[tuple[int, ...], float]:
@@ -107,7 +108,7 @@ def climb(slope: Callable[[np.ndarray], np.ndarray], start: np.ndarray, step: fl
         now = rate(t)
         return np.asarray(now / max(float(np.linalg.norm(now)), 1e-300))
 
-    way, t, left = [start], start, _TRIES
+    way, t, left, first, saddle = [start], start, _TRIES, step, np.full_like(start, np.inf)
     for _ in range(_MOST):
         a = ahead(t)
         b = ahead(t + step / 2 * a)
@@ -115,20 +116,25 @@ def climb(slope: Callable[[np.ndarray], np.ndarray], start: np.ndarray, step: fl
         d = ahead(t + step * c)
         if min(a @ b, a @ c, a @ d) <= 0:
             rest, off = _rest(rate, t)
-            if np.linalg.norm(rest - t) < 3 * step:
+            # In a narrow valley the way turns back at any length, with the rest still ahead; and beside a saddle that it has
+            # left, at one that is too long.
+            last = step < 4 * _SHORTEST
+            if np.linalg.norm(rest - t) < 3 * (first if last else step) and np.linalg.norm(rest - saddle) > _ONE:
                 way.append(rest)
                 left -= 1
                 if off is None or not left:
                     break
+                saddle = rest
                 t = rest + step * (off if off @ (t - rest) >= 0 else -off)
+            elif last:
+                break
             else:
                 step /= 4
-                if step < _SHORTEST:
-                    break
             continue
         t = t + step / 6 * (a + 2 * b + 2 * c + d)
         t = t / max(1.0, float(np.linalg.norm(t)))
         way.append(t)
+        step = min(first, _LONGER * step)
     return np.array(way)
 
 
