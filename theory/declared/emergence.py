@@ -61,9 +61,7 @@ _VARIATION, _MOVED_BY_RARE = 0.32, 0.5
 _RARE = (
     "rare samples: a run's noise is that of its few largest samples, and differs by {:.2g} of itself from run to run"
 )
-_SHIFTED = (
-    "rare noise: a run's noise, that of its few largest samples, moves the time by {:.2g} of itself more or less"
-)
+_SHIFTED = "rare noise: a run's noise, that of its few largest samples, moves the time by {:.2g} of itself more or less"
 #: Overlap at which a direction counts as found.
 _LEVEL = float(np.sqrt(lone_row.FOUND))
 
