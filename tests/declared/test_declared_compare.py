@@ -52,6 +52,21 @@ def test_sgd_extrapolated_to_zero_step_size_is_the_flow(found: dict) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_runs_that_all_diverge_have_no_picture() -> None:
+    resolved = resolve(DeclaredProblem(inputs="16", activation="h3", step_size="5", time=200.0, replicas=2))
+    case = declared_case(
+        resolved.model, resolved.start, steps=40, time=resolved.time, replicas=2, seed=0, method="ambient"
+    )
+    ran: dict = {}
+    for stage in case.stages:
+        ran[stage.name] = stage.run(ran, None)
+    assert ran[HALF].diverged.all()
+    assert case.figures(ran) == []
+    assert "fewer than two replicas did not diverge" in " ".join(case.judge(ran)[1])
+
+
 @pytest.mark.slow_for("near zero")
 @pytest.mark.parametrize(
     "given",

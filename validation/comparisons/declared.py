@@ -216,6 +216,8 @@ def _rows(
 
 def _figures(model: DeclaredModel, found: Found, others: Mapping[str, DeclaredFlow]) -> list[tuple[str, object]]:
     data = found[HALF].dataset.isel(replica=np.flatnonzero(~found[HALF].diverged))
+    if data.sizes["replica"] < 2:
+        return []
     loss = declared_loss(model, data.overlap.values, data.gram.values, data.second.values)
     at = data.time.values
     on = {
