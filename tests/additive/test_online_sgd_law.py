@@ -28,7 +28,7 @@ from dynamics.core.outside import Mistakes, chi_square, outside_columns, outside
 from dynamics.core.replicas import Stretch
 from theory import Activation, InitialState, Student, Teacher, draw_initial_state
 from theory.declared.rule import Rule
-from validation.comparisons.additive import judge_sgd
+from validation.comparisons.additive import judge_flow, judge_sgd
 from validation.comparisons.directions import Runs
 
 ACCEPT, REJECT = 1e-4, 1e-6
@@ -368,6 +368,17 @@ def test_compare_expects_replicas_where_fluctuations_move_the_flow() -> None:
     scatter = np.linspace(-0.01, 0.01, 50)
     verdicts = {at: judge_sgd(prediction, 0, 10.0, at + scatter, runs)[0] for at in (9.2, 9.9, 10.1, 11.5, 11.7)}
     assert verdicts == {9.2: "disagrees", 9.9: "disagrees", 10.1: "agrees", 11.5: "agrees", 11.7: "disagrees"}
+
+
+def test_a_direction_that_was_found_is_judged_though_the_run_ends_within_its_interval() -> None:
+    prediction: Any = SimpleNamespace(activation=Activation.from_degree(4), time_half=np.array([10.0]))
+    own: Any = SimpleNamespace(valid=True, no_interval="", low=9.0, high=11.0)
+    verdicts = {
+        (at, end): judge_flow(prediction, 0, own, at, end)[0] for at in (8.5, 9.5, np.inf) for end in (10.0, 12.0)
+    }
+    assert [verdicts[8.5, end] for end in (10.0, 12.0)] == ["disagrees"] * 2
+    assert [verdicts[9.5, end] for end in (10.0, 12.0)] == ["agrees"] * 2
+    assert [verdicts[np.inf, end] for end in (10.0, 12.0)] == ["not judged", "disagrees"]
 
 
 def test_no_verdict_where_fluctuations_move_the_flow_by_more_than_three_tenths() -> None:

@@ -41,7 +41,7 @@ def additive_case(activation: Activation, teacher: Teacher, initial: InitialStat
 def _judged(prediction: Prediction, q: int, own: Validity, found: Found, runs: Runs) -> Row:
     flow, sgd = found[FLOW], found.get(SGD)
     measured = float(flow.half_time[q])
-    verdicts = [_judge_flow(prediction, q, own, measured, float(flow.dataset.time.values[-1]))]
+    verdicts = [judge_flow(prediction, q, own, measured, float(flow.dataset.time.values[-1]))]
     row: Row = {"low": own.low, "high": own.high}
     if sgd is not None:
         times = sgd.half_steps[:, q] * runs.step_size
@@ -51,7 +51,7 @@ def _judged(prediction: Prediction, q: int, own: Validity, found: Found, runs: R
     return row | worst(verdicts)
 
 
-def _judge_flow(prediction: Prediction, q: int, own: Validity, measured: float, t_end: float) -> tuple[str, str]:
+def judge_flow(prediction: Prediction, q: int, own: Validity, measured: float, t_end: float) -> tuple[str, str]:
     """Verdict and reason of the coupled flow beside the prediction's interval."""
     if not own.valid:
         return "outside", "; ".join(own.reasons)
@@ -61,10 +61,9 @@ def _judge_flow(prediction: Prediction, q: int, own: Validity, measured: float, 
         unexpected = f"predicted never, learned at {measured:.4g}"
         silent = f"predicted never, and not learned by {t_end:.4g}: no time to judge"
         return ("disagrees", unexpected) if np.isfinite(measured) else ("not judged", silent)
-    if own.high > t_end:
-        return "not judged", f"the run ends at {t_end:.4g}, before it must have emerged"
     if not np.isfinite(measured):
-        return "disagrees", f"not learned by {t_end:.4g}"
+        early = f"the run ends at {t_end:.4g}, before it must have emerged"
+        return ("not judged", early) if own.high > t_end else ("disagrees", f"not learned by {t_end:.4g}")
     centre, allowance = (own.low + own.high) / 2, (own.high - own.low) / 2
     controls = _controls(prediction, float(prediction.time_half[q]))
     verdict = judged(centre, measured, 0.0, allowance, controls)
