@@ -35,9 +35,9 @@ _BEGIN, _EXACT, _NONE = 0.05, 1e-13, 1e-7
 _ROUNDING = 1e-5
 #: Rows nearer to each other than this rest at one place.
 _SAME = 1e-3
-#: Searches for further maxima of a form, their steps, their pull to unit length in units of the slope, and the turn from
+#: Searches in a row that find no further maximum of a form, their steps, their pull to unit length in units of the slope, and the turn from
 #: symmetric starts; most rests.
-_SEARCHES, _LONG, _HOLD, _TURN, _MOST = 6, 0.1, 10.0, 1e-2, 1000
+_SEARCHES, _LONG, _HOLD, _TURN, _MOST = 10, 0.1, 10.0, 1e-2, 1000
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,8 @@ def _maxima(
         """At unit length, where the form is negative, too."""
         return np.asarray(slope(y) + _HOLD * size * y)
 
-    for search in range(basis.shape[1] + _SEARCHES):
+    search, last = 0, 0  # the last that found one
+    while search < max(basis.shape[1], last + _SEARCHES):
         # First in what the maxima so far do not span, but for a turn: where terms are apart each search finds another.
         left = _outside(spanned) if search < basis.shape[1] else np.eye(basis.shape[1])
         left = left if left.size else np.eye(basis.shape[1])
@@ -296,6 +297,7 @@ def _maxima(
         start = start / np.linalg.norm(start) + _TURN * rng.standard_normal(len(start)) / len(start) ** 0.5
         y = climb(held, start / np.linalg.norm(start), _LONG)[-1]
         y /= np.linalg.norm(y)
+        search += 1
         if y @ slope(y) <= _ROUNDING * size:
             all_grow = False
             continue
@@ -305,6 +307,7 @@ def _maxima(
             cosines = np.array(found).reshape(-1, len(y)) @ one
             if np.all((np.abs(cosines) if k % 2 == 0 and len(ways) == 1 else cosines) < 1 - _ROUNDING):
                 found.append(one)
+                last = search
         spanned = _with(spanned, y)
     return [basis @ y for y in found], all_grow
 
