@@ -33,10 +33,10 @@ REFERENCE = "derived; leaps: arXiv:2302.11055"
 _BEGIN, _EXACT, _NONE = 0.05, 1e-13, 1e-7
 #: Cosine with a direction, and part of a new one outside those known, that are rounding.
 _ROUNDING = 1e-5
-#: Rows nearer to each other than this rest at one place.
-_SAME = 1e-3
-#: Searches in a row that find no further maximum of a form, their steps, their pull to unit length in units of the slope, and the turn from
-#: symmetric starts; most rests.
+#: Rows nearer to each other than this rest at one place; vectors of those that are held alike, of which some are looked at.
+_SAME, _WAYS = 1e-3, 64
+#: Searches in a row that find no further maximum of a form, their steps, their pull to unit length in units of the slope, the
+#: turn from symmetric starts; most rests.
 _SEARCHES, _LONG, _HOLD, _TURN, _MOST = 10, 0.1, 10.0, 1e-2, 1000
 
 
@@ -249,7 +249,10 @@ def _grows(
         vector /= np.linalg.norm(vector)
         return [(2, way * vector) for way in _ways(seen, u)], 1.0
     if pull > small:
-        return [], _kept(seen, u, basis @ vectors[:, -1], float(over[-1]), small, pull)
+        # (Where several are held alike, the one that a later order helps most is as good as not known.)
+        alike = basis @ vectors[:, values > values[-1] - _ROUNDING * seen.size]
+        ways = rng.standard_normal((1 if alike.shape[1] == 1 else _WAYS, alike.shape[1])) @ alike.T
+        return [], _kept(seen, u, ways / np.linalg.norm(ways, axis=1)[:, None], float(over[-1]), small, pull)
     still = basis @ vectors[:, np.abs(over) <= small]
     return list(_higher(seen, u, still, rng)) if higher else [], 1.0
 
@@ -352,11 +355,13 @@ def _lead(seen: Seen, u: np.ndarray, vector: np.ndarray, size: int, pull: float)
         return float(np.min((orders[size - 1] / orders[later]) ** (1 / (later - size + 1)), initial=1.0))
 
 
-def _kept(seen: Seen, u: np.ndarray, vector: np.ndarray, over: float, small: float, pull: float) -> float:
-    """`Staircase.lead` of what keeps a row from growing along a vector; 0 if nothing does, and a later order lets it."""
+def _kept(seen: Seen, u: np.ndarray, ways: np.ndarray, over: float, small: float, pull: float) -> float:
+    """The least `Staircase.lead` of what keeps a row from growing along unit vectors; 0 if nothing does, and a later order
+    lets it.
+    """
     if abs(over) > small:
-        return _lead(seen, u, vector, 2, pull)
-    start = u + _BEGIN * vector
+        return min(_lead(seen, u, vector, 2, pull) for vector in ways)
+    start = u + _BEGIN * ways[0]
     way = climb(seen.slope, start / np.linalg.norm(start))
     return 0.0 if way[-1] @ u < 1 - _BEGIN**2 else 1.0
 
