@@ -296,5 +296,8 @@ def test_kurtosis_of_a_kick() -> None:
     sampled = np.mean(kick**4) / np.mean(kick**2) ** 2
     assert kick_kurtosis(Activation.parse("h2"), [0.8, 0.6]) == pytest.approx(sampled, rel=0.2)
     assert kick_kurtosis(Activation.parse("h4"), [1.0]) > 1e5
+    # ReLU: E x⁸/4 over (E x⁴/4)²; and a cube that is no polynomial has tails as heavy as one that is.
+    assert kick_kurtosis(Activation.parse("relu"), [1.0]) == pytest.approx(105 / 4 / (3 / 4) ** 2, rel=0.05)
+    assert kick_kurtosis(Activation.parse("z**3*erf(z)"), [1.0]) > 1000
     with pytest.raises(InputError, match="direction"):
         kick_kurtosis(H3, [1.0], 1)

@@ -221,9 +221,7 @@ def _of_sgd(prediction: Prediction, rule: Rule, p: int, conditions: tuple[Condit
     law, size = _law_of_sgd(prediction, rule, p), float(rule.step_size)  # type: ignore[arg-type]
     if law is None:
         return
-    activation, weights = prediction.activation, prediction.teacher.a
-    # (Kicks of what is no polynomial have light tails.)
-    kurtosis = kick_kurtosis(activation, weights.tolist(), p) if activation.is_polynomial else 0.0
+    kurtosis = kick_kurtosis(prediction.activation, prediction.teacher.a.tolist(), p)
     stable = _stable(size, _bound(prediction, rule)[0])
     # Noise adds η²E|g|²r to a squared norm r and its own fit takes 4ηφ(1)r² off: r rests at ηE|g|²/4φ(1), E|g|² ≈ dAφ(1)φ'(1).
     slope, total = float(prediction.activation.kernel_at(1, 1)), float(np.sum(prediction.teacher.a**2))
@@ -239,7 +237,7 @@ def _of_sgd(prediction: Prediction, rule: Rule, p: int, conditions: tuple[Condit
     def met(law: HittingLaw) -> tuple[Condition, Condition]:
         """What rare samples leave of a spread, and of a mean; over the flow's time where they make the law's too long."""
         varies = float(np.sqrt(kurtosis * size / (min(flow, law.mean) * rule.batch)))
-        moved = varies * abs(law.mean / flow - 1) if varies else 0.0
+        moved = varies * abs(law.mean / flow - 1)
         return small("rare samples", varies, _VARIATION, _RARE), small("rare noise", moved, _MOVED_BY_RARE, _SHIFTED)
 
     if prediction.activation.parity is None:
