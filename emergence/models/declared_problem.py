@@ -344,36 +344,14 @@ def _in_bounds(model: "DeclaredModel", start: "Start", usual: float) -> "Declare
     from dataclasses import replace
 
     from theory import InputError
-    from theory.declared.flow import speed
+    from theory.declared.flow import gradients_unit, speed
     from theory.declared.predict import largest_step
 
     with suppress(InputError):  # of a rule without a flow, whose steps may know no units
-        usual = usual / (speed(model.rule) * _gradients_unit(model))
+        usual = usual / (speed(model.rule) * gradients_unit(model))
     known = min(largest_step(x, start) for x in (model, _without_look(model)))
     most = float(f"{_INSIDE * known:.2g}")
     return replace(model, rule=replace(model.rule, step_size=min(most, usual)))
-
-
-def _gradients_unit(model: "DeclaredModel") -> float:
-    r"""What gradients are measured in, 1 if a normalised student learns a normalised target: $\max|b|\sqrt{E\sigma^2}$ times
-    the target's size, or the student's own if that is larger and not in its norms.
-
-    Of $c f_*$ and $c\sigma$ gradients are c² times as large, and steps $\eta/c^2$ take the same way.
-    """
-    import numpy as np
-
-    from theory.declared import population
-    from theory.declared.flow import is_quadratic
-    from theory.declared.target import Additive, Polynomial
-
-    student, target, size = model.student, model.target, 1.0
-    own = float(np.max(np.abs(student.second))) * float(np.sqrt(float(student.activation.second_moment)))
-    if isinstance(target, Additive):
-        size = float(np.max(np.abs(target.weights))) * float(np.sqrt(float(target.link.second_moment)))
-    elif isinstance(target, Polynomial):
-        size = float(np.sqrt(population.constants(target, model.directions)["square"]))
-    held = is_quadratic(model.loss) and not student.homogeneous
-    return own * (max(size, own) if held else size) or 1.0
 
 
 def _without_look(model: "DeclaredModel") -> "DeclaredModel":

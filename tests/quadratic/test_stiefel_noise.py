@@ -159,3 +159,9 @@ def test_passages_of_several_rows_are_those_of_sgd(load: float) -> None:
 def test_a_step_at_which_a_row_does_not_grow_has_no_passages() -> None:
     with pytest.raises(InputError, match="direction 3 does not grow"):
         passage_times(model_of(100, 3, 3), np.eye(3)[None] / 10, 0.6, step_size=0.8 / 100 / 4)
+
+
+@pytest.mark.parametrize("given", [{"draws": 1}, {"draws": 3}, {"noise": -1.0}])
+def test_bad_numbers_of_a_passage_are_named(given: dict) -> None:
+    with pytest.raises(InputError, match=next(iter(given))):
+        passage_times(model_of(100, 3, 3), np.eye(3)[None] / 10, 0.6, step_size=1e-4, **given)

@@ -21,6 +21,7 @@ Phys. Rev. E 52, 4225) and the overlap flow (arXiv:2504.19983, Lemma B.1); sever
 from dataclasses import replace
 from functools import lru_cache, partial
 
+import numpy as np
 import sympy as sp
 
 from theory.core.derivation import Assumption, Derivation, Step, equation
@@ -30,7 +31,7 @@ from theory.core.system import System, component_steps
 from theory.declared import flow_checks as checks
 from theory.declared.loss import Correlation, Loss, Square
 from theory.declared.model import DeclaredModel
-from theory.declared.population import Integrals, check_target, integrals
+from theory.declared.population import Integrals, check_target, constants, integrals
 from theory.declared.rule import Momentum, Rule
 from theory.declared.student import Student
 from theory.declared.target import Additive, Polynomial
@@ -49,6 +50,23 @@ K, K1, K2, Kr = (sp.IndexedBase(name) for name in ("K", "K1", "K2", "Kr"))
 M, M1, Mt, Mr = (sp.IndexedBase(name) for name in ("M", "M1", "Mt", "Mr"))
 #: Speed of the rows in units of the sum of step sizes; weight decay; E f*².
 nu, kappa, square = sp.Symbol("nu"), sp.Symbol("kappa"), sp.Symbol("S")
+
+
+def gradients_unit(model: DeclaredModel) -> float:
+    r"""What gradients are measured in, 1 if a normalised student learns a normalised target: $\max|b|\sqrt{E\sigma^2}$ times
+    the target's size $\sqrt{Ef_*^2}$ (of an additive one, of its largest part), or the student's own if that is larger, the
+    loss quadratic, and its size not in its norms.
+
+    Of $c f_*$ and $c\sigma$ gradients are c² times as large, and steps $\eta/c^2$ take the same way (derived).
+    """
+    student, target, size = model.student, model.target, 1.0
+    own = float(np.max(np.abs(student.second))) * float(np.sqrt(float(student.activation.second_moment)))
+    if isinstance(target, Additive):
+        size = float(np.max(np.abs(target.weights))) * float(np.sqrt(float(target.link.second_moment)))
+    elif isinstance(target, Polynomial):
+        size = float(np.sqrt(constants(target, model.directions)["square"]))
+    held = is_quadratic(model.loss) and not student.homogeneous
+    return own * (max(size, own) if held else size) or 1.0
 
 
 def speed(rule: Rule) -> float:

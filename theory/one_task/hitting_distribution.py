@@ -162,7 +162,11 @@ class HittingDistribution:
 
         Args:
             end: 1 or −1 for the runs that end at this sign of the level alone (nan where none does), 0 for all.
+
+        Raises `InputError` for another end.
         """
+        if end not in (-1, 0, 1):
+            raise InputError(f"end is {end!r}: give 1 for e, -1 for -e, 0 for all runs")
         if abs(self.start) >= self.level:
             sign = np.sign(self.start)
             return HittingLaw(*((0.0, 0.0) if end * sign >= 0 else (np.nan, np.nan)), turned=float(sign < 0))

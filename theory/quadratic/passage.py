@@ -66,7 +66,13 @@ def passage_times(
     share $e^{-2r_jT_1}$ of row j's is still to come. `until` leaves out what comes later.
 
     Args: on_teachers: $Z_0$, (n, P, N), of orthonormal frames. step_size: η of ½(f*−f)². noise: its variance, in that of SGD.
+        draws: half of them mirror the others, so an even number.
+    Raises `InputError` as `start_noise`, for an odd number of draws, and for negative noise.
     """
+    if draws < 2 or draws % 2:
+        raise InputError(f"draws is {draws!r}: give an even number, 2 or more")
+    if noise < 0:
+        raise InputError(f"noise is {noise!r}: give a variance, 0 or more")
     count, width = model.teacher.width, model.width
     spread = np.sqrt(noise * start_noise(model, step_size, until))[:, None]
     half = spread * stream(seed, "noise of a passage").standard_normal((len(on_teachers), draws // 2, count, width))
