@@ -1,6 +1,6 @@
 """E40, E41: stages of a coupled run, and how little light students see of each other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -9,8 +9,8 @@ from scipy.integrate import quad
 
 from dynamics import gradient_flow
 from dynamics.additive.gradient_flow import overlaps_of
-from dynamics.core.lowering import lower
-from theory import Activation, SingleTask, Student, Teacher, draw_initial_state, overlap_flow, predict
+from dynamics.core.lowering import State, lower
+from theory import Activation, InitialState, SingleTask, Student, Teacher, draw_initial_state, overlap_flow, predict
 from theory.additive.interaction import mean_square
 from validation.experiments.coupled_flow import leads_throughout, light_pull, rivalry, teachers_pull
 from validation.judge.claim import Controls, Measurement, Part, claim
@@ -107,6 +107,19 @@ def run_stages(context: Context) -> Iterator[Part]:
 _APART = 0.25
 
 
+def _interactions(activation: Activation, teacher: Teacher, starts: Sequence[InitialState]) -> np.ndarray:
+    """(starts,) mean over overlaps of the square of what the others' mass adds to a rate, over 1 − t²."""
+    drift, weights = lower(once(overlap_flow, activation)).drift, {"a": jnp.asarray(teacher.a)}
+
+    def mean(state: State) -> jax.Array:
+        gap = drift(state, weights)["t"] - drift(state | {"r": 0.0 * state["r"]}, weights)["t"]
+        return jnp.mean(gap**2 / (1 - state["t"] ** 2))
+
+    # (NumPy stacks: thousands of arguments of one JAX program are minutes of compilation.)
+    states = jax.tree.map(lambda *each: np.stack(each), *(overlaps_of(start) for start in starts))
+    return np.asarray(jax.jit(jax.vmap(mean))(states))
+
+
 @claim(
     id="E41",
     title="Light students hardly see each other",
@@ -122,15 +135,10 @@ def run_interaction(context: Context) -> Iterator[Part]:
     """Drift of all overlaps at random starts, less the same of students without mass."""
     for text, dim in (("h4", 24), ("h4", 256), ("h3", 64)):
         activation, teacher = Activation.parse(text), Teacher.power_law(4, 1.0, dim)
-        drift = jax.jit(lower(once(overlap_flow, activation)).drift)
-        weights, rng, means = {"a": jnp.asarray(teacher.a)}, context.rng("E41", text, dim), []
-        for _ in range(context.pick(1600, 8000)):
-            initial = draw_initial_state(teacher, Student(16, 0.3), rng)
-            state = overlaps_of(initial)
-            gap = drift(state, weights)["t"] - drift(state | {"r": 0.0 * state["r"]}, weights)["t"]
-            means.append(float(jnp.mean(gap**2 / (1 - state["t"] ** 2))))
+        rng, initial = context.rng("E41", text, dim), draw_initial_state(teacher, Student(16, 0.3), 0)
         law, m = mean_square(activation, initial.norm2, dim), initial.norm2.size
-        estimate, stderr = mean_and_error(np.array(means))
+        starts = [draw_initial_state(teacher, Student(16, 0.3), rng) for _ in range(context.pick(4000, 8000))]
+        estimate, stderr = mean_and_error(_interactions(activation, teacher, starts))
         J = activation.information_exponent
         odd = float(np.prod(np.arange(2 * J - 3, 0, -2.0)))
         gaussian = J**2 * odd * float(dim) ** (1 - J) * (m - 1) * float(initial.norm2[0]) ** 2 / dim

@@ -245,7 +245,7 @@ def run_layer_wise(context: Context) -> Iterator[Part]:
 def _against_width(context: Context) -> tuple[list[Measurement], list[tuple[str, object]]]:
     """Mean samples to squared overlap ½ with a direction, of a neuron that starts at squared overlap 6/d; η ∝ a d^{−J/2}."""
     activation, overlap = Activation.parse("h3"), np.sqrt(_REACH / _DIM)
-    constants, replicas = spherical_plateau(activation), context.pick(48, 256)
+    constants, replicas = spherical_plateau(activation), context.pick(80, 256)
     widths = (1, 2, 4, 8, 16) if context.full else (2, 16)
     mean: list[float] = []
     error: list[float] = []

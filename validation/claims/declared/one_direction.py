@@ -111,7 +111,7 @@ def run_drift(context: Context) -> Iterator[Part]:
         found = drift_of(model)
         predicted = float(found.at(_OVERLAP))
         wrong = {text: float(other.at(_OVERLAP)) for text, other in _wrong(name, model, found).items()}
-        replicas, seed = context.pick(400_000, 6_000_000), context.seed_for("M11", name)
+        replicas, seed = context.pick(2_400_000, 6_000_000), context.seed_for("M11", name)
         estimate, stderr = _moved(rule, replicas, seed)
         controls: Controls = dict(wrong)
         allowance = _LEFT_OUT * abs(predicted)

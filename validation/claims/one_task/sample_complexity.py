@@ -259,8 +259,8 @@ def _grid(low: float, points: int) -> tuple[float, ...]:
 
 THRESHOLDS_QUICK = (
     Threshold(1, 1.0, _grid(1.0, 5), (100, 400, 1600), 128),
-    Threshold(2, 1.0, _grid(0.1, 6), (100, 400, 1600), 64),
-    Threshold(3, 8.0, _grid(0.1, 6), (48, 96, 192), 192),
+    Threshold(2, 1.0, _grid(0.1, 6), (100, 400, 1600), 88),
+    Threshold(3, 8.0, _grid(0.1, 6), (48, 96, 192), 256),
 )
 THRESHOLDS_FULL = (
     Threshold(1, 1.0, _grid(1.0, 5), (100, 1000, 10_000), 256),

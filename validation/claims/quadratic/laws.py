@@ -80,7 +80,7 @@ def run_emergence(context: Context) -> Iterator[Part]:
             law = _laws(context, a, dim, width)
             reading = partial(crossing_time, times, level=0.5, log_time=True)
             half = [reading(x.diagonal(times)[:, direction - 1]) / leading for x in law]
-            curves = diagonals(context, a, width, dim, times, context.pick(20, 100))[:, :, direction - 1]
+            curves = diagonals(context, a, width, dim, times, context.pick(28, 100))[:, :, direction - 1]
             estimate, stderr = read_mean(curves, reading, context.rng("Q6", direction, dim, "resampling"), 200)
             laws.append(half)
             runs.append(estimate / leading)

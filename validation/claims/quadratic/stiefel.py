@@ -331,7 +331,7 @@ def _samples(context: Context, count: int, width: int, target: float, dims: tupl
     for dim in dims:
         model = _model(count, width, dim)
         # A single direction starts from one overlap, whose spread is wider.
-        starts = _starts(context, model, 256 if width == 1 else 64, "Q13-Q18")
+        starts = _starts(context, model, 480 if width == 1 else 64, "Q13-Q18")
         step_size = LOAD / dim / PAPER_STEP
         per_step = model.riccati_rate * step_size
         horizon = _LIMIT * float(np.max(half_times(model.spectrum, dim, width)[:width]))

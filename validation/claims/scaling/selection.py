@@ -91,7 +91,7 @@ def _drawn_gaps(context: Context, cell: tuple[int, int], wanted: int) -> dict[st
     m, p = cell
     competition = Competition.of(np.ones(p), m, _EXPONENT)
     # Larger matrices are dearer and their slopes lean on them: draws ∝ 1/√size is close to the best split.
-    draws = int(context.pick(240_000, 600_000) / np.sqrt(m * p))
+    draws = int(context.pick(480_000, 600_000) / np.sqrt(m * p))
     blocks = [
         selected_gaps(block, wanted) for block in _score_blocks(context, ("E14", "scores", m, p), competition, draws)
     ]
