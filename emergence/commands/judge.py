@@ -24,6 +24,7 @@ from emergence.version import version
 
 if TYPE_CHECKING:
     from emergence.conjecture.conjecture import Conjecture
+    from emergence.model import Model, Simulation
     from validation.judge.claim import Claim, Verdict
     from validation.judge.context import TheoryUnderTest
     from validation.judge.run import Run
@@ -373,7 +374,7 @@ def _quantities(arguments: argparse.Namespace) -> Result:
     """Measures with unit and estimator, and the variables of every simulation, or of those of the files."""
     from emergence.conjecture.quantity import ALIASES, MEASURES
 
-    chosen = [(x.model, x.simulation) for x in (_conjecture(path, None) for path in arguments.files)]
+    chosen = [_simulation(path) for path in arguments.files]
     listed = chosen or [(model, one) for model in models.built_in().values() for one in model.cells]
     rows = [(name, one.text, one.unit, one.error, ", ".join(one.keys)) for name, one in MEASURES.items()]
     rows += [
@@ -394,6 +395,16 @@ def _quantities(arguments: argparse.Namespace) -> Result:
         table.render(("model", "from", "variables"), variables),
     ]
     return Result(document, "\n".join(text))
+
+
+def _simulation(path: str) -> "tuple[Model, Simulation]":
+    """Of the file's claim; a TOML file may be unfinished: who looks for a quantity has none to write yet."""
+    from emergence.conjecture.conjecture import simulation_of_file
+
+    if path.endswith(".toml"):
+        return simulation_of_file(path)
+    one = _conjecture(path, None)
+    return one.model, one.simulation
 
 
 def _symbols(conjectures: "list[Conjecture]") -> Result:

@@ -178,6 +178,12 @@ def of_file(path: str, seeds: tuple[int, ...] | None = None) -> Conjecture:
     return of_table(table, str(path), seeds=seeds)
 
 
+def simulation_of_file(path: str) -> tuple[Model, Simulation]:
+    """The model and the simulation of a TOML file's claim, whatever else in it is wrong. Raises `InputError`."""
+    table = config.claim_tables(path)
+    return _simulation({name: _section(table, name, path) for name in ("data", "problem")}, path)
+
+
 def of_table(
     table: Mapping[str, Any],
     where: str,

@@ -283,6 +283,10 @@ MODEL = Model(
     symbols={
         "d": Symbol("input dimension", lambda resolved: resolved.model.inputs.dim),
         "a": Symbol("weight of the direction, of an additive target", lambda resolved: resolved.problem.weights),
+        "u0": Symbol(
+            "largest |cosine| of a row with the direction, at the start",
+            lambda resolved: abs(resolved.start.cosines(resolved.model.directions)).max(axis=0),
+        ),
         "J": Symbol(
             "information exponent of an additive target's link", lambda resolved: _link(resolved).information_exponent
         ),

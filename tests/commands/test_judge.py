@@ -201,6 +201,30 @@ def test_lists(run: Callable, command: Callable, tmp_path: Path) -> None:
     assert read.symbols(point, read.quantities[0]).value("d") == 20
 
 
+def test_the_start_of_a_declared_model_is_a_symbol() -> None:
+    """In R^d: the largest |cosine| of a row with the direction, rows and directions being of any length."""
+    problem = {"inputs": "blocks(4x2, 1x3)", "directions": "random(0.3)", "student-width": 4, "activation": "h3"}
+    asked = {"quantity": {"measure": "level", "of": "loss", "direction": 2}, "predict": {"formula": "u0"}, "judge": {}}
+    read = of_table(table(problem=problem, data={"from": "declared-flow"}) | asked, "here")
+    point = read.points[0]
+    model, start = point.resolved.model, point.resolved.start
+    # One basis for rows and directions: that of the start, in which a direction is its root.
+    rows = np.hstack(start.coordinates)
+    along = np.hstack([
+        np.pad(root, ((0, 0), (0, 9)))[:, : part.shape[1]]
+        for root, part in zip(model.directions.roots, start.coordinates, strict=True)
+    ])  # fmt: skip
+    cosine = rows @ along[1] / np.linalg.norm(rows, axis=1) / np.linalg.norm(along[1])
+    assert read.symbols(point, read.quantities[0]).value("u0") == pytest.approx(np.abs(cosine).max())
+
+
+def test_quantities_of_an_unfinished_file(tmp_path: Path, run: Callable) -> None:
+    """Who looks for the name of a quantity has no quantity yet."""
+    file = tmp_path / "begun.toml"
+    file.write_text('[problem]\nmodel = "declared"\n[data]\nfrom = "declared-flow"\n[quantity]\nof = "what?"\n')
+    assert [one["simulation"] for one in run("judge", str(file), "--quantities")[1]["variables"]] == ["declared-flow"]
+
+
 @pytest.mark.parametrize(
     ("section", "lines", "said"),
     [

@@ -49,6 +49,11 @@ class Start:
         roots = zip(self.coordinates, directions.roots, strict=True)
         return np.stack([part[:, :P] @ root[:, : part[:, :P].shape[1]].T for part, root in roots])
 
+    def cosines(self, directions: Directions) -> np.ndarray:
+        r"""$\langle v_k,w_p\rangle/(\|v_k\|\|w_p\|)$, all eigenspaces together, (m, P)."""
+        rows, along = (np.einsum("ikk->k", x) for x in (self.grams, directions.grams))
+        return self.overlaps(directions).sum(axis=0) / np.sqrt(np.outer(rows, along))
+
     @property
     def grams(self) -> np.ndarray:
         r"""$\langle v_k^i,v_l^i\rangle$, (L, m, m)."""
