@@ -74,6 +74,23 @@ class Expression(Text):
 
 
 @dataclass(frozen=True)
+class Said(Text):
+    """A text, or the number that is its shortest form; one text for each number, however it is written."""
+
+    def accepts(self, value: Any) -> bool:
+        return super().accepts(value) or (isinstance(value, int | float) and not isinstance(value, bool))
+
+    def clean(self, value: Any) -> str:
+        text = str(value).strip()
+        for read in (int, float):
+            try:
+                return str(read(text))
+            except ValueError:
+                continue
+        return text
+
+
+@dataclass(frozen=True)
 class Choice(Kind):
     """One of a few names."""
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, cast
 
 from emergence import cells, config, models
@@ -20,7 +21,7 @@ from emergence.options import Problem, default, kind, options, refuse_unused, wr
 from emergence.refusal import is_refusal, refuse
 from emergence.store import grid
 from emergence.store.sweeping import Cell, label
-from emergence.values import MANY, Choice, Number, Share, Text, Whole, shown
+from emergence.values import MANY, Choice, Number, Said, Share, Text, Whole, shown
 from theory.core.errors import did_you_mean
 from validation.judge.claim import KINDS
 
@@ -119,8 +120,8 @@ class Conjecture:
         given = {**self.fixed, **values}
         given |= {"seed": seed} if "seed" in options(self.model.problem) else {}
         given |= {"replicas": self.replicas} if self.replicas is not None else {}
-        given |= {name: self._tied(name, one, given) for name, one in self.tied.items()}
         try:
+            given |= {name: self._tied(name, one, given) for name, one in self.tied.items()}
             problem = self.model.problem(**given)
             resolved = self.model.resolve(problem, self.simulation)
             self.simulation.requires(resolved)
@@ -138,6 +139,14 @@ class Conjecture:
             value = given.get(option, default(model, option))
             if isinstance(value, int | float) and not isinstance(value, bool):
                 found |= dict.fromkeys((option, LETTERS.get(option, option)), float(value))
+        if any(
+            symbol not in found for symbol in one.names
+        ):  # letters of the model: of the problem without what is tied
+            plain = model(**given)
+            letters = Symbols(
+                self.model, plain, self.model.resolve(plain, self.simulation), self.quantities[0].direction
+            )
+            found |= letters.values(tuple(symbol for symbol in one.names if symbol not in found))
         own, number = kind(model, name), one.number({symbol: found[symbol] for symbol in one.names})
         return own.check(one.label, round(number) if isinstance(own, Whole) else number)
 
@@ -209,6 +218,8 @@ def of_table(
     model, simulation = _simulation(sections, where)
     fixed, axes, tied = _problem(sections["problem"], model, simulation, where)
     found = _quantities(sections["quantity"], simulation, axes, function, where)
+    for name in {one.across for one in found} & set(axes):
+        _check_increasing(axes[name], f"{where}: quantity.in is {written(name)}")
     measured = (
         found[0].name if function else quantities.together(sections["quantity"], simulation, f"{where}: quantity")
     )
@@ -342,7 +353,11 @@ def _problem(
             refuse(f"{place} is given twice, with - and with _: drop one")
         if name not in simulation.uses:
             refuse_unused(name, f"{where}: problem.", simulation.name, model.users(name))
-        if isinstance(value, str) and isinstance(kind(model.problem, name), _NUMBERS) and _SYMBOL.search(value):
+        if (
+            isinstance(value, str)
+            and isinstance(kind(model.problem, name), (*_NUMBERS, Said))
+            and _SYMBOL.search(value)
+        ):
             bound[name] = place, value
             continue
         varied = _varied(model, name, value, place)
@@ -352,17 +367,27 @@ def _problem(
             axes[name] = varied
     if grid.size(axes) > LARGEST:
         refuse(f"{where}: problem has {grid.size(axes)} grid points: at most {LARGEST}: shorten its lists")
-    return fixed, axes, _tied(bound, model, {*fixed, *axes})
+    tied = _tied(bound, model, {*fixed, *axes})
+    fixed |= {name: kind(model.problem, name).check(*text) for name, text in bound.items() if name not in tied}
+    return fixed, axes, tied
 
 
 def _tied(bound: Mapping[str, tuple[str, str]], model: Model, given: set[str]) -> dict[str, Formula]:
-    """Formulas in the numbers of the problem: in options that are given, or have a default, and are no formulas themselves."""
-    known = set[str]()
+    """Formulas in the numbers of the problem: in options that are given, or have a default, and are no formulas themselves,
+    and in the model's letters. What may be a text, too, is one if it is no such formula."""
+    known = set(model.symbols)
     for name in options(model.problem):
         own, usual = kind(model.problem, name), default(model.problem, name)
         if isinstance(own, _NUMBERS) and name not in bound and (name in given or usual is not None):
             known |= {name, LETTERS.get(name, name)}
-    return {name: formula(place, text, known) for name, (place, text) in bound.items()}
+    found = {}
+    for name, (place, text) in bound.items():
+        try:
+            found[name] = formula(place, text, known)
+        except Exception as error:
+            if not is_refusal(error) or not isinstance(kind(model.problem, name), Said):
+                raise
+    return found
 
 
 def _varied(model: Model, name: str, value: Any, place: str) -> tuple[Any, ...] | None:
@@ -379,6 +404,16 @@ def _varied(model: Model, name: str, value: Any, place: str) -> tuple[Any, ...] 
     if len(found) > LARGEST:
         refuse(f"{place} has {len(value)} values: at most {LARGEST}")
     return found
+
+
+def _check_increasing(values: tuple[Any, ...], label: str) -> None:
+    """Refuses what no slope goes along: a single value, or texts such as inputs of several variances."""
+    try:
+        numbers = [float(value) for value in values]
+    except (TypeError, ValueError):
+        numbers = []
+    if len(numbers) < 2 or any(y <= x for x, y in pairwise(numbers)):
+        refuse(f"{label}: give it two or more increasing numbers in [problem]")
 
 
 def _quantities(

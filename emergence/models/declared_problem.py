@@ -13,7 +13,7 @@ from emergence.models.teacher import ACTIVATION
 from emergence.options import Problem, option, written
 from emergence.refusal import is_refusal, refuse
 from emergence.resources import Cost
-from emergence.values import Choice, Expression, Number, Numbers, Switch, Text, Whole
+from emergence.values import Choice, Expression, Number, Numbers, Said, Switch, Text, Whole
 
 if TYPE_CHECKING:
     from theory.declared.inputs import Inputs
@@ -61,23 +61,6 @@ class Signed(Numbers):
             return float(text)
         except ValueError:
             return text
-
-
-@dataclass(frozen=True)
-class Said(Text):
-    """A text, or the number that is its shortest form; one text for each number, however it is written."""
-
-    def accepts(self, value: Any) -> bool:
-        return super().accepts(value) or (isinstance(value, int | float) and not isinstance(value, bool))
-
-    def clean(self, value: Any) -> str:
-        text = str(value).strip()
-        for read in (int, float):
-            try:
-                return str(read(text))
-            except ValueError:
-                continue
-        return text
 
 
 @dataclass(frozen=True)

@@ -569,6 +569,30 @@ def test_options_may_be_formulas_in_others() -> None:
             _ = of_table(table(problem={**problem, "step-size": step}), "here").points
 
 
+def test_the_step_size_of_a_declared_model_may_be_a_formula_in_its_letters_or_a_schedule() -> None:
+    problem = {"inputs": [16, 64], "activation": "h4", "step-size": "0.02*a/d**(J/2)", "teacher-width": 1, "steps": 5}
+    crossing = {"measure": "slope", "in": "inputs", "of": "loss", "level": 0.1, "along": "step"}
+
+    def read(**changed: Any) -> Conjecture:
+        data = {"from": "declared-sgd", "replicas": 8}
+        return of_table(table(problem=problem | changed, data=data) | {"quantity": crossing}, "here")
+
+    assert [x.resolved.model.rule.step_size for x in read().points] == [
+        pytest.approx(0.02 / 16**2), pytest.approx(0.02 / 64**2),
+    ]  # fmt: skip
+    schedule = read(**{"step-size": "power(0.1, 0.5)"}).points[0].resolved.model.rule.step_size
+    assert schedule(0) == pytest.approx(0.1)
+    assert schedule(99) < 0.02
+    for changed, said in (
+        ({"step-size": "0.02/dd"}, "step-size is '0.02/dd': use a number, or power("),
+        ({"inputs": ["blocks(1x16)", "blocks(1x64)"]}, "quantity.in is inputs: give it two or more increasing numbers"),
+        ({"inputs": [64, 16]}, "quantity.in is inputs: give it two or more increasing numbers"),
+        ({"inputs": "16"}, "use time, step, samples, compute, or an option that the problem varies"),
+    ):
+        with pytest.raises(InputError, match=re.escape(said)):
+            _ = read(**changed).points
+
+
 def test_a_single_run_of_chance_and_a_run_that_ends_too_early_judge_nothing() -> None:
     with pytest.raises(InputError, match="a single run of chance"):
         measured(data={"from": "online-sgd", "replicas": 1})
