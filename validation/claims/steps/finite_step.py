@@ -13,6 +13,8 @@ from dynamics import finite_step_flow, gradient_flow, online_sgd
 from dynamics.steps.finite_step import lowered_step, one_step_mean, parameters_of
 from dynamics.steps.step_covariance import displacement_covariance
 from theory import Activation, InitialState, SingleTask, System, Teacher, finite_step, plateau
+from theory.one_task.plateau import Plateau
+from theory.one_task.third_order import with_third_order
 from validation.experiments.one_step import BLOCK, StepSamples, sampled_expansion, sampled_step
 from validation.experiments.states import overlaps_of_vectors, random_vectors
 from validation.figures.common import mean_paths
@@ -235,7 +237,7 @@ class _Path:
 
 
 _PATHS = {
-    "quick": (_Path("h4", 400, 4, 0.3, 0.5, 0.75, 192), _Path("h3", 400, 4, 0.25, 0.5, 0.75, 256)),
+    "quick": (_Path("h4", 400, 4, 0.3, 0.5, 0.75, 64), _Path("h3", 400, 4, 0.25, 0.5, 0.75, 64)),
     "full": (
         _Path("h4", 600, 4, 0.25, 0.5, 0.75, 128),
         _Path("h4", 2000, 4, 0.2, 0.5, 0.75, 32),
@@ -310,30 +312,50 @@ def _judge_path(context: Context, case: _Path) -> tuple[Measurement, object]:
     rival = plain.dataset.overlap.values[:, 0, 0]
     predicted, without = float(curve[-1]), float(rival[-1])
     estimate, stderr = mean_and_error(measured[:, -1])
-    allowance = abs(fluctuation_shift(activation, weight, case.overlap, step_size, 1.0, case.dim, float(times[-1])))
+    left_out = what_is_left_out(activation, weight, case.overlap, step_size, 1.0, case.dim, float(times[-1]))
     text = f"mean overlap after {steps} steps, {case.text}, d = {case.dim}"
     controls = {"gradient flow, without O(η²)": without, "dimension doubled": float(larger[-1])}
     source = computed_by(
-        fluctuation_shift, "shift of the mean by fluctuations, which the map leaves out (linear noise)"
+        what_is_left_out, "what the map leaves out of the mean: fluctuations (linear noise), third order of a step"
     )
-    details = {"step size": step_size, "gradient flow over SGD": without / estimate, "start": case.overlap}
+    details = {"step size": step_size, **left_out, "gradient flow over SGD": without / estimate, "start": case.overlap}
     measurement = Measurement(
-        text, predicted, estimate, stderr, allowance, controls, source, key=f"{case.text}.d{case.dim}", details=details
+        text,
+        predicted,
+        estimate,
+        stderr,
+        sum(map(abs, left_out.values())),
+        controls,
+        source,
+        key=f"{case.text}.d{case.dim}",
+        details=details,
     )
     name = f"mean overlap, {case.text}, d = {case.dim}"
     figure = mean_paths(times, measured, {"O(η²) map": curve}, {"gradient flow": rival}, name)
     return measurement, figure
 
 
-def fluctuation_shift(
+def what_is_left_out(
     activation: Activation, weight: float, overlap: float, step_size: float, total: float, dim: int, time: float
-) -> float:
-    r"""First effect of fluctuations on the mean overlap at `time`, by the linear noise approximation.
+) -> dict[str, float]:
+    """Shifts of the mean overlap at `time`: by fluctuations, and by the third order of a step (its ratio at the start)."""
+    laws = plateau(activation)
+    third = with_third_order(laws, weight, overlap, step_size, dim, total)
+    (alone, moved), (further, _) = (
+        _mean_and_shift(x, weight, overlap, step_size, total, dim, time) for x in (laws, third)
+    )
+    return {"left out: fluctuations": moved, "left out: third order": further - alone}
+
+
+def _mean_and_shift(
+    laws: Plateau, weight: float, overlap: float, step_size: float, total: float, dim: int, time: float
+) -> tuple[float, float]:
+    r"""The mean overlap at `time`, and the first effect of fluctuations on it, by the linear noise approximation.
 
     With $b=a\varphi'(u)(1-u^2)-\eta K(u)$: $\dot V=2b'V+\eta N$, $\dot s=b's+\tfrac12b''V$ along $\dot u=b$.
     """
-    shrinkage, variance = plateau(activation).laws(weight, total, dim)
-    speed = SingleTask(activation).speed
+    shrinkage, variance = laws.laws(weight, total, dim)
+    speed = SingleTask(laws.activation).speed
 
     def b(u: float) -> float:
         return float(speed(np.array([u]), weight)[0] - step_size * shrinkage(u))
@@ -345,4 +367,4 @@ def fluctuation_shift(
         return [b(u), 2 * slope * spread + step_size * variance(u), slope * shift + 0.5 * bend * spread]
 
     solution = solve_ivp(rates, (0.0, time), [overlap, 0.0, 0.0], rtol=1e-8, atol=1e-12)
-    return float(solution.y[2, -1])
+    return float(solution.y[0, -1]), float(solution.y[2, -1])
