@@ -41,7 +41,7 @@ from dynamics.networks.lazy_rich import CLEAN, NOISY, SAM
 from dynamics.networks.linearised import LinearState, expected_loss, linear_step, modes
 from dynamics.networks.merging import groups, merge_rows
 from dynamics.networks.residual import RESNET18, Folded, folded, trained_part
-from dynamics.networks.training import cross_entropy
+from dynamics.networks.training import cross_entropy, evaluate
 from theory import InputError
 from theory.linear.label_flips import REPLACEMENTS, LabelFlips, derivation, variance_function
 
@@ -377,6 +377,17 @@ def test_folding_keeps_the_trained_function(toy: ImageSet) -> None:
     x = jnp.asarray(toy.standardised(per_channel=True)[1])
     assert np.allclose(_outputs(network, x), _outputs(folded(network), x), atol=1e-5)
     assert not np.allclose(network(x)[0], network(x, True)[0], atol=1e-3)
+
+
+def test_a_score_is_the_mean_over_images_however_they_are_cut(toy: ImageSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = train(toy, TINY).network
+    x = jnp.asarray(toy.standardised(per_channel=True)[1])
+    logits, _ = network(x)
+    share = np.exp(logits)[np.arange(len(x)), toy.test_labels] / np.exp(logits).sum(axis=1)
+    right = np.mean(np.argmax(logits, axis=1) == toy.test_labels)
+    monkeypatch.setattr("dynamics.networks.training._CHUNK", 7)  # 20 images: the last piece is shorter
+    loss, accuracy = evaluate(network, x, jnp.asarray(toy.test_labels))
+    assert (loss, accuracy) == (pytest.approx(-np.log(share).mean(), rel=1e-5), pytest.approx(right))
 
 
 def test_rows_merge_closest_first_with_multiplicity() -> None:
