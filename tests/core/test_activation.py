@@ -15,6 +15,7 @@ from theory import Activation, InputError
 from theory.core import activation_text
 from theory.core.activation import c
 from theory.core.activation_text import parse_expression
+from theory.core.hermite import hermite
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(120)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
@@ -240,6 +241,20 @@ def test_one_activation_four_ways() -> None:
     opaque = Activation.from_function(lambda x: (x**4 - 6 * x**2 + 3) / 24**0.5)
     assert set(opaque.coefficients) == {4}
     assert float(opaque.coefficients[4]) == pytest.approx(1, abs=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-8])
+def test_decimals_of_sixteen_digits_keep_their_information_exponent(scale: float) -> None:
+    """Their rounding is no Hermite coefficient, neither as text nor as floats; a small one that is given is one."""
+    z, rng = sp.Symbol("z", real=True), np.random.default_rng(5)
+    for degree in (3, 4, 5, 6):
+        powers = scale * rng.uniform(0.5, 2) * np.array([float(x) for x in sp.Poly(hermite(degree), z).all_coeffs()])
+        terms = [f"{x!r}*z**{degree - k}" for k, x in enumerate(powers.tolist())]
+        floats = sum(sp.Float(x) * z ** (degree - k) for k, x in enumerate(powers.tolist()))
+        for made in (Activation.parse("+".join(terms)), Activation.from_expression(floats)):
+            assert (made.information_exponent, made.degree) == (degree, degree)
+            assert set(Activation.from_expression(made.function).coefficients) == {degree}
+    assert Activation.parse("h4 + 1e-9*h2").information_exponent == 2
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e4])

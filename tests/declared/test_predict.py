@@ -259,6 +259,13 @@ def test_leaps_know_of_no_coordinates(terms: dict[tuple[int, ...], float], share
     assert found[0].leaps
 
 
+def test_rounding_of_a_targets_decimals_is_no_term() -> None:
+    """A unit vector to 16 digits: its h4 has no degree 2."""
+    target = Polynomial.parse("h4(0.5773502691896258*z1+0.5773502691896258*z2+0.5773502691896258*z3)")
+    assert not leaps(target, Activation.parse("h2")).leaps
+    assert [one.size for one in leaps(target, Activation.parse("h2+h4")).leaps] == [4]
+
+
 # ---------------------------------------------------------------------- a row by itself
 
 

@@ -289,12 +289,17 @@ class Activation:
     def from_expression(cls, expression: sp.Expr, name: str | None = None) -> "Activation":
         """From a SymPy expression in `z`: exact if it is a polynomial, else by quadrature (error reported).
 
+        Of decimals, Hermite coefficients that are their rounding (`hermite.ROUNDING`) are none: h4 to 15 digits is h4.
+
         Raises `InputError` for a degree above `MAX_DEGREE` and for an expression without a finite Hermite expansion.
         """
         expression = sp.sympify(expression)
         label = name or str(expression)
         if expression.is_polynomial(z):
-            coefficients = hermite.from_polynomial(expression)
+            whole = hermite.from_polynomial(expression)
+            coefficients = hermite.from_polynomial(expression, hermite.ROUNDING)
+            if len(coefficients) < len(whole):  # (what is shown and what is integrated are one function)
+                expression = sp.Add(*(value * hermite.hermite(j) for j, value in coefficients.items()))
             if max(coefficients, default=0) > MAX_DEGREE:
                 raise InputError(f"activation {label!r} has degree {max(coefficients)}: the largest is {MAX_DEGREE}")
             return cls(label, coefficients, sp.expand(expression))

@@ -4,9 +4,10 @@ For unit vectors $u, w$ and $x\sim N(0, I)$: $E[h_i(u\cdot x)\,h_j(w\cdot x)] = 
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from math import factorial, sqrt
+from typing import TypeVar
 
 import numpy as np
 import scipy
@@ -18,6 +19,9 @@ z = sp.Symbol("z", real=True)
 #: Cells of [−14, 14] at whose ends a function is looked at, so many to a stretch, and the relative difference between two
 #: steps of Simpson's rule from which a stretch is rough (far above the rounding of a sum).
 CELLS, _STRETCH, _FELT = 28_000, 100, 1e-9
+#: Share of the terms of a sum of numbers below which what they leave is the rounding of decimals.
+ROUNDING = 1e-12
+_Key = TypeVar("_Key")
 
 
 @cache
@@ -26,19 +30,31 @@ def hermite(degree: int) -> sp.Expr:
     return sp.expand(sp.hermite_prob(degree, z) / sp.sqrt(factorial(degree)))
 
 
-def from_polynomial(expression: sp.Expr) -> dict[int, sp.Expr]:
-    r"""Exact Hermite coefficients $\hat\sigma_j = E[\sigma h_j]$ of a polynomial in `z`; zeros are left out.
+def from_polynomial(expression: sp.Expr, rounding: float = 0.0) -> dict[int, sp.Expr]:
+    r"""Exact Hermite coefficients $\hat\sigma_j = E[\sigma h_j]$ of a polynomial in `z`; zeros, and `rounding` as `summed` has
+    it, are left out.
 
     Uses $z^n = \sum_k \frac{n!}{2^k k! (n-2k)!}\mathrm{He}_{n-2k}(z)$.
     """
-    found: dict[int, sp.Expr] = {}
+    found: dict[int, list[sp.Expr]] = {}
     for (power,), coefficient in sp.Poly(expression, z).terms():
         for k in range(power // 2 + 1):
             j = power - 2 * k
-            share = coefficient * sp.Rational(factorial(power), 2**k * factorial(k) * factorial(j))
-            found[j] = found.get(j, sp.Integer(0)) + share
-    simplified = {j: sp.expand(value * sp.sqrt(factorial(j))) for j, value in found.items()}
-    return {j: value for j, value in sorted(simplified.items()) if value != 0}
+            share = sp.Rational(factorial(power), 2**k * factorial(k) * factorial(j))
+            found.setdefault(j, []).append(coefficient * share * sp.sqrt(factorial(j)))
+    return dict(sorted(summed(found, rounding).items()))
+
+
+def summed(terms: Mapping[_Key, Sequence[sp.Expr]], rounding: float = 0.0) -> dict[_Key, sp.Expr]:
+    """Sums, expanded; left out are zeros, and numbers that are less than `rounding` of the sum of their terms' sizes."""
+    sums = {key: sp.expand(sp.Add(*values)) for key, values in terms.items()}
+
+    def counts(key: _Key) -> bool:
+        if not rounding or len(terms[key]) == 1:
+            return bool(sums[key] != 0)
+        return abs(float(sums[key])) > rounding * sum(abs(float(value)) for value in terms[key])
+
+    return {key: value for key, value in sums.items() if counts(key)}
 
 
 def values(points: np.ndarray, degree: int) -> np.ndarray:

@@ -115,14 +115,14 @@ def symbols(count: int) -> tuple[sp.Symbol, ...]:
 
 
 def monomials(target: "Polynomial") -> dict[tuple[int, ...], sp.Expr]:
-    r"""$c_\alpha$ of $f_*=\sum_\alpha c_\alpha\prod_qh_{\alpha_q}(z_q)$, degrees → coefficient."""
+    r"""$c_\alpha$ of $f_*=\sum_\alpha c_\alpha\prod_qh_{\alpha_q}(z_q)$, degrees → coefficient, without the rounding of decimals."""
     names = symbols(target.count)
-    found: dict[tuple[int, ...], sp.Expr] = {}
+    found: dict[tuple[int, ...], list[sp.Expr]] = {}
     for powers, coefficient in sp.Poly(target.expression, *names).terms():
         partial: dict[tuple[int, ...], sp.Expr] = {(): coefficient}
         for power in powers:
             own = hermite.from_polynomial(z**power) if power else {0: sp.Integer(1)}
             partial = {(*a, j): x * y for a, x in partial.items() for j, y in own.items()}
         for degrees, value in partial.items():
-            found[degrees] = sp.expand(found.get(degrees, sp.Integer(0)) + value)
-    return {degrees: value for degrees, value in found.items() if value != 0}
+            found.setdefault(degrees, []).append(value)
+    return hermite.summed(found, hermite.ROUNDING)
