@@ -115,7 +115,7 @@ def symbols(count: int) -> tuple[sp.Symbol, ...]:
 
 
 def monomials(target: "Polynomial") -> dict[tuple[int, ...], sp.Expr]:
-    r"""$c_\alpha$ of $f_*=\sum_\alpha c_\alpha\prod_qh_{\alpha_q}(z_q)$, degrees → coefficient, without the rounding of decimals."""
+    r"""$c_\alpha$ of $f_*=\sum_\alpha c_\alpha\prod_qh_{\alpha_q}(z_q)$, degrees → coefficient; rounding of decimals is none."""
     names = symbols(target.count)
     found: dict[tuple[int, ...], list[sp.Expr]] = {}
     for powers, coefficient in sp.Poly(target.expression, *names).terms():
