@@ -115,7 +115,10 @@ def symbols(count: int) -> tuple[sp.Symbol, ...]:
 
 
 def monomials(target: "Polynomial") -> dict[tuple[int, ...], sp.Expr]:
-    r"""$c_\alpha$ of $f_*=\sum_\alpha c_\alpha\prod_qh_{\alpha_q}(z_q)$, degrees → coefficient; rounding of decimals is none."""
+    r"""$c_\alpha$ of $f_*=\sum_\alpha c_\alpha\prod_qh_{\alpha_q}(z_q)$, degrees → coefficient.
+
+    Rounding of decimals is no term.
+    """
     names = symbols(target.count)
     found: dict[tuple[int, ...], list[sp.Expr]] = {}
     for powers, coefficient in sp.Poly(target.expression, *names).terms():
