@@ -187,3 +187,15 @@ def test_a_neuron_of_both_parities_may_turn_to_minus_e() -> None:
     assert hitting_distribution(odd, -0.9).moments().turned == 1
     with pytest.raises(InputError, match="end is 2"):
         law.moments(2)
+
+
+@pytest.mark.parametrize("step_size", [1e-9, 1e-14])
+def test_runs_that_turn_to_the_other_end_take_the_time_of_their_drift(step_size: float) -> None:
+    r"""Without much noise $\int du/|b|$, with a spread of $(\int D/|b|^3du)^{1/2}$, however small noise is."""
+    diffusion = OneTaskDiffusion(Activation.parse("h4 + 0.2*h5"), 0.5, step_size, 0.25, 1000)
+    law = hitting_distribution(diffusion, -0.1).moments()
+    way = np.linspace(-(0.5**0.5), -0.1, 200_001)
+    drift, noise = diffusion.coefficients(way)
+    assert law.turned == pytest.approx(1.0)
+    assert law.mean == pytest.approx(np.trapezoid(1 / np.abs(drift), way), rel=1e-3)
+    assert law.std == pytest.approx(np.sqrt(np.trapezoid(noise / np.abs(drift) ** 3, way)), rel=0.01)

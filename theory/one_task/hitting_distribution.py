@@ -349,7 +349,13 @@ def _law(start: float, grid: np.ndarray, drift: np.ndarray, noise: np.ndarray, e
 
 def _exponents(grid: np.ndarray, drift: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """Growth of $B=\\int2b/D$ over each cell."""
-    return np.maximum(2 * drift / noise * np.diff(grid), -700.0)  # against overflow where the drift points back
+    return 2 * drift / noise * np.diff(grid)
+
+
+def _log_average(exponent: np.ndarray) -> np.ndarray:
+    """Logarithm of the first of `_averages`, of any exponent."""
+    down = np.minimum(exponent, 0.0)  # (e^{-x s} e^{x} is the average of e^{x s}, in which nothing overflows)
+    return np.log(_averages(np.abs(exponent))[0]) - down
 
 
 def _averages(exponent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -363,8 +369,10 @@ def _averages(exponent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _log_shares(grid: np.ndarray, drift: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Logarithms of the shares that end at the last node and at the first, at every node."""
     exponent = _exponents(grid, drift, noise)
-    climbed = np.concatenate([[0.0], np.cumsum(exponent)])
-    cells = np.log(np.diff(grid)) + np.log(_averages(exponent)[0]) - climbed[:-1]
+    # (Where B is least, shares change; from there it is summed, since elsewhere it is beyond all digits.)
+    least = int(np.argmin(np.cumsum(exponent))) + 1
+    climbed = np.concatenate([-np.cumsum(exponent[:least][::-1])[::-1], [0.0], np.cumsum(exponent[least:])])
+    cells = np.log(np.diff(grid)) + _log_average(exponent) - climbed[:-1]
     up = np.append(-np.inf, np.logaddexp.accumulate(cells))
     down = np.append(np.logaddexp.accumulate(cells[::-1])[::-1], -np.inf)
     return up - up[-1], down - down[0]
