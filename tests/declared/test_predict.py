@@ -11,12 +11,13 @@ import scipy
 import sympy as sp
 import xarray as xr
 
+from dynamics.additive.gradient_flow import gradient_flow
 from dynamics.declared.flow import declared_flow
 from dynamics.one_task.chain import one_task_chain
 from emergence.models.declared import MODEL
 from emergence.models.declared_prediction import BY_DIRECTION, ONCE
 from emergence.models.declared_problem import DeclaredProblem, Resolved, resolve
-from theory import Activation, InputError, Teacher
+from theory import Activation, InitialState, InputError, Teacher
 from theory.core.curves import first_crossing
 from theory.core.hermite import hermite, z
 from theory.declared import emergence as emergence_module
@@ -51,6 +52,7 @@ from theory.declared.lone_row import (
     leading_times,
     of_mean_labels,
     rest_norm,
+    risen,
 )
 from theory.declared.loss import Correlation
 from theory.declared.model import DeclaredModel
@@ -1043,3 +1045,33 @@ def test_the_rule_of_a_file_that_fails_is_refused_in_one_line(refused: Callable)
             "class R(Rule):\n    def step(self, at):\n        return at.row\nRULE = R\n"
         )
     assert "its step raises AttributeError" in refused("predict", "--model", "declared", "--rule", "mine.py")
+
+
+@pytest.mark.parametrize(("text", "decay"), [("h4+1", 0.0), ("h4-0.3", 0.0), ("h4", 0.0), ("h4", 0.1), ("h4-0.3", 0.1)])
+def test_norms_of_rows_that_wait_follow_from_mean_and_decay(text: str, decay: float) -> None:
+    """Momentum doubles the pace of all but the decay; the mean over the wait by quadrature."""
+    link, directions = Activation.parse(text), Directions.orthonormal(Inputs.isotropic(96), 2)
+    rule, weights, time = Momentum(1e-6, beta=0.5, decay=decay), (0.63, 0.5), 3.0
+    model = DeclaredModel(directions, Additive(link, weights), two_homogeneous(link, 2), rule)
+    begin = draw_start(directions, 2, 0.1)
+    repelled, rate = 8 * float(link.second_moment), 8 * float(link.squared_mean) * sum(weights) - 2 * decay
+    clock = np.linspace(0, time, 10_001)
+    waited = np.expm1(rate * clock) / rate if rate else clock
+    mean = np.trapezoid(np.exp(rate * clock) / (1 + repelled * 0.01 * waited), clock) / time
+    np.testing.assert_allclose(risen(model, begin, time), mean, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_the_pull_of_rows_that_a_mean_has_grown_is_in_the_interval() -> None:
+    """By rows, since the eigenvalue is hardly 1, beside the additive model's flow."""
+    inputs, link, weights = Inputs.isotropic(96, 1 + 1e-10), Activation.parse("h4+1"), (0.63, 0.5)
+    directions = Directions(inputs, np.eye(2)[None])
+    model = DeclaredModel(directions, Additive(link, weights), two_homogeneous(link, 4), Rule(1e-6))
+    begin = draw_start(directions, 4, 0.1)
+    stated = [one for one in predict(model, begin).of_quantity(FOUND) if not one.reasons]
+    assert len(stated) == 2
+    on, rest = np.split(begin.coordinates[0], [2], axis=1)
+    end = 1.1 * max(one.high for one in stated)
+    run = gradient_flow(link, Teacher.of(weights, 96, normalise=False), InitialState(on, rest), t_end=end)
+    for one in stated:
+        assert one.low * (1 - ERROR) <= run.half_time[one.place - 1] <= one.high * (1 + ERROR)  # type: ignore[operator]

@@ -597,16 +597,14 @@ def _tie(low: float, high: float, lead: float) -> Condition:
 
 
 def _pull(model: DeclaredModel, start: Start, row: int, p: int, time: float) -> float:
-    r"""The other rows' share of the growth: that of each at the start times its mean norm in the wait over that at the start.
+    """The other rows' share of the growth: that of each at the start times its mean norm in the wait over that at the start.
 
-    A light 2-homogeneous row alone shrinks, $\int_0^Tr\,dt=\ln(1+4\varphi(1)r(0)T)/(4\varphi(1))$; rows pull at
-    each other by the square loss only.
+    Rows pull at each other by the square loss only.
     """
     if model.student.width == 1 or not is_quadratic(model.loss):
         return 0.0
-    norms, waited = np.einsum("ikk->k", start.grams), 4 * float(model.student.activation.second_moment) * time
-    mean = np.log1p(norms * waited) / (norms * waited) if 0 < waited < np.inf else np.ones_like(norms)
-    return float(mean @ lone_row.pulls(model, start, row, p))
+    pulls = lone_row.pulls(model, start, row, p)
+    return float(lone_row.risen(model, start, time) @ pulls) if 0 < time < np.inf else float(pulls.sum())
 
 
 def _norms(pulled: float) -> Condition:

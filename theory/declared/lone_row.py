@@ -30,6 +30,7 @@ from theory.declared.numeric_flow import Rates
 from theory.declared.start import Start
 from theory.declared.student import Student
 from theory.declared.target import Additive, Polynomial
+from theory.one_task.lone_path import log_waited
 
 REFERENCE = "derived; one row of the declared flow, isotropic inputs: arXiv:2504.19983, eq. (5)"
 
@@ -42,6 +43,8 @@ _LEAST, _MOST_FREE, _BEYOND = -120.0, 40.0, 10.0
 _SETTLED = 30.0
 #: The clock's unit is so small a share of the end; and it goes on for as many ends.
 _CLOCK = 40.0
+#: Squared norm of a row that does nothing to itself.
+_MASSLESS = 1e-9
 #: A direction begins to be fitted at one part in so many of what is.
 _TWENTIETH = 20
 #: Squared correlation of the row's field with the direction's at which it is found.
@@ -383,6 +386,22 @@ def pulls(model: DeclaredModel, start: Start, row: int, p: int) -> np.ndarray:
             student = replace(model.student, width=2, second=(second[row], second[other]))
             both = _Velocity(replace(model, student=student)).growth(overlaps[:, two], grams[:, two][:, :, two])[0, p]
             found[other] = abs(both / alone_ - 1)
+    return found
+
+
+def risen(model: DeclaredModel, start: Start, time: float) -> np.ndarray:
+    r"""The mean norm of each row by itself in a wait over that at the start, (m,): it finds nothing, $\dot r=gr-br^2$, and
+    $\frac1T\int_0^Tr\,dt=\ln(1+br_0\int_0^Te^{gt}dt)/(bT)$. g, by a mean and by decay, is its growth without mass.
+    """
+    found = np.ones(start.width)
+    for k in range(start.width):
+        velocity = _Velocity(_of_width_one(model, Row.of(model, start, k)))
+        size = float(start.grams[:, k, k].sum())
+        unit, still = start.grams[:, k, k][:, None, None] / size, np.zeros((len(start.grams), 1, model.target.count))
+        heavy, light = (float(velocity(still, x * unit)[1].sum()) / x for x in (1.0, _MASSLESS))
+        repelled = (light - heavy) * size
+        if repelled > 0:
+            found[k] = np.logaddexp(0.0, np.log(repelled) + log_waited(light, time)) / (repelled * time)
     return found
 
 

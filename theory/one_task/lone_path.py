@@ -33,6 +33,13 @@ _SMALL = np.array(1e-6)
 _NODES = 5
 
 
+def log_waited(rate: np.ndarray | float, time: float) -> np.ndarray:
+    r"""$\ln\int_0^Te^{gt}dt$ at T > 0, elementwise in g: a norm of $\dot r=gr-br^2$ is $r_0e^{gT}/(1+br_0\int_0^Te^{gt}dt)$."""
+    growth = np.asarray(rate, dtype=float) * time
+    size = np.where(growth == 0, 1.0, np.abs(growth))
+    return np.log(time) + np.where(growth == 0, 0.0, np.maximum(growth, 0.0) + np.log(-np.expm1(-size) / size))
+
+
 @lru_cache(maxsize=64)
 def _rates(activation: Activation) -> Callable[[np.ndarray], list[np.ndarray]]:
     """u ↦ φ′(u), and the norm's growth rate 4φ(u), of unit weight: both from the derived flow, made once for both ends."""

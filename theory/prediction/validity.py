@@ -18,7 +18,7 @@ from theory.core.activation import Activation
 from theory.core.activation import c as cosine
 from theory.core.lowered import lower_numpy
 from theory.core.quadrature import gauss_hermite
-from theory.one_task.lone_path import lone_path
+from theory.one_task.lone_path import log_waited, lone_path
 from theory.one_task.plateau import plateau as laws
 from theory.one_task.single_task import SingleTask
 from theory.prediction.deflation import DeflatedRows, TooLong, deflated_rows, rows_by_share
@@ -368,7 +368,6 @@ def _norms_alone(prediction: Prediction, time: float) -> tuple[np.ndarray, np.nd
     repulsion = 4 * float(activation.second_moment)
     rate = 4 * float(activation.squared_mean) * float(prediction.teacher.a.sum()) - 2 * prediction.decay
     growth = rate * time
-    log_waited = np.log(time) + (max(growth, 0.0) + np.log(-np.expm1(-abs(growth)) / abs(growth)) if growth else 0.0)
-    risen = np.logaddexp(0.0, np.log(repulsion * start) + log_waited)
+    risen = np.logaddexp(0.0, np.log(repulsion * start) + log_waited(rate, time))
     mean, moved = risen / (repulsion * time), start * np.expm1(growth - risen)
     return mean, np.maximum(rate * mean - moved / time, 0.0) / repulsion
