@@ -34,7 +34,7 @@ _NODES = 5
 
 
 def log_waited(rate: np.ndarray | float, time: float) -> np.ndarray:
-    r"""$\ln\int_0^Te^{gt}dt$ at T > 0, elementwise in g: a norm of $\dot r=gr-br^2$ is $r_0e^{gT}/(1+br_0\int_0^Te^{gt}dt)$."""
+    r"""$\ln\int_0^Te^{gt}dt$ at T > 0, elementwise in g: $\dot r=gr-br^2$ has $r_0e^{gT}/(1+br_0\int_0^Te^{gt}dt)$ then."""
     growth = np.asarray(rate, dtype=float) * time
     size = np.where(growth == 0, 1.0, np.abs(growth))
     return np.log(time) + np.where(growth == 0, 0.0, np.maximum(growth, 0.0) + np.log(-np.expm1(-size) / size))
