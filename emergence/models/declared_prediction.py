@@ -3,14 +3,14 @@
 import math
 from typing import TYPE_CHECKING, Any
 
-from emergence import conditions
+from emergence import known
 from emergence.model import Document
 from emergence.models.declared_problem import Resolved, stepping
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from theory.declared.known import Knowledge, Known
+    from theory.declared.known import Knowledge
 
 #: Names in the data: of what there is for each direction, and once.
 BY_DIRECTION = {
@@ -64,49 +64,9 @@ def knowledge(resolved: Resolved) -> "Knowledge":
 def document(resolved: Resolved) -> Document:
     """Every number with unit, source and conditions; and what is not known, in one line each."""
     found = knowledge(resolved)
-    content = {
-        "problem": resolved.echo(),
-        "known": [_entry(one) for one in found.known],
-        "unknown": [{"quantity": one.quantity, "reason": one.sentence} for one in found.unknown],
-    }
-    return Document(content, _text(resolved, found))
-
-
-def _entry(one: "Known") -> dict[str, object]:
-    """`valid`: True, or the reasons in words; `conditions`: name, holds, value and limit of each."""
-    return {
-        "quantity": one.quantity,
-        "direction": one.place,
-        "value": one.value,
-        "low": one.low,
-        "high": one.high,
-        "unit": one.unit,
-        "source": one.source,
-        "valid": one.reasons or True,
-        "conditions": conditions.listed(one.conditions),
-    }
-
-
-def _text(resolved: Resolved, found: "Knowledge") -> str:
-    from emergence import table
-
-    rows = [
-        (one.quantity, one.place, one.value, one.low, one.high, one.unit, conditions.mark(one.conditions))
-        for one in found.known
-    ]
-    named = [(x.quantity if x.place is None else f"{x.quantity} {x.place}", x.conditions) for x in found.known]
-    return "\n".join(
-        [
-            resolved.headline(),
-            "",
-            table.render(("quantity", "direction", "predicted", "low", "high", "unit", "valid"), rows),
-            *conditions.explained(named),
-            *(["", "not known"] if found.unknown else []),
-            *(f"   {one.quantity}: {one.sentence}" for one in found.unknown),
-            "",
-            "time: sum of the step sizes; low to high: what finite size moves it by; never: -",
-        ]
-    )
+    below = "time: sum of the step sizes; low to high: what finite size moves it by; never: -"
+    text = "\n".join([resolved.headline(), "", *known.lines(found), "", below])
+    return Document({"problem": resolved.echo(), **known.entries(found)}, text)
 
 
 def data(resolved: Resolved) -> "xr.Dataset":

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     import theory
+    from theory.declared.known import Knowledge
     from theory.prediction.validity import Validity
     from theory.quadratic.flow_law import FlowLaw
     from theory.quadratic.occupation import Occupation
@@ -85,6 +86,26 @@ class Resolved:
         model = self.model
         norm2 = model.speed_factor * self.problem.init_scale**2 / model.norm
         return FlowLaw(model.spectrum, model.teacher.dim, model.width, norm2)
+
+    @cached_property
+    def sgd(self) -> "Knowledge":
+        """What Stiefel SGD does at a step size, as `simulate stiefel-sgd` runs it; nothing without one.
+
+        Refuses a batch without a step size.
+        """
+        from theory.declared.known import Knowledge, Unknown
+        from theory.quadratic.sgd_law import stiefel_law
+
+        problem = self.problem
+        if self.step_size is None:
+            if problem.batch != 1:
+                refuse(f"batch is {problem.batch} without step-size: give --step-size too, or leave it out")
+            return Knowledge((), ())
+        least = problem.width + problem.student_width
+        if problem.dim < least:
+            few = f"dim is {problem.dim}, below teacher width + student width = {least}: raise dim or lower a width"
+            return Knowledge((), (Unknown("Stiefel SGD", few),))
+        return Knowledge.of(stiefel_law(stiefel_model(problem), self.step_size, problem.batch, problem.seed))
 
     @cached_property
     def half_time(self) -> "np.ndarray":
@@ -173,12 +194,24 @@ def resolve(problem: QuadraticProblem, simulation: Simulation | None = None) -> 
     """
     import theory
 
-    stiefel = simulation is not None and simulation.name == "stiefel-sgd"
     activation = theory.Activation.parse(problem.activation)
-    factor = problem.speed_factor or (problem.student_width**-0.5 if stiefel else 1.0)
-    model = theory.QuadraticModel.of(activation, problem.teacher(), problem.student_width, factor)
-    resolved = Resolved(problem, activation, model, () if stiefel else _too_large(problem, model))
-    return _stiefel(resolved) if stiefel else resolved
+    if simulation is not None and simulation.name == "stiefel-sgd":
+        return _stiefel(Resolved(problem, activation, stiefel_model(problem)))
+    model = _model(problem, 1.0)
+    return Resolved(problem, activation, model, _too_large(problem, model))
+
+
+def _model(problem: QuadraticProblem, speed_factor: float) -> "theory.QuadraticModel":
+    """With the speed factor that is given, or else this one."""
+    import theory
+
+    activation, factor = theory.Activation.parse(problem.activation), problem.speed_factor or speed_factor
+    return theory.QuadraticModel.of(activation, problem.teacher(), problem.student_width, factor)
+
+
+def stiefel_model(problem: QuadraticProblem) -> "theory.QuadraticModel":
+    """That of Stiefel SGD."""
+    return _model(problem, problem.student_width**-0.5)
 
 
 def _too_large(problem: QuadraticProblem, model: "theory.QuadraticModel") -> tuple[str, ...]:
@@ -213,7 +246,7 @@ def _stiefel(resolved: Resolved) -> ResolvedStiefel:
 
 def _predict(resolved: Resolved) -> Document:
     """Emergence times, exponents and the loss curve of the self-consistent law; no integration."""
-    from emergence import table
+    from emergence import known, table
     from emergence.prediction import explained, marks
     from theory.quadratic.model import floor
 
@@ -233,6 +266,7 @@ def _predict(resolved: Resolved) -> Document:
         "floor": least,
         "riccati_rate": model.riccati_rate,
         "time_unit": resolved.clock,
+        "sgd": known.entries(resolved.sgd),
     }
     slopes = ", ".join(f"{name} {table.cell(value)}" for name, value in exponents.items())
     lines = [
@@ -246,8 +280,25 @@ def _predict(resolved: Resolved) -> Document:
         f"loss with the best norms for its subspace: {table.cell(float(loss[0]))}, {table.cell(float(loss[-1]))}",
         f"exponents of the loss in (speed factor fixed): {slopes}",
         resolved.clock,
+        *_of_sgd(resolved),
     ]
     return Document(content, "\n".join(lines))
+
+
+def _of_sgd(resolved: Resolved) -> list[str]:
+    """What Stiefel SGD does at the step size, as text; nothing without one."""
+    from emergence import known
+
+    if resolved.step_size is None:
+        return []
+    factor = stiefel_model(resolved.problem).speed_factor
+    run = f"step size {resolved.step_size:.4g}, batch {resolved.problem.batch}, speed factor {factor:.4g}"
+    return [
+        "",
+        f"Stiefel SGD, {run} (risk: 2 at the start, by the best norms; loss: with norms as they are)",
+        "",
+        *known.lines(resolved.sgd),
+    ]
 
 
 def _validity(resolved: Resolved) -> "list[Validity]":
@@ -321,9 +372,22 @@ def _directions(resolved: Resolved, validities: "list[Validity]") -> list[dict[s
 
 
 def _predicted(resolved: Resolved) -> "xr.Dataset":
-    from emergence.prediction import columns
+    import numpy as np
 
-    return columns(_directions(resolved, _validity(resolved)), _exponents(resolved), resolved.step_size)
+    from emergence.prediction import columns
+    from theory.quadratic.sgd_law import LATE_LOSS, LATE_RISK
+
+    data = columns(_directions(resolved, _validity(resolved)), _exponents(resolved), resolved.step_size)
+    late = {one.quantity: one.value for one in resolved.sgd.known if one.place is None}
+    found = np.full(resolved.problem.width, math.nan)
+    for one in resolved.sgd.known:
+        if one.place is not None:
+            found[one.place - 1] = one.value
+    return data.assign(
+        late_risk=((), late.get(LATE_RISK, math.nan), {"long_name": "predicted late risk of SGD", "units": "1"}),
+        late_loss=((), late.get(LATE_LOSS, math.nan), {"long_name": "predicted late loss of SGD", "units": "1"}),
+        sgd_mean=("direction", found, {"long_name": "predicted mean steps of SGD", "units": "steps"}),
+    )
 
 
 # ------------------------------------------------------------------------- simulations
@@ -508,8 +572,8 @@ MODEL = Model(
     predict=Predictor(
         _predict,
         _predicted,
-        _FLOW | {"init_scale"},
-        PREDICTED,
+        _FLOW | {"batch", "init_scale"},
+        (*PREDICTED, "late_risk", "late_loss", "sgd_mean"),
         shown=frozenset({"steps", "time"}),
     ),
     compare=Comparer(_case, _SGD - {"speed_factor"} | {"init_scale"}),

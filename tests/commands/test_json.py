@@ -28,6 +28,7 @@ DECLARED = [
     "--student-width",
     "2",
 ]
+QUADRATIC = ["--activation", "h2", "--dim", "16", "--teacher-width", "2"]
 LINEAR = ["--model", "linear", "--dim", "4", "--student-width", "8", "--train-size", "16"]
 SWEEP = ["sweep", "predict", *SMALL, "--over", "seed=0:2", "--workers", "1"]
 WILD = [*BRIEF[:2], "--replicas", "2", "--allow-unstable", "--over", "step-size=1e3,1e4", "--workers", "1"]
@@ -57,7 +58,8 @@ allowance = "finite-size"
 COMMANDS: dict[str, list[list[str]]] = {
     "predict": [["predict", *SMALL], ["predict", *SMALL, "--figure", "x.svg"]],
     "predict, quadratic": [
-        ["predict", "--activation", "h2", "--dim", "16", "--teacher-width", "2", "--student-width", "2"]
+        ["predict", *QUADRATIC, "--student-width", "2", "--step-size", "1e-3"],
+        ["predict", *QUADRATIC, "--student-width", "1", "--step-size", "1e-3"],
     ],
     "predict, linear": [["predict", *LINEAR]],
     "predict, declared": [["predict", *DECLARED]],

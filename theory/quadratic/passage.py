@@ -10,6 +10,8 @@ $$\dot Z=\tilde AZ-ZZ^\top\tilde AZ-\tfrac\epsilon8Z\kappa,\quad\kappa=E\,q^2|v|
 Derived; for one row and one direction `theory.quadratic.stiefel.single_passage` has the noise at all times.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy
 
@@ -60,7 +62,25 @@ def passage_times(
     draws: int = 32,
     seed: int = 0,
 ) -> np.ndarray:
-    r"""Riccati times at which Stiefel SGD from these starts has a risk, each the mean over `draws` of the noise; inf: never.
+    """`passages` of one risk, (n,)."""
+    return passages(model, on_teachers, [risk], step_size=step_size, until=until, noise=noise, draws=draws, seed=seed)[
+        0
+    ]
+
+
+def passages(
+    model: QuadraticModel,
+    on_teachers: np.ndarray,
+    risks: Sequence[float],
+    *,
+    step_size: float,
+    until: float = np.inf,
+    noise: float = 1.0,
+    draws: int = 32,
+    seed: int = 0,
+) -> np.ndarray:
+    r"""Riccati times (risks, n) at which Stiefel SGD from these starts has a risk, each the mean over `draws` of the noise;
+    inf: never.
 
     Left out is what is learned when noise comes in: the first direction at $T_1\approx\log(d/N)/2\tilde a_1$, after which a
     share $e^{-2r_jT_1}$ of row j's is still to come. `until` leaves out what comes later.
@@ -78,11 +98,12 @@ def passage_times(
     half = spread * stream(seed, "noise of a passage").standard_normal((len(on_teachers), draws // 2, count, width))
     starts = (on_teachers[:, None] + np.concatenate([half, -half], axis=1)).reshape(-1, count, width)
     parts = np.array_split(starts, -(-len(starts) // _TOGETHER))
-    return np.concatenate([_reach(model, part, risk, step_size) for part in parts]).reshape(len(half), -1).mean(axis=1)
+    found = np.concatenate([_reach(model, part, np.asarray(risks), step_size) for part in parts], axis=1)
+    return found.reshape(len(risks), len(half), draws).mean(axis=2)
 
 
-def _reach(model: QuadraticModel, starts: np.ndarray, risk: float, step_size: float) -> np.ndarray:
-    """First times of the flow of frames, (n,)."""
+def _reach(model: QuadraticModel, starts: np.ndarray, levels: np.ndarray, step_size: float) -> np.ndarray:
+    """First times of the flow of frames, (levels, n)."""
     epsilon, a = model.riccati_rate * step_size, model.spectrum[:, None]
     horizon = _LIMIT * float(np.max(half_times(model.spectrum, model.teacher.dim, model.width)[: model.width]))
 
@@ -96,12 +117,13 @@ def _reach(model: QuadraticModel, starts: np.ndarray, risk: float, step_size: fl
         return projected_risk(model.spectrum, Z @ np.swapaxes(Z, -1, -2))
 
     def above(_: float, flat: np.ndarray) -> float:
-        return float(risks(flat).max()) - risk * (1 - 1e-6)
+        return float(risks(flat).max() - levels.min() * (1 - 1e-6))
 
     above.terminal = True  # type: ignore[attr-defined]
     times = np.arange(0.0, horizon, _APART)
     path = scipy.integrate.solve_ivp(
         rate, (0.0, horizon), starts.ravel(), "DOP853", t_eval=times, events=above, rtol=1e-6, atol=1e-8
     )
-    found, states = np.append(path.t, path.t_events[0]), np.vstack([path.y.T, *path.y_events])  # the last passage, too
-    return first_crossing(found, risks(states).T, risk, falling=True)
+    last = path.y_events[0].reshape(-1, starts.size)  # (the last passage, too; none where a path never gets there)
+    found, states = np.append(path.t, path.t_events[0]), np.vstack([path.y.T, last])
+    return np.stack([first_crossing(found, risks(states).T, level, falling=True) for level in levels])

@@ -60,6 +60,14 @@ class Stationary:
         """One number: the size of what is left out, if it is to the corrections as they are to the gap."""
         return (abs(self.fluctuation) + abs(self.kicks)) ** 2 / gap
 
+    def swing(self, of: Callable[[np.ndarray], np.ndarray]) -> float:
+        r"""Standard deviation of a function of G (P, P) at one late step, to first order: $\sqrt{f'Cf'}$."""
+        basis = coordinates(len(self.fixed_point))
+        slope = _slope(
+            lambda x: of(np.einsum("c,cij->ij", x, basis))[None], np.einsum("ij,cij->c", self.fixed_point, basis)
+        )
+        return float(np.sqrt(slope[0] @ self.covariance @ slope[0]))
+
 
 def coordinates(count: int) -> np.ndarray:
     """Orthonormal basis of the symmetric matrices, (n, P, P), n = P(P + 1)/2."""
