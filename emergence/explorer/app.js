@@ -189,7 +189,7 @@ function* lawsRun() {
     const cdf = hittingDistribution(law, problem.a[one.direction], eta, one.overlap, problem.activation.parity === "even", window);
     if (cdf) {
       const points = Array.from({ length: 161 }, (_, i) => [(window * i) / 160, cdf((window * i) / 160)]);
-      found.push({ ...one, points });
+      found.push({ ...one, points, rare: rareSamples(problem, one.direction, eta, cdf.mean, one.half) });
     }
     yield { found, eta, latest };
   }
@@ -221,7 +221,8 @@ const runLaws = runner((result, done, error) => {
   });
   chart(host, { x: { range: [0, latest], label: "η · steps at which a direction is found" }, y: { range: [0, highest], ticks: false, label: "" }, layers,
     height: Math.max(150, 40 * highest + 60), summary: `Law of the time at which SGD finds each of ${highest} directions, at step size ${shown(eta)}.` });
-  text.textContent = `η = ${shown(eta)}, ${shown(100 * bench.share)} % of the stability bound ${shown(bench.bound)}; in steps, the last of them needs about ${shown(Math.max(...found.map(x => x.half)) / eta)}. Dashed: without noise.`;
+  text.textContent = `η = ${shown(eta)}, ${shown(100 * bench.share)} % of the stability bound ${shown(bench.bound)}; in steps, the last of them needs about ${shown(Math.max(...found.map(x => x.half)) / eta)}. Dashed: without noise.${
+    found.filter(x => x.rare).map(x => ` Outside its conditions, direction ${x.direction + 1}: ${x.rare}.`).join("")}`;
 });
 
 // ------------------------------------------------------------------ quadratic networks, label noise

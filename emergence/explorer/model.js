@@ -249,6 +249,20 @@ function lawOf({ activation, own, a, d, batch = 1 }) {
   return (u, eta, weight) => laws.mixture(u, eta, weight, mass, d, batch, ...values);
 }
 
+/** Kurtosis of a kick along a direction: how rare the samples are that move its neuron. */
+function kickKurtosis({ activation, own, a }, direction) {
+  const sums = [1, 2, 3, 4].map(i => a.reduce((sum, x, q) => sum + (q === direction ? 0 : x ** i), 0));
+  if (own) return kurtosis.own(a[direction], ...sums)[0];
+  return kurtosis.mixture(a[direction], ...sums, ...activation.values.slice(facts.degrees.length - facts.lawDegrees))[0];
+}
+
+/** What rare samples leave of a law of SGD's times, in words ("" if all of it), by its mean and the flow's time. */
+function rareSamples(problem, direction, eta, mean, flow) {
+  const found = formulas.rare(kickKurtosis(problem, direction), eta, mean, flow);
+  const said = facts.rare.map(({ limit, text }, i) => (found[i] <= limit ? "" : text.replace(/\{.*?\}/, Number(found[i].toPrecision(2)))));
+  return said.filter(Boolean).join("; ");
+}
+
 /** ½E(f*−f)² if every learned direction were fitted at its loss time, as [time, value] corners; null with a mean. */
 function staircase({ a, phi, activation }, directions, end) {
   if (!activation.centred) return null;
@@ -306,7 +320,7 @@ function* flowRun(problem, prediction, tolerance = 2e-6) {
 /**
  * P(T ≤ t) of the time at which the squared overlap reaches `level` under the one-task diffusion: see
  * `theory.one_task.hitting_distribution`, whose method this is: at e or, unless u and −u are one (`even`), at −e. Returns a function
- * of t, good up to `latest`.
+ * of t, good up to `latest`, with the `mean` of T.
  */
 function hittingDistribution(law, weight, eta, overlap, even, latest, { level = 0.5, cells = 600 } = {}) {
   const start = even ? Math.abs(overlap) : overlap, end = Math.sqrt(level), damping = 20, length = 2 * latest;
@@ -320,27 +334,32 @@ function hittingDistribution(law, weight, eta, overlap, even, latest, { level = 
   const first = nodes.findIndex(x => x >= start - 1e-15);
   const mirrored = { drift: drift.map(b => -b).reverse(), noise: noise.slice().reverse(), width: width.slice().reverse() };
   const real = [], imaginary = [];
+  const both = (...at) => {
+    const [x, y] = transform(...at, drift, noise, width, first, even ? 0 : ABSORBED);
+    if (even) return [x, y];
+    const turned = transform(...at, mirrored.drift, mirrored.noise, mirrored.width, count - first, ABSORBED);
+    return [x + turned[0], y + turned[1]];
+  };
   let size = 1;
   for (let n = 0; n < 4096; n++) {
-    const at = [damping / length, (2 * Math.PI * n) / length];
-    let [x, y] = transform(...at, drift, noise, width, first, even ? 0 : ABSORBED);
-    if (!even) {
-      const turned = transform(...at, mirrored.drift, mirrored.noise, mirrored.width, count - first, ABSORBED);
-      [x, y] = [x + turned[0], y + turned[1]];
-    }
+    const [x, y] = both(damping / length, (2 * Math.PI * n) / length);
     real.push(x);
     imaginary.push(y);
     if (n === 0) size = Math.hypot(x, y);
     if (n > 32 && n % 8 === 0 && Math.hypot(x, y) < 1e-10 * size) break;
   }
-  return time => {
+  const small = SMALL / latest, mean = (1 - small * both(small, 0)[0]) / small;
+  return Object.assign(time => {
     if (time <= 0) return 0;
     const angle = (2 * Math.PI * time) / length;
     let sum = -real[0];
     for (let n = 0; n < real.length; n++) sum += 2 * (real[n] * Math.cos(n * angle) - imaginary[n] * Math.sin(n * angle));
     return Math.min(1, Math.max(0, (Math.exp((damping * time) / length) / length) * sum));
-  };
+  }, { mean });
 }
+
+/** sL at which (1 − E e^{−sT})/s is the mean of T. */
+const SMALL = 1e-6;
 
 /** m'/m beside an end that does not count. */
 const ABSORBED = 1e100;

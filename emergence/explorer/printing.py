@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from theory import Activation, overlap_flow
@@ -16,7 +17,15 @@ from theory.core.streams import sequence
 from theory.linear import label_noise
 from theory.linear.step import order_parameter_step
 from theory.one_task.diffusion import ARGUMENTS, one_task_laws
+from theory.one_task.rare_samples import (
+    KickMoments,
+    kick_moments,
+    kurtosis_of,
+    symbolic_kick_moments,
+    variation,
+)
 from theory.one_task.single_task import M0, SingleTask, a, alone, eps, r0, u
+from theory.prediction.validity import MOVED_BY_RARE, RARE, SHIFTED, VARIATION
 from theory.quadratic import riccati
 from theory.scaling import ideal_loss
 
@@ -61,6 +70,34 @@ def _mixed_laws() -> Mapping[str, str]:
     return {"mixture": function(one_task_laws(mixed), (*ARGUMENTS, *symbols))}
 
 
+#: Arguments of a kick's kurtosis: the direction's weight, and sums of the others' powers.
+_WEIGHTS = sp.symbols("own others1:5", real=True)
+
+
+def kurtosis(own: Activation | None) -> dict[str, str]:
+    """Kurtosis of a kick, which says how many samples are needed for the law, likewise."""
+    return {**_mixed_kurtosis(), **({} if own is None else {"own": _kurtosis(kick_moments(own), ())})}
+
+
+@cache
+def _mixed_kurtosis() -> Mapping[str, str]:
+    degrees = tuple(j for j in DEGREES if j >= LEAST_WITH_LAW)
+    _, symbols = _mixture(degrees)
+    return {"mixture": _kurtosis(symbolic_kick_moments(dict(zip(degrees, symbols, strict=True))), symbols)}
+
+
+def _kurtosis(moments: KickMoments, symbols: tuple[sp.Symbol, ...]) -> str:
+    weight, *others = _WEIGHTS
+    return function([sp.sympify(kurtosis_of(moments, weight, np.array([0, *others])))], (*_WEIGHTS, *symbols))
+
+
+def _rare() -> str:
+    """Shares by which a run's noise differs from run to run, and moves the time, from its mean by the law and by the flow."""
+    kick, step, mean, flow = sp.symbols("kick step mean flow", positive=True)
+    varies = variation(kick, step, sp.Min(flow, mean))
+    return function([varies, varies * sp.Abs(mean / flow - 1)], (kick, step, mean, flow))
+
+
 def emergence_times(own: Activation | None = None) -> dict[int, sp.Expr]:
     r"""$T_p$ by information exponent J ≥ 3, in a, $M_0$ and the leading coefficient $L=\hat\sigma_J^2$ of the kernel."""
     found = {}
@@ -93,6 +130,7 @@ def formulas(own: Activation | None) -> dict[str, str]:
         "riccatiHalf": function([half.xreplace(named)], (named[rate], named[ratio])),
         "labelLimit": function([label_noise.CRITICAL], (label_noise.d,)),
         "labelError": function([label_noise.stationary_error()], (label_noise.k, label_noise.d, label_noise.sigma)),
+        "rare": _rare(),
         "escape": function(
             [label_noise.escape_time().xreplace(named)], (label_noise.m, label_noise.eta, named[label_noise.rho2])
         ),
@@ -108,6 +146,7 @@ def facts(own: Activation | None) -> dict[str, Any]:
         "horizon": HORIZON,
         "safe": SAFE_FRACTION["overlap-flow"],
         "keys": {"subspace": _key("subspace"), "linear": _key("linear start")},
+        "rare": [{"limit": VARIATION, "text": RARE}, {"limit": MOVED_BY_RARE, "text": SHIFTED}],
         "times": {str(J): emergence_text(time) for J, time in emergence_times(own).items()},
     }
     if own is not None:
@@ -128,7 +167,13 @@ def _key(word: str) -> list[int]:
 
 def printed(own: Activation | None = None) -> str:
     """All of it as JavaScript. `own`: an activation that the page holds beside its mixtures."""
-    tables = {"systems": systems(), "kernels": kernels(own), "laws": laws(own), "formulas": formulas(own)}
+    tables = {
+        "systems": systems(),
+        "kernels": kernels(own),
+        "laws": laws(own),
+        "kurtosis": kurtosis(own),
+        "formulas": formulas(own),
+    }
     parts = [f"const facts = {json.dumps(facts(own))};"]
     for name, table in tables.items():
         entries = ",\n".join(f"{json.dumps(key)}: {value}" for key, value in table.items())

@@ -32,8 +32,10 @@ from theory.declared.rule import Rule
 from theory.linear.task import draw_linear_start, draw_linear_task
 from theory.one_task.diffusion import OneTaskDiffusion
 from theory.one_task.hitting_distribution import hitting_distribution
+from theory.one_task.rare_samples import kick_kurtosis
 from theory.one_task.single_task import SingleTask
 from theory.prediction.predict import predict
+from theory.prediction.validity import of_noise
 from theory.quadratic.subspace import draw_subspace
 
 NODE = shutil.which("node")
@@ -310,6 +312,32 @@ def test_neurons_that_come_to_a_halt_on_their_way_to_minus_e_stay_neurons(script
     assert found["half"] > 0
     assert found["fitted"] is None
     assert found["rest"][1:] == pytest.approx([halt**2, 0.27 * (halt**4 + halt**5) / 2], rel=1e-3)
+
+
+@needs_node
+@pytest.mark.parametrize("case", PROBLEMS[2:3] + PROBLEMS[4:], ids=lambda case: case[0])
+def test_the_page_says_where_samples_are_rare(scripts: str, case: tuple[Any, ...]) -> None:
+    """As `of_noise` does of the law's mean: of small steps nothing, of larger ones that a run's noise is its own."""
+    activation, teacher, initial = parts_of(case)
+    prediction = predict(activation, teacher, initial)
+    p, bound = int(prediction.selection.directions[0]), prediction.stability_bound()[0]
+    said = []
+    for share in (1e-6, 0.02, 0.5):
+        body = f"""
+          const problem = problemOf(settings), one = predict(problem).directions[{p}], eta = {share * bound!r};
+          const even = problem.activation.parity === "even";
+          const cdf = hittingDistribution(lawOf(problem), problem.a[{p}], eta, one.overlap, even, 6 * one.half);
+          return [kickKurtosis(problem, {p}), cdf.mean, rareSamples(problem, {p}, eta, cdf.mean, one.half)];
+        """
+        kurtosis, mean, text = run(scripts, f"const settings = {json.dumps(settings_of(case))};" + body)
+        law = prediction.sgd_law(p, share * bound)
+        assert kurtosis == pytest.approx(kick_kurtosis(activation, teacher.a.tolist(), p), rel=1e-9)
+        assert mean == pytest.approx(law.mean, rel=2e-3)  # (of fewer cells)
+        broken = [x.name for x in of_noise(prediction, p, share * bound, law) if not x.holds]
+        assert [part.split(":")[0] for part in text.split("; ") if part] == broken, (share, text)
+        said.append(len(broken))
+    assert said[0] == 0
+    assert said[-1] > 0
 
 
 @needs_node

@@ -28,10 +28,9 @@ from theory.declared.start import Start
 from theory.declared.student import committee
 from theory.declared.target import Additive
 from theory.one_task.hitting_distribution import HittingLaw, hitting_distribution
-from theory.one_task.rare_samples import kick_kurtosis
 from theory.prediction.greedy import select
 from theory.prediction.predict import Prediction, predict
-from theory.prediction.validity import MOVED, WIDEST, Condition, Validity, of_step, validity, wide
+from theory.prediction.validity import MOVED, WIDEST, Condition, Validity, of_noise, of_step, validity, wide
 
 LEADING, FOUND, FITTED = "emergence, leading order", "emergence", "half of its norm fitted"
 FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS = "emergence in steps", "emergence of SGD, mean", "emergence of SGD, spread"
@@ -54,14 +53,6 @@ _FLUCTUATIONS = 0.3
 #: Largest squared norm, over the target's, at which students that noise keeps there have been seen not to diverge (h3: 0 of
 #: 200 at 0.04, 10 of 12 at 0.08).
 _GROWN = 0.05
-#: The share by which a run's quadratic variation fluctuates, and that share of what noise moves over the time: up to which a
-#: tenth or less of the spread, and of the mean, is left out (h3 and h4, 100 to 1000 dimensions, against the law of real steps:
-#: the mean is off by 0.06 to 0.22 times the latter, where it is 12.5 by half of it).
-_VARIATION, _MOVED_BY_RARE = 0.32, 0.5
-_RARE = (
-    "rare samples: a run's noise is that of its few largest samples, and differs by {:.2g} of itself from run to run"
-)
-_SHIFTED = "rare noise: a run's noise, that of its few largest samples, moves the time by {:.2g} of itself more or less"
 #: Overlap at which a direction counts as found.
 _LEVEL = float(np.sqrt(lone_row.FOUND))
 
@@ -221,7 +212,6 @@ def _of_sgd(prediction: Prediction, rule: Rule, p: int, conditions: tuple[Condit
     law, size = _law_of_sgd(prediction, rule, p), float(rule.step_size)  # type: ignore[arg-type]
     if law is None:
         return
-    kurtosis = kick_kurtosis(prediction.activation, prediction.teacher.a.tolist(), p)
     stable = _stable(size, _bound(prediction, rule)[0])
     # Noise adds η²E|g|²r to a squared norm r and its own fit takes 4ηφ(1)r² off: r rests at ηE|g|²/4φ(1), E|g|² ≈ dAφ(1)φ'(1).
     slope, total = float(prediction.activation.kernel_at(1, 1)), float(np.sum(prediction.teacher.a**2))
@@ -232,23 +222,17 @@ def _of_sgd(prediction: Prediction, rule: Rule, p: int, conditions: tuple[Condit
     conditions = (*conditions, stable, grown, *of_step(prediction, p, size, rule.batch))
     source = "one-task diffusion; theory.one_task.hitting_distribution"
     found = [(MEAN_STEPS, SPREAD_STEPS, law)]
-    flow = float(prediction.time_half[p]) / speed(rule)
-
-    def met(law: HittingLaw) -> tuple[Condition, Condition]:
-        """What rare samples leave of a spread, and of a mean; over the flow's time where they make the law's too long."""
-        varies = float(np.sqrt(kurtosis * size / (min(flow, law.mean) * rule.batch)))
-        moved = varies * abs(law.mean / flow - 1)
-        return small("rare samples", varies, _VARIATION, _RARE), small("rare noise", moved, _MOVED_BY_RARE, _SHIFTED)
-
     if prediction.activation.parity is None:
-        yield Known(TURNED_SHARE, law.turned, NUMBER, source, (*conditions, *met(law)), p + 1)
+        noise = of_noise(prediction, p, size, law, rule.batch)
+        yield Known(TURNED_SHARE, law.turned, NUMBER, source, (*conditions, *noise), p + 1)
         at_e = _law_of_sgd(prediction, rule, p, 1)
         found += [(MEAN_AT_E, SPREAD_AT_E, at_e)] if at_e is not None and not np.isnan(at_e.mean) else []
     stays = "stays: it is that of rare runs which noise carries to where the drift turns back, and which stay there"
     for mean, spread, one in found:
         own = (*conditions, fact("stays", np.isfinite(one.std), stays))
-        yield Known(mean, one.mean / size, STEPS, source, (*own, met(one)[1]), p + 1)
-        yield Known(spread, one.std / size, STEPS, source, (*own, *met(one)), p + 1)
+        noise = of_noise(prediction, p, size, one, rule.batch)
+        yield Known(mean, one.mean / size, STEPS, source, (*own, noise[1]), p + 1)
+        yield Known(spread, one.std / size, STEPS, source, (*own, *noise), p + 1)
 
 
 def _fitted(low: float, high: float) -> tuple[Condition, ...]:

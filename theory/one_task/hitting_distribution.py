@@ -54,7 +54,8 @@ _LONGEST = 1e4
 class HittingLaw:
     """Mean and standard deviation of the hitting time, in gradient-flow time (divide by η for steps).
 
-    `turned`: the share of the runs that end at −e (0 of even activations, to which it is e).
+    `turned`: the share of the runs that end at −e (0 of even activations, to which it is e). Of a diffusion: what rare samples
+    leave of it, `theory.prediction.validity.of_noise` says.
     """
 
     mean: float

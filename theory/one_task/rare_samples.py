@@ -8,12 +8,15 @@ $\beta_2$ is large, and grows fast with J; its tail is $\ln P(|\xi|>s)\sim-cs^{1
 exponent that is not stated). Derived here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import combinations_with_replacement
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 import sympy as sp
+from sympy.ntheory.multinomial import multinomial_coefficients
 
 from theory.core.activation import Activation
 from theory.core.arguments import check_positive
@@ -35,18 +38,64 @@ def kick_kurtosis(activation: Activation, weights: Sequence[float], direction: i
     """
     if not 0 <= direction < len(weights):
         raise InputError(f"direction is {direction!r}: give an index from 0 to {len(weights) - 1}")
+    others = np.delete(np.asarray(weights, dtype=float), direction)
+    sums = np.sum(others[:, None] ** np.arange(5), axis=0)
+    return float(kurtosis_of(kick_moments(activation), float(weights[direction]), sums))
+
+
+class KickMoments(NamedTuple):
+    r"""Gaussian means of an activation, numbers or expressions: $E\sigma^i$ (5,), $E\sigma^ix^2$ (5,), $E\sigma^ix^4$ (5,),
+    i = 0 … 4, and $E\sigma'^2$, $E\sigma'^4$.
+    """
+
+    plain: Any
+    second: Any
+    fourth: Any
+    slope2: Any
+    slope4: Any
+
+
+def kick_moments(activation: Activation) -> KickMoments:
+    """By Gaussian quadrature: exact for polynomials."""
     # Exact for degree 4J + 4.
     points, share = gauss_hermite(2 * activation.degree + 4 if activation.is_polynomial else _NODES)
     sigma, slope = activation.arrays()(points), activation.arrays(1)(points)
-    powers, orders = sigma[None] ** np.arange(5)[:, None], np.arange(5)
-    others = np.delete(np.asarray(weights, dtype=float), direction)
-    rest = _from_cumulants(_cumulants(powers @ share) * np.sum(others[:, None] ** orders, axis=0))
-    own = weights[direction] ** orders
-    second, fourth = (
-        _of_sum(rest, own * (powers @ (share * points**order)), order)[order] * float(share @ slope**order)
-        for order in (2, 4)
-    )
-    return float(fourth / second**2)
+    powers = sigma[None] ** np.arange(5)[:, None]
+    plain, second, fourth = (powers @ (share * points**order) for order in (0, 2, 4))
+    return KickMoments(plain, second, fourth, float(share @ slope**2), float(share @ slope**4))
+
+
+def symbolic_kick_moments(coefficients: Mapping[int, sp.Expr]) -> KickMoments:
+    r"""Of $\sum_js_jh_j$, polynomials in the $s_j$; their numbers by Gaussian quadrature, exact but for rounding."""
+    points, share = gauss_hermite(2 * max(coefficients) + 4)
+    parts = {j: Activation.from_degree(j) for j in coefficients}
+
+    def mean(power: int, order: int = 0, slope: int = 0) -> sp.Expr:
+        found = sp.Integer(0)
+        for chosen in combinations_with_replacement(sorted(coefficients), power):
+            if (sum(chosen) + power * slope + order) % 2 == 0:
+                product = np.prod([parts[j].arrays(slope)(points) for j in chosen] or [1.0], axis=0) * points**order
+                ways = multinomial_coefficients(len(parts), power)[tuple(chosen.count(j) for j in sorted(parts))]
+                found += float(ways * (share @ product)) * sp.Mul(*(coefficients[j] for j in chosen))
+        return found
+
+    plain, second, fourth = (np.array([mean(i, order) for i in range(5)], dtype=object) for order in (0, 2, 4))
+    return KickMoments(plain, second, fourth, mean(2, slope=1), mean(4, slope=1))
+
+
+def kurtosis_of(moments: KickMoments, weight: Any, sums: Any) -> Any:
+    r"""$\beta_2$ from the moments, the direction's weight, and $\sum a_q^i$ over the others (5,), i = 0 … 4; numbers or
+    expressions.
+    """
+    rest, own = _from_cumulants(_cumulants(moments.plain) * sums), np.array([weight**i for i in range(5)])
+    second = _of_sum(rest, own * moments.second, 2)[2] * moments.slope2
+    fourth = _of_sum(rest, own * moments.fourth, 4)[4] * moments.slope4
+    return fourth / second**2
+
+
+def variation(kurtosis: Any, step_size: Any, time: Any, batch: Any = 1) -> Any:
+    r"""$\sqrt{\beta_2/n}$ of the $n=bT/\eta$ samples of a time: what a run's quadratic variation fluctuates by, as a share."""
+    return (kurtosis * step_size / (time * batch)) ** 0.5
 
 
 #: Ends of the integrals over x and z: what lies beyond has probability 1e-18; the widest panel, and its points.

@@ -96,7 +96,8 @@ class Prediction:
     def sgd_law(self, direction: int, step_size: float, batch: int = 1, end: int = 0) -> HittingLaw:
         """Mean and spread of this direction's emergence time under SGD, from the one-task diffusion, and the share of the runs
         that turn to −e: of all runs (`end` 0), or of those alone that end at ±e (`end` ±1). Of runs with few samples beside
-        the kurtosis of a kick (`theory.one_task.rare_samples`) the diffusion's mean is late and its spread too large.
+        the kurtosis of a kick the diffusion's mean is late and its spread too large: where, `of_noise` says
+        (`theory.prediction.validity`), and what else must hold, `of_step`.
         """
         diffusion = OneTaskDiffusion(
             self.activation,
