@@ -32,12 +32,16 @@ class Reached(NamedTuple):
     rejected: jax.Array
     more: jax.Array
 
+    @property
+    def lost(self) -> bool:
+        """Whether most of its steps were rejected: another call would come no further."""
+        return 2 * int(self.rejected) > int(self.steps)
+
     def check(self, what: str, end: float, remedy: str = "end before, or raise rtol") -> None:
         """Raises `IntegrationError` if `what` stopped on its way to `end`."""
         if bool(self.good):
             return
-        lost = 2 * int(self.rejected) > int(self.steps)
-        why = "its numbers grow without bound" if lost else f"{int(self.steps)} steps did not suffice"
+        why = "its numbers grow without bound" if self.lost else f"{int(self.steps)} steps did not suffice"
         raise IntegrationError(f"{what} stopped at time {float(self.time):g} of {end:g}: {why}; {remedy}")
 
 
@@ -65,6 +69,7 @@ def integrate(
     """
     controller: Any = dfx.PIDController(rtol=rtol, atol=1e-3 * rtol if atol is None else atol)
     y = held.pack(state) if held else state
+    last = dfx.SubSaveAt(t1=True)
     # Converted and unwrapped, or compiled functions of Diffrax would hold the velocity, and its system, for good.
     pure = eqx.filter_closure_convert(velocity, y, args)
     solution = unwrap(dfx.diffeqsolve)(
@@ -76,17 +81,18 @@ def integrate(
         y,
         args=args,
         stepsize_controller=dfx.ClipStepSizeController(controller, step_ts=times) if meet else controller,
-        saveat=dfx.SaveAt(t1=True) if times is None else dfx.SaveAt(ts=times),
+        saveat=dfx.SaveAt(subs=last if times is None else (dfx.SubSaveAt(ts=times), last)),
         event=event,
         max_steps=max_steps,
         # Nobody takes derivatives backwards through a flow: plain loops, which take a fifth less time to compile.
         adjoint=dfx.ForwardMode(),
         throw=False,
     )
-    found = jax.vmap(held.open)(solution.ys) if held else solution.ys
+    clock, ys = (solution.ts, solution.ys) if times is None else (solution.ts[1], solution.ys[0])
+    found = jax.vmap(held.open)(ys) if held else ys
     found = jax.tree.map(lambda x: x[-1], found) if times is None else found
     finite = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(found)]
     whole = jnp.all(jnp.stack(finite))
     good, more = dfx.is_okay(solution.result) & whole, (solution.result == dfx.RESULTS.max_steps_reached) & whole
-    time = jnp.max(jnp.where(jnp.isfinite(solution.ts), solution.ts, start))
+    time = jnp.max(jnp.where(jnp.isfinite(clock), clock, start))
     return Reached(found, time, good, solution.stats["num_steps"], solution.stats["num_rejected_steps"], more)

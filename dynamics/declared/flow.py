@@ -4,8 +4,10 @@ The derived equations (`theory.declared.flow`) are integrated by Diffrax, for un
 one that waits under weight decay loses 50 orders of magnitude and no digit. The state has $Lm(P+(m+1)/2)+m$ numbers and no d.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -97,12 +99,63 @@ def _segment(
     lowered: LoweredPopulation,
     state: State,
     start: jax.Array,
-    end: jax.Array,
+    times: jax.Array,
     parameters: State,
     rtol: float,
     atol: float,
 ) -> Reached:
-    return integrate(partial(_Held.velocity, lowered), state, start, end, parameters, rtol=rtol, atol=atol)
+    velocity = partial(_Held.velocity, lowered)
+    return integrate(velocity, state, start, times[-1], parameters, rtol=rtol, atol=atol, times=times, meet=True)
+
+
+#: Recorded times of one call at most; and seconds that one takes, about: while it goes on, Ctrl-C waits.
+_TOGETHER, _CALL = 32, 1.0
+
+
+@dataclass
+class _Ahead:
+    """States at recorded times, several from one call of the integrator: each call begins with small steps anew.
+
+    Attributes:
+        segment: from a state at a time to `_TOGETHER` times (always as many: it is compiled once). times: all.
+        end: that of the run. steps: of the solver. ready: states that nobody has asked for yet.
+    """
+
+    segment: Callable[[State, float, np.ndarray], Reached]
+    times: np.ndarray
+    end: float
+    steps: int = 0
+    ready: list[State] = field(default_factory=list)
+    _found: int = 0
+    _count: int = 1
+    _stop: Reached | None = None
+
+    def to(self, state: State, part: Stretch) -> State:
+        """The state at the end of the part, the next of the times. Raises `IntegrationError`."""
+        while not self.ready:
+            self._call(state, float(part.begin))
+        return self.ready.pop(0)
+
+    def _call(self, state: State, now: float) -> None:
+        """As many times as take about `_CALL`; what comes before a stop is kept, and one at a time follows it, if any can."""
+        if self._stop is not None:
+            self._stop.check("declared flow", self.end)
+        chosen, begun = self.times[self._found : self._found + self._count], perf_counter()
+        padding = np.full(_TOGETHER - chosen.size, chosen[-1])
+        found = self.segment(state, now, np.concatenate([chosen, padding]))
+        self.steps += int(found.steps)
+        done = _finite(found.state, chosen.size)
+        self._stop = found if done < chosen.size and (found.lost or chosen.size == 1) else None
+        self.ready = [{name: x[i] for name, x in found.state.items()} for i in range(done)]
+        self._found += done
+        fast = perf_counter() - begun < _CALL / 2
+        self._count = 1 if done < chosen.size else min(2 * self._count, _TOGETHER) if fast else max(1, self._count // 2)
+
+
+def _finite(states: State, count: int) -> int:
+    """How many of the first `count` states there are, one after the other."""
+    whole = [np.isfinite(np.asarray(x[:count])).reshape(count, -1).all(axis=1) for x in states.values()]
+    return int(np.sum(np.logical_and.accumulate(np.all(whole, axis=0))))
 
 
 @compiled
@@ -159,24 +212,23 @@ def declared_flow(
     grid = record_times(t_end, times, lambda: np.linspace(0.0, t_end, 101))
     pace, lowered = speed(model.rule), lowered_population(model, system)
     parameters, plain = parameters_of(model, pace, model.rule.signal), parameters_of(model, pace)
-    state, taken = _Held.of(flow_state(model, start)), [0]
+    state, moments = _Held.of(flow_state(model, start)), grid[grid > 0]
 
-    def advance(state: State, part: Stretch) -> State:
-        found = _segment(lowered, state, jnp.asarray(part.begin), jnp.asarray(part.end), parameters, rtol, least)
-        taken[0] += int(found.steps)
-        found.check("declared flow", t_end)
-        return found.state
+    def segment(state: State, now: float, to: np.ndarray) -> Reached:
+        return _segment(lowered, state, jnp.asarray(now), jnp.asarray(to), parameters, rtol, least)
+
+    ahead = _Ahead(segment, moments, float(t_end))
 
     def look(state: State) -> tuple[jax.Array, ...]:
         return _seen(lowered, state, plain)
 
     def result(track: Track[State]) -> DeclaredFlow:
         axis = time_axis(np.array(track.at, dtype=float))
-        return DeclaredFlow(path_of(model, axis, track, what="declared-flow", rtol=rtol), taken[0])
+        return DeclaredFlow(path_of(model, axis, track, what="declared-flow", rtol=rtol), ahead.steps)
 
-    parts = between([0.0, *grid[grid > 0].tolist()])
+    parts = between([0.0, *moments.tolist()])
     told = Told("declared flow", float(t_end), progress)
-    return drive(state, parts, advance, look, result, told, from_start=bool(grid[0] == 0))
+    return drive(state, parts, ahead.to, look, result, told, from_start=bool(grid[0] == 0))
 
 
 def path_of(model: DeclaredModel, axis: dict[str, Any], track: Track[Any], **attributes: Any) -> "xr.Dataset":

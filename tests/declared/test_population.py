@@ -296,15 +296,13 @@ def test_loss_of_any_states_is_that_of_the_flow() -> None:
         declared_loss(model, flow.overlap.values, flow.gram.values[:, :, :2], flow.second.values)
 
 
-def test_solver_steps_are_those_of_all_intervals() -> None:
-    """Each interval between recorded times takes a step at least, and the first half no more than the whole."""
-    model, start, times = (
-        model_of("relu, polynomial link, sphere"),
-        draw_start(DIRECTIONS, 3, 1.0),
-        np.linspace(0.0, 2.0, 9),
-    )
-    half, whole = (declared_flow(model, start, end, times[times <= end]).steps for end in (1.0, 2.0))
-    assert 4 <= half <= whole - 4
+def test_recording_a_flow_costs_it_few_steps() -> None:
+    """No more than a step for each recorded time beside those of the flow alone, and numbers within its tolerance."""
+    model, start = model_of("relu, polynomial link, sphere"), draw_start(DIRECTIONS, 3, 1.0)
+    flow, alone = (declared_flow(model, start, 20.0, times) for times in (np.linspace(0.0, 20.0, 41), np.array([20.0])))
+    assert alone.steps < flow.steps < alone.steps + 40
+    few = declared_flow(model, start, 20.0, np.array([5.0, 12.5, 20.0]), rtol=1e-11).dataset
+    np.testing.assert_allclose(flow.dataset.overlap.values[[10, 25, 40]], few.overlap, rtol=1e-6, atol=1e-8)
 
 
 def test_rows_of_a_sphere_stay_on_it() -> None:
@@ -322,6 +320,11 @@ def test_a_flow_that_stops_keeps_what_it_has() -> None:
     with pytest.raises(IntegrationError, match=r"declared flow stopped at time .* of 5: its numbers grow") as stop:
         declared_flow(model, start, 5.0)
     assert 0 < stop.value.dataset.time[-1] < 5
+    # (Many records of one call of the integrator: none before the end is lost.)
+    last, fine = float(str(stop.value).split("at time ")[1].split()[0]), np.linspace(0.0, 5.0, 2001)
+    with pytest.raises(IntegrationError) as stop:
+        declared_flow(model, start, 5.0, np.append(fine[fine < last - 0.01], 5.0))
+    assert stop.value.dataset.sizes["time"] == np.sum(fine < last - 0.01)
 
     def stop_here(share: float, text: str) -> None:
         if share > 0.1:
