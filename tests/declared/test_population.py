@@ -1,5 +1,6 @@
 r"""Population flow of declared models: derivations, the present systems as special cases, closed forms, lowered code."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -359,8 +360,24 @@ def test_a_target_of_ones_own_has_no_flow() -> None:
         def value(self, fields: object, lower: object) -> object:
             return fields
 
-    with pytest.raises(InputError, match="target is Own: its population integrals are not known"):
+    with pytest.raises(
+        InputError, match=r"target is of type Own: .* run declared-sgd, .* or a polynomial \(Polynomial\)"
+    ):
         population_flow(replace(linear(Rule(0.1)), target=Own()))
+
+
+@pytest.mark.parametrize("asked", [["predict", "--model", "declared"], ["simulate", "declared-flow"]])
+def test_of_a_sign_it_is_said_what_can_be_done(asked: list[str], run: Callable, refused: Callable) -> None:
+    """In words that the command line knows: it had the names of two classes of Python."""
+    flags = ["--inputs", "6", "--student", "committee", "--student-width", "1", "--target", "sign(z1*z2)"]
+    said = (
+        "target is the sign of a function: .* run declared-sgd, which needs none, or give the function without its sign"
+    )
+    if asked[0] == "predict":
+        reasons = [x["reason"] for x in run(*asked, *flags)[1]["unknown"] if x["quantity"] == "exponents"]
+        assert re.match(said, reasons[0])
+    else:
+        assert re.search(said, refused(*asked, *flags))
 
 
 def test_a_whitened_student_is_simulated_in_coordinates_only() -> None:

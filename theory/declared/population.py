@@ -25,7 +25,7 @@ from theory.core.activation import Activation
 from theory.core.errors import InputError
 from theory.declared.directions import Directions
 from theory.declared.kernels import cosine, derivative, homogeneous, kernel, parts, q11, q12, q22, rho1, rho2
-from theory.declared.target import Additive, Polynomial, Target, symbols
+from theory.declared.target import Additive, Classes, Polynomial, Target, symbols
 
 #: Makes one function of arrays of several expressions and their variables.
 LowerMany = Callable[[Sequence[sp.Expr], Sequence[sp.Symbol]], Callable[..., Any]]
@@ -142,9 +142,12 @@ def check_target(target: Target) -> Additive | Polynomial:
     """The target itself. Raises `InputError` for one whose integrals are not known."""
     if isinstance(target, Additive | Polynomial):
         return target
+    signs = isinstance(target, Classes)
+    name = "the sign of a function" if signs else f"of type {type(target).__name__}"
+    plain = "the function without its sign" if signs else "an additive target (Additive), or a polynomial (Polynomial)"
     raise InputError(
-        f"target is {type(target).__name__}: its population integrals are not known; use Additive or Polynomial, or "
-        "simulate it"
+        f"target is {name}: its population integrals, and so its flow, are not known; run declared-sgd, which needs none, "
+        f"or give {plain}"
     )
 
 
