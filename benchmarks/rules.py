@@ -133,7 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure, and print the tables or write them into the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.rules", description=__doc__)
     parser.add_argument("--table", type=Path, metavar="FILE", help="write them into this page, not on standard output")
-    parser.add_argument("--replicas", type=int, default=24, metavar="N", help="runs of each case (24)")
+    parser.add_argument("--replicas", type=int, default=96, metavar="N", help="runs of each case (96)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (0)")
     found = parser.parse_args(argv)
     cells = []
