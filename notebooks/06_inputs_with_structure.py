@@ -123,7 +123,8 @@ for count, colour in zip((1, 4, 16), (BLUE, ORANGE, GREEN), strict=True):
     model = DeclaredModel(teachers, Additive(erf, (1.0, 1.0)), committee(erf, 2), Rule(1.0))
     loss = declared_flow(model, draw_start(teachers, 2, 0.01, 0), times[-1], times, rtol=1e-6).dataset.loss
     ax.loglog(times, loss, color=colour, label=f"L = {count}")
-    print(f"L = {count}: 0.3 of the plateau at time {times[np.argmax(loss.values < 0.0035)]:.0f}")
+    end = np.interp(-0.3 * np.interp(8.0, times, loss), -loss, times)
+    print(f"L = {count}: 0.3 of its height at time 8 at time {end:.0f}")
 ax.set(xlabel="flow time", ylabel="loss", ylim=(1e-6, 0.1))
 ax.legend(frameon=False)
 plt.show()
