@@ -92,7 +92,7 @@ def _check(model: DeclaredModel, rates: Rates, gram: np.ndarray, rate: float) ->
         raise InputError("the flow has no slope at zero overlap; run declared-flow")
     if float(np.abs(still).max()) > _NONE * large:
         raise InputError(
-            "leap 1: overlaps grow at once; where they come to rest next is not known here; run declared-flow"
+            "the first leap is 1: overlaps grow at once; where they come to rest next is not known here; run declared-flow"
         )
     none = _NONE * large / float(far.max())
     if rate < -none:
