@@ -223,7 +223,7 @@ def _too_large(problem: QuadraticProblem, model: "theory.QuadraticModel") -> tup
     bound, _ = largest_step(model, problem.batch)
     if problem.step_size <= bound:
         return ()
-    largest = f"beyond {bound:.4g}, the bound of Stiefel SGD at this width"
+    largest = f"beyond {bound:.4g}, the bound of Stiefel SGD at speed factor {model.speed_factor:.4g}"
     return (f"step-size is {problem.step_size:g}, {largest}: steps count the flow's time",)
 
 
