@@ -7,7 +7,6 @@ one that waits under weight decay loses 50 orders of magnitude and no digit. The
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -108,8 +107,9 @@ def _segment(
     return integrate(velocity, state, start, times[-1], parameters, rtol=rtol, atol=atol, times=times, meet=True)
 
 
-#: Recorded times of one call at most; and seconds that one takes, about: while it goes on, Ctrl-C waits.
-_TOGETHER, _CALL = 32, 1.0
+#: Recorded times of one call at most; and pairs of rows, or of row and direction, times eigenspaces and steps that one takes,
+#: about (a second or less): while it goes on, Ctrl-C waits. (Not a second: a run would depend on the machine's speed.)
+_TOGETHER, _CALL = 32, 1e6
 
 
 @dataclass
@@ -118,12 +118,14 @@ class _Ahead:
 
     Attributes:
         segment: from a state at a time to `_TOGETHER` times (always as many: it is compiled once). times: all.
-        end: that of the run. steps: of the solver. ready: states that nobody has asked for yet.
+        end: that of the run. size: pairs times eigenspaces. steps: of the solver. ready: states that nobody has asked for
+            yet.
     """
 
     segment: Callable[[State, float, np.ndarray], Reached]
     times: np.ndarray
     end: float
+    size: int
     steps: int = 0
     ready: list[State] = field(default_factory=list)
     _found: int = 0
@@ -140,7 +142,7 @@ class _Ahead:
         """As many times as take about `_CALL`; what comes before a stop is kept, and one at a time follows it, if any can."""
         if self._stop is not None:
             self._stop.check("declared flow", self.end)
-        chosen, begun = self.times[self._found : self._found + self._count], perf_counter()
+        chosen = self.times[self._found : self._found + self._count]
         padding = np.full(_TOGETHER - chosen.size, chosen[-1])
         found = self.segment(state, now, np.concatenate([chosen, padding]))
         self.steps += int(found.steps)
@@ -148,7 +150,7 @@ class _Ahead:
         self._stop = found if done < chosen.size and (found.lost or chosen.size == 1) else None
         self.ready = [{name: x[i] for name, x in found.state.items()} for i in range(done)]
         self._found += done
-        fast = perf_counter() - begun < _CALL / 2
+        fast = int(found.steps) * self.size < _CALL / 2
         self._count = 1 if done < chosen.size else min(2 * self._count, _TOGETHER) if fast else max(1, self._count // 2)
 
 
@@ -217,7 +219,8 @@ def declared_flow(
     def segment(state: State, now: float, to: np.ndarray) -> Reached:
         return _segment(lowered, state, jnp.asarray(now), jnp.asarray(to), parameters, rtol, least)
 
-    ahead = _Ahead(segment, moments, float(t_end))
+    L, m, P = start.overlaps(model.directions).shape
+    ahead = _Ahead(segment, moments, float(t_end), L * m * (m + P))
 
     def look(state: State) -> tuple[jax.Array, ...]:
         return _seen(lowered, state, plain)
