@@ -61,7 +61,7 @@ def test_the_flow_leaves_the_plateau_when_the_linear_one_does(model: DeclaredMod
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        (made(Additive(ERF, (1.0, 1.0)), committee(ERF, 2), Square()), "leap 1"),
+        (made(Additive(ERF, (1.0, 1.0)), committee(ERF, 2), Square()), "first leap is 1"),
         (made(Polynomial.parse("h2(z1)*z2"), committee(Activation.parse("h3"), 1), Correlation()), "leap is above 2"),
         (made(PAIR, committee(H2, 2, trained=True), Square()), "the second layer is trained"),
     ],
