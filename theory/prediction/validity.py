@@ -143,9 +143,9 @@ def of_step(prediction: Prediction, q: int, step_size: float, batch: int = 1) ->
 
     Of an activation with a mean, or of information exponent 1 or 2, second order has terms that are left out; of one that
     is no polynomial it is the leading order in d, and what that leaves out is to be small. So is the step, with
-    $\eta\sqrt{dE f_*^2E\sigma'^2/b}$ over the student's norm: where it is 0.36 or 0.1 at the bound, the drift there is 0.127
-    or 0.115 of the flow's, not 0 (h3, 100 dimensions, overlap 0.2; at batch 1, where it is 0.036, rare samples leave 0.115 as
-    well).
+    $\eta\sqrt{dE f_*^2E\sigma'^2/b}$ over the student's norm: where it is 0.36 or 0.1 at the bound, the drift there is
+    0.127 or 0.115 of the flow's, not 0 (h3, 100 dimensions, overlap 0.2; at batch 1, where it is 0.036, rare samples
+    leave 0.115 as well).
     """
     activation, teacher = prediction.activation, prediction.teacher
     total, mean = float(np.sum(teacher.a**2)), float(activation.squared_mean)
