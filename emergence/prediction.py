@@ -53,7 +53,7 @@ def document(resolved: "Resolved") -> Document:
             "value": values,
             "valid": staircase_reasons(resolved.prediction, resolved.validity) or True,
         },
-        "no_interval": resolved.validity[0].no_interval or None,
+        "no_interval": next((own.no_interval for own in resolved.validity if own.no_interval), None),
     }
     return Document(content, _text(resolved, content))
 

