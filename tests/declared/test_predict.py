@@ -261,6 +261,15 @@ def test_leaps_know_of_no_coordinates(terms: dict[tuple[int, ...], float], share
     assert found[0].leaps
 
 
+@pytest.mark.parametrize(("text", "holds"), [("h4(0.123*z1+0.9924067*z2)", False), ("z1*z2+h3(z1)", True)])
+def test_a_leap_by_what_is_hardly_seen_is_outside(text: str, holds: bool) -> None:
+    """A unit vector to 7 digits: degree 2 is 1e-14 or so of the variance of its h4."""
+    _, found = said(target=text, student="committee", activation="h2", rows="sphere", student_width=1)
+    (one,) = found.of_quantity("leap")
+    assert [x.holds for x in one.conditions if x.name == "share"] == [holds]
+    assert holds or any(reason.startswith("share: what the activation sees is") for reason in one.reasons)
+
+
 def test_rounding_of_a_targets_decimals_is_no_term() -> None:
     """A unit vector to 16 digits: its h4 has no degree 2."""
     target = Polynomial.parse("h4(0.5773502691896258*z1+0.5773502691896258*z2+0.5773502691896258*z3)")

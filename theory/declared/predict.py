@@ -29,7 +29,7 @@ from theory.declared.one_direction import REFERENCE as DRIFT_REFERENCE
 from theory.declared.one_direction import Drift, FirstStep, drift, first_step
 from theory.declared.population import check_target
 from theory.declared.rule import Rule
-from theory.declared.seen import seen_terms
+from theory.declared.seen import seen_share, seen_terms
 from theory.declared.start import Start
 from theory.declared.student import committee
 from theory.declared.target import Additive, Polynomial
@@ -120,7 +120,10 @@ def _leaps(model: DeclaredModel, target: Additive | Polynomial) -> Iterator[Know
         orthonormal = np.allclose(model.directions.covariance, np.eye(target.count)) and model.inputs.is_isotropic
         least = _overlap(model)
         later = f"order: at overlap {led:.2g}, below d^-1/2, another order is as large as the one that decides"
+        share = seen_share(target, student.activation)
+        faint = f"share: what the activation sees is {share:.2g} of the target's variance, too little for any run"
         conditions = (
+            Condition("share", share > LEAST, share, LEAST, faint),
             fact("basis", orthonormal, "basis: directions are not orthonormal in isotropic inputs"),
             fact("never", not missing, f"never: it is that of what is found, without direction {names}"),
             fact(

@@ -26,22 +26,31 @@ _NEWTON, _APART, _FLAT, _SADDLE, _ROUNDING, _ONE = 40, 1e-5, 1e-8, 1e-5, 1e-13, 
 
 def seen_terms(target: Additive | Polynomial, activation: Activation) -> dict[tuple[int, ...], float]:
     """Degrees α of the target's terms that the activation has → their factor in Φ; the mean left out."""
-    if isinstance(target, Additive):
-        places = range(target.count)
-        terms = {
-            tuple(degree * (p == q) for p in places): float(value) * target.weights[q]
-            for q in places
-            for degree, value in target.link.coefficients.items()
-        }
-    else:
-        terms = {alpha: float(value) for alpha, value in monomials(target).items()}
     found = {}
-    for alpha, value in terms.items():
+    for alpha, value in _terms(target).items():
         k = sum(alpha)
         factor = value * float(activation.coefficients.get(k, 0))
         if k and factor:
             found[alpha] = factor * (factorial(k) / prod(map(factorial, alpha))) ** 0.5
     return found
+
+
+def seen_share(target: Additive | Polynomial, activation: Activation) -> float:
+    """Of the target's variance, that of the terms whose degree the activation has."""
+    squares = {alpha: value**2 for alpha, value in _terms(target).items() if any(alpha)}
+    return sum(squares[alpha] for alpha in seen_terms(target, activation)) / sum(squares.values())
+
+
+def _terms(target: Additive | Polynomial) -> dict[tuple[int, ...], float]:
+    r"""$c_\alpha$."""
+    if isinstance(target, Polynomial):
+        return {alpha: float(value) for alpha, value in monomials(target).items()}
+    places = range(target.count)
+    return {
+        tuple(degree * (p == q) for p in places): float(value) * target.weights[q]
+        for q in places
+        for degree, value in target.link.coefficients.items()
+    }
 
 
 class Seen:
