@@ -151,7 +151,9 @@ class DeclaredProblem(Problem):
             refuse(f"steps is {self.steps} and time is {self.time:g}: give one of them")
         if self.target != "additive":
             self._refuse_all(
-                ("link", "teacher_width", "teacher_exponent", "teacher_weights"), f"target is {self.target!r}"
+                ("link", "teacher_width", "teacher_exponent", "teacher_weights"),
+                f"target is {self.target!r}",
+                "target = additive",
             )
         elif self.teacher_weights is not None:
             self._refuse_all(("teacher_exponent",), "teacher-weights is given")
@@ -161,16 +163,18 @@ class DeclaredProblem(Problem):
                     f"teacher-width is {self.teacher_width}, but teacher-weights has {count}: leave teacher-width out"
                 )
         if not self.samples and not _FILE.match(self.rule):
-            self._refuse_all(("order", "renewed"), "every sample is fresh (samples is 0)")
+            self._refuse_all(("order", "renewed"), "every sample is fresh (samples is 0)", "samples")
         if self.student != "committee":
-            self._refuse_all(("second", "train_second", "rows"), f"student is {self.student}")
+            self._refuse_all(("second", "train_second", "rows"), f"student is {self.student}", "student = committee")
         if self.second is not None and len(self.second) not in (1, self.student_width):
             refuse(f"second has {len(self.second)} numbers: give 1, or {self.student_width}, one for each row")
 
-    def _refuse_all(self, names: tuple[str, ...], why: str) -> None:
+    def _refuse_all(self, names: tuple[str, ...], why: str, instead: str = "") -> None:
         for name in names:
             if getattr(self, name) not in (None, False):
-                refuse(f"{written(name)} is given, but {why}: leave it out")
+                refuse(
+                    f"{written(name)} is given, but {why}: leave it out" + (f", or give {instead}" if instead else "")
+                )
 
     @property
     def count(self) -> int:

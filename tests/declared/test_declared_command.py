@@ -118,12 +118,15 @@ def test_a_rule_of_coordinates_runs_in_coordinates(run: Callable) -> None:
         (["--step-size", "linear(0.1, 0, 10)", "--time", "9"], "step sizes sum to 0.55 in 10 steps"),
         (["--step-size", "-1"], "step_size is -1.0"),
         (["--steps", "3", "--time", "1"], "give one of them"),
-        (["--target", "z1*z4", "--teacher-width", "2"], "teacher-width is given, but target is 'z1*z4': leave it out"),
+        (
+            ["--target", "z1*z4", "--teacher-width", "2"],
+            "teacher-width is given, but target is 'z1*z4': leave it out, or give target = additive",
+        ),
         (["--target", "z1/z2"], "it is no polynomial"),
         (["--directions", "eigenvectors(0, 0)"], "stands twice"),
-        (["--rows", "sphere"], "rows is given, but student is homogeneous: leave it out"),
+        (["--rows", "sphere"], "rows is given, but student is homogeneous: leave it out, or give student = committee"),
         (["--student", "committee", "--second", "1", "1"], "give 1, or 8"),
-        (["--renewed"], "renewed is given, but every sample is fresh (samples is 0): leave it out"),
+        (["--renewed"], "renewed is given, but every sample is fresh (samples is 0): leave it out, or give samples"),
         (["--samples", "4", "--batch", "5"], "batch is 5, but the data set has 4 samples"),
         (
             ["--samples", "4", "--noise", "1", "--noise-period", "2"],

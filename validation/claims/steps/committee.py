@@ -45,8 +45,8 @@ class _Case:
 
 _CASES = {
     "quick": (
-        _Case("erf", "free", 100, 1.5, 9.0, 32),
-        _Case("quadratic", "free", 100, 0.05, 0.8, 32),
+        _Case("erf", "free", 100, 1.5, 9.0, 96),
+        _Case("quadratic", "free", 100, 0.05, 0.8, 320),
         _Case("h3", "projected", 200, 0.024, 0.4, 160, saturates=True),
     ),
     "full": (
