@@ -162,7 +162,9 @@ def test_a_wrong_step_of_it_is_noticed() -> None:
 def test_neurons_end_where_the_tensor_power_rule_says() -> None:
     teacher = Teacher.power_law(4, 1.0, 30)
     overlap = draw_initial_state(teacher, Student(25, 1.0), 3).overlap
-    ends = neuron_ends(H4, teacher, overlap)
+    ends = neuron_ends(H4, teacher, np.concatenate([overlap, np.zeros((1, 4))]))
+    assert np.array_equal(ends[25], np.zeros(4))  # where nothing pulls, its clock stands still
+    ends = ends[:25]
     winner = np.argmax(scores(overlap, teacher, 4), axis=1)
     assert np.all(ends[np.arange(25), winner] ** 2 > 0.999)
     assert not np.array_equal(winner, np.argmax(np.abs(overlap), axis=1))  # weights matter in this draw
