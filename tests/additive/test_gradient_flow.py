@@ -234,6 +234,8 @@ def test_a_learned_direction_is_switched_off_at_its_share_of_the_norm() -> None:
     np.testing.assert_allclose(
         np.interp(off, times, fitted), [0.05, 0.5, 0.99], rtol=0, atol=initial.overlap[0, 0] ** 2
     )
+    assert off[2] - off[1] > off[1] - off[0] > 0  # the logistic's way to 0.99 is longer than that from 0.05
+    assert found.move(lambda flow: flow.off_time)[0] == off[2] - off[1]
 
 
 def test_cost_is_counted(run: tuple[Frame, FlowResult]) -> None:

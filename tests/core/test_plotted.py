@@ -32,6 +32,12 @@ def _data(replicas: int = 0) -> xr.Dataset:
     return dataset(TIME, overlap, norm2, loss, step_size=0.1, predicted_half_time=np.array([1.5, np.inf]))
 
 
+def test_a_step_that_no_integer_counts_is_no_step() -> None:
+    """From 2⁶³ steps on; the time stays."""
+    long = dataset(2.0**63 * np.array([0.5, 1.0]), np.zeros((2, 1, 1)), np.ones((2, 1)), np.ones(2), step_size=1.0)
+    assert long["step"].values.tolist() == [2**62, -1]
+
+
 def _solid(ax):
     return {line.get_label(): line for line in ax.lines if line.get_linestyle() == "-" and len(line.get_xdata()) == 4}
 

@@ -47,4 +47,4 @@ def test_a_single_sample_and_overlaps_out_of_range_are_refused() -> None:
     with pytest.raises(InputError, match="batch"):
         normalised_drift(STUDENT, TARGET, Correlation(), 1, 0.1)
     with pytest.raises(InputError, match="give one direction"):
-        normalised_drift(STUDENT, TARGET, Correlation(), 2, 0.7)
+        normalised_drift(STUDENT, TARGET, Correlation(), 2, 0.51)

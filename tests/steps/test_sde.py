@@ -152,7 +152,7 @@ def test_states_outside_their_domain_are_put_back() -> None:
     t = 0.5 * np.eye(3, 2)
     rest = 1 - np.sum(t**2, axis=1)
     c = t @ t.T + spoilt * np.sqrt(np.outer(rest, rest))
-    three = OverlapDiffusion(system(), 3, 2)
+    three, _ = overlap_scheme(system(), 3, 2)
     row = three.row({"t": jnp.asarray(t), "c": jnp.asarray(c), "r": jnp.full(3, 0.1)})
     state = three.state(three.keep(row))
     assert np.linalg.eigvalsh(c - t @ t.T).min() < -1e-3
