@@ -6,7 +6,7 @@ import pytest
 from dynamics.quadratic.stiefel_sgd import stiefel_sgd
 from theory import InputError, QuadraticModel, Subspace, Teacher, draw_subspace
 from theory.core.curves import first_crossing
-from theory.quadratic.passage import frame_shrinkage, passage_times
+from theory.quadratic.passage import frame_shrinkage, passages
 from theory.quadratic.stationary import coordinates, mean_map, sample_moments, stationary
 from theory.quadratic.stiefel import mean_flow, projected_risk, second_order, single_passage, step_drift
 
@@ -131,7 +131,7 @@ def test_passages_of_one_row_are_those_of_its_law() -> None:
     model, step_size = model_of(512, 1, 1), 0.2 / 512 / 4
     Z = np.stack([draw_subspace(1, 1, 512, seed).on_teachers for seed in range(64)])
     law = single_passage(model, Z[:, 0, 0], 0.5**0.25, step_size=step_size).mean()
-    found, half = (passage_times(model, Z, 1.0, step_size=step_size, noise=x, draws=64).mean() for x in (1.0, 0.5))
+    found, half = (passages(model, Z, [1.0], step_size=step_size, noise=x, draws=64).mean() for x in (1.0, 0.5))
     times = np.linspace(0.0, 60.0, 1201)
     risks = projected_risk(model.spectrum, mean_flow(model, Z, times, step_size=step_size))
     alone = first_crossing(times, risks.T, 1.0, falling=True).mean()
@@ -151,17 +151,17 @@ def test_passages_of_several_rows_are_those_of_sgd(load: float) -> None:
     run = stiefel_sgd(model, starts, step_size=step_size, steps=int(150 / per), saves=2000, stop_at_risk=0.6, seed=4)
     measured = run.steps_to(0.6) * per
     for noise, right in ((1.0, True), (0.5, False)):
-        gap = measured - passage_times(model, Z, 0.6, step_size=step_size, noise=noise)
+        gap = measured - passages(model, Z, [0.6], step_size=step_size, noise=noise)[0]
         error = gap.std(ddof=1) / np.sqrt(gap.size)
         assert (abs(gap.mean()) < 4 * error) == right, (load, noise, gap.mean(), error)
 
 
 def test_a_step_at_which_a_row_does_not_grow_has_no_passages() -> None:
     with pytest.raises(InputError, match="direction 3 does not grow"):
-        passage_times(model_of(100, 3, 3), np.eye(3)[None] / 10, 0.6, step_size=0.8 / 100 / 4)
+        passages(model_of(100, 3, 3), np.eye(3)[None] / 10, [0.6], step_size=0.8 / 100 / 4)
 
 
 @pytest.mark.parametrize("given", [{"draws": 1}, {"draws": 3}, {"noise": -1.0}])
 def test_bad_numbers_of_a_passage_are_named(given: dict) -> None:
     with pytest.raises(InputError, match=next(iter(given))):
-        passage_times(model_of(100, 3, 3), np.eye(3)[None] / 10, 0.6, step_size=1e-4, **given)
+        passages(model_of(100, 3, 3), np.eye(3)[None] / 10, [0.6], step_size=1e-4, **given)

@@ -51,23 +51,6 @@ def start_noise(model: QuadraticModel, step_size: float, until: float = np.inf) 
     return epsilon * np.diag(gain) / (8 * rate * model.width) * -np.expm1(-2 * rate * until)
 
 
-def passage_times(
-    model: QuadraticModel,
-    on_teachers: np.ndarray,
-    risk: float,
-    *,
-    step_size: float,
-    until: float = np.inf,
-    noise: float = 1.0,
-    draws: int = 32,
-    seed: int = 0,
-) -> np.ndarray:
-    """`passages` of one risk, (n,)."""
-    return passages(model, on_teachers, [risk], step_size=step_size, until=until, noise=noise, draws=draws, seed=seed)[
-        0
-    ]
-
-
 def passages(
     model: QuadraticModel,
     on_teachers: np.ndarray,

@@ -20,7 +20,7 @@ from theory import QuadraticModel, Subspace, Teacher, draw_subspace
 from theory.core.curves import first_crossing, linear_weights, log_slope
 from theory.core.streams import Word
 from theory.quadratic.model import half_times
-from theory.quadratic.passage import passage_times
+from theory.quadratic.passage import passages
 from theory.quadratic.stationary import Stationary, stationary
 from theory.quadratic.stiefel import PAPER_STEP, mean_flow, projected_risk, radial_excess, single_passage
 from validation.figures.stiefel import Curve, measured_and_theory
@@ -370,15 +370,15 @@ def _passages(
 ) -> np.ndarray:
     """Samples of each start with the noise of a step, or with what of it comes before the first direction emerges."""
     step_size = LOAD / model.teacher.dim / PAPER_STEP
-    times = passage_times(
+    times = passages(
         model,
         _stacked(starts),
-        target,
+        [target],
         step_size=step_size,
         until=float(half_times(model.spectrum, model.teacher.dim, model.width)[0]) if early else np.inf,
         seed=context.seed_for("Q13-Q18", "passages", model.teacher.dim),
     )
-    return times / (model.riccati_rate * step_size)
+    return times[0] / (model.riccati_rate * step_size)
 
 
 def _hitting_time(flow: RiccatiFlow, target: float, end: float) -> float:
@@ -458,7 +458,7 @@ def run_samples(context: Context) -> Iterator[Part]:
     dims = (32, 64, 128, 256, 512, 1024, 2048, 4096) if context.full else (32, 64, 128, 256, 512)
     found = _samples(context, 3, 3, 0.6, dims)
     caption = "Samples to risk 0.6 over d: a straight line on this axis is d log d (M* = N = 3, decay 1)."
-    source = computed_by(passage_times, "noise after the first direction has emerged: all of it, at each d")
+    source = computed_by(passages, "noise after the first direction has emerged: all of it, at each d")
     early = np.empty(len(dims))
     for size, dim in enumerate(dims):
         model = _model(3, 3, dim)
