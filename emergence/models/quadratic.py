@@ -93,7 +93,7 @@ class Resolved:
 
         Refuses a batch without a step size.
         """
-        from theory.declared.known import Knowledge, Unknown
+        from theory.declared.known import Knowledge
         from theory.quadratic.sgd_law import stiefel_law
 
         problem = self.problem
@@ -101,10 +101,6 @@ class Resolved:
             if problem.batch != 1:
                 refuse(f"batch is {problem.batch} without step-size: give --step-size too, or leave it out")
             return Knowledge((), ())
-        least = problem.width + problem.student_width
-        if problem.dim < least:
-            few = f"dim is {problem.dim}, below teacher width + student width = {least}: raise dim or lower a width"
-            return Knowledge((), (Unknown("Stiefel SGD", few),))
         return Knowledge.of(stiefel_law(stiefel_model(problem), self.step_size, problem.batch, problem.seed))
 
     @cached_property

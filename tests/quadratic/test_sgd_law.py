@@ -7,8 +7,8 @@ import pytest
 
 from dynamics.quadratic.stiefel_sgd import stiefel_sgd
 from emergence.models.quadratic import MODEL, QuadraticProblem, resolve
-from theory import QuadraticModel, Teacher
-from theory.declared.known import Knowledge
+from theory import InputError, QuadraticModel, Teacher
+from theory.declared.known import Knowledge, Unknown
 from theory.quadratic.passage import passages
 from theory.quadratic.sgd_law import FOUND, LATE_LOSS, LATE_RISK, stiefel_law
 from theory.quadratic.stiefel import largest_step
@@ -108,3 +108,17 @@ def test_predict_states_it_at_a_step_size_and_a_batch(run: Callable, refused: Ca
     assert data.sgd_mean.values.tolist() == [x["value"] for x in one if x["direction"] is not None]
     assert float(data.late_loss) == next(x["value"] for x in one if x["quantity"] == LATE_LOSS)
     assert set(data.data_vars) == set(MODEL.predict.variables)
+
+
+@pytest.mark.parametrize("given", [{"step_size": 0.0}, {"step_size": np.nan}, {"step_size": 1e-4, "batch": 0}])
+def test_bad_numbers_of_a_law_are_named(given: dict) -> None:
+    model = QuadraticModel(Teacher.power_law(2, 1.0, 64), 2, 2**-0.5)
+    with pytest.raises(InputError, match="batch" if "batch" in given else "step_size"):
+        next(stiefel_law(model, **given))
+
+
+def test_no_frame_of_rows_beside_the_directions_has_no_law() -> None:
+    (one,) = stiefel_law(QuadraticModel(Teacher.power_law(2, 1.0, 3), 2), 1e-4)
+    assert one == Unknown(
+        "Stiefel SGD", "dim is 3, below teacher width + student width = 4: raise dim or lower a width"
+    )

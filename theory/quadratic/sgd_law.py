@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from theory.core.arguments import check_positive, check_whole
 from theory.core.errors import InputError
 from theory.declared.known import NUMBER, STEPS, Known, Unknown, small
 from theory.prediction.validity import Condition
@@ -31,7 +32,29 @@ _ROOM = 0.1
 
 
 def stiefel_law(model: QuadraticModel, step_size: float, batch: int = 1, seed: int = 0) -> Iterator[Known | Unknown]:
-    """All that is known of it. Args: step_size: η of ½(f*−f)², of the whole step; batch: its samples; seed: of the starts."""
+    r"""Late levels of Stiefel SGD from uniform frames and mean passages, each with its conditions; derived, see the module.
+
+    Numbers, one each: `LATE_RISK` E R, 2 at f = 0; `LATE_LOSS`, mean ½E(f*−f)², that of risk
+    $2(1-2s\,\mathrm{tr}\tilde A\,EG+s^2N)$; `RELAXATION` in steps, $1/\lambda\epsilon$, ε the Riccati time of a step, λ of the
+    slowest deviation. `FOUND` once for each direction (place j, from 1): mean steps to the risk $R_j$, low to high by the
+    errors of the starts and by all that is left out.
+
+    Valid for N ≥ P, up to 8 directions, a step below `theory.quadratic.stiefel.largest_step`, large d at fixed ηd/b; the
+    conditions say what the next orders leave out. Of what is not known comes an `Unknown` with the reason: N below P, d below
+    P + N, more directions, no stable state, a passage whose risk is below the late one.
+
+    Args:
+        step_size: η of ½(f*−f)², of the whole step. batch: its samples. seed: of starts and of their noise.
+
+    Raises `InputError`, when the first is asked for, unless `step_size` is positive and `batch` a whole number from 1.
+    """
+    check_positive(step_size=step_size)
+    check_whole(batch=batch)
+    least = model.teacher.width + model.width
+    if model.teacher.dim < least:
+        few = f"dim is {model.teacher.dim}, below teacher width + student width = {least}: raise dim or lower a width"
+        yield Unknown("Stiefel SGD", few)
+        return
     bound, worst = largest_step(model, batch)
     beyond = f"step size: {step_size:.3g} is beyond {bound:.3g}, from which direction {worst + 1} does not grow"
     steady = Condition("step size", step_size <= bound, step_size, bound, beyond)
