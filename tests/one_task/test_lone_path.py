@@ -57,6 +57,18 @@ def test_the_norm_of_a_student_with_a_mean_rests_on_a_plateau_however_long() -> 
     assert path.loss_time(0.7, 5e-4, 1e-3) == pytest.approx(loss, rel=1e-6)
 
 
+@pytest.mark.parametrize(("text", "overlaps"), [("h4", (1e-4, 1e-7)), ("h5", (1e-3, 1e-5))])
+def test_a_norm_comes_after_its_direction_however_long_that_takes(text: str, overlaps: tuple[float, float]) -> None:
+    """A wait T leaves 1/4φ(1)T of the norm, so that the rest takes ln(T'/T)/4aφ(1) longer; sums of T lose that to rounding."""
+    path, weight = lone_path(Activation.parse(text), 1), 0.7
+    half = [float(path.half_time(np.array(x))) / weight for x in overlaps]
+    later = [path.loss_time(weight, x, 1e-3) - wait for x, wait in zip(overlaps, half, strict=True)]
+    assert 0 < later[0] < later[1]
+    assert later[1] - later[0] == pytest.approx(
+        np.log(half[1] / half[0]) / (4 * weight), abs=2 * np.spacing(half[1]), rel=1e-3
+    )
+
+
 @pytest.mark.parametrize("scale", [0.003, 0.3])
 @pytest.mark.parametrize(
     ("text", "weight", "overlap", "decay"),

@@ -110,8 +110,20 @@ class LonePath:
         _, growth = _rates(self.activation)(np.array(1.0))
         return max(float(weight * growth - 2 * decay) / self.repulsion, 0.0)
 
-    def loss_time(self, weight: float, overlap: float, norm2: float, share: float = 0.5, decay: float = 0.0) -> float:
-        r"""Time until $ru^2$ reaches `share` of $r^*$, to about 1e-5 of it; inf if never, as at −e where that fits less."""
+    def loss_time(
+        self,
+        weight: float,
+        overlap: float,
+        norm2: float,
+        share: float = 0.5,
+        decay: float = 0.0,
+        half: float | None = None,
+    ) -> float:
+        r"""Time until $ru^2$ reaches `share` of $r^*$; inf if never, as at −e where that fits less.
+
+        It is `half`, the time to squared overlap ½ (as `half_time` has it unless given), and from there on to about 1e-5 of what
+        is left: of a wait that is longer than the norm's growth by more than double precision holds, nothing is lost.
+        """
         start, rest = self._start(np.array(overlap)), self.rest(weight, decay)
         if self._cut_off(start) or rest == 0:
             return float("inf")
@@ -122,20 +134,25 @@ class LonePath:
         time = time[kept] / weight
         growth = growth[kept] - 2 * decay * time
         y = np.concatenate([[start], self._edges[first:]])[: len(time) + 1]
-        clock = np.concatenate([[0.0], np.cumsum(time)])
         with np.errstate(divide="ignore"):  # u = 0 on the way from a negative overlap
             reached = self._log_norm(norm2, time, growth) + np.log(np.tanh(y) ** 2) - np.log(share * rest)
         there = np.flatnonzero(reached >= 0)
+        middle = int(np.searchsorted(y, _HALF))  # counted from there: both sides are sums of what is of one size
+        if middle > len(time):  # (not on this way)
+            middle, half = 0, 0.0
+        elif half is None:
+            half = float(self.half_time(np.array(overlap))) / weight
+        clock = np.concatenate([-np.cumsum(time[:middle][::-1])[::-1], [0.0], np.cumsum(time[middle:])])
         if there.size == 0:
             if not time.size or kept.stop is not None:
                 return float("inf")
             log_norm = reached[-1] + np.log(share * rest)
-            return float(clock[-1] + self._grown_later(log_norm, growth[-1] / time[-1], share * rest))
+            return half + float(clock[-1] + self._grown_later(log_norm, growth[-1] / time[-1], share * rest))
         after = int(there[0])
         if after == 0:
             return 0.0
         part = -reached[after - 1] / (reached[after] - reached[after - 1])
-        return float(clock[after - 1] + part * time[after - 1])
+        return half + float(clock[after - 1] + part * time[after - 1])
 
     def _grown_later(self, log_norm: float, rate: float, goal: float) -> float:
         r"""How long an aligned norm takes to its goal: logistic, to the rest $g/4\varphi(1)$ of this end; inf beyond."""

@@ -134,6 +134,6 @@ def predict(activation: Activation, teacher: Teacher, initial: InitialState, dec
         half[direction] = task.half_time(weight, own)
         end = 1 if float(task.speed(own, weight)) > 0 else -1
         loss[direction] = lone_path(activation, end).loss_time(
-            weight, own, float(norm2[neuron[direction]]), decay=decay
+            weight, own, float(norm2[neuron[direction]]), decay=decay, half=float(half[direction])
         )
     return Prediction(teacher, activation, neuron, start, leading, half, loss, lead, selection, initial, decay)
