@@ -6,7 +6,7 @@ from theory.core.activation import Activation
 from theory.core.initial import InitialState
 from theory.core.teacher import Teacher
 from theory.declared.directions import Directions
-from theory.declared.inputs import Inputs
+from theory.declared.inputs import ROUNDING, Inputs
 from theory.declared.loss import Loss, Square
 from theory.declared.model import DeclaredModel
 from theory.declared.rule import Rule
@@ -24,23 +24,40 @@ def additive_model(
 
 
 def additive_parts(model: DeclaredModel, start: Start) -> tuple[Activation, Teacher, InitialState] | None:
-    """The problem of the additive model that a declared one is, whatever its rule; None if it is another."""
-    student, target = model.student, model.target
-    own = (
-        isinstance(target, Additive)
-        and target.link == student.activation
-        and min(target.weights) > 0
-        and student.homogeneous
-        and isinstance(model.loss, Square)
-        and model.inputs.is_isotropic
-        and np.array_equal(model.directions.grams[0], np.eye(model.directions.count))
-    )
-    if not own or not isinstance(target, Additive):
+    r"""The problem of the additive model that a declared one is, whatever its rule and however it is written; None if it is
+    another.
+
+    In normal form the link is the student's activation, weights are positive, and directions are an orthonormal basis:
+    $a_p\sigma_*(\langle e_p,x\rangle)=a_pc\,\sigma(\pm\langle e_p,x\rangle)$ is weight $a_pc>0$ on direction $\pm e_p$.
+    """
+    student, target, gram = model.student, model.target, model.directions.covariance
+    if not (isinstance(target, Additive) and student.homogeneous and isinstance(model.loss, Square)):
+        return None
+    if not (model.inputs.is_isotropic and np.abs(gram - np.eye(target.count)).max() <= ROUNDING):
+        return None
+    turns = [_turn(a, target.link, student.activation) for a in target.weights]
+    if not all(turns):
         return None
     start.check(model.directions)
-    teacher = Teacher.of(target.weights, model.inputs.dim, normalise=False)
-    on, residual = np.split(start.coordinates[0], [model.directions.count], axis=1)
-    return student.activation, teacher, InitialState(on, residual)
+    weights, signs = np.array(turns).T
+    rows, free = np.hstack(start.coordinates), [max(x.shape[1] - target.count, 0) for x in start.coordinates]
+    parts = zip(model.directions.roots, start.coordinates, free, strict=True)
+    basis = np.hstack([np.pad(root[:, : x.shape[1]], ((0, 0), (0, more))) for root, x, more in parts])
+    on = rows @ basis.T
+    teacher = Teacher.of(weights, model.inputs.dim, normalise=False)
+    return student.activation, teacher, InitialState(on * signs, rows - on @ basis)
+
+
+def _turn(weight: float, link: Activation, activation: Activation) -> tuple[float, int] | tuple[()]:
+    """(b, s) with weight · link(z) = b · activation(sz), b > 0, s = ±1; nothing if there are none."""
+    degrees = sorted({*link.coefficients, *activation.coefficients})
+    own, sought = (np.array([float(f.coefficients.get(j, 0)) for j in degrees]) for f in (activation, link))
+    for sign in (1, -1):
+        turned = own * np.power(sign, degrees)
+        ratio = float(sought @ turned / (own @ own))
+        if weight * ratio > 0 and np.linalg.norm(sought - ratio * turned) <= ROUNDING * np.linalg.norm(sought):
+            return weight * ratio, sign
+    return ()
 
 
 def start_of(initial: InitialState) -> Start:

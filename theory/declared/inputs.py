@@ -12,6 +12,9 @@ import numpy as np
 from theory.core.arguments import check_positive, check_whole, is_whole
 from theory.core.errors import InputError
 
+#: Share of a number up to which two that are given are one, written with so many digits.
+ROUNDING = 1e-9
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -102,8 +105,8 @@ class Inputs:
 
     @property
     def is_isotropic(self) -> bool:
-        """Whether there is one eigenvalue, and it is 1."""
-        return self.eigenvalues == (1.0,)
+        """Whether all eigenvalues are 1, but for `ROUNDING`."""
+        return bool(np.abs(np.array(self.eigenvalues) - 1).max() <= ROUNDING)
 
     def block_of(self, place: int) -> int:
         """The block of the `place`-th eigenvector (from 0), largest eigenvalue first. Raises `InputError` beyond d."""

@@ -6,7 +6,7 @@ from theory.core.errors import InputError
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
 from theory.declared.loss import Loss, Square
-from theory.declared.rule import Rule
+from theory.declared.rule import Rule, normal_form
 from theory.declared.student import Student
 from theory.declared.target import Target
 
@@ -16,7 +16,8 @@ class DeclaredModel:
     r"""A student learns $y=f_*(\langle w_1,x\rangle,\dots,\langle w_P,x\rangle)+\varsigma\xi$ from $x\sim N(0,\Lambda)$.
 
     Attributes:
-        directions: $w_p$, with the inputs in whose eigenspaces they lie. target: f*. student, loss, rule: the others.
+        directions: $w_p$, with the inputs in whose eigenspaces they lie. target: f*. student, loss, rule: the others; a rule
+            that is plain SGD is held as such (`theory.declared.rule.normal_form`).
 
     Raises `InputError` for a target of another number of directions.
     """
@@ -32,6 +33,7 @@ class DeclaredModel:
             raise InputError(
                 f"target has {self.target.count} directions, but {self.directions.count} are given: give one for each"
             )
+        object.__setattr__(self, "rule", normal_form(self.rule))
 
     @property
     def inputs(self) -> Inputs:

@@ -423,7 +423,7 @@ def first_step(student: Student, target: Target, loss: Any, rule: Rule, dim: flo
 
 def drift_of(model: DeclaredModel) -> Drift:
     """Of a declared model with unit-variance isotropic inputs. Raises `InputError` for any other, and as `drift` does."""
-    if model.inputs.eigenvalues != (1.0,) or not np.allclose(model.directions.grams, 1.0):
+    if not model.inputs.is_isotropic or not np.allclose(model.directions.grams, 1.0):
         raise InputError("the drift is that of isotropic inputs of variance 1 and one unit direction: declare these")
     return drift(model.student, model.target, model.loss, model.rule, float(model.inputs.dim))
 

@@ -197,7 +197,7 @@ def _one_direction(model: DeclaredModel, start: Start) -> Iterator[Known | Unkno
     conditions = (
         fact(
             "isotropic",
-            model.inputs.eigenvalues == (1.0,),
+            model.inputs.is_isotropic,
             "isotropic: it is that of isotropic inputs of variance 1, with the trace for |x|²",
         ),
         *_unit_fields(model),

@@ -14,7 +14,7 @@ Adam, Kingma and Ba 2015.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -422,3 +422,15 @@ RULES: dict[str, type[Rule]] = {
     "muon": Muon,
     "adam": Adam,
 }
+
+
+def normal_form(rule: Rule) -> Rule:
+    """Plain SGD in place of a rule of ours that is no other: without memory, with one pass, or not ahead."""
+    name, value = _PLAIN.get(type(rule), ("", None))
+    if not name or getattr(rule, name) != value:
+        return rule
+    return Rule(**{x.name: getattr(rule, x.name) for x in fields(Rule)})
+
+
+#: Where a rule is plain SGD: a field and its value. (A rule of one's own that inherits may step otherwise.)
+_PLAIN: dict[type[Rule], tuple[str, float]] = {Momentum: ("beta", 0), Reuse: ("passes", 1), Ahead: ("ahead", 0)}

@@ -121,8 +121,8 @@ class LonePath:
     ) -> float:
         r"""Time until $ru^2$ reaches `share` of $r^*$; inf if never, as at −e where that fits less.
 
-        It is `half`, the time to squared overlap ½ (as `half_time` has it unless given), and from there on to about 1e-5 of what
-        is left: of a wait that is longer than the norm's growth by more than double precision holds, nothing is lost.
+        It is `half`, the time to squared overlap ½ (as `half_time` has it unless given), and from there on to about 1e-5 of
+        what is left: beside a wait so long that double precision does not hold both, it is not lost.
         """
         start, rest = self._start(np.array(overlap)), self.rest(weight, decay)
         if self._cut_off(start) or rest == 0:
