@@ -46,6 +46,8 @@ from theory.prediction.validity import Condition
 ONSET_SHARE = 0.25
 _TOLERANCE = 1e-6
 _NODES = 200
+#: So often is the end of the curves doubled where the onset is not there yet.
+_DOUBLINGS = 5
 #: Inputs that are whitened together.
 _BLOCK = 1 << 15
 
@@ -532,7 +534,7 @@ def predict_phases(
     Args:
         task: target and training set (its covariance is the finite-n correction), or fresh samples.
         width: m. step_size: η. noise: σ. batch: samples per step.
-        horizon: steps to integrate (default: twice the leading onset time).
+        horizon: steps to integrate (default: twice the leading onset time, or more to where the onset is).
         points: equal intervals at whose ends the curves are given.
 
     Valid for m ≫ d and times that are long against the error's relaxation; `Phases.conditions` has the sizes. Raises
@@ -565,8 +567,22 @@ def predict_phases(
     if not np.isfinite(2 * leading):  # no noise, or so little that a number cannot count the steps
         return _resting(known, made, geometry, np.inf if horizon is None else horizon, sizes)
     rate = -geometry.trace(State.of(law(0.0, _first(made)), len(gram)).gram) / geometry.trace(made.gram)
-    times = np.linspace(0.0, 2 * leading if horizon is None else horizon, points + 1)
-    return _moving(known | {"decay_rate": rate}, _solved(law, made, times[-1], width), times, width, geometry, sizes)
+
+    def until(end: float) -> Phases:
+        times = np.linspace(0.0, end, points + 1)
+        return _moving(known | {"decay_rate": rate}, _solved(law, made, end, width), times, width, geometry, sizes)
+
+    found = until(2 * leading if horizon is None else horizon)
+    # (The error of least squares, a finite set and a small target put the onset off, by more than the leading one knows.)
+    boosted = any(
+        x.name == "boosts" and not x.holds for x in found.conditions["onset_steps"]
+    )  # (where it may never be)
+    for doublings in range(1, _DOUBLINGS + 1) if horizon is None and not boosted else ():
+        if np.isfinite(found.onset_steps):
+            break
+        later = until(2**doublings * 2 * leading)
+        found = later if np.isfinite(later.onset_steps) else found
+    return found
 
 
 #: What is neglected, from the steps to the escape, tr β at the onset, and the mean absolute cosine once labels are fitted.
