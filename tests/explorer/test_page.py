@@ -1,6 +1,7 @@
 """The page's own scripts against Python at random problems, in Node; and the page itself in a browser, from a file."""
 
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -32,11 +33,13 @@ from theory.declared.rule import Rule
 from theory.linear.task import draw_linear_start, draw_linear_task
 from theory.one_task.diffusion import OneTaskDiffusion
 from theory.one_task.hitting_distribution import hitting_distribution
+from theory.one_task.lone_path import lone_path
 from theory.one_task.rare_samples import kick_kurtosis
 from theory.one_task.single_task import SingleTask
 from theory.prediction.predict import predict
 from theory.prediction.validity import of_noise
 from theory.quadratic.subspace import draw_subspace
+from theory.scaling import ideal_loss
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed: nothing can run the page's scripts")
@@ -261,6 +264,59 @@ def test_a_long_rest_after_a_long_plateau_costs_few_steps(scripts: str) -> None:
     found = run(scripts, body)
     assert found["points"] < 10_000
     assert found["last"][1:] == pytest.approx([1, 1], abs=1e-7)
+
+
+#: In the place of a panel's elements and its chart: what is drawn and said is kept, and sliders are moved by what is called.
+_PANEL = """
+const drawn = [], moved = {}, shown = x => x, chart = (place, options) => drawn.push(options);
+const own = { slider: ({ key }, change) => (moved[key] = change), says: text => drawn.push(text) };
+"""
+
+
+@pytest.fixture(scope="module")
+def panels(scripts: str) -> str:
+    return scripts + (Path(page.__file__).parent / "story.js").read_text(encoding="utf-8") + _PANEL
+
+
+@needs_node
+def test_the_panel_of_the_norm_shows_the_lone_path(panels: str) -> None:
+    """Overlap and norm by LSODA on their two equations; when it is found and fitted, and how long an aligned norm takes."""
+    weight, scale, overlap = 0.35, 1e-3, 0.08
+    drawn, said = run(panels, f"lag(own); moved.sigma0({scale}); moved.a({weight}); return drawn.slice(-2);")
+    band, square, size = drawn["layers"][:3]
+    half, fitted = (x for x, *_ in band["band"])
+    activation = Activation.parse("h4")
+    task = SingleTask(activation)
+    assert half == pytest.approx(task.half_time(weight, overlap), rel=1e-4)
+    assert fitted == pytest.approx(lone_path(activation, 1).loss_time(weight, overlap, scale**2), rel=1e-4)
+    numbers = [float(x) for x in re.findall("<strong>(.*?)</strong>", said)]
+    assert numbers == pytest.approx([fitted - half, task.lag(weight, scale**2)], rel=1e-9)
+
+    def rate(_: float, y: np.ndarray) -> list[float]:
+        u, r = y[0], np.exp(y[1])
+        return [4 * weight * u**3 * (1 - u**2), 4 * (weight * u**4 - r)]
+
+    times, start = np.array(square["line"])[:, 0], [overlap, 2 * np.log(scale)]
+    exact = solve_ivp(rate, (0, times[-1]), start, "LSODA", t_eval=times, rtol=1e-9, atol=1e-12).y
+    np.testing.assert_allclose(np.array(square["line"])[:, 1], exact[0] ** 2, atol=2e-3)
+    np.testing.assert_allclose(np.array(size["line"])[:, 1], np.exp(exact[1]) / weight, atol=2e-3)
+
+
+@needs_node
+@pytest.mark.parametrize("beta", [0.65, 1.3])
+def test_the_panel_of_the_scaling_law_shows_the_ideal_loss(panels: str, beta: float) -> None:
+    """Before and after each of a thousand steps; the line beside it has the exponent (1 − 2β)/β."""
+    drawn, _ = run(panels, f"scaling(own); moved.beta({beta}); return drawn.slice(-2);")
+    steps, line = (np.array(layer["line"]) for layer in drawn["layers"][:2])
+    weights = np.array(Teacher.power_law(1000, beta, 10**6).weights)
+    task = SingleTask(Activation.parse("h4"))
+    times = np.array([task.leading_time(weight, 1e-3) for weight in weights])
+    times /= times[0]
+    before, after = (ideal_loss.staircase(times * share, times, weights, 1.0) for share in (1 - 1e-9, 1 + 1e-9))
+    corners = np.stack([np.repeat(times, 2), np.column_stack([before, after]).ravel()], axis=1)[:-1]  # (0 at the last)
+    np.testing.assert_allclose(steps[1:], corners, rtol=1e-9, atol=1e-12)
+    slope = np.diff(np.log(line[:, 1])) / np.diff(np.log(line[:, 0]))
+    assert slope == pytest.approx((1 - 2 * beta) / beta, rel=1e-9)
 
 
 def flow_of_rows(case: tuple[Any, ...], end: float) -> tuple[np.ndarray, np.ndarray]:

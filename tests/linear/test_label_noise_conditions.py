@@ -161,7 +161,7 @@ def test_large_boosts_put_the_onset_outside_its_conditions() -> None:
 
 
 def test_a_late_onset_is_after_the_leading_one_however_much() -> None:
-    """Of 30 points in 13 dimensions: 16 runs of SGD have it at 67800 steps, standard error 940; the leading one is at 29000."""
+    """Of 30 points in 13 dimensions: 16 runs of SGD have it at 67800(940) steps; the leading one is at 29000."""
     task = draw_linear_task(13, 1.77, 30, 0)
     given = {"width": 224, "step_size": 0.00249, "noise": 3.54}
     phases = predict_phases(task, **given)
