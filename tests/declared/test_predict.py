@@ -1073,7 +1073,7 @@ def test_norms_of_rows_that_wait_follow_from_mean_and_decay(text: str, decay: fl
 @pytest.mark.slow
 def test_the_pull_of_rows_that_a_mean_has_grown_is_in_the_interval() -> None:
     """By rows, since the eigenvalue is hardly 1, beside the additive model's flow."""
-    inputs, link, weights = Inputs.isotropic(96, 1 + 1e-10), Activation.parse("h4+1"), (0.63, 0.5)
+    inputs, link, weights = Inputs.isotropic(96, 1 + 1e-6), Activation.parse("h4+1"), (0.63, 0.5)
     directions = Directions(inputs, np.eye(2)[None])
     model = DeclaredModel(directions, Additive(link, weights), two_homogeneous(link, 4), Rule(1e-6))
     begin = draw_start(directions, 4, 0.1)

@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from dynamics.additive.deflated_flow import deflated_flow
-from dynamics.additive.gradient_flow import lowered_overlap_flow, overlaps_of
+from dynamics.additive.gradient_flow import gradient_flow, lowered_overlap_flow, overlaps_of
 from dynamics.steps.finite_step import lowered_step, parameters_of
 from emergence.cli import main
 from theory import Activation, InitialState, Prediction, Student, Teacher, draw_initial_state, finite_step, predict
@@ -91,7 +91,7 @@ def test_the_mass_of_a_student_that_waits_is_the_time_average_of_its_own_flow(te
     """With no overlap, its squared norm follows the derived flow: pulled by a mean, if there is one, and by itself."""
     found = problem(text, width=2, students=1, scale=0.3)
     state = {name: np.asarray(value) for name, value in overlaps_of(found.initial).items()}
-    flow, wait, heaviest = lowered_overlap_flow(found.activation), found.time_half[0], found.teacher.a[0]
+    flow, wait = lowered_overlap_flow(found.activation), found.time_half[0]
 
     def rate(time: float, y: np.ndarray) -> np.ndarray:
         moved = flow.drift(state | {"t": 0 * state["t"], "r": y[:1]}, {"a": found.teacher.a})
@@ -99,9 +99,17 @@ def test_the_mass_of_a_student_that_waits_is_the_time_average_of_its_own_flow(te
 
     start = np.append(found.initial.norm2, [0.0, 0.0])
     _, mass, square = solve_ivp(rate, (0, wait), start, "LSODA", rtol=1e-10, atol=1e-14).y[:, -1] / wait
-    norms = next(one for one in validity(found, False)[0].conditions if one.name == "norms")
-    assert norms.value == pytest.approx(mass / heaviest, rel=1e-6)
-    assert _norms_alone(found, wait)[1] == pytest.approx(square, rel=1e-6)
+    norms, squares = _norms_alone(found, wait)
+    assert norms == pytest.approx(mass, rel=1e-6)
+    assert squares == pytest.approx(square, rel=1e-6)
+
+
+def test_a_student_by_itself_is_not_heavy() -> None:
+    """The flow of one finds its direction at the one-task time, whatever it weighs."""
+    found = problem("h4+0.5", width=1, students=1, dim=60, scale=1.5)
+    assert not any("norms" in own for own in broken(found))
+    run = gradient_flow(found.activation, found.teacher, found.initial, t_end=1.1 * found.last_time)
+    assert run.half_time[0] == pytest.approx(found.time_half[0], rel=1e-4)
 
 
 @pytest.mark.parametrize("text", ["h3", "h4"])

@@ -280,11 +280,16 @@ def _stalled(prediction: Prediction, q: int) -> tuple[Condition, ...]:
 
 
 def _heavy(prediction: Prediction, q: int) -> tuple[Condition, ...]:
-    """Of students that are not light, by their start or by a mean, what is of first order in norms does not bound the rest."""
-    if not np.isfinite(prediction.time_half[q]):
+    """Of students that are not light, by their start or by a mean, what is of first order in norms does not bound the rest.
+
+    Of the others: no student turns by its own weight.
+    """
+    time = float(prediction.time_half[q])
+    if not np.isfinite(time):
         return ()
-    mass = _mean_mass(prediction, float(prediction.time_half[q])) / float(prediction.teacher.a[q])
-    sentence = f"norms: while it waits, the students weigh {mass:.3g} of its weight, and pull like its teacher"
+    others = np.delete(_norms_alone(prediction, time)[0], prediction.neuron[q])
+    mass = float(np.sum(others)) / float(prediction.teacher.a[q])
+    sentence = f"norms: while it waits, the other students weigh {mass:.3g} of its weight, and pull like its teacher"
     return (Condition("norms", mass <= 0.5, mass, 0.5, sentence),)
 
 
