@@ -151,6 +151,14 @@ def test_a_bad_declaration_costs_one_line_and_no_file(flags: list[str], said: st
     assert said in refused("simulate", "declared-sgd", *flags)
 
 
+def test_one_dimension_has_one_direction_and_all_rows_on_it(run: Callable) -> None:
+    flags = ["--inputs", "1", "--teacher-width", "1", "--student-width", "2", "--replicas", "2", "--steps", "4"]
+    code, document, err = run("simulate", "declared-sgd", *flags, "--quiet")
+    assert code == 0, err
+    data = xr.load_dataset(document["file"], engine="h5netcdf")
+    np.testing.assert_allclose(data.overlap.values[..., 0] ** 2, np.einsum("rtikk->rtik", data.gram.values))
+
+
 # --------------------------------------------------------------------------------- check-law
 
 

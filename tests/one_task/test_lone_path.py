@@ -7,9 +7,12 @@ from scipy import integrate
 
 from theory import Activation, SingleTask
 from theory.core.activation import c
+from theory.core.initial import InitialState
+from theory.core.teacher import Teacher
 from theory.declared.weight_decay import loss_time as weight_decay_time
 from theory.declared.weight_decay import rest_norms
 from theory.one_task.lone_path import lone_path, one_sided
+from theory.prediction.predict import predict
 
 INF = float("inf")
 
@@ -47,6 +50,18 @@ def test_times_of_direction_and_norm(text: str, weight: float, overlap: float, s
         assert path.half_time(np.array([overlap]))[0] / weight == pytest.approx(half, rel=1e-6)
     assert path.loss_time(weight, overlap, scale**2) == pytest.approx(loss, rel=1e-4)
     assert path.loss_time(weight, overlap, scale**2) - half == pytest.approx(loss - half, rel=1e-3)
+
+
+@pytest.mark.parametrize("text", ["h4", "h3", "h1", "h2", "relu", "h1+h2"])
+@pytest.mark.parametrize("overlap", [1.0, -1.0])
+def test_a_row_that_lies_on_its_direction_only_grows(text: str, overlap: float) -> None:
+    """All rows of d = 1 do; at -e those that fit it alone."""
+    _, loss = integrated(text, 0.7, overlap, 0.09)
+    activation = Activation.parse(text)
+    found = predict(
+        activation, Teacher.of([0.7], 1, normalise=False), InitialState(np.array([[0.3 * overlap]]), np.zeros((1, 1)))
+    )
+    assert found.time_loss[0] == pytest.approx(loss, rel=1e-4)
 
 
 def test_the_norm_of_a_student_with_a_mean_rests_on_a_plateau_however_long() -> None:

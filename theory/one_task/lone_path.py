@@ -28,6 +28,8 @@ from theory.one_task.single_task import SingleTask, a, alone, r0, u
 _HALF = float(np.arctanh(np.sqrt(0.5)))
 #: The panels of the quadratures in y: from, to, and the factor from one to the next; nodes in each.
 _NEAREST, _FARTHEST, _FACTOR = 1e-12, 3e3, 1.005
+#: Stands for the infinite y of u = ±1, where all rows of d = 1 are; the next double below 1 has a y of 19.
+_AT_END = 20.0
 #: A small overlap, by which the sign of φ′ is asked for.
 _SMALL = np.array(1e-6)
 _NODES = 5
@@ -127,6 +129,10 @@ class LonePath:
         start, rest = self._start(np.array(overlap)), self.rest(weight, decay)
         if self._cut_off(start) or rest == 0:
             return float("inf")
+        if start >= _AT_END:
+            rate = weight * float(_rates(self.activation)(np.array(float(self.end)))[1]) - 2 * decay
+            goal = share * rest
+            return 0.0 if norm2 >= goal else self._grown_later(float(np.log(norm2)), rate, goal)
         first = int(np.searchsorted(self._edges, start, side="right"))
         begun = self._integrate(start, self._edges[first])
         time, growth = (np.append(own, rest[first:]) for own, rest in zip(begun, self._panels, strict=True))
@@ -170,11 +176,12 @@ class LonePath:
         return np.log(norm2) + risen - np.logaddexp.accumulate(np.append(0.0, held_back + np.log(norm2)))
 
     def _cut_off(self, start: np.ndarray) -> np.ndarray:
-        """Whether 0, where nothing moves, lies between the start and the end."""
-        return (start <= 0) & (self.activation.information_exponent > 1)
+        """Whether 0, where nothing moves, lies between the start and the end, or the start is the other end itself."""
+        return (start <= -_AT_END) | ((start <= 0) & (self.activation.information_exponent > 1))
 
     def _start(self, overlap: np.ndarray) -> np.ndarray:
-        return np.arctanh(self.end * np.asarray(overlap, dtype=float))
+        with np.errstate(divide="ignore"):
+            return np.clip(np.arctanh(self.end * np.asarray(overlap, dtype=float)), -_AT_END, _AT_END)
 
 
 @lru_cache(maxsize=64)

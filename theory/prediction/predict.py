@@ -132,7 +132,8 @@ def predict(activation: Activation, teacher: Teacher, initial: InitialState, dec
         if activation.information_exponent >= 3:
             leading[direction] = task.leading_time(weight, own)
         half[direction] = task.half_time(weight, own)
-        end = 1 if float(task.speed(own, weight)) > 0 else -1
+        within = own * (1 - 1e-9)  # a row that lies on ±e does not turn: it is there where its neighbours come to
+        end = 1 if float(task.speed(within, weight)) > 0 else -1
         loss[direction] = lone_path(activation, end).loss_time(
             weight, own, float(norm2[neuron[direction]]), decay=decay, half=float(half[direction])
         )
