@@ -133,7 +133,9 @@ class DeclaredProblem(Problem):
     decay: float | None = option(None, Number(zero=True), "weight decay kappa of the rows (default 0)")
     samples: int | None = option(None, Whole(0), "samples of a fixed data set (default 0: every sample is fresh)")
     order: str | None = option(
-        None, Choice(("cyclic", "random", "replacement")), "order of a data set's batches (default: cyclic)"
+        None,
+        Choice(("cyclic", "random", "replacement")),
+        "batches of a data set: cyclic, or drawn for each step: random, without, or with replacement (default: cyclic)",
     )
     renewed: bool = option(False, Switch(), "draw the noise of a data set's labels anew at every step")
     start_scale: float | None = option(None, Number(), "length of the rows at the start (default 0.3; 1 on a sphere)")
@@ -291,6 +293,7 @@ def resolve(problem: DeclaredProblem, simulation: Simulation | None = None) -> R
 
     from theory.declared.loss import LOSSES
     from theory.declared.model import DeclaredModel
+    from theory.declared.rule import Alternating
     from theory.declared.schedule import check_length
     from theory.declared.start import draw_start
     from theory.declared.text import parse_directions
@@ -304,6 +307,9 @@ def resolve(problem: DeclaredProblem, simulation: Simulation | None = None) -> R
     usual = _USUAL / inputs.trace
     rule = rule_of(problem.rule, _common(problem), usual)
     model = DeclaredModel(directions, target, _student(problem), rule, LOSSES[problem.loss])
+    if isinstance(rule, Alternating) and not model.student.trained:
+        how = "add --train-second" if problem.student == "committee" else "take a committee and add --train-second"
+        refuse(f"rule is {problem.rule!r}, but the second layer is fixed, which makes it plain SGD: {how}, or use sgd")
     if problem.step_size is None and rule.step_size == usual:
         model = _in_bounds(model, start, usual)
     size = model.rule.step_size

@@ -109,6 +109,8 @@ def test_a_rule_of_coordinates_runs_in_coordinates(run: Callable) -> None:
         (["--inputs", "bad.py"], "has no INPUTS"),
         (["--rule", "adam"], "run it with method = 'ambient'"),
         (["--rule", "momentum(1)"], "give 0 ≤ beta < 1"),
+        (["--rule", "alternating"], "which makes it plain SGD: take a committee and add --train-second, or use sgd"),
+        (["--rule", "alternating(1)", "--student", "committee"], "plain SGD: add --train-second, or use sgd"),
         (["--rule", "bad.py(0.5)"], "set its fields there, such as RULE = MyOwn(0.5), and name bad.py alone"),
         (["--inputs", "bad.py()"], "inputs is 'bad.py()': a file takes no arguments in brackets"),
         (["--rule", "bad.py"], "RULE of 'bad.py' is a int: give a frozen dataclass that derives from Rule"),

@@ -111,9 +111,10 @@ class Rule:
     Attributes:
         step_size: η, or a schedule. batch: samples of a step, averaged. noise: ς of noise on labels. decay: κ of weight
             decay, of rows.
-        samples: of a fixed data set, which is drawn once and passed through again and again; 0: every sample is fresh.
-        order: of a data set, one of `ORDERS`. renewed: whether noise is drawn anew whenever a sample of the data set is used
-            (label noise), or with the sample.
+        samples: of a fixed data set, which is drawn once; 0: every sample is fresh.
+        order: of a data set's batches, one of `ORDERS`: ``cyclic`` goes through the set again and again; ``random`` draws b
+            different samples for each step, ``replacement`` each of the b from all.
+        renewed: whether noise is drawn anew whenever a sample of the data set is used (label noise), or with the sample.
         noise_law: one of `NOISES`. noise_period: noise is on for so many steps, off for as many, and so on; 0: always on.
 
     Raises `InputError` for a step size that is not positive, a negative noise or decay, a probability above 1, counts that are
@@ -281,7 +282,7 @@ class Reuse(Rule):
             )
 
     def step(self, at: Here) -> Moved:
-        """As many gradients as passes; η and decay are those of the step in every pass."""
+        """As many gradients as passes; η and decay are those of the step in every pass, rows of a sphere return after all."""
         rows, second = at.rows, at.second
         for _ in range(self.passes):
             gradient = at.gradient(rows, second)
@@ -305,6 +306,7 @@ class Ahead(Rule):
 class Alternating(Rule):
     r"""First the second layer with a step size of its own, then the rows on the same batch with the new one.
 
+    Where the second layer is fixed it is plain SGD.
     Raises `InputError` unless `second_step` is positive, and as `Rule` does.
     """
 
