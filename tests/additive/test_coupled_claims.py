@@ -5,11 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from theory import Activation, InitialState, Teacher, predict
+from theory import Activation, InitialState, Teacher, overlap_flow, predict
 from validation import Context
 from validation.claims.additive import coupled_flow, emergence_exponents
 from validation.claims.additive.coupled_flow import Excess, Windows
-from validation.experiments.coupled_flow import coupled_run, leads_throughout, well_separated, without_deflation
+from validation.experiments.coupled_flow import (
+    coupled_run,
+    leads_throughout,
+    teachers_pull,
+    well_separated,
+    without_deflation,
+)
 
 
 def excess(undeflated: float) -> Excess:
@@ -47,6 +53,15 @@ def test_a_flow_that_learns_too_early_is_what_the_control_of_the_windows_says() 
     wrong = replace(right, run=replace(run, flow=replace(run.flow, dataset=early)))
     assert (right.held(), wrong.held(-2.0)) == (1.0, 1.0)
     assert max(right.held(-2.0), wrong.held()) < 1.0
+
+
+@pytest.mark.parametrize("other", [0.0, 0.3])
+def test_teachers_hold_a_winner_back_by_what_it_has_of_them(other: float) -> None:
+    """h4's u̇ = 4a(1 − u²)u³ is less by 4b·v³·uv, of a second teacher b = a/2 that the neuron has v of."""
+    activation, teacher = Activation.parse("h4"), Teacher.of([1.0, 0.5], 30, normalise=False)
+    initial = InitialState(np.array([[0.4, other]]) * 1e-3, np.array([[np.sqrt(1 - 0.16 - other**2)]]) * 1e-3)
+    pull = teachers_pull(predict(activation, teacher, initial), initial, overlap_flow(activation))
+    assert pull[0] == pytest.approx(0.5 * other**4 * 0.4 / (0.84 * 0.4**3), abs=1e-9)
 
 
 @pytest.mark.slow

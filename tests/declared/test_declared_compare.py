@@ -114,6 +114,10 @@ def test_a_flow_that_leaves_the_decay_out_disagrees(found: dict) -> None:
     assert {verdict_of(replace(x, controls={"none": np.inf})).verdict for x in judged} == {"disagrees"}
 
 
+def test_equal_eigenvalues_are_no_rival_of_isotropic_inputs() -> None:
+    assert rivals(resolve(DeclaredProblem(inputs="8")).model) == {}
+
+
 def test_a_rule_without_a_flow_is_refused(refused: Callable) -> None:
     for argv in (["compare", "--model", "declared"], ["simulate", "declared-flow"]):
         assert "it has no flow" in refused(*argv, "--rule", "sam(0.1)")

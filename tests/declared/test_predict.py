@@ -564,6 +564,8 @@ def test_steps_of_a_schedule_add_up_to_the_times() -> None:
     assert [other.value, other.low, other.high] == pytest.approx([one.value, one.low, one.high], rel=1e-9)
     assert other.reasons == one.reasons
     assert any(x.quantity == OF_SGD and "schedule" in x.sentence for x in same.unknown)
+    _, least = said(**(given | {"activation": "h3"}), step_size="power(1e-5, 0)")  # the least exponent that has a law
+    assert any(x.quantity == OF_SGD and "schedule" in x.sentence for x in least.unknown)
     assert constant.of_quantity(MEAN_STEPS)
     # Ση(1 + n/n₀)^−½ = 2ηn₀(√(1 + N/n₀) − 1), but for half a step at the start, which is √(1 + N/n₀)/2 at the end.
     size, after = 1e-4, 1e4

@@ -141,6 +141,13 @@ def test_nothing_to_learn_is_said_not_guessed() -> None:
     assert found.loss(np.array([0.0, 1e9])) == pytest.approx([0.5, 0.5])
 
 
+def test_what_is_there_at_the_start_has_no_last_time() -> None:
+    found = predict(Activation.parse("h4"), Teacher.of([1.0], 50), state([[0.9]], 1.0))
+    assert (found.time_half[0], found.time_loss[0]) == (0.0, 0.0)
+    with pytest.raises(InputError, match="no direction is predicted to be learned"):
+        _ = found.last_time
+
+
 @pytest.mark.parametrize("text", ["quadratic", "erf", "h1"])
 def test_no_leading_time_below_exponent_three(text: str) -> None:
     found = problem(text)

@@ -66,9 +66,10 @@ def test_what_is_found_at_the_start_is_in_no_tie() -> None:
 
 def test_a_clear_problem_is_inside_and_its_interval_narrow() -> None:
     found = problem("h4", dim=4000)
-    for own, alone in zip(validity(found), found.time_half, strict=True):
+    for own, half, loss in zip(validity(found), found.time_half, found.time_loss, strict=True):
         assert own.valid
-        assert own.low <= alone <= own.high < 1.03 * own.low
+        for (low, high), alone in (((own.low, own.high), half), (own.fitted, loss)):
+            assert low <= alone <= high < 1.03 * low
 
 
 @pytest.mark.parametrize(("text", "name"), [("relu", "exponent"), ("relu**2", "exponent"), ("h2+h4", "exponent")])

@@ -136,6 +136,7 @@ def test_passages_of_one_row_are_those_of_its_law() -> None:
     risks = projected_risk(model.spectrum, mean_flow(model, Z, times, step_size=step_size))
     alone = first_crossing(times, risks.T, 1.0, falling=True).mean()
     assert found == pytest.approx(law, rel=0.006)
+    assert found == passages(model, Z, [1.0], step_size=step_size, draws=64).mean()
     assert half > 1.012 * law
     assert alone < 0.92 * law
 
