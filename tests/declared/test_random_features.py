@@ -111,7 +111,9 @@ def test_the_models_noise_is_the_mean_over_widths_of_the_equivalents() -> None:
     least = np.array([features.draw(seed).least for seed in range(8)])
     error = least.std(ddof=1) / np.sqrt(8)
     assert abs(least.mean() - features.equivalent().least) < 4 * error + least.mean() / 150
-    assert abs(least.mean() - features.truncated().least) > 4 * error + least.mean() / 150
+    truncated = features.truncated().least
+    assert truncated == pytest.approx(np.sum(np.arange(151.0, 1501.0) ** -2.7), rel=1e-4)  # of what is cut off
+    assert abs(least.mean() - truncated) > 4 * error + least.mean() / 150
 
 
 @pytest.mark.parametrize(
