@@ -135,3 +135,9 @@ def test_momentum_of_0_is_predicted_as_plain_sgd() -> None:
     model, start = declared("relu", "relu")
     plain, same = (predict(replace(model, rule=rule), start) for rule in (Rule(1e-6), Momentum(1e-6, beta=0.0)))
     assert repr(same) == repr(plain)
+
+
+def test_directions_that_fill_their_eigenspace_are_their_own_coordinates() -> None:
+    """As where there is room, so that it is direction 1 that the first coordinate is of."""
+    for dim in (2, 3):
+        np.testing.assert_array_equal(Directions.orthonormal(Inputs.isotropic(dim), 2).roots[0], np.eye(2))

@@ -72,6 +72,25 @@ def declared(rule: Rule, dim: int = 100) -> DeclaredModel:
     return DeclaredModel(directions, Additive(activation, (1.0,)), committee(activation, 2), rule)
 
 
+@dataclass(frozen=True)
+class Late(Rule):
+    """Nothing moves before step 6."""
+
+    def step(self, at: Here) -> Moved:
+        gradient = at.gradient(at.rows, at.second)
+        return Moved(at.rows - gradient.rows * (at.step_size * jnp.where(at.step >= 6, 1.0, 0.0)), at.second)
+
+
+def test_a_rule_is_told_the_number_of_its_step_within_a_block() -> None:
+    model = declared(Late(0.1), 12)
+    start = draw_start(model.directions, 2, 1.0)
+    waits, moves = (
+        declared_sgd(model, start, steps=n, replicas=4, saves=1, block_steps=n).dataset.overlap.values for n in (6, 8)
+    )
+    np.testing.assert_allclose(waits[:, -1], waits[:, 0], atol=1e-14)
+    assert np.all(np.abs(moves[:, -1] - moves[:, 0]) > 1e-6)
+
+
 @pytest.mark.parametrize(
     "rule", [pytest.param(Forgetful(0.1), marks=pytest.mark.slow), Rule(Linear(0.5, 0.0, 40), decay=2.0, noise=0.3)]
 )
