@@ -79,6 +79,9 @@ def test_what_is_refused() -> None:
         best_schedule(LinearModel(np.ones(1), np.ones(1), 0.0, np.ones(1)), 1, 10)
     with pytest.raises(InputError, match=r"noise is 1e-10: .* give more noise"):
         least_risk(replace(MODEL, noise=1e-10), 1, 100)
+    for wanted in (best_schedule, least_risk):
+        with pytest.raises(InputError, match="batch is 0"):
+            wanted(MODEL, 0, 100)
     for a, b in ((1.2, 1.5), (0.9, 0.75), (2.0, 0.5)):
         with pytest.raises(InputError, match="a > b"):
             exponents(a, b)

@@ -49,7 +49,7 @@ def test_times_of_direction_and_norm(text: str, weight: float, overlap: float, s
     if overlap > 0:
         assert path.half_time(np.array([overlap]))[0] / weight == pytest.approx(half, rel=1e-6)
     assert path.loss_time(weight, overlap, scale**2) == pytest.approx(loss, rel=1e-4)
-    assert path.loss_time(weight, overlap, scale**2) - half == pytest.approx(loss - half, rel=1e-3)
+    assert path.loss_time(weight, overlap, scale**2) - half == pytest.approx(loss - half, rel=5e-5)
 
 
 @pytest.mark.parametrize("text", ["h4", "h3", "h1", "h2", "relu", "h1+h2"])
