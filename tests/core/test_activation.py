@@ -366,9 +366,11 @@ def test_bad_coefficients_are_refused(coefficients: dict[int, object]) -> None:
         Activation.from_coefficients(coefficients)
 
 
-@pytest.mark.parametrize("coefficients", [{}, {0: 1}, {4: 0}, {41: 1}])
-def test_constant_and_huge_activations_are_refused(coefficients: dict[int, object]) -> None:
-    with pytest.raises(InputError, match="activation"):
+@pytest.mark.parametrize(
+    ("coefficients", "said"), [({}, "is constant"), ({0: 1}, "is constant"), ({4: 0}, "is constant"), ({41: 1}, "degree")]
+)
+def test_constant_and_huge_activations_are_refused(coefficients: dict[int, object], said: str) -> None:
+    with pytest.raises(InputError, match=f"activation.*{said}"):
         Activation.from_coefficients(coefficients)
 
 
