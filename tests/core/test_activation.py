@@ -367,7 +367,8 @@ def test_bad_coefficients_are_refused(coefficients: dict[int, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("coefficients", "said"), [({}, "is constant"), ({0: 1}, "is constant"), ({4: 0}, "is constant"), ({41: 1}, "degree")]
+    ("coefficients", "said"),
+    [({}, "is constant"), ({0: 1}, "is constant"), ({4: 0}, "is constant"), ({41: 1}, "degree")],
 )
 def test_constant_and_huge_activations_are_refused(coefficients: dict[int, object], said: str) -> None:
     with pytest.raises(InputError, match=f"activation.*{said}"):
