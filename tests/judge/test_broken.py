@@ -46,6 +46,22 @@ def test_the_cheapest_claims_are_asked_until_one_names_the_break(tmp_path: Path,
     assert table.cell(flow_risk, FACTOR) == "not run: Q1 and 1 more"
 
 
+def test_a_control_that_a_break_leaves_out_has_moved() -> None:
+    verdicts = validate(["L2"]).verdicts
+    numbers = {
+        one.id: (
+            one.measurement.predicted,
+            one.measurement.estimate,
+            one.measurement.allowance + 4 * one.measurement.stderr,
+        )
+        for one in verdicts
+    }
+    controls = tuple(control.predicted for one in verdicts for control in one.controls)
+    assert Plain(1.0, numbers, controls).said(verdicts) == "moves nothing"
+    for other in ((*controls, 1.0), controls[1:]):
+        assert Plain(1.0, numbers, other).said(verdicts) == "moves controls only"
+
+
 def test_a_killed_run_goes_on(tmp_path: Path, asked: list) -> None:
     Table(tmp_path / "store.json", PLAIN).fill([norm_step], budget=60)
     before = len(asked)
