@@ -88,7 +88,7 @@ def run_tube(context: Context) -> Iterator[Part]:
     """Share of noisy recursions that leave a tube with s = ½, by growth exponent; by either edge, and by the lower one."""
     for power, last in ((1, 3.0), (3, 3.0), (5, 2.0)):
         law = _half_a_unit(power, last)
-        replicas = context.pick(80_000, 80_000)
+        replicas = 80_000
         shares = _exits(law, replicas, context.rng("E30", "noise", power))
         for edges, key, estimate in zip((2, 1), ("either edge", "the lower edge"), shares, strict=True):
             predicted, allowed = law.leaves(edges)
