@@ -1,0 +1,32 @@
+"""What command lines answer, number by number, is what it was: the whole road, from the options to the file.
+
+Other tests and the claims say what is right. These say what moves: whoever means it to remakes the file, and reads there what
+did (`kept_numbers`). The numbers are the same with jax 0.10 and 0.12, NumPy 2.4 and 2.5, and whatever XLA is asked to fuse.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from kept_numbers import KEPT, answer, moved
+
+NUMBERS = json.loads(KEPT.read_text(encoding="utf-8"))
+
+
+def _name(line: str) -> str:
+    return f"{line.split()[0]}-{hashlib.sha256(line.encode()).hexdigest()[:6]}"
+
+
+@pytest.mark.parametrize("line", NUMBERS, ids=_name)
+def test_no_number_moves_unseen(line: str, tmp_path: Path) -> None:
+    found = moved(NUMBERS[line], answer(line, tmp_path))
+    assert not found, f"emergence {line}: if this is meant, run python tests/support/kept_numbers.py"
+
+
+def test_a_number_that_moves_is_named() -> None:
+    kept = {"time": 2.0, "low": "inf", "paths": [3, 2.0, 0.1], "x.conditions.0.norms": 1e-12, "valid": True}
+    assert moved(kept, kept) == moved(kept, kept | {"time": 2.000001, "x.conditions.0.norms": 3e-12}) == []
+    other = {"time": 2.00001, "low": 3.0, "paths": [3, 2.0, 0.2], "x.conditions.0.norms": 1e-3, "valid": False}
+    assert [one.partition(":")[0] for one in moved(kept, other)] == list(kept)
+    assert moved(kept, {}) == [f"{name}: {value} -> nothing" for name, value in kept.items()]
