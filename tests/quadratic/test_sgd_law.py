@@ -83,6 +83,13 @@ def test_a_start_that_never_comes_to_a_risk_has_no_passage() -> None:
     assert np.isfinite(found).tolist() == [True, False]
 
 
+def test_a_wide_student_whose_law_starts_above_half_has_passages() -> None:
+    """One direction without noise: the odds of $g=|Z|^2$ grow at rate 2."""
+    model = QuadraticModel(Teacher.power_law(1, 1.0, 4), 3, 3**-0.5)
+    found = passages(model, np.array([[[0.5, 0.0, 0.0]]]), [2 * (1 - 0.8**2)], step_size=1e-12, draws=2)
+    assert found.item() == pytest.approx(np.log((0.8 / 0.2) / (0.25 / 0.75)) / 2, rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [({"student_width": 1}, "below 2 teacher directions"), ({"dim": 3}, "raise dim"), ({"step_size": 1.0}, "lower it")],

@@ -21,7 +21,8 @@ from theory.core.streams import stream
 from theory.quadratic.model import QuadraticModel, half_times
 from theory.quadratic.stiefel import projected_risk, second_order
 
-#: Riccati time between the points of a path; limit of a path in half-times of the last direction; paths at once.
+#: Riccati time between the points of a path; limit of a path in half times of the last direction, or where it starts near
+#: half or above in times in which its overlap grows by e; paths at once.
 _APART, _LIMIT, _TOGETHER = 0.05, 32, 512
 
 
@@ -88,7 +89,8 @@ def passages(
 def _reach(model: QuadraticModel, starts: np.ndarray, levels: np.ndarray, step_size: float) -> np.ndarray:
     """First times of the flow of frames, (levels, n)."""
     epsilon, a = model.riccati_rate * step_size, model.spectrum[:, None]
-    horizon = _LIMIT * float(np.max(half_times(model.spectrum, model.teacher.dim, model.width)[: model.width]))
+    slowest = float(1 / (2 * model.spectrum[: model.width].min()))
+    horizon = _LIMIT * max(slowest, *half_times(model.spectrum, model.teacher.dim, model.width)[: model.width])
 
     def rate(_: float, flat: np.ndarray) -> np.ndarray:
         Z = flat.reshape(starts.shape)
