@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from dynamics.core.interrupted import Interrupted, unfinished
+from dynamics.core.interrupted import Interrupted, Progress, unfinished
 from dynamics.core.precision import double_precision
 from validation.judge.claim import SIGMAS, Measurement, verdict_of
 from validation.statistics.standard_errors import mean_and_error, share_error, sigmas
 
-Progress = Callable[[float, str], None]
 Row = dict[str, Any]
 #: What the stages of a comparison have handed back so far, by their names.
 Found = Mapping[str, Any]

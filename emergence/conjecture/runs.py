@@ -2,7 +2,7 @@
 
 import io
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from emergence import cells
 from emergence.conjecture.conjecture import Conjecture, Point
+from emergence.model import Progress
 from emergence.refusal import refuse
 from emergence.store.engine import Here, Workers
 from emergence.store.folder import Store
@@ -17,8 +18,6 @@ from emergence.store.sweeping import Cell, Sweep
 
 if TYPE_CHECKING:
     import xarray as xr
-
-Progress = Callable[[float, str], None]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ command line is simulated by ``emergence explore --replicas N``.
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from emergence.explorer.page import settings
+from emergence.model import Progress
 from emergence.models.additive import MODEL
 from emergence.models.additive_problem import AdditiveProblem, Resolved, resolve
 
@@ -24,7 +25,6 @@ LEVELS = (0.1, 0.5, 0.9)
 #: Points in time, and digits that are kept: less than a pixel.
 _POINTS, _DIGITS = 80, 4
 _REPLICAS = 32
-Progress = Callable[[float, str], None]
 
 
 def stored() -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 import dynamics
 from dynamics.core.storage import write_atomically
+from emergence.model import Progress
 from emergence.models.additive_problem import Resolved
 from emergence.refusal import refuse
 from validation.figures.plot import INK, colours
@@ -22,7 +23,6 @@ FRAMES, HELD, RATE = 100, 20, 20
 _INCHES, _DPI = (9.6, 5.4), 100
 #: Writers by the file's ending; an SVG is written frame by frame.
 WRITERS = {".mp4": "ffmpeg", ".gif": "pillow", ".svg": None}
-Progress = Callable[[float, str], None]
 
 
 def check(name: str) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from _emergence import __version__
 from dynamics.core.clock import stopwatch
-from dynamics.core.interrupted import Interrupted
+from dynamics.core.interrupted import Interrupted, Progress
 from dynamics.core.precision import double_precision
 from dynamics.core.provenance import machine, provenance
 from dynamics.core.storage import write_dataset
@@ -25,7 +25,6 @@ from validation.judge.lock import LOCKED, of_catalogue, state
 from validation.judge.run import Run
 from validation.judge.selection import Selection, Wanted, select
 
-Progress = Callable[[float, str], None]
 #: Called with the verdicts on a claim as soon as it is judged, and whether its outcome was found, not measured now.
 Reached = Callable[[Sequence[Verdict], bool], None]
 
