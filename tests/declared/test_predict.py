@@ -300,6 +300,24 @@ def test_a_row_by_itself_in_isotropic_inputs_is_the_exact_one_task_path(sphere: 
     assert leading_times(rates, J)[row, p] == pytest.approx(1 / (J * (J - 2) * weight * abs(u) ** (J - 2)))
 
 
+def test_a_direction_that_no_row_goes_to_has_no_leading_order() -> None:
+    """Correlation loss, two rows: one leans more to either direction, or both to the first, which the faster one decides."""
+    directions, columns = Directions.orthonormal(Inputs.isotropic(400), 2), ((0.20, 0.10), (0.10, 0.25))
+    weights, student = np.array([1.0, 0.6]), committee(H3, 2, rows="sphere")
+    for chosen in (columns, (columns[0], (0.12, 0.15))):
+        on = np.array(chosen)
+        start = Start((np.hstack([on, np.diag(np.sqrt(1 - np.sum(on**2, axis=1)))]),))
+        model = DeclaredModel(directions, Additive(H3, tuple(weights)), student, Rule(1e-4), Correlation())
+        found = predict(model, start)
+        leading, times = ({x.place: x.value for x in found.of_quantity(name)} for name in (LEADING, FOUND))
+        goes = np.argmax(weights * on, axis=1)  # h3: the leading rate of an overlap is 3at, and 1/(3at) its time
+        for p in range(2):
+            rows = np.flatnonzero(goes == p)
+            assert np.isfinite(times[p + 1]) == (p + 1 in leading) == bool(rows.size)
+            if rows.size:
+                assert leading[p + 1] == pytest.approx(1 / (3 * weights[p] * on[rows, p].max()))
+
+
 def test_labels_of_two_classes_are_sent_to_no_flow() -> None:
     """`declared-flow` refuses them."""
     _, found = said(target="sign(z1*z2)", student_width=1)

@@ -547,13 +547,15 @@ def _by_independent_rows(
     free = not (rows.model.student.homogeneous or rows.model.student.rows != "free")
     ends = np.array([one.grown if free else np.inf for one in courses])
     for p, times in enumerate(np.array([one.found for one in courses]).T):
-        most = rows.leading[:, p].min() if rows.degree >= 3 else np.inf
-        if kept is not None and np.isfinite(most):
-            yield Known(LEADING, float(most), TIME, source, (*general, kept), p + 1)
         if np.isnan(times).any():
             yield _stiff(p)
             continue
         row, exact = int(times.argmin()), 1 + lone_row.ERROR
+        # (A row that goes elsewhere first, or turns on to p from there, has no leading order of p.)
+        goes = np.isfinite(times[row]) and times[row] == courses[row].found.min()
+        most = rows.leading[rows.followed[row], p] if goes and rows.degree >= 3 else np.inf
+        if kept is not None and np.isfinite(most):
+            yield Known(LEADING, float(most), TIME, source, (*general, kept), p + 1)
         time, end = 0.0 if rows.first[p] else float(times[row]), float(np.delete(ends, row).min(initial=np.inf))
         # (The row itself is infinite after it has found the direction, though maybe not in time's last digits.)
         if np.isinf(time):
