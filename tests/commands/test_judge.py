@@ -784,6 +784,14 @@ def test_formulas_have_the_symbols_they_are_given_and_numbers_for_powers_or_not(
     assert formula("f", "d**(J/2-1)*sqrt(4)", known).number({"d": 3.0, "J": 4.0}) == pytest.approx(6)
     assert formula("f", 2, known).number({}) == 2
     assert formula("f", "d**d**d", known).value({"d": np.float64(50.0)}) == math.inf
+    d, rate = 5.0, 0.03
+    for text, value in (  # long, or high
+        ("(1-2*J+J**2*(d+2))**60", (1 - 2 * rate + rate**2 * (d + 2)) ** 60),
+        ("((1-2*J+J**2*(d+2))**20)**3", (1 - 2 * rate + rate**2 * (d + 2)) ** 60),
+        ("(J-d+J**2)**31", (rate - d + rate**2) ** 31),
+        ("d**-55", d**-55),
+    ):
+        assert formula("f", text, known).number({"d": d, "J": rate}) == pytest.approx(value, rel=1e-12)
     assert of_table(table(judge={"allowance": "d-m"}), "here").allowances  # a difference of symbols, no name
     with pytest.raises(InputError, match="f is 'log\\(d\\)': it has no finite value where d = 0: mend it"):
         formula("f", "log(d)", known).number({"d": 0.0})

@@ -98,7 +98,7 @@ class Grammar:
         function: a function by its name, with the number of its arguments, None if there is none.
         degree: of an expression; keeps hostile powers from being expanded.
         known: names to guess from.
-        any_power: an exponent need not be a number; such a power is never expanded.
+        any_power: an exponent need not be a number, or may be any; such a power is never expanded.
     """
 
     what: str
@@ -172,6 +172,8 @@ class Grammar:
         power, product = isinstance(node.op, ast.Pow), isinstance(node.op, ast.Mult)
         if power and self.any_power and not right.is_number:
             return left**right
+        if power and self.any_power and not left.is_number and _long(left, right):
+            return left ** sp.N(right)  # (multiplied out are whole numbers only)
         if power and not (right.is_number and abs(right) <= MAX_POWER):
             raise self.refusal(text, f"the power {right} is not a number up to {MAX_POWER}")
         if isinstance(node.op, ast.Div) and right == 0:
@@ -238,6 +240,11 @@ def _terms(expression: sp.Expr) -> int:
     if expression.is_Mul:
         return math.prod(_terms(x) for x in expression.args)
     return _chosen(_terms(expression.base), expression.exp) if expression.is_Pow else 1
+
+
+def _long(base: sp.Expr, power: sp.Expr) -> bool:
+    """Whether it is a power, of a number, that would be too long if multiplied out."""
+    return bool(abs(power) > MAX_POWER) or _chosen(_terms(base), power) > MAX_TERMS
 
 
 def _chosen(terms: int, power: sp.Expr) -> int:
