@@ -275,7 +275,7 @@ def _announce(one: Asked) -> None:
     from emergence.conjecture.table import check
 
     if one.conjecture is not None:
-        check(one.conjecture)
+        check(one.conjecture, one.conjecture.points)
         for point in one.conjecture.points:
             simulation, resolved = one.conjecture.simulation, point.resolved
             long = affordable(simulation.name, simulation, resolved)

@@ -321,6 +321,9 @@ def _simulation(sections: Mapping[str, Mapping[str, Any]], where: str) -> tuple[
     if not isinstance(name, str):
         refuse(f"{where}: data.from is {shown(name)}: give a simulation, one of {', '.join(known)}")
     model = models.of_simulation(name) if asked is None else models.named(asked)
+    if model is None and name == "predict":
+        able = [one.name for one in models.built_in().values() if one.predict is not None]
+        refuse(f"{where}: data.from is 'predict', of no model: give problem.model, one of {', '.join(able)}")
     if model is None:
         refuse(f"{where}: data.from is {shown(name)}: {did_you_mean(name, known)}use one of {', '.join(known)}")
     have = [one.name for one in model.cells]

@@ -14,7 +14,7 @@ from emergence.conjecture import power
 from emergence.conjecture.conjecture import Conjecture, Point
 from emergence.conjecture.judging import missing, nearest, told
 from emergence.conjecture.runs import Runs, Stopped
-from emergence.conjecture.table import Centred, Row, Said, centred, rows, said
+from emergence.conjecture.table import Centred, Row, Said, centred, check, rows, said
 from emergence.options import options, written
 from emergence.refusal import is_refusal
 from emergence.store import grid
@@ -96,7 +96,8 @@ def plan(conjecture: Conjecture, runs: Runs, pilot: int = PILOT) -> Plan:
 
 
 def _runs(conjecture: Conjecture, runs: Runs, count: int) -> "tuple[list[Point], list[xr.Dataset | Stopped]]":
-    """The pilot's runs, of seeds of its own; starts that cannot be run are passed over, as often as there are others.
+    """The pilot's runs, of seeds of its own; starts that cannot be run, or of which theories say nothing, are passed over,
+    as often as there are others.
 
     Raises `InputError` if too few can.
     """
@@ -105,6 +106,7 @@ def _runs(conjecture: Conjecture, runs: Runs, count: int) -> "tuple[list[Point],
     for seed in _seeds(conjecture, 2 * count):
         try:
             points = [conjecture.point(values, seed) for values in grid.points(dict(conjecture.axes))]
+            check(conjecture, points)
             found.append((points, runs.of(conjecture, points)))
         except Exception as error:
             if not is_refusal(error):

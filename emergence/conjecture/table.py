@@ -173,12 +173,11 @@ def _no_surer(end: Centred, share: float) -> Centred:
     return replace(end, stderr=max(end.stderr, share * abs(end.estimate))) if np.isfinite(end.stderr) else end
 
 
-def check(conjecture: Conjecture) -> None:
-    """Evaluate, before there are data, all that theories and allowances say without them.
+def check(conjecture: Conjecture, points: Sequence[Point]) -> None:
+    """Evaluate, before there are data, all that theories and allowances say of these problems without them.
 
     Raises `InputError` for a formula without a value.
     """
-    points = conjecture.points
     for one in conjecture.quantities:
         for _, group in _groups(one, points, [None] * len(points)):
             if not conjecture.curve or one.across:

@@ -268,6 +268,7 @@ def test_quantities_of_an_unfinished_file(tmp_path: Path, run: Callable) -> None
         ("quantity", 'measure = "share"\nof = "2*loss"', "quantity.of is '2*loss', a curve"),
         ("quantity", 'measure = "half_time"\ndirection = 0', "direction is 0: give a whole number"),
         ("data", 'from = "gradient-flaw"', "did you mean gradient-flow?"),
+        ("data", 'from = "predict"', "of no model: give problem.model, one of additive, declared"),
         ("data", 'from = "gradient-flow"\nseeds = "0:1000000000"', "more than 1000000 values"),
         ("data", 'from = "gradient-flow"\nseeds = [1, 1]', "each once"),
         ("data", 'from = "gradient-flow"\nseeds = 4', 'data.seeds is 4: write "0:4" for so many seeds, [4] for this one'),
@@ -916,6 +917,21 @@ def test_a_plan_keeps_its_promise(tmp_path: Path) -> None:
         r"\S+ % of the prediction could have been seen, the nearest rival is 5 % away, \d+ runs would do",
         weak.measurement.details["underpowered"],
     )
+
+
+def test_a_pilot_passes_over_starts_of_which_theory_says_nothing() -> None:
+    """Of a lone row and h3 every other start leans away from the direction, and has no half time."""
+    problem = {"model": "additive", "activation": "h3", "dim": 16, "teacher-width": 1, "student-width": 1}
+
+    def read(seeds: list[int]) -> Conjecture:
+        data = {"from": "predict", "seeds": seeds}
+        changed = {"predict": {"formula": "time_half"}, "rivals": {"leading degree": "time_leading"}, "data": data}
+        return of_table(table(problem=problem, quantity={"measure": "time_half"}, **changed), "here")
+
+    found = [seed for seed in range(12) if np.isfinite(read([seed]).points[0].resolved.prediction.time_half[0])]
+    assert 3 <= len(found) <= 9
+    (row,) = plan(read(found), Runs()).rows
+    assert row.have == len(found)
 
 
 def test_what_is_too_weak_to_reject_says_how_many_runs_would(tmp_path: Path) -> None:
