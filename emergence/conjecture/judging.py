@@ -16,7 +16,7 @@ from emergence.conjecture.conjecture import Conjecture
 from emergence.conjecture.formula import Formula
 from emergence.conjecture.runs import Runs
 from emergence.conjecture.symbols import LETTERS
-from emergence.conjecture.table import TWICE, Centred, Row, bounds, check_chance, rows
+from emergence.conjecture.table import TWICE, Centred, Row, able, bounds, check_chance, rows
 from emergence.options import written
 from emergence.refusal import refuse
 from emergence.values import shown
@@ -52,7 +52,7 @@ class Judging:
     def __call__(self, context: "Context") -> Iterator[Part]:
         """The measurements, a figure, and what every run gave; under another seed, of other runs."""
         if context.seed != self.base:
-            own = replace(self, conjecture=self.conjecture.under(context.seed - self.base), base=context.seed)
+            own = replace(self, conjecture=able(self.conjecture.under(context.seed - self.base)), base=context.seed)
             yield from own(context)
             return
         conjecture = self.conjecture

@@ -14,7 +14,7 @@ from emergence.conjecture import power
 from emergence.conjecture.conjecture import Conjecture, Point
 from emergence.conjecture.judging import missing, nearest, told
 from emergence.conjecture.runs import Runs, Stopped
-from emergence.conjecture.table import Centred, Row, Said, centred, check, rows, said
+from emergence.conjecture.table import Centred, Row, Said, answered, centred, rows, said
 from emergence.options import options, written
 from emergence.refusal import is_refusal
 from emergence.store import grid
@@ -105,8 +105,7 @@ def _runs(conjecture: Conjecture, runs: Runs, count: int) -> "tuple[list[Point],
     why: Exception | None = None
     for seed in _seeds(conjecture, 2 * count):
         try:
-            points = [conjecture.point(values, seed) for values in grid.points(dict(conjecture.axes))]
-            check(conjecture, points)
+            points = answered(conjecture, seed)
             found.append((points, runs.of(conjecture, points)))
         except Exception as error:
             if not is_refusal(error):

@@ -18,11 +18,16 @@ from emergence.conjecture.formula import Formula
 from emergence.conjecture.quantity import AXES, Axis, Quantity
 from emergence.conjecture.runs import Stopped
 from emergence.refusal import is_refusal, refuse
+from emergence.store import grid
+from theory.core.streams import integer_seed
 from validation.statistics.exponents import slope_weights
 from validation.statistics.standard_errors import share_error
 
 if TYPE_CHECKING:
     import xarray as xr
+
+#: Starts that are tried in place of one of which nothing is known: all fail with chance 1/1000 if half do.
+_TURNS = 10
 
 
 @dataclass(frozen=True)
@@ -183,6 +188,32 @@ def check(conjecture: Conjecture, points: Sequence[Point]) -> None:
             if not conjecture.curve or one.across:
                 with _told(conjecture):
                     said(conjecture, one, [point for point, _ in group])
+
+
+def answered(conjecture: Conjecture, seed: int) -> list[Point]:
+    """The problems of a seed. Raises `InputError` if one cannot be run, or theories say nothing of it."""
+    points = [conjecture.point(values, seed) for values in grid.points(dict(conjecture.axes))]
+    check(conjecture, points)
+    return points
+
+
+def able(conjecture: Conjecture) -> Conjecture:
+    """The same with other seeds in place of those that are not `answered`. Raises `InputError` if others are not, too."""
+    return replace(conjecture, seeds=tuple(_able(conjecture, seed) for seed in conjecture.seeds))
+
+
+def _able(conjecture: Conjecture, seed: int) -> int:
+    others = (integer_seed(seed, "another start", conjecture.id, turn) for turn in range(_TURNS))
+    for other in itertools.chain([seed], others if conjecture.by_chance else ()):
+        try:
+            answered(conjecture, other)
+        except Exception as error:
+            if not is_refusal(error):
+                raise
+            why = error
+        else:
+            return other
+    raise why
 
 
 def check_chance(conjecture: Conjecture, points: Sequence[Point]) -> None:

@@ -28,7 +28,7 @@ from emergence.conjecture.judging import claim_of, told
 from emergence.conjecture.lock import OLD, canonical
 from emergence.conjecture.plan import plan, words
 from emergence.conjecture.runs import Runs
-from emergence.conjecture.table import Centred, Row, _numbers, centred, check_chance, rows
+from emergence.conjecture.table import Centred, Row, _numbers, able, centred, check_chance, rows
 from emergence.store.engine import Here
 from emergence.store.folder import digest
 from theory import InputError
@@ -919,7 +919,7 @@ def test_a_plan_keeps_its_promise(tmp_path: Path) -> None:
     )
 
 
-def test_a_pilot_passes_over_starts_of_which_theory_says_nothing() -> None:
+def test_pilot_and_calibration_pass_over_starts_of_which_theory_says_nothing() -> None:
     """Of a lone row and h3 every other start leans away from the direction, and has no half time."""
     problem = {"model": "additive", "activation": "h3", "dim": 16, "teacher-width": 1, "student-width": 1}
 
@@ -932,6 +932,12 @@ def test_a_pilot_passes_over_starts_of_which_theory_says_nothing() -> None:
     assert 3 <= len(found) <= 9
     (row,) = plan(read(found), Runs()).rows
     assert row.have == len(found)
+    later = read(found).under(1)
+    kept = able(later)
+    assert any(a != b for a, b in zip(kept.seeds, later.seeds, strict=True))
+    for seed, own in zip(kept.seeds, later.seeds, strict=True):
+        assert np.isfinite(kept.point({}, seed).resolved.prediction.time_half[0])
+        assert (seed == own) == np.isfinite(later.point({}, own).resolved.prediction.time_half[0])
 
 
 def test_what_is_too_weak_to_reject_says_how_many_runs_would(tmp_path: Path) -> None:
