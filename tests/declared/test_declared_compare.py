@@ -73,14 +73,17 @@ def test_runs_that_all_diverge_have_no_picture() -> None:
     [
         {"loss": "correlation", "step_size": "0.3", "time": 3.0},
         {"noise": 0.3, "step_size": "0.02", "time": 25.0, "start_scale": 1.0},
+        {"activation": "z", "train_second": True, "step_size": "0.01", "time": 20.0, "start_scale": 0.5},
     ],
-    ids=["negative", "near zero"],
+    ids=["negative", "near zero", "rounding"],
 )
 def test_a_loss_is_judged_beside_what_it_began_with(given: dict) -> None:
-    """The right flow agrees and one that ends elsewhere does not, where the loss is negative, and where it ends near 0."""
+    """The right flow agrees and one that ends elsewhere does not, where the loss is negative, where it ends near 0, or at
+    what rounding leaves of it.
+    """
     rows = {} if "start_scale" in given else {"rows": "sphere"}
     shape = {"inputs": "20", "teacher_weights": (1.0,), "student": "committee", "activation": "erf", "student_width": 1}
-    resolved = resolve(DeclaredProblem(**shape, **rows, **given, batch=2))
+    resolved = resolve(DeclaredProblem(**{**shape, **rows, **given}, batch=2))
     case = declared_case(
         resolved.model, resolved.start, steps=resolved.steps, time=resolved.time, replicas=128, seed=1, method="exact"
     )
@@ -89,6 +92,8 @@ def test_a_loss_is_judged_beside_what_it_began_with(given: dict) -> None:
         ran[stage.name] = stage.run(ran, None)
     judged = measurements(resolved.model, ran[FLOW], (ran[SGD], ran[HALF]), {})
     fallen = float(abs(ran[FLOW].dataset.loss[-1] - ran[FLOW].dataset.loss[0]))
+    if "train_second" in given:  # (of its norms the second order is several times what the extrapolation allows)
+        judged = [one for one in judged if one.quantity.startswith("loss")]
     for one in judged:
         assert one.allowance >= 0
         assert verdict_of(one).verdict == "agrees", one
