@@ -21,6 +21,7 @@ from theory import Activation, InitialState, InputError, Teacher
 from theory.core.curves import first_crossing
 from theory.core.hermite import hermite, z
 from theory.declared import emergence as emergence_module
+from theory.declared.additive import additive_parts
 from theory.declared.anisotropic_emergence import emergence_time
 from theory.declared.directions import Directions
 from theory.declared.emergence import (
@@ -53,6 +54,7 @@ from theory.declared.lone_row import (
     of_mean_labels,
     rest_norm,
     risen,
+    turning_rates,
 )
 from theory.declared.loss import Correlation
 from theory.declared.model import DeclaredModel
@@ -1078,16 +1080,80 @@ def test_the_rule_of_a_file_that_fails_is_refused_in_one_line(refused: Callable)
 
 @pytest.mark.parametrize(("text", "decay"), [("h4+1", 0.0), ("h4-0.3", 0.0), ("h4", 0.0), ("h4", 0.1), ("h4-0.3", 0.1)])
 def test_norms_of_rows_that_wait_follow_from_mean_and_decay(text: str, decay: float) -> None:
-    """Momentum doubles the pace of all but the decay; the mean over the wait by quadrature."""
+    """Momentum doubles the pace of all but the decay; both fit the mean; the mean over the wait by quadrature."""
     link, directions = Activation.parse(text), Directions.orthonormal(Inputs.isotropic(96), 2)
     rule, weights, time = Momentum(1e-6, beta=0.5, decay=decay), (0.63, 0.5), 3.0
     model = DeclaredModel(directions, Additive(link, weights), two_homogeneous(link, 2), rule)
     begin = draw_start(directions, 2, 0.1)
-    repelled, rate = 8 * float(link.second_moment), 8 * float(link.squared_mean) * sum(weights) - 2 * decay
+    repelled, rate = (
+        8 * float(link.second_moment + link.squared_mean),
+        8 * float(link.squared_mean) * sum(weights) - 2 * decay,
+    )
     clock = np.linspace(0, time, 10_001)
     waited = np.expm1(rate * clock) / rate if rate else clock
     mean = np.trapezoid(np.exp(rate * clock) / (1 + repelled * 0.01 * waited), clock) / time
     np.testing.assert_allclose(risen(model, begin, time), mean, rtol=1e-5)
+
+
+def roads(text: str, scale: float, seed: int = 0) -> tuple[Any, ...]:
+    """One problem; what is said of its emergences as the additive model, and by rows; its parts."""
+    link, directions = Activation.parse(text), Directions.orthonormal(Inputs.isotropic(96), 2)
+    model = DeclaredModel(directions, Additive(link, (0.8, 0.5)), two_homogeneous(link, 3), Rule(1e-6))
+    begin = draw_start(directions, 3, scale, seed)
+    by_rows = Knowledge.of(emergence_module._by_rows(model, begin)).of_quantity(FOUND)
+    return predict(model, begin).of_quantity(FOUND), by_rows, additive_parts(model, begin)
+
+
+@pytest.mark.parametrize(("text", "scale"), [("h4+0.5", 0.05), ("h3", 0.05), ("h3", 1.5)])
+def test_how_rows_turn_each_other_is_the_same_by_either_road(text: str, scale: float) -> None:
+    """Grown by a mean, light, and heavy from the start on."""
+    found = roads(text, scale)[:2]
+    for one, same in zip(*(sorted(x, key=lambda y: y.place) for x in found), strict=True):
+        if np.isfinite(one.value):
+            turned, again = (next(y for y in x.conditions if "turn each other" in y.sentence) for x in (one, same))
+            assert again.value == pytest.approx(turned.value, rel=2e-3)
+            assert again.limit == turned.limit == 1
+
+
+@pytest.mark.parametrize("whitened_rows", [False, True])
+def test_rows_turn_each_other_by_the_slope_of_their_kernel(whitened_rows: bool) -> None:
+    r"""$-r_l\partial_uN\,\bar v_l^\top\Lambda^2\bar v_l/u$, N by quadrature at unequal eigenvalues."""
+    inputs, link = Inputs.blocks((3.0, 5), (0.5, 9)), Activation.parse("h3+0.4*h4")
+    directions = Directions.eigenvectors(inputs, (1,))
+    student = whitened(link, 2) if whitened_rows else two_homogeneous(link, 2)
+    begin = draw_start(directions, 2, 0.7, 1)
+    found = turning_rates(DeclaredModel(directions, Additive(link, (1.0,)), student, Rule(1e-6)), begin)
+    values = np.array(inputs.eigenvalues)
+    size = np.einsum("i,ikk->k", values**whitened_rows, begin.grams)
+    grams = begin.grams / np.sqrt(np.outer(size, size))
+    fields = np.einsum("i,ikl->kl", values, grams)
+    x, w = np.polynomial.hermite_e.hermegauss(40)
+    one, two = np.meshgrid(x, x)
+
+    def kernel(u: float) -> float:
+        root = np.linalg.cholesky(np.array([[fields[0, 0], u], [u, fields[1, 1]]]))
+        sigma = link.arrays(0)
+        left, right = np.asarray(sigma(root[0, 0] * one)), np.asarray(sigma(root[1, 0] * one + root[1, 1] * two))
+        return float(np.sum(np.outer(w, w) * left * right) / (2 * np.pi))
+
+    u, step = float(fields[0, 1]), 1e-5
+    slope = (kernel(u + step) - kernel(u - step)) / (2 * step)
+    along = np.einsum("i,ill->l", values**2, grams)
+    for k, other in ((0, 1), (1, 0)):
+        assert found[k, other] == pytest.approx(-slope * along[other] / u, rel=1e-5)
+
+
+@pytest.mark.slow
+def test_rows_that_turn_each_other_miss_their_interval_and_say_so() -> None:
+    link, directions = Activation.parse("h3"), Directions.orthonormal(Inputs.isotropic(116), 3)
+    model = DeclaredModel(directions, Additive(link, (0.8, 0.5, 0.35)), two_homogeneous(link, 5), Rule(1e-6))
+    begin = draw_start(directions, 5, 1.4188, 841227)
+    by_rows = Knowledge.of(emergence_module._by_rows(model, begin)).of_quantity(FOUND)
+    second, parts = next(one for one in by_rows if one.place == 2), additive_parts(model, begin)
+    assert parts is not None
+    late = gradient_flow(*parts, t_end=8.0).half_time[1]
+    assert late > 1.2 * second.high
+    assert [reason[:5] for reason in second.reasons] == ["norms"]
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from theory.additive import flow as additive
 from theory.core.indexed import k, q, t
 from theory.core.numeric_sums import NumericSums
 from theory.prediction.deflation import TooLong, deflated_rows, rows_by_share
-from theory.prediction.validity import MOST_OVERLAPS, _norms_alone, light, staircase_reasons, validity
+from theory.prediction.validity import MOST_OVERLAPS, _waiting_norms, light, staircase_reasons, validity
 from validation.random_problems import judge_problem, table, wrong
 
 INF = float("inf")
@@ -100,9 +100,43 @@ def test_the_mass_of_a_student_that_waits_is_the_time_average_of_its_own_flow(te
 
     start = np.append(found.initial.norm2, [0.0, 0.0])
     _, mass, square = solve_ivp(rate, (0, wait), start, "LSODA", rtol=1e-10, atol=1e-14).y[:, -1] / wait
-    norms, squares = _norms_alone(found, wait)
+    norms, squares = _waiting_norms(found, wait)
     assert norms == pytest.approx(mass, rel=1e-6)
     assert squares == pytest.approx(square, rel=1e-6)
+
+
+@pytest.mark.parametrize(("text", "decay"), [("h4+0.5", 0.0), ("h3-1", 0.1), ("h4", 0.0)])
+def test_students_that_fit_a_mean_together_are_no_heavier(text: str, decay: float) -> None:
+    """By their flow without overlaps; of equal starts it is the mean norm itself."""
+    activation, teacher, time = Activation.parse(text), Teacher.of([0.8, 0.5], 50, normalise=False), 6.0
+    mean, scale = float(activation.squared_mean), float(activation.second_moment)
+
+    def rate(_: float, y: np.ndarray) -> np.ndarray:
+        r = np.exp(y[:3])
+        return np.append(4 * mean * (teacher.a.sum() - r.sum()) - 4 * (scale - mean) * r - 2 * decay, r)
+
+    for starts, exact in (([0.1, 0.1, 0.1], True), ([0.01, 0.1, 1.5], False)):
+        rows = np.sqrt(starts)[:, None] * np.eye(3)
+        found = predict(activation, teacher, InitialState(np.full((3, 2), 1e-3), rows), decay)
+        y = np.append(np.log(found.initial.norm2), np.zeros(3))
+        average = solve_ivp(rate, (0, time), y, "LSODA", rtol=1e-10, atol=1e-12).y[3:, -1] / time
+        norms = _waiting_norms(found, time)[0]
+        assert np.all(norms >= average * (1 - 1e-6))
+        if exact or not mean:
+            np.testing.assert_allclose(norms, average, rtol=1e-6)
+
+
+def test_two_students_change_their_pull_as_their_flow_says() -> None:
+    """Of two that lean to nobody: the derived rate of their cosine at the mean norms, times J − 1 and the wait."""
+    activation, teacher = Activation.parse("h4+0.3"), Teacher.of([1.0], 50)
+    beside = np.array([[1.0, 0.0], [0.1, np.sqrt(0.99)]])
+    found = predict(activation, teacher, InitialState(0.2 * np.array([[0.1], [0.01]]), 0.2 * beside))
+    wait = found.time_half[0]
+    own = next(x for x in validity(found, False)[0].conditions if "turn each other" in x.sentence)
+    cosine = float(found.initial.student_overlap[0, 1])
+    state = {"t": np.zeros((2, 1)), "c": np.array([[1.0, cosine], [cosine, 1.0]]), "r": _waiting_norms(found, wait)[0]}
+    moved = lowered_overlap_flow(activation).drift(state, {"a": np.zeros(1)})["c"][0, 1] / (1 - cosine**2)
+    assert own.value == pytest.approx(-3 * wait * float(moved) / cosine, rel=1e-6)
 
 
 def test_a_student_by_itself_is_not_heavy() -> None:

@@ -30,7 +30,7 @@ from theory.declared.target import Additive
 from theory.one_task.hitting_distribution import HittingLaw, hitting_distribution
 from theory.prediction.greedy import select
 from theory.prediction.predict import Prediction, predict
-from theory.prediction.validity import MOVED, WIDEST, Condition, Validity, of_noise, of_step, validity, wide
+from theory.prediction.validity import MOVED, WIDEST, Condition, Validity, of_noise, of_step, turned, validity, wide
 
 LEADING, FOUND, FITTED = "emergence, leading order", "emergence", "half of its norm fitted"
 FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS = "emergence in steps", "emergence of SGD, mean", "emergence of SGD, spread"
@@ -280,6 +280,10 @@ class _Rows:
         return lone_row.growth_rates(self.model, self.start)
 
     @cached_property
+    def turning(self) -> np.ndarray:
+        return lone_row.turning_rates(self.model, self.start)
+
+    @cached_property
     def leading(self) -> np.ndarray:
         """Times of the leading degree alone, (m, P)."""
         rates = lone_row.growth_rates(lone_row.of_leading_degree(self.model), self.start)
@@ -471,7 +475,7 @@ def _by_rows(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         elif found[place].unknown or np.isnan(passing[p]):
             yield _stiff(p)
         else:
-            yield from _of_pair(found[place], float(passing[p]), general, model.student.homogeneous)
+            yield from _of_pair(rows, found[place], float(passing[p]), general)
     # (A row that is near a tie may come here in place of where it is sent.)
     ties = [_tie(one.low, one.high, one.lead) for one in found]
     begun = min((one.passages[0].begun for one in found), default=np.inf)
@@ -482,7 +486,7 @@ def _by_rows(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
             continue
         conditions = (*general, *ties, rows.all_followed, *_at_rest(model, time, begun))
         pulled = lone_row.ERROR + (_pull(model, start, finder[p], p, time) if 0 < time < np.inf else 0.0)
-        conditions = (*conditions, _norms(pulled))
+        conditions = (*conditions, *_norms(rows, pulled, time))
         low, high = _interval([time], pulled)
         yield Known(FOUND, time, TIME, lone_row.REFERENCE, conditions, p + 1, low, high)
 
@@ -525,15 +529,14 @@ def _passing(rows: _Rows, found: Sequence[_Found]) -> tuple[np.ndarray, list[int
     return np.where(rows.first, 0.0, times.min(axis=0)), [rows.followed[k] for k in times.argmin(axis=0)]
 
 
-def _of_pair(
-    found: _Found, passing: float, general: tuple[Condition, ...], homogeneous: bool
-) -> Iterator[Known | Unknown]:
+def _of_pair(rows: _Rows, found: _Found, passing: float, general: tuple[Condition, ...]) -> Iterator[Known | Unknown]:
     """`passing`: when another row may have it."""
     time, low = min(found.passages[0].found, passing), min(found.low, passing / (1 + found.pulled))
     high = 0.0 if passing == 0 else found.high
-    conditions, source = (*general, _tie(low, high, found.lead), _norms(found.pulled)), lone_row.REFERENCE
+    conditions = (*general, _tie(low, high, found.lead), *_norms(rows, found.pulled, time))
+    source = lone_row.REFERENCE
     yield Known(FOUND, time, TIME, source, conditions, found.p + 1, low, high)
-    if homogeneous:
+    if rows.model.student.homogeneous:
         low, high = found.fitted_interval
         conditions = (*conditions, _tie(low, high, found.lead), found.parity)
         yield Known(FITTED, found.fitted.fitted, TIME, source, conditions, found.p + 1, low, high)
@@ -593,8 +596,15 @@ def _pull(model: DeclaredModel, start: Start, row: int, p: int, time: float) -> 
     return float(lone_row.risen(model, start, time) @ pulls) if 0 < time < np.inf else float(pulls.sum())
 
 
-def _norms(pulled: float) -> Condition:
-    return small("norms", pulled, 0.5, "norms: the other rows' pull moves the time by {:.0%}, to first order")
+def _norms(rows: _Rows, pulled: float, time: float) -> tuple[Condition, ...]:
+    """Of the other rows' pull, and of rows that turn each other."""
+    model, start = rows.model, rows.start
+    moves = small("norms", pulled, 0.5, "norms: the other rows' pull moves the time by {:.0%}, to first order")
+    if not (0 < time < np.inf and model.student.homogeneous and is_quadratic(model.loss)):
+        return (moves,)
+    norms = np.einsum("i,ikk->k", np.asarray(model.inputs.eigenvalues) ** model.student.whitened, start.grams)
+    exponent = model.student.activation.information_exponent
+    return moves, turned(rows.turning, norms * lone_row.risen(model, start, time), time, exponent)
 
 
 # ----------------------------------------------------------- one row on the sphere and its steps

@@ -92,9 +92,27 @@ def growth_rates(model: DeclaredModel, start: Start) -> np.ndarray:
 
     Raises `InputError` for other targets, and for models without a flow.
     """
-    model = of_mean_labels(model)
+    return _growth_rates(of_mean_labels(model), start, start.overlaps(model.directions))
+
+
+def turning_rates(model: DeclaredModel, start: Start) -> np.ndarray:
+    r"""By how much a unit of row l's squared norm (of a whitened student: of its field's variance) changes the logarithm of
+    row k's correlation with row l at the start, (m, m), by the square loss; 2-homogeneous students.
+
+    A row pulls as a direction of weight $-r_l$ would. Raises `InputError` for models without a flow.
+    """
+    grams, student = start.grams, model.student
+    size = np.einsum("i,ikk->k", np.asarray(model.inputs.eigenvalues) ** student.whitened, grams)
+    unit = np.sqrt(size)
+    directions = Directions(model.inputs, grams / np.outer(unit, unit))
+    rows = replace(model, directions=directions, target=Additive(student.activation, (-1.0,) * start.width))
+    return _growth_rates(rows, start, grams / unit)
+
+
+def _growth_rates(model: DeclaredModel, start: Start, overlaps: np.ndarray) -> np.ndarray:
+    """Of rows that begin with these overlaps with the directions, (L, m, P)."""
     target, eigenvalues = additive_target(model), np.asarray(model.inputs.eigenvalues)
-    X = np.einsum("i,ikp->kp", eigenvalues, start.overlaps(model.directions))
+    X = np.einsum("i,ikp->kp", eigenvalues, overlaps)
     C, rho = np.einsum("i,ikl->kl", eigenvalues, start.grams), np.einsum("ikk->k", start.grams)
     constants = population.constants(target, model.directions)
     found = integrals_of(model).at(population.numeric, X, C, rho, constants, square=False)
@@ -390,15 +408,18 @@ def pulls(model: DeclaredModel, start: Start, row: int, p: int) -> np.ndarray:
 
 
 def risen(model: DeclaredModel, start: Start, time: float) -> np.ndarray:
-    r"""The mean norm of each row by itself in a wait over that at the start, (m,): it finds nothing, $\dot r=gr-br^2$, and
-    $\frac1T\int_0^Tr\,dt=\ln(1+br_0\int_0^Te^{gt}dt)/(bT)$. g, by a mean and by decay, is its growth without mass.
+    r"""The mean norm of each row in a wait over that at the start, (m,): it finds nothing, $\dot r=gr-br^2$, and
+    $\frac1T\int_0^Tr\,dt=\ln(1+br_0\int_0^Te^{gt}dt)/(bT)$. g, by a mean and by decay, is its growth without mass; b, of
+    itself and of the mean that rows fit together, is that of rows that begin no heavier than it: ratios of norms tend to 1, so
+    that it is at most as heavy.
     """
     found = np.ones(start.width)
-    for k in range(start.width):
-        velocity = _Velocity(_of_width_one(model, Row.of(model, start, k)))
-        size = float(start.grams[:, k, k].sum())
-        unit, still = start.grams[:, k, k][:, None, None] / size, np.zeros((len(start.grams), 1, model.target.count))
-        heavy, light = (float(velocity(still, x * unit)[1].sum()) / x for x in (1.0, _MASSLESS))
+    velocity, squares = _Velocity(model), np.einsum("ikk->ik", start.grams)
+    sizes, still = squares.sum(axis=0), np.zeros((len(squares), start.width, model.target.count))
+    for k, size in enumerate(sizes):
+        unit = squares / np.maximum(sizes, size)  # (L, m), rows of no more than its length
+        grams = np.einsum("il,lj->ilj", unit, np.eye(start.width))
+        heavy, light = (float(velocity(still, x * grams)[1][:, k, k].sum()) / x for x in (1.0, _MASSLESS))
         repelled = (light - heavy) * size
         if repelled > 0:
             found[k] = np.logaddexp(0.0, np.log(repelled) + log_waited(light, time)) / (repelled * time)

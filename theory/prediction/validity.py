@@ -104,7 +104,7 @@ class Validity:
 def validity(prediction: Prediction, intervals: bool = True) -> list[Validity]:
     """One entry per direction. `intervals`: integrate the deflated flow, seconds at most; else closed forms alone."""
     general = [
-        (_exponent(prediction), *_parity(prediction, q), *_heavy(prediction, q))
+        (_exponent(prediction), *_parity(prediction, q), *_turned(prediction, q))
         for q in range(prediction.teacher.width)
     ]
     flows: list[DeflatedRows] = []
@@ -129,7 +129,7 @@ def light(prediction: Prediction, q: int) -> Condition:
     ratio of students to target in the mean over the wait, each student by itself: what is heavy at the start shrinks.
     """
     activation, cosines = prediction.activation, np.clip(prediction.initial.student_overlap, -1.0, 1.0)
-    _, squares = _norms_alone(prediction, float(prediction.time_half[q]))
+    _, squares = _waiting_norms(prediction, float(prediction.time_half[q]))
     sizes, height = np.sqrt(squares), float(activation.second_moment)
     whole = sizes @ lower_numpy(activation.dual, (cosine,))(cosines) @ sizes
     own = whole + (_own_shrinkage(activation) - height) * squares[prediction.neuron[q]]
@@ -279,18 +279,33 @@ def _stalled(prediction: Prediction, q: int) -> tuple[Condition, ...]:
     return (Condition("parity", held == 0, float(held), 0.0, sentence),)
 
 
-def _heavy(prediction: Prediction, q: int) -> tuple[Condition, ...]:
-    """Of students that are not light, by their start or by a mean, what is of first order in norms does not bound the rest.
-
-    Of the others: no student turns by its own weight.
-    """
-    time = float(prediction.time_half[q])
-    if not np.isfinite(time):
+def _turned(prediction: Prediction, q: int) -> tuple[Condition, ...]:
+    """`turned` of the students of the additive model: a student's weight pulls at another one as a teacher's would."""
+    activation, time = prediction.activation, float(prediction.time_half[q])
+    if not np.isfinite(time) or activation.information_exponent < 3:
         return ()
-    others = np.delete(_norms_alone(prediction, time)[0], prediction.neuron[q])
-    mass = float(np.sum(others)) / float(prediction.teacher.a[q])
-    sentence = f"norms: while it waits, the other students weigh {mass:.3g} of its weight, and pull like its teacher"
-    return (Condition("norms", mass <= 0.5, mass, 0.5, sentence),)
+    cosines = np.clip(prediction.initial.student_overlap, -1.0, 1.0)
+    slopes = lower_numpy(activation.dual.diff(cosine), (cosine,))(cosines) * np.ones_like(cosines)
+    rates = np.divide(slopes, cosines, out=np.zeros_like(cosines), where=cosines != 0)
+    return (turned(rates, _waiting_norms(prediction, time)[0], time, activation.information_exponent),)
+
+
+def turned(rates: np.ndarray, norms: np.ndarray, time: float, exponent: int) -> Condition:
+    r"""Whether students keep the directions of their residuals in a wait, as a pull of first order in their norms has it.
+
+    Student l turns k by $\dot c_{kl}=-r_l\varphi'(c_{kl})$, and k turns l: the logarithm of a cosine changes by
+    $T(\bar r_k+\bar r_l)\varphi'(c_{kl})/c_{kl}$, that of their pull $\varphi'$ by J − 1 times that. An interval has room for
+    the pull once more: so the limit is 1.
+
+    Args:
+        rates: $\varphi'(c_{kl})/c_{kl}$, at which a unit of l's norm changes it, (m, m). norms: $\bar r$, means over the wait,
+            (m,). time: T. exponent: J, of the activation.
+    """
+    moved = np.abs(rates) * norms
+    largest = float(np.max((moved + moved.T)[~np.eye(len(norms), dtype=bool)], initial=0.0))
+    value = max(exponent - 1, 1) * time * largest
+    sentence = f"norms: while it waits, students turn each other, and their pull changes by {value:.2g} of itself"
+    return Condition("norms", value <= 1, value, 1.0, sentence)
 
 
 # ------------------------------------------------------------------------- by the deflated flow
@@ -391,31 +406,39 @@ def _estimated(prediction: Prediction, q: int, limits: np.ndarray) -> tuple[Cond
     if not 0 < prediction.time_half[q] < np.inf:
         return ()
     lead, share = float(prediction.lead[q]), float(finite_size_share(prediction.overlap[q] ** 2))
+    norms = _waiting_norms(prediction, float(prediction.time_half[q]))[0]
+    mass = float(np.delete(norms, prediction.neuron[q]).sum() / prediction.teacher.a[q])  # (none turns by its own)
     tie = f"near tie (lead {lead:.3g}, less than {limits[q]:.3g}): finite size decides who learns it, and when"
+    heavy = f"norms: while it waits, the other students weigh {mass:.3g} of its weight, and pull like its teacher"
     large = f"dimension: finite size is {share:.0%} of the time"
     return (
         Condition("tie", lead >= limits[q], lead, float(limits[q]), tie),
+        Condition("norms", mass <= 0.5, mass, 0.5, heavy),
         Condition("dimension", share <= 0.5, share, 0.5, large),
     )
 
 
 def _mean_mass(prediction: Prediction, time: float) -> float:
     """Of all students, the mean over the time."""
-    return float(np.sum(_norms_alone(prediction, time)[0]))
+    return float(np.sum(_waiting_norms(prediction, time)[0]))
 
 
-def _norms_alone(prediction: Prediction, time: float) -> tuple[np.ndarray, np.ndarray]:
-    r"""$\frac1T\int_0^Tr_kdt=\ln(1+br_k(0)I)/(bT)$ and $\frac1T\int_0^Tr_k^2dt$, (m,), each student by itself on its plateau.
+def _waiting_norms(prediction: Prediction, time: float) -> tuple[np.ndarray, np.ndarray]:
+    r"""$\frac1T\int_0^Tr_kdt=\ln(1+b_kr_k(0)I)/(b_kT)$ and $\frac1T\int_0^Tr_k^2dt$, (m,), of students on their plateau.
 
-    $\dot r=gr-br^2$ with $b=4\varphi(1)$ and the growth $g=4\varphi(0)\sum a-2\kappa$ that a mean and weight decay give:
+    $\dot r_k=gr_k-4(\varphi(1)-\varphi(0))r_k^2-4\varphi(0)r_k\sum_lr_l$ with the growth $g=4\varphi(0)\sum a-2\kappa$ that a
+    mean, which all fit together, and weight decay give. Ratios of norms tend to 1, so that none is above
+    $\dot r=gr-b_kr^2$ with $b_k=4\varphi(1)+4\varphi(0)\sum_{l\ne k}\min(1,r_l(0)/r_k(0))$, and is there if all begin alike:
     $I=(e^{gT}-1)/g$, and $b\int r^2=g\int r-r(T)+r(0)$.
     """
     activation, start = prediction.activation, prediction.initial.norm2
     if time == 0:
         return start, start**2
-    repulsion = 4 * float(activation.second_moment)
-    rate = 4 * float(activation.squared_mean) * float(prediction.teacher.a.sum()) - 2 * prediction.decay
+    mean, scale = 4 * float(activation.squared_mean), 4 * float(activation.second_moment)
+    shared = np.minimum(1.0, start / start[:, None]).sum(axis=1) - 1
+    repulsion = scale + mean * shared
+    rate = mean * float(prediction.teacher.a.sum()) - 2 * prediction.decay
     growth = rate * time
     risen = np.logaddexp(0.0, np.log(repulsion * start) + log_waited(rate, time))
-    mean, moved = risen / (repulsion * time), start * np.expm1(growth - risen)
-    return mean, np.maximum(rate * mean - moved / time, 0.0) / repulsion
+    average, moved = risen / (repulsion * time), start * np.expm1(growth - risen)
+    return average, np.maximum(rate * average - moved / time, 0.0) / repulsion
