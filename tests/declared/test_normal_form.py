@@ -15,7 +15,7 @@ from theory.declared.predict import predict
 from theory.declared.rule import Ahead, Here, Momentum, Moved, Reuse, Rule
 from theory.declared.start import Start, draw_start
 from theory.declared.student import two_homogeneous
-from theory.declared.target import Additive
+from theory.declared.target import Additive, Polynomial, as_additive
 
 WEIGHTS, DIM, WIDTH = (0.8, 0.5), 1000, 4
 PLAIN = Inputs.isotropic(DIM)
@@ -69,6 +69,40 @@ def test_one_problem_has_one_answer(place: int) -> None:
         assert (one.quantity, one.place) == (same.quantity, same.place)
         assert [(x.name, x.holds) for x in one.conditions] == [(x.name, x.holds) for x in same.conditions]
         np.testing.assert_allclose((one.value, one.low, one.high), (same.value, same.low, same.high), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("activation", "text", "link", "weights"),
+    [
+        ("h3", "0.8*h3(z1) - 0.5*h3(z2)", "h3", (0.8, -0.5)),
+        ("0.8*h3 + 0.6*h4", "1.6*h3(z1) + 1.2*h4(z1) + 0.8*h3(z2) + 0.6*h4(z2)", "0.8*h3 + 0.6*h4", (2.0, 1.0)),
+        ("h4 + 0.5", "0.8*h4(z1) + 0.5*h4(z2) + 0.65", "h4 + 0.5", (0.8, 0.5)),
+        ("h3", "0.8*(z1**3 - 3*z1)/6**0.5 + 0.5*(z2**3 - 3*z2)/6**0.5", "h3", (0.8, 0.5)),
+        ("h4", "0.3*h3(z1) + 0.7*h4(z1) + 0.15*h3(z2) + 0.35*h4(z2)", "0.3*h3 + 0.7*h4", (1.0, 0.5)),
+    ],
+)
+def test_a_polynomial_that_is_a_sum_of_one_link_is_additive(
+    activation: str, text: str, link: str, weights: tuple[float, ...]
+) -> None:
+    """Everything that is known of it, times included, by either writing: rows that are integrated to their tolerance."""
+    plain, start = declared(activation, link, weights)
+    written = replace(plain, target=Polynomial.parse(text))
+    one, other = (predict(x, start, 1000) for x in (plain, written))
+    assert one.unknown == other.unknown
+    assert any(np.isfinite(x.value) for x in other.of_quantity("emergence"))
+    for left, right in zip(one.known, other.known, strict=True):
+        assert (left.quantity, left.place) == (right.quantity, right.place)
+        assert [(x.name, x.holds) for x in left.conditions] == [(x.name, x.holds) for x in right.conditions]
+        pair = ((x.value, x.low, x.high) for x in (left, right))
+        np.testing.assert_allclose(*pair, rtol=1e-9 if additive_parts(plain, start) else 1e-6)
+
+
+@pytest.mark.parametrize(
+    "text", ["h3(z1) + 0.5*h4(z2)", "h1(z1)*h2(z2)", "h3(z1) - h3(z2) + 1", "h3(z1) + h3(z2) + 1e-6*z1"]
+)
+def test_other_polynomials_stay_what_they_are(text: str) -> None:
+    target = Polynomial.parse(text)
+    assert as_additive(target) is target
 
 
 def test_blocks_of_eigenvalues_that_are_1_are_one() -> None:

@@ -12,7 +12,7 @@ from theory.declared.model import DeclaredModel
 from theory.declared.rule import Rule
 from theory.declared.start import Start
 from theory.declared.student import Student
-from theory.declared.target import Additive
+from theory.declared.target import Additive, as_additive
 
 
 def additive_model(
@@ -30,7 +30,8 @@ def additive_parts(model: DeclaredModel, start: Start) -> tuple[Activation, Teac
     In normal form the link is the student's activation, weights are positive, and directions are an orthonormal basis:
     $a_p\sigma_*(\langle e_p,x\rangle)=a_pc\,\sigma(\pm\langle e_p,x\rangle)$ is weight $a_pc>0$ on direction $\pm e_p$.
     """
-    student, target, gram = model.student, model.target, model.directions.covariance
+    student, gram = model.student, model.directions.covariance
+    target = as_additive(model.target)
     if not (isinstance(target, Additive) and student.homogeneous and isinstance(model.loss, Square)):
         return None
     if not (model.inputs.is_isotropic and np.abs(gram - np.eye(target.count)).max() <= ROUNDING):

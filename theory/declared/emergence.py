@@ -26,7 +26,7 @@ from theory.declared.rule import Rule
 from theory.declared.schedule import MOST_STEPS, steps_until
 from theory.declared.start import Start
 from theory.declared.student import committee
-from theory.declared.target import Additive
+from theory.declared.target import Additive, as_additive
 from theory.one_task.hitting_distribution import HittingLaw, hitting_distribution
 from theory.prediction.greedy import select
 from theory.prediction.predict import Prediction, predict
@@ -175,7 +175,8 @@ def additive_prediction(model: DeclaredModel, start: Start) -> Prediction | None
 
     Raises `InputError` of a rule that has no speed.
     """
-    pace, model = speed(model.rule), lone_row.of_mean_labels(model)
+    pace = speed(model.rule)
+    model = lone_row.of_mean_labels(replace(model, target=as_additive(model.target)))
     parts = additive_parts(model, start)
     return None if parts is None else predict(*parts, model.rule.decay / pace)
 

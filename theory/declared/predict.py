@@ -32,7 +32,7 @@ from theory.declared.rule import Rule
 from theory.declared.seen import seen_share, seen_terms
 from theory.declared.start import Start
 from theory.declared.student import committee
-from theory.declared.target import Additive, Polynomial
+from theory.declared.target import Additive, Polynomial, as_additive
 from theory.prediction.validity import Condition
 from theory.scaling import bayes
 
@@ -60,6 +60,7 @@ def predict(model: DeclaredModel, start: Start, samples: int | None = None) -> K
     Raises `InputError` for a start that does not fit, and unless `samples` is a whole number from 1.
     """
     start.check(model.directions)
+    model = replace(model, target=as_additive(model.target))
     check_whole(samples=1 if samples is None else samples)
     sections: dict[str, Section] = {**_SECTIONS, BAYES: partial(_bayes, samples)}
     return Knowledge.of(entry for name, section in sections.items() for entry in _asked(name, section, model, start))
@@ -296,7 +297,7 @@ def _linear(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
 
 def largest_step(model: DeclaredModel, start: Start) -> float:
     """The least `BOUND` that is known of the model's rule, whatever its own step size; inf if none is."""
-    found = [np.inf]
+    model, found = replace(model, target=as_additive(model.target)), [np.inf]
     for bound in (
         lambda: emergence.largest_step(model, start),
         lambda: linear_stability.edge(linear_model(model, start), model.rule),

@@ -5,6 +5,7 @@ Such multi-index targets are those of arXiv:2310.19793. One's own is an object w
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -129,3 +130,37 @@ def monomials(target: "Polynomial") -> dict[tuple[int, ...], sp.Expr]:
         for degrees, value in partial.items():
             found.setdefault(degrees, []).append(value)
     return hermite.summed(found, hermite.ROUNDING)
+
+
+def as_additive(target: Target) -> Target:
+    r"""$\sum_pa_p\sigma_*(z_p)$ for a polynomial that is one, with $E\sigma_*^2=1$ at variance 1; any other target as it is.
+
+    Sums of one link along other axes than the coordinates are not looked for.
+    """
+    return (_sum_of_links(target) or target) if isinstance(target, Polynomial) else target
+
+
+@lru_cache(maxsize=64)
+def _sum_of_links(target: Polynomial) -> Additive | None:
+    shapes: list[dict[int, float]] = [{} for _ in range(target.count)]
+    constant = 0.0
+    for degrees, value in monomials(target).items():
+        on = [p for p, degree in enumerate(degrees) if degree]
+        if len(on) > 1:
+            return None
+        if on:
+            shapes[on[0]][degrees[on[0]]] = float(value)
+        else:
+            constant = float(value)
+    table = np.array([[shape.get(j, 0.0) for j in range(1, MAX_DEGREE + 1)] for shape in shapes])
+    largest = table[np.argmax(np.abs(table).max(axis=1))]
+    weights = table @ largest / (largest @ largest)
+    if np.abs(table - np.outer(weights, largest)).max() > hermite.ROUNDING * np.abs(largest).max():
+        return None
+    whole = float(weights.sum())
+    if constant and not whole:
+        return None
+    mean = constant / whole if constant else 0.0
+    scale = float(np.hypot(np.linalg.norm(largest), mean))
+    link = {j: value / scale for j, value in enumerate([mean, *largest.tolist()]) if value}
+    return Additive(Activation.from_coefficients(link), tuple((scale * weights).tolist()))
