@@ -166,6 +166,14 @@ class DeclaredProblem(Problem):
                 )
         if not self.samples and not _FILE.match(self.rule):
             self._refuse_all(("order", "renewed"), "every sample is fresh (samples is 0)", "samples")
+        if self.noise is None and not _FILE.match(self.rule):
+            names = ("noise_law", "noise_period", "renewed")
+            self._refuse_all(names, "labels have no noise (noise is not given)", "noise")
+        if self.rows in ("sphere", "projected") and self.start_scale not in (None, 1.0):
+            refuse(
+                f"start-scale is {self.start_scale:g}, but rows is {self.rows}, and these have length 1: leave it out, or "
+                "give rows = free"
+            )
         if self.student != "committee":
             self._refuse_all(("second", "train_second", "rows"), f"student is {self.student}", "student = committee")
         if self.second is not None and len(self.second) not in (1, self.student_width):
@@ -317,6 +325,9 @@ def resolve(problem: DeclaredProblem, simulation: Simulation | None = None) -> R
     check_length(size, steps)
     time = float(np.sum(size(np.arange(steps)))) if callable(size) else size * steps
     warned = _looks_too_far(model, start) if simulation is not None and simulation.name == "declared-sgd" else ()
+    if problem.order == "random" and model.rule.batch == model.rule.samples:
+        whole = f"order is 'random', but batch is {model.rule.batch}, all of the samples, in any order"
+        warned = (*warned, f"{whole}; lower batch, or give order = replacement")
     return Resolved(problem, model, start, steps, time, warned)
 
 

@@ -156,11 +156,13 @@ def _changed(model: Model, name: str) -> tuple[str, ...]:
 
 
 def _before(uses: frozenset[str], name: str) -> dict[str, str]:
-    """What an option is compared with: a switch for what is too large needs that, a period noise that is drawn anew."""
+    """What an option is compared with: a switch for what is too large needs that, what noise is like noise, a period
+    noise that is drawn anew."""
     if name == "allow_unstable" and name in uses:
         return {"step_size": "30"}
-    if name == "noise_period" and "renewed" in uses:
-        return {"renewed": "true"}
+    if name in ("noise_law", "noise_period", "renewed") and "noise_law" in uses:
+        drawn_anew = {"renewed": "true"} if name == "noise_period" and "renewed" in uses else {}
+        return {"noise": "0.75"} | drawn_anew
     return {"step_size": "1e-4"} if name == "steps" and {"steps", "step_size"} <= uses else {}
 
 

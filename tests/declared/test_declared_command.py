@@ -135,6 +135,16 @@ def test_a_rule_of_coordinates_runs_in_coordinates(run: Callable) -> None:
             "noise is drawn with the data set: give renewed=True",
         ),
         (["--noise", "2", "--noise-law", "flips"], "labels flip with this probability; give 0 to 1"),
+        (
+            ["--noise-law", "signs"],
+            "noise-law is given, but labels have no noise (noise is not given): leave it out, or give",
+        ),
+        (["--noise-period", "3"], "noise-period is given, but labels have no noise"),
+        (["--samples", "9", "--renewed"], "renewed is given, but labels have no noise (noise is not given)"),
+        (
+            ["--student", "committee", "--rows", "sphere", "--start-scale", "0.5"],
+            "start-scale is 0.5, but rows is sphere, and these have length 1: leave it out, or give rows = free",
+        ),
         (["--target", "sign(z1"], "target 'sign(z1' is not understood"),
         (["--second", "x"], "give one or more finite numbers"),
         (["--teacher-weights", "1", "-1", "--teacher-width", "3"], "leave teacher-width out"),
@@ -151,6 +161,15 @@ def test_a_bad_declaration_costs_one_line_and_no_file(flags: list[str], said: st
         "        return self.along(at, type(g)(g.rows.elementwise(abs), g.second))\nRULE = R\n"
     )
     assert said in refused("simulate", "declared-sgd", *flags)
+
+
+@pytest.mark.parametrize(
+    ("order", "batch", "said"), [("random", 9, True), ("random", 3, False), ("replacement", 9, False)]
+)
+def test_an_order_that_changes_nothing_is_said(order: str, batch: int, said: bool) -> None:
+    """Of batches that are the whole set."""
+    found = resolve(DeclaredProblem(samples=9, batch=batch, order=order)).warnings
+    assert any("all of the samples" in line for line in found) is said
 
 
 def test_one_dimension_has_one_direction_and_all_rows_on_it(run: Callable) -> None:
