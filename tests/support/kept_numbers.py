@@ -14,6 +14,7 @@ import shlex
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,11 @@ DIGITS, MOVED, NOTHING = 9, 1e-6, 1e-9
 #: Longer lists are kept as how many of their entries are finite and two sums of these.
 LONG = 8
 #: What is asked for, not answered, or said in words.
-_LEFT_OUT = frozenset(("problem", "variables", "what", "source", "unit", "limit", "reason", "method", "report"))
+_LEFT_OUT = frozenset(
+    ("problem", "variables", "what", "source", "unit", "limit", "reason", "method", "report", "holds")
+)
+#: Of an entry in a list, what says which one it is.
+_SAID = ("quantity", "direction", "name")
 
 Plain = dict[str, Any]
 
@@ -53,18 +58,26 @@ def answer(line: str, folder: Path) -> Plain:
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
-        label = value.get("name")  # of a condition
         for key, inner in value.items():
-            if key not in _LEFT_OUT and inner is not None and not (label and key in ("name", "holds")):
-                place = label if label and key == "value" else key
-                yield from _flat(f"{name}.{place}" if name else str(place), inner)
+            if key not in (*_LEFT_OUT, *_SAID) and inner is not None:
+                yield from _flat(f"{name}.{key}" if name else key, inner)
     elif isinstance(value, list) and value and _numbers(value) and (len(value) > LONG or isinstance(value[0], list)):
         yield name, _sums(value)
     elif isinstance(value, list):
-        for place, inner in enumerate(value):
-            yield from _flat(f"{name}.{place}", inner)
+        for label, inner in zip(_labels(value), value, strict=True):
+            yield from _flat(f"{name}.{label}", inner)
     else:
         yield name, _kept(value)
+
+
+def _labels(entries: list[Any]) -> Iterator[str]:
+    """Entries that say what they are keep their names when others come or go."""
+    seen: Counter[str] = Counter()
+    for place, entry in enumerate(entries):
+        said = [str(entry[x]) for x in _SAID if entry.get(x) is not None] if isinstance(entry, dict) else []
+        label = " ".join(said) or str(place)
+        seen[label] += 1
+        yield label if seen[label] == 1 else f"{label} ({seen[label]})"
 
 
 def _numbers(value: Any) -> bool:
