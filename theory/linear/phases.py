@@ -21,6 +21,7 @@ start are exact for the set (`theory.linear.training_set`); the start is that of
 Derived for arXiv:2603.10397, section 4; time in steps.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -568,9 +569,12 @@ def predict_phases(
         return _resting(known, made, geometry, np.inf if horizon is None else horizon, sizes)
     rate = -geometry.trace(State.of(law(0.0, _first(made)), len(gram)).gram) / geometry.trace(made.gram)
 
+    course = _Course(law, made, width)
+
     def until(end: float) -> Phases:
+        course.go_on(end)
         times = np.linspace(0.0, end, points + 1)
-        return _moving(known | {"decay_rate": rate}, _solved(law, made, end, width), times, width, geometry, sizes)
+        return _moving(known | {"decay_rate": rate}, course.seen, times, width, geometry, sizes)
 
     found = until(2 * leading if horizon is None else horizon)
     # (The error of least squares, a finite set and a small target put the onset off, by more than the leading one knows.)
@@ -672,27 +676,44 @@ class _Moment(NamedTuple):
     moved: float
 
 
-def _solved(law: Law, start: Fitted, end: float, width: int) -> Callable[[float], _Moment]:
-    """The averaged flow from fitted labels; in units of `end`, as squares of rates per step may be below any number."""
-    solution = scipy.integrate.solve_ivp(
-        lambda share, packed: end * law(share * end, packed),
-        (0.0, 1.0),
-        _first(start),
-        "DOP853",
-        dense_output=True,
-        rtol=_TOLERANCE,
-        atol=1e-9,
-    ).sol
+class _Course:
+    """The averaged flow from fitted labels, as far as it was asked to go."""
 
-    def seen(time: float) -> _Moment:
-        state = State.of(solution(time / end), len(start.gram))
+    def __init__(self, law: Law, start: Fitted, width: int) -> None:
+        self.law, self.start, self.width = law, start, width
+        self.ends, self.last, self.step = [0.0], _first(start), 0.0
+        self.legs: list[Callable[[float], np.ndarray]] = []
+
+    def go_on(self, end: float) -> None:
+        """In units of what is to come, as squares of rates per step may be below any number."""
+        begun = self.ends[-1]
+        long = end - begun
+        leg = scipy.integrate.solve_ivp(
+            lambda share, packed: long * self.law(begun + share * long, packed),
+            (0.0, 1.0),
+            self.last,
+            "DOP853",
+            dense_output=True,
+            first_step=min(self.step / long, 1.0)
+            if begun
+            else None,  # (what SciPy would try first may be far too long)
+            rtol=_TOLERANCE,
+            atol=1e-9,
+        )
+        self.step = long * float(np.max(np.diff(leg.t)[-2:]))  # (the very last one is what was left)
+        self.ends.append(end)
+        self.legs.append(leg.sol)
+        self.last = leg.y[:, -1]
+
+    def seen(self, time: float) -> _Moment:
+        law, leg = self.law, max(bisect_left(self.ends, time) - 1, 0)
+        begun, end = self.ends[leg : leg + 2]
+        state = State.of(self.legs[leg]((time - begun) / (end - begun)), len(self.start.gram))
         gram, norm2, now = law.observed(state.gram, state.norm2)
-        moved = _median_displacement(law, start, state, now.boost, width)
+        moved = _median_displacement(law, self.start, state, now.boost, self.width)
         total, top = law.geometry.trace(now.boost), _top_share(gram, now.boost, law.geometry)
         switched = law.switched(state.gram, state.norm2)
         return _Moment(gram, norm2, total, top, switched, mean_alignment(law.geometry, gram), moved)
-
-    return seen
 
 
 def _moving(
