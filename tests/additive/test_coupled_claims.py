@@ -11,6 +11,7 @@ from validation.claims.additive import coupled_flow, emergence_exponents
 from validation.claims.additive.coupled_flow import Excess, Windows
 from validation.experiments.coupled_flow import (
     coupled_run,
+    coupled_start,
     leads_throughout,
     teachers_pull,
     well_separated,
@@ -41,6 +42,13 @@ def test_a_theory_that_is_its_own_control_ends(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(coupled_flow, "coupled_run", lambda context, dim, number, scale=0.03: number)
     monkeypatch.setattr(Excess, "of", lambda context, dim, runs: excess(1.0227))
     assert len(coupled_flow._seeing(Context(), 256)[0]) == 12
+
+
+def test_a_start_is_that_of_its_number_in_its_dimension() -> None:
+    (first, prediction), (second, _) = (coupled_start(Context(), 128, number) for number in (3, 4))
+    assert prediction.teacher.dim == 128
+    assert np.sum(first.overlap**2, axis=1) == pytest.approx(8 / 128, abs=6 * np.sqrt(2 * 8) / 128)
+    assert not np.allclose(first.overlap, second.overlap)
 
 
 @pytest.mark.slow

@@ -83,6 +83,9 @@ def test_times_equal_those_of_the_plain_flow_within_the_bound(text, seed):
     end = 1.2 * prediction.last_time
     plain = gradient_flow(activation, teacher, start, t_end=end, rtol=1e-9, atol=1e-12)
     flow = retiring_flow(activation, teacher, start, t_end=end, light=0.0)
+    students, width = start.overlap.shape
+    whole = (4 * students**2 + 16 * students) * (width + students)  # of an evaluation with nothing retired
+    assert 0 < flow.flops <= flow.evaluations * whole
     learned = np.isfinite(plain.half_time)
     assert learned.sum() >= 4
     assert np.array_equal(flow.neuron, plain.neuron)

@@ -372,6 +372,14 @@ def test_equal_channels_merge_without_changing_the_function() -> None:
     assert merged.kept == sizes[0] / sizes[1]
 
 
+def test_no_more_than_the_given_share_of_the_channels_is_merged() -> None:
+    """However far apart they are: of the four channels of the second stage two; the first stage stays."""
+    network = _random_folded()
+    merged = merge_features(network, np.inf, most=0.5).network
+    found = [[stage[0].first.weight.shape[0] for stage in one.stages] for one in (network, merged)]
+    assert found == [[3, 4], [3, 2]]
+
+
 def test_folding_keeps_the_trained_function(toy: ImageSet) -> None:
     network = train(toy, TINY).network
     x = jnp.asarray(toy.standardised(per_channel=True)[1])
