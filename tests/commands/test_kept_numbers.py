@@ -18,6 +18,9 @@ def _name(line: str) -> str:
     return f"{line.split()[0]}-{hashlib.sha256(line.encode()).hexdigest()[:6]}"
 
 
+# Five seconds or more of processor time each:
+@pytest.mark.slow_for("compare-e3ad6c", "compare-09e97e", "compare-975f7c", "predict-42e3b1", "predict-94e128")
+@pytest.mark.slow_for("simulate-48c970", "simulate-4f02e3", "simulate-c94ccb", "simulate-b0fc98")
 @pytest.mark.parametrize("line", NUMBERS, ids=_name)
 def test_no_number_moves_unseen(line: str, tmp_path: Path) -> None:
     found = moved(NUMBERS[line], answer(line, tmp_path))
