@@ -170,12 +170,8 @@ def test_a_late_onset_is_after_the_leading_one_however_much() -> None:
     assert phases.onset_steps == pytest.approx(67_800, abs=4 * 940)
     assert predict_phases(task, **given, horizon=50_000.0).onset_steps == np.inf
     at_once = predict_phases(task, **given, horizon=float(phases.times[-1]))
-    for name in (
-        "onset_steps",
-        "escape_steps",
-        "frobenius2",
-        "alignment",
-    ):  # (‖a‖² is stiff, and read off between steps to 1e-4)
+    # ‖a‖² is stiff, and read off between steps to 1e-4 only.
+    for name in ("onset_steps", "escape_steps", "frobenius2", "alignment"):
         np.testing.assert_allclose(getattr(phases, name), getattr(at_once, name), rtol=1e-5, err_msg=name)
 
 
