@@ -6,10 +6,11 @@ did (`kept_numbers`). The numbers are the same with jax 0.10 and 0.12, NumPy 2.4
 
 import hashlib
 import json
+from math import inf, nan
 from pathlib import Path
 
 import pytest
-from kept_numbers import KEPT, answer, moved
+from kept_numbers import KEPT, _sums, answer, moved
 
 NUMBERS = json.loads(KEPT.read_text(encoding="utf-8"))
 
@@ -28,8 +29,11 @@ def test_no_number_moves_unseen(line: str, tmp_path: Path) -> None:
 
 
 def test_a_number_that_moves_is_named() -> None:
-    kept = {"time": 2.0, "low": "inf", "paths": [3, 2.0, 0.1], "x.conditions.0.norms": 1e-12, "valid": True}
+    kept = {"time": 2.0, "low": "inf", "paths": [3, 0, 2.0, 0.1], "x.conditions.0.norms": 1e-12, "valid": True}
     assert moved(kept, kept) == moved(kept, kept | {"time": 2.000001, "x.conditions.0.norms": 3e-12}) == []
-    other = {"time": 2.00001, "low": 3.0, "paths": [3, 2.0, 0.2], "x.conditions.0.norms": 1e-3, "valid": False}
+    other = {"time": 2.00001, "low": 3.0, "paths": [3, 0, 2.0, 0.2], "x.conditions.0.norms": 1e-3, "valid": False}
     assert [one.partition(":")[0] for one in moved(kept, other)] == list(kept)
+    assert [moved({"paths": _sums([1.0, inf, *[2.0] * 9])}, {"paths": _sums(x)}) != [] for x in (
+        [1.0, inf, *[2.0] * 9], [inf, 1.0, *[2.0] * 9], [1.0, -nan, *[2.0] * 9], [1.0, inf, *[2.0] * 8, 2.1],
+    )] == [False, True, True, True]  # fmt: skip
     assert moved(kept, {}) == [f"{name}: {value} -> nothing" for name, value in kept.items()]

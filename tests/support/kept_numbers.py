@@ -85,10 +85,13 @@ def _numbers(value: Any) -> bool:
 
 
 def _sums(values: list[Any]) -> list[float]:
-    """How many entries are finite, the sum of their squares, and a sum in which any two places have different weights."""
+    """How many entries are finite and how many no number, the sum of squares of the finite ones, and their sum with weights
+    in which any two places differ.
+    """
     array = np.asarray(values, float).ravel()
-    finite = array[np.isfinite(array)]
-    return [finite.size, _kept(float(finite @ finite)), _kept(float(np.cos(np.sqrt(np.arange(finite.size))) @ finite))]
+    sound = np.isfinite(array)
+    finite, weights = array[sound], np.cos(np.sqrt(np.arange(array.size)))[sound]
+    return [finite.size, int(np.isnan(array).sum()), _kept(float(finite @ finite)), _kept(float(weights @ finite))]
 
 
 def _kept(value: Any) -> Any:
@@ -107,9 +110,10 @@ def moved(kept: Plain, now: Plain) -> list[str]:
 
 def _same(was: Any, now: Any, condition: bool) -> bool:
     if isinstance(was, list) and isinstance(now, list):
-        number, squares, weighted = was
+        (number, *_, squares, weighted), (*_, other_squares, other_weighted) = was, now
         size = math.sqrt(number * squares)  # no sum of that many terms with these squares is larger
-        return now[0] == number and _same(squares, now[1], condition) and abs(weighted - now[2]) <= MOVED * size
+        alike = was[:2] == now[:2] and _same(squares, other_squares, condition)
+        return alike and abs(weighted - other_weighted) <= MOVED * size
     if any(isinstance(x, str | bool | list) for x in (was, now)):
         return bool(was == now)
     return math.isclose(was, now, rel_tol=MOVED, abs_tol=NOTHING if condition else 0.0)
