@@ -143,15 +143,15 @@ def flow(resolved: Resolved, *_: object) -> Run:
     return Run(_dataset(resolved, time, path(resolved, time), ("time",)))
 
 
-def sgd(resolved: Resolved, progress: Progress | None = None, _: object = None, finer: int = 1) -> Run:
+def sgd(resolved: Resolved, progress: Progress | None = None, _: object = None, finer: float = 1) -> Run:
     """Oja's rule in coordinates, all replicas at once: it knows nothing of the flow.
 
-    With `finer` times as many steps, that much smaller, the records are at the same times.
+    With `finer` times as many steps (½, 1, 2, …), that much smaller, the records are at the same times.
     """
     problem = resolved.problem
-    total = math.ceil(problem.time / problem.step_size)
-    size = problem.time / total / finer
-    marks = finer * np.unique(np.linspace(0, total, SAVES + 1).round().astype(int))
+    pairs = math.ceil(problem.time / problem.step_size / 2)
+    size = problem.time / pairs / 2 / finer
+    marks = int(2 * finer) * np.unique(np.linspace(0, pairs, SAVES + 1).round().astype(int))
     random = stream(problem.seed, "online PCA", "samples", int(marks[-1]))
     scale = np.ones(problem.dim)
     scale[0] = math.sqrt(1 + problem.spike)
@@ -188,15 +188,15 @@ def _document(resolved: Resolved) -> Document:
 # --------------------------------------------------------------------------------------------------- compared
 
 COLUMNS = ("quantity", "predicted", "measured_mean", "measured_stderr", "verdict")
-FLOW, SGD, HALF = "gradient flow", "SGD", "SGD, half the step size"
+FLOW, DOUBLE, SGD, HALF = "gradient flow", "SGD, twice the step size", "SGD", "SGD, half the step size"
 
 
 def measurements(resolved: Resolved, found: Any) -> "list[Measurement]":
-    """The flow's half time, if it has one, beside the formula; SGD at η and η/2, extrapolated to 0, beside the flow at the
-    same time; each with a rival."""
+    """The flow's half time, if it has one, beside the formula; SGD at 2η, η and η/2, extrapolated to 0, beside the flow at
+    the same time; each with a rival."""
     from theory.core.curves import first_crossing
     from validation import Measurement
-    from validation.statistics.standard_errors import mean_and_error
+    from validation.comparisons.step_limit import SECOND_ORDER, step_limit
 
     time, curve = found[FLOW].data.time.values, found[FLOW].data.overlap.values ** 2
     judged = []
@@ -208,13 +208,12 @@ def measurements(resolved: Resolved, found: Any) -> "list[Measurement]":
         judged = [Measurement(text, resolved.half_time, crossing, 0.0, bend, rivals, "linear between records", "T")]
     marks = found[SGD].data.time.values
     place = int(np.searchsorted(marks, resolved.half_time).clip(1, marks.size - 1))
-    full, half = (found[name].data.overlap.values[:, place] ** 2 for name in (SGD, HALF))
+    limit = step_limit(*(found[name].data.overlap.values[:, place] ** 2 for name in (DOUBLE, SGD, HALF)))
+    if limit is None:
+        return judged
     _, slow, exact = path(resolved, marks[place] * np.array([0.0, 0.5, 1.0])) ** 2
-    estimate, stderr = mean_and_error(2 * half - full)
-    second = (float(half.mean()) - float(full.mean())) ** 2 / float(exact)
-    text, why = f"squared overlap at time {marks[place]:.3g}, SGD", "second order of the extrapolation to η = 0"
-    rivals = {"half the rate": float(slow)}
-    return [*judged, Measurement(text, float(exact), estimate, stderr, second, rivals, why, "SGD")]
+    text, rivals = f"squared overlap at time {marks[place]:.3g}, SGD", {"half the rate": float(slow)}
+    return [*judged, Measurement(text, float(exact), controls=rivals, allowance_from=SECOND_ORDER, key="SGD", **limit)]
 
 
 def _case(resolved: Resolved) -> "Case":
@@ -242,6 +241,7 @@ def _case(resolved: Resolved) -> "Case":
         columns=COLUMNS,
         stages=(
             Stage(FLOW, lambda *_: flow(resolved)),
+            Stage(DOUBLE, lambda _, progress: sgd(resolved, progress, finer=0.5), judged=False),
             Stage(SGD, lambda _, progress: sgd(resolved, progress)),
             Stage(HALF, lambda _, progress: sgd(resolved, progress, finer=2)),
         ),

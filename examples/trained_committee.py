@@ -372,7 +372,7 @@ def _document(resolved: Resolved) -> Document:
 # ------------------------------------------------------------------ comparison and claim
 
 COLUMNS = ("quantity", "predicted", "measured_mean", "measured_stderr", "verdict")
-FLOW, SGD, HALF = "gradient flow", "SGD", "SGD, half the step size"
+FLOW, DOUBLE, SGD, HALF = "gradient flow", "SGD, twice the step size", "SGD", "SGD, half the step size"
 
 
 def rivals(resolved: Resolved) -> dict[str, float]:
@@ -382,9 +382,9 @@ def rivals(resolved: Resolved) -> dict[str, float]:
 
 
 def measurements(resolved: Resolved, curve: "xr.Dataset", *sgd: "xr.Dataset") -> "list[Measurement]":
-    """The flow's first fall of the loss beside the predicted rate; SGD at η and η/2, extrapolated to 0, beside the flow."""
+    """The flow's first fall of the loss beside the predicted rate; SGD at 2η, η and η/2, extrapolated, beside the flow."""
+    from validation.comparisons.step_limit import SECOND_ORDER, step_limit
     from validation.judge.claim import Measurement
-    from validation.statistics.standard_errors import mean_and_error
 
     wrong = rivals(resolved)
     paths = {name: flow(resolved, rate).loss.values for name, rate in wrong.items()}
@@ -395,12 +395,13 @@ def measurements(resolved: Resolved, curve: "xr.Dataset", *sgd: "xr.Dataset") ->
     text = "rate of the loss at the start, flow"
     why = "third order of the difference quotient"
     found = [Measurement(text, early(resolved).loss_rate, first, 0.0, third, controls, why, "start")]
-    full, half = (one.loss.values[:, -1] for one in sgd)
-    estimate, stderr = mean_and_error(2 * half - full)
-    second = (float(half.mean()) - float(full.mean())) ** 2 / float(loss[-1])
+    limit = step_limit(*(one.loss.values[:, -1] for one in sgd))
+    if limit is None:
+        return found
     controls = {name: float(path[-1]) for name, path in paths.items()}
-    text, why = f"loss at time {float(curve.time[-1]):g}, SGD", "second order of the extrapolation to η = 0"
-    return [*found, Measurement(text, float(loss[-1]), estimate, stderr, second, controls, why, "end")]
+    text = f"loss at time {float(curve.time[-1]):g}, SGD"
+    end = Measurement(text, float(loss[-1]), controls=controls, allowance_from=SECOND_ORDER, key="end", **limit)
+    return [*found, end]
 
 
 def _case(resolved: Resolved) -> "Case":
@@ -409,7 +410,7 @@ def _case(resolved: Resolved) -> "Case":
     from validation.judge.claim import verdict_of
 
     def judge(found: Any) -> tuple[list[dict[str, Any]], list[str]]:
-        judged = measurements(resolved, *(found[name].data for name in (FLOW, SGD, HALF)))
+        judged = measurements(resolved, *(found[name].data for name in (FLOW, DOUBLE, SGD, HALF)))
         values = [(x.quantity, x.predicted, x.estimate, x.stderr, verdict_of(x).verdict) for x in judged]
         return [dict(zip(COLUMNS, row, strict=True)) for row in values], []
 
@@ -427,6 +428,7 @@ def _case(resolved: Resolved) -> "Case":
         columns=COLUMNS,
         stages=(
             Stage(FLOW, lambda *_: _flow(resolved)),
+            Stage(DOUBLE, lambda _, progress: _sgd(resolved, progress, share=2.0), judged=False),
             Stage(SGD, lambda _, progress: _sgd(resolved, progress)),
             Stage(HALF, lambda _, progress: _sgd(resolved, progress, share=0.5)),
         ),
@@ -443,7 +445,8 @@ def run_claim(context: "Context") -> "Outcome":
 
     resolved = resolve(CommitteeProblem())
     resolved = replace(resolved, problem=replace(resolved.problem, seed=context.seed_for("trained committee", "SGD")))
-    return Outcome(measurements(resolved, flow(resolved), _sgd(resolved).data, _sgd(resolved, share=0.5).data))
+    runs = (_sgd(resolved, share=share).data for share in (2.0, 1.0, 0.5))
+    return Outcome(measurements(resolved, flow(resolved), *runs))
 
 
 def __getattr__(name: str) -> Any:

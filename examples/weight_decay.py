@@ -381,9 +381,9 @@ def _table(resolved: Resolved, run: Run) -> str:
 
 
 def measurements(resolved: Resolved, flow: "xr.Dataset", *sgd: "xr.Dataset") -> "list[Measurement]":
-    """The flow beside the prediction, and SGD at η and η/2, extrapolated to η = 0, beside the flow."""
+    """The flow beside the prediction, and SGD at 2η, η and η/2, extrapolated to η = 0, beside the flow."""
+    from validation.comparisons.step_limit import SECOND_ORDER, step_limit
     from validation.judge.claim import Measurement
-    from validation.statistics.standard_errors import mean_and_error
 
     of_flow, of_sgd = measured(resolved, flow), [measured(resolved, one) for one in sgd]
     found = []
@@ -394,11 +394,12 @@ def measurements(resolved: Resolved, flow: "xr.Dataset", *sgd: "xr.Dataset") -> 
         )
         if not of_sgd:
             continue
-        full, half = (one[name][:, i] for one in of_sgd)
-        estimate, stderr = mean_and_error(2 * half - full)
-        second = (float(half.mean()) - float(full.mean())) ** 2 / exact
-        why = "second order of the extrapolation to η = 0"
-        found.append(Measurement(f"{text}, SGD", exact, estimate, stderr, second, controls, why, f"{name}{i}.sgd"))
+        limit = step_limit(*(one[name][:, i] for one in of_sgd))
+        if limit is not None:
+            judged = Measurement(
+                f"{text}, SGD", exact, controls=controls, allowance_from=SECOND_ORDER, key=f"{name}{i}.sgd", **limit
+            )
+            found.append(judged)
     return found
 
 
@@ -431,7 +432,7 @@ def _expected(resolved: Resolved) -> list[tuple[str, int, float, float, dict[str
 
 
 COLUMNS = ("quantity", "predicted", "measured_mean", "measured_stderr", "verdict")
-FLOW, SGD, HALF = "gradient flow", "SGD", "SGD, half the step size"
+FLOW, DOUBLE, SGD, HALF = "gradient flow", "SGD, twice the step size", "SGD", "SGD, half the step size"
 
 
 def _case(resolved: Resolved) -> "Case":
@@ -440,14 +441,14 @@ def _case(resolved: Resolved) -> "Case":
     from validation.judge.claim import verdict_of
 
     def rows(found: Any) -> tuple[list[dict[str, Any]], list[str]]:
-        judged = measurements(resolved, *(found[name].data for name in (FLOW, SGD, HALF)))
+        judged = measurements(resolved, *(found[name].data for name in (FLOW, DOUBLE, SGD, HALF)))
         return [
             dict(zip(COLUMNS, (x.quantity, x.predicted, x.estimate, x.stderr, verdict_of(x).verdict), strict=True))
             for x in judged
         ], []
 
     def figures(found: Any) -> list[tuple[str, object]]:
-        if len(found) < 3:
+        if HALF not in found:
             return []
         flow, time = found[FLOW].data, found[HALF].data.time.values
         rest = {"floor": np.full(time.size, resolved.floor(resolved.norm))}
@@ -465,6 +466,7 @@ def _case(resolved: Resolved) -> "Case":
         columns=COLUMNS,
         stages=(
             Stage(FLOW, lambda _, progress: _flow(resolved, progress)),
+            Stage(DOUBLE, lambda _, progress: _sgd(resolved, progress, share=2.0), judged=False),
             Stage(SGD, lambda _, progress: _sgd(resolved, progress)),
             Stage(HALF, lambda _, progress: _sgd(resolved, progress, share=0.5)),
         ),
@@ -481,7 +483,7 @@ def run_claim(context: "Context") -> "Outcome":
 
     resolved = resolve(DecayProblem(seed=1))
     again = replace(resolved, problem=replace(resolved.problem, seed=context.seed_for("weight decay", "SGD")))
-    runs = _flow(again), _sgd(again), _sgd(again, share=0.5)
+    runs = _flow(again), *(_sgd(again, share=share) for share in (2.0, 1.0, 0.5))
     alone = resolve(DecayProblem(seed=1, weights=(1.0,), student_width=1))
     found = measurements(again, *(run.data for run in runs))
     return Outcome([*found, *(replace(x, key=f"alone.{x.key}") for x in measurements(alone, _flow(alone).data))])

@@ -126,12 +126,13 @@ def online_pca():
 
 
 def test_a_finer_run_is_recorded_at_the_same_times_up_to_the_end(online_pca):
-    problem = online_pca.PcaProblem(dim=4, time=1.0, step_size=0.0126, replicas=2)  # 80 steps and a bit; 61 records
-    runs = [online_pca.sgd(online_pca.resolve(problem), finer=finer).data for finer in (1, 2)]
-    assert runs[0].time[-1] == 1.0
-    np.testing.assert_allclose(runs[0].time, runs[1].time, rtol=1e-12)
+    problem = online_pca.PcaProblem(dim=4, time=1.0, step_size=0.0126, replicas=2)  # 80 steps of 1 / 80
+    runs = [online_pca.sgd(online_pca.resolve(problem), finer=finer).data for finer in (0.5, 1, 2)]
+    assert [run.time.values[-1] for run in runs] == pytest.approx([1.0] * 3, rel=1e-12)
+    for run in runs[1:]:
+        np.testing.assert_allclose(run.time, runs[0].time, rtol=1e-12)
     few = online_pca.sgd(online_pca.resolve(replace(problem, step_size=0.1))).data
-    assert few.time.size == 11
+    assert few.time.size == 6  # (every second step, so that twice the step size is recorded then, too)
 
 
 @pytest.mark.parametrize(("time", "judged"), [(0.5, 1), (2.0, 2)])
@@ -141,6 +142,7 @@ def test_a_half_time_beyond_the_run_is_not_judged(online_pca, time, judged):
     assert (resolved.half_time < time) == (judged == 2)
     found = {
         online_pca.FLOW: online_pca.flow(resolved),
+        online_pca.DOUBLE: online_pca.sgd(resolved, finer=0.5),
         online_pca.SGD: online_pca.sgd(resolved),
         online_pca.HALF: online_pca.sgd(resolved, finer=2),
     }

@@ -23,10 +23,14 @@ WITHIN = f"{SIGMAS:g} standard errors (of few replicas more: Student's quantile 
 
 @dataclass(frozen=True)
 class Stage:
-    """One simulation. `run` is given what was found before and a progress; its result may say ``diverged``."""
+    """One simulation. `run` is given what was found before and a progress; its result may say ``diverged``.
+
+    judged: it is the user's. One that only tells what to allow may diverge.
+    """
 
     name: str
     run: Callable[[Found, Progress | None], Any]
+    judged: bool = True
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,8 @@ def compare(
     figures, report = case.figures(found), None
     if out is not None:
         report = _write(case, out / (unfinished(page) if stop else page), rows, figures, problem or {}, notes)
-    diverged = any(bool(np.any(getattr(one, "diverged", False))) for one in found.values())
+    ran = [found[stage.name] for stage in case.stages if stage.judged and stage.name in found]
+    diverged = any(bool(np.any(getattr(one, "diverged", False))) for one in ran)
     compared = Comparison(
         rows, notes, report, all(row["verdict"] != "disagrees" for row in rows), diverged, found, figures
     )

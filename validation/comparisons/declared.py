@@ -1,4 +1,4 @@
-"""A declared model: its population flow, and SGD at two step sizes, extrapolated to the flow's limit."""
+"""A declared model: its population flow, and SGD at three step sizes, extrapolated to the flow's limit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,20 +21,20 @@ from theory.declared.predict import predict
 from theory.declared.rule import Momentum, Rule
 from theory.declared.schedule import Schedule
 from theory.declared.start import Start
-from validation.comparison import WITHIN, Case, Found, Row, Stage, allowed, judged
+from validation.comparison import WITHIN, Case, Found, Row, Stage, judged
+from validation.comparisons.step_limit import SECOND_ORDER, step_limit
 from validation.figures.common import mean_paths
 from validation.judge.claim import Measurement, verdict_of
-from validation.statistics.standard_errors import mean_and_error
 
 if TYPE_CHECKING:
     import xarray as xr
 
-FLOW, SGD, HALF = "population flow", "SGD", "SGD, half the step size"
+FLOW, DOUBLE, SGD, HALF = "population flow", "SGD, twice the step size", "SGD", "SGD, half the step size"
 COLUMNS = ("quantity", "predicted", "measured_mean", "measured_stderr", "verdict")
 _RULE = (
-    f"Agrees: the mean of SGD lies within {WITHIN}, the second order of the extrapolation and the integrator's error of "
-    "what the flow says; flows that leave something out must be rejected. Emergence times are those of the flow: they must "
-    "lie in the interval of the prediction."
+    f"Agrees: the mean of SGD lies within {WITHIN}, the second order of the extrapolation (as runs at 2η tell it, within "
+    "their own error) and the integrator's error of what the flow says; flows that leave something out must be rejected. "
+    "Emergence times are those of the flow: they must lie in the interval of the prediction."
 )
 #: Times at which the flow is read, the start not counted.
 _READ = 200
@@ -57,15 +57,37 @@ class Halved:
         return self.schedule(step // 2) / 2
 
 
+@dataclass(frozen=True)
+class Doubled:
+    """A number of steps, two taken as one of their sum; the last of an odd number remains."""
+
+    size: float | Schedule
+    steps: int
+
+    @property
+    def end(self) -> int:
+        """Of the steps."""
+        return -(-self.steps // 2)
+
+    def __call__(self, step: Any) -> Any:
+        first, second = ((self.size(n) if callable(self.size) else self.size) for n in (2 * step, 2 * step + 1))
+        return first + second * (2 * step + 1 < self.steps)
+
+
 def halved(rule: Rule) -> Rule:
     """The rule with half the step size."""
     size = rule.step_size
     return replace(rule, step_size=Halved(size) if callable(size) else size / 2)
 
 
-def readings(model: DeclaredModel, run: DeclaredFlow | DeclaredRun, kept: Any = slice(None)) -> dict[str, np.ndarray]:
-    """What is judged of a flow (), or of the replicas `kept` of a run (replica,)."""
-    data = run.dataset.isel(replica=kept) if isinstance(run, DeclaredRun) else run.dataset
+def doubled(rule: Rule, steps: int) -> Rule:
+    """The rule with twice the step size, for a run as long as so many of its steps."""
+    return replace(rule, step_size=Doubled(rule.step_size, steps))
+
+
+def readings(model: DeclaredModel, run: DeclaredFlow | DeclaredRun) -> dict[str, np.ndarray]:
+    """What is judged of a flow (), or of a run (replica,), nan where it diverged."""
+    data = run.dataset
     loss = declared_loss(model, data.overlap.values, data.gram.values, data.second.values)
     times = data.time.values
     found = {
@@ -74,32 +96,31 @@ def readings(model: DeclaredModel, run: DeclaredFlow | DeclaredRun, kept: Any = 
     }
     if model.student.rows == "free":  # on a sphere it is a constraint, which no theory can be wrong about
         found["squared norms at the end"] = np.einsum("...ikk->...", data.gram.values[..., -1, :, :, :])
-    return found
+    return {name: np.where(run.diverged, np.nan, x) if isinstance(run, DeclaredRun) else x for name, x in found.items()}
 
 
 def measurements(
-    model: DeclaredModel, flow: DeclaredFlow, runs: tuple[DeclaredRun, DeclaredRun], wrong: Mapping[str, DeclaredFlow]
+    model: DeclaredModel,
+    flow: DeclaredFlow,
+    runs: tuple[DeclaredRun, DeclaredRun, DeclaredRun],
+    wrong: Mapping[str, DeclaredFlow],
 ) -> list[Measurement]:
-    """SGD at η and η/2, extrapolated to 0, beside the flow. `wrong`: flows of the models of `rivals`."""
-    kept = np.flatnonzero(~(runs[0].diverged | runs[1].diverged))
-    if kept.size < 2:
-        return []
+    """SGD at η and η/2, extrapolated to 0, beside the flow. `runs`: at 2η, η and η/2; `wrong`: flows of the `rivals`."""
+    double, full, half = (readings(model, run) for run in runs)
     exact, models = readings(model, flow), rivals(model)
-    full, half = (readings(model, run, kept) for run in runs)
     others = {name: readings(models[name], one) for name, one in wrong.items()}
-    first = replace(flow, dataset=flow.dataset.isel(time=[0, 0]).assign_coords(time=[0.0, 1.0]))
-    others["nothing learned"] = readings(model, first)
+    begin = replace(flow, dataset=flow.dataset.isel(time=[0, 0]).assign_coords(time=[0.0, 1.0]))
+    others["nothing learned"] = readings(model, begin)
     found = []
     for name, predicted in exact.items():
-        estimate, stderr = mean_and_error(2 * half[name] - full[name])
+        limit = step_limit(double[name], full[name], half[name])
+        if limit is None:
+            return []
         # Beside what it began with, too: a loss that ends near 0, or of either sign, is no scale of itself.
-        scale = max(abs(float(predicted)), abs(float(others["nothing learned"][name])))
-        second = (float(half[name].mean()) - float(full[name].mean())) ** 2 / scale
+        limit["allowance"] += _FLOW * max(abs(float(predicted)), abs(float(others["nothing learned"][name])))
         controls = {other: float(values[name]) for other, values in others.items()}
-        why, allowance = "second order of the extrapolation to η = 0, and the integrator's", second + _FLOW * scale
-        found.append(
-            Measurement(name, float(predicted), estimate, stderr, allowance, controls, why, sigmas=allowed(kept.size))
-        )
+        why = f"{SECOND_ORDER}, and the integrator's"
+        found.append(Measurement(name, float(predicted), controls=controls, allowance_from=why, **limit))
     return found
 
 
@@ -163,8 +184,8 @@ def declared_case(
 ) -> Case:
     """The flow at the end of the run and over it, beside SGD extrapolated from η and η/2 to η = 0.
 
-    Judged against flows that leave out what is special in the model, and against the start. Raises `InputError` for models
-    without a flow.
+    A run at 2η tells what that leaves; where that diverges, the first order, f(η/2) − f(η), is allowed whole. Judged against
+    flows that leave out what is special in the model, and against the start. Raises `InputError` for models without a flow.
     """
     times = np.linspace(0.0, time, _READ + 1)
     speed(model.rule)
@@ -193,6 +214,7 @@ def declared_case(
         columns=COLUMNS,
         stages=(
             Stage(FLOW, lambda _, progress: flow(model, progress)),
+            Stage(DOUBLE, lambda _, progress: sgd(doubled(model.rule, steps), -(-steps // 2), progress), judged=False),
             Stage(SGD, lambda _, progress: sgd(model.rule, steps, progress)),
             Stage(HALF, lambda _, progress: sgd(halved(model.rule), 2 * steps, progress)),
         ),
@@ -207,7 +229,7 @@ def declared_case(
 def _rows(
     model: DeclaredModel, start: Start, found: Found, others: Mapping[str, DeclaredFlow]
 ) -> tuple[list[Row], list[str]]:
-    measured = measurements(model, found[FLOW], (found[SGD], found[HALF]), others)
+    measured = measurements(model, found[FLOW], (found[DOUBLE], found[SGD], found[HALF]), others)
     values = [(x.quantity, x.predicted, x.estimate, x.stderr, verdict_of(x).verdict) for x in measured]
     rows: list[Row] = [dict(zip(COLUMNS, row, strict=True)) for row in values]
     times = emergences(model, start, found[FLOW])
