@@ -99,10 +99,11 @@ def test_sharpness_of_a_product_is_that_of_its_flow() -> None:
 
 
 def test_toy_times_have_the_goals_unit() -> None:
-    """w = W^{1/k} x scales all times by W^{2/k − 2}."""
-    assert Toy(3).passage_time(0.02, 0.5, 8.0) == pytest.approx(
-        Toy(3).passage_time(0.01, 0.5) * 8 ** (2 / 3 - 2), rel=1e-9
-    )
+    """w = W^{1/k} x scales all times by W^{2/k − 2}, a start above 1 included."""
+    for start in (0.02, 1.5):
+        assert Toy(3).passage_time(start, 0.5, 8.0) == pytest.approx(
+            Toy(3).passage_time(start / 2, 0.5) * 8 ** (2 / 3 - 2), rel=1e-9
+        )
 
 
 def test_toy_flow_reaches_its_levels_in_time() -> None:

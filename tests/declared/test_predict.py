@@ -220,6 +220,19 @@ def test_a_leap_that_hangs_on_what_rows_share_is_outside() -> None:
     assert reasons(said(**given, **LONE)[1]) == ["never"]
 
 
+def test_a_row_alone_has_nobody_to_find_the_rest() -> None:
+    """It rests on z1; of three rows two find z2 and z3."""
+    given = {"inputs": "64", "activation": "h2+h3", "target": "z1**2-1+z1*z2*z3", **LONE, "loss": "square", "seed": 3}
+    met = []
+    for width in (1, 3):
+        resolved, known = said(**given | {"student_width": width})
+        flow = declared_flow(resolved.model, resolved.start, 60.0, np.array([0.0, 60.0])).dataset
+        met.append((reasons(known), np.abs(flow.overlap.values[-1, 0]).max(axis=0) > 0.3))
+    assert [(why, found.tolist()) for why, found in met] == [
+        (["never"], [True, False, False]), (["rows"], [True, True, True]),
+    ]  # fmt: skip
+
+
 def test_a_coefficient_that_is_too_small_for_the_dimension_is_outside() -> None:
     """Slopes 1e-6 and 3t² are as large at t = 6e-4, far below the overlaps of 1000 dimensions."""
     given = {"activation": "h1+h3", "target": "0.000001*z1+h3(z1)", "step_size": 1e-6, **LONE}

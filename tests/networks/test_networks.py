@@ -230,6 +230,15 @@ def test_a_residual_network_starts_with_outputs_of_the_size_of_its_features() ->
         assert float(jnp.var(weights)) == pytest.approx(variance, rel=4 * np.sqrt(2 / weights.size))
 
 
+def test_a_residual_network_starts_as_a_homogeneous_function_without_bias() -> None:
+    """What normalises has gain 1 and shift 0, around a running mean of 0 and variance of 1."""
+    start = draw_resnet(jax.random.key(0), 1, 3, (4,), 1, F64)
+    images = jnp.asarray(np.random.default_rng(0).standard_normal((2, 4, 4, 1)))
+    once, thrice = start(images)[0], start(3 * images)[0]
+    assert float(jnp.abs(once[0] - once[1]).min()) > 1e-3
+    np.testing.assert_allclose(thrice, 3 * once, rtol=1e-9)
+
+
 @pytest.mark.slow
 def test_training_learns_and_label_noise_costs_training_loss(toy: ImageSet) -> None:
     told: list[float] = []
@@ -245,7 +254,6 @@ def test_training_learns_and_label_noise_costs_training_loss(toy: ImageSet) -> N
     assert np.all(np.diff(pruned.kept_by_share.values) <= 0)
 
 
-@pytest.mark.slow
 def test_a_sharpness_aware_step_takes_the_gradient_a_radius_uphill(toy: ImageSet) -> None:
     """One step on all images; uphill by the radius, whatever the gradient's length, which is far from 1."""
     training = replace(TINY, epochs=1, batch=64, radius=0.3, double=True)

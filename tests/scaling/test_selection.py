@@ -187,6 +187,13 @@ def test_none_is_missed_of_independent_and_of_exclusive_directions() -> None:
     assert none_missed(np.array([0.0, 1.0]), np.zeros((2, 2))).tolist() == [1.0, 1.0, 0.0]
 
 
+@pytest.mark.parametrize("covariance", [-0.1, -0.05, 0.0])
+def test_none_of_two_is_missed_as_their_covariance_says(covariance: float) -> None:
+    """Exactly: mean and variance of a number of at most two are all of its law."""
+    pair = np.array([[0.0, covariance], [covariance, 0.0]])
+    assert none_missed(np.array([0.3, 0.6]), pair)[2] == pytest.approx(0.7 * 0.4 + covariance, rel=1e-7)
+
+
 def test_odd_activations_may_leave_directions_without_a_neuron() -> None:
     law = selection_law(power_law(2, 0.5, 3, exponent=3), fluctuations=False)
     assert 0.05 < law.missed.sum() < 0.5
