@@ -39,6 +39,20 @@ def test_leaving_probability_has_both_limits() -> None:
     assert leaving_probability(1.0) == pytest.approx(series, abs=1e-6)
 
 
+def test_where_all_kicks_count_alike_the_barrier_is_as_far_as_a_plain_walk_overshoots() -> None:
+    """A hundred steps, hardly any growth: the far end of the interval, by as much as σ moves the tube's edge."""
+    walks, steps, edge = 100_000, 100, 15
+    growth = NoisyGrowth(1, 1e-9, 1.0, 1 + steps * 1e-9, 0.01, 0.01 * edge)
+    position, outside = np.zeros(walks), np.zeros(walks, dtype=bool)
+    rng = np.random.default_rng(0)
+    for _ in range(steps):
+        position += rng.standard_normal(walks)
+        outside |= np.abs(position) > edge
+    middle, half = growth.leaves()
+    assert middle - half == pytest.approx(outside.mean(), abs=4 * outside.std() / np.sqrt(walks))
+    assert middle + half == pytest.approx(leaving_probability(steps / edge**2), rel=1e-6)
+
+
 def test_refusals_name_argument_value_and_remedy() -> None:
     with pytest.raises(InputError, match=r"end is 0\.5: growth ends above its start"):
         NoisyGrowth(3, 1e-3, 1.0, 0.5, 1e-4, 0.01)
