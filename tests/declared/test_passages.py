@@ -1,5 +1,6 @@
 """Times of passage over dimensions: exponents and error bars against known laws."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +11,10 @@ from scipy import stats
 from dynamics.core.keys import replica_keys
 from dynamics.declared.engine import Exact
 from dynamics.declared.lanes import until_ended
+from dynamics.declared.simulate import declared_sgd
+from theory.declared.rule import Ahead, Rule
 from theory.declared.start import Start
+from validation.experiments.links import Again
 from validation.experiments.passages import LEVEL, START, Passages, case_of, passages, run_points
 
 X = np.array([10.0, 20.0, 40.0, 80.0])
@@ -58,6 +62,19 @@ def test_what_is_predicted_adds_its_orders() -> None:
     by_hand = [float(np.polyfit(np.log(X), np.log(TERMS[:, :n].sum(axis=1)), 1)[0]) for n in (1, 2, 3)]
     assert [run.theory(n) for n in (1, 2, 3)] == pytest.approx(by_hand, rel=1e-9)
     assert run.left_out() == pytest.approx(by_hand[1] - by_hand[0] + by_hand[2] - by_hand[1], rel=1e-9)
+
+
+def test_a_look_ahead_that_goes_with_the_step_size_is_one_of_that_length() -> None:
+    """`Ahead` by η² × ratio / η; plain SGD goes elsewhere."""
+    size, ratio = 0.02, 3.0
+    model = case_of("sgd", "h3").model(10, size)
+    start = Start((np.array([[0.6, 0.8]]),))
+    rules = Again(size, ratio=ratio), Ahead(size, ahead=ratio * size), Rule(size)
+    again, ahead, plain = (
+        declared_sgd(replace(model, rule=rule), start, steps=3, replicas=2, seed=0).dataset.overlap for rule in rules
+    )
+    np.testing.assert_allclose(again, ahead, rtol=1e-12)
+    assert float(abs(again - plain).max()) > 1e-3
 
 
 @pytest.mark.slow
