@@ -96,12 +96,14 @@ def test_runs_that_all_diverge_have_no_picture() -> None:
         {"loss": "correlation", "step_size": "0.3", "time": 3.0},
         {"noise": 0.3, "step_size": "0.02", "time": 25.0, "start_scale": 1.0},
         {"activation": "z", "train_second": True, "step_size": "0.01", "time": 20.0, "start_scale": 0.5},
+        {"step_size": "power(0.05, 0.5)", "time": 8.0, "start_scale": 1.0},
     ],
-    ids=["negative", "near zero", "rounding"],
+    ids=["negative", "near zero", "rounding", "schedule"],
 )
 def test_a_loss_is_judged_beside_what_it_began_with(given: dict) -> None:
     """The right flow agrees and one that ends elsewhere does not, where the loss is negative, where it ends near 0, or at
-    what rounding leaves of it. (There the norms say what the second order is: without it they are off by 25 errors.)
+    what rounding leaves of it. (There the norms say what the second order is: without it they are off by 25 errors.) Of a
+    schedule the first records are far apart in time.
     """
     rows = {} if "start_scale" in given else {"rows": "sphere"}
     shape = {"inputs": "20", "teacher_weights": (1.0,), "student": "committee", "activation": "erf", "student_width": 1}
@@ -120,6 +122,23 @@ def test_a_loss_is_judged_beside_what_it_began_with(given: dict) -> None:
         if one.quantity == "loss at the end":
             wrong = replace(one, predicted=one.predicted + fallen / 4)
             assert verdict_of(wrong).verdict == "disagrees", one
+
+
+@pytest.mark.slow
+def test_sgd_that_is_far_from_its_limit_has_no_verdict() -> None:
+    shape = {"inputs": "16", "student": "committee", "activation": "erf", "student_width": 2, "start_scale": 1.0}
+    resolved = resolve(
+        DeclaredProblem(**shape, teacher_weights=(1.0, 0.5), step_size="power(0.5, 0.9)", time=8.0, batch=4)
+    )
+    case = declared_case(
+        resolved.model, resolved.start, steps=resolved.steps, time=resolved.time, replicas=128, seed=0, method="exact"
+    )
+    ran: dict = {}
+    for stage in case.stages:
+        ran[stage.name] = stage.run(ran, None)
+    rows, notes = case.judge(ran)
+    assert {row["verdict"] for row in rows} == {"outside"}
+    assert all("off its limit of small steps" in note for note in notes)
 
 
 @pytest.mark.parametrize(("rows", "judged"), [("free", True), ("sphere", False), ("projected", False)])

@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 
 from dynamics.core.interrupted import Progress
 from dynamics.declared.flow import DeclaredFlow, declared_flow
@@ -22,6 +23,7 @@ from theory.declared.rule import Momentum, Rule
 from theory.declared.schedule import Schedule
 from theory.declared.start import Start
 from validation.comparison import WITHIN, Case, Found, Row, Stage, judged
+from validation.comparisons.directions import LARGEST_SHIFT
 from validation.comparisons.step_limit import SECOND_ORDER, step_limit
 from validation.figures.common import mean_paths
 from validation.judge.claim import Measurement, verdict_of
@@ -34,6 +36,7 @@ COLUMNS = ("quantity", "predicted", "measured_mean", "measured_stderr", "verdict
 _RULE = (
     f"Agrees: the mean of SGD lies within {WITHIN}, the second order of the extrapolation (as runs at 2η tell it, within "
     "their own error) and the integrator's error of what the flow says; flows that leave something out must be rejected. "
+    f"SGD that disagrees and is more than {LARGEST_SHIFT:.0%} off its limit of small steps has no verdict. "
     "Emergence times are those of the flow: they must lie in the interval of the prediction."
 )
 #: Times at which the flow is read, the start not counted.
@@ -85,18 +88,29 @@ def doubled(rule: Rule, steps: int) -> Rule:
     return replace(rule, step_size=Doubled(rule.step_size, steps))
 
 
-def readings(model: DeclaredModel, run: DeclaredFlow | DeclaredRun) -> dict[str, np.ndarray]:
-    """What is judged of a flow (), or of a run (replica,), nan where it diverged."""
+def readings(
+    model: DeclaredModel, run: DeclaredFlow | DeclaredRun, flow: DeclaredFlow | None = None
+) -> dict[str, np.ndarray]:
+    """What is judged of a flow (), or of a run (replica,), nan where it diverged.
+
+    flow: beside which the run is averaged. Records of a schedule's steps are far apart in time where those are large: a
+    trapezoid misses as much of either curve there.
+    """
     data = run.dataset
     loss = declared_loss(model, data.overlap.values, data.gram.values, data.second.values)
     times = data.time.values
-    found = {
-        "loss, mean over the run": np.trapezoid(loss, times, axis=-1) / times[-1],
-        "loss at the end": loss[..., -1],
-    }
+    found = {"loss, mean over the run": _mean(loss, times), "loss at the end": loss[..., -1]}
+    if flow is not None:
+        known, at = flow.dataset.loss.values, flow.dataset.time.values
+        found["loss, mean over the run"] += _mean(known, at) - _mean(CubicSpline(at, known)(times), times)
     if model.student.rows == "free":  # on a sphere it is a constraint, which no theory can be wrong about
         found["squared norms at the end"] = np.einsum("...ikk->...", data.gram.values[..., -1, :, :, :])
     return {name: np.where(run.diverged, np.nan, x) if isinstance(run, DeclaredRun) else x for name, x in found.items()}
+
+
+def _mean(curve: np.ndarray, times: np.ndarray) -> Any:
+    """Over a run, by trapezoids."""
+    return np.trapezoid(curve, times, axis=-1) / times[-1]
 
 
 def measurements(
@@ -106,7 +120,7 @@ def measurements(
     wrong: Mapping[str, DeclaredFlow],
 ) -> list[Measurement]:
     """SGD at η and η/2, extrapolated to 0, beside the flow. `runs`: at 2η, η and η/2; `wrong`: flows of the `rivals`."""
-    double, full, half = (readings(model, run) for run in runs)
+    double, full, half = (readings(model, run, flow) for run in runs)
     exact, models = readings(model, flow), rivals(model)
     others = {name: readings(models[name], one) for name, one in wrong.items()}
     begin = replace(flow, dataset=flow.dataset.isel(time=[0, 0]).assign_coords(time=[0.0, 1.0]))
@@ -120,7 +134,9 @@ def measurements(
         limit["allowance"] += _FLOW * max(abs(float(predicted)), abs(float(others["nothing learned"][name])))
         controls = {other: float(values[name]) for other, values in others.items()}
         why = f"{SECOND_ORDER}, and the integrator's"
-        found.append(Measurement(name, float(predicted), controls=controls, allowance_from=why, **limit))
+        shift = float(np.nanmean(full[name])) - limit["estimate"]
+        limit |= {"controls": controls, "allowance_from": why, "details": {"shift": shift}}
+        found.append(Measurement(name, float(predicted), **limit))
     return found
 
 
@@ -230,12 +246,23 @@ def _rows(
     model: DeclaredModel, start: Start, found: Found, others: Mapping[str, DeclaredFlow]
 ) -> tuple[list[Row], list[str]]:
     measured = measurements(model, found[FLOW], (found[DOUBLE], found[SGD], found[HALF]), others)
-    values = [(x.quantity, x.predicted, x.estimate, x.stderr, verdict_of(x).verdict) for x in measured]
-    rows: list[Row] = [dict(zip(COLUMNS, row, strict=True)) for row in values]
+    values = [(x.quantity, x.predicted, x.estimate, x.stderr, *_verdict(x)) for x in measured]
+    rows: list[Row] = [dict(zip((*COLUMNS, "reason"), row, strict=True)) for row in values]
     times = emergences(model, start, found[FLOW])
-    notes = [f"{row['quantity'].capitalize()}: {row['reason']}." for row in times]
+    notes = [f"{row['quantity'].capitalize()}: {row['reason']}." for row in (*rows, *times) if row["reason"]]
     notes += [] if values else ["No SGD is judged: fewer than two replicas did not diverge."]
     return [*rows, *times], notes
+
+
+def _verdict(one: Measurement) -> tuple[str, str]:
+    """And why, of what is too far from its limit to be extrapolated to it."""
+    verdict, shift = verdict_of(one).verdict, one.details["shift"]
+    assert isinstance(shift, float)
+    size = max(abs(one.predicted), abs(one.estimate))
+    if verdict != "disagrees" or abs(shift) <= LARGEST_SHIFT * size:
+        return verdict, ""
+    off = f"SGD is {abs(shift) / size:.0%} off its limit of small steps"
+    return "outside", f"{off}, too far to extrapolate: lower step-size"
 
 
 def _figures(model: DeclaredModel, found: Found, others: Mapping[str, DeclaredFlow]) -> list[tuple[str, object]]:
