@@ -295,6 +295,33 @@ def test_a_pause_takes_the_boosts_and_what_the_error_kicks() -> None:
     assert law.switched(gram, norm2) == pytest.approx(error / 1000.5 / 4000 + kicks, rel=3e-3)
 
 
+def test_a_pause_takes_what_runs_of_one_dimension_lose() -> None:
+    r"""There $\|W\|^2$, $\|a\|^2$ and θ are all of SGD: with noise and its mirror image until they rest, then without."""
+    runs, step, noise, goal, sizes = 20_000, 0.04, 0.05, 1.0, (3.0, 2.0)
+    rng, (G, A), fit = (
+        np.random.default_rng(0),
+        np.repeat(np.array(sizes)[:, None], 2 * runs, axis=1),
+        np.full(2 * runs, goal),
+    )
+
+    def train(steps: int, noise: float, G: np.ndarray, A: np.ndarray, fit: np.ndarray) -> tuple[np.ndarray, ...]:
+        for _ in range(steps):
+            x, label = np.tile(rng.standard_normal(runs), 2), noise * rng.standard_normal(runs)
+            kick = step * x * (x * (goal - fit) + np.append(label, -label))
+            G, A, fit = (
+                G + 2 * kick * fit + kick**2 * A, A + 2 * kick * fit + kick**2 * G, fit + kick * (G + A) + kick**2 * fit
+            )  # fmt: skip
+        return G, A, fit
+
+    noisy = train(75, noise, G, A, fit)
+    paused = train(200, 0.0, *noisy)
+    fallen = (noisy[0] - paused[0]).reshape(2, runs).mean(axis=0) / paused[0].mean()
+    law = Law(Geometry(np.eye(1), np.array([goal]), np.ones(1), 1.0), step, noise, 1)
+    predicted = law.switched(np.array([[paused[0].mean()]]), float(paused[1].mean()))
+    error = fallen.std(ddof=1) / np.sqrt(runs)
+    assert abs(fallen.mean() - predicted) < 4 * error < 0.07 * predicted
+
+
 def test_phases_of_the_published_setting() -> None:
     phases = predict_phases(draw_linear_task(20, 1.0, None, 0), width=1000, step_size=1e-3, noise=4.0)
     assert phases.escape_steps == pytest.approx(2 / (np.sqrt(1000) * 1e-6 * phases.residual_variance), rel=0.1)

@@ -337,7 +337,7 @@ class Law:
         return Forces(mean, lean, on_first(stiffness, gram, force, lean), on_other(stiffness, norm2, force, lean))
 
     def switched(self, gram: np.ndarray, norm2: float) -> float:
-        r"""By how much $\ln\|W\|_F^2$ falls once noise stops, at the slow weights of G and A.
+        r"""By how much $\ln E\|W\|_F^2$ falls once noise stops, at the slow weights of G and A.
 
         The boosts go, and while the error relaxes it kicks. When noise is back, as much is made up.
         """
@@ -430,7 +430,7 @@ class Phases:
         times: (T,) steps at which the curves are given.
         frobenius2, second_norm2: (T,) mean $\|W\|_F^2$ and $\|a\|^2$. alignment: (T,) mean absolute cosine.
         top_share: (T,) mean $s_1/\|W\|_F$.
-        switched: (T,) by how much $\ln\|W\|_F^2$ falls if noise stops then, as the boosts and the error relax.
+        switched: (T,) by how much $\ln E\|W\|_F^2$ falls if noise stops then, as the boosts and the error relax.
         neglected: the sizes of what is left out.
     """
 
