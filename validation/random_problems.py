@@ -86,7 +86,8 @@ def judge_problem(kind: str, text: str, seed: int) -> list[Judged]:
     name = f"{text}, m = {students}, P = {width}, d = {dim}, norm {scale}, seed {seed}"
     found = []
     for q, (own, time) in enumerate(zip(stated, times.tolist(), strict=True)):
-        reasons = stopped or tuple(dict.fromkeys(x.name for x in own.broken))
+        silent = ("no interval",) if own.no_interval else ()  # nothing is stated
+        reasons = stopped or tuple(dict.fromkeys(x.name for x in own.broken)) or silent
         found.append(Judged(kind, f"{name}, direction {q + 1}", time, own.low, own.high, reasons, exponent))
     return found
 

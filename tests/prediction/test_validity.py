@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -240,6 +241,22 @@ def test_a_stiff_problem_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TooLong):
         deflated_rows(found.activation, found.teacher, found.initial, 100.0)
     assert "stiff" in validity(found)[0].no_interval
+
+
+def test_a_trial_step_far_outside_is_shortened_without_a_word() -> None:
+    """Of degree 10 a step that is too long leaves what floating point holds."""
+    teacher = Teacher.of([1.65, 2.74, 2.02, 0.91], 8, normalise=False)
+    start = draw_initial_state(teacher, Student(4, 0.03), 629857)
+    assert "stiff" in validity(predict(Activation.parse("h10"), teacher, start))[0].no_interval
+
+
+def test_a_random_problem_of_which_no_interval_is_stated_is_not_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("theory.prediction.validity.MOST_OVERLAPS", 0)
+    seen = lambda _, teacher, *__, **___: SimpleNamespace(half_time=np.ones(teacher.width))  # noqa: E731
+    monkeypatch.setattr("validation.random_problems.gradient_flow", seen)
+    judged = judge_problem("even", "h4", 3)
+    assert any(x.reasons == ("no interval",) for x in judged)
+    assert all(np.isfinite(x.low) for x in judged if x.inside)
 
 
 @pytest.mark.parametrize(("text", "dim"), [("h4", 10**12), ("h6", 10**6)])

@@ -174,8 +174,12 @@ class _Flow:
 
     def rate(self, time: float, y: np.ndarray) -> np.ndarray:
         self.evaluations += 1
-        if self.evaluations > _MOST_EVALUATIONS or not np.all(np.isfinite(y)):
+        if self.evaluations > _MOST_EVALUATIONS:
             raise TooLong
+        with np.errstate(over="ignore", invalid="ignore"):  # of a trial step that is too long: its error is no number
+            return self._rate(y)
+
+    def _rate(self, y: np.ndarray) -> np.ndarray:
         t, risen, _ = self.split(y)
         arrays = {"t": t, "a": self.weights}
         velocity = self.drift.teachers(arrays)
