@@ -214,7 +214,8 @@ def parser(model: Model | None = None, named: bool = False, what: str = "") -> P
             _sweep(one)
         one.add_argument("--figure", metavar="FILE", help=f"draw it, too: {_ENDINGS}")
         _problem(one, model, _used(model, command, what))
-        one.description = _described(_OTHERS[command], "" if named else _EXAMPLES[command])
+        other = named or (what and f" {what} " not in _EXAMPLES[command])  # the example is not one of what is shown
+        one.description = _described(_OTHERS[command], "" if other else _EXAMPLES[command])
     reproduce = commands.add_parser(
         "reproduce", help="published figures, theory beside experiment", parents=[common, out]
     )

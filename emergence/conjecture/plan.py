@@ -106,7 +106,7 @@ def _runs(conjecture: Conjecture, runs: Runs, count: int) -> "tuple[list[Point],
     for seed in _seeds(conjecture, 2 * count):
         try:
             points = answered(conjecture, seed)
-            found.append((points, runs.of(conjecture, points)))
+            found.append((points, runs.part(len(found), count).of(conjecture, points)))
         except Exception as error:
             if not is_refusal(error):
                 raise

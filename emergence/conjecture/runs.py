@@ -4,7 +4,7 @@ import io
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,13 @@ class Runs:
         asked = [conjecture.cell(point) for point in points]
         found = self._in_memory(asked) if self.folder is None else self._in_store(conjecture, asked, self.folder)
         return [one if isinstance(one, Stopped) else _opened(one) for one in found]
+
+    def part(self, done: int, of: int) -> "Runs":
+        """The same for one of several equal parts, `done` of which are done."""
+        whole = self.progress
+        return replace(
+            self, progress=lambda fraction, text: whole((done + fraction) / of, f"{done + 1} of {of}: {text}")
+        )
 
     def _in_memory(self, asked: Sequence[Cell]) -> list[bytes | Stopped]:
         from dynamics.core.interrupted import IntegrationError

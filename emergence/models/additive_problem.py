@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from emergence.model import Simulation
 from emergence.models.run_length import check_steps, fewest_steps
-from emergence.models.teacher import INIT_SCALE, TrainedProblem
+from emergence.models.teacher import INIT_SCALE, UNSTABLE, TrainedProblem
 from emergence.options import option
 from emergence.refusal import refuse
 from emergence.values import Number, Whole
@@ -164,7 +164,7 @@ def beyond(step_size: float, bound: float, direction: int | None, allowed: bool)
     by = "" if direction is None else f" set by direction {direction + 1}"
     excess = f"step-size is {step_size:g}, beyond the stability bound {bound:.4g}{by}"
     if not allowed:
-        refuse(f"{excess}: lower it, raise batch, or give --allow-unstable")
+        refuse(f"{excess}: lower it, raise batch, or {UNSTABLE}")
     return [f"{excess}: {'some' if direction is None else 'that'} direction is not expected to be learned"]
 
 

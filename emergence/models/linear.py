@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from emergence.model import Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
 from emergence.models.run_length import check_steps
+from emergence.models.teacher import UNSTABLE
 from emergence.options import Problem, option, written
 from emergence.refusal import refuse
 from emergence.resources import Cost
@@ -212,7 +213,7 @@ def _excesses(problem: LinearProblem, limit: float | None, what: str) -> list[st
             found.append((text, "lower it"))
     for text, remedy in found:
         if not problem.allow_unstable:
-            refuse(f"{text}: {remedy}, or give --allow-unstable")
+            refuse(f"{text}: {remedy}, or {UNSTABLE}")
     return [text for text, _ in found]
 
 

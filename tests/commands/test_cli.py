@@ -96,6 +96,11 @@ def test_help_says_where_other_options_are_and_shows_a_command(command: Callable
     assert parse(shlex.split(example)).command == name
 
 
+@pytest.mark.parametrize("words", [("simulate", "riccati"), ("sweep", "online-sgd")])
+def test_help_of_one_simulation_shows_no_other_ones_example(command: Callable, words: tuple[str, str]) -> None:
+    assert "example:" not in command(*words, "--help").out
+
+
 def test_every_derivation_has_a_word_in_the_help(command: Callable) -> None:
     said = command("derive", "--help").out.partition("NAME:\n")[2]
     explained = dict(re.findall(r"^  (\S+)  +(\S.*)$", said, re.MULTILINE))

@@ -930,8 +930,11 @@ def test_pilot_and_calibration_pass_over_starts_of_which_theory_says_nothing() -
 
     found = [seed for seed in range(12) if np.isfinite(read([seed]).points[0].resolved.prediction.time_half[0])]
     assert 3 <= len(found) <= 9
-    (row,) = plan(read(found), Runs()).rows
+    told: list[float] = []
+    (row,) = plan(read(found), Runs(progress=lambda fraction, text: told.append(fraction))).rows
     assert row.have == len(found)
+    assert told == sorted(told)
+    assert told.count(1.0) == 1  # at the end of the pilot, not of each of its seeds
     later = read(found).under(1)
     kept = able(later)
     assert any(a != b for a, b in zip(kept.seeds, later.seeds, strict=True))

@@ -221,7 +221,7 @@ def test_a_step_size_beyond_the_bound_is_refused_naming_bound_and_direction() ->
     with pytest.raises(InputError) as refusal:
         resolve(replace(SMALL, step_size=1.001 * bound))
     assert f"bound {bound:.4g} set by direction {direction + 1}" in str(refusal.value)
-    assert "--allow-unstable" in str(refusal.value)
+    assert "--allow-unstable (in a file: allow-unstable = true)" in str(refusal.value)
     allowed = resolve(replace(SMALL, step_size=2 * bound, allow_unstable=True))
     assert len(allowed.warnings) == 1
     assert f"{bound:.4g}" in allowed.warnings[0]
