@@ -203,7 +203,7 @@ def parser(model: Model | None = None, named: bool = False, what: str = "") -> P
     derive.add_argument("--model", dest="model_name", metavar="MODEL", help=_MODEL_HELP)
     derive.add_argument("--activation", help="an activation, as in predict (default: the derivation's own, mostly h4)")
     derive.add_argument("--latex", action="store_true", help="print a LaTeX document")
-    derive.description = _described(derive.description, "emergence derive single-task --activation h4")
+    derive.description = _described(derive.description, "" if named else "emergence derive single-task --activation h4")
     for command, (text, shared) in _TAKING.items():
         one = commands.add_parser(command, help=text, parents=[common, *([out] if shared else [])])
         if command in ("simulate", "sweep"):

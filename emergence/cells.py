@@ -9,7 +9,7 @@ from typing import Any
 from emergence import models
 from emergence.model import Model
 from emergence.options import Problem, free
-from emergence.refusal import refuse
+from emergence.refusal import is_refusal, refuse
 from emergence.store import folder as store
 from emergence.version import version
 
@@ -54,11 +54,16 @@ def compute(configuration: Mapping[str, Any]) -> bytes:
     simulation, problem = model.simulation(configuration["what"]), problem_of(model, configuration["problem"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        resolved = model.resolve(problem, simulation)
-        simulation.requires(resolved)
-        if simulation.cost is not None:
-            simulation.cost(resolved).check(simulation.name, simulation.uses)
-        run = simulation.run(resolved, None, None)
+        try:
+            resolved = model.resolve(problem, simulation)
+            simulation.requires(resolved)
+            if simulation.cost is not None:
+                simulation.cost(resolved).check(simulation.name, simulation.uses)
+            run = simulation.done(resolved)
+        except Exception as error:
+            if not is_refusal(error) and (text := models.mended(error)):
+                refuse(text)  # (a line is not known any more where another process hears of it)
+            raise
     keep, data = configuration["keep"], run.data
     for name in set(keep or ()) - set(data):
         refuse(f"--keep names {name}, too large an array at this size: leave it out, or lower replicas or a width")

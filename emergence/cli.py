@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 
 from _emergence import StrangerError, check_siblings
-from emergence import cache, console, jsonio, output, resources
+from emergence import cache, console, jsonio, models, output, resources
 from emergence.arguments import UsageError, parse
 from emergence.interruption import NOTHING, Kept, asked, heeded
 from emergence.patience import Patience
@@ -84,5 +84,8 @@ def _report(error: Exception) -> int:
     if os.environ.get("EMERGENCE_DEBUG"):
         traceback.print_exception(error)
     hint = "EMERGENCE_DEBUG=1 shows the traceback"
+    if text := models.mended(error):
+        console.fail(f"{text} ({hint})")
+        return BAD_INPUT
     console.fail(f"{type(error).__name__}: {error} ({hint})", label="internal error")
     return INTERNAL

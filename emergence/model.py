@@ -8,7 +8,7 @@ such a module must stay light: what is heavy is imported inside its functions.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from emergence.options import Problem, options
 from emergence.refusal import refuse
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 #: The model of commands that name none.
 DEFAULT = "additive"
+Made = TypeVar("Made")
 #: Called with the fraction done and a text, or None.
 Progress = Callable[[float, str], None]
 
@@ -56,6 +57,10 @@ class Run:
     result: Any = None
     more: Mapping[str, object] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not hasattr(self.data, "data_vars"):
+            refuse(f"data of a Run is of type {type(self.data).__name__}: give a labelled xarray.Dataset")
+
 
 @dataclass(frozen=True)
 class Document:
@@ -63,6 +68,13 @@ class Document:
 
     content: Mapping[str, object]
     text: str
+
+
+def made(found: Any, kind: type[Made], by: str) -> Made:
+    """What a function of a model returned. Raises `InputError` where it is something else."""
+    if not isinstance(found, kind):
+        refuse(f"{by} returns a {type(found).__name__}: return a {kind.__name__}")
+    return found
 
 
 def _anything(resolved: Any) -> None:
@@ -102,6 +114,10 @@ class Simulation:
     checkpoints: Callable[[Any], str] | None = None
     compute: tuple[str, Callable[[Any], float]] | None = None
     curves: tuple[str, ...] = ()
+
+    def done(self, resolved: Any, progress: Progress | None = None, folder: Any = None) -> Run:
+        """A run. Raises `InputError` where the function `run` returns something else."""
+        return made(self.run(resolved, progress, folder), Run, f"simulation {self.name}")
 
     @property
     def forewarns(self) -> bool:
@@ -239,6 +255,9 @@ class Model:
     origin: str = ""
 
     def __post_init__(self) -> None:
+        for name, own in options(self.problem).items():
+            if "kind" not in own.metadata:
+                raise ValueError(f"model {self.name}: field {name} of its problem has no kind: write it as option(…)")
         for one in self.cells:
             unknown = one.uses - set(options(self.problem))
             if unknown:

@@ -6,6 +6,7 @@ from emergence import config, console, pictures
 from emergence.answers import Answer, answered
 from emergence.arguments import problem_flags
 from emergence.commands.setup import check_uses, problem_of, told
+from emergence.model import Document, made
 from emergence.result import Result
 
 
@@ -20,7 +21,7 @@ def run(arguments: argparse.Namespace) -> Result:
     def answer() -> Answer:
         problem = problem_of(arguments)
         resolved = model.resolve(problem, None)
-        found = model.predict.document(resolved)
+        found = made(model.predict.document(resolved), Document, f"predict of model {model.name}")
         drawn = pictures.of_data(picture, lambda: model.predict.data(resolved))
         return Answer(
             {**told(problem, found.content), **drawn}, "\n".join([found.text, *pictures.told(drawn)]), resolved.warnings

@@ -7,6 +7,7 @@ from emergence import console, pictures
 from emergence.commands.setup import affordable, announce, check_uses, identified, problem_of
 from emergence.files import DataFile
 from emergence.interruption import kept
+from emergence.model import made
 from emergence.progress import Progress
 from emergence.result import Result
 
@@ -30,11 +31,12 @@ def run(arguments: argparse.Namespace) -> Result:
             stack.enter_context(kept(lambda: f"the runs so far are kept in {checkpoints}: {again}"))
         progress = stack.enter_context(Progress(arguments.quiet))
         stack.enter_context(file.keeping())
-        done = simulation.run(resolved, progress, checkpoints)
+        done = simulation.done(resolved, progress, checkpoints)
     path = file.write(done.data)
     if done.diverged:
         total = f" of {problem.replicas} replicas" if hasattr(problem, "replicas") else " replicas"
         console.warn(f"{done.diverged}{total} diverged: lower step-size or raise batch")
     drawn = pictures.of_data(picture, lambda: done.data)
-    lines = [resolved.headline(), "", simulation.table(resolved, done), "", f"written: {path}", *pictures.told(drawn)]
+    table = made(simulation.table(resolved, done), str, f"the table of {simulation.name}")
+    lines = [resolved.headline(), "", table, "", f"written: {path}", *pictures.told(drawn)]
     return Result(file.document(done.data, path) | dict(done.more) | drawn, "\n".join(lines), 1 if done.diverged else 0)

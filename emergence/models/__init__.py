@@ -2,6 +2,7 @@
 
 import pkgutil
 import sys
+import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -13,6 +14,9 @@ from types import ModuleType
 from emergence.model import DEFAULT, Model, Simulation
 from emergence.refusal import is_refusal, refuse
 from emergence.reproduction import Figure
+
+#: How the modules of files of the user's own are called, and the packages that are not theirs.
+_OWN, _OURS = "emergence_model_", ("theory", "dynamics", "validation", "emergence")
 
 
 @cache
@@ -58,7 +62,7 @@ def module_of(path: str) -> ModuleType:
 @cache
 def _executed(path: str, file: Path, content: bytes) -> ModuleType:
     """`content`: of the file, so that one that has changed is run again."""
-    name = f"emergence_model_{file.stem}"
+    name = f"{_OWN}{file.stem}"
     spec = spec_from_file_location(name, file)
     if spec is None:
         refuse(f"file {path!r} cannot be read as Python: give the path of a file that ends in .py")
@@ -73,6 +77,18 @@ def _executed(path: str, file: Path, content: bytes) -> ModuleType:
             raise
         refuse(f"file {path!r}: running it raises {type(error).__name__}: {error}: mend it")
     return module
+
+
+def mended(error: BaseException) -> str:
+    """What to mend in which line if a file of the user's own raised it, or a library for it; "" if code of ours did."""
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith(_OWN):
+            said = " ".join(str(error).split())
+            return f"file {frame.f_code.co_filename!r}, line {line}: {type(error).__name__}: {said}: mend it"
+        if module.partition(".")[0] in _OURS:
+            break
+    return ""
 
 
 def reference(model: Model) -> dict[str, str]:

@@ -352,6 +352,39 @@ def test_a_bad_model_file_costs_one_line(content: str | None, said: str, refused
         assert said in line
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "np.exp(-resolved.problem.rate * times)",
+            "np.exp(-resolved.problem.rats * times)",
+            r"line \d+: AttributeError: .*'rats'",
+        ),
+        ('{"x": ("time", np.', '{"x": (("time", "y"), np.', r"line \d+: ValueError: "),  # xarray's word
+        ("return Run(data, result=data)", "return data", "simulation decay returns a Dataset: return a Run"),
+        ("return Run(data, result=data)", 'return Run({"x": 1})', "data of a Run is of type dict"),
+    ],
+)
+def test_a_simulation_with_a_mistake_costs_one_line(
+    old: str, new: str, said: str, command: Callable, tmp_path: Path
+) -> None:
+    """Of a sweep, too, where a cell fails."""
+    assert old in OWN
+    (tmp_path / "bad.py").write_text(OWN.replace(old, new))
+    ran = command("simulate", "decay", "--model", "bad.py", "--quiet")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert re.search(said, ran.err)
+    swept = command("sweep", "decay", "--model", "bad.py", "--over", "rate=1,2", "--workers", "1")
+    assert len(re.findall(f"failed: rate=.*{said}", swept.out)) == 2
+
+
+def test_a_field_that_is_no_option_and_a_document_that_is_none_cost_one_line(refused: Callable, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(OWN.replace('option(1.0, Number(), "rate of the decay")', "1.0"))
+    assert "field rate of its problem has no kind" in refused("predict", "--model", "bad.py")
+    (tmp_path / "bad.py").write_text(OWN.replace("return Document(", "return dict([]) and Document("))
+    assert "predict of model decay returns a dict" in refused("predict", "--model", "bad.py")
+
+
 def test_a_model_of_no_name_is_refused_with_the_nearest(refused: Callable) -> None:
     assert "model is 'linaer': did you mean linear?" in refused("predict", "--model", "linaer")
 
