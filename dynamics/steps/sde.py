@@ -198,8 +198,9 @@ def sde_ensemble(
     }
 
     def advance(ensemble: Paths, part: Stretch) -> Paths:
+        before = np.asarray(ensemble.diverged)
         ensemble = run_paths(scheme, ensemble, everyone, keys, part.end, batch=held, least=least)
-        refuse_negative(diffusion, ensemble, numbers)
+        refuse_negative(diffusion, ensemble, numbers, before)
         return ensemble
 
     def result(track: Track[Paths]) -> SdeResult:
@@ -253,12 +254,23 @@ def _look(
     return tuple(np.where(lost.reshape(-1, *[1] * (x.ndim - 1)), np.nan, x) for x in found)  # type: ignore[return-value]
 
 
-def refuse_negative(diffusion: OverlapDiffusion, ensemble: Paths, numbers: dict[str, jax.Array]) -> None:
-    """Raises `InputError` if a path was given up because its covariance is none. `numbers`: scalars, and a (P,)."""
-    for path in np.flatnonzero(np.asarray(ensemble.diverged))[:1]:
+@compiled
+def _covariance(diffusion: OverlapDiffusion, y: jax.Array, numbers: dict[str, jax.Array]) -> jax.Array:
+    return diffusion.covariance(y, numbers)
+
+
+def refuse_negative(
+    diffusion: OverlapDiffusion, ensemble: Paths, numbers: dict[str, jax.Array], before: np.ndarray | bool = False
+) -> None:
+    """Raises `InputError` if a path was given up because its covariance is none.
+
+    Args:
+        numbers: scalars, and a (P,). before: (R,) paths that were given up earlier, which have been looked at.
+    """
+    for path in np.flatnonzero(np.asarray(ensemble.diverged) & ~np.asarray(before))[:1]:
         y = ensemble.y[path]
         size = diffusion.largest_terms(y, numbers)
-        root, least = diffusion.root(jax.jit(diffusion.covariance)(y, numbers), size)
+        root, least = diffusion.root(_covariance(diffusion, y, numbers), size)
         if np.isfinite(float(least)) and not np.isfinite(np.asarray(root)).all():
             raise InputError(
                 f"system: covariance of path {path} at time {float(ensemble.time[path]):.4g} has the eigenvalue "

@@ -214,6 +214,22 @@ def test_a_diverging_path_is_named_and_left_out() -> None:
     assert np.isinf(found.half_time).all()
 
 
+def test_what_looks_at_a_lost_path_is_compiled_once_and_looks_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was compiled anew at every record from the first lost path on."""
+    traced, covariance = [], OverlapDiffusion.covariance
+    counted = lambda self, *arrays: traced.append(self) or covariance(self, *arrays)  # noqa: E731
+    monkeypatch.setattr(OverlapDiffusion, "covariance", counted)
+    diffusion, x = OverlapDiffusion(system(), 1, 1), numbers()
+    row = np.asarray(diffusion.row(overlaps_of(single_overlap_state(OVERLAP, 0.1))))
+    _, scheme = overlap_scheme(system(), 1, 1)
+    lost = start_paths(scheme, row[None], {"level": jnp.asarray([0.7])})._replace(diverged=jnp.asarray([True]))
+    refuse_negative(diffusion, lost, x, np.array([True]))
+    assert not traced
+    refuse_negative(diffusion, lost, x)
+    refuse_negative(diffusion, lost, x)
+    assert len(traced) == 1
+
+
 def test_rounding_is_repaired_and_a_negative_covariance_refused() -> None:
     backwards = replace(
         system(),
