@@ -35,7 +35,7 @@ def of_directions(weight: Callable[[Any], Any], overlap: Callable[[Any], Any] | 
 
 
 #: How what is refused is run all the same: by a flag, or in a file.
-UNSTABLE = "--allow-unstable (in a file: allow-unstable = true)"
+UNSTABLE = "give --allow-unstable (in a file: allow-unstable = true)"
 #: States that the integrator holds at once, and states of a run in its file.
 STAGES, SAVES = 7, 100
 
