@@ -10,7 +10,6 @@ from dynamics import radial_phase
 from dynamics.quadratic.quadratic_flow import quadratic_flow
 from theory import (
     Activation,
-    InitialState,
     InputError,
     QuadraticModel,
     Student,
@@ -19,13 +18,13 @@ from theory import (
     draw_initial_state,
     draw_subspace,
 )
-from theory.core.quadrature import gauss_hermite
-from theory.quadratic.step import fitted_shift, mean_step, reduced_rate
+from theory.core.quadrature import gauss_hermite, product_rule
+from theory.quadratic.step import growth_shift, mean_step, start_noise
 from theory.quadratic.stiefel import largest_step, radial_excess, retraction, step_drift
 from validation import compare
 from validation.comparison import summary
-from validation.comparisons.directions import FLOW, Runs
-from validation.comparisons.quadratic import fitted_times, inner_times, learned_times, quadratic_case
+from validation.comparisons.directions import FLOW, SGD, Runs
+from validation.comparisons.quadratic import closed_form, fitted_times, learned_times, quadratic_case
 
 
 def test_mean_of_a_plain_step_is_the_derived_one() -> None:
@@ -46,19 +45,44 @@ def test_mean_of_a_plain_step_is_the_derived_one() -> None:
     assert np.abs((np.mean(means, axis=0) - first) / error).max() > 50
 
 
-def test_directions_outside_are_taken_together() -> None:
-    """Against the step of the whole matrix of R^d; half of either source of the mass outside would be seen."""
-    dim, outside, step_size = 1500, 0.01, 0.02
-    model = QuadraticModel(Teacher((0.8, 0.6), dim), 4)
-    inner = np.array([[1e-3, 2e-4], [2e-4, 5e-4]])
-    light = outside / (dim - 2)
-    S, M = light * np.eye(dim), np.zeros((dim, dim))
-    S[:2, :2], M[:2, :2] = inner, np.diag(model.teacher.a)
-    whole = mean_step(S, M, step_size) / step_size
-    found = reduced_rate(np.append(inner.ravel(), outside), model, step_size)
-    np.testing.assert_allclose(found[:-1].reshape(2, 2), whole[:2, :2], rtol=1e-4)
-    own = 8 * outside**2 / (dim - 2)
-    assert found[-1] - own == pytest.approx(np.trace(whole[2:, 2:]), rel=3e-5)
+def test_noise_on_a_small_row_is_that_of_its_samples() -> None:
+    r"""$E\,q^2x_j^2$ by quadrature, y = ⟨x, w⟩ being independent; heavy columns outside add to it until they have shrunk."""
+    a, eta = np.array([0.8, 0.6]), 1e-4
+    model, light = QuadraticModel(Teacher((0.8, 0.6), 50), 3), np.full(3, 1e-6)
+    x, weights = product_rule(gauss_hermite(8), gauss_hermite(8))
+    square = weights @ ((((x**2 - 1) @ a) ** 2)[:, None] * x**2)
+    grown = 4 * eta * square / (8 * a)
+    np.testing.assert_allclose(start_noise(model, light, eta), grown, rtol=1e-9)
+    np.testing.assert_allclose(start_noise(model, light, eta, batch=5), grown / 5, rtol=1e-9)
+    heavy = np.array([2.0, 0.5, 0.0])
+    times = np.linspace(0.0, 6.0, 200_001)
+    outside = np.sum((heavy / (1 + 8 * times[:, None] * heavy)) ** 2, axis=1)
+    for j, weight in enumerate(a):
+        rate = (2 * (np.sum(a**2) + outside) + 8 * weight**2) * np.exp(-8 * weight * times)
+        assert start_noise(model, heavy, eta)[j] == pytest.approx(4 * eta * np.trapezoid(rate, times), rel=1e-6)
+    with pytest.raises(InputError, match="start smaller"):
+        start_noise(model, np.array([1e90]), eta)
+
+
+@pytest.mark.parametrize(("batch", "eta"), [(1, 2.5e-4), (8, 1e-3)])
+def test_what_kicks_add_to_a_time_is_what_runs_of_one_direction_have(batch: int, eta: float) -> None:
+    """Plain SGD of one column in one dimension; drift and noise alone are each rejected, and a noise without overshoot."""
+    replicas, begun = 16_000, 0.05
+    exact = np.log(1 / begun - 1) / 8
+    rng, s = np.random.default_rng(batch), np.full(replicas, begun)
+    times = np.full(replicas, np.inf)
+    for step in range(1, 3000):
+        fourth = np.mean((rng.standard_normal((batch, s.size)) ** 2 - 1) ** 2, axis=0)
+        s = s * (1 + 2 * eta * (1 - s) * fourth) ** 2
+        times[np.isinf(times) & (s >= 0.5)] = step * eta
+        if np.isfinite(times).all():
+            break
+    model = QuadraticModel(Teacher((1.0,), 9), 1)
+    drift, noise = (float(x[0]) for x in growth_shift(model, [exact], np.zeros(1), eta, batch))
+    error, late = times.std() / np.sqrt(replicas), times.mean() - exact
+    second = abs(noise) * 60 * eta / batch
+    assert abs(late - drift - noise) < 4 * error + second
+    assert min(abs(late - drift), abs(late - noise)) > 4 * error + second
 
 
 def test_the_retraction_is_the_polar_factor() -> None:
@@ -224,36 +248,30 @@ def test_compare_judges_no_first_times_of_a_start_that_holds_half() -> None:
     assert "the start holds half of its weight already" in found.notes[0]
 
 
-def shift_of(teacher: Teacher, initial: InitialState, step_size: float, t_end: float, batch: int = 1) -> np.ndarray:
-    columns = Subspace.of_state(initial)
-    model, outside = QuadraticModel(teacher, columns.on_teachers.shape[1]), float(np.sum(columns.rest**2))
-    alone = inner_times(model, columns, t_end)
-    return fitted_shift(model, columns.on_teachers, outside, alone, step_size, t_end, batch)
+def judged_beside(width: int, init_scale: float, step_size: float, teacher: Teacher, *shares: np.ndarray) -> list:
+    """Verdicts where SGD has these shares (replica, P) of the exact times, for each; the flow has the times themselves."""
+    initial = draw_initial_state(teacher, Student(width, init_scale), 0)
+    model, columns = QuadraticModel(teacher, width), Subspace.of_state(initial)
+    exact = learned_times(model, closed_form(model, columns), 8.0)
+    runs = Runs(step_size=step_size, steps=int(8.0 / step_size))
+    case, flow = quadratic_case(Activation.parse("quadratic"), teacher, initial, runs), SimpleNamespace(loss_time=exact)
+    runs_of = [SimpleNamespace(loss_steps=share * exact / step_size, resolution=8) for share in shares]
+    return [[row["verdict"] for row in case.judge({FLOW: flow, SGD: sgd})[0]] for sgd in runs_of]
 
 
-def test_the_shift_vanishes_with_the_step_and_is_halved_by_a_batch_of_two() -> None:
-    """In proportion to the step, to first order: the flow in closed form is what an integrated step of no size is."""
-    _, teacher, initial = small_problem()
-    shifts = [shift_of(teacher, initial, *options) for options in ((1e-4, 2.0), (2e-4, 2.0, 2))]
-    assert np.allclose(shifts[0], shifts[1])
-    assert np.all(np.abs(shifts[0]) > 1e-4)
-    assert shift_of(teacher, initial, 1e-6, 2.0) == pytest.approx(shifts[0] / 100, rel=0.05)
+def test_a_right_time_agrees_and_one_that_is_off_by_a_tenth_does_not() -> None:
+    scatter = 1 + 0.05 * np.random.default_rng(0).standard_normal((512, 2))
+    found = judged_beside(4, 0.1, 2e-5, Teacher.power_law(2, 1.0, 64), scatter, 0.9 * scatter, 1.1 * scatter)
+    assert found == [["agrees"] * 2, ["disagrees"] * 2, ["disagrees"] * 2]
 
 
-@pytest.mark.parametrize("width", [2, 8])
-def test_a_shift_is_known_as_soon_as_its_time_is_over_and_stays_what_it_is(width: int) -> None:
-    """However long one looks, for a student narrower than its teacher too, which never finds the last direction."""
-    teacher = Teacher.power_law(4, 1.0, 64)
-    initial = draw_initial_state(teacher, Student(width, 0.3), seed=0)
-    columns = Subspace.of_state(initial)
-    times = inner_times(QuadraticModel(teacher, width), columns, 200.0)
-    early, late = (shift_of(teacher, initial, 1e-5, end) for end in (1.02 * times[0], 800.0))
-    assert early[0] == pytest.approx(late[0], rel=1e-3)
-    assert np.all(np.isnan(early[1:]))
-    assert np.isnan(late[3]) == (width == 2)
-    assert -0.01 < late[0] < 0
-    with pytest.raises(InputError, match="start smaller"):
-        fitted_shift(QuadraticModel(teacher, width), 1e90 * columns.on_teachers, 0.0, times, 1e-5, 20.0)
+def test_where_noise_decides_who_is_learned_nothing_is_judged() -> None:
+    """Direction 3 of four on two columns, which half of the runs at this step size never hold (in R^d, too)."""
+    times = np.ones((200, 4)) + 0.02 * np.random.default_rng(0).standard_normal((200, 4))
+    times[:100, 2] = np.inf
+    verdicts = judged_beside(2, 0.1, 1e-4, Teacher.power_law(4, 1.0, 64), times)[0]
+    assert verdicts[0] == "agrees"
+    assert verdicts[2] == "inconclusive"
 
 
 def test_predicted_times_are_those_of_the_closed_form() -> None:

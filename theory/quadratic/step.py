@@ -1,25 +1,34 @@
-r"""How far a finite step size moves the learning times of an ordinary quadratic student, to second order.
+r"""How far a finite step size moves the learning times of an ordinary quadratic student.
 
 Plain SGD on ½(f*−f)² with $f=x^\top Sx-\mathrm{tr}S$, $S=WW^\top$, is $W\leftarrow(I+2\eta q(xx^\top-I))W$ with
 $q=f_*-f$. With $B=\mathsf M-S$ the mean of one step is, exactly,
 $$E\,\Delta S=4\eta(BS+SB)+4\eta^2\big[8(B^2S+SB^2)+16BSB+2\|B\|^2S+8\,\mathrm{tr}(BS)B+8\,\mathrm{tr}(S)B^2
 +8\,\mathrm{tr}(B^2S)I+2\|B\|^2\mathrm{tr}(S)I\big],$$
-derived by the moments of Gaussian quadratic forms (cumulants $2^{n-1}\sum\mathrm{tr}$ over cyclic orders). The last two terms
-feed the d − P directions outside the teacher, whose mass comes back through tr S: the reason why ηd must be small.
+derived by the moments of Gaussian quadratic forms (cumulants $2^{n-1}\sum\mathrm{tr}$ over cyclic orders). The covariance of a
+step follows by the same moments; times are moved by both, in two ways.
+
+**A noisy start** (`start_noise`). While row j of W on the teachers is small, what columns have outside is thrown on it, with
+variance $4\eta^2(2\|B\|^2+8a_j^2)W^\top W$ a step. It grows at rate $4a_j$: what comes in is a Gaussian added to the start, of
+its own size at ηd = O(1), which may decide who is learned.
+
+**Kicks on the way** (`growth_shift`). With $\tau(s)$ the time that the flow needs from $S_{jj}=s$ to $a_j/2$, drift
+$F=8s(a_j-s)$, its second order $\eta\mathsf G$ and variance $\eta^2\Sigma$ of a step, the mean time is to first order
+$$T+\eta\int_0^T\big[\mathsf G\tau'+\tfrac12(\Sigma+F^2)\tau''\big]dt+\frac\rho F,\qquad\tau'=-\frac1F,\quad
+\tau''=\frac{F'}{F^2},\quad\rho=-\frac{\zeta(\frac12)}{\sqrt{2\pi}}\sigma+\frac{\kappa_3}{6\sigma^2},$$
+ρ the mean overshoot of a walk with steps of variance σ² and third cumulant κ₃ (Siegmund 1985): as much as the rest of it.
 """
 
-from collections.abc import Callable
-
 import numpy as np
-import scipy
+from numpy.typing import ArrayLike
 
 from theory.core.errors import InputError
+from theory.core.quadrature import gauss_legendre
+from theory.one_task.noisy_growth import OVERSHOOT
 from theory.quadratic.model import QuadraticModel
 
-#: Directions up to which the integrator may be implicit: its Jacobian has P⁴ entries.
-_IMPLICIT = 30
 #: Step size times squared norm of the start, beyond which no step goes down.
 _LARGEST_MASS = 1e3
+_NODES = 64
 
 
 def mean_step(S: np.ndarray, M: np.ndarray, step_size: float) -> np.ndarray:
@@ -32,68 +41,54 @@ def mean_step(S: np.ndarray, M: np.ndarray, step_size: float) -> np.ndarray:
     return 4 * step_size * (B @ S + S @ B) + 4 * step_size**2 * second
 
 
-def reduced_rate(state: np.ndarray, model: QuadraticModel, step_size: float) -> np.ndarray:
-    """dS/dt on the teacher directions and of the mass outside, spread evenly over d − P light directions, both (P² + 1,).
+def start_noise(model: QuadraticModel, outside: np.ndarray, step_size: float, batch: int = 1) -> np.ndarray:
+    r"""Variance that row j of W at time 0 gains by noise, over $W^\top W$ of what columns have outside, (P,).
 
-    `state`: S there, row after row, and the mass. What the outside loses by its own size, 8·mass²/(d − P), is left out.
+    $4\eta\int_0^\infty(2\|B\|^2+8a_j^2)e^{-8a_jt}dt$, with nothing learned. `outside`: eigenvalues of S outside the teacher
+    directions. Raises `InputError` for a start from which no step of this size goes down.
     """
-    count = model.teacher.width
-    S, outside = state[:-1].reshape(count, count), state[-1]
-    M, rest = np.diag(model.teacher.a), model.teacher.dim - count
-    if step_size == 0:
-        return np.append((4 * ((M - S) @ S + S @ (M - S))).ravel(), 0.0)
-    B = M - S
-    square = B @ B
-    feed = 8 * float(np.sum(square * S)) + 2 * float(np.trace(square)) * (float(np.trace(S)) + outside)
-    within = mean_step(S, M, step_size) / step_size
-    # `mean_step` knows the teacher block's trace only: the outside mass enters tr S in two more terms.
-    within = within + 4 * step_size * outside * (8 * square + 2 * np.trace(square) * np.eye(count))
-    grown = 4 * step_size * (2 * float(np.trace(square)) * outside + rest * feed)
-    return np.append(within.ravel(), grown)
-
-
-def fitted_shift(
-    model: QuadraticModel,
-    on_teachers: np.ndarray,
-    outside: float,
-    fitted: np.ndarray,
-    step_size: float,
-    t_end: float,
-    batch: int = 1,
-) -> np.ndarray:
-    r"""By how much the second-order drift moves the times at which $S_{jj}$ reaches half of $a_j$, shape (P,).
-
-    Args:
-        model: with speed factor 1. on_teachers: $\Theta^\top W$ at time 0, (P, m). outside: mass $\mathrm{tr}\,S$ outside
-            the teacher directions. fitted: those times of the flow without a second order and without what is outside,
-            (P,), in closed form: integrated, S of a student narrower than its teacher would lose its rank to rounding.
-            step_size, t_end: of ½E(f*−f)², common time. batch: divides the second order.
-
-    Fluctuations are left out, of the same order in ηd; so the shift serves as an allowance, not as a prediction.
-    Returns nan where a direction does not get there. Raises `InputError` if the mean drift cannot be followed: from a start
-    that is too far out, or at too large a step.
-    """
-    scale, count = model.second_moment / 2, model.teacher.width  # another multiple of z² − 1 scales time and step alike
-    mass = float(np.sum(on_teachers**2)) + outside
+    scale, a = model.second_moment / 2, model.teacher.a  # another multiple of z² − 1 scales time and step alike
+    mass = float(np.sum(outside))
     if not step_size * scale * mass < _LARGEST_MASS:
         raise InputError(
             f"the start has squared norm {mass:.3g}: no step of {step_size:g} goes down from there; start smaller"
         )
+    share, weights = gauss_legendre(0.0, 1.0, _NODES)
+    times = -np.log(share)[:, None] / (8 * a)  # share = exp(−8at)
+    residual = np.sum(a**2) + _outside(outside, times)
+    return np.asarray(step_size * scale / batch * (weights @ residual + 4 * a**2) / a)
 
-    def above(j: int) -> Callable[[float, np.ndarray], float]:
-        return lambda _, state: float(state[j * (count + 1)] - model.teacher.a[j] / 2)
 
-    # In units of the end: an integrator's smallest step is one of time's digits, and its events' error absolute.
-    found = scipy.integrate.solve_ivp(
-        lambda _, state: t_end * scale * reduced_rate(state, model, step_size * scale / batch),
-        (0.0, 1.0),
-        np.append((on_teachers @ on_teachers.T).ravel(), outside),
-        "LSODA" if count <= _IMPLICIT else "DOP853",
-        events=[above(j) for j in range(count)],
-        rtol=1e-7,
-        atol=1e-12,
-    )
-    if not found.success:
-        raise InputError(f"step_size is {step_size:g}: its mean drift cannot be followed: lower it")
-    reached = np.array([times[0] if times.size else np.nan for times in found.t_events]) * t_end
-    return np.where(np.isfinite(fitted), reached - fitted, np.nan)
+def growth_shift(
+    model: QuadraticModel, times: ArrayLike, outside: np.ndarray, step_size: float, batch: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""What drift and noise of the second order add to the times at which $S_{jj}$ reaches half of $a_j$, (P,) each.
+
+    To first order in η, of direction j as if alone, but for the labels $\|B\|^2$ of those not learned by then and of what is
+    outside. What the noise adds is positive, the overshoot with it, and about twice what the drift takes off while S is small.
+
+    Args:
+        times: of the flow, (P,), common time; nan comes back where they are not finite or 0. outside: see `start_noise`.
+    """
+    scale, a = model.second_moment / 2, model.teacher.a
+    share, weights = gauss_legendre(0.0, 1.0, _NODES)
+    share, weights = np.append(share, 1.0), np.append(weights, 0.0)  # (the crossing as well)
+    found = np.asarray(times, dtype=float) * scale
+    ends = np.where(np.isfinite(found) & (found > 0), found, np.nan)
+    t = share[:, None] * ends
+    s = a / (1 + np.exp(8 * a * (ends - t)))
+    b = a - s
+    others = (t[:, :, None] < found) & ~np.eye(a.size, dtype=bool)
+    rest = others @ a**2 + _outside(outside, t)
+    # A step is 4ηs q(x² − 1), q = b(x² − 1) + r with r of the others' labels, of mean square 2 rest.
+    variance, third = 56 * b**2 + 4 * rest, 5696 * b**3 + 336 * b * rest + 64 * (others @ a**3)
+    flow, slope = 8 * b * s, 8 * (a - 2 * s)
+    second = 16 * (15 * b**2 + rest) * s / batch + 16 * b**2 * s * (1 - 1 / batch)
+    over = (OVERSHOOT * np.sqrt(variance / batch) + third / (6 * variance * batch))[-1] / a
+    drift, noise = slope / 2 - second / flow, 16 * variance * s**2 / batch * slope / flow**2 / 2
+    return step_size * ends * (weights @ drift), step_size * (ends * (weights @ noise) + over)
+
+
+def _outside(eigenvalues: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """‖S‖² outside the teacher directions, which shrinks by its own size; of the shape of `times`."""
+    return np.asarray(np.sum((eigenvalues / (1 + 8 * times[..., None] * eigenvalues)) ** 2, axis=-1))

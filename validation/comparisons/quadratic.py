@@ -5,26 +5,34 @@ learned when the student holds half of its weight, $S_{jj}=\sum_kr_kt_{kj}^2\ge 
 $S(t)$ from the user's own start, norms included.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
 import numpy as np
 
 from dynamics.quadratic.quadratic_flow import QuadraticFlow, quadratic_flow
 from theory import Activation, InitialState, QuadraticModel, Subspace, Teacher
 from theory.core.curves import located_crossing
+from theory.core.streams import stream
 from theory.quadratic.model import floor
-from theory.quadratic.step import fitted_shift
+from theory.quadratic.step import growth_shift, start_noise
 from validation.comparison import WITHIN, Case, Found, Row, judge_replicas, judged, on_times, summary
 from validation.comparisons.directions import FLOW, LARGEST_SHIFT, SGD, Runs, beside, directions_case, worst
 from validation.figures.stiefel import Curve, measured_and_theory
+from validation.statistics.standard_errors import mean_and_error
 
 #: Times at which the closed form is looked at for a first crossing, then refined.
 _GRID = 400
 #: Beyond the run, times are doubled at most so often, until less than this share of the lightest direction's risk is to learn.
 _DOUBLINGS, _LEFT = 60, 1e-3
+#: Starts with noise, half of them mirrored; standard errors of their mean that are allowed with it.
+_DRAWS, _SURE = 64, 2.0
 #: Relative accuracy of the integrated flow's times: its tolerance 1e-8, times the 1e3 steps it may take.
 _FLOW = 1e-5
 _RULE = (
     "Agrees: the time of the flow is the predicted one to the error of the integrator, and the mean of SGD, where it was run, "
-    f"lies within {WITHIN} and the derived shift of the step of the predicted time; wrong theories must be "
+    f"lies within {WITHIN} and what the drift and the noise of its steps move of the predicted time; wrong theories must be "
     "rejected."
 )
 _HEAVY = "the start holds half of its weight already, and first times are what is judged: lower --init-scale"
@@ -60,43 +68,77 @@ def learned_times(model: QuadraticModel, flow: QuadraticFlow, t_end: float) -> n
     return times
 
 
-def inner_times(model: QuadraticModel, columns: Subspace, t_end: float) -> np.ndarray:
-    """`fitted_times` of the flow of the teacher block alone, without what the student has outside, (P,)."""
-    left, values, _ = np.linalg.svd(columns.on_teachers, full_matrices=False)
-    alone = Subspace(np.sqrt(model.speed_factor / model.norm) * left * values, np.zeros((1, values.size)))
-    return fitted_times(model, quadratic_flow(model.spectrum, alone), t_end)
+def noisy_times(
+    model: QuadraticModel, columns: Subspace, step_size: float, batch: int, t_end: float, seed: int = 0
+) -> np.ndarray:
+    """`fitted_times` from starts to which the noise of small rows has been added, (draws, P), one half mirroring the other."""
+    _, sizes, turned = np.linalg.svd(columns.rest, full_matrices=False)
+    outside = sizes[:, None] * turned
+    spread = np.sqrt(start_noise(model, sizes**2, step_size, batch))[:, None]
+    kicks = stream(seed, "noise of a start").standard_normal((_DRAWS // 2, model.teacher.width, len(outside)))
+    moved = spread * (kicks @ outside)
+    starts = (Subspace(columns.on_teachers + x, columns.rest) for x in np.concatenate([moved, -moved]))
+    return np.stack([fitted_times(model, closed_form(model, x), t_end, points=_GRID // 4) for x in starts])
+
+
+def closed_form(model: QuadraticModel, columns: Subspace) -> QuadraticFlow:
+    """The flow from columns of squared norms in the teacher's units."""
+    size = np.sqrt(model.speed_factor / model.norm)
+    return quadratic_flow(model.spectrum, Subspace(size * columns.on_teachers, size * columns.rest))
+
+
+@dataclass(frozen=True)
+class Moved:
+    """By how much a step size moves times to half of each weight, (P,) each, in common time.
+
+    Attributes:
+        early: on average, by noise while rows are small, at most. late: the sum of what drift and noise do on the way.
+        missed: whether there are noisy starts from which the flow does not get there before the runs end.
+    """
+
+    early: np.ndarray
+    late: np.ndarray
+    missed: np.ndarray
+
+
+def moved_times(model: QuadraticModel, columns: Subspace, times: np.ndarray, runs: Runs) -> Moved:
+    """What is to be expected of SGD beside `times` (P,) of the flow."""
+    outside = np.linalg.svd(columns.rest, compute_uv=False) ** 2
+    found = noisy_times(model, columns, runs.step_size, runs.batch, runs.end, runs.seed)
+    drift, noise = growth_shift(model, times, outside, runs.step_size, runs.batch)
+    pairs = np.minimum(found, runs.end).reshape(2, -1, times.size).mean(axis=0)  # (which are independent)
+    mean, error = np.array([mean_and_error(x) for x in pairs.T]).T
+    return Moved(np.abs(mean - times) + _SURE * error, np.abs(drift) + noise, np.isinf(found).any(axis=0))
 
 
 def quadratic_case(activation: Activation, teacher: Teacher, initial: InitialState, runs: Runs) -> Case:
     """As `validation.comparisons.additive.additive_case`, for a multiple of z² − 1; times to half of each weight.
 
     The integrated overlap flow is judged against the closed form with the integrator's error as allowance; SGD against the
-    same with the shift of the derived second-order drift as allowance and the standard errors of
+    same with what the derived drift and noise of its steps move (`Moved`) as allowance and the standard errors of
     `validation.comparison.allowed`. Raises `InputError` for another activation.
     """
     model = QuadraticModel.of(activation, teacher, initial.on_teachers.shape[0])
-    columns, size = Subspace.of_state(initial), np.sqrt(model.speed_factor / model.norm)
-    closed = quadratic_flow(model.spectrum, Subspace(size * columns.on_teachers, size * columns.rest))
-    t_end, rest2 = runs.end, float(np.sum(columns.rest**2))
-    predicted = learned_times(model, closed, t_end)
+    columns = Subspace.of_state(initial)
+    closed = closed_form(model, columns)
+    predicted = learned_times(model, closed, runs.end)
     heavy = predicted == 0  # so is the first time of any run: no time at which it is learned
     predicted = np.where(heavy, np.nan, predicted)
-    alone = inner_times(model, columns, t_end)
-    shift = fitted_shift(model, columns.on_teachers, rest2, alone, runs.step_size, t_end, runs.batch)
+    moved = cache(lambda: moved_times(model, columns, predicted, runs))
     return directions_case(
         activation,
         teacher,
         initial,
         runs,
         known=lambda found: beside(predicted, np.where(heavy, np.nan, found[FLOW].loss_time)),
-        judged=lambda j, found: _judged(float(predicted[j]), j, found, runs, float(shift[j])),
+        judged=lambda j, found: _judged(float(predicted[j]), j, found, runs, moved),
         figures=lambda found: _figures(model, closed, found),
         rule=_RULE,
         to_the_end=True,
     )
 
 
-def _judged(predicted: float, j: int, found: Found, runs: Runs, shift: float) -> Row:
+def _judged(predicted: float, j: int, found: Found, runs: Runs, moved: Callable[[], Moved]) -> Row:
     if np.isnan(predicted):
         return {"verdict": "not judged", "reason": _HEAVY}
     sgd = found.get(SGD)
@@ -112,19 +154,26 @@ def _judged(predicted: float, j: int, found: Found, runs: Runs, shift: float) ->
     controls = {"half": predicted / 2, "double": 2 * predicted}
     verdicts = [(judged(predicted, float(found[FLOW].loss_time[j]), 0.0, _FLOW * predicted, controls), "")]
     if sgd is not None:
-        verdicts.append(_judge_sgd(predicted, times, shift, runs.step_size * sgd.resolution, controls, runs.end))
+        verdicts.append(_judge_sgd(predicted, j, times, moved(), runs.step_size * sgd.resolution, controls, runs.end))
     return row | worst(verdicts)
 
 
 def _judge_sgd(
-    predicted: float, times: np.ndarray, shift: float, resolution: float, controls: dict[str, float], end: float
+    predicted: float,
+    j: int,
+    times: np.ndarray,
+    moved: Moved,
+    resolution: float,
+    controls: dict[str, float],
+    end: float,
 ) -> tuple[str, str]:
-    if not abs(shift) <= LARGEST_SHIFT * predicted:
+    shift = float(moved.early[j] + moved.late[j])
+    if moved.missed[j] or not shift <= LARGEST_SHIFT * predicted:
         return "inconclusive", (
-            f"at this step size the second-order drift moves the time by more than {LARGEST_SHIFT:.0%}; lower "
+            f"at this step size noise moves the time by more than {LARGEST_SHIFT:.0%}, or past the end of the runs; lower "
             "--step-size for a verdict"
         )
-    return judge_replicas(times, predicted, abs(shift) + resolution, controls, end)
+    return judge_replicas(times, predicted, shift + resolution, controls, end)
 
 
 def _figures(model: QuadraticModel, closed: QuadraticFlow, found: Found) -> list[tuple[str, object]]:
