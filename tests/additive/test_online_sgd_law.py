@@ -364,7 +364,7 @@ def of_one_direction(mean: float, std: float = 0.1, lead: float = np.inf) -> Any
     times, start = np.array([10.0]), np.array([0.1])
     return SimpleNamespace(
         activation=Activation.from_degree(4), time_half=times, last_time=10.0, lead=np.array([lead]), overlap=start,
-        teacher=teacher, sgd_law=lambda *_: law,
+        selection=SimpleNamespace(directions=np.array([0])), teacher=teacher, sgd_law=lambda *_: law,
     )  # fmt: skip
 
 
@@ -378,12 +378,15 @@ def test_compare_expects_replicas_where_fluctuations_move_the_flow() -> None:
 
 
 def test_the_first_of_two_nearly_equal_neurons_comes_early() -> None:
-    """By the mean of the least of two Gaussians; by nothing where the next one is far."""
-    spread, draws = 0.5, np.random.default_rng(0).standard_normal((2, 400_000))
+    """By the mean of the larger of two Gaussian scores; by nothing where the next one is far."""
+    spread, draws = 0.05, np.random.default_rng(0).standard_normal((2, 400_000))
+    runs = Runs(step_size=1e-3, steps=20_000)
     for lead in (1.02, 1.1):
-        first = np.minimum(10 + spread * draws[0], lead * 10 + lead**2 * spread * draws[1])
-        assert crowded(of_one_direction(10.0, lead=lead), 0, spread) == pytest.approx(10 - first.mean(), abs=4e-3)
-    assert crowded(of_one_direction(10.0, lead=3.0), 0, spread) < 1e-3
+        first = np.maximum(1 + spread * draws[0], 1 / lead + spread * draws[1])
+        assert crowded(of_one_direction(10.0, 10 * spread, lead), 0, runs) == pytest.approx(
+            10 * first.mean() - 10, abs=4e-3
+        )
+    assert crowded(of_one_direction(10.0, 10 * spread, 3.0), 0, runs) < 1e-3
 
 
 def test_compare_does_not_reject_runs_in_which_the_faster_of_two_neurons_wins() -> None:

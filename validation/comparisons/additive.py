@@ -90,7 +90,7 @@ def judge_sgd(
     `LARGEST_SHIFT`, or where single runs scatter by more, there is no verdict. `resolution`: steps between looks at recovery.
     """
     law, alone = prediction.sgd_law(q, runs.step_size, runs.batch), float(prediction.time_half[q])
-    shift, rivals = law.mean - alone, crowded(prediction, q, law.std)
+    shift, rivals = law.mean - alone, crowded(prediction, q, runs)
     largest = max(abs(shift) + rivals, law.std)
     if not largest <= LARGEST_SHIFT * flow:
         return "inconclusive", (
@@ -103,23 +103,34 @@ def judge_sgd(
     )
 
 
-def crowded(prediction: Prediction, q: int, std: float) -> float:
+def crowded(prediction: Prediction, q: int, runs: Runs) -> float:
     r"""By how much the mean time of direction q may be moved by pairs that are nearly as fast, in gradient-flow time.
 
-    Kicks of different neurons and directions are independent. Of a pair at T and the next at ℓT (`Prediction.lead`), the first
-    one scattered by sT = `std` and the other, from an overlap ℓ times less, by $\ell^2sT$, the earlier one comes
-    $\sigma T[\varphi(z)-z\Phi(-z)]$ before T on average, $\sigma=s\sqrt{1+\ell^4}$, $z=(\ell-1)/\sigma$ (Clark 1961). With the
-    chance $\Phi(-z)$ of that the neuron may be gone where there are other directions: as long as all of them take, at most.
+    Scores are 1/T, that of the next pair 1/ℓT (`Prediction.lead`), and kicks of different neurons and directions independent.
+    Carried back to the start they have a variance $\propto u_0^{2-J}$ (`theory.one_task.noisy_growth`), so that the scores
+    scatter by $s/T$, sT the law's spread, and by $\ell^{(4-J)/(2J-4)}s/T$. The larger one is
+    $\sigma[\varphi(z)-z\Phi(-z)]/T$ above the first on average, $\sigma=s\sqrt{1+\ell^{(4-J)/(J-2)}}$, $z=(1-1/\ell)/\sigma$
+    (Clark 1961). With the chance $\Phi(-z)$ of that the neuron may go to a direction that comes later: for pairs up to q, such
+    a swap moves the time by as long as all of them take, at most.
     """
-    time, lead = float(prediction.time_half[q]), float(prediction.lead[q])
-    if not (std > 0 and time > 0 and np.isfinite(lead)):
-        return 0.0
-    spread = std / time * np.sqrt(1 + lead**4)
-    z = (lead - 1) / spread
-    overtaken, density = float(ndtr(-z)), float(np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi))
-    return float(
-        time * spread * (density - z * overtaken) + overtaken * prediction.last_time * (prediction.teacher.width > 1)
-    )
+    order = prediction.selection.directions.tolist()
+    place = order.index(q)
+    above = [_overtaken(prediction, p, runs) for p in order[: place + 1]]
+    swapped = min(sum(chance for chance, _ in above[: len(order) - 1]), 1.0)
+    return float(prediction.time_half[q]) * above[-1][1] + swapped * prediction.last_time
+
+
+def _overtaken(prediction: Prediction, p: int, runs: Runs) -> tuple[float, float]:
+    """The chance that the next pair comes before direction p's, and how far above the first score the larger one is."""
+    time, lead = float(prediction.time_half[p]), float(prediction.lead[p])
+    std = prediction.sgd_law(p, runs.step_size, runs.batch).std if time > 0 else 0.0
+    if not (std > 0 and np.isfinite(lead)):
+        return 0.0, 0.0
+    J = prediction.activation.information_exponent
+    spread = std / time * np.sqrt(1 + lead ** ((4 - J) / (J - 2)))
+    z = (1 - 1 / lead) / spread
+    chance, density = float(ndtr(-z)), float(np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi))
+    return chance, float(spread * (density - z * chance))
 
 
 def _lag(prediction: Prediction, q: int) -> float:
