@@ -197,6 +197,10 @@ def _compact(ax: Axes, figure: Figure) -> None:
     known = dict(zip(map(typeset, labels), drawn, strict=True))  # with their markers and bars
     handles: list[Any] = [known.get(name, key) for name, key in zip(names, legend.legend_handles, strict=True)]
     tight: dict[str, Any] = {"handlelength": 1.5, "labelspacing": 0.25, "columnspacing": 1.0, "frameon": False}
+    room = (
+        figure.get_figwidth() * (1 - ax.get_position().x0) - 3.5 * size / 72
+    )  # (beside the key and the air around it)
+    names = [wrapped(name, 0.85 * room, size) for name in names]
     tight |= {"fontsize": size, "title_fontsize": size, "title": legend.get_title().get_text() or None}
     columns = 2 if max(map(len, names)) < _SHORT else 1
     above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": columns}
@@ -206,7 +210,7 @@ def _compact(ax: Axes, figure: Figure) -> None:
     if outside or len(names) > _INSIDE:
         made.set_label(_ABOVE)
         if legend.get_label() != _ABOVE:  # it was not there before
-            rows = -(-len(names) // columns)
+            rows = -(-sum(1 + name.count("\n") for name in names) // columns)
             figure.set_figheight(figure.get_figheight() + rows * (1 + tight["labelspacing"]) * size / 72)
 
 

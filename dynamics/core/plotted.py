@@ -90,6 +90,10 @@ def figure(data: xr.Dataset, *variables: str, over: str = "", log: str | None = 
         if x.dtype.kind == "i" and ax.get_xscale() == "linear":
             ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         plot.done(few=True)
+        if (
+            over in data.coords and data[over].dtype.kind not in "iufb"
+        ):  # texts, such as rules that a sweep goes through
+            ax.set_xticks(x.values, [wrapped(str(one), 1.0, TEXT) for one in data[over].values])
         if covered(ax):
             plot.done(few=True, outside=True)
         if ax.get_yscale() == "linear":  # (a common offset would stand where the legend may)
@@ -107,7 +111,8 @@ def _places(data: xr.Dataset, over: str) -> xr.DataArray:
     clock = _clock(data)
     if clock is not None and over == clock.dims[-1]:
         return clock
-    return data.coords[over] if over in data.coords else xr.DataArray(np.arange(data.sizes[over]), dims=over)
+    numbered = xr.DataArray(np.arange(data.sizes[over]), dims=over)
+    return data.coords[over] if over in data.coords and data[over].dtype.kind in "iufb" else numbered
 
 
 def axis_of(data: xr.Dataset) -> str:

@@ -187,6 +187,33 @@ def test_a_legend_lies_on_no_curve(narrow):
         assert legend.get_window_extent().overlaps(ax.get_window_extent()) != outside
 
 
+def test_along_an_option_of_texts_its_values_are_the_ticks() -> None:
+    """Of a sweep over rules, say: they are no numbers (it was an internal error)."""
+    data = xr.Dataset({"loss": ("rule", [0.3, 0.1, 0.2])}, coords={"rule": ["clipped(5)", "momentum(0.5)", "sgd"]})
+    (ax,) = figure(data, "loss", over="rule").axes
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["clipped(5)", "momentum(0.5)", "sgd"]
+    assert ax.get_lines()[0].get_xydata().tolist() == [[0, 0.3], [1, 0.1], [2, 0.2]]
+
+
+def test_long_names_leave_the_axes_their_width_on_paper() -> None:
+    """Legends are in lines as long as the paper is wide: in one line each they took half of the axes' width."""
+    rules = [
+        "momentum(0.5), eigenspace 0, direction 1, 1075 of 1608 finite",
+        "sgd",
+        "clipped(5)",
+        "sam(0.2)",
+        "muon(0.5)",
+    ]
+    data = xr.Dataset(
+        {"loss": (("rule", "time"), np.outer(np.arange(1, 6), TIME))}, coords={"rule": rules, "time": TIME}
+    )
+    drawn = plot.paper(figure(data, "loss"))
+    drawn.draw_without_rendering()
+    (ax,) = drawn.axes
+    assert ax.get_position().width > 0.6
+    assert ax.get_legend().get_window_extent().x1 <= drawn.bbox.x1
+
+
 @pytest.mark.parametrize(
     ("data", "names", "over", "message"),
     [
