@@ -82,7 +82,7 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            choices = [str(choice) for choice in action.choices]
+            choices = [str(choice) or "''" for choice in action.choices]
             if not choices:
                 raise argparse.ArgumentError(
                     action, f"invalid choice: {value!r}: the model has none: give another --model"

@@ -192,7 +192,7 @@ def _compact(ax: Axes, figure: Figure) -> None:
     legend = ax.get_legend()
     if legend is None or not legend.get_texts():
         return
-    size, names = legend.get_texts()[0].get_fontsize(), [text.get_text() for text in legend.get_texts()]
+    size, names = float(legend.get_texts()[0].get_fontsize()), [text.get_text() for text in legend.get_texts()]
     drawn, labels = ax.get_legend_handles_labels()
     known = dict(zip(map(typeset, labels), drawn, strict=True))  # with their markers and bars
     handles: list[Any] = [known.get(name, key) for name, key in zip(names, legend.legend_handles, strict=True)]

@@ -96,6 +96,10 @@ def test_help_says_where_other_options_are_and_shows_a_command(command: Callable
     assert parse(shlex.split(example)).command == name
 
 
+def test_an_empty_choice_is_seen_among_the_others(refused: Callable) -> None:
+    assert "use one of '', x, y, xy" in refused("plot", "x.nc", "--log", "z")
+
+
 @pytest.mark.parametrize("words", [("simulate", "riccati"), ("sweep", "online-sgd")])
 def test_help_of_one_simulation_shows_no_other_ones_example(command: Callable, words: tuple[str, str]) -> None:
     assert "example:" not in command(*words, "--help").out

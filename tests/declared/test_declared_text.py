@@ -118,6 +118,11 @@ def test_every_rule_is_read_with_its_defaults(name: str) -> None:
     assert {"step_size", "batch", "noise", "decay"} < COMMON
 
 
+def test_an_exponent_of_inputs_is_told_from_the_teachers() -> None:
+    with pytest.raises(InputError, match=r"exponent of the power law of inputs is 0\.0"):
+        parse_inputs("power-law(30, 0)")
+
+
 def test_schedules_and_directions_by_name() -> None:
     assert parse_step_size("0.5") == 0.5
     assert parse_step_size("power(0.1, 0.5)") == Power(0.1, 0.5)

@@ -86,7 +86,7 @@ class Inputs:
         what that does. Raises `InputError` unless `exponent` is positive, `dim` and `bins` whole numbers from 1.
         """
         check_whole(dim=dim, bins=bins)
-        check_positive(exponent=exponent)
+        check_positive(**{"exponent of the power law of inputs": exponent})
         values = np.arange(1, dim + 1, dtype=float) ** -exponent
         number = np.floor(-np.log(values) * bins).astype(int)
         groups = [values[number == one] for one in np.unique(number)]
