@@ -285,11 +285,14 @@ def _small_step(resolved: Resolved) -> "np.ndarray":
     """(P,) the share of an emergence time by which the derived fluctuations of SGD shift its mean; NaN if not learned."""
     import numpy as np
 
-    prediction, (step_size, _, _) = resolved.prediction, resolved.run_length()
+    from validation.comparisons.additive import crowded
+
+    prediction, runs = resolved.prediction, runs_of(resolved)
     found = np.full(resolved.teacher.width, np.nan)
     for q in prediction.selection.directions:
         time = float(prediction.time_half[q])
-        found[q] = abs(prediction.sgd_law(q, step_size, resolved.problem.batch).mean / time - 1)
+        law = prediction.sgd_law(q, runs.step_size, runs.batch)
+        found[q] = (abs(law.mean - time) + crowded(prediction, q, runs)) / time
     return found
 
 
@@ -301,7 +304,9 @@ _ALLOWANCES = {
         _finite_size,
     ),
     "small-step": Allowance(
-        "what fluctuations of SGD at this step size shift the mean time by, to first order", _SGD_TIMES, _small_step
+        "what fluctuations of SGD at this step size shift the mean time by, to first order, and other neurons nearly as fast",
+        _SGD_TIMES,
+        _small_step,
     ),
 }
 
