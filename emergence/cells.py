@@ -9,7 +9,7 @@ from typing import Any
 from emergence import models
 from emergence.model import Model
 from emergence.options import Problem, free
-from emergence.refusal import is_refusal, refuse
+from emergence.refusal import refuse
 from emergence.store import folder as store
 from emergence.version import version
 
@@ -61,7 +61,7 @@ def compute(configuration: Mapping[str, Any]) -> bytes:
                 simulation.cost(resolved).check(simulation.name, simulation.uses)
             run = simulation.done(resolved)
         except Exception as error:
-            if not is_refusal(error) and (text := models.mended(error)):
+            if text := models.mended(error):
                 refuse(text)  # (a line is not known any more where another process hears of it)
             raise
     keep, data = configuration["keep"], run.data

@@ -50,6 +50,8 @@ class Run:
     Attributes:
         data: labelled. diverged: how many replicas did. result: whatever `Simulation.table` wants to see of it.
         more: goes into the JSON document.
+
+    Raises `InputError` for data that are no dataset.
     """
 
     data: "xr.Dataset"
