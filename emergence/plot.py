@@ -197,9 +197,8 @@ def _compact(ax: Axes, figure: Figure) -> None:
     known = dict(zip(map(typeset, labels), drawn, strict=True))  # with their markers and bars
     handles: list[Any] = [known.get(name, key) for name, key in zip(names, legend.legend_handles, strict=True)]
     tight: dict[str, Any] = {"handlelength": 1.5, "labelspacing": 0.25, "columnspacing": 1.0, "frameon": False}
-    room = (
-        figure.get_figwidth() * (1 - ax.get_position().x0) - 3.5 * size / 72
-    )  # (beside the key and the air around it)
+    # (Beside the key and the air around it.)
+    room = figure.get_figwidth() * (1 - ax.get_position().x0) - 3.5 * size / 72
     names = [wrapped(name, 0.85 * room, size) for name in names]
     tight |= {"fontsize": size, "title_fontsize": size, "title": legend.get_title().get_text() or None}
     columns = 2 if max(map(len, names)) < _SHORT else 1

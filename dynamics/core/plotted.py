@@ -90,9 +90,7 @@ def figure(data: xr.Dataset, *variables: str, over: str = "", log: str | None = 
         if x.dtype.kind == "i" and ax.get_xscale() == "linear":
             ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         plot.done(few=True)
-        if (
-            over in data.coords and data[over].dtype.kind not in "iufb"
-        ):  # texts, such as rules that a sweep goes through
+        if over in data.coords and not _numbers(data[over]):
             ax.set_xticks(x.values, [wrapped(str(one), 1.0, TEXT) for one in data[over].values])
         if covered(ax):
             plot.done(few=True, outside=True)
@@ -112,7 +110,12 @@ def _places(data: xr.Dataset, over: str) -> xr.DataArray:
     if clock is not None and over == clock.dims[-1]:
         return clock
     numbered = xr.DataArray(np.arange(data.sizes[over]), dims=over)
-    return data.coords[over] if over in data.coords and data[over].dtype.kind in "iufb" else numbered
+    return data.coords[over] if over in data.coords and _numbers(data[over]) else numbered
+
+
+def _numbers(values: xr.DataArray) -> bool:
+    """And no texts, such as rules that a sweep goes through."""
+    return values.dtype.kind in "iufb"
 
 
 def axis_of(data: xr.Dataset) -> str:
