@@ -282,7 +282,9 @@ def _finite_size(resolved: Resolved) -> "np.ndarray":
 
 
 def _small_step(resolved: Resolved) -> "np.ndarray":
-    """(P,) the share of an emergence time by which the derived fluctuations of SGD shift its mean; NaN if not learned."""
+    """(P,) the share of an emergence time by which the derived fluctuations of SGD shift its mean; NaN if not learned, 0 where
+    the start is there already.
+    """
     import numpy as np
 
     from validation.comparisons.additive import crowded
@@ -291,6 +293,9 @@ def _small_step(resolved: Resolved) -> "np.ndarray":
     found = np.full(resolved.teacher.width, np.nan)
     for q in prediction.selection.directions:
         time = float(prediction.time_half[q])
+        if time == 0:
+            found[q] = 0.0
+            continue
         law = prediction.sgd_law(q, runs.step_size, runs.batch)
         found[q] = (abs(law.mean - time) + crowded(prediction, q, runs)) / time
     return found

@@ -278,3 +278,19 @@ def test_a_multiple_of_h2_needs_no_room_for_independent_vectors(activation: str)
 def test_anything_else_does(activation: str) -> None:
     with pytest.raises(InputError, match="teacher width \\+ student width = 24"):
         Problem(activation=activation, dim=20, teacher_width=8, student_width=16)
+
+
+def test_the_small_step_allowance_holds_what_a_neuron_nearly_as_fast_does() -> None:
+    """More than the law of one neuron moves, where the next one is near; nothing where the start is beyond half already."""
+    share = MODEL.allowances["small-step"].share
+    given = {"activation": "h3", "dim": 16, "teacher_width": 1, "student_width": 8}
+    drawn = sorted((resolve(Problem(**given, seed=seed)) for seed in range(40)), key=lambda one: one.prediction.lead[0])
+    beyond = []
+    for one in (drawn[0], drawn[-1]):
+        law, time = one.prediction.sgd_law(0, one.run_length()[0]), float(one.prediction.time_half[0])
+        beyond.append(float(share(one)[0]) - abs(law.mean / time - 1))
+    assert drawn[0].prediction.lead[0] < 1.03 < 1.5 < drawn[-1].prediction.lead[0]
+    assert beyond[0] > 0.02
+    assert beyond[1] == pytest.approx(0, abs=1e-3)
+    begun = resolve(Problem(activation="h4", dim=4, teacher_width=1, student_width=3, seed=3, step_size=1e-5))
+    assert (float(begun.prediction.time_half[0]), float(share(begun)[0])) == (0.0, 0.0)

@@ -135,13 +135,10 @@ def _overtaken(prediction: Prediction, p: int, runs: Runs) -> tuple[float, float
 
 def _lag(prediction: Prediction, q: int) -> float:
     """Steps by which explicit steps come after the flow, ½ln of how much faster it is at the end."""
-    task, start, weight = (
-        SingleTask(prediction.activation),
-        abs(float(prediction.overlap[q])),
-        float(prediction.teacher.a[q]),
-    )
+    start, weight = abs(float(prediction.overlap[q])), float(prediction.teacher.a[q])
     if start**2 >= LEVEL:
         return 0.0
+    task = SingleTask(prediction.activation)
     speeds = [abs(float(task.speed(u, weight))) for u in (start, np.sqrt(LEVEL))]
     return abs(float(np.log(speeds[1] / speeds[0]))) / 2
 
