@@ -290,14 +290,14 @@ def _small_step(resolved: Resolved) -> "np.ndarray":
     from validation.comparisons.additive import crowded
 
     prediction, runs = resolved.prediction, runs_of(resolved)
-    found = np.full(resolved.teacher.width, np.nan)
+    found, rivals = np.full(resolved.teacher.width, np.nan), crowded(prediction, runs)
     for q in prediction.selection.directions:
         time = float(prediction.time_half[q])
         if time == 0:
             found[q] = 0.0
             continue
         law = prediction.sgd_law(q, runs.step_size, runs.batch)
-        found[q] = (abs(law.mean - time) + crowded(prediction, q, runs)) / time
+        found[q] = (abs(law.mean - time) + float(rivals[q])) / time
     return found
 
 

@@ -373,7 +373,7 @@ def test_compare_expects_replicas_where_fluctuations_move_the_flow() -> None:
     prediction = of_one_direction(10.8)
     runs = Runs(step_size=1e-3, steps=20_000)
     scatter = np.linspace(-0.01, 0.01, 50)
-    verdicts = {at: judge_sgd(prediction, 0, 10.0, at + scatter, runs)[0] for at in (9.2, 9.9, 10.1, 11.5, 11.7)}
+    verdicts = {at: judge_sgd(prediction, 0, 10.0, at + scatter, runs, 0.0)[0] for at in (9.2, 9.9, 10.1, 11.5, 11.7)}
     assert verdicts == {9.2: "disagrees", 9.9: "disagrees", 10.1: "agrees", 11.5: "agrees", 11.7: "disagrees"}
 
 
@@ -383,10 +383,24 @@ def test_the_first_of_two_nearly_equal_neurons_comes_early() -> None:
     runs = Runs(step_size=1e-3, steps=20_000)
     for lead in (1.02, 1.1):
         first = np.maximum(1 + spread * draws[0], 1 / lead + spread * draws[1])
-        assert crowded(of_one_direction(10.0, 10 * spread, lead), 0, runs) == pytest.approx(
-            10 * first.mean() - 10, abs=4e-3
-        )
-    assert crowded(of_one_direction(10.0, 10 * spread, 3.0), 0, runs) < 1e-3
+        (found,) = crowded(of_one_direction(10.0, 10 * spread, lead), runs)
+        assert found == pytest.approx(10 * first.mean() - 10, abs=4e-3)
+    assert crowded(of_one_direction(10.0, 10 * spread, 3.0), runs)[0] < 1e-3
+
+
+def test_a_swap_may_cost_the_first_of_two_directions_as_long_as_both_take() -> None:
+    """By the chance of Gaussian scores that the second neuron is first; who comes last has nothing more to lose."""
+    law, spread = SimpleNamespace(mean=10.0, std=0.5), 0.05
+    prediction: Any = SimpleNamespace(
+        activation=Activation.from_degree(4), time_half=np.array([14.0, 10.0, 0.0]), last_time=14.0,
+        lead=np.array([np.inf, 1.1, 1.0]), selection=SimpleNamespace(directions=np.array([1, 0])), sgd_law=lambda *_: law,
+    )  # fmt: skip
+    scores = np.array([[1.0], [1 / 1.1]]) + spread * np.random.default_rng(0).standard_normal((2, 400_000))
+    swap = 14.0 * np.mean(scores[1] > scores[0])
+    last, first, missing = crowded(prediction, Runs(step_size=1e-3, steps=20_000))
+    assert first - swap == pytest.approx(10 * (scores.max(axis=0).mean() - 1), abs=0.03)
+    assert last == pytest.approx(swap, rel=0.02)
+    assert np.isnan(missing)
 
 
 def test_compare_does_not_reject_runs_in_which_the_faster_of_two_neurons_wins() -> None:
@@ -397,7 +411,8 @@ def test_compare_does_not_reject_runs_in_which_the_faster_of_two_neurons_wins() 
     prediction = predict(activation, teacher, draw_initial_state(teacher, Student(8, 0.03), seed=1))
     size, flow = 0.01 * prediction.stability_bound()[0], float(prediction.time_half[0])
     runs, scatter = Runs(step_size=size, steps=40_000), 0.16 * np.random.default_rng(0).standard_normal(4096)
-    verdicts = [judge_sgd(prediction, 0, flow, flow - by + scatter, runs, 8)[0] for by in (0.07, 0.25)]
+    rivals = float(crowded(prediction, runs)[0])
+    verdicts = [judge_sgd(prediction, 0, flow, flow - by + scatter, runs, rivals, 8)[0] for by in (0.07, 0.25)]
     assert verdicts == ["agrees", "disagrees"]
 
 
@@ -418,7 +433,7 @@ def test_no_verdict_where_fluctuations_move_the_flow_by_more_than_three_tenths()
 
     def silent(shift: float, std: float) -> bool:
         prediction = of_one_direction(10.0 + shift, std)
-        return "beyond the small-step theory" in judge_sgd(prediction, 0, 10.0, scatter + shift, runs)[1]
+        return "beyond the small-step theory" in judge_sgd(prediction, 0, 10.0, scatter + shift, runs, 0.0)[1]
 
     assert [silent(shift, 0.1) for shift in (-3.05, -2.95, 2.95, 3.05)] == [True, False, False, True]
     assert [silent(0.5, std) for std in (2.9, 3.1)] == [False, True]

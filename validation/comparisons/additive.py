@@ -1,5 +1,8 @@
 """The additive model: prediction, gradient flow and online SGD, direction by direction."""
 
+from collections.abc import Callable
+from functools import cache
+
 import numpy as np
 from scipy.special import ndtr
 
@@ -28,20 +31,23 @@ def additive_case(activation: Activation, teacher: Teacher, initial: InitialStat
     activation.require_exponent(3, "compare (a sharp emergence time)")
     prediction = predict(activation, teacher, initial)
     validities = validity(prediction)  # before any coupled flow
+    rivals = cache(lambda: crowded(prediction, runs))
     return directions_case(
         activation,
         teacher,
         initial,
         runs,
         known=lambda found: beside(prediction.time_half, found[FLOW].half_time),
-        judged=lambda q, found: _judged(prediction, q, validities[q], found, runs),
+        judged=lambda q, found: _judged(prediction, q, validities[q], found, runs, rivals),
         figures=lambda found: _figures(prediction, found),
         rule=_RULE,
         to_the_end=False,
     )
 
 
-def _judged(prediction: Prediction, q: int, own: Validity, found: Found, runs: Runs) -> Row:
+def _judged(
+    prediction: Prediction, q: int, own: Validity, found: Found, runs: Runs, rivals: Callable[[], np.ndarray]
+) -> Row:
     flow, sgd = found[FLOW], found.get(SGD)
     measured = float(flow.half_time[q])
     verdicts = [judge_flow(prediction, q, own, measured, float(flow.dataset.time.values[-1]))]
@@ -50,7 +56,7 @@ def _judged(prediction: Prediction, q: int, own: Validity, found: Found, runs: R
         times = sgd.half_steps[:, q] * runs.step_size
         row |= summary(times, "sgd")
         if verdicts[0][0] == "agrees":
-            verdicts.append(judge_sgd(prediction, q, measured, times, runs, sgd.resolution))
+            verdicts.append(judge_sgd(prediction, q, measured, times, runs, float(rivals()[q]), sgd.resolution))
     return row | worst(verdicts)
 
 
@@ -82,15 +88,15 @@ def _controls(prediction: Prediction, time: float) -> dict[str, float]:
 
 
 def judge_sgd(
-    prediction: Prediction, q: int, flow: float, times: np.ndarray, runs: Runs, resolution: int = 1
+    prediction: Prediction, q: int, flow: float, times: np.ndarray, runs: Runs, rivals: float, resolution: int = 1
 ) -> tuple[str, str]:
     """Verdict and reason for direction q, found at `times` (replicas,) by SGD and at `flow` by gradient flow.
 
-    The law of small steps moves the flow's time, and may err by as much, and by what rivals do (`crowded`); beyond
+    The law of small steps moves the flow's time, and may err by as much, and by what `rivals` do (`crowded`); beyond
     `LARGEST_SHIFT`, or where single runs scatter by more, there is no verdict. `resolution`: steps between looks at recovery.
     """
     law, alone = prediction.sgd_law(q, runs.step_size, runs.batch), float(prediction.time_half[q])
-    shift, rivals = law.mean - alone, crowded(prediction, q, runs)
+    shift = law.mean - alone
     largest = max(abs(shift) + rivals, law.std)
     if not largest <= LARGEST_SHIFT * flow:
         return "inconclusive", (
@@ -103,21 +109,22 @@ def judge_sgd(
     )
 
 
-def crowded(prediction: Prediction, q: int, runs: Runs) -> float:
-    r"""By how much the mean time of direction q may be moved by pairs that are nearly as fast, in gradient-flow time.
+def crowded(prediction: Prediction, runs: Runs) -> np.ndarray:
+    r"""By how much mean times may be moved by pairs that are nearly as fast, (P,), in gradient-flow time; nan if not learned.
 
     Scores are 1/T, that of the next pair 1/ℓT (`Prediction.lead`), and kicks of different neurons and directions independent.
     Carried back to the start they have a variance $\propto u_0^{2-J}$ (`theory.one_task.noisy_growth`), so that the scores
     scatter by $s/T$, sT the law's spread, and by $\ell^{(4-J)/(2J-4)}s/T$. The larger one is
     $\sigma[\varphi(z)-z\Phi(-z)]/T$ above the first on average, $\sigma=s\sqrt{1+\ell^{(4-J)/(J-2)}}$, $z=(1-1/\ell)/\sigma$
-    (Clark 1961). With the chance $\Phi(-z)$ of that the neuron may go to a direction that comes later: for pairs up to q, such
-    a swap moves the time by as long as all of them take, at most.
+    (Clark 1961). With the chance $\Phi(-z)$ of that the neuron may go to a direction that comes later: for pairs up to this
+    one, such a swap moves the time by as long as all of them take, at most.
     """
-    order = prediction.selection.directions.tolist()
-    place = order.index(q)
-    above = [_overtaken(prediction, p, runs) for p in order[: place + 1]]
-    swapped = min(sum(chance for chance, _ in above[: len(order) - 1]), 1.0)
-    return float(prediction.time_half[q]) * above[-1][1] + swapped * prediction.last_time
+    found, order = np.full(prediction.time_half.shape, np.nan), np.asarray(prediction.selection.directions, dtype=int)
+    chances, above = np.array([_overtaken(prediction, p, runs) for p in order.tolist()]).reshape(-1, 2).T
+    chances[-1:] = 0.0  # (no direction comes later than the last one)
+    swapped = np.minimum(np.cumsum(chances), 1.0)
+    found[order] = prediction.time_half[order] * above + swapped * prediction.last_time
+    return found
 
 
 def _overtaken(prediction: Prediction, p: int, runs: Runs) -> tuple[float, float]:
