@@ -22,13 +22,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from theory.core.errors import InputError
-from theory.core.quadrature import gauss_legendre
+from theory.core.quadrature import gauss_hermite, gauss_legendre
 from theory.one_task.noisy_growth import OVERSHOOT
 from theory.quadratic.model import QuadraticModel
 
 #: Step size times squared norm of the start, beyond which no step goes down.
 _LARGEST_MASS = 1e3
 _NODES = 64
+_POINTS, _WEIGHTS = gauss_hermite(8)
+#: E y^k, y = x² − 1, k = 0 … 6: exact by as many nodes.
+_MOMENTS = [float(_WEIGHTS @ (_POINTS**2 - 1) ** k) for k in range(7)]
 
 
 def mean_step(S: np.ndarray, M: np.ndarray, step_size: float) -> np.ndarray:
@@ -80,10 +83,12 @@ def growth_shift(
     b = a - s
     others = (t[:, :, None] < found) & ~np.eye(a.size, dtype=bool)
     rest = others @ a**2 + _outside(outside, t)
-    # A step is 4ηs q(x² − 1), q = b(x² − 1) + r with r of the others' labels, of mean square 2 rest.
-    variance, third = 56 * b**2 + 4 * rest, 5696 * b**3 + 336 * b * rest + 64 * (others @ a**3)
+    # A step is 4ηs qy + 4η²s(qy)², y = x² − 1, q = by + r with r of the others' labels: E r² = E y²·rest, E r³ = E y³ Σa³.
+    y2, y3, y4, y6 = (_MOMENTS[k] for k in (2, 3, 4, 6))
+    variance = (y4 - y2**2) * b**2 + y2**2 * rest
+    third = (y6 - 3 * y4 * y2 + 2 * y2**3) * b**3 + 3 * (y4 - y2**2) * y2 * b * rest + y3**2 * (others @ a**3)
     flow, slope = 8 * b * s, 8 * (a - 2 * s)
-    second = 16 * (15 * b**2 + rest) * s / batch + 16 * b**2 * s * (1 - 1 / batch)
+    second = 4 * s * (variance / batch + (y2 * b) ** 2)
     over = (OVERSHOOT * np.sqrt(variance / batch) + third / (6 * variance * batch))[-1] / a
     drift, noise = slope / 2 - second / flow, 16 * variance * s**2 / batch * slope / flow**2 / 2
     return step_size * ends * (weights @ drift), step_size * (ends * (weights @ noise) + over)
