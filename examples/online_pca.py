@@ -222,9 +222,13 @@ def _case(resolved: Resolved) -> "Case":
     from validation.judge.claim import verdict_of
 
     def judge(found: Any) -> tuple[list[dict[str, Any]], list[str]]:
+        from validation.comparisons.step_limit import TOO_FEW
+
         judged = measurements(resolved, found)
         values = [(x.quantity, x.predicted, x.estimate, x.stderr, verdict_of(x).verdict) for x in judged]
-        missing = [] if len(judged) == 2 else [f"half time {resolved.half_time:.3g} is not within the run: not judged"]
+        keys = {one.key for one in judged}
+        missing = [] if "T" in keys else [f"half time {resolved.half_time:.3g} is not within the run: not judged"]
+        missing += [] if "SGD" in keys else [TOO_FEW]
         return [dict(zip(COLUMNS, row, strict=True)) for row in values], missing
 
     def figures(found: Any) -> list[tuple[str, object]]:

@@ -410,9 +410,12 @@ def _case(resolved: Resolved) -> "Case":
     from validation.judge.claim import verdict_of
 
     def judge(found: Any) -> tuple[list[dict[str, Any]], list[str]]:
+        from validation.comparisons.step_limit import TOO_FEW
+
         judged = measurements(resolved, *(found[name].data for name in (FLOW, DOUBLE, SGD, HALF)))
         values = [(x.quantity, x.predicted, x.estimate, x.stderr, verdict_of(x).verdict) for x in judged]
-        return [dict(zip(COLUMNS, row, strict=True)) for row in values], []
+        missing = [] if len(judged) == 2 else [TOO_FEW]
+        return [dict(zip(COLUMNS, row, strict=True)) for row in values], missing
 
     def figures(found: Any) -> list[tuple[str, object]]:
         if HALF not in found:

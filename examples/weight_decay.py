@@ -441,11 +441,13 @@ def _case(resolved: Resolved) -> "Case":
     from validation.judge.claim import verdict_of
 
     def rows(found: Any) -> tuple[list[dict[str, Any]], list[str]]:
+        from validation.comparisons.step_limit import TOO_FEW
+
         judged = measurements(resolved, *(found[name].data for name in (FLOW, DOUBLE, SGD, HALF)))
         return [
             dict(zip(COLUMNS, (x.quantity, x.predicted, x.estimate, x.stderr, verdict_of(x).verdict), strict=True))
             for x in judged
-        ], []
+        ], [] if any(x.key.endswith(".sgd") for x in judged) else [TOO_FEW]
 
     def figures(found: Any) -> list[tuple[str, object]]:
         if HALF not in found:

@@ -151,6 +151,13 @@ def test_a_half_time_beyond_the_run_is_not_judged(online_pca, time, judged):
     assert all(verdict_of(one).verdict != "disagrees" for one in measured)
 
 
+def test_one_run_is_said_to_be_too_few(call):
+    file = str(FOLDER / "online_pca.py")
+    _, document = call("compare", "--model", file, "--dim", "20", "--time", "2", "--replicas", "1")
+    assert [row["quantity"] for row in document["quantities"]] == ["half time, flow"]
+    assert ["fewer than two replicas" in note for note in document["notes"]] == [True]
+
+
 def test_a_row_that_begins_beyond_half_is_there_at_once(online_pca):
     resolved = replace(online_pca.resolve(online_pca.PcaProblem(dim=2)), start=np.array([0.8, 0.6]))
     assert resolved.half_time == 0.0

@@ -24,7 +24,7 @@ from theory.declared.schedule import Schedule
 from theory.declared.start import Start
 from validation.comparison import WITHIN, Case, Found, Row, Stage, judged
 from validation.comparisons.directions import LARGEST_SHIFT
-from validation.comparisons.step_limit import SECOND_ORDER, step_limit
+from validation.comparisons.step_limit import SECOND_ORDER, TOO_FEW, step_limit
 from validation.figures.common import mean_paths
 from validation.judge.claim import Measurement, verdict_of
 
@@ -250,7 +250,7 @@ def _rows(
     rows: list[Row] = [dict(zip((*COLUMNS, "reason"), row, strict=True)) for row in values]
     times = emergences(model, start, found[FLOW])
     notes = [f"{row['quantity'].capitalize()}: {row['reason']}." for row in (*rows, *times) if row["reason"]]
-    notes += [] if values else ["No SGD is judged: fewer than two replicas did not diverge."]
+    notes += [] if values else [TOO_FEW]
     return [*rows, *times], notes
 
 

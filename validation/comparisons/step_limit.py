@@ -13,6 +13,8 @@ from validation.statistics.standard_errors import mean_and_error, sigmas
 
 #: What is allowed, in words.
 SECOND_ORDER = "second order of the extrapolation to η = 0"
+#: Why nothing is judged, in words.
+TOO_FEW = "No SGD is judged: fewer than two replicas are there, or did not diverge; give more, or a lower step-size."
 
 
 def step_limit(double: np.ndarray, full: np.ndarray, half: np.ndarray) -> dict[str, Any] | None:
