@@ -22,6 +22,8 @@ PROBLEM = "problem: "
 _ENDINGS = ", ".join(f".{name}" for name in output.PICTURES)
 #: What argparse says where no value follows an option, or a flag does.
 _LACKING = re.compile(r"(argument (--[\w-]+): expected (?:at least )?one argument)")
+#: A negative number is a value and no flag, -1e-3 and -.5 as well: argparse knows those without an exponent.
+_NEGATIVE = re.compile(r"-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\Z")
 EXIT_CODES = """exit status:
   0  done, every verdict as expected
   1  done, some verdict not as expected, or a simulation diverged
@@ -43,6 +45,7 @@ class Parser(argparse.ArgumentParser):
         options.setdefault("allow_abbrev", False)
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(**options)
+        self._negative_number_matcher = _NEGATIVE
 
     def error(self, message: str) -> NoReturn:
         """Raises `UsageError`; of a missing argument with what it can be."""

@@ -13,7 +13,7 @@ from emergence.models.teacher import ACTIVATION
 from emergence.options import Problem, option, written
 from emergence.refusal import is_refusal, refuse
 from emergence.resources import Cost
-from emergence.values import Choice, Expression, Number, Numbers, Said, Switch, Text, Whole
+from emergence.values import LARGEST, SMALLEST, Choice, Expression, Number, Numbers, Said, Switch, Text, Whole
 
 if TYPE_CHECKING:
     from theory.declared.inputs import Inputs
@@ -44,15 +44,18 @@ _LONGEST = 10**7
 
 @dataclass(frozen=True)
 class Signed(Numbers):
-    """One or more finite numbers of any sign."""
+    """One or more finite numbers of any sign, of at least a size."""
+
+    least: float = 0.0
 
     @property
     def remedy(self) -> str:
-        return "give one or more finite numbers"
+        sizes = f", each of size {self.least:g} to {LARGEST:g}" if self.least else ""
+        return f"give one or more finite numbers{sizes}"
 
     def accepts(self, value: Any) -> bool:
         numbers = isinstance(value, list | tuple) and all(
-            isinstance(x, int | float) and not isinstance(x, bool) and abs(x) < 1e100 for x in value
+            isinstance(x, int | float) and not isinstance(x, bool) and self.least <= abs(x) < LARGEST for x in value
         )
         return numbers and len(value) > 0
 
@@ -90,7 +93,9 @@ class DeclaredProblem(Problem):
     teacher_exponent: float | None = option(
         None, Number(zero=True), "weights p**-beta of an additive target: beta (default 1)"
     )
-    teacher_weights: tuple[float, ...] | None = option(None, Signed(), "the weights themselves, separated by spaces")
+    teacher_weights: tuple[float, ...] | None = option(
+        None, Signed(SMALLEST), "the weights themselves, separated by spaces"
+    )
     directions: str = option(
         "orthonormal", Text("orthonormal"), "orthonormal, random(variance), or eigenvectors(0, 3) by places from 0"
     )

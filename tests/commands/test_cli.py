@@ -169,6 +169,8 @@ def test_what_will_not_end_soon_says_so_first(
         (["predict", "--init-scale", "0"], "--init-scale is 0"),
         (["predict", "--teacher-weights", "1", "x"], "--teacher-weights is [1.0, 'x']"),
         (["predict", "--teacher-weights", "1", "-1"], "--teacher-weights is [1.0, -1.0]"),
+        (["predict", "--teacher-weights", "1", "-1e-3"], "--teacher-weights is [1.0, -0.001]"),
+        (["predict", "--init-scale", "-.5E+2"], "--init-scale is -50"),
         (["predict", "--teacher-weights", "1,0.5"], "separated by spaces, not commas"),
         (
             ["predict", "--activation", "-h4"],
