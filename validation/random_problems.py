@@ -20,6 +20,7 @@ from theory.prediction.validity import HORIZON, validity
 #: By kind; coefficients and means of every sort, none of them from the paper.
 ACTIVATIONS = {
     "even": ("h4", "h6", "0.8*h4+0.6*h6", "h4+0.3*h8"),
+    "both signs": ("h4", "h4-0.3*h6", "cos(2*z)-exp(-2)+2*exp(-2)*(z**2-1)"),
     "odd": ("h3", "h5", "0.7*h3-0.7*h5"),
     "both parities": ("0.5*h4-0.7*h5", "h3+0.5*h4", "h4+0.1*h5"),
     "mean": ("h4-1", "h4+0.1", "h6-0.5", "cos(2*z)-cos(z)+(2*exp(-2)-exp(-1/2)/2)*(z**2-1)"),
@@ -67,7 +68,8 @@ def judge_problem(kind: str, text: str, seed: int) -> list[Judged]:
     rng = stream(seed, "random problem", text)
     students, width = SHAPES[int(rng.integers(len(SHAPES)))]
     dim, scale = int(rng.choice(DIMS)), float(rng.choice(SCALES))
-    activation, teacher = Activation.parse(text), Teacher.of(rng.uniform(0.3, 1.0, width), dim)
+    weights = rng.uniform(0.3, 1.0, width) * (rng.choice((-1, 1), width) if kind == "both signs" else 1)
+    activation, teacher = Activation.parse(text), Teacher.of(weights, dim, signed=kind == "both signs")
     prediction = predict(activation, teacher, draw_initial_state(teacher, Student(students, scale), rng))
     if not prediction.learned.any():
         return []

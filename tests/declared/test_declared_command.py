@@ -148,7 +148,10 @@ def test_a_rule_of_coordinates_runs_in_coordinates(run: Callable) -> None:
         (["--target", "sign(z1"], "target 'sign(z1' is not understood"),
         (["--second", "x"], "give one or more finite numbers"),
         (["--teacher-weights", "1", "-1", "--teacher-width", "3"], "leave teacher-width out"),
-        (["--teacher-weights", "1", "0"], "teacher-weights is [1.0, 0.0]: give one or more finite numbers, each of size"),
+        (
+            ["--teacher-weights", "1", "0"],
+            "teacher-weights is [1.0, 0.0]: give one or more finite numbers, each of size",
+        ),
     ],
 )
 def test_a_bad_declaration_costs_one_line_and_no_file(flags: list[str], said: str, refused: Callable) -> None:

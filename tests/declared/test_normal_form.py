@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dynamics import gradient_flow
 from theory import Activation
 from theory.declared.additive import additive_parts, start_of
 from theory.declared.directions import Directions
@@ -128,7 +129,7 @@ def test_blocks_of_eigenvalues_that_are_1_are_one() -> None:
 @pytest.mark.parametrize(
     ("activation", "link", "weights"),
     [
-        ("h4", "h4", (0.8, -0.5)),
+        ("abs(z)", "abs(z)", (0.8, -0.5)),
         ("h4", "h4 + 1e-3*h6", WEIGHTS),
         ("0.8*h3 + 0.6*h4", "0.8*h3 - 0.6*h4", (-0.8, 0.5)),
         ("h4", "h4", (0.8, 0.0)),
@@ -138,6 +139,22 @@ def test_what_no_turn_of_a_direction_makes_is_another_model(
     activation: str, link: str, weights: tuple[float, ...]
 ) -> None:
     assert additive_parts(*declared(activation, link, weights)) is None
+
+
+def test_rows_of_an_even_activation_are_driven_back_from_a_negative_weight() -> None:
+    """That direction is never found, and the others are within the intervals; but one that a row has may be."""
+    model, start = declared("h4", "-2*h4", (-0.4, 0.25))
+    parts = additive_parts(model, start)
+    assert parts is not None
+    np.testing.assert_allclose(parts[1].weights, (0.8, -0.5), rtol=1e-12)
+    found = {x.place: x for x in predict(model, start).of_quantity("emergence")}
+    assert (found[2].low, found[2].value, found[2].high, found[2].reasons) == (np.inf, np.inf, np.inf, [])
+    flow = gradient_flow(*parts, t_end=1.5 * found[1].value)
+    assert found[1].low <= flow.half_time[0] <= found[1].high < 1.02 * found[1].low
+    assert flow.half_time[1] == np.inf
+    rows = start.coordinates[0].copy()
+    rows[0, 1] = 1.0
+    assert additive_parts(model, Start((rows,))) is None
 
 
 class _Lazy(Momentum):

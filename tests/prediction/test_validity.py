@@ -288,7 +288,7 @@ def test_what_finite_size_may_move_holds_the_deflated_flow(
 @pytest.mark.parametrize("seeds", [1, 3], ids=["one", "three"])
 def test_random_problems_do_what_is_stated(seeds: int) -> None:
     """Flows of random problems are within the stated intervals, most directions are inside, and wrong theories are not."""
-    texts = [("even", "h4"), ("odd", "h3"), ("both parities", "0.5*h4-0.7*h5"), ("mean", "h4-1")]
+    texts = [("even", "h4"), ("both signs", "h4"), ("odd", "h3"), ("both parities", "0.5*h4-0.7*h5"), ("mean", "h4-1")]
     judged = [x for kind, text in texts for seed in range(seeds) for x in judge_problem(kind, text, seed)]
     assert wrong(judged) == [], table(judged)
     assert sum(x.inside for x in judged) > len(judged) / 2

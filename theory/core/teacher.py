@@ -11,7 +11,8 @@ from theory.core.errors import InputError
 
 @dataclass(frozen=True)
 class Teacher:
-    r"""Second-layer weights $a_1,\dots,a_P > 0$ on orthonormal directions, taken as $e_1,\dots,e_P$ of $R^d$.
+    r"""Second-layer weights $a_1,\dots,a_P > 0$ on orthonormal directions, taken as $e_1,\dots,e_P$ of $R^d$. (Signed ones
+    are for even activations: no student is drawn to a negative one.)
 
     Attributes:
         weights: $a_p$, in the order given. $\sum a_p^2 = 1$ unless made with ``normalise=False``.
@@ -25,11 +26,16 @@ class Teacher:
 
     @classmethod
     def of(
-        cls, weights: Sequence[float] | np.ndarray, dim: int, normalise: bool = True, exponent: float | None = None
+        cls,
+        weights: Sequence[float] | np.ndarray,
+        dim: int,
+        normalise: bool = True,
+        exponent: float | None = None,
+        signed: bool = False,
     ) -> "Teacher":
         """Check the weights, normalise them to unit sum of squares unless told not to.
 
-        Raises `InputError` unless they are shape (P,), P ≤ d, positive and at most 1e100.
+        Raises `InputError` unless they are shape (P,), P ≤ d, positive (`signed`: not 0) and at most 1e100 in size.
         """
         try:
             array = np.asarray(weights, dtype=float)
@@ -38,14 +44,14 @@ class Teacher:
         check_whole(dim=dim)
         if array.ndim != 1 or array.size == 0:
             raise InputError(f"teacher weights {weights!r} must be a non-empty list of positive numbers")
-        if not np.all(np.isfinite(array)) or np.any(array <= 0):
+        if not np.all(np.isfinite(array)) or np.any((array == 0) if signed else (array <= 0)):
             raise InputError(f"teacher weights {_short(array)} must all be positive and finite: drop or fix the others")
-        if array.max() > 1e100:
+        if np.abs(array).max() > 1e100:
             raise InputError(f"teacher weights {_short(array)} are too large for double precision: scale them down")
         if array.size > dim:
             raise InputError(f"teacher width {array.size} exceeds dim {dim}: orthonormal directions need P <= d")
         if normalise:
-            array = array / array.max()  # first, so that squares neither overflow nor vanish
+            array = array / np.abs(array).max()  # first, so that squares neither overflow nor vanish
             array = array / np.sqrt(np.sum(array**2))
             if np.any(array == 0):
                 raise InputError(f"teacher weights {_short(array)} differ by more than double precision can hold")

@@ -28,7 +28,8 @@ def additive_parts(model: DeclaredModel, start: Start) -> tuple[Activation, Teac
     another.
 
     In normal form the link is the student's activation, weights are positive, and directions are an orthonormal basis:
-    $a_p\sigma_*(\langle e_p,x\rangle)=a_pc\,\sigma(\pm\langle e_p,x\rangle)$ is weight $a_pc>0$ on direction $\pm e_p$.
+    $a_p\sigma_*(\langle e_p,x\rangle)=a_pc\,\sigma(\pm\langle e_p,x\rangle)$ is weight $a_pc>0$ on direction $\pm e_p$. Of an
+    even activation without mean weights may be negative: rows are driven back from there.
     """
     student, gram = model.student, model.directions.covariance
     target = as_additive(model.target)
@@ -45,19 +46,24 @@ def additive_parts(model: DeclaredModel, start: Start) -> tuple[Activation, Teac
     parts = zip(model.directions.roots, start.coordinates, free, strict=True)
     basis = np.hstack([np.pad(root[:, : x.shape[1]], ((0, 0), (0, more))) for root, x, more in parts])
     on = rows @ basis.T
-    teacher = Teacher.of(weights, model.inputs.dim, normalise=False)
-    return student.activation, teacher, InitialState(on * signs, rows - on @ basis)
+    teacher = Teacher.of(weights, model.inputs.dim, normalise=False, signed=True)
+    initial = InitialState(on * signs, rows - on @ basis)
+    if np.any(initial.overlap[:, weights < 0] ** 2 >= 0.5):  # it has found what it is driven back from
+        return None
+    return student.activation, teacher, initial
 
 
 def _turn(weight: float, link: Activation, activation: Activation) -> tuple[float, int] | tuple[()]:
-    """(b, s) with weight · link(z) = b · activation(sz), b > 0, s = ±1; nothing if there are none."""
+    """(b, s) with weight · link(z) = b · activation(sz), b > 0, s = ±1; nothing if there are none. b < 0 of even ones."""
     degrees = sorted({*link.coefficients, *activation.coefficients})
     own, sought = (np.array([float(f.coefficients.get(j, 0)) for j in degrees]) for f in (activation, link))
     for sign in (1, -1):
         turned = own * np.power(sign, degrees)
         ratio = float(sought @ turned / (own @ own))
-        if weight * ratio > 0 and np.linalg.norm(sought - ratio * turned) <= ROUNDING * np.linalg.norm(sought):
-            return weight * ratio, sign
+        drawn, signed = weight * ratio, activation.parity == "even" and activation.squared_mean == 0
+        same = np.linalg.norm(sought - ratio * turned) <= ROUNDING * np.linalg.norm(sought)
+        if same and (drawn > 0 or (signed and drawn < 0)):
+            return drawn, sign
     return ()
 
 

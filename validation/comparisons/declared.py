@@ -169,7 +169,7 @@ def _judged(one: Known, measured: float, end: float, spacing: float) -> Row:
         seen = measured < min(one.low, end)
         return {
             "verdict": "disagrees" if seen else "not judged",
-            "reason": f"predicted after the run's end at {end:.4g}",
+            "reason": f"predicted {'after' if one.value < np.inf else 'never, not by'} the run's end at {end:.4g}",
         }
     if not np.isfinite(measured):
         return {"verdict": "disagrees", "reason": f"not found by {end:.4g}"}
