@@ -129,7 +129,7 @@ def test_blocks_of_eigenvalues_that_are_1_are_one() -> None:
 @pytest.mark.parametrize(
     ("activation", "link", "weights"),
     [
-        ("abs(z)", "abs(z)", (0.8, -0.5)),
+        ("relu", "relu", (0.8, -0.5)),
         ("h4", "h4 + 1e-3*h6", WEIGHTS),
         ("0.8*h3 + 0.6*h4", "0.8*h3 - 0.6*h4", (-0.8, 0.5)),
         ("h4", "h4", (0.8, 0.0)),

@@ -29,7 +29,7 @@ def additive_parts(model: DeclaredModel, start: Start) -> tuple[Activation, Teac
 
     In normal form the link is the student's activation, weights are positive, and directions are an orthonormal basis:
     $a_p\sigma_*(\langle e_p,x\rangle)=a_pc\,\sigma(\pm\langle e_p,x\rangle)$ is weight $a_pc>0$ on direction $\pm e_p$. Of an
-    even activation without mean weights may be negative: rows are driven back from there.
+    even activation weights may be negative: rows are driven back from there.
     """
     student, gram = model.student, model.directions.covariance
     target = as_additive(model.target)
@@ -60,9 +60,8 @@ def _turn(weight: float, link: Activation, activation: Activation) -> tuple[floa
     for sign in (1, -1):
         turned = own * np.power(sign, degrees)
         ratio = float(sought @ turned / (own @ own))
-        drawn, signed = weight * ratio, activation.parity == "even" and activation.squared_mean == 0
-        same = np.linalg.norm(sought - ratio * turned) <= ROUNDING * np.linalg.norm(sought)
-        if same and (drawn > 0 or (signed and drawn < 0)):
+        drawn, same = weight * ratio, np.linalg.norm(sought - ratio * turned) <= ROUNDING * np.linalg.norm(sought)
+        if same and (drawn > 0 or (drawn < 0 and activation.parity == "even")):
             return drawn, sign
     return ()
 
