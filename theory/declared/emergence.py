@@ -5,7 +5,7 @@ The additive model itself (isotropic inputs, orthonormal directions) has its own
 (`theory.declared.lone_row`). Times are sums of step sizes.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -16,13 +16,15 @@ from theory.core.errors import InputError
 from theory.declared import lone_row, weight_decay
 from theory.declared.additive import additive_parts
 from theory.declared.flow import is_quadratic, speed
+from theory.declared.inputs import ROUNDING
 from theory.declared.known import NUMBER, STEPS, TIME, Known, Unknown, fact, small
 from theory.declared.lone_row import Course, Passage, Row, alone, follow
+from theory.declared.loss import Correlation
 from theory.declared.model import DeclaredModel
 from theory.declared.one_direction import REFERENCE as DRIFT_REFERENCE
-from theory.declared.one_direction import Drift, drift_of
+from theory.declared.one_direction import Drift, drift
 from theory.declared.passage import Wandering, allowed_step
-from theory.declared.rule import Rule
+from theory.declared.rule import Momentum, Rule
 from theory.declared.schedule import MOST_STEPS, steps_until
 from theory.declared.start import Start
 from theory.declared.student import committee
@@ -30,7 +32,18 @@ from theory.declared.target import Additive, as_additive
 from theory.one_task.hitting_distribution import HittingLaw, hitting_distribution
 from theory.prediction.greedy import select
 from theory.prediction.predict import Prediction, predict
-from theory.prediction.validity import MOVED, WIDEST, Condition, Validity, of_noise, of_step, turned, validity, wide
+from theory.prediction.validity import (
+    MOVED,
+    WIDEST,
+    Condition,
+    Validity,
+    of_noise,
+    of_step,
+    own_noise,
+    turned,
+    validity,
+    wide,
+)
 
 LEADING, FOUND, FITTED = "emergence, leading order", "emergence", "half of its norm fitted"
 FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS = "emergence in steps", "emergence of SGD, mean", "emergence of SGD, spread"
@@ -77,7 +90,7 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         law: Callable[[Rule, int], HittingLaw | None] = partial(_law_of_sgd, prediction)
     else:
         entries, lone = list(_by_rows(model, start)), _lone(model, start)
-        entries += [] if lone is None else [lone.largest_step]
+        entries += _least_step(lone, entries)
         law = partial(_law_of_row, lone)
     yield from entries
     yield from _in_steps(model.rule, entries, law)
@@ -186,14 +199,23 @@ def largest_step(model: DeclaredModel, start: Start) -> float:
     prediction = additive_prediction(model, start)
     if prediction is not None:
         return _bound(prediction, model.rule)[0]
-    lone = _lone(model, start)
-    return np.inf if lone is None else lone.largest_step.value
+    return min((one.largest for one in _lone(model, start).values()), default=np.inf)
 
 
 def last_time(model: DeclaredModel, start: Start) -> float:
-    """When the last direction of an additive model is fitted, as a sum of step sizes; 0 where that is not known."""
-    prediction = None if model.rule.samples else additive_prediction(model, start)
-    return 0.0 if prediction is None or not prediction.learned.any() else prediction.last_time / speed(model.rule)
+    """When the last direction of an additive target is fitted by a 2-homogeneous student, as a sum of step sizes, of other
+    models than the additive one by each row alone; 0 where that is not known.
+    """
+    if model.rule.samples:
+        return 0.0
+    prediction = additive_prediction(model, start)
+    if prediction is not None:
+        return prediction.last_time / speed(model.rule) if prediction.learned.any() else 0.0
+    rows = _Rows(lone_row.of_mean_labels(model), start)
+    if not (model.student.homogeneous and is_quadratic(model.loss) and rows.degree >= 2):
+        return 0.0
+    ends = np.array([rows.alone(row, p).fitted for row, p, _ in rows.pairs[:_FOLLOWED]])
+    return float(np.max(ends[np.isfinite(ends)], initial=0.0))
 
 
 def _law_of_sgd(prediction: Prediction, rule: Rule, p: int, end: int = 0) -> HittingLaw | None:
@@ -613,9 +635,12 @@ def _norms(rows: _Rows, pulled: float, time: float) -> tuple[Condition, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Lone:
-    """The row that is fastest to the only direction: its drift, of batch 1, and its overlap at the start."""
+    """The row that is first at a direction, of place p from 0: its drift, of batch 1, and its overlap at the start."""
 
     model: DeclaredModel
+    start: Start
+    row: int
+    p: int
     drift: Drift
     overlap: float
 
@@ -624,15 +649,40 @@ class _Lone:
         return float(self.model.inputs.dim)
 
     @cached_property
-    def largest_step(self) -> Known:
+    def largest(self) -> float:
         """Raises `InputError` for a row that is not driven to the direction all the way. A batch divides the second order."""
+        return self.model.rule.batch * allowed_step(self.drift, self.dim, self.overlap, _LEVEL)
+
+    def largest_step(self, time: float) -> Known:
+        """`time`: when the direction is found."""
         rule = self.model.rule
-        value = rule.batch * allowed_step(self.drift, self.dim, self.overlap, _LEVEL)
-        moved = value * float(np.sqrt(self.dim * self.drift.square / rule.batch))
+        moved = self.largest * float(np.sqrt(self.dim * self.drift.square / rule.batch))
         plain = "momentum: the bound is that of plain SGD, to first order in the memory"
         far = "whole steps: one of that size moves the row by {:.2g}, beyond second order"
-        conditions = fact("momentum", type(rule) is Rule, plain), small("whole steps", moved, MOVED, far)
-        return Known(BOUND, value, TIME, DRIFT_REFERENCE, conditions, 1)
+        conditions: tuple[Condition, ...] = (
+            fact("momentum", type(rule) is Rule, plain),
+            small("whole steps", moved, MOVED, far),
+        )
+        if self.model.student.homogeneous:
+            conditions = (*conditions, *self._among_students(time))
+        return Known(BOUND, self.largest, TIME, DRIFT_REFERENCE, conditions, self.p + 1)
+
+    def _among_students(self, time: float) -> tuple[Condition, ...]:
+        model, start = self.model, self.start
+        target, activation = lone_row.additive_target(model), model.student.activation
+        degree, mean = lone_row.common_degree(model), float(target.link.squared_mean + activation.squared_mean)
+        sees = (
+            f"second order: of degree {degree} a step sees the other directions' labels, too; it is derived from 3 on"
+        )
+        gram = start.grams.sum(axis=0)
+        norms = np.diag(gram)
+        labels = float(np.sum(np.square(target.weights)) * target.link.second_moment)
+        sizes = norms * lone_row.risen(model, start, time)
+        return (
+            fact("exponent", degree >= 3, sees),
+            fact("mean", mean == 0, "mean: link or activation has one, which all rows fit together"),
+            own_noise(activation, gram / np.sqrt(np.outer(norms, norms)), sizes, self.row, labels),
+        )
 
     def law(self, rule: Rule) -> HittingLaw:
         """Of the steps of SGD by this rule, of constant steps, as sums of step sizes."""
@@ -641,21 +691,59 @@ class _Lone:
         return hitting_distribution(walk, self.overlap, lone_row.FOUND).moments()
 
 
-def _law_of_row(lone: _Lone | None, rule: Rule, p: int) -> HittingLaw | None:
-    return None if lone is None else lone.law(rule)
+def _law_of_row(lone: Mapping[int, _Lone], rule: Rule, p: int) -> HittingLaw | None:
+    return lone[p].law(rule) if p in lone else None
 
 
-def _lone(model: DeclaredModel, start: Start) -> _Lone | None:
-    """None where no bound on its steps is known: several directions or eigenvalues, label noise, rows of any length."""
-    student = model.student
-    crowd = is_quadratic(model.loss) and student.width > 1
-    if crowd or student.trained or student.homogeneous or not isinstance(model.target, Additive):
-        return None
-    row = int(np.argmax(lone_row.growth_rates(model, start)[:, 0]))
-    single = committee(student.activation, 1, student.second[row], rows=student.rows)
-    with suppress(InputError):
-        drift = drift_of(replace(model, student=single, rule=replace(model.rule, batch=1, decay=0.0)))
-        overlap = float(start.overlaps(model.directions)[0, row, 0] / np.sqrt(start.grams[0, row, row]))
-        lone = _Lone(model, drift, abs(overlap) if student.activation.parity == "even" else overlap)
-        return lone if lone.largest_step.value > 0 else None
-    return None
+def _least_step(lone: Mapping[int, _Lone], entries: Sequence[Known | Unknown]) -> Iterator[Known]:
+    """The largest step size that all directions which are found allow."""
+    if not lone:
+        return
+    worst = min(lone.values(), key=lambda one: one.largest)
+    times = {x.place: x.value for x in entries if isinstance(x, Known) and x.quantity == FOUND}
+    found = worst.largest_step(times.get(worst.p + 1, np.inf))
+    left = ", ".join(str(p) for p, time in times.items() if time < np.inf and p is not None and p - 1 not in lone)
+    known = fact("directions", not left, f"directions: what direction {left} allows is not known")
+    yield replace(found, conditions=(*found.conditions, known))
+
+
+def _lone(model: DeclaredModel, start: Start) -> dict[int, _Lone]:
+    r"""By place from 0; none where no bound on its steps is known: several eigenvalues, correlated directions, free rows that
+    see each other, and what is never found.
+
+    Other directions, and noise, are noise on its label: of variance s² they add $s^2b^2E\sigma'^2$ to Eψ². A light row of a
+    2-homogeneous student turns as a row on the sphere by the correlation loss: its norm cancels.
+    """
+    model = lone_row.of_mean_labels(model)
+    student, target, fields = model.student, model.target, model.directions.covariance
+    light = student.homogeneous and is_quadratic(model.loss)
+    crowd = is_quadratic(model.loss) and student.width > 1 and not light
+    isotropic = model.inputs.is_isotropic and np.abs(fields - np.eye(len(fields))).max() <= ROUNDING
+    if crowd or student.trained or not isinstance(target, Additive) or not isotropic or model.rule.samples:
+        return {}
+    if student.homogeneous and not (light and type(model.rule) in (Rule, Momentum)):
+        return {}
+    found, variance = dict[int, _Lone](), model.rule.noise**2
+    label, slope = float(target.link.second_moment), float(student.activation.kernel_at(1, 1))
+    for row, p in _first(lone_row.growth_rates(model, start), model):
+        weight, second = target.weights[p], 1.0 if light else float(student.second[row])
+        single = committee(student.activation, 1, second, rows="sphere" if light else student.rows)
+        loss, rule = Correlation() if light else model.loss, replace(model.rule, batch=1, decay=0.0, noise=0.0)
+        with suppress(InputError):
+            own = drift(single, Additive(target.link, (weight,)), loss, rule, float(model.inputs.dim))
+            others = (np.sum(np.square(target.weights)) - weight**2) * label + variance
+            squares = own.squares + np.eye(1, own.squares.size)[0] * others * second**2 * slope
+            overlap = float(start.overlaps(model.directions)[0, row, p] / np.sqrt(start.grams[0, row, row]))
+            overlap = abs(overlap) if student.activation.parity == "even" else overlap
+            one = _Lone(model, start, row, p, replace(own, squares=squares), overlap)
+            if one.largest > 0:
+                found[p] = one
+    return found
+
+
+def _first(rates: np.ndarray, model: DeclaredModel) -> list[tuple[int, int]]:
+    """(row, direction): who is first there, of rows that share directions by the square loss greedily by their rates."""
+    if not is_quadratic(model.loss):
+        return [(int(row), p) for p, row in enumerate(np.argmax(rates, axis=0))]
+    chosen = select(np.maximum(rates, 0.0))
+    return list(zip(chosen.neurons.tolist(), chosen.directions.tolist(), strict=True))

@@ -128,12 +128,18 @@ def light(prediction: Prediction, q: int) -> Condition:
     that is $r_k^2E\sigma^2\sigma'^2$, and of all others and of the target it is $E(\cdot)^2\varphi'(1)$. The value is the
     ratio of students to target in the mean over the wait, each student by itself: what is heavy at the start shrinks.
     """
-    activation, cosines = prediction.activation, np.clip(prediction.initial.student_overlap, -1.0, 1.0)
     _, squares = _waiting_norms(prediction, float(prediction.time_half[q]))
-    sizes, height = np.sqrt(squares), float(activation.second_moment)
-    whole = sizes @ lower_numpy(activation.dual, (cosine,))(cosines) @ sizes
-    own = whole + (_own_shrinkage(activation) - height) * squares[prediction.neuron[q]]
-    share = float(own / (np.sum(prediction.teacher.a**2) * height))
+    target = float(np.sum(prediction.teacher.a**2) * prediction.activation.second_moment)
+    return own_noise(
+        prediction.activation, prediction.initial.student_overlap, np.sqrt(squares), int(prediction.neuron[q]), target
+    )
+
+
+def own_noise(activation: Activation, cosines: np.ndarray, sizes: np.ndarray, row: int, target: float) -> Condition:
+    """`light` of a row of students of these cosines (m, m) and squared norms (m,), beside E f_*²."""
+    whole = sizes @ lower_numpy(activation.dual, (cosine,))(np.clip(cosines, -1.0, 1.0)) @ sizes
+    own = whole + (_own_shrinkage(activation) - float(activation.second_moment)) * sizes[row] ** 2
+    share = float(own / target)
     times = f"{float(f'{share:.2g}'):.6g}"  # 1700, not 1.7e+03
     sentence = (
         f"light: while it waits, the students' own noise is {times} times the target's and is not counted, so this is not to "
