@@ -1,6 +1,7 @@
 """Times in steps and largest step sizes of declared models beside SGD of one row, step by step, exactly in law."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.special import erf
 from emergence.models.declared_problem import DeclaredProblem, resolve
 from theory import Activation, InitialState, Teacher
 from theory import predict as predict_additive
+from theory.declared import lone_row
 from theory.declared.directions import Directions
 from theory.declared.emergence import BOUND, FITTED, FOUND, FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS, TURNED_SHARE
 from theory.declared.inputs import Inputs
@@ -19,6 +21,7 @@ from theory.declared.predict import largest_step, predict
 from theory.declared.rule import Momentum, Rule
 from theory.declared.schedule import Linear, Power
 from theory.declared.start import Start
+from theory.declared.steps_of_rows import largest_at_the_start
 from theory.declared.student import Student, committee, two_homogeneous
 from theory.declared.target import Additive
 from theory.one_task.plateau import plateau
@@ -347,6 +350,34 @@ def test_the_largest_step_of_another_link_is_that_of_real_steps(weights: tuple[f
     share, error = one_step(own, weights, dim, overlap, 0.1 * found.value, 1_000_000, link, noise)
     more, error = (1 - share) / 0.1 - 1, error / 0.1
     assert abs(more) < 2 / dim + 3 * error < 0.02
+
+
+@pytest.mark.parametrize("whitened", [False, True])
+def test_where_noise_undoes_growth_in_structured_inputs(whitened: bool) -> None:
+    """A hundredth of that step takes a hundredth off the growth of a correlation, to the joint law of label and field."""
+    blocks, count, rng = Inputs.blocks((3.0, 4000), (1.0, 16000)), 2_000_000, np.random.default_rng(1)
+    directions = Directions.eigenvectors(blocks, [0])
+    row = np.array(
+        [0.02, np.sqrt(0.3 - 0.02**2), np.sqrt(0.7)]
+    )  # the direction, the rest of its block, the other block
+    model = DeclaredModel(directions, Additive(H3, (1.0,)), replace(LIGHT, whitened=whitened), Rule(1e-9, noise=0.5))
+    start = Start((SCALE * row[None, :2], SCALE * row[None, 2:]))
+    size, spread = 0.01 * largest_at_the_start(model, start), np.array([3.0, 3.0, 1.0])
+    x = rng.standard_normal((count, 3)) * np.sqrt(spread)
+    rest = 9 * rng.chisquare(4000 - 2, count) + rng.chisquare(16000 - 1, count)
+    C, X = row @ (spread * row), 3 * row[0]
+    scale = np.sqrt(C) if whitened else 1.0
+    z = x @ row / scale
+    value, slope = sigma(z)
+    label = size * (sigma(x[:, 0])[0] + 0.5 * rng.standard_normal(count))
+    tail, own = label * slope * scale, label * (2 * value - z * slope)
+    moved = tail[:, None] * x + own[:, None] * row * (spread if whitened else 1.0)
+    dX, dC = 3 * moved[:, 0], 2 * moved @ (spread * row)
+    after = (X + dX) / np.sqrt(C + dC + moved**2 @ spread + tail**2 * rest) * np.sqrt(C) / X - 1
+    # Less its first order, over that of the flow.
+    grows = size * float(lone_row.growth_rates(model, start)[0, 0])
+    share = (after - dX / X + dC / (2 * C)) / grows / 0.01
+    assert abs(share.mean() + 1) < 0.05 + 3 * share.std() / np.sqrt(count) < 0.15
 
 
 def test_the_usual_run_of_another_link_finds_its_directions() -> None:

@@ -6,7 +6,6 @@ The additive model itself (isotropic inputs, orthonormal directions) has its own
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
@@ -16,30 +15,23 @@ from theory.core.errors import InputError
 from theory.declared import lone_row, weight_decay
 from theory.declared.additive import additive_parts
 from theory.declared.flow import is_quadratic, speed
-from theory.declared.inputs import ROUNDING
 from theory.declared.known import NUMBER, STEPS, TIME, Known, Unknown, fact, small
 from theory.declared.lone_row import Course, Passage, Row, alone, follow
-from theory.declared.loss import Correlation
 from theory.declared.model import DeclaredModel
-from theory.declared.one_direction import REFERENCE as DRIFT_REFERENCE
-from theory.declared.one_direction import Drift, drift
-from theory.declared.passage import Wandering, allowed_step
-from theory.declared.rule import Momentum, Rule
+from theory.declared.rule import Rule
 from theory.declared.schedule import MOST_STEPS, steps_until
 from theory.declared.start import Start
-from theory.declared.student import committee
-from theory.declared.target import Additive, as_additive
-from theory.one_task.hitting_distribution import HittingLaw, hitting_distribution
+from theory.declared.steps_of_rows import BOUND, LoneRow, largest_at_the_start, least_step, lone_rows
+from theory.declared.target import as_additive
+from theory.one_task.hitting_distribution import HittingLaw
 from theory.prediction.greedy import select
 from theory.prediction.predict import Prediction, predict
 from theory.prediction.validity import (
-    MOVED,
     WIDEST,
     Condition,
     Validity,
     of_noise,
     of_step,
-    own_noise,
     turned,
     validity,
     wide,
@@ -49,7 +41,7 @@ LEADING, FOUND, FITTED = "emergence, leading order", "emergence", "half of its n
 FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS = "emergence in steps", "emergence of SGD, mean", "emergence of SGD, spread"
 OF_SGD, TURNED_SHARE = "emergence of SGD", "share of SGD that turns to -e"
 MEAN_AT_E, SPREAD_AT_E = "emergence of SGD at e, mean", "emergence of SGD at e, spread"
-BOUND, NORM, FLOOR = "largest step size", "squared norm at rest", "loss at rest"
+NORM, FLOOR = "squared norm at rest", "loss at rest"
 _ADDITIVE = "arXiv:2504.19983, Theorem 2.1; theory.prediction"
 #: Directions that are followed at finite size, in the order of learning; and how far, in units of 1/S (exponent 2 or more).
 _FOLLOWED, _HORIZON = 6, 40.0
@@ -66,8 +58,6 @@ _FLUCTUATIONS = 0.3
 #: Largest squared norm, over the target's, at which students that noise keeps there have been seen not to diverge (h3: 0 of
 #: 200 at 0.04, 10 of 12 at 0.08).
 _GROWN = 0.05
-#: Overlap at which a direction counts as found.
-_LEVEL = float(np.sqrt(lone_row.FOUND))
 
 
 def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
@@ -89,9 +79,10 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         entries = list(_additive(model.rule, prediction, pace, signal))
         law: Callable[[Rule, int], HittingLaw | None] = partial(_law_of_sgd, prediction)
     else:
-        entries, lone = list(_by_rows(model, start)), _lone(model, start)
-        entries += _least_step(lone, entries)
-        law = partial(_law_of_row, lone)
+        entries, alone_ = list(_by_rows(model, start)), lone_rows(model, start)
+        times = {x.place - 1: x.value for x in entries if isinstance(x, Known) and x.quantity == FOUND and x.place}
+        entries += [least_step(alone_, times)] if alone_ else []
+        law = partial(_law_of_row, alone_)
     yield from entries
     yield from _in_steps(model.rule, entries, law)
 
@@ -195,11 +186,15 @@ def additive_prediction(model: DeclaredModel, start: Start) -> Prediction | None
 
 
 def largest_step(model: DeclaredModel, start: Start) -> float:
-    """`BOUND`; inf where none is known. Raises `InputError` where an additive model has none."""
+    """`BOUND`, or what stands for it at the start; inf where none is known.
+
+    Raises `InputError` where an additive model has none.
+    """
     prediction = additive_prediction(model, start)
     if prediction is not None:
         return _bound(prediction, model.rule)[0]
-    return min((one.largest for one in _lone(model, start).values()), default=np.inf)
+    rows = lone_rows(model, start)
+    return min(one.largest for one in rows.values()) if rows else largest_at_the_start(model, start)
 
 
 def last_time(model: DeclaredModel, start: Start) -> float:
@@ -256,6 +251,10 @@ def _of_sgd(prediction: Prediction, rule: Rule, p: int, conditions: tuple[Condit
         noise = of_noise(prediction, p, size, one, rule.batch)
         yield Known(mean, one.mean / size, STEPS, source, (*own, noise[1]), p + 1)
         yield Known(spread, one.std / size, STEPS, source, (*own, *noise), p + 1)
+
+
+def _law_of_row(rows: Mapping[int, LoneRow], rule: Rule, p: int) -> HittingLaw | None:
+    return rows[p].law(rule) if p in rows else None
 
 
 def _fitted(low: float, high: float) -> tuple[Condition, ...]:
@@ -628,122 +627,3 @@ def _norms(rows: _Rows, pulled: float, time: float) -> tuple[Condition, ...]:
     norms = np.einsum("i,ikk->k", np.asarray(model.inputs.eigenvalues) ** model.student.whitened, start.grams)
     exponent = model.student.activation.information_exponent
     return moves, turned(rows.turning, norms * lone_row.risen(model, start, time), time, exponent)
-
-
-# ----------------------------------------------------------- one row on the sphere and its steps
-
-
-@dataclass(frozen=True, eq=False)
-class _Lone:
-    """The row that is first at a direction, of place p from 0: its drift, of batch 1, and its overlap at the start."""
-
-    model: DeclaredModel
-    start: Start
-    row: int
-    p: int
-    drift: Drift
-    overlap: float
-
-    @property
-    def dim(self) -> float:
-        return float(self.model.inputs.dim)
-
-    @cached_property
-    def largest(self) -> float:
-        """Raises `InputError` for a row that is not driven to the direction all the way. A batch divides the second order."""
-        return self.model.rule.batch * allowed_step(self.drift, self.dim, self.overlap, _LEVEL)
-
-    def largest_step(self, time: float) -> Known:
-        """`time`: when the direction is found."""
-        rule = self.model.rule
-        moved = self.largest * float(np.sqrt(self.dim * self.drift.square / rule.batch))
-        plain = "momentum: the bound is that of plain SGD, to first order in the memory"
-        far = "whole steps: one of that size moves the row by {:.2g}, beyond second order"
-        conditions: tuple[Condition, ...] = (
-            fact("momentum", type(rule) is Rule, plain),
-            small("whole steps", moved, MOVED, far),
-        )
-        if self.model.student.homogeneous:
-            conditions = (*conditions, *self._among_students(time))
-        return Known(BOUND, self.largest, TIME, DRIFT_REFERENCE, conditions, self.p + 1)
-
-    def _among_students(self, time: float) -> tuple[Condition, ...]:
-        model, start = self.model, self.start
-        target, activation = lone_row.additive_target(model), model.student.activation
-        degree, mean = lone_row.common_degree(model), float(target.link.squared_mean + activation.squared_mean)
-        sees = (
-            f"second order: of degree {degree} a step sees the other directions' labels, too; it is derived from 3 on"
-        )
-        gram = start.grams.sum(axis=0)
-        norms = np.diag(gram)
-        labels = float(np.sum(np.square(target.weights)) * target.link.second_moment)
-        sizes = norms * lone_row.risen(model, start, time)
-        return (
-            fact("exponent", degree >= 3, sees),
-            fact("mean", mean == 0, "mean: link or activation has one, which all rows fit together"),
-            own_noise(activation, gram / np.sqrt(np.outer(norms, norms)), sizes, self.row, labels),
-        )
-
-    def law(self, rule: Rule) -> HittingLaw:
-        """Of the steps of SGD by this rule, of constant steps, as sums of step sizes."""
-        size = float(rule.step_size) / rule.batch  # type: ignore[arg-type]
-        walk = Wandering(self.drift, self.dim, size, self.model.student.activation)
-        return hitting_distribution(walk, self.overlap, lone_row.FOUND).moments()
-
-
-def _law_of_row(lone: Mapping[int, _Lone], rule: Rule, p: int) -> HittingLaw | None:
-    return lone[p].law(rule) if p in lone else None
-
-
-def _least_step(lone: Mapping[int, _Lone], entries: Sequence[Known | Unknown]) -> Iterator[Known]:
-    """The largest step size that all directions which are found allow."""
-    if not lone:
-        return
-    worst = min(lone.values(), key=lambda one: one.largest)
-    times = {x.place: x.value for x in entries if isinstance(x, Known) and x.quantity == FOUND}
-    found = worst.largest_step(times.get(worst.p + 1, np.inf))
-    left = ", ".join(str(p) for p, time in times.items() if time < np.inf and p is not None and p - 1 not in lone)
-    known = fact("directions", not left, f"directions: what direction {left} allows is not known")
-    yield replace(found, conditions=(*found.conditions, known))
-
-
-def _lone(model: DeclaredModel, start: Start) -> dict[int, _Lone]:
-    r"""By place from 0; none where no bound on its steps is known: several eigenvalues, correlated directions, free rows that
-    see each other, and what is never found.
-
-    Other directions, and noise, are noise on its label: of variance s² they add $s^2b^2E\sigma'^2$ to Eψ². A light row of a
-    2-homogeneous student turns as a row on the sphere by the correlation loss: its norm cancels.
-    """
-    model = lone_row.of_mean_labels(model)
-    student, target, fields = model.student, model.target, model.directions.covariance
-    light = student.homogeneous and is_quadratic(model.loss)
-    crowd = is_quadratic(model.loss) and student.width > 1 and not light
-    isotropic = model.inputs.is_isotropic and np.abs(fields - np.eye(len(fields))).max() <= ROUNDING
-    if crowd or student.trained or not isinstance(target, Additive) or not isotropic or model.rule.samples:
-        return {}
-    if student.homogeneous and not (light and type(model.rule) in (Rule, Momentum)):
-        return {}
-    found, variance = dict[int, _Lone](), model.rule.noise**2
-    label, slope = float(target.link.second_moment), float(student.activation.kernel_at(1, 1))
-    for row, p in _first(lone_row.growth_rates(model, start), model):
-        weight, second = target.weights[p], 1.0 if light else float(student.second[row])
-        single = committee(student.activation, 1, second, rows="sphere" if light else student.rows)
-        loss, rule = Correlation() if light else model.loss, replace(model.rule, batch=1, decay=0.0, noise=0.0)
-        with suppress(InputError):
-            own = drift(single, Additive(target.link, (weight,)), loss, rule, float(model.inputs.dim))
-            others = (np.sum(np.square(target.weights)) - weight**2) * label + variance
-            squares = own.squares + np.eye(1, own.squares.size)[0] * others * second**2 * slope
-            overlap = float(start.overlaps(model.directions)[0, row, p] / np.sqrt(start.grams[0, row, row]))
-            overlap = abs(overlap) if student.activation.parity == "even" else overlap
-            one = _Lone(model, start, row, p, replace(own, squares=squares), overlap)
-            if one.largest > 0:
-                found[p] = one
-    return found
-
-
-def _first(rates: np.ndarray, model: DeclaredModel) -> list[tuple[int, int]]:
-    """(row, direction): who is first there, of rows that share directions by the square loss greedily by their rates."""
-    if not is_quadratic(model.loss):
-        return [(int(row), p) for p, row in enumerate(np.argmax(rates, axis=0))]
-    chosen = select(np.maximum(rates, 0.0))
-    return list(zip(chosen.neurons.tolist(), chosen.directions.tolist(), strict=True))

@@ -1,0 +1,173 @@
+"""Largest step size of rows by themselves, where noise undoes an overlap's growth, and the law of the steps that SGD takes.
+
+Isotropic inputs and orthonormal directions: the second order of a step on the whole way to the direction
+(`theory.declared.passage`). Any others: to leading order in the number of inputs, at the start.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from theory.core.errors import InputError
+from theory.core.quadrature import gauss_hermite
+from theory.declared import lone_row, population
+from theory.declared.flow import is_quadratic, speed
+from theory.declared.inputs import ROUNDING
+from theory.declared.known import TIME, Known, fact, small
+from theory.declared.loss import Correlation
+from theory.declared.model import DeclaredModel
+from theory.declared.one_direction import REFERENCE, Drift, drift
+from theory.declared.passage import Wandering, allowed_step
+from theory.declared.rule import Momentum, Rule
+from theory.declared.start import Start
+from theory.declared.student import committee
+from theory.declared.target import Additive
+from theory.one_task.hitting_distribution import HittingLaw, hitting_distribution
+from theory.prediction.greedy import select
+from theory.prediction.validity import MOVED, Condition, own_noise
+
+BOUND = "largest step size"
+#: Overlap at which a direction counts as found; and points of a mean of σ'².
+_LEVEL, _POINTS = float(np.sqrt(lone_row.FOUND)), 64
+
+
+@dataclass(frozen=True, eq=False)
+class LoneRow:
+    """The row that is first at a direction, of place p from 0: its drift, of batch 1, and its overlap at the start."""
+
+    model: DeclaredModel
+    start: Start
+    row: int
+    p: int
+    drift: Drift
+    overlap: float
+
+    @property
+    def dim(self) -> float:
+        return float(self.model.inputs.dim)
+
+    @cached_property
+    def largest(self) -> float:
+        """Raises `InputError` for a row that is not driven to the direction all the way. A batch divides the second order."""
+        return self.model.rule.batch * allowed_step(self.drift, self.dim, self.overlap, _LEVEL)
+
+    def largest_step(self, time: float) -> Known:
+        """`time`: when the direction is found."""
+        rule = self.model.rule
+        moved = self.largest * float(np.sqrt(self.dim * self.drift.square / rule.batch))
+        plain = "momentum: the bound is that of plain SGD, to first order in the memory"
+        far = "whole steps: one of that size moves the row by {:.2g}, beyond second order"
+        conditions: tuple[Condition, ...] = (
+            fact("momentum", type(rule) is Rule, plain),
+            small("whole steps", moved, MOVED, far),
+        )
+        if self.model.student.homogeneous:
+            conditions = (*conditions, *self._among_students(time))
+        return Known(BOUND, self.largest, TIME, REFERENCE, conditions, self.p + 1)
+
+    def _among_students(self, time: float) -> tuple[Condition, ...]:
+        model, start = self.model, self.start
+        target, activation = lone_row.additive_target(model), model.student.activation
+        degree, mean = lone_row.common_degree(model), float(target.link.squared_mean + activation.squared_mean)
+        sees = (
+            f"second order: of degree {degree} a step sees the other directions' labels, too; it is derived from 3 on"
+        )
+        gram = start.grams.sum(axis=0)
+        norms = np.diag(gram)
+        labels = float(np.sum(np.square(target.weights)) * target.link.second_moment)
+        sizes = norms * lone_row.risen(model, start, time)
+        return (
+            fact("exponent", degree >= 3, sees),
+            fact("mean", mean == 0, "mean: link or activation has one, which all rows fit together"),
+            own_noise(activation, gram / np.sqrt(np.outer(norms, norms)), sizes, self.row, labels),
+        )
+
+    def law(self, rule: Rule) -> HittingLaw:
+        """Of the steps of SGD by this rule, of constant steps, as sums of step sizes."""
+        size = float(rule.step_size) / rule.batch  # type: ignore[arg-type]
+        walk = Wandering(self.drift, self.dim, size, self.model.student.activation)
+        return hitting_distribution(walk, self.overlap, lone_row.FOUND).moments()
+
+
+def least_step(rows: Mapping[int, LoneRow], times: Mapping[int, float]) -> Known:
+    """The largest step size that all directions which are found allow; `times`, by place from 0: when they are."""
+    worst = min(rows.values(), key=lambda one: one.largest)
+    found = worst.largest_step(times.get(worst.p, np.inf))
+    left = ", ".join(str(p + 1) for p, time in times.items() if time < np.inf and p not in rows)
+    known = fact("directions", not left, f"directions: what direction {left} allows is not known")
+    return replace(found, conditions=(*found.conditions, known))
+
+
+def lone_rows(model: DeclaredModel, start: Start) -> dict[int, LoneRow]:
+    r"""By place from 0; none where no bound on its steps is known: several eigenvalues, correlated directions, free rows that
+    see each other, and what is never found.
+
+    Other directions, and noise, are noise on its label: of variance s² they add $s^2b^2E\sigma'^2$ to Eψ². A light row of a
+    2-homogeneous student turns as a row on the sphere by the correlation loss: its norm cancels.
+    """
+    model = lone_row.of_mean_labels(model)
+    student, target, fields = model.student, model.target, model.directions.covariance
+    light = student.homogeneous and is_quadratic(model.loss)
+    crowd = is_quadratic(model.loss) and student.width > 1 and not light
+    isotropic = model.inputs.is_isotropic and np.abs(fields - np.eye(len(fields))).max() <= ROUNDING
+    if crowd or student.trained or not isinstance(target, Additive) or not isotropic or model.rule.samples:
+        return {}
+    if student.homogeneous and not (light and type(model.rule) in (Rule, Momentum)):
+        return {}
+    found, variance = dict[int, LoneRow](), model.rule.noise**2
+    label, slope = float(target.link.second_moment), float(student.activation.kernel_at(1, 1))
+    for row, p in _first(lone_row.growth_rates(model, start), model):
+        weight, second = target.weights[p], 1.0 if light else float(student.second[row])
+        single = committee(student.activation, 1, second, rows="sphere" if light else student.rows)
+        loss, rule = Correlation() if light else model.loss, replace(model.rule, batch=1, decay=0.0, noise=0.0)
+        with suppress(InputError):
+            own = drift(single, Additive(target.link, (weight,)), loss, rule, float(model.inputs.dim))
+            others = (np.sum(np.square(target.weights)) - weight**2) * label + variance
+            squares = own.squares + np.eye(1, own.squares.size)[0] * others * second**2 * slope
+            overlap = float(start.overlaps(model.directions)[0, row, p] / np.sqrt(start.grams[0, row, row]))
+            overlap = abs(overlap) if student.activation.parity == "even" else overlap
+            one = LoneRow(model, start, row, p, replace(own, squares=squares), overlap)
+            if one.largest > 0:
+                found[p] = one
+    return found
+
+
+def _first(rates: np.ndarray, model: DeclaredModel) -> list[tuple[int, int]]:
+    """(row, direction): who is first there, of rows that share directions by the square loss greedily by their rates."""
+    if not is_quadratic(model.loss):
+        return [(int(row), p) for p, row in enumerate(np.argmax(rates, axis=0))]
+    chosen = select(np.maximum(rates, 0.0))
+    return list(zip(chosen.neurons.tolist(), chosen.directions.tolist(), strict=True))
+
+
+def largest_at_the_start(model: DeclaredModel, start: Start) -> float:
+    r"""The step size at which noise undoes the growth of overlaps at the start, to leading order in the number of inputs; inf
+    where that is not known. For the choice of a step: later on rare samples may matter more.
+
+    A step of a light row of a 2-homogeneous student adds $\eta^2E y^2E\sigma'^2\operatorname{tr}\Lambda^2$ to its field's
+    variance C over its squared length, so that a correlation which grows at the rate S shrinks by half of that, over C. Of
+    the labels only what no faster direction has fitted is noise.
+    """
+    model = lone_row.of_mean_labels(model)
+    student, inputs, target = model.student, model.inputs, lone_row.additive_target(model)
+    if not (student.homogeneous and is_quadratic(model.loss) and type(model.rule) in (Rule, Momentum)):
+        return np.inf
+    eigenvalues, grams = np.asarray(inputs.eigenvalues), start.grams
+    fields, norms = np.einsum("i,ikk->k", eigenvalues, grams), np.einsum("ikk->k", grams)
+    variance = np.ones_like(fields) if student.whitened else fields / norms
+    points, weights = gauss_hermite(_POINTS)
+    slopes = student.activation.arrays(1)
+    square = np.array([weights @ np.asarray(slopes(points * np.sqrt(v))) ** 2 for v in variance])
+    shrinks = square * (eigenvalues**2 @ np.asarray(inputs.multiplicities)) / variance / 2
+    rates, least = lone_row.growth_rates(model, start), np.inf
+    left = np.asarray(target.weights, dtype=float)
+    for row, p in _first(rates, model):
+        seen = (
+            population.constants(replace(target, weights=tuple(left)), model.directions)["square"] + model.rule.noise**2
+        )
+        least = min(least, float(rates[row, p] / (shrinks[row] * seen)))
+        left[p] = 0.0
+    return least * model.rule.batch / speed(model.rule) ** 2
