@@ -357,9 +357,7 @@ def test_where_noise_undoes_growth_in_structured_inputs(whitened: bool) -> None:
     """A hundredth of that step takes a hundredth off the growth of a correlation, to the joint law of label and field."""
     blocks, count, rng = Inputs.blocks((3.0, 4000), (1.0, 16000)), 2_000_000, np.random.default_rng(1)
     directions = Directions.eigenvectors(blocks, [0])
-    row = np.array(
-        [0.02, np.sqrt(0.3 - 0.02**2), np.sqrt(0.7)]
-    )  # the direction, the rest of its block, the other block
+    row = np.array([0.03, np.sqrt(0.3 - 0.03**2), np.sqrt(0.7)])  # direction, rest of its block, other block
     model = DeclaredModel(directions, Additive(H3, (1.0,)), replace(LIGHT, whitened=whitened), Rule(1e-9, noise=0.5))
     start = Start((SCALE * row[None, :2], SCALE * row[None, 2:]))
     size, spread = 0.01 * largest_at_the_start(model, start), np.array([3.0, 3.0, 1.0])

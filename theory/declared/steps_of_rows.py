@@ -64,13 +64,16 @@ class LoneRow:
             fact("momentum", type(rule) is Rule, plain),
             small("whole steps", moved, MOVED, far),
         )
+        target = lone_row.additive_target(self.model)
+        if target.count > 1 and not self.model.student.homogeneous:
+            mean = "mean: the link has one, of which the other directions make more than noise"
+            conditions = (*conditions, fact("mean", target.link.squared_mean == 0, mean))
         if self.model.student.homogeneous:
-            conditions = (*conditions, *self._among_students(time))
+            conditions = (*conditions, *self._among_students(target, time))
         return Known(BOUND, self.largest, TIME, REFERENCE, conditions, self.p + 1)
 
-    def _among_students(self, time: float) -> tuple[Condition, ...]:
-        model, start = self.model, self.start
-        target, activation = lone_row.additive_target(model), model.student.activation
+    def _among_students(self, target: Additive, time: float) -> tuple[Condition, ...]:
+        model, start, activation = self.model, self.start, self.model.student.activation
         degree, mean = lone_row.common_degree(model), float(target.link.squared_mean + activation.squared_mean)
         sees = (
             f"second order: of degree {degree} a step sees the other directions' labels, too; it is derived from 3 on"
@@ -115,9 +118,10 @@ def lone_rows(model: DeclaredModel, start: Start) -> dict[int, LoneRow]:
     isotropic = model.inputs.is_isotropic and np.abs(fields - np.eye(len(fields))).max() <= ROUNDING
     if crowd or student.trained or not isinstance(target, Additive) or not isotropic or model.rule.samples:
         return {}
-    if student.homogeneous and not (light and type(model.rule) in (Rule, Momentum)):
+    linear, variance = type(model.rule) in (Rule, Momentum), model.rule.noise**2  # in the label
+    if (student.homogeneous and not (light and linear)) or (not linear and (variance or target.count > 1)):
         return {}
-    found, variance = dict[int, LoneRow](), model.rule.noise**2
+    found = dict[int, LoneRow]()
     label, slope = float(target.link.second_moment), float(student.activation.kernel_at(1, 1))
     for row, p in _first(lone_row.growth_rates(model, start), model):
         weight, second = target.weights[p], 1.0 if light else float(student.second[row])
