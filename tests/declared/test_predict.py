@@ -1183,3 +1183,43 @@ def test_the_pull_of_rows_that_a_mean_has_grown_is_in_the_interval() -> None:
     run = gradient_flow(link, Teacher.of(weights, 96, normalise=False), InitialState(on, rest), t_end=end)
     for one in stated:
         assert one.low * (1 - ERROR) <= run.half_time[one.place - 1] <= one.high * (1 + ERROR)  # type: ignore[operator]
+
+
+def overlap_flow_times(
+    a: np.ndarray, t: np.ndarray, c: np.ndarray, r: np.ndarray, mean: float, end: float
+) -> np.ndarray:
+    r"""When any row has found each direction by the overlap flow of h₃ + √mean, $\varphi=\mathrm{mean}+c^3$, written out."""
+    m, P = t.shape
+
+    def rate(_: float, y: np.ndarray) -> np.ndarray:
+        t, c, r = y[: m * P].reshape(m, P), y[m * P : -m].reshape(m, m), np.exp(y[-m:])
+        pull, push = 3 * a * t**2, 3 * r * c**2
+        moved = pull - push @ t - ((pull * t).sum(1) - (push * c).sum(1))[:, None] * t
+        met = pull @ t.T - push @ c - ((pull * t).sum(1) - (push * c).sum(1))[:, None] * c
+        grown = 4 * ((a * (mean + t**3)).sum(1) - (r * (mean + c**3)).sum(1))
+        return np.concatenate([moved.ravel(), (met + met.T).ravel(), grown])
+
+    start = np.concatenate([t.ravel(), c.ravel(), np.log(r)])
+    run = scipy.integrate.solve_ivp(rate, (0, end), start, "LSODA", rtol=1e-8, atol=1e-11, dense_output=True)
+    times = np.linspace(0, end, 40_001)
+    best = np.max(run.sol(times)[: m * P].reshape(m, P, -1) ** 2, axis=0)
+    return first_crossing(times, best, 0.5)
+
+
+def test_a_row_that_finds_one_direction_leans_to_others_on_its_way_and_holds_back_who_waits() -> None:
+    """A row taken to be along its direction as soon as it grows does not; an interval by such rows ends too early."""
+    link, directions = Activation.parse("h3+0.15"), Directions.orthonormal(Inputs.isotropic(265), 2)
+    model = DeclaredModel(directions, Additive(link, (0.375, 0.614)), two_homogeneous(link, 2), Rule(1e-6))
+    drawn = draw_start(directions, 4, 0.0773257981715805, 954690)
+    begin = Start(tuple(part[:2, :4] for part in drawn.coordinates))
+    t, c = begin.overlaps(directions)[0], begin.grams[0]
+    r = np.diag(c)
+    flow = overlap_flow_times(
+        np.array([0.375, 0.614]), t / np.sqrt(r)[:, None], c / np.sqrt(np.outer(r, r)), r, 0.15**2, 60.0
+    )
+    together = follow(model, Row.of(model, begin, 1, company=(0,)), 1, 60.0)
+    assert together.found == pytest.approx(flow[1], rel=2e-4)
+    by_rows = Knowledge.of(emergence_module._by_rows(model, begin)).of_quantity(FOUND)
+    assert len(by_rows) == 2
+    for one in by_rows:
+        assert one.low <= flow[one.place - 1] <= one.high

@@ -384,8 +384,11 @@ class _Rows:
         }
         return sorted(times, key=times.__getitem__)
 
-    def passages(self, row: int, p: int, gone: Sequence[tuple[Passage, int, int]]) -> list[Passage]:
-        """Of the row alone; of it and all directions, those that are `gone` fitted in the middle, early and late; and of a
+    def passages(
+        self, row: int, p: int, gone: Sequence[tuple[Passage, int, int]], ahead: Collection[int] = ()
+    ) -> list[Passage]:
+        """Of the row alone; of it and all directions, those that are `gone` fitted in the middle, early and late; in the
+        company of the rows that fit these, `ahead`, which lean to other directions, too, while they turn and grow; and of a
         massless one.
         """
         model, until = self.model, _HORIZON / self.rates[row, p]
@@ -394,6 +397,8 @@ class _Rows:
         switches = [[(time, q) for time in one.switches] for one, q, _ in gone]
         for switched in zip(*switches, strict=True) if gone else [()]:
             found.append(follow(model, own, p, until, switched))
+        if company := sorted({*ahead} - {row}):
+            found.append(follow(model, Row.of(model, self.start, row, company=company), p, until))
         if model.student.homogeneous:
             found.append(follow(alone(model, p), Row.of(model, self.start, row, _MASSLESS).towards(p), 0, until))
         return found
@@ -447,25 +452,26 @@ class _Found:
 
 def _finds(rows: _Rows) -> Iterator[_Found]:
     """Pair by pair. Of a direction that two rows may have it is not known which of them is left for later ones."""
-    taken, gone, doubtful = set[int](), list[tuple[Passage, int, int]](), 0
+    taken, ahead, gone, doubtful = set[int](), set[int](), list[tuple[Passage, int, int]](), 0
     model_fits = rows.model.student.homogeneous
     for row, p, lead in rows.pairs[:_FOLLOWED]:
-        own = rows.passages(row, p, gone)
+        own = rows.passages(row, p, gone, ahead)
         pulled = _pull(rows.model, rows.start, row, p, own[0].found) + lone_row.ERROR
         spans = [_interval([one.found for one in own], pulled)]
         for other in rows.rivals(p, spans[0][1], {*taken, row}):
-            spans.append(_interval([one.found for one in rows.passages(other, p, gone)], pulled))
+            spans.append(_interval([one.found for one in rows.passages(other, p, gone, ahead)], pulled))
         highs = sorted(high for _, high in spans)
         high = highs[doubtful] if doubtful < len(highs) else np.inf
         if model_fits and np.isinf(own[0].fitted):  # any other row may be the one that fits it
             for other in np.flatnonzero(rows.rates[:, p] > 0).tolist()[:_ALL]:
                 rows.alone(other, p)
-        others = [rows.alone(k, p) for k in rows.rivals(p, own[0].fitted, {*taken, row})]
-        found = _Found(row, p, lead, tuple(own), min(low for low, _ in spans), high, pulled, tuple(others))
+        others = {k: rows.alone(k, p) for k in rows.rivals(p, own[0].fitted, {*taken, row})}
+        found = _Found(row, p, lead, tuple(own), min(low for low, _ in spans), high, pulled, tuple(others.values()))
         yield found
         if found.unknown:
             continue
         gone.append((found.fitted, p, row))
+        ahead |= {row} if found.fits else {row, *(k for k, one in others.items() if one is found.fitted)}
         if sum(low < high for low, _ in spans) > 1 or not found.fits:
             doubtful += 1
         else:

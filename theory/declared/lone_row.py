@@ -10,8 +10,10 @@ N the teacher's integral (`theory.declared.population`), ν the rule's speed. Wh
 more, the part of degree J of the link has $S\propto|X|^{J-2}$, and with it $T_{kp}=1/((J-2)S_{kp})$ is the leading time
 (derived; isotropic inputs: arXiv:2504.19983, eq. (5)). At finite size a row by itself has the model's own derived flow, of
 L + LP numbers, which is integrated here: covariance, decay and what the row does to itself are in it, the other rows are not;
-of a direction that is fitted the row that rests along it is. (Under another covariance a 2-homogeneous
-row's fields have no unit variance, and it leaves much of its direction: lower degrees of σ, with which it holds other rows.)
+of a direction that is fitted the row that rests along it is. (While that row turns and grows it leans to other directions,
+too, and holds back who waits for these: for what this moves, rows are followed in its company.) (Under another covariance a
+2-homogeneous row's fields have no unit variance, and it leaves much of its direction: lower degrees of σ, with which it holds
+other rows.)
 """
 
 from collections.abc import Callable, Sequence
@@ -151,26 +153,29 @@ def alone(model: DeclaredModel, p: int) -> DeclaredModel:
 
 @dataclass(frozen=True)
 class Row:
-    """Where a row begins. Attributes: overlap: ⟨v^i, w_p^i⟩ (L, P). square: |v^i|² (L,). second: b."""
+    """Where a row begins, and n − 1 others in whose company it goes. Attributes: overlap: ⟨v_k^i, w_p^i⟩ (L, n, P). gram:
+    ⟨v_k^i, v_l^i⟩ (L, n, n). second: b, n of them.
+    """
 
     overlap: np.ndarray
-    square: np.ndarray
-    second: float
+    gram: np.ndarray
+    second: tuple[float, ...]
 
     @classmethod
-    def of(cls, model: DeclaredModel, start: Start, row: int, share: float = 1.0) -> "Row":
-        """Row `row` of a start of the model, its squared length times `share`."""
-        overlap = start.overlaps(model.directions)[:, row]
-        return cls(overlap * np.sqrt(share), start.grams[:, row, row] * share, model.student.second[row])
+    def of(cls, model: DeclaredModel, start: Start, row: int, share: float = 1.0, company: Sequence[int] = ()) -> "Row":
+        """Row `row` of a start of the model and its `company`, squared lengths times `share`."""
+        rows = [row, *company]
+        overlap, gram = start.overlaps(model.directions)[:, rows], start.grams[:, rows][:, :, rows]
+        return cls(overlap * np.sqrt(share), gram * share, tuple(model.student.second[k] for k in rows))
 
     @property
-    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """T (L, 1, P) and Q (L, 1, 1)."""
-        return self.overlap[:, None, :], self.square[:, None, None]
+    def sizes(self) -> np.ndarray:
+        """Squared lengths, (n,)."""
+        return np.einsum("ikk->k", self.gram)
 
     def towards(self, p: int) -> "Row":
         """With the overlaps of direction p only."""
-        return replace(self, overlap=self.overlap[:, p : p + 1])
+        return replace(self, overlap=self.overlap[:, :, p : p + 1])
 
 
 @dataclass(frozen=True)
@@ -233,19 +238,20 @@ def _rest(model: DeclaredModel, p: int) -> tuple[float, float]:
         pulled = 2 * near - far
         return float(max(pulled / (near - far), 0.0))
 
-    unit = _norm2(student, velocity.fields(along[:, None, None], along[:, None, None])[1], along)
+    whole = along[:, None, None]
+    unit = _norm2(student, velocity.fields(whole, whole)[1], whole)
     square, sign = max((resting(sign), sign) for sign in (1, -1))
     return unit * square, sign * float(np.sqrt(square))
 
 
 def _norm2(student: Student, variance: np.ndarray, gram: np.ndarray) -> float:
-    """The squared norm that multiplies a 2-homogeneous student's σ, of one row with this field's variance (1, 1)."""
-    return float(variance[0, 0]) if student.whitened else float(gram.sum())
+    """The squared norm that multiplies a 2-homogeneous student's σ, of the first row; its field's variance is (0, 0)."""
+    return float(variance[0, 0]) if student.whitened else float(gram[:, 0, 0].sum())
 
 
 def follow(model: DeclaredModel, row: Row, p: int, until: float, switched: Sequence[tuple[float, int]] = ()) -> Passage:
     """One row to direction p, the other directions on; `switched`: (time, direction) from which on one is fitted, by a row
-    that rests along it.
+    that rests along it. Of several rows the first one's, in the company of the others.
 
     Raises `InputError` for models without a flow.
     """
@@ -259,7 +265,7 @@ def follow(model: DeclaredModel, row: Row, p: int, until: float, switched: Seque
             done = scipy.integrate.solve_ivp(flow.rate, (now, time), y, "LSODA", events=events, rtol=_RTOL, atol=_ATOL)
         except OverflowError:
             return Passage(np.nan, np.nan)
-        if not done.success or done.y[-1].min() < _LEAST:
+        if not done.success or done.y[-len(row.second) :].min() < _LEAST:
             return Passage(np.nan, np.nan)
         found, begun = min([found, *done.t_events[0].tolist()]), min([begun, *done.t_events[3].tolist()])
         if done.t_events[1].size or (done.t_events[2].size and not np.isfinite(found)):
@@ -324,8 +330,8 @@ def course(model: DeclaredModel, row: Row, until: float, switched: Sequence[tupl
 def at_once(model: DeclaredModel, row: Row) -> np.ndarray:
     """Which directions a row has found where it begins, (P,) bool."""
     eigenvalues = np.asarray(model.inputs.eigenvalues)
-    sizes = float(eigenvalues @ row.square) * np.diag(model.directions.covariance)
-    return (eigenvalues @ row.overlap) ** 2 >= FOUND * sizes
+    sizes = float(eigenvalues @ row.gram[:, 0, 0]) * np.diag(model.directions.covariance)
+    return (eigenvalues @ row.overlap[:, 0]) ** 2 >= FOUND * sizes
 
 
 def _reaches(place: int, level: float) -> Callable[[float, np.ndarray], float]:
@@ -396,7 +402,7 @@ def pulls(model: DeclaredModel, start: Start, row: int, p: int) -> np.ndarray:
     One by one: those of both signs may cancel there, and not later.
     """
     own, overlaps, grams = Row.of(model, start, row), start.overlaps(model.directions), start.grams
-    alone_ = _Velocity(_of_width_one(model, own)).growth(*own.arrays)[0, p]
+    alone_ = _Velocity(_of_rows(model, own)).growth(own.overlap, own.gram)[0, p]
     found = np.zeros(start.width)
     for other in range(start.width):
         if other != row:
@@ -426,35 +432,46 @@ def risen(model: DeclaredModel, start: Start, time: float) -> np.ndarray:
     return found
 
 
-def _of_width_one(model: DeclaredModel, row: Row) -> DeclaredModel:
-    return replace(model, student=replace(model.student, width=1, second=(row.second,)))
+def _of_rows(model: DeclaredModel, row: Row) -> DeclaredModel:
+    """With so many rows."""
+    return replace(model, student=replace(model.student, width=len(row.second), second=row.second))
 
 
 class _Lone:
-    r"""One row's flow. Its vector: $T/\sqrt\rho$ (L, P), $Q/\rho$ (L,) and $\ln(\rho/\rho(0))$, for a row that waits may
-    shrink by any factor. level: of the norm at which all is fitted; None: once found.
+    r"""One row's flow, or that of n rows of which the first is followed. Its vector: $T/\sqrt\rho$ (L, n, P),
+    $Q/\sqrt{\rho\rho}$ (L, pairs) and $\ln(\rho/\rho(0))$ (n,), for a row that waits may shrink by any factor. level: of the
+    norm at which all is fitted; None: once found.
     """
 
     def __init__(self, model: DeclaredModel, row: Row, level: float | None) -> None:
         model = of_mean_labels(model)
-        self.velocity, self.size = _Velocity(_of_width_one(model, row)), float(row.square.sum())
-        begun = row.overlap / np.sqrt(self.size), row.square / self.size, np.zeros(1)
+        self.velocity, self.sizes, self.count = _Velocity(_of_rows(model, row)), row.sizes, len(row.second)
+        self.pairs = np.triu_indices(self.count)
+        begun = row.overlap / np.sqrt(self.sizes)[:, None], self._held(row.gram, self.sizes), np.zeros(self.count)
         self.begin = np.concatenate([x.ravel() for x in begun])
-        self.shape = (len(model.inputs.eigenvalues), model.target.count)
         self.variance = np.diag(model.directions.covariance)
+        self.shape = row.overlap.shape
         self.student, self.level, self.evaluations = model.student, level, 0
         rest = 2 * level if level is not None and np.isfinite(level) else 0.0
-        self.most = _MOST_FREE if level is None else float(np.log(_BEYOND * max(rest / self.size, 1.0)))
+        if self.count > 1:
+            rest = max(rest_norm(model, p) for p in range(model.target.count))
+        self.most = _MOST_FREE if level is None else np.log(_BEYOND * np.maximum(rest / self.sizes, 1.0))
+
+    def _held(self, gram: np.ndarray, norm2: np.ndarray) -> np.ndarray:
+        """What is held of Gram matrices (L, n, n), for rows of length 1, (L, pairs)."""
+        return (gram / np.sqrt(np.outer(norm2, norm2)))[:, *self.pairs]
 
     def split(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """T (L, 1, P) and Q (L, 1, 1)."""
-        blocks, count = self.shape
-        norm2 = self.size * np.exp(np.clip(y[-1], _LEAST, self.most))  # (a trial step may leave all bounds)
-        overlap, square = y[: blocks * count].reshape(blocks, 1, count), y[blocks * count : -1].reshape(blocks, 1, 1)
-        return np.sqrt(norm2) * overlap, norm2 * square
+        """T (L, n, P) and Q (L, n, n)."""
+        size, (blocks, count, _) = int(np.prod(self.shape)), self.shape
+        # (A trial step may leave all bounds.)
+        norm2 = self.sizes * np.exp(np.clip(y[-count:], _LEAST, self.most))
+        gram = np.empty((blocks, count, count))
+        gram[:, *self.pairs] = gram[:, *self.pairs[::-1]] = y[size:-count].reshape(blocks, -1)
+        return np.sqrt(norm2)[:, None] * y[:size].reshape(self.shape), np.sqrt(np.outer(norm2, norm2)) * gram
 
     def measures(self, y: np.ndarray, p: int) -> dict[str, float]:
-        """Positive once direction p is found, or fitted, or another one that is on is found."""
+        """Positive once direction p is found, or fitted, or another one that is on is found; by the first row."""
         overlap, gram = self.split(y)
         X, C = self.velocity.fields(overlap, gram)
         squared = X[0] ** 2 / (C[0, 0] * self.variance)
@@ -472,9 +489,10 @@ class _Lone:
         if self.evaluations > max(_MOST, _MOST_EACH * y.size) or not np.all(np.isfinite(y)):
             raise OverflowError
         with np.errstate(all="ignore"):  # a trial step may leave the positive; what is not finite ends the run
-            overlap, square = self.split(y)
-            turned, grown = self.velocity(overlap, square)
-            norm2 = square.sum()
-            rate = grown.sum() / norm2
-            moved = (turned - rate / 2 * overlap) / np.sqrt(norm2), (grown - rate * square) / norm2, rate
-            return np.concatenate([np.ravel(x) for x in moved])
+            overlap, gram = self.split(y)
+            turned, grown = self.velocity(overlap, gram)
+            norm2 = np.einsum("ikk->k", gram)
+            rate = np.einsum("ikk->k", grown) / norm2
+            along = (rate[:, None] + rate) / 2
+            moved = (turned - rate[:, None] / 2 * overlap) / np.sqrt(norm2)[:, None]
+            return np.concatenate([moved.ravel(), self._held(grown - along * gram, norm2).ravel(), rate])
