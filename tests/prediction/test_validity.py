@@ -14,6 +14,7 @@ from dynamics.steps.finite_step import lowered_step, parameters_of
 from emergence.cli import main
 from theory import Activation, InitialState, Prediction, Student, Teacher, draw_initial_state, finite_step, predict
 from theory.additive import flow as additive
+from theory.core.curves import first_crossing
 from theory.core.indexed import k, q, t
 from theory.core.numeric_sums import NumericSums
 from theory.prediction.deflation import TooLong, deflated_rows, rows_by_share
@@ -356,3 +357,30 @@ def test_a_neuron_that_begins_near_the_wrong_end_puts_others_outside(seed: int) 
     assert prediction.overlap[0] ** 2 > 0.5 > prediction.overlap[0]
     assert prediction.neuron[1] != prediction.neuron[0]
     assert "parity" in broken(prediction)[1]
+
+
+def test_half_of_a_direction_is_fitted_later_where_idle_students_fit_the_mean_with_it() -> None:
+    r"""Beside the overlap flow, $\varphi=c^4+0.04$, written out; the norm of a student by itself is there too early."""
+    activation, teacher = Activation.parse("h4+0.2"), Teacher.of([0.386], 56, normalise=False)
+    found = predict(activation, teacher, draw_initial_state(teacher, Student(3, 0.2), 4))
+    (own,) = validity(found)
+    a, mean, m = 0.386, 0.04, 3
+
+    def rate(_: float, y: np.ndarray) -> np.ndarray:
+        t, c, r = y[:m], y[m:-m].reshape(m, m), np.exp(y[-m:])
+        pull, push = 4 * a * t**3, 4 * r * c**3
+        kept = (push * c).sum(1) - pull * t
+        moved = pull - push @ t + kept * t
+        met = pull[:, None] * t - push @ c + kept[:, None] * c
+        grown = 4 * (a * (mean + t**4) - (mean + c**4) @ r)
+        return np.concatenate([moved, (met + met.T).ravel(), grown])
+
+    start = found.initial
+    begin = np.concatenate([start.overlap[:, 0], start.student_overlap.ravel(), np.log(start.norm2)])
+    run = solve_ivp(rate, (0, 2 * found.last_time), begin, "LSODA", rtol=1e-9, atol=1e-12, dense_output=True)
+    times = np.linspace(0, run.t[-1], 40_001)
+    y = run.sol(times)
+    fitted = first_crossing(times, np.sum(np.exp(y[-m:]) * y[:m] ** 2, axis=0) / a, 0.5)
+    assert own.valid
+    assert fitted > found.time_loss[0] * 1.002
+    assert own.fitted[0] < fitted < own.fitted[1]

@@ -6,7 +6,8 @@ teacher (arXiv:2504.19983, section 3), so each teacher is switched off a norm la
 middle or late. (Under weight decay that is later, and what is not fitted goes on to pull.) Students keep the directions of
 their residuals as long as they are light, so that the rows t are all there is to integrate. Massless rows have (1) and (2).
 With `light`, students pull at each other until they fit what they found, with the norms that each would have by itself
-(`theory.one_task.lone_path`): that has (3) to first order in those norms.
+(`theory.one_task.lone_path`), but for a mean of the activation, which all of them fit together: that has (3) to first order
+in those norms.
 
 `dynamics.deflated_flow` integrates massless rows of any system, compiled; this is for predictions, in NumPy.
 """
@@ -157,6 +158,7 @@ class _Flow:
         self.activation, self.share, self.light, self.decay = activation, share, light, decay
         self.start = initial.norm2
         self.drift, self.repulsion = _drift(activation), 4 * float(activation.second_moment)
+        self.mean = 4 * float(activation.squared_mean)
         self.count, self.width = initial.overlap.shape
         self.own, self.weights = teacher.a, teacher.a.copy()
         self.half, self.due, self.fitted, self.light_until = np.full((4, self.width), np.inf)
@@ -188,10 +190,14 @@ class _Flow:
             cosines = t @ t.T + self.rest * np.outer(radius, radius)
             velocity = velocity + self.drift.students(arrays | {"c": cosines, "r": self.norm2(y, idle=True)})
         growth = self.drift.growth(arrays) - 2 * self.decay
+        if self.light and self.mean:
+            mass = self.norm2(y)
+            mass[self.neuron[self.weights != self.own]] = 0.0  # (with their teachers' part of the mean)
+            growth = growth - self.mean * (mass.sum() - mass)
         return np.concatenate([velocity.ravel(), growth, np.exp(np.minimum(risen, _MOST_GROWTH))])
 
     def norm2(self, y: np.ndarray, idle: bool = False) -> np.ndarray:
-        """(m,) squared norms by the law of a lone student; `idle`: 0 for those that fit what they found."""
+        """(m,) squared norms: a student's own holds it back; `idle`: 0 for those that fit what they found."""
         _, risen, waited = self.split(y)
         norm2 = self.start * np.exp(np.minimum(risen, _MOST_GROWTH)) / (1 + self.repulsion * self.start * waited)
         if idle:
