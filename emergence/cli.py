@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     console.secure()
     # An accelerator is slower at long loops of small steps, and its memory is reserved by whoever starts it: only on request.
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    with heeded(), resources.bounded():
+    with heeded(), resources.bounded(), output.nothing_empty():
         return _ended(argv)
 
 

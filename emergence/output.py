@@ -2,6 +2,8 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from emergence.refusal import refuse
@@ -9,6 +11,20 @@ from emergence.refusal import refuse
 DEFAULT = "emergence-out"
 #: Endings of pictures.
 PICTURES = ("pdf", "svg", "png", "eps")
+#: Folders that `make` has made, outermost first.
+_made: list[Path] = []
+
+
+@contextmanager
+def nothing_empty() -> Iterator[None]:
+    """Folders that are made inside, and into which nothing was written in the end, are removed; others stay as they are."""
+    before = len(_made)
+    try:
+        yield
+    finally:
+        while len(_made) > before:
+            with suppress(OSError):  # something is in it, perhaps of another process
+                _made.pop().rmdir()
 
 
 def asked(folder: str | None, *names: str) -> Path:
@@ -52,7 +68,9 @@ def _exists(path: Path) -> bool:
 
 def make(path: Path, label: str = "out") -> Path:
     """Make the folder and prove that a file can be written there. Raises `InputError` if not."""
+    folders = [path.absolute(), *path.absolute().parents]
     try:
+        _made.extend(reversed([one for one in folders if not one.exists()]))
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path, prefix=".tmp-") as probe:
             probe.write(b"probe")

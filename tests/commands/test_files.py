@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from emergence.arguments import parse
+from emergence.cli import main
 from emergence.commands.setup import problem_of
 from emergence.files import file_name
+from emergence.model import Simulation
 from emergence.models import simulations
 from emergence.models.lazy_rich import LazyRichProblem, Resolved
 from emergence.models.residual_network import ResidualNetworkProblem
 from emergence.options import Problem
+from theory import InputError
 
 CHANGES = (
     [], ["--seed", "1"], ["--dim", "2048"], ["--activation", "h3"], ["--teacher-exponent", "0.5"], ["--student-width", "31"],
@@ -73,3 +76,18 @@ def test_checkpoints_are_shared_by_whatever_can_go_on_from_them_and_nothing_else
     rich = ({}, {"seed": 1}, {"flip_probability": 0.25})
     others += [folder("lazy-rich", LazyRichProblem(**given)) for given in rich]
     assert len({trained, *others}) == 6
+
+
+@pytest.mark.parametrize("ended", [InputError("refused"), RuntimeError("failed"), KeyboardInterrupt()])
+def test_a_run_that_wrote_nothing_leaves_no_folder_of_its_own(
+    ended: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def fail(*_: Any) -> None:
+        raise ended
+
+    monkeypatch.setattr(Simulation, "done", fail)
+    theirs, ours = tmp_path / "theirs", tmp_path / "new" / "deep"
+    theirs.mkdir()
+    for folder in (theirs, ours, theirs / "new"):
+        assert main(["simulate", "toy", "--exponents", "1", "2", "--quiet", "--out", str(folder)]) > 1
+    assert list(tmp_path.rglob("*")) == [theirs]
