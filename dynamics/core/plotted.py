@@ -60,7 +60,8 @@ def figure(data: xr.Dataset, *variables: str, over: str = "", log: str | None = 
     """
     over = over or axis_of(data)
     if over not in data.dims:
-        raise InputError(f"over is {over!r}: {did_you_mean(over, map(str, data.dims))}use one of {_listed(data.dims)}")
+        able = _able(data, variables)
+        raise InputError(f"over is {over!r}: {did_you_mean(over, able)}use one of {_listed(able)}")
     names = variables or _default(data, over)
     for name in names:
         if name not in data.data_vars:
@@ -135,10 +136,24 @@ def axis_of(data: xr.Dataset) -> str:
 
 
 def _default(data: xr.Dataset, over: str) -> tuple[str, ...]:
+    """What is drawn over a dimension where nothing is asked for. Raises `InputError` if there is nothing."""
+    drawable = _drawable(data, over)
+    if not drawable:
+        able = _able(data)
+        apart = " but what runs along time" if "time" in data.dims and over != "time" else ""
+        remedy = f"give over, one of {_listed(able)}" if able else "make the runs longer"
+        raise InputError(f"nothing finite in the data runs along {over!r}{apart}: {remedy}")
+    rank = {name: place for place, name in enumerate(_FIRST)}
+    drawable.sort(key=lambda name: rank.get(name, len(rank)))
+    known = [name for name in drawable if name in rank]
+    return tuple((known or drawable)[:_PANELS])
+
+
+def _drawable(data: xr.Dataset, over: str) -> list[str]:
     # Of a sweep, over its options, what is known at the end: not what has a time beside.
     clock = _clock(data)
     unwanted = {*_MATRICES, "time", *([] if clock is None else clock.dims[-1:])} - {over}
-    drawable = [
+    return [
         str(name)
         for name, one in data.data_vars.items()
         if over in one.dims
@@ -147,12 +162,12 @@ def _default(data: xr.Dataset, over: str) -> tuple[str, ...]:
         and one.dtype.kind in "fi"
         and np.isfinite(one).any()
     ]
-    if not drawable:
-        raise InputError(f"nothing finite in the data runs along {over!r}: give over, one of {_listed(data.dims)}")
-    rank = {name: place for place, name in enumerate(_FIRST)}
-    drawable.sort(key=lambda name: rank.get(name, len(rank)))
-    known = [name for name in drawable if name in rank]
-    return tuple((known or drawable)[:_PANELS])
+
+
+def _able(data: xr.Dataset, variables: Sequence[str] = ()) -> list[str]:
+    """Dimensions along which there is something to draw: these variables, or what is drawn where nothing is asked for."""
+    known = [set(data[name].dims) for name in variables if name in data.data_vars]
+    return [str(dim) for dim in data.dims if (all(dim in one for one in known) if known else _drawable(data, str(dim)))]
 
 
 def _reduced(one: xr.DataArray) -> tuple[xr.DataArray, str]:
@@ -286,6 +301,8 @@ def _names(shown: xr.DataArray, dim: Hashable) -> list[str]:
     eigenspace by its eigenvalue), else its index."""
     along = [name for name, one in shown.coords.items() if one.dims == (dim,) and len(np.unique(one)) == one.size]
     name = dim if dim in shown.coords else next(iter(along), dim)
+    if name in shown.coords and shown[name].dims != (dim,):  # each run has its own, and none is that of the place
+        return [f"{str(name).replace('_', ' ')} point {place}" for place in range(shown.sizes[dim])]
     values = shown[name].values.tolist() if name in shown.coords else range(shown.sizes[dim])
     return [f"{str(name).replace('_', ' ')} {_short(value)}" for value in values]
 

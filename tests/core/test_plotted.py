@@ -236,6 +236,27 @@ def test_what_cannot_be_drawn_is_refused(data, names, over, message):
         figure(data, *names, over=over)
 
 
+def test_what_a_refusal_offers_to_draw_over_can_be_drawn():
+    data = xr.Dataset(
+        {"loss": (("rule", "time"), np.outer([1.0, 2.0], TIME)), "name": ("rule", ["a", "b"])},
+        coords={"rule": ["sgd", "muon"], "time": TIME},
+    )
+    for over, names in (("rule", ()), ("tine", ()), ("tine", ("loss",))):
+        with pytest.raises(InputError, match="one of") as refusal:
+            figure(data, *names, over=over)
+        offered = str(refusal.value).split("one of ")[1].split(", ")
+        assert all(figure(data, *names, over=one).axes for one in offered)
+
+
+def test_places_whose_labels_differ_between_runs_are_numbered():
+    data = xr.Dataset(
+        {"loss": (("rate", "time"), np.outer([1.0, 2.0], TIME[1:4]))},
+        coords={"rate": [0.1, 0.2], "time": (("rate", "time"), np.outer([1.0, 2.0], TIME[1:4]))},
+    )
+    (ax,) = figure(data, "loss", over="rate").axes
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [f"time point {n}" for n in range(3)]
+
+
 def test_every_result_with_a_dataset_draws_it():
     modules = [importlib.import_module(one.name) for one in pkgutil.walk_packages(dynamics.__path__, "dynamics.")]
     found = {
