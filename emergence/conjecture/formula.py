@@ -14,6 +14,8 @@ from theory.core.activation_text import ACTIVATION, Grammar
 
 #: Characters of a formula, at most.
 LONGEST = 500
+#: Whole numbers beyond are no numbers to NumPy.
+_WHOLE = 2**53
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,9 @@ class Formula:
 
     @cached_property
     def _function(self) -> Any:
-        return sp.lambdify([sp.Symbol(name) for name in self.names], self.expression, ["scipy", "numpy"])
+        long = {x: sp.N(x) for x in self.expression.atoms(sp.Rational) if max(abs(x.p), x.q) > _WHOLE}
+        plain = self.expression.xreplace(long)
+        return sp.lambdify([sp.Symbol(name) for name in self.names], plain, ["scipy", "numpy"])
 
 
 def formula(label: str, text: object, known: Collection[str]) -> Formula:

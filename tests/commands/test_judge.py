@@ -791,9 +791,16 @@ def test_formulas_have_the_symbols_they_are_given_and_numbers_for_powers_or_not(
         ("((1-2*J+J**2*(d+2))**20)**3", (1 - 2 * rate + rate**2 * (d + 2)) ** 60),
         ("(J-d+J**2)**31", (rate - d + rate**2) ** 31),
         ("d**-55", d**-55),
+        ("exp(60*log(1-2*J+J**2*(d+2)+d*J**3))", (1 - 2 * rate + rate**2 * (d + 2) + d * rate**3) ** 60),
+        ("0.97**60", 0.97**60),
+        ("d*(1+1/3)**-60.5", d * (4 / 3) ** -60.5),
+        ("10**41*10**41*d", d * 1e82),
+        ("2**70", 2.0**70),
     ):
         assert formula("f", text, known).number({"d": d, "J": rate}) == pytest.approx(value, rel=1e-12)
     assert of_table(table(judge={"allowance": "d-m"}), "here").allowances  # a difference of symbols, no name
+    with pytest.raises(InputError, match="is beyond 1e300"):
+        formula("f", "9**9**9", known)
     with pytest.raises(InputError, match="f is 'log\\(d\\)': it has no finite value where d = 0: mend it"):
         formula("f", "log(d)", known).number({"d": 0.0})
 

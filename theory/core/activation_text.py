@@ -82,6 +82,8 @@ _BINARY: dict[type, Callable[[sp.Expr, sp.Expr], sp.Expr]] = {
     ast.Pow: operator.pow,
 }
 MAX_POWER = 40
+#: Of numbers that are powers, at most (natural logarithm); digits of those that are not written out.
+MAX_LOG, DIGITS = 690, 30
 #: Terms of a power or a product that is multiplied out, as SymPy does to see whether it is real: beyond, it would take long.
 MAX_TERMS = 5000
 #: Processor seconds that reading may take: SymPy looks whether what it builds is real, which some nested powers make long.
@@ -174,6 +176,11 @@ class Grammar:
             return left**right
         if power and self.any_power and not left.is_number and _long(left, right):
             return left ** sp.N(right)  # (multiplied out are whole numbers only)
+        numbers = self.any_power and left.is_number and right.is_number
+        if power and numbers and left != 0 and max(abs(right), self._size(left) * abs(right)) > MAX_POWER:
+            return self._power(left, right, text)
+        if product and self.any_power and self._size(left) + self._size(right) > MAX_POWER:
+            return sp.N(left, DIGITS) * sp.N(right, DIGITS)
         if power and not (right.is_number and abs(right) <= MAX_POWER):
             raise self.refusal(text, f"the power {right} is not a number up to {MAX_POWER}")
         if isinstance(node.op, ast.Div) and right == 0:
@@ -185,6 +192,12 @@ class Grammar:
         terms = _chosen(_terms(left), right) if power else _terms(left) * _terms(right) if product else 1
         self._check(terms, text)
         return _BINARY[type(node.op)](left, right)
+
+    def _power(self, base: sp.Expr, power: sp.Expr, text: str) -> sp.Expr:
+        """Of two numbers, as a decimal: its digits would take for ever."""
+        if not abs(sp.N(power * sp.log(abs(base)))) < MAX_LOG:
+            raise self.refusal(text, f"{sp.N(base, 5)}**{sp.N(power, 5)} is beyond 1e300, or below 1e-300")
+        return sp.N(base, DIGITS) ** (power if power.is_Integer else sp.N(power, DIGITS))
 
     def _check(self, terms: int, text: str) -> None:
         if terms > MAX_TERMS:
@@ -207,7 +220,10 @@ class Grammar:
         found = function(*arguments)
         if found in (sp.zoo, sp.nan, sp.oo, -sp.oo):
             raise self.refusal(text, f"{name} has no value there")
-        return found
+        if not self.any_power:
+            return found
+        # (exp(60*log(x)) becomes x**60.)
+        return found.replace(lambda x: x.is_Pow and not x.is_number and _long(*x.args), lambda x: x.base ** sp.N(x.exp))
 
 
 class _TooLong(BaseException):
@@ -244,7 +260,7 @@ def _terms(expression: sp.Expr) -> int:
 
 def _long(base: sp.Expr, power: sp.Expr) -> bool:
     """Whether it is a power, of a number, that would be too long if multiplied out."""
-    return bool(abs(power) > MAX_POWER) or _chosen(_terms(base), power) > MAX_TERMS
+    return bool(power.is_number) and (bool(abs(power) > MAX_POWER) or _chosen(_terms(base), power) > MAX_TERMS)
 
 
 def _chosen(terms: int, power: sp.Expr) -> int:
