@@ -205,10 +205,24 @@ _UNIT_ROWS = {"sphere": "renormed after it", "projected": "the gradient projecte
 _CURVES = ("overlap", "gram", "second", "loss")
 
 
-def _link(resolved: Resolved) -> "Activation":
+def _weights(resolved: Resolved) -> tuple[float, ...] | None:
+    return resolved.problem.weights if resolved.problem.target == "additive" else None
+
+
+def _link_exponent(resolved: Resolved) -> int | None:
     from theory import Activation
 
-    return Activation.parse(resolved.problem.link or resolved.problem.activation)
+    problem = resolved.problem
+    if problem.target != "additive":
+        return None
+    return Activation.parse(problem.link or problem.activation).information_exponent
+
+
+def _start_loss(resolved: Resolved) -> float:
+    from dynamics.declared.population import declared_loss
+
+    model, start = resolved.model, resolved.start
+    return float(declared_loss(model, start.overlaps(model.directions), start.grams, model.student.second))
 
 
 MODEL = Model(
@@ -282,13 +296,16 @@ MODEL = Model(
     },
     symbols={
         "d": Symbol("input dimension", lambda resolved: resolved.model.inputs.dim),
-        "a": Symbol("weight of the direction, of an additive target", lambda resolved: resolved.problem.weights),
+        "a": Symbol("weight of the direction, of an additive target", _weights),
         "u0": Symbol(
             "largest |cosine| of a row with the direction, at the start",
             lambda resolved: abs(resolved.start.cosines(resolved.model.directions)).max(axis=0),
         ),
-        "J": Symbol(
-            "information exponent of an additive target's link", lambda resolved: _link(resolved).information_exponent
+        "c0": Symbol(
+            "largest cosine of a row with the direction, at the start, its sign kept",
+            lambda resolved: resolved.start.cosines(resolved.model.directions).max(axis=0),
         ),
+        "loss0": Symbol("population loss at the start, label noise left out", _start_loss),
+        "J": Symbol("information exponent of an additive target's link", _link_exponent),
     },
 )

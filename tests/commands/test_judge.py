@@ -215,7 +215,23 @@ def test_the_start_of_a_declared_model_is_a_symbol() -> None:
         for root, part in zip(model.directions.roots, start.coordinates, strict=True)
     ])  # fmt: skip
     cosine = rows @ along[1] / np.linalg.norm(rows, axis=1) / np.linalg.norm(along[1])
-    assert read.symbols(point, read.quantities[0]).value("u0") == pytest.approx(np.abs(cosine).max())
+    letters = read.symbols(point, read.quantities[0])
+    assert letters.value("u0") == pytest.approx(np.abs(cosine).max())
+    assert letters.value("c0") == pytest.approx(cosine.max())
+    assert letters.value("c0") != letters.value("u0")
+    loss = read.simulation.done(point.resolved).data.loss
+    assert letters.value("loss0") == pytest.approx(float(loss[0]), rel=1e-12)
+
+
+def test_letters_of_additive_targets_have_no_value_of_others() -> None:
+    problem = {"target": "z1*z2", "activation": "h2", "inputs": "16"}
+    asked = {"quantity": {"measure": "level", "of": "loss"}, "predict": {"formula": "loss0"}, "judge": {}}
+    read = of_table(table(problem=problem, data={"from": "declared-flow"}) | asked, "here")
+    letters = read.symbols(read.points[0], read.quantities[0])
+    assert letters.value("loss0") > 0
+    for name in ("a", "J"):
+        with pytest.raises(InputError, match=f"symbol '{name}' has no value for this problem"):
+            letters.value(name)
 
 
 def test_quantities_of_an_unfinished_file(tmp_path: Path, run: Callable) -> None:
