@@ -177,7 +177,7 @@ class Grammar:
         if power and self.any_power and not left.is_number and _long(left, right):
             return left ** sp.N(right)  # (multiplied out are whole numbers only)
         numbers = self.any_power and left.is_number and right.is_number
-        if power and numbers and left != 0 and max(abs(right), self._size(left) * abs(right)) > MAX_POWER:
+        if power and numbers and left != 0 and (_long(left, right) or self._size(left) * abs(right) > MAX_POWER):
             return self._power(left, right, text)
         if product and self.any_power and self._size(left) + self._size(right) > MAX_POWER:
             return sp.N(left, DIGITS) * sp.N(right, DIGITS)
