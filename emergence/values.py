@@ -51,6 +51,10 @@ class Kind(ABC):
         """The remedy for this value."""
         return self.remedy
 
+    def halved(self, value: Any) -> Any:
+        """An accepted value that is a size of the problem, halved, or itself if it has no half; None for what is no size."""
+        return None
+
 
 @dataclass(frozen=True)
 class Text(Kind):
@@ -137,6 +141,9 @@ class Whole(Kind):
             return int(text)
         except ValueError:
             return _whole(text)
+
+    def halved(self, value: Any) -> Any:
+        return value // 2 or value
 
 
 def _whole(text: str) -> Any:

@@ -16,7 +16,6 @@ from emergence.conjecture.symbols import LETTERS
 from emergence.conjecture.table import Row
 from emergence.options import kind, options, written
 from emergence.refusal import is_refusal
-from emergence.values import Whole
 from theory import InputError
 from validation.statistics.regression import regress
 from validation.statistics.standard_errors import mean_and_error
@@ -231,25 +230,27 @@ def _smaller(conjecture: Conjecture) -> Iterator[Conjecture]:
         if len(values) > (2 if any(one.across == name for one in conjecture.quantities) else 1):
             yield replace(conjecture, axes={**conjecture.axes, name: values[: (len(values) + 1) // 2]})
     for name, value in _sizes(conjecture):
+        half = kind(conjecture.model.problem, name).halved
         if name in conjecture.axes:
-            halves = tuple(dict.fromkeys(x // 2 for x in conjecture.axes[name]))
-            if min(halves) > 0 and len(halves) == len(conjecture.axes[name]):
+            halves, values = tuple(dict.fromkeys(map(half, conjecture.axes[name]))), conjecture.axes[name]
+            if halves != values and len(halves) == len(values):
                 yield replace(conjecture, axes={**conjecture.axes, name: halves})
-        elif value > 1:
-            yield replace(conjecture, fixed={**conjecture.fixed, name: value // 2})
+        elif half(value) != value:
+            yield replace(conjecture, fixed={**conjecture.fixed, name: half(value)})
     if len(conjecture.seeds) > 2:
         yield replace(conjecture, seeds=conjecture.seeds[: (len(conjecture.seeds) + 1) // 2])
     if conjecture.replicas is not None and conjecture.replicas > 3:
         yield replace(conjecture, replicas=conjecture.replicas // 2)
 
 
-def _sizes(conjecture: Conjecture) -> Iterator[tuple[str, int]]:
+def _sizes(conjecture: Conjecture) -> Iterator[tuple[str, Any]]:
     """Options that are sizes of the problem, as they are."""
     echo = conjecture.points[0].resolved.echo()
     for name in options(conjecture.model.problem):
-        sized = type(kind(conjecture.model.problem, name)) is Whole and name not in (*_KEPT, *conjecture.tied)
-        value: Any = echo.get(name)
-        if sized and name in conjecture.simulation.uses and isinstance(value, int):
+        if name in (*_KEPT, *conjecture.tied) or name not in conjecture.simulation.uses:
+            continue
+        own, value = kind(conjecture.model.problem, name), echo.get(name)
+        if own.accepts(value) and own.halved(value) is not None:
             if name == "teacher_width" and "teacher_weights" in conjecture.fixed:
                 continue
             yield name, value

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _FILE = re.compile(r"(.*\.py)(?:@([0-9a-f]+))?\Z", re.DOTALL)
 #: One with arguments behind it, which only names of ours have.
 _CALLED = re.compile(r"(.*\.py)\s*\((.*)\)\s*\Z", re.DOTALL)
+#: What is a dimension in the text of inputs: ``3x6`` of blocks, ``dim=512``, the first argument or the text itself.
+_MULTIPLICITY, _DIMENSION = re.compile(r"(?<=x)\d+"), re.compile(r"(?<=dim=)\d+|(?<![\w.=])\d+(?![\w.])")
 #: Options that are fields of every rule, beside the step size, which is text.
 RULE_OPTIONS = ("batch", "noise", "noise_law", "noise_period", "decay", "samples", "order", "renewed")
 #: The usual effective step, times the trace of the covariance and the unit of gradients; and the share of the largest one that
@@ -67,6 +69,17 @@ class Signed(Numbers):
 
 
 @dataclass(frozen=True)
+class Spectrum(Said):
+    """Inputs, whose size is their dimension: the first whole number of a text, or the multiplicity of each block."""
+
+    def halved(self, value: Any) -> Any:
+        if _FILE.match(value):
+            return None
+        size = _MULTIPLICITY if value.lstrip().startswith("blocks") else _DIMENSION
+        return size.sub(lambda match: str(int(match[0]) // 2 or 1), value, count=0 if size is _MULTIPLICITY else 1)
+
+
+@dataclass(frozen=True)
 class DeclaredProblem(Problem):
     """A declared model and its SGD.
 
@@ -82,7 +95,7 @@ class DeclaredProblem(Problem):
 
     inputs: str = option(
         "128",
-        Said("spiked(512, 5, 3)"),
+        Spectrum("spiked(512, 5, 3)"),
         "inputs: d, or blocks(3x6, 1x14), spiked(512, 5, 3), power-law(1000, 1.2), or a Python file with INPUTS",
     )
     target: str = option(

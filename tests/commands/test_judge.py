@@ -1138,6 +1138,28 @@ def test_a_search_that_is_stopped_says_so(
     assert stopped == f"{reached} (search stopped after {spent}: smaller ones were not tried)"
 
 
+@pytest.mark.parametrize(
+    ("inputs", "least"),
+    [
+        ("512", "'16'"),
+        ("spiked(256, 5)", "'spiked(16, 5)'"),
+        ("blocks(5x48, 1x64)", "'blocks(5x12, 1x16)'"),
+        ("power-law(1000, 1.2, bins=8)", "'power-law(31, 1.2, bins=8)'"),
+        (["64", "256"], "['16']"),
+    ],
+)
+def test_the_smallest_problem_has_few_dimensions_however_inputs_are_written(inputs: Any, least: str) -> None:
+    asked = of_table(
+        table(
+            problem={"inputs": inputs, "activation": "h2", "student-width": 1, "teacher-width": 1},
+            quantity={"measure": "level", "of": "loss"}, predict={"formula": "loss0"}, rivals={"half": "loss0/2"},
+            data={"from": "declared-flow"}, judge={},
+        ), "here",
+    )  # fmt: skip
+    found = disagreement.smallest(asked, lambda one: min(x.resolved.model.inputs.dim for x in one.points) >= 16)
+    assert found == f"inputs = {least}, teacher-width = 1, student-width = 1; 1 seed"
+
+
 def test_statements_of_the_catalogue_are_found_by_their_words() -> None:
     assert disagreement.statements("a linear network under label noise")[0].startswith("L")
     assert disagreement.statements("Directions emerge at times inverse to their weight")[0].startswith("E17")
