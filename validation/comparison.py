@@ -10,7 +10,7 @@ import numpy as np
 from dynamics.core.interrupted import Interrupted, Progress, unfinished
 from dynamics.core.precision import double_precision
 from validation.judge.claim import SIGMAS, Measurement, verdict_of
-from validation.statistics.standard_errors import mean_and_error, share_error, sigmas
+from validation.statistics.standard_errors import censored_mean, sigmas
 
 Row = dict[str, Any]
 #: What the stages of a comparison have handed back so far, by their names.
@@ -180,14 +180,12 @@ def allowed(replicas: int) -> float:
     return max(SIGMAS, sigmas(replicas, FALSE_ALARMS))
 
 
-def summary(times: np.ndarray, name: str) -> Row:
-    """``NAME_mean`` and ``NAME_stderr`` over replicas; nothing where some did not get there, as others come early."""
-    if not np.isfinite(times).all():
-        return {}
+def summary(times: np.ndarray, name: str, end: float) -> Row:
+    """``NAME_mean`` and ``NAME_stderr`` over replicas of runs until `end`; nothing where too few got there for a mean."""
     if times.size < 2:
-        return {f"{name}_mean": float(times[0]), f"{name}_stderr": None}
-    mean, error = mean_and_error(times)
-    return {f"{name}_mean": mean, f"{name}_stderr": error}
+        return {f"{name}_mean": float(times[0]), f"{name}_stderr": None} if np.isfinite(times).all() else {}
+    mean, error, rest = censored_mean(times, end)
+    return {f"{name}_mean": mean, f"{name}_stderr": float(np.hypot(error, rest))} if np.isfinite(mean) else {}
 
 
 def judge_replicas(
@@ -196,22 +194,25 @@ def judge_replicas(
     """Verdict and reason of the mean over replicas, of runs until `end`.
 
     Where some never got there, the mean is at least that with the end in their place: ``disagrees`` if this is too late
-    already, else ``inconclusive``. One replica, there or not, is ``inconclusive``: it may be any of its law.
+    already. Else it is that of `censored_mean`, and what is not known of it is allowed, too; ```inconclusive`` where many are
+    missing. One replica, there or not, is ``inconclusive``: it may be any of its law.
     """
     count = times.size
     if count < 2:
         return "inconclusive", "one replica has no standard error: give --replicas 2 or more"
-    missing = int(np.sum(~np.isfinite(times)))
-    mean, error = mean_and_error(np.minimum(times, end) if missing else times)
-    if missing:  # those at the end do not scatter, but how many there are does
-        error = max(error, mean * share_error(missing / count, count))
-    verdict = judged(predicted, mean, error, allowance, controls, allowed(count))
-    if missing:
-        late = verdict == "disagrees" and mean > predicted
-        return "disagrees" if late else "inconclusive", (
-            f"{missing} of {count} replicas had not got there when the run ended, at {end:.4g}"
-        )
-    return verdict, "" if verdict == "agrees" else f"the mean over replicas beside {predicted:.4g}: {verdict}"
+    missing, (mean, error, rest) = int(np.sum(~np.isfinite(times))), censored_mean(times, end)
+    if not missing:
+        verdict = judged(predicted, mean, error, allowance, controls, allowed(count))
+        return verdict, "" if verdict == "agrees" else f"the mean over replicas beside {predicted:.4g}: {verdict}"
+    told = f"{missing} of {count} replicas had not got there when the run ended, at {end:.4g}"
+    least = float(np.mean(np.minimum(times, end)))
+    if least > predicted and judged(predicted, least, error, allowance, controls, allowed(count)) == "disagrees":
+        return "disagrees", told
+    if not np.isfinite(rest):
+        return "inconclusive", f"{told}: give it longer"
+    verdict = judged(predicted, mean, error, allowance + rest, controls, allowed(count))
+    remedy = ": give it longer" if verdict == "inconclusive" else ""
+    return verdict, f"{told}, which leaves {rest:.2g} of the mean over replicas, {mean:.4g}, unknown{remedy}"
 
 
 def too_much_work(replicas: int, steps: int, batch: int, budget: float | None) -> str:

@@ -305,7 +305,7 @@ def test_a_run_that_ends_early_is_not_called_never() -> None:
     assert all("the run ends at 0.01" in note for note in notes)
 
 
-def test_a_mean_over_replicas_is_that_of_all_or_none() -> None:
-    assert summary(np.array([1.0, 2.0, 3.0]), "sgd") == {"sgd_mean": 2.0, "sgd_stderr": pytest.approx(3**-0.5)}
-    assert summary(np.array([1.0, np.inf, 3.0]), "sgd") == {}
-    assert summary(np.array([1.0]), "sgd") == {"sgd_mean": 1.0, "sgd_stderr": None}
+def test_a_mean_over_replicas_is_that_of_most_or_none() -> None:
+    assert summary(np.array([1.0, 2.0, 3.0]), "sgd", 4.0) == {"sgd_mean": 2.0, "sgd_stderr": pytest.approx(3**-0.5)}
+    assert summary(np.array([1.0, np.inf, np.inf]), "sgd", 4.0) == {}
+    assert summary(np.array([1.0]), "sgd", 4.0) == {"sgd_mean": 1.0, "sgd_stderr": None}

@@ -45,6 +45,9 @@ def test_the_error_of_a_mean() -> None:
     _assert_honest(found[:, 1] ** 2, found[:, 0])
     value, error = mean_and_error(np.array([1.0, 2.0, 6.0]))
     assert (value, error) == pytest.approx((3.0, np.sqrt(7.0 / 3.0)))
+    for wrong in (draws[0, :1], draws[:2]):  # numbers of one run are not independent
+        with pytest.raises(ValueError, match="two independent values"):
+            mean_and_error(wrong)
 
 
 @pytest.mark.parametrize("replicas", [4, 6, 8])

@@ -54,7 +54,7 @@ def _judged(
     row: Row = {"low": own.low, "high": own.high}
     if sgd is not None:
         times = sgd.half_steps[:, q] * runs.step_size
-        row |= summary(times, "sgd")
+        row |= summary(times, "sgd", runs.end)
         if verdicts[0][0] == "agrees":
             verdicts.append(judge_sgd(prediction, q, measured, times, runs, float(rivals()[q]), sgd.resolution))
     return row | worst(verdicts)

@@ -106,6 +106,6 @@ def beside(predicted: np.ndarray, measured: np.ndarray) -> list[Row]:
 
 
 def worst(verdicts: list[tuple[str, str]]) -> Row:
-    """Of verdicts and their reasons the one that counts."""
-    verdict, reason = min(verdicts, key=lambda one: _ORDER.index(one[0]))
-    return {"verdict": verdict, "reason": reason}
+    """Of verdicts the one that counts, and why."""
+    verdict = min((one for one, _ in verdicts), key=_ORDER.index)
+    return {"verdict": verdict, "reason": "; ".join(why for one, why in verdicts if one == verdict and why)}

@@ -93,14 +93,14 @@ def _judged(name: str, times: np.ndarray, predicted: float, run: LinearRun, phas
         return {"verdict": "not judged", "reason": f"predicted after the run's end at {run.step[-1]:.4g} steps"}
     broken = [one.sentence for one in phases.conditions[_RESTS_ON[name]] if not one.holds]
     if broken:
-        return {"verdict": "outside", "reason": "; ".join(broken)} | summary(times, "sgd")
+        return {"verdict": "outside", "reason": "; ".join(broken)} | summary(times, "sgd", float(run.step[-1]))
     tolerance = ACCURACY + float(run.step[1] - run.step[0]) / predicted
     without = phases.residual_variance / noise2
     controls = {"twice": 2 * predicted}
     if abs(without - 1) >= 2 * tolerance:  # else no least-squares error to speak of
         controls["σ² for ϱ²"] = predicted * without
     verdict, reason = judge_replicas(times, predicted, predicted * tolerance, controls, float(run.step[-1]))
-    return {"verdict": verdict, "reason": reason} | summary(times, "sgd")
+    return {"verdict": verdict, "reason": reason} | summary(times, "sgd", float(run.step[-1]))
 
 
 def _figures(phases: Phases | None, run: LinearRun, width: int) -> list[tuple[str, Any]]:

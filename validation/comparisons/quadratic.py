@@ -143,7 +143,7 @@ def _judged(predicted: float, j: int, found: Found, runs: Runs, moved: Callable[
         return {"verdict": "not judged", "reason": _HEAVY}
     sgd = found.get(SGD)
     times = np.array([]) if sgd is None else sgd.loss_steps[:, j] * runs.step_size
-    row = {} if sgd is None else summary(times, "sgd")
+    row = {} if sgd is None else summary(times, "sgd", runs.end)
     if not np.isfinite(predicted):
         return row | {"verdict": "not judged", "reason": _NEVER}
     if predicted > runs.end and not np.isfinite(found[FLOW].loss_time[j]):

@@ -9,11 +9,35 @@ from validation.statistics.resampling import drawn_replicas, spread_of
 
 
 def mean_and_error(values: np.ndarray) -> tuple[float, float]:
-    """Mean over the first axis and its standard error. Needs two independent values or more. Raises `ValueError` for fewer."""
+    """Mean of independent values (n,) and its standard error; numbers of one replica are no values by themselves.
+
+    Raises `ValueError` for fewer than two, and for another shape.
+    """
     values = np.asarray(values, dtype=float)
-    if values.shape[0] < 2:
-        raise ValueError("a standard error needs two independent values or more")
+    if values.ndim != 1 or values.size < 2:
+        raise ValueError(f"a standard error needs two independent values or more, not an array of shape {values.shape}")
     return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.shape[0]))
+
+
+def censored_mean(values: np.ndarray, end: float) -> tuple[float, float, float]:
+    r"""Mean of independent values (n,) of which k lie beyond `end`, at inf: (mean, standard error, what is not known of it).
+
+    Beyond the end their law goes on as an exponential one (Moeschberger and Klein 1985, Biometrics 41, 253), with the residual
+    life that the upper half has, by maximum likelihood of what is known of it: $\sum_{x_i>u}(\min(x_i,e)-u)/(n_u-k)$ of the
+    $n_u$ values above the median u. What that adds, k/n of it, is known to itself only. It is infinite where more than half of
+    the upper half are beyond the end.
+    """
+    values = np.asarray(values, dtype=float)
+    missing, count = int(np.sum(~np.isfinite(values))), values.size
+    known = np.sort(np.minimum(values, end) if missing else values)
+    mean, error = mean_and_error(known)
+    if not missing:
+        return mean, error, 0.0
+    upper, middle = known[count // 2 :], float(known[count // 2 - 1])
+    seen = upper.size - missing
+    rest = missing / count * float(np.sum(upper - middle)) / seen if seen >= missing else np.inf
+    # Those at the end do not scatter, but how many there are does.
+    return mean + rest, max(error, mean * share_error(missing / count, count)), rest
 
 
 def bootstrap_error(
