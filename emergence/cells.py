@@ -66,7 +66,10 @@ def compute(configuration: Mapping[str, Any]) -> bytes:
             raise
     keep, data = configuration["keep"], run.data
     for name in set(keep or ()) - set(data):
-        refuse(f"--keep names {name}, too large an array at this size: leave it out, or lower replicas or a width")
+        refuse(
+            f"{name} is asked for, but this run has only {', '.join(map(str, data))}: use these (a run with --samples has a "
+            "train_loss, one with fewer replicas or a lower width its large arrays)"
+        )
     return store.seal(data if keep is None else data[keep], configuration, run.diverged)
 
 

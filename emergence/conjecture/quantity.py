@@ -319,7 +319,9 @@ def _kind(table: Mapping[str, Any], simulation: Simulation, where: str) -> tuple
         )
     default = next((x for x in defaults if x in simulation.variables), None)
     if of is None and defaults and default is None:
-        refuse(f"{where}.measure is {shown(name)}, and {simulation.name} has no {defaults[0]}: give {where}.of")
+        refuse(
+            f"{where}.measure is {shown(name)}, and {simulation.name} has no {defaults[0]}: say of what in quantity.of"
+        )
     return kind, default if of is None else of
 
 

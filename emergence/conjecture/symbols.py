@@ -64,10 +64,8 @@ class Symbols:
                 refuse(f"quantity.direction is {self.direction}: give a whole number from 1 to {values.size}")
             values = values[place]
         if not np.isfinite(values):
-            refuse(
-                f"symbol {name!r} has no value for this problem ({self.resolved.headline()}): leave it out of formulas, "
-                "or take other seeds"
-            )
+            remedy = "leave it out of formulas" + ("" if found is None else ", or take other seeds")
+            refuse(f"symbol {name!r} has no value for this problem ({self.resolved.headline()}): {remedy}")
         return float(values)
 
     def values(self, names: tuple[str, ...]) -> dict[str, float]:

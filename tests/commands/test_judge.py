@@ -230,8 +230,23 @@ def test_letters_of_additive_targets_have_no_value_of_others() -> None:
     letters = read.symbols(read.points[0], read.quantities[0])
     assert letters.value("loss0") > 0
     for name in ("a", "J"):
-        with pytest.raises(InputError, match=f"symbol '{name}' has no value for this problem"):
+        with pytest.raises(
+            InputError, match=f"symbol '{name}' has no value for this problem .*leave it out of formulas$"
+        ):
             letters.value(name)
+
+
+def test_the_loss_of_a_data_set_can_be_measured(run: Callable, refused: Callable, tmp_path: Path) -> None:
+    problem = 'model = "declared"\ninputs = "16"\nactivation = "h2"\nteacher-width = 1\nstudent-width = 1\nsteps = 20\n'
+    asked = {
+        "quantity": 'measure = "level"\nof = "train_loss"\nat = 0.0', "predict": 'formula = "loss0"',
+        "rivals": '"none" = "0"', "data": 'from = "declared-sgd"\nreplicas = 64', "judge": "",
+    }  # fmt: skip
+    file = written(tmp_path, problem=f"{problem}samples = 50", **asked)
+    code, document, err = run("judge", str(file), "--workers", "1", "--quiet")
+    assert (code, document["claims"][0]["verdict"]) == (0, "agrees"), err
+    said = refused("judge", str(written(tmp_path, problem=problem, **asked)), "--workers", "1", "--quiet")
+    assert "train_loss is asked for, but this run has only overlap, gram, second, loss, diverged" in said
 
 
 def test_quantities_of_an_unfinished_file(tmp_path: Path, run: Callable) -> None:

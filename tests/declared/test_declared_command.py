@@ -43,7 +43,8 @@ def test_one_problem_on_the_command_line_in_a_file_and_in_python(run: Callable, 
     made = simulation.run(MODEL.resolve(DeclaredProblem(**SMALL), simulation), None, None).data
     data = xr.load_dataset(document["file"], engine="h5netcdf")
     assert data.overlap.dims == ("replica", "time", "eigenspace", "neuron", "direction")
-    for name in simulation.variables:
+    assert set(data) == {*simulation.variables} - {"train_loss"}  # (which is of a data set)
+    for name in data:
         np.testing.assert_array_equal(data[name].values, made[name].values)
 
 
