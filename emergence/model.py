@@ -96,8 +96,8 @@ class Simulation:
         uses: options of the problem that can change the result; the others are refused.
         run: the simulation; called with the resolved problem, progress (or None), and a folder for checkpoints (or None).
         table: what people see of it.
-        variables: names in the data, for ``sweep --keep``, of some problems not all of them. curves: those along a time, as far
-            as it is declared.
+        variables: names in the data, for ``sweep --keep``, of some problems not all of them. curves: those along a time, as
+            far as it is declared.
         requires: refuses, before anything is made, a problem that cannot be run.
         warn: lines for the user before it begins.
         cost: what a run takes at the least; None if nobody can say.
