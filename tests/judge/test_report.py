@@ -299,6 +299,7 @@ def test_sources_link_to_their_papers():
         ("κ^(2/(J−2)), d^max", "$κ^{2/(J-2)}$, d^max"),
         ("t_p g_p²", "$t_p$ $g_p^2$"),
         ("|v|^{J−2}", "|v|${}^{J-2}$"),
+        ("x: -0.5 [-1.174, -0.6]", "x: −0.5 [−1.174, −0.6]"),
         ("$d^2$ and ``1e+04`` stay", "$d^2$ and ``1e+04`` stay"),
         ("theory.one_task.h3 of h4", "theory.one_task.h3 of h4"),
     ],

@@ -19,7 +19,7 @@ _INDEXED = (
 )
 _FROBENIUS = r"‖(?P<frobenius>\w+)‖²_F"
 #: -0.3, with a hyphen for the sign.
-_NEGATIVE = r"(?<![^\s(=])-(?P<negative>\d)"
+_NEGATIVE = r"(?<![^\s(\[=])-(?P<negative>\d)"
 #: All: d^1.5, p^−0.8, d^(−3/2), T^{J/2−1}, M*^β, 10^4.
 _FOUND = re.compile(rf"{_FLOAT}|{_BASE}\^(?:{_EXPONENT})(?![\w^])|{_INDEXED}|{_FROBENIUS}|{_NEGATIVE}")
 

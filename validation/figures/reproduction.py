@@ -30,7 +30,7 @@ def emergence_figure(found: Emergence) -> Figure:
     shares.ax.set(xscale="log", xlim=ends, ylim=(-0.03, 1.1))
     losses.ax.set(xscale="log", yscale="log", xlim=ends, ylim=(0.2 * float(np.min(found.weights)) ** 2, 8.0))
     shares.done(title="direction", fontsize=8, title_fontsize=8, loc="upper left", ncols=2)
-    losses.done(loc="lower left")
+    losses.done(loc="lower left", frameon=True, edgecolor="none", framealpha=0.85)  # over the many grey curves
     return _times(scatter, found)
 
 
