@@ -104,7 +104,8 @@ def file(
     tree = _opened(Path(path))
     count = next(n for n in itertools.count() if group_of(n + 1) not in tree.children)
     if number is not None and not 1 <= number <= count:
-        raise InputError(f"number is {number}: {str(path)!r} holds {count} figures of a claim: use one of these")
+        remedy = f"use 1 to {count}" if count else "leave it out"
+        raise InputError(f"number is {number}: {str(path)!r} holds {count} figures of a claim: {remedy}")
     if count and not (variables or over):
         return _redrawn(path, tree[group_of(number or 1)].to_dataset())
     own = tree["data"] if "claim" in tree.attrs and "data" in tree.children else tree

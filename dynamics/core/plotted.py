@@ -71,6 +71,8 @@ def figure(data: xr.Dataset, *variables: str, over: str = "", log: str | None = 
             raise InputError(
                 f"variable {name!r} does not run along {over!r}: use over, one of {_listed(data[name].dims)}"
             )
+        if not _numbers(data[name]):
+            raise InputError(f"variable {name!r} holds no numbers to draw: leave it out")
         if data[name].dtype.kind == "f" and not np.isfinite(data[name]).any():
             raise InputError(f"variable {name!r} has no finite value to draw: leave it out, or make the runs longer")
     drawn = Figure(figsize=(_WIDTH, _HEIGHT * len(names) + 0.5), layout="constrained")
@@ -79,6 +81,10 @@ def figure(data: xr.Dataset, *variables: str, over: str = "", log: str | None = 
     for name, ax in zip(names, panels, strict=True):
         shown, text = _reduced(data[name])
         text = wrapped(text, _HEIGHT - 0.6, TEXT)
+        known = np.isfinite(shown.astype(float)).any([dim for dim in shown.dims if dim not in x.dims])
+        for axis, values in (("x", x.where(known)), ("y", shown)):
+            if axis in (log or "") and not (values > 0).any():
+                raise InputError(f"log is {log!r}, but the values along {axis} are not positive: leave {axis} out")
         plot = Plot(_label(x, over) if ax is panels[-1] else "", text, _scales(x, shown, log), ax=ax)
         beside = data.get(f"predicted_{name}")
         beside = beside if beside is not None and beside.dims == (over,) and x.ndim == 1 else None

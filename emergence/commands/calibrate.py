@@ -118,4 +118,9 @@ def _text(claims: "Sequence[Claim]", found: "Mapping[str, Sequence[Tally]]", gap
     }
     lines = [table.render(alarms.HEAD, [alarms.row(row) for row in random]), ""] if random else []
     lines += [f"{what}: {', '.join(names)}" for what, names in said.items() if names]
-    return "\n".join([*lines, f"{len(random)} quantities: {len(wolves)} cried wolf, {len(weak)} weak controls"])
+    return "\n".join(
+        [
+            *lines,
+            f"{len(random)} quantit{'y' if len(random) == 1 else 'ies'}: {len(wolves)} cried wolf, {len(weak)} weak controls",
+        ]
+    )

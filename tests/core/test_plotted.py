@@ -236,6 +236,16 @@ def test_what_cannot_be_drawn_is_refused(data, names, over, message):
         figure(data, *names, over=over)
 
 
+def test_texts_and_axes_without_positive_numbers_are_refused():
+    data = xr.Dataset({"z": ("time", -TIME), "name": ("time", TIME.astype(str))}, coords={"time": TIME})
+    with pytest.raises(InputError, match="variable 'name' holds no numbers"):
+        figure(data, "name")
+    with pytest.raises(InputError, match="log is 'xy', but the values along y are not positive: leave y out"):
+        figure(data, "z", log="xy")
+    with pytest.raises(InputError, match="along x are not positive: leave x out"):
+        figure(data.assign_coords(time=-TIME), "z", log="x")
+
+
 def test_what_a_refusal_offers_to_draw_over_can_be_drawn():
     data = xr.Dataset(
         {"loss": (("rule", "time"), np.outer([1.0, 2.0], TIME)), "name": ("rule", ["a", "b"])},
