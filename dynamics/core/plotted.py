@@ -81,10 +81,12 @@ def figure(data: xr.Dataset, *variables: str, over: str = "", log: str | None = 
     for name, ax in zip(names, panels, strict=True):
         shown, text = _reduced(data[name])
         text = wrapped(text, _HEIGHT - 0.6, TEXT)
-        known = np.isfinite(shown.astype(float)).any([dim for dim in shown.dims if dim not in x.dims])
-        for axis, values in (("x", x.where(known)), ("y", shown)):
+        texts = over in data.coords and not _numbers(data[over])
+        for axis, values in (("x", -abs(x) if texts else x), ("y", shown)):
             if axis in (log or "") and not (values > 0).any():
-                raise InputError(f"log is {log!r}, but the values along {axis} are not positive: leave {axis} out")
+                raise InputError(
+                    f"log is {log!r}, but the values along {axis} are no positive numbers: leave {axis} out"
+                )
         plot = Plot(_label(x, over) if ax is panels[-1] else "", text, _scales(x, shown, log), ax=ax)
         beside = data.get(f"predicted_{name}")
         beside = beside if beside is not None and beside.dims == (over,) and x.ndim == 1 else None
@@ -97,7 +99,7 @@ def figure(data: xr.Dataset, *variables: str, over: str = "", log: str | None = 
         if x.dtype.kind == "i" and ax.get_xscale() == "linear":
             ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         plot.done(few=True)
-        if over in data.coords and not _numbers(data[over]):
+        if texts:
             ax.set_xticks(x.values, [wrapped(str(one), 1.0, TEXT) for one in data[over].values])
         if covered(ax):
             plot.done(few=True, outside=True)

@@ -240,10 +240,12 @@ def test_texts_and_axes_without_positive_numbers_are_refused():
     data = xr.Dataset({"z": ("time", -TIME), "name": ("time", TIME.astype(str))}, coords={"time": TIME})
     with pytest.raises(InputError, match="variable 'name' holds no numbers"):
         figure(data, "name")
-    with pytest.raises(InputError, match="log is 'xy', but the values along y are not positive: leave y out"):
+    with pytest.raises(InputError, match="log is 'xy', but the values along y are no positive numbers: leave y out"):
         figure(data, "z", log="xy")
-    with pytest.raises(InputError, match="along x are not positive: leave x out"):
+    with pytest.raises(InputError, match="along x are no positive numbers: leave x out"):
         figure(data.assign_coords(time=-TIME), "z", log="x")
+    with pytest.raises(InputError, match="along x are no positive numbers: leave x out"):
+        figure(data.assign_coords(time=TIME.astype(str)), "z", log="x")
 
 
 def test_what_a_refusal_offers_to_draw_over_can_be_drawn():
