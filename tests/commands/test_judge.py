@@ -262,7 +262,7 @@ def test_quantities_of_an_unfinished_file(tmp_path: Path, run: Callable) -> None
         ("predict", "formula = \"__import__('os').system('touch gone')\"", "predict.formula"),
         ("predict", 'formula = "().__class__"', "predict.formula"),
         ("predict", 'formula = "d^2"', "write ** for powers, and use numbers, + - * / **"),
-        ("predict", 'formula = "9**9**9"', "not a number up to 40"),
+        ("predict", 'formula = "9**9**9"', "is beyond 1e300"),
         ("predict", f'formula = "{"(" * 400}d"', "predict.formula"),
         ("predict", f'formula = "{"d+" * 400}d"', "longer than 500 characters: shorten it"),
         ("predict", 'formula = "1/(a-a)"', "predict.formula"),
