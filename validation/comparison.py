@@ -194,7 +194,7 @@ def judge_replicas(
     """Verdict and reason of the mean over replicas, of runs until `end`.
 
     Where some never got there, the mean is at least that with the end in their place: ``disagrees`` if this is too late
-    already. Else it is that of `censored_mean`, and what is not known of it is allowed, too; ```inconclusive`` where many are
+    already. Else it is that of `censored_mean`, and what is not known of it is allowed, too; ``inconclusive`` where many are
     missing. One replica, there or not, is ``inconclusive``: it may be any of its law.
     """
     count = times.size
