@@ -35,6 +35,8 @@ RULE_OPTIONS = ("batch", "noise", "noise_law", "noise_period", "decay", "samples
 #: The usual effective step, times the trace of the covariance and the unit of gradients; and the share of the largest one that
 #: it does not exceed.
 _USUAL, _INSIDE = 0.02, 0.125
+#: The share that the usual step may be of the one at which mean squares about rest grow: half of it doubles them.
+_AT_REST = 0.5
 #: A rule that looks ahead may move the fields of a sample of its batch by this share of their size: more, and their slopes,
 #: which grow by powers, set the noise (measured: of h4, d = 128, mean squared gradients are 12 times as large at .27).
 _FARTHEST = 0.25
@@ -362,16 +364,20 @@ def _usual_steps(model: "DeclaredModel", start: "Start") -> int:
 
 
 def _in_bounds(model: "DeclaredModel", start: "Start", usual: float) -> "DeclaredModel":
-    """With the usual effective step, or one well below the largest that theory knows."""
+    """With the usual effective step, or one well below the largest that theory knows, and what rows at rest stand."""
     from dataclasses import replace
 
     from theory import InputError
     from theory.declared.flow import gradients_unit, speed
     from theory.declared.predict import largest_step
+    from theory.declared.steps_of_rows import largest_at_rest
 
     with suppress(InputError):  # of a rule without a flow, whose steps may know no units
         usual = usual / (speed(model.rule) * gradients_unit(model))
-    known = min(largest_step(x, start) for x in (model, _without_look(model)))
+    plain = _without_look(model)
+    known = min(largest_step(x, start) for x in (model, plain))
+    with suppress(InputError):  # of a target that is not additive
+        known = min(known, _AT_REST / _INSIDE * largest_at_rest(plain))
     most = float(f"{_INSIDE * known:.2g}")
     return replace(model, rule=replace(model.rule, step_size=min(most, usual)))
 

@@ -21,7 +21,7 @@ from theory.declared.predict import largest_step, predict
 from theory.declared.rule import Momentum, Rule
 from theory.declared.schedule import Linear, Power
 from theory.declared.start import Start
-from theory.declared.steps_of_rows import largest_at_the_start
+from theory.declared.steps_of_rows import largest_at_rest, largest_at_the_start
 from theory.declared.student import Student, committee, two_homogeneous
 from theory.declared.target import Additive
 from theory.one_task.plateau import plateau
@@ -376,6 +376,19 @@ def test_where_noise_undoes_growth_in_structured_inputs(whitened: bool) -> None:
     grows = size * float(lone_row.growth_rates(model, start)[0, 0])
     share = (after - dX / X + dC / (2 * C)) / grows / 0.01
     assert abs(share.mean() + 1) < 0.05 + 3 * share.std() / np.sqrt(count) < 0.15
+
+
+def test_beyond_a_step_mean_squares_about_rest_grow() -> None:
+    """Of a row along an eigenvector, moved a little in another direction; by gradients of whole samples."""
+    inputs, count, weight, rng = Inputs.blocks((3.0, 200), (1.0, 800)), 40_000, 0.7, np.random.default_rng(2)
+    model = DeclaredModel(Directions.eigenvectors(inputs, [0]), Additive(H3, (weight,)), LIGHT, Rule(1e-9))
+    x = rng.standard_normal((count, 3)) * np.sqrt([3.0, 1.0, 1.0])  # along the row, along what it is moved by, …
+    rest = 3 * rng.chisquare(199, count) + rng.chisquare(799, count)
+    value, slope = sigma(x[:, 0])
+    on = weight * slope**2 * x[:, 1] ** 2
+    length = weight * (4 * value**2 + slope**2 * (x[:, 1] ** 2 + rest))
+    edge = 2 * on.mean() / (length * on).mean()
+    assert largest_at_rest(model) == pytest.approx(edge, rel=0.1)
 
 
 def test_the_usual_run_of_another_link_finds_its_directions() -> None:

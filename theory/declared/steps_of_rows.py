@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from theory.core.activation import Activation
 from theory.core.errors import InputError
 from theory.core.quadrature import gauss_hermite
 from theory.declared import lone_row, population
@@ -162,9 +163,7 @@ def largest_at_the_start(model: DeclaredModel, start: Start) -> float:
     eigenvalues, grams = np.asarray(inputs.eigenvalues), start.grams
     fields, norms = np.einsum("i,ikk->k", eigenvalues, grams), np.einsum("ikk->k", grams)
     variance = np.ones_like(fields) if student.whitened else fields / norms
-    points, weights = gauss_hermite(_POINTS)
-    slopes = student.activation.arrays(1)
-    square = np.array([weights @ np.asarray(slopes(points * np.sqrt(v))) ** 2 for v in variance])
+    square = np.array([_slope_moment(student.activation, float(v), 2) for v in variance])
     shrinks = square * (eigenvalues**2 @ np.asarray(inputs.multiplicities)) / variance / 2
     rates, least = lone_row.growth_rates(model, start), np.inf
     left = np.asarray(target.weights, dtype=float)
@@ -175,3 +174,29 @@ def largest_at_the_start(model: DeclaredModel, start: Start) -> float:
         least = min(least, float(rates[row, p] / (shrinks[row] * seen)))
         left[p] = 0.0
     return least * model.rule.batch / speed(model.rule) ** 2
+
+
+def largest_at_rest(model: DeclaredModel) -> float:
+    r"""The step size at which mean squares about rest grow, to leading order in the number of inputs; inf where that is not
+    known. For the choice of a step: where rows fit a direction whose field varies much a few samples throw them off.
+
+    By $\delta\to\delta-\eta\,g\,g^\top\delta$, $g=\sqrt r\sigma'x$ of a 2-homogeneous row of norm r that rests along a
+    direction, $E|\delta|^2$ grows from $\eta=2E\sigma'^2/(r\operatorname{tr}\Lambda\,E\sigma'^4)$ on.
+    """
+    model = lone_row.of_mean_labels(model)
+    student, inputs, least = model.student, model.inputs, np.inf
+    if not (student.homogeneous and is_quadratic(model.loss) and type(model.rule) in (Rule, Momentum)):
+        return np.inf
+    for p, gram in enumerate(np.einsum("ipp->pi", model.directions.grams)):
+        rest = lone_row.rest_norm(model, p)
+        variance = 1.0 if student.whitened else float(np.asarray(inputs.eigenvalues) @ gram / gram.sum())
+        fourth, second = (_slope_moment(student.activation, variance, power) for power in (4, 2))
+        if 0 < rest < np.inf:
+            least = min(least, 2 * second / (rest * inputs.trace * fourth))
+    return least * model.rule.batch / speed(model.rule)
+
+
+def _slope_moment(activation: Activation, variance: float, power: int) -> float:
+    """E σ'(h)^power of a field of this variance."""
+    points, weights = gauss_hermite(_POINTS)
+    return float(weights @ np.asarray(activation.arrays(1)(points * np.sqrt(variance))) ** power)
