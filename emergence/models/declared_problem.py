@@ -138,7 +138,8 @@ class DeclaredProblem(Problem):
         None,
         Said("0.01"),
         "a number, or power(0.1, 0.5), linear(0.1, 0, 1000) (default: 0.02 / trace of the covariance, over the gain of "
-        "momentum and the sizes of student and target, or an eighth of the largest that theory knows, or half of what rows at rest stand, if that is less)",
+        "momentum and the sizes of student and target, or an eighth of the largest that theory knows, or half "
+        "of what rows at rest stand, if that is less)",
     )
     batch: int | None = option(None, Whole(), "samples in one step (default 1)")
     noise: float | None = option(
