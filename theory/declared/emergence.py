@@ -79,10 +79,10 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         entries = list(_additive(model.rule, prediction, pace, signal))
         law: Callable[[Rule, int], HittingLaw | None] = partial(_law_of_sgd, prediction)
     else:
-        entries, alone_ = list(_by_rows(model, start)), lone_rows(model, start)
+        entries, lone = list(_by_rows(model, start)), lone_rows(model, start)
         times = {x.place - 1: x.value for x in entries if isinstance(x, Known) and x.quantity == FOUND and x.place}
-        entries += [least_step(alone_, times)] if alone_ else []
-        law = partial(_law_of_row, alone_)
+        entries += [least_step(lone, times)] if lone else []
+        law = partial(_law_of_row, lone)
     yield from entries
     yield from _in_steps(model.rule, entries, law)
 
