@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
 from dynamics.core.keys import stream_key
 from dynamics.networks import (
@@ -34,6 +35,7 @@ from dynamics.networks import (
     prune_networks,
     train,
 )
+from dynamics.networks.algorithms import Compared
 from dynamics.networks.fully_connected import FullyConnected, draw_network, outputs, tangent_kernel
 from dynamics.networks.images import META, TEST_BATCH, TRAIN_BATCHES
 from dynamics.networks.labels import flipped
@@ -41,7 +43,7 @@ from dynamics.networks.lazy_rich import CLEAN, NOISY, SAM
 from dynamics.networks.linearised import LinearState, expected_loss, linear_step, modes
 from dynamics.networks.merging import groups, merge_rows
 from dynamics.networks.residual import RESNET18, Folded, folded, trained_part
-from dynamics.networks.training import cross_entropy, evaluate
+from dynamics.networks.training import RECORDS, Trained, cross_entropy, evaluate
 from theory import InputError
 from theory.linear.label_flips import REPLACEMENTS, LabelFlips, derivation, variance_function
 
@@ -254,6 +256,90 @@ def test_training_learns_and_label_noise_costs_training_loss(toy: ImageSet) -> N
     assert np.all(np.diff(pruned.kept_by_share.values) <= 0)
 
 
+def test_arms_and_replicas_are_trained_and_recorded_in_their_places(
+    toy: ImageSet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Arms differ in flips and radius only, replicas share seeds among arms; a run that ended early is filled up."""
+    runs: list[tuple[Training, Path | None, bool]] = []
+    told: list[tuple[float, str]] = []
+
+    def trained(images: ImageSet, training: Training, *, path: Path, resume: bool, progress: Callable) -> Trained:
+        runs.append((training, path, resume))
+        progress(0.5, "half")
+        epochs = 1 if len(runs) == 4 else 3
+        return Trained(network, {name: [100 * k + 10 * len(runs) + e for e in range(epochs)] for k, name in names})
+
+    names = list(enumerate(RECORDS))
+    network = draw_resnet(jax.random.key(0), 1, 3, (2,), 1, F32)
+    monkeypatch.setattr("dynamics.networks.algorithms.train", trained)
+    setting = replace(TINY, flip_probability=0.7, radius=0.4, seed=5)
+    comparison = Comparison(setting, (0.3,), (0.05,), replicas=2)
+    compared = compare_algorithms(toy, comparison, folder=tmp_path, resume=True, progress=lambda *x: told.append(x))
+
+    arms = {"sgd": (0.0, 0.0), "label-noise-0.3": (0.3, 0.0), "sam-0.05": (0.0, 0.05)}
+    assert [(x.flip_probability, x.radius) for x, *_ in runs] == [x for x in arms.values() for _ in range(2)]
+    assert [path.name for _, path, _ in runs] == [f"{arm}-{k}.npz" for arm in arms for k in range(2)]
+    assert all(resume and path.parent == tmp_path for _, path, resume in runs)
+    seeds = [x.seed for x, *_ in runs]
+    assert seeds == seeds[:2] * 3
+    assert len({5, *seeds}) == 3
+    assert {replace(x, flip_probability=0, radius=0, seed=0) for x, *_ in runs} == {replace(TINY, seed=0)}
+    assert [share for share, _ in told] == pytest.approx((np.arange(6) + 0.5) / 6)
+    assert told[3][1] == "label-noise-0.3, replica 2: half"
+
+    expected = 10.0 * np.arange(1, 7).reshape(3, 2, 1) + np.arange(3)
+    expected[1, 1, 1:] = np.nan
+    for k, name in names:
+        found = compared.dataset[name]
+        assert found.dims == ("arm", "replica", "epoch")
+        np.testing.assert_array_equal(found, 100 * k + expected)
+    assert compared.dataset.arm.values.tolist() == list(arms)
+    assert compared.dataset.epoch.values.tolist() == [1, 2, 3]
+    assert compared.diverged == 0
+
+
+@pytest.mark.parametrize(
+    "bad", [{"replicas": 0}, {"flip_probabilities": (0.0,)}, {"radii": (0.0,)}, {"radii": (0.1, 0.1)}]
+)
+def test_bad_comparisons_are_refused(bad: dict) -> None:
+    with pytest.raises(InputError, match="give|drop"):
+        Comparison(**bad)
+
+
+def test_every_network_is_pruned_for_itself(toy: ImageSet) -> None:
+    """Accuracies and sizes in their places: nothing merged is the network, all merged leaves one channel of the last stage.
+
+    The first stage (2 channels) stays; of the second (4 channels in the block, 4 in the stream) half is 2.
+    """
+    comparison = Comparison(replace(TINY, widths=(2, 4)), (0.3,), replicas=2)
+    networks = [draw_resnet(jax.random.key(k), 1, 3, (2, 4), 1, F32) for k in range(4)]
+    networks[2] = eqx.tree_at(lambda x: x.head, networks[2], networks[2].head.at[0, 0].set(np.nan))
+    runs = [Trained(x, {name: [0.5] for name in RECORDS}) for x in networks]
+    compared = Compared(xr.Dataset(), {"sgd": runs[:2], "label-noise-0.3": runs[2:]})
+    assert compared.diverged == 1
+    pruned = prune_networks(toy, comparison, compared, thresholds=(0.0, np.inf), shares=(0.0, 0.5))
+
+    def size(inner: int, stream: int) -> int:
+        first = 2 * 9 + 2 + 2 * (2 * 2 * 9 + 2)  # stem, block
+        second = inner * 2 * 9 + inner + stream * inner * 9 + stream + stream * 2 + stream  # block, shortcut
+        return first + second + 3 * stream + 3  # head
+
+    images = jnp.asarray(toy.standardised(per_channel=True)[1])
+    whole = [float(np.mean(np.argmax(_outputs(x, images), axis=1) == toy.test_labels)) for x in networks]
+    whole[2] = np.nan
+    assert len({*whole}) == 4
+    half = [np.nan] * 4
+    for k in (0, 1, 3):
+        left = merge_features(networks[k], np.inf, most=0.5).network
+        half[k] = np.mean(np.argmax(_outputs(left, images), axis=1) == toy.test_labels)
+    np.testing.assert_allclose(pruned.accuracy_by_share.values.reshape(4, 2), np.transpose([whole, half]))
+    np.testing.assert_allclose(pruned.kept_by_share, [1, size(2, 2) / size(4, 4)])
+    np.testing.assert_allclose(pruned.accuracy_by_threshold[..., 0].values.ravel(), whole)
+    kept = np.array([1, size(1, 1) / size(4, 4)]) * np.ones((4, 1))
+    kept[2] = np.nan
+    np.testing.assert_allclose(pruned.kept_by_threshold.values.reshape(4, 2), kept)
+
+
 def test_a_sharpness_aware_step_takes_the_gradient_a_radius_uphill(toy: ImageSet) -> None:
     """One step on all images; uphill by the radius, whatever the gradient's length, which is far from 1."""
     training = replace(TINY, epochs=1, batch=64, radius=0.3, double=True)
@@ -314,6 +400,41 @@ def test_a_killed_run_resumes_bit_by_bit(toy: ImageSet, tmp_path: Path) -> None:
     assert resumed.records == whole.records
 
 
+def test_a_run_continued_from_its_checkpoint_is_the_uninterrupted_one(toy: ImageSet, tmp_path: Path) -> None:
+    path, setting, told = tmp_path / "run.npz", replace(TINY, epochs=2), []
+    train(toy, replace(setting, epochs=1), path=path)
+    resumed = train(toy, setting, path=path, resume=True, progress=lambda *x: told.append(x))
+    whole = train(toy, setting)
+    assert eqx.tree_equal(resumed.network, whole.network)
+    assert resumed.records == whole.records
+    assert told == [(1.0, f"epoch 2 of 2: {whole.records['test_accuracy'][1]:.1%}")]
+    with pytest.raises(InputError, match="is the network after 2: give 2 or more"):
+        train(toy, replace(setting, epochs=1), path=path, resume=True)
+    afresh = train(toy, replace(setting, epochs=1), path=path)  # overwrites what is there
+    assert afresh.records["test_loss"] == whole.records["test_loss"][:1]
+
+
+def test_every_epoch_visits_the_images_in_a_new_order(toy: ImageSet) -> None:
+    """Steps too small to move anything: batches of others, normalised by themselves, have another mean loss."""
+    first, second = train(toy, replace(TINY, epochs=2, step_size=1e-12)).records["train_loss"]
+    assert first == pytest.approx(second, rel=0.2)
+    assert abs(first - second) > 1e-4
+
+
+def test_flipped_labels_pull_on_the_bias_by_their_shares(toy: ImageSet) -> None:
+    """One step from zero: what the head's bias gains per step size is the labels' shares less the mean probabilities."""
+    count, tau = 640, 0.3
+    images = replace(toy, train=np.tile(toy.train, (10, 1, 1, 1)), train_labels=np.zeros(count, np.int32))
+    setting = replace(TINY, epochs=1, batch=count, flip_probability=tau, double=True)
+    start = draw_resnet(stream_key(0, "network training", "start"), 1, 3, setting.widths, setting.blocks, F64)
+    logits, _ = jax.jit(lambda x: start(x, training=True))(jnp.asarray(images.standardised(per_channel=True)[0], F64))
+    probability = jax.nn.softmax(logits)
+    shares = train(images, setting).network.head_bias / setting.step_size + probability.mean(axis=0)
+    np.testing.assert_allclose(count * shares, np.round(count * shares), atol=1e-3)  # (images are of single precision)
+    expected = np.array([1 - tau, tau / 2, tau / 2])  # (a flipped label is another one)
+    assert np.all(np.abs(shares - expected) < 4 * np.sqrt(expected * (1 - expected) / count))
+
+
 @pytest.mark.slow
 def test_checkpoints_of_other_runs_and_damaged_ones_are_refused(toy: ImageSet, tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
@@ -355,26 +476,28 @@ def _outputs(network: ResNet, x: jax.Array) -> jax.Array:
     return network(x)[0]
 
 
-def _doubled(network: ResNet[Folded]) -> ResNet[Folded]:
-    """Every mergeable channel split into two equal ones, each passing on half: the same function."""
+def _doubled(network: ResNet[Folded], first_stage: int) -> ResNet[Folded]:
+    """Every channel from `first_stage` on split into two equal ones, each passing on half: the same function."""
     from dynamics.networks.merging import _rebuilt, _tensors
 
     tensors = _tensors(network)
-    for group in groups(network, 1):
+    for group in groups(network, first_stage):
         for name, axis in group:
             halves = tensors[name] / 2 if axis == 0 else tensors[name]
             tensors[name] = np.concatenate([halves, halves], axis=axis)
     return _rebuilt(network, tensors)
 
 
-@pytest.mark.slow
-def test_equal_channels_merge_without_changing_the_function() -> None:
+@pytest.mark.parametrize("first_stage", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_equal_channels_merge_without_changing_the_function(first_stage: int) -> None:
+    """Those of the stem and of both stages, or of the second stage only."""
     network = _random_folded()
-    double = _doubled(network)
+    double = _doubled(network, first_stage)
     x = jax.random.normal(jax.random.key(7), (3, 8, 8, 1), F64)
-    merged = merge_features(double, 1e-20)
-    assert np.allclose(_outputs(double, x), _outputs(network, x), atol=1e-12)
-    assert np.allclose(_outputs(merged.network, x), _outputs(network, x), atol=1e-12)
+    merged = merge_features(double, 1e-20, first_stage=first_stage)
+    expected = _outputs(network, x)
+    assert np.allclose(_outputs(double, x), expected, atol=1e-12)
+    assert np.allclose(_outputs(merged.network, x), expected, atol=1e-12)
     sizes = [sum(leaf.size for leaf in jax.tree.leaves(n)) for n in (network, double, merged.network)]
     assert sizes[2] == sizes[0] < sizes[1]
     assert merged.kept == sizes[0] / sizes[1]
@@ -435,7 +558,6 @@ def test_a_diverged_network_is_not_pruned(command: Callable[..., Any]) -> None:
         merge_features(broken, 0.1)
 
 
-@pytest.mark.slow_for("bad0")
 @pytest.mark.parametrize(
     "bad", [{"threshold": -1.0}, {"threshold": 0.1, "most": 2.0}, {"threshold": 0.1, "first_stage": 9}]
 )
