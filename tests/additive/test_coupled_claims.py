@@ -1,6 +1,8 @@
 """How the claims on the coupled flow choose their starts, before any flow is looked at; what their controls could see."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,10 +11,12 @@ from theory import Activation, InitialState, Teacher, overlap_flow, predict
 from validation import Context
 from validation.claims.additive import coupled_flow, emergence_exponents
 from validation.claims.additive.coupled_flow import Excess, Windows
+from validation.experiments import coupled_flow as experiment
 from validation.experiments.coupled_flow import (
     coupled_run,
     coupled_start,
     leads_throughout,
+    light_pull,
     teachers_pull,
     well_separated,
     without_deflation,
@@ -70,6 +74,45 @@ def test_teachers_hold_a_winner_back_by_what_it_has_of_them(other: float) -> Non
     initial = InitialState(np.array([[0.4, other]]) * 1e-3, np.array([[np.sqrt(1 - 0.16 - other**2)]]) * 1e-3)
     pull = teachers_pull(predict(activation, teacher, initial), initial, overlap_flow(activation))
     assert pull[0] == pytest.approx(0.5 * other**4 * 0.4 / (0.84 * 0.4**3), abs=1e-9)
+
+
+def test_another_student_pulls_on_a_winner_by_its_mass() -> None:
+    """h4: −4r c³(v − cu) of a student of norm r with overlap v and cosine c, over 4au³(1 − u²) of the teacher."""
+    activation, teacher = Activation.parse("h4"), Teacher.of([2.0], 30, normalise=False)
+    on_teachers, residual = np.array([[0.1], [0.4]]), np.array([[0.9, 0.0], [0.5, 0.3]])
+    initial = InitialState(on_teachers, residual)
+    vectors = np.hstack([on_teachers, residual])
+    (r, own), cosine = np.sum(vectors**2, axis=1), vectors[0] @ vectors[1] / np.prod(np.linalg.norm(vectors, axis=1))
+    v, u = 0.1 / np.sqrt(r), 0.4 / np.sqrt(own)
+    prediction = predict(activation, teacher, initial)
+    assert prediction.neuron.tolist() == [1]
+    pull = light_pull(prediction, initial, overlap_flow(activation))
+    assert pull[0] == pytest.approx(abs(r * cosine**3 * (v - cosine * u) / (2.0 * u**3 * (1 - u**2))), rel=1e-9)
+
+
+def test_a_coupled_run_ends_a_quarter_after_what_is_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And so does the run without deflation; both go from the same start."""
+    asked: dict[str, tuple] = {}
+
+    def noted(name: str, given: tuple, options: dict) -> Any:
+        asked[name] = given, options
+        return SimpleNamespace(name=name)
+
+    for name in ("gradient_flow", "bracket", "deflated_flow"):
+        monkeypatch.setattr(experiment, name, lambda *x, name=name, **o: noted(name, x, o))
+    context = Context(seed=77)
+    run, _ = coupled_run(context, 128, 5), without_deflation(context, 128, 5)
+    start, prediction = coupled_start(context, 128, 5)
+    assert {given[2] is start for given, _ in asked.values()} == {True}
+    assert run.t_end == 1.25 * prediction.last_time
+    assert {options["t_end"] for _, options in asked.values()} == {run.t_end}
+    assert asked["deflated_flow"][1]["deflate"] is False
+    times = asked["gradient_flow"][1]["times"]
+    assert (times[0], times[-1]) == pytest.approx((0.2 * np.min(prediction.time_half[prediction.learned]), run.t_end))
+    np.testing.assert_allclose(np.diff(np.log(times)), np.log(times[1] / times[0]), rtol=1e-9)
+    system = overlap_flow(prediction.activation)
+    np.testing.assert_allclose(run.light, light_pull(prediction, start, system), rtol=1e-12)
+    np.testing.assert_allclose(run.others, teachers_pull(prediction, start, system), rtol=1e-12)
 
 
 @pytest.mark.slow

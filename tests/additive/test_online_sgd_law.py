@@ -28,8 +28,8 @@ from dynamics.core.outside import Mistakes, chi_square, outside_columns, outside
 from dynamics.core.replicas import Stretch
 from theory import Activation, InitialState, Student, Teacher, draw_initial_state, predict
 from theory.declared.rule import Rule
-from validation.comparisons.additive import crowded, judge_flow, judge_sgd
-from validation.comparisons.directions import Runs
+from validation.comparisons.additive import _judged, _lag, crowded, judge_flow, judge_sgd
+from validation.comparisons.directions import FLOW, SGD, Runs
 
 ACCEPT, REJECT = 1e-4, 1e-6
 NONE = Mistakes()
@@ -425,6 +425,71 @@ def test_a_direction_that_was_found_is_judged_though_the_run_ends_within_its_int
     assert [verdicts[8.5, end] for end in (10.0, 12.0)] == ["disagrees"] * 2
     assert [verdicts[9.5, end] for end in (10.0, 12.0)] == ["agrees"] * 2
     assert [verdicts[np.inf, end] for end in (10.0, 12.0)] == ["not judged", "disagrees"]
+
+
+@pytest.mark.parametrize(
+    ("given", "measured", "end", "verdict"),
+    [
+        ({"valid": False, "reasons": ["d is small"]}, 10.0, 12.0, ("outside", "d is small")),
+        ({"no_interval": "two pairs tie"}, 10.0, 12.0, ("not judged", "no interval: two pairs tie")),
+        ({"low": np.inf, "high": np.inf}, 10.0, 12.0, ("disagrees", "predicted never, learned at 10")),
+        ({"low": np.inf, "high": np.inf}, np.inf, 12.0, ("not judged", "predicted never, and not learned by 12: no time to judge")),
+    ],
+)  # fmt: skip
+def test_what_has_no_interval_has_no_verdict_unless_it_was_never(
+    given: dict, measured: float, end: float, verdict: tuple[str, str]
+) -> None:
+    own: Any = SimpleNamespace(**{"valid": True, "no_interval": "", "low": 9.0, "high": 11.0} | given)
+    assert judge_flow(of_one_direction(10.0), 0, own, measured, end) == verdict
+
+
+@pytest.mark.parametrize(
+    ("flow", "sgd", "rivals", "verdict"),
+    [
+        (10.0, 11.5, 0.0, "agrees"),  # 10.8 ± 0.8, and ½ln(speeds) + 8 steps
+        (10.0, 11.8, 0.0, "disagrees"),
+        (10.0, 11.8, 0.3, "agrees"),
+        (10.0, 9.7, 0.0, "disagrees"),
+        (10.0, 9.7, 0.4, "agrees"),
+        (8.9, 9.7, 0.0, "disagrees"),  # of the flow, whose interval is 9 to 11
+    ],
+)
+def test_a_direction_is_judged_by_its_flow_and_then_by_its_replicas(
+    flow: float, sgd: float, rivals: float, verdict: str
+) -> None:
+    """In the columns of the second of two directions; the first one's, of other times, are not looked at."""
+    one, both = of_one_direction(10.8), of_one_direction(10.8)
+    pair = {name: np.append(99.0, getattr(one, name)) for name in ("time_half", "overlap")}
+    vars(both).update(pair, teacher=SimpleNamespace(a=np.array([3.0, 1.0]), width=2))
+    scatter, size = np.linspace(-0.01, 0.01, 50), 1e-3
+    steps = np.stack([np.full(50, 7.0), (sgd + scatter) / size], axis=1)
+    found: Any = {
+        FLOW: SimpleNamespace(
+            half_time=np.array([3.0, flow]), dataset=SimpleNamespace(time=SimpleNamespace(values=np.array([0.0, 30.0])))
+        ),
+        SGD: SimpleNamespace(half_steps=steps, resolution=8),
+    }
+    own: Any = SimpleNamespace(valid=True, no_interval="", low=9.0, high=11.0)
+    row = _judged(both, 1, own, found, Runs(step_size=size, steps=20_000), lambda: np.array([5.0, rivals]))
+    assert (row["verdict"], row["low"], row["high"]) == (verdict, 9.0, 11.0)
+    assert row["sgd_mean"] == pytest.approx(sgd)
+    assert row["sgd_stderr"] == pytest.approx(scatter.std(ddof=1) / np.sqrt(50))
+    del found[SGD]
+    row = _judged(both, 1, own, found, Runs(step_size=size, steps=20_000), lambda: np.array([5.0, rivals]))
+    assert row["verdict"] == ("disagrees" if flow < 9 else "agrees")
+
+
+def test_explicit_steps_are_late_by_half_the_logarithm_of_what_the_speed_gains() -> None:
+    """h4's speed 4a(1 − u²)u³, from u to √½; nothing is gained from there on."""
+
+    def lag(overlap: float) -> float:
+        teacher = SimpleNamespace(a=[0.7])
+        one: Any = SimpleNamespace(activation=Activation.from_degree(4), overlap=[overlap], teacher=teacher)
+        return _lag(one, 0)
+
+    assert lag(0.1) == pytest.approx(np.log(0.5**2.5 / (0.99 * 0.1**3)) / 2)
+    assert lag(0.6) == pytest.approx(np.log(0.5**2.5 / (0.64 * 0.6**3)) / 2)
+    assert lag(0.8) == lag(-0.8) == 0
 
 
 def test_no_verdict_where_fluctuations_move_the_flow_by_more_than_three_tenths() -> None:

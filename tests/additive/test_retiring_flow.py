@@ -157,15 +157,17 @@ def test_the_number_of_steps_hardly_grows_with_the_dimension():
     assert steps[10**6] < 2 * steps[10**4] < 4000
 
 
-@pytest.mark.slow
-def test_arrays_are_cut_without_changing_the_answer(monkeypatch):
+@pytest.mark.parametrize(
+    ("width", "students", "smallest"), [(2, 2, 1), pytest.param(7, 8, 4, marks=pytest.mark.slow)]
+)
+def test_arrays_are_cut_without_changing_the_answer(monkeypatch, width, students, smallest):
     import importlib
 
     module = importlib.import_module("dynamics.additive.retiring_flow")
-    activation, teacher, start, prediction = problem(500, width=7, students=8)
+    activation, teacher, start, prediction = problem(500, width=width, students=students)
     end = 1.1 * prediction.last_time
     whole = retiring_flow(activation, teacher, start, t_end=end)
-    monkeypatch.setattr(module, "_SMALLEST", 4)
+    monkeypatch.setattr(module, "_SMALLEST", smallest)
     monkeypatch.setattr(module, "_CUT", 0.5)  # two sizes only: every size is compiled
     cut = retiring_flow(activation, teacher, start, t_end=end)
     assert cut.flops < whole.flops
@@ -174,6 +176,19 @@ def test_arrays_are_cut_without_changing_the_answer(monkeypatch):
     assert np.allclose(cut.half_time[learned], whole.half_time[learned], rtol=1e-6)
     assert np.array_equal(cut.neuron, whole.neuron)
     assert np.allclose(cut.loss, whole.loss, rtol=1e-5)
+    assert np.allclose(cut.share[-1], whole.share[-1], rtol=1e-5)
+    assert np.allclose(cut.neglected[learned], whole.neglected[learned], rtol=1e-3)
+    data = cut.dataset
+    assert np.array_equal(data["loss"], cut.loss)
+    assert np.array_equal(data["share"], cut.share)
+
+
+def test_what_is_cut_keeps_its_inner_products_and_room_doubles():
+    u = np.random.default_rng(0).standard_normal((3, 8))
+    assert module._compressed(u).shape == (3, 3)
+    np.testing.assert_allclose(module._compressed(u) @ module._compressed(u).T, u @ u.T, rtol=1e-12)
+    np.testing.assert_array_equal(module._compressed(u.T), u.T)
+    assert [module._room(4, strong, 20) for strong in (3, 4, 5, 8, 9, 17)] == [4, 4, 8, 8, 16, 20]
 
 
 @pytest.mark.slow
