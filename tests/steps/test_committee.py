@@ -186,6 +186,31 @@ def start(rows: str) -> InitialState:
     return InitialState(on_teachers, residual)
 
 
+@pytest.mark.parametrize("second_order", [True, False])
+def test_one_linear_row_in_closed_form(second_order: bool) -> None:
+    """f = w·x, f* = e·x: F = (1 − T, …), with the row's own noise in Q; the flow's rate is 1 + ½η to second order.
+
+    A step in coordinates, w − ηx(w·x − e·x), takes D = ‖w − e‖² to (1 − 2η + (d + 2)η²)D.
+    """
+    dim, step_size, at = 20, 0.05, np.array([0, 8, 16])
+    begin = InitialState(np.array([[0.3]]), np.array([[0.4]]))
+    teacher, activation = Teacher.of([1.0], dim, normalise=False), Activation.parse("z")
+    given: dict = {"step_size": step_size, "steps": 16, "saves": 2, "second_order": second_order}
+    flow, by_map = (
+        committee_flow(activation, teacher, [1.0], begin, method=method, **given).dataset for method in ("flow", "map")
+    )
+    for data in (flow, by_map):
+        distance = data["Q"].values[:, 0, 0] - 2 * data["T"].values[:, 0, 0] + 1
+        np.testing.assert_allclose(data["loss"], distance / 2, rtol=1e-12)
+    scale, square = (step_size, (dim + 2) * step_size) if second_order else (0, 0)
+    rate = -2 + square
+    overlap = {"map": (1 - step_size) ** at, "flow": np.exp(-(1 + scale / 2) * step_size * at)}
+    excess = {"map": (1 + step_size * rate) ** at, "flow": np.exp((rate - scale * rate**2 / 2) * step_size * at)}
+    for method, data in (("flow", flow), ("map", by_map)):
+        np.testing.assert_allclose(data["T"][:, 0, 0], 1 - 0.7 * overlap[method], rtol=1e-7)
+        np.testing.assert_allclose(2 * data["loss"], 0.65 * excess[method], rtol=1e-7)
+
+
 @pytest.mark.slow
 def test_flow_passes_through_the_points_of_the_map() -> None:
     """Their distance falls as η² or faster (a ratio of 4); without the correction it would fall as η (2)."""
