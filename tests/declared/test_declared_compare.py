@@ -6,11 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
+from scipy.interpolate import CubicSpline
 
 from dynamics.declared.flow import declared_flow
+from dynamics.declared.population import declared_loss
 from emergence.models.declared_problem import DeclaredProblem, resolve
+from theory.declared.emergence import FOUND
+from theory.declared.flow import speed
+from theory.declared.known import Condition, Known
 from theory.declared.rule import Momentum, Rule
 from theory.declared.schedule import Linear
+from validation.comparisons import declared as compare
 from validation.comparisons.declared import (
     DOUBLE,
     FLOW,
@@ -23,7 +30,7 @@ from validation.comparisons.declared import (
     readings,
     rivals,
 )
-from validation.judge.claim import verdict_of
+from validation.judge.claim import Measurement, verdict_of
 
 PROBLEM = DeclaredProblem(
     inputs="blocks(2x3, 0.5x8)", student="committee", activation="erf", student_width=2, decay=0.5, step_size="0.02",
@@ -156,6 +163,87 @@ def test_a_flow_that_leaves_the_decay_out_disagrees(found: dict) -> None:
     wrong = declared_flow(others["no decay"], resolved.start, resolved.time)
     judged = measurements(found["model"], wrong, (found[DOUBLE], found[SGD], found[HALF]), {})
     assert {verdict_of(replace(x, controls={"none": np.inf})).verdict for x in judged} == {"disagrees"}
+
+
+def test_rows_notes_and_picture_are_of_what_was_run(found: dict) -> None:
+    """The mean in the picture is of the replicas that did not diverge; what runs twice as fast stands in for a rival."""
+    start, flow, half = resolve(PROBLEM).start, found[FLOW], found[HALF]
+    fast = replace(flow, dataset=flow.dataset.assign_coords(time=flow.dataset.time / 2))
+    lost = np.arange(256) % 7 == 0
+    broken = half.dataset.where(xr.DataArray(~lost, dims="replica"))
+    ran = {FLOW: flow, DOUBLE: found[DOUBLE], SGD: found[SGD], HALF: replace(half, dataset=broken, diverged=lost)}
+    rows, notes = compare._rows(found["model"], start, ran, {"no decay": fast})
+    judged = measurements(found["model"], flow, (ran[DOUBLE], ran[SGD], ran[HALF]), {"no decay": fast})
+    assert rows == [
+        {
+            "quantity": one.quantity, "predicted": one.predicted, "measured_mean": one.estimate,
+            "measured_stderr": one.stderr, "verdict": verdict_of(one).verdict, "reason": "",
+        }
+        for one in judged
+    ]  # fmt: skip
+    assert notes == []
+    ((_, figure),) = compare._figures(found["model"], ran, {"no decay": fast})
+    curves = {line.get_label(): line.get_xydata().T for line in figure.axes[0].get_lines()}
+    at = half.dataset.time.values
+    loss = declared_loss(found["model"], *(half.dataset[name].values for name in ("overlap", "gram", "second")))
+    (mean,) = (curve for name, curve in curves.items() if name.startswith(f"mean of {256 - lost.sum()}"))
+    np.testing.assert_allclose(mean, [at, loss[~lost].mean(axis=0)], rtol=1e-12)
+    known = CubicSpline(flow.dataset.time, flow.dataset.loss)
+    np.testing.assert_allclose(curves[FLOW], [at, known(at)], rtol=1e-3)
+    first = at <= flow.dataset.time.values[-1] / 2
+    np.testing.assert_allclose(curves["no decay"][:, first], [at[first], known(2 * at[first])], rtol=1e-3)
+    none = replace(half, diverged=np.arange(256) > 0)
+    assert compare._figures(found["model"], ran | {HALF: none}, {}) == []
+
+
+def test_sgd_that_disagrees_far_from_its_limit_is_not_judged() -> None:
+    """Beyond 30 % of the larger of prediction and estimate, and only if it disagrees."""
+
+    def verdict(predicted: float, estimate: float, shift: float) -> str:
+        one = Measurement("loss", predicted, estimate, 0.01, 0.0, {"none": 9.0}, "", details={"shift": shift})
+        return compare._verdict(one)[0]
+
+    found = [verdict(1.0, 2.0, shift) for shift in (-0.61, -0.59, 0.59, 0.61)]
+    assert found == ["outside", "disagrees", "disagrees", "outside"]
+    assert [verdict(2.0, 1.0, shift) for shift in (0.59, 0.61)] == ["disagrees", "outside"]
+    assert verdict(1.0, 1.0, 5.0) == "agrees"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "measured", "end", "verdict"),
+    [
+        (9.0, 11.0, 8.4, 20.0, "disagrees"),
+        (9.0, 11.0, 8.6, 20.0, "agrees"),  # (records are half a unit apart)
+        (9.0, 11.0, 11.4, 20.0, "agrees"),
+        (9.0, 11.0, 11.6, 20.0, "disagrees"),
+        (9.0, 11.0, np.inf, 20.0, "disagrees"),
+        (9.0, 11.0, np.inf, 11.0, "not judged"),
+        (9.0, 11.0, 9.5, 10.0, "not judged"),
+        (9.0, 11.0, 8.9, 10.0, "disagrees"),
+        (np.inf, np.inf, np.inf, 10.0, "not judged"),
+        (np.inf, np.inf, 9.0, 10.0, "disagrees"),
+        (4.9, 20.1, 12.0, 40.0, "inconclusive"),  # (half the prediction and twice it pass, too)
+    ],
+)
+def test_an_emergence_time_is_judged_by_its_interval(
+    low: float, high: float, measured: float, end: float, verdict: str
+) -> None:
+    one = Known(FOUND, 10.0 if high < np.inf else np.inf, "time", "", place=1, low=low, high=high)
+    assert compare._judged(one, measured, end, 0.5)["verdict"] == verdict
+    outside = replace(one, conditions=(Condition("x", False, 2.0, 1.0, "x is 2"),))
+    assert compare._judged(outside, measured, end, 0.5)["verdict"] == "outside"
+
+
+def test_what_is_special_in_a_rule_is_left_out_by_a_rival() -> None:
+    """Flips and momentum: the rival's flow runs at another speed, by the labels that are kept, or by 1/(1 − β)."""
+    flips, heavy = (
+        replace(resolve(replace(PROBLEM, inputs="8", decay=0.0)).model, rule=rule)
+        for rule in (Rule(0.1, noise=0.1, noise_law="flips"), Momentum(0.1, beta=0.6, kind="heavy"))
+    )
+    assert set(rivals(flips)) == {"flips not counted"}
+    assert (flips.rule.signal, rivals(flips)["flips not counted"].rule.signal) == (0.8, 1.0)
+    assert set(rivals(heavy)) == {"momentum not counted"}
+    assert (speed(heavy.rule), speed(rivals(heavy)["momentum not counted"].rule)) == (pytest.approx(2.5), 1.0)
 
 
 def test_equal_eigenvalues_are_no_rival_of_isotropic_inputs() -> None:

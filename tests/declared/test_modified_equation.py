@@ -5,6 +5,7 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import linalg
 
 from dynamics.declared.modified_flow import Fields, modified_flow
 from dynamics.declared.simulate import declared_sgd
@@ -69,6 +70,50 @@ def test_memory_is_that_of_the_weights_of_past_gradients(kind: str, first: float
     assert found.total == pytest.approx(weights.sum())
     assert found.lag == pytest.approx(past @ weights / weights.sum())
     assert modified.memory(Rule(1.0)) == modified.Memory(1.0, 0.0)
+
+
+#: Of linear fields, which do not commute: F, the gradient's covariance, the product of its means.
+DRIFT = np.array([[-1.0, 0.5], [-0.3, -0.4]])
+COVARIANCE, MEAN = np.array([[0.2, 1.0], [0.4, -0.3]]), np.array([[0.5, -0.2], [0.1, 0.7]])
+LINEAR = Fields(*(lambda y, matrix=matrix: matrix @ y for matrix in (DRIFT, COVARIANCE, MEAN)))
+#: Of fields that do.
+RATES = np.array([-1.0, -0.4]), np.array([0.2, 1.0]), np.array([0.5, -0.2])
+DIAGONAL = Fields(*(lambda y, rate=rate: rate * y for rate in RATES))
+
+
+@pytest.mark.parametrize(
+    ("rule", "h", "lag"),
+    [(Rule(0.2), 0.2, 0.0), (Momentum(0.1, beta=0.6, kind="heavy"), 0.25, 1.5)],  # lag β/(1 − β)
+    ids=["plain", "momentum"],
+)
+def test_the_path_of_linear_fields_is_a_matrix_exponential(rule: Rule, h: float, lag: float) -> None:
+    """Of A + h{B + (1 + 2ℓ)(C − ½A²)}, from (1 − ℓhA)y₀."""
+    start, times = np.array([0.8, -0.5]), np.array([0.3, 1.0, 2.0])
+    whole = DRIFT + h * (COVARIANCE + (1 + 2 * lag) * (MEAN - DRIFT @ DRIFT / 2))
+    begin = start - lag * h * DRIFT @ start
+    expected = [linalg.expm(whole * t) @ begin for t in times]
+    np.testing.assert_allclose(modified_flow(LINEAR, start, times, rule), expected, rtol=1e-8)
+
+
+def test_the_path_under_a_schedule_in_both_clocks() -> None:
+    r"""Sizes $\eta_n=\frac15-\frac{3n}{200}$: the clock is $\int\eta\,dn$, in which commuting fields have
+    $\ln y/y_0=at+(b+c-\frac12a^2)\int\eta^2dn$, less $\frac12a(\eta-\eta_0)$ in the integral clock.
+    """
+    number, start = np.array([2.0, 5.0, 8.0]), np.array([0.8, -0.5])
+    size = 0.2 - 0.015 * number
+    times = 0.2 * number - 0.0075 * number**2
+    squares = (0.2**3 - size**3) / (3 * 0.015)
+    drift, covariance, mean = (rate[:, None] for rate in RATES)
+    exponent = drift * times + (covariance + mean - drift**2 / 2) * squares
+    for clock, more in (("sum", 0.0), ("integral", -drift / 2 * (size - 0.2))):
+        found = modified_flow(DIAGONAL, start, times, Rule(Linear(0.2, 0.05, 10)), rate=modified.rate(clock))
+        np.testing.assert_allclose(found.T, start[:, None] * np.exp(exponent + more), rtol=1e-8)
+
+
+def test_a_rate_of_other_terms_is_refused() -> None:
+    for rate in (modified.F * modified.F_cov, modified.F * modified.h**2):
+        with pytest.raises(ValueError, match="linear|not in"):
+            modified_flow(LINEAR, np.ones(2), np.ones(1), Rule(0.1), rate=rate)
 
 
 def test_what_is_not_covered_is_refused() -> None:

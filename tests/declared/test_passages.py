@@ -12,10 +12,11 @@ from dynamics.core.keys import replica_keys
 from dynamics.declared.engine import Exact
 from dynamics.declared.lanes import until_ended
 from dynamics.declared.simulate import declared_sgd
+from theory.declared.model import DeclaredModel
 from theory.declared.rule import Ahead, Rule
 from theory.declared.start import Start
 from validation.experiments.links import Again
-from validation.experiments.passages import LEVEL, START, Passages, case_of, passages, run_points
+from validation.experiments.passages import LEVEL, START, Passages, case_of, passages, run_case, run_points
 
 X = np.array([10.0, 20.0, 40.0, 80.0])
 TERMS = np.array([[2.0, 0.5, 0.1]] * 4) * X[:, None] ** np.array([1.5, 2.0, 3.0])
@@ -77,10 +78,10 @@ def test_a_look_ahead_that_goes_with_the_step_size_is_one_of_that_length() -> No
     assert float(abs(again - plain).max()) > 1e-3
 
 
-@pytest.mark.slow
-def test_first_passages_have_the_law_of_explicit_vectors() -> None:
-    """Plain SGD on h3 in 40 dimensions, 2000 runs of either kind; runs of a step half as large again are told from them."""
-    one, dim, replicas, most = case_of("sgd", "h3"), 40, 2000, 400
+@pytest.mark.parametrize(("dim", "replicas", "most"), [(30, 500, 300), pytest.param(40, 2000, 400, marks=pytest.mark.slow)])
+def test_first_passages_have_the_law_of_explicit_vectors(dim: int, replicas: int, most: int) -> None:
+    """Plain SGD on h3; runs of a step half as large again are told from it."""
+    one = case_of("sgd", "h3")
     size, start = one.step_size(dim), START / np.sqrt(dim)
 
     def explicit(step_size: float) -> np.ndarray:
@@ -125,6 +126,37 @@ def test_runs_and_their_prediction_go_from_the_same_overlap() -> None:
     assert abs(run.steps.mean() - first - second) < 4 * error + beyond
     for wrong in (2 / dim, 1 / np.sqrt(dim)):
         assert abs(run.steps.mean() - flow(wrong) - second) > 2 * (4 * error + beyond)
+
+
+def test_points_are_run_from_their_starts_for_eight_times_what_is_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with samples of its own and in its place."""
+    runs: list[tuple] = []
+
+    def noted(model: DeclaredModel, overlap: float, level: float, steps: int, replicas: int, seed: int) -> np.ndarray:
+        runs.append((model, overlap, level, steps, seed))
+        return np.full(replicas, float(model.inputs.dim))
+
+    monkeypatch.setattr("validation.experiments.passages.passages", noted)
+    dims, one = (36, 64), case_of("sgd", "h3")
+    found = run_case(one, dims, 3, 1)
+    np.testing.assert_array_equal(found.x, dims)
+    np.testing.assert_array_equal(found.steps, [[36.0] * 3, [64.0] * 3])
+    for (model, overlap, level, steps, _), dim, terms in zip(runs, dims, found.predicted, strict=True):
+        assert (overlap, level) == (2 / np.sqrt(dim), 0.4)
+        assert model.rule.step_size == one.step_size(dim)
+        assert steps == int(8 * terms.sum())
+        time = 1 / overlap - 1 / 0.4 + np.arctanh(0.4) - np.arctanh(overlap)  # of u̇ = 3u²(1 − u²)
+        assert terms[0] == pytest.approx(time / (3 * one.step_size(dim)), rel=1e-6)
+    assert len({seed for *_, seed in runs} | {1}) == 3
+
+
+def test_a_ratio_is_to_a_step_size_of_one() -> None:
+    """Reuse looks ahead by 2/d, whatever the step size; the second layer's own step is 1."""
+    for name, ratio in (("reuse", 2 / 50), ("alternating", 1.0)):
+        for size in (0.01, 0.004):
+            rule = case_of(name, "h3").model(50, size).rule
+            assert rule.step_size == size
+            assert rule.ratio * size == pytest.approx(ratio, rel=1e-8)  # type: ignore[attr-defined]
 
 
 def clock(seen: Any, overlap: Any, size: Any, step: Any) -> Any:
