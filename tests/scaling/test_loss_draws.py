@@ -5,7 +5,7 @@ import pytest
 
 from theory.scaling.largest_overlap import LargestOverlap
 from theory.scaling.power_law_loss import PowerLawLoss
-from validation.experiments.loss_draws import independent_staircases, staircases, weights_of
+from validation.experiments.loss_draws import greedy_scores, independent_staircases, staircases, weights_of
 
 
 @pytest.mark.parametrize("width", [None, 40])
@@ -27,3 +27,19 @@ def test_a_staircase_begins_whole_and_ends_at_what_is_never_learned() -> None:
     found = staircases(np.full((1, 20), 2.0), 0.7, [0.0, 1e9], 50)[0]
     np.testing.assert_allclose(found, [1.0, floor], rtol=1e-12)
     np.testing.assert_allclose(staircases(np.zeros((1, 20)), 0.7, [0.0, 1e9], 50), 1.0, rtol=1e-12)
+
+
+def test_a_single_student_learns_the_direction_of_its_larger_score() -> None:
+    r"""Of two that is the second one with chance $\frac2\pi\arctan\sqrt{2^{-\beta}}$, and its score has the mean of the larger
+    of $dt_1^2$ and $2^{-\beta}dt_2^2$, of a uniform vector.
+    """
+    decay, dim, count = 1.0, 12, 4000
+    found = greedy_scores(decay, 2, 1, dim, count, np.random.default_rng(0))
+    assert np.all(np.count_nonzero(found, axis=1) == 1)
+    chance = 2 / np.pi * np.arctan(np.sqrt(0.5))
+    assert abs(np.mean(found[:, 1] > 0) - chance) < 4 * np.sqrt(chance * (1 - chance) / count)
+    vectors = np.random.default_rng(1).standard_normal((40_000, dim))
+    squares = dim * vectors[:, :2] ** 2 / np.sum(vectors**2, axis=1)[:, None]
+    expected = np.max(squares * [1, 0.5], axis=1)
+    largest = found.max(axis=1)
+    assert abs(largest.mean() - expected.mean()) < 4 * np.hypot(largest.std() / count**0.5, expected.std() / 200)
