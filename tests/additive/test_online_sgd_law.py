@@ -433,7 +433,10 @@ def test_a_direction_that_was_found_is_judged_though_the_run_ends_within_its_int
         ({"valid": False, "reasons": ["d is small"]}, 10.0, 12.0, ("outside", "d is small")),
         ({"no_interval": "two pairs tie"}, 10.0, 12.0, ("not judged", "no interval: two pairs tie")),
         ({"low": np.inf, "high": np.inf}, 10.0, 12.0, ("disagrees", "predicted never, learned at 10")),
-        ({"low": np.inf, "high": np.inf}, np.inf, 12.0, ("not judged", "predicted never, and not learned by 12: no time to judge")),
+        (
+            {"low": np.inf, "high": np.inf}, np.inf, 12.0,
+            ("not judged", "predicted never, and not learned by 12: no time to judge"),
+        ),
     ],
 )  # fmt: skip
 def test_what_has_no_interval_has_no_verdict_unless_it_was_never(

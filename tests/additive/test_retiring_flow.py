@@ -157,9 +157,7 @@ def test_the_number_of_steps_hardly_grows_with_the_dimension():
     assert steps[10**6] < 2 * steps[10**4] < 4000
 
 
-@pytest.mark.parametrize(
-    ("width", "students", "smallest"), [(2, 2, 1), pytest.param(7, 8, 4, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("width", "students", "smallest"), [(2, 2, 1), pytest.param(7, 8, 4, marks=pytest.mark.slow)])
 def test_arrays_are_cut_without_changing_the_answer(monkeypatch, width, students, smallest):
     import importlib
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import sympy as sp
 
+from theory import Activation, overlap_flow
 from theory.additive import sourced_flow
 from theory.core import frame
-from theory.core.indexed import Index, P, Sums, Term, a, evaluate, free_indices, m, p
+from theory.core.indexed import Dual, Index, P, Sums, Term, a, differentiate, evaluate, free_indices, m, p
 from theory.linear import sde as label_noise_sde
 
 
@@ -44,3 +45,35 @@ def test_an_index_survives_copies_and_pickles_with_its_range() -> None:
         assert twin == index
         assert twin.length == m
     assert sp.latex(Index("i2", 3)) == "i_{2}"
+
+
+def test_the_derivative_by_a_component_of_what_is_not_summed_has_a_delta() -> None:
+    """∂/∂xⱼ of xₖ² and of Σₚ aₚxₚxₖ, with k another letter or the same."""
+    x = sp.IndexedBase("x")
+    k, j = Index("k", P), Index("j", P)
+    by_j, by_k = (differentiate(Sums.of(x[k] ** 2, (a[p] * x[p] * x[k], p)), x[index]).as_sympy() for index in (j, k))
+    total, delta = sp.Sum(a[p] * x[p], (p, 1, P)), sp.KroneckerDelta(j, k)
+    assert sp.expand(by_j - (2 * delta * x[k] + delta * total + a[j] * x[k])) == 0
+    assert sp.expand(by_k - (2 * x[k] + total + a[k] * x[k])) == 0
+
+
+def test_what_is_no_sum_over_whole_ranges_is_not_read() -> None:
+    x = sp.IndexedBase("x")
+    one, other = sp.Sum(a[p], (p, 1, P)), sp.Sum(x[p], (p, 1, P))
+    for expression in (one * other, one**2, sp.Sum(a[p], (p, 2, P))):
+        with pytest.raises(ValueError, match="no product of one sum"):
+            Sums.read(expression)
+    assert Sums.read(3 * one + x[p]).as_sympy() == 3 * one + x[p]
+
+
+def test_equations_of_a_system_take_the_kernel_of_their_activation() -> None:
+    """h4: φ = x⁴, in every derivative; in the shown LaTeX φ stays."""
+    system = overlap_flow(Activation.from_degree(4))
+    shown, concrete = system.equations(), system.equations(concrete=True)
+    assert list(shown) == list(concrete)
+    for name, rate in shown.items():
+        by_hand = rate.replace(Dual, lambda x, n: sp.ff(4, n) * x ** (4 - n))
+        assert rate.has(Dual)
+        assert sp.simplify((concrete[name] - by_hand).doit()) == 0
+    assert r"\varphi'" in system._repr_latex_()
+    assert system.reference == system.derivation.reference

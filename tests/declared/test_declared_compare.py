@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -232,6 +233,22 @@ def test_an_emergence_time_is_judged_by_its_interval(
     assert compare._judged(one, measured, end, 0.5)["verdict"] == verdict
     outside = replace(one, conditions=(Condition("x", False, 2.0, 1.0, "x is 2"),))
     assert compare._judged(outside, measured, end, 0.5)["verdict"] == "outside"
+
+
+def test_each_direction_is_judged_at_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second's prediction beside the second's time; of directions that theory does not know nothing is said."""
+    times = np.array([2.0, 5.0, 7.0])
+    monkeypatch.setattr(compare, "emergence_times", lambda *_: times)
+    known = [Known(FOUND, at, "time", "", place=p, low=at - 0.1, high=at + 0.1) for p, at in ((3, 9.0), (2, 5.1))]
+    monkeypatch.setattr(compare, "predict", lambda *_: SimpleNamespace(of_quantity={FOUND: known}.get))
+    records = xr.Dataset(coords={"time": [0.0, 0.5, 10.0, 10.25]})
+    rows = compare.emergences(None, None, SimpleNamespace(dataset=records.isel(time=[0, 1, 2, 3])))  # type: ignore[arg-type]
+    assert [(row["quantity"], row["measured_mean"]) for row in rows] == [
+        ("emergence of direction 3", 7.0), ("emergence of direction 2", 5.0),
+    ]  # fmt: skip
+    dense = xr.Dataset(coords={"time": np.arange(0.0, 10.0, 0.25)})
+    rows = compare.emergences(None, None, SimpleNamespace(dataset=dense))  # type: ignore[arg-type]
+    assert [row["verdict"] for row in rows] == ["disagrees", "agrees"]
 
 
 def test_what_is_special_in_a_rule_is_left_out_by_a_rival() -> None:

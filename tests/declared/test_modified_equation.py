@@ -112,7 +112,7 @@ def test_the_path_under_a_schedule_in_both_clocks() -> None:
 
 def test_a_rate_of_other_terms_is_refused() -> None:
     for rate in (modified.F * modified.F_cov, modified.F * modified.h**2):
-        with pytest.raises(ValueError, match="linear|not in"):
+        with pytest.raises(ValueError, match=r"linear|not in"):
             modified_flow(LINEAR, np.ones(2), np.ones(1), Rule(0.1), rate=rate)
 
 

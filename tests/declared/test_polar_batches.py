@@ -37,7 +37,9 @@ def test_a_direction_is_found_when_its_own_row_is(
     batch: int, muon: bool, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the first of the records with overlap 0.6 or more, of its own row and replica; never by another row."""
-    own = np.array([[[0.5, 0.5, 0.7], [0.6, 0.2, 0.7], [0.3, 0.59, 0.9]], [[0.1, 0.1, 0.1], [0.2, 0.2, 0.2], [0.9, 0.3, 0.6]]])
+    own = np.array(
+        [[[0.5, 0.5, 0.7], [0.6, 0.2, 0.7], [0.3, 0.59, 0.9]], [[0.1, 0.1, 0.1], [0.2, 0.2, 0.2], [0.9, 0.3, 0.6]]]
+    )
     overlap = np.full((2, 3, 1, 3, 3), 0.99)
     overlap[:, :, 0, range(3), range(3)] = own
     asked: list[tuple[DeclaredModel, Start, dict[str, Any]]] = []

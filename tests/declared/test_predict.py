@@ -45,6 +45,7 @@ from theory.declared.linear_model import linear_model
 from theory.declared.linear_stability import edge, floor
 from theory.declared.lone_row import (
     ERROR,
+    Passage,
     Row,
     alone,
     course,
@@ -1223,3 +1224,19 @@ def test_a_row_that_finds_one_direction_leans_to_others_on_its_way_and_holds_bac
     assert len(by_rows) == 2
     for one in by_rows:
         assert one.low <= flow[one.place - 1] <= one.high
+
+
+def test_a_row_that_takes_too_long_to_follow_is_said_to_be_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has found at once stays found."""
+    directions = Directions.orthonormal(Inputs.isotropic(8), 2)
+    model = DeclaredModel(directions, Additive(H3, (1.0, 0.5)), committee(H3, 1), Rule(0.1))
+    start = Start((np.array([[0.9, 0.1, 0.2]]),))
+    row = Row.of(model, start, 0)
+    known = course(model, row, 1.0)
+    assert known.found.tolist() == [0.0, np.inf]
+    monkeypatch.setattr("theory.declared.lone_row._MOST", 3)
+    monkeypatch.setattr("theory.declared.lone_row._MOST_EACH", 0)
+    np.testing.assert_array_equal(course(model, row, 1.0).found, [0.0, np.nan])
+    lost = follow(model, row, 1, 1.0)
+    assert np.isnan([lost.found, lost.fitted]).all()
+    assert Passage(2.0, np.inf, 1.0).switches == (np.inf,) * 3

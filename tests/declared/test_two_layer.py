@@ -108,3 +108,17 @@ def test_what_has_no_start_or_no_closed_form_is_refused() -> None:
         start(0.5).at([1.0, 0.5])
     with pytest.raises(InputError, match="not finite"):
         start(0.5).at([1.0, np.inf])
+
+
+def test_turned_hidden_units_hold_the_frame_and_its_balance() -> None:
+    """Of layers that are not balanced: sums over groups of λP and of P, each P of rank one."""
+    draw = stream(0, "two layers", "groups").standard_normal
+    found = TwoLayer(target(), draw((3, 4)), draw((3, 3)))
+    shifts, groups = found.groups()
+    np.testing.assert_allclose(
+        np.tensordot(shifts, groups, axes=1), found.frame @ found.balance @ found.frame.T, atol=1e-12
+    )
+    np.testing.assert_allclose(groups.sum(axis=0), found.frame @ found.frame.T, atol=1e-12)
+    for group in groups:
+        np.testing.assert_allclose(group @ group, np.trace(group) * group, atol=1e-12)
+    assert np.ptp(shifts) > 0.1

@@ -302,7 +302,7 @@ def test_arms_and_replicas_are_trained_and_recorded_in_their_places(
     "bad", [{"replicas": 0}, {"flip_probabilities": (0.0,)}, {"radii": (0.0,)}, {"radii": (0.1, 0.1)}]
 )
 def test_bad_comparisons_are_refused(bad: dict) -> None:
-    with pytest.raises(InputError, match="give|drop"):
+    with pytest.raises(InputError, match=r"give|drop"):
         Comparison(**bad)
 
 

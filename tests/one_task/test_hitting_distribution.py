@@ -199,3 +199,11 @@ def test_runs_that_turn_to_the_other_end_take_the_time_of_their_drift(step_size:
     assert law.turned == pytest.approx(1.0)
     assert law.mean == pytest.approx(np.trapezoid(1 / np.abs(drift), way), rel=1e-3)
     assert law.std == pytest.approx(np.sqrt(np.trapezoid(noise / np.abs(drift) ** 3, way)), rel=0.01)
+
+
+def test_a_level_that_is_reached_already_is_reached_at_once() -> None:
+    diffusion, _ = problem()
+    for start in (0.8, -0.8):
+        law = HittingDistribution(diffusion, start, 0.7, 50)
+        np.testing.assert_array_equal(law.transform(np.array([0.5 + 2j, 3.0])), 1.0)
+        assert law.cdf(np.array([-1.0, 0.0, 2.0])).tolist() == [0.0, 1.0, 1.0]

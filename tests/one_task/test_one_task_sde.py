@@ -119,6 +119,19 @@ def test_a_path_that_starts_beyond_its_event_takes_no_step() -> None:
     assert hitting_times(found, np.random.default_rng(3))[0, 0] == 0
 
 
+def test_paths_that_are_gathered_when_others_have_ended_go_on_as_they_were() -> None:
+    """Forty of them with ends and steps of their own, in batches that shrink to four, or in one that does not."""
+    count, told = 40, []
+    steps = {"step": jnp.linspace(0.001, 0.3, count)}
+    start = start_paths(BROWNIAN, np.linspace(-3, 0.9, count)[:, None], steps)
+    given = BROWNIAN, start, steps, replica_keys(3, count, "test"), np.linspace(20, 0.1, count)
+    whole, shrunk = (run_paths(*given, batch=64, least=least, progress=lambda *x: told.append(x)) for least in (64, 4))
+    for one, two in zip(jax.tree.leaves(whole), jax.tree.leaves(shrunk), strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert np.asarray(whole.steps).max() > 2000  # (gathered after rounds of steps)
+    assert told[-1][1].startswith("SDE: 0 paths under way, step ")
+
+
 @pytest.mark.slow
 def test_strong_order_against_diffrax_on_the_same_brownian_paths() -> None:
     """Diffrax's ItoMilstein on a fine grid of a VirtualBrownianTree; our step on coarser grids of the same paths."""

@@ -184,6 +184,12 @@ def test_small_overlaps_are_not_rounding() -> None:
     assert np.allclose(scaled.orthonormal().rows.T @ scaled.orthonormal().rows, np.eye(3), atol=1e-14)
 
 
+def test_columns_as_many_as_directions_hold_all_of_them_at_any_time() -> None:
+    start = Subspace(np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0], np.zeros((0, 3)))
+    flow = riccati_flow(spectrum(3), start)
+    np.testing.assert_allclose(flow.matrix([0.0, 2.0, 50.0]), [np.eye(3)] * 3, atol=1e-12)
+
+
 def test_order_of_the_weights_does_not_matter() -> None:
     a, start = spectrum(5), draw_subspace(5, 3, 50, 0)
     turned = Subspace(start.on_teachers[::-1], start.rest)
@@ -206,6 +212,10 @@ def test_self_consistent_law_is_the_mean_over_starts(seed: int) -> None:
     [
         (lambda: riccati_flow(spectrum(3), draw_subspace(3, 2, 9, 0)).risk([-1.0]), "time is -1"),
         (lambda: riccati_flow(spectrum(3), draw_subspace(3, 2, 9, 0)).risk([np.inf]), "time is inf"),
+        (
+            lambda: riccati_flow(spectrum(3), draw_subspace(3, 2, 9, 0)).risk([[1.0], [2.0]]),
+            r"times have shape \(2, 1\)",
+        ),
         (lambda: riccati_flow([1.0, -1.0, 1.0], draw_subspace(3, 2, 9, 0)), "positive finite"),
         (lambda: riccati_flow(spectrum(4), draw_subspace(3, 2, 9, 0)), "3 teacher rows, spectrum 4"),
         (lambda: riccati_flow(spectrum(3), Subspace(np.ones((3, 2)), np.ones((1, 2)))), "linearly dependent"),

@@ -6,10 +6,13 @@ bar $p>10^{-4}$ over the number of tests; variants with an error built in must b
 
 from functools import cache
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
+import dynamics.quadratic.stiefel_sgd as sgd
 from dynamics.core.interrupted import Interrupted
 from dynamics.core.outside import NO_MISTAKES, Mistakes
 from dynamics.quadratic.riccati import riccati_flow
@@ -299,3 +302,25 @@ def test_passage_of_one_row_knows_its_noise() -> None:
 def test_passage_of_several_rows_is_refused() -> None:
     with pytest.raises(InputError, match="2 rows for 1 directions"):
         single_passage(QuadraticModel(Teacher.power_law(1, 1.0, 50), 2, 1.0), np.array([0.1]), 0.5, step_size=1e-3)
+
+
+def test_columns_of_a_large_batch_have_the_moments_of_its_samples() -> None:
+    r"""BBᵀ of five samples of two neurons, from two columns: mean $DG$, $G=gg^\top$, and variances
+    $D(G_{ii}G_{jj}+G_{ij}^2)$.
+    """
+    shape = sgd.Shape(1, 2, 5, 1, "exact", None, None, Mistakes())
+    g = jnp.asarray(np.random.default_rng(0).standard_normal((2, 5)))
+    freedom, count = 7.0, 20_000
+    scales = sgd.Scales(jnp.ones(1), jnp.asarray(1.0), jnp.asarray(0.1), jnp.asarray(freedom))
+
+    def gram(key: jax.Array) -> jax.Array:
+        columns = sgd._wishart_columns(shape, scales, g, key)
+        assert columns.shape == (2, 2)
+        return (columns @ columns.T)[jnp.array([0, 0, 1]), jnp.array([0, 1, 1])]
+
+    found = np.asarray(jax.jit(jax.vmap(gram))(jax.random.split(jax.random.key(0), count)))
+    (x, y), (_, z) = np.asarray(g @ g.T)
+    errors = found.std(axis=0) / np.sqrt(count)
+    np.testing.assert_array_less(np.abs(found.mean(axis=0) - freedom * np.array([x, y, z])), 4 * errors)
+    variances = freedom * np.array([2 * x * x, x * z + y * y, 2 * z * z])
+    np.testing.assert_allclose(found.var(axis=0), variances, rtol=0.06)  # (known to some 2 %)

@@ -139,3 +139,13 @@ def test_the_constant_of_degree_two_has_a_closed_form(decay: float) -> None:
     shown = float(bayes.quadratic_constant().subs(bayes.beta, decay))
     assert shown == pytest.approx(bayes.constant(Channel(2), decay), rel=1e-13)  # by quadrature
     assert shown == pytest.approx(1 - 1 / (2 * (2 * decay + 1)) + 1 / (2 * (2 * decay - 1)), rel=1e-13)
+
+
+@pytest.mark.parametrize("degree", [2, 3])
+def test_the_floor_is_derived(degree: int) -> None:
+    """For J = 2 with the constant in closed form, too: β = ¾ gives 1 − 1/5 + 1."""
+    derivation = bayes.derivation(Activation.from_degree(degree))
+    assert derivation.verify() == (5 if degree == 2 else 4)
+    if degree == 2:
+        shown = derivation.equations[r"\lim\varepsilon\alpha/(\Delta k)"]
+        assert float(shown.subs(bayes.beta, 0.75)) == pytest.approx(1.8)

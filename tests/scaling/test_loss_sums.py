@@ -399,3 +399,14 @@ def test_benchmark_at_a_small_size() -> None:
     rows = loss_sum.run(2000, 300, 1)
     assert [row.target for row in rows] == [0.2, None, None, None]
     assert all(row.value > 0 for row in rows)
+
+
+def test_one_schedule_pays_its_price_at_any_number_of_samples() -> None:
+    """Twice the samples for any score; of many directions the loss is a power of them."""
+    law = PowerLawLoss(0.8, 10**7, LargestOverlap(20))
+    samples = law.time_of(np.array([300.0, 3000.0])) ** 2
+    shares = frontiers.one_schedule_share(law, samples) / frontiers.unstable_share(law, samples)
+    np.testing.assert_allclose(shares, frontiers.one_schedule_price(0.8), rtol=0.03)
+    np.testing.assert_allclose(
+        frontiers.one_schedule_share(law, 2 * samples), frontiers.unstable_share(law, samples), rtol=1e-12
+    )

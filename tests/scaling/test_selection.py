@@ -262,6 +262,14 @@ def test_first_gap_is_an_integral(gap: str) -> None:
     assert law.log_survival(gap, law.median(gap)) == pytest.approx(-np.log(2), rel=1e-5)
 
 
+@pytest.mark.parametrize("gap", GAPS)
+def test_the_logarithm_is_nearly_linear_in_the_levels_of_many_pairs(gap: str) -> None:
+    law = GapLaw(EqualWeights(200, 300), 20)
+    size = law.median(gap)
+    assert law.log_survival(gap, size, exact=False) == pytest.approx(-np.log(2), rel=0.01)
+    assert law.median(gap, exact=False) == pytest.approx(size, rel=0.01)
+
+
 def test_medians_reach_their_leading_form() -> None:
     """Up to corrections of relative order 1/g² and P_*/P."""
     law = GapLaw(EqualWeights(10**4, 10**4), 10**3)

@@ -36,7 +36,7 @@ from theory.core.indexed import Sums, Term, c, j, k, q, t
 from theory.one_task.plateau import a, mass, u
 from theory.steps.finite_step import correction_tables
 from theory.steps.moments import of_batch, one_sample
-from validation.experiments.one_step import _expanded, _stepped, weighted_inputs
+from validation.experiments.one_step import _expanded, _stepped, sampled_step, weighted_inputs
 from validation.experiments.states import overlaps_of_vectors
 
 TEXTS = ("quadratic", "h3", "h4", "h3+h4")
@@ -117,6 +117,18 @@ def test_a_batch_mixes_the_sample_with_the_mean(exact: Callable[[str], Exact]) -
     after = lambda eta: row(overlaps_of_vectors(jnp.asarray(case.vectors + eta * mean), WIDTH))  # noqa: E731
     bend = (after(step) - 2 * after(0.0) + after(-step)) / (2 * step**2)
     np.testing.assert_allclose(infinite, bend, rtol=1e-4, atol=1e-5 * np.abs(bend).max())
+
+
+def test_sampled_steps_have_the_mean_of_the_quadrature(exact: Callable[[str], Exact]) -> None:
+    """Of (T, Q), weighted inputs of two blocks against all points of R³; a step that is longer by a tenth is not it."""
+    case, size = exact("h3"), 0.05
+    given = case.activation, case.teacher.weights, jnp.asarray(case.vectors), jnp.asarray(case.points)
+    found = sampled_step(case.activation, case.teacher, case.vectors, size, np.random.default_rng(0), 2)
+    gaps = [
+        (found.mean - case.weights @ np.asarray(_stepped(*given, jnp.asarray(one)))) / found.stderr
+        for one in (size, 1.1 * size)
+    ]
+    assert np.abs(gaps[0]).max() < 4.5 < np.abs(gaps[1]).max() / 2
 
 
 def _mean_gradient(case: Exact) -> np.ndarray:

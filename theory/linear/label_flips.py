@@ -76,12 +76,6 @@ def mean_label_law(replacement: str) -> tuple[sp.Expr, sp.Expr]:
     return sp.simplify(1 - tau + tau * lands_on_truth), tau / draws
 
 
-def _redraw(replacement: str) -> sp.Expr:
-    """τ′ with p₊ − p₋ = 1 − τ′."""
-    right, wrong = mean_label_law(replacement)
-    return sp.simplify(1 - right + wrong)
-
-
 def plateau_law(replacement: str) -> sp.Expr:
     """Loss of the mean label against the clean one."""
     right, wrong = mean_label_law(replacement)
