@@ -173,6 +173,8 @@ def test_arrays_are_cut_without_changing_the_answer(monkeypatch, width, students
     learned = np.isfinite(whole.half_time)
     assert np.allclose(cut.half_time[learned], whole.half_time[learned], rtol=1e-6)
     assert np.array_equal(cut.neuron, whole.neuron)
+    fitted = np.isfinite(whole.loss_time)
+    assert np.allclose(cut.loss_time[fitted], whole.loss_time[fitted], rtol=1e-6)
     assert np.allclose(cut.loss, whole.loss, rtol=1e-5)
     assert np.allclose(cut.share[-1], whole.share[-1], rtol=1e-5)
     assert np.allclose(cut.neglected[learned], whole.neglected[learned], rtol=1e-3)

@@ -38,3 +38,10 @@ def test_the_recursion_ends_at_the_floor_just_below_the_edge_and_grows_beyond(ru
 def test_a_schedule_has_no_edge() -> None:
     with pytest.raises(InputError, match="schedule"):
         stability.gain(MODEL, Rule(Power(0.1, 0.5)))
+
+
+def test_an_average_of_gradients_is_stable_far_beyond_plain_steps() -> None:
+    """One number and many samples: λη(1 − β) < 2(1 + β), of the heavy ball."""
+    model = LinearModel(np.array([2.0]), np.array([1.0]), 0.0, np.ones(1))
+    rule = Momentum(0.1, beta=0.9, kind="average", batch=10**9)
+    assert stability.edge(model, rule) == pytest.approx(2 * 1.9 / (2.0 * 0.1), rel=1e-3)

@@ -16,7 +16,16 @@ from theory.declared.model import DeclaredModel
 from theory.declared.rule import Ahead, Rule
 from theory.declared.start import Start
 from validation.experiments.links import Again
-from validation.experiments.passages import LEVEL, START, Passages, case_of, passages, run_case, run_points
+from validation.experiments.passages import (
+    LEVEL,
+    START,
+    FirstPassage,
+    Passages,
+    case_of,
+    passages,
+    run_case,
+    run_points,
+)
 
 X = np.array([10.0, 20.0, 40.0, 80.0])
 TERMS = np.array([[2.0, 0.5, 0.1]] * 4) * X[:, None] ** np.array([1.5, 2.0, 3.0])
@@ -150,6 +159,13 @@ def test_points_are_run_from_their_starts_for_eight_times_what_is_predicted(monk
         time = 1 / overlap - 1 / 0.4 + np.arctanh(0.4) - np.arctanh(overlap)  # of u̇ = 3u²(1 − u²)
         assert terms[0] == pytest.approx(time / (3 * one.step_size(dim)), rel=1e-6)
     assert len({seed for *_, seed in runs} | {1}) == 3
+
+
+def test_the_first_passage_is_noted_on_either_side_and_once() -> None:
+    cases = [(0, 0.39, 0), (0, 0.4, 7), (0, -0.5, 7), (3, 0.1, 3), (3, 0.9, 3)]
+    for seen, overlap, noted in cases:
+        found = FirstPassage(0.4)(jnp.asarray(seen), jnp.array([[overlap]]), jnp.ones(1), jnp.asarray(7))
+        assert int(found) == noted
 
 
 def test_a_ratio_is_to_a_step_size_of_one() -> None:

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dynamics.declared.rows import Rows
 from dynamics.declared.span import Frame, Norms, Span
 
 ROWS, SAMPLES, DIM = 3, 2, 7
@@ -37,6 +38,23 @@ def test_products_of_every_row_with_every_row(mixed: bool, tails: tuple[bool, bo
     np.testing.assert_allclose(two.gram(one), v @ u.T, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(one.dot(two), np.sum(u * v, axis=1), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(one.fields(), u @ X.T, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("mixed", [(True, False), (False, True), (True, True), (False, False)])
+def test_sums_of_mixtures_and_of_plain_rows(mixed: tuple[bool, bool]) -> None:
+    """And differences, and a mixture of them; plain arrays do the same."""
+    there = frame(True)
+    (one, u), (two, v) = (drawn(there, x, True) for x in mixed)
+    matrix = jnp.asarray(RNG.standard_normal((ROWS, ROWS)))
+    first, second = (Rows(jnp.asarray(x), jnp.asarray(X)) for x in (u, v))
+    for found, plain, known in (
+        (one + two, first + second, u + v),
+        (one - two, first - second, u - v),
+        ((-one + two).mixed(matrix), (-first + second).mixed(matrix), np.asarray(matrix) @ (v - u)),
+    ):
+        np.testing.assert_allclose(found.gram(two), known @ v.T, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(plain.gram(second), known @ v.T, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(found.fields(), known @ X.T, rtol=1e-12, atol=1e-12)
 
 
 def test_products_row_by_row_need_no_pairs() -> None:

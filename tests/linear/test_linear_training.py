@@ -1,6 +1,8 @@
 """Label-noise SGD, gradient descent, SAM and the oscillation chain against plain loops over all m neurons."""
 
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +20,8 @@ from dynamics.linear.training import data_of, method_of, samples_of
 from theory import InputError, LinearStart, draw_linear_start, draw_linear_task
 from theory.core.streams import stream
 from theory.declared.rule import Rule
+from theory.linear.phases import onset_level
+from validation.experiments.averaged_flow import onset_steps
 
 D, M, STEPS, ETA = 4, 12, 120, 0.02
 
@@ -297,3 +301,20 @@ def test_bad_radius_dimension_and_classes_are_refused(task, start):
         )
     with pytest.raises(InputError, match="target_norm is 0"):
         draw_linear_task(4, 0, None, 0)
+
+
+def test_the_onset_of_one_replica_is_its_crossing_and_of_many_that_of_their_mean() -> None:
+    """Pseudo-values of straight lines, whose mean crosses the level at a time that is known."""
+    level, step = onset_level(4), np.array([0.0, 10.0, 20.0])
+
+    def run(slopes: list[float]) -> Any:
+        return SimpleNamespace(
+            step=step, values=lambda name: np.outer(slopes, step) if name == "mean_alignment" else None
+        )
+
+    slopes = [level / 8, level / 10, level / 14]
+    assert onset_steps(run(slopes[:1]), 4) == pytest.approx([8.0])
+    found, mean = onset_steps(run(slopes), 4), level / np.mean(slopes)
+    left = [level / np.mean(np.delete(slopes, i)) for i in range(3)]
+    np.testing.assert_allclose(found, 3 * mean - 2 * np.array(left))
+    assert np.isinf(onset_steps(run([0.0, 1e-9]), 4)).all()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from theory import Teacher, scores, select
-from theory.prediction.greedy import reorder, row_gap_probability
+from theory.prediction.greedy import reorder, row_gap_bound, row_gap_probability
 from theory.scaling.selection_draws import selected_gaps
 
 
@@ -107,6 +107,13 @@ def test_near_ties_of_a_row_by_draws(exponent: int) -> None:
     expected = row_gap_probability(gap, exponent)
     # The larger over the smaller: two orders, each with this probability.
     assert abs(share - 2 * expected) < 4 * np.sqrt(2 * expected / draws)
+
+
+@pytest.mark.parametrize(("exponent", "share"), [(3, 4), (4, 1), (5, 4), (6, 1)])
+def test_the_bound_on_near_ties_of_a_row_is_tight_for_small_gaps(exponent: int, share: int) -> None:
+    """For even degrees; four times the probability for odd ones."""
+    assert row_gap_bound(1e-5, exponent) == pytest.approx(share * row_gap_probability(1e-5, exponent), rel=1e-4)
+    assert row_gap_bound(1.0, exponent) > share * row_gap_probability(1.0, exponent)
 
 
 def test_reordered_diagonal_beats_everything_below_and_to_the_right() -> None:

@@ -20,6 +20,7 @@ from theory.core import words
 from theory.quadratic import riccati, riccati_checks, scaling
 from theory.quadratic.model import (
     decoupled_overlaps,
+    decoupled_risk,
     emergence_times,
     floor,
     flow_risk,
@@ -29,6 +30,7 @@ from theory.quadratic.model import (
 )
 from theory.quadratic.occupation import Occupation
 from theory.quadratic.subspace import draw_columns
+from validation.experiments.quadratic_runs import between
 
 
 def spectrum(teachers: int, decay: float = 1.0) -> np.ndarray:
@@ -288,3 +290,17 @@ def test_squared_overlaps_of_dependent_columns_are_refused() -> None:
     columns = Subspace(np.ones((2, 3)), np.diag([1.0, 0.0, 0.0]))
     with pytest.raises(InputError, match="linearly dependent"):
         columns.squared_overlaps()
+
+
+def test_the_decoupled_risk_lacks_the_squares_of_what_is_held() -> None:
+    """2(1 − Σa²G²): G = N/d at the start, ½ of the first direction at its half time, everything in the end."""
+    a, dim, width = np.array([0.8, 0.6]), 60, 3
+    other = 1 / (1 + 19 ** (1 - 0.6 / 0.8))
+    found = decoupled_risk(a, dim, width, [0.0, half_times(a, dim, width)[0], 100.0])
+    assert found == pytest.approx([2 * (1 - 0.05**2), 2 * (1 - 0.64 / 4 - 0.36 * other**2), 0.0], abs=1e-12)
+
+
+def test_times_between_two_emergences_are_geometric() -> None:
+    a = np.array([0.8, 0.5, 0.2])
+    found = between(a, 4, 400, 1, 3, 3)
+    assert found == pytest.approx(np.log(100) / 2 * np.array([1 / 0.8, 1 / 0.4, 1 / 0.2]))

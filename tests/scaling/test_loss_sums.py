@@ -225,6 +225,7 @@ def test_expected_share_is_the_mean_of_drawn_staircases() -> None:
 
 
 def test_equal_overlaps_jump_at_the_emergence_times() -> None:
+    assert FixedOverlap(2.0).cdf([1.9, 2.0, 2.1]).tolist() == [0.0, 1.0, 1.0]
     law = PowerLawLoss(1.3, 50, FixedOverlap(2.0))
     p = np.arange(1, 51)
     left = np.array([power_sum(2.6, n, 50) for n in p]) / law.norm2

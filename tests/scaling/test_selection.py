@@ -242,6 +242,15 @@ def test_rare_failures_are_poisson(reach: float) -> None:
         assert success_probability(law, reach) == pytest.approx(exact, abs=np.log(exact) ** 2 / 2 + 1e-6)
 
 
+def test_as_many_of_many_equal_directions_are_selected_as_there_are_neurons() -> None:
+    """Beyond what is counted exactly; of two weights the heavier ones are selected more often."""
+    found = selection_probability(Teacher.of(np.ones(12), 10**9, normalise=False), 5, 4)
+    np.testing.assert_allclose(found, 5 / 12, atol=0.01)
+    found = selection_probability(Teacher.of([2.0] * 6 + [1.0] * 6, 10**9, normalise=False), 5, 4)
+    assert found.sum() == pytest.approx(5, abs=0.1)
+    assert found[:6].min() > found[6:].max() + 0.1
+
+
 # ------------------------------------------------------------------------------- gaps
 
 

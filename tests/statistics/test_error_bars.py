@@ -17,7 +17,7 @@ from validation.statistics.frontier import Frontier
 from validation.statistics.readings import carried_slope, deviation, read_mean
 from validation.statistics.regression import regress
 from validation.statistics.resampling import IndependentSamples, ReplicaCurves, jackknife_variance, spread_of
-from validation.statistics.standard_errors import bootstrap_error, draws_to_see, mean_and_error, share_error
+from validation.statistics.standard_errors import bootstrap_error, draws_to_see, mean_and_error, share_error, sigmas
 from validation.statistics.two_samples import compare_samples
 
 
@@ -364,3 +364,12 @@ def test_so_many_draws_see_a_share_to_so_much(share: float) -> None:
     draws = draws_to_see(share, 0.05)
     shares = np.random.default_rng(0).binomial(draws, share, size=20_000) / draws
     assert 4 * shares.std() / share == pytest.approx(0.05, rel=4 / np.sqrt(2 * 20_000) + 0.001)
+
+
+def test_what_independent_runs_may_be_off_is_exceeded_as_often_as_is_said() -> None:
+    """By means of three normal runs over their own error; of very many, as of one with a known error, by a normal number."""
+    runs = np.random.default_rng(0).standard_normal((200_000, 3))
+    off = np.abs(runs.mean(axis=1)) / (runs.std(axis=1, ddof=1) / np.sqrt(3))
+    assert np.mean(off > sigmas(3, 0.05)) == pytest.approx(0.05, abs=4 * np.sqrt(0.05 / 200_000))
+    assert sigmas(1, 0.05) == pytest.approx(sigmas(10**8, 0.05), rel=1e-6)
+    assert np.mean(np.abs(runs) > sigmas(1, 0.05)) == pytest.approx(0.05, abs=4 * np.sqrt(0.05 / 600_000))

@@ -34,7 +34,7 @@ from theory import (
 from theory.core.frame import noise
 from theory.core.indexed import Sums, Term, c, j, k, q, t
 from theory.one_task.plateau import a, mass, u
-from theory.steps.finite_step import correction_tables
+from theory.steps.finite_step import Q, correction_tables, one_step
 from theory.steps.moments import of_batch, one_sample
 from validation.experiments.one_step import _expanded, _stepped, sampled_step, weighted_inputs
 from validation.experiments.states import overlaps_of_vectors
@@ -295,6 +295,17 @@ def test_label_noise_adds_its_own_shrinkage() -> None:
     given = parameters_of(teacher, 1.0) | {str(noise): jnp.asarray(0.7)}
     found = LoweredFiniteStep(finite_step(activation, noisy_labels=True)).drift(state, given)
     assert float(found["t"][0, 0]) == pytest.approx(-0.5 * 0.7 * 0.4 * 49 * 4, rel=1e-12)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_label_noise_lengthens_a_row_by_its_own_gradients(batch: int) -> None:
+    """Of |v|²σ(v̄·x) at a unit row: ς²η²/b times E|∇|² = 4φ(1) + (d − 1)φ′(1), 1 and 3 for h3."""
+    activation = Activation.parse("h3")
+    with_noise, without = (one_step(activation, batch, noisy_labels=x)[Q[k, j]].as_sympy() for x in (True, False))
+    known = {"eta": 0.1, "d": 20, str(noise): 0.7}
+    added = sp.expand(with_noise - without).replace(lambda x: isinstance(x, sp.Indexed), lambda x: sp.Integer(1))
+    value = added.subs({symbol: known[symbol.name] for symbol in added.free_symbols})
+    assert float(value) == pytest.approx(0.7 * 0.1**2 / batch * (4 + 19 * 3))
 
 
 # --------------------------------------------------------------------------- trajectories
