@@ -25,6 +25,7 @@ from dynamics.networks import (
     LazyRich,
     ResNet,
     Training,
+    checkpoint,
     cifar10,
     compare_algorithms,
     digits,
@@ -188,9 +189,12 @@ def test_lazy_rich_approaches_its_linearisation_with_width(toy: ImageSet) -> Non
     assert np.isfinite(float(departure[1].sel(arm=SAM)))
 
 
-@pytest.mark.slow
-def test_lazy_rich_arms_share_the_start_and_resume_bit_by_bit(toy: ImageSet, tmp_path: Path) -> None:
-    experiment = LazyRich(images=4, hidden=8, step_size=0.05, steps=40, replicas=2, saves=4)
+@pytest.mark.parametrize(("steps", "replicas"), [(8, 1), pytest.param(40, 2, marks=pytest.mark.slow)])
+def test_lazy_rich_arms_share_the_start_and_resume_bit_by_bit(
+    toy: ImageSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int, replicas: int
+) -> None:
+    save = checkpoint.save
+    experiment = LazyRich(images=4, hidden=8, step_size=0.05, steps=steps, replicas=replicas, saves=4)
     whole = lazy_rich(toy, experiment, folder=tmp_path / "a").dataset
     assert np.ptp(whole.loss_train.isel(time=0).values, axis=(1, 2)).max() < 1e-12
 
@@ -202,6 +206,20 @@ def test_lazy_rich_arms_share_the_start_and_resume_bit_by_bit(toy: ImageSet, tmp
         lazy_rich(toy, experiment, folder=tmp_path / "b", progress=stop)
     again = lazy_rich(toy, experiment, folder=tmp_path / "b", resume=True).dataset
     assert again.identical(whole)
+    saved: list[Path] = []
+
+    def third(path: Path, *what: Any) -> None:
+        """In the middle of an arm."""
+        if len(saved) == 3:
+            raise KeyboardInterrupt
+        saved.append(path)
+        save(path, *what)
+
+    monkeypatch.setattr(checkpoint, "save", third)
+    with pytest.raises(KeyboardInterrupt):
+        lazy_rich(toy, experiment, folder=tmp_path / "c")
+    monkeypatch.setattr(checkpoint, "save", save)
+    assert lazy_rich(toy, experiment, folder=tmp_path / "c", resume=True).dataset.identical(whole)
     with pytest.raises(InputError, match=r"checkpoint .* was written with hidden|another network"):
         lazy_rich(toy, replace(experiment, hidden=9), folder=tmp_path / "b", resume=True)
 

@@ -16,6 +16,7 @@ from dynamics.steps.committee import (
     committee_parameters,
     committee_sgd,
     lowered_committee,
+    map_steps,
     sgd_step,
 )
 from theory import Activation, InitialState, InputError, Teacher
@@ -206,6 +207,11 @@ def test_one_linear_row_in_closed_form(second_order: bool) -> None:
     rate = -2 + square
     overlap = {"map": (1 - step_size) ** at, "flow": np.exp(-(1 + scale / 2) * step_size * at)}
     excess = {"map": (1 + step_size * rate) ** at, "flow": np.exp((rate - scale * rate**2 / 2) * step_size * at)}
+    parameters = committee_parameters(teacher, [1.0], step_size if second_order else 0.0)
+    state = {name: jnp.asarray(by_map[name][0]) for name in ("T", "Q")}
+    if second_order:  # (of the parameters' own step size)
+        moved = map_steps(lowered_committee(committee(activation)), state, parameters, 16, False)
+        np.testing.assert_allclose([moved["T"][0, 0], moved["Q"][0, 0]], [by_map[x][-1, 0, 0] for x in ("T", "Q")])
     for method, data in (("flow", flow), ("map", by_map)):
         np.testing.assert_allclose(data["T"][:, 0, 0], 1 - 0.7 * overlap[method], rtol=1e-7)
         np.testing.assert_allclose(2 * data["loss"], 0.65 * excess[method], rtol=1e-7)

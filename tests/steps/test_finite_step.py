@@ -120,10 +120,10 @@ def test_a_batch_mixes_the_sample_with_the_mean(exact: Callable[[str], Exact]) -
 
 
 def test_sampled_steps_have_the_mean_of_the_quadrature(exact: Callable[[str], Exact]) -> None:
-    """Of (T, Q), weighted inputs of two blocks against all points of R³; a step that is longer by a tenth is not it."""
+    """Of (T, Q), weighted inputs of twenty blocks against all points of R³; a step that is longer by a tenth is not it."""
     case, size = exact("h3"), 0.05
     given = case.activation, case.teacher.weights, jnp.asarray(case.vectors), jnp.asarray(case.points)
-    found = sampled_step(case.activation, case.teacher, case.vectors, size, np.random.default_rng(0), 2)
+    found = sampled_step(case.activation, case.teacher, case.vectors, size, np.random.default_rng(0), 20)
     gaps = [
         (found.mean - case.weights @ np.asarray(_stepped(*given, jnp.asarray(one)))) / found.stderr
         for one in (size, 1.1 * size)
