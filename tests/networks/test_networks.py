@@ -222,6 +222,8 @@ def test_lazy_rich_arms_share_the_start_and_resume_bit_by_bit(
     assert lazy_rich(toy, experiment, folder=tmp_path / "c", resume=True).dataset.identical(whole)
     with pytest.raises(InputError, match=r"checkpoint .* was written with hidden|another network"):
         lazy_rich(toy, replace(experiment, hidden=9), folder=tmp_path / "b", resume=True)
+    with pytest.raises(InputError, match="was written with seed 0, not 1"):
+        lazy_rich(toy, replace(experiment, seed=1), folder=tmp_path / "b", resume=True)
 
 
 def test_too_large_a_step_is_refused_with_the_bound(toy: ImageSet) -> None:

@@ -205,6 +205,7 @@ def test_exponents() -> None:
     assert sp.simplify(found["width"] - (1 - 2 * b)) == 0
     assert sp.simplify(found["compute"] - (1 - 2 * b) / (1 + b + scaling.power)) == 0
     assert scaling.compute_exponent(1.0, 0.5) == pytest.approx(-0.4)
+    assert scaling.time_exponent(0.8) == pytest.approx(-0.75)
     assert scaling.exponent_values(0.4) == {"time": None, "width": None, "compute": None}
     assert scaling.exponent_values(None)["time"] is None
 

@@ -151,7 +151,7 @@ def nearly_lower_rank(seed: int, delta: float) -> tuple[Subspace, np.ndarray]:
 @pytest.mark.parametrize("delta", [0.0, 1e-16, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2])
 def test_a_teacher_block_of_nearly_lower_rank(delta: float) -> None:
     """G(0) to rounding, and later as far as rounding of the start determines it: 1e-16/δ once the remainder has grown."""
-    a, times = spectrum(4), np.array([0.0, 2.0, 10.0, 40.0, 200.0])
+    a, times = spectrum(4), np.array([0.0, 2.0, 10.0, 40.0, 200.0, 220.0])
     for seed in range(40):
         start, g = nearly_lower_rank(seed, delta)
         assert np.allclose(riccati_flow(a, start).matrix([0.0])[0], g, rtol=0, atol=1e-12)
@@ -165,7 +165,7 @@ def test_a_teacher_block_of_nearly_lower_rank(delta: float) -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         found = flow.matrix(times)
-    assert bool(told) == bool(allowed.max() > 1e-3) == (delta < 1e-15)
+    assert len(told) == (allowed.max() > 1e-3) == (delta < 1e-15)  # (once, not at each time)
     for g, time, slack in zip(found, times, allowed, strict=True):
         assert np.linalg.norm(g - in_high_precision(a, start, time), 2) <= 2 * slack + 1e-12
 
