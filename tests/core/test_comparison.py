@@ -5,8 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from dynamics.core.interrupted import Progress
 from theory.core.streams import generator
-from validation.comparison import FALSE_ALARMS, judge_replicas, summary
+from validation.comparison import FALSE_ALARMS, Stage, _run, judge_replicas, summary
 from validation.comparisons.directions import worst
 
 NEVER = np.inf
@@ -88,3 +89,28 @@ def test_late_replicas_are_told_of_though_the_mean_agrees() -> None:
         "reason": "1 of 200 was late",
     }
     assert worst([("agrees", "a"), ("disagrees", "b")])["reason"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("stopped", "said"), [(1, "in second, before its first step"), (2, "in third, before its first step")]
+)
+def test_what_was_finished_before_an_interruption_is_kept(stopped: int, said: str) -> None:
+    """Each stage has its share of the progress; one that is stopped before any is finished is stopped for good."""
+    told: list[float] = []
+
+    def stages(at: int) -> list[Stage]:
+        def run(number: int, progress: Progress | None) -> str:
+            assert progress is not None
+            progress(0.5, "")
+            if number == at:
+                raise KeyboardInterrupt
+            return f"result {number}"
+
+        names = enumerate(("first", "second", "third"))
+        return [Stage(name, lambda found, progress, number=number: run(number, progress)) for number, name in names]
+
+    found, stop = _run(stages(stopped), lambda share, _: told.append(share))
+    assert (list(found), stop) == (["first", "second"][:stopped], said)
+    assert told == pytest.approx((np.arange(stopped + 1) + 0.5) / 3)
+    with pytest.raises(KeyboardInterrupt):
+        _run(stages(0), lambda share, _: None)

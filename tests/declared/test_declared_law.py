@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, product
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from validation.experiments.declared_law import (
     SAMPLES,
     STUDENTS,
     TARGETS,
+    Judged,
     Problem,
     check_law,
     covering,
@@ -154,3 +157,23 @@ def test_a_rule_of_coordinates_is_refused_before_anything_runs() -> None:
     assert refusal(partial(Rule, 0.1)) == ""
     with pytest.raises(InputError, match="does not turn with the axes"):
         check_law(RULES["adam"](0.1))
+
+
+@pytest.mark.parametrize(
+    ("p", "mistaken", "tests", "verdict"),
+    [
+        (0.5, 1e-9, 1, "agrees"),
+        (0.5, 1e-3, 1, "blind"),
+        (2e-4, 1e-9, 1, "agrees"),
+        (0.5e-4, 1e-9, 1, "differs"),
+        (0.5e-4, 1e-9, 3, "agrees"),
+        (0.5e-4, 1e-3, 3, "blind"),
+        (0.5e-4, 1e-3, 1, "differs"),
+    ],
+)
+def test_a_law_differs_by_its_p_value_over_all_problems(p: float, mistaken: float, tests: int, verdict: str) -> None:
+    """Below 1e-4 for all of them; a mistake that is not rejected at 1e-6 leaves it blind."""
+    own, seen, other = (SimpleNamespace(p=x) for x in (p, 1e-9, mistaken))
+    problem: Any = None
+    found = Judged(problem, 3, own, {"seen": seen, "other": other})  # type: ignore[arg-type, dict-item]
+    assert found.verdict(tests) == verdict

@@ -280,6 +280,20 @@ def test_a_cloud_of_points_does_not_pad_the_lines_beside_it() -> None:
     np.testing.assert_array_equal(data.step.values.ravel(), np.repeat(X, 2))
 
 
+def test_bars_without_points_stand_for_their_middles() -> None:
+    """With bars along both axes, too."""
+    figure = Figure()
+    ax = figure.add_subplot(xlabel="time", ylabel="share")
+    ax.errorbar([1.0, 2.0], [3.0, 5.0], yerr=[0.5, 1.0], fmt="none", label="one")
+    ax.errorbar([1.0, 2.0], [7.0, 5.0], xerr=[0.1, 0.3], yerr=[0.5, 1.0], fmt="none", label="both")
+    data = figure_data(figure)
+    np.testing.assert_allclose(data.time, [1, 2])
+    np.testing.assert_allclose(data.share, [[3, 5], [7, 5]])
+    np.testing.assert_allclose([data.share_low, data.share_high], [[[2.5, 4], [6.5, 4]], [[3.5, 6], [7.5, 6]]])
+    both = data.sel(curve="both")
+    np.testing.assert_allclose([both.time_low, both.time_high], [[0.9, 1.7], [1.1, 2.3]])
+
+
 def test_what_is_not_understood_is_named_and_counts_as_missing() -> None:
     figure = Figure()
     ax = figure.add_subplot()
