@@ -37,6 +37,7 @@ from theory.declared.emergence import (
     OF_SGD,
     SPREAD_STEPS,
     TURNED_SHARE,
+    _lone,
 )
 from theory.declared.inputs import Inputs
 from theory.declared.known import Knowledge
@@ -1107,6 +1108,8 @@ def test_norms_of_rows_that_wait_follow_from_mean_and_decay(text: str, decay: fl
     waited = np.expm1(rate * clock) / rate if rate else clock
     mean = np.trapezoid(np.exp(rate * clock) / (1 + repelled * 0.01 * waited), clock) / time
     np.testing.assert_allclose(risen(model, begin, time), mean, rtol=1e-5)
+    np.testing.assert_array_equal(risen(model, begin, 0.0), 1)
+    np.testing.assert_allclose(risen(model, begin, np.inf), max(rate, 0) / (repelled * 0.01), rtol=1e-6)
 
 
 def roads(text: str, scale: float, seed: int = 0) -> tuple[Any, ...]:
@@ -1240,3 +1243,21 @@ def test_a_row_that_takes_too_long_to_follow_is_said_to_be_unknown(monkeypatch: 
     lost = follow(model, row, 1, 1.0)
     assert np.isnan([lost.found, lost.fitted]).all()
     assert Passage(2.0, np.inf, 1.0).switches == (np.inf,) * 3
+
+
+def test_steps_of_a_direction_whose_time_is_not_known_are_judged_by_the_largest_norms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its rows shrink while they wait: those of the start. (The time was taken for infinite, and the noise was nan.)"""
+    given = {"inputs": "100", "start_scale": 0.03, "teacher_width": 3, "student_width": 3, "seed": 11}
+    monkeypatch.setattr("theory.declared.emergence._FOLLOWED", 1)
+    resolved, found = said(**given, activation="h4", link="0.5*h4+h6")
+    (bound,) = [one for one in found.known if one.quantity == BOUND]
+    assert bound.place not in [one.place for one in found.of_quantity(FOUND)]
+    assert sum("is after the first 1" in one.sentence for one in found.unknown) == 2
+    (light,) = [one for one in bound.conditions if one.name == "light"]
+    monkeypatch.setattr("theory.declared.lone_row.risen", lambda *_: np.ones(3))
+    (lone,) = [one for one in _lone(resolved.model, resolved.start).values() if one.p + 1 == bound.place]
+    (still,) = [one for one in lone.largest_step(5.0).conditions if one.name == "light"]
+    assert light.value == pytest.approx(still.value)
+    assert light.value > 0

@@ -417,7 +417,7 @@ def risen(model: DeclaredModel, start: Start, time: float) -> np.ndarray:
     r"""The mean norm of each row in a wait over that at the start, (m,): it finds nothing, $\dot r=gr-br^2$, and
     $\frac1T\int_0^Tr\,dt=\ln(1+br_0\int_0^Te^{gt}dt)/(bT)$. g, by a mean and by decay, is its growth without mass; b, of
     itself and of the mean that rows fit together, is that of rows that begin no heavier than it: ratios of norms tend to 1, so
-    that it is at most as heavy.
+    that it is at most as heavy. At T = 0 that is 1, and g/b (0 where it shrinks) as T → ∞, on one side of it all along.
     """
     found = np.ones(start.width)
     velocity, squares = _Velocity(model), np.einsum("ikk->ik", start.grams)
@@ -427,7 +427,9 @@ def risen(model: DeclaredModel, start: Start, time: float) -> np.ndarray:
         grams = np.einsum("il,lj->ilj", unit, np.eye(start.width))
         heavy, light = (float(velocity(still, x * grams)[1][:, k, k].sum()) / x for x in (1.0, _MASSLESS))
         repelled = (light - heavy) * size
-        if repelled > 0:
+        if repelled > 0 and np.isinf(time):
+            found[k] = max(light, 0.0) / repelled
+        elif repelled > 0 and time > 0:
             found[k] = np.logaddexp(0.0, np.log(repelled) + log_waited(light, time)) / (repelled * time)
     return found
 

@@ -56,7 +56,7 @@ class LoneRow:
         return self.model.rule.batch * allowed_step(self.drift, self.dim, self.overlap, _LEVEL)
 
     def largest_step(self, time: float) -> Known:
-        """`time`: when the direction is found."""
+        """`time`: when the direction is found, inf where that is not known."""
         rule = self.model.rule
         moved = self.largest * float(np.sqrt(self.dim * self.drift.square / rule.batch))
         plain = "momentum: the bound is that of plain SGD, to first order in the memory"
@@ -82,7 +82,8 @@ class LoneRow:
         gram = start.grams.sum(axis=0)
         norms = np.diag(gram)
         labels = float(np.sum(np.square(target.weights)) * target.link.second_moment)
-        sizes = norms * lone_row.risen(model, start, time)
+        waits = (time,) if np.isfinite(time) else (0.0, np.inf)
+        sizes = norms * np.max([lone_row.risen(model, start, wait) for wait in waits], axis=0)
         return (
             fact("exponent", degree >= 3, sees),
             fact("mean", mean == 0, "mean: link or activation has one, which all rows fit together"),
