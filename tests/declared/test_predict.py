@@ -37,7 +37,6 @@ from theory.declared.emergence import (
     OF_SGD,
     SPREAD_STEPS,
     TURNED_SHARE,
-    _lone,
 )
 from theory.declared.inputs import Inputs
 from theory.declared.known import Knowledge
@@ -65,6 +64,7 @@ from theory.declared.one_direction import drift_of
 from theory.declared.predict import BAYES, DEGREE, GENERATIVE, predict
 from theory.declared.rule import Momentum, Rule
 from theory.declared.start import Start, draw_start
+from theory.declared.steps_of_rows import lone_rows
 from theory.declared.student import committee, two_homogeneous, whitened
 from theory.declared.target import Additive, Polynomial, symbols
 from theory.declared.weight_decay import rest_norms
@@ -1257,7 +1257,7 @@ def test_steps_of_a_direction_whose_time_is_not_known_are_judged_by_the_largest_
     assert sum("is after the first 1" in one.sentence for one in found.unknown) == 2
     (light,) = [one for one in bound.conditions if one.name == "light"]
     monkeypatch.setattr("theory.declared.lone_row.risen", lambda *_: np.ones(3))
-    (lone,) = [one for one in _lone(resolved.model, resolved.start).values() if one.p + 1 == bound.place]
+    (lone,) = [one for one in lone_rows(resolved.model, resolved.start).values() if one.p + 1 == bound.place]
     (still,) = [one for one in lone.largest_step(5.0).conditions if one.name == "light"]
     assert light.value == pytest.approx(still.value)
     assert light.value > 0
