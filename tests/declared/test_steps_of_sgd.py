@@ -348,6 +348,8 @@ def test_the_largest_step_of_another_link_is_that_of_real_steps(weights: tuple[f
     assert (found.place, found.reasons) == (1, [])
     assert found.value == largest_step(model, start)
     share, error = one_step(own, weights, dim, overlap, 0.1 * found.value, 1_000_000, link, noise)
+    moved = replace(model, rule=Momentum(1e-9, noise=noise, beta=0.9))
+    assert largest_step(moved, start) == pytest.approx(0.1 * found.value)
     more, error = (1 - share) / 0.1 - 1, error / 0.1
     assert abs(more) < 2 / dim + 3 * error < 0.02
 

@@ -110,8 +110,9 @@ def lone_rows(model: DeclaredModel, start: Start) -> dict[int, LoneRow]:
     r"""By place from 0; none where no bound on its steps is known: several eigenvalues, correlated directions, free rows that
     see each other, and what is never found.
 
-    Other directions, and noise, are noise on its label: of variance s² they add $s^2b^2E\sigma'^2$ to Eψ². A light row of a
-    2-homogeneous student turns as a row on the sphere by the correlation loss: its norm cancels.
+    Other directions, and noise, are noise on its label: of variance s² they add $s^2b^2E\sigma'^2$ to Eψ², times the square of
+    the rule's speed. A light row of a 2-homogeneous student turns as a row on the sphere by the correlation loss: its norm
+    cancels.
     """
     model = lone_row.of_mean_labels(model)
     student, target, fields = model.student, model.target, model.directions.covariance
@@ -125,6 +126,7 @@ def lone_rows(model: DeclaredModel, start: Start) -> dict[int, LoneRow]:
         return {}
     found = dict[int, LoneRow]()
     label, slope = float(target.link.second_moment), float(student.activation.kernel_at(1, 1))
+    gain = speed(model.rule) if linear else 1.0
     for row, p in _first(lone_row.growth_rates(model, start), model):
         weight, second = target.weights[p], 1.0 if light else float(student.second[row])
         single = committee(student.activation, 1, second, rows="sphere" if light else student.rows)
@@ -132,7 +134,7 @@ def lone_rows(model: DeclaredModel, start: Start) -> dict[int, LoneRow]:
         with suppress(InputError):
             own = drift(single, Additive(target.link, (weight,)), loss, rule, float(model.inputs.dim))
             others = (np.sum(np.square(target.weights)) - weight**2) * label + variance
-            squares = own.squares + np.eye(1, own.squares.size)[0] * others * second**2 * slope
+            squares = own.squares + np.eye(1, own.squares.size)[0] * others * (gain * second) ** 2 * slope
             overlap = float(start.overlaps(model.directions)[0, row, p] / np.sqrt(start.grams[0, row, row]))
             overlap = abs(overlap) if student.activation.parity == "even" else overlap
             one = LoneRow(model, start, row, p, replace(own, squares=squares), overlap)
