@@ -376,11 +376,10 @@ def _in_bounds(model: "DeclaredModel", start: "Start", usual: float) -> "Declare
     with suppress(InputError):  # of a rule without a flow, whose steps may know no units
         usual = usual / (speed(model.rule) * gradients_unit(model))
     plain = _without_look(model)
-    known = min(largest_step(x, start) for x in (model, plain))
+    most = _INSIDE * min(largest_step(x, start) for x in (model, plain))
     with suppress(InputError):  # of a target that is not additive
-        known = min(known, _AT_REST / _INSIDE * largest_at_rest(plain))
-    most = float(f"{_INSIDE * known:.2g}")
-    return replace(model, rule=replace(model.rule, step_size=min(most, usual)))
+        most = min(most, _AT_REST * largest_at_rest(plain))
+    return replace(model, rule=replace(model.rule, step_size=min(float(f"{most:.2g}"), usual)))
 
 
 def _without_look(model: "DeclaredModel") -> "DeclaredModel":

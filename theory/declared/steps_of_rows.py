@@ -112,7 +112,9 @@ def lone_rows(model: DeclaredModel, start: Start) -> dict[int, LoneRow]:
 
     Other directions, and noise, are noise on its label: of variance s² they add $s^2b^2E\sigma'^2$ to Eψ², times the square of
     the rule's speed. A light row of a 2-homogeneous student turns as a row on the sphere by the correlation loss: its norm
-    cancels.
+    cancels. Valid while rows are light and steps small, as `LoneRow.largest_step` says.
+
+    Raises `InputError` for a target that is not additive, and for models without a flow.
     """
     model = lone_row.of_mean_labels(model)
     student, target, fields = model.student, model.target, model.directions.covariance
@@ -157,7 +159,9 @@ def largest_at_the_start(model: DeclaredModel, start: Start) -> float:
 
     A step of a light row of a 2-homogeneous student adds $\eta^2E y^2E\sigma'^2\operatorname{tr}\Lambda^2$ to its field's
     variance C over its squared length, so that a correlation which grows at the rate S shrinks by half of that, over C. Of
-    the labels only what no faster direction has fitted is noise.
+    the labels only what no faster direction has fitted is noise. As a sum of step sizes; derived, of rows that are light.
+
+    Raises `InputError` for a target that is not additive, and for models without a flow.
     """
     model = lone_row.of_mean_labels(model)
     student, inputs, target = model.student, model.inputs, lone_row.additive_target(model)
@@ -184,7 +188,10 @@ def largest_at_rest(model: DeclaredModel) -> float:
     known. For the choice of a step: where rows fit a direction whose field varies much a few samples throw them off.
 
     By $\delta\to\delta-\eta\,g\,g^\top\delta$, $g=\sqrt r\sigma'x$ of a 2-homogeneous row of norm r that rests along a
-    direction, $E|\delta|^2$ grows from $\eta=2E\sigma'^2/(r\operatorname{tr}\Lambda\,E\sigma'^4)$ on.
+    direction, $E|\delta|^2$ grows from $\eta=2E\sigma'^2/(r\operatorname{tr}\Lambda\,E\sigma'^4)$ on. (Derived; labels
+    without noise, δ at right angles to the row.)
+
+    Raises `InputError` for a target that is not additive, and for models without a flow.
     """
     model = lone_row.of_mean_labels(model)
     student, inputs, least = model.student, model.inputs, np.inf
