@@ -22,7 +22,7 @@ from theory import InputError, System
 from theory.declared import population
 from theory.declared.flow import integrals_of, is_quadratic, population_system
 from theory.declared.model import DeclaredModel
-from theory.declared.population import Integrals, check_target
+from theory.declared.population import Integrals
 
 #: Entries of all kernels that are formed at once where losses of many states are asked for.
 _AT_ONCE = 2**20
@@ -92,7 +92,7 @@ def parameters_of(model: DeclaredModel, speed: float = 1.0, signal: float = 1.0)
 
     Raises `InputError` for a target or link without closed integrals.
     """
-    numbers = population.shown(population.constants(check_target(model.target), model.directions), signal)
+    numbers = population.shown(population.constants(integrals_of(model), model.directions), signal)
     found = {
         "lambda": model.inputs.eigenvalues,
         "Z": model.directions.grams,

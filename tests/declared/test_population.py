@@ -20,13 +20,14 @@ from theory import Activation, InputError
 from theory.additive.flow import overlap_flow
 from theory.core.hermite import z
 from theory.core.indexed import Sums, evaluate
+from theory.core.quadrature import gauss_legendre, product_rule
 from theory.declared.directions import Directions
 from theory.declared.flow import drift_sums, population_flow, population_system
 from theory.declared.inputs import Inputs
 from theory.declared.kernels import q11, q12, q22, rho1, rho2
 from theory.declared.loss import Correlation, Square
 from theory.declared.model import DeclaredModel
-from theory.declared.population import constants, covariances, degrees, integrals, moment_symbol, numeric
+from theory.declared.population import constants, covariances, degrees, integrals, moment_symbol, numeric, square
 from theory.declared.rule import Momentum, Muon, Rule
 from theory.declared.start import draw_start
 from theory.declared.student import Student, committee, two_homogeneous, whitened
@@ -73,6 +74,8 @@ CASES: dict[str, Callable[[], Any]] = {
     "2-homogeneous relu cubed": lambda: (two_homogeneous(act("relu**3/4"), 3), additive("z*abs(z)"), Correlation()),
     "whitened relu": lambda: (whitened(act("relu"), 3), additive("erf"), Square()),
     "whitened, staircase": lambda: (whitened(act("h3+0.3*h1"), 3), STAIRCASE, Square()),
+    "polynomial, any link": lambda: (committee(act("h3+z"), 3, 0.5), additive("tanh(2*z)+h2"), Square()),
+    "whitened, any link": lambda: (whitened(act("h3+h2"), 3), additive("z**2*exp(-z**2/4)+z"), Correlation()),
     "gated, staircase": lambda: (committee(act("z*erf(z)"), 3, 0.5), STAIRCASE, Square()),
 }
 
@@ -237,8 +240,9 @@ def test_one_eigenvalue_is_the_committee_of_erf(rows: str) -> None:
 def test_a_unit_row_sees_a_polynomial_by_its_hermite_coefficients() -> None:
     r"""$E f_*\sigma(h)=\sum_k\hat\sigma_k\sum_{|\alpha|=k}c_\alpha\sqrt{k!/\alpha!}\,t^\alpha$ on orthonormal directions."""
     sigma = act("h1+0.5*h2+0.25*h3")
-    found = integrals(sigma, False, STAIRCASE).cross["M"].subs(q11, 1)
-    numbers = constants(STAIRCASE, Directions.orthonormal(Inputs.isotropic(5), 2))["moments"]
+    known_to_it = integrals(sigma, False, STAIRCASE)
+    found = known_to_it.cross["M"].subs(q11, 1)
+    numbers = constants(known_to_it, Directions.orthonormal(Inputs.isotropic(5), 2))["moments"]
     found = found.subs(dict(zip(map(moment_symbol, degrees(STAIRCASE)), numbers, strict=True)))
     t = covariances(2)
     known = sum(
@@ -336,6 +340,18 @@ def test_a_flow_that_stops_keeps_what_it_has() -> None:
     assert halted.value.dataset.sizes["time"] == 12
 
 
+@pytest.mark.parametrize("cosine", [0.0, 0.95])
+def test_a_link_without_closed_kernel_has_the_second_moment_of_its_target(cosine: float) -> None:
+    """E f*² along two directions by product quadrature."""
+    vectors, target = np.array([[1.0, 0.0], [cosine, np.sqrt(1 - cosine**2)]]), additive("tanh(2*z)+z")
+    directions = Directions(Inputs.isotropic(2), (vectors @ vectors.T)[None])
+    points, weights = product_rule(gauss_legendre(-12.0, 12.0, 400), gauss_legendre(-12.0, 12.0, 400))
+    weights = weights * np.exp(-(points**2).sum(axis=1) / 2) / (2 * np.pi)
+    fields = points @ vectors.T
+    known = weights @ ((np.tanh(2 * fields) + fields) @ np.array(target.weights)) ** 2
+    assert square(target, directions) == pytest.approx(known, rel=1e-12)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -343,6 +359,7 @@ def test_a_flow_that_stops_keeps_what_it_has() -> None:
         ({"student": committee(act("tanh(z)"), 1)}, r"activation 'tanh\(z\)' has no closed two-point kernel"),
         ({"student": committee(Activation.from_expression(sp.sign(z), "sign"), 1)}, "has no closed two-point kernel"),
         ({"target": additive("z*erf(z)"), "student": committee(act("relu"), 1)}, "with each other"),
+        ({"target": additive("tanh(z)"), "student": committee(act("relu"), 1)}, r"'tanh\(z\)' has no closed .* kernel"),
         ({"loss": object()}, "loss is object: its population value is not known"),
         ({"student": committee(act("z"), 1, rows="sphere")}, r"squared norms .* give unit rows"),
         ({"student": committee(act("z"), 2)}, "start has 1 rows, the student 2"),

@@ -914,6 +914,17 @@ def test_what_a_row_turns_on_to_is_found() -> None:
             assert one.low <= by_flow[one.place - 1] <= one.high
 
 
+def test_a_polynomial_sees_its_own_degrees_of_any_link() -> None:
+    """Of tanh, which has no closed kernel with them, rows of h3 find degree 3; largest steps know all of it, as noise."""
+    degree = float(Activation.parse("tanh(z)").coefficients[3])
+    given = {"activation": "h3", "inputs": "64", "student_width": 3, "seed": 3}
+    whole, part = (said(**given, link=link)[1] for link in ("tanh(z)", f"{degree!r}*h3+0.001*h1"))
+    for quantity in (LEADING, FOUND, FITTED):
+        times = [[x.value for x in found.of_quantity(quantity)] for found in (whole, part)]
+        assert times[0] == pytest.approx(times[1], rel=2 * ERROR)
+    assert value(whole, BOUND) < 0.3 * value(part, BOUND)
+
+
 @pytest.mark.slow
 def test_leading_order_is_that_of_the_leading_degree_by_either_road() -> None:
     """A link that differs in the seventh digit goes by rows, the additive model by its own theory."""

@@ -29,9 +29,10 @@ from theory.core.errors import InputError
 from theory.core.indexed import Index, Sums, Term, collect, j, k, l, p, q, reads
 from theory.core.system import System, component_steps
 from theory.declared import flow_checks as checks
+from theory.declared import population
 from theory.declared.loss import Correlation, Loss, Square
 from theory.declared.model import DeclaredModel
-from theory.declared.population import Integrals, check_target, constants, integrals
+from theory.declared.population import Integrals, check_target, integrals
 from theory.declared.rule import Momentum, Rule
 from theory.declared.student import Student
 from theory.declared.target import Additive, Polynomial
@@ -64,7 +65,7 @@ def gradients_unit(model: DeclaredModel) -> float:
     if isinstance(target, Additive):
         size = float(np.max(np.abs(target.weights))) * float(np.sqrt(float(target.link.second_moment)))
     elif isinstance(target, Polynomial):
-        size = float(np.sqrt(constants(target, model.directions)["square"]))
+        size = float(np.sqrt(population.square(target, model.directions)))
     held = is_quadratic(model.loss) and not student.homogeneous
     return own * (max(size, own) if held else size) or 1.0
 

@@ -6,7 +6,7 @@ integrated to rounding. Gradients are those of single samples: nothing of covari
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -67,7 +67,7 @@ class Point:
     def constants(self) -> dict:
         """The target's numbers with these directions."""
         gram = np.einsum("pi,qi->ipq", self.directions, self.directions)
-        return constants(self.target, Directions(Inputs((1.7, 0.6), (1, 1)), gram))
+        return constants(self.integrals, Directions(Inputs((1.7, 0.6), (1, 1)), gram))
 
     @property
     def steepness(self) -> float:
@@ -211,5 +211,6 @@ def _shown(point: Point, name: str, shown: sp.Expr) -> np.ndarray:
     own = {**getattr(point.integrals, table), name: shown}
     pair, cross = (own, point.integrals.cross) if table == "pair" else (point.integrals.pair, own)
     arrays = point.arrays()
-    changed = Integrals(pair, cross, point.target).at(numeric, arrays["X"], arrays["C"], arrays["rho"], point.constants)
+    integrals = replace(point.integrals, pair=pair, cross=cross)
+    changed = integrals.at(numeric, arrays["X"], arrays["C"], arrays["rho"], point.constants)
     return changed["Mt"][:, int(name[2:])] if name.startswith("Mt") and len(name) > 2 else changed[name]

@@ -148,6 +148,15 @@ def parts(activation: Activation) -> Parts:
     )
 
 
+def has_parts(activation: Activation) -> bool:
+    """Whether `parts` knows it."""
+    try:
+        parts(activation)
+    except InputError:
+        return False
+    return True
+
+
 @lru_cache(maxsize=64)
 def kernel(first: Activation, second: Activation) -> sp.Expr:
     r"""$K_{\sigma\tau}$ in `q11`, `q12`, `q22`, and, for relu and its like, `cosine` $=q_{12}/\sqrt{q_{11}q_{22}}$.

@@ -84,7 +84,7 @@ def of_mean_labels(model: DeclaredModel) -> DeclaredModel:
         raise InputError(
             f"noise is {rule.noise:g} of law 'flips': the labels' mean is 0 everywhere; give another noise"
         )
-    left = np.sqrt((1 - rule.signal**2) * population.constants(target, model.directions)["square"])
+    left = np.sqrt((1 - rule.signal**2) * population.square(target, model.directions))
     seen = replace(target, weights=tuple(rule.signal * a for a in target.weights))
     return replace(model, target=seen, rule=replace(rule, noise=float(left), noise_law="gaussian", noise_period=0))
 
@@ -113,11 +113,12 @@ def turning_rates(model: DeclaredModel, start: Start) -> np.ndarray:
 
 def _growth_rates(model: DeclaredModel, start: Start, overlaps: np.ndarray) -> np.ndarray:
     """Of rows that begin with these overlaps with the directions, (L, m, P)."""
-    target, eigenvalues = additive_target(model), np.asarray(model.inputs.eigenvalues)
+    eigenvalues = np.asarray(model.inputs.eigenvalues)
     X = np.einsum("i,ikp->kp", eigenvalues, overlaps)
     C, rho = np.einsum("i,ikl->kl", eigenvalues, start.grams), np.einsum("ikk->k", start.grams)
-    constants = population.constants(target, model.directions)
-    found = integrals_of(model).at(population.numeric, X, C, rho, constants, square=False)
+    integrals = integrals_of(model)
+    constants = population.constants(integrals, model.directions)
+    found = integrals.at(population.numeric, X, C, rho, constants, square=False)
     along = np.einsum("i,ipp->p", eigenvalues**2, model.directions.grams)
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = speed(model.rule) * np.asarray(model.student.second)[:, None] * along * found["Mt"] / X

@@ -10,7 +10,6 @@ from theory.core.numeric_sums import NumericSums
 from theory.declared import population
 from theory.declared.flow import Q, T, i, integrals_of, is_quadratic, population_system, speed
 from theory.declared.model import DeclaredModel
-from theory.declared.population import check_target
 
 
 class Rates:
@@ -30,7 +29,7 @@ class Rates:
         free = {T[i, k, q]: (i, k, q), Q[i, k, j]: (i, k, j)}
         self._sums = [NumericSums(system.drift[name], letters, activation) for name, letters in free.items()]
         self._integrals, self._square = integrals_of(model), is_quadratic(model.loss)
-        numbers = population.constants(check_target(model.target), model.directions)
+        numbers = population.constants(self._integrals, model.directions)
         self.constants = population.shown(numbers, model.rule.signal)
         self.eigenvalues = np.asarray(model.inputs.eigenvalues)
         self._given = {

@@ -3,8 +3,9 @@ r"""The Gaussian integrals of a declared model: all that its population loss and
 $$K_{kl}=E\,F_kF_l,\qquad M_k=E\,f_*F_k,\qquad\mathcal L=\tfrac12E f_*^2-\sum_kb_kM_k+\tfrac12\sum_{kl}b_kb_lK_{kl}$$
 
 for neurons $F_k=\sigma(h_k)$ or $\rho_k\sigma(h_k/\sqrt{\rho_k})$, as functions of the fields' covariance
-$C=\sum_i\lambda_iV^i$ and of $\rho$. An additive target is a sum of two-point kernels with its own link. For a polynomial
-one Price's theorem, taken once for every field, gives a finite sum with any activation (derived):
+$C=\sum_i\lambda_iV^i$ and of $\rho$. An additive target is a sum of two-point kernels with its own link; where these are
+not closed, of what a polynomial activation sees of it (`theory.declared.link_moments`). For a polynomial one Price's theorem,
+taken once for every field, gives a finite sum with any activation (derived):
 
 $$E\,f_*(g)\sigma(h)=\sum_\alpha\frac{t^\alpha}{\alpha!}\,\mu_{|\alpha|}(q)\,E\,\partial^\alpha f_*(g),\qquad
 t_p=\mathrm{Cov}(g_p,h),\ q=\mathrm{Var}\,h.$$
@@ -12,7 +13,7 @@ t_p=\mathrm{Cov}(g_p,h),\ q=\mathrm{Var}\,h.$$
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 from math import factorial, prod
 from typing import Any
@@ -21,10 +22,11 @@ import numpy as np
 import sympy as sp
 
 from theory.core import gaussian
-from theory.core.activation import Activation
+from theory.core.activation import MAX_DEGREE, Activation
 from theory.core.errors import InputError
 from theory.declared.directions import Directions
-from theory.declared.kernels import cosine, derivative, homogeneous, kernel, parts, q11, q12, q22, rho1, rho2
+from theory.declared.kernels import cosine, derivative, has_parts, homogeneous, kernel, parts, q11, q12, q22, rho1, rho2
+from theory.declared.link_moments import second_moments, seen
 from theory.declared.target import Additive, Classes, Polynomial, Target, symbols
 
 #: Makes one function of arrays of several expressions and their variables.
@@ -47,13 +49,19 @@ class Integrals:
     target: Additive | Polynomial
     pair_symbols = (q11, q12, q22, rho1, rho2, cosine)
 
-    @property
+    @cached_property
     def cross_symbols(self) -> tuple[sp.Symbol, ...]:
         """The variables of M."""
         if isinstance(self.target, Additive):
-            return self.pair_symbols
+            return (*self.pair_symbols, *self.slopes)
         names = [*covariances(self.target.count), *(moment_symbol(alpha) for alpha in degrees(self.target))]
         return (q11, rho1, *names)
+
+    @cached_property
+    def slopes(self) -> tuple[sp.Symbol, ...]:
+        """The link's moments that M and its derivatives take: none of a closed kernel."""
+        taken = set().union(*(expression.free_symbols for expression in self.cross.values()))
+        return tuple(slope_symbol(j) for j in range(MAX_DEGREE + 1) if slope_symbol(j) in taken)
 
     def at(
         self, lower: LowerMany, X: Any, C: Any, rho: Any, constants: Mapping[str, Any], square: bool = True
@@ -75,7 +83,8 @@ class Integrals:
     def _cross(self, lower: LowerMany, X: Any, own: Any, rho: Any, constants: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(self.target, Additive):
             given = _with_cosine(own[..., None], X, constants["variance"]), rho[..., None], 1.0
-            each = _call(lower, self.cross, self.cross_symbols, _arguments(*given), 0 * X)
+            values = [*_arguments(*given), *constants["slopes"]]
+            each = _call(lower, self.cross, self.cross_symbols, values, 0 * X)
             weighted = {name: value * constants["weights"] for name, value in each.items()}
             return {name: value if name == "Mt" else value.sum(-1) for name, value in weighted.items()}
         fields = [X[..., p] for p in range(self.target.count)]
@@ -108,13 +117,13 @@ def integrals(
 ) -> Integrals:
     """The integrals of a student's activation and a target; ρ is the field's variance if the student is `whitened`.
 
-    Raises `InputError` for an activation or link without closed kernels.
+    Raises `InputError` for an activation without closed kernels, and a link that has none with one that is no polynomial.
     """
     pair = kernel(activation, activation)
     pair = homogeneous(pair) if two_homogeneous else pair
     whole = _derived(pair, "K", whitened, {"K2": q12})
     if isinstance(target, Additive):
-        one = kernel(activation, target.link)
+        one = _of_link(activation, target.link)
         one = homogeneous(one, both=False) if two_homogeneous else one
         slopes = {"Mt": q12}
     else:
@@ -151,6 +160,43 @@ def check_target(target: Target) -> Additive | Polynomial:
     )
 
 
+# ----------------------------------------------------------------------- additive targets
+
+
+def slope_symbol(j: int) -> sp.Symbol:
+    r"""$m_j=E\,\sigma_*^{(j)}(g_p)$."""
+    return sp.Symbol(f"m_{j}", real=True)
+
+
+def _of_link(activation: Activation, link: Activation) -> sp.Expr:
+    """E σ(h)σ*(g); of a polynomial σ and a link of no known kind in the link's moments."""
+    sigma = parts(activation)
+    if sigma.special or has_parts(link):
+        return kernel(activation, link)
+    terms = [q12**j / factorial(j) * sigma.moment(j, q11) * slope_symbol(j) for j in range(sigma.degree + 1)]
+    return sp.Add(*terms)
+
+
+def square(target: Additive | Polynomial, directions: Directions) -> float:
+    r"""$E f_*^2$."""
+    covariance = directions.covariance
+    if isinstance(target, Additive):
+        weights = np.asarray(target.weights)
+        return float(weights @ _second_moments(target.link, covariance) @ weights)
+    terms, moment = _terms(target, directions)
+    both = ((float(x * y), tuple(np.add(beta, gamma).tolist())) for beta, x in terms for gamma, y in terms)
+    return sum(c * moment(powers) for c, powers in both)
+
+
+def _second_moments(link: Activation, covariance: np.ndarray) -> np.ndarray:
+    """E σ*(g_p)σ*(g_q), (P, P)."""
+    if not has_parts(link):
+        return second_moments(link, covariance)
+    variance = np.diag(covariance)
+    given = _with_cosine(variance[:, None], covariance, variance[None, :])
+    return numeric((kernel(link, link),), Integrals.pair_symbols)(*_arguments(given, 1.0, 1.0))[0] + 0 * covariance
+
+
 # --------------------------------------------------------------------- polynomial targets
 
 
@@ -182,26 +228,26 @@ def _of_polynomial(activation: Activation, target: Polynomial) -> sp.Expr:
     return sp.Add(*terms)
 
 
-def constants(target: Additive | Polynomial, directions: Directions) -> dict[str, Any]:
+def constants(integrals: Integrals, directions: Directions) -> dict[str, Any]:
     r"""Numbers of a target with its directions: ``square`` $E f_*^2$, and what M takes.
 
-    Additive: ``weights`` $a_p$ and ``variance`` of $g_p$, (P,). Polynomial: ``moments`` $E\,\partial^\alpha f_*$, one for
-    each of `degrees`. Raises `InputError` for a link without closed kernel.
+    Additive: ``weights`` $a_p$ and ``variance`` of $g_p$, (P,), and ``slopes``, one for each of `Integrals.slopes`, (n, P).
+    Polynomial: ``moments`` $E\,\partial^\alpha f_*$, one for each of `degrees`. Raises `InputError` for a link that is not
+    square integrable along a direction.
     """
-    covariance = directions.covariance
+    target = integrals.target
+    found = {"square": square(target, directions)}
     if isinstance(target, Additive):
-        weights, variance = np.asarray(target.weights), np.diag(covariance)
-        given = _with_cosine(variance[:, None], covariance, variance[None, :])
-        own = numeric((kernel(target.link, target.link),), Integrals.pair_symbols)(*_arguments(given, 1.0, 1.0))[0]
-        square = weights @ (own + 0 * covariance) @ weights
-        return {"square": float(square), "weights": weights, "variance": variance}
-    terms = sp.Poly(target.expression, *symbols(target.count)).terms()
-    known: dict[Degrees, float] = {}
-
-    def moment(powers: Degrees) -> float:
-        if powers not in known:
-            known[powers] = float(gaussian.moment(powers, sp.Matrix(covariance)))
-        return known[powers]
+        variance = np.diag(directions.covariance)
+        each = [seen(target.link, v).slopes for v in variance.tolist()] if integrals.slopes else []
+        slopes = [[one[j] for one in each] for j in range(MAX_DEGREE + 1) if slope_symbol(j) in integrals.slopes]
+        return {
+            **found,
+            "weights": np.asarray(target.weights),
+            "variance": variance,
+            "slopes": np.array(slopes),
+        }
+    terms, moment = _terms(target, directions)
 
     def slope(alpha: Degrees) -> float:
         rest = ((c, beta) for beta, c in terms if all(n >= a for n, a in zip(beta, alpha, strict=True)))
@@ -212,14 +258,22 @@ def constants(target: Additive | Polynomial, directions: Directions) -> dict[str
             for c, beta in rest
         )
 
-    both = ((float(x * y), tuple(np.add(beta, gamma).tolist())) for beta, x in terms for gamma, y in terms)
-    square = sum(c * moment(powers) for c, powers in both)
-    return {"square": square, "moments": np.array([slope(alpha) for alpha in degrees(target)])}
+    return {**found, "moments": np.array([slope(alpha) for alpha in degrees(target)])}
+
+
+def _terms(
+    target: Polynomial, directions: Directions
+) -> tuple[list[tuple[Degrees, sp.Expr]], Callable[[Degrees], float]]:
+    """Powers and coefficients of a polynomial, and the mean of a monomial."""
+    covariance = sp.Matrix(directions.covariance)
+    moment = lru_cache(maxsize=None)(lambda powers: float(gaussian.moment(powers, covariance)))
+    return sp.Poly(target.expression, *symbols(target.count)).terms(), moment
 
 
 def shown(constants: Mapping[str, Any], signal: float) -> dict[str, Any]:
     r"""The `constants` of forces where the labels' mean is `signal` times f*; M is linear in the target."""
-    return {name: value if name in ("square", "variance") else signal * value for name, value in constants.items()}
+    linear = ("weights", "moments")
+    return {name: signal * value if name in linear else value for name, value in constants.items()}
 
 
 @lru_cache(maxsize=64)

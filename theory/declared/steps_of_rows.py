@@ -7,12 +7,13 @@ Isotropic inputs and orthonormal directions: the second order of a step on the w
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from theory.core.activation import Activation
 from theory.core.errors import InputError
+from theory.core.hermite import z
 from theory.core.quadrature import gauss_hermite
 from theory.declared import lone_row, population
 from theory.declared.flow import is_quadratic, speed
@@ -111,8 +112,9 @@ def lone_rows(model: DeclaredModel, start: Start) -> dict[int, LoneRow]:
     see each other, and what is never found.
 
     Other directions, and noise, are noise on its label: of variance s² they add $s^2b^2E\sigma'^2$ to Eψ², times the square of
-    the rule's speed. A light row of a 2-homogeneous student turns as a row on the sphere by the correlation loss: its norm
-    cancels. Valid while rows are light and steps small, as `LoneRow.largest_step` says.
+    the rule's speed. A row that leans to −e sees the link reflected. A light row of a 2-homogeneous student turns as a row on
+    the sphere by the correlation loss: its norm cancels. Valid while rows are light and steps small, as
+    `LoneRow.largest_step` says.
 
     Raises `InputError` for a target that is not additive, and for models without a flow.
     """
@@ -134,15 +136,21 @@ def lone_rows(model: DeclaredModel, start: Start) -> dict[int, LoneRow]:
         single = committee(student.activation, 1, second, rows="sphere" if light else student.rows)
         loss, rule = Correlation() if light else model.loss, replace(model.rule, batch=1, decay=0.0, noise=0.0)
         with suppress(InputError):
-            own = drift(single, Additive(target.link, (weight,)), loss, rule, float(model.inputs.dim))
+            overlap = float(start.overlaps(model.directions)[0, row, p] / np.sqrt(start.grams[0, row, row]))
+            link = target.link if overlap > 0 else _reflected(target.link)
+            own = drift(single, Additive(link, (weight,)), loss, rule, float(model.inputs.dim))
             others = (np.sum(np.square(target.weights)) - weight**2) * label + variance
             squares = own.squares + np.eye(1, own.squares.size)[0] * others * (gain * second) ** 2 * slope
-            overlap = float(start.overlaps(model.directions)[0, row, p] / np.sqrt(start.grams[0, row, row]))
-            overlap = abs(overlap) if student.activation.parity == "even" else overlap
-            one = LoneRow(model, start, row, p, replace(own, squares=squares), overlap)
+            one = LoneRow(model, start, row, p, replace(own, squares=squares), abs(overlap))
             if one.largest > 0:
                 found[p] = one
     return found
+
+
+@lru_cache(maxsize=32)
+def _reflected(link: Activation) -> Activation:
+    """f(−z): what a row sees that leans to −e."""
+    return Activation.from_expression(link.function.subs(z, -z), f"{link.name} of -z")
 
 
 def _first(rates: np.ndarray, model: DeclaredModel) -> list[tuple[int, int]]:
@@ -175,9 +183,7 @@ def largest_at_the_start(model: DeclaredModel, start: Start) -> float:
     rates, least = lone_row.growth_rates(model, start), np.inf
     left = np.asarray(target.weights, dtype=float)
     for row, p in _first(rates, model):
-        seen = (
-            population.constants(replace(target, weights=tuple(left)), model.directions)["square"] + model.rule.noise**2
-        )
+        seen = population.square(replace(target, weights=tuple(left)), model.directions) + model.rule.noise**2
         least = min(least, float(rates[row, p] / (shrinks[row] * seen)))
         left[p] = 0.0
     return least * model.rule.batch / speed(model.rule) ** 2
