@@ -21,27 +21,40 @@ def draw_overlaps(width: int, directions: int, dim: int, draws: int, rng: np.ran
 
 
 def selected_scores(score: np.ndarray) -> np.ndarray:
-    """Score at which each direction is selected, 0 if never: (draws, P) from (draws, m, P).
+    """Score at which each direction is selected, 0 if never: (draws, P) from (draws, m, P)."""
+    return _selected(score)[1]
+
+
+def _selected(score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Score at which each neuron and each direction is selected, 0 if never: (draws, m) and (draws, P) from (draws, m, P).
 
     A pair that is the best of its neuron and of its direction among free ones is selected whatever happens elsewhere, so
-    all such pairs are taken at once; a handful of rounds does what `select` does one pair at a time.
+    all such pairs are taken at once; a handful of rounds does what `select` does one pair at a time. The fewer of the two,
+    `lines`, look for their best partner, and look again only when it has been taken.
     """
-    left = np.array(score, dtype=float)
-    found = np.zeros((left.shape[0], left.shape[2]))
-    busy = np.arange(left.shape[0])
+    turned = score.shape[1] > score.shape[2]
+    left = np.array(np.swapaxes(score, 1, 2) if turned else score, dtype=float, order="C")
+    place, best = left.argmax(axis=2), left.max(axis=2)
+    of_lines, of_places = np.zeros(best.shape), np.zeros((len(left), left.shape[2]))
+    every = np.arange(best.shape[1])
+    busy = np.arange(len(best))
     while busy.size:
-        best = left.max(axis=2)
-        rows, neurons = np.nonzero(best > 0)
-        directions = left[rows, neurons].argmax(axis=1)
-        values = best[rows, neurons]
-        mutual = values >= left.max(axis=1)[rows, directions]
-        rows, neurons, directions = rows[mutual], neurons[mutual], directions[mutual]
-        found[busy[rows], directions] = values[mutual]
-        left[rows, neurons, :] = 0.0
-        left[rows, :, directions] = 0.0
-        going = np.unique(rows)
-        left, busy = left[going], busy[going]
-    return found
+        rows, lines = np.nonzero(best[busy] > 0)
+        rows = busy[rows]
+        wanted = place[rows, lines]
+        mutual = left[rows[:, None], every, wanted[:, None]].argmax(axis=1) == lines
+        rows, lines, wanted = rows[mutual], lines[mutual], wanted[mutual]
+        of_lines[rows, lines] = of_places[rows, wanted] = best[rows, lines]
+        left[rows, lines, :] = 0.0
+        left[rows, :, wanted] = 0.0
+        best[rows, lines] = 0.0
+        busy = np.unique(rows)
+        lost = (best[busy] > 0) & (left[busy[:, None], every, place[busy]] == 0.0)
+        rows, lines = np.nonzero(lost)
+        rows = busy[rows]
+        rest = left[rows, lines]
+        place[rows, lines], best[rows, lines] = rest.argmax(axis=1), rest.max(axis=1)
+    return (of_places, of_lines) if turned else (of_lines, of_places)
 
 
 def draw_selected_scores(competition: Competition, draws: int, rng: np.random.Generator) -> np.ndarray:
@@ -74,15 +87,18 @@ def selected_gaps(score: np.ndarray, wanted: int) -> dict[str, np.ndarray]:
 
     An entry is struck out by its neuron or by its direction, whichever is taken first, at that pair's score.
     """
-    by_direction = selected_scores(score)
-    last = -np.sort(-by_direction, axis=1)[:, wanted - 1][:, None, None]
-    own = score == by_direction[:, None, :]
-    by_neuron = np.where(own, score, 0.0).max(axis=2)[:, :, None]
-    columns = np.broadcast_to(by_direction[:, None, :], score.shape)
+    by_neuron, by_direction = _selected(score)
+    last = -np.sort(-by_direction, axis=1)[:, wanted - 1][:, None]
+    turned = np.ascontiguousarray(np.swapaxes(score, 1, 2))  # (draws, P, m): neurons in a row
+    ahead = by_neuron[:, None, :] > by_direction[:, :, None]
+    # (Of one entry over its rivals the least is that over the largest of them, to the last bit.)
+    beaten, behind = np.where(ahead, turned, 0.0).max(axis=1), np.where(ahead, 0.0, turned)
+    np.copyto(behind, 0.0, where=by_neuron[:, None, :] == by_direction[:, :, None])
+    behind = behind.max(axis=2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        row = np.where((by_neuron >= last) & (beaten > 0), by_neuron / beaten, np.inf).min(axis=1)
+        column = np.where((by_direction >= last) & (behind > 0), by_direction / behind, np.inf).min(axis=1)
+    late = np.where((by_neuron < last)[:, None, :] & (by_direction < last)[:, :, None], turned, 0.0).max(axis=(1, 2))
     with np.errstate(divide="ignore"):
-        row = np.where((by_neuron > columns) & (by_neuron >= last), by_neuron / score, np.inf).min(axis=(1, 2))
-        column = np.where((columns > by_neuron) & (columns >= last), columns / score, np.inf).min(axis=(1, 2))
-    late = np.where((by_neuron < last) & (columns < last), score, 0.0).max(axis=(1, 2))
-    with np.errstate(divide="ignore"):
-        threshold = last[:, 0, 0] / late
+        threshold = last[:, 0] / late
     return {"row": row - 1, "column": column - 1, "threshold": threshold - 1}
