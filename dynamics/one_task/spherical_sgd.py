@@ -38,7 +38,7 @@ class SphericalRuns:
 
     Attributes:
         hitting_steps: (R,) first step after which the overlap is at `level` or above; inf if not by the end.
-        overlap: (R,) at the end of the run. steps: steps run (fewer than asked for if all arrived).
+        overlap: (R,) where it has arrived, or at the end of the run. steps: steps run (fewer than asked for if all arrived).
     """
 
     hitting_steps: np.ndarray
@@ -67,7 +67,7 @@ def advance_overlaps(
     """The steps of `samples` (steps, 3 or 4, R): x, ζ, |x_rest|², ξ. Chain: overlap, hitting step, steps done.
 
     `target`: (2,) weight of the direction and noise of the others. Nothing moves from step number `limit` on, so that
-    blocks of one shape serve runs of every length.
+    blocks of one shape serve runs of every length, nor what has arrived.
     """
     sigma, slope = _functions(activation)
     even = activation.parity == "even"
@@ -79,10 +79,10 @@ def advance_overlaps(
         gap = target[0] * (sigma(x) - sigma(z)) + sum(target[1] * one for one in noise)
         move = step_size * gap * slope(z)
         across = x * x + other * other - z * z + rest
-        running = done < limit
+        running = (done < limit) & (hit == jnp.inf)
         u = jnp.where(running, (u + move * (x - u * z)) / jnp.sqrt(1 + move * move * across), u)
         arrived = running & ((jnp.abs(u) if even else u) >= level)
-        return (u, jnp.where(arrived, jnp.minimum(hit, done + 1), hit), done + 1), None
+        return (u, jnp.where(arrived, done + 1, hit), done + 1), None
 
     return jax.lax.scan(step, chain, samples)[0]
 
@@ -126,15 +126,18 @@ def spherical_sgd(
     chain = (jnp.full(replicas, float(overlap)), hit, jnp.asarray(0.0))
     count = 3 if noise > 0 else 2
     block = max(1, min(steps, _HELD // ((count + 1) * replicas)))
-    gaussians, halves = np.empty((replicas, block, count)), np.empty((replicas, block, 1))
+    gaussians, halves = np.empty((replicas, block, count)), np.empty((replicas, block))
     eta, height, target = jnp.asarray(float(step_size)), jnp.asarray(float(level)), jnp.asarray([weight, noise])
     limit = jnp.asarray(float(steps))
 
     def advance(chain: tuple, _: Stretch) -> tuple:
-        for own, half, (first, second) in zip(gaussians, halves, streams, strict=True):
-            first.standard_normal(out=own)
-            second.standard_gamma((dim - 2) / 2, out=half)
-        drawn = np.concatenate([gaussians[..., :2], 2 * halves, gaussians[..., 2:]], axis=2).transpose(1, 2, 0)
+        for i in np.flatnonzero(np.isinf(np.asarray(chain[1]))):  # what has arrived needs no new numbers: it stands still
+            streams[i][0].standard_normal(out=gaussians[i])
+            streams[i][1].standard_gamma((dim - 2) / 2, out=halves[i])
+        drawn = np.empty((block, count + 1, replicas))
+        drawn[:, :2] = gaussians[..., :2].transpose(1, 2, 0)
+        np.multiply(halves.T, 2, out=drawn[:, 2])
+        drawn[:, 3:] = gaussians[..., 2:].transpose(1, 2, 0)
         return advance_overlaps(activation, eta, height, chain, jnp.asarray(drawn), target, limit)
 
     def result(track: Track[tuple]) -> SphericalRuns:

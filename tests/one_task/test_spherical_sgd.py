@@ -136,6 +136,7 @@ def test_neither_others_nor_the_end_of_the_run_change_a_replica(monkeypatch: pyt
     early = np.isfinite(hits[0].hitting_steps)
     assert early.any()
     assert np.array_equal(hits[0].hitting_steps[early], hits[1].hitting_steps[early])
+    assert np.array_equal(hits[0].overlap[early], hits[1].overlap[early])  # stands where it arrived
 
 
 def test_what_has_arrived_has_arrived_at_once() -> None:
