@@ -1,5 +1,7 @@
 r"""The loss in ambient coordinates $v_k\in R^d$, whose derivatives check the overlap flow: nothing derived is used."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +17,7 @@ def embed(initial: InitialState, dim: int) -> np.ndarray:
     return np.hstack([initial.on_teachers, initial.residual, np.zeros((width, rest))])
 
 
+@partial(jax.jit, static_argnums=0)
 def ambient_loss(activation: Activation, vectors: jax.Array, a: jax.Array) -> jax.Array:
     r"""$\tfrac12\sum_{ij}w_iw_j\varphi(\langle u_i,u_j\rangle)$ over teachers ($w=-a_p$) and students `vectors` (m, d)
     ($w=\|v_k\|^2$).

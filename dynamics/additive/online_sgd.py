@@ -139,12 +139,13 @@ class Problem:
     def overlaps(self, run: Run) -> State:
         """t, c, r of all replicas, as the overlap flow's state."""
         overlap, gram, _ = self.engine.look(run.vectors)
-        return _cosines(jnp.sum(overlap, axis=1), jnp.sum(gram, axis=1))
+        return _cosines(overlap, gram)
 
 
 @jax.jit
 def _cosines(overlap: jax.Array, gram: jax.Array) -> State:
-    """From inner products T (R, m, P) and Q (R, m, m)."""
+    """From inner products by eigenspace, (R, L, m, P) and (R, L, m, m)."""
+    overlap, gram = jnp.sum(overlap, axis=1), jnp.sum(gram, axis=1)
     r = jnp.diagonal(gram, axis1=1, axis2=2)
     size = jnp.sqrt(r)
     cosines = jnp.clip(gram / (size[:, :, None] * size[:, None, :]), -1.0, 1.0)  # kernels may end at ±1
@@ -157,7 +158,7 @@ def _cosines(overlap: jax.Array, gram: jax.Array) -> State:
 
 def all_learned(seen: Recovered, wanted: tuple[int, ...] | None) -> bool:
     """Whether all replicas have recovered these directions."""
-    return wanted is not None and bool(jnp.all(jnp.isfinite(seen.half_step[:, jnp.asarray(wanted, dtype=int)])))
+    return wanted is not None and bool(np.isfinite(np.asarray(seen.half_step)[:, np.array(wanted, dtype=int)]).all())
 
 
 @double_precision
@@ -251,7 +252,7 @@ def recovery_steps(
         replica_keys(seed, replicas, "online SGD"),
         problem.watch,
         problem.watch.start(),
-        lambda seen: jnp.isfinite(seen.half_step[:, wanted]).all(axis=1),
+        lambda seen: np.isfinite(np.asarray(seen.half_step)[:, wanted]).all(axis=1),
         steps=steps,
         what="online SGD",
         progress=progress,

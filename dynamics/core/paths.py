@@ -175,7 +175,7 @@ def run_paths(
         mine, until_, numbers, own = _take((paths, ends, parameters, keys), part)
         report = None if progress is None else partial(progress, first / count)
         done.append(_run_batch(scheme, mine, until_, numbers, own, least, report))
-    return jax.tree.map(lambda *x: jnp.concatenate(x), *done)
+    return done[0] if len(done) == 1 else jax.tree.map(lambda *x: jnp.concatenate(x), *done)
 
 
 def _run_batch(

@@ -103,10 +103,10 @@ def geometry(
     columns = [np.pad(roots[i], ((0, 0), (0, max(0, counts[i] - P))))[:, : counts[i]] for i in small]
     known = 0 if mistakes.forget_known else P + vectors
     return Geometry(
-        jnp.sqrt(jnp.asarray(values[reduced])),
+        jnp.asarray(np.sqrt(values[reduced])),
         jnp.asarray(counts[reduced] - known, dtype=float),
         jnp.asarray(roots[reduced]),
-        jnp.sqrt(jnp.asarray(np.repeat(values[small], counts[small]))),
+        jnp.asarray(np.sqrt(np.repeat(values[small], counts[small]))),
         jnp.asarray(np.concatenate([np.zeros((P, 0)), *columns], axis=1)),
     ), reduced
 

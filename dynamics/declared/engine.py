@@ -301,14 +301,16 @@ class Ambient(_Replicas):
 
     def look(self, state: Vectors) -> tuple[jax.Array, ...]:
         """As `Exact.look`, without the loss of a data set."""
-        edges = np.cumsum(self.model.inputs.multiplicities)[:-1]
-        parts = list(
-            zip(
-                jnp.split(state.rows[:, 0], edges, axis=2), jnp.split(self.space.directions, edges, axis=1), strict=True
-            )
-        )
-        overlap = jnp.stack([v @ w.T for v, w in parts], axis=1)
-        return overlap, jnp.stack([v @ jnp.swapaxes(v, 1, 2) for v, _ in parts], axis=1), state.second
+        edges = tuple(np.cumsum(self.model.inputs.multiplicities)[:-1].tolist())
+        return *_products(edges, state.rows, self.space.directions), state.second
+
+
+@partial(jax.jit, static_argnums=0)
+def _products(edges: tuple[int, ...], kinds: jax.Array, directions: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Of rows (replica, K, m, d), those of the first kind, by eigenspace: with directions (P, d), and with one another."""
+    parts = list(zip(jnp.split(kinds[:, 0], edges, axis=2), jnp.split(directions, edges, axis=1), strict=True))
+    overlap = jnp.stack([v @ w.T for v, w in parts], axis=1)
+    return overlap, jnp.stack([v @ jnp.swapaxes(v, 1, 2) for v, _ in parts], axis=1)
 
 
 class Space(NamedTuple):

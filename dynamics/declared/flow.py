@@ -52,6 +52,7 @@ class _Held:
     r"""A state as it is integrated: $T/\sqrt{\rho_k}$, $Q/\sqrt{\rho_k\rho_j}$ and $\ln\rho_k$ (``size``)."""
 
     @staticmethod
+    @jax.jit
     def of(state: State) -> State:
         """Of a state T, Q and, if trained, b."""
         rho = jnp.einsum("ikk->k", state["Q"])
@@ -148,7 +149,8 @@ class _Ahead:
         self.steps += int(found.steps)
         done = _finite(found.state, chosen.size)
         self._stop = found if done < chosen.size and (found.lost or chosen.size == 1) else None
-        self.ready = [{name: x[i] for name, x in found.state.items()} for i in range(done)]
+        states = jax.device_get(found.state)
+        self.ready = [{name: x[i] for name, x in states.items()} for i in range(done)]
         self._found += done
         fast = int(found.steps) * self.size < _CALL / 2
         self._count = 1 if done < chosen.size else min(2 * self._count, _TOGETHER) if fast else max(1, self._count // 2)

@@ -46,12 +46,17 @@ def _renewed(over: jax.Array, fresh: Run, run: Run) -> Run:
     return chosen
 
 
+@jax.jit
+def _chosen(keys: jax.Array, places: np.ndarray) -> jax.Array:
+    return keys[places]
+
+
 def until_ended(
     engine: Exact,
     keys: jax.Array,
     watch: Watch,
     seen: Any,
-    ended: Callable[[Any], jax.Array],
+    ended: Callable[[Any], np.ndarray],
     *,
     steps: int,
     what: str,
@@ -73,11 +78,11 @@ def until_ended(
     stride = -(-most // _LOOKS)
 
     def begin(replica: np.ndarray) -> Run:
-        return engine.begin(keys[np.minimum(replica, count - 1)], seen)
+        return engine.begin(_chosen(keys, np.minimum(replica, count - 1)), seen)
 
     def advance(now: _Lanes, part: Stretch) -> _Lanes:
         last = now.blocks + part.blocks
-        run = engine.onward(now.run, keys[np.minimum(now.replica, count - 1)], watch, now.blocks, part.blocks)
+        run = engine.onward(now.run, _chosen(keys, np.minimum(now.replica, count - 1)), watch, now.blocks, part.blocks)
         if (part.first + part.blocks) % stride:
             return now._replace(run=run, blocks=last)
         over = np.asarray(ended(run.seen)) | (last >= most)

@@ -1,5 +1,7 @@
 """A block of exact-in-law SGD beside its steps in coordinates: of what is known, and of its own samples outside."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -70,6 +72,22 @@ def test_a_block_is_its_steps_in_coordinates(rule: Any, rows: str, block: int) -
     np.testing.assert_allclose(norm2, np.sum(expected**2, axis=1), rtol=1e-12)
 
 
+@contextmanager
+def lowered() -> Iterator[list[str]]:
+    """What JAX makes into programs meanwhile."""
+    found: list[str] = []
+
+    def note(event: str, seconds: float, **about: Any) -> None:
+        if event == "/jax/core/compile/jaxpr_to_mlir_module_duration":
+            found.append(str(about.get("fun_name")))
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        yield found
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+
+
 def test_what_is_looked_at_is_that_of_each_eigenspace() -> None:
     """Several small ones, which are kept in coordinates, between large ones, which are reduced."""
     directions = Directions.random(Inputs.blocks((2.0, 40), (1.5, 2), (1.2, 60), (0.9, 3), (0.5, 4)), P, 1.0, seed=3)
@@ -79,6 +97,9 @@ def test_what_is_looked_at_is_that_of_each_eigenspace() -> None:
     assert isinstance(exact, Exact)
     assert len(exact.reduced) == 2
     for engine in (exact, Ambient(model, start, NO_MISTAKES)):
-        overlap, gram, _ = engine.look(engine.begin(replica_keys(1, 2, "look")).vectors)
+        vectors = engine.begin(replica_keys(1, 2, "look")).vectors
+        with lowered() as programs:
+            overlap, gram, _ = engine.look(vectors)
+        assert len(programs) == 1  # (not one for each operation and eigenspace)
         np.testing.assert_allclose(overlap, np.broadcast_to(start.overlaps(directions), overlap.shape), atol=1e-14)
         np.testing.assert_allclose(gram, np.broadcast_to(start.grams, gram.shape), atol=1e-14)

@@ -1,5 +1,7 @@
 """Random and special states on which formulas are checked."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +16,7 @@ def random_vectors(rng: np.random.Generator, count: int, dim: int, scale: float 
     return scale * vectors / np.linalg.norm(vectors, axis=1, keepdims=True) * rng.uniform(0.5, 1.5, (count, 1))
 
 
+@partial(jax.jit, static_argnums=1)
 def overlaps_of_vectors(vectors: jax.Array, width: int) -> dict[str, jax.Array]:
     """t, c, r of explicit vectors."""
     r = jnp.sum(vectors**2, axis=1)
@@ -23,10 +26,15 @@ def overlaps_of_vectors(vectors: jax.Array, width: int) -> dict[str, jax.Array]:
 
 def ambient_rates(activation: Activation, vectors: np.ndarray, a: np.ndarray) -> dict[str, np.ndarray]:
     """d/dt of t, c, r along the ambient gradient flow, by automatic differentiation of the ambient loss alone."""
-    v, weights = jnp.asarray(vectors), jnp.asarray(a)
-    velocity = -jax.grad(lambda x: ambient_loss(activation, x, weights))(v)
-    _, rates = jax.jvp(lambda x: overlaps_of_vectors(x, weights.size), (v,), (velocity,))
-    return {name: np.asarray(value) for name, value in rates.items()}
+    return {name: np.asarray(value) for name, value in _rates(activation, vectors, a).items()}
+
+
+@partial(jax.jit, static_argnums=0)
+def _rates(activation: Activation, vectors: jax.Array, weights: jax.Array) -> dict[str, jax.Array]:
+    velocity = -jax.grad(lambda x: ambient_loss(activation, x, weights))(vectors)
+    rates: dict[str, jax.Array]
+    _, rates = jax.jvp(lambda x: overlaps_of_vectors(x, weights.size), (vectors,), (velocity,))
+    return rates
 
 
 def single_overlap_state(overlap: float, init_scale: float) -> InitialState:
