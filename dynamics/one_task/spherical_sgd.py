@@ -131,9 +131,8 @@ def spherical_sgd(
     limit = jnp.asarray(float(steps))
 
     def advance(chain: tuple, _: Stretch) -> tuple:
-        for i in np.flatnonzero(
-            np.isinf(np.asarray(chain[1]))
-        ):  # what has arrived needs no new numbers: it stands still
+        # (What has arrived stands still, and needs no new numbers.)
+        for i in np.flatnonzero(np.isinf(np.asarray(chain[1]))):
             streams[i][0].standard_normal(out=gaussians[i])
             streams[i][1].standard_gamma((dim - 2) / 2, out=halves[i])
         drawn = np.empty((block, count + 1, replicas))
