@@ -44,7 +44,7 @@ def test_the_means_are_those_of_samples() -> None:
     assert sigma.information_exponent == 3
     for name, found, samples in (
         ("f", f, psi * np.sqrt(1 - u**2) * q),
-        ("K", shrinkage, u * psi**2 * (q**2 + dim - 2) / 2),
+        ("K", shrinkage, psi**2 * (u * (q**2 + dim - 2) / 2 + np.sqrt(1 - u**2) * z * q)),
         ("N", variance + f**2, (1 - u**2) * psi**2 * q**2),
     ):
         assert abs(found - samples.mean()) < 5 * samples.std() / np.sqrt(z.size), name

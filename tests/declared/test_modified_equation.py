@@ -69,7 +69,7 @@ def test_memory_is_that_of_the_weights_of_past_gradients(kind: str, first: float
     found = modified.memory(Momentum(1.0, beta=0.7, kind=kind))
     assert found.total == pytest.approx(weights.sum())
     assert found.lag == pytest.approx(past @ weights / weights.sum())
-    assert modified.memory(Rule(1.0)) == modified.Memory(1.0, 0.0)
+    assert modified.memory(Rule(1.0)) == modified.Memory(1.0, 0.0, 1.0)
 
 
 #: Of linear fields, which do not commute: F, the gradient's covariance, the product of its means.

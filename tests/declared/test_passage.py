@@ -11,9 +11,9 @@ from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
 from theory.declared.loss import Correlation, Loss, Square
 from theory.declared.model import DeclaredModel
-from theory.declared.one_direction import Drift, drift_of
+from theory.declared.one_direction import Drift, drift, drift_of
 from theory.declared.passage import allowed_step, passage_steps
-from theory.declared.rule import Rule
+from theory.declared.rule import Momentum, Rule
 from theory.declared.student import committee
 from theory.declared.target import Additive
 
@@ -65,3 +65,48 @@ def test_the_next_order_is_that_of_one_step_size_throughout(link: str, loss: Los
     assert abs(square - 1) > 0.3
     f, shrinkage, _ = step_means(model, np.linspace(0.3, 0.7, 50))
     assert allowed_step(found, dim, 0.3, 0.7) == pytest.approx(np.min(f / shrinkage), rel=2e-3)
+
+
+def shrunk(rows: str, rule: Rule, loss: Loss, dim: int, u: float) -> float:
+    """K of h3 by quadrature over samples whose parts the row takes one after the other; ± a step, so that only squares stay."""
+    points, weights = np.polynomial.hermite_e.hermegauss(24)
+    z, q = np.meshgrid(points, points, indexing="ij")
+    rest, size = np.full_like(z, np.sqrt(dim - 2)), 1e-6
+    # Along the row, beside it towards the direction, and all else.
+    x, direction = np.stack([z, q, rest]), np.array([u, np.sqrt(1 - u**2), 0.0])
+    a = np.tensordot(direction, x, 1)
+    label, field = ((y**3 - 3 * y) / np.sqrt(6) for y in (a, z))
+    slope = 3 * (z**2 - 1) / np.sqrt(6)
+    pull = (label - field if isinstance(loss, Square) else label) * slope
+    along = x.copy()
+    if rows == "projected":
+        along[0] = 0.0
+    if rows == "light":
+        along, along[0] = pull * along, 2 * label * field
+    else:
+        along = pull * along
+    beta = rule.beta if isinstance(rule, Momentum) else 0.0
+    found = 0.0
+    for sign in (1, -1):
+        row, velocity = np.zeros_like(x), along
+        row[0] = 1.0
+        for _ in range(60 if beta else 1):
+            row = row + sign * size * velocity
+            if rows != "light":
+                row = row / np.linalg.norm(row, axis=0)
+            velocity = beta * velocity
+        found = found + np.tensordot(direction, row / np.linalg.norm(row, axis=0), 1) - u
+    return -float(weights @ found @ weights) / (2 * np.pi) / (2 * size**2)
+
+
+@pytest.mark.parametrize("rule", [Rule(1e-3), Momentum(1e-3, beta=0.6)])
+@pytest.mark.parametrize(
+    ("rows", "loss"),
+    [("sphere", Correlation()), ("sphere", Square()), ("projected", Correlation()), ("light", Correlation())],
+)
+def test_a_row_that_a_step_lengthens_turns_less(rows: str, loss: Loss, rule: Rule) -> None:
+    """By the correlation loss K is twice that of projected rows here, by which the largest step was twice too large."""
+    h3, dim, u = Activation.parse("h3"), 32, 0.3
+    student = committee(h3, 1, rows="projected" if rows == "projected" else "sphere")
+    found = drift(student, Additive(h3, (1.0,)), loss, rule, dim, light=rows == "light")
+    assert found.second_order(dim, u)[0] == pytest.approx(shrunk(rows, rule, loss, dim, u), rel=1e-3)

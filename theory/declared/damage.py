@@ -8,7 +8,8 @@ $$\text{mean delay}=\int_0^T\eta(t)\Big[\frac{K+\frac12ff'}f+\frac{Nf'}{2f^2}\Bi
 
 at u(t): the weights fall from the start on, as $(T-t)^{J/(J-2)}$ and faster on a plateau, so that a late step harms less than
 an early one. f, K and N are means over the sample: with $\langle\theta,x\rangle=uz+\sqrt{1-u^2}q$, ψ the rule's coefficient of
-x (`theory.declared.one_direction.psi`), $f=E\psi\sqrt{1-u^2}q$, $K=\frac12uE\psi^2(q^2+d-2)$, $N=(1-u^2)E\psi^2q^2-f^2$.
+x and ρ by how much it lengthens the row (`theory.declared.one_direction`), $f=E\psi\sqrt{1-u^2}q$,
+$K=\frac12uE\psi^2(q^2+d-2)+\sqrt{1-u^2}E\rho\psi q$, $N=(1-u^2)E\psi^2q^2-f^2$.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from theory.core.errors import InputError
 from theory.core.lowered import lower_numpy
 from theory.core.quadrature import gauss_hermite, gauss_legendre
 from theory.declared.model import DeclaredModel
-from theory.declared.one_direction import psi
+from theory.declared.one_direction import psi_and_rho
 from theory.declared.rule import Momentum
 
 #: Points for z and q each (exact for polynomial ψ up to degree 40); panels in u, and their points; step of f'.
@@ -94,10 +95,9 @@ def step_means(model: DeclaredModel, u: np.ndarray) -> tuple[np.ndarray, np.ndar
     for one in u:
         rest = np.sqrt(1 - one**2)
         labels = np.asarray(model.target.value((one * z + rest * q)[..., None], lower_numpy))
-        steps = psi(model.student, model.loss, model.rule, labels, z, float(d))
+        steps, stretch = psi_and_rho(model.student, model.loss, model.rule, labels, z, float(d))
         f = float(np.sum(both * steps * rest * q))
         square = both * steps**2
-        rows.append(
-            (f, one * float(np.sum(square * (q**2 + d - 2))) / 2, rest**2 * float(np.sum(square * q**2)) - f**2)
-        )
+        shrinkage = one * np.sum(square * (q**2 + d - 2)) / 2 + rest * np.sum(both * stretch * steps * q)
+        rows.append((f, float(shrinkage), rest**2 * float(np.sum(square * q**2)) - f**2))
     return tuple(np.array(rows).T)

@@ -53,10 +53,14 @@ def delay() -> sp.Expr:
 
 @dataclass(frozen=True)
 class Memory:
-    r"""Of past gradients. Attributes: total: $\sum_j\kappa_j$, so that h = η · total. lag: ℓ, in steps."""
+    r"""Of past gradients.
+
+    Attributes: total: $\sum_j\kappa_j$, so that h = η · total. lag: ℓ, in steps. square: $\sum_j\kappa_j^2/(\sum_j\kappa_j)^2$.
+    """
 
     total: float
     lag: float
+    square: float
 
 
 def memory(rule: Rule) -> Memory:
@@ -69,7 +73,8 @@ def memory(rule: Rule) -> Memory:
     left = 1 - x["beta"]
     later = x["alpha"] * x["c"]
     total = -x["gamma"] + later / left
-    return Memory(total, later / left**2 / total)
+    square = x["gamma"] ** 2 + later**2 / (1 - x["beta"] ** 2)
+    return Memory(total, later / left**2 / total, square / total**2)
 
 
 # ----------------------------------------------------------------------- the derivation

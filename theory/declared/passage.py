@@ -1,9 +1,7 @@
 r"""Steps until one direction is found: the largest step size that a rule stands, and the passage time to first order in it.
 
-From the drift $\gamma f(u)$, $f=(1-u^2)\sum_i\nu_iu^{i-1}$ (`theory.declared.one_direction`), the shrinkage of the row
-$\gamma^2K$, $K=\tfrac12uE\psi^2(q^2+d-2)$, and the variance $\gamma^2N$, $N=(1-u^2)E\psi^2q^2-f^2$, of a step (means at
-overlap u, by Mehler's formula; of projected rows: of others K is larger by $\sqrt{1-u^2}E\psi^2zq$, a share of
-O(1/d)). The overlap grows as long as $\gamma K<f$: a step size is the `share` of the largest one with
+From the drift $\gamma f(u)$, $f=(1-u^2)\sum_i\nu_iu^{i-1}$, the shrinkage of the row $\gamma^2K$ and the variance $\gamma^2N$ of
+a step (`theory.declared.one_direction`, means at overlap u by Mehler's formula). The overlap grows as long as $\gamma K<f$: a step size is the `share` of the largest one with
 that on the whole way. The mean number of steps from $u_0$ to $u_1$ is, by Itô's formula for the remaining time
 $\int_u^{u_1}dv/f$ (derived),
 
@@ -41,7 +39,7 @@ def allowed_step(drift: Drift, dim: float, start: float, level: float, share: fl
             f"drift is {f.min():.3g} at overlap {u[f.argmin()]:.3g}: the direction is not found from {start:g}; start "
             "above the barrier, or turn the sign of the second layer"
         )
-    return float(share * np.min(f / _second_order(drift, dim, u)[0]))
+    return float(share * np.min(f / drift.second_order(dim, u)[0]))
 
 
 def passage_steps(drift: Drift, dim: float, step_size: float, start: float, level: float) -> tuple[float, float]:
@@ -55,15 +53,9 @@ def passage_steps(drift: Drift, dim: float, step_size: float, start: float, leve
     f = drift.at(u)
     sums = np.polynomial.polynomial
     slope = (1 - u**2) * sums.polyval(u, sums.polyder(drift.coefficients)) - 2 * u * f / (1 - u**2)
-    shrinkage, variance = _second_order(drift, dim, u)
+    shrinkage, variance = drift.second_order(dim, u)
     later = (shrinkage + f * slope / 2) / f**2 + variance * slope / (2 * f**3)
     return float(weights @ (1 / f)) / step_size, float(weights @ later)
-
-
-def _second_order(drift: Drift, dim: float, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """K and N."""
-    square, along = drift.squares_at(u)
-    return u * (along + (dim - 2) * square) / 2, (1 - u**2) * along - drift.at(u) ** 2
 
 
 def _between(start: float, level: float) -> tuple[np.ndarray, np.ndarray]:
@@ -93,5 +85,5 @@ class Wandering(Diffusion):
 
     def coefficients(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Drift and variance at overlaps of shape (n,)."""
-        shrinkage, variance = _second_order(self.drift, self.dim, overlap)
+        shrinkage, variance = self.drift.second_order(self.dim, overlap)
         return self.drift.at(overlap) - self.step_size * shrinkage, self.step_size * variance

@@ -138,7 +138,7 @@ def lone_rows(model: DeclaredModel, start: Start) -> dict[int, LoneRow]:
         with suppress(InputError):
             overlap = float(start.overlaps(model.directions)[0, row, p] / np.sqrt(start.grams[0, row, row]))
             link = target.link if overlap > 0 else _reflected(target.link)
-            own = drift(single, Additive(link, (weight,)), loss, rule, float(model.inputs.dim))
+            own = drift(single, Additive(link, (weight,)), loss, rule, float(model.inputs.dim), light=light)
             others = (np.sum(np.square(target.weights)) - weight**2) * label + variance
             squares = own.squares + np.eye(1, own.squares.size)[0] * others * (gain * second) ** 2 * slope
             one = LoneRow(model, start, row, p, replace(own, squares=squares), abs(overlap))
