@@ -68,7 +68,7 @@ def test_the_next_order_is_that_of_one_step_size_throughout(link: str, loss: Los
 
 
 def shrunk(rows: str, rule: Rule, loss: Loss, dim: int, u: float) -> float:
-    """K of h3 by quadrature over samples whose parts the row takes one after the other; ± a step, so that only squares stay."""
+    """K of h3 by quadrature over samples that the row takes part by part; ± a step, so that only squares stay."""
     points, weights = np.polynomial.hermite_e.hermegauss(24)
     z, q = np.meshgrid(points, points, indexing="ij")
     rest, size = np.full_like(z, np.sqrt(dim - 2)), 1e-6

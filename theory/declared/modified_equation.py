@@ -55,7 +55,7 @@ def delay() -> sp.Expr:
 class Memory:
     r"""Of past gradients.
 
-    Attributes: total: $\sum_j\kappa_j$, so that h = η · total. lag: ℓ, in steps. square: $\sum_j\kappa_j^2/(\sum_j\kappa_j)^2$.
+    Attributes: total: $\sum_j\kappa_j$, so that h = η · total. lag: ℓ, in steps. square: $\sum_j\kappa_j^2$ over total².
     """
 
     total: float

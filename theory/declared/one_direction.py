@@ -21,8 +21,8 @@ a sample twice, or normalise, change ψ and so i (arXiv:2402.03220).
 ψ is read off the rule itself, run on vectors of the plane of w and x. Momentum is linear in the gradients: a row that hardly
 moves while it remembers is moved by each sample in the end by $\sum_j\kappa_j$ times what plain SGD does
 (`theory.declared.modified_equation`), and ψ is that. (ρ, too; but a row that is put back on the sphere between two of a
-sample's parts loses what the first has added to its length: $\rho\psi$ is $\tfrac12(1+\sum\kappa_j^2/(\sum\kappa_j)^2)$ of their
-product.) Any other rule that keeps something of earlier samples has no ψ.
+sample's parts loses what the first has added to its length: ρψ is $\tfrac12(1+\sum_j\kappa_j^2/(\sum_j\kappa_j)^2)$
+times their product.) Any other rule that keeps something of earlier samples has no ψ.
 """
 
 from dataclasses import dataclass, replace

@@ -1,8 +1,8 @@
 r"""Steps until one direction is found: the largest step size that a rule stands, and the passage time to first order in it.
 
-From the drift $\gamma f(u)$, $f=(1-u^2)\sum_i\nu_iu^{i-1}$, the shrinkage of the row $\gamma^2K$ and the variance $\gamma^2N$ of
-a step (`theory.declared.one_direction`, means at overlap u by Mehler's formula). The overlap grows as long as $\gamma K<f$: a step size is the `share` of the largest one with
-that on the whole way. The mean number of steps from $u_0$ to $u_1$ is, by Itô's formula for the remaining time
+From the drift $\gamma f(u)$, $f=(1-u^2)\sum_i\nu_iu^{i-1}$, the shrinkage of the row $\gamma^2K$ and the variance
+$\gamma^2N$ of a step (`theory.declared.one_direction`: means at overlap u, by Mehler's formula). The overlap grows as long as
+$\gamma K<f$: a step size is the `share` of the largest one with that on the whole way. The mean number of steps from $u_0$ to $u_1$ is, by Itô's formula for the remaining time
 $\int_u^{u_1}dv/f$ (derived),
 
 $$E\,n=\frac1\gamma\int\frac{du}f+\int\Big[\frac{K+\frac12ff'}{f^2}+\frac{Nf'}{2f^3}\Big]du+O(\gamma),$$
