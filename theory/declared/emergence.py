@@ -18,6 +18,7 @@ from theory.declared.flow import is_quadratic, speed
 from theory.declared.known import NUMBER, STEPS, TIME, Known, Unknown, fact, small
 from theory.declared.lone_row import Course, Passage, Row, alone, follow
 from theory.declared.model import DeclaredModel
+from theory.declared.modified_equation import memory
 from theory.declared.rule import Rule
 from theory.declared.schedule import MOST_STEPS, steps_until
 from theory.declared.start import Start
@@ -55,9 +56,32 @@ _COSINE = 0.1
 _NEAR = 2.0
 #: By how much of its time SGD may miss that of the flow, as what the steps of the flow are worth.
 _FLUCTUATIONS = 0.3
+#: Age of gradients, over the steps that it takes, that does not matter.
+_OLD = 3e-3
 #: Largest squared norm, over the target's, at which students that noise keeps there have been seen not to diverge (h3: 0 of
 #: 200 at 0.04, 10 of 12 at 0.08).
 _GROWN = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class _Lag:
+    """What gradients that are `lag` steps old in the mean make of the steps to each direction."""
+
+    lag: float
+    rows: Mapping[int, LoneRow]
+    second_moment: float
+    pace: float
+
+    def of(self, p: int, time: float, steps: float) -> tuple[float, float, tuple[Condition, ...]]:
+        """Steps by which they are more, what that is known to, and whether it is little."""
+        if p not in self.rows:
+            text = "lag: gradients are as old as {:.2g} of these steps, and how much later that makes them is not known"
+            return 0.0, 0.0, (small("lag", self.lag / steps, _OLD, text),)
+        later, size = self.rows[p].later(self.lag)
+        # (A row that is not light shortens itself.)
+        heavy = 4 * self.lag * self.rows[p].norm * self.second_moment * self.pace * time
+        text = "lag: old gradients move these steps by {:.2g} of what they are without"
+        return later, size**2 / steps + heavy, (small("lag", (size + heavy) / steps, _FLUCTUATIONS, text),)
 
 
 def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
@@ -83,16 +107,22 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         times = {x.place - 1: x.value for x in entries if isinstance(x, Known) and x.quantity == FOUND and x.place}
         entries += [least_step(lone, times)] if lone else []
         law = partial(_law_of_row, lone)
+    own = memory(replace(model.rule, decay=0.0, samples=0))
+    rows = lone_rows(model, start) if own.lag else {}
+    lag = _Lag(own.lag, rows, float(model.student.activation.second_moment), pace)
     yield from entries
-    yield from _in_steps(model.rule, entries, law)
+    yield from _in_steps(model.rule, entries, law, lag)
 
 
 def _in_steps(
-    rule: Rule, entries: Sequence[Known | Unknown], law: Callable[[Rule, int], HittingLaw | None]
+    rule: Rule,
+    entries: Sequence[Known | Unknown],
+    law: Callable[[Rule, int], HittingLaw | None],
+    lag: _Lag,
 ) -> Iterator[Known | Unknown]:
     """The flow's times as steps, by the sum of step sizes. Steps of SGD take as long where their own `law`, in flow time, is
     near: the interval holds its mean, give or take its spread. A schedule moves them by no more than its largest step would if
-    all were as large.
+    all were as large. Momentum's old gradients make them more (`theory.declared.passage.late`), give or take that share of it.
     """
     found = [x for x in entries if isinstance(x, Known) and x.quantity == FOUND and x.place is not None]
     times = np.array([x.value for x in found])
@@ -113,6 +143,11 @@ def _in_steps(
         ends = np.array([entry.low / (1 + moved), entry.high * (1 + moved)])
         low, high = steps_until(rule.step_size, ends)[0].tolist()
         over = np.isinf(high) and np.isfinite(entry.high)
+        later, beside, waits = 0.0, 0.0, tuple[Condition, ...]()
+        if lag.lag and 0 < value < np.inf and entry.place is not None:
+            later, beside, waits = lag.of(entry.place - 1, entry.value, value)
+            beside = max(beside, abs(later)) if callable(rule.step_size) else beside
+        low, high = max(low + later - beside, 0.0), high + later + beside
         conditions = (
             *entry.conditions,
             stable,
@@ -120,8 +155,9 @@ def _in_steps(
             fact("noise", not rule.noise, "noise: what that on labels moves SGD by is not known"),
             fact("fluctuations", entry.value < np.inf, "fluctuations: noise may find what the flow never does"),
             small("fluctuations", moved, _FLUCTUATIONS, "fluctuations: SGD is {:.2g} times it off, in mean and spread"),
+            *waits,
         )
-        yield Known(FOUND_STEPS, value, STEPS, entry.source, conditions, entry.place, low, high)
+        yield Known(FOUND_STEPS, value + later, STEPS, entry.source, conditions, entry.place, low, high)
 
 
 def _stable(size: float, bound: float) -> Condition:

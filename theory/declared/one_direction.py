@@ -244,7 +244,7 @@ class Drift:
     Attributes:
         coefficients: $\nu_i$. squares: of $E\psi^2$. bends: of $E\partial_a^2\psi^2$, a the direction's coordinate.
         errors: of the coefficients, by their quadrature, (degrees,) or one for all; what is not above counts as 0.
-        stretches: of $E\partial_a\rho\psi$.
+        stretches: of $E\partial_a\rho\psi$. lengthening: of Eρ.
     """
 
     coefficients: np.ndarray
@@ -252,6 +252,7 @@ class Drift:
     bends: np.ndarray
     errors: np.ndarray | float = 0.0
     stretches: np.ndarray | float = 0.0
+    lengthening: np.ndarray | float = 0.0
 
     def at(self, u: ArrayLike) -> np.ndarray:
         r"""$E\,\Delta u/\gamma$, same shape as u."""
@@ -324,9 +325,9 @@ def drift(
     stretched = _stretched(moved) / _size(rule)
     if light:
         stretched = 2 * memory(rule).total * points.labels * _functions(student)[0](points.fields)
-    elif type(rule) is Momentum:
-        stretched = stretched * (1 + memory(rule).square) / 2
-    return Drift(found, squares, bends, errors, _series(points.table(stretched * values), 1))
+    kept = (1 + memory(rule).square) / 2 if type(rule) is Momentum and not light else 1.0
+    stretches, lengthening = points.table(kept * stretched * values), points.table(stretched)
+    return Drift(found, squares, bends, errors, _series(stretches, 1), _series(lengthening, 0))
 
 
 def _stretched(moved: Plane) -> np.ndarray:

@@ -1,9 +1,9 @@
 r"""Steps until one direction is found: the largest step size that a rule stands, and the passage time to first order in it.
 
 From the drift $\gamma f(u)$, $f=(1-u^2)\sum_i\nu_iu^{i-1}$, the shrinkage of the row $\gamma^2K$ and the variance
-$\gamma^2N$ of a step (`theory.declared.one_direction`: means at overlap u, by Mehler's formula). The overlap grows as long as
-$\gamma K<f$: a step size is the `share` of the largest one with that on the whole way. The mean number of steps from $u_0$ to $u_1$ is, by Itô's formula for the remaining time
-$\int_u^{u_1}dv/f$ (derived),
+$\gamma^2N$ of a step (`theory.declared.one_direction`: means at overlap u, by Mehler's formula). The overlap grows as long
+as $\gamma K<f$: a step size is the `share` of the largest one with that on the whole way. The mean number of steps from
+$u_0$ to $u_1$ is, by Itô's formula for the remaining time $\int_u^{u_1}dv/f$ (derived),
 
 $$E\,n=\frac1\gamma\int\frac{du}f+\int\Big[\frac{K+\frac12ff'}{f^2}+\frac{Nf'}{2f^3}\Big]du+O(\gamma),$$
 
@@ -56,6 +56,27 @@ def passage_steps(drift: Drift, dim: float, step_size: float, start: float, leve
     shrinkage, variance = drift.second_order(dim, u)
     later = (shrinkage + f * slope / 2) / f**2 + variance * slope / (2 * f**3)
     return float(weights @ (1 / f)) / step_size, float(weights @ later)
+
+
+def late(drift: Drift, lag: float, start: float, level: float, free: bool) -> tuple[float, float]:
+    r"""By how many steps momentum of mean lag ℓ makes a passage longer, to first order in the lag, and the sum of its
+    parts' sizes, two scalars:
+
+    $$\ell\Big\{1+\ln\frac{f(u_1)}{f(u_0)}+c\int_{u_0}^{u_1}\frac{E\rho}f\,du\Big\}.$$
+
+    The first two are `theory.declared.modified_equation.delay`. Of `free` rows c is 2: momentum keeps the pace of a shorter
+    row, which a longer one needs the more of. Rows on a sphere, c = 1, forget all but that their velocity, which does not turn
+    with them, holds their own past places, too. Derived.
+
+    Raises `InputError` as `allowed_step`.
+    """
+    allowed_step(drift, 2.0, start, level)
+    u, weights = _between(start, level)
+    ends = drift.at([start, level])
+    lengthening = np.polynomial.polynomial.polyval(u, np.atleast_1d(drift.lengthening))
+    stretch = float(weights @ (lengthening / drift.at(u)))
+    parts = lag * (1 + float(np.log(ends[1] / ends[0]))), lag * (2 if free else 1) * stretch
+    return parts[0] + parts[1], abs(parts[0]) + abs(parts[1])
 
 
 def _between(start: float, level: float) -> tuple[np.ndarray, np.ndarray]:

@@ -22,7 +22,7 @@ from theory.declared.known import TIME, Known, fact, small
 from theory.declared.loss import Correlation
 from theory.declared.model import DeclaredModel
 from theory.declared.one_direction import REFERENCE, Drift, drift
-from theory.declared.passage import Wandering, allowed_step
+from theory.declared.passage import Wandering, allowed_step, late
 from theory.declared.rule import Momentum, Rule
 from theory.declared.start import Start
 from theory.declared.student import committee
@@ -55,6 +55,15 @@ class LoneRow:
     def largest(self) -> float:
         """Raises `InputError` for a row that is not driven to the direction all the way. A batch divides the second order."""
         return self.model.rule.batch * allowed_step(self.drift, self.dim, self.overlap, _LEVEL)
+
+    @property
+    def norm(self) -> float:
+        """Squared, of a 2-homogeneous row at the start, which it shortens itself by; 0 of others, whose drift has it."""
+        return float(self.start.grams[:, self.row, self.row].sum()) if self.model.student.homogeneous else 0.0
+
+    def later(self, lag: float) -> tuple[float, float]:
+        """Steps by which gradients of a mean age make it later, and their size. Raises `InputError` as `largest`."""
+        return late(self.drift, lag, self.overlap, _LEVEL, self.model.student.homogeneous)
 
     def largest_step(self, time: float) -> Known:
         """`time`: when the direction is found, inf where that is not known."""
