@@ -143,7 +143,10 @@ def psi(student: Student, loss: Any, rule: Rule, labels: ArrayLike, z: ArrayLike
 def psi_and_rho(
     student: Student, loss: Any, rule: Rule, labels: ArrayLike, z: ArrayLike, square: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Both, as `psi`: of momentum without what is lost between a sample's parts."""
+    """ψ and ρ, each in the shape of the labels: of momentum without what is lost between a sample's parts.
+
+    Raises `InputError` as `psi`.
+    """
     moved = _moved(student, loss, rule, labels, z, square)
     return np.asarray(moved.tail / _size(rule)), _stretched(moved) / _size(rule)
 
@@ -276,7 +279,7 @@ class Drift:
         return mean, mean + (1 - given**2) * bend
 
     def second_order(self, dim: float, u: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        r"""K and $N=(1-u^2)E\psi^2q^2-f^2$, f = `at(u)`: over γ², the mean's shrinkage and the variance; both as u."""
+        r"""K and $N=(1-u^2)E\psi^2q^2-f^2$, f = `at(u)`: over γ², the mean's shrinkage and the variance, in the shape of u."""
         given = np.asarray(u, dtype=float)
         square, along = self.squares_at(given)
         tangent = 1 - given**2
