@@ -86,7 +86,7 @@ def shrunk(rows: str, rule: Rule, loss: Loss, dim: int, u: float) -> float:
     else:
         along = pull * along
     beta = rule.beta if isinstance(rule, Momentum) else 0.0
-    found = 0.0
+    found = np.zeros_like(z)
     for sign in (1, -1):
         row, velocity = np.zeros_like(x), along
         row[0] = 1.0
