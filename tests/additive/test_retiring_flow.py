@@ -1,6 +1,7 @@
 """The coupled flow with learned pairs retired: the derivation behind it, its accuracy, its cost, and what it refuses."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -74,6 +75,43 @@ def test_the_bound_covers_the_force_it_bounds():
         tangent = gradient - (gradient @ u) * u
         limit = sum(f(u[0]) * g(v[0]) for f, g in zip(force, mass, strict=True))
         assert np.linalg.norm(tangent) <= limit * (1 + 1e-6)
+
+
+def test_the_bound_covers_what_light_students_do_near_the_direction():
+    """At u = e the kernel's own derivative is gone, and of h₃ + h₄ near −e so is φ: what is left is |v − v₀e| = √(1 − v₀²)."""
+    activation = Activation.parse("h3+h4")
+    bound, kernel = retirement.pull_bound(activation), [activation.kernel_at(retirement.x, n) for n in range(2)]
+    force, mass = ([sp.lambdify(retirement.x, f, "numpy") for f in side] for side in (bound.force, bound.mass))
+    slope = sp.lambdify(retirement.x, kernel[1], "numpy")
+    for v in (-0.999, -0.99, -0.9, 0.05, 0.5):
+        exact = abs(slope(v)) * np.sqrt(1 - v**2)  # |φ'(1) φ'(v) (v − v₀e)|/φ'(1)
+        assert exact <= sum(f(1.0) * g(v) for f, g in zip(force, mass, strict=True))
+
+
+def test_what_moves_a_row_lies_across_it():
+    rng = np.random.default_rng(0)
+    row, velocity = ({"t": rng.standard_normal((5, 3)), "u": rng.standard_normal((5, 4))} for _ in range(2))
+    length = np.sqrt(np.sum(row["t"] ** 2, axis=1) + np.sum(row["u"] ** 2, axis=1))[:, None]
+    row = {name: x / length for name, x in row.items()}
+    across = module._tangent(velocity, row)
+    left = {name: velocity[name] - across[name] for name in row}
+    np.testing.assert_allclose(
+        np.sum(across["t"] * row["t"], axis=1) + np.sum(across["u"] * row["u"], axis=1), 0, atol=1e-12
+    )
+    for name in row:  # what is taken away is along the row
+        np.testing.assert_allclose(left[name] * row["t"][:, :1], left["t"][:, :1] * row[name], atol=1e-12)
+
+
+def test_a_share_that_stays_is_its_own_mean():
+    """Noted twice on the way to the half time, 2 and 5, of forces of which a quarter is kept all the time."""
+    ledger = module._Ledger.empty(1, 1)
+    ledger.shared = np.full((1, 1), 0.25)
+    state = {"t": np.zeros((1, 1)), "u": np.zeros((1, 1))}
+    for now, half in ((2.0, np.inf), (5.0, 5.0), (7.0, 5.0)):
+        hits = module.Hits(*(np.array([x]) for x in (half, 0, np.inf, np.inf)))
+        cast = SimpleNamespace(sources=np.zeros(1))
+        ledger.note(SimpleNamespace(time=now, hits=hits, neglected=np.zeros(1), state=state, taken=0, cast=cast))
+    assert ledger.left_out == pytest.approx([0.25])
 
 
 @pytest.mark.parametrize("text", ["h4", pytest.param("h3", marks=pytest.mark.slow)])

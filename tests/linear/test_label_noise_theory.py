@@ -11,7 +11,7 @@ import sympy as sp
 from scipy.integrate import solve_ivp
 
 from theory import Derivation, DerivationError, InputError
-from theory.linear import alignment, label_noise, oscillation, sam, sde
+from theory.linear import alignment, label_noise, oscillation, sam, sam_norm, sde
 from theory.linear import averaging as label_noise_averaging
 from theory.linear.kick import kick_forms
 from theory.linear.phases import (
@@ -618,6 +618,30 @@ def test_the_norm_falls_as_its_course_says() -> None:
     for _ in range(last):
         norm2 *= np.exp(-sam.decay_rate(radius, step, norm2, 1.0, dim))
     assert abs(fall.mean() - np.log(norm2 / width)) > allowed + 4 * fall.std() / 8
+
+
+def test_a_step_of_the_course_is_the_mean_of_explicit_steps() -> None:
+    """Isotropic W with an error at an angle to the target, and a part of a across W, in d = 8: all four mean changes."""
+    rng, dim, weight, norm, radius, step = np.random.default_rng(1), 8, 2.0, 1.5, 0.4, 0.02
+    aside, error, cosine, draws = 0.7, 0.9, 0.6, 60_000
+    target, e = norm * np.array([cosine, 0.8, *[0.0] * 6]), error * np.eye(dim)[0]
+    W = np.vstack([np.sqrt(weight) * np.eye(dim), np.zeros(dim)])
+    a = np.append((target + e) / np.sqrt(weight), np.sqrt(aside))
+    x = rng.standard_normal((draws, 1, dim))
+    later, last = _sam_step(
+        np.broadcast_to(W, (draws, *W.shape)), np.broadcast_to(a, (draws, dim + 1)), x, target, radius, step
+    )
+    theta = np.einsum("rmd,rm->rd", later, last)
+    inside = np.einsum("rmd,rd->rm", later, np.linalg.solve(np.swapaxes(later, 1, 2) @ later, theta[..., None])[..., 0])
+    changes = np.column_stack([
+        np.sum(later**2, axis=(1, 2)) - dim * weight, np.sum((theta - target) ** 2, axis=1) - error**2,
+        (theta - target - e) @ target / norm, np.sum((last - inside) ** 2, axis=1) - aside,
+    ])  # fmt: skip
+    law = sam_norm._changes(
+        weight, norm * sam_norm._direction(cosine), e[:3], aside, sam.inputs_by_error(dim, 40, 5, 4), radius, step
+    )
+    assert np.all(np.abs(changes.mean(axis=0) - law) < 4 * changes.std(axis=0) / np.sqrt(draws))
+    assert np.all(np.abs(law) > 20 * changes.std(axis=0) / np.sqrt(draws))
 
 
 def test_a_course_that_is_none_is_refused() -> None:

@@ -195,7 +195,10 @@ def test_lazy_rich_arms_share_the_start_and_resume_bit_by_bit(
 ) -> None:
     save = checkpoint.save
     experiment = LazyRich(images=4, hidden=8, step_size=0.05, steps=steps, replicas=replicas, saves=4)
-    whole = lazy_rich(toy, experiment, folder=tmp_path / "a").dataset
+    told: list[float] = []
+    whole = lazy_rich(toy, experiment, folder=tmp_path / "a", progress=lambda share, _: told.append(share)).dataset
+    assert told == sorted(told)
+    assert (told[0], told[-1]) == (0.0, 1.0)
     assert np.ptp(whole.loss_train.isel(time=0).values, axis=(1, 2)).max() < 1e-12
 
     def stop(fraction: float, text: str) -> None:

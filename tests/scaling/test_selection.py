@@ -194,6 +194,14 @@ def test_none_of_two_is_missed_as_their_covariance_says(covariance: float) -> No
     assert none_missed(np.array([0.3, 0.6]), pair)[2] == pytest.approx(0.7 * 0.4 + covariance, rel=1e-7)
 
 
+def test_none_of_two_is_missed_where_both_hardly_ever_are() -> None:
+    """To the second order, which pairs are: (1 − p)² of independent ones, 1 − 2p of exclusive ones, 1 − p of one."""
+    p = 4e-4
+    for covariance, none in ((0.0, (1 - p) ** 2), (-(p**2), 1 - 2 * p), (p * (1 - p), 1 - p)):
+        pair = np.array([[0.0, covariance], [covariance, 0.0]])
+        assert none_missed(np.array([p, p]), pair)[2] == pytest.approx(none, abs=1e-13)
+
+
 def test_odd_activations_may_leave_directions_without_a_neuron() -> None:
     law = selection_law(power_law(2, 0.5, 3, exponent=3), fluctuations=False)
     assert 0.05 < law.missed.sum() < 0.5
