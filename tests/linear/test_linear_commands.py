@@ -4,9 +4,13 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from dynamics import label_noise_sgd
 from emergence.models.linear import MODEL, LinearProblem, resolve
-from theory import InputError
+from theory import InputError, draw_linear_start, draw_linear_task
+from theory.core.curves import first_crossing
+from theory.linear.phases import predict_phases
 from validation.claims.linear.label_noise_sgd import boundary
+from validation.comparisons.linear import _figures
 from validation.figures.linear import alternating, curves, neuron_paths, norm_and_alignment
 
 SMALL = ["--dim", "4", "--student-width", "30", "--step-size", "0.005", "--noise", "2", "--replicas", "2", "--quiet"]
@@ -222,6 +226,25 @@ def test_figures_are_drawn_and_refuse_shapes_that_do_not_match():
     assert lines[1].get_linestyle() == "--"
     with pytest.raises(InputError, match="alignment: shape"):
         norm_and_alignment(steps, runs, runs[:, :3])
+
+
+def test_the_figures_of_a_run_are_its_neurons_and_the_predicted_course():
+    """Root mean squares over neurons, the mean over replicas; predicted √½ of the start once ‖W‖² is half."""
+    task, width = draw_linear_task(4, 1.0, None, 0), 12
+    phases = predict_phases(task, width=width, step_size=0.01, noise=2.0)
+    half = int(first_crossing(phases.times, phases.frobenius2, width / 2, falling=True))
+    start = draw_linear_start(width, 4, np.random.default_rng(0))
+    run = label_noise_sgd(
+        task, start, step_size=0.01, steps=half, noise=2.0, replicas=2, seed=3, saves=4, tracked=width
+    )
+    (_, both), (_, paths) = _figures(phases, run, width)
+    lines = {line.get_label(): np.asarray(line.get_ydata()) for ax in both.axes for line in ax.get_lines()}
+    norm2, cosine = run.values("norm2"), np.abs(run.values("overlap")[..., 0])
+    np.testing.assert_allclose(lines["norm"], np.sqrt(norm2.mean(axis=2)).mean(axis=0))
+    np.testing.assert_allclose(lines["alignment"], cosine.mean(axis=(0, 2)))
+    assert lines["norm, predicted"][-1] == pytest.approx(np.sqrt(0.5), rel=1e-3)
+    drawn = np.array([line.get_data() for line in paths.axes[0].get_lines()])[:width]
+    np.testing.assert_allclose(drawn, np.stack([cosine[0], np.sqrt(norm2[0])]).transpose(2, 0, 1))
 
 
 @pytest.mark.parametrize("name", ["label-noise", "oscillation", "alignment", "sam"])
