@@ -175,6 +175,10 @@ def test_rows_notes_and_picture_are_of_what_was_run(found: dict) -> None:
     ran = {FLOW: flow, DOUBLE: found[DOUBLE], SGD: found[SGD], HALF: replace(half, dataset=broken, diverged=lost)}
     rows, notes = compare._rows(found["model"], start, ran, {"no decay": fast})
     judged = measurements(found["model"], flow, (ran[DOUBLE], ran[SGD], ran[HALF]), {"no decay": fast})
+    for one in judged:  # of f₀ + aη the limit takes a from f(η) − f(η/2), and aη is twice that
+        full, fine = (readings(found["model"], run, flow)[one.quantity][~lost] for run in (ran[SGD], half))
+        kept = readings(found["model"], ran[SGD], flow)[one.quantity].mean() - full.mean()
+        assert one.details["shift"] == pytest.approx(2 * (full.mean() - fine.mean()) + kept, rel=1e-9)
     assert rows == [
         {
             "quantity": one.quantity, "predicted": one.predicted, "measured_mean": one.estimate,

@@ -10,6 +10,7 @@ from ambient import ambient_gradient_flow
 
 from dynamics import quadratic_flow, riccati_flow
 from dynamics.additive.ambient_flow import ambient_loss
+from dynamics.quadratic.riccati import _ROUNDING, Echelon
 from dynamics.quadratic.riccati_data import riccati_dataset
 from dynamics.quadratic.riccati_integration import integrate, integrate_overlap
 from theory import Activation, InputError, QuadraticModel, Student, Subspace, Teacher, draw_initial_state, draw_subspace
@@ -168,6 +169,22 @@ def test_a_teacher_block_of_nearly_lower_rank(delta: float) -> None:
     assert len(told) == (allowed.max() > 1e-3) == (delta < 1e-15)  # (once, not at each time)
     for g, time, slack in zip(found, times, allowed, strict=True):
         assert np.linalg.norm(g - in_high_precision(a, start, time), 2) <= 2 * slack + 1e-12
+
+
+def test_the_worst_errors_of_the_columns_move_the_frame_as_far_as_is_said() -> None:
+    """Of X = AB⁻¹, entry by entry: all errors of one relative size, with the signs that add up."""
+    rng, small = np.random.default_rng(4), 1e-7
+    columns = rng.standard_normal((7, 3)) * [1.0, 1e-3, 1e3]
+    echelon = Echelon.of(spectrum(4), Subspace(columns[:4], columns[4:]))
+    rows = np.vstack([columns[:4][echelon.order], columns[4:]])
+    on, off = rows[echelon.pivots], rows[echelon.rest]
+    frame, inverse = off @ np.linalg.inv(on), np.linalg.inv(on)
+    np.testing.assert_allclose(echelon.frame, frame, rtol=1e-9)
+    for i, j in np.ndindex(frame.shape):
+        signs = np.sign(inverse[:, j])
+        bent = on * (1 - small * np.outer(np.sign(frame[i]), signs) * np.sign(on))
+        moved = (off[i] * (1 + small * signs * np.sign(off[i]))) @ np.linalg.inv(bent)
+        assert moved[j] - frame[i, j] == pytest.approx(echelon.rounding[i, j] * small / _ROUNDING, rel=1e-4)
 
 
 def test_small_overlaps_are_not_rounding() -> None:
