@@ -7,7 +7,9 @@ import pytest
 import sympy as sp
 
 from theory.core import hermite
+from theory.core.errors import InputError
 from theory.core.hermite import z
+from theory.core.lowered import finite
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
@@ -75,3 +77,14 @@ def test_a_bump_that_is_narrower_than_the_quadratures_points_is_seen(width: floa
     mean = height * np.sqrt(spread / (1 + spread)) * np.exp(-(place**2) / (2 * (1 + spread)))
     assert found[0] == pytest.approx(mean, rel=1e-9)
     assert found[1] == pytest.approx(1 + mean * place / (1 + spread), rel=1e-9)
+
+
+def test_a_gap_is_filled_with_the_mean_of_both_sides_wherever_it_is() -> None:
+    """sin(z − a)/(z − a) is 1 at a, and |z − a|/(z − a), which jumps there, 0."""
+    at = np.array([-3.0, 0.0, 2.0])
+    for a in at:
+        smooth, jump = (finite(lambda z, f=f, a=a: f(z - a) / (z - a))(at) for f in (np.sin, np.abs))
+        np.testing.assert_allclose(smooth, np.sinc((at - a) / np.pi), atol=1e-8)
+        np.testing.assert_array_equal(jump, np.sign(at - a))
+    with pytest.raises(InputError, match="no finite value near 2"):
+        finite(lambda z: np.log(z - 2.0))(at[2:])

@@ -82,6 +82,18 @@ def only(found: Knowledge, quantity: str) -> Known:
     return one
 
 
+@pytest.mark.parametrize(
+    ("link", "own", "doubted"),
+    [("h3", "h3", False), ("h3", "h3+1", True), ("h3+1", "h3", True), ("h3+1", "h3+1", True), ("h3-1", "h3+1", True)],
+)
+def test_a_mean_of_link_or_of_activation_puts_the_largest_step_in_doubt(link: str, own: str, doubted: bool) -> None:
+    """Whoever has it, and where both have one of a size: it is fitted by what all rows' norms sum up to, not row by row."""
+    directions, target = Directions.orthonormal(Inputs.isotropic(DIM), 1), Additive(Activation.parse(link), (1.0,))
+    start = Start((SCALE * np.array([[0.2, np.sqrt(0.96)]]),))
+    model = DeclaredModel(directions, target, two_homogeneous(Activation.parse(own), 1), Rule(1e-9))
+    assert {x.name: not x.holds for x in only(predict(model, start), BOUND).conditions}["mean"] == doubted
+
+
 @pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.slow), 4])
 @pytest.mark.parametrize("student", [SPHERE, LIGHT], ids=["sphere", "homogeneous"])
 def test_steps_are_valid_where_sgd_takes_them(student: Student, batch: int) -> None:
