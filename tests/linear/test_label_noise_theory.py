@@ -322,6 +322,14 @@ def test_a_pause_takes_what_runs_of_one_dimension_lose() -> None:
     assert abs(fallen.mean() - predicted) < 4 * error < 0.07 * predicted
 
 
+def test_the_course_is_followed_for_twice_what_the_fall_to_the_onset_takes() -> None:
+    """At small steps, ln m/(d‖θ*‖) at the decay rate of the start."""
+    task = draw_linear_task(4, 2.0, None, 0)
+    phases = predict_phases(task, width=400, step_size=1e-5, noise=3.0, batch=2)
+    assert phases.times[-1] * phases.decay_rate == pytest.approx(2 * np.log(400 / (4 * 2)), rel=0.01)
+    assert phases.onset_steps == pytest.approx(phases.times[-1] / 2, rel=0.2)
+
+
 def test_phases_of_the_published_setting() -> None:
     phases = predict_phases(draw_linear_task(20, 1.0, None, 0), width=1000, step_size=1e-3, noise=4.0)
     assert phases.escape_steps == pytest.approx(2 / (np.sqrt(1000) * 1e-6 * phases.residual_variance), rel=0.1)
