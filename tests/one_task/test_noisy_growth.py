@@ -5,7 +5,7 @@ import pytest
 import sympy as sp
 
 from theory import InputError
-from theory.one_task.noisy_growth import NoisyGrowth, alpha, end, leaving_probability, start, steps_of_growth
+from theory.one_task.noisy_growth import OVERSHOOT, NoisyGrowth, alpha, end, leaving_probability, start, steps_of_growth
 
 
 def test_orders_of_the_number_of_steps() -> None:
@@ -30,6 +30,18 @@ def test_steps_are_those_of_the_recursion(power: int) -> None:
     assert growth.steps == pytest.approx(count, abs=1)
 
 
+@pytest.mark.parametrize(("power", "end"), [(1, 3.0), (2, 3.0), (5, 1.5)])
+def test_the_variance_is_that_of_kicks_that_the_recursion_carries_back(power: int, end: float) -> None:
+    """Each is divided by what the recursion makes of a small change until then; at small steps, from another start than 1."""
+    growth = NoisyGrowth(power, 1e-4, 0.8, end, 1e-5, 0.02)
+    x, grown, kicks = growth.start, 1.0, 0.0
+    while x < growth.end:
+        grown *= 1 + growth.rate * power * x ** (power - 1)
+        x += growth.rate * x**power
+        kicks += grown**-2
+    assert growth.share == pytest.approx(kicks * (growth.noise / (growth.width * growth.start)) ** 2, rel=2e-3)
+
+
 def test_leaving_probability_has_both_limits() -> None:
     assert leaving_probability(0.01) == pytest.approx(0, abs=1e-20)
     assert [leaving_probability(s) for s in (30.0, 1e3, 1e5)] == pytest.approx([1] * 3, abs=1e-12)
@@ -51,6 +63,37 @@ def test_where_all_kicks_count_alike_the_barrier_is_as_far_as_a_plain_walk_overs
     middle, half = growth.leaves()
     assert middle - half == pytest.approx(outside.mean(), abs=4 * outside.std() / np.sqrt(walks))
     assert middle + half == pytest.approx(leaving_probability(steps / edge**2), rel=1e-6)
+    assert growth.doob == pytest.approx(steps / edge**2)  # (Kolmogorov's bound)
+    assert (
+        pytest.approx(0.5826, abs=5e-5) == OVERSHOOT
+    )  # a Gaussian walk's mean overshoot of a far barrier (Chernoff 1965)
+
+
+def test_noisy_recursions_leave_the_tube_as_often_as_the_law_says() -> None:
+    """Cubic growth to thrice the start; edges that follow the recursion themselves; by either, and by the lower one first."""
+    walks, growth = 40_000, NoisyGrowth(3, 1e-3, 1.0, 3.0, 2.9e-3, 0.05)
+    rng, at, edges = np.random.default_rng(1), np.ones(walks), np.array([0.95, 1.05])
+    left = np.zeros((2, walks), dtype=bool)
+    for _ in range(growth.steps):
+        at = at + 1e-3 * at**3 + 2.9e-3 * rng.standard_normal(walks)
+        edges = edges + 1e-3 * edges**3
+        inside = ~left.any(axis=0)
+        left |= np.stack([at < edges[0], at > edges[1]]) & inside
+        at = np.where(left.any(axis=0), edges.mean(), at)
+    for count, share in ((2, left.any(axis=0).mean()), (1, left[0].mean())):
+        middle, half = growth.leaves(count)
+        error = np.sqrt(share * (1 - share) / walks)
+        assert abs(share - middle) < half + 4 * error
+    assert abs(left[0].mean() - growth.leaves(2)[0]) > 10 * error
+
+
+def test_the_width_of_the_tube_moves_the_law_as_another_start_does() -> None:
+    """Of many small steps, whose overshoot is nothing: from an edge of the tube, as far from it as it is wide."""
+    growth = NoisyGrowth(3, 1e-7, 1.0, 2.0, 2.9e-5, 0.05)
+    moved = [NoisyGrowth(3, 1e-7, x, 2.0, 2.9e-5, 0.05 / x) for x in (0.95, 1.05)]
+    more, less = (leaving_probability(one.share) for one in moved)
+    assert growth.leaves()[1] == pytest.approx((more - less) / 2, rel=0.02)
+    assert growth.leaves(1)[1] == pytest.approx((more - less) / 4, rel=0.02)
 
 
 def test_refusals_name_argument_value_and_remedy() -> None:
