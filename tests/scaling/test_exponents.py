@@ -149,6 +149,8 @@ def test_extrapolation_finds_limit_coefficient_and_its_error() -> None:
     wrong = extrapolate(sizes, slopes, power=None)
     assert abs(wrong.shift) > 1e-3  # a wrong correction shows when the smallest size is left out
     assert extrapolate(sizes[:2], slopes[:2], power=0.5).limit.value == pytest.approx(-1 / 3, abs=1e-12)
+    by_logarithm = extrapolate(sizes, 0.5 + 3 / np.log(sizes), power=None)
+    assert (by_logarithm.limit.value, by_logarithm.coefficient) == pytest.approx((0.5, 3.0))
 
 
 def family(widths: np.ndarray, x: np.ndarray, beta: float = 1.0) -> list[np.ndarray]:

@@ -356,6 +356,15 @@ def test_local_exponent_has_its_limit_at_one_half() -> None:
     np.testing.assert_allclose(scaling_laws.local_exponent(PowerLawLoss(0.8, np.inf), times), -0.75)
 
 
+def test_local_exponent_of_few_directions_is_the_slope_of_their_exact_sum() -> None:
+    """Of 30, 6 to 10 of which are learned: the missing tail begins half a direction after the last."""
+    law, step = PowerLawLoss(0.8, 30, LargestOverlap(1000)), 1e-3
+    times = law.time_of(np.array([6.0, 8.0, 10.0]))
+    shares = [law.share(times * np.exp(x)) for x in (step, -step)]
+    slope = np.log(shares[0] / shares[1]) / (2 * step)
+    np.testing.assert_allclose(scaling_laws.local_exponent(law, times), slope, rtol=5e-4)
+
+
 @pytest.mark.parametrize("law", [FixedOverlap(), LargestOverlap(10)])
 def test_shares_at_the_ends_of_time(law: FixedOverlap | LargestOverlap) -> None:
     for teachers in (50, np.inf):
