@@ -13,7 +13,7 @@ import xarray as xr
 from ambient import ambient_gradient_flow
 from conftest import Frame, frame_of
 
-from dynamics.additive.ambient_flow import embed
+from dynamics.additive.ambient_flow import ambient_loss, embed
 from dynamics.additive.deflated_flow import bracket
 from dynamics.additive.gradient_flow import (
     FlowResult,
@@ -35,6 +35,7 @@ from theory import (
     select,
 )
 from theory.core.indexed import Sums, Term, k, r
+from validation.experiments.states import ambient_rates, overlaps_of_vectors, random_vectors
 
 H4 = Activation.from_degree(4)
 Make = Callable[..., Frame]
@@ -413,3 +414,19 @@ def test_long_plateaus_end_and_their_events_are_found(start: float) -> None:
     assert flow.half_time[0] <= flow.loss_time[0] < flow.half_time[0] + 100
     assert flow.dataset.loss.values[-1] == pytest.approx(0, abs=1e-14)
     assert flow.dataset.norm2.values[-1, 0] == pytest.approx(0.8, rel=1e-9)
+
+
+def test_rates_of_vectors_are_those_of_a_small_step_down_their_loss() -> None:
+    """What claims hold the flow against: the gradient by differences of the loss, the rates by those of the overlaps."""
+    rng, a, small = np.random.default_rng(3), np.array([0.8, 0.5]), 1e-5
+    vectors = random_vectors(rng, 2, 5)
+
+    loss = jax.jit(lambda v: ambient_loss(H4, v, jnp.asarray(a)))
+
+    gradient = np.zeros_like(vectors)
+    for i, j in np.ndindex(vectors.shape):
+        moved = small * np.eye(1, vectors.size, i * vectors.shape[1] + j).reshape(vectors.shape)
+        gradient[i, j] = (loss(vectors + moved) - loss(vectors - moved)) / (2 * small)
+    ahead, back = (overlaps_of_vectors(jnp.asarray(vectors - way * small * gradient), 2) for way in (1, -1))
+    for name, rate in ambient_rates(H4, vectors, a).items():
+        np.testing.assert_allclose(rate, (ahead[name] - back[name]) / (2 * small), rtol=1e-5, atol=1e-8)

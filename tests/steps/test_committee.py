@@ -271,6 +271,13 @@ def test_moments_of_a_whole_step_against_sampled_steps() -> None:
     np.testing.assert_allclose(np.cov(moves, rowvar=False), noise, rtol=0.1, atol=0.03 * np.abs(noise).max())
 
 
+def test_noise_of_a_step_of_a_linear_row_is_wicks() -> None:
+    """ΔT/η = (e·x)x₁ with the error e = θ* − w: mean e₁ and variance |e|² + e₁² in any dimension."""
+    given = committee_parameters(Teacher.of([1.0], 20, normalise=False), [1.0], 0.02)
+    _, noise = remainder_and_noise(Activation.parse("h1"), "free", given, np.array([[0.3]]), np.array([[0.5]]))
+    assert noise[0, 0] == pytest.approx((1 - 2 * 0.3 + 0.5) + 0.7**2, rel=1e-9)
+
+
 def test_a_run_that_diverges_says_so() -> None:
     teacher = Teacher.of([1.0, 1.0], 200, normalise=False)
     found = committee_sgd(

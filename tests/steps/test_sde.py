@@ -50,6 +50,16 @@ def numbers(step_size: float = STEP, weights: tuple[float, ...] = (1.0,), dim: i
     return {**parameters_of(teacher, step_size), "eta_drift": jnp.asarray(step_size)}
 
 
+def test_noise_alone_leaves_the_mean_of_every_squared_norm() -> None:
+    """E exp(x + noise) of what is followed as ln r; overlaps have none to make up for."""
+    diffusion, root = OverlapDiffusion(system(), 3, 2), np.random.default_rng(0).standard_normal((12, 12))
+    covariance = root @ root.T
+    drift = np.asarray(diffusion.ito(jnp.asarray(covariance)))
+    assert diffusion.size == 12  # t (3, 2), c (3), ln r (3)
+    np.testing.assert_allclose(np.exp(drift + np.diag(covariance) / 2)[9:], 1.0)
+    np.testing.assert_array_equal(drift[:9], 0.0)
+
+
 # -------------------------------------------------------------------------- one task
 
 
