@@ -92,7 +92,9 @@ def test_sign_and_late_starts() -> None:
     assert hitting_distribution(even, -start).quantile(0.5) == hitting_distribution(even, start).quantile(0.5)
     odd, start = problem("h3", 64, 0.5)
     assert hitting_distribution(odd, -start).quantile(0.5) > hitting_distribution(odd, start).quantile(0.5)
-    assert hitting_distribution(even, 0.9).quantile(0.3) == 0.0
+    for late in (0.9, hitting_distribution(even, start).level, -0.9):
+        assert hitting_distribution(even, late).quantile(0.3) == 0.0
+        assert hitting_distribution(even, late).cdf(np.array([-1.0, 0.0, 1.0])).tolist() == [0.0, 1.0, 1.0]
 
 
 @pytest.mark.slow

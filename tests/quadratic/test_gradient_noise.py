@@ -4,10 +4,20 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 from theory import Activation, InputError, Teacher
 from theory.core.hermite import z
-from theory.quadratic.gradient_noise import entry_variance, few_samples, largest_singular_value, teachers_share
+from theory.quadratic.gradient_noise import (
+    N,
+    entry_variance,
+    few_samples,
+    gamma,
+    largest_singular_value,
+    square,
+    teachers_share,
+    variance,
+)
 from theory.quadratic.model import QuadraticModel
 
 
@@ -30,6 +40,14 @@ def test_noise_of_a_sample(text: str) -> None:
     slack = 4 * np.hypot(error[:2].sum(), 2 * error[2]) / mean[2] / (2 * 20)
     assert teachers_share(model) == pytest.approx(rise, abs=slack)
     assert abs(rise) > 3 * slack
+
+
+@pytest.mark.parametrize("width", [1, 4, 30])
+def test_what_the_students_own_labels_add_to_the_noise_of_a_sample(width: int) -> None:
+    """By quadrature over the squared length s of a sample's part in the student: E (s − N)²s, beside the teacher's 2S E s."""
+    own, first = (chi2(width).expect(f) for f in (lambda s: (s - width) ** 2 * s, lambda s: s))
+    found = variance().subs({N: width, gamma: 0.7, square: 0.3})
+    assert float(found) == pytest.approx(4 * 0.7**2 * (2 * 0.3 * first + 0.7**2 * own) / width, rel=1e-6)
 
 
 @pytest.mark.parametrize(
