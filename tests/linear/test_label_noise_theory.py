@@ -19,6 +19,7 @@ from theory.linear.phases import (
     Geometry,
     Law,
     Residual,
+    _top_share,
     mean_alignment,
     onset_level,
     predict_phases,
@@ -320,6 +321,24 @@ def test_a_pause_takes_what_runs_of_one_dimension_lose() -> None:
     predicted = law.switched(np.array([[paused[0].mean()]]), float(paused[1].mean()))
     error = fallen.std(ddof=1) / np.sqrt(runs)
     assert abs(fallen.mean() - predicted) < 4 * error < 0.07 * predicted
+
+
+def test_the_largest_singular_values_share_is_that_of_weights_that_boosts_lean() -> None:
+    """s₁/‖W‖ of columns with this G by their singular values; a boost's mean moves the top eigenvalue as draws of it do."""
+    rng = np.random.default_rng(2)
+    W = rng.standard_normal((50, 3)) * [2.0, 1.0, 0.5]
+    gram, target = W.T @ W, np.array([1.0, 0.3, -0.5])
+    geometry = Geometry(np.eye(3), target, np.ones(3), 1.0)
+    sizes = np.linalg.svd(W, compute_uv=False)
+    assert _top_share(gram, np.zeros((3, 3)), geometry) == pytest.approx(sizes[0] / np.linalg.norm(sizes))
+    root = np.array([[20.0, 0.0, 0.0], [5.0, 9.0, 0.0], [-4.0, 3.0, 12.0]])
+    leans = rng.standard_normal((200_000, 3)) @ root.T
+    leans = np.concatenate([leans, -leans])[:, :, None] * target
+    tops = np.linalg.eigvalsh(gram + leans + np.swapaxes(leans, 1, 2))[:, -1]
+    moved = _top_share(gram, root @ root.T, geometry) ** 2 * np.trace(gram) - sizes[0] ** 2
+    error = (tops[:200_000] + tops[200_000:]).std() / 2 / np.sqrt(200_000)
+    assert moved == pytest.approx(tops.mean() - sizes[0] ** 2, abs=4 * error, rel=0.05)
+    assert moved > 20 * error
 
 
 def test_the_course_is_followed_for_twice_what_the_fall_to_the_onset_takes() -> None:

@@ -43,7 +43,7 @@ from dynamics.networks.labels import flipped
 from dynamics.networks.lazy_rich import CLEAN, NOISY, SAM
 from dynamics.networks.linearised import LinearState, expected_loss, linear_step, modes
 from dynamics.networks.merging import groups, merge_rows
-from dynamics.networks.residual import RESNET18, Folded, folded, trained_part
+from dynamics.networks.residual import RESNET18, Folded, Unit, folded, trained_part
 from dynamics.networks.training import RECORDS, Trained, cross_entropy, evaluate
 from theory import InputError
 from theory.linear.label_flips import REPLACEMENTS, LabelFlips, derivation, variance_function
@@ -197,6 +197,9 @@ def test_lazy_rich_arms_share_the_start_and_resume_bit_by_bit(
     experiment = LazyRich(images=4, hidden=8, step_size=0.05, steps=steps, replicas=replicas, saves=4)
     told: list[float] = []
     whole = lazy_rich(toy, experiment, folder=tmp_path / "a", progress=lambda share, _: told.append(share)).dataset
+    assert (
+        whole.step.values.tolist() == np.linspace(0, steps, 5).tolist()
+    )  # the start, and as many times as `saves` says
     assert told == sorted(told)
     assert (told[0], told[-1]) == (0.0, 1.0)
     assert np.ptp(whole.loss_train.isel(time=0).values, axis=(1, 2)).max() < 1e-12
@@ -262,6 +265,23 @@ def test_a_residual_network_starts_as_a_homogeneous_function_without_bias() -> N
     once, thrice = start(images)[0], start(3 * images)[0]
     assert float(jnp.abs(once[0] - once[1]).min()) > 1e-3
     np.testing.assert_allclose(thrice, 3 * once, rtol=1e-9)
+
+
+def test_running_statistics_go_to_those_of_what_is_seen_again_and_again() -> None:
+    """A tenth of the way at each look; in training the batch's own are used, and one channel's do not mix with another's."""
+    rng = np.random.default_rng(0)
+    x, weight = jnp.asarray(rng.standard_normal((6, 5, 5, 2)) + 3.0), jnp.asarray(rng.standard_normal((3, 2, 1, 1)))
+    seen = np.einsum("nhwc,oc->onhw", x, weight[..., 0, 0]).reshape(3, -1)
+    mean, variance = jnp.asarray([1.0, 2.0, 3.0]), jnp.asarray([4.0, 5.0, 6.0])
+    unit = Unit(weight, jnp.ones(3), jnp.zeros(3), mean, variance, 1)
+    for looks in range(1, 4):
+        out, unit = unit(x, training=True)
+        np.testing.assert_allclose(unit.mean, seen.mean(axis=1) + 0.9**looks * (mean - seen.mean(axis=1)))
+        np.testing.assert_allclose(unit.variance, seen.var(axis=1) + 0.9**looks * (variance - seen.var(axis=1)))
+        np.testing.assert_allclose(out.mean(axis=(0, 1, 2)), 0.0, atol=1e-12)
+    still, same = unit(x, training=False)
+    np.testing.assert_array_equal(same.mean, unit.mean)
+    assert np.all(np.abs(still.mean(axis=(0, 1, 2))) > 0.01)
 
 
 @pytest.mark.slow
