@@ -679,6 +679,10 @@ def test_a_course_that_is_none_is_refused() -> None:
     ):
         with pytest.raises(InputError, match=words):
             norm_course(*numbers, 1.0, np.array([0, 1000]))
+    limit = 2 / (22 * (1000 / 20 + 1))  # η(d + 2)Λ = 2 of samples, with m/d + 1 for Λ at the start
+    for share, words in ((1.01, "stability limit"), (0.99, "the error grows as large as the weights")):
+        with pytest.raises(InputError, match=words):
+            norm_course(0.2, share * limit, 1000, 20, 1.0, np.array([0, 1000]))
 
 
 @pytest.mark.parametrize(("dim", "share", "slack"), [(3, 0.01, 0.12), (5, 0.3, 0.03), (20, 0.3, 0.01)])

@@ -148,3 +148,13 @@ def test_scores_order_by_emergence_time(exponent: int) -> None:
     for (k, q), value in np.ndenumerate(overlap):
         reach = abs(value) if exponent % 2 == 0 else max(value, 0.0)
         assert found[k, q] == pytest.approx(teacher.weights[q] * reach ** (exponent - 2))
+
+
+def test_a_row_at_minus_e_finds_nothing_by_its_own_slope() -> None:
+    """Of exponent 1 overlaps of both signs grow, the more the larger they are, from −1 on, where nothing moves."""
+    teacher, overlap = Teacher.of([0.8, 0.6], 10), np.array([[-1.0, -1.0], [-0.9, 0.2], [0.1, 0.1]])
+    found = scores(overlap, teacher, 1)
+    np.testing.assert_allclose(found[0], 0.0, atol=1e-15)
+    assert np.all(found[1:] > 0)
+    assert np.argmax(found, axis=0).tolist() == [2, 1]
+    np.testing.assert_allclose(found[2] / found[2, 0], [1.0, 0.6 / 0.8])

@@ -152,6 +152,19 @@ def test_a_mean_of_narrow_frames_is_refused(step_size: float) -> None:
         mean_flow(model_of(40, 2, 4), start.on_teachers, np.array([0.0, 24.0]), step_size=step_size)
 
 
+def test_a_run_stops_at_the_first_record_at_which_all_replicas_have_the_risk() -> None:
+    """The risk falls by less than 5 % from one record to the next."""
+    model, start = model_of(50), draw_subspace(P, N, 50, 0)
+    given: dict = {"step_size": 2e-3, "steps": 1600, "replicas": 3, "saves": 100, "seed": 1}
+    worst = stiefel_sgd(model, start, **given).risk.max(axis=0)
+    place = int(np.argmax(worst < 1.7))
+    assert np.all(worst[:place] > worst[place])
+    assert worst[place - 1] < 1.05 * worst[place]
+    stopped = stiefel_sgd(model, start, **given, stop_at_risk=float(worst[place]) * (1 + 1e-9))
+    assert stopped.risk.shape == (3, place + 1)
+    np.testing.assert_allclose(stopped.risk.max(axis=0), worst[: place + 1], rtol=1e-12)
+
+
 def test_the_manifold_is_kept_and_the_risk_falls() -> None:
     model = model_of(200, 3, 5)
     run = stiefel_sgd(model, draw_subspace(5, 3, 200, 1), step_size=1e-4, steps=40_000, replicas=4, saves=20)
