@@ -633,18 +633,33 @@ def test_the_norm_falls_as_its_course_says() -> None:
     a, target = rng.standard_normal((64, width)) / np.sqrt(width), np.eye(dim)[0]
     found = norm_course(radius, step, width, dim, 1.0, steps)
     before, last = np.log(np.sum(W**2, axis=(1, 2))), 0
-    for now, law, second2, allowed in zip(
-        steps[1:], np.log(found.norm2 / width)[1:], found.second_norm2[1:], found.left_out[1:], strict=True
+    for now, law, second2, spread, allowed in zip(
+        steps[1:],
+        np.log(found.norm2 / width)[1:],
+        found.second_norm2[1:],
+        found.spread[1:],
+        found.left_out[1:],
+        strict=True,
     ):
         for _ in range(now - last):
             W, a = _sam_step(W, a, rng.standard_normal((64, 1, dim)), target, radius, step)
         last, fall, lengths = now, np.log(np.sum(W**2, axis=(1, 2))) - before, np.sum(a**2, axis=1)
         assert abs(fall.mean() - law) < allowed + 4 * fall.std() / 8
         assert abs(lengths.mean() - second2) < 4 * lengths.std() / 8
+        error2 = np.sum((np.einsum("rmd,rm->rd", W, a) - target) ** 2, axis=1)
+        assert abs(error2.mean() - spread**2) < 4 * error2.std() / 8
+        assert error2.std() / 8 < spread**2 / 6
     norm2 = float(width)
     for _ in range(last):
         norm2 *= np.exp(-sam.decay_rate(radius, step, norm2, 1.0, dim))
     assert abs(fall.mean() - np.log(norm2 / width)) > allowed + 4 * fall.std() / 8
+
+
+def test_what_the_course_leaves_out_goes_with_the_boosts_while_the_norm_falls() -> None:
+    found = norm_course(0.3, 4e-3, 200, 8, 1.0, np.arange(0, 601, 2))
+    boosts = found.spread**2 / (found.norm2 / 8 + found.second_norm2) ** 2
+    summed = np.trapezoid(boosts, -np.log(found.norm2))
+    assert found.left_out[-1] == pytest.approx(summed, rel=2e-3)
 
 
 def test_a_step_of_the_course_is_the_mean_of_explicit_steps() -> None:
