@@ -2,7 +2,7 @@ r"""What a polynomial sees of any link: the means of its derivatives, $m_j(v)=E\
 
 By Price's theorem $E\,\sigma(h)\sigma_*(g)=\sum_j\frac{q_{12}^j}{j!}\mu^\sigma_j(q_{11})\,m_j(q_{22})$ with numbers m_j that
 belong to a direction, so that a link needs no closed kernel, nor derivatives: $m_j=c_j\sqrt{j!}\,v^{-j/2}$ with the Hermite
-coefficients c_j of $\sigma_*(\sqrt v\,\cdot)$.
+coefficients c_j of $\sigma_*(\sqrt v\,\cdot)$ (derived).
 """
 
 from dataclasses import dataclass
