@@ -33,9 +33,11 @@ _MULTIPLICITY, _DIMENSION = re.compile(r"(?<=x)\d+"), re.compile(r"(?<=dim=)\d+|
 #: Options that are fields of every rule, beside the step size, which is text.
 RULE_OPTIONS = ("batch", "noise", "noise_law", "noise_period", "decay", "samples", "order", "renewed")
 #: The usual effective step, times the trace of the covariance and the unit of gradients; and the share of the largest one that
-#: it does not exceed, and of that at which mean squares about rest grow (h3 in blocks and beside strong spikes: at half of it
-#: one replica in 12 is thrown off by a rare sample, at a quarter one in 100, at an eighth one in 500).
+#: it does not exceed.
 _USUAL, _INSIDE = 0.02, 0.125
+#: The share that the usual step may be of the one at which mean squares about rest grow (h3 in blocks and beside strong
+#: spikes: at half of it one replica in 12 is thrown off by a rare sample, at a quarter one in 100, at an eighth one in 500).
+_AT_REST = 0.25
 #: A rule that looks ahead may move the fields of a sample of its batch by this share of their size: more, and their slopes,
 #: which grow by powers, set the noise (measured: of h4, d = 128, mean squared gradients are 12 times as large at .27).
 _FARTHEST = 0.25
@@ -137,8 +139,8 @@ class DeclaredProblem(Problem):
         None,
         Said("0.01"),
         "a number, or power(0.1, 0.5), linear(0.1, 0, 1000) (default: 0.02 / trace of the covariance, over the gain of "
-        "momentum and the sizes of student and target, or an eighth of the largest that theory knows, or of what "
-        "rows at rest stand, if that is less)",
+        "momentum and the sizes of student and target, or an eighth of the largest that theory knows, or a quarter "
+        "of what rows at rest stand, if that is less)",
     )
     batch: int | None = option(None, Whole(), "samples in one step (default 1)")
     noise: float | None = option(
@@ -375,10 +377,10 @@ def _in_bounds(model: "DeclaredModel", start: "Start", usual: float) -> "Declare
     with suppress(InputError):  # of a rule without a flow, whose steps may know no units
         usual = usual / (speed(model.rule) * gradients_unit(model))
     plain = _without_look(model)
-    most = min(largest_step(x, start) for x in (model, plain))
+    most = _INSIDE * min(largest_step(x, start) for x in (model, plain))
     with suppress(InputError):  # of a target that is not additive
-        most = min(most, largest_at_rest(plain))
-    return replace(model, rule=replace(model.rule, step_size=min(float(f"{_INSIDE * most:.2g}"), usual)))
+        most = min(most, _AT_REST * largest_at_rest(plain))
+    return replace(model, rule=replace(model.rule, step_size=min(float(f"{most:.2g}"), usual)))
 
 
 def _without_look(model: "DeclaredModel") -> "DeclaredModel":

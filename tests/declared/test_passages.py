@@ -88,7 +88,7 @@ def test_a_look_ahead_that_goes_with_the_step_size_is_one_of_that_length() -> No
 
 
 @pytest.mark.parametrize(
-    ("dim", "replicas", "most"), [(30, 500, 300), pytest.param(40, 2000, 400, marks=pytest.mark.slow)]
+    ("dim", "replicas", "most"), [(30, 500, 300), pytest.param(40, 2000, 800, marks=pytest.mark.slow)]
 )
 def test_first_passages_have_the_law_of_explicit_vectors(dim: int, replicas: int, most: int) -> None:
     """Plain SGD on h3; runs of a step half as large again are told from it."""

@@ -458,9 +458,9 @@ def test_beyond_a_step_mean_squares_about_rest_grow() -> None:
     assert largest_at_rest(model) == pytest.approx(edge, rel=0.1)
 
 
-def test_the_usual_step_is_an_eighth_of_what_rows_at_rest_stand() -> None:
+def test_the_usual_step_is_a_quarter_of_what_rows_at_rest_stand() -> None:
     usual = resolve(DeclaredProblem(activation="h3", inputs="blocks(3x6,1x14)", student_width=4)).model
-    assert usual.rule.step_size == pytest.approx(largest_at_rest(usual) / 8, rel=0.05)
+    assert usual.rule.step_size == pytest.approx(largest_at_rest(usual) / 4, rel=0.05)
 
 
 def test_the_usual_run_of_another_link_finds_its_directions() -> None:
