@@ -344,8 +344,9 @@ def _noise_blocks(context: Context, activation: Activation, a: np.ndarray, dim: 
     return np.array(means)
 
 
-#: Probabilities between which the tail's exponent is read; samples in a block.
-_LIKELY, _RARE, _BLOCK = 1e-2, 1e-4, 500_000
+#: Probabilities between which the tail's exponent is read; samples in a block, and their standard deviation: rare kicks come
+#: from large inputs, so inputs are drawn larger and weighted by the ratio of densities.
+_LIKELY, _RARE, _BLOCK, _STRETCH = 1e-2, 1e-4, 500_000, 2.0
 
 
 @claim(
@@ -360,18 +361,14 @@ _LIKELY, _RARE, _BLOCK = 1e-2, 1e-4, 500_000
 )
 def run_tail(context: Context) -> Iterator[Part]:
     """Per-sample gradients of a light student: exponent in s of −ln P between P = 1e-2 and 1e-4, and P at both ends."""
-    count = context.pick(4, 40)
+    count = context.pick(3, 40)
     ends = {J: [kick_quantile(Activation.from_degree(J), 1.0, p) for p in (_LIKELY, _RARE)] for J in (3, 4)}
     rise = float(np.log(np.log(_RARE) / np.log(_LIKELY)))
     for J, sizes in ends.items():
-        shares = _tail_shares(context, J, np.array(sizes), count)
-        draws = count * _BLOCK
+        shares, covariance = _tail_shares(context, J, np.array(sizes), count)
         span = float(np.log(sizes[1] / sizes[0]))
         estimate = float(np.log(np.log(shares[1]) / np.log(shares[0]))) / span
-        # d ln(−ln P) = dP/(P ln P); the rarer event is part of the other one.
-        lever = np.array([-1.0, 1.0]) / (shares * np.log(shares)) / span
-        cross = shares[1] * (1 - shares[0])
-        covariance = np.array([[shares[0] * (1 - shares[0]), cross], [cross, shares[1] * (1 - shares[1])]]) / draws
+        lever = np.array([-1.0, 1.0]) / (shares * np.log(shares)) / span  # d ln(−ln P) = dP/(P ln P)
         other = ends[7 - J]
         controls = {
             "exponent 2/J": 2 / J,
@@ -384,27 +381,34 @@ def run_tail(context: Context) -> Iterator[Part]:
         error = float(np.sqrt(lever @ covariance @ lever))
         yield Measurement(text, rise / span, estimate, error, 0.0, controls, source, f"h{J}.exponent", details)
         spread = float(np.sqrt(J))  # of the same noise, E6
-        for key, chance, size, share in zip(("near", "far"), (_LIKELY, _RARE), sizes, shares, strict=True):
+        errors = np.sqrt(np.diag(covariance))
+        for key, chance, size, share, stray in zip(
+            ("near", "far"), (_LIKELY, _RARE), sizes, shares, errors, strict=True
+        ):
             text = f"P(|⟨∇ℓ, u⟩| > s‖v‖) over its law's, s = {size:.3g} ({size / spread:.2g} standard deviations), h{J}"
             controls = {
                 "Gaussian tail": float(2 * ndtr(-size / spread)) / chance,
                 "exponential tail": float(np.exp(-np.sqrt(2) * size / spread)) / chance,
             }
-            error = float(np.sqrt(share / draws)) / chance
-            yield Measurement(text, 1.0, float(share) / chance, error, 0.0, controls, source, f"h{J}.{key}")
+            yield Measurement(
+                text, 1.0, float(share) / chance, float(stray) / chance, 0.0, controls, source, f"h{J}.{key}"
+            )
 
 
-def _tail_shares(context: Context, degree: int, sizes: np.ndarray, blocks: int) -> np.ndarray:
-    """Shares of samples whose gradient along u exceeds each size, for a teacher, a student and u in generic position."""
+def _tail_shares(context: Context, degree: int, sizes: np.ndarray, blocks: int) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities that a sample's gradient along u exceeds each size, and their covariance; teacher, student and u in
+    generic position."""
     activation = Activation.from_degree(degree)
     sigma, slope = activation.arrays(), activation.arrays(1)
     rng = context.rng("E33", "samples", degree)
     teacher, student, along, _ = np.linalg.qr(rng.standard_normal((4, 4)))[0]
-    found = np.zeros(sizes.size)
+    found = []
     for _ in range(blocks):
-        x = rng.standard_normal((_BLOCK, 4))
+        x = _STRETCH * rng.standard_normal((_BLOCK, 4))
+        weight = _STRETCH**4 * np.exp(-np.sum(x**2, axis=1) / 2 * (1 - _STRETCH**-2))
         own, psi = x @ student, slope(x @ student)
         radial = (2 * sigma(own) - own * psi) * float(student @ along)  # nothing: u is across the student
         kick = np.abs(sigma(x @ teacher) * (radial + psi * (x @ along)))
-        found += (kick[:, None] > sizes).mean(axis=0)
-    return found / blocks
+        found.append(weight[:, None] * (kick[:, None] > sizes))
+    values = np.concatenate(found)
+    return values.mean(axis=0), np.cov(values, rowvar=False) / len(values)

@@ -54,7 +54,7 @@ class Case:
     most_steps: float = np.inf
 
 
-QUICK = (Case("h4", 32, 6, 128, 2, 0.12, 2.5e5), Case("h3", 128, 6, 256, 1, 0.12, 1.2e5))
+QUICK = (Case("h4", 32, 6, 128, 2, 0.12, 2.5e5), Case("h3", 128, 6, 256, 1, 0.12, 6e4))
 FULL = (QUICK[0], Case("h4", 200, 16, 48, 1, 0.12), Case("h3", 400, 6, 48, 1, 0.12))
 
 

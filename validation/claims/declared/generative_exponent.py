@@ -87,7 +87,7 @@ def _squared_label(link: Target, degree: int) -> float:
 )
 def run_generative(context: Context) -> Iterator[Part]:
     """E ζ_k² by level sets against means over samples of next labels; least degrees shown, of links of exponents 3 to 6."""
-    a = context.rng("M16", "samples").standard_normal(_BIN * context.pick(30_000, 300_000))
+    a = context.rng("M16", "samples").standard_normal(_BIN * context.pick(160_000, 300_000))
     for name, (link, degrees) in _LINKS.items():
         found = label_information(link, max(degrees))
         for degree in degrees:

@@ -6,7 +6,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics.declared.simulate import declared_sgd
 from theory import Activation, SingleTask
 from theory.declared import modified_equation as modified
 from theory.declared.directions import Directions
@@ -15,9 +14,9 @@ from theory.declared.loss import Correlation
 from theory.declared.model import DeclaredModel
 from theory.declared.modified_equation import memory
 from theory.declared.rule import Momentum, Rule
-from theory.declared.start import Start
 from theory.declared.student import committee
 from theory.declared.target import Additive
+from validation.experiments.passages import passages
 from validation.judge.claim import Controls, Measurement, Part, claim
 from validation.judge.context import Context
 from validation.statistics.standard_errors import bootstrap_error
@@ -27,28 +26,21 @@ COST = 6
 _H3, _DIM = Activation.parse("h3"), 32
 #: Overlap at the start, 2/√d, and where the passage is; h in units of d^{−3/2}.
 _BEGIN, _END, _STEP = 2 * _DIM**-0.5, 0.5**0.5, 0.4 * _DIM**-1.5
-#: Steps of a run over those of the flow, and records.
-_LONG, _SAVES = 3, 150
+#: Steps of a run at most, over those of the flow.
+_LONG = 3
 _QUANTILES = {"lower quartile": 25.0, "median": 50.0, "upper quartile": 75.0}
 
 
 @lru_cache(maxsize=16)
 def _passages(beta: float, replicas: int, seed: int) -> np.ndarray:
-    """Times h·n to overlap √½ of independent runs (R,); inf for those that do not come there. β = 0 is plain SGD."""
+    """Times h·n of first passage of overlap √½, of independent runs (R,); inf for those that are late. β = 0 is plain SGD."""
     own = Momentum(1.0, beta=beta)
     rule = Momentum(_STEP / memory(own).total, beta=beta) if beta else Rule(_STEP)
     directions = Directions.orthonormal(Inputs.isotropic(_DIM), 1)
     student = committee(_H3, 1, rows="sphere")
     model = DeclaredModel(directions, Additive(_H3, (1.0,)), student, rule, Correlation())
-    start = Start((np.array([[_BEGIN, np.sqrt(1 - _BEGIN**2)]]),))
-    steps = _SAVES * round(_LONG * SingleTask(_H3).passage_time(1.0, _BEGIN, _END) / _STEP / _SAVES)
-    data = declared_sgd(model, start, steps=steps, replicas=replicas, seed=seed, saves=_SAVES, method="ambient").dataset
-    u = data.overlap.values[:, :, 0, 0, 0]
-    after = np.argmax(u >= _END, axis=1)
-    rows = np.arange(replicas)
-    low, high = u[rows, after - 1], u[rows, after]
-    clock = _STEP * steps / _SAVES * (after - 1 + (_END - low) / (high - low))
-    return np.where(after > 0, clock, np.inf)
+    steps = math.ceil(_LONG * SingleTask(_H3).passage_time(1.0, _BEGIN, _END) / _STEP)
+    return _STEP * passages(model, _BEGIN, _END, steps, replicas, seed)
 
 
 def _lag(beta: float) -> float:
@@ -70,7 +62,7 @@ def _lag(beta: float) -> float:
 )
 def run_momentum(context: Context) -> Iterator[Part]:
     """Quartiles of the time to overlap √½ at d = 32: β = 0.9 (and 0.98) against 0."""
-    replicas = context.pick(1500, 8000)
+    replicas = context.pick(7500, 12_000)
     plain = _passages(0.0, replicas, context.seed_for("M10", "0"))
     for beta in (0.9, 0.98) if context.full else (0.9,):
         name = f"{beta:g}".replace(".", "")

@@ -67,7 +67,7 @@ def published(context: Context, points: int) -> Published:
         progress=context.within(f"n = {points}"),
     )
     # Looked at 200 times before the predicted escape, so that its time is known to half a per cent.
-    options["replicas"] = context.pick(16, 96)
+    options["replicas"] = context.pick(44, 96)
     start = draw_linear_start(WIDTH, DIM, context.rng("published", "early start", points), options["replicas"])
     early = label_noise_sgd(task, start, steps=int(2 * phases.escape_steps), saves=400, **options)
     return Published(task, phases, uncorrected, run, early)

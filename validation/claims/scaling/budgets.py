@@ -368,7 +368,7 @@ def _trend(context: Context, decay: float) -> Iterator[Measurement]:
     for teachers in sizes:
         law = PowerLawLoss(decay, teachers, LargestOverlap(NEURONS))
         runs.append(
-            _Widths(law, int(min(64, max(8, 4 * 10**5 // teachers))), context.rng("E22", "trend", teachers), 12)
+            _Widths(law, int(min(1000, max(8, 6 * 10**6 // teachers))), context.rng("E22", "trend", teachers), 12)
         )
     slopes, errors = (np.array([getattr(x.fit.slope, part) for x in runs]) for part in ("value", "stderr"))
     predicted = np.array([x.fit.finite_size(x.expected.share) for x in runs])

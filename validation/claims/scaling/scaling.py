@@ -167,7 +167,7 @@ def _trend(context: Context, decay: float) -> Iterator[Measurement]:
     for teachers in sizes:
         law = PowerLawLoss(decay, teachers, LargestOverlap(NEURONS))
         times, rng = window_times(law, teachers / SHARE), context.rng("E18", "trend", teachers)
-        replicas = int(min(128, max(8, 2 * 10**6 // teachers)))
+        replicas = int(min(1800, max(8, 25 * 10**6 // teachers)))
         losses = independent_staircases(law, times, replicas, rng)
         curve = ReplicaCurves(times, losses, rng=rng)
         fit = fit_exponent(curve, Window(times[0], times[-1], REASON))

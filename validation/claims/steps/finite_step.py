@@ -29,7 +29,7 @@ _SOURCE = "arXiv:2504.19983, section 2.2 (the step); second order derived"
 _TEXTS = ("quadratic", "h3", "h4", "0.8*h4+0.6*h6")
 _DIM, _WIDTH, _STUDENTS = 12, 3, 4
 #: Random states per activation, and blocks of samples per state: rare samples make mean squares far from normal with fewer.
-_STATES, _BLOCKS, _MANY = 2, 8, 20
+_STATES, _BLOCKS, _MANY = 2, 9, 20
 #: Step at which the exact mean of (T, Q) is judged.
 _STEP = 0.05
 
