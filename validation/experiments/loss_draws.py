@@ -12,6 +12,9 @@ from theory.scaling.loss_sums import LossSum
 from theory.scaling.power_law_loss import PowerLawLoss
 from theory.scaling.selection_draws import draw_overlaps, selected_scores
 
+#: Entries of score matrices held at once.
+_ENTRIES = 2_000_000
+
 
 def weights_of(decay: float, teachers: int) -> np.ndarray:
     """p^(−β), not normalised."""
@@ -30,11 +33,10 @@ def greedy_scores(
     decay: float, directions: int, neurons: int, dim: int, replicas: int, rng: np.random.Generator
 ) -> np.ndarray:
     """(replicas, directions): `neurons` uniform students in R^d compete; 0 for directions without a neuron."""
-    weights, rows = weights_of(decay, directions), []
-    for _ in range(replicas):
-        overlap = draw_overlaps(neurons, directions, dim, 1, rng)
-        rows.append(selected_scores(dim * overlap**2 * weights)[0])
-    return np.array(rows)
+    weights, block = weights_of(decay, directions), max(1, _ENTRIES // (neurons * directions))
+    counts = (min(block, replicas - first) for first in range(0, replicas, block))
+    overlaps = (draw_overlaps(neurons, directions, dim, count, rng) for count in counts)
+    return np.concatenate([selected_scores(dim * overlap**2 * weights) for overlap in overlaps])
 
 
 def staircases(scores: np.ndarray, decay: float, times: ArrayLike, teachers: int | None = None) -> np.ndarray:
