@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import sympy as sp
 import scipy
 
 from dynamics.quadratic.quadratic_flow import QuadraticFlow, quadratic_flow
 from emergence.models.quadratic import MODEL, QuadraticProblem, resolve
 from theory import InputError, Subspace
-from theory.quadratic.filling import fermi, level
+from theory.quadratic.filling import fermi, level, moved_by_a_column
 from theory.quadratic.flow_law import FlowLaw
 from theory.quadratic.occupation import Occupation
 
@@ -200,7 +201,7 @@ def test_a_half_time_is_judged_by_what_a_column_does_to_it() -> None:
         assert all("columns more or less" in one["valid"][0] for one in entries)
 
 
-@pytest.mark.parametrize(("count", "own"), [(7.0, 0.0), (0.0, 0.0), (7.0, 2.0), (0.0, 2.0)])
+@pytest.mark.parametrize(("count", "own"), [(7.0, 0.0), (0.0, 0.0), (7.0, 2.0), (0.0, 2.0), (2.0, 0.05)])
 @pytest.mark.parametrize("width", [1.5, 4.0])
 def test_level_fills_the_width_at_early_and_late_times(count: float, own: float, width: float) -> None:
     energy = np.array([[0.0, 0.1, 0.3, 0.2, 0.0], [3.0, 40.0, 7.0, 7.0, 1e-3], [90.0, 600.0, 80.0, 30.0, 20.0]])
@@ -208,6 +209,24 @@ def test_level_fills_the_width_at_early_and_late_times(count: float, own: float,
     found = level(energy, others, count, width, own)
     filled = fermi(energy + found[:, None])[0].sum(axis=1) + count * fermi(found)[0] + own * np.exp(found)
     np.testing.assert_allclose(filled, width, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("width", "dim", "moved"), [
+    (3, 10, [1 / 2, np.inf, 1.0, 0.0, 0.0]),  # by 1/2 with a column less, 1/4 with one more
+    (3, 3, [1 / 2, np.inf, 0.0, 0.0, 0.0]),
+    (1, 10, [np.inf, 0.0, np.inf, np.inf, 0.0]),  # no column, no half times
+])  # fmt: skip
+def test_what_a_column_moves_is_relative_and_the_larger_of_both_sides(width: int, dim: int, moved: list) -> None:
+    def half_times(n: float) -> np.ndarray:
+        return np.array([10 / n, np.inf if n < 3 else 1.0, 0.0 if n < 4 else 2.0, 5.0, np.inf])
+
+    np.testing.assert_allclose(moved_by_a_column(half_times(width), half_times, width, dim), moved, rtol=1e-14)
+
+
+@pytest.mark.parametrize("x", [-800.0, -40.0, -1.0, 0.0, 0.3, 40.0, 800.0])
+def test_fermi_is_exact_in_both_tails(x: float) -> None:
+    exact = 1 / (1 + sp.exp(-sp.Rational(str(x)))), 1 / (1 + sp.exp(sp.Rational(str(x))))
+    np.testing.assert_allclose(np.ravel(fermi(np.array([x]))), [float(y) for y in exact], rtol=1e-15)
 
 
 def test_default_length_near_half_of_the_dimensions_is_that_of_its_neighbours() -> None:

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import scipy
 
 from dynamics.quadratic.stiefel_sgd import stiefel_sgd
 from theory import InputError, QuadraticModel, Subspace, Teacher, draw_subspace
 from theory.core.curves import first_crossing
-from theory.quadratic.passage import frame_shrinkage, passages
+from theory.core.quadrature import chi_squared, gauss_hermite, product_rule
+from theory.quadratic.passage import frame_shrinkage, passages, start_noise
 from theory.quadratic.stationary import coordinates, mean_map, sample_moments, stationary
 from theory.quadratic.stiefel import mean_flow, projected_risk, second_order, single_passage, step_drift
 
@@ -124,6 +126,26 @@ def test_shrinkage_of_a_frame_is_that_of_its_projector(width: int) -> None:
     G = Z @ np.swapaxes(Z, 1, 2)
     _, loss = second_order(G, model.spectrum, width, 60, model.speed_factor / model.norm)
     np.testing.assert_allclose(frame_shrinkage(Z, model) @ np.swapaxes(Z, 1, 2), loss, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(("width", "dim", "until"), [(2, 12, np.inf), (4, 40, 1.7), (4, 40, 0.2)])
+def test_noise_of_a_start_is_that_of_steps_from_nothing_learned(width: int, dim: int, until: float) -> None:
+    r"""By quadrature over x: the spread of a step, $2\eta\gamma(f_*-f)\,t_jh$, and the turn $\tau^2/2$ along h that takes from Z."""
+    model, step_size = model_of(dim, width, 2), 0.1 / dim
+    sides = *3 * [gauss_hermite(5)], chi_squared(width - 1, 5), chi_squared(dim - width - 2, 5)
+    x, mass = product_rule(*sides)
+    t, h, others, rest = x[:, :2], x[:, 2], x[:, 3], x[:, 4]
+    push = 2 * step_size * model.speed_factor
+    kick = push * ((t**2 - 1) @ model.teacher.a - model.speed_factor * (h**2 + others - width))
+    spread = mass @ (kick * h * t.T).T ** 2
+    turn = mass @ (kick**2 * (np.sum(t**2, axis=1) + rest) * h**2) / 2
+    growth, per = 2 * push * model.teacher.a - turn, model.riccati_rate * step_size
+    expected = [
+        scipy.integrate.quad(lambda s: v * np.exp(-2 * r * s), 0, until / per)[0]
+        for v, r in zip(spread, growth, strict=True)
+    ]
+    np.testing.assert_allclose(start_noise(model, step_size, until), expected, rtol=1e-6)
+    assert np.all(turn > 0.02 * growth)
 
 
 def test_passages_of_one_row_are_those_of_its_law() -> None:

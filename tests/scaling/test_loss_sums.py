@@ -295,13 +295,45 @@ def test_finite_dimension_uses_exact_times_and_overlaps() -> None:
 # ------------------------------------------------------------------------- frontiers
 
 
-def test_frontier_is_the_least_over_all_widths() -> None:
+@pytest.mark.parametrize(("schedule", "power"), [("fixed", 1), ("unstable", 2)])
+def test_frontier_is_the_least_over_all_widths(schedule: str, power: int) -> None:
+    """Of the cost m neurons have the time (C/m)^(1/κ)."""
     law = PowerLawLoss(0.8, 60, LargestOverlap(30))
-    costs = frontiers.cost_of(law, np.array([3, 10, 30]))
-    found = frontiers.frontier(law, costs, np.arange(1, 61))
-    every = np.array([brute(law, costs / m, m) for m in range(1, 61)])
+    costs = frontiers.cost_of(law, np.array([3, 10, 30]), schedule)
+    np.testing.assert_allclose((costs / [3, 10, 30]) ** (1 / power), law.time_of([3, 10, 30]), rtol=1e-13)
+    found = frontiers.frontier(law, costs, np.arange(1, 61), schedule)
+    every = np.array([brute(law, (costs / m) ** (1 / power), m) for m in range(1, 61)])
     np.testing.assert_allclose(found.share, every.min(axis=0), rtol=1e-9)
+    np.testing.assert_array_equal(found.cost, costs)
     assert list(found.width) == list(every.argmin(axis=0) + 1)
+
+
+@pytest.mark.parametrize(("schedule", "power"), [("fixed", 1), ("unstable", 2)])
+def test_what_random_overlaps_change_of_a_frontier_is_the_mean_over_draws(schedule: str, power: int) -> None:
+    """J = 6, where g enters by its fourth power: of draws of the largest of 40 overlaps, over a grid of w."""
+    law = PowerLawLoss(0.9, np.inf, LargestOverlap(40), 6)
+    draws = np.abs(np.random.default_rng(0).standard_normal((20_000, 40))).max(axis=1)
+    slope = (1 - 2 * 0.9) / (1 + power * 0.9)
+    w = np.geomspace(3, 300, 60)
+    kept = np.maximum(1.0, (w[:, None] / draws**4) ** (0.8 / 0.9))
+    level = w ** (power * slope) * kept.mean(axis=1)
+    best = int(np.argmin(level))
+    error = w[best] ** (power * slope) * kept[best].std() / np.sqrt(len(draws))
+    constant = frontiers.constant(law, schedule)
+    assert abs(level[best] - constant) < 4 * error + 1e-3 * constant
+    assert error < 0.005 * constant
+    costs = np.array([1e8, 1e10])
+    tail = constant * costs**slope / (0.8 * float(mpmath.zeta(1.8)))
+    np.testing.assert_allclose(frontiers.corrected_frontier(law, costs, schedule), tail, rtol=1e-9)
+
+
+def test_a_step_learns_what_survives_it_and_has_the_samples() -> None:
+    """Direction by direction: a score below the step is lost, and growth by η·score a sample takes 1/(η·score) of them."""
+    rng = np.random.default_rng(5)
+    score, weights = rng.random(400), rng.random(400)
+    for step, samples in ((0.05, 30.0), (0.3, 30.0), (0.02, 2000.0), (0.5, 3.0)):
+        left = sum(w**2 / 2 for s, w in zip(score, weights, strict=True) if s < step or samples * step * s < 1)
+        assert frontiers.stepped_loss(score, weights, step, samples) == pytest.approx(left, rel=1e-12)
 
 
 @pytest.mark.parametrize("schedule", frontiers.SCHEDULES)
