@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import sympy as sp
 import scipy
+import sympy as sp
 
 from dynamics.quadratic.quadratic_flow import QuadraticFlow, quadratic_flow
 from emergence.models.quadratic import MODEL, QuadraticProblem, resolve
