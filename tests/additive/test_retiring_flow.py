@@ -307,12 +307,15 @@ def test_a_student_that_points_away_counts_for_an_activation_of_both_parities():
     """Under h₃ + 2h₄ it learns from −e, too: φ(−1) = 3. On ±e a student is alone: ṙ = 4r(aφ(±1) − rφ(1)), in closed form."""
     teacher = Teacher.of([1.0, 1.0], 10)
     start = InitialState(np.diag([-0.1, 0.1]), np.zeros((2, 2)))
-    flow = retiring_flow(Activation.parse("h3+2*h4"), teacher, start, t_end=3.0, times=np.array([3.0]))
+    times = np.array([0.0, 0.5, 3.0])
+    flow = retiring_flow(Activation.parse("h3+2*h4"), teacher, start, t_end=3.0, times=times)
     rates, limits = 4 * teacher.a * [3, 5], teacher.a * [3 / 5, 1]
     half = np.log((limits / 0.01 - 1) / (2 * limits / teacher.a - 1)) / rates
     assert flow.half_time.tolist() == [0.0, 0.0]
     assert flow.neuron.tolist() == [0, 1]
     np.testing.assert_allclose(flow.loss_time, half, rtol=1e-5)  # the integrator's, at rtol 1e-6
-    np.testing.assert_allclose(flow.share[-1], [3 / 5, 1], rtol=1e-5)
+    assert flow.times.tolist() == times.tolist()
+    norms = limits / (1 + (limits / 0.01 - 1) * np.exp(-rates * times[:, None]))
+    np.testing.assert_allclose(flow.share, norms / teacher.a, rtol=1e-5)
     assert np.isinf(flow.retired[0])  # what it cannot fit stays in the equations
     assert np.isfinite(flow.retired[1])

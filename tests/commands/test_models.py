@@ -40,6 +40,23 @@ SDE = {"teacher_width": 1, "student_width": 1, "step_size": 1e-4, "allow_unstabl
 CELLS = [(model, one) for model in built_in().values() for one in model.cells]
 
 
+def test_what_is_not_given_is_the_same_in_python_as_on_the_command_line() -> None:
+    """Where both have a number of their own; the published configuration stands in both, too."""
+    from dynamics.networks import Comparison, LazyRich, Training
+    from emergence.models import additive_problem, lazy_rich, quadratic, residual_network
+    from theory import Student
+
+    for made, problem, names in (
+        (LazyRich(), lazy_rich.LazyRichProblem(), ("flip_probability", "replacement")),
+        (Training(), residual_network.ResidualNetworkProblem(), ("step_size",)),
+        (Student(width=2), additive_problem.AdditiveProblem(), ("init_scale",)),
+        (Student(width=2), quadratic.QuadraticProblem(), ("init_scale",)),
+    ):
+        assert {name: getattr(made, name) for name in names} == {name: getattr(problem, name) for name in names}
+    assert {name: getattr(LazyRich(), name) for name in lazy_rich.PUBLISHED} == lazy_rich.PUBLISHED
+    assert Comparison(Training(), (), ()).replicas == residual_network.ResidualNetworkProblem().replicas
+
+
 @pytest.mark.slow_for(
     "additive-finite-step",
     "additive-sde",
