@@ -88,6 +88,14 @@ def test_the_bound_covers_what_light_students_do_near_the_direction():
         assert exact <= sum(f(1.0) * g(v) for f, g in zip(force, mass, strict=True))
 
 
+@pytest.mark.parametrize("v", [0.0, 0.3, -0.6, 0.95])
+def test_the_bound_is_at_most_a_root_of_two_above_the_force(v):
+    """Of φ(c) = c, Π(u, v) is u·v, whose gradient on the sphere has length 1 where u is across v and e."""
+    bound = retirement.pull_bound(Activation.parse("h1"))
+    force, mass = ([float(f.subs(retirement.x, at)) for f in side] for side, at in ((bound.force, 0), (bound.mass, v)))
+    assert 1 <= np.dot(force, mass) <= np.sqrt(2) * (1 + 1e-12)
+
+
 def test_what_moves_a_row_lies_across_it():
     rng = np.random.default_rng(0)
     row, velocity = ({"t": rng.standard_normal((5, 3)), "u": rng.standard_normal((5, 4))} for _ in range(2))

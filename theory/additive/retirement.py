@@ -65,13 +65,13 @@ def force() -> sp.Expr:
 
 
 def pull_bound(activation: Activation) -> PullBound:
-    r"""Bound of $|\nabla_{\bar v_k}\Pi_q(k,k')|$, term by term; $|c-tt'|\le\sqrt{(1-t^2)(1-t'^2)}$ by Cauchy–Schwarz."""
+    r"""Bound of $|\nabla_{\bar v_k}\Pi_q(k,k')|$, term by term: $|c-tt'|\le\sqrt{(1-t^2)(1-t'^2)}$ by Cauchy–Schwarz, and
+    $|\bar v_{k'}-t'e_q|=\sqrt{1-t'^2}$.
+    """
     value, slope, curvature = (sp.Abs(activation.kernel_at(x, n)) for n in range(3))
     at_one = [activation.kernel_at(1, n) for n in range(2)]
     across = sp.sqrt(sp.Max(0, 1 - x**2))  # (rounding may carry an overlap past 1)
-    force = (slope, curvature * across, slope)
-    mass = (value / at_one[0], slope * across / at_one[1], slope * (1 + sp.Abs(x)) / at_one[1])
-    return PullBound(force, mass)
+    return PullBound((slope, slope + curvature * across), (value / at_one[0], slope * across / at_one[1]))
 
 
 def derivation(activation: Activation) -> Derivation:
