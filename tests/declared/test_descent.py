@@ -46,6 +46,17 @@ def test_small_steps_are_the_flow(name: str) -> None:
         assert 5 * limit < second < 0.6 * first
 
 
+def test_tolerances_of_the_flow_are_relative_and_absolute() -> None:
+    r"""A unit row of h₂: $\dot u=2as\,u(1-u^2)$, so that u²/(1 − u²) grows as $e^{4ast}$, here from 10⁻¹⁴ to beyond 1."""
+    H2, overlap, times = Activation.parse("h2"), 1e-7, np.array([0.0, 5.0, 24.0])
+    student = committee(H2, 1, 0.5, rows="projected")
+    model = DeclaredModel(Directions.orthonormal(Inputs.isotropic(50), 1), Additive(H2, (0.7,)), student, Rule(0.1))
+    start = Start((np.array([[overlap, np.sqrt(1 - overlap**2)]]),))
+    odds = overlap**2 / (1 - overlap**2) * np.exp(4 * 0.7 * 0.5 * times)
+    found = declared_flow(model, start, times[-1], times, rtol=1e-5, atol=1e-14).dataset.overlap.values[:, 0, 0, 0]
+    np.testing.assert_allclose(found, np.sqrt(odds / (1 + odds)), rtol=1e-4)
+
+
 def test_the_dimension_does_not_enter_but_by_the_start() -> None:
     """One start in 20 and in a million dimensions; SAM and momentum keep the vectors in its span."""
     for rule in (SAM(0.1, radius=0.3), Momentum(0.1, beta=0.5)):
