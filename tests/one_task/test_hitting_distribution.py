@@ -85,6 +85,7 @@ def test_from_no_overlap_at_all() -> None:
     assert none > hitting_distribution(even, start).quantile(0.5)
     times = np.array([0.0, none, 1e4 * none])
     assert laws[0].cdf(times) == pytest.approx([0, 0.5, 1], abs=1e-4)
+    assert laws[0].cdf(times[[0, 2]]) == pytest.approx([0, 1], abs=1e-4)
 
 
 def test_sign_and_late_starts() -> None:
