@@ -71,6 +71,23 @@ def test_the_dimension_does_not_enter_but_by_the_start() -> None:
         population_descent(replace(model, rule=Adam(0.1)), start, steps=2)
 
 
+@pytest.mark.parametrize("kind", ["heavy", "average", "nesterov"])
+def test_momentum_written_out_where_the_gradient_is_linear(kind: str) -> None:
+    """A row of h₁ alone has the loss ½|v − ae|², and so the gradient v − ae."""
+    H1, eta, beta, steps = Activation.parse("h1"), 0.2, 0.6, 6
+    row, aim, u = np.array([0.3, -0.8]), np.array([0.9, 0.0]), np.zeros(2)
+    directions = Directions.orthonormal(Inputs.isotropic(12), 1)
+    model = DeclaredModel(directions, Additive(H1, (0.9,)), committee(H1, 1, 1.0), Momentum(eta, beta=beta, kind=kind))
+    found = population_descent(model, Start((row[None],)), steps=steps, saves=steps)
+    for now in range(1, steps + 1):
+        gradient = row - aim
+        u = beta * u - (1 - beta if kind == "average" else 1) * gradient
+        row = row + eta * (beta * u - gradient if kind == "nesterov" else u)
+        at = found.isel(time=now)
+        assert float(at.overlap.squeeze()) == pytest.approx(row[0], rel=1e-12)
+        assert float(at.gram.squeeze()) == pytest.approx(row @ row, rel=1e-12)
+
+
 def test_the_lone_row_of_a_polar_step() -> None:
     derivation = polar_emergence.derivation()
     assert derivation.verify() == 2
