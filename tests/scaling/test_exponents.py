@@ -175,6 +175,10 @@ def test_frontier_has_the_slope_of_the_balance() -> None:
     assert abs(fit.slope.value - fit.finite_size(envelope)) < 4 * fit.slope.stderr
     assert fit.slope.stderr == pytest.approx(fit.jackknife, rel=0.1)
     assert frontier.replicas == 12
+    level = frontier.contrast(np.eye(grid.size)[3])
+    assert level.confidence == 0.95
+    assert level.low < level.value < level.high
+    assert level.high - level.low == pytest.approx(2 * 1.96 * level.stderr, rel=0.25)  # of 12 replicas, 200 draws
 
 
 def test_curves_of_one_seed_are_one_cluster() -> None:

@@ -237,6 +237,8 @@ def test_draws_that_are_mostly_infinite_have_no_error() -> None:
     assert spread_of(draws) == np.inf
     few = np.where(np.arange(10_000) < 100, np.inf, generator(23).standard_normal(10_000))
     assert spread_of(few) == pytest.approx(1.0, abs=0.05)
+    normal = stats.norm.ppf((np.arange(20_000) + 0.5) / 20_000)
+    assert spread_of(np.where(normal > 3, np.inf, normal)) == pytest.approx(1.0, rel=1e-3)
     assert spread_of(few[100:]) == np.std(few[100:], ddof=1)
 
 
