@@ -263,3 +263,9 @@ def test_explicit_steps_lag_as_said(text: str, start: float) -> None:
         lags.append(count - task.half_time(1.0, start) / step)
     extrapolated = 2 * lags[1] - lags[0]
     assert extrapolated == pytest.approx(task.step_lag(start, end), rel=2e-3)
+
+
+@pytest.mark.parametrize(("degree", "sharp"), [(1, False), (2, False), (3, True), (4, True)])
+def test_an_emergence_time_is_derived_from_degree_three_on(degree: int, sharp: bool) -> None:
+    """Below, a squared overlap grows at a rate that does not vanish with it: there is no plateau."""
+    assert ("T_p" in SingleTask(Activation.from_degree(degree)).derivation().equations) == sharp

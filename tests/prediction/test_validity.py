@@ -12,7 +12,17 @@ from dynamics.additive.deflated_flow import deflated_flow
 from dynamics.additive.gradient_flow import gradient_flow, lowered_overlap_flow, overlaps_of
 from dynamics.steps.finite_step import lowered_step, parameters_of
 from emergence.cli import main
-from theory import Activation, InitialState, Prediction, Student, Teacher, draw_initial_state, finite_step, predict
+from theory import (
+    Activation,
+    InitialState,
+    Prediction,
+    SingleTask,
+    Student,
+    Teacher,
+    draw_initial_state,
+    finite_step,
+    predict,
+)
 from theory.additive import flow as additive
 from theory.core.curves import first_crossing
 from theory.core.indexed import k, q, t
@@ -296,6 +306,19 @@ def test_random_problems_do_what_is_stated(seeds: int) -> None:
     timed = [x for x in judged if x.inside and np.isfinite(x.time)]
     assert np.mean([x.tells(0.5) for x in timed]) == 1
     assert np.mean([x.tells((x.exponent - 2) / (x.exponent - 1)) for x in timed]) > 0.8
+
+
+@pytest.mark.parametrize("light", [False, True])
+def test_rows_that_lean_to_one_direction_each_have_its_time(light: bool) -> None:
+    """Of h₄ a row feels nothing of a direction across it, and of light rows at right angles nothing either."""
+    task, teacher, overlaps = SingleTask(Activation.parse("h4")), Teacher.of([0.8, 0.6], 50), np.array([0.2, 0.3])
+    start = InitialState(1e-8 * np.diag(overlaps), 1e-8 * np.diag(np.sqrt(1 - overlaps**2)))
+    known = [task.half_time(float(a), float(u)) for a, u in zip(teacher.a, overlaps, strict=True)]
+    found = deflated_rows(task.activation, teacher, start, 2 * max(known), light=light)
+    np.testing.assert_allclose(found.half_time, known, rtol=1e-6)
+    assert found.neuron.tolist() == [0, 1]
+    early = deflated_rows(task.activation, teacher, start, 0.99 * max(known), light=light)
+    assert np.isfinite(early.half_time).tolist() == [x < 0.99 * max(known) for x in known]
 
 
 def test_shares_go_one_way_until_a_direction_is_found() -> None:
