@@ -563,6 +563,28 @@ def _sam_step(W: np.ndarray, a: np.ndarray, x: np.ndarray, target: np.ndarray, r
     return W - step * first, a - step * second
 
 
+def test_sam_on_batches_decays_faster_at_steps_that_are_not_small() -> None:
+    """Whole steps from W = √w I at k = ηw = 0.1: a quarter of the rate is the spread of the error, and 1 % is not known."""
+    dim, batch, step, radius, weight, runs = 6, 3, 1e-3, 0.2, 100.0, 600
+    rng, goal = np.random.default_rng(0), np.full(dim, 1e-3)
+    W = np.broadcast_to(np.sqrt(weight) * np.eye(dim), (runs, dim, dim))
+    a, before = rng.standard_normal((runs, dim)) * 0.02, 0.0
+    for now in range(400):
+        if now == 100:
+            before = np.log(np.sum(W**2, axis=(1, 2)))
+        W, a = _sam_step(W, a, rng.standard_normal((runs, batch, dim)), goal, radius, step)
+    rates = (before - np.log(np.sum(W**2, axis=(1, 2)))) / 300
+    law = sam.batch_decay_rate(radius, step, dim, batch, dim * weight)
+    error = rates.std() / np.sqrt(runs) / law
+    assert error < 0.005
+    assert rates.mean() / law == pytest.approx(1, abs=0.01 + 3 * error)
+    assert law > 1.25 * sam.batch_decay_rate(radius, step, dim, batch)
+    single = sam.batch_decay_rate(radius, step, dim, 1, dim * weight)
+    assert single == pytest.approx(sam.decay_rate(radius, step, dim * weight, 0.0, dim), rel=2e-3)
+    with pytest.raises(InputError, match="beyond the least-squares stability limit 0.006"):
+        sam.batch_decay_rate(radius, 0.007, dim, batch, dim * weight)
+
+
 @pytest.mark.slow_for("8", "1")
 @pytest.mark.parametrize("batch", [1, 2, 8])
 def test_sam_on_batches_decays_at_its_own_rate(batch: int) -> None:

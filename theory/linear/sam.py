@@ -173,16 +173,38 @@ def full_batch_limit(covariance: np.ndarray, gram: np.ndarray, second_norm2: flo
     return float(2 / np.linalg.eigvals(covariance @ stiffness).real.max())
 
 
-def batch_decay_rate(radius: float, step_size: float, dim: int, batch: int) -> float:
-    r"""$2\eta\rho^2q/d$ per step of SAM on b fresh samples, lazy phase, small steps: from $2\eta\rho^2$ to $2\eta\rho^2/d$.
+def batch_decay_rate(radius: float, step_size: float, dim: int, batch: int, norm2: float = 0.0) -> float:
+    r"""$-\frac d{dt}\ln\|W\|_F^2$ per step of SAM on b fresh samples, lazy phase, at $\|W\|_F^2$ = `norm2`; 0: small steps,
+    $2\eta\rho^2q/d$, from $2\eta\rho^2$ to $2\eta\rho^2/d$.
 
-    With $S=\frac1b\sum xx^\top$ and $g=Se$ the perturbation adds $\rho\sqrt\Lambda\,S\hat g$ to g, so that a step takes the
-    share $2\eta\rho^2q/d$ from $\|W\|_F^2=d\Lambda$, $q=E\,\hat g^\top S\hat g$. The samples have the squared length
-    $Z\sim\chi^2_b$ along e, and $H\sim\chi^2_{d-1}$ across it when weighted by that, so that
-    $q=\frac1bE\{Z+H+(b-1)\frac H{Z+H}\}$ with H/(Z + H) of a Beta law.
+    With $S=\frac1b\sum xx^\top$, the error e of length τ and $g=Se$ the perturbation adds $R\hat g$, $R=\rho\sqrt\Lambda$, to e, so
+    that a step takes $2\eta(e+R\hat g)^\top S(e+R\hat g)$ from $\|W\|_F^2=d\Lambda$ (and gives $\eta^2\rho^2|S(e+R\hat g)|^2$ back),
+    where e is stationary under $e\leftarrow e-kS(e+R\hat g)$, $k=\eta\Lambda$. The samples, turned, are one of squared length $Z\sim\chi^2_b$
+    along e and $H\sim\chi^2_{d-1}$ across it, along which g points, and b − 1 that have nothing along e, so that all
+    means are over Z and H, and $q=E\,\hat g^\top S\hat g$. Of e the root mean square is taken, as in `slope_spread`: of
+    measured rates it is .996 to 1.004 in d = 20 (k from .01 to .3, b from 1 to 64), 1.009 in d = 3 (k = .1, b = 2).
+    Raises `InputError` where no τ is stationary: beyond $k(b+d+1)=2b$.
     """
-    both = batch + dim - 1
-    return 2 * step_size * radius**2 / dim * (both + (batch - 1) * (dim - 1) / both) / batch
+    points, mass = product_rule(chi_squared(batch, _LENGTHS), chi_squared(dim - 1, _LENGTHS))
+    along, rest = points.T
+    both, stiffness = along + rest, step_size * norm2 / dim
+    share = (batch - 1) * np.divide(rest, both, out=np.zeros_like(both), where=both > 0)  # (of the others, along ĝ)
+    length = np.sqrt(along * both)
+    # E of e⊤Sĝ, ĝ⊤Sĝ and, of S², e⊤·e, e⊤·ĝ, ĝ⊤·ĝ, at |e| = 1.
+    pull, kick = float(mass @ length) / batch, float(mass @ (both + share)) / batch
+    own = (batch + dim + 1) / batch
+    mixed = float(mass @ (length * (both + share))) / batch**2
+    free = float(mass @ (both**2 + 2 * (batch - 1) * rest + share * (batch + dim - 1))) / batch**2
+    # τ over R: x² + x pull = ½k(x² own + 2x mixed + free).
+    square, linear, constant = 1 - stiffness * own / 2, pull - stiffness * mixed, stiffness * free / 2
+    if square <= 0:
+        raise InputError(
+            f"step_size is {step_size:g}, beyond the least-squares stability limit {2 * dim / (norm2 * own):.3g}: give a "
+            "smaller step size"
+        )
+    x = (np.sqrt(linear**2 + 4 * square * constant) - linear) / (2 * square)
+    back = step_size * radius**2 / 2 * (x**2 * own + 2 * x * mixed + free)
+    return float(2 * step_size * radius**2 / dim * (x**2 + 2 * x * pull + kick - back))
 
 
 def fall_time(
