@@ -1,5 +1,6 @@
 """A problem of the additive model: its options, and what they mean: start, prediction, step size, length of a run."""
 
+import math
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -74,12 +75,19 @@ class Resolved:
         """The problem in one line."""
         problem, activation = self.problem, self.activation
         step = "none" if self.step_size is None else f"{self.step_size:.4g}"
-        bound = "" if self.bound is None else f" (bound {self.bound[0]:.4g}, direction {self.bound[1] + 1})"
+        bound = (
+            "" if self.bound is None else f" (bound {self.bound[0]:.4g}, direction {self.bound[1] + 1}{self._held()})"
+        )
         return (
             f"activation {activation.name} (information exponent {activation.information_exponent}), "
             f"P = {problem.width}, m = {problem.student_width}, d = {problem.dim}, seed {problem.seed}, "
             f"step size {step}{bound}"
         )
+
+    def _held(self) -> str:
+        """Up to which step size runs stay with what they have found, if it is less than the bound."""
+        most = self.prediction.largest_held(self.problem.batch)
+        return f"; what is found is held up to {most:.4g}" if self.bound is not None and most < self.bound[0] else ""
 
     def run_length(self, counted: bool = True) -> tuple[float, float, int]:
         """(step size, time, steps) for a run; `counted`: it takes the steps one by one, in place of integrating over them.
@@ -122,7 +130,8 @@ def resolve(problem: AdditiveProblem, simulation: Simulation | None = None) -> R
     bound = prediction.stability_bound(problem.batch) if prediction.learned.any() else None
     step_size = problem.step_size
     if step_size is None and bound is not None:
-        step_size = SAFE_FRACTION["overlap-flow"] * bound[0]
+        # (The bound grows as the batch; the step of descent does not.)
+        step_size = SAFE_FRACTION["overlap-flow"] * min(bound[0], prediction.largest_held(math.inf))
     warnings = (*_truncation(activation), *_excess(problem, bound), *_doubts(problem, prediction, bound))
     time, steps = _length(problem, prediction, step_size)
     return Resolved(problem, activation, teacher, student, initial, prediction, bound, step_size, time, steps, warnings)
@@ -148,13 +157,16 @@ def _excess(problem: AdditiveProblem, bound: tuple[float, int] | None) -> list[s
 
 
 def _doubts(problem: AdditiveProblem, prediction: "theory.Prediction", bound: tuple[float, int] | None) -> list[str]:
-    """What does not hold of the bound."""
-    from theory.prediction.validity import of_step
+    """What does not hold of the bound, and of the step size."""
+    from theory.prediction.validity import of_rest, of_step
 
     if bound is None:
         return []
     conditions = of_step(prediction, bound[1], bound[0], problem.batch)
-    return [f"stability bound {bound[0]:.4g}: {own.sentence}" for own in conditions if not own.holds]
+    doubts = [f"stability bound {bound[0]:.4g}: {own.sentence}" for own in conditions if not own.holds]
+    if problem.step_size is not None and not (rest := of_rest(prediction, problem.step_size, problem.batch)).holds:
+        doubts.append(f"step-size {problem.step_size:g}: {rest.sentence}")
+    return doubts
 
 
 def beyond(step_size: float, bound: float, direction: int | None, allowed: bool) -> list[str]:

@@ -196,6 +196,21 @@ def test_default_step_size_and_length_follow_from_the_prediction() -> None:
     assert resolved.warnings == ()
 
 
+def test_no_batch_takes_the_default_step_beyond_a_hundredth_of_that_of_descent() -> None:
+    """4aEσ² = 4a of h4 is the stiffness of the norm, a = 2/√5 the largest weight."""
+    resolved = resolve(replace(SMALL, batch=10**8))
+    assert resolved.step_size == pytest.approx(0.01 * 2 / (4 * 2 / 5**0.5))
+    assert resolved.bound is not None
+    assert resolved.bound[0] > 1000
+
+
+def test_a_step_that_throws_runs_off_what_they_have_found_is_told() -> None:
+    assert "held up to 8.561e-05" in resolve(SMALL).headline()
+    (said,) = resolve(replace(SMALL, step_size=1e-4)).warnings
+    assert said.startswith("step-size 0.0001: rest: from 8.561e-05 on")
+    assert resolve(replace(SMALL, step_size=8e-5)).warnings == ()
+
+
 def test_a_larger_batch_allows_a_larger_step() -> None:
     one, many = resolve(SMALL), resolve(replace(SMALL, batch=10))
     assert many.step_size == pytest.approx(10 * one.step_size, rel=1e-9)
@@ -216,13 +231,14 @@ def test_whole_numbers_of_steps_are_whole_but_for_rounding(time: float, steps: i
 
 
 def test_a_step_size_beyond_the_bound_is_refused_naming_bound_and_direction() -> None:
-    bound, direction = resolve(SMALL).bound
-    assert resolve(replace(SMALL, step_size=bound)).warnings == ()
+    large = replace(SMALL, dim=1024)  # (in fewer dimensions runs lose what they have found before)
+    bound, direction = resolve(large).bound
+    assert resolve(replace(large, step_size=bound)).warnings == ()
     with pytest.raises(InputError) as refusal:
-        resolve(replace(SMALL, step_size=1.001 * bound))
+        resolve(replace(large, step_size=1.001 * bound))
     assert f"bound {bound:.4g} set by direction {direction + 1}" in str(refusal.value)
     assert "--allow-unstable (in a file: allow-unstable = true)" in str(refusal.value)
-    allowed = resolve(replace(SMALL, step_size=2 * bound, allow_unstable=True))
+    allowed = resolve(replace(large, step_size=2 * bound, allow_unstable=True))
     assert len(allowed.warnings) == 1
     assert f"{bound:.4g}" in allowed.warnings[0]
 

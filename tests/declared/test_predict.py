@@ -1022,10 +1022,18 @@ def test_what_is_fitted_is_as_sure_as_who_learns_it() -> None:
 @pytest.mark.parametrize(("scale", "light"), [(0.1, True), (1.0, False)])
 def test_the_largest_step_is_that_of_light_students(scale: float, light: bool) -> None:
     _, found = said(
-        inputs="32", activation="h3", teacher_weights=(1.0, 0.5), student_width=8, start_scale=scale, seed=0
+        inputs="4000", activation="h3", teacher_weights=(1.0, 0.5), student_width=8, start_scale=scale, seed=0
     )
     (bound,) = found.of_quantity(BOUND)
     assert [x.split(":")[0] for x in bound.reasons] == ([] if light else ["light"])
+
+
+def test_in_few_dimensions_what_is_found_is_lost_at_a_smaller_step_than_the_largest() -> None:
+    """h4: at half of that step mean squares about rest grow, in d = 64 and not in d = 1024."""
+    for dim, reasons in (("64", ["rest"]), ("1024", [])):
+        _, found = said(inputs=dim, activation="h4", student_width=6, start_scale=0.03, seed=0)
+        (bound,) = found.of_quantity(BOUND)
+        assert [x.split(":")[0] for x in bound.reasons] == reasons
 
 
 def test_the_bayes_floor_is_that_of_many_dimensions() -> None:

@@ -6,12 +6,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dynamics import online_sgd
 from dynamics.one_task.spherical_sgd import advance_overlaps, spherical_sgd
-from theory import Activation, InputError
+from theory import Activation, InitialState, InputError, Teacher
+from theory.core.quadrature import gauss_hermite, product_rule
 from theory.one_task.diffusion import OneTaskDiffusion
 from theory.one_task.hitting_distribution import hitting_distribution, hitting_law
 from theory.one_task.plateau import plateau
 from theory.one_task.spherical_step import WholeStep, noise_of_others, spherical_step
+from theory.one_task.stability import largest_held
 from theory.one_task.third_order import third_order, with_third_order
 from validation.claims.one_task import step_size_boundary
 from validation.judge.claim import agrees
@@ -102,3 +105,49 @@ def test_a_law_without_the_other_directions_is_rejected() -> None:
     error = share_error(predicted, 192)
     assert agrees(measured, predicted, 0.0, error)
     assert not agrees(measured, wrong, 0.0, error)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize(("text", "weight"), [("h3", 0.9), ("0.8*h4+0.6*h3", 0.4)])
+def test_from_the_largest_held_step_on_mean_squares_about_rest_grow(text: str, weight: float, batch: int) -> None:
+    """d = 3: the mean of A ⊗ A over inputs, A = 1 − η gg', with g the gradient of rσ(z) in coordinates by differences."""
+    activation, dim = Activation.parse(text), 3
+    x, mass = product_rule(*[gauss_hermite(20)] * dim)
+    sigma, rest, small = activation.arrays(0), np.sqrt(weight) * np.eye(dim)[0], 1e-5
+
+    def output(row: np.ndarray) -> np.ndarray:
+        size = np.linalg.norm(row)
+        return np.asarray(size**2 * sigma(x @ row / size))
+
+    g = np.stack([(output(rest + e) - output(rest - e)) / (2 * small) for e in small * np.eye(dim)], axis=1)
+    eta = largest_held(activation, weight, dim, batch)
+    step = np.eye(dim) - eta * g[:, :, None] * g[:, None, :]
+    single = np.einsum("n,nij,nkl->ikjl", mass, step, step).reshape(dim**2, -1)
+    mean = np.einsum("n,nij->ij", mass, step)
+    whole = single / batch + (1 - 1 / batch) * np.kron(mean, mean)
+    assert np.max(np.abs(np.linalg.eigvals(whole))) == pytest.approx(1, abs=1e-6)
+
+
+def test_descent_holds_up_to_two_over_the_stiffness() -> None:
+    """Of h4 the norm is as stiff as the direction: 4aEσ² = aEσ'²; of h3 it is the norm."""
+    for text in ("h3", "h4"):
+        assert largest_held(Activation.parse(text), 0.5, 50, np.inf) == pytest.approx(1.0)
+
+
+@pytest.mark.slow
+def test_beyond_the_largest_held_step_runs_lose_what_they_found() -> None:
+    """h4, d = 64, a row at rest for time 20: below it none is lost, at the boundary of the drift most are."""
+    activation, dim, weight = Activation.parse("h4"), 64, 0.9
+    held = largest_held(activation, weight, dim)
+    start = InitialState(np.array([[np.sqrt(weight)]]), np.array([[0.1]]))
+    lost = {
+        share: np.mean(
+            online_sgd(
+                activation, Teacher.of([weight], dim, normalise=False), start, step_size=share * held,
+                steps=int(20 / (share * held)), replicas=64, seed=1
+            ).diverged
+        )
+        for share in (0.3, 2.7)
+    }  # fmt: skip
+    assert lost[0.3] == 0
+    assert lost[2.7] > 0.6

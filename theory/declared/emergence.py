@@ -32,6 +32,7 @@ from theory.prediction.validity import (
     Condition,
     Validity,
     of_noise,
+    of_rest,
     of_step,
     turned,
     validity,
@@ -190,6 +191,7 @@ def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float) ->
             fact("momentum", type(rule) is Rule, _given_step(rule)),
             fact("noise", not rule.noise, "noise: that on labels is not in the bound"),
             *of_step(prediction, worst, bound * speed(rule), rule.batch),
+            of_rest(prediction, bound * speed(rule), rule.batch),
         )
         source = "second order of one step on the plateau; theory.one_task.plateau"
         yield Known(BOUND, bound, TIME, source, conditions, worst + 1)

@@ -8,6 +8,10 @@ $$\eta_c(u)=\frac{a\varphi'(u)(1-u^2)}{K(u)},\qquad
 
 and with u of the order of $d^{-1/2}$ the boundary is at $\eta\propto a\,d^{-J/2}$ (arXiv:2504.19983, Theorem 2.1 and
 Corollary 2.3). It is the boundary of the *drift*: fluctuations delay recovery, and spread it, well below.
+
+What has been found is held up to another step size (`largest_held`). An error δ of a student at rest on its direction, $r=a$,
+steps to $\delta-\eta gg^\top\delta$, $g=\nabla_vf=\sqrt a\{2\sigma(z)\bar v+\sigma'(z)x_\perp\}$. In few dimensions that is
+the smaller of the two, and for large batches, with which $\eta_c$ grows on while this ends at the step of descent.
 """
 
 from collections.abc import Sequence
@@ -18,12 +22,38 @@ import sympy as sp
 
 from theory.core.activation import Activation
 from theory.core.errors import InputError
+from theory.core.quadrature import gauss_hermite
 from theory.one_task.plateau import plateau, signal
+
+#: Of a quadrature of fourth powers: exact for polynomials up to degree 19.
+_POINTS = 80
 
 
 def critical_step(activation: Activation) -> sp.Expr:
     r"""$\eta_c(u)$ as an expression in `theory.plateau`'s symbols u, a, A (Σa²) and d."""
     return sp.cancel(signal(activation) / plateau(activation).shrinkage_law)
+
+
+def largest_held(activation: Activation, weight: float, dim: int, batch: float = 1) -> float:
+    r"""The step size from which mean squares about a found direction grow: single runs are thrown off it, soon most of them.
+
+    $C=E\,\delta\delta^\top$ has a part along the student, $c_r$, and one across it, $c_t$ in each of d − 1 dimensions. With
+    $H=E\,gg^\top$ it steps to $C-\eta(HC+CH)+\eta^2\{(1-\frac1b)HCH+\frac1bE\,g(g^\top Cg)g^\top\}$: two equations, stable up
+    to the smaller root of $(2h_r-\eta m_r)(2h_t-\eta m_t)=\eta^2m_{rt}m_{tr}$,
+    $$h_r=4aE\sigma^2,\quad h_t=aE\sigma'^2,\quad m_r=(1-\tfrac1b)h_r^2+\tfrac{16a^2}bE\sigma^4,\quad
+    m_t=(1-\tfrac1b)h_t^2+\tfrac{a^2}b(d+1)E\sigma'^4,\quad m_{rt}m_{tr}=(d-1)\Big(\tfrac{4a^2}bE\sigma^2\sigma'^2\Big)^2.$$
+    Exact for one student that fits its direction by itself, labels without noise (derived). Args: activation, $a_p$, d of 2 or
+    more, b; ``inf`` for gradient descent.
+    """
+    points, weights = gauss_hermite(_POINTS)
+    value, slope = activation.arrays(0)(points), activation.arrays(1)(points)
+    along, across = 4 * weight * float(weights @ value**2), weight * float(weights @ slope**2)
+    scale = weight**2 / batch
+    stays = (1 - 1 / batch) * along**2 + 16 * scale * float(weights @ value**4)
+    spreads = (1 - 1 / batch) * across**2 + scale * (dim + 1) * float(weights @ slope**4)
+    mixed = (dim - 1) * (4 * scale * float(weights @ (value * slope) ** 2)) ** 2
+    sum_, apart = along * spreads + across * stays, along * spreads - across * stays
+    return 4 * along * across / (sum_ + float(np.sqrt(apart**2 + 4 * along * across * mixed)))
 
 
 @dataclass(frozen=True)

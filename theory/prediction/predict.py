@@ -17,6 +17,7 @@ from theory.one_task.hitting_distribution import HittingLaw, hitting_distributio
 from theory.one_task.lone_path import lone_path
 from theory.one_task.plateau import plateau
 from theory.one_task.single_task import SingleTask
+from theory.one_task.stability import largest_held
 from theory.prediction.greedy import Selection, exact_scores, select
 from theory.scaling import ideal_loss
 
@@ -93,6 +94,13 @@ class Prediction:
         )
         return bound, int(index[worst])
 
+    def largest_held(self, batch: float = 1) -> float:
+        """The step size from which runs are thrown off a direction that they have found (`theory.one_task.stability`), by the
+        least of the selected ones; inf if there is none.
+        """
+        weights, dim = self.teacher.a[self.learned], self.teacher.dim
+        return min((largest_held(self.activation, float(a), dim, batch) for a in weights), default=float("inf"))
+
     def sgd_law(self, direction: int, step_size: float, batch: int = 1, end: int = 0) -> HittingLaw:
         """Mean and spread of this direction's emergence time under SGD, from the one-task diffusion, and the share of the runs
         that turn to −e: of all runs (`end` 0), or of those alone that end at ±e (`end` ±1). Of runs with few samples beside
@@ -117,7 +125,16 @@ def _single_task(activation: Activation) -> SingleTask:
 
 
 def predict(activation: Activation, teacher: Teacher, initial: InitialState, decay: float = 0.0) -> Prediction:
-    """Greedy selection by the exact one-task times, then the times of the selected pairs; with weight decay κ = `decay`."""
+    """Greedy selection by the exact one-task times, then the times of the selected pairs; with weight decay κ = `decay`.
+
+    Raises `InputError` for negative weights of an activation that is not even: students find such a direction at −e, or by its
+    even degrees, which no closed form here has.
+    """
+    if np.any(teacher.a < 0) and activation.parity != "even":
+        raise InputError(
+            f"teacher weight {teacher.a.min():.3g} is negative and activation {activation.name!r} is not even: give positive "
+            "weights (an odd one's direction, reflected, has one), or run gradient_flow"
+        )
     task = _single_task(activation)
     overlap = initial.overlap
     selection = select(exact_scores(overlap, teacher, activation))

@@ -178,6 +178,13 @@ def of_step(prediction: Prediction, q: int, step_size: float, batch: int = 1) ->
     )
 
 
+def of_rest(prediction: Prediction, step_size: float, batch: int = 1) -> Condition:
+    """That runs with this step size stay with what they have found (`Prediction.largest_held`)."""
+    most = prediction.largest_held(batch)
+    thrown = f"rest: from {most:.4g} on steps throw single runs off what they have found, beyond it soon most of them"
+    return Condition("rest", step_size <= most, step_size, most, thrown)
+
+
 def of_noise(
     prediction: Prediction, q: int, step_size: float, law: HittingLaw, batch: int = 1
 ) -> tuple[Condition, Condition]:
