@@ -343,25 +343,35 @@ def resolve(problem: DeclaredProblem, simulation: Simulation | None = None) -> R
     if problem.step_size is None and rule.step_size == usual:
         model = _in_bounds(model, start, usual)
     size = model.rule.step_size
-    steps = problem.steps or (_usual_steps(model, start) if problem.time is None else _steps_to(size, problem.time))
+    known = _known_steps(model, start) if problem.steps is None and problem.time is None else 0.0
+    steps = problem.steps or (_usual_steps(known) if problem.time is None else _steps_to(size, problem.time))
     check_length(size, steps)
     time = float(np.sum(size(np.arange(steps)))) if callable(size) else size * steps
     warned = _looks_too_far(model, start) if simulation is not None and simulation.name == "declared-sgd" else ()
+    if simulation is not None and known > _MOST_STEPS:
+        cut = (
+            f"runs end after {_MOST_STEPS:,} steps, the most by default; the last direction takes {known / _BEYOND:.2g}"
+        )
+        warned = (*warned, f"{cut}: give --steps, or raise step-size or batch")
     if problem.order == "random" and model.rule.batch == model.rule.samples:
         whole = f"order is 'random', but batch is {model.rule.batch}, all of the samples, in any order"
         warned = (*warned, f"{whole}; lower batch, or give order = replacement")
     return Resolved(problem, model, start, steps, time, warned)
 
 
-def _usual_steps(model: "DeclaredModel", start: "Start") -> int:
-    """Until the last direction is fitted, and a little longer, where theory knows when that is."""
+def _known_steps(model: "DeclaredModel", start: "Start") -> float:
+    """Until the last direction is fitted, and a little longer, where theory knows when that is; else 0."""
     from theory import InputError
     from theory.declared.emergence import last_time
 
-    known, size = 0.0, model.rule.step_size
+    size = model.rule.step_size
     if not callable(size):
         with suppress(InputError):  # of a rule without a flow
-            known = _BEYOND * last_time(model, start) / size
+            return float(_BEYOND * last_time(model, start) / size)
+    return 0.0
+
+
+def _usual_steps(known: float) -> int:
     return int(min(max(known, _LEAST_STEPS), _MOST_STEPS))
 
 

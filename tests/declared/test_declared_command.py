@@ -287,6 +287,16 @@ def test_a_run_is_long_enough_for_what_theory_expects() -> None:
     assert resolve(DeclaredProblem(**given, steps=50)).steps == 50
 
 
+def test_runs_that_end_by_the_most_steps_before_anything_is_found_are_told() -> None:
+    (simulation,) = [one for one in MODEL.simulations if one.name == "declared-sgd"]
+    resolved = resolve(DeclaredProblem(inputs="blocks(3x6, 1x300)"), simulation)
+    assert resolved.steps == 10**6
+    (said,) = resolved.warnings
+    assert said.startswith("runs end after 1,000,000 steps, the most by default; the last direction takes 7e+06")
+    short = resolve(DeclaredProblem(inputs="16"), simulation)
+    assert (short.steps < 10**5, short.warnings) == (True, ())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("far", "near", "name"),
