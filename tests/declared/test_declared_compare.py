@@ -255,6 +255,28 @@ def test_each_direction_is_judged_at_its_own_time(monkeypatch: pytest.MonkeyPatc
     assert [row["verdict"] for row in rows] == ["disagrees", "agrees"]
 
 
+def test_a_short_emergence_in_a_long_run_is_judged_by_its_interval() -> None:
+    """A schedule's default steps last 90 emergence times: by 200 equal records [0.2120, 0.2137] was "agrees" up to 0.31."""
+    known = [Known(FOUND, 0.2131, "time", "", place=1, low=0.2120, high=0.2137)]
+    times = compare.looked_at(known, 19.85)
+    assert (times[0], times[-1]) == (0.0, 19.85)
+    near = times[(times > 0.2) & (times < 0.23)]
+    assert np.allclose(near, [0.2120, 0.2131, 0.2137])
+    for crossing, verdict in ((0.2125, "agrees"), (0.2160, "disagrees"), (0.2180, "disagrees")):
+        gram = np.ones((len(times), 1, 1, 1))
+        overlap = np.sqrt(np.clip(0.5 + times - crossing, 0, 1)).reshape(-1, 1, 1, 1)
+        axes = ("time", "eigenspace", "neuron")
+        flow = SimpleNamespace(
+            dataset=xr.Dataset(
+                {"overlap": ((*axes, "direction"), overlap), "gram": ((*axes, "other"), gram)}, coords={"time": times}
+            )
+        )
+        model = resolve(replace(PROBLEM, inputs="8", teacher_weights=(1.0,), directions="orthonormal")).model
+        (row,) = compare.emergences(model, None, flow, known)  # type: ignore[arg-type]
+        assert row["measured_mean"] == pytest.approx(crossing, abs=1e-9)
+        assert row["verdict"] == verdict
+
+
 def test_what_is_special_in_a_rule_is_left_out_by_a_rival() -> None:
     """Flips and momentum: the rival's flow runs at another speed, by the labels that are kept, or by 1/(1 − β)."""
     flips, heavy = (

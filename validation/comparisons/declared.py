@@ -1,6 +1,6 @@
 """A declared model: its population flow, and SGD at three step sizes, extrapolated to the flow's limit."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -149,20 +149,36 @@ def emergence_times(model: DeclaredModel, data: "xr.Dataset") -> np.ndarray:
     return first_crossing(data.time.values, np.swapaxes(found, -1, -2), 0.5)
 
 
-def emergences(model: DeclaredModel, start: Start, flow: DeclaredFlow) -> list[Row]:
-    """The flow's emergence times beside those that theory predicts, where it does."""
-    known = predict(model, start).of_quantity(FOUND)
-    times, end = emergence_times(model, flow.dataset), float(flow.dataset.time.values[-1])
+def emergences(
+    model: DeclaredModel, start: Start, flow: DeclaredFlow, known: Sequence[Known] | None = None
+) -> list[Row]:
+    """The flow's emergence times beside those that theory predicts, `known` if they are, where it does."""
+    known = predict(model, start).of_quantity(FOUND) if known is None else known
+    record = flow.dataset.time.values
+    times, end = emergence_times(model, flow.dataset), float(record[-1])
     rows = []
     for one in known:
         measured = float(times[one.place - 1]) if one.place else np.inf
         row = {"quantity": f"emergence of direction {one.place}", "predicted": one.value, "measured_mean": measured}
-        rows.append(row | _judged(one, measured, end, float(np.diff(flow.dataset.time.values).max())))
+        rows.append(row | _judged(one, measured, end, _spacing(record, one) + _FLOW * one.high))
     return rows
 
 
+def _spacing(record: np.ndarray, one: Known) -> float:
+    """How far from the interval a record's crossing may be that is within: to the nearest times that hold it."""
+    before = record[max(np.searchsorted(record, one.low, "right") - 1, 0)]
+    after = record[min(np.searchsorted(record, one.high), len(record) - 1)]
+    return float(max(one.low - before, after - one.high, 0.0)) if one.high < np.inf else 0.0
+
+
+def looked_at(known: Sequence[Known], time: float) -> np.ndarray:
+    """Times of a flow's record, (T,): equally far apart, and the ends of the intervals of what is `known`."""
+    ends = np.array([x for one in known if not one.reasons for x in (one.low, one.value, one.high)])
+    return np.union1d(np.linspace(0.0, time, _READ + 1), ends[(ends > 0) & (ends < time)])
+
+
 def _judged(one: Known, measured: float, end: float, spacing: float) -> Row:
-    """By the interval; the record's spacing is on top. Wrong theories: half the time, twice the time."""
+    """By the interval; the record's spacing there is on top. Wrong theories: half the time, twice the time."""
     if one.reasons:
         return {"verdict": "outside", "reason": "; ".join(one.reasons)}
     if not one.high < end:
@@ -203,11 +219,14 @@ def declared_case(
     A run at 2η tells what that leaves; where that diverges, the first order, f(η/2) − f(η), is allowed whole. Judged against
     flows that leave out what is special in the model, and against the start. Raises `InputError` for models without a flow.
     """
-    times = np.linspace(0.0, time, _READ + 1)
     speed(model.rule)
 
+    @cache
+    def known() -> Sequence[Known]:
+        return predict(model, start).of_quantity(FOUND)
+
     def flow(of: DeclaredModel, progress: Progress | None = None) -> DeclaredFlow:
-        return declared_flow(of, start, time, times, progress=progress)
+        return declared_flow(of, start, time, looked_at(known(), time), progress=progress)
 
     def sgd(rule: Rule, count: int, progress: Progress | None) -> DeclaredRun:
         return declared_sgd(
@@ -234,7 +253,7 @@ def declared_case(
             Stage(SGD, lambda _, progress: sgd(model.rule, steps, progress)),
             Stage(HALF, lambda _, progress: sgd(halved(model.rule), 2 * steps, progress)),
         ),
-        judge=lambda found: _rows(model, start, found, others()),
+        judge=lambda found: _rows(model, start, found, others(), known()),
         known=lambda found: [],
         figures=lambda found: _figures(model, found, others()) if HALF in found else [],
         caption="The flow beside SGD, extrapolated from η and η/2 to η = 0.",
@@ -243,12 +262,12 @@ def declared_case(
 
 
 def _rows(
-    model: DeclaredModel, start: Start, found: Found, others: Mapping[str, DeclaredFlow]
+    model: DeclaredModel, start: Start, found: Found, others: Mapping[str, DeclaredFlow], known: Sequence[Known]
 ) -> tuple[list[Row], list[str]]:
     measured = measurements(model, found[FLOW], (found[DOUBLE], found[SGD], found[HALF]), others)
     values = [(x.quantity, x.predicted, x.estimate, x.stderr, *_verdict(x)) for x in measured]
     rows: list[Row] = [dict(zip((*COLUMNS, "reason"), row, strict=True)) for row in values]
-    times = emergences(model, start, found[FLOW])
+    times = emergences(model, start, found[FLOW], known)
     notes = [f"{row['quantity'].capitalize()}: {row['reason']}." for row in (*rows, *times) if row["reason"]]
     notes += [] if values else [TOO_FEW]
     return [*rows, *times], notes
