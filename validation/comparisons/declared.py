@@ -166,8 +166,8 @@ def emergences(
 
 def _spacing(record: np.ndarray, one: Known) -> float:
     """How far from the interval a record's crossing may be that is within: to the nearest times that hold it."""
-    before = record[max(np.searchsorted(record, one.low, "right") - 1, 0)]
-    after = record[min(np.searchsorted(record, one.high), len(record) - 1)]
+    before = record[max(int(np.searchsorted(record, one.low, "right")) - 1, 0)]
+    after = record[min(int(np.searchsorted(record, one.high)), len(record) - 1)]
     return float(max(one.low - before, after - one.high, 0.0)) if one.high < np.inf else 0.0
 
 
