@@ -262,7 +262,11 @@ def declared_case(
 
 
 def _rows(
-    model: DeclaredModel, start: Start, found: Found, others: Mapping[str, DeclaredFlow], known: Sequence[Known]
+    model: DeclaredModel,
+    start: Start,
+    found: Found,
+    others: Mapping[str, DeclaredFlow],
+    known: Sequence[Known] | None = None,
 ) -> tuple[list[Row], list[str]]:
     measured = measurements(model, found[FLOW], (found[DOUBLE], found[SGD], found[HALF]), others)
     values = [(x.quantity, x.predicted, x.estimate, x.stderr, *_verdict(x)) for x in measured]
