@@ -164,7 +164,11 @@ def _doubts(problem: AdditiveProblem, prediction: "theory.Prediction", bound: tu
         return []
     conditions = of_step(prediction, bound[1], bound[0], problem.batch)
     doubts = [f"stability bound {bound[0]:.4g}: {own.sentence}" for own in conditions if not own.holds]
-    if problem.step_size is not None and not (rest := of_rest(prediction, problem.step_size, problem.batch)).holds:
+    if (
+        problem.step_size is not None
+        and problem.step_size <= bound[0]
+        and not (rest := of_rest(prediction, problem.step_size, problem.batch)).holds
+    ):
         doubts.append(f"step-size {problem.step_size:g}: {rest.sentence}")
     return doubts
 

@@ -53,7 +53,8 @@ def largest_held(activation: Activation, weight: float, dim: int, batch: float =
     spreads = (1 - 1 / batch) * across**2 + scale * (dim + 1) * float(weights @ slope**4)
     mixed = (dim - 1) * (4 * scale * float(weights @ (value * slope) ** 2)) ** 2
     sum_, apart = along * spreads + across * stays, along * spreads - across * stays
-    return 4 * along * across / (sum_ + float(np.sqrt(apart**2 + 4 * along * across * mixed)))
+    whole = sum_ + float(np.sqrt(apart**2 + 4 * along * across * mixed))
+    return 4 * along * across / whole if whole > 0 else float("inf")  # (of a jump the points see no slope)
 
 
 @dataclass(frozen=True)
