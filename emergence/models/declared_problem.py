@@ -347,7 +347,10 @@ def resolve(problem: DeclaredProblem, simulation: Simulation | None = None) -> R
     steps = problem.steps or (_usual_steps(known) if problem.time is None else _steps_to(size, problem.time))
     check_length(size, steps)
     time = float(np.sum(size(np.arange(steps)))) if callable(size) else size * steps
-    warned = _looks_too_far(model, start) if simulation is not None and simulation.name == "declared-sgd" else ()
+    warned: tuple[str, ...] = ()
+    if simulation is not None and simulation.name == "declared-sgd":
+        given = () if problem.step_size is None else _steps_too_far(model, start, steps)
+        warned = (*_looks_too_far(model, start), *given)
     if simulation is not None and known > _MOST_STEPS:
         cut = (
             f"runs end after {_MOST_STEPS:,} steps, the most by default; the last direction takes {known / _BEYOND:.2g}"
@@ -425,6 +428,31 @@ def _looks_too_far(model: "DeclaredModel", start: "Start") -> tuple[str, ...]:
     if given <= most:
         return ()
     return (f"{what} of the rule is {given:g}, beyond {most:.2g} ({why}): runs may diverge; lower it, or raise batch",)
+
+
+def _steps_too_far(model: "DeclaredModel", start: "Start", steps: int) -> tuple[str, ...]:
+    """What a step beyond the largest that theory knows of a committee does to a run."""
+    import numpy as np
+
+    from theory import InputError
+    from theory.declared.steps_of_rows import largest_at_rest, largest_at_the_start
+
+    if model.student.homogeneous or model.rule.samples:
+        return ()
+    size = model.rule.step_size
+    largest = float(np.max(size(np.arange(steps)))) if callable(size) else size
+    found: tuple[str, ...] = ()
+    with suppress(InputError):
+        for most, what in (
+            (largest_at_rest(model), "mean squares about rest grow: runs may diverge"),
+            (largest_at_the_start(model, start), "noise undoes the growth of overlaps: runs leave the flow"),
+        ):
+            if largest > most:
+                found = (
+                    *found,
+                    f"step-size is {largest:.3g}, beyond {most:.2g}, where {what}; lower it, or raise batch",
+                )
+    return found
 
 
 def inputs_of(text: str) -> "Inputs":

@@ -8,19 +8,23 @@ import numpy as np
 import pytest
 from scipy.special import erf
 
+from dynamics.declared.simulate import declared_sgd
+from emergence.models.declared import MODEL
 from emergence.models.declared_problem import DeclaredProblem, resolve
 from theory import Activation, InitialState, Teacher
 from theory import predict as predict_additive
-from theory.declared import lone_row
+from theory.declared import linear_stability, lone_row
 from theory.declared.directions import Directions
 from theory.declared.emergence import BOUND, FITTED, FOUND, FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS, TURNED_SHARE
 from theory.declared.inputs import Inputs
 from theory.declared.known import Knowledge, Known
+from theory.declared.linear_model import linear_model
+from theory.declared.loss import Correlation, Square
 from theory.declared.model import DeclaredModel
 from theory.declared.predict import largest_step, predict
 from theory.declared.rule import Momentum, Rule
 from theory.declared.schedule import Linear, Power
-from theory.declared.start import Start
+from theory.declared.start import Start, draw_start
 from theory.declared.steps_of_rows import largest_at_rest, largest_at_the_start
 from theory.declared.student import Student, committee, two_homogeneous
 from theory.declared.target import Additive
@@ -456,6 +460,87 @@ def test_beyond_a_step_mean_squares_about_rest_grow() -> None:
     length = weight * (4 * value**2 + slope**2 * (x[:, 1] ** 2 + rest))
     edge = 2 * on.mean() / (length * on).mean()
     assert largest_at_rest(model) == pytest.approx(edge, rel=0.1)
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_beyond_a_step_mean_squares_about_the_rest_of_a_committee_grow(trained: bool) -> None:
+    """The first of three rows at rest is moved a little in another direction; gradients of all rows and of b, in R^d."""
+    weights, count, dim, rng = (0.7, 0.5, 0.4), 20_000, 300, np.random.default_rng(3)
+    student = committee(H3, 3, (0.1,) * 3 if trained else weights, trained)
+    directions = Directions.orthonormal(Inputs.isotropic(dim), 3)
+    model = DeclaredModel(directions, Additive(H3, weights), student, Rule(1e-9))
+    second = np.array(weights if not trained else (0.7, 0.1, 0.1))  # (two that have not grown yet)
+    x = rng.standard_normal((count, dim))
+    value, slope = sigma(x[:, :3])
+    on = (second[0] * slope[:, 0] * x[:, 3]) ** 2
+    length = (second * slope) ** 2 @ np.ones(3) * np.sum(x**2, axis=1) + trained * np.sum(value**2, axis=1)
+    assert largest_at_rest(model) == pytest.approx(2 * on.mean() / (length * on).mean(), rel=0.15)
+
+
+@pytest.mark.parametrize(("kind", "beta"), [("heavy", 0.9), ("nesterov", 0.5), ("average", 0.9)])
+def test_with_momentum_rows_at_rest_stand_the_same_effective_step(kind: str, beta: float) -> None:
+    """Of a linear row the edge is known exactly."""
+    linear = Activation.parse("z")
+    directions = Directions.orthonormal(Inputs.isotropic(500), 1)
+    rule = Momentum(1e-3, beta=beta, kind=kind)
+    model = DeclaredModel(directions, Additive(linear, (1.0,)), committee(linear, 1), rule)
+    edge = linear_stability.edge(linear_model(model, draw_start(directions, 1)), rule)
+    assert largest_at_rest(model) == pytest.approx(edge, rel=0.01)
+
+
+@pytest.mark.parametrize(("second", "loss"), [((1.0, -0.7), Square()), ((1.0, -0.7), Correlation())])
+def test_at_the_largest_step_noise_undoes_the_growth_of_a_row_of_a_committee(
+    second: tuple[float, ...], loss: Any
+) -> None:
+    """What a step adds to the row's squared length, in R^d, beside the rate of the flow."""
+    dim, count, noise, rng = 300, 20_000, 0.5, np.random.default_rng(1)
+    directions = Directions.orthonormal(Inputs.isotropic(dim), 1)
+    start = draw_start(directions, 2, scale=0.3, seed=3)
+    rule = Rule(1e-9, noise=noise)
+    model = DeclaredModel(directions, Additive(H3, (1.0,)), committee(H3, 2, second, trained=True), rule, loss)
+    overlap, gram = start.overlaps(directions)[0, :, 0], start.grams[0]
+    rates = lone_row.growth_rates(model, start)[:, 0]
+    row = int(np.argmax(rates))
+    rows = np.zeros((2, dim))
+    rows[:, 0], rows[:, 1:3] = overlap, np.linalg.cholesky(gram - np.outer(overlap, overlap))
+    x = rng.standard_normal((count, dim))
+    value, slope = sigma(x @ rows.T)
+    own = value @ second if isinstance(loss, Square) else 0.0
+    delta = own - sigma(x[:, 0])[0] - noise * rng.standard_normal(count)
+    added = (second[row] * delta * slope[:, row]) ** 2 * np.sum(x**2, axis=1) / gram[row, row]
+    found, error = added.mean() / 2, added.std() / 2 / np.sqrt(count)
+    assert rates[row] / largest_at_the_start(model, start) == pytest.approx(found, abs=4 * error + 0.03 * found)
+
+
+def test_a_committee_heavier_than_its_target_has_a_largest_step_by_its_rest_alone() -> None:
+    problem = DeclaredProblem(student="committee", activation="h4", inputs="64", train_second=True)
+    resolved = resolve(problem)
+    assert np.isinf(largest_at_the_start(resolved.model, resolved.start))
+    (bound,) = predict(resolved.model, resolved.start).of_quantity(BOUND)
+    assert bound.value == largest_at_rest(resolved.model)
+    assert [x.split(":")[0] for x in bound.reasons] == ["light"]
+    assert resolved.model.rule.step_size == pytest.approx(bound.value / 4, rel=0.05)
+
+
+@pytest.mark.parametrize(("size", "outside"), [("0.0003", ["step size"]), ("1e-5", [])])
+def test_a_step_of_a_committee_beyond_the_largest_is_said(size: str, outside: list[str]) -> None:
+    """At it SGD's loss is .652, its flow's .625."""
+    given: dict[str, Any] = {"student": "committee", "activation": "h3", "inputs": "64", "student_width": 3}
+    problem = DeclaredProblem(**given, train_second=True, step_size=size, steps=10)
+    resolved = resolve(problem, next(x for x in MODEL.simulations if x.name == "declared-sgd"))
+    (clock,) = predict(resolved.model, resolved.start).of_quantity("effective step")
+    assert [x.split(":")[0] for x in clock.reasons] == outside
+    assert [x.split(" is ")[0] for x in resolved.warnings] == ["step-size"] * len(outside)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trained", [True, False])
+def test_no_replica_of_a_committee_is_thrown_off_at_its_usual_step(trained: bool) -> None:
+    """At the step of before 89 of 100 with the second layer fixed, 3 with it trained, at ten times the time."""
+    shape = {"student": "committee", "activation": "h4", "inputs": "64"}
+    resolved = resolve(DeclaredProblem(**shape, train_second=trained))
+    run = declared_sgd(resolved.model, resolved.start, steps=15_000, replicas=100, saves=1)
+    assert not run.diverged.any()
 
 
 def test_the_usual_step_is_a_quarter_of_what_rows_at_rest_stand() -> None:

@@ -31,6 +31,7 @@ from theory.declared.population import check_target
 from theory.declared.rule import Rule
 from theory.declared.seen import seen_share, seen_terms
 from theory.declared.start import Start
+from theory.declared.steps_of_rows import largest_at_rest, largest_at_the_start
 from theory.declared.student import committee
 from theory.declared.target import Additive, Polynomial, as_additive
 from theory.prediction.validity import Condition
@@ -271,13 +272,49 @@ def _clock(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
     size = model.rule.step_size
     kept = not (model.rule.decay and own.lag)
     condition = (fact("decay", kept, "decay: it stays out of the velocity, and so has neither this step nor this lag"),)
+    stable: tuple[Condition, ...] = ()
+    for bound in _asked(BOUND, _of_committee, model, start):
+        if isinstance(bound, Known) and not callable(size):
+            beyond = f"step size: {{:.3g}} is beyond the largest, {bound.value:.3g}: SGD is far from its flow, and may diverge"
+            stable = (small("step size", float(size), bound.value, beyond),)
     if callable(size):
         yield Unknown(
             "effective step", "the step size is a schedule: the clock is the sum of its steps, times the memory"
         )
     else:
-        yield Known("effective step", own.total * size, TIME, CLOCK_REFERENCE, condition)
+        yield Known("effective step", own.total * size, TIME, CLOCK_REFERENCE, (*condition, *stable))
     yield Known("lag of the gradient", own.lag, STEPS, CLOCK_REFERENCE, condition)
+
+
+def _of_committee(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
+    """The largest step size of rows that see each other or have a second layer that is trained; nothing of others."""
+    student, rule = model.student, model.rule
+    if student.homogeneous or rule.samples or not (student.trained or (student.width > 1 and is_quadratic(model.loss))):
+        return
+    if not isinstance(model.target, Additive):
+        yield Unknown(BOUND, "the target is not additive: a run at half of the step size says whether it is small")
+        return
+    at_start, at_rest = largest_at_the_start(model, start), largest_at_rest(model)
+    if np.isinf(min(at_start, at_rest)):
+        raise InputError("no growth at the start and no rest is known to this order: try half of the step size")
+    heavy = (
+        "light: the student's output is more than the labels; where noise undoes the growth of overlaps is not known"
+    )
+    fixed = "rest: a row whose second layer is fixed need not fit the direction along which it rests"
+    plain = "momentum: the bound is that of plain SGD, to first order in the memory"
+    largest = max(model.inputs.eigenvalues) / model.inputs.trace
+    conditions = (
+        fact("light", at_start < np.inf, heavy),
+        fact("rest", student.trained or at_start <= at_rest, fixed),
+        fact("momentum", type(rule) is Rule, plain),
+        small(
+            "dimension",
+            largest,
+            _LENGTH,
+            "dimension: it is of leading order in it; one field has {:.2g} of all variance",
+        ),
+    )
+    yield Known(BOUND, min(at_start, at_rest), TIME, "derived; theory.declared.steps_of_rows", conditions)
 
 
 # -------------------------------------------------------------------------------- floors
@@ -333,6 +370,7 @@ _SECTIONS: dict[str, Section] = {
     "effective step": _clock,
     FOUND: emergence.emergence,
     ESCAPE: escape,
+    BOUND: _of_committee,
     DEGREE: _one_direction,
     FLOOR: _linear,
 }

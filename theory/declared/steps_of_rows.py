@@ -16,7 +16,7 @@ from theory.core.errors import InputError
 from theory.core.hermite import z
 from theory.core.quadrature import gauss_hermite
 from theory.declared import lone_row, population
-from theory.declared.flow import is_quadratic, speed
+from theory.declared.flow import integrals_of, is_quadratic, speed
 from theory.declared.inputs import ROUNDING
 from theory.declared.known import TIME, Known, fact, small
 from theory.declared.loss import Correlation
@@ -174,51 +174,93 @@ def largest_at_the_start(model: DeclaredModel, start: Start) -> float:
     r"""The step size at which noise undoes the growth of overlaps at the start, to leading order in the number of inputs; inf
     where that is not known. For the choice of a step: later on rare samples may matter more.
 
-    A step of a light row of a 2-homogeneous student adds $\eta^2E y^2E\sigma'^2\operatorname{tr}\Lambda^2$ to its field's
-    variance C over its squared length, so that a correlation which grows at the rate S shrinks by half of that, over C. Of
-    the labels only what no faster direction has fitted is noise. As a sum of step sizes; derived, of rows that are light.
+    A step of a row of second layer b adds $\eta^2b^2E\delta^2E\sigma'^2\operatorname{tr}\Lambda^2$ to its field's variance C
+    (to C over its squared length, b = 1, of a 2-homogeneous one), so that a correlation which grows at the rate S shrinks by
+    half of that, over C. Of the labels only what no faster direction has fitted is noise; a committee's own output is, too. As
+    a sum of step sizes; derived, of rows that are light: not known of a committee whose output is more than the labels. Of a
+    second layer that is trained, by its start.
 
     Raises `InputError` for a target that is not additive, and for models without a flow.
     """
     model = lone_row.of_mean_labels(model)
     student, inputs, target = model.student, model.inputs, lone_row.additive_target(model)
-    if not (student.homogeneous and is_quadratic(model.loss) and type(model.rule) in (Rule, Momentum)):
+    square = is_quadratic(model.loss)
+    if not ((square or not student.homogeneous) and type(model.rule) in (Rule, Momentum)):
+        return np.inf
+    own = _own_noise(model, start) if square and not student.homogeneous else 0.0
+    if np.isinf(own):
         return np.inf
     eigenvalues, grams = np.asarray(inputs.eigenvalues), start.grams
     fields, norms = np.einsum("i,ikk->k", eigenvalues, grams), np.einsum("ikk->k", grams)
-    variance = np.ones_like(fields) if student.whitened else fields / norms
-    square = np.array([_slope_moment(student.activation, float(v), 2) for v in variance])
-    shrinks = square * (eigenvalues**2 @ np.asarray(inputs.multiplicities)) / variance / 2
+    variance = np.ones_like(fields) if student.whitened else fields / norms if student.homogeneous else fields
+    slopes = np.square(student.second) * [_slope_moment(student.activation, float(v), 2) for v in variance]
+    shrinks = slopes * (eigenvalues**2 @ np.asarray(inputs.multiplicities)) / variance / 2
     rates, least = lone_row.growth_rates(model, start), np.inf
     left = np.asarray(target.weights, dtype=float)
     for row, p in _first(rates, model):
-        seen = population.square(replace(target, weights=tuple(left)), model.directions) + model.rule.noise**2
-        least = min(least, float(rates[row, p] / (shrinks[row] * seen)))
-        left[p] = 0.0
+        seen = population.square(replace(target, weights=tuple(left)), model.directions) + own + model.rule.noise**2
+        if rates[row, p] > 0:
+            least = min(least, float(rates[row, p] / (shrinks[row] * seen)))
+        left[p] *= not square
     return least * model.rule.batch / speed(model.rule) ** 2
+
+
+def _own_noise(model: DeclaredModel, start: Start) -> float:
+    r"""What a committee adds to the mean squared residual at the start, $E\,f^2-2E\,ff_*$, not below 0; inf if its own output
+    is more than the labels.
+    """
+    eigenvalues, second = np.asarray(model.inputs.eigenvalues), np.asarray(model.student.second)
+    integrals = integrals_of(model)
+    constants = population.constants(integrals, model.directions)
+    X, C = (
+        np.einsum("i,ikp->kp", eigenvalues, start.overlaps(model.directions)),
+        np.einsum("i,ikl->kl", eigenvalues, start.grams),
+    )
+    found = integrals.at(population.numeric, X, C, np.einsum("ikk->k", start.grams), constants)
+    output = float(second @ found["K"] @ second)
+    return max(output - 2 * float(second @ found["M"]), 0.0) if output <= constants["square"] else np.inf
 
 
 def largest_at_rest(model: DeclaredModel) -> float:
     r"""The step size at which mean squares about rest grow, to leading order in the number of inputs; inf where that is not
     known. For the choice of a step: where rows fit a direction whose field varies much a few samples throw them off.
 
-    By $\delta\to\delta-\eta\,g\,g^\top\delta$, $g=\sqrt r\sigma'x$ of a 2-homogeneous row of norm r that rests along a
-    direction, $E|\delta|^2$ grows from $\eta=2E\sigma'^2/(r\operatorname{tr}\Lambda\,E\sigma'^4)$ on. (Derived; labels
-    without noise, δ at right angles to the row.)
+    By $\delta\to\delta-\eta\,g\,g^\top\delta$, $g=b\sigma'x$ of a row that rests along a direction, $E|\delta|^2$ grows
+    from
+
+    $$\eta=\frac2{\operatorname{tr}\Lambda}\Big(b^2\frac{E\sigma'^4}{E\sigma'^2}+\sum_{l}b_l^2E\sigma'^2\Big)^{-1}$$
+
+    on: $b^2$ is the norm at which a 2-homogeneous row rests, l are a committee's other rows, whose gradients lengthen the
+    step. The second layer's own are smaller by the number of inputs: one that is trained counts by where it rests, $|b|=|a_p|$
+    with the target's activation, or by its start if that is more. (Derived; labels without noise, δ at right angles to the
+    rows, fields of different rows independent.)
 
     Raises `InputError` for a target that is not additive, and for models without a flow.
     """
     model = lone_row.of_mean_labels(model)
     student, inputs, least = model.student, model.inputs, np.inf
-    if not (student.homogeneous and is_quadratic(model.loss) and type(model.rule) in (Rule, Momentum)):
+    if not (is_quadratic(model.loss) and type(model.rule) in (Rule, Momentum)):
         return np.inf
+    unit = student.homogeneous or student.rows != "free"
     for p, gram in enumerate(np.einsum("ipp->pi", model.directions.grams)):
-        rest = lone_row.rest_norm(model, p)
-        variance = 1.0 if student.whitened else float(np.asarray(inputs.eigenvalues) @ gram / gram.sum())
+        rest, others = _at_rest(model, p)
+        variance = (
+            1.0 if student.whitened else float(np.asarray(inputs.eigenvalues) @ gram / (gram.sum() if unit else 1))
+        )
         fourth, second = (_slope_moment(student.activation, variance, power) for power in (4, 2))
         if 0 < rest < np.inf:
-            least = min(least, 2 * second / (rest * inputs.trace * fourth))
+            least = min(least, 2 / (inputs.trace * (rest * fourth / second + others * second)))
     return least * model.rule.batch / speed(model.rule)
+
+
+def _at_rest(model: DeclaredModel, p: int) -> tuple[float, float]:
+    """The squared second layer of a row that rests along direction p, and that of the other rows together."""
+    student, target = model.student, lone_row.additive_target(model)
+    if student.homogeneous:
+        return lone_row.rest_norm(model, p), 0.0
+    squares = np.sort(np.square(student.second))
+    moved = target.weights[p] ** 2 * float(target.link.second_moment / student.activation.second_moment)
+    return max(float(squares[-1]), moved if student.trained else 0.0), float(squares[:-1].sum())
 
 
 def _slope_moment(activation: Activation, variance: float, power: int) -> float:
