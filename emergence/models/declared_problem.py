@@ -386,13 +386,14 @@ def _in_bounds(model: "DeclaredModel", start: "Start", usual: float) -> "Declare
     from theory.declared.flow import gradients_unit, speed
     from theory.declared.predict import largest_step
     from theory.declared.steps_of_rows import largest_at_rest
+    from theory.declared.target import as_additive
 
     with suppress(InputError):  # of a rule without a flow, whose steps may know no units
         usual = usual / (speed(model.rule) * gradients_unit(model))
     plain = _without_look(model)
     most = _INSIDE * min(largest_step(x, start) for x in (model, plain))
-    with suppress(InputError):  # of a target that is not additive
-        most = min(most, _AT_REST * largest_at_rest(plain))
+    with suppress(InputError):  # of a target that is not additive, and rules without a flow
+        most = min(most, _AT_REST * largest_at_rest(replace(plain, target=as_additive(plain.target))))
     return replace(model, rule=replace(model.rule, step_size=min(float(f"{most:.2g}"), usual)))
 
 
@@ -432,22 +433,25 @@ def _looks_too_far(model: "DeclaredModel", start: "Start") -> tuple[str, ...]:
 
 def _steps_too_far(model: "DeclaredModel", start: "Start", steps: int) -> tuple[str, ...]:
     """What a step beyond the largest that theory knows of a committee does to a run."""
+    from dataclasses import replace
+
     import numpy as np
 
     from theory import InputError
     from theory.declared.steps_of_rows import largest_at_rest, largest_at_the_start
+    from theory.declared.target import as_additive
 
     if model.student.homogeneous or model.rule.samples:
         return ()
-    size = model.rule.step_size
+    model, size = replace(model, target=as_additive(model.target)), model.rule.step_size
     largest = float(np.max(size(np.arange(steps)))) if callable(size) else size
     found: tuple[str, ...] = ()
-    with suppress(InputError):
-        for most, what in (
-            (largest_at_rest(model), "mean squares about rest grow: runs may diverge"),
-            (largest_at_the_start(model, start), "noise undoes the growth of overlaps: runs leave the flow"),
-        ):
-            if largest > most:
+    for bound, what in (
+        (lambda: largest_at_rest(model), "mean squares about rest grow: runs may diverge"),
+        (lambda: largest_at_the_start(model, start), "noise undoes the growth of overlaps: runs leave the flow"),
+    ):
+        with suppress(InputError):
+            if largest > (most := bound()):
                 found = (
                     *found,
                     f"step-size is {largest:.3g}, beyond {most:.2g}, where {what}; lower it, or raise batch",

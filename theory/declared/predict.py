@@ -291,10 +291,9 @@ def _of_committee(model: DeclaredModel, start: Start) -> Iterator[Known | Unknow
     student, rule = model.student, model.rule
     if student.homogeneous or rule.samples or not (student.trained or (student.width > 1 and is_quadratic(model.loss))):
         return
-    if not isinstance(model.target, Additive):
-        yield Unknown(BOUND, "the target is not additive: a run at half of the step size says whether it is small")
-        return
-    at_start, at_rest = largest_at_the_start(model, start), largest_at_rest(model)
+    additive, at_start, at_rest = isinstance(model.target, Additive), np.inf, largest_at_rest(model)
+    if additive:
+        at_start = largest_at_the_start(model, start)
     if np.isinf(min(at_start, at_rest)):
         raise InputError("no growth at the start and no rest is known to this order: try half of the step size")
     heavy = (
@@ -304,8 +303,9 @@ def _of_committee(model: DeclaredModel, start: Start) -> Iterator[Known | Unknow
     plain = "momentum: the bound is that of plain SGD, to first order in the memory"
     largest = max(model.inputs.eigenvalues) / model.inputs.trace
     conditions = (
-        fact("light", at_start < np.inf, heavy),
-        fact("rest", student.trained or at_start <= at_rest, fixed),
+        fact("additive", additive, "additive: it is that of rows along one direction each, by their rest alone"),
+        fact("light", at_start < np.inf or not additive, heavy),
+        fact("rest", not additive or student.trained or at_start <= at_rest, fixed),
         fact("momentum", type(rule) is Rule, plain),
         small(
             "dimension",

@@ -26,7 +26,7 @@ from theory.declared.passage import Wandering, allowed_step, late
 from theory.declared.rule import Momentum, Rule
 from theory.declared.start import Start
 from theory.declared.student import committee
-from theory.declared.target import Additive
+from theory.declared.target import Additive, Polynomial
 from theory.one_task.hitting_distribution import HittingLaw, hitting_distribution
 from theory.prediction.greedy import select
 from theory.prediction.validity import MOVED, Condition, own_noise
@@ -232,12 +232,13 @@ def largest_at_rest(model: DeclaredModel) -> float:
 
     on: $b^2$ is the norm at which a 2-homogeneous row rests, l are a committee's other rows, whose gradients lengthen the
     step. The second layer's own are smaller by the number of inputs: one that is trained counts by where it rests, $|b|=|a_p|$
-    with the target's activation, or by its start if that is more. (Derived; labels without noise, δ at right angles to the
-    rows, fields of different rows independent.)
+    with the target's activation, or by its start if that is more; of a target that is not additive a row that has all of it.
+    (Derived; labels without noise, δ at right angles to the rows, fields of different rows independent.)
 
-    Raises `InputError` for a target that is not additive, and for models without a flow.
+    Raises `InputError` of a 2-homogeneous student for a target that is not additive, and for models without a flow.
     """
-    model = lone_row.of_mean_labels(model)
+    if isinstance(model.target, Additive) or model.student.homogeneous:
+        model = lone_row.of_mean_labels(model)
     student, inputs, least = model.student, model.inputs, np.inf
     if not (is_quadratic(model.loss) and type(model.rule) in (Rule, Momentum)):
         return np.inf
@@ -255,12 +256,15 @@ def largest_at_rest(model: DeclaredModel) -> float:
 
 def _at_rest(model: DeclaredModel, p: int) -> tuple[float, float]:
     """The squared second layer of a row that rests along direction p, and that of the other rows together."""
-    student, target = model.student, lone_row.additive_target(model)
+    student, target, moved = model.student, model.target, 0.0
     if student.homogeneous:
         return lone_row.rest_norm(model, p), 0.0
+    if student.trained and isinstance(target, Additive):
+        moved = target.weights[p] ** 2 * float(target.link.second_moment)
+    elif student.trained:
+        moved = population.square(target, model.directions) if isinstance(target, Polynomial) else 1.0  # (classes)
     squares = np.sort(np.square(student.second))
-    moved = target.weights[p] ** 2 * float(target.link.second_moment / student.activation.second_moment)
-    return max(float(squares[-1]), moved if student.trained else 0.0), float(squares[:-1].sum())
+    return max(float(squares[-1]), moved / float(student.activation.second_moment)), float(squares[:-1].sum())
 
 
 def _slope_moment(activation: Activation, variance: float, power: int) -> float:
