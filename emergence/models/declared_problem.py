@@ -394,16 +394,19 @@ def _in_bounds(model: "DeclaredModel", start: "Start", usual: float) -> "Declare
     most = _INSIDE * min(largest_step(x, start) for x in (model, plain))
     with suppress(InputError):  # of a target that is not additive, and rules without a flow
         most = min(most, _AT_REST * largest_at_rest(replace(plain, target=as_additive(plain.target))))
+    most /= getattr(model.rule, "passes", 1)  # (that many steps are one to first order)
     return replace(model, rule=replace(model.rule, step_size=min(float(f"{most:.2g}"), usual)))
 
 
 def _without_look(model: "DeclaredModel") -> "DeclaredModel":
-    """With plain SGD in place of a rule that looks ahead, of which theory knows no largest step; else the model itself."""
+    """With plain SGD in place of a rule that looks ahead, or takes a batch more than once, of which theory knows no largest
+    step; else the model itself.
+    """
     from dataclasses import fields, replace
 
-    from theory.declared.rule import SAM, Ahead, Rule
+    from theory.declared.rule import SAM, Ahead, Alternating, Reuse, Rule
 
-    if not isinstance(model.rule, Ahead | SAM):
+    if not isinstance(model.rule, Ahead | Alternating | Reuse | SAM):
         return model
     return replace(model, rule=Rule(**{x.name: getattr(model.rule, x.name) for x in fields(Rule)}))
 
