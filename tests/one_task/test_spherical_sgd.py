@@ -78,8 +78,8 @@ def test_quadrature_of_whole_steps_has_converged(monkeypatch: pytest.MonkeyPatch
     law = spherical_step(H3).diffusion(0.3 / 64**1.5, 64)
     at = np.array([0.05, 0.3, 0.6])
     before = law.coefficients(at)
-    monkeypatch.setattr("theory.one_task.spherical_step._NODES", 90)
-    monkeypatch.setattr("theory.one_task.spherical_step._RADIAL", 9)
+    monkeypatch.setattr("theory.one_task.whole_step._NODES", 90)
+    monkeypatch.setattr("theory.one_task.whole_step._RADIAL", 9)
     for first, second in zip(before, law.coefficients(at), strict=True):
         assert np.allclose(first, second, rtol=1e-2)
     nodes, weights = chi_squared(62, 9)

@@ -13,9 +13,10 @@ from theory.core.quadrature import gauss_hermite, product_rule
 from theory.one_task.diffusion import OneTaskDiffusion
 from theory.one_task.hitting_distribution import hitting_distribution, hitting_law
 from theory.one_task.plateau import plateau
-from theory.one_task.spherical_step import WholeStep, noise_of_others, spherical_step
+from theory.one_task.spherical_step import WholeSphericalStep, spherical_step
 from theory.one_task.stability import largest_held
 from theory.one_task.third_order import third_order, with_third_order
+from theory.one_task.whole_step import noise_of_others
 from validation.claims.one_task import step_size_boundary
 from validation.judge.claim import agrees
 from validation.judge.context import Context
@@ -46,19 +47,19 @@ def test_one_step_among_others_has_the_mean_and_variance_of_the_law() -> None:
 
 def test_whole_steps_need_a_smooth_activation_and_three_dimensions() -> None:
     smooth = Activation.parse("tanh")
-    drift, _ = WholeStep(smooth, 1.0, 1e-7, 1.0, 20).coefficients(np.array([0.1]))
+    drift, _ = WholeSphericalStep(smooth, 1.0, 1e-7, 1.0, 20).coefficients(np.array([0.1]))
     assert drift[0] == pytest.approx(float(smooth.kernel_at(0.1, 1)) * (1 - 0.1**2), rel=1e-5)  # that of the flow
     for text, dim, said in (("relu", 20, "is not smooth"), ("abs(z)", 20, "is not smooth"), ("h3", 2, "dim is 2")):
         with pytest.raises(InputError, match=said):
-            WholeStep(Activation.parse(text), 1.0, 1e-3, 1.0, dim)
+            WholeSphericalStep(Activation.parse(text), 1.0, 1e-3, 1.0, dim)
 
 
 def test_quadrature_among_others_has_converged(monkeypatch: pytest.MonkeyPatch) -> None:
     law = spherical_step(H3).among_others(0.2, 0.4 / 32**1.5, 32)
     at = np.array([0.05, 0.4])
     before = law.coefficients(at)
-    monkeypatch.setattr("theory.one_task.spherical_step._NODES_NOISY", 60)
-    monkeypatch.setattr("theory.one_task.spherical_step._NODES_OTHERS", 16)
+    monkeypatch.setattr("theory.one_task.whole_step._NODES_NOISY", 60)
+    monkeypatch.setattr("theory.one_task.whole_step._NODES_OTHERS", 16)
     for first, second in zip(before, law.coefficients(at), strict=True):
         assert np.allclose(first, second, rtol=5e-3)
 

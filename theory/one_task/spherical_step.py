@@ -7,9 +7,9 @@ g=\delta\,\sigma'(z),\ \delta=\sigma(x_e)-\sigma(z),\ z=\langle v,x\rangle.$$
 With $m=g(x_e-uz)$ and $q=g^2(|x|^2-z^2)$ the overlap becomes $u'=(u+\eta m)/\sqrt{1+\eta^2q}$, exactly, so that
 $$E\,du=\eta\varphi'(u)(1-u^2)-\eta^2K+\dots,\quad K=\tfrac u2E\,q,\qquad
 \mathrm{Var}\,du=\eta^2N+\dots,\quad N=E\,m^2-(E\,m)^2,$$
-polynomials in u, derived for every polynomial activation by Mehler's formula, linear in d. `WholeStep` has the mean and the
-variance of $u'-u$ to all orders, by quadrature: at $\eta\sim1/d$, the critical scale for J = 1 and 2, $\eta q$ is of order
-one, and for J ≥ 3 q has tails so heavy that its expansion fails at sizes that can be simulated.
+polynomials in u, derived for every polynomial activation by Mehler's formula, linear in d. `WholeSphericalStep` has the mean
+and the variance of $u'-u$ to all orders, by quadrature: at $\eta\sim1/d$, the critical scale for J = 1 and 2, $\eta q$ is
+of order one, and for J ≥ 3 q has tails so heavy that its expansion fails at sizes that can be simulated.
 
 One direction among many, of weight a: target $a\sigma(\langle e,x\rangle)+s\xi$, student $a\sigma(\langle v,x\rangle)$. A
 neuron of the additive model (norm squared a, 2-homogeneous) turns by $\eta\delta\sigma'(z)x$ whatever its norm, so here
@@ -26,77 +26,24 @@ import numpy as np
 import sympy as sp
 
 from theory.core.activation import Activation
-from theory.core.arguments import check_whole
 from theory.core.derivation import Assumption, Derivation, Step, equation
-from theory.core.errors import InputError
 from theory.core.gaussian import standard_expectation
 from theory.core.hermite import z
-from theory.core.quadrature import chi_squared, gauss_hermite
 from theory.one_task.diffusion import Diffusion, OneTaskDiffusion
 from theory.one_task.plateau import Plateau, a, d, mehler, signal, u
+from theory.one_task.whole_step import WholeStep
 
 REFERENCE = "arXiv:2003.10409, spherical online SGD; expansion of one step derived for every polynomial activation"
 
 
-#: Quadrature nodes in each of the two Gaussians, and in |x_rest|².
-_NODES, _RADIAL = 64, 5
-#: The same with the noise of other directions, and nodes in that noise.
-_NODES_NOISY, _NODES_OTHERS = 32, 8
-
-
 @dataclass(frozen=True)
-class WholeStep(Diffusion):
-    """The diffusion whose drift and variance are those of one real step, to all orders in the step size.
+class WholeSphericalStep(WholeStep):
+    """Mean and variance of u' − u to all orders in η."""
 
-    Attributes:
-        weight: a. step_size: η. total: A, other directions being noise of variance (A − a²) E σ². dim: d.
-        amplitude: of the noise; 1 is right (others are controls).
-
-    Raises `InputError` for an activation with a kink, across which the quadrature is off by some per cent, and for d < 3.
-    """
-
-    activation: Activation
-    weight: float
-    step_size: float
-    total: float
-    dim: int
-    amplitude: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not self.activation.is_smooth:
-            raise InputError(f"activation {self.activation.name!r} is not smooth: whole steps need one without kinks")
-        check_whole(3, dim=self.dim)
-
-    def coefficients(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Drift and diffusion at overlaps of shape (n,): mean and variance of u' − u, over η."""
-        sigma, slope = _numerical(self.activation)
-        others = noise_of_others(self.activation, self.weight, self.total)
-        points, mass = gauss_hermite(_NODES_NOISY if others > 0 else _NODES)
-        noise, chance = gauss_hermite(_NODES_OTHERS if others > 0 else 1)
-        radius, share = chi_squared(self.dim - 2, _RADIAL)
-        weights = mass[:, None, None, None] * mass[:, None, None] * share[:, None] * chance
-        x, other, rest = points[:, None, None, None], points[:, None, None], radius[:, None]
-        mean, square = np.empty_like(overlap), np.empty_like(overlap)
-        for place, at in enumerate(overlap.tolist()):
-            own = at * x + np.sqrt(1 - at * at) * other
-            gap = self.weight * (sigma(x) - sigma(own)) + others * noise
-            move = self.step_size * gap * slope(own)
-            # (at + move (x − at own)) / length − at, written so that a tiny step keeps its digits.
-            square2 = move**2 * (x**2 + other**2 - own**2 + rest)
-            length = np.sqrt(1 + square2)
-            change = (move * (x - at * own) - at * square2 / (1 + length)) / length
-            mean[place], square[place] = (float(np.sum(weights * y)) for y in (change, change**2))
-        return mean / self.step_size, self.amplitude**2 * (square - mean**2) / self.step_size
-
-
-def noise_of_others(activation: Activation, weight: float, total: float) -> float:
-    r"""s, standard deviation of the target's part from directions other than the one of weight `weight`; Σa² = `total`."""
-    return float(np.sqrt(max(total - weight**2, 0.0) * float(activation.second_moment)))
-
-
-@lru_cache(maxsize=32)
-def _numerical(activation: Activation) -> tuple[Callable, Callable]:
-    return activation.arrays(), activation.arrays(1)
+    def moved(
+        self, target: np.ndarray, own: np.ndarray, sigma: np.ndarray, slope: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros_like(own), (target - self.weight * sigma) * slope
 
 
 @dataclass(frozen=True)
@@ -123,9 +70,9 @@ class SphericalStep:
             return self.among_others(1.0, step_size, dim)
         return OneTaskDiffusion(self.activation, 1.0, step_size, 1.0, dim, constants=self.laws)
 
-    def among_others(self, weight: float, step_size: float, dim: int, total: float = 1.0) -> WholeStep:
+    def among_others(self, weight: float, step_size: float, dim: int, total: float = 1.0) -> WholeSphericalStep:
         """The diffusion of whole steps for one direction of weight a among others, Σa² = `total`."""
-        return WholeStep(self.activation, weight, step_size, total, dim)
+        return WholeSphericalStep(self.activation, weight, step_size, total, dim)
 
     def derivation(self) -> Derivation:
         """The mean and variance of a step, each checked against brute-force expectations in independent Gaussians."""

@@ -12,12 +12,13 @@ from theory.core.activation import Activation
 from theory.core.errors import InputError
 from theory.core.initial import InitialState
 from theory.core.teacher import Teacher
-from theory.one_task.diffusion import OneTaskDiffusion
+from theory.one_task.diffusion import Diffusion, OneTaskDiffusion
 from theory.one_task.hitting_distribution import HittingLaw, hitting_distribution
 from theory.one_task.lone_path import lone_path
 from theory.one_task.plateau import plateau
 from theory.one_task.single_task import SingleTask
 from theory.one_task.stability import largest_held
+from theory.one_task.whole_step import LightStep
 from theory.prediction.greedy import Selection, exact_scores, select
 from theory.scaling import ideal_loss
 
@@ -103,17 +104,17 @@ class Prediction:
 
     def sgd_law(self, direction: int, step_size: float, batch: int = 1, end: int = 0) -> HittingLaw:
         """Mean and spread of this direction's emergence time under SGD, from the one-task diffusion, and the share of the runs
-        that turn to −e: of all runs (`end` 0), or of those alone that end at ±e (`end` ±1). Of runs with few samples beside
-        the kurtosis of a kick the diffusion's mean is late and its spread too large: where, `of_noise` says
-        (`theory.prediction.validity`), and what else must hold, `of_step`.
+        that turn to −e: of all runs (`end` 0), or of those alone that end at ±e (`end` ±1). The diffusion is that of whole
+        steps (`theory.one_task.whole_step`) for a polynomial activation, else that of the second order in η. Of runs with few
+        samples beside the kurtosis of a kick its spread is too large: where, `of_noise` says (`theory.prediction.validity`),
+        and what else must hold, `of_step`.
         """
-        diffusion = OneTaskDiffusion(
-            self.activation,
-            float(self.teacher.a[direction]),
-            step_size,
-            float(np.sum(self.teacher.a**2)),
-            self.teacher.dim,
-            batch,
+        activation, weight, dim = self.activation, float(self.teacher.a[direction]), self.teacher.dim
+        total = float(np.sum(self.teacher.a**2))
+        diffusion: Diffusion = (
+            LightStep(activation, weight, step_size, total, dim, batch=batch)
+            if activation.is_polynomial and dim > 2
+            else OneTaskDiffusion(activation, weight, step_size, total, dim, batch)
         )
         return hitting_distribution(diffusion, float(self.overlap[direction])).moments(end)
 

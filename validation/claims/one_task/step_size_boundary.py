@@ -10,7 +10,8 @@ from dynamics.one_task.spherical_sgd import spherical_sgd
 from theory import Activation, SingleTask, Teacher
 from theory.one_task.diffusion import Diffusion
 from theory.one_task.hitting_distribution import hitting_distribution
-from theory.one_task.spherical_step import WholeStep, noise_of_others, spherical_step
+from theory.one_task.spherical_step import WholeSphericalStep, spherical_step
+from theory.one_task.whole_step import noise_of_others
 from validation.claims.one_task.sample_complexity import HORIZON, LEVEL
 from validation.figures.exponents import learned_shares
 from validation.judge.claim import Measurement, Part, claim, computed_by
@@ -82,7 +83,7 @@ def _in_time(plan: Plan, diffusion: Diffusion, cells: int = _CELLS) -> float:
     return float(law.cdf(np.array([plan.horizon(diffusion.weight)]))[0])
 
 
-def _diffusion(plan: Plan, weight: float, step_size: float) -> WholeStep:
+def _diffusion(plan: Plan, weight: float, step_size: float) -> WholeSphericalStep:
     return spherical_step(_ACTIVATION).among_others(weight, step_size, plan.dim)
 
 
