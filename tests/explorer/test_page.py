@@ -32,7 +32,7 @@ from theory.core.numeric_sums import NumericSums
 from theory.declared.rule import Rule
 from theory.linear.task import draw_linear_start, draw_linear_task
 from theory.one_task.diffusion import OneTaskDiffusion
-from theory.one_task.hitting_distribution import hitting_distribution
+from theory.one_task.hitting_distribution import hitting_distribution, hitting_law
 from theory.one_task.lone_path import lone_path
 from theory.one_task.rare_samples import kick_kurtosis
 from theory.one_task.single_task import SingleTask
@@ -373,7 +373,9 @@ def test_neurons_that_come_to_a_halt_on_their_way_to_minus_e_stay_neurons(script
 @needs_node
 @pytest.mark.parametrize("case", PROBLEMS[2:3] + PROBLEMS[4:], ids=lambda case: case[0])
 def test_the_page_says_where_samples_are_rare(scripts: str, case: tuple[Any, ...]) -> None:
-    """As `of_noise` does of the law's mean: of small steps nothing, of larger ones that a run's noise is its own."""
+    """As `of_noise` does of the mean of the page's law, of second order: of small steps nothing, of larger ones that a run's
+    noise is its own.
+    """
     activation, teacher, initial = parts_of(case)
     prediction = predict(activation, teacher, initial)
     p, bound = int(prediction.selection.directions[0]), prediction.stability_bound()[0]
@@ -386,10 +388,11 @@ def test_the_page_says_where_samples_are_rare(scripts: str, case: tuple[Any, ...
           return [kickKurtosis(problem, {p}), cdf.mean, rareSamples(problem, {p}, eta, cdf.mean, one.half)];
         """
         kurtosis, mean, text = run(scripts, f"const settings = {json.dumps(settings_of(case))};" + body)
-        law = prediction.sgd_law(p, share * bound)
+        a = teacher.a
+        law = hitting_law(activation, a[p], prediction.overlap[p], share * bound, float(np.sum(a**2)), teacher.dim)
         assert kurtosis == pytest.approx(kick_kurtosis(activation, teacher.a.tolist(), p), rel=1e-9)
         assert mean == pytest.approx(law.mean, rel=2e-3)  # (of fewer cells)
-        broken = [x.name for x in of_noise(prediction, p, share * bound, law) if not x.holds]
+        broken = [x.name for x in of_noise(prediction, p, share * bound, law, whole=False) if not x.holds]
         assert [part.split(":")[0] for part in text.split("; ") if part] == broken, (share, text)
         said.append(len(broken))
     assert said[0] == 0

@@ -43,6 +43,7 @@ class WholeSphericalStep(WholeStep):
     def moved(
         self, target: np.ndarray, own: np.ndarray, sigma: np.ndarray, slope: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
+        """0 and δσ', of broadcast shape."""
         return np.zeros_like(own), (target - self.weight * sigma) * slope
 
 

@@ -63,7 +63,7 @@ class WholeStep(Diffusion):
     def moved(
         self, target: np.ndarray, own: np.ndarray, sigma: np.ndarray, slope: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """w and q over η of samples: the target's value, z, σ(z) and σ'(z)."""
+        """w and q over η of samples, from the target's value, z, σ(z) and σ'(z); shapes that broadcast against each other."""
 
     def coefficients(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Drift and diffusion at overlaps of shape (n,): mean and variance of u' − u, over η."""
@@ -111,6 +111,7 @@ class LightStep(WholeStep):
     def moved(
         self, target: np.ndarray, own: np.ndarray, sigma: np.ndarray, slope: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
+        """2f∗σ and f∗σ', of broadcast shape."""
         return 2 * target * sigma, target * slope
 
 

@@ -102,6 +102,11 @@ class Prediction:
         weights, dim = self.teacher.a[self.learned], self.teacher.dim
         return min((largest_held(self.activation, float(a), dim, batch) for a in weights), default=float("inf"))
 
+    @property
+    def takes_whole_steps(self) -> bool:
+        """Whether `sgd_law` is of whole steps: of a polynomial activation (of others the quadrature may be off)."""
+        return self.activation.is_polynomial and self.teacher.dim > 2
+
     def sgd_law(self, direction: int, step_size: float, batch: int = 1, end: int = 0) -> HittingLaw:
         """Mean and spread of this direction's emergence time under SGD, from the one-task diffusion, and the share of the runs
         that turn to −e: of all runs (`end` 0), or of those alone that end at ±e (`end` ±1). The diffusion is that of whole
@@ -113,7 +118,7 @@ class Prediction:
         total = float(np.sum(self.teacher.a**2))
         diffusion: Diffusion = (
             LightStep(activation, weight, step_size, total, dim, batch=batch)
-            if activation.is_polynomial and dim > 2
+            if self.takes_whole_steps
             else OneTaskDiffusion(activation, weight, step_size, total, dim, batch)
         )
         return hitting_distribution(diffusion, float(self.overlap[direction])).moments(end)
