@@ -5,8 +5,8 @@ $$u'=\frac{(1+w)u+q(x_e-uz)}{L},\qquad L^2=(1+w)^2+q^2(|x|^2-z^2),$$
 exactly. A light student of the additive model with the square loss has $w=2\eta f_*\sigma(z)$, $q=\eta f_*\sigma'(z)$; one on
 the sphere, $w=0$, `theory.one_task.spherical_step`. The mean of $u'-u$ has an expansion in η
 (`theory.one_task.plateau`), whose terms are carried by samples so rare, and so large, that it fails at sizes that can be
-simulated: of h4 at d = 64 at the usual step the second order makes a run a third too long, and the third order has the wrong
-sign (d = 400).
+simulated: of h4 at d = 64, at a fifth of the step at which growth ends, the second order makes a run a third too long, and the
+third order has the wrong sign (d = 400).
 
 Other directions count as Gaussian noise of their variance, $s^2=(A-a^2)E\sigma^2$, $A=\sum_pa_p^2$. A batch of b counts as b
 steps of η/b: of the same mean and variance to second order, and each of its samples as rare as it is.
@@ -68,20 +68,21 @@ class WholeStep(Diffusion):
     def coefficients(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Drift and diffusion at overlaps of shape (n,): mean and variance of u' − u, over η."""
         if overlap.size <= _PLACES:
-            return self._at(overlap)
+            drift, noise = self._at(overlap)
+            return drift, self.amplitude**2 * noise
         low, high = float(overlap.min()), float(overlap.max())
         places = (low + high) / 2 + (high - low) / 2 * np.cos(np.pi * (np.arange(_PLACES) + 0.5) / _PLACES)
         signal = SingleTask(self.activation).speed
         drift, noise = self._at(places)
         # (What the first order in η has exactly is not interpolated: near 0 it is far smaller than elsewhere.)
-        beside, between = (
+        beside, log_noise = (
             Chebyshev.fit(places, values, _PLACES - 1, domain=[low, high])(overlap)
-            for values in (drift - signal(places, self.weight), noise)
+            for values in (drift - signal(places, self.weight), np.log(noise))
         )
-        return signal(overlap, self.weight) + beside, between
+        return signal(overlap, self.weight) + beside, self.amplitude**2 * np.exp(log_noise)
 
     def _at(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same by quadrature at every one of them."""
+        """The same by quadrature at every one of them, with the noise that is right."""
         step = self.step_size / self.batch
         sigma, slope = _numerical(self.activation)
         others = noise_of_others(self.activation, self.weight, self.total)
@@ -101,7 +102,7 @@ class WholeStep(Diffusion):
             longer = square2 / (length + np.abs(kept)) + np.maximum(-2 * kept, 0.0)
             change = (across * (x - at * own) - at * longer) / length
             mean[place], square[place] = (float(np.sum(weights * y)) for y in (change, change**2))
-        return mean / step, self.amplitude**2 * (square - mean**2) / step
+        return mean / step, (square - mean**2) / step
 
 
 @dataclass(frozen=True)
