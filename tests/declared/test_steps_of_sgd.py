@@ -535,7 +535,7 @@ def test_a_step_of_a_committee_beyond_the_largest_is_said(size: str, outside: li
 
 @pytest.mark.parametrize(("target", "outside"), [("h4(z1)", ["light"]), ("z1 + z1*z2", ["additive"])])
 def test_committees_have_a_largest_step_for_any_target(target: str, outside: list[str]) -> None:
-    """By default 84 and 50 of 100 replicas diverged."""
+    """By default 84 and 50 % of 64 replicas diverged."""
     resolved = resolve(DeclaredProblem(student="committee", activation="h4", inputs="64", target=target))
     (bound,) = predict(resolved.model, resolved.start).of_quantity(BOUND)
     assert [x.split(":")[0] for x in bound.reasons if not x.startswith("rest")] == outside
@@ -557,7 +557,7 @@ def test_the_usual_step_of_a_batch_that_is_taken_again_is_that_of_sgd_over_its_p
     "shape", [{"train_second": True}, {}, {"target": "z1 + z1*z2"}, {"rule": "reuse(2)", "train_second": True}]
 )
 def test_no_replica_of_a_committee_is_thrown_off_at_its_usual_step(shape: dict[str, Any]) -> None:
-    """Of 100, at the step of before, in ten times the time: 3, 89, 50 and 45."""
+    """At the step of before, in ten times the time, 3, 89, 50 and 45 % were, of 64 to 200."""
     resolved = resolve(DeclaredProblem(student="committee", activation="h4", inputs="64", **shape))
     run = declared_sgd(resolved.model, resolved.start, steps=15_000, replicas=100, saves=1)
     assert not run.diverged.any()
