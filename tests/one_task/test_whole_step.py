@@ -18,8 +18,8 @@ H4 = Activation.parse("h4")
 
 @pytest.mark.parametrize(("text", "eta"), [("h3", 6e-3), ("h4", 2e-3), ("0.5*h2+h3", 4e-3)])
 def test_moments_are_those_of_real_steps(text: str, eta: float) -> None:
-    """200 000 gradient steps in R¹² from |v| = 1e-3, at a step at which the second order is far off."""
-    activation, dim, overlap, size, count = Activation.parse(text), 12, 0.45, 1e-3, 200_000
+    """300 000 gradient steps in R¹² from |v| = 1e-3, at a step at which the second order is far off."""
+    activation, dim, overlap, size, count = Activation.parse(text), 12, 0.45, 1e-3, 300_000
     sigma = lower_scalar(z, activation.function)
     vector = size * np.eye(2, dim).T @ [overlap, np.sqrt(1 - overlap**2)]
 
