@@ -5,7 +5,17 @@ import pytest
 import sympy as sp
 
 from theory import InputError
-from theory.one_task.noisy_growth import OVERSHOOT, NoisyGrowth, alpha, end, leaving_probability, start, steps_of_growth
+from theory.one_task.noisy_growth import (
+    OVERSHOOT,
+    NoisyGrowth,
+    alpha,
+    end,
+    leaving_probability,
+    passage_density,
+    start,
+    steps_of_growth,
+    survival_slope,
+)
 
 
 def test_orders_of_the_number_of_steps() -> None:
@@ -52,7 +62,7 @@ def test_leaving_probability_has_both_limits() -> None:
 
 
 def test_where_all_kicks_count_alike_the_barrier_is_as_far_as_a_plain_walk_overshoots() -> None:
-    """A hundred steps, hardly any growth: the far end of the interval, by as much as σ moves the tube's edge."""
+    """A hundred steps, hardly any growth: an edge that is farther off by as much as every step overshoots it."""
     walks, steps, edge = 100_000, 100, 15
     growth = NoisyGrowth(1, 1e-9, 1.0, 1 + steps * 1e-9, 0.01, 0.01 * edge)
     position, outside = np.zeros(walks), np.zeros(walks, dtype=bool)
@@ -61,12 +71,45 @@ def test_where_all_kicks_count_alike_the_barrier_is_as_far_as_a_plain_walk_overs
         position += rng.standard_normal(walks)
         outside |= np.abs(position) > edge
     middle, half = growth.leaves()
-    assert middle - half == pytest.approx(outside.mean(), abs=4 * outside.std() / np.sqrt(walks))
-    assert middle + half == pytest.approx(leaving_probability(steps / edge**2), rel=1e-6)
+    error = outside.std() / np.sqrt(walks)
+    assert growth.overshoot == pytest.approx(OVERSHOOT / edge, rel=1e-6)  # (it grows by 1e-7)
+    assert abs(outside.mean() - middle) < 4 * error
+    assert half < 3 * error
+    assert leaving_probability(steps / edge**2) - outside.mean() > 10 * error
     assert growth.doob == pytest.approx(steps / edge**2)  # (Kolmogorov's bound)
     assert (
         pytest.approx(0.5826, abs=5e-5) == OVERSHOOT
     )  # a Gaussian walk's mean overshoot of a far barrier (Chernoff 1965)
+
+
+@pytest.mark.parametrize("time", [0.3, 1.0, 5.0])
+def test_an_edge_farther_off_is_reached_as_the_reflection_principle_says(time: float) -> None:
+    r"""$\int pg\,du$ is what the probability loses per shift of both edges; p by itself is its rate."""
+    nodes, mass = np.polynomial.legendre.leggauss(60)
+    v = (1 + nodes) / 2
+    lost = time * np.sum(mass * v * passage_density(time * (1 - v**2)) * survival_slope(time * v**2))
+    moved = [leaving_probability(time / (1 + x) ** 2) for x in (-1e-4, 1e-4)]
+    assert lost == pytest.approx((moved[0] - moved[1]) / 2e-4, rel=1e-5)
+    later = [leaving_probability(time + x) for x in (-1e-4, 1e-4)]
+    assert passage_density(np.array([time])) == pytest.approx((later[1] - later[0]) / 2e-4, rel=1e-5)
+
+
+def test_kicks_that_count_less_and_less_overshoot_less() -> None:
+    """Fifth powers to twice the start in fifty steps: told from edges that stay as far off as at first, and from none."""
+    walks, growth = 200_000, NoisyGrowth(5, 0.0045, 1.0, 2.0, 2.6e-4, 1e-3)
+    rng, at, edges = np.random.default_rng(2), np.ones(walks), np.array([0.999, 1.001])
+    left = np.zeros(walks, dtype=bool)
+    for _ in range(growth.steps):
+        at = at + growth.rate * at**5 + growth.noise * rng.standard_normal(walks)
+        edges = edges + growth.rate * edges**5
+        left |= (at < edges[0]) | (at > edges[1])
+        at[left] = 1.0
+    error = left.std() / np.sqrt(walks)
+    middle, half = growth.leaves()
+    at_first = leaving_probability(growth.share / (1 + OVERSHOOT * growth.noise / growth.width) ** 2)
+    assert abs(left.mean() - middle) < half + 4 * error
+    assert abs(left.mean() - at_first) > half + 8 * error
+    assert abs(left.mean() - leaving_probability(growth.share)) > half + 8 * error
 
 
 def test_noisy_recursions_leave_the_tube_as_often_as_the_law_says() -> None:

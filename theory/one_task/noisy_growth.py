@@ -10,8 +10,13 @@ steps: never fewer than τ (D.23), never more than $\tau(1+\alpha X^{k-1})^k$ (D
 lies between the recursions without noise from $(1\pm\delta)x_0$. Carried back to the start, a kick at x counts
 $(x_0/x)^k$ of itself, so the carried noise is to leading order in δ a Brownian motion with the variance
 $$V=\frac{\sigma^2x_0^{1-k}}{\alpha(3k-1)}\Big(1-\big(\tfrac{x_0}X\big)^{3k-1}\Big),$$
-which leaves $\pm\delta x_0$ with the probability of the reflection principle at $s=V/(\delta x_0)^2$. The lemmas bound V by
-$T\sigma^2$ and the probability by Doob's inequality. Derived here.
+which leaves $\pm\delta x_0$ with the probability of the reflection principle at $s=V/(\delta x_0)^2$. A walk of whole steps
+overshoots its barrier by `OVERSHOOT` of a step, so that it leaves like a Brownian motion whose barrier is as much farther off:
+at $1+\epsilon(u)$, in half widths, less and less as kicks count less. With $p(u)$ the density of first passages at ±1 and
+$g(r)$ the probability of not leaving for r more from a little within an edge, over that little,
+$$\delta P=-\int_0^s\epsilon(u)\,p(u)\,g(s-u)\,du,\quad\epsilon(u)=c\,\frac{\sigma}{\delta x_0}
+\Big[1-\frac us\Big(1-\big(\tfrac{x_0}X\big)^{3k-1}\Big)\Big]^{k/(3k-1)}.$$
+The lemmas bound V by $T\sigma^2$ and the probability by Doob's inequality. Derived here.
 """
 
 from dataclasses import dataclass
@@ -28,6 +33,8 @@ alpha, x, start, end = sp.symbols("alpha x x_0 X", positive=True)
 #: Mean overshoot of a Gaussian random walk over a barrier, in steps: $-\zeta(1/2)/\sqrt{2\pi}$ (Chernoff; Siegmund 1985).
 OVERSHOOT = float(-sp.zeta(sp.Rational(1, 2)) / sp.sqrt(2 * sp.pi))
 _TERMS = 12
+#: Nodes of the mean over the times at which an edge is reached.
+_NODES = 40
 
 
 def steps_of_growth(power: int) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
@@ -92,18 +99,54 @@ class NoisyGrowth:
         return self.steps * (self.noise / (self.width * self.start)) ** 2
 
     def leaves(self, edges: int = 2) -> tuple[float, float]:
-        r"""Probability that the tube is left by the end, and by how much whole steps and δ may move it.
+        r"""Probability that the tube is left by the end, and by how much further orders of a step and δ may move it.
 
-        A walk of whole steps overshoots its barrier by between nothing and `OVERSHOOT` σ, as kicks count less and less; the
-        middle of both is returned. A start off by ±δ changes s by $(1\pm\delta)^{1-k}$.
+        The barrier is taken as far off, all the time, as changes the probability by what $\epsilon(u)$ does: first
+        order; what that leaves out is as large as the second order of it. A start off by ±δ changes s by
+        $(1\pm\delta)^{1-k}$.
 
         Args:
             edges: 2 for either edge; 1 for a given one first, which symmetry makes half of it.
         """
-        barrier = 1 + OVERSHOOT * self.noise / (self.width * self.start)
-        near, far = leaving_probability(self.share), leaving_probability(self.share / barrier**2)
+        barrier = 1 + self.overshoot
+        at, near = leaving_probability(self.share / barrier**2), leaving_probability(self.share)
+        twice = leaving_probability(self.share / (1 + 2 * self.overshoot) ** 2)
         low, high = (leaving_probability(self.share * (1 + x * self.width) ** (1 - self.power)) for x in (1, -1))
-        return (near + far) / 2 * edges / 2, (near - far + high - low) / 2 * edges / 2
+        one = (
+            self.doob / self.steps
+        )  # a kick's share of s at the start, half of which depends on what comes first in a step
+        early, late = (leaving_probability(self.share + x * one / 2) for x in (1, -1))
+        return at * edges / 2, (abs(near - 2 * at + twice) + high - low + early - late) / 2 * edges / 2
+
+    @property
+    def overshoot(self) -> float:
+        r"""Mean of $\epsilon(u)$, by the weight $p(u)g(s-u)$ that it has in the probability."""
+        growth = 3 * self.power - 1
+        discounted = 1 - (self.start / self.end) ** growth
+        nodes, mass = np.polynomial.legendre.leggauss(_NODES)
+        late = (1 + nodes) / 2  # the share of s that is left is its square: g grows as a root there
+        weights = mass * late * passage_density(self.share * (1 - late**2)) * survival_slope(self.share * late**2)
+        counts = (1 - (1 - late**2) * discounted) ** (self.power / growth)
+        return float(OVERSHOOT * self.noise / (self.width * self.start) * np.average(counts, weights=weights))
+
+
+def passage_density(time: np.ndarray) -> np.ndarray:
+    r"""$p(u)=2u^{-3/2}\sum_{j\ge0}(-1)^j(2j+1)\,\varphi\big((2j+1)/\sqrt u\big)$, of first passages of ±1; shape as given.
+
+    Of times that are not 0, up to about 30 (`_TERMS`), beyond which nothing is left.
+    """
+    odd, signs = 2 * np.arange(_TERMS) + 1, (-1.0) ** np.arange(_TERMS)
+    at = odd / np.sqrt(time[..., None])
+    return 2 / time**1.5 * np.sum(signs * odd * np.exp(-(at**2) / 2), axis=-1) / np.sqrt(2 * np.pi)
+
+
+def survival_slope(time: np.ndarray) -> np.ndarray:
+    r"""$g(r)=2\sum_{j\ge0}e^{-(2j+1)^2\pi^2r/8}=\sqrt{2/\pi r}\,\big(1+2\sum_{j\ge1}(-1)^je^{-2j^2/r}\big)$; shape as given.
+
+    Of the probability not to leave (−1, 1) for a time r, at an edge and inwards. Times as in `passage_density`.
+    """
+    j = np.arange(1, _TERMS)
+    return np.sqrt(2 / (np.pi * time)) * (1 + 2 * np.sum((-1.0) ** j * np.exp(-2 * j**2 / time[..., None]), axis=-1))
 
 
 def leaving_probability(share: float) -> float:
