@@ -256,18 +256,18 @@ def _turned(run: LinearRun, start: LinearStart) -> float:
     controls=("aligned (Lemma 4.5 as printed)", "every neuron aligned", "no alignment"),
 )
 def run_alignment(context: Context) -> Iterator[Part]:
-    """Mean cosine at the printed time, halfway and where growth saturates; time at which it does."""
+    """Mean cosine at the printed time, a quarter of the way and where growth saturates; time at which it does."""
     run, start = _second_phase(context), _small_start(context)
     target = np.zeros(DIM)
     target[0] = _TARGET
     saturation = alignment.saturation_time(start.first, start.second, target, _ETA)
     measured = np.interp
-    for key, steps in (("T2", alignment.printed_alignment_time(_ETA, _TARGET)), ("half", saturation / 2)):
+    for key, steps in (("T2", alignment.printed_alignment_time(_ETA, _TARGET)), ("quarter", saturation / 4)):
         predicted = float(np.mean(alignment.linear_cosines(start.first, start.second, target, _ETA, steps)))
         theta = float(np.interp(steps, run.step, np.linalg.norm(run.values("theta")[0], axis=1)))
         estimate = float(measured(steps, run.step, run.values("mean_alignment")[0]))
         allowed = theta / _TARGET * predicted
-        text = f"mean |cos| at {'the printed time' if key == 'T2' else 'half the saturation time'}"
+        text = f"mean |cos| at {'the printed time' if key == 'T2' else 'a quarter of the saturation time'}"
         controls = {"aligned (Lemma 4.5 as printed)": 1.0}
         source = "θ(t)/‖θ*‖, which the linear law leaves out"
         yield Measurement(text, predicted, estimate, 0.0, allowed, controls, source, key=key)

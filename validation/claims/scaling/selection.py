@@ -90,8 +90,10 @@ def run_gaps(context: Context) -> Iterator[Part]:
 def _drawn_gaps(context: Context, cell: tuple[int, int], wanted: int) -> dict[str, np.ndarray]:
     m, p = cell
     competition = Competition.of(np.ones(p), m, _EXPONENT)
-    # Larger matrices are dearer and their slopes lean on them: draws ∝ 1/√size is close to the best split.
-    draws = int(context.pick(480_000, 600_000) / np.sqrt(m * p))
+    # Larger matrices are dearer and their slopes lean on them: draws ∝ 1/√size is close to the best split. Slopes in m are
+    # the flatter ones, so that their ends have most of the draws.
+    share = 5 if p == _FIXED_DIRECTIONS and m != _FIXED_WIDTH else 1
+    draws = int(share * context.pick(480_000, 600_000) / np.sqrt(m * p))
     blocks = [
         selected_gaps(block, wanted) for block in _score_blocks(context, ("E14", "scores", m, p), competition, draws)
     ]

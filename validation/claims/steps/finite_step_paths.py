@@ -96,7 +96,7 @@ MANY = Case("h3", 256, 0.5, 480)
 #: Outside of the diffusion: a handful of samples decide a run.
 SMALL = Case("h4", 64, 1.0, 128)
 #: Half of the drift's boundary: the diffusion says that few runs recover. SGD does better.
-BOUNDARY = Case("h3", 256, 2.0, 128)
+BOUNDARY = Case("h3", 256, 2.0, 384)
 QUICK = (MANY, BOUNDARY, SMALL)
 FULL = (
     *QUICK,
