@@ -12,7 +12,7 @@ from theory.core.activation import Activation
 from theory.core.errors import InputError
 from theory.core.initial import InitialState
 from theory.core.teacher import Teacher
-from theory.one_task.diffusion import Diffusion, OneTaskDiffusion
+from theory.one_task.diffusion import OneTaskDiffusion
 from theory.one_task.hitting_distribution import HittingLaw, hitting_distribution
 from theory.one_task.lone_path import lone_path
 from theory.one_task.plateau import plateau
@@ -107,20 +107,23 @@ class Prediction:
         """Whether `sgd_law` is of whole steps: of a polynomial activation (of others the quadrature may be off)."""
         return self.activation.is_polynomial and self.teacher.dim > 2
 
-    def sgd_law(self, direction: int, step_size: float, batch: int = 1, end: int = 0) -> HittingLaw:
-        """Mean and spread of this direction's emergence time under SGD, from the one-task diffusion, and the share of the runs
-        that turn to −e: of all runs (`end` 0), or of those alone that end at ±e (`end` ±1). The diffusion is that of whole
-        steps (`theory.one_task.whole_step`) for a polynomial activation, else that of the second order in η. Of runs with few
-        samples beside the kurtosis of a kick its spread is too large: where, `of_noise` says (`theory.prediction.validity`),
-        and what else must hold, `of_step`.
+    def diffusion(self, direction: int, step_size: float, batch: int = 1) -> LightStep | OneTaskDiffusion:
+        """Of this direction's overlap under SGD, on its own: of whole steps (`theory.one_task.whole_step`) for a polynomial
+        activation, else of the second order in η.
         """
         activation, weight, dim = self.activation, float(self.teacher.a[direction]), self.teacher.dim
         total = float(np.sum(self.teacher.a**2))
-        diffusion: Diffusion = (
-            LightStep(activation, weight, step_size, total, dim, batch=batch)
-            if self.takes_whole_steps
-            else OneTaskDiffusion(activation, weight, step_size, total, dim, batch)
-        )
+        if self.takes_whole_steps:
+            return LightStep(activation, weight, step_size, total, dim, batch=batch)
+        return OneTaskDiffusion(activation, weight, step_size, total, dim, batch)
+
+    def sgd_law(self, direction: int, step_size: float, batch: int = 1, end: int = 0) -> HittingLaw:
+        """Mean and spread of this direction's emergence time under SGD, from its `diffusion`, and the share of the runs that
+        turn to −e: of all runs (`end` 0), or of those alone that end at ±e (`end` ±1). Of runs with few samples beside the
+        kurtosis of a kick its spread is too large: where, `of_noise` says (`theory.prediction.validity`), and what else must
+        hold, `of_step`.
+        """
+        diffusion = self.diffusion(direction, step_size, batch)
         return hitting_distribution(diffusion, float(self.overlap[direction])).moments(end)
 
 

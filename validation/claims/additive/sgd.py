@@ -9,15 +9,14 @@ import numpy as np
 from dynamics import SgdResult, gradient_flow, online_sgd
 from theory import Activation, InitialState, Prediction, Student, Teacher, draw_initial_state, plateau, predict
 from theory.core.curves import first_crossing
-from theory.one_task.diffusion import OneTaskDiffusion
+from theory.one_task.diffusion import Diffusion, OneTaskDiffusion
 from theory.one_task.hitting_distribution import hitting_distribution
 from theory.one_task.plateau import u as overlap_symbol
 from theory.one_task.rare_samples import kick_kurtosis
-from theory.one_task.third_order import with_third_order
+from theory.one_task.whole_step import LightStep
 from validation.figures.common import recovery_histogram
 from validation.judge.claim import Measurement, Part, claim, computed_by
 from validation.judge.context import Context
-from validation.judge.under_test import once
 from validation.statistics.readings import deviation
 from validation.statistics.standard_errors import bootstrap_error, mean_and_error, share_error
 
@@ -131,14 +130,14 @@ class Law:
         left: Σa² of what is not yet learned when this direction's turn comes.
     """
 
-    diffusion: OneTaskDiffusion
+    diffusion: LightStep
     overlap: float
     horizon: float
     alone: float
     flow: float
     left: float
 
-    def moments(self, diffusion: OneTaskDiffusion | None = None, cells: int = _CELLS) -> tuple[float, float]:
+    def moments(self, diffusion: Diffusion | None = None, cells: int = _CELLS) -> tuple[float, float]:
         """Mean and standard deviation of min(T, H) for the direction on its own."""
         return hitting_distribution(diffusion or self.diffusion, self.overlap, cells=cells).cut_moments(self.horizon)
 
@@ -152,9 +151,7 @@ class Law:
         mean, spread = self.moments()
         return mean + self.flow - self.alone, spread
 
-    def within(
-        self, share: float, diffusion: OneTaskDiffusion | None = None, cells: int = _CELLS, late: float = 0.0
-    ) -> float:
+    def within(self, share: float, diffusion: Diffusion | None = None, cells: int = _CELLS, late: float = 0.0) -> float:
         """P((1 − share)·c ≤ T ≤ (1 + share)·c) about the predicted mean c; of another law, or `late` by so much."""
         law = hitting_distribution(diffusion or self.diffusion, self.overlap, cells=cells)
         ends = self.predicted[0] * np.array([1 - share, 1 + share]) - (self.flow - self.alone) - late
@@ -162,14 +159,12 @@ class Law:
 
     def within_left_out(self, share: float, block: float) -> float:
         """What that probability leaves out: what `left_out` names, and a look at recovery only every `block` of time."""
-        x, plain = self.diffusion, self.within(share)
-        third = with_third_order(x.laws, x.weight, self.overlap, x.step_size, x.dim, x.total)
+        plain = self.within(share)
         return sum(
             abs(other - plain)
             for other in (
                 self.within(share, cells=_CELLS // 2),
-                self.within(share, replace(x, constants=third)),
-                self.within(share, replace(x, total=self.left)),
+                self.within(share, replace(self.diffusion, total=self.left)),
                 self.within(share, late=self.left_out["coupling"][0] + block),
             )
         )
@@ -179,49 +174,40 @@ class Law:
         """What the prediction leaves out, each computed, of the mean and of the standard deviation."""
         mean, spread = self.moments()
         stretch = abs(self.flow / self.alone - 1)
-        x = self.diffusion
 
         def difference(other: tuple[float, float]) -> tuple[float, float]:
             return abs(other[0] - mean), abs(other[1] - spread)
 
-        third = with_third_order(x.laws, x.weight, self.overlap, x.step_size, x.dim, x.total)
         return {
             "grid": difference(self.moments(cells=_CELLS // 2)),
-            "third order": difference(self.moments(replace(x, constants=third))),
             # Coupling times fluctuation: the flow's change counted as a factor in place of a shift.
             "coupling": (abs(mean - self.alone) * stretch, spread * stretch),
             # The targets already learned no longer feed the noise and the shrinkage of later ones.
-            "learned before": difference(self.moments(replace(x, total=self.left))),
+            "learned before": difference(self.moments(replace(self.diffusion, total=self.left))),
         }
 
 
 def _law(context: Context, prediction: Prediction, rank: int, flow: np.ndarray, step_size: float, steps: int) -> Law:
     learned = prediction.selection.directions[:rank]
     direction = int(prediction.selection.directions[rank])
-    total = float(np.sum(prediction.teacher.a**2))
-    diffusion = OneTaskDiffusion(
-        prediction.activation,
-        float(prediction.teacher.a[direction]),
-        step_size,
-        total,
-        prediction.teacher.dim,
-        constants=once(plateau, prediction.activation),
-    )
+    diffusion = prediction.diffusion(direction, step_size)
+    assert isinstance(diffusion, LightStep)
     return Law(
         diffusion,
         float(prediction.overlap[direction]),
         steps * step_size,
         float(prediction.time_half[direction]),
         float(flow[direction]),
-        total - float(np.sum(prediction.teacher.a[learned] ** 2)),
+        diffusion.total - float(np.sum(prediction.teacher.a[learned] ** 2)),
     )
 
 
 @claim(
     id="E25",
     title="Online SGD emerges when theory says",
-    statement="Recovery times of online SGD have the mean and spread of the derived one-task diffusion.",
-    latex=r"du=\{a\varphi'(u)(1-u^2)-\eta K(u)\}\,dt+\sqrt{\eta N(u)}\,dW",
+    statement="Recovery times of online SGD have the mean and spread of the one-task diffusion of whole steps.",
+    latex=r"du=\frac{E\,\Delta u}\eta\,dt+\sqrt{\frac{\mathrm{Var}\,\Delta u}\eta}\,dW,\quad "
+    r"E\,\Delta u=\eta a\varphi'(u)(1-u^2)-\eta^2K(u)+\dots",
     source="arXiv:2504.19983, Theorem 2.1; fluctuations derived",
     kind="asymptotic",
     regime="small step size: relative spread about 12 %",
@@ -250,7 +236,7 @@ def run_emergence(context: Context) -> Iterator[Part]:
                 yield caption, recovery_histogram(times, *law.predicted, label)
 
 
-_REASON = "third order of a step, coupling × fluctuation, directions learned before, the law's grid, blocks of samples"
+_REASON = "coupling × fluctuation, directions learned before, the law's grid, blocks of samples"
 
 
 def _judge_mean(prediction: Prediction, direction: int, law: Law, times: np.ndarray, key: str) -> Measurement:
@@ -280,16 +266,17 @@ def _judge_mean(prediction: Prediction, direction: int, law: Law, times: np.ndar
 def _judge_spread(prediction: Prediction, direction: int, law: Law, times: np.ndarray, key: str) -> Measurement:
     """Standard deviation over replicas of the first direction's time (later ones inherit noise from earlier ones)."""
     predicted, left_out, x = law.predicted[1], law.left_out, law.diffusion
-    quiet = replace(x.laws, variance_law=x.laws.variance_law / 4)
     controls = {
-        "noise amplitude halved": law.moments(replace(x, constants=quiet))[1],
+        "noise amplitude halved": law.moments(replace(x, amplitude=0.5))[1],
         "exponential waiting time": law.predicted[0],
     }
     if x.activation.information_exponent == 4:
         # (At J = 3 and this size N(u) hardly changes before recovery, so this control could not be told apart.)
         # N frozen at u = 0 is correct as d → ∞ only.
-        frozen = replace(x.laws, variance_law=x.laws.variance_law.subs(overlap_symbol, 0))
-        controls["noise of the plateau's start only"] = law.moments(replace(x, constants=frozen))[1]
+        laws = plateau(x.activation)
+        frozen = replace(laws, variance_law=laws.variance_law.subs(overlap_symbol, 0))
+        second = OneTaskDiffusion(x.activation, x.weight, x.step_size, x.total, x.dim, constants=frozen)
+        controls["noise of the plateau's start only"] = law.moments(second)[1]
     kurtosis = kick_kurtosis(x.activation, prediction.teacher.a.tolist(), direction)
     allowed = sum(spread for _, spread in left_out.values()) + _BLOCK * x.step_size
     text = f"standard deviation of that time, {key}"
@@ -331,17 +318,13 @@ def run_windows(context: Context) -> Iterator[Part]:
     times = runs.half_steps[:, directions] * step_size
     inside = np.abs(times / np.array([law.predicted[0] for law in laws]) - 1) <= _WINDOW
     share = float(np.mean(np.all(inside, axis=1)))
-    plain = [x.diffusion.laws for x in laws]
-    quiet = [
-        replace(x.diffusion, constants=replace(y, variance_law=y.variance_law / 4))
-        for x, y in zip(laws, plain, strict=True)
-    ]
+    quiet = [x.within(_WINDOW, replace(x.diffusion, amplitude=0.5)) for x in laws]
     controls = {
-        "noise amplitude halved": float(np.prod([x.within(_WINDOW, y) for x, y in zip(laws, quiet, strict=True)])),
+        "noise amplitude halved": float(np.prod(quiet)),
         "no fluctuations": 1.0,
     }
     text = f"share of runs with both of the first directions within ±{_WINDOW:g} of their times, {case.text}, d = {case.dim}"
-    reason = "third order of a step, coupling, directions learned before, the law's grid, blocks of samples"
+    reason = "coupling, directions learned before, the law's grid, blocks of samples"
     details = {"each alone": chances.tolist(), "measured": inside.mean(axis=0).tolist(), "replicas": len(times)}
     allowed, error = float(np.sum(predicted / chances * left_out)), share_error(share, len(times))
     source = computed_by(Law.within_left_out, reason)
@@ -373,23 +356,21 @@ def run_stages(context: Context) -> Iterator[Part]:
     def share(means: np.ndarray) -> float:
         return float(means[1] / means[0] - 1)
 
-    def expected(diffusion: OneTaskDiffusion, cells: int = _CELLS) -> float:
-        ways = (hitting_distribution(diffusion, law.overlap, level, cells) for level in (middle**2, 0.5))
+    def expected(cells: int = _CELLS) -> float:
+        ways = (hitting_distribution(law.diffusion, law.overlap, level, cells) for level in (middle**2, 0.5))
         return share(np.array([way.cut_moments(law.horizon)[0] for way in ways]))
 
-    x, predicted = law.diffusion, expected(law.diffusion)
-    third = with_third_order(x.laws, x.weight, law.overlap, step_size, x.dim, x.total)
+    predicted = expected()
     read = float(np.diff(data.time.values).max()) + _BLOCK * step_size  # the record, and looks at recovery
     allowed = (
-        abs(expected(replace(x, constants=third)) - predicted)
-        + abs(expected(x, _CELLS // 2) - predicted)
+        abs(expected(_CELLS // 2) - predicted)
         + abs(law.flow / law.alone - 1) * predicted
         + read / float(found[:, 0].mean())
     )
     error = bootstrap_error(found, lambda rows: share(rows.mean(axis=0)), context.rng("E44", "resampling"))
     ratio = law.overlap / np.sqrt(0.5)
     controls = {"equal stages": 1.0, "the power J − 1": float(ratio ** ((J - 1) / 2))}
-    reason = "third order of a step, coupling, the law's grid, spacing of the record and of looks"
+    reason = "coupling, the law's grid, spacing of the record and of looks"
     text = f"time from √(u₀h) to h = √½ over that from u₀ to √(u₀h), {case.text}, d = {case.dim}"
     details = {"limit (u₀/h)^((J−2)/2)": float(ratio ** ((J - 2) / 2)), "u₀": law.overlap}
     yield Measurement(
