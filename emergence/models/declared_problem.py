@@ -100,6 +100,7 @@ class DeclaredProblem(Problem):
         "128",
         Spectrum("spiked(512, 5, 3)"),
         "inputs: d, or blocks(3x6, 1x14), spiked(512, 5, 3), power-law(1000, 1.2), or a Python file with INPUTS",
+        also="dim of isotropic inputs",
     )
     target: str = option(
         "additive", Text("additive"), "additive, a polynomial such as z1 + z1*z2 or h2(z1)*h1(z2), or its sign(…)"
@@ -118,7 +119,7 @@ class DeclaredProblem(Problem):
     student: str = option(
         "homogeneous",
         Choice(("homogeneous", "whitened", "committee")),
-        "2-homogeneous, the same normed by its fields (whitened), or a committee",
+        "homogeneous (2-homogeneous rows), whitened (the same normed by its fields), or a committee",
     )
     activation: str = option("h4", Expression(), ACTIVATION)
     student_width: int = option(8, Whole(), "student width m")

@@ -119,8 +119,17 @@ def test_the_problem_of_a_document_is_a_configuration_file(run: Callable, tmp_pa
 
 
 def _offered(text: str) -> set[str]:
-    """Flags in the group of the problem."""
-    return set(re.findall(r"^  (--[a-z-]+)", text[text.index("\nproblem: ") :], re.MULTILINE))
+    """Flags in the group of the problem, but for other names of some."""
+    told = dict(re.findall(r"^  (--[a-z-]+)(.*(?:\n   .*)*)", text[text.index("\nproblem: ") :], re.MULTILINE))
+    return {flag for flag, meaning in told.items() if "another name for" not in " ".join(meaning.split())}
+
+
+def test_another_name_of_an_option_is_the_same_option(command: Callable, refused: Callable) -> None:
+    asked = ("predict", "--model", "declared", "--json", "--teacher-width", "1", "--student-width", "1")
+    first, second = (json.loads(command(*asked, flag, "24").out) for flag in ("--inputs", "--dim"))
+    assert first["problem"] == second["problem"]
+    assert first["problem"]["inputs"] == "24"
+    assert "is '2.5': use isotropic(dim" in refused(*asked, "--dim", "2.5")
 
 
 @pytest.mark.parametrize("name", built_in())
@@ -136,10 +145,10 @@ def test_help_shows_the_options_that_the_command_uses_and_no_others(asked: str, 
     one = getattr(model, asked, None)
     cells = model.cells if asked == "sweep" else model.simulations
     uses = frozenset().union(*(cell.uses for cell in cells)) if one is None else one.uses
-    assert _offered(ran.out) - {"--paths"} == {f"--{written(name)}" for name in uses}
+    assert _offered(ran.out) == {f"--{written(name)}" for name in uses}
     for cell in cells if one is None else ():
         told = command(asked, cell.name, "--model", name, "--help").out
-        assert _offered(told) - {"--paths"} == {f"--{written(name)}" for name in cell.uses}, cell.name
+        assert _offered(told) == {f"--{written(name)}" for name in cell.uses}, cell.name
 
 
 def test_what_help_does_not_show_is_refused_all_the_same(command: Callable, refused: Callable) -> None:
