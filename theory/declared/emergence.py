@@ -22,7 +22,7 @@ from theory.declared.modified_equation import memory
 from theory.declared.rule import Rule
 from theory.declared.schedule import MOST_STEPS, steps_until
 from theory.declared.start import Start
-from theory.declared.steps_of_rows import BOUND, LoneRow, largest_at_the_start, least_step, lone_rows
+from theory.declared.steps_of_rows import BOUND, LoneRow, given_step, largest_at_the_start, least_step, lone_rows
 from theory.declared.target import as_additive
 from theory.one_task.hitting_distribution import HittingLaw
 from theory.prediction.greedy import select
@@ -188,22 +188,13 @@ def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float) ->
     if prediction.learned.any():
         bound, worst = _bound(prediction, rule)
         conditions = (
-            fact("momentum", type(rule) is Rule, _given_step(rule)),
+            fact("momentum", type(rule) is Rule, given_step(rule)),
             fact("noise", not rule.noise, "noise: that on labels is not in the bound"),
             *of_step(prediction, worst, bound * speed(rule), rule.batch),
             of_rest(prediction, bound * speed(rule), rule.batch),
         )
         source = "second order of one step on the plateau; theory.one_task.plateau"
         yield Known(BOUND, bound, TIME, source, conditions, worst + 1)
-
-
-def _given_step(rule: Rule) -> str:
-    """Which step size `BOUND` is of where momentum adds steps up: η, of the effective step η/(1 − β)."""
-    share = 1 / speed(rule)
-    return (
-        f"momentum: it is the step size as given, {share:.3g} of the effective step, whose bound is that of plain SGD, to "
-        "first order in it"
-    )
 
 
 def _bound(prediction: Prediction, rule: Rule) -> tuple[float, int]:

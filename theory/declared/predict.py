@@ -31,7 +31,7 @@ from theory.declared.population import check_target
 from theory.declared.rule import Rule
 from theory.declared.seen import seen_share, seen_terms
 from theory.declared.start import Start
-from theory.declared.steps_of_rows import largest_at_rest, largest_at_the_start
+from theory.declared.steps_of_rows import given_step, largest_at_rest, largest_at_the_start
 from theory.declared.student import committee
 from theory.declared.target import Additive, Polynomial, as_additive
 from theory.prediction.validity import Condition
@@ -300,13 +300,12 @@ def _of_committee(model: DeclaredModel, start: Start) -> Iterator[Known | Unknow
         "light: the student's output is more than the labels; where noise undoes the growth of overlaps is not known"
     )
     fixed = "rest: a row whose second layer is fixed need not fit the direction along which it rests"
-    plain = "momentum: the bound is that of plain SGD, to first order in the memory"
     largest = max(model.inputs.eigenvalues) / model.inputs.trace
     conditions = (
         fact("additive", additive, "additive: it is that of rows along one direction each, by their rest alone"),
         fact("light", at_start < np.inf or not additive, heavy),
         fact("rest", not additive or student.trained or at_start <= at_rest, fixed),
-        fact("momentum", type(rule) is Rule, plain),
+        fact("momentum", type(rule) is Rule, given_step(rule)),
         small(
             "dimension",
             largest,

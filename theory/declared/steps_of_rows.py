@@ -69,10 +69,9 @@ class LoneRow:
         """`time`: when the direction is found, inf where that is not known."""
         rule = self.model.rule
         moved = self.largest * float(np.sqrt(self.dim * self.drift.square / rule.batch))
-        plain = "momentum: the bound is that of plain SGD, to first order in the memory"
         far = "whole steps: one of that size moves the row by {:.2g}, beyond second order"
         conditions: tuple[Condition, ...] = (
-            fact("momentum", type(rule) is Rule, plain),
+            fact("momentum", type(rule) is Rule, given_step(rule)),
             small("whole steps", moved, MOVED, far),
         )
         target = lone_row.additive_target(self.model)
@@ -105,6 +104,15 @@ class LoneRow:
         size = float(rule.step_size) / rule.batch  # type: ignore[arg-type]
         walk = Wandering(self.drift, self.dim, size, self.model.student.activation)
         return hitting_distribution(walk, self.overlap, lone_row.FOUND).moments()
+
+
+def given_step(rule: Rule) -> str:
+    """Which step size `BOUND` is of where momentum adds steps up: η, of the effective step η/(1 − β)."""
+    share = 1 / speed(rule)
+    return (
+        f"momentum: it is the step size as given, {share:.3g} of the effective step, whose bound is that of plain SGD, to "
+        "first order in it"
+    )
 
 
 def least_step(rows: Mapping[int, LoneRow], times: Mapping[int, float]) -> Known:
