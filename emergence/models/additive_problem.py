@@ -131,7 +131,8 @@ def resolve(problem: AdditiveProblem, simulation: Simulation | None = None) -> R
     step_size = problem.step_size
     if step_size is None and bound is not None:
         # (The bound grows as the batch; the step of descent does not.)
-        step_size = SAFE_FRACTION["overlap-flow"] * min(bound[0], prediction.largest_held(math.inf))
+        descent, held = (prediction.largest_held(batch) for batch in (math.inf, problem.batch))
+        step_size = min(SAFE_FRACTION["overlap-flow"] * min(bound[0], descent), SAFE_FRACTION["rest"] * held)
     warnings = (*_truncation(activation), *_excess(problem, bound), *_doubts(problem, prediction, bound))
     time, steps = _length(problem, prediction, step_size)
     return Resolved(problem, activation, teacher, student, initial, prediction, bound, step_size, time, steps, warnings)

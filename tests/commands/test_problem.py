@@ -6,8 +6,10 @@ import sys
 from dataclasses import fields, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from dynamics import online_sgd
 from emergence.config import build, load
 from emergence.models import quadratic
 from emergence.models.additive import MODEL, resolve
@@ -194,6 +196,17 @@ def test_default_step_size_and_length_follow_from_the_prediction() -> None:
     assert resolved.time == pytest.approx(HORIZON * resolved.prediction.last_time, rel=1e-12)
     assert resolved.steps == math.ceil(resolved.time / resolved.step_size)
     assert resolved.warnings == ()
+
+
+@pytest.mark.parametrize("activation", ["relu", "erf", "h1+0.5*h2"])
+def test_the_default_run_of_information_exponent_1_finds_its_direction_and_holds_it(activation: str) -> None:
+    """A hundredth of the bound of growth threw 32, 2 and 32 of 32 replicas off."""
+    resolved = resolve(Problem(activation=activation, dim=100, teacher_width=1, student_width=1))
+    step_size, _, steps = resolved.run_length()
+    assert step_size < SAFE_FRACTION["overlap-flow"] * resolved.prediction.stability_bound(1)[0] / 2
+    run = online_sgd(*resolved.parts, step_size=step_size, steps=steps, replicas=32, seed=0, saves=2)
+    assert not run.diverged.any()
+    assert np.median(run.half_steps[:, 0]) * step_size == pytest.approx(resolved.prediction.time_half[0], rel=0.25)
 
 
 def test_no_batch_takes_the_default_step_beyond_a_hundredth_of_that_of_descent() -> None:
