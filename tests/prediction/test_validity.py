@@ -28,7 +28,7 @@ from theory.core.curves import first_crossing
 from theory.core.indexed import k, q, t
 from theory.core.numeric_sums import NumericSums
 from theory.prediction.deflation import TooLong, deflated_rows, rows_by_share
-from theory.prediction.validity import MOST_OVERLAPS, _waiting_norms, light, staircase_reasons, validity
+from theory.prediction.validity import MOST_OVERLAPS, _waiting_norms, light, of_law, staircase_reasons, validity
 from validation.random_problems import judge_problem, table, wrong
 
 INF = float("inf")
@@ -88,6 +88,46 @@ def test_a_clear_problem_is_inside_and_its_interval_narrow() -> None:
 @pytest.mark.parametrize("intervals", [False, True])
 def test_low_exponents_are_outside(text: str, name: str, intervals: bool) -> None:
     assert all(name in own for own in broken(problem(text), intervals))
+
+
+@pytest.mark.parametrize("text", ["relu", "h1+0.5*h2", "h2", "erf"])
+@pytest.mark.parametrize("students", [1, 6])
+def test_one_direction_grows_with_no_other_and_has_its_time_at_any_exponent(text: str, students: int) -> None:
+    found = problem(text, width=1, students=students, dim=100, scale=0.03)
+    (own,) = validity(found)
+    assert own.valid
+    flow = gradient_flow(found.activation, found.teacher, found.initial, t_end=1.2 * own.high).half_time[0]
+    assert own.low * (1 - 1e-3) < flow < own.high * (1 + 1e-3)
+    assert own.high < 1.1 * own.low
+
+
+@pytest.mark.parametrize("text", ["h2", "h1+0.5*h2", "h2+0.5"])
+def test_one_direction_has_a_law_of_whole_steps_at_any_exponent(text: str) -> None:
+    """By single gradient steps in R^60, of a student that is light; the flow's time is told from it."""
+    found, step_size, runs = problem(text, width=1, students=1, dim=60, seed=1, scale=1e-3), 1.6e-3, 800
+    assert all(one.holds for one in of_law(found, 0, step_size)[:-1])
+    law, rng = found.sgd_law(0, step_size), np.random.default_rng(0)
+    value, slope = found.activation.arrays(), found.activation.arrays(1)
+    v = np.zeros((runs, 60))
+    v[:, 0], v[:, 1] = found.overlap[0], np.sqrt(1 - found.overlap[0] ** 2)
+    times = np.empty(runs)
+    step, running = 0, np.arange(runs)
+    while running.size:
+        step += 1
+        x = rng.standard_normal(v.shape)
+        size = np.sqrt(np.sum(v**2, axis=1))
+        z = np.sum(v * x, axis=1) / size
+        label = value(x[:, 0])
+        v += step_size * (label * (2 * value(z) - z * slope(z)))[:, None] * v
+        v += step_size * (label * slope(z) * size)[:, None] * x
+        v /= np.sqrt(np.sum(v**2, axis=1))[:, None]  # (its norm plays no part)
+        there = v[:, 0] ** 2 >= 0.5
+        times[running[there]] = step * step_size
+        running, v = running[~there], v[~there]
+    error = times.std() / np.sqrt(runs)
+    assert times.mean() == pytest.approx(law.mean, abs=4 * error + 0.01 * law.mean)
+    assert times.std() == pytest.approx(law.std, rel=0.2)
+    assert abs(times.mean() - found.time_half[0]) > 5 * error + 0.01 * law.mean
 
 
 def test_heavy_students_are_outside() -> None:

@@ -31,6 +31,7 @@ from theory.prediction.validity import (
     WIDEST,
     Condition,
     Validity,
+    of_law,
     of_noise,
     of_rest,
     of_step,
@@ -243,11 +244,13 @@ def last_time(model: DeclaredModel, start: Start) -> float:
 
 
 def _law_of_sgd(prediction: Prediction, rule: Rule, p: int, end: int = 0) -> HittingLaw | None:
-    """In the time of the entries; of momentum, by the effective step. None from exponent 2 downwards. `end`: see
-    `Prediction.sgd_law`.
+    """In the time of the entries; of momentum, by the effective step. From exponent 2 downwards by whole steps, of one
+    direction alone; else None. `end`: see `Prediction.sgd_law`.
     """
     half = float(prediction.time_half[p])
-    if not np.isfinite(half) or half == 0 or prediction.activation.information_exponent < 3:
+    alone = prediction.takes_whole_steps and prediction.teacher.width == 1
+    known = alone or prediction.activation.information_exponent >= 3
+    if not (known and 0 < half < np.inf):
         return None
     pace = speed(rule)
     law = prediction.sgd_law(p, pace * float(rule.step_size), rule.batch, end)  # type: ignore[arg-type]
@@ -266,7 +269,7 @@ def _of_sgd(prediction: Prediction, rule: Rule, p: int, conditions: tuple[Condit
     grown = small(
         "grown", rest, _GROWN, "grown: noise keeps students at {:.2g} of the target's size, where SGD may diverge"
     )
-    conditions = (*conditions, stable, grown, *of_step(prediction, p, size, rule.batch))
+    conditions = (*conditions, stable, grown, *of_law(prediction, p, size, rule.batch))
     source = "one-task diffusion; theory.one_task.hitting_distribution"
     found = [(MEAN_STEPS, SPREAD_STEPS, law)]
     if prediction.activation.parity is None:

@@ -72,6 +72,10 @@ class Condition:
     sentence: str
 
 
+#: Conditions on terms of a step's second order in which other directions, or more than the leading order in d, have a part.
+_OF_OTHERS = ("exponent", "mean", "dimension")
+
+
 @dataclass(frozen=True)
 class Validity:
     """Conditions and interval of one direction.
@@ -147,6 +151,15 @@ def own_noise(activation: Activation, cosines: np.ndarray, sizes: np.ndarray, ro
         "be trusted"
     )
     return Condition("light", share <= _OWN_NOISE, share, _OWN_NOISE, sentence)
+
+
+def of_law(prediction: Prediction, q: int, step_size: float, batch: int = 1) -> tuple[Condition, ...]:
+    """What must hold of `Prediction.sgd_law`: what must of a step's second order, of which whole steps of one direction leave
+    nothing out.
+    """
+    conditions = of_step(prediction, q, step_size, batch)
+    alone = prediction.takes_whole_steps and prediction.teacher.width == 1
+    return tuple(one for one in conditions if one.name not in _OF_OTHERS) if alone else conditions
 
 
 def of_step(prediction: Prediction, q: int, step_size: float, batch: int = 1) -> tuple[Condition, ...]:
@@ -256,7 +269,7 @@ def _exponent(prediction: Prediction) -> Condition:
     sentence = (
         f"information exponent {J}: no plateau, so that directions grow together; a time by itself needs 3 or more"
     )
-    return Condition("exponent", J >= 3, J, 3, sentence)
+    return Condition("exponent", J >= 3 or prediction.teacher.width == 1, J, 3, sentence)
 
 
 def _parity(prediction: Prediction, q: int) -> tuple[Condition, ...]:
