@@ -7,7 +7,7 @@ The additive model itself (isotropic inputs, orthonormal directions) has its own
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from theory.declared.target import as_additive
 from theory.one_task.hitting_distribution import HittingLaw
 from theory.prediction.greedy import select
 from theory.prediction.predict import Prediction, predict
+from theory.prediction.rivals import Rivals, rivals
 from theory.prediction.validity import (
     WIDEST,
     Condition,
@@ -65,6 +66,11 @@ _OLD = 3e-3
 _GROWN = 0.05
 
 
+#: The law of a direction's time by a rule, in the time of the entries, and what it rests on; `Rivals` by step size and batch.
+_Law = Callable[[Rule, int], tuple[HittingLaw | None, tuple[Condition, ...]]]
+_Race = Callable[[float, int], Rivals]
+
+
 @dataclass(frozen=True, eq=False)
 class _Lag:
     """What gradients that are `lag` steps old in the mean make of the steps to each direction."""
@@ -101,9 +107,11 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
             f"{model.student.width} rows of a committee pull at each other as strongly as the target does; run declared-flow, "
             "or predict the correlation loss"
         )
+    law: _Law
     if prediction is not None:
-        entries = list(_additive(model.rule, prediction, pace, signal))
-        law: Callable[[Rule, int], HittingLaw | None] = partial(_law_of_sgd, prediction)
+        race = cache(partial(rivals, prediction))
+        entries = list(_additive(model.rule, prediction, pace, signal, race))
+        law = partial(_law_of_sgd, prediction, race)
     else:
         entries, lone = list(_by_rows(model, start)), lone_rows(model, start)
         times = {x.place - 1: x.value for x in entries if isinstance(x, Known) and x.quantity == FOUND and x.place}
@@ -119,7 +127,7 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
 def _in_steps(
     rule: Rule,
     entries: Sequence[Known | Unknown],
-    law: Callable[[Rule, int], HittingLaw | None],
+    law: _Law,
     lag: _Lag,
 ) -> Iterator[Known | Unknown]:
     """The flow's times as steps, by the sum of step sizes. Steps of SGD take as long where their own `law`, in flow time, is
@@ -140,7 +148,7 @@ def _in_steps(
             )
             continue
         known = stable.holds and 0 < entry.value < np.inf
-        own = law(replace(rule, step_size=size), entry.place - 1) if known and entry.place is not None else None
+        own, kept = law(replace(rule, step_size=size), entry.place - 1) if known and entry.place else (None, ())
         moved = 0.0 if own is None else (abs(own.mean - entry.value) + own.std) / entry.value
         ends = np.array([entry.low / (1 + moved), entry.high * (1 + moved)])
         low, high = steps_until(rule.step_size, ends)[0].tolist()
@@ -157,6 +165,7 @@ def _in_steps(
             fact("noise", not rule.noise, "noise: what that on labels moves SGD by is not known"),
             fact("fluctuations", entry.value < np.inf, "fluctuations: noise may find what the flow never does"),
             small("fluctuations", moved, _FLUCTUATIONS, "fluctuations: SGD is {:.2g} times it off, in mean and spread"),
+            *kept,
             *waits,
         )
         yield Known(FOUND_STEPS, value + later, STEPS, entry.source, conditions, entry.place, low, high)
@@ -169,7 +178,7 @@ def _stable(size: float, bound: float) -> Condition:
     return Condition("step size", size <= bound, size, bound, beyond if bound > 0 else none)
 
 
-def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float) -> Iterator[Known | Unknown]:
+def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float, race: _Race) -> Iterator[Known | Unknown]:
     """By the additive model's own prediction. Weight decay leaves directions as they are while students are light."""
     found = validity(prediction)
     for p, own in enumerate(found):
@@ -182,7 +191,7 @@ def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float) ->
         source = weight_decay.REFERENCE if prediction.decay else _ADDITIVE
         yield Known(FITTED, loss_time, TIME, source, (*conditions, *_fitted(low, high)), place, low, high)
         if type(rule) is Rule and not callable(rule.step_size) and not rule.noise:
-            yield from _of_sgd(prediction, rule, p, conditions)
+            yield from _of_sgd(prediction, race, rule, p, conditions)
     if type(rule) is Rule and callable(rule.step_size) and prediction.activation.information_exponent >= 3:
         yield Unknown(OF_SGD, "the step size is a schedule: the law of SGD's times is known for a constant one only")
     yield from _rest(prediction, found, signal)
@@ -243,23 +252,30 @@ def last_time(model: DeclaredModel, start: Start) -> float:
     return float(np.max(ends[np.isfinite(ends)], initial=0.0))
 
 
-def _law_of_sgd(prediction: Prediction, rule: Rule, p: int, end: int = 0) -> HittingLaw | None:
-    """In the time of the entries; of momentum, by the effective step. From exponent 2 downwards by whole steps, of one
-    direction alone; else None. `end`: see `Prediction.sgd_law`.
+def _law_of_sgd(
+    prediction: Prediction, race: _Race, rule: Rule, p: int, end: int = 0
+) -> tuple[HittingLaw | None, tuple[Condition, ...]]:
+    """In the time of the entries; of momentum, by the effective step. Of the first row that is there; of runs that end at ±e
+    (`end`, see `Prediction.sgd_law`), of the pair by itself. From exponent 2 downwards by whole steps, of one direction alone;
+    else None.
     """
     half = float(prediction.time_half[p])
     alone = prediction.takes_whole_steps and prediction.teacher.width == 1
     known = alone or prediction.activation.information_exponent >= 3
     if not (known and 0 < half < np.inf):
-        return None
+        return None, ()
     pace = speed(rule)
-    law = prediction.sgd_law(p, pace * float(rule.step_size), rule.batch, end)  # type: ignore[arg-type]
-    return HittingLaw(law.mean / pace, law.std / pace, law.turned)
+    step_size = pace * float(rule.step_size)  # type: ignore[arg-type]
+    law, others = prediction.sgd_law(p, step_size, rule.batch, end), race(step_size, rule.batch)
+    law = law if end else others.law(p, law)
+    return HittingLaw(law.mean / pace, law.std / pace, law.turned), (others.kept(p),)
 
 
-def _of_sgd(prediction: Prediction, rule: Rule, p: int, conditions: tuple[Condition, ...]) -> Iterator[Known]:
+def _of_sgd(
+    prediction: Prediction, race: _Race, rule: Rule, p: int, conditions: tuple[Condition, ...]
+) -> Iterator[Known]:
     """Mean and spread over replicas of SGD: at steps up to the largest, where they may be far from the flow's time."""
-    law, size = _law_of_sgd(prediction, rule, p), float(rule.step_size)  # type: ignore[arg-type]
+    (law, kept), size = _law_of_sgd(prediction, race, rule, p), float(rule.step_size)  # type: ignore[arg-type]
     if law is None:
         return
     stable = _stable(size, _bound(prediction, rule)[0])
@@ -269,24 +285,25 @@ def _of_sgd(prediction: Prediction, rule: Rule, p: int, conditions: tuple[Condit
     grown = small(
         "grown", rest, _GROWN, "grown: noise keeps students at {:.2g} of the target's size, where SGD may diverge"
     )
-    conditions = (*conditions, stable, grown, *of_law(prediction, p, size, rule.batch))
+    conditions = (*conditions, stable, grown, *kept, *of_law(prediction, p, size, rule.batch))
     source = "one-task diffusion; theory.one_task.hitting_distribution"
-    found = [(MEAN_STEPS, SPREAD_STEPS, law)]
+    found = [(MEAN_STEPS, SPREAD_STEPS, law, conditions)]
     if prediction.activation.parity is None:
         noise = of_noise(prediction, p, size, law, rule.batch)
-        yield Known(TURNED_SHARE, law.turned, NUMBER, source, (*conditions, *noise), p + 1)
-        at_e = _law_of_sgd(prediction, rule, p, 1)
-        found += [(MEAN_AT_E, SPREAD_AT_E, at_e)] if at_e is not None and not np.isnan(at_e.mean) else []
+        alone = (*conditions, race(size, rule.batch).alone(p))
+        yield Known(TURNED_SHARE, law.turned, NUMBER, source, (*alone, *noise), p + 1)
+        at_e = _law_of_sgd(prediction, race, rule, p, 1)[0]
+        found += [(MEAN_AT_E, SPREAD_AT_E, at_e, alone)] if at_e is not None and not np.isnan(at_e.mean) else []
     stays = "stays: it is that of rare runs which noise carries to where the drift turns back, and which stay there"
-    for mean, spread, one in found:
-        own = (*conditions, fact("stays", np.isfinite(one.std), stays))
+    for mean, spread, one, held in found:
+        own = (*held, fact("stays", np.isfinite(one.std), stays))
         noise = of_noise(prediction, p, size, one, rule.batch)
         yield Known(mean, one.mean / size, STEPS, source, (*own, noise[1]), p + 1)
         yield Known(spread, one.std / size, STEPS, source, (*own, *noise), p + 1)
 
 
-def _law_of_row(rows: Mapping[int, LoneRow], rule: Rule, p: int) -> HittingLaw | None:
-    return rows[p].law(rule) if p in rows else None
+def _law_of_row(rows: Mapping[int, LoneRow], rule: Rule, p: int) -> tuple[HittingLaw | None, tuple[Condition, ...]]:
+    return (rows[p].law(rule) if p in rows else None), ()
 
 
 def _fitted(low: float, high: float) -> tuple[Condition, ...]:

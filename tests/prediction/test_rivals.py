@@ -1,0 +1,79 @@
+"""Rows that race for a direction, and directions that race for a row, beside SGD of light rows in coordinates."""
+
+import numpy as np
+
+from theory import Activation
+from theory.declared.directions import Directions
+from theory.declared.emergence import MEAN_STEPS, SPREAD_STEPS, additive_prediction
+from theory.declared.inputs import Inputs
+from theory.declared.model import DeclaredModel
+from theory.declared.predict import predict
+from theory.declared.rule import Rule
+from theory.declared.start import Start
+from theory.declared.student import two_homogeneous
+from theory.declared.target import Additive
+from theory.prediction.rivals import rivals
+
+H3, DIM = Activation.parse("h3"), 32
+
+
+def model_of(weights: tuple[float, ...], overlaps: np.ndarray, step_size: float) -> tuple[DeclaredModel, Start]:
+    """Rows (m, P) that are at right angles but for what they have of the directions."""
+    directions = Directions.orthonormal(Inputs.isotropic(DIM), len(weights))
+    rest = np.diag(np.sqrt(1 - np.sum(overlaps**2, axis=1)))
+    start = Start((0.01 * np.concatenate([overlaps, rest], axis=1),))
+    return DeclaredModel(directions, Additive(H3, weights), two_homogeneous(H3, len(overlaps)), Rule(step_size)), start
+
+
+def first_steps(
+    weights: tuple[float, ...], overlaps: np.ndarray, step_size: float, steps: int, replicas: int, seed: int = 0
+) -> np.ndarray:
+    """When each row's squared overlap with each direction first is ½, (replicas, m, P); no later than of all runs the first,
+    and `steps` + 1 where not by then.
+    """
+    rng, rows = np.random.default_rng(seed), np.zeros((replicas, len(overlaps), DIM))
+    P = len(weights)
+    rows[:, :, :P] = overlaps
+    for k, row in enumerate(overlaps):
+        rows[:, k, P + k] = np.sqrt(1 - row @ row)
+    found = np.full((replicas, *overlaps.shape), steps + 1)
+    for step in range(1, steps + 1):
+        x = rng.standard_normal((replicas, 1, DIM))
+        label = step_size * ((x[..., :P] ** 3 - 3 * x[..., :P]) / np.sqrt(6)) @ np.array(weights)
+        z = np.sum(rows * x, axis=-1)
+        along, slope = label * (z**3 - 3 * z) / np.sqrt(6), label * (3 * z**2 - 3) / np.sqrt(6)
+        rows = rows * (1 + 2 * along - slope * z)[..., None] + slope[..., None] * x
+        rows /= np.linalg.norm(rows, axis=-1, keepdims=True)
+        found = np.where(rows[..., :P] ** 2 >= 0.5, np.minimum(found, step), found)
+        if np.all(found.min(axis=(1, 2)) <= step):
+            break
+    return found
+
+
+def test_the_first_of_four_rows_is_sooner_than_the_pair_by_itself() -> None:
+    """By its law the pair alone takes nearly twice as long; what rare samples leave of a mean is a tenth."""
+    overlaps, step_size, replicas = np.array([[0.3], [0.28], [0.26], [0.24]]), 0.0016, 400
+    model, start = model_of((1.0,), overlaps, step_size)
+    mean, spread = (predict(model, start).of_quantity(name)[0] for name in (MEAN_STEPS, SPREAD_STEPS))
+    prediction = additive_prediction(model, start)
+    assert prediction is not None
+    alone = prediction.sgd_law(0, step_size)
+    steps = first_steps((1.0,), overlaps, step_size, int(8 * mean.value), replicas).min(axis=(1, 2))
+    error = steps.std() / np.sqrt(replicas)
+    assert not mean.reasons
+    assert abs(steps.mean() - mean.value) < 4 * error + 0.1 * mean.value
+    assert alone.mean / step_size - steps.mean() > 20 * error
+    assert abs(spread.value / steps.std() - 1) < 0.4 < 3 < alone.std / step_size / steps.std()
+
+
+def test_a_row_is_lost_to_the_direction_that_noise_brings_first() -> None:
+    overlaps, step_size, replicas, weights = np.array([[0.24, 0.2]]), 0.0016, 400, (1.0, 0.9)
+    model, start = model_of(weights, overlaps, step_size)
+    prediction = additive_prediction(model, start)
+    assert prediction is not None
+    lost = float(rivals(prediction, step_size).lost[0])
+    steps = first_steps(weights, overlaps, step_size, 6000, replicas)[:, 0]
+    share = float(np.mean(steps[:, 1] < steps[:, 0]))
+    assert abs(share - lost) < 4 * np.sqrt(lost * (1 - lost) / replicas)
+    reasons = predict(model, start).of_quantity(MEAN_STEPS)[0].reasons
+    assert "lost" in {reason.split(":")[0] for reason in reasons}
