@@ -9,6 +9,7 @@ import numpy as np
 from emergence import conditions, table
 from emergence.model import Document
 from theory.one_task.lone_path import one_sided
+from theory.prediction.rivals import in_steps
 from theory.prediction.validity import Validity, staircase_reasons
 from theory.scaling import ideal_loss, scaling_laws
 from theory.scaling.selection import selection_probability
@@ -43,9 +44,13 @@ def document(resolved: "Resolved") -> Document:
     """Who learns what and when, the staircase loss and its exponents."""
     times, values = staircase(resolved)
     teacher, width = resolved.teacher, resolved.student.width
+    steps = _in_steps(resolved)
     content = {
         "problem": resolved.echo(),
-        "directions": directions(resolved, resolved.validity),
+        "directions": [
+            entry | {"steps_valid": own}
+            for entry, own in zip(directions(resolved, resolved.validity), steps, strict=True)
+        ],
         "exponents": ideal_loss.exponent_values(teacher.exponent, resolved.activation),
         "window": scaling_laws.window_exponents(teacher.exponent, teacher.width, width, resolved.activation),
         "loss": {
@@ -85,6 +90,16 @@ def directions(resolved: "Resolved", validities: Sequence[Validity]) -> list[dic
     ]
 
 
+def _in_steps(resolved: "Resolved") -> list[list[str] | bool | None]:
+    """By direction, True or the reasons why SGD of the step size that is given does not take `steps_half`; None where no law
+    says, and for the usual step size, which is small.
+    """
+    if resolved.problem.step_size is None:
+        return [None] * resolved.teacher.width
+    found = in_steps(resolved.prediction, resolved.problem.step_size, resolved.problem.batch)
+    return [[x.sentence for x in own if not x.holds] or True if own else None for own in found]
+
+
 def _chance(resolved: "Resolved") -> list[float | None]:
     """Per direction, how likely random initial overlaps give it a neuron at this width; None without a greedy score."""
     exponent = resolved.activation.information_exponent
@@ -107,13 +122,13 @@ def marks(validities: Sequence[Validity]) -> list[str]:
     return [conditions.mark(own.conditions) for own in validities]
 
 
-def explained(validities: Sequence[Validity]) -> list[str]:
+def explained(reasons: Iterable[Iterable[str]], what: str = "outside") -> list[str]:
     """One line for every reason, with the directions that it puts outside."""
     found: dict[str, list[str]] = {}
-    for place, own in enumerate(validities, start=1):
-        for reason in own.reasons:
+    for place, own in enumerate(reasons, start=1):
+        for reason in own:
             found.setdefault(reason, []).append(str(place))
-    return [f"outside, direction {', '.join(places)}: {reason}" for reason, places in found.items()]
+    return [f"{what}, direction {', '.join(places)}: {reason}" for reason, places in found.items()]
 
 
 def _stairs(resolved: "Resolved", loss: dict) -> list[str]:
@@ -147,6 +162,7 @@ def _text(resolved: "Resolved", document: dict) -> str:
     rows = [[*(entry[name] for name in COLUMNS), own] for entry, own in zip(document["directions"], valid, strict=True)]
     exponents = ", ".join(f"{name} {table.cell(value)}" for name, value in document["exponents"].items())
     loss, window = document["loss"], document["window"]
+    late = [own if isinstance(own := entry["steps_valid"], list) else [] for entry in document["directions"]]
     finite = []
     if window is not None:
         slopes = ", ".join(f"{name} {table.cell(value)}" for name, value in window.items() if name != "directions")
@@ -156,7 +172,8 @@ def _text(resolved: "Resolved", document: dict) -> str:
             resolved.headline(),
             "",
             table.render((*COLUMNS, "valid"), rows),
-            *explained(resolved.validity),
+            *explained(own.reasons for own in resolved.validity),
+            *explained(late, "steps_half is not SGD's"),
             *_never(resolved),
             *([f"no interval: {document['no_interval']}"] if document["no_interval"] else []),
             "",
@@ -202,7 +219,9 @@ def beside(validities: Sequence[Validity], found: Mapping[str, Iterable[Any]]) -
         (p, *(_plain(x) for x in row), mark)
         for p, (*row, mark) in enumerate(zip(*found.values(), marks(validities), strict=True), start=1)
     ]
-    return "\n".join([table.render(("direction", *found, "predicted valid"), rows), *explained(validities)])
+    return "\n".join(
+        [table.render(("direction", *found, "predicted valid"), rows), *explained(own.reasons for own in validities)]
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -269,7 +269,7 @@ def _predict(resolved: Resolved) -> Document:
         resolved.headline(),
         "",
         table.render((*HEADERS, "valid"), rows),
-        *explained(validities),
+        *explained(own.reasons for own in validities),
         "",
         f"loss of gradient flow: {table.cell(float(flow_loss[0]))} at the start, {table.cell(float(flow_loss[-1]))} at time "
         f"{table.cell(resolved.time)}, floor {table.cell(least)}",

@@ -46,6 +46,20 @@ def test_it_is_the_law_of_a_single_start(name: str, step_size: float) -> None:
     assert np.all(np.diff(found, axis=1) >= -1e-9)
 
 
+@pytest.mark.parametrize(("name", "step_size"), [("h3", 5e-7), ("h4", 3e-8)])
+def test_where_noise_is_small_cells_do_not_widen_the_spread(name: str, step_size: float) -> None:
+    """By themselves they spread times by a tenth, at any step size."""
+    diffusion = OneTaskDiffusion(Activation.parse(name), 0.8, step_size, 1.0, 5000)
+    exact = hitting_distribution(diffusion, 0.1).moments()
+    times = exact.mean * np.geomspace(0.01, 2, 800)
+    (found,) = found_by(diffusion, np.array([0.1]), times, np.sqrt(0.5))
+    share, at = np.diff(found), 0.5 * (times[1:] + times[:-1])
+    mean = float(share @ at)
+    assert exact.std < 0.05 * exact.mean
+    assert mean == pytest.approx(exact.mean, rel=0.01)
+    assert np.sqrt(share @ (at - mean) ** 2) == pytest.approx(exact.std, rel=0.06)
+
+
 def test_what_is_beyond_the_level_is_found() -> None:
     found = found_by(_Brownian(Activation.parse("h3")), np.array([-1.2, 1.0]), np.array([0.1]), 1.0)
     assert found.tolist() == [[1.0], [1.0]]

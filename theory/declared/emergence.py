@@ -27,7 +27,7 @@ from theory.declared.target import as_additive
 from theory.one_task.hitting_distribution import HittingLaw
 from theory.prediction.greedy import select
 from theory.prediction.predict import Prediction, predict
-from theory.prediction.rivals import Rivals, rivals
+from theory.prediction.rivals import FLUCTUATIONS, NEVER, Rivals, rivals, scattered
 from theory.prediction.validity import (
     WIDEST,
     Condition,
@@ -57,8 +57,6 @@ _MASSLESS, _AT_ONCE = 1e-6, 1e-12
 _COSINE = 0.1
 #: By so much a rate at the start may be behind and its row yet the first.
 _NEAR = 2.0
-#: By how much of its time SGD may miss that of the flow, as what the steps of the flow are worth.
-_FLUCTUATIONS = 0.3
 #: Age of gradients, over the steps that it takes, that does not matter.
 _OLD = 3e-3
 #: Largest squared norm, over the target's, at which students that noise keeps there have been seen not to diverge (h3: 0 of
@@ -89,7 +87,7 @@ class _Lag:
         # (A row that is not light shortens itself.)
         heavy = 4 * self.lag * self.rows[p].norm * self.second_moment * self.pace * time
         text = "lag: old gradients move these steps by {:.2g} of what they are without"
-        return later, size**2 / steps + heavy, (small("lag", (size + heavy) / steps, _FLUCTUATIONS, text),)
+        return later, size**2 / steps + heavy, (small("lag", (size + heavy) / steps, FLUCTUATIONS, text),)
 
 
 def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
@@ -149,7 +147,8 @@ def _in_steps(
             continue
         known = stable.holds and 0 < entry.value < np.inf
         own, kept = law(replace(rule, step_size=size), entry.place - 1) if known and entry.place else (None, ())
-        moved = 0.0 if own is None else (abs(own.mean - entry.value) + own.std) / entry.value
+        near = () if own is None else (scattered(entry.value, own),)
+        moved = sum(x.value for x in near)
         ends = np.array([entry.low / (1 + moved), entry.high * (1 + moved)])
         low, high = steps_until(rule.step_size, ends)[0].tolist()
         over = np.isinf(high) and np.isfinite(entry.high)
@@ -163,8 +162,8 @@ def _in_steps(
             stable,
             fact("schedule", not over, "schedule: it may be over before SGD is there"),
             fact("noise", not rule.noise, "noise: what that on labels moves SGD by is not known"),
-            fact("fluctuations", entry.value < np.inf, "fluctuations: noise may find what the flow never does"),
-            small("fluctuations", moved, _FLUCTUATIONS, "fluctuations: SGD is {:.2g} times it off, in mean and spread"),
+            fact("fluctuations", entry.value < np.inf, NEVER),
+            *near,
             *kept,
             *waits,
         )

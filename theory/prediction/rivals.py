@@ -30,6 +30,12 @@ _LOST = 0.02
 _MOVED = 0.1
 
 
+#: By how much of its time SGD may miss that of the flow, as what the steps of the flow are worth.
+FLUCTUATIONS = 0.3
+#: Of a direction that has no time by the flow, at any step size.
+NEVER = "fluctuations: noise may find what the flow never does"
+
+
 class Rivals(NamedTuple):
     """Of every direction, (P,), nan of those that the flow does not find.
 
@@ -85,6 +91,31 @@ def rivals(prediction: Prediction, step_size: float, batch: int = 1) -> Rivals:
     return Rivals(mean, spread, lost)
 
 
+def scattered(time: float, law: HittingLaw) -> Condition:
+    """That SGD is near the flow's time, in mean and spread, as shares of it."""
+    moved = (abs(law.mean - time) + law.std) / time
+    sentence = f"fluctuations: SGD is {moved:.2g} times it off, in mean and spread"
+    return Condition("fluctuations", moved <= FLUCTUATIONS, moved, FLUCTUATIONS, sentence)
+
+
+def in_steps(prediction: Prediction, step_size: float, batch: int = 1) -> list[tuple[Condition, ...]]:
+    """That SGD of this step size takes as long as the flow, by direction; () where no law says so: of an information exponent
+    below 3, and of what is found from the start.
+    """
+    if prediction.activation.information_exponent < 3:
+        return [()] * prediction.teacher.width
+    others, found = rivals(prediction, step_size, batch), list[tuple[Condition, ...]]()
+    for p, time in enumerate(prediction.time_half.tolist()):
+        if np.isinf(time):
+            found.append((Condition("fluctuations", False, np.inf, np.inf, NEVER),))
+        elif time == 0:
+            found.append(())
+        else:
+            law = others.law(p, prediction.sgd_law(p, step_size, batch))
+            found.append((scattered(time, law), others.kept(p)))
+    return found
+
+
 def _times(prediction: Prediction, order: list[int], step_size: float, batch: int) -> np.ndarray:
     laws = [prediction.sgd_law(p, step_size, batch) for p in order]
     ends = [one.mean + _LAST * one.std for one in laws]
@@ -117,7 +148,8 @@ def _middle(values: np.ndarray) -> np.ndarray:
 
 
 def _moments(left: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Mean and standard deviation of the time until which the share `left` has not ended."""
-    times, left = np.append(0.0, times), np.append(1.0, left)
-    mean = float(np.trapezoid(left, times))
-    return np.array([mean, np.sqrt(max(2 * np.trapezoid(left * times, times) - mean**2, np.finfo(float).tiny))])
+    """Mean and standard deviation of the time until which the share `left` has not ended; what has not at last, then."""
+    ends = np.append(-np.diff(np.minimum.accumulate(left), prepend=1.0), left[-1])
+    at = np.append(times - 0.5 * np.diff(times, prepend=0.0), times[-1])
+    mean = float(ends @ at)
+    return np.array([mean, np.sqrt(ends @ (at - mean) ** 2)])
