@@ -77,3 +77,12 @@ def test_a_row_is_lost_to_the_direction_that_noise_brings_first() -> None:
     assert abs(share - lost) < 4 * np.sqrt(lost * (1 - lost) / replicas)
     reasons = predict(model, start).of_quantity(MEAN_STEPS)[0].reasons
     assert "lost" in {reason.split(":")[0] for reason in reasons}
+
+
+def test_without_noise_there_is_no_race() -> None:
+    """Spreads of a millionth of the time, below any step of the times."""
+    model, start = model_of((1.0, 0.9), np.array([[0.24, 0.2], [0.2, 0.21]]), 1e-12)
+    prediction = additive_prediction(model, start)
+    assert prediction is not None
+    found = rivals(prediction, 1e-15)
+    np.testing.assert_allclose(found, [[1, 1], [1, 1], [0, 0]], atol=1e-4)

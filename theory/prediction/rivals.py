@@ -86,7 +86,10 @@ def rivals(prediction: Prediction, step_size: float, batch: int = 1) -> Rivals:
         stays, others = _others(found[k], free_directions, p), _others(found[:, p], free_rows, k)
         kept *= float(_middle(stays) @ -np.diff(own, prepend=1.0) + own[-1] * stays[-1])
         lost[p] = 1 - kept
-        mean[p], spread[p] = _moments(own * others, times) / _moments(own, times)
+        first, alone = _moments(own * others, times), _moments(own, times)
+        # (A spread that is less than a step of the times is taken for that of the pair: hardly anybody is as near.)
+        mean[p] = first[0] / alone[0]
+        spread[p] = first[1] / alone[1] if alone[1] > (_RATIO - 1) * alone[0] else 1.0
         free_rows[k] = free_directions[p] = own
     return Rivals(mean, spread, lost)
 
