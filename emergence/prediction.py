@@ -44,7 +44,7 @@ def document(resolved: "Resolved") -> Document:
     """Who learns what and when, the staircase loss and its exponents."""
     times, values = staircase(resolved)
     teacher, width = resolved.teacher, resolved.student.width
-    steps = _in_steps(resolved)
+    steps = sgd_steps(resolved)
     content = {
         "problem": resolved.echo(),
         "directions": [
@@ -90,7 +90,7 @@ def directions(resolved: "Resolved", validities: Sequence[Validity]) -> list[dic
     ]
 
 
-def _in_steps(resolved: "Resolved") -> list[list[str] | bool | None]:
+def sgd_steps(resolved: "Resolved") -> list[list[str] | bool | None]:
     """By direction, True or the reasons why SGD of the step size that is given does not take `steps_half`; None where no law
     says, and for the usual step size, which is small.
     """
@@ -131,6 +131,11 @@ def explained(reasons: Iterable[Iterable[str]], what: str = "outside") -> list[s
     return [f"{what}, direction {', '.join(places)}: {reason}" for reason, places in found.items()]
 
 
+def late(reasons: Iterable[list[str] | bool | None]) -> list[str]:
+    """`sgd_steps` as lines."""
+    return explained((own if isinstance(own, list) else [] for own in reasons), "steps_half is not SGD's")
+
+
 def _stairs(resolved: "Resolved", loss: dict) -> list[str]:
     """The staircase as text; below information exponent 3 there is none."""
     if resolved.activation.information_exponent < 3:
@@ -162,7 +167,6 @@ def _text(resolved: "Resolved", document: dict) -> str:
     rows = [[*(entry[name] for name in COLUMNS), own] for entry, own in zip(document["directions"], valid, strict=True)]
     exponents = ", ".join(f"{name} {table.cell(value)}" for name, value in document["exponents"].items())
     loss, window = document["loss"], document["window"]
-    late = [own if isinstance(own := entry["steps_valid"], list) else [] for entry in document["directions"]]
     finite = []
     if window is not None:
         slopes = ", ".join(f"{name} {table.cell(value)}" for name, value in window.items() if name != "directions")
@@ -173,7 +177,7 @@ def _text(resolved: "Resolved", document: dict) -> str:
             "",
             table.render((*COLUMNS, "valid"), rows),
             *explained(own.reasons for own in resolved.validity),
-            *explained(late, "steps_half is not SGD's"),
+            *late(entry["steps_valid"] for entry in document["directions"]),
             *_never(resolved),
             *([f"no interval: {document['no_interval']}"] if document["no_interval"] else []),
             "",

@@ -197,7 +197,7 @@ def _table(times: str, *, per_step: bool = False) -> "Any":
     """A table of predicted and measured emergence times; `times`: the measured ones' name in the simulator's result."""
 
     def shown(resolved: Resolved, run: Run) -> str:
-        from emergence.prediction import beside, over_replicas
+        from emergence.prediction import beside, late, over_replicas, sgd_steps
 
         predicted, measured = resolved.prediction.time_half, getattr(run.result, times)
         if measured.ndim == 1:
@@ -210,10 +210,8 @@ def _table(times: str, *, per_step: bool = False) -> "Any":
             return beside(resolved.validity, columns)
         if per_step:
             step_size, _, _ = resolved.run_length()
-            return beside(
-                resolved.validity,
-                {"steps_half predicted": predicted / step_size, **over_replicas(measured, run.result.diverged)},
-            )
+            columns = {"steps_half predicted": predicted / step_size, **over_replicas(measured, run.result.diverged)}
+            return "\n".join([beside(resolved.validity, columns), *late(sgd_steps(resolved))])
         return beside(
             resolved.validity,
             {"time_half predicted": predicted, **over_replicas(measured, run.result.diverged, spread=True)},

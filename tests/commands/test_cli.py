@@ -348,7 +348,9 @@ def test_a_step_size_at_which_sgd_does_not_take_the_flows_steps_is_told(command:
     assert reasons["5e-4"][1] == ["fluctuations: noise may find what the flow never does"]
     usual = command("predict", *shape, "--json")
     assert [entry["steps_valid"] for entry in usual.document["directions"]] == [None, None]
-    assert command("predict", *shape, "--step-size", "5e-4").out.count("steps_half is not SGD's") == 3
+    short = ("--steps", "64", "--replicas", "2")
+    for asked in (("predict", *shape), ("simulate", "online-sgd", *shape, *short)):
+        assert command(*asked, "--step-size", "5e-4").out.count("steps_half is not SGD's") == 3
 
 
 def test_predict_below_the_transition_has_no_leading_time(command: Callable) -> None:
