@@ -38,6 +38,7 @@ ONCE = {
     "effective step": "effective_step",
     "lag of the gradient": "lag",
     "loss at rest": "floor",
+    "loss at rest of SGD": "sgd_floor",
     "loss that no estimator beats": "bayes_floor",
     "largest step size": "largest_step_size",
     "leading degree of the rule": "rule_degree",

@@ -15,7 +15,16 @@ from theory import Activation, InitialState, Teacher
 from theory import predict as predict_additive
 from theory.declared import linear_stability, lone_row
 from theory.declared.directions import Directions
-from theory.declared.emergence import BOUND, FITTED, FOUND, FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS, TURNED_SHARE
+from theory.declared.emergence import (
+    BOUND,
+    FITTED,
+    FOUND,
+    FOUND_STEPS,
+    MEAN_STEPS,
+    SGD_FLOOR,
+    SPREAD_STEPS,
+    TURNED_SHARE,
+)
 from theory.declared.inputs import Inputs
 from theory.declared.known import Knowledge, Known
 from theory.declared.linear_model import linear_model
@@ -578,6 +587,34 @@ def test_the_usual_run_of_another_link_finds_its_directions() -> None:
     found = predict(h3.model, h3.start)
     fitted = [x.value for x in found.of_quantity(FITTED) if np.isfinite(x.value)]
     assert 1.15 < h3.time / max(fitted) < 1.25
+
+
+@pytest.mark.parametrize(("size", "batch"), [(5e-4, 1), (1.2e-3, 3)])
+def test_noise_on_labels_keeps_the_loss_of_sgd_above_that_of_the_flow(size: float, batch: int) -> None:
+    """By steps of one student of h3 in 16 dimensions: neither 0 nor the leading order in the step size."""
+    dim, noise, replicas, rng = 16, 0.5, 300, np.random.default_rng(0)
+    directions = Directions.orthonormal(Inputs.isotropic(dim), 1)
+    start = Start((np.array([[0.05, 0.1]]),))
+    model = DeclaredModel(directions, Additive(H3, (1.0,)), LIGHT, Rule(size, batch=batch, noise=noise))
+    floor = only(predict(model, start), SGD_FLOOR)
+    assert not floor.reasons
+    row, losses = np.eye(1, dim) * np.ones((replicas, 1)), []
+    for step in range(6000):
+        length = np.linalg.norm(row, axis=1, keepdims=True)
+        x = rng.standard_normal((batch, replicas, dim))
+        z = np.sum(row * x, axis=-1) / length[:, 0]
+        (value, slope), label = sigma(z), sigma(x[..., 0])[0]
+        error = (label + noise * rng.standard_normal(z.shape) - length[:, 0] ** 2 * value) * size / batch
+        pull = (error * slope)[..., None] * length * x + (error * (2 * value - z * slope))[..., None] * row
+        row = row + pull.sum(axis=0)
+        if step >= 2000 and step % 50 == 0:
+            norm2 = np.sum(row**2, axis=1)
+            losses.append(0.5 * (1 - 2 * row[:, 0] ** 3 / np.sqrt(norm2) + norm2**2))
+    measured = np.mean(losses, axis=0)
+    error = float(measured.std() / np.sqrt(replicas))
+    leading = size * noise**2 / (4 * batch) * (4 + 3 * (dim - 1))
+    assert abs(measured.mean() - floor.value) < 4 * error
+    assert measured.mean() - leading > 8 * error
 
 
 def test_a_step_at_the_bound_may_be_too_long_for_second_order() -> None:

@@ -12,6 +12,7 @@ from functools import cache, cached_property, partial
 import numpy as np
 
 from theory.core.errors import InputError
+from theory.core.quadrature import gauss_hermite
 from theory.declared import lone_row, weight_decay
 from theory.declared.additive import additive_parts
 from theory.declared.flow import is_quadratic, speed
@@ -25,6 +26,7 @@ from theory.declared.start import Start
 from theory.declared.steps_of_rows import BOUND, LoneRow, given_step, largest_at_the_start, least_step, lone_rows
 from theory.declared.target import as_additive
 from theory.one_task.hitting_distribution import HittingLaw
+from theory.one_task.stability import excess_at_rest
 from theory.prediction.greedy import select
 from theory.prediction.predict import Prediction, predict
 from theory.prediction.rivals import FLUCTUATIONS, NEVER, Rivals, rivals, scattered
@@ -45,7 +47,7 @@ LEADING, FOUND, FITTED = "emergence, leading order", "emergence", "half of its n
 FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS = "emergence in steps", "emergence of SGD, mean", "emergence of SGD, spread"
 OF_SGD, TURNED_SHARE = "emergence of SGD", "share of SGD that turns to -e"
 MEAN_AT_E, SPREAD_AT_E = "emergence of SGD at e, mean", "emergence of SGD at e, spread"
-NORM, FLOOR = "squared norm at rest", "loss at rest"
+NORM, FLOOR, SGD_FLOOR = "squared norm at rest", "loss at rest", "loss at rest of SGD"
 _ADDITIVE = "arXiv:2504.19983, Theorem 2.1; theory.prediction"
 #: Directions that are followed at finite size, in the order of learning; and how far, in units of 1/S (exponent 2 or more).
 _FOLLOWED, _HORIZON = 6, 40.0
@@ -59,6 +61,8 @@ _COSINE = 0.1
 _NEAR = 2.0
 #: Age of gradients, over the steps that it takes, that does not matter.
 _OLD = 3e-3
+#: Share of the step that is held from which a mean loss at rest is that of rare runs; and of it that may be left out.
+_HELD, _LEFT_OUT = 0.3, 0.05
 #: Largest squared norm, over the target's, at which students that noise keeps there have been seen not to diverge (h3: 0 of
 #: 200 at 0.04, 10 of 12 at 0.08).
 _GROWN = 0.05
@@ -194,6 +198,10 @@ def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float, ra
     if type(rule) is Rule and callable(rule.step_size) and prediction.activation.information_exponent >= 3:
         yield Unknown(OF_SGD, "the step size is a schedule: the law of SGD's times is known for a constant one only")
     yield from _rest(prediction, found, signal)
+    if type(rule) is Rule and not (
+        callable(rule.step_size) or rule.decay or rule.noise_period or rule.noise_law == "flips"
+    ):
+        yield from _rest_of_sgd(prediction, rule, found)
     if prediction.learned.any():
         bound, worst = _bound(prediction, rule)
         conditions = (
@@ -332,6 +340,40 @@ def _rest(prediction: Prediction, found: Sequence[Validity], signal: float) -> I
         weight_decay.REFERENCE,
         (*centred, *dict.fromkeys(x for one in found for x in one.conditions)),
     )
+
+
+def _rest_of_sgd(prediction: Prediction, rule: Rule, found: Sequence[Validity]) -> Iterator[Known]:
+    """The mean loss about which SGD settles where noise on labels, or what nobody fits, goes on to move its rows."""
+    activation, dim = prediction.activation, prediction.teacher.dim
+    size = float(rule.step_size)  # type: ignore[arg-type]
+    fitted = np.isfinite(prediction.time_loss)
+    weights, missed = prediction.teacher.a[fitted].tolist(), float(prediction.loss(np.array([np.inf]))[0])
+    variance = rule.noise**2 + 2 * missed
+    if variance == 0 or not weights:
+        return
+    excess, _ = excess_at_rest(activation, weights, dim, size, rule.batch, variance)
+    held = size / prediction.largest_held(rule.batch)
+    # What is missed is noise that has to do with x: along its own directions E x²σ² stands for Eσ².
+    points, chance = gauss_hermite(64)
+    square = np.asarray(activation.arrays()(points)) ** 2
+    more = 2 * missed / variance * (float(chance @ (points**2 * square)) / float(chance @ square) - 1) / dim
+    # Idle rows rest at r = η d s² φ'(1)/4bφ(1), each with a loss of φ(1)r²/2 of its own.
+    second, slope = float(activation.second_moment), float(activation.kernel_at(1, 1))
+    idle = prediction.initial.overlap.shape[0] - len(weights)
+    rows = idle * second / 2 * (size * dim * variance * slope / (4 * rule.batch * second)) ** 2
+    conditions = (
+        fact("mean", activation.squared_mean == 0, "mean: the activation has one, which all rows fit together"),
+        *dict.fromkeys(x for one in found for x in one.conditions),
+        small(
+            "rest",
+            held,
+            _HELD,
+            "rest: it is {:.2g} of the step from which runs are thrown off, where rare samples decide",
+        ),
+        small("missed", more, _LEFT_OUT, "missed: what nobody fits moves rows by {:.2g} more than noise does"),
+        small("idle", rows / excess, _LEFT_OUT, "idle: rows that fit nothing keep {:.2g} of it beside it"),
+    )
+    yield Known(SGD_FLOOR, missed + excess, NUMBER, "derived: theory.one_task.stability", conditions)
 
 
 # ------------------------------------------------------------------------- rows by themselves

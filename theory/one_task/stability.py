@@ -16,6 +16,7 @@ the smaller of the two, and for large batches, with which $\eta_c$ grows on whil
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import sympy as sp
@@ -45,16 +46,58 @@ def largest_held(activation: Activation, weight: float, dim: int, batch: float =
     Exact for one student that fits its direction by itself, labels without noise (derived). Args: activation, $a_p$, d of 2 or
     more, b; ``inf`` for gradient descent.
     """
+    rest = _at_rest(activation, weight, dim, batch)
+    mixed = (dim - 1) * rest.mixed**2
+    sum_, apart = (
+        rest.along * rest.spreads + rest.across * rest.stays,
+        rest.along * rest.spreads - rest.across * rest.stays,
+    )
+    whole = sum_ + float(np.sqrt(apart**2 + 4 * rest.along * rest.across * mixed))
+    return 4 * rest.along * rest.across / whole if whole > 0 else float("inf")  # (of a jump the points see no slope)
+
+
+def excess_at_rest(
+    activation: Activation, weights: Sequence[float], dim: int, step_size: float, batch: int, variance: float
+) -> tuple[float, float]:
+    r"""What noise on labels keeps the loss of SGD above its rest at, by students that fit these directions, and 𝒦 < 1.
+
+    By the recursion of `largest_held` with $\eta^2\frac{s^2}bH$ added, where $s^2$ is the variance of the labels' noise and of
+    what the other students miss, a student keeps $2\mathcal L_p=h_rc_r+(d-1)h_tc_t=k_ps^2$, so that
+    $$2\mathcal L=\frac{\mathcal K}{1-\mathcal K}\varsigma^2,\qquad\mathcal K=\sum_p\frac{k_p}{1+k_p}$$
+    (derived; to leading order $\mathcal K=\frac\eta{2b}\sum_pa_p(4\varphi(1)+(d-1)\varphi'(1))$). Beyond what is held
+    (inf, 1).
+    """
+    total = 0.0
+    for weight in weights:
+        rest = _at_rest(activation, weight, dim, batch)
+        if step_size >= largest_held(activation, weight, dim, batch):
+            return float("inf"), 1.0
+        own, mixed = np.array([rest.along, rest.across]), step_size * rest.mixed
+        matrix = np.diag(2 * own - step_size * np.array([rest.stays, rest.spreads]))
+        matrix -= np.array([[0.0, (dim - 1) * mixed], [mixed, 0.0]])
+        kept = float(own * [1, dim - 1] @ np.linalg.solve(matrix, step_size / batch * own))
+        total += kept / (1 + kept)
+    return (0.5 * variance * total / (1 - total) if total < 1 else float("inf")), total
+
+
+class _Rest(NamedTuple):
+    """$h_r$, $h_t$, $m_r$, $m_t$ of `largest_held`, and the root of $m_{rt}m_{tr}$ for each of d − 1 dimensions."""
+
+    along: float
+    across: float
+    stays: float
+    spreads: float
+    mixed: float
+
+
+def _at_rest(activation: Activation, weight: float, dim: int, batch: float) -> _Rest:
     points, weights = gauss_hermite(_POINTS)
     value, slope = activation.arrays(0)(points), activation.arrays(1)(points)
     along, across = 4 * weight * float(weights @ value**2), weight * float(weights @ slope**2)
     scale = weight**2 / batch
     stays = (1 - 1 / batch) * along**2 + 16 * scale * float(weights @ value**4)
     spreads = (1 - 1 / batch) * across**2 + scale * (dim + 1) * float(weights @ slope**4)
-    mixed = (dim - 1) * (4 * scale * float(weights @ (value * slope) ** 2)) ** 2
-    sum_, apart = along * spreads + across * stays, along * spreads - across * stays
-    whole = sum_ + float(np.sqrt(apart**2 + 4 * along * across * mixed))
-    return 4 * along * across / whole if whole > 0 else float("inf")  # (of a jump the points see no slope)
+    return _Rest(along, across, stays, spreads, 4 * scale * float(weights @ (value * slope) ** 2))
 
 
 @dataclass(frozen=True)
