@@ -617,6 +617,23 @@ def test_noise_on_labels_keeps_the_loss_of_sgd_above_that_of_the_flow(size: floa
     assert measured.mean() - leading > 8 * error
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"noise_law": "flips", "noise": 0.2},
+        {"noise": 0.2, "noise_period": 8},
+        {"noise": 0.2, "decay": 0.1},
+        {"noise": 0.2, "step_size": "power(1e-3, 0.5)"},
+        {"noise": 0.2, "rule": "momentum(0.5)"},
+        {},
+    ],
+)
+def test_what_keeps_sgd_above_its_rest_is_known_of_constant_noise_and_steps(given: dict[str, Any]) -> None:
+    shape = {"inputs": "64", "activation": "h3", "student_width": 4, "teacher_weights": (1.0,), "step_size": "1e-4"}
+    resolved = resolve(DeclaredProblem(**(shape | given)))
+    assert not predict(resolved.model, resolved.start).of_quantity(SGD_FLOOR)
+
+
 def test_a_step_at_the_bound_may_be_too_long_for_second_order() -> None:
     """By second order the drift is 0 there."""
     case = "tanh", (1.0, 0.7), 100, 0.2

@@ -198,9 +198,8 @@ def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float, ra
     if type(rule) is Rule and callable(rule.step_size) and prediction.activation.information_exponent >= 3:
         yield Unknown(OF_SGD, "the step size is a schedule: the law of SGD's times is known for a constant one only")
     yield from _rest(prediction, found, signal)
-    if type(rule) is Rule and not (
-        callable(rule.step_size) or rule.decay or rule.noise_period or rule.noise_law == "flips"
-    ):
+    constant = not (callable(rule.step_size) or rule.decay or rule.noise_period)
+    if type(rule) is Rule and constant and signal == 1:  # (noise of flips knows the input)
         yield from _rest_of_sgd(prediction, rule, found)
     if prediction.learned.any():
         bound, worst = _bound(prediction, rule)
