@@ -589,6 +589,20 @@ def test_the_usual_run_of_another_link_finds_its_directions() -> None:
     assert 1.15 < h3.time / max(fitted) < 1.25
 
 
+@pytest.mark.parametrize(("text", "races"), [("z", False), ("h2", True)])
+def test_rows_race_each_other_unless_a_sample_moves_all_of_them_alike(text: str, races: bool) -> None:
+    """Of two rows that begin nearly alike, beside the better one by itself; at any exponent, as the direction is one."""
+    activation, rows = Activation.parse(text), np.array([[0.02, 0.1, 0.0], [0.0199, 0.0, 0.1]])
+    directions = Directions.orthonormal(Inputs.isotropic(100), 1)
+    means = []
+    for width in (1, 2):
+        student = two_homogeneous(activation, width)
+        model = DeclaredModel(directions, Additive(activation, (1.0,)), student, Rule(2e-4))
+        means.append(only(predict(model, Start((rows[:width, : width + 1],))), MEAN_STEPS).value)
+    assert means[1] == pytest.approx(means[0], rel=0.2 if races else 1e-9)
+    assert (means[1] < 0.99 * means[0]) == races
+
+
 @pytest.mark.parametrize(("size", "batch"), [(5e-4, 1), (1.2e-3, 3)])
 def test_noise_on_labels_keeps_the_loss_of_sgd_above_that_of_the_flow(size: float, batch: int) -> None:
     """By steps of one student of h3 in 16 dimensions: neither 0 nor the leading order in the step size."""

@@ -273,7 +273,8 @@ def _law_of_sgd(
     pace = speed(rule)
     step_size = pace * float(rule.step_size)  # type: ignore[arg-type]
     law, others = prediction.sgd_law(p, step_size, rule.batch, end), race(step_size, rule.batch)
-    law = law if end else others.law(p, law)
+    # (Of exponent 1 a sample moves all rows alike, and none overtakes another.)
+    law = law if end or prediction.activation.information_exponent == 1 else others.law(p, law)
     return HittingLaw(law.mean / pace, law.std / pace, law.turned), (others.kept(p),)
 
 
