@@ -730,6 +730,15 @@ def test_what_the_course_leaves_out_goes_with_the_boosts_while_the_norm_falls() 
     assert found.left_out[-1] == pytest.approx(summed, rel=2e-3)
 
 
+def test_without_a_radius_all_of_the_error_falls_as_down_the_mean_loss() -> None:
+    r"""In 2 dimensions, at small steps: e falls as $e^{-\eta wt}$, w = m/d, along the target, across it and on average."""
+    width, step, steps = 4000, 1e-7, 2500
+    found = norm_course(1e-7, step, width, 2, 1.0, np.array([0, steps]))
+    fallen = step * width / 2 * steps
+    assert found.spread[0] ** 2 == pytest.approx(2.0)
+    assert np.log(found.spread[0] / found.spread[1]) == pytest.approx(fallen, rel=2e-3)  # ‖a‖²/w and ηw(d + 2) are 1e-3
+
+
 @pytest.mark.slow
 def test_late_the_second_layer_is_what_the_weights_along_the_target_ask_for() -> None:
     """150 networks in d = 6 until ‖W‖² is 3 d‖θ*‖, where labels hold W up along θ*: ‖a‖² = ‖θ*‖²d/‖W‖² is a third too much."""
