@@ -135,6 +135,11 @@ def test_descent_holds_up_to_two_over_the_stiffness() -> None:
         assert largest_held(Activation.parse(text), 0.5, 50, np.inf) == pytest.approx(1.0)
 
 
+def test_no_step_is_named_for_what_jumps_between_the_points() -> None:
+    """Of erf(10⁴z) they see no slope, as of a jump: no number would hold."""
+    assert np.isinf(largest_held(Activation.parse("erf(10000*z)"), 0.5, 50))
+
+
 @pytest.mark.slow
 def test_beyond_the_largest_held_step_runs_lose_what_they_found() -> None:
     """h4, d = 64, a row at rest for time 20: below it none is lost, at the boundary of the drift most are."""

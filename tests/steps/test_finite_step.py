@@ -387,6 +387,9 @@ def test_critical_step_has_the_papers_scaling() -> None:
     slopes = np.diff(np.log(found.critical), axis=0) / np.diff(np.log(dims))[:, None]
     assert np.all(np.abs(slopes + 2) < 0.02)
     assert found.critical[-1, 1] / found.critical[-1, 0] == pytest.approx(0.5, rel=1e-2)
+    start = 3.0**2 / dims[-1]  # h4: u^{J-2}
+    assert found.critical[-1] == pytest.approx([2 * x * start / (dims[-1] + 7 + 32 * x**2) for x in weights], rel=2e-3)
+    assert (found.dims.tolist(), found.weights.tolist()) == (dims, weights)
     small = 1e-6
     closed = float(
         critical_step(Activation.parse("h4")).subs({u: small, a: 0.5, mass: 1, sp.Symbol("d", positive=True): 300})
