@@ -45,6 +45,21 @@ def test_moments_are_those_of_real_steps(text: str, dim: int, eta: float) -> Non
     assert abs(eta * noise - square) > 20 * spread
 
 
+def test_a_step_beyond_zero_turns_the_student_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """h1 in R³ at η = 0.6, by explicit vectors: v moves by η⟨e,x⟩{x + ⟨v,x⟩v}. With w 5 % larger the mean is 8 errors off."""
+    eta, start = 0.6, np.array([0.45, np.sqrt(1 - 0.45**2), 0.0])
+    for name, nodes in {"_NODES": 120, "_RADIAL": 12}.items():
+        monkeypatch.setattr(f"theory.one_task.whole_step.{name}", nodes)
+    (mean,), (variance,) = LightStep(Activation.parse("h1"), 1.0, eta, 1.0, 3).coefficients(start[:1])
+    x = np.random.default_rng(1).standard_normal((300_000, 3))
+    after = start + eta * x[:, :1] * (x + np.outer(x @ start, start))
+    assert 0.02 < np.mean(after @ start < 0) < 0.5
+    change = after[:, 0] / np.linalg.norm(after, axis=1) - start[0]
+    spread = np.std((change - change.mean()) ** 2)
+    assert abs(eta * mean - change.mean()) < 4 * np.std(change) / np.sqrt(len(x))
+    assert abs(eta * variance - np.var(change)) < 4 * spread / np.sqrt(len(x))
+
+
 @pytest.mark.parametrize("signs", [(1, -1), (1,)], ids=["around 0", "on one side"])
 def test_between_places_moments_are_interpolated(signs: tuple[int, ...]) -> None:
     at = np.outer(signs, np.geomspace(1e-3, 0.7, 60)).ravel()
