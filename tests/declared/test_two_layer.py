@@ -45,6 +45,12 @@ def test_a_balanced_start_is_balanced_and_its_path_solves_the_flow(shift: float)
     assert np.allclose(found.at(0.0)[0], found.frame @ found.frame.T, atol=1e-14)
 
 
+def test_a_balanced_start_needs_room_on_one_side_only() -> None:
+    for narrow in (target()[:1], target()[:, :1]):
+        found = draw_balanced(narrow, 2, 0.0, 0.5, stream(0, "two layers", "start"))
+        np.testing.assert_allclose(found.second.T @ found.second, found.first @ found.first.T, atol=1e-12)
+
+
 def test_a_long_time_does_not_overflow_and_ends_at_the_target() -> None:
     found = start(0.8, 3)
     assert np.allclose(found.at([1e4])[0][4:, :4], target(), atol=1e-9)
