@@ -150,7 +150,9 @@ def test_toy_derivation_takes_the_information_exponent() -> None:
 
 @pytest.mark.parametrize("text", ["h3", "h4", "0.8*h4+0.6*h6", "h1+h2"])
 def test_correlation_derivation_holds(text: str) -> None:
-    assert derivation(Activation.parse(text)).verify() >= 3
+    found = derivation(Activation.parse(text))
+    assert found.verify() >= 3
+    assert ("q^*" in found.equations) == (text[:2] != "h1")  # of exponent 1 the largest weight wins from any start
 
 
 def test_a_wrong_step_of_it_is_noticed() -> None:
