@@ -256,3 +256,10 @@ def test_derivations_of_the_linear_network_have_no_other_activation(run, name):
     code, _, err = run("derive", name, "--activation", "h4")
     assert code == 2
     assert err == "emergence: error: activation is 'h4', but this derivation is of h1: use h1, or leave it out\n"
+
+
+def test_a_start_has_the_variances_of_the_paper() -> None:
+    """1/d and 1/m, and by the square of a scale more."""
+    for scale, start in ((1.0, draw_linear_start(40, 6, 3, 500)), (0.5, draw_linear_start(40, 6, 3, 500, 0.5))):
+        for layer, width in ((start.first, 6), (start.second, 40)):
+            assert np.mean(layer**2) == pytest.approx(scale**2 / width, rel=4 * np.sqrt(2 / layer.size))

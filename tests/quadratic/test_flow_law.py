@@ -204,16 +204,27 @@ def test_a_half_time_is_judged_by_what_a_column_does_to_it() -> None:
 @pytest.mark.parametrize(("count", "own"), [(7.0, 0.0), (0.0, 0.0), (7.0, 2.0), (0.0, 2.0), (2.0, 0.05)])
 @pytest.mark.parametrize("width", [1.5, 4.0])
 def test_level_fills_the_width_at_early_and_late_times(count: float, own: float, width: float) -> None:
-    energy = np.array([[0.0, 0.1, 0.3, 0.2, 0.0], [3.0, 40.0, 7.0, 7.0, 1e-3], [90.0, 600.0, 80.0, 30.0, 20.0]])
-    others = np.zeros(3)
+    energy = np.array([
+        [0.0, 0.1, 0.3, 0.2, 0.0], [3.0, 40.0, 7.0, 7.0, 1e-3], [90.0, 600.0, 80.0, 30.0, 20.0], [-9.0, -7.0, -8.0, -8.5, -6.0]
+    ])  # fmt: skip
+    others = np.array([0.0, 0.0, 0.0, -5.0])
     found = level(energy, others, count, width, own)
-    filled = fermi(energy + found[:, None])[0].sum(axis=1) + count * fermi(found)[0] + own * np.exp(found)
+    filled = fermi(energy + found[:, None])[0].sum(axis=1) + count * fermi(others + found)[0] + own * np.exp(found)
     np.testing.assert_allclose(filled, width, rtol=1e-12)
+
+
+def test_a_width_that_all_directions_fill_leaves_the_rest_to_what_grows_by_itself() -> None:
+    """At equal energies E: 7/(1 + e^{E+ℓ}) = ωe^ℓ; without it there is no level."""
+    energy, others = np.full((2, 5), [[0.3], [4.0]]), np.array([0.3, 4.0])
+    assert np.all(np.isinf(level(energy, others, 2.0, 7.0)))
+    found = level(energy, others, 2.0, 7.0, 0.05)
+    np.testing.assert_allclose(7 / (1 + np.exp(others + found)), 0.05 * np.exp(found), rtol=1e-11)
 
 
 @pytest.mark.parametrize(("width", "dim", "moved"), [
     (3, 10, [1 / 2, np.inf, 1.0, 0.0, 0.0]),  # by 1/2 with a column less, 1/4 with one more
     (3, 3, [1 / 2, np.inf, 0.0, 0.0, 0.0]),
+    (2, 3, [1.0, np.inf, 0.0, 0.0, 0.0]),  # the last column there may be
     (1, 10, [np.inf, 0.0, np.inf, np.inf, 0.0]),  # no column, no half times
 ])  # fmt: skip
 def test_what_a_column_moves_is_relative_and_the_larger_of_both_sides(width: int, dim: int, moved: list) -> None:
