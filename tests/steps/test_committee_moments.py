@@ -9,9 +9,7 @@ from theory import Activation
 from validation.experiments import committee_moments
 from validation.experiments.committee_moments import CommitteeMoments
 
-ETA, SHAPE, MARKS = 0.3, (2, 1), np.array([0, 2, 5, 6])
-#: Of each of `MARKS`: half of the steps on either side.
-KICKS = np.array([1.0, 2.5, 2.0, 0.5])
+ETA, SHAPE = 0.3, (2, 1)
 _RNG = np.random.default_rng(5)
 MAP, HESSE, ROOT = (_RNG.normal(size=(5, 5)) for _ in range(3))
 MAP /= 1.2 * np.abs(np.linalg.eigvals(MAP)).max()
@@ -32,7 +30,17 @@ def test_vectors_have_their_overlaps() -> None:
     np.testing.assert_array_equal(vectors[:, :2], T)
 
 
-def test_the_mean_loss_of_linear_steps_is_that_of_their_mean_and_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("marks", "kicks"),
+    [
+        (np.array([0, 2, 5, 6]), np.array([1.0, 2.5, 2.0, 0.5])),  # half of the steps on either side
+        (np.arange(13), np.append(np.ones(12), 0.5) - 0.5 * np.eye(13)[0]),  # more of them than points on the axes
+    ],
+    ids=["few", "many"],
+)
+def test_the_mean_loss_of_linear_steps_is_that_of_their_mean_and_covariance(
+    monkeypatch: pytest.MonkeyPatch, marks: np.ndarray, kicks: np.ndarray
+) -> None:
     where = committee_moments._Coordinates(*SHAPE, "free")
 
     def moved(_: Any, state: Any, __: Any, count: int, ___: bool) -> Any:
@@ -49,10 +57,10 @@ def test_the_mean_loss_of_linear_steps_is_that_of_their_mean_and_covariance(monk
     }.items():
         monkeypatch.setattr(committee_moments, name, fake)
     moments: Any = CommitteeMoments(Activation.parse("h3"), "free", None, {"eta": ETA}, SHAPE)  # type: ignore[arg-type, dict-item]
-    found = moments.mean_loss(where.state(START), MARKS)
-    after = [np.linalg.matrix_power(MAP, int(MARKS[-1] - mark)) for mark in MARKS]
-    drift = ETA * sum(kick * power @ REMAINDER for kick, power in zip(KICKS, after, strict=True))
-    spread = ETA**2 * sum(kick * power @ NOISE @ power.T for kick, power in zip(KICKS, after, strict=True))
+    found = moments.mean_loss(where.state(START), marks)
+    after = [np.linalg.matrix_power(MAP, int(marks[-1] - mark)) for mark in marks]
+    drift = ETA * sum(kick * power @ REMAINDER for kick, power in zip(kicks, after, strict=True))
+    spread = ETA**2 * sum(kick * power @ NOISE @ power.T for kick, power in zip(kicks, after, strict=True))
     mean = after[0] @ START + drift
     assert found.value == pytest.approx(_loss(mean) + np.trace(HESSE @ spread) / 2, rel=1e-6)
     # In the strength of both, the spread's part is linear and the drift's has this square.
