@@ -195,7 +195,7 @@ def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float, ra
         yield Known(FITTED, loss_time, TIME, source, (*conditions, *_fitted(low, high)), place, low, high)
         if type(rule) is Rule and not callable(rule.step_size) and not rule.noise:
             yield from _of_sgd(prediction, race, rule, p, conditions)
-    if type(rule) is Rule and callable(rule.step_size) and prediction.activation.information_exponent >= 3:
+    if type(rule) is Rule and callable(rule.step_size) and prediction.has_sgd_law:
         yield Unknown(OF_SGD, "the step size is a schedule: the law of SGD's times is known for a constant one only")
     yield from _rest(prediction, found, signal)
     constant = not (callable(rule.step_size) or rule.decay or rule.noise_period)
@@ -262,19 +262,15 @@ def _law_of_sgd(
     prediction: Prediction, race: _Race, rule: Rule, p: int, end: int = 0
 ) -> tuple[HittingLaw | None, tuple[Condition, ...]]:
     """In the time of the entries; of momentum, by the effective step. Of the first row that is there; of runs that end at ±e
-    (`end`, see `Prediction.sgd_law`), of the pair by itself. From exponent 2 downwards by whole steps, of one direction alone;
-    else None.
+    (`end`, see `Prediction.sgd_law`), of the pair by itself. None where there is none (`Prediction.has_sgd_law`).
     """
     half = float(prediction.time_half[p])
-    alone = prediction.takes_whole_steps and prediction.teacher.width == 1
-    known = alone or prediction.activation.information_exponent >= 3
-    if not (known and 0 < half < np.inf):
+    if not (prediction.has_sgd_law and 0 < half < np.inf):
         return None, ()
     pace = speed(rule)
     step_size = pace * float(rule.step_size)  # type: ignore[arg-type]
     law, others = prediction.sgd_law(p, step_size, rule.batch, end), race(step_size, rule.batch)
-    # (Of exponent 1 a sample moves all rows alike, and none overtakes another.)
-    law = law if end or prediction.activation.information_exponent == 1 else others.law(p, law)
+    law = law if end else others.law(p, law)
     return HittingLaw(law.mean / pace, law.std / pace, law.turned), (others.kept(p),)
 
 

@@ -107,6 +107,11 @@ class Prediction:
         """Whether `sgd_law` is of whole steps: of a polynomial activation (of others the quadrature may be off)."""
         return self.activation.is_polynomial and self.teacher.dim > 2
 
+    @property
+    def has_sgd_law(self) -> bool:
+        """Whether `sgd_law` is of SGD: from information exponent 3 on, and of one direction by whole steps."""
+        return self.activation.information_exponent >= 3 or (self.takes_whole_steps and self.teacher.width == 1)
+
     def diffusion(self, direction: int, step_size: float, batch: int = 1) -> LightStep | OneTaskDiffusion:
         """Of this direction's overlap under SGD, on its own: of whole steps (`theory.one_task.whole_step`) for a polynomial
         activation, else of the second order in η.

@@ -68,13 +68,16 @@ class Rivals(NamedTuple):
 
 
 def rivals(prediction: Prediction, step_size: float, batch: int = 1) -> Rivals:
-    """Under SGD of this step size, for an information exponent of 3 or more. A row that an earlier direction loses may be any,
-    so that its share counts for all that come after it.
+    """Under SGD of this step size, where it `has_sgd_law`. A row that an earlier direction loses may be any, so that its share
+    counts for all that come after it. Of exponent 1 a sample moves all rows alike, and none overtakes another.
     """
     width = prediction.teacher.width
     mean, spread, lost, kept = np.full(width, np.nan), np.full(width, np.nan), np.full(width, np.nan), 1.0
     order = [int(p) for p in prediction.selection.directions if 0 < prediction.time_half[p] < np.inf]
     if not order:
+        return Rivals(mean, spread, lost)
+    if prediction.activation.information_exponent == 1:
+        mean[order], spread[order], lost[order] = 1.0, 1.0, 0.0
         return Rivals(mean, spread, lost)
     times = _times(prediction, order, step_size, batch)
     found = _found(prediction, times, step_size, batch)
@@ -102,10 +105,10 @@ def scattered(time: float, law: HittingLaw) -> Condition:
 
 
 def in_steps(prediction: Prediction, step_size: float, batch: int = 1) -> list[tuple[Condition, ...]]:
-    """That SGD of this step size takes as long as the flow, by direction; () where no law says so: of an information exponent
-    below 3, and of what is found from the start.
+    """That SGD of this step size takes as long as the flow, by direction; () where no law says so (`has_sgd_law`), and of what
+    is found from the start.
     """
-    if prediction.activation.information_exponent < 3:
+    if not prediction.has_sgd_law:
         return [()] * prediction.teacher.width
     others, found = rivals(prediction, step_size, batch), list[tuple[Condition, ...]]()
     for p, time in enumerate(prediction.time_half.tolist()):
