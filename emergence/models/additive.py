@@ -288,6 +288,12 @@ def _small_step(resolved: Resolved) -> "np.ndarray":
     from validation.comparisons.additive import crowded
 
     prediction, runs = resolved.prediction, runs_of(resolved)
+    if not prediction.has_sgd_law:
+        refuse(
+            f"allowance is small-step, but activation {resolved.activation.name!r} has information exponent "
+            f"{resolved.activation.information_exponent}: the law of SGD is known from 3 on, and of one direction for "
+            "polynomials; use none, finite-size, or a formula"
+        )
     found, rivals = np.full(resolved.teacher.width, np.nan), crowded(prediction, runs)
     for q in prediction.selection.directions:
         time = float(prediction.time_half[q])

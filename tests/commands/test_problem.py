@@ -323,3 +323,19 @@ def test_the_small_step_allowance_holds_what_a_neuron_nearly_as_fast_does() -> N
     assert beyond[1] == pytest.approx(0, abs=1e-3)
     begun = resolve(Problem(activation="h4", dim=4, teacher_width=1, student_width=3, seed=3, step_size=1e-5))
     assert (float(begun.prediction.time_half[0]), float(share(begun)[0])) == (0.0, 0.0)
+
+
+def test_the_small_step_allowance_of_exponent_2_is_that_of_one_direction() -> None:
+    """A racing neuron takes off the mean; two directions have no law."""
+    share = MODEL.allowances["small-step"].share
+    alone, beside = (
+        Problem(activation="h2", dim=40, teacher_width=1, student_width=m, step_size=2e-3, seed=1) for m in (1, 12)
+    )
+    for problem, least, most in ((alone, 0.0, 1e-9), (beside, 1e-3, 0.3)):
+        one = resolve(problem)
+        law, time = one.prediction.sgd_law(0, 2e-3), float(one.prediction.time_half[0])
+        assert least <= float(share(one)[0]) - abs(law.mean / time - 1) <= most
+    with pytest.raises(
+        InputError, match="allowance is small-step, but activation 'h1\\+h3' has information exponent 1"
+    ):
+        share(resolve(Problem(activation="h1+h3", dim=40, teacher_width=2, student_width=4)))

@@ -9,6 +9,7 @@ from scipy.special import ndtr
 from dynamics.additive.gradient_flow import LEVEL
 from theory import Activation, InitialState, Prediction, Teacher, predict
 from theory.one_task.single_task import SingleTask
+from theory.prediction.rivals import rivals as race
 from theory.prediction.validity import Validity, validity
 from validation.comparison import WITHIN, Case, Found, Row, judge_replicas, judged, on_times, summary
 from validation.comparisons.directions import FLOW, LARGEST_SHIFT, SGD, Runs, beside, directions_case, worst
@@ -117,8 +118,11 @@ def crowded(prediction: Prediction, runs: Runs) -> np.ndarray:
     scatter by $s/T$, sT the law's spread, and by $\ell^{(4-J)/(2J-4)}s/T$. The larger one is
     $\sigma[\varphi(z)-z\Phi(-z)]/T$ above the first on average, $\sigma=s\sqrt{1+\ell^{(4-J)/(J-2)}}$, $z=(1-1/\ell)/\sigma$
     (Clark 1961). With the chance $\Phi(-z)$ of that the neuron may go to a direction that comes later: for pairs up to this
-    one, such a swap moves the time by as long as all of them take, at most.
+    one, such a swap moves the time by as long as all of them take, at most. Below exponent 3, where one direction alone has a
+    law, by `theory.prediction.rivals`.
     """
+    if prediction.activation.information_exponent < 3:
+        return prediction.time_half * (1 - race(prediction, runs.step_size, runs.batch).mean)
     found, order = np.full(prediction.time_half.shape, np.nan), np.asarray(prediction.selection.directions, dtype=int)
     chances, above = np.array([_overtaken(prediction, p, runs) for p in order.tolist()]).reshape(-1, 2).T
     chances[-1:] = 0.0  # (no direction comes later than the last one)
