@@ -3,6 +3,7 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
 import sympy as sp
@@ -213,6 +214,7 @@ def test_arrays_are_cut_without_changing_the_answer(monkeypatch, width, students
     activation, teacher, start, prediction = problem(500, width=width, students=students, seed=seed)
     end = 1.1 * prediction.last_time
     monkeypatch.setattr(module, "_STALE", 1e-4)  # (a cut looks at light forces anew, which else are a tenth old)
+    jax.clear_caches()  # (programs of other tests have the number that was)
     whole = retiring_flow(activation, teacher, start, t_end=end)
     monkeypatch.setattr(module, "_SMALLEST", smallest)
     monkeypatch.setattr(module, "_CUT", 0.5)  # two sizes only: every size is compiled
