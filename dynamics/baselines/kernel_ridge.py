@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Numbers in a kernel matrix (2 GiB of doubles) beyond which a run is refused.
 LARGEST = 2**28
+#: Share of the target's square that rounding may make of an error, as it is estimated.
+_ROUNDED = 1e-4
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,23 @@ def fitted_risk(problem: KernelRidge, samples: int, rng: np.random.Generator) ->
     last = int(np.max(np.flatnonzero(problem.target_weights)))
     on_teachers = gegenbauer.values(points[:, : problem.teacher.width], last, problem.dim) @ problem.teacher.a
     parts = problem.target_weights[: last + 1, None] * on_teachers  # f_*k(x_i)
-    gram = problem.kernel.function(cosines)
+    gram, labels = problem.kernel.function(cosines), parts.sum(axis=0)
     gram[np.diag_indices(samples)] += problem.ridge
-    alpha = linalg.cho_solve(linalg.cho_factor(gram, overwrite_a=True), parts.sum(axis=0))
+    alpha = linalg.cho_solve(linalg.cho_factor(gram, overwrite_a=True), labels)
     seen = problem.eigenvalues[: last + 1] @ parts
     second = gegenbauer.series(cosines, problem.eigenvalues * problem.kernel_weights, problem.dim)
+    if np.finfo(float).eps * np.sqrt(samples) * second[0, 0] * (alpha @ alpha) > _ROUNDED * problem.total:
+        alpha = _in_range(problem.kernel.function(cosines), problem.ridge, labels)
     return float(problem.total - 2 * alpha @ seen + alpha @ second @ alpha)
+
+
+def _in_range(gram: np.ndarray, ridge: float, labels: np.ndarray) -> np.ndarray:
+    """(K + λ)⁻¹y without what K does not see: labels over λ there, no part of the fit, whose rounding would be (a kernel of
+    few degrees, or a ridge that is nothing beside them).
+    """
+    values, vectors = linalg.eigh(gram, overwrite_a=True)
+    vectors = vectors[:, kept := values > len(labels) * np.finfo(float).eps * values[-1]]
+    return vectors @ ((vectors.T @ labels) / (values[kept] + ridge))
 
 
 def kernel_ridge(

@@ -556,7 +556,10 @@ def test_a_degree_that_the_kernel_does_not_have_is_always_left(kernel: str) -> N
     assert problem.staircase(5) == pytest.approx(problem.total)  # the constant alone
     assert 0.02 * problem.total < problem.energies[1] == pytest.approx(problem.total - problem.staircase(10))
     fits = kernel_ridge(problem, [1500], replicas=3).risk
-    assert fits.min() > 0.99 * left  # (the mean over the sphere is an exact integral)
+    assert fits.min() > left * (
+        1 - 1e-9
+    )  # (the mean over the sphere is an exact integral; by rounding .37 to .42 for .4)
+    assert fits.max() < 1.6 * left
 
 
 def test_harmonics_that_the_kernel_does_not_have_need_no_samples() -> None:

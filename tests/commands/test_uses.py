@@ -178,6 +178,12 @@ def _result(argv: list[str], handed: list[str], capsys: pytest.CaptureFixture[st
     return "".join(handed) or shown.err
 
 
+def _other_names(model: Model, uses: frozenset[str]) -> frozenset[str]:
+    """Options of other models whose names are other names of options that are used."""
+    also = [one.metadata["also"] for name, one in options(model.problem).items() if name in uses]
+    return frozenset(one.split()[0] for one in also if one) & frozenset(OPTIONS)
+
+
 @pytest.mark.slow_for(
     "predict --model declared", "compare --model linear", "simulate declared-sgd", "simulate label-noise", "predict"
 )
@@ -186,6 +192,7 @@ def test_an_option_changes_something_or_is_refused(
     command: str, handed: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, uses = _COMMANDS[command]
+    uses |= _other_names(model, uses)
     plain = _result(_argv(command), handed, capsys)
     assert plain == _result(_argv(command), handed, capsys)
     for name, whose in OPTIONS.items():

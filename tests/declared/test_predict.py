@@ -531,13 +531,16 @@ def test_directions_that_nobody_learns_leave_their_squares(flips: dict[str, Any]
     assert left[1] - left[0] == pytest.approx((0.5**2 + 0.2**2) / 2)
 
 
-@pytest.mark.slow_for("h4-True")
-@pytest.mark.parametrize(("text", "known"), [("h2", False), ("h3", True), ("h4", True)])
-def test_from_exponent_3_on_the_law_of_sgd_is_known(text: str, known: bool) -> None:
-    """A start far from 1 is what both rest on: from exponent 2 downwards it is no power of the overlap that decides."""
+@pytest.mark.slow_for("h4-1-True")
+@pytest.mark.parametrize(
+    ("text", "width", "known"),
+    [("h2", 2, False), ("erf", 1, False), ("h1+h3", 1, True), ("h2", 1, True), ("h3", 1, True), ("h4", 1, True)],
+)
+def test_from_exponent_3_on_the_law_of_sgd_is_known(text: str, width: int, known: bool) -> None:
+    """And of one direction at any, by whole steps, of a polynomial: near the flow at small steps, with a spread like √η."""
     given = {
         "inputs": "300",
-        "teacher_width": 1,
+        "teacher_width": width,
         "student_width": 4,
         "activation": text,
         "seed": 3,
@@ -546,11 +549,13 @@ def test_from_exponent_3_on_the_law_of_sgd_is_known(text: str, known: bool) -> N
     _, plain = said(**given)
     assert [len(plain.of_quantity(name)) for name in (MEAN_STEPS, SPREAD_STEPS)] == [known, known]
     if known:
-        small, tiny = (said(**given, step_size=size)[1] for size in (1e-7, 1e-8))
+        sizes = (1e-8, 1e-9) if text == "h4" else (1e-7, 1e-8)  # (a spread of 5 % lets another neuron be first)
+        small, tiny = (said(**given, step_size=size)[1] for size in sizes)
         late = [value(one, MEAN_STEPS) / value(one, FOUND_STEPS) - 1 for one in (small, tiny)]
         wide = [value(one, SPREAD_STEPS) / value(one, FOUND_STEPS) for one in (small, tiny)]
         assert 0 < late[0] < 0.01
-        assert late[0] / late[1] == pytest.approx(10, rel=4 * late[0])  # linear, up to a few times its square
+        # Linear, up to a few times its square, and what the law's grid makes of a shift that is nearly nothing.
+        assert late[0] / late[1] == pytest.approx(10, rel=4 * late[0] + 1e-3)
         assert wide[0] / wide[1] == pytest.approx(math.sqrt(10), rel=4 * late[0])
         (few,) = (x for x in small.of_quantity(FOUND_STEPS)[0].conditions if x.sentence.startswith("fluctuations: SGD"))
         assert few.holds

@@ -9,6 +9,7 @@ and its row goes elsewhere first, and is lost, in the share
 $1-\int\prod_{q\ne p}(1-G_{kq})\,dP(T_{kp}\le t)$ of the runs. Derived.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -79,7 +80,8 @@ def rivals(prediction: Prediction, step_size: float, batch: int = 1) -> Rivals:
     if prediction.activation.information_exponent == 1:
         mean[order], spread[order], lost[order] = 1.0, 1.0, 0.0
         return Rivals(mean, spread, lost)
-    times = _times(prediction, order, step_size, batch)
+    laws = {p: prediction.sgd_law(p, step_size, batch) for p in order}
+    times = _times(prediction, laws)
     found = _found(prediction, times, step_size, batch)
     # (What came before takes its row and its direction from all later ones, when it is there.)
     free_rows, free_directions = np.ones(found.shape[::2]), np.ones(found.shape[1:])
@@ -90,9 +92,10 @@ def rivals(prediction: Prediction, step_size: float, batch: int = 1) -> Rivals:
         kept *= float(_middle(stays) @ -np.diff(own, prepend=1.0) + own[-1] * stays[-1])
         lost[p] = 1 - kept
         first, alone = _moments(own * others, times), _moments(own, times)
-        # (A spread that is less than a step of the times is taken for that of the pair: hardly anybody is as near.)
-        mean[p] = first[0] / alone[0]
-        spread[p] = first[1] / alone[1] if alone[1] > (_RATIO - 1) * alone[0] else 1.0
+        # (Where the spread is less than a step of the times the pair is taken for the first: hardly anybody is as near, and of
+        # two that are as fast the first is .56 spreads earlier.)
+        scatters = laws[p].std > (_RATIO - 1) * laws[p].mean
+        mean[p], spread[p] = first / alone if scatters else (1.0, 1.0)
         free_rows[k] = free_directions[p] = own
     return Rivals(mean, spread, lost)
 
@@ -122,10 +125,9 @@ def in_steps(prediction: Prediction, step_size: float, batch: int = 1) -> list[t
     return found
 
 
-def _times(prediction: Prediction, order: list[int], step_size: float, batch: int) -> np.ndarray:
-    laws = [prediction.sgd_law(p, step_size, batch) for p in order]
-    ends = [one.mean + _LAST * one.std for one in laws]
-    first = _FIRST * min(min(one.mean for one in laws), float(prediction.time_half[order].min()))
+def _times(prediction: Prediction, laws: Mapping[int, HittingLaw]) -> np.ndarray:
+    ends = [one.mean + _LAST * one.std for one in laws.values()]
+    first = _FIRST * min(min(one.mean, float(prediction.time_half[p])) for p, one in laws.items())
     last = max((x for x in ends if np.isfinite(x)), default=_LAST * prediction.last_time)
     count = min(int(np.ceil(np.log(last / first) / np.log(_RATIO))), _MOST_TIMES)
     return first * _RATIO ** np.arange(count + 1)
