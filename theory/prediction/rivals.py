@@ -94,8 +94,10 @@ def rivals(prediction: Prediction, step_size: float, batch: int = 1) -> Rivals:
         first, alone = _moments(own * others, times), _moments(own, times)
         # (Where the spread is less than a step of the times the pair is taken for the first: hardly anybody is as near, and of
         # two that are as fast the first is .56 spreads earlier.)
-        scatters = laws[p].std > (_RATIO - 1) * laws[p].mean
-        mean[p], spread[p] = first / alone if scatters else (1.0, 1.0)
+        scatters = min(
+            laws[p].std / laws[p].mean, alone[1] / alone[0]
+        )  # (a law beyond all times has no spread among them)
+        mean[p], spread[p] = first / alone if scatters > _RATIO - 1 else (1.0, 1.0)
         free_rows[k] = free_directions[p] = own
     return Rivals(mean, spread, lost)
 
