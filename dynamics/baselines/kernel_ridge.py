@@ -74,6 +74,7 @@ def kernel_ridge(
     progress: Progress | None = None,
 ) -> KernelRidgeResult:
     """Fit and evaluate for every number of samples and replica; cost n²(d + degrees) + n³/3 each, memory 3n².
+    Where rounding would be seen (`_in_range`) eigenvectors are taken as well, at some 10n³.
 
     The same seed gives the same result, replica by replica.
 
