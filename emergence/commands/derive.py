@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> Result:
     steps = [(step.title, step.latex()) for step in derivation.steps]
     kernel = {} if make.plain else {r"\varphi(c)": activation.dual}
     equations = {**kernel, **derivation.equations}
-    series = [f"the kernel is a series: {truncated(activation)}"] if activation.is_series and not make.fixed else []
+    series = [f"the kernel is a series: {truncated(activation)}"] if activation.is_series and not make.plain else []
     document = {
         "name": derivation.name,
         "activation": activation.name,

@@ -74,8 +74,19 @@ CASES: dict[str, Callable[[], Any]] = {
     "2-homogeneous relu cubed": lambda: (two_homogeneous(act("relu**3/4"), 3), additive("z*abs(z)"), Correlation()),
     "whitened relu": lambda: (whitened(act("relu"), 3), additive("erf"), Square()),
     "whitened, staircase": lambda: (whitened(act("h3+0.3*h1"), 3), STAIRCASE, Square()),
-    "polynomial, any link": lambda: (committee(act("h3+z"), 3, 0.5), additive("tanh(2*z)+h2"), Square()),
+    "polynomial, any link": lambda: (committee(act("h3+z"), 3, 0.5), additive("z*exp(-z**2/2)+h2"), Square()),
     "whitened, any link": lambda: (whitened(act("h3+h2"), 3), additive("z**2*exp(-z**2/4)+z"), Correlation()),
+    "tanh, own link": lambda: (committee(act("2*tanh(1.5*z)+h2"), 3, 0.5), additive("tanh(2*z)"), Square()),
+    "silu, erf link, sphere": lambda: (
+        committee(act("silu"), 3, 0.5, True, "sphere"),
+        additive("z*erf(2*z)"),
+        Square(),
+    ),
+    "softplus, staircase": lambda: (committee(act("softplus(3*z)"), 3, 0.5), STAIRCASE, Square()),
+    "2-homogeneous sigmoid": lambda: (two_homogeneous(act("sigmoid"), 3), additive("softplus"), Correlation()),
+    "polynomial, silu link": lambda: (committee(act("h3+z"), 3, 0.5), additive("silu"), Square()),
+    "waves, own link": lambda: (committee(act("sin(2*z)+h2"), 3, 0.5), additive("sin(z)/2"), Square()),
+    "2-homogeneous wave": lambda: (two_homogeneous(act("cos(z)"), 3), STAIRCASE, Square()),
     "gated, staircase": lambda: (committee(act("z*erf(z)"), 3, 0.5), STAIRCASE, Square()),
 }
 
@@ -343,12 +354,12 @@ def test_a_flow_that_stops_keeps_what_it_has() -> None:
 @pytest.mark.parametrize("cosine", [0.0, 0.95])
 def test_a_link_without_closed_kernel_has_the_second_moment_of_its_target(cosine: float) -> None:
     """E f*² along two directions by product quadrature."""
-    vectors, target = np.array([[1.0, 0.0], [cosine, np.sqrt(1 - cosine**2)]]), additive("tanh(2*z)+z")
+    vectors, target = np.array([[1.0, 0.0], [cosine, np.sqrt(1 - cosine**2)]]), additive("z*exp(-z**2/2)+z")
     directions = Directions(Inputs.isotropic(2), (vectors @ vectors.T)[None])
     points, weights = product_rule(gauss_legendre(-12.0, 12.0, 400), gauss_legendre(-12.0, 12.0, 400))
     weights = weights * np.exp(-(points**2).sum(axis=1) / 2) / (2 * np.pi)
     fields = points @ vectors.T
-    known = weights @ ((np.tanh(2 * fields) + fields) @ np.array(target.weights)) ** 2
+    known = weights @ ((fields * np.exp(-(fields**2) / 2) + fields) @ np.array(target.weights)) ** 2
     assert square(target, directions) == pytest.approx(known, rel=1e-12)
 
 
@@ -356,10 +367,15 @@ def test_a_link_without_closed_kernel_has_the_second_moment_of_its_target(cosine
     ("changes", "message"),
     [
         ({"rule": Muon(0.1)}, "rule is Muon: its mean step is not a multiple of the population gradient"),
-        ({"student": committee(act("tanh(z)"), 1)}, r"activation 'tanh\(z\)' has no closed two-point kernel"),
+        (
+            {"student": committee(act("elu(z)"), 1)},
+            r"activation 'elu\(z\)' has no closed two-point kernel: use .*erf, tanh, z\*erf",
+        ),
         ({"student": committee(Activation.from_expression(sp.sign(z), "sign"), 1)}, "has no closed two-point kernel"),
         ({"target": additive("z*erf(z)"), "student": committee(act("relu"), 1)}, "with each other"),
-        ({"target": additive("tanh(z)"), "student": committee(act("relu"), 1)}, r"'tanh\(z\)' has no closed .* kernel"),
+        ({"target": additive("elu(z)"), "student": committee(act("relu"), 1)}, r"'elu\(z\)' has no closed .* kernel"),
+        ({"target": additive("sin(z)"), "student": committee(act("tanh(z)"), 1)}, "with each other"),
+        ({"student": committee(act("tanh(101*z)"), 1)}, "has no closed two-point kernel"),
         ({"loss": object()}, "loss is object: its population value is not known"),
         ({"student": committee(act("z"), 1, rows="sphere")}, r"squared norms .* give unit rows"),
         ({"student": committee(act("z"), 2)}, "start has 1 rows, the student 2"),

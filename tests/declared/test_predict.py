@@ -924,7 +924,7 @@ def test_what_a_row_turns_on_to_is_found() -> None:
 
 
 def test_a_polynomial_sees_its_own_degrees_of_any_link() -> None:
-    """Of tanh, which has no closed kernel with them, rows of h3 find degree 3; largest steps know all of it, as noise."""
+    """Of tanh rows of h3 find degree 3; largest steps know all of it, as noise."""
     degree = float(Activation.parse("tanh(z)").coefficients[3])
     given = {"activation": "h3", "inputs": "64", "student_width": 3, "seed": 3}
     whole, part = (said(**given, link=link)[1] for link in ("tanh(z)", f"{degree!r}*h3+0.001*h1"))

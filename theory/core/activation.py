@@ -44,26 +44,28 @@ _KINKED = (sp.Max, sp.Min, sp.Abs, sp.sign, sp.Heaviside, sp.Piecewise)
 #: Share of the terms of a sum below which what they leave is their rounding.
 _ROUNDING = 1e-9
 #: Largest b² of erf(bz) whose kernel double precision tells from that of a jump.
-_STEEPEST = 1e12
+STEEPEST = 1e12
 _Shape = tuple[sp.Expr, Callable[[int], sp.Expr], sp.Expr]
 
 
-def with_erf(expression: sp.Expr, factor: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr] | None:
-    """(a, b, p) of a·factor·erf(bz) + p, p a polynomial; None for any other expression."""
-    if not expression.has(sp.erf):
+def with_function(
+    expression: sp.Expr, function: Callable[[sp.Expr], sp.Expr], factor: sp.Expr, steepest: float = STEEPEST
+) -> tuple[sp.Expr, sp.Expr, sp.Expr] | None:
+    """(a, b, p) of a·factor·function(bz) + p, b² at most `steepest`, p a polynomial; None for any other expression."""
+    if not expression.has(type(function(z))):
         return None
     expression = sp.expand(expression)
     polynomial = sp.Add(*(x for x in sp.Add.make_args(expression) if x.is_polynomial(z)))
     scale, slope = sp.Wild("s", exclude=[z, 0]), sp.Wild("b", exclude=[z, 0])
-    match = (expression - polynomial).match(scale * factor * sp.erf(slope * z))
-    if not match or float(match[slope] ** 2) > _STEEPEST:
+    match = (expression - polynomial).match(scale * factor * function(slope * z))
+    if not match or float(match[slope] ** 2) > steepest:
         return None
     return match[scale], match[slope], polynomial
 
 
 def _error_function(expression: sp.Expr) -> _Shape | None:
     """(kernel, Hermite coefficients, p) of a·erf(bz) + p (Williams 1997)."""
-    if (found := with_erf(expression, sp.Integer(1))) is None:
+    if (found := with_function(expression, sp.erf, sp.Integer(1))) is None:
         return None
     height, slope, polynomial = found
     dual = height**2 * erf_covariance(slope, sp.Integer(1), sp.Integer(1))
@@ -86,7 +88,7 @@ def _gated(expression: sp.Expr) -> _Shape | None:
     With $\psi=E\,f(g)f(h)$ for $f=\mathrm{erf}(b\,\cdot)$, Stein's lemma gives $E\,gf(g)hf(h)=c\psi+(1+c^2)\psi'+
     2c\,E\,f''(g)f(h)$, and a derivative by the variance of g is half of $E\,f''(g)f(h)$.
     """
-    if (found := with_erf(expression, z)) is None:
+    if (found := with_function(expression, sp.erf, z)) is None:
         return None
     height, slope, polynomial = found
     size = sp.Symbol("v", positive=True)

@@ -42,6 +42,18 @@ def chi_squared(freedom: float, count: int) -> Rule:
     return 2 * np.maximum(points, 0.0), vectors[0] ** 2
 
 
+def of_measure(places: np.ndarray, density: np.ndarray, count: int) -> Rule:
+    r"""Points and weights (count,) of $\sum_ip_if(x_i)$, $p_i\ge0$ at the places (n,): exact up to degree 2·count − 1.
+
+    From the Jacobi matrix of the measure's polynomials, those of Legendre made orthonormal under it (Golub and Welsch 1969).
+    """
+    middle, half = (places.max() + places.min()) / 2, np.ptp(places) / 2
+    scaled = (places - middle) / half
+    basis = np.linalg.qr(np.sqrt(density)[:, None] * np.polynomial.legendre.legvander(scaled, count - 1))[0]
+    points, vectors = np.linalg.eigh(basis.T @ (scaled[:, None] * basis))
+    return middle + half * points, density.sum() * vectors[0] ** 2
+
+
 def product_rule(*axes: Rule) -> Rule:
     """Points (n, axes) and weights (n,) of the product of one-dimensional rules, the last axis running fastest."""
     points, weights = (np.meshgrid(*parts, indexing="ij") for parts in zip(*axes, strict=True))

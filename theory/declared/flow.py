@@ -24,6 +24,7 @@ from functools import lru_cache, partial
 import numpy as np
 import sympy as sp
 
+from theory.core import logistic
 from theory.core.derivation import Assumption, Derivation, Step, equation
 from theory.core.errors import InputError
 from theory.core.indexed import Index, Sums, Term, collect, j, k, l, p, q, reads
@@ -221,13 +222,14 @@ def _integral_steps(point: checks.Point) -> list[Step]:
     meanings = {"K": r"E\,F_{k}F_{l}", "M": r"N_{kp}=E\,F_{k}\sigma_{*}(g_{p}), M_{k}=\sum_{p}a_{p}N_{kp}"}
     if not additive:
         meanings["M"] = r"E\,f_{*}F_{k}"
-    found = []
+    over = ", a mean over β" if any(point.integrals.mixed) else ""
+    found = [logistic.step()] if over else []
     for table in (point.integrals.pair, point.integrals.cross):
         for name, expression in table.items():
             if expression == 0:
                 continue
             shown = "N" if additive and name[0] == "M" else name[0]
-            title = f"Integral {meanings[name]}" if len(name) == 1 else f"Its derivative {name[:2]}"
+            title = f"Integral {meanings[name]}{over}" if len(name) == 1 else f"Its derivative {name[:2]}{over}"
             left = shown if len(name) == 1 else rf"\partial {shown}/\partial {_variable(name)}"
             residual = partial(checks.integral_residual, point, name)
             found.append(Step(title, equation(left, expression), residual, checks.TOLERANCE))

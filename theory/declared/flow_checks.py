@@ -71,11 +71,11 @@ class Point:
 
     @property
     def steepness(self) -> float:
-        """The largest b of an erf(bz), at least 1."""
+        """The largest b of an erf(bz) or its like, at least 1."""
         functions = [self.student.activation.function]
         if isinstance(self.target, Additive):
             functions.append(self.target.link.function)
-        return max([1.0, *(abs(float(sp.diff(x.args[0], z))) for f in functions for x in f.atoms(sp.erf))])
+        return max([1.0, *(abs(float(sp.diff(x.args[0], z))) for f in functions for x in f.atoms(sp.erf, sp.tanh))])
 
     @cached_property
     def sample(self) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,9 @@
 r"""Two-point kernels $K_{\sigma\tau}(q_{11},q_{12},q_{22})=E\,\sigma(g_1)\tau(g_2)$ of Gaussians of any variances.
 
-An activation is a polynomial plus at most one special part: $a\,\mathrm{erf}(bz)$, $az\,\mathrm{erf}(bz)$ or
-$g\,\mathrm{sign}(z)z^n$ (relu and its like). With $\mu_j(q)=E\,\sigma^{(j)}(\sqrt qz)$ Price's theorem gives
+An activation is a polynomial plus at most one special part: $a\,\mathrm{erf}(bz)$, $az\,\mathrm{erf}(bz)$,
+$g\,\mathrm{sign}(z)z^n$ (relu and its like), a sine or a cosine; or $a\tanh(bz)$, $az\tanh(bz)$, $a\ln(1+e^{bz})$: means
+of erf and its like over a law of their slope (`theory.core.logistic`), so that their kernels are means over two slopes.
+With $\mu_j(q)=E\,\sigma^{(j)}(\sqrt qz)$ Price's theorem gives
 
 $$K_{\sigma\tau}=\sum_j\frac{q_{12}^j}{j!}\mu^\sigma_j(q_{11})\mu^\tau_j(q_{22}),$$
 
@@ -9,6 +11,7 @@ a finite sum as soon as one of the two is a polynomial. Two special parts have a
 1997; Cho and Saul 2009), and none is needed if one is odd and the other even. Derivatives are SymPy's.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import factorial
@@ -17,11 +20,12 @@ import sympy as sp
 
 from theory.core import hermite
 from theory.core.activation import (
+    STEEPEST,
     Activation,
     arc_cosine_kernel,
     erf_covariance,
     signed_power_coefficient,
-    with_erf,
+    with_function,
     with_signed_power,
     without_poles,
 )
@@ -32,17 +36,20 @@ from theory.core.hermite import z
 #: Variances and covariance of the two Gaussians.
 q11, q22 = sp.symbols("q_11 q_22", positive=True)
 q12 = sp.Symbol("q_12", real=True)
+#: Slopes over whose law (`Parts.mixed`) a kernel is to be averaged, of the first and of the second activation.
+beta1, beta2 = sp.symbols("beta_1 beta_2", positive=True)
 #: Squared norms of the two rows, for 2-homogeneous neurons.
 rho1, rho2 = sp.symbols("rho_1 rho_2", positive=True)
 
 
 @dataclass(frozen=True)
 class _Erf:
-    """a·erf(bz), or a·z·erf(bz) if `gated`."""
+    """a·erf(bz), or if `gated` a·(z·erf(bz) + s·(erf(bz))')."""
 
     height: sp.Expr
     slope: sp.Expr
     gated: bool
+    bump: sp.Expr = sp.S.Zero
 
     @property
     def odd(self) -> bool:
@@ -52,7 +59,9 @@ class _Erf:
         """μ_j(q), from E σ(x + √q z) at small x."""
         steepness = self.slope / sp.sqrt(1 + 2 * self.slope**2 * q)
         if self.gated:
-            total = (j * _erf_slope(steepness, j - 1) if j else sp.Integer(0)) + q * _erf_slope(steepness, j + 1)
+            total = (j * _erf_slope(steepness, j - 1) if j else sp.Integer(0)) + (q + self.bump) * _erf_slope(
+                steepness, j + 1
+            )
         else:
             total = _erf_slope(steepness, j)
         return self.height * total
@@ -65,7 +74,8 @@ class _Erf:
         plain = plain.subs(cosine, self.slope * other.slope * q12)
         if self.gated:
             mixed, first, second = (sp.diff(plain, x) for x in (q12, q11, q22))
-            plain = q12 * plain + (q11 * q22 + q12**2) * mixed + 2 * q12 * (q11 * first + q22 * second)
+            one, two = q11 + self.bump, q22 + other.bump
+            plain = q12 * plain + (one * two + q12**2) * mixed + 2 * q12 * (one * first + two * second)
         return self.height * other.height * plain
 
 
@@ -100,15 +110,40 @@ class _SignedPower:
         return self.height * other.height * sp.sqrt(q11 * q22) ** self.power * arc_cosine_kernel(self.power)
 
 
-Special = _Erf | _SignedPower
+@dataclass(frozen=True)
+class _Wave:
+    """a·sin(bz), or a·cos(bz)."""
+
+    height: sp.Expr
+    frequency: sp.Expr
+    odd: bool
+
+    def moment(self, j: int, q: sp.Expr) -> sp.Expr:
+        """μ_j(q), from E exp(ibz) with variance q."""
+        there = sp.diff((sp.sin if self.odd else sp.cos)(self.frequency * z), z, j).subs(z, 0)
+        return self.height * there * sp.exp(-(self.frequency**2) * q / 2)
+
+    def product(self, other: object) -> sp.Expr | None:
+        """Closed kernel with another of the kind: half of E cos(g₁ − g₂) ∓ E cos(g₁ + g₂)."""
+        if not isinstance(other, _Wave):
+            return None
+        one, two = self.frequency, other.frequency
+        apart, together = (sp.exp(-(one**2 * q11 + s * 2 * one * two * q12 + two**2 * q22) / 2) for s in (-1, 1))
+        return self.height * other.height * (apart - together if self.odd else apart + together) / 2
+
+
+Special = _Erf | _SignedPower | _Wave
 
 
 @dataclass(frozen=True)
 class Parts:
-    """An activation as Hermite coefficients of a polynomial, and a special part or None."""
+    """An activation as Hermite coefficients of a polynomial, and a special part or None; of a `mixed` one all are means over
+    a slope β of the law of `theory.core.logistic`, of which tanh is the mean of erf(βz).
+    """
 
     polynomial: dict[int, sp.Expr]
-    special: Special | None
+    special: Special | None = None
+    mixed: bool = False
 
     @property
     def degree(self) -> int:
@@ -125,27 +160,59 @@ class Parts:
 
     def moment(self, j: int, q: sp.Expr) -> sp.Expr:
         r"""$\mu_j(q)$ of the whole."""
-        return self.smooth(j, q) + (self.special.moment(j, q) if self.special else 0)
+        return self.smooth(j, q) + self.rough(j, q)
+
+    def rough(self, j: int, q: sp.Expr) -> sp.Expr:
+        r"""$\mu_j(q)$ of the special part."""
+        return self.special.moment(j, q) if self.special else sp.S.Zero
 
 
 @lru_cache(maxsize=64)
-def parts(activation: Activation) -> Parts:
-    """What an activation is made of. Raises `InputError` for one that is none of the kinds above, or that jumps."""
+def parts(activation: Activation, beta: sp.Symbol = beta1) -> Parts:
+    """What an activation is made of, with `beta` for a random slope.
+
+    Raises `InputError` for one that is none of the kinds above, or that jumps.
+    """
     expression = activation.function
     if expression.is_polynomial(z):
-        return Parts(hermite.from_polynomial(expression), None)
-    special: Special
-    for gated, factor in ((False, sp.Integer(1)), (True, z)):
-        if (found := with_erf(expression, factor)) is not None:
+        return Parts(hermite.from_polynomial(expression))
+    expression = expression.replace(sp.log(1 + sp.exp(_EXPONENT)), lambda x: x / 2 + _LN_COSH(x / 2))
+    for function, factor, steepest, special in _KINDS:
+        if (found := with_function(expression, function, factor, steepest)) is not None:
             height, slope, rest = found
-            special = _Erf(height, slope, gated)
-            return Parts(hermite.from_polynomial(rest), special)
+            part = special(height, slope, beta)
+            return Parts(hermite.from_polynomial(rest), part, mixed=part.moment(int(part.odd), q11).has(beta))
     if (power := with_signed_power(expression)) is not None and power[1] > 0:
         return Parts(hermite.from_polynomial(power[2]), _SignedPower(power[0], power[1]))
     raise InputError(
-        f"activation {activation.name!r} has no closed two-point kernel at every variance: use a polynomial in z, erf(b*z), "
-        "z*erf(b*z) or a relu (plus a polynomial), or simulate it"
+        f"activation {activation.name!r} has no closed two-point kernel at every variance: use a polynomial in z, or one of "
+        "erf, tanh, z*erf(z), z*tanh(z), softplus, sin, cos or a relu (of any scale, plus a polynomial), or simulate it"
     )
+
+
+def _of_ln_cosh(height: sp.Expr, slope: sp.Expr, beta: sp.Symbol) -> _Erf:
+    r"""$\ln(2\cosh y)$, the integral of tanh: the mean of $y\,\mathrm{erf}(\beta y)+e^{-\beta^2y^2}/(\sqrt\pi\beta)$."""
+    return _Erf(height * slope, slope * beta, gated=True, bump=1 / (2 * (slope * beta) ** 2))
+
+
+#: ln(2 cosh y), of which softplus is y/2 and this at y/2.
+_LN_COSH = sp.Function("L")
+_EXPONENT = sp.Wild("x")
+#: Largest b² of tanh(bz): its terms of order b do not cancel as symbols.
+_STEEP = 1e4
+_ONE = sp.Integer(1)
+#: Functions of bz that are known, what they are times, how steep they may be, and the part that they are, from height and b.
+_KINDS: tuple[
+    tuple[Callable[[sp.Expr], sp.Expr], sp.Expr, float, Callable[[sp.Expr, sp.Expr, sp.Symbol], Special]], ...
+] = (
+    (sp.erf, _ONE, STEEPEST, lambda height, slope, _: _Erf(height, slope, gated=False)),
+    (sp.erf, z, STEEPEST, lambda height, slope, _: _Erf(height, slope, gated=True)),
+    (sp.tanh, _ONE, _STEEP, lambda height, slope, beta: _Erf(height, slope * beta, gated=False)),
+    (sp.tanh, z, _STEEP, lambda height, slope, beta: _Erf(height, slope * beta, gated=True)),
+    (_LN_COSH, _ONE, _STEEP, _of_ln_cosh),
+    (sp.sin, _ONE, STEEPEST, lambda height, slope, _: _Wave(height, slope, odd=True)),
+    (sp.cos, _ONE, STEEPEST, lambda height, slope, _: _Wave(height, slope, odd=False)),
+)
 
 
 def has_parts(activation: Activation) -> bool:
@@ -159,19 +226,18 @@ def has_parts(activation: Activation) -> bool:
 
 @lru_cache(maxsize=64)
 def kernel(first: Activation, second: Activation) -> sp.Expr:
-    r"""$K_{\sigma\tau}$ in `q11`, `q12`, `q22`, and, for relu and its like, `cosine` $=q_{12}/\sqrt{q_{11}q_{22}}$.
+    r"""$K_{\sigma\tau}$ in `q11`, `q12`, `q22`, and, for relu and its like, `cosine` $=q_{12}/\sqrt{q_{11}q_{22}}$; of tanh
+    and its like at slopes `beta1`, `beta2`, over which it is to be averaged.
 
     Valid for positive variances and any rank. Raises `InputError` for a pair without closed form.
     """
-    one, two = parts(first), parts(second)
+    one, two = parts(first), parts(second, beta2)
     found = []
     if one.special and two.special:
         found.append(_special_product(one.special, two.special, f"{first.name!r} and {second.name!r}"))
     for j in range(max(one.degree, two.degree) + 1):
         pair = one.smooth(j, q11) * two.moment(j, q22)
-        if one.special:
-            pair += one.special.moment(j, q11) * two.smooth(j, q22)
-        found.append(q12**j / factorial(j) * pair)
+        found.append(q12**j / factorial(j) * (pair + one.rough(j, q11) * two.smooth(j, q22)))
     return sp.Add(*found)
 
 
@@ -211,7 +277,7 @@ def _without_steep_terms(slope: sp.Expr, expression: sp.Expr) -> sp.Expr:
     $D=A+B-1+4b^4(q_{11}q_{22}-q_{12}^2)$ then keeps what is left of it at large b.
     """
     arcs = [x for x in expression.atoms(sp.asin) if x.has(q12)]
-    if not arcs:
+    if not arcs or expression.has(beta1, beta2):  # (no random slope is steep)
         return slope
     (arc,) = arcs  # (an activation has one special part)
     (sine,) = arc.args

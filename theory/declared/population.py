@@ -21,11 +21,25 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from theory.core import gaussian
+from theory.core import gaussian, logistic
 from theory.core.activation import MAX_DEGREE, Activation
 from theory.core.errors import InputError
 from theory.declared.directions import Directions
-from theory.declared.kernels import cosine, derivative, has_parts, homogeneous, kernel, parts, q11, q12, q22, rho1, rho2
+from theory.declared.kernels import (
+    beta1,
+    beta2,
+    cosine,
+    derivative,
+    has_parts,
+    homogeneous,
+    kernel,
+    parts,
+    q11,
+    q12,
+    q22,
+    rho1,
+    rho2,
+)
 from theory.declared.link_moments import second_moments, seen
 from theory.declared.target import Additive, Classes, Polynomial, Target, symbols
 
@@ -42,11 +56,14 @@ class Integrals:
         pair: $K$, and its derivatives K1 by $q_{11}$, K2 by $q_{12}$, Kr by $\rho_1$; in `pair_symbols`.
         cross: $M$, M1 by $q_{11}$, Mr by $\rho_1$, and Mt by each covariance with a direction; in `cross_symbols`. For an
             additive target those of one direction, without its weight. target: f*.
+        mixed: whether the student's activation and the target's link are means over slopes (`theory.declared.kernels.Parts`),
+            at two of which the expressions are.
     """
 
     pair: Mapping[str, sp.Expr]
     cross: Mapping[str, sp.Expr]
     target: Additive | Polynomial
+    mixed: tuple[bool, bool] = (False, False)
     pair_symbols = (q11, q12, q22, rho1, rho2, cosine)
 
     @cached_property
@@ -77,18 +94,20 @@ class Integrals:
         found = {}
         if square:
             given = _with_cosine(own[..., :, None], C, own[..., None, :]), rho[..., :, None], rho[..., None, :]
-            found = _call(lower, self.pair, self.pair_symbols, _arguments(*given), 0 * C)
+            own_mixed = self.mixed[0], self.mixed[0]
+            found = _call(lower, self.pair, self.pair_symbols, _arguments(*given), 0 * C, own_mixed)
         return {**found, **self._cross(lower, X, own, rho, constants)}
 
     def _cross(self, lower: LowerMany, X: Any, own: Any, rho: Any, constants: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(self.target, Additive):
             given = _with_cosine(own[..., None], X, constants["variance"]), rho[..., None], 1.0
             values = [*_arguments(*given), *constants["slopes"]]
-            each = _call(lower, self.cross, self.cross_symbols, values, 0 * X)
+            each = _call(lower, self.cross, self.cross_symbols, values, 0 * X, self.mixed)
             weighted = {name: value * constants["weights"] for name, value in each.items()}
             return {name: value if name == "Mt" else value.sum(-1) for name, value in weighted.items()}
         fields = [X[..., p] for p in range(self.target.count)]
-        found = _call(lower, self.cross, self.cross_symbols, [own, rho, *fields, *constants["moments"]], 0 * own)
+        values = [own, rho, *fields, *constants["moments"]]
+        found = _call(lower, self.cross, self.cross_symbols, values, 0 * own, self.mixed)
         slopes = [found.pop(f"Mt{p}")[..., None] for p in range(self.target.count)]
         # (One column after the other, in words that all array libraries know.)
         columns = np.eye(self.target.count)
@@ -105,10 +124,22 @@ def _arguments(places: tuple[Any, Any, Any, Any], first: Any, second: Any) -> li
 
 
 def _call(
-    lower: LowerMany, expressions: Mapping[str, sp.Expr], names: Sequence[sp.Symbol], values: Sequence[Any], zero: Any
+    lower: LowerMany,
+    expressions: Mapping[str, sp.Expr],
+    names: Sequence[sp.Symbol],
+    values: Sequence[Any],
+    zero: Any,
+    mixed: tuple[bool, bool],
 ) -> dict[str, Any]:
-    found = lower(tuple(expressions.values()), tuple(names))(*values)
-    return {name: value + zero for name, value in zip(expressions, found, strict=True)}
+    """All expressions, those at random slopes averaged over them, on two last axes."""
+    if not any(mixed):
+        found = lower(tuple(expressions.values()), tuple(names))(*values)
+        return {name: value + zero for name, value in zip(expressions, found, strict=True)}
+    (first, one), (second, two) = (logistic.slopes() if x else (np.ones(1), np.ones(1)) for x in mixed)
+    wide = [value[..., None, None] if np.ndim(value) else value for value in values]
+    found = lower(tuple(expressions.values()), (*names, beta1, beta2))(*wide, first[:, None], second)
+    weights, none = one[:, None] * two, zero[..., None, None]
+    return {name: ((value + none) * weights).sum((-2, -1)) for name, value in zip(expressions, found, strict=True)}
 
 
 @lru_cache(maxsize=32)
@@ -134,7 +165,8 @@ def integrals(
             one = rho1 * one.subs(scaled, simultaneous=True)
         slopes = {f"Mt{p}": t for p, t in enumerate(fields)}
     cross = _derived(one, "M", whitened, slopes)
-    return Integrals(whole, cross, target)
+    of_link = isinstance(target, Additive) and has_parts(target.link) and parts(target.link).mixed
+    return Integrals(whole, cross, target, (parts(activation).mixed, of_link))
 
 
 def _derived(one: sp.Expr, name: str, whitened: bool, slopes: Mapping[str, sp.Symbol]) -> dict[str, sp.Expr]:
@@ -194,7 +226,11 @@ def _second_moments(link: Activation, covariance: np.ndarray) -> np.ndarray:
         return second_moments(link, covariance)
     variance = np.diag(covariance)
     given = _with_cosine(variance[:, None], covariance, variance[None, :])
-    return numeric((kernel(link, link),), Integrals.pair_symbols)(*_arguments(given, 1.0, 1.0))[0] + 0 * covariance
+    mixed = parts(link).mixed
+    values = _arguments(given, 1.0, 1.0)
+    return _call(numeric, {"K": kernel(link, link)}, Integrals.pair_symbols, values, 0 * covariance, (mixed, mixed))[
+        "K"
+    ]
 
 
 # --------------------------------------------------------------------- polynomial targets

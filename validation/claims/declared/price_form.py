@@ -31,8 +31,11 @@ _CASES = {
     "erf.committee": ("erf", "erf(2*z)", False),
     "relu.committee": ("relu", "h2+h3", False),
     "polynomial.committee": ("h3+h1", "h2+h3", False),
+    "tanh.committee": ("tanh", "softplus", False),
     "erf.homogeneous": ("erf", "h3+h1", True),
     "relu.homogeneous": ("relu", "abs(z)+z", True),
+    "silu.homogeneous": ("silu", "h3+h1", True),
+    "waves.homogeneous": ("sin(z)", "sin(2*z)", True),
     "polynomial.homogeneous": ("h2+h1", "erf", True),
 }
 #: Spacing of the differences; those of twice the spacing say how wrong they are.
