@@ -369,7 +369,7 @@ def test_a_link_without_closed_kernel_has_the_second_moment_of_its_target(cosine
         ({"rule": Muon(0.1)}, "rule is Muon: its mean step is not a multiple of the population gradient"),
         (
             {"student": committee(act("elu(z)"), 1)},
-            r"activation 'elu\(z\)' has no closed two-point kernel: use .*erf, tanh, z\*erf",
+            r"activation 'elu\(z\)' has no closed two-point kernel at every variance: use .* erf, tanh, z\*erf",
         ),
         ({"student": committee(Activation.from_expression(sp.sign(z), "sign"), 1)}, "has no closed two-point kernel"),
         ({"target": additive("z*erf(z)"), "student": committee(act("relu"), 1)}, "with each other"),
