@@ -648,6 +648,36 @@ def test_what_keeps_sgd_above_its_rest_is_known_of_constant_noise_and_steps(give
     assert not predict(resolved.model, resolved.start).of_quantity(SGD_FLOOR)
 
 
+@pytest.mark.parametrize(
+    ("noise", "steady"),
+    [
+        ({"noise": 0.5}, True),
+        ({"noise": 0.5, "noise_law": "signs"}, True),
+        ({"noise": 0.2, "noise_law": "flips"}, False),
+        ({"noise": 0.5, "noise_period": 8}, False),
+    ],
+)
+@pytest.mark.parametrize("link", ["h3", "h3+0.1*h5"])
+def test_steps_are_known_of_noise_that_is_the_same_at_every_step(
+    link: str, noise: dict[str, Any], steady: bool
+) -> None:
+    """By the additive model's law and by a row's: it scatters more than without noise; of other noise it is not valid."""
+    shape = {"inputs": "64", "activation": "h3", "link": link, "student_width": 1, "teacher_weights": (1.0,), "seed": 1}
+    clean, found = (
+        predict(x.model, x.start)
+        for x in (resolve(DeclaredProblem(**shape, **more, step_size="2e-6")) for more in ({}, noise))
+    )
+    plain, own = (only(x, FOUND_STEPS) for x in (clean, found))
+    assert [x.split(":")[0] for x in own.reasons] == ([] if steady else ["noise"])
+    assert bool(found.of_quantity(MEAN_STEPS)) == (steady and link == "h3")
+    if steady:
+        assert own.high / own.low > plain.high / plain.low
+    if link == "h3":
+        bound = only(found, BOUND)
+        assert ("noise" in {x.split(":")[0] for x in bound.reasons}) == (not steady)
+        assert not steady or bound.value < 0.9 * only(clean, BOUND).value
+
+
 def test_a_step_at_the_bound_may_be_too_long_for_second_order() -> None:
     """By second order the drift is 0 there."""
     case = "tanh", (1.0, 0.7), 100, 0.2

@@ -101,10 +101,16 @@ def test_one_direction_grows_with_no_other_and_has_its_time_at_any_exponent(text
     assert own.high < 1.1 * own.low
 
 
-@pytest.mark.parametrize("text", ["h2", "h1+0.5*h2", "h2+0.5"])
-def test_one_direction_has_a_law_of_whole_steps_at_any_exponent(text: str) -> None:
-    """By single gradient steps in R^60, of a student that is light; the flow's time is told from it."""
-    found, step_size, runs = problem(text, width=1, students=1, dim=60, seed=1, scale=1e-3), 1.6e-3, 800
+@pytest.mark.parametrize(
+    ("text", "step_size", "noise"),
+    [("h2", 1.6e-3, 0.0), ("h1+0.5*h2", 1.6e-3, 0.0), ("h2+0.5", 1.6e-3, 0.0), ("h2", 6e-4, 4.0)],
+)
+def test_one_direction_has_a_law_of_whole_steps_at_any_exponent(text: str, step_size: float, noise: float) -> None:
+    """By single gradient steps in R^60, of a student that is light, noise on its labels; the flow's time, and the law without
+    noise, are told from it.
+    """
+    clean, runs = problem(text, width=1, students=1, dim=60, seed=1, scale=1e-3), 800
+    found = replace(clean, noise=noise)
     assert all(one.holds for one in of_law(found, 0, step_size))
     law, rng = found.sgd_law(0, step_size), np.random.default_rng(0)
     value, slope = found.activation.arrays(), found.activation.arrays(1)
@@ -117,7 +123,7 @@ def test_one_direction_has_a_law_of_whole_steps_at_any_exponent(text: str) -> No
         x = rng.standard_normal(v.shape)
         size = np.sqrt(np.sum(v**2, axis=1))
         z = np.sum(v * x, axis=1) / size
-        label = value(x[:, 0])
+        label = value(x[:, 0]) + noise * rng.standard_normal(len(v))
         v += step_size * (label * (2 * value(z) - z * slope(z)))[:, None] * v
         v += step_size * (label * slope(z) * size)[:, None] * x
         v /= np.sqrt(np.sum(v**2, axis=1))[:, None]  # (its norm plays no part)
@@ -128,6 +134,8 @@ def test_one_direction_has_a_law_of_whole_steps_at_any_exponent(text: str) -> No
     assert times.mean() == pytest.approx(law.mean, abs=4 * error + 0.01 * law.mean)
     assert times.std() == pytest.approx(law.std, rel=0.2)
     assert abs(times.mean() - found.time_half[0]) > 5 * error + 0.01 * law.mean
+    if noise:
+        assert abs(times.std() / clean.sgd_law(0, step_size).std - 1) > 0.3
 
 
 def test_heavy_students_are_outside() -> None:

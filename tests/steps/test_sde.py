@@ -325,5 +325,9 @@ def test_kurtosis_of_a_kick() -> None:
     # ReLU: E x⁸/4 over (E x⁴/4)²; and a cube that is no polynomial has tails as heavy as one that is.
     assert kick_kurtosis(Activation.parse("relu"), [1.0]) == pytest.approx(105 / 4 / (3 / 4) ** 2, rel=0.05)
     assert kick_kurtosis(Activation.parse("z**3*erf(z)"), [1.0]) > 1000
+    # With noise ςn on a label ax: E x⁴(ax + ςn)⁴ = 105a⁴ + 90a²ς² + 9ς⁴.
+    a, noise = 0.8, 1.3
+    fourth, second = 105 * a**4 + 90 * a**2 * noise**2 + 9 * noise**4, 3 * a**2 + noise**2
+    assert kick_kurtosis(Activation.parse("h1"), [a], noise=noise) == pytest.approx(fourth / second**2)
     with pytest.raises(InputError, match="direction"):
         kick_kurtosis(H3, [1.0], 1)

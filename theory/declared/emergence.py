@@ -59,6 +59,8 @@ _MASSLESS, _AT_ONCE = 1e-6, 1e-12
 _COSINE = 0.1
 #: By so much a rate at the start may be behind and its row yet the first.
 _NEAR = 2.0
+#: Of steps where no law counts that on labels.
+NOISE = "noise: what that on labels moves SGD by is not known"
 #: Age of gradients, over the steps that it takes, that does not matter.
 _OLD = 3e-3
 #: Share of the step that is held from which a mean loss at rest is that of rare runs; and of it that may be left out.
@@ -100,7 +102,7 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         raise InputError(
             f"data set of {model.rule.samples} samples: times are known on fresh samples only; run declared-sgd"
         )
-    pace, signal = speed(model.rule), model.rule.signal
+    pace, signal, steady = speed(model.rule), model.rule.signal, _is_steady(model.rule)
     prediction, model = additive_prediction(model, start), lone_row.of_mean_labels(model)
     if model.student.trained:
         raise InputError("the second layer is trained: rows are no longer light or alone; run declared-flow")
@@ -112,7 +114,7 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
     law: _Law
     if prediction is not None:
         race = cache(partial(rivals, prediction))
-        entries = list(_additive(model.rule, prediction, pace, signal, race))
+        entries = list(_additive(model.rule, prediction, pace, signal, race, steady))
         law = partial(_law_of_sgd, prediction, race)
     else:
         entries, lone = list(_by_rows(model, start)), lone_rows(model, start)
@@ -123,7 +125,7 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
     rows = lone_rows(model, start) if own.lag else {}
     lag = _Lag(own.lag, rows, float(model.student.activation.second_moment), pace)
     yield from entries
-    yield from _in_steps(model.rule, entries, law, lag)
+    yield from _in_steps(model.rule, entries, law, lag, steady)
 
 
 def _in_steps(
@@ -131,6 +133,7 @@ def _in_steps(
     entries: Sequence[Known | Unknown],
     law: _Law,
     lag: _Lag,
+    steady: bool,
 ) -> Iterator[Known | Unknown]:
     """The flow's times as steps, by the sum of step sizes. Steps of SGD take as long where their own `law`, in flow time, is
     near: the interval holds its mean, give or take its spread. A schedule moves them by no more than its largest step would if
@@ -165,13 +168,18 @@ def _in_steps(
             *entry.conditions,
             stable,
             fact("schedule", not over, "schedule: it may be over before SGD is there"),
-            fact("noise", not rule.noise, "noise: what that on labels moves SGD by is not known"),
+            fact("noise", not rule.noise or (own is not None and steady), NOISE),
             fact("fluctuations", entry.value < np.inf, NEVER),
             *near,
             *kept,
             *waits,
         )
         yield Known(FOUND_STEPS, value + later, STEPS, entry.source, conditions, entry.place, low, high)
+
+
+def _is_steady(rule: Rule) -> bool:
+    """Whether noise on labels, if there is any, has nothing to do with inputs and steps."""
+    return not rule.noise or not (rule.noise_law == "flips" or rule.noise_period)
 
 
 def _stable(size: float, bound: float) -> Condition:
@@ -181,8 +189,12 @@ def _stable(size: float, bound: float) -> Condition:
     return Condition("step size", size <= bound, size, bound, beyond if bound > 0 else none)
 
 
-def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float, race: _Race) -> Iterator[Known | Unknown]:
-    """By the additive model's own prediction. Weight decay leaves directions as they are while students are light."""
+def _additive(
+    rule: Rule, prediction: Prediction, pace: float, signal: float, race: _Race, steady: bool
+) -> Iterator[Known | Unknown]:
+    """By the additive model's own prediction; `steady`: whether the noise is (`_is_steady`). Weight decay leaves directions as
+    they are while students are light.
+    """
     found = validity(prediction)
     for p, own in enumerate(found):
         place, conditions = p + 1, own.conditions
@@ -193,7 +205,7 @@ def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float, ra
         loss_time, low, high = (x / pace for x in (float(prediction.time_loss[p]), *own.fitted))
         source = weight_decay.REFERENCE if prediction.decay else _ADDITIVE
         yield Known(FITTED, loss_time, TIME, source, (*conditions, *_fitted(low, high)), place, low, high)
-        if type(rule) is Rule and not callable(rule.step_size) and not rule.noise:
+        if type(rule) is Rule and not callable(rule.step_size) and steady:
             yield from _of_sgd(prediction, race, rule, p, conditions)
     if type(rule) is Rule and callable(rule.step_size) and prediction.has_sgd_law:
         yield Unknown(OF_SGD, "the step size is a schedule: the law of SGD's times is known for a constant one only")
@@ -205,7 +217,7 @@ def _additive(rule: Rule, prediction: Prediction, pace: float, signal: float, ra
         bound, worst = _bound(prediction, rule)
         conditions = (
             fact("momentum", type(rule) is Rule, given_step(rule)),
-            fact("noise", not rule.noise, "noise: that on labels is not in the bound"),
+            fact("noise", steady, "noise: in the bound it is Gaussian, and as much at every step"),
             *of_step(prediction, worst, bound * speed(rule), rule.batch),
             of_rest(prediction, bound * speed(rule), rule.batch),
         )
@@ -227,7 +239,7 @@ def additive_prediction(model: DeclaredModel, start: Start) -> Prediction | None
     pace = speed(model.rule)
     model = lone_row.of_mean_labels(replace(model, target=as_additive(model.target)))
     parts = additive_parts(model, start)
-    return None if parts is None else predict(*parts, model.rule.decay / pace)
+    return None if parts is None else predict(*parts, model.rule.decay / pace, model.rule.noise)
 
 
 def largest_step(model: DeclaredModel, start: Start) -> float:
@@ -283,8 +295,8 @@ def _of_sgd(
         return
     stable = _stable(size, _bound(prediction, rule)[0])
     # Noise adds η²E|g|²r to a squared norm r and its own fit takes 4ηφ(1)r² off: r rests at ηE|g|²/4φ(1), E|g|² ≈ dAφ(1)φ'(1).
-    slope, total = float(prediction.activation.kernel_at(1, 1)), float(np.sum(prediction.teacher.a**2))
-    rest = size * prediction.teacher.dim * np.sqrt(total) * slope / (4 * rule.batch)
+    slope, target = float(prediction.activation.kernel_at(1, 1)), float(np.linalg.norm(prediction.teacher.a))
+    rest = size * prediction.teacher.dim * prediction.total / target * slope / (4 * rule.batch)
     grown = small(
         "grown", rest, _GROWN, "grown: noise keeps students at {:.2g} of the target's size, where SGD may diverge"
     )

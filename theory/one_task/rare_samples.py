@@ -28,8 +28,9 @@ from theory.core.quadrature import Rule, gauss_hermite, gauss_legendre
 _NODES = 128
 
 
-def kick_kurtosis(activation: Activation, weights: Sequence[float], direction: int = 0) -> float:
-    r"""$\beta_2=E\xi^4/(E\xi^2)^2$ at overlap 0; teacher weights (P,), direction counted from 0.
+def kick_kurtosis(activation: Activation, weights: Sequence[float], direction: int = 0, noise: float = 0.0) -> float:
+    r"""$\beta_2=E\xi^4/(E\xi^2)^2$ at overlap 0; teacher weights (P,), direction counted from 0, deviation of Gaussian noise
+    on the labels.
 
     Exact for polynomials, else to a few per cent: the terms' moments by Gaussian quadrature, those of their sum by cumulants,
     which add up.
@@ -40,7 +41,7 @@ def kick_kurtosis(activation: Activation, weights: Sequence[float], direction: i
         raise InputError(f"direction is {direction!r}: give an index from 0 to {len(weights) - 1}")
     others = np.delete(np.asarray(weights, dtype=float), direction)
     sums = np.sum(others[:, None] ** np.arange(5), axis=0)
-    return float(kurtosis_of(kick_moments(activation), float(weights[direction]), sums))
+    return float(kurtosis_of(kick_moments(activation), float(weights[direction]), sums, noise**2))
 
 
 class KickMoments(NamedTuple):
@@ -83,11 +84,12 @@ def symbolic_kick_moments(coefficients: Mapping[int, sp.Expr]) -> KickMoments:
     return KickMoments(plain, second, fourth, mean(2, slope=1), mean(4, slope=1))
 
 
-def kurtosis_of(moments: KickMoments, weight: Any, sums: Any) -> Any:
-    r"""$\beta_2$ from the moments, the direction's weight, and $\sum a_q^i$ over the others (5,), i = 0 … 4; numbers or
-    expressions.
+def kurtosis_of(moments: KickMoments, weight: Any, sums: Any, variance: Any = 0) -> Any:
+    r"""$\beta_2$ from the moments, the direction's weight, $\sum a_q^i$ over the others (5,), i = 0 … 4, and the variance of
+    Gaussian noise on the labels; numbers or expressions.
     """
-    rest, own = _from_cumulants(_cumulants(moments.plain) * sums), np.array([weight**i for i in range(5)])
+    cumulants = _cumulants(moments.plain) * sums + variance * np.eye(1, 5, 2, dtype=int)[0]
+    rest, own = _from_cumulants(cumulants), np.array([weight**i for i in range(5)])
     second = _of_sum(rest, own * moments.second, 2)[2] * moments.slope2
     fourth = _of_sum(rest, own * moments.fourth, 4)[4] * moments.slope4
     return fourth / second**2

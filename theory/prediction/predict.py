@@ -38,7 +38,8 @@ class Prediction:
         selection: the greedy pairs in the order of learning.
         initial: the start it was made from. What must hold for these numbers, and how far they may be off, says
             `theory.prediction.validity`.
-        decay: weight decay κ of the students, which turns none of them.
+        decay: weight decay κ of the students, which turns none of them. noise: deviation ς of Gaussian noise on the labels,
+            which flows do not see.
     """
 
     teacher: Teacher
@@ -52,6 +53,14 @@ class Prediction:
     selection: Selection
     initial: InitialState
     decay: float = 0.0
+    noise: float = 0.0
+
+    @property
+    def total(self) -> float:
+        r"""$A=\sum_pa_p^2+\varsigma^2/E\sigma^2$: the labels' mean square, in units of Eσ². For a step
+        of SGD their noise is that of one more direction (to the leading order in d).
+        """
+        return float(np.sum(self.teacher.a**2)) + self.noise**2 / float(self.activation.second_moment)
 
     @property
     def learned(self) -> np.ndarray:
@@ -89,10 +98,8 @@ class Prediction:
         index = np.flatnonzero(self.learned)
         if index.size == 0:
             raise InputError("stability bound: no direction is predicted to be learned from this start")
-        total = float(np.sum(self.teacher.a**2))
-        bound, worst = plateau(self.activation).stability_bound(
-            self.teacher.a[index], self.overlap[index], total, self.teacher.dim, batch
-        )
+        pairs = self.teacher.a[index], self.overlap[index]
+        bound, worst = plateau(self.activation).stability_bound(*pairs, self.total, self.teacher.dim, batch)
         return bound, int(index[worst])
 
     def largest_held(self, batch: float = 1) -> float:
@@ -117,10 +124,9 @@ class Prediction:
         activation, else of the second order in η.
         """
         activation, weight, dim = self.activation, float(self.teacher.a[direction]), self.teacher.dim
-        total = float(np.sum(self.teacher.a**2))
         if self.takes_whole_steps:
-            return LightStep(activation, weight, step_size, total, dim, batch=batch)
-        return OneTaskDiffusion(activation, weight, step_size, total, dim, batch)
+            return LightStep(activation, weight, step_size, self.total, dim, batch=batch)
+        return OneTaskDiffusion(activation, weight, step_size, self.total, dim, batch)
 
     def sgd_law(self, direction: int, step_size: float, batch: int = 1, end: int = 0) -> HittingLaw:
         """Mean and spread of this direction's emergence time under SGD, from its `diffusion`, and the share of the runs that
@@ -138,8 +144,11 @@ def _single_task(activation: Activation) -> SingleTask:
     return SingleTask(activation)
 
 
-def predict(activation: Activation, teacher: Teacher, initial: InitialState, decay: float = 0.0) -> Prediction:
-    """Greedy selection by the exact one-task times, then the times of the selected pairs; with weight decay κ = `decay`.
+def predict(
+    activation: Activation, teacher: Teacher, initial: InitialState, decay: float = 0.0, noise: float = 0.0
+) -> Prediction:
+    """Greedy selection by the exact one-task times, then the times of the selected pairs; with weight decay κ = `decay`. The
+    `noise` of labels counts in what is of SGD.
 
     Raises `InputError` for negative weights of an activation that is not even: students find such a direction at −e, or by its
     even degrees, which no closed form here has.
@@ -168,4 +177,4 @@ def predict(activation: Activation, teacher: Teacher, initial: InitialState, dec
         loss[direction] = lone_path(activation, end).loss_time(
             weight, own, float(norm2[neuron[direction]]), decay=decay, half=float(half[direction])
         )
-    return Prediction(teacher, activation, neuron, start, leading, half, loss, lead, selection, initial, decay)
+    return Prediction(teacher, activation, neuron, start, leading, half, loss, lead, selection, initial, decay, noise)

@@ -134,7 +134,7 @@ def light(prediction: Prediction, q: int) -> Condition:
     ratio of students to target in the mean over the wait, each student by itself: what is heavy at the start shrinks.
     """
     _, squares = _waiting_norms(prediction, float(prediction.time_half[q]))
-    target = float(np.sum(prediction.teacher.a**2) * prediction.activation.second_moment)
+    target = prediction.total * float(prediction.activation.second_moment)
     return own_noise(
         prediction.activation, prediction.initial.student_overlap, np.sqrt(squares), int(prediction.neuron[q]), target
     )
@@ -173,7 +173,7 @@ def of_step(prediction: Prediction, q: int, step_size: float, batch: int = 1) ->
     leave 0.115 as well).
     """
     activation, teacher = prediction.activation, prediction.teacher
-    total, mean = float(np.sum(teacher.a**2)), float(activation.squared_mean)
+    total, mean = prediction.total, float(activation.squared_mean)
     J = activation.information_exponent
     place = float(teacher.a[q]), float(prediction.overlap[q])
     left = laws(activation).neglected(*place, total, teacher.dim) if J >= 3 and mean == 0 else 0.0
@@ -207,7 +207,8 @@ def of_noise(
     whole: whether the law is that of whole steps; by default as of `sgd_law`. The samples of the flow's time count where they
     make the law's too long. Known for plain SGD.
     """
-    kurtosis, flow = kick_kurtosis(prediction.activation, prediction.teacher.a.tolist(), q), prediction.time_half[q]
+    weights, flow = prediction.teacher.a.tolist(), prediction.time_half[q]
+    kurtosis = kick_kurtosis(prediction.activation, weights, q, prediction.noise)
     varies = float(variation(kurtosis, step_size, min(flow, law.mean), batch))
     moved = varies * abs(law.mean / float(flow) - 1)
     most = WHOLE_BY_RARE if (prediction.takes_whole_steps if whole is None else whole) else MOVED_BY_RARE
