@@ -27,7 +27,7 @@ _PANELS, _POINTS = 60, 8
 
 
 def allowed_step(drift: Drift, dim: float, start: float, level: float, share: float = 1.0) -> float:
-    r"""`share` of the least $f/K$ between two overlaps, 0 < `start` < `level` < 1, a scalar.
+    r"""`share` of the least $f/K$ where K > 0 between two overlaps, −1 < `start` < `level` < 1, `level` > 0, a scalar.
 
     Raises `InputError` for overlaps or a share out of range, and where the drift is not positive all the way.
     """
@@ -39,7 +39,8 @@ def allowed_step(drift: Drift, dim: float, start: float, level: float, share: fl
             f"drift is {f.min():.3g} at overlap {u[f.argmin()]:.3g}: the direction is not found from {start:g}; start "
             "above the barrier, or turn the sign of the second layer"
         )
-    return float(share * np.min(f / drift.second_order(dim, u)[0]))
+    shrinkage = drift.second_order(dim, u)[0]
+    return float(share * np.min((f / shrinkage)[shrinkage > 0]))
 
 
 def passage_steps(drift: Drift, dim: float, step_size: float, start: float, level: float) -> tuple[float, float]:
@@ -81,9 +82,9 @@ def late(drift: Drift, lag: float, start: float, level: float, free: bool) -> tu
 
 def _between(start: float, level: float) -> tuple[np.ndarray, np.ndarray]:
     """Points and weights of an integral over u."""
-    if not 0 < start < level < 1:
-        raise InputError(f"overlaps are {start!r} and {level!r}: give 0 < start < level < 1")
-    edges = np.geomspace(start, level, _PANELS + 1)
+    if not (-1 < start < level and 0 < level < 1):
+        raise InputError(f"overlaps are {start!r} and {level!r}: give -1 < start < level < 1, the latter above 0")
+    edges = (np.geomspace if start > 0 else np.linspace)(start, level, _PANELS + 1)
     points, weights = gauss_legendre(edges[:-1], edges[1:], _POINTS)
     return points.ravel(), weights.ravel()
 

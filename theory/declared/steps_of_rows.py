@@ -94,7 +94,7 @@ class LoneRow:
         waits = (time,) if np.isfinite(time) else (0.0, np.inf)
         sizes = norms * np.max([lone_row.risen(model, start, wait) for wait in waits], axis=0)
         return (
-            fact("exponent", degree >= 3, sees),
+            fact("exponent", degree >= 3 or target.count == 1, sees),
             fact("mean", mean == 0, "mean: link or activation has one, which all rows fit together"),
             own_noise(activation, gram / np.sqrt(np.outer(norms, norms)), sizes, self.row, labels),
         )
@@ -129,7 +129,7 @@ def lone_rows(model: DeclaredModel, start: Start) -> dict[int, LoneRow]:
     see each other, and what is never found.
 
     Other directions, and noise, are noise on its label: of variance s² they add $s^2b^2E\sigma'^2$ to Eψ², times the square of
-    the rule's speed. A row that leans to −e sees the link reflected. A light row of a 2-homogeneous student turns as a row on
+    the rule's speed. A row that goes to −e sees the link reflected. A light row of a 2-homogeneous student turns as a row on
     the sphere by the correlation loss: its norm cancels. Valid while rows are light and steps small, as
     `LoneRow.largest_step` says.
 
@@ -148,20 +148,30 @@ def lone_rows(model: DeclaredModel, start: Start) -> dict[int, LoneRow]:
     found = dict[int, LoneRow]()
     label, slope = float(target.link.second_moment), float(student.activation.kernel_at(1, 1))
     gain = speed(model.rule) if linear else 1.0
-    for row, p in _first(lone_row.growth_rates(model, start), model):
+    rates, degree = lone_row.growth_rates(model, start), lone_row.common_degree(model)
+    cosines = start.overlaps(model.directions)[0] / np.sqrt(np.einsum("kk->k", start.grams[0]))[:, None]
+    apart = degree <= 2 and (target.count == 1 or not is_quadratic(model.loss))
+    for row, p in _first(_ahead(rates, cosines) if apart else rates, model):
         weight, second = target.weights[p], 1.0 if light else float(student.second[row])
         single = committee(student.activation, 1, second, rows="sphere" if light else student.rows)
         loss, rule = Correlation() if light else model.loss, replace(model.rule, batch=1, decay=0.0, noise=0.0)
         with suppress(InputError):
-            overlap = float(start.overlaps(model.directions)[0, row, p] / np.sqrt(start.grams[0, row, row]))
-            link = target.link if overlap > 0 else _reflected(target.link)
+            # (Of degree 1 a row that leans away is driven back through 0.)
+            back = degree == 1 and rates[row, p] < 0
+            link = target.link if (cosines[row, p] > 0) != back else _reflected(target.link)
+            overlap = float(np.abs(cosines[row, p])) * (-1 if back else 1)
             own = drift(single, Additive(link, (weight,)), loss, rule, float(model.inputs.dim), light=light)
             others = (np.sum(np.square(target.weights)) - weight**2) * label + variance
             squares = own.squares + np.eye(1, own.squares.size)[0] * others * (gain * second) ** 2 * slope
-            one = LoneRow(model, start, row, p, replace(own, squares=squares), abs(overlap))
+            one = LoneRow(model, start, row, p, replace(own, squares=squares), overlap)
             if one.largest > 0:
                 found[p] = one
     return found
+
+
+def _ahead(rates: np.ndarray, cosines: np.ndarray) -> np.ndarray:
+    """How far rows are that all grow at one pace, (m, P), from 0 to 2: whoever goes where it leans to is beyond 1."""
+    return 1 + np.abs(cosines) * np.sign(rates)
 
 
 @lru_cache(maxsize=32)
