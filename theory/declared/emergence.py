@@ -119,14 +119,22 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
     if prediction is not None:
         race = cache(partial(rivals, prediction))
         entries = list(_additive(model.rule, prediction, pace, signal, race, steady))
-        law = partial(_law_of_sgd, prediction, race)
+        law, lone = partial(_law_of_sgd, prediction, race), {}
+        if not prediction.has_sgd_law and prediction.teacher.width == 1:
+            lone = lone_rows(model, start)
+            law = partial(_law_of_row, lone)
+        if lone:
+            bound = least_step(lone, {0: float(prediction.time_half[0]) / pace})
+            held = of_rest(prediction, bound.value * pace, model.rule.batch)
+            kept = (x for x in entries if not (isinstance(x, Known) and x.quantity == BOUND))
+            entries = [*kept, replace(bound, conditions=(*bound.conditions, held))]
     else:
         entries, lone = list(_by_rows(model, start)), lone_rows(model, start)
         times = {x.place - 1: x.value for x in entries if isinstance(x, Known) and x.quantity == FOUND and x.place}
         entries += [least_step(lone, times)] if lone else []
         law = partial(_law_of_row, lone)
-        if model.target.count == model.student.width == 1 and type(model.rule) is Rule and steady:
-            entries += list(_mean_of_row(model.rule, entries, lone))
+    if model.target.count == model.student.width == 1 and type(model.rule) is Rule and steady:
+        entries += list(_mean_of_row(model.rule, entries, lone))
     own = memory(replace(model.rule, decay=0.0, samples=0))
     rows = lone_rows(model, start) if own.lag else {}
     lag = _Lag(own.lag, rows, float(model.student.activation.second_moment), pace)
@@ -336,8 +344,11 @@ def _mean_of_row(
         return
     size, own = float(rule.step_size), rows[0].law(rule)
     moved = own.mean / found.value - 1
+    model, heavy = rows[0].model, tuple[Condition, ...]()
+    if model.student.homogeneous:
+        heavy = (rows[0].light(lone_row.additive_target(model), found.value),)
     third = small("third order", moved**2, _THIRD, "third order: the step moves this by {:.2g} of itself, squared")
-    conditions = (*found.conditions, _stable(size, rows[0].largest), third)
+    conditions = (*found.conditions, _stable(size, rows[0].largest), third, *heavy)
     yield Known(MEAN_STEPS, own.mean / size, STEPS, REFERENCE, conditions, 1)
 
 

@@ -83,21 +83,27 @@ class LoneRow:
         return Known(BOUND, self.largest, TIME, REFERENCE, conditions, self.p + 1)
 
     def _among_students(self, target: Additive, time: float) -> tuple[Condition, ...]:
-        model, start, activation = self.model, self.start, self.model.student.activation
-        degree, mean = lone_row.common_degree(model), float(target.link.squared_mean + activation.squared_mean)
+        degree, mean = lone_row.common_degree(self.model), target.link.squared_mean
+        mean += self.model.student.activation.squared_mean
+        alone = target.count == self.model.student.width == 1
         sees = (
             f"second order: of degree {degree} a step sees the other directions' labels, too; it is derived from 3 on"
         )
+        return (
+            fact("exponent", degree >= 3 or target.count == 1, sees),
+            fact("mean", mean == 0 or alone, "mean: link or activation has one, which all rows fit together"),
+            self.light(target, time),
+        )
+
+    def light(self, target: Additive, time: float) -> Condition:
+        """What a step sees of the rows of a 2-homogeneous student themselves until `time`, beside the labels."""
+        model, start = self.model, self.start
         gram = start.grams.sum(axis=0)
         norms = np.diag(gram)
         labels = float(np.sum(np.square(target.weights)) * target.link.second_moment)
         waits = (time,) if np.isfinite(time) else (0.0, np.inf)
         sizes = norms * np.max([lone_row.risen(model, start, wait) for wait in waits], axis=0)
-        return (
-            fact("exponent", degree >= 3 or target.count == 1, sees),
-            fact("mean", mean == 0, "mean: link or activation has one, which all rows fit together"),
-            own_noise(activation, gram / np.sqrt(np.outer(norms, norms)), sizes, self.row, labels),
-        )
+        return own_noise(model.student.activation, gram / np.sqrt(np.outer(norms, norms)), sizes, self.row, labels)
 
     def law(self, rule: Rule) -> HittingLaw:
         """Of the steps of SGD by this rule, of constant steps, as sums of step sizes."""

@@ -8,6 +8,11 @@ from scipy.special import ndtr
 
 from dynamics.additive.gradient_flow import LEVEL
 from theory import Activation, InitialState, Prediction, Teacher, predict
+from theory.declared.additive import additive_model, start_of
+from theory.declared.rule import Rule
+from theory.declared.steps_of_rows import lone_rows
+from theory.declared.student import two_homogeneous
+from theory.one_task.hitting_distribution import HittingLaw
 from theory.one_task.single_task import SingleTask
 from theory.prediction.rivals import rivals as race
 from theory.prediction.validity import Validity, validity
@@ -27,9 +32,10 @@ def additive_case(activation: Activation, teacher: Teacher, initial: InitialStat
     plus the derived fluctuation shift, with that shift and that of `crowded` as allowance and the standard errors of
     `validation.comparison.allowed`.
 
-    Raises: `InputError` for an information exponent below 3 (no emergence time).
+    Raises: `InputError` for an information exponent below 3 of several directions (they have no emergence time).
     """
-    activation.require_exponent(3, "compare (a sharp emergence time)")
+    if teacher.width > 1:
+        activation.require_exponent(3, "compare (a sharp emergence time of one direction among others)")
     prediction = predict(activation, teacher, initial)
     validities = validity(prediction)  # before any coupled flow
     rivals = cache(lambda: crowded(prediction, runs))
@@ -83,9 +89,9 @@ def judge_flow(prediction: Prediction, q: int, own: Validity, measured: float, t
 
 
 def _controls(prediction: Prediction, time: float) -> dict[str, float]:
-    """Wrong theories: one with half the time, and one with J − 1 for J."""
+    """Wrong theories: one with half the time, and one with J − 1 for J, where both have a leading time."""
     J = prediction.activation.information_exponent
-    return {"halved": time / 2, "J − 1": time * (J - 2) / (J - 1)}
+    return {"halved": time / 2, **({"J − 1": time * (J - 2) / (J - 1)} if J > 2 else {})}
 
 
 def judge_sgd(
@@ -96,7 +102,9 @@ def judge_sgd(
     The law of small steps moves the flow's time, and may err by as much, and by what `rivals` do (`crowded`); beyond
     `LARGEST_SHIFT`, or where single runs scatter by more, there is no verdict. `resolution`: steps between looks at recovery.
     """
-    law, alone = prediction.sgd_law(q, runs.step_size, runs.batch), float(prediction.time_half[q])
+    law, alone = _law(prediction, q, runs), float(prediction.time_half[q])
+    if law is None:
+        return "not judged", "of this activation and one direction no law of SGD is known"
     shift = law.mean - alone
     largest = max(abs(shift) + rivals, law.std)
     if not largest <= LARGEST_SHIFT * flow:
@@ -108,6 +116,19 @@ def judge_sgd(
     return judge_replicas(
         times, flow + shift, abs(shift) + rivals + whole, _controls(prediction, flow + shift), runs.end
     )
+
+
+def _law(prediction: Prediction, q: int, runs: Runs) -> HittingLaw | None:
+    """Of exponent 1, an activation that is no polynomial and one direction, by the row that is ahead."""
+    if prediction.has_sgd_law:
+        return prediction.sgd_law(q, runs.step_size, runs.batch)
+    if prediction.activation.information_exponent > 1:
+        return None
+    student = two_homogeneous(prediction.activation, prediction.initial.overlap.shape[0])
+    rule = Rule(runs.step_size, batch=runs.batch)
+    model = additive_model(prediction.activation, prediction.teacher, student, rule)
+    row = lone_rows(model, start_of(prediction.initial)).get(q)
+    return row.law(rule) if row else None
 
 
 def crowded(prediction: Prediction, runs: Runs) -> np.ndarray:
