@@ -364,7 +364,7 @@ def of_one_direction(mean: float, std: float = 0.1, lead: float = np.inf) -> Any
     times, start = np.array([10.0]), np.array([0.1])
     return SimpleNamespace(
         activation=Activation.from_degree(4), time_half=times, last_time=10.0, lead=np.array([lead]), overlap=start,
-        selection=SimpleNamespace(directions=np.array([0])), teacher=teacher, sgd_law=lambda *_: law,
+        selection=SimpleNamespace(directions=np.array([0])), teacher=teacher, sgd_law=lambda *_: law, has_sgd_law=True,
     )  # fmt: skip
 
 

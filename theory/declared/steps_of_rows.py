@@ -85,13 +85,12 @@ class LoneRow:
     def _among_students(self, target: Additive, time: float) -> tuple[Condition, ...]:
         degree, mean = lone_row.common_degree(self.model), target.link.squared_mean
         mean += self.model.student.activation.squared_mean
-        alone = target.count == self.model.student.width == 1
         sees = (
             f"second order: of degree {degree} a step sees the other directions' labels, too; it is derived from 3 on"
         )
         return (
             fact("exponent", degree >= 3 or target.count == 1, sees),
-            fact("mean", mean == 0 or alone, "mean: link or activation has one, which all rows fit together"),
+            fact("mean", mean == 0, "mean: link or activation has one, which all rows fit together"),
             self.light(target, time),
         )
 
