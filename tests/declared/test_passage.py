@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy
 
 from theory import Activation, InputError
+from theory.core.quadrature import gauss_legendre
 from theory.declared.damage import damage, step_means
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
@@ -43,6 +45,35 @@ def test_a_drift_that_is_none_nowhere_is_passed_through_zero(start: float) -> No
     assert first == pytest.approx((np.arctanh(LEVEL) - np.arctanh(start)) / 0.3 / 1e-4, rel=1e-10)
     largest = 0.3 * (1 - LEVEL**2) / (LEVEL * (DIM - 1))  # K = u(d − 1)Eψ²/2
     assert allowed_step(constant, DIM, start, LEVEL) == pytest.approx(largest, rel=2e-2)
+
+
+def mean_of_a_chain(dim: float, step: float, start: float, level: float) -> float:
+    """Of Gaussian steps with the moments of `LINEAR`: the linear equation of the mean at 1000 overlaps, which hardly fall."""
+    edges = np.linspace(start - 0.2, level, int((level - start + 0.2) / (1.5 * step)) + 1)
+    points, weights = gauss_legendre(edges[:-1], edges[1:], 6)
+    u = np.append(points, start)
+    f = 0.3 * (1 - u**2) * u
+    mean = u + step * f - step**2 * u * (dim - 1)
+    spread = step * np.sqrt((1 - u**2) * 2.0 - f**2)
+    chances = scipy.stats.norm.pdf(points.ravel(), mean[:, None], spread[:, None]) * weights.ravel()
+    left = np.linalg.solve(np.eye(points.size) - chances[:-1], np.ones(points.size))
+    return float(1 + chances[-1] @ left)
+
+
+@pytest.mark.parametrize(("dim", "start", "level"), [(2.0, 0.5, 0.6), (10.0, 0.6, 0.75)])
+def test_a_chain_takes_both_orders_and_what_its_last_step_goes_too_far(dim: float, start: float, level: float) -> None:
+    """At three step sizes, of which two leave what is linear in them out: by that it is known how well. A Gaussian walk of
+    drift θ ends (.5826 + θ/4) standard deviations beyond a level (Siegmund 1985)."""
+    steps = np.array([3.2e-3, 1.6e-3, 8e-4])
+    orders = np.array([passage_steps(LINEAR, dim, step, start, level) for step in steps])
+    gaps = np.array([mean_of_a_chain(dim, step, start, level) for step in steps]) - orders[:, 0]
+    rough, fine = 2 * gaps[1:] - gaps[:-1]
+    f = 0.3 * (1 - level**2) * level
+    walk = f / np.sqrt((1 - level**2) * 2.0 - f**2)
+    beyond = (0.5826 + walk / 4) / walk
+    error = abs(fine - rough)
+    assert fine == pytest.approx(orders[0, 1] + beyond, abs=error)
+    assert error < min(beyond / 10, 0.05 * orders[0, 1])
 
 
 def test_at_the_whole_step_size_drift_and_shrinkage_meet() -> None:

@@ -6,9 +6,10 @@ $\eta^2N$ and length change the remaining time $\int_u^{u_1}dv/f$. To first orde
 $$\text{mean delay}=\int_0^T\eta(t)\Big[\frac{K+\frac12ff'}f+\frac{Nf'}{2f^2}\Big]dt,\qquad
 \text{variance of the passage}=\int_0^T\eta(t)\frac N{f^2}dt$$
 
-at u(t): the weights fall from the start on, as $(T-t)^{J/(J-2)}$ and faster on a plateau, so that a late step harms less than
-an early one. f, K and N are means over the sample: with $\langle\theta,x\rangle=uz+\sqrt{1-u^2}q$, ψ the rule's coefficient of
-x and ρ by how much it lengthens the row (`theory.declared.one_direction`), $f=E\psi\sqrt{1-u^2}q$,
+at u(t), but for how far the last step goes beyond $u_1$ (`theory.declared.passage`): the weights fall from the start on, as
+$(T-t)^{J/(J-2)}$ and faster on a plateau, so that a late step harms less than an early one. f, K and N are means over the
+sample: with $\langle\theta,x\rangle=uz+\sqrt{1-u^2}q$, ψ the rule's coefficient of x and ρ by how much it lengthens the row
+(`theory.declared.one_direction`), $f=E\psi\sqrt{1-u^2}q$,
 $K=\frac12uE\psi^2(q^2+d-2)+\sqrt{1-u^2}E\rho\psi q$, $N=(1-u^2)E\psi^2q^2-f^2$.
 """
 

@@ -7,8 +7,9 @@ $u_0$ to $u_1$ is, by Itô's formula for the remaining time $\int_u^{u_1}dv/f$ (
 
 $$E\,n=\frac1\gamma\int\frac{du}f+\int\Big[\frac{K+\frac12ff'}{f^2}+\frac{Nf'}{2f^3}\Big]du+O(\gamma),$$
 
-so that $n\asymp\nu_i^{-2}E\psi^2d^{(i-1)\vee1}$ at that step size, $\nu_i$ the first that is not 0, and a logarithm more for
-i = 2 (arXiv:2003.10409 for plain SGD).
+but for how far the last step goes beyond $u_1$ (of Gaussian steps on the mean about $.58\sqrt N/f(u_1)$ steps, few where K is
+of order d), so that $n\asymp\nu_i^{-2}E\psi^2d^{(i-1)\vee1}$ at that step size, $\nu_i$ the first that is not 0, and a
+logarithm more for i = 2 (arXiv:2003.10409 for plain SGD).
 """
 
 from dataclasses import dataclass
