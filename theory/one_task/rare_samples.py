@@ -21,7 +21,6 @@ from sympy.ntheory.multinomial import multinomial_coefficients
 from theory.core.activation import Activation
 from theory.core.arguments import check_positive
 from theory.core.errors import InputError
-from theory.core.hermite import z
 from theory.core.quadrature import Rule, gauss_hermite, gauss_legendre
 
 #: Of the moments of what is no polynomial.
@@ -107,9 +106,13 @@ _NARROWEST, _RATIO = 1e-9, 4.0
 
 
 @lru_cache(maxsize=16)
-def _panels(polynomial: sp.Expr) -> Rule:
-    """Points and weights of a standard Gaussian, in panels that fall geometrically towards each root."""
-    roots = np.array([float(x) for x in sp.Poly(polynomial, z).nroots(n=30) if abs(sp.im(x)) < 1e-15])
+def _panels(coefficients: tuple[float, ...]) -> Rule:
+    r"""Points and weights of a standard Gaussian, in panels that fall geometrically towards each root of $\sum_jc_jh_j$.
+
+    Of complex roots it is the real part: rounding moves repeated ones off the axis.
+    """
+    lengths = np.sqrt(scipy.special.factorial(np.arange(len(coefficients))))
+    roots = np.polynomial.hermite_e.hermeroots(np.array(coefficients) / lengths).real
     beside = np.geomspace(_NARROWEST, _WIDEST, 2 + round(np.log(_WIDEST / _NARROWEST) / np.log(_RATIO)))
     near = roots[:, None] + np.concatenate([-beside, [0.0], beside])
     edges = np.concatenate([np.linspace(-_END, _END, round(2 * _END / _WIDEST) + 1), near.ravel()])
@@ -128,8 +131,9 @@ def kick_tail(activation: Activation, weight: float, size: float) -> float:
     """
     activation.require_polynomial("the tail of a kick")
     check_positive(weight=weight, size=size)
-    sigma, slope = activation.function, sp.diff(activation.function, z)
-    (x, across), (y, along) = _panels(sigma), _panels(slope)
+    sigma = np.array([float(activation.coefficients.get(j, 0)) for j in range(activation.degree + 1)])
+    slope = sigma[1:] * np.sqrt(np.arange(1, len(sigma)))
+    (x, across), (y, along) = _panels(tuple(sigma)), _panels(tuple(slope))
     factor = weight * np.abs(activation.arrays()(x))[:, None] * np.abs(activation.arrays(1)(y))
     with np.errstate(divide="ignore"):
         return float(across @ (2 * scipy.special.ndtr(-size / factor)) @ along)
