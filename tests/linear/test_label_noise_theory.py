@@ -650,16 +650,43 @@ def test_at_the_collapse_radius_both_layers_stand_in_the_mean_over_samples(dim: 
     assert error < 0.002
 
 
+@pytest.mark.parametrize("radius", [0.2, 1000.0])
 @pytest.mark.parametrize(("dim", "batch"), [(3, 2), (6, 4)])
-def test_the_rate_of_sam_on_batches_is_that_of_one_small_step(dim: int, batch: int) -> None:
-    """From W of equal columns and a small error, 40 000 batches."""
-    W, radius, step, runs = 30 * np.eye(dim), 0.2, 1e-7, 40_000
+def test_the_rate_of_sam_on_batches_is_that_of_one_small_step(dim: int, batch: int, radius: float) -> None:
+    """From W of equal columns and a small error, 40 000 batches; with ηρ² = .1 a step gives back what is seen."""
+    W, step, runs = 30 * np.eye(dim), 1e-7, 40_000
     x, e = np.random.default_rng(0).standard_normal((runs, batch, dim)), 1e-6 * np.eye(dim)[0]
     after, _ = _sam_step(np.tile(W, (runs, 1, 1)), np.tile(e / 30, (runs, 1)), x, np.zeros(dim), radius, step)
     falls = 1 - np.sum(after**2, axis=(1, 2)) / np.sum(W**2)
     law = sam.batch_decay_rate(radius, step, dim, batch)
     assert abs(falls.mean() - law) < 4 * falls.std() / np.sqrt(runs)
     assert falls.std() / np.sqrt(runs) < 0.01 * law
+    forward = sam.batch_decay_rate(1e-3, step, dim, batch) * (radius / 1e-3) ** 2
+    assert (abs(falls.mean() - forward) > 8 * falls.std() / np.sqrt(runs)) == (radius > 1)
+
+
+@pytest.mark.parametrize(("dim", "batch", "reach"), [(6, 4, 0.3), (4, 8, 0.5)])
+def test_the_rate_of_sam_on_batches_is_that_of_one_step_in_which_the_error_stands(
+    dim: int, batch: int, reach: float
+) -> None:
+    """k = ηΛ = `reach`: |e| that 40 000 batches leave as it is in the mean, and how the norm falls there."""
+    weight, radius, runs = 1e6, 0.2, 40_000
+    x = np.random.default_rng(0).standard_normal((runs, batch, dim))
+    W, unit = np.tile(np.sqrt(weight) * np.eye(dim), (runs, 1, 1)), radius * np.eye(dim)[0]
+
+    def moved(size: float) -> tuple[np.ndarray, np.ndarray]:
+        after, last = _sam_step(W, np.tile(size * unit, (runs, 1)), x, np.zeros(dim), radius, reach / weight)
+        errors = np.sum(np.einsum("rmd,rm->rd", after, last) ** 2, axis=1) / (weight * (size * radius) ** 2)
+        return 1 - np.sum(after**2, axis=(1, 2)) / (dim * weight), errors - 1
+
+    size = scipy.optimize.brentq(lambda size: moved(size)[1].mean(), 0.1, 5.0, xtol=1e-4)
+    falls, grown = moved(size)
+    beside = moved(1.01 * size)
+    slope = (beside[0] - falls).mean() / (beside[1] - grown).mean()
+    error = np.std(falls - slope * grown) / np.sqrt(runs)
+    law = sam.batch_decay_rate(radius, reach / weight, dim, batch, dim * weight)
+    assert abs(falls.mean() - law) < 4 * error < 0.03 * law
+    assert law > 1.5 * sam.batch_decay_rate(radius, reach / weight, dim, batch)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3])
@@ -671,6 +698,10 @@ def test_the_fall_time_of_single_samples_is_by_the_rate_of_a_whole_step(share: f
     found = sam.fall_time(radius, step, width, norm, dim)
     assert found * rate == pytest.approx(2 * np.log(width / (dim * norm)), rel=0.01)
     assert rate > 1.1 * 2 * step * radius**2
+    few, start = 2 * share / (dim + 2) / (10 / dim + 1), draw_linear_start(10, dim, 0, 40_000)  # here ‖a‖² counts
+    first, second = np.mean(np.sum(start.first**2, axis=(1, 2))), np.mean(np.sum(start.second**2, axis=1))
+    rate = sam.decay_rate(radius, few, first, second, dim)
+    assert sam.fall_time(radius, few, 10, norm, dim) * rate == pytest.approx(2, rel=5e-3)
 
 
 @pytest.mark.parametrize("dim", [2, 3, 5])
