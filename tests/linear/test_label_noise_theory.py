@@ -167,6 +167,16 @@ def test_a_decay_law_of_sam_that_is_off_by_five_per_cent_is_noticed(monkeypatch:
     assert sam._one_step_residual(sam.DECAY) > 0.01
 
 
+def test_the_balance_of_sam_has_a_negative_root_that_is_no_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even where the code takes it, too."""
+    point = {sam.k: 0.01, sam.d: 5, sam.r: 1, sam.b: 0.9}
+    (other,) = (root for root in sp.solve(sam.BALANCE, sam.tau) if root.subs(point) < 0)
+    spread = sp.lambdify((sam.k, sam.d, sam.r, sam.b), other)
+    monkeypatch.setattr(sam, "slope_spread", lambda step, stiffness, dim, size: spread(
+        step * stiffness, dim, size, sam.mean_overlap(dim)))  # fmt: skip
+    assert sam._spread_residual(other) > 0.1
+
+
 def test_full_batch_fall_of_one_direction_after_another() -> None:
     """Against small steps of its own equation; one direction alone decays at 2ηρ²λ(2/(2 − ηc))²."""
     gram, inputs = np.diag([50.0, 40.0, 60.0]), np.diag([1.0, 2.0, 0.5])
