@@ -60,6 +60,18 @@ def test_early_steps_weigh_more_and_constant_ones_add_up() -> None:
     assert variance == pytest.approx(1e-2 * float(found.spans @ found.variance), rel=1e-3)
 
 
+def test_the_passage_varies_as_noise_that_the_flow_carries_along() -> None:
+    """Linear noise about the flow, dv/dt = 2f'v + ηN at η = 1, in small steps: v at the end, over f² there, is the clock's."""
+    found, u = damage(model("h3", 50), 0.2, 0.8), np.linspace(0.2, 0.8, 601)
+    f, _, noise = step_means(model("h3", 50), u)
+    slope, spread = np.gradient(f, u, edge_order=2), 0.0
+    for at in range(len(u) - 1):
+        rates = [(2 * slope[at] * spread + noise[at]) / f[at]]
+        rates.append((2 * slope[at + 1] * (spread + rates[0] * (u[1] - u[0])) + noise[at + 1]) / f[at + 1])
+        spread += np.mean(rates) * (u[1] - u[0])
+    assert found.spans @ found.variance == pytest.approx(spread / f[-1] ** 2, rel=1e-3)
+
+
 def test_a_step_counts_where_the_passage_is_at_its_time() -> None:
     """Steps c times the time at their middles, and equal weights: the sum is ∫₀^L ct dt = cL²/2, whatever the spans."""
     found = damage(model("h3", 50), 0.2, 0.8)
