@@ -276,8 +276,10 @@ def test_what_rows_of_a_square_loss_do_to_each_other_is_of_higher_order_too(widt
 
 
 def test_rows_that_have_times_of_their_own_are_left_to_them() -> None:
-    model = made(PAIR, committee(H2, 2, rows="sphere"), Correlation())
-    assert list(escape.escape(model, draw_start(PLAIN, 2, 1.0, seed=1))) == []
+    """By the correlation loss, and one row by itself by any."""
+    for width, loss in ((2, Correlation()), (1, Square())):
+        model = made(PAIR, committee(H2, width, rows="sphere"), loss)
+        assert list(escape.escape(model, draw_start(PLAIN, width, 1.0, seed=1))) == []
 
 
 @pytest.mark.slow_for("h2(z1) + 0.1*h3(z1)-h2+0.2*h3-True")
