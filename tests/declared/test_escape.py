@@ -262,7 +262,6 @@ def test_what_overlaps_do_to_the_lengths_of_rows_is_of_higher_order_too(
     assert (time.reasons == []) == valid == (off < 0.2)
 
 
-@pytest.mark.slow_for("8-False")
 @pytest.mark.parametrize(("width", "valid"), [(6, True), (8, False)])
 def test_what_rows_of_a_square_loss_do_to_each_other_is_of_higher_order_too(width: int, valid: bool) -> None:
     """They are 18 and 22 % late; the rates of all rows together, at the linear path, said 6 and 5 %, valid."""
@@ -273,6 +272,21 @@ def test_what_rows_of_a_square_loss_do_to_each_other_is_of_higher_order_too(widt
     (linear,) = time.conditions
     assert linear.value == pytest.approx(off, rel=0.1)
     assert (time.reasons == []) == valid == (off < 0.2)
+
+
+@pytest.mark.parametrize(
+    ("target", "rows", "directions"), [("z1**2*z2**2", 1, PLAIN), ("z1*z2", 1, SPIKED), ("z1*z2", 2, SPIKED)]
+)
+def test_while_little_is_found_higher_orders_move_the_time_by_just_so_much(
+    monkeypatch: pytest.MonkeyPatch, target: str, rows: int, directions: Directions
+) -> None:
+    """Until a correlation of .1, of rows whose lengths grow: the order after it is the square of the share."""
+    monkeypatch.setattr(escape, "FOUND", 0.1)
+    monkeypatch.setattr(escape, "_ROUGH", 1e-7)
+    model = made(Polynomial.parse(target), committee(Activation.parse("abs(z)"), rows, 0.3), Correlation(), directions)
+    (time,) = [x for x in escape.escape(model, start_of(model)) if x.quantity == escape.ESCAPE]
+    off, (linear,) = crossing(model, start_of(model), 3 * time.value) / time.value - 1, time.conditions
+    assert abs(linear.value / off - 1) < 2 * off < 0.06
 
 
 def test_rows_that_have_times_of_their_own_are_left_to_them() -> None:
