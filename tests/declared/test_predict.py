@@ -370,6 +370,11 @@ def test_a_row_that_is_driven_away_at_the_start_may_turn() -> None:
     assert known.low < flow.t_events[0][0] < known.high < 1.01 * known.low
 
 
+def test_of_a_logistic_5_and_50_per_cent_tell_when_99_are_fitted() -> None:
+    begun, half, late = (12 + np.log(share / (1 - share)) / 0.7 for share in (0.05, 0.5, 0.99))
+    assert Passage(0.0, half, begun).switches == pytest.approx((half, begun, late))
+
+
 def test_leading_times_under_a_covariance_are_those_of_the_whitened_law() -> None:
     inputs = Inputs.spiked(400, 4, 2)
     directions = Directions.eigenvectors(inputs, (0, 1, 2), variance=1.0)
@@ -381,6 +386,7 @@ def test_leading_times_under_a_covariance_are_those_of_the_whitened_law() -> Non
     size = np.abs(cosine) * np.sqrt(inputs.trace / eigenvalues)
     law = emergence_time(H4, np.array([1.0, 0.7, 0.5]), eigenvalues, inputs.trace, size)
     np.testing.assert_allclose(leading_times(growth_rates(model, start), 4), law, rtol=1e-9)
+    assert leading_times(np.array([0.0, -1.0, 2.0]), 4).tolist() == [np.inf, np.inf, 0.25]
 
 
 SPIKED = {
