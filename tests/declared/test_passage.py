@@ -38,60 +38,6 @@ def test_a_linear_drift_in_closed_form() -> None:
     assert second == pytest.approx(np.trapezoid(later, u), rel=1e-6)
 
 
-def drift_of_a_chain(u: np.ndarray) -> np.ndarray:
-    """That of `LINEAR`."""
-    return 0.3 * (1 - u**2) * u
-
-
-def mean_of_a_chain(dim: float, step: float, start: float, level: float) -> float:
-    """Of Gaussian steps with the moments of `LINEAR`: the linear equation of the mean at 1000 overlaps, which hardly fall."""
-    edges = np.linspace(start - 0.2, level, int((level - start + 0.2) / (1.5 * step)) + 1)
-    points, weights = gauss_legendre(edges[:-1], edges[1:], 6)
-    u = np.append(points, start)
-    f = drift_of_a_chain(u)
-    mean = u + step * f - step**2 * u * (dim - 1)
-    spread = step * np.sqrt((1 - u**2) * 2.0 - f**2)
-    chances = scipy.stats.norm.pdf(points.ravel(), mean[:, None], spread[:, None]) * weights.ravel()
-    left = np.linalg.solve(np.eye(points.size) - chances[:-1], np.ones(points.size))
-    return float(1 + chances[-1] @ left)
-
-
-def beyond(level: float) -> float:
-    """Steps by which a chain's last one goes too far: a Gaussian walk of drift θ ends (.5826 + θ/4) standard deviations beyond
-    a level (Siegmund 1985)."""
-    walk = drift_of_a_chain(level) / np.sqrt((1 - level**2) * 2.0 - drift_of_a_chain(level) ** 2)
-    return (0.5826 + walk / 4) / walk
-
-
-#: Of chains; what is linear in them goes out of two, and of the other two, by which it is known how well.
-STEPS = np.array([3.2e-3, 1.6e-3, 8e-4])
-
-
-@pytest.mark.parametrize(("dim", "start", "level"), [(2.0, 0.5, 0.6), (10.0, 0.6, 0.75)])
-def test_a_chain_takes_both_orders_and_what_its_last_step_goes_too_far(dim: float, start: float, level: float) -> None:
-    orders = np.array([passage_steps(LINEAR, dim, step, start, level) for step in STEPS])
-    gaps = np.array([mean_of_a_chain(dim, step, start, level) for step in STEPS]) - orders[:, 0]
-    rough, fine = 2 * gaps[1:] - gaps[:-1]
-    error = abs(fine - rough)
-    assert fine == pytest.approx(orders[0, 1] + beyond(level), abs=error)
-    assert error < min(beyond(level) / 10, 0.05 * orders[0, 1])
-
-
-def test_the_diffusion_has_what_both_orders_leave_out() -> None:
-    """76 steps of 669, where a step's shrinkage is up to .46 of its drift; whole steps of the drift alone are early, too."""
-    dim, start, level, square = 20.0, 0.6, 0.75, Activation.parse("h2")
-    chain = np.array([mean_of_a_chain(dim, step, start, level) for step in STEPS])
-    walks = [
-        hitting_distribution(Wandering(LINEAR, dim, step, square), start, level**2).moments().mean for step in STEPS
-    ]
-    early = np.log(drift_of_a_chain(level) / drift_of_a_chain(start)) / 2
-    gaps = chain - np.array(walks) / STEPS - beyond(level) - early
-    rough, fine = 2 * gaps[1:] - gaps[:-1]
-    left = chain[0] - sum(passage_steps(LINEAR, dim, STEPS[0], start, level)) - beyond(level)
-    assert abs(fine) < abs(fine - rough) < 0.01 * left
-    assert abs(gaps[0]) < 0.05 * left
-
-
 def test_at_the_whole_step_size_drift_and_shrinkage_meet() -> None:
     largest = allowed_step(LINEAR, DIM, START, LEVEL)
     assert largest == pytest.approx(0.3 * 2 * (1 - LEVEL**2) / (2.0 * (DIM - 1)), rel=1e-2)
@@ -167,3 +113,57 @@ def test_a_row_that_a_step_lengthens_turns_less(rows: str, loss: Loss, rule: Rul
     student = committee(h3, 1, rows="projected" if rows == "projected" else "sphere")
     found = drift(student, Additive(h3, (1.0,)), loss, rule, dim, light=rows == "light")
     assert found.second_order(dim, u)[0] == pytest.approx(shrunk(rows, rule, loss, dim, u), rel=1e-3)
+
+
+def drift_of_a_chain(u: np.ndarray) -> np.ndarray:
+    """That of `LINEAR`."""
+    return 0.3 * (1 - u**2) * u
+
+
+def mean_of_a_chain(dim: float, step: float, start: float, level: float) -> float:
+    """Of Gaussian steps with the moments of `LINEAR`: the linear equation of the mean at 1000 overlaps, which hardly fall."""
+    edges = np.linspace(start - 0.2, level, int((level - start + 0.2) / (1.5 * step)) + 1)
+    points, weights = gauss_legendre(edges[:-1], edges[1:], 6)
+    u = np.append(points, start)
+    f = drift_of_a_chain(u)
+    mean = u + step * f - step**2 * u * (dim - 1)
+    spread = step * np.sqrt((1 - u**2) * 2.0 - f**2)
+    chances = scipy.stats.norm.pdf(points.ravel(), mean[:, None], spread[:, None]) * weights.ravel()
+    left = np.linalg.solve(np.eye(points.size) - chances[:-1], np.ones(points.size))
+    return float(1 + chances[-1] @ left)
+
+
+def beyond(level: float) -> float:
+    """Steps by which a chain's last one goes too far: a Gaussian walk of drift θ ends (.5826 + θ/4) standard deviations beyond
+    a level (Siegmund 1985)."""
+    walk = drift_of_a_chain(level) / np.sqrt((1 - level**2) * 2.0 - drift_of_a_chain(level) ** 2)
+    return (0.5826 + walk / 4) / walk
+
+
+#: Of chains; what is linear in them goes out of two, and of the other two, by which it is known how well.
+STEPS = np.array([3.2e-3, 1.6e-3, 8e-4])
+
+
+@pytest.mark.parametrize(("dim", "start", "level"), [(2.0, 0.5, 0.6), (10.0, 0.6, 0.75)])
+def test_a_chain_takes_both_orders_and_what_its_last_step_goes_too_far(dim: float, start: float, level: float) -> None:
+    orders = np.array([passage_steps(LINEAR, dim, step, start, level) for step in STEPS])
+    gaps = np.array([mean_of_a_chain(dim, step, start, level) for step in STEPS]) - orders[:, 0]
+    rough, fine = 2 * gaps[1:] - gaps[:-1]
+    error = abs(fine - rough)
+    assert fine == pytest.approx(orders[0, 1] + beyond(level), abs=error)
+    assert error < min(beyond(level) / 10, 0.05 * orders[0, 1])
+
+
+def test_the_diffusion_has_what_both_orders_leave_out() -> None:
+    """76 steps of 669, where a step's shrinkage is up to .46 of its drift; whole steps of the drift alone are early, too."""
+    dim, start, level, square = 20.0, 0.6, 0.75, Activation.parse("h2")
+    chain = np.array([mean_of_a_chain(dim, step, start, level) for step in STEPS])
+    walks = [
+        hitting_distribution(Wandering(LINEAR, dim, step, square), start, level**2).moments().mean for step in STEPS
+    ]
+    early = np.log(drift_of_a_chain(level) / drift_of_a_chain(start)) / 2
+    gaps = chain - np.array(walks) / STEPS - beyond(level) - early
+    rough, fine = 2 * gaps[1:] - gaps[:-1]
+    left = chain[0] - sum(passage_steps(LINEAR, dim, STEPS[0], start, level)) - beyond(level)
+    assert abs(fine) < abs(fine - rough) < 0.01 * left
+    assert abs(gaps[0]) < 0.05 * left
