@@ -38,6 +38,16 @@ def test_a_linear_drift_in_closed_form() -> None:
     assert second == pytest.approx(np.trapezoid(later, u), rel=1e-6)
 
 
+@pytest.mark.parametrize("start", [0.05, 0.0, -0.3])
+def test_a_drift_that_is_none_nowhere_is_passed_through_zero(start: float) -> None:
+    """f = ν(1 − u²): ∫du/f is the difference of artanh u over ν; below 0 shrinkage is on its side, and bounds no step."""
+    constant = replace(LINEAR, coefficients=np.array([0.3]))
+    first, _ = passage_steps(constant, DIM, 1e-4, start, LEVEL)
+    assert first == pytest.approx((np.arctanh(LEVEL) - np.arctanh(start)) / 0.3 / 1e-4, rel=1e-10)
+    largest = 0.3 * (1 - LEVEL**2) / (LEVEL * (DIM - 1))  # K = u(d − 1)Eψ²/2
+    assert allowed_step(constant, DIM, start, LEVEL) == pytest.approx(largest, rel=2e-2)
+
+
 def test_at_the_whole_step_size_drift_and_shrinkage_meet() -> None:
     largest = allowed_step(LINEAR, DIM, START, LEVEL)
     assert largest == pytest.approx(0.3 * 2 * (1 - LEVEL**2) / (2.0 * (DIM - 1)), rel=1e-2)
@@ -47,7 +57,7 @@ def test_at_the_whole_step_size_drift_and_shrinkage_meet() -> None:
 def test_no_way_over_a_barrier_and_none_from_nowhere() -> None:
     with pytest.raises(InputError, match="is not found from"):
         allowed_step(replace(LINEAR, coefficients=np.array([0.0, -0.1, 0.5])), DIM, START, LEVEL)
-    with pytest.raises(InputError, match="0 < start < level < 1"):
+    with pytest.raises(InputError, match="-1 < start < level < 1"):
         passage_steps(LINEAR, DIM, 1e-4, 0.5, 0.4)
 
 
