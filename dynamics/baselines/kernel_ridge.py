@@ -18,6 +18,7 @@ from dynamics.core.trajectory import Plotted, variable
 from theory import InputError
 from theory.baselines import gegenbauer
 from theory.baselines.kernel_ridge import KernelRidge
+from theory.baselines.sample_pairs import pairs
 from theory.core.arguments import check_whole
 from theory.core.streams import stream
 
@@ -32,7 +33,9 @@ _ROUNDED = 1e-4
 
 @dataclass(frozen=True)
 class KernelRidgeResult(Plotted):
-    """Attributes: dataset with ``risk`` (replica, samples), ``predicted`` and ``staircase`` (samples,); risk the array."""
+    """Attributes: dataset with ``risk`` (replica, samples), ``predicted``, ``predicted_valid`` and ``staircase`` (samples,);
+    risk the array.
+    """
 
     dataset: "xr.Dataset"
     risk: np.ndarray
@@ -118,6 +121,11 @@ def _dataset(problem: KernelRidge, sizes: list[int], risk: np.ndarray, seed: int
         {
             "risk": variable(("replica", "samples"), risk, "population mean squared error of the fit"),
             "predicted": variable("samples", [problem.risk(n) for n in sizes], "deterministic equivalent"),
+            "predicted_valid": variable(
+                "samples",
+                [float(pairs(problem, n).holds) for n in sizes],
+                "1 where the prediction's conditions hold, 0 where they do not",
+            ),
             "staircase": variable("samples", [problem.staircase(n) for n in sizes], "energy of the degrees beyond n"),
             "energy": variable("degree", problem.energies[:degrees], "energy of the target"),
             "harmonics": variable("degree", problem.multiplicities[:degrees], "spherical harmonics of the degree"),

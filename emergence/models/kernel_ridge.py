@@ -97,21 +97,24 @@ def _cost(resolved: Resolved) -> Cost:
 
 
 def _table(resolved: Resolved, run: Run) -> str:
-    from emergence import table
+    from emergence import conditions, table
+    from theory.baselines.sample_pairs import pairs
 
     data, total, rows = run.data, resolved.regression.total, []
+    held = {n: (pairs(resolved.regression, n),) for n in data.samples.values.tolist()}
     for n in data.samples.values.tolist():
         at = data.sel(samples=n)
         risk = at.risk.values / total
         error = float(risk.std(ddof=1) / math.sqrt(risk.size)) if risk.size > 1 else None
-        rows.append((n, float(at.predicted) / total, float(risk.mean()), error, float(at.staircase) / total))
+        left = float(at.staircase) / total
+        rows.append((n, float(at.predicted) / total, float(risk.mean()), error, left, conditions.mark(held[n])))
     degrees = zip(data.degree.values, data.energy.values, data.harmonics.values, strict=True)
     energy = ", ".join(f"{int(k)}: {float(x) / total:.3g} in {int(b)}" for k, x, b in degrees if x > 1e-9 * total)
     first = f"share of the target's energy by degree, and its harmonics: {energy}"
-    shown = table.render(("samples", "predicted", "measured", "±", "staircase"), rows)
-    return "\n".join(
-        [first, "", shown, "", "mean squared error over that of knowing nothing; inputs uniform on the sphere"]
-    )
+    shown = table.render(("samples", "predicted", "measured", "±", "staircase", "predicted valid"), rows)
+    outside = conditions.explained((f"{n} samples", own) for n, own in held.items())
+    unit = "mean squared error over that of knowing nothing; inputs uniform on the sphere"
+    return "\n".join([first, "", shown, *outside, "", unit])
 
 
 MODEL = Model(
@@ -127,7 +130,7 @@ MODEL = Model(
             run=_run,
             table=_table,
             cost=_cost,
-            variables=("risk", "predicted", "staircase", "energy", "harmonics"),
+            variables=("risk", "predicted", "predicted_valid", "staircase", "energy", "harmonics"),
         ),
     ),
 )

@@ -32,6 +32,7 @@ from theory.baselines.correlation import (
     win_probabilities,
 )
 from theory.baselines.kernel_ridge import Kernel, KernelRidge
+from theory.baselines.sample_pairs import pairs
 from theory.baselines.toy import Toy
 from theory.baselines.toy import derivation as toy_derivation
 from theory.core import hermite
@@ -545,6 +546,53 @@ def test_deterministic_equivalent_and_its_limits() -> None:
     assert problem.staircase(10**4) == 0
     blind = KernelRidge(H3, Teacher.of([1.0], 10), Kernel.parse("h1+h2"))  # a kernel without degree 3
     assert blind.risk(1e5) >= blind.energies[3]
+
+
+def test_pairs_are_what_the_equivalent_leaves_out_of_many_samples() -> None:
+    """v'C⁻²v of sample covariances C of the products x_a x_b, whitened: N = 15 harmonics, of degrees 0 and 2, all learned.
+
+    By Δ = C − 1, XX = N X for a sample's X, E v'Δ²v = (N − 1)/n, E v'Δ³v = (N² − 3N + 2)/n² and
+    E v'Δ⁴v = (2(N − 1)² + e − 2N + 1)/n² + O(n⁻³), 5e/n² being `pairs`; beside (1 − N/n)⁻³ that is −3/n + (5e − 9N + 7)/n².
+    """
+    dim, samples, replicas, rng = 5, 320, 12_000, np.random.default_rng(0)
+    i, j = np.triu_indices(dim)
+    second = np.diag(np.where(i == j, 2.0, 1.0)) + np.outer(i == j, i == j)
+    whitener = np.linalg.inv(np.linalg.cholesky(second / (dim * (dim + 2))))
+    # A product of two coordinates, x_a x_b of a ≠ b: of degree 2, and of unit mean square.
+    v = np.eye(i.size)[i != j] * np.sqrt(dim * (dim + 2.0)) @ np.linalg.inv(whitener)
+    found = np.empty(replicas)
+    for one in range(replicas):
+        x = rng.standard_normal((samples, dim))
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        fields = (x[:, i] * x[:, j]) @ whitener.T
+        found[one] = np.mean(np.sum(np.linalg.solve(fields.T @ fields / samples, v.T) ** 2, axis=0))
+    share = i.size / samples
+    moved = found * (1 - share) ** 3 - 1
+    error = float(np.std(moved)) / np.sqrt(replicas)
+    added = pairs(KernelRidge(Activation.parse("h2"), Teacher.of([1.0], dim), Kernel.parse("h2"), 1e-9), samples).value
+    nested = -3 / samples + (7 - 9 * i.size) / samples**2
+    allowed = 4 * error + 10 * share**3
+    assert np.mean(moved) == pytest.approx(nested + added, abs=allowed)
+    assert np.mean(moved) != pytest.approx(nested, abs=allowed)
+
+
+@pytest.mark.parametrize(
+    ("activation", "kernel", "dim", "samples", "holds"),
+    [
+        ("h1", "exp", 6, 60, False),
+        ("h3", "h1+h2+h3", 4, 47, False),
+        ("h1", "exp", 24, 48, True),
+        ("h3", "exp", 8, 60, True),
+    ],
+)
+def test_kernel_ridge_says_where_its_mean_is_off(
+    activation: str, kernel: str, dim: int, samples: int, holds: bool
+) -> None:
+    problem = KernelRidge(Activation.parse(activation), Teacher.of([1.0], dim), Kernel.parse(kernel))
+    run = kernel_ridge(problem, [samples], replicas=300)
+    off, error = run.risk.mean() / problem.risk(samples) - 1, run.risk.std() / problem.risk(samples) / np.sqrt(300)
+    assert bool(run.dataset.predicted_valid[0]) == holds == (abs(off) < 0.1)
+    assert abs(abs(off) - 0.1) > 2 * error  # the runs do say it
 
 
 @pytest.mark.parametrize("kernel", ["relu", "h1+h2"])

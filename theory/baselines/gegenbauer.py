@@ -63,6 +63,17 @@ def _neighbours(degree: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
     return (k + dim - 2) / (2 * k + dim - 2), k / (2 * k + dim - 2)
 
 
+def gauss(count: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cosines s of two inputs and their chances, each of shape (count,): means of polynomials of degree 2 count − 1 are exact.
+
+    Raises `InputError` for d < 3.
+    """
+    rise, fall = _neighbours(count, dim)
+    beside = np.sqrt(rise[: count - 1] * fall[1:count])
+    points, vectors = np.linalg.eigh(np.diag(beside, 1) + np.diag(beside, -1))
+    return points, vectors[0] ** 2
+
+
 def hermite(degree: int, dim: int) -> np.ndarray:
     r"""$h_j(\sqrt d\,s)=\sum_kH_{jk}Q_k(s)$, H of shape (degree + 1, degree + 1), by the recurrence of $h_j$.
 

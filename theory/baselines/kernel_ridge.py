@@ -167,8 +167,8 @@ class KernelRidge:
     def risk(self, samples: float) -> float:
         r"""Predicted mean squared error $E\|\hat f-f_*\|^2$ (twice the toolkit's loss).
 
-        The mean over training sets is larger by about the relative variance of one fit, of order 1/n: some 1/n while half of
-        a degree is missing, 8/n where half of the last one is (measured in d = 8 and 12; docs/baselines.md).
+        The mean over training sets lies above it: where samples are many beside what is learned by some 1/n, or 8/n where half
+        of the last degree is (measured in d = 8 and 12; docs/baselines.md); else by what `theory.baselines.sample_pairs` says.
         """
         kappa = self.resolution(samples)
         xi = self.eigenvalues
