@@ -3,7 +3,7 @@ r"""When the deterministic equivalent of kernel ridge regression holds: what pai
 In orthonormal harmonics φ(x), with the equivalent's κ and the share $u_k=\xi_k/(\xi_k+\kappa)$ of degree k that is learned, a
 fit leaves $f_*-\hat f=\sum_m(-1)^m(u\Delta)^m(1-u)f_*$, $\Delta=\frac1n\sum_i\varphi(x_i)\varphi(x_i)^\top-1$. In the mean of
 its square the equivalent has all products in which samples are nested. The first that are not go twice from one sample to
-another and back, i, j, i, j. There are five of them, by how many of the four factors each of the two residuals has, and where u
+another and back, i, j, i, j. There are five, by how many of the four factors each of the two residuals has, and where u
 is 1 they add to the risk, beside itself,
 $$\frac5{n^2}\,E\big[g(s)^3Q_k(s)\big],\qquad g(s)=\sum_ku_kB_kQ_k(s),$$
 s the cosine of two inputs (derived; what else a finite n does is −3/n there, and $9/n^2$ for every harmonic that is learned).
