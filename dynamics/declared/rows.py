@@ -66,6 +66,10 @@ class Rows:
         """Length of all rows together."""
         return jnp.linalg.norm(self.array)
 
+    def total(self, numbers: jax.Array) -> jax.Array:
+        """Sum of numbers, one for each row, (m,)."""
+        return jnp.sum(numbers)
+
     def mixed(self, matrix: jax.Array) -> "Rows":
         """Row k becomes Σ_l matrix_kl · row l."""
         return self._new(matrix @ self.array)

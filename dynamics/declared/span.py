@@ -158,6 +158,10 @@ class Span:
         """Length of all rows together."""
         return jnp.sqrt(jnp.maximum(jnp.sum(self.dot(self)), 0.0))
 
+    def total(self, numbers: jax.Array) -> jax.Array:
+        """Sum of numbers, one for each row, (m,)."""
+        return jnp.sum(numbers)
+
     # ------------------------------------------------------------------------ mixtures
 
     def mixed(self, matrix: jax.Array) -> "Span":

@@ -61,6 +61,10 @@ class Vectors(Protocol):
         """Length of all rows together (Frobenius)."""
         ...
 
+    def total(self, numbers: Any) -> Any:
+        """Sum of `numbers`, one for each row, such as the second layer's."""
+        ...
+
     def elementwise(self, function: Callable[..., Any], *others: "Vectors") -> "Vectors":
         """A function of coordinates: in R^d only, exact simulation refuses it."""
         ...
@@ -345,7 +349,7 @@ class SAM(Rule):
         if self.layers == "first":
             reach = self.radius / _divisor(first.rows.norm())
             return self.along(at, at.gradient(at.rows + first.rows * reach, at.second))
-        length = (first.rows.norm() ** 2 + (first.second**2).sum()) ** 0.5
+        length = (first.rows.norm() ** 2 + first.rows.total(first.second**2)) ** 0.5
         reach = self.radius / _divisor(length)
         return self.along(at, at.gradient(at.rows + first.rows * reach, at.second + reach * first.second))
 
