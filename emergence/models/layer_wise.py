@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     import theory
+    from theory.declared.known import Known
 
 
 @dataclass(frozen=True)
@@ -135,19 +136,67 @@ def _run(resolved: Resolved, progress: Progress | None, _: object) -> Run:
     return Run(result.dataset, result=result)
 
 
-def _table(resolved: Resolved, run: Run) -> str:
-    from emergence import table
-    from emergence.prediction import over_replicas
+def _in_steps(resolved: Resolved) -> "dict[int, Known]":
+    """By direction, counted from 1, when the rows of this start find it, as the declared model that this is; none where a
+    direction's step is not known.
 
-    data = run.data
-    steps = (resolved.predicted / resolved.step_size).tolist()
+    (`Resolved.predicted` is of one neuron and one direction, which other directions move by a percent or two.)
+    """
+    import numpy as np
+
+    import theory
+    from theory.declared.directions import Directions
+    from theory.declared.emergence import FOUND_STEPS
+    from theory.declared.inputs import Inputs
+    from theory.declared.loss import Correlation
+    from theory.declared.model import DeclaredModel
+    from theory.declared.predict import predict
+    from theory.declared.rule import Rule
+    from theory.declared.start import Start
+    from theory.declared.student import committee
+    from theory.declared.target import Additive
+
+    if resolved.unknown:
+        return {}
+    teacher, initial, problem = resolved.teacher, resolved.initial, resolved.problem
+    model = DeclaredModel(
+        Directions.orthonormal(Inputs.isotropic(teacher.dim), teacher.width),
+        Additive(resolved.activation, tuple(teacher.a.tolist())),
+        committee(resolved.activation, problem.student_width, rows="sphere"),
+        Rule(resolved.step_size, problem.batch),
+        Correlation(),
+    )
+    start = Start((np.concatenate([initial.on_teachers, initial.residual], axis=1),))
+    try:
+        known = predict(model, start).of_quantity(FOUND_STEPS)
+    except theory.InputError:
+        return {}
+    return {one.place: one for one in known if one.place}
+
+
+def _table(resolved: Resolved, run: Run) -> str:
+    from emergence import conditions, table
+    from emergence.prediction import explained, over_replicas
+
+    data, known = run.data, _in_steps(resolved)
+    at = [known.get(q) for q in range(1, resolved.teacher.width + 1)]
+    ends = [(one.value, one.low, one.high) if one else (math.nan,) * 3 for one in at]
+    predicted, low, high = ([x if math.isfinite(x) else None for x in column] for column in zip(*ends, strict=True))
     neurons = [int(k) if k >= 0 else None for k in resolved.neuron]
-    measured = over_replicas(run.result.half_steps)
-    columns = {"weight": resolved.teacher.a.tolist(), "neuron": neurons, "steps_half predicted": steps, **measured}
+    columns = {
+        "weight": resolved.teacher.a.tolist(),
+        "neuron": neurons,
+        "steps_half predicted": predicted,
+        "low": low,
+        "high": high,
+        "predicted valid": [conditions.mark(one.conditions) if one else None for one in at],
+        **over_replicas(run.result.half_steps),
+    }
     rows = [(q, *row) for q, row in enumerate(zip(*columns.values(), strict=True), start=1)]
     first, last = (table.cell(float(data.loss.values[:, place].mean())) for place in (0, -1))
     lines = [
         table.render(("direction", *columns), rows),
+        *explained(one.reasons if one else [] for one in at),
         "",
         f"loss after the second layer: {first} at the start, {last} at step {run.result.steps} (population fit)",
     ]

@@ -226,6 +226,31 @@ def test_of_one_direction_the_time_is_known_at_any_exponent(link: str) -> None:
     assert time[0] == pytest.approx(float(np.interp(0.5, path**2, np.linspace(0, 10.0, 2001))), abs=1e-3)
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_layer_wise_steps_are_those_of_all_directions_with_their_conditions(seed: int) -> None:
+    """Beside the overlaps' own equations, dt_q/dτ = 3a_q t_q² − 3t_q Σ_p a_p t_p³, of the first row that is there."""
+    resolved = layer_wise.resolve(layer_wise.LayerWiseProblem(seed=seed))
+    a, start = resolved.teacher.a, resolved.initial.overlap
+    known, steps = layer_wise._in_steps(resolved), []
+    for p in range(2):
+
+        def found(_: float, t: np.ndarray, p: int = p) -> float:
+            return float(t[p] ** 2 - 0.5)
+
+        found.terminal = True  # type: ignore[attr-defined]
+        runs = [
+            scipy.integrate.solve_ivp(
+                lambda _, t: 3 * (a * t**2 - t * (a @ t**3)), (0.0, 50.0), row, events=found, rtol=1e-9, atol=1e-12
+            )
+            for row in start
+        ]
+        steps.append(min(run.t_events[0][0] for run in runs if len(run.t_events[0])) / resolved.step_size)
+    assert [known[1].value, known[2].value] == pytest.approx(steps, rel=1e-3)
+    assert resolved.predicted / resolved.step_size != pytest.approx(np.array(steps), rel=1e-3)  # one direction alone
+    # At the default step noise moves a time by a third and more.
+    assert [x.name for x in known[2].conditions if not x.holds] == ["fluctuations"]
+
+
 def test_a_run_whose_times_are_not_known_says_why() -> None:
     resolved = layer_wise.resolve(
         layer_wise.LayerWiseProblem(activation="h2", dim=16, teacher_width=2, student_width=2)
@@ -237,7 +262,7 @@ def test_a_run_whose_times_are_not_known_says_why() -> None:
     )
     assert "no steps predicted: activation 'h2' has information exponent 2" in shown
     rows = [line.split() for line in shown.splitlines() if line.strip().startswith(("1 ", "2 "))]
-    assert [row[2:4] for row in rows] == [["-", "-"], ["-", "-"]]
+    assert [row[2:7] for row in rows] == [["-"] * 5] * 2
 
 
 def test_win_probabilities_against_draws() -> None:
