@@ -69,6 +69,12 @@ _THIRD = 0.03
 _OLD = 3e-3
 #: Share of the step that is held from which a mean loss at rest is that of rare runs; and of it that may be left out.
 _HELD, _LEFT_OUT = 0.3, 0.05
+#: What each of the conditions on the mean of SGD leaves out of it where it just holds.
+_TENTH = 0.1
+#: By how much other directions and rows may move the flow's time where the law of SGD is that of the pair by itself, which
+#: does not know that noise moves them, too (h3, d = 12 and 24, moved by .63 and .35: SGD takes 1.9 and 1.6 times the mean of
+#: that law, in the latter a tenth of the runs for ever; of 30 directions moved by less one is out of low to high).
+_MOVED = 0.25
 #: Largest squared norm, over the target's, at which students that noise keeps there have been seen not to diverge (h3: 0 of
 #: 200 at 0.04, 10 of 12 at 0.08).
 _GROWN = 0.05
@@ -169,6 +175,7 @@ def _in_steps(
         known = stable.holds and 0 < entry.value < np.inf
         own, kept = law(replace(rule, step_size=size), entry.place - 1) if known and entry.place else (None, ())
         near = () if own is None else (scattered(entry.value, own),)
+        itself = () if own is None else _by_itself(entry.low, entry.high)
         moved = sum(x.value for x in near)
         ends = np.array([entry.low / (1 + moved), entry.high * (1 + moved)])
         low, high = steps_until(rule.step_size, ends)[0].tolist()
@@ -185,6 +192,7 @@ def _in_steps(
             fact("noise", not rule.noise or (own is not None and steady), NOISE),
             fact("fluctuations", entry.value < np.inf, NEVER),
             *near,
+            *itself,
             *kept,
             *waits,
         )
@@ -220,7 +228,7 @@ def _additive(
         source = weight_decay.REFERENCE if prediction.decay else _ADDITIVE
         yield Known(FITTED, loss_time, TIME, source, (*conditions, *_fitted(low, high)), place, low, high)
         if type(rule) is Rule and not callable(rule.step_size) and steady:
-            yield from _of_sgd(prediction, race, rule, p, conditions)
+            yield from _of_sgd(prediction, race, rule, p, own)
     if type(rule) is Rule and callable(rule.step_size) and prediction.has_sgd_law:
         yield Unknown(OF_SGD, "the step size is a schedule: the law of SGD's times is known for a constant one only")
     yield from _rest(prediction, found, signal)
@@ -300,10 +308,13 @@ def _law_of_sgd(
     return HittingLaw(law.mean / pace, law.std / pace, law.turned), (others.kept(p),)
 
 
-def _of_sgd(
-    prediction: Prediction, race: _Race, rule: Rule, p: int, conditions: tuple[Condition, ...]
-) -> Iterator[Known]:
-    """Mean and spread over replicas of SGD: at steps up to the largest, where they may be far from the flow's time."""
+def _of_sgd(prediction: Prediction, race: _Race, rule: Rule, p: int, flow: Validity) -> Iterator[Known]:
+    """Mean and spread over replicas of SGD: at steps up to the largest, where they may be far from the flow's time.
+
+    What finite size moves the flow's time by moves the mean by the same share, give or take the spread's share of that, since
+    noise moves other directions, too; and each of the conditions on runs that lose a row and on rare samples stands for a
+    tenth of the mean where it just holds: low to high is all of these.
+    """
     (law, kept), size = _law_of_sgd(prediction, race, rule, p), float(rule.step_size)  # type: ignore[arg-type]
     if law is None:
         return
@@ -314,7 +325,7 @@ def _of_sgd(
     grown = small(
         "grown", rest, _GROWN, "grown: noise keeps students at {:.2g} of the target's size, where SGD may diverge"
     )
-    conditions = (*conditions, stable, grown, *kept, *of_law(prediction, p, size, rule.batch))
+    conditions = (*flow.conditions, stable, grown, *kept, *of_law(prediction, p, size, rule.batch))
     source = "one-task diffusion; theory.one_task.hitting_distribution"
     found = [(MEAN_STEPS, SPREAD_STEPS, law, conditions)]
     if prediction.activation.parity is None:
@@ -327,8 +338,18 @@ def _of_sgd(
     for mean, spread, one, held in found:
         own = (*held, fact("stays", np.isfinite(one.std), stays))
         noise = of_noise(prediction, p, size, one, rule.batch)
-        yield Known(mean, one.mean / size, STEPS, source, (*own, noise[1]), p + 1)
+        own = (*own, *_by_itself(flow.low, flow.high))
+        beside = 1 + _TENTH * sum(x.value / x.limit for x in (*kept, noise[1]))
+        beside += one.std / one.mean * (wide(flow.low, flow.high) - 1)
+        low, high = (one.mean / size * x / float(prediction.time_half[p]) for x in (flow.low, flow.high))
+        yield Known(mean, one.mean / size, STEPS, source, (*own, noise[1]), p + 1, low / beside, high * beside)
         yield Known(spread, one.std / size, STEPS, source, (*own, *noise), p + 1)
+
+
+def _by_itself(low: float, high: float) -> tuple[Condition, ...]:
+    """Whether the law of a pair by itself is that of SGD; said where the flow's time has an interval."""
+    sentence = "others: other directions and rows move the flow's time by a factor {:.3g}, and noise moves them, too"
+    return () if np.isnan(low) else (small("others", wide(low, high), 1 + _MOVED, sentence),)
 
 
 def _law_of_row(rows: Mapping[int, LoneRow], rule: Rule, p: int) -> tuple[HittingLaw | None, tuple[Condition, ...]]:
