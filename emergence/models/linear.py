@@ -289,16 +289,14 @@ def _table(_: Resolved, run: Run) -> str:
 def _predict(resolved: Resolved) -> Document:
     """Both phases of label-noise SGD, from the averaged flow."""
     from emergence import conditions, console, table
+    from theory.linear.phases import NEEDED
 
     phases = resolved.phases
     values = {name: None if phases is None else float(getattr(phases, name)) for name in PREDICTED}
     held = {} if phases is None else {name: phases.conditions[name] for name in PREDICTED}
     curves = {name: [] if phases is None else getattr(phases, name).tolist() for name in ("times", *CURVES)}
     if phases is None:
-        console.warn(
-            "nothing is predicted: that needs label noise on real labels, more training points than dimensions and a "
-            "stable step size"
-        )
+        console.warn(f"nothing is predicted: that needs {NEEDED}")
     rows = [(name, value, conditions.mark(held[name]) if held else None) for name, value in values.items()]
     text = table.render(("quantity", "predicted", "valid"), rows)
     content = {

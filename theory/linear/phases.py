@@ -45,6 +45,11 @@ from theory.prediction.validity import Condition
 
 #: Alignment has set in when the mean absolute cosine has gone this share of the way from a random direction's to 1.
 ONSET_SHARE = 0.25
+#: What has phases.
+NEEDED = (
+    "label noise on real labels, the network itself and not its first-order expansion, more training points than dimensions "
+    "and a stable step size"
+)
 _TOLERANCE = 1e-6
 _NODES = 200
 #: So often is the end of the curves doubled where the onset is not there yet.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dynamics import LinearRun
-from theory.linear.phases import Phases
+from theory.linear.phases import NEEDED, Phases
 from validation.comparison import WITHIN, Case, Found, Progress, Row, Stage, judge_replicas, summary
 from validation.experiments.averaged_flow import ACCURACY, halving_steps, onset_steps
 from validation.figures.linear import neuron_paths, norm_and_alignment
@@ -21,7 +21,7 @@ _RULE = (
     f"Agrees: the mean over replicas lies within {WITHIN}, {ACCURACY:.0%} of the prediction and the "
     "spacing of the records of the predicted steps; wrong theories must be rejected."
 )
-_NOTHING = "Nothing is predicted: that needs label noise, real labels and more training points than dimensions."
+_NOTHING = f"Nothing is predicted: that needs {NEEDED}."
 
 
 def linear_case(
