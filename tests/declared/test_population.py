@@ -96,6 +96,17 @@ def model_of(name: str) -> DeclaredModel:
     return DeclaredModel(DIRECTIONS, target, student, Rule(0.1, decay=0.2), loss)
 
 
+@pytest.mark.parametrize("text", ["tanh(100*z)", "silu(63*z)", "softplus(20*z)", "sin(5*z)+h2", "cos(5*z)+z"])
+def test_the_steepest_that_is_taken_holds_and_what_is_steeper_is_refused(text: str) -> None:
+    """Digits are lost, and exponentials overflow, beyond: checks then end as errors."""
+    for student in (committee(act(text), 3, 0.5), two_homogeneous(act(text), 3)):
+        model = DeclaredModel(DIRECTIONS, additive(text), student, Rule(0.1))
+        assert population_flow(model).derivation.verify() >= 7
+    steeper = re.sub(r"\d+\*z", lambda found: f"{int(found[0][:-2]) + 1}*z", text)
+    with pytest.raises(InputError, match="has no closed two-point kernel"):
+        population_flow(replace(model, student=committee(act(steeper), 3, 0.5)))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_every_step_holds_on_its_own_road(name: str) -> None:
     assert population_flow(model_of(name)).derivation.verify() >= 7

@@ -198,8 +198,10 @@ def _of_ln_cosh(height: sp.Expr, slope: sp.Expr, beta: sp.Symbol) -> _Erf:
 #: ln(2 cosh y), of which softplus is y/2 and this at y/2.
 _LN_COSH = sp.Function("L")
 _EXPONENT = sp.Wild("x")
-#: Largest b² of tanh(bz): its terms of order b do not cancel as symbols.
-_STEEP = 1e4
+#: Largest b² of tanh(bz) and of z·tanh(bz): their terms of order b do not cancel as symbols, and the latter's leave rounding.
+_STEEP, _GATED = 1e4, 1e3
+#: The same of ln(2 cosh bz), whose exponentials overflow far out; and of waves, which are noise to a row from about there on.
+_FAR, _SHORT = 1e2, 25.0
 _ONE = sp.Integer(1)
 #: Functions of bz that are known, what they are times, how steep they may be, and the part that they are, from height and b.
 _KINDS: tuple[
@@ -208,10 +210,10 @@ _KINDS: tuple[
     (sp.erf, _ONE, STEEPEST, lambda height, slope, _: _Erf(height, slope, gated=False)),
     (sp.erf, z, STEEPEST, lambda height, slope, _: _Erf(height, slope, gated=True)),
     (sp.tanh, _ONE, _STEEP, lambda height, slope, beta: _Erf(height, slope * beta, gated=False)),
-    (sp.tanh, z, _STEEP, lambda height, slope, beta: _Erf(height, slope * beta, gated=True)),
-    (_LN_COSH, _ONE, _STEEP, _of_ln_cosh),
-    (sp.sin, _ONE, STEEPEST, lambda height, slope, _: _Wave(height, slope, odd=True)),
-    (sp.cos, _ONE, STEEPEST, lambda height, slope, _: _Wave(height, slope, odd=False)),
+    (sp.tanh, z, _GATED, lambda height, slope, beta: _Erf(height, slope * beta, gated=True)),
+    (_LN_COSH, _ONE, _FAR, _of_ln_cosh),
+    (sp.sin, _ONE, _SHORT, lambda height, slope, _: _Wave(height, slope, odd=True)),
+    (sp.cos, _ONE, _SHORT, lambda height, slope, _: _Wave(height, slope, odd=False)),
 )
 
 
