@@ -28,7 +28,7 @@ from dynamics.core.outside import Mistakes, chi_square, outside_columns, outside
 from dynamics.core.replicas import Stretch
 from theory import Activation, InitialState, Student, Teacher, draw_initial_state, predict
 from theory.declared.rule import Rule
-from validation.comparisons.additive import _judged, _lag, crowded, judge_flow, judge_sgd
+from validation.comparisons.additive import _judged, _lag, _law, crowded, judge_flow, judge_sgd
 from validation.comparisons.directions import FLOW, SGD, Runs
 
 ACCEPT, REJECT = 1e-4, 1e-6
@@ -375,6 +375,25 @@ def test_compare_expects_replicas_where_fluctuations_move_the_flow() -> None:
     scatter = np.linspace(-0.01, 0.01, 50)
     verdicts = {at: judge_sgd(prediction, 0, 10.0, at + scatter, runs, 0.0)[0] for at in (9.2, 9.9, 10.1, 11.5, 11.7)}
     assert verdicts == {9.2: "disagrees", 9.9: "disagrees", 10.1: "agrees", 11.5: "agrees", 11.7: "disagrees"}
+
+
+@pytest.mark.parametrize(("text", "judged"), [("relu", True), ("h1+0.5*h2", True), ("abs(z)", False)])
+def test_compare_judges_one_direction_of_low_exponent_by_its_law(text: str, judged: bool) -> None:
+    """At the mean of the law, not where it is off by thrice what it moves the flow by; of others it says that it has none."""
+    activation, teacher = Activation.parse(text), Teacher.power_law(1, 1.0, 100)
+    prediction = predict(activation, teacher, draw_initial_state(teacher, Student(2, 0.01), seed=1))
+    flow, scatter = float(prediction.time_half[0]), np.linspace(-0.01, 0.01, 50)
+    runs = Runs(step_size=2e-3, steps=20_000)
+    law = _law(prediction, 0, runs)
+    assert (law is not None) == judged
+    if law is None:
+        verdict, why = judge_sgd(prediction, 0, flow, flow + scatter, runs, 0.0)
+        assert (verdict, "no law of SGD" in why) == ("not judged", True)
+        return
+    shift = law.mean - flow
+    assert 0.01 * flow < shift < 0.3 * flow
+    verdicts = [judge_sgd(prediction, 0, flow, flow + at * shift + scatter, runs, 0.0)[0] for at in (-2, 1, 4)]
+    assert verdicts == ["disagrees", "agrees", "disagrees"]
 
 
 def test_the_first_of_two_nearly_equal_neurons_comes_early() -> None:

@@ -62,8 +62,8 @@ _COSINE = 0.1
 _NEAR = 2.0
 #: Of steps where no law counts that on labels.
 NOISE = "noise: what that on labels moves SGD by is not known"
-#: Square of what the second order of a step moves a mean by, beyond which it is not small (of 43 cases within it, 30 to 150
-#: dimensions, 42 were within 4 % of 200 runs each, one of 80 steps in 30 dimensions was 6 % off).
+#: Square of what the second order of a step moves a mean by, beyond which it is not small (of 42 cases within it, 30 to 150
+#: dimensions, 41 were within 4 % of 200 runs each, one of 80 steps in 30 dimensions was 6 % off).
 _THIRD = 0.03
 #: Age of gradients, over the steps that it takes, that does not matter.
 _OLD = 3e-3
@@ -124,16 +124,9 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
     law: _Law
     if prediction is not None:
         race = cache(partial(rivals, prediction))
-        entries = list(_additive(model.rule, prediction, pace, signal, race, steady))
-        law, lone = partial(_law_of_sgd, prediction, race), {}
-        if not prediction.has_sgd_law and prediction.teacher.width == 1:
-            lone = lone_rows(model, start)
-            law = partial(_law_of_row, lone)
-        if lone:
-            bound = least_step(lone, {0: float(prediction.time_half[0]) / pace})
-            held = of_rest(prediction, bound.value * pace, model.rule.batch)
-            kept = (x for x in entries if not (isinstance(x, Known) and x.quantity == BOUND))
-            entries = [*kept, replace(bound, conditions=(*bound.conditions, held))]
+        lone = {} if prediction.has_sgd_law or prediction.teacher.width > 1 else lone_rows(model, start)
+        entries = list(_additive(model.rule, prediction, pace, signal, race, steady, lone))
+        law = partial(_law_of_row, lone) if lone else partial(_law_of_sgd, prediction, race)
     else:
         entries, lone = list(_by_rows(model, start)), lone_rows(model, start)
         times = {x.place - 1: x.value for x in entries if isinstance(x, Known) and x.quantity == FOUND and x.place}
@@ -212,10 +205,17 @@ def _stable(size: float, bound: float) -> Condition:
 
 
 def _additive(
-    rule: Rule, prediction: Prediction, pace: float, signal: float, race: _Race, steady: bool
+    rule: Rule,
+    prediction: Prediction,
+    pace: float,
+    signal: float,
+    race: _Race,
+    steady: bool,
+    lone: Mapping[int, LoneRow],
 ) -> Iterator[Known | Unknown]:
-    """By the additive model's own prediction; `steady`: whether the noise is (`_is_steady`). Weight decay leaves directions as
-    they are while students are light.
+    """By the additive model's own prediction; `steady`: whether the noise is (`_is_steady`); `lone`: of which the largest step
+    is, where the second order of a step is not that of the plateau. Weight decay leaves directions as they are while students
+    are light.
     """
     found = validity(prediction)
     for p, own in enumerate(found):
@@ -235,7 +235,11 @@ def _additive(
     constant = not (callable(rule.step_size) or rule.decay or rule.noise_period)
     if type(rule) is Rule and constant and signal == 1:  # (noise of flips knows the input)
         yield from _rest_of_sgd(prediction, rule, found)
-    if prediction.learned.any():
+    if lone:
+        known = least_step(lone, {0: float(prediction.time_half[0]) / pace})
+        held = of_rest(prediction, known.value * pace, rule.batch)
+        yield replace(known, conditions=(*known.conditions, held))
+    elif prediction.learned.any():
         bound, worst = _bound(prediction, rule)
         conditions = (
             fact("momentum", type(rule) is Rule, given_step(rule)),
@@ -640,15 +644,15 @@ def _finds(rows: _Rows) -> Iterator[_Found]:
 
 def _by_rows(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
     rows = _Rows(model, start)
-    alone = model.target.count == 1 and (model.student.width == 1 or not is_quadratic(model.loss))
-    if rows.degree < (1 if alone else 2):
+    single = model.target.count == 1 and (model.student.width == 1 or not is_quadratic(model.loss))
+    if rows.degree < (1 if single else 2):
         raise InputError(
             "link and activation share no degree: no overlap grows at first order"
             if rows.degree == 0
             else "link and activation share degree 1: all rows grow together, at once; run declared-flow"
         )
     unit = np.allclose(np.diag(model.directions.covariance), 1.0)
-    general = _general(rows.degree, unit, alone)
+    general = _general(rows.degree, unit, single)
     keeps = model.student.homogeneous or model.student.rows != "free"
     kept = fact("rows", keeps, "rows: a free row of a committee changes its length, and so its rate, while it waits")
     if not is_quadratic(model.loss):
@@ -757,11 +761,11 @@ def _by_independent_rows(
         yield Known(FOUND, time, TIME, source, conditions, p + 1, time / exact, time * exact)
 
 
-def _general(degree: int, unit: bool, alone: bool) -> tuple[Condition, ...]:
-    """`alone`: each row has one direction and no other row to see."""
+def _general(degree: int, unit: bool, single: bool) -> tuple[Condition, ...]:
+    """`single`: each row has one direction and no other row to see."""
     grows = f"exponent: link and activation share degree {degree} first: no plateau; a time by itself needs 3 or more"
     varied = "variance: fields of the directions do not have variance 1, so that other degrees of the link count, too"
-    return fact("exponent", degree >= 3 or alone, grows), fact("variance", unit, varied)
+    return fact("exponent", degree >= 3 or single, grows), fact("variance", unit, varied)
 
 
 def _interval(times: Sequence[float], pulled: float) -> tuple[float, float]:
