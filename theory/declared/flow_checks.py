@@ -75,9 +75,8 @@ class Point:
         functions = [self.student.activation.function]
         if isinstance(self.target, Additive):
             functions.append(self.target.link.function)
-        return max(
-            [1.0, *(abs(float(sp.diff(x.args[0], z))) for f in functions for x in f.atoms(sp.erf, sp.tanh, sp.exp))]
-        )
+        slopes = [sp.diff(x.args[0], z) for f in functions for x in f.atoms(sp.erf, sp.tanh, sp.exp)]
+        return max([1.0, *(abs(float(x)) for x in slopes if x.is_number)])
 
     @cached_property
     def sample(self) -> tuple[np.ndarray, np.ndarray]:
