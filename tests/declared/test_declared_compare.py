@@ -179,14 +179,16 @@ def test_rows_notes_and_picture_are_of_what_was_run(found: dict) -> None:
         full, fine = (readings(found["model"], run, flow)[one.quantity][~lost] for run in (ran[SGD], half))
         kept = readings(found["model"], ran[SGD], flow)[one.quantity].mean() - full.mean()
         assert one.details["shift"] == pytest.approx(2 * (full.mean() - fine.mean()) + kept, rel=1e-9)
-    assert rows == [
+    *of_sgd, emerged = rows
+    assert (emerged["quantity"], emerged["verdict"]) == ("emergence of direction 1", "agrees")
+    assert of_sgd == [
         {
             "quantity": one.quantity, "predicted": one.predicted, "measured_mean": one.estimate,
             "measured_stderr": one.stderr, "verdict": verdict_of(one).verdict, "reason": "",
         }
         for one in judged
     ]  # fmt: skip
-    assert notes == []
+    assert notes == [f"Emergence of direction 1: {emerged['reason']}."]
     ((_, figure),) = compare._figures(found["model"], ran, {"no decay": fast})
     curves = {line.get_label(): line.get_xydata().T for line in figure.axes[0].get_lines()}
     at = half.dataset.time.values

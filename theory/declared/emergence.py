@@ -6,6 +6,7 @@ The additive model itself (isotropic inputs, orthonormal directions) has its own
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 
@@ -25,7 +26,10 @@ from theory.declared.rule import Rule
 from theory.declared.schedule import MOST_STEPS, steps_until
 from theory.declared.start import Start
 from theory.declared.steps_of_rows import BOUND, LoneRow, given_step, largest_at_the_start, least_step, lone_rows
-from theory.declared.target import as_additive
+from theory.declared.target import Additive, as_additive
+from theory.declared.whole_flow import ERROR as WAY_ERROR
+from theory.declared.whole_flow import REFERENCE as WAY_REFERENCE
+from theory.declared.whole_flow import Way, kicked, whole_flow
 from theory.one_task.hitting_distribution import HittingLaw
 from theory.one_task.stability import excess_at_rest
 from theory.prediction.greedy import select
@@ -46,6 +50,8 @@ from theory.prediction.validity import (
 
 LEADING, FOUND, FITTED = "emergence, leading order", "emergence", "half of its norm fitted"
 FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS = "emergence in steps", "emergence of SGD, mean", "emergence of SGD, spread"
+#: Of these the flow of all rows has times.
+_OF_WAY = (FOUND, FITTED)
 OF_SGD, TURNED_SHARE = "emergence of SGD", "share of SGD that turns to -e"
 MEAN_AT_E, SPREAD_AT_E = "emergence of SGD at e, mean", "emergence of SGD at e, spread"
 NORM, FLOOR, SGD_FLOOR = "squared norm at rest", "loss at rest", "loss at rest of SGD"
@@ -112,15 +118,38 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         raise InputError(
             f"data set of {model.rule.samples} samples: times are known on fresh samples only; run declared-sgd"
         )
+    speed(model.rule)  # refuses rules without a flow
+    if isinstance(as_additive(model.target), Additive) and not lone_row.common_degree(model):
+        raise InputError("link and activation share no degree: no overlap grows at first order")
+    try:
+        known = _of_rows_alone(model, start)
+    except InputError:  # (rows that pull at each other from the start, and other targets, have their flow alone)
+        known = _Told([], lambda rule, p: (None, ()), {})
+    entries, ways = _followed(model, start, known.entries)
+    own = memory(replace(model.rule, decay=0.0, samples=0))
+    rows = known.rows if own.lag else {}
+    lag = _Lag(own.lag, rows, float(model.student.activation.second_moment), speed(model.rule))
+    yield from entries
+    yield from _in_steps(model.rule, entries, known.law, lag, _is_steady(model.rule), ways)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What rows by themselves tell: entries, the law of SGD, and rows whose steps are known."""
+
+    entries: Sequence[Known | Unknown]
+    law: _Law
+    rows: Mapping[int, LoneRow]
+
+
+def _of_rows_alone(model: DeclaredModel, start: Start) -> _Told:
+    """Raises `InputError` where rows are no longer light or alone."""
     pace, signal, steady = speed(model.rule), model.rule.signal, _is_steady(model.rule)
     prediction, model = additive_prediction(model, start), lone_row.of_mean_labels(model)
     if model.student.trained:
-        raise InputError("the second layer is trained: rows are no longer light or alone; run declared-flow")
+        raise InputError("the second layer is trained")
     if is_quadratic(model.loss) and not model.student.homogeneous and model.student.width > 1:
-        raise InputError(
-            f"{model.student.width} rows of a committee pull at each other as strongly as the target does; run declared-flow, "
-            "or predict the correlation loss"
-        )
+        raise InputError(f"{model.student.width} rows pull at each other as strongly as the target does")
     law: _Law
     if prediction is not None:
         race = cache(partial(rivals, prediction))
@@ -134,11 +163,51 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         law = partial(_law_of_row, lone)
     if model.target.count == model.student.width == 1 and type(model.rule) is Rule and steady:
         entries += list(_mean_of_row(model.rule, entries, lone))
-    own = memory(replace(model.rule, decay=0.0, samples=0))
-    rows = lone_rows(model, start) if own.lag else {}
-    lag = _Lag(own.lag, rows, float(model.student.activation.second_moment), pace)
-    yield from entries
-    yield from _in_steps(model.rule, entries, law, lag, steady)
+    lags = memory(replace(model.rule, decay=0.0, samples=0)).lag
+    return _Told(entries, law, lone_rows(model, start) if lags else {})
+
+
+def _followed(
+    model: DeclaredModel, start: Start, entries: Sequence[Known | Unknown]
+) -> tuple[Sequence[Known | Unknown], Mapping[int, float]]:
+    """With times of the flow of all rows in the place of those that are not known, or outside their conditions; and the
+    `Way.kicks` of these directions. Raises `InputError` where neither is known.
+    """
+    inside = {
+        (x.quantity, x.place) for x in entries if isinstance(x, Known) and x.quantity in _OF_WAY and not x.reasons
+    }
+    asked = _OF_WAY if any(x.quantity == FITTED for x in entries) else _OF_WAY[:1]
+    if all((quantity, p + 1) in inside for p in range(model.target.count) for quantity in asked):
+        return entries, {}
+    try:
+        way = whole_flow(model, start)
+    except InputError:
+        if entries:
+            return entries, {}
+        raise
+    made = {(x.quantity, x.place): x for x in _of_way(way) if (x.quantity, x.place) not in inside}
+    told = {(x.quantity, x.place) for x in entries if isinstance(x, Known)}
+    late = [
+        Unknown(
+            FOUND, f"direction {p + 1}: no row is there by {way.end:.4g}: {way.stopped}; run declared-flow for longer"
+        )
+        for p in range(model.target.count)
+        if not {(FOUND, p + 1)} & ({*made} | told)
+    ]
+    kept = [x for x in entries if isinstance(x, Unknown) or (x.quantity, x.place) not in made]
+    kept = [x for x in kept if isinstance(x, Known) or x.quantity != FOUND]
+    return [*kept, *made.values(), *late], {
+        p: float(way.kicks[p]) for p in range(len(way.kicks)) if (FOUND, p + 1) in made
+    }
+
+
+def _of_way(way: Way) -> Iterator[Known]:
+    """Its times that come."""
+    for quantity, times in zip(_OF_WAY, (way.found, way.fitted), strict=True):
+        for p, time in enumerate(times.tolist()):
+            if np.isfinite(time):
+                low, high = time / (1 + WAY_ERROR), time * (1 + WAY_ERROR)
+                yield Known(quantity, time, TIME, WAY_REFERENCE, (), p + 1, low, high)
 
 
 def _in_steps(
@@ -147,10 +216,12 @@ def _in_steps(
     law: _Law,
     lag: _Lag,
     steady: bool,
+    kicks: Mapping[int, float],
 ) -> Iterator[Known | Unknown]:
     """The flow's times as steps, by the sum of step sizes. Steps of SGD take as long where their own `law`, in flow time, is
-    near: the interval holds its mean, give or take its spread. A schedule moves them by no more than its largest step would if
-    all were as large. Momentum's old gradients make them more (`theory.declared.passage.late`), give or take that share of it.
+    near, or `kicks` of the flow of all rows are small: the interval holds its mean, give or take its spread. A schedule moves
+    them by no more than its largest step would if all were as large. Momentum's old gradients make them more
+    (`theory.declared.passage.late`), give or take that share of it.
     """
     found = [x for x in entries if isinstance(x, Known) and x.quantity == FOUND and x.place is not None]
     times = np.array([x.value for x in found])
@@ -165,9 +236,12 @@ def _in_steps(
                 f"direction {entry.place}: the schedule's first {last} steps add up to less than its time, {entry.value:.4g}",
             )
             continue
-        known = stable.holds and 0 < entry.value < np.inf
-        own, kept = law(replace(rule, step_size=size), entry.place - 1) if known and entry.place else (None, ())
+        place = entry.place - 1 if entry.place else 0
+        known = stable.holds and 0 < entry.value < np.inf and place not in kicks
+        own, kept = law(replace(rule, step_size=size), place) if known else (None, ())
         near = () if own is None else (scattered(entry.value, own),)
+        if place in kicks:
+            near = (kicked(size * kicks[place] / rule.batch),)
         itself = () if own is None else _by_itself(entry.low, entry.high)
         moved = sum(x.value for x in near)
         ends = np.array([entry.low / (1 + moved), entry.high * (1 + moved)])
@@ -180,9 +254,9 @@ def _in_steps(
         low, high = max(low + later - beside, 0.0), high + later + beside
         conditions = (
             *entry.conditions,
-            stable,
+            *([] if place in kicks else [stable]),
             fact("schedule", not over, "schedule: it may be over before SGD is there"),
-            fact("noise", not rule.noise or (own is not None and steady), NOISE),
+            fact("noise", not rule.noise or place in kicks or (own is not None and steady), NOISE),
             fact("fluctuations", entry.value < np.inf, NEVER),
             *near,
             *itself,
@@ -284,13 +358,17 @@ def last_time(model: DeclaredModel, start: Start) -> float:
     """When the last direction of an additive target is fitted by a 2-homogeneous student, as a sum of step sizes, of other
     models than the additive one by each row alone; 0 where that is not known.
     """
-    if model.rule.samples:
+    if model.rule.samples or not (model.student.homogeneous and is_quadratic(model.loss)):
         return 0.0
+    if lone_row.common_degree(model) < 3:  # (without a plateau rows decide together)
+        with suppress(InputError):
+            times = whole_flow(model, start).fitted
+            return float(np.max(times[np.isfinite(times)], initial=0.0))
     prediction = additive_prediction(model, start)
     if prediction is not None:
         return prediction.last_time / speed(model.rule) if prediction.learned.any() else 0.0
     rows = _Rows(lone_row.of_mean_labels(model), start)
-    if not (model.student.homogeneous and is_quadratic(model.loss) and rows.degree >= 2):
+    if rows.degree < 2:
         return 0.0
     ends = np.array([rows.alone(row, p).fitted for row, p, _ in rows.pairs[:_FOLLOWED]])
     return float(np.max(ends[np.isfinite(ends)], initial=0.0))
@@ -646,11 +724,7 @@ def _by_rows(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
     rows = _Rows(model, start)
     single = model.target.count == 1 and (model.student.width == 1 or not is_quadratic(model.loss))
     if rows.degree < (1 if single else 2):
-        raise InputError(
-            "link and activation share no degree: no overlap grows at first order"
-            if rows.degree == 0
-            else "link and activation share degree 1: all rows grow together, at once; run declared-flow"
-        )
+        raise InputError("link and activation share degree 1: all rows grow together, at once")
     unit = np.allclose(np.diag(model.directions.covariance), 1.0)
     general = _general(rows.degree, unit, single)
     keeps = model.student.homogeneous or model.student.rows != "free"

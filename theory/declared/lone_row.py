@@ -28,7 +28,7 @@ from theory.declared import population
 from theory.declared.directions import Directions
 from theory.declared.flow import integrals_of, is_quadratic, speed
 from theory.declared.model import DeclaredModel
-from theory.declared.numeric_flow import Rates
+from theory.declared.numeric_flow import LEAST, Rates, UnitRows
 from theory.declared.start import Start
 from theory.declared.student import Student
 from theory.declared.target import Additive, Polynomial
@@ -39,8 +39,8 @@ REFERENCE = "derived; one row of the declared flow, isotropic inputs: arXiv:2504
 #: Tolerances of a step, by which a time is right to `ERROR`; most evaluations of one row, some seconds, and for each number
 #: that it is followed by (so many does a Jacobian by differences take).
 _RTOL, _ATOL, ERROR, _MOST, _MOST_EACH = 1e-5, 1e-13, 1e-3, 4000, 200
-#: Changes of the logarithm of a squared norm that are followed; and how far it goes beyond both its start and its rest.
-_LEAST, _MOST_FREE, _BEYOND = -120.0, 40.0, 10.0
+#: Growth of the logarithm of a squared norm that is followed; and how far it goes beyond both its start and its rest.
+_MOST_FREE, _BEYOND = 40.0, 10.0
 #: Such a change of a row that nothing holds back.
 _SETTLED = 30.0
 #: The clock's unit is so small a share of the end; and it goes on for as many ends.
@@ -266,7 +266,7 @@ def follow(model: DeclaredModel, row: Row, p: int, until: float, switched: Seque
             done = scipy.integrate.solve_ivp(flow.rate, (now, time), y, "LSODA", events=events, rtol=_RTOL, atol=_ATOL)
         except OverflowError:
             return Passage(np.nan, np.nan)
-        if not done.success or done.y[-len(row.second) :].min() < _LEAST:
+        if not done.success or done.y[-len(row.second) :].min() < LEAST:
             return Passage(np.nan, np.nan)
         found, begun = min([found, *done.t_events[0].tolist()]), min([begun, *done.t_events[3].tolist()])
         if done.t_events[1].size or (done.t_events[2].size and not np.isfinite(found)):
@@ -322,7 +322,7 @@ def course(model: DeclaredModel, row: Row, until: float, switched: Sequence[tupl
         y = done.y[:, -1]
         if done.t_events[count].size:
             return Course(times, float(y[-1]))
-        if not done.success or not done.t_events[-1].size or done.y[-2].min() < _LEAST:
+        if not done.success or not done.t_events[-1].size or done.y[-2].min() < LEAST:
             return Course(np.where(np.isinf(times), np.nan, times))
         flow.velocity.fit(gone)
     return Course(times)
@@ -370,6 +370,8 @@ class _Velocity(Rates):
     """The flow of labels' mean; along directions that are fitted rows rest, and do not move."""
 
     def __init__(self, model: DeclaredModel) -> None:
+        if model.student.trained:
+            raise InputError("the second layer is trained: rows by themselves have no flow; run declared-flow")
         self.model = of_mean_labels(model)
         super().__init__(self.model)
         self.resting: dict[int, float] = {}
@@ -440,38 +442,22 @@ def _of_rows(model: DeclaredModel, row: Row) -> DeclaredModel:
     return replace(model, student=replace(model.student, width=len(row.second), second=row.second))
 
 
-class _Lone:
-    r"""One row's flow, or that of n rows of which the first is followed. Its vector: $T/\sqrt\rho$ (L, n, P),
-    $Q/\sqrt{\rho\rho}$ (L, pairs) and $\ln(\rho/\rho(0))$ (n,), for a row that waits may shrink by any factor. level: of the
-    norm at which all is fitted; None: once found.
+class _Lone(UnitRows):
+    """One row's flow, or that of n rows of which the first is followed. level: of the norm at which all is fitted; None:
+    once found.
     """
 
     def __init__(self, model: DeclaredModel, row: Row, level: float | None) -> None:
         model = of_mean_labels(model)
-        self.velocity, self.sizes, self.count = _Velocity(_of_rows(model, row)), row.sizes, len(row.second)
-        self.pairs = np.triu_indices(self.count)
-        begun = row.overlap / np.sqrt(self.sizes)[:, None], self._held(row.gram, self.sizes), np.zeros(self.count)
-        self.begin = np.concatenate([x.ravel() for x in begun])
+        self.velocity, self.count = _Velocity(_of_rows(model, row)), len(row.second)
         self.variance = np.diag(model.directions.covariance)
-        self.shape = row.overlap.shape
         self.student, self.level, self.evaluations = model.student, level, 0
         rest = 2 * level if level is not None and np.isfinite(level) else 0.0
         if self.count > 1:
             rest = max(rest_norm(model, p) for p in range(model.target.count))
-        self.most = _MOST_FREE if level is None else np.log(_BEYOND * np.maximum(rest / self.sizes, 1.0))
-
-    def _held(self, gram: np.ndarray, norm2: np.ndarray) -> np.ndarray:
-        """What is held of Gram matrices (L, n, n), for rows of length 1, (L, pairs)."""
-        return (gram / np.sqrt(np.outer(norm2, norm2)))[:, *self.pairs]
-
-    def split(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """T (L, n, P) and Q (L, n, n)."""
-        size, (blocks, count, _) = int(np.prod(self.shape)), self.shape
-        # (A trial step may leave all bounds.)
-        norm2 = self.sizes * np.exp(np.clip(y[-count:], _LEAST, self.most))
-        gram = np.empty((blocks, count, count))
-        gram[:, *self.pairs] = gram[:, *self.pairs[::-1]] = y[size:-count].reshape(blocks, -1)
-        return np.sqrt(norm2)[:, None] * y[:size].reshape(self.shape), np.sqrt(np.outer(norm2, norm2)) * gram
+        super().__init__(
+            row.overlap, row.gram, _MOST_FREE if level is None else np.log(_BEYOND * np.maximum(rest / row.sizes, 1.0))
+        )
 
     def measures(self, y: np.ndarray, p: int) -> dict[str, float]:
         """Positive once direction p is found, or fitted, or another one that is on is found; by the first row."""
@@ -493,9 +479,4 @@ class _Lone:
             raise OverflowError
         with np.errstate(all="ignore"):  # a trial step may leave the positive; what is not finite ends the run
             overlap, gram = self.split(y)
-            turned, grown = self.velocity(overlap, gram)
-            norm2 = np.einsum("ikk->k", gram)
-            rate = np.einsum("ikk->k", grown) / norm2
-            along = (rate[:, None] + rate) / 2
-            moved = (turned - rate[:, None] / 2 * overlap) / np.sqrt(norm2)[:, None]
-            return np.concatenate([moved.ravel(), self._held(grown - along * gram, norm2).ravel(), rate])
+            return self.moved(overlap, gram, *self.velocity(overlap, gram))

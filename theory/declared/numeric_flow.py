@@ -1,14 +1,14 @@
 """The derived flow of a declared model on NumPy arrays, for what must answer without a compiler."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from theory.core.errors import InputError
 from theory.core.indexed import j, k, q
 from theory.core.numeric_sums import NumericSums
 from theory.declared import population
-from theory.declared.flow import Q, T, i, integrals_of, is_quadratic, population_system, speed
+from theory.declared.flow import Q, T, b, i, integrals_of, is_quadratic, population_system, speed
 from theory.declared.model import DeclaredModel
 
 
@@ -17,27 +17,27 @@ class Rates:
 
     Attributes:
         eigenvalues: of the inputs, (L,). constants: of what the labels show of the target in the mean, as
-            `theory.declared.population.constants` has them; others may be put in their place.
+            `theory.declared.population.constants` has them; others may be put in their place. square: E f*².
 
-    Raises `InputError` for models without a flow, and for a trained second layer.
+    Raises `InputError` for models without a flow.
     """
 
     def __init__(self, model: DeclaredModel) -> None:
-        if model.student.trained:
-            raise InputError("the second layer is trained: rows by themselves have no flow; run declared-flow")
         system, activation = population_system(model), model.student.activation
-        free = {T[i, k, q]: (i, k, q), Q[i, k, j]: (i, k, j)}
+        free = {T[i, k, q]: (i, k, q), Q[i, k, j]: (i, k, j)} | ({b[k]: (k,)} if model.student.trained else {})
         self._sums = [NumericSums(system.drift[name], letters, activation) for name, letters in free.items()]
+        self._loss = NumericSums(system.observables["loss"], (), activation)
         self._integrals, self._square = integrals_of(model), is_quadratic(model.loss)
         numbers = population.constants(self._integrals, model.directions)
         self.constants = population.shown(numbers, model.rule.signal)
-        self.eigenvalues = np.asarray(model.inputs.eigenvalues)
+        self.eigenvalues, self.square = np.asarray(model.inputs.eigenvalues), float(numbers["square"])
         self._given = {
             "lambda": self.eigenvalues,
             "Z": model.directions.grams,
             "nu": np.asarray(speed(model.rule)),
             "kappa": np.asarray(model.rule.decay),
             "b": np.asarray(model.student.second),
+            "S": np.asarray(self.square),
         }
 
     def fields(self, overlap: np.ndarray, gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -45,10 +45,61 @@ class Rates:
         return np.einsum("i,ikp->kp", self.eigenvalues, overlap), np.einsum("i,ikl->kl", self.eigenvalues, gram)
 
     def __call__(self, overlap: np.ndarray, gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of T and Q, in their shapes."""
+        """Of T and Q, in their shapes; of a second layer as it is declared."""
+        arrays = self._arrays(overlap, gram, self._given)
+        return self._sums[0](arrays), self._sums[1](arrays)
+
+    def of_all(self, overlap: np.ndarray, gram: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
+        """Of T, Q and, if it is trained, the second layer b (m,)."""
+        arrays = self._arrays(overlap, gram, self._given | {"b": second})
+        return [sums(arrays) for sums in self._sums]
+
+    def loss(self, overlap: np.ndarray, gram: np.ndarray, second: np.ndarray) -> float:
+        """The population loss, noise of labels left out."""
+        return float(self._loss(self._arrays(overlap, gram, self._given | {"b": second})))
+
+    def _arrays(self, overlap: np.ndarray, gram: np.ndarray, given: Mapping[str, np.ndarray]) -> dict[str, Any]:
         X, C = self.fields(overlap, gram)
         rho = np.einsum("ikk->k", gram)
-        arrays: dict[str, Any] = self._given | {"T": overlap, "Q": gram, "X": X, "C": C, "rho": rho}
-        arrays |= self._integrals.at(population.numeric, X, C, rho, self.constants, self._square)
-        moved = [sums(arrays) for sums in self._sums]
-        return moved[0], moved[1]
+        found = self._integrals.at(population.numeric, X, C, rho, self.constants, self._square)
+        return {**given, "T": overlap, "Q": gram, "X": X, "C": C, "rho": rho, **found}
+
+
+#: Changes of the logarithm of a squared norm that are followed.
+LEAST = -120.0
+
+
+class UnitRows:
+    r"""Rows as they are followed in time, by one vector: $T/\sqrt\rho$ (L, n, P), $Q/\sqrt{\rho\rho}$ (L, pairs) and
+    $\ln(\rho/\rho(0))$ (n,), for a row that waits may shrink by any factor.
+
+    Args:
+        overlap, gram: where they begin. most: up to which the logarithms are followed.
+    """
+
+    def __init__(self, overlap: np.ndarray, gram: np.ndarray, most: float | np.ndarray) -> None:
+        self.sizes, self.shape, self.most = np.einsum("ikk->k", gram), overlap.shape, most
+        self._pairs = np.triu_indices(self.shape[1])
+        begun = overlap / np.sqrt(self.sizes)[:, None], self._held(gram, self.sizes), np.zeros(self.shape[1])
+        self.begin = np.concatenate([x.ravel() for x in begun])
+
+    def _held(self, gram: np.ndarray, norm2: np.ndarray) -> np.ndarray:
+        """What is held of Gram matrices (L, n, n), for rows of length 1, (L, pairs)."""
+        return (gram / np.sqrt(np.outer(norm2, norm2)))[:, *self._pairs]
+
+    def split(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """T (L, n, P) and Q (L, n, n)."""
+        size, (blocks, count, _) = int(np.prod(self.shape)), self.shape
+        # (A trial step may leave all bounds.)
+        norm2 = self.sizes * np.exp(np.clip(y[-count:], LEAST, self.most))
+        gram = np.empty((blocks, count, count))
+        gram[:, *self._pairs] = gram[:, *self._pairs[::-1]] = y[size:-count].reshape(blocks, -1)
+        return np.sqrt(norm2)[:, None] * y[:size].reshape(self.shape), np.sqrt(np.outer(norm2, norm2)) * gram
+
+    def moved(self, overlap: np.ndarray, gram: np.ndarray, turned: np.ndarray, grown: np.ndarray) -> np.ndarray:
+        """What rates `turned` of T and `grown` of Q make of the vector."""
+        norm2 = np.einsum("ikk->k", gram)
+        rate = np.einsum("ikk->k", grown) / norm2
+        along = (rate[:, None] + rate) / 2
+        unit = (turned - rate[:, None] / 2 * overlap) / np.sqrt(norm2)[:, None]
+        return np.concatenate([unit.ravel(), self._held(grown - along * gram, norm2).ravel(), rate])

@@ -88,11 +88,6 @@ def _degrees(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
             yield Known("first common degree", degree, NUMBER, _HERMITE, unit)
         yield from _asked(GENERATIVE, partial(_generative, target.link), model, start)
     yield from _leaps(model, target)
-    if not isinstance(target, Additive):
-        how = "run declared-flow" if is_quadratic(model.loss) else "each row moves alone; run declared-flow"
-        yield Unknown(
-            "times of a target that is not additive", f"not known beyond the first escape and their powers of d: {how}"
-        )
 
 
 def _generative(link: Activation, model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
