@@ -8,6 +8,7 @@ import numpy as np
 
 from emergence import conditions, table
 from emergence.model import Document
+from theory.declared.whole_flow import kicked
 from theory.one_task.lone_path import one_sided
 from theory.prediction.rivals import in_steps
 from theory.prediction.validity import Validity, staircase_reasons
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from emergence.models.additive_problem import Resolved
+    from theory.declared.additive_times import AdditiveTimes
 
 #: Numbers of a direction; the table also says `valid`.
 COLUMNS = (
@@ -26,6 +28,7 @@ COLUMNS = (
 )
 
 _TIME = "gradient-flow time"
+_BY_FLOW = "by the flow of all neurons, not of one task"
 _UNSTABLE = (
     "samples_unstable: in samples n, the step size re-tuned to each n: the largest that all survive which n can learn"
 )
@@ -48,8 +51,7 @@ def document(resolved: "Resolved") -> Document:
     content = {
         "problem": resolved.echo(),
         "directions": [
-            entry | {"steps_valid": own}
-            for entry, own in zip(directions(resolved, resolved.validity), steps, strict=True)
+            entry | {"steps_valid": own} for entry, own in zip(directions(resolved, resolved.times), steps, strict=True)
         ],
         "exponents": ideal_loss.exponent_values(teacher.exponent, resolved.activation),
         "window": scaling_laws.window_exponents(teacher.exponent, teacher.width, width, resolved.activation),
@@ -58,15 +60,16 @@ def document(resolved: "Resolved") -> Document:
             "value": values,
             "valid": staircase_reasons(resolved.prediction, resolved.validity) or True,
         },
-        "no_interval": next((own.no_interval for own in resolved.validity if own.no_interval), None),
+        "no_interval": next((own.no_interval for own in resolved.times.validities if own.no_interval), None),
     }
     return Document(content, _text(resolved, content))
 
 
-def directions(resolved: "Resolved", validities: Sequence[Validity]) -> list[dict[str, object]]:
+def directions(resolved: "Resolved", times: "AdditiveTimes") -> list[dict[str, object]]:
     """One entry per direction, counted from 1 in the order of the weights; None where it is not learned.
 
-    ``valid`` is True, or the reasons in words why the time is outside the theory; ``low`` and ``high`` bound time_half.
+    ``valid`` is True, or the reasons in words why the time is outside the theory; ``low`` and ``high`` bound time_half;
+    ``by_flow`` is None, or the reasons why time_half and time_loss are those of the flow of all neurons.
     """
     prediction = resolved.prediction
     chance = _chance(resolved)
@@ -74,29 +77,37 @@ def directions(resolved: "Resolved", validities: Sequence[Validity]) -> list[dic
         {
             "direction": p + 1,
             "weight": float(resolved.teacher.a[p]),
-            "neuron": int(prediction.neuron[p]) if prediction.neuron[p] >= 0 else None,
-            "overlap2": float(prediction.overlap[p] ** 2),
+            "neuron": int(times.neuron[p]) if times.neuron[p] >= 0 else None,
+            "overlap2": float(_overlap(resolved, times, p) ** 2),
             "lead": float(prediction.lead[p]),
             "time_leading": float(prediction.time_leading[p]),
-            "time_half": float(prediction.time_half[p]),
-            "time_loss": float(prediction.time_loss[p]),
-            "steps_half": None if resolved.step_size is None else float(prediction.time_half[p] / resolved.step_size),
-            "low": float(validities[p].low),
-            "high": float(validities[p].high),
+            "time_half": float(times.half[p]),
+            "time_loss": float(times.loss[p]),
+            "steps_half": None if resolved.step_size is None else float(times.half[p] / resolved.step_size),
+            "low": float(times.validities[p].low),
+            "high": float(times.validities[p].high),
             "selection_probability": chance[p],
-            "valid": validities[p].reasons or True,
+            "valid": times.validities[p].reasons or True,
+            "by_flow": list(times.alone[p]) if p in times.alone else None,
         }
         for p in range(resolved.teacher.width)
     ]
 
 
+def _overlap(resolved: "Resolved", times: "AdditiveTimes", p: int) -> float:
+    """At the start, of who finds it."""
+    return float(resolved.initial.overlap[times.neuron[p], p] if p in times.alone else resolved.prediction.overlap[p])
+
+
 def sgd_steps(resolved: "Resolved") -> list[list[str] | bool | None]:
     """By direction, True or the reasons why SGD of the step size that is given does not take `steps_half`; None where no law
-    says, and for the usual step size, which is small.
+    says, and for the usual step size, which is small. Of times by the flow, what its kicks are.
     """
     if resolved.problem.step_size is None:
         return [None] * resolved.teacher.width
-    found = in_steps(resolved.prediction, resolved.problem.step_size, resolved.problem.batch)
+    size, batch, kicks = resolved.problem.step_size, resolved.problem.batch, resolved.times.kicks
+    found = in_steps(resolved.prediction, size, batch)
+    found = [(kicked(size * kicks[p] / batch),) if p in kicks else own for p, own in enumerate(found)]
     return [[x.sentence for x in own if not x.holds] or True if own else None for own in found]
 
 
@@ -163,7 +174,7 @@ def _never(resolved: "Resolved") -> list[str]:
 
 
 def _text(resolved: "Resolved", document: dict) -> str:
-    valid = marks(resolved.validity)
+    valid = marks(resolved.times.validities)
     rows = [[*(entry[name] for name in COLUMNS), own] for entry, own in zip(document["directions"], valid, strict=True)]
     exponents = ", ".join(f"{name} {table.cell(value)}" for name, value in document["exponents"].items())
     loss, window = document["loss"], document["window"]
@@ -176,7 +187,8 @@ def _text(resolved: "Resolved", document: dict) -> str:
             resolved.headline(),
             "",
             table.render((*COLUMNS, "valid"), rows),
-            *explained(own.reasons for own in resolved.validity),
+            *explained(own.reasons for own in resolved.times.validities),
+            *explained((resolved.times.alone.get(p, ()) for p in range(len(rows))), _BY_FLOW),
             *late(entry["steps_valid"] for entry in document["directions"]),
             *_never(resolved),
             *([f"no interval: {document['no_interval']}"] if document["no_interval"] else []),

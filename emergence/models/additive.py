@@ -199,21 +199,21 @@ def _table(times: str, *, per_step: bool = False) -> "Any":
     def shown(resolved: Resolved, run: Run) -> str:
         from emergence.prediction import beside, late, over_replicas, sgd_steps
 
-        predicted, measured = resolved.prediction.time_half, getattr(run.result, times)
+        predicted, measured = resolved.times.half, getattr(run.result, times)
         if measured.ndim == 1:
             columns = {"time_half predicted": predicted, "time_half measured": measured}
             if hasattr(run.result, "loss_time"):
                 columns |= {
-                    "time_loss predicted": resolved.prediction.time_loss,
+                    "time_loss predicted": resolved.times.loss,
                     "time_loss measured": run.result.loss_time,
                 }
-            return beside(resolved.validity, columns)
+            return beside(resolved.times.validities, columns)
         if per_step:
             step_size, _, _ = resolved.run_length()
             columns = {"steps_half predicted": predicted / step_size, **over_replicas(measured, run.result.diverged)}
-            return "\n".join([beside(resolved.validity, columns), *late(sgd_steps(resolved))])
+            return "\n".join([beside(resolved.times.validities, columns), *late(sgd_steps(resolved))])
         return beside(
-            resolved.validity,
+            resolved.times.validities,
             {"time_half predicted": predicted, **over_replicas(measured, run.result.diverged, spread=True)},
         )
 
@@ -224,8 +224,10 @@ def _descent_table(resolved: Resolved, run: Run) -> str:
     from emergence.prediction import beside
 
     step_size, _, _ = resolved.run_length()
-    predicted = resolved.prediction.time_half / step_size
-    return beside(resolved.validity, {"steps_half predicted": predicted, "steps_half measured": run.result.half_steps})
+    predicted = resolved.times.half / step_size
+    return beside(
+        resolved.times.validities, {"steps_half predicted": predicted, "steps_half measured": run.result.half_steps}
+    )
 
 
 # ------------------------------------------------------------------------- predictions
@@ -243,10 +245,12 @@ def _predicted(resolved: Resolved) -> "xr.Dataset":
     Closed forms alone: a sweep has many cells, and what a prediction adds to its numbers is not repeated in each.
     """
     from emergence.prediction import columns, directions
+    from theory.declared.additive_times import AdditiveTimes
     from theory.prediction.validity import validity
     from theory.scaling import ideal_loss
 
-    entries = directions(resolved, validity(resolved.prediction, intervals=False))
+    own = validity(resolved.prediction, intervals=False)
+    entries = directions(resolved, AdditiveTimes.of_one_task(resolved.prediction, own))
     exponents = ideal_loss.exponent_values(resolved.teacher.exponent, resolved.activation)
     return columns(entries, exponents, resolved.step_size)
 

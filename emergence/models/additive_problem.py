@@ -14,6 +14,7 @@ from emergence.values import Number, Whole
 
 if TYPE_CHECKING:
     import theory
+    from theory.declared.additive_times import AdditiveTimes
     from theory.prediction.validity import Validity
 
 #: More steps than this are refused even by commands that only quote them: the number would overflow.
@@ -65,6 +66,13 @@ class Resolved:
         from theory.prediction.validity import validity
 
         return validity(self.prediction)
+
+    @cached_property
+    def times(self) -> "AdditiveTimes":
+        """What is predicted of every direction, by the flow of all neurons where one task does not say it."""
+        from theory.declared.additive_times import additive_times
+
+        return additive_times(self.prediction, self.validity)
 
     def echo(self) -> dict[str, Any]:
         """The full problem, defaults included, as in every JSON document."""

@@ -27,8 +27,20 @@ from dynamics.additive.online_sgd import (
 from dynamics.core.outside import Mistakes, chi_square, outside_columns, outside_factor
 from dynamics.core.replicas import Stretch
 from theory import Activation, InitialState, Student, Teacher, draw_initial_state, predict
+from theory.declared.additive_times import AdditiveTimes, additive_times
 from theory.declared.rule import Rule
-from validation.comparisons.additive import _judged, _lag, _law, crowded, judge_flow, judge_sgd
+from theory.prediction.validity import validity
+from validation.comparison import compare
+from validation.comparisons.additive import (
+    _judged,
+    _lag,
+    _law,
+    additive_case,
+    crowded,
+    judge_flow,
+    judge_kicked,
+    judge_sgd,
+)
 from validation.comparisons.directions import FLOW, SGD, Runs
 
 ACCEPT, REJECT = 1e-4, 1e-6
@@ -439,7 +451,7 @@ def test_a_direction_that_was_found_is_judged_though_the_run_ends_within_its_int
     prediction: Any = SimpleNamespace(activation=Activation.from_degree(4), time_half=np.array([10.0]))
     own: Any = SimpleNamespace(valid=True, no_interval="", low=9.0, high=11.0)
     verdicts = {
-        (at, end): judge_flow(prediction, 0, own, at, end)[0] for at in (8.5, 9.5, np.inf) for end in (10.0, 12.0)
+        (at, end): judge_flow(prediction, 10.0, own, at, end)[0] for at in (8.5, 9.5, np.inf) for end in (10.0, 12.0)
     }
     assert [verdicts[8.5, end] for end in (10.0, 12.0)] == ["disagrees"] * 2
     assert [verdicts[9.5, end] for end in (10.0, 12.0)] == ["agrees"] * 2
@@ -462,7 +474,7 @@ def test_what_has_no_interval_has_no_verdict_unless_it_was_never(
     given: dict, measured: float, end: float, verdict: tuple[str, str]
 ) -> None:
     own: Any = SimpleNamespace(**{"valid": True, "no_interval": "", "low": 9.0, "high": 11.0} | given)
-    assert judge_flow(of_one_direction(10.0), 0, own, measured, end) == verdict
+    assert judge_flow(of_one_direction(10.0), 10.0, own, measured, end) == verdict
 
 
 @pytest.mark.parametrize(
@@ -482,6 +494,7 @@ def test_a_direction_is_judged_by_its_flow_and_then_by_its_replicas(
     """In the columns of the second of two directions; the first one's, of other times, are not looked at."""
     one, both = of_one_direction(10.8), of_one_direction(10.8)
     pair = {name: np.append(99.0, getattr(one, name)) for name in ("time_half", "overlap")}
+    pair |= {"neuron": np.zeros(2, dtype=int), "time_loss": pair["time_half"]}
     vars(both).update(pair, teacher=SimpleNamespace(a=np.array([3.0, 1.0]), width=2))
     scatter, size = np.linspace(-0.01, 0.01, 50), 1e-3
     steps = np.stack([np.full(50, 7.0), (sgd + scatter) / size], axis=1)
@@ -492,13 +505,44 @@ def test_a_direction_is_judged_by_its_flow_and_then_by_its_replicas(
         SGD: SimpleNamespace(half_steps=steps, resolution=8),
     }
     own: Any = SimpleNamespace(valid=True, no_interval="", low=9.0, high=11.0)
-    row = _judged(both, 1, own, found, Runs(step_size=size, steps=20_000), lambda: np.array([5.0, rivals]))
+    told = AdditiveTimes.of_one_task(both, [own, own])
+    row = _judged(both, told, 1, found, Runs(step_size=size, steps=20_000), lambda: np.array([5.0, rivals]))
     assert (row["verdict"], row["low"], row["high"]) == (verdict, 9.0, 11.0)
     assert row["sgd_mean"] == pytest.approx(sgd)
     assert row["sgd_stderr"] == pytest.approx(scatter.std(ddof=1) / np.sqrt(50))
     del found[SGD]
-    row = _judged(both, 1, own, found, Runs(step_size=size, steps=20_000), lambda: np.array([5.0, rivals]))
+    row = _judged(both, told, 1, found, Runs(step_size=size, steps=20_000), lambda: np.array([5.0, rivals]))
     assert row["verdict"] == ("disagrees" if flow < 9 else "agrees")
+
+
+def test_a_direction_by_the_flow_of_all_is_judged_by_what_steps_add() -> None:
+    """A fiftieth: SGD agrees up to that share of the time, and there is no verdict where steps add a tenth."""
+    prediction, scatter = of_one_direction(10.0), np.linspace(-0.01, 0.01, 50)
+    runs = Runs(step_size=1e-3, steps=20_000)
+    verdicts = {at: judge_kicked(prediction, 0.02, 10.0, at + scatter, runs)[0] for at in (9.7, 9.9, 10.15, 10.3)}
+    assert verdicts == {9.7: "disagrees", 9.9: "agrees", 10.15: "agrees", 10.3: "disagrees"}
+    verdict, why = judge_kicked(prediction, 0.1, 10.0, 10.0 + scatter, runs)
+    assert (verdict, "steps add 0.1 to squared norms" in why) == ("inconclusive", True)
+
+
+@pytest.mark.parametrize("text", ["relu(z)", "abs(z)"])
+def test_low_exponents_of_several_directions_are_judged(text: str) -> None:
+    """Flow and SGD; the flow that one task says of each direction would be rejected."""
+    activation, teacher = Activation.parse(text), Teacher.power_law(2, 1.0, 24)
+    initial = draw_initial_state(teacher, Student(3, 0.05), seed=2)
+    prediction = predict(activation, teacher, initial)
+    alone = validity(prediction)
+    told = additive_times(prediction, alone)
+    assert [one.valid for one in alone] == [False, False]
+    assert [told.alone[q] for q in (0, 1)] == [one.reasons for one in alone]
+    end = 1.3 * float(told.half.max())
+    size = 0.02 / max(told.kicks.values())
+    runs = Runs(step_size=size, steps=int(end / size), replicas=24)
+    rows = compare(additive_case(activation, teacher, initial, runs)).rows
+    assert [row["verdict"] for row in rows] == ["agrees", "agrees"]
+    assert [row["predicted"] for row in rows] == told.half.tolist()
+    assert max(abs(told.half / prediction.time_half - 1)) > 0.02
+    np.testing.assert_allclose([row["flow"] for row in rows], told.half, rtol=2e-3)
 
 
 def test_explicit_steps_are_late_by_half_the_logarithm_of_what_the_speed_gains() -> None:

@@ -94,9 +94,10 @@ def test_fitted_is_half_of_what_rests_along_a_direction() -> None:
         data = declared_flow(model, start, way.end, np.linspace(0, way.end, 2001)).dataset
         overlap, norm2 = data.overlap.values[:, 0], np.einsum("tikk->tk", data.gram.values)
         counted = overlap if text == "abs(z)" else np.maximum(overlap, 0.0)
-        share = np.sum(counted**2, axis=1) / np.array(model.target.weights)
         assert np.all(norm2 > 0)
-        np.testing.assert_allclose(way.fitted, first_crossing(data.time.values, share.T, 0.5), rtol=2e-3)
+        for times, along in ((way.fitted, counted), (way.aligned, overlap)):
+            share = np.sum(along**2, axis=1) / np.array(model.target.weights)
+            np.testing.assert_allclose(times, first_crossing(data.time.values, share.T, 0.5), rtol=2e-3)
 
 
 def test_momentum_is_as_much_faster_as_its_speed() -> None:

@@ -53,7 +53,8 @@ class Way:
     Attributes:
         found: first times at which some row's squared correlation with each direction is ½, (P,); inf if not by the end.
         rows: which row that is, (P,). fitted: first times at which rows have half of what rests along each direction alone,
-            $\sum_k\rho_k\mathrm{Corr}^2$, of 2-homogeneous students of an additive target; inf of others.
+            $\sum_k\rho_k\mathrm{Corr}^2$, of 2-homogeneous students of an additive target; inf of others. Rows that lean
+            away count where the activation is even or odd. aligned: the same, all rows counted.
         kicks: what steps add to that row's squared norm until then, over itself and η/B, (P,).
         end: time until which it was followed. stopped: why it was not any longer; "" if all was found.
     """
@@ -61,6 +62,7 @@ class Way:
     found: np.ndarray
     rows: np.ndarray
     fitted: np.ndarray
+    aligned: np.ndarray
     kicks: np.ndarray
     end: float
     stopped: str
@@ -100,7 +102,7 @@ def _way(directions: Directions, target: Target, student: Student, rule: Rule, l
             if stopped:
                 break
             watch.see(solver.t_old, solver.t, solver.y, solver.dense_output())
-    return Way(watch.found, watch.rows, watch.fitted, watch.kicked, float(solver.t), stopped)
+    return Way(watch.found, watch.rows, watch.fitted, watch.aligned, watch.kicked, float(solver.t), stopped)
 
 
 def kicked(share: float) -> Condition:
@@ -169,13 +171,16 @@ class _Whole(UnitRows):
             return np.full(model.target.count, np.inf)
         return np.array([rest_norm(model, p) or np.inf for p in range(model.target.count)])
 
-    def fit(self, y: np.ndarray) -> np.ndarray:
-        """Its share of each direction, (P,)."""
+    def aligned(self, y: np.ndarray, leaning: bool = True) -> np.ndarray:
+        """The share of each direction's rest that rows have along it, (P,); of those that lean away only if `leaning`."""
         model, correlations = self.model, self.correlations(y)
         overlap, gram, _ = self.parts(y)
         sizes = np.diag(self.rates.fields(overlap, gram)[1]) if model.student.whitened else np.einsum("ikk->k", gram)
-        towards = correlations if model.student.activation.parity is None else np.abs(correlations)
-        return sizes @ np.maximum(towards, 0.0) / self.rests
+        return sizes @ (np.abs(correlations) if leaning else np.maximum(correlations, 0.0)) / self.rests
+
+    def fit(self, y: np.ndarray) -> np.ndarray:
+        """The share of each direction that is fitted, (P,)."""
+        return self.aligned(y, self.model.student.activation.parity is not None)
 
     def kick(self, y: np.ndarray) -> np.ndarray:
         """E|g|² over the squared norm, times B and the rule's speed squared, (m,)."""
@@ -200,6 +205,7 @@ class _Watch:
     found: np.ndarray = field(init=False)
     rows: np.ndarray = field(init=False)
     fitted: np.ndarray = field(init=False)
+    aligned: np.ndarray = field(init=False)
     kicked: np.ndarray = field(init=False)
     _sum: np.ndarray = field(init=False)
 
@@ -208,7 +214,9 @@ class _Watch:
         now = np.abs(flow.correlations(flow.begin))
         self.rows, self.kicked, self._sum = now.argmax(axis=0), np.zeros(count), np.zeros(flow.shape[1])
         self.found = np.where(now.max(axis=0) >= FOUND, 0.0, np.inf)
-        self.fitted = np.where(flow.fit(flow.begin) >= FOUND, 0.0, np.inf)
+        self.fitted, self.aligned = (
+            np.where(measure(flow.begin) >= FOUND, 0.0, np.inf) for measure in (flow.fit, flow.aligned)
+        )
         self._last = flow.kick(flow.begin)
 
     @property
@@ -220,7 +228,7 @@ class _Watch:
         """What was crossed in a step, which began and ended then."""
         flow, rate = self.flow, self.flow.kick(y)
         step = (now - before) * (self._last + rate) / 2
-        measures = (self._largest, self.found), (flow.fit, self.fitted)
+        measures = (self._largest, self.found), (flow.fit, self.fitted), (flow.aligned, self.aligned)
         for measure, times in measures:
             for p in np.flatnonzero(np.isinf(times) & (measure(y) >= FOUND)):
                 times[p] = scipy.optimize.brentq(

@@ -9,9 +9,11 @@ from scipy.special import ndtr
 from dynamics.additive.gradient_flow import LEVEL
 from theory import Activation, InitialState, Prediction, Teacher, predict
 from theory.declared.additive import additive_model, start_of
+from theory.declared.additive_times import AdditiveTimes, additive_times
 from theory.declared.rule import Rule
 from theory.declared.steps_of_rows import lone_rows
 from theory.declared.student import two_homogeneous
+from theory.declared.whole_flow import kicked
 from theory.one_task.hitting_distribution import HittingLaw
 from theory.one_task.single_task import SingleTask
 from theory.prediction.rivals import rivals as race
@@ -28,24 +30,21 @@ _RULE = (
 
 
 def additive_case(activation: Activation, teacher: Teacher, initial: InitialState, runs: Runs) -> Case:
-    """The flow is judged against the interval that the prediction states, where its conditions hold; SGD against the flow
-    plus the derived fluctuation shift, with that shift and that of `crowded` as allowance and the standard errors of
-    `validation.comparison.allowed`.
-
-    Raises: `InputError` for an information exponent below 3 of several directions (they have no emergence time).
+    """The flow is judged against the interval that the prediction states, where its conditions hold, or else against the flow
+    of all neurons as theory integrates it; SGD against the flow plus the derived fluctuation shift, with that shift and that
+    of `crowded` as allowance and the standard errors of `validation.comparison.allowed`. Where theory has the flow of all,
+    what steps add to squared norms (`theory.declared.whole_flow`) is allowed.
     """
-    if teacher.width > 1:
-        activation.require_exponent(3, "compare (a sharp emergence time of one direction among others)")
     prediction = predict(activation, teacher, initial)
-    validities = validity(prediction)  # before any coupled flow
+    times = additive_times(prediction, validity(prediction))  # before any coupled flow
     rivals = cache(lambda: crowded(prediction, runs))
     return directions_case(
         activation,
         teacher,
         initial,
         runs,
-        known=lambda found: beside(prediction.time_half, found[FLOW].half_time),
-        judged=lambda q, found: _judged(prediction, q, validities[q], found, runs, rivals),
+        known=lambda found: beside(times.half, found[FLOW].half_time),
+        judged=lambda q, found: _judged(prediction, times, q, found, runs, rivals),
         figures=lambda found: _figures(prediction, found),
         rule=_RULE,
         to_the_end=False,
@@ -53,22 +52,27 @@ def additive_case(activation: Activation, teacher: Teacher, initial: InitialStat
 
 
 def _judged(
-    prediction: Prediction, q: int, own: Validity, found: Found, runs: Runs, rivals: Callable[[], np.ndarray]
+    prediction: Prediction, told: AdditiveTimes, q: int, found: Found, runs: Runs, rivals: Callable[[], np.ndarray]
 ) -> Row:
-    flow, sgd = found[FLOW], found.get(SGD)
-    measured = float(flow.half_time[q])
-    verdicts = [judge_flow(prediction, q, own, measured, float(flow.dataset.time.values[-1]))]
+    flow, sgd, own = found[FLOW], found.get(SGD), told.validities[q]
+    measured, predicted = float(flow.half_time[q]), float(told.half[q])
+    verdicts = [judge_flow(prediction, predicted, own, measured, float(flow.dataset.time.values[-1]))]
     row: Row = {"low": own.low, "high": own.high}
     if sgd is not None:
         times = sgd.half_steps[:, q] * runs.step_size
         row |= summary(times, "sgd", runs.end)
-        if verdicts[0][0] == "agrees":
+        if verdicts[0][0] == "agrees" and q in told.kicks:
+            kicks = runs.step_size * told.kicks[q] / runs.batch
+            verdicts.append(judge_kicked(prediction, kicks, measured, times, runs, sgd.resolution))
+        elif verdicts[0][0] == "agrees":
             verdicts.append(judge_sgd(prediction, q, measured, times, runs, float(rivals()[q]), sgd.resolution))
     return row | worst(verdicts)
 
 
-def judge_flow(prediction: Prediction, q: int, own: Validity, measured: float, t_end: float) -> tuple[str, str]:
-    """Verdict and reason of the coupled flow beside the prediction's interval."""
+def judge_flow(
+    prediction: Prediction, predicted: float, own: Validity, measured: float, t_end: float
+) -> tuple[str, str]:
+    """Verdict and reason of the coupled flow beside the interval of the time that is `predicted`."""
     if not own.valid:
         return "outside", "; ".join(own.reasons)
     if own.no_interval:
@@ -81,7 +85,7 @@ def judge_flow(prediction: Prediction, q: int, own: Validity, measured: float, t
         early = f"the run ends at {t_end:.4g}, before it must have emerged"
         return ("not judged", early) if own.high > t_end else ("disagrees", f"not learned by {t_end:.4g}")
     centre, allowance = (own.low + own.high) / 2, (own.high - own.low) / 2
-    controls = _controls(prediction, float(prediction.time_half[q]))
+    controls = _controls(prediction, predicted)
     verdict = judged(centre, measured, 0.0, allowance, controls)
     where = f"the flow's {measured:.4g} is outside {own.low:.4g} to {own.high:.4g}"
     wide = f"{own.low:.4g} to {own.high:.4g} holds times of wrong theories too"
@@ -116,6 +120,19 @@ def judge_sgd(
     return judge_replicas(
         times, flow + shift, abs(shift) + rivals + whole, _controls(prediction, flow + shift), runs.end
     )
+
+
+def judge_kicked(
+    prediction: Prediction, kicks: float, flow: float, times: np.ndarray, runs: Runs, resolution: int = 1
+) -> tuple[str, str]:
+    """Verdict and reason of SGD beside the flow of all neurons, where its steps add a share `kicks` to squared norms until
+    then: by so much the mean may be off (`theory.declared.whole_flow.kicked`).
+    """
+    near = kicked(kicks)
+    if not near.holds:
+        return "inconclusive", f"{near.sentence}; lower --step-size for a verdict"
+    controls = _controls(prediction, flow)
+    return judge_replicas(times, flow, kicks * flow + runs.step_size * resolution, controls, runs.end)
 
 
 def _law(prediction: Prediction, q: int, runs: Runs) -> HittingLaw | None:

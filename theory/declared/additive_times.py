@@ -1,0 +1,74 @@
+r"""Times of the additive model: those of one task, and where their conditions do not hold those of the flow of all neurons.
+
+One-task times (arXiv:2504.19983, Theorem 2.1) need a plateau on which neurons do not see each other; of information exponent
+1 and 2, and near ties, the flow from the start itself decides (`theory.declared.whole_flow`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from theory.core.errors import InputError
+from theory.declared.additive import additive_model, start_of
+from theory.declared.rule import Rule
+from theory.declared.student import two_homogeneous
+from theory.declared.whole_flow import ERROR, Way, whole_flow
+from theory.prediction.predict import Prediction
+from theory.prediction.validity import Validity
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveTimes:
+    """Gradient-flow times of every direction.
+
+    Attributes:
+        neuron: (P,), that finds it; -1 if none does. half, loss: (P,), to squared overlap ½, and to half of its weight
+            along it. validities: their conditions and intervals.
+        kicks: of directions by the flow of all, by place from 0, what steps of SGD add to their neuron's squared norm until
+            `half`, over itself and the step size, times the batch. alone: why these are not by one task.
+    """
+
+    neuron: np.ndarray
+    half: np.ndarray
+    loss: np.ndarray
+    validities: Sequence[Validity]
+    kicks: Mapping[int, float]
+    alone: Mapping[int, Sequence[str]]
+
+    @classmethod
+    def of_one_task(cls, prediction: Prediction, validities: Sequence[Validity]) -> "AdditiveTimes":
+        """Those of the prediction, whether its conditions hold or not."""
+        return cls(prediction.neuron, prediction.time_half, prediction.time_loss, validities, {}, {})
+
+
+def additive_times(prediction: Prediction, own: Sequence[Validity]) -> AdditiveTimes:
+    """The times of a prediction, its conditions `own`; integrated where these do not hold (seconds at most)."""
+    outside = [q for q, one in enumerate(own) if not one.valid]
+    try:
+        way = way_of(prediction) if outside else None
+    except InputError:  # (an activation without closed kernels, or too many neurons)
+        way = None
+    if way is None:
+        return AdditiveTimes.of_one_task(prediction, own)
+    neuron, half, loss = (x.copy() for x in (prediction.neuron, prediction.time_half, prediction.time_loss))
+    found = [q for q in outside if np.isfinite(way.found[q])]
+    neuron[found], half[found], loss[found] = way.rows[found], way.found[found], way.aligned[found]
+    told = [_told(way, q) if q in found else one for q, one in enumerate(own)]
+    kicks = {q: float(way.kicks[q]) for q in found}
+    return AdditiveTimes(neuron, half, loss, told, kicks, {q: own[q].reasons for q in found})
+
+
+def way_of(prediction: Prediction) -> Way:
+    """The flow of all neurons of a prediction's start, in gradient-flow time.
+
+    Raises `InputError` for an activation without closed kernels, and for more neurons than can be followed.
+    """
+    student = two_homogeneous(prediction.activation, prediction.initial.overlap.shape[0])
+    model = additive_model(prediction.activation, prediction.teacher, student, Rule(1.0, decay=prediction.decay))
+    return whole_flow(model, start_of(prediction.initial))
+
+
+def _told(way: Way, q: int) -> Validity:
+    (low, high), (begun, done) = ((x / (1 + ERROR), x * (1 + ERROR)) for x in (way.found[q], way.aligned[q]))
+    return Validity((), float(low), float(high), "", (float(begun), float(done)))
