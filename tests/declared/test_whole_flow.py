@@ -181,7 +181,8 @@ def test_it_stands_for_what_is_not_known_or_outside_its_conditions() -> None:
             assert one.low == pytest.approx(one.value / (1 + ERROR), rel=1e-12)
     fitted = emergences(problem("relu(z)"), FITTED)
     assert [fitted[p].value for p in (1, 2)] == whole_flow(*problem("relu(z)")).fitted.tolist()
-    assert last_time(*problem("relu(z)")) == max(x.value for x in fitted.values())
+    found = emergences(problem("relu(z)"))
+    assert last_time(*problem("relu(z)")) == max(x.value for x in (*found.values(), *fitted.values()))
 
 
 def test_what_is_not_found_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -360,9 +360,10 @@ def last_time(model: DeclaredModel, start: Start) -> float:
     """
     if model.rule.samples or not (model.student.homogeneous and is_quadratic(model.loss)):
         return 0.0
-    if lone_row.common_degree(model) < 3:  # (without a plateau rows decide together)
+    if 0 < lone_row.common_degree(model) < 3:  # (without a plateau rows decide together)
         with suppress(InputError):
-            times = whole_flow(model, start).fitted
+            way = whole_flow(model, start)
+            times = np.append(way.found, way.fitted)
             return float(np.max(times[np.isfinite(times)], initial=0.0))
     prediction = additive_prediction(model, start)
     if prediction is not None:

@@ -21,13 +21,14 @@ from theory.core.quadrature import gauss_hermite
 from theory.declared.directions import Directions
 from theory.declared.flow import integrals_of, is_quadratic, speed
 from theory.declared.lone_row import FOUND, rest_norm
-from theory.declared.loss import Loss
+from theory.declared.loss import Correlation, Square
 from theory.declared.model import DeclaredModel
 from theory.declared.numeric_flow import LEAST, Rates, UnitRows
+from theory.declared.population import check_target
 from theory.declared.rule import Rule
 from theory.declared.start import Start
 from theory.declared.student import Student
-from theory.declared.target import Additive, Target
+from theory.declared.target import Additive, Polynomial
 from theory.prediction.rivals import FLUCTUATIONS
 from theory.prediction.validity import Condition
 
@@ -75,14 +76,17 @@ def whole_flow(model: DeclaredModel, start: Start) -> Way:
     """
     if model.rule.samples:
         raise InputError(f"samples is {model.rule.samples}: a fixed data set has no population flow: leave it out")
+    speed(model.rule)  # refuses rules without a flow
     # (No step size and no batch is in it.)
     rule = replace(model.rule, step_size=1.0, batch=1)
-    return _way(model.directions, model.target, model.student, rule, model.loss, start)
+    return _way(model.directions, check_target(model.target), model.student, rule, is_quadratic(model.loss), start)
 
 
 @lru_cache(maxsize=16)
-def _way(directions: Directions, target: Target, student: Student, rule: Rule, loss: Loss, start: Start) -> Way:
-    model = DeclaredModel(directions, target, student, rule, loss)
+def _way(
+    directions: Directions, target: Additive | Polynomial, student: Student, rule: Rule, quadratic: bool, start: Start
+) -> Way:
+    model = DeclaredModel(directions, target, student, rule, Square() if quadratic else Correlation())
     start.check(directions)
     flow = _Whole(model, start)
     evaluations = int(min(_WORK / flow.cost, _MANY))
