@@ -16,7 +16,7 @@ from emergence.conjecture.conjecture import Conjecture
 from emergence.conjecture.formula import Formula
 from emergence.conjecture.runs import Runs
 from emergence.conjecture.symbols import LETTERS
-from emergence.conjecture.table import TWICE, Centred, Row, able, bounds, check_chance, rows
+from emergence.conjecture.table import TWICE, Centred, Row, able, bounds, centred, check_chance, rows
 from emergence.options import written
 from emergence.refusal import refuse
 from emergence.values import shown
@@ -134,7 +134,7 @@ def _held(row: Row, sigmas: float) -> _Held:
     """
     least, most = bounds(row)
     if not row.missing:
-        own = {name: Control(value, stderr=least.beside(value)) for name, value in least.rivals.items()}
+        own = {name: _rival(row, name, least, sigmas) for name in least.rivals}
         return _Held(**vars(least), controls=own)
     ends = {"at least": least, "at most": most}
 
@@ -157,6 +157,22 @@ def _held(row: Row, sigmas: float) -> _Held:
         controls[name] = unsaid if end is None else Control(value, end.estimate, end.beside(value))
     found = ends.get(side, replace(least, estimate=math.nan, stderr=math.nan))
     return _Held(**vars(found), controls=controls, side=side)
+
+
+def _rival(row: Row, name: str, found: Centred, sigmas: float) -> Control:
+    """A rival beside what was estimated with the prediction, or with the rival in its place, whichever rejects it more.
+
+    Where the prediction is wrong from run to run its ratios scatter, which is no error of the rival's; and the other way.
+    """
+    value = found.rivals[name]
+    beside = Control(value, stderr=found.beside(value))
+    if name not in row.rivals:  # a multiple of the prediction has its ratios
+        return beside
+    own = centred(replace(row, predicted=row.rivals[name], rivals={}))
+    used = share_used(found.estimate, value, found.allowance, found.beside(value), sigmas)
+    if share_used(own.estimate, own.predicted, own.allowance, own.stderr, sigmas) > used:
+        return Control(own.predicted, own.estimate, own.stderr, own.allowance)
+    return beside
 
 
 def _lost(row: Row, own: _Held) -> str:

@@ -1065,6 +1065,23 @@ def test_a_rival_that_is_right_is_named(tmp_path: Path) -> None:
     assert found.measurement.details["told apart"] == "the prediction is rejected, and one is not"
 
 
+def test_a_rival_is_judged_by_its_own_ratios_where_the_prediction_is_wrong_from_start_to_start() -> None:
+    """Half of a time without noise is rejected, and the time itself is not, beside a prediction with a power too much."""
+    exact = "(1/u0**2 - 2 + log((1 - u0**2)/u0**2))/(8*a)"
+    table = {
+        "claim": {"id": "own", "statement": "The emergence time goes as the third power of the overlap."},
+        "problem": {"activation": "h4", "dim": 200, "teacher-weights": [0.8], "normalise": False, "student-width": 1},
+        "quantity": {"measure": "half_time"},
+        "predict": {"formula": "1/(8*a*abs(u0)**3)"},
+        "rivals": {"half": f"0.5*{exact}", "exact": exact, "slightly off": f"1.01*{exact}"},
+        "data": {"from": "gradient-flow", "seeds": "0:6"},
+        "judge": {"allowance": "1e-6*time_half"},
+    }
+    found = verdict(of_table(table, "here"))
+    assert found.verdict == "disagrees"
+    assert [one.name for one in found.controls if not one.rejected] == ["exact"]
+
+
 @pytest.mark.parametrize(
     ("formula", "words", "symbol", "power"),
     [
