@@ -302,6 +302,17 @@ def test_a_stiff_problem_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "stiff" in validity(found)[0].no_interval
 
 
+@pytest.mark.parametrize(("seed", "direction", "goes"), [(7, 3, True), (44, 3, True), (1, 3, False)])
+def test_what_a_neuron_at_minus_e_leaves_pulls_in_closed_form_too(seed: int, direction: int, goes: bool) -> None:
+    """Its odd degrees are missed and with them a share of its even ones: a later neuron goes there, or finds its own."""
+    teacher = Teacher.power_law(3, 0.5, 200)
+    found = predict(Activation.parse("0.9*h4+0.43589*h5"), teacher, draw_initial_state(teacher, Student(4, 0.03), seed))
+    at = direction - 1
+    assert broken(found)[at] == ({"parity"} if goes else set())
+    flow = gradient_flow(found.activation, teacher, found.initial, t_end=1.2 * found.last_time)
+    assert np.isinf(flow.half_time[at]) if goes else flow.half_time[at] == pytest.approx(found.time_half[at], rel=0.01)
+
+
 def test_a_trial_step_far_outside_is_shortened_without_a_word() -> None:
     """Of degree 10 a step that is too long leaves what floating point holds."""
     teacher = Teacher.of([1.65, 2.74, 2.02, 0.91], 8, normalise=False)

@@ -24,6 +24,7 @@ from theory.one_task.plateau import plateau as laws
 from theory.one_task.rare_samples import kick_kurtosis, variation
 from theory.one_task.single_task import SingleTask
 from theory.prediction.deflation import DeflatedRows, TooLong, deflated_rows, rows_by_share
+from theory.prediction.greedy import scores
 from theory.prediction.predict import Prediction
 
 #: More overlaps than this would make a prediction wait.
@@ -119,7 +120,9 @@ def validity(prediction: Prediction, intervals: bool = True) -> list[Validity]:
     if not flows:
         factors = _tie_limits(prediction)
         return [
-            _in_closed_form(prediction, q, (*own, *_estimated(prediction, q, factors)), missing)
+            _in_closed_form(
+                prediction, q, (*own, *_estimated(prediction, q, factors), *_rest(prediction, q, factors)), missing
+            )
             for q, own in enumerate(general)
         ]
     return [_bracketed(prediction, q, own, flows) for q, own in enumerate(general)]
@@ -446,6 +449,27 @@ def _estimated(prediction: Prediction, q: int, limits: np.ndarray) -> tuple[Cond
         Condition("norms", mass <= 0.5, mass, 0.5, heavy),
         Condition("dimension", share <= 0.5, share, 0.5, large),
     )
+
+
+def _rest(prediction: Prediction, q: int, limits: np.ndarray) -> tuple[Condition, ...]:
+    r"""A neuron at −e leaves $\ell=1-\varphi(-1)/\varphi(1)$ of its direction's even degrees; `Selection.lead` has none left.
+
+    The neuron of q, by itself T_k from the one that is found at T, goes there at $T+(T_k-T)/\ell$, to leading order.
+    """
+    activation, times = prediction.activation, prediction.time_half
+    earlier = (prediction.overlap < 0) & (times < times[q])
+    if activation.parity or activation.information_exponent % 2 or not earlier.any() or not np.isfinite(times[q]):
+        return ()
+    left = float(1 - activation.dual.subs(cosine, -1) / activation.second_moment)
+    overlap = prediction.initial.overlap[[prediction.neuron[q], *prediction.neuron[earlier]]]
+    scored = scores(overlap, prediction.teacher, activation.information_exponent)
+    own, found = scored[0], np.diagonal(scored[1:, earlier])
+    waits = 1 / found + np.maximum(1 / own[earlier] - 1 / found, 0) / left
+    lead, limit = float(np.min(waits) * own[q]), float(limits[q])
+    sentence = (
+        f"parity: its neuron may go to what one at −e leaves of its direction (lead {lead:.3g}, less than {limit:.3g})"
+    )
+    return (Condition("parity", lead >= limit, lead, limit, sentence),)
 
 
 def _mean_mass(prediction: Prediction, time: float) -> float:
