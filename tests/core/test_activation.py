@@ -12,6 +12,8 @@ import sympy as sp
 from scipy import special
 
 from theory import Activation, InputError
+from theory.additive.exact_points import HAT
+from theory.additive.flow import loss_derivation
 from theory.core import activation_text
 from theory.core.activation import c
 from theory.core.activation_text import parse_expression
@@ -73,6 +75,17 @@ def test_dual_kernel_of_smooth_activations(
     dual = float(Activation.parse(text).dual.subs(c, overlap))
     expected = by_grid(function, overlap)
     assert dual == pytest.approx(expected, abs=2e-5 if text == "tanh" else 1e-8)
+
+
+def test_the_series_that_defines_the_kernel_is_the_moment() -> None:
+    activation, overlap = Activation.parse("0.8*h1+0.6*h2"), 0.7
+    (series,) = (x.claim for x in loss_derivation(activation).steps if x.title == "Dual kernel of the activation")
+    ((i, *_),) = series.limits
+    terms = [
+        series.function.xreplace({HAT[i]: x}).subs({i: k, "c": overlap}) for k, x in activation.coefficients.items()
+    ]
+    expected = by_grid(lambda x: 0.8 * x + 0.6 * (x**2 - 1) / np.sqrt(2), overlap)
+    assert float(sum(terms)) == pytest.approx(expected, abs=1e-12)
 
 
 #: What each name stands for, written by means of another library.

@@ -33,7 +33,9 @@ class Root:
         return lower(sp.sqrt(z), (z,))(fields[..., 0])
 
 
-@pytest.mark.parametrize("link", ["h1", "z**3+z", "z+sin(z)/2", "exp(z/3)", "(exp(z)-1)/z"])
+@pytest.mark.parametrize(
+    "link", ["h1", "z**3+z", "z+sin(z)/2", "exp(z/3)", "(exp(z)-1)/z", "max(-8.999,z)", "-max(-8.999,-z)"]
+)
 def test_labels_that_tell_inputs_apart_show_everything(link: str) -> None:
     assert label_information(Activation.parse(link), 5) == pytest.approx(np.ones(5), abs=1e-6)
 

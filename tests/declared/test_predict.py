@@ -63,6 +63,7 @@ from theory.declared.numeric_flow import Rates
 from theory.declared.one_direction import drift_of
 from theory.declared.predict import BAYES, DEGREE, GENERATIVE, predict
 from theory.declared.rule import Momentum, Rule
+from theory.declared.seen import climb
 from theory.declared.start import Start, draw_start
 from theory.declared.steps_of_rows import lone_rows
 from theory.declared.student import committee, two_homogeneous, whitened
@@ -290,6 +291,17 @@ def test_a_leap_by_what_is_hardly_seen_is_outside(text: str, holds: bool) -> Non
     (one,) = found.of_quantity("leap")
     assert [x.holds for x in one.conditions if x.name == "share"] == [holds]
     assert holds or any(reason.startswith("share: what the activation sees is") for reason in one.reasons)
+
+
+def test_a_row_goes_uphill_along_the_way_of_the_flow() -> None:
+    r"""For $\Phi=\tfrac12\sum_q\lambda_qt_q^2$ each $\ln(t_q/\sqrt{1-|t|^2})$ grows at the rate $\lambda_q$."""
+    rates, missed = np.array([3.0, 1.0]), []
+    for length in (0.04, 0.02):
+        way = climb(lambda t: rates * t, np.array([0.2, 0.4]), length)
+        rest = np.sqrt(1 - np.minimum(np.sum(way**2, axis=1), 1.0))
+        grown = np.log(way[rest > 0.5] / rest[rest > 0.5, None])
+        missed.append(np.abs((grown - grown[0]) @ [rates[1], -rates[0]]).max())
+    assert missed[1] < missed[0] / 8  # of fourth order, by 16
 
 
 def test_rounding_of_a_targets_decimals_is_no_term() -> None:

@@ -173,7 +173,9 @@ def test_runs_that_turn_to_minus_e_are_found_there() -> None:
     mean, spread, flow = (only(found, name) for name in (MEAN_STEPS, SPREAD_STEPS, FOUND_STEPS))
     assert 0 < mean.value - flow.value < spread.value < np.inf
     assert not any(reason.startswith("stays") for reason in mean.reasons)
-    assert 0 < only(found, TURNED_SHARE).value < 0.5
+    share = only(found, TURNED_SHARE)
+    assert 0 < share.value < 0.5
+    assert share.place == mean.place == flow.place
 
 
 @pytest.mark.parametrize(("times", "why"), [(1e4, "step size"), (1e9, "stays")])

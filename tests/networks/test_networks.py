@@ -640,6 +640,8 @@ def test_cifar_batches_are_read(batches: Path) -> None:
     train, _ = images.standardised(per_channel=True)
     assert np.allclose(train.mean(axis=(0, 1, 2)), 0, atol=1e-5)
     assert np.allclose(train.std(axis=(0, 1, 2)), 1, atol=1e-5)
+    dark, _ = replace(images, train=images.train * np.uint8([1, 1, 0])).standardised(per_channel=True)
+    assert np.array_equal(dark, train * np.float32([1, 1, 0]))  # a colour that no image has is the mean everywhere
 
 
 @pytest.mark.parametrize("name", [META, "data_batch_4", TEST_BATCH])
