@@ -445,6 +445,7 @@ def test_the_time_to_a_level_is_when_the_exact_mean_is_there() -> None:
     assert around[1] == pytest.approx(step**0.5, rel=5e-3)
     assert oscillation.time_to_level(width, step, 1.0, level=2.0) == 0  # there from the start
     assert oscillation.time_to_level(200, 0.5, 1.0) == np.inf  # the first layer grows
+    assert oscillation.time_to_level(32, 0.25, 1.0) == np.inf  # η³N = 2η^{3/2}: it keeps its size
     assert oscillation.time_to_level(2, 0.5, 3.0) == np.inf  # the floor is above
 
 
