@@ -209,7 +209,6 @@ def test_what_will_not_end_soon_says_so_first(
         (["derive", "loss", "--latex", "--json"], "--latex"),
         (["simulate"], "WHAT: use one of gradient-flow, online-sgd,"),
         (["simulate", "nothing-of-this-name"], "nothing-of-this-name"),
-        (["compare", "--activation", "0.8*h2+0.6*h3"], "information exponent 2"),
         (["compare", "--activation", "h2", "--speed-factor", "0.5"], "but compare --model quadratic does not"),
         (["simulate", "stiefel-sgd", "--activation", "h4"], "activation is 'h4'"),
         (["simulate", "stiefel-sgd", "--dim", "35"], "dim is 35"),
@@ -379,11 +378,20 @@ def test_predict_with_nothing_to_learn_has_nulls(command: Callable) -> None:
     assert "no direction" in empty["no_interval"]
 
 
-@pytest.mark.parametrize(("text", "word"), [("relu", "information exponent 1"), ("h2+h4", "information exponent 2")])
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [("relu", "information exponent 1"), ("h2+h4", "information exponent 2"), ("elu(z)", "information exponent 1")],
+)
 def test_a_time_outside_its_conditions_is_marked_with_the_reason(command: Callable, text: str, word: str) -> None:
+    """It is by the flow of all neurons, where that has closed kernels; else it is outside."""
     problem = ["--activation", text, "--dim", "512", "--teacher-width", "2", "--student-width", "6"]
     document, shown = command("predict", "--json", *problem).document, command("predict", *problem).out
-    assert all(word in entry["valid"][0] for entry in document["directions"])
+    directions = document["directions"]
+    reasons = [entry["valid" if text == "elu(z)" else "by_flow"] for entry in directions]
+    assert all(word in own[0] for own in reasons)
+    if text != "elu(z)":
+        assert all(x["valid"] is True and x["low"] < x["time_half"] < x["high"] < 1.01 * x["low"] for x in directions)
+        assert f"by the flow of all neurons, not of one task, direction 1, 2: {word}" in shown
     assert word in document["loss"]["valid"][0]
     assert set(document["exponents"].values()) == {None}
     assert word in shown
@@ -562,7 +570,7 @@ def test_simulate_online_sgd(command: Callable, dynamics: FakeDynamics) -> None:
 
 
 def test_a_simulation_says_which_predicted_times_are_outside(command: Callable, dynamics: FakeDynamics) -> None:
-    shown = command("simulate", "gradient-flow", *SMALL, "--activation", "relu", "--time", "5", "--quiet").out
+    shown = command("simulate", "gradient-flow", *SMALL, "--activation", "elu(z)", "--time", "5", "--quiet").out
     assert "predicted valid" in shown
     assert "outside, direction 1, 2: information exponent 1" in shown
 

@@ -200,6 +200,11 @@ def test_what_is_not_found_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     model, start = problem("h3", "committee")
     grown = whole_flow(replace(model, loss=Correlation()), start)
     assert "there it gets too stiff, too short or too long" in grown.stopped
+    (model, start), (x, y) = problem("h5", "committee", width=1), symbols(2)
+    still = whole_flow(
+        replace(model, target=Polynomial(x * y, 2), student=replace(model.student, rows="sphere")), start
+    )
+    assert (still.stopped, still.end > 1e9, still.kicks.tolist()) == ("so far is it followed", True, [0.0, 0.0])
     wide = problem("relu(z)", width=300)
     with pytest.raises(InputError, match="300 rows and 2 directions are too many to follow here"):
         whole_flow(*wide)

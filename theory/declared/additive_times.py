@@ -65,7 +65,9 @@ def way_of(prediction: Prediction) -> Way:
     Raises `InputError` for an activation without closed kernels, and for more neurons than can be followed.
     """
     student = two_homogeneous(prediction.activation, prediction.initial.overlap.shape[0])
-    model = additive_model(prediction.activation, prediction.teacher, student, Rule(1.0, decay=prediction.decay))
+    model = additive_model(
+        prediction.activation, prediction.teacher, student, Rule(1.0, decay=prediction.decay, noise=prediction.noise)
+    )
     return whole_flow(model, start_of(prediction.initial))
 
 

@@ -41,6 +41,8 @@ _MOST = 40.0
 #: Products of pairs that are formed on the way, at most (some seconds); and evaluations for which they must suffice, and that
 #: there are at most.
 _WORK, _FEW, _MANY = 1e8, 300, 8000
+#: Time until which a flow is followed where nothing moves.
+_LAST = 1e12
 #: What an evaluation costs beside its pairs; what a pair of slopes costs of a mean over them; and a product of matrices.
 _CALL, _SLOPES, _PRODUCT = 5e3, 70.0, 1 / 30
 #: Points of a quadrature.
@@ -96,16 +98,16 @@ def _way(
         )
     watch = _Watch(flow)
     with np.errstate(all="ignore"):  # a trial step may leave the positive; what is not finite ends the way
-        solver = scipy.integrate.DOP853(flow.rate, 0.0, flow.begin, np.inf, rtol=_RTOL, atol=_ATOL)
+        solver = scipy.integrate.DOP853(flow.rate, 0.0, flow.begin, _LAST, rtol=_RTOL, atol=_ATOL)
         stopped = ""
-        while not watch.done:
-            if flow.evaluations >= evaluations:
-                stopped = "so far is it followed"
-            elif solver.step() is not None or solver.status == "failed" or flow.lost(solver.y):
+        while not (watch.done or stopped):
+            failed = solver.step() is not None or flow.lost(solver.y)
+            if not failed:
+                watch.see(solver.t_old, solver.t, solver.y, solver.dense_output())
+            if failed:
                 stopped = "there it gets too stiff, too short or too long to follow"
-            if stopped:
-                break
-            watch.see(solver.t_old, solver.t, solver.y, solver.dense_output())
+            elif not watch.done and (solver.status == "finished" or flow.evaluations >= evaluations):
+                stopped = "so far is it followed"
     return Way(watch.found, watch.rows, watch.fitted, watch.aligned, watch.kicked, float(solver.t), stopped)
 
 
