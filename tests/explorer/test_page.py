@@ -27,8 +27,10 @@ from emergence.arguments import parse
 from emergence.commands.setup import check_uses, problem_of
 from emergence.explorer import bands, loop, page
 from emergence.models.additive_problem import AdditiveProblem, resolve
+from emergence.prediction import directions
 from theory import Activation, InputError, Student, Teacher, draw_initial_state, overlap_flow
 from theory.core.numeric_sums import NumericSums
+from theory.declared.additive_times import AdditiveTimes
 from theory.declared.rule import Rule
 from theory.linear.task import draw_linear_start, draw_linear_task
 from theory.one_task.diffusion import OneTaskDiffusion
@@ -150,12 +152,20 @@ CLOSE = ("h4", 5, 1.0, 16, 1000, 0.03, 0)
 def test_a_direction_is_judged_as_predict_judges_it_and_left_to_it_when_a_slider_has_moved(
     scripts: str, command: Callable[..., Any]
 ) -> None:
-    """Neurons, intervals and what is valid, of the problem that the page opens with; of others no interval is shown."""
+    """Neurons, intervals and what is valid, of the problem that the page opens with; of others no interval is shown. The page
+    says one task's, where predict has the flow of all neurons in its place.
+    """
     names = ("activation", "teacher-width", "teacher-exponent", "student-width", "dim", "init-scale", "seed")
     flags = [part for name, value in zip(names, CLOSE, strict=True) for part in (f"--{name}", str(value))]
-    said = json.loads(command("predict", *flags, "--json", "--quiet").out)["directions"]
-    problem = AdditiveProblem(**{name.replace("-", "_"): x for name, x in zip(names, CLOSE, strict=True)})
-    known = page.known(resolve(problem).validity)
+    printed = json.loads(command("predict", *flags, "--json", "--quiet").out)["directions"]
+    resolved = resolve(AdditiveProblem(**{name.replace("-", "_"): x for name, x in zip(names, CLOSE, strict=True)}))
+    own = AdditiveTimes.of_one_task(resolved.prediction, resolved.validity)
+    said = directions(resolved, own)
+    for one, entry in zip(said, printed, strict=True):
+        alone = entry["by_flow"] is None
+        assert one["valid"] == (entry["valid"] if alone else entry["by_flow"])
+        assert alone == (one["low"] == pytest.approx(entry["low"], rel=1e-12))
+    known = page.known(resolved.validity)
     body = """
       const ahead = predict(problemOf(settings)), say = x => ({ ...judged(ahead, x), ...judgeable(judged(ahead, x), x) });
       return [say(known), say(null)];
@@ -166,7 +176,7 @@ def test_a_direction_is_judged_as_predict_judges_it_and_left_to_it_when_a_slider
     assert [one["outside"] == "" for one in here["directions"]] == [one["valid"] is True for one in said]
     assert here["found"] == [one["direction"] for one in said if one["valid"] is True] == [1, 2, 3, 5]
     assert here["directions"][3]["outside"] == "tie"
-    assert here["directions"][3]["why"] == said[3]["valid"][0]
+    assert here["directions"][3]["why"] == printed[3]["by_flow"][0]
     below = [one for one in moved["directions"] if one["outside"]]
     assert [one["direction"] + 1 for one in below] == [2, 4, 5]
     assert {one["outside"] for one in below} == {"lead below the closed-form limit: `emergence predict` decides"}
