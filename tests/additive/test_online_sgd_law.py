@@ -538,11 +538,15 @@ def test_low_exponents_of_several_directions_are_judged(text: str) -> None:
     end = 1.3 * float(told.half.max())
     size = 0.02 / max(told.kicks.values())
     runs = Runs(step_size=size, steps=int(end / size), replicas=24)
-    rows = compare(additive_case(activation, teacher, initial, runs)).rows
+    compared = compare(additive_case(activation, teacher, initial, runs))
+    rows, ((_, picture), _) = compared.rows, compared.figures
     assert [row["verdict"] for row in rows] == ["agrees", "agrees"]
     assert [row["predicted"] for row in rows] == told.half.tolist()
     assert max(abs(told.half / prediction.time_half - 1)) > 0.02
     np.testing.assert_allclose([row["flow"] for row in rows], told.half, rtol=2e-3)
+    lines = {line.get_label(): line.get_xydata().T for line in picture.axes[0].get_lines()}
+    for q, half in enumerate(told.half):
+        assert np.interp(half, *lines[f"direction {q + 1}"]) == pytest.approx(0.5, abs=0.02)
 
 
 def test_explicit_steps_are_late_by_half_the_logarithm_of_what_the_speed_gains() -> None:

@@ -1,6 +1,7 @@
 """The additive model: prediction, gradient flow and online SGD, direction by direction."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -45,7 +46,7 @@ def additive_case(activation: Activation, teacher: Teacher, initial: InitialStat
         runs,
         known=lambda found: beside(times.half, found[FLOW].half_time),
         judged=lambda q, found: _judged(prediction, times, q, found, runs, rivals),
-        figures=lambda found: _figures(prediction, found),
+        figures=lambda found: _figures(prediction, times, found),
         rule=_RULE,
         to_the_end=False,
     )
@@ -192,17 +193,27 @@ def _lag(prediction: Prediction, q: int) -> float:
     return abs(float(np.log(speeds[1] / speeds[0]))) / 2
 
 
-def _figures(prediction: Prediction, found: Found) -> list[tuple[str, object]]:
+def _figures(prediction: Prediction, told: AdditiveTimes, found: Found) -> list[tuple[str, object]]:
     data, sgd = found[FLOW].dataset, found.get(SGD)
-    learned = prediction.selection.directions
+    learned = np.flatnonzero(told.neuron >= 0)
     times = data.time.values
-    squares = data.overlap.values[:, prediction.neuron[learned], learned] ** 2
+    squares = data.overlap.values[:, told.neuron[learned], learned] ** 2
     labels = [f"direction {q + 1}" for q in learned]
-    curves = overlap_curves(times, squares, prediction.time_half[learned], labels)
+    curves = overlap_curves(times, squares, told.half[learned], labels)
     bands = None if sgd is None else on_times(times, sgd.dataset.loss)
     names = ("gradient flow", "SGD: ")
-    stairs = staircase(times, data.loss.values, times, prediction.loss(times), replicas=bands, names=names)
+    stairs = staircase(
+        times,
+        data.loss.values,
+        times,
+        replace(prediction, time_loss=told.loss).loss(times),
+        replicas=bands,
+        names=names,
+    )
     return [
-        ("Squared overlaps of the greedily selected neurons under gradient flow, and predicted times.", curves),
+        (
+            "Squared overlaps of the neurons that find directions, under gradient flow, and predicted times.",
+            curves,
+        ),
         ("Loss of gradient flow (and of SGD replicas) beside the idealised staircase.", stairs),
     ]
