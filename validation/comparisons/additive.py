@@ -14,7 +14,7 @@ from theory.declared.additive_times import AdditiveTimes, additive_times
 from theory.declared.rule import Rule
 from theory.declared.steps_of_rows import lone_rows
 from theory.declared.student import two_homogeneous
-from theory.declared.whole_flow import kicked
+from theory.declared.whole_flow import MOVED_MEAN, kicked
 from theory.one_task.hitting_distribution import HittingLaw
 from theory.one_task.single_task import SingleTask
 from theory.prediction.rivals import rivals as race
@@ -127,13 +127,13 @@ def judge_kicked(
     prediction: Prediction, kicks: float, flow: float, times: np.ndarray, runs: Runs, resolution: int = 1
 ) -> tuple[str, str]:
     """Verdict and reason of SGD beside the flow of all neurons, where its steps add a share `kicks` to squared norms until
-    then: by so much the mean may be off (`theory.declared.whole_flow.kicked`).
+    then: by `MOVED_MEAN` times that the mean may be off (`theory.declared.whole_flow`).
     """
     near = kicked(kicks)
     if not near.holds:
         return "inconclusive", f"{near.sentence}; lower --step-size for a verdict"
     controls = _controls(prediction, flow)
-    return judge_replicas(times, flow, kicks * flow + runs.step_size * resolution, controls, runs.end)
+    return judge_replicas(times, flow, MOVED_MEAN * kicks * flow + runs.step_size * resolution, controls, runs.end)
 
 
 def _law(prediction: Prediction, q: int, runs: Runs) -> HittingLaw | None:
