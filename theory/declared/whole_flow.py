@@ -7,7 +7,8 @@ norm, to leading order in d
 
 $$E|g_k|^2=\frac{b_k^2}B\,\mathrm{tr}\Lambda\,(2\mathcal L+\tau^2)\,E\sigma'(h_k)^2\ (\text{times }\rho_k),$$
 
-τ² the noise of labels, and each of its overlaps by as large a share of that of a random row (derived).
+τ² the noise of labels, and each of its overlaps by as large a share of that of a random row (derived; labels that know the
+slope make it more: of relu, d = 300, by 5 to 37 %, measured).
 """
 
 from dataclasses import dataclass, field, replace
@@ -54,7 +55,7 @@ _POINTS = 64
 
 @dataclass(frozen=True)
 class Way:
-    r"""What the flow finds.
+    r"""What the flow finds; times are sums of step sizes.
 
     Attributes:
         found: first times at which some row's squared correlation with each direction is ½, (P,); inf if not by the end.
@@ -77,6 +78,7 @@ class Way:
 def whole_flow(model: DeclaredModel, start: Start) -> Way:
     """All rows from a start, until all directions are found and fitted, or `_WORK` is done.
 
+    Exact in the dimensions of all eigenspaces, for steps that tend to 0 at a fixed sum (`kicked` says how near SGD is).
     Raises `InputError` for models without a flow, for data sets, and for more rows and directions than can be followed.
     """
     if model.rule.samples:
