@@ -32,6 +32,7 @@ from theory.declared.rule import Momentum, Muon, Rule
 from theory.declared.start import draw_start
 from theory.declared.student import Student, committee, two_homogeneous, whitened
 from theory.declared.target import Additive, Polynomial, monomials, symbols
+from theory.declared.unit_fields import unit_integrals
 from theory.one_task.lone_path import lone_path
 from theory.steps.committee import committee as committee_system
 from theory.steps.committee_checks import evaluate as evaluate_floats
@@ -82,6 +83,11 @@ CASES: dict[str, Callable[[], Any]] = {
         additive("z*erf(2*z)"),
         Square(),
     ),
+    "silu by exponentials": lambda: (
+        committee(act("z/(1+exp(-z))"), 3, 0.5),
+        additive("1-1/(1+exp(2*z))"),
+        Square(),
+    ),
     "softplus, staircase": lambda: (committee(act("softplus(3*z)"), 3, 0.5), STAIRCASE, Square()),
     "2-homogeneous sigmoid": lambda: (two_homogeneous(act("sigmoid"), 3), additive("softplus"), Correlation()),
     "polynomial, silu link": lambda: (committee(act("h3+z"), 3, 0.5), additive("silu"), Square()),
@@ -127,6 +133,57 @@ def test_lowered_code_is_the_shown_equations(name: str) -> None:
     for component, sums in population_system(model).drift.items():
         known = np.asarray(evaluate(sums, component.indices, exact, sp.Function("none")), dtype=float)
         np.testing.assert_allclose(found[str(component.base)], known, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "link"),
+    [
+        ("elu", "elu"),
+        ("z*exp(-z**2/2)", "relu"),
+        ("z*erf(z)", "cos(z)"),
+        ("tanh(z)", "silu"),
+        ("log(1+z**2)", "h2"),
+    ],
+)
+@pytest.mark.parametrize("student", [two_homogeneous, whitened])
+def test_fields_of_unit_variance_need_no_closed_kernel(student: Callable, text: str, link: str) -> None:
+    """Every step of the derivation, on its own road; and none of it where variances differ."""
+    model = DeclaredModel(
+        Directions.orthonormal(Inputs.isotropic(9), 2), additive(link), student(act(text), 3), Rule(0.1)
+    )
+    assert population_flow(model).derivation.verify() >= 9
+    uneven = Directions(Inputs.isotropic(9), np.diag([1.0, 1.1])[None])
+    for other in (replace(model, directions=uneven), replace(model, student=committee(act(text), 3))):
+        if (text, link) != ("tanh(z)", "silu"):
+            with pytest.raises(InputError, match="no closed two-point kernel"):
+                population_flow(other)
+
+
+def test_a_series_is_what_a_mean_over_slopes_is() -> None:
+    """Both roads to tanh and softplus, at rows of any length, two of them parallel and two opposite: of K₂ there the series
+    leaves out its error, of the others less.
+    """
+    rng = np.random.default_rng(4)
+    rows = rng.normal(size=(5, 7))
+    rows[1], rows[3] = 1.7 * rows[0], -0.4 * rows[2]
+    C, X, rho = rows @ rows.T, rows[:, :2], (rows**2).sum(axis=1)
+    for text in ("tanh(2*z)", "softplus"):
+        target = additive(text)
+        series, closed = unit_integrals(act(text), target), integrals(act(text), True, target, True)
+        assert series is not None
+        numbers = constants(closed, Directions.orthonormal(Inputs.isotropic(7), 2))
+        one, other = (x.at(numeric, X, C, rho, numbers) for x in (series, closed))
+        share, largest = 1e-9 + series.error, other["K2"].max()
+        assert all(np.abs(one[name] - x).max() <= share * max(np.abs(x).max(), largest) for name, x in other.items())
+
+
+@pytest.mark.parametrize("text", ["relu(z-1)", "selu", "tanh(4*z)", "h3"])
+def test_what_a_series_leaves_out_is_not_left_out_in_silence(text: str) -> None:
+    """A kink, a slope too steep: closed forms, or none; of a polynomial these are simpler. And a jump."""
+    assert unit_integrals(act(text), additive(text)) is None
+    jump = Activation.from_expression(z + sp.sign(z) / 100, "jump")
+    with pytest.raises(InputError, match="'jump' is no function"):
+        unit_integrals(jump, Additive(jump, (1.0,)))
 
 
 # ----------------------------------------------------------------- the present systems

@@ -11,6 +11,7 @@ import numpy as np
 
 from theory.core.errors import InputError
 from theory.declared.additive import additive_model, start_of
+from theory.declared.known import fact
 from theory.declared.rule import Rule
 from theory.declared.student import two_homogeneous
 from theory.declared.whole_flow import ERROR, Way, whole_flow
@@ -24,7 +25,8 @@ class AdditiveTimes:
 
     Attributes:
         neuron: (P,), that finds it; -1 if none does. half, loss: (P,), to squared overlap ½, and to half of its weight
-            along it. validities: their conditions and intervals.
+            along it; nan of one task's that have passed when the flow of all, as far as it is followed, has not found it.
+            validities: their conditions and intervals.
         kicks: of directions by the flow of all, by place from 0, what steps of SGD add to their neuron's squared norm until
             `half`, over itself and the step size, times the batch. alone: why these are not by one task.
     """
@@ -54,7 +56,10 @@ def additive_times(prediction: Prediction, own: Sequence[Validity]) -> AdditiveT
     neuron, half, loss = (x.copy() for x in (prediction.neuron, prediction.time_half, prediction.time_loss))
     found = [q for q in outside if np.isfinite(way.found[q])]
     neuron[found], half[found], loss[found] = way.rows[found], way.found[found], way.aligned[found]
-    told = [_told(way, q) if q in found else one for q, one in enumerate(own)]
+    waiting = [q for q in outside if q not in found]
+    for times in (half, loss):  # (one task's is none where all neurons together are not there yet)
+        times[waiting] = np.where(times[waiting] > way.end, times[waiting], np.nan)
+    told = [_told(way, q) if q in found else _waits(way, one) if q in waiting else one for q, one in enumerate(own)]
     kicks = {q: float(way.kicks[q]) for q in found}
     return AdditiveTimes(neuron, half, loss, told, kicks, {q: own[q].reasons for q in found})
 
@@ -69,6 +74,12 @@ def way_of(prediction: Prediction) -> Way:
         prediction.activation, prediction.teacher, student, Rule(1.0, decay=prediction.decay, noise=prediction.noise)
     )
     return whole_flow(model, start_of(prediction.initial))
+
+
+def _waits(way: Way, own: Validity) -> Validity:
+    """With what the flow of all neurons says of a direction that it has not found: no sooner than it was followed."""
+    text = f"waits: the flow of all neurons has not found it by {way.end:.4g} ({way.stopped}): simulate gradient-flow"
+    return Validity((*own.conditions, fact("waits", False, text)), way.end, np.nan, own.no_interval, (way.end, np.nan))
 
 
 def _told(way: Way, q: int) -> Validity:

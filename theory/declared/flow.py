@@ -37,6 +37,7 @@ from theory.declared.population import Integrals, check_target, integrals
 from theory.declared.rule import Momentum, Rule
 from theory.declared.student import Student
 from theory.declared.target import Additive, Polynomial
+from theory.declared.unit_fields import SERIES, UnitIntegrals, unit_integrals
 
 REFERENCE = "chain rule through the fields' covariance; Saad and Solla 1995, Phys. Rev. E 52, 4225 for one eigenvalue"
 
@@ -52,6 +53,9 @@ K, K1, K2, Kr = (sp.IndexedBase(name) for name in ("K", "K1", "K2", "Kr"))
 M, M1, Mt, Mr = (sp.IndexedBase(name) for name in ("M", "M1", "Mt", "Mr"))
 #: Speed of the rows in units of the sum of step sizes; weight decay; E f*².
 nu, kappa, square = sp.Symbol("nu"), sp.Symbol("kappa"), sp.Symbol("S")
+
+#: Rounding of a variance.
+_UNIT = 1e-12
 
 
 def gradients_unit(model: DeclaredModel) -> float:
@@ -169,31 +173,44 @@ def population_system(model: DeclaredModel) -> System:
     """
     # (Weights and width are numbers of the state: systems are made once for what the equations show.)
     student = replace(model.student, width=1, second=(1.0,))
-    return _population_system(student, check_target(model.target), is_quadratic(model.loss))
+    known = integrals_of(model)
+    return _population_system(student, known.target, is_quadratic(model.loss), isinstance(known, UnitIntegrals))
 
 
 def integrals_of(model: DeclaredModel) -> Integrals:
-    """The integrals of a model. Raises `InputError` where they are not known."""
-    student = model.student
-    return integrals(student.activation, student.homogeneous, check_target(model.target), student.whitened)
+    """The integrals of a model, a series in the cosine where that is enough. Raises `InputError` where they are not known."""
+    student, target = model.student, check_target(model.target)
+    if student.homogeneous and isinstance(target, Additive) and _has_unit_fields(model):
+        series = unit_integrals(student.activation, target)
+        if series is not None:
+            return series
+    return integrals(student.activation, student.homogeneous, target, student.whitened)
+
+
+def _has_unit_fields(model: DeclaredModel) -> bool:
+    """Whether rows and directions of unit length (of a whitened student, of unit variance) have fields of unit variance."""
+    isotropic = model.student.whitened or model.inputs.eigenvalues == (1.0,)
+    return isotropic and np.allclose(np.diag(model.directions.covariance), 1.0, rtol=0.0, atol=_UNIT)
 
 
 @lru_cache(maxsize=32)
-def _population_system(student: Student, target: Additive | Polynomial, quadratic: bool) -> System:
+def _population_system(student: Student, target: Additive | Polynomial, quadratic: bool, unit: bool) -> System:
     drift, loss = drift_sums(student, quadratic), loss_sums(quadratic)
-    point = checks.Point.of(student, target, quadratic)
-    steps, equations = component_steps(drift, "Flow of {}", partial(checks.drift_residual, point), checks.TOLERANCE)
+    point = checks.Point.of(student, target, quadratic, unit)
+    steps, equations = component_steps(drift, "Flow of {}", partial(checks.drift_residual, point), point.tolerance)
     shown_loss = Step(
         "Population loss",
         equation(r"\mathcal{L}", loss.as_sympy()),
         reads(partial(checks.loss_residual, point)),
-        checks.TOLERANCE,
+        point.tolerance,
     )
     assumptions = [
         Assumption("x ~ N(0, Λ), fresh samples"),
         Assumption("step size → 0 at a fixed sum of step sizes"),
         Assumption("variances of all fields positive"),
     ]
+    if unit:
+        assumptions.append(Assumption("fields of rows and directions of unit length have variance 1"))
     if student.rows != "free":
         assumptions.append(Assumption("rows of unit norm"))
     steps = (*_covariance_steps(), *_integral_steps(point), shown_loss, *steps)
@@ -224,6 +241,8 @@ def _integral_steps(point: checks.Point) -> list[Step]:
         meanings["M"] = r"E\,f_{*}F_{k}"
     over = ", a mean over β" if any(point.integrals.mixed) else ""
     found = [logistic.step()] if over else []
+    if point.unit:
+        found = [Step("Mehler's series", one) for one in SERIES]
     for table in (point.integrals.pair, point.integrals.cross):
         for name, expression in table.items():
             if expression == 0:
@@ -232,7 +251,7 @@ def _integral_steps(point: checks.Point) -> list[Step]:
             title = f"Integral {meanings[name]}{over}" if len(name) == 1 else f"Its derivative {name[:2]}{over}"
             left = shown if len(name) == 1 else rf"\partial {shown}/\partial {_variable(name)}"
             residual = partial(checks.integral_residual, point, name)
-            found.append(Step(title, equation(left, expression), residual, checks.TOLERANCE))
+            found.append(Step(title, equation(left, expression), residual, point.tolerance))
     return found
 
 

@@ -20,12 +20,13 @@ from theory.declared.inputs import Inputs
 from theory.declared.population import Integrals, constants, integrals, numeric
 from theory.declared.student import Student
 from theory.declared.target import Additive, Polynomial, symbols
+from theory.declared.unit_fields import UnitIntegrals, unit_integrals
 
 #: Largest residual accepted, relative: rounding of sums of 10⁵ terms.
 TOLERANCE = 1e-10
 #: Radius, and points along it and in each cut of the angle, that leave rounding for polynomials of degree 24.
 _RADIUS, _RADIAL, _ANGULAR = 16.0, 160, 32
-_EIGENVALUES = np.array([1.7, 0.6])
+_EIGENVALUES, _UNIT = np.array([1.7, 0.6]), np.ones(2)
 _ROWS, _SECOND = np.array([[0.7, 0.4], [-0.3, 0.9]]), np.array([0.7, -0.4])
 _SPEED, _DECAY = 1.3, 0.31
 _MODULES = ["scipy", {"Heaviside": np.heaviside}, "numpy"]
@@ -41,11 +42,28 @@ class Point:
     quadratic: bool
 
     @classmethod
-    def of(cls, student: Student, target: Additive | Polynomial, quadratic: bool) -> "Point":
-        """With the integrals that belong to them. Raises `InputError` where these are not known."""
-        return cls(
-            student, target, integrals(student.activation, student.homogeneous, target, student.whitened), quadratic
-        )
+    def of(cls, student: Student, target: Additive | Polynomial, quadratic: bool, unit: bool) -> "Point":
+        """With the integrals that belong to them, `unit`: of fields of unit variance. Raises `InputError` where these are not
+        known.
+        """
+        series = unit_integrals(student.activation, target) if unit and isinstance(target, Additive) else None
+        known = series or integrals(student.activation, student.homogeneous, target, student.whitened)
+        return cls(student, target, known, quadratic)
+
+    @property
+    def unit(self) -> bool:
+        """Whether inputs are isotropic, and directions of unit length."""
+        return isinstance(self.integrals, UnitIntegrals)
+
+    @property
+    def tolerance(self) -> float:
+        """Largest residual accepted."""
+        return max(TOLERANCE, self.integrals.error) if isinstance(self.integrals, UnitIntegrals) else TOLERANCE
+
+    @property
+    def eigenvalues(self) -> np.ndarray:
+        """Of the inputs, (2,)."""
+        return _UNIT if self.unit else _EIGENVALUES
 
     @cached_property
     def rows(self) -> np.ndarray:
@@ -55,19 +73,20 @@ class Point:
     @property
     def metric(self) -> np.ndarray:
         """Half the gradient of ρ: v, or Λv of a whitened student; shape (2, 2)."""
-        return self.rows * _EIGENVALUES if self.student.whitened else self.rows
+        return self.rows * self.eigenvalues if self.student.whitened else self.rows
 
     @cached_property
     def directions(self) -> np.ndarray:
         """w, shape (P, 2), no two alike."""
         angles = 0.4 + 2.4 * np.arange(self.target.count)
-        return (0.8 + 0.3 * np.cos(angles))[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        lengths = np.ones_like(angles) if self.unit else 0.8 + 0.3 * np.cos(angles)
+        return lengths[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
     @cached_property
     def constants(self) -> dict:
         """The target's numbers with these directions."""
         gram = np.einsum("pi,qi->ipq", self.directions, self.directions)
-        return constants(self.integrals, Directions(Inputs((1.7, 0.6), (1, 1)), gram))
+        return constants(self.integrals, Directions(Inputs(tuple(self.eigenvalues), (1, 1)), gram))
 
     @property
     def steepness(self) -> float:
@@ -81,7 +100,7 @@ class Point:
     @cached_property
     def sample(self) -> tuple[np.ndarray, np.ndarray]:
         """Inputs x (n, 2) and weights (n,) of E."""
-        crossed = np.concatenate([self.rows, self.directions]) * np.sqrt(_EIGENVALUES)
+        crossed = np.concatenate([self.rows, self.directions]) * np.sqrt(self.eigenvalues)
         cuts = np.arctan2(crossed[:, 0], -crossed[:, 1])
         finer = 4.0 ** -np.arange(1, 1 + np.ceil(np.log2(self.steepness) / 2))
         near = np.concatenate([[0.0], finer, -finer])
@@ -92,7 +111,7 @@ class Point:
         radius, along = (x.ravel() for x in gauss_legendre(rings[:-1], rings[1:], _RADIAL))
         u = radius[:, None, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
         weights = (along * radius * np.exp(-(radius**2) / 2))[:, None] * share / (2 * np.pi)
-        return u.reshape(-1, 2) * np.sqrt(_EIGENVALUES), weights.ravel()
+        return u.reshape(-1, 2) * np.sqrt(self.eigenvalues), weights.ravel()
 
     def neurons(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """F, 2F_ρ and F_h of the rows on the sample, (n, 2) each."""
@@ -121,12 +140,12 @@ class Point:
         T = np.einsum("ki,qi->ikq", self.rows, self.directions)
         Q = np.einsum("ki,li->ikl", self.rows, self.rows)
         Z = np.einsum("pi,qi->ipq", self.directions, self.directions)
-        X, C = np.einsum("i,ikq->kq", _EIGENVALUES, T), np.einsum("i,ikl->kl", _EIGENVALUES, Q)
+        X, C = np.einsum("i,ikq->kq", self.eigenvalues, T), np.einsum("i,ikl->kl", self.eigenvalues, Q)
         rho = np.einsum("ikk->k", Q)
         known = self.integrals.at(numeric, X, C, rho, self.constants)
         numbers = {"nu": _SPEED, "kappa": _DECAY, "S": self.constants["square"]}
         scalars = {name: np.asarray(value) for name, value in numbers.items()}
-        given = {"T": T, "Q": Q, "Z": Z, "X": X, "C": C, "rho": rho, "b": _SECOND, "lambda": _EIGENVALUES}
+        given = {"T": T, "Q": Q, "Z": Z, "X": X, "C": C, "rho": rho, "b": _SECOND, "lambda": self.eigenvalues}
         return {**given, **known, **scalars}
 
     def velocity(self) -> dict[str, np.ndarray]:
@@ -194,7 +213,7 @@ def integral_residual(point: Point, name: str, shown: sp.Expr) -> sp.Expr:
         known = mixed[..., 0] if which == "2" else mixed[:, 0, :]
     elif which == "1":
         whole = np.einsum("n,nk,nl->kl", weights, along_input * fields, value)
-        if point.student.whitened:  # (ρ is this variance, too.)
+        if point.student.whitened or point.unit:  # (ρ is this variance, too.)
             whole = whole + np.diag(arrays["C"])[:, None] * np.einsum("n,nk,nl->kl", weights, along_self, value)
         known = (whole - np.sum(covariance * mixed, axis=-1)) / (2 * np.diag(arrays["C"])[:, None])
     else:

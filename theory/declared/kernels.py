@@ -177,6 +177,7 @@ def parts(activation: Activation, beta: sp.Symbol = beta1) -> Parts:
     if expression.is_polynomial(z):
         return Parts(hermite.from_polynomial(expression))
     expression = expression.replace(sp.log(1 + sp.exp(_EXPONENT)), lambda x: x / 2 + _LN_COSH(x / 2))
+    expression = expression.replace(1 / (1 + sp.exp(_EXPONENT)), lambda x: (1 - sp.tanh(x / 2)) / 2)
     for function, factor, steepest, special in _KINDS:
         if (found := with_function(expression, function, factor, steepest)) is not None:
             height, slope, rest = found

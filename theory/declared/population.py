@@ -93,18 +93,17 @@ class Integrals:
         own = C.diagonal(0, -2, -1)
         found = {}
         if square:
-            given = _with_cosine(own[..., :, None], C, own[..., None, :]), rho[..., :, None], rho[..., None, :]
+            given = with_cosine(own[..., :, None], C, own[..., None, :]), rho[..., :, None], rho[..., None, :]
             own_mixed = self.mixed[0], self.mixed[0]
             found = _call(lower, self.pair, self.pair_symbols, _arguments(*given), 0 * C, own_mixed)
         return {**found, **self._cross(lower, X, own, rho, constants)}
 
     def _cross(self, lower: LowerMany, X: Any, own: Any, rho: Any, constants: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(self.target, Additive):
-            given = _with_cosine(own[..., None], X, constants["variance"]), rho[..., None], 1.0
+            given = with_cosine(own[..., None], X, constants["variance"]), rho[..., None], 1.0
             values = [*_arguments(*given), *constants["slopes"]]
             each = _call(lower, self.cross, self.cross_symbols, values, 0 * X, self.mixed)
-            weighted = {name: value * constants["weights"] for name, value in each.items()}
-            return {name: value if name == "Mt" else value.sum(-1) for name, value in weighted.items()}
+            return over_directions(each, constants["weights"])
         fields = [X[..., p] for p in range(self.target.count)]
         values = [own, rho, *fields, *constants["moments"]]
         found = _call(lower, self.cross, self.cross_symbols, values, 0 * own, self.mixed)
@@ -114,7 +113,13 @@ class Integrals:
         return {**found, "Mt": sum(slope * column for slope, column in zip(slopes, columns, strict=True))}
 
 
-def _with_cosine(first: Any, covariance: Any, second: Any) -> tuple[Any, Any, Any, Any]:
+def over_directions(each: Mapping[str, Any], weights: Any) -> dict[str, Any]:
+    """M and what is derived from it, from those of each direction, without its weight."""
+    weighted = {name: value * weights for name, value in each.items()}
+    return {name: value if name == "Mt" else value.sum(-1) for name, value in weighted.items()}
+
+
+def with_cosine(first: Any, covariance: Any, second: Any) -> tuple[Any, Any, Any, Any]:
     """Variances, covariance, and the cosine, beyond ±1 by rounding only."""
     return first, covariance, second, (covariance / (first * second) ** 0.5).clip(-1.0, 1.0)
 
@@ -150,26 +155,34 @@ def integrals(
 
     Raises `InputError` for an activation without closed kernels, and a link that has none with one that is no polynomial.
     """
-    pair = kernel(activation, activation)
-    pair = homogeneous(pair) if two_homogeneous else pair
-    whole = _derived(pair, "K", whitened, {"K2": q12})
+    pair = _of_rows(activation, two_homogeneous, whitened)
     if isinstance(target, Additive):
-        one = _of_link(activation, target.link)
-        one = homogeneous(one, both=False) if two_homogeneous else one
-        slopes = {"Mt": q12}
-    else:
-        one = _of_polynomial(activation, target)
-        fields = covariances(target.count)
-        if two_homogeneous:
-            scaled = {q11: q11 / rho1, **{t: t / sp.sqrt(rho1) for t in fields}}
-            one = rho1 * one.subs(scaled, simultaneous=True)
-        slopes = {f"Mt{p}": t for p, t in enumerate(fields)}
-    cross = _derived(one, "M", whitened, slopes)
-    of_link = isinstance(target, Additive) and has_parts(target.link) and parts(target.link).mixed
-    return Integrals(whole, cross, target, (parts(activation).mixed, of_link))
+        of_link = has_parts(target.link) and parts(target.link).mixed
+        cross = _of_direction(activation, two_homogeneous, target.link, whitened)
+        return Integrals(pair, cross, target, (parts(activation).mixed, of_link))
+    one, fields = _of_polynomial(activation, target), covariances(target.count)
+    if two_homogeneous:
+        scaled = {q11: q11 / rho1, **{t: t / sp.sqrt(rho1) for t in fields}}
+        one = rho1 * one.subs(scaled, simultaneous=True)
+    slopes = {f"Mt{p}": t for p, t in enumerate(fields)}
+    return Integrals(pair, with_derivatives(one, "M", whitened, slopes), target, (parts(activation).mixed, False))
 
 
-def _derived(one: sp.Expr, name: str, whitened: bool, slopes: Mapping[str, sp.Symbol]) -> dict[str, sp.Expr]:
+@lru_cache(maxsize=32)
+def _of_rows(activation: Activation, two_homogeneous: bool, whitened: bool) -> dict[str, sp.Expr]:
+    pair = kernel(activation, activation)
+    return with_derivatives(homogeneous(pair) if two_homogeneous else pair, "K", whitened, {"K2": q12})
+
+
+@lru_cache(maxsize=32)
+def _of_direction(
+    activation: Activation, two_homogeneous: bool, link: Activation, whitened: bool
+) -> dict[str, sp.Expr]:
+    one = _of_link(activation, link)
+    return with_derivatives(homogeneous(one, both=False) if two_homogeneous else one, "M", whitened, {"Mt": q12})
+
+
+def with_derivatives(one: sp.Expr, name: str, whitened: bool, slopes: Mapping[str, sp.Symbol]) -> dict[str, sp.Expr]:
     """An integral with its derivatives by variance, squared norm (which are one if `whitened`) and covariances."""
     variables = {name + "1": q11, **slopes, name + "r": rho1}
     found = {name: one, **{key: derivative(one, by) for key, by in variables.items()}}
@@ -225,7 +238,7 @@ def _second_moments(link: Activation, covariance: np.ndarray) -> np.ndarray:
     if not has_parts(link):
         return second_moments(link, covariance)
     variance = np.diag(covariance)
-    given = _with_cosine(variance[:, None], covariance, variance[None, :])
+    given = with_cosine(variance[:, None], covariance, variance[None, :])
     mixed = parts(link).mixed
     values = _arguments(given, 1.0, 1.0)
     return _call(numeric, {"K": kernel(link, link)}, Integrals.pair_symbols, values, 0 * covariance, (mixed, mixed))[

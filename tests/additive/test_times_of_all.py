@@ -1,0 +1,48 @@
+"""Times of the additive model by the flow of all neurons: any activation that is smooth, and what is not found in time."""
+
+import numpy as np
+import pytest
+
+import theory.declared.whole_flow as module
+from dynamics import gradient_flow
+from theory import Activation, InitialState, Prediction, Student, Teacher, draw_initial_state, predict
+from theory.declared.additive_times import AdditiveTimes, additive_times
+from theory.declared.whole_flow import ERROR
+from theory.prediction.validity import validity
+
+
+def drawn(text: str) -> tuple[tuple[Activation, Teacher, InitialState], Prediction, AdditiveTimes]:
+    """Three directions and six neurons in 60 dimensions."""
+    activation, teacher = Activation.parse(text), Teacher.power_law(3, 1.0, 60)
+    initial = draw_initial_state(teacher, Student(6, 0.05), seed=3)
+    prediction = predict(activation, teacher, initial)
+    return (activation, teacher, initial), prediction, additive_times(prediction, validity(prediction))
+
+
+@pytest.mark.parametrize("text", ["elu", "z/(1+exp(-z))", "exp(-z**2/2)", "tanh(z)", "log(1+z**2)"])
+def test_every_direction_has_the_time_of_the_coupled_flow(text: str) -> None:
+    """As the simulator of the additive model integrates it, whose kernels are series; one task's times would be rejected."""
+    given, prediction, told = drawn(text)
+    assert sorted(told.kicks) == [0, 1, 2]
+    flow = gradient_flow(*given, t_end=1.2 * float(max(told.half.max(), told.loss.max())))
+    np.testing.assert_allclose(told.half, flow.half_time, rtol=2 * ERROR)
+    np.testing.assert_allclose(told.loss, flow.loss_time, rtol=2 * ERROR)
+    assert max(abs(prediction.time_half / told.half - 1)) > 0.05
+
+
+def test_what_all_neurons_have_not_found_by_then_has_no_time_of_one_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not sooner than the end of what was followed, of which the flow knows the rest."""
+    module._way.cache_clear()
+    _, prediction, whole = drawn("tanh(z)")
+    module._way.cache_clear()
+    monkeypatch.setattr(module, "_MANY", 320)
+    _, _, told = drawn("tanh(z)")
+    module._way.cache_clear()
+    late = [q for q in range(3) if q not in told.kicks]
+    assert late
+    assert len(late) < 3
+    for q in late:
+        own = told.validities[q]
+        assert prediction.time_half[q] < own.low < whole.half[q]
+        assert np.isnan([told.half[q], told.loss[q], own.high]).all()
+        assert any("has not found it by" in why for why in own.reasons)

@@ -1,0 +1,145 @@
+r"""The Gaussian integrals of fields of unit variance, which are functions of the cosine alone.
+
+In isotropic inputs, and along directions of unit length, a 2-homogeneous neuron $\rho\,\sigma(h/\sqrt\rho)$ has
+$K=\rho_1\rho_2k(c)$ and $N=\rho_1l(c)$ with Mehler's series (derived)
+
+$$k(c)=\sum_n\hat\sigma_n^2c^n,\qquad l(c)=\sum_n\hat\sigma_n\hat\sigma^*_nc^n,\qquad\hat\sigma_n=E\,\sigma h_n,$$
+
+whatever the activation. They stand for closed kernels that are means over slopes (`theory.core.logistic`), a hundred pairs of
+them for each pair of rows, and where there are none.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from theory.core import hermite
+from theory.core.activation import Activation
+from theory.core.derivation import equation
+from theory.core.errors import InputError
+from theory.core.quadrature import Rule, gauss_legendre
+from theory.declared.kernels import cosine, has_parts, homogeneous, parts, q11, q12, q22
+from theory.declared.population import Integrals, LowerMany, integrals, over_directions, with_cosine, with_derivatives
+from theory.declared.target import Additive
+
+#: Degrees, at most; and the share of E σ'² that they may leave out: what closed forms do, and where there are none.
+_DEGREES, _AS_CLOSED, _LEFT_OUT = 200, 1e-7, 1e-4
+#: Share of E σ² below which a degree's is rounding.
+_ROUNDING = 1e-15
+#: Points in half a unit, some for each wave of the last degree; and where they end.
+_POINTS, _FAR = 24, 14.0
+
+
+def _in_series(name: str, both: bool, by: str) -> tuple[dict[str, sp.Expr], tuple[sp.Symbol, ...]]:
+    """An integral and its derivatives, in terms of a series and its own derivative; and their variables."""
+    value, slope = sp.symbols(f"{name} {name}'", real=True)
+    series = sp.Function(name)(cosine)
+    found = with_derivatives(homogeneous(series, both), name.replace("k", "K").replace("l", "M"), True, {by: q12})
+    found = {key: x.subs({sp.diff(series, cosine): slope, series: value}) for key, x in found.items()}
+    return found, (q11, q22, cosine, value, slope)
+
+
+_PAIR, _OF_PAIR = _in_series("k", True, "K2")
+_CROSS, _OF_CROSS = _in_series("l", False, "Mt")
+
+
+def _mehler(name: str, terms: sp.Expr) -> sp.Eq:
+    return equation(sp.Symbol(name), sp.Sum(terms * cosine**_n, (_n, 0, sp.Symbol("N", integer=True))))
+
+
+#: k and l in Hermite coefficients of activation and link.
+_n, _own, _link = sp.Symbol("n", integer=True), sp.IndexedBase(r"\hat\sigma"), sp.IndexedBase(r"\hat\sigma^*")
+SERIES = _mehler("k", _own[_n] ** 2), _mehler("l", _own[_n] * _link[_n])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class UnitIntegrals(Integrals):
+    """Those of an additive target where all fields have unit variance, in k and l and their derivatives by the cosine; by
+    variance they are along C = ρ.
+
+    Attributes:
+        own, link: coefficients of k and l, from degree 0. error: share of E σ'² that k leaves out.
+    """
+
+    own: np.ndarray
+    link: np.ndarray
+    error: float
+
+    def at(
+        self, lower: LowerMany, X: Any, C: Any, rho: Any, constants: Mapping[str, Any], square: bool = True
+    ) -> dict[str, Any]:
+        """See the base class."""
+        size, found = C.diagonal(0, -2, -1), {}
+        if square:
+            found = _at(lower, self.pair, _OF_PAIR, with_cosine(size[..., :, None], C, size[..., None, :]), self.own)
+        each = _at(lower, self.cross, _OF_CROSS, with_cosine(size[..., None], X, constants["variance"]), self.link)
+        return {**found, **over_directions(each, constants["weights"])}
+
+
+def _at(
+    lower: LowerMany,
+    expressions: Mapping[str, sp.Expr],
+    names: tuple[sp.Symbol, ...],
+    places: tuple[Any, Any, Any, Any],
+    series: np.ndarray,
+) -> dict[str, Any]:
+    first, _, second, c = places
+    value, slope = 0.0 * c, 0.0 * c
+    for coefficient in series[::-1].tolist():  # (in place, where arrays have places)
+        slope *= c
+        slope += value
+        value *= c
+        value += coefficient
+    found = lower(tuple(expressions.values()), names)(first, second, c, value, slope)
+    return {name: x + 0 * c for name, x in zip(expressions, found, strict=True)}
+
+
+@lru_cache(maxsize=32)
+def unit_integrals(activation: Activation, target: Additive) -> UnitIntegrals | None:
+    """Of an activation and a link; None where closed forms serve as well, or `_DEGREES` leave too much out."""
+    most = _may_leave_out(activation, target)
+    if most == 0.0:
+        return None
+    own, other, error = _coefficients(activation), _coefficients(target.link), _left_out(activation)
+    if not error <= most:
+        return None
+    count = 1 + int(np.flatnonzero(own**2 > _ROUNDING * (own @ own)).max())
+    series = {"own": (own**2)[:count], "link": (own * other)[:count]}
+    return UnitIntegrals(_PAIR, _CROSS, target, error=error, **series)
+
+
+def _may_leave_out(activation: Activation, target: Additive) -> float:
+    if has_parts(activation) and has_parts(target.link) and (parts(activation).mixed or parts(target.link).mixed):
+        return _AS_CLOSED
+    try:
+        integrals(activation, True, target, True)
+    except InputError:
+        return _LEFT_OUT
+    return 0.0
+
+
+@lru_cache(maxsize=32)
+def _coefficients(activation: Activation) -> np.ndarray:
+    """Hermite coefficients, from degree 0, right to rounding for what is smooth between the ends of half units."""
+    points, weights = _gaussian()
+    return hermite.values(points, _DEGREES) @ (weights * activation.arrays()(points))
+
+
+def _left_out(activation: Activation) -> float:
+    """The share of E σ'² that its coefficients leave out. Raises `InputError` for an activation that jumps."""
+    points, weights = _gaussian()
+    slope = activation.arrays(1)(points)
+    return abs(
+        float(1 - np.arange(_DEGREES + 1) @ _coefficients(activation) ** 2 / (weights @ (slope**2 + 0 * points)))
+    )
+
+
+@cache
+def _gaussian() -> Rule:
+    ends = np.arange(-_FAR, _FAR + 0.5, 0.5)
+    points, weights = (x.ravel() for x in gauss_legendre(ends[:-1], ends[1:], _POINTS))
+    return points, weights * np.exp(-(points**2) / 2) / np.sqrt(2 * np.pi)
