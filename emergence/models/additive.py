@@ -1,5 +1,6 @@
 r"""The additive model: a teacher $\sum_pa_p\sigma(\langle e_p,x\rangle)$ and a 2-homogeneous student (arXiv:2504.19983)."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from emergence.model import Allowance, Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
@@ -265,12 +266,20 @@ def _case(resolved: Resolved) -> "Case":
 
 
 def runs_of(resolved: Resolved) -> "Runs":
-    """How a comparison runs SGD: more than the budget waits for an explicit --steps or --time."""
+    """How a comparison runs SGD: more than the budget waits for an explicit --steps or --time; by default as much as that, if
+    a direction is found by then.
+    """
+    from theory.core.defaults import HORIZON
     from validation.comparisons.directions import Runs
 
     (step_size, _, steps), problem = resolved.run_length(), resolved.problem
-    budget = None if problem.steps or problem.time else SGD_BUDGET
-    return Runs(step_size=step_size, steps=steps, budget=budget, **problem.sampling)
+    if problem.steps or problem.time:
+        return Runs(step_size=step_size, steps=steps, **problem.sampling)
+    affordable = int(SGD_BUDGET // (problem.replicas * problem.batch))
+    first = min((x for x in resolved.times.half.tolist() if 0 < x < math.inf), default=math.inf)
+    enough = affordable if HORIZON * first <= affordable * step_size else steps
+    fewer = min(steps, enough)
+    return Runs(step_size=step_size, steps=steps, budget=SGD_BUDGET, sgd_steps=fewer, **problem.sampling)
 
 
 # ------------------------------------------------------------------------- letters and allowances

@@ -1,6 +1,7 @@
 """A problem of the additive model: its options, and what they mean: start, prediction, step size, length of a run."""
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -42,8 +43,6 @@ class Resolved:
 
     Attributes:
         step_size: η, given or the default; None if nothing is predicted to be learned and none was given.
-        time: gradient-flow time to run to; None likewise.
-        steps: SGD steps to run; None likewise.
         bound: largest stable step size and the direction (from 0) that sets it; None if nothing is learned.
         warnings: lines for the user, printed once the input is known to be good.
     """
@@ -56,8 +55,6 @@ class Resolved:
     prediction: "theory.Prediction"
     bound: tuple[float, int] | None
     step_size: float | None
-    time: float | None
-    steps: int | None
     warnings: tuple[str, ...]
 
     @cached_property
@@ -73,6 +70,34 @@ class Resolved:
         from theory.declared.additive_times import additive_times
 
         return additive_times(self.prediction, self.validity)
+
+    @property
+    def last_time(self) -> float | None:
+        """The last at which a direction is found or fitted, None if none is. Below information exponent 3, where one task's
+        times are too early for several directions, by the flow of all neurons.
+        """
+        import numpy as np
+
+        if not self.prediction.learned.any():
+            return None
+        if self.activation.information_exponent > 2:
+            return self.prediction.last_time
+        told = np.concatenate([self.times.half, self.times.loss, [v.low for v in self.times.validities]])
+        return float(max(told[np.isfinite(told)], default=0.0)) or self.prediction.last_time
+
+    @cached_property
+    def _length(self) -> tuple[float | None, int | None]:
+        return _length(self.problem, self.step_size, lambda: self.last_time)
+
+    @property
+    def time(self) -> float | None:
+        """Of a run; None where neither is given and nothing is predicted to be learned."""
+        return self._length[0]
+
+    @property
+    def steps(self) -> int | None:
+        """Of a run that takes them one by one; None as `time`, or without a step size."""
+        return self._length[1]
 
     def echo(self) -> dict[str, Any]:
         """The full problem, defaults included, as in every JSON document."""
@@ -125,7 +150,7 @@ def resolve(problem: AdditiveProblem, simulation: Simulation | None = None) -> R
     """Draw the start, predict, and decide step size and length.
 
     The default step size is a safe fraction of the stability bound; the default length is 1.3 times the last predicted
-    loss time. Raises `InputError` for a step size beyond the bound unless the problem allows it (then: a warning).
+    time. Raises `InputError` for a step size beyond the bound unless the problem allows it (then: a warning).
     """
     import theory
     from theory.core.defaults import SAFE_FRACTION
@@ -142,8 +167,7 @@ def resolve(problem: AdditiveProblem, simulation: Simulation | None = None) -> R
         descent, held = (prediction.largest_held(batch) for batch in (math.inf, problem.batch))
         step_size = min(SAFE_FRACTION["overlap-flow"] * min(bound[0], descent), SAFE_FRACTION["rest"] * held)
     warnings = (*_truncation(activation), *_excess(problem, bound), *_doubts(problem, prediction, bound))
-    time, steps = _length(problem, prediction, step_size)
-    return Resolved(problem, activation, teacher, student, initial, prediction, bound, step_size, time, steps, warnings)
+    return Resolved(problem, activation, teacher, student, initial, prediction, bound, step_size, warnings)
 
 
 def _truncation(activation: "theory.Activation") -> list[str]:
@@ -194,16 +218,16 @@ def beyond(step_size: float, bound: float, direction: int | None, allowed: bool)
 
 
 def _length(
-    problem: AdditiveProblem, prediction: "theory.Prediction", step_size: float | None
+    problem: AdditiveProblem, step_size: float | None, last: Callable[[], float | None]
 ) -> tuple[float | None, int | None]:
-    """(time, steps): each from the other by time = step size × steps, or both from the last predicted loss time."""
+    """(time, steps): each from the other by time = step size × steps, or both from the `last` predicted time."""
     from theory.core.defaults import HORIZON
 
     if problem.steps is not None:
         return (None if step_size is None else step_size * problem.steps), problem.steps
     time = problem.time
-    if time is None and prediction.learned.any():
-        time = HORIZON * prediction.last_time
+    if time is None and (latest := last()) is not None:
+        time = HORIZON * latest
     if time is None or step_size is None:
         return time, None
     if step_size * LONGEST < time:

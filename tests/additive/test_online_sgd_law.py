@@ -549,6 +549,22 @@ def test_low_exponents_of_several_directions_are_judged(text: str) -> None:
         assert np.interp(half, *lines[f"direction {q + 1}"]) == pytest.approx(0.5, abs=0.02)
 
 
+def test_runs_of_sgd_may_end_before_the_flow() -> None:
+    """The first direction is judged by both, the second by the flow alone."""
+    activation, teacher = Activation.parse("relu(z)"), Teacher.power_law(2, 1.0, 24)
+    initial = draw_initial_state(teacher, Student(3, 0.05), seed=2)
+    prediction = predict(activation, teacher, initial)
+    told = additive_times(prediction, validity(prediction))
+    size, end = 0.02 / max(told.kicks.values()), 1.3 * float(told.half.max())
+    middle = float(np.sqrt(np.prod(told.half)))
+    runs = Runs(step_size=size, steps=int(end / size), replicas=24, sgd_steps=int(middle / size))
+    compared = compare(additive_case(activation, teacher, initial, runs))
+    assert [row["verdict"] for row in compared.rows] == ["agrees", "agrees"]
+    assert [row.get("sgd_mean") is not None for row in compared.rows] == [True, False]
+    (note,) = compared.notes
+    assert note.startswith(f"SGD ends at {runs.sgd_end:.4g}")
+
+
 def test_explicit_steps_are_late_by_half_the_logarithm_of_what_the_speed_gains() -> None:
     """h4's speed 4a(1 − u²)u³, from u to √½; nothing is gained from there on."""
 

@@ -12,7 +12,7 @@ import pytest
 from dynamics import online_sgd
 from emergence.config import build, load
 from emergence.models import quadratic
-from emergence.models.additive import MODEL, resolve
+from emergence.models.additive import MODEL, SGD_BUDGET, resolve, runs_of
 from emergence.models.additive import AdditiveProblem as Problem
 from emergence.models.run_length import steps_in
 from emergence.options import options
@@ -196,6 +196,22 @@ def test_default_step_size_and_length_follow_from_the_prediction() -> None:
     assert resolved.time == pytest.approx(HORIZON * resolved.prediction.last_time, rel=1e-12)
     assert resolved.steps == math.ceil(resolved.time / resolved.step_size)
     assert resolved.warnings == ()
+
+
+def test_below_exponent_3_the_default_length_is_that_of_all_neurons_and_sgd_has_what_is_affordable_of_it() -> None:
+    """One task's last time is a third of it; SGD runs, unless told how long, as long as minutes last if it finds something."""
+    problem = Problem(activation="relu", dim=40, teacher_width=2, student_width=4)
+    resolved = resolve(problem)
+    last = float(max(resolved.times.half.max(), resolved.times.loss.max()))
+    assert resolved.time == pytest.approx(HORIZON * last, rel=1e-12)
+    assert resolved.time > 1.5 * HORIZON * resolved.prediction.last_time
+    assert runs_of(resolved).taken == resolved.steps
+    for share, taken in ((0.5, 0.5), (0.01, 1.0)):
+        many = resolve(replace(problem, replicas=int(SGD_BUDGET / (share * resolved.steps))))
+        runs = runs_of(many)
+        assert (runs.steps, runs.taken) == (resolved.steps, pytest.approx(taken * resolved.steps, rel=0.01))
+    told = runs_of(resolve(replace(many.problem, steps=resolved.steps)))
+    assert (told.taken, told.budget) == (resolved.steps, None)
 
 
 @pytest.mark.parametrize("activation", ["relu", "erf", "h1+0.5*h2"])

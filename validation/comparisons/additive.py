@@ -59,9 +59,9 @@ def _judged(
     measured, predicted = float(flow.half_time[q]), float(told.half[q])
     verdicts = [judge_flow(prediction, predicted, own, measured, float(flow.dataset.time.values[-1]))]
     row: Row = {"low": own.low, "high": own.high}
-    if sgd is not None:
+    if sgd is not None and not measured > runs.sgd_end:
         times = sgd.half_steps[:, q] * runs.step_size
-        row |= summary(times, "sgd", runs.end)
+        row |= summary(times, "sgd", runs.sgd_end)
         if verdicts[0][0] == "agrees" and q in told.kicks:
             kicks = runs.step_size * told.kicks[q] / runs.batch
             verdicts.append(judge_kicked(prediction, kicks, measured, times, runs, sgd.resolution))
@@ -119,7 +119,7 @@ def judge_sgd(
         )
     whole = runs.step_size * (resolution + _lag(prediction, q))
     return judge_replicas(
-        times, flow + shift, abs(shift) + rivals + whole, _controls(prediction, flow + shift), runs.end
+        times, flow + shift, abs(shift) + rivals + whole, _controls(prediction, flow + shift), runs.sgd_end
     )
 
 
@@ -133,7 +133,7 @@ def judge_kicked(
     if not near.holds:
         return "inconclusive", f"{near.sentence}; lower --step-size for a verdict"
     controls = _controls(prediction, flow)
-    return judge_replicas(times, flow, MOVED_MEAN * kicks * flow + runs.step_size * resolution, controls, runs.end)
+    return judge_replicas(times, flow, MOVED_MEAN * kicks * flow + runs.step_size * resolution, controls, runs.sgd_end)
 
 
 def _law(prediction: Prediction, q: int, runs: Runs) -> HittingLaw | None:

@@ -25,7 +25,8 @@ _ORDER = ("disagrees", "outside", "inconclusive", "not judged", "agrees")
 class Runs:
     """How the flow and SGD are run: step size η, steps, samples of a step, replicas, seed, ``exact`` or ``ambient``.
 
-    `budget`: SGD is skipped, and this said, if replicas × steps × batch exceeds it (None: never).
+    `sgd_steps`: those that SGD takes, if they are fewer. `budget`: SGD is skipped, and this said, if replicas × steps × batch
+    exceeds it (None: never).
     """
 
     step_size: float
@@ -35,11 +36,22 @@ class Runs:
     seed: int = 0
     method: str = "exact"
     budget: float | None = None
+    sgd_steps: int | None = None
 
     @property
     def end(self) -> float:
-        """Of the runs, in gradient-flow time."""
+        """Of the flow, in gradient-flow time."""
         return self.step_size * self.steps
+
+    @property
+    def taken(self) -> int:
+        """Steps of SGD."""
+        return self.steps if self.sgd_steps is None else self.sgd_steps
+
+    @property
+    def sgd_end(self) -> float:
+        """Of the runs of SGD, in gradient-flow time."""
+        return self.step_size * self.taken
 
 
 def directions_case(
@@ -71,7 +83,7 @@ def directions_case(
             teacher,
             initial,
             step_size=runs.step_size,
-            steps=runs.steps,
+            steps=runs.taken,
             batch=runs.batch,
             replicas=runs.replicas,
             seed=runs.seed,
@@ -84,7 +96,8 @@ def directions_case(
         rows = [row | judged(place, found) for place, row in enumerate(known(found))]
         return rows, [f"Direction {row['direction']}: {row['reason']}." for row in rows if row["reason"]]
 
-    skipped = too_much_work(runs.replicas, runs.steps, runs.batch, runs.budget)
+    skipped = too_much_work(runs.replicas, runs.taken, runs.batch, runs.budget)
+    note = skipped or _cut(runs)
     return Case(
         title=f"Theory, gradient flow and SGD: {activation.name}, d = {teacher.dim}",
         unit="directions",
@@ -95,7 +108,17 @@ def directions_case(
         figures=figures,
         caption=CAPTION,
         rule=rule,
-        notes=(skipped,) if skipped else (),
+        notes=(note,) if note else (),
+    )
+
+
+def _cut(runs: Runs) -> str:
+    """The note that SGD ends before the flow does; nothing otherwise."""
+    if runs.taken == runs.steps:
+        return ""
+    return (
+        f"SGD ends at {runs.sgd_end:.4g}, after what takes five to ten minutes; the flow at {runs.end:.4g}. Give --steps or "
+        "--time to run both as long, or lower --dim, or raise --step-size."
     )
 
 
