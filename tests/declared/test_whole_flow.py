@@ -185,6 +185,9 @@ def test_it_stands_for_what_is_not_known_or_outside_its_conditions() -> None:
     assert [fitted[p].value for p in (1, 2)] == whole_flow(*problem("relu(z)")).fitted.tolist()
     found = emergences(problem("relu(z)"))
     assert last_time(*problem("relu(z)")) == max(x.value for x in (*found.values(), *fitted.values()))
+    for given in (problem("erf(z)", "committee"), product_target()):
+        there = whole_flow(*given).found
+        assert last_time(*given) == there[np.isfinite(there)].max() > 0
 
 
 def test_what_is_not_found_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

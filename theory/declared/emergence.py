@@ -355,16 +355,19 @@ def largest_step(model: DeclaredModel, start: Start) -> float:
 
 
 def last_time(model: DeclaredModel, start: Start) -> float:
-    """When the last direction of an additive target is fitted by a 2-homogeneous student, as a sum of step sizes, of other
-    models than the additive one by each row alone; 0 where that is not known.
+    """When the last direction that is found, and by a 2-homogeneous student fitted, is, as a sum of step sizes: by the flow of
+    all rows, or on a plateau of a 2-homogeneous student by one task or each row alone; 0 where that is not known.
     """
-    if model.rule.samples or not (model.student.homogeneous and is_quadratic(model.loss)):
+    if model.rule.samples:
         return 0.0
-    if 0 < lone_row.common_degree(model) < 3:  # (without a plateau rows decide together)
+    light = model.student.homogeneous and is_quadratic(model.loss) and isinstance(as_additive(model.target), Additive)
+    if not light or 0 < lone_row.common_degree(model) < 3:  # (without a plateau rows decide together)
         with suppress(InputError):
             way = whole_flow(model, start)
             times = np.append(way.found, way.fitted)
             return float(np.max(times[np.isfinite(times)], initial=0.0))
+    if not light:
+        return 0.0
     prediction = additive_prediction(model, start)
     if prediction is not None:
         return prediction.last_time / speed(model.rule) if prediction.learned.any() else 0.0
