@@ -57,8 +57,8 @@ class Point:
 
     @property
     def tolerance(self) -> float:
-        """Largest residual accepted."""
-        return max(TOLERANCE, self.integrals.error) if isinstance(self.integrals, UnitIntegrals) else TOLERANCE
+        """Largest residual accepted: a few times the share of its derivative by q12 that a series leaves out."""
+        return max(TOLERANCE, 4 * self.integrals.error) if isinstance(self.integrals, UnitIntegrals) else TOLERANCE
 
     @property
     def eigenvalues(self) -> np.ndarray:

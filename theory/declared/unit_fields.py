@@ -5,11 +5,13 @@ $K=\rho_1\rho_2k(c)$ and $N=\rho_1l(c)$ with Mehler's series (derived)
 
 $$k(c)=\sum_n\hat\sigma_n^2c^n,\qquad l(c)=\sum_n\hat\sigma_n\hat\sigma^*_nc^n,\qquad\hat\sigma_n=E\,\sigma h_n,$$
 
-whatever the activation. They stand for closed kernels that are means over slopes (`theory.core.logistic`), a hundred pairs of
-them for each pair of rows, and where there are none.
+whatever the activation. A kink at 0 makes its tail that of a multiple of $|z|$, whose kernel is closed: so much of it is taken
+from there. They stand for closed kernels that are means over slopes (`theory.core.logistic`), a hundred pairs of them for each
+pair of rows, and where there are none.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -18,7 +20,7 @@ import numpy as np
 import sympy as sp
 
 from theory.core import hermite
-from theory.core.activation import Activation
+from theory.core.activation import Activation, arc_cosine_kernel
 from theory.core.derivation import equation
 from theory.core.errors import InputError
 from theory.core.quadrature import Rule, gauss_legendre
@@ -26,10 +28,13 @@ from theory.declared.kernels import cosine, has_parts, homogeneous, parts, q11, 
 from theory.declared.population import Integrals, LowerMany, integrals, over_directions, with_cosine, with_derivatives
 from theory.declared.target import Additive
 
-#: Degrees, at most; and the share of E σ'² that they may leave out: what closed forms do, and where there are none.
-_DEGREES, _AS_CLOSED, _LEFT_OUT = 200, 1e-7, 1e-4
+#: Degrees, at most; and the share of E σ'² that they may leave out: what closed forms do, and where there are none. It is that
+#: of parallel rows; of a row that has just found a direction, at half of its squared norm, nothing is left out.
+_DEGREES, _AS_CLOSED, _LEFT_OUT = 200, 1e-7, 1e-3
 #: Share of E σ² below which a degree's is rounding.
 _ROUNDING = 1e-15
+#: What is beside a kink, and a difference of slopes there that is none.
+_BESIDE, _NONE = 1e-9, 1e-6
 #: Points in half a unit, some for each wave of the last degree; and where they end.
 _POINTS, _FAR = 24, 14.0
 
@@ -48,12 +53,17 @@ _CROSS, _OF_CROSS = _in_series("l", False, "Mt")
 
 
 def _mehler(name: str, terms: sp.Expr) -> sp.Eq:
-    return equation(sp.Symbol(name), sp.Sum(terms * cosine**_n, (_n, 0, sp.Symbol("N", integer=True))))
+    return equation(sp.Symbol(name), sp.Sum(terms * cosine**_n, (_n, 0, sp.oo)))
 
 
 #: k and l in Hermite coefficients of activation and link.
 _n, _own, _link = sp.Symbol("n", integer=True), sp.IndexedBase(r"\hat\sigma"), sp.IndexedBase(r"\hat\sigma^*")
 SERIES = _mehler("k", _own[_n] ** 2), _mehler("l", _own[_n] * _link[_n])
+
+
+#: |z|, and its kernel with its derivative.
+_BEND = Activation.parse("abs(z)")
+_BENT = arc_cosine_kernel(1), sp.diff(arc_cosine_kernel(1), cosine)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -62,11 +72,12 @@ class UnitIntegrals(Integrals):
     variance they are along C = ρ.
 
     Attributes:
-        own, link: coefficients of k and l, from degree 0. error: share of E σ'² that k leaves out.
+        own, link: coefficients of k and l, from degree 0, after a multiple of the kernel of |z|; and that multiple.
+        error: shares of E σ'² and of E σ'σ*' that k' and l' leave out at c = 1, the larger one.
     """
 
-    own: np.ndarray
-    link: np.ndarray
+    own: tuple[np.ndarray, float]
+    link: tuple[np.ndarray, float]
     error: float
 
     def at(
@@ -85,15 +96,18 @@ def _at(
     expressions: Mapping[str, sp.Expr],
     names: tuple[sp.Symbol, ...],
     places: tuple[Any, Any, Any, Any],
-    series: np.ndarray,
+    known: tuple[np.ndarray, float],
 ) -> dict[str, Any]:
-    first, _, second, c = places
+    (first, _, second, c), (series, kink) = places, known
     value, slope = 0.0 * c, 0.0 * c
     for coefficient in series[::-1].tolist():  # (in place, where arrays have places)
         slope *= c
         slope += value
         value *= c
         value += coefficient
+    if kink:
+        bent, turned = lower(_BENT, (cosine,))(c)
+        value, slope = value + kink * bent, slope + kink * turned
     found = lower(tuple(expressions.values()), names)(first, second, c, value, slope)
     return {name: x + 0 * c for name, x in zip(expressions, found, strict=True)}
 
@@ -102,14 +116,16 @@ def _at(
 def unit_integrals(activation: Activation, target: Additive) -> UnitIntegrals | None:
     """Of an activation and a link; None where closed forms serve as well, or `_DEGREES` leave too much out."""
     most = _may_leave_out(activation, target)
-    if most == 0.0:
-        return None
-    own, other, error = _coefficients(activation), _coefficients(target.link), _left_out(activation)
-    if not error <= most:
-        return None
-    count = 1 + int(np.flatnonzero(own**2 > _ROUNDING * (own @ own)).max())
-    series = {"own": (own**2)[:count], "link": (own * other)[:count]}
-    return UnitIntegrals(_PAIR, _CROSS, target, error=error, **series)
+    found = in_series(activation, target) if most else None
+    return found if found and found.error <= most else None
+
+
+@lru_cache(maxsize=32)
+def in_series(activation: Activation, target: Additive) -> UnitIntegrals:
+    """With what it leaves out. Raises `InputError` for an activation that jumps."""
+    own, link = _product(activation, activation), _product(activation, target.link)
+    error = max(_missed(activation, activation, own), _missed(activation, target.link, link))
+    return UnitIntegrals(_PAIR, _CROSS, target, own=own, link=link, error=error)
 
 
 def _may_leave_out(activation: Activation, target: Additive) -> float:
@@ -122,6 +138,27 @@ def _may_leave_out(activation: Activation, target: Additive) -> float:
     return 0.0
 
 
+def _product(one: Activation, two: Activation) -> tuple[np.ndarray, float]:
+    """Coefficients of the series after a multiple of the kernel of |z|, to the last that counts; and that multiple."""
+    kink, size = _kink(one) * _kink(two), _coefficients(one) @ _coefficients(one)
+    found = _coefficients(one) * _coefficients(two) - kink * _coefficients(_BEND) ** 2
+    return found[: 1 + int(np.flatnonzero(abs(found) > _ROUNDING * size).max(initial=0))], kink
+
+
+def _missed(one: Activation, two: Activation, known: tuple[np.ndarray, float]) -> float:
+    """What the slope of a series leaves out at c = 1, over the root of both second moments; what it does if the link jumps."""
+    (points, weights), (series, kink) = _gaussian(), known
+    slope, order = one.arrays(1), 1  # (which σ must have)
+    try:
+        first, second = slope(points), two.arrays(1)(points)
+    except InputError:
+        first, second, order = one.arrays()(points), two.arrays()(points), 0
+    first, second = first + 0 * points, second + 0 * points
+    found = np.arange(series.size) ** order @ series + kink * float(_BENT[order].subs(cosine, 1))
+    size = np.sqrt((weights @ first**2) * (weights @ second**2))
+    return abs(float(weights @ (first * second) - found)) / float(size)
+
+
 @lru_cache(maxsize=32)
 def _coefficients(activation: Activation) -> np.ndarray:
     """Hermite coefficients, from degree 0, right to rounding for what is smooth between the ends of half units."""
@@ -129,13 +166,13 @@ def _coefficients(activation: Activation) -> np.ndarray:
     return hermite.values(points, _DEGREES) @ (weights * activation.arrays()(points))
 
 
-def _left_out(activation: Activation) -> float:
-    """The share of E σ'² that its coefficients leave out. Raises `InputError` for an activation that jumps."""
-    points, weights = _gaussian()
-    slope = activation.arrays(1)(points)
-    return abs(
-        float(1 - np.arange(_DEGREES + 1) @ _coefficients(activation) ** 2 / (weights @ (slope**2 + 0 * points)))
-    )
+@lru_cache(maxsize=32)
+def _kink(activation: Activation) -> float:
+    """How much of |z| has the kink at 0, half the jump of the slope; 0 where σ itself jumps, and has none."""
+    with suppress(InputError):
+        half = (float(activation.arrays(1)(_BESIDE)) - float(activation.arrays(1)(-_BESIDE))) / 2
+        return half if abs(half) > _NONE else 0.0
+    return 0.0
 
 
 @cache
