@@ -1,6 +1,7 @@
 r"""The additive model: a teacher $\sum_pa_p\sigma(\langle e_p,x\rangle)$ and a 2-homogeneous student (arXiv:2504.19983)."""
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from emergence.model import Allowance, Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
@@ -107,15 +108,15 @@ def _with_prediction(resolved: Resolved, times: Any, loss: Any, steps: Any = Non
     import xarray as xr
 
     from dynamics.core.trajectory import ends, time_axis, variable
-    from theory.prediction.validity import validity
 
-    prediction = resolved.prediction
-    valid = np.array([float(own.valid) for own in validity(prediction, intervals=False)])
+    told = resolved.brief
+    staircase = replace(resolved.prediction, time_loss=told.falls)
+    valid = np.array([float(own.valid) for own in told.validities])
     return xr.Dataset(
         {
             "loss": variable("time", loss, "population loss ½E(f*−f)²"),
-            "predicted_loss": variable("time", prediction.loss(times), "predicted staircase of the loss"),
-            **ends(**measured, predicted_half_time=prediction.time_half, predicted_loss_time=prediction.time_loss),
+            "predicted_loss": variable("time", staircase.loss(times), "predicted staircase of the loss"),
+            **ends(**measured, predicted_half_time=told.half, predicted_loss_time=told.loss),
             "predicted_valid": variable(
                 "direction", valid, "1 where the prediction's conditions hold, 0 where they do not"
             ),
@@ -243,15 +244,12 @@ def _predict(resolved: Resolved) -> Document:
 def _predicted(resolved: Resolved) -> "xr.Dataset":
     """The columns of ``emergence predict`` along ``direction``, and its exponents; NaN where there is none.
 
-    Closed forms alone: a sweep has many cells, and what a prediction adds to its numbers is not repeated in each.
+    Without intervals: a sweep has many cells, and what a prediction adds to its numbers is not repeated in each.
     """
     from emergence.prediction import columns, directions
-    from theory.declared.additive_times import AdditiveTimes
-    from theory.prediction.validity import validity
     from theory.scaling import ideal_loss
 
-    own = validity(resolved.prediction, intervals=False)
-    entries = directions(resolved, AdditiveTimes.of_one_task(resolved.prediction, own))
+    entries = directions(resolved, resolved.brief)
     exponents = ideal_loss.exponent_values(resolved.teacher.exponent, resolved.activation)
     return columns(entries, exponents, resolved.step_size)
 

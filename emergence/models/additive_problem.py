@@ -71,6 +71,16 @@ class Resolved:
 
         return additive_times(self.prediction, self.validity)
 
+    @cached_property
+    def brief(self) -> "AdditiveTimes":
+        """The same for many problems: conditions in closed form, and from information exponent 3 on one task's times."""
+        from theory.declared.additive_times import AdditiveTimes, additive_times
+        from theory.prediction.validity import validity
+
+        own = validity(self.prediction, intervals=False)
+        plateau = self.activation.information_exponent > 2
+        return (AdditiveTimes.of_one_task if plateau else additive_times)(self.prediction, own)
+
     @property
     def last_time(self) -> float | None:
         """The last at which a direction is found or fitted, None if none is. Below information exponent 3, where one task's
@@ -82,7 +92,7 @@ class Resolved:
             return None
         if self.activation.information_exponent > 2:
             return self.prediction.last_time
-        told = np.concatenate([self.times.half, self.times.loss, [v.low for v in self.times.validities]])
+        told = np.concatenate([self.brief.half, self.brief.loss, [v.low for v in self.brief.validities]])
         return float(max(told[np.isfinite(told)], default=0.0)) or self.prediction.last_time
 
     @cached_property

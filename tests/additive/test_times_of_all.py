@@ -41,6 +41,8 @@ def test_what_all_neurons_have_not_found_by_then_has_no_time_of_one_task(monkeyp
     late = [q for q in range(3) if q not in told.kicks]
     assert late
     assert len(late) < 3
+    assert np.isinf(told.falls[late]).all()
+    np.testing.assert_array_equal(np.delete(told.falls, late), np.delete(told.loss, late))
     for q in late:
         own = told.validities[q]
         assert prediction.time_half[q] < own.low < whole.half[q]

@@ -210,6 +210,8 @@ def test_below_exponent_3_the_default_length_is_that_of_all_neurons_and_sgd_has_
         many = resolve(replace(problem, replicas=int(SGD_BUDGET / (share * resolved.steps))))
         runs = runs_of(many)
         assert (runs.steps, runs.taken) == (resolved.steps, pytest.approx(taken * resolved.steps, rel=0.01))
+    swept = MODEL.predict.data(resolved)
+    assert (swept.time_half.values.tolist(), swept.valid.values.tolist()) == (resolved.times.half.tolist(), [1.0, 1.0])
     told = runs_of(resolve(replace(many.problem, steps=resolved.steps)))
     assert (told.taken, told.budget) == (resolved.steps, None)
 

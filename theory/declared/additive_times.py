@@ -38,6 +38,11 @@ class AdditiveTimes:
     kicks: Mapping[int, float]
     alone: Mapping[int, Sequence[str]]
 
+    @property
+    def falls(self) -> np.ndarray:
+        """When a staircase of the loss falls: `loss`, inf where that is not known."""
+        return np.where(np.isnan(self.loss), np.inf, self.loss)
+
     @classmethod
     def of_one_task(cls, prediction: Prediction, validities: Sequence[Validity]) -> "AdditiveTimes":
         """Those of the prediction, whether its conditions hold or not."""

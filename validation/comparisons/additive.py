@@ -206,7 +206,7 @@ def _figures(prediction: Prediction, told: AdditiveTimes, found: Found) -> list[
         times,
         data.loss.values,
         times,
-        replace(prediction, time_loss=told.loss).loss(times),
+        replace(prediction, time_loss=told.falls).loss(times),
         replicas=bands,
         names=names,
     )
