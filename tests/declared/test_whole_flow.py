@@ -108,41 +108,62 @@ def test_momentum_is_as_much_faster_as_its_speed() -> None:
     np.testing.assert_allclose(fast.kicks, plain.kicks * 4, rtol=1e-3)
 
 
-@pytest.mark.parametrize("student", ["homogeneous", "committee"])
+def sampled_kicks(given: Problem, count: int = 40_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """E|g|² over squared norms of explicit gradients, their standard errors, and what is not along x, (m,)."""
+    (model, start), rng = given, np.random.default_rng(1)
+    student, rule, inputs = model.student, model.rule, model.inputs
+    fields, labels, length = np.zeros((count, student.width)), np.zeros((count, 2)), np.zeros(count)
+    for own, root, value, size in zip(
+        start.coordinates, model.directions.roots, inputs.eigenvalues, inputs.multiplicities, strict=True
+    ):
+        x = np.sqrt(value) * rng.standard_normal((count, own.shape[1]))
+        fields, labels = fields + x @ own.T, labels + x[:, : root.shape[1]] @ root.T
+        length += np.sum(x**2, axis=1) + value * rng.chisquare(size - own.shape[1], count)
+    norms, variances = np.einsum("ikk->k", start.grams), np.einsum("i,ikk->k", inputs.eigenvalues, start.grams)
+    rho = variances if student.whitened else norms if student.homogeneous else np.ones(student.width)
+    neuron, slope = (student.activation.arrays(order)(fields / np.sqrt(rho)) for order in (0, 1))
+    label = model.target.link.arrays(0)(labels) @ np.array(model.target.weights)
+    if rule.noise_law == "flips":
+        label = label * np.where(rng.random(count) < rule.noise, -1.0, 1.0)
+    elif rule.noise:
+        often = 2 if rule.noise_period else 1
+        label = label + rule.noise * rng.standard_normal(count) * (np.arange(count) % often == 0)
+    squares = ((neuron @ rho - label) ** 2 * length)[:, None] * rho * slope**2 / norms
+    return squares.mean(axis=0), squares.std(axis=0) / np.sqrt(count), squares.mean(axis=0) * 4 / inputs.dim
+
+
+def spread_out(text: str, student: str) -> Problem:
+    """Inputs of two variances; whitened rows differ from others there."""
+    (model, _), directions = problem(text, student), Directions.random(Inputs.blocks((4.0, 30), (0.25, 170)), 2)
+    return replace(model, directions=directions), draw_start(directions, 3, 1.0, 0)
+
+
 @pytest.mark.parametrize(
-    "noise", [{"noise": 0.7}, {"noise": 2.0, "noise_period": 5}, {"noise": 0.3, "noise_law": "flips"}]
+    "given",
+    [
+        problem("relu(z)", dim=300, scale=0.8, noise=0.7),
+        problem("relu(z)", "committee", dim=300, noise=2.0, noise_period=5),
+        problem("relu(z)", "committee", dim=300, noise=0.3, noise_law="flips"),
+        problem("h1+h2", dim=300, scale=0.8),
+        spread_out("tanh(z)", "whitened"),
+        spread_out("h2", "committee"),
+    ],
+    ids=["noise", "period", "flips", "polynomial", "whitened", "inputs"],
 )
-def test_kicks_are_those_of_sampled_gradients(student: str, noise: dict) -> None:
-    """To leading order in d, of 300 dimensions, where label and slope are drawn apart; the wrong one leaves noise out."""
-    model, start = problem("relu(z)", student, dim=300, scale=0.8, **noise)
-    rng, (own,) = np.random.default_rng(1), start.coordinates
-    count, columns = 40_000, own.shape[1]
-    x = rng.standard_normal((count, columns))
-    outside = rng.chisquare(300 - columns, count)  # (what of |x|² is outside)
-    norm2, fields = np.sum(own**2, axis=1), x @ own.T
-    active = fields > 0
-    size = np.sqrt(norm2) if student == "homogeneous" else np.ones(3)
-    output = (size * np.maximum(fields, 0.0)).sum(axis=1)
-    label = np.maximum(x[:, :2], 0.0) @ np.array(model.target.weights)
-    if noise.get("noise_law") == "flips":
-        label = label * np.where(rng.random(count) < 0.3, -1.0, 1.0)
+def test_kicks_are_those_of_sampled_gradients(given: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for what is along the rows themselves. Wrong ones leave noise out, or take label, slope and |x| for independent."""
+    model, start = given
+    mean, error, along = sampled_kicks(given)
+    flow = module._Whole(replace(model, rule=replace(model.rule, step_size=1.0)), start)
+    # (The flow's own sample is smaller.)
+    allowed = 4 * np.sqrt(1 + 40_000 / len(module._normals(5))) * error + along * model.student.homogeneous
+    assert np.all(np.abs(flow.kick(flow.begin) - mean) < allowed)
+    if model.rule.noise:
+        quiet = module._Whole(replace(model, rule=Rule(1.0)), start)
+        assert np.all(np.abs(quiet.kick(quiet.begin) - mean) > allowed)
     else:
-        often = 2 if "noise_period" in noise else 1
-        label = label + noise["noise"] * rng.standard_normal(count) * (np.arange(count) % often == 0)
-    missed = (output - label) ** 2
-    # Of relu the 2-homogeneous neuron is √ρ max(h, 0).
-    along = np.maximum(fields, 0.0) / size if student == "homogeneous" else 0.0 * fields
-    square = size**2 * active * (np.sum(x**2, axis=1) + outside)[:, None]
-    square += 2 * size * active * fields * along + along**2 * norm2
-    shares = square / norm2
-    found = module._Whole(replace(model, rule=replace(model.rule, step_size=1.0)), start)
-    # (The missed label and the slope are taken for independent.)
-    mean = missed.mean() * shares.mean(axis=0)
-    error = mean * np.hypot(missed.std() / missed.mean(), shares.std(axis=0) / shares.mean(axis=0)) / np.sqrt(count)
-    leading = 3 / 300 * mean  # (what is along the row itself)
-    assert np.all(np.abs(found.kick(found.begin) - mean) < 4 * error + leading)
-    quiet = module._Whole(replace(model, rule=Rule(1.0)), start)
-    assert np.all(np.abs(quiet.kick(quiet.begin) - mean) > 4 * error + leading)
+        monkeypatch.setattr(module._Whole, "shared", lambda *_: np.zeros(3))
+        assert np.any(np.abs(flow.kick(flow.begin) - mean) > allowed)
 
 
 def test_sgd_is_late_by_what_its_steps_add() -> None:
