@@ -1156,7 +1156,7 @@ def test_a_condition_that_does_not_hold_is_said(given: dict, reason: str) -> Non
             "300 rows and 2 directions are too many to follow here",
         ),
         ({"student": "committee", "activation": "elu(z)"}, FOUND, "no closed two-point kernel"),
-        ({"target": "z1 + z1*z2"}, FOUND, "direction 2: no row is there by"),
+        ({"target": "z1 + z1*z2"}, FOUND, "direction 2: no row has a squared correlation of 1/2 with it by"),
         ({"samples": 50}, FOUND, "data set of 50 samples"),
         ({"rule": "muon"}, FOUND, "it has no flow here"),
         ({"link": "h3", "directions": "random(1)"}, FOUND, "share no degree"),

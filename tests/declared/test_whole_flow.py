@@ -100,6 +100,24 @@ def test_fitted_is_half_of_what_rests_along_a_direction() -> None:
             np.testing.assert_allclose(times, first_crossing(data.time.values, share.T, 0.5), rtol=2e-3)
 
 
+def test_a_row_that_comes_to_rest_at_a_half_has_no_time() -> None:
+    """Of z1*z2 it goes where it leans to both alike, and is found by rounding; of relu it goes on."""
+    model, start = problem("relu(z)")
+    way = whole_flow(model, start)
+    data = declared_flow(model, start, way.end, np.linspace(0, way.end, 4001)).dataset
+    overlap, norm2 = data.overlap.values[:, 0], np.einsum("tikk->tk", data.gram.values)
+    largest = np.max(overlap**2 / norm2[..., None], axis=1).T
+    sooner, later = (first_crossing(data.time.values, largest, level) for level in (0.45, 0.55))
+    np.testing.assert_allclose(way.near, np.maximum(1 - sooner / way.found, later / way.found - 1), rtol=0.02)
+    assert np.all(way.near < 0.2)
+    x, y = symbols(2)
+    for target, reasons in ((x * y, {"level"}), (x + 2 * x * y, set())):
+        model, start = problem("h1+h2", width=1, seed=99)
+        said = predict(replace(model, target=Polynomial(target, 2)), start)
+        found = min(said.of_quantity(FOUND), key=lambda one: one.value)
+        assert {one.name for one in found.conditions if not one.holds} == reasons
+
+
 def test_momentum_is_as_much_faster_as_its_speed() -> None:
     """And so are kicks, of steps that are as much larger, in a time that is as much shorter."""
     model, start = problem("relu(z)")
@@ -220,7 +238,7 @@ def test_what_is_not_found_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.isinf(way.found).any()
     assert (way.stopped, way.end > 0) == ("so far is it followed", True)
     (late,) = [x for x in predict(*given).unknown if x.quantity == FOUND][:1]
-    assert f"no row is there by {way.end:.4g}: so far is it followed" in late.sentence
+    assert f"no row has a squared correlation of 1/2 with it by {way.end:.4g}: so far is it followed" in late.sentence
     module._way.cache_clear()
     monkeypatch.undo()
     model, start = problem("h3", "committee")

@@ -14,7 +14,7 @@ from theory.declared.additive import additive_model, start_of
 from theory.declared.known import fact
 from theory.declared.rule import Rule
 from theory.declared.student import two_homogeneous
-from theory.declared.whole_flow import ERROR, Way, whole_flow
+from theory.declared.whole_flow import ERROR, Way, passing, whole_flow
 from theory.prediction.predict import Prediction
 from theory.prediction.validity import Validity
 
@@ -89,4 +89,4 @@ def _waits(way: Way, own: Validity) -> Validity:
 
 def _told(way: Way, q: int) -> Validity:
     (low, high), (begun, done) = ((x / (1 + ERROR), x * (1 + ERROR)) for x in (way.found[q], way.aligned[q]))
-    return Validity((), float(low), float(high), "", (float(begun), float(done)))
+    return Validity((passing(float(way.near[q])),), float(low), float(high), "", (float(begun), float(done)))

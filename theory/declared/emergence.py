@@ -29,7 +29,7 @@ from theory.declared.steps_of_rows import BOUND, LoneRow, given_step, largest_at
 from theory.declared.target import Additive, as_additive
 from theory.declared.whole_flow import ERROR as WAY_ERROR
 from theory.declared.whole_flow import REFERENCE as WAY_REFERENCE
-from theory.declared.whole_flow import Way, kicked, whole_flow
+from theory.declared.whole_flow import Way, kicked, passing, whole_flow
 from theory.one_task.hitting_distribution import HittingLaw
 from theory.one_task.stability import excess_at_rest
 from theory.prediction.greedy import select
@@ -169,9 +169,9 @@ def _of_rows_alone(model: DeclaredModel, start: Start) -> _Told:
 
 def _followed(
     model: DeclaredModel, start: Start, entries: Sequence[Known | Unknown]
-) -> tuple[Sequence[Known | Unknown], Mapping[int, float]]:
+) -> tuple[Sequence[Known | Unknown], Mapping[int, Way]]:
     """With times of the flow of all rows in the place of those that are not known, or outside their conditions; and the
-    `Way.kicks` of these directions. Raises `InputError` where neither is known.
+    way of these directions. Raises `InputError` where neither is known.
     """
     inside = {
         (x.quantity, x.place) for x in entries if isinstance(x, Known) and x.quantity in _OF_WAY and not x.reasons
@@ -189,16 +189,16 @@ def _followed(
     told = {(x.quantity, x.place) for x in entries if isinstance(x, Known)}
     late = [
         Unknown(
-            FOUND, f"direction {p + 1}: no row is there by {way.end:.4g}: {way.stopped}; run declared-flow for longer"
+            FOUND,
+            f"direction {p + 1}: no row has a squared correlation of 1/2 with it by {way.end:.4g}: {way.stopped}; run "
+            "declared-flow for longer",
         )
         for p in range(model.target.count)
         if not {(FOUND, p + 1)} & ({*made} | told)
     ]
     kept = [x for x in entries if isinstance(x, Unknown) or (x.quantity, x.place) not in made]
     kept = [x for x in kept if isinstance(x, Known) or x.quantity != FOUND]
-    return [*kept, *made.values(), *late], {
-        p: float(way.kicks[p]) for p in range(len(way.kicks)) if (FOUND, p + 1) in made
-    }
+    return [*kept, *made.values(), *late], {p: way for p in range(model.target.count) if (FOUND, p + 1) in made}
 
 
 def _of_way(way: Way) -> Iterator[Known]:
@@ -207,7 +207,8 @@ def _of_way(way: Way) -> Iterator[Known]:
         for p, time in enumerate(times.tolist()):
             if np.isfinite(time):
                 low, high = time / (1 + WAY_ERROR), time * (1 + WAY_ERROR)
-                yield Known(quantity, time, TIME, WAY_REFERENCE, (), p + 1, low, high)
+                level = (passing(float(way.near[p])),) if quantity == FOUND else ()
+                yield Known(quantity, time, TIME, WAY_REFERENCE, level, p + 1, low, high)
 
 
 def _in_steps(
@@ -216,11 +217,11 @@ def _in_steps(
     law: _Law,
     lag: _Lag,
     steady: bool,
-    kicks: Mapping[int, float],
+    ways: Mapping[int, Way],
 ) -> Iterator[Known | Unknown]:
     """The flow's times as steps, by the sum of step sizes. Steps of SGD take as long where their own `law`, in flow time, is
-    near, or `kicks` of the flow of all rows are small: the interval holds its mean, give or take its spread. A schedule moves
-    them by no more than its largest step would if all were as large. Momentum's old gradients make them more
+    near, or kicks on their `ways` of the flow of all rows are small: the interval holds its mean, give or take its spread. A
+    schedule moves them by no more than its largest step would if all were as large. Momentum's old gradients make them more
     (`theory.declared.passage.late`), give or take that share of it.
     """
     found = [x for x in entries if isinstance(x, Known) and x.quantity == FOUND and x.place is not None]
@@ -237,12 +238,12 @@ def _in_steps(
             )
             continue
         place = entry.place - 1 if entry.place else 0
-        known = stable.holds and 0 < entry.value < np.inf and place not in kicks
+        known = stable.holds and 0 < entry.value < np.inf and place not in ways
         own, kept = law(replace(rule, step_size=size), place) if known else (None, ())
         near = () if own is None else (scattered(entry.value, own),)
-        if place in kicks:
-            near = (kicked(size * kicks[place] / rule.batch),)
         itself = () if own is None else _by_itself(entry.low, entry.high)
+        if place in ways:
+            near = (kicked(size * ways[place].kicks[place] / rule.batch),)
         moved = sum(x.value for x in near)
         ends = np.array([entry.low / (1 + moved), entry.high * (1 + moved)])
         low, high = steps_until(rule.step_size, ends)[0].tolist()
@@ -254,9 +255,9 @@ def _in_steps(
         low, high = max(low + later - beside, 0.0), high + later + beside
         conditions = (
             *entry.conditions,
-            *([] if place in kicks else [stable]),
+            *([] if place in ways else [stable]),
             fact("schedule", not over, "schedule: it may be over before SGD is there"),
-            fact("noise", not rule.noise or place in kicks or (own is not None and steady), NOISE),
+            fact("noise", not rule.noise or place in ways or (own is not None and steady), NOISE),
             fact("fluctuations", entry.value < np.inf, NEVER),
             *near,
             *itself,

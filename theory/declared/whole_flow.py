@@ -52,6 +52,8 @@ _CALL, _SLOPES, _PRODUCT = 5e3, 70.0, 1 / 30
 #: By so many times what steps add to squared norms the mean of SGD may be off the flow's time (measured on the random problems
 #: of `kicked`: 151 of 152 within two standard errors of it, one 5.8 ± 1.3).
 MOVED_MEAN = 2.5
+#: Squared correlations beside that of what is found.
+_BEFORE, _BEYOND = 0.9 * FOUND, 1.1 * FOUND
 #: Points of a quadrature; fields of a sample of all rows and directions, and samples at least and at most.
 _POINTS, _FIELDS, _SAMPLES = 64, 40_000, (1024, 8192)
 #: Eigenvalues of fields below this share of the largest are none.
@@ -67,7 +69,8 @@ class Way:
         rows: which row that is, (P,). fitted: first times at which rows have half of what rests along each direction alone,
             $\sum_k\rho_k\mathrm{Corr}^2$, of 2-homogeneous students of an additive target; inf of others. Rows that lean
             away count where the activation is even or odd. aligned: the same, all rows counted.
-        kicks: what steps add to that row's squared norm until then, over itself and η/B, (P,).
+        kicks: what steps add to that row's squared norm until then, over itself and η/B, (P,). near: by which share of the
+            time it comes sooner or later where a squared correlation a tenth off ½ is asked for, (P,); inf if not by `end`.
         end: time until which it was followed. stopped: why it was not any longer; "" if all was found.
     """
 
@@ -76,6 +79,7 @@ class Way:
     fitted: np.ndarray
     aligned: np.ndarray
     kicks: np.ndarray
+    near: np.ndarray
     end: float
     stopped: str
 
@@ -118,7 +122,7 @@ def _way(
                 stopped = "there it gets too stiff, too short or too long to follow"
             elif not watch.done and (solver.status == "finished" or flow.evaluations >= evaluations):
                 stopped = "so far is it followed"
-    return Way(watch.found, watch.rows, watch.fitted, watch.aligned, watch.kicked, float(solver.t), stopped)
+    return Way(watch.found, watch.rows, watch.fitted, watch.aligned, watch.kicked, watch.near, float(solver.t), stopped)
 
 
 def kicked(share: float) -> Condition:
@@ -131,6 +135,15 @@ def kicked(share: float) -> Condition:
         f"fluctuations: steps add {share:.2g} to squared norms by then, and may move SGD by {moved:.2g} of the time"
     )
     return Condition("fluctuations", bool(moved <= FLUCTUATIONS), float(moved), FLUCTUATIONS, sentence)
+
+
+def passing(near: float) -> Condition:
+    """That a row goes on beyond a squared correlation of ½ (`Way.near`). Where it comes to rest there, as one that leans as
+    much to each of two directions, rounding or a little noise decides when it is there.
+    """
+    when = f"is there {near:.2g} of the time sooner or later" if np.isfinite(near) else "is not there"
+    sentence = f"level: a squared correlation a tenth off 1/2 {when}: the row comes to rest near it"
+    return Condition("level", bool(near <= FLUCTUATIONS), float(near), FLUCTUATIONS, sentence)
 
 
 class _Whole(UnitRows):
@@ -262,13 +275,18 @@ class _Watch:
     fitted: np.ndarray = field(init=False)
     aligned: np.ndarray = field(init=False)
     kicked: np.ndarray = field(init=False)
+    sooner: np.ndarray = field(init=False)
+    later: np.ndarray = field(init=False)
+    _now: float = 0.0
     _sum: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         flow, count = self.flow, self.flow.model.target.count
         now = np.abs(flow.correlations(flow.begin))
         self.rows, self.kicked, self._sum = now.argmax(axis=0), np.zeros(count), np.zeros(flow.shape[1])
-        self.found = np.where(now.max(axis=0) >= FOUND, 0.0, np.inf)
+        self.sooner, self.found, self.later = (
+            np.where(now.max(axis=0) >= level, 0.0, np.inf) for level in (_BEFORE, FOUND, _BEYOND)
+        )
         self.fitted, self.aligned = (
             np.where(measure(flow.begin) >= FOUND, 0.0, np.inf) for measure in (flow.fit, flow.aligned)
         )
@@ -277,24 +295,37 @@ class _Watch:
     @property
     def done(self) -> bool:
         waiting = np.isinf(self.found) | (np.isinf(self.fitted) & np.isfinite(self.flow.rests))
-        return not waiting.any()
+        soon = np.isinf(self.later) & (self._now <= (1 + FLUCTUATIONS) * self.found)
+        return not (waiting | soon).any()
+
+    @property
+    def near(self) -> np.ndarray:
+        with np.errstate(invalid="ignore"):  # (of what is there at once, or never)
+            far = np.maximum(self.found - self.sooner, self.later - self.found) / self.found
+        return np.where(self.found > 0, far, 0.0)
 
     def see(self, before: float, now: float, y: np.ndarray, between: "scipy.integrate.DenseOutput") -> None:
         """What was crossed in a step, which began and ended then."""
         flow, rate = self.flow, self.flow.kick(y)
         middle = flow.kick(between((before + now) / 2))
         step = (now - before) * (self._last + 4 * middle + rate) / 6
-        measures = (self._largest, self.found), (flow.fit, self.fitted), (flow.aligned, self.aligned)
-        for measure, times in measures:
-            for p in np.flatnonzero(np.isinf(times) & (measure(y) >= FOUND)):
+        measures = (
+            (self._largest, _BEFORE, self.sooner),
+            (self._largest, FOUND, self.found),
+            (self._largest, _BEYOND, self.later),
+            (flow.fit, FOUND, self.fitted),
+            (flow.aligned, FOUND, self.aligned),
+        )
+        for measure, level, times in measures:
+            for p in np.flatnonzero(np.isinf(times) & (measure(y) >= level)):
                 times[p] = scipy.optimize.brentq(
-                    lambda t, p=p, measure=measure: measure(between(t))[p] - FOUND, before, now
+                    lambda t, p=p, measure=measure, level=level: measure(between(t))[p] - level, before, now
                 )
                 if times is self.found:
                     self.rows[p] = np.abs(flow.correlations(y))[:, p].argmax()
                     share = (times[p] - before) / (now - before)
                     self.kicked[p] = (self._sum + share * step)[self.rows[p]]
-        self._sum, self._last = self._sum + step, rate
+        self._sum, self._last, self._now = self._sum + step, rate, now
 
     def _largest(self, y: np.ndarray) -> np.ndarray:
         return np.abs(self.flow.correlations(y)).max(axis=0)
