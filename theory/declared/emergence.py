@@ -127,7 +127,8 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         known = _Told([], lambda rule, p: (None, ()), {})
     entries, ways = _followed(model, start, known.entries)
     own = memory(replace(model.rule, decay=0.0, samples=0))
-    rows = known.rows if own.lag else {}
+    # (Rows by themselves know nothing of times that all rows make together.)
+    rows = {p: row for p, row in known.rows.items() if p not in ways} if own.lag else {}
     lag = _Lag(own.lag, rows, float(model.student.activation.second_moment), speed(model.rule))
     yield from entries
     yield from _in_steps(model.rule, entries, known.law, lag, _is_steady(model.rule), ways)
