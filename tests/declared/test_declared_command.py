@@ -12,7 +12,7 @@ from emergence.cells import compute, configuration
 from emergence.models.declared import MODEL
 from emergence.models.declared_problem import DeclaredProblem, resolve
 from theory import InputError
-from theory.declared.emergence import BOUND, FITTED
+from theory.declared.emergence import BOUND, FITTED, FOUND
 from theory.declared.predict import predict
 from validation.experiments import declared_law
 from validation.experiments.declared_law import Problem
@@ -279,10 +279,13 @@ def test_a_run_is_long_enough_for_what_theory_expects() -> None:
     for more in (
         {"rule": "muon(0.5)"},
         {"samples": 100},
-        {"student": "committee", "rows": "sphere"},
         {"step_size": "power(0.01, 0.5)"},
     ):
         assert resolve(DeclaredProblem(**given, **more)).steps == 10_000
+    sphere = resolve(DeclaredProblem(**given, student="committee", rows="sphere"))
+    found = [x.value for x in predict(sphere.model, sphere.start).of_quantity(FOUND)]
+    assert max(found) < sphere.time < 1.3 * max(found)
+    assert sphere.steps > 10_000
     assert resolve(DeclaredProblem(**given, step_size="1e-9")).steps == 10**6
     assert resolve(DeclaredProblem(**given, steps=50)).steps == 50
 
