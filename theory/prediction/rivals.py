@@ -21,8 +21,11 @@ from theory.prediction.validity import Condition
 
 #: Squared overlap at which a direction is found.
 _LEVEL = 0.5
-#: Times: geometric, by this ratio, from and to these multiples of the least mean and of the largest spread.
-_RATIO, _FIRST, _LAST = 1.03, 0.01, 8.0
+#: Times: geometric, by this ratio, from and to these multiples of the least mean and of the largest spread. Few runs,
+#: those that turn first, may make the spread: one in 10⁶ a tenth of it, by times of a hundred spreads.
+_RATIO, _FIRST, _LAST = 1.03, 0.01, 1000.0
+#: Where all laws have no mean: to this multiple of the flow's last time.
+_FLOWS = 8.0
 #: A pair that takes more times than that has no law: most of its runs are never there.
 _MOST_TIMES = 2000
 #: Runs that lose a row take several times as long, or for ever: a fiftieth of them is a tenth of the mean.
@@ -130,7 +133,7 @@ def in_steps(prediction: Prediction, step_size: float, batch: int = 1) -> list[t
 def _times(prediction: Prediction, laws: Mapping[int, HittingLaw]) -> np.ndarray:
     ends = [one.mean + _LAST * one.std for one in laws.values()]
     first = _FIRST * min(min(one.mean, float(prediction.time_half[p])) for p, one in laws.items())
-    last = max((x for x in ends if np.isfinite(x)), default=_LAST * prediction.last_time)
+    last = max((x for x in ends if np.isfinite(x)), default=_FLOWS * prediction.last_time)
     count = min(int(np.ceil(np.log(last / first) / np.log(_RATIO))), _MOST_TIMES)
     return first * _RATIO ** np.arange(count + 1)
 
