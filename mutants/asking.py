@@ -98,16 +98,19 @@ class Bench:
         """Unit, how much of it, and its nodes.
 
         Who was measured, the cheapest first; the others, which are measured, the nearest first; then the rest of the files.
+        Where importing is to come by, as with a default, those that import it for others are after all that name it.
         """
         candidates = self._candidates(mutant, asked)
         known = [unit for unit in candidates if self._is_known(unit, mutant)]
-        for unit in sorted(known, key=lambda unit: self._cost(unit, mutant)):
-            if unit.name not in silent:
-                yield unit, REACHING, self.reach.reaching(unit, mutant)
-        for unit in sorted(candidates, key=lambda unit: self.project.usual.get(unit.name, 0.0)):
-            if unit not in known:
+        left = [unit for unit in candidates if unit not in known]
+        known.sort(key=lambda unit: self._cost(unit, mutant))
+        left.sort(key=lambda unit: self.project.usual.get(unit.name, 0.0))
+        for unit in sorted(known + left, key=lambda unit: self._only_imports(unit, mutant)):
+            if unit in left:
                 self.measure(unit)
-                yield unit, REACHING, self.reach.reaching(unit, mutant)
+            elif unit.name in silent:
+                continue
+            yield unit, REACHING, self.reach.reaching(unit, mutant)
         for unit in candidates if asked == TESTS else ():
             found, reaching = self.reach.get(unit, mutant), self.reach.reaching(unit, mutant)
             if found and reaching and not silent.get(unit.name, "").endswith(WHOLE):
@@ -117,6 +120,9 @@ class Bench:
         """Whether a unit is measured, as far as time goes."""
         found = self.reach.get(unit, mutant)
         return found is not None and (found.whole or found.seconds >= _MEASURE)
+
+    def _only_imports(self, unit: Unit, mutant: Mutant) -> bool:
+        return mutant.digest in self.reach.at_import and not self.nearness.is_near(unit, mutant)
 
     def _cost(self, unit: Unit, mutant: Mutant) -> float:
         """Of a measured unit, processor seconds until a notice, where the nearest are the likeliest to give one."""

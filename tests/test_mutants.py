@@ -15,7 +15,7 @@ import pytest
 
 from mutants.__main__ import written
 from mutants.apart import Ended
-from mutants.asking import Bench, holds, told
+from mutants.asking import REACHING, Bench, holds, told
 from mutants.choosing import drawn
 from mutants.generating import mutants_of
 from mutants.mutant import Mutant, overlapping, switched
@@ -328,6 +328,24 @@ def test_measuring_is_no_part_of_a_budget(monkeypatch: pytest.MonkeyPatch, tmp_p
     bench.measure(unit)
     assert reach.get(unit, ONE) is not None
     assert bench.used == 0.0
+
+
+def test_of_a_default_those_that_name_its_file_are_asked_first(tmp_path: Path) -> None:
+    """All that import it come by, most of them cheaper; their seconds would be the budget."""
+    texts = {"theory/a.py": "x = 2", "theory/b.py": "import theory.a", "tests/near.py": "import theory.a"}
+    for name, text in (texts | {"tests/far.py": "import theory.b"}).items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    near, far = (Unit(TESTS, name, name) for name in ("tests/near.py", "tests/far.py"))
+    reach, results = Reach(tmp_path, tmp_path, [ONE]), Results(tmp_path / "a.jsonl")
+    project = Project(tmp_path, (), (), (), (), dict, lambda *_: {}, {}, 1.0)
+    bench = Bench(project, tmp_path, reach, results, [near, far], 0, 1.0, tmp_path)
+    for unit, seconds in ((near, 10.0), (far, 1.0)):
+        row = {"node": f"{unit.name}::test_f", "outcome": "passed", "seconds": seconds, "came": [ONE.digest]}
+        reach.keep(unit, [row], seconds, whole=True)
+    for known, asked in ((frozenset[str](), [far, near]), (frozenset({ONE.digest}), [near, far])):
+        reach.at_import = known
+        assert [unit for unit, part, _ in bench._turns(ONE, TESTS, {}) if part == REACHING] == asked
 
 
 # ------------------------------------------------------------------------------ counts and page
