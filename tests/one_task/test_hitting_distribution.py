@@ -188,6 +188,8 @@ def test_a_neuron_of_both_parities_may_turn_to_minus_e() -> None:
     assert hitting_distribution(odd, start).moments().turned < 1e-9
     assert np.isnan(hitting_distribution(odd, 0.9).moments(-1).mean)
     assert hitting_distribution(odd, -0.9).moments().turned == 1
+    never = hitting_distribution(replace(odd, step_size=1e-9), 0.3).moments(-1)
+    np.testing.assert_array_equal([never.mean, never.std, never.turned], [np.nan, np.nan, 0.0])
     with pytest.raises(InputError, match="end is 2"):
         law.moments(2)
 
