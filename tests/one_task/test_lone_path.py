@@ -54,13 +54,12 @@ def test_times_of_direction_and_norm(text: str, weight: float, overlap: float, s
 
 @pytest.mark.parametrize("text", ["h4", "h3", "h1", "h2", "relu", "h1+h2"])
 @pytest.mark.parametrize("overlap", [1.0, -1.0])
-def test_a_row_that_lies_on_its_direction_only_grows(text: str, overlap: float) -> None:
+@pytest.mark.parametrize("decay", [0.0, 0.2])
+def test_a_row_that_lies_on_its_direction_only_grows(text: str, overlap: float, decay: float) -> None:
     """All rows of d = 1 do; at -e those that fit it alone."""
-    _, loss = integrated(text, 0.7, overlap, 0.09)
-    activation = Activation.parse(text)
-    found = predict(
-        activation, Teacher.of([0.7], 1, normalise=False), InitialState(np.array([[0.3 * overlap]]), np.zeros((1, 1)))
-    )
+    _, loss = integrated(text, 0.7, overlap, 0.09, decay=decay)
+    activation, start = Activation.parse(text), InitialState(np.array([[0.3 * overlap]]), np.zeros((1, 1)))
+    found = predict(activation, Teacher.of([0.7], 1, normalise=False), start, decay=decay)
     assert found.time_loss[0] == pytest.approx(loss, rel=1e-4)
 
 
