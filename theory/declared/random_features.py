@@ -45,8 +45,10 @@ Curve = Callable[[ArrayLike], np.ndarray]
 
 #: Terms summed one by one; Gauss–Legendre in ln j beyond, this many panels per unit with these many points.
 _FIRST, _PANELS, _POINTS = 150, 2, 8
-#: Infinite v; v − d at least, in roundings of a sum over v.
+#: From where on all of infinite v have little variance; v − d at least, in roundings of a sum over v.
 _FAR, _ROOM = 1e16, 10
+#: Beyond, units of ln j in a panel, and in how many the rest of Tr D falls by this many powers of e; the last that is summed.
+_WIDE, _POWERS, _LAST = 8.0, 40.0, 1e300
 #: Height of the curve around the spectrum in ln z; points per unit of ln z; what its number and trace may be off by.
 _HEIGHT, _DENSITY, _MISSED = 0.8, 50, 1e-6
 #: The same around the decays of the risk: begins at this share of the smallest.
@@ -82,7 +84,7 @@ class RandomFeatures:
     @property
     def trace(self) -> float:
         """Tr D, the mean of Tr S."""
-        j, weights = _coordinates(self.hidden)
+        j, weights = _coordinates(self.hidden, self.alpha)
         return float(weights @ j ** (-2 * self.alpha))
 
     @cached_property
@@ -96,7 +98,7 @@ class RandomFeatures:
         Raises `InputError` for v − d below 10δ: from v ≈ 10¹³ on for v = d + 1, and for d ≈ 10¹⁶ at any v.
         """
         self._check_room()
-        j, weights = _coordinates(self.hidden)
+        j, weights = _coordinates(self.hidden, self.alpha)
         d, variance = self.width, j ** (-2 * self.alpha)
         below, above = self._inverse(variance, 2), self._inverse(1 - variance, 2)
         low, high = below / (below + variance), (above + 1) / (above + 1 - variance)
@@ -113,7 +115,7 @@ class RandomFeatures:
 
     def _inverse(self, rest: np.ndarray, power: int) -> float:
         r"""1/y where $\sum_jq_j^{power}=d$, $q_j=D_j/(1/y+\text{rest}_j)$; rest: D or 1 − D, (n,)."""
-        j, weights = _coordinates(self.hidden)
+        j, weights = _coordinates(self.hidden, self.alpha)
         d, variance = self.width, j ** (-2 * self.alpha)
         # No q is above Dy: y is at least where Σ(Dy)^power = d. At most the first is d by itself (its rest being 0), or the
         # first few are d together.
@@ -144,7 +146,7 @@ class RandomFeatures:
 
         Raises `InputError` where numbers lose its eigenvalues: their count is to be d and their sum Tr D, to 1e-6.
         """
-        j, weights = _coordinates(self.hidden)
+        j, weights = _coordinates(self.hidden, self.alpha)
         d, variance = self.width, j ** (-2 * self.alpha)
         low, high = np.log(self.support)
         # The spectrum's ends are the foci: no larger curve is needed for a large height.
@@ -170,7 +172,7 @@ class RandomFeatures:
     def truncated(self) -> "Spectrum":
         """The first d coordinates themselves in the place of features: what a diagonal model makes of it."""
         j = np.arange(1, self.width + 1, dtype=float)
-        rest, weights = _coordinates(self.hidden)
+        rest, weights = _coordinates(self.hidden, self.alpha)
         signal = j ** (-2 * self.alpha - 2 * self.beta)
         whole = float(weights @ rest ** (-2 * self.alpha - 2 * self.beta))
         return Spectrum(j ** (-2 * self.alpha), np.ones_like(j), signal, whole - float(signal.sum()))
@@ -261,14 +263,26 @@ def _lowered() -> Any:
     return sp.lambdify((exact.lam, exact.n, exact.eta, exact.batch), parts, modules="numpy")
 
 
-def _coordinates(hidden: float) -> tuple[np.ndarray, np.ndarray]:
-    """Points j and weights of a sum over 1 … v, the tail as an integral over ln j (midpoints: error of order 1/j²)."""
-    last = min(hidden, _FAR)
+def _coordinates(hidden: float, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    r"""Points j and weights of a sum over 1 … v, the tail as an integral over ln j (midpoints: error of order 1/j²).
+
+    Of infinite v what is left in the end of Tr D is all at the last point; it falls as slowly as $j^{1-2\alpha}$.
+    """
+    last = hidden if np.isfinite(hidden) else _FAR
     first = np.arange(1, min(_FIRST, last) + 1, dtype=float)
     if last <= _FIRST:
         return first, np.ones_like(first)
     low, high = (float(np.log(end + 0.5)) for end in (first[-1], last))
     edges = np.linspace(low, high, 1 + int(np.ceil(_PANELS * (high - low))))
+    if np.isfinite(hidden):
+        return _joined(first, edges)
+    end = min(high + _POWERS / (2 * alpha - 1), float(np.log(_LAST)))
+    j, weights = _joined(first, np.append(edges, np.linspace(high, end, 1 + int(np.ceil((end - high) / _WIDE)))[1:]))
+    return np.append(j, np.exp(end)), np.append(weights, np.exp(end) / (2 * alpha - 1))
+
+
+def _joined(first: np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Those, and panels in ln j between `edges`."""
     points, weights = (x.ravel() for x in gauss_legendre(edges[:-1], edges[1:], _POINTS))
     return np.concatenate([first, np.exp(points)]), np.concatenate([np.ones_like(first), weights * np.exp(points)])
 
