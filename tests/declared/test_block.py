@@ -26,8 +26,10 @@ from theory.declared.target import Additive
 H3, P, m, SECOND, STEP = Activation.parse("h3"), 2, 3, 0.5, 1e-3
 
 
-def steps(rule: Momentum, on_sphere: bool, rows: np.ndarray, samples: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The rows after batches of samples (steps, b, D), by the rule as it is written."""
+def steps(
+    rule: Momentum, on_sphere: bool, rows: np.ndarray, samples: np.ndarray, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows and their velocities after batches of samples (steps, b, D), by the rule as it is written."""
     sigma, slope = H3.arrays(), H3.arrays(1)
     velocity = np.zeros_like(rows)
     for x, y in zip(samples, labels, strict=True):
@@ -38,7 +40,7 @@ def steps(rule: Momentum, on_sphere: bool, rows: np.ndarray, samples: np.ndarray
         along = rule.beta * velocity - gradient if rule.kind == "nesterov" else velocity
         rows = (1 - STEP * rule.decay) * rows + STEP * along
         rows = rows / np.linalg.norm(rows, axis=1, keepdims=True) if on_sphere else rows
-    return rows
+    return rows, velocity
 
 
 @pytest.mark.slow_for("parts of batches", "parts")
@@ -49,8 +51,9 @@ def steps(rule: Momentum, on_sphere: bool, rows: np.ndarray, samples: np.ndarray
         pytest.param(Momentum(STEP, beta=0.9), "free", 7, marks=pytest.mark.slow),
         (Momentum(STEP, beta=0.9), "free", 12),
         (Momentum(STEP, beta=0.2, kind="nesterov", batch=2, decay=0.3), "sphere", 6),
+        (Momentum(STEP, beta=0.9, batch=12), "sphere", 1),
     ],
-    ids=["plain", "one part", "parts", "parts of batches"],
+    ids=["plain", "one part", "parts", "parts of batches", "one step"],
 )
 def test_a_block_is_its_steps_in_coordinates(rule: Any, rows: str, block: int) -> None:
     directions = Directions.orthonormal(Inputs.isotropic(400), P)
@@ -64,9 +67,12 @@ def test_a_block_is_its_steps_in_coordinates(rule: Any, rows: str, block: int) -
     begin = np.concatenate([np.asarray(chain.on)[0, :m], np.asarray(chain.off)[0, :m], np.zeros((m, len(x)))], axis=1)
     written = Momentum(STEP, beta=0.0) if type(rule) is Rule else rule
     samples, labels = x.reshape(block, rule.batch, -1), np.asarray(drawn.labels).reshape(block, rule.batch)
-    expected = steps(written, rows == "sphere", begin, samples, labels)
+    expected, velocity = steps(written, rows == "sphere", begin, samples, labels)
     assert np.abs(expected - begin).max() > 1e-3
     moved = jax.jit(partial(run_block, shape))(space, jnp.full(block, STEP), chain, key, jnp.asarray(0))
+    np.testing.assert_allclose(moved.on[0, m:], velocity[: shape.kinds * m - m, :P], rtol=0, atol=1e-10)
+    if block == 1:  # what lies outside of all that is known is drawn by another road
+        return
     overlap, norm2 = summary(shape, space, moved)
     np.testing.assert_allclose(overlap, expected[:, :P], rtol=0, atol=1e-12)
     np.testing.assert_allclose(norm2, np.sum(expected**2, axis=1), rtol=1e-12)
