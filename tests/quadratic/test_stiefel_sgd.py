@@ -133,6 +133,20 @@ def test_the_mean_step_is_the_derived_drift() -> None:
     assert np.abs((mean - first) / error).max() > 8
 
 
+def test_a_step_of_a_large_batch_is_the_riccati_flows() -> None:
+    """Of 10⁵ samples: within its scatter over replicas, and by many times that not the flow's for 1.05 times as long."""
+    model, start = model_of(40, 2, 2), Subspace(np.array([[0.6, 0.1], [0.2, -0.3]]), np.eye(2)).orthonormal()
+    run = stiefel_sgd(model, start, step_size=1e-3, steps=1, batch=10**5, replicas=20, saves=1)
+    grams = [np.swapaxes(y, -1, -2) @ y for y in run.dataset.overlap.values.swapaxes(0, 1)]
+    change = grams[1] - grams[0]
+    mean, error = change.mean(axis=0), change.std(axis=0) / np.sqrt(len(change))
+    end = model.riccati_rate * 1e-3
+    flow = riccati_flow(model.spectrum, start).factor(np.array([0.0, end, 1.05 * end]))
+    still, there, beyond = flow @ np.swapaxes(flow, 1, 2)
+    assert np.abs((mean - (there - still)) / error).max() < 4.5
+    assert np.abs((mean - (beyond - still)) / error).max() > 9
+
+
 def test_first_order_drift_is_the_riccati_flow() -> None:
     model = model_of(500, 5, 4)
     start = draw_subspace(4, 5, 500, 0)
