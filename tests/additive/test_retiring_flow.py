@@ -123,6 +123,23 @@ def test_a_share_that_stays_is_its_own_mean():
     assert ledger.left_out == pytest.approx([0.25])
 
 
+@pytest.mark.parametrize(
+    ("masses", "turned", "acting", "stale"),
+    [
+        *(((2.0, 1.0), 0.14, False, False), ((2.0, 1.0), 0.16, False, True), ((2.29, 1.0), 0.0, False, False)),
+        *(((2.31, 1.0), 0.0, False, True), ((2.0, 0.69), 0.0, False, True), ((2.0, 1.0), 0.0, True, True)),
+    ],
+)
+def test_forces_are_renewed_once_a_tenth_of_the_light_mass_has_moved(masses, turned, acting, stale):
+    """A student that turns takes its mass by the angle along, one that becomes a source all of it."""
+    start = np.eye(2)
+    then = {"t": start[:, :1], "u": start[:, 1:], "r": np.array([2.0, 1.0])}
+    rows = np.array([[np.cos(turned), np.sin(turned)], start[1]])
+    state = {"t": rows[:, :1], "u": rows[:, 1:], "r": np.array(masses)}
+    cast = SimpleNamespace(then=then, sources=np.array([1]), acting=np.array([acting]))
+    assert bool(module._Flow.stale(None, jax.tree.map(jax.numpy.asarray, state), cast)) == stale
+
+
 @pytest.mark.parametrize("text", ["h4", pytest.param("h3", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_times_equal_those_of_the_plain_flow_within_the_bound(text, seed):
