@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optimistix as optx
 import pytest
 import xarray as xr
 from ambient import ambient_gradient_flow
@@ -18,10 +20,12 @@ from dynamics.additive.deflated_flow import bracket
 from dynamics.additive.gradient_flow import (
     FlowResult,
     IntegrationError,
+    _Crossing,
     gradient_flow,
     lowered_overlap_flow,
     overlaps_of,
 )
+from dynamics.core.precision import double_precision
 from theory import (
     Activation,
     InitialState,
@@ -400,6 +404,23 @@ def test_progress_is_reported(frame: Make) -> None:
     )
     assert [fraction for fraction, _ in seen] == [0.5, 1.0]
     assert all("time" in text for _, text in seen)
+
+
+@double_precision
+def test_a_crossing_is_found_where_no_time_lies_between() -> None:
+    """Rounding puts the middle of two neighbours at the one whose last digit is even: now the lower, now the upper end."""
+    apart = np.spacing(1.0)
+    for begin, after in product((1.0, 1.0 + apart), (1, 2, 3, 4)):
+        crossing = begin + after * apart
+        found = optx.root_find(
+            lambda time, _, crossing=crossing: jnp.where(time >= crossing, 1.0, -1.0),
+            _Crossing(0.0, 0.0),  # type: ignore[call-arg]
+            jnp.asarray(begin),
+            options={"lower": begin, "upper": begin + 4 * apart},
+            throw=False,
+        )
+        assert found.result == optx.RESULTS.successful
+        assert abs(float(found.value) - crossing) <= apart
 
 
 @pytest.mark.parametrize("start", [3e-3, 2e-5])
