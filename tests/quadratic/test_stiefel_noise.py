@@ -23,6 +23,16 @@ def some_frame(width: int, count: int) -> np.ndarray:
     return np.asarray((0.8 * np.eye(count, width) + 0.05 * np.ones((count, width))) @ turned)
 
 
+def test_coordinates_are_those_of_symmetric_matrices_and_keep_lengths() -> None:
+    basis = coordinates(3)
+    root = np.random.default_rng(0).standard_normal((3, 3))
+    symmetric = root + root.T
+    at = np.einsum("ij,cij->c", symmetric, basis)
+    assert len(basis) == 6
+    np.testing.assert_allclose(np.einsum("c,cij->ij", at, basis), symmetric, atol=1e-12)
+    assert abs(at @ at - np.sum(symmetric**2)) < 1e-12
+
+
 def test_mean_map_of_one_sample_is_the_mean_drift_and_of_many_the_retracted_mean() -> None:
     """The latter with explicit frames: W goes up (I − WWᵀ)MW by ε and is made orthonormal again."""
     model, Z, step_size = model_of(60, 4, 3), some_frame(4, 3), 0.1
