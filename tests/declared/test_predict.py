@@ -943,10 +943,11 @@ def fitted_times(resolved: Resolved, flow: xr.Dataset) -> np.ndarray:
     ids=["is overtaken", "is first"],
 )
 def test_a_row_that_leans_away_fits_no_direction(given: dict[str, Any], reasons: list[str]) -> None:
-    """At −e it rests below half; another row fits the direction, and finds it first, or has no time."""
+    """At −e it rests below half; another row fits the direction, and finds it first, or has no time by rows alone."""
     resolved, known = said(**given)
-    found, fitted = known.of_quantity(FOUND), known.of_quantity(FITTED)
-    end = 1.2 * max(one.value for one in fitted)
+    alone = rows_alone(resolved.model, resolved.start)
+    found, fitted = alone.of_quantity(FOUND), alone.of_quantity(FITTED)
+    end = 1.2 * max(one.value for one in (*fitted, *known.of_quantity(FITTED)))
     flow = recorded(resolved, end)
     found_by_flow, fitted_by_flow = measured(resolved, flow), fitted_times(resolved, flow)
     assert np.isfinite(fitted_by_flow).all()
@@ -957,6 +958,9 @@ def test_a_row_that_leans_away_fits_no_direction(given: dict[str, Any], reasons:
         assert {x.name for x in one.conditions if not x.holds} >= set(reasons)
         assert bool(one.reasons) == bool(reasons)
         assert one.reasons or one.low - end / 4000 <= fitted_by_flow[one.place - 1] <= one.high + end / 4000
+    for one in known.of_quantity(FITTED):
+        assert one.reasons == []
+        assert one.low - end / 4000 <= fitted_by_flow[one.place - 1] <= one.high + end / 4000
 
 
 @pytest.mark.slow
@@ -1029,10 +1033,12 @@ def test_a_row_that_shrinks_by_many_orders_is_followed(loss: str) -> None:
 def test_never_is_as_sure_as_where_the_rows_go() -> None:
     given = {"inputs": "spiked(24, 8)", "directions": "random(1)", "activation": "h3+0.5*h4", "student": "whitened"}
     resolved, found = said(**given, teacher_weights=(1.0, 1.0), student_width=3, start_scale=0.1, seed=771)
-    near, later = found.of_quantity(FOUND)
+    near, later = rows_alone(resolved.model, resolved.start).of_quantity(FOUND)
     assert (near.reasons[0][:3], later.reasons[0][:3]) == ("tie", "tie")
-    by_flow = measured(resolved, recorded(resolved, 2.0))
+    by_flow = measured(resolved, recorded(resolved, 30.0, 40_000))
     assert all(one.low <= by_flow[one.place - 1] <= one.high for one in (near, later))
+    told = found.of_quantity(FOUND)
+    assert [one.value for one in told] == pytest.approx(by_flow.tolist(), rel=2e-3)
 
 
 @pytest.mark.slow
