@@ -39,31 +39,42 @@ _BESIDE, _NONE = 1e-9, 1e-6
 _POINTS, _FAR = 24, 14.0
 
 
-def _in_series(name: str, both: bool, by: str) -> tuple[dict[str, sp.Expr], tuple[sp.Symbol, ...]]:
-    """An integral and its derivatives, in terms of a series and its own derivative; and their variables."""
-    value, slope = sp.symbols(f"{name} {name}'", real=True)
-    series = sp.Function(name)(cosine)
-    found = with_derivatives(homogeneous(series, both), name.replace("k", "K").replace("l", "M"), True, {by: q12})
-    found = {key: x.subs({sp.diff(series, cosine): slope, series: value}) for key, x in found.items()}
+#: Integrals by name, and their variables.
+_Table = tuple[dict[str, sp.Expr], tuple[sp.Symbol, ...]]
+#: k and l in Hermite coefficients of activation and link.
+_n, _own, _link = sp.Symbol("n", integer=True), sp.IndexedBase(r"\hat\sigma"), sp.IndexedBase(r"\hat\sigma^*")
+SERIES = tuple(
+    equation(name, sp.Sum(terms * cosine**_n, (_n, 0, sp.oo)))
+    for name, terms in (("k", _own[_n] ** 2), ("l", _own[_n] * _link[_n]))
+)
+
+
+@cache
+def _pair() -> _Table:
+    """K of two rows, in k."""
+    return _in_series("k", "K", True, "K2")
+
+
+@cache
+def _cross() -> _Table:
+    """N of a row and a direction, in l."""
+    return _in_series("l", "M", False, "Mt")
+
+
+def _in_series(series: str, name: str, both: bool, by: str) -> _Table:
+    """In terms of a series and its derivative by the cosine."""
+    value, slope = sp.symbols(f"{series} {series}'", real=True)
+    function = sp.Function(series)(cosine)
+    found = with_derivatives(homogeneous(function, both), name, True, {by: q12})
+    found = {key: x.subs({sp.diff(function, cosine): slope, function: value}) for key, x in found.items()}
     return found, (q11, q22, cosine, value, slope)
 
 
-_PAIR, _OF_PAIR = _in_series("k", True, "K2")
-_CROSS, _OF_CROSS = _in_series("l", False, "Mt")
-
-
-def _mehler(name: str, terms: sp.Expr) -> sp.Eq:
-    return equation(sp.Symbol(name), sp.Sum(terms * cosine**_n, (_n, 0, sp.oo)))
-
-
-#: k and l in Hermite coefficients of activation and link.
-_n, _own, _link = sp.Symbol("n", integer=True), sp.IndexedBase(r"\hat\sigma"), sp.IndexedBase(r"\hat\sigma^*")
-SERIES = _mehler("k", _own[_n] ** 2), _mehler("l", _own[_n] * _link[_n])
-
-
-#: |z|, and its kernel with its derivative.
-_BEND = Activation.parse("abs(z)")
-_BENT = arc_cosine_kernel(1), sp.diff(arc_cosine_kernel(1), cosine)
+@cache
+def _bend() -> tuple[Activation, tuple[sp.Expr, sp.Expr]]:
+    """|z|, and its kernel with its derivative."""
+    kernel = arc_cosine_kernel(1)
+    return Activation.parse("abs(z)"), (kernel, sp.diff(kernel, cosine))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -86,8 +97,8 @@ class UnitIntegrals(Integrals):
         """See the base class."""
         size, found = C.diagonal(0, -2, -1), {}
         if square:
-            found = _at(lower, self.pair, _OF_PAIR, with_cosine(size[..., :, None], C, size[..., None, :]), self.own)
-        each = _at(lower, self.cross, _OF_CROSS, with_cosine(size[..., None], X, constants["variance"]), self.link)
+            found = _at(lower, self.pair, _pair()[1], with_cosine(size[..., :, None], C, size[..., None, :]), self.own)
+        each = _at(lower, self.cross, _cross()[1], with_cosine(size[..., None], X, constants["variance"]), self.link)
         return {**found, **over_directions(each, constants["weights"])}
 
 
@@ -106,7 +117,7 @@ def _at(
         value *= c
         value += coefficient
     if kink:
-        bent, turned = lower(_BENT, (cosine,))(c)
+        bent, turned = lower(_bend()[1], (cosine,))(c)
         value, slope = value + kink * bent, slope + kink * turned
     found = lower(tuple(expressions.values()), names)(first, second, c, value, slope)
     return {name: x + 0 * c for name, x in zip(expressions, found, strict=True)}
@@ -125,7 +136,7 @@ def in_series(activation: Activation, target: Additive) -> UnitIntegrals:
     """With what it leaves out. Raises `InputError` for an activation that jumps."""
     own, link = _product(activation, activation), _product(activation, target.link)
     error = max(_missed(activation, activation, own), _missed(activation, target.link, link))
-    return UnitIntegrals(_PAIR, _CROSS, target, own=own, link=link, error=error)
+    return UnitIntegrals(_pair()[0], _cross()[0], target, own=own, link=link, error=error)
 
 
 def _may_leave_out(activation: Activation, target: Additive) -> float:
@@ -141,7 +152,7 @@ def _may_leave_out(activation: Activation, target: Additive) -> float:
 def _product(one: Activation, two: Activation) -> tuple[np.ndarray, float]:
     """Coefficients of the series after a multiple of the kernel of |z|, to the last that counts; and that multiple."""
     kink, size = _kink(one) * _kink(two), _coefficients(one) @ _coefficients(one)
-    found = _coefficients(one) * _coefficients(two) - kink * _coefficients(_BEND) ** 2
+    found = _coefficients(one) * _coefficients(two) - kink * _coefficients(_bend()[0]) ** 2
     return found[: 1 + int(np.flatnonzero(abs(found) > _ROUNDING * size).max(initial=0))], kink
 
 
@@ -154,7 +165,7 @@ def _missed(one: Activation, two: Activation, known: tuple[np.ndarray, float]) -
     except InputError:
         first, second, order = one.arrays()(points), two.arrays()(points), 0
     first, second = first + 0 * points, second + 0 * points
-    found = np.arange(series.size) ** order @ series + kink * float(_BENT[order].subs(cosine, 1))
+    found = np.arange(series.size) ** order @ series + kink * float(_bend()[1][order].subs(cosine, 1))
     size = np.sqrt((weights @ first**2) * (weights @ second**2))
     return abs(float(weights @ (first * second) - found)) / float(size)
 
