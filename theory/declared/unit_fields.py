@@ -166,8 +166,9 @@ def _missed(one: Activation, two: Activation, known: tuple[np.ndarray, float]) -
         first, second, order = one.arrays()(points), two.arrays()(points), 0
     first, second = first + 0 * points, second + 0 * points
     found = np.arange(series.size) ** order @ series + kink * float(_bend()[1][order].subs(cosine, 1))
-    size = np.sqrt((weights @ first**2) * (weights @ second**2))
-    return abs(float(weights @ (first * second) - found)) / float(size)
+    size = float(np.sqrt((weights @ first**2) * (weights @ second**2)))
+    # (Between the points an erf may be as steep as a jump.)
+    return abs(float(weights @ (first * second) - found)) / size if size > 0 else np.inf
 
 
 @lru_cache(maxsize=32)
