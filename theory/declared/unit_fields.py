@@ -133,9 +133,11 @@ def unit_integrals(activation: Activation, target: Additive) -> UnitIntegrals | 
 
 @lru_cache(maxsize=32)
 def in_series(activation: Activation, target: Additive) -> UnitIntegrals:
-    """With what it leaves out. Raises `InputError` for an activation that jumps."""
-    own, link = _product(activation, activation), _product(activation, target.link)
-    error = max(_missed(activation, activation, own), _missed(activation, target.link, link))
+    """With what it leaves out, infinite where σ is. Raises `InputError` for an activation that jumps."""
+    with np.errstate(all="ignore"):
+        own, link = _product(activation, activation), _product(activation, target.link)
+        missed = [_missed(activation, activation, own), _missed(activation, target.link, link)]
+    error = float(np.max(np.nan_to_num(missed, nan=np.inf)))
     return UnitIntegrals(_pair()[0], _cross()[0], target, own=own, link=link, error=error)
 
 
