@@ -26,7 +26,8 @@ from theory.declared.unit_fields import UnitIntegrals, unit_integrals
 TOLERANCE = 1e-10
 #: Radius, and points along it and in each cut of the angle, that leave rounding for polynomials of degree 24.
 _RADIUS, _RADIAL, _ANGULAR = 16.0, 160, 32
-_EIGENVALUES, _UNIT = np.array([1.7, 0.6]), np.ones(2)
+_EIGENVALUES = np.array([1.7, 0.6])
+_UNIT = np.ones(2)
 _ROWS, _SECOND = np.array([[0.7, 0.4], [-0.3, 0.9]]), np.array([0.7, -0.4])
 _SPEED, _DECAY = 1.3, 0.31
 _MODULES = ["scipy", {"Heaviside": np.heaviside}, "numpy"]
