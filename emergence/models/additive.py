@@ -274,7 +274,7 @@ def runs_of(resolved: Resolved) -> "Runs":
     if problem.steps or problem.time:
         return Runs(step_size=step_size, steps=steps, **problem.sampling)
     affordable = int(SGD_BUDGET // (problem.replicas * problem.batch))
-    first = min((x for x in resolved.times.half.tolist() if 0 < x < math.inf), default=math.inf)
+    first = min((x for x in resolved.brief.half.tolist() if 0 < x < math.inf), default=math.inf)
     enough = affordable if HORIZON * first <= affordable * step_size else steps
     fewer = min(steps, enough)
     return Runs(step_size=step_size, steps=steps, budget=SGD_BUDGET, sgd_steps=fewer, **problem.sampling)

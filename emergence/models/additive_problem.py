@@ -16,6 +16,7 @@ from emergence.values import Number, Whole
 if TYPE_CHECKING:
     import theory
     from theory.declared.additive_times import AdditiveTimes
+    from theory.declared.whole_flow import Way
     from theory.prediction.validity import Validity
 
 #: More steps than this are refused even by commands that only quote them: the number would overflow.
@@ -69,28 +70,36 @@ class Resolved:
         """What is predicted of every direction, by the flow of all neurons where one task does not say it."""
         from theory.declared.additive_times import additive_times
 
-        return additive_times(self.prediction, self.validity)
+        return additive_times(self.prediction, self.validity, lambda: self._way)
+
+    @cached_property
+    def _way(self) -> "Way":
+        from theory.declared.additive_times import way_of
+
+        return way_of(self.prediction)
 
     @cached_property
     def brief(self) -> "AdditiveTimes":
-        """The same for many problems: conditions in closed form, and from information exponent 3 on one task's times."""
+        """The same for many problems: conditions in closed form, and one task's times from information exponent 3 on, and of
+        a quadratic activation, whose neurons need not turn to directions.
+        """
         from theory.declared.additive_times import AdditiveTimes, additive_times
         from theory.prediction.validity import validity
 
         own = validity(self.prediction, intervals=False)
-        plateau = self.activation.information_exponent > 2
-        return (AdditiveTimes.of_one_task if plateau else additive_times)(self.prediction, own)
+        together = self.activation.information_exponent < 3 and not self.activation.is_quadratic
+        if not together:
+            return AdditiveTimes.of_one_task(self.prediction, own)
+        return additive_times(self.prediction, own, lambda: self._way)
 
     @property
     def last_time(self) -> float | None:
-        """The last at which a direction is found or fitted, None if none is. Below information exponent 3, where one task's
-        times are too early for several directions, by the flow of all neurons.
-        """
+        """The last at which a direction is found or fitted, None if none is: as `brief` says, or no sooner than it does."""
         import numpy as np
 
         if not self.prediction.learned.any():
             return None
-        if self.activation.information_exponent > 2:
+        if not self.brief.alone and not any(np.isnan(self.brief.half)):
             return self.prediction.last_time
         told = np.concatenate([self.brief.half, self.brief.loss, [v.low for v in self.brief.validities]])
         return float(max(told[np.isfinite(told)], default=0.0)) or self.prediction.last_time

@@ -512,7 +512,7 @@ def _case(resolved: Resolved) -> "Case":
         refuse(f"speed-factor is {problem.speed_factor:g}: compare runs the student with 1: leave it out")
     shared = {name: value for name, value in asdict(problem).items() if name != "speed_factor"}
     plain = additive.resolve(additive.AdditiveProblem(**shared))
-    case = quadratic_case(*plain.parts, additive.runs_of(plain))
+    case = quadratic_case(*plain.parts, replace(additive.runs_of(plain), sgd_steps=None))
     return replace(case, notes=(*plain.warnings, *case.notes), settings=plain.echo() | {"speed_factor": 1.0})
 
 

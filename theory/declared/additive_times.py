@@ -4,7 +4,7 @@ One-task times (arXiv:2504.19983, Theorem 2.1) need a plateau on which neurons d
 1 and 2, and near ties, the flow from the start itself decides (`theory.declared.whole_flow`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,11 +49,13 @@ class AdditiveTimes:
         return cls(prediction.neuron, prediction.time_half, prediction.time_loss, validities, {}, {})
 
 
-def additive_times(prediction: Prediction, own: Sequence[Validity]) -> AdditiveTimes:
-    """The times of a prediction, its conditions `own`; integrated where these do not hold (seconds at most)."""
+def additive_times(
+    prediction: Prediction, own: Sequence[Validity], followed: Callable[[], Way] | None = None
+) -> AdditiveTimes:
+    """The times of a prediction, its conditions `own`; where these do not hold as `followed`, or integrated (some seconds)."""
     outside = [q for q, one in enumerate(own) if not one.valid]
     try:
-        way = way_of(prediction) if outside else None
+        way = (followed() if followed else way_of(prediction)) if outside else None
     except InputError:  # (an activation without closed kernels, or too many neurons)
         way = None
     if way is None:
