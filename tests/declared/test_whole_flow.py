@@ -232,6 +232,7 @@ def test_it_stands_for_what_is_not_known_or_outside_its_conditions() -> None:
     for given in (problem("erf(z)", "committee"), product_target()):
         there = whole_flow(*given).found
         assert last_time(*given) == there[np.isfinite(there)].max() > 0
+        assert np.isnan(whole_flow(*given, kicks=False).kicks[np.isfinite(there)]).all()
 
 
 def test_what_is_not_found_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
