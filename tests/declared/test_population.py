@@ -182,8 +182,12 @@ def test_what_a_series_leaves_out_is_not_left_out_in_silence(text: str) -> None:
     """A kink, a slope too steep: closed forms, or none; of a polynomial these are simpler. And a jump."""
     assert unit_integrals(act(text), additive(text)) is None
     jump = Activation.from_expression(z + sp.sign(z) / 100, "jump")
+    target = Additive(jump, (0.8, 0.5))
     with pytest.raises(InputError, match="'jump' is no function"):
-        unit_integrals(jump, Additive(jump, (1.0,)))
+        in_series(jump, target)
+    model = DeclaredModel(Directions.orthonormal(Inputs.isotropic(9), 2), target, two_homogeneous(jump, 3), Rule(0.1))
+    with pytest.raises(InputError, match="'jump' has no closed two-point kernel at every variance: use a polynomial"):
+        population_flow(model)
 
 
 # ----------------------------------------------------------------- the present systems

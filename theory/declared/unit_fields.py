@@ -125,10 +125,14 @@ def _at(
 
 @lru_cache(maxsize=32)
 def unit_integrals(activation: Activation, target: Additive) -> UnitIntegrals | None:
-    """Of an activation and a link; None where closed forms serve as well, or `_DEGREES` leave too much out."""
+    """Of an activation and a link; None where closed forms serve as well, σ jumps, or `_DEGREES` leave too much out."""
     most = _may_leave_out(activation, target)
-    found = in_series(activation, target) if most else None
-    return found if found and found.error <= most else None
+    if most == 0.0:
+        return None
+    with suppress(InputError):  # (`integrals` says of a jump what to use)
+        found = in_series(activation, target)
+        return found if found.error <= most else None
+    return None
 
 
 @lru_cache(maxsize=32)
