@@ -28,14 +28,15 @@ from theory.core.system import System
 Arrays = Mapping[str, jax.Array]
 #: A state by the names of its components.
 State = dict[str, jax.Array]
-_SPECIAL = {"erf": special.erf, "erfc": special.erfc, "Heaviside": jnp.heaviside}
+#: Functions that JAX has elsewhere.
+SPECIAL = {"erf": special.erf, "erfc": special.erfc, "Heaviside": jnp.heaviside}
 
 
 def lower_scalar(variable: sp.Symbol, expression: sp.Expr) -> Callable[[jax.Array], jax.Array]:
     """A SymPy expression of one variable as a JAX function, polynomials in Horner form."""
     if expression.is_polynomial(variable):
         expression = sp.horner(expression, variable)
-    compiled = sp.lambdify(variable, sp.N(expression, 17), modules=[_SPECIAL, "jax"])
+    compiled = sp.lambdify(variable, sp.N(expression, 17), modules=[SPECIAL, "jax"])
     return lambda x: compiled(x) + jnp.zeros_like(x)  # a constant expression must keep the argument's shape
 
 
@@ -44,7 +45,7 @@ def lower_function(expression: sp.Expr, symbols: Sequence[sp.Symbol]) -> Callabl
     if len(symbols) == 1:
         return lower_scalar(symbols[0], expression)
     compiled: Callable[..., jax.Array] = sp.lambdify(
-        list(symbols), sp.N(expression, 17), modules=[_SPECIAL, "jax"], cse=True
+        list(symbols), sp.N(expression, 17), modules=[SPECIAL, "jax"], cse=True
     )
     return compiled
 

@@ -16,7 +16,7 @@ import numpy as np
 import sympy as sp
 
 from dynamics.core.kept import compiled, kept
-from dynamics.core.lowering import LoweredSystem, State
+from dynamics.core.lowering import SPECIAL, LoweredSystem, State
 from dynamics.core.precision import double_precision
 from theory import InputError, System
 from theory.declared import population
@@ -31,7 +31,7 @@ _AT_ONCE = 2**20
 @lru_cache(maxsize=64)
 def lower_many(expressions: Sequence[sp.Expr], names: Sequence[sp.Symbol]) -> Callable[..., Any]:
     """Expressions (a tuple) as one function of JAX arrays."""
-    return sp.lambdify(list(names), [sp.N(x, 17) for x in expressions], modules="jax", cse=True)
+    return sp.lambdify(list(names), [sp.N(x, 17) for x in expressions], modules=[SPECIAL, "jax"], cse=True)
 
 
 class LoweredPopulation:

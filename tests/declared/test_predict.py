@@ -1161,7 +1161,7 @@ def test_a_condition_that_does_not_hold_is_said(given: dict, reason: str) -> Non
             FOUND,
             "300 rows and 2 directions are too many to follow here",
         ),
-        ({"student": "committee", "activation": "elu(z)"}, FOUND, "no closed two-point kernel"),
+        ({"student": "committee", "activation": "exp(-50*z**2)"}, FOUND, "a series to degree 200 leaves out"),
         ({"target": "z1 + z1*z2"}, FOUND, "direction 2: no row has a squared correlation of 1/2 with it by"),
         ({"samples": 50}, FOUND, "data set of 50 samples"),
         ({"rule": "muon"}, FOUND, "it has no flow here"),

@@ -31,6 +31,10 @@ def _sigmoid(x: sp.Expr) -> sp.Expr:
     return (1 + sp.tanh(x / 2)) / 2  # no exponential that could overflow
 
 
+def _relu6(x: sp.Expr) -> sp.Expr:
+    return sp.Min(_relu(x), 6)
+
+
 def _elu(x: sp.Expr) -> sp.Expr:
     return _relu(x) + sp.exp(x - _relu(x)) - 1
 
@@ -55,6 +59,11 @@ _FUNCTIONS: dict[str, Callable[..., sp.Expr]] = {
     "softplus": lambda x: sp.log(1 + sp.exp(x)),
     "elu": _elu,
     "selu": _selu,
+    "mish": lambda x: x * sp.tanh(sp.log(1 + sp.exp(x))),
+    "leaky_relu": lambda x: sp.Max(x, x / 100),
+    "relu6": _relu6,
+    "hardtanh": lambda x: sp.Max(sp.Min(x, 1), -1),
+    "hardswish": lambda x: x * _relu6(x + 3) / 6,
     "exp": sp.exp,
     "sin": sp.sin,
     "cos": sp.cos,
@@ -64,6 +73,8 @@ _FUNCTIONS: dict[str, Callable[..., sp.Expr]] = {
     "Abs": sp.Abs,
     "Max": sp.Max,
     "max": sp.Max,
+    "Min": sp.Min,
+    "min": sp.Min,
 }
 #: No functions here, however near to one that is.
 _JUMPS = ("sign", "sgn", "step", "heaviside")
@@ -73,7 +84,7 @@ _LOGARITHMS = {
     "log10": "write log(x)/log(10): ",
     "log2": "write log(x)/log(2): ",
 }
-_OF_TWO = ("Max", "max")
+_OF_TWO = ("Max", "max", "Min", "min")
 _BINARY: dict[type, Callable[[sp.Expr, sp.Expr], sp.Expr]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,

@@ -33,11 +33,11 @@ from theory.declared import flow_checks as checks
 from theory.declared import population
 from theory.declared.loss import Correlation, Loss, Square
 from theory.declared.model import DeclaredModel
-from theory.declared.population import Integrals, check_target, integrals
+from theory.declared.population import Integrals, check_target
 from theory.declared.rule import Momentum, Rule
+from theory.declared.series import SERIES, SLOPES, SeriesIntegrals, known_integrals
 from theory.declared.student import Student
 from theory.declared.target import Additive, Polynomial
-from theory.declared.unit_fields import SERIES, UnitIntegrals, unit_integrals
 
 REFERENCE = "chain rule through the fields' covariance; Saad and Solla 1995, Phys. Rev. E 52, 4225 for one eigenvalue"
 
@@ -53,9 +53,6 @@ K, K1, K2, Kr = (sp.IndexedBase(name) for name in ("K", "K1", "K2", "Kr"))
 M, M1, Mt, Mr = (sp.IndexedBase(name) for name in ("M", "M1", "Mt", "Mr"))
 #: Speed of the rows in units of the sum of step sizes; weight decay; E f*².
 nu, kappa, square = sp.Symbol("nu"), sp.Symbol("kappa"), sp.Symbol("S")
-
-#: Rounding of a variance.
-_UNIT = 1e-12
 
 
 def gradients_unit(model: DeclaredModel) -> float:
@@ -173,30 +170,30 @@ def population_system(model: DeclaredModel) -> System:
     """
     # (Weights and width are numbers of the state: systems are made once for what the equations show.)
     student = replace(model.student, width=1, second=(1.0,))
-    known = integrals_of(model)
-    return _population_system(student, known.target, is_quadratic(model.loss), isinstance(known, UnitIntegrals))
+    return _population_system(student, integrals_of(model), is_quadratic(model.loss))
 
 
 def integrals_of(model: DeclaredModel) -> Integrals:
-    """The integrals of a model, a series in the cosine where that is enough. Raises `InputError` where they are not known."""
+    """The integrals of a model, closed or in series. Raises `InputError` where they are not known."""
     student, target = model.student, check_target(model.target)
-    if student.homogeneous and isinstance(target, Additive) and _has_unit_fields(model):
-        series = unit_integrals(student.activation, target)
-        if series is not None:
-            return series
-    return integrals(student.activation, student.homogeneous, target, student.whitened)
+    widest = 1.0 if student.whitened else max(model.inputs.eigenvalues)
+    if isinstance(target, Additive):
+        widest = max(widest, float(np.diag(model.directions.covariance).max()))
+    return known_integrals(
+        student.activation, target, student.homogeneous, student.whitened, _has_unit_fields(model), widest
+    )
 
 
 def _has_unit_fields(model: DeclaredModel) -> bool:
-    """Whether rows and directions of unit length (of a whitened student, of unit variance) have fields of unit variance."""
-    isotropic = model.student.whitened or model.inputs.eigenvalues == (1.0,)
-    return isotropic and np.allclose(np.diag(model.directions.covariance), 1.0, rtol=0.0, atol=_UNIT)
+    """Whether activations are asked at fields of variance 1 alone, whatever the rows."""
+    held = model.student.homogeneous or model.student.rows != "free"
+    return model.student.whitened or (held and model.inputs.eigenvalues == (1.0,))
 
 
 @lru_cache(maxsize=32)
-def _population_system(student: Student, target: Additive | Polynomial, quadratic: bool, unit: bool) -> System:
+def _population_system(student: Student, known: Integrals, quadratic: bool) -> System:
     drift, loss = drift_sums(student, quadratic), loss_sums(quadratic)
-    point = checks.Point.of(student, target, quadratic, unit)
+    point = checks.Point(student, known, quadratic)
     steps, equations = component_steps(drift, "Flow of {}", partial(checks.drift_residual, point), point.tolerance)
     shown_loss = Step(
         "Population loss",
@@ -209,7 +206,7 @@ def _population_system(student: Student, target: Additive | Polynomial, quadrati
         Assumption("step size → 0 at a fixed sum of step sizes"),
         Assumption("variances of all fields positive"),
     ]
-    if unit:
+    if point.unit:
         assumptions.append(Assumption("fields of rows and directions of unit length have variance 1"))
     if student.rows != "free":
         assumptions.append(Assumption("rows of unit norm"))
@@ -241,8 +238,9 @@ def _integral_steps(point: checks.Point) -> list[Step]:
         meanings["M"] = r"E\,f_{*}F_{k}"
     over = ", a mean over β" if any(point.integrals.mixed) else ""
     found = [logistic.step()] if over else []
-    if point.unit:
-        found = [Step("Mehler's series", one) for one in SERIES]
+    if isinstance(point.integrals, SeriesIntegrals):
+        found = [Step(title, one) for title, (own, of_link) in SERIES.items() for one in (own, of_link)[: 1 + additive]]
+        found += [Step("Means of slopes", SLOPES)] * (not additive)
     for table in (point.integrals.pair, point.integrals.cross):
         for name, expression in table.items():
             if expression == 0:

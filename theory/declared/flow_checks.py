@@ -8,24 +8,30 @@ integrated to rounding. Gradients are those of single samples: nothing of covari
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 import sympy as sp
 
+from theory.core.bends import bends
 from theory.core.hermite import z
 from theory.core.indexed import Index, Sums, evaluate
 from theory.core.quadrature import gauss_legendre
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
-from theory.declared.population import Integrals, constants, integrals, numeric
+from theory.declared.population import Integrals, constants, numeric
+from theory.declared.series import SeriesIntegrals
 from theory.declared.student import Student
 from theory.declared.target import Additive, Polynomial, symbols
-from theory.declared.unit_fields import UnitIntegrals, unit_integrals
 
 #: Largest residual accepted, relative: rounding of sums of 10⁵ terms.
 TOLERANCE = 1e-10
+#: The same of means over slopes (4e-10, measured), and of the terms of a series.
+_OF_MEANS = 1e-9
 #: Radius, and points along it and in each cut of the angle, that leave rounding for polynomials of degree 24.
 _RADIUS, _RADIAL, _ANGULAR = 16.0, 160, 32
+#: Along the radius between bends, and in their cuts of the angle.
+_BETWEEN, _FINER = 32, 64
 _EIGENVALUES = np.array([1.7, 0.6])
 _UNIT = np.ones(2)
 _ROWS, _SECOND = np.array([[0.7, 0.4], [-0.3, 0.9]]), np.array([0.7, -0.4])
@@ -35,31 +41,28 @@ _MODULES = ["scipy", {"Heaviside": np.heaviside}, "numpy"]
 
 @dataclass(frozen=True)
 class Point:
-    """A student, a target and the integrals at which a derivation is checked; `quadratic`: the loss is the square."""
+    """A student and the integrals at which a derivation is checked; `quadratic`: the loss is the square."""
 
     student: Student
-    target: Additive | Polynomial
     integrals: Integrals
     quadratic: bool
 
-    @classmethod
-    def of(cls, student: Student, target: Additive | Polynomial, quadratic: bool, unit: bool) -> "Point":
-        """With the integrals that belong to them, `unit`: of fields of unit variance. Raises `InputError` where these are not
-        known.
-        """
-        series = unit_integrals(student.activation, target) if unit and isinstance(target, Additive) else None
-        known = series or integrals(student.activation, student.homogeneous, target, student.whitened)
-        return cls(student, target, known, quadratic)
+    @property
+    def target(self) -> Additive | Polynomial:
+        """Of which the integrals are."""
+        return self.integrals.target
 
     @property
     def unit(self) -> bool:
         """Whether inputs are isotropic, and directions of unit length."""
-        return isinstance(self.integrals, UnitIntegrals)
+        return isinstance(self.integrals, SeriesIntegrals) and self.integrals.unit
 
     @property
     def tolerance(self) -> float:
         """Largest residual accepted: a few times the share of its derivative by q12 that a series leaves out."""
-        return max(TOLERANCE, 4 * self.integrals.error) if isinstance(self.integrals, UnitIntegrals) else TOLERANCE
+        if isinstance(self.integrals, SeriesIntegrals):
+            return max(_OF_MEANS, 4 * self.integrals.error)
+        return _OF_MEANS if any(self.integrals.mixed) else TOLERANCE
 
     @property
     def eigenvalues(self) -> np.ndarray:
@@ -106,13 +109,32 @@ class Point:
         finer = 4.0 ** -np.arange(1, 1 + np.ceil(np.log2(self.steepness) / 2))
         near = np.concatenate([[0.0], finer, -finer])
         cuts = np.concatenate([cuts, cuts + np.pi])[:, None] + near
-        cuts = np.unique(np.mod(np.append(cuts, 0.0), 2 * np.pi))
-        angle, share = (x.ravel() for x in gauss_legendre(cuts, np.append(cuts[1:], 2 * np.pi), _ANGULAR))
-        rings = _RADIUS * np.concatenate([[0.0], finer[::-1], [1.0]])
-        radius, along = (x.ravel() for x in gauss_legendre(rings[:-1], rings[1:], _RADIAL))
-        u = radius[:, None, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-        weights = (along * radius * np.exp(-(radius**2) / 2))[:, None] * share / (2 * np.pi)
+        lines, places = self.lines
+        radial, angular = (_BETWEEN, _FINER) if places.size else (_RADIAL, _ANGULAR)
+        cuts = np.concatenate([[0.0], cuts.ravel(), _meetings(np.append(lines, crossed, axis=0), places)])
+        cuts = np.unique(np.mod(cuts, 2 * np.pi))
+        angle, share = (x.ravel() for x in gauss_legendre(cuts, np.append(cuts[1:], 2 * np.pi), angular))
+        towards = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        rings = _RADIUS * np.concatenate([[0.0], finer[::-1], [1.0] if not places.size else [0.25, 1.0]])
+        with np.errstate(divide="ignore"):
+            reached = places / (towards @ lines.T)
+        reached = np.where((reached > 0) & (reached < _RADIUS), reached, _RADIUS)
+        ends = np.sort(np.append(reached, np.broadcast_to(rings, (angle.size, rings.size)), axis=1), axis=1)
+        radius, along = (x.reshape(angle.size, -1) for x in gauss_legendre(ends[:, :-1], ends[:, 1:], radial))
+        u = radius[:, :, None] * towards[:, None, :]
+        weights = along * radius * np.exp(-(radius**2) / 2) * share[:, None] / (2 * np.pi)
         return u.reshape(-1, 2) * np.sqrt(self.eigenvalues), weights.ravel()
+
+    @property
+    def lines(self) -> tuple[np.ndarray, np.ndarray]:
+        """On which a field is where its function bends, beside 0: vectors (n, 2) of u, and places (n,)."""
+        long = np.sqrt(np.sum(self.rows * self.metric, axis=1)) if self.student.homogeneous else np.ones(2)
+        both = [(self.rows / long[:, None], self.student.activation)]
+        if isinstance(self.target, Additive):
+            both.append((self.directions, self.target.link))
+        found = [(one, a) for vectors, function in both for one in vectors for a, _ in bends(function) if a]
+        vectors, places = zip(*found, strict=True) if found else (np.empty((0, 2)), ())
+        return np.array(vectors) * np.sqrt(self.eigenvalues), np.array(places)
 
     def neurons(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """F, 2F_ρ and F_h of the rows on the sample, (n, 2) each."""
@@ -163,6 +185,16 @@ class Point:
         half = np.einsum("ki,ji->ikj", moves, self.rows)
         on = np.einsum("ki,qi->ikq", moves, self.directions)
         return {"T": on, "Q": half + half.transpose(0, 2, 1), "b": -delta @ output}
+
+
+def _meetings(lines: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Angles at which lines (n, 2) meet, the last ones through 0."""
+    places = np.pad(places, (0, len(lines) - places.size))
+    pairs = [
+        (a, b) for a, b in combinations(range(len(lines)), 2) if places[a] and abs(np.linalg.det(lines[[a, b]])) > 1e-9
+    ]
+    meet = [np.linalg.solve(lines[[a, b]], places[[a, b]]) for a, b in pairs]
+    return np.array([np.arctan2(y, x) for x, y in meet])
 
 
 def _function(expression: sp.Expr, names: tuple[sp.Symbol, ...]) -> Callable[..., np.ndarray]:
@@ -222,7 +254,7 @@ def integral_residual(point: Point, name: str, shown: sp.Expr) -> sp.Expr:
     if name.startswith("Mt") and len(name) > 2:
         known = known[:, int(name[2:])]
     known = known.reshape(found.shape)
-    whole = np.einsum("n,nk,nl->kl", weights, output, value)  # (of z² and its like the one by ρ is 0)
+    whole = np.einsum("n,nk,nl->kl", weights, abs(output), abs(value))  # (of z² and its like the one by ρ is 0)
     return sp.Float(np.abs(found - known).max() / max(np.abs(known).max(), np.abs(whole).max()))
 
 

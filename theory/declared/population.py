@@ -66,6 +66,10 @@ class Integrals:
     mixed: tuple[bool, bool] = (False, False)
     pair_symbols = (q11, q12, q22, rho1, rho2, cosine)
 
+    def cost(self, pairs: int) -> float:
+        """Of pairs of fields, in that of a closed kernel (measured)."""
+        return (70.0 if any(self.mixed) else 1.0) * pairs
+
     @cached_property
     def cross_symbols(self) -> tuple[sp.Symbol, ...]:
         """The variables of M."""
@@ -98,14 +102,25 @@ class Integrals:
             found = _call(lower, self.pair, self.pair_symbols, _arguments(*given), 0 * C, own_mixed)
         return {**found, **self._cross(lower, X, own, rho, constants)}
 
+    def of_link(self, link: Activation, variance: np.ndarray) -> dict[str, np.ndarray]:
+        """What M takes of the link on fields of these variances (P,): ``slopes``, one for each of `slopes`, (n, P).
+
+        Raises `InputError` for a link that is not square integrable there.
+        """
+        each = [seen(link, v).slopes for v in variance.tolist()] if self.slopes else []
+        orders = [j for j in range(MAX_DEGREE + 1) if slope_symbol(j) in self.slopes]
+        return {"slopes": np.array([[one[j] for one in each] for j in orders])}
+
     def _cross(self, lower: LowerMany, X: Any, own: Any, rho: Any, constants: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(self.target, Additive):
             given = with_cosine(own[..., None], X, constants["variance"]), rho[..., None], 1.0
             values = [*_arguments(*given), *constants["slopes"]]
             each = _call(lower, self.cross, self.cross_symbols, values, 0 * X, self.mixed)
             return over_directions(each, constants["weights"])
-        fields = [X[..., p] for p in range(self.target.count)]
-        values = [own, rho, *fields, *constants["moments"]]
+        return self._of_polynomial(lower, X, own, rho, constants["moments"])
+
+    def _of_polynomial(self, lower: LowerMany, X: Any, own: Any, rho: Any, moments: Any) -> dict[str, Any]:
+        values = [own, rho, *(X[..., p] for p in range(self.target.count)), *moments]
         found = _call(lower, self.cross, self.cross_symbols, values, 0 * own, self.mixed)
         slopes = [found.pop(f"Mt{p}")[..., None] for p in range(self.target.count)]
         # (One column after the other, in words that all array libraries know.)
@@ -160,12 +175,9 @@ def integrals(
         of_link = has_parts(target.link) and parts(target.link).mixed
         cross = _of_direction(activation, two_homogeneous, target.link, whitened)
         return Integrals(pair, cross, target, (parts(activation).mixed, of_link))
-    one, fields = _of_polynomial(activation, target), covariances(target.count)
-    if two_homogeneous:
-        scaled = {q11: q11 / rho1, **{t: t / sp.sqrt(rho1) for t in fields}}
-        one = rho1 * one.subs(scaled, simultaneous=True)
-    slopes = {f"Mt{p}": t for p, t in enumerate(fields)}
-    return Integrals(pair, with_derivatives(one, "M", whitened, slopes), target, (parts(activation).mixed, False))
+    sigma = parts(activation)
+    cross = of_polynomial(lambda j: sigma.moment(j, q11), target, two_homogeneous, whitened)
+    return Integrals(pair, cross, target, (sigma.mixed, False))
 
 
 @lru_cache(maxsize=32)
@@ -267,14 +279,19 @@ def degrees(target: Polynomial) -> tuple[Degrees, ...]:
     return tuple(sorted({alpha for beta, alpha in below if (sum(beta) - sum(alpha)) % 2 == 0}))
 
 
-def _of_polynomial(activation: Activation, target: Polynomial) -> sp.Expr:
-    """E f* σ(h), in `q11`, the covariances and the moments."""
-    sigma, t = parts(activation), covariances(target.count)
-    terms = []
+def of_polynomial(
+    mean: Callable[[int], sp.Expr], target: Polynomial, two_homogeneous: bool, whitened: bool
+) -> dict[str, sp.Expr]:
+    """E f* F, in `q11`, the covariances and the moments, and its derivatives; with the `mean` of a slope of σ."""
+    t, terms = covariances(target.count), []
     for alpha in degrees(target):
         monomial = sp.Mul(*[x**n / factorial(n) for x, n in zip(t, alpha, strict=True)])
-        terms.append(moment_symbol(alpha) * monomial * sigma.moment(sum(alpha), q11))
-    return sp.Add(*terms)
+        terms.append(moment_symbol(alpha) * monomial * mean(sum(alpha)))
+    one = sp.Add(*terms)
+    if two_homogeneous:
+        scaled = {q11: q11 / rho1, **{x: x / sp.sqrt(rho1) for x in t}}
+        one = rho1 * one.subs(scaled, simultaneous=True)
+    return with_derivatives(one, "M", whitened, {f"Mt{p}": x for p, x in enumerate(t)})
 
 
 def constants(integrals: Integrals, directions: Directions) -> dict[str, Any]:
@@ -288,13 +305,11 @@ def constants(integrals: Integrals, directions: Directions) -> dict[str, Any]:
     found = {"square": square(target, directions)}
     if isinstance(target, Additive):
         variance = np.diag(directions.covariance)
-        each = [seen(target.link, v).slopes for v in variance.tolist()] if integrals.slopes else []
-        slopes = [[one[j] for one in each] for j in range(MAX_DEGREE + 1) if slope_symbol(j) in integrals.slopes]
         return {
             **found,
             "weights": np.asarray(target.weights),
             "variance": variance,
-            "slopes": np.array(slopes),
+            **integrals.of_link(target.link, variance),
         }
     terms, moment = _terms(target, directions)
 

@@ -47,8 +47,8 @@ _MOST = 40.0
 _WORK, _FEW, _MANY = 1e8, 300, 8000
 #: Time until which a flow is followed where nothing moves.
 _LAST = 1e12
-#: What an evaluation costs beside its pairs; what a pair of slopes costs of a mean over them; and a product of matrices.
-_CALL, _SLOPES, _PRODUCT = 5e3, 70.0, 1 / 30
+#: What an evaluation costs beside its pairs; and a product of matrices.
+_CALL, _PRODUCT = 5e3, 1 / 30
 #: By so many times what steps add to squared norms the mean of SGD may be off the flow's time (measured on the random problems
 #: of `kicked`: 111 of 113 within two standard errors of it, two of h4 and h2 + h4, 10.2 ± 1.6 and 5.5 ± 1.2).
 MOVED_MEAN = 2.5
@@ -173,8 +173,7 @@ class _Whole(UnitRows):
     def cost(self) -> float:
         """Of an evaluation, in products of pairs."""
         blocks, m, P = self.shape
-        slopes = _SLOPES if any(integrals_of(self.model).mixed) else 1.0
-        return _CALL + m * (m + P) * (slopes + blocks * m * _PRODUCT)
+        return _CALL + integrals_of(self.model).cost(m * (m + P)) + m * (m + P) * blocks * m * _PRODUCT
 
     def parts(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """T, Q and b."""

@@ -32,9 +32,11 @@ _CASES = {
     "relu.committee": ("relu", "h2+h3", False),
     "polynomial.committee": ("h3+h1", "h2+h3", False),
     "tanh.committee": ("tanh", "softplus", False),
+    "bump.committee": ("z*exp(-z**2/2)", "mish", False),
     "erf.homogeneous": ("erf", "h3+h1", True),
     "relu.homogeneous": ("relu", "abs(z)+z", True),
     "silu.homogeneous": ("silu", "h3+h1", True),
+    "mish.homogeneous": ("mish", "relu", True),
     "waves.homogeneous": ("sin(z)", "sin(2*z)", True),
     "polynomial.homogeneous": ("h2+h1", "erf", True),
 }

@@ -1,0 +1,55 @@
+"""What bends add to Gaussian integrals in series."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy
+import sympy as sp
+
+from dynamics.declared.population import lower_many
+from theory.declared.population import numeric
+from theory.declared.series import of_bends
+
+PLACES = ((0.0, 0.0), (1.0, 1.0), (0.5, -0.8), (-2.0, 1.9), (1.0, 1.3))
+
+
+def both(s: float, t: float, c: float) -> float:
+    """P(x > s, y > t)."""
+    return float(scipy.stats.multivariate_normal([0, 0], [[1, c], [c, 1]], allow_singular=True).cdf([-s, -t]))
+
+
+def above(s: float) -> float:
+    return float(scipy.stats.norm.sf(s))
+
+
+@pytest.mark.parametrize("cosine", [-1.0, -0.97, -0.3, 0.0, 0.6, 0.9, 0.99, 1.0])
+@pytest.mark.parametrize("places", PLACES)
+def test_bends_are_probabilities_of_two_tails(places: tuple[float, float], cosine: float) -> None:
+    """Genz's; and hinges by quadrature over the first field. A cosine a hundredth off is told from it."""
+    s, t = places
+    found = {str(name): float(x[0]) for name, x in of_bends(numeric, s, t, np.array([cosine]), True).items()}
+    # (Within a cell of the last angles of parallel or opposite rows it is the nearest corner that counts.)
+    near = 1e-8 if abs(cosine) < 1 else 5e-5
+    assert found["k_2"] + above(s) * above(t) == pytest.approx(both(s, t, cosine), abs=near)
+    if 0 < cosine < 1 and s * t >= 0:
+        off = of_bends(numeric, s, t, np.array([0.99 * cosine]), False)
+        assert abs(float(off[sp.Symbol("k_2", real=True)][0]) - found["k_2"]) > 1e-5
+
+    def hinge(x: float) -> float:
+        """E (y − t)₊ given the first."""
+        mean, width = cosine * x - t, max(float(np.sqrt(1 - cosine**2)), 1e-12)
+        return float(mean * scipy.special.ndtr(mean / width) + width * scipy.stats.norm.pdf(mean / width))
+
+    bend = [t / cosine] if cosine and s < t / cosine < 12 else None
+    hinges, _ = scipy.integrate.quad(lambda x: (x - s) * scipy.stats.norm.pdf(x) * hinge(x), s, 12.0, points=bend)
+    lone = [scipy.stats.norm.pdf(y) - y * above(y) for y in (s, t)]
+    assert found["k"] + lone[0] * lone[1] + cosine * above(s) * above(t) == pytest.approx(hinges, abs=1e-7)
+    assert found["k_1"] == pytest.approx(float(scipy.stats.norm.pdf(s) * hinge(s)), abs=1e-12)
+
+
+def test_both_array_libraries_say_the_same() -> None:
+    c = np.array([-0.9, 0.2, 1.0])
+    for s, t in PLACES:
+        one, other = of_bends(numeric, s, t, c, True), of_bends(lower_many, s, t, jnp.asarray(c), True)
+        for name, x in one.items():
+            assert np.asarray(other[name]) == pytest.approx(x, abs=1e-6)
