@@ -576,7 +576,9 @@ def test_simulate_online_sgd(command: Callable, dynamics: FakeDynamics) -> None:
 
 
 def test_a_simulation_says_which_predicted_times_are_outside(command: Callable, dynamics: FakeDynamics) -> None:
-    shown = command("simulate", "gradient-flow", *SMALL, "--activation", "tanh(30*z)+sin(z)", "--time", "5", "--quiet").out
+    shown = command(
+        "simulate", "gradient-flow", *SMALL, "--activation", "tanh(30*z)+sin(z)", "--time", "5", "--quiet"
+    ).out
     assert "predicted valid" in shown
     assert "outside, direction 1, 2: information exponent 1" in shown
 

@@ -7,8 +7,12 @@ import scipy
 import sympy as sp
 
 from dynamics.declared.population import lower_many
-from theory.declared.population import numeric
-from theory.declared.series import of_bends
+from theory import Activation
+from theory.declared.directions import Directions
+from theory.declared.inputs import Inputs
+from theory.declared.population import constants, numeric
+from theory.declared.series import in_series, of_bends
+from theory.declared.target import Additive
 
 PLACES = ((0.0, 0.0), (1.0, 1.0), (0.5, -0.8), (-2.0, 1.9), (1.0, 1.3))
 
@@ -45,6 +49,19 @@ def test_bends_are_probabilities_of_two_tails(places: tuple[float, float], cosin
     lone = [scipy.stats.norm.pdf(y) - y * above(y) for y in (s, t)]
     assert found["k"] + lone[0] * lone[1] + cosine * above(s) * above(t) == pytest.approx(hinges, abs=1e-7)
     assert found["k_1"] == pytest.approx(float(scipy.stats.norm.pdf(s) * hinge(s)), abs=1e-12)
+
+
+@pytest.mark.parametrize("unit", [True, False])
+def test_what_a_row_does_not_see_does_not_move_it(unit: bool) -> None:
+    """Not even by rounding, which a default step size would follow."""
+    target = Additive(Activation.parse("h4"), (1.0, 0.5))
+    rows = np.random.default_rng(1).normal(size=(3, 6))
+    given = rows[:, :2], rows @ rows.T, (rows**2).sum(axis=1)
+    directions = Directions.orthonormal(Inputs.isotropic(6), 2)
+    for text, sees in (("hardtanh", False), ("z*exp(-z**2/2)", False), ("log(1+z**2)", True)):
+        series = in_series(Activation.parse(text), target, True, False, unit)
+        found = series.at(numeric, *given, constants(series, directions))
+        assert found["Mt"].any() == found["M"].any() == sees
 
 
 def test_both_array_libraries_say_the_same() -> None:

@@ -206,6 +206,8 @@ def _population_system(student: Student, known: Integrals, quadratic: bool) -> S
         Assumption("step size → 0 at a fixed sum of step sizes"),
         Assumption("variances of all fields positive"),
     ]
+    if isinstance(known, SeriesIntegrals):
+        assumptions.append(Assumption(known.left_out))
     if point.unit:
         assumptions.append(Assumption("fields of rows and directions of unit length have variance 1"))
     if student.rows != "free":

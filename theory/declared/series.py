@@ -50,8 +50,8 @@ from theory.declared.target import Additive, Polynomial
 #: Degrees, at most; and the share of E σ'² that they may leave out: what closed forms do, and where there are none. It is that
 #: of parallel rows; of a row that has just found a direction, at half of its squared norm, nothing is left out.
 _DEGREES, _AS_CLOSED, _LEFT_OUT = 200, 1e-7, 1e-3
-#: Share of E σ² below which a degree's is rounding.
-_ROUNDING = 1e-15
+#: Share of the root of E σ² below which a coefficient is rounding.
+_ROUNDING = 1e-14
 #: Of a variance.
 _UNIT = 1e-12
 #: Where points end; a stretch, and points in it: some for each wave of the last degree.
@@ -182,8 +182,7 @@ class Expansion:
         points, basis = _basis()
         (smooth,) = lower((self.smooth,), (z,))(size[..., None] * points)
         whole = (smooth + 0.0 * size[..., None] * points) @ basis
-        bent = self._bent(lower, size) if self.bends else 0.0 * whole
-        return Rows(size, whole + bent, bent)
+        return self._rows(size, whole, self._bent(lower, size) if self.bends else 0.0 * whole)
 
     @cached_property
     def of_one(self) -> Rows:
@@ -191,8 +190,14 @@ class Expansion:
         points, weights = _gaussian((place for place, _ in self.bends), _STRETCH, _POINTS)
         smooth = numeric((self.smooth,), (z,))(points)[0] + 0.0 * points
         whole = hermite.values(points, _DEGREES + 2) @ (weights * smooth)
-        bent = self._bent(numeric, np.array(1.0)) if self.bends else 0.0 * whole
-        return Rows(np.array(1.0), whole + bent, bent)
+        one = np.array(1.0)
+        return self._rows(one, whole, self._bent(numeric, one) if self.bends else 0.0 * whole)
+
+    def _rows(self, size: Any, smooth: Any, bent: Any) -> Rows:
+        """Without what is rounding: the row of a target that it does not see must not move."""
+        whole = smooth + bent
+        counts = abs(whole) > _ROUNDING * ((whole**2).sum(-1) ** 0.5)[..., None]
+        return Rows(size, whole * counts, bent)
 
     def _bent(self, lower: LowerMany, size: Any) -> Any:
         """Of the bends."""
@@ -265,7 +270,7 @@ def kernel(
         factor = ((n + 1.0) * (n + 2)) ** 0.5
         found[_k1] = factor * (one.whole[..., 2:] * two.whole[..., :-2] - one.bent[..., 2:] * two.bent[..., :-2])
     if isinstance(products, np.ndarray) and products.ndim == 1:  # (to the last degree that counts)
-        last = int(np.flatnonzero(abs(products) > _ROUNDING * float(abs(products).max())).max(initial=0))
+        last = int(np.flatnonzero(products).max(initial=0))
         found = {name: x[: last + 1] for name, x in found.items()}
     numbers = _sums(found, c)
     for place, jump in functions[0].bends:
@@ -419,6 +424,11 @@ class SeriesIntegrals(Integrals):
         one = _expansion(link)
         rows = one.of_one if _is_one(variance) else one.at(numeric, np.sqrt(variance))
         return {"link": np.concatenate([rows.size[..., None], rows.whole, rows.bent], axis=-1)}
+
+    @property
+    def left_out(self) -> str:
+        """In words."""
+        return f"Hermite degrees up to {_DEGREES} and bends: {self.error:.1g} of E σ'² at most is left out"
 
     def missed(self, variance: float) -> float:
         """Of E σ'² and E σ'σ*' of fields of this variance, if σ is asked there; see `error`. Infinite where σ is."""

@@ -162,6 +162,7 @@ class _Whole(UnitRows):
         super().__init__(start.overlaps(model.directions), start.grams, _MOST)
         self.model, self.rates, self.evaluations = model, Rates(model), 0
         self.variance = np.diag(model.directions.covariance)
+        self.sigma, self.slope = (model.student.activation.arrays(order) for order in (0, 1))
         self.fixed, self.square = np.asarray(model.student.second), is_quadratic(model.loss)
         # (Of flips the loss of what labels show in the mean holds all.)
         often = 0.5 if model.rule.noise_period else 1.0
@@ -234,7 +235,7 @@ class _Whole(UnitRows):
         _, C = self.rates.fields(overlap, gram)
         norms = np.einsum("ikk->k", gram)
         sizes, (points, weights) = self.rho(C, norms), gauss_hermite(_POINTS)
-        slope = self.model.student.activation.arrays(1)(np.sqrt(np.diag(C) / sizes)[:, None] * points)
+        slope = self.slope(np.sqrt(np.diag(C) / sizes)[:, None] * points)
         both = missed * (slope**2 @ weights) * self.model.inputs.trace + self.shared(overlap, gram, second)
         return np.asarray((speed(self.model.rule) * second) ** 2 * both * sizes / norms)
 
@@ -258,9 +259,9 @@ class _Whole(UnitRows):
         inner, label = fields[:, :m] / np.sqrt(sizes), model.target.value(fields[:, m:], lower_numpy)
         missed = label**2
         if self.square:
-            output = model.student.activation.arrays(0)(inner) @ (sizes * second)
+            output = self.sigma(inner) @ (sizes * second)
             missed = missed + output**2 - 2 * model.rule.signal * output * label
-        slopes = model.student.activation.arrays(1)(inner) ** 2
+        slopes = self.slope(inner) ** 2
         missed, mean = missed + self.noise, missed.mean() + self.noise
         return np.asarray((missed * lengths) @ slopes / len(missed) - mean * slopes.mean(axis=0) * model.inputs.trace)
 
