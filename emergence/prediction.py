@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,11 +46,12 @@ _MEANING = {
 
 def document(resolved: "Resolved") -> Document:
     """Who learns what and when, the staircase loss and its exponents."""
+    problem = resolved.echo()  # (first, as it refuses runs that are too long)
     times, values = staircase(resolved)
     teacher, width = resolved.teacher, resolved.student.width
     steps = sgd_steps(resolved)
     content = {
-        "problem": resolved.echo(),
+        "problem": problem,
         "directions": [
             entry | {"steps_valid": own} for entry, own in zip(directions(resolved, resolved.times), steps, strict=True)
         ],
@@ -58,7 +60,7 @@ def document(resolved: "Resolved") -> Document:
         "loss": {
             "time": times,
             "value": values,
-            "valid": staircase_reasons(resolved.prediction, resolved.validity) or True,
+            "valid": staircase_reasons(resolved.prediction, resolved.times.validities) or True,
         },
         "no_interval": next((own.no_interval for own in resolved.times.validities if own.no_interval), None),
     }
@@ -123,9 +125,9 @@ def _chance(resolved: "Resolved") -> list[float | None]:
 
 def staircase(resolved: "Resolved") -> tuple[list[float], list[float]]:
     """Times 0 and every jump, and the idealised loss just after each."""
-    jumps = resolved.prediction.time_loss
+    jumps = resolved.times.falls
     times = np.unique(np.concatenate([[0.0], jumps[np.isfinite(jumps)]]))
-    return times.tolist(), resolved.prediction.loss(times).tolist()
+    return times.tolist(), replace(resolved.prediction, time_loss=jumps).loss(times).tolist()
 
 
 def marks(validities: Sequence[Validity]) -> list[str]:

@@ -490,6 +490,38 @@ def test_beyond_a_step_mean_squares_about_the_rest_of_a_committee_grow(trained: 
     assert largest_at_rest(model) == pytest.approx(2 * on.mean() / (length * on).mean(), rel=0.15)
 
 
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("h3", "homogeneous"),
+        ("h3", "free"),
+        ("tanh", "free"),
+        ("tanh", "trained"),
+        ("tanh", "sphere"),
+        ("relu", "free"),
+    ],
+)
+def test_of_a_large_batch_rows_at_rest_stand_what_the_mean_step_does(text: str, shape: str) -> None:
+    """Two over the largest eigenvalue of E gg', g the gradient of all rows at rest and of b in R^d; not B times that of one."""
+    weights, count, dim, rng = np.array([0.8, 0.6, 0.4]), 40_000, 12, np.random.default_rng(4)
+    activation, light = Activation.parse(text), shape == "homogeneous"
+    trained, rows = shape == "trained", "sphere" if shape == "sphere" else "free"
+    student = LIGHT if light else committee(activation, 3, tuple(weights), trained, rows=rows)
+    x = rng.standard_normal((count, dim))
+    value, slope = (activation.arrays(order)(x[:, :3]) for order in (0, 1))
+    gradients = (slope * (np.sqrt(weights) if light else weights))[:, :, None] * x[:, None]
+    own = np.arange(3)
+    if light or shape == "sphere":
+        gradients[:, own, own] = 2 * np.sqrt(weights) * value * light
+    whole = np.concatenate([gradients.reshape(count, -1), value], axis=1) if trained else gradients.reshape(count, -1)
+    edge = 2 / np.linalg.eigvalsh(whole.T @ whole / count)[-1]
+    directions = Directions.orthonormal(Inputs.isotropic(dim), 3)
+    target = Additive(activation, tuple(weights))
+    many, one = (largest_at_rest(DeclaredModel(directions, target, student, Rule(1e-9, batch=b))) for b in (10**6, 1))
+    assert many == pytest.approx(edge, rel=0.25)
+    assert 10**6 * one > 1000 * edge
+
+
 @pytest.mark.parametrize(("kind", "beta"), [("heavy", 0.9), ("nesterov", 0.5), ("average", 0.9)])
 def test_with_momentum_rows_at_rest_stand_the_same_effective_step(kind: str, beta: float) -> None:
     """Of a linear row the edge is known exactly."""

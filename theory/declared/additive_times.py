@@ -25,7 +25,8 @@ class AdditiveTimes:
 
     Attributes:
         neuron: (P,), that finds it; -1 if none does. half, loss: (P,), to squared overlap ½, and to half of its weight
-            along it; nan of one task's that have passed when the flow of all, as far as it is followed, has not found it.
+            along it; nan of one task's that have passed when the flow of all, as far as it is followed, has not found it,
+            and of a loss time that nothing else moves less than twofold, where that flow is not to be had.
             validities: their conditions and intervals.
         kicks: of directions by the flow of all, by place from 0, what steps of SGD add to their neuron's squared norm until
             `half`, over itself and the step size, times the batch. alone: why these are not by one task.
@@ -52,15 +53,19 @@ class AdditiveTimes:
 def additive_times(
     prediction: Prediction, own: Sequence[Validity], followed: Callable[[], Way] | None = None
 ) -> AdditiveTimes:
-    """The times of a prediction, its conditions `own`; where these do not hold as `followed`, or integrated (some seconds)."""
-    outside = [q for q, one in enumerate(own) if not one.valid]
+    """The times of a prediction, its conditions `own`; where these do not hold, or not for the loss time (`Validity.fits`), as
+    `followed`, or integrated (some seconds).
+    """
+    broken = [one.reasons or [x.sentence for x in one.fits if not x.holds] for one in own]
+    outside = [q for q, reasons in enumerate(broken) if reasons]
     try:
         way = (followed() if followed else way_of(prediction)) if outside else None
     except InputError:  # (an activation without closed kernels, or too many neurons)
         way = None
-    if way is None:
-        return AdditiveTimes.of_one_task(prediction, own)
     neuron, half, loss = (x.copy() for x in (prediction.neuron, prediction.time_half, prediction.time_loss))
+    if way is None:
+        loss[[q for q in outside if own[q].valid]] = np.nan
+        return AdditiveTimes(neuron, half, loss, own, {}, {})
     found = [q for q in outside if np.isfinite(way.found[q])]
     neuron[found], half[found], loss[found] = way.rows[found], way.found[found], way.aligned[found]
     waiting = [q for q in outside if q not in found]
@@ -68,7 +73,7 @@ def additive_times(
         times[waiting] = np.where(times[waiting] > way.end, times[waiting], np.nan)
     told = [_told(way, q) if q in found else _waits(way, one) if q in waiting else one for q, one in enumerate(own)]
     kicks = {q: float(way.kicks[q]) for q in found}
-    return AdditiveTimes(neuron, half, loss, told, kicks, {q: own[q].reasons for q in found})
+    return AdditiveTimes(neuron, half, loss, told, kicks, {q: broken[q] for q in found})
 
 
 def way_of(prediction: Prediction) -> Way:

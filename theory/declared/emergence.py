@@ -302,7 +302,7 @@ def _additive(
         yield Known(FOUND, time, TIME, _ADDITIVE, conditions, place, own.low / pace, own.high / pace)
         loss_time, low, high = (x / pace for x in (float(prediction.time_loss[p]), *own.fitted))
         source = weight_decay.REFERENCE if prediction.decay else _ADDITIVE
-        yield Known(FITTED, loss_time, TIME, source, (*conditions, *_fitted(low, high)), place, low, high)
+        yield Known(FITTED, loss_time, TIME, source, (*conditions, *own.fits), place, low, high)
         if type(rule) is Rule and not callable(rule.step_size) and steady:
             yield from _of_sgd(prediction, race, rule, p, own)
     if type(rule) is Rule and callable(rule.step_size) and prediction.has_sgd_law:
@@ -459,12 +459,6 @@ def _mean_of_row(
     third = small("third order", moved**2, _THIRD, "third order: the step moves this by {:.2g} of itself, squared")
     conditions = (*found.conditions, _stable(size, rows[0].largest), third, *heavy)
     yield Known(MEAN_STEPS, own.mean / size, STEPS, REFERENCE, conditions, 1)
-
-
-def _fitted(low: float, high: float) -> tuple[Condition, ...]:
-    """Whether what moves the time when a direction is fitted leaves it a time; said where there is an interval."""
-    sentence = "fitted: other students and directions move that time by a factor {:.3g}"
-    return () if np.isnan(low) else (small("fitted", wide(low, high), WIDEST, sentence),)
 
 
 def _rest(prediction: Prediction, found: Sequence[Validity], signal: float) -> Iterator[Known]:

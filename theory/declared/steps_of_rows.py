@@ -254,9 +254,11 @@ def largest_at_rest(model: DeclaredModel) -> float:
     $$\eta=\frac2{\operatorname{tr}\Lambda}\Big(b^2\frac{E\sigma'^4}{E\sigma'^2}+\sum_{l}b_l^2E\sigma'^2\Big)^{-1}$$
 
     on: $b^2$ is the norm at which a 2-homogeneous row rests, l are a committee's other rows, whose gradients lengthen the
-    step. The second layer's own are smaller by the number of inputs: one that is trained counts by where it rests, $|b|=|a_p|$
-    with the target's activation, or by its start if that is more; of a target that is not additive a row that has all of it.
-    (Derived; labels without noise, δ at right angles to the rows, fields of different rows independent.)
+    step. A batch of B samples divides what the bracket makes of 2/η by B, and adds $(1-1/B)\lambda$, the fastest rate of the
+    mean step (`_fastest`): however large the batch, $\eta<2/\lambda$. The second layer's own are smaller by the number of
+    inputs: one that is trained counts by where it rests, $|b|=|a_p|$ with the target's activation, or by its start if that
+    is more; of a target that is not additive a row that has all of it. (Derived; labels without noise, δ at right angles
+    to the rows, fields of different rows independent.)
 
     Raises `InputError` of a 2-homogeneous student for a target that is not additive, and for models without a flow.
     """
@@ -273,8 +275,36 @@ def largest_at_rest(model: DeclaredModel) -> float:
         )
         fourth, second = (_slope_moment(student.activation, variance, power) for power in (4, 2))
         if 0 < rest < np.inf:
-            least = min(least, 2 / (inputs.trace * (rest * fourth / second + others * second)))
-    return least * model.rule.batch / speed(model.rule)
+            apart, batch = inputs.trace * (rest * fourth / second + others * second), model.rule.batch
+            together = _fastest(model, rest, others, variance) if batch > 1 else 0.0
+            least = min(least, 2 / (apart / batch + (1 - 1 / batch) * together))
+    return least / speed(model.rule)
+
+
+def _fastest(model: DeclaredModel, rest: float, others: float, variance: float) -> float:
+    r"""The rate at which the mean step contracts what it contracts fastest about the rest of a row of squared second layer
+    `rest` and field `variance`.
+
+    At right angles to all rows it is $\Lambda(b^2E\sigma'^2+(E\sigma')^2\sum_lb_l^2)$: the others go along by the means of
+    their slopes. Along the row, where it is free, its field is large where its slope is; the others, and its own second layer
+    where that is trained, go along: the largest eigenvalue for these three. Of a 2-homogeneous row it is $4\rho E\sigma^2$.
+    (Left out: two rows that turn to each other at once.)
+    """
+    student, deviation = model.student, np.sqrt(variance)
+    points, weights = gauss_hermite(_POINTS)
+    value, slope = (np.asarray(student.activation.arrays(order)(deviation * points)) for order in (0, 1))
+    square, mean = float(weights @ slope**2), float(weights @ slope)
+    apart = rest * square + others * mean**2
+    if student.homogeneous:
+        return float(max(max(model.inputs.eigenvalues) * apart, 4 * rest * (weights @ value**2)))
+    free, trained = np.sqrt(rest) * (student.rows == "free"), float(student.trained)
+    # Of the row, of what the others have in common (their slopes are independent of its field), of its second layer.
+    gradients = np.array(
+        [free * deviation * slope * points, np.sqrt(others) * deviation * mean * points, trained * value]
+    )
+    moments = (gradients * weights) @ gradients.T
+    moments[1, 1] += variance * rest * (square - mean**2)
+    return float(max(max(model.inputs.eigenvalues) * apart, np.linalg.eigvalsh(moments)[-1]))
 
 
 def _at_rest(model: DeclaredModel, p: int) -> tuple[float, float]:

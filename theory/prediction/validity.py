@@ -106,6 +106,15 @@ class Validity:
         """Why the time is outside, in words; empty if it is inside."""
         return [condition.sentence for condition in self.broken]
 
+    @property
+    def fits(self) -> tuple[Condition, ...]:
+        """Whether what moves the loss time leaves it a time; said where there is an interval."""
+        if np.isnan(self.fitted[0]):
+            return ()
+        width = wide(*self.fitted)
+        sentence = f"fitted: other students and directions move the time when half is fitted by a factor {width:.3g}"
+        return (Condition("fitted", width <= WIDEST, width, WIDEST, sentence),)
+
 
 def validity(prediction: Prediction, intervals: bool = True) -> list[Validity]:
     """One entry per direction. `intervals`: integrate the deflated flow, seconds at most; else closed forms alone."""
@@ -230,10 +239,13 @@ def _own_shrinkage(activation: Activation) -> float:
 
 
 def staircase_reasons(prediction: Prediction, validities: Sequence[Validity]) -> list[str]:
-    """Why the idealised loss is outside, in words: a direction that is to be learned is, or idle students fit the mean."""
+    """Why the idealised loss is outside, in words: a direction that is to be learned is, or its loss time, or idle students
+    fit the mean.
+    """
     learned = [own for own, is_learned in zip(validities, prediction.learned, strict=True) if is_learned]
-    broken = [condition for own in learned for condition in own.broken]
-    return list(dict.fromkeys(x.sentence for x in (*broken, *_idle(prediction)) if not x.holds))
+    broken = [condition for own in learned for condition in (*own.conditions, *own.fits)]
+    every = (_exponent(prediction), *broken, *_idle(prediction))
+    return list(dict.fromkeys(x.sentence for x in every if not x.holds))
 
 
 def _idle(prediction: Prediction) -> tuple[Condition, ...]:
