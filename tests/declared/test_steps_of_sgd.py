@@ -502,7 +502,7 @@ def test_beyond_a_step_mean_squares_about_the_rest_of_a_committee_grow(trained: 
     ],
 )
 def test_of_a_large_batch_rows_at_rest_stand_what_the_mean_step_does(text: str, shape: str) -> None:
-    """Two over the largest eigenvalue of E gg', g the gradient of all rows at rest and of b in R^d; not B times that of one."""
+    """Two over the largest eigenvalue of E gg', g the gradient of all rows at rest and of b in R^d; not B times one's."""
     weights, count, dim, rng = np.array([0.8, 0.6, 0.4]), 40_000, 12, np.random.default_rng(4)
     activation, light = Activation.parse(text), shape == "homogeneous"
     trained, rows = shape == "trained", "sphere" if shape == "sphere" else "free"

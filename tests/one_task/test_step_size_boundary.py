@@ -14,7 +14,7 @@ from theory.one_task.diffusion import OneTaskDiffusion
 from theory.one_task.hitting_distribution import hitting_distribution, hitting_law
 from theory.one_task.plateau import plateau
 from theory.one_task.spherical_step import WholeSphericalStep, spherical_step
-from theory.one_task.stability import largest_held
+from theory.one_task.stability import largest_held, largest_held_by_all
 from theory.one_task.third_order import third_order, with_third_order
 from theory.one_task.whole_step import noise_of_others
 from validation.claims.one_task import step_size_boundary
@@ -127,6 +127,53 @@ def test_from_the_largest_held_step_on_mean_squares_about_rest_grow(text: str, w
     mean = np.einsum("n,nij->ij", mass, step)
     whole = single / batch + (1 - 1 / batch) * np.kron(mean, mean)
     assert np.max(np.abs(np.linalg.eigvals(whole))) == pytest.approx(1, abs=1e-6)
+
+
+def test_rows_at_rest_together_hold_less_than_each_alone() -> None:
+    """Four rows of tanh in 12 dimensions, all coordinates: mean squares grow from there on (within 0.95 to 1.2 of it), by
+    gradients of samples; up to three times that if each is alone. Of descent it is two over the stiffness.
+    """
+    activation, dim, weights, rng = Activation.parse("tanh"), 12, [0.5] * 4, np.random.default_rng(5)
+    x = rng.standard_normal((8000, dim))
+    value, slope = (activation.arrays(order)(x[:, :4]) for order in (0, 1))
+    rows = slope[:, :, None] * x[:, None]
+    rows[:, np.arange(4), np.arange(4)] = 2 * value
+    g = np.sqrt(0.5) * rows.reshape(len(x), -1)
+    stiffness = g.T @ g / len(x)
+
+    def grows(eta: float) -> bool:
+        mean_square = np.eye(len(stiffness))
+        for _ in range(60):
+            kicked = (g.T * np.einsum("ni,ij,nj->n", g, mean_square, g, optimize=True)) @ g / len(x)
+            moved = mean_square - eta * (stiffness @ mean_square + mean_square @ stiffness) + eta**2 * kicked
+            size = np.trace(moved) / np.trace(mean_square)
+            mean_square = moved / np.trace(moved)
+        return bool(size > 1)
+
+    held, alone = largest_held_by_all(activation, weights, dim), largest_held(activation, 0.5, dim)
+    assert not grows(held / 1.2)
+    assert grows(held / 0.95)
+    assert alone > 2.5 * held
+    descent = 2 / np.linalg.eigvalsh(stiffness)[-1]
+    assert largest_held_by_all(activation, weights, dim, np.inf) == pytest.approx(descent, rel=0.08)
+    assert largest_held(activation, 0.5, dim, np.inf) > 1.5 * descent
+
+
+@pytest.mark.parametrize("text", ["relu", "softplus", "h3", "0.5*h1+h2"])
+def test_of_descent_rows_at_rest_together_hold_two_over_their_stiffness(text: str) -> None:
+    """Of any weights, with what rows have in common: a mean, slopes, and turns to each other; g of all rows by quadrature."""
+    activation, weights, dim = Activation.parse(text), np.array([0.8, 0.5, 0.3]), 4
+    x, mass = product_rule(*[gauss_hermite(14 if activation.is_polynomial else 40)] * 3)
+    value, slope = (activation.arrays(order)(x) for order in (0, 1))
+    rows = np.concatenate(
+        [slope[:, :, None] * x[:, None], slope[:, :, None]], axis=2
+    )  # (the fourth is a factor of E x² = 1)
+    rows[:, np.arange(3), np.arange(3)] = 2 * value
+    rows *= np.sqrt(weights)[:, None]
+    inside, outside = rows[:, :, :3].reshape(len(x), -1), rows[:, :, 3]
+    stiffness = max(np.linalg.eigvalsh((g.T * mass) @ g)[-1] for g in (inside, outside))
+    held = largest_held_by_all(activation, weights.tolist(), dim, np.inf)
+    assert held == pytest.approx(2 / stiffness, rel=1e-5 if activation.is_polynomial else 0.01)
 
 
 def test_descent_holds_up_to_two_over_the_stiffness() -> None:

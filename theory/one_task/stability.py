@@ -11,15 +11,19 @@ Corollary 2.3). It is the boundary of the *drift*: fluctuations delay recovery, 
 
 What has been found is held up to another step size (`largest_held`). An error δ of a student at rest on its direction, $r=a$,
 steps to $\delta-\eta gg^\top\delta$, $g=\nabla_vf=\sqrt a\{2\sigma(z)\bar v+\sigma'(z)x_\perp\}$. In few dimensions that is
-the smaller of the two, and for large batches, with which $\eta_c$ grows on while this ends at the step of descent.
+the smaller of the two, and for large batches, with which $\eta_c$ grows on while this ends at the step of descent. Students
+that fit several directions hold less than each would alone (`largest_held_by_all`), the less the more there are.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import sympy as sp
+from scipy.optimize import brentq
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from theory.core.activation import Activation
 from theory.core.errors import InputError
@@ -28,6 +32,8 @@ from theory.one_task.plateau import plateau, signal
 
 #: Of a quadrature of fourth powers: exact for polynomials up to degree 19.
 _POINTS = 80
+#: Below what one student holds, where 𝒦 of all is asked for; of an eigenvalue.
+_ROUNDING, _EXACT = 1e-9, 1e-6
 
 
 def critical_step(activation: Activation) -> sp.Expr:
@@ -67,30 +73,86 @@ def excess_at_rest(
     (derived; to leading order $\mathcal K=\frac\eta{2b}\sum_pa_p(4\varphi(1)+(d-1)\varphi'(1))$). Beyond what is held
     (inf, 1).
     """
-    total = 0.0
-    for weight in weights:
-        rest = _at_rest(activation, weight, dim, batch)
-        if step_size >= largest_held(activation, weight, dim, batch):
-            return float("inf"), 1.0
-        own, mixed = np.array([rest.along, rest.across]), step_size * rest.mixed
-        matrix = np.diag(2 * own - step_size * np.array([rest.stays, rest.spreads]))
-        matrix -= np.array([[0.0, (dim - 1) * mixed], [mixed, 0.0]])
-        kept = float(own * [1, dim - 1] @ np.linalg.solve(matrix, step_size / batch * own))
-        total += kept / (1 + kept)
+    if any(step_size >= largest_held(activation, weight, dim, batch) for weight in weights):
+        return float("inf"), 1.0
+    total = _shared(_at_rest(activation, np.asarray(weights, dtype=float), dim, batch), dim, step_size, batch)
     return (0.5 * variance * total / (1 - total) if total < 1 else float("inf")), total
 
 
+def largest_held_by_all(activation: Activation, weights: Sequence[float], dim: int, batch: float = 1) -> float:
+    r"""`largest_held` of students that fit these directions together: each step of one is lengthened by what the others miss.
+
+    It is where $\mathcal K=1$ (`excess_at_rest`), whose recursions leave out what rows have in common in the mean; and
+    $2/\lambda$ at most, λ the largest eigenvalue of $E\,gg^\top$ of all rows (`_stiffest`). Exact for one student.
+    """
+    a = np.asarray(weights, dtype=float)
+    if not a.size:
+        return float("inf")
+    alone = largest_held(activation, float(a.max()), dim, batch)  # (all rates go as the weight)
+    if a.size == 1 or not np.isfinite(alone):
+        return alone
+    rest, last = _at_rest(activation, a, dim, batch), alone * (1 - _ROUNDING)
+    descent = 2 / _stiffest(activation, tuple(a.tolist()), dim > a.size)
+    if _shared(rest, dim, last, batch) <= 1:
+        return min(alone, descent)
+    return min(brentq(lambda step: _shared(rest, dim, step, batch) - 1, 0.0, last), descent)
+
+
+@lru_cache(maxsize=16)
+def _stiffest(activation: Activation, weights: tuple[float, ...], more: bool) -> float:
+    r"""The largest eigenvalue of $E\,gg^\top$ of students at rest on directions of weights a; `more`: and of other dimensions.
+
+    Of row k along direction p, $g=\sqrt{a_k}\sigma'(z_k)z_p$, and $2\sqrt{a_k}\sigma(z_k)$ along its own: rows that move in
+    one direction have their mean slopes in common, $E\sigma z=E\sigma'$; those along their own the mean $E\sigma$; and two
+    that turn to each other $E\sigma'z$.
+    """
+    points, mass = gauss_hermite(_POINTS)
+    a, value, slope = np.array(weights), activation.arrays(0)(points), activation.arrays(1)(points)
+    mean, tilt, turn = float(mass @ value), float(mass @ slope), float(mass @ (slope * points))
+    height, square, root = float(mass @ value**2), float(mass @ slope**2), np.sqrt(a)
+    apart = np.outer(root, root) * tilt**2 + np.diag(a * (square - tilt**2))
+    largest = float(np.linalg.eigvalsh(apart)[-1]) if more else 0.0
+
+    def product(flat: np.ndarray) -> np.ndarray:
+        x = flat.reshape(a.size, a.size)  # (row, direction)
+        own, others = np.diag(x), x - np.diag(np.diag(x))
+        found = (apart - np.diag(np.diag(apart))) @ others + (a * square)[:, None] * others
+        found += np.outer(root, root) * (2 * tilt**2 * own + turn**2 * others.T)
+        along = 4 * (height - mean**2) * a * own + 4 * mean**2 * root * (root @ own)
+        np.fill_diagonal(found, along + 2 * tilt**2 * root * (root @ others))
+        return np.asarray(found.ravel())
+
+    size = a.size**2
+    start = np.eye(a.size).ravel() + 1 / size  # (no random one, for the same number in every run)
+    operator = LinearOperator((size, size), matvec=product, dtype=float)
+    return max(largest, float(eigsh(operator, k=1, which="LA", v0=start, tol=_EXACT, return_eigenvectors=False)[0]))
+
+
 class _Rest(NamedTuple):
-    """$h_r$, $h_t$, $m_r$, $m_t$ of `largest_held`, and the root of $m_{rt}m_{tr}$ for each of d − 1 dimensions."""
+    """$h_r$, $h_t$, $m_r$, $m_t$ of `largest_held`, and the root of $m_{rt}m_{tr}$ for each of d − 1 dimensions; numbers, or
+    one for each weight.
+    """
 
-    along: float
-    across: float
-    stays: float
-    spreads: float
-    mixed: float
+    along: Any
+    across: Any
+    stays: Any
+    spreads: Any
+    mixed: Any
 
 
-def _at_rest(activation: Activation, weight: float, dim: int, batch: float) -> _Rest:
+def _shared(rest: _Rest, dim: int, step_size: float, batch: float) -> float:
+    """𝒦 of students that each hold alone at this step size."""
+    stays, spreads, mixed = (
+        2 * rest.along - step_size * rest.stays,
+        2 * rest.across - step_size * rest.spreads,
+        step_size * rest.mixed,
+    )
+    both = rest.along**2 * spreads + (dim - 1) * (2 * mixed * rest.along * rest.across + rest.across**2 * stays)
+    kept = step_size / batch * both / (stays * spreads - (dim - 1) * mixed**2)
+    return float(np.sum(kept / (1 + kept)))
+
+
+def _at_rest(activation: Activation, weight: float | np.ndarray, dim: int, batch: float) -> _Rest:
     points, weights = gauss_hermite(_POINTS)
     value, slope = activation.arrays(0)(points), activation.arrays(1)(points)
     along, across = 4 * weight * float(weights @ value**2), weight * float(weights @ slope**2)

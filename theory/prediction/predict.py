@@ -17,7 +17,7 @@ from theory.one_task.hitting_distribution import HittingLaw, hitting_distributio
 from theory.one_task.lone_path import lone_path
 from theory.one_task.plateau import plateau
 from theory.one_task.single_task import SingleTask
-from theory.one_task.stability import largest_held
+from theory.one_task.stability import largest_held_by_all
 from theory.one_task.whole_step import LightStep
 from theory.prediction.greedy import Selection, exact_scores, select
 from theory.scaling import ideal_loss
@@ -103,11 +103,10 @@ class Prediction:
         return bound, int(index[worst])
 
     def largest_held(self, batch: float = 1) -> float:
-        """The step size from which runs are thrown off a direction that they have found (`theory.one_task.stability`), by the
-        least of the selected ones; inf if there is none.
+        """The step size from which runs are thrown off what they have found (`theory.one_task.stability`), all selected
+        directions together; inf if there is none.
         """
-        weights, dim = self.teacher.a[self.learned], self.teacher.dim
-        return min((largest_held(self.activation, float(a), dim, batch) for a in weights), default=float("inf"))
+        return largest_held_by_all(self.activation, self.teacher.a[self.learned].tolist(), self.teacher.dim, batch)
 
     @property
     def takes_whole_steps(self) -> bool:
