@@ -21,7 +21,7 @@ from theory import Activation, InputError
 from theory.additive.flow import overlap_flow
 from theory.core.hermite import z
 from theory.core.indexed import Sums, evaluate
-from theory.core.quadrature import gauss_legendre, product_rule
+from theory.core.quadrature import gauss_hermite, gauss_legendre, product_rule
 from theory.declared.directions import Directions
 from theory.declared.flow import drift_sums, population_flow, population_system
 from theory.declared.flow_checks import Point, integral_residual
@@ -198,6 +198,50 @@ def test_the_road_of_its_own_knows_a_wrong_series() -> None:
         for name in ("K", "K1", "K2", "M", "Mt"):
             table = known.pair if name[0] == "K" else known.cross
             assert least <= float(integral_residual(point, name, table[name])) < most
+
+
+def in_the_plane(rows: np.ndarray, activation: Activation, target: Additive) -> np.ndarray:
+    """Velocity (m, 2) of two-homogeneous rows where x has two coordinates, the target's, by quadrature over x itself: in polar
+    coordinates, from one line across which a field changes its sign to the next.
+    """
+    lines = np.concatenate([np.arctan2(rows[:, 1], rows[:, 0]) + np.pi / 2, [0.0, np.pi / 2]]) % np.pi
+    ends = np.sort(np.concatenate([lines, lines + np.pi, [lines.min() + 2 * np.pi]]))
+    angle, arc = (y.ravel() for y in gauss_legendre(ends[:-1], ends[1:], 60))
+    length, mass = (y.ravel() for y in gauss_legendre(np.arange(12.0), np.arange(1.0, 13.0), 16))
+    x = length[:, None, None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    weight = (mass * length * np.exp(-(length**2) / 2))[:, None] * arc / (2 * np.pi)
+    norms = np.linalg.norm(rows, axis=1)
+    fields = x @ (rows / norms[:, None]).T
+    value, slope = (activation.arrays(k)(fields)[..., None] for k in (0, 1))
+    left = target.link.arrays()(x) @ np.array(target.weights) - value[..., 0] @ norms**2
+    moved = 2 * value * rows + slope * (norms[:, None] * x[..., None, :] - rows * fields[..., None])
+    return np.asarray(np.einsum("st,st,stki->ki", weight, left, moved))
+
+
+@pytest.mark.parametrize(("text", "link"), PAIRS[:6])
+def test_the_flow_of_unit_fields_is_that_of_inputs_in_the_plane(text: str, link: str) -> None:
+    r"""To what the series leaves out: of $\rho_1\rho_2k(c)$ and $\rho_1l(c)$, at c = 1 at most, a share of what E σ'² is.
+
+    The row of a link in the place of σ is no such flow.
+    """
+    target, rows = additive(link), np.array([[0.9, 0.3], [-0.5, 0.7], [0.2, -1.1]])
+    model = DeclaredModel(
+        Directions.orthonormal(Inputs.isotropic(2), 2), target, two_homogeneous(act(text), 3), Rule(0.1)
+    )
+    state = {"T": jnp.asarray(rows[None]), "Q": jnp.asarray((rows @ rows.T)[None])}
+    found = lowered_population(model).drift(state, parameters_of(model))
+    one, other = (in_the_plane(rows, x, target) for x in (act(text), act(link)))
+    points, weights = gauss_hermite(60)
+    size = max(float(weights @ x.arrays(1)(points) ** 2) for x in (act(text), act(link)))
+    sizes = (rows**2).sum(axis=1)
+    missed = (
+        in_series(act(text), target, True, False, True).error * size * 3 * np.sqrt(sizes.max()) * (sizes.sum() + 1.3)
+        + 1e-12
+    )
+    assert missed < 1e-3
+    np.testing.assert_allclose(found["T"][0], one, rtol=0, atol=missed)
+    np.testing.assert_allclose(found["Q"][0], one @ rows.T + rows @ one.T, rtol=0, atol=2 * 1.2 * missed)
+    assert np.abs(found["T"][0] - other).max() > 10 * missed
 
 
 @pytest.mark.parametrize("student", ["committee", "homogeneous", "whitened"])

@@ -141,6 +141,9 @@ def test_the_models_noise_is_the_mean_over_widths_of_the_equivalents() -> None:
         (0.75, 0.3, -1.1 / 2.5, 0.4),
         (0.75, 0.6, -1.7 / 2.7, 0.6 / 1.35),
         (0.75, 1.2, -2 / 3, 0.5),
+        (0.75, 0.51, -1.52 / 2.52, 0.51 / 1.26),  # each phase up to its end
+        (0.51, 1.2, -1.04 / 2.04, 0.5),
+        (0.4, 0.51, -0.4, 0.5),
         (0.4, 0.3, 0.5 - 0.4 - 0.3, 0.5),  # Ib
         (0.2, 0.9, 0.2 * 1.2 / (0.2 * (1.8 - 3) - 1.8 + 1), 1.2 / (4 * 0.04 + 1.2 * 1.6)),  # Ic
         (0.4, 0.8, -0.4, 0.5),  # IVa
@@ -176,6 +179,8 @@ def test_where_two_widths_cross_the_wider_becomes_the_better_one() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(InputError, match=r"alpha is 0\.4"):
         RandomFeatures(0.4, 0.3, 10)
+    with pytest.raises(InputError, match=r"hidden is 10\.5: give a whole number"):
+        RandomFeatures(0.75, 0.3, 10, 10.5)
     with pytest.raises(InputError, match=r"alpha is 0\.5"):
         phase_exponents(0.5, 1.0)
     with pytest.raises(InputError, match="raise one of them"):

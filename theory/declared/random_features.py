@@ -61,7 +61,7 @@ _FAR_OUT, _NEWTON = np.arange(60, 0, -1) / 10, 30
 class RandomFeatures:
     r"""Attributes: alpha, beta: decays of $D^{1/2}$ and b. width: d. hidden: v, inf for as many as there are.
 
-    Raises `InputError` unless 2α > 1 or v is finite (so that the trace is), α, β > 0, and the width is whole and below v.
+    Raises `InputError` unless 2α > 1 or v is finite (so that the trace is), α, β > 0, and the width is below v, both whole.
     """
 
     alpha: float
@@ -76,6 +76,8 @@ class RandomFeatures:
             raise InputError(
                 f"alpha is {self.alpha:g}: up to one half it takes a finite hidden for the variance to be finite; give one"
             )
+        if self.hidden != np.floor(self.hidden):
+            raise InputError(f"hidden is {self.hidden!r}: give a whole number, or inf for as many as there are")
         if not self.width < self.hidden:
             raise InputError(
                 f"width is {self.width}, hidden {self.hidden:g}: take fewer features than hidden coordinates"
@@ -117,17 +119,15 @@ class RandomFeatures:
         r"""1/y where $\sum_jq_j^{power}=d$, $q_j=D_j/(1/y+\text{rest}_j)$; rest: D or 1 − D, (n,)."""
         j, weights = _coordinates(self.hidden, self.alpha)
         d, variance = self.width, j ** (-2 * self.alpha)
-        # No q is above Dy: y is at least where Σ(Dy)^power = d. At most the first is d by itself (its rest being 0), or the
-        # first few are d together.
-        few = min(self.hidden, 4.0 * d)
-        ends = np.log(d / (weights @ variance**power)) / power, np.log(d) / power
-        if rest[0]:
-            ends = ends[0], 2 * self.alpha * np.log(few) - np.log((few / d) ** (1 / power) - 1)
+        # No q is above Dy: y is at least where Σ(Dy)^power = d. At most the first few are d together, for which Dy = 2.5 d
+        # is enough of the last of them, or the first is by itself (its rest being 0).
+        least = np.log(d / (weights @ variance**power)) / power
+        most = 2 * self.alpha * np.log(min(self.hidden, 4.0 * d)) + np.log(3.0 * d)
 
         def excess(log: float) -> float:
             return float(np.log(weights @ (variance / (np.exp(-log) + rest)) ** power / d))
 
-        return float(np.exp(-scipy.optimize.brentq(excess, ends[0] - 1, ends[1] + 1, xtol=1e-14)))
+        return float(np.exp(-scipy.optimize.brentq(excess, least - 1, most, xtol=1e-14)))
 
     def draw(self, seed: int = 0) -> "Spectrum":
         """S of random W. Raises `InputError` for infinite v."""
