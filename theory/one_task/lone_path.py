@@ -37,9 +37,13 @@ _NODES = 5
 
 def log_waited(rate: np.ndarray | float, time: float) -> np.ndarray:
     r"""$\ln\int_0^Te^{gt}dt$ at T > 0, elementwise in g: $\dot r=gr-br^2$ has $r_0e^{gT}/(1+br_0\int_0^Te^{gt}dt)$ then."""
-    growth = np.asarray(rate, dtype=float) * time
+    return np.log(time) + _log_average(np.asarray(rate, dtype=float) * time)
+
+
+def _log_average(growth: np.ndarray) -> np.ndarray:
+    r"""$\ln\int_0^1e^{gs}ds$, elementwise in g, in which nothing overflows."""
     size = np.where(growth == 0, 1.0, np.abs(growth))
-    return np.log(time) + np.where(growth == 0, 0.0, np.maximum(growth, 0.0) + np.log(-np.expm1(-size) / size))
+    return np.where(growth == 0, 0.0, np.maximum(growth, 0.0) + np.log(-np.expm1(-size) / size))
 
 
 @lru_cache(maxsize=64)
@@ -170,9 +174,8 @@ class LonePath:
     def _log_norm(self, norm2: float, time: np.ndarray, growth: np.ndarray) -> np.ndarray:
         """ln r at the start and after each panel, the growth rate taken as constant within one; in logarithms throughout."""
         risen = np.concatenate([[0.0], np.cumsum(growth)])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            mean = np.where(np.abs(growth) < 1e-8, 1 + growth / 2, -np.expm1(-np.abs(growth)) / np.abs(growth))
-        held_back = np.log(self.repulsion * time * mean) + np.maximum(growth, 0) + risen[:-1]
+        with np.errstate(divide="ignore"):  # (a first panel of no length)
+            held_back = np.log(self.repulsion * time) + _log_average(growth) + risen[:-1]
         return np.log(norm2) + risen - np.logaddexp.accumulate(np.append(0.0, held_back + np.log(norm2)))
 
     def _cut_off(self, start: np.ndarray) -> np.ndarray:
