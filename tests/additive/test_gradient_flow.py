@@ -215,6 +215,11 @@ def test_it_stops_when_every_direction_is_learned(run: tuple[Frame, FlowResult])
     saved = early.dataset["time"].values
     assert saved[-1] == early.half_time.max()
     np.testing.assert_array_equal(saved[:-1], times[times < early.half_time.max()])
+    least = (point.initial.overlap**2).max(axis=0).min()
+    at_once = gradient_flow(
+        H4, point.teacher, point.initial, t_end=60.0, times=times, level=0.9 * least, stop_when_learned=True
+    )
+    assert at_once.dataset["time"].values.tolist() == [0.0]
 
 
 def test_another_level_is_reached_later_and_on_time() -> None:

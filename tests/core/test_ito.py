@@ -78,6 +78,7 @@ def test_looking_more_often_does_not_change_the_paths():
     law = lower(ADDITIVE)
     few, many = _paths(law, 32, saves=1, paths=3), _paths(law, 32, saves=32, paths=3)
     assert np.array_equal(few.state["y"][:, -1], many.state["y"][:, -1])
+    assert few.times.tolist() == [0.0, 1.0]  # and nowhere else
     assert many.times.shape == (33,)
     assert not np.array_equal(many.state["y"], _paths(law, 32, saves=32, seed=1, paths=3).state["y"])
 

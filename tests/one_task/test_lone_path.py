@@ -52,7 +52,7 @@ def test_times_of_direction_and_norm(text: str, weight: float, overlap: float, s
     assert path.loss_time(weight, overlap, scale**2) - half == pytest.approx(loss - half, rel=5e-5)
 
 
-@pytest.mark.parametrize("text", ["h4", "h3", "h1", "h2", "relu", "h1+h2"])
+@pytest.mark.parametrize("text", ["h4", "h3", "h1", "h2", "relu", "h1+h2", "0.56*h3+h4"])
 @pytest.mark.parametrize("overlap", [1.0, -1.0])
 @pytest.mark.parametrize("decay", [0.0, 0.2])
 def test_a_row_that_lies_on_its_direction_only_grows(text: str, overlap: float, decay: float) -> None:
