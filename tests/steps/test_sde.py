@@ -144,6 +144,23 @@ def test_the_root_is_symmetric_and_its_square_the_covariance(frame) -> None:
     assert float(jnp.max(jnp.abs(covariance))) < float(diffusion.largest_terms(y, x))
 
 
+def test_a_gaps_variance_is_that_of_what_the_noise_does_to_the_gap() -> None:
+    """Itô: G G⊤ of the gap's own noise G, its slope times that of the state; each direction has another nearest student."""
+    diffusion, scheme = overlap_scheme(system(), 2, 2)
+    state = {
+        "t": jnp.array([[0.6, 0.1], [0.2, 0.4]]),
+        "c": jnp.array([[1.0, 0.3], [0.3, 1.0]]),
+        "r": jnp.array([0.1, 0.3]),
+    }
+    y, given = diffusion.row(state), numbers(weights=(1.0, 0.5)) | {"level": jnp.asarray(0.7)}
+    assert scheme.at is not None
+    x = scheme.at(y, given)
+    noise = jax.jacfwd(lambda y: scheme.gap(y, x))(y) @ x["root"]
+    variance = np.asarray(scheme.gap_variance(y, x))
+    np.testing.assert_allclose(np.sum(noise**2, axis=1), variance, rtol=1e-9)
+    assert abs(variance[0] / variance[1] - 1) > 0.1
+
+
 def test_states_outside_their_domain_are_put_back() -> None:
     """Rows of t onto the unit ball, c − tt' positive semidefinite; a state inside does not move."""
     diffusion = OverlapDiffusion(system(), 2, 2)
