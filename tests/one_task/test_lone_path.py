@@ -103,6 +103,23 @@ def test_under_decay_half_of_what_is_left_comes_late_or_never(
         assert path.loss_time(weight, overlap, 1e-20, decay=decay) == pytest.approx(light, rel=1e-4)
 
 
+@pytest.mark.parametrize("norm2", [9e-6, 0.09])
+def test_just_below_the_decay_that_no_norm_outlasts_it_grows_long_after_its_direction(norm2: float) -> None:
+    """h4 at κ = 2aφ(1) less ½ %, in artanh u, which does not end at 1 (in u, rounding there would count for so long)."""
+    weight, decay, path = 0.7, 1.39, lone_path(Activation.parse("h4"), 1)
+
+    def rate(t: float, state: np.ndarray) -> list[float]:
+        u = np.tanh(state[0])
+        return [4 * weight * u**3, 4 * (weight * u**4 - np.exp(min(state[1], 0.0))) - 2 * decay]
+
+    fitted = lambda t, state: np.exp(state[1]) * np.tanh(state[0]) ** 2 - (weight - decay / 2) / 2  # noqa: E731
+    start = [np.arctanh(0.05), np.log(norm2)]
+    done = integrate.solve_ivp(rate, (0, 2e4), start, "Radau", events=fitted, rtol=1e-11, atol=1e-12)
+    found = path.loss_time(weight, 0.05, norm2, decay=decay)
+    assert found == pytest.approx(float(done.t_events[0][0]), rel=1e-7)
+    assert found > 100 * path.loss_time(weight, 0.05, norm2)
+
+
 def test_the_norm_pays_for_the_wait() -> None:
     """Half the weight is there at the start, and the lag is the same as from a light start: the student has shrunk."""
     path = lone_path(Activation.parse("h4"), 1)
