@@ -1,5 +1,7 @@
 """Direction and norm of a lone student together, against an integration of the two equations."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -11,7 +13,7 @@ from theory.core.initial import InitialState
 from theory.core.teacher import Teacher
 from theory.declared.weight_decay import loss_time as weight_decay_time
 from theory.declared.weight_decay import rest_norms
-from theory.one_task.lone_path import lone_path, one_sided
+from theory.one_task.lone_path import log_waited, lone_path, one_sided
 from theory.prediction.predict import predict
 
 INF = float("inf")
@@ -170,3 +172,25 @@ def test_no_way_leads_through_a_point_of_rest() -> None:
         assert path.loss_time(1.0, -0.2, 0.01) == np.inf
     crossing = lone_path(Activation.parse("h1"), 1)
     assert crossing.half_time(np.array([-0.2])) == pytest.approx(np.arctanh(np.sqrt(0.5)) + np.arctanh(0.2))
+
+
+@pytest.mark.parametrize("text", ["erf", "relu(z)+0.2*h3"])
+def test_a_way_across_zero_is_followed_to_the_last_digits(text: str) -> None:
+    """By quadrature of 1/φ' in artanh u, on either side of 0."""
+    activation = Activation.parse(text)
+    slope = sp.lambdify(c, activation.dual_derivative(), "scipy")
+    ends = np.arctanh([-0.95, 0.0, np.sqrt(0.5)])
+    exact = sum(
+        integrate.quad(lambda y: 1 / slope(np.tanh(y)), low, high, epsabs=0, epsrel=1e-11)[0]
+        for low, high in pairwise(ends)
+    )
+    assert lone_path(activation, 1).half_time(np.array([-0.95]))[0] == pytest.approx(exact, rel=1e-10)
+
+
+def test_a_norm_that_waits_is_that_of_its_own_equation() -> None:
+    """dr = (gr − br²)dt: growing, at rest and decaying; and where it has e^800 times as much to pay for."""
+    b, start, time, rates = 1.5, 0.2, 1.7, np.array([2.0, 0.0, -3.0])
+    moved = integrate.solve_ivp(lambda _, r: rates * r - b * r**2, (0, time), np.full(3, start), rtol=1e-11, atol=1e-13)
+    found = start * np.exp(rates * time) / (1 + b * start * np.exp(log_waited(rates, time)))
+    np.testing.assert_allclose(found, moved.y[:, -1], rtol=1e-8)
+    assert log_waited(400.0, 2.0) == pytest.approx(800 - np.log(400), rel=1e-12)
