@@ -163,10 +163,13 @@ def test_a_run_ends_at_either_end(drift: float) -> None:
     # Of what ends at h and at −h, and of both its slope at s = 0.
     root = lambda s: np.sqrt(drift**2 + 2 * noise * s) / noise  # noqa: E731
     ends = [
-        lambda s, e=e: np.exp(drift * (e * h - start) / noise) * np.sinh(root(s) * (h + e * start)) / np.sinh(2 * root(s) * h)
+        lambda s, x=start, e=e: np.exp(drift * (e * h - x) / noise) * np.sinh(root(s) * (h + e * x)) / np.sinh(2 * root(s) * h)
         for e in (1, -1)
     ]  # fmt: skip
     np.testing.assert_allclose(law.transform(s), ends[0](s) + ends[1](s), rtol=1e-9)
+    edge = -h * (1 - 1e-5)  # a hair inside −h, from where all of the way to h is still there
+    left = 1 - hitting_distribution(law.diffusion, edge).transform(s)
+    np.testing.assert_allclose(left, 1 - ends[0](s, edge) - ends[1](s, edge), rtol=1e-6)
     for one, end in zip((up, down), ends, strict=True):
         logs = np.log(end(np.array([1e-3, 0.0, -1e-3])))
         assert one.mean == pytest.approx((logs[2] - logs[0]) / 2e-3, rel=1e-4)
