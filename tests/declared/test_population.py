@@ -23,6 +23,7 @@ from theory.core.hermite import z
 from theory.core.indexed import Sums, evaluate
 from theory.core.quadrature import gauss_hermite, gauss_legendre, product_rule
 from theory.declared.directions import Directions
+from theory.declared.expansion import Expansion
 from theory.declared.flow import drift_sums, population_flow, population_system
 from theory.declared.flow_checks import Point, integral_residual
 from theory.declared.inputs import Inputs
@@ -40,7 +41,7 @@ from theory.declared.population import (
     square,
 )
 from theory.declared.rule import Momentum, Muon, Rule
-from theory.declared.series import Expansion, in_series, known_integrals
+from theory.declared.series import in_series, known_integrals
 from theory.declared.start import draw_start
 from theory.declared.student import Student, committee, two_homogeneous, whitened
 from theory.declared.target import Additive, Polynomial, monomials, symbols
@@ -164,6 +165,8 @@ PAIRS = (
     ("relu(z-1)", "mish"),
     ("h3", "hardtanh"),
     ("sin(6*z)+h2", "cos(z)"),
+    ("exp(-z**2)", "h2"),
+    ("tanh(z)", "h3+0.2*h5"),
 )
 STUDENTS = (two_homogeneous, whitened, committee, partial(committee, rows="sphere"))
 

@@ -10,8 +10,9 @@ from dynamics.declared.population import lower_many
 from theory import Activation
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
+from theory.declared.mehler import of_bends
 from theory.declared.population import constants, numeric
-from theory.declared.series import in_series, of_bends
+from theory.declared.series import in_series
 from theory.declared.target import Additive
 
 PLACES = ((0.0, 0.0), (1.0, 1.0), (0.5, -0.8), (-2.0, 1.9), (1.0, 1.3))

@@ -1,15 +1,7 @@
-r"""The Gaussian integrals of any activation, by Mehler's series at each variance, a bend wherever it is.
+r"""The Gaussian integrals of any activation that does not jump, by Mehler's series (derived).
 
-With the Hermite coefficients $a_n(q)=E\,\sigma(\sqrt qx)h_n(x)$ and the cosine c of two fields (derived)
-
-$$K=\sum_na_n(q_{11})a_n(q_{22})c^n,\qquad
-\partial_{q_{11}}K=\frac1{2q_{11}}\sum_n\sqrt{(n+1)(n+2)}\,a_{n+2}(q_{11})a_n(q_{22})c^n,$$
-
-and $E\,\sigma^{(j)}=\sqrt{j!}\,q^{-j/2}a_j$ for polynomial targets. Near c = 1 the tail is that of the slope's jumps κ at
-places a, $s=a/\sqrt q$: so much of it is closed (Plackett 1954, Biometrika 41, 351),
-
-$$E(x-s)_+(y-t)_+=\sum_{n<2}\hat s_n\hat t_nc^n+\int_0^{\arcsin c}(c-\sin\theta)g\,d\theta,\qquad
-g=\frac1{2\pi}\exp\Big(-\frac{s^2+t^2-2st\sin\theta}{2\cos^2\theta}\Big).$$
+Where no closed kernel is known, those of `theory.declared.mehler` stand in the derived expressions for K and its derivatives;
+and $E\,\sigma^{(j)}=\sqrt{j!}\,q^{-j/2}a_j$ for polynomial targets.
 
 In isotropic inputs rows of unit length, and those of 2-homogeneous neurons, have one variance: then a_n are numbers, which
 stand for closed kernels that are means over slopes, too (`theory.core.logistic`), a hundred pairs of them for each pair of
@@ -20,20 +12,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from math import factorial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy
 import sympy as sp
 
-from theory.core import hermite
 from theory.core.activation import Activation
-from theory.core.bends import bends
 from theory.core.derivation import equation
 from theory.core.errors import InputError
 from theory.core.hermite import z
-from theory.core.quadrature import Rule, gauss_legendre
+from theory.declared.expansion import DEGREES, Expansion, Rows, expansion, gaussian
 from theory.declared.kernels import cosine, homogeneous, q11, q12, q22, rho1, rho2
+from theory.declared.mehler import BY_COVARIANCE, BY_VARIANCE, VALUE, kernel
 from theory.declared.population import (
     Integrals,
     LowerMany,
@@ -47,24 +37,14 @@ from theory.declared.population import (
 )
 from theory.declared.target import Additive, Polynomial
 
-#: Degrees, at most; and the share of E σ'² that they may leave out: what closed forms do, and where there are none. It is that
-#: of parallel rows; of a row that has just found a direction, at half of its squared norm, nothing is left out.
-_DEGREES, _AS_CLOSED, _LEFT_OUT = 200, 1e-7, 1e-3
-#: Share of the root of E σ² below which a coefficient is rounding.
-_ROUNDING = 1e-14
-#: Of a variance.
+#: Share of E σ'² that a series may leave out: what closed forms do, and where there are none. It is that of parallel rows; of
+#: a row that has just found a direction, at half of its squared norm, nothing is left out.
+_AS_CLOSED, _LEFT_OUT = 1e-7, 1e-3
+#: Rounding of a variance.
 _UNIT = 1e-12
-#: Where points end; a stretch, and points in it: some for each wave of the last degree.
-_FAR, _STRETCH, _POINTS = 14.0, 0.5, 24
-#: The same where they are asked at every row anew.
-_LONG, _FEWER = 1.0, 16
-#: Frequencies in a bend's coefficients: the fastest, and steps; and places beyond which there is nothing.
-_FASTEST, _APART, _NOTHING = 24.0, 0.125, 12.0
-#: Points of Plackett's integral.
-_ANGLES = 24
 
-#: K and its derivatives by the first variance and by the covariance, as numbers; and those of N.
-_k, _k1, _k2 = _OWN = sp.symbols("k k_1 k_2", real=True)
+#: Numbers of K, and those of N.
+_OWN = (VALUE, BY_VARIANCE, BY_COVARIANCE)
 _LINK = sp.symbols("l l_1 l_2", real=True)
 #: Mehler's series in Hermite coefficients of activation and link, and these, by what each is; and means of slopes in these.
 _n, _q, _a, _b = sp.Symbol("n", integer=True), sp.Symbol("q", positive=True), sp.Function("a"), sp.Function("a^*")
@@ -146,199 +126,6 @@ def _of_target(target: Polynomial, two_homogeneous: bool, whitened: bool) -> dic
     return _as_numbers(of_polynomial(lambda j: _Moment(j, q11), target, two_homogeneous, whitened))
 
 
-class Rows(NamedTuple):
-    """A function on fields of standard deviations d (…). `whole`: a_n (…, n). `bent`: what they are of its bends."""
-
-    size: Any
-    whole: Any
-    bent: Any
-
-    def at(self, *places: Any) -> "Rows":
-        """With axes more, as an index has them."""
-        if np.ndim(self.size) == 0:
-            return self
-        return Rows(self.size[places], *(x[*places, :] for x in (self.whole, self.bent)))
-
-
-@dataclass(frozen=True, eq=False)
-class Expansion:
-    """A function in Hermite polynomials. Raises `InputError` for one that jumps."""
-
-    activation: Activation
-
-    @cached_property
-    def bends(self) -> tuple[tuple[float, float], ...]:
-        return bends(self.activation)
-
-    @cached_property
-    def smooth(self) -> sp.Expr:
-        """What is left without the bends."""
-        hinges = (sp.Float(jump, 17) * sp.Max(z - sp.Float(place, 17), 0) for place, jump in self.bends)
-        # (Absolute values, which all array libraries know.)
-        return (self.activation.function - sp.Add(*hinges)).rewrite(sp.Abs)
-
-    def at(self, lower: LowerMany, size: Any) -> Rows:
-        """Fields of these standard deviations (…)."""
-        points, basis = _basis()
-        (smooth,) = lower((self.smooth,), (z,))(size[..., None] * points)
-        whole = (smooth + 0.0 * size[..., None] * points) @ basis
-        return self._rows(size, whole, self._bent(lower, size) if self.bends else 0.0 * whole)
-
-    @cached_property
-    def of_one(self) -> Rows:
-        """Fields of variance 1, right to rounding for what is smooth between half units and bends."""
-        points, weights = _gaussian((place for place, _ in self.bends), _STRETCH, _POINTS)
-        smooth = numeric((self.smooth,), (z,))(points)[0] + 0.0 * points
-        whole = hermite.values(points, _DEGREES + 2) @ (weights * smooth)
-        one = np.array(1.0)
-        return self._rows(one, whole, self._bent(numeric, one) if self.bends else 0.0 * whole)
-
-    def _rows(self, size: Any, smooth: Any, bent: Any) -> Rows:
-        """Without what is rounding: the row of a target that it does not see must not move."""
-        whole = smooth + bent
-        counts = abs(whole) > _ROUNDING * ((whole**2).sum(-1) ** 0.5)[..., None]
-        return Rows(size, whole * counts, bent)
-
-    def _bent(self, lower: LowerMany, size: Any) -> Any:
-        """Of the bends."""
-        places, jumps = (np.array(x) for x in zip(*self.bends, strict=True))
-        hinges = self._at_zero if not places.any() else _hinges(lower, places / size[..., None])
-        return (hinges * jumps[:, None]).sum(-2) * size[..., None]
-
-    @cached_property
-    def _at_zero(self) -> np.ndarray:
-        return _hinges(numeric, np.zeros(len(self.bends)))
-
-
-def _hinges(lower: LowerMany, s: Any) -> Any:
-    r"""Coefficients of $(x-s)_+$, (…, n): $\varphi-s\Phi(-s)$, $\Phi(-s)$ and then $\varphi h_{n-2}(s)/\sqrt{n(n-1)}$."""
-    xp = s.__array_namespace__()
-    frequencies, even, odd = _waves()
-    density, above = lower((_density, _above), (z,))(s)
-    phase = xp.where(abs(s) < _NOTHING, s, 0.0)[..., None] * frequencies
-    later = (xp.cos(phase) @ even + xp.sin(phase) @ odd) * (abs(s) < _NOTHING)[..., None]
-    return xp.concat([xp.stack([density - s * above, above], -1), later], axis=-1)
-
-
-@cache
-def _waves() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    r"""Frequencies t and what their cosines and sines are in $\varphi h_n(s)/\sqrt{(n+1)(n+2)}$, (t, n):
-    $\varphi He_n=\frac1\pi\int_0^\infty t^ne^{-t^2/2}\cos(st-n\pi/2)dt$, by the trapezium rule, whose error is what that is a
-    period on.
-    """
-    t, n = np.arange(0.0, _FASTEST, _APART), np.arange(_DEGREES + 1)
-    # (√((n+1)(n+2) n!) is √(n+2)!.)
-    powers = scipy.special.xlogy(n, t[:, None]) - scipy.special.gammaln(n + 3) / 2
-    size = _APART / np.pi * np.exp(powers - t[:, None] ** 2 / 2)
-    size[0] /= 2
-    return t, size * np.cos(n * np.pi / 2).round(), size * np.sin(n * np.pi / 2).round()
-
-
-#: The Gaussian's density and what of it is above.
-_density, _above = sp.exp(-(z**2) / 2) / sp.sqrt(2 * sp.pi), sp.erfc(z / sp.sqrt(2)) / 2
-
-
-@lru_cache(maxsize=64)
-def _expansion(activation: Activation) -> Expansion:
-    return Expansion(activation)
-
-
-@cache
-def _basis() -> tuple[np.ndarray, np.ndarray]:
-    """Points (N,), and degrees there times the weights, (N, n)."""
-    points, weights = _gaussian((), _LONG, _FEWER)
-    return points, (hermite.values(points, _DEGREES + 2) * weights).T
-
-
-def _gaussian(places: Any, stretch: float, count: int) -> Rule:
-    ends = np.unique([*np.arange(-_FAR, _FAR + stretch, stretch), *places])
-    points, weights = (x.ravel() for x in gauss_legendre(ends[:-1], ends[1:], count))
-    return points, weights * np.exp(-(points**2) / 2) / np.sqrt(2 * np.pi)
-
-
-def kernel(
-    lower: LowerMany, functions: tuple[Expansion, ...], one: Rows, two: Rows, c: Any, first: bool
-) -> dict[sp.Symbol, Any]:
-    """K of two functions and its derivatives by the covariance and, if `first`, by the first variance, in the shape of the
-    cosines c (…).
-    """
-    n = np.arange(_DEGREES + 1)
-    late = n >= 2
-    products = one.whole[..., :-2] * two.whole[..., :-2] - late * (one.bent[..., :-2] * two.bent[..., :-2])
-    found = {_k: products, _k2: products * n}
-    if first:
-        factor = ((n + 1.0) * (n + 2)) ** 0.5
-        found[_k1] = factor * (one.whole[..., 2:] * two.whole[..., :-2] - one.bent[..., 2:] * two.bent[..., :-2])
-    if isinstance(products, np.ndarray) and products.ndim == 1:  # (to the last degree that counts)
-        last = int(np.flatnonzero(products).max(initial=0))
-        found = {name: x[: last + 1] for name, x in found.items()}
-    numbers = _sums(found, c)
-    for place, jump in functions[0].bends:
-        for other, by in functions[1].bends:
-            s, t = (place / one.size, other / two.size) if place or other else (0.0, 0.0)
-            for name, value in of_bends(lower, s, t, c, first).items():
-                numbers[name] = numbers[name] + jump * by * one.size * two.size * value
-    numbers[_k2] = numbers[_k2] / (one.size * two.size)
-    if first:
-        numbers[_k1] = numbers[_k1] / (2 * one.size**2)
-    return numbers
-
-
-def _sums(products: Mapping[sp.Symbol, Any], c: Any) -> dict[sp.Symbol, Any]:
-    """Of coefficients (…, n) of powers of c from 0, those of the slope from -1."""
-    powers, found = _powers(c, max(x.shape[-1] for x in products.values())), {}
-    for name, x in products.items():
-        coefficients, at = (x[..., 1:], powers[..., :-1]) if name is _k2 else (x, powers)
-        found[name] = at @ coefficients if x.ndim == 1 else (at * coefficients).sum(-1)
-    return found
-
-
-def _powers(c: Any, count: int) -> Any:
-    """As many, from 0, on a last axis; by two short lists of products."""
-    xp, many = c.__array_namespace__(), 16
-    few = -(-count // many)
-    low, step = _list(c, many, xp)
-    high, _ = _list(step, few, xp)
-    every = high[..., :, None] * low[..., None, :]
-    return every.reshape(*c.shape, many * few)[..., :count]
-
-
-def _list(x: Any, count: int, xp: Any) -> tuple[Any, Any]:
-    found = [xp.ones_like(x)]
-    for _ in range(count):
-        found.append(found[-1] * x)
-    return xp.stack(found[:-1], -1), found[-1]
-
-
-def of_bends(lower: LowerMany, s: Any, t: Any, c: Any, first: bool) -> dict[sp.Symbol, Any]:
-    r"""Plackett's integral, its derivative by c, and if `first` $\varphi(s)\,E(cs+\sqrt{1-c^2}y-t)_+$, in the shape of c.
-
-    Args:
-        s, t: places of two bends, numbers or in the shape of c.
-    """
-    xp = c.__array_namespace__()
-    angle = xp.asin(c)
-    if type(s) is type(t) is float and s == t == 0:  # (that of |z|, closed)
-        found = {_k: (c * angle - 1 + xp.cos(angle)) / (2 * np.pi), _k2: angle / (2 * np.pi)}
-    else:
-        places, weights = gauss_legendre(0.0, 1.0, _ANGLES)
-        inner, outer = xp.sin(angle[..., None] * places), c[..., None]
-        s_, t_ = (x[..., None] if np.ndim(x) else x for x in (s, t))
-        # (As a sum of terms that do not cancel at parallel rows, nor at opposite ones.)
-        side = xp.where(inner < 0, -1.0, 1.0)
-        exponent = (s_ - side * t_) ** 2 / (2 * (1 - inner**2)) + side * s_ * t_ / (1 + side * inner)
-        g = xp.exp(-exponent) * weights * angle[..., None] / (2 * np.pi)
-        found = {_k: ((outer - inner) * g).sum(-1), _k2: g.sum(-1)}
-    if first:
-        apart = xp.sqrt(xp.clip(1 - c**2, 1e-300, None))
-        density, above, before = lower((_density, _above, _density.subs(z, _s)), (z, _s))((t - c * s) / apart, s)
-        found[_k1] = before * (apart * density + (c * s - t) * above)
-    return found
-
-
-_s = sp.Symbol("s", real=True)
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SeriesIntegrals(Integrals):
     """Those of functions in Hermite polynomials.
@@ -413,22 +200,22 @@ class SeriesIntegrals(Integrals):
 
     @cached_property
     def _by_variance(self) -> bool:
-        return any(x.has(_k1) for x in self.pair.values())
+        return any(x.has(BY_VARIANCE) for x in self.pair.values())
 
     @property
     def _orders(self) -> range:
         return range(max(map(sum, degrees(self.target))) + 3)
 
     def of_link(self, link: Activation, variance: np.ndarray) -> dict[str, np.ndarray]:
-        """See the base class."""
-        one = _expansion(link)
+        """``link``: a row for each direction (P, n) of what `Rows` holds; one (n,) where all have variance 1."""
+        one = expansion(link)
         rows = one.of_one if _is_one(variance) else one.at(numeric, np.sqrt(variance))
         return {"link": np.concatenate([rows.size[..., None], rows.whole, rows.bent], axis=-1)}
 
     @property
     def left_out(self) -> str:
         """In words."""
-        return f"Hermite degrees up to {_DEGREES} and bends: {self.error:.1g} of E σ'² at most is left out"
+        return f"Hermite degrees up to {DEGREES} and bends: {self.error:.1g} of E σ'² at most is left out"
 
     def missed(self, variance: float) -> float:
         """Of E σ'² and E σ'σ*' of fields of this variance, if σ is asked there; see `error`. Infinite where σ is."""
@@ -444,7 +231,7 @@ def _is_one(variance: np.ndarray) -> bool:
 
 def _unpacked(link: Any) -> Rows:
     """Of directions, from one array."""
-    half = 1 + _DEGREES + 3
+    half = 1 + DEGREES + 3
     return Rows(link[..., 0], link[..., 1:half], link[..., half:])
 
 
@@ -455,12 +242,12 @@ def _missed(one: tuple[Expansion, float], two: tuple[Expansion, float]) -> float
 
     Of functions on fields of these standard deviations.
     """
-    points, weights = _gaussian((place / size for x, size in (one, two) for place, _ in x.bends), _STRETCH, _POINTS)
-    slope, which = one[0].activation.arrays(1), _k2  # (which σ must have)
+    points, weights = gaussian(place / size for x, size in (one, two) for place, _ in x.bends)
+    slope, which = one[0].activation.arrays(1), BY_COVARIANCE  # (which σ must have)
     try:
         first, second = slope(one[1] * points), two[0].activation.arrays(1)(two[1] * points)
     except InputError:
-        (first, second), which = (x.activation.arrays()(size * points) for x, size in (one, two)), _k
+        (first, second), which = (x.activation.arrays()(size * points) for x, size in (one, two)), VALUE
     rows, other = (x.of_one if _is_one(np.array(size)) else x.at(numeric, np.array([size])) for x, size in (one, two))
     found = float(np.ravel(kernel(numeric, (one[0], two[0]), rows, other, np.ones(1), False)[which])[0])
     known, scale = float(weights @ (first * second)), float(np.sqrt((weights @ first**2) * (weights @ second**2)))
@@ -474,9 +261,9 @@ def in_series(
 ) -> SeriesIntegrals:
     """With what it leaves out, infinite where σ is. Raises `InputError` for an activation that jumps."""
     same = whitened or (unit and two_homogeneous)
-    functions = [_expansion(activation)]
+    functions = [expansion(activation)]
     if isinstance(target, Additive):
-        functions.append(_expansion(target.link))
+        functions.append(expansion(target.link))
         cross = _of_direction(two_homogeneous, same)
     else:
         cross = _of_target(target, two_homogeneous, same)
@@ -514,7 +301,7 @@ def known_integrals(
         if missed >= 1:
             raise
         raise InputError(
-            f"activation {activation.name!r} has no closed two-point kernel here, and a series to degree {_DEGREES} leaves "
+            f"activation {activation.name!r} has no closed two-point kernel here, and a series to degree {DEGREES} leaves "
             f"out {missed:.2g} of the mean of its squared slope at fields of variance {max(2.0, widest):.3g}: give one that "
             "is less steep, or simulate it"
         ) from problem
