@@ -85,17 +85,19 @@ def largest_held_by_all(activation: Activation, weights: Sequence[float], dim: i
     It is where $\mathcal K=1$ (`excess_at_rest`), whose recursions leave out what rows have in common in the mean; and
     $2/\lambda$ at most, λ the largest eigenvalue of $E\,gg^\top$ of all rows (`_stiffest`). Exact for one student.
     """
-    a = np.asarray(weights, dtype=float)
-    if not a.size:
+    if not len(weights):
         return float("inf")
-    alone = largest_held(activation, float(a.max()), dim, batch)  # (all rates go as the weight)
+    # (All rates go as the weight; what is rounding beside the largest holds any step that this one does.)
+    a, unit = np.asarray(weights, dtype=float) / max(weights), float(max(weights))
+    a = a[a > _ROUNDING]
+    alone = largest_held(activation, 1.0, dim, batch)
     if a.size == 1 or not np.isfinite(alone):
-        return alone
+        return alone / unit
     rest, last = _at_rest(activation, a, dim, batch), alone * (1 - _ROUNDING)
     descent = 2 / _stiffest(activation, tuple(a.tolist()), dim > a.size)
     if _shared(rest, dim, last, batch) <= 1:
-        return min(alone, descent)
-    return min(brentq(lambda step: _shared(rest, dim, step, batch) - 1, 0.0, last), descent)
+        return min(alone, descent) / unit
+    return min(brentq(lambda step: _shared(rest, dim, step, batch) - 1, 0.0, last), descent) / unit
 
 
 @lru_cache(maxsize=16)
