@@ -176,6 +176,14 @@ def test_of_descent_rows_at_rest_together_hold_two_over_their_stiffness(text: st
     assert held == pytest.approx(2 / stiffness, rel=1e-5 if activation.is_polynomial else 0.01)
 
 
+@pytest.mark.parametrize("unit", [1e-100, 1e100])
+def test_steps_that_are_held_go_as_one_over_the_weights(unit: float) -> None:
+    """Whatever their size; a weight that is nothing beside the others holds any step that they do."""
+    activation = Activation.parse("tanh")
+    held = largest_held_by_all(activation, [0.8, 0.6], 100)
+    assert largest_held_by_all(activation, [0.8 * unit, 0.6 * unit, unit / 1e99], 100) * unit == pytest.approx(held)
+
+
 def test_descent_holds_up_to_two_over_the_stiffness() -> None:
     """Of h4 the norm is as stiff as the direction: 4aEσ² = aEσ'²; of h3 it is the norm."""
     for text in ("h3", "h4"):
