@@ -221,8 +221,10 @@ def test_check_law_refuses_in_one_line(what: str, said: str, refused: Callable) 
     assert "--replicas is 3: give a whole number, 100 or more" in refused("check-law", what, "--replicas", "3")
 
 
-@pytest.mark.slow_for("elu-False")
-@pytest.mark.parametrize(("activation", "known"), [("erf", True), ("tanh", True), ("elu", False)])
+@pytest.mark.slow_for("elu-True", "tanh(30*z)+sin(z)-False")
+@pytest.mark.parametrize(
+    ("activation", "known"), [("erf", True), ("tanh", True), ("elu", True), ("tanh(30*z)+sin(z)", False)]
+)
 def test_sgd_shows_the_population_loss_where_it_is_known(activation: str, known: bool, run: Callable) -> None:
     """At the start it is the flow's."""
     given = [

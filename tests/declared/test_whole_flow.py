@@ -189,6 +189,16 @@ def test_kicks_are_those_of_sampled_gradients(given: Problem, monkeypatch: pytes
         assert np.any(np.abs(flow.kick(flow.begin) - mean) > allowed)
 
 
+@pytest.mark.parametrize("text", ["h3+h2", "0.6*h4-0.7*h6+0.4*h8", "tanh(z)"])
+def test_kicks_of_rows_that_have_all_but_vanished_are_those_of_small_ones(text: str) -> None:
+    """Relative to their squared norms, of which a 2-homogeneous row's are free; rounding gave them any, of any sign."""
+    flow = module._Whole(*problem(text, dim=96))
+    small, tiny = flow.begin.copy(), flow.begin.copy()
+    small[-1], tiny[-1] = -20.0, -60.0
+    assert np.all(flow.kick(tiny) > 0)
+    np.testing.assert_allclose(flow.kick(tiny), flow.kick(small), rtol=1e-6)
+
+
 def test_sgd_is_late_by_what_its_steps_add() -> None:
     """At the step where they add a twentieth; twice the time of the flow is rejected."""
     model, start = problem("relu(z)", width=4, dim=40, seed=3)

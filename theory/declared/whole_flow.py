@@ -244,8 +244,10 @@ class _Whole(UnitRows):
         model, m = self.model, gram.shape[1]
         X, C = self.rates.fields(overlap, gram)
         covariance = np.block([[C, X], [X.T, model.directions.covariance]])
-        # (Of x given the fields f the mean is ΛA'K⁻¹f, A the rows and directions.)
+        # (Of x given the fields f the mean is ΛA'K⁻¹f, A the rows and directions; all of variance 1, as rows may be tiny.)
         along = np.block([[gram, overlap], [overlap.transpose(0, 2, 1), model.directions.grams]])
+        deviations = np.sqrt(np.diag(covariance))
+        covariance, along = (x / np.outer(deviations, deviations) for x in (covariance, along))
         values, axes = np.linalg.eigh(covariance)
         roots = np.sqrt(np.maximum(values, 0.0))
         there = np.divide(1.0, roots, out=np.zeros_like(roots), where=values > _RANK * values[-1])
@@ -254,9 +256,9 @@ class _Whole(UnitRows):
         seen = inverse @ np.einsum("i,iab->ab", self.rates.eigenvalues**2, along) @ inverse
         normals = _normals(len(values))
         lengths = model.inputs.trace - np.trace(seen) + np.einsum("na,ab,nb->n", normals, seen, normals, optimize=True)
-        fields = normals @ root
-        sizes = self.rho(C, np.einsum("ikk->k", gram))
-        inner, label = fields[:, :m] / np.sqrt(sizes), model.target.value(fields[:, m:], lower_numpy)
+        fields, sizes = normals @ root, self.rho(C, np.einsum("ikk->k", gram))
+        inner = fields[:, :m] * (deviations[:m] / np.sqrt(sizes))
+        label = model.target.value(fields[:, m:] * deviations[m:], lower_numpy)
         missed = label**2
         if self.square:
             output = self.sigma(inner) @ (sizes * second)
