@@ -37,9 +37,11 @@ _SMALL: dict[str, dict[str, Any]] = {
 }
 #: The same for one command alone.
 _ALSO = {
+    # (Lengths are given where the default is that of a flow, seconds of every option.)
     "compare": {"activation": "h3"},
+    "compare --model declared": {"steps": 9},
     "declared-sgd": {"samples": 12},
-    "declared-flow": {"noise": 0.25, "noise_law": "flips"},
+    "declared-flow": {"noise": 0.25, "noise_law": "flips", "time": 4.0},
     "predict --model declared": {"inputs": 8, "student_width": 1, "start_scale": 1.0, "noise": 0.5},
     **{what: {"steps": 5} for what in ("compare --model linear", "label-noise", "oscillation", "sam")},
 }
