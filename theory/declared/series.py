@@ -283,7 +283,8 @@ def known_integrals(
     """Closed ones; a series where there are none, and at unit variance where they are means over slopes.
 
     Args:
-        unit: whether all fields have variance 1. widest: the largest variance that they are asked to have.
+        unit: whether σ is asked at fields of variance 1 alone. widest: the largest variance that rows of unit length, and
+            directions, have.
 
     Raises `InputError` where neither is known: an activation that jumps, or is too steep.
     """
