@@ -166,7 +166,7 @@ PAIRS = (
     ("h3", "hardtanh"),
     ("sin(6*z)+h2", "cos(z)"),
     ("exp(-z**2)", "h2"),
-    ("tanh(z)", "h3+0.2*h5"),
+    ("z*exp(-z**2/3)", "h3+0.2*h5"),
 )
 STUDENTS = (two_homogeneous, whitened, committee, partial(committee, rows="sphere"))
 

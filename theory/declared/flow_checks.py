@@ -26,7 +26,7 @@ from theory.declared.target import Additive, Polynomial, symbols
 
 #: Largest residual accepted, relative: rounding of sums of 10⁵ terms.
 TOLERANCE = 1e-10
-#: The same of means over slopes (4e-10, measured), and of the terms of a series.
+#: The same of means over slopes with a polynomial target (4e-10, measured), and of series at any variance.
 _OF_MEANS = 1e-9
 #: Radius, and points along it and in each cut of the angle, that leave rounding for polynomials of degree 24.
 _RADIUS, _RADIAL, _ANGULAR = 16.0, 160, 32
@@ -61,8 +61,9 @@ class Point:
     def tolerance(self) -> float:
         """Largest residual accepted: a few times the share of its derivative by q12 that a series leaves out."""
         if isinstance(self.integrals, SeriesIntegrals):
-            return max(_OF_MEANS, 4 * self.integrals.error)
-        return _OF_MEANS if any(self.integrals.mixed) else TOLERANCE
+            return max(TOLERANCE if self.unit else _OF_MEANS, 4 * self.integrals.error)
+        means = any(self.integrals.mixed) and isinstance(self.target, Polynomial)
+        return _OF_MEANS if means else TOLERANCE
 
     @property
     def eigenvalues(self) -> np.ndarray:
@@ -254,7 +255,9 @@ def integral_residual(point: Point, name: str, shown: sp.Expr) -> sp.Expr:
     if name.startswith("Mt") and len(name) > 2:
         known = known[:, int(name[2:])]
     known = known.reshape(found.shape)
-    whole = np.einsum("n,nk,nl->kl", weights, abs(output), abs(value))  # (of z² and its like the one by ρ is 0)
+    if isinstance(point.integrals, SeriesIntegrals):  # (of an even row and an odd target all are 0)
+        output, value = abs(output), abs(value)
+    whole = np.einsum("n,nk,nl->kl", weights, output, value)  # (of z² and its like the one by ρ is 0)
     return sp.Float(np.abs(found - known).max() / max(np.abs(known).max(), np.abs(whole).max()))
 
 
